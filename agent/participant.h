@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A participant is an API that keeps state on a device: OpenCL, CUDA. It implements the verbs of the
+// life cycle (design decision 2) and knows no other participant:
+//
+//   running → preflight → quiesce → save → detach → (CRIU) → attach → load → resume → running
+//
+// The agent calls the verbs from its own thread, one at a time. Everything up to detach can be
+// undone: attach_again() and resume() then find the old device state as it was.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "common/bytes.h"
+#include "common/result.h"
+
+namespace ckpt {
+
+// A piece of staging memory, shared by the tool, the agent and a driver proxy.
+struct Slot {
+  u32 index = 0;           // its number; it stands at index × slot size in the staging memfd
+  std::byte *data = nullptr;  // where this process sees it
+};
+
+// Where save() puts device memory. Slots are few: acquire() waits until the tool has freed one.
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  virtual int staging_fd() const = 0;  // the memfd, to be handed to a proxy; stays the sink's
+  virtual u32 slot_bytes() const = 0;  // also the alignment of every offset
+  virtual u32 slot_count() const = 0;
+  // Names a region ("mem-17") of `bytes` bytes; unique within the participant.
+  virtual Result<u32> region(const std::string &name, u64 bytes) = 0;
+  virtual Result<Slot> acquire() = 0;
+  // `slot` holds `bytes` bytes of `region` at `offset` (a multiple of slot_bytes); it is the tool's
+  // from now on. Order does not matter.
+  virtual Result<> put(u32 region, u64 offset, Slot slot, u32 bytes) = 0;
+};
+
+// Where load() gets device memory from, in whatever order the image yields it.
+class Source {
+ public:
+  struct Piece {
+    std::string region;  // the name that save() gave it
+    u64 offset = 0;
+    Slot slot;
+    u32 bytes = 0;
+  };
+  virtual ~Source() = default;
+  virtual int staging_fd() const = 0;
+  virtual u32 slot_bytes() const = 0;
+  virtual u32 slot_count() const = 0;
+  // The next piece; false at the end. Pieces not yet released are bounded by slot_count().
+  virtual Result<bool> next(Piece &piece) = 0;
+  virtual Result<> release(Slot slot) = 0;
+};
+
+class Participant {
+ public:
+  virtual ~Participant() = default;
+  virtual const char *name() const = 0;  // "ocl"; the prefix of its regions in an image
+
+  // Appends every reason why a checkpoint would fail; touches nothing.
+  virtual void preflight(std::vector<std::string> &reasons) = 0;
+  // Closes the gate: new calls wait. Returns when no call is inside and the devices are idle, or
+  // fails at the deadline (the agent then calls resume()).
+  virtual Result<> quiesce(std::chrono::steady_clock::time_point deadline) = 0;
+  // Writes the contents of device memory.
+  virtual Result<> save(Sink &sink) = 0;
+  // JSON object: what another device must offer to take this process over; the tool hands it to
+  // `ckpt-<name>-proxy --check` before a restore.
+  virtual std::string needs() = 0;
+  // Unmaps and closes all that belongs to devices: rings, sockets, drivers.
+  virtual Result<> detach() = 0;
+
+  // After a dump that left the program alive: back to the devices it had, contents and all.
+  virtual Result<> attach_again() = 0;
+  // In a restored copy: connect through `session` and rebuild every object on the new devices.
+  virtual Result<> attach(const std::string &session) = 0;
+  virtual Result<> load(Source &source) = 0;
+  // Opens the gate. After a failed attach: every call gets the API's own device error from now on.
+  virtual void resume() = 0;
+
+  // `handle` is an object of this API whose contents are not worth keeping. False: not mine.
+  virtual bool exclude(const void *handle) = 0;
+  // In the child of a fork, before anything else runs: forget the devices, close descriptors.
+  // Async-signal-safe.
+  virtual void forked() = 0;
+};
+
+// Registers `participant` (which lives as long as the process) and starts the agent if it does not
+// run yet. Fails when the process was not started by ckpt-run. Thread-safe; exported by libckpt.so.
+[[gnu::visibility("default")]] Result<> add_participant(Participant *participant);
+
+// The session socket that this process belongs to now: CKPT_SESSION, or the last restore's.
+// Empty: none. Thread-safe; exported by libckpt.so.
+[[gnu::visibility("default")]] std::string session_socket();
+
+}  // namespace ckpt
