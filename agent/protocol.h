@@ -14,8 +14,9 @@
 // Dump: the tool connects to each agent and asks, in this order, Hello, Preflight, Quiesce, Save,
 // Detach. A hang-up before Detach is answered undoes everything. With Detach the agent receives the
 // read end of a pipe, hangs up, closes its socket and holds nothing but that pipe, in which it waits
-// for its *word*: "continue" (the dump is over; end of file means the same, so that a killed tool
-// leaves the program running) or "restored" (this is a copy; here is its new session). The word is
+// for its *word*: "continue" (the dump is over and the image good), "failed" (it is over, there is no
+// image; end of file means the same, so that a killed tool leaves the program running) or "restored"
+// (this is a copy; here is its new session). The word is
 // the only thing that tells a restored copy from the original: CRIU restores the pipe as any other,
 // and ckpt-restore hands in one of its own for it (criu restore --inherit-fd).
 //
@@ -83,8 +84,11 @@ inline constexpr u32 kStopAfter = 1;  // do not leave the program running
 inline constexpr u32 kOverwrite = 2;
 
 // The word, written in one piece into the pipe: u32 size of the rest, then these fields.
-enum class Word : u8 { Continue = 'C', Restored = 'R' };
-//   {u8 Word, u32 agent (its number in the image), str session socket of the new keeper}
+enum class Word : u8 { Continue = 'C', Restored = 'R', Failed = 'F' };
+//   {u8 Word, u32 agent (its number in the image),
+//    str: Restored: session socket of the new keeper; Failed: why; Continue: empty}
+// ckpt_checkpoint() returns "the image is written" on Continue: a dump that CheckpointWanted asked
+// for says it once the image is durable.
 inline constexpr u32 kMaxWordBytes = 4096;
 
 }  // namespace ckpt::protocol
