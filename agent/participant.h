@@ -5,8 +5,10 @@
 //
 //   running → preflight → quiesce → save → detach → (CRIU) → attach → load → resume → running
 //
-// The agent calls the verbs from its own thread, one at a time. Everything up to detach can be
-// undone: attach_again() and resume() then find the old device state as it was.
+// The agent calls the verbs from its own thread, one at a time, except that the load() of several
+// participants run at once, each on a thread of its own. Everything up to detach can be undone:
+// attach_again() and resume() then find the old device state as it was. Both follow a detach() that
+// failed, too.
 #pragma once
 
 #include <chrono>
@@ -24,7 +26,7 @@ struct Slot {
   std::byte *data = nullptr;  // where this process sees it
 };
 
-// Where save() puts device memory. Slots are few: acquire() waits until the tool has freed one.
+// Where save() puts device memory; used by one thread at a time. Slots are few: acquire() waits until the tool has freed one.
 class Sink {
  public:
   virtual ~Sink() = default;
@@ -39,7 +41,8 @@ class Sink {
   virtual Result<> put(u32 region, u64 offset, Slot slot, u32 bytes) = 0;
 };
 
-// Where load() gets device memory from, in whatever order the image yields it.
+// Where load() gets device memory from, in whatever order the image yields it; used by one thread at
+// a time.
 class Source {
  public:
   struct Piece {
@@ -72,7 +75,8 @@ class Participant {
   // JSON object: what another device must offer to take this process over; the tool hands it to
   // `ckpt-<name>-proxy --check` before a restore.
   virtual std::string needs() = 0;
-  // Unmaps and closes all that belongs to devices: rings, sockets, drivers.
+  // Unmaps and closes all that belongs to devices: rings, sockets, drivers. Also takes back an
+  // attach(), when the restore fails later on.
   virtual Result<> detach() = 0;
 
   // After a dump that left the program alive: back to the devices it had, contents and all.
@@ -80,18 +84,22 @@ class Participant {
   // In a restored copy: connect through `session` and rebuild every object on the new devices.
   virtual Result<> attach(const std::string &session) = 0;
   virtual Result<> load(Source &source) = 0;
-  // Opens the gate. After a failed attach: every call gets the API's own device error from now on.
+  // Opens the gate. While detached (attach() or attach_again() failed, or was taken back): every
+  // call gets the API's own device error from now on.
   virtual void resume() = 0;
 
   // `handle` is an object of this API whose contents are not worth keeping. False: not mine.
+  // From any thread, at any time; so is include(), which takes it back.
   virtual bool exclude(const void *handle) = 0;
+  virtual bool include(const void *) { return false; }
   // In the child of a fork, before anything else runs: forget the devices, close descriptors.
   // Async-signal-safe.
   virtual void forked() = 0;
 };
 
 // Registers `participant` (which lives as long as the process) and starts the agent if it does not
-// run yet. Fails when the process was not started by ckpt-run. Thread-safe; exported by libckpt.so.
+// run yet. Fails when the process was not started by ckpt-run. Waits while a checkpoint is under way.
+// Thread-safe; exported by libckpt.so.
 [[gnu::visibility("default")]] Result<> add_participant(Participant *participant);
 
 // The session socket that this process belongs to now: CKPT_SESSION, or the last restore's.

@@ -45,8 +45,10 @@ class Writer {
   Writer &put(double v) { return raw(&v, sizeof v); }
   Writer &raw(const void *p, size_t n) {
     if (n == 0) return *this;
-    const auto *b = static_cast<const std::byte *>(p);
-    out_.insert(out_.end(), b, b + n);
+    // Not insert(): g++ 12 sees overflows in it that are not there (-Wstringop-overflow).
+    size_t at = out_.size();
+    out_.resize(at + n);
+    std::memcpy(out_.data() + at, p, n);
     return *this;
   }
   Writer &blob(ByteView b) { return put(static_cast<u32>(b.size())).raw(b.data(), b.size()); }

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The one thread in the application's process that tools talk to. There is at most one Agent in a
+// process; it is never destroyed, since its thread may outlive main().
+#pragma once
+
+#include <pthread.h>
+
+#include <vector>
+
+#include "agent/channel.h"
+#include "agent/lifecycle.h"
+#include "agent/word.h"
+
+namespace ckpt {
+
+class Agent {
+ public:
+  Lifecycle life;
+
+  // The agent of this process, started if need be; an error without a session.
+  static Result<Agent *> get();
+  // The same if it runs, else null.
+  static Agent *running();
+
+  Result<> add(Participant *participant);
+  std::vector<Participant *> participants();
+  bool on_its_thread() const { return ::pthread_equal(thread_, ::pthread_self()); }
+
+ private:
+  friend struct AgentProcess;
+  Agent() : life([this] { return participants(); }) {}
+  static void *thread(void *self);
+  Result<> start();
+
+  void run();
+  void serve(Channel tool);
+  void after_detach(OwnFd word_pipe);
+  void arrive(const HeardWord &word);
+  bool restore(Channel &keeper, const HeardWord &word);
+  void listen();
+  void stop_listening();
+
+  Listener listener_;
+  pthread_t thread_{};
+  std::vector<Participant *> participants_;
+};
+
+}  // namespace ckpt

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/dialogue.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "agent/word.h"
+#include "common/log.h"
+
+namespace ckpt {
+
+using protocol::State;
+using protocol::Type;
+
+namespace {
+
+constexpr const char *state_name(State state) {
+  switch (state) {
+    case State::Running: return "running";
+    case State::Quiesced: return "quiesced";
+    case State::Saved: return "saved";
+    case State::Detached: return "detached";
+    case State::Attached: return "attached";
+    case State::Loaded: return "loaded";
+  }
+  return "?";
+}
+
+// Both sides of a transfer may end it; what the other had sent by then arrives later.
+bool belated(Type type) {
+  return type == Type::Region || type == Type::SlotFull || type == Type::SlotFree ||
+         type == Type::LoadEnd;
+}
+
+}  // namespace
+
+// The language in one table: what may be asked in which state.
+struct Dialogue::Verb {
+  Type type;
+  const char *name;
+  std::optional<State> in;
+  void (Dialogue::*serve)(Incoming &);
+};
+
+const Dialogue::Verb Dialogue::kVerbs[] = {
+    {Type::Hello, "Hello", {}, &Dialogue::hello},
+    {Type::Preflight, "Preflight", State::Running, &Dialogue::preflight},
+    {Type::Quiesce, "Quiesce", State::Running, &Dialogue::quiesce},
+    {Type::Save, "Save", State::Quiesced, &Dialogue::save},
+    {Type::Detach, "Detach", State::Saved, &Dialogue::detach},
+    {Type::Attach, "Attach", State::Detached, &Dialogue::attach},
+    {Type::Load, "Load", State::Attached, &Dialogue::load},
+    {Type::Resume, "Resume", State::Loaded, &Dialogue::resume},
+    {Type::CheckpointFailed, "CheckpointFailed", {}, &Dialogue::checkpoint_failed},
+};
+
+Dialogue::End Dialogue::run() {
+  while (!over_) {
+    Result<std::optional<Incoming>> request = tool_.receive();
+    if (!request) log::warn("the connection of a tool is given up: {}", request.error().what);
+    if (!request || !*request) return End::HungUp;
+    serve(**request);
+  }
+  return end_;
+}
+
+void Dialogue::serve(Incoming &request) {
+  if (belated(request.type)) return;
+  const Verb *verb = std::ranges::find(kVerbs, request.type, &Verb::type);
+  if (verb == std::end(kVerbs))
+    return answer(fail_with_hint(fmt::format("this program's agent does not know request {}",
+                                             static_cast<u16>(request.type)),
+                                 "it speaks version 1 of the protocol: use an older tool"));
+  if (!greeted_ && verb->type != Type::Hello && verb->type != Type::CheckpointFailed)
+    return answer(fail("{} before Hello", verb->name));
+  if (verb->in && *verb->in != life_.state())
+    return answer(fail("{} is possible when the program is {}; it is {}", verb->name,
+                       state_name(*verb->in), state_name(life_.state())));
+  (this->*verb->serve)(request);
+}
+
+// Messages are only ever added, so any version gets an answer; what a newer tool asks that this
+// agent does not know is refused when it is asked.
+void Dialogue::hello(Incoming &request) {
+  Reader in = request.reader();
+  u32 version = in.get<u32>();
+  in.str();
+  if (!in.done() || version == 0) return malformed("Hello");
+  greeted_ = true;
+  Writer out;
+  out.put(protocol::kVersion).put(static_cast<u32>(::getpid())).put(life_.state());
+  std::vector<std::string> names = life_.participant_names();
+  out.put(static_cast<u32>(names.size()));
+  for (const std::string &name : names) out.str(name);
+  (void)tool_.send(Type::Welcome, out);  // a tool that is gone is noticed by receive()
+}
+
+void Dialogue::preflight(Incoming &request) {
+  if (!request.reader().done()) return malformed("Preflight");
+  std::vector<std::string> reasons = life_.preflight();
+  Writer out;
+  out.put(static_cast<u32>(reasons.size()));
+  for (const std::string &reason : reasons) out.str(reason);
+  (void)tool_.send(Type::Reasons, out);
+}
+
+void Dialogue::quiesce(Incoming &request) {
+  Reader in = request.reader();
+  std::chrono::milliseconds timeout(in.get<u32>());
+  if (!in.done()) return malformed("Quiesce");
+  answer(life_.quiesce(timeout));
+}
+
+void Dialogue::save(Incoming &request) {
+  Result<Staging> staging = Staging::map(request);
+  if (!staging) {
+    life_.undo(staging.error());
+    return answer(Failure(staging.error()));
+  }
+  Result<std::string> needs = life_.save(tool_, *staging);
+  if (!needs) return answer(Failure(needs.error()));
+  (void)tool_.send(Type::Saved, Writer().str(*needs));
+}
+
+// A tool that dies before it has the answer has not taken the program over: undo.
+void Dialogue::detach(Incoming &request) {
+  if (!request.reader().done() || request.fds.size() != 1 || !is_pipe(request.fds[0].get()))
+    return malformed("Detach");
+  std::vector<int> ours = our_fds_;
+  ours.insert(ours.end(), {tool_.fd(), request.fds[0].get()});
+  Result<> detached = life_.detach(ours);
+  if (!detached) return answer(detached);
+  if (Result<> sent = tool_.send(Type::Ok); !sent) return life_.undo(sent.error());
+  word_pipe_ = std::move(request.fds[0]);
+  over_ = true;
+  end_ = End::Detached;
+}
+
+void Dialogue::attach(Incoming &request) {
+  Reader in = request.reader();
+  std::string session(in.str());
+  if (!in.done()) return malformed("Attach");
+  answer(life_.attach(session));
+}
+
+void Dialogue::load(Incoming &request) {
+  Result<Staging> staging = Staging::map(request);
+  if (!staging) return answer(Failure(staging.error()));
+  if (!tool_.send(Type::Ok)) return;
+  answer(life_.load(tool_, *staging));
+}
+
+void Dialogue::resume(Incoming &request) {
+  if (!request.reader().done()) return malformed("Resume");
+  life_.resume();
+  over_ = true;
+  end_ = End::Resumed;
+}
+
+void Dialogue::checkpoint_failed(Incoming &request) {
+  Reader in = request.reader();
+  Error why{std::string(in.str()), {}};
+  why.hint = in.str();
+  if (!in.done()) return malformed("CheckpointFailed");
+  if (!life_.wanted.awaited()) log::warn("the checkpoint failed: {}", why.text());
+  life_.wanted.decide({CKPT_ERR_FAILED, std::move(why)});
+  answer({});
+}
+
+void Dialogue::answer(const Result<> &result) {
+  if (result)
+    (void)tool_.send(Type::Ok);
+  else
+    (void)tool_.send(Type::Failed, Writer().str(result.error().what).str(result.error().hint));
+}
+
+void Dialogue::malformed(const char *request) { answer(fail("malformed {}", request)); }
+
+}  // namespace ckpt

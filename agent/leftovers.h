@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What may not be in the process when CRIU looks, and CRIU would not notice, or notice too late
+// (facts: a shared ring comes back as a private copy): memfds of ours, sockets into the session's
+// folder, device drivers.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/result.h"
+
+namespace ckpt {
+
+// Paths of device drivers that are mapped: a program that uses one without us.
+Result<std::vector<std::string>> mapped_drivers();
+
+// Everything that detach() should have taken away, in words. `expected` are descriptors to pass over.
+Result<std::vector<std::string>> leftovers(std::span<const int> expected,
+                                           const std::string &session_folder);
+
+}  // namespace ckpt

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The life cycle of design decision 2, over all participants of this process:
+//
+//   running → preflight → quiesced → saved → detached → (CRIU) → attached → loaded → running
+//
+// Every verb either takes all participants one state further or undoes what it did: a failure
+// before "detached" leads back to running, one after it back to detached. Used by the agent's thread
+// alone, but for state().
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <vector>
+
+#include "agent/callbacks.h"
+#include "agent/door.h"
+#include "agent/excluded.h"
+#include "agent/participant.h"
+#include "agent/protocol.h"
+#include "agent/staging.h"
+#include "agent/wanted.h"
+
+namespace ckpt {
+
+class Lifecycle {
+ public:
+  // What the verbs work on, and what may be used from any thread.
+  Callbacks callbacks;
+  Excluded excluded;
+  Wanted wanted;
+  Door door;
+
+  explicit Lifecycle(std::function<std::vector<Participant *>()> participants)
+      : participants_(std::move(participants)) {}
+
+  protocol::State state() const { return state_.load(std::memory_order_relaxed); }
+  std::vector<std::string> participant_names() const;
+
+  // Towards CRIU.
+  std::vector<std::string> preflight();
+  Result<> quiesce(std::chrono::milliseconds timeout);
+  Result<std::string> save(Channel &tool, Staging &staging);  // what a new device must offer: JSON
+  // `our_fds` are the agent's own, which go last.
+  Result<> detach(std::span<const int> our_fds);
+  // Back to running from any of these, because of `why`.
+  void undo(const Error &why);
+
+  // In a copy, after CRIU.
+  Result<> attach(const std::string &session);
+  Result<> load(Channel &tool, Staging &staging);
+  void resume();
+
+  // The end, in two halves, between which the agent opens its socket again: whoever hears of the
+  // outcome may ask for the next checkpoint at once.
+  void go_on();  // to the old devices
+  void lose();   // no devices: every call of their API fails from now on
+  void finish(Verdict verdict);
+
+  u64 saved_bytes() const { return saved_bytes_; }
+  double seconds_paused() const;
+  double seconds_since_checkpoint() const;
+
+ private:
+  enum class Stage : u8 { Open, Gated, Detached, Attached };
+  struct Member {
+    Participant *who;
+    Stage stage;
+  };
+  void muster();
+  void open_gates();
+  void take_back();
+  void detach_again();
+  Result<> nothing_left(std::span<const int> our_fds) const;
+  Failure undone(Error why);
+
+  std::function<std::vector<Participant *>()> participants_;
+  std::vector<Member> members_;  // of the checkpoint that is under way
+  std::atomic<protocol::State> state_{protocol::State::Running};
+  bool devices_lost_ = false;
+  std::atomic<u64> saved_bytes_{0};
+  // Real time is the only clock that means the same in a copy.
+  std::chrono::system_clock::time_point checkpoint_at_;
+  std::chrono::steady_clock::time_point gated_at_;
+  std::atomic<double> paused_{0}, age_{0};
+};
+
+}  // namespace ckpt
