@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/device/device.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "common/log.h"
+#include "tools/device/apis.h"
+#include "tools/proc/command.h"
+
+namespace ckpt {
+namespace {
+
+using nlohmann::json;
+
+std::string lower(std::string s) {
+  std::transform(s.begin(), s.end(), s.begin(), [](unsigned char c) { return std::tolower(c); });
+  return s;
+}
+
+bool is_number(const std::string &s) {
+  return !s.empty() && std::all_of(s.begin(), s.end(), [](unsigned char c) { return std::isdigit(c); });
+}
+
+Device from_json(const std::string &api, const json &j) {
+  Device d;
+  d.api = j.value("api", api);
+  d.id = j.value("id", "");
+  d.platform = j.value("platform", "");
+  d.name = j.value("name", "");
+  d.uuid = j.value("uuid", "");
+  d.memory_bytes = j.value("memory_bytes", 0ULL);
+  d.all = j;
+  return d;
+}
+
+bool matches(const Device &d, const std::string &word, int number_in_api) {
+  if (is_number(word)) return d.index == std::stoi(word);
+  if (!d.uuid.empty() && lower(word) == lower(d.uuid)) return true;
+  std::string prefix = d.api + ":";
+  if (!lower(word).starts_with(prefix)) return false;
+  std::string rest = lower(word.substr(prefix.size()));
+  if (rest.empty()) return true;
+  if (is_number(rest)) return number_in_api == std::stoi(rest);
+  return rest == lower(d.id) || lower(d.platform).find(rest) != std::string::npos ||
+         lower(d.name).find(rest) != std::string::npos;
+}
+
+Result<> choose_one(const std::vector<Device> &devices, const std::string &word, DeviceChoice &choice) {
+  bool found = false;
+  std::map<std::string, int> count;
+  for (const Device &d : devices) {
+    if (!matches(d, word, count[d.api]++)) continue;
+    found = true;
+    std::vector<std::string> &ids = choice[d.api];
+    if (std::find(ids.begin(), ids.end(), d.id) == ids.end()) ids.push_back(d.id);
+  }
+  if (found) return {};
+  return fail_with_hint(fmt::format("there is no device \"{}\"", word),
+                        "ckpt-run --list-devices shows what there is");
+}
+
+}  // namespace
+
+Result<std::vector<Device>> list_devices() {
+  std::vector<Device> devices;
+  for (const Api &api : kApis) {
+    std::string proxy = proxy_executable(api);
+    if (proxy.empty()) continue;
+    CKPT_TRY(CommandResult r, run_command({proxy, "--list"}, ""));
+    json list = json::parse(r.output, nullptr, false);
+    if (r.exit_code != 0 || !list.is_array()) {
+      log::warn("{} --list failed with {}", proxy, r.exit_code);
+      continue;
+    }
+    for (const json &j : list) {
+      if (!j.is_object()) continue;
+      devices.push_back(from_json(api.name, j));
+      devices.back().index = static_cast<int>(devices.size()) - 1;
+    }
+  }
+  return devices;
+}
+
+Result<DeviceChoice> choose_devices(const std::string &spec) {
+  DeviceChoice choice;
+  if (spec.empty()) return choice;
+  CKPT_TRY(std::vector<Device> devices, list_devices());
+  std::istringstream words(spec);
+  for (std::string word; std::getline(words, word, ',');) CKPT_CHECK(choose_one(devices, word, choice));
+  return choice;
+}
+
+std::string device_table(const std::vector<Device> &devices) {
+  std::string out = fmt::format("{:>5}  {:<4} {:<24} {:<40} {:>9}  {}\n", "index", "api",
+                                "implementation", "name", "memory", "uuid");
+  for (const Device &d : devices)
+    out += fmt::format("{:>5}  {:<4} {:<24} {:<40} {:>5.1f} GiB  {}\n", d.index, d.api,
+                       d.platform.substr(0, 24), d.name.substr(0, 40),
+                       static_cast<double>(d.memory_bytes) / (1ull << 30), d.uuid);
+  return out;
+}
+
+json device_json(const std::vector<Device> &devices) {
+  json list = json::array();
+  for (const Device &d : devices) {
+    json j = d.all;
+    j["index"] = d.index;
+    j["api"] = d.api;
+    list.push_back(std::move(j));
+  }
+  return list;
+}
+
+std::vector<std::string> device_arguments(const std::string &api, const DeviceChoice &choice) {
+  auto it = choice.find(api);
+  if (it == choice.end()) return {};
+  std::string ids;
+  for (const std::string &id : it->second) ids += (ids.empty() ? "" : ",") + id;
+  return {"--device", ids};
+}
+
+Result<std::vector<std::string>> check_devices(const std::string &api_name, const DeviceChoice &choice,
+                                               const json &needs) {
+  const Api *api = find_api(api_name);
+  std::string proxy = api ? proxy_executable(*api) : "";
+  if (proxy.empty())
+    return std::vector{fmt::format("the program uses the API \"{}\", which this ckpt does not know",
+                                   api_name)};
+  if (!choice.empty() && !choice.contains(api_name))
+    return std::vector{fmt::format("the program uses the API \"{}\", and --device names no device of it",
+                                   api_name)};
+  std::vector<std::string> command{proxy, "--check"};
+  for (std::string &a : device_arguments(api_name, choice)) command.push_back(std::move(a));
+  CKPT_TRY(CommandResult r, run_command(command, json{{"needs", needs}}.dump()));
+  if (r.exit_code == 0) return std::vector<std::string>{};
+  json answer = json::parse(r.output, nullptr, false);
+  std::vector<std::string> reasons;
+  if (answer.is_object() && answer.contains("reasons") && answer["reasons"].is_array())
+    for (const json &reason : answer["reasons"])
+      if (reason.is_string()) reasons.push_back(reason.get<std::string>());
+  if (reasons.empty()) reasons.push_back(fmt::format("{} --check failed with {}", proxy, r.exit_code));
+  return reasons;
+}
+
+}  // namespace ckpt

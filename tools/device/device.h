@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The one numbering of devices (design decision 7): every API's proxy lists its own, in the order of
+// kApis; the index counts over all of them.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "common/result.h"
+
+namespace ckpt {
+
+struct Device {
+  int index = 0;
+  std::string api;
+  std::string id;  // what its proxy takes for --device
+  std::string platform;
+  std::string name;
+  std::string uuid;
+  unsigned long long memory_bytes = 0;
+  nlohmann::json all;  // the proxy's own words
+};
+
+// The devices that a program may use: per API the IDs for its proxy. An API that is absent: all.
+using DeviceChoice = std::map<std::string, std::vector<std::string>>;
+
+Result<std::vector<Device>> list_devices();
+// `spec`: a comma list of an index, "ocl:1", "ocl:rusticl" (part of the platform or the name, any
+// case) or a UUID. Empty: no choice.
+Result<DeviceChoice> choose_devices(const std::string &spec);
+std::string device_table(const std::vector<Device> &devices);
+nlohmann::json device_json(const std::vector<Device> &devices);
+// Asks the proxy of `api` whether the chosen devices satisfy `needs`; the reasons why not.
+Result<std::vector<std::string>> check_devices(const std::string &api, const DeviceChoice &choice,
+                                               const nlohmann::json &needs);
+// The arguments for a proxy: --device IDS, or nothing.
+std::vector<std::string> device_arguments(const std::string &api, const DeviceChoice &choice);
+
+}  // namespace ckpt

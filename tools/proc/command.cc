@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/proc/command.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "common/ipc.h"
+#include "common/unique_fd.h"
+
+namespace ckpt {
+namespace {
+
+// Everything the child needs, made before fork: after it only async-signal-safe calls are allowed.
+struct Prepared {
+  std::vector<char *> argv;
+  std::vector<std::string> environment_text;
+  std::vector<char *> environment;
+};
+
+Prepared prepare(const Spawn &spec) {
+  Prepared p;
+  for (const std::string &a : spec.argv) p.argv.push_back(const_cast<char *>(a.c_str()));
+  p.argv.push_back(nullptr);
+  for (char **e = environ; *e; e++) {
+    std::string_view entry = *e;
+    bool replaced = false;
+    for (const auto &[name, value] : spec.environment)
+      replaced |= entry.starts_with(name) && entry.substr(name.size()).starts_with('=');
+    if (!replaced) p.environment_text.emplace_back(entry);
+  }
+  for (const auto &[name, value] : spec.environment) p.environment_text.push_back(name + "=" + value);
+  for (std::string &e : p.environment_text) p.environment.push_back(e.data());
+  p.environment.push_back(nullptr);
+  return p;
+}
+
+void redirect(int from, int to) {
+  if (from < 0) return;
+  if (from == to)
+    ::fcntl(to, F_SETFD, 0);
+  else
+    ::dup2(from, to);
+}
+
+[[noreturn]] void become(const Spawn &spec, const Prepared &p, int report, pid_t parent) {
+  if (spec.own_group) ::setpgid(0, 0);
+  if (spec.die_with_us) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(127);
+  }
+  redirect(spec.in, 0);
+  redirect(spec.out, 1);
+  redirect(spec.err, 2);
+  for (int fd : spec.keep) ::fcntl(fd, F_SETFD, 0);
+  if (spec.in_child) spec.in_child();
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK,
+                spec.signal_mask ? static_cast<const sigset_t *>(spec.signal_mask) : &none, nullptr);
+  if (spec.folder.empty() || ::chdir(spec.folder.c_str()) == 0) {
+    environ = const_cast<char **>(p.environment.data());
+    spec.search_path ? ::execvp(p.argv[0], p.argv.data()) : ::execv(p.argv[0], p.argv.data());
+  }
+  int why = errno;
+  if (::write(report, &why, sizeof why) < 0) { /* the parent is gone */
+  }
+  ::_exit(why == ENOENT ? 127 : 126);
+}
+
+std::string read_to_end(int fd) {
+  std::string all;
+  char buf[4096];
+  for (ssize_t n; (n = ::read(fd, buf, sizeof buf)) != 0;)
+    if (n > 0)
+      all.append(buf, static_cast<size_t>(n));
+    else if (errno != EINTR)
+      break;
+  return all;
+}
+
+}  // namespace
+
+Result<pid_t> spawn(const Spawn &spec, int *error) {
+  Prepared prepared = prepare(spec);
+  int pipe_fds[2];
+  if (::pipe2(pipe_fds, O_CLOEXEC) < 0) return fail_errno("cannot make a pipe");
+  UniqueFd in(pipe_fds[0]), out(pipe_fds[1]);
+  pid_t parent = ::getpid();
+  pid_t child = ::fork();
+  if (child < 0) return fail_errno("cannot fork");
+  if (child == 0) become(spec, prepared, out.get(), parent);
+  out.reset();
+  int why = 0;
+  if (!read_exactly(in.get(), &why, sizeof why)) return child;  // closed by exec: it runs
+  ::waitpid(child, nullptr, 0);
+  if (error) *error = why;
+  errno = why;
+  return fail_errno("cannot run {}", spec.argv[0]);
+}
+
+Result<CommandResult> run_command(const std::vector<std::string> &argv, const std::string &input) {
+  int to[2], from[2];
+  if (::pipe2(to, O_CLOEXEC) < 0) return fail_errno("cannot make a pipe");
+  UniqueFd to_read(to[0]), to_write(to[1]);
+  if (::pipe2(from, O_CLOEXEC) < 0) return fail_errno("cannot make a pipe");
+  UniqueFd from_read(from[0]), from_write(from[1]);
+  CKPT_TRY(pid_t child, spawn({.argv = argv, .in = to_read.get(), .out = from_write.get()}));
+  to_read.reset();
+  from_write.reset();
+  std::thread feeder([&] {
+    // The helper may not read it all; SIGPIPE is not for us.
+    sigset_t pipe_signal;
+    ::sigemptyset(&pipe_signal);
+    ::sigaddset(&pipe_signal, SIGPIPE);
+    ::pthread_sigmask(SIG_BLOCK, &pipe_signal, nullptr);
+    if (auto r = write_all(to_write.get(), view(input)); !r) { /* its exit code says more */
+    }
+    to_write.reset();
+  });
+  CommandResult r;
+  r.output = read_to_end(from_read.get());
+  feeder.join();
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  r.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return r;
+}
+
+}  // namespace ckpt

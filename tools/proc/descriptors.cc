@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/proc/descriptors.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <climits>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+
+namespace ckpt {
+namespace {
+
+constexpr std::string_view kDeleted = " (deleted)";
+
+int flags_of(const std::string &info_path) {
+  std::ifstream in(info_path);
+  for (std::string key; in >> key;)
+    if (key == "flags:") {
+      std::string octal;
+      in >> octal;
+      return static_cast<int>(std::strtol(octal.c_str(), nullptr, 8));
+    }
+  return 0;
+}
+
+// Character devices of ttys: 4 and 5 (consoles, /dev/tty), 136-143 (the slaves of pseudo-terminals).
+bool is_terminal(dev_t rdev) {
+  unsigned m = major(rdev);
+  return m == 4 || m == 5 || (m >= 136 && m <= 143);
+}
+
+Descriptor::Kind kind_of(const struct stat &st, const std::string &target) {
+  using Kind = Descriptor::Kind;
+  if (S_ISREG(st.st_mode)) return target.starts_with('/') ? Kind::File : Kind::Anonymous;
+  if (S_ISDIR(st.st_mode)) return Kind::Folder;
+  if (S_ISFIFO(st.st_mode)) return target.starts_with("pipe:") ? Kind::Pipe : Kind::Fifo;
+  if (S_ISSOCK(st.st_mode)) return Kind::Socket;
+  if (S_ISBLK(st.st_mode)) return Kind::BlockDevice;
+  if (S_ISCHR(st.st_mode)) return is_terminal(st.st_rdev) ? Kind::Terminal : Kind::CharDevice;
+  return Kind::Anonymous;
+}
+
+bool read_descriptor(pid_t pid, int fd, Descriptor &d) {
+  std::string link = fmt::format("/proc/{}/fd/{}", pid, fd);
+  char buf[PATH_MAX];
+  ssize_t n = ::readlink(link.c_str(), buf, sizeof buf);
+  struct stat st {};
+  if (n < 0 || ::stat(link.c_str(), &st) < 0) return false;
+  d.fd = fd;
+  d.target.assign(buf, static_cast<size_t>(n));
+  d.kind = kind_of(st, d.target);
+  d.flags = flags_of(fmt::format("/proc/{}/fdinfo/{}", pid, fd));
+  d.inode = st.st_ino;
+  d.device = st.st_dev;
+  d.rdev = st.st_rdev;
+  d.size = static_cast<u64>(st.st_size);
+  d.deleted = st.st_nlink == 0 || d.target.ends_with(kDeleted);
+  d.mtime_ns = st.st_mtim.tv_sec * 1'000'000'000LL + st.st_mtim.tv_nsec;
+  return true;
+}
+
+}  // namespace
+
+bool Descriptor::readable() const { return (flags & O_ACCMODE) != O_WRONLY; }
+bool Descriptor::writable() const { return (flags & O_ACCMODE) != O_RDONLY; }
+
+const char *kind_name(Descriptor::Kind kind) {
+  switch (kind) {
+    case Descriptor::Kind::File: return "file";
+    case Descriptor::Kind::Folder: return "folder";
+    case Descriptor::Kind::Pipe: return "pipe";
+    case Descriptor::Kind::Fifo: return "fifo";
+    case Descriptor::Kind::Terminal: return "tty";
+    case Descriptor::Kind::CharDevice: return "device";
+    case Descriptor::Kind::BlockDevice: return "device";
+    case Descriptor::Kind::Socket: return "socket";
+    case Descriptor::Kind::Anonymous: return "anonymous";
+  }
+  return "unknown";
+}
+
+std::vector<Descriptor> descriptors_of(pid_t pid) {
+  std::vector<Descriptor> v;
+  std::error_code ec;
+  for (const auto &e : std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", pid), ec))
+    if (Descriptor d; read_descriptor(pid, std::atoi(e.path().filename().c_str()), d))
+      v.push_back(std::move(d));
+  return v;
+}
+
+std::vector<Mapping> mappings_of(pid_t pid) {
+  std::vector<Mapping> v;
+  std::ifstream in(fmt::format("/proc/{}/maps", pid));
+  for (std::string line; std::getline(in, line);) {
+    Mapping m;
+    std::string offset, device;
+    char dash;
+    std::istringstream fields(line);
+    fields >> std::hex >> m.start >> dash >> m.end >> m.permissions >> offset >> device >> std::dec >>
+        m.inode >> std::ws;
+    std::getline(fields, m.path);
+    v.push_back(std::move(m));
+  }
+  return v;
+}
+
+}  // namespace ckpt

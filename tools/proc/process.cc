@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/proc/process.h"
+
+#include <dirent.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+namespace ckpt {
+namespace {
+
+std::string slurp(const std::string &path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream out;
+  out << in.rdbuf();
+  return std::move(out).str();
+}
+
+std::string link_target(const std::string &path) {
+  char buf[PATH_MAX];
+  ssize_t n = ::readlink(path.c_str(), buf, sizeof buf);
+  return n < 0 ? std::string() : std::string(buf, static_cast<size_t>(n));
+}
+
+std::vector<pid_t> numbers(const std::string &line) {
+  std::istringstream in(line);
+  std::vector<pid_t> v;
+  for (pid_t n; in >> n;) v.push_back(n);
+  return v;
+}
+
+std::vector<std::string> split_at_zero(const std::string &s) {
+  std::vector<std::string> parts;
+  for (size_t at = 0; at < s.size();) {
+    size_t end = std::min(s.find('\0', at), s.size());
+    parts.push_back(s.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
+}
+
+std::vector<pid_t> numeric_entries(const std::string &folder) {
+  std::vector<pid_t> v;
+  std::unique_ptr<DIR, int (*)(DIR *)> dir(::opendir(folder.c_str()), ::closedir);
+  while (dirent *e = dir ? ::readdir(dir.get()) : nullptr)
+    if (e->d_name[0] >= '0' && e->d_name[0] <= '9') v.push_back(std::atoi(e->d_name));
+  std::sort(v.begin(), v.end());
+  return v;
+}
+
+// /proc/PID/stat: the command may hold blanks and brackets, so the fields start after the last ')'.
+bool parse_stat(const std::string &stat, Process &p) {
+  size_t open = stat.find('('), close = stat.rfind(')');
+  if (open == std::string::npos || close == std::string::npos) return false;
+  p.command = stat.substr(open + 1, close - open - 1);
+  std::istringstream in(stat.substr(close + 1));
+  in >> p.state >> p.parent >> p.group >> p.session;
+  return !in.fail();
+}
+
+void parse_status(const std::string &status, Process &p) {
+  std::istringstream in(status);
+  for (std::string line; std::getline(in, line);) {
+    size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    std::string key = line.substr(0, colon), value = line.substr(colon + 1);
+    if (key == "TracerPid") p.tracer = std::atoi(value.c_str());
+    if (key == "NSpid") p.ns_pids = numbers(value);
+    if (key == "NSpgid") p.ns_groups = numbers(value);
+    if (key == "NSsid") p.ns_sessions = numbers(value);
+    if (key == "VmRSS") p.resident_bytes = std::strtoull(value.c_str(), nullptr, 10) << 10;
+  }
+}
+
+}  // namespace
+
+Result<Process> read_process(pid_t pid) {
+  Process p;
+  p.pid = pid;
+  if (!parse_stat(slurp(fmt::format("/proc/{}/stat", pid)), p))
+    return fail("there is no process {}", pid);
+  parse_status(slurp(fmt::format("/proc/{}/status", pid)), p);
+  return p;
+}
+
+std::string executable_of(pid_t pid) { return link_target(fmt::format("/proc/{}/exe", pid)); }
+
+std::string executable_name(pid_t pid) {
+  std::string path = executable_of(pid);
+  constexpr std::string_view kReplaced = " (deleted)";  // the file was rebuilt since
+  if (path.ends_with(kReplaced)) path.resize(path.size() - kReplaced.size());
+  return path.substr(path.rfind('/') + 1);
+}
+
+std::vector<std::string> arguments_of(pid_t pid) {
+  return split_at_zero(slurp(fmt::format("/proc/{}/cmdline", pid)));
+}
+
+std::string working_folder_of(pid_t pid) { return link_target(fmt::format("/proc/{}/cwd", pid)); }
+
+std::string environment_of(pid_t pid, std::string_view name) {
+  for (const std::string &entry : split_at_zero(slurp(fmt::format("/proc/{}/environ", pid))))
+    if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=')
+      return entry.substr(name.size() + 1);
+  return {};
+}
+
+std::vector<pid_t> threads_of(pid_t pid) {
+  return numeric_entries(fmt::format("/proc/{}/task", pid));
+}
+
+std::vector<pid_t> ns_threads_of(pid_t pid) {
+  std::vector<pid_t> v;
+  for (pid_t tid : threads_of(pid)) {
+    Process t;
+    parse_status(slurp(fmt::format("/proc/{}/task/{}/status", pid, tid)), t);
+    v.push_back(t.ns_pids.empty() ? tid : t.ns_pids.back());
+  }
+  return v;
+}
+
+ProcessTable ProcessTable::read() {
+  ProcessTable t;
+  for (pid_t pid : numeric_entries("/proc"))
+    if (Result<Process> p = read_process(pid)) t.all_.emplace(pid, std::move(*p));
+  return t;
+}
+
+const Process *ProcessTable::find(pid_t pid) const {
+  auto it = all_.find(pid);
+  return it == all_.end() ? nullptr : &it->second;
+}
+
+std::vector<pid_t> ProcessTable::children(pid_t parent) const {
+  std::vector<pid_t> v;
+  for (const auto &[pid, p] : all_)
+    if (p.parent == parent) v.push_back(pid);
+  return v;
+}
+
+std::vector<Process> ProcessTable::tree(pid_t root) const {
+  std::vector<Process> v;
+  if (const Process *p = find(root)) v.push_back(*p);
+  for (size_t i = 0; i < v.size(); i++)
+    for (pid_t child : children(v[i].pid)) v.push_back(*find(child));
+  return v;
+}
+
+}  // namespace ckpt

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ckpt-run: runs a program so that it can be checkpointed. For everybody else it is the program: same
+// terminal, same process group, same streams, same way to end.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <iostream>
+
+#include <CLI/CLI.hpp>
+
+#include "ckpt_config.h"
+#include "common/log.h"
+#include "tools/device/apis.h"
+#include "tools/device/device.h"
+#include "tools/proc/command.h"
+#include "tools/session/keeper.h"
+
+namespace ckpt {
+namespace {
+
+constexpr int kOwnFailure = 125;  // as env, nohup and timeout do
+constexpr int kCannotExecute = 126;
+constexpr int kNotFound = 127;
+
+struct Options {
+  std::string device;
+  bool portable = false;
+  bool list_devices = false;
+  bool json = false;
+  std::vector<std::string> program;
+};
+
+int print_devices(bool as_json) {
+  Result<std::vector<Device>> devices = list_devices();
+  if (!devices) return log::error(devices.error()), kOwnFailure;
+  std::cout << (as_json ? device_json(*devices).dump(2) + "\n" : device_table(*devices));
+  return 0;
+}
+
+// Until the program ends nobody but it may hold its streams: a reader must see its end of file, a
+// writer its closed pipe.
+void let_go_of_streams() {
+  int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (int fd : {0, 1}) ::dup2(nothing, fd);
+  if (nothing > 2) ::close(nothing);
+}
+
+Result<pid_t> start_program(const Options &options, const Keeper &keeper, int *error) {
+  Spawn spec{.argv = options.program, .environment = driver_environment()};
+  spec.environment.emplace_back(protocol::kSessionVariable, keeper.socket_path());
+  spec.signal_mask = &keeper.signals().original_mask();
+  spec.in_child = KeeperSignals::restore_dispositions;
+  return spawn(spec, error);
+}
+
+int run(const Options &options) {
+  // Which devices may it use?
+  Result<DeviceChoice> devices = choose_devices(options.device);
+  if (!devices) return log::error(devices.error()), kOwnFailure;
+  // The keeper's socket must stand before the program can ask for it.
+  Result<std::unique_ptr<Keeper>> keeper = Keeper::create({*devices, options.portable});
+  if (!keeper) return log::error(keeper.error()), kOwnFailure;
+  // The program, with our drivers in front of the real ones.
+  int why = 0;
+  Result<pid_t> program = start_program(options, **keeper, &why);
+  if (!program) return log::error(program.error()), why == ENOENT ? kNotFound : kCannotExecute;
+  let_go_of_streams();
+  (*keeper)->program_started(*program, false, true);
+  // Serve it until it ends, then end as it did.
+  Keeper::Outcome outcome = (*keeper)->run();
+  keeper->reset();
+  if (!outcome.image) end_like(outcome.wait_status);
+  fmt::print(stderr, "ckpt-run: the program was checkpointed to {0} and stopped; restart it with: "
+                     "ckpt-restore {0}\n", *outcome.image);
+  return kCheckpointedExitCode;
+}
+
+// The program starts at the first word that is neither an option of ours nor the value of one;
+// what follows is the program's own, whatever it looks like.
+std::vector<std::string> program_of(const CLI::App &app, int argc, char **argv) {
+  int at = 1;
+  for (; at < argc; at++) {
+    std::string_view word = argv[at];
+    if (word == "--") {
+      at++;
+      break;
+    }
+    if (!word.starts_with('-')) break;
+    const CLI::Option *option = app.get_option_no_throw(std::string(word));
+    if (option && option->get_items_expected_min() > 0) at++;
+  }
+  return {argv + std::min(at, argc), argv + argc};
+}
+
+}  // namespace
+}  // namespace ckpt
+
+int main(int argc, char **argv) {
+  using namespace ckpt;
+  log::set_name("ckpt-run");
+  Options o;
+  CLI::App app{"Runs a program so that ckpt-dump can checkpoint it.\n"
+               "Returns the program's exit code, or dies by the signal that killed it; 85 when the "
+               "program was checkpointed and stopped, 125 when ckpt-run itself fails, 126 or 127 "
+               "when the program cannot be executed or is not found."};
+  app.add_option("--device", o.device, "devices for the program: index, ocl:N, ocl:NAME or UUID; a comma list");
+  app.add_flag("--portable", o.portable, "advertise only what every device offers");
+  app.add_flag("--list-devices", o.list_devices, "print the devices and exit");
+  app.add_flag("--json", o.json, "with --list-devices: as JSON");
+  app.set_version_flag("--version", CKPT_VERSION);
+  app.usage("Usage: ckpt-run [OPTIONS] [--] PROGRAM [ARGUMENTS…]");
+  o.program = program_of(app, argc, argv);
+  try {
+    app.parse(argc - static_cast<int>(o.program.size()), argv);
+  } catch (const CLI::ParseError &e) {
+    int code = app.exit(e);
+    return code == 0 ? 0 : kOwnFailure;
+  }
+  if (o.list_devices) return print_devices(o.json);
+  if (o.program.empty()) {
+    std::cerr << app.help();
+    return kOwnFailure;
+  }
+  return run(o);
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "common/result.h"
+
+namespace ckpt {
+
+// $CKPT_RUNTIME_DIR, else $XDG_RUNTIME_DIR, else /tmp.
+std::string runtime_folder();
+
+// A new folder of mode 0700 in the runtime folder; removed, with all in it, by the process that made
+// it (a forked child does not).
+class SessionFolder {
+ public:
+  static Result<SessionFolder> create(const std::string &purpose = "");
+  SessionFolder(SessionFolder &&o) noexcept;
+  SessionFolder &operator=(SessionFolder &&) = delete;
+  ~SessionFolder();
+
+  const std::string &path() const { return path_; }
+  std::string file(std::string_view name) const { return fmt::format("{}/{}", path_, name); }
+
+ private:
+  SessionFolder(std::string path, int owner) : path_(std::move(path)), owner_(owner) {}
+  std::string path_;
+  int owner_;
+};
+
+// In a session's folder: the PID of the program's root, as the keeper sees it.
+inline constexpr std::string_view kProgramFile = "program";
+
+}  // namespace ckpt

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/session/keeper.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "common/log.h"
+#include "tools/session/tree.h"
+
+namespace ckpt {
+
+Result<std::unique_ptr<Keeper>> Keeper::create(Options options) {
+  CKPT_TRY(SessionFolder folder, SessionFolder::create());
+  CKPT_TRY(KeeperSignals signals, KeeperSignals::take());
+  std::unique_ptr<Keeper> k(new Keeper(std::move(options), std::move(folder), std::move(signals)));
+  k->socket_path_ = k->folder_.file(protocol::kSessionSocket);
+  CKPT_TRY(k->listener_, listen_unix(k->socket_path_));
+  k->wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!k->wake_) return fail_errno("cannot make an eventfd");
+  // Orphans of the program come to us, so that ckpt-dump can tell them from strangers, and so that
+  // no zombie of a dumped tree keeps a PID taken.
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  return k;
+}
+
+void Keeper::program_started(pid_t pid, bool own_session, bool our_child) {
+  program_ = pid;
+  own_session_ = own_session;
+  our_child_ = our_child;
+  std::ofstream(folder_.file(kProgramFile)) << pid << "\n";
+  for (int signal : std::exchange(early_signals_, {})) forward(signal);
+}
+
+// The program was stopped by job control: stop along, so that our own parent sees its job stop.
+// CRIU's stopping of the tree during a dump is none of that.
+void Keeper::program_stopped(int signal) {
+  if (dumps_open_ > 0) return;
+  log::debug("the program was stopped by signal {}", signal);
+  stopped_ = true;
+  if (before_stop_) before_stop_();
+  ::kill(::getpid(), SIGSTOP);
+  if (after_stop_) after_stop_();
+  stopped_ = false;
+  if (Result<Process> p = read_process(program_); p && p->state == 'T') ::kill(program_, SIGCONT);
+}
+
+void Keeper::program_ended(int wait_status) {
+  ended_ = true;
+  outcome_.wait_status = wait_status;
+  if (dumped_image_ && WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL)
+    outcome_.image = dumped_image_;
+}
+
+void Keeper::program_failed(Error why) {
+  ended_ = true;
+  outcome_.error = std::move(why);
+}
+
+void Keeper::watch(int fd, std::function<bool()> f) { watches_.push_back({fd, std::move(f)}); }
+
+void Keeper::post(std::function<void()> f) {
+  std::lock_guard lock(posted_mutex_);
+  posted_.push_back(std::move(f));
+  u64 one = 1;
+  if (::write(wake_.get(), &one, sizeof one) < 0) { /* the counter is full: it is awake anyway */
+  }
+}
+
+void Keeper::on_job_stop(std::function<void()> before, std::function<void()> after) {
+  before_stop_ = std::move(before);
+  after_stop_ = std::move(after);
+}
+
+Keeper::Outcome Keeper::run() {
+  while (!finished()) turn();
+  return std::move(outcome_);
+}
+
+// A background process of the program may go on using a device after the program itself has ended.
+bool Keeper::finished() const {
+  return ended_ && (outcome_.image || outcome_.error || !proxies_.any());
+}
+
+void Keeper::turn() {
+  std::vector<pollfd> fds{{signals_.fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+  for (const Watch &w : watches_) fds.push_back({w.fd, POLLIN, 0});
+  for (const Client &c : clients_) fds.push_back({c.fd.get(), POLLIN, 0});
+  if (::poll(fds.data(), fds.size(), -1) < 0) return;
+  size_t at = 3;
+  // New watches and clients are put at the end, past those that were polled.
+  size_t watches = watches_.size(), clients = clients_.size();
+  auto w = watches_.begin();
+  for (size_t i = 0; i < watches; i++, at++) w = fds[at].revents && !w->call() ? watches_.erase(w) : ++w;
+  auto c = clients_.begin();
+  for (size_t i = 0; i < clients; i++, at++) c = fds[at].revents && !serve(*c) ? clients_.erase(c) : ++c;
+  if (fds[2].revents) accept_client();
+  if (fds[1].revents) run_posted();
+  if (fds[0].revents) handle_signals();
+}
+
+void Keeper::run_posted() {
+  u64 count;
+  if (::read(wake_.get(), &count, sizeof count) < 0) return;
+  std::vector<std::function<void()>> now;
+  {
+    std::lock_guard lock(posted_mutex_);
+    now.swap(posted_);
+  }
+  for (auto &f : now) f();
+}
+
+void Keeper::handle_signals() {
+  while (std::optional<signalfd_siginfo> info = signals_.next()) handle_signal(*info);
+}
+
+void Keeper::handle_signal(const signalfd_siginfo &info) {
+  int signal = static_cast<int>(info.ssi_signo);
+  switch (signal) {
+    case SIGCHLD: return reap();
+    case SIGPIPE:
+    case SIGTTIN:
+    case SIGTTOU: return;
+    case SIGWINCH:
+      if (window_changed_) window_changed_();
+      else if (!from_terminal(info)) forward(signal);
+      return;
+    case SIGCONT: {
+      Result<Process> p = read_process(program_);
+      if (program_ && p && p->state == 'T' && dumps_open_ == 0) forward(signal);
+      return;
+    }
+    default:
+      if (!from_terminal(info) || own_session_ || program_ == 0) forward(signal);
+  }
+}
+
+void Keeper::forward(int signal) {
+  if (program_ == 0)
+    early_signals_.push_back(signal);
+  else if (!ended_)
+    ::kill(program_, signal);
+}
+
+void Keeper::reap() {
+  int status;
+  while (pid_t pid = ::waitpid(-1, &status, WNOHANG | WUNTRACED)) {
+    if (pid < 0) return;
+    if (WIFSTOPPED(status)) {
+      if (pid == program_ && our_child_) program_stopped(WSTOPSIG(status));
+      continue;
+    }
+    if (pid == program_ && our_child_) program_ended(status);
+    proxies_.reaped(pid);
+    dump_requests_.remove_if([&](DumpRequest &r) {
+      if (r.dump == pid) dump_request_ended(r, status);
+      return r.dump == pid;
+    });
+  }
+}
+
+}  // namespace ckpt

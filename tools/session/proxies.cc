@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/session/proxies.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "agent/protocol.h"
+#include "common/ipc.h"
+#include "common/log.h"
+#include "tools/device/apis.h"
+#include "tools/proc/command.h"
+
+namespace ckpt {
+
+Result<> Proxies::start(const std::string &api_name, int connection, int out, int err) {
+  const Api *api = find_api(api_name);
+  std::string executable = api ? proxy_executable(*api) : "";
+  if (executable.empty())
+    return fail_with_hint(fmt::format("there is no proxy for the API \"{}\"", api_name),
+                          "the installation of ckpt is not complete");
+  CKPT_TRY(auto control, socket_pair());
+  UniqueFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  u64 token = ++last_token_;
+  Spawn spec{.argv = {executable, "--serve", std::to_string(connection), "--control",
+                      std::to_string(control.second.get()), "--token", std::to_string(token)},
+             .in = nothing.get(), .out = out, .err = err,
+             .keep = {connection, control.second.get()},
+             .own_group = true, .die_with_us = true};
+  for (std::string &a : device_arguments(api_name, choice_)) spec.argv.push_back(std::move(a));
+  if (portable_) spec.argv.push_back("--portable");
+  CKPT_TRY(pid_t pid, spawn(spec));
+  log::debug("proxy {} serves {} as {}", pid, api_name, token);
+  all_.push_back({pid, token, std::move(control.first)});
+  return {};
+}
+
+Result<> Proxies::adopt(u64 token, int connection) {
+  for (const Proxy &p : all_)
+    if (p.token == token)
+      return send_message(p.control.get(), static_cast<u16>(protocol::Type::Adopt), {},
+                          std::span(&connection, 1));
+  return fail("there is no parked proxy {}", token);
+}
+
+bool Proxies::reaped(pid_t pid) {
+  return std::erase_if(all_, [pid](const Proxy &p) { return p.pid == pid; }) > 0;
+}
+
+void Proxies::kill_all() {
+  for (const Proxy &p : all_) ::kill(p.pid, SIGKILL);
+  for (const Proxy &p : all_) ::waitpid(p.pid, nullptr, 0);
+  all_.clear();
+}
+
+}  // namespace ckpt

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a session keeper does for those who connect to its socket.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "common/log.h"
+#include "tools/device/apis.h"
+#include "tools/proc/command.h"
+#include "tools/proc/sockets.h"
+#include "tools/session/keeper.h"
+#include "tools/session/tree.h"
+
+namespace ckpt {
+namespace {
+
+using protocol::Type;
+using namespace std::chrono_literals;
+
+constexpr auto kClientPatience = 5s;  // for the rest of a frame; a half one must not stop the loop
+constexpr size_t kMaxRequestBytes = 64u << 10;
+
+Result<> reply(int fd, const Result<> &result) {
+  if (result) return send_message(fd, static_cast<u16>(Type::Ok));
+  Writer w;
+  w.str(result.error().what).str(result.error().hint);
+  return send_message(fd, static_cast<u16>(Type::Failed), w.bytes());
+}
+
+pid_t peer_pid(int fd) {
+  ucred cred{};
+  socklen_t n = sizeof cred;
+  return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n) == 0 ? cred.pid : 0;
+}
+
+Error error_of_report(int fd) {
+  std::string text(64 << 10, '\0');
+  ssize_t n = ::pread(fd, text.data(), text.size(), 0);
+  text.resize(n > 0 ? static_cast<size_t>(n) : 0);
+  nlohmann::json j = nlohmann::json::parse(text, nullptr, false);
+  Error e{"ckpt-dump failed", ""};
+  if (j.is_object() && j.contains("error") && j["error"].is_object())
+    e = {j["error"].value("what", e.what), j["error"].value("hint", "")};
+  return e;
+}
+
+// The agent listens again a moment after its program was woken.
+void tell_agent(pid_t program, const Error &error) {
+  Writer w;
+  w.str(error.what).str(error.hint);
+  for (auto end = std::chrono::steady_clock::now() + 20s; std::chrono::steady_clock::now() < end;) {
+    for (const std::string &path : listening_sockets(program, std::string(protocol::kAgentSocketPrefix)))
+      if (Result<UniqueFd> fd = connect_unix(path);
+          fd && send_message(fd->get(), static_cast<u16>(Type::CheckpointFailed), w.bytes())) {
+        (void)set_receive_timeout(fd->get(), kClientPatience);
+        (void)receive_message(fd->get());
+        return;
+      }
+    std::this_thread::sleep_for(50ms);
+  }
+}
+
+}  // namespace
+
+void Keeper::accept_client() {
+  Result<UniqueFd> fd = accept_unix(listener_.get());
+  if (!fd) return log::warn("session: {}", fd.error().what);
+  (void)set_receive_timeout(fd->get(), kClientPatience);
+  pid_t peer = peer_pid(fd->get());
+  clients_.push_back({std::move(*fd), peer});
+}
+
+bool Keeper::serve(Client &client) {
+  Result<std::optional<Message>> m = receive_message(client.fd.get(), kMaxRequestBytes);
+  if (m && *m) return answer(client, **m);
+  if (!m) log::debug("session: {}", m.error().what);
+  if (client.dumping) dump_hung_up();
+  return false;
+}
+
+bool Keeper::answer(Client &client, Message &message) {
+  Reader in = message.reader();
+  Result<> result;
+  bool keep = true;
+  switch (static_cast<Type>(message.type)) {
+    case Type::ProxyWanted: {
+      result = proxy_wanted(client, message);
+      if (result) return false;  // the proxy has the connection now, and speaks first
+      break;
+    }
+    case Type::ProxyAgain: {
+      in.get<u32>();
+      u64 token = in.get<u64>();
+      result = in.ok() ? proxies_.adopt(token, client.fd.get()) : fail("malformed request");
+      if (result) return false;
+      break;
+    }
+    case Type::DumpBegin:
+      if (!client.dumping) dumps_open_++;
+      client.dumping = true;
+      break;
+    case Type::DumpDone: dumped_image_ = std::string(in.str()); break;
+    case Type::CheckpointWanted: result = checkpoint_wanted(client, message); break;
+    case Type::Restored: {
+      in.get<u32>();
+      u32 agent = in.get<u32>();
+      if (restored_ && in.ok()) {
+        (void)set_receive_timeout(client.fd.get(), 0ms);
+        restored_(std::move(client.fd), agent);
+        return false;
+      }
+      result = fail("no restore is under way in this session");
+      break;
+    }
+    default:
+      result = fail("this ckpt (protocol {}) does not know request {}", protocol::kVersion, message.type);
+      keep = false;
+  }
+  return reply(client.fd.get(), result).has_value() && keep;
+}
+
+Result<> Keeper::proxy_wanted(Client &client, Message &message) {
+  Reader in = message.reader();
+  in.get<u32>();
+  std::string api(in.str());
+  if (!in.ok() || message.fds.size() != 2) return fail("malformed request for a proxy");
+  (void)set_receive_timeout(client.fd.get(), 0ms);
+  return proxies_.start(api, client.fd.get(), message.fds[0].get(), message.fds[1].get());
+}
+
+// The tool that was dumping is gone, and so is its CRIU. Whatever it left stopped runs on, unless it
+// said that the image is complete and it is about to kill the program.
+void Keeper::dump_hung_up() {
+  dumps_open_--;
+  if (program_ && !ended_ && !dumped_image_) continue_tree(program_);
+}
+
+Result<> Keeper::checkpoint_wanted(Client &client, Message &message) {
+  Reader in = message.reader();
+  in.get<u32>();
+  std::string image(in.str());
+  u32 flags = in.get<u32>();
+  if (!in.ok()) return fail("malformed request for a checkpoint");
+  if (program_ == 0) return fail("the program is still being restored");
+  UniqueFd report(::memfd_create("ckpt-dump-report", MFD_CLOEXEC));
+  UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  Spawn spec{.argv = {sibling_tool("ckpt-dump"), std::to_string(program_), "--json"},
+             .in = nothing.get(), .out = report.get(), .err = nothing.get(),
+             .folder = working_folder_of(client.peer), .own_group = true};
+  if (!image.empty()) spec.argv.insert(spec.argv.end(), {"-o", image});
+  if (!(flags & protocol::kStopAfter)) spec.argv.push_back("--leave-running");
+  if (flags & protocol::kOverwrite) spec.argv.push_back("--overwrite");
+  CKPT_TRY(pid_t dump, spawn(spec));
+  dump_requests_.push_back({dump, client.peer, std::move(report)});
+  return {};
+}
+
+void Keeper::dump_request_ended(DumpRequest &request, int wait_status) {
+  if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0) return;
+  std::thread(tell_agent, request.program, error_of_report(request.report.get())).detach();
+}
+
+}  // namespace ckpt

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/session/signals.h"
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+namespace ckpt {
+namespace {
+
+struct sigaction g_child_action;
+
+sigset_t keeper_set() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (int s : {SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT,
+                SIGALRM, SIGTTIN, SIGTTOU, SIGPIPE})
+    ::sigaddset(&set, s);
+  return set;
+}
+
+}  // namespace
+
+Result<KeeperSignals> KeeperSignals::take() {
+  KeeperSignals s;
+  // Someone who ignores SIGCHLD hands that on through exec, and then no exit code could be waited for.
+  struct sigaction plain {};
+  plain.sa_handler = SIG_DFL;
+  ::sigaction(SIGCHLD, &plain, &g_child_action);
+  sigset_t set = keeper_set();
+  ::sigprocmask(SIG_BLOCK, &set, &s.original_mask_);
+  s.fd_.reset(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!s.fd_) return fail_errno("cannot make a signalfd");
+  return s;
+}
+
+std::optional<signalfd_siginfo> KeeperSignals::next() {
+  signalfd_siginfo info{};
+  if (::read(fd_.get(), &info, sizeof info) != sizeof info) return std::nullopt;
+  return info;
+}
+
+void KeeperSignals::restore_dispositions() { ::sigaction(SIGCHLD, &g_child_action, nullptr); }
+
+bool from_terminal(const signalfd_siginfo &info) { return info.ssi_code == SI_KERNEL; }
+
+void end_like(int wait_status) {
+  if (WIFEXITED(wait_status)) std::exit(WEXITSTATUS(wait_status));
+  int signal = WTERMSIG(wait_status);
+  rlimit no_core{0, 0};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  ::signal(signal, SIG_DFL);
+  sigset_t set;
+  ::sigemptyset(&set);
+  ::sigaddset(&set, signal);
+  ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
+  ::raise(signal);
+  std::exit(128 + signal);
+}
+
+}  // namespace ckpt
