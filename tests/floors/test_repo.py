@@ -1,0 +1,50 @@
+"""What holds for every file of the repository."""
+
+import re
+
+import pytest
+
+from repo import ROOT, tracked
+
+SPDX = "SPDX-License-Identifier: Apache-2.0"
+LONGEST = 800
+
+# Written so that this file does not hold what it looks for.
+OPEN_END = re.compile(r"\b(TO" r"DO|FIX" r"ME)\b")
+SOURCES = {".h", ".cc", ".cpp", ".c", ".api", ".inc", ".py", ".build", ".cl", ".sh", ""}
+
+
+def cpp_files():
+    return [f for f in tracked() if f.suffix in (".h", ".cc")]
+
+
+def read(path):
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def test_every_source_names_its_licence():
+    # The public header is C, and may say it as C does.
+    spdx = (f"// {SPDX}\n", f"/* {SPDX} */\n")
+    bare = [str(f) for f in cpp_files() if not read(f).startswith(spdx)]
+    assert not bare, f"these do not begin with `// {SPDX}`: {bare}"
+
+
+def test_no_source_is_longer_than_a_reader_can_hold():
+    long = {str(f): n for f in cpp_files() if (n := len(read(f).splitlines())) > LONGEST}
+    assert not long, f"more than {LONGEST} lines: {long}"
+
+
+def test_no_open_ends():
+    found = []
+    for path in tracked():
+        if path.suffix not in SOURCES or path.name == "LICENSE":
+            continue
+        for number, line in enumerate(read(path).splitlines(), 1):
+            if OPEN_END.search(line):
+                found.append(f"{path}:{number}: {line.strip()}")
+    assert not found, "file an issue instead:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize("path", ["check", "demo", ".ci/run", "scripts/setup", "scripts/get-criu"])
+def test_entry_points_can_be_run(path):
+    assert (ROOT / path).stat().st_mode & 0o111
