@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/chunk_codec.h"
+
+#include <xxhash.h>
+#include <zstd.h>
+
+#include <cstring>
+
+namespace ckpt {
+
+// The C library's memcmp is the fastest loop there is: a range equals itself moved by 16 bytes and
+// begins with 16 zeros exactly if all of it is zero. Other data is known at the first difference.
+bool all_zero(ByteView data) {
+  static constexpr char zeros[16] = {};
+  size_t head = std::min(data.size(), sizeof zeros);
+  if (std::memcmp(data.data(), zeros, head) != 0) return false;
+  return data.size() == head ||
+         std::memcmp(data.data(), data.data() + head, data.size() - head) == 0;
+}
+
+ChunkAddress chunk_address(ByteView raw, u64 seed) {
+  XXH128_hash_t h = XXH3_128bits_withSeed(raw.data(), raw.size(), seed);
+  return {h.low64, h.high64};
+}
+
+u64 stored_checksum(ByteView stored) { return XXH3_64bits(stored.data(), stored.size()); }
+
+ChunkEncoder::ChunkEncoder(int zstd_level) : context_(ZSTD_createCCtx()) {
+  if (context_) ZSTD_CCtx_setParameter(context_, ZSTD_c_compressionLevel, zstd_level);
+}
+
+ChunkEncoder::~ChunkEncoder() { ZSTD_freeCCtx(context_); }
+
+Result<ChunkEncoder::Encoded> ChunkEncoder::encode(ByteView raw) {
+  if (!context_) return fail("no memory for compressing");
+  size_t bound = ZSTD_compressBound(raw.size());
+  if (capacity_ < bound) {
+    buffer_ = std::make_unique_for_overwrite<std::byte[]>(bound);
+    capacity_ = bound;
+  }
+  size_t n = ZSTD_compress2(context_, buffer_.get(), capacity_, raw.data(), raw.size());
+  if (ZSTD_isError(n)) return fail("cannot compress: {}", ZSTD_getErrorName(n));
+  if (n < raw.size() - raw.size() / 64) return Encoded{Codec::Zstd, {buffer_.get(), n}};
+  return Encoded{Codec::Raw, raw};
+}
+
+ChunkDecoder::ChunkDecoder() : context_(ZSTD_createDCtx()) {}
+
+ChunkDecoder::~ChunkDecoder() { ZSTD_freeDCtx(context_); }
+
+Result<> ChunkDecoder::decode(const ChunkEntry &entry, ByteView stored, std::span<std::byte> raw) {
+  if (entry.codec == Codec::Zero) {
+    std::memset(raw.data(), 0, raw.size());
+    return {};
+  }
+  if (entry.codec == Codec::Raw) {
+    if (stored.data() != raw.data()) std::memcpy(raw.data(), stored.data(), raw.size());
+    return {};
+  }
+  if (!context_) return fail("no memory for decompressing");
+  size_t n = ZSTD_decompressDCtx(context_, raw.data(), raw.size(), stored.data(), stored.size());
+  if (ZSTD_isError(n)) return fail("cannot decompress: {}", ZSTD_getErrorName(n));
+  if (n != raw.size()) return fail("decompresses to {} bytes instead of {}", n, raw.size());
+  return {};
+}
+
+}  // namespace ckpt

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The image format, version 1, as constants and plain values. docs/FORMAT.md is the grammar; this
+// file and index.cc are its only other copy. Every limit here bounds what a hostile image can make
+// a reader do, and a writer refuses to pass it.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/bytes.h"
+
+namespace ckpt {
+
+inline constexpr u32 kFormatVersion = 1;
+inline constexpr std::string_view kIndexMagic = "CKPTINDX";
+inline constexpr std::string_view kChunksMagic = "CKPTCHNK";
+inline constexpr const char *kIndexFile = "index.ckpt";
+inline constexpr const char *kChunksFile = "chunks.ckpt";
+
+inline constexpr size_t kChunkBytes = 1u << 20;  // raw bytes of a chunk, as this writer cuts them
+inline constexpr size_t kMaxChunkBytes = 4u << 20;  // as a reader accepts them
+inline constexpr size_t kMinChunkBytes = 4u << 10;
+inline constexpr u64 kMaxIndexBytes = 512u << 20;  // about 13 million different chunks: 12 TiB
+inline constexpr u64 kMaxManifestBytes = 16u << 20;
+inline constexpr int kMaxManifestDepth = 64;
+inline constexpr u32 kMaxStreams = 1u << 20;
+inline constexpr u64 kMaxStreamBytes = u64{1} << 46;  // 64 TiB
+inline constexpr size_t kMaxNameBytes = 255;
+
+inline constexpr size_t kChunksHeaderBytes = 32;
+inline constexpr size_t kIndexHeaderBytes = 64;
+inline constexpr size_t kChunkEntryBytes = 36;
+inline constexpr size_t kChecksumBytes = 8;
+
+enum class Section : u32 { Manifest = 1, Chunks = 2, Streams = 3, Parents = 4 };
+
+// How a chunk's raw bytes are stored: not at all (they are zeros), as they are, or as a zstd frame.
+enum class Codec : u32 { Zero = 0, Raw = 1, Zstd = 2 };
+
+using Uuid = std::array<u8, 16>;
+
+// XXH3-128 of a chunk's raw bytes under the image's seed: what makes equal chunks one.
+struct ChunkAddress {
+  u64 low = 0;
+  u64 high = 0;
+  bool operator==(const ChunkAddress &) const = default;
+};
+
+struct ChunkEntry {
+  ChunkAddress address;
+  u64 stored_checksum = 0;  // XXH3-64, seed 0, of the stored bytes
+  u64 offset = 0;           // in chunks.ckpt; not in the file: the sum of the sizes before
+  u32 stored_size = 0;
+  u32 raw_size = 0;
+  Codec codec = Codec::Zero;
+};
+
+struct StreamEntry {
+  std::string name;
+  u64 size = 0;
+  std::vector<u32> chunks;  // indexes into the chunk table; all but the last hold chunk_size bytes
+};
+
+struct Index {
+  Uuid uuid{};
+  u64 seed = 0;
+  u32 chunk_size = kChunkBytes;
+  u64 chunks_file_size = kChunksHeaderBytes;
+  std::string manifest;  // JSON text
+  std::vector<ChunkEntry> chunks;
+  std::vector<StreamEntry> streams;
+};
+
+}  // namespace ckpt

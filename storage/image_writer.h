@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Writes one image. Streams are filled from any number of threads; a pool of workers hashes,
+// compresses and writes chunks; nothing is visible under the final name before finish() succeeds.
+//
+//   CKPT_TRY(auto image, ImageWriter::create("job.img", {}));
+//   CKPT_TRY(StreamId pages, image->stream("criu/pages-1.img"));
+//   CKPT_CHECK(image->append(pages, bytes));
+//   CKPT_CHECK(image->finish({{"program", "./app"}}));
+//
+// Errors: the first one sticks and comes back from every later call, with path and reason; nothing
+// blocks after it. Memory: see Options::memory_bytes.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/result.h"
+#include "storage/chunk_store.h"
+#include "storage/file_system.h"
+#include "storage/format.h"
+
+namespace ckpt {
+
+enum class StreamId : u32 {};
+
+class ImageWriter {
+ public:
+  struct Options {
+    int zstd_level = 1;
+    unsigned threads = 0;  // 0: as many as this process may use cores
+    // Bound on the raw bytes that wait for a worker. On top come, for each thread, about 3 MiB
+    // (zstd's context and its output), and for each stream that is open for append one chunk.
+    size_t memory_bytes = 128u << 20;
+    bool overwrite = false;             // replace an image at the final path, in one step
+    FileSystem *file_system = nullptr;  // null: the real one
+  };
+
+  // Makes `final_path`.partial-XXXXXX (0700, its files 0600) and locks it. Removes what killed
+  // writers of the same image left. Refuses an existing `final_path` unless `overwrite`.
+  static Result<std::unique_ptr<ImageWriter>> create(const std::string &final_path,
+                                                     const Options &options);
+  // Not finished: waits for the workers (every done() is called) and removes the partial folder.
+  ~ImageWriter();
+
+  // A new, empty stream; the name must not be in use (rules: check_stream_name). Thread-safe.
+  Result<StreamId> stream(const std::string &name);
+
+  // Adds bytes at the end of a stream; copies them. Blocks while memory_bytes are waiting. One
+  // thread at a time for one stream; different streams from different threads.
+  Result<> append(StreamId id, ByteView data);
+  // No more append()s: hands the last, short chunk over and frees its buffer. Optional.
+  Result<> close(StreamId id);
+
+  // Fills [offset, offset + data.size()) of a stream, without a copy: `data` must stay valid and
+  // unchanged until done() was called. `offset` is a multiple of kChunkBytes; data.size() too,
+  // unless it ends the stream. Any thread, any order; nothing twice and in the end no holes. Blocks
+  // while memory_bytes are waiting. done() is called exactly once, also when an error is returned,
+  // usually from a worker, and must not call the writer. A stream takes append() or put().
+  Result<> put(StreamId id, u64 offset, ByteView data, std::function<void()> done = {});
+
+  // Waits for the workers, writes the index, makes everything durable and renames. After an error
+  // the final path is what it was before. `manifest` is an object; strings that are not UTF-8 have
+  // their bad bytes replaced. Call once; no other call may be running.
+  Result<> finish(const nlohmann::json &manifest);
+
+  // Live and thread-safe.
+  ImageStats stats() const;
+  Uuid uuid() const;
+
+ private:
+  class Impl;
+  explicit ImageWriter(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ckpt

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// index.ckpt as bytes. parse_index() takes any bytes: every length is checked against what is left
+// before memory is taken for it, so that it never holds more than a small multiple of its input.
+#pragma once
+
+#include "common/result.h"
+#include "storage/format.h"
+
+namespace ckpt {
+
+// Fails where a limit of the format is passed (too many streams, an index over kMaxIndexBytes).
+Result<Bytes> encode_index(const Index &index);
+Result<Index> parse_index(ByteView file);
+
+// The first bytes of chunks.ckpt: magic, version and the image's uuid.
+Bytes encode_chunks_header(const Uuid &uuid);
+
+}  // namespace ckpt

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "storage/chunk_codec.h"
+
+namespace ckpt {
+
+// What one thread needs for decoding chunks of an image, kept from chunk to chunk.
+struct Scratch {
+  explicit Scratch(size_t chunk_size)
+      : stored(std::make_unique_for_overwrite<std::byte[]>(chunk_size)),
+        raw(std::make_unique_for_overwrite<std::byte[]>(chunk_size)) {}
+
+  ChunkDecoder decoder;
+  std::unique_ptr<std::byte[]> stored;
+  std::unique_ptr<std::byte[]> raw;
+  std::optional<u32> cached;  // the chunk that `raw` holds, for ImageReader::read
+};
+
+}  // namespace ckpt

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Threads that run tasks of a known weight, with a bound on the weight that waits: a writer's
+// memory bound. Tasks do not fail here; what they find they keep.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "common/result.h"
+
+namespace ckpt {
+
+// As many threads as this process may use cores; at least one.
+unsigned usable_cores();
+
+class Workers {
+ public:
+  using Task = std::function<void(unsigned worker)>;
+
+  // Starts fewer threads than asked for where the system gives no more, but at least one.
+  static Result<std::unique_ptr<Workers>> start(unsigned threads, size_t max_weight);
+  // Runs what waits, then joins.
+  ~Workers();
+
+  // Blocks while the weight that waits or runs would pass the bound; a single task may be heavier
+  // than it. `worker` is below count(). A task must not submit.
+  void submit(size_t weight, Task task);
+  // Returns when nothing waits or runs.
+  void drain();
+  unsigned count() const { return static_cast<unsigned>(threads_.size()); }
+
+ private:
+  struct Entry {
+    size_t weight;
+    Task task;
+  };
+  explicit Workers(size_t max_weight) : max_weight_(max_weight) {}
+  void run(unsigned worker);
+
+  const size_t max_weight_;
+  std::mutex mutex_;
+  std::condition_variable work_, room_;
+  std::deque<Entry> waiting_;
+  size_t weight_ = 0;  // of what waits or runs
+  bool stop_ = false;
+  std::vector<std::thread> threads_;
+};
+
+// Runs body(worker) on `threads` threads, the caller's among them, and returns when all returned.
+void run_parallel(unsigned threads, const std::function<void(unsigned worker)> &body);
+
+}  // namespace ckpt

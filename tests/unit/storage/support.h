@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the tests of storage/ share: a folder that goes away, byte patterns, whole images at once.
+#pragma once
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "storage/image_reader.h"
+#include "storage/image_writer.h"
+
+namespace ckpt::test {
+
+class TempFolder {
+ public:
+  TempFolder() {
+    std::string name = std::filesystem::temp_directory_path() / "ckpt-storage-XXXXXX";
+    REQUIRE(::mkdtemp(name.data()));
+    path_ = name;
+  }
+  ~TempFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string &path() const { return path_; }
+  std::string operator/(const std::string &name) const { return path_ + "/" + name; }
+  // The names in it, sorted.
+  std::vector<std::string> names() const {
+    std::vector<std::string> out;
+    for (const auto &e : std::filesystem::directory_iterator(path_))
+      out.push_back(e.path().filename());
+    std::ranges::sort(out);
+    return out;
+  }
+
+ private:
+  std::string path_;
+};
+
+inline Bytes zeros(size_t n) { return Bytes(n); }
+
+inline Bytes random_bytes(size_t n, u64 seed) {
+  std::mt19937_64 rng(seed);
+  Bytes out(n + 8);
+  for (size_t i = 0; i < n; i += 8) {
+    u64 v = rng();
+    std::memcpy(out.data() + i, &v, 8);
+  }
+  out.resize(n);
+  return out;
+}
+
+// Compressible, and no two chunks of it alike.
+inline Bytes smooth_bytes(size_t n, u64 seed) {
+  Bytes out(n);
+  for (size_t i = 0; i < n; ++i) out[i] = static_cast<std::byte>((i / 64 + seed * 31) >> (i % 3));
+  for (size_t i = 0; i < n; i += 4096) out[i] = static_cast<std::byte>((seed + i / 4096) * 131);
+  return out;
+}
+
+template <class T>
+T must(Result<T> r) {
+  if (!r) FAIL(r.error().text());
+  return std::move(*r);
+}
+inline void must(Result<> r) {
+  if (!r) FAIL(r.error().text());
+}
+
+using NamedBytes = std::vector<std::pair<std::string, Bytes>>;
+
+inline Result<> write_image(const std::string &path, const NamedBytes &streams,
+                            const ImageWriter::Options &options = {}) {
+  CKPT_TRY(auto image, ImageWriter::create(path, options));
+  for (const auto &[name, bytes] : streams) {
+    CKPT_TRY(StreamId id, image->stream(name));
+    CKPT_CHECK(image->append(id, bytes));
+  }
+  return image->finish({{"program", "test"}});
+}
+
+inline Result<Bytes> read_stream(const ImageReader &image, const std::string &name) {
+  const StreamEntry *s = image.find(name);
+  if (!s) return fail("no stream '{}'", name);
+  Bytes out(s->size);
+  CKPT_CHECK(image.read(*s, 0, out));
+  return out;
+}
+
+inline Bytes read_file(const std::string &path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string s((std::istreambuf_iterator<char>(in)), {});
+  ByteView b = view(s);
+  return {b.begin(), b.end()};
+}
+
+inline void write_file(const std::string &path, ByteView bytes) {
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out.write(reinterpret_cast<const char *>(bytes.data()), static_cast<long>(bytes.size()));
+}
+
+}  // namespace ckpt::test
