@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The codec that a `.api` line stands for: encode() writes the arguments of a call on the caller's
+// side, Arguments reads them on the far side and calls the real function. `spec<&fn>` is the line.
+//
+// A Side says what an object is called: on the near side `u64 number(kind, handle)`, on the far side
+// `void *object(kind, number)` (nullptr: no such object).
+#pragma once
+
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "common/api/roles.h"
+
+namespace ckpt::api {
+
+template <auto Fn>
+inline constexpr auto spec = nullptr;
+
+namespace detail {
+
+template <auto Fn, size_t I, class Near, class Tuple>
+void encode_one(Writer &w, const Near &near, const Tuple &args) {
+  constexpr Role r = spec<Fn>.args[I];
+  const auto v = std::get<I>(args);
+  if constexpr (r.dir == Dir::Value) {
+    static_assert(std::is_integral_v<decltype(+v)>, "a pointer needs a role");
+    w.put(v);
+  } else if constexpr (r.dir == Dir::Use) {
+    w.put<u64>(near.number(r.kind, v));
+  } else if constexpr (r.dir == Dir::Uses) {
+    u32 n = static_cast<u32>(std::get<r.count>(args));
+    w.put<u32>(n);
+    for (u32 i = 0; i < n; i++) w.put<u64>(near.number(r.kind, v[i]));
+  } else if constexpr (r.dir == Dir::In) {
+    size_t n = 0;
+    if constexpr (r.count < 0)
+      n = -r.count;
+    else
+      n = std::get<r.count>(args);
+    w.blob(view(v, n));
+  } else if constexpr (r.dir == Dir::Fixed) {
+    size_t n = 0;
+    if constexpr (r.count < 0)
+      n = -r.count;
+    else
+      n = std::get<r.count>(args);
+    w.blob(view(v, v ? n * sizeof(*v) : 0));
+  } else if constexpr (r.dir == Dir::Text) {
+    w.blob(view(v, v ? std::strlen(v) + 1 : 0));
+  }
+}
+
+}  // namespace detail
+
+template <auto Fn, class Near, class... A>
+void encode(Writer &w, const Near &near, A... a) {
+  static_assert(spec<Fn>.args.size() == sizeof...(A), "the table and the vendor's header disagree");
+  std::tuple<A...> args{a...};
+  [&]<size_t... I>(std::index_sequence<I...>) {
+    (detail::encode_one<Fn, I>(w, near, args), ...);
+  }(std::index_sequence_for<A...>{});
+}
+
+template <auto Fn>
+class Arguments;
+
+template <class R, class... A, R (*Fn)(A...)>
+class Arguments<Fn> {
+ public:
+  static_assert(spec<Fn>.args.size() == sizeof...(A), "the table and the vendor's header disagree");
+
+  // Decodes the arguments; ok() says whether all of them were there and named live objects.
+  template <class Far>
+  Arguments(Reader &in, const Far &far) {
+    [&]<size_t... I>(std::index_sequence<I...>) {
+      (decode_one<I>(in, far), ...);
+    }(std::index_sequence_for<A...>{});
+    ok_ = ok_ && in.ok();
+  }
+  Arguments(const Arguments &) = delete;
+
+  bool ok() const { return ok_; }
+  R call() { return std::apply(Fn, args_); }
+  // The value of a parameter, as the function takes it.
+  template <size_t I>
+  auto get() const {
+    return std::get<I>(args_);
+  }
+
+  int error = 0;         // what an Error parameter pointed to
+  void *made = nullptr;  // what a Made parameter pointed to
+
+ private:
+  template <size_t I, class Far>
+  void decode_one(Reader &in, const Far &far) {
+    constexpr Role r = spec<Fn>.args[I];
+    using T = std::tuple_element_t<I, std::tuple<A...>>;
+    T &v = std::get<I>(args_);
+    if constexpr (r.dir == Dir::Value) {
+      v = in.get<T>();
+    } else if constexpr (r.dir == Dir::Use) {
+      u64 number = in.get<u64>();
+      v = static_cast<T>(far.object(r.kind, number));
+      if (number != 0 && !v) ok_ = false;
+    } else if constexpr (r.dir == Dir::Uses) {
+      v = static_cast<T>(decode_list(in, far, r.kind));
+      std::get<r.count>(args_) = static_cast<std::tuple_element_t<r.count, std::tuple<A...>>>(listed_);
+    } else if constexpr (r.dir == Dir::In || r.dir == Dir::Fixed) {
+      using E = std::remove_cv_t<std::remove_pointer_t<T>>;
+      size_t count = 0;
+      if constexpr (r.count < 0)
+        count = -r.count;
+      else
+        count = std::get<r.count>(args_);
+      ByteView b = in.blob();
+      if (b.size() != 0 && b.size() != count * element_size<E>()) ok_ = false;
+      if (r.dir == Dir::In && b.size() != count) ok_ = false;
+      v = static_cast<T>(keep(b));
+    } else if constexpr (r.dir == Dir::Text) {
+      ByteView b = in.blob();
+      if (!b.empty() && b.back() != std::byte{0}) ok_ = false;
+      v = ok_ && !b.empty() ? reinterpret_cast<T>(b.data()) : nullptr;
+    } else if constexpr (r.dir == Dir::Error) {
+      v = &error;
+    } else if constexpr (r.dir == Dir::Made) {
+      v = reinterpret_cast<T>(&made);
+    } else {
+      v = nullptr;
+    }
+  }
+
+  // Objects that are gone are left out: an event that has completed needs no waiting for.
+  template <class Far>
+  void *decode_list(Reader &in, const Far &far, u8 kind) {
+    u32 n = in.get<u32>();
+    if (n > in.left() / sizeof(u64)) {
+      ok_ = false;
+      n = 0;
+    }
+    auto &list = lists_.emplace_back();
+    for (u32 i = 0; i < n; i++)
+      if (void *o = far.object(kind, in.get<u64>())) list.push_back(o);
+    listed_ = list.size();
+    return list.empty() ? nullptr : list.data();
+  }
+
+  template <class E>
+  static constexpr size_t element_size() {
+    if constexpr (std::is_void_v<E>)
+      return 1;
+    else
+      return sizeof(E);
+  }
+
+  // A copy, aligned for any scalar; the ring it came from is not.
+  const void *keep(ByteView b) {
+    if (b.empty()) return nullptr;
+    auto &copy = copies_.emplace_back(new std::max_align_t[b.size() / sizeof(std::max_align_t) + 1]);
+    std::memcpy(copy.get(), b.data(), b.size());
+    return copy.get();
+  }
+
+  std::tuple<A...> args_{};
+  std::vector<std::vector<void *>> lists_;
+  std::vector<std::unique_ptr<std::max_align_t[]>> copies_;
+  size_t listed_ = 0;
+  bool ok_ = true;
+};
+
+}  // namespace ckpt::api

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libckpt-ocl/client/info.h"
+#include "libckpt-ocl/client/link.h"
+
+namespace ckpt::ocl {
+namespace {
+
+// What the far side holds of `o` goes with it; an object that was refused has nothing there.
+void leave_ledger(Object *o) {
+  if (o->life.empty()) return;
+  registry().remove(o);
+  forget_info(o);
+  link().release_later(o->kind, o->number);
+}
+
+void destroy_mem(Mem *m) {
+  std::vector<Mem::Callback> callbacks = std::move(m->callbacks);
+  for (auto it = callbacks.rbegin(); it != callbacks.rend(); ++it)
+    it->fn(handle<cl_mem>(m), it->user);
+  leave_ledger(m);
+  delete m;
+}
+
+void destroy_kernel(Kernel *k) {
+  if (k->program) k->program->kernels.fetch_sub(1);
+  leave_ledger(k);
+  delete k;
+}
+
+template <class T>
+void destroy_plain(Object *o) {
+  leave_ledger(o);
+  delete static_cast<T *>(o);
+}
+
+}  // namespace
+
+void destroy(Object *o) {
+  switch (o->kind) {
+    case Kind::Context: return destroy_plain<Context>(o);
+    case Kind::Queue: return destroy_plain<Queue>(o);
+    case Kind::Mem: return destroy_mem(static_cast<Mem *>(o));
+    case Kind::Program: return destroy_plain<Program>(o);
+    case Kind::Kernel: return destroy_kernel(static_cast<Kernel *>(o));
+    case Kind::Event: delete static_cast<Event *>(o); return;
+    case Kind::Platform:
+    case Kind::Device:
+    case Kind::None: return;  // live for ever
+  }
+}
+
+}  // namespace ckpt::ocl

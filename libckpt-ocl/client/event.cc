@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libckpt-ocl/client/enqueue.h"
+#include "libckpt-ocl/client/icd.h"
+#include "libckpt-ocl/client/info.h"
+#include "libckpt-ocl/client/transfer.h"
+
+namespace ckpt::ocl {
+
+// Driver clocks start anywhere, and a restore brings another driver: stamps go on from where they
+// were, never backwards. The distance between two stamps of one driver is kept.
+void stamp(Event &e, const Completion &c) {
+  if (!e.queue || c.ended == 0) return;
+  Device &d = *e.queue->device;
+  std::lock_guard lock(d.mutex);
+  if (c.queued + d.stamp_offset < d.stamp_floor)
+    d.stamp_offset = d.stamp_floor - c.queued;
+  auto shown = [&](u64 driver) { return driver + d.stamp_offset; };
+  const Event &first = e.first ? *e.first : e;
+  e.queued = e.first ? first.queued : shown(c.queued);
+  e.submitted = e.first ? first.submitted : shown(c.submitted);
+  e.started = e.first ? first.started : shown(c.started);
+  e.ended = shown(c.ended);
+  d.last_stamp = std::max(d.last_stamp, e.ended);
+  e.first = {};
+}
+
+namespace {
+
+cl_int check_events(cl_uint n, const cl_event *list) {
+  if (n == 0 || !list) return CL_INVALID_VALUE;
+  Context *context = nullptr;
+  for (cl_uint i = 0; i < n; i++) {
+    auto *e = object<Event>(list[i]);
+    if (!e) return CL_INVALID_EVENT;
+    if (context && e->context.get() != context) return CL_INVALID_CONTEXT;
+    context = e->context.get();
+  }
+  return CL_SUCCESS;
+}
+
+template <auto Fn>
+cl_int synchronise(cl_command_queue queue, cl_command_type type, Waits waits, cl_event *out) {
+  Command c(queue, type, waits);
+  if (c.status() != CL_SUCCESS) return c.status();
+  cl_int r = c.send<Fn>(true, queue, c.waits().count, c.waits().list, nullptr);
+  return r == CL_SUCCESS ? c.give(out) : r;
+}
+
+}  // namespace
+}  // namespace ckpt::ocl
+
+namespace ckpt::ocl::entry {
+
+cl_int clWaitForEvents(cl_uint n, const cl_event *list) {
+  Entry entry;
+  if (cl_int r = check_events(n, list); r != CL_SUCCESS) return r;
+  cl_int result = CL_SUCCESS;
+  for (cl_uint i = 0; i < n; i++)
+    if (wait(*object<Event>(list[i])) < 0) result = CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
+  return result;
+}
+
+cl_int clGetEventInfo(cl_event event, cl_event_info param, size_t room, void *value,
+                      size_t *needed) {
+  Entry entry;
+  Answer out{room, value, needed};
+  auto *e = object<Event>(event);
+  if (!e) return CL_INVALID_EVENT;
+  switch (param) {
+    case CL_EVENT_COMMAND_QUEUE: return out.scalar(handle<cl_command_queue>(e->queue.get()));
+    case CL_EVENT_CONTEXT: return out.scalar(handle<cl_context>(e->context.get()));
+    case CL_EVENT_COMMAND_TYPE: return out.scalar(e->type);
+    case CL_EVENT_REFERENCE_COUNT: return out.scalar(cl_uint{e->app_count.load()});
+    case CL_EVENT_COMMAND_EXECUTION_STATUS:
+      link().drain();
+      return out.scalar(cl_int{e->status.load()});
+    default: return CL_INVALID_VALUE;
+  }
+}
+
+cl_int clGetEventProfilingInfo(cl_event event, cl_profiling_info param, size_t room, void *value,
+                               size_t *needed) {
+  Entry entry;
+  Answer out{room, value, needed};
+  auto *e = object<Event>(event);
+  if (!e) return CL_INVALID_EVENT;
+  link().drain();
+  if (!e->queue || !(e->queue->properties & CL_QUEUE_PROFILING_ENABLE) ||
+      e->status.load() != CL_COMPLETE)
+    return CL_PROFILING_INFO_NOT_AVAILABLE;
+  switch (param) {
+    case CL_PROFILING_COMMAND_QUEUED: return out.scalar(cl_ulong{e->queued});
+    case CL_PROFILING_COMMAND_SUBMIT: return out.scalar(cl_ulong{e->submitted});
+    case CL_PROFILING_COMMAND_START: return out.scalar(cl_ulong{e->started});
+    case CL_PROFILING_COMMAND_END: return out.scalar(cl_ulong{e->ended});
+    default: return CL_INVALID_VALUE;
+  }
+}
+
+cl_int clRetainEvent(cl_event event) { return retain<Event>(event, CL_INVALID_EVENT); }
+
+cl_int clReleaseEvent(cl_event event) {
+  Entry entry;
+  cl_int r = release<Event>(event, CL_INVALID_EVENT);
+  link().flush_releases();
+  return r;
+}
+
+cl_int clEnqueueMarkerWithWaitList(cl_command_queue queue, cl_uint n, const cl_event *list,
+                                   cl_event *out) {
+  Entry entry;
+  return synchronise<&::clEnqueueMarkerWithWaitList>(queue, CL_COMMAND_MARKER, {n, list}, out);
+}
+
+cl_int clEnqueueBarrierWithWaitList(cl_command_queue queue, cl_uint n, const cl_event *list,
+                                    cl_event *out) {
+  Entry entry;
+  return synchronise<&::clEnqueueBarrierWithWaitList>(queue, CL_COMMAND_BARRIER, {n, list}, out);
+}
+
+cl_int clEnqueueMarker(cl_command_queue queue, cl_event *out) {
+  if (!out) return CL_INVALID_VALUE;
+  return entry::clEnqueueMarkerWithWaitList(queue, 0, nullptr, out);
+}
+
+cl_int clEnqueueBarrier(cl_command_queue queue) {
+  return entry::clEnqueueBarrierWithWaitList(queue, 0, nullptr, nullptr);
+}
+
+cl_int clEnqueueWaitForEvents(cl_command_queue queue, cl_uint n, const cl_event *list) {
+  Entry entry;
+  if (cl_int r = check_events(n, list); r != CL_SUCCESS) return r;
+  return entry::clEnqueueBarrierWithWaitList(queue, n, list, nullptr);
+}
+
+}  // namespace ckpt::ocl::entry

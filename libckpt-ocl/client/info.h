@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How every clGet…Info answers: value, size, and the API's rule for a buffer that is too small.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "libckpt-ocl/client/objects.h"
+#include "libckpt-ocl/wire.h"
+
+namespace ckpt::ocl {
+
+// Where a clGet…Info call wants its answer.
+struct Answer {
+  size_t room;
+  void *value;
+  size_t *needed;
+
+  cl_int bytes(const void *data, size_t size) const;
+  cl_int bytes(const Bytes &b) const { return bytes(b.data(), b.size()); }
+  template <class T>
+  cl_int scalar(T v) const {
+    return bytes(&v, sizeof v);
+  }
+  template <class T>
+  cl_int list(const std::vector<T> &v) const {
+    return bytes(v.data(), v.size() * sizeof(T));
+  }
+  cl_int text(std::string_view s) const;  // with its NUL
+};
+
+// Asks the driver; `second` is another object or number that the question names. Answers are kept:
+// programs ask the same things over and over (hashcat, 15,000 calls a second).
+cl_int remote_info(InfoOf of, const Object &o, u64 second, u32 param, Bytes &value);
+cl_int remote_info(InfoOf of, const Object &o, u64 second, u32 param, const Answer &out);
+// Forgets the answers about one object, or about all.
+void forget_info(const Object *o);
+
+}  // namespace ckpt::ocl

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// clEnqueueNDRangeKernel. Its immediate errors depend on the driver (an autotuner lives by them), so
+// a launch of a new shape is asked; once the driver has taken it, launches of the same shape go one
+// way (facts/opencl.md, "Immediate errors").
+#include "libckpt-ocl/client/enqueue.h"
+#include "libckpt-ocl/client/icd.h"
+#include "libckpt-ocl/client/kernel.h"
+
+namespace ckpt::ocl {
+namespace {
+
+// More shapes than this and a kernel starts to learn again: it bounds the memory.
+constexpr size_t kMostShapes = 4096;
+
+struct Shape {
+  cl_uint dims;
+  const size_t *offset, *global, *local;
+
+  // FNV-1a over everything that the driver's judgement can depend on, sizes of local memory
+  // included.
+  u64 hash(const Kernel &k, const Queue &q) const {
+    u64 h = 1469598103934665603u;
+    auto mix = [&](u64 v) { h = (h ^ v) * 1099511628211u; };
+    mix(q.device->number);
+    mix(dims);
+    for (cl_uint i = 0; i < dims; i++) {
+      mix(offset ? offset[i] : 0);
+      mix(global[i]);
+      mix(local ? local[i] : 0);
+    }
+    for (const KernelArgument &a : k.args)
+      if (a.kind == ArgKind::Local) mix(a.size);
+    return h;
+  }
+  u64 work_items() const {
+    u64 n = local ? 1 : 0;
+    for (cl_uint i = 0; local && i < dims; i++) n *= local[i];
+    return n;
+  }
+};
+
+cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_command_type type, const Shape &shape,
+              Waits waits, cl_event *out) {
+  auto *k = object<Kernel>(kernel);
+  auto *q = object<Queue>(queue);
+  if (!q) return CL_INVALID_COMMAND_QUEUE;
+  if (!k) return CL_INVALID_KERNEL;
+  if (k->program->context.get() != q->context.get()) return CL_INVALID_CONTEXT;
+  if (!k->program->built_for(q->device)) return CL_INVALID_PROGRAM_EXECUTABLE;
+  if (shape.dims < 1 || shape.dims > 3) return CL_INVALID_WORK_DIMENSION;
+  if (!shape.global) return CL_INVALID_GLOBAL_WORK_SIZE;
+  if (!all_arguments_set(*k)) return CL_INVALID_KERNEL_ARGS;
+  Command c(queue, type, waits);
+  if (c.status() != CL_SUCCESS) return c.status();
+  u64 hash = shape.hash(*k, *q);
+  bool sure = k->accepted.contains(hash);
+  send_arguments(*k);
+  cl_int r = c.send<&::clEnqueueNDRangeKernel>(sure, queue, kernel, shape.dims, shape.offset,
+                                               shape.global, shape.local, c.waits().count,
+                                               c.waits().list, nullptr);
+  if (r != CL_SUCCESS) return r;
+  if (k->accepted.size() >= kMostShapes) k->accepted.clear();
+  if (!sure) k->accepted.insert(hash);
+  k->most_work_items = std::max(k->most_work_items, shape.work_items());
+  return c.give(out);
+}
+
+}  // namespace
+}  // namespace ckpt::ocl
+
+namespace ckpt::ocl::entry {
+
+cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dims,
+                              const size_t *offset, const size_t *global, const size_t *local,
+                              cl_uint n, const cl_event *list, cl_event *out) {
+  Entry entry;
+  return launch(queue, kernel, CL_COMMAND_NDRANGE_KERNEL, {dims, offset, global, local}, {n, list},
+                out);
+}
+
+cl_int clEnqueueTask(cl_command_queue queue, cl_kernel kernel, cl_uint n, const cl_event *list,
+                     cl_event *out) {
+  Entry entry;
+  size_t one = 1;
+  return launch(queue, kernel, CL_COMMAND_TASK, {1, nullptr, &one, &one}, {n, list}, out);
+}
+
+}  // namespace ckpt::ocl::entry

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libckpt-ocl/client/needs.h"
+
+#include <nlohmann/json.hpp>
+
+#include "libckpt-ocl/client/objects.h"
+#include "libckpt-ocl/device_limits.h"
+
+namespace ckpt::ocl {
+namespace {
+
+using nlohmann::json;
+
+json limits_read(Device &d) {
+  json out = json::object();
+  for (auto &[param, value] : d.relied)
+    if (const Limit *l = find_limit(param)) out[l->name] = value;
+  return out;
+}
+
+json device(Device &d) {
+  u64 largest = 0, total = 0;
+  bool used = false;
+  for (Context *c : registry().all<Context>()) used = used || c->has(&d);
+  for (Mem *m : registry().all<Mem>()) {
+    if (m->parent || !m->context->has(&d)) continue;
+    largest = std::max<u64>(largest, m->size);
+    total += m->size;
+  }
+  return {{"number", d.number},         {"platform", d.platform->name}, {"name", d.name},
+          {"nth", d.nth},               {"used", used},                 {"limits", limits_read(d)},
+          {"largest_buffer", largest},  {"buffer_bytes", total}};
+}
+
+json program(Program &p) {
+  json devices = json::array(), kernels = json::array();
+  for (Device *d : p.devices) devices.push_back(d->number);
+  for (Kernel *k : registry().all<Kernel>())
+    if (k->program.get() == &p)
+      kernels.push_back({{"name", k->name}, {"work_items", k->most_work_items}});
+  return {{"number", p.number},   {"devices", devices},
+          {"source", p.source},   {"options", p.options},
+          {"built", p.was_built}, {"native_only", p.from_binary && p.source.empty()},
+          {"kernels", kernels}};
+}
+
+}  // namespace
+
+std::string needs_as_json() {
+  json devices = json::array(), programs = json::array();
+  for (Device *d : registry().all<Device>()) devices.push_back(device(*d));
+  for (Program *p : registry().all<Program>()) programs.push_back(program(*p));
+  json all = {{"devices", devices}, {"programs", programs}};
+  return all.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+}  // namespace ckpt::ocl

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The kinds of objects. Each holds what the application told us or may ask, so that most questions
+// never cross to the proxy, and what a restore needs.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "common/shared_memory.h"
+#include "libckpt-ocl/client/object.h"
+#include "libckpt-ocl/wire.h"
+
+namespace ckpt::ocl {
+
+struct Platform : Object {
+  static constexpr Kind kKind = Kind::Platform;
+  Platform() : Object(kKind) {}
+  std::string name;
+  std::vector<struct Device *> devices;
+};
+
+struct Device : Object {
+  static constexpr Kind kKind = Kind::Device;
+  Device() : Object(kKind) {}
+  Platform *platform = nullptr;
+  std::string name;
+  u32 nth = 0;  // among the platform's devices of the same name
+  cl_device_type type = 0;
+  bool present = true;  // false: nothing stands for it since a restore
+
+  // The limits that the program has read, and so may rely on: the strictest value ever answered.
+  std::mutex mutex;
+  std::map<cl_device_info, u64> relied;
+  // Stamps never run backwards, across restores too: what is added to the driver's.
+  u64 stamp_offset = 0;
+  u64 last_stamp = 0;
+  u64 stamp_floor = 0;  // last_stamp at the latest restore
+};
+
+struct Context : Object {
+  static constexpr Kind kKind = Kind::Context;
+  Context() : Object(kKind) {}
+  std::vector<Device *> devices;
+  std::vector<cl_context_properties> properties;
+  bool has(const Device *d) const {
+    return std::find(devices.begin(), devices.end(), d) != devices.end();
+  }
+};
+
+struct Event;
+
+struct Queue : Object {
+  static constexpr Kind kKind = Kind::Queue;
+  Queue() : Object(kKind) {}
+  Ref<Context> context;
+  Device *device = nullptr;
+  cl_command_queue_properties properties = 0;
+  std::vector<cl_queue_properties> property_list;  // as given to …WithProperties
+  std::mutex mutex;
+  Ref<Event> last;  // the newest command, while it is pending
+};
+
+// Address space of the host where a mapped buffer is shown, as large as the root buffer.
+struct Shadow {
+  std::byte *data = nullptr;
+  size_t bytes = 0;
+  ~Shadow() {
+    if (data) ::munmap(data, bytes);
+  }
+};
+
+struct Mem : Object {
+  static constexpr Kind kKind = Kind::Mem;
+  Mem() : Object(kKind) {}
+  Ref<Context> context;
+  cl_mem_flags flags = 0;
+  size_t size = 0;
+  std::byte *host_ptr = nullptr;
+  Ref<Mem> parent;
+  size_t origin = 0;      // in the parent
+  bool excluded = false;  // ckpt_exclude(): not worth keeping
+
+  struct Map {
+    std::byte *at;
+    size_t offset, size;
+    cl_map_flags flags;
+  };
+  struct Callback {
+    void(CL_CALLBACK *fn)(cl_mem, void *);
+    void *user;
+  };
+  std::mutex mutex;
+  std::vector<Map> maps;
+  std::vector<Callback> callbacks;  // of clSetMemObjectDestructorCallback
+  Shadow shadow;                    // of a root buffer without host_ptr, once it was mapped
+
+  Mem *root() { return parent ? parent.get() : this; }
+  size_t root_offset(size_t offset) const { return origin + offset; }
+};
+
+struct Program : Object {
+  static constexpr Kind kKind = Kind::Program;
+  Program() : Object(kKind) {}
+  Ref<Context> context;
+  std::vector<Device *> devices;
+  std::string source;
+  bool from_binary = false;
+  std::mutex mutex;
+  bool was_built = false;
+  std::string options;                 // of the last build, as the application gave them
+  std::atomic<u32> kernels{0};         // live ones
+  std::map<u64, Bytes> containers;     // by device: what CL_PROGRAM_BINARIES answers
+  bool built_for(const Device *d) const {
+    return std::find(devices.begin(), devices.end(), d) != devices.end();
+  }
+};
+
+struct KernelArgument {
+  u32 qualifier = 0;  // CL_KERNEL_ARG_ADDRESS_…, or 0: the driver did not say
+  std::string type;
+  bool set = false;
+  bool sent = false;  // the proxy has this value
+  ArgKind kind = ArgKind::Bytes;
+  size_t size = 0;
+  Bytes value;
+  Ref<Mem> mem;
+  std::set<std::pair<size_t, int>> accepted;  // sizes (and kinds) that the driver has taken before
+};
+
+struct Kernel : Object {
+  static constexpr Kind kKind = Kind::Kernel;
+  Kernel() : Object(kKind) {}
+  Ref<Program> program;
+  std::string name;
+  std::vector<KernelArgument> args;
+  // Launches of these shapes were taken by the driver before: they go one way from now on.
+  std::unordered_set<u64> accepted;
+  u64 most_work_items = 0;  // the largest work-group it was launched with
+};
+
+// A command, and its event if the application asked for one.
+struct Event : Object {
+  static constexpr Kind kKind = Kind::Event;
+  Event() : Object(kKind) {}
+  Ref<Context> context;
+  Ref<Queue> queue;
+  cl_command_type type = 0;
+  std::atomic<i32> status{CL_SUBMITTED};  // CL_COMPLETE or an error: it is over
+  u64 queued = 0, submitted = 0, started = 0, ended = 0;
+  Ref<Event> first;  // of a transfer in pieces: where it began
+
+  bool over() const { return status.load(std::memory_order_acquire) <= CL_COMPLETE; }
+
+  // A transfer's staging, and where a read's bytes go when it is over.
+  u64 staging = 0;
+  u64 staging_bytes = 0;
+  struct Target {
+    std::byte *at;
+    size_t row, rows, slices;  // bytes of a row; a plain read is one row
+    size_t row_pitch, slice_pitch;
+  };
+  std::optional<Target> target;
+};
+
+// Frees an object that nothing keeps; the proxy lets go of its own.
+void destroy(Object *o);
+
+}  // namespace ckpt::ocl

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The verbs of the life cycle for OpenCL. Everything but the contents of buffers lives in the
+// application's memory and needs no saving.
+#include "libckpt-ocl/client/participant.h"
+
+#include "common/log.h"
+#include "libckpt-ocl/client/devices.h"
+#include "libckpt-ocl/client/info.h"
+#include "libckpt-ocl/client/kernel.h"
+#include "libckpt-ocl/client/link.h"
+#include "libckpt-ocl/client/needs.h"
+
+namespace ckpt::ocl {
+namespace {
+
+constexpr std::string_view kRegionPrefix = "mem-";
+
+std::string region_name(const Mem &m) { return fmt::format("{}{}", kRegionPrefix, m.number); }
+
+std::unordered_map<std::string, Mem *> mems_by_region() {
+  std::unordered_map<std::string, Mem *> all;
+  for (Mem *m : registry().all<Mem>()) all.emplace(region_name(*m), m);
+  return all;
+}
+
+Result<> give_staging(int fd, u64 bytes) {
+  CKPT_CHECK(link().send_fd(kStagingFd, fd));
+  Writer w;
+  w.put(bytes);
+  if (link().ask(Op::Staging, 0, w.bytes()) != CL_SUCCESS)
+    return fail("the OpenCL proxy cannot map the tool's staging memory");
+  return {};
+}
+
+// Moves bytes between a buffer and the tool's staging memory.
+Result<> move(Op op, const Mem &m, u64 offset, u64 bytes, u64 place) {
+  Writer w;
+  w.put(m.number).put(offset).put(bytes).put(place).put(u8{1});
+  cl_int status = link().ask(op, 0, w.bytes());
+  if (status != CL_SUCCESS)
+    return fail("cannot {} buffer {} of {} bytes: OpenCL error {}",
+                op == Op::Peek ? "read" : "write", m.number, m.size, status);
+  return {};
+}
+
+Result<> save_buffer(Mem &m, Sink &sink) {
+  CKPT_TRY(u32 region, sink.region(region_name(m), m.size));
+  for (u64 at = 0; at < m.size; at += sink.slot_bytes()) {
+    u32 bytes = static_cast<u32>(std::min<u64>(sink.slot_bytes(), m.size - at));
+    CKPT_TRY(Slot slot, sink.acquire());
+    CKPT_CHECK(move(Op::Peek, m, at, bytes, u64{slot.index} * sink.slot_bytes()));
+    CKPT_CHECK(sink.put(region, at, slot, bytes));
+  }
+  return {};
+}
+
+Result<> make_again(Object *o) {
+  for (const LifeStep &step : o->life) {
+    Bytes reply;
+    cl_int status = link().ask(step.op, o->number, step.payload, &reply);
+    if (status != CL_SUCCESS)
+      return fail("cannot make object {} of kind {} again on the new device: OpenCL error {}",
+                  o->number, static_cast<int>(o->kind), status);
+  }
+  return {};
+}
+
+class OpenCl final : public Participant {
+ public:
+  const char *name() const override { return "ocl"; }
+
+  void preflight(std::vector<std::string> &reasons) override {
+    if (!link().usable())
+      reasons.push_back("the OpenCL driver's process is gone: its buffers are lost");
+  }
+
+  Result<> quiesce(std::chrono::steady_clock::time_point deadline) override {
+    gate().close();
+    link().wake_waiters();
+    if (!gate().wait_empty(deadline))
+      return fail_with_hint("an OpenCL call did not return in time",
+                            "a program is being compiled, say; try again, or a longer --timeout");
+    auto late = [&] { return std::chrono::steady_clock::now() >= deadline; };
+    bool alive = link().wait_until([&] { return link().idle() || late(); }, false);
+    if (!alive) return fail("the OpenCL driver's process is gone");
+    if (!link().idle())
+      return fail_with_hint("OpenCL commands are still running on the device",
+                            "wait longer with --timeout");
+    return {};
+  }
+
+  Result<> save(Sink &sink) override {
+    CKPT_CHECK(give_staging(sink.staging_fd(), u64{sink.slot_count()} * sink.slot_bytes()));
+    Result<> saved;
+    for (Mem *m : registry().all<Mem>())
+      if (saved && !m->parent && !m->excluded) saved = save_buffer(*m, sink);
+    link().ask(Op::StagingEnd, 0, {});
+    return saved;
+  }
+
+  std::string needs() override { return needs_as_json(); }
+
+  Result<> detach() override {
+    CKPT_CHECK(link().park());
+    std::unordered_set<Mem *> mapped;
+    std::vector<Mem *> mems = registry().all<Mem>();
+    for (Mem *m : mems)
+      if (!m->maps.empty()) mapped.insert(m->root());
+    for (Mem *m : mems)  // what is not mapped is on the device alone
+      if (m->shadow.data && !mapped.contains(m))
+        ::madvise(m->shadow.data, m->shadow.bytes, MADV_DONTNEED);
+    return {};
+  }
+
+  Result<> attach_again() override { return link().reopen(session_socket()); }
+
+  Result<> attach(const std::string &session) override {
+    CKPT_TRY(Greeting ignored, link().open(session));
+    (void)ignored;
+    forget_info(nullptr);
+    for (Device *d : registry().all<Device>()) {
+      d->stamp_offset = 0;
+      d->stamp_floor = d->last_stamp;
+    }
+    if (!map_devices()) return fail("the new devices cannot stand for the old ones");
+    for (Object *o : registry().all(Kind::None)) CKPT_CHECK(make_again(o));
+    for (Kernel *k : registry().all<Kernel>()) forget_far_side(*k);
+    return {};
+  }
+
+  Result<> load(Source &source) override {
+    CKPT_CHECK(give_staging(source.staging_fd(), u64{source.slot_count()} * source.slot_bytes()));
+    std::unordered_map<std::string, Mem *> mems = mems_by_region();
+    Source::Piece piece;
+    for (;;) {
+      CKPT_TRY(bool more, source.next(piece));
+      if (!more) break;
+      auto found = mems.find(piece.region);
+      Mem *m = found == mems.end() ? nullptr : found->second;
+      if (!m || piece.offset > m->size || piece.bytes > m->size - piece.offset)
+        return fail("the image holds a region {} that this program does not have", piece.region);
+      CKPT_CHECK(
+          move(Op::Poke, *m, piece.offset, piece.bytes, u64{piece.slot.index} * source.slot_bytes()));
+      CKPT_CHECK(source.release(piece.slot));
+    }
+    link().ask(Op::StagingEnd, 0, {});
+    return {};
+  }
+
+  void resume() override { gate().open(); }
+
+  bool exclude(const void *handle) override {
+    if (!registry().holds(handle, Kind::Mem)) return false;
+    object<Mem>(handle)->root()->excluded = true;
+    return true;
+  }
+
+  void forked() override {
+    link().forget();
+    gate().forget();
+  }
+};
+
+}  // namespace
+
+Participant *participant() {
+  static OpenCl *p = new OpenCl;
+  return p;
+}
+
+Gate &gate() {
+  static Gate *g = new Gate;
+  return *g;
+}
+
+}  // namespace ckpt::ocl

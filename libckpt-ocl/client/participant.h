@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/participant.h"
+
+namespace ckpt::ocl {
+
+// OpenCL's part in the life cycle; one per process, never destroyed.
+Participant *participant();
+
+}  // namespace ckpt::ocl

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "common/bytes.h"
+
+namespace ckpt::ocl {
+
+// First fit over the staging part of the ring memory. Thread-safe.
+class StagingSpace {
+ public:
+  explicit StagingSpace(u64 bytes) : bytes_(bytes) { free_[0] = bytes; }
+
+  // The offset of `bytes` free bytes (rounded up to a cache line), or none just now.
+  std::optional<u64> allocate(u64 bytes);
+  void release(u64 offset, u64 bytes);
+  bool empty() const;
+
+ private:
+  static u64 rounded(u64 bytes) { return (bytes + 63) / 64 * 64; }
+  u64 bytes_;
+  mutable std::mutex mutex_;
+  std::map<u64, u64> free_;  // offset → bytes, never adjacent
+};
+
+}  // namespace ckpt::ocl

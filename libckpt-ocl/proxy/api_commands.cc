@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The functions of opencl.api on the far side: one template carries out every line.
+#include <unordered_map>
+
+#include "libckpt-ocl/proxy/server.h"
+
+namespace ckpt::ocl {
+namespace {
+
+using Handler = void (*)(Server &, const CommandHeader &, Reader);
+
+struct FarSide {
+  const Objects &objects;
+  void *object(u8 kind, u64 number) const { return objects.object(kind, number); }
+};
+
+// A call that makes an object.
+template <auto Fn>
+void make(Server &s, const CommandHeader &h, api::Arguments<Fn> &call) {
+  constexpr Kind kind = static_cast<Kind>(api::spec<Fn>.result);
+  auto made = call.call();
+  if (call.error != CL_SUCCESS || !made)
+    return s.reply(h, call.error != CL_SUCCESS ? call.error : CL_OUT_OF_RESOURCES);
+  if constexpr (kind == Kind::Queue)
+    s.add_queue(h.made, made);
+  else
+    s.objects.put(kind, h.made, made);
+  s.reply(h, CL_SUCCESS);
+}
+
+template <auto Fn>
+void carry_out(Server &s, const CommandHeader &h, Reader r) {
+  api::Arguments<Fn> call(r, FarSide{s.objects});
+  constexpr auto spec = api::spec<Fn>;
+  constexpr bool enqueues = spec.find(api::Dir::Made) >= 0;
+  if constexpr (spec.result != 0) {
+    if (!call.ok()) return s.reply(h, CL_INVALID_VALUE);
+    make<Fn>(s, h, call);
+  } else if constexpr (enqueues) {
+    cl_int status = call.ok() ? call.call() : CL_INVALID_VALUE;
+    s.enqueued(h, call.template get<0>(), static_cast<cl_event>(call.made), status);
+  } else {
+    s.reply(h, call.ok() ? call.call() : CL_INVALID_VALUE);
+  }
+}
+
+const std::unordered_map<u16, Handler> &handlers() {
+  static const std::unordered_map<u16, Handler> all{
+#define KEPT(fn, op, ...) {op, &carry_out<&::fn>},
+#define LOCAL(fn, how)
+#define REFUSED(fn, why)
+#include "libckpt-ocl/opencl.api"
+#undef KEPT
+#undef LOCAL
+#undef REFUSED
+  };
+  return all;
+}
+
+}  // namespace
+
+bool carry_out_api(Server &s, const CommandHeader &h, Reader r) {
+  auto it = handlers().find(h.op);
+  if (it == handlers().end()) return false;
+  it->second(s, h, r);
+  return true;
+}
+
+}  // namespace ckpt::ocl

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The check before a restore. What a program has relied on stays frozen in it: limits it read, the
+// work-groups it launched, the extensions its kernels use, the buffers that live.
+#include "libckpt-ocl/proxy/check.h"
+
+#include <regex>
+
+#include <fmt/format.h>
+
+#include "libckpt-ocl/device_limits.h"
+#include "libckpt-ocl/proxy/mapping.h"
+#include "libckpt-ocl/proxy/objects.h"
+
+namespace ckpt::ocl {
+namespace {
+
+using nlohmann::json;
+
+template <class T>
+T field(const json &j, const char *name, T otherwise) {
+  if (!j.is_object()) return otherwise;
+  auto it = j.find(name);
+  if (it == j.end()) return otherwise;
+  if constexpr (std::is_same_v<T, std::string>)
+    return it->is_string() ? it->template get<std::string>() : otherwise;
+  else if constexpr (std::is_same_v<T, bool>)
+    return it->is_boolean() ? it->template get<bool>() : otherwise;
+  else
+    return it->is_number_unsigned() ? it->template get<T>() : otherwise;
+}
+
+const json &list(const json &j, const char *name) {
+  static const json none = json::array();
+  if (!j.is_object()) return none;
+  auto it = j.find(name);
+  return it != j.end() && it->is_array() ? *it : none;
+}
+
+std::string mebibytes(u64 bytes) { return fmt::format("{:.1f} MiB", double(bytes) / (1 << 20)); }
+
+// Source without comments and string literals: what the compiler sees names in.
+std::string code_of(const std::string &source) {
+  std::string out;
+  for (size_t i = 0; i < source.size();) {
+    if (source.compare(i, 2, "//") == 0) {
+      i = std::min(source.find('\n', i), source.size());
+    } else if (source.compare(i, 2, "/*") == 0) {
+      size_t end = source.find("*/", i + 2);
+      i = end == std::string::npos ? source.size() : end + 2;
+    } else {
+      out += source[i++];
+    }
+  }
+  return out;
+}
+
+class Check {
+ public:
+  Check(const RealDevice &device, std::vector<std::string> &reasons)
+      : device_(device), reasons_(reasons) {}
+
+  void limits(const json &wanted) {
+    for (const Limit &l : kLimits) {
+      u64 relied = field<u64>(wanted, l.name, 0), here = device_number(device_.id, l.param);
+      if (l.strict && relied > here)
+        say("the program has read {} = {} and may rely on it; \"{}\" offers {}", l.name, relied,
+            device_.name, here);
+    }
+  }
+
+  void buffers(u64 largest, u64 total) {
+    u64 most = device_number(device_.id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+    u64 memory = device_number(device_.id, CL_DEVICE_GLOBAL_MEM_SIZE);
+    if (largest > most)
+      say("the program's largest buffer has {}; \"{}\" takes at most {}", mebibytes(largest),
+          device_.name, mebibytes(most));
+    if (total > memory)
+      say("the program's buffers have {}; \"{}\" has {} of memory", mebibytes(total), device_.name,
+          mebibytes(memory));
+  }
+
+  void program(const json &p) {
+    std::string source = field<std::string>(p, "source", "");
+    u64 number = field<u64>(p, "number", 0);
+    if (field(p, "native_only", false))
+      return say("program {} was made from another driver's binary and has no source", number);
+    if (!field(p, "built", false)) return;
+    size_t before = reasons_.size();
+    extensions(number, code_of(source));
+    if (reasons_.size() == before) compile(number, source, field<std::string>(p, "options", ""), p);
+  }
+
+ private:
+  template <class... A>
+  void say(fmt::format_string<A...> f, A &&...a) {
+    reasons_.push_back(fmt::format(f, std::forward<A>(a)...));
+  }
+
+  // Extensions that the source names, and double, which needs one.
+  void extensions(u64 number, const std::string &code) {
+    std::string here = " " + device_text(device_.id, CL_DEVICE_EXTENSIONS) + " ";
+    static const std::regex doubles(R"(\bdouble\d*\b)"), pragma(
+        R"(#\s*pragma\s+OPENCL\s+EXTENSION\s+(\w+)\s*:\s*(enable|require))");
+    bool fp64 = device_number(device_.id, CL_DEVICE_DOUBLE_FP_CONFIG) != 0 ||
+                here.find(" cl_khr_fp64 ") != std::string::npos;
+    if (!fp64 && std::regex_search(code, doubles))
+      say("program {} computes in double precision (fp64), which \"{}\" does not", number,
+          device_.name);
+    for (std::sregex_iterator it(code.begin(), code.end(), pragma), end; it != end; ++it) {
+      std::string name = (*it)[1];
+      bool known = name == "all" || name == "cl_khr_fp64" ||
+                   here.find(" " + name + " ") != std::string::npos;
+      if (!known) say("program {} enables {}, which \"{}\" does not have", number, name, device_.name);
+    }
+  }
+
+  void compile(u64 number, const std::string &source, const std::string &options, const json &p) {
+    cl_int status;
+    cl_context context = ::clCreateContext(nullptr, 1, &device_.id, nullptr, nullptr, &status);
+    if (!context) return say("\"{}\" cannot be used: OpenCL error {}", device_.name, status);
+    const char *text = source.data();
+    size_t length = source.size();
+    cl_program program = ::clCreateProgramWithSource(context, 1, &text, &length, &status);
+    if (program) status = ::clBuildProgram(program, 1, &device_.id, options.c_str(), nullptr, nullptr);
+    if (status != CL_SUCCESS)
+      say("program {} does not compile for \"{}\": {}", number, device_.name, build_log(program));
+    for (const json &k : list(p, "kernels"))
+      if (status == CL_SUCCESS) work_group(program, k);
+    release_handle(Kind::Program, program);
+    release_handle(Kind::Context, context);
+  }
+
+  void work_group(cl_program program, const json &k) {
+    std::string name = field<std::string>(k, "name", "");
+    cl_kernel kernel = ::clCreateKernel(program, name.c_str(), nullptr);
+    if (!kernel) return say("kernel {} is not there on \"{}\"", name, device_.name);
+    size_t most = 0;
+    ::clGetKernelWorkGroupInfo(kernel, device_.id, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most,
+                               nullptr);
+    u64 launched = field<u64>(k, "work_items", 0);
+    if (launched > most)
+      say("kernel {} runs in work-groups of {}; \"{}\" takes at most {}", name, launched,
+          device_.name, most);
+    release_handle(Kind::Kernel, kernel);
+  }
+
+  std::string build_log(cl_program program) {
+    size_t size = 0;
+    if (!program || ::clGetProgramBuildInfo(program, device_.id, CL_PROGRAM_BUILD_LOG, 0, nullptr,
+                                            &size) != CL_SUCCESS)
+      return "no build log";
+    std::string log(size, '\0');
+    ::clGetProgramBuildInfo(program, device_.id, CL_PROGRAM_BUILD_LOG, size, log.data(), nullptr);
+    log.resize(std::min(log.find('\0'), log.size()));
+    return log.substr(0, 600);
+  }
+
+  const RealDevice &device_;
+  std::vector<std::string> &reasons_;
+};
+
+std::vector<WantedDevice> wanted_devices(const json &needs) {
+  std::vector<WantedDevice> out;
+  for (const json &d : list(needs, "devices"))
+    out.push_back({field<u64>(d, "number", 0), field(d, "used", false),
+                   field<std::string>(d, "platform", ""), field<std::string>(d, "name", ""),
+                   field<u32>(d, "nth", 0)});
+  return out;
+}
+
+bool is_for(const json &program, u64 device) {
+  for (const json &d : list(program, "devices"))
+    if (d.is_number_unsigned() && d.get<u64>() == device) return true;
+  return false;
+}
+
+bool same_driver(const WantedDevice &w, const RealDevice &d, const std::vector<RealPlatform> &all) {
+  for (const RealPlatform &p : all)
+    for (const RealDevice &x : p.devices)
+      if (&x == &d) return p.name == w.platform && d.name == w.name;
+  return false;
+}
+
+}  // namespace
+
+std::vector<std::string> check_needs(const json &needs, const std::string &keys) {
+  std::vector<std::string> reasons;
+  std::vector<RealPlatform> all = real_platforms(keys);
+  std::vector<WantedDevice> wanted = wanted_devices(needs);
+  auto real = map_wanted(wanted, all, !keys.empty());
+  if (!real) return {real.error().text()};
+  for (size_t i = 0; i < wanted.size(); i++) {
+    const RealDevice *d = (*real)[i];
+    // The device it came from took all of this before.
+    if (!d || !wanted[i].used || same_driver(wanted[i], *d, all)) continue;
+    const json &device = list(needs, "devices")[i];
+    Check check(*d, reasons);
+    check.limits(device.contains("limits") ? device["limits"] : json::object());
+    check.buffers(field<u64>(device, "largest_buffer", 0), field<u64>(device, "buffer_bytes", 0));
+    for (const json &p : list(needs, "programs"))
+      if (is_for(p, wanted[i].number)) check.program(p);
+  }
+  return reasons;
+}
+
+}  // namespace ckpt::ocl

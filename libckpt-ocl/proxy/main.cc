@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ckpt-ocl-proxy: the process that holds the real OpenCL drivers. Started by ckpt-run and
+// ckpt-restore, never by hand.
+#include <unistd.h>
+
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+
+#include <CLI/CLI.hpp>
+
+#include "ckpt_config.h"
+#include "common/log.h"
+#include "libckpt-ocl/proxy/check.h"
+#include "libckpt-ocl/proxy/server.h"
+
+namespace ckpt::ocl {
+namespace {
+
+int list_devices() {
+  nlohmann::json all = nlohmann::json::array();
+  for (const RealPlatform &p : real_platforms())
+    for (const RealDevice &d : p.devices) all.push_back(describe(p, d));
+  std::cout << all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
+  return 0;
+}
+
+int check(const std::string &devices) {
+  std::string text{std::istreambuf_iterator<char>(std::cin), {}};
+  nlohmann::json input = nlohmann::json::parse(text, nullptr, false);
+  nlohmann::json needs = input.is_object() ? input.value("needs", nlohmann::json()) : input;
+  std::vector<std::string> reasons;
+  if (!needs.is_object())
+    reasons.push_back("the image does not say what it needs of an OpenCL device");
+  else
+    reasons = check_needs(needs, devices);
+  nlohmann::json out = {{"reasons", reasons}};
+  std::cout << out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
+  return reasons.empty() ? 0 : 1;
+}
+
+int serve(int client, int control, ServeOptions options) {
+  auto channel = Channel::make();
+  if (!channel) {
+    log::error(channel.error());
+    return 1;
+  }
+  // Leaked: completers of retired queues may still be at work when the process ends.
+  auto *server = new Server(std::move(*channel), UniqueFd(control), std::move(options));
+  auto r = server->run(UniqueFd(client));
+  if (!r) log::error(r.error());
+  return r ? 0 : 1;
+}
+
+int run(int argc, char **argv) {
+  CLI::App app{"holds the OpenCL drivers for a program under ckpt-run"};
+  app.set_version_flag("--version", CKPT_VERSION);
+  bool list = false, needs = false;
+  int client = -1, control = -1;
+  ServeOptions options;
+  app.add_flag("--list", list, "print the devices as JSON");
+  app.add_flag("--check", needs, "read what an image needs, print why the devices cannot give it");
+  app.add_option("--serve", client, "serve the application at this descriptor");
+  app.add_option("--control", control, "the keeper's descriptor");
+  app.add_option("--token", options.token, "what the keeper calls this proxy");
+  app.add_option("--device", options.devices, "keys of the devices to show, as --list prints them");
+  app.add_flag("--portable", options.portable, "advertise the least of all devices");
+  CLI11_PARSE(app, argc, argv);
+  if (list) return list_devices();
+  if (needs) return check(options.devices);
+  if (client >= 0 && control >= 0) return serve(client, control, options);
+  std::cerr << app.help();
+  return 2;
+}
+
+}  // namespace
+}  // namespace ckpt::ocl
+
+int main(int argc, char **argv) {
+  ckpt::log::set_name("ckpt-ocl-proxy");
+  int code = ckpt::ocl::run(argc, argv);
+  std::cout.flush();
+  std::fflush(nullptr);
+  // Drivers' own exit handlers are not ours to wait for (rusticl's threads have been seen to hang).
+  _exit(code);
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The real devices of this machine, as the ICD loader shows them to the proxy.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "libckpt-ocl/table.h"
+
+namespace ckpt::ocl {
+
+struct RealDevice {
+  cl_device_id id = nullptr;
+  std::string key;  // "0.1": the second device of the first platform
+  std::string name;
+  cl_device_type type = 0;
+  u32 nth = 0;  // among the platform's devices of that name
+};
+
+struct RealPlatform {
+  cl_platform_id id = nullptr;
+  std::string name;
+  std::vector<RealDevice> devices;
+};
+
+// All platforms with their devices; `keys` ("0.1,2.0") keeps only those. Loads every driver that the
+// ICD loader knows; our own is left out.
+std::vector<RealPlatform> real_platforms(const std::string &keys = {});
+
+std::string platform_text(cl_platform_id platform, cl_platform_info param);
+std::string device_text(cl_device_id device, cl_device_info param);
+u64 device_number(cl_device_id device, cl_device_info param);
+
+// One entry of `ckpt-run --list-devices`.
+nlohmann::json describe(const RealPlatform &platform, const RealDevice &device);
+
+// The device with this key; nullptr if there is none.
+const RealDevice *find_device(const std::vector<RealPlatform> &all, const std::string &key);
+
+}  // namespace ckpt::ocl

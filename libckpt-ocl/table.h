@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The OpenCL table (opencl.api) as C++: kinds of objects and one api::spec for each function that
+// goes over the wire.
+#pragma once
+
+#define CL_TARGET_OPENCL_VERSION 300
+#define CL_USE_DEPRECATED_OPENCL_1_0_APIS
+#define CL_USE_DEPRECATED_OPENCL_1_1_APIS
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#define CL_USE_DEPRECATED_OPENCL_2_0_APIS
+#define CL_USE_DEPRECATED_OPENCL_2_1_APIS
+#define CL_USE_DEPRECATED_OPENCL_2_2_APIS
+#include <CL/cl.h>
+#include <CL/cl_ext.h>
+
+#include "common/api/call.h"
+
+namespace ckpt::ocl {
+
+enum class Kind : u8 { None, Platform, Device, Context, Queue, Mem, Program, Kernel, Event };
+
+}  // namespace ckpt::ocl
+
+namespace ckpt::api {
+using ocl::Kind;
+
+#define KEPT(fn, op, result, ...) \
+  template <>                     \
+  inline constexpr auto spec<&fn> = line(#fn, op, result, __VA_ARGS__);
+#define LOCAL(fn, how)
+#define REFUSED(fn, why)
+#include "libckpt-ocl/opencl.api"
+#undef KEPT
+#undef LOCAL
+#undef REFUSED
+
+}  // namespace ckpt::api
