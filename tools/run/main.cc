@@ -100,7 +100,8 @@ int main(int argc, char **argv) {
   using namespace ckpt;
   log::set_name("ckpt-run");
   Options o;
-  CLI::App app{"Runs a program so that ckpt-dump can checkpoint it.\n"
+  CLI::App app{"ckpt-run [OPTIONS] [--] PROGRAM [ARGUMENTS…]: runs a program so that ckpt-dump can "
+               "checkpoint it.\n"
                "Returns the program's exit code, or dies by the signal that killed it; 85 when the "
                "program was checkpointed and stopped, 125 when ckpt-run itself fails, 126 or 127 "
                "when the program cannot be executed or is not found."};
@@ -109,7 +110,6 @@ int main(int argc, char **argv) {
   app.add_flag("--list-devices", o.list_devices, "print the devices and exit");
   app.add_flag("--json", o.json, "with --list-devices: as JSON");
   app.set_version_flag("--version", CKPT_VERSION);
-  app.usage("Usage: ckpt-run [OPTIONS] [--] PROGRAM [ARGUMENTS…]");
   o.program = program_of(app, argc, argv);
   try {
     app.parse(argc - static_cast<int>(o.program.size()), argv);

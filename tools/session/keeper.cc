@@ -8,7 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
+#include <thread>
 
 #include "common/log.h"
 #include "tools/session/tree.h"
@@ -79,7 +81,20 @@ void Keeper::on_job_stop(std::function<void()> before, std::function<void()> aft
 
 Keeper::Outcome Keeper::run() {
   while (!finished()) turn();
+  if (outcome_.image) reap_the_dead();
   return std::move(outcome_);
+}
+
+// A dumped program's processes were killed at once, and its orphans came to us: nobody else would
+// reap them soon, and their PIDs must be free for a restore.
+void Keeper::reap_the_dead() {
+  using namespace std::chrono_literals;
+  proxies_.kill_all();
+  for (auto end = std::chrono::steady_clock::now() + 10s; std::chrono::steady_clock::now() < end;) {
+    pid_t pid = ::waitpid(-1, nullptr, WNOHANG);
+    if (pid < 0) return;
+    if (pid == 0) std::this_thread::sleep_for(1ms);
+  }
 }
 
 // A background process of the program may go on using a device after the program itself has ended.

@@ -96,6 +96,7 @@ class Keeper {
   void handle_signal(const signalfd_siginfo &info);
   void forward(int signal);
   void reap();
+  void reap_the_dead();
   void run_posted();
 
   SessionFolder folder_;

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One agent, as a tool sees it: the requests of agent/protocol.h as calls. Every call ends: with the
+// agent's answer, its hang-up, or after a time that the call names.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "agent/protocol.h"
+#include "common/ipc.h"
+#include "common/result.h"
+#include "tools/agent/staging.h"
+
+namespace ckpt {
+
+class AgentClient {
+ public:
+  struct Welcome {
+    u32 version = 0;
+    pid_t pid = 0;  // in its own namespace
+    protocol::State state = protocol::State::Running;
+    std::vector<std::string> participants;
+  };
+
+  static Result<AgentClient> connect(const std::string &socket);
+  explicit AgentClient(UniqueFd fd) : fd_(std::move(fd)) {}
+
+  int fd() const { return fd_.get(); }
+  Result<Welcome> hello(const std::string &tool);
+  Result<std::vector<std::string>> preflight();
+  Result<> quiesce(std::chrono::milliseconds timeout);
+  // Asks for Save; the data follows (tools/agent/transfer.h).
+  Result<> begin_save(const Staging &staging);
+  Result<> begin_load(const Staging &staging);
+  Result<> detach(int word_pipe);
+  Result<> attach(const std::string &session);
+  Result<> resume();
+
+  Result<> send(protocol::Type type, const Writer &body = {}, std::span<const int> fds = {});
+  // The next message, `Failed` turned into an Error. Zero: no bound.
+  Result<Message> receive(std::chrono::milliseconds patience = {});
+
+ private:
+  Result<Message> ask(protocol::Type type, const Writer &body, std::span<const int> fds,
+                      std::chrono::milliseconds patience, protocol::Type expected);
+  UniqueFd fd_;
+};
+
+// Writes an agent's word into its pipe.
+Result<> say_word(int pipe, protocol::Word word, u32 agent, const std::string &text);
+
+}  // namespace ckpt

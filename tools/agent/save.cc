@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "common/log.h"
+#include "tools/agent/transfer.h"
+
+namespace ckpt {
+namespace {
+
+using protocol::Type;
+
+// What the image's workers still use when save_agent() has returned.
+struct Slots {
+  std::mutex mutex;
+  int socket = -1;  // -1: the agent has heard enough
+  std::array<bool, Staging::kSlots> busy{};
+
+  bool take(u32 slot) {
+    std::lock_guard lock(mutex);
+    if (slot >= busy.size() || busy[slot]) return false;
+    return busy[slot] = true;
+  }
+  void free(u32 slot) {
+    std::lock_guard lock(mutex);
+    busy[slot] = false;
+    if (socket >= 0) (void)send_message(socket, static_cast<u16>(Type::SlotFree), Writer().put(slot).bytes());
+  }
+  void hang_up() {
+    std::lock_guard lock(mutex);
+    socket = -1;
+  }
+};
+
+class Saving {
+ public:
+  Saving(AgentClient &agent, Staging &staging, ImageWriter &image, u32 number, std::atomic<u64> &progress)
+      : agent_(agent), staging_(staging), image_(image), prefix_(device_stream_prefix(number)),
+        progress_(progress) {
+    slots_->socket = agent.fd();
+  }
+  ~Saving() { slots_->hang_up(); }
+
+  Result<SavedAgent> run() {
+    CKPT_CHECK(agent_.begin_save(staging_));
+    for (;;) {
+      CKPT_TRY(Message m, agent_.receive());
+      Reader in = m.reader();
+      switch (static_cast<Type>(m.type)) {
+        case Type::Region: CKPT_CHECK(region(in)); break;
+        case Type::SlotFull: CKPT_CHECK(slot_full(in)); break;
+        case Type::Saved: saved_.needs = std::string(in.str()); return std::move(saved_);
+        default: return fail("the agent sent message {} while it was saving", m.type);
+      }
+    }
+  }
+
+ private:
+  Result<> region(Reader &in) {
+    u32 number = in.get<u32>();
+    std::string name(in.str());
+    u64 bytes = in.get<u64>();
+    if (!in.ok() || number != regions_.size()) return fail("the agent sent a malformed region");
+    CKPT_TRY(StreamId id, image_.stream(prefix_ + name));
+    regions_.push_back(id);
+    saved_.bytes += bytes;
+    return {};
+  }
+
+  Result<> slot_full(Reader &in) {
+    u32 slot = in.get<u32>(), region = in.get<u32>();
+    u64 offset = in.get<u64>();
+    u32 bytes = in.get<u32>();
+    if (!in.ok() || region >= regions_.size() || bytes > Staging::kSlotBytes || !slots_->take(slot))
+      return fail("the agent sent a malformed slot");
+    progress_ += bytes;
+    return image_.put(regions_[region], offset, staging_.slot(slot).first(bytes),
+                      [slots = slots_, slot] { slots->free(slot); });
+  }
+
+  AgentClient &agent_;
+  Staging &staging_;
+  ImageWriter &image_;
+  std::string prefix_;
+  std::atomic<u64> &progress_;
+  std::shared_ptr<Slots> slots_ = std::make_shared<Slots>();
+  std::vector<StreamId> regions_;
+  SavedAgent saved_;
+};
+
+}  // namespace
+
+std::string device_stream_prefix(u32 number) { return fmt::format("device/{}/", number); }
+
+Result<SavedAgent> save_agent(AgentClient &agent, Staging &staging, ImageWriter &image, u32 number,
+                              std::atomic<u64> &progress) {
+  return Saving(agent, staging, image, number, progress).run();
+}
+
+}  // namespace ckpt

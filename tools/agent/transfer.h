@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Device memory on its way between an agent and an image, through staging slots.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+
+#include "storage/image_reader.h"
+#include "storage/image_writer.h"
+#include "tools/agent/agent.h"
+
+namespace ckpt {
+
+// The image's streams of agent `number`: "device/0/ocl/mem-17".
+std::string device_stream_prefix(u32 number);
+
+struct SavedAgent {
+  std::string needs;  // JSON array, one element a participant
+  u64 bytes = 0;
+};
+
+// Save. `staging` must live until the image is finished or dropped: its slots are compressed where
+// they are.
+Result<SavedAgent> save_agent(AgentClient &agent, Staging &staging, ImageWriter &image, u32 number,
+                              std::atomic<u64> &progress);
+
+// Load. `staging` may go when it returns.
+Result<> load_agent(AgentClient &agent, Staging &staging, const ImageReader &image, u32 number);
+
+}  // namespace ckpt

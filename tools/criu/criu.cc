@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/criu/criu.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "tools/proc/command.h"
+
+namespace ckpt {
+namespace {
+
+constexpr const char *kInstalledCriu = "/opt/ckpt/criu/bin/criu";
+constexpr int kLeastMajor = 4, kLeastMinor = 1;
+constexpr size_t kDecisiveLines = 3;
+
+std::string candidate() {
+  if (const char *path = std::getenv("CKPT_CRIU"); path && *path) return path;
+  if (::access(kInstalledCriu, X_OK) == 0) return kInstalledCriu;
+  return "criu";
+}
+
+// "Version: 4.1.1"
+std::string version_in(const std::string &text) {
+  size_t at = text.find("Version:");
+  if (at == std::string::npos) return {};
+  at = text.find_first_not_of(' ', at + 8);
+  return text.substr(at, text.find_first_of("\r\n", at) - at);
+}
+
+bool new_enough(const std::string &version) {
+  int major = 0, minor = 0;
+  if (std::sscanf(version.c_str(), "%d.%d", &major, &minor) < 1) return false;
+  return std::pair(major, minor) >= std::pair(kLeastMajor, kLeastMinor);
+}
+
+// Words of CRIU's own messages, and what a user can do.
+struct Advice {
+  const char *words;
+  const char *hint;
+};
+constexpr Advice kAdvice[] = {
+    {"External socket is used", "the program has a UNIX socket to a process outside of it; close it first"},
+    {"Connected TCP socket", "close the program's TCP connections first"},
+    {"Can't dump ghost file", "the program holds a large unlinked file; let it close it first"},
+    {"Some file locks are hold by dumping tasks", "let the program release its file locks first"},
+    {"No space left on device", "make room on the disk"},
+    {"has bad size", "put the file back as it was, or see ckpt-restore --truncate-files"},
+    {"Can't fork for", "a PID of the program is in use"},
+    {"Operation not permitted", "run as root"},
+};
+
+std::string advice_for(const std::string &text) {
+  for (const Advice &a : kAdvice)
+    if (text.find(a.words) != std::string::npos) return a.hint;
+  return {};
+}
+
+// "(00.017984) 12: Error (criu/cr-restore.c:1230): Can't …": what follows the place in the source.
+std::string message_of(const std::string &line) {
+  size_t at = line.find("): ", line.find("Error ("));
+  return at == std::string::npos ? line : line.substr(at + 3);
+}
+
+}  // namespace
+
+Result<Criu> find_criu() {
+  const std::string hint = fmt::format("install CRIU {}.{} or later (scripts/setup does), or set CKPT_CRIU",
+                                       kLeastMajor, kLeastMinor);
+  Criu c{candidate(), {}};
+  Result<CommandResult> r = run_command({c.path, "--version"}, "");
+  if (!r) return fail_with_hint("there is no CRIU: " + r.error().what, hint);
+  c.version = version_in(r->output);
+  if (r->exit_code != 0 || c.version.empty())
+    return fail_with_hint(fmt::format("{} --version failed", c.path), hint);
+  if (!new_enough(c.version))
+    return fail_with_hint(fmt::format("{} is version {}, too old", c.path, c.version), hint);
+  return c;
+}
+
+Error criu_error(const std::string &log_path, const std::string &verb, int wait_status) {
+  std::string decisive;
+  std::ifstream in(log_path);
+  size_t lines = 0;
+  for (std::string line; lines < kDecisiveLines && std::getline(in, line);) {
+    // Without CAP_SYS_RESOURCE this one comes every time, and harms nothing (facts/criu.md).
+    if (line.find("Error (") == std::string::npos || line.find("rlimit: ") != std::string::npos) continue;
+    decisive += (lines++ ? "; " : "") + message_of(line);
+  }
+  if (decisive.empty())
+    decisive = WIFSIGNALED(wait_status) ? fmt::format("killed by signal {}", WTERMSIG(wait_status))
+                                        : fmt::format("exit code {}", WEXITSTATUS(wait_status));
+  return {fmt::format("CRIU could not {} the program: {}", verb, decisive), advice_for(decisive)};
+}
+
+}  // namespace ckpt

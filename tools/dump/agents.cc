@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/dump/agents.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "common/log.h"
+
+namespace ckpt {
+
+using nlohmann::json;
+
+Result<> Agents::connect(const Target &target) {
+  for (size_t i = 0; i < target.agents.size(); i++) {
+    CKPT_TRY(AgentClient client, AgentClient::connect(target.agents[i]));
+    CKPT_TRY(AgentClient::Welcome welcome, client.hello("ckpt-dump"));
+    CKPT_TRY(Staging staging, Staging::create());
+    all_.push_back(std::unique_ptr<Agent>(new Agent{target.agent_pids[i], std::move(client), std::move(welcome),
+                                                    std::move(staging), {}, {}, 0, false}));
+  }
+  return {};
+}
+
+void Agents::preflight(Reasons &reasons) {
+  for (const auto &a : all_) {
+    Result<std::vector<std::string>> theirs = a->client.preflight();
+    if (!theirs) reasons.push_back(fmt::format("process {}: {}", a->host_pid, theirs.error().what));
+    else
+      for (std::string &r : *theirs) reasons.push_back(fmt::format("process {}: {}", a->host_pid, r));
+  }
+}
+
+Result<> Agents::for_each(const std::function<Result<>(Agent &, u32)> &f) {
+  std::vector<Result<>> results(all_.size());
+  std::vector<std::thread> threads;
+  for (u32 i = 0; i < all_.size(); i++)
+    threads.emplace_back([&, i] {
+      int fd = all_[i]->client.fd();
+      OnCancel guard(cancel_, [fd] { ::shutdown(fd, SHUT_RDWR); });
+      results[i] = f(*all_[i], i);
+    });
+  for (std::thread &t : threads) t.join();
+  CKPT_CHECK(cancel_.check());
+  for (u32 i = 0; i < all_.size(); i++)
+    if (!results[i]) return Failure(std::move(results[i].error()).in(fmt::format("process {}", all_[i]->host_pid)));
+  return {};
+}
+
+Result<> Agents::quiesce(std::chrono::milliseconds timeout) {
+  return for_each([timeout](Agent &a, u32) { return a.client.quiesce(timeout); });
+}
+
+Result<> Agents::save(ImageWriter &image) {
+  return for_each([&](Agent &a, u32 number) -> Result<> {
+    CKPT_TRY(a.saved, save_agent(a.client, a.staging, image, number, progress_));
+    return {};
+  });
+}
+
+Result<> Agents::detach() {
+  CKPT_CHECK(for_each([this](Agent &a, u32) { return detach_one(a); }));
+  Reasons left;
+  for (const auto &a : all_) check_detached(a->host_pid, left);
+  if (left.empty()) return {};
+  std::string all;
+  for (const std::string &r : left) all += (all.empty() ? "" : "; ") + r;
+  return fail("the program did not let go of its devices: {}", all);
+}
+
+Result<> Agents::detach_one(Agent &a) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) < 0) return fail_errno("cannot make a pipe");
+  UniqueFd read_end(ends[0]);
+  a.word.reset(ends[1]);
+  struct stat st {};
+  if (::fstat(read_end.get(), &st) < 0) return fail_errno("cannot look at a pipe");
+  a.word_inode = st.st_ino;
+  CKPT_CHECK(a.client.detach(read_end.get()));
+  a.detached = true;
+  return {};
+}
+
+void Agents::undo(const std::string &why) {
+  for (u32 i = 0; i < all_.size(); i++) {
+    // An agent whose answer never came may have detached: its pipe says the same to it.
+    if (all_[i]->word) (void)say_word(all_[i]->word.get(), protocol::Word::Failed, i, why);
+    all_[i]->word.reset();
+    all_[i]->client = AgentClient(UniqueFd());
+  }
+}
+
+void Agents::say_continue() {
+  for (u32 i = 0; i < all_.size(); i++) {
+    if (Result<> r = say_word(all_[i]->word.get(), protocol::Word::Continue, i, ""); !r)
+      log::warn("process {}: {}", all_[i]->host_pid, r.error().what);
+    all_[i]->word.reset();
+  }
+}
+
+std::set<u64> Agents::word_pipes() const {
+  std::set<u64> inodes;
+  for (const auto &a : all_) inodes.insert(a->word_inode);
+  return inodes;
+}
+
+std::vector<int> Agents::word_pipe_ends() const {
+  std::vector<int> ends;
+  for (const auto &a : all_) ends.push_back(a->word.get());
+  return ends;
+}
+
+json Agents::describe() const {
+  json list = json::array();
+  for (const auto &a : all_)
+    list.push_back({{"pid", a->welcome.pid}, {"protocol", a->welcome.version}, {"pipe_inode", a->word_inode},
+                    {"participants", a->welcome.participants}, {"bytes", a->saved.bytes}});
+  return list;
+}
+
+// Saved carries [{"api":…, …}…] or, from a participant that names none, its needs in the order of
+// Welcome's names.
+json Agents::describe_needs() const {
+  json list = json::array();
+  for (u32 i = 0; i < all_.size(); i++) {
+    json needs = json::parse(all_[i]->saved.needs, nullptr, false);
+    if (!needs.is_array()) continue;
+    for (size_t k = 0; k < needs.size(); k++) {
+      const auto &names = all_[i]->welcome.participants;
+      std::string api = k < names.size() ? names[k] : "";
+      if (needs[k].is_object()) api = needs[k].value("api", api);
+      json inner = needs[k].is_object() && needs[k].contains("needs") ? needs[k]["needs"] : needs[k];
+      list.push_back({{"agent", i}, {"api", api}, {"needs", inner}});
+    }
+  }
+  return list;
+}
+
+}  // namespace ckpt

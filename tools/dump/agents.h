@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// All agents of one program, taken through the life cycle together.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "storage/image_writer.h"
+#include "tools/agent/transfer.h"
+#include "tools/dump/cancel.h"
+#include "tools/dump/preflight.h"
+#include "tools/dump/target.h"
+
+namespace ckpt {
+
+class Agents {
+ public:
+  Agents(Cancel &cancel) : cancel_(cancel) {}
+
+  Result<> connect(const Target &target);
+  void preflight(Reasons &reasons);
+  // In parallel; the first failure. What was begun is undone by hang_up().
+  Result<> quiesce(std::chrono::milliseconds timeout);
+  Result<> save(ImageWriter &image);
+  Result<> detach();
+  // Before they detached: hangs up, and each agent undoes what it did. After: the word "failed".
+  void undo(const std::string &why);
+  void say_continue();
+
+  bool none() const { return all_.empty(); }
+  std::set<u64> word_pipes() const;         // inodes
+  std::vector<int> word_pipe_ends() const;  // our ends; CRIU inherits them
+  std::vector<std::string> participants() const;
+  u64 saved_bytes() const { return progress_; }
+  nlohmann::json describe() const;      // "agents"
+  nlohmann::json describe_needs() const;  // "participants"
+
+ private:
+  struct Agent {
+    pid_t host_pid = 0;
+    AgentClient client;
+    AgentClient::Welcome welcome;
+    Staging staging;
+    SavedAgent saved;
+    UniqueFd word;
+    u64 word_inode = 0;
+    bool detached = false;
+  };
+  Result<> detach_one(Agent &agent);
+  // Runs `f` for each agent in a thread of its own.
+  Result<> for_each(const std::function<Result<>(Agent &, u32)> &f);
+
+  Cancel &cancel_;
+  std::vector<std::unique_ptr<Agent>> all_;
+  std::atomic<u64> progress_ = 0;
+};
+
+}  // namespace ckpt

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/dump/phases.h"
+
+#include <signal.h>
+
+#include <cstdlib>
+
+#include "common/log.h"
+
+namespace ckpt {
+namespace {
+
+double seconds(Phases::Clock::duration d) { return std::chrono::duration<double>(d).count(); }
+
+}  // namespace
+
+void Phases::begin(const std::string &name) {
+  end();
+  all_.push_back({name, Clock::now(), {}});
+  log::info("{}", name);
+  if (const char *stop = std::getenv("CKPT_TEST_STOP_AT"); stop && name == stop) ::raise(SIGKILL);
+}
+
+void Phases::end() {
+  if (!all_.empty() && all_.back().stop == Clock::time_point{}) all_.back().stop = Clock::now();
+}
+
+double Phases::seconds_since(Clock::time_point t) const { return seconds(Clock::now() - t); }
+
+nlohmann::json Phases::json() const {
+  nlohmann::json list = nlohmann::json::array();
+  for (const Phase &p : all_) {
+    Clock::time_point stop = p.stop == Clock::time_point{} ? Clock::now() : p.stop;
+    list.push_back({{"name", p.name}, {"start", seconds(p.start - all_.front().start)},
+                    {"seconds", seconds(stop - p.start)}});
+  }
+  return list;
+}
+
+}  // namespace ckpt

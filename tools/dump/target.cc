@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/dump/target.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "agent/protocol.h"
+#include "tools/proc/sockets.h"
+#include "tools/session/folder.h"
+#include "tools/session/tree.h"
+
+namespace ckpt {
+namespace {
+
+bool is_keeper_executable(pid_t pid) {
+  std::string name = executable_name(pid);
+  return name == "ckpt-run" || name == "ckpt-restore";
+}
+
+std::string session_socket_of(pid_t pid) {
+  if (!is_keeper_executable(pid)) return {};
+  for (const std::string &path : listening_sockets(pid, std::string(protocol::kSessionSocket)))
+    return path;
+  return {};
+}
+
+// Up the parents: the nearest one that listens on a session's socket.
+Result<> find_keeper(const ProcessTable &table, pid_t pid, Target &t) {
+  for (pid_t at = pid; at > 0;) {
+    const Process *p = table.find(at);
+    if (!p) break;
+    t.session_socket = session_socket_of(at);
+    t.keeper = at;
+    if (!t.session_socket.empty()) return {};
+    at = p->parent;
+  }
+  return fail_with_hint(fmt::format("process {} does not run under ckpt-run or ckpt-restore", pid),
+                        "start the program with ckpt-run, then it can be checkpointed");
+}
+
+Result<pid_t> program_of(const Target &t) {
+  std::ifstream in(std::filesystem::path(t.session_socket).parent_path() / kProgramFile);
+  pid_t root = 0;
+  if (in >> root) return root;
+  return fail_with_hint(fmt::format("the program of {} does not run yet", t.keeper), "try again");
+}
+
+std::string namespace_of(const std::string &process, const char *name) {
+  std::error_code ec;
+  return std::filesystem::read_symlink("/proc/" + process + "/ns/" + name, ec).string();
+}
+
+// Whatever hangs below the keeper, is no helper of ours and not in the tree.
+void find_escaped(const ProcessTable &table, Target &t) {
+  for (const Process &p : table.tree(t.keeper)) {
+    bool in_tree = std::any_of(t.processes.begin(), t.processes.end(),
+                               [&](const Process &q) { return q.pid == p.pid; });
+    const Process *parent = table.find(p.parent);
+    bool below_helper = parent && parent->pid != t.keeper && executable_name(parent->pid) != "ckpt-restore";
+    if (!in_tree && p.pid != t.keeper && !is_own_helper(p.pid) && !below_helper && p.state != 'Z')
+      t.escaped.push_back(p.pid);
+  }
+}
+
+void find_agents(Target &t) {
+  for (const Process &p : t.processes) {
+    std::vector<std::string> sockets = listening_sockets(p.pid, std::string(protocol::kAgentSocketPrefix));
+    if (sockets.empty()) continue;
+    t.agents.push_back(sockets.front());
+    t.agent_pids.push_back(p.pid);
+  }
+}
+
+}  // namespace
+
+bool Target::has_agent(pid_t pid) const {
+  return std::find(agent_pids.begin(), agent_pids.end(), pid) != agent_pids.end();
+}
+
+Result<Target> resolve_target(pid_t pid) {
+  Target t;
+  ProcessTable table = ProcessTable::read();
+  if (!table.find(pid)) return fail("there is no process {}", pid);
+  CKPT_CHECK(find_keeper(table, pid, t));
+  CKPT_TRY(t.root, program_of(t));
+  t.processes = table.tree(t.root);
+  if (t.processes.empty()) return fail("the program of {} has ended", t.keeper);
+  t.own_pid_namespace = namespace_of(std::to_string(t.root), "pid") != namespace_of("self", "pid");
+  find_escaped(table, t);
+  find_agents(t);
+  return t;
+}
+
+}  // namespace ckpt
