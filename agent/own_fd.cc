@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/own_fd.h"
 
-#include <sys/socket.h>
-
 #include <array>
 #include <atomic>
 
@@ -34,7 +32,6 @@ void OwnFd::close() {
   if (fd_ < 0) return;
   std::scoped_lock lock(g_gate);
   exchange_entry(fd_ + 1, 0);
-  ::shutdown(fd_, SHUT_RDWR);
   ::close(std::exchange(fd_, -1));
 }
 

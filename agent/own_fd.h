@@ -16,8 +16,9 @@ namespace ckpt {
 // Lock order: after the mutex of agent.cc. Held for moments, never across a wait without an end.
 std::mutex &fork_gate();
 
-// A UniqueFd that a forked child closes. A socket is shut down as well, so that the peer sees the
-// hang-up whoever else might hold it. Not to be destroyed behind the fork gate.
+// A UniqueFd that a forked child closes. Sockets are not shut down first: that way a peer that sees
+// the hang-up knows that nobody holds the descriptor any more, and CRIU may look. Not to be destroyed
+// behind the fork gate.
 class OwnFd {
  public:
   OwnFd() = default;

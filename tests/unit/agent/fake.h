@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The three sides of an agent test. Subject is an application with two fake participants, in a
+// process of its own (a tool in the same process would be one of its leftovers); what happens in it
+// comes out as lines. Session stands in for ckpt-run, Tool for ckpt-dump and ckpt-restore.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/participant.h"
+#include "agent/protocol.h"
+#include "common/ipc.h"
+
+namespace ckpt::test {
+
+using protocol::State;
+using protocol::Type;
+using protocol::Word;
+using Memory = std::map<std::string, std::string>;  // region, contents
+
+// ---- in the subject's process
+
+class App;
+
+class FakeParticipant : public Participant {
+ public:
+  FakeParticipant(App &app, const char *name) : app_(app), name_(name) {}
+  const char *name() const override { return name_; }
+  void preflight(std::vector<std::string> &reasons) override;
+  Result<> quiesce(std::chrono::steady_clock::time_point deadline) override;
+  Result<> save(Sink &sink) override;
+  std::string needs() override { return std::string("{\"api\":\"") + name_ + "\"}"; }
+  Result<> detach() override;
+  Result<> attach_again() override { return step("attach_again"); }
+  Result<> attach(const std::string &session) override;
+  Result<> load(Source &source) override;
+  void resume() override { (void)step("resume"); }
+  bool exclude(const void *handle) override { return handle == this; }
+  bool include(const void *handle) override { return handle == this; }
+  void forked() override;
+
+  std::string fails_at;  // a verb
+  std::string reason;    // of preflight
+  Memory memory;
+  std::function<void()> on_detach;
+
+ private:
+  Result<> step(const std::string &verb);
+
+  App &app_;
+  const char *name_;
+};
+
+class App {
+ public:
+  App(int events, int commands) : events_(events), commands_(commands) {}
+  FakeParticipant one{*this, "one"}, two{*this, "two"};
+
+  void say(const std::string &line);
+  std::string hear();     // the next line of Subject::tell(); empty: the end
+  void wait_for_end();    // until the subject is destroyed
+  void need(bool holds, const char *what);  // says what does not hold, and ends
+  void start();           // adds both participants
+  void forked(const char *name);
+
+ private:
+  int events_, commands_;
+};
+
+// ---- in the test's process
+
+class Tool {
+ public:
+  explicit Tool(UniqueFd socket) : socket_(std::move(socket)) {}
+
+  void send(Type type, const Writer &body = {}, std::vector<int> fds = {});
+  void send_raw(const void *data, size_t size);
+  // No value: the agent hung up.
+  std::optional<Message> receive();
+  Message ask(Type type, const Writer &body = {}, std::vector<int> fds = {});
+  bool hung_up() { return !receive(); }
+  void hang_up() { socket_.reset(); }
+
+  State hello(u32 version = protocol::kVersion);
+  Type quiesce(u32 ms = 1000) { return type(ask(Type::Quiesce, Writer().put(ms))); }
+  // Empties slots until Saved or Failed, which is returned.
+  Message save(u32 slots = 2, u32 slot_bytes = 4096);
+  Type detach();
+  Type attach(const std::string &session);
+  Message load(const Memory &memory, u32 slots = 2, u32 slot_bytes = 4096);
+  void say_word(Word word, const std::string &text = {});
+  void close_word() { word_.reset(); }
+
+  static Type type(const Message &m) { return Type{m.type}; }
+  static std::string what(const Message &failed);
+
+  Memory saved;       // with the prefixes of participants
+  std::string needs;  // of the last save
+
+ private:
+  struct Staging;
+  void take_slot(const Message &m, Staging &staging);
+  std::map<u32, std::string> names_;
+  UniqueFd socket_, word_;
+};
+
+class Session {
+ public:
+  Session();
+  ~Session();
+  std::string socket() const { return folder_ + "/session.sock"; }
+  const std::string &folder() const { return folder_; }
+  Tool accept();
+  std::vector<std::string> agents() const;  // paths of their sockets
+  // Waits until an agent listens here.
+  Tool connect();
+
+ private:
+  std::string folder_;
+  UniqueFd listener_;
+};
+
+class Subject {
+ public:
+  Subject(const Session *session, const std::function<void(App &)> &main);
+  // Checks that it ends well.
+  ~Subject();
+  pid_t pid() const { return pid_; }
+  void tell(const std::string &line);
+  std::string next();  // event; "(nothing)" after a while
+  void expect(const std::vector<std::string> &events);
+  int end();  // lets it end; its wait status
+
+ private:
+  UniqueFd events_, commands_;
+  std::string buffer_;
+  pid_t pid_ = -1;
+};
+
+// The usual subject: starts, says "ready", waits for the end.
+void run_idle(App &app);
+// Taken through the first verbs; events are consumed.
+void to_quiesced(Tool &tool, Subject &subject);
+void to_saved(Tool &tool, Subject &subject);
+void to_detached(Tool &tool, Subject &subject);
+
+}  // namespace ckpt::test

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "tests/unit/agent/fake.h"
+
+namespace ckpt::test {
+
+Result<> FakeParticipant::step(const std::string &verb) {
+  app_.say(name_ + ("." + verb));
+  if (verb == fails_at) return fail_with_hint("told to fail", "do not tell");
+  return {};
+}
+
+void FakeParticipant::preflight(std::vector<std::string> &reasons) {
+  if (!reason.empty()) reasons.push_back(reason);
+}
+
+Result<> FakeParticipant::quiesce(std::chrono::steady_clock::time_point deadline) {
+  app_.need(deadline > std::chrono::steady_clock::now(), "a deadline in the future");
+  return step("quiesce");
+}
+
+Result<> FakeParticipant::save(Sink &sink) {
+  CKPT_CHECK(step("save"));
+  for (auto &[region, contents] : memory) {
+    CKPT_TRY(u32 number, sink.region(region, contents.size()));
+    for (size_t at = 0; at < contents.size(); at += sink.slot_bytes()) {
+      CKPT_TRY(Slot slot, sink.acquire());
+      size_t n = contents.copy(reinterpret_cast<char *>(slot.data), sink.slot_bytes(), at);
+      CKPT_CHECK(sink.put(number, at, slot, static_cast<u32>(n)));
+    }
+  }
+  return {};
+}
+
+Result<> FakeParticipant::detach() {
+  if (on_detach) on_detach();
+  return step("detach");
+}
+
+Result<> FakeParticipant::attach(const std::string &session) {
+  app_.need(session == session_socket(), "the new session");
+  return step("attach");
+}
+
+Result<> FakeParticipant::load(Source &source) {
+  CKPT_CHECK(step("load"));
+  Memory loaded;
+  // A region without bytes has no pieces.
+  for (auto &[region, contents] : memory)
+    if (contents.empty()) loaded[region];
+  for (Source::Piece piece;;) {
+    CKPT_TRY(bool more, source.next(piece));
+    if (!more) break;
+    std::string &contents = loaded[piece.region];
+    contents.resize(std::max<size_t>(contents.size(), piece.offset + piece.bytes));
+    std::memcpy(contents.data() + piece.offset, piece.slot.data, piece.bytes);
+    CKPT_CHECK(source.release(piece.slot));
+  }
+  if (loaded != memory) return fail("loaded memory differs");
+  return step("loaded");
+}
+
+void FakeParticipant::forked() { app_.forked(name_); }
+
+void App::say(const std::string &line) {
+  std::string whole = line + "\n";
+  if (::write(events_, whole.data(), whole.size()) < 0) ::_exit(3);
+}
+
+void App::forked(const char *name) {
+  (void)name;
+  need(::write(events_, "forked\n", 7) == 7, "a pipe");
+}
+
+std::string App::hear() {
+  std::string line;
+  for (char c; ::read(commands_, &c, 1) == 1 && c != '\n';) line += c;
+  return line;
+}
+
+void App::wait_for_end() {
+  while (!hear().empty()) {
+  }
+}
+
+void App::need(bool holds, const char *what) {
+  if (holds) return;
+  say(std::string("BAD: ") + what);
+  ::_exit(2);
+}
+
+void App::start() {
+  need(add_participant(&one).has_value(), "participant one");
+  need(add_participant(&two).has_value(), "participant two");
+  say("ready");
+}
+
+void run_idle(App &app) {
+  app.start();
+  app.wait_for_end();
+}
+
+}  // namespace ckpt::test

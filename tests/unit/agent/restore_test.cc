@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The life cycle in a restored copy. Without CRIU: the word alone tells a copy from the original.
+#include <unistd.h>
+
+#include <algorithm>
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/agent/fake.h"
+
+using namespace ckpt;
+using namespace ckpt::test;
+
+namespace {
+
+void run_with_memory(App &app) {
+  app.one.memory = {{"a", std::string(50000, 'a')}, {"b", "short"}, {"empty", ""}};
+  app.two.memory = {{"a", std::string(30000, 'z')}};
+  app.start();
+  app.hear();
+  app.one.fails_at = app.two.fails_at = "";
+  app.say("mended " + session_socket());
+  const char *variable = ::getenv(protocol::kSessionVariable);
+  app.say(variable ? variable : "");
+  app.wait_for_end();
+}
+
+// Both loads run at once, so their events come in either order.
+void expect_load(Subject &subject) {
+  std::vector<std::string> seen;
+  for (int i = 0; i < 4; i++) seen.push_back(subject.next());
+  std::sort(seen.begin(), seen.end());
+  CHECK(seen == std::vector<std::string>{"one.load", "one.loaded", "two.load", "two.loaded"});
+}
+
+Tool arrive(Session &to) {
+  Tool keeper = to.accept();
+  std::optional<Message> m = keeper.receive();
+  REQUIRE(m);
+  CHECK(Tool::type(*m) == Type::Restored);
+  Reader in = m->reader();
+  CHECK(in.get<u32>() == protocol::kVersion);
+  CHECK(in.get<u32>() == 7);
+  CHECK(in.done());
+  return keeper;
+}
+
+}  // namespace
+
+TEST_CASE("a copy is restored, dumped and restored again") {
+  Session first, second, third;
+  Subject subject(&first, run_with_memory);
+  subject.expect({"ready"});
+  Session *from = &first;
+  for (Session *to : {&second, &third}) {
+    Tool tool = from->connect();
+    to_detached(tool, subject);
+    CHECK(tool.saved.size() == 4);
+    CHECK(tool.saved["one/a"] == std::string(50000, 'a'));
+    CHECK(tool.saved["one/b"] == "short");
+    CHECK(tool.saved["two/a"] == std::string(30000, 'z'));
+    tool.say_word(Word::Restored, to->socket());
+
+    Tool keeper = arrive(*to);
+    CHECK(keeper.hello() == State::Detached);
+    CHECK(keeper.attach(to->socket()) == Type::Ok);
+    subject.expect({"one.attach", "two.attach"});
+    CHECK(Tool::type(keeper.load(tool.saved)) == Type::Ok);
+    expect_load(subject);
+    CHECK(Tool::type(keeper.ask(Type::Resume)) == Type::Ok);
+    // Whoever has the answer may dump it again at once.
+    CHECK(to->agents().size() == 1);
+    CHECK(from->agents().empty());
+    CHECK(keeper.hung_up());
+    subject.expect({"two.resume", "one.resume"});
+    from = to;
+  }
+  subject.tell("where are you?");
+  subject.expect({"mended " + third.socket(), third.socket()});
+}
+
+TEST_CASE("a hang-up before Resume leaves a program whose device calls fail") {
+  Session first, second;
+  Subject subject(&first, run_with_memory);
+  subject.expect({"ready"});
+  Tool tool = first.connect();
+  to_detached(tool, subject);
+  tool.say_word(Word::Restored, second.socket());
+  {
+    Tool keeper = arrive(second);
+    SUBCASE("at once") {}
+    SUBCASE("after Attach") {
+      keeper.hello();
+      CHECK(keeper.attach(second.socket()) == Type::Ok);
+      keeper.hang_up();
+      subject.expect({"one.attach", "two.attach", "two.detach", "one.detach"});
+    }
+    SUBCASE("after Load") {
+      keeper.hello();
+      CHECK(keeper.attach(second.socket()) == Type::Ok);
+      subject.expect({"one.attach", "two.attach"});
+      CHECK(Tool::type(keeper.load(tool.saved)) == Type::Ok);
+      expect_load(subject);
+      keeper.hang_up();
+      subject.expect({"two.detach", "one.detach"});
+    }
+  }
+  subject.expect({"two.resume", "one.resume"});
+  Tool again = second.connect();
+  CHECK(again.hello() == State::Running);
+}
+
+TEST_CASE("a copy whose new session is not there") {
+  Session first;
+  Subject subject(&first, run_with_memory);
+  subject.expect({"ready"});
+  Tool tool = first.connect();
+  to_detached(tool, subject);
+  tool.say_word(Word::Restored, first.folder() + "/nobody.sock");
+  subject.expect({"two.resume", "one.resume"});
+}
+
+TEST_CASE("a restore that fails can be tried again, on another device") {
+  Session first, second;
+  std::string verb;
+  SUBCASE("attach") { verb = "attach"; }
+  SUBCASE("load") { verb = "load"; }
+  Subject subject(&first, [&](App &app) {
+    app.two.fails_at = verb;
+    run_with_memory(app);
+  });
+  subject.expect({"ready"});
+  Tool tool = first.connect();
+  to_detached(tool, subject);
+  tool.say_word(Word::Restored, second.socket());
+  Tool keeper = arrive(second);
+  keeper.hello();
+  Message answer = keeper.ask(Type::Attach, Writer().str(second.socket()));
+  if (Tool::type(answer) == Type::Ok) answer = keeper.load(tool.saved);
+  std::string what = Tool::what(answer);
+  CHECK_MESSAGE(what.ends_with("told to fail"), what);
+  CHECK(keeper.hello() == State::Detached);
+
+  subject.tell("mend");
+  for (std::string event; !event.starts_with("mended") && event != "(nothing)";)
+    event = subject.next();
+  subject.next();
+  CHECK(keeper.attach(second.socket()) == Type::Ok);
+  subject.expect({"one.attach", "two.attach"});
+  CHECK(Tool::type(keeper.load(tool.saved)) == Type::Ok);
+  expect_load(subject);
+  CHECK(Tool::type(keeper.ask(Type::Resume)) == Type::Ok);
+  subject.expect({"two.resume", "one.resume"});
+}
+
+TEST_CASE("an image that does not fit the program is refused") {
+  Session first, second;
+  Subject subject(&first, run_with_memory);
+  subject.expect({"ready"});
+  Tool tool = first.connect();
+  to_detached(tool, subject);
+  tool.say_word(Word::Restored, second.socket());
+  Tool keeper = arrive(second);
+  keeper.hello();
+  CHECK(keeper.attach(second.socket()) == Type::Ok);
+  Memory memory = tool.saved;
+  std::string part;
+  SUBCASE("a region of nobody") {
+    memory["three/a"] = "x";
+    part = "three/a";
+  }
+  SUBCASE("a region is missing") {
+    memory.erase("one/a");
+    part = "differs";
+  }
+  SUBCASE("Resume without Load") { memory.clear(); }
+  if (!memory.empty()) {
+    std::string what = Tool::what(keeper.load(memory));
+    CHECK_MESSAGE(what.find(part) != what.npos, what);
+    CHECK(keeper.hello() == State::Detached);
+  } else {
+    CHECK(Tool::type(keeper.ask(Type::Resume)) == Type::Failed);
+  }
+}
