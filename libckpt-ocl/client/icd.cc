@@ -75,10 +75,11 @@ cl_int clGetPlatformIDs(cl_uint n, cl_platform_id *platforms, cl_uint *count) {
 
 void *clGetExtensionFunctionAddressForPlatform(cl_platform_id, const char *) { return nullptr; }
 
-// The loader looks up clIcdGetPlatformIDsKHR by this.
+// How the loader finds the only two functions that it does not call through the table.
 void *clGetExtensionFunctionAddress(const char *name) {
   std::string_view n = name ? name : "";
   if (n == "clIcdGetPlatformIDsKHR") return reinterpret_cast<void *>(&platform_ids);
+  if (n == "clGetPlatformInfo") return reinterpret_cast<void *>(&entry::clGetPlatformInfo);
   return nullptr;
 }
 

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/restore/pump.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace ckpt {
+namespace {
+
+constexpr size_t kPieceBytes = 64u << 10;
+
+void remove_carriage_returns(Bytes &b) {
+  Bytes out;
+  for (size_t i = 0; i < b.size(); i++)
+    if (b[i] != std::byte{'\r'} || i + 1 == b.size() || b[i + 1] != std::byte{'\n'}) out.push_back(b[i]);
+  b = std::move(out);
+}
+
+}  // namespace
+
+Pump::Pump(UniqueFd from, UniqueFd to, Text text, AtStop at_stop, Bytes first)
+    : from_(std::move(from)), to_(std::move(to)), stop_(::eventfd(0, EFD_CLOEXEC)), text_(text), at_stop_(at_stop) {
+  thread_ = std::thread([this, f = std::move(first)]() mutable { run(std::move(f)); });
+}
+
+Pump::~Pump() {
+  u64 one = 1;
+  if (::write(stop_.get(), &one, sizeof one) == sizeof one) thread_.join();
+  else thread_.detach();
+}
+
+void Pump::run(Bytes first) {
+  bool open = write_or_stop(first) && from_;
+  while (open) {
+    pollfd fds[2]{{from_.get(), POLLIN, 0}, {stop_.get(), POLLIN, 0}};
+    if (::poll(fds, 2, -1) < 0) continue;
+    bool stop = fds[1].revents;
+    if (stop && (at_stop_ == AtStop::Drop || !fds[0].revents)) break;
+    open = !fds[0].revents || copy_some();
+  }
+  // Both ends: a reader sees its end of file, and a writer whose reader is gone its broken pipe.
+  to_.reset();
+  from_.reset();
+}
+
+bool Pump::copy_some() {
+  Bytes piece(kPieceBytes);
+  ssize_t n = ::read(from_.get(), piece.data(), piece.size());
+  if (n < 0 && (errno == EINTR || errno == EAGAIN)) return true;
+  if (n <= 0) return false;  // EIO: the last process has closed a pseudo-terminal
+  piece.resize(static_cast<size_t>(n));
+  if (text_ == Text::WithoutCarriageReturns) remove_carriage_returns(piece);
+  return write_or_stop(piece);
+}
+
+// What the program does not take must not keep us from ending; what we owe to our own output must.
+bool Pump::write_or_stop(ByteView data) {
+  while (!data.empty()) {
+    pollfd fds[2]{{to_.get(), POLLOUT, 0}, {stop_.get(), POLLIN, 0}};
+    if (::poll(fds, at_stop_ == AtStop::Drop ? 2 : 1, -1) < 0) continue;
+    if (at_stop_ == AtStop::Drop && fds[1].revents) return false;
+    ssize_t n = ::write(to_.get(), data.data(), data.size());
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (n < 0) return false;
+    data = data.subspan(static_cast<size_t>(n));
+  }
+  return true;
+}
+
+}  // namespace ckpt

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/restore/terminal.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace ckpt {
+
+Result<PseudoTerminal> PseudoTerminal::open(int like) {
+  PseudoTerminal p;
+  p.master.reset(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  if (!p.master || ::grantpt(p.master.get()) < 0 || ::unlockpt(p.master.get()) < 0)
+    return fail_errno("cannot make a pseudo-terminal");
+  char name[64];
+  if (::ptsname_r(p.master.get(), name, sizeof name) != 0) return fail_errno("cannot name a pseudo-terminal");
+  p.slave.reset(::open(name, O_RDWR | O_NOCTTY | O_CLOEXEC));
+  if (!p.slave) return fail_errno("cannot open {}", name);
+  termios modes{};
+  if (like >= 0 && ::tcgetattr(like, &modes) == 0) ::tcsetattr(p.slave.get(), TCSANOW, &modes);
+  copy_window_size(like, p.master.get());
+  ::fcntl(p.master.get(), F_SETFL, ::fcntl(p.master.get(), F_GETFL) | O_NONBLOCK);
+  return p;
+}
+
+void copy_window_size(int from, int to) {
+  winsize size{};
+  if (from >= 0 && ::ioctl(from, TIOCGWINSZ, &size) == 0) ::ioctl(to, TIOCSWINSZ, &size);
+}
+
+void RawTerminal::enter() {
+  if (raw_ || ::tcgetattr(fd_, &saved_) < 0) return;
+  termios raw = saved_;
+  ::cfmakeraw(&raw);
+  raw_ = ::tcsetattr(fd_, TCSADRAIN, &raw) == 0;
+}
+
+void RawTerminal::leave() {
+  if (raw_) ::tcsetattr(fd_, TCSADRAIN, &saved_);
+  raw_ = false;
+}
+
+}  // namespace ckpt
