@@ -28,12 +28,14 @@ std::string session_folder() {
 }
 
 void move_to_session(const std::string &socket) {
+  {
+    // For programs that this one executes. Replacing a variable that is there only swaps a pointer,
+    // which getenv() in another thread may see; a fork in between would copy setenv's lock.
+    std::scoped_lock lock(fork_gate());
+    if (::secure_getenv(protocol::kSessionVariable))
+      ::setenv(protocol::kSessionVariable, socket.c_str(), 1);
+  }
   g_moved.store(new std::string(socket), std::memory_order_release);
-  // For programs that this one executes. Replacing a variable that is there only swaps a pointer,
-  // which getenv() in another thread may see; a fork in between would copy setenv's lock.
-  std::scoped_lock lock(fork_gate());
-  if (::secure_getenv(protocol::kSessionVariable))
-    ::setenv(protocol::kSessionVariable, socket.c_str(), 1);
 }
 
 Result<Channel> connect_to_session() {

@@ -5,7 +5,7 @@
 // comes out as lines. Session stands in for ckpt-run, Tool for ckpt-dump and ckpt-restore.
 #pragma once
 
-#include <deque>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -44,7 +44,7 @@ class FakeParticipant : public Participant {
   bool include(const void *handle) override { return handle == this; }
   void forked() override;
 
-  std::string fails_at;  // a verb
+  std::atomic<const char *> fails_at{""};  // a verb; a literal
   std::string reason;    // of preflight
   Memory memory;
   std::function<void()> on_detach;

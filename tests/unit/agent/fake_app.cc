@@ -9,7 +9,7 @@ namespace ckpt::test {
 
 Result<> FakeParticipant::step(const std::string &verb) {
   app_.say(name_ + ("." + verb));
-  if (verb == fails_at) return fail_with_hint("told to fail", "do not tell");
+  if (verb == fails_at.load()) return fail_with_hint("told to fail", "do not tell");
   return {};
 }
 

@@ -124,7 +124,7 @@ TEST_CASE("a hang-up in the middle of a save undoes everything") {
 
 TEST_CASE("a verb that fails leads back to running, and is named") {
   Session session;
-  std::string verb;
+  const char *verb = "";
   int which = 1;
   std::vector<std::string> events;
   SUBCASE("first quiesce") {
@@ -156,7 +156,8 @@ TEST_CASE("a verb that fails leads back to running, and is named") {
     (which == 1 ? app.one : app.two).fails_at = verb;
     app.start();
     app.hear();
-    app.one.fails_at = app.two.fails_at = "";
+    app.one.fails_at = "";
+    app.two.fails_at = "";
     app.say("mended");
     app.wait_for_end();
   });

@@ -19,7 +19,7 @@ using namespace ckpt;
 using namespace ckpt::test;
 
 // A child of a fork that starts an agent starts a thread, which TSan forbids by default.
-extern "C" const char *__tsan_default_options();
+extern "C" __attribute__((visibility("default"))) const char *__tsan_default_options();
 extern "C" const char *__tsan_default_options() { return "die_after_fork=0 halt_on_error=1"; }
 
 namespace {

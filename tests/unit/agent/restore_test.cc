@@ -19,7 +19,8 @@ void run_with_memory(App &app) {
   app.two.memory = {{"a", std::string(30000, 'z')}};
   app.start();
   app.hear();
-  app.one.fails_at = app.two.fails_at = "";
+  app.one.fails_at = "";
+  app.two.fails_at = "";
   app.say("mended " + session_socket());
   const char *variable = ::getenv(protocol::kSessionVariable);
   app.say(variable ? variable : "");
@@ -123,7 +124,7 @@ TEST_CASE("a copy whose new session is not there") {
 
 TEST_CASE("a restore that fails can be tried again, on another device") {
   Session first, second;
-  std::string verb;
+  const char *verb = "";
   SUBCASE("attach") { verb = "attach"; }
   SUBCASE("load") { verb = "load"; }
   Subject subject(&first, [&](App &app) {
