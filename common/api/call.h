@@ -76,8 +76,8 @@ class Arguments<Fn> {
   Arguments(Reader &in, const Far &far) {
     [&]<size_t... I>(std::index_sequence<I...>) {
       (decode_one<I>(in, far), ...);
+      ok_ = ok_ && in.ok() && (has_its_size<I>() && ...);
     }(std::index_sequence_for<A...>{});
-    ok_ = ok_ && in.ok();
   }
   Arguments(const Arguments &) = delete;
 
@@ -108,15 +108,8 @@ class Arguments<Fn> {
       v = static_cast<T>(decode_list(in, far, r.kind));
       std::get<r.count>(args_) = static_cast<std::tuple_element_t<r.count, std::tuple<A...>>>(listed_);
     } else if constexpr (r.dir == Dir::In || r.dir == Dir::Fixed) {
-      using E = std::remove_cv_t<std::remove_pointer_t<T>>;
-      size_t count = 0;
-      if constexpr (r.count < 0)
-        count = -r.count;
-      else
-        count = std::get<r.count>(args_);
       ByteView b = in.blob();
-      if (b.size() != 0 && b.size() != count * element_size<E>()) ok_ = false;
-      if (r.dir == Dir::In && b.size() != count) ok_ = false;
+      sizes_[I] = b.size();
       v = static_cast<T>(keep(b));
     } else if constexpr (r.dir == Dir::Text) {
       ByteView b = in.blob();
@@ -146,12 +139,22 @@ class Arguments<Fn> {
     return list.empty() ? nullptr : list.data();
   }
 
-  template <class E>
-  static constexpr size_t element_size() {
-    if constexpr (std::is_void_v<E>)
-      return 1;
-    else
-      return sizeof(E);
+  // Whether the bytes that came for a pointer are as many as the function will read. Asked once all
+  // are there: the count may come after what it counts.
+  template <size_t I>
+  bool has_its_size() const {
+    constexpr Role r = spec<Fn>.args[I];
+    if constexpr (r.dir == Dir::In || r.dir == Dir::Fixed) {
+      using E = std::remove_cv_t<std::remove_pointer_t<std::tuple_element_t<I, std::tuple<A...>>>>;
+      size_t count = 0;
+      if constexpr (r.count < 0)
+        count = -r.count;
+      else
+        count = std::get<r.count>(args_);
+      if constexpr (r.dir == Dir::In) return sizes_[I] == count;
+      if constexpr (!std::is_void_v<E>) return sizes_[I] == 0 || sizes_[I] == count * sizeof(E);
+    }
+    return true;
   }
 
   // A copy, aligned for any scalar; the ring it came from is not.
@@ -165,6 +168,7 @@ class Arguments<Fn> {
   std::tuple<A...> args_{};
   std::vector<std::vector<void *>> lists_;
   std::vector<std::unique_ptr<std::max_align_t[]>> copies_;
+  std::array<size_t, sizeof...(A)> sizes_{};
   size_t listed_ = 0;
   bool ok_ = true;
 };

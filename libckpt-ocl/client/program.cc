@@ -24,7 +24,8 @@ cl_int read_sources(cl_uint n, const char **strings, const size_t *lengths, std:
 std::string identity(const Device &d) {
   Bytes version;
   remote_info(InfoOf::Device, d, 0, CL_DRIVER_VERSION, version);
-  return fmt::format("{}\n{}\n{}", d.platform->name, d.name, text(version));
+  std::string_view v = text(version);
+  return fmt::format("{}\n{}\n{}", d.platform->name, d.name, v.substr(0, v.find('\0')));
 }
 
 // The container for one device; empty if the program is not built for it.

@@ -44,7 +44,8 @@ cl_program from_source(cl_context context, const std::string &source, cl_int &st
 }
 
 // A program from containers: the native binaries where every device still has the driver they are
-// for, else the source with its options.
+// for, else the source. The application builds it next either way, and our side of that call brings
+// the options.
 cl_program from_containers(cl_context context, std::vector<DeviceBinary> &list, cl_int &status) {
   bool all_fit = std::all_of(list.begin(), list.end(), native_fits);
   if (all_fit) {
@@ -55,14 +56,7 @@ cl_program from_containers(cl_context context, std::vector<DeviceBinary> &list, 
     status = CL_INVALID_BINARY;
     return nullptr;
   }
-  cl_program p = from_source(context, list.front().container.source, status);
-  if (!p || status != CL_SUCCESS) return p;
-  std::vector<cl_device_id> devices;
-  for (const DeviceBinary &b : list) devices.push_back(b.device);
-  std::string options = list.front().container.options + " -cl-kernel-arg-info";
-  status = ::clBuildProgram(p, static_cast<cl_uint>(devices.size()), devices.data(),
-                            options.c_str(), nullptr, nullptr);
-  return p;
+  return from_source(context, list.front().container.source, status);
 }
 
 }  // namespace
