@@ -25,6 +25,12 @@ ChunkAddress chunk_address(ByteView raw, u64 seed) {
 
 u64 stored_checksum(ByteView stored) { return XXH3_64bits(stored.data(), stored.size()); }
 
+namespace {
+
+bool worth_it(size_t stored, size_t raw) { return stored < raw - raw / 64; }
+
+}  // namespace
+
 ChunkEncoder::ChunkEncoder(int zstd_level) : context_(ZSTD_createCCtx()) {
   if (context_) ZSTD_CCtx_setParameter(context_, ZSTD_c_compressionLevel, zstd_level);
 }
@@ -33,6 +39,13 @@ ChunkEncoder::~ChunkEncoder() { ZSTD_freeCCtx(context_); }
 
 Result<ChunkEncoder::Encoded> ChunkEncoder::encode(ByteView raw) {
   if (!context_) return fail("no memory for compressing");
+  if (looks_random(raw)) return Encoded{Codec::Raw, raw};
+  CKPT_TRY(size_t n, compress(raw));
+  if (worth_it(n, raw.size())) return Encoded{Codec::Zstd, {buffer_.get(), n}};
+  return Encoded{Codec::Raw, raw};
+}
+
+Result<size_t> ChunkEncoder::compress(ByteView raw) {
   size_t bound = ZSTD_compressBound(raw.size());
   if (capacity_ < bound) {
     buffer_ = std::make_unique_for_overwrite<std::byte[]>(bound);
@@ -40,8 +53,19 @@ Result<ChunkEncoder::Encoded> ChunkEncoder::encode(ByteView raw) {
   }
   size_t n = ZSTD_compress2(context_, buffer_.get(), capacity_, raw.data(), raw.size());
   if (ZSTD_isError(n)) return fail("cannot compress: {}", ZSTD_getErrorName(n));
-  if (n < raw.size() - raw.size() / 64) return Encoded{Codec::Zstd, {buffer_.get(), n}};
-  return Encoded{Codec::Raw, raw};
+  return n;
+}
+
+// A third of the time of storing random bytes would go into zstd's finding out. Samples all over
+// the chunk tell it for a tenth of that; data of which one of them can be compressed is compressed.
+bool ChunkEncoder::looks_random(ByteView raw) {
+  constexpr size_t kSamples = 8, kSampleBytes = 4096, kLeast = 8 * kSamples * kSampleBytes;
+  if (raw.size() < kLeast) return false;
+  for (size_t i = 0; i < kSamples; ++i) {
+    Result<size_t> n = compress(raw.subspan(i * (raw.size() / kSamples), kSampleBytes));
+    if (!n || worth_it(*n, kSampleBytes)) return false;
+  }
+  return true;
 }
 
 ChunkDecoder::ChunkDecoder() : context_(ZSTD_createDCtx()) {}

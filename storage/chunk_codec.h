@@ -33,6 +33,9 @@ class ChunkEncoder {
   Result<Encoded> encode(ByteView raw);
 
  private:
+  Result<size_t> compress(ByteView raw);
+  bool looks_random(ByteView raw);
+
   ZSTD_CCtx_s *context_;
   std::unique_ptr<std::byte[]> buffer_;
   size_t capacity_ = 0;

@@ -63,10 +63,10 @@ Result<> check_replaceable(FileSystem &fs, const std::string &path) {
 }
 
 // Some file systems cannot exchange two folders; that is to be known before anything is dumped.
-Result<> check_exchange(FileSystem &fs, const std::string &path) {
-  std::string other = path + "-" + std::string(kSuffix);
+Result<> check_exchange(FileSystem &fs, const std::string &path, std::string other) {
   if (!fs.mkdtemp(other.data())) return fail_errno("cannot create {}", other);
   int rc = fs.renameat2(path.c_str(), other.c_str(), RENAME_EXCHANGE);
+  if (rc == 0) rc = fs.renameat2(path.c_str(), other.c_str(), RENAME_EXCHANGE);
   Result<> done;
   if (rc != 0) done = fail_errno("cannot replace images on this file system (rename of {})", path);
   fs.unlinkat(AT_FDCWD, other.c_str(), AT_REMOVEDIR);
@@ -93,12 +93,16 @@ Result<std::unique_ptr<PartialFolder>> PartialFolder::create(const std::string &
   if (out->replaces_) CKPT_CHECK(check_replaceable(fs, out->final_path_));
   remove_stale(fs, parts);
   CKPT_CHECK(out->make_and_lock());
-  if (out->replaces_) CKPT_CHECK(check_exchange(fs, out->path_));
+  if (out->replaces_) CKPT_CHECK(check_exchange(fs, out->path_, out->name_template()));
   return out;
 }
 
+std::string PartialFolder::name_template() const {
+  return final_path_ + std::string(kInfix) + std::string(kSuffix);
+}
+
 Result<> PartialFolder::make_and_lock() {
-  std::string name = final_path_ + std::string(kInfix) + std::string(kSuffix);
+  std::string name = name_template();
   if (!fs_.mkdtemp(name.data())) return fail_errno("cannot create {}", name);
   path_ = name;
   CKPT_TRY(lock_, open_folder(fs_, path_));

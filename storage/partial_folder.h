@@ -32,6 +32,7 @@ class PartialFolder {
  private:
   PartialFolder(std::string final_path, FileSystem &fs)
       : final_path_(std::move(final_path)), fs_(fs) {}
+  std::string name_template() const;
   Result<> make_and_lock();
   Result<> rename_new();
   Result<> exchange_old();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -18,10 +19,13 @@
 
 namespace ckpt::test {
 
+// In memory where there is such a place: the tests make thousands of files durable.
 class TempFolder {
  public:
   TempFolder() {
-    std::string name = std::filesystem::temp_directory_path() / "ckpt-storage-XXXXXX";
+    bool memory = ::access("/dev/shm", W_OK) == 0;
+    std::filesystem::path parent = memory ? "/dev/shm" : std::filesystem::temp_directory_path();
+    std::string name = parent / "ckpt-storage-XXXXXX";
     REQUIRE(::mkdtemp(name.data()));
     path_ = name;
   }

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// image-bench [MiB [FOLDER]]: writes, reads and verifies images of zeros, smooth floats and random
+// bytes, against `zstd -1 -T0` and `cp` of the same bytes in the same run. The input of those two
+// lies in the page cache, ours in memory. "written" is until the bytes are in the page cache,
+// "durable" until fsync returned. Each line is the best of three.
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <random>
+
+#include <nlohmann/json.hpp>
+
+#include "storage/image_reader.h"
+#include "storage/image_writer.h"
+
+namespace ckpt {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr int kRounds = 3;
+
+double since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void require(const Result<> &r) {
+  if (r) return;
+  fprintf(stderr, "image-bench: %s\n", r.error().text().c_str());
+  exit(1);
+}
+
+// A smooth field of floats with some noise in its lower bits, as a simulation's state is; zstd -1
+// makes an eighth of it.
+Bytes smooth_floats(size_t n) {
+  Bytes out(n);
+  std::mt19937 rng(2);
+  auto *f = reinterpret_cast<float *>(out.data());
+  for (size_t i = 0; i < n / sizeof(float); ++i) {
+    float row = static_cast<float>(i >> 12), column = static_cast<float>((i & 4095) >> 3);
+    u32 bits = std::bit_cast<u32>(300.0f + 40.0f * std::sin(row * 1e-3f + column * 1e-2f));
+    f[i] = std::bit_cast<float>((bits & ~0xfffu) |
+                                ((i & 7) == 0 ? static_cast<u32>(rng()) & 0xff0u : 0u));
+  }
+  return out;
+}
+
+Bytes random_bytes(size_t n) {
+  Bytes out(n);
+  std::mt19937_64 rng(1);
+  for (size_t i = 0; i + 8 <= n; i += 8) {
+    u64 v = rng();
+    std::memcpy(out.data() + i, &v, 8);
+  }
+  return out;
+}
+
+struct Times {
+  double written = 1e9, durable = 1e9;
+  void keep_best(const Times &o) {
+    written = std::min(written, o.written);
+    durable = std::min(durable, o.durable);
+  }
+};
+
+Times write_put(const std::string &path, ByteView data) {
+  std::filesystem::remove_all(path);  // not in the time: removing costs what the disk likes
+  Clock::time_point start = Clock::now();
+  auto image = ImageWriter::create(path, {});
+  if (!image) require(Failure(image.error()));
+  std::atomic<bool> done = false;
+  Times t;
+  StreamId id = *(*image)->stream("data");
+  require((*image)->put(id, 0, data, [&] {
+    t.written = since(start);
+    done = true;
+    done.notify_all();
+  }));
+  done.wait(false);
+  require((*image)->finish({{"program", "image-bench"}}));
+  t.durable = since(start);
+  return t;
+}
+
+Times write_append(const std::string &path, ByteView data) {
+  std::filesystem::remove_all(path);  // not in the time: removing costs what the disk likes
+  Clock::time_point start = Clock::now();
+  auto image = ImageWriter::create(path, {});
+  if (!image) require(Failure(image.error()));
+  StreamId id = *(*image)->stream("data");
+  constexpr size_t kPiece = 64u << 10;  // a pipe's
+  for (size_t at = 0; at < data.size(); at += kPiece)
+    require((*image)->append(id, data.subspan(at, std::min(kPiece, data.size() - at))));
+  require((*image)->finish({{"program", "image-bench"}}));
+  return {since(start), since(start)};
+}
+
+Times run_command(const std::string &command, const std::string &output) {
+  ::unlink(output.c_str());
+  Clock::time_point start = Clock::now();
+  if (::system(command.c_str()) != 0) exit(1);
+  Times t;
+  t.written = since(start);
+  int fd = ::open(output.c_str(), O_RDONLY | O_CLOEXEC);
+  ::fsync(fd);
+  ::close(fd);
+  t.durable = since(start);
+  return t;
+}
+
+double read_image(const std::string &path, size_t bytes) {
+  Clock::time_point start = Clock::now();
+  auto image = ImageReader::open(path);
+  if (!image) require(Failure(image.error()));
+  std::atomic<size_t> seen = 0;
+  require((*image)->for_each_chunk((*image)->streams()[0], ImageReader::Order::Any,
+                                   [&](u64, ByteView b) -> Result<> {
+                                     seen += b.size();
+                                     return {};
+                                   }));
+  if (seen != bytes) exit(1);
+  return since(start);
+}
+
+double verify_image(const std::string &path, ImageReader::Depth depth, unsigned threads) {
+  Clock::time_point start = Clock::now();
+  auto image = ImageReader::open(path);
+  if (!image) require(Failure(image.error()));
+  require((*image)->verify(depth, {}, threads).result());
+  return since(start);
+}
+
+class Table {
+ public:
+  Table(const char *kind, size_t bytes) : kind_(kind), gb_(static_cast<double>(bytes) / 1e9) {}
+  void line(const char *what, const Times &t) {
+    printf("%-7s %-22s %7.3f s %6.2f GB/s   durable %7.3f s\n", kind_, what, t.written,
+           gb_ / t.written, t.durable);
+  }
+  void line(const char *what, double s) {
+    printf("%-7s %-22s %7.3f s %6.2f GB/s\n", kind_, what, s, gb_ / s);
+  }
+
+ private:
+  const char *kind_;
+  double gb_;
+};
+
+template <class F>
+double best(F f) {
+  double t = 1e9;
+  for (int i = 0; i < kRounds; ++i) t = std::min(t, f());
+  return t;
+}
+
+void bench(const char *kind, const std::string &folder, const Bytes &data) {
+  const std::string input = folder + "/input", output = folder + "/output",
+                    image = folder + "/image";
+  FILE *f = fopen(input.c_str(), "w");
+  if (!f || fwrite(data.data(), 1, data.size(), f) != data.size() || fclose(f) != 0) exit(1);
+  ::sync();
+  Times put, append, zstd, cp;
+  for (int i = 0; i < kRounds; ++i) {  // in turn, so that a busy machine is busy for all
+    zstd.keep_best(run_command("zstd -q -f -1 -T0 " + input + " -o " + output, output));
+    put.keep_best(write_put(image, data));
+    append.keep_best(write_append(image, data));
+    cp.keep_best(run_command("cp " + input + " " + output, output));
+  }
+  Table table(kind, data.size());
+  table.line("zstd -1 -T0", zstd);
+  table.line("cp", cp);
+  table.line("image put", put);
+  table.line("image append", append);
+  using Depth = ImageReader::Depth;
+  table.line("image read", best([&] { return read_image(image, data.size()); }));
+  table.line("verify, all cores", best([&] { return verify_image(image, Depth::Full, 0); }));
+  table.line("verify, one core", best([&] { return verify_image(image, Depth::Full, 1); }));
+  table.line("check stored", best([&] { return verify_image(image, Depth::Stored, 0); }));
+  run_command("zstd -q -f -1 -T0 " + input + " -o " + output, output);
+  table.line("zstd -d >/dev/null", best([&] {
+               return run_command("zstd -q -d -c " + output + " >/dev/null", "/dev/null").written;
+             }));
+  printf("%-7s %-22s %7.1f MB, zstd %.1f MB, raw %.1f MB\n", kind, "size",
+         static_cast<double>(std::filesystem::file_size(image + "/chunks.ckpt")) / 1e6,
+         static_cast<double>(std::filesystem::file_size(output)) / 1e6,
+         static_cast<double>(data.size()) / 1e6);
+}
+
+int run(int argc, char **argv) {
+  size_t bytes = static_cast<size_t>(argc > 1 ? atol(argv[1]) : 1024) << 20;
+  std::string folder = std::string(argc > 2 ? argv[2] : "/tmp") + "/image-bench-XXXXXX";
+  if (bytes == 0 || !::mkdtemp(folder.data())) return 1;
+  bench("zeros", folder, Bytes(bytes));
+  bench("smooth", folder, smooth_floats(bytes));
+  bench("random", folder, random_bytes(bytes));
+  std::filesystem::remove_all(folder);
+  struct rusage usage;
+  ::getrusage(RUSAGE_SELF, &usage);
+  printf("peak memory %.0f MiB, of them %zu MiB the input\n",
+         static_cast<double>(usage.ru_maxrss) / 1024, bytes >> 20);
+  return 0;
+}
+
+}  // namespace
+}  // namespace ckpt
+
+int main(int argc, char **argv) { return ckpt::run(argc, argv); }

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every single-bit flip and every truncation of a small image is found, by verify and by reading,
+// and the message names the file and the stream.
+#include "storage/chunk_codec.h"
+#include "tests/unit/storage/support.h"
+
+namespace ckpt::test {
+namespace {
+
+bool contains(const std::string &text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+// One stream a codec, and two that share a chunk.
+NamedBytes small_streams() {
+  Bytes smooth(3000, std::byte{7});
+  smooth[100] = std::byte{8};
+  return {{"raw", random_bytes(60, 1)},
+          {"zstd", smooth},
+          {"zero", zeros(100)},
+          {"shared/one", random_bytes(50, 2)},
+          {"shared/two", random_bytes(50, 2)}};
+}
+
+struct SmallImage {
+  SmallImage() : path(tmp / "image"), streams(small_streams()) {
+    must(write_image(path, streams));
+    index = read_file(path + "/index.ckpt");
+    chunks = read_file(path + "/chunks.ckpt");
+  }
+  TempFolder tmp;
+  std::string path;
+  NamedBytes streams;
+  Bytes index, chunks;
+};
+
+// The streams that a byte of chunks.ckpt belongs to.
+std::vector<std::string> streams_at(const ImageReader &image, u64 byte) {
+  std::vector<std::string> out;
+  for (const StreamEntry &s : image.streams())
+    for (u32 c : s.chunks) {
+      const ChunkEntry &e = image.index().chunks[c];
+      if (byte >= e.offset && byte < e.offset + e.stored_size) out.push_back(s.name);
+    }
+  return out;
+}
+
+void check_damage_is_named(const SmallImage &small, const std::vector<std::string> &hit) {
+  auto image = must(ImageReader::open(small.path));
+  for (auto depth : {ImageReader::Depth::Stored, ImageReader::Depth::Full}) {
+    ImageReader::VerifyReport report = image->verify(depth, {}, 1);
+    REQUIRE(report.damaged_chunks == 1);
+    CHECK(contains(report.damages[0], "chunks.ckpt"));
+    for (const std::string &name : hit) CHECK(contains(report.damages[0], "'" + name + "'"));
+  }
+  for (const auto &[name, bytes] : small.streams) {
+    Result<Bytes> read = read_stream(*image, name);
+    bool is_hit = std::ranges::find(hit, name) != hit.end();
+    REQUIRE(read.has_value() == !is_hit);
+    if (read) CHECK(*read == bytes);
+    if (!read) CHECK(contains(read.error().what, "chunks.ckpt"));
+    if (!read) CHECK(contains(read.error().what, "'" + name + "'"));
+  }
+}
+
+void check_open_fails_naming(const std::string &path, const char *file) {
+  Result<std::unique_ptr<ImageReader>> image = ImageReader::open(path);
+  REQUIRE_FALSE(image);
+  CHECK(contains(image.error().what, file));
+}
+
+TEST_CASE("every single-bit flip of chunks.ckpt") {
+  SmallImage small;
+  auto whole = must(ImageReader::open(small.path));
+  for (size_t bit = 0; bit < small.chunks.size() * 8; ++bit) {
+    CAPTURE(bit);
+    Bytes flipped = small.chunks;
+    flipped[bit / 8] ^= std::byte{1} << (bit % 8);
+    write_file(small.path + "/chunks.ckpt", flipped);
+    if (bit / 8 < kChunksHeaderBytes)
+      check_open_fails_naming(small.path, "chunks.ckpt");
+    else
+      check_damage_is_named(small, streams_at(*whole, bit / 8));
+  }
+}
+
+TEST_CASE("every single-bit flip of index.ckpt") {
+  SmallImage small;
+  for (size_t bit = 0; bit < small.index.size() * 8; ++bit) {
+    CAPTURE(bit);
+    Bytes flipped = small.index;
+    flipped[bit / 8] ^= std::byte{1} << (bit % 8);
+    write_file(small.path + "/index.ckpt", flipped);
+    check_open_fails_naming(small.path, "index.ckpt");
+  }
+}
+
+TEST_CASE("every truncation, and a byte too many, of both files") {
+  SmallImage small;
+  for (auto [file, whole] : {std::pair{"index.ckpt", small.index}, {"chunks.ckpt", small.chunks}}) {
+    for (size_t n = 0; n < whole.size(); ++n) {
+      CAPTURE(n);
+      write_file(small.path + "/" + file, ByteView(whole).first(n));
+      check_open_fails_naming(small.path, file);
+    }
+    Bytes longer = whole;
+    longer.push_back({});
+    write_file(small.path + "/" + file, longer);
+    check_open_fails_naming(small.path, file);
+    write_file(small.path + "/" + file, whole);
+    must(ImageReader::open(small.path));
+  }
+}
+
+TEST_CASE("a truncation names the first stream that loses bytes") {
+  SmallImage small;
+  auto whole = must(ImageReader::open(small.path));
+  std::string last = streams_at(*whole, small.chunks.size() - 1).at(0);
+  write_file(small.path + "/chunks.ckpt", ByteView(small.chunks).first(small.chunks.size() - 1));
+  Result<std::unique_ptr<ImageReader>> image = ImageReader::open(small.path);
+  REQUIRE_FALSE(image);
+  CHECK(contains(image.error().what, "'" + last + "'"));
+}
+
+TEST_CASE("a file that shrinks while it is read is an error, not a signal") {
+  SmallImage small;
+  auto image = must(ImageReader::open(small.path));
+  std::filesystem::resize_file(small.path + "/chunks.ckpt", kChunksHeaderBytes);
+  CHECK_FALSE(read_stream(*image, "raw"));
+  CHECK(image->verify(ImageReader::Depth::Full, {}, 1).damaged_chunks == 3);
+}
+
+TEST_CASE("ten thousand flips in a large image are found by verify") {
+  TempFolder tmp;
+  NamedBytes streams;
+  for (u64 i = 0; i < 20; ++i)
+    streams.emplace_back(fmt::format("s{}", i),
+                         i % 2 ? random_bytes(300000, i) : smooth_bytes(300000, i));
+  must(write_image(tmp / "image", streams));
+  auto image = must(ImageReader::open(tmp / "image"));
+  Bytes whole = read_file(tmp / "image/chunks.ckpt");
+  std::mt19937_64 rng(4);
+  // One flip a chunk at a time finds each by itself; a file of its own each would take minutes.
+  for (int i = 0; i < 10000; ++i) {
+    const ChunkEntry &e = image->index().chunks[rng() % image->index().chunks.size()];
+    u64 byte = e.offset + rng() % e.stored_size;
+    std::byte mask = std::byte{1} << (rng() % 8);
+    whole[byte] ^= mask;
+    ByteView stored = ByteView(whole).subspan(e.offset, e.stored_size);
+    REQUIRE(stored_checksum(stored) != e.stored_checksum);
+    whole[byte] ^= mask;
+  }
+}
+
+TEST_CASE("chunks of another image, links and FIFOs are refused") {
+  SmallImage small;
+  must(write_image(small.tmp / "other", small.streams));
+  std::string chunks = small.path + "/chunks.ckpt";
+  std::filesystem::copy_file(small.tmp / "other/chunks.ckpt", chunks,
+                             std::filesystem::copy_options::overwrite_existing);
+  check_open_fails_naming(small.path, "chunks.ckpt");
+  std::filesystem::remove(chunks);
+  check_open_fails_naming(small.path, "chunks.ckpt");
+  std::filesystem::create_symlink("../other/chunks.ckpt", chunks);
+  check_open_fails_naming(small.path, "chunks.ckpt");
+  std::filesystem::remove(chunks);
+  REQUIRE(::mkfifo(chunks.c_str(), 0600) == 0);
+  check_open_fails_naming(small.path, "chunks.ckpt");
+  check_open_fails_naming(small.tmp / "absent", "absent");
+  write_file(small.tmp / "file", {});
+  check_open_fails_naming(small.tmp / "file", "file");
+}
+
+}  // namespace
+}  // namespace ckpt::test
