@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/dump/phases.h"
+#include "tools/phases.h"
 
 #include <signal.h>
 

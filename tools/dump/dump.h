@@ -16,7 +16,7 @@
 #include "tools/criu/streamer.h"
 #include "tools/dump/agents.h"
 #include "tools/dump/cancel.h"
-#include "tools/dump/phases.h"
+#include "tools/phases.h"
 #include "tools/dump/preflight.h"
 #include "tools/dump/streams.h"
 #include "tools/dump/target.h"

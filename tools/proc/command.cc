@@ -2,8 +2,10 @@
 #include "tools/proc/command.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -72,6 +74,13 @@ void redirect(int from, int to) {
   ::_exit(why == ENOENT ? 127 : 126);
 }
 
+// fork() has no flags. The raw call does what it does; what a library would do around it matters only
+// to a child that does not exec.
+pid_t fork_into(int namespaces) {
+  if (namespaces == 0) return ::fork();
+  return static_cast<pid_t>(::syscall(SYS_clone, namespaces | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+}
+
 std::string read_to_end(int fd) {
   std::string all;
   char buf[4096];
@@ -91,7 +100,7 @@ Result<pid_t> spawn(const Spawn &spec, int *error) {
   if (::pipe2(pipe_fds, O_CLOEXEC) < 0) return fail_errno("cannot make a pipe");
   UniqueFd in(pipe_fds[0]), out(pipe_fds[1]);
   pid_t parent = ::getpid();
-  pid_t child = ::fork();
+  pid_t child = fork_into(spec.new_namespaces);
   if (child < 0) return fail_errno("cannot fork");
   if (child == 0) become(spec, prepared, out.get(), parent);
   out.reset();

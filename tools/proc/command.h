@@ -30,6 +30,7 @@ struct Spawn {
   bool own_group = false;           // out of the reach of the terminal's Ctrl-C
   bool die_with_us = false;
   bool search_path = true;
+  int new_namespaces = 0;           // CLONE_NEW…
   const void *signal_mask = nullptr;  // a sigset_t; null: nothing blocked
   std::function<void()> in_child;   // async-signal-safe, right before exec
 };

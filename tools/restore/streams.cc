@@ -55,15 +55,15 @@ Result<> RestoredStreams::plan_terminal(const ImageManifest &m, const Options &o
 
 Result<> RestoredStreams::plan_pty(const ImageManifest &m, const Options &o) {
   bool reads = m.terminal_at[0] && !o.detach && is_open(0);
-  real_terminal_ = o.detach ? -1 : ::isatty(0) ? 0 : ::isatty(1) ? 1 : -1;
-  CKPT_TRY(pty_, PseudoTerminal::open(real_terminal_));
+  if (!o.detach && (::isatty(0) || ::isatty(1))) real_terminal_ = copy_of(::isatty(0) ? 0 : 1);
+  CKPT_TRY(pty_, PseudoTerminal::open(real_terminal_.get()));
   terminal_ = copy_of(pty_.slave.get());
   pty_.slave.reset();
   CKPT_TRY(UniqueFd out, output_for(m.terminal_at[1] || !m.terminal_at[2] ? 1 : 2, o));
   Pump::Text text = text_for(out.get());
   pumps_.emplace_back(copy_of(pty_.master.get()), std::move(out), text, Pump::AtStop::Drain);
   if (!reads) return {};
-  if (::isatty(0)) raw_ = std::make_unique<RawTerminal>(0);
+  if (::isatty(0)) raw_ = std::make_unique<RawTerminal>(real_terminal_.get());
   pumps_.emplace_back(copy_of(0), copy_of(pty_.master.get()), Pump::Text::AsIs, Pump::AtStop::Drop);
   return {};
 }
@@ -119,7 +119,7 @@ void RestoredStreams::handed_over() {
 }
 
 void RestoredStreams::window_changed() {
-  if (pty_.master) copy_window_size(real_terminal_, pty_.master.get());
+  if (pty_.master) copy_window_size(real_terminal_.get(), pty_.master.get());
 }
 
 void RestoredStreams::before_stop() {

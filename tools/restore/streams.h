@@ -53,7 +53,7 @@ class RestoredStreams {
 
   UniqueFd terminal_;
   PseudoTerminal pty_;
-  int real_terminal_ = -1;
+  UniqueFd real_terminal_;  // ours, that the pseudo-terminal is like
   std::vector<UniqueFd> given_;
   std::vector<std::pair<int, u64>> pipes_;
   std::string used_output_file_;

@@ -2,9 +2,6 @@
 //
 // ckpt-run: runs a program so that it can be checkpointed. For everybody else it is the program: same
 // terminal, same process group, same streams, same way to end.
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <iostream>
 
 #include <CLI/CLI.hpp>
@@ -14,6 +11,7 @@
 #include "tools/device/apis.h"
 #include "tools/device/device.h"
 #include "tools/proc/command.h"
+#include "tools/session/farewell.h"
 #include "tools/session/keeper.h"
 
 namespace ckpt {
@@ -36,14 +34,6 @@ int print_devices(bool as_json) {
   if (!devices) return log::error(devices.error()), kOwnFailure;
   std::cout << (as_json ? device_json(*devices).dump(2) + "\n" : device_table(*devices));
   return 0;
-}
-
-// Until the program ends nobody but it may hold its streams: a reader must see its end of file, a
-// writer its closed pipe.
-void let_go_of_streams() {
-  int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-  for (int fd : {0, 1}) ::dup2(nothing, fd);
-  if (nothing > 2) ::close(nothing);
 }
 
 Result<pid_t> start_program(const Options &options, const Keeper &keeper, int *error) {
@@ -71,8 +61,7 @@ int run(const Options &options) {
   Keeper::Outcome outcome = (*keeper)->run();
   keeper->reset();
   if (!outcome.image) end_like(outcome.wait_status);
-  fmt::print(stderr, "ckpt-run: the program was checkpointed to {0} and stopped; restart it with: "
-                     "ckpt-restore {0}\n", *outcome.image);
+  say_checkpointed("ckpt-run", *outcome.image);
   return kCheckpointedExitCode;
 }
 

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ckpt-restore: starts a program again from its image, and is its session's keeper then.
+#include <unistd.h>
+
+#include <filesystem>
+#include <iostream>
+
+#include <CLI/CLI.hpp>
+
+#include "ckpt_config.h"
+#include "common/log.h"
+#include "tools/restore/checks.h"
+#include "tools/restore/daemon.h"
+#include "tools/restore/driver.h"
+#include "tools/session/farewell.h"
+
+namespace ckpt {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
+
+std::string joined(const Reasons &reasons) {
+  std::string all;
+  for (const std::string &r : reasons) all += "\n  - " + r;
+  return all;
+}
+
+// An image and all that has to fit to it.
+struct Checked {
+  std::unique_ptr<ImageReader> image;
+  ImageManifest manifest;
+  DeviceChoice devices;
+  Criu criu;
+};
+
+Result<Checked> check(const RestoreOptions &o) {
+  Checked c;
+  CKPT_TRY(c.image, ImageReader::open(o.image));
+  CKPT_TRY(c.manifest, ImageManifest::parse(c.image->manifest()));
+  CKPT_TRY(c.devices, choose_devices(o.device));
+  Reasons reasons;
+  if (::geteuid() != 0) reasons.push_back("CRIU needs root: run ckpt-restore as root");
+  if (Result<Criu> criu = find_criu()) c.criu = *criu;
+  else reasons.push_back(criu.error().text());
+  if (Result<> sound = c.image->verify(ImageReader::Depth::Stored).result(); !sound)
+    reasons.push_back(sound.error().text());
+  check_files(c.manifest, o.truncate_files, reasons);
+  check_mapped_files(c.manifest, reasons);
+  check_outer_pipes(c.manifest, o.detach, reasons);
+  check_device_needs(c.manifest, c.devices, reasons);
+  if (reasons.empty()) return c;
+  return fail_with_hint(fmt::format("{} cannot be restored here:{}", o.image, joined(reasons)), "nothing was started");
+}
+
+int end(Keeper::Outcome outcome) {
+  if (outcome.error) return log::error(*outcome.error), kFailed;
+  if (!outcome.image) end_like(outcome.wait_status);
+  say_checkpointed("ckpt-restore", *outcome.image);
+  return kCheckpointedExitCode;
+}
+
+int run(RestoreOptions o) {
+  // The image and the devices, before anything is started.
+  Phases phases;
+  phases.begin("check");
+  Result<Checked> c = check(o);
+  if (!c) return log::error(c.error()), kFailed;
+  if (o.output_file.empty())
+    o.output_file = fmt::format("{}/ckpt-{}.out", std::filesystem::current_path().string(), c->manifest.root_pid);
+  if (o.truncate_files)
+    if (Result<> r = truncate_files(c->manifest); !r) return log::error(r.error()), kFailed;
+  // Detached: the rest is another process's, and we say how it began.
+  Daemon daemon;
+  if (o.detach)
+    if (std::optional<int> code = daemon.detach()) return *code;
+  // The new session.
+  phases.begin("session");
+  Result<std::unique_ptr<Keeper>> keeper = Keeper::create({c->devices, o.portable});
+  if (!keeper) return log::error(keeper.error()), kFailed;
+  // The program comes to life in a thread, while we serve it.
+  Keeper::Outcome outcome;
+  {
+    RestoreDriver driver(**keeper, o, *c->image, c->manifest, c->criu, phases, [&](pid_t pid) {
+      daemon.report(pid);
+      let_go_of_streams();
+    });
+    outcome = (*keeper)->run();
+  }
+  keeper->reset();
+  return end(std::move(outcome));
+}
+
+}  // namespace
+}  // namespace ckpt
+
+int main(int argc, char **argv) {
+  using namespace ckpt;
+  log::set_name("ckpt-restore");
+  if (argc == 3 && std::string_view(argv[1]) == "--stem") return stem_main(argv[2]);
+  RestoreOptions o;
+  CLI::App app{"Starts a program again from an image of ckpt-dump, as often as you like.\n"
+               "Returns the program's exit code, or dies by the signal that killed it; 85 when it was "
+               "checkpointed again and stopped, 1 when it could not be restored."};
+  app.add_option("image", o.image, "the image's folder")->required();
+  app.add_option("--device", o.device, "devices for the program: index, ocl:N, ocl:NAME or UUID; a comma list");
+  app.add_flag("--portable", o.portable, "advertise only what every device offers");
+  app.add_flag("--detach", o.detach, "in the background; prints the program's PID once it runs");
+  app.add_option("--output", o.output_file, "with --detach: where its terminal or pipe output goes (default ckpt-PID.out)");
+  app.add_flag("--truncate-files", o.truncate_files, "cut files that grew since back to their recorded size");
+  app.add_option("--json-report", o.json_report, "write what was restored, and how fast, to this file");
+  app.set_version_flag("--version", CKPT_VERSION);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &e) {
+    return app.exit(e) == 0 ? 0 : kUsage;
+  }
+  for (std::string *path : {&o.output_file, &o.json_report})
+    if (!path->empty()) *path = std::filesystem::absolute(*path).string();
+  return run(std::move(o));
+}

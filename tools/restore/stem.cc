@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/restore/stem.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "common/ipc.h"
+#include "common/log.h"
+#include "tools/proc/command.h"
+
+namespace ckpt {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char *kPidFile = "root.pid";
+
+json to_json(const StemOptions &o, int events) {
+  return {{"criu", o.criu}, {"folder", o.folder}, {"terminal", o.terminal}, {"inherited", o.inherited},
+          {"own_terminal", o.own_terminal}, {"new_namespace", o.new_namespace}, {"last_pid", o.last_pid},
+          {"bind_from", o.bind_from}, {"bind_to", o.bind_to}, {"events", events}};
+}
+
+StemOptions from_json(const json &j) {
+  return {j["criu"], j["folder"], j["terminal"], j["inherited"], j["own_terminal"], j["new_namespace"],
+          j["last_pid"], j["bind_from"], j["bind_to"]};
+}
+
+class StemProcess {
+ public:
+  StemProcess(StemOptions o, int events) : o_(std::move(o)), events_(events) {}
+
+  int run() {
+    // What is sent to the whole group or comes from the terminal is for the program.
+    ignore_signals();
+    // A namespace where every PID is free.
+    if (o_.new_namespace)
+      if (Result<> r = enter_namespace(); !r) return log::error(r.error()), 1;
+    // A session of its own, on a terminal of its own.
+    if (o_.own_terminal || o_.new_namespace)
+      if (Result<> r = lead_session(); !r) return log::error(r.error()), 1;
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    // CRIU makes the program our child.
+    Result<pid_t> root = restore();
+    if (!root) return 1;
+    let_go();
+    say(StemEvent::Started, *root);
+    // Reap, and tell how the program does, until nobody is left who needs us.
+    return watch(*root);
+  }
+
+ private:
+  void say(StemEvent::Kind kind, int value) {
+    StemEvent e{kind, value};
+    (void)write_all(events_, view(&e, sizeof e));
+  }
+
+  void ignore_signals() {
+    for (int s : {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE})
+      ::signal(s, SIG_IGN);
+  }
+
+  // We are its first process already. Mounts made outside later are still seen; ours are not.
+  Result<> enter_namespace() {
+    if (::mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) < 0) return fail_errno("cannot part the mounts");
+    if (::mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) < 0)
+      return fail_errno("cannot mount /proc");
+    if (!o_.bind_to.empty() && ::mount(o_.bind_from.c_str(), o_.bind_to.c_str(), nullptr, MS_BIND, nullptr) < 0)
+      log::debug("cannot show {} as {}", o_.bind_from, o_.bind_to);
+    // CRIU and its helpers take PIDs too: none of the image's.
+    std::ofstream last("/proc/sys/kernel/ns_last_pid");
+    last << o_.last_pid << std::flush;
+    return last ? Result<>{} : fail_errno("cannot set the namespace's last PID");
+  }
+
+  Result<> lead_session() {
+    if (::setsid() < 0 && ::getsid(0) != ::getpid()) return fail_errno("cannot lead a session");
+    if (o_.own_terminal && ::ioctl(o_.terminal, TIOCSCTTY, 0) < 0) return fail_errno("cannot take the terminal");
+    return {};
+  }
+
+  Result<pid_t> restore() {
+    UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    UniqueFd console(::open((o_.folder + "/console").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    Spawn spec{.argv = o_.criu, .in = o_.terminal >= 0 ? o_.terminal : nothing.get(), .out = console.get(),
+               .err = console.get(), .keep = o_.inherited, .folder = o_.folder};
+    spec.argv.insert(spec.argv.end(), {"--pidfile", o_.folder + "/" + kPidFile});
+    CKPT_TRY(pid_t criu, spawn(spec));
+    int status = 0;
+    while (::waitpid(criu, &status, 0) < 0 && errno == EINTR) {
+    }
+    say(StemEvent::CriuEnded, status);
+    pid_t root = 0;
+    std::ifstream(o_.folder + "/" + kPidFile) >> root;
+    if (status != 0 || root <= 0) return fail("CRIU failed");
+    return root;
+  }
+
+  // Whoever reads what the program writes must not wait for us.
+  void let_go() {
+    int nothing = ::open("/dev/null", O_RDWR);
+    for (int fd : {0, 1, 2}) ::dup2(nothing, fd);
+    for (int fd = 3; fd < 1024; fd++)
+      if (fd != events_) ::close(fd);
+  }
+
+  int watch(pid_t root) {
+    int status;
+    for (pid_t pid; (pid = ::waitpid(-1, &status, WUNTRACED)) > 0 || errno == EINTR;) {
+      if (pid != root) continue;
+      if (WIFSTOPPED(status)) {
+        say(StemEvent::Stopped, WSTOPSIG(status));
+        continue;
+      }
+      say(StemEvent::Ended, status);
+      // As the first process of a namespace we would take those with us who still run.
+      if (!o_.new_namespace) return 0;
+    }
+    return 0;
+  }
+
+  StemOptions o_;
+  int events_;
+};
+
+}  // namespace
+
+Result<Stem> start_stem(const StemOptions &o) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) < 0) return fail_errno("cannot make a pipe");
+  Stem stem;
+  stem.events.reset(ends[0]);
+  UniqueFd events(ends[1]);
+  Spawn spec{.argv = {"/proc/self/exe", "--stem", to_json(o, events.get()).dump()}, .keep = o.inherited};
+  spec.keep.push_back(events.get());
+  if (o.terminal >= 0) spec.keep.push_back(o.terminal);
+  if (o.new_namespace) spec.new_namespaces = CLONE_NEWPID | CLONE_NEWNS;
+  CKPT_TRY(stem.pid, spawn(spec));
+  return stem;
+}
+
+Result<StemEvent> next_event(int events) {
+  StemEvent e{};
+  CKPT_CHECK(read_exactly(events, &e, sizeof e));
+  return e;
+}
+
+int stem_main(const std::string &text) {
+  json j = json::parse(text, nullptr, false);
+  if (!j.is_object()) return 2;
+  // They came through exec open; CRIU's helpers and the program get what --inherit-fd names.
+  StemOptions o = from_json(j);
+  int events = j["events"];
+  ::fcntl(events, F_SETFD, FD_CLOEXEC);
+  return StemProcess(std::move(o), events).run();
+}
+
+}  // namespace ckpt

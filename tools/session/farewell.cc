@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/session/farewell.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+namespace ckpt {
+
+void say_checkpointed(const char *tool, const std::string &image) {
+  struct stat st {};
+  if (::fstat(STDERR_FILENO, &st) == 0 && S_ISREG(st.st_mode)) return;
+  fmt::print(stderr, "{}: the program was checkpointed to {} and stopped; restart it with: ckpt-restore {}\n", tool, image,
+             image);
+}
+
+void let_go_of_streams() {
+  int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (int fd : {STDIN_FILENO, STDOUT_FILENO}) ::dup2(nothing, fd);
+  if (nothing > STDERR_FILENO) ::close(nothing);
+}
+
+}  // namespace ckpt
