@@ -11,6 +11,7 @@
 #include "libckpt-ocl/device_limits.h"
 #include "libckpt-ocl/proxy/mapping.h"
 #include "libckpt-ocl/proxy/objects.h"
+#include "libckpt-ocl/proxy/quirks.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -135,9 +136,10 @@ class Check {
     std::string name = field<std::string>(k, "name", "");
     cl_kernel kernel = ::clCreateKernel(program, name.c_str(), nullptr);
     if (!kernel) return say("kernel {} is not there on \"{}\"", name, device_.name);
-    size_t most = 0;
-    ::clGetKernelWorkGroupInfo(kernel, device_.id, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most,
-                               nullptr);
+    size_t most = device_number(device_.id, CL_DEVICE_MAX_WORK_GROUP_SIZE);
+    if (!understates_work_groups(device_.id))
+      ::clGetKernelWorkGroupInfo(kernel, device_.id, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most,
+                                 nullptr);
     u64 launched = field<u64>(k, "work_items", 0);
     if (launched > most)
       say("kernel {} runs in work-groups of {}; \"{}\" takes at most {}", name, launched,

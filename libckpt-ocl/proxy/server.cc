@@ -3,18 +3,9 @@
 
 #include "agent/protocol.h"
 #include "common/log.h"
+#include "libckpt-ocl/proxy/quirks.h"
 
 namespace ckpt::ocl {
-namespace {
-
-// oclgrind 21.10 keeps no lock around its queues.
-bool single_threaded(cl_device_id d) {
-  cl_platform_id p = nullptr;
-  ::clGetDeviceInfo(d, CL_DEVICE_PLATFORM, sizeof p, &p, nullptr);
-  return platform_text(p, CL_PLATFORM_NAME) == "Oclgrind";
-}
-
-}  // namespace
 
 Server::Server(Channel c, UniqueFd control, ServeOptions options)
     : channel(std::move(c)), control_(std::move(control)), options_(std::move(options)),
