@@ -89,7 +89,7 @@ Result<std::unique_ptr<PartialFolder>> PartialFolder::create(const std::string &
   out->replaces_ = exists(out->final_path_);
   if (out->replaces_ && !overwrite)
     return fail_with_hint(final_path + " exists already",
-                          "choose another name, or ask for it to be replaced (--force)");
+                          "choose another name, or ask for it to be replaced (--overwrite)");
   if (out->replaces_) CKPT_CHECK(check_replaceable(fs, out->final_path_));
   remove_stale(fs, parts);
   CKPT_CHECK(out->make_and_lock());

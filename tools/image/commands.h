@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What ckpt-image does; each returns what goes to standard output, or an exit code.
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "storage/image_reader.h"
+
+namespace ckpt {
+
+// A page for a person.
+std::string show_text(const ImageReader &image, bool streams);
+// Everything, for programs: {"format_version", "uuid", "manifest", "chunks": {…}, "streams": […]}.
+nlohmann::json show_json(const ImageReader &image);
+
+// Writes one stream's bytes to `fd`.
+Result<> extract(const ImageReader &image, const std::string &stream, int fd);
+
+// Reads and checks every byte; says how it went. 0: whole, 1: damaged.
+int verify(const ImageReader &image, bool quiet, bool json);
+
+struct Difference {
+  nlohmann::json json;
+  std::string text;
+  bool same = false;
+};
+Result<Difference> diff(const ImageReader &a, const ImageReader &b);
+
+}  // namespace ckpt

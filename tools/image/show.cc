@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "common/progress.h"
+#include "tools/image/commands.h"
+#include "tools/image/summary.h"
+#include "tools/image/text.h"
+
+namespace ckpt {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kMostLines = 12;    // of a list, before "and N more"
+constexpr size_t kMostDetail = 100;  // characters of a nested value
+
+class Page {
+ public:
+  void line(const char *name, const std::string &value) {
+    if (!value.empty()) out_ += fmt::format("{:<13}{}\n", name, value);
+  }
+  // Each item on a line of its own, the first beside the name.
+  template <class F>
+  void list(const char *name, const json &items, F describe) {
+    for (size_t i = 0; i < items.size() && i < kMostLines; ++i)
+      out_ += fmt::format("{:<13}{}\n", i == 0 ? name : "", describe(items[i]));
+    if (items.size() > kMostLines)
+      out_ += fmt::format("{:<13}... and {} more\n", "", items.size() - kMostLines);
+  }
+  void text(const std::string &text) { out_ += text; }
+  std::string take() { return std::move(out_); }
+
+ private:
+  std::string out_;
+};
+
+std::string joined(std::initializer_list<std::string> parts) {
+  std::string out;
+  for (const std::string &p : parts)
+    if (!p.empty()) out += (out.empty() ? "" : " ") + p;
+  return out;
+}
+
+std::string prefixed(const char *prefix, const std::string &value) {
+  return value.empty() ? "" : prefix + value;
+}
+
+std::string command_line(const json &manifest) {
+  std::string out;
+  for (const json &word : list_field(manifest, "argv")) {
+    if (out.size() > 500) return out + " ...";
+    out += (out.empty() ? "" : " ") + value_text(word, 200);
+  }
+  return out;
+}
+
+std::string describe_process(const json &p) {
+  bool agent = p.is_object() && p.contains("agent") && p["agent"] == true;
+  return joined({"pid " + field(p, "pid", 20), field(p, "command", kMostDetail),
+                 agent ? "(with agent)" : ""});
+}
+
+std::string describe_participant(const json &p) {
+  return joined({prefixed("agent ", field(p, "agent", 20)) + ":", field(p, "api", 20),
+                 field(p, "needs", kMostDetail)});
+}
+
+std::string describe_file(const json &f) {
+  if (!f.is_object()) return value_text(f, kMostDetail);
+  return joined({field(f, "path", 200), prefixed("size ", field(f, "size", 20))});
+}
+
+std::string describe_phase(const json &p) {
+  if (!p.is_object()) return value_text(p, kMostDetail);
+  auto it = p.find("seconds");
+  std::string seconds = it != p.end() && it->is_number()
+                            ? fmt::format("{:8.3f} s", it->get<double>())
+                            : field(p, "seconds", 20);
+  return joined({fmt::format("{:<12}", field(p, "name", 40)), seconds});
+}
+
+void put_manifest(Page &page, const json &m) {
+  json host = m.contains("host") ? m["host"] : json();
+  page.line("created", joined({field(m, "created"), prefixed("by ckpt ", field(m, "ckpt_version")),
+                               prefixed("with CRIU ", field(m, "criu_version"))}));
+  page.line("host", host.is_object() ? joined({field(host, "name"), field(host, "system"),
+                                               field(host, "kernel"), field(host, "machine")})
+                                     : value_text(host.is_null() ? json("") : host, kMostDetail));
+  page.line("program", field(m, "program"));
+  page.line("arguments", command_line(m));
+  page.line("folder", field(m, "cwd"));
+  page.list("processes", list_field(m, "processes"), describe_process);
+  page.list("participants", list_field(m, "participants"), describe_participant);
+  page.list("files", list_field(m, "files"), describe_file);
+  page.list("phases", list_field(m, "phases"), describe_phase);
+}
+
+std::string cost_line(const std::string &name, const StreamCost &c) {
+  return fmt::format("  {:<24} {:>8} {:>12} {:>12} {:>7}\n", name, c.streams,
+                     human_bytes(c.raw_bytes), human_bytes(c.stored_bytes),
+                     ratio_text(c.raw_bytes, c.stored_bytes));
+}
+
+std::string groups_table(const ImageReader &image) {
+  std::string out = fmt::format("  {:<24} {:>8} {:>12} {:>12} {:>7}\n", "contents", "streams",
+                                "bytes", "stored", "ratio");
+  StreamCost all;
+  for (const auto &[name, cost] : cost_of_groups(image)) out += cost_line(name, cost), all += cost;
+  return out + cost_line("all", all);
+}
+
+std::string streams_table(const ImageReader &image) {
+  std::vector<StreamCost> costs = cost_of_streams(image);
+  std::string out = fmt::format("  {:>12} {:>12} {:>7} {:>8}  {}\n", "bytes", "stored", "ratio",
+                                "chunks", "stream");
+  for (size_t i = 0; i < costs.size(); ++i)
+    out += fmt::format("  {:>12} {:>12} {:>7} {:>8}  {}\n", human_bytes(costs[i].raw_bytes),
+                       human_bytes(costs[i].stored_bytes),
+                       ratio_text(costs[i].raw_bytes, costs[i].stored_bytes), costs[i].chunks,
+                       image.streams()[i].name);
+  return out;
+}
+
+std::string chunk_line(const ImageReader &image) {
+  ImageStats s = image.stats();
+  u64 shared = s.chunks - s.zero_chunks - std::min(s.chunks - s.zero_chunks, s.unique_chunks);
+  return fmt::format("{} of at most {}: {} compressed, {} raw, {} zero, {} shared", s.chunks,
+                     human_bytes(image.index().chunk_size), s.zstd_chunks, s.raw_chunks,
+                     s.zero_chunks, shared);
+}
+
+json stream_json(const StreamEntry &s, const StreamCost &c) {
+  return {{"name", s.name},
+          {"bytes", s.size},
+          {"stored_bytes", c.stored_bytes},
+          {"chunks", c.chunks},
+          {"zero_chunks", c.zero_chunks}};
+}
+
+}  // namespace
+
+std::string show_text(const ImageReader &image, bool streams) {
+  Page page;
+  page.line("image", for_terminal(image.path()));
+  page.line("format", fmt::format("version {}, {}", kFormatVersion, uuid_text(image.index().uuid)));
+  put_manifest(page, image.manifest());
+  page.line("chunks", chunk_line(image));
+  page.text(groups_table(image));
+  if (streams) page.text(streams_table(image));
+  return page.take();
+}
+
+json show_json(const ImageReader &image) {
+  ImageStats s = image.stats();
+  json streams = json::array();
+  std::vector<StreamCost> costs = cost_of_streams(image);
+  for (size_t i = 0; i < costs.size(); ++i)
+    streams.push_back(stream_json(image.streams()[i], costs[i]));
+  return {{"format_version", kFormatVersion},
+          {"uuid", uuid_text(image.index().uuid)},
+          {"chunk_bytes", image.index().chunk_size},
+          {"bytes", s.raw_bytes},
+          {"stored_bytes", s.stored_bytes},
+          {"chunks",
+           {{"all", s.chunks},
+            {"unique", s.unique_chunks},
+            {"zero", s.zero_chunks},
+            {"raw", s.raw_chunks},
+            {"zstd", s.zstd_chunks}}},
+          {"streams", streams},
+          {"manifest", image.manifest()}};
+}
+
+}  // namespace ckpt
