@@ -7,16 +7,28 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/bytes.h"
 
 namespace ckpt::ocl {
 
 struct Container {
-  std::string device;   // driver and device that `native` is for
-  std::string options;  // of the build
-  std::string source;   // empty: the program never had one
+  // One source of a program that was linked.
+  struct Unit {
+    struct Header {
+      std::string name, source;
+    };
+    std::string source, options;
+    std::vector<Header> headers;
+  };
+
+  std::string device;       // driver and device that `native` is for
+  std::string options;      // of the build, or of the link
+  std::string source;       // empty: the program was linked, or never had one
+  std::vector<Unit> units;  // what it was linked from
   Bytes native;
+
 
   Bytes pack() const;
   // No value: not one of ours (a driver's own binary).

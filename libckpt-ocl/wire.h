@@ -50,6 +50,9 @@ enum class Op : u16 {
   Park = 14,          // {}: sync; the client goes away and comes back by Adopt
   MapDevices = 15,    // {u32 n, n × {u64 number, u8 used, str platform, str name, u32 nth}}: sync
   StagingEnd = 16,    // {}: sync; forget the tool's memfd
+  CompileProgram = 17,  // {u64 program, devices, str options, u32 n, n × {u64 header, str name}}: sync
+  LinkProgram = 18,     // {u64 context, devices, str options, u32 n, n × u64 program}; makes a
+                        // program. devices: {u32 n, n × u64}
 };
 inline constexpr u16 kFirstApiOp = 64;
 

@@ -23,7 +23,7 @@ Bytes encoded(A... args) {
 inline cl_int create(Object *o, u16 op, Bytes payload) {
   cl_int status = link().ask(op, o->number, payload);
   if (status != CL_SUCCESS) return status;
-  o->life.push_back({op, std::move(payload)});
+  o->lived(op, std::move(payload));
   registry().add(o);
   return CL_SUCCESS;
 }

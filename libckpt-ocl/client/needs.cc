@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libckpt-ocl/client/objects.h"
+#include "libckpt-ocl/client/program.h"
 #include "libckpt-ocl/device_limits.h"
 
 namespace ckpt::ocl {
@@ -32,16 +33,28 @@ json device(Device &d) {
           {"largest_buffer", largest},  {"buffer_bytes", total}};
 }
 
+json units_of(const Program &p) {
+  json units = json::array();
+  for (const Container::Unit &u : recipe_of(p)) {
+    json headers = json::array();
+    for (const Container::Unit::Header &h : u.headers)
+      headers.push_back({{"name", h.name}, {"source", h.source}});
+    units.push_back({{"source", u.source}, {"options", u.options}, {"headers", headers}});
+  }
+  return units;
+}
+
 json program(Program &p) {
   json devices = json::array(), kernels = json::array();
   for (Device *d : p.devices) devices.push_back(d->number);
   for (Kernel *k : registry().all<Kernel>())
     if (k->program.get() == &p)
       kernels.push_back({{"name", k->name}, {"work_items", k->most_work_items}});
+  json units = units_of(p);
   return {{"number", p.number},   {"devices", devices},
           {"source", p.source},   {"options", p.options},
-          {"built", p.was_built}, {"native_only", p.from_binary && p.source.empty()},
-          {"kernels", kernels}};
+          {"built", p.was_built}, {"native_only", p.source.empty() && units.empty()},
+          {"units", units},       {"kernels", kernels}};
 }
 
 }  // namespace

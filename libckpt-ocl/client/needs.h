@@ -9,6 +9,7 @@ namespace ckpt::ocl {
 //   {"devices": [{number, platform, name, nth, used, limits: {name: value read},
 //                 largest_buffer, buffer_bytes}],
 //    "programs": [{number, devices: [number], source, options, built, native_only,
+//                  units: [{source, options, headers: [{name, source}]}],
 //                  kernels: [{name, work_items}]}]}
 // Call with the gate closed.
 std::string needs_as_json();

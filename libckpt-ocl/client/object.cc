@@ -8,11 +8,16 @@ namespace ckpt::ocl {
 namespace {
 
 std::atomic<u64> g_next_number{1};
+std::atomic<u64> g_next_step{1};
 
 }  // namespace
 
 Object::Object(Kind k)
     : dispatch(icd_dispatch()), kind(k), number(g_next_number.fetch_add(1)) {}
+
+void Object::lived(u16 op, Bytes payload) {
+  life.push_back({g_next_step.fetch_add(1), op, std::move(payload)});
+}
 
 void Object::drop() {
   if (keepers.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(this);

@@ -20,8 +20,9 @@ struct _cl_icd_dispatch;
 
 namespace ckpt::ocl {
 
-// A message to the proxy, kept to be sent again.
+// A message to the proxy, kept to be sent again. `when` orders the steps of all objects.
 struct LifeStep {
+  u64 when;
   u16 op;
   Bytes payload;
 };
@@ -36,6 +37,7 @@ struct Object {
   std::vector<LifeStep> life;     // in order; guarded by the registry while a restore is under way
 
   explicit Object(Kind k);
+  void lived(u16 op, Bytes payload);  // one more step
   Object(const Object &) = delete;
   void keep() { keepers.fetch_add(1, std::memory_order_relaxed); }
   void drop();

@@ -15,6 +15,7 @@
 #include <unordered_set>
 
 #include "common/shared_memory.h"
+#include "libckpt-ocl/container.h"
 #include "libckpt-ocl/client/object.h"
 #include "libckpt-ocl/wire.h"
 
@@ -113,6 +114,14 @@ struct Program : Object {
   std::vector<Device *> devices;
   std::string source;
   bool from_binary = false;
+  std::vector<Ref<Program>> inputs;  // of a link
+  bool is_input = false;             // a link was made of it: its past builds are still needed
+  struct Header {
+    Ref<Program> program;
+    std::string name;
+  };
+  std::vector<Header> headers;         // of the last compilation
+  std::vector<Container::Unit> units;  // of a container that it was made from
   std::mutex mutex;
   bool was_built = false;
   std::string options;                 // of the last build, as the application gave them

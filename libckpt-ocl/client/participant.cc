@@ -55,10 +55,15 @@ Result<> save_buffer(Mem &m, Sink &sink) {
   return {};
 }
 
-Result<> make_again(Object *o) {
-  for (const LifeStep &step : o->life) {
-    Bytes reply;
-    cl_int status = link().ask(step.op, o->number, step.payload, &reply);
+// Every step of every live object, in the order in which they were taken: a kernel comes after the
+// build of its program, and a link after the compilation of what it links.
+Result<> make_everything_again() {
+  std::map<u64, std::pair<Object *, const LifeStep *>> steps;
+  for (Object *o : registry().all(Kind::None))
+    for (const LifeStep &step : o->life) steps[step.when] = {o, &step};
+  for (auto &[when, what] : steps) {
+    auto [o, step] = what;
+    cl_int status = link().ask(step->op, o->number, step->payload);
     if (status != CL_SUCCESS)
       return fail("cannot make object {} of kind {} again on the new device: OpenCL error {}",
                   o->number, static_cast<int>(o->kind), status);
@@ -124,7 +129,7 @@ class OpenCl final : public Participant {
       d->stamp_floor = d->last_stamp;
     }
     if (!map_devices()) return fail("the new devices cannot stand for the old ones");
-    for (Object *o : registry().all(Kind::None)) CKPT_CHECK(make_again(o));
+    CKPT_CHECK(make_everything_again());
     for (Kernel *k : registry().all<Kernel>()) forget_far_side(*k);
     return {};
   }

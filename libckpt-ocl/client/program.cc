@@ -37,6 +37,7 @@ Bytes pack_container(Program &p, Device &d) {
   c.device = identity(d);
   c.options = p.options;
   c.source = p.source;
+  c.units = recipe_of(p);
   return c.pack();
 }
 
@@ -67,7 +68,47 @@ std::string with_argument_info(const std::string &options) {
   return options.empty() ? std::string(kOption) : options + " " + std::string(kOption);
 }
 
+// What clBuildProgram and clCompileProgram check alike.
+template <class Notify>
+cl_int check_build(const Program &p, cl_uint n, const cl_device_id *devices, Notify notify,
+                   const void *user) {
+  if ((n == 0) != (devices == nullptr) || (!notify && user)) return CL_INVALID_VALUE;
+  for (cl_uint i = 0; i < n; i++)
+    if (!p.built_for(object<Device>(devices[i]))) return CL_INVALID_DEVICE;
+  return p.kernels.load() > 0 ? CL_INVALID_OPERATION : CL_SUCCESS;
+}
+
+void put_devices(Writer &w, cl_uint n, const cl_device_id *devices) {
+  w.put(u32{n});
+  for (cl_uint i = 0; i < n; i++) w.put(object<Device>(devices[i]) ? object<Device>(devices[i])->number : 0);
+}
+
+// Builds or compiles, and notes how. A build before this one is history, unless a link was made of it.
+cl_int build(Program &p, u16 op, Bytes payload, const std::string &options) {
+  cl_int status = link().ask(op, p.number, payload);
+  forget_info(&p);
+  std::lock_guard lock(p.mutex);
+  if (!p.from_binary) p.options = options;
+  p.containers.clear();
+  if (!p.is_input) p.life.resize(1);
+  if (status == CL_SUCCESS) p.lived(op, std::move(payload));
+  return status;
+}
+
 }  // namespace
+
+std::vector<Container::Unit> recipe_of(const Program &p) {
+  if (!p.units.empty()) return p.units;
+  std::vector<Container::Unit> units;
+  for (const Ref<Program> &in : p.inputs) {
+    if (in->source.empty()) return {};
+    Container::Unit &u = units.emplace_back();
+    u.source = in->source;
+    u.options = in->options;
+    for (const Program::Header &h : in->headers) u.headers.push_back({h.name, h.program->source});
+  }
+  return units;
+}
 
 std::vector<std::string> kernel_names(Program &p) {
   Bytes value;
@@ -130,6 +171,7 @@ cl_program clCreateProgramWithBinary(cl_context context, cl_uint n, const cl_dev
     if (auto ours = Container::unpack(binary)) {
       p->source = ours->source;
       p->options = ours->options;
+      p->units = ours->units;
     }
     p->devices.push_back(d);
     w.put(d->number).blob(binary);
@@ -154,29 +196,87 @@ cl_int clBuildProgram(cl_program program, cl_uint n, const cl_device_id *devices
   Entry entry;
   auto *p = object<Program>(program);
   if (!p) return CL_INVALID_PROGRAM;
-  if ((n == 0) != (devices == nullptr) || (!notify && user)) return CL_INVALID_VALUE;
-  for (cl_uint i = 0; i < n; i++)
-    if (!p->built_for(object<Device>(devices[i]))) return CL_INVALID_DEVICE;
-  if (p->kernels.load() > 0) return CL_INVALID_OPERATION;
+  if (cl_int r = check_build(*p, n, devices, notify, user); r != CL_SUCCESS) return r;
   std::string asked = options ? options : "";
   // A binary of ours may be built from its source again: with the options that it was built with.
   bool has_options = p->from_binary && !p->source.empty();
   std::string sent = with_argument_info(has_options ? p->options : asked);
   Bytes payload =
       encoded<&::clBuildProgram>(program, n, devices, sent.c_str(), nullptr, nullptr);
-  constexpr u16 op = api::spec<&::clBuildProgram>.op;
-  cl_int status = link().ask(op, p->number, payload);
-  forget_info(p);
-  {
-    std::lock_guard lock(p->mutex);
-    if (!p->from_binary) p->options = asked;
-    p->containers.clear();
-    p->was_built = status == CL_SUCCESS;
-    p->life.resize(1);  // made; a build before this one is history
-    if (status == CL_SUCCESS) p->life.push_back({op, std::move(payload)});
-  }
+  cl_int status = build(*p, api::spec<&::clBuildProgram>.op, std::move(payload), asked);
+  p->was_built = status == CL_SUCCESS;
   if (notify) notify(program, user);
   return status;
+}
+
+cl_int clCompileProgram(cl_program program, cl_uint n, const cl_device_id *devices,
+                        const char *options, cl_uint count, const cl_program *headers,
+                        const char **names, void(CL_CALLBACK *notify)(cl_program, void *),
+                        void *user) {
+  Entry entry;
+  auto *p = object<Program>(program);
+  if (!p) return CL_INVALID_PROGRAM;
+  if (cl_int r = check_build(*p, n, devices, notify, user); r != CL_SUCCESS) return r;
+  if ((count == 0) != (headers == nullptr) || (count == 0) != (names == nullptr))
+    return CL_INVALID_VALUE;
+  if (p->from_binary) return CL_INVALID_OPERATION;
+  std::string asked = options ? options : "";
+  Writer w;
+  w.put(p->number);
+  put_devices(w, n, devices);
+  w.str(with_argument_info(asked)).put(u32{count});
+  std::vector<Program::Header> kept;
+  for (cl_uint i = 0; i < count; i++) {
+    auto *h = object<Program>(headers[i]);
+    if (!h || !names[i]) return h ? CL_INVALID_VALUE : CL_INVALID_PROGRAM;
+    w.put(h->number).str(names[i]);
+    kept.push_back({Ref<Program>(h), names[i]});
+  }
+  cl_int status = build(*p, static_cast<u16>(Op::CompileProgram), w.take(), asked);
+  p->headers = std::move(kept);
+  p->was_built = false;
+  if (notify) notify(program, user);
+  return status;
+}
+
+cl_program clLinkProgram(cl_context context, cl_uint n, const cl_device_id *devices,
+                         const char *options, cl_uint count, const cl_program *inputs,
+                         void(CL_CALLBACK *notify)(cl_program, void *), void *user,
+                         cl_int *errcode) {
+  Entry entry;
+  auto *c = object<Context>(context);
+  if (!c) return refused<cl_program>(CL_INVALID_CONTEXT, errcode);
+  if (count == 0 || !inputs || (n == 0) != (devices == nullptr) || (!notify && user))
+    return refused<cl_program>(CL_INVALID_VALUE, errcode);
+  auto *p = new Program;
+  p->context = Ref<Context>(c);
+  p->options = options ? options : "";
+  cl_int status = CL_SUCCESS;
+  for (cl_uint i = 0; i < n; i++) {
+    auto *d = object<Device>(devices[i]);
+    if (!d || !c->has(d)) status = CL_INVALID_DEVICE;
+    p->devices.push_back(d);
+  }
+  if (n == 0) p->devices = c->devices;
+  Writer w;
+  w.put(c->number);
+  put_devices(w, n, devices);
+  w.str(p->options).put(u32{count});
+  for (cl_uint i = 0; i < count && status == CL_SUCCESS; i++) {
+    auto *in = object<Program>(inputs[i]);
+    if (!in) {
+      status = CL_INVALID_PROGRAM;
+      break;
+    }
+    w.put(in->number);
+    p->inputs.emplace_back(in);
+    in->is_input = true;
+  }
+  if (status == CL_SUCCESS) status = create(p, static_cast<u16>(Op::LinkProgram), w.take());
+  p->was_built = status == CL_SUCCESS;
+  cl_program made = created<cl_program>(p, status, errcode);
+  if (notify) notify(made, user);
+  return made;
 }
 
 cl_int clUnloadCompiler(void) { return CL_SUCCESS; }

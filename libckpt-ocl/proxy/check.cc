@@ -12,6 +12,7 @@
 #include "libckpt-ocl/proxy/mapping.h"
 #include "libckpt-ocl/proxy/objects.h"
 #include "libckpt-ocl/proxy/quirks.h"
+#include "libckpt-ocl/proxy/sources.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -82,17 +83,38 @@ class Check {
   }
 
   void program(const json &p) {
-    std::string source = field<std::string>(p, "source", "");
-    u64 number = field<u64>(p, "number", 0);
-    if (field(p, "native_only", false))
-      return say("program {} was made from another driver's binary and has no source", number);
+    Wanted w{field<u64>(p, "number", 0), field<std::string>(p, "source", ""), units(p),
+             field<std::string>(p, "options", "")};
     if (!field(p, "built", false)) return;
+    if (field(p, "native_only", false))
+      return say("program {} was made from another driver's binary and has no source", w.number);
     size_t before = reasons_.size();
-    extensions(number, code_of(source));
-    if (reasons_.size() == before) compile(number, source, field<std::string>(p, "options", ""), p);
+    extensions(w.number, code_of(w.source));
+    for (const Container::Unit &u : w.units) extensions(w.number, code_of(u.source));
+    if (reasons_.size() == before) build(w, p);
   }
 
  private:
+  struct Wanted {
+    u64 number;
+    std::string source;
+    std::vector<Container::Unit> units;
+    std::string options;
+  };
+
+  static std::vector<Container::Unit> units(const json &p) {
+    std::vector<Container::Unit> out;
+    for (const json &u : list(p, "units")) {
+      Container::Unit &unit = out.emplace_back();
+      unit.source = field<std::string>(u, "source", "");
+      unit.options = field<std::string>(u, "options", "");
+      for (const json &h : list(u, "headers"))
+        unit.headers.push_back(
+            {field<std::string>(h, "name", ""), field<std::string>(h, "source", "")});
+    }
+    return out;
+  }
+
   template <class... A>
   void say(fmt::format_string<A...> f, A &&...a) {
     reasons_.push_back(fmt::format(f, std::forward<A>(a)...));
@@ -116,16 +138,17 @@ class Check {
     }
   }
 
-  void compile(u64 number, const std::string &source, const std::string &options, const json &p) {
+  void build(const Wanted &w, const json &p) {
     cl_int status;
     cl_context context = ::clCreateContext(nullptr, 1, &device_.id, nullptr, nullptr, &status);
     if (!context) return say("\"{}\" cannot be used: OpenCL error {}", device_.name, status);
-    const char *text = source.data();
-    size_t length = source.size();
-    cl_program program = ::clCreateProgramWithSource(context, 1, &text, &length, &status);
-    if (program) status = ::clBuildProgram(program, 1, &device_.id, options.c_str(), nullptr, nullptr);
+    cl_program program = w.units.empty()
+                             ? from_source(context, w.source, status)
+                             : from_units(context, {device_.id}, w.units, w.options, status);
+    if (program && w.units.empty())
+      status = ::clBuildProgram(program, 1, &device_.id, w.options.c_str(), nullptr, nullptr);
     if (status != CL_SUCCESS)
-      say("program {} does not compile for \"{}\": {}", number, device_.name, build_log(program));
+      say("program {} does not compile for \"{}\": {}", w.number, device_.name, build_log(program));
     for (const json &k : list(p, "kernels"))
       if (status == CL_SUCCESS) work_group(program, k);
     release_handle(Kind::Program, program);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/log.h"
 #include "libckpt-ocl/container.h"
 #include "libckpt-ocl/proxy/server.h"
+#include "libckpt-ocl/proxy/sources.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -24,39 +24,38 @@ bool native_fits(const DeviceBinary &b) {
          (b.container.device.empty() || b.container.device == identity(b.device));
 }
 
-cl_program from_native(cl_context context, const std::vector<DeviceBinary> &list, cl_int &status) {
+// A program from containers: the native binaries where every device still has the driver they are
+// for, else what they were built from. The application builds it next either way, and our side of
+// that call brings the options.
+cl_program from_containers(cl_context context, std::vector<DeviceBinary> &list, cl_int &status) {
   std::vector<cl_device_id> devices;
-  std::vector<size_t> lengths;
-  std::vector<const unsigned char *> binaries;
+  std::vector<Bytes> natives;
   for (const DeviceBinary &b : list) {
     devices.push_back(b.device);
-    lengths.push_back(b.container.native.size());
-    binaries.push_back(reinterpret_cast<const unsigned char *>(b.container.native.data()));
+    natives.push_back(b.container.native);
   }
-  return ::clCreateProgramWithBinary(context, static_cast<cl_uint>(devices.size()), devices.data(),
-                                     lengths.data(), binaries.data(), nullptr, &status);
-}
-
-cl_program from_source(cl_context context, const std::string &source, cl_int &status) {
-  const char *text = source.data();
-  size_t length = source.size();
-  return ::clCreateProgramWithSource(context, 1, &text, &length, &status);
-}
-
-// A program from containers: the native binaries where every device still has the driver they are
-// for, else the source. The application builds it next either way, and our side of that call brings
-// the options.
-cl_program from_containers(cl_context context, std::vector<DeviceBinary> &list, cl_int &status) {
-  bool all_fit = std::all_of(list.begin(), list.end(), native_fits);
-  if (all_fit) {
-    cl_program p = from_native(context, list, status);
+  if (std::all_of(list.begin(), list.end(), native_fits)) {
+    cl_program p = from_native(context, devices, natives, status);
     if (p && status == CL_SUCCESS) return p;
   }
-  if (list.front().container.source.empty()) {
-    status = CL_INVALID_BINARY;
-    return nullptr;
-  }
-  return from_source(context, list.front().container.source, status);
+  const Container &c = list.front().container;
+  if (!c.source.empty()) return from_source(context, c.source, status);
+  status = CL_INVALID_BINARY;
+  if (c.units.empty()) return nullptr;
+  // Linked anew, and then as a binary again: what the application holds is a program from a binary.
+  cl_program linked = from_units(context, devices, c.units, c.options, status);
+  if (status == CL_SUCCESS) status = native_binaries(linked, devices, natives);
+  cl_program p = status == CL_SUCCESS ? from_native(context, devices, natives, status) : nullptr;
+  release_handle(Kind::Program, linked);
+  return p;
+}
+
+std::vector<cl_device_id> read_devices(Server &s, Reader &r) {
+  std::vector<cl_device_id> out;
+  u32 n = r.get<u32>();
+  for (u32 i = 0; i < n && r.ok(); i++)
+    if (auto d = s.objects.get<cl_device_id>(Kind::Device, r.get<u64>())) out.push_back(d);
+  return out;
 }
 
 }  // namespace
@@ -95,29 +94,58 @@ void program_binary(Server &s, const CommandHeader &h, Reader r) {
   s.reply(h, status);
 }
 
+void compile_program(Server &s, const CommandHeader &h, Reader r) {
+  auto program = s.objects.get<cl_program>(Kind::Program, r.get<u64>());
+  std::vector<cl_device_id> devices = read_devices(s, r);
+  std::string options(r.str());
+  u32 n = r.get<u32>();
+  std::vector<cl_program> headers;
+  std::vector<std::string> names;
+  for (u32 i = 0; i < n && r.ok(); i++) {
+    headers.push_back(s.objects.get<cl_program>(Kind::Program, r.get<u64>()));
+    names.emplace_back(r.str());
+    if (!headers.back()) return s.reply(h, CL_INVALID_PROGRAM);
+  }
+  if (!program || !r.ok()) return s.reply(h, CL_INVALID_PROGRAM);
+  std::vector<const char *> c_names;
+  for (const std::string &name : names) c_names.push_back(name.c_str());
+  s.reply(h, ::clCompileProgram(program, static_cast<cl_uint>(devices.size()),
+                                devices.empty() ? nullptr : devices.data(), options.c_str(),
+                                static_cast<cl_uint>(headers.size()),
+                                headers.empty() ? nullptr : headers.data(),
+                                c_names.empty() ? nullptr : c_names.data(), nullptr, nullptr));
+}
+
+void link_program(Server &s, const CommandHeader &h, Reader r) {
+  auto context = s.objects.get<cl_context>(Kind::Context, r.get<u64>());
+  std::vector<cl_device_id> devices = read_devices(s, r);
+  std::string options(r.str());
+  u32 n = r.get<u32>();
+  std::vector<cl_program> inputs;
+  for (u32 i = 0; i < n && r.ok(); i++) {
+    inputs.push_back(s.objects.get<cl_program>(Kind::Program, r.get<u64>()));
+    if (!inputs.back()) return s.reply(h, CL_INVALID_PROGRAM);
+  }
+  if (!context || !r.ok() || inputs.empty()) return s.reply(h, CL_INVALID_VALUE);
+  cl_int status = CL_SUCCESS;
+  cl_program p = ::clLinkProgram(context, static_cast<cl_uint>(devices.size()),
+                                 devices.empty() ? nullptr : devices.data(), options.c_str(), n,
+                                 inputs.data(), nullptr, nullptr, &status);
+  if (status == CL_SUCCESS && p)
+    s.objects.put(Kind::Program, h.made, p);
+  else
+    release_handle(Kind::Program, p);
+  s.reply(h, status);
+}
+
 namespace {
 
 // The driver's binary for one device of the program; empty if there is none.
 cl_int native_binary(cl_program p, cl_device_id d, Bytes &value) {
-  cl_uint n = 0;
-  if (cl_int r = ::clGetProgramInfo(p, CL_PROGRAM_NUM_DEVICES, sizeof n, &n, nullptr);
-      r != CL_SUCCESS)
-    return r;
-  std::vector<cl_device_id> devices(n);
-  std::vector<size_t> sizes(n);
-  ::clGetProgramInfo(p, CL_PROGRAM_DEVICES, n * sizeof(cl_device_id), devices.data(), nullptr);
-  if (cl_int r =
-          ::clGetProgramInfo(p, CL_PROGRAM_BINARY_SIZES, n * sizeof(size_t), sizes.data(), nullptr);
-      r != CL_SUCCESS)
-    return r;
-  std::vector<Bytes> all(n);
-  std::vector<std::byte *> places(n);
-  for (cl_uint i = 0; i < n; i++) {
-    all[i].resize(sizes[i]);
-    places[i] = sizes[i] ? all[i].data() : nullptr;
-  }
-  cl_int r = ::clGetProgramInfo(p, CL_PROGRAM_BINARIES, n * sizeof(void *), places.data(), nullptr);
-  for (cl_uint i = 0; i < n; i++)
+  std::vector<cl_device_id> devices;
+  std::vector<Bytes> all;
+  cl_int r = native_binaries(p, devices, all);
+  for (size_t i = 0; i < devices.size() && r == CL_SUCCESS; i++)
     if (devices[i] == d) value = std::move(all[i]);
   return r;
 }

@@ -65,6 +65,8 @@ void Server::carry_out(const Channel::Incoming &c) {
     case Op::KernelArgs: return kernel_args(*this, h, r);
     case Op::ProgramSource: return program_source(*this, h, r);
     case Op::ProgramBinary: return program_binary(*this, h, r);
+    case Op::CompileProgram: return compile_program(*this, h, r);
+    case Op::LinkProgram: return link_program(*this, h, r);
     case Op::Read:
     case Op::Write: return transfer(*this, h, r);
     case Op::ReadRect:

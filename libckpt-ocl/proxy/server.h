@@ -72,6 +72,8 @@ void kernel_facts(Server &s, const CommandHeader &h, Reader r);
 void kernel_args(Server &s, const CommandHeader &h, Reader r);
 void program_source(Server &s, const CommandHeader &h, Reader r);
 void program_binary(Server &s, const CommandHeader &h, Reader r);
+void compile_program(Server &s, const CommandHeader &h, Reader r);
+void link_program(Server &s, const CommandHeader &h, Reader r);
 void transfer(Server &s, const CommandHeader &h, Reader r);
 void transfer_rect(Server &s, const CommandHeader &h, Reader r);
 void move_contents(Server &s, const CommandHeader &h, Reader r);

@@ -122,7 +122,8 @@ TEST_CASE("completions wait for room and are never lost") {
 }
 
 TEST_CASE("a container comes back whole, and nothing else is taken for one") {
-  Container c{"driver", "-O", "source", Bytes(100, std::byte{7})};
+  Container c{"driver", "-O", "source", {{"unit", "-D A", {{"a.h", "text"}}}},
+              Bytes(100, std::byte{7})};
   Bytes b = c.pack();
   auto again = Container::unpack(b);
   REQUIRE(again);
@@ -130,6 +131,8 @@ TEST_CASE("a container comes back whole, and nothing else is taken for one") {
   CHECK(again->options == c.options);
   CHECK(again->source == c.source);
   CHECK(again->native == c.native);
+  REQUIRE(again->units.size() == 1);
+  CHECK(again->units[0].headers[0].source == "text");
   for (size_t n = 0; n < b.size(); n++) CHECK_FALSE(Container::unpack(ByteView(b).first(n)));
   b.push_back({});
   CHECK_FALSE(Container::unpack(b));
