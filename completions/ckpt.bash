@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# Completion for ckpt-run, ckpt-dump, ckpt-restore and ckpt-image. It is installed under each of
+# these names; to try it: . completions/ckpt.bash
+
+# The words that --device takes: indexes, ocl:N, ocl:IMPLEMENTATION and UUIDs, as the drivers of this
+# machine say. Asked once a shell, as loading every driver takes a moment.
+_ckpt_devices() {
+  if [[ -z ${_ckpt_device_words+set} ]]; then
+    _ckpt_device_words=$("$(_ckpt_sibling ckpt-run)" --list-devices --json 2>/dev/null | awk -F '"' '
+      /^ *"index":/ { n = $3; gsub(/[^0-9]/, "", n); print n }
+      /^ *"api":/ { api = $4; print api ":" count[api]++ }
+      /^ *"platform":/ { p = tolower($4); sub(/ .*/, "", p); print api ":" p }
+      /^ *"uuid":/ { print $4 }' | sort -u)
+  fi
+  printf '%s\n' "$_ckpt_device_words"
+}
+
+# The ckpt-run that stands beside the command that is being completed.
+_ckpt_sibling() {
+  if [[ $_ckpt_command == */* && -x ${_ckpt_command%/*}/$1 ]]; then
+    printf '%s\n' "${_ckpt_command%/*}/$1"
+  else
+    printf '%s\n' "$1"
+  fi
+}
+
+# PIDs of programs under ckpt-run or ckpt-restore: every session's folder holds its program's.
+_ckpt_programs() {
+  local folder file pid
+  for folder in "${CKPT_RUNTIME_DIR:-}" "${XDG_RUNTIME_DIR:-}" /tmp; do
+    [[ -n $folder ]] || continue
+    for file in "$folder"/ckpt-*/program; do
+      [[ -r $file ]] && read -r pid <"$file" && [[ -d /proc/$pid ]] && printf '%s\n' "$pid"
+    done
+  done | sort -un
+}
+
+# Folders; an image is complete by itself, others may hold images.
+_ckpt_images() {
+  local folder
+  compopt -o filenames 2>/dev/null
+  COMPREPLY=()
+  while IFS= read -r folder; do
+    COMPREPLY+=("$folder")
+  done < <(compgen -d -- "$cur")
+  if (( ${#COMPREPLY[@]} != 1 )) || [[ ! -e ${COMPREPLY[0]/#\~/$HOME}/index.ckpt ]]; then
+    compopt -o nospace 2>/dev/null
+  else
+    compopt +o filenames 2>/dev/null
+    COMPREPLY[0]=$(printf '%q' "${COMPREPLY[0]}")
+  fi
+}
+
+# A comma list: what stands before the last comma stays.
+_ckpt_device_list() {
+  local before='' word=$cur
+  if [[ $cur == *,* ]]; then
+    before=${cur%,*},
+    word=${cur##*,}
+  fi
+  COMPREPLY=()
+  while IFS= read -r word; do
+    COMPREPLY+=("$before$word")
+  done < <(compgen -W "$(_ckpt_devices)" -- "$word")
+  # Readline breaks words at colons: it wants what follows the last one.
+  if [[ $cur == *:* && $COMP_WORDBREAKS == *:* ]]; then
+    local i upto=${cur%"${cur##*:}"}
+    for i in "${!COMPREPLY[@]}"; do COMPREPLY[i]=${COMPREPLY[i]#"$upto"}; done
+  fi
+}
+
+_ckpt_files() {
+  compopt -o filenames 2>/dev/null
+  mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+}
+
+_ckpt_words() { mapfile -t COMPREPLY < <(compgen -W "$1" -- "$cur"); }
+
+# Sets cur, prev and the words before them. `ocl:rus` comes as three words, `--device=2` too.
+_ckpt_split() {
+  local i word
+  words=()
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    word=${COMP_WORDS[i]}
+    if [[ $word == : || $word == = || ${words[*]: -1} == *[:=] ]] && (( ${#words[@]} )); then
+      words[${#words[@]} - 1]+=$word
+    else
+      words+=("$word")
+    fi
+  done
+  cur=${COMP_WORDS[COMP_CWORD]}
+  if (( ${#words[@]} )) && [[ $cur == : || $cur == = || ${words[*]: -1} == *[:=] ]]; then
+    cur=${words[*]: -1}$cur
+    unset "words[${#words[@]}-1]"
+  fi
+  prev=
+  if (( ${#words[@]} )); then prev=${words[*]: -1}; fi
+  if [[ $cur == --*=* ]]; then
+    prev=${cur%%=*}
+    cur=${cur#*=}
+  fi
+}
+
+# Where the program's own words begin after ckpt-run's options; nothing if they have not begun.
+_ckpt_program_at() {
+  local i
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    case ${COMP_WORDS[i]} in
+      --) echo $((i + 1)); return ;;
+      --device)
+        ((i++))
+        while [[ ${COMP_WORDS[i + 1]} == [:=] || ${COMP_WORDS[i]} == [:=] ]] && ((i < COMP_CWORD)); do ((i++)); done
+        ;;
+      -*) ;;
+      *) echo "$i"; return ;;
+    esac
+  done
+}
+
+_ckpt_run() {
+  local cur prev words at _ckpt_command=$1
+  at=$(_ckpt_program_at)
+  if [[ -n $at ]] && (( at <= COMP_CWORD )); then
+    if declare -F _command_offset >/dev/null; then _command_offset "$at"; return; fi
+    cur=${COMP_WORDS[COMP_CWORD]}
+    if (( at == COMP_CWORD )); then
+      compopt -o filenames 2>/dev/null
+      mapfile -t COMPREPLY < <(compgen -c -- "$cur")
+    else
+      _ckpt_files
+    fi
+    return
+  fi
+  _ckpt_split
+  case $prev in
+    --device) _ckpt_device_list ;;
+    *)
+      if [[ $cur == -* ]]; then
+        _ckpt_words '--device --portable --list-devices --json --version --help --'
+      else
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -c -- "$cur")
+      fi
+      ;;
+  esac
+}
+
+_ckpt_dump() {
+  local cur prev words _ckpt_command=$1
+  _ckpt_split
+  case $prev in
+    -o | --output) _ckpt_images ;;
+    --timeout) _ckpt_words '10 60 300 3600' ;;
+    *)
+      if [[ $cur == -* ]]; then
+        _ckpt_words '--output --leave-running --overwrite --timeout --json --verbose --version --help'
+      else
+        _ckpt_words "$(_ckpt_programs)"
+      fi
+      ;;
+  esac
+}
+
+_ckpt_restore() {
+  local cur prev words _ckpt_command=$1
+  _ckpt_split
+  case $prev in
+    --device) _ckpt_device_list ;;
+    --output | --json-report) _ckpt_files ;;
+    *)
+      if [[ $cur == -* ]]; then
+        _ckpt_words '--device --portable --detach --output --truncate-files --json-report --version --help'
+      else
+        _ckpt_images
+      fi
+      ;;
+  esac
+}
+
+_ckpt_image() {
+  local cur prev words _ckpt_command=$1 verb=
+  _ckpt_split
+  local word
+  for word in "${words[@]}"; do
+    if [[ $word != -* ]]; then
+      verb=$word
+      break
+    fi
+  done
+  if [[ $prev == --extract ]]; then return; fi
+  case $verb,$cur in
+    ,-*) _ckpt_words '--version --help' ;;
+    ,*) _ckpt_words 'show verify diff' ;;
+    show,-*) _ckpt_words '--json --streams --extract --help' ;;
+    verify,-*) _ckpt_words '--json --quiet --help' ;;
+    diff,-*) _ckpt_words '--json --help' ;;
+    *) _ckpt_images ;;
+  esac
+}
+
+complete -F _ckpt_run ckpt-run
+complete -F _ckpt_dump ckpt-dump
+complete -F _ckpt_restore ckpt-restore
+complete -F _ckpt_image ckpt-image
