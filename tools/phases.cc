@@ -31,7 +31,8 @@ nlohmann::json Phases::json() const {
   nlohmann::json list = nlohmann::json::array();
   for (const Phase &p : all_) {
     Clock::time_point stop = p.stop == Clock::time_point{} ? Clock::now() : p.stop;
-    list.push_back({{"name", p.name}, {"start", seconds(p.start - all_.front().start)},
+    list.push_back({{"name", p.name},
+                    {"start", seconds(p.start - all_.front().start)},
                     {"seconds", seconds(stop - p.start)}});
   }
   return list;

@@ -43,7 +43,8 @@ Result<Message> AgentClient::ask(Type type, const Writer &body, std::span<const 
 }
 
 Result<AgentClient::Welcome> AgentClient::hello(const std::string &tool) {
-  CKPT_TRY(Message m, ask(Type::Hello, Writer().put(protocol::kVersion).str(tool), {}, kPatience, Type::Welcome));
+  CKPT_TRY(Message m, ask(Type::Hello, Writer().put(protocol::kVersion).str(tool), {}, kPatience,
+                          Type::Welcome));
   Reader in = m.reader();
   Welcome w;
   w.version = in.get<u32>();
@@ -58,7 +59,8 @@ Result<std::vector<std::string>> AgentClient::preflight() {
   CKPT_TRY(Message m, ask(Type::Preflight, {}, {}, kPatience, Type::Reasons));
   Reader in = m.reader();
   std::vector<std::string> reasons;
-  for (u32 n = std::min(in.get<u32>(), kMaxReasons); in.ok() && n > 0; n--) reasons.emplace_back(in.str());
+  for (u32 n = std::min(in.get<u32>(), kMaxReasons); in.ok() && n > 0; n--)
+    reasons.emplace_back(in.str());
   if (!in.ok()) return fail("the agent's reasons cannot be read");
   return reasons;
 }
@@ -71,7 +73,8 @@ Result<> AgentClient::quiesce(std::chrono::milliseconds timeout) {
 
 Result<> AgentClient::begin_save(const Staging &staging) {
   int fd = staging.fd();
-  return send(Type::Save, Writer().put(Staging::kSlots).put(Staging::kSlotBytes), std::span(&fd, 1));
+  return send(Type::Save, Writer().put(Staging::kSlots).put(Staging::kSlotBytes),
+              std::span(&fd, 1));
 }
 
 Result<> AgentClient::begin_load(const Staging &staging) {

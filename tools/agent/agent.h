@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One agent, as a tool sees it: the requests of agent/protocol.h as calls. Every call ends: with the
-// agent's answer, its hang-up, or after a time that the call names.
+// One agent, as a tool sees it: the requests of agent/protocol.h as calls. Every call ends: with
+// the agent's answer, its hang-up, or after a time that the call names.
 #pragma once
 
 #include <chrono>

@@ -13,7 +13,8 @@ namespace {
 
 using protocol::Type;
 
-// Fills free slots from the image with all cores, while one thread hears which slots are free again.
+// Fills free slots from the image with all cores, while one thread hears which slots are free
+// again.
 class Loading {
  public:
   Loading(AgentClient &agent, Staging &staging, const ImageReader &image, u32 number)
@@ -41,10 +42,12 @@ class Loading {
     u32 region = 0;
     for (const StreamEntry &stream : image_.streams()) {
       if (!stream.name.starts_with(prefix_)) continue;
-      CKPT_CHECK(send(Type::Region, Writer().put(region).str(stream.name.substr(prefix_.size())).put(stream.size)));
-      CKPT_CHECK(image_.for_each_chunk(stream, ImageReader::Order::Any, [&, region](u64 offset, ByteView bytes) {
-        return send_chunk(region, offset, bytes);
-      }));
+      CKPT_CHECK(
+          send(Type::Region,
+               Writer().put(region).str(stream.name.substr(prefix_.size())).put(stream.size)));
+      CKPT_CHECK(image_.for_each_chunk(
+          stream, ImageReader::Order::Any,
+          [&, region](u64 offset, ByteView bytes) { return send_chunk(region, offset, bytes); }));
       region++;
     }
     return {};
@@ -56,7 +59,8 @@ class Loading {
       ByteView piece = bytes.first(std::min<size_t>(bytes.size(), Staging::kSlotBytes));
       CKPT_TRY(u32 slot, take());
       std::memcpy(staging_.slot(slot).data(), piece.data(), piece.size());
-      CKPT_CHECK(send(Type::SlotFull, Writer().put(slot).put(region).put(offset).put(static_cast<u32>(piece.size()))));
+      CKPT_CHECK(send(Type::SlotFull, Writer().put(slot).put(region).put(offset).put(
+                                          static_cast<u32>(piece.size()))));
       offset += piece.size();
       bytes = bytes.subspan(piece.size());
     }

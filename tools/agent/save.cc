@@ -26,7 +26,8 @@ struct Slots {
   void free(u32 slot) {
     std::lock_guard lock(mutex);
     busy[slot] = false;
-    if (socket >= 0) (void)send_message(socket, static_cast<u16>(Type::SlotFree), Writer().put(slot).bytes());
+    if (socket >= 0)
+      (void)send_message(socket, static_cast<u16>(Type::SlotFree), Writer().put(slot).bytes());
   }
   void hang_up() {
     std::lock_guard lock(mutex);
@@ -36,8 +37,12 @@ struct Slots {
 
 class Saving {
  public:
-  Saving(AgentClient &agent, Staging &staging, ImageWriter &image, u32 number, std::atomic<u64> &progress)
-      : agent_(agent), staging_(staging), image_(image), prefix_(device_stream_prefix(number)),
+  Saving(AgentClient &agent, Staging &staging, ImageWriter &image, u32 number,
+         std::atomic<u64> &progress)
+      : agent_(agent),
+        staging_(staging),
+        image_(image),
+        prefix_(device_stream_prefix(number)),
         progress_(progress) {
     slots_->socket = agent.fd();
   }

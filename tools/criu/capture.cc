@@ -45,7 +45,8 @@ Result<> Capture::serve(int socket) {
     CKPT_TRY(UniqueFd pipe, streamer::receive_pipe(socket));
     ::fcntl(pipe.get(), F_SETPIPE_SZ, kPipeBytes);
     std::lock_guard lock(mutex_);
-    copiers_.emplace_back([this, p = std::move(pipe), n = *name]() mutable { copy(std::move(p), n); });
+    copiers_.emplace_back(
+        [this, p = std::move(pipe), n = *name]() mutable { copy(std::move(p), n); });
   }
 }
 

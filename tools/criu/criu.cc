@@ -42,7 +42,8 @@ struct Advice {
   const char *hint;
 };
 constexpr Advice kAdvice[] = {
-    {"External socket is used", "the program has a UNIX socket to a process outside of it; close it first"},
+    {"External socket is used",
+     "the program has a UNIX socket to a process outside of it; close it first"},
     {"Connected TCP socket", "close the program's TCP connections first"},
     {"Can't dump ghost file", "the program holds a large unlinked file; let it close it first"},
     {"Some file locks are hold by dumping tasks", "let the program release its file locks first"},
@@ -67,8 +68,9 @@ std::string message_of(const std::string &line) {
 }  // namespace
 
 Result<Criu> find_criu() {
-  const std::string hint = fmt::format("install CRIU {}.{} or later (scripts/setup does), or set CKPT_CRIU",
-                                       kLeastMajor, kLeastMinor);
+  const std::string hint =
+      fmt::format("install CRIU {}.{} or later (scripts/setup does), or set CKPT_CRIU", kLeastMajor,
+                  kLeastMinor);
   Criu c{candidate(), {}};
   Result<CommandResult> r = run_command({c.path, "--version"}, "");
   if (!r) return fail_with_hint("there is no CRIU: " + r.error().what, hint);
@@ -86,7 +88,8 @@ Error criu_error(const std::string &log_path, const std::string &verb, int wait_
   size_t lines = 0;
   for (std::string line; lines < kDecisiveLines && std::getline(in, line);) {
     // Without CAP_SYS_RESOURCE this one comes every time, and harms nothing (facts/criu.md).
-    if (line.find("Error (") == std::string::npos || line.find("rlimit: ") != std::string::npos) continue;
+    if (line.find("Error (") == std::string::npos || line.find("rlimit: ") != std::string::npos)
+      continue;
     decisive += (lines++ ? "; " : "") + message_of(line);
   }
   if (decisive.empty())

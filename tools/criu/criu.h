@@ -15,8 +15,8 @@ struct Criu {
   std::string version;  // "4.1.1"
 };
 
-// $CKPT_CRIU, /opt/ckpt/criu/bin/criu, PATH, in this order; at least 4.1 (facts: earlier ones do not
-// know the vDSO of kernels 6.13 and later, checkpoint-restore/criu#2532).
+// $CKPT_CRIU, /opt/ckpt/criu/bin/criu, PATH, in this order; at least 4.1 (facts: earlier ones do
+// not know the vDSO of kernels 6.13 and later, checkpoint-restore/criu#2532).
 Result<Criu> find_criu();
 
 // The lines of a CRIU log that tell why it failed, and what to do about it where that is known.

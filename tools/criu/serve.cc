@@ -14,7 +14,8 @@ namespace {
 constexpr int kPipeBytes = 1 << 20;
 constexpr const char *kServeSocket = "streamer-serve.sock";
 
-// A reader that has seen enough closes its pipe: then there is nothing to say, and no SIGPIPE to take.
+// A reader that has seen enough closes its pipe: then there is nothing to say, and no SIGPIPE to
+// take.
 bool reader_left() { return errno == EPIPE; }
 
 Result<bool> write_all_or_leave(int fd, ByteView data) {
@@ -56,7 +57,8 @@ Result<> Serve::serve(int socket) {
     CKPT_TRY(UniqueFd pipe, streamer::receive_pipe(socket));
     ::fcntl(pipe.get(), F_SETPIPE_SZ, kPipeBytes);
     std::lock_guard lock(mutex_);
-    copiers_.emplace_back([this, s = std::move(stream), p = std::move(pipe)]() mutable { copy(s, std::move(p)); });
+    copiers_.emplace_back(
+        [this, s = std::move(stream), p = std::move(pipe)]() mutable { copy(s, std::move(p)); });
   }
 }
 

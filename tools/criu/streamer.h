@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The protocol of `criu --stream` (criu/img-streamer.c, images/img-streamer.proto): through a UNIX
-// socket in its images folder CRIU names one file after the other, and each file is a pipe. A request
-// is a u32 length and the protobuf message { string filename = 1 }; at a restore it is answered by
-// { bool exists = 1 }; then the pipe's other end comes by SCM_RIGHTS.
+// socket in its images folder CRIU names one file after the other, and each file is a pipe. A
+// request is a u32 length and the protobuf message { string filename = 1 }; at a restore it is
+// answered by { bool exists = 1 }; then the pipe's other end comes by SCM_RIGHTS.
 #pragma once
 
 #include <atomic>

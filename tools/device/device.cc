@@ -19,7 +19,8 @@ std::string lower(std::string s) {
 }
 
 bool is_number(const std::string &s) {
-  return !s.empty() && std::all_of(s.begin(), s.end(), [](unsigned char c) { return std::isdigit(c); });
+  return !s.empty() &&
+         std::all_of(s.begin(), s.end(), [](unsigned char c) { return std::isdigit(c); });
 }
 
 Device from_json(const std::string &api, const json &j) {
@@ -46,7 +47,8 @@ bool matches(const Device &d, const std::string &word, int number_in_api) {
          lower(d.name).find(rest) != std::string::npos;
 }
 
-Result<> choose_one(const std::vector<Device> &devices, const std::string &word, DeviceChoice &choice) {
+Result<> choose_one(const std::vector<Device> &devices, const std::string &word,
+                    DeviceChoice &choice) {
   bool found = false;
   std::map<std::string, int> count;
   for (const Device &d : devices) {
@@ -87,7 +89,8 @@ Result<DeviceChoice> choose_devices(const std::string &spec) {
   if (spec.empty()) return choice;
   CKPT_TRY(std::vector<Device> devices, list_devices());
   std::istringstream words(spec);
-  for (std::string word; std::getline(words, word, ',');) CKPT_CHECK(choose_one(devices, word, choice));
+  for (std::string word; std::getline(words, word, ',');)
+    CKPT_CHECK(choose_one(devices, word, choice));
   return choice;
 }
 
@@ -120,16 +123,16 @@ std::vector<std::string> device_arguments(const std::string &api, const DeviceCh
   return {"--device", ids};
 }
 
-Result<std::vector<std::string>> check_devices(const std::string &api_name, const DeviceChoice &choice,
-                                               const json &needs) {
+Result<std::vector<std::string>> check_devices(const std::string &api_name,
+                                               const DeviceChoice &choice, const json &needs) {
   const Api *api = find_api(api_name);
   std::string proxy = api ? proxy_executable(*api) : "";
   if (proxy.empty())
-    return std::vector{fmt::format("the program uses the API \"{}\", which this ckpt does not know",
-                                   api_name)};
+    return std::vector{
+        fmt::format("the program uses the API \"{}\", which this ckpt does not know", api_name)};
   if (!choice.empty() && !choice.contains(api_name))
-    return std::vector{fmt::format("the program uses the API \"{}\", and --device names no device of it",
-                                   api_name)};
+    return std::vector{fmt::format(
+        "the program uses the API \"{}\", and --device names no device of it", api_name)};
   std::vector<std::string> command{proxy, "--check"};
   for (std::string &a : device_arguments(api_name, choice)) command.push_back(std::move(a));
   CKPT_TRY(CommandResult r, run_command(command, json{{"needs", needs}}.dump()));
@@ -139,7 +142,8 @@ Result<std::vector<std::string>> check_devices(const std::string &api_name, cons
   if (answer.is_object() && answer.contains("reasons") && answer["reasons"].is_array())
     for (const json &reason : answer["reasons"])
       if (reason.is_string()) reasons.push_back(reason.get<std::string>());
-  if (reasons.empty()) reasons.push_back(fmt::format("{} --check failed with {}", proxy, r.exit_code));
+  if (reasons.empty())
+    reasons.push_back(fmt::format("{} --check failed with {}", proxy, r.exit_code));
   return reasons;
 }
 

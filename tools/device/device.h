@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one numbering of devices (design decision 7): every API's proxy lists its own, in the order of
-// kApis; the index counts over all of them.
+// The one numbering of devices (design decision 7): every API's proxy lists its own, in the order
+// of kApis; the index counts over all of them.
 #pragma once
 
 #include <map>

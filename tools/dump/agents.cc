@@ -19,8 +19,14 @@ Result<> Agents::connect(const Target &target) {
     CKPT_TRY(AgentClient client, AgentClient::connect(target.agents[i]));
     CKPT_TRY(AgentClient::Welcome welcome, client.hello("ckpt-dump"));
     CKPT_TRY(Staging staging, Staging::create());
-    all_.push_back(std::unique_ptr<Agent>(new Agent{target.agent_pids[i], std::move(client), std::move(welcome),
-                                                    std::move(staging), {}, {}, 0, false}));
+    all_.push_back(std::unique_ptr<Agent>(new Agent{target.agent_pids[i],
+                                                    std::move(client),
+                                                    std::move(welcome),
+                                                    std::move(staging),
+                                                    {},
+                                                    {},
+                                                    0,
+                                                    false}));
   }
   return {};
 }
@@ -28,9 +34,11 @@ Result<> Agents::connect(const Target &target) {
 void Agents::preflight(Reasons &reasons) {
   for (const auto &a : all_) {
     Result<std::vector<std::string>> theirs = a->client.preflight();
-    if (!theirs) reasons.push_back(fmt::format("process {}: {}", a->host_pid, theirs.error().what));
+    if (!theirs)
+      reasons.push_back(fmt::format("process {}: {}", a->host_pid, theirs.error().what));
     else
-      for (std::string &r : *theirs) reasons.push_back(fmt::format("process {}: {}", a->host_pid, r));
+      for (std::string &r : *theirs)
+        reasons.push_back(fmt::format("process {}: {}", a->host_pid, r));
   }
 }
 
@@ -46,7 +54,9 @@ Result<> Agents::for_each(const std::function<Result<>(Agent &, u32)> &f) {
   for (std::thread &t : threads) t.join();
   CKPT_CHECK(cancel_.check());
   for (u32 i = 0; i < all_.size(); i++)
-    if (!results[i]) return Failure(std::move(results[i].error()).in(fmt::format("process {}", all_[i]->host_pid)));
+    if (!results[i])
+      return Failure(
+          std::move(results[i].error()).in(fmt::format("process {}", all_[i]->host_pid)));
   return {};
 }
 
@@ -116,8 +126,11 @@ std::vector<int> Agents::word_pipe_ends() const {
 json Agents::describe() const {
   json list = json::array();
   for (const auto &a : all_)
-    list.push_back({{"pid", a->welcome.pid}, {"protocol", a->welcome.version}, {"pipe_inode", a->word_inode},
-                    {"participants", a->welcome.participants}, {"bytes", a->saved.bytes}});
+    list.push_back({{"pid", a->welcome.pid},
+                    {"protocol", a->welcome.version},
+                    {"pipe_inode", a->word_inode},
+                    {"participants", a->welcome.participants},
+                    {"bytes", a->saved.bytes}});
   return list;
 }
 
@@ -132,7 +145,8 @@ json Agents::describe_needs() const {
       const auto &names = all_[i]->welcome.participants;
       std::string api = k < names.size() ? names[k] : "";
       if (needs[k].is_object()) api = needs[k].value("api", api);
-      json inner = needs[k].is_object() && needs[k].contains("needs") ? needs[k]["needs"] : needs[k];
+      json inner =
+          needs[k].is_object() && needs[k].contains("needs") ? needs[k]["needs"] : needs[k];
       list.push_back({{"agent", i}, {"api", api}, {"needs", inner}});
     }
   }

@@ -22,8 +22,10 @@ Cancel::Cancel() {
 
 Cancel::~Cancel() {
   unsigned long long one = 1;
-  if (::write(stop_.get(), &one, sizeof one) == sizeof one) thread_.join();
-  else thread_.detach();
+  if (::write(stop_.get(), &one, sizeof one) == sizeof one)
+    thread_.join();
+  else
+    thread_.detach();
 }
 
 void Cancel::listen() {

@@ -13,7 +13,8 @@
 namespace ckpt {
 
 // SIGINT, SIGTERM and SIGHUP ask a tool to undo what it began. They are read by a thread, which
-// breaks what the main path is waiting for; the main path then fails and undoes as after any failure.
+// breaks what the main path is waiting for; the main path then fails and undoes as after any
+// failure.
 class Cancel {
  public:
   using Action = std::list<std::function<void()>>::iterator;
@@ -39,7 +40,8 @@ class Cancel {
 // An action for the length of a scope.
 class OnCancel {
  public:
-  OnCancel(Cancel &cancel, std::function<void()> f) : cancel_(cancel), action_(cancel.add(std::move(f))) {}
+  OnCancel(Cancel &cancel, std::function<void()> f)
+      : cancel_(cancel), action_(cancel.add(std::move(f))) {}
   OnCancel(const OnCancel &) = delete;
   ~OnCancel() { cancel_.remove(action_); }
 

@@ -121,8 +121,10 @@ Result<> Dump::resolve() {
 Result<> Dump::preflight() {
   Reasons reasons;
   check_rights(reasons);
-  if (Result<Criu> criu = find_criu()) criu_ = *criu;
-  else reasons.push_back(criu.error().text());
+  if (Result<Criu> criu = find_criu())
+    criu_ = *criu;
+  else
+    reasons.push_back(criu.error().text());
   check_destination(target_, options_.image, options_.overwrite, reasons);
   check_processes(target_, reasons);
   check_descriptors(target_, reasons);
@@ -138,10 +140,14 @@ Result<> Dump::preflight() {
 }
 
 Result<> Dump::open_image() {
-  manifest_ = {{"program", executable_of(target_.root)}, {"argv", arguments_of(target_.root)},
-               {"cwd", working_folder_of(target_.root)}, {"created", utc_now()},
-               {"ckpt_version", CKPT_VERSION}, {"protocol", protocol::kVersion},
-               {"criu_version", criu_.version}, {"host", describe_host()},
+  manifest_ = {{"program", executable_of(target_.root)},
+               {"argv", arguments_of(target_.root)},
+               {"cwd", working_folder_of(target_.root)},
+               {"created", utc_now()},
+               {"ckpt_version", CKPT_VERSION},
+               {"protocol", protocol::kVersion},
+               {"criu_version", criu_.version},
+               {"host", describe_host()},
                {"root_pid", target_.processes.front().ns_pid()},
                {"session_dir", session_folder_of(target_.root)},
                {"mapped_files", describe_mapped_files(target_)}};
@@ -159,6 +165,10 @@ Result<> Dump::announce() {
 
 // Pipes, sizes of files: exact, because nobody can change them now.
 Result<> Dump::record_stopped_program() {
+  // Processes have come and gone until CRIU stopped them.
+  target_.processes = ProcessTable::read().tree(target_.root);
+  if (target_.processes.empty()) return fail("the program is gone");
+  report_.processes = target_.processes.size();
   DescriptorTable table = read_descriptors(target_);
   manifest_["processes"] = describe_processes(target_);
   manifest_["streams"] = describe_streams(target_, table);
@@ -190,8 +200,8 @@ Result<> Dump::wake() {
   return {};
 }
 
-// The keeper hears that the image is complete before its program dies. Then until the PIDs are free:
-// a restore right after this must find them so.
+// The keeper hears that the image is complete before its program dies. Then until the PIDs are
+// free: a restore right after this must find them so.
 Result<> Dump::end_program() {
   if (Result<> told = ask_keeper(keeper_.get(), protocol::Type::DumpDone, options_.image); !told)
     log::warn("{}", told.error().what);

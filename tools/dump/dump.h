@@ -16,10 +16,10 @@
 #include "tools/criu/streamer.h"
 #include "tools/dump/agents.h"
 #include "tools/dump/cancel.h"
-#include "tools/phases.h"
 #include "tools/dump/preflight.h"
 #include "tools/dump/streams.h"
 #include "tools/dump/target.h"
+#include "tools/phases.h"
 #include "tools/session/folder.h"
 
 namespace ckpt {
@@ -45,7 +45,8 @@ struct DumpReport {
 
 class Dump {
  public:
-  Dump(DumpOptions options, Cancel &cancel) : options_(std::move(options)), cancel_(cancel), agents_(cancel) {}
+  Dump(DumpOptions options, Cancel &cancel)
+      : options_(std::move(options)), cancel_(cancel), agents_(cancel) {}
   // Until the image is complete every failure leaves the program running as before.
   Result<DumpReport> run();
 

@@ -22,7 +22,7 @@ constexpr const char *kLog = "dump.log";
 Result<> Dump::dump_host_side() {
   CKPT_TRY(SessionFolder folder, SessionFolder::create("dump-"));
   Result<> done = run_criu(folder.path());
-  if (done) return {};
+  if (done || cancel_.signal()) return done;
   Error e = done.error();
   std::string kept = keep_log(folder.file(kLog));
   if (!kept.empty()) e.what += fmt::format("; its log is {}", kept);
@@ -34,9 +34,10 @@ std::vector<std::string> Dump::criu_command(const std::string &folder) const {
   std::vector<std::string> c;
   if (target_.own_pid_namespace)
     c = {"nsenter", "-t", std::to_string(target_.root), "-p", "-m", fmt::format("--wd={}", folder)};
-  c.insert(c.end(), {criu_.path, "dump", "--no-default-config", "--stream", "--leave-stopped", "--shell-job",
-                     "--file-locks", "--ghost-limit", std::to_string(kMaxUnlinkedBytes), "-t",
-                     std::to_string(target_.processes.front().ns_pid()), "-D", folder, "-o", kLog, "-v4"});
+  c.insert(c.end(),
+           {criu_.path, "dump", "--no-default-config", "--stream", "--leave-stopped", "--shell-job",
+            "--file-locks", "--ghost-limit", std::to_string(kMaxUnlinkedBytes), "-t",
+            std::to_string(target_.processes.front().ns_pid()), "-D", folder, "-o", kLog, "-v4"});
   return c;
 }
 
@@ -48,8 +49,13 @@ Result<> Dump::run_criu(const std::string &folder) {
   OnCancel guard(cancel_, [&] { capture.cancel(); });
   UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
   UniqueFd console(::open((folder + "/console").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-  Spawn spec{.argv = criu_command(folder), .in = nothing.get(), .out = console.get(), .err = console.get(),
-             .keep = agents_.word_pipe_ends(), .folder = folder, .own_group = true};
+  Spawn spec{.argv = criu_command(folder),
+             .in = nothing.get(),
+             .out = console.get(),
+             .err = console.get(),
+             .keep = agents_.word_pipe_ends(),
+             .folder = folder,
+             .own_group = true};
   spec.keep.push_back(keeper_.get());
   CKPT_TRY(pid_t criu, spawn(spec));
   int status = 0;

@@ -16,19 +16,27 @@ namespace {
 
 using nlohmann::json;
 
-pid_t last_or(const std::vector<pid_t> &v, pid_t otherwise) { return v.empty() ? otherwise : v.back(); }
+pid_t last_or(const std::vector<pid_t> &v, pid_t otherwise) {
+  return v.empty() ? otherwise : v.back();
+}
 
 // CRIU compares the size of every file at a restore but those that are only appended to.
-bool append_only(const Descriptor &d) { return (d.flags & O_APPEND) && (d.flags & O_ACCMODE) == O_WRONLY; }
+bool append_only(const Descriptor &d) {
+  return (d.flags & O_APPEND) && (d.flags & O_ACCMODE) == O_WRONLY;
+}
 
 }  // namespace
 
 json describe_processes(const Target &target) {
   json list = json::array();
   for (const Process &p : target.processes)
-    list.push_back({{"pid", p.ns_pid()}, {"host_pid", p.pid}, {"command", p.command},
-                    {"threads", ns_threads_of(p.pid)}, {"group", last_or(p.ns_groups, p.group)},
-                    {"session", last_or(p.ns_sessions, p.session)}, {"agent", target.has_agent(p.pid)}});
+    list.push_back({{"pid", p.ns_pid()},
+                    {"host_pid", p.pid},
+                    {"command", p.command},
+                    {"threads", ns_threads_of(p.pid)},
+                    {"group", last_or(p.ns_groups, p.group)},
+                    {"session", last_or(p.ns_sessions, p.session)},
+                    {"agent", target.has_agent(p.pid)}});
   return list;
 }
 
@@ -42,7 +50,9 @@ json describe_streams(const Target &target, const DescriptorTable &table) {
       terminal |= d.kind == Descriptor::Kind::Terminal;
       if (pid == target.root && d.fd >= 0 && d.fd <= 2)
         streams[kNames[d.fd]] = {{"kind", d.target == "/dev/null" ? "null" : kind_name(d.kind)},
-                                 {"target", d.target}, {"rdev", d.rdev}, {"inode", d.inode}};
+                                 {"target", d.target},
+                                 {"rdev", d.rdev},
+                                 {"inode", d.inode}};
     }
   streams["terminal"] = terminal;
   return streams;
@@ -60,8 +70,11 @@ json describe_files(const DescriptorTable &table) {
   for (const auto &[pid, descriptors] : table)
     for (const Descriptor &d : descriptors) {
       if (d.kind != Descriptor::Kind::File || d.deleted) continue;
-      auto [it, is_new] = by_path.emplace(d.target, json{{"path", d.target}, {"size", d.size}, {"append", true},
-                                                         {"writable", false}, {"pids", json::array()}});
+      auto [it, is_new] = by_path.emplace(d.target, json{{"path", d.target},
+                                                         {"size", d.size},
+                                                         {"append", true},
+                                                         {"writable", false},
+                                                         {"pids", json::array()}});
       json &f = it->second;
       f["append"] = f["append"].get<bool>() && append_only(d);
       f["writable"] = f["writable"].get<bool>() || d.writable();
@@ -77,7 +90,8 @@ json describe_mapped_files(const Target &target) {
   for (const Process &p : target.processes)
     for (const Mapping &m : mappings_of(p.pid)) {
       struct stat st {};
-      if (!m.path.starts_with('/') || ::stat(m.path.c_str(), &st) != 0 || st.st_ino != m.inode || !S_ISREG(st.st_mode))
+      if (!m.path.starts_with('/') || ::stat(m.path.c_str(), &st) != 0 || st.st_ino != m.inode ||
+          !S_ISREG(st.st_mode))
         continue;
       by_path[m.path] = {{"path", m.path}, {"size", st.st_size}, {"mtime", st.st_mtim.tv_sec}};
     }
@@ -89,7 +103,8 @@ json describe_mapped_files(const Target &target) {
 json describe_host() {
   utsname u{};
   ::uname(&u);
-  return {{"name", u.nodename}, {"system", u.sysname}, {"kernel", u.release}, {"machine", u.machine}};
+  return {
+      {"name", u.nodename}, {"system", u.sysname}, {"kernel", u.release}, {"machine", u.machine}};
 }
 
 std::string utc_now() {

@@ -27,7 +27,8 @@ constexpr u64 kBestRatio = 200;
 std::string who(const Process &p) { return fmt::format("process {} ({})", p.pid, p.command); }
 
 bool starts_with_any(const std::string &s, std::initializer_list<const char *> prefixes) {
-  return std::any_of(prefixes.begin(), prefixes.end(), [&](const char *x) { return s.starts_with(x); });
+  return std::any_of(prefixes.begin(), prefixes.end(),
+                     [&](const char *x) { return s.starts_with(x); });
 }
 
 bool is_driver_device(const std::string &path) {
@@ -41,13 +42,18 @@ std::string refused_descriptor(const Process &p, const Descriptor &d, const TcpT
   std::string what = fmt::format("{}: descriptor {} is ", who(p), d.fd);
   using Kind = Descriptor::Kind;
   if (d.kind == Kind::Anonymous)
-    for (const char *kind : {"[io_uring]", "[userfaultfd]", "[perf_event]", "[bpf", "bpf-", "[kvm", "kvm-"})
+    for (const char *kind :
+         {"[io_uring]", "[userfaultfd]", "[perf_event]", "[bpf", "bpf-", "[kvm", "kvm-"})
       if (d.target.find(kind) != std::string::npos)
-        return what + d.target.substr(d.target.find(':') + 1) + ", which CRIU cannot keep: close it first";
-  if (d.kind == Kind::BlockDevice || (d.kind == Kind::CharDevice && !criu_knows(d) && !is_driver_device(d.target)))
+        return what + d.target.substr(d.target.find(':') + 1) +
+               ", which CRIU cannot keep: close it first";
+  if (d.kind == Kind::BlockDevice ||
+      (d.kind == Kind::CharDevice && !criu_knows(d) && !is_driver_device(d.target)))
     return what + "the device " + d.target + ", whose state nobody can keep: close it first";
-  if (d.kind == Kind::File && d.deleted && d.size > kMaxUnlinkedBytes && !d.target.starts_with("/memfd:"))
-    return what + fmt::format("an unlinked file of {} MiB ({}): close it or give it a name", d.size >> 20, d.target);
+  if (d.kind == Kind::File && d.deleted && d.size > kMaxUnlinkedBytes &&
+      !d.target.starts_with("/memfd:"))
+    return what + fmt::format("an unlinked file of {} MiB ({}): close it or give it a name",
+                              d.size >> 20, d.target);
   if (d.kind == Kind::Pipe && (d.flags & O_DIRECT))
     return what + "a pipe in packet mode, which CRIU cannot keep";
   if (d.kind == Kind::Socket)
@@ -57,12 +63,14 @@ std::string refused_descriptor(const Process &p, const Descriptor &d, const TcpT
 }
 
 std::string refused_driver(const Process &p) {
-  const char *hint = "the process uses this driver past ckpt; is it started with another driver path or "
-                     "statically linked?";
+  const char *hint =
+      "the process uses this driver past ckpt; is it started with another driver path or "
+      "statically linked?";
   for (const Mapping &m : mappings_of(p.pid))
     if (is_driver_device(m.path)) return fmt::format("{} has {} mapped: {}", who(p), m.path, hint);
   for (const Descriptor &d : descriptors_of(p.pid))
-    if (is_driver_device(d.target)) return fmt::format("{} has {} open: {}", who(p), d.target, hint);
+    if (is_driver_device(d.target))
+      return fmt::format("{} has {} open: {}", who(p), d.target, hint);
   return {};
 }
 
@@ -72,7 +80,8 @@ void check_rights(Reasons &reasons) {
   if (::geteuid() != 0) reasons.push_back("CRIU needs root: run ckpt-dump as root");
 }
 
-void check_destination(const Target &target, const std::string &image, bool overwrite, Reasons &reasons) {
+void check_destination(const Target &target, const std::string &image, bool overwrite,
+                       Reasons &reasons) {
   std::error_code ec;
   if (fs::exists(image, ec) && !overwrite)
     reasons.push_back(fmt::format("{} exists already: choose another name, or --overwrite", image));
@@ -89,25 +98,31 @@ void check_destination(const Target &target, const std::string &image, bool over
   if (::statvfs(folder.c_str(), &disk) != 0) return;
   u64 free_bytes = disk.f_bavail * disk.f_frsize;
   if (free_bytes < std::max(kLeastFreeBytes, resident / kBestRatio))
-    reasons.push_back(fmt::format("only {} KiB are free in {} for a program of {} MiB", free_bytes >> 10,
-                                  folder.string(), resident >> 20));
+    reasons.push_back(fmt::format("only {} KiB are free in {} for a program of {} MiB",
+                                  free_bytes >> 10, folder.string(), resident >> 20));
 }
 
 void check_processes(const Target &target, Reasons &reasons) {
   for (const Process &p : target.processes) {
     if (p.tracer)
-      reasons.push_back(fmt::format("{} is traced by process {}: detach the debugger", who(p), p.tracer));
+      reasons.push_back(
+          fmt::format("{} is traced by process {}: detach the debugger", who(p), p.tracer));
     if (p.state == 'T' && target.has_agent(p.pid))
-      reasons.push_back(fmt::format("{} is stopped: continue it first (kill -CONT {})", who(p), p.pid));
+      reasons.push_back(
+          fmt::format("{} is stopped: continue it first (kill -CONT {})", who(p), p.pid));
     if (is_own_helper(p.pid))
-      reasons.push_back(fmt::format("{} is a ckpt tool inside the program: checkpoint its program instead", who(p)));
+      reasons.push_back(fmt::format(
+          "{} is a ckpt tool inside the program: checkpoint its program instead", who(p)));
   }
   if (Result<Process> keeper = read_process(target.keeper); keeper && keeper->state == 'T')
-    reasons.push_back(fmt::format("the job is stopped: continue it first (fg, or kill -CONT {})", target.keeper));
+    reasons.push_back(
+        fmt::format("the job is stopped: continue it first (fg, or kill -CONT {})", target.keeper));
   for (pid_t pid : target.escaped)
     if (Result<Process> p = read_process(pid))
-      reasons.push_back(fmt::format("{} was started by the program and has left its process tree (a daemon?); "
-                                    "it would not be part of the image: end it first", who(*p)));
+      reasons.push_back(
+          fmt::format("{} was started by the program and has left its process tree (a daemon?); "
+                      "it would not be part of the image: end it first",
+                      who(*p)));
 }
 
 void check_descriptors(const Target &target, Reasons &reasons) {
@@ -123,20 +138,25 @@ void check_descriptors(const Target &target, Reasons &reasons) {
 void check_drivers(const Target &target, Reasons &reasons) {
   for (const Process &p : target.processes)
     if (!target.has_agent(p.pid))
-      if (std::string reason = refused_driver(p); !reason.empty()) reasons.push_back(std::move(reason));
+      if (std::string reason = refused_driver(p); !reason.empty())
+        reasons.push_back(std::move(reason));
 }
 
 void check_detached(pid_t pid, Reasons &reasons) {
   constexpr std::array kRings{"/memfd:ckpt-ring", "/memfd:ckpt-staging"};
-  constexpr std::array kDrivers{"libpocl", "libLLVM", "libRusticl", "liboclgrind", "/dev/nvidia", "/dev/dri/", "/dev/kfd"};
+  constexpr std::array kDrivers{"libpocl",     "libLLVM",   "libRusticl", "liboclgrind",
+                                "/dev/nvidia", "/dev/dri/", "/dev/kfd"};
   auto left = [&](const std::string &path) {
-    return std::any_of(kRings.begin(), kRings.end(), [&](const char *s) { return path.starts_with(s); }) ||
-           std::any_of(kDrivers.begin(), kDrivers.end(), [&](const char *s) { return path.find(s) != std::string::npos; });
+    return std::any_of(kRings.begin(), kRings.end(),
+                       [&](const char *s) { return path.starts_with(s); }) ||
+           std::any_of(kDrivers.begin(), kDrivers.end(),
+                       [&](const char *s) { return path.find(s) != std::string::npos; });
   };
   for (const Mapping &m : mappings_of(pid))
     if (left(m.path)) reasons.push_back(fmt::format("process {} still has {} mapped", pid, m.path));
   for (const Descriptor &d : descriptors_of(pid))
-    if (left(d.target)) reasons.push_back(fmt::format("process {} still has {} open", pid, d.target));
+    if (left(d.target))
+      reasons.push_back(fmt::format("process {} still has {} open", pid, d.target));
   std::sort(reasons.begin(), reasons.end());
   reasons.erase(std::unique(reasons.begin(), reasons.end()), reasons.end());
 }

@@ -18,7 +18,8 @@ using Reasons = std::vector<std::string>;
 inline constexpr u64 kMaxUnlinkedBytes = 1ull << 30;
 
 void check_rights(Reasons &reasons);
-void check_destination(const Target &target, const std::string &image, bool overwrite, Reasons &reasons);
+void check_destination(const Target &target, const std::string &image, bool overwrite,
+                       Reasons &reasons);
 void check_processes(const Target &target, Reasons &reasons);
 void check_descriptors(const Target &target, Reasons &reasons);
 void check_drivers(const Target &target, Reasons &reasons);

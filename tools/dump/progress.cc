@@ -14,10 +14,11 @@ constexpr auto kEvery = std::chrono::milliseconds(100);
 constexpr int kWidth = 30;
 
 void draw(const Dump &dump) {
-  u64 expected = std::max<u64>(dump.bytes_expected(), 1), done = std::min(dump.bytes_done(), expected);
+  u64 expected = std::max<u64>(dump.bytes_expected(), 1),
+      done = std::min(dump.bytes_done(), expected);
   int filled = static_cast<int>(done * kWidth / expected);
-  fmt::print(stderr, "\r{:<10} [{:#<{}}{: <{}}] {:>7.1f} MiB\x1b[K", dump.phase(), "", filled, "", kWidth - filled,
-             static_cast<double>(done) / (1 << 20));
+  fmt::print(stderr, "\r{:<10} [{:#<{}}{: <{}}] {:>7.1f} MiB\x1b[K", dump.phase(), "", filled, "",
+             kWidth - filled, static_cast<double>(done) / (1 << 20));
 }
 
 }  // namespace

@@ -11,7 +11,8 @@ namespace ckpt {
 namespace {
 
 UniqueFd reopen(pid_t pid, int fd, int flags) {
-  return UniqueFd(::open(fmt::format("/proc/{}/fd/{}", pid, fd).c_str(), flags | O_CLOEXEC | O_NONBLOCK));
+  return UniqueFd(
+      ::open(fmt::format("/proc/{}/fd/{}", pid, fd).c_str(), flags | O_CLOEXEC | O_NONBLOCK));
 }
 
 // A reader's pipe without writers reports a hang-up, a writer's without readers an error. Looking
@@ -60,9 +61,11 @@ Result<Bytes> peek_unread(const OuterPipe &pipe) {
   if (!from) return fail_errno("cannot look into pipe {}", pipe.inode);
   int size = ::fcntl(from.get(), F_GETPIPE_SZ);
   int ends[2];
-  if (size < 0 || ::pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0) return fail_errno("cannot make a pipe");
+  if (size < 0 || ::pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+    return fail_errno("cannot make a pipe");
   UniqueFd read_end(ends[0]), write_end(ends[1]);
-  if (::fcntl(write_end.get(), F_SETPIPE_SZ, size) < 0) return fail_errno("cannot make a pipe of {} bytes", size);
+  if (::fcntl(write_end.get(), F_SETPIPE_SZ, size) < 0)
+    return fail_errno("cannot make a pipe of {} bytes", size);
   ssize_t n = ::tee(from.get(), write_end.get(), static_cast<size_t>(size), SPLICE_F_NONBLOCK);
   if (n < 0 && errno != EAGAIN) return fail_errno("cannot look into pipe {}", pipe.inode);
   Bytes unread(n > 0 ? static_cast<size_t>(n) : 0);

@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "agent/protocol.h"
 #include "tools/proc/sockets.h"
@@ -14,6 +16,8 @@
 
 namespace ckpt {
 namespace {
+
+constexpr auto kProgramStartsWithin = std::chrono::seconds(5);
 
 bool is_keeper_executable(pid_t pid) {
   std::string name = executable_name(pid);
@@ -42,9 +46,14 @@ Result<> find_keeper(const ProcessTable &table, pid_t pid, Target &t) {
 }
 
 Result<pid_t> program_of(const Target &t) {
-  std::ifstream in(std::filesystem::path(t.session_socket).parent_path() / kProgramFile);
-  pid_t root = 0;
-  if (in >> root) return root;
+  // A program may print its first line before its keeper has written down its PID.
+  for (auto end = std::chrono::steady_clock::now() + kProgramStartsWithin;
+       std::chrono::steady_clock::now() < end;) {
+    std::ifstream in(std::filesystem::path(t.session_socket).parent_path() / kProgramFile);
+    pid_t root = 0;
+    if (in >> root) return root;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
   return fail_with_hint(fmt::format("the program of {} does not run yet", t.keeper), "try again");
 }
 
@@ -59,7 +68,8 @@ void find_escaped(const ProcessTable &table, Target &t) {
     bool in_tree = std::any_of(t.processes.begin(), t.processes.end(),
                                [&](const Process &q) { return q.pid == p.pid; });
     const Process *parent = table.find(p.parent);
-    bool below_helper = parent && parent->pid != t.keeper && executable_name(parent->pid) != "ckpt-restore";
+    bool below_helper =
+        parent && parent->pid != t.keeper && executable_name(parent->pid) != "ckpt-restore";
     if (!in_tree && p.pid != t.keeper && !is_own_helper(p.pid) && !below_helper && p.state != 'Z')
       t.escaped.push_back(p.pid);
   }
@@ -67,7 +77,8 @@ void find_escaped(const ProcessTable &table, Target &t) {
 
 void find_agents(Target &t) {
   for (const Process &p : t.processes) {
-    std::vector<std::string> sockets = listening_sockets(p.pid, std::string(protocol::kAgentSocketPrefix));
+    std::vector<std::string> sockets =
+        listening_sockets(p.pid, std::string(protocol::kAgentSocketPrefix));
     if (sockets.empty()) continue;
     t.agents.push_back(sockets.front());
     t.agent_pids.push_back(p.pid);
@@ -86,6 +97,7 @@ Result<Target> resolve_target(pid_t pid) {
   if (!table.find(pid)) return fail("there is no process {}", pid);
   CKPT_CHECK(find_keeper(table, pid, t));
   CKPT_TRY(t.root, program_of(t));
+  table = ProcessTable::read();
   t.processes = table.tree(t.root);
   if (t.processes.empty()) return fail("the program of {} has ended", t.keeper);
   t.own_pid_namespace = namespace_of(std::to_string(t.root), "pid") != namespace_of("self", "pid");

@@ -18,10 +18,10 @@ struct Target {
   std::string session_socket;  // the keeper's
   pid_t root = 0;              // as we see it
   bool own_pid_namespace = false;
-  std::vector<Process> processes;     // the tree, the root first
-  std::vector<std::string> agents;    // sockets, one per process that has an agent
-  std::vector<pid_t> agent_pids;      // whose they are
-  std::vector<pid_t> escaped;         // of the session, and outside the tree
+  std::vector<Process> processes;   // the tree, the root first
+  std::vector<std::string> agents;  // sockets, one per process that has an agent
+  std::vector<pid_t> agent_pids;    // whose they are
+  std::vector<pid_t> escaped;       // of the session, and outside the tree
 
   bool has_agent(pid_t pid) const;
 };

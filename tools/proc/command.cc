@@ -35,7 +35,8 @@ Prepared prepare(const Spawn &spec) {
       replaced |= entry.starts_with(name) && entry.substr(name.size()).starts_with('=');
     if (!replaced) p.environment_text.emplace_back(entry);
   }
-  for (const auto &[name, value] : spec.environment) p.environment_text.push_back(name + "=" + value);
+  for (const auto &[name, value] : spec.environment)
+    p.environment_text.push_back(name + "=" + value);
   for (std::string &e : p.environment_text) p.environment.push_back(e.data());
   p.environment.push_back(nullptr);
   return p;
@@ -63,7 +64,8 @@ void redirect(int from, int to) {
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK,
-                spec.signal_mask ? static_cast<const sigset_t *>(spec.signal_mask) : &none, nullptr);
+                spec.signal_mask ? static_cast<const sigset_t *>(spec.signal_mask) : &none,
+                nullptr);
   if (spec.folder.empty() || ::chdir(spec.folder.c_str()) == 0) {
     environ = const_cast<char **>(p.environment.data());
     spec.search_path ? ::execvp(p.argv[0], p.argv.data()) : ::execv(p.argv[0], p.argv.data());
@@ -74,11 +76,12 @@ void redirect(int from, int to) {
   ::_exit(why == ENOENT ? 127 : 126);
 }
 
-// fork() has no flags. The raw call does what it does; what a library would do around it matters only
-// to a child that does not exec.
+// fork() has no flags. The raw call does what it does; what a library would do around it matters
+// only to a child that does not exec.
 pid_t fork_into(int namespaces) {
   if (namespaces == 0) return ::fork();
-  return static_cast<pid_t>(::syscall(SYS_clone, namespaces | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+  return static_cast<pid_t>(
+      ::syscall(SYS_clone, namespaces | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
 }
 
 std::string read_to_end(int fd) {

@@ -29,7 +29,8 @@ int flags_of(const std::string &info_path) {
   return 0;
 }
 
-// Character devices of ttys: 4 and 5 (consoles, /dev/tty), 136-143 (the slaves of pseudo-terminals).
+// Character devices of ttys: 4 and 5 (consoles, /dev/tty), 136-143 (the slaves of
+// pseudo-terminals).
 bool is_terminal(dev_t rdev) {
   unsigned m = major(rdev);
   return m == 4 || m == 5 || (m >= 136 && m <= 143);
@@ -102,8 +103,8 @@ std::vector<Mapping> mappings_of(pid_t pid) {
     std::string offset, device;
     char dash;
     std::istringstream fields(line);
-    fields >> std::hex >> m.start >> dash >> m.end >> m.permissions >> offset >> device >> std::dec >>
-        m.inode >> std::ws;
+    fields >> std::hex >> m.start >> dash >> m.end >> m.permissions >> offset >> device >>
+        std::dec >> m.inode >> std::ws;
     std::getline(fields, m.path);
     v.push_back(std::move(m));
   }

@@ -13,14 +13,25 @@
 namespace ckpt {
 
 struct Descriptor {
-  enum class Kind { File, Folder, Pipe, Fifo, Terminal, CharDevice, BlockDevice, Socket, Anonymous };
+  enum class Kind {
+    File,
+    Folder,
+    Pipe,
+    Fifo,
+    Terminal,
+    CharDevice,
+    BlockDevice,
+    Socket,
+    Anonymous
+  };
   int fd = -1;
   Kind kind = Kind::Anonymous;
-  std::string target;  // "/a/b", "pipe:[7]", "socket:[8]", "anon_inode:[eventpoll]", "/memfd:x (deleted)"
-  int flags = 0;       // as open(2) took them
+  std::string
+      target;  // "/a/b", "pipe:[7]", "socket:[8]", "anon_inode:[eventpoll]", "/memfd:x (deleted)"
+  int flags = 0;  // as open(2) took them
   u64 inode = 0;
-  u64 device = 0;      // of the file system
-  u64 rdev = 0;        // of a device file
+  u64 device = 0;  // of the file system
+  u64 rdev = 0;    // of a device file
   u64 size = 0;
   bool deleted = false;
   i64 mtime_ns = 0;

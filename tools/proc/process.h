@@ -22,8 +22,8 @@ struct Process {
   pid_t session = 0;
   pid_t tracer = 0;
   char state = '?';
-  std::string command;          // comm, at most 15 letters
-  std::vector<pid_t> ns_pids;   // outermost first; the last is its PID in its own namespace
+  std::string command;         // comm, at most 15 letters
+  std::vector<pid_t> ns_pids;  // outermost first; the last is its PID in its own namespace
   std::vector<pid_t> ns_groups;
   std::vector<pid_t> ns_sessions;
   u64 resident_bytes = 0;

@@ -37,7 +37,8 @@ std::vector<std::string> listening_sockets(pid_t pid, const std::string &prefix)
   for (const Descriptor &d : descriptors_of(pid)) {
     auto it = d.kind == Descriptor::Kind::Socket ? listening.find(d.inode) : listening.end();
     if (it == listening.end()) continue;
-    if (it->second.substr(it->second.rfind('/') + 1).starts_with(prefix)) paths.push_back(it->second);
+    if (it->second.substr(it->second.rfind('/') + 1).starts_with(prefix))
+      paths.push_back(it->second);
   }
   return paths;
 }

@@ -32,12 +32,15 @@ void check_files(const ImageManifest &m, bool truncate, Reasons &reasons) {
     u64 now = static_cast<u64>(st.st_size);
     if (f.append_only || now == f.size) continue;
     if (now < f.size)
-      reasons.push_back(fmt::format("the file {} is shorter than it was ({} bytes instead of {})", f.path, now, f.size));
-    else if (!f.writable)
-      reasons.push_back(fmt::format("the file {} has changed ({} bytes instead of {})", f.path, now, f.size));
-    else if (!truncate)
-      reasons.push_back(fmt::format("the file {} grew since ({} bytes instead of {}): --truncate-files cuts it back",
+      reasons.push_back(fmt::format("the file {} is shorter than it was ({} bytes instead of {})",
                                     f.path, now, f.size));
+    else if (!f.writable)
+      reasons.push_back(
+          fmt::format("the file {} has changed ({} bytes instead of {})", f.path, now, f.size));
+    else if (!truncate)
+      reasons.push_back(fmt::format(
+          "the file {} grew since ({} bytes instead of {}): --truncate-files cuts it back", f.path,
+          now, f.size));
   }
 }
 
@@ -47,16 +50,20 @@ void check_mapped_files(const ImageManifest &m, Reasons &reasons) {
     if (!is_regular(f.path, st))
       reasons.push_back(fmt::format("{}, which the program has mapped, is missing", f.path));
     else if (static_cast<u64>(st.st_size) != f.size)
-      reasons.push_back(fmt::format("{}, which the program has mapped, has changed ({} bytes instead of {}; upgraded "
-                                    "or rebuilt?)", f.path, st.st_size, f.size));
+      reasons.push_back(fmt::format(
+          "{}, which the program has mapped, has changed ({} bytes instead of {}; upgraded "
+          "or rebuilt?)",
+          f.path, st.st_size, f.size));
   }
 }
 
 void check_device_needs(const ImageManifest &m, const DeviceChoice &choice, Reasons &reasons) {
   for (const auto &need : m.needs) {
     Result<std::vector<std::string>> theirs = check_devices(need.api, choice, need.needs);
-    if (!theirs) reasons.push_back(theirs.error().text());
-    else reasons.insert(reasons.end(), theirs->begin(), theirs->end());
+    if (!theirs)
+      reasons.push_back(theirs.error().text());
+    else
+      reasons.insert(reasons.end(), theirs->begin(), theirs->end());
   }
   std::sort(reasons.begin(), reasons.end());
   reasons.erase(std::unique(reasons.begin(), reasons.end()), reasons.end());
@@ -65,14 +72,17 @@ void check_device_needs(const ImageManifest &m, const DeviceChoice &choice, Reas
 void check_outer_pipes(const ImageManifest &m, bool detach, Reasons &reasons) {
   for (const auto &p : m.pipes)
     if (p.fd > 2 && (detach || ::fcntl(p.fd, F_GETFD) < 0))
-      reasons.push_back(fmt::format("the program's descriptor {0} is a pipe to a process outside of the image: give "
-                                    "ckpt-restore a descriptor {0} ({1})", p.fd,
-                                    p.program_reads ? fmt::format("{}</dev/null", p.fd) : fmt::format("{}>/dev/null", p.fd)));
+      reasons.push_back(fmt::format(
+          "the program's descriptor {0} is a pipe to a process outside of the image: give "
+          "ckpt-restore a descriptor {0} ({1})",
+          p.fd,
+          p.program_reads ? fmt::format("{}</dev/null", p.fd) : fmt::format("{}>/dev/null", p.fd)));
 }
 
 Result<> truncate_files(const ImageManifest &m) {
   for (const auto &f : m.files)
-    if (f.writable && !f.append_only && grew(f) && ::truncate(f.path.c_str(), static_cast<off_t>(f.size)) < 0)
+    if (f.writable && !f.append_only && grew(f) &&
+        ::truncate(f.path.c_str(), static_cast<off_t>(f.size)) < 0)
       return fail_errno("cannot truncate {}", f.path);
   return {};
 }

@@ -29,17 +29,30 @@ constexpr pid_t kPidGap = 50;      // for CRIU's own helpers, above the image's 
 }  // namespace
 
 RestoreDriver::RestoreDriver(Keeper &keeper, const RestoreOptions &o, const ImageReader &image,
-                             const ImageManifest &manifest, Criu criu, Phases &phases, Running running)
-    : keeper_(keeper), options_(o), image_(image), manifest_(manifest), criu_(std::move(criu)), phases_(phases),
+                             const ImageManifest &manifest, Criu criu, Phases &phases,
+                             Running running)
+    : keeper_(keeper),
+      options_(o),
+      image_(image),
+      manifest_(manifest),
+      criu_(std::move(criu)),
+      phases_(phases),
       running_(std::move(running)) {
   keeper_.on_restored([this](UniqueFd fd, u32 agent) {
     std::lock_guard lock(mutex_);
     arrived_[agent] = std::move(fd);
     changed_.notify_all();
   });
-  keeper_.on_window_change([this] { if (streams_) streams_->window_changed(); });
-  keeper_.on_job_stop([this] { if (streams_) streams_->before_stop(); },
-                      [this] { if (streams_) streams_->after_stop(); });
+  keeper_.on_window_change([this] {
+    if (streams_) streams_->window_changed();
+  });
+  keeper_.on_job_stop(
+      [this] {
+        if (streams_) streams_->before_stop();
+      },
+      [this] {
+        if (streams_) streams_->after_stop();
+      });
   thread_ = std::thread([this] { run(); });
 }
 
@@ -71,7 +84,8 @@ Result<> RestoreDriver::host_side() {
   alias_ = std::make_unique<SessionAlias>(manifest_.session_folder, keeper_.folder());
   if (!pids_taken(manifest_)) {
     Result<> done = try_criu(false);
-    // A PID may have been taken since: nothing of the copy has run, so try again where all are free.
+    // A PID may have been taken since: nothing of the copy has run, so try again where all are
+    // free.
     if (done || !pid_was_taken_) return done;
   }
   return try_criu(true);
@@ -79,8 +93,10 @@ Result<> RestoreDriver::host_side() {
 
 Result<> RestoreDriver::try_criu(bool new_namespace) {
   new_namespace_ = new_namespace;
-  CKPT_TRY(streams_, RestoredStreams::plan(manifest_, image_, {.detach = options_.detach, .new_namespace = new_namespace,
-                                                                .output_file = options_.output_file}));
+  CKPT_TRY(streams_, RestoredStreams::plan(manifest_, image_,
+                                           {.detach = options_.detach,
+                                            .new_namespace = new_namespace,
+                                            .output_file = options_.output_file}));
   CKPT_CHECK(make_word_pipes());
   CKPT_TRY(SessionFolder folder, SessionFolder::create("restore-"));
   Result<> done = start_and_wait(folder.path(), new_namespace);
@@ -88,7 +104,8 @@ Result<> RestoreDriver::try_criu(bool new_namespace) {
   Error e = done.error();
   std::string kept = fmt::format("{}/ckpt-restore-{}.log", runtime_folder(), ::getpid());
   std::error_code ec;
-  std::filesystem::copy_file(folder.file(kLog), kept, std::filesystem::copy_options::overwrite_existing, ec);
+  std::filesystem::copy_file(folder.file(kLog), kept,
+                             std::filesystem::copy_options::overwrite_existing, ec);
   if (!ec) e.what += fmt::format("; its log is {}", kept);
   return Failure(std::move(e));
 }
@@ -99,22 +116,26 @@ Result<> RestoreDriver::make_word_pipes() {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) < 0) return fail_errno("cannot make a pipe");
     UniqueFd read_end(ends[0]), write_end(ends[1]);
-    words_.push_back({UniqueFd(::fcntl(read_end.get(), F_DUPFD_CLOEXEC, kLeastGivenFd)), std::move(write_end)});
+    words_.push_back(
+        {UniqueFd(::fcntl(read_end.get(), F_DUPFD_CLOEXEC, kLeastGivenFd)), std::move(write_end)});
   }
   return {};
 }
 
 StemOptions RestoreDriver::stem_options(const std::string &folder, bool new_namespace) const {
-  StemOptions s{.criu = {criu_.path, "restore", "--no-default-config", "--stream", "-d", "-S", "--shell-job",
-                         "--file-locks", "-D", folder, "-o", kLog, "-v4"},
-                .folder = folder, .terminal = streams_->terminal(), .own_terminal = streams_->own_terminal(),
+  StemOptions s{.criu = {criu_.path, "restore", "--no-default-config", "--stream", "-d", "-S",
+                         "--shell-job", "--file-locks", "-D", folder, "-o", kLog, "-v4"},
+                .folder = folder,
+                .terminal = streams_->terminal(),
+                .own_terminal = streams_->own_terminal(),
                 .new_namespace = new_namespace};
   auto inherit = [&s](int fd, u64 inode) {
     s.criu.insert(s.criu.end(), {"--inherit-fd", fmt::format("fd[{}]:pipe:[{}]", fd, inode)});
     s.inherited.push_back(fd);
   };
   for (auto [fd, inode] : streams_->pipes()) inherit(fd, inode);
-  for (size_t i = 0; i < words_.size(); i++) inherit(words_[i].read_end.get(), manifest_.word_pipes[i]);
+  for (size_t i = 0; i < words_.size(); i++)
+    inherit(words_[i].read_end.get(), manifest_.word_pipes[i]);
   std::vector<pid_t> pids = manifest_.pids();
   s.last_pid = pids.back() + kPidGap;
   if (new_namespace && !alias_->linked() && manifest_.session_folder != keeper_.folder()) {
@@ -139,14 +160,15 @@ Result<> RestoreDriver::start_and_wait(const std::string &folder, bool new_names
     return Failure(std::move(e));
   }
   CKPT_TRY(StemEvent started, next_event(stem_.events.get()));
-  return find_root(started.value);
+  CKPT_CHECK(find_root(started.value));
+  return acknowledge(stem_.events.get());
 }
 
 Result<> RestoreDriver::find_root(pid_t ns_root) {
   ProcessTable table = ProcessTable::read();
   for (pid_t child : table.children(stem_.pid))
     if (table.find(child)->ns_pid() == ns_root) root_ = child;
-  return root_ ? Result<>{} : fail("the program ended as soon as it was restored");
+  return root_ ? Result<>{} : fail("the restored program cannot be found");
 }
 
 void RestoreDriver::hand_to_keeper() {
@@ -182,7 +204,8 @@ Result<> RestoreDriver::agents() {
   };
   std::vector<Returned> all;
   for (u32 i = 0; i < words_.size(); i++)
-    CKPT_CHECK(say_word(words_[i].write_end.get(), protocol::Word::Restored, i, keeper_.socket_path()));
+    CKPT_CHECK(
+        say_word(words_[i].write_end.get(), protocol::Word::Restored, i, keeper_.socket_path()));
   for (u32 i = 0; i < words_.size(); i++) {
     CKPT_TRY(UniqueFd fd, restored_agent(i));
     CKPT_TRY(Staging staging, Staging::create());
@@ -207,7 +230,8 @@ Result<> RestoreDriver::agents() {
 
 Result<UniqueFd> RestoreDriver::restored_agent(u32 number) {
   std::unique_lock lock(mutex_);
-  bool here = changed_.wait_for(lock, kAgentReturnsWithin, [&] { return gone_ || arrived_.contains(number); });
+  bool here = changed_.wait_for(lock, kAgentReturnsWithin,
+                                [&] { return gone_ || arrived_.contains(number); });
   if (gone_) return fail("the program ended before its devices were restored");
   if (!here) return fail("the program's agent {} does not come back", number);
   return std::move(arrived_[number]);
@@ -216,10 +240,16 @@ Result<UniqueFd> RestoreDriver::restored_agent(u32 number) {
 Result<> RestoreDriver::write_report() const {
   if (options_.json_report.empty()) return {};
   nlohmann::json phases = phases_.json();
-  double seconds = phases.empty() ? 0 : phases.back()["start"].get<double>() + phases.back()["seconds"].get<double>();
-  nlohmann::json j{{"image", options_.image}, {"pid", root_}, {"processes", manifest_.processes.size()},
-                   {"bytes", image_.stats().raw_bytes}, {"own_pid_namespace", new_namespace_},
-                   {"seconds", seconds}, {"phases", phases}};
+  double seconds = phases.empty() ? 0
+                                  : phases.back()["start"].get<double>() +
+                                        phases.back()["seconds"].get<double>();
+  nlohmann::json j{{"image", options_.image},
+                   {"pid", root_},
+                   {"processes", manifest_.processes.size()},
+                   {"bytes", image_.stats().raw_bytes},
+                   {"own_pid_namespace", new_namespace_},
+                   {"seconds", seconds},
+                   {"phases", phases}};
   std::ofstream out(options_.json_report);
   out << j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n" << std::flush;
   return out ? Result<>{} : fail_errno("cannot write {}", options_.json_report);

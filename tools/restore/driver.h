@@ -38,8 +38,8 @@ class RestoreDriver {
   // Called in the keeper's loop once the program runs.
   using Running = std::function<void(pid_t pid)>;
 
-  RestoreDriver(Keeper &keeper, const RestoreOptions &o, const ImageReader &image, const ImageManifest &manifest,
-                Criu criu, Phases &phases, Running running);
+  RestoreDriver(Keeper &keeper, const RestoreOptions &o, const ImageReader &image,
+                const ImageManifest &manifest, Criu criu, Phases &phases, Running running);
   ~RestoreDriver();
 
  private:

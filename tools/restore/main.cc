@@ -42,8 +42,10 @@ Result<Checked> check(const RestoreOptions &o) {
   CKPT_TRY(c.devices, choose_devices(o.device));
   Reasons reasons;
   if (::geteuid() != 0) reasons.push_back("CRIU needs root: run ckpt-restore as root");
-  if (Result<Criu> criu = find_criu()) c.criu = *criu;
-  else reasons.push_back(criu.error().text());
+  if (Result<Criu> criu = find_criu())
+    c.criu = *criu;
+  else
+    reasons.push_back(criu.error().text());
   if (Result<> sound = c.image->verify(ImageReader::Depth::Stored).result(); !sound)
     reasons.push_back(sound.error().text());
   check_files(c.manifest, o.truncate_files, reasons);
@@ -51,7 +53,8 @@ Result<Checked> check(const RestoreOptions &o) {
   check_outer_pipes(c.manifest, o.detach, reasons);
   check_device_needs(c.manifest, c.devices, reasons);
   if (reasons.empty()) return c;
-  return fail_with_hint(fmt::format("{} cannot be restored here:{}", o.image, joined(reasons)), "nothing was started");
+  return fail_with_hint(fmt::format("{} cannot be restored here:{}", o.image, joined(reasons)),
+                        "nothing was started");
 }
 
 int end(Keeper::Outcome outcome) {
@@ -68,7 +71,8 @@ int run(RestoreOptions o) {
   Result<Checked> c = check(o);
   if (!c) return log::error(c.error()), kFailed;
   if (o.output_file.empty())
-    o.output_file = fmt::format("{}/ckpt-{}.out", std::filesystem::current_path().string(), c->manifest.root_pid);
+    o.output_file = fmt::format("{}/ckpt-{}.out", std::filesystem::current_path().string(),
+                                c->manifest.root_pid);
   if (o.truncate_files)
     if (Result<> r = truncate_files(c->manifest); !r) return log::error(r.error()), kFailed;
   // Detached: the rest is another process's, and we say how it began.
@@ -100,16 +104,21 @@ int main(int argc, char **argv) {
   log::set_name("ckpt-restore");
   if (argc == 3 && std::string_view(argv[1]) == "--stem") return stem_main(argv[2]);
   RestoreOptions o;
-  CLI::App app{"Starts a program again from an image of ckpt-dump, as often as you like.\n"
-               "Returns the program's exit code, or dies by the signal that killed it; 85 when it was "
-               "checkpointed again and stopped, 1 when it could not be restored."};
+  CLI::App app{
+      "Starts a program again from an image of ckpt-dump, as often as you like.\n"
+      "Returns the program's exit code, or dies by the signal that killed it; 85 when it was "
+      "checkpointed again and stopped, 1 when it could not be restored."};
   app.add_option("image", o.image, "the image's folder")->required();
-  app.add_option("--device", o.device, "devices for the program: index, ocl:N, ocl:NAME or UUID; a comma list");
+  app.add_option("--device", o.device,
+                 "devices for the program: index, ocl:N, ocl:NAME or UUID; a comma list");
   app.add_flag("--portable", o.portable, "advertise only what every device offers");
   app.add_flag("--detach", o.detach, "in the background; prints the program's PID once it runs");
-  app.add_option("--output", o.output_file, "with --detach: where its terminal or pipe output goes (default ckpt-PID.out)");
-  app.add_flag("--truncate-files", o.truncate_files, "cut files that grew since back to their recorded size");
-  app.add_option("--json-report", o.json_report, "write what was restored, and how fast, to this file");
+  app.add_option("--output", o.output_file,
+                 "with --detach: where its terminal or pipe output goes (default ckpt-PID.out)");
+  app.add_flag("--truncate-files", o.truncate_files,
+               "cut files that grew since back to their recorded size");
+  app.add_option("--json-report", o.json_report,
+                 "write what was restored, and how fast, to this file");
   app.set_version_flag("--version", CKPT_VERSION);
   try {
     app.parse(argc, argv);

@@ -18,11 +18,12 @@ std::vector<T> each(const json &list, F &&f) {
 }
 
 ImageManifest::File file_of(const json &j) {
-  return {j.at("path").get<std::string>(), j.at("size").get<u64>(), j.value("append", false), j.value("writable", false)};
+  return {j.at("path").get<std::string>(), j.at("size").get<u64>(), j.value("append", false),
+          j.value("writable", false)};
 }
 
-// nlohmann's accessors throw where a field is missing or of another type; parse() turns that into an
-// Error, so these lines need not say it each time.
+// nlohmann's accessors throw where a field is missing or of another type; parse() turns that into
+// an Error, so these lines need not say it each time.
 ImageManifest parse_or_throw(const json &j) {
   ImageManifest m;
   m.program = j.at("program").get<std::string>();
@@ -30,17 +31,21 @@ ImageManifest parse_or_throw(const json &j) {
   m.root_pid = j.at("root_pid").get<pid_t>();
   m.session_folder = j.at("session_dir").get<std::string>();
   m.processes = each<ImageManifest::ProcessEntry>(j.at("processes"), [](const json &p) {
-    return ImageManifest::ProcessEntry{p.at("pid").get<pid_t>(), p.at("group").get<pid_t>(), p.at("session").get<pid_t>(),
+    return ImageManifest::ProcessEntry{p.at("pid").get<pid_t>(), p.at("group").get<pid_t>(),
+                                       p.at("session").get<pid_t>(),
                                        p.at("threads").get<std::vector<pid_t>>()};
   });
-  m.word_pipes = each<u64>(j.at("agents"), [](const json &a) { return a.at("pipe_inode").get<u64>(); });
+  m.word_pipes =
+      each<u64>(j.at("agents"), [](const json &a) { return a.at("pipe_inode").get<u64>(); });
   m.needs = each<ImageManifest::Need>(j.at("participants"), [](const json &p) {
-    return ImageManifest::Need{p.at("agent").get<u32>(), p.at("api").get<std::string>(), p.at("needs")};
+    return ImageManifest::Need{p.at("agent").get<u32>(), p.at("api").get<std::string>(),
+                               p.at("needs")};
   });
   m.files = each<ImageManifest::File>(j.at("files"), file_of);
   m.mapped_files = each<ImageManifest::File>(j.at("mapped_files"), file_of);
   m.pipes = each<ImageManifest::Pipe>(j.at("pipes"), [](const json &p) {
-    return ImageManifest::Pipe{p.at("inode").get<u64>(), p.at("fd").get<int>(), p.at("program_reads").get<bool>()};
+    return ImageManifest::Pipe{p.at("inode").get<u64>(), p.at("fd").get<int>(),
+                               p.at("program_reads").get<bool>()};
   });
   const json &streams = j.at("streams");
   m.terminal = streams.at("terminal").get<bool>();
@@ -54,7 +59,8 @@ bool plausible(const ImageManifest &m) {
   auto positive = [](pid_t p) { return p > 0; };
   bool root_is_there = false;
   for (const auto &p : m.processes) {
-    if (!positive(p.pid) || p.group < 0 || p.session < 0 || !std::all_of(p.threads.begin(), p.threads.end(), positive))
+    if (!positive(p.pid) || p.group < 0 || p.session < 0 ||
+        !std::all_of(p.threads.begin(), p.threads.end(), positive))
       return false;
     root_is_there |= p.pid == m.root_pid;
   }
@@ -66,7 +72,8 @@ bool plausible(const ImageManifest &m) {
 Result<ImageManifest> ImageManifest::parse(const json &manifest) {
   try {
     if (u32 protocol = manifest.at("protocol").get<u32>(); protocol > protocol::kVersion)
-      return fail_with_hint(fmt::format("the image was made by a newer ckpt ({})", manifest.value("ckpt_version", "?")),
+      return fail_with_hint(fmt::format("the image was made by a newer ckpt ({})",
+                                        manifest.value("ckpt_version", "?")),
                             "restore it with that version");
     ImageManifest m = parse_or_throw(manifest);
     if (!plausible(m)) return fail("the image's manifest names impossible processes");
@@ -79,7 +86,8 @@ Result<ImageManifest> ImageManifest::parse(const json &manifest) {
 // With --shell-job the root's session and group become ours; every other one needs its number.
 std::vector<pid_t> ImageManifest::pids() const {
   std::vector<pid_t> v;
-  auto root = std::find_if(processes.begin(), processes.end(), [this](const ProcessEntry &p) { return p.pid == root_pid; });
+  auto root = std::find_if(processes.begin(), processes.end(),
+                           [this](const ProcessEntry &p) { return p.pid == root_pid; });
   for (const ProcessEntry &p : processes) {
     v.push_back(p.pid);
     v.insert(v.end(), p.threads.begin(), p.threads.end());

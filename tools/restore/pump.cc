@@ -16,21 +16,28 @@ constexpr size_t kPieceBytes = 64u << 10;
 void remove_carriage_returns(Bytes &b) {
   Bytes out;
   for (size_t i = 0; i < b.size(); i++)
-    if (b[i] != std::byte{'\r'} || i + 1 == b.size() || b[i + 1] != std::byte{'\n'}) out.push_back(b[i]);
+    if (b[i] != std::byte{'\r'} || i + 1 == b.size() || b[i + 1] != std::byte{'\n'})
+      out.push_back(b[i]);
   b = std::move(out);
 }
 
 }  // namespace
 
 Pump::Pump(UniqueFd from, UniqueFd to, Text text, AtStop at_stop, Bytes first)
-    : from_(std::move(from)), to_(std::move(to)), stop_(::eventfd(0, EFD_CLOEXEC)), text_(text), at_stop_(at_stop) {
+    : from_(std::move(from)),
+      to_(std::move(to)),
+      stop_(::eventfd(0, EFD_CLOEXEC)),
+      text_(text),
+      at_stop_(at_stop) {
   thread_ = std::thread([this, f = std::move(first)]() mutable { run(std::move(f)); });
 }
 
 Pump::~Pump() {
   u64 one = 1;
-  if (::write(stop_.get(), &one, sizeof one) == sizeof one) thread_.join();
-  else thread_.detach();
+  if (::write(stop_.get(), &one, sizeof one) == sizeof one)
+    thread_.join();
+  else
+    thread_.detach();
 }
 
 void Pump::run(Bytes first) {

@@ -11,7 +11,10 @@ namespace ckpt {
 // Copies one stream into another in a thread, where CRIU cannot be given our own descriptor.
 class Pump {
  public:
-  enum class Text { AsIs, WithoutCarriageReturns };  // what a terminal adds and a file should not have
+  enum class Text {
+    AsIs,
+    WithoutCarriageReturns
+  };  // what a terminal adds and a file should not have
   enum class AtStop { Drain, Drop };
 
   // `first` goes before anything else. At the end of `from` (which may be none) `to` is closed.

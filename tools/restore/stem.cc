@@ -26,14 +26,21 @@ using nlohmann::json;
 constexpr const char *kPidFile = "root.pid";
 
 json to_json(const StemOptions &o, int events) {
-  return {{"criu", o.criu}, {"folder", o.folder}, {"terminal", o.terminal}, {"inherited", o.inherited},
-          {"own_terminal", o.own_terminal}, {"new_namespace", o.new_namespace}, {"last_pid", o.last_pid},
-          {"bind_from", o.bind_from}, {"bind_to", o.bind_to}, {"events", events}};
+  return {{"criu", o.criu},
+          {"folder", o.folder},
+          {"terminal", o.terminal},
+          {"inherited", o.inherited},
+          {"own_terminal", o.own_terminal},
+          {"new_namespace", o.new_namespace},
+          {"last_pid", o.last_pid},
+          {"bind_from", o.bind_from},
+          {"bind_to", o.bind_to},
+          {"events", events}};
 }
 
 StemOptions from_json(const json &j) {
-  return {j["criu"], j["folder"], j["terminal"], j["inherited"], j["own_terminal"], j["new_namespace"],
-          j["last_pid"], j["bind_from"], j["bind_to"]};
+  return {j["criu"],          j["folder"],   j["terminal"],  j["inherited"], j["own_terminal"],
+          j["new_namespace"], j["last_pid"], j["bind_from"], j["bind_to"]};
 }
 
 class StemProcess {
@@ -55,6 +62,10 @@ class StemProcess {
     if (!root) return 1;
     let_go();
     say(StemEvent::Started, *root);
+    // A program that has ended already stays a zombie, to be seen by the keeper, until it has
+    // looked.
+    char seen;
+    (void)read_exactly(events_, &seen, 1);
     // Reap, and tell how the program does, until nobody is left who needs us.
     return watch(*root);
   }
@@ -66,16 +77,19 @@ class StemProcess {
   }
 
   void ignore_signals() {
-    for (int s : {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE})
+    for (int s : {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGTSTP, SIGTTIN,
+                  SIGTTOU, SIGPIPE})
       ::signal(s, SIG_IGN);
   }
 
   // We are its first process already. Mounts made outside later are still seen; ours are not.
   Result<> enter_namespace() {
-    if (::mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) < 0) return fail_errno("cannot part the mounts");
+    if (::mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) < 0)
+      return fail_errno("cannot part the mounts");
     if (::mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) < 0)
       return fail_errno("cannot mount /proc");
-    if (!o_.bind_to.empty() && ::mount(o_.bind_from.c_str(), o_.bind_to.c_str(), nullptr, MS_BIND, nullptr) < 0)
+    if (!o_.bind_to.empty() &&
+        ::mount(o_.bind_from.c_str(), o_.bind_to.c_str(), nullptr, MS_BIND, nullptr) < 0)
       log::debug("cannot show {} as {}", o_.bind_from, o_.bind_to);
     // CRIU and its helpers take PIDs too: none of the image's.
     std::ofstream last("/proc/sys/kernel/ns_last_pid");
@@ -85,15 +99,21 @@ class StemProcess {
 
   Result<> lead_session() {
     if (::setsid() < 0 && ::getsid(0) != ::getpid()) return fail_errno("cannot lead a session");
-    if (o_.own_terminal && ::ioctl(o_.terminal, TIOCSCTTY, 0) < 0) return fail_errno("cannot take the terminal");
+    if (o_.own_terminal && ::ioctl(o_.terminal, TIOCSCTTY, 0) < 0)
+      return fail_errno("cannot take the terminal");
     return {};
   }
 
   Result<pid_t> restore() {
     UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
-    UniqueFd console(::open((o_.folder + "/console").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-    Spawn spec{.argv = o_.criu, .in = o_.terminal >= 0 ? o_.terminal : nothing.get(), .out = console.get(),
-               .err = console.get(), .keep = o_.inherited, .folder = o_.folder};
+    UniqueFd console(
+        ::open((o_.folder + "/console").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    Spawn spec{.argv = o_.criu,
+               .in = o_.terminal >= 0 ? o_.terminal : nothing.get(),
+               .out = console.get(),
+               .err = console.get(),
+               .keep = o_.inherited,
+               .folder = o_.folder};
     spec.argv.insert(spec.argv.end(), {"--pidfile", o_.folder + "/" + kPidFile});
     CKPT_TRY(pid_t criu, spawn(spec));
     int status = 0;
@@ -136,12 +156,12 @@ class StemProcess {
 }  // namespace
 
 Result<Stem> start_stem(const StemOptions &o) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) < 0) return fail_errno("cannot make a pipe");
+  CKPT_TRY(auto ends, socket_pair());
   Stem stem;
-  stem.events.reset(ends[0]);
-  UniqueFd events(ends[1]);
-  Spawn spec{.argv = {"/proc/self/exe", "--stem", to_json(o, events.get()).dump()}, .keep = o.inherited};
+  stem.events = std::move(ends.first);
+  UniqueFd events = std::move(ends.second);
+  Spawn spec{.argv = {"/proc/self/exe", "--stem", to_json(o, events.get()).dump()},
+             .keep = o.inherited};
   spec.keep.push_back(events.get());
   if (o.terminal >= 0) spec.keep.push_back(o.terminal);
   if (o.new_namespace) spec.new_namespaces = CLONE_NEWPID | CLONE_NEWNS;
@@ -154,6 +174,8 @@ Result<StemEvent> next_event(int events) {
   CKPT_CHECK(read_exactly(events, &e, sizeof e));
   return e;
 }
+
+Result<> acknowledge(int events) { return write_all(events, view("k")); }
 
 int stem_main(const std::string &text) {
   json j = json::parse(text, nullptr, false);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The stem: a process between the keeper and a restored program, out of which CRIU lets the program
-// grow (`criu restore --restore-sibling`: the program becomes the stem's child, and its exit code can
-// be waited for). It is the place for what the keeper cannot do to itself: be the first process of a
-// new PID namespace, or lead a session on a pseudo-terminal. It is `ckpt-restore --stem JSON`: a fresh
-// process, since the keeper has threads by then.
+// grow (`criu restore --restore-sibling`: the program becomes the stem's child, and its exit code
+// can be waited for). It is the place for what the keeper cannot do to itself: be the first process
+// of a new PID namespace, or lead a session on a pseudo-terminal. It is `ckpt-restore --stem JSON`:
+// a fresh process, since the keeper has threads by then.
 #pragma once
 
 #include <sys/types.h>
@@ -31,7 +31,8 @@ struct StemOptions {
 // What it says, one of these after the other.
 struct StemEvent {
   enum Kind : int { CriuEnded = 1, Started, Stopped, Ended } kind;
-  int value;  // CRIU's wait status; the root's PID in its namespace; the signal; the root's wait status
+  int value;  // CRIU's wait status; the root's PID in its namespace; the signal; the root's wait
+              // status
 };
 
 struct Stem {
@@ -42,6 +43,9 @@ struct Stem {
 Result<Stem> start_stem(const StemOptions &o);
 // No event: it is gone.
 Result<StemEvent> next_event(int events);
+
+// After Started: the root's PID was looked up, the stem may reap.
+Result<> acknowledge(int events);
 
 // The stem's own main.
 int stem_main(const std::string &json);

@@ -33,7 +33,8 @@ Pump::Text text_for(int target) {
 
 }  // namespace
 
-Result<std::unique_ptr<RestoredStreams>> RestoredStreams::plan(const ImageManifest &m, const ImageReader &image,
+Result<std::unique_ptr<RestoredStreams>> RestoredStreams::plan(const ImageManifest &m,
+                                                               const ImageReader &image,
                                                                const Options &o) {
   auto s = std::make_unique<RestoredStreams>();
   if (m.terminal) CKPT_CHECK(s->plan_terminal(m, o));
@@ -68,11 +69,13 @@ Result<> RestoredStreams::plan_pty(const ImageManifest &m, const Options &o) {
   return {};
 }
 
-Result<> RestoredStreams::plan_pipe(const ImageManifest::Pipe &p, const ImageReader &image, const Options &o) {
+Result<> RestoredStreams::plan_pipe(const ImageManifest::Pipe &p, const ImageReader &image,
+                                    const Options &o) {
   return p.program_reads ? plan_input(p, image, o) : plan_output(p, o);
 }
 
-Result<> RestoredStreams::plan_input(const ImageManifest::Pipe &p, const ImageReader &image, const Options &o) {
+Result<> RestoredStreams::plan_input(const ImageManifest::Pipe &p, const ImageReader &image,
+                                     const Options &o) {
   Bytes unread;
   if (const StreamEntry *stream = image.find(fmt::format("pipe/{}", p.inode))) {
     unread.resize(stream->size);
@@ -98,7 +101,8 @@ Result<> RestoredStreams::plan_output(const ImageManifest::Pipe &p, const Option
   } else {
     CKPT_TRY(UniqueFd out, output_for(p.fd, o));
     CKPT_TRY(auto ends, make_pipe());
-    pumps_.emplace_back(std::move(ends.first), std::move(out), Pump::Text::AsIs, Pump::AtStop::Drain);
+    pumps_.emplace_back(std::move(ends.first), std::move(out), Pump::Text::AsIs,
+                        Pump::AtStop::Drain);
     given_.push_back(std::move(ends.second));
   }
   pipes_.emplace_back(given_.back().get(), p.inode);

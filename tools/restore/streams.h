@@ -2,10 +2,12 @@
 //
 // Which streams a restored program gets (facts/criu.md, the table). Files CRIU opens itself. Then:
 //
-//   the image has a terminal  ours, when we have one at the same places and the program can be in our
+//   the image has a terminal  ours, when we have one at the same places and the program can be in
+//   our
 //                             session; else a pseudo-terminal of our own, passed on to our streams
 //                             or, detached, to a file
-//   a pipe led out of it      our descriptor of the same number, if that is a pipe; else a pipe of our
+//   a pipe led out of it      our descriptor of the same number, if that is a pipe; else a pipe of
+//   our
 //                             own, passed on as above. What was in a pipe unread is fed in first.
 #pragma once
 
@@ -30,11 +32,14 @@ class RestoredStreams {
     std::string output_file;  // for a detached program
   };
 
-  static Result<std::unique_ptr<RestoredStreams>> plan(const ImageManifest &m, const ImageReader &image, const Options &o);
+  static Result<std::unique_ptr<RestoredStreams>> plan(const ImageManifest &m,
+                                                       const ImageReader &image, const Options &o);
 
   int terminal() const { return terminal_.get(); }  // CRIU's standard input; -1: none
   bool own_terminal() const { return static_cast<bool>(pty_.master); }
-  const std::vector<std::pair<int, u64>> &pipes() const { return pipes_; }  // our descriptor, the image's inode
+  const std::vector<std::pair<int, u64>> &pipes() const {
+    return pipes_;
+  }  // our descriptor, the image's inode
   const std::string &used_output_file() const { return used_output_file_; }
 
   // CRIU has its copies: closes ours, so that ends of files are seen.

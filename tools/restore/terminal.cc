@@ -14,7 +14,8 @@ Result<PseudoTerminal> PseudoTerminal::open(int like) {
   if (!p.master || ::grantpt(p.master.get()) < 0 || ::unlockpt(p.master.get()) < 0)
     return fail_errno("cannot make a pseudo-terminal");
   char name[64];
-  if (::ptsname_r(p.master.get(), name, sizeof name) != 0) return fail_errno("cannot name a pseudo-terminal");
+  if (::ptsname_r(p.master.get(), name, sizeof name) != 0)
+    return fail_errno("cannot name a pseudo-terminal");
   p.slave.reset(::open(name, O_RDWR | O_NOCTTY | O_CLOEXEC));
   if (!p.slave) return fail_errno("cannot open {}", name);
   termios modes{};

@@ -17,7 +17,8 @@ struct PseudoTerminal {
 
 void copy_window_size(int from, int to);
 
-// Our own terminal while it only passes on to a pseudo-terminal, which does all that a terminal does.
+// Our own terminal while it only passes on to a pseudo-terminal, which does all that a terminal
+// does.
 class RawTerminal {
  public:
   explicit RawTerminal(int fd) : fd_(fd) { enter(); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ckpt-run: runs a program so that it can be checkpointed. For everybody else it is the program: same
-// terminal, same process group, same streams, same way to end.
+// ckpt-run: runs a program so that it can be checkpointed. For everybody else it is the program:
+// same terminal, same process group, same streams, same way to end.
 #include <iostream>
 
 #include <CLI/CLI.hpp>
@@ -89,12 +89,14 @@ int main(int argc, char **argv) {
   using namespace ckpt;
   log::set_name("ckpt-run");
   Options o;
-  CLI::App app{"ckpt-run [OPTIONS] [--] PROGRAM [ARGUMENTS…]: runs a program so that ckpt-dump can "
-               "checkpoint it.\n"
-               "Returns the program's exit code, or dies by the signal that killed it; 85 when the "
-               "program was checkpointed and stopped, 125 when ckpt-run itself fails, 126 or 127 "
-               "when the program cannot be executed or is not found."};
-  app.add_option("--device", o.device, "devices for the program: index, ocl:N, ocl:NAME or UUID; a comma list");
+  CLI::App app{
+      "ckpt-run [OPTIONS] [--] PROGRAM [ARGUMENTS…]: runs a program so that ckpt-dump can "
+      "checkpoint it.\n"
+      "Returns the program's exit code, or dies by the signal that killed it; 85 when the "
+      "program was checkpointed and stopped, 125 when ckpt-run itself fails, 126 or 127 "
+      "when the program cannot be executed or is not found."};
+  app.add_option("--device", o.device,
+                 "devices for the program: index, ocl:N, ocl:NAME or UUID; a comma list");
   app.add_flag("--portable", o.portable, "advertise only what every device offers");
   app.add_flag("--list-devices", o.list_devices, "print the devices and exit");
   app.add_flag("--json", o.json, "with --list-devices: as JSON");

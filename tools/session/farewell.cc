@@ -12,8 +12,10 @@ namespace ckpt {
 void say_checkpointed(const char *tool, const std::string &image) {
   struct stat st {};
   if (::fstat(STDERR_FILENO, &st) == 0 && S_ISREG(st.st_mode)) return;
-  fmt::print(stderr, "{}: the program was checkpointed to {} and stopped; restart it with: ckpt-restore {}\n", tool, image,
-             image);
+  fmt::print(
+      stderr,
+      "{}: the program was checkpointed to {} and stopped; restart it with: ckpt-restore {}\n",
+      tool, image, image);
 }
 
 void let_go_of_streams() {

@@ -10,8 +10,8 @@ namespace ckpt {
 // $CKPT_RUNTIME_DIR, else $XDG_RUNTIME_DIR, else /tmp.
 std::string runtime_folder();
 
-// A new folder of mode 0700 in the runtime folder; removed, with all in it, by the process that made
-// it (a forked child does not).
+// A new folder of mode 0700 in the runtime folder; removed, with all in it, by the process that
+// made it (a forked child does not).
 class SessionFolder {
  public:
   static Result<SessionFolder> create(const std::string &purpose = "");

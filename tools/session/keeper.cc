@@ -103,7 +103,8 @@ bool Keeper::finished() const {
 }
 
 void Keeper::turn() {
-  std::vector<pollfd> fds{{signals_.fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+  std::vector<pollfd> fds{
+      {signals_.fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
   for (const Watch &w : watches_) fds.push_back({w.fd, POLLIN, 0});
   for (const Client &c : clients_) fds.push_back({c.fd.get(), POLLIN, 0});
   if (::poll(fds.data(), fds.size(), -1) < 0) return;
@@ -111,9 +112,11 @@ void Keeper::turn() {
   // New watches and clients are put at the end, past those that were polled.
   size_t watches = watches_.size(), clients = clients_.size();
   auto w = watches_.begin();
-  for (size_t i = 0; i < watches; i++, at++) w = fds[at].revents && !w->call() ? watches_.erase(w) : ++w;
+  for (size_t i = 0; i < watches; i++, at++)
+    w = fds[at].revents && !w->call() ? watches_.erase(w) : ++w;
   auto c = clients_.begin();
-  for (size_t i = 0; i < clients; i++, at++) c = fds[at].revents && !serve(*c) ? clients_.erase(c) : ++c;
+  for (size_t i = 0; i < clients; i++, at++)
+    c = fds[at].revents && !serve(*c) ? clients_.erase(c) : ++c;
   if (fds[2].revents) accept_client();
   if (fds[1].revents) run_posted();
   if (fds[0].revents) handle_signals();
@@ -142,8 +145,10 @@ void Keeper::handle_signal(const signalfd_siginfo &info) {
     case SIGTTIN:
     case SIGTTOU: return;
     case SIGWINCH:
-      if (window_changed_) window_changed_();
-      else if (!from_terminal(info)) forward(signal);
+      if (window_changed_)
+        window_changed_();
+      else if (!from_terminal(info))
+        forward(signal);
       return;
     case SIGCONT: {
       Result<Process> p = read_process(program_);

@@ -80,7 +80,8 @@ class Keeper {
   };
 
   Keeper(Options options, SessionFolder folder, KeeperSignals signals)
-      : folder_(std::move(folder)), signals_(std::move(signals)),
+      : folder_(std::move(folder)),
+        signals_(std::move(signals)),
         proxies_(std::move(options.devices), options.portable) {}
 
   bool finished() const;

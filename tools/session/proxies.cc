@@ -24,9 +24,12 @@ Result<> Proxies::start(const std::string &api_name, int connection, int out, in
   u64 token = ++last_token_;
   Spawn spec{.argv = {executable, "--serve", std::to_string(connection), "--control",
                       std::to_string(control.second.get()), "--token", std::to_string(token)},
-             .in = nothing.get(), .out = out, .err = err,
+             .in = nothing.get(),
+             .out = out,
+             .err = err,
              .keep = {connection, control.second.get()},
-             .own_group = true, .die_with_us = true};
+             .own_group = true,
+             .die_with_us = true};
   for (std::string &a : device_arguments(api_name, choice_)) spec.argv.push_back(std::move(a));
   if (portable_) spec.argv.push_back("--portable");
   CKPT_TRY(pid_t pid, spawn(spec));

@@ -59,7 +59,8 @@ void tell_agent(pid_t program, const Error &error) {
   Writer w;
   w.str(error.what).str(error.hint);
   for (auto end = std::chrono::steady_clock::now() + 20s; std::chrono::steady_clock::now() < end;) {
-    for (const std::string &path : listening_sockets(program, std::string(protocol::kAgentSocketPrefix)))
+    for (const std::string &path :
+         listening_sockets(program, std::string(protocol::kAgentSocketPrefix)))
       if (Result<UniqueFd> fd = connect_unix(path);
           fd && send_message(fd->get(), static_cast<u16>(Type::CheckpointFailed), w.bytes())) {
         (void)set_receive_timeout(fd->get(), kClientPatience);
@@ -123,7 +124,8 @@ bool Keeper::answer(Client &client, Message &message) {
       break;
     }
     default:
-      result = fail("this ckpt (protocol {}) does not know request {}", protocol::kVersion, message.type);
+      result = fail("this ckpt (protocol {}) does not know request {}", protocol::kVersion,
+                    message.type);
       keep = false;
   }
   return reply(client.fd.get(), result).has_value() && keep;
@@ -138,8 +140,8 @@ Result<> Keeper::proxy_wanted(Client &client, Message &message) {
   return proxies_.start(api, client.fd.get(), message.fds[0].get(), message.fds[1].get());
 }
 
-// The tool that was dumping is gone, and so is its CRIU. Whatever it left stopped runs on, unless it
-// said that the image is complete and it is about to kill the program.
+// The tool that was dumping is gone, and so is its CRIU. Whatever it left stopped runs on, unless
+// it said that the image is complete and it is about to kill the program.
 void Keeper::dump_hung_up() {
   dumps_open_--;
   if (program_ && !ended_ && !dumped_image_) continue_tree(program_);
@@ -154,9 +156,13 @@ Result<> Keeper::checkpoint_wanted(Client &client, Message &message) {
   if (program_ == 0) return fail("the program is still being restored");
   UniqueFd report(::memfd_create("ckpt-dump-report", MFD_CLOEXEC));
   UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  Spawn spec{.argv = {sibling_tool("ckpt-dump"), std::to_string(program_), "--json"},
-             .in = nothing.get(), .out = report.get(), .err = nothing.get(),
-             .folder = working_folder_of(client.peer), .own_group = true};
+  Spawn spec{.argv = {sibling_tool("ckpt-dump"), std::to_string(program_), "--json",
+                      "--word-when-durable"},
+             .in = nothing.get(),
+             .out = report.get(),
+             .err = nothing.get(),
+             .folder = working_folder_of(client.peer),
+             .own_group = true};
   if (!image.empty()) spec.argv.insert(spec.argv.end(), {"-o", image});
   if (!(flags & protocol::kStopAfter)) spec.argv.push_back("--leave-running");
   if (flags & protocol::kOverwrite) spec.argv.push_back("--overwrite");

@@ -15,8 +15,8 @@ struct sigaction g_child_action;
 sigset_t keeper_set() {
   sigset_t set;
   ::sigemptyset(&set);
-  for (int s : {SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT,
-                SIGALRM, SIGTTIN, SIGTTOU, SIGPIPE})
+  for (int s : {SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP,
+                SIGCONT, SIGALRM, SIGTTIN, SIGTTOU, SIGPIPE})
     ::sigaddset(&set, s);
   return set;
 }
@@ -25,7 +25,8 @@ sigset_t keeper_set() {
 
 Result<KeeperSignals> KeeperSignals::take() {
   KeeperSignals s;
-  // Someone who ignores SIGCHLD hands that on through exec, and then no exit code could be waited for.
+  // Someone who ignores SIGCHLD hands that on through exec, and then no exit code could be waited
+  // for.
   struct sigaction plain {};
   plain.sa_handler = SIG_DFL;
   ::sigaction(SIGCHLD, &plain, &g_child_action);

@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures of the system tests: the tools as a user runs them, on real programs, with real CRIU.
+
+CKPT_BUILD names the build folder (default: build/ of the checkout). Nothing here measures time; every
+wait is for a condition, with a deadline far beyond what it takes.
+"""
+import fcntl
+import json
+import os
+import pathlib
+import pty
+import shutil
+import signal
+import subprocess
+import termios
+import threading
+import time
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("CKPT_BUILD", ROOT / "build")).resolve()
+PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
+DEADLINE = 60
+
+
+def pytest_addoption(parser):
+    parser.addoption("--full", action="store_true", help="the long tier as well")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "full: only with --full")
+
+
+def why_not():
+    if os.geteuid() != 0:
+        return "CRIU needs root"
+    for tool in ("ckpt-run", "ckpt-dump", "ckpt-restore"):
+        if not (BUILD / "tools" / tool).exists():
+            return f"{BUILD}/tools/{tool} is not built"
+    criu = os.environ.get("CKPT_CRIU") or "/opt/ckpt/criu/bin/criu"
+    if not shutil.which(criu) and not shutil.which("criu"):
+        return "there is no CRIU (scripts/setup installs it)"
+    return None
+
+
+def pytest_collection_modifyitems(config, items):
+    reason = why_not()
+    for item in items:
+        if reason:
+            item.add_marker(pytest.mark.skip(reason=reason))
+        elif "full" in item.keywords and not config.getoption("--full"):
+            item.add_marker(pytest.mark.skip(reason="only with --full"))
+
+
+def wait_for(condition, what, deadline=DEADLINE):
+    end = time.monotonic() + deadline
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.01)
+    raise AssertionError(f"waited {deadline} s for {what}")
+
+
+def tree_of(pid):
+    """All processes below pid, deepest last."""
+    parents = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                stat = pathlib.Path(f"/proc/{entry}/stat").read_text()
+                parents.setdefault(int(stat.rsplit(")", 1)[1].split()[1]), []).append(int(entry))
+            except OSError:
+                pass
+    found, todo = [], [pid]
+    while todo:
+        children = parents.get(todo.pop(), [])
+        found += children
+        todo += children
+    return found
+
+
+def process_exists(pid):
+    return os.path.exists(f"/proc/{pid}")
+
+
+class Job:
+    """A tool in the foreground (ckpt-run, ckpt-restore), with its streams, as a shell would start it.
+
+    stdout is "pipe", "tty" or an open file; everything that comes through a pipe or a terminal is in
+    .text, lines of it in .lines.
+    """
+
+    def __init__(self, command, stdout="pipe", stdin=subprocess.DEVNULL, env=None, cwd=None):
+        self.chunks = []
+        self.master = None
+        setup, out, err = None, stdout, None
+        if stdout == "tty":
+            self.master, slave = pty.openpty()
+            stdin = out = err = slave
+
+            def setup():
+                fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+        elif stdout == "pipe":
+            out = subprocess.PIPE
+        self.process = subprocess.Popen(
+            [str(c) for c in command], stdin=stdin, stdout=out,
+            stderr=err if stdout == "tty" else subprocess.PIPE if stdout == "pipe" else subprocess.DEVNULL,
+            start_new_session=True, preexec_fn=setup, env=env, cwd=cwd)
+        self.pid = self.process.pid
+        self.errors = []
+        self.readers = []
+        if stdout == "tty":
+            os.close(slave)
+            self._read(self.master, self.chunks)
+        elif stdout == "pipe":
+            self._read(self.process.stdout.fileno(), self.chunks)
+            self._read(self.process.stderr.fileno(), self.errors)
+
+    def _read(self, fd, chunks):
+        def loop():
+            while True:
+                try:
+                    piece = os.read(fd, 65536)
+                except OSError:
+                    return
+                if not piece:
+                    return
+                chunks.append(piece)
+
+        thread = threading.Thread(target=loop, daemon=True)
+        thread.start()
+        self.readers.append(thread)
+
+    @property
+    def text(self):
+        return b"".join(self.chunks).decode(errors="replace").replace("\r\n", "\n")
+
+    @property
+    def error_text(self):
+        return b"".join(self.errors).decode(errors="replace")
+
+    @property
+    def lines(self):
+        return self.text.splitlines()
+
+    def type(self, text):
+        os.write(self.master, text.encode())
+
+    def wait(self, deadline=DEADLINE):
+        code = self.process.wait(deadline)
+        for thread in self.readers:
+            thread.join(2 if self.master is None else 0.3)
+        return code
+
+    def wait_lines(self, n):
+        wait_for(lambda: len(self.lines) >= n or self.process.poll() is not None, f"{n} lines of {self.text!r}")
+        assert len(self.lines) >= n, f"ended with {self.process.returncode}: {self.text!r} {self.error_text!r}"
+
+    def wait_text(self, text):
+        wait_for(lambda: text in self.text or self.process.poll() is not None, f"{text!r} in {self.text!r}")
+        assert text in self.text, f"ended with {self.process.returncode}: {self.text!r} {self.error_text!r}"
+
+    def program(self):
+        """The PID of the program's root."""
+        helpers = ("ckpt-restore", "exe")
+
+        def root():
+            for pid in sorted(tree_of(self.pid)):
+                try:
+                    name = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
+                except OSError:
+                    continue
+                if name not in helpers and not name.startswith("ckpt-"):
+                    return pid
+            return None
+
+        return wait_for(root, "the program's root")
+
+    def kill(self):
+        for pid in [self.pid] + tree_of(self.pid):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.process.wait()
+        if self.master is not None:
+            os.close(self.master)
+
+
+class Tools:
+    """ckpt-run, ckpt-dump and ckpt-restore in one temporary folder."""
+
+    def __init__(self, folder, programs):
+        self.folder = folder
+        self.programs = programs
+        self.jobs = []
+        self.detached = []
+        self.runtime = folder / "run"
+        self.runtime.mkdir()
+        self.env = dict(os.environ, CKPT_RUNTIME_DIR=str(self.runtime))
+        self.env.pop("CKPT_SESSION", None)
+
+    def tool(self, name):
+        return str(BUILD / "tools" / name)
+
+    def start(self, tool, args, **streams):
+        env = dict(self.env, **streams.pop("env", {}))
+        job = Job([self.tool(tool), *args], env=env, cwd=self.folder, **streams)
+        self.jobs.append(job)
+        return job
+
+    def run(self, *command, options=(), **streams):
+        """Starts a program under ckpt-run; a name of tests/system/programs stands for its executable."""
+        command = [str(self.programs / c) if i == 0 and (self.programs / str(c)).exists() else c
+                   for i, c in enumerate(command)]
+        return self.start("ckpt-run", [*options, "--", *command], **streams)
+
+    def restore(self, image, *options, **streams):
+        return self.start("ckpt-restore", [*options, image], **streams)
+
+    def restore_detached(self, image, *options):
+        r = subprocess.run([self.tool("ckpt-restore"), "--detach", *options, str(image)], env=self.env, cwd=self.folder,
+                           capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=DEADLINE)
+        assert r.returncode == 0, r.stderr
+        self.detached.append(int(r.stdout))
+        return self.detached[-1]
+
+    def dump_process(self, pid, image, *options, env=None):
+        return subprocess.run([self.tool("ckpt-dump"), str(pid), "-o", str(image), "--json", *options],
+                              env=dict(self.env, **(env or {})), cwd=self.folder, capture_output=True, text=True,
+                              timeout=DEADLINE)
+
+    def dump(self, pid, image, *options):
+        r = self.dump_process(pid, image, *options)
+        assert r.returncode == 0, r.stdout + r.stderr
+        return json.loads(r.stdout)
+
+    def dump_refused(self, pid, image, *options):
+        r = self.dump_process(pid, image, *options)
+        assert r.returncode != 0, r.stdout
+        assert not (self.folder / image).exists()
+        return r.stderr
+
+    def finish(self):
+        """Programs that look for it stop pausing."""
+        (self.folder / "finish").touch()
+
+    def partials(self):
+        return [p.name for p in self.folder.iterdir() if ".partial" in p.name]
+
+    def close(self):
+        for job in self.jobs:
+            job.kill()
+        for pid in self.detached:
+            for p in [pid] + tree_of(pid):
+                try:
+                    os.kill(p, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory):
+    """tests/system/programs, compiled side by side."""
+    folder = tmp_path_factory.mktemp("programs")
+    compilers = []
+    for source in sorted(PROGRAMS.glob("*.cc")):
+        command = ["c++", "-std=c++20", "-O1", "-pthread", str(source), "-o", str(folder / source.stem)]
+        if source.stem == "library":
+            if not (BUILD / "agent" / "libckpt.so").exists():
+                continue
+            command += [f"-I{ROOT}/include", f"-L{BUILD}/agent", "-lckpt", f"-Wl,-rpath,{BUILD}/agent"]
+        compilers.append(subprocess.Popen(command))
+    assert all(c.wait() == 0 for c in compilers)
+    return folder
+
+
+@pytest.fixture
+def ckpt(tmp_path, programs):
+    tools = Tools(tmp_path, programs)
+    yield tools
+    tools.close()
+
+
+class PidBlocker:
+    """Sits on a PID, so that a restore finds it taken."""
+
+    def __init__(self):
+        self.children = []
+
+    def take(self, pid):
+        for _ in range(2000):
+            pathlib.Path("/proc/sys/kernel/ns_last_pid").write_text(str(pid - 1))
+            child = os.fork()
+            if child == 0:
+                signal.pause()
+                os._exit(0)
+            if child == pid:
+                self.children.append(child)
+                return
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            if process_exists(pid):
+                return  # somebody else has it: taken is taken
+        raise AssertionError(f"cannot take PID {pid}")
+
+    def free(self):
+        for child in self.children:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        self.children = []
+
+
+@pytest.fixture
+def blocker():
+    b = PidBlocker()
+    yield b
+    b.free()
+
+
+def image_manifest(image):
+    """The manifest of an image, through ckpt-image where it is built."""
+    tool = BUILD / "tools" / "ckpt-image"
+    if not tool.exists():
+        tool = BUILD / "tools" / "image" / "ckpt-image"
+    if not tool.exists():
+        pytest.skip("ckpt-image is not built")
+    r = subprocess.run([str(tool), "show", "--json", str(image)], capture_output=True, text=True, check=True)
+    return json.loads(r.stdout)

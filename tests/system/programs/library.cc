@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A program with an agent and no GPU: counts, and prints what the C API's callbacks tell it. With
+// an argument it checkpoints itself into that image at its tenth step.
+#include <ckpt/ckpt.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+
+static int before(void *, const char **reason) {
+  if (access("refuse", F_OK) == 0) return *reason = "not today", 1;
+  dprintf(1, "before\n");
+  return 0;
+}
+
+static void after(void *, int outcome) { dprintf(1, "after %d\n", outcome); }
+
+int main(int argc, char **argv) {
+  if (ckpt_on_checkpoint(before, after, nullptr) < 0)
+    return fprintf(stderr, "%s\n", ckpt_last_error()), 96;
+  for (int step = 0; step < 100; step++) {
+    dprintf(1, "%d\n", step);
+    if (argc > 1 && step == 10) {
+      int r = ckpt_checkpoint(argv[1], 0, nullptr);
+      dprintf(1, "checkpoint %d %s\n", r, r < 0 ? ckpt_last_error() : "");
+    }
+    timespec t{0, 20'000'000};
+    nanosleep(&t, nullptr);
+  }
+  return 6;
+}

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ckpt-dump: what it accepts, what it refuses, and that nothing short of a complete image harms the
+program."""
+import mmap
+import os
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+from conftest import tree_of, wait_for
+
+PHASES = ["resolve", "preflight", "begin", "quiesce", "save", "detach", "criu", "record", "write", "end"]
+
+
+def counter(ckpt, steps=100000, mib=1):
+    job = ckpt.run("counter", steps, 7, mib)
+    job.wait_lines(3)
+    return job
+
+
+def runs_on(job):
+    job.wait_lines(len(job.lines) + 5)
+
+
+def test_leave_running_and_restore_several_copies(ckpt):
+    job = counter(ckpt)
+    report = ckpt.dump(job.pid, "one", "--leave-running")
+    assert report["bytes"] > 1 << 20 and report["stored_bytes"] > 0 and report["processes"] == 1
+    assert 0 < report["pause_seconds"] and 0 < report["durable_seconds"]
+    assert [p["name"] for p in report["phases"]] == PHASES
+    runs_on(job)
+    copies = [ckpt.restore("one") for _ in range(3)]
+    for copy in copies:
+        copy.wait_lines(5)
+    assert len({c.lines[0] for c in copies}) == 1
+    runs_on(job)
+    for copy in copies:
+        os.kill(copy.pid, signal.SIGTERM)
+        assert copy.wait() == -signal.SIGTERM
+    runs_on(job)
+
+
+def test_restored_several_times(ckpt):
+    job = ckpt.run("counter", 500, 7)
+    job.wait_lines(3)
+    ckpt.dump(job.pid, "one")
+    assert job.wait() == 85
+    assert "restart it with: ckpt-restore" in job.error_text
+    ckpt.finish()
+    ends = [ckpt.restore("one") for _ in range(2)]
+    assert [e.wait() for e in ends] == [7, 7]
+    assert ends[0].lines == ends[1].lines
+    assert [line for line in job.lines + ends[0].lines if line[0] != "s"] == [str(i) for i in range(500)]
+
+
+@pytest.mark.parametrize("which", ["keeper", "root", "child", "grandchild"])
+def test_any_process_of_the_program(ckpt, which):
+    job = ckpt.run("sh", "-c", f"{ckpt.programs}/family 400; exit 9")
+    job.wait_lines(3)
+    family = wait_for(lambda: len(t := tree_of(job.pid)) >= 6 and t, "the family")
+    pid = {"keeper": job.pid, "root": job.program(), "child": family[1], "grandchild": family[-1]}[which]
+    report = ckpt.dump(pid, "one")
+    assert report["processes"] == 6
+    assert job.wait() == 85
+    assert not any(os.path.exists(f"/proc/{p}") for p in family)
+
+
+@pytest.mark.parametrize("blocked", [False, True])
+def test_trees_and_threads(ckpt, blocker, blocked):
+    job = ckpt.run("sh", "-c", f"{ckpt.programs}/family 60 && {ckpt.programs}/threads 60; exit 9")
+    job.wait_lines(3)
+    root = job.program()
+    ckpt.dump(job.pid, "one")
+    if blocked:
+        blocker.take(root)
+    copy = ckpt.restore("one")
+    copy.wait_text("right\n0\n5"[:6])
+    ckpt.dump(copy.pid, "two")
+    assert copy.wait() == 85
+    last = ckpt.restore("two")
+    assert last.wait() == 9
+    everything = job.text + copy.text + last.text
+    assert everything.count("right") == 2 and "wrong" not in everything
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_killed_at_each_step(ckpt, phase):
+    job = counter(ckpt, mib=8)
+    r = ckpt.dump_process(job.pid, "one", env={"CKPT_TEST_STOP_AT": phase})
+    assert r.returncode == -signal.SIGKILL
+    runs_on(job)
+    complete = (ckpt.folder / "one").exists()
+    assert complete == (phase == "end")
+    ckpt.dump(job.pid, "one", "--overwrite")
+    assert job.wait() == 85
+    assert ckpt.partials() == []
+
+
+@pytest.mark.parametrize("delay", [0.02, 0.05, 0.08, 0.12, 0.2])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_killed_at_any_moment(ckpt, number, delay):
+    job = counter(ckpt, mib=64)
+    dump = subprocess.Popen([ckpt.tool("ckpt-dump"), str(job.pid), "-o", "one", "--leave-running"], env=ckpt.env,
+                            cwd=ckpt.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    time.sleep(delay)
+    dump.send_signal(number)
+    dump.communicate(timeout=60)
+    runs_on(job)
+    if number == signal.SIGTERM:
+        assert (ckpt.folder / "one").exists() == (dump.returncode == 0)
+        assert ckpt.partials() == []
+    assert ckpt.dump(job.pid, "two")["processes"] == 1
+    assert job.wait() == 85
+
+
+def test_disk_full(ckpt):
+    small = ckpt.folder / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", small], check=True)
+    try:
+        job = counter(ckpt, mib=32)
+        error = ckpt.dump_refused(job.pid, "small/one")
+        assert "No space left" in error
+        runs_on(job)
+        assert list(small.glob("*.partial*")) == []
+        assert ckpt.dump(job.pid, "two")["stored_bytes"] > 1 << 20
+    finally:
+        subprocess.run(["umount", "-l", small], check=True)
+
+
+def test_existing_image_stays(ckpt):
+    job = counter(ckpt)
+    ckpt.dump(job.pid, "one", "--leave-running")
+    before = (ckpt.folder / "one" / "index.ckpt").read_bytes()
+    r = ckpt.dump_process(job.pid, "one")
+    assert r.returncode == 1 and "exists already" in r.stderr and "--overwrite" in r.stderr
+    assert (ckpt.folder / "one" / "index.ckpt").read_bytes() == before
+    runs_on(job)
+    ckpt.dump(job.pid, "one", "--overwrite")
+    assert (ckpt.folder / "one" / "index.ckpt").read_bytes() != before
+
+
+def test_not_under_ckpt_run(ckpt):
+    assert "ckpt-run" in ckpt.dump_refused(os.getpid(), "one")
+    assert "no process" in ckpt.dump_refused(2**22 - 1, "one")
+
+
+def test_all_reasons_at_once(ckpt):
+    """A daemon that left the tree, a TCP connection and a folder that is not there."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    script = (f"import os, socket, time\n"
+              f"s = socket.create_connection(('127.0.0.1', {port}))\n"
+              "if os.fork() == 0:\n"
+              "    if os.fork() == 0:\n"
+              "        os.setsid(); s.close(); time.sleep(1000)\n"
+              "    os._exit(0)\n"
+              "os.wait(); print('ready', flush=True)\n"
+              "while True: print('x', flush=True); time.sleep(0.02)\n")
+    job = ckpt.run("/usr/bin/python3", "-c", script)
+    job.wait_text("ready")
+    error = ckpt.dump_refused(job.pid, "no/such/folder/one")
+    assert "left its process tree" in error
+    assert "TCP connection" in error
+    assert "there is no folder" in error
+    runs_on(job)
+
+
+def test_large_unlinked_file_survives(ckpt):
+    script = ("import os, time\n"
+              "f = open('gone', 'w+b'); f.write(os.urandom(1 << 20) * 100); f.flush(); os.unlink('gone')\n"
+              "f.seek(0); print(hash(f.read()) != 0, flush=True); f.seek(5); a = f.read(100)\n"
+              "while not os.path.exists('finish'): print('x', flush=True); time.sleep(0.02)\n"
+              "f.seek(5); raise SystemExit(5 if f.read(100) == a and f.seek(0, 2) == 100 << 20 else 1)\n")
+    job = ckpt.run("/usr/bin/python3", "-c", script)
+    job.wait_lines(3)
+    ckpt.dump(job.pid, "one")
+    ckpt.finish()
+    assert ckpt.restore("one").wait() == 5
+
+
+def test_mapped_driver_without_agent(ckpt, tmp_path):
+    """A device of a driver, opened past our libraries, is refused by its name."""
+    device = "/dev/dri/ckpt-test"
+    made = not os.path.isdir("/dev/dri")
+    os.makedirs("/dev/dri", exist_ok=True)
+    subprocess.run(["mknod", device, "c", "1", "5"], check=True)
+    try:
+        job = ckpt.run("sh", "-c", f"exec 5<{device}; echo open; while :; do echo x; sleep 0.05; done")
+        job.wait_text("open")
+        assert device in ckpt.dump_refused(job.pid, "one")
+        runs_on(job)
+    finally:
+        os.unlink(device)
+        if made:
+            os.rmdir("/dev/dri")
+
+
+def test_stopped_program_stays_stopped(ckpt):
+    job = counter(ckpt)
+    root = job.program()
+    os.kill(root, signal.SIGSTOP)
+    state = lambda pid: open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0]  # noqa: E731
+    wait_for(lambda: state(job.pid) == "T", "ckpt-run to stop with it")
+    error = ckpt.dump_refused(root, "one")
+    assert "stopped" in error
+    os.kill(job.pid, signal.SIGCONT)
+    runs_on(job)

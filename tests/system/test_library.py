@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs with an agent and without a GPU: the life cycle over the agent's socket and the word pipe."""
+import pytest
+
+from conftest import BUILD, wait_for
+
+pytestmark = pytest.mark.skipif(not (BUILD / "agent" / "libckpt.so").exists(), reason="libckpt.so is not built")
+
+
+@pytest.mark.parametrize("blocked", [False, True])
+def test_callbacks(ckpt, blocker, blocked):
+    job = ckpt.run("library")
+    job.wait_lines(5)
+    root = job.program()
+    ckpt.dump(job.pid, "zero", "--leave-running")
+    job.wait_text("after 0")
+    ckpt.dump(job.pid, "one")
+    assert job.wait() == 85
+    if blocked:
+        blocker.take(root)
+    copy = ckpt.restore("one")
+    copy.wait_text("after 1")
+    ckpt.dump(copy.pid, "two")
+    assert copy.wait() == 85
+    last = ckpt.restore("two")
+    assert last.wait() == 6
+    assert "after 1" in last.text
+    numbers = [int(line) for line in job.lines + copy.lines + last.lines if line.isdigit()]
+    assert numbers == list(range(100))
+
+
+def test_callback_refuses(ckpt):
+    job = ckpt.run("library")
+    job.wait_lines(5)
+    (ckpt.folder / "refuse").touch()
+    assert "not today" in ckpt.dump_refused(job.pid, "one")
+    job.wait_lines(len(job.lines) + 5)
+    (ckpt.folder / "refuse").unlink()
+    ckpt.dump(job.pid, "one")
+    assert job.wait() == 85
+
+
+def test_checkpoints_itself(ckpt):
+    job = ckpt.run("library", "self")
+    job.wait_text("checkpoint 0")
+    assert (ckpt.folder / "self").exists()
+    assert job.wait() == 6
+    copy = ckpt.restore("self")
+    assert copy.wait() == 6
+    assert "checkpoint 1" in copy.text
+
+
+def test_its_own_checkpoint_fails(ckpt):
+    (ckpt.folder / "self").mkdir()
+    job = ckpt.run("library", "self")
+    job.wait_text("checkpoint -4")
+    assert "exists already" in job.text
+    assert job.wait() == 6
+
+
+@pytest.mark.parametrize("phase", ["quiesce", "save", "detach", "criu", "record", "write"])
+def test_dump_killed(ckpt, phase):
+    job = ckpt.run("library")
+    job.wait_lines(5)
+    ckpt.dump_process(job.pid, "one", env={"CKPT_TEST_STOP_AT": phase})
+    job.wait_lines(len(job.lines) + 5)
+    # The agent is back once it has undone what was begun.
+    wait_for(lambda: ckpt.dump_process(job.pid, "two").returncode == 0, "a dump after that")
+    assert job.wait() == 85

@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OpenCL programs stopped in the middle and started again on another implementation.
+
+CRIU alone restores a PoCL program, PoCL being ordinary CPU code; so every test here asserts that no
+driver is in the program's process, and moves it to another implementation (facts/opencl.md).
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from conftest import BUILD, ROOT, image_manifest, tree_of, wait_for
+
+OPENCL = BUILD / "tests" / "programs" / "opencl"
+HEAT = BUILD / "examples" / "heat"
+DRIVER = re.compile(r"pocl|LLVM|Rusticl|oclgrind|nvidia", re.IGNORECASE)
+DEVICES = {"pocl": "ocl:pthread", "rusticl": "ocl:rusticl", "oclgrind": "ocl:oclgrind"}
+
+
+def testbed():
+    """scripts/testbed's environment, whoever runs the tests."""
+    out = subprocess.run([ROOT / "scripts" / "testbed", BUILD], capture_output=True, text=True, check=True).stdout
+    shell = subprocess.run(["bash", "-c", out + "\nenv -0"], capture_output=True, check=True).stdout.decode()
+    wanted = ("OCL_ICD_VENDORS", "RUSTICL_ENABLE", "POCL_DEVICES", "POCL_CACHE_DIR", "MESA_SHADER_CACHE_DIR")
+    return {k: v for k, _, v in (line.partition("=") for line in shell.split("\0")) if k in wanted}
+
+
+@pytest.fixture(scope="session")
+def devices():
+    env = dict(os.environ, **testbed())
+    out = subprocess.run([BUILD / "tools" / "ckpt-run", "--list-devices"], env=env, capture_output=True, text=True).stdout
+    missing = [name for name in ("Oclgrind", "Portable Computing", "rusticl") if name not in out]
+    if missing:
+        pytest.skip(f"OpenCL implementations are missing: {missing} (scripts/setup installs them)")
+    return env
+
+
+class Programs:
+    """OpenCL programs under the tools, in the testbed's environment."""
+
+    def __init__(self, ckpt, env):
+        self.ckpt = ckpt
+        self.ckpt.env.update({k: env[k] for k in testbed()})
+        self.go_file = ckpt.folder / "go"
+        self.ckpt.env["CKPT_TEST_GO"] = str(self.go_file)
+
+    def start(self, name, *args, device="pocl", **streams):
+        options = streams.pop("options", ())
+        return self.ckpt.run(OPENCL / f"ocl-{name}", *args, options=["--device", DEVICES.get(device, device), *options],
+                             **streams)
+
+    def restore(self, image, device, *options, **streams):
+        return self.ckpt.restore(image, "--device", DEVICES.get(device, device), *options, **streams)
+
+    def go(self):
+        self.go_file.touch()
+
+    def native(self, name, *args, vendor="pocl"):
+        folder = self.ckpt.folder / f"vendors-{vendor}"
+        folder.mkdir(exist_ok=True)
+        shutil.copy(BUILD / "testbed" / "vendors" / f"{vendor}.icd", folder)
+        env = dict(self.ckpt.env, OCL_ICD_VENDORS=f"{folder}/", POCL_DEVICES="pthread")
+        env.pop("CKPT_TEST_GO")
+        return subprocess.run([OPENCL / f"ocl-{name}", *args], env=env, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture
+def ocl(ckpt, devices):
+    return Programs(ckpt, devices)
+
+
+def assert_no_driver(job):
+    root = job.program()
+    for pid in [root] + tree_of(root):
+        maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
+        found = DRIVER.findall(maps)
+        assert not found, f"a driver is in the program's process {pid}: {set(found)}"
+        assert "libckpt-ocl.so" in maps
+
+
+def finished(job):
+    assert job.wait(120) == 0, job.text + job.error_text
+    assert job.lines[-1] == "OK", job.text + job.error_text
+
+
+def test_calls_answer_as_they_do_natively(ocl):
+    native = ocl.native("calls")
+    job = ocl.start("calls")
+    finished(job)
+    assert native.returncode == 0, native.stdout
+    assert job.text == native.stdout
+
+
+@pytest.mark.parametrize("device", ["rusticl", "ocl:basic"])
+def test_calls_on_other_devices(ocl, device):
+    finished(ocl.start("calls", device=device))
+
+
+PAIRS = [(a, b) for a in DEVICES for b in DEVICES if a != b]
+
+
+@pytest.mark.parametrize("source,target", PAIRS)
+def test_every_object_moves(ocl, source, target):
+    job = ocl.start("objects", device=source)
+    job.wait_text("READY")
+    assert_no_driver(job)
+    ocl.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    copy = ocl.restore("image", target)
+    assert_no_driver(copy)
+    ocl.go()
+    finished(copy)
+
+
+def test_over_three_implementations_and_back(ocl):
+    job = ocl.start("objects", device="pocl")
+    job.wait_text("READY")
+    for n, target in enumerate(["rusticl", "oclgrind", "pocl"]):
+        ocl.ckpt.dump(job.pid, f"image{n}")
+        assert job.wait() == 85
+        job = ocl.restore(f"image{n}", target)
+        assert_no_driver(job)
+    ocl.go()
+    finished(job)
+
+
+@pytest.mark.parametrize("target", ["pocl", "rusticl"])
+def test_one_image_many_times_at_once(ocl, target):
+    job = ocl.start("objects", device="pocl")
+    job.wait_text("READY")
+    ocl.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    copies = [ocl.restore("image", target) for _ in range(3)]
+    for copy in copies:
+        assert_no_driver(copy)
+    ocl.go()
+    for copy in copies:
+        finished(copy)
+
+
+def test_the_program_runs_on_with_its_devices(ocl):
+    job = ocl.start("objects")
+    job.wait_text("READY")
+    for n in range(3):
+        ocl.ckpt.dump(job.pid, f"image{n}", "--leave-running")
+    ocl.go()
+    finished(job)
+    finished(ocl.restore("image1", "rusticl"))
+
+
+def test_heat_moves_in_the_middle(ocl):
+    args = ["--n", "256", "--steps", "6000", "--report", "100", "--checksum"]
+    job = ocl.ckpt.run(HEAT, *args, options=["--device", DEVICES["pocl"]])
+    job.wait_text("step 500/")
+    assert_no_driver(job)
+    ocl.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    assert "checksum" not in job.text
+    copy = ocl.restore("image", "rusticl")
+    assert copy.wait(120) == 0, copy.error_text
+    whole = ocl.ckpt.run(HEAT, *args, options=["--device", DEVICES["pocl"]])
+    assert whole.wait(120) == 0
+    assert copy.lines[-1].startswith("checksum 0x")
+    assert copy.lines[-1] == whole.lines[-1]
+
+
+@pytest.mark.parametrize("target", ["pocl", "rusticl"])
+def test_four_threads_in_the_middle_of_everything(ocl, target):
+    job = ocl.start("threads")
+    job.wait_text("READY")
+    ocl.ckpt.dump(job.pid, "running", "--leave-running")
+    ocl.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    copy = ocl.restore("image", target)
+    assert_no_driver(copy)
+    ocl.go()
+    finished(copy)
+
+
+def test_parent_child_and_fork(ocl):
+    job = ocl.start("family")
+    wait_for(lambda: job.text.count("READY") == 2, f"both in {job.text!r}")
+    assert_no_driver(job)
+    report = ocl.ckpt.dump(job.pid, "image")
+    assert report["processes"] == 2
+    assert job.wait() == 85
+    copy = ocl.restore("image", "rusticl")
+    ocl.go()
+    assert copy.wait(120) == 0, copy.text + copy.error_text
+    assert copy.text.count("OK") == 2
+
+
+def test_a_running_kernel_is_waited_for_within_bounds(ocl):
+    job = ocl.start("long_kernel", "2000000000")
+    job.wait_text("LAUNCHED")
+    error = ocl.ckpt.dump_refused(job.pid, "image", "--timeout", "0.2")
+    assert "still running" in error and "--timeout" in error
+    ocl.ckpt.dump(job.pid, "image", "--timeout", "120")
+    assert job.wait() == 85
+    copy = ocl.restore("image", "rusticl")
+    ocl.go()
+    finished(copy)
+    said = copy.lines.index(next(line for line in copy.lines if line.startswith("kernel says")))
+    assert said < copy.lines.index("OK")
+
+
+@pytest.mark.parametrize("need,target,words", [
+    ("fp64", "rusticl", ["double precision", "llvmpipe"]),
+    ("big", "oclgrind", ["512.0 MiB", "Oclgrind"]),
+    ("group", "rusticl", ["4096", "1024"]),
+    ("limit", "rusticl", ["CL_DEVICE_MAX_WORK_GROUP_SIZE", "4096", "1024"]),
+    ("fp64", "ocl:nothing", ["nothing"]),
+])
+def test_a_device_that_cannot_hold_the_program_is_refused(ocl, need, target, words):
+    job = ocl.start("needs", need)
+    job.wait_text("READY")
+    ocl.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    refused = ocl.restore("image", target)
+    assert refused.wait() != 0
+    assert refused.text == ""
+    for word in words:
+        assert word in refused.error_text, refused.error_text
+    ocl.go()
+    finished(ocl.restore("image", "pocl"))
+
+
+def test_portable_advertises_the_least(ocl):
+    job = ocl.start("needs", "limit", options=["--portable"])
+    job.wait_text("READY")
+    assert "work-groups of 1024" in job.text
+    ocl.ckpt.dump(job.pid, "image")
+    ocl.go()
+    finished(ocl.restore("image", "rusticl"))
+
+
+def test_damaged_device_data_is_refused(ocl):
+    job = ocl.start("objects")
+    job.wait_text("READY")
+    ocl.ckpt.dump(job.pid, "image")
+    chunks = ocl.ckpt.folder / "image" / "chunks.ckpt"
+    data = bytearray(chunks.read_bytes())
+    data[len(data) // 2] ^= 1
+    chunks.write_bytes(data)
+    refused = ocl.restore("image", "pocl")
+    assert refused.wait() == 1
+    assert refused.text == "" and "chunks.ckpt" in refused.error_text
+
+
+def test_contents_of_buffers_are_in_chunks_and_needs_in_the_manifest(ocl):
+    job = ocl.start("objects")
+    job.wait_text("READY")
+    report = ocl.ckpt.dump(job.pid, "image", "--leave-running")
+    assert report["bytes"] > 24 << 20
+    text = str(image_manifest(ocl.ckpt.folder / "image"))
+    assert "largest_buffer" in text and "FACTOR" in text
+
+
+@pytest.mark.parametrize("phase", ["preflight", "quiesce", "save", "detach", "criu", "write"])
+def test_a_killed_tool_leaves_the_program_computing(ocl, phase):
+    job = ocl.start("objects")
+    job.wait_text("READY")
+    r = ocl.ckpt.dump_process(job.pid, "image", env={"CKPT_TEST_STOP_AT": phase})
+    assert r.returncode == -9
+    if (ocl.ckpt.folder / "image").exists():
+        subprocess.run([ocl.ckpt.tool("ckpt-image"), "verify", ocl.ckpt.folder / "image"], check=True)
+    ocl.go()
+    finished(job)
+
+
+def test_a_dead_proxy_is_a_device_error_and_no_hang(ocl):
+    job = ocl.start("threads")
+    job.wait_text("READY")
+    proxies = [pid for pid in tree_of(job.pid)
+               if "ckpt-ocl-proxy" in pathlib.Path(f"/proc/{pid}/cmdline").read_text()]
+    assert len(proxies) == 1
+    os.kill(proxies[0], 9)
+    assert job.wait() == 1
+    assert "OpenCL error -2" in job.text  # CL_DEVICE_NOT_AVAILABLE
+
+
+@pytest.mark.full
+def test_hashcat_between_two_devices(ocl, tmp_path):
+    if not shutil.which("hashcat"):
+        pytest.skip("hashcat is not installed")
+    home = tmp_path / "home"
+    home.mkdir()
+    ocl.ckpt.env["HOME"] = str(home)
+    command = ["hashcat", "-m", "0", "-a", "3", "--potfile-disable", "--restore-disable", "--force", "--status",
+               "--status-timer", "1", "8743b52063cd84097a65d1633f5c74f5ff", "?d?d"]
+    target = subprocess.run(["md5sum"], input=b"zqx93kwf", capture_output=True).stdout.split()[0].decode()
+    command[-2:] = [target, "?l?l?l?l?l?l?l?l"]
+    command[-1] = "zq?l?d?d?l?l?l"
+    command += ["-u", "64", "-n", "32"]
+    job = ocl.ckpt.run(*command, options=["--device", "ocl:pthread"])
+    wait_for(lambda: "Candidates.#1" in job.text or job.process.poll() is not None, "hashcat at work", 300)
+    assert_no_driver(job)
+    ocl.ckpt.dump(job.pid, "image", "--timeout", "120")
+    assert job.wait() == 85
+    copy = ocl.restore("image", "ocl:basic")
+    assert copy.wait(600) == 0, copy.text[-3000:] + copy.error_text[-3000:]
+    assert f"{target}:zqx93kwf" in copy.text

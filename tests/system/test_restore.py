@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ckpt-restore: what it checks first, and how the restored program lives."""
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+
+from conftest import wait_for
+
+
+def dumped(ckpt, *command, lines=3, **streams):
+    job = ckpt.run(*command, **streams)
+    if "stdout" not in streams or streams["stdout"] in ("pipe", "tty"):
+        job.wait_lines(lines)
+    root = job.program()
+    ckpt.dump(job.pid, "one")
+    assert job.wait() == 85
+    return job, root
+
+
+def refused(ckpt, image, *options):
+    job = ckpt.restore(image, *options)
+    assert job.wait() == 1
+    assert job.text == ""
+    return job.error_text
+
+
+def to_file(ckpt):
+    out = ckpt.folder / "out"
+    with open(out, "w") as stdout:
+        job = ckpt.run("counter", 1000, 7, stdout=stdout)
+    wait_for(lambda: len(out.read_text().splitlines()) > 4, "lines")
+    return out, job
+
+
+def test_grown_file(ckpt):
+    out, job = to_file(ckpt)
+    ckpt.dump(job.pid, "one", "--leave-running")
+    size = out.stat().st_size
+    wait_for(lambda: out.stat().st_size > size + 10, "more lines")
+    job.kill()
+    error = refused(ckpt, "one")
+    assert str(out) in error and "grew" in error and "--truncate-files" in error
+    ckpt.finish()
+    assert ckpt.restore("one", "--truncate-files").wait() == 7
+    assert out.read_text().splitlines()[:1000] == [str(i) for i in range(1000)]
+
+
+def test_missing_and_shorter_files_are_named_together(ckpt):
+    (ckpt.folder / "a").write_text("aaaa")
+    (ckpt.folder / "b").write_text("bbbb")
+    dumped(ckpt, "sh", "-c", "exec 5<a 6<b; while :; do echo x; sleep 0.05; done")
+    (ckpt.folder / "a").unlink()
+    (ckpt.folder / "b").write_text("b")
+    error = refused(ckpt, "one")
+    assert f"{ckpt.folder}/a is missing" in error
+    assert f"{ckpt.folder}/b is shorter" in error
+
+
+def test_changed_library(ckpt):
+    own = ckpt.folder / "own"
+    own.write_bytes((ckpt.programs / "counter").read_bytes())
+    own.chmod(0o755)
+    dumped(ckpt, str(own), 1000)
+    with open(own, "ab") as f:
+        f.write(b"upgraded")
+    assert str(own) in refused(ckpt, "one")
+
+
+@pytest.mark.parametrize("file", ["index.ckpt", "chunks.ckpt"])
+def test_damaged_image(ckpt, file):
+    dumped(ckpt, "counter", 1000)
+    path = ckpt.folder / "one" / file
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(data)
+    assert "nothing was started" in refused(ckpt, "one") or file in refused(ckpt, "one")
+
+
+def test_no_image(ckpt):
+    assert "nowhere" in refused(ckpt, "nowhere")
+
+
+@pytest.mark.parametrize("blocked", [False, True])
+def test_signals(ckpt, blocker, blocked):
+    _, root = dumped(ckpt, "signals", lines=1)
+    if blocked:
+        blocker.take(root)
+    job = ckpt.restore("one")
+    wait_for(lambda: (ckpt.runtime.exists() and list(ckpt.runtime.glob("*/program"))) or job.process.poll() is not None, "the copy")
+    for name in ("USR1", "HUP", "INT"):
+        os.kill(job.pid, getattr(signal, "SIG" + name))
+        job.wait_text("SIG" + name)
+    os.kill(job.pid, signal.SIGTERM)
+    assert job.wait() == 3
+
+
+@pytest.mark.parametrize("blocked", [False, True])
+def test_terminal_keys(ckpt, blocker, blocked):
+    _, root = dumped(ckpt, "signals", lines=1, stdout="tty")
+    if blocked:
+        blocker.take(root)
+    job = ckpt.restore("one", stdout="tty")
+    wait_for(lambda: list(ckpt.runtime.glob("*/program")), "the copy")
+    job.type("\x03")
+    job.wait_text("SIGINT")
+    assert job.text.count("SIGINT") == 1
+    os.kill(job.pid, signal.SIGTERM)
+    assert job.wait() == 3
+
+
+@pytest.mark.parametrize("blocked", [False, True])
+@pytest.mark.parametrize("end", ["TERM", "KILL", "SEGV"])
+def test_death_by_signal(ckpt, blocker, end, blocked):
+    _, root = dumped(ckpt, "sh", "-c", f"echo 1; echo 2; echo 3; while ! test -e finish; do sleep 0.02; done; kill -{end} $$")
+    if blocked:
+        blocker.take(root)
+    ckpt.finish()
+    assert ckpt.restore("one").wait() == -getattr(signal, "SIG" + end)
+
+
+def feed(ckpt, job_stdin, text):
+    os.write(job_stdin, text.encode())
+
+
+@pytest.mark.parametrize("blocked", [False, True])
+def test_piped_input_goes_on(ckpt, blocker, blocked):
+    r, w = os.pipe()
+    job = ckpt.run("echo", stdin=r)
+    os.close(r)
+    job.wait_text("ready")
+    feed(ckpt, w, "one\ntwo\nthr")
+    job.wait_text("got two")
+    root = job.program()
+    ckpt.dump(job.pid, "one")
+    assert job.wait() == 85
+    os.close(w)
+    if blocked:
+        blocker.take(root)
+    r, w = os.pipe()
+    copy = ckpt.restore("one", stdin=r)
+    os.close(r)
+    feed(ckpt, w, "ee\nquit\n")
+    assert copy.wait() == 5
+    assert copy.lines == ["got three", "got quit"]
+    os.close(w)
+
+
+def test_unread_input_is_not_lost(ckpt):
+    r, w = os.pipe()
+    job = ckpt.run("echo", "go", stdin=r)
+    os.close(r)
+    job.wait_text("ready")
+    lines = [f"line {i}" for i in range(3000)]
+    feed(ckpt, w, "\n".join(lines) + "\n")
+    ckpt.dump(job.pid, "one")
+    assert job.wait() == 85
+    os.close(w)
+    (ckpt.folder / "go").touch()
+    r, w = os.pipe()
+    copy = ckpt.restore("one", stdin=r)
+    os.close(r)
+    feed(ckpt, w, "quit\n")
+    assert copy.wait() == 5
+    assert copy.lines == [f"got {line}" for line in lines] + ["got quit"]
+    os.close(w)
+    # Without a writer the end of file comes after what was unread.
+    alone = ckpt.restore("one")
+    assert alone.wait() == 0
+    assert alone.lines == [f"got {line}" for line in lines] + ["end of file"]
+
+
+def test_two_streams_and_their_order(ckpt):
+    """Standard error in a pipe of its own."""
+    script = "i=0; while [ $i -lt 200 ]; do echo o$i; echo e$i >&2; i=$((i+1)); test -e finish || sleep 0.02; done; exit 4"
+    job, _ = dumped(ckpt, "sh", "-c", script)
+    ckpt.finish()
+    copy = ckpt.restore("one")
+    assert copy.wait() == 4
+    errors = [line for line in (job.error_text + copy.error_text).splitlines() if line.startswith("e")]
+    assert job.lines + copy.lines == [f"o{i}" for i in range(200)]
+    assert errors == [f"e{i}" for i in range(200)]
+
+
+def test_json_report(ckpt):
+    dumped(ckpt, "counter", 300, 7)
+    ckpt.finish()
+    assert ckpt.restore("one", "--json-report", "report").wait() == 7
+    report = json.loads((ckpt.folder / "report").read_text())
+    assert report["processes"] == 1 and report["bytes"] > 1 << 20
+    assert [p["name"] for p in report["phases"]] == ["check", "session", "criu", "devices"]
+
+
+def test_detached_default_output(ckpt):
+    _, root = dumped(ckpt, "counter", 300, 7)
+    ckpt.finish()
+    ckpt.restore_detached("one")
+    out = ckpt.folder / f"ckpt-{root}.out"
+    wait_for(lambda: out.exists() and "sum" in out.read_text(), "the output")
+
+
+@pytest.mark.parametrize("blocked", [False, True])
+def test_old_session_path_leads_to_the_new_session(ckpt, blocker, blocked):
+    """Programs that are executed after a restore find the session through the old CKPT_SESSION."""
+    script = "echo 1; echo 2; echo 3; while ! test -e finish; do sleep 0.02; done; test -S $CKPT_SESSION && echo there"
+    _, root = dumped(ckpt, "sh", "-c", script)
+    if blocked:
+        blocker.take(root)
+    ckpt.finish()
+    copy = ckpt.restore("one")
+    assert copy.wait() == 0
+    assert copy.lines == ["there"]
+    assert list(ckpt.runtime.iterdir()) == []
+
+
+def test_left_running_original_keeps_its_session(ckpt):
+    script = "while ! test -e finish; do echo x; sleep 0.05; done; test -S $CKPT_SESSION && readlink -f $CKPT_SESSION"
+    job = ckpt.run("sh", "-c", script)
+    job.wait_lines(3)
+    ckpt.dump(job.pid, "one", "--leave-running")
+    ckpt.finish()
+    copy = ckpt.restore("one")
+    assert copy.wait() == 0 and job.wait() == 0
+    assert job.lines[-1].endswith("session.sock") and copy.lines[-1].endswith("session.sock")
+
+
+def test_no_zombies_and_no_processes_left(ckpt):
+    dumped(ckpt, "sh", "-c", f"{ckpt.programs}/family 100")
+    copy = ckpt.restore("one")
+    assert copy.wait() == 0
+    left = subprocess.run(["pgrep", "-f", str(ckpt.programs / "family")], capture_output=True, text=True).stdout.split()
+    assert left == []

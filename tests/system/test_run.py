@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ckpt-run is the program, for everybody else."""
+import os
+import signal
+import subprocess
+
+import pytest
+
+from conftest import wait_for
+
+
+def shell(ckpt, script, **kw):
+    return subprocess.run([ckpt.tool("ckpt-run"), "sh", "-c", script], env=ckpt.env, cwd=ckpt.folder, text=True,
+                          capture_output=True, timeout=60, **kw)
+
+
+def test_arguments_and_folder(ckpt):
+    r = subprocess.run([ckpt.tool("ckpt-run"), "sh", "-c", 'pwd; printf "[%s]" "$0" "$@"', "--device", "a b", "--", "", "-x"],
+                       env=ckpt.env, cwd=ckpt.folder, text=True, capture_output=True)
+    assert r.stdout == f"{ckpt.folder}\n[--device][a b][--][][-x]"
+    assert r.stderr == ""
+
+
+def test_environment_is_added_to(ckpt):
+    own = shell(ckpt, "env", ).stdout.splitlines()
+    added = {line.split("=")[0] for line in own} - set(ckpt.env)
+    assert added - {"_", "PWD", "OLDPWD", "SHLVL"} <= {"CKPT_SESSION", "OCL_ICD_VENDORS"}
+    assert "CKPT_SESSION" in added
+
+
+def test_standard_input_passes(ckpt):
+    assert shell(ckpt, "cat", input="a\nb").stdout == "a\nb"
+
+
+@pytest.mark.parametrize("code", [0, 1, 85, 255])
+def test_exit_code(ckpt, code):
+    assert shell(ckpt, f"exit {code}").returncode == code
+
+
+@pytest.mark.parametrize("name", ["TERM", "KILL", "SEGV", "INT"])
+def test_death_by_signal(ckpt, name):
+    assert shell(ckpt, f"kill -{name} $$").returncode == -getattr(signal, "SIG" + name)
+
+
+def test_not_found_and_not_executable(ckpt):
+    assert subprocess.run([ckpt.tool("ckpt-run"), "no-such-program"], capture_output=True).returncode == 127
+    assert subprocess.run([ckpt.tool("ckpt-run"), "/etc/passwd"], capture_output=True).returncode == 126
+    assert subprocess.run([ckpt.tool("ckpt-run")], capture_output=True).returncode == 125
+
+
+def test_ignored_signals_stay_ignored(ckpt):
+    r = subprocess.run(["sh", "-c", f"trap '' HUP INT; {ckpt.tool('ckpt-run')} grep SigIgn /proc/self/status"],
+                       env=ckpt.env, text=True, capture_output=True)
+    assert int(r.stdout.split()[1], 16) & 0b11 == 0b11
+
+
+def test_signals_are_handed_on(ckpt):
+    job = ckpt.run("signals")
+    job.wait_text("ready")
+    for name in ("USR1", "USR2", "HUP", "INT"):
+        os.kill(job.pid, getattr(signal, "SIG" + name))
+        job.wait_text("SIG" + name)
+    os.kill(job.pid, signal.SIGTERM)
+    assert job.wait() == 3
+
+
+def test_terminal_keys(ckpt):
+    """Ctrl-C reaches the program once, through the terminal, and not ckpt-run."""
+    job = ckpt.run("signals", stdout="tty")
+    job.wait_text("ready")
+    job.type("\x03")
+    job.wait_text("SIGINT")
+    job.type("\x1c")
+    job.wait_text("SIGQUIT")
+    assert job.text.count("SIGINT") == 1
+    os.kill(job.pid, signal.SIGTERM)
+    assert job.wait() == 3
+
+
+def test_stops_and_continues_with_its_program(ckpt):
+    job = ckpt.run("counter", 100000, stdout="tty")
+    job.wait_lines(3)
+    job.type("\x1a")  # Ctrl-Z
+
+    def state(pid):
+        return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0]
+
+    # Its session has no shell to continue it, so the kernel would ignore the key in an orphaned group:
+    # stop the program itself.
+    os.kill(job.program(), signal.SIGSTOP)
+    wait_for(lambda: state(job.pid) == "T", "ckpt-run to stop")
+    os.kill(job.pid, signal.SIGCONT)
+    wait_for(lambda: state(job.program()) != "T", "the program to continue")
+    job.wait_lines(len(job.lines) + 3)
+
+
+def test_folder_is_private_and_goes(ckpt):
+    job = ckpt.run("counter", 1000)
+    job.wait_lines(2)
+    (session,) = ckpt.runtime.iterdir()
+    assert session.stat().st_mode & 0o777 == 0o700
+    assert (session / "session.sock").stat().st_mode & 0o777 == 0o600
+    os.kill(job.pid, signal.SIGTERM)
+    assert job.wait() == -signal.SIGTERM
+    assert list(ckpt.runtime.iterdir()) == []
+
+
+def test_reader_sees_the_end_of_its_stream(ckpt):
+    """ckpt-run holds no end of the program's pipes."""
+    job = ckpt.run("sh", "-c", "exec >&- 2>&-; sleep 100")
+    job.readers[0].join(20)
+    assert not job.readers[0].is_alive()
+    assert job.process.poll() is None
+
+
+def test_list_devices(ckpt):
+    r = subprocess.run([ckpt.tool("ckpt-run"), "--list-devices"], capture_output=True, text=True)
+    assert r.returncode == 0 and r.stdout.startswith("index")
+    r = subprocess.run([ckpt.tool("ckpt-run"), "--device", "ocl:no-such-thing", "true"], capture_output=True, text=True)
+    assert r.returncode == 125 and "no-such-thing" in r.stderr
