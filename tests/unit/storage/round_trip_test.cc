@@ -232,7 +232,7 @@ TEST_CASE("for_each_chunk: an error of the function ends it and comes back") {
         3);
     REQUIRE_FALSE(r);
     CHECK(r.error().what == "enough");
-    CHECK(calls < 20);
+    if (order == ImageReader::Order::Ascending) CHECK(calls == 4);
   }
 }
 
