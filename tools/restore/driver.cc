@@ -76,7 +76,7 @@ Result<> RestoreDriver::restore() {
   CKPT_CHECK(agents());
   phases_.end();
   CKPT_CHECK(write_report());
-  keeper_.post([this, pid = root_] { running_(pid); });
+  running_(root_);
   return {};
 }
 
@@ -197,41 +197,66 @@ void RestoreDriver::program_is_gone() {
   changed_.notify_all();
 }
 
+// A restored program runs at once, its devices come a moment later. A process that ends in between,
+// having called no device any more, has ended and not failed.
 Result<> RestoreDriver::agents() {
-  struct Returned {
-    AgentClient client;
-    Staging staging;
-  };
-  std::vector<Returned> all;
-  for (u32 i = 0; i < words_.size(); i++)
-    CKPT_CHECK(
-        say_word(words_[i].write_end.get(), protocol::Word::Restored, i, keeper_.socket_path()));
-  for (u32 i = 0; i < words_.size(); i++) {
-    CKPT_TRY(UniqueFd fd, restored_agent(i));
-    CKPT_TRY(Staging staging, Staging::create());
-    all.push_back({AgentClient(std::move(fd)), std::move(staging)});
-  }
-  std::vector<Result<>> results(all.size());
+  std::vector<Returned> all(words_.size());
+  std::vector<Result<>> results(words_.size());
   std::vector<std::thread> threads;
   for (u32 i = 0; i < all.size(); i++)
-    threads.emplace_back([&, i] {
-      results[i] = [&]() -> Result<> {
-        CKPT_TRY(AgentClient::Welcome welcome, all[i].client.hello("ckpt-restore"));
-        CKPT_CHECK(all[i].client.attach(keeper_.socket_path()));
-        return load_agent(all[i].client, all[i].staging, image_, i);
-      }();
-    });
+    threads.emplace_back([&, i] { results[i] = bring_back(i, all[i]); });
   for (std::thread &t : threads) t.join();
-  for (Result<> &r : results)
-    if (!r) return Failure(std::move(r.error()).in("the program's devices could not be restored"));
-  for (Returned &r : all) CKPT_CHECK(r.client.resume());
+  for (u32 i = 0; i < all.size(); i++) {
+    if (results[i] && all[i].client) results[i] = all[i].client->resume();
+    if (!results[i] && !process_ended(manifest_.agent_pids[i]))
+      return Failure(
+          std::move(results[i].error()).in("the program's devices could not be restored"));
+  }
   return {};
+}
+
+Result<> RestoreDriver::bring_back(u32 number, Returned &agent) {
+  CKPT_CHECK(say_word(words_[number].write_end.get(), protocol::Word::Restored, number,
+                      keeper_.socket_path()));
+  CKPT_TRY(UniqueFd fd, restored_agent(number));
+  CKPT_TRY(Staging staging, Staging::create());
+  agent.staging.emplace(std::move(staging));
+  agent.client.emplace(std::move(fd));
+  CKPT_TRY(AgentClient::Welcome welcome, agent.client->hello("ckpt-restore"));
+  (void)welcome;
+  CKPT_CHECK(agent.client->attach(keeper_.socket_path()));
+  return load_agent(*agent.client, *agent.staging, image_, number);
+}
+
+bool RestoreDriver::process_lives(pid_t ns_pid) const {
+  for (const Process &p : ProcessTable::read().tree(stem_.pid))
+    if (p.ns_pid() == ns_pid && p.state != 'Z' && p.state != 'X') return true;
+  return false;
+}
+
+// Gives a process that was seen to fail a moment to be seen to end.
+bool RestoreDriver::process_ended(pid_t ns_pid) {
+  for (auto end = std::chrono::steady_clock::now() + 2s; std::chrono::steady_clock::now() < end;) {
+    if (!process_lives(ns_pid)) return true;
+    std::unique_lock lock(mutex_);
+    if (changed_.wait_for(lock, 20ms, [this] { return gone_; })) return true;
+  }
+  return false;
 }
 
 Result<UniqueFd> RestoreDriver::restored_agent(u32 number) {
   std::unique_lock lock(mutex_);
-  bool here = changed_.wait_for(lock, kAgentReturnsWithin,
-                                [&] { return gone_ || arrived_.contains(number); });
+  auto deadline = std::chrono::steady_clock::now() + kAgentReturnsWithin;
+  bool here = false;
+  while (!gone_ && !(here = arrived_.contains(number))) {
+    if (std::chrono::steady_clock::now() > deadline) break;
+    changed_.wait_for(lock, 200ms);
+    if (gone_ || arrived_.contains(number)) continue;
+    lock.unlock();
+    bool lives = process_lives(manifest_.agent_pids[number]);
+    lock.lock();
+    if (!lives) return fail("the process ended before its devices were restored");
+  }
   if (gone_) return fail("the program ended before its devices were restored");
   if (!here) return fail("the program's agent {} does not come back", number);
   return std::move(arrived_[number]);

@@ -13,6 +13,8 @@
 #include <thread>
 
 #include "storage/image_reader.h"
+#include "tools/agent/agent.h"
+#include "tools/agent/staging.h"
 #include "tools/criu/criu.h"
 #include "tools/phases.h"
 #include "tools/restore/alias.h"
@@ -35,7 +37,7 @@ struct RestoreOptions {
 
 class RestoreDriver {
  public:
-  // Called in the keeper's loop once the program runs.
+  // Called in the driver's thread once the program runs, however soon it ends.
   using Running = std::function<void(pid_t pid)>;
 
   RestoreDriver(Keeper &keeper, const RestoreOptions &o, const ImageReader &image,
@@ -53,7 +55,15 @@ class RestoreDriver {
   Result<> find_root(pid_t ns_root);
   void hand_to_keeper();
   bool stem_event();
+  // One agent on its way back.
+  struct Returned {
+    std::optional<AgentClient> client;
+    std::optional<Staging> staging;
+  };
   Result<> agents();
+  Result<> bring_back(u32 number, Returned &agent);
+  bool process_lives(pid_t ns_pid) const;
+  bool process_ended(pid_t ns_pid);
   Result<UniqueFd> restored_agent(u32 number);
   void program_is_gone();
   Result<> write_report() const;

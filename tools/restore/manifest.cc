@@ -37,6 +37,8 @@ ImageManifest parse_or_throw(const json &j) {
   });
   m.word_pipes =
       each<u64>(j.at("agents"), [](const json &a) { return a.at("pipe_inode").get<u64>(); });
+  m.agent_pids =
+      each<pid_t>(j.at("agents"), [](const json &a) { return a.at("pid").get<pid_t>(); });
   m.needs = each<ImageManifest::Need>(j.at("participants"), [](const json &p) {
     return ImageManifest::Need{p.at("agent").get<u32>(), p.at("api").get<std::string>(),
                                p.at("needs")};
