@@ -5,7 +5,7 @@
 
 namespace ckpt {
 
-// Runs the dump, with a progress line on standard error while that is a terminal.
+// Runs the dump, with its progress on standard error.
 Result<DumpReport> with_progress(Dump &dump, bool quiet);
 
 }  // namespace ckpt
