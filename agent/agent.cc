@@ -165,8 +165,9 @@ void Agent::after_detach(OwnFd word_pipe) {
     life.finish({CKPT_ERR_FAILED, {heard.text, {}}});
 }
 
-// A copy comes to life: its new session keeper tells it which devices to use. Without an end to that
-// conversation the program cannot go on faithfully: the host part runs, device calls report errors.
+// A copy comes to life: its new session keeper tells it which devices to use. Without an end to
+// that conversation the program cannot go on faithfully: the host part runs, device calls report
+// errors.
 void Agent::arrive(const HeardWord &heard) {
   move_to_session(heard.text);
   Result<Channel> keeper = connect_to_session();
@@ -206,7 +207,7 @@ void Agent::stop_listening() {
 // ---- what participants call
 
 Result<> add_participant(Participant *participant) {
-  CKPT_TRY(Agent *agent, Agent::get());
+  CKPT_TRY(Agent * agent, Agent::get());
   return agent->add(participant);
 }
 

@@ -36,8 +36,8 @@ class Agent {
   void run();
   void serve(Channel tool);
   void after_detach(OwnFd word_pipe);
-  void arrive(const HeardWord &word);
-  bool restore(Channel &keeper, const HeardWord &word);
+  void arrive(const HeardWord &heard);
+  bool restore(Channel &keeper, const HeardWord &heard);
   void listen();
   void stop_listening();
 

@@ -2,7 +2,8 @@
 #include "agent/callbacks.h"
 
 #include <algorithm>
-#include <ranges>
+
+#include "agent/backwards.h"
 
 namespace ckpt {
 
@@ -26,7 +27,8 @@ Result<> Callbacks::before() {
 }
 
 void Callbacks::after(ckpt_outcome outcome) {
-  for (int id : ids() | std::views::reverse) tell(id, outcome);
+  std::vector<int> all = ids();
+  for (int id : backwards(all)) tell(id, outcome);
 }
 
 std::vector<int> Callbacks::ids() {

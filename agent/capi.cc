@@ -45,8 +45,8 @@ Result<std::string> absolute(const std::string &path) {
 Result<> ask_keeper(Agent &agent, const std::string &image, u32 flags) {
   Visit visit(agent.life.door);
   CKPT_TRY(Channel keeper, connect_to_session());
-  CKPT_CHECK(keeper.send(Type::CheckpointWanted,
-                         Writer().put(protocol::kVersion).str(image).put(flags)));
+  CKPT_CHECK(
+      keeper.send(Type::CheckpointWanted, Writer().put(protocol::kVersion).str(image).put(flags)));
   CKPT_TRY(std::optional<Incoming> answer, keeper.receive());
   if (!answer) return fail("the session keeper hung up");
   if (answer->type == Type::Ok) return {};
@@ -67,8 +67,7 @@ void fill(ckpt_result *out, int outcome, const Lifecycle &life) {
   if (!out) return;
   *out = {};
   out->outcome = outcome;
-  out->seconds =
-      outcome == CKPT_RESTORED ? life.seconds_since_checkpoint() : life.seconds_paused();
+  out->seconds = outcome == CKPT_RESTORED ? life.seconds_since_checkpoint() : life.seconds_paused();
   out->device_bytes = life.saved_bytes();
 }
 
@@ -127,8 +126,7 @@ int ckpt_exclude(const void *address, size_t bytes) {
 int ckpt_include(const void *address, size_t bytes) {
   Agent *agent = Agent::running();
   if (!agent) return failed(CKPT_ERR_UNKNOWN);
-  if (bytes > 0)
-    return agent->life.excluded.remove(address, bytes) ? 0 : failed(CKPT_ERR_UNKNOWN);
+  if (bytes > 0) return agent->life.excluded.remove(address, bytes) ? 0 : failed(CKPT_ERR_UNKNOWN);
   for (Participant *p : agent->participants())
     if (p->include(address)) return 0;
   return failed(CKPT_ERR_UNKNOWN);

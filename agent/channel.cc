@@ -35,8 +35,8 @@ Result<> wait_readable(int fd) {
 Result<> Listener::open(const std::string &folder) {
   u32 random = 0;
   if (::getrandom(&random, sizeof random, GRND_NONBLOCK) < 0) random = static_cast<u32>(::clock());
-  std::string path = fmt::format("{}/{}{}-{:08x}.sock", folder, protocol::kAgentSocketPrefix,
-                                 ::getpid(), random);
+  std::string path =
+      fmt::format("{}/{}{}-{:08x}.sock", folder, protocol::kAgentSocketPrefix, ::getpid(), random);
   CKPT_TRY(socket_, OwnFd::make([&] { return listen_unix(path); }));
   path_ = std::move(path);
   return {};

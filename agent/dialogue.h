@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One conversation with a tool: decodes its requests, lets the life cycle do them, answers. Requests
-// that make no sense, or not now, are answered with Failed and change nothing.
+// One conversation with a tool: decodes its requests, lets the life cycle do them, answers.
+// Requests that make no sense, or not now, are answered with Failed and change nothing.
 #pragma once
 
 #include "agent/channel.h"

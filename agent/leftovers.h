@@ -16,7 +16,8 @@ namespace ckpt {
 // Paths of device drivers that are mapped: a program that uses one without us.
 Result<std::vector<std::string>> mapped_drivers();
 
-// Everything that detach() should have taken away, in words. `expected` are descriptors to pass over.
+// Everything that detach() should have taken away, in words. `expected` are descriptors to pass
+// over.
 Result<std::vector<std::string>> leftovers(std::span<const int> expected,
                                            const std::string &session_folder);
 

@@ -2,8 +2,8 @@
 #include "agent/lifecycle.h"
 
 #include <algorithm>
-#include <ranges>
 
+#include "agent/backwards.h"
 #include "agent/leftovers.h"
 #include "agent/loading.h"
 #include "agent/session.h"
@@ -92,9 +92,9 @@ Result<> Lifecycle::detach(std::span<const int> our_fds) {
 Result<> Lifecycle::nothing_left(std::span<const int> our_fds) const {
   CKPT_TRY(std::vector<std::string> found, leftovers(our_fds, session_folder()));
   if (found.empty()) return {};
-  return fail_with_hint(fmt::format("still in the process after it left its devices: {}",
-                                    fmt::join(found, "; ")),
-                        "please report this");
+  return fail_with_hint(
+      fmt::format("still in the process after it left its devices: {}", fmt::join(found, "; ")),
+      "please report this");
 }
 
 void Lifecycle::undo(const Error &why) {
@@ -173,7 +173,7 @@ void Lifecycle::muster() {
 }
 
 void Lifecycle::take_back() {
-  for (Member &m : members_ | std::views::reverse) {
+  for (Member &m : backwards(members_)) {
     if (m.stage != Stage::Detached) continue;
     Result<> r = m.who->attach_again();
     m.stage = r ? Stage::Gated : Stage::Detached;
@@ -184,7 +184,7 @@ void Lifecycle::take_back() {
 }
 
 void Lifecycle::detach_again() {
-  for (Member &m : members_ | std::views::reverse) {
+  for (Member &m : backwards(members_)) {
     if (m.stage != Stage::Attached) continue;
     if (Result<> r = m.who->detach(); !r) log::error(std::move(r).error());
     m.stage = Stage::Detached;
@@ -193,7 +193,7 @@ void Lifecycle::detach_again() {
 }
 
 void Lifecycle::open_gates() {
-  for (Member &m : members_ | std::views::reverse)
+  for (Member &m : backwards(members_))
     if (m.stage != Stage::Open) m.who->resume();
   if (!members_.empty())
     paused_ = std::chrono::duration<double>(steady_clock::now() - gated_at_).count();

@@ -5,8 +5,8 @@
 //   running → preflight → quiesced → saved → detached → (CRIU) → attached → loaded → running
 //
 // Every verb either takes all participants one state further or undoes what it did: a failure
-// before "detached" leads back to running, one after it back to detached. Used by the agent's thread
-// alone, but for state().
+// before "detached" leads back to running, one after it back to detached. Used by the agent's
+// thread alone, but for state().
 #pragma once
 
 #include <atomic>

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Load: the tool fills slots of staging memory, participants empty them. Pieces come in the image's
-// order, that is, mixed over participants, and slots are few: so participants load at the same time.
-// There is no thread that distributes. Whoever wants a piece and finds its queue empty reads the
-// next message, for itself or for another; a process with one participant needs no second thread.
+// order, that is, mixed over participants, and slots are few: so participants load at the same
+// time. There is no thread that distributes. Whoever wants a piece and finds its queue empty reads
+// the next message, for itself or for another; a process with one participant needs no second
+// thread.
 #pragma once
 
 #include <condition_variable>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The agent's descriptors, and what a fork does to them. Close-on-exec does not help a child that
-// never execs, so every descriptor of ours stands in a table that the child's fork handler walks. No
-// fork may fall between a descriptor's birth and its entry: both happen behind the fork gate, which
-// the handlers of agent.cc take too.
+// never execs, so every descriptor of ours stands in a table that the child's fork handler walks.
+// No fork may fall between a descriptor's birth and its entry: both happen behind the fork gate,
+// which the handlers of agent.cc take too.
 #pragma once
 
 #include <mutex>
@@ -17,8 +17,8 @@ namespace ckpt {
 std::mutex &fork_gate();
 
 // A UniqueFd that a forked child closes. Sockets are not shut down first: that way a peer that sees
-// the hang-up knows that nobody holds the descriptor any more, and CRIU may look. Not to be destroyed
-// behind the fork gate.
+// the hang-up knows that nobody holds the descriptor any more, and CRIU may look. Not to be
+// destroyed behind the fork gate.
 class OwnFd {
  public:
   OwnFd() = default;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A participant is an API that keeps state on a device: OpenCL, CUDA. It implements the verbs of the
-// life cycle (design decision 2) and knows no other participant:
+// A participant is an API that keeps state on a device: OpenCL, CUDA. It implements the verbs of
+// the life cycle (design decision 2) and knows no other participant:
 //
 //   running → preflight → quiesce → save → detach → (CRIU) → attach → load → resume → running
 //
@@ -22,11 +22,12 @@ namespace ckpt {
 
 // A piece of staging memory, shared by the tool, the agent and a driver proxy.
 struct Slot {
-  u32 index = 0;           // its number; it stands at index × slot size in the staging memfd
+  u32 index = 0;              // its number; it stands at index × slot size in the staging memfd
   std::byte *data = nullptr;  // where this process sees it
 };
 
-// Where save() puts device memory; used by one thread at a time. Slots are few: acquire() waits until the tool has freed one.
+// Where save() puts device memory; used by one thread at a time. Slots are few: acquire() waits
+// until the tool has freed one.
 class Sink {
  public:
   virtual ~Sink() = default;
@@ -41,8 +42,8 @@ class Sink {
   virtual Result<> put(u32 region, u64 offset, Slot slot, u32 bytes) = 0;
 };
 
-// Where load() gets device memory from, in whatever order the image yields it; used by one thread at
-// a time.
+// Where load() gets device memory from, in whatever order the image yields it; used by one thread
+// at a time.
 class Source {
  public:
   struct Piece {
@@ -98,8 +99,8 @@ class Participant {
 };
 
 // Registers `participant` (which lives as long as the process) and starts the agent if it does not
-// run yet. Fails when the process was not started by ckpt-run. Waits while a checkpoint is under way.
-// Thread-safe; exported by libckpt.so.
+// run yet. Fails when the process was not started by ckpt-run. Waits while a checkpoint is under
+// way. Thread-safe; exported by libckpt.so.
 [[gnu::visibility("default")]] Result<> add_participant(Participant *participant);
 
 // The session socket that this process belongs to now: CKPT_SESSION, or the last restore's.

@@ -13,12 +13,12 @@
 //
 // Dump: the tool connects to each agent and asks, in this order, Hello, Preflight, Quiesce, Save,
 // Detach. A hang-up before Detach is answered undoes everything. With Detach the agent receives the
-// read end of a pipe, hangs up, closes its socket and holds nothing but that pipe, in which it waits
-// for its *word*: "continue" (the dump is over and the image good), "failed" (it is over, there is no
-// image; end of file means the same, so that a killed tool leaves the program running) or "restored"
-// (this is a copy; here is its new session). The word is
-// the only thing that tells a restored copy from the original: CRIU restores the pipe as any other,
-// and ckpt-restore hands in one of its own for it (criu restore --inherit-fd).
+// read end of a pipe, hangs up, closes its socket and holds nothing but that pipe, in which it
+// waits for its *word*: "continue" (the dump is over and the image good), "failed" (it is over,
+// there is no image; end of file means the same, so that a killed tool leaves the program running)
+// or "restored" (this is a copy; here is its new session). The word is the only thing that tells a
+// restored copy from the original: CRIU restores the pipe as any other, and ckpt-restore hands in
+// one of its own for it (criu restore --inherit-fd).
 //
 // Restore: after "restored" the agent connects to the new session's socket, says Restored, and the
 // tool at the other end asks Hello, Attach, Load, Resume.
@@ -43,20 +43,21 @@ enum class Type : u16 {
   Failed = 2,  // {str what, str hint}
 
   // Tool to agent.
-  Hello = 10,      // {u32 version, str tool}; answered by Welcome
-  Welcome = 11,    // {u32 version, u32 pid in its own namespace, u8 State, u32 n, n × str participant}
+  Hello = 10,  // {u32 version, str tool}; answered by Welcome
+  Welcome =
+      11,  // {u32 version, u32 pid in its own namespace, u8 State, u32 n, n × str participant}
   Preflight = 12,  // {}; answered by Reasons
   Reasons = 13,    // {u32 n, n × str}: why a checkpoint would fail; none: it may be tried
   Quiesce = 14,    // {u32 timeout in ms}: new calls wait, running kernels finish
-  Save = 15,       // {u32 slots, u32 slot bytes} + staging memfd of slots × slot bytes; answered by
-                   // Region and SlotFull as they come, and Saved at the end (or Failed)
-  Saved = 16,      // {str needs}: JSON array, what a device must offer to take this process over
-  Detach = 17,     // {} + read end of the word pipe; answered by Ok, and the agent hangs up
-  Attach = 18,     // {str session socket}: connect to new devices and rebuild the objects there
-  Load = 19,       // {u32 slots, u32 slot bytes} + staging memfd; answered by Ok. Then the tool sends
-                   // Region and SlotFull, and LoadEnd, which is answered by Ok
-  LoadEnd = 20,    // {}
-  Resume = 21,     // {}: the gate opens; answered by Ok
+  Save = 15,     // {u32 slots, u32 slot bytes} + staging memfd of slots × slot bytes; answered by
+                 // Region and SlotFull as they come, and Saved at the end (or Failed)
+  Saved = 16,    // {str needs}: JSON array, what a device must offer to take this process over
+  Detach = 17,   // {} + read end of the word pipe; answered by Ok, and the agent hangs up
+  Attach = 18,   // {str session socket}: connect to new devices and rebuild the objects there
+  Load = 19,     // {u32 slots, u32 slot bytes} + staging memfd; answered by Ok. Then the tool sends
+                 // Region and SlotFull, and LoadEnd, which is answered by Ok
+  LoadEnd = 20,  // {}
+  Resume = 21,   // {}: the gate opens; answered by Ok
   CheckpointFailed = 22,  // {str what, str hint}: the outcome of a CheckpointWanted; answered by Ok
 
   // Data in staging slots; the filler sends Region once before its first slot.
@@ -65,15 +66,16 @@ enum class Type : u16 {
   SlotFree = 32,  // {u32 slot}: the receiver is done with it
 
   // To a session keeper.
-  ProxyWanted = 40,  // {u32 version, str api} + stdout, stderr of the process. On success the keeper
-                     // hands this very connection to a new proxy, which speaks first; else Failed
-  ProxyAgain = 41,   // {u32 version, u64 token}: hands the connection to the proxy parked under it
-  DumpBegin = 42,    // {str image}: answered by Ok. The connection stays open (CRIU inherits it)
-                     // until the dump is over; a hang-up without DumpDone wakes the program again
-  DumpDone = 43,     // {str image}: the image is durable, the program is about to be killed
+  ProxyWanted =
+      40,           // {u32 version, str api} + stdout, stderr of the process. On success the keeper
+                    // hands this very connection to a new proxy, which speaks first; else Failed
+  ProxyAgain = 41,  // {u32 version, u64 token}: hands the connection to the proxy parked under it
+  DumpBegin = 42,   // {str image}: answered by Ok. The connection stays open (CRIU inherits it)
+                    // until the dump is over; a hang-up without DumpDone wakes the program again
+  DumpDone = 43,    // {str image}: the image is durable, the program is about to be killed
   CheckpointWanted = 44,  // {u32 version, str image, u32 flags (see below)}: run ckpt-dump on this
                           // program; answered by Ok or Failed
-  Restored = 45,     // {u32 version, u32 agent}: after the word "restored"; the peer now drives
+  Restored = 45,  // {u32 version, u32 agent}: after the word "restored"; the peer now drives
 
   // Keeper to proxy, over the proxy's control socket.
   Adopt = 50,  // {} + connection: a parked client is back

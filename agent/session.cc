@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdlib>
 
-#include "agent/participant.h"
 #include "common/ipc.h"
 
 namespace ckpt {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The session that this process belongs to: a socket of ckpt-run or, later, of a ckpt-restore.
+// session_socket() itself is exported: agent/participant.h.
 #pragma once
 
 #include <string>
 
 #include "agent/channel.h"
+#include "agent/participant.h"
 
 namespace ckpt {
 
-std::string session_socket();  // exported: agent/participant.h
 std::string session_folder();
 // From now on; also for programs that this one starts.
 void move_to_session(const std::string &socket);

@@ -35,8 +35,7 @@ Result<> StagingSink::put(u32 region, u64 offset, Slot slot, u32 bytes) {
   CKPT_CHECK(staging_.check_piece(offset, bytes, region_bytes_[region]));
   holders_[slot.index] = Holder::Tool;
   bytes_ += bytes;
-  return tool_.send(Type::SlotFull,
-                    Writer().put(slot.index).put(region).put(offset).put(bytes));
+  return tool_.send(Type::SlotFull, Writer().put(slot.index).put(region).put(offset).put(bytes));
 }
 
 Result<> StagingSink::wait_for_slot() {

@@ -31,8 +31,8 @@ Result<HeardWord> read_word(int fd) {
   CKPT_CHECK(read_patiently(fd, body.data(), size));
   Reader in(body);
   HeardWord heard{in.get<Word>(), in.get<u32>(), std::string(in.str())};
-  bool known = heard.word == Word::Continue || heard.word == Word::Restored ||
-               heard.word == Word::Failed;
+  bool known =
+      heard.word == Word::Continue || heard.word == Word::Restored || heard.word == Word::Failed;
   if (!in.done() || !known) return fail("the tool's word makes no sense");
   return heard;
 }
@@ -42,8 +42,8 @@ Result<HeardWord> read_word(int fd) {
 HeardWord hear_word(const OwnFd &pipe) {
   Result<HeardWord> heard = read_word(pipe.get());
   if (heard) return std::move(*heard);
-  return {Word::Failed, 0, "the tool ended without saying whether the image is complete: " +
-                               heard.error().what};
+  return {Word::Failed, 0,
+          "the tool ended without saying whether the image is complete: " + heard.error().what};
 }
 
 bool is_pipe(int fd) {

@@ -3,8 +3,8 @@
  * A program that checkpoints itself: every EVERY steps it writes an image, and says which way it
  * came back.
  *
- *   ckpt-run ./selfcheckpoint 40 10 /tmp/self.ckpt     run, with a checkpoint after steps 10, 20, 30
- *   ckpt-restore /tmp/self.ckpt                        go on after the last of them
+ *   ckpt-run ./selfcheckpoint 40 10 /tmp/self.ckpt     run, with a checkpoint after steps 10, 20,
+ * 30 ckpt-restore /tmp/self.ckpt                        go on after the last of them
  *
  * With STOP=1 in the environment it ends at the first checkpoint, and only copies go on. Without
  * ckpt-run it computes the same and writes no image. The last line is the result; it does not
@@ -15,7 +15,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 enum { CELLS = 1 << 18, STEP_MILLISECONDS = 50 };
@@ -33,7 +32,7 @@ static void compute_step(struct work *w) {
     x ^= x >> 31;
     w->scratch[i] = x * UINT64_C(0x9e3779b97f4a7c15);
   }
-  memcpy(w->cells, w->scratch, sizeof w->cells);
+  for (int i = 0; i < CELLS; i++) w->cells[i] = w->scratch[i];
   w->step++;
 }
 
@@ -73,8 +72,7 @@ static void checkpoint(const struct work *w, const char *image) {
     case CKPT_RESTORED:
       printf("step %d: restored from an image that is %.2f s old\n", w->step, result.seconds);
       break;
-    default:
-      printf("step %d: no checkpoint: %s\n", w->step, ckpt_last_error());
+    default: printf("step %d: no checkpoint: %s\n", w->step, ckpt_last_error());
   }
 }
 

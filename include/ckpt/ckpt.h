@@ -40,8 +40,8 @@ extern "C" {
 enum ckpt_outcome {
   CKPT_CONTINUED = 0, /* the image is written; this is the program that wrote it, running on */
   CKPT_RESTORED = 1,  /* this is a copy of it, started from the image */
-  CKPT_FAILED = 2     /* there is no image; the program runs on. In a restored copy (rare, logged):
-                         its devices could not be rebuilt and every call of their API fails */
+  CKPT_FAILED = 2     /* there is no image; the program runs on as before. Or (rare, logged) its
+                         devices could not be had again, and every call of their API fails */
 };
 
 enum ckpt_error {
@@ -49,10 +49,10 @@ enum ckpt_error {
   CKPT_ERR_BUSY = -2,       /* another ckpt_checkpoint() of this process is under way */
   CKPT_ERR_INVALID = -3,    /* an argument is wrong */
   CKPT_ERR_FAILED = -4,     /* there is no image; the program runs on as before */
-  CKPT_ERR_LOST = -5,       /* the contents of the devices are gone; every call of their API fails */
-  CKPT_ERR_UNKNOWN = -6,    /* not a handle of an API that is kept, or nothing by that name */
+  CKPT_ERR_LOST = -5,    /* the contents of the devices are gone; every call of their API fails */
+  CKPT_ERR_UNKNOWN = -6, /* not a handle of an API that is kept, or nothing by that name */
   CKPT_ERR_IN_CALLBACK = -7, /* not possible inside a callback of ckpt_on_checkpoint() */
-  CKPT_ERR_SYSTEM = -8      /* the agent could not be started */
+  CKPT_ERR_SYSTEM = -8       /* the agent could not be started */
 };
 
 /* Where this process stands. */
@@ -108,7 +108,8 @@ CKPT_API int ckpt_checkpoint(const char *image, unsigned flags, struct ckpt_resu
  * device calls go through again. `outcome` is an enum ckpt_outcome.
  *
  * Callbacks must return; they must not call ckpt_checkpoint() or throw, and if they fork the child
- * must end in _exit() or exec. A callback registered during a checkpoint is first called in the next.
+ * must end in _exit() or exec. A callback registered during a checkpoint is first called in the
+ * next.
  */
 typedef int (*ckpt_before_fn)(void *user, const char **reason);
 typedef void (*ckpt_after_fn)(void *user, int outcome);

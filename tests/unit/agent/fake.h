@@ -45,7 +45,8 @@ class FakeParticipant : public Participant {
   void forked() override;
 
   std::atomic<const char *> fails_at{""};  // a verb; a literal
-  std::string reason;    // of preflight
+  std::string reason;                      // of preflight
+  bool loads_nothing = false;              // load() returns at once, and well
   Memory memory;
   std::function<void()> on_detach;
 
@@ -62,10 +63,10 @@ class App {
   FakeParticipant one{*this, "one"}, two{*this, "two"};
 
   void say(const std::string &line);
-  std::string hear();     // the next line of Subject::tell(); empty: the end
-  void wait_for_end();    // until the subject is destroyed
+  std::string hear();                       // the next line of Subject::tell(); empty: the end
+  void wait_for_end();                      // until the subject is destroyed
   void need(bool holds, const char *what);  // says what does not hold, and ends
-  void start();           // adds both participants
+  void start();                             // adds both participants
   void forked(const char *name);
 
  private:

@@ -24,8 +24,8 @@ struct Tool::Staging {
   Staging(u32 slots, u32 slot_bytes) : size(size_t{slots} * slot_bytes), slot_bytes(slot_bytes) {
     fd.reset(::memfd_create("ckpt-staging", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     REQUIRE(::ftruncate(fd.get(), static_cast<off_t>(size)) == 0);
-    base = static_cast<char *>(
-        ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0));
+    base =
+        static_cast<char *>(::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0));
     REQUIRE(base != MAP_FAILED);
   }
   ~Staging() { ::munmap(base, size); }

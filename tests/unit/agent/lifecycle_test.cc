@@ -226,7 +226,7 @@ TEST_CASE("what detach leaves behind is found and named, and the detach taken ba
     leave = [] {
       UniqueFd ring(::memfd_create("ckpt-ring", MFD_CLOEXEC));
       (void)!::ftruncate(ring.get(), 4096);
-      ::mmap(nullptr, 4096, PROT_READ, MAP_SHARED, ring.get(), 0);
+      (void)::mmap(nullptr, 4096, PROT_READ, MAP_SHARED, ring.get(), 0);
     };
   }
   SUBCASE("a ring that is open") {
@@ -245,7 +245,7 @@ TEST_CASE("what detach leaves behind is found and named, and the detach taken ba
       std::string path = other.folder() + "/libpocl-fake.so.2";
       UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
       (void)!::ftruncate(file.get(), 4096);
-      ::mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE, file.get(), 0);
+      (void)::mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE, file.get(), 0);
       ::unlink(path.c_str());
     };
   }

@@ -205,6 +205,46 @@ TEST_CASE("a participant that comes in the middle of a checkpoint waits for its 
   to_quiesced(again, subject);
 }
 
+TEST_CASE("excluded memory reads as zero afterwards; its neighbours keep theirs") {
+  Session session;
+  Subject subject(&session, [](App &app) {
+    app.start();
+    const size_t page = 4096, size = 8 * page;
+    auto anonymous = [&](int flags) {
+      void *p = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS, -1, 0);
+      std::memset(p, 'x', size);
+      return static_cast<char *>(p);
+    };
+    char *scratch = anonymous(MAP_PRIVATE), *kept = anonymous(MAP_PRIVATE);
+    char *shared = anonymous(MAP_SHARED);
+    // From the middle of page 1 to the middle of page 5: pages 2, 3 and 4.
+    app.need(ckpt_exclude(scratch + page + 100, 4 * page) == 0, "excluded");
+    app.need(ckpt_exclude(shared, size) == 0, "excluded");
+    app.need(ckpt_exclude(kept, size) == 0, "excluded");
+    app.need(ckpt_include(kept, size) == 0, "included");
+    app.need(ckpt_include(kept, size) == CKPT_ERR_UNKNOWN, "included once");
+    app.need(ckpt_exclude(&app.two, 0) == 0, "a handle of two");
+    app.need(ckpt_include(&app.two, 0) == 0, "a handle of two");
+    app.need(ckpt_exclude(&size, 0) == CKPT_ERR_UNKNOWN, "a handle of nobody");
+    app.say("excluded");
+    app.hear();
+    for (size_t i = 0; i < size; i++) {
+      bool dropped = i >= 2 * page && i < 5 * page;
+      app.need(scratch[i] == (dropped ? 0 : 'x'), "whole pages inside");
+      app.need(kept[i] == 'x' && shared[i] == 'x', "kept");
+    }
+    app.say("checked");
+    app.wait_for_end();
+  });
+  subject.expect({"ready", "excluded"});
+  Tool tool = session.connect();
+  to_detached(tool, subject);
+  tool.say_word(Word::Continue);
+  subject.expect({"two.attach_again", "one.attach_again", "two.resume", "one.resume"});
+  subject.tell("look");
+  subject.expect({"checked"});
+}
+
 TEST_CASE("more data than slots crosses whole, at any size of slot") {
   Session session;
   Memory memory;

@@ -29,8 +29,8 @@ void run_with_memory(App &app) {
 
 // Both loads run at once, so their events come in either order.
 void expect_load(Subject &subject) {
-  std::vector<std::string> seen;
-  for (int i = 0; i < 4; i++) seen.push_back(subject.next());
+  std::vector<std::string> seen(4);
+  for (std::string &event : seen) event = subject.next();
   std::sort(seen.begin(), seen.end());
   CHECK(seen == std::vector<std::string>{"one.load", "one.loaded", "two.load", "two.loaded"});
 }
@@ -153,6 +153,25 @@ TEST_CASE("a restore that fails can be tried again, on another device") {
   expect_load(subject);
   CHECK(Tool::type(keeper.ask(Type::Resume)) == Type::Ok);
   subject.expect({"two.resume", "one.resume"});
+}
+
+TEST_CASE("a participant that wants no more pieces keeps none from the others") {
+  Session first, second;
+  Subject subject(&first, [](App &app) {
+    app.two.loads_nothing = true;
+    run_with_memory(app);
+  });
+  subject.expect({"ready"});
+  Tool tool = first.connect();
+  to_detached(tool, subject);
+  tool.say_word(Word::Restored, second.socket());
+  Tool keeper = arrive(second);
+  keeper.hello();
+  CHECK(keeper.attach(second.socket()) == Type::Ok);
+  subject.expect({"one.attach", "two.attach"});
+  CHECK(Tool::type(keeper.load(tool.saved, 1)) == Type::Ok);
+  expect_load(subject);
+  CHECK(Tool::type(keeper.ask(Type::Resume)) == Type::Ok);
 }
 
 TEST_CASE("an image that does not fit the program is refused") {
