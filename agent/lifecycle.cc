@@ -195,8 +195,7 @@ void Lifecycle::detach_again() {
 void Lifecycle::open_gates() {
   for (Member &m : backwards(members_))
     if (m.stage != Stage::Open) m.who->resume();
-  if (!members_.empty())
-    paused_ = std::chrono::duration<double>(steady_clock::now() - gated_at_).count();
+  paused_ = std::chrono::duration<double>(steady_clock::now() - gated_at_).count();
 }
 
 std::vector<std::string> Lifecycle::participant_names() const {

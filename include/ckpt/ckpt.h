@@ -72,7 +72,7 @@ enum ckpt_state {
 
 struct ckpt_result {
   int outcome;           /* enum ckpt_outcome */
-  double seconds;        /* CONTINUED: how long device calls of this process had to wait.
+  double seconds;        /* CONTINUED: how long this process, or its device calls, had to wait.
                             RESTORED: wall-clock time since the checkpoint was made, >= 0 */
   uint64_t device_bytes; /* device memory of this process that went into the image */
   uint64_t reserved[5];  /* zero */

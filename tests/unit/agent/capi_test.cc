@@ -40,7 +40,7 @@ void run_checkpointing(App &app) {
     app.say("returned " + text_of(code));
     if (code >= 0)
       app.say(fmt::format("{} {} {}", result.outcome, result.device_bytes,
-                          result.seconds >= 0 && result.seconds < 60));
+                          result.seconds > 0 && result.seconds < 60));
   }
 }
 
