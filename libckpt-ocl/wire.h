@@ -48,7 +48,8 @@ enum class Op : u16 {
   Poke = 12,          // {the same}: sync
   Staging = 13,       // {u64 bytes}: sync; the tool's memfd comes on the socket
   Park = 14,          // {}: sync; the client goes away and comes back by Adopt
-  MapDevices = 15,    // {u32 n, n × {u64 number, u8 used, str platform, str name, u32 nth}}: sync
+  MapDevices = 15,    // {u32 n, n × {u64 number, u8 used, str platform, str name, u32 nth}}: sync,
+                      // n × {u8 there, str platform, str name, u32 nth}: what stands for each
   StagingEnd = 16,    // {}: sync; forget the tool's memfd
   CompileProgram = 17,  // {u64 program, devices, str options, u32 n, n × {u64 header, str name}}: sync
   LinkProgram = 18,     // {u64 context, devices, str options, u32 n, n × u64 program}; makes a

@@ -37,7 +37,7 @@ void make_devices(const Greeting &g) {
       d->platform = p;
       d->name = dev.name;
       d->type = dev.type;
-      d->nth = seen[dev.name]++;
+      d->real = {plat.name, dev.name, seen[dev.name]++};
       registry().add(d);
       p->devices.push_back(d);
     }
@@ -152,11 +152,16 @@ bool map_devices() {
   for (Context *c : registry().all<Context>()) used.insert(c->devices.begin(), c->devices.end());
   w.put(static_cast<u32>(devices.size()));
   for (Device *d : devices)
-    w.put(d->number).put(u8{used.count(d) != 0}).str(d->platform->name).str(d->name).put(d->nth);
+    w.put(d->number).put(u8{used.count(d) != 0}).str(d->real.platform).str(d->real.name).put(d->real.nth);
   Bytes reply;
   cl_int status = link().ask(Op::MapDevices, 0, w.bytes(), &reply);
   Reader r(reply);
-  for (Device *d : devices) d->present = r.get<u8>() != 0;
+  for (Device *d : devices) {
+    d->present = r.get<u8>() != 0;
+    std::string_view platform = r.str(), name = r.str();
+    u32 nth = r.get<u32>();
+    if (d->present && r.ok()) d->real = {std::string(platform), std::string(name), nth};
+  }
   return status == CL_SUCCESS && r.ok();
 }
 

@@ -52,29 +52,41 @@ cl_int nothing_to_move(cl_command_queue queue, cl_command_type type, Waits waits
   return blocking == Blocking::Yes && wait(c.event()) < 0 ? c.event().status.load() : CL_SUCCESS;
 }
 
+std::vector<Mem::Map>::iterator map_at(Mem &m, const void *at) {
+  return std::find_if(m.maps.begin(), m.maps.end(), [&](auto &map) { return map.at == at; });
+}
+
+std::optional<Mem::Map> find_map(Mem &m, const void *at) {
+  std::lock_guard lock(m.mutex);
+  auto it = map_at(m, at);
+  return it == m.maps.end() ? std::nullopt : std::optional(*it);
+}
+
+void erase_map(Mem &m, const void *at) {
+  std::lock_guard lock(m.mutex);
+  auto it = map_at(m, at);
+  if (it != m.maps.end()) m.maps.erase(it);
+}
+
 cl_int map(cl_command_queue queue, Mem &m, Blocking blocking, cl_map_flags flags, size_t offset,
            size_t size, Waits waits, cl_event *out, std::byte *&at) {
   std::byte *base = host_side(m);
   if (!base) return CL_MAP_FAILURE;
   at = base + offset;
+  {
+    // Before the read: a checkpoint in the middle of it drops shadows that nobody has mapped.
+    std::lock_guard lock(m.mutex);
+    m.maps.push_back({at, offset, size, flags});
+  }
   cl_int r = flags & CL_MAP_WRITE_INVALIDATE_REGION
                  ? nothing_to_move(queue, CL_COMMAND_MAP_BUFFER, waits, blocking, out)
                  : read_buffer(queue, CL_COMMAND_MAP_BUFFER, m, offset, size, at, blocking, waits,
                                out);
-  if (r != CL_SUCCESS) return r;
-  m.keep();  // until it is unmapped
-  std::lock_guard lock(m.mutex);
-  m.maps.push_back({at, offset, size, flags});
-  return CL_SUCCESS;
-}
-
-bool take_map(Mem &m, void *at, Mem::Map &found) {
-  std::lock_guard lock(m.mutex);
-  auto it = std::find_if(m.maps.begin(), m.maps.end(), [&](auto &map) { return map.at == at; });
-  if (it == m.maps.end()) return false;
-  found = *it;
-  m.maps.erase(it);
-  return true;
+  if (r != CL_SUCCESS)
+    erase_map(m, at);
+  else
+    m.keep();  // until it is unmapped
+  return r;
 }
 
 }  // namespace
@@ -106,13 +118,14 @@ cl_int clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem mem, void *at, cl_
   Mem &m = *object<Mem>(mem);
   Command check(queue, CL_COMMAND_UNMAP_MEM_OBJECT, {n, list});
   if (check.status() != CL_SUCCESS) return check.status();
-  Mem::Map map;
-  if (!take_map(m, at, map)) return CL_INVALID_VALUE;
-  cl_int r = map.flags & kWrites
-                 ? write_buffer(queue, CL_COMMAND_UNMAP_MEM_OBJECT, m, map.offset, map.size,
-                                map.at, {n, list}, out)
+  std::optional<Mem::Map> map = find_map(m, at);
+  if (!map) return CL_INVALID_VALUE;
+  cl_int r = map->flags & kWrites
+                 ? write_buffer(queue, CL_COMMAND_UNMAP_MEM_OBJECT, m, map->offset, map->size,
+                                map->at, {n, list}, out)
                  : nothing_to_move(queue, CL_COMMAND_UNMAP_MEM_OBJECT, {n, list}, Blocking::No,
                                    out);
+  erase_map(m, at);  // only now that its bytes have left the shadow
   m.drop();
   return r;
 }

@@ -32,9 +32,13 @@ struct Device : Object {
   static constexpr Kind kKind = Kind::Device;
   Device() : Object(kKind) {}
   Platform *platform = nullptr;
-  std::string name;
-  u32 nth = 0;  // among the platform's devices of the same name
+  std::string name;  // as the program first saw it
   cl_device_type type = 0;
+  // What stands for it now; after a restore that may be another.
+  struct Real {
+    std::string platform, name;
+    u32 nth = 0;  // among the platform's devices of that name
+  } real;
   bool present = true;  // false: nothing stands for it since a restore
 
   // The limits that the program has read, and so may rely on: the strictest value ever answered.

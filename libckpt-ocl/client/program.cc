@@ -25,7 +25,7 @@ std::string identity(const Device &d) {
   Bytes version;
   remote_info(InfoOf::Device, d, 0, CL_DRIVER_VERSION, version);
   std::string_view v = text(version);
-  return fmt::format("{}\n{}\n{}", d.platform->name, d.name, v.substr(0, v.find('\0')));
+  return fmt::format("{}\n{}\n{}", d.real.platform, d.real.name, v.substr(0, v.find('\0')));
 }
 
 // The container for one device; empty if the program is not built for it.

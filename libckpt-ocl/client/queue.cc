@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "common/log.h"
 #include "libckpt-ocl/client/create.h"
 #include "libckpt-ocl/client/enqueue.h"
 #include "libckpt-ocl/client/icd.h"
@@ -17,8 +18,11 @@ cl_command_queue clCreateCommandQueue(cl_context context, cl_device_id device,
       CL_QUEUE_PROFILING_ENABLE | CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
   if (properties & ~kKnown) return refused<cl_command_queue>(CL_INVALID_VALUE, errcode);
   // Not advertised: CL_DEVICE_QUEUE_PROPERTIES.
-  if (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
+  if (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) {
+    static std::atomic<bool> said{false};
+    if (!said.exchange(true)) log::warn("out-of-order queues are not supported");
     return refused<cl_command_queue>(CL_INVALID_QUEUE_PROPERTIES, errcode);
+  }
   auto *q = new Queue;
   q->context = Ref<Context>(c);
   q->device = d;

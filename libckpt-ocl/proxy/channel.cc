@@ -32,6 +32,11 @@ bool Channel::hung_up() const {
   return ::poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
+bool Channel::client_is_gone() const {
+  pollfd p{client_.load(), POLLRDHUP, 0};
+  return p.fd >= 0 && ::poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP)) != 0;
+}
+
 // False: the client is gone and has left nothing behind.
 bool Channel::wait_for_command() {
   Header &h = header();

@@ -19,7 +19,12 @@ class Channel {
   static Result<Channel> make();
   Channel(Channel &&o) noexcept : fd_(std::move(o.fd_)), memory_(std::move(o.memory_)) {}
 
-  void connect(UniqueFd socket) { socket_ = std::move(socket); }
+  void connect(UniqueFd socket) {
+    socket_ = std::move(socket);
+    client_ = socket_.get();
+  }
+  // Whether a client is connected and has hung up; for a thread that watches the one that serves.
+  bool client_is_gone() const;
   int socket() const { return socket_.get(); }
   int memory_fd() const { return fd_.get(); }
 
@@ -46,6 +51,7 @@ class Channel {
   UniqueFd fd_;
   Mapping memory_;
   UniqueFd socket_;
+  std::atomic<int> client_{-1};  // socket_, for client_is_gone()
   Bytes from_socket_;  // payload of a command that did not fit the ring
   u64 next_tail_ = 0;
   std::mutex completions_;

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libckpt-ocl/proxy/server.h"
 
+#include <unistd.h>
+
+#include <thread>
+
 #include "agent/protocol.h"
 #include "common/log.h"
 #include "libckpt-ocl/proxy/quirks.h"
@@ -13,8 +17,18 @@ Server::Server(Channel c, UniqueFd control, ServeOptions options)
   if (options_.portable) portable.emplace(real_platforms());
 }
 
+// A driver may keep the serving thread for as long as a kernel runs. When the application is gone
+// nobody wants the result: the process ends, as it would have if the driver had been in it.
+void Server::watch_client() {
+  using namespace std::chrono_literals;
+  for (int gone = 0; gone < 4; gone = channel.client_is_gone() ? gone + 1 : 0)
+    std::this_thread::sleep_for(500ms);
+  _exit(0);
+}
+
 Result<> Server::run(UniqueFd client) {
   CKPT_CHECK(greet(std::move(client)));
+  std::thread([this] { watch_client(); }).detach();
   for (;;) {
     serve();
     if (!parked_ || !wait_for_return()) return {};
@@ -181,7 +195,8 @@ void Server::map_devices(const CommandHeader &h, Reader r) {
   for (size_t i = 0; i < wanted.size(); i++) {
     const RealDevice *d = (*real)[i];
     if (d) objects.put(Kind::Device, wanted[i].number, d->id);
-    w.put(u8{d != nullptr});
+    w.put(u8{d != nullptr}).str(d ? platform_of(d->id) : "").str(d ? d->name : "");
+    w.put(d ? d->nth : 0);
   }
   reply(h, CL_SUCCESS, w.bytes());
 }

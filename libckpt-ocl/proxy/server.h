@@ -48,6 +48,7 @@ class Server {
  private:
   Result<> greet(UniqueFd client);
   void serve();
+  [[noreturn]] void watch_client();
   void carry_out(const Channel::Incoming &c);
   void info(const CommandHeader &h, Reader r);
   void map_devices(const CommandHeader &h, Reader r);

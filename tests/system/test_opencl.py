@@ -20,7 +20,7 @@ DRIVER = re.compile(r"pocl|LLVM|Rusticl|oclgrind|nvidia", re.IGNORECASE)
 DEVICES = {"pocl": "ocl:pthread", "rusticl": "ocl:rusticl", "oclgrind": "ocl:oclgrind"}
 
 
-def testbed():
+def bed_environment():
     """scripts/testbed's environment, whoever runs the tests."""
     out = subprocess.run([ROOT / "scripts" / "testbed", BUILD], capture_output=True, text=True, check=True).stdout
     shell = subprocess.run(["bash", "-c", out + "\nenv -0"], capture_output=True, check=True).stdout.decode()
@@ -30,7 +30,7 @@ def testbed():
 
 @pytest.fixture(scope="session")
 def devices():
-    env = dict(os.environ, **testbed())
+    env = dict(os.environ, **bed_environment())
     out = subprocess.run([BUILD / "tools" / "ckpt-run", "--list-devices"], env=env, capture_output=True, text=True).stdout
     missing = [name for name in ("Oclgrind", "Portable Computing", "rusticl") if name not in out]
     if missing:
@@ -43,7 +43,7 @@ class Programs:
 
     def __init__(self, ckpt, env):
         self.ckpt = ckpt
-        self.ckpt.env.update({k: env[k] for k in testbed()})
+        self.ckpt.env.update({k: env[k] for k in bed_environment()})
         self.go_file = ckpt.folder / "go"
         self.ckpt.env["CKPT_TEST_GO"] = str(self.go_file)
 
@@ -72,13 +72,49 @@ def ocl(ckpt, devices):
     return Programs(ckpt, devices)
 
 
+def maps_of(job):
+    """The mappings of every process of the program, once our driver is in each that computes."""
+    found = {}
+    for pid in tree_of(job.pid):
+        try:
+            name = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
+            text = pathlib.Path(f"/proc/{pid}/maps").read_text()
+        except OSError:  # CRIU's helpers come and go
+            continue
+        if not name.startswith(("ckpt-", "exe", "criu", "ld-linux")):
+            found[pid] = text
+    complete = found and all("libckpt-ocl.so" in text and "[stack]" in text for text in found.values())
+    return found if complete else None
+
+
 def assert_no_driver(job):
-    root = job.program()
-    for pid in [root] + tree_of(root):
-        maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
-        found = DRIVER.findall(maps)
+    maps = wait_for(lambda: maps_of(job) or job.process.poll() is not None, "our driver in the program")
+    assert maps is not True, f"the program ended: {job.text!r} {job.error_text!r}"
+    for pid, text in maps.items():
+        found = DRIVER.findall(text)
         assert not found, f"a driver is in the program's process {pid}: {set(found)}"
-        assert "libckpt-ocl.so" in maps
+
+
+def wait_until_computing(job):
+    """Until a restored program has its devices: its agent listens again, in the new session's folder."""
+    folder = wait_for(lambda: session_line(job), "the session").split()[-1].rsplit("/", 1)[0]
+    unix = pathlib.Path(f"/proc/{job.pid}/net/unix")
+    wait_for(lambda: f"{folder}/agent-" in unix.read_text(), "the agent's socket")
+
+
+def session_line(job):
+    inodes = set()
+    for fd in pathlib.Path(f"/proc/{job.pid}/fd").iterdir():
+        try:
+            target = os.readlink(fd)
+        except OSError:
+            continue
+        if target.startswith("socket:["):
+            inodes.add(target[8:-1])
+    for line in pathlib.Path(f"/proc/{job.pid}/net/unix").read_text().splitlines():
+        if line.endswith("/session.sock") and line.split()[6] in inodes:
+            return line
+    return None
 
 
 def finished(job):
@@ -123,6 +159,7 @@ def test_over_three_implementations_and_back(ocl):
         assert job.wait() == 85
         job = ocl.restore(f"image{n}", target)
         assert_no_driver(job)
+        wait_until_computing(job)
     ocl.go()
     finished(job)
 
@@ -196,7 +233,7 @@ def test_parent_child_and_fork(ocl):
 def test_a_running_kernel_is_waited_for_within_bounds(ocl):
     job = ocl.start("long_kernel", "2000000000")
     job.wait_text("LAUNCHED")
-    error = ocl.ckpt.dump_refused(job.pid, "image", "--timeout", "0.2")
+    error = ocl.ckpt.dump_refused(job.pid, "image", "--timeout", "1")
     assert "still running" in error and "--timeout" in error
     ocl.ckpt.dump(job.pid, "image", "--timeout", "120")
     assert job.wait() == 85
@@ -224,8 +261,10 @@ def test_a_device_that_cannot_hold_the_program_is_refused(ocl, need, target, wor
     assert refused.text == ""
     for word in words:
         assert word in refused.error_text, refused.error_text
+    job = ocl.restore("image", "pocl")
+    wait_until_computing(job)
     ocl.go()
-    finished(ocl.restore("image", "pocl"))
+    finished(job)
 
 
 def test_portable_advertises_the_least(ocl):
@@ -233,8 +272,10 @@ def test_portable_advertises_the_least(ocl):
     job.wait_text("READY")
     assert "work-groups of 1024" in job.text
     ocl.ckpt.dump(job.pid, "image")
+    job = ocl.restore("image", "rusticl")
+    wait_until_computing(job)
     ocl.go()
-    finished(ocl.restore("image", "rusticl"))
+    finished(job)
 
 
 def test_damaged_device_data_is_refused(ocl):

@@ -43,8 +43,9 @@ bool matches(const Device &d, const std::string &word, int number_in_api) {
   std::string rest = lower(word.substr(prefix.size()));
   if (rest.empty()) return true;
   if (is_number(rest)) return number_in_api == std::stoi(rest);
-  return rest == lower(d.id) || lower(d.platform).find(rest) != std::string::npos ||
-         lower(d.name).find(rest) != std::string::npos;
+  // PoCL calls its platform "Portable Computing Language"; its name is in the version.
+  auto says = [&](const std::string &text) { return lower(text).find(rest) != std::string::npos; };
+  return rest == lower(d.id) || says(d.platform) || says(d.name) || says(d.all.value("version", ""));
 }
 
 Result<> choose_one(const std::vector<Device> &devices, const std::string &word,

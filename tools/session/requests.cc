@@ -140,11 +140,16 @@ Result<> Keeper::proxy_wanted(Client &client, Message &message) {
   return proxies_.start(api, client.fd.get(), message.fds[0].get(), message.fds[1].get());
 }
 
-// The tool that was dumping is gone, and so is its CRIU. Whatever it left stopped runs on, unless
-// it said that the image is complete and it is about to kill the program.
+// The tool that was dumping is gone, and so is its CRIU. Whatever it left stopped runs on; but if it
+// had said that the image is complete, what it did not come to kill is killed here, since a program
+// must not run on beside its image without being asked to.
 void Keeper::dump_hung_up() {
   dumps_open_--;
-  if (program_ && !ended_ && !dumped_image_) continue_tree(program_);
+  if (!program_ || ended_) return;
+  if (dumped_image_)
+    kill_tree(program_);
+  else
+    continue_tree(program_);
 }
 
 Result<> Keeper::checkpoint_wanted(Client &client, Message &message) {

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A program that relies on something of its device: `fp64` computes in double precision, `big` holds
+// 512 MiB in one buffer, `group` launches work-groups of 4096, `limit` has read how large they may be.
+#include "cl_test.h"
+
+static void fp64(Cl &cl) {
+  cl_kernel k = cl.kernel(cl.build("#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
+                                   "__kernel void f(__global double *d) { d[0] = d[0] / 3.0; }"),
+                          "f");
+  double v = 1;
+  cl_mem m = cl.buffer(8, CL_MEM_COPY_HOST_PTR, &v);
+  CL(clSetKernelArg(k, 0, sizeof m, &m));
+  pause_here();
+  CL(clEnqueueTask(cl.queue, k, 0, nullptr, nullptr));
+  CL(clEnqueueReadBuffer(cl.queue, m, CL_TRUE, 0, 8, &v, 0, nullptr, nullptr));
+  EXPECT(v == 1.0 / 3.0);
+}
+
+static void big(Cl &cl) {
+  constexpr size_t n = 128 << 20;
+  cl_mem m = cl.buffer(n * sizeof(int));
+  int value = 3;
+  CL(clEnqueueFillBuffer(cl.queue, m, &value, 4, 0, n * 4, 0, nullptr, nullptr));
+  CL(clFinish(cl.queue));
+  pause_here();
+  EXPECT(cl.read_ints(m, 1, n - 1)[0] == 3);
+}
+
+static void group(Cl &cl) {
+  cl_kernel k = cl.kernel(cl.build("__kernel void f(__global int *d) { d[get_global_id(0)] = 1; }"), "f");
+  cl_mem m = cl.buffer(4096 * 4);
+  CL(clSetKernelArg(k, 0, sizeof m, &m));
+  size_t size = 4096;
+  CL(clEnqueueNDRangeKernel(cl.queue, k, 1, nullptr, &size, &size, 0, nullptr, nullptr));
+  CL(clFinish(cl.queue));
+  pause_here();
+  EXPECT(cl.read_ints(m, 1)[0] == 1);
+}
+
+static void limit(Cl &cl) {
+  size_t most = 0;
+  CL(clGetDeviceInfo(cl.device, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof most, &most, nullptr));
+  std::printf("work-groups of %zu\n", most);
+  pause_here();
+}
+
+int main(int, char **argv) {
+  Cl cl;
+  std::string what = argv[1] ? argv[1] : "";
+  if (what == "fp64") fp64(cl);
+  if (what == "big") big(cl);
+  if (what == "group") group(cl);
+  if (what == "limit") limit(cl);
+  return finish();
+}
