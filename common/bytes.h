@@ -38,10 +38,7 @@ inline std::string_view text(ByteView b) {
 class Writer {
  public:
   template <class T>
-    requires std::is_integral_v<T> || std::is_enum_v<T>
-  Writer &put(T v) {
-    return raw(&v, sizeof v);
-  }
+  requires std::is_integral_v<T> || std::is_enum_v<T> Writer &put(T v) { return raw(&v, sizeof v); }
   Writer &put(double v) { return raw(&v, sizeof v); }
   Writer &raw(const void *p, size_t n) {
     if (n == 0) return *this;
@@ -68,8 +65,7 @@ class Reader {
   explicit Reader(ByteView in) : in_(in) {}
 
   template <class T>
-    requires std::is_integral_v<T> || std::is_enum_v<T> || std::is_same_v<T, double>
-  T get() {
+  requires std::is_integral_v<T> || std::is_enum_v<T> || std::is_same_v<T, double> T get() {
     T v{};
     if (ByteView b = raw(sizeof v); ok_) std::memcpy(&v, b.data(), sizeof v);
     return v;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// futex(2) on a word that processes may share. Timeouts are relative: CRIU restores a program into a
-// time namespace of its own, so no absolute monotonic time may cross a process border
+// futex(2) on a word that processes may share. Timeouts are relative: CRIU restores a program into
+// a time namespace of its own, so no absolute monotonic time may cross a process border
 // (facts/criu.md).
 #pragma once
 

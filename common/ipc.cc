@@ -22,9 +22,9 @@ Result<sockaddr_un> address(const std::string &path) {
   sockaddr_un a{};
   a.sun_family = AF_UNIX;
   if (path.size() >= sizeof a.sun_path)
-    return fail_with_hint(fmt::format("socket path {} is longer than {} bytes", path,
-                                      sizeof a.sun_path - 1),
-                          "set CKPT_RUNTIME_DIR to a folder with a short name");
+    return fail_with_hint(
+        fmt::format("socket path {} is longer than {} bytes", path, sizeof a.sun_path - 1),
+        "set CKPT_RUNTIME_DIR to a folder with a short name");
   path.copy(a.sun_path, path.size());
   return a;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UNIX-domain sockets that carry framed messages and file descriptors. Sockets are the owner's alone
-// (folder 0700, socket 0600) and a peer is authorised by its uid: across PID namespaces SO_PEERCRED's
-// pid reads 0, its uid does not (facts/criu.md).
+// UNIX-domain sockets that carry framed messages and file descriptors. Sockets are the owner's
+// alone (folder 0700, socket 0600) and a peer is authorised by its uid: across PID namespaces
+// SO_PEERCRED's pid reads 0, its uid does not (facts/criu.md).
 #pragma once
 
 #include <sys/types.h>
@@ -34,7 +34,8 @@ inline constexpr size_t kMaxMessageFds = 8;
 Result<UniqueFd> listen_unix(const std::string &path);
 // Connects to `path`; the peer must have our uid, or be root.
 Result<UniqueFd> connect_unix(const std::string &path);
-// Accepts one connection whose uid is ours or root's; an unauthorised peer is closed and is an error.
+// Accepts one connection whose uid is ours or root's; an unauthorised peer is closed and is an
+// error.
 Result<UniqueFd> accept_unix(int listener);
 Result<uid_t> peer_uid(int socket);
 // Both ends close-on-exec.

@@ -54,14 +54,14 @@ Failure fail_errno(fmt::format_string<A...> f, A &&...a) {
 
 // CKPT_TRY(UniqueFd fd, open_it(path)): declares fd, or returns the error of the call.
 #define CKPT_TRY(decl, ...) CKPT_TRY_(CKPT_CONCAT(result_, __LINE__), decl, __VA_ARGS__)
-#define CKPT_TRY_(tmp, decl, ...)                             \
-  auto tmp = (__VA_ARGS__);                                   \
-  if (!tmp) return ::ckpt::Failure(std::move(tmp).error());   \
+#define CKPT_TRY_(tmp, decl, ...)                           \
+  auto tmp = (__VA_ARGS__);                                 \
+  if (!tmp) return ::ckpt::Failure(std::move(tmp).error()); \
   decl = std::move(*tmp)
 
 // CKPT_CHECK(do_it()): returns the error of a call that has no value.
-#define CKPT_CHECK(...)                                                       \
-  do {                                                                        \
-    if (auto checked_ = (__VA_ARGS__); !checked_)                             \
-      return ::ckpt::Failure(std::move(checked_).error());                    \
+#define CKPT_CHECK(...)                                    \
+  do {                                                     \
+    if (auto checked_ = (__VA_ARGS__); !checked_)          \
+      return ::ckpt::Failure(std::move(checked_).error()); \
   } while (0)

@@ -29,7 +29,6 @@ struct Container {
   std::vector<Unit> units;  // what it was linked from
   Bytes native;
 
-
   Bytes pack() const;
   // No value: not one of ours (a driver's own binary).
   static std::optional<Container> unpack(ByteView bytes);

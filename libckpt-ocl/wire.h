@@ -42,22 +42,31 @@ enum class Op : u16 {
   ProgramBinary = 6,  // {u64 context, u32 n, n × {u64 device, str container}}; makes a program
   Read = 7,           // {u64 queue, u64 mem, u64 offset, u64 size, u64 staging, waits}
   Write = 8,          // {the same}, and the bytes themselves when staging is kInline
-  ReadRect = 9,       // {u64 queue, u64 mem, u64 origin[3], u64 region[3], u64 row, u64 slice pitch,
-  WriteRect = 10,     //  u64 staging, waits}; staging holds the region without gaps
-  Peek = 11,          // {u64 mem, u64 offset, u64 size, u64 place, u8 in the tool's staging}: sync
-  Poke = 12,          // {the same}: sync
-  Staging = 13,       // {u64 bytes}: sync; the tool's memfd comes on the socket
-  Park = 14,          // {}: sync; the client goes away and comes back by Adopt
-  MapDevices = 15,    // {u32 n, n × {u64 number, u8 used, str platform, str name, u32 nth}}: sync,
-                      // n × {u8 there, str platform, str name, u32 nth}: what stands for each
-  StagingEnd = 16,    // {}: sync; forget the tool's memfd
-  CompileProgram = 17,  // {u64 program, devices, str options, u32 n, n × {u64 header, str name}}: sync
-  LinkProgram = 18,     // {u64 context, devices, str options, u32 n, n × u64 program}; makes a
-                        // program. devices: {u32 n, n × u64}
+  ReadRect = 9,     // {u64 queue, u64 mem, u64 origin[3], u64 region[3], u64 row, u64 slice pitch,
+  WriteRect = 10,   //  u64 staging, waits}; staging holds the region without gaps
+  Peek = 11,        // {u64 mem, u64 offset, u64 size, u64 place, u8 in the tool's staging}: sync
+  Poke = 12,        // {the same}: sync
+  Staging = 13,     // {u64 bytes}: sync; the tool's memfd comes on the socket
+  Park = 14,        // {}: sync; the client goes away and comes back by Adopt
+  MapDevices = 15,  // {u32 n, n × {u64 number, u8 used, str platform, str name, u32 nth}}: sync,
+                    // n × {u8 there, str platform, str name, u32 nth}: what stands for each
+  StagingEnd = 16,  // {}: sync; forget the tool's memfd
+  CompileProgram =
+      17,  // {u64 program, devices, str options, u32 n, n × {u64 header, str name}}: sync
+  LinkProgram = 18,  // {u64 context, devices, str options, u32 n, n × u64 program}; makes a
+                     // program. devices: {u32 n, n × u64}
 };
 inline constexpr u16 kFirstApiOp = 64;
 
-enum class InfoOf : u8 { Platform, Device, Program, ProgramBuild, Kernel, KernelArg, KernelWorkGroup };
+enum class InfoOf : u8 {
+  Platform,
+  Device,
+  Program,
+  ProgramBuild,
+  Kernel,
+  KernelArg,
+  KernelWorkGroup
+};
 enum class ArgKind : u8 { Bytes, Mem, Local };
 
 inline constexpr u64 kInline = ~u64{0};  // Write: the bytes follow

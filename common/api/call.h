@@ -3,8 +3,8 @@
 // The codec that a `.api` line stands for: encode() writes the arguments of a call on the caller's
 // side, Arguments reads them on the far side and calls the real function. `spec<&fn>` is the line.
 //
-// A Side says what an object is called: on the near side `u64 number(kind, handle)`, on the far side
-// `void *object(kind, number)` (nullptr: no such object).
+// A Side says what an object is called: on the near side `u64 number(kind, handle)`, on the far
+// side `void *object(kind, number)` (nullptr: no such object).
 #pragma once
 
 #include <memory>
@@ -58,9 +58,8 @@ template <auto Fn, class Near, class... A>
 void encode(Writer &w, const Near &near, A... a) {
   static_assert(spec<Fn>.args.size() == sizeof...(A), "the table and the vendor's header disagree");
   std::tuple<A...> args{a...};
-  [&]<size_t... I>(std::index_sequence<I...>) {
-    (detail::encode_one<Fn, I>(w, near, args), ...);
-  }(std::index_sequence_for<A...>{});
+  [&]<size_t... I>(std::index_sequence<I...>) { (detail::encode_one<Fn, I>(w, near, args), ...); }
+  (std::index_sequence_for<A...>{});
 }
 
 template <auto Fn>
@@ -77,7 +76,8 @@ class Arguments<Fn> {
     [&]<size_t... I>(std::index_sequence<I...>) {
       (decode_one<I>(in, far), ...);
       ok_ = ok_ && in.ok() && (has_its_size<I>() && ...);
-    }(std::index_sequence_for<A...>{});
+    }
+    (std::index_sequence_for<A...>{});
   }
   Arguments(const Arguments &) = delete;
 
@@ -106,7 +106,8 @@ class Arguments<Fn> {
       if (number != 0 && !v) ok_ = false;
     } else if constexpr (r.dir == Dir::Uses) {
       v = static_cast<T>(decode_list(in, far, r.kind));
-      std::get<r.count>(args_) = static_cast<std::tuple_element_t<r.count, std::tuple<A...>>>(listed_);
+      std::get<r.count>(args_) =
+          static_cast<std::tuple_element_t<r.count, std::tuple<A...>>>(listed_);
     } else if constexpr (r.dir == Dir::In || r.dir == Dir::Fixed) {
       ByteView b = in.blob();
       sizes_[I] = b.size();
@@ -160,7 +161,8 @@ class Arguments<Fn> {
   // A copy, aligned for any scalar; the ring it came from is not.
   const void *keep(ByteView b) {
     if (b.empty()) return nullptr;
-    auto &copy = copies_.emplace_back(new std::max_align_t[b.size() / sizeof(std::max_align_t) + 1]);
+    auto &copy =
+        copies_.emplace_back(new std::max_align_t[b.size() / sizeof(std::max_align_t) + 1]);
     std::memcpy(copy.get(), b.data(), b.size());
     return copy.get();
   }

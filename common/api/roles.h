@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An API function is described once, on one line of a `.api` table: what the call does and what each
-// parameter is. The types come from the vendor's header; the table adds what a C prototype does not
-// say. call.h makes an encoder and a decoder of it.
+// An API function is described once, on one line of a `.api` table: what the call does and what
+// each parameter is. The types come from the vendor's header; the table adds what a C prototype
+// does not say. call.h makes an encoder and a decoder of it.
 #pragma once
 
 #include <array>
@@ -12,15 +12,15 @@
 namespace ckpt::api {
 
 enum class Dir : u8 {
-  Value,    // a scalar
-  Use,      // a live object, sent as its number; NULL is 0
-  Uses,     // an array of them
-  In,       // bytes
-  Fixed,    // an array of scalars, or NULL
-  Text,     // a C string, or NULL
-  Null,     // a pointer that is never sent: the far side passes NULL
-  Error,    // where an error code is returned
-  Made,     // where a new object is returned (the number of it travels in the header)
+  Value,  // a scalar
+  Use,    // a live object, sent as its number; NULL is 0
+  Uses,   // an array of them
+  In,     // bytes
+  Fixed,  // an array of scalars, or NULL
+  Text,   // a C string, or NULL
+  Null,   // a pointer that is never sent: the far side passes NULL
+  Error,  // where an error code is returned
+  Made,   // where a new object is returned (the number of it travels in the header)
 };
 
 // One parameter. `count` >= 0 is the index of the parameter that counts elements (bytes for In);
@@ -56,7 +56,7 @@ consteval Role made(const char *n, K kind) {
 template <size_t N>
 struct Spec {
   const char *name;
-  u16 op;    // its number on the wire; given by hand, append-only
+  u16 op;     // its number on the wire; given by hand, append-only
   u8 result;  // kind of the object that the call returns; 0: it returns a status
   std::array<Role, N> args;
 

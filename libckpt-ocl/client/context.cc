@@ -66,14 +66,12 @@ cl_context clCreateContextFromType(const cl_context_properties *properties, cl_d
   std::vector<cl_device_id> devices(platform->devices.size());
   cl_uint count = 0;
   cl_int r = entry::clGetDeviceIDs(handle<cl_platform_id>(platform), type,
-                            static_cast<cl_uint>(devices.size()), devices.data(), &count);
+                                   static_cast<cl_uint>(devices.size()), devices.data(), &count);
   if (r != CL_SUCCESS) return refused<cl_context>(r, errcode);
   return entry::clCreateContext(properties, count, devices.data(), notify, user, errcode);
 }
 
-cl_int clRetainContext(cl_context context) {
-  return retain<Context>(context, CL_INVALID_CONTEXT);
-}
+cl_int clRetainContext(cl_context context) { return retain<Context>(context, CL_INVALID_CONTEXT); }
 
 cl_int clReleaseContext(cl_context context) {
   Entry entry;

@@ -62,12 +62,18 @@ void connect() {
 // Language extensions that need nothing of us at run time, and so survive any restore onto a device
 // that has them too.
 bool survives(std::string_view extension) {
-  static constexpr std::string_view kKept[] = {
-      "cl_khr_fp64", "cl_khr_fp16", "cl_khr_byte_addressable_store",
-      "cl_khr_global_int32_base_atomics", "cl_khr_global_int32_extended_atomics",
-      "cl_khr_local_int32_base_atomics", "cl_khr_local_int32_extended_atomics",
-      "cl_khr_int64_base_atomics", "cl_khr_int64_extended_atomics",
-      "cl_khr_select_fprounding_mode", "cles_khr_int64", "cl_khr_expect_assume"};
+  static constexpr std::string_view kKept[] = {"cl_khr_fp64",
+                                               "cl_khr_fp16",
+                                               "cl_khr_byte_addressable_store",
+                                               "cl_khr_global_int32_base_atomics",
+                                               "cl_khr_global_int32_extended_atomics",
+                                               "cl_khr_local_int32_base_atomics",
+                                               "cl_khr_local_int32_extended_atomics",
+                                               "cl_khr_int64_base_atomics",
+                                               "cl_khr_int64_extended_atomics",
+                                               "cl_khr_select_fprounding_mode",
+                                               "cles_khr_int64",
+                                               "cl_khr_expect_assume"};
   return std::find(std::begin(kKept), std::end(kKept), extension) != std::end(kKept);
 }
 
@@ -152,7 +158,11 @@ bool map_devices() {
   for (Context *c : registry().all<Context>()) used.insert(c->devices.begin(), c->devices.end());
   w.put(static_cast<u32>(devices.size()));
   for (Device *d : devices)
-    w.put(d->number).put(u8{used.count(d) != 0}).str(d->real.platform).str(d->real.name).put(d->real.nth);
+    w.put(d->number)
+        .put(u8{used.count(d) != 0})
+        .str(d->real.platform)
+        .str(d->real.name)
+        .put(d->real.nth);
   Bytes reply;
   cl_int status = link().ask(Op::MapDevices, 0, w.bytes(), &reply);
   Reader r(reply);
@@ -196,7 +206,8 @@ cl_int clGetPlatformInfo(cl_platform_id platform, cl_platform_info param, size_t
     case CL_PLATFORM_PROFILE: return out.text("FULL_PROFILE");
     case CL_PLATFORM_EXTENSIONS: return out.text("cl_khr_icd");
     case CL_PLATFORM_ICD_SUFFIX_KHR: return out.text("CKPT");
-    case CL_PLATFORM_VENDOR: return remote_info(InfoOf::Platform, *p, p->devices[0]->number, param, out);
+    case CL_PLATFORM_VENDOR:
+      return remote_info(InfoOf::Platform, *p, p->devices[0]->number, param, out);
     case CL_PLATFORM_VERSION:
       if (cl_int r = remote_info(InfoOf::Platform, *p, p->devices[0]->number, param, answer);
           r != CL_SUCCESS)
@@ -218,8 +229,7 @@ cl_int clGetDeviceIDs(cl_platform_id platform, cl_device_type type, cl_uint n, c
   if (type != CL_DEVICE_TYPE_ALL && (type == 0 || (type & ~kTypes))) return CL_INVALID_DEVICE_TYPE;
   std::vector<Device *> found;
   for (Device *d : p->devices)
-    if (type == CL_DEVICE_TYPE_ALL ||
-        (d->type & type & ~cl_device_type{CL_DEVICE_TYPE_DEFAULT}) ||
+    if (type == CL_DEVICE_TYPE_ALL || (d->type & type & ~cl_device_type{CL_DEVICE_TYPE_DEFAULT}) ||
         ((type & CL_DEVICE_TYPE_DEFAULT) && found.empty()))
       found.push_back(d);
   if (count) *count = static_cast<cl_uint>(found.size());

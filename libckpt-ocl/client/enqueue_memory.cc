@@ -60,8 +60,7 @@ cl_int make_rect(const Mem &mem, HostRect h, Rect &out, size_t &host_offset) {
   out.buffer_slice = h.buffer_slice;
   out.host_row = h.host_row;
   out.host_slice = h.host_slice;
-  host_offset =
-      h.host_origin[0] + h.host_origin[1] * h.host_row + h.host_origin[2] * h.host_slice;
+  host_offset = h.host_origin[0] + h.host_origin[1] * h.host_row + h.host_origin[2] * h.host_slice;
   return CL_SUCCESS;
 }
 
@@ -87,9 +86,8 @@ cl_int clEnqueueReadBuffer(cl_command_queue queue, cl_mem mem, cl_bool blocking,
                      blocking ? Blocking::Yes : Blocking::No, {n, list}, out);
 }
 
-cl_int clEnqueueWriteBuffer(cl_command_queue queue, cl_mem mem, cl_bool, size_t offset,
-                            size_t size, const void *host, cl_uint n, const cl_event *list,
-                            cl_event *out) {
+cl_int clEnqueueWriteBuffer(cl_command_queue queue, cl_mem mem, cl_bool, size_t offset, size_t size,
+                            const void *host, cl_uint n, const cl_event *list, cl_event *out) {
   Entry entry;
   if (cl_int r = check_transfer(queue, mem, host, kNoWrite); r != CL_SUCCESS) return r;
   Mem &m = *object<Mem>(mem);
@@ -157,9 +155,9 @@ cl_int clEnqueueCopyBufferRect(cl_command_queue queue, cl_mem src, cl_mem dst,
   Command c(queue, CL_COMMAND_COPY_BUFFER_RECT, {n, list});
   if (c.status() != CL_SUCCESS) return c.status();
   // Its rules of overlap are the driver's to judge: this one is asked, not told.
-  cl_int r = c.send<&::clEnqueueCopyBufferRect>(
-      false, queue, src, dst, src_origin, dst_origin, region, src_row, src_slice, dst_row,
-      dst_slice, c.waits().count, c.waits().list, nullptr);
+  cl_int r = c.send<&::clEnqueueCopyBufferRect>(false, queue, src, dst, src_origin, dst_origin,
+                                                region, src_row, src_slice, dst_row, dst_slice,
+                                                c.waits().count, c.waits().list, nullptr);
   return r == CL_SUCCESS ? c.give(out) : r;
 }
 
@@ -174,9 +172,8 @@ cl_int clEnqueueFillBuffer(cl_command_queue queue, cl_mem mem, const void *patte
     return CL_INVALID_VALUE;
   Command c(queue, CL_COMMAND_FILL_BUFFER, {n, list});
   if (c.status() != CL_SUCCESS) return c.status();
-  cl_int r =
-      c.send<&::clEnqueueFillBuffer>(true, queue, mem, pattern, pattern_size, offset, size,
-                                     c.waits().count, c.waits().list, nullptr);
+  cl_int r = c.send<&::clEnqueueFillBuffer>(true, queue, mem, pattern, pattern_size, offset, size,
+                                            c.waits().count, c.waits().list, nullptr);
   return r == CL_SUCCESS ? c.give(out) : r;
 }
 

@@ -12,8 +12,7 @@ void stamp(Event &e, const Completion &c) {
   if (!e.queue || c.ended == 0) return;
   Device &d = *e.queue->device;
   std::lock_guard lock(d.mutex);
-  if (c.queued + d.stamp_offset < d.stamp_floor)
-    d.stamp_offset = d.stamp_floor - c.queued;
+  if (c.queued + d.stamp_offset < d.stamp_floor) d.stamp_offset = d.stamp_floor - c.queued;
   auto shown = [&](u64 driver) { return driver + d.stamp_offset; };
   const Event &first = e.first ? *e.first : e;
   e.queued = e.first ? first.queued : shown(c.queued);

@@ -39,7 +39,7 @@ struct Refused<Fn, Name, Why> {
 
 #define KEPT(fn, ...)
 #define LOCAL(fn, how)
-#define REFUSED(fn, why)                           \
+#define REFUSED(fn, why)                      \
   constexpr std::string_view name_##fn = #fn; \
   constexpr std::string_view why_##fn = why;
 #include "libckpt-ocl/opencl.api"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// clEnqueueNDRangeKernel. Its immediate errors depend on the driver (an autotuner lives by them), so
-// a launch of a new shape is asked; once the driver has taken it, launches of the same shape go one
-// way (facts/opencl.md, "Immediate errors").
+// clEnqueueNDRangeKernel. Its immediate errors depend on the driver (an autotuner lives by them),
+// so a launch of a new shape is asked; once the driver has taken it, launches of the same shape go
+// one way (facts/opencl.md, "Immediate errors").
 #include "libckpt-ocl/client/enqueue.h"
 #include "libckpt-ocl/client/icd.h"
 #include "libckpt-ocl/client/kernel.h"
@@ -56,9 +56,9 @@ cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_command_type type, co
   u64 hash = shape.hash(*k, *q);
   bool sure = k->accepted.contains(hash);
   send_arguments(*k);
-  cl_int r = c.send<&::clEnqueueNDRangeKernel>(sure, queue, kernel, shape.dims, shape.offset,
-                                               shape.global, shape.local, c.waits().count,
-                                               c.waits().list, nullptr);
+  cl_int r =
+      c.send<&::clEnqueueNDRangeKernel>(sure, queue, kernel, shape.dims, shape.offset, shape.global,
+                                        shape.local, c.waits().count, c.waits().list, nullptr);
   if (r != CL_SUCCESS) return r;
   if (k->accepted.size() >= kMostShapes) k->accepted.clear();
   if (!sure) k->accepted.insert(hash);

@@ -52,7 +52,9 @@ class Link {
 
   // One way. An error only if the proxy is gone.
   cl_int send(u16 op, u64 made, ByteView payload, u16 flags = 0);
-  cl_int send(Op op, u64 made, ByteView payload) { return send(static_cast<u16>(op), made, payload); }
+  cl_int send(Op op, u64 made, ByteView payload) {
+    return send(static_cast<u16>(op), made, payload);
+  }
   // There and back: the status that the far side answered, and its bytes.
   cl_int ask(u16 op, u64 made, ByteView payload, Bytes *reply = nullptr);
   cl_int ask(Op op, u64 made, ByteView payload, Bytes *reply = nullptr) {

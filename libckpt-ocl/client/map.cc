@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mapping. The application sees a shadow of the buffer in its own address space (or its own host_ptr):
-// mapping reads the region into it, unmapping writes it back if it was mapped for writing. The
-// shadow is as large as the buffer, so that overlapping maps agree about addresses; only what was
-// touched costs memory.
+// Mapping. The application sees a shadow of the buffer in its own address space (or its own
+// host_ptr): mapping reads the region into it, unmapping writes it back if it was mapped for
+// writing. The shadow is as large as the buffer, so that overlapping maps agree about addresses;
+// only what was touched costs memory.
 #include <algorithm>
 
 #include "libckpt-ocl/client/icd.h"
@@ -20,7 +20,8 @@ cl_int check_map(const Mem &m, cl_map_flags flags, size_t offset, size_t size) {
   if ((flags & CL_MAP_WRITE_INVALIDATE_REGION) && (flags & (CL_MAP_READ | CL_MAP_WRITE)))
     return CL_INVALID_VALUE;
   if (size == 0 || offset > m.size || size > m.size - offset) return CL_INVALID_VALUE;
-  bool no_read = (flags & CL_MAP_READ) && (m.flags & (CL_MEM_HOST_WRITE_ONLY | CL_MEM_HOST_NO_ACCESS));
+  bool no_read =
+      (flags & CL_MAP_READ) && (m.flags & (CL_MEM_HOST_WRITE_ONLY | CL_MEM_HOST_NO_ACCESS));
   bool no_write = (flags & kWrites) && (m.flags & (CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_NO_ACCESS));
   return no_read || no_write ? CL_INVALID_OPERATION : CL_SUCCESS;
 }
@@ -45,8 +46,8 @@ cl_int nothing_to_move(cl_command_queue queue, cl_command_type type, Waits waits
                        cl_event *out) {
   Command c(queue, type, waits);
   if (c.status() != CL_SUCCESS) return c.status();
-  cl_int r = c.send<&::clEnqueueMarkerWithWaitList>(true, queue, c.waits().count, c.waits().list,
-                                                    nullptr);
+  cl_int r =
+      c.send<&::clEnqueueMarkerWithWaitList>(true, queue, c.waits().count, c.waits().list, nullptr);
   if (r != CL_SUCCESS) return r;
   c.give(out);
   return blocking == Blocking::Yes && wait(c.event()) < 0 ? c.event().status.load() : CL_SUCCESS;
@@ -78,10 +79,10 @@ cl_int map(cl_command_queue queue, Mem &m, Blocking blocking, cl_map_flags flags
     std::lock_guard lock(m.mutex);
     m.maps.push_back({at, offset, size, flags});
   }
-  cl_int r = flags & CL_MAP_WRITE_INVALIDATE_REGION
-                 ? nothing_to_move(queue, CL_COMMAND_MAP_BUFFER, waits, blocking, out)
-                 : read_buffer(queue, CL_COMMAND_MAP_BUFFER, m, offset, size, at, blocking, waits,
-                               out);
+  cl_int r =
+      flags & CL_MAP_WRITE_INVALIDATE_REGION
+          ? nothing_to_move(queue, CL_COMMAND_MAP_BUFFER, waits, blocking, out)
+          : read_buffer(queue, CL_COMMAND_MAP_BUFFER, m, offset, size, at, blocking, waits, out);
   if (r != CL_SUCCESS)
     erase_map(m, at);
   else
@@ -95,8 +96,8 @@ cl_int map(cl_command_queue queue, Mem &m, Blocking blocking, cl_map_flags flags
 namespace ckpt::ocl::entry {
 
 void *clEnqueueMapBuffer(cl_command_queue queue, cl_mem mem, cl_bool blocking, cl_map_flags flags,
-                         size_t offset, size_t size, cl_uint n, const cl_event *list,
-                         cl_event *out, cl_int *errcode) {
+                         size_t offset, size_t size, cl_uint n, const cl_event *list, cl_event *out,
+                         cl_int *errcode) {
   Entry entry;
   std::byte *at = nullptr;
   auto *q = object<Queue>(queue);
@@ -120,11 +121,10 @@ cl_int clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem mem, void *at, cl_
   if (check.status() != CL_SUCCESS) return check.status();
   std::optional<Mem::Map> map = find_map(m, at);
   if (!map) return CL_INVALID_VALUE;
-  cl_int r = map->flags & kWrites
-                 ? write_buffer(queue, CL_COMMAND_UNMAP_MEM_OBJECT, m, map->offset, map->size,
-                                map->at, {n, list}, out)
-                 : nothing_to_move(queue, CL_COMMAND_UNMAP_MEM_OBJECT, {n, list}, Blocking::No,
-                                   out);
+  cl_int r = map->flags & kWrites ? write_buffer(queue, CL_COMMAND_UNMAP_MEM_OBJECT, m, map->offset,
+                                                 map->size, map->at, {n, list}, out)
+                                  : nothing_to_move(queue, CL_COMMAND_UNMAP_MEM_OBJECT, {n, list},
+                                                    Blocking::No, out);
   erase_map(m, at);  // only now that its bytes have left the shadow
   m.drop();
   return r;

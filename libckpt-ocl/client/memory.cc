@@ -110,8 +110,7 @@ cl_int clSetMemObjectDestructorCallback(cl_mem mem, void(CL_CALLBACK *fn)(cl_mem
   return CL_SUCCESS;
 }
 
-cl_int clGetMemObjectInfo(cl_mem mem, cl_mem_info param, size_t room, void *value,
-                          size_t *needed) {
+cl_int clGetMemObjectInfo(cl_mem mem, cl_mem_info param, size_t room, void *value, size_t *needed) {
   Entry entry;
   Answer out{room, value, needed};
   auto *m = object<Mem>(mem);

@@ -28,9 +28,14 @@ json device(Device &d) {
     largest = std::max<u64>(largest, m->size);
     total += m->size;
   }
-  return {{"number", d.number},        {"platform", d.real.platform}, {"name", d.real.name},
-          {"nth", d.real.nth},         {"used", used},                {"limits", limits_read(d)},
-          {"largest_buffer", largest}, {"buffer_bytes", total}};
+  return {{"number", d.number},
+          {"platform", d.real.platform},
+          {"name", d.real.name},
+          {"nth", d.real.nth},
+          {"used", used},
+          {"limits", limits_read(d)},
+          {"largest_buffer", largest},
+          {"buffer_bytes", total}};
 }
 
 json units_of(const Program &p) {

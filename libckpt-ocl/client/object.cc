@@ -12,8 +12,7 @@ std::atomic<u64> g_next_step{1};
 
 }  // namespace
 
-Object::Object(Kind k)
-    : dispatch(icd_dispatch()), kind(k), number(g_next_number.fetch_add(1)) {}
+Object::Object(Kind k) : dispatch(icd_dispatch()), kind(k), number(g_next_number.fetch_add(1)) {}
 
 void Object::lived(u16 op, Bytes payload) {
   life.push_back({g_next_step.fetch_add(1), op, std::move(payload)});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the application's handles point to. An object is ours and lives in the application's heap, so
-// CRIU keeps it, its handle stays valid, and the set of live objects with the messages that made
+// What the application's handles point to. An object is ours and lives in the application's heap,
+// so CRIU keeps it, its handle stays valid, and the set of live objects with the messages that made
 // them (`life`) is the ledger from which another device is furnished (design decision 3).
 //
 // An object lives as long as the application's count or another object keeps it: a kernel its

@@ -15,8 +15,8 @@
 #include <unordered_set>
 
 #include "common/shared_memory.h"
-#include "libckpt-ocl/container.h"
 #include "libckpt-ocl/client/object.h"
+#include "libckpt-ocl/container.h"
 #include "libckpt-ocl/wire.h"
 
 namespace ckpt::ocl {
@@ -128,9 +128,9 @@ struct Program : Object {
   std::vector<Container::Unit> units;  // of a container that it was made from
   std::mutex mutex;
   bool was_built = false;
-  std::string options;                 // of the last build, as the application gave them
-  std::atomic<u32> kernels{0};         // live ones
-  std::map<u64, Bytes> containers;     // by device: what CL_PROGRAM_BINARIES answers
+  std::string options;              // of the last build, as the application gave them
+  std::atomic<u32> kernels{0};      // live ones
+  std::map<u64, Bytes> containers;  // by device: what CL_PROGRAM_BINARIES answers
   bool built_for(const Device *d) const {
     return std::find(devices.begin(), devices.end(), d) != devices.end();
   }

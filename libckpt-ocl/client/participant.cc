@@ -145,8 +145,8 @@ class OpenCl final : public Participant {
       Mem *m = found == mems.end() ? nullptr : found->second;
       if (!m || piece.offset > m->size || piece.bytes > m->size - piece.offset)
         return fail("the image holds a region {} that this program does not have", piece.region);
-      CKPT_CHECK(
-          move(Op::Poke, *m, piece.offset, piece.bytes, u64{piece.slot.index} * source.slot_bytes()));
+      CKPT_CHECK(move(Op::Poke, *m, piece.offset, piece.bytes,
+                      u64{piece.slot.index} * source.slot_bytes()));
       CKPT_CHECK(source.release(piece.slot));
     }
     link().ask(Op::StagingEnd, 0, {});

@@ -80,10 +80,12 @@ cl_int check_build(const Program &p, cl_uint n, const cl_device_id *devices, Not
 
 void put_devices(Writer &w, cl_uint n, const cl_device_id *devices) {
   w.put(u32{n});
-  for (cl_uint i = 0; i < n; i++) w.put(object<Device>(devices[i]) ? object<Device>(devices[i])->number : 0);
+  for (cl_uint i = 0; i < n; i++)
+    w.put(object<Device>(devices[i]) ? object<Device>(devices[i])->number : 0);
 }
 
-// Builds or compiles, and notes how. A build before this one is history, unless a link was made of it.
+// Builds or compiles, and notes how. A build before this one is history, unless a link was made of
+// it.
 cl_int build(Program &p, u16 op, Bytes payload, const std::string &options) {
   cl_int status = link().ask(op, p.number, payload);
   forget_info(&p);
@@ -201,8 +203,7 @@ cl_int clBuildProgram(cl_program program, cl_uint n, const cl_device_id *devices
   // A binary of ours may be built from its source again: with the options that it was built with.
   bool has_options = p->from_binary && !p->source.empty();
   std::string sent = with_argument_info(has_options ? p->options : asked);
-  Bytes payload =
-      encoded<&::clBuildProgram>(program, n, devices, sent.c_str(), nullptr, nullptr);
+  Bytes payload = encoded<&::clBuildProgram>(program, n, devices, sent.c_str(), nullptr, nullptr);
   cl_int status = build(*p, api::spec<&::clBuildProgram>.op, std::move(payload), asked);
   p->was_built = status == CL_SUCCESS;
   if (notify) notify(program, user);

@@ -59,8 +59,8 @@ std::vector<Rect> pieces_of(const Rect &all) {
   if (step[0] == all.region[0])
     step[1] = std::min(all.region[1], std::max<size_t>(1, kMaxPiece / all.region[0]));
   if (step[1] == all.region[1])
-    step[2] = std::min(all.region[2],
-                       std::max<size_t>(1, kMaxPiece / (all.region[0] * all.region[1])));
+    step[2] =
+        std::min(all.region[2], std::max<size_t>(1, kMaxPiece / (all.region[0] * all.region[1])));
   std::vector<Rect> pieces;
   for (size_t z = 0; z < all.region[2]; z += step[2])
     for (size_t y = 0; y < all.region[1]; y += step[1])

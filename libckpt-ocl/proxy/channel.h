@@ -52,7 +52,7 @@ class Channel {
   Mapping memory_;
   UniqueFd socket_;
   std::atomic<int> client_{-1};  // socket_, for client_is_gone()
-  Bytes from_socket_;  // payload of a command that did not fit the ring
+  Bytes from_socket_;            // payload of a command that did not fit the ring
   u64 next_tail_ = 0;
   std::mutex completions_;
 };

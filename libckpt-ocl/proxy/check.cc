@@ -123,8 +123,8 @@ class Check {
   // Extensions that the source names, and double, which needs one.
   void extensions(u64 number, const std::string &code) {
     std::string here = " " + device_text(device_.id, CL_DEVICE_EXTENSIONS) + " ";
-    static const std::regex doubles(R"(\bdouble\d*\b)"), pragma(
-        R"(#\s*pragma\s+OPENCL\s+EXTENSION\s+(\w+)\s*:\s*(enable|require))");
+    static const std::regex doubles(R"(\bdouble\d*\b)"),
+        pragma(R"(#\s*pragma\s+OPENCL\s+EXTENSION\s+(\w+)\s*:\s*(enable|require))");
     bool fp64 = device_number(device_.id, CL_DEVICE_DOUBLE_FP_CONFIG) != 0 ||
                 here.find(" cl_khr_fp64 ") != std::string::npos;
     if (!fp64 && std::regex_search(code, doubles))
@@ -134,7 +134,8 @@ class Check {
       std::string name = (*it)[1];
       bool known = name == "all" || name == "cl_khr_fp64" ||
                    here.find(" " + name + " ") != std::string::npos;
-      if (!known) say("program {} enables {}, which \"{}\" does not have", number, name, device_.name);
+      if (!known)
+        say("program {} enables {}, which \"{}\" does not have", number, name, device_.name);
     }
   }
 

@@ -73,8 +73,7 @@ void release_object(Server &s, Reader r) {
 void kernel_facts(Server &s, const CommandHeader &h, Reader r) {
   auto kernel = s.objects.get<cl_kernel>(Kind::Kernel, r.get<u64>());
   cl_uint n = 0;
-  if (!kernel ||
-      ::clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof n, &n, nullptr) != CL_SUCCESS)
+  if (!kernel || ::clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof n, &n, nullptr) != CL_SUCCESS)
     return s.reply(h, CL_INVALID_KERNEL);
   Writer w;
   w.put(u32{n});

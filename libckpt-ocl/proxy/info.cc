@@ -18,9 +18,8 @@ cl_int platform_info(cl_device_id d, u32 param, Bytes &value) {
   cl_platform_id p = nullptr;
   if (!d || ::clGetDeviceInfo(d, CL_DEVICE_PLATFORM, sizeof p, &p, nullptr) != CL_SUCCESS)
     return CL_INVALID_PLATFORM;
-  return fetch(value, [&](size_t n, void *v, size_t *s) {
-    return ::clGetPlatformInfo(p, param, n, v, s);
-  });
+  return fetch(
+      value, [&](size_t n, void *v, size_t *s) { return ::clGetPlatformInfo(p, param, n, v, s); });
 }
 
 cl_int device_info(Server &s, cl_device_id d, u32 param, Bytes &value) {
@@ -33,9 +32,8 @@ cl_int device_info(Server &s, cl_device_id d, u32 param, Bytes &value) {
 }
 
 cl_int kernel_info(cl_kernel k, u32 param, Bytes &value) {
-  return fetch(value, [&](size_t n, void *v, size_t *s) {
-    return ::clGetKernelInfo(k, param, n, v, s);
-  });
+  return fetch(value,
+               [&](size_t n, void *v, size_t *s) { return ::clGetKernelInfo(k, param, n, v, s); });
 }
 
 cl_int argument_info(cl_kernel k, u64 index, u32 param, Bytes &value) {

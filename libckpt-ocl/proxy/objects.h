@@ -21,7 +21,7 @@ class Objects {
     std::lock_guard lock(mutex_);
     auto it = all_.find(number);
     return it != all_.end() && static_cast<u8>(it->second.kind) == kind ? it->second.handle
-                                                                         : nullptr;
+                                                                        : nullptr;
   }
   template <class H>
   H get(Kind kind, u64 number) const {

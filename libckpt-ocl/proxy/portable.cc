@@ -21,7 +21,8 @@ void keep_common(const std::string &other, Bytes &value) {
   std::string theirs = " " + other + " ", kept, word;
   std::istringstream words{std::string(text(value).substr(0, text(value).find('\0')))};
   while (words >> word)
-    if (theirs.find(" " + word + " ") != std::string::npos) kept += (kept.empty() ? "" : " ") + word;
+    if (theirs.find(" " + word + " ") != std::string::npos)
+      kept += (kept.empty() ? "" : " ") + word;
   ByteView b = view(kept.c_str(), kept.size() + 1);
   value.assign(b.begin(), b.end());
 }

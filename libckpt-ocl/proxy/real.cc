@@ -61,9 +61,8 @@ std::string uuid(const RealPlatform &p, const RealDevice &d) {
 }  // namespace
 
 std::string platform_text(cl_platform_id platform, cl_platform_info param) {
-  return text_of([&](size_t n, void *v, size_t *r) {
-    return ::clGetPlatformInfo(platform, param, n, v, r);
-  });
+  return text_of(
+      [&](size_t n, void *v, size_t *r) { return ::clGetPlatformInfo(platform, param, n, v, r); });
 }
 
 std::string device_text(cl_device_id device, cl_device_info param) {

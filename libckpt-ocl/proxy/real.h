@@ -26,8 +26,8 @@ struct RealPlatform {
   std::vector<RealDevice> devices;
 };
 
-// All platforms with their devices; `keys` ("0.1,2.0") keeps only those. Loads every driver that the
-// ICD loader knows; our own is left out.
+// All platforms with their devices; `keys` ("0.1,2.0") keeps only those. Loads every driver that
+// the ICD loader knows; our own is left out.
 std::vector<RealPlatform> real_platforms(const std::string &keys = {});
 
 std::string platform_text(cl_platform_id platform, cl_platform_info param);

@@ -12,7 +12,9 @@
 namespace ckpt::ocl {
 
 Server::Server(Channel c, UniqueFd control, ServeOptions options)
-    : channel(std::move(c)), control_(std::move(control)), options_(std::move(options)),
+    : channel(std::move(c)),
+      control_(std::move(control)),
+      options_(std::move(options)),
       platforms_(real_platforms(options_.devices)) {
   if (options_.portable) portable.emplace(real_platforms());
 }
@@ -103,8 +105,8 @@ void Server::reply(const CommandHeader &h, cl_int status, ByteView bytes) {
   if (auto r = channel.reply(status, bytes); !r) log::error(r.error());
 }
 
-void Server::enqueued(const CommandHeader &h, cl_command_queue queue, cl_event event,
-                      cl_int status, Bytes data) {
+void Server::enqueued(const CommandHeader &h, cl_command_queue queue, cl_event event, cl_int status,
+                      Bytes data) {
   auto it = completers_.find(queue);
   if (status == CL_SUCCESS && event && it != completers_.end()) {
     // The reply first: with `here` the command is over before add() returns.

@@ -79,7 +79,8 @@ cl_int native_binaries(cl_program program, std::vector<cl_device_id> &devices,
   devices.resize(n);
   binaries.resize(n);
   std::vector<size_t> sizes(n);
-  ::clGetProgramInfo(program, CL_PROGRAM_DEVICES, n * sizeof(cl_device_id), devices.data(), nullptr);
+  ::clGetProgramInfo(program, CL_PROGRAM_DEVICES, n * sizeof(cl_device_id), devices.data(),
+                     nullptr);
   r = ::clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, n * sizeof(size_t), sizes.data(),
                          nullptr);
   if (r != CL_SUCCESS) return r;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs from what their containers hold. Used to serve, and to try a device out before a restore.
+// Programs from what their containers hold. Used to serve, and to try a device out before a
+// restore.
 #pragma once
 
 #include "libckpt-ocl/container.h"

@@ -128,8 +128,8 @@ static void binaries(Cl &cl) {
   CL(clGetProgramInfo(p, CL_PROGRAM_BINARIES, sizeof place, &place, nullptr));
   cl_int status, loaded;
   const unsigned char *bytes = binary.data();
-  cl_program q = clCreateProgramWithBinary(cl.context, 1, &cl.device, &size, &bytes, &loaded,
-                                           &status);
+  cl_program q =
+      clCreateProgramWithBinary(cl.context, 1, &cl.device, &size, &bytes, &loaded, &status);
   CL(status);
   CL(loaded);
   CL(clBuildProgram(q, 1, &cl.device, nullptr, nullptr, nullptr));

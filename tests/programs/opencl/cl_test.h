@@ -18,23 +18,23 @@
 
 inline int g_failures = 0;
 
-#define EXPECT(condition)                                                  \
-  do {                                                                     \
-    if (!(condition)) {                                                    \
+#define EXPECT(condition)                                                 \
+  do {                                                                    \
+    if (!(condition)) {                                                   \
       std::printf("%s:%d: failed: %s\n", __FILE__, __LINE__, #condition); \
-      std::fflush(stdout);                                                 \
-      g_failures++;                                                        \
-    }                                                                      \
+      std::fflush(stdout);                                                \
+      g_failures++;                                                       \
+    }                                                                     \
   } while (0)
 
 // A call that must succeed.
-#define CL(call)                                                                             \
-  do {                                                                                       \
-    cl_int status_ = (call);                                                                 \
-    if (status_ != CL_SUCCESS) {                                                             \
+#define CL(call)                                                                            \
+  do {                                                                                      \
+    cl_int status_ = (call);                                                                \
+    if (status_ != CL_SUCCESS) {                                                            \
       std::printf("%s:%d: %s: OpenCL error %d\n", __FILE__, __LINE__, #call, (int)status_); \
-      std::exit(1);                                                                          \
-    }                                                                                        \
+      std::exit(1);                                                                         \
+    }                                                                                       \
   } while (0)
 
 inline void pause_here() {

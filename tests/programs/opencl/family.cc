@@ -10,7 +10,8 @@ static int compute(const char *who) {
   Cl cl;
   std::vector<int> data(1000, 1);
   cl_mem m = cl.buffer(4000, CL_MEM_COPY_HOST_PTR, data.data());
-  cl_kernel k = cl.kernel(cl.build("__kernel void f(__global int *d) { d[get_global_id(0)] += 1; }"), "f");
+  cl_kernel k =
+      cl.kernel(cl.build("__kernel void f(__global int *d) { d[get_global_id(0)] += 1; }"), "f");
   CL(clSetKernelArg(k, 0, sizeof m, &m));
   size_t global = 1000;
   CL(clEnqueueNDRangeKernel(cl.queue, k, 1, nullptr, &global, nullptr, 0, nullptr, nullptr));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program that relies on something of its device: `fp64` computes in double precision, `big` holds
-// 512 MiB in one buffer, `group` launches work-groups of 4096, `limit` has read how large they may be.
+// A program that relies on something of its device: `fp64` computes in double precision, `big`
+// holds 512 MiB in one buffer, `group` launches work-groups of 4096, `limit` has read how large
+// they may be.
 #include "cl_test.h"
 
 static void fp64(Cl &cl) {
@@ -28,7 +29,8 @@ static void big(Cl &cl) {
 }
 
 static void group(Cl &cl) {
-  cl_kernel k = cl.kernel(cl.build("__kernel void f(__global int *d) { d[get_global_id(0)] = 1; }"), "f");
+  cl_kernel k =
+      cl.kernel(cl.build("__kernel void f(__global int *d) { d[get_global_id(0)] = 1; }"), "f");
   cl_mem m = cl.buffer(4096 * 4);
   CL(clSetKernelArg(k, 0, sizeof m, &m));
   size_t size = 4096;

@@ -42,8 +42,8 @@ int main() {
   int pattern = 7;
   CL(clEnqueueFillBuffer(cl.queue, alloc, &pattern, sizeof pattern, 0, bytes, 0, nullptr, nullptr));
   cl_buffer_region region = {1024 * sizeof(int), 1024 * sizeof(int)};
-  cl_mem sub = clCreateSubBuffer(plain, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &region,
-                                 &status);
+  cl_mem sub =
+      clCreateSubBuffer(plain, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &region, &status);
   CL(status);
   cl_mem big = cl.buffer(24 << 20);  // many chunks, and more than one piece of a transfer
   std::vector<int> many = ramp(6 << 20, 5);
@@ -80,9 +80,9 @@ int main() {
   CL(clReleaseMemObject(constant));
 
   // A mapping that is open over the checkpoint.
-  int *mapped = (int *)clEnqueueMapBuffer(cl.queue, alloc, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE,
-                                          100 * sizeof(int), 50 * sizeof(int), 0, nullptr, nullptr,
-                                          &status);
+  int *mapped =
+      (int *)clEnqueueMapBuffer(cl.queue, alloc, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE,
+                                100 * sizeof(int), 50 * sizeof(int), 0, nullptr, nullptr, &status);
   CL(status);
   EXPECT(mapped[0] == 7 && mapped[49] == 7);
   mapped[0] = 70;

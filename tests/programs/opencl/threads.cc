@@ -10,7 +10,8 @@
 int main() {
   Cl cl;
   cl_program p = cl.build(
-      "__kernel void next(__global uint *d) { size_t i = get_global_id(0); d[i] = d[i] * 1664525u + 1013904223u; }");
+      "__kernel void next(__global uint *d) { size_t i = get_global_id(0); d[i] = d[i] * 1664525u "
+      "+ 1013904223u; }");
   const char *go = std::getenv("CKPT_TEST_GO");
   std::atomic<long> rounds{0};
   std::atomic<int> wrong{0};
@@ -34,8 +35,8 @@ int main() {
                              nullptr, nullptr));
       CL(clFinish(queue));
       wrong += got != host;
-      void *mapped = clEnqueueMapBuffer(queue, m, CL_TRUE, CL_MAP_READ, 0, n * 4, 0, nullptr, nullptr,
-                                        &status);
+      void *mapped = clEnqueueMapBuffer(queue, m, CL_TRUE, CL_MAP_READ, 0, n * 4, 0, nullptr,
+                                        nullptr, &status);
       CL(status);
       wrong += std::memcmp(mapped, host.data(), n * 4) != 0;
       CL(clEnqueueUnmapMemObject(queue, m, mapped, 0, nullptr, nullptr));

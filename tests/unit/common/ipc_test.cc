@@ -23,7 +23,8 @@ TEST_CASE("a message and its descriptors cross a socket") {
   CHECK((*m)->type == 9);
   CHECK(text((*m)->body) == "hello");
   REQUIRE((*m)->fds.size() == 1);
-  struct stat a {}, b {};
+  struct stat a {
+  }, b{};
   REQUIRE(::fstat(null.get(), &a) == 0);
   REQUIRE(::fstat((*m)->fds[0].get(), &b) == 0);
   CHECK(a.st_rdev == b.st_rdev);

@@ -23,8 +23,15 @@ struct Seen {
 
 int calls(int a, void *thing, unsigned n, void *const *things, const void *bytes, size_t count,
           const char *text, unsigned dims, const size_t *sizes, void *never, int *error) {
-  g_seen = {a, thing, {things, things + n}, {static_cast<const char *>(bytes), count},
-            text ? text : "", text == nullptr, {}, };
+  g_seen = {
+      a,
+      thing,
+      {things, things + n},
+      {static_cast<const char *>(bytes), count},
+      text ? text : "",
+      text == nullptr,
+      {},
+  };
   if (sizes) g_seen.sizes.assign(sizes, sizes + dims);
   *error = never ? -1 : 0;
   return 77;
@@ -45,10 +52,11 @@ struct Far {
 
 namespace ckpt::api {
 template <>
-inline constexpr auto spec<&calls> =
-    line("calls", 1, Kind::None, val("a"), use("thing", Kind::Thing), val("n"),
-         uses("things", Kind::Thing, 2), in("bytes", 5), val("count"), str("text"), val("dims"),
-         counted("sizes", 7), null("never"), error("error"));
+inline constexpr auto spec<&calls> = line("calls", 1, Kind::None, val("a"),
+                                          use("thing", Kind::Thing), val("n"),
+                                          uses("things", Kind::Thing, 2), in("bytes", 5),
+                                          val("count"), str("text"), val("dims"),
+                                          counted("sizes", 7), null("never"), error("error"));
 }
 
 namespace {

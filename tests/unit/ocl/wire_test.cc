@@ -122,8 +122,8 @@ TEST_CASE("completions wait for room and are never lost") {
 }
 
 TEST_CASE("a container comes back whole, and nothing else is taken for one") {
-  Container c{"driver", "-O", "source", {{"unit", "-D A", {{"a.h", "text"}}}},
-              Bytes(100, std::byte{7})};
+  Container c{
+      "driver", "-O", "source", {{"unit", "-D A", {{"a.h", "text"}}}}, Bytes(100, std::byte{7})};
   Bytes b = c.pack();
   auto again = Container::unpack(b);
   REQUIRE(again);
@@ -136,7 +136,9 @@ TEST_CASE("a container comes back whole, and nothing else is taken for one") {
   for (size_t n = 0; n < b.size(); n++) CHECK_FALSE(Container::unpack(ByteView(b).first(n)));
   b.push_back({});
   CHECK_FALSE(Container::unpack(b));
-  CHECK_FALSE(Container::unpack(view("\x7f" "ELF and so on")));
+  CHECK_FALSE(
+      Container::unpack(view("\x7f"
+                             "ELF and so on")));
 }
 
 TEST_CASE("which device stands for which") {
