@@ -45,7 +45,8 @@ bool matches(const Device &d, const std::string &word, int number_in_api) {
   if (is_number(rest)) return number_in_api == std::stoi(rest);
   // PoCL calls its platform "Portable Computing Language"; its name is in the version.
   auto says = [&](const std::string &text) { return lower(text).find(rest) != std::string::npos; };
-  return rest == lower(d.id) || says(d.platform) || says(d.name) || says(d.all.value("version", ""));
+  return rest == lower(d.id) || says(d.platform) || says(d.name) ||
+         says(d.all.value("version", ""));
 }
 
 Result<> choose_one(const std::vector<Device> &devices, const std::string &word,
