@@ -218,6 +218,11 @@ class Tools:
                    for i, c in enumerate(command)]
         return self.start("ckpt-run", [*options, "--", *command], **streams)
 
+    def start_shell(self, script):
+        job = Job(["bash", "-c", script], env=self.env, cwd=self.folder)
+        self.jobs.append(job)
+        return job
+
     def restore(self, image, *options, **streams):
         return self.start("ckpt-restore", [*options, image], **streams)
 

@@ -184,6 +184,24 @@ def test_two_streams_and_their_order(ckpt):
     assert errors == [f"e{i}" for i in range(200)]
 
 
+@pytest.mark.parametrize("given", [False, True])
+def test_third_pipe(ckpt, given):
+    """A pipe on a descriptor of its own: handed in by its number, or said to be lost."""
+    script = "i=0; while [ $i -lt 200 ]; do echo $i; echo t$i >&7; i=$((i+1)); test -e finish || sleep 0.02; done; exit 4"
+    job = ckpt.start_shell(f"exec 7> >(cat > third); exec {ckpt.tool('ckpt-run')} sh -c '{script}'")
+    job.wait_lines(5)
+    ckpt.dump(job.pid, "one")
+    assert job.wait() == 85
+    ckpt.finish()
+    restore = f"{ckpt.tool('ckpt-restore')} one"
+    copy = ckpt.start_shell(f"exec 7> >(cat >> third); {restore}" if given else restore)
+    assert copy.wait() == 4
+    if given:
+        wait_for(lambda: (ckpt.folder / "third").read_text().split() == [f"t{i}" for i in range(200)], "all lines")
+    else:
+        assert "descriptor 7" in copy.error_text
+
+
 def test_json_report(ckpt):
     dumped(ckpt, "counter", 300, 7)
     ckpt.finish()

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <thread>
 
 #include "agent/protocol.h"
@@ -62,15 +63,26 @@ std::string namespace_of(const std::string &process, const char *name) {
   return std::filesystem::read_symlink("/proc/" + process + "/ns/" + name, ec).string();
 }
 
+// The keeper's earlier children, and all below them.
+std::set<pid_t> strangers_of(const ProcessTable &table, const Target &t) {
+  std::set<pid_t> all;
+  std::ifstream in(std::filesystem::path(t.session_socket).parent_path() / kStrangersFile);
+  for (pid_t pid; in >> pid;)
+    for (const Process &p : table.tree(pid)) all.insert(p.pid);
+  return all;
+}
+
 // Whatever hangs below the keeper, is no helper of ours and not in the tree.
 void find_escaped(const ProcessTable &table, Target &t) {
+  std::set<pid_t> strangers = strangers_of(table, t);
   for (const Process &p : table.tree(t.keeper)) {
     bool in_tree = std::any_of(t.processes.begin(), t.processes.end(),
                                [&](const Process &q) { return q.pid == p.pid; });
     const Process *parent = table.find(p.parent);
     bool below_helper =
         parent && parent->pid != t.keeper && executable_name(parent->pid) != "ckpt-restore";
-    if (!in_tree && p.pid != t.keeper && !is_own_helper(p.pid) && !below_helper && p.state != 'Z')
+    if (!in_tree && p.pid != t.keeper && !is_own_helper(p.pid) && !below_helper && p.state != 'Z' &&
+        !strangers.contains(p.pid))
       t.escaped.push_back(p.pid);
   }
 }

@@ -69,16 +69,6 @@ void check_device_needs(const ImageManifest &m, const DeviceChoice &choice, Reas
   reasons.erase(std::unique(reasons.begin(), reasons.end()), reasons.end());
 }
 
-void check_outer_pipes(const ImageManifest &m, bool detach, Reasons &reasons) {
-  for (const auto &p : m.pipes)
-    if (p.fd > 2 && (detach || ::fcntl(p.fd, F_GETFD) < 0))
-      reasons.push_back(fmt::format(
-          "the program's descriptor {0} is a pipe to a process outside of the image: give "
-          "ckpt-restore a descriptor {0} ({1})",
-          p.fd,
-          p.program_reads ? fmt::format("{}</dev/null", p.fd) : fmt::format("{}>/dev/null", p.fd)));
-}
-
 Result<> truncate_files(const ImageManifest &m) {
   for (const auto &f : m.files)
     if (f.writable && !f.append_only && grew(f) &&

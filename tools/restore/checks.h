@@ -16,7 +16,6 @@ using Reasons = std::vector<std::string>;
 void check_files(const ImageManifest &m, bool truncate, Reasons &reasons);
 void check_mapped_files(const ImageManifest &m, Reasons &reasons);
 void check_device_needs(const ImageManifest &m, const DeviceChoice &choice, Reasons &reasons);
-void check_outer_pipes(const ImageManifest &m, bool detach, Reasons &reasons);
 // Truncates what grew and was open for writing.
 Result<> truncate_files(const ImageManifest &m);
 // True when a number that the image needs is in use here; zombies and process groups count.

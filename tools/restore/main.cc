@@ -50,7 +50,6 @@ Result<Checked> check(const RestoreOptions &o) {
     reasons.push_back(sound.error().text());
   check_files(c.manifest, o.truncate_files, reasons);
   check_mapped_files(c.manifest, reasons);
-  check_outer_pipes(c.manifest, o.detach, reasons);
   check_device_needs(c.manifest, c.devices, reasons);
   if (reasons.empty()) return c;
   return fail_with_hint(fmt::format("{} cannot be restored here:{}", o.image, joined(reasons)),

@@ -45,7 +45,7 @@ struct ImageManifest {
   pid_t root_pid = 0;
   std::string session_folder;
   std::vector<ProcessEntry> processes;
-  std::vector<u64> word_pipes;     // inode, by agent
+  std::vector<u64> word_pipes;    // inode, by agent
   std::vector<pid_t> agent_pids;  // in the image's own numbers, by agent
   std::vector<Need> needs;
   std::vector<File> files;

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/log.h"
+
 namespace ckpt {
 namespace {
 
@@ -18,13 +20,30 @@ bool is_pipe(int fd) {
   return ::fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode);
 }
 
-bool is_open(int fd) { return ::fcntl(fd, F_GETFD) >= 0; }
+// Ours to give: all that we open ourselves is close-on-exec, what a shell gave us is not.
+bool is_open(int fd) {
+  int flags = ::fcntl(fd, F_GETFD);
+  return flags >= 0 && !(flags & FD_CLOEXEC);
+}
 
 Result<std::pair<UniqueFd, UniqueFd>> make_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) < 0) return fail_errno("cannot make a pipe");
   UniqueFd r(ends[0]), w(ends[1]);
   return std::pair{copy_of(r.get()), copy_of(w.get())};
+}
+
+// A leaked descriptor, most likely; but it is said, because it might be a stream that somebody
+// wants.
+Result<UniqueFd> nowhere(int fd) {
+  log::warn(
+      "the program's descriptor {0} was a pipe to a process outside of the image: what it writes "
+      "there is "
+      "dropped; to keep it, give ckpt-restore a descriptor {0} ({0}>FILE)",
+      fd);
+  UniqueFd nothing(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  if (!nothing) return fail_errno("cannot open /dev/null");
+  return nothing;
 }
 
 Pump::Text text_for(int target) {
@@ -82,6 +101,11 @@ Result<> RestoredStreams::plan_input(const ImageManifest::Pipe &p, const ImageRe
     CKPT_CHECK(image.read(*stream, 0, unread));
   }
   bool have = !o.detach && is_open(p.fd);
+  if (!have && p.fd > 2)
+    log::warn(
+        "the program's descriptor {} was a pipe from a process outside of the image; nobody gives "
+        "us one, so it finds its end there",
+        p.fd);
   if (unread.empty() && have && is_pipe(p.fd)) {
     given_.push_back(copy_of(p.fd));
   } else {
@@ -96,7 +120,7 @@ Result<> RestoredStreams::plan_input(const ImageManifest::Pipe &p, const ImageRe
 }
 
 Result<> RestoredStreams::plan_output(const ImageManifest::Pipe &p, const Options &o) {
-  if (!o.detach && is_pipe(p.fd)) {
+  if (!o.detach && is_open(p.fd) && is_pipe(p.fd)) {
     given_.push_back(copy_of(p.fd));
   } else {
     CKPT_TRY(UniqueFd out, output_for(p.fd, o));
@@ -110,6 +134,7 @@ Result<> RestoredStreams::plan_output(const ImageManifest::Pipe &p, const Option
 }
 
 Result<UniqueFd> RestoredStreams::output_for(int fd, const Options &o) {
+  if (fd > 2 && (o.detach || !is_open(fd))) return nowhere(fd);
   if (!o.detach) return copy_of(is_open(fd) ? fd : 2);
   UniqueFd file(::open(o.output_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!file) return fail_errno("cannot open {} for the program's output", o.output_file);

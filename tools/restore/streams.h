@@ -9,6 +9,8 @@
 //   a pipe led out of it      our descriptor of the same number, if that is a pipe; else a pipe of
 //   our
 //                             own, passed on as above. What was in a pipe unread is fed in first.
+//                             Above 2 and not given to us: an end of file, or a sink, and a
+//                             warning.
 #pragma once
 
 #include <list>

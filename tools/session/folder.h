@@ -30,5 +30,8 @@ class SessionFolder {
 
 // In a session's folder: the PID of the program's root, as the keeper sees it.
 inline constexpr std::string_view kProgramFile = "program";
+// The keeper's children from before it was the keeper: `exec ckpt-run` in a shell takes the shell's
+// over, and they are no part of the program.
+inline constexpr std::string_view kStrangersFile = "strangers";
 
 }  // namespace ckpt

@@ -25,6 +25,8 @@ Result<std::unique_ptr<Keeper>> Keeper::create(Options options) {
   CKPT_TRY(k->listener_, listen_unix(k->socket_path_));
   k->wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!k->wake_) return fail_errno("cannot make an eventfd");
+  std::ofstream strangers(k->folder_.file(kStrangersFile));
+  for (pid_t child : ProcessTable::read().children(::getpid())) strangers << child << "\n";
   // Orphans of the program come to us, so that ckpt-dump can tell them from strangers, and so that
   // no zombie of a dumped tree keeps a PID taken.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -91,9 +93,11 @@ void Keeper::reap_the_dead() {
   using namespace std::chrono_literals;
   proxies_.kill_all();
   for (auto end = std::chrono::steady_clock::now() + 10s; std::chrono::steady_clock::now() < end;) {
-    pid_t pid = ::waitpid(-1, nullptr, WNOHANG);
-    if (pid < 0) return;
-    if (pid == 0) std::this_thread::sleep_for(1ms);
+    while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+    }
+    std::erase_if(dying_, [](pid_t pid) { return !read_process(pid); });
+    if (dying_.empty()) return;
+    std::this_thread::sleep_for(1ms);
   }
 }
 

@@ -122,6 +122,7 @@ class Keeper {
   int dumps_open_ = 0;
   std::vector<int> early_signals_;  // came before the program ran
   std::optional<std::string> dumped_image_;
+  std::vector<pid_t> dying_;  // the processes of a dumped program
   Outcome outcome_;
 };
 

@@ -110,7 +110,10 @@ bool Keeper::answer(Client &client, Message &message) {
       if (!client.dumping) dumps_open_++;
       client.dumping = true;
       break;
-    case Type::DumpDone: dumped_image_ = std::string(in.str()); break;
+    case Type::DumpDone:
+      dumped_image_ = std::string(in.str());
+      for (const Process &p : ProcessTable::read().tree(program_)) dying_.push_back(p.pid);
+      break;
     case Type::CheckpointWanted: result = checkpoint_wanted(client, message); break;
     case Type::Restored: {
       in.get<u32>();
@@ -140,9 +143,9 @@ Result<> Keeper::proxy_wanted(Client &client, Message &message) {
   return proxies_.start(api, client.fd.get(), message.fds[0].get(), message.fds[1].get());
 }
 
-// The tool that was dumping is gone, and so is its CRIU. Whatever it left stopped runs on; but if it
-// had said that the image is complete, what it did not come to kill is killed here, since a program
-// must not run on beside its image without being asked to.
+// The tool that was dumping is gone, and so is its CRIU. Whatever it left stopped runs on; but if
+// it had said that the image is complete, what it did not come to kill is killed here, since a
+// program must not run on beside its image without being asked to.
 void Keeper::dump_hung_up() {
   dumps_open_--;
   if (!program_ || ended_) return;
