@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from conftest import wait_for
+from conftest import BUILD, wait_for
 
 STEPS = 1000
 CODE = 42
@@ -134,6 +134,23 @@ def test_tee(ckpt):
     ckpt.finish()
     script = f"{ckpt.tool('ckpt-restore')} one | tee -a {log}"
     subprocess.run(["sh", "-c", script], env=ckpt.env, cwd=ckpt.folder, stdout=subprocess.DEVNULL, timeout=60)
+    check_complete(log.read_text().splitlines())
+
+
+def test_session_leader_outside_of_the_pid_namespace(ckpt):
+    """As in a container that was entered: the session has no number there that CRIU could keep."""
+    log = ckpt.folder / "log"
+    tools = BUILD / "tools"
+    script = f"""
+        {tools}/ckpt-run {ckpt.programs}/counter {STEPS} | tee {log} &
+        until [ "$(wc -l <{log})" -ge 5 ]; do sleep 0.05; done
+        {tools}/ckpt-dump "$(pgrep -x ckpt-run)" -o one || exit 1
+        touch finish
+        wait
+        {tools}/ckpt-restore one | tee -a {log}"""
+    done = subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", "sh", "-c", script], env=ckpt.env,
+                          cwd=ckpt.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
     check_complete(log.read_text().splitlines())
 
 

@@ -124,6 +124,8 @@ std::vector<pid_t> ns_threads_of(pid_t pid) {
   return v;
 }
 
+bool session_is_outside() { return ::getsid(0) == 0; }
+
 ProcessTable ProcessTable::read() {
   ProcessTable t;
   for (pid_t pid : numeric_entries("/proc"))

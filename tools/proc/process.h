@@ -42,6 +42,11 @@ std::vector<pid_t> threads_of(pid_t pid);
 // The same threads as their own namespace numbers them: what CRIU must find free.
 std::vector<pid_t> ns_threads_of(pid_t pid);
 
+// Does the leader of our session live outside of our PID namespace (`unshare --pid`, a container
+// that was entered)? CRIU keeps no session that it cannot name; a program then needs one of its
+// own.
+bool session_is_outside();
+
 // All processes of the machine at one moment.
 class ProcessTable {
  public:

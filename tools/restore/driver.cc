@@ -13,6 +13,7 @@
 #include "common/log.h"
 #include "tools/agent/transfer.h"
 #include "tools/criu/streamer.h"
+#include "tools/proc/process.h"
 #include "tools/restore/checks.h"
 #include "tools/session/tree.h"
 
@@ -174,7 +175,7 @@ Result<> RestoreDriver::find_root(pid_t ns_root) {
 void RestoreDriver::hand_to_keeper() {
   streams_->handed_over();
   for (WordPipe &w : words_) w.read_end.reset();
-  bool own_session = new_namespace_ || streams_->own_terminal();
+  bool own_session = new_namespace_ || streams_->own_terminal() || session_is_outside();
   keeper_.post([this, own_session] {
     keeper_.program_started(root_, own_session, false);
     keeper_.watch(stem_.events.get(), [this] { return stem_event(); });

@@ -17,6 +17,7 @@
 #include "common/ipc.h"
 #include "common/log.h"
 #include "tools/proc/command.h"
+#include "tools/proc/process.h"
 
 namespace ckpt {
 namespace {
@@ -54,7 +55,7 @@ class StemProcess {
     if (o_.new_namespace)
       if (Result<> r = enter_namespace(); !r) return log::error(r.error()), 1;
     // A session of its own, on a terminal of its own.
-    if (o_.own_terminal || o_.new_namespace)
+    if (o_.own_terminal || o_.new_namespace || session_is_outside())
       if (Result<> r = lead_session(); !r) return log::error(r.error()), 1;
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     // CRIU makes the program our child.

@@ -2,6 +2,8 @@
 //
 // ckpt-run: runs a program so that it can be checkpointed. For everybody else it is the program:
 // same terminal, same process group, same streams, same way to end.
+#include <unistd.h>
+
 #include <iostream>
 
 #include <CLI/CLI.hpp>
@@ -11,6 +13,7 @@
 #include "tools/device/apis.h"
 #include "tools/device/device.h"
 #include "tools/proc/command.h"
+#include "tools/proc/process.h"
 #include "tools/session/farewell.h"
 #include "tools/session/keeper.h"
 
@@ -36,11 +39,16 @@ int print_devices(bool as_json) {
   return 0;
 }
 
+void in_child() {
+  if (session_is_outside()) ::setsid();
+  KeeperSignals::restore_dispositions();
+}
+
 Result<pid_t> start_program(const Options &options, const Keeper &keeper, int *error) {
   Spawn spec{.argv = options.program, .environment = driver_environment()};
   spec.environment.emplace_back(protocol::kSessionVariable, keeper.socket_path());
   spec.signal_mask = &keeper.signals().original_mask();
-  spec.in_child = KeeperSignals::restore_dispositions;
+  spec.in_child = in_child;
   return spawn(spec, error);
 }
 
@@ -56,7 +64,7 @@ int run(const Options &options) {
   Result<pid_t> program = start_program(options, **keeper, &why);
   if (!program) return log::error(program.error()), why == ENOENT ? kNotFound : kCannotExecute;
   let_go_of_streams();
-  (*keeper)->program_started(*program, false, true);
+  (*keeper)->program_started(*program, session_is_outside(), true);
   // Serve it until it ends, then end as it did.
   Keeper::Outcome outcome = (*keeper)->run();
   keeper->reset();
