@@ -171,7 +171,7 @@ _ckpt_restore() {
     --output | --json-report) _ckpt_files ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --detach --output --truncate-files --json-report --version --help'
+        _ckpt_words '--device --portable --ignore-limits --detach --output --truncate-files --json-report --version --help'
       else
         _ckpt_images
       fi

@@ -4,31 +4,73 @@
 // it, so a restore compares them (facts/opencl.md, "Limits that a program read once").
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <vector>
 
+#include "common/bytes.h"
 #include "libckpt-ocl/table.h"
 
 namespace ckpt::ocl {
 
 struct Limit {
+  enum class Rule {
+    AtLeast,  // a new device must offer as much, in each dimension
+    AtMost,   // … must not ask for more: an alignment
+    ByUse     // only what lives on the device counts, and that is checked by itself
+  };
   cl_device_info param;
   const char *name;
-  bool strict;  // false: only what lives on the device counts, and that is checked by itself
+  Rule rule;
 };
 
-inline constexpr std::array<Limit, 6> kLimits{{
-    {CL_DEVICE_MAX_WORK_GROUP_SIZE, "CL_DEVICE_MAX_WORK_GROUP_SIZE", true},
-    {CL_DEVICE_LOCAL_MEM_SIZE, "CL_DEVICE_LOCAL_MEM_SIZE", true},
-    {CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE, "CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE", true},
-    {CL_DEVICE_MAX_PARAMETER_SIZE, "CL_DEVICE_MAX_PARAMETER_SIZE", true},
-    {CL_DEVICE_MAX_MEM_ALLOC_SIZE, "CL_DEVICE_MAX_MEM_ALLOC_SIZE", false},
-    {CL_DEVICE_GLOBAL_MEM_SIZE, "CL_DEVICE_GLOBAL_MEM_SIZE", false},
+inline constexpr std::array<Limit, 8> kLimits{{
+    {CL_DEVICE_MAX_WORK_GROUP_SIZE, "CL_DEVICE_MAX_WORK_GROUP_SIZE", Limit::Rule::AtLeast},
+    {CL_DEVICE_MAX_WORK_ITEM_SIZES, "CL_DEVICE_MAX_WORK_ITEM_SIZES", Limit::Rule::AtLeast},
+    {CL_DEVICE_LOCAL_MEM_SIZE, "CL_DEVICE_LOCAL_MEM_SIZE", Limit::Rule::AtLeast},
+    {CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE, "CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE",
+     Limit::Rule::AtLeast},
+    {CL_DEVICE_MAX_PARAMETER_SIZE, "CL_DEVICE_MAX_PARAMETER_SIZE", Limit::Rule::AtLeast},
+    {CL_DEVICE_MEM_BASE_ADDR_ALIGN, "CL_DEVICE_MEM_BASE_ADDR_ALIGN", Limit::Rule::AtMost},
+    {CL_DEVICE_MAX_MEM_ALLOC_SIZE, "CL_DEVICE_MAX_MEM_ALLOC_SIZE", Limit::Rule::ByUse},
+    {CL_DEVICE_GLOBAL_MEM_SIZE, "CL_DEVICE_GLOBAL_MEM_SIZE", Limit::Rule::ByUse},
 }};
 
 inline const Limit *find_limit(cl_device_info param) {
   for (const Limit &l : kLimits)
     if (l.param == param) return &l;
   return nullptr;
+}
+
+// One number, or one for each dimension.
+using LimitValue = std::vector<u64>;
+
+inline LimitValue limit_value(ByteView answer) {
+  LimitValue out;
+  for (size_t at = 0; at < answer.size(); at += sizeof(u64)) {
+    u64 v = 0;
+    std::memcpy(&v, answer.data() + at, std::min(sizeof v, answer.size() - at));
+    out.push_back(v);
+  }
+  return out;
+}
+
+// Takes into `value` what the rule picks of it and `other`: with `strictest` the value that is
+// harder to satisfy, else the one that is easier. Dimensions that only one has are left alone.
+inline void merge_limit(const Limit &l, bool strictest, LimitValue &value,
+                        const LimitValue &other) {
+  bool larger = (l.rule == Limit::Rule::AtMost) != strictest;
+  for (size_t i = 0; i < std::min(value.size(), other.size()); i++)
+    value[i] = larger ? std::max(value[i], other[i]) : std::min(value[i], other[i]);
+}
+
+inline bool satisfies(const Limit &l, const LimitValue &relied, const LimitValue &here) {
+  for (size_t i = 0; i < relied.size(); i++) {
+    u64 v = i < here.size() ? here[i] : 0;
+    if (l.rule == Limit::Rule::AtLeast && relied[i] > v) return false;
+    if (l.rule == Limit::Rule::AtMost && relied[i] < v) return false;
+  }
+  return true;
 }
 
 }  // namespace ckpt::ocl

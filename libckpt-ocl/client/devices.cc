@@ -94,12 +94,12 @@ std::string_view as_text(const Bytes &b) {
 }
 
 void note_reliance(Device &d, cl_device_info param, const Bytes &value) {
-  if (!find_limit(param)) return;
-  u64 v = 0;
-  std::memcpy(&v, value.data(), std::min(sizeof v, value.size()));
+  const Limit *limit = find_limit(param);
+  if (!limit) return;
+  LimitValue v = limit_value(value);
   std::lock_guard lock(d.mutex);
-  u64 &relied = d.relied[param];
-  relied = std::max(relied, v);
+  auto [relied, first] = d.relied.emplace(param, v);
+  if (!first) merge_limit(*limit, true, relied->second, v);
 }
 
 // What is the same for every device that we show.

@@ -33,12 +33,20 @@ struct Shape {
       if (a.kind == ArgKind::Local) mix(a.size);
     return h;
   }
-  u64 work_items() const {
-    u64 n = local ? 1 : 0;
-    for (cl_uint i = 0; local && i < dims; i++) n *= local[i];
-    return n;
-  }
 };
+
+// Another device must take as much.
+void note_largest(Kernel &k, const Shape &s) {
+  u64 items = 1, bytes = 0;
+  for (cl_uint i = 0; s.local && i < s.dims; i++) {
+    items *= s.local[i];
+    k.most_local_size[i] = std::max<u64>(k.most_local_size[i], s.local[i]);
+  }
+  for (const KernelArgument &a : k.args)
+    if (a.kind == ArgKind::Local) bytes += a.size;
+  if (s.local) k.most_work_items = std::max(k.most_work_items, items);
+  k.most_local_bytes = std::max(k.most_local_bytes, bytes);
+}
 
 cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_command_type type, const Shape &shape,
               Waits waits, cl_event *out) {
@@ -61,8 +69,10 @@ cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_command_type type, co
                                         shape.local, c.waits().count, c.waits().list, nullptr);
   if (r != CL_SUCCESS) return r;
   if (k->accepted.size() >= kMostShapes) k->accepted.clear();
-  if (!sure) k->accepted.insert(hash);
-  k->most_work_items = std::max(k->most_work_items, shape.work_items());
+  if (!sure) {
+    k->accepted.insert(hash);
+    note_largest(*k, shape);
+  }
   return c.give(out);
 }
 

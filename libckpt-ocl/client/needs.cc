@@ -23,8 +23,11 @@ json device(Device &d) {
   u64 largest = 0, total = 0;
   bool used = false;
   for (Context *c : registry().all<Context>()) used = used || c->has(&d);
+  u64 origins = 0;  // or'ed: its lowest bit is what all are multiples of
   for (Mem *m : registry().all<Mem>()) {
-    if (m->parent || !m->context->has(&d)) continue;
+    if (!m->context->has(&d)) continue;
+    origins |= m->origin;
+    if (m->parent) continue;
     largest = std::max<u64>(largest, m->size);
     total += m->size;
   }
@@ -35,7 +38,8 @@ json device(Device &d) {
           {"used", used},
           {"limits", limits_read(d)},
           {"largest_buffer", largest},
-          {"buffer_bytes", total}};
+          {"buffer_bytes", total},
+          {"sub_buffer_alignment", origins & -origins}};
 }
 
 json units_of(const Program &p) {
@@ -54,7 +58,10 @@ json program(Program &p) {
   for (Device *d : p.devices) devices.push_back(d->number);
   for (Kernel *k : registry().all<Kernel>())
     if (k->program.get() == &p)
-      kernels.push_back({{"name", k->name}, {"work_items", k->most_work_items}});
+      kernels.push_back({{"name", k->name},
+                         {"work_items", k->most_work_items},
+                         {"local_size", k->most_local_size},
+                         {"local_bytes", k->most_local_bytes}});
   json units = units_of(p);
   return {{"number", p.number},   {"devices", devices},
           {"source", p.source},   {"options", p.options},

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <optional>
 #include <set>
@@ -17,6 +18,7 @@
 #include "common/shared_memory.h"
 #include "libckpt-ocl/client/object.h"
 #include "libckpt-ocl/container.h"
+#include "libckpt-ocl/device_limits.h"
 #include "libckpt-ocl/wire.h"
 
 namespace ckpt::ocl {
@@ -43,7 +45,7 @@ struct Device : Object {
 
   // The limits that the program has read, and so may rely on: the strictest value ever answered.
   std::mutex mutex;
-  std::map<cl_device_info, u64> relied;
+  std::map<cl_device_info, LimitValue> relied;
   // Stamps never run backwards, across restores too: what is added to the driver's.
   u64 stamp_offset = 0;
   u64 last_stamp = 0;
@@ -156,7 +158,11 @@ struct Kernel : Object {
   std::vector<KernelArgument> args;
   // Launches of these shapes were taken by the driver before: they go one way from now on.
   std::unordered_set<u64> accepted;
-  u64 most_work_items = 0;  // the largest work-group it was launched with
+  // The largest that it was launched with: work-items of a group, the same in each dimension, bytes
+  // of local memory in its arguments.
+  u64 most_work_items = 0;
+  std::array<u64, 3> most_local_size{};
+  u64 most_local_bytes = 0;
 };
 
 // A command, and its event if the application asked for one.

@@ -7,6 +7,7 @@
 #include <regex>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "libckpt-ocl/device_limits.h"
 #include "libckpt-ocl/proxy/mapping.h"
@@ -30,6 +31,17 @@ T field(const json &j, const char *name, T otherwise) {
     return it->is_boolean() ? it->template get<bool>() : otherwise;
   else
     return it->is_number_unsigned() ? it->template get<T>() : otherwise;
+}
+
+// A number, or a list of them.
+LimitValue numbers(const json &j, const char *name) {
+  LimitValue out;
+  if (!j.is_object() || !j.contains(name)) return out;
+  const json &v = j[name];
+  if (v.is_number_unsigned()) out.push_back(v.get<u64>());
+  if (v.is_array())
+    for (const json &x : v) out.push_back(x.is_number_unsigned() ? x.get<u64>() : 0);
+  return out;
 }
 
 const json &list(const json &j, const char *name) {
@@ -64,14 +76,22 @@ class Check {
 
   void limits(const json &wanted) {
     for (const Limit &l : kLimits) {
-      u64 relied = field<u64>(wanted, l.name, 0), here = device_number(device_.id, l.param);
-      if (l.strict && relied > here)
-        say("the program has read {} = {} and may rely on it; \"{}\" offers {}", l.name, relied,
-            device_.name, here);
+      LimitValue relied = numbers(wanted, l.name), here = device_limit(device_.id, l);
+      if (!satisfies(l, relied, here))
+        say("the program has read {} = {} and may rely on it; \"{}\" has {} "
+            "(--ignore-limits if it does not)",
+            l.name, fmt::join(relied, " × "), device_.name, fmt::join(here, " × "));
     }
   }
 
-  void buffers(u64 largest, u64 total) {
+  void buffers(const json &device) {
+    u64 largest = field<u64>(device, "largest_buffer", 0);
+    u64 total = field<u64>(device, "buffer_bytes", 0);
+    u64 aligned = field<u64>(device, "sub_buffer_alignment", 0);
+    u64 alignment = device_number(device_.id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;  // in bits
+    if (aligned && aligned < alignment)
+      say("the program's sub-buffers begin at multiples of {} bytes; \"{}\" wants multiples of {}",
+          aligned, device_.name, alignment);
     u64 most = device_number(device_.id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
     u64 memory = device_number(device_.id, CL_DEVICE_GLOBAL_MEM_SIZE);
     if (largest > most)
@@ -151,15 +171,26 @@ class Check {
     if (status != CL_SUCCESS)
       say("program {} does not compile for \"{}\": {}", w.number, device_.name, build_log(program));
     for (const json &k : list(p, "kernels"))
-      if (status == CL_SUCCESS) work_group(program, k);
+      if (status == CL_SUCCESS) launches(program, k);
     release_handle(Kind::Program, program);
     release_handle(Kind::Context, context);
   }
 
-  void work_group(cl_program program, const json &k) {
+  void launches(cl_program program, const json &k) {
     std::string name = field<std::string>(k, "name", "");
     cl_kernel kernel = ::clCreateKernel(program, name.c_str(), nullptr);
     if (!kernel) return say("kernel {} is not there on \"{}\"", name, device_.name);
+    work_group(kernel, name, k);
+    local_memory(kernel, name, k);
+    release_handle(Kind::Kernel, kernel);
+  }
+
+  void work_group(cl_kernel kernel, const std::string &name, const json &k) {
+    const Limit &sizes = *find_limit(CL_DEVICE_MAX_WORK_ITEM_SIZES);
+    LimitValue size = numbers(k, "local_size"), here = device_limit(device_.id, sizes);
+    if (!satisfies(sizes, size, here))
+      say("kernel {} runs in work-groups of {}; \"{}\" takes at most {}", name,
+          fmt::join(size, " × "), device_.name, fmt::join(here, " × "));
     size_t most = device_number(device_.id, CL_DEVICE_MAX_WORK_GROUP_SIZE);
     if (!understates_work_groups(device_.id))
       ::clGetKernelWorkGroupInfo(kernel, device_.id, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most,
@@ -168,7 +199,18 @@ class Check {
     if (launched > most)
       say("kernel {} runs in work-groups of {}; \"{}\" takes at most {}", name, launched,
           device_.name, most);
-    release_handle(Kind::Kernel, kernel);
+  }
+
+  // What the kernel declares, by this device's compiler, and what its arguments add.
+  void local_memory(cl_kernel kernel, const std::string &name, const json &k) {
+    cl_ulong declared = 0;
+    ::clGetKernelWorkGroupInfo(kernel, device_.id, CL_KERNEL_LOCAL_MEM_SIZE, sizeof declared,
+                               &declared, nullptr);
+    u64 wanted = declared + field<u64>(k, "local_bytes", 0);
+    u64 here = device_number(device_.id, CL_DEVICE_LOCAL_MEM_SIZE);
+    if (wanted > here)
+      say("kernel {} uses {} bytes of local memory; \"{}\" has {}", name, wanted, device_.name,
+          here);
   }
 
   std::string build_log(cl_program program) {
@@ -210,7 +252,8 @@ bool same_driver(const WantedDevice &w, const RealDevice &d, const std::vector<R
 
 }  // namespace
 
-std::vector<std::string> check_needs(const json &needs, const std::string &keys) {
+std::vector<std::string> check_needs(const json &needs, const CheckOptions &options) {
+  const std::string &keys = options.devices;
   std::vector<std::string> reasons;
   std::vector<RealPlatform> all = real_platforms(keys);
   std::vector<WantedDevice> wanted = wanted_devices(needs);
@@ -222,8 +265,8 @@ std::vector<std::string> check_needs(const json &needs, const std::string &keys)
     if (!d || !wanted[i].used || same_driver(wanted[i], *d, all)) continue;
     const json &device = list(needs, "devices")[i];
     Check check(*d, reasons);
-    check.limits(device.contains("limits") ? device["limits"] : json::object());
-    check.buffers(field<u64>(device, "largest_buffer", 0), field<u64>(device, "buffer_bytes", 0));
+    if (!options.ignore_limits && device.contains("limits")) check.limits(device["limits"]);
+    check.buffers(device);
     for (const json &p : list(needs, "programs"))
       if (is_for(p, wanted[i].number)) check.program(p);
   }

@@ -9,12 +9,10 @@
 namespace ckpt::ocl {
 namespace {
 
-void lessen_number(u64 other, Bytes &value) {
-  u64 ours = 0;
-  size_t n = std::min(sizeof ours, value.size());
-  std::memcpy(&ours, value.data(), n);
-  ours = std::min(ours, other);
-  std::memcpy(value.data(), &ours, n);
+void put_value(const LimitValue &v, Bytes &value) {
+  for (size_t i = 0; i < v.size(); i++)
+    std::memcpy(value.data() + i * sizeof(u64), &v[i],
+                std::min(sizeof(u64), value.size() - i * sizeof(u64)));
 }
 
 void keep_common(const std::string &other, Bytes &value) {
@@ -30,14 +28,17 @@ void keep_common(const std::string &other, Bytes &value) {
 }  // namespace
 
 void Portable::lessen(u32 param, Bytes &value) const {
-  bool number = find_limit(param) || param == CL_DEVICE_DOUBLE_FP_CONFIG;
-  if (!number && param != CL_DEVICE_EXTENSIONS) return;
+  const Limit doubles{CL_DEVICE_DOUBLE_FP_CONFIG, "", Limit::Rule::AtLeast};
+  const Limit *limit = param == doubles.param ? &doubles : find_limit(param);
+  if (!limit && param != CL_DEVICE_EXTENSIONS) return;
+  LimitValue least = limit_value(value);
   for (const RealPlatform &p : all_)
     for (const RealDevice &d : p.devices)
-      if (number)
-        lessen_number(device_number(d.id, param), value);
+      if (limit)
+        merge_limit(*limit, false, least, device_limit(d.id, *limit));
       else
         keep_common(device_text(d.id, param), value);
+  if (limit) put_value(least, value);
 }
 
 }  // namespace ckpt::ocl

@@ -75,6 +75,13 @@ u64 device_number(cl_device_id device, cl_device_info param) {
   return ::clGetDeviceInfo(device, param, sizeof v, &v, nullptr) == CL_SUCCESS ? v : 0;
 }
 
+LimitValue device_limit(cl_device_id device, const Limit &limit) {
+  std::byte answer[16 * sizeof(u64)];  // more dimensions than any device has
+  size_t size = 0;
+  if (::clGetDeviceInfo(device, limit.param, sizeof answer, answer, &size) != CL_SUCCESS) return {};
+  return limit_value({answer, size});
+}
+
 std::vector<RealPlatform> real_platforms(const std::string &keys) {
   cl_uint n = 0;
   if (::clGetPlatformIDs(0, nullptr, &n) != CL_SUCCESS) return {};

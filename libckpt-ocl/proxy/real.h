@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "libckpt-ocl/device_limits.h"
 #include "libckpt-ocl/table.h"
 
 namespace ckpt::ocl {
@@ -33,6 +34,7 @@ std::vector<RealPlatform> real_platforms(const std::string &keys = {});
 std::string platform_text(cl_platform_id platform, cl_platform_info param);
 std::string device_text(cl_device_id device, cl_device_info param);
 u64 device_number(cl_device_id device, cl_device_info param);
+LimitValue device_limit(cl_device_id device, const Limit &limit);
 
 // One entry of `ckpt-run --list-devices`.
 nlohmann::json describe(const RealPlatform &platform, const RealDevice &device);

@@ -249,6 +249,8 @@ def test_a_running_kernel_is_waited_for_within_bounds(ocl):
     ("big", "oclgrind", ["512.0 MiB", "Oclgrind"]),
     ("group", "rusticl", ["4096", "1024"]),
     ("limit", "rusticl", ["CL_DEVICE_MAX_WORK_GROUP_SIZE", "4096", "1024"]),
+    ("local", "rusticl", ["65536", "32768"]),
+    ("align", "rusticl", ["multiples of 128", "512"]),
     ("fp64", "ocl:nothing", ["nothing"]),
 ])
 def test_a_device_that_cannot_hold_the_program_is_refused(ocl, need, target, words):
@@ -265,6 +267,18 @@ def test_a_device_that_cannot_hold_the_program_is_refused(ocl, need, target, wor
     wait_until_computing(job)
     ocl.go()
     finished(job)
+
+
+def test_a_limit_that_was_only_read_can_be_ignored(ocl):
+    for need in ("local", "limit"):
+        job = ocl.start("needs", need)
+        job.wait_text("READY")
+        ocl.ckpt.dump(job.pid, need)
+        assert job.wait() == 85
+    refused = ocl.restore("local", "rusticl", "--ignore-limits")
+    assert refused.wait() == 1 and "65536" in refused.error_text
+    ocl.go()
+    finished(ocl.restore("limit", "rusticl", "--ignore-limits"))
 
 
 def test_portable_advertises_the_least(ocl):

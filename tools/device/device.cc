@@ -126,7 +126,8 @@ std::vector<std::string> device_arguments(const std::string &api, const DeviceCh
 }
 
 Result<std::vector<std::string>> check_devices(const std::string &api_name,
-                                               const DeviceChoice &choice, const json &needs) {
+                                               const DeviceChoice &choice, const json &needs,
+                                               bool ignore_limits) {
   const Api *api = find_api(api_name);
   std::string proxy = api ? proxy_executable(*api) : "";
   if (proxy.empty())
@@ -137,7 +138,8 @@ Result<std::vector<std::string>> check_devices(const std::string &api_name,
         "the program uses the API \"{}\", and --device names no device of it", api_name)};
   std::vector<std::string> command{proxy, "--check"};
   for (std::string &a : device_arguments(api_name, choice)) command.push_back(std::move(a));
-  CKPT_TRY(CommandResult r, run_command(command, json{{"needs", needs}}.dump()));
+  CKPT_TRY(CommandResult r,
+           run_command(command, json{{"needs", needs}, {"ignore_limits", ignore_limits}}.dump()));
   if (r.exit_code == 0) return std::vector<std::string>{};
   json answer = json::parse(r.output, nullptr, false);
   std::vector<std::string> reasons;

@@ -34,9 +34,10 @@ Result<std::vector<Device>> list_devices();
 Result<DeviceChoice> choose_devices(const std::string &spec);
 std::string device_table(const std::vector<Device> &devices);
 nlohmann::json device_json(const std::vector<Device> &devices);
-// Asks the proxy of `api` whether the chosen devices satisfy `needs`; the reasons why not.
+// Asks the proxy of `api` whether the chosen devices satisfy `needs`; the reasons why not. With
+// `ignore_limits` what the program only read of its device does not count.
 Result<std::vector<std::string>> check_devices(const std::string &api, const DeviceChoice &choice,
-                                               const nlohmann::json &needs);
+                                               const nlohmann::json &needs, bool ignore_limits);
 // The arguments for a proxy: --device IDS, or nothing.
 std::vector<std::string> device_arguments(const std::string &api, const DeviceChoice &choice);
 

@@ -57,9 +57,11 @@ void check_mapped_files(const ImageManifest &m, Reasons &reasons) {
   }
 }
 
-void check_device_needs(const ImageManifest &m, const DeviceChoice &choice, Reasons &reasons) {
+void check_device_needs(const ImageManifest &m, const DeviceChoice &choice, bool ignore_limits,
+                        Reasons &reasons) {
   for (const auto &need : m.needs) {
-    Result<std::vector<std::string>> theirs = check_devices(need.api, choice, need.needs);
+    Result<std::vector<std::string>> theirs =
+        check_devices(need.api, choice, need.needs, ignore_limits);
     if (!theirs)
       reasons.push_back(theirs.error().text());
     else

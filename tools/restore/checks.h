@@ -15,7 +15,8 @@ using Reasons = std::vector<std::string>;
 
 void check_files(const ImageManifest &m, bool truncate, Reasons &reasons);
 void check_mapped_files(const ImageManifest &m, Reasons &reasons);
-void check_device_needs(const ImageManifest &m, const DeviceChoice &choice, Reasons &reasons);
+void check_device_needs(const ImageManifest &m, const DeviceChoice &choice, bool ignore_limits,
+                        Reasons &reasons);
 // Truncates what grew and was open for writing.
 Result<> truncate_files(const ImageManifest &m);
 // True when a number that the image needs is in use here; zombies and process groups count.

@@ -29,6 +29,7 @@ struct RestoreOptions {
   std::string image;
   std::string device;
   bool portable = false;
+  bool ignore_limits = false;
   bool detach = false;
   std::string output_file;
   bool truncate_files = false;

@@ -50,7 +50,7 @@ Result<Checked> check(const RestoreOptions &o) {
     reasons.push_back(sound.error().text());
   check_files(c.manifest, o.truncate_files, reasons);
   check_mapped_files(c.manifest, reasons);
-  check_device_needs(c.manifest, c.devices, reasons);
+  check_device_needs(c.manifest, c.devices, o.ignore_limits, reasons);
   if (reasons.empty()) return c;
   return fail_with_hint(fmt::format("{} cannot be restored here:{}", o.image, joined(reasons)),
                         "nothing was started");
@@ -111,6 +111,8 @@ int main(int argc, char **argv) {
   app.add_option("--device", o.device,
                  "devices for the program: index, ocl:N, ocl:NAME or UUID; a comma list");
   app.add_flag("--portable", o.portable, "advertise only what every device offers");
+  app.add_flag("--ignore-limits", o.ignore_limits,
+               "let limits that the program has only read of its device not count");
   app.add_flag("--detach", o.detach, "in the background; prints the program's PID once it runs");
   app.add_option("--output", o.output_file,
                  "with --detach: where its terminal or pipe output goes (default ckpt-PID.out)");

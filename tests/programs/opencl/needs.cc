@@ -2,7 +2,8 @@
 //
 // A program that relies on something of its device: `fp64` computes in double precision, `big`
 // holds 512 MiB in one buffer, `group` launches work-groups of 4096, `limit` has read how large
-// they may be.
+// they may be, `local` gives a kernel 64 KiB of local memory, `align` has a sub-buffer that begins
+// as early as its device allows.
 #include "cl_test.h"
 
 static void fp64(Cl &cl) {
@@ -47,6 +48,32 @@ static void limit(Cl &cl) {
   pause_here();
 }
 
+static void local(Cl &cl) {
+  cl_kernel k = cl.kernel(cl.build("__kernel void f(__global int *d, __local int *l) {"
+                                   "  l[16383] = 7; d[0] = l[16383]; }"),
+                          "f");
+  cl_mem m = cl.buffer(4);
+  CL(clSetKernelArg(k, 0, sizeof m, &m));
+  CL(clSetKernelArg(k, 1, 64 << 10, nullptr));
+  CL(clEnqueueTask(cl.queue, k, 0, nullptr, nullptr));
+  CL(clFinish(cl.queue));
+  pause_here();
+  EXPECT(cl.read_ints(m, 1)[0] == 7);
+}
+
+static void align(Cl &cl) {
+  cl_int status;
+  cl_mem m = cl.buffer(4096);
+  cl_buffer_region region{128, 128};
+  cl_mem part = clCreateSubBuffer(m, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &status);
+  CL(status);
+  int value = 5;
+  CL(clEnqueueFillBuffer(cl.queue, part, &value, 4, 0, 128, 0, nullptr, nullptr));
+  CL(clFinish(cl.queue));
+  pause_here();
+  EXPECT(cl.read_ints(m, 1, 32)[0] == 5);
+}
+
 int main(int, char **argv) {
   Cl cl;
   std::string what = argv[1] ? argv[1] : "";
@@ -54,5 +81,7 @@ int main(int, char **argv) {
   if (what == "big") big(cl);
   if (what == "group") group(cl);
   if (what == "limit") limit(cl);
+  if (what == "local") local(cl);
+  if (what == "align") align(cl);
   return finish();
 }
