@@ -3,8 +3,10 @@
  * A program that checkpoints itself: every EVERY steps it writes an image, and says which way it
  * came back.
  *
- *   ckpt-run ./selfcheckpoint 40 10 /tmp/self.ckpt     run, with a checkpoint after steps 10, 20,
- * 30 ckpt-restore /tmp/self.ckpt                        go on after the last of them
+ * This runs, with a checkpoint after steps 10, 20 and 30; then goes on after the last of them:
+ *
+ *   ckpt-run ./selfcheckpoint 40 10 /tmp/self.ckpt
+ *   ckpt-restore /tmp/self.ckpt
  *
  * With STOP=1 in the environment it ends at the first checkpoint, and only copies go on. Without
  * ckpt-run it computes the same and writes no image. The last line is the result; it does not

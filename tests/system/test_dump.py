@@ -149,11 +149,15 @@ def test_not_under_ckpt_run(ckpt):
 
 
 def test_all_reasons_at_once(ckpt):
-    """A daemon that left the tree, a TCP connection and a folder that is not there."""
+    """A daemon that left the tree, connections to outside and a folder that is not there."""
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
+    local = socket.socket(socket.AF_UNIX)
+    local.bind(str(ckpt.folder / "outside.sock"))
+    local.listen()
     script = (f"import os, socket, time\n"
               f"s = socket.create_connection(('127.0.0.1', {port}))\n"
+              "u = socket.socket(socket.AF_UNIX); u.connect('outside.sock'); inside = socket.socketpair()\n"
               "if os.fork() == 0:\n"
               "    if os.fork() == 0:\n"
               "        os.setsid(); s.close(); time.sleep(1000)\n"
@@ -162,9 +166,12 @@ def test_all_reasons_at_once(ckpt):
               "while True: print('x', flush=True); time.sleep(0.02)\n")
     job = ckpt.run("/usr/bin/python3", "-c", script)
     job.wait_text("ready")
+    connection = local.accept()
     error = ckpt.dump_refused(job.pid, "no/such/folder/one")
+    connection[0].close()
     assert "left its process tree" in error
     assert "TCP connection" in error
+    assert error.count("UNIX socket") == 1 and "outside.sock" in error
     assert "there is no folder" in error
     runs_on(job)
 

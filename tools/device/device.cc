@@ -97,11 +97,16 @@ Result<DeviceChoice> choose_devices(const std::string &spec) {
 }
 
 std::string device_table(const std::vector<Device> &devices) {
-  std::string out = fmt::format("{:>5}  {:<4} {:<24} {:<40} {:>9}  {}\n", "index", "api",
-                                "implementation", "name", "memory", "uuid");
+  size_t platform = std::string_view("implementation").size(), name = 4;
+  for (const Device &d : devices) {
+    platform = std::max(platform, d.platform.size());
+    name = std::max(name, d.name.size());
+  }
+  std::string out = fmt::format("{:>5}  {:<3}  {:<{}}  {:<{}}  {:>9}  {}\n", "index", "api",
+                                "implementation", platform, "name", name, "memory", "uuid");
   for (const Device &d : devices)
-    out += fmt::format("{:>5}  {:<4} {:<24} {:<40} {:>5.1f} GiB  {}\n", d.index, d.api,
-                       d.platform.substr(0, 24), d.name.substr(0, 40),
+    out += fmt::format("{:>5}  {:<3}  {:<{}}  {:<{}}  {:>5.1f} GiB  {}\n", d.index, d.api,
+                       d.platform, platform, d.name, name,
                        static_cast<double>(d.memory_bytes) / (1ull << 30), d.uuid);
   return out;
 }

@@ -128,6 +128,7 @@ Result<> Dump::preflight() {
   check_destination(target_, options_.image, options_.overwrite, reasons);
   check_processes(target_, reasons);
   check_descriptors(target_, reasons);
+  check_unix_sockets(target_, reasons);
   check_drivers(target_, reasons);
   // A stopped agent cannot answer; that it is stopped is among the reasons already.
   if (reasons.empty()) {

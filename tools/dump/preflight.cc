@@ -9,8 +9,11 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
+#include <set>
 
 #include "tools/dump/tcp.h"
+#include "tools/dump/unix_sockets.h"
 #include "tools/proc/descriptors.h"
 #include "tools/session/tree.h"
 
@@ -60,6 +63,20 @@ std::string refused_descriptor(const Process &p, const Descriptor &d, const TcpT
     if (const std::string *peer = tcp.established(d.inode))
       return what + "a TCP connection with " + *peer + ": close it first";
   return {};
+}
+
+// Sockets of those who let go when the program is detached: ourselves, the keeper, the proxies.
+std::set<u64> own_sockets(const Target &target) {
+  std::set<u64> inodes;
+  std::set<pid_t> program;
+  for (const Process &p : target.processes) program.insert(p.pid);
+  std::vector<pid_t> ours{::getpid(), target.keeper};
+  for (pid_t child : ProcessTable::read().children(target.keeper))
+    if (!program.contains(child)) ours.push_back(child);
+  for (pid_t pid : ours)
+    for (const Descriptor &d : descriptors_of(pid))
+      if (d.kind == Descriptor::Kind::Socket) inodes.insert(d.inode);
+  return inodes;
 }
 
 std::string refused_driver(const Process &p) {
@@ -132,6 +149,24 @@ void check_descriptors(const Target &target, Reasons &reasons) {
       if (std::string reason = refused_descriptor(p, d, tcp); !reason.empty())
         reasons.push_back(std::move(reason));
   }
+}
+
+void check_unix_sockets(const Target &target, Reasons &reasons) {
+  UnixPeers peers = UnixPeers::read();
+  std::set<u64> inside = own_sockets(target);
+  std::map<pid_t, std::vector<Descriptor>> all;
+  for (const Process &p : target.processes)
+    for (const Descriptor &d : all[p.pid] = descriptors_of(p.pid)) inside.insert(d.inode);
+  for (const Process &p : target.processes)
+    for (const Descriptor &d : all[p.pid]) {
+      u64 peer = d.kind == Descriptor::Kind::Socket ? peers.peer(d.inode) : 0;
+      if (peer == 0 || inside.contains(peer)) continue;
+      std::string name = peers.name(peer);
+      reasons.push_back(fmt::format(
+          "{}: descriptor {} is a UNIX socket that is connected to {}, outside of the program: "
+          "close it first",
+          who(p), d.fd, name.empty() ? "another process" : name));
+    }
 }
 
 // A process with an agent answers for its drivers itself.

@@ -22,6 +22,7 @@ void check_destination(const Target &target, const std::string &image, bool over
                        Reasons &reasons);
 void check_processes(const Target &target, Reasons &reasons);
 void check_descriptors(const Target &target, Reasons &reasons);
+void check_unix_sockets(const Target &target, Reasons &reasons);
 void check_drivers(const Target &target, Reasons &reasons);
 
 // After Detach: what of rings and drivers is still in a process with an agent.

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "common/bytes.h"
+
+namespace ckpt {
+
+// The connected UNIX sockets of our network namespace: who is at the other end of each. /proc does
+// not say that; the kernel's socket diagnostics do (sock_diag(7)). Without them the table is empty.
+class UnixPeers {
+ public:
+  static UnixPeers read();
+  // The inode of the socket at the other end; 0: there is none.
+  u64 peer(u64 inode) const {
+    auto it = peers_.find(inode);
+    return it == peers_.end() ? 0 : it->second;
+  }
+  // The path that a socket is bound to; "" if to none.
+  std::string name(u64 inode) const {
+    auto it = names_.find(inode);
+    return it == names_.end() ? "" : it->second;
+  }
+
+ private:
+  std::map<u64, u64> peers_;
+  std::map<u64, std::string> names_;
+};
+
+}  // namespace ckpt
