@@ -28,6 +28,12 @@ def test_environment_is_added_to(ckpt):
     assert "CKPT_SESSION" in added
 
 
+def test_no_other_way_to_a_driver(ckpt):
+    """The Khronos loader also takes drivers from a list of files."""
+    ckpt.env["OCL_ICD_FILENAMES"] = "libpocl.so"
+    assert "OCL_ICD_FILENAMES" not in shell(ckpt, "env").stdout
+
+
 def test_standard_input_passes(ckpt):
     assert shell(ckpt, "cat", input="a\nb").stdout == "a\nb"
 

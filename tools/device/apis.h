@@ -15,10 +15,11 @@ struct Api {
   const char *name;          // "ocl"; the prefix in --device
   const char *library_room;  // the folder of our libraries for it in a build tree
   const char *variable;      // the environment variable that leads the API's loader to our driver
+  const char *other_way;     // one by which a loader finds further drivers: not for the program
 };
 
 inline constexpr Api kApis[] = {
-    {"ocl", "libckpt-ocl", "OCL_ICD_VENDORS"},
+    {"ocl", "libckpt-ocl", "OCL_ICD_VENDORS", "OCL_ICD_FILENAMES"},
 };
 
 // The executable of an API's proxy: of this build tree, or as installed. Empty: there is none.

@@ -35,8 +35,10 @@ Result<> ask_keeper(int fd, protocol::Type type, const std::string &image) {
   CKPT_CHECK(send_message(fd, static_cast<u16>(type), Writer().str(image).bytes()));
   CKPT_CHECK(set_receive_timeout(fd, 10s));
   CKPT_TRY(std::optional<Message> m, receive_message(fd));
-  if (m && static_cast<protocol::Type>(m->type) == protocol::Type::Ok) return {};
-  return fail("the session keeper did not answer");
+  if (!m) return fail("the session keeper did not answer");
+  if (static_cast<protocol::Type>(m->type) == protocol::Type::Ok) return {};
+  Reader r = m->reader();
+  return fail("{}", r.str());
 }
 
 }  // namespace

@@ -18,7 +18,8 @@
 namespace ckpt {
 namespace {
 
-constexpr auto kProgramStartsWithin = std::chrono::seconds(5);
+// A large program that is being restored takes its time to load its devices.
+constexpr auto kProgramIsWholeWithin = std::chrono::seconds(60);
 
 bool is_keeper_executable(pid_t pid) {
   std::string name = executable_name(pid);
@@ -47,15 +48,16 @@ Result<> find_keeper(const ProcessTable &table, pid_t pid, Target &t) {
 }
 
 Result<pid_t> program_of(const Target &t) {
-  // A program may print its first line before its keeper has written down its PID.
-  for (auto end = std::chrono::steady_clock::now() + kProgramStartsWithin;
-       std::chrono::steady_clock::now() < end;) {
+  // A program may print its first line before its keeper has written down its PID, and a restored
+  // one runs a moment before it has its devices back.
+  for (auto end = std::chrono::steady_clock::now() + kProgramIsWholeWithin;
+       std::chrono::steady_clock::now() < end && read_process(t.keeper);) {
     std::ifstream in(std::filesystem::path(t.session_socket).parent_path() / kProgramFile);
     pid_t root = 0;
     if (in >> root) return root;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  return fail_with_hint(fmt::format("the program of {} does not run yet", t.keeper), "try again");
+  return fail_with_hint(fmt::format("the program of {} is not there yet", t.keeper), "try again");
 }
 
 std::string namespace_of(const std::string &process, const char *name) {

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <set>
 #include <thread>
 
 #include "common/ipc.h"
@@ -28,12 +29,11 @@ Prepared prepare(const Spawn &spec) {
   Prepared p;
   for (const std::string &a : spec.argv) p.argv.push_back(const_cast<char *>(a.c_str()));
   p.argv.push_back(nullptr);
+  std::set<std::string_view> ours(spec.without.begin(), spec.without.end());
+  for (const auto &[name, value] : spec.environment) ours.insert(name);
   for (char **e = environ; *e; e++) {
     std::string_view entry = *e;
-    bool replaced = false;
-    for (const auto &[name, value] : spec.environment)
-      replaced |= entry.starts_with(name) && entry.substr(name.size()).starts_with('=');
-    if (!replaced) p.environment_text.emplace_back(entry);
+    if (!ours.contains(entry.substr(0, entry.find('=')))) p.environment_text.emplace_back(entry);
   }
   for (const auto &[name, value] : spec.environment)
     p.environment_text.push_back(name + "=" + value);

@@ -24,6 +24,7 @@ Result<CommandResult> run_command(const std::vector<std::string> &argv, const st
 struct Spawn {
   std::vector<std::string> argv;
   std::vector<std::pair<std::string, std::string>> environment;  // added to ours
+  std::vector<std::string> without;                              // taken away from ours
   int in = -1, out = -1, err = -1;  // what becomes 0, 1 and 2; -1: ours
   std::vector<int> keep;   // close-on-exec descriptors that the child keeps, number and all
   std::string folder;      // "": ours

@@ -76,6 +76,7 @@ Result<> RestoreDriver::restore() {
   phases_.begin("devices");
   CKPT_CHECK(agents());
   phases_.end();
+  keeper_.post([this] { keeper_.program_is_whole(); });
   CKPT_CHECK(write_report());
   running_(root_);
   return {};

@@ -46,6 +46,7 @@ void in_child() {
 
 Result<pid_t> start_program(const Options &options, const Keeper &keeper, int *error) {
   Spawn spec{.argv = options.program, .environment = driver_environment()};
+  for (const Api &api : kApis) spec.without.push_back(api.other_way);
   spec.environment.emplace_back(protocol::kSessionVariable, keeper.socket_path());
   spec.signal_mask = &keeper.signals().original_mask();
   spec.in_child = in_child;
@@ -65,6 +66,7 @@ int run(const Options &options) {
   if (!program) return log::error(program.error()), why == ENOENT ? kNotFound : kCannotExecute;
   let_go_of_streams();
   (*keeper)->program_started(*program, session_is_outside(), true);
+  (*keeper)->program_is_whole();
   // Serve it until it ends, then end as it did.
   Keeper::Outcome outcome = (*keeper)->run();
   keeper->reset();

@@ -37,8 +37,11 @@ void Keeper::program_started(pid_t pid, bool own_session, bool our_child) {
   program_ = pid;
   own_session_ = own_session;
   our_child_ = our_child;
-  std::ofstream(folder_.file(kProgramFile)) << pid << "\n";
   for (int signal : std::exchange(early_signals_, {})) forward(signal);
+}
+
+void Keeper::program_is_whole() {
+  std::ofstream(folder_.file(kProgramFile)) << program_ << "\n";
 }
 
 // The program was stopped by job control: stop along, so that our own parent sees its job stop.

@@ -48,6 +48,8 @@ class Keeper {
 
   // The program runs; `own_session`: it does not hear the terminal's signals, so hand them on.
   void program_started(pid_t pid, bool own_session, bool our_child);
+  // It has its devices too: from now on ckpt-dump finds it.
+  void program_is_whole();
   void program_stopped(int signal);
   void program_ended(int wait_status);
   void program_failed(Error why);
@@ -55,6 +57,7 @@ class Keeper {
   // Calls `f` in the loop, whenever `fd` can be read. `f` returns false to be taken off.
   void watch(int fd, std::function<bool()> f);
   void post(std::function<void()> f);
+  // Agents of a restored program that come back are handed to `f`.
   void on_restored(std::function<void(UniqueFd, u32)> f) { restored_ = std::move(f); }
   // Around a stop of the whole job: the terminal is handed back and taken again.
   void on_job_stop(std::function<void()> before, std::function<void()> after);
