@@ -168,10 +168,10 @@ void bench(const char *kind, const std::string &folder, const Bytes &data) {
   ::sync();
   Times put, append, zstd, cp;
   for (int i = 0; i < kRounds; ++i) {  // in turn, so that a busy machine is busy for all
-    zstd.keep_best(run_command("zstd -q -f -1 -T0 " + input + " -o " + output, output));
+    zstd.keep_best(run_command(fmt::format("zstd -q -f -1 -T0 {} -o {}", input, output), output));
     put.keep_best(write_put(image, data));
     append.keep_best(write_append(image, data));
-    cp.keep_best(run_command("cp " + input + " " + output, output));
+    cp.keep_best(run_command(fmt::format("cp {} {}", input, output), output));
   }
   Table table(kind, data.size());
   table.line("zstd -1 -T0", zstd);

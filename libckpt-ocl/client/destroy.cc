@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <ranges>
+
 #include "libckpt-ocl/client/info.h"
 #include "libckpt-ocl/client/link.h"
 
@@ -15,8 +17,8 @@ void leave_ledger(Object *o) {
 
 void destroy_mem(Mem *m) {
   std::vector<Mem::Callback> callbacks = std::move(m->callbacks);
-  for (auto it = callbacks.rbegin(); it != callbacks.rend(); ++it)
-    it->fn(handle<cl_mem>(m), it->user);
+  for (const Mem::Callback &c : std::ranges::reverse_view(callbacks))
+    c.fn(handle<cl_mem>(m), c.user);
   leave_ledger(m);
   delete m;
 }

@@ -90,8 +90,9 @@ extern "C" {
 [[gnu::visibility("default")]] void *clGetExtensionFunctionAddress(const char *name) {
   return ckpt::ocl::entry::clGetExtensionFunctionAddress(name);
 }
-[[gnu::visibility("default")]] cl_int clIcdGetPlatformIDsKHR(cl_uint n, cl_platform_id *platforms,
-                                                             cl_uint *count) {
-  return ckpt::ocl::platform_ids(n, platforms, count);
+[[gnu::visibility("default")]] cl_int clIcdGetPlatformIDsKHR(cl_uint num_entries,
+                                                             cl_platform_id *platforms,
+                                                             cl_uint *num_platforms) {
+  return ckpt::ocl::platform_ids(num_entries, platforms, num_platforms);
 }
 }

@@ -12,7 +12,7 @@ namespace ckpt::ocl {
 const _cl_icd_dispatch *icd_dispatch();
 
 // What the ICD loader asks for first: our platforms, connecting to the devices on the first call.
-cl_int platform_ids(cl_uint num_entries, cl_platform_id *platforms, cl_uint *num_platforms);
+cl_int platform_ids(cl_uint n, cl_platform_id *out, cl_uint *count);
 
 }  // namespace ckpt::ocl
 

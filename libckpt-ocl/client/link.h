@@ -87,7 +87,7 @@ class Link {
   Header &header() { return *reinterpret_cast<Header *>(memory_.data()); }
   cl_int send_locked(u16 op, u64 made, ByteView payload, u16 flags);
   bool wait_for_room(size_t bytes);
-  void push(const CommandHeader &h, ByteView payload);
+  void push(const CommandHeader &c, ByteView payload);
   bool sleep_until_bell(u32 seen);
   bool hung_up();
   void fail_everything();

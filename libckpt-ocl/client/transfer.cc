@@ -6,6 +6,7 @@
 #include "libckpt-ocl/client/transfer.h"
 
 #include <algorithm>
+#include <ranges>
 
 namespace ckpt::ocl {
 namespace {
@@ -21,8 +22,8 @@ class Landings {
   Ref<Event> overlapping(const std::byte *from, const std::byte *to) {
     std::lock_guard lock(mutex_);
     std::erase_if(list_, [](const Landing &l) { return l.event->over(); });
-    for (auto it = list_.rbegin(); it != list_.rend(); ++it)
-      if (it->from < to && from < it->to) return it->event;
+    for (const Landing &l : std::ranges::reverse_view(list_))
+      if (l.from < to && from < l.to) return l.event;
     return {};
   }
 

@@ -45,12 +45,12 @@ void Completer::run() {
     Pending p = std::move(pending_.front());
     pending_.pop_front();
     lock.unlock();
-    finish(std::move(p));
+    finish(p);
     lock.lock();
   }
 }
 
-void Completer::finish(Pending p) {
+void Completer::finish(const Pending &p) {
   Completion c{};
   c.event = p.number;
   cl_int waited = ::clWaitForEvents(1, &p.event);

@@ -34,7 +34,7 @@ class Completer : public std::enable_shared_from_this<Completer> {
     Bytes data;
   };
   void run();
-  void finish(Pending p);
+  void finish(const Pending &p);
 
   Channel &channel_;
   Objects &objects_;

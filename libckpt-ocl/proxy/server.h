@@ -79,6 +79,6 @@ void transfer(Server &s, const CommandHeader &h, Reader r);
 void transfer_rect(Server &s, const CommandHeader &h, Reader r);
 void move_contents(Server &s, const CommandHeader &h, Reader r);
 cl_int program_info(Server &s, u64 program, u64 device, u32 param, Bytes &value);
-cl_int info_value(Server &s, InfoOf of, u64 object, u64 second, u32 param, Bytes &value);
+cl_int info_value(Server &s, InfoOf of, u64 number, u64 second, u32 param, Bytes &value);
 
 }  // namespace ckpt::ocl

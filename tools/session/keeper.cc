@@ -40,9 +40,7 @@ void Keeper::program_started(pid_t pid, bool own_session, bool our_child) {
   for (int signal : std::exchange(early_signals_, {})) forward(signal);
 }
 
-void Keeper::program_is_whole() {
-  std::ofstream(folder_.file(kProgramFile)) << program_ << "\n";
-}
+void Keeper::program_is_whole() { std::ofstream(folder_.file(kProgramFile)) << program_ << "\n"; }
 
 // The program was stopped by job control: stop along, so that our own parent sees its job stop.
 // CRIU's stopping of the tree during a dump is none of that.
