@@ -69,7 +69,7 @@ void Capture::copy(UniqueFd pipe, std::string name) {
   }
 }
 
-void Capture::note(Result<> r) {
+void Capture::note(const Result<> &r) {
   std::lock_guard lock(mutex_);
   if (!r && first_error_) first_error_ = r;
 }

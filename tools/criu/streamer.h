@@ -40,7 +40,7 @@ class Capture {
   void accept_and_serve();
   Result<> serve(int socket);
   void copy(UniqueFd pipe, std::string name);
-  void note(Result<> r);
+  void note(const Result<> &r);
 
   ImageWriter &image_;
   UniqueFd listener_;
@@ -64,7 +64,7 @@ class Serve {
  private:
   void accept_and_serve();
   Result<> serve(int socket);
-  void copy(std::string stream, UniqueFd pipe);
+  void copy(std::string name, UniqueFd pipe);
 
   const ImageReader &image_;
   UniqueFd listener_;

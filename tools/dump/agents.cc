@@ -19,14 +19,14 @@ Result<> Agents::connect(const Target &target) {
     CKPT_TRY(AgentClient client, AgentClient::connect(target.agents[i]));
     CKPT_TRY(AgentClient::Welcome welcome, client.hello("ckpt-dump"));
     CKPT_TRY(Staging staging, Staging::create());
-    all_.push_back(std::unique_ptr<Agent>(new Agent{target.agent_pids[i],
-                                                    std::move(client),
-                                                    std::move(welcome),
-                                                    std::move(staging),
-                                                    {},
-                                                    {},
-                                                    0,
-                                                    false}));
+    all_.push_back(std::make_unique<Agent>(Agent{target.agent_pids[i],
+                                                 std::move(client),
+                                                 std::move(welcome),
+                                                 std::move(staging),
+                                                 {},
+                                                 {},
+                                                 0,
+                                                 false}));
   }
   return {};
 }

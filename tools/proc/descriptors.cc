@@ -78,7 +78,7 @@ const char *kind_name(Descriptor::Kind kind) {
     case Descriptor::Kind::Pipe: return "pipe";
     case Descriptor::Kind::Fifo: return "fifo";
     case Descriptor::Kind::Terminal: return "tty";
-    case Descriptor::Kind::CharDevice: return "device";
+    case Descriptor::Kind::CharDevice:
     case Descriptor::Kind::BlockDevice: return "device";
     case Descriptor::Kind::Socket: return "socket";
     case Descriptor::Kind::Anonymous: return "anonymous";

@@ -48,6 +48,6 @@ Result<StemEvent> next_event(int events);
 Result<> acknowledge(int events);
 
 // The stem's own main.
-int stem_main(const std::string &json);
+int stem_main(const std::string &text);
 
 }  // namespace ckpt
