@@ -6,6 +6,7 @@
 #pragma once
 
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -25,6 +26,21 @@ inline void futex_wait(std::atomic<u32> &word, u32 value, std::chrono::milliseco
 
 inline void futex_wake_all(std::atomic<u32> &word) {
   ::syscall(SYS_futex, reinterpret_cast<u32 *>(&word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+// Waits without sleeping, for at most `time`. Whoever else wants the core gets it.
+template <class Done>
+bool spin_until(Done done, std::chrono::microseconds time) {
+  constexpr int kChecks = 16;  // a few hundred nanoseconds
+  auto end = std::chrono::steady_clock::now() + time;
+  do {
+    for (int i = 0; i < kChecks; i++) {
+      if (done()) return true;
+      __builtin_ia32_pause();
+    }
+    ::sched_yield();
+  } while (std::chrono::steady_clock::now() < end);
+  return done();
 }
 
 // Rings a bell that somebody may be sleeping on: `waits` says whether the system call is needed.

@@ -55,6 +55,7 @@ enum class Op : u16 {
       17,  // {u64 program, devices, str options, u32 n, n × {u64 header, str name}}: sync
   LinkProgram = 18,  // {u64 context, devices, str options, u32 n, n × u64 program}; makes a
                      // program. devices: {u32 n, n × u64}
+  Settle = 40,       // {u64 queue}: a completion once all that was enqueued is over
 };
 inline constexpr u16 kFirstApiOp = 64;
 
@@ -80,7 +81,8 @@ struct CommandHeader {
   u32 bytes;  // of the payload; 0xffffffff: the ring goes on at its start
   u16 op;
   u16 flags;
-  u64 made;  // number of the object or event that this command makes, or 0
+  u64 made;  // number of the object or event that this command makes; 0: none, and so nobody hears
+             // when it is over
 };
 static_assert(sizeof(CommandHeader) == 16);
 inline constexpr u32 kWrap = 0xffffffff;

@@ -22,10 +22,8 @@ void make(Server &s, const CommandHeader &h, api::Arguments<Fn> &call) {
   auto made = call.call();
   if (call.error != CL_SUCCESS || !made)
     return s.reply(h, call.error != CL_SUCCESS ? call.error : CL_OUT_OF_RESOURCES);
-  if constexpr (kind == Kind::Queue)
-    s.add_queue(h.made, made);
-  else
-    s.objects.put(kind, h.made, made);
+  if constexpr (kind == Kind::Queue) s.queues.add(made);
+  s.objects.put(kind, h.made, made);
   s.reply(h, CL_SUCCESS);
 }
 

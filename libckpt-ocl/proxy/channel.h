@@ -32,6 +32,8 @@ class Channel {
     CommandHeader header;
     ByteView payload;  // valid until done()
   };
+  // Whether a command is there already.
+  bool ready();
   // The next command. No value: the client is gone, or wrote nonsense.
   std::optional<Incoming> next();
   void done();

@@ -65,7 +65,7 @@ cl_int set_argument(Server &s, cl_kernel kernel, Reader &r) {
 void release_object(Server &s, Reader r) {
   Kind kind = r.get<Kind>();
   void *handle = s.objects.take(kind, r.get<u64>());
-  if (kind == Kind::Queue && handle) s.remove_queue(static_cast<cl_command_queue>(handle));
+  if (kind == Kind::Queue && handle) s.queues.remove(static_cast<cl_command_queue>(handle));
   if (kind == Kind::Context && handle) s.remove_context(static_cast<cl_context>(handle));
   release_handle(kind, handle);
 }

@@ -46,7 +46,7 @@ int serve(int client, int control, ServeOptions options) {
     log::error(channel.error());
     return 1;
   }
-  // Leaked: completers of retired queues may still be at work when the process ends.
+  // Leaked: the driver may call back until the process ends.
   auto *server = new Server(std::move(*channel), UniqueFd(control), std::move(options));
   auto r = server->run(UniqueFd(client));
   if (!r) log::error(r.error());

@@ -53,6 +53,8 @@ Result<> Server::greet(UniqueFd client) {
 void Server::serve() {
   parked_ = false;
   while (!parked_) {
+    queues.sweep();
+    if (!channel.ready()) queues.flush();
     std::optional<Channel::Incoming> c = channel.next();
     if (!c) return;
     carry_out(*c);
@@ -93,6 +95,7 @@ void Server::carry_out(const Channel::Incoming &c) {
     case Op::StagingEnd: tool_staging_.reset(); return reply(h, CL_SUCCESS);
     case Op::Park: parked_ = true; return reply(h, CL_SUCCESS);
     case Op::MapDevices: return map_devices(h, r);
+    case Op::Settle: return settle(h, r);
   }
   if (!carry_out_api(*this, h, r)) {
     log::error("the application sent a command {} that this proxy does not know", h.op);
@@ -107,33 +110,21 @@ void Server::reply(const CommandHeader &h, cl_int status, ByteView bytes) {
 
 void Server::enqueued(const CommandHeader &h, cl_command_queue queue, cl_event event, cl_int status,
                       Bytes data) {
-  auto it = completers_.find(queue);
-  if (status == CL_SUCCESS && event && it != completers_.end()) {
-    // The reply first: with `here` the command is over before add() returns.
+  if (status == CL_SUCCESS && event && queues.has(queue)) {
+    // The reply first: a driver may call back before enqueued() returns.
     reply(h, status);
-    return it->second->add(h.made, event, std::move(data));
+    return queues.enqueued(queue, h.made, event, std::move(data));
   }
   if (status == CL_SUCCESS) status = CL_INVALID_COMMAND_QUEUE;
   if (h.flags & kSync) return reply(h, status);
   log::warn("the device refused a command (operation {}): OpenCL error {}", h.op, status);
-  channel.complete({h.made, status, 0, 0, 0, 0, 0});
+  if (h.made != 0) channel.complete({h.made, status, 0, 0, 0, 0, 0});
 }
 
-void Server::add_queue(u64 number, cl_command_queue queue) {
-  cl_command_queue_properties properties = 0;
-  cl_device_id device = nullptr;
-  ::clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, nullptr);
-  ::clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, nullptr);
-  completers_[queue] = Completer::start(
-      channel, objects, (properties & CL_QUEUE_PROFILING_ENABLE) != 0, single_threaded(device));
-  objects.put(Kind::Queue, number, queue);
-}
-
-void Server::remove_queue(cl_command_queue queue) {
-  auto it = completers_.find(queue);
-  if (it == completers_.end()) return;
-  it->second->retire();
-  completers_.erase(it);
+void Server::settle(const CommandHeader &h, Reader r) {
+  auto queue = objects.get<cl_command_queue>(Kind::Queue, r.get<u64>());
+  cl_int status = queue && h.made != 0 ? queues.settle(queue, h.made) : CL_INVALID_COMMAND_QUEUE;
+  if (status != CL_SUCCESS && h.made != 0) channel.complete({h.made, status, 0, 0, 0, 0, 0});
 }
 
 void Server::remove_context(cl_context context) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Serves one application: takes its commands off the ring one by one and carries them out on the
-// real driver. Nothing here waits for the device (completers do), so a command behind an event
+// real driver. Nothing here waits for the device (the driver calls back), so a command behind an event
 // that another thread of the application will bring about never blocks that thread's.
 #pragma once
 
@@ -9,10 +9,10 @@
 #include <memory>
 
 #include "libckpt-ocl/proxy/channel.h"
-#include "libckpt-ocl/proxy/completer.h"
 #include "libckpt-ocl/proxy/mapping.h"
 #include "libckpt-ocl/proxy/objects.h"
 #include "libckpt-ocl/proxy/portable.h"
+#include "libckpt-ocl/proxy/queues.h"
 
 namespace ckpt::ocl {
 
@@ -32,14 +32,13 @@ class Server {
   // For the commands (commands.cc, programs.cc, api_commands.cc).
   Objects objects;
   Channel channel;
+  Queues queues{channel, objects};
   std::optional<Portable> portable;  // with --portable
 
   void reply(const CommandHeader &h, cl_int status, ByteView bytes = {});
-  // A command was enqueued, or not: its event is `h.made`.
+  // A command was enqueued, or not: the client calls its event `h.made`, or 0: it wants none.
   void enqueued(const CommandHeader &h, cl_command_queue queue, cl_event event, cl_int status,
                 Bytes data = {});
-  void add_queue(u64 number, cl_command_queue queue);
-  void remove_queue(cl_command_queue queue);
   void remove_context(cl_context context);
   // A queue of our own on the buffer's context, for moving its contents.
   cl_command_queue mover(cl_mem mem);
@@ -51,6 +50,7 @@ class Server {
   [[noreturn]] void watch_client();
   void carry_out(const Channel::Incoming &c);
   void info(const CommandHeader &h, Reader r);
+  void settle(const CommandHeader &h, Reader r);
   void map_devices(const CommandHeader &h, Reader r);
   void map_tool_staging(const CommandHeader &h, Reader r);
   bool wait_for_return();
@@ -60,7 +60,6 @@ class Server {
   std::vector<RealPlatform> platforms_;
   bool parked_ = false;
   Mapping tool_staging_;
-  std::map<cl_command_queue, std::shared_ptr<Completer>> completers_;
   std::map<cl_context, cl_command_queue> movers_;
 };
 

@@ -27,9 +27,9 @@ TEST_CASE("every size around the edges of a chunk comes back") {
   auto image = must(ImageReader::open(tmp / "image"));
   CHECK(image->streams().size() == streams.size());
   CHECK(image->manifest()["program"] == "test");
-  for (const auto &[name, bytes] : streams) {
-    CAPTURE(name);
-    CHECK(must(read_stream(*image, name)) == bytes);
+  for (const auto &stream : streams) {
+    CAPTURE(stream.first);
+    CHECK(must(read_stream(*image, stream.first)) == stream.second);
   }
   CHECK(image->verify(ImageReader::Depth::Full).ok());
   CHECK(image->verify(ImageReader::Depth::Stored).ok());
