@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OpenCL traffic of known shapes, for bench/opencl/run. Prints one JSON object: the seconds that the
-// traffic itself took (not the start, not the compiler) and what it moved.
+// OpenCL traffic of known shapes, for bench/opencl/run. Prints one JSON object: the seconds that
+// the traffic itself took (not the start, not the compiler) and what it moved.
 //
 //   traffic SHAPE [COUNT]
 //
@@ -24,16 +24,18 @@
 
 namespace {
 
-#define CL(call)                                                                    \
-  do {                                                                              \
-    if (cl_int status_ = (call); status_ != CL_SUCCESS) {                           \
+#define CL(call)                                                                   \
+  do {                                                                             \
+    if (cl_int status_ = (call); status_ != CL_SUCCESS) {                          \
       std::fprintf(stderr, "traffic: %s: OpenCL error %d\n", #call, (int)status_); \
-      std::exit(1);                                                                 \
-    }                                                                               \
+      std::exit(1);                                                                \
+    }                                                                              \
   } while (0)
 
 using Clock = std::chrono::steady_clock;
-double since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
+double since(Clock::time_point t) {
+  return std::chrono::duration<double>(Clock::now() - t).count();
+}
 
 const char *const kSource = R"(
 __kernel void work(__global float *d, int n, float a0, float a1, float a2, float a3, float a4,
@@ -173,9 +175,9 @@ Result write(const Traffic &t, int n) {
 Result map(const Traffic &t, int n) {
   return timed(n, 2, 2.0 * Traffic::kLarge, [&](int) {
     cl_int status;
-    auto *p = static_cast<char *>(clEnqueueMapBuffer(t.queue, t.mem, CL_TRUE,
-                                                     CL_MAP_READ | CL_MAP_WRITE, 0, Traffic::kLarge,
-                                                     0, nullptr, nullptr, &status));
+    auto *p =
+        static_cast<char *>(clEnqueueMapBuffer(t.queue, t.mem, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE,
+                                               0, Traffic::kLarge, 0, nullptr, nullptr, &status));
     CL(status);
     for (size_t i = 0; i < Traffic::kLarge; i += 4096) p[i]++;
     CL(clEnqueueUnmapMemObject(t.queue, t.mem, p, 0, nullptr, nullptr));
@@ -194,9 +196,9 @@ struct Shape {
 };
 
 const std::map<std::string, Shape> kShapes{
-    {"compute", {compute, 60}}, {"calls", {calls, 3000}},     {"waits", {waits, 15000}},
-    {"oneway", {oneway, 40000}}, {"trip", {trip, 20000}},     {"read", {read, 30}},
-    {"write", {write, 30}},      {"map", {map, 10}},          {"small4k", {small, 20000}},
+    {"compute", {compute, 60}},  {"calls", {calls, 3000}}, {"waits", {waits, 15000}},
+    {"oneway", {oneway, 40000}}, {"trip", {trip, 20000}},  {"read", {read, 30}},
+    {"write", {write, 30}},      {"map", {map, 10}},       {"small4k", {small, 20000}},
 };
 
 }  // namespace

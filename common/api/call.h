@@ -89,6 +89,11 @@ class Arguments<Fn> {
     return std::get<I>(args_);
   }
 
+  template <size_t I, class V>
+  void set(V value) {
+    std::get<I>(args_) = value;
+  }
+
   int error = 0;         // what an Error parameter pointed to
   void *made = nullptr;  // what a Made parameter pointed to
 

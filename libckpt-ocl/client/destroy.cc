@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ranges>
 
+#include "libckpt-ocl/client/held.h"
 #include "libckpt-ocl/client/info.h"
 #include "libckpt-ocl/client/link.h"
 
@@ -12,7 +13,8 @@ void leave_ledger(Object *o) {
   if (o->life.empty()) return;
   registry().remove(o);
   forget_info(o);
-  link().release_later(o->kind, o->number);
+  bool settle = o->kind == Kind::Queue && static_cast<Queue *>(o)->unheard;
+  link().release_later({o->kind, o->number, settle});
 }
 
 void destroy_mem(Mem *m) {
@@ -27,6 +29,11 @@ void destroy_kernel(Kernel *k) {
   if (k->program) k->program->kernels.fetch_sub(1);
   leave_ledger(k);
   delete k;
+}
+
+void destroy_event(Event *e) {
+  if (e->type == CL_COMMAND_USER && e->held.load()) held().user_event_gone();
+  delete e;
 }
 
 template <class T>
@@ -44,7 +51,7 @@ void destroy(Object *o) {
     case Kind::Mem: return destroy_mem(static_cast<Mem *>(o));
     case Kind::Program: return destroy_plain<Program>(o);
     case Kind::Kernel: return destroy_kernel(static_cast<Kernel *>(o));
-    case Kind::Event: delete static_cast<Event *>(o); return;
+    case Kind::Event: return destroy_event(static_cast<Event *>(o));
     case Kind::Platform:
     case Kind::Device:
     case Kind::None: return;  // live for ever

@@ -121,8 +121,6 @@ std::optional<cl_int> fixed_device_info(Device &d, cl_device_info param, const A
     case CL_DEVICE_IMAGE3D_MAX_DEPTH:
     case CL_DEVICE_IMAGE_MAX_BUFFER_SIZE:
     case CL_DEVICE_IMAGE_MAX_ARRAY_SIZE: return out.scalar(size_t{0});
-    case CL_DEVICE_QUEUE_PROPERTIES:
-      return out.scalar(cl_command_queue_properties{CL_QUEUE_PROFILING_ENABLE});
     case CL_DEVICE_EXECUTION_CAPABILITIES:
       return out.scalar(cl_device_exec_capabilities{CL_EXEC_KERNEL});
     case CL_DEVICE_PARTITION_MAX_SUB_DEVICES: return out.scalar(cl_uint{0});

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libckpt-ocl/client/enqueue.h"
 
+#include "libckpt-ocl/client/held.h"
+#include "libckpt-ocl/client/notify.h"
+
 namespace ckpt::ocl {
 
-Command::Command(cl_command_queue queue, cl_command_type type, Waits waits) {
+Command::Command(cl_command_queue queue, cl_command_type type, Waits waits) : type_(type) {
   auto *q = object<Queue>(queue);
   if (!q) {
     status_ = CL_INVALID_COMMAND_QUEUE;
     return;
   }
   queue_ = Ref<Queue>(q);
-  if ((waits.count == 0) != (waits.list == nullptr)) {
+  no_list_ = waits.count == 0;
+  if (no_list_ != (waits.list == nullptr)) {
     status_ = CL_INVALID_EVENT_WAIT_LIST;
     return;
   }
@@ -19,14 +23,37 @@ Command::Command(cl_command_queue queue, cl_command_type type, Waits waits) {
     if (!e) status_ = CL_INVALID_EVENT_WAIT_LIST;
     if (!e || status_ != CL_SUCCESS) return;
     if (e->context.get() != q->context.get()) status_ = CL_INVALID_CONTEXT;
-    if (!e->over()) waits_.push_back(waits.list[i]);
+    if (!e->over())
+      waits_.push_back(waits.list[i]);
+    else if (e->status.load() < 0)
+      wait_failed_ = true;
   }
-  auto *e = new Event;
-  event_ = Ref<Event>(e);
-  e->drop();  // the application's own reference comes with give()
-  e->queue = queue_;
-  e->context = q->context;
-  e->type = type;
+}
+
+Command::Command(Queue &queue, cl_command_type type, Event *before) : type_(type), queue_(&queue) {
+  wait_for(before);
+}
+
+void Command::wait_for(Event *before) {
+  waits_.clear();
+  if (before) waits_.push_back(handle<cl_event>(before));
+}
+
+Command &Command::with_waits_of(const Command &other) {
+  waits_ = other.waits_;
+  return *this;
+}
+
+Event &Command::event() {
+  if (!event_) {
+    auto *e = new Event;
+    event_ = Ref<Event>(e);
+    e->drop();  // the application's own reference comes with give()
+    e->queue = queue_;
+    e->context = queue_->context;
+    e->type = type_;
+  }
+  return *event_;
 }
 
 void Command::put_waits(Writer &w) const {
@@ -34,45 +61,96 @@ void Command::put_waits(Writer &w) const {
   for (cl_event e : waits_) w.put(object<Event>(e)->number);
 }
 
+bool Command::waits_for_all() const {
+  return no_list_ && (type_ == CL_COMMAND_MARKER || type_ == CL_COMMAND_BARRIER);
+}
+
+bool Command::goes_now() const {
+  if (wait_failed_) return false;
+  if (held().none()) return true;
+  bool behind_queue = queue_->held.load() > 0 &&
+                      (queue_->in_order() || queue_->held_barriers.load() > 0 || waits_for_all());
+  auto is_held = [](cl_event e) { return object<Event>(e)->held.load(); };
+  return !behind_queue && std::none_of(waits_.begin(), waits_.end(), is_held);
+}
+
+cl_int Command::run_later(cl_event *out, std::function<cl_int(Command &)> send) {
+  event();
+  give(out);
+  if (wait_failed_) {
+    end(event(), CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+    return CL_SUCCESS;
+  }
+  for (cl_event e : waits_) kept_.emplace_back(object<Event>(e));
+  held().add(std::move(*this), std::move(send));
+  return CL_SUCCESS;
+}
+
 cl_int Command::send(u16 op, ByteView payload, bool sure) {
-  link().expect(event_.get());
+  Event *e = event_.get();
+  link().flush_releases();
+  std::lock_guard in_order(queue_->order);
   {
     std::lock_guard lock(queue_->mutex);
-    queue_->last = event_;
+    if (e) queue_->last = event_;
+    queue_->unheard = !e || !queue_->in_order();
   }
-  link().flush_releases();
-  cl_int status =
-      sure ? link().send(op, event_->number, payload) : link().ask(op, event_->number, payload);
-  if (status != CL_SUCCESS) {
-    link().unexpect(event_.get());
-    event_->status = status;
-    std::lock_guard lock(queue_->mutex);
-    if (queue_->last.get() == event_.get()) queue_->last = {};
+  if (e) link().expect(e);
+  u64 made = e ? e->number : 0;
+  cl_int status = sure ? link().send(op, made, payload) : link().ask(op, made, payload);
+  if (status != CL_SUCCESS && e) {
+    link().unexpect(e);
+    end(*e, status);
   }
   link().drain();
   return status;
 }
 
-void Command::complete_here() { event_->status = CL_COMPLETE; }
-
 cl_int Command::give(cl_event *out) {
   if (out) {
-    event_->keep();  // event_'s own reference is dropped with this Command
+    event().keep();  // event_'s own reference is dropped with this Command
     *out = handle<cl_event>(event_.get());
   }
   return CL_SUCCESS;
 }
 
-cl_int finish(Queue &q) {
-  link().drain();
-  Ref<Event> last;
+void end(Event &e, cl_int status) {
+  e.status.store(status, std::memory_order_release);
+  e.held.store(false);
+  forget_as_last(e);
+  is_over(e);
+  link().wake_waiters();
+}
+
+// The mark takes the place of the newest command, so that the next finish() waits for it.
+Ref<Event> settle(Queue &q) {
+  std::lock_guard in_order(q.order);
   {
     std::lock_guard lock(q.mutex);
-    last = q.last;
+    if (!q.unheard) return q.last;
   }
-  if (!last) return link().usable() ? CL_SUCCESS : CL_DEVICE_NOT_AVAILABLE;
+  Command c(q, CL_COMMAND_MARKER, nullptr);
+  Ref<Event> mark(&c.event());
+  {
+    std::lock_guard lock(q.mutex);
+    q.last = mark;
+    q.unheard = false;
+  }
+  link().expect(mark.get());
+  Writer w;
+  w.put(q.number);
+  if (cl_int r = link().send(Op::Settle, mark->number, w.bytes()); r != CL_SUCCESS) {
+    link().unexpect(mark.get());
+    end(*mark, r);
+  }
+  return mark;
+}
+
+cl_int finish(Queue &q) {
+  link().drain();
+  if (q.held.load() > 0) link().wait_until([&] { return q.held.load() == 0; }, true);
   // In-order: when the newest is over, all are. Its error is the event's, not the queue's.
-  wait(*last);
+  if (Ref<Event> last = settle(q)) wait(*last);
   return link().usable() ? CL_SUCCESS : CL_DEVICE_NOT_AVAILABLE;
 }
 

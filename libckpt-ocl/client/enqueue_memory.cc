@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <bit>
 
 #include "libckpt-ocl/client/icd.h"
@@ -19,6 +20,9 @@ cl_int check_transfer(cl_command_queue queue, cl_mem mem, const void *host, cl_m
   if (!host) return CL_INVALID_VALUE;
   return object<Mem>(mem)->flags & denied ? CL_INVALID_OPERATION : CL_SUCCESS;
 }
+
+// What a command uses lives until it is sent.
+using Mems = std::vector<Ref<Mem>>;
 
 constexpr cl_mem_flags kNoRead = CL_MEM_HOST_WRITE_ONLY | CL_MEM_HOST_NO_ACCESS;
 constexpr cl_mem_flags kNoWrite = CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_NO_ACCESS;
@@ -86,13 +90,15 @@ cl_int clEnqueueReadBuffer(cl_command_queue queue, cl_mem mem, cl_bool blocking,
                      blocking ? Blocking::Yes : Blocking::No, {n, list}, out);
 }
 
-cl_int clEnqueueWriteBuffer(cl_command_queue queue, cl_mem mem, cl_bool, size_t offset, size_t size,
-                            const void *host, cl_uint n, const cl_event *list, cl_event *out) {
+cl_int clEnqueueWriteBuffer(cl_command_queue queue, cl_mem mem, cl_bool blocking, size_t offset,
+                            size_t size, const void *host, cl_uint n, const cl_event *list,
+                            cl_event *out) {
   Entry entry;
   if (cl_int r = check_transfer(queue, mem, host, kNoWrite); r != CL_SUCCESS) return r;
   Mem &m = *object<Mem>(mem);
   if (size == 0 || !inside(offset, size, m.size)) return CL_INVALID_VALUE;
-  return write_buffer(queue, CL_COMMAND_WRITE_BUFFER, m, offset, size, host, {n, list}, out);
+  return write_buffer(queue, CL_COMMAND_WRITE_BUFFER, m, offset, size, host,
+                      blocking ? Blocking::Yes : Blocking::No, {n, list}, out);
 }
 
 cl_int clEnqueueReadBufferRect(cl_command_queue queue, cl_mem mem, cl_bool blocking,
@@ -111,7 +117,7 @@ cl_int clEnqueueReadBufferRect(cl_command_queue queue, cl_mem mem, cl_bool block
                    blocking ? Blocking::Yes : Blocking::No, {n, list}, out);
 }
 
-cl_int clEnqueueWriteBufferRect(cl_command_queue queue, cl_mem mem, cl_bool,
+cl_int clEnqueueWriteBufferRect(cl_command_queue queue, cl_mem mem, cl_bool blocking,
                                 const size_t *buffer_origin, const size_t *host_origin,
                                 const size_t *region, size_t buffer_row, size_t buffer_slice,
                                 size_t host_row, size_t host_slice, const void *host, cl_uint n,
@@ -123,7 +129,8 @@ cl_int clEnqueueWriteBufferRect(cl_command_queue queue, cl_mem mem, cl_bool,
   size_t at;
   HostRect h{buffer_origin, host_origin, region, buffer_row, buffer_slice, host_row, host_slice};
   if (cl_int r = make_rect(m, h, rect, at); r != CL_SUCCESS) return r;
-  return write_rect(queue, m, rect, static_cast<const std::byte *>(host) + at, {n, list}, out);
+  return write_rect(queue, m, rect, static_cast<const std::byte *>(host) + at,
+                    blocking ? Blocking::Yes : Blocking::No, {n, list}, out);
 }
 
 cl_int clEnqueueCopyBuffer(cl_command_queue queue, cl_mem src, cl_mem dst, size_t src_offset,
@@ -138,9 +145,10 @@ cl_int clEnqueueCopyBuffer(cl_command_queue queue, cl_mem src, cl_mem dst, size_
   if (overlap(from, src_offset, to, dst_offset, size)) return CL_MEM_COPY_OVERLAP;
   Command c(queue, CL_COMMAND_COPY_BUFFER, {n, list});
   if (c.status() != CL_SUCCESS) return c.status();
-  cl_int r = c.send<&::clEnqueueCopyBuffer>(true, queue, src, dst, src_offset, dst_offset, size,
-                                            c.waits().count, c.waits().list, nullptr);
-  return r == CL_SUCCESS ? c.give(out) : r;
+  return c.run(out, [=, keep = Mems{Ref<Mem>(&from), Ref<Mem>(&to)}](Command &it) {
+    return it.send<&::clEnqueueCopyBuffer>(true, queue, src, dst, src_offset, dst_offset, size,
+                                           it.waits().count, it.waits().list, nullptr);
+  });
 }
 
 cl_int clEnqueueCopyBufferRect(cl_command_queue queue, cl_mem src, cl_mem dst,
@@ -154,11 +162,17 @@ cl_int clEnqueueCopyBufferRect(cl_command_queue queue, cl_mem src, cl_mem dst,
   if (!src_origin || !dst_origin || !region) return CL_INVALID_VALUE;
   Command c(queue, CL_COMMAND_COPY_BUFFER_RECT, {n, list});
   if (c.status() != CL_SUCCESS) return c.status();
+  Mems keep{Ref<Mem>(object<Mem>(src)), Ref<Mem>(object<Mem>(dst))};
+  std::array<size_t, 9> v;
+  std::copy_n(src_origin, 3, v.begin());
+  std::copy_n(dst_origin, 3, v.begin() + 3);
+  std::copy_n(region, 3, v.begin() + 6);
   // Its rules of overlap are the driver's to judge: this one is asked, not told.
-  cl_int r = c.send<&::clEnqueueCopyBufferRect>(false, queue, src, dst, src_origin, dst_origin,
-                                                region, src_row, src_slice, dst_row, dst_slice,
-                                                c.waits().count, c.waits().list, nullptr);
-  return r == CL_SUCCESS ? c.give(out) : r;
+  return c.run(out, [=, keep = std::move(keep)](Command &it) {
+    return it.send<&::clEnqueueCopyBufferRect>(false, queue, src, dst, v.data(), v.data() + 3,
+                                               v.data() + 6, src_row, src_slice, dst_row, dst_slice,
+                                               it.waits().count, it.waits().list, nullptr);
+  });
 }
 
 cl_int clEnqueueFillBuffer(cl_command_queue queue, cl_mem mem, const void *pattern,
@@ -172,9 +186,12 @@ cl_int clEnqueueFillBuffer(cl_command_queue queue, cl_mem mem, const void *patte
     return CL_INVALID_VALUE;
   Command c(queue, CL_COMMAND_FILL_BUFFER, {n, list});
   if (c.status() != CL_SUCCESS) return c.status();
-  cl_int r = c.send<&::clEnqueueFillBuffer>(true, queue, mem, pattern, pattern_size, offset, size,
-                                            c.waits().count, c.waits().list, nullptr);
-  return r == CL_SUCCESS ? c.give(out) : r;
+  const auto *bytes = static_cast<const std::byte *>(pattern);
+  Bytes copy(bytes, bytes + pattern_size);
+  return c.run(out, [=, keep = Ref<Mem>(object<Mem>(mem))](Command &it) {
+    return it.send<&::clEnqueueFillBuffer>(true, queue, mem, copy.data(), copy.size(), offset, size,
+                                           it.waits().count, it.waits().list, nullptr);
+  });
 }
 
 cl_int clEnqueueMigrateMemObjects(cl_command_queue queue, cl_uint count, const cl_mem *mems,
@@ -188,9 +205,13 @@ cl_int clEnqueueMigrateMemObjects(cl_command_queue queue, cl_uint count, const c
     if (cl_int r = check_mem(*q, mems[i]); r != CL_SUCCESS) return r;
   Command c(queue, CL_COMMAND_MIGRATE_MEM_OBJECTS, {n, list});
   if (c.status() != CL_SUCCESS) return c.status();
-  cl_int r = c.send<&::clEnqueueMigrateMemObjects>(false, queue, count, mems, flags,
-                                                   c.waits().count, c.waits().list, nullptr);
-  return r == CL_SUCCESS ? c.give(out) : r;
+  std::vector<cl_mem> all(mems, mems + count);
+  Mems keep;
+  for (cl_mem m : all) keep.emplace_back(object<Mem>(m));
+  return c.run(out, [=, keep = std::move(keep)](Command &it) {
+    return it.send<&::clEnqueueMigrateMemObjects>(false, queue, count, all.data(), flags,
+                                                  it.waits().count, it.waits().list, nullptr);
+  });
 }
 
 }  // namespace ckpt::ocl::entry

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libckpt-ocl/client/enqueue.h"
+#include "libckpt-ocl/client/held.h"
 #include "libckpt-ocl/client/icd.h"
 #include "libckpt-ocl/client/info.h"
+#include "libckpt-ocl/client/notify.h"
 #include "libckpt-ocl/client/transfer.h"
 
 namespace ckpt::ocl {
@@ -27,7 +29,7 @@ namespace {
 
 cl_int check_events(cl_uint n, const cl_event *list) {
   if (n == 0 || !list) return CL_INVALID_VALUE;
-  Context *context = nullptr;
+  const Context *context = nullptr;
   for (cl_uint i = 0; i < n; i++) {
     auto *e = object<Event>(list[i]);
     if (!e) return CL_INVALID_EVENT;
@@ -41,8 +43,9 @@ template <auto Fn>
 cl_int synchronise(cl_command_queue queue, cl_command_type type, Waits waits, cl_event *out) {
   Command c(queue, type, waits);
   if (c.status() != CL_SUCCESS) return c.status();
-  cl_int r = c.send<Fn>(true, queue, c.waits().count, c.waits().list, nullptr);
-  return r == CL_SUCCESS ? c.give(out) : r;
+  return c.run(out, [queue](Command &it) {
+    return it.send<Fn>(true, queue, it.waits().count, it.waits().list, nullptr);
+  });
 }
 
 }  // namespace
@@ -94,6 +97,41 @@ cl_int clGetEventProfilingInfo(cl_event event, cl_profiling_info param, size_t r
     case CL_PROFILING_COMMAND_END: return out.scalar(cl_ulong{e->ended});
     default: return CL_INVALID_VALUE;
   }
+}
+
+cl_event clCreateUserEvent(cl_context context, cl_int *errcode) {
+  Entry entry;
+  auto *c = object<Context>(context);
+  if (!c) return refused<cl_event>(CL_INVALID_CONTEXT, errcode);
+  auto *e = new Event;
+  e->context = Ref<Context>(c);
+  e->type = CL_COMMAND_USER;
+  e->held = true;
+  held().user_event_made();
+  return created<cl_event>(e, CL_SUCCESS, errcode);
+}
+
+cl_int clSetUserEventStatus(cl_event event, cl_int status) {
+  Entry entry;
+  auto *e = object<Event>(event);
+  if (!e || e->type != CL_COMMAND_USER) return CL_INVALID_EVENT;
+  if (status > CL_COMPLETE) return CL_INVALID_VALUE;
+  if (!e->held.exchange(false)) return CL_INVALID_OPERATION;
+  end(*e, status);
+  held().release();
+  held().user_event_gone();
+  return CL_SUCCESS;
+}
+
+cl_int clSetEventCallback(cl_event event, cl_int type,
+                          void(CL_CALLBACK *fn)(cl_event, cl_int, void *), void *user) {
+  Entry entry;
+  auto *e = object<Event>(event);
+  if (!e) return CL_INVALID_EVENT;
+  if (!fn || (type != CL_COMPLETE && type != CL_RUNNING && type != CL_SUBMITTED))
+    return CL_INVALID_VALUE;
+  call_back(*e, {type, fn, user});
+  return CL_SUCCESS;
 }
 
 cl_int clRetainEvent(cl_event event) { return retain<Event>(event, CL_INVALID_EVENT); }

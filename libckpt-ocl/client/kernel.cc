@@ -81,7 +81,7 @@ cl_int read_argument(const Kernel &k, KernelArgument &a, size_t size, const void
   return CL_SUCCESS;
 }
 
-void put_argument(Writer &w, u32 index, const KernelArgument &a) {
+void put_argument(Writer &w, u32 index, const ArgumentValue &a) {
   w.put(index).put(u64{a.size}).put(a.kind);
   if (a.kind == ArgKind::Mem)
     w.put(u64{a.mem ? a.mem->number : 0});
@@ -105,6 +105,20 @@ void send_arguments(Kernel &k) {
   Writer w;
   w.put(k.number).put(n).raw(list.bytes().data(), list.size());
   link().send(Op::KernelArgs, 0, w.bytes());
+}
+
+ArgumentList arguments_of(const Kernel &k) {
+  ArgumentList list;
+  for (const KernelArgument &a : k.args) list.push_back({a.kind, a.size, a.value, a.mem});
+  return list;
+}
+
+void send_arguments(Kernel &k, const ArgumentList &values) {
+  Writer w;
+  w.put(k.number).put(static_cast<u32>(values.size()));
+  for (u32 i = 0; i < values.size(); i++) put_argument(w, i, values[i]);
+  link().send(Op::KernelArgs, 0, w.bytes());
+  for (KernelArgument &a : k.args) a.sent = false;
 }
 
 bool all_arguments_set(const Kernel &k) {

@@ -13,9 +13,11 @@ namespace {
 // More shapes than this and a kernel starts to learn again: it bounds the memory.
 constexpr size_t kMostShapes = 4096;
 
+using Sizes = std::array<size_t, 3>;
+
 struct Shape {
   cl_uint dims;
-  const size_t *offset, *global, *local;
+  std::optional<Sizes> offset, global, local;
 
   // FNV-1a over everything that the driver's judgement can depend on, sizes of local memory
   // included.
@@ -25,9 +27,9 @@ struct Shape {
     mix(q.device->number);
     mix(dims);
     for (cl_uint i = 0; i < dims; i++) {
-      mix(offset ? offset[i] : 0);
-      mix(global[i]);
-      mix(local ? local[i] : 0);
+      mix(offset ? (*offset)[i] : 0);
+      mix((*global)[i]);
+      mix(local ? (*local)[i] : 0);
     }
     for (const KernelArgument &a : k.args)
       if (a.kind == ArgKind::Local) mix(a.size);
@@ -39,13 +41,38 @@ struct Shape {
 void note_largest(Kernel &k, const Shape &s) {
   u64 items = 1, bytes = 0;
   for (cl_uint i = 0; s.local && i < s.dims; i++) {
-    items *= s.local[i];
-    k.most_local_size[i] = std::max<u64>(k.most_local_size[i], s.local[i]);
+    u64 size = (*s.local)[i];
+    items *= size;
+    k.most_local_size[i] = std::max(k.most_local_size[i], size);
   }
   for (const KernelArgument &a : k.args)
     if (a.kind == ArgKind::Local) bytes += a.size;
   if (s.local) k.most_work_items = std::max(k.most_work_items, items);
   k.most_local_bytes = std::max(k.most_local_bytes, bytes);
+}
+
+const size_t *list_or_null(const std::optional<Sizes> &s) { return s ? s->data() : nullptr; }
+
+std::optional<Sizes> sizes(cl_uint dims, const size_t *list) {
+  if (!list || dims > 3) return {};
+  Sizes s{};
+  std::copy_n(list, dims, s.begin());
+  return s;
+}
+
+// Sends a kernel that has its arguments on the far side.
+cl_int send_launch(Command &c, Kernel &k, const Shape &shape) {
+  u64 hash = shape.hash(k, c.queue());
+  bool sure = k.accepted.contains(hash);
+  cl_int r = c.send<&::clEnqueueNDRangeKernel>(
+      sure, handle<cl_command_queue>(&c.queue()), handle<cl_kernel>(&k), shape.dims,
+      list_or_null(shape.offset), list_or_null(shape.global), list_or_null(shape.local),
+      c.waits().count, c.waits().list, nullptr);
+  if (r != CL_SUCCESS || sure) return r;
+  if (k.accepted.size() >= kMostShapes) k.accepted.clear();
+  k.accepted.insert(hash);
+  note_largest(k, shape);
+  return r;
 }
 
 cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_command_type type, const Shape &shape,
@@ -61,19 +88,18 @@ cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_command_type type, co
   if (!all_arguments_set(*k)) return CL_INVALID_KERNEL_ARGS;
   Command c(queue, type, waits);
   if (c.status() != CL_SUCCESS) return c.status();
-  u64 hash = shape.hash(*k, *q);
-  bool sure = k->accepted.contains(hash);
-  send_arguments(*k);
-  cl_int r =
-      c.send<&::clEnqueueNDRangeKernel>(sure, queue, kernel, shape.dims, shape.offset, shape.global,
-                                        shape.local, c.waits().count, c.waits().list, nullptr);
-  if (r != CL_SUCCESS) return r;
-  if (k->accepted.size() >= kMostShapes) k->accepted.clear();
-  if (!sure) {
-    k->accepted.insert(hash);
-    note_largest(*k, shape);
-  }
-  return c.give(out);
+  if (c.goes_now())
+    return c.run_now(out, [k, &shape](Command &it) {
+      std::lock_guard together(k->mutex);
+      send_arguments(*k);
+      return send_launch(it, *k, shape);
+    });
+  // Arguments are those of now, whatever is set before it is sent.
+  return c.run_later(out, [keep = Ref<Kernel>(k), now = arguments_of(*k), shape](Command &it) {
+    std::lock_guard together(keep->mutex);
+    send_arguments(*keep, now);
+    return send_launch(it, *keep, shape);
+  });
 }
 
 }  // namespace
@@ -85,15 +111,15 @@ cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint 
                               const size_t *offset, const size_t *global, const size_t *local,
                               cl_uint n, const cl_event *list, cl_event *out) {
   Entry entry;
-  return launch(queue, kernel, CL_COMMAND_NDRANGE_KERNEL, {dims, offset, global, local}, {n, list},
-                out);
+  Shape shape{dims, sizes(dims, offset), sizes(dims, global), sizes(dims, local)};
+  return launch(queue, kernel, CL_COMMAND_NDRANGE_KERNEL, shape, {n, list}, out);
 }
 
 cl_int clEnqueueTask(cl_command_queue queue, cl_kernel kernel, cl_uint n, const cl_event *list,
                      cl_event *out) {
   Entry entry;
-  size_t one = 1;
-  return launch(queue, kernel, CL_COMMAND_TASK, {1, nullptr, &one, &one}, {n, list}, out);
+  Sizes one{1, 0, 0};
+  return launch(queue, kernel, CL_COMMAND_TASK, {1, {}, one, one}, {n, list}, out);
 }
 
 }  // namespace ckpt::ocl::entry

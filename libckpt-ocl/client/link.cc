@@ -9,6 +9,7 @@
 #include "common/futex.h"
 #include "common/ipc.h"
 #include "common/log.h"
+#include "libckpt-ocl/client/notify.h"
 #include "libckpt-ocl/client/transfer.h"
 
 namespace ckpt::ocl {
@@ -16,8 +17,8 @@ namespace {
 
 // How often a sleeper looks whether the proxy still lives.
 constexpr std::chrono::milliseconds kLookAround{200};
-// Checks before sleeping: a few microseconds, about what the futex calls would cost.
-constexpr int kSpins = 200;
+// Before sleeping: about what the futex calls would cost.
+constexpr std::chrono::microseconds kAwake{5};
 
 size_t padded(size_t bytes) { return (bytes + 7) / 8 * 8; }
 
@@ -42,6 +43,13 @@ Result<Greeting> read_greeting(Reader r) {
 Link &link() {
   static Link *l = new Link;
   return *l;
+}
+
+void forget_as_last(const Event &e) {
+  Ref<Event> dropped_outside_the_lock;
+  if (!e.queue) return;
+  std::lock_guard lock(e.queue->mutex);
+  if (e.queue->last.get() == &e) dropped_outside_the_lock = std::move(e.queue->last);
 }
 
 Result<Greeting> Link::open(const std::string &session) {
@@ -193,22 +201,37 @@ Result<> Link::send_fd(u16 type, int fd) {
 }
 
 // Never sends by itself: it may run while a sender is taking in completions.
-void Link::release_later(Kind kind, u64 number) {
+void Link::release_later(const Release &r) {
   std::lock_guard lock(release_mutex_);
-  releases_.emplace_back(kind, number);
+  releases_.push_back(r);
+  any_releases_.store(true, std::memory_order_release);
 }
 
 void Link::flush_releases() {
-  std::vector<std::pair<Kind, u64>> now;
+  if (!any_releases_.load(std::memory_order_acquire)) return;
+  std::vector<Release> now;
   {
     std::lock_guard lock(release_mutex_);
     now.swap(releases_);
+    any_releases_.store(false, std::memory_order_relaxed);
   }
-  for (auto &[kind, number] : now) {
+  for (const Release &r : now) {
+    if (r.settle) settle_nameless(r.number);
     Writer w;
-    w.put(kind).put(number);
+    w.put(r.kind).put(r.number);
     send(Op::Release, 0, w.bytes());
   }
+}
+
+// Nobody waits for the last commands of a queue that is gone, but a checkpoint must.
+void Link::settle_nameless(u64 queue) {
+  auto *e = new Event;
+  Ref<Event> mark(e);
+  e->drop();
+  expect(e);
+  Writer w;
+  w.put(queue);
+  if (send(Op::Settle, e->number, w.bytes()) != CL_SUCCESS) unexpect(e);
 }
 
 void Link::expect(Event *event) {
@@ -231,7 +254,16 @@ void Link::drain() {
   if (h.completion_head.load(std::memory_order_acquire) ==
       h.completion_tail.load(std::memory_order_relaxed))
     return;
-  std::vector<Ref<Event>> over;  // dropped after the lock
+  std::vector<Ref<Event>> over;
+  take_in(over);
+  for (const Ref<Event> &e : over) {
+    forget_as_last(*e);
+    is_over(*e);
+  }
+}
+
+void Link::take_in(std::vector<Ref<Event>> &over) {
+  Header &h = header();
   std::lock_guard lock(drain_mutex_);
   u64 tail = h.completion_tail.load(std::memory_order_relaxed);
   while (tail != h.completion_head.load(std::memory_order_acquire)) {
@@ -253,9 +285,6 @@ void Link::finish(Event &e, const Completion &c) {
   e.staging_bytes = 0;
   stamp(e, c);
   e.status.store(c.status, std::memory_order_release);
-  if (!e.queue) return;
-  std::lock_guard lock(e.queue->mutex);
-  if (e.queue->last.get() == &e) e.queue->last = {};
 }
 
 bool Link::idle() {
@@ -274,12 +303,8 @@ bool Link::wait_until(const std::function<bool()> &done, bool may_pause) {
       gate().pause();
       continue;
     }
-    bool rung = false;
-    for (int i = 0; i < kSpins && !rung; i++) {
-      rung = header().client_bell.load(std::memory_order_acquire) != seen;
-      __builtin_ia32_pause();
-    }
-    if (!rung && !sleep_until_bell(seen)) {
+    auto rung = [&] { return header().client_bell.load(std::memory_order_acquire) != seen; };
+    if (!spin_until(rung, kAwake) && !sleep_until_bell(seen)) {
       fail_everything();
       return done();
     }
@@ -303,8 +328,16 @@ bool Link::hung_up() {
 void Link::fail_everything() {
   if (!usable_.exchange(false)) return;
   log::error("the OpenCL driver's process is gone; every OpenCL call fails from now on");
-  std::lock_guard lock(drain_mutex_);
-  for (auto &[number, event] : pending_) event->status = CL_DEVICE_NOT_AVAILABLE;
+  std::unordered_map<u64, Ref<Event>> lost;
+  {
+    std::lock_guard lock(drain_mutex_);
+    lost.swap(pending_);
+  }
+  for (auto &[number, event] : lost) {
+    event->status = CL_DEVICE_NOT_AVAILABLE;
+    forget_as_last(*event);
+    is_over(*event);
+  }
 }
 
 void Link::wake_waiters() {

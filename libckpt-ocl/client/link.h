@@ -63,7 +63,12 @@ class Link {
   // A descriptor for the proxy, ahead of the command that speaks of it.
   Result<> send_fd(u16 type, int fd);
   // Tells the proxy to let go of an object: with the next send, or flush_releases().
-  void release_later(Kind kind, u64 number);
+  struct Release {
+    Kind kind;
+    u64 number;
+    bool settle = false;  // a queue with commands under way of which we would not hear
+  };
+  void release_later(const Release &r);
   void flush_releases();
 
   // A command that will be answered by a completion; call before it is sent.
@@ -90,7 +95,9 @@ class Link {
   void push(const CommandHeader &c, ByteView payload);
   bool sleep_until_bell(u32 seen);
   bool hung_up();
+  void take_in(std::vector<Ref<Event>> &over);
   void fail_everything();
+  void settle_nameless(u64 queue);
   void finish(Event &e, const Completion &c);
 
   Mapping memory_;
@@ -103,10 +110,14 @@ class Link {
   std::mutex drain_mutex_;
   std::unordered_map<u64, Ref<Event>> pending_;  // guarded by drain_mutex_
   std::mutex release_mutex_;
-  std::vector<std::pair<Kind, u64>> releases_;
+  std::vector<Release> releases_;
+  std::atomic<bool> any_releases_{false};
   StagingSpace space_{kStagingBytes};
 };
 
 Link &link();
+
+// A queue keeps its newest command, and that its queue, only while it is under way.
+void forget_as_last(const Event &e);
 
 }  // namespace ckpt::ocl

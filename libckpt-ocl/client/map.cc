@@ -42,15 +42,18 @@ std::byte *host_side(Mem &m) {
 }
 
 // A command that has nothing to move, but its place in the queue.
+cl_int send_nothing(Command &c) {
+  return c.send<&::clEnqueueMarkerWithWaitList>(true, handle<cl_command_queue>(&c.queue()),
+                                                c.waits().count, c.waits().list, nullptr);
+}
+
 cl_int nothing_to_move(cl_command_queue queue, cl_command_type type, Waits waits, Blocking blocking,
                        cl_event *out) {
   Command c(queue, type, waits);
   if (c.status() != CL_SUCCESS) return c.status();
-  cl_int r =
-      c.send<&::clEnqueueMarkerWithWaitList>(true, queue, c.waits().count, c.waits().list, nullptr);
-  if (r != CL_SUCCESS) return r;
-  c.give(out);
-  return blocking == Blocking::Yes && wait(c.event()) < 0 ? c.event().status.load() : CL_SUCCESS;
+  Ref<Event> done(blocking == Blocking::Yes ? &c.event() : nullptr);
+  cl_int r = c.run(out, send_nothing);
+  return r == CL_SUCCESS && done && wait(*done) < 0 ? done->status.load() : r;
 }
 
 std::vector<Mem::Map>::iterator map_at(Mem &m, const void *at) {
@@ -117,17 +120,17 @@ cl_int clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem mem, void *at, cl_
   if (!q) return CL_INVALID_COMMAND_QUEUE;
   if (cl_int r = check_mem(*q, mem); r != CL_SUCCESS) return r;
   Mem &m = *object<Mem>(mem);
-  Command check(queue, CL_COMMAND_UNMAP_MEM_OBJECT, {n, list});
-  if (check.status() != CL_SUCCESS) return check.status();
+  Command c(queue, CL_COMMAND_UNMAP_MEM_OBJECT, {n, list});
+  if (c.status() != CL_SUCCESS) return c.status();
   std::optional<Mem::Map> map = find_map(m, at);
   if (!map) return CL_INVALID_VALUE;
-  cl_int r = map->flags & kWrites ? write_buffer(queue, CL_COMMAND_UNMAP_MEM_OBJECT, m, map->offset,
-                                                 map->size, map->at, {n, list}, out)
-                                  : nothing_to_move(queue, CL_COMMAND_UNMAP_MEM_OBJECT, {n, list},
-                                                    Blocking::No, out);
-  erase_map(m, at);  // only now that its bytes have left the shadow
-  m.drop();
-  return r;
+  return c.run(out, [map = *map, keep = Ref<Mem>(&m)](Command &it) {
+    cl_int r = map.flags & kWrites ? send_write(it, *keep, map.offset, map.size, map.at)
+                                   : send_nothing(it);
+    erase_map(*keep, map.at);  // only now that its bytes have left the shadow
+    keep->drop();              // as map() kept it
+    return r;
+  });
 }
 
 }  // namespace ckpt::ocl::entry

@@ -71,8 +71,14 @@ struct Queue : Object {
   Device *device = nullptr;
   cl_command_queue_properties properties = 0;
   std::vector<cl_queue_properties> property_list;  // as given to …WithProperties
-  std::mutex mutex;
-  Ref<Event> last;  // the newest command, while it is pending
+  bool in_order() const { return !(properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE); }
+
+  std::mutex order;      // held while a command is sent: threads agree on what came last
+  std::mutex mutex;      // guards what follows
+  Ref<Event> last;       // the newest command that we shall hear of, while it is pending
+  bool unheard = false;  // commands were sent after it of which we shall not hear (settle())
+  // Commands that wait here for a user event (held.h), and barriers among them.
+  std::atomic<u32> held{0}, held_barriers{0};
 };
 
 // Address space of the host where a mapped buffer is shown, as large as the root buffer.
@@ -138,15 +144,19 @@ struct Program : Object {
   }
 };
 
-struct KernelArgument {
-  u32 qualifier = 0;  // CL_KERNEL_ARG_ADDRESS_…, or 0: the driver did not say
-  std::string type;
-  bool set = false;
-  bool sent = false;  // the proxy has this value
+struct ArgumentValue {
   ArgKind kind = ArgKind::Bytes;
   size_t size = 0;
   Bytes value;
   Ref<Mem> mem;
+};
+using ArgumentList = std::vector<ArgumentValue>;
+
+struct KernelArgument : ArgumentValue {
+  u32 qualifier = 0;  // CL_KERNEL_ARG_ADDRESS_…, or 0: the driver did not say
+  std::string type;
+  bool set = false;
+  bool sent = false;                          // the proxy has this value
   std::set<std::pair<size_t, int>> accepted;  // sizes (and kinds) that the driver has taken before
 };
 
@@ -156,6 +166,7 @@ struct Kernel : Object {
   Ref<Program> program;
   std::string name;
   std::vector<KernelArgument> args;
+  std::mutex mutex;  // a launch and its arguments go together
   // Launches of these shapes were taken by the driver before: they go one way from now on.
   std::unordered_set<u64> accepted;
   // The largest that it was launched with: work-items of a group, the same in each dimension, bytes
@@ -165,7 +176,7 @@ struct Kernel : Object {
   u64 most_local_bytes = 0;
 };
 
-// A command, and its event if the application asked for one.
+// A command that somebody wants to hear of, or a user event.
 struct Event : Object {
   static constexpr Kind kKind = Kind::Event;
   Event() : Object(kKind) {}
@@ -173,10 +184,20 @@ struct Event : Object {
   Ref<Queue> queue;
   cl_command_type type = 0;
   std::atomic<i32> status{CL_SUBMITTED};  // CL_COMPLETE or an error: it is over
+  // A user event that is not set, or a command that has not been sent because of one (held.h): the
+  // proxy does not know it.
+  std::atomic<bool> held{false};
   u64 queued = 0, submitted = 0, started = 0, ended = 0;
   Ref<Event> first;  // of a transfer in pieces: where it began
 
   bool over() const { return status.load(std::memory_order_acquire) <= CL_COMPLETE; }
+
+  struct Callback {
+    cl_int type;
+    void(CL_CALLBACK *fn)(cl_event, cl_int, void *);
+    void *user;
+  };
+  std::vector<Callback> callbacks;  // guarded by notify.cc
 
   // A transfer's staging, and where a read's bytes go when it is over.
   u64 staging = 0;

@@ -6,10 +6,12 @@
 
 #include "common/log.h"
 #include "libckpt-ocl/client/devices.h"
+#include "libckpt-ocl/client/enqueue.h"
 #include "libckpt-ocl/client/info.h"
 #include "libckpt-ocl/client/kernel.h"
 #include "libckpt-ocl/client/link.h"
 #include "libckpt-ocl/client/needs.h"
+#include "libckpt-ocl/client/notify.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -86,6 +88,8 @@ class OpenCl final : public Participant {
     if (!gate().wait_empty(deadline))
       return fail_with_hint("an OpenCL call did not return in time",
                             "a program is being compiled, say; try again, or a longer --timeout");
+    for (Queue *q : registry().all<Queue>()) settle(*q);
+    link().flush_releases();
     auto late = [&] { return std::chrono::steady_clock::now() >= deadline; };
     bool alive = link().wait_until([&] { return link().idle() || late(); }, false);
     if (!alive) return fail("the OpenCL driver's process is gone");
@@ -164,6 +168,7 @@ class OpenCl final : public Participant {
   void forked() override {
     link().forget();
     gate().forget();
+    forget_callbacks();
   }
 };
 

@@ -1,9 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/log.h"
 #include "libckpt-ocl/client/create.h"
 #include "libckpt-ocl/client/enqueue.h"
 #include "libckpt-ocl/client/icd.h"
 #include "libckpt-ocl/client/info.h"
+
+namespace ckpt::ocl {
+namespace {
+
+cl_command_queue_properties queue_properties_of(const Device &d) {
+  cl_command_queue_properties p = 0;
+  remote_info(InfoOf::Device, d, 0, CL_DEVICE_QUEUE_PROPERTIES, Answer{sizeof p, &p, nullptr});
+  return p;
+}
+
+}  // namespace
+}  // namespace ckpt::ocl
 
 namespace ckpt::ocl::entry {
 
@@ -17,12 +28,8 @@ cl_command_queue clCreateCommandQueue(cl_context context, cl_device_id device,
   constexpr cl_command_queue_properties kKnown =
       CL_QUEUE_PROFILING_ENABLE | CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
   if (properties & ~kKnown) return refused<cl_command_queue>(CL_INVALID_VALUE, errcode);
-  // Not advertised: CL_DEVICE_QUEUE_PROPERTIES.
-  if (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) {
-    static std::atomic<bool> said{false};
-    if (!said.exchange(true)) log::warn("out-of-order queues are not supported");
+  if (properties & ~queue_properties_of(*d))
     return refused<cl_command_queue>(CL_INVALID_QUEUE_PROPERTIES, errcode);
-  }
   auto *q = new Queue;
   q->context = Ref<Context>(c);
   q->device = d;

@@ -2,7 +2,7 @@
 //
 // Host memory is read when the command runs, not when it is enqueued (facts/opencl.md). We read it
 // at enqueue, into staging, which the application can tell apart in one case only: an earlier read
-// into the same memory is still under way. settle() waits for such reads first.
+// into the same memory is still under way. settle_reads() waits for such reads first.
 #include "libckpt-ocl/client/transfer.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ Landings &landings() {
   return *l;
 }
 
-void settle(const void *host, size_t bytes) {
+void settle_reads(const void *host, size_t bytes) {
   const auto *from = static_cast<const std::byte *>(host);
   while (Ref<Event> e = landings().overlapping(from, from + bytes)) wait(*e);
 }
@@ -134,27 +134,42 @@ size_t host_extent(const Rect &r) {
   return r.region[0] + (r.region[1] - 1) * r.host_row + (r.region[2] - 1) * r.host_slice;
 }
 
+// The pieces of a transfer; `last` is the one that the application hears of. In a queue that is not
+// in-order each waits for the one before.
+cl_int send_pieces(Command &last, bool reading, Mem &mem, const Rect &all, std::byte *host) {
+  if (!reading) settle_reads(host, host_extent(all));
+  std::vector<Rect> pieces = pieces_of(all);
+  Ref<Event> first, before;
+  for (size_t i = 0; i + 1 < pieces.size(); i++) {
+    Command c(last.queue(), last.type(), before.get());
+    Command &piece = i == 0 ? c.with_waits_of(last) : c;
+    Ref<Event> sent(&piece.event());
+    std::byte *data = host + host_offset(pieces[i], all);
+    if (cl_int r = send_piece(piece, reading, mem, pieces[i], data); r != CL_SUCCESS) return r;
+    if (i == 0) first = sent;
+    before = std::move(sent);  // only now: the piece's wait list names the one before
+  }
+  if (first) {
+    last.wait_for(before.get());
+    last.event().first = first;
+  }
+  return send_piece(last, reading, mem, pieces.back(), host + host_offset(pieces.back(), all));
+}
+
 cl_int transfer(bool reading, cl_command_queue queue, cl_command_type type, Mem &mem,
                 const Rect &all, std::byte *host, Blocking blocking, Waits waits, cl_event *out) {
-  if (!reading) settle(host, host_extent(all));
-  Ref<Event> first;
-  std::vector<Rect> pieces = pieces_of(all);
-  for (size_t i = 0; i < pieces.size(); i++) {
-    Command c(queue, type, i == 0 ? waits : Waits{0, nullptr});
-    if (c.status() != CL_SUCCESS) return c.status();
-    if (i == 0)
-      first = Ref<Event>(&c.event());
-    else
-      c.event().first = first;
-    std::byte *data = host + host_offset(pieces[i], all);
-    if (cl_int r = send_piece(c, reading, mem, pieces[i], data); r != CL_SUCCESS) return r;
-    if (i + 1 < pieces.size()) continue;
-    if (reading && blocking == Blocking::No)
-      landings().add(&c.event(), host, host + host_extent(all));
-    c.give(out);
-    if (blocking == Blocking::Yes && wait(c.event()) < 0) return c.event().status.load();
-  }
-  return CL_SUCCESS;
+  Command c(queue, type, waits);
+  if (c.status() != CL_SUCCESS) return c.status();
+  // Host memory that is written from may be used again once it was read; held commands read late.
+  bool now = c.goes_now(), must_wait = blocking == Blocking::Yes && (reading || !now);
+  Ref<Event> done(reading || must_wait ? &c.event() : nullptr);
+  auto send = [=, keep = Ref<Mem>(&mem)](Command &it) {
+    if (reading && !must_wait) landings().add(&it.event(), host, host + host_extent(all));
+    return send_pieces(it, reading, *keep, all, host);
+  };
+  cl_int r = now ? c.run_now(out, std::move(send)) : c.run_later(out, std::move(send));
+  if (r == CL_SUCCESS && must_wait && wait(*done) < 0) return done->status.load();
+  return r;
 }
 
 Rect one_row(size_t offset, size_t size) {
@@ -169,11 +184,14 @@ cl_int read_buffer(cl_command_queue queue, cl_command_type type, Mem &mem, size_
                   blocking, waits, out);
 }
 
-// When this returns the host memory may be used again, so blocking or not makes no difference.
 cl_int write_buffer(cl_command_queue queue, cl_command_type type, Mem &mem, size_t offset,
-                    size_t size, const void *host, Waits waits, cl_event *out) {
+                    size_t size, const void *host, Blocking blocking, Waits waits, cl_event *out) {
   auto *from = static_cast<std::byte *>(const_cast<void *>(host));
-  return transfer(false, queue, type, mem, one_row(offset, size), from, Blocking::No, waits, out);
+  return transfer(false, queue, type, mem, one_row(offset, size), from, blocking, waits, out);
+}
+
+cl_int send_write(Command &c, Mem &mem, size_t offset, size_t size, const std::byte *host) {
+  return send_pieces(c, false, mem, one_row(offset, size), const_cast<std::byte *>(host));
 }
 
 cl_int read_rect(cl_command_queue queue, Mem &mem, const Rect &rect, void *host, Blocking blocking,
@@ -182,17 +200,17 @@ cl_int read_rect(cl_command_queue queue, Mem &mem, const Rect &rect, void *host,
                   static_cast<std::byte *>(host), blocking, waits, out);
 }
 
-cl_int write_rect(cl_command_queue queue, Mem &mem, const Rect &rect, const void *host, Waits waits,
-                  cl_event *out) {
+cl_int write_rect(cl_command_queue queue, Mem &mem, const Rect &rect, const void *host,
+                  Blocking blocking, Waits waits, cl_event *out) {
   return transfer(false, queue, CL_COMMAND_WRITE_BUFFER_RECT, mem, rect,
-                  static_cast<std::byte *>(const_cast<void *>(host)), Blocking::No, waits, out);
+                  static_cast<std::byte *>(const_cast<void *>(host)), blocking, waits, out);
 }
 
 cl_int fill_new_buffer(Mem &mem, const void *host) {
   const auto *from = static_cast<const std::byte *>(host);
   for (size_t at = 0; at < mem.size; at += kMaxPiece) {
     size_t bytes = std::min(kMaxPiece, mem.size - at);
-    settle(from + at, bytes);
+    settle_reads(from + at, bytes);
     std::optional<u64> staging = link().allocate_staging(bytes);
     if (!staging) return CL_DEVICE_NOT_AVAILABLE;
     std::memcpy(link().staging(*staging), from + at, bytes);

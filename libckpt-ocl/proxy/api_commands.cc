@@ -3,6 +3,7 @@
 // The functions of opencl.api on the far side: one template carries out every line.
 #include <unordered_map>
 
+#include "libckpt-ocl/proxy/real.h"
 #include "libckpt-ocl/proxy/server.h"
 
 namespace ckpt::ocl {
@@ -15,10 +16,19 @@ struct FarSide {
   void *object(u8 kind, u64 number) const { return objects.object(kind, number); }
 };
 
+// A program that had a queue without order elsewhere gets one with order where there is no other:
+// the commands that could tell are held by the client (client/held.h).
+void fit_to_device(api::Arguments<&::clCreateCommandQueue> &call) {
+  constexpr cl_command_queue_properties kNoOrder = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
+  cl_command_queue_properties offered = device_number(call.get<1>(), CL_DEVICE_QUEUE_PROPERTIES);
+  if (!(offered & kNoOrder)) call.set<2>(call.get<2>() & ~kNoOrder);
+}
+
 // A call that makes an object.
 template <auto Fn>
 void make(Server &s, const CommandHeader &h, api::Arguments<Fn> &call) {
   constexpr Kind kind = static_cast<Kind>(api::spec<Fn>.result);
+  if constexpr (kind == Kind::Queue) fit_to_device(call);
   auto made = call.call();
   if (call.error != CL_SUCCESS || !made)
     return s.reply(h, call.error != CL_SUCCESS ? call.error : CL_OUT_OF_RESOURCES);

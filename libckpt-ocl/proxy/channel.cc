@@ -10,9 +10,9 @@ namespace ckpt::ocl {
 namespace {
 
 constexpr std::chrono::milliseconds kLookAround{200};
-// A client that sends the next command soon finds us awake, which saves both a futex call and, above
-// all, the time that a sleeper takes to come back (tens of microseconds). While we spin we give way
-// to whoever wants the core.
+// A client that sends the next command soon finds us awake, which saves both a futex call and,
+// above all, the time that a sleeper takes to come back (tens of microseconds). While we spin we
+// give way to whoever wants the core.
 constexpr std::chrono::microseconds kAwake{60};
 
 size_t padded(size_t bytes) { return (bytes + 7) / 8 * 8; }

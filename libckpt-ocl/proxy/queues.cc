@@ -65,9 +65,7 @@ cl_int Queues::settle(cl_command_queue handle, u64 number) {
 void Queues::watch(Queue &q, u64 number, cl_event event, Bytes data) {
   if (number != 0) objects_.put(Kind::Event, number, event);
   auto *p = new Pending{this, number, q.profiling, std::move(data)};
-  if (!q.here &&
-      ::clSetEventCallback(event, CL_COMPLETE, event_is_over, p) == CL_SUCCESS)
-    return;
+  if (!q.here && ::clSetEventCallback(event, CL_COMPLETE, event_is_over, p) == CL_SUCCESS) return;
   cl_int waited = ::clWaitForEvents(1, &event);
   event_is_over(event, waited == CL_SUCCESS ? CL_COMPLETE : waited, p);
 }

@@ -37,7 +37,7 @@ class Queues {
  private:
   struct Queue {
     bool profiling, out_of_order;
-    bool here;  // commands are finished by the thread that enqueues them (quirks.h)
+    bool here;                // commands are finished by the thread that enqueues them (quirks.h)
     cl_event last = nullptr;  // the newest command, if nobody wants to hear of it
     u32 unflushed = 0;
   };

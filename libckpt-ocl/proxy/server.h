@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Serves one application: takes its commands off the ring one by one and carries them out on the
-// real driver. Nothing here waits for the device (the driver calls back), so a command behind an event
-// that another thread of the application will bring about never blocks that thread's.
+// real driver. Nothing here waits for the device (the driver calls back), so a command behind an
+// event that another thread of the application will bring about never blocks that thread's.
 #pragma once
 
 #include <map>
