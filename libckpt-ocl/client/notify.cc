@@ -96,8 +96,8 @@ class Notifier {
   // An error is what every callback gets, whatever status it waited for.
   static void make(const Call &call) {
     cl_int status = call.event->status.load();
-    call.callback.fn(handle<cl_event>(call.event.get()),
-                     status < 0 ? status : call.callback.type, call.callback.user);
+    call.callback.fn(handle<cl_event>(call.event.get()), status < 0 ? status : call.callback.type,
+                     call.callback.user);
   }
 
   std::mutex mutex_;

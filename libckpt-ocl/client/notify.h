@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // clSetEventCallback. Callbacks are made by a thread of ours, started with the first of them; it
-// waits for completions as any caller does, and so stands outside the gate during a checkpoint. What
-// a callback calls in turn waits at the gate, too.
+// waits for completions as any caller does, and so stands outside the gate during a checkpoint.
+// What a callback calls in turn waits at the gate, too.
 #pragma once
 
 #include "libckpt-ocl/client/objects.h"

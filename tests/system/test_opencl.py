@@ -158,6 +158,18 @@ def test_every_object_moves(ocl, source, target):
     finished(copy)
 
 
+@pytest.mark.parametrize("source,target", [("pocl", "rusticl"), ("rusticl", "pocl"), ("pocl", "oclgrind")])
+def test_commands_that_wait_for_a_user_event_move(ocl, source, target):
+    job = ocl.start("events", device=source)
+    job.wait_text("READY")
+    assert_no_driver(job)
+    ocl.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    copy = ocl.restore("image", target)
+    ocl.go()
+    finished(copy)
+
+
 def test_over_three_implementations_and_back(ocl):
     job = ocl.start("objects", device="pocl")
     job.wait_text("READY")
