@@ -23,6 +23,7 @@ constexpr u8 kManaged = 0x04;
 constexpr u8 kTexture = 10;
 constexpr u8 kSampler = 11;
 constexpr u8 kSurface = 12;
+constexpr u8 kObject = 13;  // instead of STT_OBJECT, before linking
 
 constexpr std::string_view kInfoPrefix = ".nv.info.";
 constexpr std::string_view kToolNote = ".note.nv.tkinfo";
@@ -82,7 +83,8 @@ class CubinReader {
   Result<> symbol(const Elf64_Sym &s, std::string_view name) {
     switch (ELF64_ST_TYPE(s.st_info)) {
       case STT_FUNC: return function(s, name);
-      case STT_OBJECT: return variable(s, name);
+      case STT_OBJECT:
+      case kObject: return variable(s, name);
       case kTexture: return reference(name, ReferenceKind::Texture);
       case kSampler: return reference(name, ReferenceKind::Sampler);
       case kSurface: return reference(name, ReferenceKind::Surface);

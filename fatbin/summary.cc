@@ -56,6 +56,10 @@ Result<CodeFacts> facts_of(const Entry &entry, const Payload &payload) {
   }
 }
 
+std::string described(const Entry &e) {
+  return fmt::format("{} entry of {}", name_of(e.kind), e.target());
+}
+
 struct Job {
   const Entry *entry;
   size_t container_index, entry_index;
@@ -94,9 +98,7 @@ class Merger {
   }
 
   void add_unread(size_t order, const Job &job, std::string reason) {
-    if (job.counts == Counts::All)
-      note_heap(order, HeapUse::Assumed,
-                fmt::format("{} could not be examined: {}", place(job), reason));
+    if (job.counts == Counts::All) note_heap(order, HeapUse::Assumed, reason);
     out_.unread.push_back({job.container_index, job.entry_index, std::move(reason)});
   }
 
@@ -126,8 +128,7 @@ class Merger {
   }
 
   std::string place(const Job &job) const {
-    std::string what =
-        fmt::format("the {} entry of {}", name_of(job.entry->kind), job.entry->target());
+    std::string what = "the " + described(*job.entry);
     return single_ ? what : fmt::format("{} in fat binary {}", what, job.container_index);
   }
 
@@ -245,10 +246,12 @@ class Crew {
 
   Result<CodeFacts> examine(const Entry &e) {
     if (!take_from_budget(e.bytes))
-      return fail("the entries before it had {} bytes already, which is the limit",
-                  options_.most_bytes);
+      return fail("the {} was left out: those before it had {} bytes, which is the limit",
+                  described(e), options_.most_bytes);
     CKPT_TRY(Payload payload, image_.payload(e, options_.most_payload_bytes));
-    return facts_of(e, payload);
+    Result<CodeFacts> facts = facts_of(e, payload);
+    if (facts) return facts;
+    return Failure(std::move(facts).error().in(fmt::format("the {}", described(e))));
   }
 
   bool take_from_budget(u64 bytes) {

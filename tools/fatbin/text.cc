@@ -33,6 +33,7 @@ class Page {
   void line(const char *name, const std::string &value) {
     out_ += fmt::format("{:<13}{}\n", name, value);
   }
+  void gap() { out_ += '\n'; }
   // Each item on a line of its own, the first beside the name.
   template <class C, class F>
   void list(const char *name, const C &items, F describe) {
@@ -88,7 +89,7 @@ std::string parameters_text(const Kernel &k, bool all) {
 }
 
 void put_names(Page &page, const Summary &s, bool all) {
-  page.line("", "");
+  page.gap();
   page.list("kernels", s.kernels, [&](const auto &item) {
     const KernelSummary &k = item.second;
     return fmt::format("{} ({}) {}{}", shown(k.kernel.name, all), parameters_text(k.kernel, all),
