@@ -91,9 +91,10 @@ Result<Container> read_some(const Source &source, u64 at, u64 room, size_t &entr
 
 // Where the zeros that begin at `at` end, to a multiple of kAlignment.
 Result<u64> skip_zeros(const Source &source, u64 at, u64 end) {
-  if (end - at < kAlignment) return end;
-  CKPT_TRY(u64 first, source.record<u64>(at));
-  if (first != 0) return at;
+  if (end - at >= kAlignment) {  // mostly there are none
+    CKPT_TRY(u64 first, source.record<u64>(at));
+    if (first != 0) return at;
+  }
   std::array<std::byte, 64u << 10> block;
   while (at < end) {
     size_t n = static_cast<size_t>(std::min<u64>(block.size(), end - at));
