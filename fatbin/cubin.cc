@@ -55,8 +55,10 @@ class CubinReader {
     CKPT_CHECK(read_target());
     for (const ElfSection &s : elf_.sections())
       if (s.name.starts_with(kInfoPrefix)) info_.emplace(s.name.substr(kInfoPrefix.size()), &s);
-    if (const ElfSection *symbols = elf_.section_of_type(SHT_SYMTAB))
-      CKPT_CHECK(read_symbols(*symbols));
+    // Without them nothing could be told; ptxas never leaves them out.
+    const ElfSection *symbols = elf_.section_of_type(SHT_SYMTAB);
+    if (!symbols) return fail("it has no symbols: it is damaged, or was stripped");
+    CKPT_CHECK(read_symbols(*symbols));
     return std::move(facts_);
   }
 

@@ -128,6 +128,10 @@ Result<ElfSymbols> symbols_of(const ElfFile &file, const ElfSection &section) {
   ElfSymbols s;
   CKPT_TRY(s.table, file.contents(section));
   CKPT_TRY(s.strings, file.contents(*strings));
+  bool whole = s.table.size() % sizeof(Elf64_Sym) == 0;
+  for (size_t i = 0; whole && i < s.count(); ++i) whole = s.symbol(i).st_name < s.strings.size();
+  if (!whole || (s.strings.size() > 0 && s.strings.back() != std::byte{}))
+    return fail("its ELF symbols are damaged");
   return s;
 }
 

@@ -57,9 +57,9 @@ struct ElfSymbols {
 
   size_t count() const { return table.size() / sizeof(Elf64_Sym); }
   Elf64_Sym symbol(size_t i) const;
-  // "" where the name lies outside of the strings.
   std::string_view name(const Elf64_Sym &symbol) const;
 };
+// An error where a name lies outside of the strings.
 Result<ElfSymbols> symbols_of(const ElfFile &file, const ElfSection &section);
 
 // The string at an offset of a string table, or "".
