@@ -184,7 +184,7 @@ def test_no_heap(make, options, arch):
     assert said["textures"] == said["surfaces"] == "no"
 
 
-@pytest.mark.parametrize("options", [(), ("-G",), ("-compress-mode=size",)])
+@pytest.mark.parametrize("options", [("-compress-mode=size",), ("-G",)])
 def test_linked_code_counts(make, options):
     """A unit has a malloc that nobody calls: the linked program has not."""
     said = examine(make("caller.cu", "library.cu", "-rdc=true", "-arch=sm_75", *options, to="linked"))
