@@ -8,7 +8,6 @@ namespace ckpt::fatbin {
 namespace {
 
 constexpr u64 kAlignment = 8;
-constexpr u32 kMostHeaderText = 64u << 10;  // a name or options
 
 Failure broken(u64 at, const std::string &why) {
   return fail("the entry at offset {} of the fat binary is damaged: {}", at, why);
@@ -22,9 +21,11 @@ Compression compression_of(const EntryRecord &r) {
 
 // A text in the entry's own header.
 Result<std::string> header_text(const Source &source, u64 entry, const EntryRecord &r, u32 at,
-                                u32 bytes) {
-  if (bytes > kMostHeaderText || at > r.header_bytes || bytes > r.header_bytes - at)
+                                u32 bytes, HeaderBounds &left) {
+  if (at > r.header_bytes || bytes > r.header_bytes - at)
     return broken(entry, "a text in its header reaches beyond it");
+  if (bytes > left.text_bytes) return broken(entry, "the headers have too much text");
+  left.text_bytes -= bytes;
   std::string text(bytes, '\0');
   CKPT_CHECK(source.read(entry + at, std::as_writable_bytes(std::span(text))));
   text.resize(std::min(text.find('\0'), text.size()));
@@ -32,16 +33,17 @@ Result<std::string> header_text(const Source &source, u64 entry, const EntryReco
   return text;
 }
 
-Result<std::string> options_of(const Source &source, u64 at, const EntryRecord &r) {
+Result<std::string> options_of(const Source &source, u64 at, const EntryRecord &r,
+                               HeaderBounds &left) {
   if (r.options_at < sizeof r) return std::string();
   if (r.options_at > r.header_bytes || r.header_bytes - r.options_at < sizeof(OptionsRecord))
     return broken(at, "its options lie outside of its header");
   CKPT_TRY(OptionsRecord o, source.record<OptionsRecord>(at + r.options_at));
-  return header_text(source, at, r, o.text_at, o.text_bytes);
+  return header_text(source, at, r, o.text_at, o.text_bytes, left);
 }
 
 // The entry at `at`, and in `next` where it ends.
-Result<Entry> read_entry(const Source &source, u64 at, u64 end, u64 &next) {
+Result<Entry> read_entry(const Source &source, u64 at, u64 end, HeaderBounds &left, u64 &next) {
   if (end - at < sizeof(EntryRecord)) return broken(at, "its header is cut short");
   CKPT_TRY(EntryRecord r, source.record<EntryRecord>(at));
   if (r.header_bytes < sizeof r || r.header_bytes > end - at)
@@ -59,14 +61,14 @@ Result<Entry> read_entry(const Source &source, u64 at, u64 end, u64 &next) {
   e.stored_bytes = e.compression == Compression::None ? r.padded_bytes : r.compressed_bytes;
   e.bytes = e.compression == Compression::None ? r.padded_bytes : r.raw_bytes;
   if (r.name_at != 0) {
-    CKPT_TRY(e.name, header_text(source, at, r, r.name_at, r.name_bytes));
+    CKPT_TRY(e.name, header_text(source, at, r, r.name_at, r.name_bytes, left));
   }
-  CKPT_TRY(e.options, options_of(source, at, r));
+  CKPT_TRY(e.options, options_of(source, at, r, left));
   next = e.at + r.padded_bytes;
   return e;
 }
 
-Result<Container> read_some(const Source &source, u64 at, u64 room, size_t &entries_left) {
+Result<Container> read_some(const Source &source, u64 at, u64 room, HeaderBounds &left) {
   if (room < sizeof(ContainerRecord)) return fail("the fat binary at offset {} is cut short", at);
   CKPT_TRY(ContainerRecord r, source.record<ContainerRecord>(at));
   if (r.magic != kContainerMagic) return fail("there is no fat binary at offset {}", at);
@@ -81,9 +83,9 @@ Result<Container> read_some(const Source &source, u64 at, u64 room, size_t &entr
   Container c{.at = at, .bytes = r.header_bytes + r.bytes};
   u64 end = at + c.bytes;
   for (u64 next = at + r.header_bytes; next < end;) {
-    if (entries_left == 0) return fail("a fat binary of more than {} entries", kMostEntries);
-    --entries_left;
-    CKPT_TRY(Entry e, read_entry(source, next, end, next));
+    if (left.entries == 0) return fail("a fat binary of more than {} entries", kMostEntries);
+    --left.entries;
+    CKPT_TRY(Entry e, read_entry(source, next, end, left, next));
     c.entries.push_back(std::move(e));
   }
   return c;
@@ -140,21 +142,21 @@ const char *name_of(Compression compression) {
 }
 
 Result<Container> read_container(const Source &source, u64 at, u64 room) {
-  size_t entries_left = kMostEntries;
-  return read_some(source, at, room, entries_left);
+  HeaderBounds left;
+  return read_some(source, at, room, left);
 }
 
 Result<std::vector<Container>> read_containers(const Source &source, u64 at, u64 bytes,
-                                               size_t &entries_left) {
+                                               HeaderBounds &left) {
   std::vector<Container> out;
   u64 end = at + bytes;
   while (at < end) {
     CKPT_TRY(at, skip_zeros(source, at, end));
     if (at >= end) break;
-    // An empty container costs 16 bytes of file but more of memory: it counts as an entry.
-    if (entries_left == 0) return fail("more than {} fat binaries and entries", kMostEntries);
-    --entries_left;
-    CKPT_TRY(Container c, read_some(source, at, end - at, entries_left));
+    // An empty container costs 16 bytes of file but more of memory.
+    if (left.entries == 0) return fail("more than {} fat binaries and entries", kMostEntries);
+    --left.entries;
+    CKPT_TRY(Container c, read_some(source, at, end - at, left));
     at += c.bytes;
     out.push_back(std::move(c));
   }

@@ -51,12 +51,18 @@ struct Container {
 const char *name_of(Kind kind);                // "ptx", "elf", "lto-ir", "unknown"
 const char *name_of(Compression compression);  // "raw", "lz4", "zstd", "unknown"
 
+// How much may still be kept of one file's headers.
+struct HeaderBounds {
+  size_t entries = kMostEntries;  // empty containers count, too
+  size_t text_bytes = kMostHeaderTextBytes;
+};
+
 // The container at `at`, of which at most `room` bytes belong to it.
 Result<Container> read_container(const Source &source, u64 at, u64 room);
 
 // Containers one after the other, as in a section or a .fatbin file; zeros between them are
-// padding. `entries_left` bounds the entries and counts down.
+// padding. `left` counts down.
 Result<std::vector<Container>> read_containers(const Source &source, u64 at, u64 bytes,
-                                               size_t &entries_left);
+                                               HeaderBounds &left);
 
 }  // namespace ckpt::fatbin

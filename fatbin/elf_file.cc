@@ -31,6 +31,8 @@ Result<> check_header(const Source &source) {
   return {};
 }
 
+void start_libelf() { [[maybe_unused]] static const unsigned once = ::elf_version(EV_CURRENT); }
+
 Failure elf_failure(const char *what) {
   const char *why = ::elf_errmsg(-1);
   return fail("{}: {}", what, why ? why : "damaged");
@@ -41,7 +43,7 @@ Failure elf_failure(const char *what) {
 Result<ElfFile> ElfFile::of(ByteView file) {
   MemorySource source(file);
   CKPT_CHECK(check_header(source));
-  ::elf_version(EV_CURRENT);
+  start_libelf();
   // libelf takes a char * but does not write where ELF_C_READ is meant.
   auto *bytes = const_cast<char *>(reinterpret_cast<const char *>(file.data()));
   return of(source, Handle(::elf_memory(bytes, file.size())));
@@ -49,7 +51,7 @@ Result<ElfFile> ElfFile::of(ByteView file) {
 
 Result<ElfFile> ElfFile::of(const FileSource &file) {
   CKPT_CHECK(check_header(file));
-  ::elf_version(EV_CURRENT);
+  start_libelf();
   return of(file, Handle(::elf_begin(file.fd(), ELF_C_READ, nullptr)));
 }
 

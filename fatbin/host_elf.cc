@@ -25,13 +25,15 @@ Result<Form> form_of(const ElfFile &elf) {
 }
 
 Result<> add_section(const ElfFile &elf, const Source &source, const char *name, Role role,
-                     size_t &entries_left, std::vector<Container> &out) {
+                     HeaderBounds &left, std::vector<Container> &out) {
+  u64 room = source.size();  // of all sections together, or they overlap
   for (const ElfSection &s : elf.sections()) {
     if (s.name != name || s.header.sh_type == SHT_NOBITS) continue;
-    if (s.header.sh_offset > source.size() || s.header.sh_size > source.size() - s.header.sh_offset)
+    if (s.header.sh_offset > source.size() ||
+        s.header.sh_size > std::min(room, source.size() - s.header.sh_offset))
       return fail("its section {} reaches beyond its end: it was cut short or is damaged", name);
-    CKPT_TRY(auto found,
-             read_containers(source, s.header.sh_offset, s.header.sh_size, entries_left));
+    room -= s.header.sh_size;
+    CKPT_TRY(auto found, read_containers(source, s.header.sh_offset, s.header.sh_size, left));
     for (Container &c : found) {
       c.role = role;
       out.push_back(std::move(c));
@@ -93,13 +95,14 @@ Result<bool> holds(const Source &source, const ElfSection &s, std::string_view w
 }
 
 Result<RuntimeFact> look_inside(const ElfFile &elf, const Source &source) {
-  CKPT_TRY(Presence full, find_symbol(elf, SHT_SYMTAB, kRegister));
-  if (full == Presence::Defined)
-    return RuntimeFact{Runtime::Static, fmt::format("it has a {} of its own", kRegister)};
   if (elf.section(kWrapperSection))
     return RuntimeFact{
         Runtime::Static,
         fmt::format("it has device code to register and does not import {}", kRegister)};
+  // Of a file without kernels. Damaged symbols, or too many, are no reason to refuse it.
+  Result<Presence> symbol = find_symbol(elf, SHT_SYMTAB, kRegister);
+  if (symbol && *symbol == Presence::Defined)
+    return RuntimeFact{Runtime::Static, fmt::format("it has a {} of its own", kRegister)};
   const ElfSection *rodata = elf.section(".rodata");
   if (!rodata || rodata->header.sh_type != SHT_PROGBITS) return RuntimeFact{};
   CKPT_TRY(bool found, holds(source, *rodata, kRuntimeText));
@@ -125,7 +128,7 @@ Result<RuntimeFact> find_runtime(const ElfFile &elf, const Source &source, Form 
 Result<HostElf> read_host(const ElfFile &elf, const Source &source) {
   HostElf host;
   CKPT_TRY(host.form, form_of(elf));
-  size_t left = kMostEntries;
+  HeaderBounds left;
   CKPT_CHECK(add_section(elf, source, kLoadedSection, Role::Loaded, left, host.containers));
   CKPT_CHECK(add_section(elf, source, kUnitsSection, Role::Unit, left, host.containers));
   CKPT_TRY(host.runtime, find_runtime(elf, source, host.form));

@@ -100,7 +100,7 @@ Result<Image> Opening::bytes(ByteView all) {
 }
 
 Result<Image> Opening::containers(u64 size) {
-  size_t left = kMostEntries;
+  HeaderBounds left;
   CKPT_TRY(image_.containers_, read_containers(source(), 0, size, left));
   image_.form_ = Form::FatBinary;
   return std::move(image_);
