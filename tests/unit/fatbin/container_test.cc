@@ -153,6 +153,13 @@ TEST_CASE("other bytes are refused by name") {
   CHECK(contains(Image::open("/dev/zero").error().what, "not a regular file"));
 }
 
+TEST_CASE("too much text in the headers is refused") {
+  EntryMaker e = EntryMaker::raw(Kind::Ptx, kSmallPtx);
+  e.options(std::string(16u << 20, 'x'));
+  CHECK(error_of(container({e, e, e})).empty());
+  CHECK(contains(error_of(container({e, e, e, e, e})), "too much text"));
+}
+
 TEST_CASE("too many entries are refused") {
   Bytes body(16 * (kMostEntries + 1));
   Bytes empty = container({});
