@@ -60,8 +60,7 @@ Result<ElfFile> ElfFile::of(const Source &source, Handle handle) {
   ElfFile f;
   f.elf_ = std::move(handle);
   f.size_ = source.size();
-  f.header_ = ::elf64_getehdr(f.elf_.get());
-  if (!f.header_) return elf_failure("cannot read its ELF header");
+  if (!::gelf_getehdr(f.elf_.get(), &f.header_)) return elf_failure("cannot read its ELF header");
   CKPT_CHECK(f.read_sections());
   return f;
 }
@@ -71,9 +70,9 @@ Result<> ElfFile::read_sections() {
   if (::elf_getshdrstrndx(elf_.get(), &names) != 0) return {};
   ByteView strings;
   if (Elf_Scn *s = ::elf_getscn(elf_.get(), names)) {
-    const Elf64_Shdr *h = ::elf64_getshdr(s);
-    if (h && h->sh_type == SHT_STRTAB) {
-      CKPT_TRY(strings, contents({"section names", *h, s}));
+    Elf64_Shdr h{};
+    if (::gelf_getshdr(s, &h) && h.sh_type == SHT_STRTAB) {
+      CKPT_TRY(strings, contents({"section names", h, s}));
     }
   }
   size_t count = 0;
@@ -81,9 +80,10 @@ Result<> ElfFile::read_sections() {
     return elf_failure("cannot count its ELF sections");
   for (size_t i = 0; i < count; ++i) {
     Elf_Scn *s = ::elf_getscn(elf_.get(), i);
-    const Elf64_Shdr *h = s ? ::elf64_getshdr(s) : nullptr;
-    if (!h) return elf_failure("cannot read an ELF section");
-    sections_.push_back({string_at(strings, h->sh_name), *h, s});
+    // Copied, as the headers of a damaged file need not be aligned.
+    Elf64_Shdr h{};
+    if (!s || !::gelf_getshdr(s, &h)) return elf_failure("cannot read an ELF section");
+    sections_.push_back({string_at(strings, h.sh_name), h, s});
   }
   return {};
 }
@@ -132,7 +132,7 @@ Result<ElfSymbols> symbols_of(const ElfFile &file, const ElfSection &section) {
   CKPT_TRY(s.strings, file.contents(*strings));
   bool whole = s.table.size() % sizeof(Elf64_Sym) == 0;
   for (size_t i = 0; whole && i < s.count(); ++i) whole = s.symbol(i).st_name < s.strings.size();
-  if (!whole || (s.strings.size() > 0 && s.strings.back() != std::byte{}))
+  if (!whole || (!s.strings.empty() && s.strings.back() != std::byte{}))
     return fail("its ELF symbols are damaged");
   return s;
 }

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <elf.h>
-#include <libelf.h>
+#include <gelf.h>
 
 #include <memory>
 #include <string_view>
@@ -26,7 +26,7 @@ class ElfFile {
   static Result<ElfFile> of(ByteView file);
   static Result<ElfFile> of(const FileSource &file);
 
-  const Elf64_Ehdr &header() const { return *header_; }
+  const Elf64_Ehdr &header() const { return header_; }
   const std::vector<ElfSection> &sections() const { return sections_; }
   const ElfSection *section(std::string_view name) const;
   const ElfSection *section_of_type(u32 type) const;
@@ -47,7 +47,7 @@ class ElfFile {
 
   Handle elf_;
   u64 size_ = 0;
-  const Elf64_Ehdr *header_ = nullptr;
+  Elf64_Ehdr header_{};
   std::vector<ElfSection> sections_;
 };
 

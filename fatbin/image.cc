@@ -15,7 +15,7 @@ class Opening {
  public:
   explicit Opening(std::unique_ptr<Source> source) { image_.source_ = std::move(source); }
 
-  Result<Image> file(const FileSource &source);
+  Result<Image> file(const FileSource &file);
   Result<Image> bytes(ByteView all);
   Result<Image> wrapper(u64 at);
   Result<Image> container(u64 at);
@@ -25,7 +25,7 @@ class Opening {
  private:
   const Source &source() const { return *image_.source_; }
   Result<Image> containers(u64 size);
-  Result<Image> elf(const ElfFile &elf);
+  Result<Image> elf(const ElfFile &file);
   Result<Image> cubin(const Elf64_Ehdr &header, u64 at, u64 bytes);
   Result<Image> single(Form form, Entry entry);
 

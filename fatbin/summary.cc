@@ -234,11 +234,12 @@ class Crew {
       Result<CodeFacts> facts = examine(e);
       std::lock_guard lock(mutex_);
       if (!failed_) return;
-      if (facts)
+      if (facts) {
         failed_ = merger_.add(i, jobs_[i], *facts);
-      else
-        merger_.add_unread(i, jobs_[i], std::move(facts).error().what);
-      payload_bytes_ += facts ? e.bytes : 0;
+        payload_bytes_ += e.bytes;
+      } else {
+        merger_.add_unread(i, jobs_[i], facts.error().what);
+      }
       done_ += e.stored_bytes;
       if (options_.progress) options_.progress(done_, total_);
     }
