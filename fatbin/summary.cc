@@ -10,6 +10,8 @@
 namespace ckpt::fatbin {
 namespace {
 
+constexpr u64 kMostExpansion = 100;
+constexpr u64 kLeastBudget = u64{1} << 30;
 constexpr size_t kMostNameBytes = 512u << 20;  // of all kernels and variables together
 
 // Under -rdc=true the driver gets what the device linker made, in which functions that nobody calls
@@ -202,12 +204,10 @@ class Merger {
 class Crew {
  public:
   Crew(const Image &image, const SummaryOptions &options)
-      : image_(image),
-        options_(options),
-        jobs_(jobs_of(image)),
-        left_(options.most_bytes),
-        merger_(image) {
+      : image_(image), options_(options), jobs_(jobs_of(image)), merger_(image) {
     for (const Job &j : jobs_) total_ += j.entry->stored_bytes;
+    limit_ = left_ =
+        options.most_bytes ? options.most_bytes : std::max(kLeastBudget, total_ * kMostExpansion);
   }
 
   Result<Summary> run() {
@@ -248,7 +248,7 @@ class Crew {
   Result<CodeFacts> examine(const Entry &e) {
     if (!take_from_budget(e.bytes))
       return fail("the {} was left out: those before it had {} bytes, which is the limit",
-                  described(e), options_.most_bytes);
+                  described(e), limit_);
     CKPT_TRY(Payload payload, image_.payload(e, options_.most_payload_bytes));
     Result<CodeFacts> facts = facts_of(e, payload);
     if (facts) return facts;
@@ -269,7 +269,8 @@ class Crew {
   std::atomic<size_t> next_ = 0;
 
   std::mutex mutex_;
-  u64 left_, done_ = 0, payload_bytes_ = 0;
+  u64 limit_ = 0, left_ = 0;
+  u64 done_ = 0, payload_bytes_ = 0;
   Merger merger_;
   Result<> failed_;
 };

@@ -15,8 +15,10 @@ namespace ckpt::fatbin {
 
 struct SummaryOptions {
   u64 most_payload_bytes = kMostPayloadBytes;  // of an entry, once decompressed
-  u64 most_bytes = u64{64} << 30;              // of all of them
-  unsigned threads = 0;                        // 0: one a core, at most four
+  // Of all of them; 0: a hundred times what is stored, and at least 1 GiB. The toolkit's libraries
+  // have up to 15 times.
+  u64 most_bytes = 0;
+  unsigned threads = 0;  // 0: one a core, at most four
   // Bytes read (stored, not decompressed) and to be read; from one thread at a time.
   std::function<void(u64 done, u64 total)> progress;
 };

@@ -71,6 +71,16 @@ TEST_CASE("a limit on all entries together is kept, and is no \"no\"") {
   CHECK(contains(s.heap.reason, "limit"));
 }
 
+TEST_CASE("many small bombs are not all let off") {
+  Bytes zeros(200u << 20);
+  EntryMaker bomb = EntryMaker::compressed(Kind::Ptx, zeros, kFlagZstd);
+  std::vector<EntryMaker> bombs(8, bomb);
+  Summary s = summary_of(container(bombs), {.threads = 1});
+  REQUIRE(s.unread.size() == 8);
+  CHECK(contains(s.unread[4].why, "no PTX"));
+  CHECK(contains(s.unread[5].why, "limit"));
+}
+
 TEST_CASE("kernels and variables of all entries are put together") {
   std::string other = kSmallPtx;
   other.replace(other.find(".u32 n"), 4, ".u64");
