@@ -68,29 +68,6 @@ Result<Entry> read_entry(const Source &source, u64 at, u64 end, HeaderBounds &le
   return e;
 }
 
-Result<Container> read_some(const Source &source, u64 at, u64 room, HeaderBounds &left) {
-  if (room < sizeof(ContainerRecord)) return fail("the fat binary at offset {} is cut short", at);
-  CKPT_TRY(ContainerRecord r, source.record<ContainerRecord>(at));
-  if (r.magic != kContainerMagic) return fail("there is no fat binary at offset {}", at);
-  if (r.version != kContainerVersion || r.header_bytes < sizeof r)
-    return fail_with_hint(
-        fmt::format("the fat binary at offset {} has version {} and a header of {} bytes, of which "
-                    "nothing is known",
-                    at, r.version, r.header_bytes),
-        "it may come from a newer CUDA toolkit than 13.0");
-  if (r.header_bytes > room || r.bytes > room - r.header_bytes)
-    return fail("the fat binary at offset {} wants {} bytes where {} are left", at, r.bytes, room);
-  Container c{.at = at, .bytes = r.header_bytes + r.bytes};
-  u64 end = at + c.bytes;
-  for (u64 next = at + r.header_bytes; next < end;) {
-    if (left.entries == 0) return fail("a fat binary of more than {} entries", kMostEntries);
-    --left.entries;
-    CKPT_TRY(Entry e, read_entry(source, next, end, left, next));
-    c.entries.push_back(std::move(e));
-  }
-  return c;
-}
-
 // Where the zeros that begin at `at` end, to a multiple of kAlignment.
 Result<u64> skip_zeros(const Source &source, u64 at, u64 end) {
   if (end - at >= kAlignment) {  // mostly there are none
@@ -141,9 +118,27 @@ const char *name_of(Compression compression) {
   return "unknown";
 }
 
-Result<Container> read_container(const Source &source, u64 at, u64 room) {
-  HeaderBounds left;
-  return read_some(source, at, room, left);
+Result<Container> read_container(const Source &source, u64 at, u64 room, HeaderBounds &left) {
+  if (room < sizeof(ContainerRecord)) return fail("the fat binary at offset {} is cut short", at);
+  CKPT_TRY(ContainerRecord r, source.record<ContainerRecord>(at));
+  if (r.magic != kContainerMagic) return fail("there is no fat binary at offset {}", at);
+  if (r.version != kContainerVersion || r.header_bytes < sizeof r)
+    return fail_with_hint(
+        fmt::format("the fat binary at offset {} has version {} and a header of {} bytes, of which "
+                    "nothing is known",
+                    at, r.version, r.header_bytes),
+        "it may come from a newer CUDA toolkit than 13.0");
+  if (r.header_bytes > room || r.bytes > room - r.header_bytes)
+    return fail("the fat binary at offset {} wants {} bytes where {} are left", at, r.bytes, room);
+  Container c{.at = at, .bytes = r.header_bytes + r.bytes};
+  u64 end = at + c.bytes;
+  for (u64 next = at + r.header_bytes; next < end;) {
+    if (left.entries == 0) return fail("a fat binary of more than {} entries", kMostEntries);
+    --left.entries;
+    CKPT_TRY(Entry e, read_entry(source, next, end, left, next));
+    c.entries.push_back(std::move(e));
+  }
+  return c;
 }
 
 Result<std::vector<Container>> read_containers(const Source &source, u64 at, u64 bytes,
@@ -156,7 +151,7 @@ Result<std::vector<Container>> read_containers(const Source &source, u64 at, u64
     // An empty container costs 16 bytes of file but more of memory.
     if (left.entries == 0) return fail("more than {} fat binaries and entries", kMostEntries);
     --left.entries;
-    CKPT_TRY(Container c, read_some(source, at, end - at, left));
+    CKPT_TRY(Container c, read_container(source, at, end - at, left));
     at += c.bytes;
     out.push_back(std::move(c));
   }

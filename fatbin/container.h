@@ -57,11 +57,11 @@ struct HeaderBounds {
   size_t text_bytes = kMostHeaderTextBytes;
 };
 
-// The container at `at`, of which at most `room` bytes belong to it.
-Result<Container> read_container(const Source &source, u64 at, u64 room);
+// The container at `at`, of which at most `room` bytes belong to it. `left` counts down.
+Result<Container> read_container(const Source &source, u64 at, u64 room, HeaderBounds &left);
 
 // Containers one after the other, as in a section or a .fatbin file; zeros between them are
-// padding. `left` counts down.
+// padding.
 Result<std::vector<Container>> read_containers(const Source &source, u64 at, u64 bytes,
                                                HeaderBounds &left);
 

@@ -24,23 +24,90 @@ Result<Form> form_of(const ElfFile &elf) {
   }
 }
 
-Result<> add_section(const ElfFile &elf, const Source &source, const char *name, Role role,
-                     HeaderBounds &left, std::vector<Container> &out) {
-  u64 room = source.size();  // of all sections together, or they overlap
-  for (const ElfSection &s : elf.sections()) {
-    if (s.name != name || s.header.sh_type == SHT_NOBITS) continue;
-    if (s.header.sh_offset > source.size() ||
-        s.header.sh_size > std::min(room, source.size() - s.header.sh_offset))
-      return fail("its section {} reaches beyond its end: it was cut short or is damaged", name);
-    room -= s.header.sh_size;
-    CKPT_TRY(auto found, read_containers(source, s.header.sh_offset, s.header.sh_size, left));
+// Collects the containers of a file's sections.
+class Finder {
+ public:
+  Finder(const ElfFile &elf, const Source &source) : elf_(elf), source_(source) {}
+
+  Result<std::vector<Container>> find() {
+    for (const ElfSection &s : elf_.sections()) {
+      if (s.header.sh_type != SHT_PROGBITS) continue;
+      if (s.name == kLoadedSection)
+        CKPT_CHECK(read(s, Role::Loaded));
+      else if (s.name == kUnitsSection)
+        CKPT_CHECK(read(s, Role::Unit));
+      else if (may_hold_data(s.header))
+        CKPT_CHECK(search(s));
+    }
+    std::ranges::stable_sort(found_, {}, &Container::role);
+    return std::move(found_);
+  }
+
+ private:
+  static bool may_hold_data(const Elf64_Shdr &h) {
+    return (h.sh_flags & SHF_ALLOC) && !(h.sh_flags & SHF_EXECINSTR);
+  }
+
+  Result<> check_extent(const ElfSection &s) {
+    u64 at = s.header.sh_offset, bytes = s.header.sh_size;
+    if (at > source_.size() || bytes > std::min(room_, source_.size() - at))
+      return fail("its section {} reaches beyond its end: it was cut short or is damaged", s.name);
+    room_ -= bytes;
+    return {};
+  }
+
+  Result<> read(const ElfSection &s, Role role) {
+    CKPT_CHECK(check_extent(s));
+    CKPT_TRY(auto found, read_containers(source_, s.header.sh_offset, s.header.sh_size, left_));
     for (Container &c : found) {
       c.role = role;
-      out.push_back(std::move(c));
+      found_.push_back(std::move(c));
     }
+    return {};
   }
-  return {};
-}
+
+  // A library may keep fat binaries among its data and load them itself: libcufft.so.12 has 23983.
+  // What looks like one and is none, or empty, is passed over: the bytes may be anything.
+  Result<> search(const ElfSection &s) {
+    CKPT_CHECK(check_extent(s));
+    u64 at = s.header.sh_offset, end = at + s.header.sh_size;
+    while (at < end) {
+      CKPT_TRY(at, next_magic(at, end));
+      if (at >= end) break;
+      Result<Container> c = read_container(source_, at, end - at, left_);
+      // Each try counts, or a file full of magic numbers would take forever.
+      if (left_.entries == 0)
+        return fail("its section {} has more than {} fat binaries and entries", s.name,
+                    kMostEntries);
+      --left_.entries;
+      at += c ? c->bytes : sizeof(u64);
+      if (c && !c->entries.empty()) found_.push_back(std::move(*c));
+    }
+    return {};
+  }
+
+  // Where the next container begins, or `end`.
+  Result<u64> next_magic(u64 at, u64 end) {
+    static constexpr ContainerRecord kBegin{kContainerMagic, kContainerVersion, 16, 0};
+    std::string_view wanted(reinterpret_cast<const char *>(&kBegin), 8);
+    // Where there is one there are more: a little is read first, and then more and more.
+    for (size_t n = 256; end - at >= wanted.size(); n = std::min(n * 4, piece_.size())) {
+      std::span piece(piece_.data(), static_cast<size_t>(std::min<u64>(n, end - at)));
+      CKPT_CHECK(source_.read(at, std::as_writable_bytes(piece)));
+      const void *hit = ::memmem(piece.data(), piece.size(), wanted.data(), wanted.size());
+      if (hit) return at + static_cast<u64>(static_cast<const char *>(hit) - piece.data());
+      at += piece.size() - (wanted.size() - 1);
+    }
+    return end;
+  }
+
+  const ElfFile &elf_;
+  const Source &source_;
+  HeaderBounds left_;
+  u64 room_ = source_.size();  // of all sections together, or they overlap
+  std::vector<char> piece_ = std::vector<char>(256u << 10);
+  std::vector<Container> found_;
+};
 
 struct Dynamic {
   std::string needed;  // the shared runtime, as the file asks for it
@@ -128,9 +195,7 @@ Result<RuntimeFact> find_runtime(const ElfFile &elf, const Source &source, Form 
 Result<HostElf> read_host(const ElfFile &elf, const Source &source) {
   HostElf host;
   CKPT_TRY(host.form, form_of(elf));
-  HeaderBounds left;
-  CKPT_CHECK(add_section(elf, source, kLoadedSection, Role::Loaded, left, host.containers));
-  CKPT_CHECK(add_section(elf, source, kUnitsSection, Role::Unit, left, host.containers));
+  CKPT_TRY(host.containers, Finder(elf, source).find());
   CKPT_TRY(host.runtime, find_runtime(elf, source, host.form));
   return host;
 }

@@ -30,6 +30,7 @@ class Opening {
   Result<Image> single(Form form, Entry entry);
 
   Image image_;
+  HeaderBounds left_;
 };
 
 namespace {
@@ -100,14 +101,13 @@ Result<Image> Opening::bytes(ByteView all) {
 }
 
 Result<Image> Opening::containers(u64 size) {
-  HeaderBounds left;
-  CKPT_TRY(image_.containers_, read_containers(source(), 0, size, left));
+  CKPT_TRY(image_.containers_, read_containers(source(), 0, size, left_));
   image_.form_ = Form::FatBinary;
   return std::move(image_);
 }
 
 Result<Image> Opening::container(u64 at) {
-  CKPT_TRY(Container c, read_container(source(), at, source().size() - at));
+  CKPT_TRY(Container c, read_container(source(), at, source().size() - at, left_));
   image_.containers_.push_back(std::move(c));
   image_.form_ = Form::FatBinary;
   return std::move(image_);
@@ -122,7 +122,7 @@ Result<Image> Opening::wrapper(u64 at) {
   for (size_t i = 0; i < kMostUnits; ++i, next += sizeof(u64)) {
     CKPT_TRY(u64 unit, source().record<u64>(next));
     if (unit == 0) return std::move(image_);
-    CKPT_TRY(Container c, read_container(source(), unit, source().size() - unit));
+    CKPT_TRY(Container c, read_container(source(), unit, source().size() - unit, left_));
     c.role = Role::Unit;
     image_.containers_.push_back(std::move(c));
   }

@@ -292,6 +292,15 @@ def big_library():
     return None
 
 
+def test_library_that_loads_its_code_itself():
+    """libcufft keeps fat binaries in .ldata, where nothing registers them."""
+    path = next(iter(sorted(big_library().parent.glob("libcufft.so.*"))), None) if big_library() else None
+    if not path:
+        pytest.skip("the toolkit has no libcufft")
+    said = json.loads(tool("--entries", "--json", path).stdout)
+    assert len(said["fat_binaries"]) > 1000
+
+
 def test_big_library_in_little_memory():
     """libcublasLt: half a gigabyte, of which little is in memory at a time."""
     path = big_library()

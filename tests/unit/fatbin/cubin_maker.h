@@ -29,8 +29,8 @@ class CubinMaker {
   }
 
   // Returns its index.
-  u16 section(const std::string &name, u32 type, ByteView contents, u32 link = 0) {
-    sections_.push_back({name, type, link, Bytes(contents.begin(), contents.end())});
+  u16 section(const std::string &name, u32 type, ByteView contents, u32 link = 0, u64 flags = 0) {
+    sections_.push_back({name, type, link, flags, Bytes(contents.begin(), contents.end())});
     return static_cast<u16>(sections_.size() - 1);
   }
   void symbol(const std::string &name, u8 type, u16 section, u64 bytes = 0, u8 other = 0) {
@@ -60,6 +60,7 @@ class CubinMaker {
       const Section &s = sections_[i];
       Elf64_Shdr h{.sh_name = at[i],
                    .sh_type = s.type,
+                   .sh_flags = s.flags,
                    .sh_offset = sizeof header + body.size(),
                    .sh_size = s.contents.size(),
                    .sh_link = s.link,
@@ -80,6 +81,7 @@ class CubinMaker {
   struct Section {
     std::string name;
     u32 type, link;
+    u64 flags;
     Bytes contents;
   };
   std::vector<Section> sections_;

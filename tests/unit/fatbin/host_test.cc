@@ -94,6 +94,37 @@ TEST_CASE("what was linked stands beside its units") {
   CHECK(must(summarize(must(Image::of(file)))).heap.use == HeapUse::Yes);
 }
 
+TEST_CASE("fat binaries among a library's data are found") {
+  Bytes heap = container({EntryMaker::raw(Kind::Ptx, kHeapPtx)}), data(300u << 10);
+  Bytes magic(heap.begin(), heap.begin() + 8);
+  auto put = [&](const Bytes &what, size_t at) {
+    std::ranges::copy(what, data.begin() + static_cast<ptrdiff_t>(at));
+  };
+  put(magic, 1000);  // by chance
+  put(heap, 5000);
+  put(heap, (256u << 10) - 4);  // across a border of pieces
+  HostMaker host;
+  host.section(".nv_fatbin", SHT_PROGBITS,
+               container({EntryMaker::raw(Kind::Elf, small_cubin(false))}));
+  host.section(".data", SHT_PROGBITS, data, 0, SHF_ALLOC | SHF_WRITE);
+  Bytes file = host.make();
+  Image image = must(Image::of(file));
+  CHECK(image.containers().size() == 3);
+  CHECK(must(summarize(image)).heap.use == HeapUse::Yes);
+
+  HostMaker code;
+  code.section(".text", SHT_PROGBITS, data, 0, SHF_ALLOC | SHF_EXECINSTR);
+  file = code.make();
+  CHECK(must(Image::of(file)).containers().empty());
+
+  Bytes full((kMostEntries + 1) * magic.size());
+  for (size_t i = 0; i <= kMostEntries; ++i) std::memcpy(full.data() + i * 8, magic.data(), 8);
+  HostMaker hostile;
+  hostile.section(".data", SHT_PROGBITS, full, 0, SHF_ALLOC);
+  file = hostile.make();
+  CHECK(contains(Image::of(file).error().what, "more than 1048576"));
+}
+
 TEST_CASE("sections that lie over each other or beyond the end are refused") {
   HostMaker host;
   host.section(".nv_fatbin", SHT_PROGBITS, Bytes(4096));
