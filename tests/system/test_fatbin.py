@@ -209,6 +209,27 @@ def test_units_before_linking(make):
     assert not late["dynamic_parallelism"] and set(names(late)) == {"_Z6kernelPi"}
 
 
+def test_registered_in_memory(make):
+    """The fat binary that a running program hands to the runtime, read where it lies."""
+    registrar = BUILD / "tests" / "programs" / "fatbin" / "libfatbin-registrar.so"
+    if not registrar.exists():
+        pytest.skip("tests/programs/fatbin is not built")
+
+    def registered(program):
+        environment = {**os.environ, "LD_PRELOAD": str(registrar),
+                       "LD_LIBRARY_PATH": f"{pathlib.Path(NVCC).parents[1]}/lib64"}
+        done = subprocess.run([program], capture_output=True, text=True, timeout=60, env=environment)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout.splitlines()
+
+    lines = registered(make("facts.cu", "-arch=sm_75", "-cudart=shared", *ALL, to="shared"))
+    assert lines[:4] == ["wrapper", "loaded elf sm_75", "loaded ptx compute_75", "heap yes"]
+    assert f"kernel {MIXED} 56" in lines and len(lines) == 4 + 8
+    linked = registered(make("caller.cu", "library.cu", "-rdc=true", "-arch=sm_75", "-cudart=shared", to="linked"))
+    units = ["unit elf sm_75", "unit ptx compute_75"]
+    assert linked == ["wrapper", "loaded elf sm_75", *units, *units, "heap no", "kernel _Z6kernelPi 8"]
+
+
 def test_dynamic_parallelism(make):
     link = ("-rdc=true", "-arch=sm_75", "-lcudadevrt")
     said = examine(make("launches.cu", *link, to="launches"))
