@@ -46,7 +46,8 @@ struct Work : Cl {
     add = kernel(p, "add");
     twice = kernel(p, "twice");
     cl_int status;
-    free_queue = clCreateCommandQueue(context, device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &status);
+    free_queue =
+        clCreateCommandQueue(context, device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &status);
     if (status != CL_SUCCESS) {
       EXPECT(status == CL_INVALID_QUEUE_PROPERTIES);
       free_queue = clCreateCommandQueue(context, device, 0, &status);
@@ -90,7 +91,8 @@ struct Pending {
     w.launch_twice(w.queue, a);  // in-order: after that
     // A read into host memory and a write from it, both behind the gate: what was read is written.
     CL(clEnqueueReadBuffer(w.queue, a, CL_FALSE, 0, sizeof through, through, 0, nullptr, nullptr));
-    CL(clEnqueueWriteBuffer(w.queue, b, CL_FALSE, 0, sizeof through, through, 0, nullptr, &written));
+    CL(clEnqueueWriteBuffer(w.queue, b, CL_FALSE, 0, sizeof through, through, 0, nullptr,
+                            &written));
     CL(clSetEventCallback(written, CL_COMPLETE, seen, &at_end));
     CL(clSetEventCallback(added, CL_COMPLETE, seen, &at_add));
     EXPECT(status_of(added) == CL_QUEUED || status_of(added) == CL_SUBMITTED);
