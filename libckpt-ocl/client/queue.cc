@@ -37,8 +37,12 @@ cl_command_queue clCreateCommandQueueWithProperties(cl_context context, cl_devic
   cl_command_queue_properties properties = 0;
   std::vector<cl_queue_properties> copy;
   for (const cl_queue_properties *p = list; p && *p; p += 2) {
-    if (p[0] != CL_QUEUE_PROPERTIES)  // sizes of device-side queues, priority hints
-      return refused<cl_command_queue>(CL_INVALID_QUEUE_PROPERTIES, errcode);
+    // Device-side queues, and hints of extensions that are not advertised: no device has them.
+    bool known =
+        p[0] == CL_QUEUE_SIZE || p[0] == CL_QUEUE_PRIORITY_KHR || p[0] == CL_QUEUE_THROTTLE_KHR;
+    if (p[0] != CL_QUEUE_PROPERTIES)
+      return refused<cl_command_queue>(known ? CL_INVALID_QUEUE_PROPERTIES : CL_INVALID_VALUE,
+                                       errcode);
     properties = p[1];
     copy.insert(copy.end(), {p[0], p[1]});
   }
