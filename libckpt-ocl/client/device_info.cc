@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// clGetDeviceInfo: the driver's answers, less what we do not keep. A limit that the program has read
-// stays with the device as `relied`, and a restore checks it against the new one.
+// clGetDeviceInfo: the driver's answers, less what we do not keep. A limit that the program has
+// read stays with the device as `relied`, and a restore checks it against the new one.
 //
 // The version that a program has seen stays as it was. OpenCL 3.0 is 1.2 with questions about what
 // is optional beyond it; so a device of 1.2 can stand for one of 3.0 that has none of the options,
@@ -49,9 +49,9 @@ constexpr std::string_view kExtensionsOf3_0[] = {"cl_khr_subgroups",
                                                  "cl_khr_subgroup_clustered_reduce",
                                                  "cl_khr_subgroup_rotate"};
 
-// Features of OpenCL C 3.0 that are the compiler's alone. Not among them: pipes, device-side queues,
-// atomics across devices (shared virtual memory), and program-scope variables, whose contents
-// cannot be fetched.
+// Features of OpenCL C 3.0 that are the compiler's alone. Not among them: pipes, device-side
+// queues, atomics across devices (shared virtual memory), and program-scope variables, whose
+// contents cannot be fetched.
 constexpr std::string_view kFeatures[] = {"__opencl_c_3d_image_writes",
                                           "__opencl_c_images",
                                           "__opencl_c_read_write_images",
@@ -213,7 +213,8 @@ Bytes lessened(const Device &d, cl_device_info param, Bytes answer) {
     case CL_DEVICE_ATOMIC_FENCE_CAPABILITIES: {
       cl_device_atomic_capabilities c = 0;
       std::memcpy(&c, answer.data(), std::min(sizeof c, answer.size()));
-      return bytes_of(cl_device_atomic_capabilities{c & ~cl_bitfield{CL_DEVICE_ATOMIC_SCOPE_ALL_DEVICES}});
+      return bytes_of(
+          cl_device_atomic_capabilities{c & ~cl_bitfield{CL_DEVICE_ATOMIC_SCOPE_ALL_DEVICES}});
     }
     default: return answer;
   }

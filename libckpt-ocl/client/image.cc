@@ -37,7 +37,8 @@ cl_int find_buffer(const Context &c, const cl_image_desc &d, cl_mem_flags flags,
 }
 
 cl_int check_description(const cl_image_desc &d) {
-  bool known = d.image_type >= CL_MEM_OBJECT_IMAGE2D && d.image_type <= CL_MEM_OBJECT_IMAGE1D_BUFFER;
+  bool known =
+      d.image_type >= CL_MEM_OBJECT_IMAGE2D && d.image_type <= CL_MEM_OBJECT_IMAGE1D_BUFFER;
   return known && d.num_mip_levels == 0 && d.num_samples == 0 ? CL_SUCCESS
                                                               : CL_INVALID_IMAGE_DESCRIPTOR;
 }
@@ -208,8 +209,7 @@ cl_mem clCreateImage3D(cl_context context, cl_mem_flags flags, const cl_image_fo
   return entry::clCreateImage(context, flags, format, &d, host_ptr, errcode);
 }
 
-cl_int clGetImageInfo(cl_mem image, cl_image_info param, size_t room, void *value,
-                      size_t *needed) {
+cl_int clGetImageInfo(cl_mem image, cl_image_info param, size_t room, void *value, size_t *needed) {
   Entry entry;
   Answer out{room, value, needed};
   auto *m = object<Mem>(image);

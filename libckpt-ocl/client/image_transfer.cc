@@ -171,9 +171,8 @@ cl_int clEnqueueCopyImageToBuffer(cl_command_queue queue, cl_mem src, cl_mem dst
   ImageBox box;
   if (cl_int r = read_region(*object<Mem>(src)->image, origin, region, box); r != CL_SUCCESS)
     return r;
-  return ask_driver<&::clEnqueueCopyImageToBuffer>(queue, CL_COMMAND_COPY_IMAGE_TO_BUFFER,
-                                                   {n, list}, out, src, dst, origin, region,
-                                                   offset);
+  return ask_driver<&::clEnqueueCopyImageToBuffer>(
+      queue, CL_COMMAND_COPY_IMAGE_TO_BUFFER, {n, list}, out, src, dst, origin, region, offset);
 }
 
 cl_int clEnqueueCopyBufferToImage(cl_command_queue queue, cl_mem src, cl_mem dst, size_t offset,
@@ -185,9 +184,8 @@ cl_int clEnqueueCopyBufferToImage(cl_command_queue queue, cl_mem src, cl_mem dst
   ImageBox box;
   if (cl_int r = read_region(*object<Mem>(dst)->image, origin, region, box); r != CL_SUCCESS)
     return r;
-  return ask_driver<&::clEnqueueCopyBufferToImage>(queue, CL_COMMAND_COPY_BUFFER_TO_IMAGE,
-                                                   {n, list}, out, src, dst, offset, origin,
-                                                   region);
+  return ask_driver<&::clEnqueueCopyBufferToImage>(
+      queue, CL_COMMAND_COPY_BUFFER_TO_IMAGE, {n, list}, out, src, dst, offset, origin, region);
 }
 
 void *clEnqueueMapImage(cl_command_queue queue, cl_mem image, cl_bool blocking, cl_map_flags flags,

@@ -57,8 +57,7 @@ Bytes payload(const Partition &p, bool whole_device) {
 
 cl_int send(const Partition &p, u32 &there) {
   Bytes reply;
-  cl_int status =
-      link().ask(Op::SubDevices, 0, payload(p, false), &reply);
+  cl_int status = link().ask(Op::SubDevices, 0, payload(p, false), &reply);
   if (status == CL_SUCCESS) there = Reader(reply).get<u32>();
   return status;
 }

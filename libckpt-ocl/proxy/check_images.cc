@@ -44,15 +44,17 @@ const char *type_name(cl_mem_object_type type) {
 // CL_R and what follows it (CL/cl.h).
 std::string format_name(const cl_image_format &f) {
   static constexpr const char *kOrders[] = {
-      "CL_R",    "CL_A",    "CL_RG",   "CL_RA",    "CL_RGB",           "CL_RGBA", "CL_BGRA",
-      "CL_ARGB", "CL_INTENSITY", "CL_LUMINANCE", "CL_Rx", "CL_RGx", "CL_RGBx",
-      "CL_DEPTH", "CL_DEPTH_STENCIL", "CL_sRGB", "CL_sRGBx", "CL_sRGBA", "CL_sBGRA", "CL_ABGR"};
+      "CL_R",    "CL_A",     "CL_RG",    "CL_RA",        "CL_RGB",
+      "CL_RGBA", "CL_BGRA",  "CL_ARGB",  "CL_INTENSITY", "CL_LUMINANCE",
+      "CL_Rx",   "CL_RGx",   "CL_RGBx",  "CL_DEPTH",     "CL_DEPTH_STENCIL",
+      "CL_sRGB", "CL_sRGBx", "CL_sRGBA", "CL_sBGRA",     "CL_ABGR"};
   static constexpr const char *kChannels[] = {
-      "CL_SNORM_INT8",       "CL_SNORM_INT16",      "CL_UNORM_INT8",      "CL_UNORM_INT16",
-      "CL_UNORM_SHORT_565",  "CL_UNORM_SHORT_555",  "CL_UNORM_INT_101010", "CL_SIGNED_INT8",
-      "CL_SIGNED_INT16",     "CL_SIGNED_INT32",     "CL_UNSIGNED_INT8",   "CL_UNSIGNED_INT16",
-      "CL_UNSIGNED_INT32",   "CL_HALF_FLOAT",       "CL_FLOAT",           "CL_UNORM_INT24",
-      "CL_UNORM_INT_101010_2"};
+      "CL_SNORM_INT8",       "CL_SNORM_INT16",       "CL_UNORM_INT8",
+      "CL_UNORM_INT16",      "CL_UNORM_SHORT_565",   "CL_UNORM_SHORT_555",
+      "CL_UNORM_INT_101010", "CL_SIGNED_INT8",       "CL_SIGNED_INT16",
+      "CL_SIGNED_INT32",     "CL_UNSIGNED_INT8",     "CL_UNSIGNED_INT16",
+      "CL_UNSIGNED_INT32",   "CL_HALF_FLOAT",        "CL_FLOAT",
+      "CL_UNORM_INT24",      "CL_UNORM_INT_101010_2"};
   u32 order = f.image_channel_order - CL_R, channel = f.image_channel_data_type - CL_SNORM_INT8;
   return fmt::format("{} {}", order < std::size(kOrders) ? kOrders[order] : "an unknown order of",
                      channel < std::size(kChannels) ? kChannels[channel] : "unknown channels");
@@ -65,7 +67,8 @@ struct Size {
 };
 
 std::vector<Size> sizes_of(const Wanted &w) {
-#define SIZE(wanted, param) {wanted, param, #param}
+#define SIZE(wanted, param) \
+  { wanted, param, #param }
   switch (w.type) {
     case CL_MEM_OBJECT_IMAGE1D: return {SIZE(w.width, CL_DEVICE_IMAGE2D_MAX_WIDTH)};
     case CL_MEM_OBJECT_IMAGE1D_ARRAY:
@@ -119,8 +122,7 @@ void check_image(const RealDevice &device, cl_context context, const Wanted &w,
 void check_images(const RealDevice &device, const json &images, std::vector<std::string> &reasons) {
   if (images.empty()) return;
   if (!device_number(device.id, CL_DEVICE_IMAGE_SUPPORT))
-    return reasons.push_back(
-        fmt::format("the program has images; \"{}\" has none", device.name));
+    return reasons.push_back(fmt::format("the program has images; \"{}\" has none", device.name));
   cl_int status;
   cl_context context = ::clCreateContext(nullptr, 1, &device.id, nullptr, nullptr, &status);
   if (!context)

@@ -97,8 +97,8 @@ void transfer_image(Server &s, const CommandHeader &h, Reader r) {
   if (!queue || !image || !bytes || !r.ok() || !p.data) {
     // refused below
   } else if (static_cast<Op>(h.op) == Op::ReadImage) {
-    status = ::clEnqueueReadImage(queue, image, CL_FALSE, origin, region, 0, 0, p.data, n, list,
-                                  &event);
+    status =
+        ::clEnqueueReadImage(queue, image, CL_FALSE, origin, region, 0, 0, p.data, n, list, &event);
   } else {
     status = ::clEnqueueWriteImage(queue, image, CL_FALSE, origin, region, 0, 0, p.data, n, list,
                                    &event);
@@ -117,11 +117,11 @@ cl_int move_image(cl_command_queue queue, cl_mem image, bool reading, u64 offset
   u64 at = offset / element, end = at + bytes / element;
   while (at < end) {
     Box b = next_box(extent, at, end - at);
-    cl_int status =
-        reading ? ::clEnqueueReadImage(queue, image, CL_TRUE, b.origin.data(), b.region.data(), 0,
-                                       0, data, 0, nullptr, nullptr)
-                : ::clEnqueueWriteImage(queue, image, CL_TRUE, b.origin.data(), b.region.data(), 0,
-                                        0, data, 0, nullptr, nullptr);
+    cl_int status = reading
+                        ? ::clEnqueueReadImage(queue, image, CL_TRUE, b.origin.data(),
+                                               b.region.data(), 0, 0, data, 0, nullptr, nullptr)
+                        : ::clEnqueueWriteImage(queue, image, CL_TRUE, b.origin.data(),
+                                                b.region.data(), 0, 0, data, 0, nullptr, nullptr);
     if (status != CL_SUCCESS) return status;
     at += b.elements();
     data += b.elements() * element;

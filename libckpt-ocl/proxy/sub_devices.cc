@@ -60,8 +60,7 @@ void sub_devices(Server &s, const CommandHeader &h, Reader r) {
   bool enough = status == CL_SUCCESS && parts.size() >= d.numbers.size();
   if (!enough && !d.whole) return s.reply(h, status ? status : CL_DEVICE_PARTITION_FAILED);
   for (size_t i = 0; i < d.numbers.size(); i++)
-    if (d.numbers[i] != 0)
-      s.objects.put(Kind::Device, d.numbers[i], enough ? parts[i] : d.device);
+    if (d.numbers[i] != 0) s.objects.put(Kind::Device, d.numbers[i], enough ? parts[i] : d.device);
   for (size_t i = 0; i < parts.size(); i++)
     if (!enough || i >= d.numbers.size() || d.numbers[i] == 0) ::clReleaseDevice(parts[i]);
   u32 count = static_cast<u32>(d.numbers.size());
