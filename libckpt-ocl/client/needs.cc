@@ -26,15 +26,16 @@ json images(const Device &d) {
     if (!m->image || !m->context->uses(&d)) continue;
     const cl_image_desc &desc = m->image->desc;
     bool from_buffer = m->parent && desc.image_type == CL_MEM_OBJECT_IMAGE2D;
-    kinds.insert({{"type", desc.image_type},
-                  {"order", m->image->format.image_channel_order},
-                  {"channel", m->image->format.image_channel_data_type},
-                  {"access", m->flags & kKernelAccess},
-                  {"width", desc.image_width},
-                  {"height", desc.image_height},
-                  {"depth", desc.image_depth},
-                  {"layers", desc.image_array_size},
-                  {"row_pitch", from_buffer ? m->image->row_pitch : 0}});
+    json kind = {{"type", desc.image_type},
+                 {"order", m->image->format.image_channel_order},
+                 {"channel", m->image->format.image_channel_data_type},
+                 {"access", m->flags & kKernelAccess},
+                 {"width", desc.image_width},
+                 {"height", desc.image_height},
+                 {"depth", desc.image_depth},
+                 {"layers", desc.image_array_size},
+                 {"row_pitch", from_buffer ? m->image->row_pitch : 0}};
+    kinds.insert(std::move(kind));
   }
   return json(kinds);
 }

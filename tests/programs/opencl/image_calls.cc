@@ -25,8 +25,8 @@ static void facts(const Cl &cl) {
     size_t size = 0;
     CL(clGetMemObjectInfo(m, CL_MEM_TYPE, sizeof type, &type, nullptr));
     CL(clGetMemObjectInfo(m, CL_MEM_SIZE, sizeof size, &size, nullptr));
-    std::printf("%s: type %x, %zu bytes, element %zu, %zu x %zu x %zu [%zu], pitches %zu %zu\n", name,
-                type, size, image_info<size_t>(m, CL_IMAGE_ELEMENT_SIZE),
+    std::printf("%s: type %x, %zu bytes, element %zu, %zu x %zu x %zu [%zu], pitches %zu %zu\n",
+                name, type, size, image_info<size_t>(m, CL_IMAGE_ELEMENT_SIZE),
                 image_info<size_t>(m, CL_IMAGE_WIDTH), image_info<size_t>(m, CL_IMAGE_HEIGHT),
                 image_info<size_t>(m, CL_IMAGE_DEPTH), image_info<size_t>(m, CL_IMAGE_ARRAY_SIZE),
                 image_info<size_t>(m, CL_IMAGE_ROW_PITCH),
@@ -37,7 +37,8 @@ static void facts(const Cl &cl) {
     CL(clReleaseMemObject(m));
   }
   cl_uint n = 0;
-  for (cl_mem_object_type type = CL_MEM_OBJECT_BUFFER; type <= CL_MEM_OBJECT_IMAGE1D_BUFFER; type++) {
+  for (cl_mem_object_type type = CL_MEM_OBJECT_BUFFER; type <= CL_MEM_OBJECT_IMAGE1D_BUFFER;
+       type++) {
     cl_int r = clGetSupportedImageFormats(cl.context, CL_MEM_READ_WRITE, type, 0, nullptr, &n);
     std::printf("formats of %x: %d %u\n", type, r, r == CL_SUCCESS ? n : 0);
   }
@@ -119,14 +120,16 @@ static void maps(const Cl &cl) {
   size_t row = 0, slice = 0;
   Point origin{3, 2, 1}, region{8, 4, 3};
   cl_event e;
-  auto *p = (unsigned char *)clEnqueueMapImage(cl.queue, m, CL_FALSE, CL_MAP_READ, origin.data(),
-                                               region.data(), &row, &slice, 0, nullptr, &e, &status);
+  auto *p =
+      (unsigned char *)clEnqueueMapImage(cl.queue, m, CL_FALSE, CL_MAP_READ, origin.data(),
+                                         region.data(), &row, &slice, 0, nullptr, &e, &status);
   CL(status);
   CL(clWaitForEvents(1, &e));
   cl_uint count = 0;
   CL(clGetMemObjectInfo(m, CL_MEM_MAP_COUNT, sizeof count, &count, nullptr));
   std::printf("map: pitches %zu %zu, %u maps\n", row, slice, count);
-  EXPECT(p[0] == a[((10 + 2) * 20 + 3) * 4] && p[2 * slice + 3 * row + 31] == a[((30 + 5) * 20 + 10) * 4 + 3]);
+  EXPECT(p[0] == a[((10 + 2) * 20 + 3) * 4] &&
+         p[2 * slice + 3 * row + 31] == a[((30 + 5) * 20 + 10) * 4 + 3]);
   CL(clEnqueueUnmapMemObject(cl.queue, m, p, 0, nullptr, nullptr));
   p = (unsigned char *)clEnqueueMapImage(cl.queue, m, CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION,
                                          origin.data(), region.data(), &row, &slice, 0, nullptr,

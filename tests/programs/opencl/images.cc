@@ -29,9 +29,7 @@ struct Kept {
     contents = noise(extent[0] * extent[1] * extent[2] * element, desc.image_type);
     write_image(cl, image, extent, contents.data());
   }
-  bool as_it_was(const Cl &cl) const {
-    return read_image(cl, image, extent, element) == contents;
-  }
+  bool as_it_was(const Cl &cl) const { return read_image(cl, image, extent, element) == contents; }
 };
 
 // Rows and slices are such that a piece of a checkpoint ends in the middle of one.
@@ -66,7 +64,8 @@ int main() {
   std::vector<unsigned char> used_before = used;
   cl_image_desc flat = describe(CL_MEM_OBJECT_IMAGE2D, w, h);
   flat.image_row_pitch = pitch;
-  cl_mem copied = make_image(cl, kRgba8, flat, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, host.data());
+  cl_mem copied =
+      make_image(cl, kRgba8, flat, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, host.data());
   cl_mem in_place = make_image(cl, kRgba8, flat, CL_MEM_USE_HOST_PTR, used.data());
   flat.image_row_pitch = 0;
   cl_mem target = make_image(cl, kRgba8, flat, CL_MEM_ALLOC_HOST_PTR);
