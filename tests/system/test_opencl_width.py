@@ -5,6 +5,7 @@ import pytest
 from conftest import BUILD
 from test_opencl import assert_no_driver, devices, finished, ocl, wait_until_computing  # noqa: F401
 
+EXTRA_OPTIONS = str(BUILD / "tests" / "programs" / "opencl" / "libocl-extra-options.so")
 PAIRS = [("pocl", "rusticl"), ("rusticl", "pocl"), ("pocl", "oclgrind"), ("oclgrind", "rusticl")]
 
 
@@ -114,15 +115,32 @@ def test_no_intermediate_language_where_the_driver_takes_none(ocl, device):
 
 
 def test_a_program_in_an_intermediate_language_moves_where_it_is_taken(ocl):
-    ocl.ckpt.env["LD_PRELOAD"] = str(BUILD / "tests" / "programs" / "opencl" / "libocl-takes-il.so")
+    ocl.ckpt.env["LD_PRELOAD"] = EXTRA_OPTIONS
     job = ocl.start("il")
     job.wait_text("READY")
     ocl.ckpt.dump(job.pid, "image")
     assert job.wait() == 85
-    preload = ocl.ckpt.env.pop("LD_PRELOAD")
+    del ocl.ckpt.env["LD_PRELOAD"]
     refused = ocl.restore("image", "rusticl")
     assert refused.wait() == 1
     assert "SPIR-V_1.2" in refused.error_text and "llvmpipe" in refused.error_text
-    ocl.ckpt.env["LD_PRELOAD"] = preload
+    ocl.ckpt.env["LD_PRELOAD"] = EXTRA_OPTIONS
     ocl.go()
     finished(ocl.restore("image", "rusticl"))
+
+
+def test_sub_groups_are_asked_about_where_there_are_some(ocl):
+    for device in ("pocl", "rusticl", "oclgrind"):
+        finished(ocl.start("options", "none", device=device))
+    ocl.ckpt.env["LD_PRELOAD"] = EXTRA_OPTIONS
+    finished(ocl.start("options", "sub-groups"))
+
+
+def test_variables_at_program_scope_are_named_before_anything_is_touched(ocl):
+    ocl.ckpt.env["LD_PRELOAD"] = EXTRA_OPTIONS
+    job = ocl.start("options", "variables")
+    job.wait_text("READY")
+    error = ocl.ckpt.dump_refused(job.pid, "image")
+    assert "64 bytes in variables at program scope" in error
+    ocl.go()
+    finished(job)

@@ -5,7 +5,7 @@
 #define CL_TARGET_OPENCL_VERSION 300
 #include "cl_test.h"
 
-// What takes_il.cc takes for a module: version 1.2.
+// What extra_options.cc takes for a module: version 1.2.
 static std::string module() {
   cl_uint header[5] = {0x07230203, 0x00010200, 0, 1, 0};
   std::string out(reinterpret_cast<const char *>(header), sizeof header);
@@ -46,6 +46,7 @@ int main(int argc, char **argv) {
   give(p, 3, 7);
   CL(clBuildProgram(p, 1, &cl.device, "", nullptr, nullptr));
   k = cl.kernel(p, "f");
+  give(p, 3, 99);  // too late for this build
   // A constant that counts from the next build on. (rusticl of Mesa 22.3.6 builds no program again
   // whose kernels have run.)
   cl_program later = clCreateProgramWithIL(cl.context, il.data(), il.size(), &status);

@@ -78,7 +78,8 @@ static void questions(const Cl &cl, bool kept) {
   EXPECT(!versions(cl, CL_DEVICE_OPENCL_C_ALL_VERSIONS).empty());
   cl_device_atomic_capabilities relaxed =
       CL_DEVICE_ATOMIC_ORDER_RELAXED | CL_DEVICE_ATOMIC_SCOPE_WORK_GROUP;
-  auto memory = device_info<cl_device_atomic_capabilities>(cl, CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES);
+  auto memory =
+      device_info<cl_device_atomic_capabilities>(cl, CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES);
   EXPECT((memory & relaxed) == relaxed);
   if (!kept) return;
   // What is not kept is absent, and extensions are the same in both lists.
@@ -116,8 +117,8 @@ int main(int argc, char **argv) {
 
   // Properties: an empty list is a list, none is none.
   cl_mem_properties none[] = {0}, unknown[] = {0x1234, 5, 0};
-  cl_mem data = clCreateBufferWithProperties(cl.context, none, CL_MEM_READ_WRITE, 256, nullptr,
-                                             &status);
+  cl_mem data =
+      clCreateBufferWithProperties(cl.context, none, CL_MEM_READ_WRITE, 256, nullptr, &status);
   CL(status);
   clCreateBufferWithProperties(cl.context, unknown, CL_MEM_READ_WRITE, 256, nullptr, &status);
   EXPECT(status == CL_INVALID_PROPERTY);
