@@ -62,6 +62,18 @@ Rect as_rect(const Image &im, const ImageBox &box, Pitches p) {
   return r;
 }
 
+bool same_format(const Image &a, const Image &b) {
+  return a.format.image_channel_order == b.format.image_channel_order &&
+         a.format.image_channel_data_type == b.format.image_channel_data_type;
+}
+
+bool overlap(const ImageBox &a, const ImageBox &b) {
+  for (size_t d = 0; d < 3; d++)
+    if (a.origin[d] >= b.origin[d] + b.region[d] || b.origin[d] >= a.origin[d] + a.region[d])
+      return false;
+  return true;
+}
+
 Mem &holder(Mem &image) { return image.parent ? *image.parent : image; }
 
 // A transfer of the application: what is wrong with it, or its parts.
@@ -136,11 +148,12 @@ cl_int clEnqueueCopyImage(cl_command_queue queue, cl_mem src, cl_mem dst, const 
   Entry entry;
   if (cl_int r = check_image(queue, src); r != CL_SUCCESS) return r;
   if (cl_int r = check_image(queue, dst); r != CL_SUCCESS) return r;
-  ImageBox box;
-  if (cl_int r = read_region(*object<Mem>(src)->image, src_origin, region, box); r != CL_SUCCESS)
-    return r;
-  if (cl_int r = read_region(*object<Mem>(dst)->image, dst_origin, region, box); r != CL_SUCCESS)
-    return r;
+  const Image &from = *object<Mem>(src)->image, &to = *object<Mem>(dst)->image;
+  ImageBox a, b;
+  if (cl_int r = read_region(from, src_origin, region, a); r != CL_SUCCESS) return r;
+  if (cl_int r = read_region(to, dst_origin, region, b); r != CL_SUCCESS) return r;
+  if (!same_format(from, to)) return CL_IMAGE_FORMAT_MISMATCH;
+  if (src == dst && overlap(a, b)) return CL_MEM_COPY_OVERLAP;
   return ask_driver<&::clEnqueueCopyImage>(queue, CL_COMMAND_COPY_IMAGE, {n, list}, out, src, dst,
                                            src_origin, dst_origin, region);
 }

@@ -37,6 +37,7 @@ struct Partition : Object {
   Partition() : Object(kKind) {}
   Ref<struct Device> parent;
   std::vector<cl_device_partition_property> properties;
+  std::mutex mutex;          // for numbers, and for the step that names them
   std::vector<u64> numbers;  // of the sub-devices; 0: released
 };
 

@@ -76,6 +76,8 @@ cl_int clGetCommandQueueInfo(cl_command_queue queue, cl_command_queue_info param
     case CL_QUEUE_REFERENCE_COUNT: return out.scalar(cl_uint{q->app_count.load()});
     case CL_QUEUE_PROPERTIES: return out.scalar(q->properties);
     case CL_QUEUE_PROPERTIES_ARRAY: return out.list(q->property_list);
+    case CL_QUEUE_DEVICE_DEFAULT: return out.scalar(cl_command_queue{nullptr});
+    case CL_QUEUE_SIZE: return CL_INVALID_COMMAND_QUEUE;  // it is no queue on the device
     default: return CL_INVALID_VALUE;
   }
 }

@@ -94,8 +94,11 @@ std::vector<Device *> divide(Partition &p, u32 count, cl_int &status) {
 
 void destroy_sub_device(Device *d) {
   Partition &p = *d->partition;
-  std::replace(p.numbers.begin(), p.numbers.end(), d->number, u64{0});
-  if (!p.life.empty()) p.life.front().payload = payload(p, true);
+  {
+    std::lock_guard lock(p.mutex);
+    std::replace(p.numbers.begin(), p.numbers.end(), d->number, u64{0});
+    p.life.front().payload = payload(p, true);
+  }
   registry().remove(d);
   forget_info(d);
   link().release_later(Kind::Device, d->number);

@@ -65,7 +65,9 @@ cl_int info_value(Server &s, InfoOf of, u64 number, u64 second, u32 param, Bytes
     case InfoOf::KernelWorkGroup: return work_group_info(kernel, device(second), param, value);
     case InfoOf::ImageFormats: {
       auto context = s.objects.get<cl_context>(Kind::Context, number);
-      return context ? image_formats(context, second, param, value) : CL_INVALID_CONTEXT;
+      cl_int r = context ? image_formats(context, second, param, value) : CL_INVALID_CONTEXT;
+      if (r == CL_SUCCESS && s.portable) s.portable->lessen_formats(second, param, value);
+      return r;
     }
   }
   return CL_INVALID_VALUE;

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """OpenCL beyond buffers: images, samplers, sub-devices, intermediate languages, version 3.0."""
+import re
+
 import pytest
 
 from conftest import BUILD
@@ -69,6 +71,18 @@ def test_a_device_that_cannot_hold_the_images_is_refused(ocl, need, target, word
         assert word in refused.error_text, refused.error_text
     ocl.go()
     finished(ocl.restore("image", "pocl"))
+
+
+def test_portable_advertises_the_least_of_images_too(ocl):
+    def read(*options):
+        job = ocl.start("image_needs", "limit", options=options)
+        job.wait_text("READY")
+        return [int(n) for n in re.match(r"(\d+) wide, (\d+) formats", job.text).groups()]
+
+    wide, formats = read()
+    least_wide, least_formats = read("--portable")
+    assert 0 < least_formats < formats
+    assert least_wide < wide if "oclgrind" in ocl.here else least_wide <= wide
 
 
 def test_what_3_0_added_is_the_same_natively_where_a_driver_has_it(ocl):

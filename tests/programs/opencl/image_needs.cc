@@ -16,8 +16,13 @@ int main(int, char **argv) {
     extent = {16384, 2, 1};
     m = make_image(cl, kRgba8, describe(CL_MEM_OBJECT_IMAGE2D, 16384, 2));
   }
-  if (what == "limit")
+  if (what == "limit") {
+    cl_uint formats = 0;
     CL(clGetDeviceInfo(cl.device, CL_DEVICE_IMAGE2D_MAX_WIDTH, sizeof widest, &widest, nullptr));
+    CL(clGetSupportedImageFormats(cl.context, CL_MEM_READ_WRITE, CL_MEM_OBJECT_IMAGE2D, 0, nullptr,
+                                  &formats));
+    std::printf("%zu wide, %u formats\n", widest, formats);
+  }
   size_t element = what == "format" ? 1 : 4;
   std::vector<unsigned char> data = noise(extent[0] * extent[1] * element, 1);
   if (m) write_image(cl, m, extent, data.data());
