@@ -18,7 +18,19 @@
 
 namespace ckpt::ocl {
 
-enum class Kind : u8 { None, Platform, Device, Context, Queue, Mem, Program, Kernel, Event };
+enum class Kind : u8 {
+  None,
+  Platform,
+  Device,
+  Context,
+  Queue,
+  Mem,
+  Program,
+  Kernel,
+  Event,
+  Sampler,
+  Partition,  // what sub-devices were made by; the application sees only them
+};
 
 }  // namespace ckpt::ocl
 

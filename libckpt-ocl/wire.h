@@ -55,7 +55,15 @@ enum class Op : u16 {
       17,  // {u64 program, devices, str options, u32 n, n × {u64 header, str name}}: sync
   LinkProgram = 18,  // {u64 context, devices, str options, u32 n, n × u64 program}; makes a
                      // program. devices: {u32 n, n × u64}
-  Settle = 40,       // {u64 queue}: a completion once all that was enqueued is over
+  CreateImage = 20,  // {u64 context, u64 flags, u32 channel order, u32 channel type, u32 image
+                     //  type, u64 width, height, depth, layers, row pitch, u64 buffer or 0, u64
+                     //  bytes of an element or 0}; makes an image: sync, {u64 bytes of an element}
+  ReadImage = 21,    // {u64 queue, u64 image, u64 origin[3], u64 region[3], u64 staging, waits};
+  WriteImage = 22,   //  staging holds the region without gaps
+  SubDevices = 23,   // {u64 device, u32 n, n × i64 property, u8 whole device if it cannot, u32 n,
+                     //  n × u64 number or 0}; sync, {u32 how many there are}
+  KernelSubGroup = 24,  // {u64 kernel, u64 device, u32 param, str input}: sync, the value
+  Settle = 40,          // {u64 queue}: a completion once all that was enqueued is over
 };
 inline constexpr u16 kFirstApiOp = 64;
 
@@ -66,9 +74,10 @@ enum class InfoOf : u8 {
   ProgramBuild,
   Kernel,
   KernelArg,
-  KernelWorkGroup
+  KernelWorkGroup,
+  ImageFormats  // of a context; `device or 0` are the flags, `param` is the image's type
 };
-enum class ArgKind : u8 { Bytes, Mem, Local };
+enum class ArgKind : u8 { Bytes, Mem, Local, Sampler };
 
 inline constexpr u64 kInline = ~u64{0};  // Write: the bytes follow
 

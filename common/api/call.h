@@ -7,6 +7,7 @@
 // side `void *object(kind, number)` (nullptr: no such object).
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <tuple>
 #include <vector>
@@ -130,7 +131,8 @@ class Arguments<Fn> {
     }
   }
 
-  // Objects that are gone are left out: an event that has completed needs no waiting for.
+  // Objects that are gone are left out: an event that has completed needs no waiting for. So is
+  // what comes again: one device may stand for several, and not every driver takes it twice.
   template <class Far>
   void *decode_list(Reader &in, const Far &far, u8 kind) {
     u32 n = in.get<u32>();
@@ -140,7 +142,8 @@ class Arguments<Fn> {
     }
     auto &list = lists_.emplace_back();
     for (u32 i = 0; i < n; i++)
-      if (void *o = far.object(kind, in.get<u64>())) list.push_back(o);
+      if (void *o = far.object(kind, in.get<u64>()))
+        if (std::find(list.begin(), list.end(), o) == list.end()) list.push_back(o);
     listed_ = list.size();
     return list.empty() ? nullptr : list.data();
   }

@@ -46,7 +46,7 @@ cl_context clCreateContext(const cl_context_properties *properties, cl_uint n,
     else if (!d->present)
       status = CL_DEVICE_NOT_AVAILABLE;
     else if (!c->has(d))
-      c->devices.push_back(d);
+      c->devices.push_back(d), c->kept.emplace_back(d);
   }
   if (status == CL_SUCCESS)
     status = create<&::clCreateContext>(c, nullptr, n, devices, nullptr, nullptr, nullptr);
@@ -97,11 +97,14 @@ cl_int clGetContextInfo(cl_context context, cl_context_info param, size_t room, 
   }
 }
 
-cl_int clGetSupportedImageFormats(cl_context context, cl_mem_flags, cl_mem_object_type, cl_uint,
-                                  cl_image_format *, cl_uint *count) {
+cl_int clSetContextDestructorCallback(cl_context context, void(CL_CALLBACK *fn)(cl_context, void *),
+                                      void *user) {
   Entry entry;
-  if (!object<Context>(context)) return CL_INVALID_CONTEXT;
-  if (count) *count = 0;
+  auto *c = object<Context>(context);
+  if (!c) return CL_INVALID_CONTEXT;
+  if (!fn) return CL_INVALID_VALUE;
+  std::lock_guard lock(c->mutex);
+  c->callbacks.push_back({fn, user});
   return CL_SUCCESS;
 }
 

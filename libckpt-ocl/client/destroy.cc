@@ -4,6 +4,7 @@
 #include "libckpt-ocl/client/held.h"
 #include "libckpt-ocl/client/info.h"
 #include "libckpt-ocl/client/link.h"
+#include "libckpt-ocl/client/subdevice.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -17,12 +18,14 @@ void leave_ledger(Object *o) {
   link().release_later({o->kind, o->number, settle});
 }
 
-void destroy_mem(Mem *m) {
-  std::vector<Mem::Callback> callbacks = std::move(m->callbacks);
-  for (const Mem::Callback &c : std::ranges::reverse_view(callbacks))
-    c.fn(handle<cl_mem>(m), c.user);
-  leave_ledger(m);
-  delete m;
+// The application's callbacks, the last one first, and then the object.
+template <class H, class T>
+void destroy_called(T *o) {
+  std::vector<typename T::Callback> callbacks = std::move(o->callbacks);
+  for (const typename T::Callback &c : std::ranges::reverse_view(callbacks))
+    c.fn(handle<H>(o), c.user);
+  leave_ledger(o);
+  delete o;
 }
 
 void destroy_kernel(Kernel *k) {
@@ -46,15 +49,17 @@ void destroy_plain(Object *o) {
 
 void destroy(Object *o) {
   switch (o->kind) {
-    case Kind::Context: return destroy_plain<Context>(o);
+    case Kind::Context: return destroy_called<cl_context>(static_cast<Context *>(o));
     case Kind::Queue: return destroy_plain<Queue>(o);
-    case Kind::Mem: return destroy_mem(static_cast<Mem *>(o));
+    case Kind::Mem: return destroy_called<cl_mem>(static_cast<Mem *>(o));
     case Kind::Program: return destroy_plain<Program>(o);
     case Kind::Kernel: return destroy_kernel(static_cast<Kernel *>(o));
+    case Kind::Sampler: return destroy_plain<Sampler>(o);
+    case Kind::Partition: return destroy_plain<Partition>(o);
     case Kind::Event: return destroy_event(static_cast<Event *>(o));
+    case Kind::Device: return destroy_sub_device(static_cast<Device *>(o));
     case Kind::Platform:
-    case Kind::Device:
-    case Kind::None: return;  // live for ever
+    case Kind::None: return;  // lives for ever
   }
 }
 

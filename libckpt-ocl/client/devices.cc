@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Platforms and devices: those of the proxy, less what we do not keep. A limit that the program has
-// read stays with the device as `relied`, and a restore checks it against the new one.
+// Platforms and devices: those of the proxy.
 #include <mutex>
 
 #include "agent/participant.h"
-#include "ckpt_config.h"
 #include "common/log.h"
+#include "libckpt-ocl/client/device_info.h"
 #include "libckpt-ocl/client/devices.h"
 #include "libckpt-ocl/client/icd.h"
 #include "libckpt-ocl/client/info.h"
 #include "libckpt-ocl/client/link.h"
 #include "libckpt-ocl/client/participant.h"
-#include "libckpt-ocl/device_limits.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -46,6 +44,18 @@ void make_devices(const Greeting &g) {
   }
 }
 
+void note_versions() {
+  for (Platform *p : platforms().list) {
+    Bytes answer;
+    remote_info(InfoOf::Platform, *p, p->devices[0]->number, CL_PLATFORM_VERSION, answer);
+    p->shown = version_to_show(answer);
+    for (Device *d : p->devices) {
+      remote_info(InfoOf::Device, *d, 0, CL_DEVICE_VERSION, answer);
+      d->shown = version_to_show(answer);
+    }
+  }
+}
+
 void connect() {
   std::string session = session_socket();
   if (session.empty()) {
@@ -56,95 +66,8 @@ void connect() {
   if (!greeting) return log::error(greeting.error());
   make_devices(*greeting);
   if (!map_devices()) return log::error("the proxy does not know its own devices");
+  note_versions();
   if (auto r = add_participant(participant()); !r) log::error(r.error());
-}
-
-// Language extensions that need nothing of us at run time, and so survive any restore onto a device
-// that has them too.
-bool survives(std::string_view extension) {
-  static constexpr std::string_view kKept[] = {"cl_khr_fp64",
-                                               "cl_khr_fp16",
-                                               "cl_khr_byte_addressable_store",
-                                               "cl_khr_global_int32_base_atomics",
-                                               "cl_khr_global_int32_extended_atomics",
-                                               "cl_khr_local_int32_base_atomics",
-                                               "cl_khr_local_int32_extended_atomics",
-                                               "cl_khr_int64_base_atomics",
-                                               "cl_khr_int64_extended_atomics",
-                                               "cl_khr_select_fprounding_mode",
-                                               "cles_khr_int64",
-                                               "cl_khr_expect_assume"};
-  return std::find(std::begin(kKept), std::end(kKept), extension) != std::end(kKept);
-}
-
-std::string kept_extensions(std::string_view all) {
-  std::string out;
-  while (!all.empty()) {
-    size_t end = std::min(all.find(' '), all.size());
-    std::string_view one = all.substr(0, end);
-    if (survives(one)) out += (out.empty() ? "" : " ") + std::string(one);
-    all.remove_prefix(std::min(end + 1, all.size()));
-  }
-  return out;
-}
-
-std::string_view as_text(const Bytes &b) {
-  std::string_view s = text(b);
-  return s.substr(0, s.find('\0'));
-}
-
-void note_reliance(Device &d, cl_device_info param, const Bytes &value) {
-  const Limit *limit = find_limit(param);
-  if (!limit) return;
-  LimitValue v = limit_value(value);
-  std::lock_guard lock(d.mutex);
-  auto [relied, first] = d.relied.emplace(param, v);
-  if (!first) merge_limit(*limit, true, relied->second, v);
-}
-
-// What is the same for every device that we show.
-std::optional<cl_int> fixed_device_info(Device &d, cl_device_info param, const Answer &out) {
-  switch (param) {
-    case CL_DEVICE_TYPE: return out.scalar(d.type);
-    case CL_DEVICE_PLATFORM: return out.scalar(handle<cl_platform_id>(d.platform));
-    case CL_DEVICE_PARENT_DEVICE: return out.scalar(cl_device_id{nullptr});
-    case CL_DEVICE_REFERENCE_COUNT: return out.scalar(cl_uint{1});
-    case CL_DEVICE_AVAILABLE: return out.scalar(cl_bool{d.present});
-    case CL_DEVICE_IMAGE_SUPPORT: return out.scalar(cl_bool{CL_FALSE});
-    case CL_DEVICE_MAX_SAMPLERS:
-    case CL_DEVICE_MAX_READ_IMAGE_ARGS:
-    case CL_DEVICE_MAX_WRITE_IMAGE_ARGS: return out.scalar(cl_uint{0});
-    case CL_DEVICE_IMAGE2D_MAX_WIDTH:
-    case CL_DEVICE_IMAGE2D_MAX_HEIGHT:
-    case CL_DEVICE_IMAGE3D_MAX_WIDTH:
-    case CL_DEVICE_IMAGE3D_MAX_HEIGHT:
-    case CL_DEVICE_IMAGE3D_MAX_DEPTH:
-    case CL_DEVICE_IMAGE_MAX_BUFFER_SIZE:
-    case CL_DEVICE_IMAGE_MAX_ARRAY_SIZE: return out.scalar(size_t{0});
-    case CL_DEVICE_EXECUTION_CAPABILITIES:
-      return out.scalar(cl_device_exec_capabilities{CL_EXEC_KERNEL});
-    case CL_DEVICE_PARTITION_MAX_SUB_DEVICES: return out.scalar(cl_uint{0});
-    case CL_DEVICE_PARTITION_PROPERTIES: return out.scalar(cl_device_partition_property{0});
-    case CL_DEVICE_PARTITION_TYPE: return out.bytes(nullptr, 0);
-    case CL_DEVICE_PARTITION_AFFINITY_DOMAIN: return out.scalar(cl_device_affinity_domain{0});
-    case CL_DEVICE_BUILT_IN_KERNELS: return out.text("");
-    case CL_DEVICE_OPENCL_C_VERSION: return out.text("OpenCL C 1.2 ckpt");
-    default: break;
-  }
-  // OpenCL 2.x and 3.0 are not advertised; vendors' own questions (0x4000 and up) pass.
-  if (param > CL_DEVICE_PRINTF_BUFFER_SIZE && param < 0x4000) return CL_INVALID_VALUE;
-  return {};
-}
-
-std::optional<cl_int> device_text(cl_device_info param, const Bytes &value, const Answer &out) {
-  std::string_view v = as_text(value);
-  switch (param) {
-    case CL_DEVICE_VERSION: return out.text(fmt::format("OpenCL 1.2 ckpt {}", v));
-    // Programs key their caches of binaries on this, and ours hold our container.
-    case CL_DRIVER_VERSION: return out.text(fmt::format("{} ckpt {}", v, CKPT_VERSION));
-    case CL_DEVICE_EXTENSIONS: return out.text(kept_extensions(v));
-    default: return {};
-  }
 }
 
 }  // namespace
@@ -152,8 +75,10 @@ std::optional<cl_int> device_text(cl_device_info param, const Bytes &value, cons
 bool map_devices() {
   Writer w;
   std::vector<Device *> devices = registry().all<Device>();
+  std::erase_if(devices, [](Device *d) { return d->partition; });
   std::set<Device *> used;
-  for (Context *c : registry().all<Context>()) used.insert(c->devices.begin(), c->devices.end());
+  for (Context *c : registry().all<Context>())
+    for (Device *d : c->devices) used.insert(d->root());
   w.put(static_cast<u32>(devices.size()));
   for (Device *d : devices)
     w.put(d->number)
@@ -170,6 +95,8 @@ bool map_devices() {
     u32 nth = r.get<u32>();
     if (d->present && r.ok()) d->real = {std::string(platform), std::string(name), nth};
   }
+  for (Device *d : registry().all<Device>())
+    if (d->partition) d->present = d->root()->present, d->real = d->root()->real;
   return status == CL_SUCCESS && r.ok();
 }
 
@@ -210,7 +137,16 @@ cl_int clGetPlatformInfo(cl_platform_id platform, cl_platform_info param, size_t
       if (cl_int r = remote_info(InfoOf::Platform, *p, p->devices[0]->number, param, answer);
           r != CL_SUCCESS)
         return r;
-      return out.text(fmt::format("OpenCL 1.2 ckpt {}", as_text(answer)));
+      return out.text(shown_text(p->shown, answer));
+    default: break;
+  }
+  if (p->shown < CL_MAKE_VERSION(3, 0, 0)) return CL_INVALID_VALUE;
+  switch (param) {
+    case CL_PLATFORM_NUMERIC_VERSION: return out.scalar(p->shown);
+    case CL_PLATFORM_EXTENSIONS_WITH_VERSION:
+      return out.scalar(cl_name_version{CL_MAKE_VERSION(1, 0, 0), "cl_khr_icd"});
+    // "If this value is 0, the timers are not supported": no clock is the same after a restore.
+    case CL_PLATFORM_HOST_TIMER_RESOLUTION: return out.scalar(cl_ulong{0});
     default: return CL_INVALID_VALUE;
   }
 }
@@ -234,29 +170,6 @@ cl_int clGetDeviceIDs(cl_platform_id platform, cl_device_type type, cl_uint n, c
   for (cl_uint i = 0; out && i < n && i < found.size(); i++)
     out[i] = handle<cl_device_id>(found[i]);
   return found.empty() ? CL_DEVICE_NOT_FOUND : CL_SUCCESS;
-}
-
-cl_int clGetDeviceInfo(cl_device_id device, cl_device_info param, size_t room, void *value,
-                       size_t *needed) {
-  Entry entry;
-  Answer out{room, value, needed};
-  auto *d = object<Device>(device);
-  if (!d) return CL_INVALID_DEVICE;
-  if (auto fixed = fixed_device_info(*d, param, out)) return *fixed;
-  if (!d->present) return CL_INVALID_DEVICE;
-  Bytes answer;
-  if (cl_int r = remote_info(InfoOf::Device, *d, 0, param, answer); r != CL_SUCCESS) return r;
-  if (auto shown = device_text(param, answer, out)) return *shown;
-  if (value) note_reliance(*d, param, answer);
-  return out.bytes(answer);
-}
-
-cl_int clRetainDevice(cl_device_id device) {
-  return object<Device>(device) ? CL_SUCCESS : CL_INVALID_DEVICE;
-}
-
-cl_int clReleaseDevice(cl_device_id device) {
-  return object<Device>(device) ? CL_SUCCESS : CL_INVALID_DEVICE;
 }
 
 }  // namespace ckpt::ocl::entry

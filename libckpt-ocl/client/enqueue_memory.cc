@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "libckpt-ocl/client/icd.h"
+#include "libckpt-ocl/client/memory.h"
 #include "libckpt-ocl/client/transfer.h"
 
 namespace ckpt::ocl {
@@ -17,15 +18,13 @@ cl_int check_transfer(cl_command_queue queue, cl_mem mem, const void *host, cl_m
   auto *q = object<Queue>(queue);
   if (!q) return CL_INVALID_COMMAND_QUEUE;
   if (cl_int r = check_mem(*q, mem); r != CL_SUCCESS) return r;
+  if (object<Mem>(mem)->image) return CL_INVALID_MEM_OBJECT;
   if (!host) return CL_INVALID_VALUE;
   return object<Mem>(mem)->flags & denied ? CL_INVALID_OPERATION : CL_SUCCESS;
 }
 
 // What a command uses lives until it is sent.
 using Mems = std::vector<Ref<Mem>>;
-
-constexpr cl_mem_flags kNoRead = CL_MEM_HOST_WRITE_ONLY | CL_MEM_HOST_NO_ACCESS;
-constexpr cl_mem_flags kNoWrite = CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_NO_ACCESS;
 
 // The rules for pitches and bounds of the specification's rectangle functions. Zero pitches are
 // replaced by what they stand for.
@@ -113,7 +112,7 @@ cl_int clEnqueueReadBufferRect(cl_command_queue queue, cl_mem mem, cl_bool block
   size_t at;
   HostRect h{buffer_origin, host_origin, region, buffer_row, buffer_slice, host_row, host_slice};
   if (cl_int r = make_rect(m, h, rect, at); r != CL_SUCCESS) return r;
-  return read_rect(queue, m, rect, static_cast<std::byte *>(host) + at,
+  return read_rect(queue, CL_COMMAND_READ_BUFFER_RECT, m, rect, static_cast<std::byte *>(host) + at,
                    blocking ? Blocking::Yes : Blocking::No, {n, list}, out);
 }
 
@@ -129,7 +128,8 @@ cl_int clEnqueueWriteBufferRect(cl_command_queue queue, cl_mem mem, cl_bool bloc
   size_t at;
   HostRect h{buffer_origin, host_origin, region, buffer_row, buffer_slice, host_row, host_slice};
   if (cl_int r = make_rect(m, h, rect, at); r != CL_SUCCESS) return r;
-  return write_rect(queue, m, rect, static_cast<const std::byte *>(host) + at,
+  return write_rect(queue, CL_COMMAND_WRITE_BUFFER_RECT, m, rect,
+                    static_cast<const std::byte *>(host) + at,
                     blocking ? Blocking::Yes : Blocking::No, {n, list}, out);
 }
 

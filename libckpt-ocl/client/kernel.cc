@@ -8,6 +8,7 @@
 #include "libckpt-ocl/client/create.h"
 #include "libckpt-ocl/client/icd.h"
 #include "libckpt-ocl/client/info.h"
+#include "libckpt-ocl/client/memory.h"
 #include "libckpt-ocl/client/program.h"
 
 namespace ckpt::ocl {
@@ -41,6 +42,12 @@ Kernel *make_kernel(Program &p, const std::string &name, cl_int &status) {
   return nullptr;
 }
 
+const void *handle_in(const void *value) {
+  const void *handle;
+  std::memcpy(&handle, value, sizeof handle);
+  return handle;
+}
+
 bool is_buffer(const KernelArgument &a, size_t size, const void *value) {
   if (a.qualifier != 0)
     return a.qualifier == CL_KERNEL_ARG_ADDRESS_GLOBAL ||
@@ -48,9 +55,22 @@ bool is_buffer(const KernelArgument &a, size_t size, const void *value) {
   // The driver does not say what the parameter is. A number that happens to be the address of a
   // live buffer would be taken for it; a program from a native binary alone can come here.
   if (size != sizeof(cl_mem) || !value) return false;
-  const void *handle;
-  std::memcpy(&handle, value, sizeof handle);
-  return registry().holds(handle, Kind::Mem);
+  return registry().holds(handle_in(value), Kind::Mem);
+}
+
+bool is_sampler(const KernelArgument &a, size_t size, const void *value) {
+  if (a.qualifier != 0) return a.type == "sampler_t";
+  return size == sizeof(cl_sampler) && value && registry().holds(handle_in(value), Kind::Sampler);
+}
+
+cl_int read_sampler(const Kernel &k, KernelArgument &a, size_t size, const void *value) {
+  a.kind = ArgKind::Sampler;
+  if (!value) return CL_INVALID_ARG_VALUE;
+  if (size != sizeof(cl_sampler)) return CL_INVALID_ARG_SIZE;
+  auto *s = object<Sampler>(handle_in(value));
+  if (!s || s->context.get() != k.program->context.get()) return CL_INVALID_SAMPLER;
+  a.sampler = Ref<Sampler>(s);
+  return CL_SUCCESS;
 }
 
 // What clSetKernelArg's value means; the errors that need no driver.
@@ -58,6 +78,7 @@ cl_int read_argument(const Kernel &k, KernelArgument &a, size_t size, const void
   a.size = size;
   a.value.clear();
   a.mem = {};
+  if (is_sampler(a, size, value)) return read_sampler(k, a, size, value);
   if (!value && a.qualifier == CL_KERNEL_ARG_ADDRESS_LOCAL) {
     a.kind = ArgKind::Local;
     return size > 0 ? CL_SUCCESS : CL_INVALID_ARG_SIZE;
@@ -65,8 +86,7 @@ cl_int read_argument(const Kernel &k, KernelArgument &a, size_t size, const void
   if (is_buffer(a, size, value)) {
     a.kind = ArgKind::Mem;
     if (size != sizeof(cl_mem)) return CL_INVALID_ARG_SIZE;
-    const void *handle = nullptr;
-    if (value) std::memcpy(&handle, value, sizeof handle);
+    const void *handle = value ? handle_in(value) : nullptr;
     if (!handle) return CL_SUCCESS;
     auto *m = object<Mem>(handle);
     if (!m || m->context.get() != k.program->context.get()) return CL_INVALID_MEM_OBJECT;
@@ -81,10 +101,21 @@ cl_int read_argument(const Kernel &k, KernelArgument &a, size_t size, const void
   return CL_SUCCESS;
 }
 
+// What the driver's judgement of a value depends on, beside its size: for an image also its type
+// and whether kernels may read and write it.
+int kind_of_value(const ArgumentValue &a) {
+  int kind = static_cast<int>(a.kind);
+  if (!a.mem || !a.mem->image) return kind;
+  return kind | static_cast<int>(a.mem->image->desc.image_type & 0xff) << 8 |
+         static_cast<int>(a.mem->flags & kKernelAccess) << 16;
+}
+
 void put_argument(Writer &w, u32 index, const ArgumentValue &a) {
   w.put(index).put(u64{a.size}).put(a.kind);
   if (a.kind == ArgKind::Mem)
     w.put(u64{a.mem ? a.mem->number : 0});
+  else if (a.kind == ArgKind::Sampler)
+    w.put(u64{a.sampler->number});
   else
     w.blob(a.value);
 }
@@ -109,7 +140,7 @@ void send_arguments(Kernel &k) {
 
 ArgumentList arguments_of(const Kernel &k) {
   ArgumentList list;
-  for (const KernelArgument &a : k.args) list.push_back({a.kind, a.size, a.value, a.mem});
+  for (const KernelArgument &a : k.args) list.push_back(a);
   return list;
 }
 
@@ -167,6 +198,18 @@ cl_int clCreateKernelsInProgram(cl_program program, cl_uint room, cl_kernel *ker
   return CL_SUCCESS;
 }
 
+cl_kernel clCloneKernel(cl_kernel source, cl_int *errcode) {
+  Entry entry;
+  auto *from = object<Kernel>(source);
+  if (!from) return refused<cl_kernel>(CL_INVALID_KERNEL, errcode);
+  cl_int status;
+  Kernel *k = make_kernel(*from->program, from->name, status);
+  if (k) k->args = from->args;
+  for (size_t i = 0; k && i < k->args.size(); i++) k->args[i].sent = false;
+  if (errcode) *errcode = status;
+  return handle<cl_kernel>(k);
+}
+
 cl_int clRetainKernel(cl_kernel kernel) { return retain<Kernel>(kernel, CL_INVALID_KERNEL); }
 
 cl_int clReleaseKernel(cl_kernel kernel) {
@@ -184,8 +227,9 @@ cl_int clSetKernelArg(cl_kernel kernel, cl_uint index, size_t size, const void *
   KernelArgument &old = k->args[index];
   KernelArgument a;
   a.qualifier = old.qualifier;
+  a.type = old.type;
   if (cl_int r = read_argument(*k, a, size, value); r != CL_SUCCESS) return r;
-  std::pair<size_t, int> shape{size, static_cast<int>(a.kind)};
+  std::pair<size_t, int> shape{size, kind_of_value(a)};
   bool judge = !old.accepted.contains(shape);
   if (judge) {
     Writer w;
@@ -198,6 +242,7 @@ cl_int clSetKernelArg(cl_kernel kernel, cl_uint index, size_t size, const void *
   old.size = size;
   old.value = std::move(a.value);
   old.mem = std::move(a.mem);
+  old.sampler = std::move(a.sampler);
   old.set = true;
   old.sent = judge;
   return CL_SUCCESS;

@@ -3,6 +3,8 @@
 // Buffers. The proxy's buffers never see host memory of ours: CL_MEM_USE_HOST_PTR means that the
 // device's copy and the host's meet when the buffer is mapped and unmapped, which is all that the
 // specification promises.
+#include "libckpt-ocl/client/memory.h"
+
 #include "libckpt-ocl/client/create.h"
 #include "libckpt-ocl/client/icd.h"
 #include "libckpt-ocl/client/info.h"
@@ -11,13 +13,9 @@
 namespace ckpt::ocl {
 namespace {
 
-constexpr cl_mem_flags kKernelAccess = CL_MEM_READ_WRITE | CL_MEM_WRITE_ONLY | CL_MEM_READ_ONLY;
-constexpr cl_mem_flags kHostAccess =
-    CL_MEM_HOST_WRITE_ONLY | CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_NO_ACCESS;
-constexpr cl_mem_flags kHostPointer =
-    CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR | CL_MEM_COPY_HOST_PTR;
-
 bool at_most_one(cl_mem_flags flags) { return (flags & (flags - 1)) == 0; }
+
+}  // namespace
 
 cl_int check_flags(cl_mem_flags flags, bool host_ptr) {
   if (flags & ~(kKernelAccess | kHostAccess | kHostPointer)) return CL_INVALID_VALUE;
@@ -29,14 +27,18 @@ cl_int check_flags(cl_mem_flags flags, bool host_ptr) {
   return wants == host_ptr ? CL_SUCCESS : CL_INVALID_HOST_PTR;
 }
 
-// What a sub-buffer does not say it has from its parent.
 cl_mem_flags inherited(cl_mem_flags flags, cl_mem_flags parent) {
   if (!(flags & kKernelAccess)) flags |= parent & kKernelAccess;
   if (!(flags & kHostAccess)) flags |= parent & kHostAccess;
   return flags | (parent & kHostPointer);
 }
 
-}  // namespace
+cl_int read_properties(const cl_mem_properties *list, std::vector<cl_mem_properties> &copy) {
+  if (list && *list) return CL_INVALID_PROPERTY;
+  if (list) copy.push_back(0);
+  return CL_SUCCESS;
+}
+
 }  // namespace ckpt::ocl
 
 namespace ckpt::ocl::entry {
@@ -63,15 +65,20 @@ cl_mem clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size, void 
 cl_mem clCreateBufferWithProperties(cl_context context, const cl_mem_properties *properties,
                                     cl_mem_flags flags, size_t size, void *host_ptr,
                                     cl_int *errcode) {
-  if (properties && *properties) return refused<cl_mem>(CL_INVALID_PROPERTY, errcode);
-  return entry::clCreateBuffer(context, flags, size, host_ptr, errcode);
+  std::vector<cl_mem_properties> copy;
+  if (cl_int r = read_properties(properties, copy); r != CL_SUCCESS)
+    return refused<cl_mem>(r, errcode);
+  cl_mem made = entry::clCreateBuffer(context, flags, size, host_ptr, errcode);
+  if (made) object<Mem>(made)->properties = std::move(copy);
+  return made;
 }
 
 cl_mem clCreateSubBuffer(cl_mem buffer, cl_mem_flags flags, cl_buffer_create_type type,
                          const void *info, cl_int *errcode) {
   Entry entry;
   auto *parent = object<Mem>(buffer);
-  if (!parent || parent->parent) return refused<cl_mem>(CL_INVALID_MEM_OBJECT, errcode);
+  if (!parent || parent->parent || parent->image)
+    return refused<cl_mem>(CL_INVALID_MEM_OBJECT, errcode);
   if (type != CL_BUFFER_CREATE_TYPE_REGION || !info || (flags & kHostPointer))
     return refused<cl_mem>(CL_INVALID_VALUE, errcode);
   const auto &region = *static_cast<const cl_buffer_region *>(info);
@@ -116,7 +123,9 @@ cl_int clGetMemObjectInfo(cl_mem mem, cl_mem_info param, size_t room, void *valu
   auto *m = object<Mem>(mem);
   if (!m) return CL_INVALID_MEM_OBJECT;
   switch (param) {
-    case CL_MEM_TYPE: return out.scalar(cl_mem_object_type{CL_MEM_OBJECT_BUFFER});
+    case CL_MEM_TYPE:
+      return out.scalar(m->image ? m->image->desc.image_type
+                                 : cl_mem_object_type{CL_MEM_OBJECT_BUFFER});
     case CL_MEM_FLAGS: return out.scalar(m->flags);
     case CL_MEM_SIZE: return out.scalar(m->size);
     case CL_MEM_HOST_PTR: return out.scalar(static_cast<void *>(m->host_ptr));
@@ -128,6 +137,7 @@ cl_int clGetMemObjectInfo(cl_mem mem, cl_mem_info param, size_t room, void *valu
     case CL_MEM_CONTEXT: return out.scalar(handle<cl_context>(m->context.get()));
     case CL_MEM_ASSOCIATED_MEMOBJECT: return out.scalar(handle<cl_mem>(m->parent.get()));
     case CL_MEM_OFFSET: return out.scalar(m->origin);
+    case CL_MEM_PROPERTIES: return out.list(m->properties);
     case CL_MEM_USES_SVM_POINTER: return out.scalar(cl_bool{CL_FALSE});
     default: return CL_INVALID_VALUE;
   }

@@ -27,7 +27,18 @@ struct Platform : Object {
   static constexpr Kind kKind = Kind::Platform;
   Platform() : Object(kKind) {}
   std::string name;
+  cl_version shown = 0;
   std::vector<struct Device *> devices;
+};
+
+// A division of a device. Its step makes all of its sub-devices that are still alive.
+struct Partition : Object {
+  static constexpr Kind kKind = Kind::Partition;
+  Partition() : Object(kKind) {}
+  Ref<struct Device> parent;
+  std::vector<cl_device_partition_property> properties;
+  std::mutex mutex;          // for numbers, and for the step that names them
+  std::vector<u64> numbers;  // of the sub-devices; 0: released
 };
 
 struct Device : Object {
@@ -41,7 +52,15 @@ struct Device : Object {
     std::string platform, name;
     u32 nth = 0;  // among the platform's devices of that name
   } real;
-  bool present = true;  // false: nothing stands for it since a restore
+  bool present = true;       // false: nothing stands for it since a restore
+  cl_version shown = 0;      // of OpenCL, as the program first saw it; it stays so (device_info.cc)
+  Ref<Partition> partition;  // of a sub-device
+
+  bool shows_3_0() const { return shown >= CL_MAKE_VERSION(3, 0, 0); }
+  Device *root() { return partition ? partition->parent->root() : this; }
+  bool is_part_of(const Device *d) const {
+    return this == d || (partition && partition->parent->is_part_of(d));
+  }
 
   // The limits that the program has read, and so may rely on: the strictest value ever answered.
   std::mutex mutex;
@@ -56,7 +75,18 @@ struct Context : Object {
   static constexpr Kind kKind = Kind::Context;
   Context() : Object(kKind) {}
   std::vector<Device *> devices;
+  std::vector<Ref<Device>> kept;  // the same: sub-devices live as long as their context
   std::vector<cl_context_properties> properties;
+  struct Callback {
+    void(CL_CALLBACK *fn)(cl_context, void *);
+    void *user;
+  };
+  std::mutex mutex;
+  std::vector<Callback> callbacks;  // of clSetContextDestructorCallback
+  // Whether it has the device or a part of it.
+  bool uses(const Device *d) const {
+    return std::any_of(devices.begin(), devices.end(), [&](Device *x) { return x->is_part_of(d); });
+  }
   bool has(const Device *d) const {
     return std::find(devices.begin(), devices.end(), d) != devices.end();
   }
@@ -90,6 +120,35 @@ struct Shadow {
   }
 };
 
+// A region of an image, in elements, rows and slices; the layers of an array come last.
+struct ImageBox {
+  std::array<size_t, 3> origin, region;
+};
+
+// What makes a memory object an image.
+struct Image {
+  cl_image_format format;
+  cl_image_desc desc;  // without its pointer
+  size_t element;      // bytes
+  std::array<size_t, 3> extent;
+  // Where the host has it (host_ptr, shadow): bytes from one row to the next, one slice or layer to
+  // the next; slice is 0 where there is but one.
+  size_t row_pitch, slice_pitch;
+
+  // The layers of a 1D array are what the rows of other images are.
+  bool layered_rows() const { return desc.image_type == CL_MEM_OBJECT_IMAGE1D_ARRAY; }
+};
+
+struct Sampler : Object {
+  static constexpr Kind kKind = Kind::Sampler;
+  Sampler() : Object(kKind) {}
+  Ref<Context> context;
+  cl_bool normalized = CL_TRUE;
+  cl_addressing_mode addressing = CL_ADDRESS_CLAMP;
+  cl_filter_mode filter = CL_FILTER_NEAREST;
+  std::vector<cl_sampler_properties> properties;  // as given to …WithProperties
+};
+
 struct Mem : Object {
   static constexpr Kind kKind = Kind::Mem;
   Mem() : Object(kKind) {}
@@ -97,14 +156,17 @@ struct Mem : Object {
   cl_mem_flags flags = 0;
   size_t size = 0;
   std::byte *host_ptr = nullptr;
-  Ref<Mem> parent;
-  size_t origin = 0;      // in the parent
-  bool excluded = false;  // ckpt_exclude(): not worth keeping
+  Ref<Mem> parent;    // of a sub-buffer, or of an image that was made from a buffer
+  size_t origin = 0;  // in the parent
+  std::optional<Image> image;
+  std::vector<cl_mem_properties> properties;  // as given to …WithProperties
+  bool excluded = false;                      // ckpt_exclude(): not worth keeping
 
   struct Map {
     std::byte *at;
     size_t offset, size;
     cl_map_flags flags;
+    std::optional<ImageBox> box = {};  // of an image, instead of offset and size
   };
   struct Callback {
     void(CL_CALLBACK *fn)(cl_mem, void *);
@@ -115,8 +177,10 @@ struct Mem : Object {
   std::vector<Callback> callbacks;  // of clSetMemObjectDestructorCallback
   Shadow shadow;                    // of a root buffer without host_ptr, once it was mapped
 
-  Mem *root() { return parent ? parent.get() : this; }
-  size_t root_offset(size_t offset) const { return origin + offset; }
+  Mem *root() { return parent ? parent->root() : this; }
+  size_t root_offset(size_t offset) const {
+    return parent ? parent->root_offset(origin + offset) : offset;
+  }
 };
 
 struct Program : Object {
@@ -126,6 +190,7 @@ struct Program : Object {
   std::vector<Device *> devices;
   std::string source;
   bool from_binary = false;
+  Bytes il;                          // of clCreateProgramWithIL
   std::vector<Ref<Program>> inputs;  // of a link
   bool is_input = false;             // a link was made of it: its past builds are still needed
   struct Header {
@@ -149,6 +214,7 @@ struct ArgumentValue {
   size_t size = 0;
   Bytes value;
   Ref<Mem> mem;
+  Ref<Sampler> sampler;
 };
 using ArgumentList = std::vector<ArgumentValue>;
 

@@ -41,8 +41,8 @@ Result<> move(Op op, const Mem &m, u64 offset, u64 bytes, u64 place) {
   w.put(m.number).put(offset).put(bytes).put(place).put(u8{1});
   cl_int status = link().ask(op, 0, w.bytes());
   if (status != CL_SUCCESS)
-    return fail("cannot {} buffer {} of {} bytes: OpenCL error {}",
-                op == Op::Peek ? "read" : "write", m.number, m.size, status);
+    return fail("cannot {} {} {} of {} bytes: OpenCL error {}", op == Op::Peek ? "read" : "write",
+                m.image ? "image" : "buffer", m.number, m.size, status);
   return {};
 }
 
@@ -73,6 +73,25 @@ Result<> make_everything_again() {
   return {};
 }
 
+// Variables at program scope (OpenCL C 2.0 and 3.0) are in no buffer: nothing can fetch them. We do
+// not show a device that has them, but a program need not ask.
+void global_variables(std::vector<std::string> &reasons) {
+  constexpr cl_program_build_info kParam = CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE;
+  for (Program *p : registry().all<Program>())
+    for (Device *d : p->devices) {
+      Bytes value;
+      size_t bytes = 0;
+      if (!p->was_built || !d->shows_3_0() ||
+          remote_info(InfoOf::ProgramBuild, *p, d->number, kParam, value) != CL_SUCCESS)
+        continue;
+      std::memcpy(&bytes, value.data(), std::min(value.size(), sizeof bytes));
+      if (bytes > 0)
+        reasons.push_back(fmt::format(
+            "OpenCL program {} keeps {} bytes in variables at program scope, which cannot be saved",
+            p->number, bytes));
+    }
+}
+
 class OpenCl final : public Participant {
  public:
   const char *name() const override { return "ocl"; }
@@ -80,6 +99,8 @@ class OpenCl final : public Participant {
   void preflight(std::vector<std::string> &reasons) override {
     if (!link().usable())
       reasons.push_back("the OpenCL driver's process is gone: its buffers are lost");
+    else
+      global_variables(reasons);
   }
 
   Result<> quiesce(std::chrono::steady_clock::time_point deadline) override {

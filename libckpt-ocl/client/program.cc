@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libckpt-ocl/client/program.h"
 
+#include <algorithm>
+#include <ranges>
+
 #include "libckpt-ocl/client/create.h"
 #include "libckpt-ocl/client/icd.h"
 #include "libckpt-ocl/client/info.h"
@@ -78,21 +81,42 @@ cl_int check_build(const Program &p, cl_uint n, const cl_device_id *devices, Not
   return p.kernels.load() > 0 ? CL_INVALID_OPERATION : CL_SUCCESS;
 }
 
+// Of a step that gave a specialization constant: {u64 program, u32 id, …}.
+u32 constant_id(const LifeStep &step) {
+  Reader r(step.payload);
+  r.get<u64>();
+  return r.get<u32>();
+}
+
 void put_devices(Writer &w, cl_uint n, const cl_device_id *devices) {
   w.put(u32{n});
   for (cl_uint i = 0; i < n; i++)
     w.put(object<Device>(devices[i]) ? object<Device>(devices[i])->number : 0);
 }
 
-// Builds or compiles, and notes how. A build before this one is history, unless a link was made of
-// it.
+// Takes from the program's life what the build that comes makes history: builds before it, unless a
+// link was made of them, and values of specialization constants that were given anew.
+void forget_past_builds(Program &p) {
+  constexpr u16 kConstant = api::spec<&::clSetProgramSpecializationConstant>.op;
+  std::vector<LifeStep> kept;
+  std::set<u32> seen;
+  for (LifeStep &step : std::ranges::reverse_view(p.life)) {
+    bool constant = step.op == kConstant;
+    if (constant && !seen.insert(constant_id(step)).second) continue;
+    if (constant || &step == &p.life.front()) kept.push_back(std::move(step));
+  }
+  std::ranges::reverse(kept);
+  p.life = std::move(kept);
+}
+
+// Builds or compiles, and notes how.
 cl_int build(Program &p, u16 op, Bytes payload, const std::string &options) {
   cl_int status = link().ask(op, p.number, payload);
   forget_info(&p);
   std::lock_guard lock(p.mutex);
   if (!p.from_binary) p.options = options;
   p.containers.clear();
-  if (!p.is_input) p.life.resize(1);
+  if (!p.is_input) forget_past_builds(p);
   if (status == CL_SUCCESS) p.lived(op, std::move(payload));
   return status;
 }
@@ -307,6 +331,9 @@ cl_int clGetProgramInfo(cl_program program, cl_program_info param, size_t room, 
       return out.list(sizes);
     }
     case CL_PROGRAM_BINARIES: return answer_binaries(*p, out);
+    case CL_PROGRAM_IL: return out.bytes(p->il);
+    case CL_PROGRAM_SCOPE_GLOBAL_CTORS_PRESENT:
+    case CL_PROGRAM_SCOPE_GLOBAL_DTORS_PRESENT: return out.scalar(cl_bool{CL_FALSE});
     case CL_PROGRAM_NUM_KERNELS:
     case CL_PROGRAM_KERNEL_NAMES: return remote_info(InfoOf::Program, *p, 0, param, out);
     default: return CL_INVALID_VALUE;
@@ -329,6 +356,7 @@ cl_int clGetProgramBuildInfo(cl_program program, cl_device_id device, cl_program
     case CL_PROGRAM_BUILD_STATUS:
     case CL_PROGRAM_BUILD_LOG:
     case CL_PROGRAM_BINARY_TYPE:
+    case CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE:
       return remote_info(InfoOf::ProgramBuild, *p, d->number, param, out);
     default: return CL_INVALID_VALUE;
   }

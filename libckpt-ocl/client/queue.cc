@@ -44,8 +44,12 @@ cl_command_queue clCreateCommandQueueWithProperties(cl_context context, cl_devic
   cl_command_queue_properties properties = 0;
   std::vector<cl_queue_properties> copy;
   for (const cl_queue_properties *p = list; p && *p; p += 2) {
-    if (p[0] != CL_QUEUE_PROPERTIES)  // sizes of device-side queues, priority hints
-      return refused<cl_command_queue>(CL_INVALID_QUEUE_PROPERTIES, errcode);
+    // Device-side queues, and hints of extensions that are not advertised: no device has them.
+    bool known =
+        p[0] == CL_QUEUE_SIZE || p[0] == CL_QUEUE_PRIORITY_KHR || p[0] == CL_QUEUE_THROTTLE_KHR;
+    if (p[0] != CL_QUEUE_PROPERTIES)
+      return refused<cl_command_queue>(known ? CL_INVALID_QUEUE_PROPERTIES : CL_INVALID_VALUE,
+                                       errcode);
     properties = p[1];
     copy.insert(copy.end(), {p[0], p[1]});
   }
@@ -79,6 +83,8 @@ cl_int clGetCommandQueueInfo(cl_command_queue queue, cl_command_queue_info param
     case CL_QUEUE_REFERENCE_COUNT: return out.scalar(cl_uint{q->app_count.load()});
     case CL_QUEUE_PROPERTIES: return out.scalar(q->properties);
     case CL_QUEUE_PROPERTIES_ARRAY: return out.list(q->property_list);
+    case CL_QUEUE_DEVICE_DEFAULT: return out.scalar(cl_command_queue{nullptr});
+    case CL_QUEUE_SIZE: return CL_INVALID_COMMAND_QUEUE;  // it is no queue on the device
     default: return CL_INVALID_VALUE;
   }
 }

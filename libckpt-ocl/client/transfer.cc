@@ -87,9 +87,20 @@ size_t host_offset(const Rect &piece, const Rect &all) {
 
 bool is_plain(const Rect &r) { return r.region[1] == 1 && r.region[2] == 1; }
 
+Op operation_of(bool reading, const Mem &mem, const Rect &r) {
+  if (mem.image) return reading ? Op::ReadImage : Op::WriteImage;
+  if (is_plain(r)) return reading ? Op::Read : Op::Write;
+  return reading ? Op::ReadRect : Op::WriteRect;
+}
+
 void put_place(Writer &w, Command &c, const Mem &mem, const Rect &r, u64 staging) {
   w.put(c.queue().number).put(mem.number);
-  if (is_plain(r)) {
+  if (mem.image) {
+    size_t element = mem.image->element;
+    w.put(u64{r.buffer_origin[0] / element}).put(u64{r.buffer_origin[1]});
+    w.put(u64{r.buffer_origin[2]}).put(u64{r.region[0] / element});
+    w.put(u64{r.region[1]}).put(u64{r.region[2]});
+  } else if (is_plain(r)) {
     u64 offset = r.buffer_origin[0] + r.buffer_origin[1] * r.buffer_row +
                  r.buffer_origin[2] * r.buffer_slice;
     w.put(offset).put(u64{r.region[0]});
@@ -105,6 +116,7 @@ void put_place(Writer &w, Command &c, const Mem &mem, const Rect &r, u64 staging
 // One piece of a transfer; `data` is the host's place for it.
 cl_int send_piece(Command &c, bool reading, const Mem &mem, const Rect &r, std::byte *data) {
   size_t bytes = bytes_of(r);
+  u16 operation = static_cast<u16>(operation_of(reading, mem, r));
   Writer w;
   // Small writes travel in the command itself.
   if (!reading && bytes <= 4096) {
@@ -113,7 +125,7 @@ cl_int send_piece(Command &c, bool reading, const Mem &mem, const Rect &r, std::
     copy_rows(packed.data(), r.region[0], r.region[0] * r.region[1], data, r.host_row, r.host_slice,
               r.region);
     w.blob(packed);
-    return c.send(static_cast<u16>(is_plain(r) ? Op::Write : Op::WriteRect), w.bytes(), true);
+    return c.send(operation, w.bytes(), true);
   }
   std::optional<u64> staging = link().allocate_staging(bytes);
   if (!staging) return CL_DEVICE_NOT_AVAILABLE;
@@ -123,11 +135,11 @@ cl_int send_piece(Command &c, bool reading, const Mem &mem, const Rect &r, std::
   put_place(w, c, mem, r, *staging);
   if (reading) {
     e.target = {data, r.region[0], r.region[1], r.region[2], r.host_row, r.host_slice};
-    return c.send(static_cast<u16>(is_plain(r) ? Op::Read : Op::ReadRect), w.bytes(), true);
+    return c.send(operation, w.bytes(), true);
   }
   copy_rows(link().staging(*staging), r.region[0], r.region[0] * r.region[1], data, r.host_row,
             r.host_slice, r.region);
-  return c.send(static_cast<u16>(is_plain(r) ? Op::Write : Op::WriteRect), w.bytes(), true);
+  return c.send(operation, w.bytes(), true);
 }
 
 size_t host_extent(const Rect &r) {
@@ -190,20 +202,24 @@ cl_int write_buffer(cl_command_queue queue, cl_command_type type, Mem &mem, size
   return transfer(false, queue, type, mem, one_row(offset, size), from, blocking, waits, out);
 }
 
+cl_int send_write(Command &c, Mem &mem, const Rect &rect, const std::byte *host) {
+  return send_pieces(c, false, mem, rect, const_cast<std::byte *>(host));
+}
+
 cl_int send_write(Command &c, Mem &mem, size_t offset, size_t size, const std::byte *host) {
-  return send_pieces(c, false, mem, one_row(offset, size), const_cast<std::byte *>(host));
+  return send_write(c, mem, one_row(offset, size), host);
 }
 
-cl_int read_rect(cl_command_queue queue, Mem &mem, const Rect &rect, void *host, Blocking blocking,
-                 Waits waits, cl_event *out) {
-  return transfer(true, queue, CL_COMMAND_READ_BUFFER_RECT, mem, rect,
-                  static_cast<std::byte *>(host), blocking, waits, out);
+cl_int read_rect(cl_command_queue queue, cl_command_type type, Mem &mem, const Rect &rect,
+                 void *host, Blocking blocking, Waits waits, cl_event *out) {
+  return transfer(true, queue, type, mem, rect, static_cast<std::byte *>(host), blocking, waits,
+                  out);
 }
 
-cl_int write_rect(cl_command_queue queue, Mem &mem, const Rect &rect, const void *host,
-                  Blocking blocking, Waits waits, cl_event *out) {
-  return transfer(false, queue, CL_COMMAND_WRITE_BUFFER_RECT, mem, rect,
-                  static_cast<std::byte *>(const_cast<void *>(host)), blocking, waits, out);
+cl_int write_rect(cl_command_queue queue, cl_command_type type, Mem &mem, const Rect &rect,
+                  const void *host, Blocking blocking, Waits waits, cl_event *out) {
+  return transfer(false, queue, type, mem, rect, static_cast<std::byte *>(const_cast<void *>(host)),
+                  blocking, waits, out);
 }
 
 cl_int fill_new_buffer(Mem &mem, const void *host) {

@@ -23,12 +23,14 @@ cl_int read_buffer(cl_command_queue queue, cl_command_type type, Mem &mem, size_
                    size_t size, void *host, Blocking blocking, Waits waits, cl_event *out);
 cl_int write_buffer(cl_command_queue queue, cl_command_type type, Mem &mem, size_t offset,
                     size_t size, const void *host, Blocking blocking, Waits waits, cl_event *out);
-// The same for a command that has been checked and now runs (Command::run).
+// Of a buffer or an image; an image's x counts in bytes here too.
+cl_int read_rect(cl_command_queue queue, cl_command_type type, Mem &mem, const Rect &rect,
+                 void *host, Blocking blocking, Waits waits, cl_event *out);
+cl_int write_rect(cl_command_queue queue, cl_command_type type, Mem &mem, const Rect &rect,
+                  const void *host, Blocking blocking, Waits waits, cl_event *out);
+// Writes for a command that has been checked and now runs (Command::run).
+cl_int send_write(Command &c, Mem &mem, const Rect &rect, const std::byte *host);
 cl_int send_write(Command &c, Mem &mem, size_t offset, size_t size, const std::byte *host);
-cl_int read_rect(cl_command_queue queue, Mem &mem, const Rect &rect, void *host, Blocking blocking,
-                 Waits waits, cl_event *out);
-cl_int write_rect(cl_command_queue queue, Mem &mem, const Rect &rect, const void *host,
-                  Blocking blocking, Waits waits, cl_event *out);
 
 // Puts the contents of a new buffer in place (CL_MEM_COPY_HOST_PTR), before any command can see it.
 cl_int fill_new_buffer(Mem &mem, const void *host);

@@ -10,6 +10,8 @@
 #include <fmt/ranges.h>
 
 #include "libckpt-ocl/device_limits.h"
+#include "libckpt-ocl/proxy/check_images.h"
+#include "libckpt-ocl/proxy/json_fields.h"
 #include "libckpt-ocl/proxy/mapping.h"
 #include "libckpt-ocl/proxy/objects.h"
 #include "libckpt-ocl/proxy/quirks.h"
@@ -20,19 +22,6 @@ namespace {
 
 using nlohmann::json;
 
-template <class T>
-T field(const json &j, const char *name, T otherwise) {
-  if (!j.is_object()) return otherwise;
-  auto it = j.find(name);
-  if (it == j.end()) return otherwise;
-  if constexpr (std::is_same_v<T, std::string>)
-    return it->is_string() ? it->template get<std::string>() : otherwise;
-  else if constexpr (std::is_same_v<T, bool>)
-    return it->is_boolean() ? it->template get<bool>() : otherwise;
-  else
-    return it->is_number_unsigned() ? it->template get<T>() : otherwise;
-}
-
 // A number, or a list of them.
 LimitValue numbers(const json &j, const char *name) {
   LimitValue out;
@@ -42,13 +31,6 @@ LimitValue numbers(const json &j, const char *name) {
   if (v.is_array())
     for (const json &x : v) out.push_back(x.is_number_unsigned() ? x.get<u64>() : 0);
   return out;
-}
-
-const json &list(const json &j, const char *name) {
-  static const json none = json::array();
-  if (!j.is_object()) return none;
-  auto it = j.find(name);
-  return it != j.end() && it->is_array() ? *it : none;
 }
 
 std::string mebibytes(u64 bytes) { return fmt::format("{:.1f} MiB", double(bytes) / (1 << 20)); }
@@ -95,17 +77,19 @@ class Check {
     u64 most = device_number(device_.id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
     u64 memory = device_number(device_.id, CL_DEVICE_GLOBAL_MEM_SIZE);
     if (largest > most)
-      say("the program's largest buffer has {}; \"{}\" takes at most {}", mebibytes(largest),
-          device_.name, mebibytes(most));
+      say("the program's largest buffer or image has {}; \"{}\" takes at most {}",
+          mebibytes(largest), device_.name, mebibytes(most));
     if (total > memory)
-      say("the program's buffers have {}; \"{}\" has {} of memory", mebibytes(total), device_.name,
-          mebibytes(memory));
+      say("the program's buffers and images have {}; \"{}\" has {} of memory", mebibytes(total),
+          device_.name, mebibytes(memory));
   }
 
   void program(const json &p) {
     Wanted w{field<u64>(p, "number", 0), field<std::string>(p, "source", ""), units(p),
              field<std::string>(p, "options", "")};
     if (!field(p, "built", false)) return;
+    if (std::string il = field<std::string>(p, "il", ""); !il.empty())
+      return language(w.number, il);
     if (field(p, "native_only", false))
       return say("program {} was made from another driver's binary and has no source", w.number);
     size_t before = reasons_.size();
@@ -138,6 +122,14 @@ class Check {
   template <class... A>
   void say(fmt::format_string<A...> f, A &&...a) {
     reasons_.push_back(fmt::format(f, std::forward<A>(a)...));
+  }
+
+  // A program in an intermediate language: the device names the versions that it takes.
+  void language(u64 number, const std::string &il) {
+    std::string here = " " + device_text(device_.id, CL_DEVICE_IL_VERSION) + " ";
+    if (here.find(" " + il + " ") == std::string::npos)
+      say("program {} is in {}, which \"{}\" does not take{}", number, il, device_.name,
+          here.size() > 2 ? ", but" + here : "");
   }
 
   // Extensions that the source names, and double, which needs one.
@@ -267,6 +259,7 @@ std::vector<std::string> check_needs(const json &needs, const CheckOptions &opti
     Check check(*d, reasons);
     if (!options.ignore_limits && device.contains("limits")) check.limits(device["limits"]);
     check.buffers(device);
+    check_images(*d, list(device, "images"), reasons);
     for (const json &p : list(needs, "programs"))
       if (is_for(p, wanted[i].number)) check.program(p);
   }

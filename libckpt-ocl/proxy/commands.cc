@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Transfers, kernel arguments and releases: the commands whose wire form is not the function's own.
-#include "libckpt-ocl/proxy/server.h"
+#include "libckpt-ocl/proxy/images.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -19,12 +19,31 @@ const cl_event *list_or_null(const std::vector<cl_event> &v) {
   return v.empty() ? nullptr : v.data();
 }
 
-// Where a transfer's bytes are: in staging, or in the command itself (then copied, since the
-// command may run after the ring has moved on).
-struct Place {
-  std::byte *data = nullptr;
-  Bytes own;
-};
+cl_int set_argument(Server &s, cl_kernel kernel, Reader &r) {
+  u32 index = r.get<u32>();
+  u64 size = r.get<u64>();
+  ArgKind kind = r.get<ArgKind>();
+  if (kind == ArgKind::Mem) {
+    u64 number = r.get<u64>();
+    cl_mem mem = s.objects.get<cl_mem>(Kind::Mem, number);
+    if (number != 0 && !mem) return CL_INVALID_MEM_OBJECT;
+    return ::clSetKernelArg(kernel, index, sizeof mem, number ? &mem : nullptr);
+  }
+  if (kind == ArgKind::Sampler) {
+    cl_sampler sampler = s.objects.get<cl_sampler>(Kind::Sampler, r.get<u64>());
+    return sampler ? ::clSetKernelArg(kernel, index, sizeof sampler, &sampler) : CL_INVALID_SAMPLER;
+  }
+  ByteView value = r.blob();
+  if (!r.ok() || (kind == ArgKind::Bytes && value.size() != size)) return CL_INVALID_ARG_VALUE;
+  if (kind == ArgKind::Local) return ::clSetKernelArg(kernel, index, size, nullptr);
+  // The driver may read it as the type that it is: give it the alignment of any.
+  alignas(128) std::byte aligned[4096];
+  if (value.size() > sizeof aligned) return CL_INVALID_ARG_SIZE;
+  std::memcpy(aligned, value.data(), value.size());
+  return ::clSetKernelArg(kernel, index, size, aligned);
+}
+
+}  // namespace
 
 Place find_place(Server &s, Reader &r, u64 staging, u64 bytes, std::vector<cl_event> &waits) {
   Place p;
@@ -39,28 +58,6 @@ Place find_place(Server &s, Reader &r, u64 staging, u64 bytes, std::vector<cl_ev
   p.data = p.own.data();
   return p;
 }
-
-cl_int set_argument(Server &s, cl_kernel kernel, Reader &r) {
-  u32 index = r.get<u32>();
-  u64 size = r.get<u64>();
-  ArgKind kind = r.get<ArgKind>();
-  if (kind == ArgKind::Mem) {
-    u64 number = r.get<u64>();
-    cl_mem mem = s.objects.get<cl_mem>(Kind::Mem, number);
-    if (number != 0 && !mem) return CL_INVALID_MEM_OBJECT;
-    return ::clSetKernelArg(kernel, index, sizeof mem, number ? &mem : nullptr);
-  }
-  ByteView value = r.blob();
-  if (!r.ok() || (kind == ArgKind::Bytes && value.size() != size)) return CL_INVALID_ARG_VALUE;
-  if (kind == ArgKind::Local) return ::clSetKernelArg(kernel, index, size, nullptr);
-  // The driver may read it as the type that it is: give it the alignment of any.
-  alignas(128) std::byte aligned[4096];
-  if (value.size() > sizeof aligned) return CL_INVALID_ARG_SIZE;
-  std::memcpy(aligned, value.data(), value.size());
-  return ::clSetKernelArg(kernel, index, size, aligned);
-}
-
-}  // namespace
 
 void release_object(Server &s, Reader r) {
   Kind kind = r.get<Kind>();
@@ -156,6 +153,7 @@ void move_contents(Server &s, const CommandHeader &h, Reader r) {
   cl_command_queue queue = mem ? s.mover(mem) : nullptr;
   if (!r.ok() || !data || !queue) return s.reply(h, CL_INVALID_VALUE);
   bool reading = static_cast<Op>(h.op) == Op::Peek;
+  if (is_image(mem)) return s.reply(h, move_image(queue, mem, reading, offset, bytes, data));
   s.reply(h, reading ? ::clEnqueueReadBuffer(queue, mem, CL_TRUE, offset, bytes, data, 0, nullptr,
                                              nullptr)
                      : ::clEnqueueWriteBuffer(queue, mem, CL_TRUE, offset, bytes, data, 0, nullptr,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The clGet…Info questions that the client cannot answer by itself.
-#include "libckpt-ocl/proxy/server.h"
+#include "libckpt-ocl/proxy/images.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -63,8 +63,32 @@ cl_int info_value(Server &s, InfoOf of, u64 number, u64 second, u32 param, Bytes
     case InfoOf::Kernel: return kernel_info(kernel, param, value);
     case InfoOf::KernelArg: return argument_info(kernel, second, param, value);
     case InfoOf::KernelWorkGroup: return work_group_info(kernel, device(second), param, value);
+    case InfoOf::ImageFormats: {
+      auto context = s.objects.get<cl_context>(Kind::Context, number);
+      cl_int r = context ? image_formats(context, second, param, value) : CL_INVALID_CONTEXT;
+      if (r == CL_SUCCESS && s.portable) s.portable->lessen_formats(second, param, value);
+      return r;
+    }
   }
   return CL_INVALID_VALUE;
+}
+
+void kernel_sub_group(Server &s, const CommandHeader &h, Reader r) {
+  auto kernel = s.objects.get<cl_kernel>(Kind::Kernel, r.get<u64>());
+  auto device = s.objects.get<cl_device_id>(Kind::Device, r.get<u64>());
+  u32 param = r.get<u32>();
+  ByteView given = r.blob();
+  size_t input[3] = {};
+  if (!kernel || !device || !r.ok() || given.size() > sizeof input)
+    return s.reply(h, CL_INVALID_VALUE);
+  std::memcpy(input, given.data(), given.size());
+  Bytes value(3 * sizeof(size_t));  // the longest answer there is
+  size_t size = 0;
+  cl_int status =
+      ::clGetKernelSubGroupInfo(kernel, device, param, given.size(),
+                                given.empty() ? nullptr : input, value.size(), value.data(), &size);
+  value.resize(status == CL_SUCCESS ? std::min(size, value.size()) : 0);
+  s.reply(h, status, value);
 }
 
 }  // namespace ckpt::ocl

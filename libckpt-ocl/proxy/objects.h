@@ -55,9 +55,11 @@ inline void release_handle(Kind kind, void *handle) {
     case Kind::Program: ::clReleaseProgram(static_cast<cl_program>(handle)); return;
     case Kind::Kernel: ::clReleaseKernel(static_cast<cl_kernel>(handle)); return;
     case Kind::Event: ::clReleaseEvent(static_cast<cl_event>(handle)); return;
+    case Kind::Sampler: ::clReleaseSampler(static_cast<cl_sampler>(handle)); return;
+    case Kind::Device: ::clReleaseDevice(static_cast<cl_device_id>(handle)); return;
     case Kind::None:
     case Kind::Platform:
-    case Kind::Device: return;
+    case Kind::Partition: return;
   }
 }
 

@@ -54,7 +54,8 @@ std::vector<cl_device_id> read_devices(Server &s, Reader &r) {
   std::vector<cl_device_id> out;
   u32 n = r.get<u32>();
   for (u32 i = 0; i < n && r.ok(); i++)
-    if (auto d = s.objects.get<cl_device_id>(Kind::Device, r.get<u64>())) out.push_back(d);
+    if (auto d = s.objects.get<cl_device_id>(Kind::Device, r.get<u64>()))
+      if (std::find(out.begin(), out.end(), d) == out.end()) out.push_back(d);
   return out;
 }
 
@@ -83,6 +84,9 @@ void program_binary(Server &s, const CommandHeader &h, Reader r) {
     else
       b.container.native.assign(bytes.begin(), bytes.end());
     if (!b.device) return s.reply(h, CL_INVALID_DEVICE);
+    // One device may stand for several sub-devices.
+    auto same = [&](const DeviceBinary &x) { return x.device == b.device; };
+    if (std::count_if(list.begin(), list.end(), same) > 1) list.pop_back();
   }
   if (!context || !r.ok() || list.empty()) return s.reply(h, CL_INVALID_VALUE);
   cl_int status = CL_SUCCESS;

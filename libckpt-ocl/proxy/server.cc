@@ -95,6 +95,11 @@ void Server::carry_out(const Channel::Incoming &c) {
     case Op::StagingEnd: tool_staging_.reset(); return reply(h, CL_SUCCESS);
     case Op::Park: parked_ = true; return reply(h, CL_SUCCESS);
     case Op::MapDevices: return map_devices(h, r);
+    case Op::CreateImage: return create_image(*this, h, r);
+    case Op::ReadImage:
+    case Op::WriteImage: return transfer_image(*this, h, r);
+    case Op::SubDevices: return sub_devices(*this, h, r);
+    case Op::KernelSubGroup: return kernel_sub_group(*this, h, r);
     case Op::Settle: return settle(h, r);
   }
   if (!carry_out_api(*this, h, r)) {

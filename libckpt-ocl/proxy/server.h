@@ -63,6 +63,14 @@ class Server {
   std::map<cl_context, cl_command_queue> movers_;
 };
 
+// Where a transfer's bytes are: in staging, or in the command itself (then copied, since the
+// command may run after the ring has moved on). Reads the wait list on the way.
+struct Place {
+  std::byte *data = nullptr;
+  Bytes own;
+};
+Place find_place(Server &s, Reader &r, u64 staging, u64 bytes, std::vector<cl_event> &waits);
+
 // Carries out a function of opencl.api. False: there is no such number.
 bool carry_out_api(Server &s, const CommandHeader &h, Reader r);
 
@@ -76,6 +84,10 @@ void compile_program(Server &s, const CommandHeader &h, Reader r);
 void link_program(Server &s, const CommandHeader &h, Reader r);
 void transfer(Server &s, const CommandHeader &h, Reader r);
 void transfer_rect(Server &s, const CommandHeader &h, Reader r);
+void create_image(Server &s, const CommandHeader &h, Reader r);
+void transfer_image(Server &s, const CommandHeader &h, Reader r);
+void sub_devices(Server &s, const CommandHeader &h, Reader r);
+void kernel_sub_group(Server &s, const CommandHeader &h, Reader r);
 void move_contents(Server &s, const CommandHeader &h, Reader r);
 cl_int program_info(Server &s, u64 program, u64 device, u32 param, Bytes &value);
 cl_int info_value(Server &s, InfoOf of, u64 number, u64 second, u32 param, Bytes &value);

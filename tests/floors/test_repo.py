@@ -1,6 +1,7 @@
 """What holds for every file of the repository."""
 
 import re
+import subprocess
 
 import pytest
 
@@ -48,3 +49,8 @@ def test_no_open_ends():
 @pytest.mark.parametrize("path", ["check", "demo", ".ci/run", "scripts/setup", "scripts/get-criu"])
 def test_entry_points_can_be_run(path):
     assert (ROOT / path).stat().st_mode & 0o111
+
+
+def test_the_table_of_opencl_functions_is_in_step():
+    r = subprocess.run([ROOT / "scripts" / "opencl-table", "--check"], capture_output=True, text=True)
+    assert r.returncode == 0, r.stderr

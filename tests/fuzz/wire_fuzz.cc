@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libFuzzer: any bytes as what an application wrote into its command ring (libckpt-ocl/wire.h). They
-// go the way of real ones: off the ring, then through the decoder of each function of opencl.api,
-// and as a program's binary. No driver is called.
+// libFuzzer: any bytes as what an application wrote into its command ring (libckpt-ocl/wire.h).
+// They go the way of real ones: off the ring, then through the decoder of each function of
+// opencl.api, and as a program's binary. No driver is called.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -34,7 +34,8 @@ void decode(ByteView payload) {
 void decode_as(u16 op, ByteView payload) {
   switch (op) {
 #define KEPT(fn, number, ...) \
-  case number: return decode<&::fn>(payload);
+  case number:                \
+    return decode<&::fn>(payload);
 #define LOCAL(fn, how)
 #define REFUSED(fn, why)
 #include "libckpt-ocl/opencl.api"

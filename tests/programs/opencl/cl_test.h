@@ -5,8 +5,11 @@
 // CKPT_TEST_GO names exists (at once if the variable is not set).
 #pragma once
 
+#ifndef CL_TARGET_OPENCL_VERSION
 #define CL_TARGET_OPENCL_VERSION 120
+#endif
 #define CL_USE_DEPRECATED_OPENCL_1_1_APIS
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
 #include <unistd.h>
 

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "libckpt-ocl/client/objects.h"
+
+namespace ckpt::ocl {
+
+// The version that we show for a driver's (the answer to CL_DEVICE_VERSION or CL_PLATFORM_VERSION):
+// 3.0 for 3.0, where all that we do not keep is optional; 1.2 for 2.x, where it is not.
+cl_version version_to_show(const Bytes &driver);
+// "OpenCL 3.0 ckpt " and what the driver says.
+std::string shown_text(cl_version shown, const Bytes &driver);
+
+}  // namespace ckpt::ocl

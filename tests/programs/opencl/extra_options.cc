@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Options of OpenCL 3.0 that no implementation of the test bed has. Preloaded, this gives them to
+// the drivers in the proxy, as far as our side can see; any other process sees its loader as it is.
+//
+// - SPIR-V: a module is the header of one and OpenCL C behind it, and a specialization constant N
+// is
+//   the macro SPEC_N.
+// - Sub-groups: an answer is the sum of what the question came with, and the question's last digit.
+// - Variables at program scope: a program built with -D VARIABLES has 64 bytes of them.
+#define CL_TARGET_OPENCL_VERSION 300
+#include <CL/cl.h>
+#include <dlfcn.h>
+#include <errno.h>
+
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <string>
+
+namespace {
+
+constexpr char kVersions[] = "SPIR-V_1.0 SPIR-V_1.2";
+constexpr size_t kHeaderBytes = 5 * sizeof(cl_uint);
+
+template <class F>
+F next(const char *name) {
+  return reinterpret_cast<F>(::dlsym(RTLD_NEXT, name));
+}
+
+bool in_proxy() { return std::strcmp(program_invocation_short_name, "ckpt-ocl-proxy") == 0; }
+
+cl_int answer(const void *what, size_t bytes, size_t room, void *value, size_t *needed) {
+  if (needed) *needed = bytes;
+  if (value && room < bytes) return CL_INVALID_VALUE;
+  if (value) std::memcpy(value, what, bytes);
+  return CL_SUCCESS;
+}
+
+std::map<cl_program, std::map<cl_uint, cl_int>> &constants() {
+  static std::map<cl_program, std::map<cl_uint, cl_int>> all;
+  return all;
+}
+
+}  // namespace
+
+extern "C" {
+
+[[gnu::visibility("default")]] cl_int clGetDeviceInfo(cl_device_id device, cl_device_info param,
+                                                      size_t room, void *value, size_t *needed) {
+  constexpr cl_uint kSubGroups = 4;
+  if (in_proxy() && param == CL_DEVICE_IL_VERSION)
+    return answer(kVersions, sizeof kVersions, room, value, needed);
+  if (in_proxy() && param == CL_DEVICE_MAX_NUM_SUB_GROUPS)
+    return answer(&kSubGroups, sizeof kSubGroups, room, value, needed);
+  return next<decltype(&clGetDeviceInfo)>("clGetDeviceInfo")(device, param, room, value, needed);
+}
+
+[[gnu::visibility("default")]] cl_int clGetKernelSubGroupInfo(cl_kernel kernel, cl_device_id device,
+                                                              cl_kernel_sub_group_info param,
+                                                              size_t input_bytes, const void *input,
+                                                              size_t room, void *value,
+                                                              size_t *needed) {
+  if (!in_proxy())
+    return next<decltype(&clGetKernelSubGroupInfo)>("clGetKernelSubGroupInfo")(
+        kernel, device, param, input_bytes, input, room, value, needed);
+  size_t sum = param & 0xf;
+  for (size_t i = 0; i < input_bytes / sizeof(size_t); i++)
+    sum += static_cast<const size_t *>(input)[i];
+  return answer(&sum, sizeof sum, room, value, needed);
+}
+
+[[gnu::visibility("default")]] cl_int clGetProgramBuildInfo(cl_program program, cl_device_id device,
+                                                            cl_program_build_info param,
+                                                            size_t room, void *value,
+                                                            size_t *needed) {
+  auto real = next<decltype(&clGetProgramBuildInfo)>("clGetProgramBuildInfo");
+  if (!in_proxy() || param != CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE)
+    return real(program, device, param, room, value, needed);
+  char options[1024] = "";
+  real(program, device, CL_PROGRAM_BUILD_OPTIONS, sizeof options, options, nullptr);
+  size_t bytes = std::strstr(options, "-D VARIABLES") ? 64 : 0;
+  return answer(&bytes, sizeof bytes, room, value, needed);
+}
+
+[[gnu::visibility("default")]] cl_program clCreateProgramWithIL(cl_context context, const void *il,
+                                                                size_t length, cl_int *errcode) {
+  if (!in_proxy())
+    return next<decltype(&clCreateProgramWithIL)>("clCreateProgramWithIL")(context, il, length,
+                                                                           errcode);
+  const char *text = static_cast<const char *>(il) + kHeaderBytes;
+  size_t bytes = length - kHeaderBytes;
+  return clCreateProgramWithSource(context, 1, &text, &bytes, errcode);
+}
+
+[[gnu::visibility("default")]] cl_int clSetProgramSpecializationConstant(cl_program program,
+                                                                         cl_uint id, size_t size,
+                                                                         const void *value) {
+  if (!in_proxy())
+    return next<decltype(&clSetProgramSpecializationConstant)>(
+        "clSetProgramSpecializationConstant")(program, id, size, value);
+  if (size != sizeof(cl_int)) return CL_INVALID_VALUE;
+  std::memcpy(&constants()[program][id], value, size);
+  return CL_SUCCESS;
+}
+
+[[gnu::visibility("default")]] cl_int clBuildProgram(cl_program program, cl_uint n,
+                                                     const cl_device_id *devices,
+                                                     const char *options,
+                                                     void(CL_CALLBACK *notify)(cl_program, void *),
+                                                     void *user) {
+  auto real = next<decltype(&clBuildProgram)>("clBuildProgram");
+  if (!in_proxy()) return real(program, n, devices, options, notify, user);
+  std::string all = options ? options : "";
+  for (auto [id, value] : constants()[program])
+    all += " -D SPEC_" + std::to_string(id) + "=" + std::to_string(value);
+  return real(program, n, devices, all.c_str(), notify, user);
+}
+}

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OpenCL beyond buffers: images, samplers, sub-devices, intermediate languages, version 3.0."""
+import re
+
+import pytest
+
+from conftest import BUILD
+from test_opencl import assert_no_driver, devices, finished, ocl, wait_until_computing  # noqa: F401
+
+EXTRA_OPTIONS = str(BUILD / "tests" / "programs" / "opencl" / "libocl-extra-options.so")
+PAIRS = [("pocl", "rusticl"), ("rusticl", "pocl"), ("pocl", "oclgrind"), ("oclgrind", "rusticl")]
+
+
+def moved(ocl, name, *args, source, target, image="image"):
+    """A program dumped at its READY and restored on another implementation."""
+    job = ocl.start(name, *args, device=source)
+    job.wait_text("READY")
+    assert_no_driver(job)
+    ocl.ckpt.dump(job.pid, image)
+    assert job.wait() == 85, job.error_text
+    copy = ocl.restore(image, target)
+    assert_no_driver(copy)
+    return copy
+
+
+def test_image_calls_answer_as_they_do_natively(ocl):
+    native = ocl.native("image_calls")
+    job = ocl.start("image_calls")
+    finished(job)
+    assert native.returncode == 0, native.stdout
+    assert job.text == native.stdout
+
+
+@pytest.mark.parametrize("device", ["pocl", "rusticl", "oclgrind"])
+def test_image_calls_on_every_device(ocl, device):
+    finished(ocl.start("image_calls", "strict", device=device))
+
+
+@pytest.mark.parametrize("source,target", PAIRS)
+def test_images_and_samplers_move(ocl, source, target):
+    copy = moved(ocl, "images", source=source, target=target)
+    ocl.go()
+    finished(copy)
+
+
+def test_images_move_to_and_fro_and_stay_while_running(ocl):
+    copy = moved(ocl, "images", source="pocl", target="rusticl", image="one")
+    wait_until_computing(copy)
+    ocl.ckpt.dump(copy.pid, "two", "--leave-running")
+    ocl.ckpt.dump(copy.pid, "three")
+    assert copy.wait() == 85
+    again = ocl.restore("three", "pocl")
+    wait_until_computing(again)
+    ocl.go()
+    finished(again)
+
+
+@pytest.mark.parametrize("need,target,words", [
+    ("format", "rusticl", ["2D image of CL_A CL_UNSIGNED_INT8", "llvmpipe"]),
+    ("size", "oclgrind", ["16384", "8192", "CL_DEVICE_IMAGE2D_MAX_WIDTH"]),
+    ("limit", "oclgrind", ["CL_DEVICE_IMAGE2D_MAX_WIDTH = 16384", "8192"]),
+])
+def test_a_device_that_cannot_hold_the_images_is_refused(ocl, need, target, words):
+    job = ocl.start("image_needs", need)
+    job.wait_text("READY")
+    ocl.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    refused = ocl.restore("image", target)
+    assert refused.wait() == 1 and refused.text == ""
+    for word in words:
+        assert word in refused.error_text, refused.error_text
+    ocl.go()
+    finished(ocl.restore("image", "pocl"))
+
+
+def test_portable_advertises_the_least_of_images_too(ocl):
+    def read(*options):
+        job = ocl.start("image_needs", "limit", options=options)
+        job.wait_text("READY")
+        return [int(n) for n in re.match(r"(\d+) wide, (\d+) formats", job.text).groups()]
+
+    wide, formats = read()
+    least_wide, least_formats = read("--portable")
+    assert 0 < least_formats < formats
+    assert least_wide < wide if "oclgrind" in ocl.here else least_wide <= wide
+
+
+def test_what_3_0_added_is_the_same_natively_where_a_driver_has_it(ocl):
+    native = ocl.native("version3")
+    assert native.returncode == 0, native.stdout
+    ocl.go()
+    finished(ocl.start("version3"))
+
+
+@pytest.mark.parametrize("source,target", [("pocl", "rusticl"), ("rusticl", "pocl"), ("pocl", "oclgrind")])
+def test_version_3_0_stays_so_even_on_a_device_of_1_2(ocl, source, target):
+    copy = moved(ocl, "version3", "kept", source=source, target=target)
+    ocl.go()
+    finished(copy)
+
+
+def test_sub_devices_go_where_the_device_cannot_be_divided_and_back(ocl):
+    copy = moved(ocl, "subdevices", source="pocl", target="rusticl", image="one")
+    wait_until_computing(copy)
+    ocl.ckpt.dump(copy.pid, "two")
+    assert copy.wait() == 85
+    back = ocl.restore("two", "pocl")
+    wait_until_computing(back)
+    ocl.go()
+    finished(back)
+
+
+@pytest.mark.parametrize("target", ["rusticl", "oclgrind"])
+def test_whole_devices_stand_for_sub_devices(ocl, target):
+    copy = moved(ocl, "subdevices", source="pocl", target=target)
+    ocl.go()
+    finished(copy)
+
+
+def test_a_device_without_partitions_says_so(ocl):
+    job = ocl.start("subdevices", device="rusticl")
+    finished(job)
+    assert "no partitions here" in job.text
+
+
+@pytest.mark.parametrize("device", ["pocl", "rusticl", "oclgrind"])
+def test_no_intermediate_language_where_the_driver_takes_none(ocl, device):
+    finished(ocl.start("il", "none", device=device))
+
+
+def test_a_program_in_an_intermediate_language_moves_where_it_is_taken(ocl):
+    ocl.ckpt.env["LD_PRELOAD"] = EXTRA_OPTIONS
+    job = ocl.start("il")
+    job.wait_text("READY")
+    ocl.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    del ocl.ckpt.env["LD_PRELOAD"]
+    refused = ocl.restore("image", "rusticl")
+    assert refused.wait() == 1
+    assert "SPIR-V_1.2" in refused.error_text and "llvmpipe" in refused.error_text
+    ocl.ckpt.env["LD_PRELOAD"] = EXTRA_OPTIONS
+    ocl.go()
+    finished(ocl.restore("image", "rusticl"))
+
+
+def test_sub_groups_are_asked_about_where_there_are_some(ocl):
+    for device in ("pocl", "rusticl", "oclgrind"):
+        finished(ocl.start("options", "none", device=device))
+    ocl.ckpt.env["LD_PRELOAD"] = EXTRA_OPTIONS
+    finished(ocl.start("options", "sub-groups"))
+
+
+def test_variables_at_program_scope_are_named_before_anything_is_touched(ocl):
+    ocl.ckpt.env["LD_PRELOAD"] = EXTRA_OPTIONS
+    job = ocl.start("options", "variables")
+    job.wait_text("READY")
+    error = ocl.ckpt.dump_refused(job.pid, "image")
+    assert "64 bytes in variables at program scope" in error
+    ocl.go()
+    finished(job)
