@@ -80,6 +80,24 @@ bool exists(const std::string &path) {
 
 }  // namespace
 
+bool is_partial_name(std::string_view name) {
+  size_t tail = kInfix.size() + kSuffix.size();
+  return name.size() > tail && name.substr(name.size() - tail).starts_with(kInfix);
+}
+
+Result<> remove_published(FileSystem &fs, const std::string &path) {
+  std::string aside = path + std::string(kInfix) + std::string(kSuffix);
+  if (!fs.mkdtemp(aside.data())) return fail_errno("cannot create {}", aside);
+  // A rename replaces an empty folder.
+  if (fs.renameat2(path.c_str(), aside.c_str(), 0) != 0) {
+    Failure why = fail_errno("cannot remove {}", path);
+    fs.unlinkat(AT_FDCWD, aside.c_str(), AT_REMOVEDIR);
+    return why;
+  }
+  CKPT_CHECK(sync_folder(fs, split_path(path).folder));
+  return remove_image(fs, aside);
+}
+
 Result<std::unique_ptr<PartialFolder>> PartialFolder::create(const std::string &final_path,
                                                              bool overwrite, FileSystem &fs) {
   PathParts parts = split_path(final_path);
