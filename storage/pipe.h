@@ -11,6 +11,9 @@
 
 namespace ckpt {
 
+// How the tools call an image that is in a pipe.
+inline constexpr std::string_view kPipeImage = "-";
+
 inline constexpr std::string_view kPipeMagic = "CKPTPIPE";
 inline constexpr u32 kMaxPieceBytes = 16u << 20;
 
