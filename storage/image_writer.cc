@@ -391,7 +391,9 @@ Result<> ImageWriter::Impl::finish_all(const nlohmann::json &manifest) {
   drop_unused_parents(index_);
   CKPT_TRY(index_.manifest, encode_manifest(manifest));
   CKPT_TRY(Bytes bytes, encode_index(index_, key_ ? &*key_ : nullptr));
-  return destination_->finish(bytes);
+  CKPT_CHECK(destination_->finish(bytes));
+  parent_.reset();  // from now on it may be pruned
+  return {};
 }
 
 // Moves the streams into the index, under the numbers that their chunks have there.

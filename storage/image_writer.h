@@ -67,7 +67,7 @@ class ImageWriter {
   // Fills an empty stream with what the parent's stream of that name holds, without reading it.
   // Fails where there is none, or where it has not `size` bytes.
   Result<> reuse(StreamId id, u64 size);
-  // The parent image, or null.
+  // The parent image, until the end of finish(); or null.
   const ImageReader *parent() const;
 
   // Adds bytes at the end of a stream; copies them. Blocks while memory_bytes are waiting. One
