@@ -29,8 +29,11 @@ constexpr u32 kPending = 0xfffffffe;
 using Cut = ImageWriter::Cut;
 enum class Mode { Empty, Append, Put, Reused, Closed };
 
-// A buffer of kChunkBytes that goes back to its pool by itself.
+// A buffer that goes back to its pool by itself.
 using Block = std::shared_ptr<std::byte>;
+// Of append(): chunks lie in it one after the other.
+constexpr size_t kBlockBytes = 2 * kChunkBytes;
+static_assert(kMostCutBytes <= kChunkBytes);
 
 struct Stream {
   std::string name;
@@ -44,13 +47,14 @@ struct Stream {
   ContentCut cutter;
 };
 
-// Buffers of one chunk each, used again and again: fresh ones would cost a page fault each 4 KiB.
+// Buffers used again and again: fresh ones would cost a page fault each 4 KiB.
 class BufferPool {
  public:
+  explicit BufferPool(size_t bytes) : bytes_(bytes) {}
   Block take() {
     std::lock_guard lock(mutex_);
     if (free_.empty()) {
-      all_.push_back(std::make_unique_for_overwrite<std::byte[]>(kChunkBytes));
+      all_.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes_));
       free_.push_back(all_.back().get());
     }
     std::byte *b = free_.back();
@@ -63,6 +67,7 @@ class BufferPool {
     std::lock_guard lock(mutex_);
     free_.push_back(b);
   }
+  const size_t bytes_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<std::byte[]>> all_;
   std::vector<std::byte *> free_;
@@ -122,6 +127,7 @@ class ImageWriter::Impl {
   void cut_tail(Stream &stream);
   void turn_over(Stream &stream);
   void submit_tail(Stream &stream, size_t size);
+  void submit_rest(Stream &stream);
   void submit(Stream &stream, u64 chunk, ByteView raw, std::function<void()> release);
   void store_chunk(Stream &stream, u64 chunk, ByteView raw, unsigned worker);
 
@@ -139,7 +145,7 @@ class ImageWriter::Impl {
   Index index_;
   std::unique_ptr<ChunkStore> store_;
   std::vector<std::unique_ptr<ChunkEncoder>> encoders_;  // one a worker
-  BufferPool buffers_;
+  BufferPool blocks_{kBlockBytes}, copies_{kChunkBytes};
   mutable std::mutex mutex_;  // what follows, but for the tails
   std::deque<Stream> streams_;
   std::set<std::string, std::less<>> names_;
@@ -260,13 +266,13 @@ Result<> ImageWriter::Impl::append(StreamId id, ByteView data) {
   CKPT_TRY(Stream * stream, find(id));
   CKPT_CHECK(set_mode(*stream, Mode::Append));
   while (!data.empty()) {
-    if (!stream->tail) stream->tail = buffers_.take();
-    size_t n = std::min(data.size(), kChunkBytes - stream->tail_end);
+    if (!stream->tail) stream->tail = blocks_.take();
+    size_t n = std::min(data.size(), kBlockBytes - stream->tail_end);
     std::memcpy(stream->tail.get() + stream->tail_end, data.data(), n);
     stream->tail_end += n;
     data = data.subspan(n);
-    if (stream->cut == Cut::Content) cut_tail(*stream);
-    if (stream->tail_end == kChunkBytes) turn_over(*stream);
+    cut_tail(*stream);
+    if (stream->tail_end == kBlockBytes) turn_over(*stream);
   }
   return sticky();
 }
@@ -274,8 +280,7 @@ Result<> ImageWriter::Impl::append(StreamId id, ByteView data) {
 Result<> ImageWriter::Impl::close(StreamId id) {
   CKPT_TRY(Stream * stream, find(id));
   CKPT_CHECK(set_mode(*stream, Mode::Append));
-  submit_tail(*stream, stream->tail_end - stream->tail_begin);
-  stream->tail.reset();
+  submit_rest(*stream);
   std::lock_guard lock(mutex_);
   stream->mode = Mode::Closed;
   return {};
@@ -285,17 +290,19 @@ void ImageWriter::Impl::cut_tail(Stream &stream) {
   auto rest = [&] {
     return ByteView(stream.tail.get() + stream.tail_begin, stream.tail_end - stream.tail_begin);
   };
-  while (size_t size = stream.cutter.next(rest())) submit_tail(stream, size);
+  if (stream.cut == Cut::Content)
+    while (size_t size = stream.cutter.next(rest())) submit_tail(stream, size);
+  else
+    while (rest().size() >= kChunkBytes) submit_tail(stream, kChunkBytes);
 }
 
 // The block is full: what is in no chunk yet is the next one's beginning.
 void ImageWriter::Impl::turn_over(Stream &stream) {
-  if (stream.cut == Cut::Fixed) submit_tail(stream, kChunkBytes);
   Block full = std::exchange(stream.tail, nullptr);
   size_t begin = std::exchange(stream.tail_begin, 0);
   size_t left = std::exchange(stream.tail_end, 0) - begin;
   if (left == 0) return;
-  stream.tail = buffers_.take();
+  stream.tail = blocks_.take();
   std::memcpy(stream.tail.get(), full.get() + begin, left);
   stream.tail_end = left;
 }
@@ -315,6 +322,21 @@ void ImageWriter::Impl::submit_tail(Stream &stream, size_t size) {
   submit(stream, chunk, raw, [block = stream.tail] {});
 }
 
+// The stream's last chunk. A small one takes no whole block with it while it waits: there may be very
+// many small streams.
+void ImageWriter::Impl::submit_rest(Stream &stream) {
+  size_t size = stream.tail_end - stream.tail_begin;
+  if (size > 0 && size <= kChunkBytes / 8) {
+    Block exact(new std::byte[size], std::default_delete<std::byte[]>());
+    std::memcpy(exact.get(), stream.tail.get() + stream.tail_begin, size);
+    stream.tail = std::move(exact);
+    stream.tail_begin = 0;
+  }
+  submit_tail(stream, size);
+  stream.tail.reset();
+  stream.tail_begin = stream.tail_end = 0;
+}
+
 Result<> ImageWriter::Impl::put(StreamId id, u64 offset, ByteView data,
                                 std::function<void()> done) {
   auto completion = std::make_shared<Completion>(std::move(done));
@@ -326,7 +348,7 @@ Result<> ImageWriter::Impl::put(StreamId id, u64 offset, ByteView data,
     ByteView raw = data.first(std::min(data.size(), kChunkBytes));
     data = data.subspan(raw.size());
     if (copy_puts_) {
-      Block copy = buffers_.take();
+      Block copy = copies_.take();
       std::memcpy(copy.get(), raw.data(), raw.size());
       submit(*stream, chunk, {copy.get(), raw.size()}, [copy] {});
     } else {
@@ -381,7 +403,7 @@ Result<> ImageWriter::Impl::finish(const nlohmann::json &manifest) {
 
 Result<> ImageWriter::Impl::finish_all(const nlohmann::json &manifest) {
   for (Stream &s : streams_)
-    if (s.mode == Mode::Append) submit_tail(s, s.tail_end - s.tail_begin);
+    if (s.mode == Mode::Append) submit_rest(s);
   workers_->drain();
   CKPT_CHECK(sticky());
   ChunkStore::Table table = store_->table();

@@ -36,7 +36,7 @@ class ImageWriter {
     int zstd_level = 1;
     unsigned threads = 0;  // 0: as many as this process may use cores
     // Bound on the raw bytes that wait for a worker. On top come, for each thread, about 3 MiB
-    // (zstd's context and its output), and for each stream that is open for append one chunk.
+    // (zstd's context and its output), and for each stream that is open for append at most 2 MiB.
     size_t memory_bytes = 128u << 20;
     // put() copies its bytes, within memory_bytes, and calls done() at once: who waits for done()
     // waits for memory only, and not for compression and the disk.
