@@ -106,7 +106,7 @@ class ImageWriter::Impl {
   ~Impl();
 
   Result<StreamId> stream(const std::string &name, Cut cut);
-  Result<> reuse(StreamId id, u64 size);
+  Result<> reuse(StreamId id, const std::string &parent_stream, u64 size);
   Result<> append(StreamId id, ByteView data);
   Result<> close(StreamId id);
   Result<> put(StreamId id, u64 offset, ByteView data, std::function<void()> done);
@@ -247,11 +247,11 @@ Result<> ImageWriter::Impl::set_mode(Stream &stream, Mode mode) {
   return {};
 }
 
-Result<> ImageWriter::Impl::reuse(StreamId id, u64 size) {
+Result<> ImageWriter::Impl::reuse(StreamId id, const std::string &name, u64 size) {
   CKPT_TRY(Stream * stream, find(id));
-  const StreamEntry *theirs = parent_ ? parent_->image().find(stream->name) : nullptr;
+  const StreamEntry *theirs = parent_ ? parent_->image().find(name) : nullptr;
   if (!theirs || theirs->size != size)
-    return fail("the parent has no stream '{}' of {} bytes", stream->name, size);
+    return fail("the parent has no stream '{}' of {} bytes", name, size);
   if (stream->mode != Mode::Empty) return fail("the stream '{}' is not empty", stream->name);
   CKPT_CHECK(set_mode(*stream, Mode::Reused));
   std::vector<u32> chunks;
@@ -471,7 +471,9 @@ Result<std::unique_ptr<ImageWriter>> ImageWriter::create_in_pipe(int fd, const O
 Result<StreamId> ImageWriter::stream(const std::string &name, Cut cut) {
   return impl_->stream(name, cut);
 }
-Result<> ImageWriter::reuse(StreamId id, u64 size) { return impl_->reuse(id, size); }
+Result<> ImageWriter::reuse(StreamId id, const std::string &parent_stream, u64 size) {
+  return impl_->reuse(id, parent_stream, size);
+}
 const ImageReader *ImageWriter::parent() const { return impl_->parent(); }
 void ImageWriter::abandon() { impl_->abandon(); }
 Result<> ImageWriter::append(StreamId id, ByteView data) { return impl_->append(id, data); }

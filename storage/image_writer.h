@@ -64,9 +64,9 @@ class ImageWriter {
 
   // A new, empty stream; the name must not be in use (rules: check_stream_name). Thread-safe.
   Result<StreamId> stream(const std::string &name, Cut cut = Cut::Fixed);
-  // Fills an empty stream with what the parent's stream of that name holds, without reading it.
-  // Fails where there is none, or where it has not `size` bytes.
-  Result<> reuse(StreamId id, u64 size);
+  // Fills an empty stream with what a stream of the parent holds, without reading it. Fails where
+  // there is none of that name, or where it has not `size` bytes.
+  Result<> reuse(StreamId id, const std::string &parent_stream, u64 size);
   // The parent image, until the end of finish(); or null.
   const ImageReader *parent() const;
 

@@ -58,9 +58,10 @@ Cost write_buffers(const std::string &path, const std::string &parent, const Byt
   auto image = create(path, parent);
   size_t size = memory.size() / kBuffers;
   for (size_t i = 0; i < kBuffers; ++i) {
-    StreamId id = *image->stream(fmt::format("device/0/ocl/mem-{}", i));
+    std::string name = fmt::format("device/0/ocl/mem-{}", i);
+    StreamId id = *image->stream(name);
     if (!parent.empty() && i != written)
-      require(image->reuse(id, size));
+      require(image->reuse(id, name, size));
     else
       require(image->put(id, 0, ByteView(memory).subspan(i * size, size)));
   }

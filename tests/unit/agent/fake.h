@@ -48,6 +48,8 @@ class FakeParticipant : public Participant {
   std::string reason;                      // of preflight
   bool loads_nothing = false;              // load() returns at once, and well
   Memory memory;
+  ImageId last_image{};  // of save()
+  Memory at_last_save;
   std::function<void()> on_detach;
 
  private:
@@ -101,6 +103,7 @@ class Tool {
   static std::string what(const Message &failed);
 
   Memory saved;       // with the prefixes of participants
+  std::vector<std::string> same;  // regions that came without their bytes
   std::string needs;  // of the last save
 
  private:

@@ -193,21 +193,22 @@ TEST_CASE("a stream is taken over from the parent without its bytes") {
   auto writer = must(ImageWriter::create(tmp / "two", {.parent = tmp / "one"}));
   REQUIRE(writer->parent());
   for (const auto &[name, bytes] : streams)
-    must(writer->reuse(must(writer->stream(name)), bytes.size()));
+    must(writer->reuse(must(writer->stream("new/" + name)), name, bytes.size()));
   StreamId other = must(writer->stream("other"));
-  CHECK_FALSE(writer->reuse(other, 5));  // the parent has none of that name
+  CHECK_FALSE(writer->reuse(other, "other", 5));  // the parent has none of that name
   must(writer->append(other, view("x")));
-  CHECK_FALSE(writer->reuse(other, 1));  // not empty
+  CHECK_FALSE(writer->reuse(other, "z", 70));  // not empty
   must(writer->finish({{"n", 2}}));
+  for (auto &[name, bytes] : streams) name = "new/" + name;
   streams.emplace_back("other", Bytes(1, std::byte{'x'}));
   check_holds(tmp / "two", streams);
   auto two = open_image(tmp / "two");
   CHECK(two->stats().unique_chunks == 1);
   CHECK(two->stats().parent_chunks == 3);
   auto alone = must(ImageWriter::create(tmp / "three", {}));
-  CHECK_FALSE(alone->reuse(must(alone->stream("z")), 70));
+  CHECK_FALSE(alone->reuse(must(alone->stream("z")), "z", 70));
   auto wrong = must(ImageWriter::create(tmp / "four", {.parent = tmp / "one"}));
-  CHECK_FALSE(wrong->reuse(must(wrong->stream("z")), 71));
+  CHECK_FALSE(wrong->reuse(must(wrong->stream("z")), "z", 71));
 }
 
 }  // namespace
