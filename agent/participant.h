@@ -46,10 +46,10 @@ class Sink {
   virtual Result<> put(u32 region, u64 offset, Slot slot, u32 bytes) = 0;
 
   // For increments. The image that this save is for, and the one that it is an increment on. A
-  // participant that remembers image() of its last save, and what was written since, may call same()
-  // in the place of region() and put() for what was not, if parent() is that image: its bytes need
-  // not be read. (An image that came to nothing never is a parent, and a restored copy remembers the
-  // image that it was restored from.)
+  // participant that remembers image() of its last save, and what was written since, may call
+  // same() in the place of region() and put() for what was not, if parent() is that image: its
+  // bytes need not be read. (An image that came to nothing never is a parent, and a restored copy
+  // remembers the image that it was restored from.)
   virtual ImageId image() const { return {}; }
   virtual ImageId parent() const { return {}; }
   virtual Result<> same(const std::string &name, u64) {

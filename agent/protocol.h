@@ -64,9 +64,9 @@ enum class Type : u16 {
                    // an increment on, zeros: none}; answered by Ok. Older agents refuse it, and
                    // then save everything
   // Data in staging slots; the filler sends Region once before its first slot.
-  Region = 30,    // {u32 region, str name, u64 bytes in all}
-  SlotFull = 31,  // {u32 slot, u32 region, u64 offset, u32 bytes}
-  SlotFree = 32,  // {u32 slot}: the receiver is done with it
+  Region = 30,      // {u32 region, str name, u64 bytes in all}
+  SlotFull = 31,    // {u32 slot, u32 region, u64 offset, u32 bytes}
+  SlotFree = 32,    // {u32 slot}: the receiver is done with it
   RegionSame = 33,  // {u32 region, str name, u64 bytes}: in a Save after Increment, in the place of
                     // Region and its slots: these bytes are what they are in the parent image
 

@@ -66,7 +66,8 @@ ChunkEncoder::Encoded ChunkEncoder::seal(const Key &key, const ChunkAddress &add
 }
 
 // A third of the time of storing random bytes would go into zstd's finding out. Samples all over
-// the chunk tell it for an eighth of that; data of which one of them can be compressed is compressed.
+// the chunk tell it for an eighth of that; data of which one of them can be compressed is
+// compressed.
 bool ChunkEncoder::looks_random(ByteView raw) {
   constexpr size_t kSamples = 8, kMostSampleBytes = 4096, kLeast = 64u << 10;
   if (raw.size() < kLeast) return false;

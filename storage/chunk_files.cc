@@ -72,10 +72,9 @@ Result<> ChunkFiles::open(FileSystem &fs, int folder, const std::string &path, c
   for (const ParentEntry &p : index.parents) {
     Result<File> file = open_parent(fs, beside.get(), split_path(path).folder, p, hold);
     if (!file)
-      return fail_with_hint(
-          fmt::format("{} is an increment on the image '{}' ({}): {}", path, printable(p.name),
-                      uuid_text(p.uuid), file.error().what),
-          "put that image back beside it, under that name");
+      return fail_with_hint(fmt::format("{} is an increment on the image '{}' ({}): {}", path,
+                                        printable(p.name), uuid_text(p.uuid), file.error().what),
+                            "put that image back beside it, under that name");
     files_.push_back(std::move(*file));
   }
   return {};
@@ -85,8 +84,7 @@ Result<ChunkFiles::File> ChunkFiles::open_parent(FileSystem &fs, int beside,
                                                  const std::string &beside_path,
                                                  const ParentEntry &parent, bool hold) {
   std::string folder_path = beside_path + "/" + printable(parent.name);
-  UniqueFd folder(
-      fs.openat(beside, parent.name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+  UniqueFd folder(fs.openat(beside, parent.name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
   if (!folder) return fail_errno("cannot open {}", folder_path);
   if (hold) CKPT_CHECK(hold_folder(folder.get(), folder_path));
   File out{{}, folder_path + "/" + kChunksFile, {}};
@@ -101,8 +99,7 @@ Result<ChunkFiles::File> ChunkFiles::open_parent(FileSystem &fs, int beside,
 }
 
 Result<> ChunkFiles::read(FileSystem &fs, const ChunkEntry &entry, std::byte *to) const {
-  return read_at(fs, files_[entry.file].fd.get(), to, entry.stored_size, entry.offset,
-                 kChunksFile);
+  return read_at(fs, files_[entry.file].fd.get(), to, entry.stored_size, entry.offset, kChunksFile);
 }
 
 }  // namespace ckpt

@@ -22,8 +22,8 @@ std::string uuid_text(const Uuid &uuid);
 
 class ChunkFiles {
  public:
-  // `folder` is the image's, `path` its name for messages. `hold`: also keeps the parents from being
-  // pruned (a shared lock on each folder) while this lives.
+  // `folder` is the image's, `path` its name for messages. `hold`: also keeps the parents from
+  // being pruned (a shared lock on each folder) while this lives.
   Result<> open(FileSystem &fs, int folder, const std::string &path, const Index &index, bool hold);
   // The stored bytes of a chunk (entry.stored_size of them).
   Result<> read(FileSystem &fs, const ChunkEntry &entry, std::byte *to) const;

@@ -118,9 +118,8 @@ ChunkStore::Table ChunkStore::table() const {
   std::iota(order.begin(), order.end(), 0);
   std::erase_if(order, [&](u32 n) { return !used_[n]; });
   // Zero chunks have no place; at offset 0 they come first.
-  std::ranges::sort(order, {}, [&](u32 n) {
-    return std::tuple(entries_[n].file, entries_[n].offset, n);
-  });
+  std::ranges::sort(order, {},
+                    [&](u32 n) { return std::tuple(entries_[n].file, entries_[n].offset, n); });
   Table out;
   out.renumbered.resize(entries_.size());
   out.chunks.reserve(order.size());

@@ -62,8 +62,8 @@ class ChunkStore {
   mutable std::mutex mutex_;
   std::mutex order_;  // held over claiming and writing where the destination is ordered
   std::vector<ChunkEntry> entries_;
-  std::vector<bool> used_;            // of a parent's entries, those that this image refers to
-  std::vector<u32> known_;            // numbers of what add_known() brought
+  std::vector<bool> used_;  // of a parent's entries, those that this image refers to
+  std::vector<u32> known_;  // numbers of what add_known() brought
   std::unordered_map<ChunkAddress, u32, AddressHash> numbers_;
   std::unordered_map<u32, u32> zero_numbers_;  // by size
   u64 end_ = kChunksHeaderBytes;

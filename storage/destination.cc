@@ -58,7 +58,9 @@ Result<> FolderDestination::finish(ByteView index) {
   std::string path = folder_->path() + "/" + kIndexFile;
   CKPT_CHECK(write_at(fs_, fd.get(), index, 0, path));
   CKPT_CHECK(sync_file(fs_, fd.get(), path));
-  return folder_->publish();
+  CKPT_CHECK(folder_->publish());
+  folder_.reset();  // its lock too: the image may be a parent from now on
+  return {};
 }
 
 // ---- a pipe
@@ -87,6 +89,9 @@ Result<> PipeDestination::write(u64, ByteView data) {
 Result<> PipeDestination::finish(ByteView index) {
   CKPT_CHECK(send(Writer().put(u32{0}).put(u64{index.size()}).bytes()));
   CKPT_CHECK(send(index));
+  struct stat st;
+  if (::fstat(fd_.get(), &st) == 0 && S_ISREG(st.st_mode))
+    return sync_file(FileSystem::real(), fd_.get(), "the file that the image went to");
   return wait_until_taken();
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The image format as constants and plain values. docs/FORMAT.md is the grammar; this file, index.cc
-// and index_tables.cc are its only other copy. Every limit here bounds what a hostile image can make
-// a reader do, and a writer refuses to pass it.
+// The image format as constants and plain values. docs/FORMAT.md is the grammar; this file,
+// index.cc and index_tables.cc are its only other copy. Every limit here bounds what a hostile
+// image can make a reader do, and a writer refuses to pass it.
 #pragma once
 
 #include <array>
@@ -86,7 +86,7 @@ struct Index {
   u64 key_check = 0;  // not 0: encrypted, by a key that has this check (storage/key.h)
   u32 chunk_size = kChunkBytes;
   u64 chunks_file_size = kChunksHeaderBytes;
-  u64 generation = 0;  // its parent's and one; 0: it was made without one
+  u64 generation = 0;    // its parent's and one; 0: it was made without one
   std::string manifest;  // JSON text
   std::vector<ChunkEntry> chunks;
   std::vector<StreamEntry> streams;

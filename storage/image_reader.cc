@@ -13,8 +13,7 @@
 namespace ckpt {
 
 ImageReader::ImageReader(std::string path, const ReadOptions &options)
-    : path_(std::move(path)),
-      fs_(options.file_system ? *options.file_system : FileSystem::real()) {
+    : path_(std::move(path)), fs_(options.file_system ? *options.file_system : FileSystem::real()) {
   if (options.key) key_ = *options.key;
 }
 ImageReader::~ImageReader() = default;

@@ -16,6 +16,7 @@
 #include "storage/index.h"
 #include "storage/manifest.h"
 #include "storage/parent.h"
+#include "storage/prune.h"
 #include "storage/stream_name.h"
 #include "storage/workers.h"
 
@@ -164,6 +165,9 @@ Result<std::unique_ptr<ImageWriter::Impl>> ImageWriter::Impl::create(const std::
   std::unique_ptr<Impl> impl(new Impl(options));
   FileSystem &fs = options.file_system ? *options.file_system : FileSystem::real();
   if (!options.parent.empty()) CKPT_CHECK(impl->open_parent(path, options));
+  if (options.overwrite)
+    CKPT_CHECK(
+        check_nobodys_parent(path, {.key = options.key, .file_system = options.file_system}));
   CKPT_TRY(impl->destination_, FolderDestination::create(path, options.overwrite, fs));
   CKPT_CHECK(impl->start(options));
   return impl;
@@ -322,8 +326,8 @@ void ImageWriter::Impl::submit_tail(Stream &stream, size_t size) {
   submit(stream, chunk, raw, [block = stream.tail] {});
 }
 
-// The stream's last chunk. A small one takes no whole block with it while it waits: there may be very
-// many small streams.
+// The stream's last chunk. A small one takes no whole block with it while it waits: there may be
+// very many small streams.
 void ImageWriter::Impl::submit_rest(Stream &stream) {
   size_t size = stream.tail_end - stream.tail_begin;
   if (size > 0 && size <= kChunkBytes / 8) {

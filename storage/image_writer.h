@@ -42,8 +42,8 @@ class ImageWriter {
     // waits for memory only, and not for compression and the disk.
     bool copy_puts = false;
     bool overwrite = false;  // replace an image at the final path, in one step
-    // The folder of an image beside the new one: chunks that it holds, or that its own parents hold,
-    // are referred to and not written again. "": none.
+    // The folder of an image beside the new one: chunks that it holds, or that its own parents
+    // hold, are referred to and not written again. "": none.
     std::string parent;
     const Key *key = nullptr;           // encrypt; copied. A parent must have the same key, or none
     FileSystem *file_system = nullptr;  // null: the real one

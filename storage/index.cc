@@ -39,9 +39,9 @@ Result<> check_limits(const Index &index, u64 file_size) {
   if (index.streams.size() > kMaxStreams)
     return fail("{} streams; {} are allowed", index.streams.size(), kMaxStreams);
   if (index.parents.size() > kMaxParents)
-    return fail_with_hint(fmt::format("{} parent images; {} are allowed", index.parents.size(),
-                                      kMaxParents),
-                          "shorten the chain with ckpt-image prune, or begin a new one");
+    return fail_with_hint(
+        fmt::format("{} parent images; {} are allowed", index.parents.size(), kMaxParents),
+        "shorten the chain with ckpt-image prune, or begin a new one");
   if (file_size > kMaxIndexBytes)
     return fail("the index has {} bytes; {} are allowed", file_size, kMaxIndexBytes);
   return {};
@@ -59,10 +59,10 @@ Result<> check_header_fits(ByteView file) {
 
 Result<> check_version(u32 version) {
   if (version >= kFirstVersion && version <= kFormatVersion) return {};
-  return fail_with_hint(fmt::format("format version {}; this ckpt reads versions {} to {}", version,
-                                    kFirstVersion, kFormatVersion),
-                        version > kFormatVersion ? "use a newer ckpt, if the file is not damaged"
-                                                 : "");
+  return fail_with_hint(
+      fmt::format("format version {}; this ckpt reads versions {} to {}", version, kFirstVersion,
+                  kFormatVersion),
+      version > kFormatVersion ? "use a newer ckpt, if the file is not damaged" : "");
 }
 
 Result<> check_size_and_checksum(ByteView file, u64 declared) {

@@ -30,7 +30,8 @@ Result<> check_stored_size(const ChunkEntry &c, u64 seal) {
 Result<> check_place(const ChunkEntry &c, const Index &index, u64 end) {
   if (c.file == 0)
     return c.offset == end ? Result<>{} : fail("lies at byte {} instead of {}", c.offset, end);
-  if (c.file > index.parents.size()) return fail("lies in parent {} of {}", c.file, index.parents.size());
+  if (c.file > index.parents.size())
+    return fail("lies in parent {} of {}", c.file, index.parents.size());
   if (c.codec == Codec::Zero) return fail("is of zeros, and a parent's");
   u64 size = index.parents[c.file - 1].size;
   if (c.offset < kChunksHeaderBytes || c.offset > size || c.stored_size > size - c.offset)

@@ -61,9 +61,9 @@ Result<Key> Key::from_file(const std::string &path) {
   if (hex.ends_with('\n')) hex.remove_suffix(1);
   Bytes bytes(kBytes);
   size_t n = 0;
-  bool is_hex = hex.size() == kHexBytes &&
-                ::sodium_hex2bin(bytes_of(std::span(bytes)), kBytes, hex.data(), hex.size(),
-                                 nullptr, &n, nullptr) == 0;
+  bool is_hex =
+      hex.size() == kHexBytes && ::sodium_hex2bin(bytes_of(std::span(bytes)), kBytes, hex.data(),
+                                                  hex.size(), nullptr, &n, nullptr) == 0;
   if (!is_hex || n != kBytes)
     return fail_with_hint(
         fmt::format("{} is no key: it must have {} bytes, or {} hexadecimal digits", path, kBytes,

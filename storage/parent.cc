@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/parent.h"
 
+#include <algorithm>
 #include <filesystem>
 
 namespace ckpt {
@@ -24,16 +25,20 @@ Result<std::string> name_beside(const std::string &path, const std::string &fina
     return fail_with_hint(
         fmt::format("the parent {} does not lie in the folder of {}", path, final_path),
         "an increment is written beside the image that it is based on");
-  if (child.name == parts.name)
-    return fail_with_hint(fmt::format("{} cannot replace its own parent", final_path),
-                          "choose another name");
   return parts.name;
+}
+
+// Nor a parent's parent.
+Result<> check_replaces_none(const std::vector<ParentEntry> &files, const std::string &final_path) {
+  std::string name = split_path(final_path).name;
+  if (std::ranges::find(files, name, &ParentEntry::name) == files.end()) return {};
+  return fail_with_hint(fmt::format("{} cannot replace its own parent", final_path),
+                        "choose another name");
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Parent>> Parent::open(const std::string &path,
-                                             const std::string &final_path,
+Result<std::unique_ptr<Parent>> Parent::open(const std::string &path, const std::string &final_path,
                                              const ReadOptions &options) {
   CKPT_TRY(std::string name, name_beside(path, final_path));
   auto out = std::make_unique<Parent>();
@@ -46,6 +51,7 @@ Result<std::unique_ptr<Parent>> Parent::open(const std::string &path,
                           "an encrypted image is based on an encrypted one, or on none");
   out->files_.push_back({index.uuid, index.chunks_file_size, name});
   out->files_.insert(out->files_.end(), index.parents.begin(), index.parents.end());
+  CKPT_CHECK(check_replaces_none(out->files_, final_path));
   return out;
 }
 

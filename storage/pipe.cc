@@ -108,8 +108,9 @@ Result<> receive_image(int fd, const std::string &final_path, bool overwrite,
 
 Result<std::unique_ptr<ImageReader>> spool_image(int fd, const std::string &folder,
                                                  const ReadOptions &options) {
-  std::string name = fmt::format("{}/ckpt-spool-{}", folder, ::getpid());
-  CKPT_TRY(auto partial, PartialFolder::create(name, false, file_system(options)));
+  // One name for all, though none gets it: so what a killed one left is removed by the next.
+  CKPT_TRY(auto partial,
+           PartialFolder::create(folder + "/ckpt-spool", false, file_system(options)));
   CKPT_CHECK(receive_into(fd, *partial, file_system(options)));
   return ImageReader::open(partial->path(), options);  // the folder's end removes the names
 }

@@ -19,8 +19,8 @@ inline constexpr u32 kMaxPieceBytes = 16u << 20;
 
 Bytes encode_pipe_header();
 
-// Reads an image from `fd` into a new folder at `final_path`, which is there, durable and checked as
-// ImageReader::open() checks, or not at all. Takes nothing from `fd` after the image's end.
+// Reads an image from `fd` into a new folder at `final_path`, which is there, durable and checked
+// as ImageReader::open() checks, or not at all. Takes nothing from `fd` after the image's end.
 Result<> receive_image(int fd, const std::string &final_path, bool overwrite,
                        const ReadOptions &options = {});
 

@@ -48,9 +48,9 @@ bool has_other_key(const std::string &path, const ReadOptions &options) {
 
 // An image that cannot be read may be of the chain, and need what is to go.
 Result<> refuse_unreadable(const std::string &path, Error why) {
-  return fail_with_hint(fmt::format("nothing is pruned beside an image that cannot be read: {}",
-                                    why.what),
-                        "mend it, or move it away: " + path);
+  return fail_with_hint(
+      fmt::format("nothing is pruned beside an image that cannot be read: {}", why.what),
+      "mend it, or move it away: " + path);
 }
 
 Result<std::vector<Member>> find_chain(const std::string &image, const ReadOptions &options) {
@@ -113,8 +113,25 @@ Result<> free_all(const std::vector<Member> &kept, const std::vector<Uuid> &drop
 
 }  // namespace
 
-Result<PruneReport> prune_chain(const std::string &image, size_t keep,
-                                const ReadOptions &options) {
+Result<> check_nobodys_parent(const std::string &image, const ReadOptions &options) {
+  PathParts parts = split_path(image);
+  CKPT_TRY(UniqueFd folder, open_folder(file_system(options), parts.folder));
+  CKPT_TRY(std::vector<std::string> names, list_folder(folder.get(), parts.folder));
+  for (const std::string &name : names) {
+    std::string path = parts.folder + "/" + name;
+    struct stat st;
+    if (is_partial_name(name) || ::lstat((path + "/" + kIndexFile).c_str(), &st) != 0) continue;
+    auto other = ImageReader::open(path, options);
+    if (!other) continue;
+    const std::vector<ParentEntry> &used = (*other)->index().parents;
+    if (std::ranges::find(used, parts.name, &ParentEntry::name) != used.end())
+      return fail_with_hint(fmt::format("{} is a parent of {}: not replaced", image, path),
+                            fmt::format("choose another name, or `ckpt-image flatten {}`", path));
+  }
+  return {};
+}
+
+Result<PruneReport> prune_chain(const std::string &image, size_t keep, const ReadOptions &options) {
   if (keep == 0) return fail("at least one image must be kept");
   CKPT_TRY(std::vector<Member> kept, find_chain(image, options));
   size_t surplus = kept.size() - std::min(keep, kept.size());

@@ -48,8 +48,7 @@ class Rewriting {
  private:
   u32 file_of(const ImageReader &other, const std::string &name) {
     auto it = std::ranges::find(out_.parents, other.index().uuid, &ParentEntry::uuid);
-    if (it == out_.parents.end())
-      it = out_.parents.insert(it, {other.index().uuid, 0, name});
+    if (it == out_.parents.end()) it = out_.parents.insert(it, {other.index().uuid, 0, name});
     it->size = other.index().chunks_file_size;
     return static_cast<u32>(it - out_.parents.begin()) + 1;
   }

@@ -24,9 +24,9 @@ Result<> flatten_image(const ImageReader &from, const std::string &to,
 // The same into a pipe (storage/pipe.h).
 Result<> send_image(const ImageReader &from, int fd, const Key *key);
 
-// Replaces `from` by the same image without the parents `dropped`: their chunks are referred to in the
-// own files of `kept`, images beside it, or are copied. Its own chunks stay at their places, so that
-// increments on it stay right.
+// Replaces `from` by the same image without the parents `dropped`: their chunks are referred to in
+// the own files of `kept`, images beside it, or are copied. Its own chunks stay at their places, so
+// that increments on it stay right.
 Result<> free_of_parents(const ImageReader &from, const std::vector<Uuid> &dropped,
                          const std::vector<const ImageReader *> &kept,
                          const RewriteOptions &options);

@@ -10,8 +10,8 @@
 #include <cmath>
 #include <random>
 
-#include "common/result.h"
 #include "common/bytes.h"
+#include "common/result.h"
 
 namespace ckpt {
 

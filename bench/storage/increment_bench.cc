@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// increment-bench [MiB [FOLDER]]: a second image of the same program with 1 % of its memory changed,
-// against the first: time until durable, and bytes. The change lies in one place, in 16, or in pages
-// all over; the memory comes as CRIU's stream of pages (append), or as 100 device buffers of which
-// one was written and the others are known to be as they were (reuse). Each the best of three.
+// increment-bench [MiB [FOLDER]]: a second image of the same program with 1 % of its memory
+// changed, against the first: time until durable, and bytes. The change lies in one place, in 16,
+// or in pages all over; the memory comes as CRIU's stream of pages (append), or as 100 device
+// buffers of which one was written and the others are known to be as they were (reuse). Each the
+// best of three.
 #include <filesystem>
 
 #include "bench/storage/data.h"
@@ -50,7 +51,8 @@ Cost write_pages(const std::string &path, const std::string &parent, const Bytes
   return {since(start), bytes_of(path)};
 }
 
-// `written`: the buffer that some command wrote; the others are not looked at when there is a parent.
+// `written`: the buffer that some command wrote; the others are not looked at when there is a
+// parent.
 Cost write_buffers(const std::string &path, const std::string &parent, const Bytes &memory,
                    size_t written) {
   std::filesystem::remove_all(path);

@@ -23,7 +23,8 @@ void fill(Bytes &piece, size_t size, u64 number) {
   static const Bytes random = random_bytes(kPieceBytes), smooth = smooth_floats(kPieceBytes);
   const Bytes &from = number % 2 ? random : smooth;
   piece.assign(from.begin(), from.begin() + static_cast<ptrdiff_t>(size));
-  for (size_t at = 0; at < piece.size(); at += 4096) std::memcpy(&piece[at], &number, sizeof number);
+  for (size_t at = 0; at < piece.size(); at += 4096)
+    std::memcpy(&piece[at], &number, sizeof number);
 }
 
 void write(const std::string &path, u64 streams, u64 pieces, size_t piece_bytes) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// make-image PATH [--small] [--parent IMAGE] [--key-file FILE]: an image of every kind of chunk and stream, the same bytes each time, for the
-// second reader's test and for tests/golden. STREAM i of kind k is what expected_streams() in
-// test_format.py says; both are written down, neither is computed from the other.
+// make-image PATH [--small] [--parent IMAGE] [--key-file FILE]: an image of every kind of chunk and
+// stream, the same bytes each time, for the second reader's test and for tests/golden. STREAM i of
+// kind k is what expected_streams() in test_format.py says; both are written down, neither is
+// computed from the other.
 #include <cstdio>
 #include <optional>
 

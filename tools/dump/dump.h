@@ -30,10 +30,10 @@ struct DumpOptions {
   std::string image;  // "": a name in the current folder; kPipeImage: standard output
   bool leave_running = false;
   bool overwrite = false;
-  std::string parent;            // an image beside, on which this one is an increment; "": none
-  std::optional<unsigned> keep;  // afterwards keep so many images of the chain
-  std::optional<Key> key;        // encrypt
-  std::optional<u64> memory_mib;  // of the program's memory that may wait here for the disk
+  std::string parent;              // an image beside, on which this one is an increment; "": none
+  std::optional<unsigned> keep;    // afterwards keep so many images of the chain
+  std::optional<Key> key;          // encrypt
+  std::optional<u64> memory_mib;   // of the program's memory that may wait here for the disk
   bool word_when_durable = false;  // the program itself asked, and is told once the image is safe
   int timeout_seconds = 60;
 };

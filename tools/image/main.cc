@@ -72,8 +72,8 @@ Result<int> run_diff(const Options &o) {
 Result<int> run_flatten(const Options &o) {
   CKPT_TRY(auto image, ImageReader::open(o.image, o.reading()));
   bool in_place = o.other.empty();
-  CKPT_CHECK(flatten(*image, in_place ? o.image : o.other, in_place || o.overwrite,
-                     o.key_or_null()));
+  CKPT_CHECK(
+      flatten(*image, in_place ? o.image : o.other, in_place || o.overwrite, o.key_or_null()));
   return 0;
 }
 

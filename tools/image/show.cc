@@ -156,8 +156,7 @@ std::string show_text(const ImageReader &image, bool streams) {
   const Index &index = image.index();
   page.line("format", fmt::format("version {}, {}{}", index.version, uuid_text(index.uuid),
                                   index.key_check ? ", encrypted" : ""));
-  if (index.generation > 0 || !index.parents.empty())
-    page.line("increment", parents_line(image));
+  if (index.generation > 0 || !index.parents.empty()) page.line("increment", parents_line(image));
   put_manifest(page, image.manifest());
   page.line("chunks", chunk_line(image));
   page.text(groups_table(image));

@@ -102,9 +102,9 @@ class Tool {
   static Type type(const Message &m) { return Type{m.type}; }
   static std::string what(const Message &failed);
 
-  Memory saved;       // with the prefixes of participants
+  Memory saved;                   // with the prefixes of participants
   std::vector<std::string> same;  // regions that came without their bytes
-  std::string needs;  // of the last save
+  std::string needs;              // of the last save
 
  private:
   struct Staging;

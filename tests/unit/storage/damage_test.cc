@@ -159,13 +159,13 @@ class Flip {
 NamedBytes large_streams() {
   NamedBytes out;
   for (u64 i = 0; i < 60; ++i)
-    out.emplace_back(fmt::format("s{}", i), i % 2 ? random_bytes(500000 + i, i)
-                                                  : smooth_bytes(800000 + i, i));
+    out.emplace_back(fmt::format("s{}", i),
+                     i % 2 ? random_bytes(500000 + i, i) : smooth_bytes(800000 + i, i));
   return out;
 }
 
-// One flip in each of as many chunks as verify names at once: each is found, by the stream that it is
-// in, and a reader of just that chunk is told too.
+// One flip in each of as many chunks as verify names at once: each is found, by the stream that it
+// is in, and a reader of just that chunk is told too.
 void flip_and_find(const ImageReader &image, int fd, std::mt19937_64 &rng, size_t count) {
   std::vector<u32> chunks(image.index().chunks.size());
   std::iota(chunks.begin(), chunks.end(), 0);

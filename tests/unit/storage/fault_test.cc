@@ -126,8 +126,8 @@ TEST_CASE("an error sticks, and nothing hangs after it") {
 // A tmpfs of its own, with `options`; false (and said) where that is not permitted.
 bool mount_tmpfs(const TempFolder &tmp, const char *options, const std::string &what) {
   if (::mount("ckpt-test", tmp.path().c_str(), "tmpfs", 0, options) == 0) return true;
-  std::string why = fmt::format("SKIPPED: {} (a tmpfs with {}: {})", what, options,
-                                std::strerror(errno));
+  std::string why =
+      fmt::format("SKIPPED: {} (a tmpfs with {}: {})", what, options, std::strerror(errno));
   MESSAGE(why);
   return false;
 }
@@ -190,6 +190,22 @@ TEST_CASE("a real disk that fills up") {
     CHECK(tmp.names() == std::vector<std::string>{"image"});
   }
   CHECK(::umount(tmp.path().c_str()) == 0);
+}
+
+TEST_CASE("what a killed writer left is removed, and nothing that a link leads to") {
+  TempFolder tmp;
+  must(write_image(tmp / "other", kOld));
+  std::filesystem::create_directory(tmp / "image.partial-abcdef");
+  write_file(tmp / "image.partial-abcdef/chunks.ckpt", {});
+  std::filesystem::create_directory_symlink("other", tmp / "image.partial-ghijkl");
+  must(write_image(tmp / "image", kNew));
+  CHECK_FALSE(std::filesystem::exists(tmp / "image.partial-abcdef"));
+  CHECK(holds(tmp / "other", kOld));
+  if (::geteuid() != 0) return;
+  must(write_image(tmp / "image.partial-mnopqr", kOld));  // another user's
+  REQUIRE(::chown((tmp / "image.partial-mnopqr").c_str(), 65534, 65534) == 0);
+  must(write_image(tmp / "image", kNew, {.overwrite = true}));
+  CHECK(holds(tmp / "image.partial-mnopqr", kOld));
 }
 
 TEST_CASE("what may be replaced, and what not") {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Increments: equal chunks are stored once over a chain of images, whatever moved in between; what a
-// chain lacks is named.
+// Increments: equal chunks are stored once over a chain of images, whatever moved in between; what
+// a chain lacks is named.
 #include "storage/content_cut.h"
 #include "storage/rewrite.h"
 #include "tests/unit/storage/support.h"
@@ -126,6 +126,17 @@ TEST_CASE("what cannot be a parent") {
   CHECK_FALSE(write_image(tmp / "two", streams, {.parent = tmp / "absent"}));
   CHECK_FALSE(write_image(tmp / "two", streams, {.parent = tmp / "sub"}));
   CHECK(tmp.names() == std::vector<std::string>{"one", "sub"});
+  // Neither is what others are increments on replaced, by whomever.
+  must(write_image(tmp / "child", streams, {.parent = tmp / "one"}));
+  must(write_image(tmp / "grandchild", {{"b", zeros(5)}}, {.parent = tmp / "child"}));
+  CHECK(mentions(
+      write_image(tmp / "one", streams, {.overwrite = true, .parent = tmp / "child"}).error(),
+      "its own parent"));
+  CHECK(mentions(write_image(tmp / "one", streams, {.overwrite = true}).error(),
+                 "is a parent of " + (tmp / "child")));
+  check_holds(tmp / "child", streams);
+  must(write_image(tmp / "child", {{"c", zeros(5)}}, {.overwrite = true}));
+  must(write_image(tmp / "one", streams, {.overwrite = true}));
   // Through a link it is known by its own name.
   std::filesystem::create_directory_symlink(tmp / "one", tmp / "sub/link");
   must(write_image(tmp / "two", streams, {.parent = tmp / "sub/link"}));

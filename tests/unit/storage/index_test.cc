@@ -65,8 +65,11 @@ TEST_CASE("an index comes back") {
   CHECK(out.streams[1].name == "b/c");
   CHECK(out.streams[1].chunks == std::vector<u32>{1, 0, 2});
   CHECK(out.streams[1].starts == std::vector<u64>{0, kChunkBytes, kChunkBytes + 40});
-  for (auto [offset, chunk] : {std::pair{size_t{0}, 0u}, {kChunkBytes - 1, 0u}, {kChunkBytes, 1u},
-                               {kChunkBytes + 40, 2u}, {kChunkBytes + 48, 2u}})
+  for (auto [offset, chunk] : {std::pair{size_t{0}, 0u},
+                               {kChunkBytes - 1, 0u},
+                               {kChunkBytes, 1u},
+                               {kChunkBytes + 40, 2u},
+                               {kChunkBytes + 48, 2u}})
     CHECK(out.streams[1].chunk_at(offset) == chunk);
   CHECK(out.generation == 3);
   REQUIRE(out.parents.size() == 2);
@@ -97,8 +100,7 @@ TEST_CASE("any field with a hostile value: an error or a sane index, in bounded 
         largest_allocation = 0;
         Result<Index> r = parse_index(file);
         CHECK(largest_allocation < 16 * file.size() + 4096);
-        if (r && r->version == kFormatVersion)
-          CHECK(must(encode_index(*r)).size() == file.size());
+        if (r && r->version == kFormatVersion) CHECK(must(encode_index(*r)).size() == file.size());
       }
 }
 

@@ -85,8 +85,7 @@ TEST_CASE("spooled: no name is left, and all can be read") {
   TempFolder spool;
   auto image = must(spool_image(file_of(tmp, sent).get(), spool.path()));
   CHECK(spool.names().empty());
-  for (const auto &[name, bytes] : some_streams())
-    CHECK(must(read_stream(*image, name)) == bytes);
+  for (const auto &[name, bytes] : some_streams()) CHECK(must(read_stream(*image, name)) == bytes);
 }
 
 TEST_CASE("a chain is sent as one image") {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For real: the writer is killed at every system call that it makes, by ptrace and not by the seam of
-// file_system.h, which knows its own calls only. Afterwards there is the old image or the new one.
+// For real: the writer is killed at every system call that it makes, by ptrace and not by the seam
+// of file_system.h, which knows its own calls only. Afterwards there is the old image or the new
+// one.
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,7 +13,8 @@ namespace ckpt::test {
 namespace {
 
 const NamedBytes kOld = {{"old", random_bytes(1000, 1)}};
-const NamedBytes kNew = {{"new", smooth_bytes(kChunkBytes + 5, 2)}, {"small", random_bytes(700, 3)}};
+const NamedBytes kNew = {{"new", smooth_bytes(kChunkBytes + 5, 2)},
+                         {"small", random_bytes(700, 3)}};
 
 bool holds(const std::string &path, const NamedBytes &streams) {
   auto image = ImageReader::open(path);
@@ -54,9 +56,7 @@ class Tracer {
   }
 
  private:
-  static void go_on(pid_t thread, int signal) {
-    ::ptrace(PTRACE_SYSCALL, thread, nullptr, signal);
-  }
+  static void go_on(pid_t thread, int signal) { ::ptrace(PTRACE_SYSCALL, thread, nullptr, signal); }
 
   bool run(int stop) {
     bool killed = false;
@@ -91,8 +91,8 @@ bool may_trace() {
   return ::waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-// Stops are two a call, and not the same number each time (two threads, futexes), so the end is where
-// nothing was killed any more.
+// Stops are two a call, and not the same number each time (two threads, futexes), so the end is
+// where nothing was killed any more.
 void kill_everywhere(bool overwrite, bool increment) {
   TempFolder tmp;
   if (increment) must(write_image(tmp / "base", kNew));
@@ -104,8 +104,8 @@ void kill_everywhere(bool overwrite, bool increment) {
     Task task{tmp / "image", increment ? tmp / "base" : "", overwrite};
     killed = Tracer().kill_at(task, stop);
     bool is_new = holds(tmp / "image", kNew);
-    CHECK((is_new || (overwrite ? holds(tmp / "image", kOld)
-                                : !std::filesystem::exists(tmp / "image"))));
+    CHECK((is_new ||
+           (overwrite ? holds(tmp / "image", kOld) : !std::filesystem::exists(tmp / "image"))));
     if (!killed) CHECK(is_new);
     must(write_image(tmp / "image", kNew, {.overwrite = true}));
     CHECK(tmp.names().size() == (increment ? 2 : 1));  // what the dead writer left is gone
