@@ -207,7 +207,7 @@ Result<> ImageWriter::Impl::start(const Options &options) {
   unsigned threads = options.threads ? options.threads : usable_cores();
   for (unsigned i = 0; i < threads; ++i)
     encoders_.push_back(std::make_unique<ChunkEncoder>(options.zstd_level));
-  CKPT_TRY(workers_, Workers::start(threads, options.memory_bytes));
+  CKPT_TRY(workers_, Workers::start(threads, options.memory_bytes, options.copy_puts));
   return {};
 }
 
