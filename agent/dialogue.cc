@@ -29,8 +29,8 @@ constexpr const char *state_name(State state) {
 
 // Both sides of a transfer may end it; what the other had sent by then arrives later.
 bool belated(Type type) {
-  return type == Type::Region || type == Type::SlotFull || type == Type::SlotFree ||
-         type == Type::LoadEnd;
+  return type == Type::Region || type == Type::RegionSame || type == Type::SlotFull ||
+         type == Type::SlotFree || type == Type::LoadEnd;
 }
 
 }  // namespace
@@ -47,6 +47,7 @@ const Dialogue::Verb Dialogue::kVerbs[] = {
     {Type::Hello, "Hello", {}, &Dialogue::hello},
     {Type::Preflight, "Preflight", State::Running, &Dialogue::preflight},
     {Type::Quiesce, "Quiesce", State::Running, &Dialogue::quiesce},
+    {Type::Increment, "Increment", State::Quiesced, &Dialogue::increment},
     {Type::Save, "Save", State::Quiesced, &Dialogue::save},
     {Type::Detach, "Detach", State::Saved, &Dialogue::detach},
     {Type::Attach, "Attach", State::Detached, &Dialogue::attach},
@@ -112,13 +113,23 @@ void Dialogue::quiesce(Incoming &request) {
   answer(life_.quiesce(timeout));
 }
 
+void Dialogue::increment(Incoming &request) {
+  Reader in = request.reader();
+  for (ImageId *id : {&lineage_.image, &lineage_.parent}) {
+    ByteView bytes = in.raw(id->size());
+    if (!in.ok()) return malformed("Increment");
+    std::memcpy(id->data(), bytes.data(), bytes.size());
+  }
+  answer(in.done() ? Result<>{} : fail("malformed Increment"));
+}
+
 void Dialogue::save(Incoming &request) {
   Result<Staging> staging = Staging::map(request);
   if (!staging) {
     life_.undo(staging.error());
     return answer(Failure(staging.error()));
   }
-  Result<std::string> needs = life_.save(tool_, *staging);
+  Result<std::string> needs = life_.save(tool_, *staging, std::exchange(lineage_, {}));
   if (!needs) return answer(Failure(needs.error()));
   (void)tool_.send(Type::Saved, Writer().str(*needs));
 }

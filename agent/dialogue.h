@@ -32,6 +32,7 @@ class Dialogue {
   void hello(Incoming &request);
   void preflight(Incoming &request);
   void quiesce(Incoming &request);
+  void increment(Incoming &request);
   void save(Incoming &request);
   void detach(Incoming &request);
   void attach(Incoming &request);
@@ -46,6 +47,7 @@ class Dialogue {
   Channel &tool_;
   std::vector<int> our_fds_;
   OwnFd word_pipe_;
+  StagingSink::Lineage lineage_;
   bool greeted_ = false;
   bool over_ = false;
   End end_ = End::HungUp;

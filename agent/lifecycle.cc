@@ -59,8 +59,9 @@ Result<> Lifecycle::quiesce(milliseconds timeout) {
   return {};
 }
 
-Result<std::string> Lifecycle::save(Channel &tool, Staging &staging) {
-  StagingSink sink(tool, staging);
+Result<std::string> Lifecycle::save(Channel &tool, Staging &staging,
+                                    const StagingSink::Lineage &lineage) {
+  StagingSink sink(tool, staging, lineage);
   std::string needs;
   for (Member &m : members_) {
     sink.set_participant(m.who->name());

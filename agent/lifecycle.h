@@ -19,7 +19,7 @@
 #include "agent/excluded.h"
 #include "agent/participant.h"
 #include "agent/protocol.h"
-#include "agent/staging.h"
+#include "agent/sink.h"
 #include "agent/wanted.h"
 
 namespace ckpt {
@@ -41,7 +41,8 @@ class Lifecycle {
   // Towards CRIU.
   std::vector<std::string> preflight();
   Result<> quiesce(std::chrono::milliseconds timeout);
-  Result<std::string> save(Channel &tool, Staging &staging);  // what a new device must offer: JSON
+  // Returns what a new device must offer: JSON.
+  Result<std::string> save(Channel &tool, Staging &staging, const StagingSink::Lineage &lineage);
   // `our_fds` are the agent's own, which go last.
   Result<> detach(std::span<const int> our_fds);
   // Back to running from any of these, because of `why`.

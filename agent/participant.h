@@ -11,6 +11,7 @@
 // failed, too.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <string>
 #include <vector>
@@ -26,6 +27,9 @@ struct Slot {
   std::byte *data = nullptr;  // where this process sees it
 };
 
+// An image's uuid, as tools tell it; zeros: none.
+using ImageId = std::array<u8, 16>;
+
 // Where save() puts device memory; used by one thread at a time. Slots are few: acquire() waits
 // until the tool has freed one.
 class Sink {
@@ -40,6 +44,17 @@ class Sink {
   // `slot` holds `bytes` bytes of `region` at `offset` (a multiple of slot_bytes); it is the tool's
   // from now on. Order does not matter.
   virtual Result<> put(u32 region, u64 offset, Slot slot, u32 bytes) = 0;
+
+  // For increments. The image that this save is for, and the one that it is an increment on. A
+  // participant that remembers image() of its last save, and what was written since, may call
+  // same() in the place of region() and put() for what was not, if parent() is that image: its
+  // bytes need not be read. (An image that came to nothing never is a parent, and a restored copy
+  // remembers the image that it was restored from.)
+  virtual ImageId image() const { return {}; }
+  virtual ImageId parent() const { return {}; }
+  virtual Result<> same(const std::string &name, u64) {
+    return fail("\"{}\" cannot be taken from an earlier image here", name);
+  }
 };
 
 // Where load() gets device memory from, in whatever order the image yields it; used by one thread

@@ -60,10 +60,15 @@ enum class Type : u16 {
   Resume = 21,   // {}: the gate opens; answered by Ok
   CheckpointFailed = 22,  // {str what, str hint}: the outcome of a CheckpointWanted; answered by Ok
 
+  Increment = 23,  // {16 bytes: the image that the next Save is for, 16 bytes: the image that it is
+                   // an increment on, zeros: none}; answered by Ok. Older agents refuse it, and
+                   // then save everything
   // Data in staging slots; the filler sends Region once before its first slot.
-  Region = 30,    // {u32 region, str name, u64 bytes in all}
-  SlotFull = 31,  // {u32 slot, u32 region, u64 offset, u32 bytes}
-  SlotFree = 32,  // {u32 slot}: the receiver is done with it
+  Region = 30,      // {u32 region, str name, u64 bytes in all}
+  SlotFull = 31,    // {u32 slot, u32 region, u64 offset, u32 bytes}
+  SlotFree = 32,    // {u32 slot}: the receiver is done with it
+  RegionSame = 33,  // {u32 region, str name, u64 bytes}: in a Save after Increment, in the place of
+                    // Region and its slots: these bytes are what they are in the parent image
 
   // To a session keeper.
   ProxyWanted =

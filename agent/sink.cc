@@ -5,18 +5,30 @@ namespace ckpt {
 
 using protocol::Type;
 
-StagingSink::StagingSink(Channel &tool, Staging &staging)
-    : tool_(tool), staging_(staging), holders_(staging.slots(), Holder::Free) {
+StagingSink::StagingSink(Channel &tool, Staging &staging, const Lineage &lineage)
+    : tool_(tool), staging_(staging), lineage_(lineage), holders_(staging.slots(), Holder::Free) {
   for (u32 i = staging.slots(); i-- > 0;) free_.push_back(i);
 }
 
 Result<u32> StagingSink::region(const std::string &name, u64 bytes) {
+  return announce(Type::Region, name, bytes);
+}
+
+Result<> StagingSink::same(const std::string &name, u64 bytes) {
+  if (lineage_.parent == ImageId{}) return fail("\"{}\": there is no earlier image", name);
+  CKPT_CHECK(announce(Type::RegionSame, name, bytes));
+  region_bytes_.back() = 0;  // nothing may be put into it
+  bytes_ += bytes;
+  return {};
+}
+
+Result<u32> StagingSink::announce(Type type, const std::string &name, u64 bytes) {
   std::string full = prefix_ + name;
   if (name.empty() || !names_.insert(full).second)
     return fail("the region name \"{}\" is empty or taken", full);
   u32 number = static_cast<u32>(region_bytes_.size());
   region_bytes_.push_back(bytes);
-  CKPT_CHECK(tool_.send(Type::Region, Writer().put(number).str(full).put(bytes)));
+  CKPT_CHECK(tool_.send(type, Writer().put(number).str(full).put(bytes)));
   return number;
 }
 

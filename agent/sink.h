@@ -12,7 +12,10 @@ namespace ckpt {
 
 class StagingSink : public Sink {
  public:
-  StagingSink(Channel &tool, Staging &staging);
+  struct Lineage {
+    ImageId image{}, parent{};
+  };
+  StagingSink(Channel &tool, Staging &staging, const Lineage &lineage);
 
   // Whose regions follow; their names get its prefix.
   void set_participant(const std::string &name) { prefix_ = name + "/"; }
@@ -24,13 +27,18 @@ class StagingSink : public Sink {
   Result<u32> region(const std::string &name, u64 bytes) override;
   Result<Slot> acquire() override;
   Result<> put(u32 region, u64 offset, Slot slot, u32 bytes) override;
+  ImageId image() const override { return lineage_.image; }
+  ImageId parent() const override { return lineage_.parent; }
+  Result<> same(const std::string &name, u64 bytes) override;
 
  private:
   enum class Holder : u8 { Free, Participant, Tool };
+  Result<u32> announce(protocol::Type type, const std::string &name, u64 bytes);
   Result<> wait_for_slot();
 
   Channel &tool_;
   Staging &staging_;
+  const Lineage lineage_;
   std::string prefix_;
   std::set<std::string> names_;
   std::vector<u64> region_bytes_;  // by number

@@ -151,11 +151,14 @@ _ckpt_dump() {
   local cur prev words _ckpt_command=$1
   _ckpt_split
   case $prev in
-    -o | --output) _ckpt_images ;;
+    -o | --output | --parent) _ckpt_images ;;
+    --encrypt) _ckpt_files ;;
+    --keep) _ckpt_words '2 3 7 24' ;;
+    --memory) _ckpt_words '128 1024 4096' ;;
     --timeout) _ckpt_words '10 60 300 3600' ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--output --leave-running --overwrite --timeout --json --verbose --version --help'
+        _ckpt_words '--output --leave-running --overwrite --parent --keep --encrypt --memory --timeout --json --verbose --version --help'
       else
         _ckpt_words "$(_ckpt_programs)"
       fi
@@ -168,10 +171,10 @@ _ckpt_restore() {
   _ckpt_split
   case $prev in
     --device) _ckpt_device_list ;;
-    --output | --json-report) _ckpt_files ;;
+    --output | --json-report | --key-file) _ckpt_files ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --ignore-limits --detach --output --truncate-files --json-report --version --help'
+        _ckpt_words '--device --portable --ignore-limits --detach --output --truncate-files --key-file --json-report --version --help'
       else
         _ckpt_images
       fi
@@ -189,13 +192,20 @@ _ckpt_image() {
       break
     fi
   done
-  if [[ $prev == --extract ]]; then return; fi
+  case $prev in
+    --extract) return ;;
+    --keep) _ckpt_words '1 2 3 7'; return ;;
+    --key-file) _ckpt_files; return ;;
+  esac
   case $verb,$cur in
     ,-*) _ckpt_words '--version --help' ;;
-    ,*) _ckpt_words 'show verify diff' ;;
-    show,-*) _ckpt_words '--json --streams --extract --help' ;;
-    verify,-*) _ckpt_words '--json --quiet --help' ;;
-    diff,-*) _ckpt_words '--json --help' ;;
+    ,*) _ckpt_words 'show verify diff flatten receive prune' ;;
+    show,-*) _ckpt_words '--json --streams --extract --key-file --help' ;;
+    verify,-*) _ckpt_words '--json --quiet --key-file --help' ;;
+    diff,-*) _ckpt_words '--json --key-file --help' ;;
+    flatten,-*) _ckpt_words '--output --overwrite --key-file --help' ;;
+    receive,-*) _ckpt_words '--overwrite --key-file --help' ;;
+    prune,-*) _ckpt_words '--keep --json --key-file --help' ;;
     *) _ckpt_images ;;
   esac
 }

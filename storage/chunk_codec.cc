@@ -56,14 +56,25 @@ Result<size_t> ChunkEncoder::compress(ByteView raw) {
   return n;
 }
 
+ChunkEncoder::Encoded ChunkEncoder::seal(const Key &key, const ChunkAddress &address, u32 raw_size,
+                                         const Encoded &encoded) {
+  size_t size = encoded.stored.size() + kSealBytes;
+  if (sealed_.size() < size) sealed_.resize(size);
+  std::span<std::byte> sealed = std::span(sealed_).first(size);
+  key.seal(seal_context(address, raw_size, encoded.codec), encoded.stored, sealed);
+  return {encoded.codec, sealed};
+}
+
 // A third of the time of storing random bytes would go into zstd's finding out. Samples all over
-// the chunk tell it for a tenth of that; data of which one of them can be compressed is compressed.
+// the chunk tell it for an eighth of that; data of which one of them can be compressed is
+// compressed.
 bool ChunkEncoder::looks_random(ByteView raw) {
-  constexpr size_t kSamples = 8, kSampleBytes = 4096, kLeast = 8 * kSamples * kSampleBytes;
+  constexpr size_t kSamples = 8, kMostSampleBytes = 4096, kLeast = 64u << 10;
   if (raw.size() < kLeast) return false;
+  size_t sample = std::min(kMostSampleBytes, raw.size() / (8 * kSamples));
   for (size_t i = 0; i < kSamples; ++i) {
-    Result<size_t> n = compress(raw.subspan(i * (raw.size() / kSamples), kSampleBytes));
-    if (!n || worth_it(*n, kSampleBytes)) return false;
+    Result<size_t> n = compress(raw.subspan(i * (raw.size() / kSamples), sample));
+    if (!n || worth_it(*n, sample)) return false;
   }
   return true;
 }

@@ -9,6 +9,7 @@
 
 #include "common/result.h"
 #include "storage/format.h"
+#include "storage/key.h"
 
 struct ZSTD_CCtx_s;
 struct ZSTD_DCtx_s;
@@ -31,6 +32,8 @@ class ChunkEncoder {
   // zstd where it saves at least one part in 64, else raw. `raw` has 1 to kMaxChunkBytes bytes and
   // is not all zeros.
   Result<Encoded> encode(ByteView raw);
+  // The same, sealed; in this encoder, until the next call.
+  Encoded seal(const Key &key, const ChunkAddress &address, u32 raw_size, const Encoded &encoded);
 
  private:
   Result<size_t> compress(ByteView raw);
@@ -39,6 +42,7 @@ class ChunkEncoder {
   ZSTD_CCtx_s *context_;
   std::unique_ptr<std::byte[]> buffer_;
   size_t capacity_ = 0;
+  Bytes sealed_;
 };
 
 class ChunkDecoder {

@@ -1,41 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/chunk_store.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "storage/index.h"
 
 namespace ckpt {
-namespace {
 
-// The kernel is told to start writing after this many bytes, so that the last fsync is short.
-constexpr u64 kWritebackBytes = 32u << 20;
+Result<> ChunkStore::write_header() { return destination_.write(0, encode_chunks_header(uuid_)); }
 
-}  // namespace
+void ChunkStore::add_known(const std::vector<ChunkEntry> &chunks) {
+  known_.reserve(chunks.size());
+  numbers_.reserve(chunks.size());
+  for (const ChunkEntry &c : chunks) {
+    known_.push_back(static_cast<u32>(entries_.size()));
+    entries_.push_back(c);
+    used_.push_back(false);
+    if (c.codec != Codec::Zero) numbers_.try_emplace(c.address, known_.back());
+  }
+}
 
-ChunkStore::ChunkStore(UniqueFd fd, std::string path, const Uuid &uuid, u64 seed, FileSystem &fs)
-    : fd_(std::move(fd)), path_(std::move(path)), uuid_(uuid), seed_(seed), fs_(fs) {}
-
-Result<> ChunkStore::write_header() {
-  return write_at(fs_, fd_.get(), encode_chunks_header(uuid_), 0, path_);
+u32 ChunkStore::use_known(size_t index) {
+  std::unique_lock lock(mutex_);
+  u32 number = known_[index];
+  if (entries_[number].codec == Codec::Zero) {
+    u32 raw_size = entries_[number].raw_size;
+    lock.unlock();
+    return add_zero(raw_size);
+  }
+  ++stats_.chunks;
+  stats_.raw_bytes += entries_[number].raw_size;
+  note_use(number);
+  return number;
 }
 
 Result<u32> ChunkStore::add(ByteView raw, ChunkEncoder &encoder) {
   u32 raw_size = static_cast<u32>(raw.size());
   if (all_zero(raw)) return add_zero(raw_size);
-  auto [is_new, number] = find_or_claim(chunk_address(raw, seed_), raw_size);
+  ChunkAddress address = chunk_address(raw, seed_);
+  auto [is_new, number] = find_or_claim(address, raw_size);
   if (!is_new) return number;
   CKPT_TRY(ChunkEncoder::Encoded encoded, encoder.encode(raw));
-  u64 offset = claim_place(number, encoded);
-  CKPT_CHECK(write_at(fs_, fd_.get(), encoded.stored, offset, path_));
-  start_writeback(offset + encoded.stored.size());
+  if (key_) encoded = encoder.seal(*key_, address, raw_size, encoded);
+  if (destination_.ordered()) {
+    CKPT_CHECK(write_ordered(number, encoded));
+  } else {
+    u64 offset = claim_place(number, encoded, stored_checksum(encoded.stored));
+    CKPT_CHECK(destination_.write(offset, encoded.stored));
+  }
   return number;
 }
 
-Result<u32> ChunkStore::add_zero(u32 raw_size) {
+Result<> ChunkStore::write_ordered(u32 number, const ChunkEncoder::Encoded &encoded) {
+  u64 checksum = stored_checksum(encoded.stored);
+  std::lock_guard lock(order_);
+  return destination_.write(claim_place(number, encoded, checksum), encoded.stored);
+}
+
+u32 ChunkStore::add_zero(u32 raw_size) {
   std::lock_guard lock(mutex_);
   ++stats_.chunks, ++stats_.zero_chunks;
   stats_.raw_bytes += raw_size;
@@ -44,6 +68,7 @@ Result<u32> ChunkStore::add_zero(u32 raw_size) {
     std::vector<std::byte> zeros(raw_size);
     entries_.push_back(
         {chunk_address(zeros, seed_), stored_checksum({}), 0, 0, raw_size, Codec::Zero});
+    used_.push_back(true);
   }
   return it->second;
 }
@@ -56,12 +81,21 @@ std::pair<bool, u32> ChunkStore::find_or_claim(const ChunkAddress &address, u32 
   if (is_new) {
     ++stats_.unique_chunks;
     entries_.push_back({.address = address, .raw_size = raw_size});
+    used_.push_back(true);
+  } else {
+    note_use(it->second);
   }
   return {is_new, it->second};
 }
 
-u64 ChunkStore::claim_place(u32 number, const ChunkEncoder::Encoded &encoded) {
-  u64 checksum = stored_checksum(encoded.stored);
+void ChunkStore::note_use(u32 number) {
+  if (used_[number]) return;
+  used_[number] = true;
+  ++stats_.parent_chunks;
+  stats_.parent_bytes += entries_[number].stored_size;
+}
+
+u64 ChunkStore::claim_place(u32 number, const ChunkEncoder::Encoded &encoded, u64 checksum) {
   std::lock_guard lock(mutex_);
   ChunkEntry &e = entries_[number];
   e.codec = encoded.codec;
@@ -74,21 +108,6 @@ u64 ChunkStore::claim_place(u32 number, const ChunkEncoder::Encoded &encoded) {
   return e.offset;
 }
 
-// A hint only, so it is not asked whether it worked. Chunks that other threads are still writing
-// below `end` are written back by the fsync.
-void ChunkStore::start_writeback(u64 end) {
-  u64 from;
-  {
-    std::lock_guard lock(mutex_);
-    if (end < writeback_started_ + kWritebackBytes) return;
-    from = std::exchange(writeback_started_, end);
-  }
-  ::sync_file_range(fd_.get(), static_cast<off_t>(from), static_cast<off_t>(end - from),
-                    SYNC_FILE_RANGE_WRITE);
-}
-
-Result<> ChunkStore::sync() { return sync_file(fs_, fd_.get(), path_); }
-
 ImageStats ChunkStore::stats() const {
   std::lock_guard lock(mutex_);
   return stats_;
@@ -97,14 +116,17 @@ ImageStats ChunkStore::stats() const {
 ChunkStore::Table ChunkStore::table() const {
   std::vector<u32> order(entries_.size());
   std::iota(order.begin(), order.end(), 0);
+  std::erase_if(order, [&](u32 n) { return !used_[n]; });
   // Zero chunks have no place; at offset 0 they come first.
-  std::ranges::sort(order, {}, [&](u32 n) { return std::pair(entries_[n].offset, n); });
+  std::ranges::sort(order, {},
+                    [&](u32 n) { return std::tuple(entries_[n].file, entries_[n].offset, n); });
   Table out;
   out.renumbered.resize(entries_.size());
-  out.chunks.reserve(entries_.size());
+  out.chunks.reserve(order.size());
   for (u32 n : order) {
     out.renumbered[n] = static_cast<u32>(out.chunks.size());
     out.chunks.push_back(entries_[n]);
+    if (entries_[n].codec == Codec::Zero) out.chunks.back().offset = kChunksHeaderBytes;
   }
   return out;
 }

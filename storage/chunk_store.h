@@ -2,7 +2,7 @@
 //
 // chunks.ckpt while it is written. Any thread adds chunks; each claims the next place in the file
 // under a lock and writes there by itself, so that writing is as parallel as the file system lets
-// it be, and there is never a gap.
+// it be, and there is never a gap. What a parent image holds is not written again.
 #pragma once
 
 #include <atomic>
@@ -12,31 +12,26 @@
 #include <vector>
 
 #include "storage/chunk_codec.h"
-#include "storage/file_system.h"
+#include "storage/destination.h"
 #include "storage/format.h"
+#include "storage/image_stats.h"
+#include "storage/key.h"
 
 namespace ckpt {
 
-// What an image holds; live while it is written. Bytes and chunks as they were given, but for
-// `unique_chunks` and the stored ones, which count what equal chunks share once.
-struct ImageStats {
-  u64 raw_bytes = 0;
-  u64 stored_bytes = 0;  // in chunks.ckpt
-  u64 chunks = 0;
-  u64 unique_chunks = 0;  // without zero chunks
-  u64 zero_chunks = 0;
-  u64 raw_chunks = 0;   // unique, stored as they are
-  u64 zstd_chunks = 0;  // unique, compressed
-};
-
 class ChunkStore {
  public:
-  ChunkStore(UniqueFd fd, std::string path, const Uuid &uuid, u64 seed, FileSystem &fs);
+  // `key`: chunks are sealed. Both must outlive this.
+  ChunkStore(Destination &destination, const Key *key, const Uuid &uuid, u64 seed)
+      : destination_(destination), key_(key), uuid_(uuid), seed_(seed) {}
 
   Result<> write_header();
+  // Before the first add(): chunks that need not be stored again (entry.file is not 0).
+  void add_known(const std::vector<ChunkEntry> &chunks);
   // Returns the chunk's number; stores it if no equal one is. Thread-safe.
   Result<u32> add(ByteView raw, ChunkEncoder &encoder);
-  Result<> sync();
+  // The number of a chunk that add_known() brought, without its bytes. Thread-safe.
+  u32 use_known(size_t index);
   ImageStats stats() const;
 
   // The table for the index, in the order of the file, and how add()'s numbers are called in it.
@@ -53,23 +48,25 @@ class ChunkStore {
   struct AddressHash {
     size_t operator()(const ChunkAddress &a) const { return static_cast<size_t>(a.low); }
   };
-  Result<u32> add_zero(u32 raw_size);
+  u32 add_zero(u32 raw_size);
   // Whether the chunk is new, and its number.
   std::pair<bool, u32> find_or_claim(const ChunkAddress &address, u32 raw_size);
-  u64 claim_place(u32 number, const ChunkEncoder::Encoded &encoded);
-  void start_writeback(u64 end);
+  void note_use(u32 number);
+  Result<> write_ordered(u32 number, const ChunkEncoder::Encoded &encoded);
+  u64 claim_place(u32 number, const ChunkEncoder::Encoded &encoded, u64 checksum);
 
-  UniqueFd fd_;
-  const std::string path_;
+  Destination &destination_;
+  const Key *const key_;
   const Uuid uuid_;
   const u64 seed_;
-  FileSystem &fs_;
   mutable std::mutex mutex_;
+  std::mutex order_;  // held over claiming and writing where the destination is ordered
   std::vector<ChunkEntry> entries_;
+  std::vector<bool> used_;  // of a parent's entries, those that this image refers to
+  std::vector<u32> known_;  // numbers of what add_known() brought
   std::unordered_map<ChunkAddress, u32, AddressHash> numbers_;
   std::unordered_map<u32, u32> zero_numbers_;  // by size
   u64 end_ = kChunksHeaderBytes;
-  u64 writeback_started_ = 0;
   ImageStats stats_;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The image format, version 1, as constants and plain values. docs/FORMAT.md is the grammar; this
-// file and index.cc are its only other copy. Every limit here bounds what a hostile image can make
-// a reader do, and a writer refuses to pass it.
+// The image format as constants and plain values. docs/FORMAT.md is the grammar; this file,
+// index.cc and index_tables.cc are its only other copy. Every limit here bounds what a hostile
+// image can make a reader do, and a writer refuses to pass it.
 #pragma once
 
 #include <array>
@@ -14,7 +14,8 @@
 
 namespace ckpt {
 
-inline constexpr u32 kFormatVersion = 1;
+inline constexpr u32 kFormatVersion = 2;  // what is written
+inline constexpr u32 kFirstVersion = 1;   // this one and all after it are read
 inline constexpr std::string_view kIndexMagic = "CKPTINDX";
 inline constexpr std::string_view kChunksMagic = "CKPTCHNK";
 inline constexpr const char *kIndexFile = "index.ckpt";
@@ -29,10 +30,12 @@ inline constexpr int kMaxManifestDepth = 64;
 inline constexpr u32 kMaxStreams = 1u << 20;
 inline constexpr u64 kMaxStreamBytes = u64{1} << 46;  // 64 TiB
 inline constexpr size_t kMaxNameBytes = 255;
+inline constexpr u32 kMaxParents = 256;  // each of them is an open file while the image is read
 
 inline constexpr size_t kChunksHeaderBytes = 32;
 inline constexpr size_t kIndexHeaderBytes = 64;
-inline constexpr size_t kChunkEntryBytes = 36;
+inline constexpr size_t kChunkEntryBytes = 48;
+inline constexpr size_t kChunkEntryBytesV1 = 36;
 inline constexpr size_t kChecksumBytes = 8;
 
 enum class Section : u32 { Manifest = 1, Chunks = 2, Streams = 3, Parents = 4 };
@@ -52,26 +55,45 @@ struct ChunkAddress {
 struct ChunkEntry {
   ChunkAddress address;
   u64 stored_checksum = 0;  // XXH3-64, seed 0, of the stored bytes
-  u64 offset = 0;           // in chunks.ckpt; not in the file: the sum of the sizes before
+  u64 offset = 0;           // in the file that holds it
   u32 stored_size = 0;
   u32 raw_size = 0;
   Codec codec = Codec::Zero;
+  u32 file = 0;  // 0: the image's own chunks.ckpt; n: that of Index::parents[n - 1]
 };
 
 struct StreamEntry {
   std::string name;
   u64 size = 0;
-  std::vector<u32> chunks;  // indexes into the chunk table; all but the last hold chunk_size bytes
+  std::vector<u32> chunks;  // indexes into the chunk table, one after the other
+  std::vector<u64> starts;  // where each begins in the stream; not in the file
+
+  // The chunk that holds byte `offset` of the stream, which has that byte.
+  size_t chunk_at(u64 offset) const;
+};
+
+// Another image in the same folder, some of whose chunks this one uses.
+struct ParentEntry {
+  Uuid uuid{};
+  u64 size = 0;      // what its chunks.ckpt has at least
+  std::string name;  // of its folder: one plain component
 };
 
 struct Index {
+  u32 version = kFormatVersion;
   Uuid uuid{};
   u64 seed = 0;
+  u64 key_check = 0;  // not 0: encrypted, by a key that has this check (storage/key.h)
   u32 chunk_size = kChunkBytes;
   u64 chunks_file_size = kChunksHeaderBytes;
+  u64 generation = 0;    // its parent's and one; 0: it was made without one
   std::string manifest;  // JSON text
   std::vector<ChunkEntry> chunks;
   std::vector<StreamEntry> streams;
+  std::vector<ParentEntry> parents;
 };
+
+// Fills `starts` from the sizes of the chunks.
+void find_starts(StreamEntry &stream, const std::vector<ChunkEntry> &chunks);
 
 }  // namespace ckpt

@@ -11,33 +11,23 @@
 #include "storage/scratch.h"
 
 namespace ckpt {
-namespace {
 
-// A regular file in the image's folder itself: no link leads a reader elsewhere, no FIFO stops it.
-Result<UniqueFd> open_inside(FileSystem &fs, int folder, const char *name, const std::string &path,
-                             u64 &size) {
-  UniqueFd fd(fs.openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
-  if (!fd) return fail_errno("cannot open {}", path);
-  struct stat st;
-  if (fs.fstat(fd.get(), &st) != 0) return fail_errno("cannot stat {}", path);
-  if (!S_ISREG(st.st_mode)) return fail("{} is not a regular file", path);
-  size = static_cast<u64>(st.st_size);
-  return fd;
+ImageReader::ImageReader(std::string path, const ReadOptions &options)
+    : path_(std::move(path)), fs_(options.file_system ? *options.file_system : FileSystem::real()) {
+  if (options.key) key_ = *options.key;
 }
-
-}  // namespace
-
-ImageReader::ImageReader(std::string path, FileSystem &fs) : path_(std::move(path)), fs_(fs) {}
 ImageReader::~ImageReader() = default;
 
 // ---- opening
 
-Result<std::unique_ptr<ImageReader>> ImageReader::open(const std::string &path, FileSystem &fs) {
-  std::unique_ptr<ImageReader> out(new ImageReader(path, fs));
-  UniqueFd folder(fs.open(path.c_str(), O_RDONLY | O_DIRECTORY));
+Result<std::unique_ptr<ImageReader>> ImageReader::open(const std::string &path,
+                                                       const ReadOptions &options) {
+  std::unique_ptr<ImageReader> out(new ImageReader(path, options));
+  UniqueFd folder(out->fs_.open(path.c_str(), O_RDONLY | O_DIRECTORY));
   if (!folder) return fail_errno("cannot open the image {}", path);
   CKPT_CHECK(out->open_index(folder.get()));
-  CKPT_CHECK(out->open_chunks(folder.get()));
+  if (auto ok = out->files_.open(out->fs_, folder.get(), path, out->index_, options.hold); !ok)
+    return Failure(out->loss_named(folder.get(), std::move(ok).error()));
   return out;
 }
 
@@ -49,7 +39,7 @@ Result<> ImageReader::open_index(int folder) {
     return fail("{} has {} bytes; {} are allowed", file, size, kMaxIndexBytes);
   Bytes bytes(size);
   CKPT_CHECK(read_at(fs_, fd.get(), bytes.data(), size, 0, file));
-  Result<Index> index = parse_index(bytes);
+  Result<Index> index = parse_index(bytes, key_ ? &*key_ : nullptr);
   if (!index) return Failure(std::move(index).error().in(file));
   index_ = std::move(*index);
   Result<nlohmann::json> manifest = parse_manifest(index_.manifest);
@@ -59,32 +49,21 @@ Result<> ImageReader::open_index(int folder) {
   return {};
 }
 
-Result<> ImageReader::open_chunks(int folder) {
-  std::string file = path_ + "/" + kChunksFile;
-  u64 size = 0;
-  CKPT_TRY(chunks_, open_inside(fs_, folder, kChunksFile, file, size));
-  CKPT_CHECK(check_chunks_size(size, file));
-  return check_chunks_header(file);
-}
-
-Result<> ImageReader::check_chunks_size(u64 size, const std::string &file) const {
-  u64 want = index_.chunks_file_size;
-  if (size > want) return fail("{} has {} bytes; the index knows {}: damaged", file, size, want);
-  if (size == want) return {};
-  auto lost = std::ranges::find_if(
-      index_.chunks, [&](const ChunkEntry &c) { return c.offset + c.stored_size > size; });
-  std::string streams =
-      lost == index_.chunks.end() ? "" : streams_of(static_cast<u32>(lost - index_.chunks.begin()));
-  return fail("{} is cut short: {} bytes of {}; the first loss is in {}", file, size, want,
-              streams.empty() ? "its header" : streams);
-}
-
-Result<> ImageReader::check_chunks_header(const std::string &file) const {
-  std::byte found[kChunksHeaderBytes];
-  CKPT_CHECK(read_at(fs_, chunks_.get(), found, sizeof found, 0, file));
-  if (Bytes want = encode_chunks_header(index_.uuid); !std::ranges::equal(found, want))
-    return fail("{}: its header is damaged, or it belongs to another image", file);
-  return {};
+// Where chunks.ckpt is cut short, which streams lose bytes first.
+Error ImageReader::loss_named(int folder, Error error) const {
+  struct stat st;
+  UniqueFd fd(fs_.openat(folder, kChunksFile, O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
+  if (!fd || fs_.fstat(fd.get(), &st) != 0) return error;
+  u64 size = static_cast<u64>(st.st_size);
+  if (size >= index_.chunks_file_size) return error;
+  auto lost = std::ranges::find_if(index_.chunks, [&](const ChunkEntry &c) {
+    return c.file == 0 && c.offset + c.stored_size > size;
+  });
+  error.what += "; the first loss is in " +
+                (lost == index_.chunks.end() || size < kChunksHeaderBytes
+                     ? "its header"
+                     : streams_of(static_cast<u32>(lost - index_.chunks.begin())));
+  return error;
 }
 
 // ---- naming
@@ -109,8 +88,8 @@ std::string ImageReader::streams_of(u32 chunk) const {
 
 Failure ImageReader::damaged(u32 chunk, Error error) const {
   const ChunkEntry &c = index_.chunks[chunk];
-  error.what = fmt::format("{}/{}: chunk {} (bytes {} to {}), which holds a part of {}: {}", path_,
-                           kChunksFile, chunk, c.offset, c.offset + c.stored_size,
+  error.what = fmt::format("{}: chunk {} (bytes {} to {}), which holds a part of {}: {}",
+                           files_.path(c.file), chunk, c.offset, c.offset + c.stored_size,
                            streams_of(chunk), error.what);
   return Failure(std::move(error));
 }
@@ -118,6 +97,11 @@ Failure ImageReader::damaged(u32 chunk, Error error) const {
 ImageStats ImageReader::stats() const {
   ImageStats out;
   for (const ChunkEntry &c : index_.chunks) {
+    if (c.file != 0) {
+      ++out.parent_chunks;
+      out.parent_bytes += c.stored_size;
+      continue;
+    }
     out.stored_bytes += c.stored_size;
     if (c.codec == Codec::Raw) ++out.raw_chunks;
     if (c.codec == Codec::Zstd) ++out.zstd_chunks;
@@ -135,7 +119,7 @@ ImageStats ImageReader::stats() const {
 
 std::unique_ptr<Scratch> ImageReader::take_scratch() const {
   std::lock_guard lock(mutex_);
-  if (free_scratch_.empty()) return std::make_unique<Scratch>(index_.chunk_size);
+  if (free_scratch_.empty()) return std::make_unique<Scratch>(index_.chunk_size + kSealBytes);
   std::unique_ptr<Scratch> s = std::move(free_scratch_.back());
   free_scratch_.pop_back();
   return s;
@@ -148,20 +132,41 @@ void ImageReader::give_scratch(std::unique_ptr<Scratch> scratch) const {
 
 // The stored bytes, with their checksum compared: damage never reaches the decoder.
 Result<ByteView> ImageReader::load(const ChunkEntry &entry, Scratch &scratch) const {
-  CKPT_CHECK(read_at(fs_, chunks_.get(), scratch.stored.get(), entry.stored_size, entry.offset,
-                     kChunksFile));
+  CKPT_CHECK(files_.read(fs_, entry, scratch.stored.get()));
   ByteView stored{scratch.stored.get(), entry.stored_size};
   if (stored_checksum(stored) != entry.stored_checksum) return fail("wrong checksum: damaged");
   return stored;
 }
 
+Result<> ImageReader::read_stored(u32 chunk, std::span<std::byte> stored) const {
+  const ChunkEntry &entry = index_.chunks[chunk];
+  if (auto ok = files_.read(fs_, entry, stored.data()); !ok)
+    return damaged(chunk, std::move(ok).error());
+  if (stored_checksum(stored) == entry.stored_checksum) return {};
+  return damaged(chunk, {"wrong checksum: damaged", {}});
+}
+
+// Stored bytes, opened if they are sealed, and decompressed.
+Result<> ImageReader::unpack(const ChunkEntry &entry, ByteView stored, Scratch &scratch,
+                             std::span<std::byte> raw) const {
+  if (!key_ || index_.key_check == 0 || entry.codec == Codec::Zero)
+    return scratch.decoder.decode(entry, stored, raw);
+  Bytes context = seal_context(entry.address, entry.raw_size, entry.codec);
+  size_t size = stored.size() - kSealBytes;
+  if (entry.codec == Codec::Raw) return key_->open(context, stored, raw);
+  std::span<std::byte> opened = scratch.opened(size);
+  CKPT_CHECK(key_->open(context, stored, opened));
+  return scratch.decoder.decode(entry, opened, raw);
+}
+
 Result<> ImageReader::decode(const ChunkEntry &entry, Scratch &scratch,
                              std::span<std::byte> raw) const {
-  if (entry.codec == Codec::Raw) {  // in place: its address is a checksum of the same bytes
-    CKPT_CHECK(read_at(fs_, chunks_.get(), raw.data(), raw.size(), entry.offset, kChunksFile));
+  if (entry.codec == Codec::Raw && index_.key_check == 0) {
+    // In place: its address is a checksum of the same bytes.
+    CKPT_CHECK(files_.read(fs_, entry, raw.data()));
   } else {
     CKPT_TRY(ByteView stored, load(entry, scratch));
-    CKPT_CHECK(scratch.decoder.decode(entry, stored, raw));
+    CKPT_CHECK(unpack(entry, stored, scratch, raw));
     if (entry.codec == Codec::Zero) return {};
   }
   if (chunk_address(raw, index_.seed) != entry.address) return fail("wrong address: damaged");
@@ -190,8 +195,9 @@ Result<> ImageReader::read(const StreamEntry &stream, u64 offset, std::span<std:
                 out.size(), offset);
   std::unique_ptr<Scratch> scratch = take_scratch();
   while (!out.empty()) {
-    u32 chunk = stream.chunks[offset / index_.chunk_size];
-    size_t skip = offset % index_.chunk_size, size = index_.chunks[chunk].raw_size;
+    size_t at = stream.chunk_at(offset);
+    u32 chunk = stream.chunks[at];
+    size_t skip = offset - stream.starts[at], size = index_.chunks[chunk].raw_size;
     size_t n = std::min(out.size(), size - skip);
     if (n == size) {
       CKPT_CHECK(decode_named(chunk, *scratch, out.first(n)));

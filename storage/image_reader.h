@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -18,14 +19,22 @@
 #include <nlohmann/json.hpp>
 
 #include "common/result.h"
-#include "common/unique_fd.h"
-#include "storage/chunk_store.h"
+#include "storage/chunk_files.h"
 #include "storage/file_system.h"
 #include "storage/format.h"
+#include "storage/image_stats.h"
+#include "storage/key.h"
 
 namespace ckpt {
 
 struct Scratch;  // what a thread needs for decoding
+
+struct ReadOptions {
+  const Key *key = nullptr;  // of an encrypted image; copied
+  // Keeps this image and its parents from being pruned until the reader goes.
+  bool hold = false;
+  FileSystem *file_system = nullptr;  // null: the real one
+};
 
 class ImageReader {
  public:
@@ -45,9 +54,9 @@ class ImageReader {
   static constexpr size_t kMaxDamages = 32;
 
   // `path` is the image's folder. Reads the whole index, checks it, and that chunks.ckpt belongs to
-  // it and has its length; not what the chunks hold.
+  // it and has its length, and the same for each parent; not what the chunks hold.
   static Result<std::unique_ptr<ImageReader>> open(const std::string &path,
-                                                   FileSystem &fs = FileSystem::real());
+                                                   const ReadOptions &options = {});
   ~ImageReader();
 
   const nlohmann::json &manifest() const { return manifest_; }  // an object
@@ -60,7 +69,7 @@ class ImageReader {
   const StreamEntry *find(std::string_view name) const;
 
   // Fills `out` with the stream's bytes from `offset`; fails where the stream ends before. Whole
-  // chunks (multiples of index().chunk_size) are decoded in place.
+  // chunks are decoded in place.
   Result<> read(const StreamEntry &stream, u64 offset, std::span<std::byte> out) const;
 
   // Hands a whole stream to `fn`, chunk by chunk, decoded by `threads` threads (0: all cores).
@@ -71,18 +80,23 @@ class ImageReader {
 
   // Reads every stored byte with all cores. Depth::Stored compares the checksums of what is stored
   // (cheap: before a restore); Depth::Full decodes too and compares every chunk's address.
+  // A parent's chunks are read too, as far as this image uses them.
   VerifyReport verify(Depth depth, const Progress &progress = {}, unsigned threads = 0) const;
 
+  // Fills `stored` (of entry.stored_size bytes) as it is on the disk, its checksum compared: for
+  // copying chunks from image to image.
+  Result<> read_stored(u32 chunk, std::span<std::byte> stored) const;
+
  private:
-  ImageReader(std::string path, FileSystem &fs);
+  ImageReader(std::string path, const ReadOptions &options);
   Result<> open_index(int folder);
-  Result<> open_chunks(int folder);
-  Result<> check_chunks_header(const std::string &file) const;
-  Result<> check_chunks_size(u64 size, const std::string &file) const;
+  Error loss_named(int folder, Error error) const;
   std::string streams_of(u32 chunk) const;
   Failure damaged(u32 chunk, Error error) const;
 
   Result<ByteView> load(const ChunkEntry &entry, Scratch &scratch) const;
+  Result<> unpack(const ChunkEntry &entry, ByteView stored, Scratch &scratch,
+                  std::span<std::byte> raw) const;
   Result<> decode(const ChunkEntry &entry, Scratch &scratch, std::span<std::byte> raw) const;
   Result<> decode_named(u32 chunk, Scratch &scratch, std::span<std::byte> raw) const;
   Result<ByteView> decode_cached(u32 chunk, Scratch &scratch) const;
@@ -92,7 +106,8 @@ class ImageReader {
 
   const std::string path_;
   FileSystem &fs_;
-  UniqueFd chunks_;
+  std::optional<Key> key_;
+  ChunkFiles files_;
   Index index_;
   nlohmann::json manifest_;
   std::unordered_map<std::string_view, size_t> by_name_;

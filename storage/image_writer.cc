@@ -10,9 +10,13 @@
 #include <nlohmann/json.hpp>
 
 #include "storage/chunk_codec.h"
+#include "storage/chunk_store.h"
+#include "storage/content_cut.h"
+#include "storage/destination.h"
 #include "storage/index.h"
 #include "storage/manifest.h"
-#include "storage/partial_folder.h"
+#include "storage/parent.h"
+#include "storage/prune.h"
 #include "storage/stream_name.h"
 #include "storage/workers.h"
 
@@ -23,36 +27,48 @@ namespace {
 constexpr u32 kHole = 0xffffffff;
 constexpr u32 kPending = 0xfffffffe;
 
-enum class Mode { Empty, Append, Put, Closed };
+using Cut = ImageWriter::Cut;
+enum class Mode { Empty, Append, Put, Reused, Closed };
+
+// A buffer that goes back to its pool by itself.
+using Block = std::shared_ptr<std::byte>;
+// Of append(): chunks lie in it one after the other.
+constexpr size_t kBlockBytes = 2 * kChunkBytes;
+static_assert(kMostCutBytes <= kChunkBytes);
 
 struct Stream {
   std::string name;
+  Cut cut = Cut::Fixed;
   Mode mode = Mode::Empty;
   u64 size = 0;
   std::vector<u32> chunks;
-  std::byte *tail = nullptr;  // a buffer of the pool; used by the appending thread alone
-  size_t tail_size = 0;
+  // What follows is used by the appending thread alone.
+  Block tail;
+  size_t tail_begin = 0, tail_end = 0;  // of what is in no chunk yet
+  ContentCut cutter;
 };
 
-// Buffers of one chunk each, used again and again: fresh ones would cost a page fault each 4 KiB.
+// Buffers used again and again: fresh ones would cost a page fault each 4 KiB.
 class BufferPool {
  public:
-  std::byte *take() {
+  explicit BufferPool(size_t bytes) : bytes_(bytes) {}
+  Block take() {
     std::lock_guard lock(mutex_);
     if (free_.empty()) {
-      all_.push_back(std::make_unique_for_overwrite<std::byte[]>(kChunkBytes));
-      return all_.back().get();
+      all_.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes_));
+      free_.push_back(all_.back().get());
     }
     std::byte *b = free_.back();
     free_.pop_back();
-    return b;
+    return {b, [this](std::byte *back) { give(back); }};
   }
+
+ private:
   void give(std::byte *b) {
     std::lock_guard lock(mutex_);
     free_.push_back(b);
   }
-
- private:
+  const size_t bytes_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<std::byte[]>> all_;
   std::vector<std::byte *> free_;
@@ -87,42 +103,50 @@ Result<Uuid> random_uuid() {
 class ImageWriter::Impl {
  public:
   static Result<std::unique_ptr<Impl>> create(const std::string &path, const Options &options);
+  static Result<std::unique_ptr<Impl>> create_in_pipe(int fd, const Options &options);
   ~Impl();
 
-  Result<StreamId> stream(const std::string &name);
+  Result<StreamId> stream(const std::string &name, Cut cut);
+  Result<> reuse(StreamId id, const std::string &parent_stream, u64 size);
   Result<> append(StreamId id, ByteView data);
   Result<> close(StreamId id);
   Result<> put(StreamId id, u64 offset, ByteView data, std::function<void()> done);
   Result<> finish(const nlohmann::json &manifest);
+  void abandon();
   ImageStats stats() const { return store_->stats(); }
   const Uuid &uuid() const { return index_.uuid; }
+  const ImageReader *parent() const { return parent_ ? &parent_->image() : nullptr; }
 
  private:
-  explicit Impl(FileSystem &fs) : fs_(fs) {}
-  Result<> open_files(const std::string &path, const Options &options);
-  Result<> start_workers(const Options &options);
+  explicit Impl(const Options &options);
+  Result<> start(const Options &options);
+  Result<> open_parent(const std::string &path, const Options &options);
 
   Result<Stream *> find(StreamId id);
   Result<> set_mode(Stream &stream, Mode mode);
   Result<> claim(Stream &stream, u64 first, ByteView data, u64 offset);
-  void submit_tail(Stream &stream);
+  void cut_tail(Stream &stream);
+  void turn_over(Stream &stream);
+  void submit_tail(Stream &stream, size_t size);
+  void submit_rest(Stream &stream);
   void submit(Stream &stream, u64 chunk, ByteView raw, std::function<void()> release);
   void store_chunk(Stream &stream, u64 chunk, ByteView raw, unsigned worker);
 
   Result<> collect_streams(const std::vector<u32> &renumbered);
   Result<> check_filled(const Stream &stream) const;
-  Result<> write_index(const nlohmann::json &manifest);
   Result<> finish_all(const nlohmann::json &manifest);
 
   void set_error(Error error);
   Result<> sticky() const;
 
-  FileSystem &fs_;
-  std::unique_ptr<PartialFolder> folder_;
+  const bool copy_puts_;
+  std::optional<Key> key_;
+  std::unique_ptr<Parent> parent_;
+  std::unique_ptr<Destination> destination_;
   Index index_;
   std::unique_ptr<ChunkStore> store_;
   std::vector<std::unique_ptr<ChunkEncoder>> encoders_;  // one a worker
-  BufferPool buffers_;
+  BufferPool blocks_{kBlockBytes}, copies_{kChunkBytes};
   mutable std::mutex mutex_;  // what follows, but for the tails
   std::deque<Stream> streams_;
   std::set<std::string, std::less<>> names_;
@@ -132,47 +156,82 @@ class ImageWriter::Impl {
   std::unique_ptr<Workers> workers_;  // last: its tasks use all the others
 };
 
+ImageWriter::Impl::Impl(const Options &options) : copy_puts_(options.copy_puts) {
+  if (options.key) key_ = *options.key;
+}
+
 Result<std::unique_ptr<ImageWriter::Impl>> ImageWriter::Impl::create(const std::string &path,
                                                                      const Options &options) {
-  std::unique_ptr<Impl> impl(
-      new Impl(options.file_system ? *options.file_system : FileSystem::real()));
-  CKPT_TRY(impl->index_.uuid, random_uuid());
-  CKPT_CHECK(fill_random(&impl->index_.seed, sizeof impl->index_.seed));
-  CKPT_CHECK(impl->open_files(path, options));
-  CKPT_CHECK(impl->start_workers(options));
+  std::unique_ptr<Impl> impl(new Impl(options));
+  FileSystem &fs = options.file_system ? *options.file_system : FileSystem::real();
+  if (!options.parent.empty()) CKPT_CHECK(impl->open_parent(path, options));
+  if (options.overwrite)
+    CKPT_CHECK(
+        check_nobodys_parent(path, {.key = options.key, .file_system = options.file_system}));
+  CKPT_TRY(impl->destination_, FolderDestination::create(path, options.overwrite, fs));
+  CKPT_CHECK(impl->start(options));
   return impl;
 }
 
-Result<> ImageWriter::Impl::open_files(const std::string &path, const Options &options) {
-  CKPT_TRY(folder_, PartialFolder::create(path, options.overwrite, fs_));
-  CKPT_TRY(UniqueFd fd, folder_->create_file(kChunksFile));
-  store_ = std::make_unique<ChunkStore>(std::move(fd), folder_->path() + "/" + kChunksFile,
-                                        index_.uuid, index_.seed, fs_);
-  return store_->write_header();
+Result<std::unique_ptr<ImageWriter::Impl>> ImageWriter::Impl::create_in_pipe(
+    int fd, const Options &options) {
+  if (!options.parent.empty())
+    return fail_with_hint("an increment cannot go through a pipe: its reader lacks the parent",
+                          "leave the parent away, or write to a folder");
+  std::unique_ptr<Impl> impl(new Impl(options));
+  CKPT_TRY(impl->destination_, PipeDestination::create(fd));
+  CKPT_CHECK(impl->start(options));
+  return impl;
 }
 
-Result<> ImageWriter::Impl::start_workers(const Options &options) {
+Result<> ImageWriter::Impl::open_parent(const std::string &path, const Options &options) {
+  CKPT_TRY(parent_, Parent::open(options.parent, path,
+                                 {.key = options.key, .file_system = options.file_system}));
+  index_.generation = parent_->index().generation + 1;
+  index_.parents = parent_->files();
+  index_.chunk_size = std::max(index_.chunk_size, parent_->index().chunk_size);
+  return {};
+}
+
+// One seed for all images of a chain, or equal chunks would not have equal addresses.
+Result<> ImageWriter::Impl::start(const Options &options) {
+  CKPT_TRY(index_.uuid, random_uuid());
+  if (parent_)
+    index_.seed = parent_->index().seed;
+  else
+    CKPT_CHECK(fill_random(&index_.seed, sizeof index_.seed));
+  store_ = std::make_unique<ChunkStore>(*destination_, key_ ? &*key_ : nullptr, index_.uuid,
+                                        index_.seed);
+  if (parent_) store_->add_known(parent_->chunks());
+  CKPT_CHECK(store_->write_header());
   unsigned threads = options.threads ? options.threads : usable_cores();
   for (unsigned i = 0; i < threads; ++i)
     encoders_.push_back(std::make_unique<ChunkEncoder>(options.zstd_level));
-  CKPT_TRY(workers_, Workers::start(threads, options.memory_bytes));
+  CKPT_TRY(workers_, Workers::start(threads, options.memory_bytes, options.copy_puts));
   return {};
 }
 
 ImageWriter::Impl::~Impl() {
-  set_error({"the image was abandoned", {}});  // what waits is skipped
+  abandon();  // what waits is skipped
+}
+
+void ImageWriter::Impl::abandon() {
+  set_error({"the image was abandoned", {}});
+  if (destination_) destination_->give_up();
 }
 
 // ---- streams
 
-Result<StreamId> ImageWriter::Impl::stream(const std::string &name) {
+Result<StreamId> ImageWriter::Impl::stream(const std::string &name, Cut cut) {
   CKPT_CHECK(sticky());
   CKPT_CHECK(check_stream_name(name));
   std::lock_guard lock(mutex_);
   if (finished_) return fail("the image is finished");
   if (streams_.size() == kMaxStreams) return fail("an image has at most {} streams", kMaxStreams);
   if (!names_.insert(name).second) return fail("the stream '{}' exists already", name);
-  streams_.emplace_back().name = name;
+  Stream &stream = streams_.emplace_back();
+  stream.name = name;
+  stream.cut = cut;
   return StreamId(streams_.size() - 1);
 }
 
@@ -192,16 +251,32 @@ Result<> ImageWriter::Impl::set_mode(Stream &stream, Mode mode) {
   return {};
 }
 
+Result<> ImageWriter::Impl::reuse(StreamId id, const std::string &name, u64 size) {
+  CKPT_TRY(Stream * stream, find(id));
+  const StreamEntry *theirs = parent_ ? parent_->image().find(name) : nullptr;
+  if (!theirs || theirs->size != size)
+    return fail("the parent has no stream '{}' of {} bytes", name, size);
+  if (stream->mode != Mode::Empty) return fail("the stream '{}' is not empty", stream->name);
+  CKPT_CHECK(set_mode(*stream, Mode::Reused));
+  std::vector<u32> chunks;
+  for (u32 c : theirs->chunks) chunks.push_back(store_->use_known(c));
+  std::lock_guard lock(mutex_);
+  stream->chunks = std::move(chunks);
+  stream->size = size;
+  return {};
+}
+
 Result<> ImageWriter::Impl::append(StreamId id, ByteView data) {
   CKPT_TRY(Stream * stream, find(id));
   CKPT_CHECK(set_mode(*stream, Mode::Append));
   while (!data.empty()) {
-    if (!stream->tail) stream->tail = buffers_.take();
-    size_t n = std::min(data.size(), kChunkBytes - stream->tail_size);
-    std::memcpy(stream->tail + stream->tail_size, data.data(), n);
-    stream->tail_size += n;
+    if (!stream->tail) stream->tail = blocks_.take();
+    size_t n = std::min(data.size(), kBlockBytes - stream->tail_end);
+    std::memcpy(stream->tail.get() + stream->tail_end, data.data(), n);
+    stream->tail_end += n;
     data = data.subspan(n);
-    if (stream->tail_size == kChunkBytes) submit_tail(*stream);
+    cut_tail(*stream);
+    if (stream->tail_end == kBlockBytes) turn_over(*stream);
   }
   return sticky();
 }
@@ -209,15 +284,38 @@ Result<> ImageWriter::Impl::append(StreamId id, ByteView data) {
 Result<> ImageWriter::Impl::close(StreamId id) {
   CKPT_TRY(Stream * stream, find(id));
   CKPT_CHECK(set_mode(*stream, Mode::Append));
-  if (stream->tail) submit_tail(*stream);
+  submit_rest(*stream);
   std::lock_guard lock(mutex_);
   stream->mode = Mode::Closed;
   return {};
 }
 
-void ImageWriter::Impl::submit_tail(Stream &stream) {
-  std::byte *buffer = std::exchange(stream.tail, nullptr);
-  size_t size = std::exchange(stream.tail_size, 0);
+void ImageWriter::Impl::cut_tail(Stream &stream) {
+  auto rest = [&] {
+    return ByteView(stream.tail.get() + stream.tail_begin, stream.tail_end - stream.tail_begin);
+  };
+  if (stream.cut == Cut::Content)
+    while (size_t size = stream.cutter.next(rest())) submit_tail(stream, size);
+  else
+    while (rest().size() >= kChunkBytes) submit_tail(stream, kChunkBytes);
+}
+
+// The block is full: what is in no chunk yet is the next one's beginning.
+void ImageWriter::Impl::turn_over(Stream &stream) {
+  Block full = std::exchange(stream.tail, nullptr);
+  size_t begin = std::exchange(stream.tail_begin, 0);
+  size_t left = std::exchange(stream.tail_end, 0) - begin;
+  if (left == 0) return;
+  stream.tail = blocks_.take();
+  std::memcpy(stream.tail.get(), full.get() + begin, left);
+  stream.tail_end = left;
+}
+
+// The next `size` bytes of the tail are a chunk. Its block is free when its last chunk is stored.
+void ImageWriter::Impl::submit_tail(Stream &stream, size_t size) {
+  if (size == 0) return;
+  ByteView raw(stream.tail.get() + stream.tail_begin, size);
+  stream.tail_begin += size;
   u64 chunk;
   {
     std::lock_guard lock(mutex_);
@@ -225,7 +323,22 @@ void ImageWriter::Impl::submit_tail(Stream &stream) {
     stream.chunks.push_back(kPending);
     stream.size += size;
   }
-  submit(stream, chunk, {buffer, size}, [this, buffer] { buffers_.give(buffer); });
+  submit(stream, chunk, raw, [block = stream.tail] {});
+}
+
+// The stream's last chunk. A small one takes no whole block with it while it waits: there may be
+// very many small streams.
+void ImageWriter::Impl::submit_rest(Stream &stream) {
+  size_t size = stream.tail_end - stream.tail_begin;
+  if (size > 0 && size <= kChunkBytes / 8) {
+    Block exact(new std::byte[size], std::default_delete<std::byte[]>());
+    std::memcpy(exact.get(), stream.tail.get() + stream.tail_begin, size);
+    stream.tail = std::move(exact);
+    stream.tail_begin = 0;
+  }
+  submit_tail(stream, size);
+  stream.tail.reset();
+  stream.tail_begin = stream.tail_end = 0;
 }
 
 Result<> ImageWriter::Impl::put(StreamId id, u64 offset, ByteView data,
@@ -237,8 +350,14 @@ Result<> ImageWriter::Impl::put(StreamId id, u64 offset, ByteView data,
   CKPT_CHECK(claim(*stream, first, data, offset));
   for (u64 chunk = first; !data.empty(); ++chunk) {
     ByteView raw = data.first(std::min(data.size(), kChunkBytes));
-    submit(*stream, chunk, raw, [completion] {});
     data = data.subspan(raw.size());
+    if (copy_puts_) {
+      Block copy = copies_.take();
+      std::memcpy(copy.get(), raw.data(), raw.size());
+      submit(*stream, chunk, {copy.get(), raw.size()}, [copy] {});
+    } else {
+      submit(*stream, chunk, raw, [completion] {});
+    }
   }
   return sticky();
 }
@@ -263,9 +382,9 @@ Result<> ImageWriter::Impl::claim(Stream &stream, u64 first, ByteView data, u64 
 
 void ImageWriter::Impl::submit(Stream &stream, u64 chunk, ByteView raw,
                                std::function<void()> release) {
-  workers_->submit(raw.size(), [this, &stream, chunk, raw, release](unsigned worker) {
-    if (!failed_) store_chunk(stream, chunk, raw, worker);
-    release();
+  workers_->submit(raw.size(), [this, &stream, chunk, raw, held = std::move(release)](unsigned w) {
+    if (!failed_) store_chunk(stream, chunk, raw, w);
+    held();
   });
 }
 
@@ -288,24 +407,27 @@ Result<> ImageWriter::Impl::finish(const nlohmann::json &manifest) {
 
 Result<> ImageWriter::Impl::finish_all(const nlohmann::json &manifest) {
   for (Stream &s : streams_)
-    if (s.tail) submit_tail(s);
+    if (s.mode == Mode::Append) submit_rest(s);
   workers_->drain();
   CKPT_CHECK(sticky());
   ChunkStore::Table table = store_->table();
   CKPT_CHECK(collect_streams(table.renumbered));
   index_.chunks = std::move(table.chunks);
   index_.chunks_file_size = store_->file_size();
-  CKPT_CHECK(store_->sync());
-  CKPT_CHECK(write_index(manifest));
-  return folder_->publish();
+  drop_unused_parents(index_);
+  CKPT_TRY(index_.manifest, encode_manifest(manifest));
+  CKPT_TRY(Bytes bytes, encode_index(index_, key_ ? &*key_ : nullptr));
+  CKPT_CHECK(destination_->finish(bytes));
+  parent_.reset();  // from now on it may be pruned
+  return {};
 }
 
 // Moves the streams into the index, under the numbers that their chunks have there.
 Result<> ImageWriter::Impl::collect_streams(const std::vector<u32> &renumbered) {
   for (Stream &s : streams_) {
-    CKPT_CHECK(check_filled(s));
+    if (s.mode == Mode::Put) CKPT_CHECK(check_filled(s));
     for (u32 &chunk : s.chunks) chunk = renumbered[chunk];
-    index_.streams.push_back({std::move(s.name), s.size, std::move(s.chunks)});
+    index_.streams.push_back({std::move(s.name), s.size, std::move(s.chunks), {}});
   }
   return {};
 }
@@ -319,15 +441,6 @@ Result<> ImageWriter::Impl::check_filled(const Stream &stream) const {
     left -= want;
   }
   return {};
-}
-
-Result<> ImageWriter::Impl::write_index(const nlohmann::json &manifest) {
-  CKPT_TRY(index_.manifest, encode_manifest(manifest));
-  CKPT_TRY(Bytes bytes, encode_index(index_));
-  CKPT_TRY(UniqueFd fd, folder_->create_file(kIndexFile));
-  std::string path = folder_->path() + "/" + kIndexFile;
-  CKPT_CHECK(write_at(fs_, fd.get(), bytes, 0, path));
-  return sync_file(fs_, fd.get(), path);
 }
 
 void ImageWriter::Impl::set_error(Error error) {
@@ -354,7 +467,19 @@ Result<std::unique_ptr<ImageWriter>> ImageWriter::create(const std::string &fina
   return std::unique_ptr<ImageWriter>(new ImageWriter(std::move(impl)));
 }
 
-Result<StreamId> ImageWriter::stream(const std::string &name) { return impl_->stream(name); }
+Result<std::unique_ptr<ImageWriter>> ImageWriter::create_in_pipe(int fd, const Options &options) {
+  CKPT_TRY(std::unique_ptr<Impl> impl, Impl::create_in_pipe(fd, options));
+  return std::unique_ptr<ImageWriter>(new ImageWriter(std::move(impl)));
+}
+
+Result<StreamId> ImageWriter::stream(const std::string &name, Cut cut) {
+  return impl_->stream(name, cut);
+}
+Result<> ImageWriter::reuse(StreamId id, const std::string &parent_stream, u64 size) {
+  return impl_->reuse(id, parent_stream, size);
+}
+const ImageReader *ImageWriter::parent() const { return impl_->parent(); }
+void ImageWriter::abandon() { impl_->abandon(); }
 Result<> ImageWriter::append(StreamId id, ByteView data) { return impl_->append(id, data); }
 Result<> ImageWriter::close(StreamId id) { return impl_->close(id); }
 Result<> ImageWriter::put(StreamId id, u64 offset, ByteView data, std::function<void()> done) {

@@ -19,11 +19,14 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "common/result.h"
-#include "storage/chunk_store.h"
 #include "storage/file_system.h"
 #include "storage/format.h"
+#include "storage/image_stats.h"
+#include "storage/key.h"
 
 namespace ckpt {
+
+class ImageReader;
 
 enum class StreamId : u32 {};
 
@@ -33,21 +36,39 @@ class ImageWriter {
     int zstd_level = 1;
     unsigned threads = 0;  // 0: as many as this process may use cores
     // Bound on the raw bytes that wait for a worker. On top come, for each thread, about 3 MiB
-    // (zstd's context and its output), and for each stream that is open for append one chunk.
+    // (zstd's context and its output), and for each stream that is open for append at most 2 MiB.
     size_t memory_bytes = 128u << 20;
-    bool overwrite = false;             // replace an image at the final path, in one step
+    // put() copies its bytes, within memory_bytes, and calls done() at once: who waits for done()
+    // waits for memory only, and not for compression and the disk. These also yield the cores then.
+    bool copy_puts = false;
+    bool overwrite = false;  // replace an image at the final path, in one step
+    // The folder of an image beside the new one: chunks that it holds, or that its own parents
+    // hold, are referred to and not written again. "": none.
+    std::string parent;
+    const Key *key = nullptr;           // encrypt; copied. A parent must have the same key, or none
     FileSystem *file_system = nullptr;  // null: the real one
   };
+  // Fixed: chunks of kChunkBytes from the stream's begin on. Content: where the pages' contents say
+  // (storage/content_cut.h), for append() only.
+  enum class Cut { Fixed, Content };
 
   // Makes `final_path`.partial-XXXXXX (0700, its files 0600) and locks it. Removes what killed
   // writers of the same image left. Refuses an existing `final_path` unless `overwrite`.
   static Result<std::unique_ptr<ImageWriter>> create(const std::string &final_path,
                                                      const Options &options);
+  // The image goes through a pipe instead (`fd` stays the caller's; SIGPIPE blocked): readers are
+  // storage/pipe.h. Takes no parent: the reader might not have it.
+  static Result<std::unique_ptr<ImageWriter>> create_in_pipe(int fd, const Options &options);
   // Not finished: waits for the workers (every done() is called) and removes the partial folder.
   ~ImageWriter();
 
   // A new, empty stream; the name must not be in use (rules: check_stream_name). Thread-safe.
-  Result<StreamId> stream(const std::string &name);
+  Result<StreamId> stream(const std::string &name, Cut cut = Cut::Fixed);
+  // Fills an empty stream with what a stream of the parent holds, without reading it. Fails where
+  // there is none of that name, or where it has not `size` bytes.
+  Result<> reuse(StreamId id, const std::string &parent_stream, u64 size);
+  // The parent image, until the end of finish(); or null.
+  const ImageReader *parent() const;
 
   // Adds bytes at the end of a stream; copies them. Blocks while memory_bytes are waiting. One
   // thread at a time for one stream; different streams from different threads.
@@ -66,6 +87,9 @@ class ImageWriter {
   // the final path is what it was before. `manifest` is an object; strings that are not UTF-8 have
   // their bad bytes replaced. Call once; no other call may be running.
   Result<> finish(const nlohmann::json &manifest);
+
+  // From any thread: every call fails from now on, those that wait on a pipe's reader too.
+  void abandon();
 
   // Live and thread-safe.
   ImageStats stats() const;

@@ -6,14 +6,16 @@
 
 #include "common/result.h"
 #include "storage/format.h"
+#include "storage/key.h"
 
 namespace ckpt {
 
 // Fails where a limit of the format is passed (too many streams, an index over kMaxIndexBytes).
-Result<Bytes> encode_index(const Index &index);
-Result<Index> parse_index(ByteView file);
+// Writes the present version, whatever index.version says. With a key the body is sealed.
+Result<Bytes> encode_index(const Index &index, const Key *key = nullptr);
+Result<Index> parse_index(ByteView file, const Key *key = nullptr);
 
 // The first bytes of chunks.ckpt: magic, version and the image's uuid.
-Bytes encode_chunks_header(const Uuid &uuid);
+Bytes encode_chunks_header(const Uuid &uuid, u32 version = kFormatVersion);
 
 }  // namespace ckpt

@@ -92,7 +92,7 @@ Result<> ImageReader::for_each_chunk(const StreamEntry &stream, Order order, con
     std::span<std::byte> raw{scratch.raw.get(), index_.chunks[stream.chunks[i]].raw_size};
     CKPT_CHECK(decode_named(stream.chunks[i], scratch, raw));
     if (order == Order::Ascending && !tickets.wait_for_turn(i)) return {};
-    CKPT_CHECK(fn(i * index_.chunk_size, raw));
+    CKPT_CHECK(fn(stream.starts[i], raw));
     tickets.done();
     return {};
   };
@@ -112,7 +112,7 @@ Result<> ImageReader::check_chunk(u32 chunk, Depth depth, Scratch &scratch) cons
   if (!stored) return damaged(chunk, std::move(stored).error());
   if (depth == Depth::Stored) return {};
   std::span<std::byte> raw{scratch.raw.get(), entry.raw_size};
-  if (auto ok = scratch.decoder.decode(entry, *stored, raw); !ok)
+  if (auto ok = unpack(entry, *stored, scratch, raw); !ok)
     return damaged(chunk, std::move(ok).error());
   if (chunk_address(raw, index_.seed) != entry.address)
     return damaged(chunk, {"wrong address: damaged", {}});

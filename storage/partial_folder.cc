@@ -19,14 +19,27 @@ constexpr std::string_view kSuffix = "XXXXXX";
 
 // Removes a folder of ours: the two files of an image and then the folder, so that a folder which
 // holds anything else stays.
-Result<> remove_image(FileSystem &fs, const std::string &path) {
-  CKPT_TRY(UniqueFd folder, open_folder(fs, path));
+Result<> remove_image(FileSystem &fs, int folder, const std::string &path) {
   for (const char *name : {kIndexFile, kChunksFile})
-    if (fs.unlinkat(folder.get(), name, 0) != 0 && errno != ENOENT)
+    if (fs.unlinkat(folder, name, 0) != 0 && errno != ENOENT)
       return fail_errno("cannot remove {}/{}", path, name);
   if (fs.unlinkat(AT_FDCWD, path.c_str(), AT_REMOVEDIR) != 0)
     return fail_errno("cannot remove {}", path);
   return {};
+}
+
+// A folder of ours and no link: others may write where images are made (/var/tmp).
+Result<UniqueFd> open_own_folder(FileSystem &fs, const std::string &path) {
+  UniqueFd fd(fs.open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+  struct stat st;
+  if (!fd || fs.fstat(fd.get(), &st) != 0) return fail_errno("cannot open the folder {}", path);
+  if (st.st_uid != ::geteuid()) return fail("{} is another user's", path);
+  return fd;
+}
+
+Result<> remove_image(FileSystem &fs, const std::string &path) {
+  CKPT_TRY(UniqueFd folder, open_own_folder(fs, path));
+  return remove_image(fs, folder.get(), path);
 }
 
 bool try_lock(int folder) { return ::flock(folder, LOCK_EX | LOCK_NB) == 0; }
@@ -45,8 +58,8 @@ void remove_stale(FileSystem &fs, const PathParts &final_path) {
   for (const std::string &entry : *names) {
     if (!is_partial_of(final_path.name, entry)) continue;
     std::string path = final_path.folder + "/" + entry;
-    Result<UniqueFd> folder = open_folder(fs, path);
-    if (folder && try_lock(folder->get())) (void)remove_image(fs, path);
+    Result<UniqueFd> folder = open_own_folder(fs, path);
+    if (folder && try_lock(folder->get())) (void)remove_image(fs, folder->get(), path);
   }
 }
 
@@ -79,6 +92,24 @@ bool exists(const std::string &path) {
 }
 
 }  // namespace
+
+bool is_partial_name(std::string_view name) {
+  size_t tail = kInfix.size() + kSuffix.size();
+  return name.size() > tail && name.substr(name.size() - tail).starts_with(kInfix);
+}
+
+Result<> remove_published(FileSystem &fs, const std::string &path) {
+  std::string aside = path + std::string(kInfix) + std::string(kSuffix);
+  if (!fs.mkdtemp(aside.data())) return fail_errno("cannot create {}", aside);
+  // A rename replaces an empty folder.
+  if (fs.renameat2(path.c_str(), aside.c_str(), 0) != 0) {
+    Failure why = fail_errno("cannot remove {}", path);
+    fs.unlinkat(AT_FDCWD, aside.c_str(), AT_REMOVEDIR);
+    return why;
+  }
+  CKPT_CHECK(sync_folder(fs, split_path(path).folder));
+  return remove_image(fs, aside);
+}
 
 Result<std::unique_ptr<PartialFolder>> PartialFolder::create(const std::string &final_path,
                                                              bool overwrite, FileSystem &fs) {

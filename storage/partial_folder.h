@@ -6,12 +6,20 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include "common/result.h"
 #include "common/unique_fd.h"
 #include "storage/file_system.h"
 
 namespace ckpt {
+
+// "job.img.partial-a1B2c3": what a writer has not finished, or a remover.
+bool is_partial_name(std::string_view name);
+
+// Removes an image that has its name, in one step as far as readers can see.
+Result<> remove_published(FileSystem &fs, const std::string &path);
 
 class PartialFolder {
  public:

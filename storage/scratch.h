@@ -15,9 +15,17 @@ struct Scratch {
         raw(std::make_unique_for_overwrite<std::byte[]>(chunk_size)) {}
 
   ChunkDecoder decoder;
+  // Room for what was sealed; taken at its first use.
+  std::span<std::byte> opened(size_t size) {
+    if (opened_.size() < size) opened_.resize(size);
+    return std::span(opened_).first(size);
+  }
   std::unique_ptr<std::byte[]> stored;
   std::unique_ptr<std::byte[]> raw;
   std::optional<u32> cached;  // the chunk that `raw` holds, for ImageReader::read
+
+ private:
+  Bytes opened_;
 };
 
 }  // namespace ckpt

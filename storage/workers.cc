@@ -2,12 +2,15 @@
 #include "storage/workers.h"
 
 #include <sched.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <system_error>
 
 namespace ckpt {
 namespace {
+
+constexpr int kYieldingNice = 10;
 
 // Appends a thread; false where the system gives none (the one exception that we meet is caught).
 bool add_thread(std::vector<std::thread> &threads, std::function<void()> body) {
@@ -28,8 +31,9 @@ unsigned usable_cores() {
   return static_cast<unsigned>(std::max(n, 1));
 }
 
-Result<std::unique_ptr<Workers>> Workers::start(unsigned threads, size_t max_weight) {
-  std::unique_ptr<Workers> out(new Workers(max_weight));
+Result<std::unique_ptr<Workers>> Workers::start(unsigned threads, size_t max_weight,
+                                                bool yielding) {
+  std::unique_ptr<Workers> out(new Workers(max_weight, yielding));
   out->threads_.reserve(threads);
   for (unsigned i = 0; i < threads; ++i)
     if (!add_thread(out->threads_, [w = out.get(), i] { w->run(i); })) break;
@@ -60,6 +64,8 @@ void Workers::drain() {
 }
 
 void Workers::run(unsigned worker) {
+  // Of this thread alone, on Linux (setpriority(2), "C library/kernel differences").
+  if (yielding_) ::setpriority(PRIO_PROCESS, 0, kYieldingNice);
   std::unique_lock lock(mutex_);
   for (;;) {
     work_.wait(lock, [&] { return stop_ || !waiting_.empty(); });

@@ -24,7 +24,8 @@ class Workers {
   using Task = std::function<void(unsigned worker)>;
 
   // Starts fewer threads than asked for where the system gives no more, but at least one.
-  static Result<std::unique_ptr<Workers>> start(unsigned threads, size_t max_weight);
+  // `yielding`: they leave the cores to whoever submits, as long as there is room for what waits.
+  static Result<std::unique_ptr<Workers>> start(unsigned threads, size_t max_weight, bool yielding);
   // Runs what waits, then joins.
   ~Workers();
 
@@ -40,10 +41,11 @@ class Workers {
     size_t weight;
     Task task;
   };
-  explicit Workers(size_t max_weight) : max_weight_(max_weight) {}
+  Workers(size_t max_weight, bool yielding) : max_weight_(max_weight), yielding_(yielding) {}
   void run(unsigned worker);
 
   const size_t max_weight_;
+  const bool yielding_;
   std::mutex mutex_;
   std::condition_variable work_, room_;
   std::deque<Entry> waiting_;

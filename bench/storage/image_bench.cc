@@ -11,56 +11,16 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
-#include <cmath>
 #include <filesystem>
-#include <random>
 
 #include <nlohmann/json.hpp>
 
+#include "bench/storage/data.h"
 #include "storage/image_reader.h"
 #include "storage/image_writer.h"
 
 namespace ckpt {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-constexpr int kRounds = 3;
-
-double since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-void require(const Result<> &r) {
-  if (r) return;
-  fprintf(stderr, "image-bench: %s\n", r.error().text().c_str());
-  exit(1);
-}
-
-// A smooth field of floats with some noise in its lower bits, as a simulation's state is; zstd -1
-// makes an eighth of it.
-Bytes smooth_floats(size_t n) {
-  Bytes out(n);
-  std::mt19937 rng(2);
-  auto *f = reinterpret_cast<float *>(out.data());
-  for (size_t i = 0; i < n / sizeof(float); ++i) {
-    float row = static_cast<float>(i >> 12), column = static_cast<float>((i & 4095) >> 3);
-    u32 bits = std::bit_cast<u32>(300.0f + 40.0f * std::sin(row * 1e-3f + column * 1e-2f));
-    f[i] = std::bit_cast<float>((bits & ~0xfffu) |
-                                ((i & 7) == 0 ? static_cast<u32>(rng()) & 0xff0u : 0u));
-  }
-  return out;
-}
-
-Bytes random_bytes(size_t n) {
-  Bytes out(n);
-  std::mt19937_64 rng(1);
-  for (size_t i = 0; i + 8 <= n; i += 8) {
-    u64 v = rng();
-    std::memcpy(out.data() + i, &v, 8);
-  }
-  return out;
-}
 
 struct Times {
   double written = 1e9, durable = 1e9;
@@ -89,12 +49,12 @@ Times write_put(const std::string &path, ByteView data) {
   return t;
 }
 
-Times write_append(const std::string &path, ByteView data) {
+Times write_append(const std::string &path, ByteView data, ImageWriter::Cut cut) {
   std::filesystem::remove_all(path);  // not in the time: removing costs what the disk likes
   Clock::time_point start = Clock::now();
   auto image = ImageWriter::create(path, {});
   if (!image) require(Failure(image.error()));
-  StreamId id = *(*image)->stream("data");
+  StreamId id = *(*image)->stream("data", cut);
   constexpr size_t kPiece = 64u << 10;  // a pipe's
   for (size_t at = 0; at < data.size(); at += kPiece)
     require((*image)->append(id, data.subspan(at, std::min(kPiece, data.size() - at))));
@@ -166,11 +126,12 @@ void bench(const char *kind, const std::string &folder, const Bytes &data) {
   FILE *f = fopen(input.c_str(), "w");
   if (!f || fwrite(data.data(), 1, data.size(), f) != data.size() || fclose(f) != 0) exit(1);
   ::sync();
-  Times put, append, zstd, cp;
+  Times put, append, pages, zstd, cp;
   for (int i = 0; i < kRounds; ++i) {  // in turn, so that a busy machine is busy for all
     zstd.keep_best(run_command(fmt::format("zstd -q -f -1 -T0 {} -o {}", input, output), output));
     put.keep_best(write_put(image, data));
-    append.keep_best(write_append(image, data));
+    append.keep_best(write_append(image, data, ImageWriter::Cut::Fixed));
+    pages.keep_best(write_append(image, data, ImageWriter::Cut::Content));
     cp.keep_best(run_command(fmt::format("cp {} {}", input, output), output));
   }
   Table table(kind, data.size());
@@ -178,6 +139,7 @@ void bench(const char *kind, const std::string &folder, const Bytes &data) {
   table.line("cp", cp);
   table.line("image put", put);
   table.line("image append", append);
+  table.line("image append pages", pages);
   using Depth = ImageReader::Depth;
   table.line("image read", best([&] { return read_image(image, data.size()); }));
   table.line("verify, all cores", best([&] { return verify_image(image, Depth::Full, 0); }));

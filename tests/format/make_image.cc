@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// make-image PATH: an image of every kind of chunk and stream, the same bytes each time, for the
-// second reader's test and for tests/golden. STREAM i of kind k is what expected_streams() in
-// test_format.py says; both are written down, neither is computed from the other.
+// make-image PATH [--small] [--parent IMAGE] [--key-file FILE]: an image of every kind of chunk and
+// stream, the same bytes each time, for the second reader's test and for tests/golden. STREAM i of
+// kind k is what expected_streams() in test_format.py says; both are written down, neither is
+// computed from the other.
 #include <cstdio>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
@@ -23,16 +25,36 @@ Bytes pattern(const char *kind, size_t n) {
   return out;
 }
 
-Result<> make(const std::string &path, bool small) {
-  CKPT_TRY(auto image, ImageWriter::create(path, {.threads = 1}));
-  size_t big = small ? 5000 : 2 * kChunkBytes + 77;
+struct Wanted {
+  std::string path, parent, key_file;
+  bool small = false;
+};
+
+Result<std::unique_ptr<ImageWriter>> create(const Wanted &w) {
+  ImageWriter::Options o{.threads = 1, .parent = w.parent};
+  std::optional<Key> key;
+  if (!w.key_file.empty()) {
+    CKPT_TRY(key, Key::from_file(w.key_file));
+    o.key = &*key;
+  }
+  return ImageWriter::create(w.path, o);
+}
+
+Result<> add(ImageWriter &image, const std::string &name, const Bytes &bytes,
+             ImageWriter::Cut cut = ImageWriter::Cut::Fixed) {
+  CKPT_TRY(StreamId id, image.stream(name, cut));
+  return image.append(id, bytes);
+}
+
+Result<> make(const Wanted &w) {
+  CKPT_TRY(auto image, create(w));
+  size_t big = w.small ? 5000 : 2 * kChunkBytes + 77;
   for (const char *kind : {"random", "smooth", "zero"})
-    for (size_t n : {size_t{0}, size_t{1}, size_t{300}, big}) {
-      CKPT_TRY(StreamId id, image->stream(fmt::format("device/0/{}-{}", kind, n)));
-      CKPT_CHECK(image->append(id, pattern(kind, n)));
-    }
-  CKPT_TRY(StreamId shared, image->stream("criu/pages-1.img"));
-  CKPT_CHECK(image->append(shared, pattern("random", big)));
+    for (size_t n : {size_t{0}, size_t{1}, size_t{300}, big})
+      CKPT_CHECK(add(*image, fmt::format("device/0/{}-{}", kind, n), pattern(kind, n)));
+  CKPT_CHECK(add(*image, "criu/pages-1.img", pattern("random", big)));
+  CKPT_CHECK(add(*image, "criu/pages-2.img", pattern("smooth", 600000), ImageWriter::Cut::Content));
+  if (!w.parent.empty()) CKPT_CHECK(add(*image, "device/0/random-700", pattern("random", 700)));
   return image->finish(
       {{"program", "/bin/golden"},
        {"argv", {"golden", "a b", "\xc3\xa9\x1b[2J"}},
@@ -47,7 +69,14 @@ Result<> make(const std::string &path, bool small) {
 
 int main(int argc, char **argv) {
   if (argc < 2) return 2;
-  auto done = ckpt::make(argv[1], argc > 2);
+  ckpt::Wanted w{.path = argv[1]};
+  for (int i = 2; i < argc; ++i) {
+    std::string word = argv[i];
+    if (word == "--small") w.small = true;
+    if (word == "--parent" && i + 1 < argc) w.parent = argv[++i];
+    if (word == "--key-file" && i + 1 < argc) w.key_file = argv[++i];
+  }
+  auto done = ckpt::make(w);
   if (!done) std::fprintf(stderr, "make-image: %s\n", done.error().text().c_str());
   return done ? 0 : 1;
 }

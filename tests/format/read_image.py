@@ -3,11 +3,14 @@
 """A second reader of images, written from docs/FORMAT.md alone, to prove that the document is
 complete. `read_image.py IMAGE` prints the streams; `read_image.py IMAGE STREAM` a stream's bytes."""
 
+import hashlib
 import json
 import os
 import struct
 import sys
 
+import nacl.bindings
+import nacl.exceptions
 import xxhash
 import zstandard
 
@@ -45,33 +48,72 @@ class Fields:
 
 
 class Image:
-    def __init__(self, folder):
-        self.folder = folder
+    def __init__(self, folder, key=None):
+        self.folder, self.key = folder, key
         with open(os.path.join(folder, "index.ckpt"), "rb") as f:
             self._read_index(f.read())
-        self.chunks_file = open(os.path.join(folder, "chunks.ckpt"), "rb")
-        self._check_chunks_header()
+        self.files = [self._open_chunks(folder, self.uuid, self.chunks_file_size, True)]
+        beside = os.path.dirname(os.path.realpath(folder))
+        for uuid, size, name in self.parents:
+            self.files.append(self._open_chunks(os.path.join(beside, name), uuid, size, False))
 
     def _read_index(self, data):
         require(len(data) >= 72 and data[:8] == b"CKPTINDX", "index.ckpt: no index of an image")
         f = Fields(data[:-8])
         f.raw(8)
         self.version, self.chunk_size = f.numbers("II")
-        require(self.version == 1, f"format version {self.version}, this reader reads 1")
+        require(self.version in (1, 2), f"format version {self.version}, this reader reads 1 and 2")
         file_size, self.chunks_file_size, self.seed = f.numbers("QQQ")
         self.uuid = f.raw(16)
         require(file_size == len(data), "index.ckpt: wrong size")
         require(xxhash.xxh3_64_intdigest(data[:-8]) == struct.unpack("<Q", data[-8:])[0],
                 "index.ckpt: wrong checksum")
-        require(f.number("Q") == 0, "reserved field")
+        self.key_check = f.number("Q")
         require(4096 <= self.chunk_size <= 4 << 20, "chunk size")
-        self.manifest = json.loads(self._section(f, 1).data.decode())
+        if self.key_check:
+            require(self.version > 1 and self.seed == 0, "key_check")
+            f = self._unseal_body(data)
+        self._read_sections(f)
+
+    def _unseal_body(self, data):
+        require(self.key, "encrypted, and no key is given")
+        check = hashlib.blake2b(b"ckpt image key check" + self.uuid, key=self.key, digest_size=16)
+        found = struct.unpack("<Q", check.digest()[:8])[0] or 1
+        require(found == self.key_check, "wrong key")
+        f = Fields(self._unseal(data[:64], data[64:-8]))
+        self.seed = f.number("Q")
+        return f
+
+    def _unseal(self, context, sealed):
+        require(len(sealed) >= 40, "too short to be sealed")
+        try:
+            return nacl.bindings.crypto_aead_xchacha20poly1305_ietf_decrypt(
+                sealed[24:], context, sealed[:24], self.key)
+        except nacl.exceptions.CryptoError as e:
+            raise Damaged("cannot be decrypted") from e
+
+    def _read_sections(self, f):
+        manifest, chunks, streams, parents = (self._section(f, tag) for tag in (1, 2, 3, 4))
+        f.end()
+        self.manifest = json.loads(manifest.data.decode())
         require(isinstance(self.manifest, dict), "manifest")
-        self._read_chunks(self._section(f, 2))
-        self._read_streams(self._section(f, 3))
-        parents = self._section(f, 4)
-        require(parents.number("Q") == 0, "parents")
-        parents.end()
+        self._read_parents(parents)
+        self._read_chunks(chunks)
+        self._read_streams(streams)
+
+    def _read_parents(self, f):
+        self.generation = f.number("Q") if self.version > 1 else 0
+        count = f.number("Q")
+        require(count <= (256 if self.version > 1 else 0), "parents")
+        self.parents = []
+        for _ in range(count):
+            uuid, size = f.raw(16), f.number("Q")
+            name = f.raw(f.number("I"))
+            require(1 <= len(name) <= 255 and name not in (b".", b"..") and b"/" not in name
+                    and b"\0" not in name, "a parent's name")
+            self.parents.append((uuid, size, os.fsdecode(name)))
+        uuids = [self.uuid] + [p[0] for p in self.parents]
+        require(len(set(uuids)) == len(uuids), "a parent twice")
         f.end()
 
     @staticmethod
@@ -82,16 +124,25 @@ class Image:
 
     def _read_chunks(self, f):
         self.chunks = []
-        offset = 32
+        end, seal = 32, 40 if self.key_check else 0
         for _ in range(f.number("Q")):
-            low, high, checksum, stored, raw, codec = f.numbers("QQQIII")
+            low, high, checksum = f.numbers("QQQ")
+            offset = f.number("Q") if self.version > 1 else end
+            stored, raw, codec = f.numbers("III")
+            file = f.number("I") if self.version > 1 else 0
             require(1 <= raw <= self.chunk_size, "raw_size")
-            right = {ZERO: stored == 0, RAW: stored == raw, ZSTD: 0 < stored < raw}
+            right = {ZERO: stored == 0, RAW: stored == raw + seal,
+                     ZSTD: seal < stored < raw + seal}
             require(right.get(codec, False), "codec and stored_size")
-            self.chunks.append((high << 64 | low, checksum, offset, stored, raw, codec))
-            offset += stored
+            if file:
+                require(file <= len(self.parents) and codec != ZERO, "file")
+                require(32 <= offset and offset + stored <= self.parents[file - 1][1], "offset")
+            else:
+                require(offset == end, "offset")
+                end += stored
+            self.chunks.append((high << 64 | low, checksum, offset, stored, raw, codec, file))
         f.end()
-        require(offset == self.chunks_file_size, "chunks_file_size")
+        require(end == self.chunks_file_size, "chunks_file_size")
 
     def _read_streams(self, f):
         self.streams = {}
@@ -99,11 +150,12 @@ class Image:
             name = f.raw(f.number("I")).decode("ascii")
             require(name not in self.streams and self._is_name(name), f"name {name!r}")
             size = f.number("Q")
-            count = -(-size // self.chunk_size)
+            count = f.number("Q") if self.version > 1 else -(-size // self.chunk_size)
             numbers = f.numbers(f"{count}I")
-            for i, n in enumerate(numbers):
-                want = min(self.chunk_size, size - i * self.chunk_size)
-                require(n < len(self.chunks) and self.chunks[n][4] == want, f"chunks of {name}")
+            require(all(n < len(self.chunks) for n in numbers), f"chunks of {name}")
+            if self.version == 1:
+                require(all(self.chunks[n][4] == self.chunk_size for n in numbers[:-1]), name)
+            require(sum(self.chunks[n][4] for n in numbers) == size, f"size of {name}")
             self.streams[name] = (size, numbers)
         f.end()
 
@@ -112,17 +164,24 @@ class Image:
         return (1 <= len(name) <= 255 and all(0x20 <= ord(c) <= 0x7E and c != "\\" for c in name)
                 and all(part not in ("", ".", "..") for part in name.split("/")))
 
-    def _check_chunks_header(self):
-        size = os.fstat(self.chunks_file.fileno()).st_size
-        require(size == self.chunks_file_size, "chunks.ckpt: wrong size")
-        want = b"CKPTCHNK" + struct.pack("<II", 1, 0) + self.uuid
-        require(self.chunks_file.read(32) == want, "chunks.ckpt: wrong header")
+    @staticmethod
+    def _open_chunks(folder, uuid, size, exact):
+        f = open(os.path.join(folder, "chunks.ckpt"), "rb")
+        found = os.fstat(f.fileno()).st_size
+        require(found == size if exact else found >= size, f"{folder}/chunks.ckpt: wrong size")
+        header = f.read(32)
+        require(header in (b"CKPTCHNK" + struct.pack("<II", v, 0) + uuid for v in (1, 2)),
+                f"{folder}/chunks.ckpt: wrong header")
+        return f
 
     def chunk(self, number):
-        address, checksum, offset, stored_size, raw_size, codec = self.chunks[number]
-        self.chunks_file.seek(offset)
-        stored = self.chunks_file.read(stored_size)
+        address, checksum, offset, stored_size, raw_size, codec, file = self.chunks[number]
+        self.files[file].seek(offset)
+        stored = self.files[file].read(stored_size)
         require(xxhash.xxh3_64_intdigest(stored) == checksum, f"chunk {number}: checksum")
+        if self.key_check and codec != ZERO:
+            context = address.to_bytes(16, "little") + struct.pack("<II", raw_size, codec)
+            stored = self._unseal(context, stored)
         if codec == ZSTD:
             raw = zstandard.ZstdDecompressor().decompress(stored, max_output_size=raw_size)
         else:

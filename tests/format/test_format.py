@@ -22,6 +22,9 @@ MAKE_IMAGE = os.environ.get("CKPT_MAKE_IMAGE", str(BUILD / "tests/format/make-im
 GOLDEN = sorted((ROOT / "tests/golden").glob("v*/*"))
 
 
+KEY_FILE = ROOT / "tests/golden/key"
+
+
 def run(*args, check=True):
     return subprocess.run(args, check=check, capture_output=True)
 
@@ -39,10 +42,14 @@ def pattern(kind, n):
     return bytes(out)
 
 
-def expected_streams(big):
+def expected_streams(big, version=2, increment=False):
     streams = {f"device/0/{kind}-{n}": pattern(kind, n)
                for kind in ("random", "smooth", "zero") for n in (0, 1, 300, big)}
     streams["criu/pages-1.img"] = pattern("random", big)
+    if version > 1:
+        streams["criu/pages-2.img"] = pattern("smooth", 600000)
+    if increment:
+        streams["device/0/random-700"] = pattern("random", 700)
     return streams
 
 
@@ -53,33 +60,93 @@ def image(tmp_path_factory):
     return path
 
 
-def check_same(path, streams):
-    ours = json.loads(run(CKPT_IMAGE, "show", "--json", str(path)).stdout)
-    second = read_image.Image(path)
+def check_same(path, streams, sealed=False):
+    key = ("--key-file", str(KEY_FILE)) if sealed else ()
+    ours = json.loads(run(CKPT_IMAGE, "show", "--json", *key, str(path)).stdout)
+    second = read_image.Image(path, KEY_FILE.read_bytes() if sealed else None)
     assert ours["manifest"] == second.manifest
     assert ours["uuid"].replace("-", "") == second.uuid.hex()
     assert ours["chunk_bytes"] == second.chunk_size
     assert {s["name"]: s["bytes"] for s in ours["streams"]} == \
         {name: size for name, (size, _) in second.streams.items()}
-    assert ours["stored_bytes"] == sum(c[3] for c in second.chunks)
+    assert ours["format_version"] == second.version and ours["encrypted"] == sealed
+    assert ours["stored_bytes"] == sum(c[3] for c in second.chunks if c[6] == 0)
+    assert ours["parent_bytes"] == sum(c[3] for c in second.chunks if c[6] != 0)
+    assert [(p["name"], p["uuid"].replace("-", "")) for p in ours["parents"]] == \
+        [(name, uuid.hex()) for uuid, _, name in second.parents]
     assert set(streams) == set(second.streams)
     for name, want in streams.items():
         assert second.stream(name) == want
-        assert run(CKPT_IMAGE, "show", "--extract", name, str(path)).stdout == want
+        assert run(CKPT_IMAGE, "show", *key, "--extract", name, str(path)).stdout == want
 
 
 def test_both_readers_agree(image):
     check_same(image, expected_streams((2 << 20) + 77))
 
 
-def test_there_are_golden_images():
-    assert any("v1" in str(p) for p in GOLDEN)
+@pytest.mark.parametrize("sealed", (False, True), ids=("clear", "sealed"))
+def test_both_readers_agree_on_increments(tmp_path, sealed):
+    key = ("--key-file", str(KEY_FILE)) if sealed else ()
+    big = (2 << 20) + 77
+    run(MAKE_IMAGE, str(tmp_path / "one"), *key)
+    run(MAKE_IMAGE, str(tmp_path / "two"), "--parent", str(tmp_path / "one"), *key)
+    check_same(tmp_path / "one", expected_streams(big), sealed)
+    check_same(tmp_path / "two", expected_streams(big, increment=True), sealed)
+    assert (tmp_path / "two/chunks.ckpt").stat().st_size < 1000
+    run(CKPT_IMAGE, "flatten", *key, str(tmp_path / "two"))
+    shutil.rmtree(tmp_path / "one")
+    check_same(tmp_path / "two", expected_streams(big, increment=True), sealed)
+
+
+def test_there_are_golden_images_of_every_version():
+    assert {p.parent.name for p in GOLDEN} == {"v1", "v2"}
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda p: "/".join(p.parts[-2:]))
 def test_golden_images_read_and_verify(path):
-    check_same(path, expected_streams(5000))
-    assert run(CKPT_IMAGE, "verify", str(path)).returncode == 0
+    version, sealed = int(path.parent.name[1:]), path.name == "sealed"
+    check_same(path, expected_streams(5000, version, path.name == "increment"), sealed)
+    key = ("--key-file", str(KEY_FILE)) if sealed else ()
+    assert run(CKPT_IMAGE, "verify", *key, str(path)).returncode == 0
+
+
+def test_keys_are_told_apart(image, tmp_path):
+    sealed = ROOT / "tests/golden/v2/sealed"
+    (tmp_path / "key").write_bytes(bytes(32))
+    (tmp_path / "short").write_bytes(bytes(31))
+    for key, words in (((), b"is encrypted"), (("--key-file", "key"), b"wrong key"),
+                       (("--key-file", "short"), b"is no key"),
+                       (("--key-file", "absent"), b"No such file")):
+        key = [str(tmp_path / k) if k[0] != "-" else k for k in key]
+        out = run(CKPT_IMAGE, "show", *key, str(sealed), check=False)
+        assert out.returncode == 1 and words in out.stderr and not out.stdout
+    with pytest.raises(read_image.Damaged):
+        read_image.Image(sealed, bytes(32))
+
+
+def test_send_and_receive(image, tmp_path):
+    sent = run(CKPT_IMAGE, "flatten", "-o", "-", str(image)).stdout
+    got = subprocess.run([CKPT_IMAGE, "receive", str(tmp_path / "got")], input=sent, check=True)
+    assert got.returncode == 0
+    check_same(tmp_path / "got", expected_streams((2 << 20) + 77))
+    cut = subprocess.run([CKPT_IMAGE, "receive", str(tmp_path / "cut")], input=sent[:-1],
+                         check=False, capture_output=True)
+    assert cut.returncode == 1 and b"ends too early" in cut.stderr
+    assert os.listdir(tmp_path) == ["got"]
+
+
+def test_prune_keeps_the_newest(tmp_path):
+    for i in range(4):
+        parent = ("--parent", str(tmp_path / f"i{i - 1}")) if i else ()
+        run(MAKE_IMAGE, str(tmp_path / f"i{i}"), "--small", *parent)
+    out = json.loads(run(CKPT_IMAGE, "prune", "--keep", "2", "--json", str(tmp_path / "i3")).stdout)
+    assert [os.path.basename(p) for p in out["removed"]] == ["i0", "i1"]
+    assert sorted(os.listdir(tmp_path)) == ["i2", "i3"]
+    for name in ("i2", "i3"):
+        check_same(tmp_path / name, expected_streams(5000, increment=True))
+    shutil.move(tmp_path / "i2", tmp_path / "away")
+    lost = run(CKPT_IMAGE, "verify", str(tmp_path / "i3"), check=False)
+    assert lost.returncode == 1 and b"an increment on the image 'i2'" in lost.stderr
 
 
 def test_verify_names_file_and_stream(image, tmp_path):
@@ -92,7 +159,7 @@ def test_verify_names_file_and_stream(image, tmp_path):
         f.write(bytes([last[0] ^ 1]))
     damaged = run(CKPT_IMAGE, "verify", str(bad), check=False)
     assert damaged.returncode == 1
-    assert b"chunks.ckpt" in damaged.stdout and b"device/0/" in damaged.stdout
+    assert b"chunks.ckpt" in damaged.stdout and b"'criu/pages-2.img'" in damaged.stdout
     report = json.loads(run(CKPT_IMAGE, "verify", "--json", str(bad), check=False).stdout)
     assert report["ok"] is False and report["damaged_chunks"] == 1
     with pytest.raises(read_image.Damaged):

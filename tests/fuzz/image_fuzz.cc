@@ -34,9 +34,10 @@ extern "C" __attribute__((visibility("default"))) int LLVMFuzzerTestOneInput(con
   seal(file);
   ckpt::Result<ckpt::Index> index = ckpt::parse_index(file);
   if (!index) return 0;
+  (void)ckpt::parse_manifest(index->manifest);
+  if (index->version != ckpt::kFormatVersion) return 0;
   // What is accepted is what a writer would have written.
   ckpt::Result<ckpt::Bytes> again = ckpt::encode_index(*index);
   if (!again || *again != file) std::abort();
-  (void)ckpt::parse_manifest(index->manifest);
   return 0;
 }

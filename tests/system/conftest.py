@@ -12,6 +12,7 @@ import pty
 import shutil
 import signal
 import subprocess
+import tempfile
 import termios
 import threading
 import time
@@ -199,8 +200,8 @@ class Tools:
         self.programs = programs
         self.jobs = []
         self.detached = []
-        self.runtime = folder / "run"
-        self.runtime.mkdir()
+        # Not below `folder`: a socket's path has at most 107 bytes, and pytest's folders have long names.
+        self.runtime = pathlib.Path(tempfile.mkdtemp(prefix="ckpt-"))
         self.env = dict(os.environ, CKPT_RUNTIME_DIR=str(self.runtime))
         self.env.pop("CKPT_SESSION", None)
 
@@ -266,6 +267,7 @@ class Tools:
                     os.kill(p, signal.SIGKILL)
                 except ProcessLookupError:
                     pass
+        shutil.rmtree(self.runtime, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

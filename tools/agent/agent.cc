@@ -71,6 +71,12 @@ Result<> AgentClient::quiesce(std::chrono::milliseconds timeout) {
   return {};
 }
 
+bool AgentClient::announce(const Uuid &image, const Uuid &parent) {
+  Writer body;
+  body.raw(image.data(), image.size()).raw(parent.data(), parent.size());
+  return ask(Type::Increment, body, {}, kPatience, Type::Ok).has_value();
+}
+
 Result<> AgentClient::begin_save(const Staging &staging) {
   int fd = staging.fd();
   return send(Type::Save, Writer().put(Staging::kSlots).put(Staging::kSlotBytes),

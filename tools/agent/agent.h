@@ -11,6 +11,7 @@
 #include "agent/protocol.h"
 #include "common/ipc.h"
 #include "common/result.h"
+#include "storage/format.h"
 #include "tools/agent/staging.h"
 
 namespace ckpt {
@@ -31,6 +32,9 @@ class AgentClient {
   Result<Welcome> hello(const std::string &tool);
   Result<std::vector<std::string>> preflight();
   Result<> quiesce(std::chrono::milliseconds timeout);
+  // Before Save: which image it is for, and on which one (zeros: none) that is an increment. False:
+  // the agent is older than that, and will save everything.
+  bool announce(const Uuid &image, const Uuid &parent);
   // Asks for Save; the data follows (tools/agent/transfer.h).
   Result<> begin_save(const Staging &staging);
   Result<> begin_load(const Staging &staging);

@@ -38,23 +38,27 @@ struct Slots {
 class Saving {
  public:
   Saving(AgentClient &agent, Staging &staging, ImageWriter &image, u32 number,
-         std::atomic<u64> &progress)
+         std::optional<u32> number_in_parent, std::atomic<u64> &progress)
       : agent_(agent),
         staging_(staging),
         image_(image),
         prefix_(device_stream_prefix(number)),
+        number_in_parent_(image.parent() ? number_in_parent : std::nullopt),
         progress_(progress) {
     slots_->socket = agent.fd();
   }
   ~Saving() { slots_->hang_up(); }
 
   Result<SavedAgent> run() {
+    (void)agent_.announce(image_.uuid(),
+                          number_in_parent_ ? image_.parent()->index().uuid : Uuid{});
     CKPT_CHECK(agent_.begin_save(staging_));
     for (;;) {
       CKPT_TRY(Message m, agent_.receive());
       Reader in = m.reader();
       switch (static_cast<Type>(m.type)) {
         case Type::Region: CKPT_CHECK(region(in)); break;
+        case Type::RegionSame: CKPT_CHECK(region_same(in)); break;
         case Type::SlotFull: CKPT_CHECK(slot_full(in)); break;
         case Type::Saved: saved_.needs = std::string(in.str()); return std::move(saved_);
         default: return fail("the agent sent message {} while it was saving", m.type);
@@ -74,6 +78,17 @@ class Saving {
     return {};
   }
 
+  Result<> region_same(Reader &in) {
+    Reader fields = in;
+    fields.get<u32>();
+    std::string name(fields.str());
+    u64 bytes = fields.get<u64>();
+    CKPT_CHECK(region(in));
+    if (!number_in_parent_) return fail("the agent refers to an image that it was not told of");
+    progress_ += bytes;
+    return image_.reuse(regions_.back(), device_stream_prefix(*number_in_parent_) + name, bytes);
+  }
+
   Result<> slot_full(Reader &in) {
     u32 slot = in.get<u32>(), region = in.get<u32>();
     u64 offset = in.get<u64>();
@@ -89,6 +104,7 @@ class Saving {
   Staging &staging_;
   ImageWriter &image_;
   std::string prefix_;
+  std::optional<u32> number_in_parent_;
   std::atomic<u64> &progress_;
   std::shared_ptr<Slots> slots_ = std::make_shared<Slots>();
   std::vector<StreamId> regions_;
@@ -99,9 +115,20 @@ class Saving {
 
 std::string device_stream_prefix(u32 number) { return fmt::format("device/{}/", number); }
 
+// A parent is an image like any other: its manifest may hold anything.
+std::optional<u32> agent_number_in(const ImageReader &image, pid_t pid) {
+  auto agents = image.manifest().find("agents");
+  if (agents == image.manifest().end() || !agents->is_array()) return std::nullopt;
+  for (u32 i = 0; i < agents->size(); i++) {
+    const nlohmann::json &a = (*agents)[i];
+    if (a.is_object() && a.contains("pid") && a["pid"] == pid) return i;
+  }
+  return std::nullopt;
+}
+
 Result<SavedAgent> save_agent(AgentClient &agent, Staging &staging, ImageWriter &image, u32 number,
-                              std::atomic<u64> &progress) {
-  return Saving(agent, staging, image, number, progress).run();
+                              std::optional<u32> number_in_parent, std::atomic<u64> &progress) {
+  return Saving(agent, staging, image, number, number_in_parent, progress).run();
 }
 
 }  // namespace ckpt

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "storage/image_reader.h"
@@ -21,10 +22,14 @@ struct SavedAgent {
   u64 bytes = 0;
 };
 
-// Save. `staging` must live until the image is finished or dropped: its slots are compressed where
-// they are.
+// The number that the process `pid` (in its own namespace) has among the agents of an image.
+std::optional<u32> agent_number_in(const ImageReader &image, pid_t pid);
+
+// Save. Regions that the agent says are as they were come from the image's parent, where the
+// process was agent `number_in_parent`. `staging` must live until the image is finished or dropped:
+// its slots are compressed where they are.
 Result<SavedAgent> save_agent(AgentClient &agent, Staging &staging, ImageWriter &image, u32 number,
-                              std::atomic<u64> &progress);
+                              std::optional<u32> number_in_parent, std::atomic<u64> &progress);
 
 // Load. `staging` may go when it returns.
 Result<> load_agent(AgentClient &agent, Staging &staging, const ImageReader &image, u32 number);

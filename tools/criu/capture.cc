@@ -52,7 +52,9 @@ Result<> Capture::serve(int socket) {
 
 // One file. After an error the pipe is closed, so that CRIU fails too.
 void Capture::copy(UniqueFd pipe, std::string name) {
-  Result<StreamId> id = image_.stream(std::string(kCriuStreams) + name);
+  // A process's pages, one after the other: what moved must meet its like in the parent image.
+  auto cut = name.starts_with("pages-") ? ImageWriter::Cut::Content : ImageWriter::Cut::Fixed;
+  Result<StreamId> id = image_.stream(std::string(kCriuStreams) + name, cut);
   if (!id) return note(Failure(id.error()));
   std::vector<std::byte> buffer(kPipeBytes);
   while (!cancelled_) {

@@ -66,7 +66,9 @@ Result<> Agents::quiesce(std::chrono::milliseconds timeout) {
 
 Result<> Agents::save(ImageWriter &image) {
   return for_each([&](Agent &a, u32 number) -> Result<> {
-    CKPT_TRY(a.saved, save_agent(a.client, a.staging, image, number, progress_));
+    std::optional<u32> before;
+    if (image.parent()) before = agent_number_in(*image.parent(), a.welcome.pid);
+    CKPT_TRY(a.saved, save_agent(a.client, a.staging, image, number, before, progress_));
     return {};
   });
 }

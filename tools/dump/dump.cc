@@ -5,10 +5,13 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "ckpt_config.h"
 #include "common/log.h"
+#include "storage/image_reader.h"
+#include "storage/prune.h"
 #include "tools/dump/manifest.h"
 #include "tools/session/tree.h"
 
@@ -31,6 +34,22 @@ std::string default_image_name(const Target &t) {
   return fmt::format("ckpt-{}-{}.img", t.processes.front().command, t.processes.front().ns_pid());
 }
 
+void make_absolute(std::string &path) {
+  fs::path absolute = fs::absolute(path).lexically_normal();
+  path = absolute.has_filename() ? absolute.string() : absolute.parent_path().string();
+}
+
+// A program that goes on need not wait for compression and the disk, as long as there is memory
+// for a copy of what it has: a quarter of what the machine could give now.
+size_t background_bytes() {
+  constexpr u64 kLeast = ImageWriter::Options{}.memory_bytes, kPart = 4;
+  std::ifstream in("/proc/meminfo");
+  std::string name, unit;
+  for (u64 kib; in >> name >> kib; std::getline(in, unit))
+    if (name == "MemAvailable:") return std::max(kLeast, kib * 1024 / kPart);
+  return kLeast;
+}
+
 Result<> ask_keeper(int fd, protocol::Type type, const std::string &image) {
   CKPT_CHECK(send_message(fd, static_cast<u16>(type), Writer().str(image).bytes()));
   CKPT_CHECK(set_receive_timeout(fd, 10s));
@@ -45,7 +64,12 @@ Result<> ask_keeper(int fd, protocol::Type type, const std::string &image) {
 
 Result<DumpReport> Dump::run() {
   CKPT_CHECK(begin());
+  OnCancel guard(cancel_, [this] {
+    ImageWriter *image = live_image_;
+    if (image && in_pipe()) image->abandon();  // its reader may never take another byte
+  });
   Result<> done = checkpoint();
+  if (Result<> cancelled = cancel_.check(); !done && !cancelled) done = cancelled;
   if (!done) {
     undo(done.error());
     return Failure(done.error());
@@ -103,6 +127,7 @@ Result<> Dump::finish() {
   step("end");
   if (!options_.leave_running) CKPT_CHECK(end_program());
   if (options_.leave_running && options_.word_when_durable) agents_.say_continue();
+  prune();
   keeper_.reset();
   return {};
 }
@@ -110,8 +135,7 @@ Result<> Dump::finish() {
 Result<> Dump::resolve() {
   CKPT_TRY(target_, resolve_target(options_.pid));
   if (options_.image.empty()) options_.image = default_image_name(target_);
-  fs::path image = fs::absolute(options_.image).lexically_normal();
-  options_.image = image.has_filename() ? image.string() : image.parent_path().string();
+  if (!in_pipe()) make_absolute(options_.image);
   for (const Process &p : target_.processes)
     if (p.state == 'T') stopped_before_.insert(p.pid);
   report_.image = options_.image;
@@ -127,7 +151,7 @@ Result<> Dump::preflight() {
     criu_ = *criu;
   else
     reasons.push_back(criu.error().text());
-  check_destination(target_, options_.image, options_.overwrite, reasons);
+  if (!in_pipe()) check_destination(target_, options_.image, options_.overwrite, reasons);
   check_processes(target_, reasons);
   check_descriptors(target_, reasons);
   check_unix_sockets(target_, reasons);
@@ -155,9 +179,33 @@ Result<> Dump::open_image() {
                {"session_dir", session_folder_of(target_.root)},
                {"mapped_files", describe_mapped_files(target_)}};
   for (const Process &p : target_.processes) expected_ += p.resident_bytes;
-  CKPT_TRY(image_, ImageWriter::create(options_.image, {.overwrite = options_.overwrite}));
+  if (in_pipe()) {
+    CKPT_TRY(image_, ImageWriter::create_in_pipe(STDOUT_FILENO, writer_options()));
+  } else {
+    CKPT_TRY(image_, ImageWriter::create(options_.image, writer_options()));
+  }
+  if (const ImageReader *parent = image_->parent())
+    manifest_["parent"] = {{"name", fs::path(parent->path()).filename().string()},
+                           {"uuid", uuid_text(parent->index().uuid)}};
   live_image_ = image_.get();
   return {};
+}
+
+ImageWriter::Options Dump::writer_options() const {
+  ImageWriter::Options o{.overwrite = options_.overwrite, .parent = options_.parent};
+  if (options_.key) o.key = &*options_.key;
+  o.copy_puts = options_.leave_running;
+  if (options_.leave_running) o.memory_bytes = background_bytes();
+  if (options_.memory_mib) o.memory_bytes = *options_.memory_mib << 20;
+  return o;
+}
+
+// The new image is safe whatever becomes of the old ones, so this is no failure of the dump.
+void Dump::prune() const {
+  if (!options_.keep) return;
+  const Key *key = options_.key ? &*options_.key : nullptr;
+  Result<PruneReport> done = prune_chain(options_.image, *options_.keep, {.key = key});
+  if (!done) log::warn("older images were not pruned: {}", done.error().text());
 }
 
 Result<> Dump::announce() {

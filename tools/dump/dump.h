@@ -12,6 +12,7 @@
 
 #include "common/result.h"
 #include "storage/image_writer.h"
+#include "storage/pipe.h"
 #include "tools/criu/criu.h"
 #include "tools/criu/streamer.h"
 #include "tools/dump/agents.h"
@@ -26,9 +27,13 @@ namespace ckpt {
 
 struct DumpOptions {
   pid_t pid = 0;
-  std::string image;  // "": a name in the current folder
+  std::string image;  // "": a name in the current folder; kPipeImage: standard output
   bool leave_running = false;
   bool overwrite = false;
+  std::string parent;              // an image beside, on which this one is an increment; "": none
+  std::optional<unsigned> keep;    // afterwards keep so many images of the chain
+  std::optional<Key> key;          // encrypt
+  std::optional<u64> memory_mib;   // of the program's memory that may wait here for the disk
   bool word_when_durable = false;  // the program itself asked, and is told once the image is safe
   int timeout_seconds = 60;
 };
@@ -62,6 +67,9 @@ class Dump {
   Result<> resolve();
   Result<> preflight();
   Result<> open_image();
+  ImageWriter::Options writer_options() const;
+  bool in_pipe() const { return options_.image == kPipeImage; }
+  void prune() const;
   Result<> announce();
   Result<> dump_host_side();
   Result<> run_criu(const std::string &folder);

@@ -74,7 +74,7 @@ Result<> Dump::run_criu(const std::string &folder) {
 // Beside the image that was to be: the log's folder is about to go.
 std::string Dump::keep_log(const std::string &log) const {
   std::error_code ec;
-  std::string kept = options_.image + ".criu.log";
+  std::string kept = (in_pipe() ? "ckpt-dump" : options_.image) + ".criu.log";
   std::filesystem::copy_file(log, kept, std::filesystem::copy_options::overwrite_existing, ec);
   return ec ? "" : kept;
 }

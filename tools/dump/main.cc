@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ckpt-dump: writes an image of a program that runs under ckpt-run or ckpt-restore.
-#include <iostream>
+#include <unistd.h>
+
+#include <cstdio>
 
 #include <CLI/CLI.hpp>
 
@@ -26,21 +28,34 @@ nlohmann::json as_json(const DumpReport &r) {
           {"bytes", r.stats.raw_bytes},
           {"stored_bytes", r.stats.stored_bytes},
           {"ratio", ratio},
+          {"parent_bytes", r.stats.parent_bytes},
           {"pause_seconds", r.pause_seconds},
           {"durable_seconds", r.durable_seconds},
           {"phases", r.phases}};
 }
 
+// Standard output may be where the image went.
+FILE *report_file(const std::string &image) { return image == kPipeImage ? stderr : stdout; }
+
+void print_json(const nlohmann::json &j, const std::string &image) {
+  fmt::print(report_file(image), "{}\n",
+             j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
 void print_report(const DumpReport &r, bool left_running) {
   constexpr double kMiB = 1 << 20;
   nlohmann::json j = as_json(r);
-  fmt::print("image    {}\n", r.image);
-  fmt::print("program  {} process{}, {}\n", r.processes, r.processes == 1 ? "" : "es",
+  FILE *out = report_file(r.image);
+  fmt::print(out, "image    {}\n", r.image);
+  fmt::print(out, "program  {} process{}, {}\n", r.processes, r.processes == 1 ? "" : "es",
              left_running ? "runs on" : "stopped; restart it with ckpt-restore");
-  fmt::print("size     {:.1f} MiB, stored in {:.1f} MiB (ratio {:.1f})\n",
+  fmt::print(out, "size     {:.1f} MiB, stored in {:.1f} MiB (ratio {:.1f})\n",
              static_cast<double>(r.stats.raw_bytes) / kMiB,
              static_cast<double>(r.stats.stored_bytes) / kMiB, j["ratio"].get<double>());
-  fmt::print("pause    {:.3f} s\ndurable  {:.3f} s\n", r.pause_seconds, r.durable_seconds);
+  if (r.stats.parent_chunks)
+    fmt::print(out, "parents  {:.1f} MiB of what is stored there are used again\n",
+               static_cast<double>(r.stats.parent_bytes) / kMiB);
+  fmt::print(out, "pause    {:.3f} s\ndurable  {:.3f} s\n", r.pause_seconds, r.durable_seconds);
 }
 
 int run(const DumpOptions &options, bool json) {
@@ -49,19 +64,36 @@ int run(const DumpOptions &options, bool json) {
   Result<DumpReport> report = with_progress(dump, json);
   if (!report) {
     if (json)
-      std::cout << nlohmann::json{{"error",
-                                   {{"what", report.error().what}, {"hint", report.error().hint}}}}
-                       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
-                << "\n";
+      print_json({{"error", {{"what", report.error().what}, {"hint", report.error().hint}}}},
+                 options.image);
     log::error(report.error());
     return cancel.signal() ? 128 + cancel.signal() : kFailed;
   }
   if (json)
-    std::cout << as_json(*report).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
-              << "\n";
+    print_json(as_json(*report), options.image);
   else
     print_report(*report, options.leave_running);
   return 0;
+}
+
+// What CLI11 cannot check. True: all is well.
+bool check(DumpOptions &o, const std::string &key_file) {
+  Result<> fits;
+  if (o.image == kPipeImage && ::isatty(STDOUT_FILENO))
+    fits = fail_with_hint("-o - writes the image to standard output, which is a terminal",
+                          "redirect it: ckpt-dump -o - PID | …");
+  if (o.image == kPipeImage && (!o.parent.empty() || o.keep || o.overwrite))
+    fits = fail_with_hint("-o - goes with neither --parent nor --keep nor --overwrite",
+                          "a pipe's reader gets one whole image");
+  if (!key_file.empty()) {
+    Result<Key> key = Key::from_file(key_file);
+    if (key)
+      o.key = *key;
+    else
+      fits = Failure(key.error());
+  }
+  if (!fits) log::error(fits.error());
+  return fits.has_value();
 }
 
 }  // namespace
@@ -72,13 +104,23 @@ int main(int argc, char **argv) {
   log::set_name("ckpt-dump");
   DumpOptions o;
   bool json = false, verbose = false;
+  std::string key_file;
   CLI::App app{
       "Writes an image of a running program (started by ckpt-run or ckpt-restore) and stops it.\n"
       "Returns 0, or 1 when there is no image: then the program runs on."};
   app.add_option("pid", o.pid, "any process of the program, or its ckpt-run")->required();
-  app.add_option("-o,--output", o.image, "the image's folder (default: ckpt-COMMAND-PID.img)");
+  app.add_option("-o,--output", o.image,
+                 "the image's folder (default: ckpt-COMMAND-PID.img); -: to standard output");
   app.add_flag("--leave-running", o.leave_running, "the program runs on");
   app.add_flag("--overwrite", o.overwrite, "replace an existing image");
+  app.add_option("--parent", o.parent,
+                 "an earlier image beside the new one: what it holds is not stored again");
+  app.add_option("--keep", o.keep, "afterwards keep the N newest images of this chain")
+      ->check(CLI::Range(1, 1000000));
+  app.add_option("--encrypt", key_file, "encrypt the image with the key in this file");
+  app.add_option("--memory", o.memory_mib,
+                 "MiB of the program's memory that may wait in ours for the disk")
+      ->check(CLI::Range(1, 1 << 24));
   app.add_option("--timeout", o.timeout_seconds, "seconds to wait for running kernels (default 60)")
       ->check(CLI::Range(1, 86400));
   app.add_flag("--json", json, "report as one JSON object on standard output");
@@ -91,5 +133,6 @@ int main(int argc, char **argv) {
     return app.exit(e) == 0 ? 0 : kUsage;
   }
   if (verbose) log::set_level(log::Level::Info);
+  if (!check(o, key_file)) return kUsage;
   return run(o, json);
 }

@@ -16,6 +16,12 @@ std::string show_text(const ImageReader &image, bool streams);
 // Everything, for programs: {"format_version", "uuid", "manifest", "chunks": {…}, "streams": […]}.
 nlohmann::json show_json(const ImageReader &image);
 
+// Copies an image, with all that it uses of its parents, to a folder or (kPipeImage) to standard
+// output.
+Result<> flatten(const ImageReader &image, const std::string &to, bool overwrite, const Key *key);
+// Keeps the newest images of a chain, and says which.
+Result<> prune(const std::string &image, size_t keep, bool json, const Key *key);
+
 // Writes one stream's bytes to `fd`.
 Result<> extract(const ImageReader &image, const std::string &stream, int fd);
 

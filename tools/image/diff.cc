@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What differs between two images. Their addresses cannot be compared (each image has a seed of its
-// own), so streams of equal length are compared byte by byte, chunk by chunk.
+// What differs between two images. Their addresses cannot be compared (each chain of images has a
+// seed of its own), so streams are compared byte by byte, chunk by chunk.
 #include <algorithm>
 #include <atomic>
 #include <set>

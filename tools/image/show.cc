@@ -123,10 +123,21 @@ std::string streams_table(const ImageReader &image) {
 
 std::string chunk_line(const ImageReader &image) {
   ImageStats s = image.stats();
-  u64 shared = s.chunks - s.zero_chunks - std::min(s.chunks - s.zero_chunks, s.unique_chunks);
+  u64 stored = s.unique_chunks + s.parent_chunks;
+  u64 shared = s.chunks - s.zero_chunks - std::min(s.chunks - s.zero_chunks, stored);
   return fmt::format("{} of at most {}: {} compressed, {} raw, {} zero, {} shared", s.chunks,
                      human_bytes(image.index().chunk_size), s.zstd_chunks, s.raw_chunks,
                      s.zero_chunks, shared);
+}
+
+std::string parents_line(const ImageReader &image) {
+  ImageStats s = image.stats();
+  std::string names;
+  for (const ParentEntry &p : image.index().parents)
+    names += (names.empty() ? "" : ", ") + for_terminal(p.name);
+  return fmt::format("number {}; uses {} chunks ({}) of {}", image.index().generation,
+                     s.parent_chunks, human_bytes(s.parent_bytes),
+                     names.empty() ? "no other image" : names);
 }
 
 json stream_json(const StreamEntry &s, const StreamCost &c) {
@@ -142,7 +153,10 @@ json stream_json(const StreamEntry &s, const StreamCost &c) {
 std::string show_text(const ImageReader &image, bool streams) {
   Page page;
   page.line("image", for_terminal(image.path()));
-  page.line("format", fmt::format("version {}, {}", kFormatVersion, uuid_text(image.index().uuid)));
+  const Index &index = image.index();
+  page.line("format", fmt::format("version {}, {}{}", index.version, uuid_text(index.uuid),
+                                  index.key_check ? ", encrypted" : ""));
+  if (index.generation > 0 || !index.parents.empty()) page.line("increment", parents_line(image));
   put_manifest(page, image.manifest());
   page.line("chunks", chunk_line(image));
   page.text(groups_table(image));
@@ -156,7 +170,13 @@ json show_json(const ImageReader &image) {
   std::vector<StreamCost> costs = cost_of_streams(image);
   for (size_t i = 0; i < costs.size(); ++i)
     streams.push_back(stream_json(image.streams()[i], costs[i]));
-  return {{"format_version", kFormatVersion},
+  json parents = json::array();
+  for (const ParentEntry &p : image.index().parents)
+    parents.push_back({{"name", p.name}, {"uuid", uuid_text(p.uuid)}});
+  return {{"format_version", image.index().version},
+          {"encrypted", image.index().key_check != 0},
+          {"generation", image.index().generation},
+          {"parents", parents},
           {"uuid", uuid_text(image.index().uuid)},
           {"chunk_bytes", image.index().chunk_size},
           {"bytes", s.raw_bytes},
@@ -166,7 +186,9 @@ json show_json(const ImageReader &image) {
             {"unique", s.unique_chunks},
             {"zero", s.zero_chunks},
             {"raw", s.raw_chunks},
-            {"zstd", s.zstd_chunks}}},
+            {"zstd", s.zstd_chunks},
+            {"parents", s.parent_chunks}}},
+          {"parent_bytes", s.parent_bytes},
           {"streams", streams},
           {"manifest", image.manifest()}};
 }

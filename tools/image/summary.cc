@@ -17,7 +17,7 @@ std::vector<StreamCost> cost_of_streams(const ImageReader &image) {
     for (u32 c : s.chunks) {
       const ChunkEntry &entry = image.index().chunks[c];
       cost.zero_chunks += entry.codec == Codec::Zero;
-      if (!seen[c]) cost.stored_bytes += entry.stored_size;
+      if (!seen[c] && entry.file == 0) cost.stored_bytes += entry.stored_size;
       seen[c] = true;
     }
     out.push_back(cost);

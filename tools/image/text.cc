@@ -70,15 +70,6 @@ const json &list_field(const json &object, const char *name) {
   return it != object.end() && it->is_array() ? *it : none;
 }
 
-std::string uuid_text(const std::array<u8, 16> &uuid) {
-  std::string out;
-  for (size_t i = 0; i < uuid.size(); ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) out += '-';
-    out += fmt::format("{:02x}", uuid[i]);
-  }
-  return out;
-}
-
 std::string ratio_text(u64 raw, u64 stored) {
   if (stored == 0) return "-";
   return fmt::format("{:.1f}", static_cast<double>(raw) / static_cast<double>(stored));

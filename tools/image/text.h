@@ -24,8 +24,6 @@ std::string value_text(const nlohmann::json &value, size_t most = 2000);
 // The field if it is an array, else an empty one.
 const nlohmann::json &list_field(const nlohmann::json &object, const char *name);
 
-// "ab12…": the usual form of a uuid.
-std::string uuid_text(const std::array<u8, 16> &uuid);
 std::string ratio_text(u64 raw, u64 stored);
 
 }  // namespace ckpt

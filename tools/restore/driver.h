@@ -26,7 +26,8 @@
 namespace ckpt {
 
 struct RestoreOptions {
-  std::string image;
+  std::string image;  // kPipeImage: from standard input
+  std::string key_file;
   std::string device;
   bool portable = false;
   bool ignore_limits = false;

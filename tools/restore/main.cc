@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ckpt-restore: starts a program again from its image, and is its session's keeper then.
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
-#include <iostream>
 
 #include <CLI/CLI.hpp>
 
 #include "ckpt_config.h"
 #include "common/log.h"
+#include "storage/pipe.h"
 #include "tools/restore/checks.h"
 #include "tools/restore/daemon.h"
 #include "tools/restore/driver.h"
@@ -35,9 +37,36 @@ struct Checked {
   Criu criu;
 };
 
+// Where there is room for an image; it has no name there, and goes with us.
+std::string spool_folder() {
+  const char *folder = std::getenv("TMPDIR");
+  return folder && *folder ? folder : "/var/tmp";
+}
+
+// The program does not inherit what is left of the pipe.
+void let_go_of_pipe() {
+  UniqueFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  ::dup2(nothing.get(), STDIN_FILENO);
+}
+
+Result<std::unique_ptr<ImageReader>> open_image(const RestoreOptions &o) {
+  std::optional<Key> key;
+  if (!o.key_file.empty()) {
+    CKPT_TRY(key, Key::from_file(o.key_file));
+  }
+  ReadOptions options{.key = key ? &*key : nullptr};
+  if (o.image != kPipeImage) return ImageReader::open(o.image, options);
+  if (::isatty(STDIN_FILENO))
+    return fail_with_hint("- reads an image from standard input, which is a terminal",
+                          "name the image's folder, or pipe `ckpt-dump -o -` into this");
+  CKPT_TRY(auto image, spool_image(STDIN_FILENO, spool_folder(), options));
+  let_go_of_pipe();
+  return image;
+}
+
 Result<Checked> check(const RestoreOptions &o) {
   Checked c;
-  CKPT_TRY(c.image, ImageReader::open(o.image));
+  CKPT_TRY(c.image, open_image(o));
   CKPT_TRY(c.manifest, ImageManifest::parse(c.image->manifest()));
   CKPT_TRY(c.devices, choose_devices(o.device));
   Reasons reasons;
@@ -52,7 +81,8 @@ Result<Checked> check(const RestoreOptions &o) {
   check_mapped_files(c.manifest, reasons);
   check_device_needs(c.manifest, c.devices, o.ignore_limits, reasons);
   if (reasons.empty()) return c;
-  return fail_with_hint(fmt::format("{} cannot be restored here:{}", o.image, joined(reasons)),
+  std::string name = o.image == kPipeImage ? "the image in the pipe" : o.image;
+  return fail_with_hint(fmt::format("{} cannot be restored here:{}", name, joined(reasons)),
                         "nothing was started");
 }
 
@@ -107,7 +137,8 @@ int main(int argc, char **argv) {
       "Starts a program again from an image of ckpt-dump, as often as you like.\n"
       "Returns the program's exit code, or dies by the signal that killed it; 85 when it was "
       "checkpointed again and stopped, 1 when it could not be restored."};
-  app.add_option("image", o.image, "the image's folder")->required();
+  app.add_option("image", o.image, "the image's folder; -: from standard input")->required();
+  app.add_option("--key-file", o.key_file, "the key of an encrypted image");
   app.add_option("--device", o.device,
                  "devices for the program: index, ocl:N, ocl:NAME or UUID; a comma list");
   app.add_flag("--portable", o.portable, "advertise only what every device offers");

@@ -7,11 +7,17 @@
 
 #include <fmt/format.h>
 
+#include "storage/pipe.h"
+
 namespace ckpt {
 
 void say_checkpointed(const char *tool, const std::string &image) {
   struct stat st {};
   if (::fstat(STDERR_FILENO, &st) == 0 && S_ISREG(st.st_mode)) return;
+  if (image == kPipeImage) {
+    fmt::print(stderr, "{}: the program was checkpointed into a pipe and stopped\n", tool);
+    return;
+  }
   fmt::print(
       stderr,
       "{}: the program was checkpointed to {} and stopped; restart it with: ckpt-restore {}\n",

@@ -48,6 +48,8 @@ class FakeParticipant : public Participant {
   std::string reason;                      // of preflight
   bool loads_nothing = false;              // load() returns at once, and well
   Memory memory;
+  ImageId last_image{};  // of save()
+  Memory at_last_save;
   std::function<void()> on_detach;
 
  private:
@@ -100,8 +102,9 @@ class Tool {
   static Type type(const Message &m) { return Type{m.type}; }
   static std::string what(const Message &failed);
 
-  Memory saved;       // with the prefixes of participants
-  std::string needs;  // of the last save
+  Memory saved;                   // with the prefixes of participants
+  std::vector<std::string> same;  // regions that came without their bytes
+  std::string needs;              // of the last save
 
  private:
   struct Staging;

@@ -24,7 +24,14 @@ Result<> FakeParticipant::quiesce(std::chrono::steady_clock::time_point deadline
 
 Result<> FakeParticipant::save(Sink &sink) {
   CKPT_CHECK(step("save"));
+  bool increment = last_image != ImageId{} && sink.parent() == last_image;
+  Memory before = std::exchange(at_last_save, memory);
+  last_image = sink.image();
   for (auto &[region, contents] : memory) {
+    if (increment && before.contains(region) && before[region] == contents) {
+      CKPT_CHECK(sink.same(region, contents.size()));
+      continue;
+    }
     CKPT_TRY(u32 number, sink.region(region, contents.size()));
     for (size_t at = 0; at < contents.size(); at += sink.slot_bytes()) {
       CKPT_TRY(Slot slot, sink.acquire());

@@ -91,6 +91,9 @@ Message Tool::save(u32 slots, u32 slot_bytes) {
       u32 number = in.get<u32>();
       names_[number] = in.str();
       saved[names_[number]].resize(in.get<u64>());
+    } else if (type(*m) == Type::RegionSame) {
+      in.get<u32>();
+      same.emplace_back(in.str());
     } else if (type(*m) == Type::SlotFull) {
       take_slot(*m, staging);
     } else {

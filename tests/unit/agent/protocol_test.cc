@@ -58,6 +58,54 @@ TEST_CASE("requests that make no sense are refused and change nothing") {
   CHECK(tool.hello() == State::Saved);
 }
 
+Message announce(Tool &tool, u8 image, u8 parent) {
+  ImageId ids[2] = {{image}, {parent}};
+  return tool.ask(Type::Increment, Writer().raw(ids, sizeof ids));
+}
+
+TEST_CASE("an increment: what was not written since the parent image comes without its bytes") {
+  Session session;
+  Subject subject(&session, [](App &app) {
+    app.one.memory = {{"a", std::string(9000, 'a')}, {"b", "old"}};
+    app.start();
+    app.need(app.hear() == "write", "a command");
+    app.one.memory["b"] = "new";
+    app.say("written");
+    app.wait_for_end();
+  });
+  subject.expect({"ready"});
+  auto save = [&](Tool &tool, u8 image, u8 parent) {
+    tool.hello();
+    CHECK(tool.quiesce() == Type::Ok);
+    CHECK(Tool::type(announce(tool, image, parent)) == Type::Ok);
+    CHECK(Tool::type(tool.save()) == Type::Saved);
+    subject.expect({"one.quiesce", "two.quiesce", "one.save", "two.save"});
+    tool.hang_up();
+    subject.expect({"two.resume", "one.resume"});
+  };
+  Tool first = session.connect();
+  save(first, 1, 0);
+  CHECK(first.saved.size() == 2);
+  CHECK(first.same.empty());
+  subject.tell("write");
+  subject.expect({"written"});
+  Tool second = session.connect();
+  save(second, 2, 1);
+  CHECK(second.same == std::vector<std::string>{"one/a"});
+  CHECK(second.saved == Memory{{"one/b", "new"}});
+  // On another image than the last: everything.
+  Tool third = session.connect();
+  save(third, 3, 1);
+  CHECK(third.saved.size() == 2);
+  // A tool that says nothing gets everything, and is no parent later.
+  Tool old = session.connect();
+  old.hello();
+  CHECK(old.quiesce() == Type::Ok);
+  CHECK(Tool::type(old.ask(Type::Increment, Writer().put(u64{1}))) == Type::Failed);
+  CHECK(Tool::type(old.save()) == Type::Saved);
+  CHECK(old.saved.size() == 2);
+}
+
 TEST_CASE("what both sides had under way when a transfer ended is passed over") {
   Session session;
   Subject subject(&session, run_idle);

@@ -2,6 +2,10 @@
 //
 // Every single-bit flip and every truncation of a small image is found, by verify and by reading,
 // and the message names the file and the stream.
+#include <fcntl.h>
+
+#include <numeric>
+
 #include "storage/chunk_codec.h"
 #include "tests/unit/storage/support.h"
 
@@ -131,25 +135,76 @@ TEST_CASE("a file that shrinks while it is read is an error, not a signal") {
   CHECK(image->verify(ImageReader::Depth::Full, {}, 1).damaged_chunks == 3);
 }
 
-TEST_CASE("ten thousand flips in a large image are found by verify") {
+// Flips one bit of a file, and back.
+class Flip {
+ public:
+  Flip(int fd, u64 bit) : fd_(fd), bit_(bit) { flip(); }
+  Flip(Flip &&o) noexcept : fd_(std::exchange(o.fd_, -1)), bit_(o.bit_) {}
+  ~Flip() {
+    if (fd_ >= 0) flip();
+  }
+
+ private:
+  void flip() const {
+    std::byte b;
+    off_t at = static_cast<off_t>(bit_ / 8);
+    REQUIRE(::pread(fd_, &b, 1, at) == 1);
+    b ^= std::byte{1} << (bit_ % 8);
+    REQUIRE(::pwrite(fd_, &b, 1, at) == 1);
+  }
+  int fd_;
+  u64 bit_;
+};
+
+NamedBytes large_streams() {
+  NamedBytes out;
+  for (u64 i = 0; i < 60; ++i)
+    out.emplace_back(fmt::format("s{}", i),
+                     i % 2 ? random_bytes(500000 + i, i) : smooth_bytes(800000 + i, i));
+  return out;
+}
+
+// One flip in each of as many chunks as verify names at once: each is found, by the stream that it
+// is in, and a reader of just that chunk is told too.
+void flip_and_find(const ImageReader &image, int fd, std::mt19937_64 &rng, size_t count) {
+  std::vector<u32> chunks(image.index().chunks.size());
+  std::iota(chunks.begin(), chunks.end(), 0);
+  std::ranges::shuffle(chunks, rng);
+  std::vector<Flip> flips;
+  for (u32 c : std::span(chunks).first(count)) {
+    const ChunkEntry &e = image.index().chunks[c];
+    flips.emplace_back(fd, e.offset * 8 + rng() % (u64{e.stored_size} * 8));
+    Bytes raw(e.raw_size);
+    std::string name = streams_at(image, e.offset).at(0);
+    Result<> read = image.read(*image.find(name), 0, raw);
+    REQUIRE_FALSE(read);
+    REQUIRE(contains(read.error().what, "'" + name + "'"));
+  }
+  for (auto depth : {ImageReader::Depth::Stored, ImageReader::Depth::Full}) {
+    ImageReader::VerifyReport report = image.verify(depth);
+    REQUIRE(report.damaged_chunks == count);
+    std::string all;
+    for (const std::string &d : report.damages) all += d + "\n";
+    for (u32 c : std::span(chunks).first(count))
+      REQUIRE(contains(all, fmt::format("chunks.ckpt: chunk {} (", c)));
+  }
+}
+
+TEST_CASE("ten thousand random flips in a large image, and in its index") {
+  constexpr size_t kFlips = 10000;
   TempFolder tmp;
-  NamedBytes streams;
-  for (u64 i = 0; i < 20; ++i)
-    streams.emplace_back(fmt::format("s{}", i),
-                         i % 2 ? random_bytes(300000, i) : smooth_bytes(300000, i));
-  must(write_image(tmp / "image", streams));
+  must(write_image(tmp / "image", large_streams()));
   auto image = must(ImageReader::open(tmp / "image"));
-  Bytes whole = read_file(tmp / "image/chunks.ckpt");
+  UniqueFd chunks(::open((tmp / "image/chunks.ckpt").c_str(), O_RDWR | O_CLOEXEC));
   std::mt19937_64 rng(4);
-  // One flip a chunk at a time finds each by itself; a file of its own each would take minutes.
-  for (int i = 0; i < 10000; ++i) {
-    const ChunkEntry &e = image->index().chunks[rng() % image->index().chunks.size()];
-    u64 byte = e.offset + rng() % e.stored_size;
-    std::byte mask = std::byte{1} << (rng() % 8);
-    whole[byte] ^= mask;
-    ByteView stored = ByteView(whole).subspan(e.offset, e.stored_size);
-    REQUIRE(stored_checksum(stored) != e.stored_checksum);
-    whole[byte] ^= mask;
+  constexpr size_t kBatch = ImageReader::kMaxDamages;
+  for (size_t i = 0; i < kFlips; i += kBatch) flip_and_find(*image, chunks.get(), rng, kBatch);
+  CHECK(image->verify(ImageReader::Depth::Full).ok());
+  UniqueFd index(::open((tmp / "image/index.ckpt").c_str(), O_RDWR | O_CLOEXEC));
+  u64 bits = std::filesystem::file_size(tmp / "image/index.ckpt") * 8;
+  for (size_t i = 0; i < kFlips; ++i) {
+    Flip flip(index.get(), rng() % bits);
+    check_open_fails_naming(tmp / "image", "index.ckpt");
   }
 }
 

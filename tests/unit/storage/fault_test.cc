@@ -2,6 +2,7 @@
 //
 // Whatever fails, and wherever the writer is killed: the old image or the new one, never half.
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -57,7 +58,7 @@ bool try_fault(int call, int error, bool overwrite) {
 TEST_CASE("every call of the writer to the file system fails once") {
   log::set_level(log::Level::Off);
   for (bool overwrite : {false, true})
-    for (int error : {EIO, ENOSPC}) {
+    for (int error : {EIO, ENOSPC, EDQUOT, EROFS}) {
       int call = 0;
       while (try_fault(call, error, overwrite)) ++call;
       CHECK(call > 10);
@@ -122,12 +123,63 @@ TEST_CASE("an error sticks, and nothing hangs after it") {
   CHECK(tmp.names().empty());
 }
 
+// A tmpfs of its own, with `options`; false (and said) where that is not permitted.
+bool mount_tmpfs(const TempFolder &tmp, const char *options, const std::string &what) {
+  if (::mount("ckpt-test", tmp.path().c_str(), "tmpfs", 0, options) == 0) return true;
+  std::string why =
+      fmt::format("SKIPPED: {} (a tmpfs with {}: {})", what, options, std::strerror(errno));
+  MESSAGE(why);
+  return false;
+}
+
+TEST_CASE("a real file system that becomes read-only") {
+  TempFolder tmp;
+  if (!mount_tmpfs(tmp, "size=16m", "read-only")) return;
+  {
+    must(write_image(tmp / "image", kOld));
+    REQUIRE(::mount(nullptr, tmp.path().c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr) == 0);
+    Result<> r = write_image(tmp / "image", kNew, {.overwrite = true});
+    REQUIRE_FALSE(r);
+    CHECK(r.error().what.find("Read-only file system") != std::string::npos);
+    CHECK(holds(tmp / "image", kOld));
+    CHECK_FALSE(write_image(tmp / "other", kNew));
+  }
+  CHECK(::umount(tmp.path().c_str()) == 0);
+}
+
+// Who is over the quota need not be root, whom no quota binds.
+Result<> write_as(uid_t user, const std::string &path, const NamedBytes &streams) {
+  pid_t pid = ::fork();
+  if (pid == 0) {
+    bool changed = ::setgid(user) == 0 && ::setuid(user) == 0;
+    Result<> r = changed ? write_image(path, streams, {.overwrite = true}) : fail("setuid");
+    ::_exit(r ? 0 : r.error().what.find("Disk quota exceeded") != std::string::npos ? 42 : 1);
+  }
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
+  return fail("{}", WIFEXITED(status) && WEXITSTATUS(status) == 42 ? "quota" : "something else");
+}
+
+TEST_CASE("a real quota that is reached") {
+  TempFolder tmp;
+  constexpr uid_t kUser = 65534;
+  if (!mount_tmpfs(tmp, "size=64m,usrquota,usrquota_block_hardlimit=4m", "quota")) return;
+  {
+    REQUIRE(::chmod(tmp.path().c_str(), 0777) == 0);
+    must(write_as(kUser, tmp / "image", kOld));
+    Result<> r = write_as(kUser, tmp / "image", {{"a", random_bytes(8u << 20, 1)}});
+    REQUIRE_FALSE(r);
+    CHECK(r.error().what == "quota");
+    CHECK(holds(tmp / "image", kOld));
+    CHECK(tmp.names() == std::vector<std::string>{"image"});
+  }
+  CHECK(::umount(tmp.path().c_str()) == 0);
+}
+
 TEST_CASE("a real disk that fills up") {
   TempFolder tmp;
-  if (::mount("ckpt-test", tmp.path().c_str(), "tmpfs", 0, "size=4m") != 0) {
-    MESSAGE("SKIPPED: disk full (mounting a tmpfs is not permitted)");
-    return;
-  }
+  if (!mount_tmpfs(tmp, "size=4m", "disk full")) return;
   {
     must(write_image(tmp / "image", kOld));
     Result<> r =
@@ -138,6 +190,22 @@ TEST_CASE("a real disk that fills up") {
     CHECK(tmp.names() == std::vector<std::string>{"image"});
   }
   CHECK(::umount(tmp.path().c_str()) == 0);
+}
+
+TEST_CASE("what a killed writer left is removed, and nothing that a link leads to") {
+  TempFolder tmp;
+  must(write_image(tmp / "other", kOld));
+  std::filesystem::create_directory(tmp / "image.partial-abcdef");
+  write_file(tmp / "image.partial-abcdef/chunks.ckpt", {});
+  std::filesystem::create_directory_symlink("other", tmp / "image.partial-ghijkl");
+  must(write_image(tmp / "image", kNew));
+  CHECK_FALSE(std::filesystem::exists(tmp / "image.partial-abcdef"));
+  CHECK(holds(tmp / "other", kOld));
+  if (::geteuid() != 0) return;
+  must(write_image(tmp / "image.partial-mnopqr", kOld));  // another user's
+  REQUIRE(::chown((tmp / "image.partial-mnopqr").c_str(), 65534, 65534) == 0);
+  must(write_image(tmp / "image", kNew, {.overwrite = true}));
+  CHECK(holds(tmp / "image.partial-mnopqr", kOld));
 }
 
 TEST_CASE("what may be replaced, and what not") {

@@ -90,6 +90,11 @@ inline Result<> write_image(const std::string &path, const NamedBytes &streams,
   return image->finish({{"program", "test"}});
 }
 
+inline std::unique_ptr<ImageReader> open_image(const std::string &path,
+                                               const ReadOptions &options = {}) {
+  return must(ImageReader::open(path, options));
+}
+
 inline Result<Bytes> read_stream(const ImageReader &image, const std::string &name) {
   const StreamEntry *s = image.find(name);
   if (!s) return fail("no stream '{}'", name);
@@ -108,6 +113,18 @@ inline Bytes read_file(const std::string &path) {
 inline void write_file(const std::string &path, ByteView bytes) {
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
   out.write(reinterpret_cast<const char *>(bytes.data()), static_cast<long>(bytes.size()));
+}
+
+// These streams and no others.
+inline void check_holds(const std::string &path, const NamedBytes &streams,
+                        const ReadOptions &options = {}) {
+  auto image = open_image(path, options);
+  CHECK(image->streams().size() == streams.size());
+  for (const auto &[name, bytes] : streams) {
+    CAPTURE(name);
+    CHECK(must(read_stream(*image, name)) == bytes);
+  }
+  CHECK(image->verify(ImageReader::Depth::Full).ok());
 }
 
 }  // namespace ckpt::test

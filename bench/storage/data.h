@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the benches of storage/ share: the bytes that they store, and a clock.
+#pragma once
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <chrono>
+#include <cmath>
+#include <random>
+
+#include "common/bytes.h"
+#include "common/result.h"
+
+namespace ckpt {
+
+using Clock = std::chrono::steady_clock;
+inline constexpr int kRounds = 3;
+
+inline double since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+inline void require(const Result<> &r) {
+  if (r) return;
+  fprintf(stderr, "bench: %s\n", r.error().text().c_str());
+  exit(1);
+}
+
+// A smooth field of floats with some noise in its lower bits, as a simulation's state is; zstd -1
+// makes an eighth of it.
+inline Bytes smooth_floats(size_t n) {
+  Bytes out(n);
+  std::mt19937 rng(2);
+  auto *f = reinterpret_cast<float *>(out.data());
+  for (size_t i = 0; i < n / sizeof(float); ++i) {
+    float row = static_cast<float>(i >> 12), column = static_cast<float>((i & 4095) >> 3);
+    u32 bits = std::bit_cast<u32>(300.0f + 40.0f * std::sin(row * 1e-3f + column * 1e-2f));
+    f[i] = std::bit_cast<float>((bits & ~0xfffu) |
+                                ((i & 7) == 0 ? static_cast<u32>(rng()) & 0xff0u : 0u));
+  }
+  return out;
+}
+
+inline Bytes random_bytes(size_t n) {
+  Bytes out(n);
+  std::mt19937_64 rng(1);
+  for (size_t i = 0; i + 8 <= n; i += 8) {
+    u64 v = rng();
+    std::memcpy(out.data() + i, &v, 8);
+  }
+  return out;
+}
+
+}  // namespace ckpt

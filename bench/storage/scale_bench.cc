@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// scale-bench [MiB [FOLDER]]: time and peak memory of writing, verifying and reading at a quarter,
+// half and the whole of a size (default 4096 MiB), and of many small streams, each in a process of
+// its own. The input is made piece by piece, so the memory is the writer's and the reader's alone.
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "bench/storage/data.h"
+#include "storage/image_reader.h"
+#include "storage/image_writer.h"
+
+namespace ckpt {
+namespace {
+
+constexpr size_t kPieceBytes = 1u << 20;
+
+// Half of it can be compressed, and no two pieces are alike.
+void fill(Bytes &piece, size_t size, u64 number) {
+  static const Bytes random = random_bytes(kPieceBytes), smooth = smooth_floats(kPieceBytes);
+  const Bytes &from = number % 2 ? random : smooth;
+  piece.assign(from.begin(), from.begin() + static_cast<ptrdiff_t>(size));
+  for (size_t at = 0; at < piece.size(); at += 4096)
+    std::memcpy(&piece[at], &number, sizeof number);
+}
+
+void write(const std::string &path, u64 streams, u64 pieces, size_t piece_bytes) {
+  auto image = ImageWriter::create(path, {});
+  if (!image) require(Failure(image.error()));
+  Bytes piece;
+  for (u64 s = 0; s < streams; ++s) {
+    StreamId id = *(*image)->stream(fmt::format("s/{}", s));
+    for (u64 i = 0; i < pieces; ++i) {
+      fill(piece, piece_bytes, s * pieces + i);
+      require((*image)->append(id, piece));
+    }
+    require((*image)->close(id));
+  }
+  require((*image)->finish({{"program", "scale-bench"}}));
+}
+
+void verify(const std::string &path) {
+  auto image = ImageReader::open(path);
+  if (!image) require(Failure(image.error()));
+  require((*image)->verify(ImageReader::Depth::Full).result());
+}
+
+void read(const std::string &path) {
+  auto image = ImageReader::open(path);
+  if (!image) require(Failure(image.error()));
+  for (const StreamEntry &s : (*image)->streams())
+    require((*image)->for_each_chunk(s, ImageReader::Order::Ascending,
+                                     [](u64, ByteView) -> Result<> { return {}; }));
+}
+
+// In a child, whose peak memory is its own.
+template <class F>
+void measure(const std::string &what, u64 bytes, F f) {
+  fflush(stdout);
+  Clock::time_point start = Clock::now();
+  pid_t pid = ::fork();
+  if (pid == 0) {
+    f();
+    ::_exit(0);
+  }
+  int status = 0;
+  struct rusage usage {};
+  if (::wait4(pid, &status, 0, &usage) != pid || status != 0) exit(1);
+  double seconds = since(start);
+  printf("%-34s %8.3f s %7.2f GB/s   peak memory %5.0f MiB\n", what.c_str(), seconds,
+         static_cast<double>(bytes) / 1e9 / seconds, static_cast<double>(usage.ru_maxrss) / 1024);
+}
+
+void bench(const std::string &image, const std::string &name, u64 streams, u64 pieces,
+           size_t piece_bytes) {
+  u64 bytes = streams * pieces * piece_bytes;
+  measure(name + ": write", bytes, [&] { write(image, streams, pieces, piece_bytes); });
+  measure(name + ": verify", bytes, [&] { verify(image); });
+  measure(name + ": read", bytes, [&] { read(image); });
+  std::filesystem::remove_all(image);
+}
+
+int run(int argc, char **argv) {
+  u64 mib = static_cast<u64>(argc > 1 ? atol(argv[1]) : 4096);
+  std::string folder = std::string(argc > 2 ? argv[2] : "/tmp") + "/scale-bench-XXXXXX";
+  if (mib < 4 || !::mkdtemp(folder.data())) return 1;
+  for (u64 part : {4, 2, 1})
+    bench(folder + "/image", fmt::format("{} MiB, one stream", mib / part), 1, mib / part,
+          kPieceBytes);
+  for (u64 count : {10000, 20000, 40000})
+    bench(folder + "/image", fmt::format("{} streams of 4 KiB", count), count, 1, 4096);
+  std::filesystem::remove_all(folder);
+  return 0;
+}
+
+}  // namespace
+}  // namespace ckpt
+
+int main(int argc, char **argv) { return ckpt::run(argc, argv); }

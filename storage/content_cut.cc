@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/content_cut.h"
+
+#include <xxhash.h>
+
+#include <utility>
+
+namespace ckpt {
+namespace {
+
+constexpr u64 kMask = kMeanCutBytes / kPageBytes - 1;
+static_assert((kMask & (kMask + 1)) == 0);
+
+bool ends_chunk(const std::byte *page) { return (XXH3_64bits(page, kPageBytes) & kMask) == 0; }
+
+}  // namespace
+
+size_t ContentCut::next(ByteView data) {
+  while (data.size() - seen_ >= kPageBytes) {
+    const std::byte *page = data.data() + seen_;
+    seen_ += kPageBytes;
+    if (seen_ >= kMostCutBytes || (seen_ >= kLeastCutBytes && ends_chunk(page)))
+      return std::exchange(seen_, 0);
+  }
+  return 0;
+}
+
+}  // namespace ckpt

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What ckpt-image does to whole images: copies, and the shortening of chains.
+#include <signal.h>
+#include <unistd.h>
+
+#include "storage/pipe.h"
+#include "storage/prune.h"
+#include "storage/rewrite.h"
+#include "tools/image/commands.h"
+#include "tools/image/text.h"
+
+namespace ckpt {
+
+Result<> flatten(const ImageReader &image, const std::string &to, bool overwrite, const Key *key) {
+  if (to != kPipeImage) return flatten_image(image, to, {.overwrite = overwrite, .key = key});
+  if (::isatty(STDOUT_FILENO))
+    return fail_with_hint("the image would go to standard output, which is a terminal",
+                          "redirect it");
+  ::signal(SIGPIPE, SIG_IGN);
+  return send_image(image, STDOUT_FILENO, key);
+}
+
+Result<> prune(const std::string &image, size_t keep, bool json, const Key *key) {
+  CKPT_TRY(PruneReport report, prune_chain(image, keep, {.key = key}));
+  if (json) {
+    nlohmann::json j{{"kept", report.kept}, {"removed", report.removed}};
+    fmt::print("{}\n", j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    return {};
+  }
+  for (const std::string &path : report.removed) fmt::print("removed  {}\n", for_terminal(path));
+  for (const std::string &path : report.kept) fmt::print("kept     {}\n", for_terminal(path));
+  return {};
+}
+
+}  // namespace ckpt
