@@ -12,6 +12,7 @@ import pty
 import shutil
 import signal
 import subprocess
+import tempfile
 import termios
 import threading
 import time
@@ -198,8 +199,8 @@ class Tools:
         self.programs = programs
         self.jobs = []
         self.detached = []
-        self.runtime = folder / "run"
-        self.runtime.mkdir()
+        # Short, because a socket's path has 107 bytes: pytest's own folders grow with every run.
+        self.runtime = pathlib.Path(tempfile.mkdtemp(prefix="ckpt-"))
         self.env = dict(os.environ, CKPT_RUNTIME_DIR=str(self.runtime))
         self.env.pop("CKPT_SESSION", None)
 
@@ -265,6 +266,7 @@ class Tools:
                     os.kill(p, signal.SIGKILL)
                 except ProcessLookupError:
                     pass
+        shutil.rmtree(self.runtime, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
