@@ -94,6 +94,21 @@ struct Transfer {
   }
 };
 
+// A part of a 1D image that was made from a buffer: that buffer's bytes. Copied as such, as
+// PoCL 3.1 crashes on the image, and rusticl (Mesa 22.3.6) copies other bytes.
+struct Line {
+  cl_mem buffer = nullptr;  // none: it is another type of image
+  size_t offset = 0, bytes = 0;
+
+  Line(cl_mem image, const ImageBox &box) {
+    const Mem &m = *object<Mem>(image);
+    if (m.image->desc.image_type != CL_MEM_OBJECT_IMAGE1D_BUFFER) return;
+    buffer = handle<cl_mem>(m.parent.get());
+    offset = box.origin[0] * m.image->element;
+    bytes = box.region[0] * m.image->element;
+  }
+};
+
 // Sends a command that the driver judges.
 template <auto Fn, class... A>
 cl_int ask_driver(cl_command_queue queue, cl_command_type type, Waits waits, cl_event *out,
@@ -154,8 +169,19 @@ cl_int clEnqueueCopyImage(cl_command_queue queue, cl_mem src, cl_mem dst, const 
   if (cl_int r = read_region(to, dst_origin, region, b); r != CL_SUCCESS) return r;
   if (!same_format(from, to)) return CL_IMAGE_FORMAT_MISMATCH;
   if (src == dst && overlap(a, b)) return CL_MEM_COPY_OVERLAP;
-  return ask_driver<&::clEnqueueCopyImage>(queue, CL_COMMAND_COPY_IMAGE, {n, list}, out, src, dst,
-                                           src_origin, dst_origin, region);
+  constexpr cl_command_type kType = CL_COMMAND_COPY_IMAGE;
+  Line l(src, a), m(dst, b);
+  if (l.buffer && m.buffer)
+    return ask_driver<&::clEnqueueCopyBuffer>(queue, kType, {n, list}, out, l.buffer, m.buffer,
+                                              l.offset, m.offset, l.bytes);
+  if (l.buffer)
+    return ask_driver<&::clEnqueueCopyBufferToImage>(queue, kType, {n, list}, out, l.buffer, dst,
+                                                     l.offset, dst_origin, region);
+  if (m.buffer)
+    return ask_driver<&::clEnqueueCopyImageToBuffer>(queue, kType, {n, list}, out, src, m.buffer,
+                                                     src_origin, region, m.offset);
+  return ask_driver<&::clEnqueueCopyImage>(queue, kType, {n, list}, out, src, dst, src_origin,
+                                           dst_origin, region);
 }
 
 cl_int clEnqueueFillImage(cl_command_queue queue, cl_mem image, const void *color,
@@ -184,6 +210,9 @@ cl_int clEnqueueCopyImageToBuffer(cl_command_queue queue, cl_mem src, cl_mem dst
   ImageBox box;
   if (cl_int r = read_region(*object<Mem>(src)->image, origin, region, box); r != CL_SUCCESS)
     return r;
+  if (Line l(src, box); l.buffer)
+    return ask_driver<&::clEnqueueCopyBuffer>(queue, CL_COMMAND_COPY_IMAGE_TO_BUFFER, {n, list},
+                                              out, l.buffer, dst, l.offset, offset, l.bytes);
   return ask_driver<&::clEnqueueCopyImageToBuffer>(
       queue, CL_COMMAND_COPY_IMAGE_TO_BUFFER, {n, list}, out, src, dst, origin, region, offset);
 }
@@ -197,6 +226,9 @@ cl_int clEnqueueCopyBufferToImage(cl_command_queue queue, cl_mem src, cl_mem dst
   ImageBox box;
   if (cl_int r = read_region(*object<Mem>(dst)->image, origin, region, box); r != CL_SUCCESS)
     return r;
+  if (Line l(dst, box); l.buffer)
+    return ask_driver<&::clEnqueueCopyBuffer>(queue, CL_COMMAND_COPY_BUFFER_TO_IMAGE, {n, list},
+                                              out, src, l.buffer, offset, l.offset, l.bytes);
   return ask_driver<&::clEnqueueCopyBufferToImage>(
       queue, CL_COMMAND_COPY_BUFFER_TO_IMAGE, {n, list}, out, src, dst, offset, origin, region);
 }
