@@ -94,16 +94,39 @@ struct Transfer {
   }
 };
 
-// Runs a command that the driver judges; what it uses lives until it is sent.
-template <class Send>
+// A part of a 1D image that was made from a buffer: that buffer's bytes. Copied as such, as
+// PoCL 3.1 crashes on the image, and rusticl (Mesa 22.3.6) copies other bytes.
+struct Line {
+  cl_mem buffer = nullptr;  // none: it is another type of image
+  size_t offset = 0, bytes = 0;
+
+  Line(cl_mem image, const ImageBox &box) {
+    const Mem &m = *object<Mem>(image);
+    if (m.image->desc.image_type != CL_MEM_OBJECT_IMAGE1D_BUFFER) return;
+    buffer = handle<cl_mem>(m.parent.get());
+    offset = box.origin[0] * m.image->element;
+    bytes = box.region[0] * m.image->element;
+  }
+};
+
+// An argument that may have to wait with its command, as the function takes it.
+template <class T>
+T argument(const T &v) {
+  return v;
+}
+const size_t *argument(const std::array<size_t, 3> &v) { return v.data(); }
+const void *argument(const std::array<cl_uint, 4> &v) { return v.data(); }
+
+// Runs a command that the driver judges; the objects that it uses live until it is sent.
+template <auto Fn, class... A>
 cl_int ask_driver(cl_command_queue queue, cl_command_type type, Waits waits, cl_event *out,
-                  std::initializer_list<cl_mem> uses, Send send) {
+                  std::initializer_list<cl_mem> uses, A... args) {
   Command c(queue, type, waits);
   if (c.status() != CL_SUCCESS) return c.status();
   std::vector<Ref<Mem>> keep;
   for (cl_mem m : uses) keep.emplace_back(object<Mem>(m));
-  return c.run(out, [send = std::move(send), keep = std::move(keep)](Command &it) {
-    return send(it, it.waits());
+  return c.run(out, [=, keep = std::move(keep)](Command &it) {
+    return it.send<Fn>(false, queue, argument(args)..., it.waits().count, it.waits().list, nullptr);
   });
 }
 
@@ -162,12 +185,19 @@ cl_int clEnqueueCopyImage(cl_command_queue queue, cl_mem src, cl_mem dst, const 
   if (cl_int r = read_region(to, dst_origin, region, b); r != CL_SUCCESS) return r;
   if (!same_format(from, to)) return CL_IMAGE_FORMAT_MISMATCH;
   if (src == dst && overlap(a, b)) return CL_MEM_COPY_OVERLAP;
-  return ask_driver(queue, CL_COMMAND_COPY_IMAGE, {n, list}, out, {src, dst},
-                    [=](Command &c, Waits w) {
-                      return c.send<&::clEnqueueCopyImage>(false, queue, src, dst, a.origin.data(),
-                                                           b.origin.data(), a.region.data(),
-                                                           w.count, w.list, nullptr);
-                    });
+  constexpr cl_command_type kType = CL_COMMAND_COPY_IMAGE;
+  Line l(src, a), m(dst, b);
+  if (l.buffer && m.buffer)
+    return ask_driver<&::clEnqueueCopyBuffer>(queue, kType, {n, list}, out, {src, dst}, l.buffer,
+                                              m.buffer, l.offset, m.offset, l.bytes);
+  if (l.buffer)
+    return ask_driver<&::clEnqueueCopyBufferToImage>(queue, kType, {n, list}, out, {src, dst},
+                                                     l.buffer, dst, l.offset, b.origin, b.region);
+  if (m.buffer)
+    return ask_driver<&::clEnqueueCopyImageToBuffer>(queue, kType, {n, list}, out, {src, dst}, src,
+                                                     m.buffer, a.origin, a.region, m.offset);
+  return ask_driver<&::clEnqueueCopyImage>(queue, kType, {n, list}, out, {src, dst}, src, dst,
+                                           a.origin, b.origin, a.region);
 }
 
 cl_int clEnqueueFillImage(cl_command_queue queue, cl_mem image, const void *color,
@@ -183,12 +213,8 @@ cl_int clEnqueueFillImage(cl_command_queue queue, cl_mem image, const void *colo
   bool depth = im.format.image_channel_order == CL_DEPTH;
   std::array<cl_uint, 4> four{};
   std::memcpy(four.data(), color, depth ? sizeof(cl_float) : sizeof four);
-  return ask_driver(queue, CL_COMMAND_FILL_IMAGE, {n, list}, out, {image},
-                    [=](Command &c, Waits w) {
-                      return c.send<&::clEnqueueFillImage>(
-                          false, queue, image, static_cast<const void *>(four.data()),
-                          box.origin.data(), box.region.data(), w.count, w.list, nullptr);
-                    });
+  return ask_driver<&::clEnqueueFillImage>(queue, CL_COMMAND_FILL_IMAGE, {n, list}, out, {image},
+                                           image, four, box.origin, box.region);
 }
 
 cl_int clEnqueueCopyImageToBuffer(cl_command_queue queue, cl_mem src, cl_mem dst,
@@ -200,12 +226,12 @@ cl_int clEnqueueCopyImageToBuffer(cl_command_queue queue, cl_mem src, cl_mem dst
   ImageBox box;
   if (cl_int r = read_region(*object<Mem>(src)->image, origin, region, box); r != CL_SUCCESS)
     return r;
-  return ask_driver(
-      queue, CL_COMMAND_COPY_IMAGE_TO_BUFFER, {n, list}, out, {src, dst}, [=](Command &c, Waits w) {
-        return c.send<&::clEnqueueCopyImageToBuffer>(false, queue, src, dst, box.origin.data(),
-                                                     box.region.data(), offset, w.count, w.list,
-                                                     nullptr);
-      });
+  constexpr cl_command_type kType = CL_COMMAND_COPY_IMAGE_TO_BUFFER;
+  if (Line l(src, box); l.buffer)
+    return ask_driver<&::clEnqueueCopyBuffer>(queue, kType, {n, list}, out, {src, dst}, l.buffer,
+                                              dst, l.offset, offset, l.bytes);
+  return ask_driver<&::clEnqueueCopyImageToBuffer>(queue, kType, {n, list}, out, {src, dst}, src,
+                                                   dst, box.origin, box.region, offset);
 }
 
 cl_int clEnqueueCopyBufferToImage(cl_command_queue queue, cl_mem src, cl_mem dst, size_t offset,
@@ -217,12 +243,12 @@ cl_int clEnqueueCopyBufferToImage(cl_command_queue queue, cl_mem src, cl_mem dst
   ImageBox box;
   if (cl_int r = read_region(*object<Mem>(dst)->image, origin, region, box); r != CL_SUCCESS)
     return r;
-  return ask_driver(
-      queue, CL_COMMAND_COPY_BUFFER_TO_IMAGE, {n, list}, out, {src, dst}, [=](Command &c, Waits w) {
-        return c.send<&::clEnqueueCopyBufferToImage>(false, queue, src, dst, offset,
-                                                     box.origin.data(), box.region.data(), w.count,
-                                                     w.list, nullptr);
-      });
+  constexpr cl_command_type kType = CL_COMMAND_COPY_BUFFER_TO_IMAGE;
+  if (Line l(dst, box); l.buffer)
+    return ask_driver<&::clEnqueueCopyBuffer>(queue, kType, {n, list}, out, {src, dst}, src,
+                                              l.buffer, offset, l.offset, l.bytes);
+  return ask_driver<&::clEnqueueCopyBufferToImage>(queue, kType, {n, list}, out, {src, dst}, src,
+                                                   dst, offset, box.origin, box.region);
 }
 
 void *clEnqueueMapImage(cl_command_queue queue, cl_mem image, cl_bool blocking, cl_map_flags flags,

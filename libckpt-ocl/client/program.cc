@@ -2,7 +2,6 @@
 #include "libckpt-ocl/client/program.h"
 
 #include <algorithm>
-#include <ranges>
 
 #include "libckpt-ocl/client/create.h"
 #include "libckpt-ocl/client/icd.h"
@@ -100,12 +99,13 @@ void forget_past_builds(Program &p) {
   constexpr u16 kConstant = api::spec<&::clSetProgramSpecializationConstant>.op;
   std::vector<LifeStep> kept;
   std::set<u32> seen;
-  for (LifeStep &step : std::ranges::reverse_view(p.life)) {
+  for (size_t i = p.life.size(); i-- > 0;) {
+    LifeStep &step = p.life[i];
     bool constant = step.op == kConstant;
     if (constant && !seen.insert(constant_id(step)).second) continue;
-    if (constant || &step == &p.life.front()) kept.push_back(std::move(step));
+    if (constant || i == 0) kept.push_back(std::move(step));
   }
-  std::ranges::reverse(kept);
+  std::reverse(kept.begin(), kept.end());
   p.life = std::move(kept);
 }
 

@@ -111,8 +111,8 @@ cl_int move_image(cl_command_queue queue, cl_mem image, bool reading, u64 offset
   std::array<size_t, 3> extent = extent_of(image);
   u64 element = image_number(image, CL_IMAGE_ELEMENT_SIZE);
   std::optional<u64> whole = box_bytes(image, extent.data());
-  if (!whole || *whole == 0 || offset > *whole || bytes > *whole - offset || offset % element ||
-      bytes % element)
+  if (!whole || *whole == 0 || element == 0 || offset > *whole || bytes > *whole - offset ||
+      offset % element || bytes % element)
     return CL_INVALID_VALUE;
   u64 at = offset / element, end = at + bytes / element;
   while (at < end) {

@@ -8,12 +8,15 @@
 //   the macro SPEC_N.
 // - Sub-groups: an answer is the sum of what the question came with, and the question's last digit.
 // - Variables at program scope: a program built with -D VARIABLES has 64 bytes of them.
+//
+// With CKPT_TEST_1_2 in the environment it does the opposite: no driver knows a question of 2.x or
+// 3.0. (Oclgrind 21.10 is one of 1.2 that answers them.)
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
 #include <dlfcn.h>
 #include <errno.h>
 
-#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <string>
@@ -49,6 +52,9 @@ extern "C" {
 [[gnu::visibility("default")]] cl_int clGetDeviceInfo(cl_device_id device, cl_device_info param,
                                                       size_t room, void *value, size_t *needed) {
   constexpr cl_uint kSubGroups = 4;
+  if (in_proxy() && std::getenv("CKPT_TEST_1_2") && param > CL_DEVICE_PRINTF_BUFFER_SIZE &&
+      param < 0x4000)
+    return CL_INVALID_VALUE;
   if (in_proxy() && param == CL_DEVICE_IL_VERSION)
     return answer(kVersions, sizeof kVersions, room, value, needed);
   if (in_proxy() && param == CL_DEVICE_MAX_NUM_SUB_GROUPS)

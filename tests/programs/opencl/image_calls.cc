@@ -86,6 +86,21 @@ static void transfers(const Cl &cl) {
   EXPECT(b[0] == a[(20 + 2) * 4] && b[16] == a[(40 + 2) * 4] && b[47] == a[(60 + 5) * 4 + 3]);
 }
 
+// More than goes over in one piece, and pieces that end in the middle of a slice.
+static void large(const Cl &cl) {
+  Point extent{701, 300, 9};
+  cl_mem m = make_image(cl, kRgba8, describe(CL_MEM_OBJECT_IMAGE3D, 701, 300, 9));
+  std::vector<unsigned char> a = noise(extent[0] * extent[1] * extent[2] * 4, 4), b(a.size());
+  write_image(cl, m, extent, a.data());
+  EXPECT(read_image(cl, m, extent, 4) == a);
+  Point zero{0, 0, 0};
+  cl_event e;
+  CL(clEnqueueReadImage(cl.queue, m, CL_FALSE, zero.data(), extent.data(), 0, 0, b.data(), 0,
+                        nullptr, &e));
+  CL(clWaitForEvents(1, &e));
+  EXPECT(a == b);
+}
+
 static void copies(const Cl &cl) {
   cl_mem a = make_image(cl, kRgba8, describe(CL_MEM_OBJECT_IMAGE2D, 20, 10));
   cl_mem b = make_image(cl, kRgba8, describe(CL_MEM_OBJECT_IMAGE2D, 20, 10));
@@ -257,6 +272,7 @@ int main(int argc, char **argv) {
   if (argc == 1) facts(cl);
   if (argc > 1 && std::string(argv[1]) == "strict") strict_errors(cl);
   transfers(cl);
+  large(cl);
   copies(cl);
   maps(cl);
   errors(cl);

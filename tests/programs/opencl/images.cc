@@ -144,6 +144,25 @@ int main() {
   EXPECT(used[pitch + w * 4] == used_before[pitch + w * 4]);  // the gap is the application's
   CL(clEnqueueUnmapMemObject(cl.queue, in_place, seen, 0, nullptr, nullptr));
 
+  // A part of it is copied to other images and buffers, and back.
+  cl_mem other = make_image(cl, kRgba8, describe(CL_MEM_OBJECT_IMAGE1D, 300));
+  cl_mem flat_copy = cl.buffer(400);
+  Point part{100, 1, 1}, half{50, 1, 1}, from{50, 0, 0}, to{150, 0, 0}, last{200, 0, 0};
+  CL(clEnqueueCopyImage(cl.queue, of_buffer, other, from.data(), to.data(), part.data(), 0, nullptr,
+                        nullptr));
+  CL(clEnqueueCopyImageToBuffer(cl.queue, of_buffer, flat_copy, from.data(), part.data(), 0, 0,
+                                nullptr, nullptr));
+  CL(clEnqueueCopyImage(cl.queue, other, of_buffer, to.data(), last.data(), part.data(), 0, nullptr,
+                        nullptr));
+  CL(clEnqueueCopyBufferToImage(cl.queue, flat_copy, of_buffer, 0, zero.data(), part.data(), 0,
+                                nullptr, nullptr));
+  CL(clEnqueueCopyImage(cl.queue, of_buffer, of_buffer, zero.data(), to.data(), half.data(), 0,
+                        nullptr, nullptr));
+  std::vector<unsigned char> line_now = read_image(cl, of_buffer, {300, 1, 1}, 4);
+  EXPECT(std::memcmp(&line_now[0], &bytes[200], 400) == 0);
+  EXPECT(std::memcmp(&line_now[800], &bytes[200], 400) == 0);
+  EXPECT(std::memcmp(&line_now[600], &bytes[200], 200) == 0);
+
   // A write to the image is a write to its buffer.
   cl_mem behind = nullptr;
   CL(clGetImageInfo(of_buffer, CL_IMAGE_BUFFER, sizeof behind, &behind, nullptr));
