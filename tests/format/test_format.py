@@ -22,7 +22,7 @@ MAKE_IMAGE = os.environ.get("CKPT_MAKE_IMAGE", str(BUILD / "tests/format/make-im
 GOLDEN = sorted((ROOT / "tests/golden").glob("v*/*"))
 
 
-KEY_FILE = ROOT / "tests/golden/key"
+KEY_FILE = ROOT / "tests/golden/golden.key"
 
 
 def run(*args, check=True):
