@@ -138,7 +138,7 @@ _ckpt_run() {
     --device) _ckpt_device_list ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --list-devices --json --version --help --'
+        _ckpt_words '--device --portable --every --mtbf --keep --image-dir --list-devices --json --version --help --'
       else
         compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -c -- "$cur")
@@ -174,7 +174,7 @@ _ckpt_restore() {
     --output | --json-report | --key-file) _ckpt_files ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --ignore-limits --detach --output --truncate-files --key-file --json-report --version --help'
+        _ckpt_words '--device --portable --ignore-limits --every --mtbf --keep --image-dir --detach --output --truncate-files --key-file --json-report --version --help'
       else
         _ckpt_images
       fi

@@ -124,3 +124,29 @@ def test_list_devices(ckpt):
     assert r.returncode == 0 and r.stdout.startswith("index")
     r = subprocess.run([ckpt.tool("ckpt-run"), "--device", "ocl:no-such-thing", "true"], capture_output=True, text=True)
     assert r.returncode == 125 and "no-such-thing" in r.stderr
+
+
+def images_of(ckpt):
+    return sorted(p.name for p in ckpt.folder.glob("ckpt-counter-*.img"))
+
+
+def test_images_at_intervals(ckpt):
+    """--every: the newest two are kept, and the last one brings the program back after a crash."""
+    job = ckpt.run("counter", 1000, 7, options=["--every", "1s", "--keep", "2"])
+    wait_for(lambda: any(name.endswith("0003.img") for name in images_of(ckpt)), "three images", 60)
+    wait_for(lambda: len(images_of(ckpt)) == 2 and not ckpt.partials(), "the first to go", 60)
+    job.kill()
+    newest = images_of(ckpt)[-1]
+    subprocess.run([ckpt.tool("ckpt-image"), "verify", "-q", newest], cwd=ckpt.folder, env=ckpt.env, check=True)
+    ckpt.finish()
+    copy = ckpt.restore(newest)
+    assert copy.wait() == 7
+    assert copy.lines[-2] == "999"
+
+
+@pytest.mark.parametrize("options,words", [
+    (["--every", "soon"], "no duration"), (["--every", "5x"], "no duration"),
+    (["--every", "auto", "--mtbf", "0"], "no duration"), (["--every", "1h", "--image-dir", "/no/such"], "/no/such")])
+def test_intervals_that_are_none(ckpt, options, words):
+    job = ckpt.run("counter", 10, 7, options=options)
+    assert job.wait() == 125 and words in job.error_text and job.text == ""

@@ -22,6 +22,7 @@
 #include "tools/restore/stem.h"
 #include "tools/restore/streams.h"
 #include "tools/session/keeper.h"
+#include "tools/session/periodic.h"
 
 namespace ckpt {
 
@@ -35,6 +36,7 @@ struct RestoreOptions {
   std::string output_file;
   bool truncate_files = false;
   std::string json_report;
+  PeriodicOptions periodic;
 };
 
 class RestoreDriver {

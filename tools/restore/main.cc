@@ -112,6 +112,8 @@ int run(RestoreOptions o) {
   phases.begin("session");
   Result<std::unique_ptr<Keeper>> keeper = Keeper::create({c->devices, o.portable});
   if (!keeper) return log::error(keeper.error()), kFailed;
+  Result<std::unique_ptr<Periodic>> periodic = Periodic::start(**keeper, o.periodic);
+  if (!periodic) return log::error(periodic.error()), kFailed;
   // The program comes to life in a thread, while we serve it.
   Keeper::Outcome outcome;
   {
@@ -151,6 +153,7 @@ int main(int argc, char **argv) {
                "cut files that grew since back to their recorded size");
   app.add_option("--json-report", o.json_report,
                  "write what was restored, and how fast, to this file");
+  add_periodic_options(app, o.periodic);
   app.set_version_flag("--version", CKPT_VERSION);
   try {
     app.parse(argc, argv);

@@ -16,6 +16,7 @@
 #include "tools/proc/process.h"
 #include "tools/session/farewell.h"
 #include "tools/session/keeper.h"
+#include "tools/session/periodic.h"
 
 namespace ckpt {
 namespace {
@@ -29,6 +30,7 @@ struct Options {
   bool portable = false;
   bool list_devices = false;
   bool json = false;
+  PeriodicOptions periodic;
   std::vector<std::string> program;
 };
 
@@ -60,6 +62,8 @@ int run(const Options &options) {
   // The keeper's socket must stand before the program can ask for it.
   Result<std::unique_ptr<Keeper>> keeper = Keeper::create({*devices, options.portable});
   if (!keeper) return log::error(keeper.error()), kOwnFailure;
+  Result<std::unique_ptr<Periodic>> periodic = Periodic::start(**keeper, options.periodic);
+  if (!periodic) return log::error(periodic.error()), kOwnFailure;
   // The program, with our drivers in front of the real ones.
   int why = 0;
   Result<pid_t> program = start_program(options, **keeper, &why);
@@ -110,6 +114,7 @@ int main(int argc, char **argv) {
   app.add_flag("--portable", o.portable, "advertise only what every device offers");
   app.add_flag("--list-devices", o.list_devices, "print the devices and exit");
   app.add_flag("--json", o.json, "with --list-devices: as JSON");
+  add_periodic_options(app, o.periodic);
   app.set_version_flag("--version", CKPT_VERSION);
   o.program = program_of(app, argc, argv);
   try {

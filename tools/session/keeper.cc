@@ -182,10 +182,7 @@ void Keeper::reap() {
     }
     if (pid == program_ && our_child_) program_ended(status);
     proxies_.reaped(pid);
-    dump_requests_.remove_if([&](DumpRequest &r) {
-      if (r.dump == pid) dump_request_ended(r, status);
-      return r.dump == pid;
-    });
+    dump_over(pid, status);
   }
 }
 

@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "agent/protocol.h"
 #include "common/ipc.h"
 #include "common/result.h"
@@ -63,6 +65,13 @@ class Keeper {
   void on_job_stop(std::function<void()> before, std::function<void()> after);
   void on_window_change(std::function<void()> f) { window_changed_ = std::move(f); }
 
+  pid_t program() const { return program_; }
+  // Starts ckpt-dump on the program, in `folder`; `ended` hears its exit and what it reported, in
+  // the loop.
+  using DumpEnded = std::function<void(int wait_status, const nlohmann::json &report)>;
+  Result<> start_dump(const std::vector<std::string> &arguments, const std::string &folder,
+                      DumpEnded ended);
+
   // Serves until the program has ended and nothing of it uses a device any more.
   Outcome run();
 
@@ -77,9 +86,9 @@ class Keeper {
     std::function<bool()> call;
   };
   struct DumpRequest {
-    pid_t dump;     // the ckpt-dump that we started
-    pid_t program;  // who asked for it
+    pid_t dump;  // the ckpt-dump that we started
     UniqueFd report;
+    DumpEnded ended;
   };
 
   Keeper(Options options, SessionFolder folder, KeeperSignals signals)
@@ -95,11 +104,11 @@ class Keeper {
   Result<> proxy_wanted(Client &client, Message &message);
   Result<> checkpoint_wanted(Client &client, Message &message);
   void dump_hung_up();
-  void dump_request_ended(DumpRequest &request, int wait_status);
   void handle_signals();
   void handle_signal(const signalfd_siginfo &info);
   void forward(int signal);
   void reap();
+  void dump_over(pid_t pid, int wait_status);
   void reap_the_dead();
   void run_posted();
 

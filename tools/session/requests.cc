@@ -43,11 +43,14 @@ pid_t peer_pid(int fd) {
   return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n) == 0 ? cred.pid : 0;
 }
 
-Error error_of_report(int fd) {
+nlohmann::json read_report(int fd) {
   std::string text(64 << 10, '\0');
   ssize_t n = ::pread(fd, text.data(), text.size(), 0);
   text.resize(n > 0 ? static_cast<size_t>(n) : 0);
-  nlohmann::json j = nlohmann::json::parse(text, nullptr, false);
+  return nlohmann::json::parse(text, nullptr, false);
+}
+
+Error error_of_report(const nlohmann::json &j) {
   Error e{"ckpt-dump failed", ""};
   if (j.is_object() && j.contains("error") && j["error"].is_object())
     e = {j["error"].value("what", e.what), j["error"].value("hint", "")};
@@ -162,26 +165,41 @@ Result<> Keeper::checkpoint_wanted(Client &client, Message &message) {
   u32 flags = in.get<u32>();
   if (!in.ok()) return fail("malformed request for a checkpoint");
   if (program_ == 0) return fail("the program is still being restored");
+  std::vector<std::string> arguments{"--word-when-durable"};
+  if (!image.empty()) arguments.insert(arguments.end(), {"-o", image});
+  if (!(flags & protocol::kStopAfter)) arguments.push_back("--leave-running");
+  if (flags & protocol::kOverwrite) arguments.push_back("--overwrite");
+  pid_t asked = client.peer;
+  return start_dump(arguments, working_folder_of(asked),
+                    [asked](int wait_status, const nlohmann::json &report) {
+                      if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0) return;
+                      std::thread(tell_agent, asked, error_of_report(report)).detach();
+                    });
+}
+
+Result<> Keeper::start_dump(const std::vector<std::string> &arguments, const std::string &folder,
+                            DumpEnded ended) {
   UniqueFd report(::memfd_create("ckpt-dump-report", MFD_CLOEXEC));
   UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  Spawn spec{.argv = {sibling_tool("ckpt-dump"), std::to_string(program_), "--json",
-                      "--word-when-durable"},
+  Spawn spec{.argv = {sibling_tool("ckpt-dump"), std::to_string(program_), "--json"},
              .in = nothing.get(),
              .out = report.get(),
              .err = nothing.get(),
-             .folder = working_folder_of(client.peer),
+             .folder = folder,
              .own_group = true};
-  if (!image.empty()) spec.argv.insert(spec.argv.end(), {"-o", image});
-  if (!(flags & protocol::kStopAfter)) spec.argv.push_back("--leave-running");
-  if (flags & protocol::kOverwrite) spec.argv.push_back("--overwrite");
+  spec.argv.insert(spec.argv.end(), arguments.begin(), arguments.end());
   CKPT_TRY(pid_t dump, spawn(spec));
-  dump_requests_.push_back({dump, client.peer, std::move(report)});
+  dump_requests_.push_back({dump, std::move(report), std::move(ended)});
   return {};
 }
 
-void Keeper::dump_request_ended(DumpRequest &request, int wait_status) {
-  if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0) return;
-  std::thread(tell_agent, request.program, error_of_report(request.report.get())).detach();
+void Keeper::dump_over(pid_t pid, int wait_status) {
+  for (auto it = dump_requests_.begin(); it != dump_requests_.end(); ++it) {
+    if (it->dump != pid) continue;
+    DumpRequest over = std::move(*it);
+    dump_requests_.erase(it);
+    return over.ended(wait_status, read_report(over.report.get()));
+  }
 }
 
 }  // namespace ckpt
