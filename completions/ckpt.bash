@@ -109,7 +109,7 @@ _ckpt_program_at() {
   for ((i = 1; i < COMP_CWORD; i++)); do
     case ${COMP_WORDS[i]} in
       --) echo $((i + 1)); return ;;
-      --device)
+      --device | --every | --mtbf | --keep | --image-dir)
         ((i++))
         while [[ ${COMP_WORDS[i + 1]} == [:=] || ${COMP_WORDS[i]} == [:=] ]] && ((i < COMP_CWORD)); do ((i++)); done
         ;;
@@ -136,6 +136,10 @@ _ckpt_run() {
   _ckpt_split
   case $prev in
     --device) _ckpt_device_list ;;
+    --every) _ckpt_words 'auto 10m 30m 1h' ;;
+    --mtbf) _ckpt_words '24h' ;;
+    --keep) _ckpt_words '2 3 7' ;;
+    --image-dir) _ckpt_files ;;
     *)
       if [[ $cur == -* ]]; then
         _ckpt_words '--device --portable --every --mtbf --keep --image-dir --list-devices --json --version --help --'
@@ -171,7 +175,10 @@ _ckpt_restore() {
   _ckpt_split
   case $prev in
     --device) _ckpt_device_list ;;
-    --output | --json-report | --key-file) _ckpt_files ;;
+    --every) _ckpt_words 'auto 10m 30m 1h' ;;
+    --mtbf) _ckpt_words '24h' ;;
+    --keep) _ckpt_words '2 3 7' ;;
+    --output | --json-report | --key-file | --image-dir) _ckpt_files ;;
     *)
       if [[ $cur == -* ]]; then
         _ckpt_words '--device --portable --ignore-limits --every --mtbf --keep --image-dir --detach --output --truncate-files --key-file --json-report --version --help'

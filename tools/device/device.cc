@@ -23,7 +23,7 @@ bool is_number(const std::string &s) {
          std::all_of(s.begin(), s.end(), [](unsigned char c) { return std::isdigit(c); });
 }
 
-Device from_json(const std::string &api, const json &j) {
+Device read_device(const std::string &api, const json &j) {
   Device d;
   d.api = j.value("api", api);
   d.id = j.value("id", "");
@@ -79,7 +79,7 @@ Result<std::vector<Device>> list_devices() {
     }
     for (const json &j : list) {
       if (!j.is_object()) continue;
-      devices.push_back(from_json(api.name, j));
+      devices.push_back(read_device(api.name, j));
       devices.back().index = static_cast<int>(devices.size()) - 1;
     }
   }
