@@ -34,7 +34,8 @@ double unit_of(char letter) {
 }
 
 std::string error_of(const nlohmann::json &report) {
-  nlohmann::json e = report.is_object() ? report.value("error", nlohmann::json()) : nlohmann::json();
+  nlohmann::json e =
+      report.is_object() ? report.value("error", nlohmann::json()) : nlohmann::json();
   return e.is_object() ? e.value("what", "ckpt-dump failed") : "ckpt-dump failed";
 }
 
@@ -121,11 +122,12 @@ void Periodic::due() {
   if (!last_image_.empty())
     arguments.insert(arguments.end(),
                      {"--parent", last_image_, "--keep", std::to_string(options_.keep)});
-  Result<> started = keeper_.start_dump(
-      arguments, options_.folder, [this, image](int status, const nlohmann::json &report) {
-        if (WIFEXITED(status) && WEXITSTATUS(status) == 0) last_image_ = image;
-        ended(status, report);
-      });
+  Result<> started = keeper_.start_dump(arguments, options_.folder,
+                                        [this, image](int status, const nlohmann::json &report) {
+                                          if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+                                            last_image_ = image;
+                                          ended(status, report);
+                                        });
   if (started) return;
   log::warn("no image: {}", started.error().what);
   arm();

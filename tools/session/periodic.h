@@ -42,7 +42,8 @@ class Periodic {
   static Result<std::unique_ptr<Periodic>> start(Keeper &keeper, const PeriodicOptions &options);
 
  private:
-  Periodic(Keeper &keeper, PeriodicOptions options) : keeper_(keeper), options_(std::move(options)) {}
+  Periodic(Keeper &keeper, PeriodicOptions options)
+      : keeper_(keeper), options_(std::move(options)) {}
   void arm();
   void due();
   void ended(int wait_status, const nlohmann::json &report);
