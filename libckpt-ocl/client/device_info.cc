@@ -273,8 +273,8 @@ cl_int clGetDeviceInfo(cl_device_id device, cl_device_info param, size_t room, v
   if (!d->present) return CL_INVALID_DEVICE;
   Bytes answer;
   cl_int status = remote_info(InfoOf::Device, *d, 0, param, answer);
-  std::optional<Bytes> least = d->shows_3_0() ? least_of_option(param) : std::nullopt;
-  if (status == CL_INVALID_VALUE && least) return out.bytes(*least);
+  if (status == CL_INVALID_VALUE && d->shows_3_0())
+    if (auto least = least_of_option(param)) return out.bytes(*least);
   if (status != CL_SUCCESS) return status;
   if (auto shown = text_info(*d, param, answer, out)) return *shown;
   if (value) note_reliance(*d, param, answer);
