@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# Completion for ckpt-run, ckpt-dump, ckpt-restore and ckpt-image. It is installed under each of
+# Completion for ckpt-run, ckpt-dump, ckpt-restore, ckpt-image and ckpt-fatbin. It is installed under each of
 # these names; to try it: . completions/ckpt.bash
 
 # The words that --device takes: indexes, ocl:N, ocl:IMPLEMENTATION and UUIDs, as the drivers of this
@@ -200,7 +200,36 @@ _ckpt_image() {
   esac
 }
 
+# The entries of the file that stands on the line, for --extract.
+_ckpt_fatbin_entries() {
+  local word
+  for word in "${COMP_WORDS[@]:1}"; do
+    if [[ $word != -* && -f $word ]]; then
+      "$_ckpt_command" --entries "$word" 2>/dev/null | awk 'NR > 1 { print $1 }'
+      return
+    fi
+  done
+}
+
+_ckpt_fatbin() {
+  local cur prev words _ckpt_command=$1
+  _ckpt_split
+  case $prev in
+    --extract) _ckpt_words "$(_ckpt_fatbin_entries)" ;;
+    --extract-ptx) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
+    --limit) _ckpt_words '256 1024 4096' ;;
+    *)
+      if [[ $cur == -* ]]; then
+        _ckpt_words '--json --all --limit --quiet --entries --extract --extract-ptx --version --help'
+      else
+        _ckpt_files
+      fi
+      ;;
+  esac
+}
+
 complete -F _ckpt_run ckpt-run
 complete -F _ckpt_dump ckpt-dump
 complete -F _ckpt_restore ckpt-restore
 complete -F _ckpt_image ckpt-image
+complete -F _ckpt_fatbin ckpt-fatbin

@@ -96,6 +96,9 @@ def test_apis_do_not_see_each_other_and_tools_see_none(room):
 FORBIDDEN = [
     ("common/a.h", '#include "storage/manifest.h"'),
     ("storage/a.cc", '#include "agent/protocol.h"'),
+    ("fatbin/a.cc", '#include "storage/format.h"'),
+    ("storage/a.cc", '#include "fatbin/format.h"'),
+    ("agent/a.cc", '#include "fatbin/image.h"'),
     ("agent/a.cc", '#include "libckpt-ocl/table.h"'),
     ("libckpt-ocl/client/a.cc", '#include "libckpt-cuda/table.h"'),
     ("libckpt-cuda/a.cc", '#include "libckpt-ocl/table.h"'),
@@ -115,7 +118,8 @@ ALLOWED = [
     ("agent/a.cc", "#include <ckpt/ckpt.h>"),
     ("common/a.cc", "#include <sys/socket.h>"),
     ("common/a.cc", '#include "ckpt_config.h"'),
-    ("libckpt-cuda/a.cc", '#include "fatbin/elf.h"'),
+    ("libckpt-cuda/a.cc", '#include "fatbin/image.h"'),
+    ("tools/fatbin/a.cc", '#include "fatbin/summary.h"'),
     ("tests/unit/a.cc", '#include "libckpt-ocl/wire.h"'),
 ]
 

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// fatbin-bench FILE…: how fast big files are examined, for instance the toolkit's libcublasLt.so.
+// "headers" is all that ckpt-fatbin --entries needs, as a rate over the whole file; "raw" reads the
+// facts of the entries that are stored raw, "all" those of all entries, over the bytes that come
+// out of the decompression. Each line is the best of three, of a file in the page cache.
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "fatbin/summary.h"
+
+namespace ckpt::fatbin {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr int kRounds = 3;
+
+template <class T>
+T require(Result<T> r) {
+  if (r) return std::move(*r);
+  fprintf(stderr, "fatbin-bench: %s\n", r.error().text().c_str());
+  exit(1);
+}
+
+template <class F>
+double best_of(F work) {
+  double best = 1e9;
+  for (int i = 0; i < kRounds; ++i) {
+    Clock::time_point start = Clock::now();
+    work();
+    best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  return best;
+}
+
+void line(const char *what, u64 bytes, double seconds) {
+  double gb = static_cast<double>(bytes) / 1e9;
+  printf("  %-10s %8.3f GB in %7.3f s   %8.2f GB/s\n", what, gb, seconds, gb / seconds);
+}
+
+// The facts of the cubins that are stored raw, in one thread; returns their bytes.
+u64 examine_raw(const Image &image) {
+  u64 bytes = 0;
+  for (const Container &c : image.containers())
+    for (const Entry &e : c.entries) {
+      if (e.kind != Kind::Elf || e.compression != Compression::None) continue;
+      require(facts_of_cubin(require(image.payload(e)).bytes()));
+      bytes += e.bytes;
+    }
+  return bytes;
+}
+
+void bench(const char *path) {
+  printf("%s\n", path);
+  u64 bytes = require(Image::open(path)).bytes();
+  line("headers", bytes, best_of([&] { require(Image::open(path)); }));
+  Image image = require(Image::open(path));
+  u64 raw = 0;
+  double seconds = best_of([&] { raw = examine_raw(image); });
+  if (raw > 0) line("raw", raw, seconds);
+  u64 all = 0;
+  seconds = best_of([&] { all = require(summarize(image)).payload_bytes; });
+  line("all", all, seconds);
+}
+
+}  // namespace
+}  // namespace ckpt::fatbin
+
+int main(int argc, char **argv) {
+  for (int i = 1; i < argc; ++i) ckpt::fatbin::bench(argv[i]);
+  struct rusage usage;
+  ::getrusage(RUSAGE_SELF, &usage);
+  printf("peak memory %.0f MiB\n", static_cast<double>(usage.ru_maxrss) / 1024);
+  return argc > 1 ? 0 : 1;
+}

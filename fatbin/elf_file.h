@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An ELF file through libelf: 64-bit, little-endian, any bytes. Sections are read when asked for.
+#pragma once
+
+#include <elf.h>
+#include <libelf.h>
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "fatbin/source.h"
+
+namespace ckpt::fatbin {
+
+struct ElfSection {
+  std::string_view name;
+  Elf64_Shdr header{};
+  Elf_Scn *handle = nullptr;
+};
+
+class ElfFile {
+ public:
+  // Views of `file` are good while the object lives.
+  static Result<ElfFile> of(ByteView file);
+  static Result<ElfFile> of(const FileSource &file);
+
+  const Elf64_Ehdr &header() const { return *header_; }
+  const std::vector<ElfSection> &sections() const { return sections_; }
+  const ElfSection *section(std::string_view name) const;
+  const ElfSection *section_of_type(u32 type) const;
+  // The one that sh_link names; null if there is none.
+  const ElfSection *linked(const ElfSection &section) const;
+
+  // What stands in a section; nothing for one that takes no room in the file.
+  Result<ByteView> contents(const ElfSection &section) const;
+
+ private:
+  struct End {
+    void operator()(Elf *e) const { ::elf_end(e); }
+  };
+  using Handle = std::unique_ptr<Elf, End>;
+
+  static Result<ElfFile> of(const Source &source, Handle handle);
+  Result<> read_sections();
+
+  Handle elf_;
+  u64 size_ = 0;
+  const Elf64_Ehdr *header_ = nullptr;
+  std::vector<ElfSection> sections_;
+};
+
+// Symbols, with their names out of the linked string table.
+struct ElfSymbols {
+  ByteView table, strings;
+
+  size_t count() const { return table.size() / sizeof(Elf64_Sym); }
+  Elf64_Sym symbol(size_t i) const;
+  std::string_view name(const Elf64_Sym &symbol) const;
+};
+// An error where a name lies outside of the strings.
+Result<ElfSymbols> symbols_of(const ElfFile &file, const ElfSection &section);
+
+// The string at an offset of a string table, or "".
+std::string_view string_at(ByteView table, u64 at);
+
+}  // namespace ckpt::fatbin

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An executable, a shared library or an object of the host: where its device code stands, and which
+// CUDA runtime it calls.
+#pragma once
+
+#include "fatbin/elf_file.h"
+#include "fatbin/image.h"
+
+namespace ckpt::fatbin {
+
+struct HostElf {
+  Form form = Form::Executable;
+  std::vector<Container> containers;
+  RuntimeFact runtime;
+};
+
+// `source` holds the same bytes as `elf`.
+Result<HostElf> read_host(const ElfFile &elf, const Source &source);
+
+}  // namespace ckpt::fatbin

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Facts out of PTX. A module is a list of directives; function bodies are passed over, but for the
+// instructions on textures and surfaces. The layout of parameters is that of the PTX ISA (5.2 and
+// 7.1): each at the next multiple of its own alignment.
+#include <algorithm>
+#include <charconv>
+
+#include "fatbin/facts.h"
+#include "fatbin/names.h"
+#include "fatbin/ptx_lexer.h"
+
+namespace ckpt::fatbin {
+namespace {
+
+constexpr u64 kMostBytes = u64{1} << 40;       // of a variable: more than any device has
+constexpr u64 kMostParameterBytes = 1u << 16;  // 32764 are allowed
+
+u64 number(std::string_view word) {
+  int base = word.starts_with("0x") || word.starts_with("0X") ? 16 : 10;
+  if (base == 16) word.remove_prefix(2);
+  u64 value = 0;
+  std::from_chars(word.data(), word.data() + word.size(), value, base);
+  return value;
+}
+
+// Bytes of a fundamental type (".f32"), 0 for another word.
+u32 bytes_of_type(std::string_view word) {
+  if (word.size() < 3 || word[0] != '.') return 0;
+  if (word == ".f16x2" || word == ".bf16x2") return 4;
+  if (word == ".bf16") return 2;
+  if (word == ".pred" || std::string_view("busf").find(word[1]) == std::string_view::npos) return 0;
+  u64 bits = 0;
+  auto [end, error] = std::from_chars(word.data() + 2, word.data() + word.size(), bits);
+  bool whole = error == std::errc() && end == word.data() + word.size();
+  return whole && bits % 8 == 0 && bits >= 8 && bits <= 128 ? static_cast<u32>(bits / 8) : 0;
+}
+
+std::optional<ReferenceKind> reference_kind(std::string_view word) {
+  if (word == ".texref") return ReferenceKind::Texture;
+  if (word == ".surfref") return ReferenceKind::Surface;
+  if (word == ".samplerref") return ReferenceKind::Sampler;
+  return {};
+}
+
+// What stands before and after a declared name.
+struct Declared {
+  u32 element_bytes = 0;
+  u32 vector = 1;
+  u32 alignment = 0;  // 0: its own
+  bool managed = false;
+  bool pointer = false;  // .ptr: what follows tells of what it points to
+  bool open = false;     // [] without a number
+  std::optional<ReferenceKind> reference;
+  std::string_view name;
+  u64 count = 1;
+
+  u64 bytes() const {
+    u64 each = u64{element_bytes} * vector;
+    return each == 0 || count <= kMostBytes / each ? each * count : kMostBytes;
+  }
+  u64 aligned_to() const {
+    return alignment ? alignment : std::max<u32>(1, element_bytes * vector);
+  }
+};
+
+class PtxModule {
+ public:
+  explicit PtxModule(std::string_view text) : lexer_(text) {}
+
+  Result<CodeFacts> read() {
+    facts_.uses_textures = facts_.uses_surfaces = false;
+    for (Token t = lexer_.next(); t.kind != Token::End; t = lexer_.next()) CKPT_CHECK(directive(t));
+    if (facts_.target.empty()) return fail("it has no .target: it is no PTX");
+    return std::move(facts_);
+  }
+
+ private:
+  Result<> directive(const Token &t) {
+    bool imported = std::exchange(extern_, false);
+    if (t.is(".extern")) extern_ = true;
+    if (t.is(".target")) read_target();
+    if (t.is(".version") || t.is(".address_size") || t.is(".file") || t.is(".loc")) lexer_.line();
+    if (t.is(".entry")) return entry();
+    if (t.is(".func")) return function(imported);
+    if (t.is(".global")) return variables(Space::Global, imported);
+    if (t.is(".const")) return variables(Space::Constant, imported);
+    if (t.is('{')) skip_block();
+    return {};
+  }
+
+  void read_target() {
+    Token t = lexer_.next();
+    if (facts_.target.empty() && t.text.starts_with("sm_") && t.text.size() < 16)
+      facts_.target = t.text;
+    lexer_.line();
+  }
+
+  // After its '{'.
+  void skip_block() {
+    for (size_t depth = 1; depth > 0;) {
+      Token t = lexer_.next();
+      if (t.kind == Token::End) return;
+      if (t.kind == Token::Word) instruction(t.text);
+      if (t.is('{')) ++depth;
+      if (t.is('}')) --depth;
+    }
+  }
+
+  // PTX ISA 9.7.10 and 9.7.11; the instruction is the first word with a dot in it.
+  void instruction(std::string_view word) {
+    if (word[0] != 't' && word[0] != 's') return;
+    auto begins = [&](std::string_view name) { return word.starts_with(name); };
+    if (begins("tex.") || begins("tld4.") || begins("txq.")) facts_.uses_textures = true;
+    if (begins("suld.") || begins("sust.") || begins("sured.") || begins("suq."))
+      facts_.uses_surfaces = true;
+  }
+
+  void skip_parentheses() {
+    for (size_t depth = 1; depth > 0;) {
+      Token t = lexer_.next();
+      if (t.kind == Token::End) return;
+      if (t.is('(')) ++depth;
+      if (t.is(')')) --depth;
+    }
+  }
+
+  // .func (result) name (parameters) body, or ';' where it is only declared.
+  Result<> function(bool imported) {
+    std::string_view name;
+    for (Token t = lexer_.next(); t.kind != Token::End && !t.is(';'); t = lexer_.next()) {
+      if (t.is('(')) skip_parentheses();
+      if (t.kind == Token::Word && name.empty() && t.text[0] != '.') name = t.text;
+      if (t.is('{')) {
+        skip_block();
+        break;
+      }
+    }
+    note_function(facts_, name, imported);
+    return {};
+  }
+
+  Result<> entry() {
+    Kernel kernel;
+    CKPT_TRY(kernel.name, names_.take(lexer_.next().text));
+    for (Token t = lexer_.next(); t.kind != Token::End && !t.is(';'); t = lexer_.next()) {
+      if (t.is('(')) CKPT_CHECK(parameters(kernel));
+      if (!t.is('{')) continue;
+      skip_block();
+      facts_.kernels.push_back(std::move(kernel));
+      break;
+    }
+    return {};
+  }
+
+  // After the '('.
+  Result<> parameters(Kernel &kernel) {
+    for (;;) {
+      Declared d;
+      Token end = declaration(d);
+      if (!d.name.empty()) CKPT_CHECK(add_parameter(kernel, d));
+      if (!end.is(',')) return {};
+    }
+  }
+
+  Result<> add_parameter(Kernel &kernel, const Declared &d) {
+    u64 bytes = d.reference ? sizeof(u64) : d.bytes();
+    u64 to = d.reference ? sizeof(u64) : d.aligned_to();
+    if (bytes == 0) return {};
+    CKPT_CHECK(names_.take({}));
+    u64 offset = (kernel.parameter_bytes + to - 1) / to * to;
+    if (offset + bytes > kMostParameterBytes)
+      return fail("the parameters of {} are beyond all bounds", kernel.name);
+    kernel.parameters.push_back({static_cast<u32>(offset), static_cast<u32>(bytes)});
+    kernel.parameter_bytes = static_cast<u32>(offset + bytes);
+    return {};
+  }
+
+  // Up to the ',', ';' or ')' behind it, which is returned.
+  Token declaration(Declared &d) {
+    for (;;) {
+      Token t = lexer_.next();
+      if (t.kind == Token::End || t.is(',') || t.is(';') || t.is(')')) return t;
+      if (t.is('[')) dimension(d);
+      if (t.is('=')) return initializer(d);
+      if (t.kind == Token::Word) qualifier(d, t.text);
+    }
+  }
+
+  void qualifier(Declared &d, std::string_view word) {
+    if (word[0] != '.') {
+      if (d.name.empty()) d.name = word;
+    } else if (word == ".align") {
+      u64 to = number(lexer_.next().text);
+      if (!d.pointer && to <= 128) d.alignment = static_cast<u32>(to);
+    } else if (word == ".attribute") {
+      attribute(d);
+    } else if (word == ".ptr") {
+      d.pointer = true;
+    } else if (word == ".v2" || word == ".v4" || word == ".v8") {
+      d.vector = static_cast<u32>(word[2] - '0');
+    } else if (auto kind = reference_kind(word)) {
+      d.reference = kind;
+    } else if (u32 bytes = bytes_of_type(word)) {
+      d.element_bytes = bytes;
+    }
+  }
+
+  void attribute(Declared &d) {
+    size_t depth = 0;
+    for (Token t = lexer_.next(); t.kind != Token::End; t = lexer_.next()) {
+      if (t.is(".managed")) d.managed = true;
+      if (t.is('(')) ++depth;
+      if (t.is(')') && (depth == 0 || --depth == 0)) return;
+    }
+  }
+
+  // After the '['.
+  void dimension(Declared &d) {
+    Token t = lexer_.next();
+    if (t.is(']')) {
+      d.open = true;
+      return;
+    }
+    u64 n = number(t.text);
+    d.count = n == 0 || d.count <= kMostBytes / n ? d.count * n : kMostBytes;
+    lexer_.next();
+  }
+
+  // After the '='; its items count where the declaration leaves the number open.
+  Token initializer(Declared &d) {
+    u64 items = 0;
+    size_t depth = 0;
+    bool fresh = true;
+    for (;;) {
+      Token t = lexer_.next();
+      if (t.kind == Token::End || t.is(';') || (depth == 0 && t.is(','))) {
+        if (d.open) d.count *= items, d.open = false;
+        return t;
+      }
+      if (t.is('{')) ++depth, fresh = true;
+      if (t.is('}') && depth > 0) --depth;
+      if (t.is(',')) fresh = true;
+      if (t.kind == Token::Word && fresh) ++items, fresh = false;
+    }
+  }
+
+  // A list of them may follow one type.
+  Result<> variables(Space space, bool imported) {
+    Declared d;
+    for (;;) {
+      Token end = declaration(d);
+      if (!imported) CKPT_CHECK(add_variable(d, space));
+      if (!end.is(',')) return {};
+      d.name = {}, d.count = 1, d.open = false;
+    }
+  }
+
+  Result<> add_variable(const Declared &d, Space space) {
+    if (d.name == kDeviceRuntimeMark) facts_.is_device_runtime = true;
+    if (is_compilers_own(d.name)) return {};
+    CKPT_TRY(std::string name, names_.take(d.name));
+    if (d.reference)
+      facts_.references.push_back({std::move(name), *d.reference});
+    else
+      facts_.variables.push_back({std::move(name), d.managed ? Space::Managed : space, d.bytes()});
+    return {};
+  }
+
+  PtxLexer lexer_;
+  CodeFacts facts_;
+  NameBudget names_;
+  bool extern_ = false;
+};
+
+}  // namespace
+
+Result<CodeFacts> facts_of_ptx(std::string_view ptx) { return PtxModule(ptx).read(); }
+
+}  // namespace ckpt::fatbin

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// With library.cu, a program of two translation units (-rdc=true).
+__device__ int twice(int);
+
+__global__ void kernel(int *p) { *p = twice(*p); }
+
+int main() {
+  kernel<<<1, 1>>>(nullptr);
+  return 0;
+}

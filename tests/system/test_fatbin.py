@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ckpt-fatbin on what nvcc makes. Without nvcc (PATH, CUDA_HOME, /usr/local/cuda) it is skipped."""
+import functools
+import itertools
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+from conftest import BUILD, ROOT
+
+SOURCES = ROOT / "tests" / "programs" / "fatbin"
+TOOL = BUILD / "tools" / "ckpt-fatbin"
+NO_HEAP, HEAP, FAILED = 0, 1, 2
+
+
+def find_nvcc():
+    for folder in (os.environ.get("CUDA_HOME"), "/usr/local/cuda"):
+        if folder and os.access(f"{folder}/bin/nvcc", os.X_OK):
+            return f"{folder}/bin/nvcc"
+    return shutil.which("nvcc")
+
+
+NVCC = find_nvcc()
+pytestmark = [
+    pytest.mark.no_criu,
+    pytest.mark.skipif(not NVCC, reason="there is no nvcc to make fat binaries with"),
+    pytest.mark.skipif(not TOOL.exists(), reason="tools/ckpt-fatbin is not built"),
+]
+
+
+@pytest.fixture(scope="module")
+def make(tmp_path_factory):
+    """make("facts.cu", "-arch=sm_75", to="x.fatbin"): the path of what nvcc made; made once."""
+    folder = tmp_path_factory.mktemp("fatbin")
+    number = itertools.count()
+
+    @functools.lru_cache(maxsize=None)
+    def run(*words, to):
+        path = folder / f"{next(number)}-{to}"
+        words = [str(SOURCES / w) if w.endswith((".cu", ".cc")) else w for w in words]
+        done = subprocess.run([NVCC, *words, "-o", str(path)], capture_output=True, text=True,
+                              cwd=folder, timeout=200)
+        assert done.returncode == 0, done.stderr
+        return path
+
+    return run
+
+
+def tool(*words):
+    return subprocess.run([TOOL, *map(str, words)], capture_output=True, timeout=60)
+
+
+def examine(path, *words):
+    """What it says as JSON, and its exit code under "code"; nothing may go wrong."""
+    done = tool("--json", "-q", path, *words)
+    assert done.stderr == b""
+    return {**json.loads(done.stdout), "code": done.returncode}
+
+
+def entries(said):
+    return [e for c in said["fat_binaries"] for e in c["entries"]]
+
+
+def kinds(said):
+    return sorted((e["kind"], e["compression"]) for e in entries(said))
+
+
+def names(said, what="kernels"):
+    return {k["name"]: k for k in said[what]}
+
+
+MIXED = "_Z5mixedPKfs5MixedPf"
+ALL = ("-DHEAP", "-DPRINT", "-DTEXTURES")
+
+
+def check_all_facts(said, targets):
+    """facts.cu with ALL, for these targets."""
+    kernels = names(said)
+    assert set(kernels) == {MIXED, "_Z7nothingv", "_Z5large4LongPi", "_Z10only_freesPi", "_Z9allocatesPPi",
+                            "_Z6printsv", "_Z6texelsyPf", "_Z7surfelsy"}
+    mixed = kernels[MIXED]
+    assert [(p["offset"], p["bytes"]) for p in mixed["parameters"]] == [(0, 8), (8, 2), (16, 32), (48, 8)]
+    assert mixed["parameter_bytes"] == 56
+    assert mixed["targets"] == sorted(targets)
+    assert [(p["offset"], p["bytes"]) for p in kernels["_Z5large4LongPi"]["parameters"]] == [(0, 30000), (30000, 8)]
+    assert kernels["_Z7nothingv"]["parameters"] == []
+    assert not any(k["differs"] for k in kernels.values())
+    variables = {v["name"]: (v["space"], v["bytes"]) for v in said["variables"]}
+    assert variables == {"counter": ("global", 400), "coefficients": ("constant", 64), "seen": ("managed", 28)}
+    assert said["heap"]["use"] == "yes" and "malloc" in said["heap"]["reason"]
+    assert said["code"] == HEAP
+    assert said["printf"] and not said["dynamic_parallelism"]
+    assert said["unread"] == []
+
+
+MODES = {
+    "default": ((), [("elf", "raw"), ("ptx", "zstd")]),
+    "balance": (("-compress-mode=balance",), [("elf", "raw"), ("ptx", "zstd")]),
+    "size": (("-compress-mode=size",), [("elf", "zstd"), ("ptx", "zstd")]),
+    "all": (("-Xfatbin", "-compress-all"), [("elf", "zstd"), ("ptx", "zstd")]),
+    "speed": (("-compress-mode=speed",), [("elf", "raw"), ("ptx", "lz4")]),
+    "none": (("-compress-mode=none",), [("elf", "raw"), ("ptx", "raw")]),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_compression(make, mode):
+    options, expected = MODES[mode]
+    said = examine(make("facts.cu", "-fatbin", "-arch=sm_75", *ALL, *options, to="facts.fatbin"))
+    assert kinds(said) == expected
+    assert said["form"] == "fat binary"
+    # The cubin and the PTX of each kernel have the same parameters, or it would be "differs".
+    check_all_facts(said, ["compute_75", "sm_75"])
+    assert said["textures"] == said["surfaces"] == "yes"
+
+
+def test_several_architectures(make):
+    several = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in ("80", "90a", "100f", "120")]
+    several.append("-gencode=arch=compute_120,code=compute_120")
+    said = examine(make("facts.cu", "-fatbin", *several, *ALL, to="several.fatbin"))
+    check_all_facts(said, ["sm_80", "sm_90a", "sm_100f", "sm_120", "compute_120"])
+    assert [e["target"] for e in entries(said) if e["kind"] == "elf"] == ["sm_80", "sm_90a", "sm_100f", "sm_120"]
+
+
+def test_debug(make):
+    said = examine(make("facts.cu", "-fatbin", "-arch=sm_75", "-G", *ALL, to="debug.fatbin"))
+    check_all_facts(said, ["compute_75", "sm_75"])
+    assert all(e["debug"] for e in entries(said))
+
+
+@pytest.mark.parametrize("form", ["cubin", "ptx"])
+def test_bare(make, form):
+    said = examine(make("facts.cu", f"-{form}", "-arch=sm_90a", *ALL, to=f"facts.{form}"))
+    assert said["form"] == form
+    check_all_facts(said, ["sm_90a" if form == "cubin" else "compute_90"])
+    # What a cubin's instructions do cannot be read.
+    assert said["textures"] == ("unknown" if form == "cubin" else "yes")
+
+
+def test_executables_and_their_runtime(make, tmp_path):
+    static = make("facts.cu", "-arch=sm_75", *ALL, to="static")
+    shared = make("facts.cu", "-arch=sm_75", "-cudart=shared", *ALL, to="shared")
+    for path, runtime in (static, "static"), (shared, "shared"):
+        said = examine(path)
+        assert said["form"] == "executable"
+        assert said["runtime"]["kind"] == runtime
+        check_all_facts(said, ["compute_75", "sm_75"])
+        stripped = tmp_path / path.name
+        subprocess.run(["strip", "-o", stripped, path], check=True)
+        assert examine(stripped)["runtime"]["kind"] == runtime
+        check_all_facts(examine(stripped), ["compute_75", "sm_75"])
+
+
+def test_runtime_without_kernels(make, tmp_path):
+    for runtime in "static", "shared":
+        path = make("host.cc", f"-cudart={runtime}", to="host")
+        subprocess.run(["strip", path], check=True)
+        said = examine(path)
+        assert said["runtime"]["kind"] == runtime
+        assert said["code"] == NO_HEAP and "no code for a device" in said["heap"]["reason"]
+    assert examine("/bin/sh")["runtime"]["kind"] == "none"
+
+
+def test_shared_library_and_object(make):
+    library = examine(make("facts.cu", "-arch=sm_75", "-shared", "-Xcompiler=-fPIC", "-cudart=shared", *ALL,
+                           to="libfacts.so"))
+    assert (library["form"], library["runtime"]["kind"]) == ("shared library", "shared")
+    check_all_facts(library, ["compute_75", "sm_75"])
+    an_object = examine(make("facts.cu", "-arch=sm_75", "-c", *ALL, to="facts.o"))
+    assert (an_object["form"], an_object["runtime"]["kind"]) == ("object", "unlinked")
+    check_all_facts(an_object, ["compute_75", "sm_75"])
+
+
+@pytest.mark.parametrize("options", [(), ("-DPOOL",), ("-DPRINT",)])
+@pytest.mark.parametrize("arch", ["75", "120"])
+def test_no_heap(make, options, arch):
+    said = examine(make("facts.cu", "-fatbin", f"-arch=sm_{arch}", *options, to="quiet.fatbin"))
+    assert said["heap"]["use"] == "no" and said["code"] == NO_HEAP
+    assert said["printf"] == ("-DPRINT" in options)
+    assert said["textures"] == said["surfaces"] == "no"
+
+
+@pytest.mark.parametrize("options", [("-compress-mode=size",), ("-G",)])
+def test_linked_code_counts(make, options):
+    """A unit has a malloc that nobody calls: the linked program has not."""
+    said = examine(make("caller.cu", "library.cu", "-rdc=true", "-arch=sm_75", *options, to="linked"))
+    roles = [c["role"] for c in said["fat_binaries"]]
+    assert roles == ["loaded", "unit", "unit"]
+    assert set(names(said)) == {"_Z6kernelPi"}
+    # Under -G nothing is left out.
+    assert said["code"] == (HEAP if options == ("-G",) else NO_HEAP)
+    called = examine(make("caller.cu", "library.cu", "-rdc=true", "-arch=sm_75", "-DCALLED", *options, to="called"))
+    assert called["code"] == HEAP and "fat binary 0 calls malloc" in called["heap"]["reason"]
+
+
+def test_units_before_linking(make):
+    said = examine(make("library.cu", "-rdc=true", "-arch=sm_75", "-c", to="library.o"))
+    assert said["code"] == HEAP and "not linked" in said["heap"]["reason"]
+    assert [c["role"] for c in said["fat_binaries"]] == ["unit"]
+    relocatable = examine(make("facts.cu", "-rdc=true", "-arch=sm_75", "-cubin", *ALL, to="unit.cubin"))
+    check_all_facts(relocatable, ["sm_75"])
+    # Only PTX: the driver links when the program starts.
+    late = examine(make("caller.cu", "library.cu", "-rdc=true", "-gencode=arch=compute_75,code=compute_75", to="late"))
+    assert late["code"] == HEAP and "not linked" in late["heap"]["reason"]
+    assert not late["dynamic_parallelism"] and set(names(late)) == {"_Z6kernelPi"}
+
+
+def test_dynamic_parallelism(make):
+    link = ("-rdc=true", "-arch=sm_75", "-lcudadevrt")
+    said = examine(make("launches.cu", *link, to="launches"))
+    assert said["dynamic_parallelism"] and said["code"] == NO_HEAP
+    assert {"_Z5childPi", "_Z6parentPi"} <= set(names(said))
+    assert examine(make("launches.cu", *link, "-DALLOCATES", to="allocates"))["code"] == HEAP
+    unit = examine(make("launches.cu", *link[:2], "-DALLOCATES", "-ptx", to="allocates.ptx"))
+    assert unit["code"] == HEAP and unit["dynamic_parallelism"]
+
+
+def test_intermediate_code_is_assumed_to_use_it(make):
+    said = examine(make("caller.cu", "-rdc=true", "-fatbin", "-gencode=arch=compute_90,code=lto_90", to="lto.fatbin"))
+    assert said["heap"]["use"] == "assumed" and said["code"] == HEAP
+    assert [e["kind"] for e in entries(said)] == ["lto-ir"]
+    assert "not public" in said["unread"][0]["why"]
+
+
+def test_extracted_ptx_is_what_nvcc_wrote(make, tmp_path):
+    fat = make("facts.cu", "-fatbin", "-arch=sm_75", *ALL, "-compress-mode=speed", to="facts.fatbin")
+    done = tool("--extract-ptx", tmp_path / "ptx", fat)
+    assert done.returncode == 0
+    (path,) = done.stdout.decode().split()
+    assert pathlib.Path(path).name == "0.1.compute_75.ptx"
+    text = pathlib.Path(path).read_bytes()
+    assert tool("--extract", "0.1", fat).stdout == text
+    check_all_facts(examine(path), ["compute_75"])
+    again = subprocess.run([pathlib.Path(NVCC).parent / "ptxas", "-arch=sm_75", path, "-o", tmp_path / "again.cubin"],
+                           capture_output=True, text=True, timeout=60)
+    assert again.returncode == 0, again.stderr
+    check_all_facts(examine(tmp_path / "again.cubin"), ["sm_75"])
+    # The cubin as it stands in the file; what is there is not written over.
+    assert tool("--extract", "0.0", fat).stdout[:4] == b"\x7fELF"
+    assert b"File exists" in tool("--extract-ptx", tmp_path / "ptx", fat).stderr
+    for wrong in "0.2", "7.0", "x", "0.", "":
+        done = tool("--extract", wrong, fat)
+        assert done.returncode in (FAILED, HEAP if wrong == "" else FAILED)
+
+
+def test_page_and_list(make):
+    fat = make("facts.cu", "-fatbin", "-arch=sm_75", *ALL, to="facts.fatbin")
+    page = tool(fat)
+    assert page.returncode == HEAP
+    text = page.stdout.decode()
+    assert f"{MIXED} (8@0 2@8 32@16 8@48) compute_75 sm_75" in text
+    assert "device heap  yes: the elf entry of sm_75 calls malloc" in text
+    listed = tool("--entries", fat)
+    assert listed.returncode == 0
+    assert [line.split()[:4] for line in listed.stdout.decode().splitlines()[1:]] == [
+        ["0.0", "sm_75", "elf", "raw"], ["0.1", "compute_75", "ptx", "zstd"]]
+
+
+def test_damage_is_no_crash_and_never_a_no(make, tmp_path):
+    """A program that uses the heap, cut, and with each byte of the headers overwritten: not once a silent
+    "no". (Nothing can be said of damaged payloads: fat binaries have no checksums.)"""
+    whole = make("facts.cu", "-arch=sm_75", "-cudart=shared", "-compress-mode=size", *ALL, to="size").read_bytes()
+    start = whole.index(b"\x50\xed\x55\xba")
+    start = whole.index(b"\x50\xed\x55\xba", start + 16)
+    path = tmp_path / "damaged"
+    damaged = [whole[:n] for n in range(0, len(whole), max(1, len(whole) // 40))]
+    for at in range(start, start + 16 + 64):
+        damaged.append(whole[:at] + b"\xff" + whole[at + 1:])
+    for data in damaged:
+        path.write_bytes(data)
+        done = tool("-q", path)
+        assert done.returncode in (HEAP, FAILED)
+        assert done.returncode == HEAP or done.stderr.startswith(b"ckpt-fatbin: error: ")
+
+
+def test_refusals(tmp_path):
+    for path, why in ("/nonexistent", "cannot open"), ("/tmp", "not a regular file"), (__file__, "no ELF file"):
+        done = tool(path)
+        assert done.returncode == FAILED and why in done.stderr.decode()
+    assert tool().returncode == FAILED
+
+
+def big_library():
+    folder = pathlib.Path(NVCC).resolve().parents[1] if NVCC else pathlib.Path("/nonexistent")
+    for sub in "lib64", "lib", "targets/x86_64-linux/lib":
+        for path in sorted((folder / sub).glob("libcublasLt.so.*")):
+            return path
+    return None
+
+
+def test_big_library_in_little_memory():
+    """libcublasLt: half a gigabyte, of which little is in memory at a time."""
+    path = big_library()
+    if not path:
+        pytest.skip("the toolkit has no libcublasLt")
+    done = subprocess.run(["/usr/bin/time", "-f", "%M", TOOL, "-q", "--json", path] if shutil.which("time") else
+                          [TOOL, "-q", "--json", path], capture_output=True, timeout=200)
+    said = json.loads(done.stdout)
+    assert done.returncode == NO_HEAP and said["unread"] == []
+    assert said["runtime"]["kind"] == "static"
+    assert len(said["fat_binaries"]) > 1000 and len(said["kernels"]) > 1000
+    assert not any(not k["parameters"] and k["parameter_bytes"] for k in said["kernels"])
+    if done.stderr:
+        assert int(done.stderr.split()[-1]) < path.stat().st_size / 1024 / 2

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What entries say together, and first of all: is the device's heap used?
+#include "fatbin/summary.h"
+
+#include "tests/unit/fatbin/cubin_maker.h"
+
+namespace ckpt::fatbin::test {
+namespace {
+
+Summary summary_of(const Bytes &file, SummaryOptions options = {}) {
+  return must(summarize(must(Image::of(file)), options));
+}
+
+Heap heap_of(const std::vector<EntryMaker> &entries) { return summary_of(container(entries)).heap; }
+
+EntryMaker cubin(bool heap, u32 arch = 75) {
+  return EntryMaker::raw(Kind::Elf, small_cubin(heap, ET_EXEC, arch), arch);
+}
+EntryMaker ptx(bool heap, u32 arch = 75) {
+  return EntryMaker::raw(Kind::Ptx, heap ? kHeapPtx : kSmallPtx, arch);
+}
+
+TEST_CASE("cubins say whether the heap is used") {
+  CHECK(heap_of({}).use == HeapUse::No);
+  CHECK(contains(heap_of({}).reason, "no code for a device"));
+  CHECK(heap_of({cubin(false)}).use == HeapUse::No);
+  Heap used = heap_of({cubin(false, 75), cubin(true, 90)});
+  CHECK(used.use == HeapUse::Yes);
+  CHECK(used.reason == "the elf entry of sm_90 calls malloc");
+}
+
+TEST_CASE("PTX says so where no cubin for its target does") {
+  CHECK(heap_of({ptx(true)}).use == HeapUse::Yes);
+  CHECK(heap_of({ptx(false)}).use == HeapUse::No);
+  // The compiler left out of the cubin what nobody calls.
+  CHECK(heap_of({cubin(false), ptx(true)}).use == HeapUse::No);
+  CHECK(heap_of({ptx(true), cubin(false)}).use == HeapUse::No);
+  // A newer device gets the PTX, which may be other code.
+  CHECK(heap_of({cubin(false), ptx(true, 90)}).use == HeapUse::Yes);
+  EntryMaker special = ptx(true);
+  special.record.flags |= kFlagArchSpecific;
+  CHECK(heap_of({cubin(false), special}).use == HeapUse::Yes);
+}
+
+TEST_CASE("what cannot be examined must be assumed to use it") {
+  Heap lto = heap_of({EntryMaker::raw(Kind::LtoIr, "?", 90)});
+  CHECK(lto.use == HeapUse::Assumed);
+  CHECK(contains(lto.reason, "not public"));
+  EntryMaker damaged = EntryMaker::compressed(Kind::Elf, small_cubin(false), kFlagZstd, 90);
+  damaged.payload[10] ^= std::byte{0xff};
+  Summary s = summary_of(container({cubin(false), damaged}));
+  CHECK(s.heap.use == HeapUse::Assumed);
+  CHECK(contains(s.heap.reason, "sm_90"));
+  REQUIRE(s.unread.size() == 1);
+  CHECK(s.unread[0].entry == 1);
+  CHECK(s.textures == Use::Unknown);
+  CHECK(s.kernels.size() == 1);
+  CHECK(heap_of({EntryMaker::raw(Kind::Elf, "no ELF at all")}).use == HeapUse::Assumed);
+  CHECK(heap_of({EntryMaker::raw(static_cast<Kind>(16), "?")}).use == HeapUse::Assumed);
+  // Yes is more than a guess.
+  CHECK(heap_of({EntryMaker::raw(Kind::LtoIr, "?"), cubin(true)}).use == HeapUse::Yes);
+}
+
+TEST_CASE("a limit on all entries together is kept, and is no \"no\"") {
+  std::vector<EntryMaker> entries = {cubin(false, 75), cubin(false, 80), cubin(false, 90)};
+  Summary s = summary_of(container(entries),
+                         {.most_bytes = small_cubin(false).size() * 2 + 16, .threads = 1});
+  CHECK(s.unread.size() == 1);
+  CHECK(s.heap.use == HeapUse::Assumed);
+  CHECK(contains(s.heap.reason, "limit"));
+}
+
+TEST_CASE("kernels and variables of all entries are put together") {
+  std::string other = kSmallPtx;
+  other.replace(other.find(".u32 n"), 4, ".u64");
+  other += ".global .u32 v;\n.const .u32 w;\n";
+  Bytes file = container({EntryMaker::raw(Kind::Ptx, kSmallPtx + ".global .u64 v;\n", 75),
+                          EntryMaker::raw(Kind::Ptx, other, 90)});
+  for (unsigned threads : {1, 4}) {
+    Summary s = summary_of(file, {.threads = threads});
+    REQUIRE(s.kernels.size() == 1);
+    const KernelSummary &k = s.kernels.at("k");
+    CHECK(k.kernel.parameters == std::vector<Parameter>{{0, 8}, {8, 4}});
+    CHECK(k.targets == std::set<std::string>{"compute_75", "compute_90"});
+    CHECK(k.differs);
+    REQUIRE(s.variables.size() == 2);
+    CHECK(s.variables.at("v").variable.bytes == 8);
+    CHECK(s.variables.at("v").differs);
+    CHECK(!s.variables.at("w").differs);
+    CHECK(s.textures == Use::No);
+  }
+}
+
+TEST_CASE("textures are told by PTX; a cubin alone leaves the question open") {
+  std::string tex = kSmallPtx;
+  tex.replace(tex.find(" ret;"), 5, " tex.1d.v4.f32.s32 {a}, [b];\n ret;");
+  CHECK(summary_of(container({cubin(false)})).textures == Use::Unknown);
+  CHECK(summary_of(container({cubin(false), ptx(false)})).textures == Use::No);
+  Summary s = summary_of(container({cubin(false), EntryMaker::raw(Kind::Ptx, tex)}));
+  CHECK(s.textures == Use::Yes);
+  CHECK(s.surfaces == Use::No);
+}
+
+}  // namespace
+}  // namespace ckpt::fatbin::test
