@@ -14,7 +14,8 @@ namespace {
 template <class T>
 T sum(T a, T b) {
   if constexpr (std::is_integral_v<T>)
-    return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) + static_cast<std::make_unsigned_t<T>>(b));
+    return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) +
+                          static_cast<std::make_unsigned_t<T>>(b));
   else if constexpr (std::is_floating_point_v<T>)
     return a + b;
   else if constexpr (sizeof(T) == 2)
@@ -23,16 +24,46 @@ T sum(T a, T b) {
     return {sum(a.low, b.low), sum(a.high, b.high)};
 }
 
-template <class T> struct Add { static T run(T old, T b, T) { return sum(old, b); } };
-template <class T> struct Min { static T run(T old, T b, T) { return std::min(old, b); } };
-template <class T> struct Max { static T run(T old, T b, T) { return std::max(old, b); } };
-template <class T> struct And { static T run(T old, T b, T) { return old & b; } };
-template <class T> struct Or { static T run(T old, T b, T) { return old | b; } };
-template <class T> struct Xor { static T run(T old, T b, T) { return old ^ b; } };
-template <class T> struct Exch { static T run(T, T b, T) { return b; } };
-template <class T> struct Cas { static T run(T old, T b, T c) { return old == b ? c : old; } };
-template <class T> struct Inc { static T run(T old, T b, T) { return old >= b ? 0 : old + 1; } };
-template <class T> struct Dec { static T run(T old, T b, T) { return old == 0 || old > b ? b : old - 1; } };
+template <class T>
+struct Add {
+  static T run(T old, T b, T) { return sum(old, b); }
+};
+template <class T>
+struct Min {
+  static T run(T old, T b, T) { return std::min(old, b); }
+};
+template <class T>
+struct Max {
+  static T run(T old, T b, T) { return std::max(old, b); }
+};
+template <class T>
+struct And {
+  static T run(T old, T b, T) { return old & b; }
+};
+template <class T>
+struct Or {
+  static T run(T old, T b, T) { return old | b; }
+};
+template <class T>
+struct Xor {
+  static T run(T old, T b, T) { return old ^ b; }
+};
+template <class T>
+struct Exch {
+  static T run(T, T b, T) { return b; }
+};
+template <class T>
+struct Cas {
+  static T run(T old, T b, T c) { return old == b ? c : old; }
+};
+template <class T>
+struct Inc {
+  static T run(T old, T b, T) { return old >= b ? 0 : old + 1; }
+};
+template <class T>
+struct Dec {
+  static T run(T old, T b, T) { return old == 0 || old > b ? b : old - 1; }
+};
 
 template <size_t Bytes>
 using Word = std::conditional_t<Bytes == 8, u64, std::conditional_t<Bytes == 4, u32, u16>>;
@@ -100,7 +131,8 @@ Run choose(const Instruction &in, Type t, Where w) {
 
 bool select_atomic(const Instruction &in, Selected &s) {
   bool red = in.opcode == "red";
-  if ((!red && in.opcode != "atom") || in.has("async") || in.has("v2") || in.has("v4") || in.has("v8"))
+  if ((!red && in.opcode != "atom") || in.has("async") || in.has("v2") || in.has("v4") ||
+      in.has("v8"))
     return false;
   Type t = in.type();
   uniform(s, choose(in, t, where(space_of(in))), t);

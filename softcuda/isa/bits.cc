@@ -8,19 +8,42 @@
 namespace ckpt::softcuda::isa::CKPT_ISA {
 namespace {
 
-template <class T> struct And { static T run(T a, T b) { return a & b; } };
-template <class T> struct Or { static T run(T a, T b) { return a | b; } };
-template <class T> struct Xor { static T run(T a, T b) { return a ^ b; } };
-template <class T> struct Not { static T run(T a) { return static_cast<T>(~a); } };
-template <class T> struct Cnot { static T run(T a) { return a == 0; } };
-template <class T> struct Copy { static T run(T a) { return a; } };
-template <class T> struct Select { static T run(T a, T b, bool p) { return p ? a : b; } };
+template <class T>
+struct And {
+  static T run(T a, T b) { return a & b; }
+};
+template <class T>
+struct Or {
+  static T run(T a, T b) { return a | b; }
+};
+template <class T>
+struct Xor {
+  static T run(T a, T b) { return a ^ b; }
+};
+template <class T>
+struct Not {
+  static T run(T a) { return static_cast<T>(~a); }
+};
+template <class T>
+struct Cnot {
+  static T run(T a) { return a == 0; }
+};
+template <class T>
+struct Copy {
+  static T run(T a) { return a; }
+};
+template <class T>
+struct Select {
+  static T run(T a, T b, bool p) { return p ? a : b; }
+};
 
 // Shifts by the width or more give zero, or the sign.
-template <class T> struct Shl {
+template <class T>
+struct Shl {
   static T run(T a, u32 n) { return n >= 8 * sizeof(T) ? T{0} : static_cast<T>(a << n); }
 };
-template <class T> struct Shr {
+template <class T>
+struct Shr {
   static T run(T a, u32 n) {
     constexpr u32 kLast = 8 * sizeof(T) - 1;
     if (std::is_signed_v<T>) return static_cast<T>(a >> std::min(n, kLast));
@@ -33,9 +56,15 @@ template <class F>
 void logic(Warp &w, const Op &o, Mask m) {
   set_bits(w, o.dst, m, F()(w.bits(o.a), w.bits(o.b)));
 }
-struct BitAnd { u32 operator()(u32 a, u32 b) const { return a & b; } };
-struct BitOr { u32 operator()(u32 a, u32 b) const { return a | b; } };
-struct BitXor { u32 operator()(u32 a, u32 b) const { return a ^ b; } };
+struct BitAnd {
+  u32 operator()(u32 a, u32 b) const { return a & b; }
+};
+struct BitOr {
+  u32 operator()(u32 a, u32 b) const { return a | b; }
+};
+struct BitXor {
+  u32 operator()(u32 a, u32 b) const { return a ^ b; }
+};
 void logic_not(Warp &w, const Op &o, Mask m) { set_bits(w, o.dst, m, ~w.bits(o.a)); }
 void logic_copy(Warp &w, const Op &o, Mask m) { set_bits(w, o.dst, m, w.bits(o.a)); }
 
@@ -57,7 +86,9 @@ void lop3(Warp &w, const Op &o, Mask m) {
 u32 funnel_left_wrap(u32 lo, u32 hi, u32 n) {
   return static_cast<u32>((u64{hi} << 32 | lo) << (n & 31) >> 32);
 }
-u32 funnel_right_wrap(u32 lo, u32 hi, u32 n) { return static_cast<u32>((u64{hi} << 32 | lo) >> (n & 31)); }
+u32 funnel_right_wrap(u32 lo, u32 hi, u32 n) {
+  return static_cast<u32>((u64{hi} << 32 | lo) >> (n & 31));
+}
 u32 funnel_left_clamp(u32 lo, u32 hi, u32 n) {
   return static_cast<u32>((u64{hi} << 32 | lo) << std::min(n, 32u) >> 32);
 }
@@ -82,14 +113,29 @@ u32 prmt_mode(u32 a, u32 b, u32 c) {
   return prmt(a, b, Row(c & 3));
 }
 u32 f4e(u32 n) { return 0x3210 + 0x1111 * n; }
-u32 b4e(u32 n) { constexpr u32 t[] = {0x5670, 0x6701, 0x7012, 0x0123}; return t[n]; }
+u32 b4e(u32 n) {
+  constexpr u32 t[] = {0x5670, 0x6701, 0x7012, 0x0123};
+  return t[n];
+}
 u32 rc8(u32 n) { return 0x1111 * n; }
-u32 ecl(u32 n) { constexpr u32 t[] = {0x3210, 0x3211, 0x3222, 0x3333}; return t[n]; }
-u32 ecr(u32 n) { constexpr u32 t[] = {0x0000, 0x1110, 0x2210, 0x3210}; return t[n]; }
+u32 ecl(u32 n) {
+  constexpr u32 t[] = {0x3210, 0x3211, 0x3222, 0x3333};
+  return t[n];
+}
+u32 ecr(u32 n) {
+  constexpr u32 t[] = {0x0000, 0x1110, 0x2210, 0x3210};
+  return t[n];
+}
 u32 rc16(u32 n) { return (n & 1) ? 0x3232 : 0x1010; }
 
-template <class T> u32 popc(T a) { return static_cast<u32>(std::popcount(a)); }
-template <class T> u32 clz(T a) { return static_cast<u32>(std::countl_zero(a)); }
+template <class T>
+u32 popc(T a) {
+  return static_cast<u32>(std::popcount(a));
+}
+template <class T>
+u32 clz(T a) {
+  return static_cast<u32>(std::countl_zero(a));
+}
 template <class T>
 T brev(T a) {
   T r = 0;
@@ -108,7 +154,8 @@ u32 bfind(T a) {
   return Shift ? zeros : 8 * sizeof(T) - 1 - zeros;
 }
 
-template <class T> struct Extract {
+template <class T>
+struct Extract {
   static T run(T a, u32 pos, u32 len) {
     using V = std::make_unsigned_t<T>;
     constexpr u32 kBits = 8 * sizeof(T);
@@ -124,7 +171,8 @@ template <class T> struct Extract {
   }
 };
 
-template <class T> struct Insert {
+template <class T>
+struct Insert {
   static T run(T a, T b, u32 pos, u32 len) {
     constexpr u32 kBits = 8 * sizeof(T);
     pos &= 255;
@@ -189,8 +237,10 @@ bool select_prmt(const Instruction &in, Selected &s) {
 
 bool select_funnel(const Instruction &in, Selected &s) {
   bool left = in.has("l"), wrap = in.has("wrap");
-  return uniform(s, left ? wrap ? lift<&funnel_left_wrap> : lift<&funnel_left_clamp>
-                         : wrap ? lift<&funnel_right_wrap> : lift<&funnel_right_clamp>,
+  return uniform(s,
+                 left   ? wrap ? lift<&funnel_left_wrap> : lift<&funnel_left_clamp>
+                   : wrap ? lift<&funnel_right_wrap>
+                        : lift<&funnel_right_clamp>,
                  Type::B32);
 }
 
@@ -202,11 +252,13 @@ bool select_count(const Instruction &in, Selected &s, Type t) {
   if (in.opcode == "bfind") {
     bool sign = ptx::is_signed(t);
     if (wide)
-      run = sign ? shift ? lift<&bfind<i64, true>> : lift<&bfind<i64, false>>
-                 : shift ? lift<&bfind<u64, true>> : lift<&bfind<u64, false>>;
+      run = sign    ? shift ? lift<&bfind<i64, true>> : lift<&bfind<i64, false>>
+               : shift ? lift<&bfind<u64, true>>
+                    : lift<&bfind<u64, false>>;
     else
-      run = sign ? shift ? lift<&bfind<i32, true>> : lift<&bfind<i32, false>>
-                 : shift ? lift<&bfind<u32, true>> : lift<&bfind<u32, false>>;
+      run = sign    ? shift ? lift<&bfind<i32, true>> : lift<&bfind<i32, false>>
+               : shift ? lift<&bfind<u32, true>>
+                    : lift<&bfind<u32, false>>;
   }
   uniform(s, run, t);
   s.dst = Type::U32;
@@ -214,7 +266,8 @@ bool select_count(const Instruction &in, Selected &s, Type t) {
 }
 
 bool select_field(const Instruction &in, Selected &s, Type t) {
-  uniform(s, in.opcode == "bfe" ? pick<Extract, u32, u64, i32, i64>(t) : pick<Insert, u32, u64>(t), t);
+  uniform(s, in.opcode == "bfe" ? pick<Extract, u32, u64, i32, i64>(t) : pick<Insert, u32, u64>(t),
+          t);
   for (size_t i = in.opcode == "bfe" ? 1 : 2; i < 4; ++i) s.src[i] = Type::U32;
   return s.run != nullptr;
 }
@@ -251,12 +304,16 @@ bool select_bits(const Instruction &in, Selected &s) {
   if (in.opcode == "shl" || in.opcode == "shr") return select_shift(in, s, t);
   if (in.opcode == "shf") return select_funnel(in, s);
   if (in.opcode == "prmt") return select_prmt(in, s);
-  if (in.opcode == "lop3") return uniform(s, in.has("or") || in.has("and") ? nullptr : &lop3, Type::B32);
-  if (in.opcode == "brev") return uniform(s, b == Type::B64 ? lift<&brev<u64>> : lift<&brev<u32>>, t);
-  if (in.opcode == "popc" || in.opcode == "clz" || in.opcode == "bfind") return select_count(in, s, t);
+  if (in.opcode == "lop3")
+    return uniform(s, in.has("or") || in.has("and") ? nullptr : &lop3, Type::B32);
+  if (in.opcode == "brev")
+    return uniform(s, b == Type::B64 ? lift<&brev<u64>> : lift<&brev<u32>>, t);
+  if (in.opcode == "popc" || in.opcode == "clz" || in.opcode == "bfind")
+    return select_count(in, s, t);
   if (in.opcode == "bfe" || in.opcode == "bfi") return select_field(in, s, t);
   if (in.opcode == "fns") return uniform(s, lift<&fns>, Type::B32);
-  if (in.opcode == "bmsk") return uniform(s, in.has("wrap") ? lift<&bmsk_wrap> : lift<&bmsk_clamp>, Type::B32);
+  if (in.opcode == "bmsk")
+    return uniform(s, in.has("wrap") ? lift<&bmsk_wrap> : lift<&bmsk_clamp>, Type::B32);
   return false;
 }
 

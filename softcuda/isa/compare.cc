@@ -10,20 +10,62 @@ namespace ckpt::softcuda::isa::CKPT_ISA {
 namespace {
 
 // A comparison without U is false where a NaN takes part, with it true.
-template <class T> struct Eq { static bool run(T a, T b) { return a == b; } };
-template <class T> struct Ne { static bool run(T a, T b) { return a < b || a > b; } };
-template <class T> struct Lt { static bool run(T a, T b) { return a < b; } };
-template <class T> struct Le { static bool run(T a, T b) { return a <= b; } };
-template <class T> struct Gt { static bool run(T a, T b) { return a > b; } };
-template <class T> struct Ge { static bool run(T a, T b) { return a >= b; } };
-template <class T> struct Equ { static bool run(T a, T b) { return !(a < b) && !(a > b); } };
-template <class T> struct Neu { static bool run(T a, T b) { return !(a == b); } };
-template <class T> struct Ltu { static bool run(T a, T b) { return !(a >= b); } };
-template <class T> struct Leu { static bool run(T a, T b) { return !(a > b); } };
-template <class T> struct Gtu { static bool run(T a, T b) { return !(a <= b); } };
-template <class T> struct Geu { static bool run(T a, T b) { return !(a < b); } };
-template <class T> struct Num { static bool run(T a, T b) { return a == a && b == b; } };
-template <class T> struct Nan { static bool run(T a, T b) { return a != a || b != b; } };
+template <class T>
+struct Eq {
+  static bool run(T a, T b) { return a == b; }
+};
+template <class T>
+struct Ne {
+  static bool run(T a, T b) { return a < b || a > b; }
+};
+template <class T>
+struct Lt {
+  static bool run(T a, T b) { return a < b; }
+};
+template <class T>
+struct Le {
+  static bool run(T a, T b) { return a <= b; }
+};
+template <class T>
+struct Gt {
+  static bool run(T a, T b) { return a > b; }
+};
+template <class T>
+struct Ge {
+  static bool run(T a, T b) { return a >= b; }
+};
+template <class T>
+struct Equ {
+  static bool run(T a, T b) { return !(a < b) && !(a > b); }
+};
+template <class T>
+struct Neu {
+  static bool run(T a, T b) { return !(a == b); }
+};
+template <class T>
+struct Ltu {
+  static bool run(T a, T b) { return !(a >= b); }
+};
+template <class T>
+struct Leu {
+  static bool run(T a, T b) { return !(a > b); }
+};
+template <class T>
+struct Gtu {
+  static bool run(T a, T b) { return !(a <= b); }
+};
+template <class T>
+struct Geu {
+  static bool run(T a, T b) { return !(a < b); }
+};
+template <class T>
+struct Num {
+  static bool run(T a, T b) { return a == a && b == b; }
+};
+template <class T>
+struct Nan {
+  static bool run(T a, T b) { return a != a || b != b; }
+};
 
 // What is compared: 16-bit floats as f32; the high ones of pairs, too.
 template <class T, bool High>
@@ -42,7 +84,8 @@ Mask compare(const Warp &w, const Op &o, Mask m) {
   u32 bits[kLanes] = {};
   using V = decltype(comparable<T, High>(a[0]));
   for_lanes(m, [&](u32 i) {
-    bits[i] = static_cast<u32>(C<V>::run(comparable<T, High>(a[i]), comparable<T, High>(b[i]))) << i;
+    bits[i] = static_cast<u32>(C<V>::run(comparable<T, High>(a[i]), comparable<T, High>(b[i])))
+              << i;
   });
   u32 all = 0;
   for (u32 b : bits) all |= b;
@@ -78,9 +121,8 @@ void set(Warp &w, const Op &o, Mask m) {
   Mask high = kPair ? combined(w, o, compare<C, T, true>(w, o, m)) : 0;
   u32 *out = w.row<u32>(o.dst);
   u32 yes = static_cast<u32>(o.imm);
-  for_lanes(m, [&](u32 i) {
-    out[i] = ((low >> i & 1) ? yes : 0) | ((high >> i & 1) ? yes << 16 : 0);
-  });
+  for_lanes(
+      m, [&](u32 i) { out[i] = ((low >> i & 1) ? yes : 0) | ((high >> i & 1) ? yes << 16 : 0); });
 }
 
 template <template <class> class C, class T>
@@ -98,7 +140,8 @@ Run by_type(Type t, bool to_predicate) {
 // Orders of integers, also .lo .ls .hi .hs of unsigned ones; then floats.
 template <template <class> class C>
 Run ordered(Type t, bool p) {
-  return by_type<C, u16, u32, u64, i16, i32, i64, float, double, F16, BF16, Pair<F16>, Pair<BF16>>(t, p);
+  return by_type<C, u16, u32, u64, i16, i32, i64, float, double, F16, BF16, Pair<F16>, Pair<BF16>>(
+      t, p);
 }
 template <template <class> class C>
 Run floats(Type t, bool p) {
@@ -140,8 +183,14 @@ i64 true_of(Type dst, Type src) {
   }
 }
 
-template <class T> struct Slct { static T run(T a, T b, i32 c) { return c >= 0 ? a : b; } };
-template <class T> struct SlctFloat { static T run(T a, T b, float c) { return c >= 0 ? a : b; } };
+template <class T>
+struct Slct {
+  static T run(T a, T b, i32 c) { return c >= 0 ? a : b; }
+};
+template <class T>
+struct SlctFloat {
+  static T run(T a, T b, float c) { return c >= 0 ? a : b; }
+};
 
 bool select_slct(const Instruction &in, Selected &s) {
   Type t = in.type(0), c = in.type(1);

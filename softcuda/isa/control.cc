@@ -12,7 +12,9 @@ void nothing(Warp &, const Op &, Mask) {}
 
 void fence(Warp &, const Op &, Mask) { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
-void trap(Warp &w, const Op &o, Mask) { w.fail(vm::FaultKind::Trap, o, "the kernel executed a trap"); }
+void trap(Warp &w, const Op &o, Mask) {
+  w.fail(vm::FaultKind::Trap, o, "the kernel executed a trap");
+}
 
 // What bar.red gives, when the barrier is complete. aux: what is asked.
 enum BarrierKind : u16 { kSync = 0, kArrive = 1, kCount = 2, kAll = 3, kAny = 4 };

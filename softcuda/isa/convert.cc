@@ -35,7 +35,8 @@ D clamped(A v) {
   constexpr bool kTopBit = sizeof(D) == 8 || sizeof(A) == 8;
   // The bounds as floats may be rounded up: then they are one too many.
   constexpr A kEnd = static_cast<A>(L::max() / 2 + 1) * 2;
-  if (v != v) return kTopBit ? static_cast<D>(std::make_unsigned_t<D>{1} << (8 * sizeof(D) - 1)) : D{0};
+  if (v != v)
+    return kTopBit ? static_cast<D>(std::make_unsigned_t<D>{1} << (8 * sizeof(D) - 1)) : D{0};
   if (v >= kEnd) return L::max();
   if (v < static_cast<A>(L::min())) return L::min();
   return static_cast<D>(v);
@@ -125,9 +126,11 @@ Run by_source(const Wanted &w) {
 template <class... Ds>
 Run by_destination(Type t, const Wanted &w) {
   Run found = nullptr;
-  ((stands_for<Ds>(t) ? (void)(found = by_source<Ds, u8, u16, u32, u64, i8, i16, i32, i64, float,
-                                                 double, F16, BF16>(w))
-                      : void()),
+  ((stands_for<Ds>(t)
+        ? (void)(found =
+                     by_source<Ds, u8, u16, u32, u64, i8, i16, i32, i64, float, double, F16, BF16>(
+                         w))
+        : void()),
    ...);
   return found;
 }
@@ -149,7 +152,8 @@ Pair<T> packed(float a, float b) {
 
 template <class T>
 Run choose_packed(const Instruction &in) {
-  if (in.has("relu")) return in.has("rz") ? lift<&packed<T, kToZero, true>> : lift<&packed<T, kNearest, true>>;
+  if (in.has("relu"))
+    return in.has("rz") ? lift<&packed<T, kToZero, true>> : lift<&packed<T, kNearest, true>>;
   return in.has("rz") ? lift<&packed<T, kToZero, false>> : lift<&packed<T, kNearest, false>>;
 }
 
@@ -170,8 +174,9 @@ bool select_convert(const Instruction &in, Selected &s) {
   Type dst = in.type(0), src = in.type(1);
   if (dst == Type::F16x2 || dst == Type::BF16x2) return select_packed(in, s, dst);
   u16 mode = mode_of(in);
-  uniform(s, by_destination<u8, u16, u32, u64, i8, i16, i32, i64, float, double, F16, BF16>(
-                 dst, {src, rounding_of(in), mode}),
+  uniform(s,
+          by_destination<u8, u16, u32, u64, i8, i16, i32, i64, float, double, F16, BF16>(
+              dst, {src, rounding_of(in), mode}),
           src);
   s.dst = dst;
   // Only f32 and f64 results are rounded by the host; a flush also concerns an f32 source.

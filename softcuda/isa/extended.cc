@@ -45,7 +45,8 @@ void extended(Warp &w, const Op &o, Mask m) {
     u32 carry = Takes ? w.carry >> i & 1 : 0;
     T left = a[i], right = b[i];
     if constexpr (P != Part::None) {
-      left = P == Part::High && Signed ? product_high_signed(left, right) : product<T, P>(left, right);
+      left =
+          P == Part::High && Signed ? product_high_signed(left, right) : product<T, P>(left, right);
       right = c[i];
     }
     out[i] = to_cell<T>(step<T, Subtract>(left, right, carry));
@@ -84,7 +85,8 @@ bool select_extended(const Instruction &in, Selected &s) {
   Type t = in.type();
   if ((!with_flag && !sets) || ptx::is_float(t)) return false;
   bool wide = ptx::size_of(t) == 8;
-  return uniform(s, wide ? choose<u64>(in, ptx::is_signed(t)) : choose<u32>(in, ptx::is_signed(t)), t);
+  return uniform(s, wide ? choose<u64>(in, ptx::is_signed(t)) : choose<u32>(in, ptx::is_signed(t)),
+                 t);
 }
 
 }  // namespace ckpt::softcuda::isa::CKPT_ISA

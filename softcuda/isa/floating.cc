@@ -13,33 +13,73 @@
 namespace ckpt::softcuda::isa::CKPT_ISA {
 namespace {
 
-template <class T> struct Add { static T run(T a, T b) { return a + b; } };
-template <class T> struct Sub { static T run(T a, T b) { return a - b; } };
-template <class T> struct Mul { static T run(T a, T b) { return a * b; } };
-template <class T> struct Div { static T run(T a, T b) { return a / b; } };
-template <class T> struct Fma { static T run(T a, T b, T c) { return std::fma(a, b, c); } };
-template <class T> struct Rcp { static T run(T a) { return T{1} / a; } };
-template <class T> struct Sqrt { static T run(T a) { return std::sqrt(a); } };
-template <class T> struct Rsqrt { static T run(T a) { return T{1} / std::sqrt(a); } };
-template <class T> struct Neg { static T run(T a) { return -a; } };
-template <class T> struct Abs { static T run(T a) { return std::fabs(a); } };
+template <class T>
+struct Add {
+  static T run(T a, T b) { return a + b; }
+};
+template <class T>
+struct Sub {
+  static T run(T a, T b) { return a - b; }
+};
+template <class T>
+struct Mul {
+  static T run(T a, T b) { return a * b; }
+};
+template <class T>
+struct Div {
+  static T run(T a, T b) { return a / b; }
+};
+template <class T>
+struct Fma {
+  static T run(T a, T b, T c) { return std::fma(a, b, c); }
+};
+template <class T>
+struct Rcp {
+  static T run(T a) { return T{1} / a; }
+};
+template <class T>
+struct Sqrt {
+  static T run(T a) { return std::sqrt(a); }
+};
+template <class T>
+struct Rsqrt {
+  static T run(T a) { return T{1} / std::sqrt(a); }
+};
+template <class T>
+struct Neg {
+  static T run(T a) { return -a; }
+};
+template <class T>
+struct Abs {
+  static T run(T a) { return std::fabs(a); }
+};
 
 // -0 is below +0; a NaN loses against a number (min, max), or wins (.NaN).
-template <class T> bool below(T a, T b) { return a < b || (a == b && std::signbit(a)); }
-template <class T> struct Min {
+template <class T>
+bool below(T a, T b) {
+  return a < b || (a == b && std::signbit(a));
+}
+template <class T>
+struct Min {
   static T run(T a, T b) { return a != a ? b : b != b ? a : below(a, b) ? a : b; }
 };
-template <class T> struct Max {
+template <class T>
+struct Max {
   static T run(T a, T b) { return a != a ? b : b != b ? a : below(a, b) ? b : a; }
 };
-template <class T> struct MinNan {
+template <class T>
+struct MinNan {
   static T run(T a, T b) { return a != a ? a : b != b ? b : below(a, b) ? a : b; }
 };
-template <class T> struct MaxNan {
+template <class T>
+struct MaxNan {
   static T run(T a, T b) { return a != a ? a : b != b ? b : below(a, b) ? b : a; }
 };
 // The sign of a, the magnitude of b.
-template <class T> struct Copysign { static T run(T a, T b) { return std::copysign(b, a); } };
+template <class T>
+struct Copysign {
+  static T run(T a, T b) { return std::copysign(b, a); }
+};
 
 float sine(float a) { return std::sin(a); }
 float cosine(float a) { return std::cos(a); }
@@ -48,16 +88,34 @@ float exp_two(float a) { return std::exp2(a); }
 float tangent_h(float a) { return std::tanh(a); }
 
 // The gross approximations of f64 have only the upper half of the result's bits.
-double upper_half(double v) { return std::bit_cast<double>(std::bit_cast<u64>(v) & ~0xffffffffull); }
+double upper_half(double v) {
+  return std::bit_cast<double>(std::bit_cast<u64>(v) & ~0xffffffffull);
+}
 double rcp_gross(double a) { return upper_half(1 / upper_half(a)); }
 double rsqrt_gross(double a) { return upper_half(1 / std::sqrt(upper_half(a))); }
 
-template <class T> struct Finite { static bool run(T a) { return std::isfinite(a); } };
-template <class T> struct Infinite { static bool run(T a) { return std::isinf(a); } };
-template <class T> struct Number { static bool run(T a) { return a == a; } };
-template <class T> struct NotANumber { static bool run(T a) { return a != a; } };
-template <class T> struct Normal { static bool run(T a) { return std::isnormal(a); } };
-template <class T> struct Subnormal {
+template <class T>
+struct Finite {
+  static bool run(T a) { return std::isfinite(a); }
+};
+template <class T>
+struct Infinite {
+  static bool run(T a) { return std::isinf(a); }
+};
+template <class T>
+struct Number {
+  static bool run(T a) { return a == a; }
+};
+template <class T>
+struct NotANumber {
+  static bool run(T a) { return a != a; }
+};
+template <class T>
+struct Normal {
+  static bool run(T a) { return std::isnormal(a); }
+};
+template <class T>
+struct Subnormal {
   static bool run(T a) { return a != 0 && std::isfinite(a) && !std::isnormal(a); }
 };
 
@@ -118,13 +176,13 @@ Run arithmetic(const Instruction &in, Type t) {
 }
 
 bool select_test(const Instruction &in, Selected &s, Type t) {
-  Run run = in.has("finite")      ? any<Finite>(t)
-            : in.has("infinite")  ? any<Infinite>(t)
-            : in.has("number")    ? any<Number>(t)
+  Run run = in.has("finite")       ? any<Finite>(t)
+            : in.has("infinite")   ? any<Infinite>(t)
+            : in.has("number")     ? any<Number>(t)
             : in.has("notanumber") ? any<NotANumber>(t)
-            : in.has("normal")    ? any<Normal>(t)
-            : in.has("subnormal") ? any<Subnormal>(t)
-                                  : nullptr;
+            : in.has("normal")     ? any<Normal>(t)
+            : in.has("subnormal")  ? any<Subnormal>(t)
+                                   : nullptr;
   uniform(s, run, t);
   s.dst = Type::Pred;
   return run != nullptr;

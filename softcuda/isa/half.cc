@@ -10,12 +10,24 @@ namespace ckpt::softcuda::isa::CKPT_ISA {
 namespace {
 
 // Operations on doubles; applied to a single value or to both of a pair.
-struct Add { static double run(double a, double b) { return a + b; } };
-struct Sub { static double run(double a, double b) { return a - b; } };
-struct Mul { static double run(double a, double b) { return a * b; } };
-struct Fma { static double run(double a, double b, double c) { return std::fma(a, b, c); } };
-struct Exp2 { static double run(double a) { return std::exp2(a); } };
-struct Tanh { static double run(double a) { return std::tanh(a); } };
+struct Add {
+  static double run(double a, double b) { return a + b; }
+};
+struct Sub {
+  static double run(double a, double b) { return a - b; }
+};
+struct Mul {
+  static double run(double a, double b) { return a * b; }
+};
+struct Fma {
+  static double run(double a, double b, double c) { return std::fma(a, b, c); }
+};
+struct Exp2 {
+  static double run(double a) { return std::exp2(a); }
+};
+struct Tanh {
+  static double run(double a) { return std::tanh(a); }
+};
 struct Min {
   static double run(double a, double b) {
     return a != a ? b : b != b ? a : a < b || (a == b && std::signbit(a)) ? a : b;
@@ -33,9 +45,15 @@ struct MaxNan {
   static double run(double a, double b) { return a != a || b != b ? NAN : Max::run(a, b); }
 };
 // .sat and .relu are applied to the rounded result.
-struct Plain { static double run(double a) { return a; } };
-struct Saturated { static double run(double a) { return a > 0 ? std::min(a, 1.0) : 0; } };
-struct Relu { static double run(double a) { return a != a ? a : a > 0 ? a : 0; } };
+struct Plain {
+  static double run(double a) { return a; }
+};
+struct Saturated {
+  static double run(double a) { return a > 0 ? std::min(a, 1.0) : 0; }
+};
+struct Relu {
+  static double run(double a) { return a != a ? a : a > 0 ? a : 0; }
+};
 
 template <class F, class After, class T>
 struct On {
@@ -87,8 +105,14 @@ Run choose(const Instruction &in, Type t, int n) {
 }
 
 // Signs are bits, of one value or two.
-template <u32 Bits> u32 flip(u32 a) { return a ^ Bits; }
-template <u32 Bits> u32 clear(u32 a) { return a & ~Bits; }
+template <u32 Bits>
+u32 flip(u32 a) {
+  return a ^ Bits;
+}
+template <u32 Bits>
+u32 clear(u32 a) {
+  return a & ~Bits;
+}
 
 Run sign(const Instruction &in, Type t) {
   bool two = t == Type::F16x2 || t == Type::BF16x2;

@@ -9,15 +9,46 @@ namespace ckpt::softcuda::isa {
 
 // Op::aux of `special`.
 enum class Special : u16 {
-  TidX, TidY, TidZ, NtidX, NtidY, NtidZ, CtaidX, CtaidY, CtaidZ, NctaidX, NctaidY, NctaidZ,
-  LaneId, WarpId, NwarpId, SmId, NsmId, GridId, Clock, ClockHi, Clock64, GlobalTimer, GlobalTimerLo,
-  GlobalTimerHi, MaskEq, MaskLe, MaskLt, MaskGe, MaskGt, DynamicShared, TotalShared, Zero, EnvReg1,
-  EnvReg2, One
+  TidX,
+  TidY,
+  TidZ,
+  NtidX,
+  NtidY,
+  NtidZ,
+  CtaidX,
+  CtaidY,
+  CtaidZ,
+  NctaidX,
+  NctaidY,
+  NctaidZ,
+  LaneId,
+  WarpId,
+  NwarpId,
+  SmId,
+  NsmId,
+  GridId,
+  Clock,
+  ClockHi,
+  Clock64,
+  GlobalTimer,
+  GlobalTimerLo,
+  GlobalTimerHi,
+  MaskEq,
+  MaskLe,
+  MaskLt,
+  MaskGe,
+  MaskGt,
+  DynamicShared,
+  TotalShared,
+  Zero,
+  EnvReg1,
+  EnvReg2,
+  One
 };
 
 struct Helpers {
-  vm::Run narrow;         // u64 cells a -> u32 cells dst
-  vm::Run zero_extend;    // u32 cells a -> u64 cells dst
+  vm::Run narrow;       // u64 cells a -> u32 cells dst
+  vm::Run zero_extend;  // u32 cells a -> u64 cells dst
   vm::Run sign_extend;
   vm::Run invert;         // predicate
   vm::Run special;        // aux -> u32 cells dst

@@ -15,12 +15,30 @@ using U = std::make_unsigned_t<T>;
 
 template <class T>
 struct Twice;
-template <> struct Twice<u16> { using type = u32; };
-template <> struct Twice<i16> { using type = i32; };
-template <> struct Twice<u32> { using type = u64; };
-template <> struct Twice<i32> { using type = i64; };
-template <> struct Twice<u64> { using type = u128; };
-template <> struct Twice<i64> { using type = i128; };
+template <>
+struct Twice<u16> {
+  using type = u32;
+};
+template <>
+struct Twice<i16> {
+  using type = i32;
+};
+template <>
+struct Twice<u32> {
+  using type = u64;
+};
+template <>
+struct Twice<i32> {
+  using type = i64;
+};
+template <>
+struct Twice<u64> {
+  using type = u128;
+};
+template <>
+struct Twice<i64> {
+  using type = i128;
+};
 template <class T>
 using Wide = typename Twice<T>::type;
 
@@ -45,27 +63,61 @@ T minus(T a, T b) {
   return static_cast<T>(static_cast<U<T>>(a) - static_cast<U<T>>(b));
 }
 
-template <class T> struct Add { static T run(T a, T b) { return plus(a, b); } };
-template <class T> struct Sub { static T run(T a, T b) { return minus(a, b); } };
-template <class T> struct MulLo { static T run(T a, T b) { return times(a, b); } };
-template <class T> struct MulHi { static T run(T a, T b) { return high(a, b); } };
-template <class T> struct MulWide {
+template <class T>
+struct Add {
+  static T run(T a, T b) { return plus(a, b); }
+};
+template <class T>
+struct Sub {
+  static T run(T a, T b) { return minus(a, b); }
+};
+template <class T>
+struct MulLo {
+  static T run(T a, T b) { return times(a, b); }
+};
+template <class T>
+struct MulHi {
+  static T run(T a, T b) { return high(a, b); }
+};
+template <class T>
+struct MulWide {
   static Wide<T> run(T a, T b) { return static_cast<Wide<T>>(a) * static_cast<Wide<T>>(b); }
 };
-template <class T> struct MadLo { static T run(T a, T b, T c) { return plus(times(a, b), c); } };
-template <class T> struct MadHi { static T run(T a, T b, T c) { return plus(high(a, b), c); } };
-template <class T> struct MadWide {
+template <class T>
+struct MadLo {
+  static T run(T a, T b, T c) { return plus(times(a, b), c); }
+};
+template <class T>
+struct MadHi {
+  static T run(T a, T b, T c) { return plus(high(a, b), c); }
+};
+template <class T>
+struct MadWide {
   static Wide<T> run(T a, T b, Wide<T> c) { return plus<Wide<T>>(MulWide<T>::run(a, b), c); }
 };
-template <class T> struct Neg { static T run(T a) { return minus<T>(0, a); } };
-template <class T> struct Abs { static T run(T a) { return a < 0 ? minus<T>(0, a) : a; } };
-template <class T> struct Min { static T run(T a, T b) { return std::min(a, b); } };
-template <class T> struct Max { static T run(T a, T b) { return std::max(a, b); } };
-template <class T> struct Sad {
+template <class T>
+struct Neg {
+  static T run(T a) { return minus<T>(0, a); }
+};
+template <class T>
+struct Abs {
+  static T run(T a) { return a < 0 ? minus<T>(0, a) : a; }
+};
+template <class T>
+struct Min {
+  static T run(T a, T b) { return std::min(a, b); }
+};
+template <class T>
+struct Max {
+  static T run(T a, T b) { return std::max(a, b); }
+};
+template <class T>
+struct Sad {
   static T run(T a, T b, T c) { return plus(c, a < b ? minus(b, a) : minus(a, b)); }
 };
 // A division by zero has no defined value; devices give all ones.
-template <class T> struct Div {
+template <class T>
+struct Div {
   static T run(T a, T b) {
     if (b == 0) return static_cast<T>(~T{0});
     if constexpr (std::is_signed_v<T>)
@@ -73,7 +125,8 @@ template <class T> struct Div {
     return static_cast<T>(a / b);
   }
 };
-template <class T> struct Rem {
+template <class T>
+struct Rem {
   static T run(T a, T b) {
     if (b == 0) return a;
     if constexpr (std::is_signed_v<T>)
@@ -83,14 +136,15 @@ template <class T> struct Rem {
 };
 
 i32 saturated(i64 v) {
-  return static_cast<i32>(std::clamp<i64>(v, std::numeric_limits<i32>::min(),
-                                          std::numeric_limits<i32>::max()));
+  return static_cast<i32>(
+      std::clamp<i64>(v, std::numeric_limits<i32>::min(), std::numeric_limits<i32>::max()));
 }
 i32 add_sat(i32 a, i32 b) { return saturated(i64{a} + b); }
 i32 sub_sat(i32 a, i32 b) { return saturated(i64{a} - b); }
 
 // mul24: the low 24 bits of each; .lo gives bits 0–31 of the product, .hi bits 16–47.
-template <class T> struct Mul24 {
+template <class T>
+struct Mul24 {
   static T cut(T a) { return static_cast<T>(static_cast<T>(static_cast<U<T>>(a) << 8) >> 8); }
   static T lo(T a, T b) { return static_cast<T>(static_cast<Wide<T>>(cut(a)) * cut(b)); }
   static T hi(T a, T b) { return static_cast<T>((static_cast<Wide<T>>(cut(a)) * cut(b)) >> 16); }
@@ -101,14 +155,21 @@ template <class T, class F>
 Pair<T> both(Pair<T> a, Pair<T> b, F f) {
   return {f(a.low, b.low), f(a.high, b.high)};
 }
-template <class T> struct Add2 {
+template <class T>
+struct Add2 {
   static Pair<T> run(Pair<T> a, Pair<T> b) { return both(a, b, &plus<T>); }
 };
-template <class T> struct Min2 {
-  static Pair<T> run(Pair<T> a, Pair<T> b) { return both(a, b, [](T x, T y) { return std::min(x, y); }); }
+template <class T>
+struct Min2 {
+  static Pair<T> run(Pair<T> a, Pair<T> b) {
+    return both(a, b, [](T x, T y) { return std::min(x, y); });
+  }
 };
-template <class T> struct Max2 {
-  static Pair<T> run(Pair<T> a, Pair<T> b) { return both(a, b, [](T x, T y) { return std::max(x, y); }); }
+template <class T>
+struct Max2 {
+  static Pair<T> run(Pair<T> a, Pair<T> b) {
+    return both(a, b, [](T x, T y) { return std::max(x, y); });
+  }
 };
 
 template <class A, class B>
@@ -131,14 +192,17 @@ bool select_dot(const Instruction &in, Selected &s) {
   bool sa = in.type(0) == Type::S32, sb = in.type(1) == Type::S32;
   Run run = nullptr;
   if (in.opcode == "dp4a")
-    run = sa ? sb ? lift<&dot4<i8, i8>> : lift<&dot4<i8, u8>>
-             : sb ? lift<&dot4<u8, i8>> : lift<&dot4<u8, u8>>;
+    run = sa   ? sb ? lift<&dot4<i8, i8>> : lift<&dot4<i8, u8>>
+            : sb ? lift<&dot4<u8, i8>>
+               : lift<&dot4<u8, u8>>;
   else if (in.has("lo"))
-    run = sa ? sb ? lift<&dot2<i16, i8, 0>> : lift<&dot2<i16, u8, 0>>
-             : sb ? lift<&dot2<u16, i8, 0>> : lift<&dot2<u16, u8, 0>>;
+    run = sa   ? sb ? lift<&dot2<i16, i8, 0>> : lift<&dot2<i16, u8, 0>>
+            : sb ? lift<&dot2<u16, i8, 0>>
+               : lift<&dot2<u16, u8, 0>>;
   else
-    run = sa ? sb ? lift<&dot2<i16, i8, 16>> : lift<&dot2<i16, u8, 16>>
-             : sb ? lift<&dot2<u16, i8, 16>> : lift<&dot2<u16, u8, 16>>;
+    run = sa   ? sb ? lift<&dot2<i16, i8, 16>> : lift<&dot2<i16, u8, 16>>
+            : sb ? lift<&dot2<u16, i8, 16>>
+               : lift<&dot2<u16, u8, 16>>;
   return uniform(s, run, Type::B32);
 }
 
@@ -159,7 +223,8 @@ Type widened(Type t) {
 bool select_product(const Instruction &in, Selected &s, Type t) {
   bool mad = in.opcode == "mad";
   if (in.has("wide")) {
-    uniform(s, mad ? pick<MadWide, u16, u32, i16, i32>(t) : pick<MulWide, u16, u32, i16, i32>(t), t);
+    uniform(s, mad ? pick<MadWide, u16, u32, i16, i32>(t) : pick<MulWide, u16, u32, i16, i32>(t),
+            t);
     s.dst = s.src[2] = widened(t);
     return s.run != nullptr;
   }

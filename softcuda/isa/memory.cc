@@ -9,8 +9,8 @@ void report_address(Warp &w, const Op &o, u32 lane, u64 address, u32 bytes, bool
   bool misaligned = address % bytes != 0;
   w.fail(misaligned ? vm::FaultKind::MisalignedAddress : vm::FaultKind::IllegalAddress, o,
          fmt::format("{} {} of {} bytes at {:#x} by thread ({},{},{}) of block ({},{},{})",
-                     misaligned ? "misaligned" : "invalid", write ? "write" : "read", bytes, address,
-                     w.tid[0][lane], w.tid[1][lane], w.tid[2][lane], w.block->index.x,
+                     misaligned ? "misaligned" : "invalid", write ? "write" : "read", bytes,
+                     address, w.tid[0][lane], w.tid[1][lane], w.tid[2][lane], w.block->index.x,
                      w.block->index.y, w.block->index.z));
 }
 
@@ -24,7 +24,8 @@ template <class T>
 void put(Warp &w, u32 row, bool wide, u32 lane, T v) {
   if (row == vm::kNoRow) return;
   if (sizeof(T) < 8 && wide)
-    w.row<u64>(row)[lane] = static_cast<u64>(std::is_signed_v<T> ? static_cast<i64>(v) : static_cast<i64>(static_cast<u64>(v)));
+    w.row<u64>(row)[lane] = static_cast<u64>(
+        std::is_signed_v<T> ? static_cast<i64>(v) : static_cast<i64>(static_cast<u64>(v)));
   else
     w.row<Cell<T>>(row)[lane] = to_cell<T>(v);
 }
@@ -46,7 +47,8 @@ char *row_of_lanes(Warp &w, const Op &o, Mask m, bool write) {
   for (u32 i = 0; i < kLanes; ++i) apart |= a[i] ^ (first + i * sizeof(T));
   u64 address = first + static_cast<u64>(o.imm);
   const vm::Range &r = w.cache[o.site];
-  if (apart != 0 || address % sizeof(T) != 0 || !r.holds(address, kLanes * sizeof(T))) return nullptr;
+  if (apart != 0 || address % sizeof(T) != 0 || !r.holds(address, kLanes * sizeof(T)))
+    return nullptr;
   return !write || r.writable ? r.host(address) : nullptr;
 }
 
@@ -134,7 +136,9 @@ struct Access {
 template <Where W, class... Ts>
 Run by_type(Type t, bool write) {
   Run found = nullptr;
-  ((stands_for<Ts>(t) ? (void)(found = write ? Access<Ts, W>::kStore : Access<Ts, W>::kLoad) : void()), ...);
+  ((stands_for<Ts>(t) ? (void)(found = write ? Access<Ts, W>::kStore : Access<Ts, W>::kLoad)
+                      : void()),
+   ...);
   return found;
 }
 
@@ -151,15 +155,19 @@ Type moved(Type t) {
   return ptx::size_of(t) == 8 ? Type::B64 : ptx::size_of(t) == 4 ? Type::B32 : Type::B16;
 }
 
-// The decoder asks again with Space::Register for the function's own frame and with Space::Param for
-// a kernel's parameters: PTX calls both .param.
+// The decoder asks again with Space::Register for the function's own frame and with Space::Param
+// for a kernel's parameters: PTX calls both .param.
 Run access(ptx::Space space, Type t, bool write) {
   t = moved(t);
   switch (space) {
-    case ptx::Space::Shared: return by_type<Where::Shared, u8, u16, u32, u64, i8, i16, i32, i64>(t, write);
-    case ptx::Space::Local: return by_type<Where::Local, u8, u16, u32, u64, i8, i16, i32, i64>(t, write);
-    case ptx::Space::Register: return by_type<Where::Frame, u8, u16, u32, u64, i8, i16, i32, i64>(t, write);
-    case ptx::Space::Param: return write ? nullptr : param_by_type<u8, u16, u32, u64, i8, i16, i32, i64>(t);
+    case ptx::Space::Shared:
+      return by_type<Where::Shared, u8, u16, u32, u64, i8, i16, i32, i64>(t, write);
+    case ptx::Space::Local:
+      return by_type<Where::Local, u8, u16, u32, u64, i8, i16, i32, i64>(t, write);
+    case ptx::Space::Register:
+      return by_type<Where::Frame, u8, u16, u32, u64, i8, i16, i32, i64>(t, write);
+    case ptx::Space::Param:
+      return write ? nullptr : param_by_type<u8, u16, u32, u64, i8, i16, i32, i64>(t);
     default: return by_type<Where::Global, u8, u16, u32, u64, i8, i16, i32, i64>(t, write);
   }
 }

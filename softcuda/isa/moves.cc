@@ -107,9 +107,9 @@ void unpack(Warp &w, const Op &o, Mask m) {
 }  // namespace
 
 const Helpers &helpers() {
-  static constexpr Helpers kHelpers{lift<&narrow>, lift<&zero_extend>, lift<&sign_extend>,
-                                    &invert,       &special<u32>,      &special<u64>,
-                                    &frame_address, &pack,             &unpack};
+  static constexpr Helpers kHelpers{lift<&narrow>, lift<&zero_extend>, lift<&sign_extend>, &invert,
+                                    &special<u32>, &special<u64>,      &frame_address,     &pack,
+                                    &unpack};
   return kHelpers;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// 16-bit floating point by conversion. Sums, products, quotients, roots and fused products of 16-bit
-// operands are computed in double, which has more than twice their digits, so that rounding once
-// more to 16 bits gives what rounding at once would.
+// 16-bit floating point by conversion. Sums, products, quotients, roots and fused products of
+// 16-bit operands are computed in double, which has more than twice their digits, so that rounding
+// once more to 16 bits gives what rounding at once would.
 #pragma once
 
 #include "softcuda/isa/pick.h"
@@ -22,7 +22,9 @@ struct Layout<BF16> {
   static constexpr u16 kNan = 0x7fff, kInfinity = 0x7f80, kLargest = 0x7f7f;
 };
 
-inline double power_of_two(int e) { return std::bit_cast<double>(static_cast<u64>(e + 1023) << 52); }
+inline double power_of_two(int e) {
+  return std::bit_cast<double>(static_cast<u64>(e + 1023) << 52);
+}
 
 inline float widen(BF16 v) { return std::bit_cast<float>(static_cast<u32>(v.bits) << 16); }
 inline float widen(F16 v) {

@@ -27,7 +27,8 @@ template <Where W>
     if (r.holds(address, bytes) && (!write || r.writable)) return r.host(address);
     return vm::host_address(w, o.site, lane, address, bytes, write);
   } else if constexpr (W == Where::Shared) {
-    return in_shared(w, address, bytes) ? reinterpret_cast<char *>(w.block->shared + address) : nullptr;
+    return in_shared(w, address, bytes) ? reinterpret_cast<char *>(w.block->shared + address)
+                                        : nullptr;
   } else {
     if (W == Where::Frame) address += w.frame->local_base;
     if (address + bytes > w.local_bytes) return nullptr;

@@ -61,7 +61,9 @@ void fill(Warp &w, const Op &o, Mask m, u32 value) {
   u32 *out = w.row<u32>(o.dst);
   for_lanes(m, [&](u32 i) { out[i] = value; });
 }
-void vote_ballot(Warp &w, const Op &o, Mask m) { fill(w, o, m, w.exchange_predicate & w.participants); }
+void vote_ballot(Warp &w, const Op &o, Mask m) {
+  fill(w, o, m, w.exchange_predicate & w.participants);
+}
 void activemask(Warp &w, const Op &o, Mask m) { fill(w, o, m, m); }
 
 Mask equal_to(const Warp &w, u64 value) {
@@ -83,12 +85,42 @@ void match_all(Warp &w, const Op &o, Mask m) {
   set_bits(w, o.dst2, m, all ? m : 0);
 }
 
-struct Plus { template <class T> static T run(T a, T b) { return static_cast<T>(static_cast<u32>(a) + static_cast<u32>(b)); } };
-struct Least { template <class T> static T run(T a, T b) { return std::min(a, b); } };
-struct Most { template <class T> static T run(T a, T b) { return std::max(a, b); } };
-struct All { template <class T> static T run(T a, T b) { return a & b; } };
-struct Some { template <class T> static T run(T a, T b) { return a | b; } };
-struct Odd { template <class T> static T run(T a, T b) { return a ^ b; } };
+struct Plus {
+  template <class T>
+  static T run(T a, T b) {
+    return static_cast<T>(static_cast<u32>(a) + static_cast<u32>(b));
+  }
+};
+struct Least {
+  template <class T>
+  static T run(T a, T b) {
+    return std::min(a, b);
+  }
+};
+struct Most {
+  template <class T>
+  static T run(T a, T b) {
+    return std::max(a, b);
+  }
+};
+struct All {
+  template <class T>
+  static T run(T a, T b) {
+    return a & b;
+  }
+};
+struct Some {
+  template <class T>
+  static T run(T a, T b) {
+    return a | b;
+  }
+};
+struct Odd {
+  template <class T>
+  static T run(T a, T b) {
+    return a ^ b;
+  }
+};
 
 template <class F, class T>
 void redux(Warp &w, const Op &o, Mask m) {
@@ -128,7 +160,10 @@ bool select_vote(const Instruction &in, Selected &s) {
   uniform(s, nullptr, Type::B32);
   s.src[0] = Type::Pred;
   s.dst = in.has("ballot") ? Type::B32 : Type::Pred;
-  Run run = in.has("ballot") ? &vote_ballot : in.has("all") ? &vote_all : in.has("any") ? &vote_any : &vote_uni;
+  Run run = in.has("ballot") ? &vote_ballot
+            : in.has("all")  ? &vote_all
+            : in.has("any")  ? &vote_any
+                             : &vote_uni;
   return in.has("sync") && sync(s, run, &deposit_predicate);
 }
 

@@ -221,7 +221,8 @@ class BodyParser : Parser {
   }
 
   static bool find_in(const Names &names, std::string_view name, u32 &index) {
-    if (auto it = names.single.find(name); it != names.single.end()) return index = it->second, true;
+    if (auto it = names.single.find(name); it != names.single.end())
+      return index = it->second, true;
     for (const Names::Row &row : names.rows) {
       if (!name.starts_with(row.prefix)) continue;
       std::string_view digits = name.substr(row.prefix.size());
@@ -234,8 +235,8 @@ class BodyParser : Parser {
   }
 
   Body body_;
-  std::vector<u32> open_;      // the scopes that are open, innermost last
-  std::vector<Names> names_;   // by scope
+  std::vector<u32> open_;     // the scopes that are open, innermost last
+  std::vector<Names> names_;  // by scope
 };
 
 template <class F>

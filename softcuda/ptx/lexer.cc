@@ -25,7 +25,8 @@ void Lexer::skip_space() {
     } else if (rest.starts_with("/*")) {
       size_t end = rest.find("*/", 2);
       size_t n = end == rest.npos ? rest.size() : end + 2;
-      line_ += static_cast<u32>(std::count(rest.begin(), rest.begin() + static_cast<long>(n), '\n'));
+      line_ +=
+          static_cast<u32>(std::count(rest.begin(), rest.begin() + static_cast<long>(n), '\n'));
       at_ += n;
     } else {
       return;

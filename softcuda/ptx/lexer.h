@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PTX text as tokens. A word is an identifier, a register, an opcode with all its modifiers, or a
-// directive with its dot: dots belong to words, so "ld.global.v2.u32" and "%tid.x" are one token each.
+// directive with its dot: dots belong to words, so "ld.global.v2.u32" and "%tid.x" are one token
+// each.
 #pragma once
 
 #include <string_view>

@@ -29,8 +29,9 @@ struct Variable {
   Space space = Space::Global;
   Type type = Type::B8;
   u32 align = 1;
-  u64 bytes = 0;       // 0: `extern .shared x[]`, the dynamic shared memory
+  u64 bytes = 0;  // 0: `extern .shared x[]`, the dynamic shared memory
   bool external = false;
+  bool managed = false;
   std::vector<Initial> initial;
   u32 line = 0;
 };
@@ -76,8 +77,8 @@ struct Instruction {
 struct Label {
   std::string_view name;
   u32 scope = 0;
-  u32 target = 0;                           // index of an instruction
-  std::vector<std::string_view> targets;    // of `.branchtargets` and `.calltargets`
+  u32 target = 0;                         // index of an instruction
+  std::vector<std::string_view> targets;  // of `.branchtargets` and `.calltargets`
 };
 
 struct Register {
@@ -106,7 +107,7 @@ struct Function {
   std::vector<Variable> results;
   std::string_view body;  // behind "{" up to and including "}"
   u32 body_line = 0;
-  u32 max_threads = 0;    // product of .maxntid, 0: none given
+  u32 max_threads = 0;  // product of .maxntid, 0: none given
   u32 required_threads[3] = {0, 0, 0};
 };
 

@@ -90,12 +90,13 @@ Result<Variable> Parser::declaration(Space space) {
   v.line = token_.line;
   u64 lanes = 1;
   bool typed = false;
-  for (; token_.kind == TokenKind::Word && token_.text.starts_with('.'); ) {
+  for (; token_.kind == TokenKind::Word && token_.text.starts_with('.');) {
     std::string_view word = token_.text;
     advance();
     if (word == ".align") {
       CKPT_TRY(u64 align, integer());
-      if (align == 0 || align > 4096 || !std::has_single_bit(align)) return error("a bad alignment");
+      if (align == 0 || align > 4096 || !std::has_single_bit(align))
+        return error("a bad alignment");
       v.align = static_cast<u32>(align);
     } else if (word == ".v2" || word == ".v4") {
       lanes = word == ".v2" ? 2 : 4;
@@ -103,13 +104,15 @@ Result<Variable> Parser::declaration(Space space) {
       v.type = *type;
       typed = true;
     } else if (word == ".ptr") {
-      while (token_.is(".global") || token_.is(".shared") || token_.is(".const") || token_.is(".local"))
+      while (token_.is(".global") || token_.is(".shared") || token_.is(".const") ||
+             token_.is(".local"))
         advance();
     } else if (word != ".attribute") {
       return error(fmt::format("'{}' is no type", word));
     } else {
       CKPT_CHECK(expect("("));
-      while (!token_.is(")") && token_.kind != TokenKind::End) advance();
+      for (; !token_.is(")") && token_.kind != TokenKind::End; advance())
+        v.managed |= token_.is(".managed");
       CKPT_CHECK(expect(")"));
     }
   }

@@ -28,7 +28,8 @@ char *in_window(Warp &w, u32 lane, u64 address, u32 bytes, bool write) {
 char *host_address(Warp &w, u32 site, u32 lane, u64 address, u32 bytes, bool write) {
   if (address >= kSharedWindow) return in_window(w, lane, address, bytes, write);
   Range r;
-  if (!w.grid->memory->find(address, r) || !r.holds(address, bytes) || (write && !r.writable)) return nullptr;
+  if (!w.grid->memory->find(address, r) || !r.holds(address, bytes) || (write && !r.writable))
+    return nullptr;
   w.cache[site] = r;
   return r.host(address);
 }

@@ -57,10 +57,10 @@ bool read_string(Warp &w, const Op &op, u32 lane, u64 address, std::string &out)
 
 // One conversion of a format: "%-8.3lf".
 struct Conversion {
-  std::string spec;      // without lengths, with the ones that the host needs
+  std::string spec;  // without lengths, with the ones that the host needs
   int stars = 0;
   char kind = 0;
-  bool wide = false;     // ll, l, z, j, t
+  bool wide = false;  // ll, l, z, j, t
 };
 
 Conversion parse_conversion(const std::string &format, size_t &at) {
@@ -73,7 +73,8 @@ Conversion parse_conversion(const std::string &format, size_t &at) {
     } else if (ch != 'h' && ch != 'L') {
       c.spec += ch;
       c.stars += ch == '*';
-      bool part_of_it = (ch >= '0' && ch <= '9') || ch == '.' || ch == '*' || ch == '-' || ch == '+' || ch == ' ' || ch == '#';
+      bool part_of_it = (ch >= '0' && ch <= '9') || ch == '.' || ch == '*' || ch == '-' ||
+                        ch == '+' || ch == ' ' || ch == '#';
       if (!part_of_it) {
         c.kind = ch;
         ++at;
@@ -124,9 +125,20 @@ class Formatter {
       case 's': return string(c, out);
       case 'p': return as<u64>(c, out, "");
       case 'c': return as<i32>(c, out, "");
-      case 'e': case 'E': case 'f': case 'F': case 'g': case 'G': case 'a': case 'A': return as<double>(c, out, "");
-      case 'd': case 'i': case 'u': case 'o': case 'x': case 'X':
-        return c.wide ? as<i64>(c, out, "ll") : as<i32>(c, out, "");
+      case 'e':
+      case 'E':
+      case 'f':
+      case 'F':
+      case 'g':
+      case 'G':
+      case 'a':
+      case 'A': return as<double>(c, out, "");
+      case 'd':
+      case 'i':
+      case 'u':
+      case 'o':
+      case 'x':
+      case 'X': return c.wide ? as<i64>(c, out, "ll") : as<i32>(c, out, "");
       default: out += c.spec; return true;
     }
   }
@@ -173,7 +185,8 @@ class Formatter {
   u64 args_;
 };
 
-void print(Warp &w, const Op &op, Mask m, const std::vector<Slot> &args, const std::vector<Slot> &results) {
+void print(Warp &w, const Op &op, Mask m, const std::vector<Slot> &args,
+           const std::vector<Slot> &results) {
   each_lane(m, [&](u32 lane) {
     Arguments a(w, lane);
     std::string format, text;
@@ -185,23 +198,27 @@ void print(Warp &w, const Op &op, Mask m, const std::vector<Slot> &args, const s
   });
 }
 
-void allocate(Warp &w, const Op &, Mask m, const std::vector<Slot> &args, const std::vector<Slot> &results) {
+void allocate(Warp &w, const Op &, Mask m, const std::vector<Slot> &args,
+              const std::vector<Slot> &results) {
   each_lane(m, [&](u32 lane) {
     Arguments a(w, lane);
     a.set(results, w.grid->services->allocate(a.get<u64>(args, 0)));
   });
 }
 
-void release(Warp &w, const Op &op, Mask m, const std::vector<Slot> &args, const std::vector<Slot> &) {
+void release(Warp &w, const Op &op, Mask m, const std::vector<Slot> &args,
+             const std::vector<Slot> &) {
   each_lane(m, [&](u32 lane) {
     u64 p = Arguments(w, lane).get<u64>(args, 0);
     if (p != 0 && !w.grid->services->release(p))
-      w.fail(FaultKind::IllegalAddress, op, fmt::format("free({:#x}) of what malloc did not give", p));
+      w.fail(FaultKind::IllegalAddress, op,
+             fmt::format("free({:#x}) of what malloc did not give", p));
   });
 }
 
 // __assertfail(message, file, line, function, size of a character)
-void assert_failed(Warp &w, const Op &op, Mask m, const std::vector<Slot> &args, const std::vector<Slot> &) {
+void assert_failed(Warp &w, const Op &op, Mask m, const std::vector<Slot> &args,
+                   const std::vector<Slot> &) {
   each_lane(m, [&](u32 lane) {
     Arguments a(w, lane);
     std::string message, file, function;
@@ -209,7 +226,8 @@ void assert_failed(Warp &w, const Op &op, Mask m, const std::vector<Slot> &args,
     read_string(w, op, lane, a.get<u64>(args, 1), file);
     read_string(w, op, lane, a.get<u64>(args, 3), function);
     const Dim &b = w.block->index;
-    std::fprintf(stderr, "%s:%u: %s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%s` failed.\n",
+    std::fprintf(stderr,
+                 "%s:%u: %s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%s` failed.\n",
                  file.c_str(), a.get<u32>(args, 2), function.c_str(), b.x, b.y, b.z, w.tid[0][lane],
                  w.tid[1][lane], w.tid[2][lane], message.c_str());
   });

@@ -14,7 +14,10 @@ using ptx::OperandKind;
 using ptx::Type;
 
 Decoder::Decoder(Kernel &kernel, const Symbol &function, Code &code)
-    : kernel_(kernel), symbol_(function), function_(*function.function), code_(code),
+    : kernel_(kernel),
+      symbol_(function),
+      function_(*function.function),
+      code_(code),
       helpers_(isa::helpers()) {}
 
 Result<> decode(Kernel &kernel, const Symbol &function, Code &code) {
@@ -26,7 +29,8 @@ Failure Decoder::error(const Instruction &in, std::string_view why) const {
 }
 
 Result<> Decoder::run() {
-  if (!function_.defined) return fail("the function {} is called, but nobody defines it", function_.name);
+  if (!function_.defined)
+    return fail("the function {} is called, but nobody defines it", function_.name);
   CKPT_TRY(body_, ptx::parse_body(function_));
   rows_.assign(body_.registers.size(), kNoRow);
   if (!code_.entry) {
@@ -66,7 +70,8 @@ Op Decoder::start(const Instruction &in, const isa::Selected &s) const {
 
 Result<> Decoder::instruction(const Instruction &in) {
   isa::Selected s;
-  if (!isa::select(in, s)) return error(in, "this instruction is not supported by the software device");
+  if (!isa::select(in, s))
+    return error(in, "this instruction is not supported by the software device");
   return shaped(in, s);
 }
 
@@ -121,7 +126,8 @@ Result<> Decoder::branch(const Instruction &in, Op op) {
 Result<> Decoder::branch_table(const Instruction &in, Op op) {
   if (in.operands.size() != 2) return error(in, "an index and a list are expected");
   const ptx::Label *list = body_.label(in.operands[1].text, in.scope);
-  if (list == nullptr || list->targets.empty()) return error(in, "there is no such list of targets");
+  if (list == nullptr || list->targets.empty())
+    return error(in, "there is no such list of targets");
   CKPT_TRY(op.a, source(in.operands[0], Type::U32));
   op.list = static_cast<u32>(code_.lists.size());
   op.aux = static_cast<u16>(list->targets.size());
@@ -171,23 +177,28 @@ Result<> Decoder::callee(const Operand &o, CallSite &site, Op &op) {
     return {};
   }
   const Symbol *s = kernel_.image().find(symbol_.module, o.text);
-  if (s == nullptr || s->function == nullptr) return error(*current_, fmt::format("there is no function {}", o.text));
+  if (s == nullptr || s->function == nullptr)
+    return error(*current_, fmt::format("there is no function {}", o.text));
   if (s->function->defined) {
     site.callee = kernel_.code_of(*s);
-    if (site.args.size() != s->function->params.size() || site.results.size() != s->function->results.size())
+    if (site.args.size() != s->function->params.size() ||
+        site.results.size() != s->function->results.size())
       return error(*current_, fmt::format("{} has other parameters", o.text));
     return {};
   }
   site.builtin = builtin_named(o.text);
   if (site.builtin == nullptr)
-    return error(*current_, fmt::format("the function {} is neither defined nor known to the software device", o.text));
+    return error(
+        *current_,
+        fmt::format("the function {} is neither defined nor known to the software device", o.text));
   return {};
 }
 
 Result<std::vector<Slot>> Decoder::slots(const Instruction &in, const Operand &list) {
   std::vector<Slot> out;
   for (const Operand &o : list.inner) {
-    const ptx::Variable *v = o.kind == OperandKind::Symbol ? body_.variable(o.text, in.scope) : nullptr;
+    const ptx::Variable *v =
+        o.kind == OperandKind::Symbol ? body_.variable(o.text, in.scope) : nullptr;
     if (v == nullptr) return error(in, "arguments that are no .param variables are not supported");
     out.push_back({frame_slot(*v), static_cast<u32>(v->bytes)});
   }

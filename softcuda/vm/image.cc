@@ -48,10 +48,10 @@ Result<> Image::collect() {
       Symbol s;
       s.variable = &v;
       if (in_memory(v) && !v.external) {
-        bytes_ = (bytes_ + v.align - 1) & ~(u64{v.align} - 1);
-        s.offset = bytes_;
-        bytes_ += v.bytes;
-        if (bytes_ > kMaxImageBytes) return fail("the module's variables are too large");
+        u64 &end = v.managed ? managed_bytes_ : bytes_;
+        s.offset = (end + v.align - 1) & ~(u64{v.align} - 1);
+        end = s.offset + v.bytes;
+        if (end > kMaxImageBytes) return fail("the module's variables are too large");
       }
       add(v.name, s);
     }
@@ -70,7 +70,8 @@ Result<> Image::collect() {
 }
 
 const Symbol *Image::find(u32 module, std::string_view name) const {
-  if (auto it = local_[module].find(name); it != local_[module].end() && defined(symbols_[it->second]))
+  if (auto it = local_[module].find(name);
+      it != local_[module].end() && defined(symbols_[it->second]))
     return &symbols_[it->second];
   if (const Symbol *s = find(name)) return s;
   auto it = local_[module].find(name);
@@ -91,7 +92,8 @@ const Symbol *Image::function_at(u32 ordinal) const {
 std::vector<const Symbol *> Image::kernels() const {
   std::vector<const Symbol *> found;
   for (const Symbol &s : symbols_)
-    if (s.function != nullptr && s.function->entry && s.function->defined && find(s.function->name) == &s)
+    if (s.function != nullptr && s.function->entry && s.function->defined &&
+        find(s.function->name) == &s)
       found.push_back(&s);
   return found;
 }
@@ -99,13 +101,15 @@ std::vector<const Symbol *> Image::kernels() const {
 std::vector<const Symbol *> Image::variables() const {
   std::vector<const Symbol *> found;
   for (const Symbol &s : symbols_)
-    if (s.variable != nullptr && in_memory(*s.variable) && !s.variable->external) found.push_back(&s);
+    if (s.variable != nullptr && in_memory(*s.variable) && !s.variable->external)
+      found.push_back(&s);
   return found;
 }
 
-Result<std::vector<std::byte>> Image::initial() const {
-  std::vector<std::byte> out(bytes_);
-  for (const Symbol *s : variables()) CKPT_CHECK(write(*s, out));
+Result<std::vector<std::byte>> Image::initial(bool managed) const {
+  std::vector<std::byte> out(managed ? managed_bytes_ : bytes_);
+  for (const Symbol *s : variables())
+    if (s->variable->managed == managed) CKPT_CHECK(write(*s, out));
   return out;
 }
 
@@ -115,7 +119,8 @@ Result<u64> Image::value(const Symbol &s, const ptx::Initial &e) const {
     return std::bit_cast<u32>(static_cast<float>(std::bit_cast<double>(e.bits)));
   if (e.symbol.empty()) return e.bits;
   const Symbol *to = find(s.module, e.symbol);
-  if (to == nullptr) return fail("the variable {} refers to {}, which nobody defines", s.variable->name, e.symbol);
+  if (to == nullptr)
+    return fail("the variable {} refers to {}, which nobody defines", s.variable->name, e.symbol);
   u64 v = (to->function ? code_address(*to) : address(*to)) + e.bits;
   return e.mask == 0 ? v : (v & e.mask) >> std::countr_zero(e.mask);
 }
@@ -125,7 +130,9 @@ Result<> Image::write(const Symbol &s, std::vector<std::byte> &out) const {
   u64 at = s.offset;
   for (const ptx::Initial &e : s.variable->initial) {
     CKPT_TRY(u64 v, value(s, e));
-    if (size > 8) return fail("the variable {} has an initial value of 128 bits: not supported", s.variable->name);
+    if (size > 8)
+      return fail("the variable {} has an initial value of 128 bits: not supported",
+                  s.variable->name);
     std::memcpy(out.data() + at, &v, size);
     at += size;
   }

@@ -35,12 +35,18 @@ class Image {
   std::vector<const Symbol *> kernels() const;
   std::vector<const Symbol *> variables() const;
 
-  // Bytes that global and constant variables need.
+  // Bytes that global and constant variables need, and those that managed ones do.
   u64 bytes() const { return bytes_; }
-  // Puts it at a device address; initial() is then what it holds at first.
-  void place(u64 base) { base_ = base; }
-  u64 address(const Symbol &s) const { return base_ + s.offset; }
-  Result<std::vector<std::byte>> initial() const;
+  u64 managed_bytes() const { return managed_bytes_; }
+  // Puts them at device addresses; initial() is then what they hold at first.
+  void place(u64 base, u64 managed_base) {
+    base_ = base;
+    managed_base_ = managed_base;
+  }
+  u64 address(const Symbol &s) const {
+    return (s.variable->managed ? managed_base_ : base_) + s.offset;
+  }
+  Result<std::vector<std::byte>> initial(bool managed) const;
 
  private:
   Result<> collect();
@@ -54,6 +60,8 @@ class Image {
   Names global_;
   u64 bytes_ = 0;
   u64 base_ = 0;
+  u64 managed_bytes_ = 0;
+  u64 managed_base_ = 0;
 };
 
 // The value of a pointer to a function.

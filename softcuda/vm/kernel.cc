@@ -19,8 +19,7 @@ Result<std::unique_ptr<Kernel>> Kernel::link(const Image &image, const Symbol &e
   CKPT_CHECK(kernel->decode_all());
   kernel->linked_ = true;
   u32 dynamic = static_cast<u32>(aligned(kernel->static_shared_, 16));
-  for (const Patch &p : kernel->patches_)
-    p.code->constants[p.constant].value = dynamic + p.addend;
+  for (const Patch &p : kernel->patches_) p.code->constants[p.constant].value = dynamic + p.addend;
   return kernel;
 }
 

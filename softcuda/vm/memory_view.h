@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a kernel sees memory. Device addresses are numbers in a window that the host cannot touch; the
-// bytes lie elsewhere, at a distance that a Range tells.
+// How a kernel sees memory. Device addresses are numbers in a window that the host cannot touch;
+// the bytes lie elsewhere, at a distance that a Range tells.
 #pragma once
 
 #include "common/bytes.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decoded code. An Op carries out one PTX instruction for all 32 lanes of a warp: registers are rows
-// of 32 cells, lane by lane, so that most instructions are one loop that the compiler vectorises.
-// Operands are byte offsets of rows inside a frame; immediates are rows that the frame is filled
-// with when it is made. A predicate is one u32 with a bit for each lane.
+// Decoded code. An Op carries out one PTX instruction for all 32 lanes of a warp: registers are
+// rows of 32 cells, lane by lane, so that most instructions are one loop that the compiler
+// vectorises. Operands are byte offsets of rows inside a frame; immediates are rows that the frame
+// is filled with when it is made. A predicate is one u32 with a bit for each lane.
 #pragma once
 
 #include <string>
@@ -26,11 +26,11 @@ using Run = void (*)(Warp &, const Op &, Mask);
 
 // What the scheduler has to do besides calling `run`.
 enum class Flow : u8 {
-  Next,          // nothing
-  Checked,       // look whether it has failed
-  Branch,        // imm: target
-  BranchTable,   // a: index row, list: targets
-  Call,          // imm: index into Code::calls
+  Next,         // nothing
+  Checked,      // look whether it has failed
+  Branch,       // imm: target
+  BranchTable,  // a: index row, list: targets
+  Call,         // imm: index into Code::calls
   Return,
   Exit,
   BlockBarrier,  // bar.*, barrier.*
@@ -73,7 +73,7 @@ using Builtin = void (*)(Warp &, const Op &, Mask, const std::vector<Slot> &args
                          const std::vector<Slot> &results);
 
 struct CallSite {
-  Code *callee = nullptr;     // neither this nor a builtin: through the pointer in row Op::a
+  Code *callee = nullptr;  // neither this nor a builtin: through the pointer in row Op::a
   Builtin builtin = nullptr;
   std::vector<Slot> args;
   std::vector<Slot> results;
@@ -86,11 +86,11 @@ struct Code {
   std::vector<u32> lists;
   std::vector<CallSite> calls;
   std::vector<Constant> constants;
-  std::vector<Slot> params;    // of a function; of an entry: offsets in the launch's parameters
+  std::vector<Slot> params;  // of a function; of an entry: offsets in the launch's parameters
   std::vector<Slot> results;
   u32 frame_bytes = 0;
   u32 local_bytes = 0;
-  u32 index = 0;               // in the kernel that it belongs to
+  u32 index = 0;  // in the kernel that it belongs to
 };
 
 }  // namespace ckpt::softcuda::vm

@@ -28,55 +28,35 @@ struct SpecialName {
   Special id;
 };
 
-constexpr std::array kSpecials{SpecialName{"%tid.x", Special::TidX},
-                               SpecialName{"%tid.y", Special::TidY},
-                               SpecialName{"%tid.z", Special::TidZ},
-                               SpecialName{"%ntid.x", Special::NtidX},
-                               SpecialName{"%ntid.y", Special::NtidY},
-                               SpecialName{"%ntid.z", Special::NtidZ},
-                               SpecialName{"%ctaid.x", Special::CtaidX},
-                               SpecialName{"%ctaid.y", Special::CtaidY},
-                               SpecialName{"%ctaid.z", Special::CtaidZ},
-                               SpecialName{"%nctaid.x", Special::NctaidX},
-                               SpecialName{"%nctaid.y", Special::NctaidY},
-                               SpecialName{"%nctaid.z", Special::NctaidZ},
-                               SpecialName{"%laneid", Special::LaneId},
-                               SpecialName{"%warpid", Special::WarpId},
-                               SpecialName{"%nwarpid", Special::NwarpId},
-                               SpecialName{"%smid", Special::SmId},
-                               SpecialName{"%nsmid", Special::NsmId},
-                               SpecialName{"%gridid", Special::GridId},
-                               SpecialName{"%clock", Special::Clock},
-                               SpecialName{"%clock_hi", Special::ClockHi},
-                               SpecialName{"%clock64", Special::Clock64},
-                               SpecialName{"%globaltimer", Special::GlobalTimer},
-                               SpecialName{"%globaltimer_lo", Special::GlobalTimerLo},
-                               SpecialName{"%globaltimer_hi", Special::GlobalTimerHi},
-                               SpecialName{"%lanemask_eq", Special::MaskEq},
-                               SpecialName{"%lanemask_le", Special::MaskLe},
-                               SpecialName{"%lanemask_lt", Special::MaskLt},
-                               SpecialName{"%lanemask_ge", Special::MaskGe},
-                               SpecialName{"%lanemask_gt", Special::MaskGt},
-                               SpecialName{"%dynamic_smem_size", Special::DynamicShared},
-                               SpecialName{"%total_smem_size", Special::TotalShared},
-                               SpecialName{"%envreg1", Special::EnvReg1},
-                               SpecialName{"%envreg2", Special::EnvReg2},
-                               // Every block is a cluster of its own.
-                               SpecialName{"%is_explicit_cluster", Special::Zero},
-                               SpecialName{"%cluster_ctarank", Special::Zero},
-                               SpecialName{"%cluster_nctarank", Special::One},
-                               SpecialName{"%cluster_ctaid.x", Special::Zero},
-                               SpecialName{"%cluster_ctaid.y", Special::Zero},
-                               SpecialName{"%cluster_ctaid.z", Special::Zero},
-                               SpecialName{"%cluster_nctaid.x", Special::One},
-                               SpecialName{"%cluster_nctaid.y", Special::One},
-                               SpecialName{"%cluster_nctaid.z", Special::One},
-                               SpecialName{"%clusterid.x", Special::CtaidX},
-                               SpecialName{"%clusterid.y", Special::CtaidY},
-                               SpecialName{"%clusterid.z", Special::CtaidZ},
-                               SpecialName{"%nclusterid.x", Special::NctaidX},
-                               SpecialName{"%nclusterid.y", Special::NctaidY},
-                               SpecialName{"%nclusterid.z", Special::NctaidZ}};
+constexpr std::array kSpecials{
+    SpecialName{"%tid.x", Special::TidX}, SpecialName{"%tid.y", Special::TidY},
+    SpecialName{"%tid.z", Special::TidZ}, SpecialName{"%ntid.x", Special::NtidX},
+    SpecialName{"%ntid.y", Special::NtidY}, SpecialName{"%ntid.z", Special::NtidZ},
+    SpecialName{"%ctaid.x", Special::CtaidX}, SpecialName{"%ctaid.y", Special::CtaidY},
+    SpecialName{"%ctaid.z", Special::CtaidZ}, SpecialName{"%nctaid.x", Special::NctaidX},
+    SpecialName{"%nctaid.y", Special::NctaidY}, SpecialName{"%nctaid.z", Special::NctaidZ},
+    SpecialName{"%laneid", Special::LaneId}, SpecialName{"%warpid", Special::WarpId},
+    SpecialName{"%nwarpid", Special::NwarpId}, SpecialName{"%smid", Special::SmId},
+    SpecialName{"%nsmid", Special::NsmId}, SpecialName{"%gridid", Special::GridId},
+    SpecialName{"%clock", Special::Clock}, SpecialName{"%clock_hi", Special::ClockHi},
+    SpecialName{"%clock64", Special::Clock64}, SpecialName{"%globaltimer", Special::GlobalTimer},
+    SpecialName{"%globaltimer_lo", Special::GlobalTimerLo},
+    SpecialName{"%globaltimer_hi", Special::GlobalTimerHi},
+    SpecialName{"%lanemask_eq", Special::MaskEq}, SpecialName{"%lanemask_le", Special::MaskLe},
+    SpecialName{"%lanemask_lt", Special::MaskLt}, SpecialName{"%lanemask_ge", Special::MaskGe},
+    SpecialName{"%lanemask_gt", Special::MaskGt},
+    SpecialName{"%dynamic_smem_size", Special::DynamicShared},
+    SpecialName{"%total_smem_size", Special::TotalShared},
+    SpecialName{"%envreg1", Special::EnvReg1}, SpecialName{"%envreg2", Special::EnvReg2},
+    // Every block is a cluster of its own.
+    SpecialName{"%is_explicit_cluster", Special::Zero},
+    SpecialName{"%cluster_ctarank", Special::Zero}, SpecialName{"%cluster_nctarank", Special::One},
+    SpecialName{"%cluster_ctaid.x", Special::Zero}, SpecialName{"%cluster_ctaid.y", Special::Zero},
+    SpecialName{"%cluster_ctaid.z", Special::Zero}, SpecialName{"%cluster_nctaid.x", Special::One},
+    SpecialName{"%cluster_nctaid.y", Special::One}, SpecialName{"%cluster_nctaid.z", Special::One},
+    SpecialName{"%clusterid.x", Special::CtaidX}, SpecialName{"%clusterid.y", Special::CtaidY},
+    SpecialName{"%clusterid.z", Special::CtaidZ}, SpecialName{"%nclusterid.x", Special::NctaidX},
+    SpecialName{"%nclusterid.y", Special::NctaidY}, SpecialName{"%nclusterid.z", Special::NctaidZ}};
 
 const SpecialName *special_named(std::string_view name) {
   for (const SpecialName &s : kSpecials)
@@ -129,9 +109,11 @@ Result<> Decoder::destination(const Operand &o, Type type, u32 &out) {
     out = new_row(kLanes * cell);
     return {};
   }
-  if (o.kind != OperandKind::Register) return error(*current_, "a register is expected as the result");
+  if (o.kind != OperandKind::Register)
+    return error(*current_, "a register is expected as the result");
   Type reg = body_.registers[o.index].type;
-  if ((reg == Type::Pred) != (type == Type::Pred)) return error(*current_, "the result's type does not fit");
+  if ((reg == Type::Pred) != (type == Type::Pred))
+    return error(*current_, "the result's type does not fit");
   if (type == Type::Pred || cell_bytes(reg) == cell) {
     out = row(o.index);
     return {};
@@ -158,15 +140,17 @@ Result<u32> Decoder::source(const Operand &o, Type type) {
                                         : o.bits,
                       cell);
     case OperandKind::Double:
-      return constant(type == Type::F32 ? std::bit_cast<u32>(static_cast<float>(std::bit_cast<double>(o.bits)))
-                                        : o.bits,
+      return constant(type == Type::F32
+                          ? std::bit_cast<u32>(static_cast<float>(std::bit_cast<double>(o.bits)))
+                          : o.bits,
                       cell);
     case OperandKind::Symbol: return symbol(o, type);
     case OperandKind::Register: break;
     default: return error(*current_, "an operand of this kind is not supported here");
   }
   Type reg = body_.registers[o.index].type;
-  if ((reg == Type::Pred) != (type == Type::Pred)) return error(*current_, "an operand's type does not fit");
+  if ((reg == Type::Pred) != (type == Type::Pred))
+    return error(*current_, "an operand's type does not fit");
   Op op;
   op.line = current_->line;
   op.a = row(o.index);
@@ -176,9 +160,9 @@ Result<u32> Decoder::source(const Operand &o, Type type) {
     op.dst = new_row(sizeof(Mask));
   } else {
     if (cell_bytes(reg) == cell) return op.a;
-    op.run = cell == 4                ? helpers_.narrow
+    op.run = cell == 4              ? helpers_.narrow
              : ptx::is_signed(type) ? helpers_.sign_extend
-                                      : helpers_.zero_extend;
+                                    : helpers_.zero_extend;
     op.dst = new_row(kLanes * cell);
   }
   emit(op);
@@ -197,12 +181,17 @@ Result<u32> Decoder::symbol(const Operand &o, Type type) {
   }
   if (o.text == "WARP_SZ") return constant(kLanes, cell_bytes(type));
   if (o.text.starts_with('%'))
-    return error(*current_, fmt::format("the special register {} is not supported by the software device", o.text));
+    return error(
+        *current_,
+        fmt::format("the special register {} is not supported by the software device", o.text));
   const Symbol *global = nullptr;
-  if (const ptx::Variable *v = find_variable(o.text, global)) return variable(*v, global, o.bits, type);
-  if (std::optional<u32> at = parameter_offset(o.text)) return constant(*at + o.bits, cell_bytes(type));
+  if (const ptx::Variable *v = find_variable(o.text, global))
+    return variable(*v, global, o.bits, type);
+  if (std::optional<u32> at = parameter_offset(o.text))
+    return constant(*at + o.bits, cell_bytes(type));
   const Symbol *s = kernel_.image().find(symbol_.module, o.text);
-  if (s == nullptr || s->function == nullptr) return error(*current_, fmt::format("there is no {}", o.text));
+  if (s == nullptr || s->function == nullptr)
+    return error(*current_, fmt::format("there is no {}", o.text));
   return constant(code_address(*s) + o.bits, cell_bytes(type));
 }
 
@@ -257,11 +246,14 @@ Result<u32> Decoder::variable(const ptx::Variable &v, const Symbol *global, u64 
 }
 
 Result<> Decoder::plain(const Instruction &in, Op op, const isa::Selected &s) {
-  if (in.operands.empty() || in.operands.size() > 6) return error(in, "an unexpected number of operands");
+  if (in.operands.empty() || in.operands.size() > 6)
+    return error(in, "an unexpected number of operands");
   bool syncs = s.flow == Flow::WarpSync;
   // elect.sync _|%p: the first result may be missing.
-  if (!syncs || in.operands[0].kind != OperandKind::Sink) CKPT_CHECK(destination(in.operands[0], s.dst, op.dst));
-  if (!in.operands[0].second.empty()) CKPT_CHECK(destination(in.operands[0].second[0], Type::Pred, op.dst2));
+  if (!syncs || in.operands[0].kind != OperandKind::Sink)
+    CKPT_CHECK(destination(in.operands[0], s.dst, op.dst));
+  if (!in.operands[0].second.empty())
+    CKPT_CHECK(destination(in.operands[0].second[0], Type::Pred, op.dst2));
   u32 *const rows[] = {&op.a, &op.b, &op.c, &op.d};
   if (syncs) {
     if (in.operands.size() < 2) return error(in, "too few operands");
@@ -290,7 +282,8 @@ Result<> Decoder::move(const Instruction &in, Op op, const isa::Selected &s) {
   if (in.operands.size() != 2) return error(in, "two operands are expected");
   if (in.operands[0].kind == OperandKind::Vector) return unpack(in, op, s);
   if (in.operands[1].kind == OperandKind::Vector) return pack(in, op, s);
-  if (s.dst == Type::B128) return error(in, "128-bit registers are not supported by the software device");
+  if (s.dst == Type::B128)
+    return error(in, "128-bit registers are not supported by the software device");
   return plain(in, op, s);
 }
 
@@ -345,7 +338,8 @@ Result<> Decoder::rows_of_list(const Operand &o, Type type, bool write, Op &op) 
 
 // [register + n], [variable + n], [n]
 Result<> Decoder::address(const Instruction &in, const Operand &o, Space space, Op &op) {
-  if (o.kind != OperandKind::Address || o.inner.size() != 1) return error(in, "an address is expected");
+  if (o.kind != OperandKind::Address || o.inner.size() != 1)
+    return error(in, "an address is expected");
   Operand base = o.inner[0];
   bool small = space == Space::Shared || space == Space::Local;
   u64 add = base.kind == OperandKind::Register ? base.bits : 0;
@@ -358,7 +352,8 @@ Result<> Decoder::frame_or_parameter(const Operand &base, const isa::Selected &s
   if (base.kind == OperandKind::Register) {
     CKPT_TRY(op.a, source(base, Type::U64));
     op.imm = static_cast<i64>(base.bits);
-    return code_.entry ? Result<>() : error(*current_, "a parameter behind a register is not supported here");
+    return code_.entry ? Result<>()
+                       : error(*current_, "a parameter behind a register is not supported here");
   }
   if (std::optional<u32> at = parameter_offset(base.text)) {
     op.a = kNoRow;
@@ -366,7 +361,8 @@ Result<> Decoder::frame_or_parameter(const Operand &base, const isa::Selected &s
     return {};
   }
   const Symbol *global = nullptr;
-  const ptx::Variable *v = base.kind == OperandKind::Symbol ? find_variable(base.text, global) : nullptr;
+  const ptx::Variable *v =
+      base.kind == OperandKind::Symbol ? find_variable(base.text, global) : nullptr;
   if (v == nullptr || global != nullptr) return error(*current_, "there is no such parameter");
   if (s.shape == isa::Shape::Load) op.run = s.inner;
   op.a = constant(0, 4);
@@ -388,7 +384,8 @@ Result<> Decoder::access(const Instruction &in, Op op, const isa::Selected &s) {
     CKPT_CHECK(address(in, where, space, op));
   }
   // A 64-bit register for a smaller type: the access itself knows how.
-  const Operand &first = what.kind == OperandKind::Vector && !what.inner.empty() ? what.inner[0] : what;
+  const Operand &first =
+      what.kind == OperandKind::Vector && !what.inner.empty() ? what.inner[0] : what;
   Type type = s.src[0];
   if (first.kind == OperandKind::Register && ptx::size_of(type) < 8 &&
       ptx::size_of(body_.registers[first.index].type) == 8) {
@@ -396,10 +393,12 @@ Result<> Decoder::access(const Instruction &in, Op op, const isa::Selected &s) {
     type = Type::B64;
   }
   if ((op.aux & 0xff) > 1) {
-    if (what.inner.size() != (op.aux & 0xff)) return error(in, "a vector of that many elements is expected");
+    if (what.inner.size() != (op.aux & 0xff))
+      return error(in, "a vector of that many elements is expected");
     CKPT_CHECK(rows_of_list(what, type, !write, op));
   } else if (write) {
-    CKPT_TRY(op.b, source(what.kind == OperandKind::Vector && what.inner.size() == 1 ? first : what, type));
+    CKPT_TRY(op.b, source(what.kind == OperandKind::Vector && what.inner.size() == 1 ? first : what,
+                          type));
   } else {
     CKPT_CHECK(destination(first, type, op.dst));
   }
@@ -414,7 +413,8 @@ Result<> Decoder::atomic(const Instruction &in, Op op, const isa::Selected &s) {
   Space space = Space::Generic;
   for (std::string_view m : in.modifiers)
     if (std::optional<Space> found = ptx::space_named(m)) space = *found;
-  if (returns && in.operands[0].kind != OperandKind::Sink) CKPT_CHECK(destination(in.operands[0], s.dst, op.dst));
+  if (returns && in.operands[0].kind != OperandKind::Sink)
+    CKPT_CHECK(destination(in.operands[0], s.dst, op.dst));
   at = returns ? 1 : 0;
   CKPT_CHECK(address(in, in.operands[at++], space, op));
   CKPT_TRY(op.b, source(in.operands[at++], s.src[0]));
@@ -439,7 +439,8 @@ Result<> Decoder::copy(const Instruction &in, Op op) {
   op.d = static_cast<u32>(from.imm);
   op.b = kNoRow;
   op.aux = static_cast<u16>(in.operands[2].bits);
-  if (op.aux != 4 && op.aux != 8 && op.aux != 16) return error(in, "4, 8 or 16 bytes can be copied");
+  if (op.aux != 4 && op.aux != 8 && op.aux != 16)
+    return error(in, "4, 8 or 16 bytes can be copied");
   if (in.operands.size() > 3) {
     CKPT_TRY(op.b, source(in.operands[3], Type::U32));
   }

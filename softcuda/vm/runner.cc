@@ -94,7 +94,8 @@ void Runner::begin(Resident &r, u64 linear) {
   Block &b = r.block;
   r.active = true;
   b.linear = linear;
-  b.index = {static_cast<u32>(linear % grid_.grid.x), static_cast<u32>(linear / grid_.grid.x % grid_.grid.y),
+  b.index = {static_cast<u32>(linear % grid_.grid.x),
+             static_cast<u32>(linear / grid_.grid.x % grid_.grid.y),
              static_cast<u32>(linear / grid_.grid.x / grid_.grid.y)};
   b.live = b.threads;
   std::fill(std::begin(b.barriers), std::end(b.barriers), Barrier{});
@@ -128,11 +129,14 @@ bool Runner::step(Block &b) {
 void Runner::report_deadlock(Block &b) {
   for (std::unique_ptr<Warp> &w : b.warps)
     for (Group &g : w->groups) {
-      std::string_view at = g.state == GroupState::BlockBarrier ? "a barrier of the block" : "other lanes of its warp";
-      return grid_.fail(FaultKind::Deadlock,
-                        fmt::format("{}: PTX line {}: warp {} of block ({},{},{}) waits for {} and nobody can come",
-                                    g.frame->code->name, g.frame->code->ops[g.pc].line, w->index, b.index.x,
-                                    b.index.y, b.index.z, at));
+      std::string_view at = g.state == GroupState::BlockBarrier ? "a barrier of the block"
+                                                                : "other lanes of its warp";
+      return grid_.fail(
+          FaultKind::Deadlock,
+          fmt::format(
+              "{}: PTX line {}: warp {} of block ({},{},{}) waits for {} and nobody can come",
+              g.frame->code->name, g.frame->code->ops[g.pc].line, w->index, b.index.x, b.index.y,
+              b.index.z, at));
     }
 }
 

@@ -22,7 +22,8 @@ void Runner::join(Warp &w) {
   for (size_t i = 0; i < w.groups.size(); ++i)
     for (size_t j = w.groups.size(); --j > i;) {
       Group &a = w.groups[i], &b = w.groups[j];
-      if (a.frame != b.frame || a.pc != b.pc || a.state != GroupState::Ready || b.state != GroupState::Ready)
+      if (a.frame != b.frame || a.pc != b.pc || a.state != GroupState::Ready ||
+          b.state != GroupState::Ready)
         continue;
       a.mask |= b.mask;
       w.groups.erase(w.groups.begin() + static_cast<long>(j));
@@ -41,8 +42,9 @@ size_t Runner::choose(Warp &w) {
       continue;
     }
     const Group &b = w.groups[best];
-    bool better = w.fair ? g.last_run < b.last_run
-                         : g.frame->depth != b.frame->depth ? g.frame->depth > b.frame->depth : g.pc < b.pc;
+    bool better = w.fair                             ? g.last_run < b.last_run
+                  : g.frame->depth != b.frame->depth ? g.frame->depth > b.frame->depth
+                                                     : g.pc < b.pc;
     if (better) best = i;
   }
   return best;
@@ -63,7 +65,8 @@ bool Runner::run_warp(Warp &w) {
 u32 Runner::limit_of(const Warp &w, const Group &g) const {
   u32 limit = ~0u;
   for (const Group &other : w.groups)
-    if (other.frame == g.frame && other.pc > g.pc && other.state == GroupState::Ready) limit = std::min(limit, other.pc);
+    if (other.frame == g.frame && other.pc > g.pc && other.state == GroupState::Ready)
+      limit = std::min(limit, other.pc);
   return limit;
 }
 
@@ -195,8 +198,10 @@ bool Runner::call(Warp &w, size_t index, const Op &op, Mask m) {
     w.fail(FaultKind::IllegalCall, op, code.error().what);
     return false;
   }
-  if (site.args.size() != (*code)->params.size() || site.results.size() != (*code)->results.size()) {
-    w.fail(FaultKind::IllegalCall, op, "a call through a pointer to a function with other parameters");
+  if (site.args.size() != (*code)->params.size() ||
+      site.results.size() != (*code)->results.size()) {
+    w.fail(FaultKind::IllegalCall, op,
+           "a call through a pointer to a function with other parameters");
     return false;
   }
   if (same != m) index = part(w, index, same, w.groups[index].pc, w.groups[index].pc);
@@ -247,7 +252,8 @@ bool Runner::give_back(Warp &w, size_t index, Mask m) {
     return false;
   }
   Frame *caller = f->parent;
-  copy_slots(w, m, f->local_base, f->code->results, caller->local_base, caller->code->calls[f->call].results);
+  copy_slots(w, m, f->local_base, f->code->results, caller->local_base,
+             caller->code->calls[f->call].results);
   g.frame = caller;
   g.pc = f->return_pc;
   leave(w, f, m);

@@ -84,8 +84,8 @@ struct Group {
   u32 pc = 0;
   Mask mask = 0;
   GroupState state = GroupState::Ready;
-  u32 barrier = 0;     // BlockBarrier: which
-  Mask members = 0;    // WarpSync: who must come
+  u32 barrier = 0;   // BlockBarrier: which
+  Mask members = 0;  // WarpSync: who must come
   u64 last_run = 0;
 };
 
@@ -105,15 +105,15 @@ struct Warp {
   Mask exchange_predicate = 0;
   bool failed = false;
   u32 index = 0;
-  Mask lanes = 0;             // that exist
+  Mask lanes = 0;  // that exist
   Mask exited = 0;
   u32 tid[3][kLanes] = {};
   std::byte *local = nullptr;
-  u64 local_stride = 0;       // from lane to lane
-  u32 local_bytes = 0;        // of a lane
+  u64 local_stride = 0;  // from lane to lane
+  u32 local_bytes = 0;   // of a lane
   std::vector<Group> groups;
   u64 turn = 0;
-  bool fair = false;          // a group spins: the others take turns
+  bool fair = false;  // a group spins: the others take turns
   Range cache[kCacheSites];
 
   template <class Cell>

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tiled product of matrices, reduction with shuffles, scan, histogram with atomics.
+#include "check.h"
+
+constexpr int kTile = 16;
+
+__global__ void matmul(const float *a, const float *b, float *c, int n) {
+  __shared__ float ta[kTile][kTile], tb[kTile][kTile];
+  int x = blockIdx.x * kTile + threadIdx.x, y = blockIdx.y * kTile + threadIdx.y;
+  float sum = 0;
+  for (int t = 0; t < n; t += kTile) {
+    ta[threadIdx.y][threadIdx.x] = a[y * n + t + threadIdx.x];
+    tb[threadIdx.y][threadIdx.x] = b[(t + threadIdx.y) * n + x];
+    __syncthreads();
+    for (int k = 0; k < kTile; ++k) sum += ta[threadIdx.y][k] * tb[k][threadIdx.x];
+    __syncthreads();
+  }
+  c[y * n + x] = sum;
+}
+
+__global__ void reduce(const int *in, int *out, int n) {
+  __shared__ int warps[32];
+  int v = 0;
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) v += in[i];
+  for (int d = 16; d > 0; d /= 2) v += __shfl_down_sync(~0u, v, d);
+  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = v;
+  __syncthreads();
+  if (threadIdx.x < 32) {
+    v = threadIdx.x < blockDim.x / 32 ? warps[threadIdx.x] : 0;
+    for (int d = 16; d > 0; d /= 2) v += __shfl_xor_sync(~0u, v, d);
+    if (threadIdx.x == 0) atomicAdd(out, v);
+  }
+}
+
+__global__ void scan(int *data) {
+  extern __shared__ int s[];
+  int t = threadIdx.x;
+  s[t] = data[t];
+  for (int d = 1; d < blockDim.x; d *= 2) {
+    __syncthreads();
+    int add = t >= d ? s[t - d] : 0;
+    __syncthreads();
+    s[t] += add;
+  }
+  data[t] = s[t];
+}
+
+__global__ void histogram(const unsigned char *in, unsigned *bins, int n) {
+  __shared__ unsigned local[256];
+  local[threadIdx.x] = 0;
+  __syncthreads();
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) atomicAdd(&local[in[i]], 1u);
+  __syncthreads();
+  atomicAdd(&bins[threadIdx.x], local[threadIdx.x]);
+}
+
+template <class T>
+T *managed(size_t n) {
+  T *p = nullptr;
+  CUDA(cudaMallocManaged(&p, n * sizeof(T)));
+  return p;
+}
+
+int main() {
+  const int n = 64;
+  float *a = managed<float>(n * n), *b = managed<float>(n * n), *c = managed<float>(n * n);
+  for (int i = 0; i < n * n; ++i) a[i] = i % 7, b[i] = i % 5;
+  matmul<<<dim3(n / kTile, n / kTile), dim3(kTile, kTile)>>>(a, b, c, n);
+  CUDA(cudaDeviceSynchronize());
+  for (int y = 0; y < n; ++y)
+    for (int x = 0; x < n; ++x) {
+      float sum = 0;
+      for (int k = 0; k < n; ++k) sum += a[y * n + k] * b[k * n + x];
+      CHECK(c[y * n + x] == sum);
+    }
+
+  const int m = 123457;
+  int *in = managed<int>(m), *out = managed<int>(1);
+  int expected = 0;
+  for (int i = 0; i < m; ++i) expected += in[i] = i % 1001 - 300;
+  reduce<<<7, 192>>>(in, out, m);
+  CUDA(cudaDeviceSynchronize());
+  CHECK(*out == expected);
+
+  int *data = managed<int>(512);
+  for (int i = 0; i < 512; ++i) data[i] = i + 1;
+  scan<<<1, 512, 512 * sizeof(int)>>>(data);
+  CUDA(cudaDeviceSynchronize());
+  for (int i = 0; i < 512; ++i) CHECK(data[i] == (i + 1) * (i + 2) / 2);
+
+  unsigned char *bytes = managed<unsigned char>(m);
+  unsigned *bins = managed<unsigned>(256);
+  std::vector<unsigned> want(256);
+  for (int i = 0; i < m; ++i) ++want[bytes[i] = (i * 31 + i / 7) & 255];
+  histogram<<<5, 256>>>(bytes, bins, m);
+  CUDA(cudaDeviceSynchronize());
+  for (int i = 0; i < 256; ++i) CHECK(bins[i] == want[i]);
+  return passed();
+}
