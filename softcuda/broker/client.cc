@@ -125,7 +125,7 @@ Result<> Client::hello() {
 
 bool Client::take(u32 device, u64 bytes) {
   Writer w;
-  w.put(device).put(bytes);
+  w.put(place(device)).put(bytes);
   Result<Bytes> answer = call(Request::Take, w.bytes(), Response::Answer);
   if (!answer) return false;
   Reader r(*answer);
@@ -135,13 +135,13 @@ bool Client::take(u32 device, u64 bytes) {
 void Client::give(u32 device, u64 bytes) {
   std::lock_guard lock(mutex_);
   Writer w;
-  w.put(device).put(bytes);
+  w.put(place(device)).put(bytes);
   if (socket_) (void)send_message(socket_.get(), static_cast<u16>(Request::Give), w.bytes());
 }
 
 Result<DeviceUse> Client::use(u32 device) {
   Writer w;
-  w.put(device);
+  w.put(place(device));
   CKPT_TRY(Bytes body, call(Request::Info, w.bytes(), Response::Info));
   Reader r(body);
   DeviceUse u;
@@ -153,7 +153,7 @@ Result<DeviceUse> Client::use(u32 device) {
 
 Result<std::vector<ProcessUse>> Client::processes(u32 device) {
   Writer w;
-  w.put(device);
+  w.put(place(device));
   CKPT_TRY(Bytes body, call(Request::Processes, w.bytes(), Response::Processes));
   Reader r(body);
   std::vector<ProcessUse> list;
@@ -213,6 +213,14 @@ void Client::serve_loop(int fd) {
   service_.reset();
   serving_ = false;
   served_.notify_all();
+}
+
+Result<> Client::serve_again() {
+  {
+    std::lock_guard lock(mutex_);
+    if (serving_) return {};
+  }
+  return start_serving(serve_);
 }
 
 bool Client::socket_open() {

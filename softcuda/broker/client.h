@@ -30,7 +30,11 @@ class Client : public Budget {
   static Result<std::unique_ptr<Client>> connect();
   ~Client() override;
 
+  // As the broker has them, whatever remap() says.
   const std::vector<DeviceInfo> &devices() const { return devices_; }
+  // Device i of this process is from now on the broker's device places[i].
+  void remap(std::vector<u32> places) { places_ = std::move(places); }
+  u32 place(u32 device) const { return device < places_.size() ? places_[device] : device; }
   bool take(u32 device, u64 bytes) override;
   void give(u32 device, u64 bytes) override;
   Result<DeviceUse> use(u32 device);
@@ -46,6 +50,8 @@ class Client : public Budget {
 
   // A thread answers orders from other processes by `serve`, over a connection of its own.
   Result<> start_serving(std::function<Bytes(ByteView)> serve);
+  // While disconnected: one order.
+  Result<> serve_again();
 
  private:
   Client() = default;
@@ -62,6 +68,7 @@ class Client : public Budget {
   std::thread::id server_;
   std::condition_variable served_;
   std::vector<DeviceInfo> devices_;
+  std::vector<u32> places_;
 };
 
 }  // namespace ckpt::softcuda::broker

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 namespace ckpt::softcuda {
@@ -264,6 +265,7 @@ bool Memory::map(u64 base, u64 bytes, int memory_fd, u64 offset, u32 device, u64
   a.device = device;
   a.host = base + distance_;
   a.physical = physical;
+  a.offset = offset;
   add(a);
   return true;
 }
@@ -300,49 +302,68 @@ bool Memory::set_access(u64 base, u64 bytes, u32 device, bool read, bool write) 
   return at == end;
 }
 
+// CRIU would look at every page of the windows, so they go, too; the addresses stay ours because
+// nobody else is given any that far away.
 Result<> Memory::drop_device_memory() {
   std::unique_lock lock(mutex_);
+  if (window_ == 0) return {};
   for (const auto &[base, a] : allocations_) {
-    if (!on_device(a)) continue;
-    if (a.kind == MemoryKind::Mapping) continue;  // the physical memory keeps it
+    // The bytes of a mapping are those of its physical memory, which its owner keeps.
+    if (!on_device(a) || a.kind == MemoryKind::Mapping) continue;
     Kept &k = kept_.emplace_back(Kept{base, std::vector<std::byte>(a.reserved)});
     std::memcpy(k.bytes.data(), pointer(a.host), a.reserved);
+    if (a.reserved >= kChunkBytes) budget_.give(a.device, a.reserved);
   }
-  for (const auto &[base, a] : allocations_)
-    if ((a.kind == MemoryKind::Device || a.kind == MemoryKind::Pool) && a.reserved >= kChunkBytes) {
-      unback(base, a.reserved);
-      budget_.give(a.device, a.reserved);
-    }
-  for (const auto &[base, chunk] : small_) {
-    unback(base, kChunkBytes);
-    budget_.give(chunk.device, kChunkBytes);
-  }
+  for (const auto &[base, chunk] : small_) budget_.give(chunk.device, kChunkBytes);
+  munmap(pointer(window_), kWindowBytes);
+  munmap(pointer(window_ + distance_), kWindowBytes);
   return {};
+}
+
+bool Memory::reopen_window() {
+  for (u64 at : {window_, window_ + distance_}) {
+    void *p = mmap(pointer(at), kWindowBytes, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    // Where it is still open from a restore that failed, that is as well.
+    if (p == MAP_FAILED && errno != EEXIST) return false;
+  }
+  return true;
 }
 
 Result<> Memory::restore_device_memory() {
   std::unique_lock lock(mutex_);
+  if (window_ == 0) return {};
+  if (!reopen_window()) return fail_errno("the addresses of device memory are taken");
   // All of it is there, or nothing.
   std::vector<std::pair<u32, u64>> taken;
-  auto take = [&](u32 device, u64 bytes) {
+  auto take = [&](u32 device, u64 base, u64 bytes) {
     if (!budget_.take(device, bytes)) return false;
     taken.emplace_back(device, bytes);
-    return true;
+    return back(base, bytes);
   };
   bool enough = true;
   for (const auto &[base, a] : allocations_)
-    if ((a.kind == MemoryKind::Device || a.kind == MemoryKind::Pool) && a.reserved >= kChunkBytes)
-      enough = enough && take(a.device, a.reserved) && back(base, a.reserved);
-  for (const auto &[base, chunk] : small_)
-    enough = enough && take(chunk.device, kChunkBytes) && back(base, kChunkBytes);
+    if (on_device(a) && a.kind != MemoryKind::Mapping && a.reserved >= kChunkBytes)
+      enough = enough && take(a.device, base, a.reserved);
+  for (const auto &[base, chunk] : small_) enough = enough && take(chunk.device, base, kChunkBytes);
   if (!enough) {
     for (auto [device, bytes] : taken) budget_.give(device, bytes);
     return fail("the device has not enough free memory to take the process back");
   }
-  for (const Kept &k : kept_)
-    std::memcpy(pointer(k.base + distance_), k.bytes.data(), k.bytes.size());
+  for (const Kept &k : kept_) std::memcpy(pointer(k.base + distance_), k.bytes.data(), k.bytes.size());
   kept_.clear();
   return {};
+}
+
+bool Memory::map_again(u64 physical, int memory_fd) {
+  std::unique_lock lock(mutex_);
+  for (const auto &[base, a] : allocations_) {
+    if (a.kind != MemoryKind::Mapping || a.physical != physical) continue;
+    void *p = mmap(pointer(a.host), a.reserved, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory_fd,
+                   static_cast<off_t>(a.offset));
+    if (p == MAP_FAILED) return false;
+  }
+  return true;
 }
 
 }  // namespace ckpt::softcuda

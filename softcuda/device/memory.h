@@ -79,6 +79,8 @@ class Memory {
   // While they are away the memory is given back to the budget.
   Result<> drop_device_memory();
   Result<> restore_device_memory();
+  // Behind a restore: maps what lies in this physical memory again.
+  bool map_again(u64 physical, int memory_fd);
 
  private:
   struct Chunk {
@@ -86,6 +88,7 @@ class Memory {
     Spans free;
   };
   bool open_window();
+  bool reopen_window();
   std::optional<u64> take_chunks(u32 device, u64 bytes);
   void give_chunks(u32 device, u64 base, u64 bytes);
   bool back(u64 base, u64 bytes);

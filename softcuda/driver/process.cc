@@ -36,6 +36,10 @@ CUresult open_devices() {
     d.total_bytes = info.total_bytes;
     std::memcpy(d.uuid.bytes, info.uuid.data(), sizeof d.uuid.bytes);
   }
+  if (Result<> r = (*client)->start_serving(&serve_order); !r) {
+    say("the software device cannot start: " + r.error().text());
+    return CUDA_ERROR_NO_DEVICE;
+  }
   p.budget = std::move(*client);
   p.memory = std::make_unique<Memory>(*p.budget);
   return p.devices.empty() ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;

@@ -114,6 +114,9 @@ CUresult function_of(Context *c, const void *handle, Function *&out);
 CUresult prepare(Function &f);
 void unload_module(Module *m);
 
+// Answers an order of cuCheckpointProcess* from another process: driver/checkpoint.cc
+Bytes serve_order(ByteView message);
+
 // Tells the user, on standard error; with CKPT_SOFTCUDA_QUIET set only what is asked for.
 void say(const std::string &text);
 

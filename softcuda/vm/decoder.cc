@@ -91,9 +91,10 @@ Result<> Decoder::shaped(const Instruction &in, const isa::Selected &s) {
     case Shape::Reduce: return atomic(in, op, s);
     case Shape::Copy: return copy(in, op);
     case Shape::Barrier: return barrier(in, op, s);
+    case Shape::Texture:
+    case Shape::Surface: return texture(in, op, s);
     case Shape::Control: break;
     case Shape::Ignored: emit(op); return {};
-    default: return error(in, "this form is not supported by the software device");
   }
   if (s.flow == Flow::Branch) return branch(in, op);
   if (s.flow == Flow::BranchTable) return branch_table(in, op);

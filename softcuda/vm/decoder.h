@@ -40,6 +40,7 @@ class Decoder {
   Result<> access(const ptx::Instruction &in, Op op, const isa::Selected &s);
   Result<> atomic(const ptx::Instruction &in, Op op, const isa::Selected &s);
   Result<> copy(const ptx::Instruction &in, Op op);
+  Result<> texture(const ptx::Instruction &in, Op op, const isa::Selected &s);
   Result<> destination(const ptx::Operand &o, ptx::Type type, u32 &row);
   Result<u32> source(const ptx::Operand &o, ptx::Type type);
   Result<u32> symbol(const ptx::Operand &o, ptx::Type type);
