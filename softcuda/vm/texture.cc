@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "softcuda/vm/texture.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <mutex>
 #include <shared_mutex>
 #include <unordered_set>
 
@@ -203,7 +205,7 @@ char *surface_element(const Texture &t, Geometry g, const i32 *c, u32 bytes) {
   i64 y = g == Geometry::D1 || g == Geometry::Layered1 ? 0 : c[1];
   i64 z = g == Geometry::D3 ? c[2] : layered ? c[axes_of(g)] : 0;
   if (x < 0 || y < 0 || z < 0 || y >= t.height || z >= t.depth) return nullptr;
-  if (x + bytes > u64{t.width} * t.element_bytes()) return nullptr;
+  if (static_cast<u64>(x) + bytes > u64{t.width} * t.element_bytes()) return nullptr;
   return t.data + z * static_cast<i64>(t.slice_bytes) + y * static_cast<i64>(t.row_bytes) + x;
 }
 

@@ -2,6 +2,7 @@
 """The software CUDA device, by what nvcc makes of ordinary programs. Without nvcc it is skipped."""
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -21,6 +22,7 @@ pytestmark = [
 ]
 
 FLAGS = {"differential.cu": ["-O2", "-std=c++17", "--fmad=false", "-Xcompiler", "-ffp-contract=off"],
+         "nvml.cc": ["-ldl"],
          "driver.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"]}
 
 
@@ -30,8 +32,9 @@ def make(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cuda")
 
     def build(source, *flags, runtime="shared"):
-        name = "-".join([source.replace(".", "_"), runtime, *flags]).replace("/", "_")
-        target = folder / name
+        # nvcc reads a "=" in a file's name as something else.
+        name = "-".join([source, runtime, *flags])
+        target = folder / re.sub("[^a-z0-9]", "_", name.lower())
         if not target.exists():
             r = subprocess.run([NVCC, "-w", "-cudart", runtime, *FLAGS.get(source, []), *flags, f"-I{SOURCES}",
                                 "-o", str(target), str(SOURCES / source)], capture_output=True, text=True, timeout=200)
@@ -149,6 +152,15 @@ def test_another_process_is_checkpointed(make, soft):
     assert "PASSED" in soft(program, "--order", str(held.pid)).stdout
     held.communicate("")
     assert held.returncode == 0
+
+
+def test_nvml_tells_who_has_how_much(make, soft):
+    held, answer = hold(soft, make("driver.cc"), 100)
+    assert answer == "held"
+    lines = soft(make("nvml.cc")).stdout.splitlines()
+    held.communicate("")
+    assert [line.split()[-3:] for line in lines if line.startswith("device")] == [["256", "100", "1"], ["256", "0", "1"]]
+    assert [line for line in lines if line.startswith("process")] == [f"process {held.pid} 100"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="CRIU needs root")

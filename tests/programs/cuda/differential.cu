@@ -216,7 +216,7 @@ __global__ void intrinsics(const Input *in, u64 *out, int n) {
   o[10] = __float_as_uint(__fadd_ru(f(a & 0x7effffff), f(b & 0x7effffff)));
   o[11] = u32(__float2int_rd(f(a & 0x80ffffff | 0x43000000)));
   o[12] = __popcll(in[i].a) + 100 * __clzll(in[i].b >> 5);
-  o[13] = u32(__hadd(i32(a), i32(b))) + u64(__rhadd(i32(a), i32(b)));
+  o[13] = u32(__hadd(i32(a), i32(b))) + u64(u32(__rhadd(i32(a), i32(b))));
   o[14] = u32(__float2int_rz(f(a)));
   o[15] = __hfma(as<__half>(u16(a)), __float2half(1.5f), __float2half(0.25f)) == __float2half(0.25f);
 }

@@ -13,8 +13,11 @@ __global__ void endless(volatile int *p) {
   while (*p == 0) {
   }
 }
-__device__ __noinline__ int deep(int n) { return n == 0 ? 0 : deep(n + 1) + n; }
-__global__ void recursion(int *p) { *p = deep(1); }
+__device__ __noinline__ int deep(int n, volatile int *p) { return *p == n ? 0 : deep(n + 1, p) * 3 + deep(n + 2, p); }
+__global__ void recursion(int *p) {
+  *p = 0;
+  *p = deep(1, p);
+}
 // The same word from two streams without an order between them.
 __global__ void increments(volatile int *p, int n) {
   for (int i = 0; i < n; ++i) *p = *p + 1;
