@@ -35,7 +35,8 @@ struct Allocation {
   u64 id = 0;
   u32 readers = 0;  // Mapping: devices that may read or write, one bit each
   u32 writers = 0;
-  u64 physical = 0;  // Mapping: the handle
+  u64 physical = 0;  // Mapping: the handle …
+  u64 offset = 0;    // … and where in it
 };
 
 // Who gives memory of a device, and takes it back: the broker, which knows all processes.
