@@ -10,6 +10,7 @@ namespace ckpt::softcuda::broker {
 namespace {
 
 constexpr int kIdleMilliseconds = 1000;
+constexpr i64 kLongestNanoseconds = 600'000'000'000;
 
 // The same for the same configuration in the same folder, so that a restored process finds its own.
 std::array<u8, 16> uuid_of(const std::string &seed, u32 device) {
@@ -82,6 +83,7 @@ Result<> Broker::handle(const PeerPtr &p) {
     case Request::Info: return info(*p, r);
     case Request::Processes: return processes(*p, r);
     case Request::Serve: p->serves = true; return {};
+    case Request::Reserve: return reserve(*p, r);
     case Request::Ask: return ask(p, r);
   }
   return fail("an unknown message");
@@ -136,6 +138,19 @@ Result<> Broker::processes(Peer &p, Reader r) {
   w.put(static_cast<u32>(by_pid.size()));
   for (auto [pid, bytes] : by_pid) w.put(pid).put(bytes);
   return reply(p, Response::Processes, w);
+}
+
+// The device clock: what an engine does for all processes, it does one after the other.
+Result<> Broker::reserve(Peer &p, Reader r) {
+  u32 device = r.get<u32>();
+  u8 engine = r.get<u8>();
+  i64 since = r.get<i64>(), duration = r.get<i64>();
+  if (!r.done() || device >= devices_.size() || engine > 1 || duration < 0) return fail("a bad message");
+  i64 &busy = busy_until_[{device, engine}];
+  busy = std::max(busy, since) + std::min(duration, kLongestNanoseconds);
+  Writer w;
+  w.put(busy);
+  return reply(p, Response::Time, w);
 }
 
 // One order at a time to each process; who asks meanwhile is told that it is busy.

@@ -38,6 +38,7 @@ class Broker {
   Result<> give(Peer &p, Reader r);
   Result<> info(Peer &p, Reader r);
   Result<> processes(Peer &p, Reader r);
+  Result<> reserve(Peer &p, Reader r);
   Result<> ask(const PeerPtr &p, Reader r);
   Result<> answered(Peer &p, Reader r);
   void deliver(Peer &server, ByteView answer);
@@ -49,6 +50,7 @@ class Broker {
   std::vector<DeviceInfo> devices_;
   std::vector<PeerPtr> peers_;
   u32 next_ticket_ = 1;
+  std::map<std::pair<u32, u8>, i64> busy_until_;  // device and engine; CLOCK_MONOTONIC
 };
 
 }  // namespace ckpt::softcuda::broker

@@ -165,6 +165,16 @@ Result<std::vector<ProcessUse>> Client::processes(u32 device) {
   return list;
 }
 
+Result<i64> Client::reserve(u32 device, Engine engine, i64 since, i64 duration) {
+  Writer w;
+  w.put(place(device)).put(engine).put(since).put(duration);
+  CKPT_TRY(Bytes body, call(Request::Reserve, w.bytes(), Response::Time));
+  Reader r(body);
+  i64 end = r.get<i64>();
+  if (!r.done()) return fail("the broker's answer is damaged");
+  return end;
+}
+
 Result<std::optional<Bytes>> Client::ask(i32 pid, ByteView order) {
   Writer w;
   w.put(pid).blob(order);

@@ -65,6 +65,14 @@ CUresult capture_wait(Stream &s, Event &e) {
   return CUDA_SUCCESS;
 }
 
+void capture_info(Capture &c, Stream &s, cuuint64_t *id, CUgraph *graph, const CUgraphNode **nodes, size_t *count) {
+  const std::vector<Node *> &last = c.last[&s];
+  if (id != nullptr) *id = c.id;
+  if (graph != nullptr) *graph = reinterpret_cast<CUgraph>(c.graph.get());
+  if (nodes != nullptr) *nodes = reinterpret_cast<const CUgraphNode *>(last.data());
+  if (count != nullptr) *count = last.size();
+}
+
 CUresult begin_capture(Stream &s, CUstreamCaptureMode mode) {
   REQUIRE(s.capture == nullptr, CUDA_ERROR_ILLEGAL_STATE);
   auto c = std::make_shared<Capture>();

@@ -58,6 +58,7 @@ CUresult collect(const fatbin::Image &image, std::vector<std::string> &out) {
 
 CUresult read_code(const void *code, std::vector<std::string> &ptx) {
   REQUIRE(code != nullptr, CUDA_ERROR_INVALID_VALUE);
+  if (linked_code(code, ptx)) return CUDA_SUCCESS;
   Result<fatbin::Image> image = fatbin::Image::in_memory(code);
   if (!image) {
     say(image.error().text());

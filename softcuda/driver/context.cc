@@ -181,3 +181,25 @@ SOFTCUDA_API CUresult cuCtxDisablePeerAccess(CUcontext peer) {
   return (call.context->peers.fetch_and(~bit) & bit) == 0 ? CUDA_ERROR_PEER_ACCESS_NOT_ENABLED
                                                           : CUDA_SUCCESS;
 }
+
+// The forms that name their context.
+SOFTCUDA_API CUresult cuCtxSynchronize_v2(CUcontext context) {
+  CALL_INITIALISED();
+  if (context == nullptr) return cuCtxSynchronize();
+  REQUIRE(process().contexts.holds(context), CUDA_ERROR_INVALID_CONTEXT);
+  object(context)->synchronize();
+  return object(context)->error;
+}
+
+SOFTCUDA_API CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext context) {
+  CALL_INITIALISED();
+  if (context == nullptr) return cuCtxGetDevice(device);
+  REQUIRE(device != nullptr, CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(process().contexts.holds(context), CUDA_ERROR_INVALID_CONTEXT);
+  *device = object(context)->device->index;
+  return CUDA_SUCCESS;
+}
+
+// There is no profiler to start or stop.
+SOFTCUDA_API CUresult cuProfilerStart() { return CUDA_SUCCESS; }
+SOFTCUDA_API CUresult cuProfilerStop() { return CUDA_SUCCESS; }

@@ -55,7 +55,7 @@ void run_node(Context *c, const Node &n) {
   if (!n.enabled) return;
   switch (n.type) {
     case CU_GRAPH_NODE_TYPE_KERNEL: return run(n.context != nullptr ? n.context : c, n.launch);
-    case CU_GRAPH_NODE_TYPE_MEMCPY: return run(n.box);
+    case CU_GRAPH_NODE_TYPE_MEMCPY: return run(c, n.box);
     case CU_GRAPH_NODE_TYPE_MEMSET: return run(n.fill);
     case CU_GRAPH_NODE_TYPE_HOST: return n.host(n.host_data);
     case CU_GRAPH_NODE_TYPE_GRAPH: return run_graph(c, *n.child);

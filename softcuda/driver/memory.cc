@@ -225,3 +225,11 @@ SOFTCUDA_API CUresult cuPointerSetAttribute(const void *value, CUpointer_attribu
           CUDA_ERROR_INVALID_VALUE);
   return CUDA_SUCCESS;
 }
+
+// All memory of a software device is equally near: advice is checked and changes nothing.
+SOFTCUDA_API CUresult cuMemAdvise_v2(CUdeviceptr p, size_t bytes, CUmem_advise, CUmemLocation) {
+  CALL_WITH_CONTEXT();
+  std::optional<Allocation> a = process().memory->find(p);
+  REQUIRE(a && a->kind == MemoryKind::Managed && bytes <= a->reserved, CUDA_ERROR_INVALID_VALUE);
+  return CUDA_SUCCESS;
+}

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "softcuda/device/cores.h"
+#include "softcuda/driver/clock.h"
 #include "softcuda/driver/objects.h"
 
 #define SOFTCUDA_API extern "C" __attribute__((visibility("default")))
@@ -45,6 +46,7 @@ struct Process {
   std::unique_ptr<Budget> budget;
   std::unique_ptr<Memory> memory;
   Cores cores;
+  std::optional<Model> model;
   Gate gate;
   Handles<Context> contexts;
   Handles<Stream> streams;
@@ -110,6 +112,8 @@ Stream *per_thread_stream(Context *c);
 // A library, a module: driver/code.cc
 CUresult load_module(Context *c, std::vector<std::string> ptx, Module *&out);
 CUresult read_code(const void *image, std::vector<std::string> &ptx);
+// What cuLinkComplete gave out: driver/link.cc
+bool linked_code(const void *code, std::vector<std::string> &ptx);
 CUresult function_of(Context *c, const void *handle, Function *&out);
 CUresult prepare(Function &f);
 void unload_module(Module *m);

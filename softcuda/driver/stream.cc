@@ -2,6 +2,7 @@
 //
 // Streams, events in them, and callbacks. Compiled twice, as copy.cc is.
 #include <chrono>
+#include <thread>
 
 #include "softcuda/driver/transfer.h"
 
@@ -226,3 +227,64 @@ SOFTCUDA_API CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr p, siz
   REQUIRE(process().memory->find(p), CUDA_ERROR_INVALID_VALUE);
   return CUDA_SUCCESS;
 }
+
+// What a stream records, and behind what.
+SOFTCUDA_API CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
+                                             const CUgraphNode **nodes, const CUgraphEdgeData **edges, size_t *count) {
+  CALL_WITH_CONTEXT();
+  Stream *s = stream_of(call.context, meant(stream));
+  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  REQUIRE(status != nullptr, CUDA_ERROR_INVALID_VALUE);
+  *status = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (edges != nullptr) *edges = nullptr;
+  if (std::shared_ptr<Capture> capture = capture_of(*s)) {
+    *status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    capture_info(*capture, *s, id, graph, nodes, count);
+  }
+  return CUDA_SUCCESS;
+}
+
+namespace {
+
+template <class T>
+CUresult write_value(CUstream stream, CUdeviceptr p, T value) {
+  CALL_WITH_CONTEXT();
+  Stream *s = stream_of(call.context, meant(stream));
+  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  T *at = reinterpret_cast<T *>(process().memory->host(p, sizeof(T)));
+  REQUIRE(at != nullptr && p % sizeof(T) == 0, CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(capture_of(*s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  s->context->submit(*s, [at, value] { __atomic_store_n(at, value, __ATOMIC_SEQ_CST); });
+  return CUDA_SUCCESS;
+}
+
+template <class T>
+bool holds(T now, T value, unsigned kind) {
+  switch (kind) {
+    case CU_STREAM_WAIT_VALUE_EQ: return now == value;
+    case CU_STREAM_WAIT_VALUE_AND: return (now & value) != 0;
+    case CU_STREAM_WAIT_VALUE_NOR: return ~(now | value) != 0;
+    default: return static_cast<std::make_signed_t<T>>(now - value) >= 0;
+  }
+}
+
+template <class T>
+CUresult wait_value(CUstream stream, CUdeviceptr p, T value, unsigned flags) {
+  CALL_WITH_CONTEXT();
+  Stream *s = stream_of(call.context, meant(stream));
+  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  T *at = reinterpret_cast<T *>(process().memory->host(p, sizeof(T)));
+  REQUIRE(at != nullptr && p % sizeof(T) == 0, CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(capture_of(*s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  s->context->submit(*s, [at, value, kind = flags & 3] {
+    while (!holds(__atomic_load_n(at, __ATOMIC_SEQ_CST), value, kind)) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  });
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+SOFTCUDA_API CUresult cuStreamWriteValue32(CUstream s, CUdeviceptr p, cuuint32_t v, unsigned int) { return write_value(s, p, v); }
+SOFTCUDA_API CUresult cuStreamWriteValue64(CUstream s, CUdeviceptr p, cuuint64_t v, unsigned int) { return write_value(s, p, v); }
+SOFTCUDA_API CUresult cuStreamWaitValue32(CUstream s, CUdeviceptr p, cuuint32_t v, unsigned int flags) { return wait_value(s, p, v, flags); }
+SOFTCUDA_API CUresult cuStreamWaitValue64(CUstream s, CUdeviceptr p, cuuint64_t v, unsigned int flags) { return wait_value(s, p, v, flags); }

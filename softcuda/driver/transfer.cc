@@ -56,6 +56,12 @@ bool resolve(u64 p, u64 bytes, char *&host, bool &pageable) {
   return true;
 }
 
+void run(Context *c, const Box &b) {
+  i64 since = device_now();
+  run(b);
+  if (c != nullptr) pass_copy_time(*c, since, b.width * b.height * b.depth);
+}
+
 void run(const Box &b) {
   for (u64 z = 0; z < b.depth; ++z)
     for (u64 y = 0; y < b.height; ++y)
@@ -94,7 +100,7 @@ CUresult submit(Context *c, CUstream stream, Box b, bool wait) {
     b.src_row = in.dst_row;
     b.src_slice = in.dst_slice;
   }
-  Point done = s->context->submit(*s, [b, staged] { run(b); });
+  Point done = s->context->submit(*s, [c = s->context, b, staged] { run(c, b); });
   if (wait || b.dst_pageable) {
     done.wait();
     c->show_printed();

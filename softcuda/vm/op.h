@@ -49,6 +49,7 @@ struct Op {
   u32 list = 0;  // first of `aux` rows or targets in Code::lists
   u32 line = 0;
   u16 aux = 0;
+  u16 bytes = 0;  // that a lane moves between memory and registers
   Flow flow = Flow::Next;
   bool guard_negated = false;
   u8 site = 0;  // which entry of the warp's cache of memory ranges

@@ -378,6 +378,8 @@ Result<> Decoder::access(const Instruction &in, Op op, const isa::Selected &s) {
   for (std::string_view m : in.modifiers)
     if (std::optional<Space> found = ptx::space_named(m)) space = *found;
   op.inner = nullptr;
+  if (space != Space::Param && space != Space::Shared && space != Space::Local)
+    op.bytes = static_cast<u16>(ptx::size_of(s.src[0]) * (op.aux & 0xff));
   if (space == Space::Param && where.kind == OperandKind::Address && where.inner.size() == 1) {
     CKPT_CHECK(frame_or_parameter(where.inner[0], s, op));
   } else {

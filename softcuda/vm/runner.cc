@@ -36,6 +36,11 @@ Runner::Runner(Grid &grid) : grid_(grid) {
   local_bytes_ = static_cast<u32>((wanted + 15) / 16 * 16);
 }
 
+Runner::~Runner() {
+  grid_.instructions += instructions_;
+  grid_.memory_bytes += memory_bytes_;
+}
+
 Frame *Runner::new_frame(const Code &code) {
   if (code.index >= free_frames_.size()) free_frames_.resize(code.index + 1);
   std::vector<Frame *> &free = free_frames_[code.index];

@@ -22,6 +22,8 @@ class Runner {
  public:
   // The grid must outlive the runner.
   explicit Runner(Grid &grid);
+  // Adds what was counted to the grid.
+  ~Runner();
 
   // Runs one block to its end, or until the grid stops.
   void run(u64 linear);
@@ -72,6 +74,8 @@ class Runner {
   std::vector<std::vector<Frame *>> free_frames_;  // by Code::index
   std::vector<std::unique_ptr<Resident>> residents_;
   u32 local_bytes_ = 0;
+  u64 instructions_ = 0;
+  u64 memory_bytes_ = 0;
 };
 
 }  // namespace ckpt::softcuda::vm

@@ -95,12 +95,22 @@ bool Runner::run_group(Warp &w, size_t index) {
     const u32 limit = w.groups.size() > 1 ? limit_of(w, g) : ~0u;
     u32 pc = g.pc;
     bool on = true;
+    u64 done = 0, moved = 0;
+    // Counted for the whole group, and a stretch at a time.
+    auto count = [&] {
+      u64 lanes = static_cast<u64>(std::popcount(mask));
+      instructions_ += done * lanes;
+      memory_bytes_ += moved * lanes;
+    };
     while (on) {
       if (pc >= limit) {
         g.pc = pc;
+        count();
         return true;
       }
       const Op &op = ops[pc];
+      ++done;
+      moved += op.bytes;
       Mask m = mask;
       if (op.guard != kNoRow) m &= op.guard_negated ? ~w.bits(op.guard) : w.bits(op.guard);
       if (op.flow <= Flow::Checked) {
@@ -122,10 +132,12 @@ bool Runner::run_group(Warp &w, size_t index) {
         if (!back || --budget > 0) continue;
         g.pc = pc;
         w.fair = w.groups.size() > 1;
+        count();
         return false;
       }
       on = false;
     }
+    count();
     // The rest may change the groups.
     const Op &op = ops[pc];
     Mask m = mask;

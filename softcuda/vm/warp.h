@@ -58,6 +58,8 @@ struct Grid {
   u32 stack_bytes = 1024;
   u32 multiprocessors = 1;
   std::vector<std::byte> params;
+  std::atomic<u64> instructions{0};  // of lanes
+  std::atomic<u64> memory_bytes{0};
   std::atomic<bool> stop{false};
   std::mutex fault_mutex;
   Fault fault;
