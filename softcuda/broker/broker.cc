@@ -145,7 +145,8 @@ Result<> Broker::reserve(Peer &p, Reader r) {
   u32 device = r.get<u32>();
   u8 engine = r.get<u8>();
   i64 since = r.get<i64>(), duration = r.get<i64>();
-  if (!r.done() || device >= devices_.size() || engine > 1 || duration < 0) return fail("a bad message");
+  if (!r.done() || device >= devices_.size() || engine > 1 || duration < 0)
+    return fail("a bad message");
   i64 &busy = busy_until_[{device, engine}];
   busy = std::max(busy, since) + std::min(duration, kLongestNanoseconds);
   Writer w;

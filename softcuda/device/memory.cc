@@ -350,7 +350,8 @@ Result<> Memory::restore_device_memory() {
     for (auto [device, bytes] : taken) budget_.give(device, bytes);
     return fail("the device has not enough free memory to take the process back");
   }
-  for (const Kept &k : kept_) std::memcpy(pointer(k.base + distance_), k.bytes.data(), k.bytes.size());
+  for (const Kept &k : kept_)
+    std::memcpy(pointer(k.base + distance_), k.bytes.data(), k.bytes.size());
   kept_.clear();
   return {};
 }
@@ -359,8 +360,8 @@ bool Memory::map_again(u64 physical, int memory_fd) {
   std::unique_lock lock(mutex_);
   for (const auto &[base, a] : allocations_) {
     if (a.kind != MemoryKind::Mapping || a.physical != physical) continue;
-    void *p = mmap(pointer(a.host), a.reserved, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory_fd,
-                   static_cast<off_t>(a.offset));
+    void *p = mmap(pointer(a.host), a.reserved, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                   memory_fd, static_cast<off_t>(a.offset));
     if (p == MAP_FAILED) return false;
   }
   return true;

@@ -37,11 +37,14 @@ u32 bytes_of(CUarray_format f, unsigned channels) {
   return t.element_bytes();
 }
 
-constexpr unsigned kKnownFlags = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_TEXTURE_GATHER;
+constexpr unsigned kKnownFlags =
+    CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_TEXTURE_GATHER;
 
 CUresult check_description(const CUDA_ARRAY3D_DESCRIPTOR &d) {
-  REQUIRE(d.Width > 0 && (d.NumChannels == 1 || d.NumChannels == 2 || d.NumChannels == 4), CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(d.Width <= 1 << 20 && d.Height <= 1 << 20 && d.Depth <= 1 << 20, CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(d.Width > 0 && (d.NumChannels == 1 || d.NumChannels == 2 || d.NumChannels == 4),
+          CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(d.Width <= 1 << 20 && d.Height <= 1 << 20 && d.Depth <= 1 << 20,
+          CUDA_ERROR_INVALID_VALUE);
   REQUIRE(channel_of(d.Format) && (d.Flags & ~kKnownFlags) == 0, CUDA_ERROR_NOT_SUPPORTED);
   return CUDA_SUCCESS;
 }
@@ -62,7 +65,8 @@ CUresult set_resource(const CUDA_RESOURCE_DESC &r, vm::Texture &t) {
   }
   bool linear = r.resType == CU_RESOURCE_TYPE_LINEAR;
   REQUIRE(linear || r.resType == CU_RESOURCE_TYPE_PITCH2D, CUDA_ERROR_NOT_SUPPORTED);
-  std::optional<vm::Channel> channel = channel_of(linear ? r.res.linear.format : r.res.pitch2D.format);
+  std::optional<vm::Channel> channel =
+      channel_of(linear ? r.res.linear.format : r.res.pitch2D.format);
   REQUIRE(channel, CUDA_ERROR_NOT_SUPPORTED);
   t.channel = *channel;
   t.channels = linear ? r.res.linear.numChannels : r.res.pitch2D.numChannels;
@@ -79,11 +83,14 @@ CUresult set_resource(const CUDA_RESOURCE_DESC &r, vm::Texture &t) {
 
 CUresult set_reading(const CUDA_TEXTURE_DESC &d, vm::Texture &t) {
   for (int k = 0; k < 3; ++k) {
-    REQUIRE(d.addressMode[k] >= CU_TR_ADDRESS_MODE_WRAP && d.addressMode[k] <= CU_TR_ADDRESS_MODE_BORDER, CUDA_ERROR_INVALID_VALUE);
+    REQUIRE(d.addressMode[k] >= CU_TR_ADDRESS_MODE_WRAP &&
+                d.addressMode[k] <= CU_TR_ADDRESS_MODE_BORDER,
+            CUDA_ERROR_INVALID_VALUE);
     t.mode[k] = static_cast<vm::AddressMode>(d.addressMode[k]);
   }
   t.filter = d.filterMode == CU_TR_FILTER_MODE_LINEAR;
-  bool small = t.channel == vm::Channel::U8 || t.channel == vm::Channel::S8 || t.channel == vm::Channel::U16 || t.channel == vm::Channel::S16;
+  bool small = t.channel == vm::Channel::U8 || t.channel == vm::Channel::S8 ||
+               t.channel == vm::Channel::U16 || t.channel == vm::Channel::S16;
   t.as_float = (d.flags & CU_TRSF_READ_AS_INTEGER) == 0 && small;
   t.normalized = (d.flags & CU_TRSF_NORMALIZED_COORDINATES) != 0;
   std::memcpy(t.border, d.borderColor, sizeof t.border);
@@ -110,7 +117,9 @@ CUresult destroy(u64 handle) {
   return CUDA_SUCCESS;
 }
 
-TextureObject *object_at(u64 handle) { return objects().get(reinterpret_cast<TextureObject *>(handle)); }
+TextureObject *object_at(u64 handle) {
+  return objects().get(reinterpret_cast<TextureObject *>(handle));
+}
 
 }  // namespace
 }  // namespace ckpt::softcuda::driver
@@ -129,9 +138,9 @@ SOFTCUDA_API CUresult cuArray3DCreate_v2(CUarray *out, const CUDA_ARRAY3D_DESCRI
   a->element_bytes = bytes_of(d->Format, d->NumChannels);
   a->row_bytes = d->Width * a->element_bytes;
   a->slice_bytes = a->row_bytes * std::max<u64>(d->Height, 1);
-  std::optional<Allocation> m = process().memory->allocate(static_cast<u32>(call.context->device->index),
-                                                           a->slice_bytes * std::max<u64>(d->Depth, 1),
-                                                           MemoryKind::Device, call.context);
+  std::optional<Allocation> m = process().memory->allocate(
+      static_cast<u32>(call.context->device->index), a->slice_bytes * std::max<u64>(d->Depth, 1),
+      MemoryKind::Device, call.context);
   REQUIRE(m, CUDA_ERROR_OUT_OF_MEMORY);
   a->base = m->base;
   *out = reinterpret_cast<CUarray>(process().arrays.add(a.release()));
@@ -176,7 +185,8 @@ SOFTCUDA_API CUresult cuArrayDestroy(CUarray array) {
   return CUDA_SUCCESS;
 }
 
-SOFTCUDA_API CUresult cuTexObjectCreate(CUtexObject *out, const CUDA_RESOURCE_DESC *r, const CUDA_TEXTURE_DESC *d,
+SOFTCUDA_API CUresult cuTexObjectCreate(CUtexObject *out, const CUDA_RESOURCE_DESC *r,
+                                        const CUDA_TEXTURE_DESC *d,
                                         const CUDA_RESOURCE_VIEW_DESC *view) {
   CALL_WITH_CONTEXT();
   REQUIRE(out != nullptr && r != nullptr && d != nullptr, CUDA_ERROR_INVALID_VALUE);
@@ -214,7 +224,8 @@ SOFTCUDA_API CUresult cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC *d, CUtexObjec
 
 SOFTCUDA_API CUresult cuSurfObjectCreate(CUsurfObject *out, const CUDA_RESOURCE_DESC *r) {
   CALL_WITH_CONTEXT();
-  REQUIRE(out != nullptr && r != nullptr && r->resType == CU_RESOURCE_TYPE_ARRAY, CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(out != nullptr && r != nullptr && r->resType == CU_RESOURCE_TYPE_ARRAY,
+          CUDA_ERROR_INVALID_VALUE);
   auto t = std::make_unique<TextureObject>();
   t->resource = *r;
   CHECK_CU(set_resource(*r, *t));
@@ -222,7 +233,9 @@ SOFTCUDA_API CUresult cuSurfObjectCreate(CUsurfObject *out, const CUDA_RESOURCE_
   return CUDA_SUCCESS;
 }
 
-SOFTCUDA_API CUresult cuSurfObjectDestroy(CUsurfObject handle) { return cuTexObjectDestroy(handle); }
+SOFTCUDA_API CUresult cuSurfObjectDestroy(CUsurfObject handle) {
+  return cuTexObjectDestroy(handle);
+}
 SOFTCUDA_API CUresult cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *r, CUsurfObject handle) {
   return cuTexObjectGetResourceDesc(r, handle);
 }

@@ -65,7 +65,8 @@ CUresult capture_wait(Stream &s, Event &e) {
   return CUDA_SUCCESS;
 }
 
-void capture_info(Capture &c, Stream &s, cuuint64_t *id, CUgraph *graph, const CUgraphNode **nodes, size_t *count) {
+void capture_info(Capture &c, Stream &s, cuuint64_t *id, CUgraph *graph, const CUgraphNode **nodes,
+                  size_t *count) {
   const std::vector<Node *> &last = c.last[&s];
   if (id != nullptr) *id = c.id;
   if (graph != nullptr) *graph = reinterpret_cast<CUgraph>(c.graph.get());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuCheckpointProcess*: RUNNING -> lock -> LOCKED -> checkpoint -> CHECKPOINTED -> restore -> LOCKED
+// cuCheckpointProcess*: RUNNING -> lock -> LOCKED -> checkpoint -> CHECKPOINTED -> restore ->
+// LOCKED
 // -> unlock -> RUNNING, on this process or, as an order that the broker carries, on another one. A
 // checkpointed process has no connection to the broker, which CRIU would refuse; one that is to be
 // restored by somebody else is woken by a file of its PID beside the broker's socket.
@@ -251,13 +252,17 @@ SOFTCUDA_API CUresult cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpo
 SOFTCUDA_API CUresult cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs *args) {
   std::vector<Pair> pairs;
   if (args != nullptr) {
-    REQUIRE(args->gpuPairsCount <= 64 && (args->gpuPairsCount == 0 || args->gpuPairs != nullptr), CUDA_ERROR_INVALID_VALUE);
-    for (unsigned i = 0; i < args->gpuPairsCount; ++i) pairs.push_back({args->gpuPairs[i].oldUuid, args->gpuPairs[i].newUuid});
+    REQUIRE(args->gpuPairsCount <= 64 && (args->gpuPairsCount == 0 || args->gpuPairs != nullptr),
+            CUDA_ERROR_INVALID_VALUE);
+    for (unsigned i = 0; i < args->gpuPairsCount; ++i)
+      pairs.push_back({args->gpuPairs[i].oldUuid, args->gpuPairs[i].newUuid});
   }
   return give_order(pid, Order::Restore, 0, pairs);
 }
 
-SOFTCUDA_API CUresult cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs *) { return give_order(pid, Order::Unlock); }
+SOFTCUDA_API CUresult cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs *) {
+  return give_order(pid, Order::Unlock);
+}
 
 // Any thread can restore; the first one is always there.
 SOFTCUDA_API CUresult cuCheckpointProcessGetRestoreThreadId(int pid, int *tid) {

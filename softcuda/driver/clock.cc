@@ -31,7 +31,9 @@ void pass(Context &c, broker::Engine engine, i64 since, double seconds) {
 
 Result<Model> read_model(const std::string &path) {
   std::ifstream in(path);
-  if (!in) return fail_with_hint(fmt::format("cannot read the device model {}", path), "CKPT_SOFTCUDA_MODEL names it");
+  if (!in)
+    return fail_with_hint(fmt::format("cannot read the device model {}", path),
+                          "CKPT_SOFTCUDA_MODEL names it");
   Model m;
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {
@@ -39,7 +41,11 @@ Result<Model> read_model(const std::string &path) {
     std::string name, rest;
     double value = 0;
     if (!(words >> name)) continue;
-    double *field = name == "compute" ? &m.compute : name == "memory" ? &m.memory : name == "copy" ? &m.copy : name == "launch" ? &m.launch : nullptr;
+    double *field = name == "compute"  ? &m.compute
+                    : name == "memory" ? &m.memory
+                    : name == "copy"   ? &m.copy
+                    : name == "launch" ? &m.launch
+                                       : nullptr;
     if (field == nullptr || !(words >> value) || value < 0 || (words >> rest))
       return fail_with_hint(fmt::format("{}:{}: '{}' is not understood", path, number, line),
                             "lines are: compute RATE, memory RATE, copy RATE, launch SECONDS");
@@ -58,13 +64,15 @@ i64 device_now() {
 void pass_kernel_time(Context &c, i64 since, u64 instructions, u64 memory_bytes) {
   const std::optional<Model> &m = process().model;
   if (!m) return;
-  double work = std::max(over(static_cast<double>(instructions), m->compute), over(static_cast<double>(memory_bytes), m->memory));
+  double work = std::max(over(static_cast<double>(instructions), m->compute),
+                         over(static_cast<double>(memory_bytes), m->memory));
   pass(c, broker::Engine::Compute, since, m->launch + work);
 }
 
 void pass_copy_time(Context &c, i64 since, u64 bytes) {
   const std::optional<Model> &m = process().model;
-  if (m) pass(c, broker::Engine::Copy, since, m->launch + over(static_cast<double>(bytes), m->copy));
+  if (m)
+    pass(c, broker::Engine::Copy, since, m->launch + over(static_cast<double>(bytes), m->copy));
 }
 
 }  // namespace ckpt::softcuda::driver

@@ -33,8 +33,10 @@ CUresult set_copy(Node &n, const CUDA_MEMCPY3D *p) {
 }
 
 CUresult set_fill(Node &n, const CUDA_MEMSET_NODE_PARAMS *p) {
-  REQUIRE(p != nullptr && (p->elementSize == 1 || p->elementSize == 2 || p->elementSize == 4), CUDA_ERROR_INVALID_VALUE);
-  char *dst = process().memory->host(p->dst, (p->height - 1) * p->pitch + p->width * p->elementSize);
+  REQUIRE(p != nullptr && (p->elementSize == 1 || p->elementSize == 2 || p->elementSize == 4),
+          CUDA_ERROR_INVALID_VALUE);
+  char *dst =
+      process().memory->host(p->dst, (p->height - 1) * p->pitch + p->width * p->elementSize);
   REQUIRE(dst != nullptr, CUDA_ERROR_INVALID_VALUE);
   n.fill = {dst, p->pitch, p->width, p->height, p->elementSize, p->value};
   return CUDA_SUCCESS;
@@ -50,7 +52,8 @@ CUresult set_host(Node &n, const CUDA_HOST_NODE_PARAMS *p) {
 CUresult list(const std::vector<Node *> &nodes, CUgraphNode *out, size_t *n) {
   REQUIRE(n != nullptr, CUDA_ERROR_INVALID_VALUE);
   if (out != nullptr)
-    for (size_t i = 0; i < *n; ++i) out[i] = i < nodes.size() ? reinterpret_cast<CUgraphNode>(nodes[i]) : nullptr;
+    for (size_t i = 0; i < *n; ++i)
+      out[i] = i < nodes.size() ? reinterpret_cast<CUgraphNode>(nodes[i]) : nullptr;
   *n = out == nullptr ? nodes.size() : std::min(*n, nodes.size());
   return CUDA_SUCCESS;
 }
@@ -63,19 +66,22 @@ SOFTCUDA_API CUresult cuGraphMemcpyNodeSetParams(CUgraphNode node, const CUDA_ME
   CHECK_CU(node_of(node, CU_GRAPH_NODE_TYPE_MEMCPY, n));
   return set_copy(*n, p);
 }
-SOFTCUDA_API CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *p, CUcontext) {
+SOFTCUDA_API CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                                     const CUDA_MEMCPY3D *p, CUcontext) {
   CALL_INITIALISED();
   Node *n = nullptr;
   CHECK_CU(exec_node_of(exec, node, CU_GRAPH_NODE_TYPE_MEMCPY, n));
   return set_copy(*n, p);
 }
-SOFTCUDA_API CUresult cuGraphMemsetNodeSetParams(CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *p) {
+SOFTCUDA_API CUresult cuGraphMemsetNodeSetParams(CUgraphNode node,
+                                                 const CUDA_MEMSET_NODE_PARAMS *p) {
   CALL_INITIALISED();
   Node *n = nullptr;
   CHECK_CU(node_of(node, CU_GRAPH_NODE_TYPE_MEMSET, n));
   return set_fill(*n, p);
 }
-SOFTCUDA_API CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *p, CUcontext) {
+SOFTCUDA_API CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                                     const CUDA_MEMSET_NODE_PARAMS *p, CUcontext) {
   CALL_INITIALISED();
   Node *n = nullptr;
   CHECK_CU(exec_node_of(exec, node, CU_GRAPH_NODE_TYPE_MEMSET, n));
@@ -87,21 +93,24 @@ SOFTCUDA_API CUresult cuGraphHostNodeSetParams(CUgraphNode node, const CUDA_HOST
   CHECK_CU(node_of(node, CU_GRAPH_NODE_TYPE_HOST, n));
   return set_host(*n, p);
 }
-SOFTCUDA_API CUresult cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS *p) {
+SOFTCUDA_API CUresult cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                                   const CUDA_HOST_NODE_PARAMS *p) {
   CALL_INITIALISED();
   Node *n = nullptr;
   CHECK_CU(exec_node_of(exec, node, CU_GRAPH_NODE_TYPE_HOST, n));
   return set_host(*n, p);
 }
 
-SOFTCUDA_API CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode *out, CUgraphEdgeData *, size_t *count) {
+SOFTCUDA_API CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode *out,
+                                                    CUgraphEdgeData *, size_t *count) {
   CALL_INITIALISED();
   Node *n = graphs().nodes.get(node);
   REQUIRE(n != nullptr, CUDA_ERROR_INVALID_VALUE);
   return list(n->after, out, count);
 }
 
-SOFTCUDA_API CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode *out, CUgraphEdgeData *, size_t *count) {
+SOFTCUDA_API CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode *out,
+                                                      CUgraphEdgeData *, size_t *count) {
   CALL_INITIALISED();
   Node *n = graphs().nodes.get(node);
   REQUIRE(n != nullptr, CUDA_ERROR_INVALID_VALUE);
@@ -111,7 +120,8 @@ SOFTCUDA_API CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphN
   return list(nodes, out, count);
 }
 
-SOFTCUDA_API CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *, size_t *count) {
+SOFTCUDA_API CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode *from, CUgraphNode *to,
+                                         CUgraphEdgeData *, size_t *count) {
   CALL_INITIALISED();
   Graph *g = graphs().graphs.get(graph);
   REQUIRE(g != nullptr && count != nullptr, CUDA_ERROR_INVALID_VALUE);

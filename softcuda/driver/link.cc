@@ -51,8 +51,9 @@ SOFTCUDA_API CUresult cuLinkCreate_v2(unsigned int, CUjit_option *, void **, CUl
   return CUDA_SUCCESS;
 }
 
-SOFTCUDA_API CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t bytes, const char *, unsigned int,
-                                       CUjit_option *, void **) {
+SOFTCUDA_API CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data,
+                                       size_t bytes, const char *, unsigned int, CUjit_option *,
+                                       void **) {
   CALL_WITH_CONTEXT();
   Link *l = links().get(state);
   REQUIRE(l != nullptr, CUDA_ERROR_INVALID_HANDLE);
@@ -67,8 +68,8 @@ SOFTCUDA_API CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, v
   return read_code(data, l->ptx);
 }
 
-SOFTCUDA_API CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path, unsigned int n, CUjit_option *options,
-                                       void **values) {
+SOFTCUDA_API CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path,
+                                       unsigned int n, CUjit_option *options, void **values) {
   REQUIRE(path != nullptr, CUDA_ERROR_INVALID_VALUE);
   std::ifstream in(path, std::ios::binary);
   REQUIRE(in, CUDA_ERROR_FILE_NOT_FOUND);

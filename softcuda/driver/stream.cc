@@ -229,8 +229,10 @@ SOFTCUDA_API CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr p, siz
 }
 
 // What a stream records, and behind what.
-SOFTCUDA_API CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
-                                             const CUgraphNode **nodes, const CUgraphEdgeData **edges, size_t *count) {
+SOFTCUDA_API CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *status,
+                                             cuuint64_t *id, CUgraph *graph,
+                                             const CUgraphNode **nodes,
+                                             const CUgraphEdgeData **edges, size_t *count) {
   CALL_WITH_CONTEXT();
   Stream *s = stream_of(call.context, meant(stream));
   REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
@@ -277,14 +279,25 @@ CUresult wait_value(CUstream stream, CUdeviceptr p, T value, unsigned flags) {
   REQUIRE(at != nullptr && p % sizeof(T) == 0, CUDA_ERROR_INVALID_VALUE);
   REQUIRE(capture_of(*s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   s->context->submit(*s, [at, value, kind = flags & 3] {
-    while (!holds(__atomic_load_n(at, __ATOMIC_SEQ_CST), value, kind)) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    while (!holds(__atomic_load_n(at, __ATOMIC_SEQ_CST), value, kind))
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
   });
   return CUDA_SUCCESS;
 }
 
 }  // namespace
 
-SOFTCUDA_API CUresult cuStreamWriteValue32(CUstream s, CUdeviceptr p, cuuint32_t v, unsigned int) { return write_value(s, p, v); }
-SOFTCUDA_API CUresult cuStreamWriteValue64(CUstream s, CUdeviceptr p, cuuint64_t v, unsigned int) { return write_value(s, p, v); }
-SOFTCUDA_API CUresult cuStreamWaitValue32(CUstream s, CUdeviceptr p, cuuint32_t v, unsigned int flags) { return wait_value(s, p, v, flags); }
-SOFTCUDA_API CUresult cuStreamWaitValue64(CUstream s, CUdeviceptr p, cuuint64_t v, unsigned int flags) { return wait_value(s, p, v, flags); }
+SOFTCUDA_API CUresult cuStreamWriteValue32(CUstream s, CUdeviceptr p, cuuint32_t v, unsigned int) {
+  return write_value(s, p, v);
+}
+SOFTCUDA_API CUresult cuStreamWriteValue64(CUstream s, CUdeviceptr p, cuuint64_t v, unsigned int) {
+  return write_value(s, p, v);
+}
+SOFTCUDA_API CUresult cuStreamWaitValue32(CUstream s, CUdeviceptr p, cuuint32_t v,
+                                          unsigned int flags) {
+  return wait_value(s, p, v, flags);
+}
+SOFTCUDA_API CUresult cuStreamWaitValue64(CUstream s, CUdeviceptr p, cuuint64_t v,
+                                          unsigned int flags) {
+  return wait_value(s, p, v, flags);
+}

@@ -52,7 +52,8 @@ CUresult capture_fill(Capture &c, Stream &s, const Fill &f);
 CUresult capture_host(Capture &c, Stream &s, CUhostFn f, void *data);
 CUresult capture_record(const std::shared_ptr<Capture> &c, Stream &s, Event &e);
 CUresult capture_wait(Stream &s, Event &e);
-void capture_info(Capture &c, Stream &s, cuuint64_t *id, CUgraph *graph, const CUgraphNode **nodes, size_t *count);
+void capture_info(Capture &c, Stream &s, cuuint64_t *id, CUgraph *graph, const CUgraphNode **nodes,
+                  size_t *count);
 CUresult begin_capture(Stream &s, CUstreamCaptureMode mode);
 CUresult end_capture(Stream &s, CUgraph *graph);
 CUresult launch_graph(CUgraphExec exec, Stream &s);

@@ -78,7 +78,8 @@ Result<> restore_physical_memory() {
       return fail("the device has not enough free memory to take the process back");
     CKPT_CHECK(write_all(p->fd.get(), p->kept));
     p->kept = {};
-    if (!process().memory->map_again(handle, p->fd.get())) return fail_errno("mapping device memory again");
+    if (!process().memory->map_again(handle, p->fd.get()))
+      return fail_errno("mapping device memory again");
   }
   return {};
 }
@@ -89,7 +90,8 @@ using namespace ckpt;
 using namespace ckpt::softcuda;
 using namespace ckpt::softcuda::driver;
 
-SOFTCUDA_API CUresult cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags) {
+SOFTCUDA_API CUresult cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocationProp *prop,
+                                                    CUmemAllocationGranularity_flags) {
   CALL_INITIALISED();
   REQUIRE(bytes != nullptr, CUDA_ERROR_INVALID_VALUE);
   CHECK_CU(check_prop(prop));
@@ -97,9 +99,11 @@ SOFTCUDA_API CUresult cuMemGetAllocationGranularity(size_t *bytes, const CUmemAl
   return CUDA_SUCCESS;
 }
 
-SOFTCUDA_API CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t align, CUdeviceptr at, unsigned long long flags) {
+SOFTCUDA_API CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t align,
+                                          CUdeviceptr at, unsigned long long flags) {
   CALL_INITIALISED();
-  REQUIRE(out != nullptr && bytes > 0 && bytes % kChunkBytes == 0 && flags == 0, CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(out != nullptr && bytes > 0 && bytes % kChunkBytes == 0 && flags == 0,
+          CUDA_ERROR_INVALID_VALUE);
   REQUIRE((align & (align - 1)) == 0, CUDA_ERROR_INVALID_VALUE);
   std::optional<u64> base = process().memory->reserve(bytes, align, at);
   REQUIRE(base, CUDA_ERROR_OUT_OF_MEMORY);
@@ -112,9 +116,11 @@ SOFTCUDA_API CUresult cuMemAddressFree(CUdeviceptr p, size_t bytes) {
   return process().memory->unreserve(p, bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-SOFTCUDA_API CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *prop, unsigned long long flags) {
+SOFTCUDA_API CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes,
+                                  const CUmemAllocationProp *prop, unsigned long long flags) {
   CALL_INITIALISED();
-  REQUIRE(out != nullptr && bytes > 0 && bytes % kChunkBytes == 0 && flags == 0, CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(out != nullptr && bytes > 0 && bytes % kChunkBytes == 0 && flags == 0,
+          CUDA_ERROR_INVALID_VALUE);
   CHECK_CU(check_prop(prop));
   REQUIRE(prop->requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE, CUDA_ERROR_NOT_SUPPORTED);
   auto p = std::make_unique<Physical>();
@@ -141,12 +147,16 @@ SOFTCUDA_API CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   return CUDA_SUCCESS;
 }
 
-SOFTCUDA_API CUresult cuMemMap(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) {
+SOFTCUDA_API CUresult cuMemMap(CUdeviceptr at, size_t bytes, size_t offset,
+                               CUmemGenericAllocationHandle handle, unsigned long long flags) {
   CALL_INITIALISED();
   std::lock_guard lock(mutex);
   Physical *p = find(handle);
-  REQUIRE(p != nullptr && flags == 0 && offset == 0 && bytes > 0 && bytes % kChunkBytes == 0 && bytes <= p->bytes, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(process().memory->map(at, bytes, p->fd.get(), offset, device_of(*p), handle), CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(p != nullptr && flags == 0 && offset == 0 && bytes > 0 && bytes % kChunkBytes == 0 &&
+              bytes <= p->bytes,
+          CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(process().memory->map(at, bytes, p->fd.get(), offset, device_of(*p), handle),
+          CUDA_ERROR_INVALID_VALUE);
   ++p->mappings;
   return CUDA_SUCCESS;
 }
@@ -158,7 +168,8 @@ SOFTCUDA_API CUresult cuMemUnmap(CUdeviceptr at, size_t bytes) {
   std::lock_guard lock(mutex);
   std::vector<u64> handles;
   for (const Allocation &a : process().memory->all())
-    if (a.kind == MemoryKind::Mapping && a.base >= at && a.base < at + bytes) handles.push_back(a.physical);
+    if (a.kind == MemoryKind::Mapping && a.base >= at && a.base < at + bytes)
+      handles.push_back(a.physical);
   REQUIRE(!handles.empty() && process().memory->unmap(at, bytes), CUDA_ERROR_INVALID_VALUE);
   for (u64 handle : handles) {
     --find(handle)->mappings;
@@ -167,23 +178,30 @@ SOFTCUDA_API CUresult cuMemUnmap(CUdeviceptr at, size_t bytes) {
   return CUDA_SUCCESS;
 }
 
-SOFTCUDA_API CUresult cuMemSetAccess(CUdeviceptr at, size_t bytes, const CUmemAccessDesc *access, size_t n) {
+SOFTCUDA_API CUresult cuMemSetAccess(CUdeviceptr at, size_t bytes, const CUmemAccessDesc *access,
+                                     size_t n) {
   CALL_INITIALISED();
   REQUIRE(access != nullptr && n > 0, CUDA_ERROR_INVALID_VALUE);
   for (size_t i = 0; i < n; ++i) {
-    REQUIRE(access[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE && device_at(access[i].location.id) != nullptr, CUDA_ERROR_INVALID_DEVICE);
+    REQUIRE(access[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+                device_at(access[i].location.id) != nullptr,
+            CUDA_ERROR_INVALID_DEVICE);
     bool write = access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     bool read = write || access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READ;
-    REQUIRE(process().memory->set_access(at, bytes, static_cast<u32>(access[i].location.id), read, write), CUDA_ERROR_INVALID_VALUE);
+    REQUIRE(process().memory->set_access(at, bytes, static_cast<u32>(access[i].location.id), read,
+                                         write),
+            CUDA_ERROR_INVALID_VALUE);
   }
   return CUDA_SUCCESS;
 }
 
-SOFTCUDA_API CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr p) {
+SOFTCUDA_API CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
+                                     CUdeviceptr p) {
   CALL_INITIALISED();
   REQUIRE(flags != nullptr && location != nullptr, CUDA_ERROR_INVALID_VALUE);
   std::optional<Allocation> a = process().memory->find(p);
-  REQUIRE(a && a->kind == MemoryKind::Mapping && device_at(location->id) != nullptr, CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(a && a->kind == MemoryKind::Mapping && device_at(location->id) != nullptr,
+          CUDA_ERROR_INVALID_VALUE);
   u32 bit = 1u << location->id;
   *flags = (a->writers & bit)   ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
            : (a->readers & bit) ? CU_MEM_ACCESS_FLAGS_PROT_READ
@@ -191,7 +209,8 @@ SOFTCUDA_API CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocat
   return CUDA_SUCCESS;
 }
 
-SOFTCUDA_API CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle) {
+SOFTCUDA_API CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
+                                                             CUmemGenericAllocationHandle handle) {
   CALL_INITIALISED();
   std::lock_guard lock(mutex);
   Physical *p = find(handle);
@@ -200,7 +219,8 @@ SOFTCUDA_API CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp
   return CUDA_SUCCESS;
 }
 
-SOFTCUDA_API CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void *address) {
+SOFTCUDA_API CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out,
+                                                  void *address) {
   CALL_INITIALISED();
   std::lock_guard lock(mutex);
   std::optional<Allocation> a = process().memory->find(reinterpret_cast<u64>(address));

@@ -10,7 +10,7 @@ bool select(const Instruction &in, Selected &out) {
   constexpr Select kFamilies[] = {&select_extended, &select_integer, &select_floating,
                                   &select_half,     &select_compare, &select_convert,
                                   &select_memory,   &select_atomic,  &select_warp,
-                                  &select_control, &select_texture,  &select_bits};
+                                  &select_control,  &select_texture, &select_bits};
   for (Select family : kFamilies) {
     out = Selected{};
     if (family(in, out)) return true;

@@ -16,7 +16,8 @@ constexpr u16 kOutsideTraps = 0x20;
 const vm::Texture *texture_of(Warp &w, const Op &o, u32 lane) {
   u64 handle = w.row<u64>(o.a)[lane];
   const vm::Texture *t = vm::texture_at(handle);
-  if (t == nullptr) w.fail(vm::FaultKind::IllegalAddress, o, fmt::format("{:#x} is no texture or surface", handle));
+  if (t == nullptr)
+    w.fail(vm::FaultKind::IllegalAddress, o, fmt::format("{:#x} is no texture or surface", handle));
   return t;
 }
 
@@ -53,7 +54,8 @@ void tex(Warp &w, const Op &o, Mask m) {
     const vm::Texture *t = texture_of(w, o, i);
     if (t == nullptr) return;
     Coordinates c = coordinates_of(w, o, i, static_cast<u32>(o.imm));
-    vm::Texel texel = o.aux & kFloatCoordinates ? vm::fetch(*t, g, c.real, c.layer) : vm::fetch_at(*t, g, c.whole, c.layer);
+    vm::Texel texel = o.aux & kFloatCoordinates ? vm::fetch(*t, g, c.real, c.layer)
+                                                : vm::fetch_at(*t, g, c.whole, c.layer);
     for (u32 k = 0; k < o.d; ++k)
       if (rows[k] != vm::kNoRow) w.row<u32>(rows[k])[i] = texel.value[k];
   }
@@ -87,7 +89,9 @@ void surface(Warp &w, const Op &o, Mask m) {
     Coordinates c = coordinates_of(w, o, i, static_cast<u32>(o.imm));
     char *p = vm::surface_element(*t, g, c.whole, o.c * o.d);
     if (p == nullptr && (o.aux & kOutsideTraps))
-      return w.fail(vm::FaultKind::IllegalAddress, o, fmt::format("({}, {}, {}) is outside of the surface", c.whole[0], c.whole[1], c.whole[2]));
+      return w.fail(vm::FaultKind::IllegalAddress, o,
+                    fmt::format("({}, {}, {}) is outside of the surface", c.whole[0], c.whole[1],
+                                c.whole[2]));
     for (u32 k = 0; k < o.d; ++k) {
       if (!Store) to_row(w, rows[k], i, p == nullptr ? kZeros : p + k * o.c, o.c);
       if (Store && p != nullptr) from_row(w, rows[k], i, p + k * o.c, o.c);

@@ -25,7 +25,9 @@ std::unique_ptr<broker::Client> client;
 unsigned uses = 0;
 
 // Handles are indices, one up.
-nvmlDevice_t handle(unsigned index) { return reinterpret_cast<nvmlDevice_t>(static_cast<size_t>(index) + 1); }
+nvmlDevice_t handle(unsigned index) {
+  return reinterpret_cast<nvmlDevice_t>(static_cast<size_t>(index) + 1);
+}
 
 nvmlReturn_t index_of(nvmlDevice_t device, u32 &index) {
   if (!client) return NVML_ERROR_UNINITIALIZED;
@@ -35,9 +37,9 @@ nvmlReturn_t index_of(nvmlDevice_t device, u32 &index) {
   return NVML_SUCCESS;
 }
 
-#define WITH_DEVICE(device, index)                                            \
-  std::lock_guard lock(mutex);                                                \
-  u32 index = 0;                                                              \
+#define WITH_DEVICE(device, index) \
+  std::lock_guard lock(mutex);     \
+  u32 index = 0;                   \
   if (nvmlReturn_t e = index_of(device, index); e != NVML_SUCCESS) return e
 
 nvmlReturn_t put(const std::string &text, char *out, unsigned length) {
@@ -92,13 +94,17 @@ NVML_API const char *nvmlErrorString(nvmlReturn_t e) {
   }
 }
 
-NVML_API nvmlReturn_t nvmlSystemGetDriverVersion(char *out, unsigned int length) { return put(kDriverVersion, out, length); }
+NVML_API nvmlReturn_t nvmlSystemGetDriverVersion(char *out, unsigned int length) {
+  return put(kDriverVersion, out, length);
+}
 NVML_API nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version) {
   if (version == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   *version = kCudaVersion;
   return NVML_SUCCESS;
 }
-NVML_API nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version) { return nvmlSystemGetCudaDriverVersion_v2(version); }
+NVML_API nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version) {
+  return nvmlSystemGetCudaDriverVersion_v2(version);
+}
 
 NVML_API nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count) {
   std::lock_guard lock(mutex);
@@ -107,7 +113,9 @@ NVML_API nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count) {
   *count = static_cast<unsigned>(client->devices().size());
   return NVML_SUCCESS;
 }
-NVML_API nvmlReturn_t nvmlDeviceGetCount(unsigned int *count) { return nvmlDeviceGetCount_v2(count); }
+NVML_API nvmlReturn_t nvmlDeviceGetCount(unsigned int *count) {
+  return nvmlDeviceGetCount_v2(count);
+}
 
 NVML_API nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device) {
   std::lock_guard lock(mutex);
@@ -136,7 +144,9 @@ NVML_API nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *out)
   return NVML_SUCCESS;
 }
 
-NVML_API nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int *out) { return nvmlDeviceGetIndex(device, out); }
+NVML_API nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int *out) {
+  return nvmlDeviceGetIndex(device, out);
+}
 
 NVML_API nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *out, unsigned int length) {
   WITH_DEVICE(device, index);
@@ -169,7 +179,9 @@ NVML_API nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory
 }
 
 // *count: room on the way in, how many there are on the way out.
-NVML_API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *out) {
+NVML_API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device,
+                                                              unsigned int *count,
+                                                              nvmlProcessInfo_t *out) {
   WITH_DEVICE(device, index);
   if (count == nullptr || (*count > 0 && out == nullptr)) return NVML_ERROR_INVALID_ARGUMENT;
   Result<std::vector<broker::ProcessUse>> list = client->processes(index);
@@ -181,6 +193,8 @@ NVML_API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t devic
     out[i] = {static_cast<unsigned>((*list)[i].pid), (*list)[i].bytes, kNoInstance, kNoInstance};
   return NVML_SUCCESS;
 }
-NVML_API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *out) {
+NVML_API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device,
+                                                              unsigned int *count,
+                                                              nvmlProcessInfo_t *out) {
   return nvmlDeviceGetComputeRunningProcesses_v3(device, count, out);
 }

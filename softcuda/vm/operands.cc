@@ -455,13 +455,18 @@ Result<> Decoder::texture(const Instruction &in, Op op, const isa::Selected &s) 
   bool store = in.opcode == "sust";
   if (in.operands.size() < 2) return error(in, "too few operands");
   const Operand &where = in.operands[store ? 0 : 1], &what = in.operands[store ? 1 : 0];
-  if (where.kind != OperandKind::Address || where.inner.size() != 2) return error(in, "a handle and coordinates are expected");
+  if (where.kind != OperandKind::Address || where.inner.size() != 2)
+    return error(in, "a handle and coordinates are expected");
   // An offset behind the coordinates, and a level of detail, would change the result.
-  bool level_zero = !in.has("level") || (in.operands.size() == 3 && in.operands[2].kind != OperandKind::Vector);
-  if (!level_zero || in.has("grad") || in.operands.size() > 3) return error(in, "this form is not supported by the software device");
-  std::vector<Operand> values = what.kind == OperandKind::Vector ? what.inner : std::vector<Operand>{what};
+  bool level_zero =
+      !in.has("level") || (in.operands.size() == 3 && in.operands[2].kind != OperandKind::Vector);
+  if (!level_zero || in.has("grad") || in.operands.size() > 3)
+    return error(in, "this form is not supported by the software device");
+  std::vector<Operand> values =
+      what.kind == OperandKind::Vector ? what.inner : std::vector<Operand>{what};
   const Operand &at = where.inner[1];
-  std::vector<Operand> coordinates = at.kind == OperandKind::Vector ? at.inner : std::vector<Operand>{at};
+  std::vector<Operand> coordinates =
+      at.kind == OperandKind::Vector ? at.inner : std::vector<Operand>{at};
   if (values.empty() || values.size() > 4 || coordinates.empty() || coordinates.size() > 4)
     return error(in, "an unexpected number of operands");
   CKPT_TRY(op.a, source(where.inner[0], Type::U64));

@@ -32,7 +32,8 @@ u32 channel_bytes(Channel c) {
 float half_to_float(u16 h) {
   u32 sign = (h & 0x8000u) << 16, rest = h & 0x7fff;
   if (rest >= 0x7c00) return std::bit_cast<float>(sign | 0x7f800000 | (rest & 0x3ff) << 13);
-  return std::bit_cast<float>(sign | std::bit_cast<u32>(std::bit_cast<float>(rest << 13) * 0x1p112f));
+  return std::bit_cast<float>(sign |
+                              std::bit_cast<u32>(std::bit_cast<float>(rest << 13) * 0x1p112f));
 }
 
 template <class T>
@@ -111,16 +112,20 @@ Sample sample(const Texture &t, Geometry g, const i64 *at, u32 layer) {
     index[k] = index_of(at[k], sizes[k], t.mode[k], t.normalized);
     border |= index[k] < 0;
   }
-  if (g == Geometry::Layered1 || g == Geometry::Layered2) index[2] = std::min<i64>(layer, t.depth - 1);
+  if (g == Geometry::Layered1 || g == Geometry::Layered2)
+    index[2] = std::min<i64>(layer, t.depth - 1);
   const char *p = nullptr;
-  if (!border) p = t.data + index[2] * static_cast<i64>(t.slice_bytes) + index[1] * static_cast<i64>(t.row_bytes) + index[0] * t.element_bytes();
+  if (!border)
+    p = t.data + index[2] * static_cast<i64>(t.slice_bytes) +
+        index[1] * static_cast<i64>(t.row_bytes) + index[0] * t.element_bytes();
   u32 step = channel_bytes(t.channel);
   for (u32 c = 0; c < t.channels; ++c) {
     if (floats) {
       s.f[c] = border ? t.border[c] : float_at(p + c * step, t.channel);
       s.bits[c] = std::bit_cast<u32>(s.f[c]);
     } else {
-      s.bits[c] = border ? static_cast<u32>(t.border[c]) : static_cast<u32>(integer_at(p + c * step, t.channel));
+      s.bits[c] = border ? static_cast<u32>(t.border[c])
+                         : static_cast<u32>(integer_at(p + c * step, t.channel));
     }
   }
   return s;
@@ -177,7 +182,8 @@ const Texture *texture_at(u64 handle) {
 Texel fetch(const Texture &t, Geometry g, const float *coordinates, u32 layer) {
   const u32 sizes[] = {t.width, t.height, t.depth};
   float x[3] = {0, 0, 0};
-  for (u32 k = 0; k < axes_of(g); ++k) x[k] = t.normalized ? coordinates[k] * static_cast<float>(sizes[k]) : coordinates[k];
+  for (u32 k = 0; k < axes_of(g); ++k)
+    x[k] = t.normalized ? coordinates[k] * static_cast<float>(sizes[k]) : coordinates[k];
   if (t.filter && gives_floats(t)) return filtered(t, g, x, layer);
   i64 at[3] = {0, 0, 0};
   for (u32 k = 0; k < axes_of(g); ++k) at[k] = static_cast<i64>(std::floor(x[k]));
@@ -192,7 +198,8 @@ Texel fetch_at(const Texture &t, Geometry g, const i32 *coordinates, u32 layer) 
   for (u32 k = 0; k < axes_of(g); ++k) at[k] = coordinates[k];
   Sample s = sample(t, g, at, layer);
   // Beyond linear memory a fetch gives zero.
-  bool outside = t.linear_memory && (coordinates[0] < 0 || static_cast<u32>(coordinates[0]) >= t.width);
+  bool outside =
+      t.linear_memory && (coordinates[0] < 0 || static_cast<u32>(coordinates[0]) >= t.width);
   Texel out;
   std::memcpy(out.value, s.bits, sizeof out.value);
   if (outside) std::memset(out.value, 0, sizeof out.value);

@@ -158,14 +158,15 @@ def test_a_model_gives_the_device_its_own_time(make, soft, tmp_path):
     model = tmp_path / "model"
     model.write_text("compute 2e6  # instructions a second\ncopy 40e6\nlaunch 1e-3\n")
     kernel, copy = map(float, soft(make("clock.cu"), CKPT_SOFTCUDA_MODEL=str(model)).stdout.split()[:2])
-    # About three instructions a round, a thousand rounds, a hundred threads; 8 MiB.
-    assert 100 < kernel < 400
+    # An addition and a part of a loop, a thousand times in a hundred threads; 8 MiB.
+    assert 51 < kernel < 400
     assert 209 < copy < 400
-    # Two processes have the time of one device between them.
+    # Two processes have the time of one device between them, also if they do not begin together.
+    model.write_text("compute 2e5\n")
     two = [subprocess.Popen([str(RUN), str(make("clock.cu"))], env=dict(soft.env, CKPT_SOFTCUDA_MODEL=str(model)),
                             stdout=subprocess.PIPE, text=True) for _ in range(2)]
     times = [float(p.communicate()[0].split()[0]) for p in two]
-    assert max(times) > 1.5 * kernel
+    assert max(times) > 13 * kernel
 
 
 def test_a_bad_model_is_named(make, soft, tmp_path):

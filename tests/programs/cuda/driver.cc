@@ -17,14 +17,14 @@
       std::exit(1);                                                        \
     }                                                                      \
   } while (0)
-#define OK(call)                                                                 \
-  do {                                                                           \
-    if (CUresult e_ = (call); e_ != CUDA_SUCCESS) {                              \
-      const char *name_ = "?";                                                   \
-      cuGetErrorName(e_, &name_);                                                \
-      std::fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, name_);         \
-      std::exit(1);                                                              \
-    }                                                                            \
+#define OK(call)                                                         \
+  do {                                                                   \
+    if (CUresult e_ = (call); e_ != CUDA_SUCCESS) {                      \
+      const char *name_ = "?";                                           \
+      cuGetErrorName(e_, &name_);                                        \
+      std::fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, name_); \
+      std::exit(1);                                                      \
+    }                                                                    \
   } while (0)
 
 static const char kPtx[] = R"(
@@ -140,7 +140,9 @@ int main(int argc, char **argv) {
     // For a test of memory shared between processes: argv[2] MiB until standard input ends.
     CUresult e = cuMemAlloc(&p, std::strtoull(argv[2], nullptr, 10) << 20);
     if (e == CUDA_SUCCESS) fill(p);
-    std::printf("%s\n", e == CUDA_SUCCESS ? "held" : e == CUDA_ERROR_OUT_OF_MEMORY ? "out of memory" : "?");
+    std::printf("%s\n", e == CUDA_SUCCESS               ? "held"
+                        : e == CUDA_ERROR_OUT_OF_MEMORY ? "out of memory"
+                                                        : "?");
     std::fflush(stdout);
     char c;
     while (read(0, &c, 1) > 0) {
@@ -175,7 +177,8 @@ int main(int argc, char **argv) {
   OK(cuModuleGetFunction(&unknown, module, "unknown"));
   CHECK(cuModuleGetFunction(&scale, module, "nothing") == CUDA_ERROR_NOT_FOUND);
   // What cannot run fails by itself.
-  CHECK(cuLaunchKernel(unknown, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr) == CUDA_ERROR_INVALID_PTX);
+  CHECK(cuLaunchKernel(unknown, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr) ==
+        CUDA_ERROR_INVALID_PTX);
   OK(cuMemAlloc(&p, 256));
   fill(p);
   launch(scale, p, 64);
@@ -206,7 +209,8 @@ int main(int argc, char **argv) {
   CHECK(address == reinterpret_cast<void *>(&cuMemAlloc));
   CHECK(cuGetProcAddress("cuLaunchKernelEx", &address, 3020, 0, &found) == CUDA_ERROR_NOT_FOUND);
   CHECK(found == CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
-  OK(cuGetProcAddress("cuLaunchKernel", &address, 7000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &found));
+  OK(cuGetProcAddress("cuLaunchKernel", &address, 7000,
+                      CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &found));
   void *plain = nullptr;
   OK(cuGetProcAddress("cuLaunchKernel", &plain, 7000, 0, &found));
   CHECK(address != plain);

@@ -15,10 +15,10 @@ static F *get(void *library, const char *name) {
   return reinterpret_cast<F *>(p);
 }
 
-#define CALL(name, type, ...)                                                             \
+#define CALL(name, type, ...)                                                                      \
   if (nvmlReturn_t e_ = get<nvmlReturn_t type>(library, #name)(__VA_ARGS__); e_ != NVML_SUCCESS) { \
-    std::printf("%s: %d\n", #name, e_);                                                   \
-    return 1;                                                                             \
+    std::printf("%s: %d\n", #name, e_);                                                            \
+    return 1;                                                                                      \
   }
 
 int main() {
@@ -36,11 +36,14 @@ int main() {
     CALL(nvmlDeviceGetUUID, (nvmlDevice_t, char *, unsigned), device, uuid, sizeof uuid);
     CALL(nvmlDeviceGetHandleByUUID, (const char *, nvmlDevice_t *), uuid, &same);
     CALL(nvmlDeviceGetMemoryInfo, (nvmlDevice_t, nvmlMemory_t *), device, &memory);
-    std::printf("device %u %s %s %llu %llu %d\n", i, name, uuid, memory.total >> 20, memory.used >> 20, device == same);
+    std::printf("device %u %s %s %llu %llu %d\n", i, name, uuid, memory.total >> 20,
+                memory.used >> 20, device == same);
     unsigned n = 8;
     nvmlProcessInfo_t list[8];
-    CALL(nvmlDeviceGetComputeRunningProcesses_v3, (nvmlDevice_t, unsigned *, nvmlProcessInfo_t *), device, &n, list);
-    for (unsigned k = 0; k < n; ++k) std::printf("process %u %llu\n", list[k].pid, list[k].usedGpuMemory >> 20);
+    CALL(nvmlDeviceGetComputeRunningProcesses_v3, (nvmlDevice_t, unsigned *, nvmlProcessInfo_t *),
+         device, &n, list);
+    for (unsigned k = 0; k < n; ++k)
+      std::printf("process %u %llu\n", list[k].pid, list[k].usedGpuMemory >> 20);
   }
   CALL(nvmlShutdown, ());
   return 0;

@@ -46,7 +46,8 @@ TEST_CASE("device memory is accounted in chunks and comes back") {
   CHECK(a->base != b->base);
   CHECK(budget.left == 7 * kChunkBytes);
   CHECK_FALSE(memory.allocate(0, 8 * kChunkBytes, MemoryKind::Device, nullptr));
-  std::optional<Allocation> big = memory.allocate(0, 3 * kChunkBytes + 1, MemoryKind::Device, nullptr);
+  std::optional<Allocation> big =
+      memory.allocate(0, 3 * kChunkBytes + 1, MemoryKind::Device, nullptr);
   REQUIRE(big);
   CHECK(budget.left == 3 * kChunkBytes);
   CHECK(memory.host(a->base, 512) != nullptr);
@@ -83,7 +84,8 @@ TEST_CASE("the broker's configuration is read strictly") {
   CHECK(broker::parse_configuration("")->text() == "1x4096M");
   CHECK(broker::parse_configuration("4x4800M")->text() == "4x4800M");
   CHECK(broker::parse_configuration("2x8G")->bytes == 8ull << 30);
-  for (const char *bad : {"0x4G", "4", "4x", "4x4", "4x4T", "x4G", "99x4G", "1x1M", "1x99999999999G", "2x2G "})
+  for (const char *bad :
+       {"0x4G", "4", "4x", "4x4", "4x4T", "x4G", "99x4G", "1x1M", "1x99999999999G", "2x2G "})
     CHECK_FALSE(broker::parse_configuration(bad));
 }
 

@@ -61,27 +61,35 @@ TEST_CASE("a module's declarations are read") {
 
 TEST_CASE("what is no PTX is refused with its line") {
   CHECK(error_of("").find(".target") != std::string::npos);
-  CHECK(error_of("\x7f" "ELF").find("line 1") != std::string::npos);
+  CHECK(error_of("\x7f"
+                 "ELF")
+            .find("line 1") != std::string::npos);
   CHECK(error_of(kHead + "\n.visible .entry k( { ret; }").find("line 5") != std::string::npos);
   CHECK(error_of(kHead + ".visible .entry k() { ret;").find("missing") != std::string::npos);
   CHECK(error_of(kHead + ".global .b8 x[99999999999999999999];") != "");
-  CHECK(error_of(kHead + ".global .b64 x[9000000000000000000];").find("too large") != std::string::npos);
+  CHECK(error_of(kHead + ".global .b64 x[9000000000000000000];").find("too large") !=
+        std::string::npos);
   CHECK(error_of(kHead + ".global .u32 x[1] = {1, 2};").find("too long") != std::string::npos);
-  CHECK(error_of(".version 8.0\n.target sm_75\n.address_size 32\n").find("32-bit") != std::string::npos);
+  CHECK(error_of(".version 8.0\n.target sm_75\n.address_size 32\n").find("32-bit") !=
+        std::string::npos);
 }
 
 TEST_CASE("a kernel that cannot run names the instruction and its line") {
   CHECK(kernel_error(".entry k()\n{\n  ret;\n}\n") == "");
-  CHECK(kernel_error(".entry k()\n{\n  .reg .b32 %r<3>;\n  mma.magic %r1, %r2;\n}\n").find("k: PTX line 7: mma.magic") !=
-        std::string::npos);
+  CHECK(kernel_error(".entry k()\n{\n  .reg .b32 %r<3>;\n  mma.magic %r1, %r2;\n}\n")
+            .find("k: PTX line 7: mma.magic") != std::string::npos);
   CHECK(kernel_error(".entry k() { bra nowhere; }").find("nowhere") != std::string::npos);
-  CHECK(kernel_error(".entry k() { .reg .b32 %r<2>; add.u32 %r1, %r1, %r2; }").find("%r2") != std::string::npos);
+  CHECK(kernel_error(".entry k() { .reg .b32 %r<2>; add.u32 %r1, %r1, %r2; }").find("%r2") !=
+        std::string::npos);
   CHECK(kernel_error(".entry k() { .reg .b32 %r<2>; ld.global.u32 %r1; }") != "");
   CHECK(kernel_error(".entry k() { .reg .pred %p; .reg .b32 %r; add.u32 %p, %r, %r; }") != "");
-  CHECK(kernel_error(".entry k() { .reg .b32 %r<2000000>; ret; }").find("too many registers") != std::string::npos);
-  CHECK(kernel_error(".extern .func f();\n.entry k() { call f; }").find("neither defined nor known") != std::string::npos);
+  CHECK(kernel_error(".entry k() { .reg .b32 %r<2000000>; ret; }").find("too many registers") !=
+        std::string::npos);
+  CHECK(kernel_error(".extern .func f();\n.entry k() { call f; }")
+            .find("neither defined nor known") != std::string::npos);
   std::string deep(5000, '{');
-  CHECK(kernel_error(".entry k() {" + deep + std::string(5000, '}') + "}").find("too deeply") != std::string::npos);
+  CHECK(kernel_error(".entry k() {" + deep + std::string(5000, '}') + "}").find("too deeply") !=
+        std::string::npos);
 }
 
 TEST_CASE("registers and labels live in the scopes of their braces") {
