@@ -154,6 +154,36 @@ def test_another_process_is_checkpointed(make, soft):
     assert held.returncode == 0
 
 
+def criu():
+    path = os.environ.get("CKPT_CRIU") or "/opt/ckpt/criu/bin/criu"
+    if os.geteuid() != 0 or not shutil.which(path):
+        pytest.skip("there is no CRIU, or we are not root")
+    return path
+
+
+def test_a_checkpointed_process_survives_criu(make, soft, tmp_path):
+    program, images, out = make("driver.cc"), tmp_path / "images", tmp_path / "out"
+    images.mkdir()
+    with open(out, "w") as stdout:
+        p = subprocess.Popen([str(RUN), str(program), "--hold", "100", str(tmp_path / "finish")], env=soft.env,
+                             stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.STDOUT, start_new_session=True)
+    end = time.monotonic() + 20
+    while out.read_text() != "held\n" and time.monotonic() < end:
+        time.sleep(0.02)
+    assert "PASSED" in soft(program, "--order", str(p.pid), "down").stdout
+    r = subprocess.run([criu(), "dump", "-t", str(p.pid), "-D", str(images)], capture_output=True, text=True, timeout=60)
+    assert r.returncode == 0, r.stdout + r.stderr
+    assert p.wait(20) == -signal.SIGKILL
+    r = subprocess.run([criu(), "restore", "-d", "-D", str(images)], capture_output=True, text=True, timeout=60)
+    assert r.returncode == 0, r.stdout + r.stderr
+    assert "PASSED" in soft(program, "--order", str(p.pid), "up").stdout
+    (tmp_path / "finish").touch()
+    end = time.monotonic() + 20
+    while "as before" not in out.read_text() and time.monotonic() < end:
+        time.sleep(0.02)
+    assert out.read_text() == "held\nas before\n"
+
+
 def test_a_model_gives_the_device_its_own_time(make, soft, tmp_path):
     model = tmp_path / "model"
     model.write_text("compute 2e6  # instructions a second\ncopy 40e6\nlaunch 1e-3\n")
@@ -186,16 +216,13 @@ def test_nvml_tells_who_has_how_much(make, soft):
     assert [line for line in lines if line.startswith("process")] == [f"process {held.pid} 100"]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="CRIU needs root")
 def test_criu_refuses_a_process_that_has_the_device(make, soft, tmp_path):
-    criu = os.environ.get("CKPT_CRIU") or "/opt/ckpt/criu/bin/criu"
-    if not shutil.which(criu):
-        pytest.skip("there is no CRIU")
+    path = criu()
     held, answer = hold(soft, make("driver.cc"), 10)
     assert answer == "held"
     images = tmp_path / "images"
     images.mkdir()
-    r = subprocess.run([criu, "dump", "-t", str(held.pid), "-D", str(images), "--shell-job"], capture_output=True,
+    r = subprocess.run([path, "dump", "-t", str(held.pid), "-D", str(images), "--shell-job"], capture_output=True,
                        text=True, timeout=60)
     assert r.returncode != 0 and "socket" in r.stdout + r.stderr
     held.communicate("")
