@@ -3,12 +3,9 @@
 // Modules, libraries, functions: from what a program hands over to what can be launched.
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 
 #include "fatbin/image.h"
 #include "softcuda/driver/process.h"
-
 namespace ckpt::softcuda::driver {
 namespace {
 
@@ -67,8 +64,6 @@ CUresult read_code(const void *code, std::vector<std::string> &ptx) {
   return collect(*image, ptx);
 }
 
-namespace {
-
 CUresult link_image(const std::vector<std::string> &ptx, std::unique_ptr<vm::Image> &out) {
   std::vector<std::unique_ptr<ptx::Module>> modules;
   for (const std::string &text : ptx) {
@@ -87,6 +82,8 @@ CUresult link_image(const std::vector<std::string> &ptx, std::unique_ptr<vm::Ima
   out = std::move(*image);
   return CUDA_SUCCESS;
 }
+
+namespace {
 
 CUresult fill_variables(Module &m, bool managed, u64 base) {
   Result<std::vector<std::byte>> bytes = m.image->initial(managed);
@@ -175,8 +172,6 @@ CUresult prepare(Function &f) {
   return CUDA_ERROR_INVALID_PTX;
 }
 
-namespace {
-
 CUresult module_in(Library &l, Context *c, Module *&out) {
   std::lock_guard lock(l.mutex);
   auto it = l.modules.find(c);
@@ -186,8 +181,6 @@ CUresult module_in(Library &l, Context *c, Module *&out) {
   l.modules[c] = out;
   return CUDA_SUCCESS;
 }
-
-}  // namespace
 
 // A launch takes a function, or a kernel that is cast to one.
 CUresult function_of(Context *c, const void *handle, Function *&out) {
@@ -206,367 +199,4 @@ CUresult function_of(Context *c, const void *handle, Function *&out) {
   return CUDA_SUCCESS;
 }
 
-namespace {
-
-CUresult variable_of(Module &m, const char *name, CUdeviceptr *p, size_t *bytes) {
-  const vm::Symbol *s = m.image->find(name);
-  REQUIRE(s != nullptr && s->variable != nullptr, CUDA_ERROR_NOT_FOUND);
-  REQUIRE(s->variable->space == ptx::Space::Global || s->variable->space == ptx::Space::Const,
-          CUDA_ERROR_NOT_FOUND);
-  if (p != nullptr) *p = m.image->address(*s);
-  if (bytes != nullptr) *bytes = s->variable->bytes;
-  return CUDA_SUCCESS;
-}
-
-CUresult read_file(const char *path, std::vector<char> &out) {
-  std::ifstream in(path, std::ios::binary);
-  REQUIRE(in, CUDA_ERROR_FILE_NOT_FOUND);
-  out.assign(std::istreambuf_iterator<char>(in), {});
-  out.push_back('\0');
-  return CUDA_SUCCESS;
-}
-
-int attribute_of(Function &f, CUfunction_attribute a) {
-  const ptx::Function &decl = *f.symbol->function;
-  switch (a) {
-    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-      return decl.max_threads != 0 ? static_cast<int>(decl.max_threads)
-                                   : static_cast<int>(kThreadsPerBlock);
-    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: return static_cast<int>(f.kernel->static_shared());
-    case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: return static_cast<int>(f.kernel->local_bytes());
-    case CU_FUNC_ATTRIBUTE_NUM_REGS: return 32;
-    case CU_FUNC_ATTRIBUTE_PTX_VERSION:
-    case CU_FUNC_ATTRIBUTE_BINARY_VERSION: return static_cast<int>(process().sm);
-    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: return f.max_dynamic_shared;
-    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-      return f.attributes.contains(a) ? f.attributes[a] : -1;
-    default: return f.attributes.contains(a) ? f.attributes[a] : 0;
-  }
-}
-
-CUresult set_attribute(Function &f, CUfunction_attribute a, int value) {
-  CHECK_CU(prepare(f));
-  if (a == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) {
-    REQUIRE(
-        value >= 0 && static_cast<u32>(value) + f.kernel->static_shared() <= kSharedPerBlockOptin,
-        CUDA_ERROR_INVALID_VALUE);
-    f.max_dynamic_shared = value;
-    return CUDA_SUCCESS;
-  }
-  REQUIRE(a == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT ||
-              a == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
-          CUDA_ERROR_INVALID_VALUE);
-  f.attributes[a] = value;
-  return CUDA_SUCCESS;
-}
-
-CUresult parameter_of(Function &f, size_t index, size_t *offset, size_t *bytes) {
-  CHECK_CU(prepare(f));
-  const std::vector<vm::Slot> &params = f.kernel->entry().params;
-  REQUIRE(index < params.size(), CUDA_ERROR_INVALID_VALUE);
-  if (offset != nullptr) *offset = params[index].offset;
-  if (bytes != nullptr) *bytes = params[index].bytes;
-  return CUDA_SUCCESS;
-}
-
-}  // namespace
 }  // namespace ckpt::softcuda::driver
-
-using namespace ckpt::softcuda;
-using namespace ckpt::softcuda::driver;
-
-SOFTCUDA_API CUresult cuModuleLoadData(CUmodule *out, const void *code) {
-  CALL_WITH_CONTEXT();
-  REQUIRE(out != nullptr, CUDA_ERROR_INVALID_VALUE);
-  std::vector<std::string> ptx;
-  CHECK_CU(read_code(code, ptx));
-  Module *m = nullptr;
-  CHECK_CU(load_module(call.context, std::move(ptx), m));
-  *out = reinterpret_cast<CUmodule>(m);
-  return CUDA_SUCCESS;
-}
-
-// The options concern a compiler, which there is none of.
-SOFTCUDA_API CUresult cuModuleLoadDataEx(CUmodule *out, const void *code, unsigned int,
-                                         CUjit_option *, void **) {
-  return cuModuleLoadData(out, code);
-}
-SOFTCUDA_API CUresult cuModuleLoadFatBinary(CUmodule *out, const void *code) {
-  return cuModuleLoadData(out, code);
-}
-
-SOFTCUDA_API CUresult cuModuleLoad(CUmodule *out, const char *path) {
-  CALL_WITH_CONTEXT();
-  REQUIRE(out != nullptr && path != nullptr, CUDA_ERROR_INVALID_VALUE);
-  std::vector<char> file;
-  CHECK_CU(read_file(path, file));
-  return cuModuleLoadData(out, file.data());
-}
-
-SOFTCUDA_API CUresult cuModuleUnload(CUmodule module) {
-  CALL_WITH_CONTEXT();
-  Module *m = process().modules.get(module);
-  REQUIRE(m != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  m->context->synchronize();
-  unload_module(m);
-  return CUDA_SUCCESS;
-}
-
-SOFTCUDA_API CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode) {
-  CALL_INITIALISED();
-  REQUIRE(mode != nullptr, CUDA_ERROR_INVALID_VALUE);
-  *mode = CU_MODULE_LAZY_LOADING;
-  return CUDA_SUCCESS;
-}
-
-SOFTCUDA_API CUresult cuModuleGetFunction(CUfunction *out, CUmodule module, const char *name) {
-  CALL_WITH_CONTEXT();
-  Module *m = process().modules.get(module);
-  REQUIRE(out != nullptr && name != nullptr, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(m != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  auto it = m->functions.find(name);
-  REQUIRE(it != m->functions.end(), CUDA_ERROR_NOT_FOUND);
-  *out = reinterpret_cast<CUfunction>(it->second.get());
-  return CUDA_SUCCESS;
-}
-
-SOFTCUDA_API CUresult cuModuleGetFunctionCount(unsigned int *count, CUmodule module) {
-  CALL_WITH_CONTEXT();
-  Module *m = process().modules.get(module);
-  REQUIRE(count != nullptr, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(m != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  *count = static_cast<unsigned>(m->functions.size());
-  return CUDA_SUCCESS;
-}
-
-SOFTCUDA_API CUresult cuModuleEnumerateFunctions(CUfunction *out, unsigned int n, CUmodule module) {
-  CALL_WITH_CONTEXT();
-  Module *m = process().modules.get(module);
-  REQUIRE(out != nullptr, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(m != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  for (auto &[name, f] : m->functions)
-    if (n > 0) --n, *out++ = reinterpret_cast<CUfunction>(f.get());
-  return CUDA_SUCCESS;
-}
-
-SOFTCUDA_API CUresult cuModuleGetGlobal_v2(CUdeviceptr *p, size_t *bytes, CUmodule module,
-                                           const char *name) {
-  CALL_WITH_CONTEXT();
-  Module *m = process().modules.get(module);
-  REQUIRE(name != nullptr, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(m != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  return variable_of(*m, name, p, bytes);
-}
-
-SOFTCUDA_API CUresult cuLibraryLoadData(CUlibrary *out, const void *code, CUjit_option *, void **,
-                                        unsigned int, CUlibraryOption *, void **, unsigned int) {
-  CALL_INITIALISED();
-  REQUIRE(out != nullptr, CUDA_ERROR_INVALID_VALUE);
-  auto l = std::make_unique<Library>();
-  CHECK_CU(read_code(code, l->ptx));
-  CHECK_CU(link_image(l->ptx, l->names));
-  for (const vm::Symbol *s : l->names->kernels()) {
-    auto k = std::make_unique<Kernel>();
-    k->library = l.get();
-    k->name = s->function->name;
-    process().kernels.add(k.get());
-    l->kernels[k->name] = std::move(k);
-  }
-  *out = reinterpret_cast<CUlibrary>(process().libraries.add(l.release()));
-  return CUDA_SUCCESS;
-}
-
-SOFTCUDA_API CUresult cuLibraryLoadFromFile(CUlibrary *out, const char *path, CUjit_option *,
-                                            void **, unsigned int, CUlibraryOption *, void **,
-                                            unsigned int) {
-  CALL_INITIALISED();
-  REQUIRE(path != nullptr, CUDA_ERROR_INVALID_VALUE);
-  std::vector<char> file;
-  CHECK_CU(read_file(path, file));
-  return cuLibraryLoadData(out, file.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
-}
-
-SOFTCUDA_API CUresult cuLibraryUnload(CUlibrary library) {
-  CALL_INITIALISED();
-  Library *l = process().libraries.get(library);
-  REQUIRE(l != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  std::map<Context *, Module *> modules;
-  {
-    std::lock_guard lock(l->mutex);
-    modules.swap(l->modules);
-  }
-  for (auto [context, m] : modules) {
-    context->synchronize();
-    m->library = nullptr;
-    unload_module(m);
-  }
-  process().libraries.remove(l);
-  for (auto &[name, k] : l->kernels) process().kernels.remove(k.get());
-  delete l;
-  return CUDA_SUCCESS;
-}
-
-SOFTCUDA_API CUresult cuLibraryGetKernel(CUkernel *out, CUlibrary library, const char *name) {
-  CALL_INITIALISED();
-  Library *l = process().libraries.get(library);
-  REQUIRE(out != nullptr && name != nullptr, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(l != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  auto it = l->kernels.find(name);
-  REQUIRE(it != l->kernels.end(), CUDA_ERROR_NOT_FOUND);
-  *out = reinterpret_cast<CUkernel>(it->second.get());
-  return CUDA_SUCCESS;
-}
-
-SOFTCUDA_API CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary library) {
-  CALL_INITIALISED();
-  Library *l = process().libraries.get(library);
-  REQUIRE(count != nullptr, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(l != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  *count = static_cast<unsigned>(l->kernels.size());
-  return CUDA_SUCCESS;
-}
-
-SOFTCUDA_API CUresult cuLibraryEnumerateKernels(CUkernel *out, unsigned int n, CUlibrary library) {
-  CALL_INITIALISED();
-  Library *l = process().libraries.get(library);
-  REQUIRE(out != nullptr, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(l != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  for (auto &[name, k] : l->kernels)
-    if (n > 0) --n, *out++ = reinterpret_cast<CUkernel>(k.get());
-  return CUDA_SUCCESS;
-}
-
-SOFTCUDA_API CUresult cuLibraryGetModule(CUmodule *out, CUlibrary library) {
-  CALL_WITH_CONTEXT();
-  Library *l = process().libraries.get(library);
-  REQUIRE(out != nullptr, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(l != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  Module *m = nullptr;
-  CHECK_CU(module_in(*l, call.context, m));
-  *out = reinterpret_cast<CUmodule>(m);
-  return CUDA_SUCCESS;
-}
-
-SOFTCUDA_API CUresult cuLibraryGetGlobal(CUdeviceptr *p, size_t *bytes, CUlibrary library,
-                                         const char *name) {
-  CUmodule module = nullptr;
-  CHECK_CU(cuLibraryGetModule(&module, library));
-  return cuModuleGetGlobal_v2(p, bytes, module, name);
-}
-
-SOFTCUDA_API CUresult cuLibraryGetManaged(CUdeviceptr *p, size_t *bytes, CUlibrary library,
-                                          const char *name) {
-  CUmodule module = nullptr;
-  CHECK_CU(cuLibraryGetModule(&module, library));
-  const vm::Symbol *s =
-      name == nullptr ? nullptr : process().modules.get(module)->image->find(name);
-  REQUIRE(s != nullptr && s->variable != nullptr && s->variable->managed, CUDA_ERROR_NOT_FOUND);
-  return cuModuleGetGlobal_v2(p, bytes, module, name);
-}
-
-SOFTCUDA_API CUresult cuKernelGetFunction(CUfunction *out, CUkernel kernel) {
-  CALL_WITH_CONTEXT();
-  REQUIRE(out != nullptr, CUDA_ERROR_INVALID_VALUE);
-  Function *f = nullptr;
-  CHECK_CU(function_of(call.context, kernel, f));
-  *out = reinterpret_cast<CUfunction>(f);
-  return CUDA_SUCCESS;
-}
-
-SOFTCUDA_API CUresult cuKernelGetLibrary(CUlibrary *out, CUkernel kernel) {
-  CALL_INITIALISED();
-  Kernel *k = process().kernels.get(kernel);
-  REQUIRE(out != nullptr, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(k != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  *out = reinterpret_cast<CUlibrary>(k->library);
-  return CUDA_SUCCESS;
-}
-
-SOFTCUDA_API CUresult cuKernelGetName(const char **name, CUkernel kernel) {
-  CALL_INITIALISED();
-  Kernel *k = process().kernels.get(kernel);
-  REQUIRE(name != nullptr, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(k != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  *name = k->name.c_str();
-  return CUDA_SUCCESS;
-}
-
-SOFTCUDA_API CUresult cuFuncGetName(const char **name, CUfunction function) {
-  CALL_WITH_CONTEXT();
-  Function *f = nullptr;
-  CHECK_CU(function_of(call.context, function, f));
-  REQUIRE(name != nullptr, CUDA_ERROR_INVALID_VALUE);
-  // The name's own storage ends without a NUL; the key of the map is a string.
-  *name = f->module->functions.find(std::string(f->symbol->function->name))->first.c_str();
-  return CUDA_SUCCESS;
-}
-
-SOFTCUDA_API CUresult cuFuncGetModule(CUmodule *out, CUfunction function) {
-  CALL_WITH_CONTEXT();
-  REQUIRE(out != nullptr, CUDA_ERROR_INVALID_VALUE);
-  Function *f = nullptr;
-  CHECK_CU(function_of(call.context, function, f));
-  *out = reinterpret_cast<CUmodule>(f->module);
-  return CUDA_SUCCESS;
-}
-
-SOFTCUDA_API CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute,
-                                         CUfunction function) {
-  CALL_WITH_CONTEXT();
-  REQUIRE(value != nullptr && attribute >= 0 && attribute < CU_FUNC_ATTRIBUTE_MAX,
-          CUDA_ERROR_INVALID_VALUE);
-  Function *f = nullptr;
-  CHECK_CU(function_of(call.context, function, f));
-  CHECK_CU(prepare(*f));
-  *value = attribute_of(*f, attribute);
-  return CUDA_SUCCESS;
-}
-
-SOFTCUDA_API CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
-                                         int value) {
-  CALL_WITH_CONTEXT();
-  Function *f = nullptr;
-  CHECK_CU(function_of(call.context, function, f));
-  return set_attribute(*f, attribute, value);
-}
-
-SOFTCUDA_API CUresult cuKernelGetAttribute(int *value, CUfunction_attribute attribute,
-                                           CUkernel kernel, CUdevice) {
-  return cuFuncGetAttribute(value, attribute, reinterpret_cast<CUfunction>(kernel));
-}
-SOFTCUDA_API CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value,
-                                           CUkernel kernel, CUdevice) {
-  return cuFuncSetAttribute(reinterpret_cast<CUfunction>(kernel), attribute, value);
-}
-SOFTCUDA_API CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) { return CUDA_SUCCESS; }
-SOFTCUDA_API CUresult cuKernelSetCacheConfig(CUkernel, CUfunc_cache, CUdevice) {
-  return CUDA_SUCCESS;
-}
-
-SOFTCUDA_API CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset,
-                                         size_t *bytes) {
-  CALL_WITH_CONTEXT();
-  Function *f = nullptr;
-  CHECK_CU(function_of(call.context, function, f));
-  return parameter_of(*f, index, offset, bytes);
-}
-SOFTCUDA_API CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset,
-                                           size_t *bytes) {
-  return cuFuncGetParamInfo(reinterpret_cast<CUfunction>(kernel), index, offset, bytes);
-}
-
-SOFTCUDA_API CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function) {
-  CALL_WITH_CONTEXT();
-  REQUIRE(state != nullptr, CUDA_ERROR_INVALID_VALUE);
-  Function *f = nullptr;
-  CHECK_CU(function_of(call.context, function, f));
-  *state = f->kernel ? CU_FUNCTION_LOADING_STATE_LOADED : CU_FUNCTION_LOADING_STATE_UNLOADED;
-  return CUDA_SUCCESS;
-}
-
-SOFTCUDA_API CUresult cuFuncLoad(CUfunction function) {
-  CALL_WITH_CONTEXT();
-  Function *f = nullptr;
-  CHECK_CU(function_of(call.context, function, f));
-  return prepare(*f);
-}

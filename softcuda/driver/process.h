@@ -110,6 +110,11 @@ Stream *stream_of(Context *c, CUstream s);
 Stream *per_thread_stream(Context *c);
 
 // A library, a module: driver/code.cc
+CUresult link_image(const std::vector<std::string> &ptx, std::unique_ptr<vm::Image> &out);
+// The module that a library has become in a context.
+CUresult module_in(Library &l, Context *c, Module *&out);
+CUresult variable_of(Module &m, const char *name, CUdeviceptr *p, size_t *bytes);
+CUresult read_file(const char *path, std::vector<char> &out);  // with a NUL behind it
 CUresult load_module(Context *c, std::vector<std::string> ptx, Module *&out);
 CUresult read_code(const void *image, std::vector<std::string> &ptx);
 // What cuLinkComplete gave out: driver/link.cc

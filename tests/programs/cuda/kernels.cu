@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tiled product of matrices, reduction with shuffles, scan, histogram with atomics.
+// Tiled product of matrices, reduction with shuffles, scan, histogram with atomics, N bodies.
 #include "check.h"
 
 constexpr int kTile = 16;
@@ -55,6 +55,26 @@ __global__ void histogram(const unsigned char *in, unsigned *bins, int n) {
   atomicAdd(&bins[threadIdx.x], local[threadIdx.x]);
 }
 
+// One step of N bodies; positions in shared memory, one tile after the other.
+__host__ __device__ inline float3 pull(float3 a, float4 me, float4 other) {
+  float x = other.x - me.x, y = other.y - me.y, z = other.z - me.z;
+  float d = x * x + y * y + z * z + 0.01f;
+  float s = other.w / (d * sqrtf(d));
+  return {a.x + x * s, a.y + y * s, a.z + z * s};
+}
+__global__ void bodies(const float4 *at, float3 *force, int n) {
+  __shared__ float4 tile[64];
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float3 a = {0, 0, 0};
+  for (int t = 0; t < n; t += 64) {
+    tile[threadIdx.x] = at[t + threadIdx.x];
+    __syncthreads();
+    for (int k = 0; k < 64; ++k) a = pull(a, at[i], tile[k]);
+    __syncthreads();
+  }
+  force[i] = a;
+}
+
 template <class T>
 T *managed(size_t n) {
   T *p = nullptr;
@@ -96,5 +116,18 @@ int main() {
   histogram<<<5, 256>>>(bytes, bins, m);
   CUDA(cudaDeviceSynchronize());
   for (int i = 0; i < 256; ++i) CHECK(bins[i] == want[i]);
+
+  const int count = 256;
+  float4 *at = managed<float4>(count);
+  float3 *force = managed<float3>(count);
+  for (int i = 0; i < count; ++i) at[i] = {i % 7 * 1.5f, i % 11 * 0.7f, i % 13 * 0.3f, 1 + i % 3};
+  bodies<<<count / 64, 64>>>(at, force, count);
+  CUDA(cudaDeviceSynchronize());
+  for (int i = 0; i < count; ++i) {
+    float3 a = {0, 0, 0};
+    for (int k = 0; k < count; ++k) a = pull(a, at[i], at[k]);
+    float scale = std::fabs(a.x) + std::fabs(a.y) + std::fabs(a.z) + 1;
+    CHECK(std::fabs(a.x - force[i].x) + std::fabs(a.y - force[i].y) + std::fabs(a.z - force[i].z) < 1e-4f * scale);
+  }
   return passed();
 }
