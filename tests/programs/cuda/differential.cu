@@ -284,7 +284,7 @@ __global__ void atomics(u32 *p, float *q, u64 *r, int n) {
 
 __global__ void shuffles(int *out) {
   int lane = threadIdx.x % 32, v = lane * 3 + 1;
-  int *o = out + threadIdx.x * 12;
+  int *o = out + threadIdx.x * 13;
   o[0] = __shfl_sync(~0u, v, (lane * 7) % 32);
   o[1] = __shfl_up_sync(~0u, v, 3, 16);
   o[2] = __shfl_down_sync(~0u, v, 5);
@@ -297,6 +297,14 @@ __global__ void shuffles(int *out) {
   o[8] = lane < 7 ? __popc(__activemask()) : 0;
   o[9] = lane & 1 ? __shfl_xor_sync(0xaaaaaaaa, v, 2) : __shfl_xor_sync(0x55555555, v, 4);
   o[10] = __syncthreads_count(threadIdx.x % 4 == 0);
+  // The lanes of one shuffle come by two paths.
+  if (lane & 1) {
+    asm volatile("// odd");
+    o[12] = __shfl_sync(~0u, v * 3, lane ^ 1);
+  } else {
+    asm volatile("// even");
+    o[12] = __shfl_sync(~0u, v * 2, lane ^ 1);
+  }
   o[11] = __syncthreads_or(threadIdx.x == 50) + 2 * __syncthreads_and(threadIdx.x < 64);
 }
 
@@ -322,12 +330,12 @@ void check_together() {
   CHECK(*q == n * 0.5f && d(r[0]) == n * 0.25 && r[1] == 3 * n);
 
   int *out;
-  CUDA(cudaMallocManaged(&out, 64 * 12 * sizeof(int)));
+  CUDA(cudaMallocManaged(&out, 64 * 13 * sizeof(int)));
   shuffles<<<1, 64>>>(out);
   CUDA(cudaDeviceSynchronize());
   for (int t = 0; t < 64; ++t) {
     int lane = t % 32;
-    const int *o = out + t * 12;
+    const int *o = out + t * 13;
     auto v = [](int l) { return l * 3 + 1; };
     CHECK(o[0] == v(lane * 7 % 32));
     CHECK(o[1] == v(lane % 16 >= 3 ? lane - 3 : lane));
@@ -341,6 +349,7 @@ void check_together() {
     CHECK(o[9] == v(lane & 1 ? lane ^ 2 : lane ^ 4));
     CHECK(o[10] == 16);
     CHECK(o[11] == 3);
+    CHECK(o[12] == v(lane ^ 1) * (lane & 1 ? 2 : 3));
   }
 }
 

@@ -120,7 +120,7 @@ int main() {
   const int count = 256;
   float4 *at = managed<float4>(count);
   float3 *force = managed<float3>(count);
-  for (int i = 0; i < count; ++i) at[i] = {i % 7 * 1.5f, i % 11 * 0.7f, i % 13 * 0.3f, 1 + i % 3};
+  for (int i = 0; i < count; ++i) at[i] = {i % 7 * 1.5f, i % 11 * 0.7f, i % 13 * 0.3f, i % 3 + 1.0f};
   bodies<<<count / 64, 64>>>(at, force, count);
   CUDA(cudaDeviceSynchronize());
   for (int i = 0; i < count; ++i) {
