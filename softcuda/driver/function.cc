@@ -16,6 +16,7 @@ int attribute_of(Function &f, CUfunction_attribute a) {
     case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: return static_cast<int>(f.kernel->local_bytes());
     case CU_FUNC_ATTRIBUTE_NUM_REGS: return 32;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+      return static_cast<int>(f.module->image->architecture(f.symbol->module));
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION: return static_cast<int>(process().sm);
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: return f.max_dynamic_shared;
     case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:

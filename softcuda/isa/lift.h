@@ -73,7 +73,11 @@ inline Cell<T> to_cell(T v) {
 template <class F>
 [[gnu::always_inline]] inline void for_lanes(Mask m, F f) {
   if (m == kAllLanes) {
+#ifdef __clang__
+#pragma clang loop vectorize(assume_safety)
+#else
 #pragma GCC ivdep
+#endif
     for (u32 i = 0; i < kLanes; ++i) f(i);
   } else {
     for (; m != 0; m &= m - 1) f(static_cast<u32>(std::countr_zero(m)));

@@ -63,7 +63,9 @@ class BodyParser : Parser {
 
   Result<> directive() {
     Token word = advance();
-    if (word.is(".reg")) return registers();
+    if (word.is(".reg")) return registers(advance().text);
+    // cuda_fp16.hpp writes `.reg.b32 f;`
+    if (word.text.starts_with(".reg.")) return registers(word.text.substr(4));
     if (word.is(".loc")) return skip_line(word.line);
     if (word.is(".pragma")) {
       while (!token().is(";") && token().kind != TokenKind::End) advance();
@@ -84,8 +86,8 @@ class BodyParser : Parser {
     return {};
   }
 
-  Result<> registers() {
-    std::optional<Type> type = type_named(advance().text);
+  Result<> registers(std::string_view type_word) {
+    std::optional<Type> type = type_named(type_word);
     if (!type) return error("a register's type is expected");
     do {
       if (token().kind != TokenKind::Word) return error("a register's name is expected");

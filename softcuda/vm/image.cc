@@ -2,6 +2,7 @@
 #include "softcuda/vm/image.h"
 
 #include <bit>
+#include <charconv>
 #include <cstring>
 
 #include "softcuda/vm/memory_view.h"
@@ -87,6 +88,14 @@ const Symbol *Image::function_at(u32 ordinal) const {
   if (ordinal >= symbols_.size() || symbols_[ordinal].function == nullptr) return nullptr;
   const Symbol &s = symbols_[ordinal];
   return s.function->defined ? &s : nullptr;
+}
+
+u32 Image::architecture(u32 module) const {
+  std::string_view target = modules_[module]->target;
+  u32 n = 0;
+  size_t digits = std::min(target.find_first_of("0123456789"), target.size());
+  std::from_chars(target.data() + digits, target.data() + target.size(), n);
+  return n;
 }
 
 std::vector<const Symbol *> Image::kernels() const {

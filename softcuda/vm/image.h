@@ -35,6 +35,9 @@ class Image {
   std::vector<const Symbol *> kernels() const;
   std::vector<const Symbol *> variables() const;
 
+  // What a module was compiled for: 75 is sm_75.
+  u32 architecture(u32 module) const;
+
   // Bytes that global and constant variables need, and those that managed ones do.
   u64 bytes() const { return bytes_; }
   u64 managed_bytes() const { return managed_bytes_; }

@@ -67,9 +67,12 @@ def soft(tmp_path):
 @pytest.mark.parametrize("source", ["vector_add.cu", "kernels.cu", "language.cu", "streams.cu", "textures.cu",
                                     "differential.cu", "driver.cc"])
 def test_programs_check_themselves(make, soft, source):
-    if not (SOURCES / source).exists():
-        pytest.skip(f"{source} is not written yet")
     assert "PASSED" in soft(make(source)).stdout
+
+
+@pytest.mark.full
+def test_the_toolkits_own_libraries(make, soft):
+    assert "PASSED" in soft(make("libraries.cu", "-std=c++17", "-arch=sm_75")).stdout
 
 
 def test_printf_of_kernels(make, soft):

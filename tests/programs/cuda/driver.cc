@@ -152,9 +152,11 @@ int main(int argc, char **argv) {
     return 0;
   }
   if (argc > 1 && std::strcmp(argv[1], "--order") == 0) {
-    // Half of the life cycle of another process, or all of it, with a look at its memory in between.
+    // Half of the life cycle of another process, or all of it, with a look at its memory in
+    // between.
     int pid = std::atoi(argv[2]);
-    bool down = argc < 4 || std::strcmp(argv[3], "down") == 0, up = argc < 4 || std::strcmp(argv[3], "up") == 0;
+    bool down = argc < 4 || std::strcmp(argv[3], "down") == 0,
+         up = argc < 4 || std::strcmp(argv[3], "up") == 0;
     size_t free1, free2, free3, total;
     CUprocessState state{};
     OK(cuMemGetInfo(&free1, &total));

@@ -95,6 +95,7 @@ TEST_CASE("a kernel that cannot run names the instruction and its line") {
 TEST_CASE("registers and labels live in the scopes of their braces") {
   CHECK(kernel_error(".entry k() {\n"
                      "  .reg .b32 %r<2>;\n"
+                     "  { .reg.b16 h; mov.b16 h, 1; }\n"
                      "  { .reg .b64 %r; mov.u64 %r, 1; L: mov.u64 %r, 2; bra L; }\n"
                      "  { L: mov.u32 %r1, 2; bra L; }\n"
                      "}\n") == "");
