@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A random program: objects come and go and commands of every kind follow each other, as the seed
-// has it. All commands are ordered, by their queue or by events, so that the seed alone decides what
-// comes out: the last line is a checksum of all that was computed and read. It is to be dumped in
-// the middle, whatever is pending there.
+// has it. All commands are ordered, by their queue or by events, so that the seed alone decides
+// what comes out: the last line is a checksum of all that was computed and read. It is to be dumped
+// in the middle, whatever is pending there.
 //
 //   ocl-random SEED [STEPS]
 #include <memory>
@@ -49,7 +49,8 @@ class Program : Cl {
   explicit Program(unsigned long seed) : random(seed) {
     queues.push_back(queue);
     cl_int status;
-    cl_command_queue q = clCreateCommandQueue(context, device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &status);
+    cl_command_queue q =
+        clCreateCommandQueue(context, device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &status);
     queues.push_back(status == CL_SUCCESS ? q : clCreateCommandQueue(context, device, 0, &status));
     CL(status);
     program = build(kSource);
@@ -60,10 +61,11 @@ class Program : Cl {
   void step() {
     using Action = void (Program::*)();
     static constexpr Action kActions[] = {
-        &Program::make_buffer, &Program::make_part, &Program::drop,   &Program::fill,  &Program::write,
-        &Program::write,       &Program::read,      &Program::read,   &Program::copy,  &Program::copy_rect,
-        &Program::add,         &Program::add,       &Program::mix,    &Program::mix,   &Program::turn,
-        &Program::map,         &Program::hold,      &Program::settle, &Program::renew, &Program::barrier};
+        &Program::make_buffer, &Program::make_part, &Program::drop,  &Program::fill,
+        &Program::write,       &Program::write,     &Program::read,  &Program::read,
+        &Program::copy,        &Program::copy_rect, &Program::add,   &Program::add,
+        &Program::mix,         &Program::mix,       &Program::turn,  &Program::map,
+        &Program::hold,        &Program::settle,    &Program::renew, &Program::barrier};
     (this->*kActions[random(std::size(kActions))])();
   }
 
@@ -96,7 +98,8 @@ class Program : Cl {
   }
   void launch(cl_kernel k, const Buffer &b, size_t local = 0) {
     enqueue([&](cl_command_queue q, cl_uint n, const cl_event *list, cl_event *out) {
-      return clEnqueueNDRangeKernel(q, k, 1, nullptr, &b.words, local ? &local : nullptr, n, list, out);
+      return clEnqueueNDRangeKernel(q, k, 1, nullptr, &b.words, local ? &local : nullptr, n, list,
+                                    out);
     });
   }
 
@@ -138,7 +141,8 @@ class Program : Cl {
     std::vector<int> &v = *landed.back();
     cl_bool blocking = !gate && random(2);
     enqueue([&](cl_command_queue q, cl_uint n, const cl_event *list, cl_event *out) {
-      return clEnqueueWriteBuffer(q, b.mem, blocking, b.words, v.size() * 4, v.data(), n, list, out);
+      return clEnqueueWriteBuffer(q, b.mem, blocking, b.words, v.size() * 4, v.data(), n, list,
+                                  out);
     });
   }
   void read() {
@@ -162,7 +166,8 @@ class Program : Cl {
     if (a.mem == b.mem || a.parent || b.parent) return;
     size_t from[3]{4, 1, 0}, to[3]{16, 2, 0}, region[3]{48, 20, 1};
     enqueue([&](cl_command_queue q, cl_uint n, const cl_event *list, cl_event *out) {
-      return clEnqueueCopyBufferRect(q, a.mem, b.mem, from, to, region, 64, 0, 128, 0, n, list, out);
+      return clEnqueueCopyBufferRect(q, a.mem, b.mem, from, to, region, 64, 0, 128, 0, n, list,
+                                     out);
     });
   }
   void add() {
@@ -195,7 +200,8 @@ class Program : Cl {
     void *p = nullptr;
     enqueue([&](cl_command_queue q, cl_uint n, const cl_event *list, cl_event *out) {
       cl_int status;
-      p = clEnqueueMapBuffer(q, b.mem, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 512, 1024, n, list, out, &status);
+      p = clEnqueueMapBuffer(q, b.mem, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 512, 1024, n, list, out,
+                             &status);
       return status;
     });
     static_cast<int *>(p)[random(256)] ^= 77;

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "softcuda/broker/broker.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+
+namespace ckpt::softcuda::broker {
+namespace {
+
+constexpr int kIdleMilliseconds = 1000;
+constexpr i64 kLongestNanoseconds = 600'000'000'000;
+
+// The same for the same configuration in the same folder, so that a restored process finds its own.
+std::array<u8, 16> uuid_of(const std::string &seed, u32 device) {
+  std::array<u8, 16> out{};
+  u64 h = 0xcbf29ce484222325;
+  std::string text = fmt::format("{}#{}", seed, device);
+  for (size_t i = 0; i < 16; ++i) {
+    for (char c : text) h = (h ^ static_cast<u8>(c)) * 0x100000001b3;
+    out[i] = static_cast<u8>(h >> 32);
+  }
+  return out;
+}
+
+i32 pid_of(int fd) {
+  ucred c{};
+  socklen_t n = sizeof c;
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &n) == 0 ? c.pid : 0;
+}
+
+}  // namespace
+
+Broker::Broker(Configuration c, UniqueFd listener, const std::string &seed)
+    : config_(c), listener_(std::move(listener)) {
+  for (u32 i = 0; i < c.devices; ++i)
+    devices_.push_back({fmt::format("ckpt software device {}", i), uuid_of(seed, i), c.bytes});
+}
+
+Result<> Broker::run() {
+  for (;;) {
+    std::vector<pollfd> fds{{listener_.get(), POLLIN, 0}};
+    for (const PeerPtr &p : peers_) fds.push_back({p->fd.get(), POLLIN, 0});
+    int n = poll(fds.data(), fds.size(), peers_.empty() ? kIdleMilliseconds : -1);
+    if (n < 0 && errno != EINTR) return fail_errno("poll");
+    if (n == 0) return {};
+    std::vector<PeerPtr> ready;
+    for (size_t i = 1; n > 0 && i < fds.size(); ++i)
+      if (fds[i].revents != 0) ready.push_back(peers_[i - 1]);
+    for (const PeerPtr &p : ready)
+      if (!handle(p)) hung_up(p);
+    if (n > 0 && fds[0].revents != 0) accept();
+  }
+}
+
+void Broker::accept() {
+  Result<UniqueFd> fd = accept_unix(listener_.get());
+  if (!fd) return;
+  // A peer that stops in the middle of a message must not stop everybody.
+  (void)set_receive_timeout(fd->get(), std::chrono::milliseconds(2000));
+  auto p = std::make_shared<Peer>();
+  p->pid = pid_of(fd->get());
+  p->fd = std::move(*fd);
+  p->bytes.resize(devices_.size());
+  peers_.push_back(p);
+}
+
+Result<> Broker::handle(const PeerPtr &p) {
+  CKPT_TRY(std::optional<Message> m, receive_message(p->fd.get(), kMaxMessage));
+  if (!m) return fail("hung up");
+  Reader r = m->reader();
+  if (p->serves) return answered(*p, r);
+  Writer w;
+  switch (static_cast<Request>(m->type)) {
+    case Request::Hello:
+      w.put(static_cast<u32>(devices_.size()));
+      for (const DeviceInfo &d : devices_)
+        w.str(d.name).raw(d.uuid.data(), d.uuid.size()).put(d.total_bytes);
+      return reply(*p, Response::Devices, w);
+    case Request::Take: return take(*p, r);
+    case Request::Give: return give(*p, r);
+    case Request::Info: return info(*p, r);
+    case Request::Processes: return processes(*p, r);
+    case Request::Serve: p->serves = true; return {};
+    case Request::Reserve: return reserve(*p, r);
+    case Request::Ask: return ask(p, r);
+  }
+  return fail("an unknown message");
+}
+
+Result<> Broker::reply(Peer &p, Response type, const Writer &w) {
+  return send_message(p.fd.get(), static_cast<u16>(type), w.bytes());
+}
+
+u64 Broker::used(u32 device) const {
+  u64 sum = 0;
+  for (const PeerPtr &p : peers_) sum += p->bytes[device];
+  return sum;
+}
+
+Result<> Broker::take(Peer &p, Reader r) {
+  u32 device = r.get<u32>();
+  u64 bytes = r.get<u64>();
+  if (!r.done() || device >= devices_.size()) return fail("a bad message");
+  u64 left = config_.bytes - used(device);
+  bool ok = bytes <= left;
+  if (ok) p.bytes[device] += bytes;
+  Writer w;
+  w.put<u8>(ok);
+  return reply(p, Response::Answer, w);
+}
+
+Result<> Broker::give(Peer &p, Reader r) {
+  u32 device = r.get<u32>();
+  u64 bytes = r.get<u64>();
+  if (!r.done() || device >= devices_.size() || bytes > p.bytes[device])
+    return fail("a bad message");
+  p.bytes[device] -= bytes;
+  return {};
+}
+
+Result<> Broker::info(Peer &p, Reader r) {
+  u32 device = r.get<u32>();
+  if (!r.done() || device >= devices_.size()) return fail("a bad message");
+  Writer w;
+  w.put(config_.bytes).put(config_.bytes - used(device));
+  return reply(p, Response::Info, w);
+}
+
+Result<> Broker::processes(Peer &p, Reader r) {
+  u32 device = r.get<u32>();
+  if (!r.done() || device >= devices_.size()) return fail("a bad message");
+  std::map<i32, u64> by_pid;
+  for (const PeerPtr &q : peers_)
+    if (q->bytes[device] > 0) by_pid[q->pid] += q->bytes[device];
+  Writer w;
+  w.put(static_cast<u32>(by_pid.size()));
+  for (auto [pid, bytes] : by_pid) w.put(pid).put(bytes);
+  return reply(p, Response::Processes, w);
+}
+
+// The device clock: what an engine does for all processes, it does one after the other.
+Result<> Broker::reserve(Peer &p, Reader r) {
+  u32 device = r.get<u32>();
+  u8 engine = r.get<u8>();
+  i64 since = r.get<i64>(), duration = r.get<i64>();
+  if (!r.done() || device >= devices_.size() || engine > 1 || duration < 0)
+    return fail("a bad message");
+  i64 &busy = busy_until_[{device, engine}];
+  busy = std::max(busy, since) + std::min(duration, kLongestNanoseconds);
+  Writer w;
+  w.put(busy);
+  return reply(p, Response::Time, w);
+}
+
+// One order at a time to each process; who asks meanwhile is told that it is busy.
+Result<> Broker::ask(const PeerPtr &p, Reader r) {
+  i32 pid = r.get<i32>();
+  ByteView order = r.blob();
+  if (!r.done()) return fail("a bad message");
+  for (const PeerPtr &q : peers_) {
+    if (!q->serves || q->pid != pid || q->ticket != 0) continue;
+    q->ticket = next_ticket_++;
+    q->asker = p;
+    Writer w;
+    w.put(q->ticket).blob(order);
+    if (!send_message(q->fd.get(), static_cast<u16>(Response::Order), w.bytes())) break;
+    return {};
+  }
+  Writer w;
+  w.put<u8>(0).blob({});
+  return reply(*p, Response::Reply, w);
+}
+
+Result<> Broker::answered(Peer &p, Reader r) {
+  u32 ticket = r.get<u32>();
+  bool last = r.get<u8>() != 0;
+  ByteView answer = r.blob();
+  if (!r.done() || ticket == 0 || ticket != p.ticket) return fail("a bad message");
+  if (!last) {
+    deliver(p, answer);
+    return {};
+  }
+  p.last_answer.assign(answer.begin(), answer.end());
+  p.closing = true;
+  return {};
+}
+
+void Broker::deliver(Peer &server, ByteView answer) {
+  server.ticket = 0;
+  PeerPtr asker = server.asker.lock();
+  if (!asker) return;
+  Writer w;
+  w.put<u8>(1).blob(answer);
+  (void)reply(*asker, Response::Reply, w);
+}
+
+void Broker::hung_up(const PeerPtr &p) {
+  std::erase(peers_, p);
+  if (p->closing) return deliver(*p, p->last_answer);
+  if (p->ticket == 0) return;
+  PeerPtr asker = p->asker.lock();
+  Writer w;
+  w.put<u8>(0).blob({});
+  if (asker) (void)reply(*asker, Response::Reply, w);
+}
+
+}  // namespace ckpt::softcuda::broker

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "softcuda/broker/client.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <thread>
+
+#include "ckpt_config.h"
+#include "common/ipc.h"
+
+extern char **environ;
+
+namespace ckpt::softcuda::broker {
+namespace {
+
+constexpr int kStartTries = 200;
+constexpr auto kStartPause = std::chrono::milliseconds(20);
+
+Client *the_client = nullptr;
+
+std::string setting() {
+  const char *set = std::getenv("CKPT_SOFTCUDA");
+  return set == nullptr ? "" : set;
+}
+
+// Beside our library, as in the build folder; else where it is installed.
+std::string executable() {
+  if (const char *set = std::getenv("CKPT_SOFTCUDA_BROKER")) return set;
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<void *>(&parse_configuration), &info) != 0 &&
+      info.dli_fname != nullptr) {
+    std::string path = info.dli_fname;
+    path = path.substr(0, path.rfind('/') + 1) + "ckpt-softcuda-broker";
+    if (access(path.c_str(), X_OK) == 0) return path;
+  }
+  return std::string(CKPT_INSTALLED_LIBEXECDIR) + "/ckpt-softcuda-broker";
+}
+
+// The broker forks by itself and the first process ends when the socket is there.
+Result<> start_broker(const std::string &path, const Configuration &c) {
+  std::string program = executable(), config = c.text();
+  const char *argv[] = {program.c_str(), path.c_str(), config.c_str(), nullptr};
+  pid_t pid = 0;
+  int e = posix_spawn(&pid, program.c_str(), nullptr, nullptr, const_cast<char **>(argv), environ);
+  if (e != 0)
+    return fail_with_hint(fmt::format("cannot start {}: {}", program, std::strerror(e)),
+                          "is the software device installed whole?");
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return {};
+}
+
+Result<UniqueFd> connect_or_start() {
+  CKPT_TRY(Configuration c, parse_configuration(setting()));
+  CKPT_TRY(std::string path, socket_path(c));
+  for (int i = 0;; ++i) {
+    Result<UniqueFd> fd = connect_unix(path);
+    if (fd || i == kStartTries) return fd;
+    // One of several programs starts it.
+    UniqueFd lock(open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    if (!lock) return fail_errno("cannot open {}.lock", path);
+    if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0) {
+      fd = connect_unix(path);
+      if (fd) return fd;
+      CKPT_CHECK(start_broker(path, c));
+    }
+    std::this_thread::sleep_for(kStartPause);
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Client>> Client::connect() {
+  std::unique_ptr<Client> client(new Client);
+  CKPT_TRY(client->socket_, connect_or_start());
+  CKPT_CHECK(client->hello());
+  the_client = client.get();
+  return client;
+}
+
+Client::~Client() {
+  if (the_client == this) the_client = nullptr;
+}
+
+void Client::abandon() {
+  if (the_client == nullptr) return;
+  if (the_client->socket_) close(the_client->socket_.release());
+  if (the_client->service_) close(the_client->service_.release());
+}
+
+Result<Bytes> Client::call(Request type, ByteView body, Response expected) {
+  std::lock_guard lock(mutex_);
+  if (!socket_) return fail("not connected to the broker");
+  CKPT_CHECK(send_message(socket_.get(), static_cast<u16>(type), body));
+  CKPT_TRY(std::optional<Message> m, receive_message(socket_.get(), kMaxMessage));
+  if (!m) return fail("the broker has gone away");
+  if (m->type != static_cast<u16>(expected))
+    return fail("the broker answered with message {}", m->type);
+  return std::move(m->body);
+}
+
+Result<> Client::hello() {
+  CKPT_TRY(Bytes body, call(Request::Hello, {}, Response::Devices));
+  Reader r(body);
+  devices_.clear();
+  for (u32 n = r.get<u32>(); n > 0 && r.ok(); --n) {
+    DeviceInfo d;
+    d.name = r.str();
+    ByteView uuid = r.raw(16);
+    if (r.ok()) std::memcpy(d.uuid.data(), uuid.data(), 16);
+    d.total_bytes = r.get<u64>();
+    devices_.push_back(std::move(d));
+  }
+  return r.done() ? Result<>() : fail("the broker's answer is damaged");
+}
+
+bool Client::take(u32 device, u64 bytes) {
+  Writer w;
+  w.put(place(device)).put(bytes);
+  Result<Bytes> answer = call(Request::Take, w.bytes(), Response::Answer);
+  if (!answer) return false;
+  Reader r(*answer);
+  return r.get<u8>() == 1 && r.ok();
+}
+
+void Client::give(u32 device, u64 bytes) {
+  std::lock_guard lock(mutex_);
+  Writer w;
+  w.put(place(device)).put(bytes);
+  if (socket_) (void)send_message(socket_.get(), static_cast<u16>(Request::Give), w.bytes());
+}
+
+Result<DeviceUse> Client::use(u32 device) {
+  Writer w;
+  w.put(place(device));
+  CKPT_TRY(Bytes body, call(Request::Info, w.bytes(), Response::Info));
+  Reader r(body);
+  DeviceUse u;
+  u.total_bytes = r.get<u64>();
+  u.free_bytes = r.get<u64>();
+  if (!r.done()) return fail("the broker's answer is damaged");
+  return u;
+}
+
+Result<std::vector<ProcessUse>> Client::processes(u32 device) {
+  Writer w;
+  w.put(place(device));
+  CKPT_TRY(Bytes body, call(Request::Processes, w.bytes(), Response::Processes));
+  Reader r(body);
+  std::vector<ProcessUse> list;
+  for (u32 n = r.get<u32>(); n > 0 && r.ok(); --n) {
+    i32 pid = r.get<i32>();
+    list.push_back({pid, r.get<u64>()});
+  }
+  if (!r.done()) return fail("the broker's answer is damaged");
+  return list;
+}
+
+Result<i64> Client::reserve(u32 device, Engine engine, i64 since, i64 duration) {
+  Writer w;
+  w.put(place(device)).put(engine).put(since).put(duration);
+  CKPT_TRY(Bytes body, call(Request::Reserve, w.bytes(), Response::Time));
+  Reader r(body);
+  i64 end = r.get<i64>();
+  if (!r.done()) return fail("the broker's answer is damaged");
+  return end;
+}
+
+Result<std::optional<Bytes>> Client::ask(i32 pid, ByteView order) {
+  Writer w;
+  w.put(pid).blob(order);
+  CKPT_TRY(Bytes body, call(Request::Ask, w.bytes(), Response::Reply));
+  Reader r(body);
+  if (r.get<u8>() == 0) return std::optional<Bytes>();
+  ByteView answer = r.blob();
+  if (!r.done()) return fail("the broker's answer is damaged");
+  return std::optional<Bytes>(Bytes(answer.begin(), answer.end()));
+}
+
+void Client::disconnect() {
+  std::unique_lock lock(mutex_);
+  socket_.reset();
+  // The serving thread sees the end of its connection and ends; if it is the one that we are in,
+  // it does so behind its answer.
+  if (!service_ || std::this_thread::get_id() == server_) return;
+  shutdown(service_.get(), SHUT_RDWR);
+  served_.wait(lock, [&] { return !serving_; });
+}
+
+Result<> Client::reconnect() {
+  {
+    std::lock_guard lock(mutex_);
+    CKPT_TRY(socket_, connect_or_start());
+  }
+  CKPT_CHECK(hello());
+  return serve_ && !serving_ ? start_serving(serve_) : Result<>();
+}
+
+// The answer to the order that closes the connection says so, and is told to whoever asked when it
+// is closed: then nothing of ours stands in the way of a dump.
+void Client::serve_loop(int fd) {
+  for (;;) {
+    Result<std::optional<Message>> m = receive_message(fd, kMaxMessage);
+    if (!m || !*m) break;
+    Reader r((*m)->body);
+    u32 ticket = r.get<u32>();
+    Bytes answer = serve_(r.blob());
+    bool last = !socket_open();
+    Writer w;
+    w.put(ticket).put<u8>(last).blob(answer);
+    if (!send_message(fd, static_cast<u16>(Response::Reply), w.bytes()) || last) break;
+  }
+  std::lock_guard lock(mutex_);
+  service_.reset();
+  serving_ = false;
+  served_.notify_all();
+}
+
+Result<> Client::serve_again() {
+  {
+    std::lock_guard lock(mutex_);
+    if (serving_) return {};
+  }
+  return start_serving(serve_);
+}
+
+bool Client::socket_open() {
+  std::lock_guard lock(mutex_);
+  return static_cast<bool>(socket_);
+}
+
+Result<> Client::start_serving(std::function<Bytes(ByteView)> serve) {
+  CKPT_TRY(UniqueFd fd, connect_or_start());
+  CKPT_CHECK(send_message(fd.get(), static_cast<u16>(Request::Serve)));
+  std::lock_guard lock(mutex_);
+  serve_ = std::move(serve);
+  service_ = std::move(fd);
+  serving_ = true;
+  std::thread thread([this, raw = service_.get()] { serve_loop(raw); });
+  server_ = thread.get_id();
+  thread.detach();
+  return {};
+}
+
+}  // namespace ckpt::softcuda::broker

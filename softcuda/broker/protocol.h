@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What processes and the broker say to each other: frames of common/ipc.h. A process keeps its
+// connection open while it has anything on a device; when it hangs up, everything that it had is
+// free again. The broker is per user and per configuration of the devices.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "common/bytes.h"
+#include "common/result.h"
+
+namespace ckpt::softcuda::broker {
+
+enum class Request : u16 {
+  Hello = 1,  // -> Devices
+  Take,       // u32 device, u64 bytes -> Answer
+  Give,       // u32 device, u64 bytes; no answer
+  Info,       // u32 device -> Info: u64 total, u64 free
+  Processes,  // u32 device -> Processes: u32 count, (i32 pid, u64 bytes)…
+  Serve,      // this connection takes Orders; u32 state
+  Ask,        // i32 pid, blob order -> Reply: u8 known, blob
+  Reserve,    // u32 device, u8 engine, i64 since, i64 duration -> Time: i64 end (ns)
+};
+
+enum class Response : u16 { Devices = 100, Answer, Info, Processes, Order, Reply, Time };
+
+struct DeviceInfo {
+  std::string name;
+  std::array<u8, 16> uuid{};
+  u64 total_bytes = 0;
+};
+
+// What works by itself on a device.
+enum class Engine : u8 { Compute, Copy };
+
+inline constexpr size_t kMaxMessage = 1u << 20;
+inline constexpr u32 kMaxDevices = 16;
+
+// "4x4800M": four devices of 4800 MiB.
+struct Configuration {
+  u32 devices = 1;
+  u64 bytes = 4096ull << 20;
+  std::string text() const;
+};
+// Reads CKPT_SOFTCUDA's value; empty means the default.
+Result<Configuration> parse_configuration(std::string_view text);
+
+// Where the broker of this configuration listens.
+Result<std::string> socket_path(const Configuration &c);
+
+}  // namespace ckpt::softcuda::broker

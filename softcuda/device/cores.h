@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The host's cores as the device's multiprocessors: blocks of all running kernels are spread over
+// one pool of threads, and the thread that launches helps.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+
+#include "softcuda/vm/warp.h"
+
+namespace ckpt::softcuda {
+
+class Cores {
+ public:
+  // Returns when the grid has ended or failed (Grid::fault).
+  void run(vm::Grid &grid);
+  // All blocks are there at the same time, since they wait for each other.
+  void run_together(vm::Grid &grid);
+  static u32 count();
+
+ private:
+  struct Job {
+    vm::Grid *grid;
+    u64 blocks;
+    std::atomic<u64> next{0};
+    u32 helpers = 0;  // guarded by mutex_
+  };
+  static void work(Job &job);
+  void start_threads();
+  void thread();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Job *> jobs_;
+  u32 threads_ = 0;
+};
+
+}  // namespace ckpt::softcuda

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "softcuda/device/memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace ckpt::softcuda {
+namespace {
+
+constexpr u64 kWindowBytes = 8ull << 40;
+constexpr u64 kWindowHint = 0x2000'0000'0000;
+constexpr u64 kAliasHint = 0x3000'0000'0000;
+constexpr u64 kPage = 4096;
+
+u64 rounded(u64 n, u64 to) { return (n + to - 1) / to * to; }
+void *pointer(u64 address) { return reinterpret_cast<void *>(address); }
+
+u64 map_window(u64 hint) {
+  void *p = mmap(pointer(hint), kWindowBytes + kChunkBytes, PROT_NONE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return p == MAP_FAILED ? 0 : rounded(reinterpret_cast<u64>(p), kChunkBytes);
+}
+
+bool on_device(const Allocation &a) {
+  return a.kind == MemoryKind::Device || a.kind == MemoryKind::Pool ||
+         a.kind == MemoryKind::Mapping;
+}
+
+}  // namespace
+
+bool Memory::open_window() {
+  if (window_ != 0) return true;
+  u64 window = map_window(kWindowHint), alias = map_window(kAliasHint);
+  if (window == 0 || alias == 0) return false;
+  window_ = window;
+  distance_ = alias - window;
+  free_ = Spans(window, kWindowBytes);
+  return true;
+}
+
+bool Memory::back(u64 base, u64 bytes) {
+  return mmap(pointer(base + distance_), bytes, PROT_READ | PROT_WRITE,
+              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != MAP_FAILED;
+}
+
+void Memory::unback(u64 base, u64 bytes) {
+  mmap(pointer(base + distance_), bytes, PROT_NONE,
+       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+}
+
+std::optional<u64> Memory::take_chunks(u32 device, u64 bytes) {
+  if (!budget_.take(device, bytes)) return {};
+  std::optional<u64> base = open_window() ? free_.take(bytes, kChunkBytes) : std::nullopt;
+  if (base && back(*base, bytes)) return base;
+  if (base) free_.give(*base, bytes);
+  budget_.give(device, bytes);
+  return {};
+}
+
+void Memory::give_chunks(u32 device, u64 base, u64 bytes) {
+  unback(base, bytes);
+  free_.give(base, bytes);
+  budget_.give(device, bytes);
+}
+
+std::optional<u64> Memory::take_small(u32 device, u64 bytes) {
+  for (auto &[base, chunk] : small_)
+    if (chunk.device == device)
+      if (std::optional<u64> at = chunk.free.take(bytes, kGrainBytes)) return at;
+  std::optional<u64> base = take_chunks(device, kChunkBytes);
+  if (!base) return {};
+  Chunk &chunk = small_[*base] = Chunk{device, Spans(*base, kChunkBytes)};
+  return chunk.free.take(bytes, kGrainBytes);
+}
+
+void Memory::give_small(u64 base, u64 bytes) {
+  auto it = std::prev(small_.upper_bound(base));
+  Chunk &chunk = it->second;
+  chunk.free.give(base, bytes);
+  if (!chunk.free.holds(it->first, kChunkBytes)) return;
+  give_chunks(chunk.device, it->first, kChunkBytes);
+  small_.erase(it);
+}
+
+Allocation &Memory::add(Allocation a) {
+  a.id = next_id_++;
+  return allocations_[a.base] = a;
+}
+
+std::optional<Allocation> Memory::allocate(u32 device, u64 bytes, MemoryKind kind, void *context) {
+  if (bytes == 0 || bytes > kWindowBytes) return {};
+  std::unique_lock lock(mutex_);
+  bool small = bytes <= kChunkBytes / 2;
+  u64 reserved = rounded(bytes, small ? kGrainBytes : kChunkBytes);
+  std::optional<u64> base = small ? take_small(device, reserved) : take_chunks(device, reserved);
+  if (!base) return {};
+  Allocation a;
+  a.base = *base;
+  a.bytes = bytes;
+  a.reserved = reserved;
+  a.kind = kind;
+  a.device = device;
+  a.host = *base + distance_;
+  a.context = context;
+  return add(a);
+}
+
+std::optional<Allocation> Memory::allocate_host(u64 bytes, MemoryKind kind, u32 device,
+                                                unsigned flags, void *context) {
+  if (bytes == 0 || bytes > kWindowBytes) return {};
+  std::unique_lock lock(mutex_);
+  u64 reserved = rounded(bytes, kPage);
+  bool managed = kind == MemoryKind::Managed;
+  if (managed && !budget_.take(device, reserved)) return {};
+  void *p = mmap(nullptr, reserved, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p == MAP_FAILED) {
+    if (managed) budget_.give(device, reserved);
+    return {};
+  }
+  Allocation a;
+  a.base = a.host = reinterpret_cast<u64>(p);
+  a.bytes = bytes;
+  a.reserved = reserved;
+  a.kind = kind;
+  a.device = device;
+  a.flags = flags;
+  a.context = context;
+  return add(a);
+}
+
+bool Memory::register_host(u64 base, u64 bytes, unsigned flags, void *context) {
+  std::unique_lock lock(mutex_);
+  auto next = allocations_.lower_bound(base);
+  if (next != allocations_.end() && next->first < base + bytes) return false;
+  if (next != allocations_.begin()) {
+    const Allocation &before = std::prev(next)->second;
+    if (before.base + before.reserved > base) return false;
+  }
+  Allocation a;
+  a.base = a.host = base;
+  a.bytes = a.reserved = bytes;
+  a.kind = MemoryKind::Registered;
+  a.flags = flags;
+  a.context = context;
+  add(a);
+  return true;
+}
+
+void Memory::release_locked(const Allocation &a) {
+  switch (a.kind) {
+    case MemoryKind::Registered: break;
+    case MemoryKind::Managed: budget_.give(a.device, a.reserved); [[fallthrough]];
+    case MemoryKind::Pinned: munmap(pointer(a.host), a.reserved); break;
+    case MemoryKind::Mapping: unback(a.base, a.reserved); break;
+    default:
+      if (a.reserved < kChunkBytes)
+        give_small(a.base, a.reserved);
+      else
+        give_chunks(a.device, a.base, a.reserved);
+  }
+}
+
+bool Memory::release(u64 base, MemoryKind kind) {
+  std::unique_lock lock(mutex_);
+  auto it = allocations_.find(base);
+  if (it == allocations_.end() || it->second.kind != kind) return false;
+  release_locked(it->second);
+  allocations_.erase(it);
+  return true;
+}
+
+void Memory::release_all(void *context) {
+  std::unique_lock lock(mutex_);
+  for (auto it = allocations_.begin(); it != allocations_.end();) {
+    if (it->second.context == context && it->second.kind != MemoryKind::Mapping) {
+      release_locked(it->second);
+      it = allocations_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+}
+
+std::optional<Allocation> Memory::find(u64 address) const {
+  std::shared_lock lock(mutex_);
+  auto it = allocations_.upper_bound(address);
+  if (it == allocations_.begin()) return {};
+  const Allocation &a = std::prev(it)->second;
+  if (address - a.base >= a.reserved) return {};
+  return a;
+}
+
+std::vector<Allocation> Memory::all() const {
+  std::shared_lock lock(mutex_);
+  std::vector<Allocation> list;
+  for (const auto &[base, a] : allocations_) list.push_back(a);
+  return list;
+}
+
+char *Memory::host(u64 address, u64 bytes) const {
+  std::shared_lock lock(mutex_);
+  auto it = allocations_.upper_bound(address);
+  if (it == allocations_.begin()) return nullptr;
+  --it;
+  const Allocation &first = it->second;
+  if (address - first.base >= first.reserved) return nullptr;
+  // Mappings side by side are one stretch.
+  u64 end = first.base + first.reserved;
+  while (address + bytes > end) {
+    ++it;
+    if (it == allocations_.end() || it->first != end || it->second.kind != MemoryKind::Mapping)
+      return nullptr;
+    end += it->second.reserved;
+  }
+  return reinterpret_cast<char *>(address - first.base + first.host);
+}
+
+bool Memory::in_window(u64 address) const {
+  std::shared_lock lock(mutex_);
+  return window_ != 0 && address - window_ < kWindowBytes;
+}
+
+std::optional<u64> Memory::reserve(u64 bytes, u64 align, u64 at) {
+  std::unique_lock lock(mutex_);
+  if (!open_window()) return {};
+  bool fixed = at != 0 && at % kChunkBytes == 0 && free_.take_at(at, bytes);
+  std::optional<u64> base = fixed ? at : free_.take(bytes, std::max(align, kChunkBytes));
+  if (base) reservations_[*base] = bytes;
+  return base;
+}
+
+bool Memory::unreserve(u64 base, u64 bytes) {
+  std::unique_lock lock(mutex_);
+  auto it = reservations_.find(base);
+  if (it == reservations_.end() || it->second != bytes) return false;
+  auto inside = allocations_.lower_bound(base);
+  if (inside != allocations_.end() && inside->first < base + bytes) return false;
+  reservations_.erase(it);
+  free_.give(base, bytes);
+  return true;
+}
+
+bool Memory::map(u64 base, u64 bytes, int memory_fd, u64 offset, u32 device, u64 physical) {
+  std::unique_lock lock(mutex_);
+  auto r = reservations_.upper_bound(base);
+  if (r == reservations_.begin()) return false;
+  --r;
+  if (base + bytes > r->first + r->second) return false;
+  auto next = allocations_.lower_bound(base);
+  if (next != allocations_.end() && next->first < base + bytes) return false;
+  if (next != allocations_.begin() &&
+      std::prev(next)->second.base + std::prev(next)->second.reserved > base)
+    return false;
+  void *p = mmap(pointer(base + distance_), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                 memory_fd, static_cast<off_t>(offset));
+  if (p == MAP_FAILED) return false;
+  Allocation a;
+  a.base = base;
+  a.bytes = a.reserved = bytes;
+  a.kind = MemoryKind::Mapping;
+  a.device = device;
+  a.host = base + distance_;
+  a.physical = physical;
+  a.offset = offset;
+  add(a);
+  return true;
+}
+
+bool Memory::unmap(u64 base, u64 bytes) {
+  std::unique_lock lock(mutex_);
+  u64 end = base + bytes;
+  // Whole mappings only.
+  u64 at = base;
+  for (auto it = allocations_.find(base); at < end; ++it) {
+    if (it == allocations_.end() || it->first != at || it->second.kind != MemoryKind::Mapping)
+      return false;
+    at += it->second.reserved;
+  }
+  if (at != end) return false;
+  for (auto it = allocations_.find(base); it != allocations_.end() && it->first < end;) {
+    release_locked(it->second);
+    it = allocations_.erase(it);
+  }
+  return true;
+}
+
+bool Memory::set_access(u64 base, u64 bytes, u32 device, bool read, bool write) {
+  std::unique_lock lock(mutex_);
+  u64 at = base, end = base + bytes;
+  for (auto it = allocations_.find(base); at < end; ++it) {
+    if (it == allocations_.end() || it->first != at || it->second.kind != MemoryKind::Mapping)
+      return false;
+    Allocation &a = it->second;
+    a.readers = (a.readers & ~(1u << device)) | static_cast<u32>(read || write) << device;
+    a.writers = (a.writers & ~(1u << device)) | static_cast<u32>(write) << device;
+    at += a.reserved;
+  }
+  return at == end;
+}
+
+// CRIU would look at every page of the windows, so they go, too; the addresses stay ours because
+// nobody else is given any that far away.
+Result<> Memory::drop_device_memory() {
+  std::unique_lock lock(mutex_);
+  if (window_ == 0) return {};
+  for (const auto &[base, a] : allocations_) {
+    // The bytes of a mapping are those of its physical memory, which its owner keeps.
+    if (!on_device(a) || a.kind == MemoryKind::Mapping) continue;
+    Kept &k = kept_.emplace_back(Kept{base, std::vector<std::byte>(a.reserved)});
+    std::memcpy(k.bytes.data(), pointer(a.host), a.reserved);
+    if (a.reserved >= kChunkBytes) budget_.give(a.device, a.reserved);
+  }
+  for (const auto &[base, chunk] : small_) budget_.give(chunk.device, kChunkBytes);
+  munmap(pointer(window_), kWindowBytes);
+  munmap(pointer(window_ + distance_), kWindowBytes);
+  return {};
+}
+
+bool Memory::reopen_window() {
+  for (u64 at : {window_, window_ + distance_}) {
+    void *p = mmap(pointer(at), kWindowBytes, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    // Where it is still open from a restore that failed, that is as well.
+    if (p == MAP_FAILED && errno != EEXIST) return false;
+  }
+  return true;
+}
+
+Result<> Memory::restore_device_memory() {
+  std::unique_lock lock(mutex_);
+  if (window_ == 0) return {};
+  if (!reopen_window()) return fail_errno("the addresses of device memory are taken");
+  // All of it is there, or nothing.
+  std::vector<std::pair<u32, u64>> taken;
+  auto take = [&](u32 device, u64 base, u64 bytes) {
+    if (!budget_.take(device, bytes)) return false;
+    taken.emplace_back(device, bytes);
+    return back(base, bytes);
+  };
+  bool enough = true;
+  for (const auto &[base, a] : allocations_)
+    if (on_device(a) && a.kind != MemoryKind::Mapping && a.reserved >= kChunkBytes)
+      enough = enough && take(a.device, base, a.reserved);
+  for (const auto &[base, chunk] : small_) enough = enough && take(chunk.device, base, kChunkBytes);
+  if (!enough) {
+    for (auto [device, bytes] : taken) budget_.give(device, bytes);
+    return fail("the device has not enough free memory to take the process back");
+  }
+  for (const Kept &k : kept_)
+    std::memcpy(pointer(k.base + distance_), k.bytes.data(), k.bytes.size());
+  kept_.clear();
+  return {};
+}
+
+bool Memory::map_again(u64 physical, int memory_fd) {
+  std::unique_lock lock(mutex_);
+  for (const auto &[base, a] : allocations_) {
+    if (a.kind != MemoryKind::Mapping || a.physical != physical) continue;
+    void *p = mmap(pointer(a.host), a.reserved, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                   memory_fd, static_cast<off_t>(a.offset));
+    if (p == MAP_FAILED) return false;
+  }
+  return true;
+}
+
+}  // namespace ckpt::softcuda

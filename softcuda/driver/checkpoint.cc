@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// cuCheckpointProcess*: RUNNING -> lock -> LOCKED -> checkpoint -> CHECKPOINTED -> restore ->
+// LOCKED
+// -> unlock -> RUNNING, on this process or, as an order that the broker carries, on another one. A
+// checkpointed process has no connection to the broker, which CRIU would refuse; one that is to be
+// restored by somebody else is woken by a file of its PID beside the broker's socket.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "common/unique_fd.h"
+#include "softcuda/broker/client.h"
+#include "softcuda/driver/vmm.h"
+
+namespace ckpt::softcuda::driver {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kWakePause{20};
+constexpr milliseconds kWakePatience{3000};
+
+std::mutex mutex;
+CUprocessState state = CU_PROCESS_STATE_RUNNING;
+
+broker::Client &client() { return *static_cast<broker::Client *>(process().budget.get()); }
+
+struct Pair {
+  CUuuid from, to;
+};
+
+CUresult lock_here(u32 timeout) {
+  std::lock_guard guard(mutex);
+  REQUIRE(state == CU_PROCESS_STATE_RUNNING, CUDA_ERROR_ILLEGAL_STATE);
+  REQUIRE(process().gate.close(milliseconds(timeout)), CUDA_ERROR_NOT_READY);
+  state = CU_PROCESS_STATE_LOCKED;
+  return CUDA_SUCCESS;
+}
+
+CUresult unlock_here() {
+  std::lock_guard guard(mutex);
+  REQUIRE(state == CU_PROCESS_STATE_LOCKED, CUDA_ERROR_ILLEGAL_STATE);
+  state = CU_PROCESS_STATE_RUNNING;
+  process().gate.open();
+  return CUDA_SUCCESS;
+}
+
+// What a real driver cannot checkpoint is refused before anything is touched.
+CUresult check_memory() {
+  for (const Allocation &a : process().memory->all())
+    if (a.kind == MemoryKind::Managed) {
+      say("a process with managed memory cannot be checkpointed");
+      return CUDA_ERROR_NOT_SUPPORTED;
+    }
+  return CUDA_SUCCESS;
+}
+
+std::string wake_file(int pid) {
+  const char *set = std::getenv("CKPT_SOFTCUDA");
+  Result<broker::Configuration> c = broker::parse_configuration(set == nullptr ? "" : set);
+  Result<std::string> path = c ? broker::socket_path(*c) : Result<std::string>(Failure(c.error()));
+  return path ? fmt::format("{}.wake.{}", *path, pid) : std::string();
+}
+
+// Looks for the wake file without keeping a descriptor; ends when the process runs again.
+void wait_to_be_woken() {
+  std::string file = wake_file(getpid());
+  for (;;) {
+    std::this_thread::sleep_for(kWakePause);
+    {
+      std::lock_guard guard(mutex);
+      if (state != CU_PROCESS_STATE_CHECKPOINTED) return;
+    }
+    if (access(file.c_str(), F_OK) != 0) continue;
+    unlink(file.c_str());
+    (void)client().serve_again();
+  }
+}
+
+CUresult checkpoint_here() {
+  std::lock_guard guard(mutex);
+  REQUIRE(state == CU_PROCESS_STATE_LOCKED, CUDA_ERROR_ILLEGAL_STATE);
+  CHECK_CU(check_memory());
+  for (Context *c : process().contexts.all()) c->synchronize();
+  Result<> r = drop_physical_memory();
+  if (r) r = process().memory->drop_device_memory();
+  if (!r) {
+    say(r.error().text());
+    state = CU_PROCESS_STATE_FAILED;
+    return CUDA_ERROR_UNKNOWN;
+  }
+  client().disconnect();
+  state = CU_PROCESS_STATE_CHECKPOINTED;
+  std::thread(wait_to_be_woken).detach();
+  return CUDA_SUCCESS;
+}
+
+bool same(const CUuuid &a, const void *b) { return std::memcmp(a.bytes, b, sizeof a.bytes) == 0; }
+
+// Every device of the process must be in the map, and lead to one that there is.
+CUresult places_of(const std::vector<Pair> &pairs, std::vector<u32> &places) {
+  const std::vector<broker::DeviceInfo> &now = client().devices();
+  for (const std::unique_ptr<Device> &d : process().devices) {
+    CUuuid wanted = d->uuid;
+    bool mapped = pairs.empty();
+    for (const Pair &p : pairs)
+      if (same(p.from, d->uuid.bytes)) wanted = p.to, mapped = true;
+    REQUIRE(mapped, CUDA_ERROR_INVALID_VALUE);
+    size_t i = 0;
+    while (i < now.size() && !same(wanted, now[i].uuid.data())) ++i;
+    REQUIRE(i < now.size(), CUDA_ERROR_INVALID_DEVICE);
+    places.push_back(static_cast<u32>(i));
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult restore_memory() {
+  Result<> r = process().memory->restore_device_memory();
+  if (r) r = restore_physical_memory();
+  if (r) return CUDA_SUCCESS;
+  say(r.error().text());
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult restore_here(const std::vector<Pair> &pairs) {
+  std::lock_guard guard(mutex);
+  REQUIRE(state == CU_PROCESS_STATE_CHECKPOINTED, CUDA_ERROR_ILLEGAL_STATE);
+  if (Result<> r = client().reconnect(); !r) {
+    say(r.error().text());
+    return CUDA_ERROR_NO_DEVICE;
+  }
+  std::vector<u32> places;
+  CUresult e = places_of(pairs, places);
+  if (e == CUDA_SUCCESS) {
+    client().remap(places);
+    e = restore_memory();
+  }
+  if (e != CUDA_SUCCESS) {
+    client().disconnect();
+    return e;
+  }
+  for (size_t i = 0; i < places.size(); ++i)
+    std::memcpy(process().devices[i]->uuid.bytes, client().devices()[places[i]].uuid.data(), 16);
+  state = CU_PROCESS_STATE_LOCKED;
+  return CUDA_SUCCESS;
+}
+
+enum class Order : u8 { State, Lock, Checkpoint, Restore, Unlock };
+
+Bytes encode(Order order, u32 timeout, const std::vector<Pair> &pairs) {
+  Writer w;
+  w.put(order).put(timeout).put(static_cast<u32>(pairs.size()));
+  for (const Pair &p : pairs) w.raw(p.from.bytes, 16).raw(p.to.bytes, 16);
+  return w.take();
+}
+
+CUresult carry_out(Order order, u32 timeout, const std::vector<Pair> &pairs, u32 &value) {
+  switch (order) {
+    case Order::Lock: return lock_here(timeout);
+    case Order::Checkpoint: return checkpoint_here();
+    case Order::Restore: return restore_here(pairs);
+    case Order::Unlock: return unlock_here();
+    default: break;
+  }
+  std::lock_guard guard(mutex);
+  value = state;
+  return CUDA_SUCCESS;
+}
+
+CUresult order_here(ByteView message, u32 &value) {
+  Reader r(message);
+  Order order = r.get<Order>();
+  u32 timeout = r.get<u32>();
+  std::vector<Pair> pairs;
+  for (u32 n = r.get<u32>(); n > 0 && r.ok(); --n) {
+    Pair p{};
+    ByteView both = r.raw(32);
+    if (!r.ok()) break;
+    std::memcpy(p.from.bytes, both.data(), 16);
+    std::memcpy(p.to.bytes, both.data() + 16, 16);
+    pairs.push_back(p);
+  }
+  REQUIRE(r.done(), CUDA_ERROR_INVALID_VALUE);
+  return carry_out(order, timeout, pairs, value);
+}
+
+// A checkpointed process comes when its file is there.
+Result<std::optional<Bytes>> ask_or_wake(int pid, ByteView order) {
+  CKPT_TRY(std::optional<Bytes> answer, client().ask(pid, order));
+  std::string file = wake_file(pid);
+  if (answer || file.empty()) return answer;
+  { UniqueFd made(open(file.c_str(), O_CREAT | O_CLOEXEC | O_WRONLY, 0600)); }
+  for (milliseconds waited{0}; !answer && waited < kWakePatience; waited += kWakePause) {
+    std::this_thread::sleep_for(kWakePause);
+    CKPT_TRY(answer, client().ask(pid, order));
+  }
+  unlink(file.c_str());
+  return answer;
+}
+
+CUresult give_order(int pid, const Bytes &order, u32 &value) {
+  REQUIRE(process().initialised == CUDA_SUCCESS, process().initialised);
+  if (pid == getpid()) return order_here(order, value);
+  Result<std::optional<Bytes>> answer = ask_or_wake(pid, order);
+  REQUIRE(answer && *answer, CUDA_ERROR_INVALID_VALUE);
+  Reader r(**answer);
+  CUresult e = static_cast<CUresult>(r.get<u32>());
+  value = r.get<u32>();
+  return r.done() ? e : CUDA_ERROR_UNKNOWN;
+}
+
+CUresult give_order(int pid, Order order, u32 timeout = 0, const std::vector<Pair> &pairs = {}) {
+  u32 value = 0;
+  return give_order(pid, encode(order, timeout, pairs), value);
+}
+
+}  // namespace
+
+Bytes serve_order(ByteView message) {
+  u32 value = 0;
+  CUresult e = order_here(message, value);
+  Writer w;
+  w.put(static_cast<u32>(e)).put(value);
+  return w.take();
+}
+
+}  // namespace ckpt::softcuda::driver
+
+using namespace ckpt;
+using namespace ckpt::softcuda::driver;
+
+SOFTCUDA_API CUresult cuCheckpointProcessGetState(int pid, CUprocessState *out) {
+  REQUIRE(out != nullptr, CUDA_ERROR_INVALID_VALUE);
+  u32 value = 0;
+  CHECK_CU(give_order(pid, encode(Order::State, 0, {}), value));
+  *out = static_cast<CUprocessState>(value);
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuCheckpointProcessLock(int pid, CUcheckpointLockArgs *args) {
+  return give_order(pid, Order::Lock, args == nullptr ? 0 : args->timeoutMs);
+}
+
+SOFTCUDA_API CUresult cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs *) {
+  return give_order(pid, Order::Checkpoint);
+}
+
+SOFTCUDA_API CUresult cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs *args) {
+  std::vector<Pair> pairs;
+  if (args != nullptr) {
+    REQUIRE(args->gpuPairsCount <= 64 && (args->gpuPairsCount == 0 || args->gpuPairs != nullptr),
+            CUDA_ERROR_INVALID_VALUE);
+    for (unsigned i = 0; i < args->gpuPairsCount; ++i)
+      pairs.push_back({args->gpuPairs[i].oldUuid, args->gpuPairs[i].newUuid});
+  }
+  return give_order(pid, Order::Restore, 0, pairs);
+}
+
+SOFTCUDA_API CUresult cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs *) {
+  return give_order(pid, Order::Unlock);
+}
+
+// Any thread can restore; the first one is always there.
+SOFTCUDA_API CUresult cuCheckpointProcessGetRestoreThreadId(int pid, int *tid) {
+  REQUIRE(tid != nullptr, CUDA_ERROR_INVALID_VALUE);
+  CUprocessState s{};
+  CHECK_CU(cuCheckpointProcessGetState(pid, &s));
+  *tid = pid;
+  return CUDA_SUCCESS;
+}

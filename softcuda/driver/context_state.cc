@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A context as kernels and streams see it.
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "softcuda/driver/process.h"
+
+namespace ckpt::softcuda::driver {
+
+namespace {
+
+constexpr u64 kHeapGrain = 16;
+constexpr size_t kMaxPrinted = 64u << 20;
+
+}  // namespace
+
+// Memory of the host belongs to every context; that of a device to those that are its peers.
+bool Context::find(u64 address, vm::Range &out) const {
+  std::optional<Allocation> a = process().memory->find(address);
+  if (!a) return false;
+  u32 here = 1u << device->index;
+  bool writable = true;
+  if (a->kind == MemoryKind::Mapping) {
+    if ((a->readers & here) == 0) return false;
+    writable = a->writers & here;
+  } else if (a->kind == MemoryKind::Device || a->kind == MemoryKind::Pool) {
+    if (a->device != static_cast<u32>(device->index) && (peers & 1u << a->device) == 0)
+      return false;
+  }
+  out = {a->base, a->reserved, a->host - a->base, writable};
+  return true;
+}
+
+void Context::print(std::string_view text) {
+  std::lock_guard lock(print_mutex_);
+  if (printed_.size() < kMaxPrinted) printed_ += text;
+}
+
+void Context::show_printed() {
+  std::string text;
+  {
+    std::lock_guard lock(print_mutex_);
+    text.swap(printed_);
+  }
+  if (text.empty()) return;
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+// The heap of malloc in kernels. Its books are kept here, outside of it.
+u64 Context::allocate(u64 bytes) {
+  std::lock_guard lock(heap_mutex_);
+  if (heap_base_ == 0) {
+    std::optional<Allocation> a = process().memory->allocate(static_cast<u32>(device->index),
+                                                             heap_bytes, MemoryKind::Device, this);
+    if (!a) return 0;
+    heap_base_ = a->base;
+    heap_free_ = Spans(a->base, heap_bytes);
+  }
+  if (bytes == 0 || bytes > heap_bytes) return 0;
+  u64 size = (bytes + kHeapGrain - 1) / kHeapGrain * kHeapGrain;
+  std::optional<u64> at = heap_free_.take(size, kHeapGrain);
+  if (!at) return 0;
+  heap_used_[*at] = size;
+  return *at;
+}
+
+bool Context::release(u64 address) {
+  std::lock_guard lock(heap_mutex_);
+  auto it = heap_used_.find(address);
+  if (it == heap_used_.end()) return false;
+  heap_free_.give(it->first, it->second);
+  heap_used_.erase(it);
+  return true;
+}
+
+// The legacy default stream waits for all streams that are not non-blocking, and they for it.
+Point Context::submit(Stream &s, std::function<void()> work, std::vector<Point> after) {
+  std::lock_guard lock(mutex);
+  if (s.legacy) {
+    for (Stream *other : streams)
+      if ((other->flags & CU_STREAM_NON_BLOCKING) == 0) after.push_back(other->queue->last());
+  } else if ((s.flags & CU_STREAM_NON_BLOCKING) == 0) {
+    after.push_back(legacy.queue->last());
+  }
+  // After a fault nothing runs any more.
+  return s.queue->submit(
+      [this, work = std::move(work)] {
+        if (error == CUDA_SUCCESS) work();
+      },
+      std::move(after));
+}
+
+void Context::synchronize() {
+  std::vector<Point> points;
+  {
+    std::lock_guard lock(mutex);
+    points.push_back(legacy.queue->last());
+    for (Stream *s : streams) points.push_back(s->queue->last());
+  }
+  for (const Point &p : points) p.wait();
+  show_printed();
+}
+
+Context *new_context(Device &d, unsigned flags) {
+  Context *c = new Context;
+  c->device = &d;
+  c->flags = flags;
+  c->id = process().next_id++;
+  c->legacy.context = c;
+  c->legacy.legacy = true;
+  c->legacy.id = process().next_id++;
+  return process().contexts.add(c);
+}
+
+// The object itself stays: a thread may still have it on its stack of contexts.
+void destroy_context(Context *c) {
+  if (!process().contexts.remove(c)) return;
+  c->synchronize();
+  for (Module *m : std::set(c->modules)) unload_module(m);
+  for (Stream *s : std::set(c->streams)) {
+    process().streams.remove(s);
+    s->queue->close();
+  }
+  c->legacy.queue->close();
+  process().memory->release_all(c);
+}
+
+CUresult open_primary(Device &d, Context *&out) {
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  if (d.primary == nullptr) {
+    d.primary = new_context(d, d.primary_flags);
+    d.primary->is_primary = true;
+  }
+  out = d.primary;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace ckpt::softcuda::driver

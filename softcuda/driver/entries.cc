@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// cuGetProcAddress, over the table of all entries.
+#include <cstring>
+
+#include "softcuda/driver/process.h"
+
+namespace {
+
+struct Entry {
+  const char *name;
+  int version;
+  void *address;
+  bool per_thread;
+};
+
+#define CU_ENTRY(name, version, symbol, per_thread) \
+  extern "C" CUresult softcuda_entry_##symbol() asm(#symbol);
+#include "softcuda/driver/entries.api"
+#undef CU_ENTRY
+
+const Entry kEntries[] = {
+#define CU_ENTRY(name, version, symbol, per_thread) \
+  {#name, version, reinterpret_cast<void *>(&softcuda_entry_##symbol), per_thread},
+#include "softcuda/driver/entries.api"
+#undef CU_ENTRY
+};
+
+// The newest form that is not newer than `version`.
+const Entry *find(const char *name, int version, bool per_thread, bool &known) {
+  const Entry *best = nullptr;
+  for (const Entry &e : kEntries) {
+    if (std::strcmp(e.name, name) != 0) continue;
+    known = true;
+    if (e.per_thread == per_thread && e.version <= version &&
+        (best == nullptr || e.version >= best->version))
+      best = &e;
+  }
+  return best;
+}
+
+}  // namespace
+
+SOFTCUDA_API CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version,
+                                          cuuint64_t flags,
+                                          CUdriverProcAddressQueryResult *result) {
+  constexpr cuuint64_t kKnown =
+      CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+  REQUIRE(symbol != nullptr && function != nullptr && (flags & ~kKnown) == 0 && flags != kKnown,
+          CUDA_ERROR_INVALID_VALUE);
+  bool known = false;
+  const Entry *e = nullptr;
+  if (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) e = find(symbol, version, true, known);
+  if (e == nullptr) e = find(symbol, version, false, known);
+  *function = e == nullptr ? nullptr : e->address;
+  if (result != nullptr)
+    *result = e != nullptr ? CU_GET_PROC_ADDRESS_SUCCESS
+              : known      ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+                           : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  return e == nullptr ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
+}
+
+#undef cuGetProcAddress
+SOFTCUDA_API CUresult cuGetProcAddress(const char *symbol, void **function, int version,
+                                       cuuint64_t flags) {
+  return cuGetProcAddress_v2(symbol, function, version, flags, nullptr);
+}
+
+// The tables behind this are private; there is none here.
+SOFTCUDA_API CUresult cuGetExportTable(const void **table, const CUuuid *) {
+  if (table != nullptr) *table = nullptr;
+  return CUDA_ERROR_NOT_FOUND;
+}

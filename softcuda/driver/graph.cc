@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "softcuda/driver/graph.h"
+
+#include <algorithm>
+#include <set>
+
+namespace ckpt::softcuda::driver {
+
+Graphs &graphs() {
+  static Graphs *const kGraphs = new Graphs;
+  return *kGraphs;
+}
+
+Node *Graph::add(CUgraphNodeType type, std::vector<Node *> after) {
+  Node &n = *nodes.emplace_back(std::make_unique<Node>());
+  n.graph = this;
+  n.type = type;
+  n.after = std::move(after);
+  return &n;
+}
+
+std::shared_ptr<Graph> Graph::copy(std::map<const Node *, Node *> &names) const {
+  auto g = std::make_shared<Graph>();
+  for (const std::unique_ptr<Node> &n : nodes) {
+    Node &m = *g->nodes.emplace_back(std::make_unique<Node>(*n));
+    m.graph = g.get();
+    names[n.get()] = &m;
+  }
+  for (const std::unique_ptr<Node> &m : g->nodes)
+    for (Node *&before : m->after) before = names[before];
+  return g;
+}
+
+std::vector<Node *> Graph::in_order() const {
+  std::vector<Node *> order;
+  std::set<const Node *> done;
+  while (order.size() < nodes.size()) {
+    size_t before = order.size();
+    for (const std::unique_ptr<Node> &n : nodes) {
+      if (done.contains(n.get())) continue;
+      if (!std::ranges::all_of(n->after, [&](Node *a) { return done.contains(a); })) continue;
+      done.insert(n.get());
+      order.push_back(n.get());
+    }
+    if (order.size() == before) return {};
+  }
+  return order;
+}
+
+namespace {
+
+void run_graph(Context *c, const Graph &g);
+
+void run_node(Context *c, const Node &n) {
+  if (!n.enabled) return;
+  switch (n.type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL: return run(n.context != nullptr ? n.context : c, n.launch);
+    case CU_GRAPH_NODE_TYPE_MEMCPY: return run(c, n.box);
+    case CU_GRAPH_NODE_TYPE_MEMSET: return run(n.fill);
+    case CU_GRAPH_NODE_TYPE_HOST: return n.host(n.host_data);
+    case CU_GRAPH_NODE_TYPE_GRAPH: return run_graph(c, *n.child);
+    default: return;
+  }
+}
+
+void run_graph(Context *c, const Graph &g) {
+  for (Node *n : g.in_order()) {
+    if (c->error != CUDA_SUCCESS) return;
+    run_node(c, *n);
+  }
+}
+
+Graph *graph_of(CUgraph g) { return graphs().graphs.get(g); }
+
+CUresult new_node(CUgraphNode *out, CUgraph graph, const CUgraphNode *after, size_t n,
+                  CUgraphNodeType type, Node *&node) {
+  Graph *g = graph_of(graph);
+  REQUIRE(out != nullptr && (after != nullptr || n == 0), CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(g != nullptr, CUDA_ERROR_INVALID_VALUE);
+  std::vector<Node *> list;
+  for (size_t i = 0; i < n; ++i) {
+    Node *a = graphs().nodes.get(after[i]);
+    REQUIRE(a != nullptr && a->graph == g, CUDA_ERROR_INVALID_VALUE);
+    list.push_back(a);
+  }
+  node = graphs().nodes.add(g->add(type, std::move(list)));
+  *out = reinterpret_cast<CUgraphNode>(node);
+  return CUDA_SUCCESS;
+}
+
+void drop_node(Node *n) {
+  Graph *g = n->graph;
+  graphs().nodes.remove(n);
+  for (const std::unique_ptr<Node> &m : g->nodes) std::erase(m->after, n);
+  std::erase_if(g->nodes, [&](const std::unique_ptr<Node> &m) { return m.get() == n; });
+}
+
+CUresult kernel_launch(Context *c, const CUDA_KERNEL_NODE_PARAMS *p, Launch &l) {
+  REQUIRE(p != nullptr, CUDA_ERROR_INVALID_VALUE);
+  const void *f = p->func != nullptr ? static_cast<const void *>(p->func) : p->kern;
+  return make_launch(c, f, {p->gridDimX, p->gridDimY, p->gridDimZ},
+                     {p->blockDimX, p->blockDimY, p->blockDimZ}, p->sharedMemBytes, p->kernelParams,
+                     p->extra, false, l);
+}
+
+CUresult fill_of(const CUDA_MEMSET_NODE_PARAMS *p, Fill &f) {
+  REQUIRE(p != nullptr && (p->elementSize == 1 || p->elementSize == 2 || p->elementSize == 4),
+          CUDA_ERROR_INVALID_VALUE);
+  f = {nullptr, p->pitch, p->width, p->height, p->elementSize, p->value};
+  f.dst = process().memory->host(p->dst, (p->height - 1) * p->pitch + p->width * p->elementSize);
+  return f.dst != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+// The node of an executable graph that a node of its graph became.
+CUresult node_in(CUgraphExec exec, CUgraphNode node, Node *&out) {
+  Exec *e = graphs().execs.get(exec);
+  REQUIRE(e != nullptr, CUDA_ERROR_INVALID_VALUE);
+  auto it = e->names.find(reinterpret_cast<Node *>(node));
+  REQUIRE(it != e->names.end(), CUDA_ERROR_INVALID_VALUE);
+  out = it->second;
+  return CUDA_SUCCESS;
+}
+
+CUresult list_nodes(const std::vector<Node *> &list, CUgraphNode *out, size_t *n) {
+  REQUIRE(n != nullptr, CUDA_ERROR_INVALID_VALUE);
+  if (out != nullptr)
+    for (size_t i = 0; i < *n; ++i)
+      out[i] = i < list.size() ? reinterpret_cast<CUgraphNode>(list[i]) : nullptr;
+  *n = out == nullptr ? list.size() : std::min(*n, list.size());
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult check_exec(CUgraphExec exec) {
+  return graphs().execs.holds(exec) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+// What is launched is the graph as it is now: it may be updated while it runs.
+CUresult launch_graph(CUgraphExec exec, Stream &s) {
+  Exec *e = graphs().execs.get(exec);
+  REQUIRE(e != nullptr, CUDA_ERROR_INVALID_VALUE);
+  std::map<const Node *, Node *> names;
+  std::shared_ptr<Graph> g = e->graph->copy(names);
+  if (std::shared_ptr<Capture> c = capture_of(s)) {
+    Node *n = c->graph->add(CU_GRAPH_NODE_TYPE_GRAPH, c->last[&s]);
+    n->child = g;
+    c->last[&s] = {n};
+    return CUDA_SUCCESS;
+  }
+  s.context->submit(s, [c = s.context, g] { run_graph(c, *g); });
+  return CUDA_SUCCESS;
+}
+
+}  // namespace ckpt::softcuda::driver
+
+using namespace ckpt::softcuda;
+using namespace ckpt::softcuda::driver;
+
+SOFTCUDA_API CUresult cuGraphCreate(CUgraph *out, unsigned int flags) {
+  CALL_INITIALISED();
+  REQUIRE(out != nullptr && flags == 0, CUDA_ERROR_INVALID_VALUE);
+  auto g = std::make_shared<Graph>();
+  std::lock_guard lock(graphs().mutex);
+  graphs().owned[g.get()] = g;
+  *out = reinterpret_cast<CUgraph>(graphs().graphs.add(g.get()));
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuGraphDestroy(CUgraph graph) {
+  CALL_INITIALISED();
+  Graph *g = graphs().graphs.get(graph);
+  REQUIRE(g != nullptr && graphs().graphs.remove(g), CUDA_ERROR_INVALID_VALUE);
+  for (const std::unique_ptr<Node> &n : g->nodes) graphs().nodes.remove(n.get());
+  std::lock_guard lock(graphs().mutex);
+  graphs().owned.erase(g);
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuGraphClone(CUgraph *out, CUgraph graph) {
+  CALL_INITIALISED();
+  Graph *g = graph_of(graph);
+  REQUIRE(out != nullptr && g != nullptr, CUDA_ERROR_INVALID_VALUE);
+  std::map<const Node *, Node *> names;
+  std::shared_ptr<Graph> copy = g->copy(names);
+  std::lock_guard lock(graphs().mutex);
+  for (const std::unique_ptr<Node> &n : copy->nodes) graphs().nodes.add(n.get());
+  graphs().owned[copy.get()] = copy;
+  *out = reinterpret_cast<CUgraph>(graphs().graphs.add(copy.get()));
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuGraphAddEmptyNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *after,
+                                          size_t n) {
+  CALL_INITIALISED();
+  Node *node = nullptr;
+  return new_node(out, graph, after, n, CU_GRAPH_NODE_TYPE_EMPTY, node);
+}
+
+SOFTCUDA_API CUresult cuGraphAddKernelNode_v2(CUgraphNode *out, CUgraph graph,
+                                              const CUgraphNode *after, size_t n,
+                                              const CUDA_KERNEL_NODE_PARAMS *p) {
+  CALL_WITH_CONTEXT();
+  Launch l;
+  CHECK_CU(kernel_launch(call.context, p, l));
+  Node *node = nullptr;
+  CHECK_CU(new_node(out, graph, after, n, CU_GRAPH_NODE_TYPE_KERNEL, node));
+  node->launch = std::move(l);
+  node->context = call.context;
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuGraphAddMemcpyNode(CUgraphNode *out, CUgraph graph,
+                                           const CUgraphNode *after, size_t n,
+                                           const CUDA_MEMCPY3D *p, CUcontext) {
+  CALL_INITIALISED();
+  REQUIRE(p != nullptr, CUDA_ERROR_INVALID_VALUE);
+  Box b;
+  CHECK_CU(box_of(*p, b));
+  Node *node = nullptr;
+  CHECK_CU(new_node(out, graph, after, n, CU_GRAPH_NODE_TYPE_MEMCPY, node));
+  node->box = b;
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuGraphAddMemsetNode(CUgraphNode *out, CUgraph graph,
+                                           const CUgraphNode *after, size_t n,
+                                           const CUDA_MEMSET_NODE_PARAMS *p, CUcontext) {
+  CALL_INITIALISED();
+  Fill f;
+  CHECK_CU(fill_of(p, f));
+  Node *node = nullptr;
+  CHECK_CU(new_node(out, graph, after, n, CU_GRAPH_NODE_TYPE_MEMSET, node));
+  node->fill = f;
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuGraphAddHostNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *after,
+                                         size_t n, const CUDA_HOST_NODE_PARAMS *p) {
+  CALL_INITIALISED();
+  REQUIRE(p != nullptr && p->fn != nullptr, CUDA_ERROR_INVALID_VALUE);
+  Node *node = nullptr;
+  CHECK_CU(new_node(out, graph, after, n, CU_GRAPH_NODE_TYPE_HOST, node));
+  node->host = p->fn;
+  node->host_data = p->userData;
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuGraphAddChildGraphNode(CUgraphNode *out, CUgraph graph,
+                                               const CUgraphNode *after, size_t n, CUgraph child) {
+  CALL_INITIALISED();
+  Graph *g = graph_of(child);
+  REQUIRE(g != nullptr, CUDA_ERROR_INVALID_VALUE);
+  Node *node = nullptr;
+  CHECK_CU(new_node(out, graph, after, n, CU_GRAPH_NODE_TYPE_GRAPH, node));
+  std::map<const Node *, Node *> names;
+  node->child = g->copy(names);
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from,
+                                                const CUgraphNode *to, const CUgraphEdgeData *,
+                                                size_t n) {
+  CALL_INITIALISED();
+  REQUIRE(graph_of(graph) != nullptr, CUDA_ERROR_INVALID_VALUE);
+  for (size_t i = 0; i < n; ++i) {
+    Node *a = graphs().nodes.get(from[i]), *b = graphs().nodes.get(to[i]);
+    REQUIRE(a != nullptr && b != nullptr && a != b, CUDA_ERROR_INVALID_VALUE);
+    b->after.push_back(a);
+  }
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuGraphDestroyNode(CUgraphNode node) {
+  CALL_INITIALISED();
+  Node *n = graphs().nodes.get(node);
+  REQUIRE(n != nullptr, CUDA_ERROR_INVALID_VALUE);
+  drop_node(n);
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *n) {
+  CALL_INITIALISED();
+  Graph *g = graph_of(graph);
+  REQUIRE(g != nullptr, CUDA_ERROR_INVALID_VALUE);
+  std::vector<Node *> list;
+  for (const std::unique_ptr<Node> &m : g->nodes) list.push_back(m.get());
+  return list_nodes(list, nodes, n);
+}
+
+SOFTCUDA_API CUresult cuGraphGetRootNodes(CUgraph graph, CUgraphNode *nodes, size_t *n) {
+  CALL_INITIALISED();
+  Graph *g = graph_of(graph);
+  REQUIRE(g != nullptr, CUDA_ERROR_INVALID_VALUE);
+  std::vector<Node *> list;
+  for (const std::unique_ptr<Node> &m : g->nodes)
+    if (m->after.empty()) list.push_back(m.get());
+  return list_nodes(list, nodes, n);
+}
+
+SOFTCUDA_API CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type) {
+  CALL_INITIALISED();
+  Node *n = graphs().nodes.get(node);
+  REQUIRE(n != nullptr && type != nullptr, CUDA_ERROR_INVALID_VALUE);
+  *type = n->type;
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph,
+                                                  unsigned long long) {
+  CALL_INITIALISED();
+  Graph *g = graph_of(graph);
+  REQUIRE(out != nullptr && g != nullptr, CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(g->nodes.empty() || !g->in_order().empty(), CUDA_ERROR_INVALID_VALUE);
+  auto e = std::make_unique<Exec>();
+  e->graph = g->copy(e->names);
+  *out = reinterpret_cast<CUgraphExec>(graphs().execs.add(e.release()));
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuGraphExecDestroy(CUgraphExec exec) {
+  CALL_INITIALISED();
+  Exec *e = graphs().execs.get(exec);
+  REQUIRE(e != nullptr && graphs().execs.remove(e), CUDA_ERROR_INVALID_VALUE);
+  delete e;
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode node,
+                                                    const CUDA_KERNEL_NODE_PARAMS *p) {
+  CALL_WITH_CONTEXT();
+  Node *n = graphs().nodes.get(node);
+  REQUIRE(n != nullptr && n->type == CU_GRAPH_NODE_TYPE_KERNEL, CUDA_ERROR_INVALID_VALUE);
+  return kernel_launch(call.context, p, n->launch);
+}
+
+SOFTCUDA_API CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
+                                                        const CUDA_KERNEL_NODE_PARAMS *p) {
+  CALL_WITH_CONTEXT();
+  Node *n = nullptr;
+  CHECK_CU(node_in(exec, node, n));
+  REQUIRE(n->type == CU_GRAPH_NODE_TYPE_KERNEL, CUDA_ERROR_INVALID_VALUE);
+  return kernel_launch(call.context, p, n->launch);
+}
+
+SOFTCUDA_API CUresult cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node,
+                                            unsigned int enabled) {
+  CALL_INITIALISED();
+  Node *n = nullptr;
+  CHECK_CU(node_in(exec, node, n));
+  n->enabled = enabled != 0;
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node,
+                                            unsigned int *enabled) {
+  CALL_INITIALISED();
+  Node *n = nullptr;
+  CHECK_CU(node_in(exec, node, n));
+  REQUIRE(enabled != nullptr, CUDA_ERROR_INVALID_VALUE);
+  *enabled = n->enabled;
+  return CUDA_SUCCESS;
+}
+
+// Takes over the work of a graph of the same shape.
+SOFTCUDA_API CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph,
+                                           CUgraphExecUpdateResultInfo *info) {
+  CALL_INITIALISED();
+  Exec *e = graphs().execs.get(exec);
+  Graph *g = graph_of(graph);
+  REQUIRE(e != nullptr && g != nullptr && info != nullptr, CUDA_ERROR_INVALID_VALUE);
+  *info = {};
+  bool same = e->graph->nodes.size() == g->nodes.size();
+  for (size_t i = 0; same && i < g->nodes.size(); ++i)
+    same = g->nodes[i]->type == e->graph->nodes[i]->type &&
+           g->nodes[i]->after.size() == e->graph->nodes[i]->after.size();
+  info->result = same ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+  REQUIRE(same, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+  e->names.clear();
+  e->graph = g->copy(e->names);
+  return CUDA_SUCCESS;
+}

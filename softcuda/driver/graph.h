@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Graphs: nodes of work with their order, made one by one or by recording what is put into streams.
+// A launch does the nodes in one order that their dependencies allow.
+#pragma once
+
+#include <functional>
+
+#include "softcuda/driver/launch.h"
+#include "softcuda/driver/transfer.h"
+
+namespace ckpt::softcuda::driver {
+
+struct Graph;
+
+struct Node {
+  Graph *graph = nullptr;
+  CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
+  std::vector<Node *> after;
+  // The work, by type.
+  Context *context = nullptr;
+  Launch launch;
+  Box box;
+  Fill fill;
+  CUhostFn host = nullptr;
+  void *host_data = nullptr;
+  Event *event = nullptr;
+  std::shared_ptr<Graph> child;
+  bool enabled = true;
+};
+
+struct Graph {
+  std::vector<std::unique_ptr<Node>> nodes;
+
+  Node *add(CUgraphNodeType type, std::vector<Node *> after);
+  std::shared_ptr<Graph> copy(std::map<const Node *, Node *> &names) const;
+  // Every node behind those that it comes after; empty if they go round in a circle.
+  std::vector<Node *> in_order() const;
+};
+
+struct Exec {
+  std::shared_ptr<Graph> graph;
+  std::map<const Node *, Node *> names;  // nodes of the graph that it was made of -> ours
+};
+
+struct Capture {
+  std::shared_ptr<Graph> graph = std::make_shared<Graph>();
+  Stream *origin = nullptr;
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  u64 id = 0;
+  std::map<Stream *, std::vector<Node *>> last;
+  std::vector<Stream *> streams;
+};
+
+struct Graphs {
+  Handles<Graph> graphs;
+  Handles<Node> nodes;
+  Handles<Exec> execs;
+  std::map<Graph *, std::shared_ptr<Graph>> owned;
+  std::mutex mutex;
+};
+Graphs &graphs();
+
+}  // namespace ckpt::softcuda::driver

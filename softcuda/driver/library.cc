@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// cuLibrary*, and cuKernel* of what is in them.
+#include "softcuda/driver/process.h"
+
+using namespace ckpt::softcuda;
+using namespace ckpt::softcuda::driver;
+
+SOFTCUDA_API CUresult cuLibraryLoadData(CUlibrary *out, const void *code, CUjit_option *, void **,
+                                        unsigned int, CUlibraryOption *, void **, unsigned int) {
+  CALL_INITIALISED();
+  REQUIRE(out != nullptr, CUDA_ERROR_INVALID_VALUE);
+  auto l = std::make_unique<Library>();
+  CHECK_CU(read_code(code, l->ptx));
+  CHECK_CU(link_image(l->ptx, l->names));
+  for (const vm::Symbol *s : l->names->kernels()) {
+    auto k = std::make_unique<Kernel>();
+    k->library = l.get();
+    k->name = s->function->name;
+    process().kernels.add(k.get());
+    l->kernels[k->name] = std::move(k);
+  }
+  *out = reinterpret_cast<CUlibrary>(process().libraries.add(l.release()));
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuLibraryLoadFromFile(CUlibrary *out, const char *path, CUjit_option *,
+                                            void **, unsigned int, CUlibraryOption *, void **,
+                                            unsigned int) {
+  CALL_INITIALISED();
+  REQUIRE(path != nullptr, CUDA_ERROR_INVALID_VALUE);
+  std::vector<char> file;
+  CHECK_CU(read_file(path, file));
+  return cuLibraryLoadData(out, file.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+}
+
+SOFTCUDA_API CUresult cuLibraryUnload(CUlibrary library) {
+  CALL_INITIALISED();
+  Library *l = process().libraries.get(library);
+  REQUIRE(l != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  std::map<Context *, Module *> modules;
+  {
+    std::lock_guard lock(l->mutex);
+    modules.swap(l->modules);
+  }
+  for (auto [context, m] : modules) {
+    context->synchronize();
+    m->library = nullptr;
+    unload_module(m);
+  }
+  process().libraries.remove(l);
+  for (auto &[name, k] : l->kernels) process().kernels.remove(k.get());
+  delete l;
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuLibraryGetKernel(CUkernel *out, CUlibrary library, const char *name) {
+  CALL_INITIALISED();
+  Library *l = process().libraries.get(library);
+  REQUIRE(out != nullptr && name != nullptr, CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(l != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  auto it = l->kernels.find(name);
+  REQUIRE(it != l->kernels.end(), CUDA_ERROR_NOT_FOUND);
+  *out = reinterpret_cast<CUkernel>(it->second.get());
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary library) {
+  CALL_INITIALISED();
+  Library *l = process().libraries.get(library);
+  REQUIRE(count != nullptr, CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(l != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  *count = static_cast<unsigned>(l->kernels.size());
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuLibraryEnumerateKernels(CUkernel *out, unsigned int n, CUlibrary library) {
+  CALL_INITIALISED();
+  Library *l = process().libraries.get(library);
+  REQUIRE(out != nullptr, CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(l != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  for (auto &[name, k] : l->kernels)
+    if (n > 0) --n, *out++ = reinterpret_cast<CUkernel>(k.get());
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuLibraryGetModule(CUmodule *out, CUlibrary library) {
+  CALL_WITH_CONTEXT();
+  Library *l = process().libraries.get(library);
+  REQUIRE(out != nullptr, CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(l != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  Module *m = nullptr;
+  CHECK_CU(module_in(*l, call.context, m));
+  *out = reinterpret_cast<CUmodule>(m);
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuLibraryGetGlobal(CUdeviceptr *p, size_t *bytes, CUlibrary library,
+                                         const char *name) {
+  CUmodule module = nullptr;
+  CHECK_CU(cuLibraryGetModule(&module, library));
+  return cuModuleGetGlobal_v2(p, bytes, module, name);
+}
+
+SOFTCUDA_API CUresult cuLibraryGetManaged(CUdeviceptr *p, size_t *bytes, CUlibrary library,
+                                          const char *name) {
+  CUmodule module = nullptr;
+  CHECK_CU(cuLibraryGetModule(&module, library));
+  const vm::Symbol *s =
+      name == nullptr ? nullptr : process().modules.get(module)->image->find(name);
+  REQUIRE(s != nullptr && s->variable != nullptr && s->variable->managed, CUDA_ERROR_NOT_FOUND);
+  return cuModuleGetGlobal_v2(p, bytes, module, name);
+}
+
+SOFTCUDA_API CUresult cuKernelGetFunction(CUfunction *out, CUkernel kernel) {
+  CALL_WITH_CONTEXT();
+  REQUIRE(out != nullptr, CUDA_ERROR_INVALID_VALUE);
+  Function *f = nullptr;
+  CHECK_CU(function_of(call.context, kernel, f));
+  *out = reinterpret_cast<CUfunction>(f);
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuKernelGetLibrary(CUlibrary *out, CUkernel kernel) {
+  CALL_INITIALISED();
+  Kernel *k = process().kernels.get(kernel);
+  REQUIRE(out != nullptr, CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(k != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  *out = reinterpret_cast<CUlibrary>(k->library);
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuKernelGetName(const char **name, CUkernel kernel) {
+  CALL_INITIALISED();
+  Kernel *k = process().kernels.get(kernel);
+  REQUIRE(name != nullptr, CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(k != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  *name = k->name.c_str();
+  return CUDA_SUCCESS;
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the handles of the driver API point to.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "softcuda/device/memory.h"
+#include "softcuda/device/stream.h"
+#include "softcuda/vm/image.h"
+#include "softcuda/vm/kernel.h"
+#include "softcuda/vm/services.h"
+
+namespace ckpt::softcuda::driver {
+
+struct Context;
+struct Capture;
+
+// Live handles of one kind: a program may pass anything.
+template <class T>
+class Handles {
+ public:
+  T *add(T *object) {
+    std::lock_guard lock(mutex_);
+    live_.insert(object);
+    return object;
+  }
+  bool holds(const void *handle) const {
+    std::lock_guard lock(mutex_);
+    return live_.contains(handle);
+  }
+  template <class H>
+  T *get(H handle) const {
+    return holds(handle) ? reinterpret_cast<T *>(handle) : nullptr;
+  }
+  // True for one caller only.
+  bool remove(const void *handle) {
+    std::lock_guard lock(mutex_);
+    return live_.erase(handle) > 0;
+  }
+  std::vector<T *> all() const {
+    std::lock_guard lock(mutex_);
+    std::vector<T *> list;
+    for (const void *p : live_) list.push_back(static_cast<T *>(const_cast<void *>(p)));
+    return list;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_set<const void *> live_;
+};
+
+struct Stream {
+  Context *context = nullptr;
+  std::shared_ptr<WorkQueue> queue = std::make_shared<WorkQueue>();
+  unsigned flags = 0;
+  int priority = 0;
+  u64 id = 0;
+  bool legacy = false;
+  std::shared_ptr<Capture> capture;  // while it records a graph
+};
+
+// What an event was last recorded as.
+struct Record {
+  Point point;
+  std::atomic<i64> nanoseconds{0};
+};
+
+struct Event {
+  Context *context = nullptr;
+  unsigned flags = 0;
+  std::mutex mutex;
+  std::shared_ptr<Record> record;
+  std::shared_ptr<Capture> capture;   // recorded in a capture …
+  std::vector<CUgraphNode> captured;  // … behind these nodes
+};
+
+struct Module;
+
+struct Function {
+  Module *module = nullptr;
+  const vm::Symbol *symbol = nullptr;
+  std::once_flag once;
+  std::unique_ptr<vm::Kernel> kernel;
+  std::string why_not;  // the kernel cannot run
+  int max_dynamic_shared = 48 * 1024;
+  std::map<int, int> attributes;
+};
+
+struct Module {
+  Context *context = nullptr;
+  std::unique_ptr<vm::Image> image;
+  u64 base = 0, managed_base = 0;
+  std::map<std::string, std::unique_ptr<Function>, std::less<>> functions;
+  struct Library *library = nullptr;
+};
+
+// The same code in several contexts; loaded into one when it is first used there.
+struct Kernel {
+  struct Library *library = nullptr;
+  std::string name;
+};
+
+struct Library {
+  std::vector<std::string> ptx;
+  std::mutex mutex;
+  std::map<Context *, Module *> modules;
+  std::map<std::string, std::unique_ptr<Kernel>, std::less<>> kernels;
+  std::unique_ptr<vm::Image> names;  // never placed: for what is in it
+};
+
+struct Array {
+  Context *context = nullptr;
+  CUDA_ARRAY3D_DESCRIPTOR desc{};
+  u64 base = 0;
+  u64 row_bytes = 0;    // from row to row
+  u64 slice_bytes = 0;  // from slice to slice, or layer to layer
+  u32 element_bytes = 0;
+  bool borrowed = false;  // a level of a mipmapped array
+};
+
+struct Pool;
+
+struct Device {
+  int index = 0;
+  std::string name;
+  CUuuid uuid{};
+  u64 total_bytes = 0;
+  Context *primary = nullptr;
+  unsigned primary_flags = 0;
+  unsigned primary_uses = 0;
+  Pool *default_pool = nullptr;
+  Pool *pool = nullptr;
+};
+
+struct Context : vm::AddressSpace, vm::DeviceServices {
+  Device *device = nullptr;
+  unsigned flags = 0;
+  u64 id = 0;
+  bool is_primary = false;
+  std::atomic<CUresult> error{CUDA_SUCCESS};  // once set, every call returns it
+  std::mutex mutex;                           // what follows, and the order of submissions
+  Stream legacy;
+  std::set<Stream *> streams;
+  std::set<Module *> modules;
+  std::atomic<u32> peers{0};  // devices whose memory kernels may touch
+  size_t stack_bytes = 1024;
+  size_t printf_bytes = 1 << 20;
+  size_t heap_bytes = 8 << 20;
+  u64 workspace = 0;
+
+  // vm::AddressSpace
+  bool find(u64 address, vm::Range &out) const override;
+  // vm::DeviceServices
+  void print(std::string_view text) override;
+  u64 allocate(u64 bytes) override;
+  bool release(u64 address) override;
+
+  // Work in a stream, behind what the default stream's rules ask for.
+  Point submit(Stream &s, std::function<void()> work, std::vector<Point> after = {});
+  // Waits for all streams; shows what kernels have printed.
+  void synchronize();
+  void show_printed();
+
+ private:
+  std::mutex print_mutex_;
+  std::string printed_;
+  std::mutex heap_mutex_;
+  u64 heap_base_ = 0;
+  Spans heap_free_;
+  std::unordered_map<u64, u64> heap_used_;
+};
+
+}  // namespace ckpt::softcuda::driver

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// cuOccupancy*: from the same numbers that a cooperative launch is checked against.
+#include <algorithm>
+
+#include "softcuda/driver/launch.h"
+
+using namespace ckpt::softcuda;
+using namespace ckpt::softcuda::driver;
+
+SOFTCUDA_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    int *blocks, CUfunction function, int threads, size_t shared, unsigned int) {
+  CALL_WITH_CONTEXT();
+  REQUIRE(blocks != nullptr && threads > 0, CUDA_ERROR_INVALID_VALUE);
+  Function *f = nullptr;
+  CHECK_CU(function_of(call.context, function, f));
+  CHECK_CU(prepare(*f));
+  *blocks = blocks_per_multiprocessor(*f, static_cast<ckpt::u64>(threads), shared);
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function,
+                                                                  int threads, size_t shared) {
+  return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads, shared, 0);
+}
+
+SOFTCUDA_API CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block,
+                                                                CUfunction function,
+                                                                CUoccupancyB2DSize shared_of,
+                                                                size_t shared, int limit,
+                                                                unsigned int) {
+  CALL_WITH_CONTEXT();
+  REQUIRE(grid != nullptr && block != nullptr, CUDA_ERROR_INVALID_VALUE);
+  Function *f = nullptr;
+  CHECK_CU(function_of(call.context, function, f));
+  CHECK_CU(prepare(*f));
+  int most = f->kernel->function().max_threads != 0
+                 ? static_cast<int>(f->kernel->function().max_threads)
+                 : static_cast<int>(kThreadsPerBlock);
+  if (limit > 0) most = std::min(most, limit);
+  int best_threads = 0;
+  *grid = *block = 0;
+  for (int threads = most; threads > 0; threads = (threads - 1) / 32 * 32) {
+    size_t dynamic = shared_of != nullptr ? shared_of(threads) : shared;
+    int blocks = blocks_per_multiprocessor(*f, static_cast<ckpt::u64>(threads), dynamic);
+    if (blocks * threads <= best_threads) continue;
+    best_threads = blocks * threads;
+    *block = threads;
+    *grid = blocks * static_cast<int>(kMultiprocessors);
+  }
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction function,
+                                                       CUoccupancyB2DSize shared_of, size_t shared,
+                                                       int limit) {
+  return cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, function, shared_of, shared, limit,
+                                                   0);
+}
+
+SOFTCUDA_API CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUfunction function,
+                                                              int blocks, int threads) {
+  CALL_WITH_CONTEXT();
+  REQUIRE(bytes != nullptr && blocks > 0 && threads > 0, CUDA_ERROR_INVALID_VALUE);
+  Function *f = nullptr;
+  CHECK_CU(function_of(call.context, function, f));
+  CHECK_CU(prepare(*f));
+  size_t each = std::min<size_t>(kSharedPerMultiprocessor / static_cast<unsigned>(blocks),
+                                 kSharedPerBlockOptin);
+  *bytes = each - std::min<size_t>(each, f->kernel->static_shared());
+  return CUDA_SUCCESS;
+}

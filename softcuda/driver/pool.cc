@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory in the order of streams. A pool keeps what is freed into it up to its threshold; here what
+// is freed goes back when its stream has come that far.
+#include "softcuda/driver/transfer.h"
+
+namespace ckpt::softcuda::driver {
+
+struct Pool {
+  int device = 0;
+  bool is_default = false;
+  u64 threshold = 0;
+  std::map<int, int> flags;  // attributes that only say how memory may be used again
+  std::atomic<u64> used{0};
+  std::atomic<u64> used_high{0};
+};
+
+namespace {
+
+Handles<Pool> &pools() {
+  static Handles<Pool> *const kPools = new Handles<Pool>;
+  return *kPools;
+}
+
+std::mutex books_mutex;
+std::map<u64, Pool *> &books() {
+  static auto *const kBooks = new std::map<u64, Pool *>;
+  return *kBooks;
+}
+
+Pool *default_pool(Device &d) {
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  if (d.default_pool == nullptr) {
+    d.default_pool = pools().add(new Pool);
+    d.default_pool->device = d.index;
+    d.default_pool->is_default = true;
+    d.pool = d.default_pool;
+  }
+  return d.default_pool;
+}
+
+void note(u64 p, u64 bytes, Pool *pool) {
+  std::lock_guard lock(books_mutex);
+  books()[p] = pool;
+  u64 used = pool->used += bytes;
+  if (used > pool->used_high) pool->used_high = used;
+}
+
+void forget(u64 p, u64 bytes) {
+  std::lock_guard lock(books_mutex);
+  auto it = books().find(p);
+  if (it == books().end()) return;
+  it->second->used -= bytes;
+  books().erase(it);
+}
+
+}  // namespace
+
+CUresult allocate_from(CUmemoryPool handle, Stream &s, size_t bytes, CUdeviceptr *out) {
+  Device &d = *s.context->device;
+  Pool *pool = handle == nullptr ? (default_pool(d), d.pool) : pools().get(handle);
+  REQUIRE(pool != nullptr, CUDA_ERROR_INVALID_VALUE);
+  auto take = [&] {
+    return process().memory->allocate(static_cast<u32>(pool->device), bytes, MemoryKind::Pool,
+                                      s.context);
+  };
+  std::optional<Allocation> a = take();
+  // What other streams are about to free may do.
+  if (!a) {
+    s.context->synchronize();
+    a = take();
+  }
+  REQUIRE(a, CUDA_ERROR_OUT_OF_MEMORY);
+  note(a->base, a->reserved, pool);
+  *out = a->base;
+  return CUDA_SUCCESS;
+}
+
+CUresult free_in_order(CUdeviceptr p, Stream &s) {
+  if (p == 0) return CUDA_SUCCESS;
+  std::optional<Allocation> a = process().memory->find(p);
+  REQUIRE(a && a->base == p && (a->kind == MemoryKind::Pool || a->kind == MemoryKind::Device),
+          CUDA_ERROR_INVALID_VALUE);
+  s.context->submit(s, [p, a] {
+    forget(p, a->reserved);
+    process().memory->release(p, a->kind);
+  });
+  return CUDA_SUCCESS;
+}
+
+}  // namespace ckpt::softcuda::driver
+
+using namespace ckpt::softcuda;
+using namespace ckpt::softcuda::driver;
+
+SOFTCUDA_API CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *out, CUdevice device) {
+  CALL_INITIALISED();
+  Device *d = device_at(device);
+  REQUIRE(out != nullptr, CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(d != nullptr, CUDA_ERROR_INVALID_DEVICE);
+  *out = reinterpret_cast<CUmemoryPool>(default_pool(*d));
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuDeviceGetMemPool(CUmemoryPool *out, CUdevice device) {
+  CHECK_CU(cuDeviceGetDefaultMemPool(out, device));
+  *out = reinterpret_cast<CUmemoryPool>(device_at(device)->pool);
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool handle) {
+  CALL_INITIALISED();
+  Device *d = device_at(device);
+  Pool *pool = pools().get(handle);
+  REQUIRE(d != nullptr, CUDA_ERROR_INVALID_DEVICE);
+  REQUIRE(pool != nullptr && pool->device == device, CUDA_ERROR_INVALID_VALUE);
+  default_pool(*d);
+  d->pool = pool;
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props) {
+  CALL_INITIALISED();
+  REQUIRE(out != nullptr && props != nullptr && props->allocType == CU_MEM_ALLOCATION_TYPE_PINNED,
+          CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(props->handleTypes == CU_MEM_HANDLE_TYPE_NONE, CUDA_ERROR_NOT_SUPPORTED);
+  REQUIRE(props->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+              device_at(props->location.id) != nullptr,
+          CUDA_ERROR_INVALID_VALUE);
+  Pool *pool = new Pool;
+  pool->device = props->location.id;
+  *out = reinterpret_cast<CUmemoryPool>(pools().add(pool));
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuMemPoolDestroy(CUmemoryPool handle) {
+  CALL_INITIALISED();
+  Pool *pool = pools().get(handle);
+  REQUIRE(pool != nullptr && !pool->is_default, CUDA_ERROR_INVALID_VALUE);
+  pools().remove(pool);
+  Device *d = device_at(pool->device);
+  if (d->pool == pool) d->pool = d->default_pool;
+  // Its memory may still be in use: the books keep it.
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t) {
+  CALL_INITIALISED();
+  return pools().holds(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+SOFTCUDA_API CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute,
+                                            void *value) {
+  CALL_INITIALISED();
+  Pool *pool = pools().get(handle);
+  REQUIRE(pool != nullptr && value != nullptr, CUDA_ERROR_INVALID_VALUE);
+  if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
+    pool->threshold = *static_cast<cuuint64_t *>(value);
+  else if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+    pool->used_high = pool->used.load();
+  else
+    pool->flags[attribute] = *static_cast<int *>(value);
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute,
+                                            void *value) {
+  CALL_INITIALISED();
+  Pool *pool = pools().get(handle);
+  REQUIRE(pool != nullptr && value != nullptr, CUDA_ERROR_INVALID_VALUE);
+  switch (attribute) {
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+      *static_cast<cuuint64_t *>(value) = pool->threshold;
+      break;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: *static_cast<cuuint64_t *>(value) = pool->used; break;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: *static_cast<cuuint64_t *>(value) = pool->used_high; break;
+    default:
+      *static_cast<int *>(value) = pool->flags.contains(attribute) ? pool->flags[attribute] : 1;
+  }
+  return CUDA_SUCCESS;
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "softcuda/driver/process.h"
+
+#include <pthread.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "softcuda/broker/client.h"
+
+namespace ckpt::softcuda::driver {
+namespace {
+
+thread_local u32 depth = 0;
+thread_local std::vector<Context *> stack;
+thread_local std::map<Context *, Stream *> own_streams;
+
+// Contexts, threads and the broker's socket do not survive a fork.
+void forked() {
+  process().initialised = CUDA_ERROR_NOT_INITIALIZED;
+  process().devices.clear();
+  broker::Client::abandon();
+}
+
+CUresult open_devices() {
+  Process &p = process();
+  Result<std::unique_ptr<broker::Client>> client = broker::Client::connect();
+  if (!client) {
+    say("the software device cannot start: " + client.error().text());
+    return CUDA_ERROR_NO_DEVICE;
+  }
+  for (const broker::DeviceInfo &info : (*client)->devices()) {
+    Device &d = *p.devices.emplace_back(std::make_unique<Device>());
+    d.index = static_cast<int>(p.devices.size() - 1);
+    d.name = info.name;
+    d.total_bytes = info.total_bytes;
+    std::memcpy(d.uuid.bytes, info.uuid.data(), sizeof d.uuid.bytes);
+  }
+  if (Result<> r = (*client)->start_serving(&serve_order); !r) {
+    say("the software device cannot start: " + r.error().text());
+    return CUDA_ERROR_NO_DEVICE;
+  }
+  p.budget = std::move(*client);
+  p.memory = std::make_unique<Memory>(*p.budget);
+  return p.devices.empty() ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
+}
+
+}  // namespace
+
+void say(const std::string &text) {
+  if (std::getenv("CKPT_SOFTCUDA_QUIET") == nullptr)
+    std::fprintf(stderr, "softcuda: %s\n", text.c_str());
+}
+
+Process &process() {
+  static Process *const kProcess = new Process;
+  return *kProcess;
+}
+
+CUresult initialise() {
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  Process &p = process();
+  if (p.initialised != CUDA_ERROR_NOT_INITIALIZED) return p.initialised;
+  static bool once = false;
+  // After a fork the child may not use CUDA.
+  if (once) return CUDA_ERROR_NOT_INITIALIZED;
+  once = true;
+  if (const char *sm = std::getenv("CKPT_SOFTCUDA_SM"))
+    p.sm = static_cast<u32>(std::strtoul(sm, nullptr, 10));
+  if (const char *path = std::getenv("CKPT_SOFTCUDA_MODEL"); path != nullptr && *path != '\0') {
+    Result<Model> m = read_model(path);
+    if (!m) {
+      say(m.error().text());
+      return p.initialised = CUDA_ERROR_INVALID_VALUE;
+    }
+    p.model = *m;
+  }
+  pthread_atfork(nullptr, nullptr, forked);
+  return p.initialised = open_devices();
+}
+
+void Gate::enter() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !closed_; });
+  ++inside_;
+}
+
+void Gate::leave() {
+  std::lock_guard lock(mutex_);
+  --inside_;
+  changed_.notify_all();
+}
+
+bool Gate::close(std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  closed_ = true;
+  auto empty = [&] { return inside_ == 0; };
+  if (limit.count() == 0)
+    changed_.wait(lock, empty);
+  else if (!changed_.wait_for(lock, limit, empty))
+    closed_ = false;
+  changed_.notify_all();
+  return closed_;
+}
+
+void Gate::open() {
+  std::lock_guard lock(mutex_);
+  closed_ = false;
+  changed_.notify_all();
+}
+
+Call::Call(Need need) {
+  Process &p = process();
+  if (depth++ == 0) p.gate.enter();
+  if (p.initialised != CUDA_SUCCESS) {
+    status = p.initialised;
+    return;
+  }
+  context = current_context();
+  if (need == Initialised) return;
+  if (context == nullptr)
+    status = CUDA_ERROR_INVALID_CONTEXT;
+  else if (!p.contexts.holds(context))
+    status = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  else
+    status = context->error;
+}
+
+Call::~Call() {
+  if (--depth == 0) process().gate.leave();
+}
+
+std::vector<Context *> &context_stack() { return stack; }
+Context *current_context() { return stack.empty() ? nullptr : stack.back(); }
+
+Device *device_at(CUdevice d) {
+  Process &p = process();
+  if (d < 0 || static_cast<size_t>(d) >= p.devices.size()) return nullptr;
+  return p.devices[static_cast<size_t>(d)].get();
+}
+
+Stream *per_thread_stream(Context *c) {
+  Stream *&s = own_streams[c];
+  if (s == nullptr) {
+    s = process().streams.add(new Stream);
+    s->context = c;
+    s->id = process().next_id++;
+    std::lock_guard lock(c->mutex);
+    c->streams.insert(s);
+  }
+  return s;
+}
+
+Stream *stream_of(Context *c, CUstream s) {
+  if (s == nullptr || s == CU_STREAM_LEGACY) return &c->legacy;
+  if (s == CU_STREAM_PER_THREAD) return per_thread_stream(c);
+  return process().streams.get(s);
+}
+
+}  // namespace ckpt::softcuda::driver

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The driver's state in this process, and what every call begins with.
+#pragma once
+
+#include <chrono>
+
+#include "softcuda/device/cores.h"
+#include "softcuda/driver/clock.h"
+#include "softcuda/driver/objects.h"
+
+#define SOFTCUDA_API extern "C" __attribute__((visibility("default")))
+
+namespace ckpt::softcuda::driver {
+
+inline constexpr int kDriverVersion = 13000;
+inline constexpr u32 kMultiprocessors = 8;
+inline constexpr u32 kThreadsPerMultiprocessor = 2048;
+inline constexpr u32 kBlocksPerMultiprocessor = 32;
+inline constexpr u32 kSharedPerMultiprocessor = 228 * 1024;
+inline constexpr u32 kSharedPerBlock = 48 * 1024;
+inline constexpr u32 kSharedPerBlockOptin = 227 * 1024;
+inline constexpr u32 kRegistersPerMultiprocessor = 65536;
+inline constexpr u32 kThreadsPerBlock = 1024;
+
+// Holds API calls while the process is locked for a checkpoint.
+class Gate {
+ public:
+  void enter();
+  void leave();
+  // Waits until no call is inside. False: the time is over, and the gate open again. Zero: no
+  // limit.
+  bool close(std::chrono::milliseconds limit);
+  void open();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  u32 inside_ = 0;
+  bool closed_ = false;
+};
+
+struct Process {
+  CUresult initialised = CUDA_ERROR_NOT_INITIALIZED;
+  std::vector<std::unique_ptr<Device>> devices;
+  std::unique_ptr<Budget> budget;
+  std::unique_ptr<Memory> memory;
+  Cores cores;
+  std::optional<Model> model;
+  Gate gate;
+  Handles<Context> contexts;
+  Handles<Stream> streams;
+  Handles<Event> events;
+  Handles<Module> modules;
+  Handles<Function> functions;
+  Handles<Library> libraries;
+  Handles<Kernel> kernels;
+  Handles<Array> arrays;
+  std::atomic<u64> next_id{1};
+  u32 sm = 90;  // compute capability that the devices report, times ten
+};
+
+// Never destroyed: threads use it until the process has ended.
+Process &process();
+CUresult initialise();
+
+// The stack of current contexts of this thread.
+std::vector<Context *> &context_stack();
+Context *current_context();
+Device *device_at(CUdevice d);
+CUresult open_primary(Device &d, Context *&out);
+Context *new_context(Device &d, unsigned flags);
+void destroy_context(Context *c);
+
+// Every entry of the API begins with one of these. Calls that nest count once.
+class Call {
+ public:
+  enum Need { Initialised, CurrentContext };
+  explicit Call(Need need = CurrentContext);
+  ~Call();
+  Call(const Call &) = delete;
+  CUresult status = CUDA_SUCCESS;
+  Context *context = nullptr;
+};
+
+#define CALL_WITH_CONTEXT() \
+  Call call;                \
+  if (call.status != CUDA_SUCCESS) return call.status
+
+#define CALL_INITIALISED()      \
+  Call call(Call::Initialised); \
+  if (call.status != CUDA_SUCCESS) return call.status
+
+#define CHECK_CU(...)                                                                 \
+  do {                                                                                \
+    if (CUresult checked_ = (__VA_ARGS__); checked_ != CUDA_SUCCESS) return checked_; \
+  } while (0)
+
+#define REQUIRE(condition, error) \
+  if (!(condition)) return error
+
+// The stream that a handle means for the calling file: those that are compiled for the per-thread
+// default stream (CUDA_API_PER_THREAD_DEFAULT_STREAM) read 0 as that.
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
+inline CUstream meant(CUstream s) { return s == nullptr ? CU_STREAM_PER_THREAD : s; }
+#else
+inline CUstream meant(CUstream s) { return s; }
+#endif
+Stream *stream_of(Context *c, CUstream s);
+Stream *per_thread_stream(Context *c);
+
+// A library, a module: driver/code.cc
+CUresult link_image(const std::vector<std::string> &ptx, std::unique_ptr<vm::Image> &out);
+// The module that a library has become in a context.
+CUresult module_in(Library &l, Context *c, Module *&out);
+CUresult variable_of(Module &m, const char *name, CUdeviceptr *p, size_t *bytes);
+CUresult read_file(const char *path, std::vector<char> &out);  // with a NUL behind it
+CUresult load_module(Context *c, std::vector<std::string> ptx, Module *&out);
+CUresult read_code(const void *image, std::vector<std::string> &ptx);
+// What cuLinkComplete gave out: driver/link.cc
+bool linked_code(const void *code, std::vector<std::string> &ptx);
+CUresult function_of(Context *c, const void *handle, Function *&out);
+CUresult prepare(Function &f);
+void unload_module(Module *m);
+
+// Answers an order of cuCheckpointProcess* from another process: driver/checkpoint.cc
+Bytes serve_order(ByteView message);
+
+// Tells the user, on standard error; with CKPT_SOFTCUDA_QUIET set only what is asked for.
+void say(const std::string &text);
+
+}  // namespace ckpt::softcuda::driver

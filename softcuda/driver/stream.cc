@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Streams, events in them, and callbacks. Compiled twice, as copy.cc is.
+#include <chrono>
+#include <thread>
+
+#include "softcuda/driver/transfer.h"
+
+using namespace ckpt::softcuda;
+using namespace ckpt::softcuda::driver;
+
+namespace {
+
+using ckpt::i64;
+
+i64 now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+CUresult record(Event *e, CUstream stream) {
+  CALL_WITH_CONTEXT();
+  Stream *s = stream_of(call.context, meant(stream));
+  REQUIRE(s != nullptr && process().events.holds(e), CUDA_ERROR_INVALID_HANDLE);
+  REQUIRE(s->context == e->context, CUDA_ERROR_INVALID_HANDLE);
+  if (std::shared_ptr<Capture> capture = capture_of(*s)) return capture_record(capture, *s, *e);
+  auto r = std::make_shared<Record>();
+  r->point = s->context->submit(*s, [r] { r->nanoseconds = now(); });
+  std::lock_guard lock(e->mutex);
+  e->record = r;
+  e->capture.reset();
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+SOFTCUDA_API CUresult cuEventRecord(CUevent event, CUstream stream) {
+  return record(reinterpret_cast<Event *>(event), stream);
+}
+SOFTCUDA_API CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags) {
+  REQUIRE((flags & ~static_cast<unsigned>(CU_EVENT_RECORD_EXTERNAL)) == 0,
+          CUDA_ERROR_INVALID_VALUE);
+  return record(reinterpret_cast<Event *>(event), stream);
+}
+
+SOFTCUDA_API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int) {
+  CALL_WITH_CONTEXT();
+  Stream *s = stream_of(call.context, meant(stream));
+  Event *e = process().events.get(event);
+  REQUIRE(s != nullptr && e != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  std::shared_ptr<Record> r;
+  {
+    std::lock_guard lock(e->mutex);
+    if (e->capture != nullptr) return capture_wait(*s, *e);
+    r = e->record;
+  }
+  REQUIRE(capture_of(*s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+  // An event that was never recorded is complete.
+  if (r) s->context->submit(*s, [] {}, {r->point});
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuStreamSynchronize(CUstream stream) {
+  CALL_WITH_CONTEXT();
+  Stream *s = stream_of(call.context, meant(stream));
+  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  REQUIRE(capture_of(*s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  if (s->legacy) {
+    s->context->submit(*s, [] {}).wait();
+  } else {
+    s->queue->last().wait();
+  }
+  s->context->show_printed();
+  return s->context->error;
+}
+
+SOFTCUDA_API CUresult cuStreamQuery(CUstream stream) {
+  CALL_WITH_CONTEXT();
+  Stream *s = stream_of(call.context, meant(stream));
+  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  REQUIRE(capture_of(*s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  if (!s->queue->last().reached()) return CUDA_ERROR_NOT_READY;
+  return s->context->error;
+}
+
+SOFTCUDA_API CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback f, void *data,
+                                          unsigned int flags) {
+  CALL_WITH_CONTEXT();
+  Stream *s = stream_of(call.context, meant(stream));
+  REQUIRE(f != nullptr && flags == 0, CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  REQUIRE(capture_of(*s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  // A callback also runs when the context has failed, and is told.
+  s->queue->submit([c = s->context, stream, f, data] { f(stream, c->error, data); });
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuStreamGetFlags(CUstream stream, unsigned int *flags) {
+  CALL_WITH_CONTEXT();
+  Stream *s = stream_of(call.context, meant(stream));
+  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  REQUIRE(flags != nullptr, CUDA_ERROR_INVALID_VALUE);
+  *flags = s->flags;
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuStreamGetPriority(CUstream stream, int *priority) {
+  CALL_WITH_CONTEXT();
+  Stream *s = stream_of(call.context, meant(stream));
+  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  REQUIRE(priority != nullptr, CUDA_ERROR_INVALID_VALUE);
+  *priority = s->priority;
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuStreamGetId(CUstream stream, unsigned long long *id) {
+  CALL_WITH_CONTEXT();
+  Stream *s = stream_of(call.context, meant(stream));
+  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  REQUIRE(id != nullptr, CUDA_ERROR_INVALID_VALUE);
+  *id = s->id;
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuStreamGetDevice(CUstream stream, CUdevice *device) {
+  CALL_WITH_CONTEXT();
+  Stream *s = stream_of(call.context, meant(stream));
+  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  REQUIRE(device != nullptr, CUDA_ERROR_INVALID_VALUE);
+  *device = s->context->device->index;
+  return CUDA_SUCCESS;
+}
+
+#undef cuStreamGetCtx
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
+#define cuStreamGetCtx cuStreamGetCtx_ptsz
+#endif
+SOFTCUDA_API CUresult cuStreamGetCtx(CUstream stream, CUcontext *context) {
+  CALL_WITH_CONTEXT();
+  Stream *s = stream_of(call.context, meant(stream));
+  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  REQUIRE(context != nullptr, CUDA_ERROR_INVALID_VALUE);
+  *context = reinterpret_cast<CUcontext>(s->context);
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
+  CALL_WITH_CONTEXT();
+  Stream *s = stream_of(call.context, meant(stream));
+  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  REQUIRE(!s->legacy, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  return begin_capture(*s, mode);
+}
+
+SOFTCUDA_API CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
+  CALL_WITH_CONTEXT();
+  Stream *s = stream_of(call.context, meant(stream));
+  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  REQUIRE(graph != nullptr, CUDA_ERROR_INVALID_VALUE);
+  return end_capture(*s, graph);
+}
+
+SOFTCUDA_API CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status) {
+  CALL_WITH_CONTEXT();
+  Stream *s = stream_of(call.context, meant(stream));
+  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  REQUIRE(status != nullptr, CUDA_ERROR_INVALID_VALUE);
+  *status =
+      capture_of(*s) != nullptr ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
+  CALL_WITH_CONTEXT();
+  Stream *s = stream_of(call.context, meant(stream));
+  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  return launch_graph(exec, *s);
+}
+
+SOFTCUDA_API CUresult cuGraphUpload(CUgraphExec exec, CUstream) {
+  CALL_WITH_CONTEXT();
+  return check_exec(exec);
+}
+
+// Memory in the order of a stream: freed for others when the stream has come that far.
+SOFTCUDA_API CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream) {
+  CALL_WITH_CONTEXT();
+  Stream *s = stream_of(call.context, meant(stream));
+  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  REQUIRE(out != nullptr && bytes > 0, CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(capture_of(*s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  return allocate_from(nullptr, *s, bytes, out);
+}
+
+SOFTCUDA_API CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool,
+                                              CUstream stream) {
+  CALL_WITH_CONTEXT();
+  Stream *s = stream_of(call.context, meant(stream));
+  REQUIRE(s != nullptr && pool != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  REQUIRE(out != nullptr && bytes > 0, CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(capture_of(*s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  return allocate_from(pool, *s, bytes, out);
+}
+
+SOFTCUDA_API CUresult cuMemFreeAsync(CUdeviceptr p, CUstream stream) {
+  CALL_WITH_CONTEXT();
+  Stream *s = stream_of(call.context, meant(stream));
+  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  REQUIRE(capture_of(*s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  return free_in_order(p, *s);
+}
+
+// All memory of a software device is equally near.
+SOFTCUDA_API CUresult cuMemPrefetchAsync(CUdeviceptr p, size_t bytes, CUmemLocation,
+                                         unsigned int flags, CUstream stream) {
+  CALL_WITH_CONTEXT();
+  Stream *s = stream_of(call.context, meant(stream));
+  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  REQUIRE(flags == 0 && process().memory->host(p, bytes) != nullptr, CUDA_ERROR_INVALID_VALUE);
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr p, size_t, unsigned int) {
+  CALL_WITH_CONTEXT();
+  REQUIRE(stream_of(call.context, meant(stream)) != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  REQUIRE(process().memory->find(p), CUDA_ERROR_INVALID_VALUE);
+  return CUDA_SUCCESS;
+}
+
+// What a stream records, and behind what.
+SOFTCUDA_API CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *status,
+                                             cuuint64_t *id, CUgraph *graph,
+                                             const CUgraphNode **nodes,
+                                             const CUgraphEdgeData **edges, size_t *count) {
+  CALL_WITH_CONTEXT();
+  Stream *s = stream_of(call.context, meant(stream));
+  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  REQUIRE(status != nullptr, CUDA_ERROR_INVALID_VALUE);
+  *status = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (edges != nullptr) *edges = nullptr;
+  if (std::shared_ptr<Capture> capture = capture_of(*s)) {
+    *status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    capture_info(*capture, *s, id, graph, nodes, count);
+  }
+  return CUDA_SUCCESS;
+}
+
+namespace {
+
+template <class T>
+CUresult write_value(CUstream stream, CUdeviceptr p, T value) {
+  CALL_WITH_CONTEXT();
+  Stream *s = stream_of(call.context, meant(stream));
+  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  T *at = reinterpret_cast<T *>(process().memory->host(p, sizeof(T)));
+  REQUIRE(at != nullptr && p % sizeof(T) == 0, CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(capture_of(*s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  s->context->submit(*s, [at, value] { __atomic_store_n(at, value, __ATOMIC_SEQ_CST); });
+  return CUDA_SUCCESS;
+}
+
+template <class T>
+bool holds(T now, T value, unsigned kind) {
+  switch (kind) {
+    case CU_STREAM_WAIT_VALUE_EQ: return now == value;
+    case CU_STREAM_WAIT_VALUE_AND: return (now & value) != 0;
+    case CU_STREAM_WAIT_VALUE_NOR: return ~(now | value) != 0;
+    default: return static_cast<std::make_signed_t<T>>(now - value) >= 0;
+  }
+}
+
+template <class T>
+CUresult wait_value(CUstream stream, CUdeviceptr p, T value, unsigned flags) {
+  CALL_WITH_CONTEXT();
+  Stream *s = stream_of(call.context, meant(stream));
+  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  T *at = reinterpret_cast<T *>(process().memory->host(p, sizeof(T)));
+  REQUIRE(at != nullptr && p % sizeof(T) == 0, CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(capture_of(*s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  s->context->submit(*s, [at, value, kind = flags & 3] {
+    while (!holds(__atomic_load_n(at, __ATOMIC_SEQ_CST), value, kind))
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+  });
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+SOFTCUDA_API CUresult cuStreamWriteValue32(CUstream s, CUdeviceptr p, cuuint32_t v, unsigned int) {
+  return write_value(s, p, v);
+}
+SOFTCUDA_API CUresult cuStreamWriteValue64(CUstream s, CUdeviceptr p, cuuint64_t v, unsigned int) {
+  return write_value(s, p, v);
+}
+SOFTCUDA_API CUresult cuStreamWaitValue32(CUstream s, CUdeviceptr p, cuuint32_t v,
+                                          unsigned int flags) {
+  return wait_value(s, p, v, flags);
+}
+SOFTCUDA_API CUresult cuStreamWaitValue64(CUstream s, CUdeviceptr p, cuuint64_t v,
+                                          unsigned int flags) {
+  return wait_value(s, p, v, flags);
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// All families of one instruction set of the host.
+#include "softcuda/isa/pick.h"
+
+namespace ckpt::softcuda::isa::CKPT_ISA {
+
+bool select(const Instruction &in, Selected &out) {
+  using Select = bool (*)(const Instruction &, Selected &);
+  constexpr Select kFamilies[] = {&select_extended, &select_integer, &select_floating,
+                                  &select_half,     &select_compare, &select_convert,
+                                  &select_memory,   &select_atomic,  &select_warp,
+                                  &select_control,  &select_texture, &select_bits};
+  for (Select family : kFamilies) {
+    out = Selected{};
+    if (family(in, out)) return true;
+  }
+  return false;
+}
+
+}  // namespace ckpt::softcuda::isa::CKPT_ISA

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Loads and stores, one to eight elements a lane; conversions between address spaces.
+#include "softcuda/isa/place.h"
+
+namespace ckpt::softcuda::isa::CKPT_ISA {
+
+void report_address(Warp &w, const Op &o, u32 lane, u64 address, u32 bytes, bool write) {
+  bool misaligned = address % bytes != 0;
+  w.fail(misaligned ? vm::FaultKind::MisalignedAddress : vm::FaultKind::IllegalAddress, o,
+         fmt::format("{} {} of {} bytes at {:#x} by thread ({},{},{}) of block ({},{},{})",
+                     misaligned ? "misaligned" : "invalid", write ? "write" : "read", bytes,
+                     address, w.tid[0][lane], w.tid[1][lane], w.tid[2][lane], w.block->index.x,
+                     w.block->index.y, w.block->index.z));
+}
+
+namespace {
+
+// Op::aux: how many elements; with kWide the registers have 64 bits though the elements have not.
+constexpr u16 kWide = 0x100;
+constexpr u16 kCount = 0xff;
+
+template <class T>
+void put(Warp &w, u32 row, bool wide, u32 lane, T v) {
+  if (row == vm::kNoRow) return;
+  if (sizeof(T) < 8 && wide)
+    w.row<u64>(row)[lane] = static_cast<u64>(
+        std::is_signed_v<T> ? static_cast<i64>(v) : static_cast<i64>(static_cast<u64>(v)));
+  else
+    w.row<Cell<T>>(row)[lane] = to_cell<T>(v);
+}
+
+template <class T>
+T take(const Warp &w, u32 row, bool wide, u32 lane) {
+  if (sizeof(T) < 8 && wide) return static_cast<T>(w.row<u64>(row)[lane]);
+  return from_cell<T>(w.row<Cell<T>>(row)[lane]);
+}
+
+const u32 *rows_of(const Warp &w, const Op &o) { return w.frame->code->lists.data() + o.list; }
+
+// The commonest access of all: every lane beside its neighbour.
+template <class T>
+char *row_of_lanes(Warp &w, const Op &o, Mask m, bool write) {
+  if (m != kAllLanes || sizeof(T) < 4) return nullptr;
+  const u64 *a = w.row<u64>(o.a);
+  u64 first = a[0], apart = 0;
+  for (u32 i = 0; i < kLanes; ++i) apart |= a[i] ^ (first + i * sizeof(T));
+  u64 address = first + static_cast<u64>(o.imm);
+  const vm::Range &r = w.cache[o.site];
+  if (apart != 0 || address % sizeof(T) != 0 || !r.holds(address, kLanes * sizeof(T)))
+    return nullptr;
+  return !write || r.writable ? r.host(address) : nullptr;
+}
+
+template <class T, Where W>
+void load(Warp &w, const Op &o, Mask m) {
+  u32 count = o.aux & kCount;
+  bool wide = o.aux & kWide;
+  u32 bytes = static_cast<u32>(sizeof(T)) * count;
+  const u32 *rows = count == 1 ? &o.dst : rows_of(w, o);
+  if constexpr (W == Where::Global && sizeof(T) >= 4) {
+    if (count == 1 && !(sizeof(T) == 4 && wide))
+      if (char *p = row_of_lanes<T>(w, o, m, false)) {
+        std::memcpy(w.row<T>(o.dst), p, kLanes * sizeof(T));
+        return;
+      }
+  }
+  In<Address<W>> a(w, o.a);
+  for (; m != 0; m &= m - 1) {
+    u32 i = static_cast<u32>(std::countr_zero(m));
+    u64 address = a[i] + static_cast<u64>(o.imm);
+    if (W != Where::Global) address = static_cast<u32>(address);
+    char *p = place<W>(w, o, i, address, bytes, false);
+    if (p == nullptr || address % bytes != 0) return report_address(w, o, i, address, bytes, false);
+    for (u32 k = 0; k < count; ++k) {
+      T v;
+      std::memcpy(&v, p + k * sizeof(T), sizeof v);
+      put<T>(w, rows[k], wide, i, v);
+    }
+  }
+}
+
+template <class T, Where W>
+void store(Warp &w, const Op &o, Mask m) {
+  u32 count = o.aux & kCount;
+  bool wide = o.aux & kWide;
+  u32 bytes = static_cast<u32>(sizeof(T)) * count;
+  const u32 *rows = count == 1 ? &o.b : rows_of(w, o);
+  if constexpr (W == Where::Global && sizeof(T) >= 4) {
+    if (count == 1 && !(sizeof(T) == 4 && wide))
+      if (char *p = row_of_lanes<T>(w, o, m, true)) {
+        std::memcpy(p, w.row<T>(o.b), kLanes * sizeof(T));
+        return;
+      }
+  }
+  In<Address<W>> a(w, o.a);
+  for (; m != 0; m &= m - 1) {
+    u32 i = static_cast<u32>(std::countr_zero(m));
+    u64 address = a[i] + static_cast<u64>(o.imm);
+    if (W != Where::Global) address = static_cast<u32>(address);
+    char *p = place<W>(w, o, i, address, bytes, true);
+    if (p == nullptr || address % bytes != 0) return report_address(w, o, i, address, bytes, true);
+    for (u32 k = 0; k < count; ++k) {
+      T v = take<T>(w, rows[k], wide, i);
+      std::memcpy(p + k * sizeof(T), &v, sizeof v);
+    }
+  }
+}
+
+// Parameters of a kernel are the same for all lanes. Without an address row: imm alone.
+template <class T>
+void load_param(Warp &w, const Op &o, Mask m) {
+  u32 count = o.aux & kCount;
+  const u32 *rows = count == 1 ? &o.dst : rows_of(w, o);
+  const std::vector<std::byte> &params = w.grid->params;
+  for (Mask left = m; left != 0; left &= left - 1) {
+    u32 i = static_cast<u32>(std::countr_zero(left));
+    u64 at = static_cast<u64>(o.imm) + (o.a == vm::kNoRow ? 0 : w.row<u64>(o.a)[i]);
+    u64 bytes = sizeof(T) * count;
+    if (at > params.size() || bytes > params.size() - at)
+      return report_address(w, o, i, at, static_cast<u32>(bytes), false);
+    for (u32 k = 0; k < count; ++k) {
+      T v;
+      std::memcpy(&v, params.data() + at + k * sizeof(T), sizeof v);
+      put<T>(w, rows[k], o.aux & kWide, i, v);
+    }
+  }
+}
+
+template <class T, Where W>
+struct Access {
+  static constexpr Run kLoad = &load<T, W>;
+  static constexpr Run kStore = &store<T, W>;
+};
+
+template <Where W, class... Ts>
+Run by_type(Type t, bool write) {
+  Run found = nullptr;
+  ((stands_for<Ts>(t) ? (void)(found = write ? Access<Ts, W>::kStore : Access<Ts, W>::kLoad)
+                      : void()),
+   ...);
+  return found;
+}
+
+template <class... Ts>
+Run param_by_type(Type t) {
+  Run found = nullptr;
+  ((stands_for<Ts>(t) ? (void)(found = &load_param<Ts>) : void()), ...);
+  return found;
+}
+
+// Floats are moved as bits.
+Type moved(Type t) {
+  if (!ptx::is_float(t)) return t;
+  return ptx::size_of(t) == 8 ? Type::B64 : ptx::size_of(t) == 4 ? Type::B32 : Type::B16;
+}
+
+// The decoder asks again with Space::Register for the function's own frame and with Space::Param
+// for a kernel's parameters: PTX calls both .param.
+Run access(ptx::Space space, Type t, bool write) {
+  t = moved(t);
+  switch (space) {
+    case ptx::Space::Shared:
+      return by_type<Where::Shared, u8, u16, u32, u64, i8, i16, i32, i64>(t, write);
+    case ptx::Space::Local:
+      return by_type<Where::Local, u8, u16, u32, u64, i8, i16, i32, i64>(t, write);
+    case ptx::Space::Register:
+      return by_type<Where::Frame, u8, u16, u32, u64, i8, i16, i32, i64>(t, write);
+    case ptx::Space::Param:
+      return write ? nullptr : param_by_type<u8, u16, u32, u64, i8, i16, i32, i64>(t);
+    default: return by_type<Where::Global, u8, u16, u32, u64, i8, i16, i32, i64>(t, write);
+  }
+}
+
+u16 vector_of(const Instruction &in) {
+  return in.has("v2") ? 2 : in.has("v4") ? 4 : in.has("v8") ? 8 : 1;
+}
+
+bool select_access(const Instruction &in, Selected &s, bool write) {
+  Type t = in.type();
+  uniform(s, access(space_of(in), t, write), t);
+  // Of a .param without a name the decoder decides; a store there is always to a frame.
+  if (space_of(in) == ptx::Space::Param) {
+    s.run = access(write ? ptx::Space::Register : ptx::Space::Param, t, write);
+    s.inner = access(ptx::Space::Register, t, write);
+  }
+  s.shape = write ? Shape::Store : Shape::Load;
+  s.flow = vm::Flow::Checked;
+  s.aux = vector_of(in);
+  return s.run != nullptr;
+}
+
+u64 window(ptx::Space space) {
+  switch (space) {
+    case ptx::Space::Shared: return vm::kSharedWindow;
+    case ptx::Space::Local: return vm::kLocalWindow;
+    case ptx::Space::Param: return vm::kParamWindow;
+    default: return 0;
+  }
+}
+
+// imm: what is added.
+void cvta(Warp &w, const Op &o, Mask m) {
+  In<u64> a(w, o.a);
+  u64 *out = w.row<u64>(o.dst);
+  for_lanes(m, [&](u32 i) { out[i] = a[i] + static_cast<u64>(o.imm); });
+}
+
+bool select_cvta(const Instruction &in, Selected &s) {
+  u64 add = window(space_of(in));
+  uniform(s, &cvta, Type::U64);
+  s.imm = static_cast<i64>(in.has("to") ? 0 - add : add);
+  return ptx::size_of(in.type()) == 8;
+}
+
+u64 window_of(u64 a) {
+  for (u64 w : {vm::kSharedWindow, vm::kLocalWindow, vm::kParamWindow})
+    if (a - w < vm::kWindowBytes) return w;
+  return 0;
+}
+void isspacep(Warp &w, const Op &o, Mask m) {
+  In<u64> a(w, o.a);
+  u32 bits = 0;
+  for (Mask left = m; left != 0; left &= left - 1) {
+    u32 i = static_cast<u32>(std::countr_zero(left));
+    bits |= static_cast<u32>(window_of(a[i]) == static_cast<u64>(o.imm)) << i;
+  }
+  set_bits(w, o.dst, m, bits);
+}
+
+bool select_isspacep(const Instruction &in, Selected &s) {
+  uniform(s, &isspacep, Type::U64);
+  s.dst = Type::Pred;
+  s.imm = static_cast<i64>(window(space_of(in)));
+  // Constant memory is not told from global memory by its address.
+  return space_of(in) != ptx::Space::Const;
+}
+
+void nothing(Warp &, const Op &, Mask) {}
+
+// cp.async: [shared], [global], imm bytes; b: how many of them are copied, the rest is zero.
+void copy_async(Warp &w, const Op &o, Mask m) {
+  In<u32> to(w, o.dst);
+  In<u64> from(w, o.a);
+  u32 bytes = o.aux;
+  for (; m != 0; m &= m - 1) {
+    u32 i = static_cast<u32>(std::countr_zero(m));
+    u32 target = to[i] + static_cast<u32>(o.imm);
+    u64 source = from[i] + o.d;
+    u32 wanted = o.b == vm::kNoRow ? bytes : std::min(w.row<u32>(o.b)[i], bytes);
+    char *d = place<Where::Shared>(w, o, i, target, bytes, true);
+    if (d == nullptr || target % bytes != 0) return report_address(w, o, i, target, bytes, true);
+    std::memset(d, 0, bytes);
+    if (wanted == 0) continue;
+    char *p = place<Where::Global>(w, o, i, source, wanted, false);
+    if (p == nullptr) return report_address(w, o, i, source, bytes, false);
+    std::memcpy(d, p, wanted);
+  }
+}
+
+bool select_copy(const Instruction &in, Selected &s) {
+  if (in.has("commit_group") || in.has("wait_group") || in.has("wait_all")) {
+    s.run = &nothing;
+    s.shape = Shape::Ignored;
+    return true;
+  }
+  if (!in.has("ca") && !in.has("cg")) return false;
+  s.run = &copy_async;
+  s.shape = Shape::Copy;
+  s.flow = vm::Flow::Checked;
+  return true;
+}
+
+}  // namespace
+
+bool select_memory(const Instruction &in, Selected &s) {
+  if (in.opcode == "ld" || in.opcode == "ldu") return select_access(in, s, false);
+  if (in.opcode == "st") return select_access(in, s, true);
+  if (in.opcode == "cvta") return select_cvta(in, s);
+  if (in.opcode == "isspacep") return select_isspacep(in, s);
+  if (in.opcode == "cp" && in.has("async") && !in.has("bulk")) return select_copy(in, s);
+  if (in.opcode == "prefetch" || in.opcode == "prefetchu" || in.opcode == "discard" ||
+      in.opcode == "applypriority") {
+    s.run = &nothing;
+    s.shape = Shape::Ignored;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace ckpt::softcuda::isa::CKPT_ISA

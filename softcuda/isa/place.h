@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From an address in a state space to the bytes on the host.
+#pragma once
+
+#include "softcuda/isa/pick.h"
+
+namespace ckpt::softcuda::isa::CKPT_ISA {
+
+// Global stands for generic and constant addresses, too: all three are found in the same way.
+enum class Where : u8 { Global, Shared, Local, Frame };
+
+template <Where W>
+using Address = std::conditional_t<W == Where::Global, u64, u32>;
+
+inline bool in_shared(const Warp &w, u64 address, u64 bytes) {
+  if (address + bytes <= w.block->shared_bytes) return true;
+  return address >= vm::kLateShared && address + bytes <= vm::kSharedBytes;
+}
+
+// nullptr: the lane may not touch it. Frame addresses were laid out by the decoder.
+template <Where W>
+[[gnu::always_inline]] inline char *place(Warp &w, const Op &o, u32 lane, u64 address, u32 bytes,
+                                          bool write) {
+  if constexpr (W == Where::Global) {
+    const vm::Range &r = w.cache[o.site];
+    if (r.holds(address, bytes) && (!write || r.writable)) return r.host(address);
+    return vm::host_address(w, o.site, lane, address, bytes, write);
+  } else if constexpr (W == Where::Shared) {
+    return in_shared(w, address, bytes) ? reinterpret_cast<char *>(w.block->shared + address)
+                                        : nullptr;
+  } else {
+    if (W == Where::Frame) address += w.frame->local_base;
+    if (address + bytes > w.local_bytes) return nullptr;
+    return reinterpret_cast<char *>(w.local + lane * w.local_stride + address);
+  }
+}
+
+// Ends the kernel: this lane's access cannot be.
+void report_address(Warp &w, const Op &o, u32 lane, u64 address, u32 bytes, bool write);
+
+// Space modifiers of ld, st, atom and others.
+inline ptx::Space space_of(const Instruction &in) {
+  for (std::string_view m : in.modifiers)
+    if (std::optional<ptx::Space> s = ptx::space_named(m)) return *s;
+  return ptx::Space::Generic;
+}
+
+inline Where where(ptx::Space space) {
+  switch (space) {
+    case ptx::Space::Shared: return Where::Shared;
+    case ptx::Space::Local: return Where::Local;
+    default: return Where::Global;
+  }
+}
+
+}  // namespace ckpt::softcuda::isa::CKPT_ISA

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The part of NVML's interface that is here, as NVIDIA's NVML API Reference documents it. The
+// toolkit's compiler packages do not carry nvml.h, so these are our own declarations.
+#pragma once
+
+extern "C" {
+
+enum nvmlReturn_t {
+  NVML_SUCCESS = 0,
+  NVML_ERROR_UNINITIALIZED = 1,
+  NVML_ERROR_INVALID_ARGUMENT = 2,
+  NVML_ERROR_NOT_SUPPORTED = 3,
+  NVML_ERROR_NOT_FOUND = 6,
+  NVML_ERROR_INSUFFICIENT_SIZE = 7,
+  NVML_ERROR_DRIVER_NOT_LOADED = 9,
+  NVML_ERROR_UNKNOWN = 999
+};
+
+typedef struct nvmlDevice_st *nvmlDevice_t;
+
+struct nvmlMemory_t {
+  unsigned long long total, free, used;  // bytes
+};
+
+struct nvmlMemory_v2_t {
+  unsigned int version;
+  unsigned long long total, reserved, free, used;
+};
+
+struct nvmlProcessInfo_t {
+  unsigned int pid;
+  unsigned long long usedGpuMemory;  // bytes
+  unsigned int gpuInstanceId, computeInstanceId;
+};
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The parser of bodies. Registers, variables and labels live in the scopes of their braces; nvcc
+// puts inline assembly and every call into braces of their own.
+#include <charconv>
+#include <unordered_map>
+
+#include "softcuda/ptx/parser.h"
+
+namespace ckpt::softcuda::ptx {
+namespace {
+
+constexpr size_t kMaxDepth = 64;
+
+class BodyParser : Parser {
+ public:
+  explicit BodyParser(const Function &f) : Parser(f.body, f.body_line) {}
+
+  Result<Body> parse() {
+    names_.emplace_back();
+    open_.push_back(0);
+    while (!open_.empty()) CKPT_CHECK(statement());
+    return std::move(body_);
+  }
+
+ private:
+  // `%r<99>` stands for ninety-nine registers from `first` on.
+  struct Names {
+    std::unordered_map<std::string_view, u32> single;
+    struct Row {
+      std::string_view prefix;
+      u32 count;
+      u32 first;
+    };
+    std::vector<Row> rows;
+  };
+
+  Result<> statement() {
+    if (token().kind == TokenKind::End) return error("'}' of the function is missing");
+    if (accept(";")) return {};
+    if (accept("{")) return open();
+    if (accept("}")) return close();
+    if (accept("@")) return instruction(true);
+    if (token().kind != TokenKind::Word) return error("an instruction is expected");
+    if (token().text.starts_with('.')) return directive();
+    Token word = advance();
+    if (accept(":")) return label(word);
+    return operation(word, Instruction{});
+  }
+
+  Result<> open() {
+    if (open_.size() >= kMaxDepth) return error("braces are nested too deeply");
+    body_.scopes.push_back(open_.back());
+    open_.push_back(static_cast<u32>(body_.scopes.size() - 1));
+    names_.resize(body_.scopes.size());
+    return {};
+  }
+
+  Result<> close() {
+    open_.pop_back();
+    return {};
+  }
+
+  Result<> directive() {
+    Token word = advance();
+    if (word.is(".reg")) return registers(advance().text);
+    // cuda_fp16.hpp writes `.reg.b32 f;`
+    if (word.text.starts_with(".reg.")) return registers(word.text.substr(4));
+    if (word.is(".loc")) return skip_line(word.line);
+    if (word.is(".pragma")) {
+      while (!token().is(";") && token().kind != TokenKind::End) advance();
+      return expect(";");
+    }
+    std::optional<Space> space = space_named(word.text);
+    if (!space) return error(fmt::format("'{}' is not understood", word.text));
+    do {
+      CKPT_TRY(Variable v, declaration(*space));
+      body_.variables.push_back(std::move(v));
+      body_.variable_scopes.push_back(open_.back());
+    } while (accept(","));
+    return expect(";");
+  }
+
+  Result<> skip_line(u32 line) {
+    while (token().line == line && token().kind != TokenKind::End) advance();
+    return {};
+  }
+
+  Result<> registers(std::string_view type_word) {
+    std::optional<Type> type = type_named(type_word);
+    if (!type) return error("a register's type is expected");
+    do {
+      if (token().kind != TokenKind::Word) return error("a register's name is expected");
+      std::string_view name = advance().text;
+      u64 count = 1;
+      bool row = accept("<");
+      if (row) {
+        CKPT_TRY(count, integer());
+        CKPT_CHECK(expect(">"));
+      }
+      u32 first = static_cast<u32>(body_.registers.size());
+      if (count > kMaxRegisters - first) return error("too many registers");
+      body_.registers.resize(first + count, {name, *type});
+      Names &here = names_[open_.back()];
+      if (row)
+        here.rows.push_back({name, static_cast<u32>(count), first});
+      else
+        here.single[name] = first;
+    } while (accept(","));
+    return expect(";");
+  }
+
+  // A label, or `name: .callprototype …;`, `name: .branchtargets a, b;`.
+  Result<> label(Token name) {
+    Label l{name.text, open_.back(), static_cast<u32>(body_.code.size()), {}};
+    bool list = token().is(".branchtargets") || token().is(".calltargets");
+    if (list || token().is(".callprototype")) {
+      advance();
+      for (; !token().is(";"); advance()) {
+        if (token().kind == TokenKind::End) return error("';' is expected");
+        if (list && token().kind == TokenKind::Word) l.targets.push_back(token().text);
+      }
+      advance();
+    }
+    body_.labels.push_back(std::move(l));
+    return {};
+  }
+
+  Result<> instruction(bool guarded) {
+    Instruction in;
+    in.guarded = guarded;
+    in.guard_negated = accept("!");
+    if (!find_register(token().text, in.guard)) return error("a predicate is expected");
+    advance();
+    if (accept("{")) return error("a guarded block is not PTX");
+    if (token().kind != TokenKind::Word) return error("an instruction is expected");
+    return operation(advance(), std::move(in));
+  }
+
+  Result<> operation(Token word, Instruction in) {
+    in.name = word.text;
+    in.line = word.line;
+    in.scope = open_.back();
+    split(word.text, in);
+    while (!token().is(";")) {
+      if (token().kind == TokenKind::End) return error("';' is expected");
+      CKPT_TRY(Operand o, operand(0));
+      in.operands.push_back(std::move(o));
+      if (!token().is(";")) CKPT_CHECK(expect(","));
+    }
+    advance();
+    body_.code.push_back(std::move(in));
+    return {};
+  }
+
+  static void split(std::string_view name, Instruction &in) {
+    size_t dot = name.find('.');
+    in.opcode = name.substr(0, dot);
+    while (dot != name.npos) {
+      size_t end = name.find('.', dot + 1);
+      in.modifiers.push_back(name.substr(dot + 1, end == name.npos ? end : end - dot - 1));
+      dot = end;
+    }
+  }
+
+  Result<Operand> operand(size_t depth) {
+    if (depth > 4) return error("an operand is nested too deeply");
+    if (token().is("[")) return group(OperandKind::Address, "]", depth);
+    if (token().is("{")) return group(OperandKind::Vector, "}", depth);
+    if (token().is("(")) return group(OperandKind::List, ")", depth);
+    if (accept("!")) {
+      CKPT_TRY(Operand o, operand(depth + 1));
+      o.negated = true;
+      return o;
+    }
+    if (token().kind != TokenKind::Word) return immediate();
+    CKPT_TRY(Operand o, named(advance().text));
+    if (accept("|")) {
+      CKPT_TRY(Operand second, named(advance().text));
+      o.second.push_back(std::move(second));
+    }
+    if (token().is("+") || token().is("-")) {
+      CKPT_TRY(o.bits, integer());
+    }
+    return o;
+  }
+
+  Result<Operand> group(OperandKind kind, std::string_view end, size_t depth) {
+    Operand o;
+    o.kind = kind;
+    advance();
+    while (!accept(end)) {
+      CKPT_TRY(Operand inner, operand(depth + 1));
+      o.inner.push_back(std::move(inner));
+      if (!token().is(end)) CKPT_CHECK(expect(","));
+    }
+    return o;
+  }
+
+  Result<Operand> immediate() {
+    CKPT_TRY(Initial v, number());
+    Operand o;
+    o.kind = v.is_float_literal    ? OperandKind::Float
+             : v.is_double_literal ? OperandKind::Double
+                                   : OperandKind::Integer;
+    o.bits = v.bits;
+    return o;
+  }
+
+  Result<Operand> named(std::string_view name) {
+    Operand o;
+    o.text = name;
+    if (name == "_") return o;
+    o.kind = find_register(name, o.index) ? OperandKind::Register : OperandKind::Symbol;
+    return o;
+  }
+
+  bool find_register(std::string_view name, u32 &index) const {
+    for (u32 scope = open_.back();; scope = body_.scopes[scope]) {
+      if (find_in(names_[scope], name, index)) return true;
+      if (scope == 0) return false;
+    }
+  }
+
+  static bool find_in(const Names &names, std::string_view name, u32 &index) {
+    if (auto it = names.single.find(name); it != names.single.end())
+      return index = it->second, true;
+    for (const Names::Row &row : names.rows) {
+      if (!name.starts_with(row.prefix)) continue;
+      std::string_view digits = name.substr(row.prefix.size());
+      u32 n = 0;
+      auto [end, e] = std::from_chars(digits.data(), digits.data() + digits.size(), n);
+      if (e == std::errc() && end == digits.data() + digits.size() && n < row.count)
+        return index = row.first + n, true;
+    }
+    return false;
+  }
+
+  Body body_;
+  std::vector<u32> open_;     // the scopes that are open, innermost last
+  std::vector<Names> names_;  // by scope
+};
+
+template <class F>
+auto outwards(const std::vector<u32> &scopes, u32 scope, F find) -> decltype(find(scope)) {
+  for (;; scope = scopes[scope]) {
+    if (auto *found = find(scope)) return found;
+    if (scope == 0) return nullptr;
+  }
+}
+
+}  // namespace
+
+const Label *Body::label(std::string_view name, u32 scope) const {
+  return outwards(scopes, scope, [&](u32 s) -> const Label * {
+    for (const Label &l : labels)
+      if (l.scope == s && l.name == name) return &l;
+    return nullptr;
+  });
+}
+
+const Variable *Body::variable(std::string_view name, u32 scope) const {
+  return outwards(scopes, scope, [&](u32 s) -> const Variable * {
+    for (size_t i = variables.size(); i-- > 0;)
+      if (variable_scopes[i] == s && variables[i].name == name) return &variables[i];
+    return nullptr;
+  });
+}
+
+Result<Body> parse_body(const Function &function) { return BodyParser(function).parse(); }
+
+}  // namespace ckpt::softcuda::ptx

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A PTX module as it was parsed: variables and functions; the bodies of functions stay text until
+// one is wanted (parse_body), so that what is never launched costs nothing and cannot fail.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/result.h"
+#include "softcuda/ptx/types.h"
+
+namespace ckpt::softcuda::ptx {
+
+// One element of an initialiser: a number, or the address of a symbol.
+struct Initial {
+  u64 bits = 0;
+  bool is_double_literal = false;  // 0d…: `bits` is an f64
+  bool is_float_literal = false;   // 0f…: `bits` is an f32
+  std::string_view symbol;         // if not empty: its address plus `bits`
+  u64 mask = 0;                    // not 0: only these bits of the address, shifted down
+};
+
+struct Variable {
+  std::string_view name;
+  Space space = Space::Global;
+  Type type = Type::B8;
+  u32 align = 1;
+  u64 bytes = 0;  // 0: `extern .shared x[]`, the dynamic shared memory
+  bool external = false;
+  bool managed = false;
+  std::vector<Initial> initial;
+  u32 line = 0;
+};
+
+enum class OperandKind : u8 {
+  Register,  // `index`
+  Integer,   // `bits`
+  Float,     // `bits` is an f32
+  Double,    // `bits` is an f64
+  Symbol,    // `text`: variable, function, label or special register; `bits` is added to it
+  Address,   // [inner + bits]
+  Vector,    // {inner…}
+  List,      // (inner…) of a call
+  Sink,      // _
+};
+
+struct Operand {
+  OperandKind kind = OperandKind::Sink;
+  bool negated = false;  // !%p
+  u32 index = 0;
+  u64 bits = 0;
+  std::string_view text;
+  std::vector<Operand> inner;
+  std::vector<Operand> second;  // at most one: the q of %p|%q
+};
+
+struct Instruction {
+  std::string_view name;                    // "ld.global.v2.u32"
+  std::string_view opcode;                  // "ld"
+  std::vector<std::string_view> modifiers;  // "global", "v2", "u32"
+  bool guarded = false;
+  bool guard_negated = false;
+  u32 guard = 0;  // a register
+  std::vector<Operand> operands;
+  u32 line = 0;
+  u32 scope = 0;  // where its labels and variables are looked up
+
+  bool has(std::string_view modifier) const;
+  // The n-th modifier that is a type, or None.
+  Type type(size_t n = 0) const;
+};
+
+struct Label {
+  std::string_view name;
+  u32 scope = 0;
+  u32 target = 0;                         // index of an instruction
+  std::vector<std::string_view> targets;  // of `.branchtargets` and `.calltargets`
+};
+
+struct Register {
+  std::string_view name;
+  Type type = Type::None;
+};
+
+// A body of a function: `scopes[i]` is the parent of scope i; scope 0 is the function's own.
+struct Body {
+  std::vector<Register> registers;
+  std::vector<Variable> variables;  // .local, .shared and .param inside the body
+  std::vector<u32> variable_scopes;
+  std::vector<Instruction> code;
+  std::vector<Label> labels;
+  std::vector<u32> scopes{0};
+
+  const Label *label(std::string_view name, u32 scope) const;
+  const Variable *variable(std::string_view name, u32 scope) const;
+};
+
+struct Function {
+  std::string_view name;
+  bool entry = false;
+  bool defined = false;
+  std::vector<Variable> params;
+  std::vector<Variable> results;
+  std::string_view body;  // behind "{" up to and including "}"
+  u32 body_line = 0;
+  u32 max_threads = 0;  // product of .maxntid, 0: none given
+  u32 required_threads[3] = {0, 0, 0};
+};
+
+struct Module {
+  std::string text;  // all views lead here
+  std::string_view version;
+  std::string_view target;  // "sm_75"
+  std::vector<Variable> variables;
+  std::vector<Function> functions;
+  std::vector<std::pair<std::string_view, std::string_view>> aliases;  // new name, old name
+};
+
+// `text` ends at its first NUL. Errors name the line.
+Result<std::unique_ptr<Module>> parse_module(std::string text);
+Result<Body> parse_body(const Function &function);
+
+}  // namespace ckpt::softcuda::ptx

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the parsers of modules and of bodies share: a token of look-ahead, numbers, declarations.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "softcuda/ptx/lexer.h"
+#include "softcuda/ptx/module.h"
+
+namespace ckpt::softcuda::ptx {
+
+// Bounds against hostile text.
+inline constexpr u64 kMaxVariableBytes = 1ull << 40;
+inline constexpr u32 kMaxRegisters = 1u << 20;
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text, u32 line = 1) : lexer_(text, line) { advance(); }
+
+ protected:
+  const Token &token() const { return token_; }
+  Token advance();
+  bool accept(std::string_view text);
+  Result<> expect(std::string_view text);
+  Failure error(std::string_view why) const;
+
+  // A number with its sign: integer, 0f… or 0d….
+  Result<Initial> number();
+  Result<u64> integer();
+  // `.align 4 .b8 name[16] = {…}` behind its state space; one or several names up to ';' or ','.
+  Result<Variable> declaration(Space space);
+
+  Lexer lexer_;
+
+ private:
+  Result<> array_size(Variable &v);
+  Result<> initialiser(Variable &v);
+  Result<Initial> initial_element();
+
+  Token token_;
+};
+
+}  // namespace ckpt::softcuda::ptx

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The types and state spaces of PTX (PTX ISA 9.0, "State Spaces, Types, and Variables").
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "common/bytes.h"
+
+namespace ckpt::softcuda::ptx {
+
+enum class Type : u8 {
+  None,
+  Pred,
+  B8,
+  B16,
+  B32,
+  B64,
+  B128,
+  U8,
+  U16,
+  U32,
+  U64,
+  S8,
+  S16,
+  S32,
+  S64,
+  F16,
+  F16x2,
+  BF16,
+  BF16x2,
+  F32,
+  F64,
+  U16x2,
+  S16x2,
+  Opaque,  // .texref, .samplerref, .surfref
+};
+
+enum class Space : u8 { Generic, Register, Global, Shared, Local, Param, Const };
+
+// ".u32" or "u32"; no value for a word that is no type.
+std::optional<Type> type_named(std::string_view word);
+// ".shared", "shared::cta" …
+std::optional<Space> space_named(std::string_view word);
+
+// Size in bytes; a predicate has none.
+size_t size_of(Type type);
+bool is_signed(Type type);
+bool is_float(Type type);
+
+}  // namespace ckpt::softcuda::ptx

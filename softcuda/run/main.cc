@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// softcuda-run: runs a program on the software device, by its library path. A program that carries
+// NVIDIA's static runtime is refused, because that runtime asks for the real driver's proof.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "ckpt_config.h"
+#include "fatbin/image.h"
+#include "softcuda/broker/protocol.h"
+
+using namespace ckpt;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char *kUsage =
+    "Runs a CUDA program on a CUDA device in software.\n"
+    "\n"
+    "  --devices 4x4800M  four devices of 4800 MiB (default 1x4096M)\n"
+    "  --help\n";
+
+struct Options {
+  std::string devices;
+  std::vector<char *> command;
+};
+
+bool parse(int argc, char **argv, Options &o) {
+  int i = 1;
+  for (; i < argc && argv[i][0] == '-'; ++i) {
+    std::string a = argv[i];
+    if (a == "--") {
+      ++i;
+      break;
+    }
+    if (a == "--help") {
+      std::fputs(kUsage, stdout);
+      std::exit(0);
+    }
+    if (a != "--devices" || i + 1 >= argc) return false;
+    o.devices = argv[++i];
+  }
+  for (; i < argc; ++i) o.command.push_back(argv[i]);
+  o.command.push_back(nullptr);
+  return o.command.size() > 1;
+}
+
+// As execvp() would find it; empty if it would not.
+std::string find_program(const std::string &name) {
+  if (name.find('/') != name.npos) return name;
+  const char *path = std::getenv("PATH");
+  std::string folders = path == nullptr ? "/usr/bin:/bin" : path;
+  for (size_t at = 0; at <= folders.size();) {
+    size_t end = std::min(folders.find(':', at), folders.size());
+    std::string full = folders.substr(at, end - at) + "/" + name;
+    if (access(full.c_str(), X_OK) == 0) return full;
+    at = end + 1;
+  }
+  return {};
+}
+
+Result<> check_runtime(const std::string &path) {
+  Result<fatbin::Image> image = fatbin::Image::open(path);
+  // What is no ELF file with device code may still start one: a script, python.
+  if (!image || image->runtime().runtime != fatbin::Runtime::Static) return {};
+  return fail_with_hint(
+      fmt::format(
+          "{} was linked with the static CUDA runtime ({}), which runs on NVIDIA's driver only",
+          path, image->runtime().reason),
+      "link it with nvcc -cudart shared");
+}
+
+// Where the libraries are: beside us in the build folder, or where they are installed.
+std::string library_path() {
+  fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
+  if (fs::exists(here / "driver" / "libcuda.so.1")) {
+    setenv("CKPT_SOFTCUDA_BROKER", (here / "ckpt-softcuda-broker").c_str(), 0);
+    return fmt::format("{}:{}:{}", (here / "driver").string(), (here / "runtime").string(),
+                       (here / "nvml").string());
+  }
+  return std::string(CKPT_INSTALLED_LIBDIR) + "/softcuda";
+}
+
+Result<> run(const Options &o) {
+  CKPT_CHECK(softcuda::broker::parse_configuration(o.devices));
+  std::string program = find_program(o.command[0]);
+  if (program.empty() || access(program.c_str(), X_OK) != 0)
+    return fail("{}: there is no such program", o.command[0]);
+  CKPT_CHECK(check_runtime(program));
+  std::string path = library_path();
+  if (const char *old = std::getenv("LD_LIBRARY_PATH"); old != nullptr && *old != '\0')
+    path += std::string(":") + old;
+  setenv("LD_LIBRARY_PATH", path.c_str(), 1);
+  if (!o.devices.empty()) setenv("CKPT_SOFTCUDA", o.devices.c_str(), 1);
+  execv(program.c_str(), o.command.data());
+  return fail_errno("cannot run {}", program);
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+  Options o;
+  if (!parse(argc, argv, o)) {
+    std::fputs(kUsage, stderr);
+    return 2;
+  }
+  Result<> r = run(o);
+  std::fprintf(stderr, "softcuda-run: %s\n", r.error().text().c_str());
+  return 127;
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "softcuda/runtime/state.h"
+
+#include <map>
+#include <mutex>
+
+namespace ckpt::softcuda::runtime {
+namespace {
+
+thread_local int device = 0;
+thread_local cudaError_t last = cudaSuccess;
+
+struct Primaries {
+  std::mutex mutex;
+  std::map<int, CUcontext> contexts;
+};
+Primaries &primaries() {
+  static Primaries *const kPrimaries = new Primaries;
+  return *kPrimaries;
+}
+
+CUresult primary(int d, CUcontext &out) {
+  Primaries &p = primaries();
+  std::lock_guard lock(p.mutex);
+  CUcontext &c = p.contexts[d];
+  if (c == nullptr)
+    if (CUresult e = cuDevicePrimaryCtxRetain(&c, d); e != CUDA_SUCCESS) return e;
+  out = c;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+cudaError_t keep(cudaError_t e) {
+  if (e != cudaSuccess && e != cudaErrorNotReady) last = e;
+  return e;
+}
+
+cudaError_t last_error(bool forget) {
+  cudaError_t e = last;
+  if (forget) last = cudaSuccess;
+  return e;
+}
+
+int device_of_thread() { return device; }
+
+cudaError_t initialise() { return as_runtime(cuInit(0)); }
+
+cudaError_t enter() {
+  CUcontext c = nullptr;
+  if (CUresult e = cuCtxGetCurrent(&c); e == CUDA_ERROR_NOT_INITIALIZED) {
+    if (cudaError_t first = initialise(); first != cudaSuccess) return first;
+  } else if (e != CUDA_SUCCESS) {
+    return as_runtime(e);
+  }
+  if (c != nullptr) return cudaSuccess;
+  if (CUresult e = primary(device, c); e != CUDA_SUCCESS) return as_runtime(e);
+  return as_runtime(cuCtxSetCurrent(c));
+}
+
+cudaError_t set_device(int d) {
+  if (cudaError_t e = initialise(); e != cudaSuccess) return e;
+  int count = 0;
+  if (CUresult e = cuDeviceGetCount(&count); e != CUDA_SUCCESS) return as_runtime(e);
+  if (d < 0 || d >= count) return cudaErrorInvalidDevice;
+  device = d;
+  CUcontext c = nullptr;
+  if (CUresult e = primary(d, c); e != CUDA_SUCCESS) return as_runtime(e);
+  return as_runtime(cuCtxSetCurrent(c));
+}
+
+void forget_context(int d) {
+  Primaries &p = primaries();
+  std::lock_guard lock(p.mutex);
+  p.contexts.erase(d);
+}
+
+}  // namespace ckpt::softcuda::runtime

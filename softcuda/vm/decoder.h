@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From the parsed body of a function to its Code.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <unordered_map>
+
+#include "softcuda/isa/helpers.h"
+#include "softcuda/isa/select.h"
+#include "softcuda/vm/kernel.h"
+
+namespace ckpt::softcuda::vm {
+
+class Decoder {
+ public:
+  Decoder(Kernel &kernel, const Symbol &function, Code &code);
+  Result<> run();
+
+ private:
+  // decoder.cc: the body, control flow
+  Result<> instruction(const ptx::Instruction &in);
+  Result<> shaped(const ptx::Instruction &in, const isa::Selected &s);
+  Result<> branch(const ptx::Instruction &in, Op op);
+  Result<> branch_table(const ptx::Instruction &in, Op op);
+  Result<> call(const ptx::Instruction &in, Op op);
+  Result<> callee(const ptx::Operand &o, CallSite &site, Op &op);
+  Result<std::vector<Slot>> slots(const ptx::Instruction &in, const ptx::Operand &list);
+  Result<> barrier(const ptx::Instruction &in, Op op, const isa::Selected &s);
+  Result<> patch_branches();
+  Op start(const ptx::Instruction &in, const isa::Selected &s) const;
+  Failure error(const ptx::Instruction &in, std::string_view why) const;
+
+  // operands.cc: rows, immediates, addresses
+  Result<> plain(const ptx::Instruction &in, Op op, const isa::Selected &s);
+  Result<> move(const ptx::Instruction &in, Op op, const isa::Selected &s);
+  Result<> pack(const ptx::Instruction &in, Op op, const isa::Selected &s);
+  Result<> unpack(const ptx::Instruction &in, Op op, const isa::Selected &s);
+  Result<> access(const ptx::Instruction &in, Op op, const isa::Selected &s);
+  Result<> atomic(const ptx::Instruction &in, Op op, const isa::Selected &s);
+  Result<> copy(const ptx::Instruction &in, Op op);
+  Result<> texture(const ptx::Instruction &in, Op op, const isa::Selected &s);
+  Result<> destination(const ptx::Operand &o, ptx::Type type, u32 &row);
+  Result<u32> source(const ptx::Operand &o, ptx::Type type);
+  Result<u32> symbol(const ptx::Operand &o, ptx::Type type);
+  Result<u32> variable(const ptx::Variable &v, const Symbol *global, u64 addend, ptx::Type type);
+  Result<> address(const ptx::Instruction &in, const ptx::Operand &o, ptx::Space space, Op &op);
+  Result<> frame_or_parameter(const ptx::Operand &base, const isa::Selected &s, Op &op);
+  Result<> rows_of_list(const ptx::Operand &o, ptx::Type type, bool write, Op &op);
+  const ptx::Variable *find_variable(std::string_view name, const Symbol *&global) const;
+  std::optional<u32> frame_offset(std::string_view name);
+  u32 frame_slot(const ptx::Variable &v);
+  std::optional<u32> parameter_offset(std::string_view name) const;
+
+  // Rows of the frame.
+  u32 row(u32 reg);
+  u32 new_row(size_t bytes);
+  u32 constant(u64 value, size_t bytes);
+  u32 emit(Op op);
+  // Emits what must follow the instruction: results that go to wider registers.
+  void emit_with_widening(Op op);
+
+  Kernel &kernel_;
+  const Symbol &symbol_;
+  const ptx::Function &function_;
+  Code &code_;
+  const isa::Helpers &helpers_;
+  ptx::Body body_;
+  const ptx::Instruction *current_ = nullptr;
+  std::vector<u32> starts_;  // of each instruction, in ops
+  std::vector<u32> rows_;    // of each register
+  std::map<std::pair<u64, size_t>, u32> constants_;
+  std::unordered_map<const ptx::Variable *, u32> frame_;
+  struct Fixup {
+    size_t op;
+    const ptx::Instruction *in;
+    std::string_view label;
+    std::optional<size_t> list;  // the target stands in Code::lists
+  };
+  std::vector<Fixup> fixups_;
+  std::vector<Op> after_;
+};
+
+}  // namespace ckpt::softcuda::vm

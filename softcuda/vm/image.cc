@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "softcuda/vm/image.h"
+
+#include <bit>
+#include <charconv>
+#include <cstring>
+
+#include "softcuda/vm/memory_view.h"
+
+namespace ckpt::softcuda::vm {
+namespace {
+
+constexpr u64 kMaxImageBytes = 1ull << 40;
+
+bool in_memory(const ptx::Variable &v) {
+  return v.space == ptx::Space::Global || v.space == ptx::Space::Const;
+}
+
+// What stands for itself wins over what another module must define.
+bool defined(const Symbol &s) { return s.function ? s.function->defined : !s.variable->external; }
+
+}  // namespace
+
+u64 code_address(const Symbol &function) { return kCodeWindow + 16 * (u64{function.ordinal} + 1); }
+
+Result<std::unique_ptr<Image>> Image::link(std::vector<std::unique_ptr<ptx::Module>> modules) {
+  auto image = std::make_unique<Image>();
+  image->modules_ = std::move(modules);
+  CKPT_CHECK(image->collect());
+  return image;
+}
+
+Result<> Image::collect() {
+  local_.resize(modules_.size());
+  for (u32 m = 0; m < modules_.size(); ++m) {
+    auto add = [&](std::string_view name, Symbol s) {
+      s.module = m;
+      s.ordinal = static_cast<u32>(symbols_.size());
+      u32 index = s.ordinal;
+      symbols_.push_back(s);
+      auto replace = [&](Names &names) {
+        auto [it, fresh] = names.try_emplace(name, index);
+        if (!fresh && !defined(symbols_[it->second])) it->second = index;
+      };
+      replace(local_[m]);
+      if (defined(s)) replace(global_);
+    };
+    for (const ptx::Variable &v : modules_[m]->variables) {
+      Symbol s;
+      s.variable = &v;
+      if (in_memory(v) && !v.external) {
+        u64 &end = v.managed ? managed_bytes_ : bytes_;
+        s.offset = (end + v.align - 1) & ~(u64{v.align} - 1);
+        end = s.offset + v.bytes;
+        if (end > kMaxImageBytes) return fail("the module's variables are too large");
+      }
+      add(v.name, s);
+    }
+    for (const ptx::Function &f : modules_[m]->functions) {
+      Symbol s;
+      s.function = &f;
+      add(f.name, s);
+    }
+    for (auto [name, old] : modules_[m]->aliases)
+      if (auto it = local_[m].find(old); it != local_[m].end()) {
+        local_[m][name] = it->second;
+        global_.try_emplace(name, it->second);
+      }
+  }
+  return {};
+}
+
+const Symbol *Image::find(u32 module, std::string_view name) const {
+  if (auto it = local_[module].find(name);
+      it != local_[module].end() && defined(symbols_[it->second]))
+    return &symbols_[it->second];
+  if (const Symbol *s = find(name)) return s;
+  auto it = local_[module].find(name);
+  return it == local_[module].end() ? nullptr : &symbols_[it->second];
+}
+
+const Symbol *Image::find(std::string_view name) const {
+  auto it = global_.find(name);
+  return it == global_.end() ? nullptr : &symbols_[it->second];
+}
+
+const Symbol *Image::function_at(u32 ordinal) const {
+  if (ordinal >= symbols_.size() || symbols_[ordinal].function == nullptr) return nullptr;
+  const Symbol &s = symbols_[ordinal];
+  return s.function->defined ? &s : nullptr;
+}
+
+u32 Image::architecture(u32 module) const {
+  std::string_view target = modules_[module]->target;
+  u32 n = 0;
+  size_t digits = std::min(target.find_first_of("0123456789"), target.size());
+  std::from_chars(target.data() + digits, target.data() + target.size(), n);
+  return n;
+}
+
+std::vector<const Symbol *> Image::kernels() const {
+  std::vector<const Symbol *> found;
+  for (const Symbol &s : symbols_)
+    if (s.function != nullptr && s.function->entry && s.function->defined &&
+        find(s.function->name) == &s)
+      found.push_back(&s);
+  return found;
+}
+
+std::vector<const Symbol *> Image::variables() const {
+  std::vector<const Symbol *> found;
+  for (const Symbol &s : symbols_)
+    if (s.variable != nullptr && in_memory(*s.variable) && !s.variable->external)
+      found.push_back(&s);
+  return found;
+}
+
+Result<std::vector<std::byte>> Image::initial(bool managed) const {
+  std::vector<std::byte> out(managed ? managed_bytes_ : bytes_);
+  for (const Symbol *s : variables())
+    if (s->variable->managed == managed) CKPT_CHECK(write(*s, out));
+  return out;
+}
+
+Result<u64> Image::value(const Symbol &s, const ptx::Initial &e) const {
+  size_t size = ptx::size_of(s.variable->type);
+  if (e.is_double_literal && size == 4)
+    return std::bit_cast<u32>(static_cast<float>(std::bit_cast<double>(e.bits)));
+  if (e.symbol.empty()) return e.bits;
+  const Symbol *to = find(s.module, e.symbol);
+  if (to == nullptr)
+    return fail("the variable {} refers to {}, which nobody defines", s.variable->name, e.symbol);
+  u64 v = (to->function ? code_address(*to) : address(*to)) + e.bits;
+  return e.mask == 0 ? v : (v & e.mask) >> std::countr_zero(e.mask);
+}
+
+Result<> Image::write(const Symbol &s, std::vector<std::byte> &out) const {
+  size_t size = std::max<size_t>(ptx::size_of(s.variable->type), 1);
+  u64 at = s.offset;
+  for (const ptx::Initial &e : s.variable->initial) {
+    CKPT_TRY(u64 v, value(s, e));
+    if (size > 8)
+      return fail("the variable {} has an initial value of 128 bits: not supported",
+                  s.variable->name);
+    std::memcpy(out.data() + at, &v, size);
+    at += size;
+  }
+  return {};
+}
+
+}  // namespace ckpt::softcuda::vm

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PTX modules linked together: one for an ordinary program, one for each translation unit with
+// -rdc=true. Knows where every variable lies; where that is, whoever loads it decides.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "softcuda/ptx/module.h"
+
+namespace ckpt::softcuda::vm {
+
+struct Symbol {
+  const ptx::Variable *variable = nullptr;  // or
+  const ptx::Function *function = nullptr;
+  u32 module = 0;
+  u32 ordinal = 0;  // of a function: unique in the image
+  u64 offset = 0;   // of a global or constant variable: from the image's base
+};
+
+class Image {
+ public:
+  // Links the modules; their variables are laid out one behind the other. Errors name what clashes.
+  static Result<std::unique_ptr<Image>> link(std::vector<std::unique_ptr<ptx::Module>> modules);
+
+  // As seen from inside a module: its own symbols first. nullptr: undefined.
+  const Symbol *find(u32 module, std::string_view name) const;
+  // As seen from outside.
+  const Symbol *find(std::string_view name) const;
+  const Symbol *function_at(u32 ordinal) const;
+  std::vector<const Symbol *> kernels() const;
+  std::vector<const Symbol *> variables() const;
+
+  // What a module was compiled for: 75 is sm_75.
+  u32 architecture(u32 module) const;
+
+  // Bytes that global and constant variables need, and those that managed ones do.
+  u64 bytes() const { return bytes_; }
+  u64 managed_bytes() const { return managed_bytes_; }
+  // Puts them at device addresses; initial() is then what they hold at first.
+  void place(u64 base, u64 managed_base) {
+    base_ = base;
+    managed_base_ = managed_base;
+  }
+  u64 address(const Symbol &s) const {
+    return (s.variable->managed ? managed_base_ : base_) + s.offset;
+  }
+  Result<std::vector<std::byte>> initial(bool managed) const;
+
+ private:
+  Result<> collect();
+  Result<> write(const Symbol &s, std::vector<std::byte> &out) const;
+  Result<u64> value(const Symbol &s, const ptx::Initial &e) const;
+
+  using Names = std::unordered_map<std::string_view, u32>;  // into symbols_
+  std::vector<std::unique_ptr<ptx::Module>> modules_;
+  std::vector<Symbol> symbols_;
+  std::vector<Names> local_;
+  Names global_;
+  u64 bytes_ = 0;
+  u64 base_ = 0;
+  u64 managed_bytes_ = 0;
+  u64 managed_base_ = 0;
+};
+
+// The value of a pointer to a function.
+u64 code_address(const Symbol &function);
+
+}  // namespace ckpt::softcuda::vm

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Each argument is one thing that must go wrong.
+#include <cassert>
+#include <cstring>
+
+#include "check.h"
+
+__global__ void write(int *p, int at) { p[at] = threadIdx.x; }
+__global__ void failing(int n) { assert(n < 3); }
+__global__ void trapping() { __trap(); }
+__global__ void endless(volatile int *p) {
+  while (*p == 0) {
+  }
+}
+__device__ __noinline__ int deep(int n, volatile int *p) { return *p == n ? 0 : deep(n + 1, p) * 3 + deep(n + 2, p); }
+__global__ void recursion(int *p) {
+  *p = 0;
+  *p = deep(1, p);
+}
+// The same word from two streams without an order between them.
+__global__ void increments(volatile int *p, int n) {
+  for (int i = 0; i < n; ++i) *p = *p + 1;
+}
+__global__ void stuck() {
+  if (threadIdx.x < 32) __syncthreads();
+  else
+    __syncwarp();
+  if (threadIdx.x == 0) asm volatile("bar.sync 3, 64;");
+}
+
+int main(int argc, char **argv) {
+  const char *what = argc > 1 ? argv[1] : "";
+  int *p;
+  CUDA(cudaMalloc(&p, 1000 * sizeof(int)));
+  if (std::strcmp(what, "host") == 0) {
+    *reinterpret_cast<volatile int *>(p) = 1;
+  } else if (std::strcmp(what, "bounds") == 0) {
+    write<<<1, 1>>>(p, 1 << 20);
+    CHECK(cudaDeviceSynchronize() == cudaErrorIllegalAddress);
+    // It stays.
+    CHECK(cudaMalloc(&p, 4) == cudaErrorIllegalAddress);
+    CHECK(cudaDeviceSynchronize() == cudaErrorIllegalAddress);
+  } else if (std::strcmp(what, "pageable") == 0) {
+    std::vector<int> host(10);
+    write<<<1, 1>>>(host.data(), 0);
+    CHECK(cudaDeviceSynchronize() == cudaErrorIllegalAddress);
+  } else if (std::strcmp(what, "misaligned") == 0) {
+    write<<<1, 1>>>(reinterpret_cast<int *>(reinterpret_cast<char *>(p) + 1), 0);
+    CHECK(cudaDeviceSynchronize() == cudaErrorMisalignedAddress);
+  } else if (std::strcmp(what, "assert") == 0) {
+    failing<<<1, 1>>>(4);
+    CHECK(cudaDeviceSynchronize() == cudaErrorAssert);
+  } else if (std::strcmp(what, "trap") == 0) {
+    trapping<<<1, 1>>>();
+    CHECK(cudaDeviceSynchronize() == cudaErrorLaunchFailure);
+  } else if (std::strcmp(what, "recursion") == 0) {
+    recursion<<<1, 1>>>(p);
+    CHECK(cudaDeviceSynchronize() == cudaErrorLaunchFailure);
+  } else if (std::strcmp(what, "deadlock") == 0) {
+    stuck<<<1, 64>>>();
+    CHECK(cudaDeviceSynchronize() == cudaErrorLaunchFailure);
+  } else if (std::strcmp(what, "values") == 0) {
+    CHECK(cudaFree(p + 1) == cudaErrorInvalidValue);
+    CHECK(cudaMemcpy(p, nullptr, 4, cudaMemcpyHostToDevice) == cudaErrorInvalidValue);
+    CHECK(cudaMemcpy(p + 100000000, p, 4, cudaMemcpyDefault) == cudaErrorInvalidValue);
+    write<<<1, 2000>>>(p, 0);
+    CHECK(cudaGetLastError() == cudaErrorInvalidConfiguration);
+    write<<<1, 1, 200 << 10>>>(p, 0);
+    CHECK(cudaGetLastError() == cudaErrorInvalidValue);
+    CHECK(cudaSetDevice(99) == cudaErrorInvalidDevice);
+    cudaGetLastError();
+    void *big;
+    CHECK(cudaMalloc(&big, size_t(1) << 40) == cudaErrorMemoryAllocation);
+    CHECK(cudaGetLastError() == cudaErrorMemoryAllocation);
+    CHECK(cudaGetLastError() == cudaSuccess);
+    CHECK(cudaEventQuery(reinterpret_cast<cudaEvent_t>(p)) == cudaErrorInvalidResourceHandle);
+    // Nothing of this has hurt the context.
+    write<<<1, 1>>>(p, 3);
+    CUDA(cudaDeviceSynchronize());
+  } else if (std::strcmp(what, "race") == 0) {
+    const int n = 100000;
+    cudaStream_t a, b;
+    CUDA(cudaStreamCreate(&a));
+    CUDA(cudaStreamCreate(&b));
+    CUDA(cudaMemset(p, 0, 4));
+    CUDA(cudaDeviceSynchronize());
+    increments<<<1, 1, 0, a>>>(p, n);
+    increments<<<1, 1, 0, b>>>(p, n);
+    int value;
+    CUDA(cudaMemcpy(&value, p, 4, cudaMemcpyDeviceToHost));
+    std::printf("%d of %d\n", value, 2 * n);
+  } else {
+    return 2;
+  }
+  return passed();
+}

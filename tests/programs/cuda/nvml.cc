@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a manager sees: prints the devices and who uses how much, one line each.
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "../../../softcuda/nvml/nvml_abi.h"
+
+template <class F>
+static F *get(void *library, const char *name) {
+  void *p = dlsym(library, name);
+  if (p == nullptr) std::printf("there is no %s\n", name), std::exit(1);
+  return reinterpret_cast<F *>(p);
+}
+
+#define CALL(name, type, ...)                                                                      \
+  if (nvmlReturn_t e_ = get<nvmlReturn_t type>(library, #name)(__VA_ARGS__); e_ != NVML_SUCCESS) { \
+    std::printf("%s: %d\n", #name, e_);                                                            \
+    return 1;                                                                                      \
+  }
+
+int main() {
+  void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+  if (library == nullptr) return std::printf("%s\n", dlerror()), 1;
+  unsigned count = 0;
+  CALL(nvmlInit_v2, ());
+  CALL(nvmlDeviceGetCount_v2, (unsigned *), &count);
+  for (unsigned i = 0; i < count; ++i) {
+    nvmlDevice_t device, same;
+    char name[96], uuid[96];
+    nvmlMemory_t memory;
+    CALL(nvmlDeviceGetHandleByIndex_v2, (unsigned, nvmlDevice_t *), i, &device);
+    CALL(nvmlDeviceGetName, (nvmlDevice_t, char *, unsigned), device, name, sizeof name);
+    CALL(nvmlDeviceGetUUID, (nvmlDevice_t, char *, unsigned), device, uuid, sizeof uuid);
+    CALL(nvmlDeviceGetHandleByUUID, (const char *, nvmlDevice_t *), uuid, &same);
+    CALL(nvmlDeviceGetMemoryInfo, (nvmlDevice_t, nvmlMemory_t *), device, &memory);
+    std::printf("device %u %s %s %llu %llu %d\n", i, name, uuid, memory.total >> 20,
+                memory.used >> 20, device == same);
+    unsigned n = 8;
+    nvmlProcessInfo_t list[8];
+    CALL(nvmlDeviceGetComputeRunningProcesses_v3, (nvmlDevice_t, unsigned *, nvmlProcessInfo_t *),
+         device, &n, list);
+    for (unsigned k = 0; k < n; ++k)
+      std::printf("process %u %llu\n", list[k].pid, list[k].usedGpuMemory >> 20);
+  }
+  CALL(nvmlShutdown, ());
+  return 0;
+}

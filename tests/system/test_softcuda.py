@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The software CUDA device, by what nvcc makes of ordinary programs. Without nvcc it is skipped."""
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("CKPT_BUILD", ROOT / "build")).resolve()
+SOURCES = ROOT / "tests" / "programs" / "cuda"
+RUN = BUILD / "softcuda" / "softcuda-run"
+NVCC = shutil.which("nvcc")
+
+pytestmark = [
+    pytest.mark.skipif(not NVCC, reason="there is no nvcc to make CUDA programs with"),
+    pytest.mark.skipif(not RUN.exists(), reason="softcuda-run is not built"),
+]
+
+FLAGS = {"differential.cu": ["-O2", "-std=c++17", "--fmad=false", "-Xcompiler", "-ffp-contract=off"],
+         "nvml.cc": ["-ldl"],
+         "driver.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"]}
+
+
+@pytest.fixture(scope="module")
+def make(tmp_path_factory):
+    """make("x.cu", flags…): the path of the program; made once."""
+    folder = tmp_path_factory.mktemp("cuda")
+
+    def build(source, *flags, runtime="shared"):
+        # nvcc reads a "=" in a file's name as something else.
+        name = "-".join([source, runtime, *flags])
+        target = folder / re.sub("[^a-z0-9]", "_", name.lower())
+        if not target.exists():
+            r = subprocess.run([NVCC, "-w", "-cudart", runtime, *FLAGS.get(source, []), *flags, f"-I{SOURCES}",
+                                "-o", str(target), str(SOURCES / source)], capture_output=True, text=True, timeout=200)
+            assert r.returncode == 0, r.stderr
+        return target
+
+    return build
+
+
+@pytest.fixture
+def soft(tmp_path):
+    """soft(program, args…): runs it on the device."""
+    env = dict(os.environ, CKPT_RUNTIME_DIR=str(tmp_path), CKPT_SOFTCUDA="2x256M")
+
+    def run(program, *args, expect=0, **more):
+        r = subprocess.run([str(RUN), str(program), *args], env=dict(env, **more), capture_output=True, text=True,
+                           timeout=60)
+        assert r.returncode == expect, r.stdout + r.stderr
+        return r
+
+    run.env = env
+    yield run
+    # The broker goes by itself when nobody needs it.
+    end = time.monotonic() + 20
+    while list(tmp_path.glob("*.sock")) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not list(tmp_path.glob("*.sock"))
+
+
+@pytest.mark.parametrize("source", ["vector_add.cu", "kernels.cu", "language.cu", "streams.cu", "textures.cu",
+                                    "differential.cu", "driver.cc"])
+def test_programs_check_themselves(make, soft, source):
+    assert "PASSED" in soft(make(source)).stdout
+
+
+@pytest.mark.full
+def test_the_toolkits_own_libraries(make, soft):
+    assert "PASSED" in soft(make("libraries.cu", "-std=c++17", "-arch=sm_75")).stdout
+
+
+def test_printf_of_kernels(make, soft):
+    lines = soft(make("language.cu")).stdout.splitlines()
+    assert lines.count("device 42  1.50 x 1234567890123 ff") == 2
+
+
+def test_one_core_is_enough(make, soft):
+    assert "PASSED" in soft(make("streams.cu"), CKPT_SOFTCUDA_CORES="1").stdout
+
+
+def test_separate_compilation(make, soft):
+    assert "PASSED" in soft(make("language.cu", "-rdc=true")).stdout
+
+
+def test_per_thread_default_stream(make, soft):
+    assert "PASSED" in soft(make("kernels.cu", "-default-stream=per-thread")).stdout
+
+
+def test_the_static_runtime_is_refused_by_name(make, soft):
+    r = soft(make("vector_add.cu", runtime="static"), expect=127)
+    assert "static CUDA runtime" in r.stderr and "-cudart shared" in r.stderr
+
+
+def test_a_program_without_ptx_is_refused_by_name(make, soft):
+    r = soft(make("vector_add.cu", "-gencode=arch=compute_75,code=sm_75"), expect=1)
+    assert "holds no PTX" in r.stderr
+
+
+@pytest.mark.parametrize("what, text", [("bounds", "invalid write of 4 bytes"), ("pageable", "invalid write"),
+                                        ("misaligned", "misaligned write"), ("assert", "Assertion `n < 3` failed"),
+                                        ("trap", "trap"), ("recursion", "cudaLimitStackSize"),
+                                        ("deadlock", "nobody can come"), ("values", "")])
+def test_errors(make, soft, what, text):
+    r = soft(make("errors.cu"), what)
+    assert "PASSED" in r.stdout
+    assert text in r.stderr
+
+
+def test_the_host_cannot_touch_device_memory(make, soft):
+    soft(make("errors.cu"), "host", expect=-signal.SIGSEGV)
+
+
+def test_a_race_between_streams_is_visible(make, soft):
+    for _ in range(10):
+        lost = soft(make("errors.cu"), "race").stdout.split()[0] != "200000"
+        if lost:
+            return
+    pytest.fail("two streams never ran at the same time")
+
+
+def hold(soft, program, mib):
+    p = subprocess.Popen([str(RUN), str(program), "--hold", str(mib)], env=soft.env, stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE, text=True)
+    return p, p.stdout.readline().strip()
+
+
+def test_memory_is_shared_by_processes_and_comes_back(make, soft):
+    program = make("driver.cc")
+    first, answer = hold(soft, program, 200)
+    assert answer == "held"
+    second, answer = hold(soft, program, 100)
+    assert answer == "out of memory"
+    second.communicate("")
+    first.kill()
+    first.wait()
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        third, answer = hold(soft, program, 100)
+        third.communicate("")
+        if answer == "held":
+            return
+    pytest.fail("the memory of a dead process did not come back")
+
+
+def test_another_process_is_checkpointed(make, soft):
+    program = make("driver.cc")
+    held, answer = hold(soft, program, 100)
+    assert answer == "held"
+    assert "PASSED" in soft(program, "--order", str(held.pid)).stdout
+    held.communicate("")
+    assert held.returncode == 0
+
+
+def criu():
+    path = os.environ.get("CKPT_CRIU") or "/opt/ckpt/criu/bin/criu"
+    if os.geteuid() != 0 or not shutil.which(path):
+        pytest.skip("there is no CRIU, or we are not root")
+    return path
+
+
+def test_a_checkpointed_process_survives_criu(make, soft, tmp_path):
+    program, images, out = make("driver.cc"), tmp_path / "images", tmp_path / "out"
+    images.mkdir()
+    with open(out, "w") as stdout:
+        p = subprocess.Popen([str(RUN), str(program), "--hold", "100", str(tmp_path / "finish")], env=soft.env,
+                             stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.STDOUT, start_new_session=True)
+    end = time.monotonic() + 20
+    while out.read_text() != "held\n" and time.monotonic() < end:
+        time.sleep(0.02)
+    assert "PASSED" in soft(program, "--order", str(p.pid), "down").stdout
+    r = subprocess.run([criu(), "dump", "-t", str(p.pid), "-D", str(images)], capture_output=True, text=True, timeout=60)
+    assert r.returncode == 0, r.stdout + r.stderr
+    assert p.wait(20) == -signal.SIGKILL
+    r = subprocess.run([criu(), "restore", "-d", "-D", str(images)], capture_output=True, text=True, timeout=60)
+    assert r.returncode == 0, r.stdout + r.stderr
+    assert "PASSED" in soft(program, "--order", str(p.pid), "up").stdout
+    (tmp_path / "finish").touch()
+    end = time.monotonic() + 20
+    while "as before" not in out.read_text() and time.monotonic() < end:
+        time.sleep(0.02)
+    assert out.read_text() == "held\nas before\n"
+
+
+def test_a_model_gives_the_device_its_own_time(make, soft, tmp_path):
+    model = tmp_path / "model"
+    model.write_text("compute 2e6  # instructions a second\ncopy 40e6\nlaunch 1e-3\n")
+    kernel, copy = map(float, soft(make("clock.cu"), CKPT_SOFTCUDA_MODEL=str(model)).stdout.split()[:2])
+    # An addition and a part of a loop, a thousand times in a hundred threads; 8 MiB.
+    assert 51 < kernel < 400
+    assert 209 < copy < 400
+    # Two processes have the time of one device between them: at 2e5 instructions a second each needs
+    # ten times as long as before, and both together twice that.
+    model.write_text("compute 2e5\n")
+    begin = time.monotonic()
+    two = [subprocess.Popen([str(RUN), str(make("clock.cu"))], env=dict(soft.env, CKPT_SOFTCUDA_MODEL=str(model)),
+                            stdout=subprocess.DEVNULL) for _ in range(2)]
+    assert [p.wait() for p in two] == [0, 0]
+    assert time.monotonic() - begin > 2 * 9 * kernel / 1000
+
+
+def test_a_bad_model_is_named(make, soft, tmp_path):
+    model = tmp_path / "model"
+    model.write_text("speed 3\n")
+    assert "model:1: 'speed 3' is not understood" in soft(make("clock.cu"), expect=1, CKPT_SOFTCUDA_MODEL=str(model)).stderr
+
+
+def test_nvml_tells_who_has_how_much(make, soft):
+    held, answer = hold(soft, make("driver.cc"), 100)
+    assert answer == "held"
+    lines = soft(make("nvml.cc")).stdout.splitlines()
+    held.communicate("")
+    assert [line.split()[-3:] for line in lines if line.startswith("device")] == [["256", "100", "1"], ["256", "0", "1"]]
+    assert [line for line in lines if line.startswith("process")] == [f"process {held.pid} 100"]
+
+
+def test_criu_refuses_a_process_that_has_the_device(make, soft, tmp_path):
+    path = criu()
+    held, answer = hold(soft, make("driver.cc"), 10)
+    assert answer == "held"
+    images = tmp_path / "images"
+    images.mkdir()
+    r = subprocess.run([path, "dump", "-t", str(held.pid), "-D", str(images), "--shell-job"], capture_output=True,
+                       text=True, timeout=60)
+    assert r.returncode != 0 and "socket" in r.stdout + r.stderr
+    held.communicate("")
+    assert held.returncode == 0

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include "softcuda/ptx/module.h"
+#include "softcuda/vm/kernel.h"
+
+using namespace ckpt;
+using namespace ckpt::softcuda;
+
+namespace {
+
+const std::string kHead = ".version 8.0\n.target sm_75\n.address_size 64\n";
+
+std::string error_of(const std::string &text) {
+  Result<std::unique_ptr<ptx::Module>> m = ptx::parse_module(text);
+  return m ? "" : m.error().what;
+}
+
+// What is wrong with a kernel named k, or "".
+std::string kernel_error(const std::string &text) {
+  Result<std::unique_ptr<ptx::Module>> m = ptx::parse_module(kHead + text);
+  if (!m) return m.error().what;
+  std::vector<std::unique_ptr<ptx::Module>> modules;
+  modules.push_back(std::move(*m));
+  Result<std::unique_ptr<vm::Image>> image = vm::Image::link(std::move(modules));
+  REQUIRE(image);
+  const vm::Symbol *s = (*image)->find("k");
+  REQUIRE(s != nullptr);
+  Result<std::unique_ptr<vm::Kernel>> k = vm::Kernel::link(**image, *s);
+  return k ? "" : k.error().what;
+}
+
+}  // namespace
+
+TEST_CASE("a module's declarations are read") {
+  Result<std::unique_ptr<ptx::Module>> m = ptx::parse_module(
+      kHead +
+      "/* a comment\n of two lines */ .visible .global .align 8 .b8 table[3][4]; // another\n"
+      ".const .f32 half = 0f3F000000;\n"
+      ".global .u64 link[2] = {0, generic(table)+4};\n"
+      ".extern .shared .align 16 .b8 dynamic[];\n"
+      ".visible .entry k(.param .u64 .ptr .global .align 4 a, .param .align 4 .b8 b[12])\n"
+      ".maxntid 64, 2, 1\n{ .reg .b32 %r<3>; // }\n { ret; } }\n"
+      ".func (.param .b32 r) f(.param .b32 x);\n");
+  REQUIRE_MESSAGE(m, m.error().what);
+  const ptx::Module &module = **m;
+  CHECK(module.target == "sm_75");
+  REQUIRE(module.variables.size() == 4);
+  CHECK(module.variables[0].bytes == 12);
+  CHECK(module.variables[0].align == 8);
+  CHECK(module.variables[1].initial[0].bits == 0x3f000000);
+  CHECK(module.variables[2].initial[1].symbol == "table");
+  CHECK(module.variables[2].initial[1].bits == 4);
+  CHECK(module.variables[3].external);
+  REQUIRE(module.functions.size() == 2);
+  CHECK(module.functions[0].entry);
+  CHECK(module.functions[0].max_threads == 128);
+  CHECK(module.functions[0].params[1].bytes == 12);
+  CHECK_FALSE(module.functions[1].defined);
+}
+
+TEST_CASE("what is no PTX is refused with its line") {
+  CHECK(error_of("").find(".target") != std::string::npos);
+  CHECK(error_of("\x7f"
+                 "ELF")
+            .find("line 1") != std::string::npos);
+  CHECK(error_of(kHead + "\n.visible .entry k( { ret; }").find("line 5") != std::string::npos);
+  CHECK(error_of(kHead + ".visible .entry k() { ret;").find("missing") != std::string::npos);
+  CHECK(error_of(kHead + ".global .b8 x[99999999999999999999];") != "");
+  CHECK(error_of(kHead + ".global .b64 x[9000000000000000000];").find("too large") !=
+        std::string::npos);
+  CHECK(error_of(kHead + ".global .u32 x[1] = {1, 2};").find("too long") != std::string::npos);
+  CHECK(error_of(".version 8.0\n.target sm_75\n.address_size 32\n").find("32-bit") !=
+        std::string::npos);
+}
+
+TEST_CASE("a kernel that cannot run names the instruction and its line") {
+  CHECK(kernel_error(".entry k()\n{\n  ret;\n}\n") == "");
+  CHECK(kernel_error(".entry k()\n{\n  .reg .b32 %r<3>;\n  mma.magic %r1, %r2;\n}\n")
+            .find("k: PTX line 7: mma.magic") != std::string::npos);
+  CHECK(kernel_error(".entry k() { bra nowhere; }").find("nowhere") != std::string::npos);
+  CHECK(kernel_error(".entry k() { .reg .b32 %r<2>; add.u32 %r1, %r1, %r2; }").find("%r2") !=
+        std::string::npos);
+  CHECK(kernel_error(".entry k() { .reg .b32 %r<2>; ld.global.u32 %r1; }") != "");
+  CHECK(kernel_error(".entry k() { .reg .pred %p; .reg .b32 %r; add.u32 %p, %r, %r; }") != "");
+  CHECK(kernel_error(".entry k() { .reg .b32 %r<2000000>; ret; }").find("too many registers") !=
+        std::string::npos);
+  CHECK(kernel_error(".extern .func f();\n.entry k() { call f; }")
+            .find("neither defined nor known") != std::string::npos);
+  std::string deep(5000, '{');
+  CHECK(kernel_error(".entry k() {" + deep + std::string(5000, '}') + "}").find("too deeply") !=
+        std::string::npos);
+}
+
+TEST_CASE("registers and labels live in the scopes of their braces") {
+  CHECK(kernel_error(".entry k() {\n"
+                     "  .reg .b32 %r<2>;\n"
+                     "  { .reg.b16 h; mov.b16 h, 1; }\n"
+                     "  { .reg .b64 %r; mov.u64 %r, 1; L: mov.u64 %r, 2; bra L; }\n"
+                     "  { L: mov.u32 %r1, 2; bra L; }\n"
+                     "}\n") == "");
+}
