@@ -108,7 +108,7 @@ Result timed(int count, double calls_each, double bytes_each, const std::functio
 }
 
 Result compute(const Traffic &t, int n) {
-  t.arguments(20000, 1);
+  t.arguments(1000, 1);
   Result r = timed(n, 1.1, 0, [&](int i) {
     t.launch(Traffic::kItems);
     if (i % 10 == 9) t.finish();
@@ -119,7 +119,7 @@ Result compute(const Traffic &t, int n) {
 Result calls(const Traffic &t, int n) {
   std::vector<char> host(1024);
   return timed(n, 12.125, 0, [&](int i) {
-    t.arguments(1500, static_cast<float>(i));
+    t.arguments(450, static_cast<float>(i));
     t.launch(Traffic::kItems);
     if (i % 8 == 7) t.read(host.size(), host.data());
   });
@@ -196,7 +196,7 @@ struct Shape {
 };
 
 const std::map<std::string, Shape> kShapes{
-    {"compute", {compute, 60}},  {"calls", {calls, 3000}}, {"waits", {waits, 15000}},
+    {"compute", {compute, 60}},  {"calls", {calls, 2000}}, {"waits", {waits, 15000}},
     {"oneway", {oneway, 40000}}, {"trip", {trip, 20000}},  {"read", {read, 30}},
     {"write", {write, 30}},      {"map", {map, 10}},       {"small4k", {small, 20000}},
 };
