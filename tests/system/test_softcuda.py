@@ -126,7 +126,7 @@ def test_a_race_between_streams_is_visible(make, soft):
 
 def hold(soft, program, mib):
     p = subprocess.Popen([str(RUN), str(program), "--hold", str(mib)], env=soft.env, stdin=subprocess.PIPE,
-                         stdout=subprocess.PIPE, text=True)
+                         stdout=subprocess.PIPE, text=True, start_new_session=True)
     return p, p.stdout.readline().strip()
 
 
