@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ckpt-run is the program, for everybody else."""
 import os
+import shutil
 import signal
 import subprocess
 
@@ -142,6 +143,17 @@ def test_images_at_intervals(ckpt):
     copy = ckpt.restore(newest)
     assert copy.wait() == 7
     assert copy.lines[-2] == "999"
+
+
+def test_images_at_intervals_whose_parent_was_taken_away(ckpt):
+    job = ckpt.run("counter", 1000, 7, options=["--every", "2s", "--keep", "9"])
+    wait_for(lambda: len(images_of(ckpt)) == 1, "the first image", 60)
+    for name in images_of(ckpt):
+        shutil.rmtree(os.path.join(ckpt.folder, name))
+    wait_for(lambda: any(name.endswith("0003.img") for name in images_of(ckpt)), "the third image", 60)
+    job.kill()
+    newest = images_of(ckpt)[-1]
+    subprocess.run([ckpt.tool("ckpt-image"), "verify", "-q", newest], cwd=ckpt.folder, env=ckpt.env, check=True)
 
 
 @pytest.mark.parametrize("options,words", [
