@@ -170,6 +170,30 @@ def test_commands_that_wait_for_a_user_event_move(ocl, source, target):
     finished(copy)
 
 
+def test_an_increment_reads_only_what_was_written(ocl):
+    """Eight buffers written in eight ways between two images, and one by a command that waited; then a
+    parent that is not the last image, and copies that go on with what their image knew."""
+    def unchanged(job, image, parent, *options):
+        return ocl.ckpt.dump(job.pid, image, "--parent", parent, *options)["unchanged_bytes"] >> 20
+
+    job = ocl.start("unwritten", device="pocl")
+    job.wait_text("READY")
+    ocl.ckpt.dump(job.pid, "one", "--leave-running")
+    ocl.go()
+    wait_for(lambda: job.text.count("READY") == 2, "the writes", 60)
+    assert unchanged(job, "two", "one", "--leave-running") == 3
+    ocl.ckpt.dump(job.pid, "whole", "--leave-running")
+    assert unchanged(job, "three", "two", "--leave-running") == 0
+    assert unchanged(job, "four", "three") == 12
+    assert job.wait() == 85
+    copy = ocl.restore("four", "rusticl")
+    wait_until_computing(copy)
+    assert unchanged(copy, "five", "four") == 12
+    last = ocl.restore("five", "pocl")
+    ocl.go()
+    finished(last)
+
+
 def test_over_three_implementations_and_back(ocl):
     job = ocl.start("objects", device="pocl")
     job.wait_text("READY")

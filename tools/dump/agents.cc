@@ -73,6 +73,12 @@ Result<> Agents::save(ImageWriter &image) {
   });
 }
 
+u64 Agents::unchanged_bytes() const {
+  u64 sum = 0;
+  for (const auto &a : all_) sum += a->saved.unchanged_bytes;
+  return sum;
+}
+
 Result<> Agents::detach() {
   CKPT_CHECK(for_each([this](Agent &a, u32) { return detach_one(a); }));
   Reasons left;

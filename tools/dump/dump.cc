@@ -76,6 +76,7 @@ Result<DumpReport> Dump::run() {
   }
   CKPT_CHECK(finish());
   report_.stats = image_->stats();
+  report_.unchanged_bytes = agents_.unchanged_bytes();
   phases_.end();
   report_.phases = phases_.json();
   return std::move(report_);
