@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Buffers that are written to between two dumps, each in a way of its own, beside some that are only
-// read: an increment must hold the new bytes of the first, and need not read the second.
+// Buffers that are written to between two dumps, each in a way of its own, beside some that are
+// only read: an increment must hold the new bytes of the first, and need not read the second.
 #include <functional>
 
 #include "cl_test.h"
@@ -69,22 +69,26 @@ static std::vector<Way> ways(const Work &w) {
       {[&w](cl_mem m) { w.launch(m); }, 1007, 1007 + kLast},
       {[&w](cl_mem m) {
          CL(clEnqueueWriteBuffer(w.queue, m, CL_TRUE, 0, 4, w.host.data(), 0, nullptr, nullptr));
-       }, 5, kLast},
+       },
+       5, kLast},
       {[&w](cl_mem m) { write_rect(w, m); }, 5, kLast},
       {[&w](cl_mem m) { write_through_sub_buffer(w, m); }, 5, kLast},
       {[&w](cl_mem m) { map_and_write(w, m); }, 11, kLast},
       {[&w](cl_mem m) {
          CL(clEnqueueCopyBuffer(w.queue, w.source, m, 0, 0, 4, 0, nullptr, nullptr));
-       }, 1000, kLast},
+       },
+       1000, kLast},
       {[&w](cl_mem m) {
          size_t origin[3] = {0, 0, 0}, region[3] = {8, 2, 1};
          CL(clEnqueueCopyBufferRect(w.queue, w.source, m, origin, origin, region, 64, 0, 64, 0, 0,
                                     nullptr, nullptr));
-       }, 1000, kLast},
+       },
+       1000, kLast},
       {[&w](cl_mem m) {
          const int pattern = 9;
          CL(clEnqueueFillBuffer(w.queue, m, &pattern, 4, 0, 8, 0, nullptr, nullptr));
-       }, 9, kLast},
+       },
+       9, kLast},
   };
 }
 
