@@ -7,10 +7,10 @@ namespace ckpt::softcuda::isa::CKPT_ISA {
 
 bool select(const Instruction &in, Selected &out) {
   using Select = bool (*)(const Instruction &, Selected &);
-  constexpr Select kFamilies[] = {&select_extended, &select_integer, &select_floating,
+  constexpr Select kFamilies[] = {&any::select_extended, &select_integer, &select_floating,
                                   &select_half,     &select_compare, &select_convert,
-                                  &select_memory,   &select_atomic,  &select_warp,
-                                  &select_control,  &select_texture, &select_bits};
+                                  &any::select_memory,   &any::select_atomic,  &any::select_warp,
+                                  &any::select_control,  &any::select_texture, &select_bits};
   for (Select family : kFamilies) {
     out = Selected{};
     if (family(in, out)) return true;

@@ -60,11 +60,4 @@ struct Helpers {
 
 const Helpers &helpers();
 
-namespace baseline {
-const Helpers &helpers();
-}
-namespace v3 {
-const Helpers &helpers();
-}
-
 }  // namespace ckpt::softcuda::isa

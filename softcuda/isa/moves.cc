@@ -105,12 +105,16 @@ void unpack(Warp &w, const Op &o, Mask m) {
 }
 
 }  // namespace
+}  // namespace ckpt::softcuda::isa::CKPT_ISA
+
+namespace ckpt::softcuda::isa {
 
 const Helpers &helpers() {
+  using namespace any;
   static constexpr Helpers kHelpers{lift<&narrow>, lift<&zero_extend>, lift<&sign_extend>, &invert,
                                     &special<u32>, &special<u64>,      &frame_address,     &pack,
                                     &unpack};
   return kHelpers;
 }
 
-}  // namespace ckpt::softcuda::isa::CKPT_ISA
+}  // namespace ckpt::softcuda::isa

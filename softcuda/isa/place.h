@@ -36,8 +36,7 @@ template <Where W>
   }
 }
 
-// Ends the kernel: this lane's access cannot be.
-void report_address(Warp &w, const Op &o, u32 lane, u64 address, u32 bytes, bool write);
+using vm::report_address;
 
 // Space modifiers of ld, st, atom and others.
 inline ptx::Space space_of(const Instruction &in) {

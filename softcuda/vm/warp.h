@@ -156,5 +156,7 @@ struct Block {
 // Returns the bytes at a generic, global or constant address of a lane, or nullptr when the lane
 // may not touch them.
 char *host_address(Warp &w, u32 site, u32 lane, u64 address, u32 bytes, bool write);
+// Ends the kernel: this lane's access cannot be.
+void report_address(Warp &w, const Op &o, u32 lane, u64 address, u32 bytes, bool write);
 
 }  // namespace ckpt::softcuda::vm

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ckpt-fatbin on what nvcc makes. Without nvcc (PATH, CUDA_HOME, /usr/local/cuda) it is skipped."""
+"""ckpt-fatbin on what nvcc makes. Without a CUDA toolkit it is skipped."""
 import functools
 import itertools
 import json
@@ -11,23 +11,16 @@ import subprocess
 import pytest
 
 from conftest import BUILD, ROOT
+from toolkit import NVCC, WHY_NOT
 
 SOURCES = ROOT / "tests" / "programs" / "fatbin"
 TOOL = BUILD / "tools" / "ckpt-fatbin"
 NO_HEAP, HEAP, FAILED = 0, 1, 2
 
 
-def find_nvcc():
-    for folder in (os.environ.get("CUDA_HOME"), "/usr/local/cuda"):
-        if folder and os.access(f"{folder}/bin/nvcc", os.X_OK):
-            return f"{folder}/bin/nvcc"
-    return shutil.which("nvcc")
-
-
-NVCC = find_nvcc()
 pytestmark = [
     pytest.mark.no_criu,
-    pytest.mark.skipif(not NVCC, reason="there is no nvcc to make fat binaries with"),
+    pytest.mark.skipif(not NVCC, reason=WHY_NOT),
     pytest.mark.skipif(not TOOL.exists(), reason="tools/ckpt-fatbin is not built"),
 ]
 

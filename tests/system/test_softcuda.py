@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The software CUDA device, by what nvcc makes of ordinary programs. Without nvcc it is skipped."""
+"""The software CUDA device, by what nvcc makes of ordinary programs. Without a CUDA toolkit it is skipped."""
 import os
 import pathlib
 import re
@@ -10,14 +10,16 @@ import time
 
 import pytest
 
+from toolkit import NVCC, WHY_NOT
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("CKPT_BUILD", ROOT / "build")).resolve()
 SOURCES = ROOT / "tests" / "programs" / "cuda"
 RUN = BUILD / "softcuda" / "softcuda-run"
-NVCC = shutil.which("nvcc")
 
 pytestmark = [
-    pytest.mark.skipif(not NVCC, reason="there is no nvcc to make CUDA programs with"),
+    pytest.mark.no_criu,
+    pytest.mark.skipif(not NVCC, reason=WHY_NOT),
     pytest.mark.skipif(not RUN.exists(), reason="softcuda-run is not built"),
 ]
 
