@@ -132,24 +132,23 @@ struct Comparison {
   u64 form = 0;
 };
 // .lo .ls .hi .hs are the orders of unsigned integers.
-constexpr std::array kComparisons{
-    Comparison{"eq", &equal},
-    Comparison{"lt", &ordered<Lt>},
-    Comparison{"le", &ordered<Le>},
-    Comparison{"gt", &ordered<Lt>, kSwapped},
-    Comparison{"ge", &ordered<Le>, kSwapped},
-    Comparison{"lo", &ordered<Lt>},
-    Comparison{"ls", &ordered<Le>},
-    Comparison{"hi", &ordered<Lt>, kSwapped},
-    Comparison{"hs", &ordered<Le>, kSwapped},
-    Comparison{"equ", &unequal, kInverted},
-    Comparison{"neu", &equal, kInverted},
-    Comparison{"ltu", &ordered<Le>, kSwapped | kInverted},
-    Comparison{"leu", &ordered<Lt>, kSwapped | kInverted},
-    Comparison{"gtu", &ordered<Le>, kInverted},
-    Comparison{"geu", &ordered<Lt>, kInverted},
-    Comparison{"num", &floats<Num>},
-    Comparison{"nan", &floats<Num>, kInverted}};
+constexpr std::array kComparisons{Comparison{"eq", &equal},
+                                  Comparison{"lt", &ordered<Lt>},
+                                  Comparison{"le", &ordered<Le>},
+                                  Comparison{"gt", &ordered<Lt>, kSwapped},
+                                  Comparison{"ge", &ordered<Le>, kSwapped},
+                                  Comparison{"lo", &ordered<Lt>},
+                                  Comparison{"ls", &ordered<Le>},
+                                  Comparison{"hi", &ordered<Lt>, kSwapped},
+                                  Comparison{"hs", &ordered<Le>, kSwapped},
+                                  Comparison{"equ", &unequal, kInverted},
+                                  Comparison{"neu", &equal, kInverted},
+                                  Comparison{"ltu", &ordered<Le>, kSwapped | kInverted},
+                                  Comparison{"leu", &ordered<Lt>, kSwapped | kInverted},
+                                  Comparison{"gtu", &ordered<Le>, kInverted},
+                                  Comparison{"geu", &ordered<Lt>, kInverted},
+                                  Comparison{"num", &floats<Num>},
+                                  Comparison{"nan", &floats<Num>, kInverted}};
 
 // The comparison itself, of `t`; its form goes into s.imm.
 Run choose(const Instruction &in, Type t, bool p, Selected &s) {

@@ -29,8 +29,8 @@ T rounded(T v, Whole how) {
   }
 }
 
-// Every conversion of a float to an integer clamps. A NaN is zero, or the top bit where 64 bits take
-// part.
+// Every conversion of a float to an integer clamps. A NaN is zero, or the top bit where 64 bits
+// take part.
 template <class D, class A>
 D clamped(A v) {
   using L = std::numeric_limits<D>;
@@ -135,11 +135,10 @@ Run by_source(const Wanted &w) {
     Run found = nullptr;
     ((stands_for<As>(w.src) ? (void)(found = choose<D, As>(w)) : void()), ...);
     return found;
-  }
-  (std::type_identity<u8>(), std::type_identity<u16>(), std::type_identity<u32>(),
-   std::type_identity<u64>(), std::type_identity<i8>(), std::type_identity<i16>(),
-   std::type_identity<i32>(), std::type_identity<i64>(), std::type_identity<float>(),
-   std::type_identity<double>(), std::type_identity<F16>(), std::type_identity<BF16>());
+  }(std::type_identity<u8>(), std::type_identity<u16>(), std::type_identity<u32>(),
+         std::type_identity<u64>(), std::type_identity<i8>(), std::type_identity<i16>(),
+         std::type_identity<i32>(), std::type_identity<i64>(), std::type_identity<float>(),
+         std::type_identity<double>(), std::type_identity<F16>(), std::type_identity<BF16>());
 }
 
 template <class... Ds>
@@ -178,9 +177,104 @@ bool select_packed(const Instruction &in, Selected &s, Type t) {
   return true;
 }
 
+// The formats of eight bits (PTX ISA, "Alternate Floating-Point Data Formats"): E4M3 has no
+// infinity.
+struct Small {
+  int mantissa, least_exponent;
+  double largest;
+  u32 infinity;  // 0: none
+};
+constexpr Small kE4M3{3, -6, 448, 0}, kE5M2{2, -14, 57344, 0x7c};
+constexpr u32 kSmallNan = 0x7f;
+
+// Saturates to the largest finite value.
+template <const Small &S>
+u32 to_small(double v) {
+  if (v != v) return kSmallNan;
+  u32 sign = std::signbit(v) ? 0x80 : 0;
+  double magnitude = std::min(std::fabs(v), S.largest);
+  int e = magnitude == 0 ? S.least_exponent : std::max(std::ilogb(magnitude), S.least_exponent);
+  u32 units = round_units(magnitude * power_of_two(S.mantissa - e), kNearest, false);
+  return sign | ((static_cast<u32>(e - S.least_exponent) << S.mantissa) + units);
+}
+
+template <const Small &S>
+double from_small(u32 bits) {
+  u32 rest = bits & 0x7f;
+  double magnitude = 0;
+  if (rest == kSmallNan || (S.infinity != 0 && rest > S.infinity))
+    magnitude = NAN;
+  else if (S.infinity != 0 && rest == S.infinity)
+    magnitude = INFINITY;
+  else {
+    u32 field = rest >> S.mantissa, fraction = rest & ((1u << S.mantissa) - 1);
+    u32 hidden = field == 0 ? 0 : 1u << S.mantissa;
+    int e = S.least_exponent + (field == 0 ? 0 : static_cast<int>(field) - 1);
+    magnitude = (hidden | fraction) * power_of_two(e - S.mantissa);
+  }
+  return bits & 0x80 ? -magnitude : magnitude;
+}
+
+// The first source becomes the high half.
+template <const Small &S, bool Relu>
+u16 pack_small(float a, float b) {
+  if (Relu) a = a < 0 ? 0 : a, b = b < 0 ? 0 : b;
+  return static_cast<u16>(to_small<S>(a) << 8 | to_small<S>(b));
+}
+template <const Small &S, bool Relu>
+u16 repack_small(Pair<F16> v) {
+  return pack_small<S, Relu>(widen(v.high), widen(v.low));
+}
+template <const Small &S, bool Relu>
+Pair<F16> unpack_small(u16 v) {
+  double low = from_small<S>(v & 0xff), high = from_small<S>(v >> 8);
+  if (Relu) low = low < 0 ? 0 : low, high = high < 0 ? 0 : high;
+  return {narrow<F16>(low), narrow<F16>(high)};
+}
+
+template <const Small &S, bool Relu>
+bool select_small(const Instruction &in, Selected &s, bool from) {
+  if (from) {
+    uniform(s, lift<&unpack_small<S, Relu>>, Type::B16);
+    s.dst = Type::F16x2;
+    return in.type(0) == Type::F16x2;
+  }
+  bool pair = in.type(0) == Type::F16x2;
+  uniform(s, pair ? lift<&repack_small<S, Relu>> : lift<&pack_small<S, Relu>>,
+          pair ? Type::F16x2 : Type::F32);
+  s.dst = Type::B16;
+  return in.has("satfinite") && (pair || in.type(0) == Type::F32);
+}
+
+bool select_eight_bits(const Instruction &in, Selected &s) {
+  bool e4m3 = in.has("e4m3x2");
+  bool from = in.modifiers.back() == "e4m3x2" || in.modifiers.back() == "e5m2x2";
+  if (in.has("relu"))
+    return e4m3 ? select_small<kE4M3, true>(in, s, from) : select_small<kE5M2, true>(in, s, from);
+  return e4m3 ? select_small<kE4M3, false>(in, s, from) : select_small<kE5M2, false>(in, s, from);
+}
+
+// f32 with ten bits of fraction; ties away from zero (.rna), or to even (.rn), or cut off (.rz).
+template <u32 Half, bool Even>
+u32 to_tf32(u32 v) {
+  if ((v & 0x7fffffff) >= 0x7f800000) return v;
+  u32 odd = Even ? v >> 13 & 1 : 0;
+  return (v + (Even ? Half - 1 + odd : Half)) & ~0x1fffu;
+}
+
+bool select_tf32(const Instruction &in, Selected &s) {
+  Run run = in.has("rna")  ? lift<&to_tf32<0x1000, false>>
+            : in.has("rn") ? lift<&to_tf32<0x1000, true>>
+                           : lift<&to_tf32<0, false>>;
+  uniform(s, run, Type::B32);
+  return !in.has("relu") && !in.has("satfinite");
+}
+
 }  // namespace
 
 bool select_convert(const Instruction &in, Selected &s) {
+  if (in.opcode == "cvt" && (in.has("e4m3x2") || in.has("e5m2x2"))) return select_eight_bits(in, s);
+  if (in.opcode == "cvt" && in.has("tf32")) return select_tf32(in, s);
   if (in.opcode != "cvt" || in.has("relu")) {
     Type t = in.type();
     return in.opcode == "cvt" && (t == Type::F16x2 || t == Type::BF16x2) && select_packed(in, s, t);
@@ -189,9 +283,10 @@ bool select_convert(const Instruction &in, Selected &s) {
   if (dst == Type::F16x2 || dst == Type::BF16x2) return select_packed(in, s, dst);
   Wanted wanted{src, whole_of(in), CKPT_ISA::mode_of(in)};
   u16 mode = wanted.mode;
-  uniform(s,
-          by_destination<u8, u16, u32, u64, i8, i16, i32, i64, float, double, F16, BF16>(dst, wanted),
-          src);
+  uniform(
+      s,
+      by_destination<u8, u16, u32, u64, i8, i16, i32, i64, float, double, F16, BF16>(dst, wanted),
+      src);
   s.dst = dst;
   s.imm = static_cast<i64>(wanted.whole) << 32 | mode;
   // Only f32 and f64 results are rounded by the host; a flush also concerns an f32 source.

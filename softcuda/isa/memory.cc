@@ -166,6 +166,7 @@ u16 vector_of(const Instruction &in) {
 }
 
 bool select_access(const Instruction &in, Selected &s, bool write) {
+  if (in.has("async") || in.has("bulk")) return false;
   Type t = in.type();
   uniform(s, access(space_of(in), t, write), t);
   // Of a .param without a name the decoder decides; a store there is always to a frame.
@@ -267,7 +268,8 @@ bool select_memory(const Instruction &in, Selected &s) {
   if (in.opcode == "st") return select_access(in, s, true);
   if (in.opcode == "cvta") return select_cvta(in, s);
   if (in.opcode == "isspacep") return select_isspacep(in, s);
-  if (in.opcode == "cp" && in.has("async") && !in.has("bulk")) return select_copy(in, s);
+  if (in.opcode == "cp" && in.has("async") && !in.has("bulk") && !in.has("mbarrier"))
+    return select_copy(in, s);
   if (in.opcode == "prefetch" || in.opcode == "prefetchu" || in.opcode == "discard" ||
       in.opcode == "applypriority") {
     s.run = &nothing;

@@ -87,4 +87,8 @@ bool select_atomic(const ptx::Instruction &in, Selected &s);
 bool select_warp(const ptx::Instruction &in, Selected &s);
 bool select_control(const ptx::Instruction &in, Selected &s);
 bool select_texture(const ptx::Instruction &in, Selected &s);
+bool select_mbarrier(const ptx::Instruction &in, Selected &s);
+bool select_cluster(const ptx::Instruction &in, Selected &s);
+bool select_wide(const ptx::Instruction &in, Selected &s);
+bool select_matrix(const ptx::Instruction &in, Selected &s);
 }  // namespace ckpt::softcuda::isa::any

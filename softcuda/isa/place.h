@@ -28,7 +28,7 @@ template <Where W>
     return vm::host_address(w, o.site, lane, address, bytes, write);
   } else if constexpr (W == Where::Shared) {
     return in_shared(w, address, bytes) ? reinterpret_cast<char *>(w.block->shared + address)
-                                        : nullptr;
+                                        : vm::cluster_address(w, address, bytes);
   } else {
     if (W == Where::Frame) address += w.frame->local_base;
     if (address + bytes > w.local_bytes) return nullptr;

@@ -80,8 +80,7 @@ void surface(Warp &w, const Op &o, Mask m) {
     if (t == nullptr) return;
     Coordinates c = coordinates_of(w, o, i, static_cast<u32>(o.imm));
     char *p = vm::surface_element(*t, g, c.whole, o.c * o.d);
-    if (p == nullptr && (o.aux & kOutsideTraps))
-      return vm::report_outside(w, o, c.whole);
+    if (p == nullptr && (o.aux & kOutsideTraps)) return vm::report_outside(w, o, c.whole);
     for (u32 k = 0; k < o.d; ++k) {
       if (!Store) to_row(w, rows[k], i, p == nullptr ? kZeros : p + k * o.c, o.c);
       if (Store && p != nullptr) from_row(w, rows[k], i, p + k * o.c, o.c);

@@ -23,7 +23,9 @@ pytestmark = [
     pytest.mark.skipif(not RUN.exists(), reason="softcuda-run is not built"),
 ]
 
+SM_90 = ["-std=c++17", "-gencode=arch=compute_90,code=compute_90"]
 FLAGS = {"differential.cu": ["-O2", "-std=c++17", "--fmad=false", "-Xcompiler", "-ffp-contract=off"],
+         "barriers.cu": SM_90, "hopper.cu": SM_90, "matrices.cu": SM_90,
          "nvml.cc": ["-ldl"],
          "driver.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"]}
 
@@ -67,7 +69,8 @@ def soft(tmp_path):
 
 
 @pytest.mark.parametrize("source", ["vector_add.cu", "kernels.cu", "language.cu", "streams.cu", "textures.cu",
-                                    "differential.cu", "driver.cc"])
+                                    "differential.cu", "driver.cc", "hopper.cu", "matrices.cu",
+                                    pytest.param("barriers.cu", marks=pytest.mark.full)])
 def test_programs_check_themselves(make, soft, source):
     assert "PASSED" in soft(make(source)).stdout
 
@@ -84,6 +87,11 @@ def test_printf_of_kernels(make, soft):
 
 def test_one_core_is_enough(make, soft):
     assert "PASSED" in soft(make("streams.cu"), CKPT_SOFTCUDA_CORES="1").stdout
+
+
+def test_a_processor_without_avx2_is_enough(make, soft):
+    for source in ("differential.cu", "kernels.cu"):
+        assert "PASSED" in soft(make(source), CKPT_SOFTCUDA_ISA="baseline").stdout
 
 
 def test_separate_compilation(make, soft):
@@ -120,7 +128,7 @@ def test_the_host_cannot_touch_device_memory(make, soft):
 
 def test_a_race_between_streams_is_visible(make, soft):
     for _ in range(10):
-        lost = soft(make("errors.cu"), "race").stdout.split()[0] != "200000"
+        lost = soft(make("errors.cu"), "race").stdout.split()[0] != "2000000"
         if lost:
             return
     pytest.fail("two streams never ran at the same time")
