@@ -28,6 +28,7 @@ SM_90 = ["-std=c++17", "-gencode=arch=compute_90,code=compute_90"]
 FLAGS = {"differential.cu": ["-O2", "-std=c++17", "--fmad=false", "-Xcompiler", "-ffp-contract=off"],
          "barriers.cu": SM_90, "hopper.cu": SM_90, "matrices.cu": SM_90,
          "nvml.cc": ["-ldl"],
+         "checkpoint.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "driver.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"]}
 
 
@@ -70,7 +71,7 @@ def soft(tmp_path):
 
 
 @pytest.mark.parametrize("source", ["vector_add.cu", "kernels.cu", "language.cu", "streams.cu", "textures.cu",
-                                    "differential.cu", "driver.cc", "hopper.cu", "matrices.cu",
+                                    "differential.cu", "driver.cc", "checkpoint.cc", "hopper.cu", "matrices.cu",
                                     pytest.param("barriers.cu", marks=pytest.mark.full)])
 def test_programs_check_themselves(make, soft, source):
     assert "PASSED" in soft(make(source)).stdout
