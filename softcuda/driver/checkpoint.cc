@@ -2,8 +2,8 @@
 //
 // cuCheckpointProcess*: RUNNING -> lock -> LOCKED -> checkpoint -> CHECKPOINTED -> restore ->
 // LOCKED -> unlock -> RUNNING, on this process or, as an order that the broker carries, on another
-// one. A checkpointed process has no connection to the broker, which CRIU would refuse; one that is to be
-// restored by somebody else is woken by a file of its PID beside the broker's socket.
+// one. A checkpointed process has no connection to the broker, which CRIU would refuse; one that is
+// to be restored by somebody else is woken by a file of its PID beside the broker's socket.
 #include <fcntl.h>
 #include <unistd.h>
 

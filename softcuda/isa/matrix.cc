@@ -84,7 +84,8 @@ double decode(Kind kind, u64 bits) {
 // Integers are exact in a double; they wrap, or are clamped.
 u32 whole(double v, bool saturate) {
   using L = std::numeric_limits<i32>;
-  if (saturate) return static_cast<u32>(static_cast<i32>(std::clamp<double>(v, L::min(), L::max())));
+  if (saturate)
+    return static_cast<u32>(static_cast<i32>(std::clamp<double>(v, L::min(), L::max())));
   return static_cast<u32>(static_cast<i64>(v));
 }
 
@@ -180,7 +181,8 @@ void matrix_memory(Warp &w, const Op &o, Mask m) {
   for (u32 lane = 0; lane < kLanes; ++lane) {
     u32 stride = o.b == vm::kNoRow ? line : w.row<u32>(o.b)[lane];
     for (u32 j = 0; j < count; ++j) {
-      u32 index = index_of(f, f.role, f.a, lane, j, count), r = index / columns, c = index % columns;
+      u32 index = index_of(f, f.role, f.a, lane, j, count), r = index / columns,
+          c = index % columns;
       u64 element = f.columns ? u64{c} * stride + r : u64{r} * stride + c;
       u64 address = at[lane] + o.d + element * bytes;
       char *p = place<W>(w, o, lane, address, bytes, Store);
@@ -300,8 +302,9 @@ bool select_product(const Instruction &in, Selected &s) {
   f.documented = in.opcode == "mma";
   if (!read_form(in, f) || in.has("sp") || in.has("xor") || in.has("and")) return false;
   if (f.documented && (!known_shape(f) || !in.has("row") || !in.has("col"))) return false;
-  bool fit = fits(f, Role::C, f.d, registers_in(in, 0)) && fits(f, Role::A, f.a, registers_in(in, 1)) &&
-             fits(f, Role::B, f.b, registers_in(in, 2)) && fits(f, Role::C, f.c, registers_in(in, 3));
+  bool fit =
+      fits(f, Role::C, f.d, registers_in(in, 0)) && fits(f, Role::A, f.a, registers_in(in, 1)) &&
+      fits(f, Role::B, f.b, registers_in(in, 2)) && fits(f, Role::C, f.c, registers_in(in, 3));
   if (!fit) return false;
   uniform(s, &mma, f.a == Kind::F64 ? Type::B64 : Type::B32);
   s.shape = Shape::Matrix;
@@ -312,7 +315,8 @@ bool select_product(const Instruction &in, Selected &s) {
 template <bool Store>
 Run memory_run(bool single, bool shared) {
   if (single)
-    return shared ? &rows_of_matrices<Where::Shared, Store> : &rows_of_matrices<Where::Global, Store>;
+    return shared ? &rows_of_matrices<Where::Shared, Store>
+                  : &rows_of_matrices<Where::Global, Store>;
   return shared ? &matrix_memory<Where::Shared, Store> : &matrix_memory<Where::Global, Store>;
 }
 
@@ -331,7 +335,8 @@ bool select_wmma_access(const Instruction &in, Selected &s, bool store) {
   if (!read_form(in, f)) return false;
   f.role = in.has("a") ? Role::A : in.has("b") ? Role::B : Role::C;
   f.columns = in.has("col");
-  return fits(f, f.role, f.a, registers_in(in, store ? 1 : 0)) && select_access(in, s, f, store, false);
+  return fits(f, f.role, f.a, registers_in(in, store ? 1 : 0)) &&
+         select_access(in, s, f, store, false);
 }
 
 bool select_rows(const Instruction &in, Selected &s, bool store) {

@@ -34,9 +34,7 @@ enum Action : u16 {
   kCopiedNoInc,  // an arrival that was counted
 };
 
-void arrive(Object &b, u64 count) {
-  b.pending = b.pending < count ? 0 : b.pending - count;
-}
+void arrive(Object &b, u64 count) { b.pending = b.pending < count ? 0 : b.pending - count; }
 
 // A phase ends when nothing is waited for, and the next begins.
 void advance(Object &b) {
@@ -116,7 +114,8 @@ bool select_object(const Instruction &in, Selected &s) {
   Action action = action_of(in);
   // An arrival that also takes arrivals away and expects bytes has another count.
   if (action == kArriveDrop && in.has("expect_tx")) return false;
-  s.run = where(space_of(in)) == Where::Shared ? &mbarrier<Where::Shared> : &mbarrier<Where::Global>;
+  s.run =
+      where(space_of(in)) == Where::Shared ? &mbarrier<Where::Shared> : &mbarrier<Where::Global>;
   s.shape = Shape::MBarrier;
   // A test that fails is tried again: others should have their turn before that.
   s.flow = is_test(action) ? vm::Flow::Yield : vm::Flow::Checked;

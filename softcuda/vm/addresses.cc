@@ -16,15 +16,14 @@ namespace {
 
 constexpr u16 kWideRegister = 0x100;  // as in isa/memory.cc
 
-// The last one is where memory is: cp.async.shared.global is not asked.
+}  // namespace
+
 Space space_of(const Instruction &in) {
   Space space = Space::Generic;
   for (std::string_view m : in.modifiers)
     if (std::optional<Space> found = ptx::space_named(m)) space = *found;
   return space;
 }
-
-}  // namespace
 
 // [register + n], [variable + n], [n]
 Result<> Decoder::address(const Instruction &in, const Operand &o, Space space, Op &op) {

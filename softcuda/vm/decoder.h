@@ -19,6 +19,9 @@ inline size_t cell_bytes(ptx::Type t) {
   return bytes > 4 ? bytes : 4;
 }
 
+// Of several state spaces the last one.
+ptx::Space space_of(const ptx::Instruction &in);
+
 class Decoder {
  public:
   Decoder(Kernel &kernel, const Symbol &function, Code &code);

@@ -10,7 +10,6 @@ using isa::Shape;
 using ptx::Instruction;
 using ptx::Operand;
 using ptx::OperandKind;
-using ptx::Space;
 using ptx::Type;
 
 namespace {
@@ -54,14 +53,11 @@ Result<> Decoder::matrix(const Instruction &in, Op op, const isa::Selected &s) {
 Result<> Decoder::matrix_access(const Instruction &in, Op op, const isa::Selected &s) {
   bool store = s.shape == Shape::MatrixStore;
   if (in.operands.size() < 2) return error(in, "too few operands");
-  Space space = Space::Generic;
-  for (std::string_view m : in.modifiers)
-    if (std::optional<Space> found = ptx::space_named(m)) space = *found;
   op.list = static_cast<u32>(code_.lists.size());
   CKPT_TRY(u32 n, fragment(in.operands[store ? 1 : 0], s.dst, !store));
   op.aux = static_cast<u16>(n);
   i64 what = op.imm;
-  CKPT_CHECK(address(in, in.operands[store ? 0 : 1], space, op));
+  CKPT_CHECK(address(in, in.operands[store ? 0 : 1], space_of(in), op));
   op.d = static_cast<u32>(op.imm);
   op.imm = what;
   op.b = kNoRow;

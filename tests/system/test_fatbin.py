@@ -292,7 +292,11 @@ def test_damage_is_no_crash_and_never_a_no(make, tmp_path):
 
 
 def test_refusals(tmp_path):
-    for path, why in ("/nonexistent", "cannot open"), ("/tmp", "not a regular file"), (__file__, "no ELF file"):
+    archive, small = tmp_path / "objects.a", tmp_path / "i386.o"
+    archive.write_bytes(b"!<arch>\n" + b"k.o/".ljust(60))
+    small.write_bytes(b"\x7fELF\x01\x01\x01".ljust(100, b"\0"))
+    for path, why in ("/nonexistent", "cannot open"), ("/tmp", "not a regular file"), (__file__, "no ELF file"), \
+            (archive, "archive of objects"), (small, "no 64-bit little-endian ELF"):
         done = tool(path)
         assert done.returncode == FAILED and why in done.stderr.decode()
     assert tool().returncode == FAILED

@@ -1,27 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuCheckpointProcess* on the process itself, on two devices: who is kept out while it is locked, the
-// timeout of a lock, what is refused in which state, and devices that are exchanged by gpuPairs.
-#include <cuda.h>
+// cuCheckpointProcess* on the process itself, on two devices: who is kept out while it is locked,
+// the timeout of a lock, what is refused in which state, and devices that are exchanged by
+// gpuPairs.
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
 
-#define CHECK(condition)                                                   \
-  do {                                                                     \
-    if (!(condition)) {                                                    \
-      std::fprintf(stderr, "line %d: failed: %s\n", __LINE__, #condition); \
-      std::exit(1);                                                        \
-    }                                                                      \
-  } while (0)
-#define OK(call) CHECK((call) == CUDA_SUCCESS)
-
-using std::chrono::milliseconds;
+#include "driver_check.h"
 
 static const int kPid = getpid();
 
@@ -98,7 +88,12 @@ static void wrong_order() {
 static void locks(const OnDevice &d) {
   static std::atomic<bool> hold{true};
   OK(cuCtxSetCurrent(d.context));
-  OK(cuLaunchHostFunc(nullptr, [](void *) { while (hold) usleep(1000); }, nullptr));
+  OK(cuLaunchHostFunc(
+      nullptr,
+      [](void *) {
+        while (hold) usleep(1000);
+      },
+      nullptr));
   std::atomic<bool> inside{false};
   std::thread waits([&] {
     OK(cuCtxSetCurrent(d.context));
