@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // cuCheckpointProcess*: RUNNING -> lock -> LOCKED -> checkpoint -> CHECKPOINTED -> restore ->
-// LOCKED
-// -> unlock -> RUNNING, on this process or, as an order that the broker carries, on another one. A
-// checkpointed process has no connection to the broker, which CRIU would refuse; one that is to be
-// restored by somebody else is woken by a file of its PID beside the broker's socket.
+// LOCKED -> unlock -> RUNNING, on this process or, as an order that the broker carries, on another
+// one. A checkpointed process has no connection to the broker, which CRIU would refuse; one that is
+// to be restored by somebody else is woken by a file of its PID beside the broker's socket.
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -101,7 +101,8 @@ CUresult checkpoint_here() {
 
 bool same(const CUuuid &a, const void *b) { return std::memcmp(a.bytes, b, sizeof a.bytes) == 0; }
 
-// Every device of the process must be in the map, and lead to one that there is.
+// Every device of the process must be in the map, and lead to one that there is and that no other
+// leads to.
 CUresult places_of(const std::vector<Pair> &pairs, std::vector<u32> &places) {
   const std::vector<broker::DeviceInfo> &now = client().devices();
   for (const std::unique_ptr<Device> &d : process().devices) {
@@ -113,6 +114,7 @@ CUresult places_of(const std::vector<Pair> &pairs, std::vector<u32> &places) {
     size_t i = 0;
     while (i < now.size() && !same(wanted, now[i].uuid.data())) ++i;
     REQUIRE(i < now.size(), CUDA_ERROR_INVALID_DEVICE);
+    REQUIRE(std::find(places.begin(), places.end(), i) == places.end(), CUDA_ERROR_INVALID_VALUE);
     places.push_back(static_cast<u32>(i));
   }
   return CUDA_SUCCESS;
