@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/chunk_codec.h"
 
-#include <xxhash.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <cstring>
+
+#include "storage/hash.h"
 
 namespace ckpt {
 
@@ -19,11 +21,23 @@ bool all_zero(ByteView data) {
 }
 
 ChunkAddress chunk_address(ByteView raw, u64 seed) {
-  XXH128_hash_t h = XXH3_128bits_withSeed(raw.data(), raw.size(), seed);
+  XXH128_hash_t h = xxh3_128(raw, seed);
   return {h.low64, h.high64};
 }
 
-u64 stored_checksum(ByteView stored) { return XXH3_64bits(stored.data(), stored.size()); }
+u64 stored_checksum(ByteView stored) { return xxh3_64(stored); }
+
+void xor_into(std::span<std::byte> to, ByteView from) {
+  size_t n = std::min(to.size(), from.size()), i = 0;
+  for (; i + sizeof(u64) <= n; i += sizeof(u64)) {
+    u64 a, b;
+    std::memcpy(&a, &to[i], sizeof a);
+    std::memcpy(&b, &from[i], sizeof b);
+    a ^= b;
+    std::memcpy(&to[i], &a, sizeof a);
+  }
+  for (; i < n; ++i) to[i] ^= from[i];
+}
 
 namespace {
 
@@ -54,6 +68,29 @@ Result<size_t> ChunkEncoder::compress(ByteView raw) {
   size_t n = ZSTD_compress2(context_, buffer_.get(), capacity_, raw.data(), raw.size());
   if (ZSTD_isError(n)) return fail("cannot compress: {}", ZSTD_getErrorName(n));
   return n;
+}
+
+std::optional<ChunkEncoder::Encoded> ChunkEncoder::encode_delta(ByteView raw, ByteView base,
+                                                                size_t limit) {
+  if (!context_ || !differs_little(raw, base)) return std::nullopt;
+  difference_.assign(raw.begin(), raw.end());
+  xor_into(difference_, base);
+  Result<size_t> n = compress(difference_);
+  if (!n || *n >= std::min(limit, raw.size())) return std::nullopt;
+  return Encoded{Codec::Delta, {buffer_.get(), *n}};
+}
+
+// Whether most pages are the same. Ends early where they are not: then the time is better spent on
+// the chunk itself.
+bool ChunkEncoder::differs_little(ByteView raw, ByteView base) {
+  constexpr size_t kPage = 4096;
+  size_t changed = 0, most = raw.size() / kPage / 2 + 1;
+  for (size_t at = 0; at < raw.size(); at += kPage) {
+    size_t n = std::min(kPage, raw.size() - at);
+    bool same = at + n <= base.size() && std::memcmp(&raw[at], &base[at], n) == 0;
+    if (!same && ++changed > most) return false;
+  }
+  return true;
 }
 
 ChunkEncoder::Encoded ChunkEncoder::seal(const Key &key, const ChunkAddress &address, u32 raw_size,

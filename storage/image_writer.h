@@ -14,6 +14,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include <nlohmann/json_fwd.hpp>
@@ -73,6 +74,10 @@ class ImageWriter {
   // Adds bytes at the end of a stream; copies them. Blocks while memory_bytes are waiting. One
   // thread at a time for one stream; different streams from different threads.
   Result<> append(StreamId id, ByteView data);
+  // append() without its copy: room() is where the next bytes of the stream go, at least one;
+  // commit() says how many of them are there now. Valid until the stream's next call.
+  Result<std::span<std::byte>> room(StreamId id);
+  Result<> commit(StreamId id, size_t size);
   // No more append()s: hands the last, short chunk over and frees its buffer. Optional.
   Result<> close(StreamId id);
 

@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "storage/image_reader.h"
 #include "storage/prune.h"
+#include "storage/uuid.h"
 #include "tools/dump/manifest.h"
 #include "tools/session/tree.h"
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "common/progress.h"
+#include "storage/uuid.h"
 #include "tools/image/commands.h"
 #include "tools/image/summary.h"
 #include "tools/image/text.h"
