@@ -49,10 +49,10 @@ class Follower {
   const Index &parent_;
   std::unordered_map<ChunkAddress, Place, AddressHash> places_;
   ContentCut content_;
-  u64 at_ = 0;            // of the next piece in our stream
-  u64 shift_ = 0;         // what lies at x there is like what lies at x + shift_ here (modulo 2^64)
-  bool asked_ = false;    // whether the expected chunk comes next: it does not
-  size_t to_split_ = 0;   // bytes of a changed chunk that are in no piece yet
+  u64 at_ = 0;           // of the next piece in our stream
+  u64 shift_ = 0;        // what lies at x there is like what lies at x + shift_ here (modulo 2^64)
+  bool asked_ = false;   // whether the expected chunk comes next: it does not
+  size_t to_split_ = 0;  // bytes of a changed chunk that are in no piece yet
 };
 
 }  // namespace ckpt

@@ -27,6 +27,8 @@ namespace {
 constexpr u32 kHole = 0xffffffff;
 constexpr u32 kPending = 0xfffffffe;
 
+constexpr size_t kLeastMemory = 32u << 20, kMemoryOfThread = 4u << 20;
+
 using Cut = ImageWriter::Cut;
 enum class Mode { Empty, Append, Put, Reused, Closed };
 
@@ -171,7 +173,9 @@ Result<> ImageWriter::Impl::start(const Options &options) {
   unsigned threads = options.threads ? options.threads : usable_cores();
   for (unsigned i = 0; i < threads; ++i)
     tools_.push_back(std::make_unique<ChunkStore::Tools>(options.zstd_level, parent()));
-  CKPT_TRY(workers_, Workers::start(threads, options.memory_bytes, options.copy_puts));
+  size_t memory = options.memory_bytes;
+  if (memory == 0) memory = std::max(kLeastMemory, threads * kMemoryOfThread);
+  CKPT_TRY(workers_, Workers::start(threads, memory, options.copy_puts));
   return {};
 }
 

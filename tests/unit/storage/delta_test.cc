@@ -68,8 +68,10 @@ TEST_CASE("a long chain: deltas stand on whole chunks, and are given up when the
   for (u64 i = 1; i <= 60; ++i) {
     memory = touched(memory, i * 3);
     for (size_t page = i * 8; page < i * 8 + 8; ++page)  // and much in one place
-      std::ranges::copy(random_bytes(kPage, page), memory.begin() + static_cast<long>(page * kPage));
-    must(write(tmp / std::to_string(i), memory, Way::Pages, {.parent = tmp / std::to_string(i - 1)}));
+      std::ranges::copy(random_bytes(kPage, page),
+                        memory.begin() + static_cast<long>(page * kPage));
+    must(write(tmp / std::to_string(i), memory, Way::Pages,
+               {.parent = tmp / std::to_string(i - 1)}));
     auto image = open_image(tmp / std::to_string(i));
     REQUIRE(stands_on_whole_chunks(image->index()));
     REQUIRE(must(read_stream(*image, "memory")) == memory);
@@ -148,8 +150,7 @@ struct Chain {
   explicit Chain(const Key *key) : key(key) {
     for (u64 i = 0; i < 5; ++i) {
       if (i > 0) memory.push_back(touched(memory.back(), i * 11));
-      must(write(path(i), memory[i], Way::Put,
-                 {.parent = i ? path(i - 1) : "", .key = key}));
+      must(write(path(i), memory[i], Way::Put, {.parent = i ? path(i - 1) : "", .key = key}));
     }
   }
   std::string path(u64 i) const { return tmp / std::to_string(i); }
@@ -166,9 +167,11 @@ TEST_CASE("deltas are pruned, flattened and reused as they are, also sealed") {
   for (const Key *used : {static_cast<const Key *>(nullptr), static_cast<const Key *>(&key)}) {
     Chain chain(used);
     for (u64 i = 0; i < 5; ++i) chain.check(chain.path(i), i);
-    must(flatten_image(*open_image(chain.path(4), {.key = used}), chain.tmp / "flat", {.key = used}));
+    must(flatten_image(*open_image(chain.path(4), {.key = used}), chain.tmp / "flat",
+                       {.key = used}));
     {
-      auto next = must(ImageWriter::create(chain.tmp / "next", {.parent = chain.path(4), .key = used}));
+      auto next =
+          must(ImageWriter::create(chain.tmp / "next", {.parent = chain.path(4), .key = used}));
       StreamId id = must(next->stream("memory"));
       must(next->reuse(id, "memory", chain.memory[4].size()));
       must(next->finish({{"n", 1}}));
