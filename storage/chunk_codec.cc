@@ -103,12 +103,12 @@ ChunkEncoder::Encoded ChunkEncoder::seal(const Key &key, const ChunkAddress &add
 }
 
 // A third of the time of storing random bytes would go into zstd's finding out. Samples all over
-// the chunk tell it for an eighth of that; data of which one of them can be compressed is
+// the chunk tell it for a sixteenth of that; data of which one of them can be compressed is
 // compressed.
 bool ChunkEncoder::looks_random(ByteView raw) {
-  constexpr size_t kSamples = 8, kMostSampleBytes = 4096, kLeast = 64u << 10;
+  constexpr size_t kSamples = 4, kMostSampleBytes = 4096, kLeast = 64u << 10;
   if (raw.size() < kLeast) return false;
-  size_t sample = std::min(kMostSampleBytes, raw.size() / (8 * kSamples));
+  size_t sample = std::min(kMostSampleBytes, raw.size() / (16 * kSamples));
   for (size_t i = 0; i < kSamples; ++i) {
     Result<size_t> n = compress(raw.subspan(i * (raw.size() / kSamples), sample));
     if (!n || worth_it(*n, sample)) return false;
