@@ -222,11 +222,11 @@ Result<> ImageWriter::Impl::set_mode(Stream &stream, Mode mode) {
   return {};
 }
 
-Result<> ImageWriter::Impl::reuse(StreamId id, const std::string &name, u64 size) {
+Result<> ImageWriter::Impl::reuse(StreamId id, const std::string &parent_stream, u64 size) {
   CKPT_TRY(Stream * stream, find(id));
-  const StreamEntry *theirs = parent_ ? parent_->image().find(name) : nullptr;
+  const StreamEntry *theirs = parent_ ? parent_->image().find(parent_stream) : nullptr;
   if (!theirs || theirs->size != size)
-    return fail("the parent has no stream '{}' of {} bytes", name, size);
+    return fail("the parent has no stream '{}' of {} bytes", parent_stream, size);
   if (stream->mode != Mode::Empty) return fail("the stream '{}' is not empty", stream->name);
   CKPT_CHECK(set_mode(*stream, Mode::Reused));
   std::vector<u32> chunks;

@@ -38,7 +38,8 @@ const std::string &folder() {
 
 UniqueFd holding(ByteView bytes) {
   UniqueFd fd(::memfd_create("pipe", MFD_CLOEXEC));
-  if (!fd || ::pwrite(fd.get(), bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+  if (!fd ||
+      ::pwrite(fd.get(), bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
     std::abort();
   return fd;
 }

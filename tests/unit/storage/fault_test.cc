@@ -197,7 +197,7 @@ TEST_CASE("what may be replaced, and what not") {
   must(write_image(tmp / "empty", kNew, {.overwrite = true}));
   write_file(tmp / "file", {});
   CHECK_FALSE(write_image(tmp / "file", kNew, {.overwrite = true}));
-  for (std::string bad : {tmp / ".", tmp / "..", std::string("/"), std::string()})
+  for (const std::string &bad : {tmp / ".", tmp / "..", std::string("/"), std::string()})
     CHECK_FALSE(write_image(bad, kNew, {.overwrite = true}));
   CHECK_FALSE(write_image(tmp / "absent/image", kNew));
   CHECK(tmp.names() == std::vector<std::string>{"empty", "file", "home", "image"});

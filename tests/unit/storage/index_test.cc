@@ -117,7 +117,7 @@ TEST_CASE("every truncation, resealed") {
   }
 }
 
-void check_refused(Index index, const char *why) {
+void check_refused(const Index &index, const char *why) {
   Result<Index> r = parse_index(must(encode_index(index)));
   REQUIRE_FALSE(r);
   CAPTURE(r.error().what);
