@@ -4,7 +4,7 @@
 //
 //   holder MIB BUFFERS zeros|smooth|random FILE
 //
-// Says READY, and AGAIN when FILE has appeared and it has read a word of the last buffer.
+// Says READY, and AGAIN when FILE has appeared and it has written to the last buffer and read there.
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 #include <unistd.h>
@@ -97,7 +97,9 @@ int main(int argc, char **argv) {
   host = {};
   say("READY");
   while (::access(argv[4], F_OK) != 0) ::usleep(500);
-  float word;
+  float word = 1;
+  CL(clEnqueueFillBuffer(queue, last, &word, sizeof word, 0, floats * sizeof(float), 0, nullptr,
+                         nullptr));
   CL(clEnqueueReadBuffer(queue, last, CL_TRUE, 0, sizeof word, &word, 0, nullptr, nullptr));
   say("AGAIN");
   ::pause();
