@@ -68,8 +68,9 @@ TEST_CASE("memory is bounded, whatever the image's size") {
           }) < 24);
     CHECK(peak_mib([&]() -> Result<> {
             CKPT_TRY(auto image, ImageReader::open(path));
-            return image->for_each_chunk(image->streams()[0], ImageReader::Order::Ascending,
-                                         [](u64, ByteView) -> Result<> { return {}; }, 2);
+            return image->for_each_chunk(
+                image->streams()[0], ImageReader::Order::Ascending,
+                [](u64, ByteView) -> Result<> { return {}; }, 2);
           }) < 24);
   }
 }
