@@ -4,7 +4,8 @@
 //
 //   holder MIB BUFFERS zeros|smooth|random FILE
 //
-// Says READY, and AGAIN when FILE has appeared and it has written to the last buffer and read there.
+// Says READY, and AGAIN when FILE has appeared and it has written to the last buffer and read
+// there.
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 #include <unistd.h>
@@ -32,7 +33,8 @@ void say(const char *word) {
   std::fflush(stdout);
 }
 
-// The next numbers of the whole; smooth ones have some noise in their lower bits, as a simulation's.
+// The next numbers of the whole; smooth ones have some noise in their lower bits, as a
+// simulation's.
 class Content {
  public:
   explicit Content(const std::string &kind) : kind_(kind) {}
