@@ -7,7 +7,8 @@
 
 #include <algorithm>
 #include <deque>
-#include <ranges>
+
+#include "agent/backwards.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -23,7 +24,7 @@ class Landings {
   Ref<Event> overlapping(const std::byte *from, const std::byte *to) {
     std::lock_guard lock(mutex_);
     std::erase_if(list_, [](const Landing &l) { return l.event->over(); });
-    for (const Landing &l : std::ranges::reverse_view(list_))
+    for (const Landing &l : backwards(list_))
       if (l.from < to && from < l.to) return l.event;
     return {};
   }

@@ -58,20 +58,20 @@ TEST_CASE("memory is bounded, whatever the image's size") {
   }
   TempFolder tmp;
   const std::string one = tmp / "one", two = tmp / "two";
-  // 32 MiB that wait, two threads, one stream.
-  CHECK(peak_mib([&] { return write_large(one, "", 1); }) < 64);
-  CHECK(peak_mib([&] { return write_large(two, one, 2); }) < 64);
+  // 32 MiB that wait, two threads, one stream, and what the libraries of the day take.
+  CHECK(peak_mib([&] { return write_large(one, "", 1); }) < 96);
+  CHECK(peak_mib([&] { return write_large(two, one, 2); }) < 96);
   for (const std::string &path : {one, two}) {
     CHECK(peak_mib([&]() -> Result<> {
             CKPT_TRY(auto image, ImageReader::open(path));
             return image->verify(ImageReader::Depth::Full, {}, 2).result();
-          }) < 24);
+          }) < 48);
     CHECK(peak_mib([&]() -> Result<> {
             CKPT_TRY(auto image, ImageReader::open(path));
             return image->for_each_chunk(
                 image->streams()[0], ImageReader::Order::Ascending,
                 [](u64, ByteView) -> Result<> { return {}; }, 2);
-          }) < 24);
+          }) < 48);
   }
 }
 
