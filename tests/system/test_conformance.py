@@ -24,7 +24,7 @@ def compare(tmp_path):
     env.update(OCL_ICD_VENDORS=f"{vendors}/", POCL_DEVICES="pthread")
 
     def run(folder, *options, limit=120):
-        command = [COMPARE, "--ckpt-run", BUILD / "tools" / "ckpt-run", "--device", "ocl:pthread", *options, folder]
+        command = [COMPARE, "--ckpt-run", BUILD / "tools" / "ckpt-run", "--device", "ocl:Portable", *options, folder]
         return subprocess.run(command, env=env, capture_output=True, text=True, timeout=limit)
     return run
 
