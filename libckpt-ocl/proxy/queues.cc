@@ -51,11 +51,11 @@ void Queues::enqueued(cl_command_queue queue, u64 number, cl_event event, Bytes 
   if (q.unflushed >= kFlushEvery) flush(queue, q);
 }
 
-cl_int Queues::settle(cl_command_queue handle, u64 number) {
-  Queue &q = queues_[handle];
+cl_int Queues::settle(cl_command_queue queue, u64 number) {
+  Queue &q = queues_[queue];
   cl_event event = std::exchange(q.last, nullptr);
   if (!event)
-    if (cl_int r = ::clEnqueueMarkerWithWaitList(handle, 0, nullptr, &event); r != CL_SUCCESS)
+    if (cl_int r = ::clEnqueueMarkerWithWaitList(queue, 0, nullptr, &event); r != CL_SUCCESS)
       return r;
   q.unflushed++;
   watch(q, number, event, {});

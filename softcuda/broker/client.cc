@@ -16,8 +16,6 @@
 #include "ckpt_config.h"
 #include "common/ipc.h"
 
-extern char **environ;
-
 namespace ckpt::softcuda::broker {
 namespace {
 

@@ -47,8 +47,8 @@ bool Memory::back(u64 base, u64 bytes) {
 }
 
 void Memory::unback(u64 base, u64 bytes) {
-  mmap(pointer(base + distance_), bytes, PROT_NONE,
-       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+  (void)mmap(pointer(base + distance_), bytes, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
 }
 
 std::optional<u64> Memory::take_chunks(u32 device, u64 bytes) {

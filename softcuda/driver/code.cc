@@ -122,7 +122,7 @@ void release_variables(Module &m) {
 
 }  // namespace
 
-CUresult load_module(Context *c, std::vector<std::string> ptx, Module *&out) {
+CUresult load_module(Context *c, const std::vector<std::string> &ptx, Module *&out) {
   auto m = std::make_unique<Module>();
   m->context = c;
   CHECK_CU(link_image(ptx, m->image));

@@ -37,7 +37,7 @@ SOFTCUDA_API CUresult cuModuleLoadData(CUmodule *out, const void *code) {
   std::vector<std::string> ptx;
   CHECK_CU(read_code(code, ptx));
   Module *m = nullptr;
-  CHECK_CU(load_module(call.context, std::move(ptx), m));
+  CHECK_CU(load_module(call.context, ptx, m));
   *out = reinterpret_cast<CUmodule>(m);
   return CUDA_SUCCESS;
 }

@@ -116,8 +116,8 @@ CUresult link_image(const std::vector<std::string> &ptx, std::unique_ptr<vm::Ima
 CUresult module_in(Library &l, Context *c, Module *&out);
 CUresult variable_of(Module &m, const char *name, CUdeviceptr *p, size_t *bytes);
 CUresult read_file(const char *path, std::vector<char> &out);  // with a NUL behind it
-CUresult load_module(Context *c, std::vector<std::string> ptx, Module *&out);
-CUresult read_code(const void *image, std::vector<std::string> &ptx);
+CUresult load_module(Context *c, const std::vector<std::string> &ptx, Module *&out);
+CUresult read_code(const void *code, std::vector<std::string> &ptx);
 // What cuLinkComplete gave out: driver/link.cc
 bool linked_code(const void *code, std::vector<std::string> &ptx);
 CUresult function_of(Context *c, const void *handle, Function *&out);

@@ -36,7 +36,7 @@ D clamped(A v) {
   using L = std::numeric_limits<D>;
   constexpr bool kTopBit = sizeof(D) == 8 || sizeof(A) == 8;
   // The bounds as floats may be rounded up: then they are one too many.
-  constexpr A kEnd = static_cast<A>(L::max() / 2 + 1) * 2;
+  constexpr A kEnd = static_cast<A>(L::max() / 2 + 1) * 2;  // NOLINT(bugprone-integer-division)
   if (v != v)
     return kTopBit ? static_cast<D>(std::make_unsigned_t<D>{1} << (8 * sizeof(D) - 1)) : D{0};
   if (v >= kEnd) return L::max();

@@ -29,8 +29,9 @@ using vm::Warp;
 
 using i8 = std::int8_t;
 using i16 = std::int16_t;
-__extension__ typedef __int128 i128;
-__extension__ typedef unsigned __int128 u128;
+// __extension__ goes with no alias declaration.
+__extension__ typedef __int128 i128;           // NOLINT(modernize-use-using)
+__extension__ typedef unsigned __int128 u128;  // NOLINT(modernize-use-using)
 
 // Values whose arithmetic is not C++'s.
 struct F16 {

@@ -59,6 +59,7 @@ void load(Warp &w, const Op &o, Mask m) {
   In<Address<W>> a(w, o.a);
   for (; m != 0; m &= m - 1) {
     u32 i = static_cast<u32>(std::countr_zero(m));
+    // NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): every lane has an address
     u64 address = a[i] + static_cast<u64>(o.imm);
     if (W != Where::Global) address = static_cast<u32>(address);
     char *p = place<W>(w, o, i, address, bytes, false);

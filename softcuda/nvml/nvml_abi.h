@@ -17,7 +17,7 @@ enum nvmlReturn_t {
   NVML_ERROR_UNKNOWN = 999
 };
 
-typedef struct nvmlDevice_st *nvmlDevice_t;
+using nvmlDevice_t = struct nvmlDevice_st *;
 
 struct nvmlMemory_t {
   unsigned long long total, free, used;  // bytes
