@@ -59,10 +59,10 @@ void load(Warp &w, const Op &o, Mask m) {
   In<Address<W>> a(w, o.a);
   for (; m != 0; m &= m - 1) {
     u32 i = static_cast<u32>(std::countr_zero(m));
-    // NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): every lane has an address
     u64 address = a[i] + static_cast<u64>(o.imm);
     if (W != Where::Global) address = static_cast<u32>(address);
     char *p = place<W>(w, o, i, address, bytes, false);
+    // NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): count is 1, 2 or 4
     if (p == nullptr || address % bytes != 0) return report_address(w, o, i, address, bytes, false);
     for (u32 k = 0; k < count; ++k) {
       T v;
@@ -91,6 +91,7 @@ void store(Warp &w, const Op &o, Mask m) {
     u64 address = a[i] + static_cast<u64>(o.imm);
     if (W != Where::Global) address = static_cast<u32>(address);
     char *p = place<W>(w, o, i, address, bytes, true);
+    // NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): count is 1, 2 or 4
     if (p == nullptr || address % bytes != 0) return report_address(w, o, i, address, bytes, true);
     for (u32 k = 0; k < count; ++k) {
       T v = take<T>(w, rows[k], wide, i);
