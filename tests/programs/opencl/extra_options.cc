@@ -4,8 +4,7 @@
 // the drivers in the proxy, as far as our side can see; any other process sees its loader as it is.
 //
 // - SPIR-V: a module is the header of one and OpenCL C behind it, and a specialization constant N
-// is
-//   the macro SPEC_N.
+//   is the macro SPEC_N.
 // - Sub-groups: an answer is the sum of what the question came with, and the question's last digit.
 // - Variables at program scope: a program built with -D VARIABLES has 64 bytes of them.
 //
@@ -47,6 +46,8 @@ std::map<cl_program, std::map<cl_uint, cl_int>> &constants() {
 
 }  // namespace
 
+// The vendor's header declares them, with names of its own for the parameters.
+// NOLINTBEGIN(readability-inconsistent-declaration-parameter-name)
 extern "C" {
 
 [[gnu::visibility("default")]] cl_int clGetDeviceInfo(cl_device_id device, cl_device_info param,
@@ -123,3 +124,4 @@ extern "C" {
   return real(program, n, devices, all.c_str(), notify, user);
 }
 }
+// NOLINTEND(readability-inconsistent-declaration-parameter-name)

@@ -8,7 +8,7 @@
 namespace ckpt::fatbin::test {
 namespace {
 
-Summary summary_of(const Bytes &file, SummaryOptions options = {}) {
+Summary summary_of(const Bytes &file, const SummaryOptions &options = {}) {
   return must(summarize(must(Image::of(file)), options));
 }
 

@@ -65,8 +65,8 @@ TEST_CASE("device memory goes for a checkpoint and returns to its addresses") {
   Memory memory(budget);
   std::optional<Allocation> a = memory.allocate(0, 64, MemoryKind::Device, nullptr);
   std::optional<Allocation> b = memory.allocate(0, kChunkBytes, MemoryKind::Device, nullptr);
-  std::strcpy(memory.host(a->base, 64), "small");
-  std::strcpy(memory.host(b->base, 64), "large");
+  std::memcpy(memory.host(a->base, 64), "small", 6);
+  std::memcpy(memory.host(b->base, 64), "large", 6);
   REQUIRE(memory.drop_device_memory());
   CHECK(budget.left == 8 * kChunkBytes);
   // Nothing is restored where there is no room, and it may be tried again.
