@@ -47,15 +47,8 @@ Result<> ask_keeper(Agent &agent, const std::string &image, u32 flags) {
   CKPT_TRY(Channel keeper, connect_to_session());
   CKPT_CHECK(
       keeper.send(Type::CheckpointWanted, Writer().put(protocol::kVersion).str(image).put(flags)));
-  CKPT_TRY(std::optional<Incoming> answer, keeper.receive());
-  if (!answer) return fail("the session keeper hung up");
-  if (answer->type == Type::Ok) return {};
-  Reader in = answer->reader();
-  std::string what(in.str());
-  std::string hint(in.str());
-  if (answer->type != Type::Failed || !in.done())
-    return fail("the session keeper gave an answer that makes no sense");
-  return fail_with_hint(std::move(what), std::move(hint));
+  CKPT_TRY(Incoming answer, keeper.answer());
+  return answer.type == Type::Ok ? Result<>{} : fail("the session keeper's answer makes no sense");
 }
 
 bool keeper_alive(Agent &agent) {

@@ -73,6 +73,23 @@ Result<> Agents::save(ImageWriter &image) {
   });
 }
 
+Result<u64> Agents::suspend(const std::string &folder, const std::string &session) {
+  std::vector<std::optional<u64>> bytes(all_.size());
+  Result<> all_did = for_each([&](Agent &a, u32 number) -> Result<> {
+    CKPT_TRY(bytes[number], a.client.suspend(folder));
+    return {};
+  });
+  u64 sum = 0;
+  for (u32 i = 0; i < all_.size(); i++) {
+    sum += bytes[i].value_or(0);
+    if (!all_did && bytes[i])
+      if (Result<> r = all_[i]->client.wake(session); !r)
+        log::error(std::move(r.error()).in(fmt::format("process {}", all_[i]->host_pid)));
+  }
+  if (!all_did) return Failure(all_did.error());
+  return sum;
+}
+
 Result<> Agents::detach() {
   CKPT_CHECK(for_each([this](Agent &a, u32) { return detach_one(a); }));
   Reasons left;

@@ -15,7 +15,7 @@
 #include "common/bytes.h"
 #include "common/result.h"
 #include "storage/image_writer.h"
-#include "tools/dump/target.h"
+#include "tools/session/target.h"
 #include "tools/proc/descriptors.h"
 
 namespace ckpt {
