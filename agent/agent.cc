@@ -9,6 +9,7 @@
 
 #include "agent/dialogue.h"
 #include "agent/session.h"
+#include "common/ipc.h"
 #include "common/log.h"
 
 namespace ckpt {
@@ -118,6 +119,19 @@ Result<> Agent::add(Participant *participant) {
   std::scoped_lock lock(AgentProcess::mutex);
   participants_.push_back(participant);
   return {};
+}
+
+Result<Channel> Agent::connect_to_self() {
+  std::string path;
+  {
+    std::scoped_lock lock(AgentProcess::mutex);
+    path = listener_.path();
+  }
+  CKPT_TRY(OwnFd socket, OwnFd::make([&] { return connect_unix(path); }));
+  Channel self(std::move(socket));
+  CKPT_CHECK(self.send(Type::Hello, Writer().put(protocol::kVersion).str("the program itself")));
+  CKPT_TRY(Incoming welcome, self.answer());
+  return self;
 }
 
 std::vector<Participant *> Agent::participants() {

@@ -80,6 +80,8 @@ void Dialogue::serve(Incoming &request) {
                                  "it speaks version 1 of the protocol: use an older tool"));
   if (!greeted_ && verb->type != Type::Hello && verb->type != Type::CheckpointFailed)
     return answer(fail("{} before Hello", verb->name));
+  if (life_.state() == State::Suspended && verb->in == State::Running)
+    return answer(fail_with_hint("the program is suspended", "ckpt-restore --resume PID first"));
   if (verb->in && *verb->in != life_.state())
     return answer(fail("{} is possible when the program is {}; it is {}", verb->name,
                        state_name(*verb->in), state_name(life_.state())));

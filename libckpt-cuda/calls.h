@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <tuple>
 
 #include "agent/gate.h"
 #include "libckpt-cuda/entries.h"
@@ -40,6 +41,20 @@ struct Gated<I, CUresult (*)(A...)> {
   static CUresult call(A... a) {
     PASS_OR_RETURN(pass);
     return reinterpret_cast<CUresult (*)(A...)>(real_entry(I))(a...);
+  }
+};
+
+// Managed memory that is memory of the host (ckpt-run --managed-on-host).
+bool managed_on_host(CUdeviceptr p);
+
+// Advice about where managed memory should be.
+template <Id I, size_t N, class F>
+struct Hint;
+template <Id I, size_t N, class... A>
+struct Hint<I, N, CUresult (*)(A...)> {
+  static CUresult call(A... a) {
+    if (managed_on_host(std::get<N>(std::tuple{a...}))) return CUDA_SUCCESS;
+    return Gated<I, CUresult (*)(A...)>::call(a...);
   }
 };
 

@@ -36,6 +36,8 @@ namespace ckpt::cuda {
   X(cuEventDestroy_v2, PFN_cuEventDestroy_v4000)                            \
   X(cuMemHostRegister_v2, PFN_cuMemHostRegister_v6050)                      \
   X(cuMemHostUnregister, PFN_cuMemHostUnregister_v4000)                     \
+  X(cuMemHostAlloc, PFN_cuMemHostAlloc_v2020)                               \
+  X(cuMemFreeHost, PFN_cuMemFreeHost_v2000)                                 \
   X(cuMemcpyHtoDAsync_v2, PFN_cuMemcpyHtoDAsync_v3020)                      \
   X(cuMemcpyDtoHAsync_v2, PFN_cuMemcpyDtoHAsync_v3020)                      \
   X(cuMemGetAllocationGranularity, PFN_cuMemGetAllocationGranularity_v10020) \

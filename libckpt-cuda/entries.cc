@@ -28,6 +28,11 @@ inline constexpr void *(*kOurs)() = nullptr;
   inline constexpr void *(*kOurs<Id::id_##symbol>)() = [] { \
     return reinterpret_cast<void *>(&Noted<Id::id_##symbol, why_##symbol, type>::call); \
   };
+#define HINT(symbol, type, n)                               \
+  template <>                                               \
+  inline constexpr void *(*kOurs<Id::id_##symbol>)() = [] { \
+    return reinterpret_cast<void *>(&Hint<Id::id_##symbol, n, type>::call); \
+  };
 #define OURS(symbol, type, how) \
   template <>                   \
   inline constexpr void *(*kOurs<Id::id_##symbol>)() = [] { \
@@ -42,6 +47,7 @@ inline constexpr void *(*kOurs)() = nullptr;
 #include "libckpt-cuda/cuda.api"
 #undef GATED
 #undef NOTED
+#undef HINT
 #undef OURS
 #undef REFUSED
 

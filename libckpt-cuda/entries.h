@@ -47,6 +47,7 @@ void fill_targets(bool wrap);
 // What stands in the table as OURS is defined somewhere in this room, as entry_SYMBOL.
 #define GATED(symbol, type) using Type_##symbol = type;
 #define NOTED(symbol, type, what) GATED(symbol, type)
+#define HINT(symbol, type, n) GATED(symbol, type)
 #define OURS(symbol, type, how) \
   GATED(symbol, type)           \
   std::remove_pointer_t<type> entry_##symbol;
@@ -54,6 +55,7 @@ void fill_targets(bool wrap);
 #include "libckpt-cuda/cuda.api"
 #undef GATED
 #undef NOTED
+#undef HINT
 #undef OURS
 #undef REFUSED
 

@@ -47,6 +47,24 @@ bool attribute_of(const Allocation &a, CUpointer_attribute attribute, void *out)
   }
 }
 
+// One address for the host and every device, as managed memory has.
+CUresult allocate_on_host(CUdeviceptr *out, size_t bytes, unsigned flags) {
+  if (out == nullptr || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
+    return CUDA_ERROR_INVALID_VALUE;
+  void *p = nullptr;
+  CUresult e =
+      driver().cuMemHostAlloc(&p, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+  *out = reinterpret_cast<CUdeviceptr>(p);
+  return e;
+}
+
+CUresult free_on_host(CUdeviceptr p) {
+  CUresult e = driver().cuCtxSynchronize();
+  managed().erase(p);
+  CUresult freed = driver().cuMemFreeHost(reinterpret_cast<void *>(p));
+  return e != CUDA_SUCCESS ? e : freed;
+}
+
 template <class Fn>
 CUresult free_in_order(Fn real, CUresult (*wait)(CUstream), CUdeviceptr p, CUstream stream) {
   std::optional<Allocation> a = memory().find(p);
@@ -82,6 +100,7 @@ CUresult entry_cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width,
 CUresult entry_cuMemFree_v2(CUdeviceptr p) {
   PASS_OR_RETURN(pass);
   std::optional<Allocation> a = memory().find(p);
+  if (managed_on_host(p)) return free_on_host(p);
   if (!a || a->base != p) {
     CUresult e = REAL(cuMemFree_v2)(p);
     if (e == CUDA_SUCCESS) managed().erase(p);
@@ -124,6 +143,8 @@ CUresult entry_cuPointerGetAttribute(void *out, CUpointer_attribute attribute, C
   PASS_OR_RETURN(pass);
   std::optional<Allocation> a = memory().find(p);
   if (a && out != nullptr && attribute_of(*a, attribute, out)) return CUDA_SUCCESS;
+  if (attribute == CU_POINTER_ATTRIBUTE_IS_MANAGED && out != nullptr && managed_on_host(p))
+    return put(out, true);
   return REAL(cuPointerGetAttribute)(out, attribute, p);
 }
 
@@ -132,7 +153,11 @@ CUresult entry_cuPointerGetAttributes(unsigned int n, CUpointer_attribute *attri
   PASS_OR_RETURN(pass);
   CUresult e = REAL(cuPointerGetAttributes)(n, attributes, out, p);
   std::optional<Allocation> a = memory().find(p);
-  for (unsigned i = 0; e == CUDA_SUCCESS && a && i < n; i++) attribute_of(*a, attributes[i], out[i]);
+  bool on_host = managed_on_host(p);
+  for (unsigned i = 0; e == CUDA_SUCCESS && i < n; i++) {
+    if (a) attribute_of(*a, attributes[i], out[i]);
+    if (on_host && attributes[i] == CU_POINTER_ATTRIBUTE_IS_MANAGED) put(out[i], true);
+  }
   return e;
 }
 
@@ -144,8 +169,10 @@ CUresult entry_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle,
 
 CUresult entry_cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int flags) {
   PASS_OR_RETURN(pass);
-  CUresult e = REAL(cuMemAllocManaged)(out, bytes, flags);
-  if (e == CUDA_SUCCESS) managed().insert(*out, bytes);
+  bool on_host = Managed::wanted_on_host();
+  CUresult e = on_host ? allocate_on_host(out, bytes, flags)
+                       : REAL(cuMemAllocManaged)(out, bytes, flags);
+  if (e == CUDA_SUCCESS) managed().insert(*out, bytes, on_host);
   return e;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libckpt-cuda/uses.h"
 
+#include <cstdlib>
 #include <set>
 
 #include "common/log.h"
@@ -27,24 +28,44 @@ Managed &managed() {
   return *kManaged;
 }
 
-void Managed::insert(CUdeviceptr p, u64 bytes) {
+bool Managed::wanted_on_host() {
+  static const bool kWanted = std::getenv("CKPT_CUDA_MANAGED_ON_HOST") != nullptr;
+  return kWanted;
+}
+
+void Managed::insert(CUdeviceptr p, u64 bytes, bool on_host) {
   std::lock_guard lock(mutex_);
   any_ = true;
-  all_[p] = bytes;
+  all_[p] = {bytes, on_host};
 }
 
-void Managed::erase(CUdeviceptr p) {
-  if (!any_) return;
+bool Managed::erase(CUdeviceptr p) {
+  if (!any_) return false;
   std::lock_guard lock(mutex_);
-  all_.erase(p);
+  auto it = all_.find(p);
+  if (it == all_.end()) return false;
+  bool on_host = it->second.on_host;
+  all_.erase(it);
+  return on_host;
 }
 
-u64 Managed::bytes() const {
+bool Managed::on_host(CUdeviceptr p) const {
+  if (!any_) return false;
+  std::lock_guard lock(mutex_);
+  auto it = all_.upper_bound(p);
+  if (it == all_.begin()) return false;
+  --it;
+  return it->second.on_host && p - it->first < it->second.bytes;
+}
+
+u64 Managed::bytes_of_driver() const {
   std::lock_guard lock(mutex_);
   u64 sum = 0;
-  for (auto &[p, bytes] : all_) sum += bytes;
+  for (auto &[p, piece] : all_) sum += piece.on_host ? 0 : piece.bytes;
   return sum;
 }
+
+bool managed_on_host(CUdeviceptr p) { return managed().on_host(p); }
 
 void note_use(Id id, const char *what) {
   std::lock_guard lock(books().mutex);
@@ -59,10 +80,10 @@ CUresult refuse(Id id, const char *why) {
 }
 
 void reasons_against(std::vector<std::string> &reasons) {
-  if (u64 bytes = managed().bytes())
+  if (u64 bytes = managed().bytes_of_driver())
     reasons.push_back(fmt::format(
         "{} bytes of managed memory (cuMemAllocManaged) live, which the driver's checkpoint does "
-        "not keep: use cuMemAlloc, or free it first",
+        "not keep: start the program with ckpt-run --managed-on-host, or free it first",
         bytes));
   if (capturing())
     reasons.push_back("a stream is being captured into a graph: try again when that is over");

@@ -13,17 +13,25 @@
 
 namespace ckpt::cuda {
 
-// Managed memory that lives.
+// Managed memory that lives: the driver's, or memory of the host that devices reach, which stands
+// for it where the user has asked for that.
 class Managed {
  public:
-  void insert(CUdeviceptr p, u64 bytes);
-  void erase(CUdeviceptr p);
-  u64 bytes() const;
+  static bool wanted_on_host();
+  void insert(CUdeviceptr p, u64 bytes, bool on_host);
+  // True if there was some on the host, which is the caller's to free.
+  bool erase(CUdeviceptr p);
+  bool on_host(CUdeviceptr p) const;
+  u64 bytes_of_driver() const;
 
  private:
   mutable std::mutex mutex_;
   std::atomic<bool> any_{false};  // ever: most programs have none, and free a lot
-  std::map<CUdeviceptr, u64> all_;
+  struct Piece {
+    u64 bytes;
+    bool on_host;
+  };
+  std::map<CUdeviceptr, Piece> all_;
 };
 Managed &managed();
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The software CUDA device, by what nvcc makes of ordinary programs. Without nvcc it is skipped."""
 import os
-import pathlib
-import re
 import shutil
 import signal
 import subprocess
@@ -10,39 +8,12 @@ import time
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("CKPT_BUILD", ROOT / "build")).resolve()
-SOURCES = ROOT / "tests" / "programs" / "cuda"
-RUN = BUILD / "softcuda" / "softcuda-run"
-NVCC = shutil.which("nvcc")
+from cuda_programs import NVCC, RUN, make  # noqa: F401 (make is a fixture)
 
 pytestmark = [
     pytest.mark.skipif(not NVCC, reason="there is no nvcc to make CUDA programs with"),
     pytest.mark.skipif(not RUN.exists(), reason="softcuda-run is not built"),
 ]
-
-FLAGS = {"differential.cu": ["-O2", "-std=c++17", "--fmad=false", "-Xcompiler", "-ffp-contract=off"],
-         "nvml.cc": ["-ldl"],
-         "driver.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"]}
-
-
-@pytest.fixture(scope="module")
-def make(tmp_path_factory):
-    """make("x.cu", flags…): the path of the program; made once."""
-    folder = tmp_path_factory.mktemp("cuda")
-
-    def build(source, *flags, runtime="shared"):
-        # nvcc reads a "=" in a file's name as something else.
-        name = "-".join([source, runtime, *flags])
-        target = folder / re.sub("[^a-z0-9]", "_", name.lower())
-        if not target.exists():
-            r = subprocess.run([NVCC, "-w", "-cudart", runtime, *FLAGS.get(source, []), *flags, f"-I{SOURCES}",
-                                "-o", str(target), str(SOURCES / source)], capture_output=True, text=True, timeout=200)
-            assert r.returncode == 0, r.stderr
-        return target
-
-    return build
-
 
 @pytest.fixture
 def soft(tmp_path):

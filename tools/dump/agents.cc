@@ -35,7 +35,7 @@ void Agents::preflight(Reasons &reasons) {
   for (const auto &a : all_) {
     Result<std::vector<std::string>> theirs = a->client.preflight();
     if (!theirs)
-      reasons.push_back(fmt::format("process {}: {}", a->host_pid, theirs.error().what));
+      reasons.push_back(fmt::format("process {}: {}", a->host_pid, theirs.error().text()));
     else
       for (std::string &r : *theirs)
         reasons.push_back(fmt::format("process {}: {}", a->host_pid, r));

@@ -29,6 +29,7 @@ constexpr int kNotFound = 127;
 struct Options {
   std::string device;
   bool portable = false;
+  bool managed_on_host = false;
   bool list_devices = false;
   bool json = false;
   PeriodicOptions periodic;
@@ -52,6 +53,7 @@ Result<pid_t> start_program(const Options &options, const ProgramEnvironment &en
   Spawn spec{.argv = options.program,
              .environment = environment.set,
              .without = environment.without};
+  if (options.managed_on_host) spec.environment.emplace_back("CKPT_CUDA_MANAGED_ON_HOST", "1");
   spec.environment.emplace_back(protocol::kSessionVariable, keeper.socket_path());
   spec.signal_mask = &keeper.signals().original_mask();
   spec.in_child = in_child;
@@ -120,6 +122,8 @@ int main(int argc, char **argv) {
   app.add_option("--device", o.device,
                  "devices for the program: index, cuda:N, ocl:N, ocl:NAME or UUID; a comma list");
   app.add_flag("--portable", o.portable, "advertise only what every device offers");
+  app.add_flag("--managed-on-host", o.managed_on_host,
+               "CUDA's managed memory is memory of the host, which can be checkpointed");
   app.add_flag("--list-devices", o.list_devices, "print the devices and exit");
   app.add_flag("--json", o.json, "with --list-devices: as JSON");
   add_periodic_options(app, o.periodic);
