@@ -23,11 +23,18 @@ constinit Driver g_driver;
 
 void cannot_load(const std::string &why) { g_driver.why_not = ::strdup(why.c_str()); }
 
+// A program that opened the driver by this very path was led to us (audit/), and the loader has
+// noted the path as one of our names.
+std::string spelled_otherwise(const std::string &path) {
+  size_t slash = path.rfind('/');
+  return path.substr(0, slash) + "/." + path.substr(slash);
+}
+
 void load() {
   const char *path = std::getenv(kDriverVariable);
   if (path == nullptr || *path != '/')
     return cannot_load(fmt::format("{} does not name the CUDA driver", kDriverVariable));
-  void *handle = ::dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+  void *handle = ::dlopen(spelled_otherwise(path).c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
   if (handle == nullptr)
     return cannot_load(fmt::format("the CUDA driver {} cannot be loaded: {}", path, ::dlerror()));
   g_driver.path = ::strdup(path);

@@ -5,8 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "libckpt-cuda/code.h"
 #include "libckpt-cuda/contexts.h"
-#include "libckpt-cuda/heap.h"
 #include "libckpt-cuda/memory.h"
 
 namespace ckpt::cuda {
@@ -25,8 +25,8 @@ std::string needs_as_json(const std::vector<DeviceFacts> &devices) {
                     {"used", std::ranges::any_of(contexts, on_it)},
                     {"bytes", memory().mapped_bytes(d.number)}});
   }
-  HeapVerdict heap = heap_verdict();
-  json all = {{"devices", list}, {"device_heap", {{"used", heap.used}, {"why", heap.why}}}};
+  CodeFacts code = code_facts();
+  json all = {{"devices", list}, {"device_heap", {{"used", code.heap}, {"why", code.why}}}};
   return all.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

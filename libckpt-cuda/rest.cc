@@ -21,6 +21,7 @@ using std::chrono::milliseconds;
 
 // How long a host function may keep the gate shut before it is opened for what it may wait for.
 constexpr milliseconds kPatience{20};
+constexpr milliseconds kMoment{5};
 // A capture is a program's setup, and short; one that lasts longer is refused.
 constexpr milliseconds kCapturePatience{2000};
 
@@ -66,12 +67,16 @@ Result<std::shared_ptr<Waiting>> start_waiting() {
   return waiting;
 }
 
-// Opens the gate until no function of the program runs on a thread of the driver.
+// Opens the gate until no function of the program runs on a thread of the driver, or for a moment:
+// who comes in brings new work, too.
 void let_host_calls_end(Clock::time_point deadline) {
+  Clock::time_point end = std::min(deadline, Clock::now() + kMoment);
+  close_gate_behind_host_calls(true);
   gate().open();
-  while (host_calls_running() > 0 && Clock::now() < deadline)
+  while (host_calls_running() > 0 && Clock::now() < end)
     std::this_thread::sleep_for(milliseconds(1));
   gate().close();
+  close_gate_behind_host_calls(false);
 }
 
 // Waits for `done(until)` in steps; false at the deadline.

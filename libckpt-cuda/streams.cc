@@ -16,6 +16,7 @@ std::set<std::pair<CUstream, bool>> &captures() {  // stream, as the per-thread 
   return *kCaptures;
 }
 std::atomic<int> g_host_calls{0};
+std::atomic<bool> g_close_behind{false};
 
 CUresult begun(CUresult e, CUstream stream, bool per_thread) {
   if (e != CUDA_SUCCESS) return e;
@@ -53,7 +54,7 @@ struct HostCall {
   }
   static void end() {
     gate().exempt(false);
-    g_host_calls--;
+    if (--g_host_calls == 0 && g_close_behind) gate().close();
   }
 };
 
@@ -108,6 +109,7 @@ bool capturing() {
 }
 
 int host_calls_running() { return g_host_calls; }
+void close_gate_behind_host_calls(bool wanted) { g_close_behind = wanted; }
 
 #define BEGIN(symbol, per_thread, parameters, ...)             \
   CUresult entry_##symbol parameters {                         \

@@ -6,6 +6,7 @@
 
 #include "common/log.h"
 #include "libckpt-cuda/calls.h"
+#include "libckpt-cuda/code.h"
 
 namespace ckpt::cuda {
 namespace {
@@ -85,6 +86,11 @@ void reasons_against(std::vector<std::string> &reasons) {
         "{} bytes of managed memory (cuMemAllocManaged) live, which the driver's checkpoint does "
         "not keep: start the program with ckpt-run --managed-on-host, or free it first",
         bytes));
+  if (std::string name = code_facts().managed_variable; !name.empty())
+    reasons.push_back(fmt::format(
+        "the program's code has the managed variable {}, which the driver's checkpoint does not "
+        "keep: use a __device__ variable and copies",
+        name));
   if (capturing())
     reasons.push_back("a stream is being captured into a graph: try again when that is over");
   std::lock_guard lock(books().mutex);

@@ -39,6 +39,8 @@ Managed &managed();
 bool capturing();
 // Host functions of the program that the driver is running now.
 int host_calls_running();
+// The last one that ends closes the gate, before anything new comes in.
+void close_gate_behind_host_calls(bool wanted);
 
 // Everything that note_use() has heard, and what is above.
 void reasons_against(std::vector<std::string> &reasons);

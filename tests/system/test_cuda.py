@@ -66,13 +66,7 @@ class Cuda:
 
 @pytest.fixture
 def cuda(ckpt, make):  # noqa: F811
-    yield Cuda(ckpt, make)
-    for job in ckpt.jobs:
-        job.kill()
-    # The broker goes by itself when nobody needs it; its folder goes with the test.
-    end = time.monotonic() + 20
-    while list(ckpt.runtime.glob("softcuda-*.sock")) and time.monotonic() < end:
-        time.sleep(0.05)
+    return Cuda(ckpt, make)
 
 
 def test_devices_have_one_numbering(cuda):
@@ -146,15 +140,15 @@ EXAMPLES = ["vector_add.cu", "kernels.cu", "streams.cu", "textures.cu", "differe
 def test_every_example_in_the_middle(cuda, make, source):  # noqa: F811
     """The device is slow, so that there is a middle; the programs check themselves."""
     model = cuda.ckpt.folder / "model"
-    model.write_text("launch 1e-1\n")
+    model.write_text("launch 2e-1\n")
     random.seed(source)
     cuda.ckpt.env["CKPT_SOFTCUDA_MODEL"] = str(model)
     job = cuda.start(source=source, paused=False, options=["--managed-on-host", "--device", "cuda:0"])
     wait_for(lambda: cuda.used_mib()[0] > 0 or job.process.poll() is not None, "the program to use the device")
     time.sleep(random.uniform(0, 0.2))
     r = cuda.ckpt.dump_process(job.pid, "image")
-    if "__managed__" in r.stderr:
-        assert source == "language.cu"
+    if source == "language.cu":
+        assert r.returncode == 1 and "managed variable" in r.stderr
         return
     assert r.returncode == 0, r.stderr
     assert job.wait() == 85
@@ -210,13 +204,35 @@ def test_a_device_that_is_too_small_is_refused(cuda):
 
 
 def test_managed_memory_is_refused_with_a_way_round(cuda):
-    model = cuda.ckpt.folder / "model"
-    model.write_text("launch 2e-1\n")
-    cuda.ckpt.env["CKPT_SOFTCUDA_MODEL"] = str(model)
-    job = cuda.start(source="textures.cu", paused=False)
-    wait_for(lambda: sum(cuda.used_mib()) > 0 or job.process.poll() is not None, "the program to use the device")
-    wait_for(lambda: "--managed-on-host" in cuda.ckpt.dump_process(job.pid, "image").stderr
-             or job.process.poll() is not None, "the refusal")
+    job = cuda.start("managed", source="refused.cu")
+    r = cuda.ckpt.dump_process(job.pid, "image")
+    assert r.returncode == 1 and "managed memory" in r.stderr and "--managed-on-host" in r.stderr
+    cuda.go_on()
+    assert job.wait() == 0
+    job = cuda.start("managed", source="refused.cu", options=["--managed-on-host"])
+    cuda.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    cuda.go_on()
+    copy = cuda.ckpt.restore("image", "--device", "cuda:1")
+    assert copy.wait() == 0, copy.error_text
+    assert "PASSED" in copy.text
+
+
+@pytest.mark.parametrize("what, words", [("capture", "captured into a graph"), ("kernel", "kernels are still running")])
+def test_refused_now_and_running_on(cuda, what, words):
+    job = cuda.start(what, source="refused.cu")
+    r = cuda.ckpt.dump_process(job.pid, "image", "--timeout", "1")
+    assert r.returncode == 1 and words in r.stderr, r.stderr
+    cuda.go_on()
+    assert job.wait() == 0, job.error_text
+    assert "PASSED" in job.text
+
+
+def test_a_host_function_never_deadlocks_with_a_checkpoint(cuda):
+    """It waits for a lock whose holder waits at the gate."""
+    job = cuda.start("hostfunction", source="refused.cu")
+    cuda.ckpt.dump(job.pid, "image", "--leave-running", "--timeout", "20")
+    cuda.go_on()
     assert job.wait() == 0, job.error_text
 
 

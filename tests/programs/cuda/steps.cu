@@ -21,8 +21,9 @@ __constant__ unsigned factor;
 __global__ void step(unsigned *data, int n, const unsigned *host, unsigned round) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) data[i] = data[i] * factor + salt + host[i % 64] + round;
-  if (i == 0) salt = salt * 3 + 1;
 }
+
+__global__ void next_salt() { salt = salt * 3 + 1; }
 
 __global__ void walk(Node *first, unsigned *sum) {
   unsigned s = 0;
@@ -60,6 +61,7 @@ int main(int argc, char **argv) {
   CUDA(cudaEventCreate(&event));
   for (int r = 0; r < steps; ++r) {
     step<<<(n + 255) / 256, 256, 0, stream>>>(data, n, host, r);
+    next_salt<<<1, 1, 0, stream>>>();
     walk<<<1, 1, 0, stream>>>(list, sum);
     CUDA(cudaGetLastError());
     CUDA(cudaEventRecord(event, stream));

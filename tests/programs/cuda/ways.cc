@@ -4,10 +4,23 @@
 // it has got, and "agent" when that has joined the session.
 #include <cuda.h>
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <string>
+
+// A thread gives itself its name a moment after it was started.
+static bool has_agent() {
+  for (const auto &task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream in(task.path() / "comm");
+    std::string name;
+    if (in >> name && name == "ckpt-agent") return true;
+  }
+  return false;
+}
 
 int main(int argc, char **argv) {
   const char *way = argc > 1 ? argv[1] : "linked";
@@ -18,13 +31,7 @@ int main(int argc, char **argv) {
   if (init == nullptr || dladdr(entry("cuMemAlloc_v2"), &info) == 0) return 1;
   if (init(0) != CUDA_SUCCESS) return 2;
   std::printf("%s\n", info.dli_fname);
-  for (const auto &task : std::filesystem::directory_iterator("/proc/self/task")) {
-    char name[32] = "";
-    if (FILE *in = std::fopen((task.path() / "comm").c_str(), "r")) {
-      if (std::fgets(name, sizeof name, in) == nullptr) name[0] = 0;
-      std::fclose(in);
-    }
-    if (std::strcmp(name, "ckpt-agent\n") == 0) std::puts("agent");
-  }
+  for (int tries = 0; tries < 200; ++tries, usleep(10000))
+    if (has_agent()) return std::puts("agent"), 0;
   return 0;
 }

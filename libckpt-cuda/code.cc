@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libckpt-cuda/heap.h"
+#include "libckpt-cuda/code.h"
 
 #include <dlfcn.h>
 
@@ -16,22 +16,31 @@ struct Books {
   std::mutex mutex;
   std::vector<const void *> waiting;  // in mapped files
   std::vector<std::string> files;
-  HeapVerdict verdict;
+  CodeFacts facts;
 };
 Books &books() {
   static Books *const kBooks = new Books;
   return *kBooks;
 }
 
-HeapVerdict examine(const Result<fatbin::Image> &image) {
-  if (!image) return {true, "assumed: " + image.error().what};
-  Result<fatbin::Summary> s = fatbin::summarize(*image, {.threads = 1});
-  if (!s) return {true, "assumed: " + s.error().what};
-  return {s->heap.use != fatbin::HeapUse::No, s->heap.reason};
+std::string managed_variable(const fatbin::Summary &s) {
+  for (auto &[name, v] : s.variables)
+    if (v.variable.space == fatbin::Space::Managed) return name;
+  return {};
 }
 
-void add(Books &b, HeapVerdict found) {
-  if (found.used && !b.verdict.used) b.verdict = std::move(found);
+CodeFacts examine(const Result<fatbin::Image> &image) {
+  if (!image) return {true, "assumed: " + image.error().what, {}};
+  Result<fatbin::Summary> s = fatbin::summarize(*image, {.threads = 1});
+  if (!s) return {true, "assumed: " + s.error().what, {}};
+  return {s->heap.use != fatbin::HeapUse::No, s->heap.reason, managed_variable(*s)};
+}
+
+void add(CodeFacts &known, CodeFacts found) {
+  if (known.managed_variable.empty()) known.managed_variable = std::move(found.managed_variable);
+  if (!found.heap || known.heap) return;
+  known.heap = true;
+  known.why = std::move(found.why);
 }
 
 bool in_a_file(const void *code) {
@@ -48,9 +57,9 @@ void note_code(const void *code) {
     std::lock_guard lock(b.mutex);
     return b.waiting.push_back(code);
   }
-  HeapVerdict found = examine(fatbin::Image::in_memory(code));
+  CodeFacts found = examine(fatbin::Image::in_memory(code));
   std::lock_guard lock(b.mutex);
-  add(b, std::move(found));
+  add(b.facts, std::move(found));
 }
 
 void note_code_file(const char *path) {
@@ -59,14 +68,14 @@ void note_code_file(const char *path) {
 }
 
 // A library that was unloaded since has taken its kernels with it.
-HeapVerdict heap_verdict() {
+CodeFacts code_facts() {
   Books &b = books();
   std::lock_guard lock(b.mutex);
   for (const void *code : std::exchange(b.waiting, {}))
-    if (!b.verdict.used && in_a_file(code)) add(b, examine(fatbin::Image::in_memory(code)));
+    if (in_a_file(code)) add(b.facts, examine(fatbin::Image::in_memory(code)));
   for (const std::string &path : std::exchange(b.files, {}))
-    if (!b.verdict.used) add(b, examine(fatbin::Image::open(path)));
-  return b.verdict;
+    add(b.facts, examine(fatbin::Image::open(path)));
+  return b.facts;
 }
 
 CUresult entry_cuModuleLoad(CUmodule *module, const char *path) {
