@@ -16,6 +16,7 @@ NVCC = shutil.which("nvcc")
 
 FLAGS = {"differential.cu": ["-O2", "-std=c++17", "--fmad=false", "-Xcompiler", "-ffp-contract=off"],
          "nvml.cc": ["-ldl"],
+         "both.cu": ["-lOpenCL"],
          "driver.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"]}
 
 

@@ -2,7 +2,6 @@
 """CUDA programs under ckpt-run, on the software device: dumped in the middle, restored on another
 device, suspended, resumed and migrated in place. Without nvcc it is skipped."""
 import json
-import os
 import random
 import signal
 import subprocess
@@ -10,15 +9,14 @@ import time
 
 import pytest
 
-from conftest import BUILD, ROOT, image_manifest, wait_for
+from conftest import BUILD, image_manifest, wait_for
 from cuda_programs import NVCC, RUN, make  # noqa: F401 (make is a fixture)
+from test_opencl import bed_environment, devices  # noqa: F401 (devices is a fixture)
 
 pytestmark = [
     pytest.mark.skipif(not NVCC, reason="there is no nvcc to make CUDA programs with"),
     pytest.mark.skipif(not RUN.exists(), reason="the software device is not built"),
 ]
-
-DEVICES = ["cuda:0", "cuda:1"]
 
 
 class Cuda:
@@ -135,12 +133,15 @@ def test_a_killed_dump_leaves_the_program_running(cuda, phase):
 EXAMPLES = ["vector_add.cu", "kernels.cu", "streams.cu", "textures.cu", "differential.cu", "language.cu"]
 
 
+SECONDS_A_LAUNCH = {"vector_add.cu": 1, "kernels.cu": 0.3, "language.cu": 0.3}
+
+
 @pytest.mark.parametrize("source", [pytest.param(s, marks=[] if s in ("streams.cu", "textures.cu") else pytest.mark.full)
                                     for s in EXAMPLES])
 def test_every_example_in_the_middle(cuda, make, source):  # noqa: F811
     """The device is slow, so that there is a middle; the programs check themselves."""
     model = cuda.ckpt.folder / "model"
-    model.write_text("launch 2e-1\n")
+    model.write_text(f"launch {SECONDS_A_LAUNCH.get(source, 5e-2)}\n")
     random.seed(source)
     cuda.ckpt.env["CKPT_SOFTCUDA_MODEL"] = str(model)
     job = cuda.start(source=source, paused=False, options=["--managed-on-host", "--device", "cuda:0"])
@@ -190,7 +191,7 @@ def test_migration_in_place(cuda):
 
 
 def test_a_device_that_is_too_small_is_refused(cuda):
-    job = cuda.start(6, 40 << 20, options=["--device", "cuda:0"])  # 160 MiB
+    job = cuda.start(2, 16 << 20, options=["--device", "cuda:0"])  # 64 MiB
     assert cuda.suspend(job).returncode == 0
     hog = subprocess.Popen([str(RUN), str(cuda.make("driver.cc")), "--hold", "200"], env=cuda.ckpt.env,
                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -251,3 +252,20 @@ def test_every_way_to_the_driver_is_caught(cuda, way):
     job = cuda.ckpt.start("ckpt-run", ["--", str(source), way])
     assert job.wait() == 0, job.error_text
     assert job.lines == [str(BUILD / "libckpt-cuda" / "libcuda.so.1"), "agent"]
+
+
+def test_opencl_and_cuda_in_one_program(cuda, devices):  # noqa: F811
+    cuda.ckpt.env.update(bed_environment())
+    native = cuda.start(source="both.cu", paused=False, options=["--device", "ocl:pthread,cuda:0"])
+    assert native.wait() == 0, native.error_text
+    job = cuda.start(source="both.cu", options=["--device", "ocl:pthread,cuda:0"])
+    assert cuda.suspend(job).returncode == 0
+    assert cuda.used_mib() == [0, 0]
+    r = cuda.resume(job, "--device", "ocl:rusticl,cuda:1")
+    assert r.returncode == 0, r.stderr
+    cuda.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    cuda.go_on()
+    copy = cuda.ckpt.restore("image", "--device", "ocl:pthread,cuda:0")
+    assert copy.wait() == 0, copy.error_text
+    assert copy.lines[-2:] == native.lines[-2:]
