@@ -162,10 +162,9 @@ void Agent::serve(Channel tool) {
     tool.hang_up();
     return after_detach(dialogue.take_word_pipe());
   }
-  bool stays = life.state() == protocol::State::Running ||
-               life.state() == protocol::State::Suspended;
-  if (!stays)
-    life.undo({"the tool hung up before the image was complete", {}});
+  bool stays =
+      life.state() == protocol::State::Running || life.state() == protocol::State::Suspended;
+  if (!stays) life.undo({"the tool hung up before the image was complete", {}});
 }
 
 // CRIU looks at this process while it waits here.

@@ -82,7 +82,8 @@ Result<> ask_self(const Channel &self, Type type, const Writer &body = {}) {
   if (answer.type != Type::Reasons) return {};
   Reader in = answer.reader();
   std::string all;
-  for (u32 n = in.get<u32>(); n > 0 && in.ok(); n--) all += (all.empty() ? "" : "; ") + std::string(in.str());
+  for (u32 n = in.get<u32>(); n > 0 && in.ok(); n--)
+    all += (all.empty() ? "" : "; ") + std::string(in.str());
   return all.empty() ? Result<>{} : fail("{}", all);
 }
 

@@ -65,9 +65,10 @@ enum class Type : u16 {
   Suspend = 24,    // {str folder, or empty: host memory}: contents go there; answered by Suspended
   Suspended = 25,  // {u64 bytes}
   NeedsWanted = 26,  // {}: answered by Saved
-  DeviceMap = 27,  // {str participant, u32 n, n × {str from, str to}}: before Attach or Wake; answered
-                   // by Ok. Older agents refuse it, and map their devices themselves
-  Wake = 28,       // {str session socket}: Attach, Load and Resume in one; answered by Ok
+  DeviceMap =
+      27,     // {str participant, u32 n, n × {str from, str to}}: before Attach or Wake; answered
+              // by Ok. Older agents refuse it, and map their devices themselves
+  Wake = 28,  // {str session socket}: Attach, Load and Resume in one; answered by Ok
 
   Increment = 23,  // {16 bytes: the image that the next Save is for, 16 bytes: the image that it is
                    // an increment on, zeros: none}; answered by Ok. Older agents refuse it, and
@@ -94,9 +95,9 @@ enum class Type : u16 {
   ContentsKept = 46,    // {u32 version, u64 token} + file: device memory, which the process cannot
                         // hold while CRIU looks; answered by Ok
   ContentsWanted = 47,  // {u32 version, u64 token}: answered by Ok + that file, which is then gone
-  ProxyDrop = 48,  // {u32 version, u64 token}: the proxy parked under it is not needed any more
-  DevicesChosen = 49,  // {u32 version, u32 n, n × {str api, u32 k, k × str device}}: for proxies that
-                       // are started from now on
+  ProxyDrop = 48,      // {u32 version, u64 token}: the proxy parked under it is not needed any more
+  DevicesChosen = 49,  // {u32 version, u32 n, n × {str api, u32 k, k × str device}}: for proxies
+                       // that are started from now on
 
   // Keeper to proxy, over the proxy's control socket.
   Adopt = 50,  // {} + connection: a parked client is back

@@ -40,17 +40,16 @@ u64 available_in(const std::string &folder) {
 }
 
 Result<UniqueFd> open_file(const std::string &folder) {
-  UniqueFd fd(folder.empty()
-                  ? ::memfd_create("ckpt-contents", MFD_CLOEXEC)
-                  : ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  UniqueFd fd(folder.empty() ? ::memfd_create("ckpt-contents", MFD_CLOEXEC)
+                             : ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (fd) return fd;
   if (folder.empty()) return fail_errno("cannot make a file in memory");
   return fail_errno("cannot make a file in {}", folder);
 }
 
 bool all_zero(ByteView bytes) {
-  return bytes.empty() ||
-         (bytes[0] == std::byte{} && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
+  return bytes.empty() || (bytes[0] == std::byte{} &&
+                           std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
 }
 
 std::vector<u32> all_slots(const Staging &staging) {

@@ -103,8 +103,8 @@ class StoreSource : public Source {
   Staging &staging_;
   size_t prefix_bytes_;
   std::vector<Store::Region> regions_;
-  size_t at_ = 0;     // region
-  u64 offset_ = 0;    // in it
+  size_t at_ = 0;   // region
+  u64 offset_ = 0;  // in it
   std::vector<u32> free_;
 };
 

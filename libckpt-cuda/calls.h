@@ -24,8 +24,8 @@ class Pass {
 };
 
 // The head of an entry of ours.
-#define PASS_OR_RETURN(pass)  \
-  ::ckpt::cuda::Pass pass;    \
+#define PASS_OR_RETURN(pass)    \
+  ::ckpt::cuda::Pass pass;      \
   if (pass.lost()) [[unlikely]] \
   return CUDA_ERROR_DEVICE_UNAVAILABLE
 

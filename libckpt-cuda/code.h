@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the code that the program has loaded tells of it (fatbin/). Does a kernel call malloc? Memory
-// of the device's heap is the driver's to keep, and whoever manages a node wants to know of it. Are
-// there managed variables, which the driver does not keep?
+// What the code that the program has loaded tells of it (fatbin/). Does a kernel call malloc?
+// Memory of the device's heap is the driver's to keep, and whoever manages a node wants to know of
+// it. Are there managed variables, which the driver does not keep?
 #pragma once
 
 #include <string>
 
 namespace ckpt::cuda {
 
-// The program has loaded this code. What lies in a mapped file is examined later, anything else now.
+// The program has loaded this code. What lies in a mapped file is examined later, anything else
+// now.
 void note_code(const void *code);
 void note_code_file(const char *path);
 

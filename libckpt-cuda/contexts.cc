@@ -79,8 +79,7 @@ void note_context(const ContextInfo &context) {
 void forget_context(CUcontext context) {
   std::lock_guard lock(books().mutex);
   books().contexts.erase(context);
-  std::erase_if(books().peers,
-                [&](auto &p) { return p.first == context || p.second == context; });
+  std::erase_if(books().peers, [&](auto &p) { return p.first == context || p.second == context; });
 }
 
 std::vector<ContextInfo> live_contexts() {

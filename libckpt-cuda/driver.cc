@@ -40,8 +40,7 @@ void load() {
   g_driver.path = ::strdup(path);
   for (size_t i = 0; i < kEntries; i++)
     g_real[i] = ::dlsym(handle, entry_info(static_cast<Id>(i)).symbol);
-#define X(symbol, type) \
-  g_driver.symbol = reinterpret_cast<type>(real_entry(Id::id_##symbol));
+#define X(symbol, type) g_driver.symbol = reinterpret_cast<type>(real_entry(Id::id_##symbol));
   CKPT_CUDA_USED(X)
 #undef X
 }

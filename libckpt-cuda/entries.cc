@@ -17,33 +17,28 @@ CUresult not_there() { return CUDA_ERROR_NOT_FOUND; }
 template <Id I>
 inline constexpr void *(*kOurs)() = nullptr;
 
-#define GATED(symbol, type) \
-  template <>               \
-  inline constexpr void *(*kOurs<Id::id_##symbol>)() = [] { \
-    return reinterpret_cast<void *>(&Gated<Id::id_##symbol, type>::call); \
-  };
-#define NOTED(symbol, type, what)               \
-  constexpr Why why_##symbol{what};      \
-  template <>                                   \
-  inline constexpr void *(*kOurs<Id::id_##symbol>)() = [] { \
-    return reinterpret_cast<void *>(&Noted<Id::id_##symbol, why_##symbol, type>::call); \
-  };
-#define HINT(symbol, type, n)                               \
-  template <>                                               \
-  inline constexpr void *(*kOurs<Id::id_##symbol>)() = [] { \
-    return reinterpret_cast<void *>(&Hint<Id::id_##symbol, n, type>::call); \
-  };
-#define OURS(symbol, type, how) \
-  template <>                   \
-  inline constexpr void *(*kOurs<Id::id_##symbol>)() = [] { \
-    return reinterpret_cast<void *>(&entry_##symbol); \
-  };
-#define REFUSED(symbol, reason)                 \
-  constexpr Why why_##symbol{reason};           \
-  template <>                                   \
-  inline constexpr void *(*kOurs<Id::id_##symbol>)() = [] { \
-    return reinterpret_cast<void *>(&Refused<Id::id_##symbol, why_##symbol>::call); \
-  };
+#define GATED(symbol, type)                            \
+  template <>                                          \
+  inline constexpr void *(*kOurs<Id::id_##symbol>)() = \
+      [] { return reinterpret_cast<void *>(&Gated<Id::id_##symbol, type>::call); };
+#define NOTED(symbol, type, what)                      \
+  constexpr Why why_##symbol{what};                    \
+  template <>                                          \
+  inline constexpr void *(*kOurs<Id::id_##symbol>)() = \
+      [] { return reinterpret_cast<void *>(&Noted<Id::id_##symbol, why_##symbol, type>::call); };
+#define HINT(symbol, type, n)                          \
+  template <>                                          \
+  inline constexpr void *(*kOurs<Id::id_##symbol>)() = \
+      [] { return reinterpret_cast<void *>(&Hint<Id::id_##symbol, n, type>::call); };
+#define OURS(symbol, type, how)                        \
+  template <>                                          \
+  inline constexpr void *(*kOurs<Id::id_##symbol>)() = \
+      [] { return reinterpret_cast<void *>(&entry_##symbol); };
+#define REFUSED(symbol, reason)                        \
+  constexpr Why why_##symbol{reason};                  \
+  template <>                                          \
+  inline constexpr void *(*kOurs<Id::id_##symbol>)() = \
+      [] { return reinterpret_cast<void *>(&Refused<Id::id_##symbol, why_##symbol>::call); };
 #include "libckpt-cuda/cuda.api"
 #undef GATED
 #undef NOTED
@@ -56,15 +51,18 @@ void *ours(void *(*address)()) { return address == nullptr ? nullptr : address()
 }  // namespace
 
 // One jump an entry. The targets are plain memory: the library is loaded before anybody calls.
-#define CU_ENTRY(name, version, symbol, per_thread)                        \
-  extern "C" __attribute__((visibility("hidden"))) void *target_##symbol;  \
-  asm(".pushsection .data.rel,\"aw\"\n"                                    \
-      ".balign 8\n"                                                        \
-      ".hidden target_" #symbol "\n.globl target_" #symbol "\n"            \
-      "target_" #symbol ": .quad 0\n"                                      \
-      ".popsection\n.pushsection .text\n"                                  \
-      ".balign 16\n.globl " #symbol "\n.type " #symbol ", @function\n"     \
-      #symbol ": endbr64\n  jmp *target_" #symbol "(%rip)\n"               \
+#define CU_ENTRY(name, version, symbol, per_thread)                            \
+  extern "C" __attribute__((visibility("hidden"))) void *target_##symbol;      \
+  asm(".pushsection .data.rel,\"aw\"\n"                                        \
+      ".balign 8\n"                                                            \
+      ".hidden target_" #symbol "\n.globl target_" #symbol                     \
+      "\n"                                                                     \
+      "target_" #symbol                                                        \
+      ": .quad 0\n"                                                            \
+      ".popsection\n.pushsection .text\n"                                      \
+      ".balign 16\n.globl " #symbol "\n.type " #symbol ", @function\n" #symbol \
+      ": endbr64\n  jmp *target_" #symbol                                      \
+      "(%rip)\n"                                                               \
       ".size " #symbol ", . - " #symbol "\n.popsection\n");
 #include "common/api/cuda_entries.api"
 #undef CU_ENTRY

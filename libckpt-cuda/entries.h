@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Every entry of the driver API: the real driver's, and what the program is given in its place. The
-// exported symbols are jumps through targets that are filled when the library is loaded, so an entry
-// that is not ours costs one jump to those who are linked to us, and nothing to those who ask
+// exported symbols are jumps through targets that are filled when the library is loaded, so an
+// entry that is not ours costs one jump to those who are linked to us, and nothing to those who ask
 // cuGetProcAddress.
 #pragma once
 
@@ -60,7 +60,8 @@ void fill_targets(bool wrap);
 #undef REFUSED
 
 // The driver's own form of an entry of the table.
-#define REAL(symbol) \
-  reinterpret_cast<::ckpt::cuda::Type_##symbol>(::ckpt::cuda::real_entry(::ckpt::cuda::Id::id_##symbol))
+#define REAL(symbol)                             \
+  reinterpret_cast<::ckpt::cuda::Type_##symbol>( \
+      ::ckpt::cuda::real_entry(::ckpt::cuda::Id::id_##symbol))
 
 }  // namespace ckpt::cuda

@@ -170,8 +170,8 @@ CUresult entry_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle,
 CUresult entry_cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int flags) {
   PASS_OR_RETURN(pass);
   bool on_host = Managed::wanted_on_host();
-  CUresult e = on_host ? allocate_on_host(out, bytes, flags)
-                       : REAL(cuMemAllocManaged)(out, bytes, flags);
+  CUresult e =
+      on_host ? allocate_on_host(out, bytes, flags) : REAL(cuMemAllocManaged)(out, bytes, flags);
   if (e == CUDA_SUCCESS) managed().insert(*out, bytes, on_host);
   return e;
 }

@@ -73,18 +73,14 @@ class Cuda final : public Participant {
     return leave();
   }
 
-  Result<> attach_again() override {
-    return return_to({});
-  }
+  Result<> attach_again() override { return return_to({}); }
 
   Result<> use_devices(std::span<const DevicePair> map) override {
     map_.assign(map.begin(), map.end());
     return {};
   }
 
-  Result<> attach(const std::string &) override {
-    return return_to(std::exchange(map_, {}));
-  }
+  Result<> attach(const std::string &) override { return return_to(std::exchange(map_, {})); }
 
   Result<> load(Source &source) override {
     std::unordered_map<std::string, Contents> regions;
@@ -127,9 +123,8 @@ class Cuda final : public Participant {
       u32 bytes = static_cast<u32>(std::min<u64>(sink.slot_bytes(), c.bytes - at));
       CKPT_TRY(Slot slot, sink.acquire());
       staging.with(c.context, slot);
-      CKPT_CHECK(transfer.to_host(c.context, slot.data, c.base + at, bytes, [=, &sink] {
-        return sink.put(region, at, slot, bytes);
-      }));
+      CKPT_CHECK(transfer.to_host(c.context, slot.data, c.base + at, bytes,
+                                  [=, &sink] { return sink.put(region, at, slot, bytes); }));
     }
     return {};
   }

@@ -62,8 +62,8 @@ CUresult entry_cuInit(unsigned int flags) {
   return e;
 }
 
-CUresult entry_cuGetProcAddress_v2(const char *name, void **function, int version,
-                                   cuuint64_t flags, CUdriverProcAddressQueryResult *result) {
+CUresult entry_cuGetProcAddress_v2(const char *name, void **function, int version, cuuint64_t flags,
+                                   CUdriverProcAddressQueryResult *result) {
   CUresult e = REAL(cuGetProcAddress_v2)(name, function, version, flags, result);
   if (e != CUDA_SUCCESS || *function == nullptr) return e;
   *function = given_for(name, *function, version, flags);

@@ -111,9 +111,9 @@ bool capturing() {
 int host_calls_running() { return g_host_calls; }
 void close_gate_behind_host_calls(bool wanted) { g_close_behind = wanted; }
 
-#define BEGIN(symbol, per_thread, parameters, ...)             \
-  CUresult entry_##symbol parameters {                         \
-    PASS_OR_RETURN(pass);                                      \
+#define BEGIN(symbol, per_thread, parameters, ...)               \
+  CUresult entry_##symbol parameters {                           \
+    PASS_OR_RETURN(pass);                                        \
     return begun(REAL(symbol)(__VA_ARGS__), stream, per_thread); \
   }
 

@@ -144,11 +144,12 @@ CKPT_API int ckpt_exclude(const void *address, size_t bytes);
 CKPT_API int ckpt_include(const void *address, size_t bytes);
 
 /*
- * Gives up the devices of this process, with all memory on them; the contents go into a file without
- * a name in `folder`, or into host memory where that is NULL. Waits for what runs on the devices, at
- * most a minute. From then on every call of a device API waits, in whatever thread, and so does
- * ckpt_checkpoint(); the program cannot be dumped meanwhile. Callbacks of ckpt_on_checkpoint() are
- * called, `before` now and `after` (CKPT_CONTINUED) at the end of ckpt_resume().
+ * Gives up the devices of this process, with all memory on them; the contents go into a file
+ * without a name in `folder`, or into host memory where that is NULL. Waits for what runs on the
+ * devices, at most a minute. From then on every call of a device API waits, in whatever thread, and
+ * so does ckpt_checkpoint(); the program cannot be dumped meanwhile. Callbacks of
+ * ckpt_on_checkpoint() are called, `before` now and `after` (CKPT_CONTINUED) at the end of
+ * ckpt_resume().
  *
  * Returns 0, CKPT_ERR_NO_SESSION, CKPT_ERR_INVALID (folder is ""), CKPT_ERR_IN_CALLBACK, or
  * CKPT_ERR_FAILED: it has its devices as before.

@@ -44,7 +44,8 @@ extern "C" {
 [[gnu::visibility("default")]] char *la_objsearch(const char *name, uintptr_t *cookie,
                                                   unsigned int flag) {
   bool by_path = flag == LA_SER_ORIG && std::strchr(name, '/') != nullptr;
-  const char *ours = by_path && *cookie != 1 && is_driver(name) ? std::getenv(kLibraryVariable) : nullptr;
+  const char *ours =
+      by_path && *cookie != 1 && is_driver(name) ? std::getenv(kLibraryVariable) : nullptr;
   return const_cast<char *>(ours != nullptr ? ours : name);
 }
 }

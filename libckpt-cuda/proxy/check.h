@@ -14,12 +14,12 @@
 namespace ckpt::cuda {
 
 struct Verdict {
-  std::vector<std::string> reasons;  // why not; none: it can be tried
+  std::vector<std::string> reasons;                      // why not; none: it can be tried
   std::vector<std::pair<std::string, std::string>> map;  // UUIDs: from, to
 };
 
-// `needs` is what the process said of itself (needs.cc). `chosen`: UUIDs that --device named, in its
-// order; empty: no choice. A used device goes to itself where it is offered, then to the chosen
+// `needs` is what the process said of itself (needs.cc). `chosen`: UUIDs that --device named, in
+// its order; empty: no choice. A used device goes to itself where it is offered, then to the chosen
 // ones, or to whatever is left, in order. No two stand on one: a driver cannot do that.
 Verdict check_needs(const nlohmann::json &needs, const std::vector<RealDevice> &offered,
                     const std::vector<std::string> &chosen);

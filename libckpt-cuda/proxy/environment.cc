@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LD_LIBRARY_PATH leads to us whoever is linked to libcuda.so.1 or opens libcuda.so and libcuda.so.1
-// by name. What opens the driver by its path is led back by an auditing library, which the loader
-// asks about every file (libckpt-cuda/audit/).
+// LD_LIBRARY_PATH leads to us whoever is linked to libcuda.so.1 or opens libcuda.so and
+// libcuda.so.1 by name. What opens the driver by its path is led back by an auditing library, which
+// the loader asks about every file (libckpt-cuda/audit/).
 #include "libckpt-cuda/proxy/environment.h"
 
 #include <filesystem>

@@ -33,7 +33,8 @@ std::vector<std::string> words_of(const std::string &list) {
 // A driver may be told by variables where the rest of it is.
 void use_its_parts(const RealDriver &driver) {
   json set = environment(driver, "").value("set", json::object());
-  for (auto &[name, value] : set.items()) ::setenv(name.c_str(), value.get<std::string>().c_str(), 0);
+  for (auto &[name, value] : set.items())
+    ::setenv(name.c_str(), value.get<std::string>().c_str(), 0);
 }
 
 int list() {

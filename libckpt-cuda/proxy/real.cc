@@ -22,9 +22,7 @@ namespace fs = std::filesystem;
 constexpr const char *kSoftware = "softcuda";
 
 // NVIDIA's kernel driver, also under WSL.
-bool has_gpu() {
-  return ::access("/dev/nvidiactl", F_OK) == 0 || ::access("/dev/dxg", F_OK) == 0;
-}
+bool has_gpu() { return ::access("/dev/nvidiactl", F_OK) == 0 || ::access("/dev/dxg", F_OK) == 0; }
 
 // As the loader finds it. It stays loaded: list_devices() wants it.
 std::string installed_driver() {
@@ -38,7 +36,8 @@ std::string installed_driver() {
 std::string software_driver() {
   std::error_code ec;
   fs::path here = fs::read_symlink("/proc/self/exe", ec).parent_path().parent_path();
-  for (const fs::path &p : {here / kSoftware / "driver", fs::path(CKPT_INSTALLED_LIBDIR) / kSoftware})
+  for (const fs::path &p :
+       {here / kSoftware / "driver", fs::path(CKPT_INSTALLED_LIBDIR) / kSoftware})
     if (fs::exists(p / "libcuda.so.1", ec)) return (p / "libcuda.so.1").string();
   return {};
 }
@@ -51,7 +50,8 @@ F entry(void *handle, const char *name) {
 // Free memory can only be asked for inside a context, which is made and given up.
 unsigned long long free_memory(void *handle, CUdevice device) {
   auto retain = entry<PFN_cuDevicePrimaryCtxRetain_v7000>(handle, "cuDevicePrimaryCtxRetain");
-  auto release = entry<PFN_cuDevicePrimaryCtxRelease_v11000>(handle, "cuDevicePrimaryCtxRelease_v2");
+  auto release =
+      entry<PFN_cuDevicePrimaryCtxRelease_v11000>(handle, "cuDevicePrimaryCtxRelease_v2");
   auto set = entry<PFN_cuCtxSetCurrent_v4000>(handle, "cuCtxSetCurrent");
   auto info = entry<PFN_cuMemGetInfo_v3020>(handle, "cuMemGetInfo_v2");
   CUcontext context = nullptr;

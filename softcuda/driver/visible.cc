@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUDA_VISIBLE_DEVICES: which devices a process sees, and in which order; indices, or the beginnings
-// of UUIDs ("GPU-68967ae6"). The list ends at the first word that names none.
+// CUDA_VISIBLE_DEVICES: which devices a process sees, and in which order; indices, or the
+// beginnings of UUIDs ("GPU-68967ae6"). The list ends at the first word that names none.
 #include <cstdlib>
 #include <sstream>
 

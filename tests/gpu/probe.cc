@@ -67,12 +67,15 @@ CUresult around(const char *what) {
   CUcheckpointLockArgs lock{};
   lock.timeoutMs = 10000;
   double begin = seconds();
-  CUresult e = entry<PFN_cuCheckpointProcessLock_v12080>("cuCheckpointProcessLock")(getpid(), &lock);
+  CUresult e =
+      entry<PFN_cuCheckpointProcessLock_v12080>("cuCheckpointProcessLock")(getpid(), &lock);
   if (e != CUDA_SUCCESS) return e;
-  e = entry<PFN_cuCheckpointProcessCheckpoint_v12080>("cuCheckpointProcessCheckpoint")(getpid(), nullptr);
+  e = entry<PFN_cuCheckpointProcessCheckpoint_v12080>("cuCheckpointProcessCheckpoint")(getpid(),
+                                                                                       nullptr);
   double away = seconds();
   if (e == CUDA_SUCCESS)
-    e = entry<PFN_cuCheckpointProcessRestore_v12080>("cuCheckpointProcessRestore")(getpid(), nullptr);
+    e = entry<PFN_cuCheckpointProcessRestore_v12080>("cuCheckpointProcessRestore")(getpid(),
+                                                                                   nullptr);
   entry<PFN_cuCheckpointProcessUnlock_v12080>("cuCheckpointProcessUnlock")(getpid(), nullptr);
   std::printf("    %s: %.3f s out, %.3f s in\n", what, away - begin, seconds() - away);
   return e;
@@ -102,8 +105,8 @@ int main() {
   // As our library does it: the memory goes before, the reservation stays.
   CUdeviceptr at = 0;
   CUmemGenericAllocationHandle handle = 0;
-  row("reserve 16 GiB of addresses", entry<PFN_cuMemAddressReserve_v10020>("cuMemAddressReserve")(
-                                         &at, 16ull << 30, 0, 0, 0));
+  row("reserve 16 GiB of addresses",
+      entry<PFN_cuMemAddressReserve_v10020>("cuMemAddressReserve")(&at, 16ull << 30, 0, 0, 0));
   row("physical memory there", back(at, &handle));
   set(at, 0x5eed, kBytes / 4);
   row("given back", drop(at, handle));

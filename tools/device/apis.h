@@ -15,7 +15,8 @@ struct Api {
   // The environment variable that leads the API's loader to our driver; null: the executable says
   // how (--environment).
   const char *variable;
-  const char *other_way;  // one by which a loader finds further drivers: not for the program; or null
+  const char
+      *other_way;  // one by which a loader finds further drivers: not for the program; or null
 };
 
 inline constexpr Api kApis[] = {

@@ -20,7 +20,8 @@ std::string in_front(const std::string &name, const std::string &value) {
 
 void add_words_of(const json &words, ProgramEnvironment &e) {
   e.software_cuda = e.software_cuda || words.value("software", false);
-  const json set = words.value("set", json::object()), front = words.value("in_front", json::object());
+  const json set = words.value("set", json::object()),
+             front = words.value("in_front", json::object());
   for (auto &[name, value] : set.items())
     if (value.is_string()) e.set.emplace_back(name, value.get<std::string>());
   for (auto &[name, value] : front.items())

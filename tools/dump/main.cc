@@ -81,18 +81,18 @@ int run_suspend(const SuspendOptions &options, bool json) {
   Cancel cancel;
   Result<SuspendReport> r = suspend(options, cancel);
   if (!r) {
-    if (json)
-      print_json({{"error", {{"what", r.error().what}, {"hint", r.error().hint}}}}, "");
+    if (json) print_json({{"error", {{"what", r.error().what}, {"hint", r.error().hint}}}}, "");
     log::error(r.error());
     return cancel.signal() ? 128 + cancel.signal() : kFailed;
   }
   if (json)
     print_json({{"pid", r->pid}, {"device_bytes", r->device_bytes}, {"seconds", r->seconds}}, "");
   else
-    fmt::print("program  {}, suspended; it goes on with ckpt-restore --resume {}\n"
-               "devices  given up, {:.1f} MiB are kept in {}\ntime     {:.3f} s\n",
-               r->pid, r->pid, static_cast<double>(r->device_bytes) / (1 << 20),
-               options.folder.empty() ? "host memory" : options.folder, r->seconds);
+    fmt::print(
+        "program  {}, suspended; it goes on with ckpt-restore --resume {}\n"
+        "devices  given up, {:.1f} MiB are kept in {}\ntime     {:.3f} s\n",
+        r->pid, r->pid, static_cast<double>(r->device_bytes) / (1 << 20),
+        options.folder.empty() ? "host memory" : options.folder, r->seconds);
   return 0;
 }
 

@@ -151,8 +151,9 @@ int main(int argc, char **argv) {
       "checkpointed again and stopped, 1 when it could not be restored."};
   pid_t suspended = 0;
   app.add_option("image", o.image, "the image's folder; -: from standard input");
-  app.add_option("--resume", suspended,
-                 "in the place of an image: a process of a program that ckpt-dump --suspend stopped");
+  app.add_option(
+      "--resume", suspended,
+      "in the place of an image: a process of a program that ckpt-dump --suspend stopped");
   app.add_option("--key-file", o.key_file, "the key of an encrypted image");
   app.add_option("--device", o.device,
                  "devices for the program: index, cuda:N, ocl:N, ocl:NAME or UUID; a comma list");

@@ -50,9 +50,8 @@ void in_child() {
 
 Result<pid_t> start_program(const Options &options, const ProgramEnvironment &environment,
                             const Keeper &keeper, int *error) {
-  Spawn spec{.argv = options.program,
-             .environment = environment.set,
-             .without = environment.without};
+  Spawn spec{
+      .argv = options.program, .environment = environment.set, .without = environment.without};
   if (options.managed_on_host) spec.environment.emplace_back("CKPT_CUDA_MANAGED_ON_HOST", "1");
   spec.environment.emplace_back(protocol::kSessionVariable, keeper.socket_path());
   spec.signal_mask = &keeper.signals().original_mask();

@@ -139,7 +139,7 @@ class Keeper {
   std::vector<int> early_signals_;  // came before the program ran
   std::optional<std::string> dumped_image_;
   std::map<u64, UniqueFd> contents_;  // device memory of processes that CRIU looks at, by token
-  std::vector<pid_t> dying_;  // the processes of a dumped program
+  std::vector<pid_t> dying_;          // the processes of a dumped program
   Outcome outcome_;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ways linked | FILE: comes to the driver by the linker, or by dlopen(FILE). Prints the library that
-// it has got, and "agent" when that has joined the session.
+// ways linked | FILE: comes to the driver by the linker, or by dlopen(FILE). Prints the library
+// that it has got, and "agent" when that has joined the session.
 #include <cuda.h>
 #include <dlfcn.h>
 #include <unistd.h>
@@ -25,7 +25,9 @@ static bool has_agent() {
 int main(int argc, char **argv) {
   const char *way = argc > 1 ? argv[1] : "linked";
   void *library = std::strcmp(way, "linked") == 0 ? nullptr : dlopen(way, RTLD_NOW);
-  auto entry = [&](const char *name) { return library ? dlsym(library, name) : dlsym(RTLD_DEFAULT, name); };
+  auto entry = [&](const char *name) {
+    return library ? dlsym(library, name) : dlsym(RTLD_DEFAULT, name);
+  };
   auto init = reinterpret_cast<CUresult (*)(unsigned)>(entry("cuInit"));
   Dl_info info{};
   if (init == nullptr || dladdr(entry("cuMemAlloc_v2"), &info) == 0) return 1;

@@ -91,8 +91,8 @@ TEST_CASE("what cannot be suspended runs on") {
   Tool tool = session.connect();
   Message m = suspend(tool, subject);
   CHECK(Tool::what(m).find("told to fail") != std::string::npos);
-  subject.expect({"one.save", "two.save", "one.detach", "two.detach", "two.attach_again",
-                  "one.attach_again"});
+  subject.expect(
+      {"one.save", "two.save", "one.detach", "two.detach", "two.attach_again", "one.attach_again"});
   subject.expect(kResumed);
   CHECK(tool.hello() == State::Running);
 }

@@ -15,9 +15,8 @@ RealDevice device(const char *uuid, unsigned long long free_mib = 100, int capab
 }
 
 json old(const char *uuid, bool used, unsigned mib = 10) {
-  return {{"name", "a GPU"},    {"uuid", uuid},
-          {"capability", 90},   {"used", used},
-          {"bytes", mib << 20}, {"memory_bytes", 200u << 20}};
+  return {{"name", "a GPU"}, {"uuid", uuid},       {"capability", 90},
+          {"used", used},    {"bytes", mib << 20}, {"memory_bytes", 200u << 20}};
 }
 
 json needs(std::initializer_list<json> devices) { return {{"devices", json(devices)}}; }
