@@ -269,3 +269,58 @@ def test_opencl_and_cuda_in_one_program(cuda, devices):  # noqa: F811
     copy = cuda.ckpt.restore("image", "--device", "ocl:pthread,cuda:0")
     assert copy.wait() == 0, copy.error_text
     assert copy.lines[-2:] == native.lines[-2:]
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.full), pytest.param(3, marks=pytest.mark.full)])
+def test_random_programs_at_random_points(cuda, seed):
+    """Threads, streams and two devices; dumped, left running, suspended and restored as the seed says."""
+    choose = random.Random(seed)
+    job = cuda.start(seed, 3, source="many.cu", paused=False)
+    job.wait_lines(1)
+    for generation in range(4):
+        time.sleep(choose.uniform(0.05, 0.4))
+        what = choose.choice(["leave", "suspend", "restore"])
+        if what == "suspend":
+            assert cuda.suspend(job).returncode == 0
+            assert cuda.used_mib() == [0, 0]
+            assert cuda.resume(job, "--device", choose.choice(["cuda:0,cuda:1", "cuda:1,cuda:0"])).returncode == 0
+        elif what == "leave":
+            cuda.ckpt.dump(job.pid, f"image{generation}", "--leave-running")
+        else:
+            cuda.ckpt.dump(job.pid, f"image{generation}")
+            assert job.wait() == 85
+            job = cuda.ckpt.restore(f"image{generation}", "--device", choose.choice(["cuda:0,cuda:1", "cuda:1,cuda:0"]))
+    assert job.wait() == 0, job.error_text
+    assert "PASSED" in job.text
+
+
+@pytest.mark.parametrize("extra, code", [("exit", 3), ("fork", 0)])
+def test_a_program_that_exits_or_forks_during_a_dump(cuda, extra, code):
+    job = cuda.start(1, 1.5, extra, source="many.cu")
+    dumps = [subprocess.Popen([cuda.ckpt.tool("ckpt-dump"), str(job.pid), "-o", f"image{i}", "--leave-running"],
+                              env=cuda.ckpt.env, cwd=cuda.ckpt.folder, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True) for i in range(2)]  # two at once
+    time.sleep(0.03)
+    cuda.go_on()
+    errors = [d.communicate(timeout=60)[1] for d in dumps]
+    assert job.wait() == code, job.error_text
+    assert all(d.returncode in (0, 1) for d in dumps), errors
+    assert not cuda.ckpt.partials()
+
+
+def test_excluded_memory_is_not_in_the_image(cuda):
+    def device_bytes(image):
+        return sum(a["bytes"] for a in image_manifest(cuda.ckpt.folder / image)["manifest"]["agents"])
+
+    flags = [f"-I{BUILD.parent}/include", f"-L{BUILD}/agent", "-lckpt", "-Xlinker", f"-rpath={BUILD}/agent"]
+    for kind, most in (("keep", 40 << 20), ("exclude", 8 << 20)):
+        cuda.pause.touch()
+        program = cuda.make("exclude.cu", *flags)
+        job = cuda.ckpt.start("ckpt-run", ["--", str(program), kind])
+        job.wait_lines(1)
+        cuda.ckpt.dump(job.pid, kind)
+        assert job.wait() == 85
+        assert most - (8 << 20) < device_bytes(kind) <= most
+        cuda.go_on()
+        copy = cuda.ckpt.restore(kind)
+        assert copy.wait() == 0, copy.error_text
