@@ -132,8 +132,9 @@ CKPT_API int ckpt_remove_callbacks(int id);
  * ckpt_include() before the memory is freed or used for something else. No other thread may count
  * on its contents across a checkpoint.
  *
- * bytes == 0: `address` is a handle of a device API (cl_mem). The object survives, its contents in
- * a restored copy are undefined. Valid until the object is released.
+ * bytes == 0: `address` is a handle of a device API (cl_mem) or a pointer of its (cudaMalloc). The
+ * object survives, its contents in a restored copy are undefined; those of CUDA memory also in the
+ * program that goes on. Valid until the object is released.
  *
  * Returns 0, CKPT_ERR_NO_SESSION, CKPT_ERR_INVALID (NULL, or a range that wraps around) or
  * CKPT_ERR_UNKNOWN (no API knows the handle).

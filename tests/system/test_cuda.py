@@ -229,6 +229,17 @@ def test_refused_now_and_running_on(cuda, what, words):
     assert "PASSED" in job.text
 
 
+def test_use_of_the_device_heap_is_kept_and_told(cuda):
+    job = cuda.start("heap", source="refused.cu")
+    cuda.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    shown = cuda.tool("ckpt-image", "show", "image").stdout
+    assert "device heap  yes: " in shown and "malloc" in shown
+    cuda.go_on()
+    copy = cuda.ckpt.restore("image", "--device", "cuda:1")
+    assert copy.wait() == 0, copy.error_text
+
+
 def test_a_host_function_never_deadlocks_with_a_checkpoint(cuda):
     """It waits for a lock whose holder waits at the gate."""
     job = cuda.start("hostfunction", source="refused.cu")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// refused managed | capture | kernel | hostfunction: a state that cannot be checkpointed,
-// or not at once. Prints "ready" in it, leaves it when the file "pause" is gone, and checks itself.
+// refused managed | capture | heap | kernel | hostfunction: a state that cannot be checkpointed,
+// or not at once, or (heap) has to be told. Prints "ready" in it, leaves it when the file "pause" is gone, and checks itself.
 #include <unistd.h>
 
 #include <atomic>
@@ -16,6 +16,10 @@ __global__ void spin(volatile int *stop) {
   while (*stop == 0) {
   }
 }
+
+__device__ int *kept;
+__global__ void take() { kept = static_cast<int *>(malloc(64)), *kept = 42; }
+__global__ void look(int *out) { *out = *kept; }
 
 static bool paused() { return access("pause", F_OK) == 0; }
 
@@ -47,6 +51,17 @@ static void capture() {
   wait_here();
   add_one<<<1, 1, 0, s>>>(p);
   CUDA(cudaStreamEndCapture(s, &graph));
+}
+
+static void heap() {
+  int *out, value = 0;
+  take<<<1, 1>>>();
+  CUDA(cudaDeviceSynchronize());
+  wait_here();
+  CUDA(cudaMalloc(&out, sizeof *out));
+  look<<<1, 1>>>(out);
+  CUDA(cudaMemcpy(&value, out, sizeof value, cudaMemcpyDeviceToHost));
+  CHECK(value == 42);
 }
 
 static void kernel() {
@@ -95,6 +110,7 @@ int main(int argc, char **argv) {
     void (*run)();
   } const all[] = {{"managed", managed},
                    {"capture", capture},
+                   {"heap", heap},
                    {"kernel", kernel},
                    {"hostfunction", hostfunction}};
   for (auto &a : all)
