@@ -190,6 +190,23 @@ def test_migration_in_place(cuda):
     assert copy.lines[-2:] == expected
 
 
+def test_words_that_do_not_go_together(cuda):
+    for tool, *arguments in (("ckpt-dump", "--suspend", "-o", "image", "1"), ("ckpt-dump", "--to", "/tmp", "1"),
+                             ("ckpt-restore", "--resume", "1", "image"), ("ckpt-restore",)):
+        assert cuda.tool(tool, *arguments).returncode == 2
+    r = cuda.tool("ckpt-restore", "--resume", "1")
+    assert r.returncode == 1 and "does not run under ckpt-run" in r.stderr
+
+
+def test_a_running_program_is_not_resumed(cuda):
+    job = cuda.start(2)
+    r = cuda.resume(job)
+    assert r.returncode == 1 and "is not suspended" in r.stderr
+    assert cuda.suspend(job, "--to", "/no/such/folder").returncode == 1
+    cuda.go_on()
+    assert job.wait() == 0
+
+
 def test_a_device_that_is_too_small_is_refused(cuda):
     job = cuda.start(2, 16 << 20, options=["--device", "cuda:0"])  # 64 MiB
     assert cuda.suspend(job).returncode == 0

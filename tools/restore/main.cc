@@ -174,6 +174,10 @@ int main(int argc, char **argv) {
   } catch (const CLI::ParseError &e) {
     return app.exit(e) == 0 ? 0 : kUsage;
   }
+  if (suspended && !o.image.empty()) {
+    log::error({"--resume takes no image", "leave one of the two out"});
+    return kUsage;
+  }
   if (suspended) return run_resume({suspended, o.device, o.ignore_limits});
   if (o.image.empty()) {
     log::error("image is required: the image's folder, or -");
