@@ -73,7 +73,8 @@ Result<> Store::region(const std::string &name, u64 bytes) {
     return fail_with_hint(
         fmt::format("the contents of device memory do not fit: {} MiB and more, {} MiB are free",
                     (bytes_ + bytes) >> 20, most_ >> 20),
-        "free host memory; what a suspended program has can go to a disk (ckpt-dump --suspend --to)");
+        "free host memory; what a suspended program has can go to a disk (ckpt-dump --suspend "
+        "--to)");
   if (!regions_.emplace(name, Region{name, bytes, bytes_}).second)
     return fail("the region name \"{}\" is taken", name);
   bytes_ += (bytes + kPage - 1) / kPage * kPage;

@@ -352,3 +352,33 @@ def test_excluded_memory_is_not_in_the_image(cuda):
         cuda.go_on()
         copy = cuda.ckpt.restore(kind)
         assert copy.wait() == 0, copy.error_text
+
+
+def test_a_criu_that_fails_leaves_the_program_running(cuda):
+    real = cuda.ckpt.env.get("CKPT_CRIU") or "/opt/ckpt/criu/bin/criu"
+    fake = cuda.ckpt.folder / "criu"
+    fake.write_text(f'#!/bin/sh\ncase " $* " in *" dump "*) exit 1 ;; esac\nexec {real} "$@"\n')
+    fake.chmod(0o755)
+    expected = cuda.expected(6)
+    job = cuda.start(6)
+    r = cuda.ckpt.dump_process(job.pid, "image", env={"CKPT_CRIU": str(fake)})
+    assert r.returncode == 1 and not cuda.ckpt.partials(), r.stderr
+    cuda.go_on()
+    assert job.wait() == 0, job.error_text
+    assert job.lines[-2:] == expected
+
+
+def test_a_restore_without_room_starts_nothing(cuda):
+    job = cuda.start(2, 16 << 20)  # 64 MiB
+    cuda.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    cuda.go_on()
+    hog = subprocess.Popen([str(RUN), str(cuda.make("driver.cc")), "--hold", "200"], env=cuda.ckpt.env,
+                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert hog.stdout.readline().strip() == "held"
+    copy = cuda.ckpt.restore("image", "--device", "cuda:0")
+    assert copy.wait() == 1
+    assert "MiB are free" in copy.error_text and "nothing was started" in copy.error_text
+    copy = cuda.ckpt.restore("image", "--device", "cuda:1")
+    assert copy.wait() == 0, copy.error_text
+    hog.communicate("")

@@ -158,7 +158,8 @@ int main(int argc, char **argv) {
     return app.exit(e) == 0 ? 0 : kUsage;
   }
   if (verbose) log::set_level(log::Level::Info);
-  if (suspend_it && (!o.image.empty() || o.leave_running || !o.parent.empty() || !key_file.empty())) {
+  if (suspend_it &&
+      (!o.image.empty() || o.leave_running || !o.parent.empty() || !key_file.empty())) {
     log::error({"--suspend writes no image",
                 "leave out --output, --leave-running, --parent and --encrypt"});
     return kUsage;
