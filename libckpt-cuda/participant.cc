@@ -136,9 +136,10 @@ class Cuda final : public Participant {
     return {};
   }
 
-  // libcuda.so.1 stands for others of its package.
+  // libcuda.so.1 stands for others of its package, but not for those of another API.
   static bool is_part_of_driver(std::string_view path) {
     std::string_view file = path.substr(path.rfind('/') + 1);
+    if (file.starts_with("libnvidia-opencl")) return false;
     return file.starts_with("libnvidia") || file.starts_with("libcuda.so");
   }
 

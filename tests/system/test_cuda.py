@@ -95,16 +95,19 @@ def test_dump_kill_and_restore_on_another_device(cuda):
 
 
 def test_second_generation(cuda):
+    """The program sees one device only, which is another one each time."""
     expected = cuda.expected(6)
-    job = cuda.start(6)
+    job = cuda.start(6, options=["--device", "cuda:1"])
+    used = cuda.used_mib()
+    assert used[0] == 0 and used[1] > 0
     cuda.ckpt.dump(job.pid, "one")
     assert job.wait() == 85
-    second = cuda.ckpt.restore("one", "--device", "cuda:1")
-    wait_for(lambda: cuda.used_mib()[1] > 0, "the restored program's memory")
+    second = cuda.ckpt.restore("one", "--device", "cuda:0")
+    wait_for(lambda: cuda.used_mib()[0] > 0, "the restored program's memory")
     cuda.ckpt.dump(second.pid, "two")
     assert second.wait() == 85
     cuda.go_on()
-    third = cuda.ckpt.restore("two", "--device", "cuda:0")
+    third = cuda.ckpt.restore("two", "--device", "cuda:1")
     assert third.wait() == 0, third.error_text
     assert third.lines[-2:] == expected
 
