@@ -9,6 +9,7 @@
 
 #include "agent/dialogue.h"
 #include "agent/session.h"
+#include "common/ipc.h"
 #include "common/log.h"
 
 namespace ckpt {
@@ -120,6 +121,19 @@ Result<> Agent::add(Participant *participant) {
   return {};
 }
 
+Result<Channel> Agent::connect_to_self() {
+  std::string path;
+  {
+    std::scoped_lock lock(AgentProcess::mutex);
+    path = listener_.path();
+  }
+  CKPT_TRY(OwnFd socket, OwnFd::make([&] { return connect_unix(path); }));
+  Channel self(std::move(socket));
+  CKPT_CHECK(self.send(Type::Hello, Writer().put(protocol::kVersion).str("the program itself")));
+  CKPT_TRY(Incoming welcome, self.answer());
+  return self;
+}
+
 std::vector<Participant *> Agent::participants() {
   std::scoped_lock lock(AgentProcess::mutex);
   return participants_;
@@ -148,8 +162,9 @@ void Agent::serve(Channel tool) {
     tool.hang_up();
     return after_detach(dialogue.take_word_pipe());
   }
-  if (life.state() != protocol::State::Running)
-    life.undo({"the tool hung up before the image was complete", {}});
+  bool stays =
+      life.state() == protocol::State::Running || life.state() == protocol::State::Suspended;
+  if (!stays) life.undo({"the tool hung up before the image was complete", {}});
 }
 
 // CRIU looks at this process while it waits here.

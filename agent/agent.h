@@ -24,6 +24,8 @@ class Agent {
   static Agent *running();
 
   Result<> add(Participant *participant);
+  // As a tool of this very process: its requests wait for their turn like any other's.
+  Result<Channel> connect_to_self();
   std::vector<Participant *> participants();
   bool on_its_thread() const { return ::pthread_equal(thread_, ::pthread_self()); }
 

@@ -47,15 +47,8 @@ Result<> ask_keeper(Agent &agent, const std::string &image, u32 flags) {
   CKPT_TRY(Channel keeper, connect_to_session());
   CKPT_CHECK(
       keeper.send(Type::CheckpointWanted, Writer().put(protocol::kVersion).str(image).put(flags)));
-  CKPT_TRY(std::optional<Incoming> answer, keeper.receive());
-  if (!answer) return fail("the session keeper hung up");
-  if (answer->type == Type::Ok) return {};
-  Reader in = answer->reader();
-  std::string what(in.str());
-  std::string hint(in.str());
-  if (answer->type != Type::Failed || !in.done())
-    return fail("the session keeper gave an answer that makes no sense");
-  return fail_with_hint(std::move(what), std::move(hint));
+  CKPT_TRY(Incoming answer, keeper.answer());
+  return answer.type == Type::Ok ? Result<>{} : fail("the session keeper's answer makes no sense");
 }
 
 bool keeper_alive(Agent &agent) {
@@ -79,6 +72,31 @@ int checkpoint(Agent &agent, const std::string &image, unsigned flags, ckpt_resu
   if (verdict.code < 0) return failed(verdict.code, verdict.why);
   fill(out, verdict.code, agent.life);
   return verdict.code;
+}
+
+constexpr u32 kSuspendTimeoutMs = 60'000;
+
+Result<> ask_self(const Channel &self, Type type, const Writer &body = {}) {
+  CKPT_CHECK(self.send(type, body));
+  CKPT_TRY(Incoming answer, self.answer());
+  if (answer.type != Type::Reasons) return {};
+  Reader in = answer.reader();
+  std::string all;
+  for (u32 n = in.get<u32>(); n > 0 && in.ok(); n--)
+    all += (all.empty() ? "" : "; ") + std::string(in.str());
+  return all.empty() ? Result<>{} : fail("{}", all);
+}
+
+Result<> suspend(Agent &agent, const std::string &folder) {
+  CKPT_TRY(Channel self, agent.connect_to_self());
+  CKPT_CHECK(ask_self(self, Type::Preflight));
+  CKPT_CHECK(ask_self(self, Type::Quiesce, Writer().put(kSuspendTimeoutMs)));
+  return ask_self(self, Type::Suspend, Writer().str(folder));
+}
+
+Result<> resume(Agent &agent) {
+  CKPT_TRY(Channel self, agent.connect_to_self());
+  return ask_self(self, Type::Wake, Writer().str(session_socket()));
 }
 
 }  // namespace
@@ -130,6 +148,25 @@ int ckpt_include(const void *address, size_t bytes) {
   for (Participant *p : agent->participants())
     if (p->include(address)) return 0;
   return failed(CKPT_ERR_UNKNOWN);
+}
+
+int ckpt_suspend(const char *folder) {
+  if (folder && !*folder) return failed(CKPT_ERR_INVALID);
+  Result<Agent *> agent = Agent::get();
+  if (!agent) return agent_error(agent.error());
+  if ((*agent)->on_its_thread()) return failed(CKPT_ERR_IN_CALLBACK);
+  Result<std::string> path = folder ? absolute(folder) : std::string();
+  if (!path) return failed(CKPT_ERR_INVALID, path.error());
+  Result<> done = suspend(**agent, *path);
+  return done ? 0 : failed(CKPT_ERR_FAILED, done.error());
+}
+
+int ckpt_resume(void) {
+  Agent *agent = Agent::running();
+  if (!agent) return failed(CKPT_ERR_NO_SESSION);
+  if (agent->on_its_thread()) return failed(CKPT_ERR_IN_CALLBACK);
+  Result<> done = resume(*agent);
+  return done ? 0 : failed(CKPT_ERR_FAILED, done.error());
 }
 
 enum ckpt_state ckpt_state(void) {

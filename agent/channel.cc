@@ -9,8 +9,8 @@
 
 namespace ckpt {
 
-Result<> Channel::send(protocol::Type type, const Writer &body) const {
-  return send_message(fd(), static_cast<u16>(type), body.bytes());
+Result<> Channel::send(protocol::Type type, const Writer &body, std::span<const int> fds) const {
+  return send_message(fd(), static_cast<u16>(type), body.bytes(), fds);
 }
 
 Result<std::optional<Incoming>> Channel::receive() const {
@@ -22,6 +22,17 @@ Result<std::optional<Incoming>> Channel::receive() const {
   Incoming incoming{protocol::Type{message->type}, std::move(message->body), {}};
   for (UniqueFd &fd : message->fds) incoming.fds.emplace_back(std::move(fd), lock);
   return incoming;
+}
+
+Result<Incoming> Channel::answer() const {
+  CKPT_TRY(std::optional<Incoming> message, receive());
+  if (!message) return fail("the other side hung up");
+  if (message->type != protocol::Type::Failed) return std::move(*message);
+  Reader in = message->reader();
+  std::string what(in.str());
+  std::string hint(in.str());
+  if (!in.done()) return fail("the answer makes no sense");
+  return fail_with_hint(std::move(what), std::move(hint));
 }
 
 Result<> wait_readable(int fd) {

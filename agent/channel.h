@@ -35,9 +35,11 @@ class Channel {
 
   int fd() const { return socket_.get(); }
   void hang_up() { socket_.close(); }
-  Result<> send(protocol::Type type, const Writer &body = {}) const;
+  Result<> send(protocol::Type type, const Writer &body = {}, std::span<const int> fds = {}) const;
   // Waits for ever for a message to begin. No value: the peer hung up.
   Result<std::optional<Incoming>> receive() const;
+  // The answer to a request: Failed is an error, and so is a hang-up.
+  Result<Incoming> answer() const;
 
  private:
   OwnFd socket_;

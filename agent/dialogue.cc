@@ -23,6 +23,7 @@ constexpr const char *state_name(State state) {
     case State::Detached: return "detached";
     case State::Attached: return "attached";
     case State::Loaded: return "loaded";
+    case State::Suspended: return "suspended";
   }
   return "?";
 }
@@ -53,6 +54,10 @@ const Dialogue::Verb Dialogue::kVerbs[] = {
     {Type::Attach, "Attach", State::Detached, &Dialogue::attach},
     {Type::Load, "Load", State::Attached, &Dialogue::load},
     {Type::Resume, "Resume", State::Loaded, &Dialogue::resume},
+    {Type::Suspend, "Suspend", State::Quiesced, &Dialogue::suspend},
+    {Type::NeedsWanted, "NeedsWanted", State::Suspended, &Dialogue::needs_wanted},
+    {Type::DeviceMap, "DeviceMap", {}, &Dialogue::device_map},
+    {Type::Wake, "Wake", State::Suspended, &Dialogue::wake},
     {Type::CheckpointFailed, "CheckpointFailed", {}, &Dialogue::checkpoint_failed},
 };
 
@@ -75,6 +80,8 @@ void Dialogue::serve(Incoming &request) {
                                  "it speaks version 1 of the protocol: use an older tool"));
   if (!greeted_ && verb->type != Type::Hello && verb->type != Type::CheckpointFailed)
     return answer(fail("{} before Hello", verb->name));
+  if (life_.state() == State::Suspended && verb->in == State::Running)
+    return answer(fail_with_hint("the program is suspended", "ckpt-restore --resume PID first"));
   if (verb->in && *verb->in != life_.state())
     return answer(fail("{} is possible when the program is {}; it is {}", verb->name,
                        state_name(*verb->in), state_name(life_.state())));
@@ -146,6 +153,42 @@ void Dialogue::detach(Incoming &request) {
   word_pipe_ = std::move(request.fds[0]);
   over_ = true;
   end_ = End::Detached;
+}
+
+void Dialogue::suspend(Incoming &request) {
+  Reader in = request.reader();
+  std::string folder(in.str());
+  if (!in.done()) return malformed("Suspend");
+  Result<u64> bytes = life_.suspend(folder);
+  if (!bytes) return answer(Failure(bytes.error()));
+  (void)tool_.send(Type::Suspended, Writer().put(*bytes));
+}
+
+void Dialogue::needs_wanted(Incoming &request) {
+  if (!request.reader().done()) return malformed("NeedsWanted");
+  (void)tool_.send(Type::Saved, Writer().str(life_.needs()));
+}
+
+void Dialogue::device_map(Incoming &request) {
+  if (life_.state() != State::Detached && life_.state() != State::Suspended)
+    return answer(fail("DeviceMap is possible when the program has left its devices"));
+  Reader in = request.reader();
+  std::string participant(in.str());
+  std::vector<DevicePair> map;
+  for (u32 n = in.get<u32>(); n > 0 && in.ok(); n--) {
+    DevicePair &pair = map.emplace_back();
+    pair.from = in.str();
+    pair.to = in.str();
+  }
+  if (!in.done()) return malformed("DeviceMap");
+  answer(life_.use_devices(participant, map));
+}
+
+void Dialogue::wake(Incoming &request) {
+  Reader in = request.reader();
+  std::string session(in.str());
+  if (!in.done()) return malformed("Wake");
+  answer(life_.wake(session));
 }
 
 void Dialogue::attach(Incoming &request) {

@@ -33,6 +33,10 @@ class Dialogue {
   void preflight(Incoming &request);
   void quiesce(Incoming &request);
   void increment(Incoming &request);
+  void suspend(Incoming &request);
+  void needs_wanted(Incoming &request);
+  void device_map(Incoming &request);
+  void wake(Incoming &request);
   void save(Incoming &request);
   void detach(Incoming &request);
   void attach(Incoming &request);

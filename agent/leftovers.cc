@@ -65,18 +65,20 @@ Result<std::vector<int>> open_fds() {
 
 }  // namespace
 
-Result<std::vector<std::string>> mapped_drivers() {
+Result<std::vector<std::string>> mapped_drivers(const AnswersFor &answered) {
   CKPT_TRY(std::vector<Mapping> maps, read_maps());
   std::vector<std::string> drivers;
   for (const Mapping &m : maps)
-    if (is_driver(m.name) && std::ranges::find(drivers, m.name) == drivers.end())
+    if (is_driver(m.name) && std::ranges::find(drivers, m.name) == drivers.end() &&
+        !answered(m.name))
       drivers.push_back(m.name);
   return drivers;
 }
 
 Result<std::vector<std::string>> leftovers(std::span<const int> expected,
-                                           const std::string &session_folder) {
-  CKPT_TRY(std::vector<std::string> found, mapped_drivers());
+                                           const std::string &session_folder,
+                                           const AnswersFor &answered) {
+  CKPT_TRY(std::vector<std::string> found, mapped_drivers(answered));
   CKPT_TRY(std::vector<Mapping> maps, read_maps());
   for (const Mapping &m : maps)
     if (m.name.starts_with(kOurMemfds))

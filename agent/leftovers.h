@@ -5,20 +5,27 @@
 // folder, device drivers.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/result.h"
 
 namespace ckpt {
 
-// Paths of device drivers that are mapped: a program that uses one without us.
-Result<std::vector<std::string>> mapped_drivers();
+// Whether somebody answers for a driver's file that is mapped.
+using AnswersFor = std::function<bool(std::string_view file)>;
+
+// Paths of device drivers that are mapped and that nobody answers for: a program that uses one
+// without us.
+Result<std::vector<std::string>> mapped_drivers(const AnswersFor &answered);
 
 // Everything that detach() should have taken away, in words. `expected` are descriptors to pass
 // over.
 Result<std::vector<std::string>> leftovers(std::span<const int> expected,
-                                           const std::string &session_folder);
+                                           const std::string &session_folder,
+                                           const AnswersFor &answered);
 
 }  // namespace ckpt

@@ -22,6 +22,11 @@ namespace {
 constexpr milliseconds kLongestQuiesce = std::chrono::hours(24);
 // A connection to the session keeper lives for one question and its answer.
 constexpr milliseconds kKeepersAnswer = std::chrono::seconds(5);
+// Staging memory of our own, for what goes into a store or comes out of it.
+constexpr u32 kStoreSlots = 16;
+constexpr u32 kStoreSlotBytes = 1u << 20;
+
+std::string prefix_of(const Participant *who) { return std::string(who->name()) + "/"; }
 
 Error at(const char *verb, const Participant *who, Error why) {
   return std::move(why).in(fmt::format("{} cannot {}", who->name(), verb));
@@ -34,7 +39,8 @@ Error at(const char *verb, const Participant *who, Error why) {
 std::vector<std::string> Lifecycle::preflight() {
   std::vector<std::string> reasons;
   for (Participant *p : participants_()) p->preflight(reasons);
-  if (Result<std::vector<std::string>> drivers = mapped_drivers())
+  auto by_somebody = [this](std::string_view file) { return answered(file); };
+  if (Result<std::vector<std::string>> drivers = mapped_drivers(by_somebody))
     for (const std::string &path : *drivers)
       reasons.push_back(fmt::format("the device driver {} is loaded in the program itself", path));
   return reasons;
@@ -62,17 +68,33 @@ Result<> Lifecycle::quiesce(milliseconds timeout) {
 Result<std::string> Lifecycle::save(Channel &tool, Staging &staging,
                                     const StagingSink::Lineage &lineage) {
   StagingSink sink(tool, staging, lineage);
-  std::string needs;
   for (Member &m : members_) {
     sink.set_participant(m.who->name());
-    if (Result<> r = m.who->save(sink); !r)
+    if (Result<> r = save_one(*m.who, sink); !r)
       return undone(at("save its devices", m.who, std::move(r).error()));
-    std::string one = m.who->needs();
-    if (!one.empty()) needs += (needs.empty() ? "" : ",") + one;
   }
   saved_bytes_ = sink.bytes();
   state_ = State::Saved;
-  return "[" + needs + "]";
+  return needs();
+}
+
+// What the devices of `who` will lose at detach() is kept here, too, until the dump is over.
+Result<> Lifecycle::save_one(Participant &who, StagingSink &sink) {
+  if (who.keeps_contents()) return who.save(sink);
+  if (!kept_) {
+    CKPT_TRY(kept_, Store::create({}));
+  }
+  CopyingSink both(sink, *kept_, prefix_of(&who));
+  return who.save(both);
+}
+
+std::string Lifecycle::needs() const {
+  std::string all;
+  for (const Member &m : members_) {
+    std::string one = m.who->needs();
+    if (!one.empty()) all += (all.empty() ? "" : ",") + one;
+  }
+  return "[" + all + "]";
 }
 
 Result<> Lifecycle::detach(std::span<const int> our_fds) {
@@ -83,6 +105,9 @@ Result<> Lifecycle::detach(std::span<const int> our_fds) {
   }
   if (!door.wait_empty(kKeepersAnswer))
     return undone({"the session keeper has not answered a question of this process", {}});
+  if (kept_)
+    if (Result<> handed = kept_->hand_to_keeper(); !handed)
+      return undone(std::move(handed.error()).in("the keeper does not take device memory"));
   if (Result<> clean = nothing_left(our_fds); !clean) return undone(std::move(clean).error());
   excluded.drop_pages();
   state_ = State::Detached;
@@ -91,11 +116,18 @@ Result<> Lifecycle::detach(std::span<const int> our_fds) {
 
 // Trust nobody: CRIU would dump some of these without a word and restore something else.
 Result<> Lifecycle::nothing_left(std::span<const int> our_fds) const {
-  CKPT_TRY(std::vector<std::string> found, leftovers(our_fds, session_folder()));
+  auto by_somebody = [this](std::string_view file) { return answered(file); };
+  CKPT_TRY(std::vector<std::string> found, leftovers(our_fds, session_folder(), by_somebody));
   if (found.empty()) return {};
   return fail_with_hint(
       fmt::format("still in the process after it left its devices: {}", fmt::join(found, "; ")),
       "please report this");
+}
+
+bool Lifecycle::answered(std::string_view file) const {
+  for (Participant *p : participants_())
+    if (p->answers_for(file)) return true;
+  return false;
 }
 
 void Lifecycle::undo(const Error &why) {
@@ -108,7 +140,63 @@ Failure Lifecycle::undone(Error why) {
   return Failure(std::move(why));
 }
 
+// ---- suspended
+
+Result<u64> Lifecycle::suspend(const std::string &folder) {
+  Result<Store> store = Store::create(folder);
+  if (!store) return undone(std::move(store).error());
+  kept_.emplace(std::move(*store));
+  if (Result<> moved = move_into_store(); !moved) return undone(std::move(moved).error());
+  for (Member &m : members_) {
+    m.stage = Stage::Detached;
+    if (Result<> r = m.who->detach(); !r)
+      return undone(at("leave its devices", m.who, std::move(r).error()));
+  }
+  for (Member &m : members_) m.who->let_go();
+  state_ = State::Suspended;
+  return kept_->bytes();
+}
+
+Result<> Lifecycle::move_into_store() {
+  CKPT_TRY(Staging staging, Staging::create(kStoreSlots, kStoreSlotBytes));
+  for (Member &m : members_) {
+    StoreSink sink(*kept_, staging, prefix_of(m.who));
+    if (Result<> r = m.who->save(sink); !r)
+      return Failure(at("save its devices", m.who, std::move(r).error()));
+  }
+  return {};
+}
+
+Result<> Lifecycle::wake(const std::string &session) {
+  Result<> awake = attach(session);
+  for (Member &m : members_)
+    if (awake) awake = load_kept(m.who);
+  if (awake) {
+    open_gates();
+    finish({CKPT_CONTINUED, {}});
+    return {};
+  }
+  detach_again();
+  for (Member &m : members_) m.who->let_go();
+  state_ = State::Suspended;
+  return awake;
+}
+
+Result<> Lifecycle::load_kept(Participant *who) {
+  CKPT_TRY(Staging staging, Staging::create(kStoreSlots, kStoreSlotBytes));
+  StoreSource source(*kept_, staging, prefix_of(who));
+  Result<> loaded = who->load(source);
+  if (!loaded) return Failure(at("load its devices", who, std::move(loaded).error()));
+  return {};
+}
+
 // ---- in a copy, after CRIU
+
+Result<> Lifecycle::use_devices(const std::string &participant, std::span<const DevicePair> map) {
+  for (Member &m : members_)
+    if (m.who->name() == participant) return m.who->use_devices(map);
+  return fail("this program does not use the API \"{}\"", participant);
+}
 
 Result<> Lifecycle::attach(const std::string &session) {
   for (Member &m : members_) {
@@ -157,6 +245,7 @@ void Lifecycle::finish(Verdict verdict) {
   if (devices_lost_) verdict.code = CKPT_ERR_LOST;
   devices_lost_ = false;
   members_.clear();
+  kept_.reset();
   state_ = State::Running;
   door.open();
   callbacks.after(verdict.code < 0 ? CKPT_FAILED : static_cast<ckpt_outcome>(verdict.code));
@@ -176,12 +265,19 @@ void Lifecycle::muster() {
 void Lifecycle::take_back() {
   for (Member &m : backwards(members_)) {
     if (m.stage != Stage::Detached) continue;
-    Result<> r = m.who->attach_again();
+    Result<> r = return_to_devices(m.who);
     m.stage = r ? Stage::Gated : Stage::Detached;
     if (r) continue;
     devices_lost_ = true;
     log::error(at("return to its devices", m.who, std::move(r).error()));
   }
+}
+
+Result<> Lifecycle::return_to_devices(Participant *who) {
+  CKPT_CHECK(who->attach_again());
+  if (who->keeps_contents() || !kept_) return {};
+  if (kept_->handed()) CKPT_CHECK(kept_->fetch_from_keeper());
+  return load_kept(who);
 }
 
 void Lifecycle::detach_again() {

@@ -20,6 +20,7 @@
 #include "agent/participant.h"
 #include "agent/protocol.h"
 #include "agent/sink.h"
+#include "agent/store.h"
 #include "agent/wanted.h"
 
 namespace ckpt {
@@ -45,6 +46,13 @@ class Lifecycle {
   Result<std::string> save(Channel &tool, Staging &staging, const StagingSink::Lineage &lineage);
   // `our_fds` are the agent's own, which go last.
   Result<> detach(std::span<const int> our_fds);
+  // In the place of save() and detach(): contents go into `folder`, or into memory where that is
+  // empty, and the program waits for wake(). Returns how many bytes.
+  Result<u64> suspend(const std::string &folder);
+  std::string needs() const;
+  // attach(), load() and resume() on the devices that were named. A failure leaves it suspended.
+  Result<> wake(const std::string &session);
+  Result<> use_devices(const std::string &participant, std::span<const DevicePair> map);
   // Back to running from any of these, because of `why`.
   void undo(const Error &why);
 
@@ -72,12 +80,18 @@ class Lifecycle {
   void muster();
   void open_gates();
   void take_back();
+  Result<> save_one(Participant &who, StagingSink &sink);
+  Result<> return_to_devices(Participant *who);
+  Result<> load_kept(Participant *who);
+  Result<> move_into_store();
   void detach_again();
+  bool answered(std::string_view file) const;
   Result<> nothing_left(std::span<const int> our_fds) const;
   Failure undone(Error why);
 
   std::function<std::vector<Participant *>()> participants_;
   std::vector<Member> members_;  // of the checkpoint that is under way
+  std::optional<Store> kept_;    // contents that some devices lose when they are detached
   std::atomic<protocol::State> state_{protocol::State::Running};
   bool devices_lost_ = false;
   std::atomic<u64> saved_bytes_{0};

@@ -13,7 +13,9 @@
 
 #include <array>
 #include <chrono>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/bytes.h"
@@ -76,10 +78,20 @@ class Source {
   virtual Result<> release(Slot slot) = 0;
 };
 
+// A device of this process and the one that shall stand for it, by their names in --list-devices.
+struct DevicePair {
+  std::string from, to;
+};
+
 class Participant {
  public:
   virtual ~Participant() = default;
   virtual const char *name() const = 0;  // "ocl"; the prefix of its regions in an image
+  // Whether attach_again() finds the contents of device memory where detach() left them. Otherwise
+  // the agent keeps what save() gave, and load()s it after attach_again().
+  virtual bool keeps_contents() const { return true; }
+  // `file` is mapped here and is a driver's: does it stay while nothing of a device is in it?
+  virtual bool answers_for(std::string_view) const { return false; }
 
   // Appends every reason why a checkpoint would fail; touches nothing.
   virtual void preflight(std::vector<std::string> &reasons) = 0;
@@ -95,9 +107,17 @@ class Participant {
   // attach(), when the restore fails later on.
   virtual Result<> detach() = 0;
 
+  // After detach(): attach_again() will not be called, so what it needs may go. For a suspended
+  // program.
+  virtual void let_go() {}
+  // Ahead of attach(): which devices stand for which. An API that maps its devices itself has no
+  // use for it.
+  virtual Result<> use_devices(std::span<const DevicePair>) { return {}; }
+
   // After a dump that left the program alive: back to the devices it had, contents and all.
   virtual Result<> attach_again() = 0;
-  // In a restored copy: connect through `session` and rebuild every object on the new devices.
+  // In a restored copy, or behind let_go(): connect through `session` and rebuild every object on
+  // the new devices.
   virtual Result<> attach(const std::string &session) = 0;
   virtual Result<> load(Source &source) = 0;
   // Opens the gate. While detached (attach() or attach_again() failed, or was taken back): every

@@ -35,7 +35,7 @@ inline constexpr std::string_view kSessionSocket = "session.sock";
 inline constexpr std::string_view kAgentSocketPrefix = "agent-";
 inline constexpr const char *kSessionVariable = "CKPT_SESSION";
 
-enum class State : u8 { Running, Quiesced, Saved, Detached, Attached, Loaded };
+enum class State : u8 { Running, Quiesced, Saved, Detached, Attached, Loaded, Suspended };
 
 enum class Type : u16 {
   // Answers to any request.
@@ -60,6 +60,16 @@ enum class Type : u16 {
   Resume = 21,   // {}: the gate opens; answered by Ok
   CheckpointFailed = 22,  // {str what, str hint}: the outcome of a CheckpointWanted; answered by Ok
 
+  // Suspend, in the place of Save and Detach: the program stays, and holds nothing of a device. The
+  // agent goes on listening; nothing but these and Hello is answered until Wake.
+  Suspend = 24,    // {str folder, or empty: host memory}: contents go there; answered by Suspended
+  Suspended = 25,  // {u64 bytes}
+  NeedsWanted = 26,  // {}: answered by Saved
+  DeviceMap =
+      27,     // {str participant, u32 n, n × {str from, str to}}: before Attach or Wake; answered
+              // by Ok. Older agents refuse it, and map their devices themselves
+  Wake = 28,  // {str session socket}: Attach, Load and Resume in one; answered by Ok
+
   Increment = 23,  // {16 bytes: the image that the next Save is for, 16 bytes: the image that it is
                    // an increment on, zeros: none}; answered by Ok. Older agents refuse it, and
                    // then save everything
@@ -81,6 +91,13 @@ enum class Type : u16 {
   CheckpointWanted = 44,  // {u32 version, str image, u32 flags (see below)}: run ckpt-dump on this
                           // program; answered by Ok or Failed
   Restored = 45,  // {u32 version, u32 agent}: after the word "restored"; the peer now drives
+
+  ContentsKept = 46,    // {u32 version, u64 token} + file: device memory, which the process cannot
+                        // hold while CRIU looks; answered by Ok
+  ContentsWanted = 47,  // {u32 version, u64 token}: answered by Ok + that file, which is then gone
+  ProxyDrop = 48,      // {u32 version, u64 token}: the proxy parked under it is not needed any more
+  DevicesChosen = 49,  // {u32 version, u32 n, n × {str api, u32 k, k × str device}}: for proxies
+                       // that are started from now on
 
   // Keeper to proxy, over the proxy's control socket.
   Adopt = 50,  // {} + connection: a parked client is back

@@ -34,14 +34,30 @@ Result<Staging> Staging::map(Incoming &request) {
   u32 slots = in.get<u32>(), slot_bytes = in.get<u32>();
   if (!in.done() || request.fds.size() != 1) return fail("malformed request for a transfer");
   CKPT_CHECK(check_shape(slots, slot_bytes));
-  u64 size = u64{slots} * slot_bytes;
-  CKPT_CHECK(check_size(request.fds[0].get(), size));
+  CKPT_CHECK(check_size(request.fds[0].get(), u64{slots} * slot_bytes));
+  return map_fd(std::move(request.fds[0]), slots, slot_bytes);
+}
 
-  std::scoped_lock lock(fork_gate());
-  void *base = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, request.fds[0].get(), 0);
+Result<Staging> Staging::create(u32 slots, u32 slot_bytes) {
+  u64 size = u64{slots} * slot_bytes;
+  CKPT_TRY(OwnFd fd, OwnFd::make([size]() -> Result<UniqueFd> {
+             UniqueFd made(::memfd_create("ckpt-staging", MFD_CLOEXEC));
+             if (made && ::ftruncate(made.get(), static_cast<off_t>(size)) == 0) return made;
+             return fail_errno("cannot make staging memory");
+           }));
+  return map_fd(std::move(fd), slots, slot_bytes);
+}
+
+Result<Staging> Staging::map_fd(OwnFd fd, u32 slots, u32 slot_bytes) {
+  u64 size = u64{slots} * slot_bytes;
+  void *base = MAP_FAILED;
+  {
+    std::scoped_lock lock(fork_gate());
+    base = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+    if (base != MAP_FAILED) ::madvise(base, size, MADV_DONTFORK);
+  }
   if (base == MAP_FAILED) return fail_errno("cannot map {} bytes of staging memory", size);
-  ::madvise(base, size, MADV_DONTFORK);
-  return Staging(std::move(request.fds[0]), slots, slot_bytes, static_cast<std::byte *>(base));
+  return Staging(std::move(fd), slots, slot_bytes, static_cast<std::byte *>(base));
 }
 
 Staging::Staging(OwnFd fd, u32 slots, u32 slot_bytes, std::byte *base)

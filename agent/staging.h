@@ -15,6 +15,8 @@ class Staging {
  public:
   // From a Save or a Load: {u32 slots, u32 slot bytes} and a memfd of at least their product.
   static Result<Staging> map(Incoming &request);
+  // Of our own, for as long as the object lives.
+  static Result<Staging> create(u32 slots, u32 slot_bytes);
   Staging(Staging &&o) noexcept;
   Staging &operator=(Staging &&) = delete;
   ~Staging();
@@ -29,6 +31,7 @@ class Staging {
 
  private:
   Staging(OwnFd fd, u32 slots, u32 slot_bytes, std::byte *base);
+  static Result<Staging> map_fd(OwnFd fd, u32 slots, u32 slot_bytes);
   u64 size() const { return u64{slots_} * slot_bytes_; }
 
   OwnFd fd_;

@@ -142,7 +142,7 @@ _ckpt_run() {
     --image-dir) _ckpt_files ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --every --mtbf --keep --image-dir --list-devices --json --version --help --'
+        _ckpt_words '--device --portable --managed-on-host --every --mtbf --keep --image-dir --list-devices --json --version --help --'
       else
         compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -c -- "$cur")
@@ -156,13 +156,13 @@ _ckpt_dump() {
   _ckpt_split
   case $prev in
     -o | --output | --parent) _ckpt_images ;;
-    --encrypt) _ckpt_files ;;
+    --encrypt | --to) _ckpt_files ;;
     --keep) _ckpt_words '2 3 7 24' ;;
     --memory) _ckpt_words '128 1024 4096' ;;
     --timeout) _ckpt_words '10 60 300 3600' ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--output --leave-running --overwrite --parent --keep --encrypt --memory --timeout --json --verbose --version --help'
+        _ckpt_words '--output --leave-running --overwrite --parent --keep --encrypt --memory --timeout --suspend --to --json --verbose --version --help'
       else
         _ckpt_words "$(_ckpt_programs)"
       fi
@@ -179,9 +179,10 @@ _ckpt_restore() {
     --mtbf) _ckpt_words '24h' ;;
     --keep) _ckpt_words '2 3 7' ;;
     --output | --json-report | --key-file | --image-dir) _ckpt_files ;;
+    --resume) _ckpt_words "$(_ckpt_programs)" ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --ignore-limits --every --mtbf --keep --image-dir --detach --output --truncate-files --key-file --json-report --version --help'
+        _ckpt_words '--device --portable --ignore-limits --every --mtbf --keep --image-dir --detach --output --truncate-files --key-file --resume --json-report --version --help'
       else
         _ckpt_images
       fi

@@ -63,7 +63,8 @@ enum ckpt_state {
   CKPT_SAVED = 3,    /* device memory is in the image */
   CKPT_DETACHED = 4, /* nothing of a device is in the process */
   CKPT_ATTACHED = 5, /* restored: new devices, objects rebuilt */
-  CKPT_LOADED = 6    /* restored: device memory is back */
+  CKPT_LOADED = 6,   /* restored: device memory is back */
+  CKPT_SUSPENDED = 7 /* it holds no device, until ckpt_resume() or ckpt-restore --resume */
 };
 
 /* Flags of ckpt_checkpoint(). */
@@ -131,8 +132,9 @@ CKPT_API int ckpt_remove_callbacks(int id);
  * ckpt_include() before the memory is freed or used for something else. No other thread may count
  * on its contents across a checkpoint.
  *
- * bytes == 0: `address` is a handle of a device API (cl_mem). The object survives, its contents in
- * a restored copy are undefined. Valid until the object is released.
+ * bytes == 0: `address` is a handle of a device API (cl_mem) or a pointer of its (cudaMalloc). The
+ * object survives, its contents in a restored copy are undefined; those of CUDA memory also in the
+ * program that goes on. Valid until the object is released.
  *
  * Returns 0, CKPT_ERR_NO_SESSION, CKPT_ERR_INVALID (NULL, or a range that wraps around) or
  * CKPT_ERR_UNKNOWN (no API knows the handle).
@@ -141,6 +143,26 @@ CKPT_API int ckpt_exclude(const void *address, size_t bytes);
 
 /* Takes back a ckpt_exclude() with the same arguments. Returns 0 or CKPT_ERR_UNKNOWN. */
 CKPT_API int ckpt_include(const void *address, size_t bytes);
+
+/*
+ * Gives up the devices of this process, with all memory on them; the contents go into a file
+ * without a name in `folder`, or into host memory where that is NULL. Waits for what runs on the
+ * devices, at most a minute. From then on every call of a device API waits, in whatever thread, and
+ * so does ckpt_checkpoint(); the program cannot be dumped meanwhile. Callbacks of
+ * ckpt_on_checkpoint() are called, `before` now and `after` (CKPT_CONTINUED) at the end of
+ * ckpt_resume().
+ *
+ * Returns 0, CKPT_ERR_NO_SESSION, CKPT_ERR_INVALID (folder is ""), CKPT_ERR_IN_CALLBACK, or
+ * CKPT_ERR_FAILED: it has its devices as before.
+ */
+CKPT_API int ckpt_suspend(const char *folder);
+
+/*
+ * Takes the same devices again, and what was in their memory. (On others: ckpt-restore --resume
+ * PID --device N.) Returns 0, or CKPT_ERR_FAILED: there is no room, say; the process stays
+ * suspended, and may try again.
+ */
+CKPT_API int ckpt_resume(void);
 
 /* Where this process stands now. Starts nothing. */
 CKPT_API enum ckpt_state ckpt_state(void);

@@ -78,6 +78,16 @@ Result<> Link::reopen(const std::string &session) {
   return {};
 }
 
+Result<> Link::abandon(const std::string &session) {
+  CKPT_TRY(UniqueFd socket, connect_unix(session));
+  Writer w;
+  w.put(protocol::kVersion).put(token_);
+  CKPT_CHECK(send_message(socket.get(), static_cast<u16>(protocol::Type::ProxyDrop), w.bytes()));
+  CKPT_TRY(std::optional<Message> m, receive_message(socket.get()));
+  if (m && m->type == static_cast<u16>(protocol::Type::Ok)) return {};
+  return fail("the session keeper did not end the driver's process");
+}
+
 Result<Greeting> Link::greet(UniqueFd socket) {
   CKPT_TRY(std::optional<Message> m, receive_message(socket.get()));
   if (!m) return fail("the driver proxy ended before it greeted");

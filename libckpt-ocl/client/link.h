@@ -41,6 +41,8 @@ class Link {
   Result<Greeting> open(const std::string &session);
   // Connects to the proxy that this link was parked at.
   Result<> reopen(const std::string &session);
+  // The proxy that this link was parked at is not needed any more.
+  Result<> abandon(const std::string &session);
   // Leaves the proxy, which waits for reopen(). Nothing may be pending.
   Result<> park();
   // Unmaps and closes everything, whatever the state.

@@ -159,6 +159,10 @@ class OpenCl final : public Participant {
     return {};
   }
 
+  void let_go() override {
+    if (Result<> r = link().abandon(session_socket()); !r) log::warn("{}", r.error().what);
+  }
+
   Result<> attach_again() override { return link().reopen(session_socket()); }
 
   Result<> attach(const std::string &session) override {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "common/result.h"
-#include "softcuda/device/spans.h"
+#include "common/spans.h"
 #include "softcuda/vm/memory_view.h"
 
 namespace ckpt::softcuda {

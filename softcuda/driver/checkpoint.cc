@@ -101,8 +101,16 @@ CUresult checkpoint_here() {
 
 bool same(const CUuuid &a, const void *b) { return std::memcmp(a.bytes, b, sizeof a.bytes) == 0; }
 
-// Every device of the process must be in the map, and lead to one that there is and that no other
-// leads to.
+constexpr u32 kNowhere = ~0u;
+
+bool has_context(const Device &d) {
+  for (Context *c : process().contexts.all())
+    if (c->device == &d) return true;
+  return false;
+}
+
+// Every device that the process uses must be in the map, and lead to one that there is and that no
+// other leads to. Others may be left out; they have no memory then.
 CUresult places_of(const std::vector<Pair> &pairs, std::vector<u32> &places) {
   const std::vector<broker::DeviceInfo> &now = client().devices();
   for (const std::unique_ptr<Device> &d : process().devices) {
@@ -110,12 +118,14 @@ CUresult places_of(const std::vector<Pair> &pairs, std::vector<u32> &places) {
     bool mapped = pairs.empty();
     for (const Pair &p : pairs)
       if (same(p.from, d->uuid.bytes)) wanted = p.to, mapped = true;
-    REQUIRE(mapped, CUDA_ERROR_INVALID_VALUE);
+    REQUIRE(mapped || !has_context(*d), CUDA_ERROR_INVALID_VALUE);
     size_t i = 0;
     while (i < now.size() && !same(wanted, now[i].uuid.data())) ++i;
-    REQUIRE(i < now.size(), CUDA_ERROR_INVALID_DEVICE);
-    REQUIRE(std::find(places.begin(), places.end(), i) == places.end(), CUDA_ERROR_INVALID_VALUE);
-    places.push_back(static_cast<u32>(i));
+    REQUIRE(i < now.size() || !has_context(*d), CUDA_ERROR_INVALID_DEVICE);
+    u32 place = mapped && i < now.size() ? static_cast<u32>(i) : kNowhere;
+    bool taken = place != kNowhere && std::find(places.begin(), places.end(), place) != places.end();
+    REQUIRE(!taken, CUDA_ERROR_INVALID_VALUE);
+    places.push_back(place);
   }
   return CUDA_SUCCESS;
 }
@@ -146,7 +156,8 @@ CUresult restore_here(const std::vector<Pair> &pairs) {
     return e;
   }
   for (size_t i = 0; i < places.size(); ++i)
-    std::memcpy(process().devices[i]->uuid.bytes, client().devices()[places[i]].uuid.data(), 16);
+    if (places[i] != kNowhere)
+      std::memcpy(process().devices[i]->uuid.bytes, client().devices()[places[i]].uuid.data(), 16);
   state = CU_PROCESS_STATE_LOCKED;
   return CUDA_SUCCESS;
 }

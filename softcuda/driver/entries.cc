@@ -16,13 +16,13 @@ struct Entry {
 
 #define CU_ENTRY(name, version, symbol, per_thread) \
   extern "C" CUresult softcuda_entry_##symbol() asm(#symbol);
-#include "softcuda/driver/entries.api"
+#include "common/api/cuda_entries.api"
 #undef CU_ENTRY
 
 const Entry kEntries[] = {
 #define CU_ENTRY(name, version, symbol, per_thread) \
   {#name, version, reinterpret_cast<void *>(&softcuda_entry_##symbol), per_thread},
-#include "softcuda/driver/entries.api"
+#include "common/api/cuda_entries.api"
 #undef CU_ENTRY
 };
 

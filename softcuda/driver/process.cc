@@ -29,7 +29,10 @@ CUresult open_devices() {
     say("the software device cannot start: " + client.error().text());
     return CUDA_ERROR_NO_DEVICE;
   }
-  for (const broker::DeviceInfo &info : (*client)->devices()) {
+  std::vector<u32> places = visible_places((*client)->devices());
+  (*client)->remap(places);
+  for (u32 place : places) {
+    const broker::DeviceInfo &info = (*client)->devices()[place];
     Device &d = *p.devices.emplace_back(std::make_unique<Device>());
     d.index = static_cast<int>(p.devices.size() - 1);
     d.name = info.name;

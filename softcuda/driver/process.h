@@ -5,6 +5,7 @@
 
 #include <chrono>
 
+#include "softcuda/broker/protocol.h"
 #include "softcuda/device/cores.h"
 #include "softcuda/driver/clock.h"
 #include "softcuda/driver/objects.h"
@@ -123,6 +124,9 @@ bool linked_code(const void *code, std::vector<std::string> &ptx);
 CUresult function_of(Context *c, const void *handle, Function *&out);
 CUresult prepare(Function &f);
 void unload_module(Module *m);
+
+// The broker's devices that this process sees: driver/visible.cc
+std::vector<u32> visible_places(const std::vector<broker::DeviceInfo> &devices);
 
 // Answers an order of cuCheckpointProcess* from another process: driver/checkpoint.cc
 Bytes serve_order(ByteView message);

@@ -26,5 +26,5 @@ CUresult refuse(const char *name) {
   extern "C" __attribute__((used)) CUresult softcuda_refuse_##symbol() { return refuse(#symbol); } \
   asm(".weak " #symbol "\n.type " #symbol ", @function\n.set " #symbol                             \
       ", softcuda_refuse_" #symbol);
-#include "softcuda/driver/entries.api"
+#include "common/api/cuda_entries.api"
 #undef CU_ENTRY

@@ -12,7 +12,8 @@
 #include <vector>
 
 #include "ckpt_config.h"
-#include "fatbin/image.h"
+#include "common/program.h"
+#include "fatbin/static_runtime.h"
 #include "softcuda/broker/protocol.h"
 
 using namespace ckpt;
@@ -51,31 +52,6 @@ bool parse(int argc, char **argv, Options &o) {
   return o.command.size() > 1;
 }
 
-// As execvp() would find it; empty if it would not.
-std::string find_program(const std::string &name) {
-  if (name.find('/') != name.npos) return name;
-  const char *path = std::getenv("PATH");
-  std::string folders = path == nullptr ? "/usr/bin:/bin" : path;
-  for (size_t at = 0; at <= folders.size();) {
-    size_t end = std::min(folders.find(':', at), folders.size());
-    std::string full = folders.substr(at, end - at) + "/" + name;
-    if (access(full.c_str(), X_OK) == 0) return full;
-    at = end + 1;
-  }
-  return {};
-}
-
-Result<> check_runtime(const std::string &path) {
-  Result<fatbin::Image> image = fatbin::Image::open(path);
-  // What is no ELF file with device code may still start one: a script, python.
-  if (!image || image->runtime().runtime != fatbin::Runtime::Static) return {};
-  return fail_with_hint(
-      fmt::format(
-          "{} was linked with the static CUDA runtime ({}), which runs on NVIDIA's driver only",
-          path, image->runtime().reason),
-      "link it with nvcc -cudart shared");
-}
-
 // Where the libraries are: beside us in the build folder, or where they are installed.
 std::string library_path() {
   fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
@@ -92,7 +68,7 @@ Result<> run(const Options &o) {
   std::string program = find_program(o.command[0]);
   if (program.empty() || access(program.c_str(), X_OK) != 0)
     return fail("{}: there is no such program", o.command[0]);
-  CKPT_CHECK(check_runtime(program));
+  CKPT_CHECK(fatbin::refuse_static_runtime(program));
   std::string path = library_path();
   if (const char *old = std::getenv("LD_LIBRARY_PATH"); old != nullptr && *old != '\0')
     path += std::string(":") + old;

@@ -51,6 +51,7 @@ def test_entry_points_can_be_run(path):
     assert (ROOT / path).stat().st_mode & 0o111
 
 
-def test_the_table_of_opencl_functions_is_in_step():
-    r = subprocess.run([ROOT / "scripts" / "opencl-table", "--check"], capture_output=True, text=True)
+@pytest.mark.parametrize("table", ["opencl-table", "cuda-table"])
+def test_the_table_of_functions_is_in_step(table):
+    r = subprocess.run([ROOT / "scripts" / table, "--check"], capture_output=True, text=True)
     assert r.returncode == 0, r.stderr

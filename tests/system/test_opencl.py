@@ -423,3 +423,22 @@ def test_hashcat_between_two_devices(ocl, tmp_path):
     copy = ocl.restore("image", "basic")
     assert copy.wait(600) == 0, copy.text[-3000:] + copy.error_text[-3000:]
     assert f"{target}:zqx93kwf" in copy.text
+
+
+def test_suspended_and_resumed_on_another_implementation(ocl):
+    """In place, without CRIU: no process of a driver is left meanwhile."""
+    def proxies():
+        return [p for p in tree_of(job.pid) if os.path.basename(os.readlink(f"/proc/{p}/exe")) == "ckpt-ocl-proxy"]
+
+    def tool(name, *arguments):
+        r = subprocess.run([ocl.ckpt.tool(name), *arguments], env=ocl.ckpt.env, capture_output=True, text=True, timeout=60)
+        assert r.returncode == 0, r.stderr
+
+    job = ocl.start("objects", device="pocl")
+    job.wait_text("READY")
+    tool("ckpt-dump", "--suspend", str(job.pid))
+    assert not proxies()
+    tool("ckpt-restore", "--resume", str(job.pid), "--device", ocl.device("rusticl"))
+    assert len(proxies()) == 1
+    ocl.go()
+    finished(job)

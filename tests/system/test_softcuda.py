@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The software CUDA device, by what nvcc makes of ordinary programs. Without a CUDA toolkit it is skipped."""
 import os
-import pathlib
-import re
 import shutil
 import signal
 import subprocess
@@ -11,44 +9,13 @@ import time
 
 import pytest
 
-from toolkit import HOME, NVCC, WHY_NOT
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("CKPT_BUILD", ROOT / "build")).resolve()
-SOURCES = ROOT / "tests" / "programs" / "cuda"
-RUN = BUILD / "softcuda" / "softcuda-run"
+from cuda_programs import HOME, NVCC, RUN, SOURCES, WHY_NOT, make  # noqa: F401 (make is a fixture)
 
 pytestmark = [
     pytest.mark.no_criu,
     pytest.mark.skipif(not NVCC, reason=WHY_NOT),
     pytest.mark.skipif(not RUN.exists(), reason="softcuda-run is not built"),
 ]
-
-SM_90 = ["-std=c++17", "-gencode=arch=compute_90,code=compute_90"]
-FLAGS = {"differential.cu": ["-O2", "-std=c++17", "--fmad=false", "-Xcompiler", "-ffp-contract=off"],
-         "barriers.cu": SM_90, "hopper.cu": SM_90, "matrices.cu": SM_90,
-         "nvml.cc": ["-ldl"],
-         "checkpoint.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
-         "driver.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"]}
-
-
-@pytest.fixture(scope="module")
-def make(tmp_path_factory):
-    """make("x.cu", flags…): the path of the program; made once."""
-    folder = tmp_path_factory.mktemp("cuda")
-
-    def build(source, *flags, runtime="shared"):
-        # nvcc reads a "=" in a file's name as something else.
-        name = "-".join([source, runtime, *flags])
-        target = folder / re.sub("[^a-z0-9]", "_", name.lower())
-        if not target.exists():
-            r = subprocess.run([NVCC, "-w", "-cudart", runtime, *FLAGS.get(source, []), *flags, f"-I{SOURCES}",
-                                "-o", str(target), str(SOURCES / source)], capture_output=True, text=True, timeout=200)
-            assert r.returncode == 0, r.stderr
-        return target
-
-    return build
-
 
 @pytest.fixture
 def soft(tmp_path):

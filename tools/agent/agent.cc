@@ -9,6 +9,8 @@ using namespace std::chrono_literals;
 
 // An agent answers from a thread of its own; only a stopped process takes this long.
 constexpr auto kPatience = 15s;
+// A driver that has memory of its own in the program takes it away meanwhile.
+constexpr auto kDetachPatience = 300s;
 constexpr u32 kMaxReasons = 1000;
 
 }  // namespace
@@ -91,11 +93,35 @@ Result<> AgentClient::begin_load(const Staging &staging) {
 }
 
 Result<> AgentClient::detach(int word_pipe) {
-  CKPT_TRY(Message m, ask(Type::Detach, {}, std::span(&word_pipe, 1), kPatience, Type::Ok));
+  CKPT_TRY(Message m, ask(Type::Detach, {}, std::span(&word_pipe, 1), kDetachPatience, Type::Ok));
   // It closes its sockets after the answer: its hang-up is the sign that it has.
   CKPT_CHECK(set_receive_timeout(fd_.get(), kPatience));
   (void)receive_message(fd_.get());
   fd_.reset();
+  return {};
+}
+
+Result<> AgentClient::use_devices(const std::string &api,
+                                  const std::vector<std::pair<std::string, std::string>> &map) {
+  Writer body;
+  body.str(api).put(static_cast<u32>(map.size()));
+  for (auto &[from, to] : map) body.str(from).str(to);
+  CKPT_TRY(Message m, ask(Type::DeviceMap, body, {}, kPatience, Type::Ok));
+  return {};
+}
+
+Result<u64> AgentClient::suspend(const std::string &folder) {
+  CKPT_TRY(Message m, ask(Type::Suspend, Writer().str(folder), {}, {}, Type::Suspended));
+  return m.reader().get<u64>();
+}
+
+Result<std::string> AgentClient::needs() {
+  CKPT_TRY(Message m, ask(Type::NeedsWanted, {}, {}, kPatience, Type::Saved));
+  return std::string(m.reader().str());
+}
+
+Result<> AgentClient::wake(const std::string &session) {
+  CKPT_TRY(Message m, ask(Type::Wake, Writer().str(session), {}, {}, Type::Ok));
   return {};
 }
 

@@ -39,7 +39,16 @@ class AgentClient {
   Result<> begin_save(const Staging &staging);
   Result<> begin_load(const Staging &staging);
   Result<> detach(int word_pipe);
+  // Which device of `api` stands for which, before attach() or wake().
+  Result<> use_devices(const std::string &api,
+                       const std::vector<std::pair<std::string, std::string>> &map);
   Result<> attach(const std::string &session);
+  // In the place of Save and Detach; how many bytes of device memory are kept. `folder`: "" is host
+  // memory.
+  Result<u64> suspend(const std::string &folder);
+  // Of a suspended program: what its devices must offer (as Saved tells it), and back to them.
+  Result<std::string> needs();
+  Result<> wake(const std::string &session);
   Result<> resume();
 
   Result<> send(protocol::Type type, const Writer &body = {}, std::span<const int> fds = {});

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -41,15 +42,11 @@ const Api *find_api(std::string_view name) {
   return nullptr;
 }
 
-std::vector<std::pair<std::string, std::string>> driver_environment() {
-  std::vector<std::pair<std::string, std::string>> variables;
-  for (const Api &api : kApis) {
-    std::string folder = first_existing({own_folder().parent_path() / api.library_room / "vendors",
-                                         fs::path(CKPT_INSTALLED_LIBDIR) / "vendors"});
-    // OpenCL loaders take a folder only with the slash at its end (facts/opencl.md).
-    if (!folder.empty()) variables.emplace_back(api.variable, folder + "/");
-  }
-  return variables;
+std::string driver_folder(const Api &api) {
+  std::string folder = first_existing({own_folder().parent_path() / api.library_room / "vendors",
+                                       fs::path(CKPT_INSTALLED_LIBDIR) / "vendors"});
+  // OpenCL loaders take a folder only with the slash at its end (facts/opencl.md).
+  return folder.empty() ? folder : folder + "/";
 }
 
 std::string sibling_tool(const std::string &name) {

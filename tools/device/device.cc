@@ -64,6 +64,24 @@ Result<> choose_one(const std::vector<Device> &devices, const std::string &word,
                         "ckpt-run --list-devices shows what there is");
 }
 
+std::vector<std::string> strings_of(const json &list) {
+  std::vector<std::string> all;
+  if (list.is_array())
+    for (const json &j : list)
+      if (j.is_string()) all.push_back(j.get<std::string>());
+  return all;
+}
+
+DeviceCheck read_check(const json &answer) {
+  DeviceCheck check;
+  if (!answer.is_object()) return check;
+  check.reasons = strings_of(answer.value("reasons", json::array()));
+  for (const json &pair : answer.value("map", json::array()))
+    if (std::vector<std::string> both = strings_of(pair); both.size() == 2)
+      check.map.emplace_back(both[0], both[1]);
+  return check;
+}
+
 }  // namespace
 
 Result<std::vector<Device>> list_devices() {
@@ -130,30 +148,29 @@ std::vector<std::string> device_arguments(const std::string &api, const DeviceCh
   return {"--device", ids};
 }
 
-Result<std::vector<std::string>> check_devices(const std::string &api_name,
-                                               const DeviceChoice &choice, const json &needs,
-                                               bool ignore_limits) {
+Result<DeviceCheck> check_devices(const std::string &api_name, const DeviceChoice &choice,
+                                  const json &needs, bool ignore_limits) {
   const Api *api = find_api(api_name);
   std::string proxy = api ? proxy_executable(*api) : "";
   if (proxy.empty())
-    return std::vector{
-        fmt::format("the program uses the API \"{}\", which this ckpt does not know", api_name)};
+    return DeviceCheck{
+        {fmt::format("the program uses the API \"{}\", which this ckpt does not know", api_name)},
+        {}};
   if (!choice.empty() && !choice.contains(api_name))
-    return std::vector{fmt::format(
-        "the program uses the API \"{}\", and --device names no device of it", api_name)};
+    return DeviceCheck{
+        {fmt::format("the program uses the API \"{}\", and --device names no device of it",
+                     api_name)},
+        {}};
   std::vector<std::string> command{proxy, "--check"};
   for (std::string &a : device_arguments(api_name, choice)) command.push_back(std::move(a));
   CKPT_TRY(CommandResult r,
            run_command(command, json{{"needs", needs}, {"ignore_limits", ignore_limits}}.dump()));
-  if (r.exit_code == 0) return std::vector<std::string>{};
   json answer = json::parse(r.output, nullptr, false);
-  std::vector<std::string> reasons;
-  if (answer.is_object() && answer.contains("reasons") && answer["reasons"].is_array())
-    for (const json &reason : answer["reasons"])
-      if (reason.is_string()) reasons.push_back(reason.get<std::string>());
-  if (reasons.empty())
-    reasons.push_back(fmt::format("{} --check failed with {}", proxy, r.exit_code));
-  return reasons;
+  DeviceCheck check = read_check(answer);
+  if (r.exit_code == 0) check.reasons.clear();
+  if (r.exit_code != 0 && check.reasons.empty())
+    check.reasons.push_back(fmt::format("{} --check failed with {}", proxy, r.exit_code));
+  return check;
 }
 
 }  // namespace ckpt

@@ -34,10 +34,17 @@ Result<std::vector<Device>> list_devices();
 Result<DeviceChoice> choose_devices(const std::string &spec);
 std::string device_table(const std::vector<Device> &devices);
 nlohmann::json device_json(const std::vector<Device> &devices);
-// Asks the proxy of `api` whether the chosen devices satisfy `needs`; the reasons why not. With
-// `ignore_limits` what the program only read of its device does not count.
-Result<std::vector<std::string>> check_devices(const std::string &api, const DeviceChoice &choice,
-                                               const nlohmann::json &needs, bool ignore_limits);
+// What the proxy of an API says of a program that is to come to its devices.
+struct DeviceCheck {
+  std::vector<std::string> reasons;  // why not
+  // Which device stands for which, where the program's side has to be told (agent/protocol.h,
+  // DeviceMap).
+  std::vector<std::pair<std::string, std::string>> map;
+};
+// Asks whether the chosen devices satisfy `needs`. With `ignore_limits` what the program only read
+// of its device does not count.
+Result<DeviceCheck> check_devices(const std::string &api, const DeviceChoice &choice,
+                                  const nlohmann::json &needs, bool ignore_limits);
 // The arguments for a proxy: --device IDS, or nothing.
 std::vector<std::string> device_arguments(const std::string &api, const DeviceChoice &choice);
 

@@ -35,7 +35,7 @@ void Agents::preflight(Reasons &reasons) {
   for (const auto &a : all_) {
     Result<std::vector<std::string>> theirs = a->client.preflight();
     if (!theirs)
-      reasons.push_back(fmt::format("process {}: {}", a->host_pid, theirs.error().what));
+      reasons.push_back(fmt::format("process {}: {}", a->host_pid, theirs.error().text()));
     else
       for (std::string &r : *theirs)
         reasons.push_back(fmt::format("process {}: {}", a->host_pid, r));
@@ -76,6 +76,23 @@ Result<> Agents::save(ImageWriter &image) {
 u64 Agents::unchanged_bytes() const {
   u64 sum = 0;
   for (const auto &a : all_) sum += a->saved.unchanged_bytes;
+  return sum;
+}
+
+Result<u64> Agents::suspend(const std::string &folder, const std::string &session) {
+  std::vector<std::optional<u64>> bytes(all_.size());
+  Result<> all_did = for_each([&](Agent &a, u32 number) -> Result<> {
+    CKPT_TRY(bytes[number], a.client.suspend(folder));
+    return {};
+  });
+  u64 sum = 0;
+  for (u32 i = 0; i < all_.size(); i++) {
+    sum += bytes[i].value_or(0);
+    if (!all_did && bytes[i])
+      if (Result<> r = all_[i]->client.wake(session); !r)
+        log::error(std::move(r.error()).in(fmt::format("process {}", all_[i]->host_pid)));
+  }
+  if (!all_did) return Failure(all_did.error());
   return sum;
 }
 

@@ -14,7 +14,7 @@
 #include "tools/agent/transfer.h"
 #include "tools/dump/cancel.h"
 #include "tools/dump/preflight.h"
-#include "tools/dump/target.h"
+#include "tools/session/target.h"
 
 namespace ckpt {
 
@@ -28,6 +28,9 @@ class Agents {
   Result<> quiesce(std::chrono::milliseconds timeout);
   Result<> save(ImageWriter &image);
   Result<> detach();
+  // In the place of save() and detach(); how many bytes of device memory are in `folder`, or in
+  // memory where that is empty. If one cannot, those that have wake up again.
+  Result<u64> suspend(const std::string &folder, const std::string &session);
   // Before they detached: hangs up, and each agent undoes what it did. After: the word "failed".
   void undo(const std::string &why);
   void say_continue();

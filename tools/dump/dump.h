@@ -19,9 +19,9 @@
 #include "tools/dump/cancel.h"
 #include "tools/dump/preflight.h"
 #include "tools/dump/streams.h"
-#include "tools/dump/target.h"
 #include "tools/phases.h"
 #include "tools/session/folder.h"
+#include "tools/session/target.h"
 
 namespace ckpt {
 

@@ -11,6 +11,7 @@
 #include "common/log.h"
 #include "tools/dump/dump.h"
 #include "tools/dump/progress.h"
+#include "tools/dump/suspend.h"
 
 namespace ckpt {
 namespace {
@@ -80,6 +81,25 @@ int run(const DumpOptions &options, bool json) {
   return 0;
 }
 
+int run_suspend(const SuspendOptions &options, bool json) {
+  Cancel cancel;
+  Result<SuspendReport> r = suspend(options, cancel);
+  if (!r) {
+    if (json) print_json({{"error", {{"what", r.error().what}, {"hint", r.error().hint}}}}, "");
+    log::error(r.error());
+    return cancel.signal() ? 128 + cancel.signal() : kFailed;
+  }
+  if (json)
+    print_json({{"pid", r->pid}, {"device_bytes", r->device_bytes}, {"seconds", r->seconds}}, "");
+  else
+    fmt::print(
+        "program  {}, suspended; it goes on with ckpt-restore --resume {}\n"
+        "devices  given up, {:.1f} MiB are kept in {}\ntime     {:.3f} s\n",
+        r->pid, r->pid, static_cast<double>(r->device_bytes) / (1 << 20),
+        options.folder.empty() ? "host memory" : options.folder, r->seconds);
+  return 0;
+}
+
 // What CLI11 cannot check. True: all is well.
 bool check(DumpOptions &o, const std::string &key_file) {
   Result<> fits;
@@ -107,8 +127,8 @@ int main(int argc, char **argv) {
   using namespace ckpt;
   log::set_name("ckpt-dump");
   DumpOptions o;
-  bool json = false, verbose = false;
-  std::string key_file;
+  bool json = false, verbose = false, suspend_it = false;
+  std::string key_file, suspended_to;
   CLI::App app{
       "Writes an image of a running program (started by ckpt-run or ckpt-restore) and stops it.\n"
       "Returns 0, or 1 when there is no image: then the program runs on."};
@@ -127,6 +147,11 @@ int main(int argc, char **argv) {
       ->check(CLI::Range(1, 1 << 24));
   app.add_option("--timeout", o.timeout_seconds, "seconds to wait for running kernels (default 60)")
       ->check(CLI::Range(1, 86400));
+  CLI::Option *to_suspend = app.add_flag(
+      "--suspend", suspend_it, "write no image: the program gives its devices up and waits");
+  app.add_option("--to", suspended_to,
+                 "with --suspend: the folder for what was in device memory (default: host memory)")
+      ->needs(to_suspend);
   app.add_flag("--json", json, "report as one JSON object on standard output");
   app.add_flag("--verbose", verbose, "say every step");
   app.add_flag("--word-when-durable", o.word_when_durable)->group("");
@@ -137,6 +162,13 @@ int main(int argc, char **argv) {
     return app.exit(e) == 0 ? 0 : kUsage;
   }
   if (verbose) log::set_level(log::Level::Info);
+  if (suspend_it &&
+      (!o.image.empty() || o.leave_running || !o.parent.empty() || !key_file.empty())) {
+    log::error({"--suspend writes no image",
+                "leave out --output, --leave-running, --parent and --encrypt"});
+    return kUsage;
+  }
+  if (suspend_it) return run_suspend({o.pid, suspended_to, o.timeout_seconds}, json);
   if (!check(o, key_file)) return kUsage;
   return run(o, json);
 }

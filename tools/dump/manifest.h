@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/dump/streams.h"
-#include "tools/dump/target.h"
+#include "tools/session/target.h"
 
 namespace ckpt {
 

@@ -38,6 +38,11 @@ bool is_driver_device(const std::string &path) {
   return starts_with_any(path, {"/dev/nvidia", "/dev/dri/", "/dev/kfd"});
 }
 
+// A software device is reached by a socket, as a real one by a device file.
+bool is_driver_socket(const std::string &path) {
+  return fs::path(path).filename().string().starts_with("softcuda-");
+}
+
 // Character devices whose state is their name: memory devices (major 1), /dev/tty and ptmx (5).
 bool criu_knows(const Descriptor &d) { return major(d.rdev) == 1 || major(d.rdev) == 5; }
 
@@ -162,6 +167,7 @@ void check_unix_sockets(const Target &target, Reasons &reasons) {
       u64 peer = d.kind == Descriptor::Kind::Socket ? peers.peer(d.inode) : 0;
       if (peer == 0 || inside.contains(peer)) continue;
       std::string name = peers.name(peer);
+      if (is_driver_socket(name) && target.has_agent(p.pid)) continue;
       reasons.push_back(fmt::format(
           "{}: descriptor {} is a UNIX socket that is connected to {}, outside of the program: "
           "close it first",

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/dump/target.h"
+#include "tools/session/target.h"
 
 namespace ckpt {
 

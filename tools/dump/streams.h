@@ -15,8 +15,8 @@
 #include "common/bytes.h"
 #include "common/result.h"
 #include "storage/image_writer.h"
-#include "tools/dump/target.h"
 #include "tools/proc/descriptors.h"
+#include "tools/session/target.h"
 
 namespace ckpt {
 

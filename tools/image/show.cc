@@ -61,6 +61,20 @@ std::string describe_process(const json &p) {
                  agent ? "(with agent)" : ""});
 }
 
+// Do kernels of a CUDA program call malloc? Whoever manages a node wants to know. Empty: no CUDA.
+std::string device_heap(const json &m) {
+  std::string all;
+  for (const json &p : list_field(m, "participants")) {
+    json needs = p.is_object() ? p.value("needs", json()) : json();
+    json heap = needs.is_object() ? needs.value("device_heap", json()) : json();
+    if (!heap.is_object()) continue;
+    bool used = heap.contains("used") && heap["used"] == true;
+    if (used) return "yes: " + field(heap, "why");
+    all = "no";
+  }
+  return all;
+}
+
 std::string describe_participant(const json &p) {
   return joined({prefixed("agent ", field(p, "agent", 20)) + ":", field(p, "api", 20),
                  field(p, "needs", kMostDetail)});
@@ -92,6 +106,7 @@ void put_manifest(Page &page, const json &m) {
   page.line("folder", field(m, "cwd"));
   page.list("processes", list_field(m, "processes"), describe_process);
   page.list("participants", list_field(m, "participants"), describe_participant);
+  if (std::string heap = device_heap(m); !heap.empty()) page.line("device heap", heap);
   page.list("files", list_field(m, "files"), describe_file);
   page.list("phases", list_field(m, "phases"), describe_phase);
 }

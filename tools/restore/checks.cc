@@ -57,18 +57,21 @@ void check_mapped_files(const ImageManifest &m, Reasons &reasons) {
   }
 }
 
-void check_device_needs(const ImageManifest &m, const DeviceChoice &choice, bool ignore_limits,
-                        Reasons &reasons) {
+DeviceMaps check_device_needs(const ImageManifest &m, const DeviceChoice &choice,
+                              bool ignore_limits, Reasons &reasons) {
+  DeviceMaps maps;
   for (const auto &need : m.needs) {
-    Result<std::vector<std::string>> theirs =
-        check_devices(need.api, choice, need.needs, ignore_limits);
-    if (!theirs)
+    Result<DeviceCheck> theirs = check_devices(need.api, choice, need.needs, ignore_limits);
+    if (!theirs) {
       reasons.push_back(theirs.error().text());
-    else
-      reasons.insert(reasons.end(), theirs->begin(), theirs->end());
+      continue;
+    }
+    reasons.insert(reasons.end(), theirs->reasons.begin(), theirs->reasons.end());
+    if (!theirs->map.empty()) maps[need.agent][need.api] = std::move(theirs->map);
   }
   std::sort(reasons.begin(), reasons.end());
   reasons.erase(std::unique(reasons.begin(), reasons.end()), reasons.end());
+  return maps;
 }
 
 Result<> truncate_files(const ImageManifest &m) {

@@ -30,13 +30,13 @@ constexpr pid_t kPidGap = 50;      // for CRIU's own helpers, above the image's 
 }  // namespace
 
 RestoreDriver::RestoreDriver(Keeper &keeper, const RestoreOptions &o, const ImageReader &image,
-                             const ImageManifest &manifest, Criu criu, Phases &phases,
-                             Running running)
+                             const Plan &plan, Phases &phases, Running running)
     : keeper_(keeper),
       options_(o),
       image_(image),
-      manifest_(manifest),
-      criu_(std::move(criu)),
+      manifest_(plan.manifest),
+      maps_(plan.maps),
+      criu_(plan.criu),
       phases_(phases),
       running_(std::move(running)) {
   keeper_.on_restored([this](UniqueFd fd, u32 agent) {
@@ -226,6 +226,8 @@ Result<> RestoreDriver::bring_back(u32 number, Returned &agent) {
   agent.client.emplace(std::move(fd));
   CKPT_TRY(AgentClient::Welcome welcome, agent.client->hello("ckpt-restore"));
   (void)welcome;
+  if (auto maps = maps_.find(number); maps != maps_.end())
+    for (auto &[api, map] : maps->second) CKPT_CHECK(agent.client->use_devices(api, map));
   CKPT_CHECK(agent.client->attach(keeper_.socket_path()));
   return load_agent(*agent.client, *agent.staging, image_, number);
 }

@@ -18,6 +18,7 @@
 #include "tools/criu/criu.h"
 #include "tools/phases.h"
 #include "tools/restore/alias.h"
+#include "tools/restore/checks.h"
 #include "tools/restore/manifest.h"
 #include "tools/restore/stem.h"
 #include "tools/restore/streams.h"
@@ -44,8 +45,14 @@ class RestoreDriver {
   // Called in the driver's thread once the program runs, however soon it ends.
   using Running = std::function<void(pid_t pid)>;
 
-  RestoreDriver(Keeper &keeper, const RestoreOptions &o, const ImageReader &image,
-                const ImageManifest &manifest, Criu criu, Phases &phases, Running running);
+  // What the checks have found.
+  struct Plan {
+    const ImageManifest &manifest;
+    const DeviceMaps &maps;
+    Criu criu;
+  };
+  RestoreDriver(Keeper &keeper, const RestoreOptions &o, const ImageReader &image, const Plan &plan,
+                Phases &phases, Running running);
   ~RestoreDriver();
 
  private:
@@ -76,6 +83,7 @@ class RestoreDriver {
   const RestoreOptions &options_;
   const ImageReader &image_;
   const ImageManifest &manifest_;
+  const DeviceMaps &maps_;
   Criu criu_;
   Phases &phases_;
   Running running_;

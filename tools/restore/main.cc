@@ -15,6 +15,7 @@
 #include "tools/restore/checks.h"
 #include "tools/restore/daemon.h"
 #include "tools/restore/driver.h"
+#include "tools/restore/resume.h"
 #include "tools/session/farewell.h"
 
 namespace ckpt {
@@ -34,6 +35,7 @@ struct Checked {
   std::unique_ptr<ImageReader> image;
   ImageManifest manifest;
   DeviceChoice devices;
+  DeviceMaps maps;
   Criu criu;
 };
 
@@ -79,7 +81,7 @@ Result<Checked> check(const RestoreOptions &o) {
     reasons.push_back(sound.error().text());
   check_files(c.manifest, o.truncate_files, reasons);
   check_mapped_files(c.manifest, reasons);
-  check_device_needs(c.manifest, c.devices, o.ignore_limits, reasons);
+  c.maps = check_device_needs(c.manifest, c.devices, o.ignore_limits, reasons);
   if (reasons.empty()) return c;
   std::string name = o.image == kPipeImage ? "the image in the pipe" : o.image;
   return fail_with_hint(fmt::format("{} cannot be restored here:{}", name, joined(reasons)),
@@ -117,7 +119,8 @@ int run(RestoreOptions o) {
   // The program comes to life in a thread, while we serve it.
   Keeper::Outcome outcome;
   {
-    RestoreDriver driver(**keeper, o, *c->image, c->manifest, c->criu, phases, [&](pid_t pid) {
+    RestoreDriver::Plan plan{c->manifest, c->maps, c->criu};
+    RestoreDriver driver(**keeper, o, *c->image, plan, phases, [&](pid_t pid) {
       daemon.report(pid);
       let_go_of_streams();
     });
@@ -125,6 +128,13 @@ int run(RestoreOptions o) {
   }
   keeper->reset();
   return end(std::move(outcome));
+}
+
+int run_resume(const ResumeOptions &o) {
+  Result<ResumeReport> r = resume(o);
+  if (!r) return log::error(r.error()), kFailed;
+  fmt::print("program  {}, running again\ntime     {:.3f} s\n", r->pid, r->seconds);
+  return 0;
 }
 
 }  // namespace
@@ -139,10 +149,14 @@ int main(int argc, char **argv) {
       "Starts a program again from an image of ckpt-dump, as often as you like.\n"
       "Returns the program's exit code, or dies by the signal that killed it; 85 when it was "
       "checkpointed again and stopped, 1 when it could not be restored."};
-  app.add_option("image", o.image, "the image's folder; -: from standard input")->required();
+  pid_t suspended = 0;
+  app.add_option("image", o.image, "the image's folder; -: from standard input");
+  app.add_option(
+      "--resume", suspended,
+      "in the place of an image: a process of a program that ckpt-dump --suspend stopped");
   app.add_option("--key-file", o.key_file, "the key of an encrypted image");
   app.add_option("--device", o.device,
-                 "devices for the program: index, ocl:N, ocl:NAME or UUID; a comma list");
+                 "devices for the program: index, cuda:N, ocl:N, ocl:NAME or UUID; a comma list");
   app.add_flag("--portable", o.portable, "advertise only what every device offers");
   app.add_flag("--ignore-limits", o.ignore_limits,
                "let limits that the program has only read of its device not count");
@@ -159,6 +173,15 @@ int main(int argc, char **argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &e) {
     return app.exit(e) == 0 ? 0 : kUsage;
+  }
+  if (suspended && !o.image.empty()) {
+    log::error({"--resume takes no image", "leave one of the two out"});
+    return kUsage;
+  }
+  if (suspended) return run_resume({suspended, o.device, o.ignore_limits});
+  if (o.image.empty()) {
+    log::error("image is required: the image's folder, or -");
+    return kUsage;
   }
   for (std::string *path : {&o.output_file, &o.json_report})
     if (!path->empty()) *path = std::filesystem::absolute(*path).string();

@@ -10,8 +10,9 @@
 
 #include "ckpt_config.h"
 #include "common/log.h"
-#include "tools/device/apis.h"
-#include "tools/device/device.h"
+#include "common/program.h"
+#include "fatbin/static_runtime.h"
+#include "tools/device/environment.h"
 #include "tools/proc/command.h"
 #include "tools/proc/process.h"
 #include "tools/session/farewell.h"
@@ -28,6 +29,7 @@ constexpr int kNotFound = 127;
 struct Options {
   std::string device;
   bool portable = false;
+  bool managed_on_host = false;
   bool list_devices = false;
   bool json = false;
   PeriodicOptions periodic;
@@ -46,9 +48,11 @@ void in_child() {
   KeeperSignals::restore_dispositions();
 }
 
-Result<pid_t> start_program(const Options &options, const Keeper &keeper, int *error) {
-  Spawn spec{.argv = options.program, .environment = driver_environment()};
-  for (const Api &api : kApis) spec.without.push_back(api.other_way);
+Result<pid_t> start_program(const Options &options, const ProgramEnvironment &environment,
+                            const Keeper &keeper, int *error) {
+  Spawn spec{
+      .argv = options.program, .environment = environment.set, .without = environment.without};
+  if (options.managed_on_host) spec.environment.emplace_back("CKPT_CUDA_MANAGED_ON_HOST", "1");
   spec.environment.emplace_back(protocol::kSessionVariable, keeper.socket_path());
   spec.signal_mask = &keeper.signals().original_mask();
   spec.in_child = in_child;
@@ -59,6 +63,11 @@ int run(const Options &options) {
   // Which devices may it use?
   Result<DeviceChoice> devices = choose_devices(options.device);
   if (!devices) return log::error(devices.error()), kOwnFailure;
+  Result<ProgramEnvironment> environment = program_environment(*devices);
+  if (!environment) return log::error(environment.error()), kOwnFailure;
+  if (environment->software_cuda)
+    if (Result<> r = fatbin::refuse_static_runtime(find_program(options.program[0])); !r)
+      return log::error(r.error()), kCannotExecute;
   // The keeper's socket must stand before the program can ask for it.
   Result<std::unique_ptr<Keeper>> keeper = Keeper::create({*devices, options.portable});
   if (!keeper) return log::error(keeper.error()), kOwnFailure;
@@ -66,7 +75,7 @@ int run(const Options &options) {
   if (!periodic) return log::error(periodic.error()), kOwnFailure;
   // The program, with our drivers in front of the real ones.
   int why = 0;
-  Result<pid_t> program = start_program(options, **keeper, &why);
+  Result<pid_t> program = start_program(options, *environment, **keeper, &why);
   if (!program) return log::error(program.error()), why == ENOENT ? kNotFound : kCannotExecute;
   let_go_of_streams();
   (*keeper)->program_started(*program, session_is_outside(), true);
@@ -110,8 +119,10 @@ int main(int argc, char **argv) {
       "program was checkpointed and stopped, 125 when ckpt-run itself fails, 126 or 127 "
       "when the program cannot be executed or is not found."};
   app.add_option("--device", o.device,
-                 "devices for the program: index, ocl:N, ocl:NAME or UUID; a comma list");
+                 "devices for the program: index, cuda:N, ocl:N, ocl:NAME or UUID; a comma list");
   app.add_flag("--portable", o.portable, "advertise only what every device offers");
+  app.add_flag("--managed-on-host", o.managed_on_host,
+               "CUDA's managed memory is memory of the host, which can be checkpointed");
   app.add_flag("--list-devices", o.list_devices, "print the devices and exit");
   app.add_flag("--json", o.json, "with --list-devices: as JSON");
   add_periodic_options(app, o.periodic);

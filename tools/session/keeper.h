@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -103,6 +104,9 @@ class Keeper {
   bool answer(Client &client, Message &message);
   Result<> proxy_wanted(Client &client, Message &message);
   Result<> checkpoint_wanted(Client &client, Message &message);
+  Result<> contents_kept(Message &message);
+  Result<> contents_wanted(Client &client, Message &message);
+  Result<> devices_chosen(Message &message);
   void dump_hung_up();
   void handle_signals();
   void handle_signal(const signalfd_siginfo &info);
@@ -134,7 +138,8 @@ class Keeper {
   int dumps_open_ = 0;
   std::vector<int> early_signals_;  // came before the program ran
   std::optional<std::string> dumped_image_;
-  std::vector<pid_t> dying_;  // the processes of a dumped program
+  std::map<u64, UniqueFd> contents_;  // device memory of processes that CRIU looks at, by token
+  std::vector<pid_t> dying_;          // the processes of a dumped program
   Outcome outcome_;
 };
 

@@ -46,6 +46,17 @@ Result<> Proxies::adopt(u64 token, int connection) {
   return fail("there is no parked proxy {}", token);
 }
 
+Result<> Proxies::drop(u64 token) {
+  for (auto p = all_.begin(); p != all_.end(); ++p) {
+    if (p->token != token) continue;
+    ::kill(p->pid, SIGKILL);
+    ::waitpid(p->pid, nullptr, 0);
+    all_.erase(p);
+    return {};
+  }
+  return fail("there is no parked proxy {}", token);
+}
+
 bool Proxies::reaped(pid_t pid) {
   return std::erase_if(all_, [pid](const Proxy &p) { return p.pid == pid; }) > 0;
 }

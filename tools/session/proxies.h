@@ -26,6 +26,10 @@ class Proxies {
   Result<> start(const std::string &api, int connection, int out, int err);
   // Hands `connection` to the proxy that is parked under `token`.
   Result<> adopt(u64 token, int connection);
+  // Ends the proxy that is parked under `token`: nobody will come back to it.
+  Result<> drop(u64 token);
+  // For proxies that are started from now on.
+  void choose(DeviceChoice choice) { choice_ = std::move(choice); }
   // A child of ours has ended; true if it was a proxy.
   bool reaped(pid_t pid);
   bool any() const { return !all_.empty(); }

@@ -117,6 +117,18 @@ bool Keeper::answer(Client &client, Message &message) {
       dumped_image_ = std::string(in.str());
       for (const Process &p : ProcessTable::read().tree(program_)) dying_.push_back(p.pid);
       break;
+    case Type::ContentsKept: result = contents_kept(message); break;
+    case Type::ContentsWanted:
+      result = contents_wanted(client, message);
+      if (result) return true;  // answered, with the file
+      break;
+    case Type::ProxyDrop: {
+      in.get<u32>();
+      u64 token = in.get<u64>();
+      result = in.ok() ? proxies_.drop(token) : fail("malformed request");
+      break;
+    }
+    case Type::DevicesChosen: result = devices_chosen(message); break;
     case Type::CheckpointWanted: result = checkpoint_wanted(client, message); break;
     case Type::Restored: {
       in.get<u32>();
@@ -144,6 +156,40 @@ Result<> Keeper::proxy_wanted(Client &client, Message &message) {
   if (!in.ok() || message.fds.size() != 2) return fail("malformed request for a proxy");
   (void)set_receive_timeout(client.fd.get(), 0ms);
   return proxies_.start(api, client.fd.get(), message.fds[0].get(), message.fds[1].get());
+}
+
+Result<> Keeper::contents_kept(Message &message) {
+  Reader in = message.reader();
+  in.get<u32>();
+  u64 token = in.get<u64>();
+  if (!in.ok() || message.fds.size() != 1 || contents_.contains(token))
+    return fail("malformed request");
+  contents_[token] = std::move(message.fds[0]);
+  return {};
+}
+
+Result<> Keeper::contents_wanted(Client &client, Message &message) {
+  Reader in = message.reader();
+  in.get<u32>();
+  auto found = contents_.find(in.get<u64>());
+  if (!in.ok() || found == contents_.end()) return fail("there is no such device memory here");
+  int file = found->second.get();
+  CKPT_CHECK(send_message(client.fd.get(), static_cast<u16>(Type::Ok), {}, std::span(&file, 1)));
+  contents_.erase(found);
+  return {};
+}
+
+Result<> Keeper::devices_chosen(Message &message) {
+  Reader in = message.reader();
+  in.get<u32>();
+  DeviceChoice choice;
+  for (u32 n = in.get<u32>(); n > 0 && in.ok(); n--) {
+    std::vector<std::string> &ids = choice[std::string(in.str())];
+    for (u32 k = in.get<u32>(); k > 0 && in.ok(); k--) ids.emplace_back(in.str());
+  }
+  if (!in.done()) return fail("malformed request");
+  proxies_.choose(std::move(choice));
+  return {};
 }
 
 // The tool that was dumping is gone, and so is its CRIU. Whatever it left stopped runs on; but if

@@ -34,6 +34,9 @@ class FakeParticipant : public Participant {
   void preflight(std::vector<std::string> &reasons) override;
   Result<> quiesce(std::chrono::steady_clock::time_point deadline) override;
   Result<> save(Sink &sink) override;
+  bool keeps_contents() const override { return keeps; }
+  void let_go() override { (void)step("let_go"); }
+  Result<> use_devices(std::span<const DevicePair> map) override;
   std::string needs() override { return std::string("{\"api\":\"") + name_ + "\"}"; }
   Result<> detach() override;
   Result<> attach_again() override { return step("attach_again"); }
@@ -46,6 +49,7 @@ class FakeParticipant : public Participant {
 
   std::atomic<const char *> fails_at{""};  // a verb; a literal
   std::string reason;                      // of preflight
+  bool keeps = true;                       // contents, over detach()
   bool loads_nothing = false;              // load() returns at once, and well
   Memory memory;
   ImageId last_image{};  // of save()

@@ -47,6 +47,12 @@ Result<> FakeParticipant::detach() {
   return step("detach");
 }
 
+Result<> FakeParticipant::use_devices(std::span<const DevicePair> map) {
+  std::string all;
+  for (const DevicePair &p : map) all += " " + p.from + "=" + p.to;
+  return step("use" + all);
+}
+
 Result<> FakeParticipant::attach(const std::string &session) {
   app_.need(session == session_socket(), "the new session");
   return step("attach");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/dump/target.h"
+#include "tools/session/target.h"
 
 #include <unistd.h>
 

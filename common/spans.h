@@ -8,7 +8,7 @@
 
 #include "common/bytes.h"
 
-namespace ckpt::softcuda {
+namespace ckpt {
 
 class Spans {
  public:
@@ -65,4 +65,4 @@ class Spans {
   std::map<u64, u64> free_;  // base, bytes
 };
 
-}  // namespace ckpt::softcuda
+}  // namespace ckpt

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// libckpt-cuda-audit.so, named by LD_AUDIT: leads who opens NVIDIA's driver by its path to our
+// library (rtld-audit(7), la_objsearch). Only our own library is let through. It is loaded into
+// every program under ckpt-run, into a namespace of its own: no C++ library, no allocation.
+#include <link.h>
+
+#include <cstdlib>
+#include <cstring>
+
+namespace {
+
+constexpr const char *kLibraryVariable = "CKPT_CUDA_LIBRARY";
+
+const char *file_of(const char *path) {
+  const char *slash = std::strrchr(path, '/');
+  return slash == nullptr ? path : slash + 1;
+}
+
+bool is_driver(const char *path) {
+  const char *file = file_of(path);
+  return std::strcmp(file, "libcuda.so.1") == 0 || std::strcmp(file, "libcuda.so") == 0;
+}
+
+bool is_ours(const char *path) {
+  const char *ours = std::getenv(kLibraryVariable);
+  return ours != nullptr && path != nullptr && std::strcmp(path, ours) == 0;
+}
+
+}  // namespace
+
+extern "C" {
+
+[[gnu::visibility("default")]] unsigned int la_version(unsigned int version) {
+  return version < LAV_CURRENT ? version : LAV_CURRENT;
+}
+
+// The cookie says whether this object is our library. No symbol binding is to be audited.
+[[gnu::visibility("default")]] unsigned int la_objopen(link_map *map, Lmid_t, uintptr_t *cookie) {
+  *cookie = is_ours(map->l_name) ? 1 : 0;
+  return 0;
+}
+
+[[gnu::visibility("default")]] char *la_objsearch(const char *name, uintptr_t *cookie,
+                                                  unsigned int flag) {
+  bool by_path = flag == LA_SER_ORIG && std::strchr(name, '/') != nullptr;
+  const char *ours =
+      by_path && *cookie != 1 && is_driver(name) ? std::getenv(kLibraryVariable) : nullptr;
+  return const_cast<char *>(ours != nullptr ? ours : name);
+}
+}

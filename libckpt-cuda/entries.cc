@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libckpt-cuda/entries.h"
+
+#include <cstring>
+
+#include "libckpt-cuda/calls.h"
+
+namespace ckpt::cuda {
+
+void *g_real[kEntries];
+
+namespace {
+
+// What an exported symbol leads to before the driver is loaded, or where it has nothing.
+CUresult not_there() { return CUDA_ERROR_NOT_FOUND; }
+
+template <Id I>
+inline constexpr void *(*kOurs)() = nullptr;
+
+#define GATED(symbol, type)                            \
+  template <>                                          \
+  inline constexpr void *(*kOurs<Id::id_##symbol>)() = \
+      [] { return reinterpret_cast<void *>(&Gated<Id::id_##symbol, type>::call); };
+#define NOTED(symbol, type, what)                      \
+  constexpr Why why_##symbol{what};                    \
+  template <>                                          \
+  inline constexpr void *(*kOurs<Id::id_##symbol>)() = \
+      [] { return reinterpret_cast<void *>(&Noted<Id::id_##symbol, why_##symbol, type>::call); };
+#define HINT(symbol, type, n)                          \
+  template <>                                          \
+  inline constexpr void *(*kOurs<Id::id_##symbol>)() = \
+      [] { return reinterpret_cast<void *>(&Hint<Id::id_##symbol, n, type>::call); };
+#define OURS(symbol, type, how)                        \
+  template <>                                          \
+  inline constexpr void *(*kOurs<Id::id_##symbol>)() = \
+      [] { return reinterpret_cast<void *>(&entry_##symbol); };
+#define REFUSED(symbol, reason)                        \
+  constexpr Why why_##symbol{reason};                  \
+  template <>                                          \
+  inline constexpr void *(*kOurs<Id::id_##symbol>)() = \
+      [] { return reinterpret_cast<void *>(&Refused<Id::id_##symbol, why_##symbol>::call); };
+#include "libckpt-cuda/cuda.api"
+#undef GATED
+#undef NOTED
+#undef HINT
+#undef OURS
+#undef REFUSED
+
+void *ours(void *(*address)()) { return address == nullptr ? nullptr : address(); }
+
+}  // namespace
+
+// One jump an entry. The targets are plain memory: the library is loaded before anybody calls.
+#define CU_ENTRY(name, version, symbol, per_thread)                            \
+  extern "C" __attribute__((visibility("hidden"))) void *target_##symbol;      \
+  asm(".pushsection .data.rel,\"aw\"\n"                                        \
+      ".balign 8\n"                                                            \
+      ".hidden target_" #symbol "\n.globl target_" #symbol                     \
+      "\n"                                                                     \
+      "target_" #symbol                                                        \
+      ": .quad 0\n"                                                            \
+      ".popsection\n.pushsection .text\n"                                      \
+      ".balign 16\n.globl " #symbol "\n.type " #symbol ", @function\n" #symbol \
+      ": endbr64\n  jmp *target_" #symbol                                      \
+      "(%rip)\n"                                                               \
+      ".size " #symbol ", . - " #symbol "\n.popsection\n");
+#include "common/api/cuda_entries.api"
+#undef CU_ENTRY
+
+namespace {
+
+void **const kTargets[] = {
+#define CU_ENTRY(name, version, symbol, per_thread) &target_##symbol,
+#include "common/api/cuda_entries.api"
+#undef CU_ENTRY
+};
+
+// Inside a function, for the library's constructor needs it whatever the order of constructors.
+const EntryInfo *infos() {
+  static const EntryInfo kInfo[] = {
+#define CU_ENTRY(name, version, symbol, per_thread) \
+  {#name, version, #symbol, per_thread, ours(kOurs<Id::id_##symbol>)},
+#include "common/api/cuda_entries.api"
+#undef CU_ENTRY
+  };
+  return kInfo;
+}
+
+}  // namespace
+
+const EntryInfo &entry_info(Id id) { return infos()[static_cast<size_t>(id)]; }
+
+Id find_entry(const char *name, int version, bool per_thread) {
+  Id best = Id::Count;
+  for (size_t i = 0; i < kEntries; i++) {
+    const EntryInfo &e = infos()[i];
+    if (e.per_thread != per_thread || e.version > version || std::strcmp(e.name, name) != 0)
+      continue;
+    best = static_cast<Id>(i);  // a name's lines stand in order of versions
+  }
+  return best == Id::Count && per_thread ? find_entry(name, version, false) : best;
+}
+
+void fill_targets(bool wrap) {
+  for (size_t i = 0; i < kEntries; i++) {
+    void *real = g_real[i];
+    void *given = wrap && infos()[i].ours != nullptr ? infos()[i].ours : real;
+    *kTargets[i] = real != nullptr ? given : reinterpret_cast<void *>(&not_there);
+  }
+}
+
+}  // namespace ckpt::cuda

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libckpt-cuda/needs.h"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "libckpt-cuda/code.h"
+#include "libckpt-cuda/contexts.h"
+#include "libckpt-cuda/memory.h"
+
+namespace ckpt::cuda {
+
+std::string needs_as_json(const std::vector<DeviceFacts> &devices) {
+  using nlohmann::json;
+  std::vector<ContextInfo> contexts = live_contexts();
+  json list = json::array();
+  for (const DeviceFacts &d : devices) {
+    auto on_it = [&](const ContextInfo &c) { return c.device == d.number; };
+    list.push_back({{"number", d.number},
+                    {"name", d.name},
+                    {"uuid", d.uuid},
+                    {"memory_bytes", d.memory_bytes},
+                    {"capability", d.capability},
+                    {"used", std::ranges::any_of(contexts, on_it)},
+                    {"bytes", memory().mapped_bytes(d.number)}});
+  }
+  CodeFacts code = code_facts();
+  json all = {{"devices", list}, {"device_heap", {{"used", code.heap}, {"why", code.why}}}};
+  return all.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+}  // namespace ckpt::cuda

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// UUIDs of devices as nvidia-smi writes them: GPU-2b0c6a3e-….
+#pragma once
+
+#include <cuda.h>
+
+#include <string>
+#include <string_view>
+
+#include "common/result.h"
+
+namespace ckpt::cuda {
+
+std::string uuid_text(const CUuuid &uuid);
+Result<CUuuid> parse_uuid(std::string_view text);
+
+}  // namespace ckpt::cuda

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CUDA_VISIBLE_DEVICES: which devices a process sees, and in which order; indices, or the
+// beginnings of UUIDs ("GPU-68967ae6"). The list ends at the first word that names none.
+#include <cstdlib>
+#include <sstream>
+
+#include "softcuda/broker/client.h"
+#include "softcuda/driver/process.h"
+
+namespace ckpt::softcuda::driver {
+namespace {
+
+bool names(const std::string &word, size_t index, const CUuuid &uuid) {
+  if (word == std::to_string(index)) return true;
+  if (!word.starts_with("GPU-")) return false;
+  std::string digits, wanted;
+  for (char b : uuid.bytes) digits += fmt::format("{:02x}", static_cast<u8>(b));
+  for (char c : word.substr(4))
+    if (c != '-') wanted += c;
+  return !wanted.empty() && digits.starts_with(wanted);
+}
+
+}  // namespace
+
+std::vector<u32> visible_places(const std::vector<broker::DeviceInfo> &devices) {
+  std::vector<u32> places;
+  const char *set = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (set == nullptr) {
+    for (u32 i = 0; i < devices.size(); ++i) places.push_back(i);
+    return places;
+  }
+  std::istringstream in(set);
+  for (std::string word; std::getline(in, word, ',');) {
+    size_t before = places.size();
+    for (u32 i = 0; i < devices.size() && places.size() == before; ++i) {
+      CUuuid uuid{};
+      std::memcpy(uuid.bytes, devices[i].uuid.data(), sizeof uuid.bytes);
+      if (names(word, i, uuid)) places.push_back(i);
+    }
+    if (places.size() == before) break;
+  }
+  return places;
+}
+
+}  // namespace ckpt::softcuda::driver

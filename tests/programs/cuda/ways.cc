@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ways linked | FILE: comes to the driver by the linker, or by dlopen(FILE). Prints the library
+// that it has got, and "agent" when that has joined the session.
+#include <cuda.h>
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+// A thread gives itself its name a moment after it was started.
+static bool has_agent() {
+  for (const auto &task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream in(task.path() / "comm");
+    std::string name;
+    if (in >> name && name == "ckpt-agent") return true;
+  }
+  return false;
+}
+
+int main(int argc, char **argv) {
+  const char *way = argc > 1 ? argv[1] : "linked";
+  void *library = std::strcmp(way, "linked") == 0 ? nullptr : dlopen(way, RTLD_NOW);
+  auto entry = [&](const char *name) {
+    return library ? dlsym(library, name) : dlsym(RTLD_DEFAULT, name);
+  };
+  auto init = reinterpret_cast<CUresult (*)(unsigned)>(entry("cuInit"));
+  Dl_info info{};
+  if (init == nullptr || dladdr(entry("cuMemAlloc_v2"), &info) == 0) return 1;
+  if (init(0) != CUDA_SUCCESS) return 2;
+  std::printf("%s\n", info.dli_fname);
+  for (int tries = 0; tries < 200; ++tries, usleep(10000))
+    if (has_agent()) return std::puts("agent"), 0;
+  return 0;
+}

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tests/programs/cuda as nvcc makes them."""
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+from toolkit import HOME, NVCC, WHY_NOT  # noqa: F401 (for who imports this)
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("CKPT_BUILD", ROOT / "build")).resolve()
+SOURCES = ROOT / "tests" / "programs" / "cuda"
+RUN = BUILD / "softcuda" / "softcuda-run"
+SM_90 = ["-std=c++17", "-gencode=arch=compute_90,code=compute_90"]
+FLAGS = {"differential.cu": ["-O2", "-std=c++17", "--fmad=false", "-Xcompiler", "-ffp-contract=off"],
+         "barriers.cu": SM_90, "hopper.cu": SM_90, "matrices.cu": SM_90,
+         "checkpoint.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
+         "nvml.cc": ["-ldl"],
+         "both.cu": ["-lOpenCL"],
+         "driver.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"]}
+
+
+@pytest.fixture(scope="session")
+def make(tmp_path_factory):
+    """make("x.cu", flags…): the path of the program; made once."""
+    folder = tmp_path_factory.mktemp("cuda")
+
+    def build(source, *flags, runtime="shared"):
+        # nvcc reads a "=" in a file's name as something else.
+        name = "-".join([source, runtime, *flags])
+        target = folder / re.sub("[^a-z0-9]", "_", name.lower())
+        if not target.exists():
+            r = subprocess.run([NVCC, "-w", "-cudart", runtime, *FLAGS.get(source, []), *flags, f"-I{SOURCES}",
+                                "-o", str(target), str(SOURCES / source)], capture_output=True, text=True, timeout=200)
+            assert r.returncode == 0, r.stderr
+        return target
+
+    return build

@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CUDA programs under ckpt-run, on the software device: dumped in the middle, restored on another
+device, suspended, resumed and migrated in place. Without nvcc it is skipped."""
+import json
+import random
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import BUILD, image_manifest, wait_for
+from cuda_programs import NVCC, RUN, WHY_NOT, make  # noqa: F401 (make is a fixture)
+from test_opencl import bed_environment, devices  # noqa: F401 (devices is a fixture)
+
+pytestmark = [
+    pytest.mark.skipif(not NVCC, reason=WHY_NOT),
+    pytest.mark.skipif(not RUN.exists(), reason="the software device is not built"),
+]
+
+
+class Cuda:
+    """A program and what it may be asked: see tests/programs/cuda/steps.cu."""
+
+    def __init__(self, ckpt, make):
+        self.ckpt = ckpt
+        self.make = make
+        self.pause = ckpt.folder / "pause"
+        ckpt.env.update(CKPT_SOFTCUDA="2x256M", CUDA_MODULE_LOADING="LAZY")
+
+    def start(self, *arguments, options=(), source="steps.cu", paused=True, **more):
+        if paused:
+            self.pause.touch()
+        job = self.ckpt.start("ckpt-run", [*options, "--", str(self.make(source)), *map(str, arguments)], **more)
+        if paused:
+            job.wait_lines(1)
+        return job
+
+    def go_on(self):
+        self.pause.unlink()
+
+    def expected(self, *arguments):
+        """The last lines of an uninterrupted run."""
+        job = self.start(*arguments, paused=False)
+        assert job.wait() == 0, job.error_text
+        return job.lines[-2:]
+
+    def suspend(self, job, *options):
+        return self.tool("ckpt-dump", str(job.program()), "--suspend", "--json", *options)
+
+    def resume(self, job, *options):
+        return self.tool("ckpt-restore", "--resume", str(job.program()), *options)
+
+    def tool(self, name, *arguments):
+        return subprocess.run([self.ckpt.tool(name), *arguments], env=self.ckpt.env, cwd=self.ckpt.folder,
+                              capture_output=True, text=True, timeout=60)
+
+    def used_mib(self):
+        """Per device, by the NVML of the software device."""
+        r = subprocess.run([str(RUN), str(self.make("nvml.cc"))], env=self.ckpt.env, capture_output=True, text=True,
+                           timeout=60)
+        return [int(line.split()[-2]) for line in r.stdout.splitlines() if line.startswith("device")]
+
+
+@pytest.fixture
+def cuda(ckpt, make):  # noqa: F811
+    return Cuda(ckpt, make)
+
+
+def test_devices_have_one_numbering(cuda):
+    r = cuda.tool("ckpt-run", "--list-devices", "--json")
+    devices = json.loads(r.stdout)
+    mine = [d for d in devices if d["api"] == "cuda"]
+    assert [d["index"] for d in devices] == list(range(len(devices)))
+    assert len(mine) == 2 and all(d["uuid"].startswith("GPU-") and d["memory_bytes"] == 256 << 20 for d in mine)
+
+
+def test_the_software_device_is_said_once(cuda):
+    job = cuda.start(1, paused=False)
+    assert job.wait() == 0
+    assert job.error_text.count("this machine has no NVIDIA GPU") == 1
+
+
+def test_dump_kill_and_restore_on_another_device(cuda):
+    expected = cuda.expected(6)
+    job = cuda.start(6, options=["--device", "cuda:0"])
+    cuda.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    cuda.go_on()
+    copy = cuda.ckpt.restore("image", "--device", "cuda:1")
+    assert copy.wait() == 0, copy.error_text
+    assert copy.lines[-2:] == expected
+    needs = image_manifest(cuda.ckpt.folder / "image")["manifest"]["participants"][0]
+    assert needs["api"] == "cuda" and needs["needs"]["device_heap"]["used"] is False
+
+
+def test_second_generation(cuda):
+    """The program sees one device only, which is another one each time."""
+    expected = cuda.expected(6)
+    job = cuda.start(6, options=["--device", "cuda:1"])
+    used = cuda.used_mib()
+    assert used[0] == 0 and used[1] > 0
+    cuda.ckpt.dump(job.pid, "one")
+    assert job.wait() == 85
+    second = cuda.ckpt.restore("one", "--device", "cuda:0")
+    wait_for(lambda: cuda.used_mib()[0] > 0, "the restored program's memory")
+    cuda.ckpt.dump(second.pid, "two")
+    assert second.wait() == 85
+    cuda.go_on()
+    third = cuda.ckpt.restore("two", "--device", "cuda:1")
+    assert third.wait() == 0, third.error_text
+    assert third.lines[-2:] == expected
+
+
+def test_the_program_goes_on_after_a_dump(cuda):
+    expected = cuda.expected(6)
+    job = cuda.start(6)
+    for name in ("one", "two"):
+        cuda.ckpt.dump(job.pid, name, "--leave-running")
+    cuda.go_on()
+    assert job.wait() == 0
+    assert job.lines[-2:] == expected
+
+
+@pytest.mark.parametrize("phase", ["quiesce", "save", "detach", "criu", "record", "write"])
+def test_a_killed_dump_leaves_the_program_running(cuda, phase):
+    expected = cuda.expected(6)
+    job = cuda.start(6)
+    r = cuda.ckpt.dump_process(job.pid, "image", env={"CKPT_TEST_STOP_AT": phase})
+    assert r.returncode == -signal.SIGKILL
+    cuda.go_on()
+    assert job.wait() == 0, job.error_text
+    assert job.lines[-2:] == expected
+
+
+EXAMPLES = ["vector_add.cu", "kernels.cu", "streams.cu", "textures.cu", "differential.cu", "language.cu"]
+
+
+SECONDS_A_LAUNCH = {"vector_add.cu": 1, "kernels.cu": 0.3, "language.cu": 0.3}
+
+
+@pytest.mark.parametrize("source", [pytest.param(s, marks=[] if s in ("streams.cu", "textures.cu") else pytest.mark.full)
+                                    for s in EXAMPLES])
+def test_every_example_in_the_middle(cuda, make, source):  # noqa: F811
+    """The device is slow, so that there is a middle; the programs check themselves."""
+    model = cuda.ckpt.folder / "model"
+    model.write_text(f"launch {SECONDS_A_LAUNCH.get(source, 5e-2)}\n")
+    random.seed(source)
+    cuda.ckpt.env["CKPT_SOFTCUDA_MODEL"] = str(model)
+    job = cuda.start(source=source, paused=False, options=["--managed-on-host", "--device", "cuda:0"])
+    wait_for(lambda: cuda.used_mib()[0] > 0 or job.process.poll() is not None, "the program to use the device")
+    time.sleep(random.uniform(0, 0.2))
+    r = cuda.ckpt.dump_process(job.pid, "image")
+    if source == "language.cu":
+        assert r.returncode == 1 and "managed variable" in r.stderr
+        return
+    assert r.returncode == 0, r.stderr
+    assert job.wait() == 85
+    copy = cuda.ckpt.restore("image", "--device", "cuda:1")
+    assert copy.wait() == 0, copy.error_text
+    assert "PASSED" in copy.text
+
+
+def test_suspended_it_holds_no_device_memory(cuda):
+    expected = cuda.expected(6)
+    job = cuda.start(6, options=["--device", "cuda:0"])
+    assert cuda.used_mib()[0] > 0
+    r = cuda.suspend(job)
+    assert r.returncode == 0 and json.loads(r.stdout)["device_bytes"] > 0, r.stderr
+    assert cuda.used_mib() == [0, 0]
+    r = cuda.ckpt.dump_process(job.pid, "image")
+    assert r.returncode == 1 and "suspended" in r.stderr and "--resume" in r.stderr
+    cuda.go_on()  # its calls wait
+    r = cuda.resume(job)
+    assert r.returncode == 0, r.stderr
+    assert job.wait() == 0
+    assert job.lines[-2:] == expected
+
+
+def test_migration_in_place(cuda):
+    expected = cuda.expected(6)
+    job = cuda.start(6, options=["--device", "cuda:0"])
+    assert cuda.suspend(job, "--to", str(cuda.ckpt.folder)).returncode == 0
+    r = cuda.resume(job, "--device", "cuda:1")
+    assert r.returncode == 0, r.stderr
+    used = cuda.used_mib()
+    assert used[0] == 0 and used[1] > 0
+    cuda.ckpt.dump(job.pid, "image")  # and it can be dumped from there
+    assert job.wait() == 85
+    cuda.go_on()
+    copy = cuda.ckpt.restore("image", "--device", "cuda:0")
+    assert copy.wait() == 0, copy.error_text
+    assert copy.lines[-2:] == expected
+
+
+def test_words_that_do_not_go_together(cuda):
+    for tool, *arguments in (("ckpt-dump", "--suspend", "-o", "image", "1"), ("ckpt-dump", "--to", "/tmp", "1"),
+                             ("ckpt-restore", "--resume", "1", "image"), ("ckpt-restore",)):
+        assert cuda.tool(tool, *arguments).returncode == 2
+    r = cuda.tool("ckpt-restore", "--resume", "1")
+    assert r.returncode == 1 and "does not run under ckpt-run" in r.stderr
+
+
+def test_a_running_program_is_not_resumed(cuda):
+    job = cuda.start(2)
+    r = cuda.resume(job)
+    assert r.returncode == 1 and "is not suspended" in r.stderr
+    assert cuda.suspend(job, "--to", "/no/such/folder").returncode == 1
+    cuda.go_on()
+    assert job.wait() == 0
+
+
+def test_a_device_that_is_too_small_is_refused(cuda):
+    job = cuda.start(2, 16 << 20, options=["--device", "cuda:0"])  # 64 MiB
+    assert cuda.suspend(job).returncode == 0
+    hog = subprocess.Popen([str(RUN), str(cuda.make("driver.cc")), "--hold", "200"], env=cuda.ckpt.env,
+                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert hog.stdout.readline().strip() == "held"
+    r = cuda.resume(job, "--device", "cuda:0")
+    assert r.returncode == 1 and "MiB are free" in r.stderr and "stays suspended" in r.stderr
+    hog.communicate("")
+    cuda.go_on()
+    wait_for(lambda: cuda.resume(job).returncode == 0, "room on the device")
+    assert job.wait() == 0
+
+
+def test_managed_memory_is_refused_with_a_way_round(cuda):
+    job = cuda.start("managed", source="refused.cu")
+    r = cuda.ckpt.dump_process(job.pid, "image")
+    assert r.returncode == 1 and "managed memory" in r.stderr and "--managed-on-host" in r.stderr
+    cuda.go_on()
+    assert job.wait() == 0
+    job = cuda.start("managed", source="refused.cu", options=["--managed-on-host"])
+    cuda.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    cuda.go_on()
+    copy = cuda.ckpt.restore("image", "--device", "cuda:1")
+    assert copy.wait() == 0, copy.error_text
+    assert "PASSED" in copy.text
+
+
+@pytest.mark.parametrize("what, words", [("capture", "captured into a graph"), ("kernel", "kernels are still running")])
+def test_refused_now_and_running_on(cuda, what, words):
+    job = cuda.start(what, source="refused.cu")
+    r = cuda.ckpt.dump_process(job.pid, "image", "--timeout", "1")
+    assert r.returncode == 1 and words in r.stderr, r.stderr
+    cuda.go_on()
+    assert job.wait() == 0, job.error_text
+    assert "PASSED" in job.text
+
+
+def test_use_of_the_device_heap_is_kept_and_told(cuda):
+    job = cuda.start("heap", source="refused.cu")
+    cuda.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    shown = cuda.tool("ckpt-image", "show", "image").stdout
+    assert "device heap  yes: " in shown and "malloc" in shown
+    cuda.go_on()
+    copy = cuda.ckpt.restore("image", "--device", "cuda:1")
+    assert copy.wait() == 0, copy.error_text
+
+
+def test_a_host_function_never_deadlocks_with_a_checkpoint(cuda):
+    """It waits for a lock whose holder waits at the gate."""
+    job = cuda.start("hostfunction", source="refused.cu")
+    cuda.ckpt.dump(job.pid, "image", "--leave-running", "--timeout", "20")
+    cuda.go_on()
+    assert job.wait() == 0, job.error_text
+
+
+def test_the_static_runtime_is_refused_by_name(cuda):
+    static = cuda.make("vector_add.cu", runtime="static")
+    job = cuda.ckpt.start("ckpt-run", ["--", str(static)])
+    assert job.wait() == 126
+    assert "static CUDA runtime" in job.error_text and "-cudart shared" in job.error_text
+
+
+@pytest.mark.parametrize("way", ["linked", "libcuda.so", "libcuda.so.1", str(BUILD / "softcuda/driver/libcuda.so.1")])
+def test_every_way_to_the_driver_is_caught(cuda, way):
+    """Which library has cuMemAlloc_v2? And does the program get an agent?"""
+    flags = ["-Xlinker", "--no-as-needed", "-lcuda", f"-L{BUILD}/softcuda/driver"] if way == "linked" else []
+    source = cuda.make("ways.cc", *flags)
+    job = cuda.ckpt.start("ckpt-run", ["--", str(source), way])
+    assert job.wait() == 0, job.error_text
+    assert job.lines == [str(BUILD / "libckpt-cuda" / "libcuda.so.1"), "agent"]
+
+
+def test_opencl_and_cuda_in_one_program(cuda, devices):  # noqa: F811
+    cuda.ckpt.env.update(bed_environment())
+    native = cuda.start(source="both.cu", paused=False, options=["--device", "ocl:pthread,cuda:0"])
+    assert native.wait() == 0, native.error_text
+    job = cuda.start(source="both.cu", options=["--device", "ocl:pthread,cuda:0"])
+    assert cuda.suspend(job).returncode == 0
+    assert cuda.used_mib() == [0, 0]
+    r = cuda.resume(job, "--device", "ocl:rusticl,cuda:1")
+    assert r.returncode == 0, r.stderr
+    cuda.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    cuda.go_on()
+    copy = cuda.ckpt.restore("image", "--device", "ocl:pthread,cuda:0")
+    assert copy.wait() == 0, copy.error_text
+    assert copy.lines[-2:] == native.lines[-2:]
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.full), pytest.param(3, marks=pytest.mark.full)])
+def test_random_programs_at_random_points(cuda, seed):
+    """Threads, streams and two devices; dumped, left running, suspended and restored as the seed says."""
+    choose = random.Random(seed)
+    job = cuda.start(seed, 3, source="many.cu", paused=False)
+    job.wait_lines(1)
+    for generation in range(4):
+        time.sleep(choose.uniform(0.05, 0.4))
+        what = choose.choice(["leave", "suspend", "restore"])
+        if what == "suspend":
+            assert cuda.suspend(job).returncode == 0
+            assert cuda.used_mib() == [0, 0]
+            assert cuda.resume(job, "--device", choose.choice(["cuda:0,cuda:1", "cuda:1,cuda:0"])).returncode == 0
+        elif what == "leave":
+            cuda.ckpt.dump(job.pid, f"image{generation}", "--leave-running")
+        else:
+            cuda.ckpt.dump(job.pid, f"image{generation}")
+            assert job.wait() == 85
+            job = cuda.ckpt.restore(f"image{generation}", "--device", choose.choice(["cuda:0,cuda:1", "cuda:1,cuda:0"]))
+    assert job.wait() == 0, job.error_text
+    assert "PASSED" in job.text
+
+
+@pytest.mark.parametrize("extra, code", [("exit", 3), ("fork", 0)])
+def test_a_program_that_exits_or_forks_during_a_dump(cuda, extra, code):
+    job = cuda.start(1, 1.5, extra, source="many.cu")
+    dumps = [subprocess.Popen([cuda.ckpt.tool("ckpt-dump"), str(job.pid), "-o", f"image{i}", "--leave-running"],
+                              env=cuda.ckpt.env, cwd=cuda.ckpt.folder, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True) for i in range(2)]  # two at once
+    time.sleep(0.03)
+    cuda.go_on()
+    errors = [d.communicate(timeout=60)[1] for d in dumps]
+    assert job.wait() == code, job.error_text
+    assert all(d.returncode in (0, 1) for d in dumps), errors
+    assert not cuda.ckpt.partials()
+
+
+def test_excluded_memory_is_not_in_the_image(cuda):
+    def device_bytes(image):
+        return sum(a["bytes"] for a in image_manifest(cuda.ckpt.folder / image)["manifest"]["agents"])
+
+    flags = [f"-I{BUILD.parent}/include", f"-L{BUILD}/agent", "-lckpt", "-Xlinker", f"-rpath={BUILD}/agent"]
+    for kind, most in (("keep", 40 << 20), ("exclude", 8 << 20)):
+        cuda.pause.touch()
+        program = cuda.make("exclude.cu", *flags)
+        job = cuda.ckpt.start("ckpt-run", ["--", str(program), kind])
+        job.wait_lines(1)
+        cuda.ckpt.dump(job.pid, kind)
+        assert job.wait() == 85
+        assert most - (8 << 20) < device_bytes(kind) <= most
+        cuda.go_on()
+        copy = cuda.ckpt.restore(kind)
+        assert copy.wait() == 0, copy.error_text
+
+
+def test_a_criu_that_fails_leaves_the_program_running(cuda):
+    real = cuda.ckpt.env.get("CKPT_CRIU") or "/opt/ckpt/criu/bin/criu"
+    fake = cuda.ckpt.folder / "criu"
+    fake.write_text(f'#!/bin/sh\ncase " $* " in *" dump "*) exit 1 ;; esac\nexec {real} "$@"\n')
+    fake.chmod(0o755)
+    expected = cuda.expected(6)
+    job = cuda.start(6)
+    r = cuda.ckpt.dump_process(job.pid, "image", env={"CKPT_CRIU": str(fake)})
+    assert r.returncode == 1 and not cuda.ckpt.partials(), r.stderr
+    cuda.go_on()
+    assert job.wait() == 0, job.error_text
+    assert job.lines[-2:] == expected
+
+
+def test_a_restore_without_room_starts_nothing(cuda):
+    job = cuda.start(2, 16 << 20)  # 64 MiB
+    cuda.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    cuda.go_on()
+    hog = subprocess.Popen([str(RUN), str(cuda.make("driver.cc")), "--hold", "200"], env=cuda.ckpt.env,
+                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert hog.stdout.readline().strip() == "held"
+    copy = cuda.ckpt.restore("image", "--device", "cuda:0")
+    assert copy.wait() == 1
+    assert "MiB are free" in copy.error_text and "nothing was started" in copy.error_text
+    copy = cuda.ckpt.restore("image", "--device", "cuda:1")
+    assert copy.wait() == 0, copy.error_text
+    hog.communicate("")

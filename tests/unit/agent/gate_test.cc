@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/gate.h"
+
+#include <doctest/doctest.h>
+
+#include <thread>
+
+using namespace ckpt;
+using namespace std::chrono_literals;
+
+TEST_CASE("a thread whose calls never wait passes a closed gate, and is not waited for") {
+  Gate gate;
+  gate.close();
+  std::thread callback([&] {
+    gate.exempt(true);
+    gate.enter();
+    CHECK(gate.wait_empty(std::chrono::steady_clock::now()));
+    gate.leave();
+    gate.exempt(false);
+  });
+  callback.join();
+  CHECK(gate.wait_empty(std::chrono::steady_clock::now()));
+}
+
+TEST_CASE("calls wait at a closed gate, and go on when it opens") {
+  Gate gate;
+  gate.close();
+  std::atomic<bool> inside{false};
+  std::thread call([&] {
+    gate.enter();
+    inside = true;
+    gate.leave();
+  });
+  std::this_thread::sleep_for(20ms);
+  CHECK(!inside);
+  CHECK(gate.wait_empty(std::chrono::steady_clock::now() + 1s));
+  gate.open();
+  call.join();
+  CHECK(inside);
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/store.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <vector>
+
+using namespace ckpt;
+
+namespace {
+
+constexpr u32 kSlots = 4, kSlotBytes = 1 << 16;
+
+Staging staging() { return *Staging::create(kSlots, kSlotBytes); }
+
+// Saves `bytes` as a participant does.
+Result<> save(Sink &sink, const std::string &name, const std::vector<u8> &bytes) {
+  CKPT_TRY(u32 region, sink.region(name, bytes.size()));
+  for (size_t at = 0; at < bytes.size(); at += sink.slot_bytes()) {
+    u32 n = static_cast<u32>(std::min<size_t>(sink.slot_bytes(), bytes.size() - at));
+    CKPT_TRY(Slot slot, sink.acquire());
+    std::memcpy(slot.data, bytes.data() + at, n);
+    CKPT_CHECK(sink.put(region, at, slot, n));
+  }
+  return {};
+}
+
+std::vector<u8> load(Source &source, const std::string &name, size_t bytes) {
+  std::vector<u8> out(bytes, 0xee);
+  Source::Piece piece;
+  for (;;) {
+    Result<bool> more = source.next(piece);
+    REQUIRE(more);
+    if (!*more) return out;
+    if (piece.region == name) std::memcpy(out.data() + piece.offset, piece.slot.data, piece.bytes);
+    REQUIRE(source.release(piece.slot));
+  }
+}
+
+std::vector<u8> pattern(size_t bytes) {
+  std::vector<u8> v(bytes);
+  for (size_t i = 0; i < bytes; i++) v[i] = static_cast<u8>(i * 7 + i / 251);
+  return v;
+}
+
+void round_trip(const std::string &folder) {
+  Result<Store> store = Store::create(folder);
+  REQUIRE(store);
+  Staging s = staging();
+  std::vector<u8> a = pattern(300'000), zeros(200'000), mixed = pattern(200'000);
+  std::memset(mixed.data() + kSlotBytes, 0, kSlotBytes);
+  StoreSink ocl(*store, s, "ocl/"), cuda(*store, s, "cuda/");
+  REQUIRE(save(ocl, "mem-1", a));
+  REQUIRE(save(cuda, "mem-1", zeros));
+  REQUIRE(save(cuda, "mem-2", mixed));
+  CHECK(StoreSource(*store, s, "ocl/").slot_count() == kSlots);
+  StoreSource from_ocl(*store, s, "ocl/"), from_cuda(*store, s, "cuda/"), again(*store, s, "cuda/");
+  CHECK(load(from_ocl, "mem-1", a.size()) == a);
+  CHECK(load(from_cuda, "mem-2", mixed.size()) == mixed);
+  CHECK(load(again, "mem-1", zeros.size()) == zeros);
+}
+
+}  // namespace
+
+TEST_CASE("what goes into a store comes out of it, for each API its own") {
+  round_trip("");
+  round_trip("/tmp");
+}
+
+TEST_CASE("a store refuses what does not fit") {
+  Result<Store> store = Store::create("");
+  REQUIRE(store);
+  Result<> r = store->region("cuda/mem-1", u64{1} << 62);
+  REQUIRE(!r);
+  CHECK(r.error().what.find("do not fit") != std::string::npos);
+  CHECK(r.error().hint.find("--to") != std::string::npos);
+  REQUIRE(store->region("cuda/mem-1", 4096));
+  CHECK(!store->region("cuda/mem-1", 4096));
+  std::byte b[16]{};
+  CHECK(!store->write("cuda/mem-1", 4090, b));
+  CHECK(!store->write("cuda/mem-2", 0, b));
+  CHECK(!Store::create("/no/such/folder"));
+}
+
+TEST_CASE("a store that nobody empties says so, instead of waiting") {
+  Result<Store> store = Store::create("");
+  REQUIRE(store);
+  Staging s = staging();
+  StoreSink sink(*store, s, "cuda/");
+  for (u32 i = 0; i < kSlots; i++) REQUIRE(sink.acquire());
+  CHECK(!sink.acquire());
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A program that gives its devices up and stays, and devices that lose their contents when a dump
+// detaches them.
+#include <thread>
+
+#include <doctest/doctest.h>
+
+#include "ckpt/ckpt.h"
+#include "tests/unit/agent/fake.h"
+
+using namespace ckpt;
+using namespace ckpt::test;
+
+namespace {
+
+void run_with_memory(App &app) {
+  app.one.memory = {{"a", std::string(10000, 'x')}, {"zeros", std::string(5'000'000, '\0')}};
+  app.two.memory = {{"a", "short"}};
+  app.start();
+  app.wait_for_end();
+}
+
+const std::vector<std::string> kSuspended = {"one.save",   "two.save",   "one.detach",
+                                             "two.detach", "one.let_go", "two.let_go"};
+const std::vector<std::string> kLoaded = {"one.load", "one.loaded", "two.load", "two.loaded"};
+const std::vector<std::string> kResumed = {"two.resume", "one.resume"};
+
+Message suspend(Tool &tool, Subject &subject) {
+  to_quiesced(tool, subject);
+  return tool.ask(Type::Suspend, Writer().str(""));
+}
+
+Type wake(Tool &tool, Session &session) {
+  return Tool::type(tool.ask(Type::Wake, Writer().str(session.socket())));
+}
+
+// What ckpt-run does with device memory while CRIU looks.
+void keep_contents(Session &session) {
+  Tool agent = session.accept();
+  std::optional<Message> kept = agent.receive();
+  REQUIRE(kept);
+  CHECK(Tool::type(*kept) == Type::ContentsKept);
+  REQUIRE(kept->fds.size() == 1);
+  agent.send(Type::Ok);
+  agent = session.accept();
+  std::optional<Message> wanted = agent.receive();
+  REQUIRE(wanted);
+  CHECK(Tool::type(*wanted) == Type::ContentsWanted);
+  CHECK(wanted->body == kept->body);  // the same token
+  agent.send(Type::Ok, {}, {kept->fds[0].get()});
+}
+
+}  // namespace
+
+TEST_CASE("suspended, and awake again") {
+  Session session;
+  Subject subject(&session, run_with_memory);
+  subject.expect({"ready"});
+  {
+    Tool tool = session.connect();
+    Message m = suspend(tool, subject);
+    REQUIRE(Tool::type(m) == Type::Suspended);
+    CHECK(m.reader().get<u64>() >= 5'010'000);
+    subject.expect(kSuspended);
+  }
+  Tool tool = session.connect();
+  CHECK(tool.hello() == State::Suspended);
+  Message refused = tool.ask(Type::Quiesce, Writer().put(1000u));
+  CHECK(Tool::what(refused).find("suspended") != std::string::npos);
+  Message needs = tool.ask(Type::NeedsWanted);
+  CHECK(needs.reader().str() == R"([{"api":"one"},{"api":"two"}])");
+  Writer map;
+  map.str("two").put(1u).str("old").str("new");
+  CHECK(Tool::type(tool.ask(Type::DeviceMap, map)) == Type::Ok);
+  subject.expect({"two.use old=new"});
+  CHECK(wake(tool, session) == Type::Ok);
+  subject.expect({"one.attach", "two.attach"});
+  subject.expect(kLoaded);
+  subject.expect(kResumed);
+  CHECK(tool.hello() == State::Running);
+}
+
+TEST_CASE("what cannot be suspended runs on") {
+  Session session;
+  Subject subject(&session, [](App &app) {
+    app.two.fails_at = "detach";
+    run_with_memory(app);
+  });
+  subject.expect({"ready"});
+  Tool tool = session.connect();
+  Message m = suspend(tool, subject);
+  CHECK(Tool::what(m).find("told to fail") != std::string::npos);
+  subject.expect(
+      {"one.save", "two.save", "one.detach", "two.detach", "two.attach_again", "one.attach_again"});
+  subject.expect(kResumed);
+  CHECK(tool.hello() == State::Running);
+}
+
+TEST_CASE("what cannot wake up stays suspended") {
+  Session session;
+  Subject subject(&session, [](App &app) {
+    app.two.fails_at = "load";
+    app.two.on_detach = [&app, n = 0]() mutable {
+      if (++n == 2) app.two.fails_at = "";
+    };
+    run_with_memory(app);
+  });
+  subject.expect({"ready"});
+  Tool tool = session.connect();
+  CHECK(Tool::type(suspend(tool, subject)) == Type::Suspended);
+  subject.expect(kSuspended);
+  CHECK(wake(tool, session) == Type::Failed);
+  subject.expect({"one.attach", "two.attach", "one.load", "one.loaded", "two.load", "two.detach",
+                  "one.detach", "one.let_go", "two.let_go"});
+  CHECK(tool.hello() == State::Suspended);
+  CHECK(wake(tool, session) == Type::Ok);
+  subject.expect({"one.attach", "two.attach"});
+  subject.expect(kLoaded);
+  subject.expect(kResumed);
+}
+
+TEST_CASE("a program suspends itself") {
+  Session session;
+  Subject subject(&session, [](App &app) {
+    app.one.memory = {{"a", "contents"}};
+    app.start();
+    app.need(ckpt_resume() == CKPT_ERR_FAILED, "nothing to resume");
+    app.need(ckpt_suspend("") == CKPT_ERR_INVALID, "no folder");
+    app.need(ckpt_suspend(nullptr) == 0, "suspended");
+    app.need(ckpt_state() == CKPT_SUSPENDED, "the state");
+    app.need(ckpt_resume() == 0, "resumed");
+    app.need(ckpt_state() == CKPT_RUNNING, "running");
+    app.say("through");
+    app.wait_for_end();
+  });
+  subject.expect({"ready", "one.quiesce", "two.quiesce"});
+  subject.expect(kSuspended);
+  subject.expect({"one.attach", "two.attach"});
+  subject.expect(kLoaded);
+  subject.expect(kResumed);
+  subject.expect({"through"});
+}
+
+TEST_CASE("contents that devices lose at a detach come back from the keeper") {
+  Session session;
+  Subject subject(&session, [](App &app) {
+    app.two.keeps = false;
+    run_with_memory(app);
+  });
+  subject.expect({"ready"});
+  std::thread keeper([&] { keep_contents(session); });
+  {
+    Tool tool = session.connect();
+    to_detached(tool, subject);
+    CHECK(tool.saved["two/a"] == "short");
+    tool.say_word(Word::Continue);
+  }
+  subject.expect({"two.attach_again", "two.load", "two.loaded", "one.attach_again"});
+  subject.expect(kResumed);
+  keeper.join();
+}
