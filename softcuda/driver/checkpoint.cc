@@ -123,7 +123,8 @@ CUresult places_of(const std::vector<Pair> &pairs, std::vector<u32> &places) {
     while (i < now.size() && !same(wanted, now[i].uuid.data())) ++i;
     REQUIRE(i < now.size() || !has_context(*d), CUDA_ERROR_INVALID_DEVICE);
     u32 place = mapped && i < now.size() ? static_cast<u32>(i) : kNowhere;
-    bool taken = place != kNowhere && std::find(places.begin(), places.end(), place) != places.end();
+    bool taken =
+        place != kNowhere && std::find(places.begin(), places.end(), place) != places.end();
     REQUIRE(!taken, CUDA_ERROR_INVALID_VALUE);
     places.push_back(place);
   }
