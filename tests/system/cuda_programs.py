@@ -7,17 +7,18 @@ import subprocess
 
 import pytest
 
-from toolkit import HOME, NVCC, WHY_NOT  # noqa: F401 (for who imports this)
+from toolkit import NVCC
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("CKPT_BUILD", ROOT / "build")).resolve()
 SOURCES = ROOT / "tests" / "programs" / "cuda"
 RUN = BUILD / "softcuda" / "softcuda-run"
+
 SM_90 = ["-std=c++17", "-gencode=arch=compute_90,code=compute_90"]
 FLAGS = {"differential.cu": ["-O2", "-std=c++17", "--fmad=false", "-Xcompiler", "-ffp-contract=off"],
          "barriers.cu": SM_90, "hopper.cu": SM_90, "matrices.cu": SM_90,
-         "checkpoint.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "nvml.cc": ["-ldl"],
+         "checkpoint.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "both.cu": ["-lOpenCL"],
          "driver.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"]}
 

@@ -9,7 +9,8 @@ import time
 
 import pytest
 
-from cuda_programs import HOME, NVCC, RUN, SOURCES, WHY_NOT, make  # noqa: F401 (make is a fixture)
+from cuda_programs import NVCC, RUN, SOURCES, make  # noqa: F401 (make is a fixture)
+from toolkit import HOME, WHY_NOT
 
 pytestmark = [
     pytest.mark.no_criu,
