@@ -2,6 +2,7 @@
 #include "fatbin/image.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 
 #include "fatbin/cubin.h"
@@ -38,7 +39,17 @@ namespace {
 constexpr std::string_view kPtxMark = ".target";
 constexpr size_t kPtxHead = 256u << 10;  // comments may stand before it
 
-Failure unknown_form() {
+constexpr std::string_view kArchiveMagic = "!<arch>\n";
+
+bool is_archive(const Source &source) {
+  Result<std::array<char, 8>> head = source.record<std::array<char, 8>>(0);
+  return head && std::string_view(head->data(), head->size()) == kArchiveMagic;
+}
+
+Failure unknown_form(const Source &source) {
+  if (is_archive(source))
+    return fail_with_hint("it is an archive of objects, whose members are to be named one by one",
+                          "unpack it with `ar x`, and name its .o files");
   return fail_with_hint(
       "it is no ELF file, no fat binary and no PTX",
       "name an executable, a shared library, an object, a .fatbin, a .cubin or a .ptx file");
@@ -87,7 +98,7 @@ Result<Image> Opening::file(const FileSource &file) {
     return elf(e);
   }
   if (magic == kContainerMagic) return containers(file.size());
-  return looks_like_ptx(file) ? ptx(0, file.size()) : Result<Image>(unknown_form());
+  return looks_like_ptx(file) ? ptx(0, file.size()) : Result<Image>(unknown_form(file));
 }
 
 Result<Image> Opening::bytes(ByteView all) {
@@ -97,7 +108,7 @@ Result<Image> Opening::bytes(ByteView all) {
     return elf(e);
   }
   if (magic == kContainerMagic) return containers(all.size());
-  return looks_like_ptx(source()) ? ptx(0, all.size()) : Result<Image>(unknown_form());
+  return looks_like_ptx(source()) ? ptx(0, all.size()) : Result<Image>(unknown_form(source()));
 }
 
 Result<Image> Opening::containers(u64 size) {
@@ -156,7 +167,7 @@ Result<Image> Opening::cubin(const Elf64_Ehdr &header, u64 at, u64 bytes) {
 Result<Image> Opening::ptx(u64 at, u64 bytes) {
   std::string head(static_cast<size_t>(std::min<u64>(bytes, kPtxHead)), '\0');
   CKPT_CHECK(source().read(at, std::as_writable_bytes(std::span(head))));
-  if (head.find(kPtxMark) == std::string::npos) return unknown_form();
+  if (head.find(kPtxMark) == std::string::npos) return unknown_form(source());
   return single(Form::Ptx, {.kind = Kind::Ptx,
                             .arch = arch_of_ptx(head),
                             .at = at,

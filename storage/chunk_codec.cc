@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/chunk_codec.h"
 
-#include <xxhash.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <cstring>
+
+#include "storage/hash.h"
 
 namespace ckpt {
 
@@ -19,11 +21,23 @@ bool all_zero(ByteView data) {
 }
 
 ChunkAddress chunk_address(ByteView raw, u64 seed) {
-  XXH128_hash_t h = XXH3_128bits_withSeed(raw.data(), raw.size(), seed);
+  XXH128_hash_t h = xxh3_128(raw, seed);
   return {h.low64, h.high64};
 }
 
-u64 stored_checksum(ByteView stored) { return XXH3_64bits(stored.data(), stored.size()); }
+u64 stored_checksum(ByteView stored) { return xxh3_64(stored); }
+
+void xor_into(std::span<std::byte> to, ByteView from) {
+  size_t n = std::min(to.size(), from.size()), i = 0;
+  for (; i + sizeof(u64) <= n; i += sizeof(u64)) {
+    u64 a, b;
+    std::memcpy(&a, &to[i], sizeof a);
+    std::memcpy(&b, &from[i], sizeof b);
+    a ^= b;
+    std::memcpy(&to[i], &a, sizeof a);
+  }
+  for (; i < n; ++i) to[i] ^= from[i];
+}
 
 namespace {
 
@@ -56,6 +70,29 @@ Result<size_t> ChunkEncoder::compress(ByteView raw) {
   return n;
 }
 
+std::optional<ChunkEncoder::Encoded> ChunkEncoder::encode_delta(ByteView raw, ByteView base,
+                                                                size_t limit) {
+  if (!context_ || !differs_little(raw, base)) return std::nullopt;
+  difference_.assign(raw.begin(), raw.end());
+  xor_into(difference_, base);
+  Result<size_t> n = compress(difference_);
+  if (!n || *n >= std::min(limit, raw.size())) return std::nullopt;
+  return Encoded{Codec::Delta, {buffer_.get(), *n}};
+}
+
+// Whether most pages are the same. Ends early where they are not: then the time is better spent on
+// the chunk itself.
+bool ChunkEncoder::differs_little(ByteView raw, ByteView base) {
+  constexpr size_t kPage = 4096;
+  size_t changed = 0, most = raw.size() / kPage / 2 + 1;
+  for (size_t at = 0; at < raw.size(); at += kPage) {
+    size_t n = std::min(kPage, raw.size() - at);
+    bool same = at + n <= base.size() && std::memcmp(&raw[at], &base[at], n) == 0;
+    if (!same && ++changed > most) return false;
+  }
+  return true;
+}
+
 ChunkEncoder::Encoded ChunkEncoder::seal(const Key &key, const ChunkAddress &address, u32 raw_size,
                                          const Encoded &encoded) {
   size_t size = encoded.stored.size() + kSealBytes;
@@ -66,12 +103,12 @@ ChunkEncoder::Encoded ChunkEncoder::seal(const Key &key, const ChunkAddress &add
 }
 
 // A third of the time of storing random bytes would go into zstd's finding out. Samples all over
-// the chunk tell it for an eighth of that; data of which one of them can be compressed is
+// the chunk tell it for a sixteenth of that; data of which one of them can be compressed is
 // compressed.
 bool ChunkEncoder::looks_random(ByteView raw) {
-  constexpr size_t kSamples = 8, kMostSampleBytes = 4096, kLeast = 64u << 10;
+  constexpr size_t kSamples = 4, kMostSampleBytes = 4096, kLeast = 64u << 10;
   if (raw.size() < kLeast) return false;
-  size_t sample = std::min(kMostSampleBytes, raw.size() / (8 * kSamples));
+  size_t sample = std::min(kMostSampleBytes, raw.size() / (16 * kSamples));
   for (size_t i = 0; i < kSamples; ++i) {
     Result<size_t> n = compress(raw.subspan(i * (raw.size() / kSamples), sample));
     if (!n || worth_it(*n, sample)) return false;

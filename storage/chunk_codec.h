@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "common/result.h"
@@ -20,6 +21,8 @@ bool all_zero(ByteView data);
 // `seed` is the image's.
 ChunkAddress chunk_address(ByteView raw, u64 seed);
 u64 stored_checksum(ByteView stored);
+// to[i] ^= from[i], as far as both go.
+void xor_into(std::span<std::byte> to, ByteView from);
 
 class ChunkEncoder {
  public:
@@ -32,17 +35,20 @@ class ChunkEncoder {
   // zstd where it saves at least one part in 64, else raw. `raw` has 1 to kMaxChunkBytes bytes and
   // is not all zeros.
   Result<Encoded> encode(ByteView raw);
+  // `raw` as what it differs by from `base`, in less than `limit` bytes; or nothing: it cannot be.
+  std::optional<Encoded> encode_delta(ByteView raw, ByteView base, size_t limit);
   // The same, sealed; in this encoder, until the next call.
   Encoded seal(const Key &key, const ChunkAddress &address, u32 raw_size, const Encoded &encoded);
 
  private:
   Result<size_t> compress(ByteView raw);
+  bool differs_little(ByteView raw, ByteView base);
   bool looks_random(ByteView raw);
 
   ZSTD_CCtx_s *context_;
   std::unique_ptr<std::byte[]> buffer_;
   size_t capacity_ = 0;
-  Bytes sealed_;
+  Bytes sealed_, difference_;
 };
 
 class ChunkDecoder {

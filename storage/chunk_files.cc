@@ -8,15 +8,17 @@
 
 #include "storage/index.h"
 #include "storage/stream_name.h"
+#include "storage/uuid.h"
 
 namespace ckpt {
 namespace {
 
-// A parent may be of an earlier version than its child.
-Result<> check_header(FileSystem &fs, int fd, const Uuid &uuid, const std::string &path) {
+// `first` to `last`: versions that it may have.
+Result<> check_header(FileSystem &fs, int fd, const Uuid &uuid, u32 first, u32 last,
+                      const std::string &path) {
   std::byte found[kChunksHeaderBytes];
   CKPT_CHECK(read_at(fs, fd, found, sizeof found, 0, path));
-  for (u32 version = kFirstVersion; version <= kFormatVersion; ++version)
+  for (u32 version = first; version <= last; ++version)
     if (std::ranges::equal(found, encode_chunks_header(uuid, version))) return {};
   return fail("{}: its header is damaged, or it belongs to another image", path);
 }
@@ -29,15 +31,6 @@ Result<> hold_folder(int folder, const std::string &path) {
 }
 
 }  // namespace
-
-std::string uuid_text(const Uuid &uuid) {
-  std::string out;
-  for (size_t i = 0; i < uuid.size(); ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) out += '-';
-    out += fmt::format("{:02x}", uuid[i]);
-  }
-  return out;
-}
 
 Result<UniqueFd> open_inside(FileSystem &fs, int folder, const char *name, const std::string &path,
                              u64 &size) {
@@ -59,7 +52,7 @@ Result<> ChunkFiles::open(FileSystem &fs, int folder, const std::string &path, c
   if (size > want)
     return fail("{} has {} bytes; the index knows {}: damaged", own.path, size, want);
   if (size < want) return fail("{} is cut short: {} bytes of {}", own.path, size, want);
-  CKPT_CHECK(check_header(fs, own.fd.get(), index.uuid, own.path));
+  CKPT_CHECK(check_header(fs, own.fd.get(), index.uuid, index.version, index.version, own.path));
   if (hold) {
     own.lock.reset(::fcntl(folder, F_DUPFD_CLOEXEC, 0));
     CKPT_CHECK(hold_folder(own.lock.get(), path));
@@ -90,7 +83,8 @@ Result<ChunkFiles::File> ChunkFiles::open_parent(FileSystem &fs, int beside,
   File out{{}, folder_path + "/" + kChunksFile, {}};
   u64 size = 0;
   CKPT_TRY(out.fd, open_inside(fs, folder.get(), kChunksFile, out.path, size));
-  CKPT_CHECK(check_header(fs, out.fd.get(), parent.uuid, out.path));
+  // It may be of an earlier version than its child, or was pruned and is of a later one.
+  CKPT_CHECK(check_header(fs, out.fd.get(), parent.uuid, kFirstVersion, kFormatVersion, out.path));
   if (size < parent.size)
     return fail("{} is cut short: {} bytes, of which the first {} are needed", out.path, size,
                 parent.size);

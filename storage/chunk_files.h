@@ -18,7 +18,6 @@ namespace ckpt {
 // Opens a regular file in the folder itself: no link leads elsewhere, no FIFO stops a reader.
 Result<UniqueFd> open_inside(FileSystem &fs, int folder, const char *name, const std::string &path,
                              u64 &size);
-std::string uuid_text(const Uuid &uuid);
 
 class ChunkFiles {
  public:

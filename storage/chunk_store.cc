@@ -16,7 +16,7 @@ void ChunkStore::add_known(const std::vector<ChunkEntry> &chunks) {
   numbers_.reserve(chunks.size());
   for (const ChunkEntry &c : chunks) {
     known_.push_back(static_cast<u32>(entries_.size()));
-    entries_.push_back(c);
+    entries_.push_back(c);  // a base's number stays: these are the first entries
     used_.push_back(false);
     if (c.codec != Codec::Zero) numbers_.try_emplace(c.address, known_.back());
   }
@@ -36,27 +36,31 @@ u32 ChunkStore::use_known(size_t index) {
   return number;
 }
 
-Result<u32> ChunkStore::add(ByteView raw, ChunkEncoder &encoder) {
+Result<u32> ChunkStore::add(ByteView raw, Tools &tools, const std::optional<DeltaBase> &like) {
   u32 raw_size = static_cast<u32>(raw.size());
   if (all_zero(raw)) return add_zero(raw_size);
   ChunkAddress address = chunk_address(raw, seed_);
   auto [is_new, number] = find_or_claim(address, raw_size);
   if (!is_new) return number;
-  CKPT_TRY(ChunkEncoder::Encoded encoded, encoder.encode(raw));
-  if (key_) encoded = encoder.seal(*key_, address, raw_size, encoded);
-  if (destination_.ordered()) {
-    CKPT_CHECK(write_ordered(number, encoded));
-  } else {
-    u64 offset = claim_place(number, encoded, stored_checksum(encoded.stored));
-    CKPT_CHECK(destination_.write(offset, encoded.stored));
-  }
+  CKPT_TRY(DeltaMaker::Made made, encode(raw, tools, like));
+  if (key_) made.encoded = tools.encoder.seal(*key_, address, raw_size, made.encoded);
+  CKPT_CHECK(store(number, made));
   return number;
 }
 
-Result<> ChunkStore::write_ordered(u32 number, const ChunkEncoder::Encoded &encoded) {
-  u64 checksum = stored_checksum(encoded.stored);
-  std::lock_guard lock(order_);
-  return destination_.write(claim_place(number, encoded, checksum), encoded.stored);
+Result<DeltaMaker::Made> ChunkStore::encode(ByteView raw, Tools &tools,
+                                            const std::optional<DeltaBase> &like) {
+  if (like)
+    if (auto made = tools.deltas.make(raw, *like, tools.encoder)) return *made;
+  CKPT_TRY(ChunkEncoder::Encoded encoded, tools.encoder.encode(raw));
+  return DeltaMaker::Made{{}, encoded};
+}
+
+Result<> ChunkStore::store(u32 number, const DeltaMaker::Made &made) {
+  u64 checksum = stored_checksum(made.encoded.stored);
+  std::unique_lock lock(order_, std::defer_lock);
+  if (destination_.ordered()) lock.lock();
+  return destination_.write(claim_place(number, made, checksum), made.encoded.stored);
 }
 
 u32 ChunkStore::add_zero(u32 raw_size) {
@@ -93,18 +97,27 @@ void ChunkStore::note_use(u32 number) {
   used_[number] = true;
   ++stats_.parent_chunks;
   stats_.parent_bytes += entries_[number].stored_size;
+  if (entries_[number].codec == Codec::Delta) note_use(entries_[number].base);
 }
 
-u64 ChunkStore::claim_place(u32 number, const ChunkEncoder::Encoded &encoded, u64 checksum) {
+u64 ChunkStore::claim_place(u32 number, const DeltaMaker::Made &made, u64 checksum) {
+  const ChunkEncoder::Encoded &encoded = made.encoded;
   std::lock_guard lock(mutex_);
   ChunkEntry &e = entries_[number];
   e.codec = encoded.codec;
+  if (e.codec == Codec::Delta) {
+    e.base = known_[made.base.chunk];
+    e.base_offset = made.base.offset;
+    note_use(e.base);
+  }
   e.stored_checksum = checksum;
   e.stored_size = static_cast<u32>(encoded.stored.size());
   e.offset = end_;
   end_ += e.stored_size;
   stats_.stored_bytes += e.stored_size;
-  ++(e.codec == Codec::Raw ? stats_.raw_chunks : stats_.zstd_chunks);
+  if (e.codec == Codec::Raw) ++stats_.raw_chunks;
+  if (e.codec == Codec::Zstd) ++stats_.zstd_chunks;
+  if (e.codec == Codec::Delta) ++stats_.delta_chunks;
   return e.offset;
 }
 
@@ -128,6 +141,8 @@ ChunkStore::Table ChunkStore::table() const {
     out.chunks.push_back(entries_[n]);
     if (entries_[n].codec == Codec::Zero) out.chunks.back().offset = kChunksHeaderBytes;
   }
+  for (ChunkEntry &c : out.chunks)
+    if (c.codec == Codec::Delta) c.base = out.renumbered[c.base];
   return out;
 }
 

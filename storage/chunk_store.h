@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "storage/chunk_codec.h"
+#include "storage/delta_maker.h"
 #include "storage/destination.h"
 #include "storage/format.h"
 #include "storage/image_stats.h"
@@ -28,8 +28,15 @@ class ChunkStore {
   Result<> write_header();
   // Before the first add(): chunks that need not be stored again (entry.file is not 0).
   void add_known(const std::vector<ChunkEntry> &chunks);
-  // Returns the chunk's number; stores it if no equal one is. Thread-safe.
-  Result<u32> add(ByteView raw, ChunkEncoder &encoder);
+  // What a thread that adds chunks keeps for it.
+  struct Tools {
+    Tools(int zstd_level, const ImageReader *parent) : encoder(zstd_level), deltas(parent) {}
+    ChunkEncoder encoder;
+    DeltaMaker deltas;
+  };
+  // Returns the chunk's number; stores it if no equal one is, as a delta on `like` if it pays.
+  // Thread-safe.
+  Result<u32> add(ByteView raw, Tools &tools, const std::optional<DeltaBase> &like = {});
   // The number of a chunk that add_known() brought, without its bytes. Thread-safe.
   u32 use_known(size_t index);
   ImageStats stats() const;
@@ -52,8 +59,9 @@ class ChunkStore {
   // Whether the chunk is new, and its number.
   std::pair<bool, u32> find_or_claim(const ChunkAddress &address, u32 raw_size);
   void note_use(u32 number);
-  Result<> write_ordered(u32 number, const ChunkEncoder::Encoded &encoded);
-  u64 claim_place(u32 number, const ChunkEncoder::Encoded &encoded, u64 checksum);
+  Result<DeltaMaker::Made> encode(ByteView raw, Tools &tools, const std::optional<DeltaBase> &like);
+  Result<> store(u32 number, const DeltaMaker::Made &made);
+  u64 claim_place(u32 number, const DeltaMaker::Made &made, u64 checksum);
 
   Destination &destination_;
   const Key *const key_;

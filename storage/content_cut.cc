@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/content_cut.h"
 
-#include <xxhash.h>
-
 #include <utility>
+
+#include "storage/hash.h"
 
 namespace ckpt {
 namespace {
@@ -11,7 +11,7 @@ namespace {
 constexpr u64 kMask = kMeanCutBytes / kPageBytes - 1;
 static_assert((kMask & (kMask + 1)) == 0);
 
-bool ends_chunk(const std::byte *page) { return (XXH3_64bits(page, kPageBytes) & kMask) == 0; }
+bool ends_chunk(const std::byte *page) { return (xxh3_64({page, kPageBytes}) & kMask) == 0; }
 
 }  // namespace
 

@@ -14,7 +14,7 @@
 
 namespace ckpt {
 
-inline constexpr u32 kFormatVersion = 2;  // what is written
+inline constexpr u32 kFormatVersion = 3;  // what is written
 inline constexpr u32 kFirstVersion = 1;   // this one and all after it are read
 inline constexpr std::string_view kIndexMagic = "CKPTINDX";
 inline constexpr std::string_view kChunksMagic = "CKPTCHNK";
@@ -34,14 +34,16 @@ inline constexpr u32 kMaxParents = 256;  // each of them is an open file while t
 
 inline constexpr size_t kChunksHeaderBytes = 32;
 inline constexpr size_t kIndexHeaderBytes = 64;
-inline constexpr size_t kChunkEntryBytes = 48;
+inline constexpr size_t kChunkEntryBytes = 56;
+inline constexpr size_t kChunkEntryBytesV2 = 48;
 inline constexpr size_t kChunkEntryBytesV1 = 36;
 inline constexpr size_t kChecksumBytes = 8;
 
 enum class Section : u32 { Manifest = 1, Chunks = 2, Streams = 3, Parents = 4 };
 
-// How a chunk's raw bytes are stored: not at all (they are zeros), as they are, or as a zstd frame.
-enum class Codec : u32 { Zero = 0, Raw = 1, Zstd = 2 };
+// How a chunk's raw bytes are stored: not at all (they are zeros), as they are, as a zstd frame, or
+// as a zstd frame of what they differ by (exclusive or) from another chunk, their base.
+enum class Codec : u32 { Zero = 0, Raw = 1, Zstd = 2, Delta = 3 };
 
 using Uuid = std::array<u8, 16>;
 
@@ -60,6 +62,10 @@ struct ChunkEntry {
   u32 raw_size = 0;
   Codec codec = Codec::Zero;
   u32 file = 0;  // 0: the image's own chunks.ckpt; n: that of Index::parents[n - 1]
+  // Of a delta: the number of its base, which is Raw or Zstd, and the byte of the base that its
+  // first byte is compared with. What lies behind the base's end counts as zeros.
+  u32 base = 0;
+  u32 base_offset = 0;
 };
 
 struct StreamEntry {

@@ -77,8 +77,12 @@ const StreamEntry *ImageReader::find(std::string_view name) const {
 std::string ImageReader::streams_of(u32 chunk) const {
   std::string names;
   size_t count = 0;
+  auto holds = [&](u32 c) {
+    const ChunkEntry &e = index_.chunks[c];
+    return c == chunk || (e.codec == Codec::Delta && e.base == chunk);
+  };
   for (const StreamEntry &s : index_.streams) {
-    if (std::ranges::find(s.chunks, chunk) == s.chunks.end()) continue;
+    if (!std::ranges::any_of(s.chunks, holds)) continue;
     if (++count <= 3) names += fmt::format("{}'{}'", count == 1 ? "" : ", ", s.name);
   }
   if (count == 0) return "no stream";
@@ -105,8 +109,9 @@ ImageStats ImageReader::stats() const {
     out.stored_bytes += c.stored_size;
     if (c.codec == Codec::Raw) ++out.raw_chunks;
     if (c.codec == Codec::Zstd) ++out.zstd_chunks;
+    if (c.codec == Codec::Delta) ++out.delta_chunks;
   }
-  out.unique_chunks = out.raw_chunks + out.zstd_chunks;
+  out.unique_chunks = out.raw_chunks + out.zstd_chunks + out.delta_chunks;
   for (const StreamEntry &s : index_.streams) {
     out.raw_bytes += s.size;
     out.chunks += s.chunks.size();
@@ -168,9 +173,28 @@ Result<> ImageReader::decode(const ChunkEntry &entry, Scratch &scratch,
     CKPT_TRY(ByteView stored, load(entry, scratch));
     CKPT_CHECK(unpack(entry, stored, scratch, raw));
     if (entry.codec == Codec::Zero) return {};
+    if (entry.codec == Codec::Delta) CKPT_CHECK(add_base(entry, scratch, raw));
   }
   if (chunk_address(raw, index_.seed) != entry.address) return fail("wrong address: damaged");
   return {};
+}
+
+// What a delta's frame held becomes what the chunk holds. Bases are no deltas (check_base), so this
+// goes no deeper.
+Result<> ImageReader::add_base(const ChunkEntry &entry, Scratch &scratch,
+                               std::span<std::byte> raw) const {
+  std::span<std::byte> base = scratch.base(index_.chunks[entry.base].raw_size);
+  if (auto ok = decode(index_.chunks[entry.base], scratch, base); !ok)
+    return fail("its base, chunk {}: {}", entry.base, ok.error().what);
+  xor_into(raw, base.subspan(entry.base_offset));
+  return {};
+}
+
+Result<> ImageReader::read_chunk(u32 chunk, std::span<std::byte> raw) const {
+  std::unique_ptr<Scratch> scratch = take_scratch();
+  Result<> done = decode_named(chunk, *scratch, raw);
+  give_scratch(std::move(scratch));
+  return done;
 }
 
 Result<> ImageReader::decode_named(u32 chunk, Scratch &scratch, std::span<std::byte> raw) const {

@@ -5,7 +5,7 @@
 // file that shrinks meanwhile is an error and not a signal.
 //
 // Everything is const and thread-safe after open(). Memory: the index (at most kMaxIndexBytes, and
-// about as much again for its tables), and for each reading thread two chunks.
+// about as much again for its tables), and for each reading thread three chunks.
 #pragma once
 
 #include <functional>
@@ -86,6 +86,8 @@ class ImageReader {
   // Fills `stored` (of entry.stored_size bytes) as it is on the disk, its checksum compared: for
   // copying chunks from image to image.
   Result<> read_stored(u32 chunk, std::span<std::byte> stored) const;
+  // Fills `raw` (of entry.raw_size bytes) with what the chunk holds.
+  Result<> read_chunk(u32 chunk, std::span<std::byte> raw) const;
 
  private:
   ImageReader(std::string path, const ReadOptions &options);
@@ -98,6 +100,7 @@ class ImageReader {
   Result<> unpack(const ChunkEntry &entry, ByteView stored, Scratch &scratch,
                   std::span<std::byte> raw) const;
   Result<> decode(const ChunkEntry &entry, Scratch &scratch, std::span<std::byte> raw) const;
+  Result<> add_base(const ChunkEntry &entry, Scratch &scratch, std::span<std::byte> raw) const;
   Result<> decode_named(u32 chunk, Scratch &scratch, std::span<std::byte> raw) const;
   Result<ByteView> decode_cached(u32 chunk, Scratch &scratch) const;
   Result<> check_chunk(u32 chunk, Depth depth, Scratch &scratch) const;

@@ -15,6 +15,7 @@ struct ImageStats {
   u64 zero_chunks = 0;
   u64 raw_chunks = 0;     // unique, stored as they are
   u64 zstd_chunks = 0;    // unique, compressed
+  u64 delta_chunks = 0;   // unique, stored as what they differ by from one of a parent
   u64 parent_chunks = 0;  // unique, stored by a parent
   u64 parent_bytes = 0;   // stored bytes of those
 };

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/image_writer.h"
 
-#include <sys/random.h>
-
 #include <atomic>
 #include <deque>
 #include <set>
 
 #include <nlohmann/json.hpp>
 
-#include "storage/chunk_codec.h"
+#include "storage/block_pool.h"
 #include "storage/chunk_store.h"
-#include "storage/content_cut.h"
 #include "storage/destination.h"
+#include "storage/follower.h"
 #include "storage/index.h"
 #include "storage/manifest.h"
 #include "storage/parent.h"
 #include "storage/prune.h"
 #include "storage/stream_name.h"
+#include "storage/tail.h"
+#include "storage/uuid.h"
 #include "storage/workers.h"
 
 namespace ckpt {
@@ -27,14 +27,14 @@ namespace {
 constexpr u32 kHole = 0xffffffff;
 constexpr u32 kPending = 0xfffffffe;
 
+constexpr size_t kLeastMemory = 32u << 20, kMemoryOfThread = 4u << 20;
+
 using Cut = ImageWriter::Cut;
 enum class Mode { Empty, Append, Put, Reused, Closed };
 
-// A buffer that goes back to its pool by itself.
-using Block = std::shared_ptr<std::byte>;
-// Of append(): chunks lie in it one after the other.
-constexpr size_t kBlockBytes = 2 * kChunkBytes;
-static_assert(kMostCutBytes <= kChunkBytes);
+// An append() that ends a stream copies what is at most this long, for it may wait long.
+constexpr size_t kSmallBytes = kChunkBytes / 8;
+static_assert(kMostCutBytes <= kChunkBytes && 2 * kChunkBytes <= BlockPool::kSlabBytes);
 
 struct Stream {
   std::string name;
@@ -42,36 +42,12 @@ struct Stream {
   Mode mode = Mode::Empty;
   u64 size = 0;
   std::vector<u32> chunks;
+  const StreamEntry *theirs = nullptr;  // the parent's of the same name, which may be like it
   // What follows is used by the appending thread alone.
-  Block tail;
-  size_t tail_begin = 0, tail_end = 0;  // of what is in no chunk yet
+  Tail tail;
+  u64 tail_at = 0;  // in the stream
   ContentCut cutter;
-};
-
-// Buffers used again and again: fresh ones would cost a page fault each 4 KiB.
-class BufferPool {
- public:
-  explicit BufferPool(size_t bytes) : bytes_(bytes) {}
-  Block take() {
-    std::lock_guard lock(mutex_);
-    if (free_.empty()) {
-      all_.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes_));
-      free_.push_back(all_.back().get());
-    }
-    std::byte *b = free_.back();
-    free_.pop_back();
-    return {b, [this](std::byte *back) { give(back); }};
-  }
-
- private:
-  void give(std::byte *b) {
-    std::lock_guard lock(mutex_);
-    free_.push_back(b);
-  }
-  const size_t bytes_;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<std::byte[]>> all_;
-  std::vector<std::byte *> free_;
+  std::optional<Follower> follower;  // in place of the cutter
 };
 
 // Calls done() when the last chunk of a put() lets go of it.
@@ -84,20 +60,6 @@ struct Completion {
   std::function<void()> done;
 };
 
-Result<> fill_random(void *data, size_t size) {
-  if (::getrandom(data, size, 0) != static_cast<ssize_t>(size))
-    return fail_errno("cannot get random bytes");
-  return {};
-}
-
-Result<Uuid> random_uuid() {
-  Uuid uuid;
-  CKPT_CHECK(fill_random(uuid.data(), uuid.size()));
-  uuid[6] = static_cast<u8>((uuid[6] & 0x0f) | 0x40);  // RFC 4122: version 4,
-  uuid[8] = static_cast<u8>((uuid[8] & 0x3f) | 0x80);  // its own variant
-  return uuid;
-}
-
 }  // namespace
 
 class ImageWriter::Impl {
@@ -109,6 +71,8 @@ class ImageWriter::Impl {
   Result<StreamId> stream(const std::string &name, Cut cut);
   Result<> reuse(StreamId id, const std::string &parent_stream, u64 size);
   Result<> append(StreamId id, ByteView data);
+  Result<std::span<std::byte>> room(StreamId id);
+  Result<> commit(StreamId id, size_t size);
   Result<> close(StreamId id);
   Result<> put(StreamId id, u64 offset, ByteView data, std::function<void()> done);
   Result<> finish(const nlohmann::json &manifest);
@@ -125,12 +89,14 @@ class ImageWriter::Impl {
   Result<Stream *> find(StreamId id);
   Result<> set_mode(Stream &stream, Mode mode);
   Result<> claim(Stream &stream, u64 first, ByteView data, u64 offset);
-  void cut_tail(Stream &stream);
-  void turn_over(Stream &stream);
-  void submit_tail(Stream &stream, size_t size);
+  static Piece next_piece(Stream &stream, bool is_end);
+  void cut_tail(Stream &stream, bool is_end);
+  void take_piece(Stream &stream, const Piece &piece);
   void submit_rest(Stream &stream);
-  void submit(Stream &stream, u64 chunk, ByteView raw, std::function<void()> release);
-  void store_chunk(Stream &stream, u64 chunk, ByteView raw, unsigned worker);
+  void submit(Stream &stream, u64 chunk, ByteView raw, std::optional<DeltaBase> like,
+              std::shared_ptr<void> held);
+  void store_chunk(Stream &stream, u64 chunk, ByteView raw, const std::optional<DeltaBase> &like,
+                   unsigned worker);
 
   Result<> collect_streams(const std::vector<u32> &renumbered);
   Result<> check_filled(const Stream &stream) const;
@@ -145,8 +111,8 @@ class ImageWriter::Impl {
   std::unique_ptr<Destination> destination_;
   Index index_;
   std::unique_ptr<ChunkStore> store_;
-  std::vector<std::unique_ptr<ChunkEncoder>> encoders_;  // one a worker
-  BufferPool blocks_{kBlockBytes}, copies_{kChunkBytes};
+  std::vector<std::unique_ptr<ChunkStore::Tools>> tools_;  // one a worker
+  BlockPool blocks_{BlockPool::kSlabBytes}, copies_{kChunkBytes};
   mutable std::mutex mutex_;  // what follows, but for the tails
   std::deque<Stream> streams_;
   std::set<std::string, std::less<>> names_;
@@ -206,8 +172,10 @@ Result<> ImageWriter::Impl::start(const Options &options) {
   CKPT_CHECK(store_->write_header());
   unsigned threads = options.threads ? options.threads : usable_cores();
   for (unsigned i = 0; i < threads; ++i)
-    encoders_.push_back(std::make_unique<ChunkEncoder>(options.zstd_level));
-  CKPT_TRY(workers_, Workers::start(threads, options.memory_bytes, options.copy_puts));
+    tools_.push_back(std::make_unique<ChunkStore::Tools>(options.zstd_level, parent()));
+  size_t memory = options.memory_bytes;
+  if (memory == 0) memory = std::max(kLeastMemory, threads * kMemoryOfThread);
+  CKPT_TRY(workers_, Workers::start(threads, memory, options.copy_puts));
   return {};
 }
 
@@ -232,6 +200,9 @@ Result<StreamId> ImageWriter::Impl::stream(const std::string &name, Cut cut) {
   Stream &stream = streams_.emplace_back();
   stream.name = name;
   stream.cut = cut;
+  if (parent_) stream.theirs = parent_->image().find(name);
+  if (stream.theirs && cut == Cut::Content)
+    stream.follower.emplace(*stream.theirs, parent_->index());
   return StreamId(streams_.size() - 1);
 }
 
@@ -251,11 +222,11 @@ Result<> ImageWriter::Impl::set_mode(Stream &stream, Mode mode) {
   return {};
 }
 
-Result<> ImageWriter::Impl::reuse(StreamId id, const std::string &name, u64 size) {
+Result<> ImageWriter::Impl::reuse(StreamId id, const std::string &parent_stream, u64 size) {
   CKPT_TRY(Stream * stream, find(id));
-  const StreamEntry *theirs = parent_ ? parent_->image().find(name) : nullptr;
+  const StreamEntry *theirs = parent_ ? parent_->image().find(parent_stream) : nullptr;
   if (!theirs || theirs->size != size)
-    return fail("the parent has no stream '{}' of {} bytes", name, size);
+    return fail("the parent has no stream '{}' of {} bytes", parent_stream, size);
   if (stream->mode != Mode::Empty) return fail("the stream '{}' is not empty", stream->name);
   CKPT_CHECK(set_mode(*stream, Mode::Reused));
   std::vector<u32> chunks;
@@ -267,17 +238,27 @@ Result<> ImageWriter::Impl::reuse(StreamId id, const std::string &name, u64 size
 }
 
 Result<> ImageWriter::Impl::append(StreamId id, ByteView data) {
+  while (!data.empty()) {
+    CKPT_TRY(std::span<std::byte> to, room(id));
+    size_t n = std::min(data.size(), to.size());
+    std::memcpy(to.data(), data.data(), n);
+    CKPT_CHECK(commit(id, n));
+    data = data.subspan(n);
+  }
+  CKPT_TRY(Stream * stream, find(id));
+  return set_mode(*stream, Mode::Append);
+}
+
+Result<std::span<std::byte>> ImageWriter::Impl::room(StreamId id) {
   CKPT_TRY(Stream * stream, find(id));
   CKPT_CHECK(set_mode(*stream, Mode::Append));
-  while (!data.empty()) {
-    if (!stream->tail) stream->tail = blocks_.take();
-    size_t n = std::min(data.size(), kBlockBytes - stream->tail_end);
-    std::memcpy(stream->tail.get() + stream->tail_end, data.data(), n);
-    stream->tail_end += n;
-    data = data.subspan(n);
-    cut_tail(*stream);
-    if (stream->tail_end == kBlockBytes) turn_over(*stream);
-  }
+  return stream->tail.room(blocks_);
+}
+
+Result<> ImageWriter::Impl::commit(StreamId id, size_t size) {
+  CKPT_TRY(Stream * stream, find(id));
+  stream->tail.commit(size);
+  cut_tail(*stream, false);
   return sticky();
 }
 
@@ -290,55 +271,50 @@ Result<> ImageWriter::Impl::close(StreamId id) {
   return {};
 }
 
-void ImageWriter::Impl::cut_tail(Stream &stream) {
-  auto rest = [&] {
-    return ByteView(stream.tail.get() + stream.tail_begin, stream.tail_end - stream.tail_begin);
-  };
+Piece ImageWriter::Impl::next_piece(Stream &stream, bool is_end) {
+  ByteView rest = stream.tail.bytes();
+  if (rest.empty()) return {};
+  if (stream.follower) return stream.follower->next(rest, is_end);
+  Piece piece;
+  if (stream.theirs) piece.like = base_at(*stream.theirs, stream.tail_at);
   if (stream.cut == Cut::Content)
-    while (size_t size = stream.cutter.next(rest())) submit_tail(stream, size);
-  else
-    while (rest().size() >= kChunkBytes) submit_tail(stream, kChunkBytes);
+    piece.size = stream.cutter.next(rest);
+  else if (rest.size() >= kChunkBytes)
+    piece.size = kChunkBytes;
+  if (piece.size == 0 && is_end) piece.size = rest.size();
+  return piece;
 }
 
-// The block is full: what is in no chunk yet is the next one's beginning.
-void ImageWriter::Impl::turn_over(Stream &stream) {
-  Block full = std::exchange(stream.tail, nullptr);
-  size_t begin = std::exchange(stream.tail_begin, 0);
-  size_t left = std::exchange(stream.tail_end, 0) - begin;
-  if (left == 0) return;
-  stream.tail = blocks_.take();
-  std::memcpy(stream.tail.get(), full.get() + begin, left);
-  stream.tail_end = left;
+void ImageWriter::Impl::cut_tail(Stream &stream, bool is_end) {
+  for (;;) {
+    Piece piece = next_piece(stream, is_end);
+    if (piece.size == 0) return;
+    take_piece(stream, piece);
+  }
 }
 
-// The next `size` bytes of the tail are a chunk. Its block is free when its last chunk is stored.
-void ImageWriter::Impl::submit_tail(Stream &stream, size_t size) {
-  if (size == 0) return;
-  ByteView raw(stream.tail.get() + stream.tail_begin, size);
-  stream.tail_begin += size;
+// The next bytes of the tail are a chunk. Their block is free when its last chunk is stored.
+void ImageWriter::Impl::take_piece(Stream &stream, const Piece &piece) {
+  ByteView raw = stream.tail.take(piece.size);
+  stream.tail_at += piece.size;
   u64 chunk;
+  u32 number = piece.known ? store_->use_known(*piece.known) : kPending;
   {
     std::lock_guard lock(mutex_);
     chunk = stream.chunks.size();
-    stream.chunks.push_back(kPending);
-    stream.size += size;
+    stream.chunks.push_back(number);
+    stream.size += piece.size;
   }
-  submit(stream, chunk, raw, [block = stream.tail] {});
+  if (!piece.known) submit(stream, chunk, raw, piece.like, stream.tail.block());
 }
 
-// The stream's last chunk. A small one takes no whole block with it while it waits: there may be
-// very many small streams.
+// What is left. A little takes no whole block with it while it waits: there may be very many small
+// streams.
 void ImageWriter::Impl::submit_rest(Stream &stream) {
-  size_t size = stream.tail_end - stream.tail_begin;
-  if (size > 0 && size <= kChunkBytes / 8) {
-    Block exact(new std::byte[size], std::default_delete<std::byte[]>());
-    std::memcpy(exact.get(), stream.tail.get() + stream.tail_begin, size);
-    stream.tail = std::move(exact);
-    stream.tail_begin = 0;
-  }
-  submit_tail(stream, size);
+  size_t size = stream.tail.bytes().size();
+  if (size > 0 && size <= kSmallBytes) stream.tail.shrink();
+  cut_tail(stream, true);
   stream.tail.reset();
-  stream.tail_begin = stream.tail_end = 0;
 }
 
 Result<> ImageWriter::Impl::put(StreamId id, u64 offset, ByteView data,
@@ -351,13 +327,16 @@ Result<> ImageWriter::Impl::put(StreamId id, u64 offset, ByteView data,
   for (u64 chunk = first; !data.empty(); ++chunk) {
     ByteView raw = data.first(std::min(data.size(), kChunkBytes));
     data = data.subspan(raw.size());
+    std::shared_ptr<void> held = completion;
     if (copy_puts_) {
       Block copy = copies_.take();
       std::memcpy(copy.get(), raw.data(), raw.size());
-      submit(*stream, chunk, {copy.get(), raw.size()}, [copy] {});
-    } else {
-      submit(*stream, chunk, raw, [completion] {});
+      raw = {copy.get(), raw.size()};
+      held = std::move(copy);
     }
+    std::optional<DeltaBase> like;
+    if (stream->theirs) like = base_at(*stream->theirs, chunk * kChunkBytes);
+    submit(*stream, chunk, raw, like, std::move(held));
   }
   return sticky();
 }
@@ -380,16 +359,18 @@ Result<> ImageWriter::Impl::claim(Stream &stream, u64 first, ByteView data, u64 
   return {};
 }
 
+// `held` lives until the chunk is stored.
 void ImageWriter::Impl::submit(Stream &stream, u64 chunk, ByteView raw,
-                               std::function<void()> release) {
-  workers_->submit(raw.size(), [this, &stream, chunk, raw, held = std::move(release)](unsigned w) {
-    if (!failed_) store_chunk(stream, chunk, raw, w);
-    held();
-  });
+                               std::optional<DeltaBase> like, std::shared_ptr<void> held) {
+  workers_->submit(raw.size(),
+                   [this, &stream, chunk, raw, like, held = std::move(held)](unsigned worker) {
+                     if (!failed_) store_chunk(stream, chunk, raw, like, worker);
+                   });
 }
 
-void ImageWriter::Impl::store_chunk(Stream &stream, u64 chunk, ByteView raw, unsigned worker) {
-  Result<u32> number = store_->add(raw, *encoders_[worker]);
+void ImageWriter::Impl::store_chunk(Stream &stream, u64 chunk, ByteView raw,
+                                    const std::optional<DeltaBase> &like, unsigned worker) {
+  Result<u32> number = store_->add(raw, *tools_[worker], like);
   if (!number) return set_error(std::move(number).error());
   std::lock_guard lock(mutex_);
   stream.chunks[chunk] = *number;
@@ -481,6 +462,8 @@ Result<> ImageWriter::reuse(StreamId id, const std::string &parent_stream, u64 s
 const ImageReader *ImageWriter::parent() const { return impl_->parent(); }
 void ImageWriter::abandon() { impl_->abandon(); }
 Result<> ImageWriter::append(StreamId id, ByteView data) { return impl_->append(id, data); }
+Result<std::span<std::byte>> ImageWriter::room(StreamId id) { return impl_->room(id); }
+Result<> ImageWriter::commit(StreamId id, size_t size) { return impl_->commit(id, size); }
 Result<> ImageWriter::close(StreamId id) { return impl_->close(id); }
 Result<> ImageWriter::put(StreamId id, u64 offset, ByteView data, std::function<void()> done) {
   return impl_->put(id, offset, data, std::move(done));

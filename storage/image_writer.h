@@ -14,6 +14,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include <nlohmann/json_fwd.hpp>
@@ -35,9 +36,11 @@ class ImageWriter {
   struct Options {
     int zstd_level = 1;
     unsigned threads = 0;  // 0: as many as this process may use cores
-    // Bound on the raw bytes that wait for a worker. On top come, for each thread, about 3 MiB
-    // (zstd's context and its output), and for each stream that is open for append at most 2 MiB.
-    size_t memory_bytes = 128u << 20;
+    // Bound on the raw bytes that wait for a worker; 0: 4 MiB for each thread, and 32 MiB at least
+    // (more would not be in the cache any more when a worker comes to it). On top come, for each
+    // thread, about 3 MiB (zstd's context and its output; with a parent 3 MiB more), and for each
+    // stream that is open for append at most 2 MiB.
+    size_t memory_bytes = 0;
     // put() copies its bytes, within memory_bytes, and calls done() at once: who waits for done()
     // waits for memory only, and not for compression and the disk. These also yield the cores then.
     bool copy_puts = false;
@@ -73,6 +76,10 @@ class ImageWriter {
   // Adds bytes at the end of a stream; copies them. Blocks while memory_bytes are waiting. One
   // thread at a time for one stream; different streams from different threads.
   Result<> append(StreamId id, ByteView data);
+  // append() without its copy: room() is where the next bytes of the stream go, at least one;
+  // commit() says how many of them are there now. Valid until the stream's next call.
+  Result<std::span<std::byte>> room(StreamId id);
+  Result<> commit(StreamId id, size_t size);
   // No more append()s: hands the last, short chunk over and frees its buffer. Optional.
   Result<> close(StreamId id);
 

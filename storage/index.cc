@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/index.h"
 
-#include <xxhash.h>
-
+#include "storage/hash.h"
 #include "storage/index_tables.h"
 
 namespace ckpt {
@@ -70,7 +69,7 @@ Result<> check_size_and_checksum(ByteView file, u64 declared) {
     return fail("{} bytes, but its header says {}: cut short or damaged", file.size(), declared);
   ByteView body = file.first(file.size() - kChecksumBytes);
   u64 stored = Reader(file.last(kChecksumBytes)).get<u64>();
-  if (XXH3_64bits(body.data(), body.size()) != stored) return fail("wrong checksum: damaged");
+  if (xxh3_64(body) != stored) return fail("wrong checksum: damaged");
   return {};
 }
 
@@ -145,7 +144,7 @@ Result<Bytes> encode_index(const Index &index, const Key *key) {
   } else {
     file.raw(body.bytes().data(), body.size());
   }
-  file.put(u64{XXH3_64bits(file.bytes().data(), file.size())});
+  file.put(xxh3_64(file.bytes()));
   return file.take();
 }
 
@@ -167,7 +166,8 @@ Result<Index> parse_index(ByteView file, const Key *key) {
 Bytes encode_chunks_header(const Uuid &uuid, u32 version) {
   Writer w;
   w.raw(kChunksMagic.data(), kChunksMagic.size());
-  w.put(version).put(u32{0}).raw(uuid.data(), uuid.size());
+  // No flip makes another version's header of it, not even where any version may be.
+  w.put(version).put(version < 3 ? u32{0} : ~version).raw(uuid.data(), uuid.size());
   return w.take();
 }
 

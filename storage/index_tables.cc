@@ -11,7 +11,8 @@ namespace ckpt {
 namespace {
 
 size_t chunk_entry_bytes(const Index &index) {
-  return index.version == 1 ? kChunkEntryBytesV1 : kChunkEntryBytes;
+  if (index.version == 1) return kChunkEntryBytesV1;
+  return index.version == 2 ? kChunkEntryBytesV2 : kChunkEntryBytes;
 }
 
 Result<> check_stored_size(const ChunkEntry &c, u64 seal) {
@@ -19,7 +20,8 @@ Result<> check_stored_size(const ChunkEntry &c, u64 seal) {
   switch (c.codec) {
     case Codec::Zero: right = c.stored_size == 0; break;
     case Codec::Raw: right = c.stored_size == c.raw_size + seal; break;
-    case Codec::Zstd: right = c.stored_size > seal && c.stored_size < c.raw_size + seal; break;
+    case Codec::Zstd:
+    case Codec::Delta: right = c.stored_size > seal && c.stored_size < c.raw_size + seal; break;
   }
   if (right) return {};
   return fail("codec {} with {} bytes of {} stored", static_cast<u32>(c.codec), c.stored_size,
@@ -41,8 +43,23 @@ Result<> check_place(const ChunkEntry &c, const Index &index, u64 end) {
 
 Result<> check_chunk(const ChunkEntry &c, const Index &index, u64 end) {
   if (c.raw_size == 0 || c.raw_size > index.chunk_size) return fail("holds {} bytes", c.raw_size);
+  if (c.codec == Codec::Delta && index.version < 3) return fail("codec 3 in an earlier version");
   CKPT_CHECK(check_stored_size(c, index.key_check ? kSealBytes : 0));
   return check_place(c, index, end);
+}
+
+// A base is no delta itself, so a chunk is never more than two stored ones.
+Result<> check_base(const ChunkEntry &c, const Index &index) {
+  if (c.codec != Codec::Delta)
+    return c.base == 0 && c.base_offset == 0 ? Result<>{} : fail("has a base, and is no delta");
+  if (c.base >= index.chunks.size()) return fail("has base {}, which does not exist", c.base);
+  const ChunkEntry &base = index.chunks[c.base];
+  if (base.codec != Codec::Raw && base.codec != Codec::Zstd)
+    return fail("has base {} of codec {}", c.base, static_cast<u32>(base.codec));
+  if (c.base_offset >= base.raw_size)
+    return fail("begins at byte {} of base {}, which holds {}", c.base_offset, c.base,
+                base.raw_size);
+  return {};
 }
 
 // Version 1 has chunks of its own only; their places are the sums of the sizes before.
@@ -56,6 +73,9 @@ ChunkEntry get_chunk(Reader &in, const Index &index, u64 end) {
   c.raw_size = in.get<u32>();
   c.codec = in.get<Codec>();
   c.file = index.version == 1 ? 0 : in.get<u32>();
+  if (index.version < 3) return c;
+  c.base = in.get<u32>();
+  c.base_offset = in.get<u32>();
   return c;
 }
 
@@ -148,6 +168,7 @@ Writer encode_chunks(const Index &index) {
   for (const ChunkEntry &c : index.chunks) {
     w.put(c.address.low).put(c.address.high).put(c.stored_checksum).put(c.offset);
     w.put(c.stored_size).put(c.raw_size).put(c.codec).put(c.file);
+    w.put(c.base).put(c.base_offset);
   }
   return w;
 }
@@ -195,6 +216,9 @@ Result<> parse_chunks(Reader in, Index &index) {
     if (c.file == 0) end += c.stored_size;
     index.chunks.push_back(c);
   }
+  for (u64 i = 0; i < count; ++i)
+    if (auto ok = check_base(index.chunks[i], index); !ok)
+      return Failure(std::move(ok).error().in(fmt::format("chunk {}", i)));
   if (end != index.chunks_file_size)
     return fail("the chunks add up to {} bytes, the header says {}", end, index.chunks_file_size);
   return {};

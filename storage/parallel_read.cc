@@ -114,6 +114,8 @@ Result<> ImageReader::check_chunk(u32 chunk, Depth depth, Scratch &scratch) cons
   std::span<std::byte> raw{scratch.raw.get(), entry.raw_size};
   if (auto ok = unpack(entry, *stored, scratch, raw); !ok)
     return damaged(chunk, std::move(ok).error());
+  if (entry.codec == Codec::Delta)
+    if (auto ok = add_base(entry, scratch, raw); !ok) return damaged(chunk, std::move(ok).error());
   if (chunk_address(raw, index_.seed) != entry.address)
     return damaged(chunk, {"wrong address: damaged", {}});
   return {};

@@ -38,9 +38,11 @@ Result<> check_pipe_header(int fd) {
   CKPT_CHECK(read_pipe(fd, found));
   if (!std::ranges::equal(ByteView(found).first(kPipeMagic.size()), view(kPipeMagic)))
     return fail("what comes through the pipe is no image of ckpt-dump -o -");
-  u32 version = Reader(ByteView(found).subspan(kPipeMagic.size())).get<u32>();
-  if (found != want)
-    return fail("the pipe has version {}; this ckpt reads version {}", version, kFormatVersion);
+  Reader rest(ByteView(found).subspan(kPipeMagic.size()));
+  u32 version = rest.get<u32>(), reserved = rest.get<u32>();
+  if (version < kFirstPipeVersion || version > kFormatVersion || reserved != 0)
+    return fail("the pipe has version {}; this ckpt reads versions {} to {}", version,
+                kFirstPipeVersion, kFormatVersion);
   return {};
 }
 

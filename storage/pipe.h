@@ -15,6 +15,7 @@ namespace ckpt {
 inline constexpr std::string_view kPipeImage = "-";
 
 inline constexpr std::string_view kPipeMagic = "CKPTPIPE";
+inline constexpr u32 kFirstPipeVersion = 2;
 inline constexpr u32 kMaxPieceBytes = 16u << 20;
 
 Bytes encode_pipe_header();

@@ -47,7 +47,7 @@ bool has_other_key(const std::string &path, const ReadOptions &options) {
 }
 
 // An image that cannot be read may be of the chain, and need what is to go.
-Result<> refuse_unreadable(const std::string &path, Error why) {
+Failure refuse_unreadable(const std::string &path, const Error &why) {
   return fail_with_hint(
       fmt::format("nothing is pruned beside an image that cannot be read: {}", why.what),
       "mend it, or move it away: " + path);
@@ -66,7 +66,7 @@ Result<std::vector<Member>> find_chain(const std::string &image, const ReadOptio
     if (::lstat((path + "/" + kIndexFile).c_str(), &st) != 0) continue;
     auto other = ImageReader::open(path, options);
     if (!other && has_other_key(path, options)) continue;
-    if (!other) CKPT_CHECK(refuse_unreadable(path, std::move(other).error()));
+    if (!other) return refuse_unreadable(path, other.error());
     if ((*other)->index().seed != first->index().seed) continue;
     members.push_back({path, (*other)->index().generation, st.st_mtim, (*other)->index().uuid});
   }

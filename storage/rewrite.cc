@@ -30,7 +30,8 @@ class Rewriting {
   void may_use(const ImageReader &other, const std::string &name) {
     u32 file = file_of(other, name);
     for (ChunkEntry c : other.index().chunks) {
-      if (c.file != 0 || c.codec == Codec::Zero) continue;
+      // A delta's base has its number in that image's table; a delta is small, and copied.
+      if (c.file != 0 || c.codec == Codec::Zero || c.codec == Codec::Delta) continue;
       c.file = file;
       elsewhere_.try_emplace(c.address, c);
     }
@@ -89,6 +90,8 @@ class Rewriting {
       end += placed[i].stored_size;
     }
     out_.chunks_file_size = end;
+    for (ChunkEntry &c : out_.chunks)
+      if (c.codec == Codec::Delta) c.base = renumbered[c.base];
     for (StreamEntry &s : out_.streams)
       for (u32 &c : s.chunks) c = renumbered[c];
   }

@@ -20,12 +20,17 @@ struct Scratch {
     if (opened_.size() < size) opened_.resize(size);
     return std::span(opened_).first(size);
   }
+  // The same for a delta's base.
+  std::span<std::byte> base(size_t size) {
+    if (base_.size() < size) base_.resize(size);
+    return std::span(base_).first(size);
+  }
   std::unique_ptr<std::byte[]> stored;
   std::unique_ptr<std::byte[]> raw;
   std::optional<u32> cached;  // the chunk that `raw` holds, for ImageReader::read
 
  private:
-  Bytes opened_;
+  Bytes opened_, base_;
 };
 
 }  // namespace ckpt

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the benches of storage/ share: the bytes that they store, and a clock.
+// What the benches of storage/ share: the bytes that they store, where, and a clock.
 #pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <random>
+#include <vector>
 
 #include "common/bytes.h"
 #include "common/result.h"
@@ -16,7 +19,7 @@
 namespace ckpt {
 
 using Clock = std::chrono::steady_clock;
-inline constexpr int kRounds = 3;
+inline constexpr int kRounds = 5;
 
 inline double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -25,6 +28,40 @@ inline double since(Clock::time_point start) {
 inline void require(const Result<> &r) {
   if (r) return;
   fprintf(stderr, "bench: %s\n", r.error().text().c_str());
+  exit(1);
+}
+
+inline double median(std::vector<double> v) {
+  std::ranges::sort(v);
+  return v[v.size() / 2];
+}
+
+// A folder in the one that the second argument names (default /tmp), gone at the end.
+class Scratch {
+ public:
+  Scratch(int argc, char **argv, const char *name)
+      : path_(std::string(argc > 2 ? argv[2] : "/tmp") + "/" + name + "-XXXXXX") {
+    if (::mkdtemp(path_.data())) return;
+    perror(path_.c_str());
+    exit(1);
+  }
+  Scratch(const Scratch &) = delete;
+  Scratch &operator=(const Scratch &) = delete;
+  ~Scratch() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  std::string operator/(const char *name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+// The size that the first argument gives in MiB, in bytes.
+inline size_t size_argument(int argc, char **argv, long otherwise) {
+  long mib = argc > 1 ? atol(argv[1]) : otherwise;
+  if (mib >= 64) return static_cast<size_t>(mib) << 20;
+  fprintf(stderr, "bench: 64 MiB or more, please\n");
   exit(1);
 }
 

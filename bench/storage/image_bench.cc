@@ -2,12 +2,15 @@
 //
 // image-bench [MiB [FOLDER]]: writes, reads and verifies images of zeros, smooth floats and random
 // bytes, against `zstd -1 -T0` and `cp` of the same bytes in the same run. The input of those two
-// lies in the page cache, ours in memory. "written" is until the bytes are in the page cache,
-// "durable" until fsync returned. Each line is the best of three.
+// lies in the page cache, ours in memory. Then all of them once more out of a pipe that another
+// process fills, as CRIU's pages come. "durable" is until fsync returned. Times are the best of
+// five; "of zstd" and "of cp" are speeds until durable, the median of five rounds, each of which
+// runs all.
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -24,9 +27,23 @@ namespace {
 
 struct Times {
   double written = 1e9, durable = 1e9;
-  void keep_best(const Times &o) {
-    written = std::min(written, o.written);
-    durable = std::min(durable, o.durable);
+};
+
+// What one way took in each round.
+struct Rounds {
+  std::vector<double> written, durable;
+  void add(const Times &t) {
+    written.push_back(t.written);
+    durable.push_back(t.durable);
+  }
+  Times best() const {
+    return {*std::ranges::min_element(written), *std::ranges::min_element(durable)};
+  }
+  // Our speed as a part of theirs.
+  double speed_of(const Rounds &theirs) const {
+    std::vector<double> parts;
+    for (size_t i = 0; i < durable.size(); ++i) parts.push_back(theirs.durable[i] / durable[i]);
+    return median(parts);
   }
 };
 
@@ -75,6 +92,61 @@ Times run_command(const std::string &command, const std::string &output) {
   return t;
 }
 
+// A pipe that a child fills.
+class Feed {
+ public:
+  explicit Feed(ByteView data) {
+    int ends[2];
+    if (::pipe(ends) != 0) exit(1);
+    ::fcntl(ends[1], F_SETPIPE_SZ, kPipeBytes);
+    child_ = ::fork();
+    if (child_ == 0) {
+      while (!data.empty()) {
+        ssize_t n = ::write(ends[1], data.data(), std::min<size_t>(data.size(), kPipeBytes));
+        if (n <= 0) ::_exit(1);
+        data = data.subspan(static_cast<size_t>(n));
+      }
+      ::_exit(0);
+    }
+    ::close(ends[1]);
+    out = ends[0];
+  }
+  Feed(const Feed &) = delete;
+  Feed &operator=(const Feed &) = delete;
+  ~Feed() {
+    ::close(out);
+    ::waitpid(child_, nullptr, 0);
+  }
+  int out = -1;
+
+ private:
+  static constexpr int kPipeBytes = 1 << 20;  // as tools/criu/capture.cc has it
+  pid_t child_ = -1;
+};
+
+Times write_piped(const std::string &path, ByteView data) {
+  std::filesystem::remove_all(path);
+  Clock::time_point start = Clock::now();
+  Feed feed(data);
+  auto image = ImageWriter::create(path, {});
+  if (!image) require(Failure(image.error()));
+  StreamId id = *(*image)->stream("data", ImageWriter::Cut::Content);
+  for (;;) {
+    auto room = (*image)->room(id);
+    if (!room) require(Failure(room.error()));
+    ssize_t n = ::read(feed.out, room->data(), room->size());
+    if (n <= 0) break;
+    require((*image)->commit(id, static_cast<size_t>(n)));
+  }
+  require((*image)->finish({{"program", "image-bench"}}));
+  return {since(start), since(start)};
+}
+
+Times run_piped(const std::string &command, const std::string &output, ByteView data) {
+  Feed feed(data);
+  return run_command(fmt::format("{} <&{} >{}", command, feed.out, output), output);
+}
+
 double read_image(const std::string &path, size_t bytes) {
   Clock::time_point start = Clock::now();
   auto image = ImageReader::open(path);
@@ -100,9 +172,11 @@ double verify_image(const std::string &path, ImageReader::Depth depth, unsigned 
 class Table {
  public:
   Table(const char *kind, size_t bytes) : kind_(kind), gb_(static_cast<double>(bytes) / 1e9) {}
-  void line(const char *what, const Times &t) {
-    printf("%-7s %-22s %7.3f s %6.2f GB/s   durable %7.3f s\n", kind_, what, t.written,
-           gb_ / t.written, t.durable);
+  void line(const char *what, const Rounds &r, const Rounds &zstd, const Rounds &cp) {
+    Times t = r.best();
+    printf("%-7s %-22s %7.3f s %6.2f GB/s   durable %7.3f s   %4.0f %% of zstd %4.0f %% of cp\n",
+           kind_, what, t.written, gb_ / t.written, t.durable, 100 * r.speed_of(zstd),
+           100 * r.speed_of(cp));
   }
   void line(const char *what, double s) {
     printf("%-7s %-22s %7.3f s %6.2f GB/s\n", kind_, what, s, gb_ / s);
@@ -120,32 +194,50 @@ double best(F f) {
   return t;
 }
 
-void bench(const char *kind, const std::string &folder, const Bytes &data) {
-  const std::string input = folder + "/input", output = folder + "/output",
-                    image = folder + "/image";
+void bench_writing(Table &table, const Scratch &folder, const Bytes &data) {
+  const std::string input = folder / "input", output = folder / "output", image = folder / "image";
+  Rounds put, append, pages, zstd, cp;
+  for (int i = 0; i < kRounds; ++i) {  // in turn, so that a busy machine is busy for all
+    zstd.add(run_command(fmt::format("zstd -q -f -1 -T0 {} -o {}", input, output), output));
+    put.add(write_put(image, data));
+    append.add(write_append(image, data, ImageWriter::Cut::Fixed));
+    pages.add(write_append(image, data, ImageWriter::Cut::Content));
+    cp.add(run_command(fmt::format("cp {} {}", input, output), output));
+  }
+  table.line("zstd -1 -T0", zstd, zstd, cp);
+  table.line("cp", cp, zstd, cp);
+  table.line("image put", put, zstd, cp);
+  table.line("image append", append, zstd, cp);
+  table.line("image append pages", pages, zstd, cp);
+}
+
+void bench_pipes(Table &table, const Scratch &folder, const Bytes &data) {
+  const std::string output = folder / "output";
+  Rounds pages, zstd, cat;
+  for (int i = 0; i < kRounds; ++i) {
+    zstd.add(run_piped("zstd -q -1 -T0 -c", output, data));
+    pages.add(write_piped(folder / "image", data));
+    cat.add(run_piped("cat", output, data));
+  }
+  table.line("| zstd -1 -T0", zstd, zstd, cat);
+  table.line("| cat", cat, zstd, cat);
+  table.line("| image append pages", pages, zstd, cat);
+}
+
+void bench(const char *kind, const Scratch &folder, const Bytes &data) {
+  const std::string input = folder / "input", output = folder / "output", image = folder / "image";
   FILE *f = fopen(input.c_str(), "w");
   if (!f || fwrite(data.data(), 1, data.size(), f) != data.size() || fclose(f) != 0) exit(1);
   ::sync();
-  Times put, append, pages, zstd, cp;
-  for (int i = 0; i < kRounds; ++i) {  // in turn, so that a busy machine is busy for all
-    zstd.keep_best(run_command(fmt::format("zstd -q -f -1 -T0 {} -o {}", input, output), output));
-    put.keep_best(write_put(image, data));
-    append.keep_best(write_append(image, data, ImageWriter::Cut::Fixed));
-    pages.keep_best(write_append(image, data, ImageWriter::Cut::Content));
-    cp.keep_best(run_command(fmt::format("cp {} {}", input, output), output));
-  }
   Table table(kind, data.size());
-  table.line("zstd -1 -T0", zstd);
-  table.line("cp", cp);
-  table.line("image put", put);
-  table.line("image append", append);
-  table.line("image append pages", pages);
+  bench_writing(table, folder, data);
+  bench_pipes(table, folder, data);
   using Depth = ImageReader::Depth;
   table.line("image read", best([&] { return read_image(image, data.size()); }));
   table.line("verify, all cores", best([&] { return verify_image(image, Depth::Full, 0); }));
   table.line("verify, one core", best([&] { return verify_image(image, Depth::Full, 1); }));
   table.line("check stored", best([&] { return verify_image(image, Depth::Stored, 0); }));
-  run_command("zstd -q -f -1 -T0 " + input + " -o " + output, output);
+  (void)run_command("zstd -q -f -1 -T0 " + input + " -o " + output, output);
   table.line("zstd -d >/dev/null", best([&] {
                return run_command("zstd -q -d -c " + output + " >/dev/null", "/dev/null").written;
              }));
@@ -156,13 +248,11 @@ void bench(const char *kind, const std::string &folder, const Bytes &data) {
 }
 
 int run(int argc, char **argv) {
-  size_t bytes = static_cast<size_t>(argc > 1 ? atol(argv[1]) : 1024) << 20;
-  std::string folder = std::string(argc > 2 ? argv[2] : "/tmp") + "/image-bench-XXXXXX";
-  if (bytes == 0 || !::mkdtemp(folder.data())) return 1;
+  size_t bytes = size_argument(argc, argv, 1024);
+  Scratch folder(argc, argv, "image-bench");
   bench("zeros", folder, Bytes(bytes));
   bench("smooth", folder, smooth_floats(bytes));
   bench("random", folder, random_bytes(bytes));
-  std::filesystem::remove_all(folder);
   struct rusage usage;
   ::getrusage(RUSAGE_SELF, &usage);
   printf("peak memory %.0f MiB, of them %zu MiB the input\n",

@@ -2,15 +2,17 @@
 //
 // increment-bench [MiB [FOLDER]]: a second image of the same program with 1 % of its memory
 // changed, against the first: time until durable, and bytes. The change lies in one place, in 16,
-// or in pages all over; the memory comes as CRIU's stream of pages (append), or as 100 device
-// buffers of which one was written and the others are known to be as they were (reuse). Each the
-// best of three.
+// or in pages all over; the memory comes as CRIU's stream of pages (append), as one device buffer
+// (put), or as 100 buffers of which one was written and the others are known to be as they were
+// (reuse). Times are the best of five, parts the median of five pairs.
 #include <filesystem>
 
 #include "bench/storage/data.h"
+#include "storage/chunk_codec.h"
 #include "storage/content_cut.h"
 #include "storage/image_reader.h"
 #include "storage/image_writer.h"
+#include "storage/workers.h"
 
 namespace ckpt {
 namespace {
@@ -51,6 +53,17 @@ Cost write_pages(const std::string &path, const std::string &parent, const Bytes
   return {since(start), bytes_of(path)};
 }
 
+// One buffer of which nobody knows what was written.
+Cost write_device(const std::string &path, const std::string &parent, const Bytes &memory) {
+  std::filesystem::remove_all(path);
+  Clock::time_point start = Clock::now();
+  auto image = create(path, parent);
+  StreamId id = *image->stream("device/0/ocl/mem-1");
+  require(image->put(id, 0, memory));
+  require(image->finish({{"program", "increment-bench"}}));
+  return {since(start), bytes_of(path)};
+}
+
 // `written`: the buffer that some command wrote; the others are not looked at when there is a
 // parent.
 Cost write_buffers(const std::string &path, const std::string &parent, const Bytes &memory,
@@ -71,55 +84,95 @@ Cost write_buffers(const std::string &path, const std::string &parent, const Byt
   return {since(start), bytes_of(path)};
 }
 
-// 1 % of the pages, in `places` runs.
+// 1 % of the pages, in `places` runs: an eighth of each page's numbers, in their lower bits.
 Bytes changed(const Bytes &memory, size_t places, u64 seed) {
   Bytes out = memory;
   size_t pages = memory.size() / kPageBytes, run = std::max<size_t>(pages / 100 / places, 1);
   std::mt19937_64 rng(seed);
   for (size_t p = 0; p < places; ++p) {
     size_t first = p * (pages / places) + rng() % (pages / places - run + 1);
-    for (size_t i = first; i < first + run; ++i) {
-      u64 value = rng();
-      std::memcpy(out.data() + i * kPageBytes + 64, &value, sizeof value);
-    }
+    for (size_t at = first * kPageBytes; at < (first + run) * kPageBytes; at += 32)
+      out[at] ^= static_cast<std::byte>(rng() | 1);
   }
   return out;
 }
 
-void print(const char *kind, const std::string &what, const Cost &c, const Cost &first) {
+// `part`: of the first's time.
+void print(const char *kind, const std::string &what, const Cost &c, const Cost &first,
+           double part) {
   printf("%-7s %-28s %8.3f s %9.2f MB   %5.1f %% of the time, %5.2f %% of the bytes\n", kind,
-         what.c_str(), c.seconds, static_cast<double>(c.bytes) / 1e6,
-         100 * c.seconds / first.seconds,
+         what.c_str(), c.seconds, static_cast<double>(c.bytes) / 1e6, 100 * part,
          100 * static_cast<double>(c.bytes) / static_cast<double>(first.bytes));
 }
 
-void bench(const char *kind, const std::string &folder, const Bytes &memory) {
-  const std::string one = folder + "/one", two = folder + "/two";
-  Cost first;
-  for (int i = 0; i < kRounds; ++i) first.keep_best(write_pages(one, "", memory));
-  print(kind, "pages: first", first, first);
+using WriteMemory = Cost (*)(const std::string &path, const std::string &parent,
+                             const Bytes &memory);
+
+// Pairs, one after the other: a machine that is busy is so for both.
+void bench_places(const char *kind, const char *way, const Scratch &folder, const Bytes &memory,
+                  WriteMemory write) {
+  const std::string one = folder / "one", two = folder / "two";
   for (size_t places : {size_t{1}, size_t{16}, memory.size() / kPageBytes / 100}) {
-    Cost second;
     Bytes next = changed(memory, places, places);
-    for (int i = 0; i < kRounds; ++i) second.keep_best(write_pages(two, one, next));
-    print(kind, fmt::format("pages: 1 % in {} places", places), second, first);
+    Cost first, second;
+    std::vector<double> parts;
+    for (int i = 0; i < kRounds; ++i) {
+      std::filesystem::remove_all(two);
+      Cost a = write(one, "", memory), b = write(two, one, next);
+      first.keep_best(a), second.keep_best(b);
+      parts.push_back(b.seconds / a.seconds);
+    }
+    if (places == 1) print(kind, fmt::format("{}: first", way), first, first, 1);
+    print(kind, fmt::format("{}: 1 % in {} places", way, places), second, first, median(parts));
   }
-  Cost buffers, again;
-  for (int i = 0; i < kRounds; ++i) buffers.keep_best(write_buffers(one, "", memory, kBuffers));
-  print(kind, "buffers: first", buffers, buffers);
+}
+
+void bench_known(const char *kind, const Scratch &folder, const Bytes &memory) {
+  const std::string one = folder / "one", two = folder / "two";
   Bytes next = memory;
   for (size_t i = 0; i < memory.size() / kBuffers; ++i) next[i] ^= std::byte{1};
-  for (int i = 0; i < kRounds; ++i) again.keep_best(write_buffers(two, one, next, 0));
-  print(kind, "buffers: 1 of 100 written", again, buffers);
+  Cost first, second;
+  std::vector<double> parts;
+  for (int i = 0; i < kRounds; ++i) {
+    std::filesystem::remove_all(two);
+    Cost a = write_buffers(one, "", memory, kBuffers), b = write_buffers(two, one, next, 0);
+    first.keep_best(a), second.keep_best(b);
+    parts.push_back(b.seconds / a.seconds);
+  }
+  print(kind, "buffers: first", first, first, 1);
+  print(kind, "buffers: 1 of 100 written", second, first, median(parts));
+}
+
+void bench(const char *kind, const Scratch &folder, const Bytes &memory) {
+  bench_places(kind, "pages", folder, memory, write_pages);
+  bench_places(kind, "device", folder, memory, write_device);
+  bench_known(kind, folder, memory);
+}
+
+// What no increment can be faster than: every byte read once, on all cores.
+void bench_reading(const Bytes &memory) {
+  double best = 1e9;
+  for (int i = 0; i < kRounds; ++i) {
+    Clock::time_point start = Clock::now();
+    unsigned threads = usable_cores();
+    size_t part = memory.size() / threads;
+    run_parallel(threads, [&](unsigned t) {
+      volatile u64 low = chunk_address(ByteView(memory).subspan(t * part, part), t).low;
+      (void)low;
+    });
+    best = std::min(best, since(start));
+  }
+  printf("every byte hashed once, on all cores: %.3f s\n", best);
 }
 
 int run(int argc, char **argv) {
-  size_t bytes = static_cast<size_t>(argc > 1 ? atol(argv[1]) : 1024) << 20;
-  std::string folder = std::string(argc > 2 ? argv[2] : "/tmp") + "/increment-bench-XXXXXX";
-  if (bytes < (64u << 20) || !::mkdtemp(folder.data())) return 1;
-  bench("smooth", folder, smooth_floats(bytes));
-  bench("random", folder, random_bytes(bytes));
-  std::filesystem::remove_all(folder);
+  size_t bytes = size_argument(argc, argv, 1024);
+  Scratch folder(argc, argv, "increment-bench");
+  for (const char *kind : {"smooth", "random"}) {
+    Bytes memory = *kind == 's' ? smooth_floats(bytes) : random_bytes(bytes);
+    bench_reading(memory);
+    bench(kind, folder, memory);
+  }
   return 0;
 }
 

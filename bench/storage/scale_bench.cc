@@ -84,15 +84,13 @@ void bench(const std::string &image, const std::string &name, u64 streams, u64 p
 }
 
 int run(int argc, char **argv) {
-  u64 mib = static_cast<u64>(argc > 1 ? atol(argv[1]) : 4096);
-  std::string folder = std::string(argc > 2 ? argv[2] : "/tmp") + "/scale-bench-XXXXXX";
-  if (mib < 4 || !::mkdtemp(folder.data())) return 1;
+  u64 mib = size_argument(argc, argv, 4096) >> 20;
+  Scratch folder(argc, argv, "scale-bench");
   for (u64 part : {4, 2, 1})
-    bench(folder + "/image", fmt::format("{} MiB, one stream", mib / part), 1, mib / part,
+    bench(folder / "image", fmt::format("{} MiB, one stream", mib / part), 1, mib / part,
           kPieceBytes);
   for (u64 count : {10000, 20000, 40000})
-    bench(folder + "/image", fmt::format("{} streams of 4 KiB", count), count, 1, 4096);
-  std::filesystem::remove_all(folder);
+    bench(folder / "image", fmt::format("{} streams of 4 KiB", count), count, 1, 4096);
   return 0;
 }
 

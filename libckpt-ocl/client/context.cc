@@ -7,11 +7,18 @@
 namespace ckpt::ocl {
 namespace {
 
+bool names(const std::vector<cl_context_properties> &list, cl_context_properties name) {
+  for (size_t i = 0; i < list.size(); i += 2)
+    if (list[i] == name) return true;
+  return false;
+}
+
 // Copies the list with its final 0 and finds the platform in it.
 cl_int read_properties(const cl_context_properties *p, std::vector<cl_context_properties> &copy,
                        Platform *&platform) {
   if (!p) return CL_SUCCESS;
   for (; *p; p += 2) {
+    if (names(copy, p[0])) return CL_INVALID_PROPERTY;
     copy.insert(copy.end(), {p[0], p[1]});
     if (p[0] == CL_CONTEXT_PLATFORM) {
       platform = object<Platform>(reinterpret_cast<void *>(p[1]));

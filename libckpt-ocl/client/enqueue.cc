@@ -100,10 +100,17 @@ cl_int Command::send(u16 op, ByteView payload, bool sure) {
   cl_int status = sure ? link().send(op, made, payload) : link().ask(op, made, payload);
   if (status != CL_SUCCESS && e) {
     link().unexpect(e);
+    expect_a_mark();
     end(*e, status);
   }
   link().drain();
   return status;
+}
+
+// A refused command has taken the place of the newest one, and cannot speak for those before it.
+void Command::expect_a_mark() {
+  std::lock_guard lock(queue_->mutex);
+  queue_->unheard = true;
 }
 
 cl_int Command::give(cl_event *out) {

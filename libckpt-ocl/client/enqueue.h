@@ -57,6 +57,7 @@ class Command {
     return send(api::spec<Fn>.op, encoded<Fn>(args...), sure);
   }
   // Hands the event to the application, if it wants it.
+  void expect_a_mark();
   cl_int give(cl_event *out);
 
  private:

@@ -146,6 +146,7 @@ cl_int clEnqueueCopyBuffer(cl_command_queue queue, cl_mem src, cl_mem dst, size_
   Command c(queue, CL_COMMAND_COPY_BUFFER, {n, list});
   if (c.status() != CL_SUCCESS) return c.status();
   return c.run(out, [=, keep = Mems{Ref<Mem>(&from), Ref<Mem>(&to)}](Command &it) {
+    keep.back()->will_be_written();
     return it.send<&::clEnqueueCopyBuffer>(true, queue, src, dst, src_offset, dst_offset, size,
                                            it.waits().count, it.waits().list, nullptr);
   });
@@ -169,6 +170,7 @@ cl_int clEnqueueCopyBufferRect(cl_command_queue queue, cl_mem src, cl_mem dst,
   std::copy_n(region, 3, v.begin() + 6);
   // Its rules of overlap are the driver's to judge: this one is asked, not told.
   return c.run(out, [=, keep = std::move(keep)](Command &it) {
+    keep.back()->will_be_written();
     return it.send<&::clEnqueueCopyBufferRect>(false, queue, src, dst, v.data(), v.data() + 3,
                                                v.data() + 6, src_row, src_slice, dst_row, dst_slice,
                                                it.waits().count, it.waits().list, nullptr);
@@ -189,6 +191,7 @@ cl_int clEnqueueFillBuffer(cl_command_queue queue, cl_mem mem, const void *patte
   const auto *bytes = static_cast<const std::byte *>(pattern);
   Bytes copy(bytes, bytes + pattern_size);
   return c.run(out, [=, keep = Ref<Mem>(object<Mem>(mem))](Command &it) {
+    keep->will_be_written();
     return it.send<&::clEnqueueFillBuffer>(true, queue, mem, copy.data(), copy.size(), offset, size,
                                            it.waits().count, it.waits().list, nullptr);
   });
@@ -209,6 +212,8 @@ cl_int clEnqueueMigrateMemObjects(cl_command_queue queue, cl_uint count, const c
   Mems keep;
   for (cl_mem m : all) keep.emplace_back(object<Mem>(m));
   return c.run(out, [=, keep = std::move(keep)](Command &it) {
+    if (flags & CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED)
+      for (const Ref<Mem> &m : keep) m->will_be_written();
     return it.send<&::clEnqueueMigrateMemObjects>(false, queue, count, all.data(), flags,
                                                   it.waits().count, it.waits().list, nullptr);
   });

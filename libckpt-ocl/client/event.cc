@@ -116,7 +116,8 @@ cl_int clSetUserEventStatus(cl_event event, cl_int status) {
   auto *e = object<Event>(event);
   if (!e || e->type != CL_COMMAND_USER) return CL_INVALID_EVENT;
   if (status > CL_COMPLETE) return CL_INVALID_VALUE;
-  if (!e->held.exchange(false)) return CL_INVALID_OPERATION;
+  cl_int unset = CL_SUBMITTED;  // held until end() is through: nobody sees it neither held nor over
+  if (!e->status.compare_exchange_strong(unset, status)) return CL_INVALID_OPERATION;
   end(*e, status);
   held().release();
   held().user_event_gone();

@@ -74,14 +74,12 @@ void Held::run(Entry &entry) {
     event->status = CL_SUBMITTED;
     r = entry.send(c);
   }
+  if (r != CL_SUCCESS && !event->over()) end(*event, r);  // before it counts as sent
   event->held = false;
   if (entry.barrier) queue->held_barriers.fetch_sub(1);
   queue->held.fetch_sub(1);
   commands_.fetch_sub(1);
-  if (r != CL_SUCCESS && !event->over())
-    end(*event, r);
-  else
-    link().wake_waiters();  // clFinish waits for held commands to be sent
+  link().wake_waiters();  // clFinish waits for held commands to be sent
 }
 
 }  // namespace ckpt::ocl

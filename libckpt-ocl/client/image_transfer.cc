@@ -117,7 +117,8 @@ T argument(const T &v) {
 const size_t *argument(const std::array<size_t, 3> &v) { return v.data(); }
 const void *argument(const std::array<cl_uint, 4> &v) { return v.data(); }
 
-// Runs a command that the driver judges; the objects that it uses live until it is sent.
+// Runs a command that the driver judges; the objects that it uses live until it is sent. The last
+// of them is what it writes to.
 template <auto Fn, class... A>
 cl_int ask_driver(cl_command_queue queue, cl_command_type type, Waits waits, cl_event *out,
                   std::initializer_list<cl_mem> uses, A... args) {
@@ -126,6 +127,7 @@ cl_int ask_driver(cl_command_queue queue, cl_command_type type, Waits waits, cl_
   std::vector<Ref<Mem>> keep;
   for (cl_mem m : uses) keep.emplace_back(object<Mem>(m));
   return c.run(out, [=, keep = std::move(keep)](Command &it) {
+    keep.back()->will_be_written();
     return it.send<Fn>(false, queue, argument(args)..., it.waits().count, it.waits().list, nullptr);
   });
 }

@@ -265,13 +265,15 @@ cl_int clGetKernelInfo(cl_kernel kernel, cl_kernel_info param, size_t room, void
   }
 }
 
-// The proxy always has the information; the application only if it asked for it.
+// The driver always has the information; the application only if it asked for it, as on a driver
+// that keeps to the specification.
 cl_int clGetKernelArgInfo(cl_kernel kernel, cl_uint index, cl_kernel_arg_info param, size_t room,
                           void *value, size_t *needed) {
   Entry entry;
   auto *k = object<Kernel>(kernel);
   if (!k) return CL_INVALID_KERNEL;
   if (index >= k->args.size()) return CL_INVALID_ARG_INDEX;
+  if (!shows_argument_info(*k->program)) return CL_KERNEL_ARG_INFO_NOT_AVAILABLE;
   return remote_info(InfoOf::KernelArg, *k, index, param, Answer{room, value, needed});
 }
 

@@ -51,6 +51,17 @@ void note_largest(Kernel &k, const Shape &s) {
   k.most_local_bytes = std::max(k.most_local_bytes, bytes);
 }
 
+// What the kernel may write to. A pointer to const is no promise: C lets it be cast away.
+template <class Values>
+void note_written(const Kernel &k, const Values &values) {
+  for (size_t i = 0; i < values.size(); i++) {
+    Mem *m = values[i].mem.get();
+    if (m && !(m->flags & CL_MEM_READ_ONLY) &&
+        k.args[i].qualifier != CL_KERNEL_ARG_ADDRESS_CONSTANT)
+      m->will_be_written();
+  }
+}
+
 const size_t *list_or_null(const std::optional<Sizes> &s) { return s ? s->data() : nullptr; }
 
 std::optional<Sizes> sizes(cl_uint dims, const size_t *list) {
@@ -92,12 +103,14 @@ cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_command_type type, co
     return c.run_now(out, [k, &shape](Command &it) {
       std::lock_guard together(k->mutex);
       send_arguments(*k);
+      note_written(*k, k->args);
       return send_launch(it, *k, shape);
     });
   // Arguments are those of now, whatever is set before it is sent.
   return c.run_later(out, [keep = Ref<Kernel>(k), now = arguments_of(*k), shape](Command &it) {
     std::lock_guard together(keep->mutex);
     send_arguments(*keep, now);
+    note_written(*keep, now);
     return send_launch(it, *keep, shape);
   });
 }

@@ -177,7 +177,12 @@ struct Mem : Object {
   std::vector<Callback> callbacks;  // of clSetMemObjectDestructorCallback
   Shadow shadow;                    // of a root buffer without host_ptr, once it was mapped
 
+  // Of a root: something may have written to it since the save that the participant remembers.
+  std::atomic<bool> written{true};
+
   Mem *root() { return parent ? parent->root() : this; }
+  // A command that writes to it goes to the device.
+  void will_be_written() { root()->written.store(true, std::memory_order_relaxed); }
   size_t root_offset(size_t offset) const {
     return parent ? parent->root_offset(origin + offset) : offset;
   }

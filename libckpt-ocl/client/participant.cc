@@ -57,6 +57,18 @@ Result<> save_buffer(Mem &m, Sink &sink) {
   return {};
 }
 
+Result<> save_memory(Mem &m, bool increment, Sink &sink) {
+  if (m.parent) return {};
+  if (m.excluded) {  // this image does not have it, so no later one may refer to it here
+    m.written = true;
+    return {};
+  }
+  bool same = increment && !m.written.load();
+  CKPT_CHECK(same ? sink.same(region_name(m), m.size) : save_buffer(m, sink));
+  m.written = false;
+  return {};
+}
+
 // Every step of every live object, in the order in which they were taken: a kernel comes after the
 // build of its program, and a link after the compilation of what it links.
 Result<> make_everything_again() {
@@ -122,10 +134,14 @@ class OpenCl final : public Participant {
 
   Result<> save(Sink &sink) override {
     CKPT_CHECK(give_staging(sink.staging_fd(), u64{sink.slot_count()} * sink.slot_bytes()));
+    // What happens to be unwritten since an older save tells nothing about this image's parent.
+    bool increment = last_save_ != ImageId{} && sink.parent() == last_save_;
+    last_save_ = {};
     Result<> saved;
     for (Mem *m : registry().all<Mem>())
-      if (saved && !m->parent && !m->excluded) saved = save_buffer(*m, sink);
+      if (saved) saved = save_memory(*m, increment, sink);
     link().ask(Op::StagingEnd, 0, {});
+    if (saved) last_save_ = sink.image();
     return saved;
   }
 
@@ -194,7 +210,13 @@ class OpenCl final : public Participant {
     link().forget();
     gate().forget();
     forget_callbacks();
+    last_save_ = {};
   }
+
+ private:
+  // The image of the last save that came to its end, here or in the process of which this is a
+  // copy. What is not Mem::written is as it was then.
+  ImageId last_save_{};
 };
 
 }  // namespace

@@ -64,10 +64,15 @@ cl_int answer_binaries(Program &p, const Answer &out) {
 
 // Kernel argument information tells handles from numbers (facts/opencl.md, "Kernel argument
 // types"); the option for it is ours and never shows in CL_PROGRAM_BUILD_OPTIONS.
+constexpr std::string_view kArgumentInfo = "-cl-kernel-arg-info";
+
+bool asks_for_argument_info(const std::string &options) {
+  return options.find(kArgumentInfo) != std::string::npos;
+}
+
 std::string with_argument_info(const std::string &options) {
-  constexpr std::string_view kOption = "-cl-kernel-arg-info";
-  if (options.find(kOption) != std::string::npos) return options;
-  return options.empty() ? std::string(kOption) : options + " " + std::string(kOption);
+  if (asks_for_argument_info(options)) return options;
+  return options.empty() ? std::string(kArgumentInfo) : options + " " + std::string(kArgumentInfo);
 }
 
 // What clBuildProgram and clCompileProgram check alike.
@@ -134,6 +139,13 @@ std::vector<Container::Unit> recipe_of(const Program &p) {
     for (const Program::Header &h : in->headers) u.headers.push_back({h.name, h.program->source});
   }
   return units;
+}
+
+bool shows_argument_info(const Program &p) {
+  auto asked = [](const auto &part) { return asks_for_argument_info(part.options); };
+  return asked(p) || std::ranges::any_of(p.units, asked) ||
+         std::ranges::any_of(p.inputs,
+                             [](const Ref<Program> &in) { return shows_argument_info(*in); });
 }
 
 std::vector<std::string> kernel_names(Program &p) {

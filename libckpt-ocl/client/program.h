@@ -11,4 +11,7 @@ std::vector<Container::Unit> recipe_of(const Program &p);
 // Of a program that was built; empty if the driver does not say.
 std::vector<std::string> kernel_names(Program &p);
 
+// Was it, or a part that it was linked from, built with -cl-kernel-arg-info?
+bool shows_argument_info(const Program &p);
+
 }  // namespace ckpt::ocl

@@ -6,7 +6,9 @@
 #include "libckpt-ocl/client/transfer.h"
 
 #include <algorithm>
-#include <ranges>
+#include <deque>
+
+#include "agent/backwards.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -22,7 +24,7 @@ class Landings {
   Ref<Event> overlapping(const std::byte *from, const std::byte *to) {
     std::lock_guard lock(mutex_);
     std::erase_if(list_, [](const Landing &l) { return l.event->over(); });
-    for (const Landing &l : std::ranges::reverse_view(list_))
+    for (const Landing &l : backwards(list_))
       if (l.from < to && from < l.to) return l.event;
     return {};
   }
@@ -53,15 +55,23 @@ void copy_rows(std::byte *to, size_t to_row, size_t to_slice, const std::byte *f
       std::memcpy(to + z * to_slice + y * to_row, from + z * from_slice + y * from_row, region[0]);
 }
 
-// Cuts a rectangle into pieces of at most kMaxPiece bytes: whole slices, else rows, else parts of a
+// How a transfer goes: its pieces, and how many of them are under way at a time.
+struct Pace {
+  size_t piece_bytes = kMaxPiece, window = SIZE_MAX;
+};
+
+// Somebody waits for it: pieces that are still in the processor's cache when the other side copies
+// them, and few enough that the same staging is used again and again.
+constexpr Pace kInCache{512u << 10, 4};
+
+// Cuts a rectangle into pieces of at most `most` bytes: whole slices, else rows, else parts of a
 // row. A plain transfer, being one long row, is cut by the last rule.
-std::vector<Rect> pieces_of(const Rect &all) {
-  size_t step[3] = {std::min(all.region[0], kMaxPiece), 1, 1};
+std::vector<Rect> pieces_of(const Rect &all, size_t most) {
+  size_t step[3] = {std::min(all.region[0], most), 1, 1};
   if (step[0] == all.region[0])
-    step[1] = std::min(all.region[1], std::max<size_t>(1, kMaxPiece / all.region[0]));
+    step[1] = std::min(all.region[1], std::max<size_t>(1, most / all.region[0]));
   if (step[1] == all.region[1])
-    step[2] =
-        std::min(all.region[2], std::max<size_t>(1, kMaxPiece / (all.region[0] * all.region[1])));
+    step[2] = std::min(all.region[2], std::max<size_t>(1, most / (all.region[0] * all.region[1])));
   std::vector<Rect> pieces;
   for (size_t z = 0; z < all.region[2]; z += step[2])
     for (size_t y = 0; y < all.region[1]; y += step[1])
@@ -148,17 +158,27 @@ size_t host_extent(const Rect &r) {
 
 // The pieces of a transfer; `last` is the one that the application hears of. In a queue that is not
 // in-order each waits for the one before.
-cl_int send_pieces(Command &last, bool reading, Mem &mem, const Rect &all, std::byte *host) {
-  if (!reading) settle_reads(host, host_extent(all));
-  std::vector<Rect> pieces = pieces_of(all);
+cl_int send_pieces(Command &last, bool reading, Mem &mem, const Rect &all, std::byte *host,
+                   Pace pace) {
+  if (!reading) {
+    settle_reads(host, host_extent(all));
+    mem.will_be_written();
+  }
+  std::vector<Rect> pieces = pieces_of(all, pace.piece_bytes);
   Ref<Event> first, before;
+  std::deque<Ref<Event>> under_way;
   for (size_t i = 0; i + 1 < pieces.size(); i++) {
+    if (under_way.size() == pace.window) {
+      wait(*under_way.front());
+      under_way.pop_front();
+    }
     Command c(last.queue(), last.type(), before.get());
     Command &piece = i == 0 ? c.with_waits_of(last) : c;
     Ref<Event> sent(&piece.event());
     std::byte *data = host + host_offset(pieces[i], all);
     if (cl_int r = send_piece(piece, reading, mem, pieces[i], data); r != CL_SUCCESS) return r;
     if (i == 0) first = sent;
+    under_way.push_back(sent);
     before = std::move(sent);  // only now: the piece's wait list names the one before
   }
   if (first) {
@@ -175,9 +195,10 @@ cl_int transfer(bool reading, cl_command_queue queue, cl_command_type type, Mem 
   // Host memory that is written from may be used again once it was read; held commands read late.
   bool now = c.goes_now(), must_wait = blocking == Blocking::Yes && (reading || !now);
   Ref<Event> done(reading || must_wait ? &c.event() : nullptr);
+  Pace pace = now && blocking == Blocking::Yes ? kInCache : Pace{};
   auto send = [=, keep = Ref<Mem>(&mem)](Command &it) {
     if (reading && !must_wait) landings().add(&it.event(), host, host + host_extent(all));
-    return send_pieces(it, reading, *keep, all, host);
+    return send_pieces(it, reading, *keep, all, host, pace);
   };
   cl_int r = now ? c.run_now(out, std::move(send)) : c.run_later(out, std::move(send));
   if (r == CL_SUCCESS && must_wait && wait(*done) < 0) return done->status.load();
@@ -203,7 +224,7 @@ cl_int write_buffer(cl_command_queue queue, cl_command_type type, Mem &mem, size
 }
 
 cl_int send_write(Command &c, Mem &mem, const Rect &rect, const std::byte *host) {
-  return send_pieces(c, false, mem, rect, const_cast<std::byte *>(host));
+  return send_pieces(c, false, mem, rect, const_cast<std::byte *>(host), {});
 }
 
 cl_int send_write(Command &c, Mem &mem, size_t offset, size_t size, const std::byte *host) {

@@ -7,7 +7,6 @@
 #include <regex>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "libckpt-ocl/device_limits.h"
 #include "libckpt-ocl/proxy/check_images.h"
@@ -30,6 +29,13 @@ LimitValue numbers(const json &j, const char *name) {
   if (v.is_number_unsigned()) out.push_back(v.get<u64>());
   if (v.is_array())
     for (const json &x : v) out.push_back(x.is_number_unsigned() ? x.get<u64>() : 0);
+  return out;
+}
+
+// "64 × 2 × 1"
+std::string product(const LimitValue &factors) {
+  std::string out;
+  for (u64 f : factors) out += (out.empty() ? "" : " × ") + std::to_string(f);
   return out;
 }
 
@@ -62,7 +68,7 @@ class Check {
       if (!satisfies(l, relied, here))
         say("the program has read {} = {} and may rely on it; \"{}\" has {} "
             "(--ignore-limits if it does not)",
-            l.name, fmt::join(relied, " × "), device_.name, fmt::join(here, " × "));
+            l.name, product(relied), device_.name, product(here));
     }
   }
 
@@ -181,8 +187,8 @@ class Check {
     const Limit &sizes = *find_limit(CL_DEVICE_MAX_WORK_ITEM_SIZES);
     LimitValue size = numbers(k, "local_size"), here = device_limit(device_.id, sizes);
     if (!satisfies(sizes, size, here))
-      say("kernel {} runs in work-groups of {}; \"{}\" takes at most {}", name,
-          fmt::join(size, " × "), device_.name, fmt::join(here, " × "));
+      say("kernel {} runs in work-groups of {}; \"{}\" takes at most {}", name, product(size),
+          device_.name, product(here));
     size_t most = device_number(device_.id, CL_DEVICE_MAX_WORK_GROUP_SIZE);
     if (!understates_work_groups(device_.id))
       ::clGetKernelWorkGroupInfo(kernel, device_.id, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most,

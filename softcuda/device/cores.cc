@@ -23,9 +23,9 @@ u32 Cores::count() {
 void Cores::work(Job &job) {
   vm::Runner runner(*job.grid);
   while (!job.grid->stop) {
-    u64 block = job.next++;
-    if (block >= job.blocks) break;
-    runner.run(block);
+    u64 cluster = job.next++;
+    if (cluster >= job.clusters) break;
+    runner.run(cluster);
   }
 }
 
@@ -39,7 +39,7 @@ void Cores::thread() {
   for (;;) {
     changed_.wait(lock, [&] { return !jobs_.empty(); });
     Job *job = jobs_.front();
-    if (job->next >= job->blocks || job->grid->stop) {
+    if (job->next >= job->clusters || job->grid->stop) {
       jobs_.pop_front();
       continue;
     }
@@ -53,8 +53,8 @@ void Cores::thread() {
 }
 
 void Cores::run(vm::Grid &grid) {
-  Job job{&grid, grid.grid.count()};
-  bool shared = job.blocks > 1 && count() > 1;
+  Job job{&grid, grid.grid.count() / grid.cluster.count()};
+  bool shared = job.clusters > 1 && count() > 1;
   if (shared) {
     std::lock_guard lock(mutex_);
     start_threads();
@@ -69,11 +69,11 @@ void Cores::run(vm::Grid &grid) {
 }
 
 void Cores::run_together(vm::Grid &grid) {
-  u64 blocks = grid.grid.count();
-  u64 parts = std::min<u64>(count(), blocks);
+  u64 clusters = grid.grid.count() / grid.cluster.count();
+  u64 parts = std::min<u64>(count(), clusters);
   auto part = [&](u64 first) {
     vm::Runner runner(grid);
-    for (u64 b = first; b < blocks; b += parts) runner.add(b);
+    for (u64 c = first; c < clusters; c += parts) runner.add(c);
     while (runner.run_added()) {
     }
   };

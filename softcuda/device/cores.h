@@ -25,7 +25,7 @@ class Cores {
  private:
   struct Job {
     vm::Grid *grid;
-    u64 blocks;
+    u64 clusters;
     std::atomic<u64> next{0};
     u32 helpers = 0;  // guarded by mutex_
   };

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // cuCheckpointProcess*: RUNNING -> lock -> LOCKED -> checkpoint -> CHECKPOINTED -> restore ->
-// LOCKED
-// -> unlock -> RUNNING, on this process or, as an order that the broker carries, on another one. A
-// checkpointed process has no connection to the broker, which CRIU would refuse; one that is to be
-// restored by somebody else is woken by a file of its PID beside the broker's socket.
+// LOCKED -> unlock -> RUNNING, on this process or, as an order that the broker carries, on another
+// one. A checkpointed process has no connection to the broker, which CRIU would refuse; one that is
+// to be restored by somebody else is woken by a file of its PID beside the broker's socket.
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -109,8 +109,8 @@ bool has_context(const Device &d) {
   return false;
 }
 
-// Every device that the process uses must be in the map, and lead to one that there is. Others may
-// be left out; they have no memory then.
+// Every device that the process uses must be in the map, and lead to one that there is and that no
+// other leads to. Those that it does not use may be left out; they have no memory then.
 CUresult places_of(const std::vector<Pair> &pairs, std::vector<u32> &places) {
   const std::vector<broker::DeviceInfo> &now = client().devices();
   for (const std::unique_ptr<Device> &d : process().devices) {
@@ -122,6 +122,8 @@ CUresult places_of(const std::vector<Pair> &pairs, std::vector<u32> &places) {
     size_t i = 0;
     while (i < now.size() && !same(wanted, now[i].uuid.data())) ++i;
     REQUIRE(i < now.size() || !has_context(*d), CUDA_ERROR_INVALID_DEVICE);
+    REQUIRE(std::find(places.begin(), places.end(), i) == places.end() || !mapped,
+            CUDA_ERROR_INVALID_VALUE);
     places.push_back(mapped && i < now.size() ? static_cast<u32>(i) : kNowhere);
   }
   return CUDA_SUCCESS;

@@ -11,11 +11,12 @@ using namespace ckpt::softcuda::driver;
 namespace {
 
 CUresult launch(const void *f, vm::Dim grid, vm::Dim block, unsigned shared, CUstream stream,
-                void **params, void **extra, bool cooperative) {
+                void **params, void **extra, bool cooperative, vm::Dim cluster = {0, 0, 0}) {
   CALL_WITH_CONTEXT();
   Stream *s = stream_of(call.context, meant(stream));
   REQUIRE(s != nullptr && process().contexts.holds(s->context), CUDA_ERROR_INVALID_HANDLE);
   auto l = std::make_shared<Launch>();
+  l->cluster = cluster;
   CHECK_CU(make_launch(s->context, f, grid, block, shared, params, extra, cooperative, *l));
   if (std::shared_ptr<Capture> capture = capture_of(*s)) return capture_launch(*capture, *s, *l);
   s->context->submit(*s, [c = s->context, l] { run(c, *l); });
@@ -42,17 +43,18 @@ SOFTCUDA_API CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction 
                                        void **extra) {
   REQUIRE(config != nullptr, CUDA_ERROR_INVALID_VALUE);
   bool cooperative = false;
+  vm::Dim cluster{0, 0, 0};
   for (unsigned i = 0; i < config->numAttrs; ++i) {
     const CUlaunchAttribute &a = config->attrs[i];
     if (a.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) cooperative = a.value.cooperative != 0;
     if (a.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
-      bool one = a.value.clusterDim.x * a.value.clusterDim.y * a.value.clusterDim.z <= 1;
-      REQUIRE(one, CUDA_ERROR_NOT_SUPPORTED);
+      cluster = {a.value.clusterDim.x, a.value.clusterDim.y, a.value.clusterDim.z};
+      REQUIRE(cluster.count() > 0, CUDA_ERROR_INVALID_VALUE);
     }
   }
   return launch(f, {config->gridDimX, config->gridDimY, config->gridDimZ},
                 {config->blockDimX, config->blockDimY, config->blockDimZ}, config->sharedMemBytes,
-                config->hStream, params, extra, cooperative);
+                config->hStream, params, extra, cooperative, cluster);
 }
 
 SOFTCUDA_API CUresult cuLaunchHostFunc(CUstream stream, CUhostFn f, void *data) {

@@ -10,6 +10,9 @@ namespace ckpt::softcuda::driver {
 struct Launch {
   Function *function = nullptr;
   vm::Dim grid, block;
+  vm::Dim cluster{0, 0,
+                  0};  // before make_launch: what is asked for, 0 for what the kernel declares
+  bool explicit_cluster = false;
   u32 shared = 0;  // dynamic
   bool cooperative = false;
   std::vector<std::byte> params;

@@ -61,6 +61,22 @@ CUresult check_shape(const Function &f, const Launch &l) {
   return CUDA_SUCCESS;
 }
 
+// What a kernel declares (__cluster_dims__) cannot be changed by the launch.
+CUresult settle_cluster(const Function &f, Launch &l) {
+  const u32 *declared = f.kernel->function().cluster;
+  vm::Dim wanted{declared[0], declared[1], declared[2]};
+  bool asked = l.cluster.count() != 0;
+  if (wanted.count() == 0) wanted = asked ? l.cluster : vm::Dim{};
+  REQUIRE(!asked || (wanted.x == l.cluster.x && wanted.y == l.cluster.y && wanted.z == l.cluster.z),
+          CUDA_ERROR_INVALID_VALUE);
+  l.explicit_cluster = asked || declared[0] != 0;
+  l.cluster = wanted;
+  REQUIRE(wanted.count() <= kBlocksPerCluster, CUDA_ERROR_INVALID_CLUSTER_SIZE);
+  REQUIRE(l.grid.x % wanted.x == 0 && l.grid.y % wanted.y == 0 && l.grid.z % wanted.z == 0,
+          CUDA_ERROR_INVALID_VALUE);
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
 
 int blocks_per_multiprocessor(const Function &f, u64 threads, u64 dynamic_shared) {
@@ -82,6 +98,7 @@ CUresult make_launch(Context *c, const void *function, vm::Dim grid, vm::Dim blo
   out.shared = (shared + 15) & ~15u;
   out.cooperative = cooperative;
   CHECK_CU(check_shape(*out.function, out));
+  CHECK_CU(settle_cluster(*out.function, out));
   if (cooperative) {
     u64 most =
         static_cast<u64>(blocks_per_multiprocessor(*out.function, block.count(), out.shared)) *
@@ -99,6 +116,8 @@ void run(Context *c, const Launch &l) {
   g.services = c;
   g.grid = l.grid;
   g.block = l.block;
+  g.cluster = l.cluster;
+  g.explicit_cluster = l.explicit_cluster;
   g.static_shared = (g.kernel->static_shared() + 15) & ~15u;
   g.dynamic_shared = l.shared;
   g.id = process().next_id++;

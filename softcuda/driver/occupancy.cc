@@ -70,3 +70,33 @@ SOFTCUDA_API CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUf
   *bytes = each - std::min<size_t>(each, f->kernel->static_shared());
   return CUDA_SUCCESS;
 }
+
+SOFTCUDA_API CUresult cuOccupancyMaxPotentialClusterSize(int *size, CUfunction function,
+                                                         const CUlaunchConfig *config) {
+  CALL_WITH_CONTEXT();
+  REQUIRE(size != nullptr && config != nullptr, CUDA_ERROR_INVALID_VALUE);
+  Function *f = nullptr;
+  CHECK_CU(function_of(call.context, function, f));
+  *size = static_cast<int>(kBlocksPerCluster);
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction function,
+                                                   const CUlaunchConfig *config) {
+  CALL_WITH_CONTEXT();
+  REQUIRE(clusters != nullptr && config != nullptr, CUDA_ERROR_INVALID_VALUE);
+  Function *f = nullptr;
+  CHECK_CU(function_of(call.context, function, f));
+  CHECK_CU(prepare(*f));
+  unsigned size = 1;
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    const CUlaunchAttribute &a = config->attrs[i];
+    if (a.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+      size = a.value.clusterDim.x * a.value.clusterDim.y * a.value.clusterDim.z;
+  }
+  REQUIRE(size > 0 && size <= kBlocksPerCluster, CUDA_ERROR_INVALID_CLUSTER_SIZE);
+  ckpt::u64 threads = ckpt::u64{config->blockDimX} * config->blockDimY * config->blockDimZ;
+  *clusters = blocks_per_multiprocessor(*f, threads, config->sharedMemBytes) *
+              static_cast<int>(kMultiprocessors / size);
+  return CUDA_SUCCESS;
+}

@@ -18,6 +18,7 @@ inline constexpr int kDriverVersion = 13000;
 inline constexpr u32 kMultiprocessors = 8;
 inline constexpr u32 kThreadsPerMultiprocessor = 2048;
 inline constexpr u32 kBlocksPerMultiprocessor = 32;
+inline constexpr u32 kBlocksPerCluster = 8;
 inline constexpr u32 kSharedPerMultiprocessor = 228 * 1024;
 inline constexpr u32 kSharedPerBlock = 48 * 1024;
 inline constexpr u32 kSharedPerBlockOptin = 227 * 1024;

@@ -131,9 +131,7 @@ Run choose(const Instruction &in, Type t, Where w) {
 
 bool select_atomic(const Instruction &in, Selected &s) {
   bool red = in.opcode == "red";
-  if ((!red && in.opcode != "atom") || in.has("async") || in.has("v2") || in.has("v4") ||
-      in.has("v8"))
-    return false;
+  if ((!red && in.opcode != "atom") || in.has("async")) return false;
   Type t = in.type();
   uniform(s, choose(in, t, where(space_of(in))), t);
   s.shape = red ? Shape::Reduce : Shape::Atomic;

@@ -206,17 +206,6 @@ Run any(Type t) {
   return pick<F, u16, u32, u64>(t);
 }
 
-// Types of every size by their bits alone.
-Type bits_of(Type t) {
-  switch (ptx::size_of(t)) {
-    case 1: return Type::B8;
-    case 2: return Type::B16;
-    case 4: return Type::B32;
-    case 8: return Type::B64;
-    default: return t;
-  }
-}
-
 bool select_shift(const Instruction &in, Selected &s, Type t) {
   Run run = in.opcode == "shl" ? any<Shl>(bits_of(t)) : pick<Shr, u16, u32, u64, i16, i32, i64>(t);
   uniform(s, run, t);

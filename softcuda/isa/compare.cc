@@ -9,7 +9,8 @@
 namespace ckpt::softcuda::isa::CKPT_ISA {
 namespace {
 
-// A comparison without U is false where a NaN takes part, with it true.
+// The comparisons that the others are made of, by exchanging the sources or inverting the result:
+// without U false where a NaN takes part, and with it true.
 template <class T>
 struct Eq {
   static bool run(T a, T b) { return a == b; }
@@ -27,44 +28,8 @@ struct Le {
   static bool run(T a, T b) { return a <= b; }
 };
 template <class T>
-struct Gt {
-  static bool run(T a, T b) { return a > b; }
-};
-template <class T>
-struct Ge {
-  static bool run(T a, T b) { return a >= b; }
-};
-template <class T>
-struct Equ {
-  static bool run(T a, T b) { return !(a < b) && !(a > b); }
-};
-template <class T>
-struct Neu {
-  static bool run(T a, T b) { return !(a == b); }
-};
-template <class T>
-struct Ltu {
-  static bool run(T a, T b) { return !(a >= b); }
-};
-template <class T>
-struct Leu {
-  static bool run(T a, T b) { return !(a > b); }
-};
-template <class T>
-struct Gtu {
-  static bool run(T a, T b) { return !(a <= b); }
-};
-template <class T>
-struct Geu {
-  static bool run(T a, T b) { return !(a < b); }
-};
-template <class T>
 struct Num {
   static bool run(T a, T b) { return a == a && b == b; }
-};
-template <class T>
-struct Nan {
-  static bool run(T a, T b) { return a != a || b != b; }
 };
 
 // What is compared: 16-bit floats as f32; the high ones of pairs, too.
@@ -78,9 +43,24 @@ auto comparable(T v) {
     return v;
 }
 
+// Op::imm: what stands for true in the lower half, then these. Op::aux belongs to under_mode.
+enum Form : u64 {
+  kAlone = 0,
+  kAnd = 1ull << 32,
+  kOr = 2ull << 32,
+  kXor = 3ull << 32,
+  kCombine = 3ull << 32,
+  kNegated = 4ull << 32,   // the third source
+  kSwapped = 8ull << 32,   // the second source is compared with the first
+  kInverted = 16ull << 32  // the result
+};
+
+u64 form_of(const Op &o) { return static_cast<u64>(o.imm); }
+
 template <template <class> class C, class T, bool High = false>
 Mask compare(const Warp &w, const Op &o, Mask m) {
-  In<T> a(w, o.a), b(w, o.b);
+  bool swapped = form_of(o) & kSwapped, inverted = form_of(o) & kInverted;
+  In<T> a(w, swapped ? o.b : o.a), b(w, swapped ? o.a : o.b);
   u32 bits[kLanes] = {};
   using V = decltype(comparable<T, High>(a[0]));
   for_lanes(m, [&](u32 i) {
@@ -89,17 +69,16 @@ Mask compare(const Warp &w, const Op &o, Mask m) {
   });
   u32 all = 0;
   for (u32 b : bits) all |= b;
-  return all;
+  return inverted ? ~all : all;
 }
-
-enum Combine : u16 { kAlone = 0, kAnd = 1, kOr = 2, kXor = 3, kNegated = 4 };
 
 // With the third source, a predicate, if there is one.
 Mask combined(const Warp &w, const Op &o, Mask bits) {
-  if ((o.aux & 3) == kAlone) return bits;
+  u64 how = form_of(o) & kCombine;
+  if (how == kAlone) return bits;
   Mask c = w.bits(o.c);
-  if (o.aux & kNegated) c = ~c;
-  return (o.aux & 3) == kAnd ? bits & c : (o.aux & 3) == kOr ? bits | c : bits ^ c;
+  if (form_of(o) & kNegated) c = ~c;
+  return how == kAnd ? bits & c : how == kOr ? bits | c : bits ^ c;
 }
 
 template <template <class> class C, class T>
@@ -113,7 +92,6 @@ void setp(Warp &w, const Op &o, Mask m) {
   set_bits(w, o.dst2, m, second);
 }
 
-// imm: what stands for true.
 template <template <class> class C, class T>
 void set(Warp &w, const Op &o, Mask m) {
   constexpr bool kPair = sizeof(T) == 4 && std::is_class_v<T>;
@@ -125,48 +103,74 @@ void set(Warp &w, const Op &o, Mask m) {
       m, [&](u32 i) { out[i] = ((low >> i & 1) ? yes : 0) | ((high >> i & 1) ? yes << 16 : 0); });
 }
 
-template <template <class> class C, class T>
-Run form(bool to_predicate) {
-  return to_predicate ? &setp<C, T> : &set<C, T>;
-}
-
 template <template <class> class C, class... Ts>
 Run by_type(Type t, bool to_predicate) {
   Run found = nullptr;
-  ((stands_for<Ts>(t) ? (void)(found = form<C, Ts>(to_predicate)) : void()), ...);
+  ((stands_for<Ts>(t) ? (void)(found = to_predicate ? &setp<C, Ts> : &set<C, Ts>) : void()), ...);
   return found;
 }
 
-// Orders of integers, also .lo .ls .hi .hs of unsigned ones; then floats.
-template <template <class> class C>
-Run ordered(Type t, bool p) {
-  return by_type<C, u16, u32, u64, i16, i32, i64, float, double, F16, BF16, Pair<F16>, Pair<BF16>>(
-      t, p);
-}
 template <template <class> class C>
 Run floats(Type t, bool p) {
   return by_type<C, float, double, F16, BF16, Pair<F16>, Pair<BF16>>(t, p);
 }
+// Whether integers are equal does not depend on their sign.
+Run equal(Type t, bool p) {
+  if (Run run = floats<Eq>(t, p)) return run;
+  return by_type<Eq, u16, u32, u64>(bits_of(t), p);
+}
+template <template <class> class C>
+Run ordered(Type t, bool p) {
+  if (Run run = floats<C>(t, p)) return run;
+  return by_type<C, u16, u32, u64, i16, i32, i64>(t, p);
+}
+Run unequal(Type t, bool p) { return floats<Ne>(t, p); }
 
-Run choose(const Instruction &in, Type t, bool p) {
-  struct Row {
-    std::string_view name;
-    Run (*choose)(Type, bool);
-  };
-  static constexpr std::array kRows{
-      Row{"eq", &ordered<Eq>},  Row{"ne", &ordered<Ne>},  Row{"lt", &ordered<Lt>},
-      Row{"le", &ordered<Le>},  Row{"gt", &ordered<Gt>},  Row{"ge", &ordered<Ge>},
-      Row{"lo", &ordered<Lt>},  Row{"ls", &ordered<Le>},  Row{"hi", &ordered<Gt>},
-      Row{"hs", &ordered<Ge>},  Row{"equ", &floats<Equ>}, Row{"neu", &floats<Neu>},
-      Row{"ltu", &floats<Ltu>}, Row{"leu", &floats<Leu>}, Row{"gtu", &floats<Gtu>},
-      Row{"geu", &floats<Geu>}, Row{"num", &floats<Num>}, Row{"nan", &floats<Nan>}};
-  for (const Row &row : kRows)
-    if (!in.modifiers.empty() && in.modifiers[0] == row.name) return row.choose(t, p);
+struct Comparison {
+  std::string_view name;
+  Run (*choose)(Type, bool);
+  u64 form = 0;
+};
+// .lo .ls .hi .hs are the orders of unsigned integers.
+constexpr std::array kComparisons{Comparison{"eq", &equal},
+                                  Comparison{"lt", &ordered<Lt>},
+                                  Comparison{"le", &ordered<Le>},
+                                  Comparison{"gt", &ordered<Lt>, kSwapped},
+                                  Comparison{"ge", &ordered<Le>, kSwapped},
+                                  Comparison{"lo", &ordered<Lt>},
+                                  Comparison{"ls", &ordered<Le>},
+                                  Comparison{"hi", &ordered<Lt>, kSwapped},
+                                  Comparison{"hs", &ordered<Le>, kSwapped},
+                                  Comparison{"equ", &unequal, kInverted},
+                                  Comparison{"neu", &equal, kInverted},
+                                  Comparison{"ltu", &ordered<Le>, kSwapped | kInverted},
+                                  Comparison{"leu", &ordered<Lt>, kSwapped | kInverted},
+                                  Comparison{"gtu", &ordered<Le>, kInverted},
+                                  Comparison{"geu", &ordered<Lt>, kInverted},
+                                  Comparison{"num", &floats<Num>},
+                                  Comparison{"nan", &floats<Num>, kInverted}};
+
+// The comparison itself, of `t`; its form goes into s.imm.
+Run choose(const Instruction &in, Type t, bool p, Selected &s) {
+  if (in.modifiers.empty()) return nullptr;
+  std::string_view name = in.modifiers[0];
+  // Of integers, other is not equal; a u in the name is of floats alone.
+  if (!ptx::is_float(t) && name == "ne") {
+    s.imm |= static_cast<i64>(kInverted);
+    return equal(t, p);
+  }
+  if (name == "ne") return unequal(t, p);
+  for (const Comparison &c : kComparisons) {
+    if (name != c.name) continue;
+    if (!ptx::is_float(t) && name.size() == 3) return nullptr;
+    s.imm |= static_cast<i64>(c.form);
+    return c.choose(t, p);
+  }
   return nullptr;
 }
 
-u16 combine_of(const Instruction &in) {
-  u16 c = in.has("and") ? kAnd : in.has("or") ? kOr : in.has("xor") ? kXor : kAlone;
+u64 combine_of(const Instruction &in) {
+  u64 c = in.has("and") ? kAnd : in.has("or") ? kOr : in.has("xor") ? kXor : kAlone;
   if (c != kAlone && in.operands.size() == 4 && in.operands[3].negated) c |= kNegated;
   return c;
 }
@@ -210,17 +214,12 @@ bool select_compare(const Instruction &in, Selected &s) {
   bool to_predicate = in.opcode == "setp";
   if (!to_predicate && in.opcode != "set") return false;
   Type src = in.type(to_predicate ? 0 : 1);
-  uniform(s, choose(in, src, to_predicate), src);
+  s.imm = static_cast<i64>(combine_of(in));
+  uniform(s, choose(in, src, to_predicate, s), src);
   s.dst = to_predicate ? Type::Pred : in.type(0);
   s.src[2] = Type::Pred;
-  u16 combine = combine_of(in);
-  s.imm = true_of(s.dst, src);
-  if (in.has("ftz") && s.run != nullptr) {
-    if (combine != kAlone) return false;
-    apply_mode(s, kFlush);  // aux is then the mode, whose low bits are "alone"
-  } else {
-    s.aux = combine;
-  }
+  s.imm |= true_of(s.dst, src);
+  if (in.has("ftz")) apply_mode(s, kFlush);
   return s.run != nullptr;
 }
 

@@ -31,7 +31,7 @@ void barrier_result(Warp &w, const Op &o, Mask m) {
 }
 
 bool select_barrier(const Instruction &in, Selected &s) {
-  if (in.has("cluster")) return false;
+  if (in.has("cluster")) return false;  // isa/cluster.cc
   s.run = &barrier_result;
   s.shape = Shape::Barrier;
   s.flow = vm::Flow::BlockBarrier;
@@ -61,7 +61,7 @@ bool select_control(const Instruction &in, Selected &s) {
   if (in.opcode == "bar" || in.opcode == "barrier") return select_barrier(in, s);
   if (in.opcode == "pmevent" || in.opcode == "griddepcontrol" || in.opcode == "setmaxnreg")
     return flow(s, vm::Flow::Next);
-  if (in.opcode == "membar" || (in.opcode == "fence" && !in.has("mbarrier_init"))) {
+  if (in.opcode == "membar" || in.opcode == "fence") {
     s.run = &fence;
     s.shape = Shape::Ignored;
     return true;

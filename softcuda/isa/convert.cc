@@ -10,25 +10,27 @@
 namespace ckpt::softcuda::isa::CKPT_ISA {
 namespace {
 
-enum class ToInteger { None, Nearest, Zero, Down, Up };
+// How a float becomes an integer.
+enum class Whole : u32 { None, Nearest, Zero, Down, Up };
 
 template <class T>
 inline constexpr bool kIsHalf = std::is_same_v<T, F16> || std::is_same_v<T, BF16>;
 template <class T>
 inline constexpr bool kIsFloat = std::is_floating_point_v<T> || kIsHalf<T>;
 
-template <ToInteger R, class T>
-T rounded(T v) {
-  switch (R) {
-    case ToInteger::Nearest: return std::nearbyint(v);
-    case ToInteger::Zero: return std::trunc(v);
-    case ToInteger::Down: return std::floor(v);
-    case ToInteger::Up: return std::ceil(v);
+template <class T>
+T rounded(T v, Whole how) {
+  switch (how) {
+    case Whole::Nearest: return std::nearbyint(v);
+    case Whole::Zero: return std::trunc(v);
+    case Whole::Down: return std::floor(v);
+    case Whole::Up: return std::ceil(v);
     default: return v;
   }
 }
 
-// Every conversion to an integer clamps. A NaN is zero, or the top bit where 64 bits take part.
+// Every conversion of a float to an integer clamps. A NaN is zero, or the top bit where 64 bits
+// take part.
 template <class D, class A>
 D clamped(A v) {
   using L = std::numeric_limits<D>;
@@ -42,6 +44,20 @@ D clamped(A v) {
   return static_cast<D>(v);
 }
 
+template <class A>
+auto widened(A v) {
+  if constexpr (kIsHalf<A>)
+    return widen(v);
+  else
+    return v;
+}
+
+// Op::imm: the rounding mode of results of 16 bits, which is ours (of others it is the host's, see
+// under_mode), and in the upper half how a float becomes whole.
+u16 mode_of(const Op &o) { return static_cast<u16>(o.imm); }
+Whole whole_of(const Op &o) { return static_cast<Whole>(o.imm >> 32); }
+
+// What does not fit is cut off, or clamped.
 template <class D, class A, bool Saturate>
 D integer(A v) {
   if constexpr (Saturate) {
@@ -52,95 +68,92 @@ D integer(A v) {
   return static_cast<D>(v);
 }
 
-template <class A>
-auto widened(A v) {
-  if constexpr (kIsHalf<A>)
-    return widen(v);
-  else
-    return v;
+template <class D, class A>
+D real(A v) {
+  return static_cast<D>(widened(v));
 }
 
-// To and from 16-bit floats the rounding is ours, else the mode of the host (under_mode).
-template <class D, class A, ToInteger R, u16 M>
-D convert(A v) {
-  if constexpr (!kIsFloat<D> && !kIsFloat<A>)
-    return integer<D, A, (M & kSaturate) != 0>(v);
-  else if constexpr (!kIsFloat<D>)
-    return clamped<D>(rounded<R>(widened(v)));
-  else if constexpr (kIsHalf<D>) {
-    auto wide = widened(v);
-    if constexpr (kIsFloat<A>) wide = rounded<R>(wide);
-    double d = static_cast<double>(wide);
-    if constexpr ((M & kSaturate) != 0) d = d > 0 ? std::min(d, 1.0) : 0;
-    return narrow<D>(d, M);
-  } else if constexpr (kIsFloat<A>)
-    return static_cast<D>(rounded<R>(widened(v)));
-  else
-    return static_cast<D>(v);
+// The commonest: towards zero.
+template <class D, class A>
+D truncated(A v) {
+  return clamped<D>(std::trunc(v));
+}
+
+template <class D, class A>
+void to_integer(Warp &w, const Op &o, Mask m) {
+  In<A> a(w, o.a);
+  Cell<D> *out = w.row<Cell<D>>(o.dst);
+  Whole how = whole_of(o);
+  for_lanes(m, [&](u32 i) { out[i] = to_cell<D>(clamped<D>(rounded(widened(a[i]), how))); });
+}
+
+// f32 and f64 to a whole number of the same type.
+template <class T>
+void to_whole(Warp &w, const Op &o, Mask m) {
+  In<T> a(w, o.a);
+  Cell<T> *out = w.row<Cell<T>>(o.dst);
+  Whole how = whole_of(o);
+  for_lanes(m, [&](u32 i) { out[i] = to_cell<T>(rounded(a[i], how)); });
+}
+
+template <class D, class A>
+void to_half(Warp &w, const Op &o, Mask m) {
+  In<A> a(w, o.a);
+  u32 *out = w.row<u32>(o.dst);
+  u16 mode = mode_of(o);
+  Whole how = whole_of(o);
+  for_lanes(m, [&](u32 i) {
+    double v = rounded(static_cast<double>(widened(a[i])), how);
+    if (mode & kSaturate) v = v > 0 ? std::min(v, 1.0) : 0;
+    out[i] = to_cell<D>(narrow<D>(v, mode));
+  });
 }
 
 struct Wanted {
   Type src;
-  ToInteger round;
+  Whole whole;
   u16 mode;
 };
 
-template <class D, class A, u16 M>
-Run by_rounding(ToInteger r) {
-  if constexpr (kIsFloat<A>) {
-    switch (r) {
-      case ToInteger::Nearest: return lift<&convert<D, A, ToInteger::Nearest, M>>;
-      case ToInteger::Zero: return lift<&convert<D, A, ToInteger::Zero, M>>;
-      case ToInteger::Down: return lift<&convert<D, A, ToInteger::Down, M>>;
-      case ToInteger::Up: return lift<&convert<D, A, ToInteger::Up, M>>;
-      default: break;
-    }
-  }
-  return lift<&convert<D, A, ToInteger::None, M>>;
-}
-
 template <class D, class A>
-Run by_mode(const Wanted &w) {
-  bool saturate = w.mode & kSaturate;
-  if constexpr (kIsHalf<D>) {
-    switch (w.mode & 3) {
-      case kToZero: return by_rounding<D, A, kToZero>(w.round);
-      case kDown: return by_rounding<D, A, kDown>(w.round);
-      case kUp: return by_rounding<D, A, kUp>(w.round);
-      default: break;
-    }
-    if (saturate) return by_rounding<D, A, kSaturate>(w.round);
-  } else if constexpr (!kIsFloat<D> && !kIsFloat<A>) {
-    if (saturate) return by_rounding<D, A, kSaturate>(w.round);
-  }
-  return by_rounding<D, A, kNearest>(w.round);
+Run choose(const Wanted &w) {
+  if constexpr (kIsHalf<D>) return &to_half<D, A>;
+  if constexpr (!kIsFloat<D> && !kIsFloat<A>)
+    return w.mode & kSaturate ? lift<&integer<D, A, true>> : lift<&integer<D, A, false>>;
+  if constexpr (!kIsFloat<D> && std::is_floating_point_v<A>)
+    if (w.whole == Whole::Zero) return lift<&truncated<D, A>>;
+  if constexpr (!kIsFloat<D> && kIsFloat<A>) return &to_integer<D, A>;
+  if constexpr (std::is_same_v<D, A> && std::is_floating_point_v<D>)
+    if (w.whole != Whole::None) return &to_whole<D>;
+  if constexpr (std::is_floating_point_v<D>) return lift<&real<D, A>>;
+  return nullptr;
 }
 
-template <class D, class... As>
+template <class D>
 Run by_source(const Wanted &w) {
-  Run found = nullptr;
-  ((stands_for<As>(w.src) ? (void)(found = by_mode<D, As>(w)) : void()), ...);
-  return found;
+  return [&]<class... As>(std::type_identity<As>...) {
+    Run found = nullptr;
+    ((stands_for<As>(w.src) ? (void)(found = choose<D, As>(w)) : void()), ...);
+    return found;
+  }(std::type_identity<u8>(), std::type_identity<u16>(), std::type_identity<u32>(),
+         std::type_identity<u64>(), std::type_identity<i8>(), std::type_identity<i16>(),
+         std::type_identity<i32>(), std::type_identity<i64>(), std::type_identity<float>(),
+         std::type_identity<double>(), std::type_identity<F16>(), std::type_identity<BF16>());
 }
 
 template <class... Ds>
 Run by_destination(Type t, const Wanted &w) {
   Run found = nullptr;
-  ((stands_for<Ds>(t)
-        ? (void)(found =
-                     by_source<Ds, u8, u16, u32, u64, i8, i16, i32, i64, float, double, F16, BF16>(
-                         w))
-        : void()),
-   ...);
+  ((stands_for<Ds>(t) ? (void)(found = by_source<Ds>(w)) : void()), ...);
   return found;
 }
 
-ToInteger rounding_of(const Instruction &in) {
-  return in.has("rni")   ? ToInteger::Nearest
-         : in.has("rzi") ? ToInteger::Zero
-         : in.has("rmi") ? ToInteger::Down
-         : in.has("rpi") ? ToInteger::Up
-                         : ToInteger::None;
+Whole whole_of(const Instruction &in) {
+  return in.has("rni")   ? Whole::Nearest
+         : in.has("rzi") ? Whole::Zero
+         : in.has("rmi") ? Whole::Down
+         : in.has("rpi") ? Whole::Up
+                         : Whole::None;
 }
 
 // cvt.rn.f16x2.f32 d, a, b: a becomes the high half.
@@ -164,21 +177,118 @@ bool select_packed(const Instruction &in, Selected &s, Type t) {
   return true;
 }
 
+// The formats of eight bits (PTX ISA, "Alternate Floating-Point Data Formats"): E4M3 has no
+// infinity.
+struct Small {
+  int mantissa, least_exponent;
+  double largest;
+  u32 infinity;  // 0: none
+};
+constexpr Small kE4M3{3, -6, 448, 0}, kE5M2{2, -14, 57344, 0x7c};
+constexpr u32 kSmallNan = 0x7f;
+
+// Saturates to the largest finite value.
+template <const Small &S>
+u32 to_small(double v) {
+  if (v != v) return kSmallNan;
+  u32 sign = std::signbit(v) ? 0x80 : 0;
+  double magnitude = std::min(std::fabs(v), S.largest);
+  int e = magnitude == 0 ? S.least_exponent : std::max(std::ilogb(magnitude), S.least_exponent);
+  u32 units = round_units(magnitude * power_of_two(S.mantissa - e), kNearest, false);
+  return sign | ((static_cast<u32>(e - S.least_exponent) << S.mantissa) + units);
+}
+
+template <const Small &S>
+double from_small(u32 bits) {
+  u32 rest = bits & 0x7f;
+  double magnitude = 0;
+  if (rest == kSmallNan || (S.infinity != 0 && rest > S.infinity))
+    magnitude = NAN;
+  else if (S.infinity != 0 && rest == S.infinity)
+    magnitude = INFINITY;
+  else {
+    u32 field = rest >> S.mantissa, fraction = rest & ((1u << S.mantissa) - 1);
+    u32 hidden = field == 0 ? 0 : 1u << S.mantissa;
+    int e = S.least_exponent + (field == 0 ? 0 : static_cast<int>(field) - 1);
+    magnitude = (hidden | fraction) * power_of_two(e - S.mantissa);
+  }
+  return bits & 0x80 ? -magnitude : magnitude;
+}
+
+// The first source becomes the high half.
+template <const Small &S, bool Relu>
+u16 pack_small(float a, float b) {
+  if (Relu) a = a < 0 ? 0 : a, b = b < 0 ? 0 : b;
+  return static_cast<u16>(to_small<S>(a) << 8 | to_small<S>(b));
+}
+template <const Small &S, bool Relu>
+u16 repack_small(Pair<F16> v) {
+  return pack_small<S, Relu>(widen(v.high), widen(v.low));
+}
+template <const Small &S, bool Relu>
+Pair<F16> unpack_small(u16 v) {
+  double low = from_small<S>(v & 0xff), high = from_small<S>(v >> 8);
+  if (Relu) low = low < 0 ? 0 : low, high = high < 0 ? 0 : high;
+  return {narrow<F16>(low), narrow<F16>(high)};
+}
+
+template <const Small &S, bool Relu>
+bool select_small(const Instruction &in, Selected &s, bool from) {
+  if (from) {
+    uniform(s, lift<&unpack_small<S, Relu>>, Type::B16);
+    s.dst = Type::F16x2;
+    return in.type(0) == Type::F16x2;
+  }
+  bool pair = in.type(0) == Type::F16x2;
+  uniform(s, pair ? lift<&repack_small<S, Relu>> : lift<&pack_small<S, Relu>>,
+          pair ? Type::F16x2 : Type::F32);
+  s.dst = Type::B16;
+  return in.has("satfinite") && (pair || in.type(0) == Type::F32);
+}
+
+bool select_eight_bits(const Instruction &in, Selected &s) {
+  bool e4m3 = in.has("e4m3x2");
+  bool from = in.modifiers.back() == "e4m3x2" || in.modifiers.back() == "e5m2x2";
+  if (in.has("relu"))
+    return e4m3 ? select_small<kE4M3, true>(in, s, from) : select_small<kE5M2, true>(in, s, from);
+  return e4m3 ? select_small<kE4M3, false>(in, s, from) : select_small<kE5M2, false>(in, s, from);
+}
+
+// f32 with ten bits of fraction; ties away from zero (.rna), or to even (.rn), or cut off (.rz).
+template <u32 Half, bool Even>
+u32 to_tf32(u32 v) {
+  if ((v & 0x7fffffff) >= 0x7f800000) return v;
+  u32 odd = Even ? v >> 13 & 1 : 0;
+  return (v + (Even ? Half - 1 + odd : Half)) & ~0x1fffu;
+}
+
+bool select_tf32(const Instruction &in, Selected &s) {
+  Run run = in.has("rna")  ? lift<&to_tf32<0x1000, false>>
+            : in.has("rn") ? lift<&to_tf32<0x1000, true>>
+                           : lift<&to_tf32<0, false>>;
+  uniform(s, run, Type::B32);
+  return !in.has("relu") && !in.has("satfinite");
+}
+
 }  // namespace
 
 bool select_convert(const Instruction &in, Selected &s) {
+  if (in.opcode == "cvt" && (in.has("e4m3x2") || in.has("e5m2x2"))) return select_eight_bits(in, s);
+  if (in.opcode == "cvt" && in.has("tf32")) return select_tf32(in, s);
   if (in.opcode != "cvt" || in.has("relu")) {
     Type t = in.type();
     return in.opcode == "cvt" && (t == Type::F16x2 || t == Type::BF16x2) && select_packed(in, s, t);
   }
   Type dst = in.type(0), src = in.type(1);
   if (dst == Type::F16x2 || dst == Type::BF16x2) return select_packed(in, s, dst);
-  u16 mode = mode_of(in);
-  uniform(s,
-          by_destination<u8, u16, u32, u64, i8, i16, i32, i64, float, double, F16, BF16>(
-              dst, {src, rounding_of(in), mode}),
-          src);
+  Wanted wanted{src, whole_of(in), CKPT_ISA::mode_of(in)};
+  u16 mode = wanted.mode;
+  uniform(
+      s,
+      by_destination<u8, u16, u32, u64, i8, i16, i32, i64, float, double, F16, BF16>(dst, wanted),
+      src);
   s.dst = dst;
+  s.imm = static_cast<i64>(wanted.whole) << 32 | mode;
   // Only f32 and f64 results are rounded by the host; a flush also concerns an f32 source.
   bool wide = dst == Type::F32 || dst == Type::F64;
   u16 host = wide ? mode : static_cast<u16>(src == Type::F32 ? mode & kFlush : 0);

@@ -7,10 +7,11 @@ namespace ckpt::softcuda::isa::CKPT_ISA {
 
 bool select(const Instruction &in, Selected &out) {
   using Select = bool (*)(const Instruction &, Selected &);
-  constexpr Select kFamilies[] = {&select_extended, &select_integer, &select_floating,
-                                  &select_half,     &select_compare, &select_convert,
-                                  &select_memory,   &select_atomic,  &select_warp,
-                                  &select_control,  &select_texture, &select_bits};
+  constexpr Select kFamilies[] = {
+      &any::select_wide,     &any::select_extended, &select_integer,      &select_floating,
+      &select_half,          &select_compare,       &select_convert,      &any::select_memory,
+      &any::select_atomic,   &any::select_warp,     &any::select_control, &any::select_texture,
+      &any::select_mbarrier, &any::select_cluster,  &any::select_matrix,  &select_bits};
   for (Select family : kFamilies) {
     out = Selected{};
     if (family(in, out)) return true;

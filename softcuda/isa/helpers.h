@@ -21,6 +21,21 @@ enum class Special : u16 {
   NctaidX,
   NctaidY,
   NctaidZ,
+  ClusterCtaidX,
+  ClusterCtaidY,
+  ClusterCtaidZ,
+  ClusterNctaidX,
+  ClusterNctaidY,
+  ClusterNctaidZ,
+  ClusteridX,
+  ClusteridY,
+  ClusteridZ,
+  NclusteridX,
+  NclusteridY,
+  NclusteridZ,
+  ClusterRank,
+  ClusterSize,
+  ExplicitCluster,
   LaneId,
   WarpId,
   NwarpId,
@@ -40,10 +55,8 @@ enum class Special : u16 {
   MaskGt,
   DynamicShared,
   TotalShared,
-  Zero,
   EnvReg1,
-  EnvReg2,
-  One
+  EnvReg2
 };
 
 struct Helpers {
@@ -59,12 +72,5 @@ struct Helpers {
 };
 
 const Helpers &helpers();
-
-namespace baseline {
-const Helpers &helpers();
-}
-namespace v3 {
-const Helpers &helpers();
-}
 
 }  // namespace ckpt::softcuda::isa

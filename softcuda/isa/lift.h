@@ -4,8 +4,8 @@
 // it to every active lane. Types of PTX appear as C++ types: u8 … i64, float, double, F16, BF16 and
 // their pairs; bool is a predicate.
 //
-// The files of isa/ are compiled twice (see isa/meson.build), into the namespaces `baseline` and
-// `v3` (x86-64-v3: AVX2, FMA); isa/select.cc chooses at run time.
+// Arithmetic is compiled twice (see isa/meson.build), into the namespaces `baseline` and `v3`
+// (x86-64-v3: AVX2, FMA), and isa/select.cc chooses at run time; the rest once, into `any`.
 #pragma once
 
 #include <bit>

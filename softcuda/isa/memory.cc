@@ -5,15 +5,6 @@
 
 namespace ckpt::softcuda::isa::CKPT_ISA {
 
-void report_address(Warp &w, const Op &o, u32 lane, u64 address, u32 bytes, bool write) {
-  bool misaligned = address % bytes != 0;
-  w.fail(misaligned ? vm::FaultKind::MisalignedAddress : vm::FaultKind::IllegalAddress, o,
-         fmt::format("{} {} of {} bytes at {:#x} by thread ({},{},{}) of block ({},{},{})",
-                     misaligned ? "misaligned" : "invalid", write ? "write" : "read", bytes,
-                     address, w.tid[0][lane], w.tid[1][lane], w.tid[2][lane], w.block->index.x,
-                     w.block->index.y, w.block->index.z));
-}
-
 namespace {
 
 // Op::aux: how many elements; with kWide the registers have 64 bits though the elements have not.
@@ -127,19 +118,23 @@ void load_param(Warp &w, const Op &o, Mask m) {
   }
 }
 
-template <class T, Where W>
-struct Access {
-  static constexpr Run kLoad = &load<T, W>;
-  static constexpr Run kStore = &store<T, W>;
-};
-
 template <Where W, class... Ts>
-Run by_type(Type t, bool write) {
+Run store_by_type(Type t) {
   Run found = nullptr;
-  ((stands_for<Ts>(t) ? (void)(found = write ? Access<Ts, W>::kStore : Access<Ts, W>::kLoad)
-                      : void()),
-   ...);
+  ((stands_for<Ts>(t) ? (void)(found = &store<Ts, W>) : void()), ...);
   return found;
+}
+template <Where W, class... Ts>
+Run load_by_type(Type t) {
+  Run found = nullptr;
+  ((stands_for<Ts>(t) ? (void)(found = &load<Ts, W>) : void()), ...);
+  return found;
+}
+// Signs count where a load fills a wider register.
+template <Where W>
+Run by_type(Type t, bool write) {
+  if (write) return store_by_type<W, u8, u16, u32, u64>(bits_of(t));
+  return load_by_type<W, u8, u16, u32, u64, i8, i16, i32>(t);
 }
 
 template <class... Ts>
@@ -149,26 +144,20 @@ Run param_by_type(Type t) {
   return found;
 }
 
-// Floats are moved as bits.
-Type moved(Type t) {
-  if (!ptx::is_float(t)) return t;
-  return ptx::size_of(t) == 8 ? Type::B64 : ptx::size_of(t) == 4 ? Type::B32 : Type::B16;
-}
+// Floats are moved as bits, and so is what fills its register anyway.
+Type moved(Type t) { return ptx::is_float(t) || ptx::size_of(t) == 8 ? bits_of(t) : t; }
 
 // The decoder asks again with Space::Register for the function's own frame and with Space::Param
 // for a kernel's parameters: PTX calls both .param.
 Run access(ptx::Space space, Type t, bool write) {
   t = moved(t);
   switch (space) {
-    case ptx::Space::Shared:
-      return by_type<Where::Shared, u8, u16, u32, u64, i8, i16, i32, i64>(t, write);
-    case ptx::Space::Local:
-      return by_type<Where::Local, u8, u16, u32, u64, i8, i16, i32, i64>(t, write);
-    case ptx::Space::Register:
-      return by_type<Where::Frame, u8, u16, u32, u64, i8, i16, i32, i64>(t, write);
+    case ptx::Space::Shared: return by_type<Where::Shared>(t, write);
+    case ptx::Space::Local: return by_type<Where::Local>(t, write);
+    case ptx::Space::Register: return by_type<Where::Frame>(t, write);
     case ptx::Space::Param:
-      return write ? nullptr : param_by_type<u8, u16, u32, u64, i8, i16, i32, i64>(t);
-    default: return by_type<Where::Global, u8, u16, u32, u64, i8, i16, i32, i64>(t, write);
+      return write ? nullptr : param_by_type<u8, u16, u32, u64, i8, i16, i32>(t);
+    default: return by_type<Where::Global>(t, write);
   }
 }
 
@@ -177,6 +166,7 @@ u16 vector_of(const Instruction &in) {
 }
 
 bool select_access(const Instruction &in, Selected &s, bool write) {
+  if (in.has("async") || in.has("bulk")) return false;
   Type t = in.type();
   uniform(s, access(space_of(in), t, write), t);
   // Of a .param without a name the decoder decides; a store there is always to a frame.
@@ -278,7 +268,8 @@ bool select_memory(const Instruction &in, Selected &s) {
   if (in.opcode == "st") return select_access(in, s, true);
   if (in.opcode == "cvta") return select_cvta(in, s);
   if (in.opcode == "isspacep") return select_isspacep(in, s);
-  if (in.opcode == "cp" && in.has("async") && !in.has("bulk")) return select_copy(in, s);
+  if (in.opcode == "cp" && in.has("async") && !in.has("bulk") && !in.has("mbarrier"))
+    return select_copy(in, s);
   if (in.opcode == "prefetch" || in.opcode == "prefetchu" || in.opcode == "discard" ||
       in.opcode == "applypriority") {
     s.run = &nothing;

@@ -36,6 +36,22 @@ u64 value_of(const Warp &w, Special id, u32 lane) {
     case Special::NctaidX:
     case Special::NctaidY:
     case Special::NctaidZ: return dimension(g.grid, axis);
+    case Special::ClusterCtaidX:
+    case Special::ClusterCtaidY:
+    case Special::ClusterCtaidZ:
+      return dimension(w.block->index, axis) % dimension(g.cluster, axis);
+    case Special::ClusterNctaidX:
+    case Special::ClusterNctaidY:
+    case Special::ClusterNctaidZ: return dimension(g.cluster, axis);
+    case Special::ClusteridX:
+    case Special::ClusteridY:
+    case Special::ClusteridZ: return dimension(w.block->index, axis) / dimension(g.cluster, axis);
+    case Special::NclusteridX:
+    case Special::NclusteridY:
+    case Special::NclusteridZ: return dimension(g.grid, axis) / dimension(g.cluster, axis);
+    case Special::ClusterRank: return w.block->rank;
+    case Special::ClusterSize: return g.cluster.count();
+    case Special::ExplicitCluster: return g.explicit_cluster;
     case Special::LaneId: return lane;
     case Special::WarpId: return w.index;
     case Special::NwarpId: return w.block->warps.size();
@@ -57,8 +73,6 @@ u64 value_of(const Warp &w, Special id, u32 lane) {
     case Special::TotalShared: return g.static_shared + g.dynamic_shared;
     case Special::EnvReg1: return g.workspace >> 32;
     case Special::EnvReg2: return g.workspace;
-    case Special::One: return 1;
-    case Special::Zero: return 0;
   }
   return 0;
 }
@@ -105,12 +119,16 @@ void unpack(Warp &w, const Op &o, Mask m) {
 }
 
 }  // namespace
+}  // namespace ckpt::softcuda::isa::CKPT_ISA
+
+namespace ckpt::softcuda::isa {
 
 const Helpers &helpers() {
+  using namespace any;
   static constexpr Helpers kHelpers{lift<&narrow>, lift<&zero_extend>, lift<&sign_extend>, &invert,
                                     &special<u32>, &special<u64>,      &frame_address,     &pack,
                                     &unpack};
   return kHelpers;
 }
 
-}  // namespace ckpt::softcuda::isa::CKPT_ISA
+}  // namespace ckpt::softcuda::isa

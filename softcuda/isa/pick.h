@@ -42,6 +42,17 @@ Run pick(Type type) {
   return found;
 }
 
+// Types of every size by their bits alone.
+inline Type bits_of(Type t) {
+  switch (ptx::size_of(t)) {
+    case 1: return Type::B8;
+    case 2: return Type::B16;
+    case 4: return Type::B32;
+    case 8: return Type::B64;
+    default: return t;
+  }
+}
+
 // An instruction whose result and sources all have the type of its last modifier.
 inline bool uniform(Selected &s, Run run, Type type) {
   s.run = run;
@@ -50,19 +61,13 @@ inline bool uniform(Selected &s, Run run, Type type) {
   return run != nullptr;
 }
 
-// The families.
+// The families of arithmetic.
 bool select_integer(const Instruction &in, Selected &s);
-bool select_extended(const Instruction &in, Selected &s);
 bool select_bits(const Instruction &in, Selected &s);
 bool select_floating(const Instruction &in, Selected &s);
 bool select_half(const Instruction &in, Selected &s);
 bool select_compare(const Instruction &in, Selected &s);
 bool select_convert(const Instruction &in, Selected &s);
-bool select_memory(const Instruction &in, Selected &s);
-bool select_atomic(const Instruction &in, Selected &s);
-bool select_warp(const Instruction &in, Selected &s);
-bool select_control(const Instruction &in, Selected &s);
-bool select_texture(const Instruction &in, Selected &s);
 
 // Bits of Selected::aux for floating-point instructions: run `inner` under this mode.
 enum Mode : u16 { kNearest = 0, kToZero = 1, kDown = 2, kUp = 3, kFlush = 4, kSaturate = 8 };
@@ -73,3 +78,17 @@ u16 mode_of(const Instruction &in);
 void apply_mode(Selected &s, u16 mode);
 
 }  // namespace ckpt::softcuda::isa::CKPT_ISA
+
+// The families that are compiled once.
+namespace ckpt::softcuda::isa::any {
+bool select_extended(const ptx::Instruction &in, Selected &s);
+bool select_memory(const ptx::Instruction &in, Selected &s);
+bool select_atomic(const ptx::Instruction &in, Selected &s);
+bool select_warp(const ptx::Instruction &in, Selected &s);
+bool select_control(const ptx::Instruction &in, Selected &s);
+bool select_texture(const ptx::Instruction &in, Selected &s);
+bool select_mbarrier(const ptx::Instruction &in, Selected &s);
+bool select_cluster(const ptx::Instruction &in, Selected &s);
+bool select_wide(const ptx::Instruction &in, Selected &s);
+bool select_matrix(const ptx::Instruction &in, Selected &s);
+}  // namespace ckpt::softcuda::isa::any

@@ -28,7 +28,7 @@ template <Where W>
     return vm::host_address(w, o.site, lane, address, bytes, write);
   } else if constexpr (W == Where::Shared) {
     return in_shared(w, address, bytes) ? reinterpret_cast<char *>(w.block->shared + address)
-                                        : nullptr;
+                                        : vm::cluster_address(w, address, bytes);
   } else {
     if (W == Where::Frame) address += w.frame->local_base;
     if (address + bytes > w.local_bytes) return nullptr;
@@ -36,8 +36,7 @@ template <Where W>
   }
 }
 
-// Ends the kernel: this lane's access cannot be.
-void report_address(Warp &w, const Op &o, u32 lane, u64 address, u32 bytes, bool write);
+using vm::report_address;
 
 // Space modifiers of ld, st, atom and others.
 inline ptx::Space space_of(const Instruction &in) {

@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "softcuda/isa/select.h"
 
-#include "softcuda/isa/helpers.h"
+#include <cstdlib>
+#include <string_view>
 
 namespace ckpt::softcuda::isa {
 namespace {
 
+// CKPT_SOFTCUDA_ISA=baseline: what a processor without AVX2 runs, for tests.
 bool modern() {
-  static const bool kModern = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                              __builtin_cpu_supports("bmi2");
-  return kModern;
+  const char *wanted = std::getenv("CKPT_SOFTCUDA_ISA");
+  if (wanted != nullptr && std::string_view(wanted) == "baseline") return false;
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("bmi2");
 }
 
 }  // namespace
 
 bool select(const ptx::Instruction &in, Selected &out) {
-  return modern() ? v3::select(in, out) : baseline::select(in, out);
+  static const bool kModern = modern();
+  return kModern ? v3::select(in, out) : baseline::select(in, out);
 }
-
-const Helpers &helpers() { return modern() ? v3::helpers() : baseline::helpers(); }
 
 }  // namespace ckpt::softcuda::isa

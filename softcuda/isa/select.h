@@ -10,19 +10,25 @@ namespace ckpt::softcuda::isa {
 
 // How the decoder turns operands into rows.
 enum class Shape : u8 {
-  Plain,     // d, a, b, c, d
-  Load,      // d, [address]
-  Store,     // [address], a
-  Atomic,    // d, [address], b, c
-  Reduce,    // [address], b, c
-  Address,   // d, symbol or register: mov
-  NoResult,  // a, b, c
-  Copy,      // [to], [from], bytes …: cp.async
-  Ignored,   // operands without effect: prefetch
-  Barrier,   // bar.*
-  Control,   // bra, call: the decoder knows them
-  Texture,   // {d…}, [handle, {coordinates}], …
-  Surface,   // sust: [handle, {coordinates}], {values}
+  Plain,        // d, a, b, c, d
+  Load,         // d, [address]
+  Store,        // [address], a
+  Atomic,       // d, [address], b, c
+  Reduce,       // [address], b, c
+  Address,      // d, symbol or register: mov
+  NoResult,     // a, b, c
+  Copy,         // [to], [from], bytes …: cp.async
+  Bulk,         // [to], [from], bytes, [mbarrier]: cp.async.bulk
+  MBarrier,     // [state,] [address] [, count, bytes, state or parity]
+  Wide,         // mov.b128
+  Matrix,       // {d…}, {a…}, {b…}, {c…}
+  MatrixLoad,   // {d…}, [address], stride
+  MatrixStore,  // [address], {d…}, stride
+  Ignored,      // operands without effect: prefetch
+  Barrier,      // bar.*
+  Control,      // bra, call: the decoder knows them
+  Texture,      // {d…}, [handle, {coordinates}], …
+  Surface,      // sust: [handle, {coordinates}], {values}
 };
 
 struct Selected {

@@ -13,14 +13,6 @@ namespace {
 constexpr u16 kFloatCoordinates = 0x10;
 constexpr u16 kOutsideTraps = 0x20;
 
-const vm::Texture *texture_of(Warp &w, const Op &o, u32 lane) {
-  u64 handle = w.row<u64>(o.a)[lane];
-  const vm::Texture *t = vm::texture_at(handle);
-  if (t == nullptr)
-    w.fail(vm::FaultKind::IllegalAddress, o, fmt::format("{:#x} is no texture or surface", handle));
-  return t;
-}
-
 struct Coordinates {
   i32 whole[4] = {};
   float real[3] = {};
@@ -51,7 +43,7 @@ void tex(Warp &w, const Op &o, Mask m) {
   vm::Geometry g = static_cast<vm::Geometry>(o.aux & 15);
   for (; m != 0; m &= m - 1) {
     u32 i = static_cast<u32>(std::countr_zero(m));
-    const vm::Texture *t = texture_of(w, o, i);
+    const vm::Texture *t = vm::texture_of(w, o, w.row<u64>(o.a)[i]);
     if (t == nullptr) return;
     Coordinates c = coordinates_of(w, o, i, static_cast<u32>(o.imm));
     vm::Texel texel = o.aux & kFloatCoordinates ? vm::fetch(*t, g, c.real, c.layer)
@@ -84,14 +76,11 @@ void surface(Warp &w, const Op &o, Mask m) {
   static const char kZeros[64] = {};
   for (; m != 0; m &= m - 1) {
     u32 i = static_cast<u32>(std::countr_zero(m));
-    const vm::Texture *t = texture_of(w, o, i);
+    const vm::Texture *t = vm::texture_of(w, o, w.row<u64>(o.a)[i]);
     if (t == nullptr) return;
     Coordinates c = coordinates_of(w, o, i, static_cast<u32>(o.imm));
     char *p = vm::surface_element(*t, g, c.whole, o.c * o.d);
-    if (p == nullptr && (o.aux & kOutsideTraps))
-      return w.fail(vm::FaultKind::IllegalAddress, o,
-                    fmt::format("({}, {}, {}) is outside of the surface", c.whole[0], c.whole[1],
-                                c.whole[2]));
+    if (p == nullptr && (o.aux & kOutsideTraps)) return vm::report_outside(w, o, c.whole);
     for (u32 k = 0; k < o.d; ++k) {
       if (!Store) to_row(w, rows[k], i, p == nullptr ? kZeros : p + k * o.c, o.c);
       if (Store && p != nullptr) from_row(w, rows[k], i, p + k * o.c, o.c);

@@ -142,6 +142,8 @@ class ModuleParser : Parser {
         f.max_threads = static_cast<u32>(std::min<u64>(n[0] * n[1] * n[2], 1024));
       if (word.is(".reqntid"))
         for (size_t i = 0; i < 3; ++i) f.required_threads[i] = static_cast<u32>(n[i]);
+      if (word.is(".reqnctapercluster"))
+        for (size_t i = 0; i < 3; ++i) f.cluster[i] = static_cast<u32>(n[i]);
     }
     return {};
   }

@@ -109,6 +109,7 @@ struct Function {
   u32 body_line = 0;
   u32 max_threads = 0;  // product of .maxntid, 0: none given
   u32 required_threads[3] = {0, 0, 0};
+  u32 cluster[3] = {0, 0, 0};  // .reqnctapercluster
 };
 
 struct Module {

@@ -34,10 +34,10 @@ struct SpaceName {
 
 constexpr std::array kSpaces{
     SpaceName{"global", Space::Global},      SpaceName{"shared", Space::Shared},
-    SpaceName{"shared::cta", Space::Shared}, SpaceName{"local", Space::Local},
-    SpaceName{"param", Space::Param},        SpaceName{"param::entry", Space::Param},
-    SpaceName{"param::func", Space::Param},  SpaceName{"const", Space::Const},
-    SpaceName{"reg", Space::Register}};
+    SpaceName{"shared::cta", Space::Shared}, SpaceName{"shared::cluster", Space::Shared},
+    SpaceName{"local", Space::Local},        SpaceName{"param", Space::Param},
+    SpaceName{"param::entry", Space::Param}, SpaceName{"param::func", Space::Param},
+    SpaceName{"const", Space::Const},        SpaceName{"reg", Space::Register}};
 
 std::string_view without_dot(std::string_view word) {
   return word.starts_with('.') ? word.substr(1) : word;

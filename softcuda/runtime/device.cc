@@ -320,3 +320,28 @@ CUDART_API cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void
   if (result != nullptr) *result = static_cast<cudaDriverEntryPointQueryResult>(r);
   return e == CUDA_ERROR_NOT_FOUND ? cudaSuccess : keep(as_runtime(e));
 }
+
+namespace {
+
+using Clusters = CUresult (*)(int *, CUfunction, const CUlaunchConfig *);
+
+cudaError_t clusters(Clusters ask, int *out, const void *function,
+                     const cudaLaunchConfig_t *config) {
+  RETURN_IF(enter());
+  CUkernel k = nullptr;
+  RETURN_IF(kernel_of(function, k));
+  if (config == nullptr) return keep(cudaErrorInvalidValue);
+  CUlaunchConfig c = as_driver(*config);
+  return keep(as_runtime(ask(out, as_function(k), &c)));
+}
+
+}  // namespace
+
+CUDART_API cudaError_t cudaOccupancyMaxPotentialClusterSize(int *size, const void *function,
+                                                            const cudaLaunchConfig_t *config) {
+  return clusters(&cuOccupancyMaxPotentialClusterSize, size, function, config);
+}
+CUDART_API cudaError_t cudaOccupancyMaxActiveClusters(int *count, const void *function,
+                                                      const cudaLaunchConfig_t *config) {
+  return clusters(&cuOccupancyMaxActiveClusters, count, function, config);
+}

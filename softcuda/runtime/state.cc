@@ -75,4 +75,15 @@ void forget_context(int d) {
   p.contexts.erase(d);
 }
 
+CUlaunchConfig as_driver(const cudaLaunchConfig_t &config) {
+  CUlaunchConfig c{};
+  c.gridDimX = config.gridDim.x, c.gridDimY = config.gridDim.y, c.gridDimZ = config.gridDim.z;
+  c.blockDimX = config.blockDim.x, c.blockDimY = config.blockDim.y, c.blockDimZ = config.blockDim.z;
+  c.sharedMemBytes = static_cast<unsigned>(config.dynamicSmemBytes);
+  c.hStream = config.stream;
+  c.attrs = reinterpret_cast<CUlaunchAttribute *>(config.attrs);
+  c.numAttrs = config.numAttrs;
+  return c;
+}
+
 }  // namespace ckpt::softcuda::runtime

@@ -31,6 +31,9 @@ void forget_context(int device);
 cudaError_t kernel_of(const void *function, CUkernel &out);
 cudaError_t variable_of(const void *symbol, CUdeviceptr &p, size_t &bytes);
 
+// Both APIs' attributes are one structure, and stay where they are.
+CUlaunchConfig as_driver(const cudaLaunchConfig_t &config);
+
 #define RETURN_IF(...)                                                                        \
   do {                                                                                        \
     if (cudaError_t checked_ = (__VA_ARGS__); checked_ != cudaSuccess) return keep(checked_); \

@@ -12,7 +12,7 @@ char *in_window(Warp &w, u32 lane, u64 address, u32 bytes, bool write) {
     case kSharedWindow:
       if (at + bytes <= w.block->shared_bytes || (at >= kLateShared && at + bytes <= kSharedBytes))
         return reinterpret_cast<char *>(w.block->shared + at);
-      return nullptr;
+      return cluster_address(w, at, bytes);
     case kLocalWindow:
       if (at + bytes > w.local_bytes) return nullptr;
       return reinterpret_cast<char *>(w.local + lane * w.local_stride + at);
@@ -24,6 +24,14 @@ char *in_window(Warp &w, u32 lane, u64 address, u32 bytes, bool write) {
 }
 
 }  // namespace
+
+char *cluster_address(const Warp &w, u64 address, u32 bytes) {
+  u64 rank = (address >> kRankShift) - 1, at = address & ((1u << kRankShift) - 1);
+  const std::vector<Block *> &blocks = w.block->cluster->blocks;
+  if (rank >= blocks.size()) return nullptr;
+  const Block &b = *blocks[rank];
+  return at + bytes <= b.shared_bytes ? reinterpret_cast<char *>(b.shared + at) : nullptr;
+}
 
 char *host_address(Warp &w, u32 site, u32 lane, u64 address, u32 bytes, bool write) {
   if (address >= kSharedWindow) return in_window(w, lane, address, bytes, write);

@@ -90,6 +90,12 @@ Result<> Decoder::shaped(const Instruction &in, const isa::Selected &s) {
     case Shape::Atomic:
     case Shape::Reduce: return atomic(in, op, s);
     case Shape::Copy: return copy(in, op);
+    case Shape::Bulk: return bulk(in, op, s);
+    case Shape::MBarrier: return mbarrier(in, op, s);
+    case Shape::Wide: return wide_move(in, op);
+    case Shape::Matrix: return matrix(in, op, s);
+    case Shape::MatrixLoad:
+    case Shape::MatrixStore: return matrix_access(in, op, s);
     case Shape::Barrier: return barrier(in, op, s);
     case Shape::Texture:
     case Shape::Surface: return texture(in, op, s);

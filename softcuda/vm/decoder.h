@@ -13,6 +13,15 @@
 
 namespace ckpt::softcuda::vm {
 
+// Bytes of a lane's cell of that type.
+inline size_t cell_bytes(ptx::Type t) {
+  size_t bytes = ptx::size_of(t);
+  return bytes > 4 ? bytes : 4;
+}
+
+// Of several state spaces the last one.
+ptx::Space space_of(const ptx::Instruction &in);
+
 class Decoder {
  public:
   Decoder(Kernel &kernel, const Symbol &function, Code &code);
@@ -32,29 +41,40 @@ class Decoder {
   Op start(const ptx::Instruction &in, const isa::Selected &s) const;
   Failure error(const ptx::Instruction &in, std::string_view why) const;
 
-  // operands.cc: rows, immediates, addresses
+  // operands.cc: rows, immediates
   Result<> plain(const ptx::Instruction &in, Op op, const isa::Selected &s);
   Result<> move(const ptx::Instruction &in, Op op, const isa::Selected &s);
   Result<> pack(const ptx::Instruction &in, Op op, const isa::Selected &s);
   Result<> unpack(const ptx::Instruction &in, Op op, const isa::Selected &s);
+  Result<> wide_move(const ptx::Instruction &in, Op op);
+  Result<> destination(const ptx::Operand &o, ptx::Type type, u32 &row);
+  Result<u32> source(const ptx::Operand &o, ptx::Type type);
+  Result<> rows_of_list(const ptx::Operand &o, ptx::Type type, bool write, Op &op);
+
+  // symbols.cc
+  Result<u32> symbol(const ptx::Operand &o, ptx::Type type);
+  Result<u32> variable(const ptx::Variable &v, const Symbol *global, u64 addend, ptx::Type type);
+  const ptx::Variable *find_variable(std::string_view name, const Symbol *&global) const;
+  std::optional<u32> parameter_offset(std::string_view name) const;
+
+  // addresses.cc: instructions that touch memory
   Result<> access(const ptx::Instruction &in, Op op, const isa::Selected &s);
   Result<> atomic(const ptx::Instruction &in, Op op, const isa::Selected &s);
   Result<> copy(const ptx::Instruction &in, Op op);
+  Result<> bulk(const ptx::Instruction &in, Op op, const isa::Selected &s);
+  Result<> mbarrier(const ptx::Instruction &in, Op op, const isa::Selected &s);
   Result<> texture(const ptx::Instruction &in, Op op, const isa::Selected &s);
-  Result<> destination(const ptx::Operand &o, ptx::Type type, u32 &row);
-  Result<u32> source(const ptx::Operand &o, ptx::Type type);
-  Result<u32> symbol(const ptx::Operand &o, ptx::Type type);
-  Result<u32> variable(const ptx::Variable &v, const Symbol *global, u64 addend, ptx::Type type);
   Result<> address(const ptx::Instruction &in, const ptx::Operand &o, ptx::Space space, Op &op);
   Result<> frame_or_parameter(const ptx::Operand &base, const isa::Selected &s, Op &op);
-  Result<> rows_of_list(const ptx::Operand &o, ptx::Type type, bool write, Op &op);
-  const ptx::Variable *find_variable(std::string_view name, const Symbol *&global) const;
-  std::optional<u32> frame_offset(std::string_view name);
-  u32 frame_slot(const ptx::Variable &v);
-  std::optional<u32> parameter_offset(std::string_view name) const;
+
+  // matrices.cc
+  Result<> matrix(const ptx::Instruction &in, Op op, const isa::Selected &s);
+  Result<> matrix_access(const ptx::Instruction &in, Op op, const isa::Selected &s);
+  Result<u32> fragment(const ptx::Operand &o, ptx::Type type, bool write);
 
   // Rows of the frame.
   u32 row(u32 reg);
+  u32 frame_slot(const ptx::Variable &v);
   u32 new_row(size_t bytes);
   u32 constant(u64 value, size_t bytes);
   u32 emit(Op op);

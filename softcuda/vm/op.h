@@ -35,7 +35,9 @@ enum class Flow : u8 {
   Exit,
   BlockBarrier,  // bar.*, barrier.*
   WarpSync,      // `inner` deposits; `run` goes on when all lanes of the member mask are here
-  Yield,         // nanosleep and others after which another warp should have its turn
+  ClusterArrive,
+  ClusterWait,
+  Yield,  // another warp has its turn behind it: nanosleep, tests of an mbarrier
 };
 
 struct Op {

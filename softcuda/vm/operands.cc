@@ -4,7 +4,6 @@
 // is first seen. Registers wider than an instruction's type (which PTX allows for ld, st and cvt)
 // are narrowed before it and widened behind it.
 #include <algorithm>
-#include <array>
 #include <bit>
 
 #include "softcuda/vm/decoder.h"
@@ -12,61 +11,10 @@
 
 namespace ckpt::softcuda::vm {
 
-using isa::Special;
 using ptx::Instruction;
 using ptx::Operand;
 using ptx::OperandKind;
-using ptx::Space;
 using ptx::Type;
-
-namespace {
-
-constexpr u16 kWideRegister = 0x100;  // as in isa/memory.cc
-
-struct SpecialName {
-  std::string_view name;
-  Special id;
-};
-
-constexpr std::array kSpecials{
-    SpecialName{"%tid.x", Special::TidX}, SpecialName{"%tid.y", Special::TidY},
-    SpecialName{"%tid.z", Special::TidZ}, SpecialName{"%ntid.x", Special::NtidX},
-    SpecialName{"%ntid.y", Special::NtidY}, SpecialName{"%ntid.z", Special::NtidZ},
-    SpecialName{"%ctaid.x", Special::CtaidX}, SpecialName{"%ctaid.y", Special::CtaidY},
-    SpecialName{"%ctaid.z", Special::CtaidZ}, SpecialName{"%nctaid.x", Special::NctaidX},
-    SpecialName{"%nctaid.y", Special::NctaidY}, SpecialName{"%nctaid.z", Special::NctaidZ},
-    SpecialName{"%laneid", Special::LaneId}, SpecialName{"%warpid", Special::WarpId},
-    SpecialName{"%nwarpid", Special::NwarpId}, SpecialName{"%smid", Special::SmId},
-    SpecialName{"%nsmid", Special::NsmId}, SpecialName{"%gridid", Special::GridId},
-    SpecialName{"%clock", Special::Clock}, SpecialName{"%clock_hi", Special::ClockHi},
-    SpecialName{"%clock64", Special::Clock64}, SpecialName{"%globaltimer", Special::GlobalTimer},
-    SpecialName{"%globaltimer_lo", Special::GlobalTimerLo},
-    SpecialName{"%globaltimer_hi", Special::GlobalTimerHi},
-    SpecialName{"%lanemask_eq", Special::MaskEq}, SpecialName{"%lanemask_le", Special::MaskLe},
-    SpecialName{"%lanemask_lt", Special::MaskLt}, SpecialName{"%lanemask_ge", Special::MaskGe},
-    SpecialName{"%lanemask_gt", Special::MaskGt},
-    SpecialName{"%dynamic_smem_size", Special::DynamicShared},
-    SpecialName{"%total_smem_size", Special::TotalShared},
-    SpecialName{"%envreg1", Special::EnvReg1}, SpecialName{"%envreg2", Special::EnvReg2},
-    // Every block is a cluster of its own.
-    SpecialName{"%is_explicit_cluster", Special::Zero},
-    SpecialName{"%cluster_ctarank", Special::Zero}, SpecialName{"%cluster_nctarank", Special::One},
-    SpecialName{"%cluster_ctaid.x", Special::Zero}, SpecialName{"%cluster_ctaid.y", Special::Zero},
-    SpecialName{"%cluster_ctaid.z", Special::Zero}, SpecialName{"%cluster_nctaid.x", Special::One},
-    SpecialName{"%cluster_nctaid.y", Special::One}, SpecialName{"%cluster_nctaid.z", Special::One},
-    SpecialName{"%clusterid.x", Special::CtaidX}, SpecialName{"%clusterid.y", Special::CtaidY},
-    SpecialName{"%clusterid.z", Special::CtaidZ}, SpecialName{"%nclusterid.x", Special::NctaidX},
-    SpecialName{"%nclusterid.y", Special::NctaidY}, SpecialName{"%nclusterid.z", Special::NctaidZ}};
-
-const SpecialName *special_named(std::string_view name) {
-  for (const SpecialName &s : kSpecials)
-    if (s.name == name) return &s;
-  return nullptr;
-}
-
-size_t cell_bytes(Type t) { return ptx::size_of(t) == 8 ? 8 : 4; }
-
-}  // namespace
 
 // Predicates share a line of the cache; other rows begin one.
 u32 Decoder::new_row(size_t bytes) {
@@ -119,6 +67,7 @@ Result<> Decoder::destination(const Operand &o, Type type, u32 &out) {
     return {};
   }
   if (cell_bytes(reg) < cell) return error(*current_, "the result's register is too small");
+  if (cell_bytes(reg) > 8) return error(*current_, "the result's type does not fit");
   out = new_row(kLanes * cell);
   Op widen;
   widen.run = ptx::is_signed(type) ? helpers_.sign_extend : helpers_.zero_extend;
@@ -131,6 +80,8 @@ Result<> Decoder::destination(const Operand &o, Type type, u32 &out) {
 
 Result<u32> Decoder::source(const Operand &o, Type type) {
   size_t cell = cell_bytes(type);
+  if (cell > 8 && o.kind != OperandKind::Register)
+    return error(*current_, "a register of 128 bits is expected");
   switch (o.kind) {
     case OperandKind::Integer:
       return constant(type == Type::Pred ? (o.bits != 0) != o.negated ? ~0u : 0u : o.bits, cell);
@@ -160,6 +111,7 @@ Result<u32> Decoder::source(const Operand &o, Type type) {
     op.dst = new_row(sizeof(Mask));
   } else {
     if (cell_bytes(reg) == cell) return op.a;
+    if (cell_bytes(reg) > 8 || cell > 8) return error(*current_, "an operand's type does not fit");
     op.run = cell == 4              ? helpers_.narrow
              : ptx::is_signed(type) ? helpers_.sign_extend
                                     : helpers_.zero_extend;
@@ -167,82 +119,6 @@ Result<u32> Decoder::source(const Operand &o, Type type) {
   }
   emit(op);
   return op.dst;
-}
-
-Result<u32> Decoder::symbol(const Operand &o, Type type) {
-  if (const SpecialName *s = special_named(o.text)) {
-    Op op;
-    op.line = current_->line;
-    op.run = cell_bytes(type) == 8 ? helpers_.special_wide : helpers_.special;
-    op.aux = static_cast<u16>(s->id);
-    op.dst = new_row(kLanes * cell_bytes(type));
-    emit(op);
-    return op.dst;
-  }
-  if (o.text == "WARP_SZ") return constant(kLanes, cell_bytes(type));
-  if (o.text.starts_with('%'))
-    return error(
-        *current_,
-        fmt::format("the special register {} is not supported by the software device", o.text));
-  const Symbol *global = nullptr;
-  if (const ptx::Variable *v = find_variable(o.text, global))
-    return variable(*v, global, o.bits, type);
-  if (std::optional<u32> at = parameter_offset(o.text))
-    return constant(*at + o.bits, cell_bytes(type));
-  const Symbol *s = kernel_.image().find(symbol_.module, o.text);
-  if (s == nullptr || s->function == nullptr)
-    return error(*current_, fmt::format("there is no {}", o.text));
-  return constant(code_address(*s) + o.bits, cell_bytes(type));
-}
-
-const ptx::Variable *Decoder::find_variable(std::string_view name, const Symbol *&global) const {
-  if (const ptx::Variable *v = body_.variable(name, current_->scope)) return v;
-  if (!code_.entry) {
-    for (const std::vector<ptx::Variable> *list : {&function_.params, &function_.results})
-      for (const ptx::Variable &v : *list)
-        if (v.name == name) return &v;
-  }
-  global = kernel_.image().find(symbol_.module, name);
-  return global == nullptr ? nullptr : global->variable;
-}
-
-std::optional<u32> Decoder::parameter_offset(std::string_view name) const {
-  if (!code_.entry) return {};
-  for (size_t i = 0; i < function_.params.size(); ++i)
-    if (function_.params[i].name == name) return code_.params[i].offset;
-  return {};
-}
-
-// The address of a variable inside its own state space.
-Result<u32> Decoder::variable(const ptx::Variable &v, const Symbol *global, u64 addend, Type type) {
-  size_t bytes = cell_bytes(type);
-  if (v.space == Space::Shared) {
-    bool dynamic = v.external;
-    CKPT_TRY(u32 at, dynamic ? Result<u32>(0) : kernel_.shared_offset(v));
-    if (!dynamic) return constant(at + addend, bytes);
-    u32 fresh = new_row(kLanes * bytes);
-    code_.constants.push_back({fresh, static_cast<u8>(bytes), 0});
-    kernel_.patch_later(code_, code_.constants.size() - 1, addend);
-    return fresh;
-  }
-  if (v.space == Space::Local || v.space == Space::Param) {
-    Op op;
-    op.line = current_->line;
-    op.run = helpers_.frame_address;
-    op.imm = static_cast<i64>(frame_slot(v) + addend);
-    op.dst = new_row(kLanes * 8);
-    emit(op);
-    if (bytes == 8) return op.dst;
-    Op narrow;
-    narrow.run = helpers_.narrow;
-    narrow.a = op.dst;
-    narrow.dst = new_row(kLanes * 4);
-    emit(narrow);
-    return narrow.dst;
-  }
-  if (global == nullptr || v.external)
-    return error(*current_, fmt::format("the variable {} is not defined", v.name));
-  return constant(kernel_.image().address(*global) + addend, bytes);
 }
 
 Result<> Decoder::plain(const Instruction &in, Op op, const isa::Selected &s) {
@@ -282,9 +158,32 @@ Result<> Decoder::move(const Instruction &in, Op op, const isa::Selected &s) {
   if (in.operands.size() != 2) return error(in, "two operands are expected");
   if (in.operands[0].kind == OperandKind::Vector) return unpack(in, op, s);
   if (in.operands[1].kind == OperandKind::Vector) return pack(in, op, s);
-  if (s.dst == Type::B128)
-    return error(in, "128-bit registers are not supported by the software device");
   return plain(in, op, s);
+}
+
+// mov.b128 between registers, or from and to {low, high}.
+Result<> Decoder::wide_move(const Instruction &in, Op op) {
+  if (in.operands.size() != 2) return error(in, "two operands are expected");
+  const Operand &to = in.operands[0], &from = in.operands[1];
+  for (const Operand *o : {&to, &from})
+    if (o->kind == OperandKind::Vector && o->inner.size() != 2)
+      return error(in, "these parts are not supported");
+  if (from.kind == OperandKind::Vector) {
+    CKPT_TRY(op.a, source(from.inner[0], Type::B64));
+    CKPT_TRY(op.b, source(from.inner[1], Type::B64));
+  } else {
+    CKPT_TRY(op.a, source(from, Type::B128));
+  }
+  if (to.kind != OperandKind::Vector) {
+    CKPT_CHECK(destination(to, Type::B128, op.dst));
+  } else {
+    if (to.inner[0].kind != OperandKind::Sink)
+      CKPT_CHECK(destination(to.inner[0], Type::B64, op.dst));
+    if (to.inner[1].kind != OperandKind::Sink)
+      CKPT_CHECK(destination(to.inner[1], Type::B64, op.dst2));
+  }
+  emit_with_widening(op);
+  return {};
 }
 
 Result<> Decoder::pack(const Instruction &in, Op op, const isa::Selected &s) {
@@ -333,163 +232,6 @@ Result<> Decoder::rows_of_list(const Operand &o, Type type, bool write, Op &op) 
   }
   op.list = static_cast<u32>(code_.lists.size());
   code_.lists.insert(code_.lists.end(), rows.begin(), rows.end());
-  return {};
-}
-
-// [register + n], [variable + n], [n]
-Result<> Decoder::address(const Instruction &in, const Operand &o, Space space, Op &op) {
-  if (o.kind != OperandKind::Address || o.inner.size() != 1)
-    return error(in, "an address is expected");
-  Operand base = o.inner[0];
-  bool small = space == Space::Shared || space == Space::Local;
-  u64 add = base.kind == OperandKind::Register ? base.bits : 0;
-  CKPT_TRY(op.a, source(base, small ? Type::U32 : Type::U64));
-  op.imm = static_cast<i64>(add);
-  return {};
-}
-
-Result<> Decoder::frame_or_parameter(const Operand &base, const isa::Selected &s, Op &op) {
-  if (base.kind == OperandKind::Register) {
-    CKPT_TRY(op.a, source(base, Type::U64));
-    op.imm = static_cast<i64>(base.bits);
-    return code_.entry ? Result<>()
-                       : error(*current_, "a parameter behind a register is not supported here");
-  }
-  if (std::optional<u32> at = parameter_offset(base.text)) {
-    op.a = kNoRow;
-    op.imm = static_cast<i64>(*at + base.bits);
-    return {};
-  }
-  const Symbol *global = nullptr;
-  const ptx::Variable *v =
-      base.kind == OperandKind::Symbol ? find_variable(base.text, global) : nullptr;
-  if (v == nullptr || global != nullptr) return error(*current_, "there is no such parameter");
-  if (s.shape == isa::Shape::Load) op.run = s.inner;
-  op.a = constant(0, 4);
-  op.imm = static_cast<i64>(frame_slot(*v) + base.bits);
-  return {};
-}
-
-Result<> Decoder::access(const Instruction &in, Op op, const isa::Selected &s) {
-  bool write = s.shape == isa::Shape::Store;
-  if (in.operands.size() < 2) return error(in, "too few operands");
-  const Operand &where = in.operands[write ? 0 : 1], &what = in.operands[write ? 1 : 0];
-  Space space = Space::Generic;
-  for (std::string_view m : in.modifiers)
-    if (std::optional<Space> found = ptx::space_named(m)) space = *found;
-  op.inner = nullptr;
-  if (space != Space::Param && space != Space::Shared && space != Space::Local)
-    op.bytes = static_cast<u16>(ptx::size_of(s.src[0]) * (op.aux & 0xff));
-  if (space == Space::Param && where.kind == OperandKind::Address && where.inner.size() == 1) {
-    CKPT_CHECK(frame_or_parameter(where.inner[0], s, op));
-  } else {
-    CKPT_CHECK(address(in, where, space, op));
-  }
-  // A 64-bit register for a smaller type: the access itself knows how.
-  const Operand &first =
-      what.kind == OperandKind::Vector && !what.inner.empty() ? what.inner[0] : what;
-  Type type = s.src[0];
-  if (first.kind == OperandKind::Register && ptx::size_of(type) < 8 &&
-      ptx::size_of(body_.registers[first.index].type) == 8) {
-    op.aux |= kWideRegister;
-    type = Type::B64;
-  }
-  if ((op.aux & 0xff) > 1) {
-    if (what.inner.size() != (op.aux & 0xff))
-      return error(in, "a vector of that many elements is expected");
-    CKPT_CHECK(rows_of_list(what, type, !write, op));
-  } else if (write) {
-    CKPT_TRY(op.b, source(what.kind == OperandKind::Vector && what.inner.size() == 1 ? first : what,
-                          type));
-  } else {
-    CKPT_CHECK(destination(first, type, op.dst));
-  }
-  emit_with_widening(op);
-  return {};
-}
-
-Result<> Decoder::atomic(const Instruction &in, Op op, const isa::Selected &s) {
-  bool returns = s.shape == isa::Shape::Atomic;
-  size_t at = 0;
-  if (in.operands.size() < (returns ? 3u : 2u)) return error(in, "too few operands");
-  Space space = Space::Generic;
-  for (std::string_view m : in.modifiers)
-    if (std::optional<Space> found = ptx::space_named(m)) space = *found;
-  if (returns && in.operands[0].kind != OperandKind::Sink)
-    CKPT_CHECK(destination(in.operands[0], s.dst, op.dst));
-  at = returns ? 1 : 0;
-  CKPT_CHECK(address(in, in.operands[at++], space, op));
-  CKPT_TRY(op.b, source(in.operands[at++], s.src[0]));
-  op.c = kNoRow;
-  if (in.has("cas")) {
-    if (at >= in.operands.size()) return error(in, "too few operands");
-    CKPT_TRY(op.c, source(in.operands[at], s.src[0]));
-  }
-  emit_with_widening(op);
-  return {};
-}
-
-// cp.async [to], [from], bytes [, wanted]
-Result<> Decoder::copy(const Instruction &in, Op op) {
-  if (in.operands.size() < 3 || in.operands[2].kind != OperandKind::Integer || in.has("cache_hint"))
-    return error(in, "this form is not supported by the software device");
-  Op from;
-  CKPT_CHECK(address(in, in.operands[1], Space::Global, from));
-  CKPT_CHECK(address(in, in.operands[0], Space::Shared, op));
-  op.dst = op.a;
-  op.a = from.a;
-  op.d = static_cast<u32>(from.imm);
-  op.b = kNoRow;
-  op.aux = static_cast<u16>(in.operands[2].bits);
-  if (op.aux != 4 && op.aux != 8 && op.aux != 16)
-    return error(in, "4, 8 or 16 bytes can be copied");
-  if (in.operands.size() > 3) {
-    CKPT_TRY(op.b, source(in.operands[3], Type::U32));
-  }
-  emit(op);
-  return {};
-}
-
-// tex {values}, [handle, {coordinates}]; sust [handle, {coordinates}], {values}.
-Result<> Decoder::texture(const Instruction &in, Op op, const isa::Selected &s) {
-  bool store = in.opcode == "sust";
-  if (in.operands.size() < 2) return error(in, "too few operands");
-  const Operand &where = in.operands[store ? 0 : 1], &what = in.operands[store ? 1 : 0];
-  if (where.kind != OperandKind::Address || where.inner.size() != 2)
-    return error(in, "a handle and coordinates are expected");
-  // An offset behind the coordinates, and a level of detail, would change the result.
-  bool level_zero =
-      !in.has("level") || (in.operands.size() == 3 && in.operands[2].kind != OperandKind::Vector);
-  if (!level_zero || in.has("grad") || in.operands.size() > 3)
-    return error(in, "this form is not supported by the software device");
-  std::vector<Operand> values =
-      what.kind == OperandKind::Vector ? what.inner : std::vector<Operand>{what};
-  const Operand &at = where.inner[1];
-  std::vector<Operand> coordinates =
-      at.kind == OperandKind::Vector ? at.inner : std::vector<Operand>{at};
-  if (values.empty() || values.size() > 4 || coordinates.empty() || coordinates.size() > 4)
-    return error(in, "an unexpected number of operands");
-  CKPT_TRY(op.a, source(where.inner[0], Type::U64));
-  std::vector<u32> rows;
-  for (const Operand &v : values) {
-    u32 r = kNoRow;
-    if (store) {
-      CKPT_TRY(r, source(v, s.dst));
-    } else if (v.kind != OperandKind::Sink) {
-      CKPT_CHECK(destination(v, s.dst, r));
-    }
-    rows.push_back(r);
-  }
-  for (const Operand &c : coordinates) {
-    CKPT_TRY(u32 r, source(c, Type::B32));
-    rows.push_back(r);
-  }
-  op.d = static_cast<u32>(values.size());
-  op.c = static_cast<u32>(ptx::size_of(s.dst));
-  op.imm = static_cast<i64>(coordinates.size());
-  op.list = static_cast<u32>(code_.lists.size());
-  code_.lists.insert(code_.lists.end(), rows.begin(), rows.end());
-  emit_with_widening(op);
   return {};
 }
 

@@ -95,13 +95,39 @@ Runner::Resident &Runner::resident() {
   return r;
 }
 
-void Runner::begin(Resident &r, u64 linear) {
+namespace {
+
+Dim position(u64 linear, Dim size) {
+  return {static_cast<u32>(linear % size.x), static_cast<u32>(linear / size.x % size.y),
+          static_cast<u32>(linear / size.x / size.y)};
+}
+
+}  // namespace
+
+Cluster &Runner::begin_cluster(u64 number) {
+  const Dim &size = grid_.cluster, &grid = grid_.grid;
+  Dim at = position(number, {grid.x / size.x, grid.y / size.y, grid.z / size.z});
+  Cluster *cluster = nullptr;
+  for (u32 rank = 0; rank < size.count(); ++rank) {
+    Resident &r = resident();
+    Dim inside = position(rank, size);
+    begin(r, {at.x * size.x + inside.x, at.y * size.y + inside.y, at.z * size.z + inside.z});
+    if (rank == 0) {
+      cluster = &r.cluster;
+      *cluster = Cluster{};
+    }
+    cluster->blocks.push_back(&r.block);
+    r.block.cluster = cluster;
+    r.block.rank = rank;
+  }
+  return *cluster;
+}
+
+void Runner::begin(Resident &r, Dim index) {
   Block &b = r.block;
   r.active = true;
-  b.linear = linear;
-  b.index = {static_cast<u32>(linear % grid_.grid.x),
-             static_cast<u32>(linear / grid_.grid.x % grid_.grid.y),
-             static_cast<u32>(linear / grid_.grid.x / grid_.grid.y)};
+  b.index = index;
+  b.linear = index.x + u64{grid_.grid.x} * (index.y + u64{grid_.grid.y} * index.z);
   b.live = b.threads;
   std::fill(std::begin(b.barriers), std::end(b.barriers), Barrier{});
   for (std::unique_ptr<Warp> &w : b.warps) begin_warp(r, *w);
@@ -118,7 +144,15 @@ void Runner::begin_warp(Resident &, Warp &w) {
   w.failed = false;
   w.fair = false;
   w.turn = 0;
+  std::fill(std::begin(w.cluster_phase), std::end(w.cluster_phase), 0);
   w.groups.assign(1, Group{f, 0, w.lanes});
+}
+
+// False: nobody could go on.
+bool Runner::step(Cluster &c) {
+  bool moved = false;
+  for (Block *b : c.blocks) moved |= b->live > 0 && step(*b);
+  return moved;
 }
 
 bool Runner::step(Block &b) {
@@ -131,43 +165,52 @@ bool Runner::step(Block &b) {
   return moved;
 }
 
-void Runner::report_deadlock(Block &b) {
-  for (std::unique_ptr<Warp> &w : b.warps)
-    for (Group &g : w->groups) {
-      std::string_view at = g.state == GroupState::BlockBarrier ? "a barrier of the block"
-                                                                : "other lanes of its warp";
-      return grid_.fail(
-          FaultKind::Deadlock,
-          fmt::format(
-              "{}: PTX line {}: warp {} of block ({},{},{}) waits for {} and nobody can come",
-              g.frame->code->name, g.frame->code->ops[g.pc].line, w->index, b.index.x, b.index.y,
-              b.index.z, at));
-    }
+namespace {
+
+std::string_view waits_for(const Group &g) {
+  switch (g.state) {
+    case GroupState::BlockBarrier: return "a barrier of the block";
+    case GroupState::ClusterBarrier: return "the barrier of the cluster";
+    default: return "other lanes of its warp";
+  }
 }
 
-void Runner::run(u64 linear) {
-  Resident &r = resident();
-  begin(r, linear);
-  while (r.block.live > 0 && !grid_.stop)
-    if (!step(r.block)) report_deadlock(r.block);
-  r.active = false;
+bool alive(const Cluster &c) {
+  return std::any_of(c.blocks.begin(), c.blocks.end(), [](const Block *b) { return b->live > 0; });
 }
 
-void Runner::add(u64 linear) { begin(resident(), linear); }
+}  // namespace
+
+void Runner::report_deadlock(Cluster &c) {
+  for (Block *b : c.blocks)
+    for (std::unique_ptr<Warp> &w : b->warps)
+      for (Group &g : w->groups)
+        return grid_.fail(
+            FaultKind::Deadlock,
+            fmt::format(
+                "{}: PTX line {}: warp {} of block ({},{},{}) waits for {} and nobody can come",
+                g.frame->code->name, g.frame->code->ops[g.pc].line, w->index, b->index.x,
+                b->index.y, b->index.z, waits_for(g)));
+}
+
+void Runner::run(u64 cluster) {
+  Cluster &c = begin_cluster(cluster);
+  while (alive(c) && !grid_.stop)
+    if (!step(c)) report_deadlock(c);
+  for (std::unique_ptr<Resident> &r : residents_) r->active = false;
+}
+
+void Runner::add(u64 cluster) { begin_cluster(cluster); }
 
 bool Runner::run_added() {
   bool any = false, moved = false;
   for (std::unique_ptr<Resident> &r : residents_) {
-    if (!r->active || grid_.stop) continue;
-    if (r->block.live == 0) {
-      r->active = false;
-      continue;
-    }
+    if (r->block.rank != 0 || !alive(r->cluster) || grid_.stop) continue;
     any = true;
-    if (step(r->block))
+    if (step(r->cluster))
       moved = true;
     else
-      report_deadlock(r->block);
+      report_deadlock(r->cluster);
   }
   return any && moved && !grid_.stop;
 }

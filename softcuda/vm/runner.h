@@ -25,11 +25,11 @@ class Runner {
   // Adds what was counted to the grid.
   ~Runner();
 
-  // Runs one block to its end, or until the grid stops.
-  void run(u64 linear);
-  // For grids whose blocks wait for each other: makes a block, and goes on with it a while. False:
-  // it has ended.
-  void add(u64 linear);
+  // Runs one cluster (mostly of one block) to its end, or until the grid stops.
+  void run(u64 cluster);
+  // For grids whose blocks wait for each other: makes a cluster, and goes on with all a while.
+  // False: they have ended.
+  void add(u64 cluster);
   bool run_added();
 
  private:
@@ -38,15 +38,18 @@ class Runner {
     Block block;
     AlignedBytes shared;
     std::vector<AlignedBytes> local;
+    Cluster cluster;  // if this is its first block
     bool active = false;
   };
   Resident &resident();
-  void begin(Resident &r, u64 linear);
+  Cluster &begin_cluster(u64 number);
+  void begin(Resident &r, Dim index);
   void begin_warp(Resident &r, Warp &w);
   Frame *new_frame(const Code &code);
   void release_frame(Frame *f);
+  bool step(Cluster &c);
   bool step(Block &b);
-  void report_deadlock(Block &b);
+  void report_deadlock(Cluster &c);
 
   // schedule.cc: groups of lanes
   bool run_warp(Warp &w);
@@ -67,6 +70,9 @@ class Runner {
   bool try_warp_sync(Warp &w, Mask members);
   void complete_barrier(Block &b, u32 id);
   void check_barriers(Block &b);
+  void cluster_arrive(Warp &w, size_t index, Mask m);
+  void cluster_wait(Warp &w, size_t index, Mask m);
+  void check_cluster(Cluster &c);
 
   Grid &grid_;
   std::deque<Frame> frames_;

@@ -159,7 +159,11 @@ bool Runner::run_group(Warp &w, size_t index) {
       case Flow::BranchTable: runs = branch_table(w, index, op, m); break;
       case Flow::BlockBarrier: runs = block_barrier(w, index, op, m); break;
       case Flow::WarpSync: runs = warp_sync(w, index, op, m); break;
+      case Flow::ClusterArrive: cluster_arrive(w, index, m); break;
+      case Flow::ClusterWait: cluster_wait(w, index, m); break;
       default:  // Yield
+        op.run(w, op, m);
+        if (w.failed) return true;
         ++w.groups[index].pc;
         w.fair = w.groups.size() > 1;
         return false;
@@ -187,6 +191,7 @@ void Runner::exit_lanes(Warp &w, size_t index, Mask m) {
   for (size_t i = 0; i < w.groups.size(); ++i)
     if (w.groups[i].state == GroupState::WarpSync) try_warp_sync(w, w.groups[i].members);
   check_barriers(*w.block);
+  check_cluster(*w.block->cluster);
 }
 
 bool Runner::call(Warp &w, size_t index, const Op &op, Mask m) {
@@ -361,6 +366,43 @@ bool Runner::try_warp_sync(Warp &w, Mask members) {
     g.state = GroupState::Ready;
   }
   return true;
+}
+
+void Runner::cluster_arrive(Warp &w, size_t index, Mask m) {
+  Cluster &c = *w.block->cluster;
+  for (Mask left = m; left != 0; left &= left - 1)
+    w.cluster_phase[std::countr_zero(left)] = c.phase;
+  c.arrived += static_cast<u32>(std::popcount(m));
+  ++w.groups[index].pc;
+  check_cluster(c);
+}
+
+// The lanes of a group may have arrived in different phases: the latest counts.
+void Runner::cluster_wait(Warp &w, size_t index, Mask m) {
+  u32 phase = w.block->cluster->phase;
+  bool over = true;
+  for (Mask left = m; left != 0; left &= left - 1)
+    over &= w.cluster_phase[std::countr_zero(left)] != phase;
+  if (over)
+    ++w.groups[index].pc;
+  else
+    w.groups[index].state = GroupState::ClusterBarrier;
+}
+
+// When all that live have arrived, those who wait go on.
+void Runner::check_cluster(Cluster &c) {
+  u32 live = 0;
+  for (const Block *b : c.blocks) live += b->live;
+  if (c.arrived == 0 || c.arrived < live) return;
+  c.arrived = 0;
+  ++c.phase;
+  for (Block *b : c.blocks)
+    for (std::unique_ptr<Warp> &w : b->warps)
+      for (Group &g : w->groups) {
+        if (g.state != GroupState::ClusterBarrier) continue;
+        ++g.pc;
+        g.state = GroupState::Ready;
+      }
 }
 
 }  // namespace ckpt::softcuda::vm

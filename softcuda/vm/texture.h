@@ -8,6 +8,9 @@
 
 namespace ckpt::softcuda::vm {
 
+struct Warp;
+struct Op;
+
 enum class Channel : u8 { U8, U16, U32, S8, S16, S32, Half, Float };
 enum class AddressMode : u8 { Wrap, Clamp, Mirror, Border };
 enum class Geometry : u8 { D1, D2, D3, Layered1, Layered2 };
@@ -33,6 +36,8 @@ struct Texture {
 void register_texture(const Texture *t);
 void unregister_texture(const Texture *t);
 const Texture *texture_at(u64 handle);
+// The same; where there is none (nullptr) the kernel ends.
+const Texture *texture_of(Warp &w, const Op &o, u64 handle);
 
 // What a fetch gives: bits of f32, s32 or u32, by the texture.
 struct Texel {
@@ -44,5 +49,7 @@ Texel fetch_at(const Texture &t, Geometry g, const i32 *coordinates, u32 layer);
 
 // An element of a surface at byte x; nullptr: outside.
 char *surface_element(const Texture &t, Geometry g, const i32 *coordinates, u32 bytes);
+// Ends the kernel: a surface that traps was used outside.
+void report_outside(Warp &w, const Op &o, const i32 *coordinates);
 
 }  // namespace ckpt::softcuda::vm

@@ -50,7 +50,8 @@ struct Grid {
   const Kernel *kernel = nullptr;
   const AddressSpace *memory = nullptr;
   DeviceServices *services = nullptr;
-  Dim grid, block;
+  Dim grid, block, cluster;
+  bool explicit_cluster = false;
   u32 static_shared = 0;
   u32 dynamic_shared = 0;
   u64 id = 0;
@@ -79,7 +80,7 @@ struct Frame {
   u32 depth = 0;
 };
 
-enum class GroupState : u8 { Ready, BlockBarrier, WarpSync };
+enum class GroupState : u8 { Ready, BlockBarrier, WarpSync, ClusterBarrier };
 
 struct Group {
   Frame *frame = nullptr;
@@ -110,6 +111,7 @@ struct Warp {
   Mask lanes = 0;  // that exist
   Mask exited = 0;
   u32 tid[3][kLanes] = {};
+  u32 cluster_phase[kLanes] = {};  // in which a lane last arrived at the cluster's barrier
   std::byte *local = nullptr;
   u64 local_stride = 0;  // from lane to lane
   u32 local_bytes = 0;   // of a lane
@@ -141,8 +143,20 @@ inline constexpr u32 kBarriers = 16;
 inline constexpr u32 kLateShared = 256 * 1024;
 inline constexpr u32 kSharedBytes = kLateShared + 64 * 1024;
 
+// Blocks that run together, on one thread of the host; most have one block.
+struct Cluster {
+  std::vector<Block *> blocks;  // by rank
+  u32 phase = 1;                // of its barrier
+  u32 arrived = 0;
+};
+
+// Above it a shared address has the rank of its block in the cluster, plus one.
+inline constexpr u32 kRankShift = 24;
+
 struct Block {
   Grid *grid = nullptr;
+  Cluster *cluster = nullptr;
+  u32 rank = 0;
   Dim index;
   u64 linear = 0;
   u32 threads = 0;
@@ -156,5 +170,9 @@ struct Block {
 // Returns the bytes at a generic, global or constant address of a lane, or nullptr when the lane
 // may not touch them.
 char *host_address(Warp &w, u32 site, u32 lane, u64 address, u32 bytes, bool write);
+// The bytes at a shared address that names another block of the cluster, or nullptr.
+char *cluster_address(const Warp &w, u64 address, u32 bytes);
+// Ends the kernel: this lane's access cannot be.
+void report_address(Warp &w, const Op &o, u32 lane, u64 address, u32 bytes, bool write);
 
 }  // namespace ckpt::softcuda::vm

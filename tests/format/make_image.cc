@@ -54,6 +54,9 @@ Result<> make(const Wanted &w) {
       CKPT_CHECK(add(*image, fmt::format("device/0/{}-{}", kind, n), pattern(kind, n)));
   CKPT_CHECK(add(*image, "criu/pages-1.img", pattern("random", big)));
   CKPT_CHECK(add(*image, "criu/pages-2.img", pattern("smooth", 600000), ImageWriter::Cut::Content));
+  Bytes like = pattern("random", big);
+  if (!w.parent.empty()) like[100] ^= std::byte{1};
+  CKPT_CHECK(add(*image, "device/0/like", like));
   if (!w.parent.empty()) CKPT_CHECK(add(*image, "device/0/random-700", pattern("random", 700)));
   return image->finish(
       {{"program", "/bin/golden"},

@@ -14,7 +14,7 @@ import nacl.exceptions
 import xxhash
 import zstandard
 
-ZERO, RAW, ZSTD = 0, 1, 2
+ZERO, RAW, ZSTD, DELTA = 0, 1, 2, 3
 
 
 class Damaged(Exception):
@@ -62,7 +62,7 @@ class Image:
         f = Fields(data[:-8])
         f.raw(8)
         self.version, self.chunk_size = f.numbers("II")
-        require(self.version in (1, 2), f"format version {self.version}, this reader reads 1 and 2")
+        require(self.version in (1, 2, 3), f"format version {self.version}, this reader reads 1 to 3")
         file_size, self.chunks_file_size, self.seed = f.numbers("QQQ")
         self.uuid = f.raw(16)
         require(file_size == len(data), "index.ckpt: wrong size")
@@ -130,9 +130,11 @@ class Image:
             offset = f.number("Q") if self.version > 1 else end
             stored, raw, codec = f.numbers("III")
             file = f.number("I") if self.version > 1 else 0
+            base = f.numbers("II") if self.version > 2 else (0, 0)
             require(1 <= raw <= self.chunk_size, "raw_size")
             right = {ZERO: stored == 0, RAW: stored == raw + seal,
                      ZSTD: seal < stored < raw + seal}
+            right[DELTA] = right[ZSTD] and self.version > 2
             require(right.get(codec, False), "codec and stored_size")
             if file:
                 require(file <= len(self.parents) and codec != ZERO, "file")
@@ -140,8 +142,14 @@ class Image:
             else:
                 require(offset == end, "offset")
                 end += stored
-            self.chunks.append((high << 64 | low, checksum, offset, stored, raw, codec, file))
+            self.chunks.append((high << 64 | low, checksum, offset, stored, raw, codec, file, base))
         f.end()
+        for *_, codec, _, (base, at) in self.chunks:
+            if codec == DELTA:
+                require(base < len(self.chunks) and self.chunks[base][5] in (RAW, ZSTD)
+                        and at < self.chunks[base][4], "base")
+            else:
+                require((base, at) == (0, 0), "base")
         require(end == self.chunks_file_size, "chunks_file_size")
 
     def _read_streams(self, f):
@@ -170,23 +178,27 @@ class Image:
         found = os.fstat(f.fileno()).st_size
         require(found == size if exact else found >= size, f"{folder}/chunks.ckpt: wrong size")
         header = f.read(32)
-        require(header in (b"CKPTCHNK" + struct.pack("<II", v, 0) + uuid for v in (1, 2)),
+        require(header in (b"CKPTCHNK" + struct.pack("<II", v, ~v & 0xFFFFFFFF if v > 2 else 0) + uuid
+                           for v in (1, 2, 3)),
                 f"{folder}/chunks.ckpt: wrong header")
         return f
 
     def chunk(self, number):
-        address, checksum, offset, stored_size, raw_size, codec, file = self.chunks[number]
+        address, checksum, offset, stored_size, raw_size, codec, file, (base, at) = self.chunks[number]
         self.files[file].seek(offset)
         stored = self.files[file].read(stored_size)
         require(xxhash.xxh3_64_intdigest(stored) == checksum, f"chunk {number}: checksum")
         if self.key_check and codec != ZERO:
             context = address.to_bytes(16, "little") + struct.pack("<II", raw_size, codec)
             stored = self._unseal(context, stored)
-        if codec == ZSTD:
+        if codec in (ZSTD, DELTA):
             raw = zstandard.ZstdDecompressor().decompress(stored, max_output_size=raw_size)
         else:
             raw = stored if codec == RAW else bytes(raw_size)
         require(len(raw) == raw_size, f"chunk {number}: size")
+        if codec == DELTA:
+            like = self.chunk(base)[at:at + raw_size].ljust(raw_size, b"\0")
+            raw = bytes(a ^ b for a, b in zip(raw, like))
         require(xxhash.xxh3_128_intdigest(raw, self.seed) == address, f"chunk {number}: address")
         return raw
 

@@ -42,12 +42,16 @@ def pattern(kind, n):
     return bytes(out)
 
 
-def expected_streams(big, version=2, increment=False):
+def expected_streams(big, version=3, increment=False):
     streams = {f"device/0/{kind}-{n}": pattern(kind, n)
                for kind in ("random", "smooth", "zero") for n in (0, 1, 300, big)}
     streams["criu/pages-1.img"] = pattern("random", big)
     if version > 1:
         streams["criu/pages-2.img"] = pattern("smooth", 600000)
+    if version > 2:
+        like = bytearray(pattern("random", big))
+        like[100] ^= increment
+        streams["device/0/like"] = bytes(like)
     if increment:
         streams["device/0/random-700"] = pattern("random", 700)
     return streams
@@ -58,6 +62,10 @@ def image(tmp_path_factory):
     path = tmp_path_factory.mktemp("format") / "image"
     run(MAKE_IMAGE, str(path))
     return path
+
+
+def deltas(path, key=None):
+    return sum(c[5] == read_image.DELTA for c in read_image.Image(path, key).chunks)
 
 
 def check_same(path, streams, sealed=False):
@@ -93,13 +101,14 @@ def test_both_readers_agree_on_increments(tmp_path, sealed):
     check_same(tmp_path / "one", expected_streams(big), sealed)
     check_same(tmp_path / "two", expected_streams(big, increment=True), sealed)
     assert (tmp_path / "two/chunks.ckpt").stat().st_size < 1000
+    assert deltas(tmp_path / "two", KEY_FILE.read_bytes()) == 1
     run(CKPT_IMAGE, "flatten", *key, str(tmp_path / "two"))
     shutil.rmtree(tmp_path / "one")
     check_same(tmp_path / "two", expected_streams(big, increment=True), sealed)
 
 
 def test_there_are_golden_images_of_every_version():
-    assert {p.parent.name for p in GOLDEN} == {"v1", "v2"}
+    assert {p.parent.name for p in GOLDEN} == {"v1", "v2", "v3"}
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda p: "/".join(p.parts[-2:]))
@@ -108,6 +117,8 @@ def test_golden_images_read_and_verify(path):
     check_same(path, expected_streams(5000, version, path.name == "increment"), sealed)
     key = ("--key-file", str(KEY_FILE)) if sealed else ()
     assert run(CKPT_IMAGE, "verify", *key, str(path)).returncode == 0
+    if path.parts[-2:] == ("v3", "increment"):
+        assert deltas(path) == 1
 
 
 def test_keys_are_told_apart(image, tmp_path):

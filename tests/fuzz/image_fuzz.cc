@@ -2,36 +2,20 @@
 //
 // libFuzzer: any bytes as index.ckpt. The checksum and the size in the header are made right first,
 // or nothing behind them would ever be reached.
-#include <xxhash.h>
-
 #include <cstdlib>
 
 #include <nlohmann/json.hpp>
 
 #include "storage/index.h"
 #include "storage/manifest.h"
-
-namespace {
-
-void seal(ckpt::Bytes &file) {
-  constexpr size_t kSizeAt = 16;
-  if (file.size() < ckpt::kIndexHeaderBytes + ckpt::kChecksumBytes) return;
-  std::memcpy(file.data(), ckpt::kIndexMagic.data(), ckpt::kIndexMagic.size());
-  ckpt::u64 size = file.size();
-  std::memcpy(file.data() + kSizeAt, &size, sizeof size);
-  size_t body = file.size() - ckpt::kChecksumBytes;
-  ckpt::u64 sum = XXH3_64bits(file.data(), body);
-  std::memcpy(file.data() + body, &sum, sizeof sum);
-}
-
-}  // namespace
+#include "tests/fuzz/seal_index.h"
 
 extern "C" __attribute__((visibility("default"))) int LLVMFuzzerTestOneInput(const uint8_t *data,
                                                                              size_t size) {
   ckpt::ByteView raw = ckpt::view(data, size);
   ckpt::Bytes file(raw.begin(), raw.end());
   (void)ckpt::parse_index(file);
-  seal(file);
+  ckpt::seal_index(file);
   ckpt::Result<ckpt::Index> index = ckpt::parse_index(file);
   if (!index) return 0;
   (void)ckpt::parse_manifest(index->manifest);

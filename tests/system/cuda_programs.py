@@ -3,19 +3,22 @@
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 
 import pytest
+
+from toolkit import NVCC
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("CKPT_BUILD", ROOT / "build")).resolve()
 SOURCES = ROOT / "tests" / "programs" / "cuda"
 RUN = BUILD / "softcuda" / "softcuda-run"
-NVCC = shutil.which("nvcc")
 
+SM_90 = ["-std=c++17", "-gencode=arch=compute_90,code=compute_90"]
 FLAGS = {"differential.cu": ["-O2", "-std=c++17", "--fmad=false", "-Xcompiler", "-ffp-contract=off"],
+         "barriers.cu": SM_90, "hopper.cu": SM_90, "matrices.cu": SM_90,
          "nvml.cc": ["-ldl"],
+         "checkpoint.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "both.cu": ["-lOpenCL"],
          "driver.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"]}
 

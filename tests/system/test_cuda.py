@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """CUDA programs under ckpt-run, on the software device: dumped in the middle, restored on another
-device, suspended, resumed and migrated in place. Without nvcc it is skipped."""
+device, suspended, resumed and migrated in place. Without a CUDA toolkit it is skipped."""
 import json
 import random
 import signal
@@ -12,9 +12,10 @@ import pytest
 from conftest import BUILD, image_manifest, wait_for
 from cuda_programs import NVCC, RUN, make  # noqa: F401 (make is a fixture)
 from test_opencl import bed_environment, devices  # noqa: F401 (devices is a fixture)
+from toolkit import WHY_NOT
 
 pytestmark = [
-    pytest.mark.skipif(not NVCC, reason="there is no nvcc to make CUDA programs with"),
+    pytest.mark.skipif(not NVCC, reason=WHY_NOT),
     pytest.mark.skipif(not RUN.exists(), reason="the software device is not built"),
 ]
 

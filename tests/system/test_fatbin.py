@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ckpt-fatbin on what nvcc makes. Without nvcc (PATH, CUDA_HOME, /usr/local/cuda) it is skipped."""
+"""ckpt-fatbin on what nvcc makes. Without a CUDA toolkit it is skipped."""
 import functools
 import itertools
 import json
@@ -11,23 +11,16 @@ import subprocess
 import pytest
 
 from conftest import BUILD, ROOT
+from toolkit import NVCC, WHY_NOT
 
 SOURCES = ROOT / "tests" / "programs" / "fatbin"
 TOOL = BUILD / "tools" / "ckpt-fatbin"
 NO_HEAP, HEAP, FAILED = 0, 1, 2
 
 
-def find_nvcc():
-    for folder in (os.environ.get("CUDA_HOME"), "/usr/local/cuda"):
-        if folder and os.access(f"{folder}/bin/nvcc", os.X_OK):
-            return f"{folder}/bin/nvcc"
-    return shutil.which("nvcc")
-
-
-NVCC = find_nvcc()
 pytestmark = [
     pytest.mark.no_criu,
-    pytest.mark.skipif(not NVCC, reason="there is no nvcc to make fat binaries with"),
+    pytest.mark.skipif(not NVCC, reason=WHY_NOT),
     pytest.mark.skipif(not TOOL.exists(), reason="tools/ckpt-fatbin is not built"),
 ]
 
@@ -299,7 +292,11 @@ def test_damage_is_no_crash_and_never_a_no(make, tmp_path):
 
 
 def test_refusals(tmp_path):
-    for path, why in ("/nonexistent", "cannot open"), ("/tmp", "not a regular file"), (__file__, "no ELF file"):
+    archive, small = tmp_path / "objects.a", tmp_path / "i386.o"
+    archive.write_bytes(b"!<arch>\n" + b"k.o/".ljust(60))
+    small.write_bytes(b"\x7fELF\x01\x01\x01".ljust(100, b"\0"))
+    for path, why in ("/nonexistent", "cannot open"), ("/tmp", "not a regular file"), (__file__, "no ELF file"), \
+            (archive, "archive of objects"), (small, "no 64-bit little-endian ELF"):
         done = tool(path)
         assert done.returncode == FAILED and why in done.stderr.decode()
     assert tool().returncode == FAILED

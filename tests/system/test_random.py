@@ -5,7 +5,7 @@ import pytest
 
 from test_opencl import assert_no_driver, devices, finished, ocl  # noqa: F401
 
-WAYS = [("pocl", "rusticl"), ("rusticl", "pocl"), ("pocl", "ocl:basic"), ("rusticl", "rusticl")]
+WAYS = [("pocl", "rusticl"), ("rusticl", "pocl"), ("pocl", "basic"), ("rusticl", "rusticl")]
 
 
 def moves(ocl, seed):

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """ckpt-run is the program, for everybody else."""
 import os
+import pty
+import select
+import shutil
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -148,9 +152,84 @@ def test_images_at_intervals(ckpt):
     assert copy.lines[-2] == "999"
 
 
+def test_images_at_intervals_whose_parent_was_taken_away(ckpt):
+    job = ckpt.run("counter", 1000, 7, options=["--every", "2s", "--keep", "9"])
+    wait_for(lambda: len(images_of(ckpt)) == 1, "the first image", 60)
+    for name in images_of(ckpt):
+        shutil.rmtree(os.path.join(ckpt.folder, name))
+    wait_for(lambda: any(name.endswith("0003.img") for name in images_of(ckpt)), "the third image", 60)
+    job.kill()
+    newest = images_of(ckpt)[-1]
+    subprocess.run([ckpt.tool("ckpt-image"), "verify", "-q", newest], cwd=ckpt.folder, env=ckpt.env, check=True)
+
+
 @pytest.mark.parametrize("options,words", [
     (["--every", "soon"], "no duration"), (["--every", "5x"], "no duration"),
     (["--every", "auto", "--mtbf", "0"], "no duration"), (["--every", "1h", "--image-dir", "/no/such"], "/no/such")])
 def test_intervals_that_are_none(ckpt, options, words):
     job = ckpt.run("counter", 10, 7, options=options)
     assert job.wait() == 125 and words in job.error_text and job.text == ""
+
+
+class Shell:
+    """An interactive shell on a terminal of its own."""
+
+    def __init__(self, env):
+        self.text = ""
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.execvpe("bash", ["bash", "--norc", "--noediting", "-i"], dict(env, PS1="$ "))
+
+    def read(self):
+        if select.select([self.fd], [], [], 0.05)[0]:
+            self.text += os.read(self.fd, 65536).decode(errors="replace")
+        return self.text
+
+    def type(self, keys):
+        self.text = ""
+        os.write(self.fd, keys.encode())
+
+    def expect(self, word):
+        try:
+            wait_for(lambda: word in self.read(), word, 30)
+        except AssertionError:
+            raise AssertionError(f"no {word!r} in {self.text!r}") from None
+
+    def close(self):
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self.fd)
+
+
+def test_job_control_of_a_shell(ckpt):
+    """Ctrl-Z, fg, bg and Ctrl-C reach the program, and the shell sees it stop and end. (Not a loop of a
+    shell: Ctrl-Z between its vfork and exec stops the child only, without ckpt-run too.)"""
+    shell = Shell(ckpt.env)
+    try:
+        loop = "import time\nfor i in range(10000): print(f'n{i}.', flush=True); time.sleep(0.05)"
+        (ckpt.folder / "loop.py").write_text(loop)
+        shell.type(f"{ckpt.tool('ckpt-run')} /usr/bin/python3 {ckpt.folder}/loop.py\n")
+        shell.expect("n5.")
+        shell.type("\x1a")
+        shell.expect("$ ")
+        shell.type("jobs; echo as''ked\n")
+        shell.expect("asked\r\n")
+        assert "Stopped" in shell.text
+        shell.text = ""
+        quiet_until = time.monotonic() + 0.5
+        while time.monotonic() < quiet_until:
+            assert "." not in shell.read().partition("$ ")[2], "it runs on"
+        shell.type("fg\n")
+        shell.expect("n12.")
+        shell.type("\x1a")
+        shell.expect("$ ")
+        shell.type("bg\n")
+        shell.expect("n20.")
+        shell.type("fg\n")
+        shell.expect("n26.")
+        shell.type("\x03")
+        shell.expect("$ ")
+        shell.type("echo code=$?\n")
+        shell.expect("code=130")
+    finally:
+        shell.close()

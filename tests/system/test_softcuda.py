@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The software CUDA device, by what nvcc makes of ordinary programs. Without nvcc it is skipped."""
+"""The software CUDA device, by what nvcc makes of ordinary programs. Without a CUDA toolkit it is skipped."""
 import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
 
-from cuda_programs import NVCC, RUN, make  # noqa: F401 (make is a fixture)
+from cuda_programs import NVCC, RUN, SOURCES, make  # noqa: F401 (make is a fixture)
+from toolkit import HOME, WHY_NOT
 
 pytestmark = [
-    pytest.mark.skipif(not NVCC, reason="there is no nvcc to make CUDA programs with"),
+    pytest.mark.no_criu,
+    pytest.mark.skipif(not NVCC, reason=WHY_NOT),
     pytest.mark.skipif(not RUN.exists(), reason="softcuda-run is not built"),
 ]
 
@@ -36,7 +39,8 @@ def soft(tmp_path):
 
 
 @pytest.mark.parametrize("source", ["vector_add.cu", "kernels.cu", "language.cu", "streams.cu", "textures.cu",
-                                    "differential.cu", "driver.cc"])
+                                    "differential.cu", "driver.cc", "checkpoint.cc", "hopper.cu", "matrices.cu",
+                                    pytest.param("barriers.cu", marks=pytest.mark.full)])
 def test_programs_check_themselves(make, soft, source):
     assert "PASSED" in soft(make(source)).stdout
 
@@ -46,6 +50,24 @@ def test_the_toolkits_own_libraries(make, soft):
     assert "PASSED" in soft(make("libraries.cu", "-std=c++17", "-arch=sm_75")).stdout
 
 
+# The last numba-cuda that talks to the driver by itself and has it link PTX.
+NUMBA = ["numba==0.61.2", "numba-cuda==0.19.1"]
+
+
+@pytest.mark.full
+def test_a_third_partys_client_numba(soft, tmp_path):
+    site = tmp_path / "site"
+    r = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-cache-dir", "--only-binary", ":all:",
+                        "--target", str(site), *NUMBA], capture_output=True, text=True, timeout=400)
+    if r.returncode != 0:
+        pytest.skip("numba cannot be installed from the Python package index")
+    # numba-cuda takes the place of numba.cuda by a .pth file, which only a site folder's is read.
+    start = f"import runpy, site; site.addsitedir({str(site)!r}); " \
+            f"runpy.run_path({str(SOURCES / 'numba_client.py')!r}, run_name='__main__')"
+    assert "software device 0 PASSED" in soft(sys.executable, "-c", start, CUDA_HOME=HOME,
+                                              NUMBA_CUDA_USE_NVIDIA_BINDING="0").stdout
+
+
 def test_printf_of_kernels(make, soft):
     lines = soft(make("language.cu")).stdout.splitlines()
     assert lines.count("device 42  1.50 x 1234567890123 ff") == 2
@@ -53,6 +75,11 @@ def test_printf_of_kernels(make, soft):
 
 def test_one_core_is_enough(make, soft):
     assert "PASSED" in soft(make("streams.cu"), CKPT_SOFTCUDA_CORES="1").stdout
+
+
+def test_a_processor_without_avx2_is_enough(make, soft):
+    for source in ("differential.cu", "kernels.cu"):
+        assert "PASSED" in soft(make(source), CKPT_SOFTCUDA_ISA="baseline").stdout
 
 
 def test_separate_compilation(make, soft):
@@ -89,7 +116,7 @@ def test_the_host_cannot_touch_device_memory(make, soft):
 
 def test_a_race_between_streams_is_visible(make, soft):
     for _ in range(10):
-        lost = soft(make("errors.cu"), "race").stdout.split()[0] != "200000"
+        lost = soft(make("errors.cu"), "race").stdout.split()[0] != "2000000"
         if lost:
             return
     pytest.fail("two streams never ran at the same time")

@@ -86,6 +86,7 @@ class Saving {
     CKPT_CHECK(region(in));
     if (!number_in_parent_) return fail("the agent refers to an image that it was not told of");
     progress_ += bytes;
+    saved_.unchanged_bytes += bytes;
     return image_.reuse(regions_.back(), device_stream_prefix(*number_in_parent_) + name, bytes);
   }
 

@@ -20,6 +20,7 @@ std::string device_stream_prefix(u32 number);
 struct SavedAgent {
   std::string needs;  // JSON array, one element a participant
   u64 bytes = 0;
+  u64 unchanged_bytes = 0;  // of these: not read, as the agent knew that they are the parent's
 };
 
 // The number that the process `pid` (in its own namespace) has among the agents of an image.

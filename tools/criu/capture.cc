@@ -56,15 +56,16 @@ void Capture::copy(UniqueFd pipe, std::string name) {
   auto cut = name.starts_with("pages-") ? ImageWriter::Cut::Content : ImageWriter::Cut::Fixed;
   Result<StreamId> id = image_.stream(std::string(kCriuStreams) + name, cut);
   if (!id) return note(Failure(id.error()));
-  std::vector<std::byte> buffer(kPipeBytes);
   while (!cancelled_) {
     pollfd p{pipe.get(), POLLIN, 0};
     if (::poll(&p, 1, 100) == 0) continue;  // looks at cancelled_ now and then
-    ssize_t n = ::read(pipe.get(), buffer.data(), buffer.size());
+    Result<std::span<std::byte>> room = image_.room(*id);
+    if (!room) return note(Failure(room.error()));
+    ssize_t n = ::read(pipe.get(), room->data(), room->size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return note(fail_errno("cannot read CRIU's {}", name));
     if (n == 0) return note(image_.close(*id));
-    if (Result<> r = image_.append(*id, ByteView(buffer).first(static_cast<size_t>(n))); !r) {
+    if (Result<> r = image_.commit(*id, static_cast<size_t>(n)); !r) {
       pipe.reset();
       return note(r);
     }

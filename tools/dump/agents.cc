@@ -90,6 +90,12 @@ Result<u64> Agents::suspend(const std::string &folder, const std::string &sessio
   return sum;
 }
 
+u64 Agents::unchanged_bytes() const {
+  u64 sum = 0;
+  for (const auto &a : all_) sum += a->saved.unchanged_bytes;
+  return sum;
+}
+
 Result<> Agents::detach() {
   CKPT_CHECK(for_each([this](Agent &a, u32) { return detach_one(a); }));
   Reasons left;

@@ -40,6 +40,7 @@ class Agents {
   std::vector<int> word_pipe_ends() const;  // our ends; CRIU inherits them
   std::vector<std::string> participants() const;
   u64 saved_bytes() const { return progress_; }
+  u64 unchanged_bytes() const;            // once saved: what needed no reading
   nlohmann::json describe() const;        // "agents"
   nlohmann::json describe_needs() const;  // "participants"
 

@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "storage/image_reader.h"
 #include "storage/prune.h"
+#include "storage/uuid.h"
 #include "tools/dump/manifest.h"
 #include "tools/session/tree.h"
 
@@ -42,7 +43,7 @@ void make_absolute(std::string &path) {
 // A program that goes on need not wait for compression and the disk, as long as there is memory
 // for a copy of what it has: a quarter of what the machine could give now.
 size_t background_bytes() {
-  constexpr u64 kLeast = ImageWriter::Options{}.memory_bytes, kPart = 4;
+  constexpr u64 kLeast = 128u << 20, kPart = 4;
   std::ifstream in("/proc/meminfo");
   std::string name, unit;
   for (u64 kib; in >> name >> kib; std::getline(in, unit))
@@ -76,6 +77,7 @@ Result<DumpReport> Dump::run() {
   }
   CKPT_CHECK(finish());
   report_.stats = image_->stats();
+  report_.unchanged_bytes = agents_.unchanged_bytes();
   phases_.end();
   report_.phases = phases_.json();
   return std::move(report_);

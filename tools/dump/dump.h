@@ -43,6 +43,7 @@ struct DumpReport {
   pid_t pid = 0;
   size_t processes = 0;
   ImageStats stats;
+  u64 unchanged_bytes = 0;     // of device memory: known to be the parent's without reading it
   double pause_seconds = 0;    // from the gate until the program runs again or is gone
   double durable_seconds = 0;  // until the image is safe on the disk
   nlohmann::json phases;

@@ -30,6 +30,7 @@ nlohmann::json as_json(const DumpReport &r) {
           {"stored_bytes", r.stats.stored_bytes},
           {"ratio", ratio},
           {"parent_bytes", r.stats.parent_bytes},
+          {"unchanged_bytes", r.unchanged_bytes},
           {"pause_seconds", r.pause_seconds},
           {"durable_seconds", r.durable_seconds},
           {"phases", r.phases}};
@@ -56,6 +57,9 @@ void print_report(const DumpReport &r, bool left_running) {
   if (r.stats.parent_chunks)
     fmt::print(out, "parents  {:.1f} MiB of what is stored there are used again\n",
                static_cast<double>(r.stats.parent_bytes) / kMiB);
+  if (r.unchanged_bytes)
+    fmt::print(out, "devices  {:.1f} MiB are as they were in the parent and were not read\n",
+               static_cast<double>(r.unchanged_bytes) / kMiB);
   fmt::print(out, "pause    {:.3f} s\ndurable  {:.3f} s\n", r.pause_seconds, r.durable_seconds);
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "common/progress.h"
+#include "storage/uuid.h"
 #include "tools/image/commands.h"
 #include "tools/image/summary.h"
 #include "tools/image/text.h"
@@ -140,9 +141,9 @@ std::string chunk_line(const ImageReader &image) {
   ImageStats s = image.stats();
   u64 stored = s.unique_chunks + s.parent_chunks;
   u64 shared = s.chunks - s.zero_chunks - std::min(s.chunks - s.zero_chunks, stored);
-  return fmt::format("{} of at most {}: {} compressed, {} raw, {} zero, {} shared", s.chunks,
-                     human_bytes(image.index().chunk_size), s.zstd_chunks, s.raw_chunks,
-                     s.zero_chunks, shared);
+  return fmt::format("{} of at most {}: {} compressed, {} raw, {} deltas, {} zero, {} shared",
+                     s.chunks, human_bytes(image.index().chunk_size), s.zstd_chunks, s.raw_chunks,
+                     s.delta_chunks, s.zero_chunks, shared);
 }
 
 std::string parents_line(const ImageReader &image) {
@@ -202,6 +203,7 @@ json show_json(const ImageReader &image) {
             {"zero", s.zero_chunks},
             {"raw", s.raw_chunks},
             {"zstd", s.zstd_chunks},
+            {"delta", s.delta_chunks},
             {"parents", s.parent_chunks}}},
           {"parent_bytes", s.parent_bytes},
           {"streams", streams},

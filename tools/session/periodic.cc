@@ -119,7 +119,8 @@ void Periodic::due() {
   if (keeper_.program() == 0) return arm();
   std::string image = next_name();
   std::vector<std::string> arguments{"--leave-running", "-o", image};
-  if (!last_image_.empty())
+  if (std::error_code none;
+      fs::exists(last_image_, none))  // somebody may have taken it away: then a whole one
     arguments.insert(arguments.end(),
                      {"--parent", last_image_, "--keep", std::to_string(options_.keep)});
   Result<> started = keeper_.start_dump(arguments, options_.folder,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A program against the driver API: modules from PTX, virtual memory, the process's own checkpoint.
-#include <cuda.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -10,22 +9,7 @@
 #include <thread>
 #include <vector>
 
-#define CHECK(condition)                                                   \
-  do {                                                                     \
-    if (!(condition)) {                                                    \
-      std::fprintf(stderr, "line %d: failed: %s\n", __LINE__, #condition); \
-      std::exit(1);                                                        \
-    }                                                                      \
-  } while (0)
-#define OK(call)                                                         \
-  do {                                                                   \
-    if (CUresult e_ = (call); e_ != CUDA_SUCCESS) {                      \
-      const char *name_ = "?";                                           \
-      cuGetErrorName(e_, &name_);                                        \
-      std::fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, name_); \
-      std::exit(1);                                                      \
-    }                                                                    \
-  } while (0)
+#include "driver_check.h"
 
 static const char kPtx[] = R"(
 .version 7.0

@@ -18,8 +18,11 @@ __global__ void recursion(int *p) {
   *p = 0;
   *p = deep(1, p);
 }
-// The same word from two streams without an order between them.
+// The same word from two streams without an order between them. Each first waits a while for the
+// other one to be there.
 __global__ void increments(volatile int *p, int n) {
+  atomicAdd(const_cast<int *>(p) + 1, 1);
+  for (int i = 0; i < n && p[1] < 2; ++i) {}
   for (int i = 0; i < n; ++i) *p = *p + 1;
 }
 __global__ void stuck() {
@@ -79,11 +82,11 @@ int main(int argc, char **argv) {
     write<<<1, 1>>>(p, 3);
     CUDA(cudaDeviceSynchronize());
   } else if (std::strcmp(what, "race") == 0) {
-    const int n = 100000;
+    const int n = 1000000;
     cudaStream_t a, b;
     CUDA(cudaStreamCreate(&a));
     CUDA(cudaStreamCreate(&b));
-    CUDA(cudaMemset(p, 0, 4));
+    CUDA(cudaMemset(p, 0, 8));
     CUDA(cudaDeviceSynchronize());
     increments<<<1, 1, 0, a>>>(p, n);
     increments<<<1, 1, 0, b>>>(p, n);

@@ -236,8 +236,29 @@ static void lifetimes(Cl &cl) {
   CL(clFinish(cl.queue));
 }
 
+// There only for whom the program was built to tell it.
+static void argument_info(Cl &cl) {
+  char name[16] = "";
+  cl_kernel without = cl.kernel(cl.build(kSource), "fill");
+  EXPECT(clGetKernelArgInfo(without, 1, CL_KERNEL_ARG_NAME, sizeof name, name, nullptr) ==
+         CL_KERNEL_ARG_INFO_NOT_AVAILABLE);
+  cl_kernel with = cl.kernel(cl.build(kSource, "-cl-kernel-arg-info"), "fill");
+  CL(clGetKernelArgInfo(with, 1, CL_KERNEL_ARG_NAME, sizeof name, name, nullptr));
+  EXPECT(std::string(name) == "value");
+}
+
+static void repeated_property(Cl &cl) {
+  auto platform = (cl_context_properties)cl.platform;
+  cl_context_properties twice[] = {CL_CONTEXT_PLATFORM, platform, CL_CONTEXT_PLATFORM, platform, 0};
+  cl_int status = CL_SUCCESS;
+  EXPECT(!clCreateContext(twice, 1, &cl.device, nullptr, nullptr, &status));
+  EXPECT(status == CL_INVALID_PROPERTY);
+}
+
 int main() {
   Cl cl;
+  argument_info(cl);
+  repeated_property(cl);
   transfers(cl);
   rectangles(cl);
   errors_at_once(cl);

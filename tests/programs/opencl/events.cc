@@ -9,7 +9,12 @@
 
 static const char *const kSource =
     "__kernel void add(__global int *d, int v) { d[get_global_id(0)] += v; }\n"
-    "__kernel void twice(__global int *d) { d[get_global_id(0)] *= 2; }\n";
+    "__kernel void twice(__global int *d) { d[get_global_id(0)] *= 2; }\n"
+    "__kernel void spin(__global uint *d, uint n) {\n"
+    "  uint x = d[0];\n"
+    "  for (uint i = 0; i < n; i++) x = x * 1664525u + 1013904223u;\n"
+    "  d[0] = x;\n"
+    "}\n";
 static constexpr size_t kItems = 1024;
 
 struct Seen {
@@ -39,12 +44,13 @@ static cl_int status_of(cl_event e) {
 }
 
 struct Work : Cl {
-  cl_kernel add, twice;
+  cl_kernel add, twice, spin;
   cl_command_queue free_queue = nullptr;  // without order, where the device has that
   Work() {
     cl_program p = build(kSource);
     add = kernel(p, "add");
     twice = kernel(p, "twice");
+    spin = kernel(p, "spin");
     cl_int status;
     free_queue =
         clCreateCommandQueue(context, device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &status);
@@ -168,6 +174,7 @@ static void failing(const Work &w) {
   CL(clSetEventCallback(e, CL_COMPLETE, seen, &s));
   EXPECT(clSetUserEventStatus(gate, 1) == CL_INVALID_VALUE);
   CL(clSetUserEventStatus(gate, -7));
+  EXPECT(clSetUserEventStatus(gate, CL_COMPLETE) == CL_INVALID_OPERATION);
   EXPECT(status_of(gate) == -7);
   EXPECT(clWaitForEvents(1, &e) == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
   EXPECT(status_of(e) < 0);
@@ -192,6 +199,21 @@ static void callbacks(const Work &w) {
   EXPECT(w.read_ints(m, 1)[0] == 28);
 }
 
+// A launch that is refused takes nothing with it: clFinish still waits for the one before.
+static void refused(const Work &w) {
+  cl_mem m = w.ints(5);
+  cl_uint loops = 50'000'000;
+  size_t one = 1, all = kItems, too_many = size_t{1} << 24;
+  cl_event slow, never;
+  CL(clSetKernelArg(w.spin, 0, sizeof m, &m));
+  CL(clSetKernelArg(w.spin, 1, sizeof loops, &loops));
+  CL(clEnqueueNDRangeKernel(w.queue, w.spin, 1, nullptr, &one, nullptr, 0, nullptr, &slow));
+  EXPECT(clEnqueueNDRangeKernel(w.queue, w.spin, 1, nullptr, &all, &too_many, 0, nullptr, &never) !=
+         CL_SUCCESS);
+  CL(clFinish(w.queue));
+  EXPECT(status_of(slow) == CL_COMPLETE);
+}
+
 static void infos(const Work &w) {
   cl_event e = w.user_event();
   cl_command_queue q = w.queue;
@@ -212,6 +234,7 @@ int main() {
   infos(w);
   callbacks(w);
   failing(w);
+  refused(w);
   Chains chains(w);
   auto *pending = new Pending(w);
   pause_here();

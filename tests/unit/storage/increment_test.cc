@@ -28,7 +28,8 @@ TEST_CASE("what the parent holds is not stored again") {
   TempFolder tmp;
   NamedBytes first = {{"a", random_bytes(5 * kChunkBytes + 3, 1)}, {"b", zeros(kChunkBytes)}};
   NamedBytes second = first;
-  second[0].second[kChunkBytes * 2 + 5] ^= std::byte{1};
+  Bytes fresh = random_bytes(kChunkBytes, 2);
+  std::ranges::copy(fresh, second[0].second.begin() + 2 * kChunkBytes);
   second.emplace_back("c", first[0].second);
   must(write_image(tmp / "one", first));
   must(write_image(tmp / "two", second, {.parent = tmp / "one"}));

@@ -40,9 +40,11 @@ Index small_index() {
   i.parents = {{{7}, 1000, "base.img"}, {{8}, 2000, "\xc3\xa9"}};
   i.chunks = {{{1, 2}, 3, kChunksHeaderBytes, 40, 40, Codec::Raw},
               {{4, 5}, 6, kChunksHeaderBytes + 40, 30, static_cast<u32>(kChunkBytes), Codec::Zstd},
-              {{6, 7}, 8, 1995, 5, 9, Codec::Zstd, 2}};
-  i.chunks_file_size = kChunksHeaderBytes + 70;
-  i.streams = {{"a", 40, {0}}, {"b/c", kChunkBytes + 49, {1, 0, 2}}, {"empty", 0, {}}};
+              {{6, 7}, 8, 1995, 5, 9, Codec::Zstd, 2},
+              {{8, 9}, 10, kChunksHeaderBytes + 70, 6, 30, Codec::Delta, 0, 0, 20}};
+  i.chunks_file_size = kChunksHeaderBytes + 76;
+  i.streams = {
+      {"a", 40, {0}}, {"b/c", kChunkBytes + 49, {1, 0, 2}}, {"empty", 0, {}}, {"delta", 30, {3}}};
   return i;
 }
 
@@ -58,10 +60,12 @@ Bytes seal(Bytes file) {
 TEST_CASE("an index comes back") {
   Index in = small_index(), out = must(parse_index(must(encode_index(in))));
   CHECK(out.manifest == in.manifest);
-  REQUIRE(out.chunks.size() == 3);
+  REQUIRE(out.chunks.size() == 4);
+  CHECK(out.chunks[3].base == 0);
+  CHECK(out.chunks[3].base_offset == 20);
   CHECK(out.chunks[1].address == in.chunks[1].address);
   CHECK(out.chunks[1].offset == kChunksHeaderBytes + 40);
-  REQUIRE(out.streams.size() == 3);
+  REQUIRE(out.streams.size() == 4);
   CHECK(out.streams[1].name == "b/c");
   CHECK(out.streams[1].chunks == std::vector<u32>{1, 0, 2});
   CHECK(out.streams[1].starts == std::vector<u64>{0, kChunkBytes, kChunkBytes + 40});
@@ -84,7 +88,7 @@ TEST_CASE("an unknown version is an error that names both") {
   file[kVersionAt] = std::byte{9};
   Result<Index> r = parse_index(file);
   REQUIRE_FALSE(r);
-  CHECK(r.error().what == "format version 9; this ckpt reads versions 1 to 2");
+  CHECK(r.error().what == "format version 9; this ckpt reads versions 1 to 3");
 }
 
 TEST_CASE("any field with a hostile value: an error or a sane index, in bounded memory") {
@@ -113,7 +117,7 @@ TEST_CASE("every truncation, resealed") {
   }
 }
 
-void check_refused(Index index, const char *why) {
+void check_refused(const Index &index, const char *why) {
   Result<Index> r = parse_index(must(encode_index(index)));
   REQUIRE_FALSE(r);
   CAPTURE(r.error().what);
@@ -174,6 +178,22 @@ TEST_CASE("what does not fit together is refused by name") {
   i = small_index();
   i.chunks[1].raw_size = kMaxChunkBytes + 1;
   check_refused(i, "chunk 1: holds");
+  i = small_index();
+  i.chunks[3].base = 4;
+  check_refused(i, "chunk 3: has base 4, which does not exist");
+  i = small_index();
+  i.chunks[3].base = 3;  // itself, or another delta: one would lead to the next
+  check_refused(i, "chunk 3: has base 3 of codec 3");
+  i = small_index();
+  i.chunks[3].base_offset = 40;
+  check_refused(i, "chunk 3: begins at byte 40 of base 0, which holds 40");
+  i = small_index();
+  i.chunks[1].base = 1;
+  check_refused(i, "chunk 1: has a base, and is no delta");
+  i = small_index();
+  i.chunks[3].stored_size = 30;
+  i.chunks_file_size += 24;
+  check_refused(i, "chunk 3: codec 3 with 30 bytes of 30");
   i = small_index();
   i.chunk_size = kMaxChunkBytes * 2;
   check_refused(i, "chunk size");

@@ -120,9 +120,9 @@ inline void check_holds(const std::string &path, const NamedBytes &streams,
                         const ReadOptions &options = {}) {
   auto image = open_image(path, options);
   CHECK(image->streams().size() == streams.size());
-  for (const auto &[name, bytes] : streams) {
-    CAPTURE(name);
-    CHECK(must(read_stream(*image, name)) == bytes);
+  for (const auto &stream : streams) {
+    CAPTURE(stream.first);
+    CHECK(must(read_stream(*image, stream.first)) == stream.second);
   }
   CHECK(image->verify(ImageReader::Depth::Full).ok());
 }

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Streams, events, and memory in the order of a stream. Compiled twice: also for the per-thread
+// default stream, where the headers give the names of both APIs their _ptds or _ptsz forms.
+#include "softcuda/runtime/boxes.h"
+
+using namespace ckpt::softcuda::runtime;
+
+#ifndef CUDA_API_PER_THREAD_DEFAULT_STREAM
+CUDART_API cudaError_t cudaStreamCreate(cudaStream_t *s) { FORWARD(cuStreamCreate(s, 0)); }
+CUDART_API cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned int flags) {
+  FORWARD(cuStreamCreate(s, flags));
+}
+CUDART_API cudaError_t cudaStreamCreateWithPriority(cudaStream_t *s, unsigned int flags,
+                                                    int priority) {
+  FORWARD(cuStreamCreateWithPriority(s, flags, priority));
+}
+CUDART_API cudaError_t cudaStreamDestroy(cudaStream_t s) { FORWARD(cuStreamDestroy(s)); }
+CUDART_API cudaError_t cudaEventCreate(cudaEvent_t *e) { FORWARD(cuEventCreate(e, 0)); }
+CUDART_API cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned int flags) {
+  FORWARD(cuEventCreate(e, flags));
+}
+CUDART_API cudaError_t cudaEventDestroy(cudaEvent_t e) { FORWARD(cuEventDestroy(e)); }
+CUDART_API cudaError_t cudaEventQuery(cudaEvent_t e) { FORWARD(cuEventQuery(e)); }
+CUDART_API cudaError_t cudaEventSynchronize(cudaEvent_t e) { FORWARD(cuEventSynchronize(e)); }
+CUDART_API cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t a, cudaEvent_t b) {
+  FORWARD(cuEventElapsedTime_v2(ms, a, b));
+}
+#endif
+
+CUDART_API cudaError_t cudaMallocAsync(void **p, size_t n, cudaStream_t s) {
+  FORWARD(cuMemAllocAsync(reinterpret_cast<CUdeviceptr *>(p), n, s));
+}
+CUDART_API cudaError_t cudaMallocFromPoolAsync(void **p, size_t n, cudaMemPool_t pool,
+                                               cudaStream_t s) {
+  FORWARD(cuMemAllocFromPoolAsync(reinterpret_cast<CUdeviceptr *>(p), n, pool, s));
+}
+CUDART_API cudaError_t cudaFreeAsync(void *p, cudaStream_t s) {
+  FORWARD(cuMemFreeAsync(address(p), s));
+}
+CUDART_API cudaError_t cudaMemPrefetchAsync(const void *p, size_t n, cudaMemLocation location,
+                                            unsigned int flags, cudaStream_t s) {
+  CUmemLocation l{};
+  l.type = static_cast<CUmemLocationType>(location.type);
+  l.id = location.id;
+  FORWARD(cuMemPrefetchAsync(address(p), n, l, flags, s));
+}
+
+CUDART_API cudaError_t cudaStreamSynchronize(cudaStream_t s) { FORWARD(cuStreamSynchronize(s)); }
+CUDART_API cudaError_t cudaStreamQuery(cudaStream_t s) { FORWARD(cuStreamQuery(s)); }
+CUDART_API cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned int flags) {
+  FORWARD(cuStreamWaitEvent(s, e, flags));
+}
+CUDART_API cudaError_t cudaStreamGetFlags(cudaStream_t s, unsigned int *flags) {
+  FORWARD(cuStreamGetFlags(s, flags));
+}
+CUDART_API cudaError_t cudaStreamGetPriority(cudaStream_t s, int *priority) {
+  FORWARD(cuStreamGetPriority(s, priority));
+}
+CUDART_API cudaError_t cudaStreamGetId(cudaStream_t s, unsigned long long *id) {
+  FORWARD(cuStreamGetId(s, id));
+}
+CUDART_API cudaError_t cudaStreamGetDevice(cudaStream_t s, int *device) {
+  FORWARD(cuStreamGetDevice(s, device));
+}
+CUDART_API cudaError_t cudaStreamAttachMemAsync(cudaStream_t s, void *p, size_t n,
+                                                unsigned int flags) {
+  FORWARD(cuStreamAttachMemAsync(s, address(p), n, flags));
+}
+CUDART_API cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
+  FORWARD(cuEventRecord(e, s));
+}
+CUDART_API cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t s, unsigned int flags) {
+  FORWARD(cuEventRecordWithFlags(e, s, flags));
+}
+CUDART_API cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode mode) {
+  FORWARD(cuStreamBeginCapture(s, static_cast<CUstreamCaptureMode>(mode)));
+}
+CUDART_API cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *graph) {
+  FORWARD(cuStreamEndCapture(s, graph));
+}
+CUDART_API cudaError_t cudaStreamIsCapturing(cudaStream_t s, cudaStreamCaptureStatus *status) {
+  FORWARD(cuStreamIsCapturing(s, reinterpret_cast<CUstreamCaptureStatus *>(status)));
+}
+CUDART_API cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t s) {
+  FORWARD(cuGraphLaunch(exec, s));
+}
+CUDART_API cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t s) {
+  FORWARD(cuGraphUpload(exec, s));
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <xxhash.h>
+
+#include "storage/format.h"
+
+namespace ckpt {
+
+// Makes magic, size and checksum of an index right, or nothing behind them would ever be reached.
+inline void seal_index(Bytes &file) {
+  constexpr size_t kSizeAt = 16;
+  if (file.size() < kIndexHeaderBytes + kChecksumBytes) return;
+  std::memcpy(file.data(), kIndexMagic.data(), kIndexMagic.size());
+  u64 size = file.size();
+  std::memcpy(file.data() + kSizeAt, &size, sizeof size);
+  size_t body = file.size() - kChecksumBytes;
+  u64 sum = XXH3_64bits(file.data(), body);
+  std::memcpy(file.data() + body, &sum, sizeof sum);
+}
+
+}  // namespace ckpt
