@@ -62,7 +62,7 @@ struct Pace {
 
 // Somebody waits for it: pieces that are still in the processor's cache when the other side copies
 // them, and few enough that the same staging is used again and again.
-constexpr Pace kInCache{512u << 10, 4};
+constexpr Pace kInCache{1u << 20, 4};
 
 // Cuts a rectangle into pieces of at most `most` bytes: whole slices, else rows, else parts of a
 // row. A plain transfer, being one long row, is cut by the last rule.
