@@ -5,28 +5,13 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <random>
 #include <vector>
 
 #include <cuda_runtime.h>
 
-static void fill(std::vector<char> &host, const char *what, unsigned seed) {
-  std::mt19937_64 engine(seed);
-  if (std::strcmp(what, "random") == 0)
-    for (size_t i = 0; i + 8 <= host.size(); i += 8) {
-      unsigned long long v = engine();
-      std::memcpy(&host[i], &v, 8);
-    }
-  if (std::strcmp(what, "smooth") == 0)
-    for (size_t i = 0; i + 4 <= host.size(); i += 4) {
-      float v = std::sin(static_cast<float>(i / 4) * 1e-4f + static_cast<float>(seed));
-      std::memcpy(&host[i], &v, 4);
-    }
-}
+#include "bench/content.h"
 
 template <class F>
 static double gigabytes(double bytes, F copy) {
@@ -40,9 +25,10 @@ int main(int argc, char **argv) {
   size_t bytes = std::strtoull(argv[1], nullptr, 10) << 20;
   size_t pieces = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 8, each = bytes / pieces;
   std::vector<char *> all(pieces);
-  std::vector<char> host(each);
+  std::vector<float> host(each / sizeof(float));
+  ckpt::bench::Content content(argv[2]);
   for (size_t i = 0; i < pieces; ++i) {
-    if (i < 64) fill(host, argv[2], static_cast<unsigned>(i));
+    if (i < 64) content.fill(host.data(), host.size());
     if (cudaMalloc(&all[i], each) != cudaSuccess) return std::puts("no room"), 1;
     cudaMemcpy(all[i], host.data(), each, cudaMemcpyHostToDevice);
   }

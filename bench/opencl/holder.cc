@@ -10,13 +10,11 @@
 #include <CL/cl.h>
 #include <unistd.h>
 
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <random>
-#include <string>
 #include <vector>
+
+#include "bench/content.h"
 
 namespace {
 
@@ -33,43 +31,6 @@ void say(const char *word) {
   std::fflush(stdout);
 }
 
-// The next numbers of the whole; smooth ones have some noise in their lower bits, as a
-// simulation's.
-class Content {
- public:
-  explicit Content(const std::string &kind) : kind_(kind) {}
-  void fill(std::vector<float> &to) {
-    if (kind_ == "zeros") return;
-    for (float &f : to) f = kind_ == "smooth" ? smooth() : random();
-  }
-
- private:
-  float random() {
-    auto bits = static_cast<cl_uint>(rng_());
-    float f;
-    std::memcpy(&f, &bits, sizeof f);
-    return f;
-  }
-  float smooth() {
-    size_t i = at_++;
-    if (i % 8 == 0) {
-      auto row = static_cast<float>(i >> 12), column = static_cast<float>((i & 4095) >> 3);
-      value_ = 300.0f + 40.0f * std::sin(row * 1e-3f + column * 1e-2f);
-    }
-    cl_uint bits;
-    std::memcpy(&bits, &value_, sizeof bits);
-    bits = (bits & ~0xfffu) | (i % 8 == 0 ? static_cast<cl_uint>(rng_()) & 0xff0u : 0u);
-    float f;
-    std::memcpy(&f, &bits, sizeof f);
-    return f;
-  }
-
-  std::string kind_;
-  std::mt19937 rng_{2};
-  size_t at_ = 0;
-  float value_ = 0;
-};
-
 }  // namespace
 
 int main(int argc, char **argv) {
@@ -85,11 +46,11 @@ int main(int argc, char **argv) {
   CL(status);
   cl_command_queue queue = clCreateCommandQueue(context, device, 0, &status);
   CL(status);
-  Content content(argv[3]);
+  ckpt::bench::Content content(argv[3]);
   std::vector<float> host(floats);
   cl_mem last = nullptr;
   for (size_t i = 0; i < buffers; i++) {
-    content.fill(host);
+    content.fill(host.data(), host.size());
     last = clCreateBuffer(context, CL_MEM_READ_WRITE, floats * sizeof(float), nullptr, &status);
     CL(status);
     CL(clEnqueueWriteBuffer(queue, last, CL_TRUE, 0, floats * sizeof(float), host.data(), 0,

@@ -8,11 +8,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <filesystem>
-#include <random>
 #include <vector>
 
+#include "bench/content.h"
 #include "common/bytes.h"
 #include "common/result.h"
 
@@ -65,29 +64,12 @@ inline size_t size_argument(int argc, char **argv, long otherwise) {
   exit(1);
 }
 
-// A smooth field of floats with some noise in its lower bits, as a simulation's state is; zstd -1
-// makes an eighth of it.
-inline Bytes smooth_floats(size_t n) {
+inline Bytes content(const char *kind, size_t n) {
   Bytes out(n);
-  std::mt19937 rng(2);
-  auto *f = reinterpret_cast<float *>(out.data());
-  for (size_t i = 0; i < n / sizeof(float); ++i) {
-    float row = static_cast<float>(i >> 12), column = static_cast<float>((i & 4095) >> 3);
-    u32 bits = std::bit_cast<u32>(300.0f + 40.0f * std::sin(row * 1e-3f + column * 1e-2f));
-    f[i] = std::bit_cast<float>((bits & ~0xfffu) |
-                                ((i & 7) == 0 ? static_cast<u32>(rng()) & 0xff0u : 0u));
-  }
+  bench::Content(kind).fill(reinterpret_cast<float *>(out.data()), n / sizeof(float));
   return out;
 }
-
-inline Bytes random_bytes(size_t n) {
-  Bytes out(n);
-  std::mt19937_64 rng(1);
-  for (size_t i = 0; i + 8 <= n; i += 8) {
-    u64 v = rng();
-    std::memcpy(out.data() + i, &v, 8);
-  }
-  return out;
-}
+inline Bytes smooth_floats(size_t n) { return content("smooth", n); }
+inline Bytes random_bytes(size_t n) { return content("random", n); }
 
 }  // namespace ckpt
