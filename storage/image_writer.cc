@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/image_writer.h"
 
+#include <array>
 #include <atomic>
 #include <deque>
 #include <set>
@@ -88,6 +89,7 @@ class ImageWriter::Impl {
 
   Result<Stream *> find(StreamId id);
   Result<> set_mode(Stream &stream, Mode mode);
+  std::shared_ptr<void> copied(ByteView &raw);
   Result<> claim(Stream &stream, u64 first, ByteView data, u64 offset);
   static Piece next_piece(Stream &stream, bool is_end);
   void cut_tail(Stream &stream, bool is_end);
@@ -328,17 +330,26 @@ Result<> ImageWriter::Impl::put(StreamId id, u64 offset, ByteView data,
     ByteView raw = data.first(std::min(data.size(), kChunkBytes));
     data = data.subspan(raw.size());
     std::shared_ptr<void> held = completion;
-    if (copy_puts_) {
-      Block copy = copies_.take();
-      std::memcpy(copy.get(), raw.data(), raw.size());
-      raw = {copy.get(), raw.size()};
-      held = std::move(copy);
-    }
+    if (copy_puts_) held = copied(raw);
     std::optional<DeltaBase> like;
     if (stream->theirs) like = base_at(*stream->theirs, chunk * kChunkBytes);
     submit(*stream, chunk, raw, like, std::move(held));
   }
   return sticky();
+}
+
+// Has `raw` lie in memory of ours, and returns what keeps it there. Zeros need no memory.
+std::shared_ptr<void> ImageWriter::Impl::copied(ByteView &raw) {
+  static constinit std::array<std::byte, kChunkBytes> zeros{};  // not const: in no file
+  Block copy;
+  if (all_zero(raw)) {
+    raw = ByteView(zeros).first(raw.size());
+  } else {
+    copy = copies_.take();
+    std::memcpy(copy.get(), raw.data(), raw.size());
+    raw = {copy.get(), raw.size()};
+  }
+  return copy;
 }
 
 // Takes the chunks of a put() for it, so that nobody fills them twice.

@@ -42,7 +42,8 @@ class ImageWriter {
     // stream that is open for append at most 2 MiB.
     size_t memory_bytes = 0;
     // put() copies its bytes, within memory_bytes, and calls done() at once: who waits for done()
-    // waits for memory only, and not for compression and the disk. These also yield the cores then.
+    // waits for memory only, and not for compression and the disk: these begin when half of
+    // memory_bytes is taken, or in finish(), and yield the cores.
     bool copy_puts = false;
     bool overwrite = false;  // replace an image at the final path, in one step
     // The folder of an image beside the new one: chunks that it holds, or that its own parents

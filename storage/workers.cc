@@ -52,15 +52,29 @@ Workers::~Workers() {
 
 void Workers::submit(size_t weight, Task task) {
   std::unique_lock lock(mutex_);
-  room_.wait(lock, [&] { return weight_ == 0 || weight_ + weight <= max_weight_; });
+  auto has_room = [&] { return weight_ == 0 || weight_ + weight <= max_weight_; };
+  if (!has_room()) {
+    ++blocked_;
+    work_.notify_all();
+    room_.wait(lock, has_room);
+    --blocked_;
+  }
   weight_ += weight;
   waiting_.push_back({weight, std::move(task)});
-  work_.notify_one();
+  if (may_work()) work_.notify_one();
 }
 
 void Workers::drain() {
   std::unique_lock lock(mutex_);
+  draining_ = true;
+  work_.notify_all();
   room_.wait(lock, [&] { return weight_ == 0; });
+  draining_ = false;
+}
+
+bool Workers::may_work() const {
+  if (waiting_.empty()) return false;
+  return !yielding_ || draining_ || stop_ || blocked_ > 0 || weight_ > max_weight_ / 2;
 }
 
 void Workers::run(unsigned worker) {
@@ -68,7 +82,7 @@ void Workers::run(unsigned worker) {
   if (yielding_) ::setpriority(PRIO_PROCESS, 0, kYieldingNice);
   std::unique_lock lock(mutex_);
   for (;;) {
-    work_.wait(lock, [&] { return stop_ || !waiting_.empty(); });
+    work_.wait(lock, [&] { return stop_ || may_work(); });
     if (waiting_.empty()) return;
     Entry entry = std::move(waiting_.front());
     waiting_.pop_front();

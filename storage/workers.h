@@ -24,7 +24,8 @@ class Workers {
   using Task = std::function<void(unsigned worker)>;
 
   // Starts fewer threads than asked for where the system gives no more, but at least one.
-  // `yielding`: they leave the cores to whoever submits, as long as there is room for what waits.
+  // `yielding`: they leave the cores to whoever submits: they begin when half of max_weight is
+  // taken or drain() is called, and then with less than an ordinary thread's priority.
   static Result<std::unique_ptr<Workers>> start(unsigned threads, size_t max_weight, bool yielding);
   // Runs what waits, then joins.
   ~Workers();
@@ -43,13 +44,16 @@ class Workers {
   };
   Workers(size_t max_weight, bool yielding) : max_weight_(max_weight), yielding_(yielding) {}
   void run(unsigned worker);
+  bool may_work() const;
 
   const size_t max_weight_;
   const bool yielding_;
   std::mutex mutex_;
   std::condition_variable work_, room_;
   std::deque<Entry> waiting_;
-  size_t weight_ = 0;  // of what waits or runs
+  size_t weight_ = 0;     // of what waits or runs
+  unsigned blocked_ = 0;  // submitters that wait for room
+  bool draining_ = false;
   bool stop_ = false;
   std::vector<std::thread> threads_;
 };
