@@ -206,6 +206,18 @@ def test_mapped_driver_without_agent(ckpt, tmp_path):
             os.rmdir("/dev/dri")
 
 
+def test_null_that_is_a_file(ckpt):
+    """What CRIU's helpers write there would come to programs as input."""
+    job = counter(ckpt)
+    (ckpt.folder / "null").touch()
+    command = f"mount --bind {ckpt.folder}/null /dev/null && exec {ckpt.tool('ckpt-dump')} {job.pid} -o one"
+    refused = subprocess.run(["unshare", "--mount", "sh", "-c", command], env=ckpt.env, cwd=ckpt.folder,
+                             capture_output=True, text=True)
+    assert refused.returncode == 1
+    assert "/dev/null is no device" in refused.stderr and "mknod" in refused.stderr
+    runs_on(job)
+
+
 def test_stopped_program_stays_stopped(ckpt):
     job = counter(ckpt)
     root = job.program()

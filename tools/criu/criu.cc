@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/criu/criu.h"
 
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -65,9 +66,18 @@ std::string message_of(const std::string &line) {
   return at == std::string::npos ? line : line.substr(at + 3);
 }
 
+// CRIU's helpers write there: what lands in a file is read by every program that wants no input.
+Result<> check_null() {
+  struct stat s {};
+  if (::stat("/dev/null", &s) == 0 && S_ISCHR(s.st_mode)) return {};
+  return fail_with_hint("/dev/null is no device",
+                        "as root: rm -f /dev/null; mknod -m 666 /dev/null c 1 3");
+}
+
 }  // namespace
 
 Result<Criu> find_criu() {
+  CKPT_CHECK(check_null());
   const std::string hint =
       fmt::format("install CRIU {}.{} or later (scripts/setup does), or set CKPT_CRIU", kLeastMajor,
                   kLeastMinor);

@@ -6,22 +6,29 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <utility>
 
 namespace ckpt {
 namespace {
 
 constexpr size_t kPieceBytes = 64u << 10;
 
-void remove_carriage_returns(Bytes &b) {
+}  // namespace
+
+Bytes ReturnRemover::next(ByteView piece) {
   Bytes out;
-  for (size_t i = 0; i < b.size(); i++)
-    if (b[i] != std::byte{'\r'} || i + 1 == b.size() || b[i + 1] != std::byte{'\n'})
-      out.push_back(b[i]);
-  b = std::move(out);
+  out.reserve(piece.size() + 1);
+  for (std::byte b : piece) {
+    if (held_ && b != std::byte{'\n'}) out.push_back(std::byte{'\r'});
+    held_ = b == std::byte{'\r'};
+    if (!held_) out.push_back(b);
+  }
+  return out;
 }
 
-}  // namespace
+Bytes ReturnRemover::rest() {
+  return std::exchange(held_, false) ? Bytes{std::byte{'\r'}} : Bytes{};
+}
 
 Pump::Pump(UniqueFd from, UniqueFd to, Text text, AtStop at_stop, Bytes first)
     : from_(std::move(from)),
@@ -49,6 +56,7 @@ void Pump::run(Bytes first) {
     if (stop && (at_stop_ == AtStop::Drop || !fds[0].revents)) break;
     open = !fds[0].revents || copy_some();
   }
+  write_or_stop(remover_.rest());
   // Both ends: a reader sees its end of file, and a writer whose reader is gone its broken pipe.
   to_.reset();
   from_.reset();
@@ -60,7 +68,7 @@ bool Pump::copy_some() {
   if (n < 0 && (errno == EINTR || errno == EAGAIN)) return true;
   if (n <= 0) return false;  // EIO: the last process has closed a pseudo-terminal
   piece.resize(static_cast<size_t>(n));
-  if (text_ == Text::WithoutCarriageReturns) remove_carriage_returns(piece);
+  if (text_ == Text::WithoutCarriageReturns) piece = remover_.next(piece);
   return write_or_stop(piece);
 }
 

@@ -8,6 +8,18 @@
 
 namespace ckpt {
 
+// Takes from a text, which comes in pieces, each carriage return that a line feed follows.
+class ReturnRemover {
+ public:
+  // What can be said by now: a return that ends a piece waits for the next one.
+  Bytes next(ByteView piece);
+  // What waited, at the end of the text.
+  Bytes rest();
+
+ private:
+  bool held_ = false;
+};
+
 // Copies one stream into another in a thread, where CRIU cannot be given our own descriptor.
 class Pump {
  public:
@@ -29,6 +41,7 @@ class Pump {
 
   UniqueFd from_, to_, stop_;
   Text text_;
+  ReturnRemover remover_;
   AtStop at_stop_;
   std::thread thread_;
 };
