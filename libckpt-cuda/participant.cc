@@ -36,6 +36,9 @@ class PinnedStaging {
 
 class Cuda final : public Participant {
  public:
+  // What forked() needs is there from now on: a fork during its making would never see it made.
+  Cuda() { gate(); }
+
   const char *name() const override { return "cuda"; }
   // The driver's checkpoint takes its memory from it, so contents have to go somewhere else.
   bool keeps_contents() const override { return false; }

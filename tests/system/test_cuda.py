@@ -326,15 +326,16 @@ def test_random_programs_at_random_points(cuda, seed):
     assert "PASSED" in job.text
 
 
-def test_a_program_that_exits_during_a_dump(cuda):
-    job = cuda.start(1, 1.5, "exit", source="many.cu")
+@pytest.mark.parametrize("extra, code", [("exit", 3), ("fork", 0)])
+def test_a_program_that_exits_or_forks_during_a_dump(cuda, extra, code):
+    job = cuda.start(1, 1.5, extra, source="many.cu")
     dumps = [subprocess.Popen([cuda.ckpt.tool("ckpt-dump"), str(job.pid), "-o", f"image{i}", "--leave-running"],
                               env=cuda.ckpt.env, cwd=cuda.ckpt.folder, stdout=subprocess.DEVNULL,
                               stderr=subprocess.PIPE, text=True) for i in range(2)]  # two at once
     time.sleep(0.03)
     cuda.go_on()
     errors = [d.communicate(timeout=60)[1] for d in dumps]
-    assert job.wait() == 3, job.error_text
+    assert job.wait() == code, job.error_text
     assert all(d.returncode in (0, 1) for d in dumps), errors
     assert not cuda.ckpt.partials()
 
