@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from cuda_programs import NVCC, RUN, SOURCES, make  # noqa: F401 (make is a fixture)
+from cuda_programs import BUILD, NVCC, RUN, SOURCES, make  # noqa: F401 (make is a fixture)
 from toolkit import HOME, WHY_NOT
 
 pytestmark = [
@@ -88,6 +88,13 @@ def test_separate_compilation(make, soft):
 
 def test_per_thread_default_stream(make, soft):
     assert "PASSED" in soft(make("kernels.cu", "-default-stream=per-thread")).stdout
+
+
+def test_programs_that_link_the_libraries_themselves(make, soft):
+    """nvcc -cudart none."""
+    runtime = make("vector_add.cu", f"-L{BUILD}/softcuda/runtime", "-lcudart", runtime="none")
+    assert "PASSED" in soft(runtime).stdout
+    assert "PASSED" in soft(make("driver.cc", runtime="none")).stdout
 
 
 def test_the_static_runtime_is_refused_by_name(make, soft):
