@@ -47,6 +47,7 @@ struct Dialogue::Verb {
 const Dialogue::Verb Dialogue::kVerbs[] = {
     {Type::Hello, "Hello", {}, &Dialogue::hello},
     {Type::Preflight, "Preflight", State::Running, &Dialogue::preflight},
+    {Type::RemarksWanted, "RemarksWanted", State::Running, &Dialogue::remarks},
     {Type::Quiesce, "Quiesce", State::Running, &Dialogue::quiesce},
     {Type::Increment, "Increment", State::Quiesced, &Dialogue::increment},
     {Type::Save, "Save", State::Quiesced, &Dialogue::save},
@@ -106,10 +107,18 @@ void Dialogue::hello(Incoming &request) {
 
 void Dialogue::preflight(Incoming &request) {
   if (!request.reader().done()) return malformed("Preflight");
-  std::vector<std::string> reasons = life_.preflight();
+  answer_with(life_.preflight());
+}
+
+void Dialogue::remarks(Incoming &request) {
+  if (!request.reader().done()) return malformed("RemarksWanted");
+  answer_with(life_.remarks());
+}
+
+void Dialogue::answer_with(const std::vector<std::string> &sentences) {
   Writer out;
-  out.put(static_cast<u32>(reasons.size()));
-  for (const std::string &reason : reasons) out.str(reason);
+  out.put(static_cast<u32>(sentences.size()));
+  for (const std::string &s : sentences) out.str(s);
   (void)tool_.send(Type::Reasons, out);
 }
 

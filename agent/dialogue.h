@@ -31,6 +31,8 @@ class Dialogue {
   void serve(Incoming &request);
   void hello(Incoming &request);
   void preflight(Incoming &request);
+  void remarks(Incoming &request);
+  void answer_with(const std::vector<std::string> &sentences);
   void quiesce(Incoming &request);
   void increment(Incoming &request);
   void suspend(Incoming &request);

@@ -8,6 +8,7 @@
 #include "agent/loading.h"
 #include "agent/session.h"
 #include "agent/sink.h"
+#include "agent/store_lanes.h"
 #include "common/log.h"
 
 namespace ckpt {
@@ -44,6 +45,12 @@ std::vector<std::string> Lifecycle::preflight() {
     for (const std::string &path : *drivers)
       reasons.push_back(fmt::format("the device driver {} is loaded in the program itself", path));
   return reasons;
+}
+
+std::vector<std::string> Lifecycle::remarks() const {
+  std::vector<std::string> all;
+  for (Participant *p : participants_()) p->remarks(all);
+  return all;
 }
 
 Result<> Lifecycle::quiesce(milliseconds timeout) {
@@ -163,6 +170,7 @@ Result<> Lifecycle::move_into_store() {
     StoreSink sink(*kept_, staging, prefix_of(m.who));
     if (Result<> r = m.who->save(sink); !r)
       return Failure(at("save its devices", m.who, std::move(r).error()));
+    CKPT_CHECK(sink.finish());
   }
   return {};
 }

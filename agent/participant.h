@@ -95,6 +95,9 @@ class Participant {
 
   // Appends every reason why a checkpoint would fail; touches nothing.
   virtual void preflight(std::vector<std::string> &reasons) = 0;
+  // Appends what whoever manages the node or looks at the program should know of its use of
+  // devices, a sentence each; touches nothing.
+  virtual void remarks(std::vector<std::string> &) {}
   // Closes the gate: new calls wait. Returns when no call is inside and the devices are idle, or
   // fails at the deadline (the agent then calls resume()).
   virtual Result<> quiesce(std::chrono::steady_clock::time_point deadline) = 0;

@@ -46,9 +46,11 @@ enum class Type : u16 {
   Hello = 10,  // {u32 version, str tool}; answered by Welcome
   Welcome =
       11,  // {u32 version, u32 pid in its own namespace, u8 State, u32 n, n × str participant}
-  Preflight = 12,  // {}; answered by Reasons
-  Reasons = 13,    // {u32 n, n × str}: why a checkpoint would fail; none: it may be tried
-  Quiesce = 14,    // {u32 timeout in ms}: new calls wait, running kernels finish
+  Preflight = 12,      // {}; answered by Reasons
+  Reasons = 13,        // {u32 n, n × str}: why a checkpoint would fail; none: it may be tried
+  RemarksWanted = 29,  // {}: what else there is to say of the program's use of devices; answered by
+                       // Reasons. Older agents refuse it
+  Quiesce = 14,        // {u32 timeout in ms}: new calls wait, running kernels finish
   Save = 15,     // {u32 slots, u32 slot bytes} + staging memfd of slots × slot bytes; answered by
                  // Region and SlotFull as they come, and Saved at the end (or Failed)
   Saved = 16,    // {str needs}: JSON array, what a device must offer to take this process over

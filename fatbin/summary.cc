@@ -7,6 +7,8 @@
 #include <thread>
 #include <unordered_set>
 
+#include "common/cores.h"
+
 namespace ckpt::fatbin {
 namespace {
 
@@ -223,8 +225,7 @@ class Crew {
 
  private:
   size_t thread_count() const {
-    size_t wanted = options_.threads ? options_.threads
-                                     : std::clamp(std::thread::hardware_concurrency(), 1u, 4u);
+    size_t wanted = options_.threads ? options_.threads : std::min(usable_cores(), 4u);
     return std::min(wanted, std::max<size_t>(jobs_.size(), 1));
   }
 

@@ -8,6 +8,7 @@
 
 #include "common/log.h"
 #include "libckpt-cuda/calls.h"
+#include "libckpt-cuda/code.h"
 #include "libckpt-cuda/leave.h"
 #include "libckpt-cuda/memory.h"
 #include "libckpt-cuda/needs.h"
@@ -50,6 +51,12 @@ class Cuda final : public Participant {
     if (std::string why = why_not_leave(); !why.empty()) reasons.push_back(std::move(why));
     if (g_devices_lost) reasons.push_back("the CUDA devices of this program are lost");
     reasons_against(reasons);
+  }
+
+  void remarks(std::vector<std::string> &all) override {
+    if (CodeFacts code = code_facts(); code.heap)
+      all.push_back("its kernels use the device's heap, which only the driver can keep: " +
+                    code.why);
   }
 
   Result<> quiesce(std::chrono::steady_clock::time_point deadline) override {

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/cores.h"
 #include "storage/block_pool.h"
 #include "storage/chunk_store.h"
 #include "storage/destination.h"

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <map>
 
+#include "common/cores.h"
 #include "storage/image_reader.h"
 #include "storage/scratch.h"
 #include "storage/workers.h"

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/workers.h"
 
-#include <sched.h>
 #include <sys/resource.h>
 
-#include <algorithm>
 #include <system_error>
 
 namespace ckpt {
@@ -23,13 +21,6 @@ bool add_thread(std::vector<std::thread> &threads, std::function<void()> body) {
 }
 
 }  // namespace
-
-unsigned usable_cores() {
-  cpu_set_t set;
-  int n = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
-  if (n == 0) n = static_cast<int>(std::thread::hardware_concurrency());
-  return static_cast<unsigned>(std::max(n, 1));
-}
 
 Result<std::unique_ptr<Workers>> Workers::start(unsigned threads, size_t max_weight,
                                                 bool yielding) {

@@ -16,9 +16,6 @@
 
 namespace ckpt {
 
-// As many threads as this process may use cores; at least one.
-unsigned usable_cores();
-
 class Workers {
  public:
   using Task = std::function<void(unsigned worker)>;

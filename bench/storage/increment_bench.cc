@@ -8,11 +8,11 @@
 #include <filesystem>
 
 #include "bench/storage/data.h"
+#include "common/cores.h"
 #include "storage/chunk_codec.h"
 #include "storage/content_cut.h"
 #include "storage/image_reader.h"
 #include "storage/image_writer.h"
-#include "storage/workers.h"
 
 namespace ckpt {
 namespace {

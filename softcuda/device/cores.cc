@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/cores.h"
 #include "softcuda/vm/runner.h"
 
 namespace ckpt::softcuda {
@@ -13,8 +14,7 @@ namespace ckpt::softcuda {
 u32 Cores::count() {
   static const u32 kCount = [] {
     const char *set = std::getenv("CKPT_SOFTCUDA_CORES");
-    u32 n = set != nullptr ? static_cast<u32>(std::strtoul(set, nullptr, 10))
-                           : std::thread::hardware_concurrency();
+    u32 n = set != nullptr ? static_cast<u32>(std::strtoul(set, nullptr, 10)) : usable_cores();
     return std::clamp(n, 1u, 256u);
   }();
   return kCount;

@@ -252,7 +252,8 @@ def test_refused_now_and_running_on(cuda, what, words):
 
 def test_use_of_the_device_heap_is_kept_and_told(cuda):
     job = cuda.start("heap", source="refused.cu")
-    cuda.ckpt.dump(job.pid, "image")
+    dump = cuda.ckpt.dump_process(job.pid, "image")
+    assert dump.returncode == 0 and "its kernels use the device's heap" in dump.stdout, dump.stdout
     assert job.wait() == 85
     shown = cuda.tool("ckpt-image", "show", "image").stdout
     assert "device heap  yes: " in shown and "malloc" in shown

@@ -57,13 +57,17 @@ Result<AgentClient::Welcome> AgentClient::hello(const std::string &tool) {
   return w;
 }
 
-Result<std::vector<std::string>> AgentClient::preflight() {
-  CKPT_TRY(Message m, ask(Type::Preflight, {}, {}, kPatience, Type::Reasons));
+Result<std::vector<std::string>> AgentClient::preflight() { return sentences(Type::Preflight); }
+
+Result<std::vector<std::string>> AgentClient::remarks() { return sentences(Type::RemarksWanted); }
+
+Result<std::vector<std::string>> AgentClient::sentences(Type request) {
+  CKPT_TRY(Message m, ask(request, {}, {}, kPatience, Type::Reasons));
   Reader in = m.reader();
   std::vector<std::string> reasons;
   for (u32 n = std::min(in.get<u32>(), kMaxReasons); in.ok() && n > 0; n--)
     reasons.emplace_back(in.str());
-  if (!in.ok()) return fail("the agent's reasons cannot be read");
+  if (!in.ok()) return fail("the agent's sentences cannot be read");
   return reasons;
 }
 

@@ -31,6 +31,8 @@ class AgentClient {
   int fd() const { return fd_.get(); }
   Result<Welcome> hello(const std::string &tool);
   Result<std::vector<std::string>> preflight();
+  // What is worth knowing of its use of devices. Fails with an agent of before there were remarks.
+  Result<std::vector<std::string>> remarks();
   Result<> quiesce(std::chrono::milliseconds timeout);
   // Before Save: which image it is for, and on which one (zeros: none) that is an increment. False:
   // the agent is older than that, and will save everything.
@@ -56,6 +58,7 @@ class AgentClient {
   Result<Message> receive(std::chrono::milliseconds patience = {});
 
  private:
+  Result<std::vector<std::string>> sentences(protocol::Type request);
   Result<Message> ask(protocol::Type type, const Writer &body, std::span<const int> fds,
                       std::chrono::milliseconds patience, protocol::Type expected);
   UniqueFd fd_;

@@ -42,6 +42,14 @@ void Agents::preflight(Reasons &reasons) {
   }
 }
 
+std::vector<std::string> Agents::remarks() {
+  std::vector<std::string> all;
+  for (const auto &a : all_)
+    for (const std::string &r : a->client.remarks().value_or(std::vector<std::string>{}))
+      all.push_back(fmt::format("process {}: {}", a->host_pid, r));
+  return all;
+}
+
 Result<> Agents::for_each(const std::function<Result<>(Agent &, u32)> &f) {
   std::vector<Result<>> results(all_.size());
   std::vector<std::thread> threads;

@@ -24,6 +24,8 @@ class Agents {
 
   Result<> connect(const Target &target);
   void preflight(Reasons &reasons);
+  // What the processes have to say of their use of devices.
+  std::vector<std::string> remarks();
   // In parallel; the first failure. What was begun is undone by hang_up().
   Result<> quiesce(std::chrono::milliseconds timeout);
   Result<> save(ImageWriter &image);

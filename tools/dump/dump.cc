@@ -162,6 +162,7 @@ Result<> Dump::preflight() {
   if (reasons.empty()) {
     CKPT_CHECK(agents_.connect(target_));
     agents_.preflight(reasons);
+    report_.remarks = agents_.remarks();
   }
   if (reasons.empty()) return {};
   return fail_with_hint(fmt::format("the program cannot be checkpointed now:{}", joined(reasons)),

@@ -47,6 +47,7 @@ struct DumpReport {
   double pause_seconds = 0;    // from the gate until the program runs again or is gone
   double durable_seconds = 0;  // until the image is safe on the disk
   nlohmann::json phases;
+  std::vector<std::string> remarks;  // on the program's use of devices
 };
 
 class Dump {

@@ -33,6 +33,7 @@ nlohmann::json as_json(const DumpReport &r) {
           {"unchanged_bytes", r.unchanged_bytes},
           {"pause_seconds", r.pause_seconds},
           {"durable_seconds", r.durable_seconds},
+          {"remarks", r.remarks},
           {"phases", r.phases}};
 }
 
@@ -60,6 +61,7 @@ void print_report(const DumpReport &r, bool left_running) {
   if (r.unchanged_bytes)
     fmt::print(out, "devices  {:.1f} MiB are as they were in the parent and were not read\n",
                static_cast<double>(r.unchanged_bytes) / kMiB);
+  for (const std::string &remark : r.remarks) fmt::print(out, "remark   {}\n", remark);
   fmt::print(out, "pause    {:.3f} s\ndurable  {:.3f} s\n", r.pause_seconds, r.durable_seconds);
 }
 

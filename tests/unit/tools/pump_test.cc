@@ -6,14 +6,19 @@
 namespace ckpt::test {
 namespace {
 
-ByteView bytes_of(std::string_view text) { return {reinterpret_cast<const std::byte *>(text.data()), text.size()}; }
+ByteView bytes_of(std::string_view text) {
+  return {reinterpret_cast<const std::byte *>(text.data()), text.size()};
+}
 
 // The text that comes out when `text` comes in pieces of `size` bytes.
 std::string in_pieces(std::string_view text, size_t size) {
   ReturnRemover remover;
   std::string out;
-  auto add = [&](const Bytes &b) { out.append(reinterpret_cast<const char *>(b.data()), b.size()); };
-  for (size_t at = 0; at < text.size(); at += size) add(remover.next(bytes_of(text.substr(at, size))));
+  auto add = [&](const Bytes &b) {
+    out.append(reinterpret_cast<const char *>(b.data()), b.size());
+  };
+  for (size_t at = 0; at < text.size(); at += size)
+    add(remover.next(bytes_of(text.substr(at, size))));
   add(remover.rest());
   return out;
 }
