@@ -36,7 +36,8 @@ class StoreLanes {
   // Until `condition` holds or something failed.
   template <class Condition>
   Result<> wait(Lock &lock, Condition condition) {
-    while (!error_ && !condition()) threads_.empty() && has_work() ? work_once(lock) : done_.wait(lock);
+    while (!error_ && !condition())
+      threads_.empty() && has_work() ? work_once(lock) : done_.wait(lock);
     if (error_) return Failure(*error_);
     return {};
   }

@@ -3,6 +3,7 @@
 // A program against the driver API: modules from PTX, virtual memory, the process's own checkpoint.
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -144,14 +145,24 @@ int main(int argc, char **argv) {
     size_t free1, free2, free3, total;
     CUprocessState state{};
     OK(cuMemGetInfo(&free1, &total));
-    if (down) OK(cuCheckpointProcessLock(pid, nullptr));
-    if (down) OK(cuCheckpointProcessCheckpoint(pid, nullptr));
+    auto begin = std::chrono::steady_clock::now();
+    auto say = [&](const char *what) {
+      std::printf("%s %.3f s\n", what,
+                  std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    };
+    if (down) {
+      OK(cuCheckpointProcessLock(pid, nullptr));
+      OK(cuCheckpointProcessCheckpoint(pid, nullptr));
+      say("down");
+    }
     OK(cuCheckpointProcessGetState(pid, &state));
     CHECK(state == CU_PROCESS_STATE_CHECKPOINTED);
     OK(cuMemGetInfo(&free2, &total));
     CHECK((free2 > free1) == down);
     if (up) {
+      begin = std::chrono::steady_clock::now();
       OK(cuCheckpointProcessRestore(pid, nullptr));
+      say("up");
       OK(cuMemGetInfo(&free3, &total));
       CHECK((free3 < free2) && (free3 == free1 || !down));
       OK(cuCheckpointProcessUnlock(pid, nullptr));

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""GB/s out of a GPU's memory and in again: ckpt beside the driver's own checkpoint calls, which know nothing
+of compression and keep all in the memory of the process, and beside plain copies.
+
+  speed.py TOOLS PROGRAMS [MIB]     rows on standard output; run calls it on the machine with the GPU
+"""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+TOOLS, PROGRAMS = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
+MIB = int(sys.argv[3]) if len(sys.argv) > 3 else 4096
+GB = MIB * 2**20 / 1e9
+WORK = pathlib.Path(tempfile.mkdtemp(prefix="ckpt-speed-"))
+
+
+def run(*command):
+    begin = time.monotonic()
+    r = subprocess.run([str(c) for c in command], capture_output=True, text=True, cwd=WORK, timeout=120)
+    if r.returncode != 0:
+        sys.exit(f"{command[0]} failed: {(r.stderr or r.stdout).strip().splitlines()[-1:]}")
+    return r.stdout, time.monotonic() - begin
+
+
+class Holder:
+    """A program that holds MIB of device memory, natively or under ckpt-run."""
+
+    def __init__(self, what, *runner):
+        self.out = WORK / "held"
+        self.process = subprocess.Popen([*map(str, runner), str(PROGRAMS / "hold"), str(MIB), what], stdin=subprocess.DEVNULL,
+                                        stdout=self.out.open("w"), stderr=subprocess.STDOUT, start_new_session=True)
+
+    def __enter__(self):
+        while "held" not in (text := self.out.read_text()):
+            if self.process.poll() is not None:
+                sys.exit(f"hold ended: {text}")
+            time.sleep(0.02)
+        self.plain = float(text.split("out")[1].split()[0])
+        return self
+
+    def __exit__(self, *_):
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+
+
+def row(name, out, back, beside=""):
+    print(f"{name:<44} {out:6.2f} GB/s out {back:6.2f} GB/s in   {beside}", flush=True)
+
+
+def drivers_own(what):
+    with Holder(what) as h:
+        seconds = [float(run(PROGRAMS / "driver", "--order", h.process.pid, way)[0].split()[1]) for way in ("down", "up")]
+        row(f"{what}: the driver's own calls", GB / seconds[0], GB / seconds[1], f"plain copy out {h.plain:.2f} GB/s")
+
+
+def suspended(what):
+    with Holder(what, TOOLS / "ckpt-run") as h:
+        out = json.loads(run(TOOLS / "ckpt-dump", "--json", "--suspend", h.process.pid)[0])["seconds"]
+        _, back = run(TOOLS / "ckpt-restore", "--resume", h.process.pid)
+        row(f"{what}: suspend, resume", GB / out, GB / back, f"plain copy out {h.plain:.2f} GB/s")
+
+
+def dumped(what):
+    with Holder(what, TOOLS / "ckpt-run") as h:
+        report = json.loads(run(TOOLS / "ckpt-dump", "--json", "-o", "image", h.process.pid)[0])
+        said, back = run(TOOLS / "ckpt-restore", "--detach", "image")
+        os.kill(int(said.split()[-1]), signal.SIGKILL)
+        row(f"{what}: dump, restore", GB / report["pause_seconds"], GB / back,
+            f"durable {GB / report['durable_seconds']:.2f} GB/s, {report['stored_bytes'] / 2**20:.0f} of {MIB} MiB")
+    shutil.rmtree(WORK / "image")
+
+
+try:
+    for content in ("zeros", "smooth", "random"):
+        drivers_own(content)
+        suspended(content)
+        dumped(content)
+finally:
+    shutil.rmtree(WORK, ignore_errors=True)
