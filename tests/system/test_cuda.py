@@ -56,6 +56,10 @@ class Cuda:
         return subprocess.run([self.ckpt.tool(name), *arguments], env=self.ckpt.env, cwd=self.ckpt.folder,
                               capture_output=True, text=True, timeout=60)
 
+    def has_agent(self):
+        """Whether some program has called CUDA by now."""
+        return any(self.ckpt.runtime.rglob("agent-*.sock"))
+
     def used_mib(self):
         """Per device, by the NVML of the software device."""
         r = subprocess.run([str(RUN), str(self.make("nvml.cc"))], env=self.ckpt.env, capture_output=True, text=True,
@@ -149,8 +153,8 @@ def test_every_example_in_the_middle(cuda, make, source):  # noqa: F811
     random.seed(source)
     cuda.ckpt.env["CKPT_SOFTCUDA_MODEL"] = str(model)
     job = cuda.start(source=source, paused=False, options=["--managed-on-host", "--device", "cuda:0"])
-    wait_for(lambda: cuda.used_mib()[0] > 0 or job.process.poll() is not None, "the program to use the device")
-    time.sleep(random.uniform(0, 0.2))
+    wait_for(lambda: cuda.has_agent() or job.process.poll() is not None, "the program to use the device")
+    time.sleep(random.uniform(0, 0.4))
     r = cuda.ckpt.dump_process(job.pid, "image")
     if source == "language.cu":
         assert r.returncode == 1 and "managed variable" in r.stderr
@@ -323,6 +327,7 @@ def test_random_programs_at_random_points(cuda, seed):
             cuda.ckpt.dump(job.pid, f"image{generation}")
             assert job.wait() == 85
             job = cuda.ckpt.restore(f"image{generation}", "--device", choose.choice(["cuda:0,cuda:1", "cuda:1,cuda:0"]))
+            job.program()
     assert job.wait() == 0, job.error_text
     assert "PASSED" in job.text
 
