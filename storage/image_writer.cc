@@ -10,47 +10,28 @@
 
 #include "common/cores.h"
 #include "storage/block_pool.h"
-#include "storage/chunk_store.h"
 #include "storage/destination.h"
-#include "storage/follower.h"
 #include "storage/index.h"
 #include "storage/manifest.h"
 #include "storage/parent.h"
 #include "storage/prune.h"
 #include "storage/stream_name.h"
-#include "storage/tail.h"
 #include "storage/uuid.h"
 #include "storage/workers.h"
+#include "storage/written_stream.h"
 
 namespace ckpt {
 namespace {
 
-// Values of a chunk number that no chunk has.
-constexpr u32 kHole = 0xffffffff;
-constexpr u32 kPending = 0xfffffffe;
-
 constexpr size_t kLeastMemory = 32u << 20, kMemoryOfThread = 4u << 20;
 
 using Cut = ImageWriter::Cut;
-enum class Mode { Empty, Append, Put, Reused, Closed };
+using Stream = WrittenStream;
+using Mode = Stream::Mode;
 
 // An append() that ends a stream copies what is at most this long, for it may wait long.
 constexpr size_t kSmallBytes = kChunkBytes / 8;
 static_assert(kMostCutBytes <= kChunkBytes && 2 * kChunkBytes <= BlockPool::kSlabBytes);
-
-struct Stream {
-  std::string name;
-  Cut cut = Cut::Fixed;
-  Mode mode = Mode::Empty;
-  u64 size = 0;
-  std::vector<u32> chunks;
-  const StreamEntry *theirs = nullptr;  // the parent's of the same name, which may be like it
-  // What follows is used by the appending thread alone.
-  Tail tail;
-  u64 tail_at = 0;  // in the stream
-  ContentCut cutter;
-  std::optional<Follower> follower;  // in place of the cutter
-};
 
 // Calls done() when the last chunk of a put() lets go of it.
 struct Completion {
@@ -91,8 +72,6 @@ class ImageWriter::Impl {
   Result<Stream *> find(StreamId id);
   Result<> set_mode(Stream &stream, Mode mode);
   std::shared_ptr<void> copied(ByteView &raw);
-  Result<> claim(Stream &stream, u64 first, ByteView data, u64 offset);
-  static Piece next_piece(Stream &stream, bool is_end);
   void cut_tail(Stream &stream, bool is_end);
   void take_piece(Stream &stream, const Piece &piece);
   void submit_rest(Stream &stream);
@@ -102,7 +81,6 @@ class ImageWriter::Impl {
                    unsigned worker);
 
   Result<> collect_streams(const std::vector<u32> &renumbered);
-  Result<> check_filled(const Stream &stream) const;
   Result<> finish_all(const nlohmann::json &manifest);
 
   void set_error(Error error);
@@ -219,10 +197,7 @@ Result<Stream *> ImageWriter::Impl::find(StreamId id) {
 
 Result<> ImageWriter::Impl::set_mode(Stream &stream, Mode mode) {
   std::lock_guard lock(mutex_);
-  if (stream.mode != Mode::Empty && stream.mode != mode)
-    return fail("the stream '{}' is closed, or filled in the other way", stream.name);
-  stream.mode = mode;
-  return {};
+  return stream.set_mode(mode);
 }
 
 Result<> ImageWriter::Impl::reuse(StreamId id, const std::string &parent_stream, u64 size) {
@@ -274,23 +249,9 @@ Result<> ImageWriter::Impl::close(StreamId id) {
   return {};
 }
 
-Piece ImageWriter::Impl::next_piece(Stream &stream, bool is_end) {
-  ByteView rest = stream.tail.bytes();
-  if (rest.empty()) return {};
-  if (stream.follower) return stream.follower->next(rest, is_end);
-  Piece piece;
-  if (stream.theirs) piece.like = base_at(*stream.theirs, stream.tail_at);
-  if (stream.cut == Cut::Content)
-    piece.size = stream.cutter.next(rest);
-  else if (rest.size() >= kChunkBytes)
-    piece.size = kChunkBytes;
-  if (piece.size == 0 && is_end) piece.size = rest.size();
-  return piece;
-}
-
 void ImageWriter::Impl::cut_tail(Stream &stream, bool is_end) {
   for (;;) {
-    Piece piece = next_piece(stream, is_end);
+    Piece piece = stream.next_piece(is_end);
     if (piece.size == 0) return;
     take_piece(stream, piece);
   }
@@ -301,7 +262,7 @@ void ImageWriter::Impl::take_piece(Stream &stream, const Piece &piece) {
   ByteView raw = stream.tail.take(piece.size);
   stream.tail_at += piece.size;
   u64 chunk;
-  u32 number = piece.known ? store_->use_known(*piece.known) : kPending;
+  u32 number = piece.known ? store_->use_known(*piece.known) : Stream::kPending;
   {
     std::lock_guard lock(mutex_);
     chunk = stream.chunks.size();
@@ -324,9 +285,12 @@ Result<> ImageWriter::Impl::put(StreamId id, u64 offset, ByteView data,
                                 std::function<void()> done) {
   auto completion = std::make_shared<Completion>(std::move(done));
   CKPT_TRY(Stream * stream, find(id));
-  CKPT_CHECK(set_mode(*stream, Mode::Put));
   u64 first = offset / kChunkBytes;
-  CKPT_CHECK(claim(*stream, first, data, offset));
+  {
+    std::lock_guard lock(mutex_);
+    CKPT_CHECK(stream->set_mode(Mode::Put));
+    CKPT_CHECK(stream->claim(first, offset, data.size()));
+  }
   for (u64 chunk = first; !data.empty(); ++chunk) {
     ByteView raw = data.first(std::min(data.size(), kChunkBytes));
     data = data.subspan(raw.size());
@@ -351,24 +315,6 @@ std::shared_ptr<void> ImageWriter::Impl::copied(ByteView &raw) {
     raw = {copy.get(), raw.size()};
   }
   return copy;
-}
-
-// Takes the chunks of a put() for it, so that nobody fills them twice.
-Result<> ImageWriter::Impl::claim(Stream &stream, u64 first, ByteView data, u64 offset) {
-  if (offset % kChunkBytes != 0)
-    return fail("stream '{}': offset {} is no multiple of {}", stream.name, offset, kChunkBytes);
-  if (offset > kMaxStreamBytes || data.size() > kMaxStreamBytes - offset)
-    return fail("stream '{}' would pass {} bytes", stream.name, kMaxStreamBytes);
-  size_t count = (data.size() + kChunkBytes - 1) / kChunkBytes;
-  std::lock_guard lock(mutex_);
-  std::vector<u32> &chunks = stream.chunks;
-  if (count > 0 && chunks.size() < first + count) chunks.resize(first + count, kHole);
-  for (u64 i = first; i < first + count; ++i)
-    if (chunks[i] != kHole)
-      return fail("stream '{}' is filled twice at byte {}", stream.name, i * kChunkBytes);
-  for (u64 i = first; i < first + count; ++i) chunks[i] = kPending;
-  stream.size = std::max<u64>(stream.size, offset + data.size());
-  return {};
 }
 
 // `held` lives until the chunk is stored.
@@ -418,20 +364,9 @@ Result<> ImageWriter::Impl::finish_all(const nlohmann::json &manifest) {
 // Moves the streams into the index, under the numbers that their chunks have there.
 Result<> ImageWriter::Impl::collect_streams(const std::vector<u32> &renumbered) {
   for (Stream &s : streams_) {
-    if (s.mode == Mode::Put) CKPT_CHECK(check_filled(s));
+    if (s.mode == Mode::Put) CKPT_CHECK(s.check_filled(*store_));
     for (u32 &chunk : s.chunks) chunk = renumbered[chunk];
     index_.streams.push_back({std::move(s.name), s.size, std::move(s.chunks), {}});
-  }
-  return {};
-}
-
-Result<> ImageWriter::Impl::check_filled(const Stream &stream) const {
-  u64 left = stream.size;
-  for (size_t i = 0; i < stream.chunks.size(); ++i) {
-    u64 want = std::min<u64>(left, kChunkBytes);
-    if (stream.chunks[i] == kHole || store_->raw_size(stream.chunks[i]) != want)
-      return fail("stream '{}' was not filled at byte {}", stream.name, i * kChunkBytes);
-    left -= want;
   }
   return {};
 }
