@@ -24,7 +24,8 @@ struct WrittenStream {
 
   // The writer's lock is held over these.
   Result<> set_mode(Mode next);
-  // Takes the chunks from `first` on that `bytes` at `offset` fill, so that nobody fills them twice.
+  // Takes the chunks from `first` on that `bytes` at `offset` fill, so that nobody fills them
+  // twice.
   Result<> claim(u64 first, u64 offset, u64 bytes);
   // After all was stored: no chunk is missing.
   Result<> check_filled(const ChunkStore &store) const;
