@@ -105,7 +105,7 @@ Result<> Agent::start() {
 }
 
 void *Agent::thread(void *self) {
-  ::pthread_setname_np(::pthread_self(), "ckpt-agent");
+  ::pthread_setname_np(::pthread_self(), protocol::kAgentThread);
   // Whoever started us holds the lock until the agent is complete.
   { std::scoped_lock lock(AgentProcess::mutex); }
   static_cast<Agent *>(self)->run();

@@ -35,6 +35,10 @@ inline constexpr std::string_view kSessionSocket = "session.sock";
 inline constexpr std::string_view kAgentSocketPrefix = "agent-";
 inline constexpr const char *kSessionVariable = "CKPT_SESSION";
 
+// The agent's thread, by which a process that has one is known while it does not listen: in a
+// checkpoint from Detach on, and until it is back at its devices.
+inline constexpr const char *kAgentThread = "ckpt-agent";
+
 enum class State : u8 { Running, Quiesced, Saved, Detached, Attached, Loaded, Suspended };
 
 enum class Type : u16 {

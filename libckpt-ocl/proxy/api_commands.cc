@@ -3,7 +3,8 @@
 // The functions of opencl.api on the far side: one template carries out every line.
 #include <unordered_map>
 
-#include "libckpt-ocl/proxy/real.h"
+#include "libckpt-ocl/proxy/images.h"
+#include "libckpt-ocl/proxy/quirks.h"
 #include "libckpt-ocl/proxy/server.h"
 
 namespace ckpt::ocl {
@@ -38,6 +39,20 @@ void make(Server &s, const CommandHeader &h, api::Arguments<Fn> &call) {
 }
 
 template <auto Fn>
+cl_int enqueue(api::Arguments<Fn> &call) {
+  return call.call();
+}
+
+cl_int enqueue(api::Arguments<&::clEnqueueCopyImageToBuffer> &call) {
+  cl_device_id device = nullptr;
+  ::clGetCommandQueueInfo(call.get<0>(), CL_QUEUE_DEVICE, sizeof device, &device, nullptr);
+  if (call.get<5>() == 0 || !device || !misplaces_image_copies(device)) return call.call();
+  return copy_image_in_two_steps(call.get<0>(), call.get<1>(), call.get<2>(), call.get<3>(),
+                                 call.get<4>(), call.get<5>(), call.get<6>(), call.get<7>(),
+                                 call.get<8>());
+}
+
+template <auto Fn>
 void carry_out(Server &s, const CommandHeader &h, Reader r) {
   api::Arguments<Fn> call(r, FarSide{s.objects});
   constexpr auto spec = api::spec<Fn>;
@@ -46,7 +61,7 @@ void carry_out(Server &s, const CommandHeader &h, Reader r) {
     if (!call.ok()) return s.reply(h, CL_INVALID_VALUE);
     make<Fn>(s, h, call);
   } else if constexpr (enqueues) {
-    cl_int status = call.ok() ? call.call() : CL_INVALID_VALUE;
+    cl_int status = call.ok() ? enqueue(call) : CL_INVALID_VALUE;
     s.enqueued(h, call.template get<0>(), static_cast<cl_event>(call.made), status);
   } else {
     s.reply(h, call.ok() ? call.call() : CL_INVALID_VALUE);

@@ -129,6 +129,25 @@ cl_int move_image(cl_command_queue queue, cl_mem image, bool reading, u64 offset
   return CL_SUCCESS;
 }
 
+cl_int copy_image_in_two_steps(cl_command_queue queue, cl_mem image, cl_mem buffer,
+                               const size_t *origin, const size_t *region, size_t offset, cl_uint n,
+                               const cl_event *list, cl_event *event) {
+  std::optional<u64> bytes = image && region ? box_bytes(image, region) : std::nullopt;
+  if (!bytes) return CL_INVALID_VALUE;
+  cl_context context = nullptr;
+  ::clGetMemObjectInfo(image, CL_MEM_CONTEXT, sizeof context, &context, nullptr);
+  cl_int status = CL_SUCCESS;
+  cl_mem between = ::clCreateBuffer(context, CL_MEM_READ_WRITE, *bytes, nullptr, &status);
+  if (!between) return status;
+  cl_event copied = nullptr;
+  status = ::clEnqueueCopyImageToBuffer(queue, image, between, origin, region, 0, n, list, &copied);
+  if (status == CL_SUCCESS)
+    status = ::clEnqueueCopyBuffer(queue, between, buffer, 0, offset, *bytes, 1, &copied, event);
+  release_handle(Kind::Event, copied);
+  release_handle(Kind::Mem, between);  // it lives until the commands are over
+  return status;
+}
+
 cl_int image_formats(cl_context context, cl_mem_flags flags, cl_mem_object_type type,
                      Bytes &value) {
   cl_uint n = 0;

@@ -20,4 +20,8 @@ inline bool single_threaded(cl_device_id d) { return platform_of(d) == "Oclgrind
 // runs them in groups of up to CL_DEVICE_MAX_WORK_GROUP_SIZE.
 inline bool understates_work_groups(cl_device_id d) { return platform_of(d) == "rusticl"; }
 
+// rusticl (Mesa 25.0.7, llvmpipe) takes the offset of clEnqueueCopyImageToBuffer for elements of
+// the image instead of bytes: it writes elsewhere, past the end of the buffer if need be.
+inline bool misplaces_image_copies(cl_device_id d) { return platform_of(d) == "rusticl"; }
+
 }  // namespace ckpt::ocl

@@ -67,3 +67,20 @@ def test_dump_killed(ckpt, phase):
     # The agent is back once it has undone what was begun.
     wait_for(lambda: ckpt.dump_process(job.pid, "two").returncode == 0, "a dump after that")
     assert job.wait() == 85
+
+
+def test_an_agent_that_comes_in_the_middle_is_no_part_of_an_image(ckpt):
+    library = ckpt.programs / "library"
+    job = ckpt.run("sh", "-c", f"{library} & until [ -e second ]; do sleep 0.01; done; {library}")
+    job.wait_lines(5)
+    (ckpt.folder / "hold").touch()
+    dump = ckpt.start("ckpt-dump", [str(job.pid), "-o", "one"])
+    job.wait_text("before")
+    (ckpt.folder / "second").touch()
+    wait_for(lambda: job.lines.count("0") == 2, "the second one")
+    (ckpt.folder / "hold").unlink()
+    assert dump.wait() == 1
+    assert "in the middle of the checkpoint" in dump.error_text
+    assert not (ckpt.folder / "one").exists()
+    ckpt.dump(job.pid, "two")
+    assert job.wait() == 85

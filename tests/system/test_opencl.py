@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 
 import pytest
@@ -249,6 +250,35 @@ def test_a_dump_waits_for_a_restore_to_be_over(ocl):
     wait_for(lambda: session_line(copy), "the session")  # its devices come later
     ocl.ckpt.dump(copy.pid, "two")
     assert copy.wait() == 85
+    ocl.go()
+    finished(ocl.restore("two", "pocl"))
+
+
+def test_a_dump_waits_for_the_program_to_be_back_from_another(ocl):
+    """Its keeper, from which it gets its devices back, is stopped meanwhile."""
+    def listens():
+        return re.search(f"{ocl.ckpt.runtime}/.*/agent-", pathlib.Path("/proc/net/unix").read_text())
+
+    job = ocl.start("objects")
+    job.wait_text("READY")
+    for n in range(20):  # until the keeper was stopped before the program had asked it
+        first = ocl.ckpt.start("ckpt-dump", [str(job.pid), "-o", f"one{n}", "--leave-running"])
+        while listens() and first.process.poll() is None:
+            pass
+        os.kill(job.pid, signal.SIGSTOP)
+        assert first.wait() == 0, first.error_text
+        if not listens():
+            break
+        os.kill(job.pid, signal.SIGCONT)
+    assert not listens()
+    second = ocl.ckpt.start("ckpt-dump", [str(job.pid), "-o", "two", "--verbose"])
+    wait_for(lambda: "resolve" in second.error_text, "the second dump")
+    with pytest.raises(subprocess.TimeoutExpired):
+        second.process.wait(0.3)
+    os.kill(job.pid, signal.SIGCONT)
+    assert second.wait() == 0, second.error_text
+    assert job.wait() == 85
+    assert len(image_manifest(ocl.ckpt.folder / "two")["manifest"]["agents"]) == 1
     ocl.go()
     finished(ocl.restore("two", "pocl"))
 

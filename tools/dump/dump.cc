@@ -222,6 +222,7 @@ Result<> Dump::record_stopped_program() {
   // Processes have come and gone until CRIU stopped them.
   target_.processes = ProcessTable::read().tree(target_.root);
   if (target_.processes.empty()) return fail("the program is gone");
+  CKPT_CHECK(no_new_agents());
   report_.processes = target_.processes.size();
   DescriptorTable table = read_descriptors(target_);
   manifest_["processes"] = describe_processes(target_);
@@ -237,6 +238,18 @@ Result<> Dump::record_stopped_program() {
     CKPT_TRY(StreamId id, image_->stream(pipe_stream(p.inode)));
     CKPT_CHECK(image_->append(id, unread));
   }
+  return {};
+}
+
+// One that came after we had looked was asked nothing, and its copy would belong to no session.
+Result<> Dump::no_new_agents() const {
+  for (const Process &p : target_.processes)
+    if (runs_agent(p.pid) && !target_.has_agent(p.pid))
+      return fail_with_hint(
+          fmt::format("process {} ({}) used ckpt or a device for the first time in "
+                      "the middle of the checkpoint",
+                      p.pid, p.command),
+          "try again");
   return {};
 }
 

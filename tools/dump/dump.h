@@ -77,7 +77,7 @@ class Dump {
   Result<> run_criu(const std::string &folder);
   std::vector<std::string> criu_command(const std::string &folder) const;
   Result<> record_stopped_program();
-  Result<> record_pipes();
+  Result<> no_new_agents() const;
   Result<> write_image();
   Result<> wake();
   Result<> end_program();

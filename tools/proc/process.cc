@@ -114,6 +114,11 @@ std::vector<pid_t> threads_of(pid_t pid) {
   return numeric_entries(fmt::format("/proc/{}/task", pid));
 }
 
+std::string thread_name(pid_t pid, pid_t tid) {
+  std::string name = slurp(fmt::format("/proc/{}/task/{}/comm", pid, tid));
+  return name.substr(0, name.find('\n'));
+}
+
 std::vector<pid_t> ns_threads_of(pid_t pid) {
   std::vector<pid_t> v;
   for (pid_t tid : threads_of(pid)) {

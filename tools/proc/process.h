@@ -39,6 +39,7 @@ std::string working_folder_of(pid_t pid);
 std::string environment_of(pid_t pid, std::string_view name);
 // The threads, as /proc numbers them for us.
 std::vector<pid_t> threads_of(pid_t pid);
+std::string thread_name(pid_t pid, pid_t tid);
 // The same threads as their own namespace numbers them: what CRIU must find free.
 std::vector<pid_t> ns_threads_of(pid_t pid);
 

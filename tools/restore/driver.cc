@@ -27,6 +27,13 @@ constexpr auto kAgentReturnsWithin = 60s;
 constexpr int kLeastGivenFd = 20;  // above what CRIU uses by itself
 constexpr pid_t kPidGap = 50;      // for CRIU's own helpers, above the image's highest PID
 
+// CRIU's words for a process and for a thread (-17 is EEXIST). The kernel frees a thread's number a
+// moment after its process is gone from /proc.
+bool says_pid_was_taken(const std::string &error) {
+  return error.find("Can't fork for") != std::string::npos ||
+         error.find("Unable to create a thread: -17") != std::string::npos;
+}
+
 }  // namespace
 
 RestoreDriver::RestoreDriver(Keeper &keeper, const RestoreOptions &o, const ImageReader &image,
@@ -158,7 +165,7 @@ Result<> RestoreDriver::start_and_wait(const std::string &folder, bool new_names
     // What the image could not give is the cause; what CRIU says then is the consequence.
     if (!served) return served;
     Error e = criu_error(folder + "/" + kLog, "restore", ended->value);
-    pid_was_taken_ = e.what.find("Can't fork for") != std::string::npos;
+    pid_was_taken_ = says_pid_was_taken(e.what);
     return Failure(std::move(e));
   }
   CKPT_TRY(StemEvent started, next_event(stem_.events.get()));

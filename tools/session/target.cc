@@ -20,6 +20,8 @@ namespace {
 
 // A large program that is being restored takes its time to load its devices.
 constexpr auto kProgramIsWholeWithin = std::chrono::seconds(60);
+// So does one that CRIU is writing.
+constexpr auto kAgentsAreBackWithin = std::chrono::seconds(60);
 
 bool is_keeper_executable(pid_t pid) {
   std::string name = executable_name(pid);
@@ -89,14 +91,42 @@ void find_escaped(const ProcessTable &table, Target &t) {
   }
 }
 
-void find_agents(Target &t) {
+void find_processes(Target &t) {
+  ProcessTable table = ProcessTable::read();
+  t.processes = table.tree(t.root);
+  t.escaped.clear();
+  find_escaped(table, t);
+}
+
+// Returns the first process whose agent does not listen, or 0.
+pid_t find_agents(Target &t) {
+  t.agents.clear();
+  t.agent_pids.clear();
   for (const Process &p : t.processes) {
     std::vector<std::string> sockets =
         listening_sockets(p.pid, std::string(protocol::kAgentSocketPrefix));
+    if (sockets.empty() && runs_agent(p.pid)) return p.pid;
     if (sockets.empty()) continue;
     t.agents.push_back(sockets.front());
     t.agent_pids.push_back(p.pid);
   }
+  return 0;
+}
+
+// An agent that does not listen is in another tool's hands or on its way back from there to its
+// devices, as after --leave-running. Its process must not be taken for one that has none.
+Result<> find_members(Target &t) {
+  pid_t away = 0;
+  for (auto end = std::chrono::steady_clock::now() + kAgentsAreBackWithin;
+       std::chrono::steady_clock::now() < end;) {
+    find_processes(t);
+    if (t.processes.empty()) return fail("the program of {} has ended", t.keeper);
+    away = find_agents(t);
+    if (away == 0) return {};
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return fail_with_hint(fmt::format("process {} is in the middle of another checkpoint", away),
+                        "try again when that is over");
 }
 
 }  // namespace
@@ -105,18 +135,22 @@ bool Target::has_agent(pid_t pid) const {
   return std::find(agent_pids.begin(), agent_pids.end(), pid) != agent_pids.end();
 }
 
+// Never the first thread: a child that was forked from the agent's has its name and no agent.
+bool runs_agent(pid_t pid) {
+  std::vector<pid_t> threads = threads_of(pid);
+  return std::any_of(threads.begin(), threads.end(), [pid](pid_t tid) {
+    return tid != pid && thread_name(pid, tid) == protocol::kAgentThread;
+  });
+}
+
 Result<Target> resolve_target(pid_t pid) {
   Target t;
   ProcessTable table = ProcessTable::read();
   if (!table.find(pid)) return fail("there is no process {}", pid);
   CKPT_CHECK(find_keeper(table, pid, t));
   CKPT_TRY(t.root, program_of(t));
-  table = ProcessTable::read();
-  t.processes = table.tree(t.root);
-  if (t.processes.empty()) return fail("the program of {} has ended", t.keeper);
+  CKPT_CHECK(find_members(t));
   t.own_pid_namespace = namespace_of(std::to_string(t.root), "pid") != namespace_of("self", "pid");
-  find_escaped(table, t);
-  find_agents(t);
   return t;
 }
 

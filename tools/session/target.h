@@ -26,7 +26,11 @@ struct Target {
   bool has_agent(pid_t pid) const;
 };
 
-// `pid`: a keeper's or any process's of its program.
+// Whether or not its agent listens now.
+bool runs_agent(pid_t pid);
+
+// `pid`: a keeper's or any process's of its program. Waits for agents that are on their way back
+// from an earlier checkpoint.
 Result<Target> resolve_target(pid_t pid);
 
 }  // namespace ckpt

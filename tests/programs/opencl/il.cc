@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program in an intermediate language, with specialization constants. Where no device takes one
-// (`none`), the call says so.
+// A program in an intermediate language, with specialization constants: without an argument in
+// extra_options.cc's, with `real` in SPIR-V. `version` says what the device takes, and where that
+// is nothing (`none`), the call says so.
 #define CL_TARGET_OPENCL_VERSION 300
 #include "cl_test.h"
 
@@ -12,6 +13,53 @@ static std::string module() {
   return out +
          "#ifndef SPEC_3\n#define SPEC_3 1\n#endif\n"
          "__kernel void f(__global int *out) { out[0] = SPEC_3; out[1] = SPEC_4; }\n";
+}
+
+// The same kernel in SPIR-V 1.0, word by word (SPIR-V specification, 3.49; OpenCL's environment).
+static std::string spirv() {
+  enum : cl_uint {
+    kVoid = 1,
+    kInt,
+    kPointer,
+    kFunction,
+    kThird,
+    kFourth,
+    kOne,
+    kMain,
+    kOut,
+    kLabel,
+    kNext,
+    kBound
+  };
+  const cl_uint physical64 = 2, opencl = 2, kernel = 6, addresses = 4, global = 5, aligned = 2;
+  std::vector<cl_uint> words{0x07230203, 0x00010000, 0, kBound, 0};
+  auto op = [&](cl_uint code, std::initializer_list<cl_uint> operands) {
+    words.push_back(static_cast<cl_uint>(operands.size() + 1) << 16 | code);
+    words.insert(words.end(), operands);
+  };
+  op(17, {addresses});                    // OpCapability
+  op(17, {kernel});                       // OpCapability
+  op(14, {physical64, opencl});           // OpMemoryModel
+  op(15, {kernel, kMain, 'f'});           // OpEntryPoint
+  op(3, {3, 102000});                     // OpSource OpenCL C 1.2
+  op(71, {kThird, 1, 3});                 // OpDecorate SpecId
+  op(71, {kFourth, 1, 4});                // OpDecorate SpecId
+  op(19, {kVoid});                        // OpTypeVoid
+  op(21, {kInt, 32, 0});                  // OpTypeInt
+  op(32, {kPointer, global, kInt});       // OpTypePointer
+  op(33, {kFunction, kVoid, kPointer});   // OpTypeFunction
+  op(50, {kInt, kThird, 1});              // OpSpecConstant
+  op(50, {kInt, kFourth, 0});             // OpSpecConstant
+  op(43, {kInt, kOne, 1});                // OpConstant
+  op(54, {kVoid, kMain, 0, kFunction});   // OpFunction
+  op(55, {kPointer, kOut});               // OpFunctionParameter
+  op(248, {kLabel});                      // OpLabel
+  op(62, {kOut, kThird, aligned, 4});     // OpStore
+  op(70, {kPointer, kNext, kOut, kOne});  // OpInBoundsPtrAccessChain
+  op(62, {kNext, kFourth, aligned, 4});   // OpStore
+  op(253, {});                            // OpReturn
+  op(56, {});                             // OpFunctionEnd
+  return {reinterpret_cast<const char *>(words.data()), words.size() * sizeof words[0]};
 }
 
 static void run(const Cl &cl, cl_kernel k, int third, int fourth) {
@@ -29,9 +77,16 @@ static void give(cl_program p, cl_uint id, cl_int value) {
 int main(int argc, char **argv) {
   Cl cl;
   cl_int status;
-  std::string il = module();
+  std::string how = argc > 1 ? argv[1] : "";
+  if (how == "version") {
+    char takes[256] = "";
+    clGetDeviceInfo(cl.device, CL_DEVICE_IL_VERSION, sizeof takes, takes, nullptr);
+    std::printf("%s\n", takes);
+    return 0;
+  }
+  std::string il = how == "real" ? spirv() : module();
   cl_program p = clCreateProgramWithIL(cl.context, il.data(), il.size(), &status);
-  if (argc > 1 && std::string(argv[1]) == "none") {
+  if (how == "none") {
     EXPECT(!p && status == CL_INVALID_OPERATION);
     return finish();
   }
