@@ -30,6 +30,12 @@ std::string spelled_otherwise(const std::string &path) {
   return path.substr(0, slash) + "/." + path.substr(slash);
 }
 
+const void *file_of(void *address) {
+  Dl_info info{};
+  return ::dladdr(address, &info) != 0 ? info.dli_fbase : nullptr;
+}
+
+// Where a driver cannot be had every call fails; our own entries for the driver's would be a loop.
 void load() {
   const char *path = std::getenv(kDriverVariable);
   if (path == nullptr || *path != '/')
@@ -37,6 +43,8 @@ void load() {
   void *handle = ::dlopen(spelled_otherwise(path).c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
   if (handle == nullptr)
     return cannot_load(fmt::format("the CUDA driver {} cannot be loaded: {}", path, ::dlerror()));
+  if (file_of(::dlsym(handle, "cuInit")) == file_of(reinterpret_cast<void *>(&load)))
+    return cannot_load(fmt::format("{} leads back to ckpt's own library", path));
   g_driver.path = ::strdup(path);
   for (size_t i = 0; i < kEntries; i++)
     g_real[i] = ::dlsym(handle, entry_info(static_cast<Id>(i)).symbol);

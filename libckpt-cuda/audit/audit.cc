@@ -22,9 +22,12 @@ bool is_driver(const char *path) {
   return std::strcmp(file, "libcuda.so.1") == 0 || std::strcmp(file, "libcuda.so") == 0;
 }
 
+// By either of its names: libcuda.so is a link there.
 bool is_ours(const char *path) {
   const char *ours = std::getenv(kLibraryVariable);
-  return ours != nullptr && path != nullptr && std::strcmp(path, ours) == 0;
+  if (ours == nullptr || path == nullptr || !is_driver(path)) return false;
+  auto folder = static_cast<std::size_t>(file_of(ours) - ours);
+  return file_of(path) == path + folder && std::memcmp(path, ours, folder) == 0;
 }
 
 }  // namespace
