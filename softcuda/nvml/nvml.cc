@@ -198,3 +198,34 @@ NVML_API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t devic
                                                               nvmlProcessInfo_t *out) {
   return nvmlDeviceGetComputeRunningProcesses_v3(device, count, out);
 }
+
+// What a chip has and this device has not. Monitors (hashcat's among them) look the names up and
+// can do nothing without one of them. The arguments are not looked at.
+#define NOT_SUPPORTED(function) \
+  NVML_API nvmlReturn_t function() { return NVML_ERROR_NOT_SUPPORTED; }
+NOT_SUPPORTED(nvmlDeviceGetBAR1MemoryInfo)
+NOT_SUPPORTED(nvmlDeviceGetBrand)
+NOT_SUPPORTED(nvmlDeviceGetClockInfo)
+NOT_SUPPORTED(nvmlDeviceGetComputeMode)
+NOT_SUPPORTED(nvmlDeviceGetCurrPcieLinkGeneration)
+NOT_SUPPORTED(nvmlDeviceGetCurrPcieLinkWidth)
+NOT_SUPPORTED(nvmlDeviceGetCurrentClocksThrottleReasons)
+NOT_SUPPORTED(nvmlDeviceGetEccMode)
+NOT_SUPPORTED(nvmlDeviceGetEnforcedPowerLimit)
+NOT_SUPPORTED(nvmlDeviceGetFanSpeed)
+NOT_SUPPORTED(nvmlDeviceGetGraphicsRunningProcesses_v2)
+NOT_SUPPORTED(nvmlDeviceGetGraphicsRunningProcesses_v3)
+NOT_SUPPORTED(nvmlDeviceGetMaxClockInfo)
+NOT_SUPPORTED(nvmlDeviceGetMaxPcieLinkGeneration)
+NOT_SUPPORTED(nvmlDeviceGetMaxPcieLinkWidth)
+NOT_SUPPORTED(nvmlDeviceGetPciInfo)
+NOT_SUPPORTED(nvmlDeviceGetPciInfo_v3)
+NOT_SUPPORTED(nvmlDeviceGetPcieThroughput)
+NOT_SUPPORTED(nvmlDeviceGetPerformanceState)
+NOT_SUPPORTED(nvmlDeviceGetPersistenceMode)
+NOT_SUPPORTED(nvmlDeviceGetPowerManagementLimit)
+NOT_SUPPORTED(nvmlDeviceGetPowerUsage)
+NOT_SUPPORTED(nvmlDeviceGetSupportedClocksThrottleReasons)
+NOT_SUPPORTED(nvmlDeviceGetTemperature)
+NOT_SUPPORTED(nvmlDeviceGetTemperatureThreshold)
+NOT_SUPPORTED(nvmlDeviceGetUtilizationRates)

@@ -282,6 +282,14 @@ def test_the_static_runtime_is_refused_by_name(cuda):
     assert "static CUDA runtime" in job.error_text and "-cudart shared" in job.error_text
 
 
+def test_no_software_device_for_who_chose_opencl(cuda):
+    program = cuda.make("ways.cc", "-ldl", runtime="none")
+    job = cuda.ckpt.start("ckpt-run", ["--device", "ocl:0", "--", str(program), "libcuda.so.1"])
+    assert job.wait() == 1 and not job.lines, job.text  # it cannot open the driver
+    job = cuda.ckpt.start("ckpt-run", ["--device", "ocl:0,cuda:1", "--", str(program), "libcuda.so.1"])
+    assert job.wait() == 0, job.error_text
+
+
 @pytest.mark.parametrize("way", ["linked", "libcuda.so", "libcuda.so.1", str(BUILD / "softcuda/driver/libcuda.so.1")])
 def test_every_way_to_the_driver_is_caught(cuda, way):
     """Which library has cuMemAlloc_v2? And does the program get an agent?"""

@@ -35,9 +35,13 @@ Result<> ask_executable(const Api &api, const DeviceChoice &choice, ProgramEnvir
   for (std::string &a : device_arguments(api.name, choice)) command.push_back(std::move(a));
   CKPT_TRY(CommandResult r, run_command(command, ""));
   json words = json::parse(r.output, nullptr, false);
-  if (r.exit_code == 0 && words.is_object())
+  bool sound = r.exit_code == 0 && words.is_object();
+  // Where a program that also knows OpenCL is to use that, it would find no CUDA on this machine.
+  bool unwanted =
+      sound && words.value("software", false) && !choice.empty() && !choice.contains(api.name);
+  if (sound && !unwanted)
     add_words_of(words, e);
-  else
+  else if (!sound)
     log::warn("{} --environment failed with {}", executable, r.exit_code);
   return {};
 }

@@ -38,6 +38,10 @@ int main() {
     CALL(nvmlDeviceGetMemoryInfo, (nvmlDevice_t, nvmlMemory_t *), device, &memory);
     std::printf("device %u %s %s %llu %llu %d\n", i, name, uuid, memory.total >> 20,
                 memory.used >> 20, device == same);
+    unsigned celsius = 0;  // there is no sensor
+    if (get<nvmlReturn_t(nvmlDevice_t, int, unsigned *)>(library, "nvmlDeviceGetTemperature")(
+            device, 0, &celsius) != NVML_ERROR_NOT_SUPPORTED)
+      return 1;
     unsigned n = 8;
     nvmlProcessInfo_t list[8];
     CALL(nvmlDeviceGetComputeRunningProcesses_v3, (nvmlDevice_t, unsigned *, nvmlProcessInfo_t *),

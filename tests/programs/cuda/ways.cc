@@ -25,6 +25,7 @@ static bool has_agent() {
 int main(int argc, char **argv) {
   const char *way = argc > 1 ? argv[1] : "linked";
   void *library = std::strcmp(way, "linked") == 0 ? nullptr : dlopen(way, RTLD_NOW);
+  if (library == nullptr && std::strcmp(way, "linked") != 0) return 1;
   auto entry = [&](const char *name) {
     return library ? dlsym(library, name) : dlsym(RTLD_DEFAULT, name);
   };
