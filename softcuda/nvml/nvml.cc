@@ -3,6 +3,7 @@
 // libnvidia-ml.so.1: what a manager asks of a node's devices. The broker knows it all.
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <mutex>
 
@@ -37,6 +38,16 @@ nvmlReturn_t index_of(nvmlDevice_t device, u32 &index) {
   return NVML_SUCCESS;
 }
 
+// With a connection for one question: a program that watches its devices holds nothing of them, so
+// that it can be checkpointed.
+template <class T>
+Result<T> ask(const std::function<Result<T>(broker::Client &)> &question) {
+  CKPT_CHECK(client->reconnect());
+  Result<T> answer = question(*client);
+  client->disconnect();
+  return answer;
+}
+
 #define WITH_DEVICE(device, index) \
   std::lock_guard lock(mutex);     \
   u32 index = 0;                   \
@@ -69,6 +80,7 @@ NVML_API nvmlReturn_t nvmlInit_v2() {
     return NVML_ERROR_DRIVER_NOT_LOADED;
   }
   client = std::move(*c);
+  client->disconnect();
   return NVML_SUCCESS;
 }
 NVML_API nvmlReturn_t nvmlInit() { return nvmlInit_v2(); }
@@ -161,7 +173,8 @@ NVML_API nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *out, unsigned
 NVML_API nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *out) {
   WITH_DEVICE(device, index);
   if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-  Result<broker::DeviceUse> use = client->use(index);
+  Result<broker::DeviceUse> use =
+      ask<broker::DeviceUse>([&](broker::Client &c) { return c.use(index); });
   if (!use) return NVML_ERROR_UNKNOWN;
   *out = {use->total_bytes, use->free_bytes, use->total_bytes - use->free_bytes};
   return NVML_SUCCESS;
@@ -184,7 +197,8 @@ NVML_API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t devic
                                                               nvmlProcessInfo_t *out) {
   WITH_DEVICE(device, index);
   if (count == nullptr || (*count > 0 && out == nullptr)) return NVML_ERROR_INVALID_ARGUMENT;
-  Result<std::vector<broker::ProcessUse>> list = client->processes(index);
+  auto list =
+      ask<std::vector<broker::ProcessUse>>([&](broker::Client &c) { return c.processes(index); });
   if (!list) return NVML_ERROR_UNKNOWN;
   bool fits = list->size() <= *count;
   *count = static_cast<unsigned>(list->size());

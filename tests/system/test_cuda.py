@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """CUDA programs under ckpt-run, on the software device: dumped in the middle, restored on another
 device, suspended, resumed and migrated in place. Without a CUDA toolkit it is skipped."""
+import hashlib
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -165,6 +167,26 @@ def test_every_example_in_the_middle(cuda, make, source):  # noqa: F811
     copy = cuda.ckpt.restore("image", "--device", "cuda:1")
     assert copy.wait() == 0, copy.error_text
     assert "PASSED" in copy.text
+
+
+@pytest.mark.full
+def test_a_third_partys_program_hashcat(cuda, tmp_path):
+    """Its CUDA half, compiled by NVRTC, with OpenCL and NVML open beside it."""
+    if not shutil.which("hashcat"):
+        pytest.skip("hashcat is not installed")
+    cuda.ckpt.env.update(HOME=str(tmp_path), CKPT_SOFTCUDA="2x2048M", **bed_environment())
+    target = hashlib.md5(b"zqx93kwf").hexdigest()
+    job = cuda.ckpt.run("hashcat", "-m", "0", "-a", "3", "--potfile-disable", "--restore-disable", "--force", "--status",
+                        "--status-timer", "1", "-d", "1", "-u", "64", "-n", "32", target, "zq?l?d?d?l?l?l",
+                        options=["--device", "cuda:0"])
+    wait_for(lambda: "Candidates.#1" in job.text or job.process.poll() is not None, "hashcat at work", 200)
+    if "ckpt software device 0" not in job.text:
+        pytest.skip("hashcat finds no NVRTC here, and uses OpenCL")
+    cuda.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    copy = cuda.ckpt.restore("image", "--device", "cuda:1")
+    assert copy.wait(200) == 0, copy.error_text
+    assert f"{target}:zqx93kwf" in copy.text
 
 
 def test_suspended_it_holds_no_device_memory(cuda):

@@ -148,6 +148,13 @@ std::vector<std::string> device_arguments(const std::string &api, const DeviceCh
   return {"--device", ids};
 }
 
+std::string misdirected(const DeviceChoice &choice, const std::set<std::string> &apis) {
+  auto named = [&](const std::string &api) { return choice.contains(api); };
+  if (choice.empty() || apis.empty() || std::ranges::any_of(apis, named)) return {};
+  return fmt::format("the program uses the API \"{}\", and --device names no device of it",
+                     fmt::join(apis, "\", \""));
+}
+
 Result<DeviceCheck> check_devices(const std::string &api_name, const DeviceChoice &choice,
                                   const json &needs, bool ignore_limits) {
   const Api *api = find_api(api_name);
@@ -155,11 +162,6 @@ Result<DeviceCheck> check_devices(const std::string &api_name, const DeviceChoic
   if (proxy.empty())
     return DeviceCheck{
         {fmt::format("the program uses the API \"{}\", which this ckpt does not know", api_name)},
-        {}};
-  if (!choice.empty() && !choice.contains(api_name))
-    return DeviceCheck{
-        {fmt::format("the program uses the API \"{}\", and --device names no device of it",
-                     api_name)},
         {}};
   std::vector<std::string> command{proxy, "--check"};
   for (std::string &a : device_arguments(api_name, choice)) command.push_back(std::move(a));

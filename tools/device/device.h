@@ -5,6 +5,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,9 @@ struct DeviceCheck {
 // of its device does not count.
 Result<DeviceCheck> check_devices(const std::string &api, const DeviceChoice &choice,
                                   const nlohmann::json &needs, bool ignore_limits);
+// Why a choice cannot be meant for a program that uses `apis`: it names devices of others alone.
+// Empty: it can; of an API that it does not name the program may use all devices.
+std::string misdirected(const DeviceChoice &choice, const std::set<std::string> &apis);
 // The arguments for a proxy: --device IDS, or nothing.
 std::vector<std::string> device_arguments(const std::string &api, const DeviceChoice &choice);
 

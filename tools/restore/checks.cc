@@ -60,6 +60,12 @@ void check_mapped_files(const ImageManifest &m, Reasons &reasons) {
 DeviceMaps check_device_needs(const ImageManifest &m, const DeviceChoice &choice,
                               bool ignore_limits, Reasons &reasons) {
   DeviceMaps maps;
+  std::set<std::string> apis;
+  for (const auto &need : m.needs) apis.insert(need.api);
+  if (std::string why = misdirected(choice, apis); !why.empty()) {
+    reasons.push_back(std::move(why));
+    return maps;
+  }
   for (const auto &need : m.needs) {
     Result<DeviceCheck> theirs = check_devices(need.api, choice, need.needs, ignore_limits);
     if (!theirs) {

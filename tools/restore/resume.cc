@@ -54,11 +54,15 @@ Result<Sleeper> check_one(const std::string &socket, const ResumeOptions &o,
   return sleeper;
 }
 
-Result<> no_reason_against(const std::vector<Sleeper> &all) {
+Result<> no_reason_against(const std::vector<Sleeper> &all, const DeviceChoice &choice) {
   std::string reasons;
+  std::set<std::string> apis;
   for (const Sleeper &s : all)
-    for (auto &[api, check] : s.checks)
+    for (auto &[api, check] : s.checks) {
+      apis.insert(api);
       for (const std::string &r : check.reasons) reasons += "\n  - " + r;
+    }
+  if (std::string why = misdirected(choice, apis); !why.empty()) reasons += "\n  - " + why;
   if (reasons.empty()) return {};
   return fail_with_hint("the program cannot be resumed there:" + reasons, "it stays suspended");
 }
@@ -81,7 +85,7 @@ Result<ResumeReport> resume(const ResumeOptions &o) {
     all.push_back(std::move(sleeper));
   }
   if (all.empty()) return fail("the program of process {} uses no device", o.pid);
-  CKPT_CHECK(no_reason_against(all));
+  CKPT_CHECK(no_reason_against(all, choice));
   if (!choice.empty()) CKPT_CHECK(tell_keeper(target.session_socket, choice));
   for (Sleeper &s : all) CKPT_CHECK(wake(s, target.session_socket));
   double seconds = std::chrono::duration<double>(steady_clock::now() - begin).count();
