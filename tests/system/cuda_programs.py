@@ -4,10 +4,11 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 
 import pytest
 
-from toolkit import NVCC
+from toolkit import HOME, NVCC
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("CKPT_BUILD", ROOT / "build")).resolve()
@@ -21,6 +22,24 @@ FLAGS = {"differential.cu": ["-O2", "-std=c++17", "--fmad=false", "-Xcompiler", 
          "checkpoint.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "both.cu": ["-lOpenCL"],
          "driver.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"]}
+
+
+# The last numba-cuda that talks to the driver by itself and has it link PTX.
+NUMBA = ["numba==0.61.2", "numba-cuda==0.19.1"]
+
+
+@pytest.fixture(scope="session")
+def numba(tmp_path_factory):
+    """The command of numba_client.py, and what its environment needs."""
+    site = tmp_path_factory.mktemp("numba")
+    r = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-cache-dir", "--only-binary", ":all:",
+                        "--target", str(site), *NUMBA], capture_output=True, text=True, timeout=400)
+    if r.returncode != 0:
+        pytest.skip("numba cannot be installed from the Python package index")
+    # numba-cuda takes the place of numba.cuda by a .pth file, which only a site folder's is read.
+    start = f"import runpy, site; site.addsitedir({str(site)!r}); " \
+            f"runpy.run_path({str(SOURCES / 'numba_client.py')!r}, run_name='__main__')"
+    return [sys.executable, "-c", start], {"CUDA_HOME": HOME, "NUMBA_CUDA_USE_NVIDIA_BINDING": "0"}
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ import time
 import pytest
 
 from conftest import BUILD, image_manifest, wait_for
-from cuda_programs import NVCC, RUN, make  # noqa: F401 (make is a fixture)
+from cuda_programs import NVCC, RUN, make, numba  # noqa: F401 (fixtures)
 from test_opencl import bed_environment, devices  # noqa: F401 (devices is a fixture)
 from toolkit import WHY_NOT
 
@@ -187,6 +187,23 @@ def test_a_third_partys_program_hashcat(cuda, tmp_path):
     copy = cuda.ckpt.restore("image", "--device", "cuda:1")
     assert copy.wait(200) == 0, copy.error_text
     assert f"{target}:zqx93kwf" in copy.text
+
+
+@pytest.mark.full
+def test_a_third_partys_program_numba(cuda, numba):  # noqa: F811
+    command, environment = numba
+    cuda.ckpt.env.update(environment)
+    cuda.pause.touch()
+    job = cuda.ckpt.run(*command, "6", options=["--device", "cuda:0"])
+    job.wait_text("step 1")
+    assert cuda.suspend(job).returncode == 0
+    assert cuda.resume(job, "--device", "cuda:1").returncode == 0
+    cuda.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    cuda.go_on()
+    copy = cuda.ckpt.restore("image", "--device", "cuda:0")
+    assert copy.wait() == 0, copy.error_text
+    assert copy.lines[-2:] == ["step 6", "ckpt software device 0 PASSED"]
 
 
 def test_suspended_it_holds_no_device_memory(cuda):

@@ -4,13 +4,12 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
 
-from cuda_programs import BUILD, NVCC, RUN, SOURCES, make  # noqa: F401 (make is a fixture)
-from toolkit import HOME, WHY_NOT
+from cuda_programs import BUILD, NVCC, RUN, make, numba  # noqa: F401 (fixtures)
+from toolkit import WHY_NOT
 
 pytestmark = [
     pytest.mark.no_criu,
@@ -50,22 +49,10 @@ def test_the_toolkits_own_libraries(make, soft):
     assert "PASSED" in soft(make("libraries.cu", "-std=c++17", "-arch=sm_75")).stdout
 
 
-# The last numba-cuda that talks to the driver by itself and has it link PTX.
-NUMBA = ["numba==0.61.2", "numba-cuda==0.19.1"]
-
-
 @pytest.mark.full
-def test_a_third_partys_client_numba(soft, tmp_path):
-    site = tmp_path / "site"
-    r = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-cache-dir", "--only-binary", ":all:",
-                        "--target", str(site), *NUMBA], capture_output=True, text=True, timeout=400)
-    if r.returncode != 0:
-        pytest.skip("numba cannot be installed from the Python package index")
-    # numba-cuda takes the place of numba.cuda by a .pth file, which only a site folder's is read.
-    start = f"import runpy, site; site.addsitedir({str(site)!r}); " \
-            f"runpy.run_path({str(SOURCES / 'numba_client.py')!r}, run_name='__main__')"
-    assert "software device 0 PASSED" in soft(sys.executable, "-c", start, CUDA_HOME=HOME,
-                                              NUMBA_CUDA_USE_NVIDIA_BINDING="0").stdout
+def test_a_third_partys_client_numba(soft, numba):  # noqa: F811
+    command, environment = numba
+    assert "software device 0 PASSED" in soft(*command, **environment).stdout
 
 
 def test_printf_of_kernels(make, soft):

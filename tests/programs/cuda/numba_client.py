@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A third party's client of the driver API: numba compiles Python to PTX and launches it."""
+import os
+import sys
+import time
 import warnings
 
 import numpy as np
@@ -42,7 +45,18 @@ def main():
     out = cuda.to_device(np.zeros(1, dtype=np.float32))
     total[8, 128](out, on_device)
     assert out.copy_to_host()[0] == x.sum()
+    steps(sums, on_device, int(sys.argv[1]) if len(sys.argv) > 1 else 0)
     print(cuda.get_current_device().name.decode(), "PASSED")
+
+
+def steps(sums, x, count):
+    """As steps.cu: a test may stop us after any of them."""
+    for i in range(count):
+        saxpy[8, 128](sums, x, np.float32(1))
+        print("step", i + 1, flush=True)
+        while os.path.exists("pause"):
+            time.sleep(0.01)
+    assert (sums.copy_to_host() == (2 + count) * x.copy_to_host() + 1).all()
 
 
 main()
