@@ -89,7 +89,11 @@ Result<std::string> Lifecycle::save(Channel &tool, Staging &staging,
 Result<> Lifecycle::save_one(Participant &who, StagingSink &sink) {
   if (who.keeps_contents()) return who.save(sink);
   if (!kept_) {
-    CKPT_TRY(kept_, Store::create({}));
+    u64 bytes = 0;
+    for (const Member &m : members_)
+      if (!m.who->keeps_contents()) bytes += m.who->contents_bytes();
+    CKPT_TRY(std::string folder, Store::place_for(bytes));
+    CKPT_TRY(kept_, Store::create(folder));
   }
   CopyingSink both(sink, *kept_, prefix_of(&who));
   return who.save(both);

@@ -90,6 +90,8 @@ class Participant {
   // Whether attach_again() finds the contents of device memory where detach() left them. Otherwise
   // the agent keeps what save() gave, and load()s it after attach_again().
   virtual bool keeps_contents() const { return true; }
+  // Of that one: what save() will write at most, in bytes.
+  virtual u64 contents_bytes() const { return 0; }
   // `file` is mapped here and is a driver's: does it stay while nothing of a device is in it?
   virtual bool answers_for(std::string_view) const { return false; }
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 
 #include "agent/session.h"
 
@@ -39,6 +40,10 @@ u64 available_in(const std::string &folder) {
   return ::statvfs(folder.c_str(), &disk) == 0 ? disk.f_bavail * disk.f_frsize : 0;
 }
 
+u64 room_in(const std::string &folder) {
+  return (folder.empty() ? available_memory() : available_in(folder)) / 100 * kOurShareInPercent;
+}
+
 Result<UniqueFd> open_file(const std::string &folder) {
   UniqueFd fd(folder.empty() ? ::memfd_create("ckpt-contents", MFD_CLOEXEC)
                              : ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
@@ -58,8 +63,20 @@ bool all_zero(ByteView bytes) {
 
 Result<Store> Store::create(const std::string &folder) {
   CKPT_TRY(OwnFd file, OwnFd::make([&] { return open_file(folder); }));
-  u64 free_bytes = folder.empty() ? available_memory() : available_in(folder);
-  return Store(std::move(file), free_bytes / 100 * kOurShareInPercent);
+  return Store(std::move(file), room_in(folder));
+}
+
+Result<std::string> Store::place_for(u64 bytes) {
+  const char *set = std::getenv("TMPDIR");
+  std::string folder = set && *set == '/' ? set : "/var/tmp";
+  u64 memory = room_in(""), disk = room_in(folder);
+  if (bytes <= memory) return std::string();
+  if (bytes <= disk) return folder;
+  return fail_with_hint(
+      fmt::format("{} MiB of device memory must be kept while the checkpoint lasts, and there is "
+                  "room for {} MiB in host memory and for {} MiB in {}",
+                  bytes >> 20, memory >> 20, disk >> 20, folder),
+      "free memory, or start the program with TMPDIR on a disk with room");
 }
 
 Result<> Store::region(const std::string &name, u64 bytes) {

@@ -21,6 +21,9 @@ class Store {
   // now.
   static Result<Store> create(const std::string &folder);
 
+  // Where so many bytes find room: in memory (""), else the folder TMPDIR, else /var/tmp.
+  static Result<std::string> place_for(u64 bytes);
+
   Result<> region(const std::string &name, u64 bytes);
   // Where in the file a piece of a region belongs.
   Result<u64> place(const std::string &name, u64 offset, u64 bytes) const;

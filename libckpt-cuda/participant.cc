@@ -43,6 +43,11 @@ class Cuda final : public Participant {
   const char *name() const override { return "cuda"; }
   // The driver's checkpoint takes its memory from it, so contents have to go somewhere else.
   bool keeps_contents() const override { return false; }
+  u64 contents_bytes() const override {
+    u64 bytes = 0;
+    for (const Contents &c : memory().contents()) bytes += c.bytes;
+    return bytes;
+  }
   bool answers_for(std::string_view path) const override {
     return path == driver().path || is_part_of_driver(path);
   }

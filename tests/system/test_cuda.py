@@ -396,6 +396,28 @@ def test_a_program_that_exits_or_forks_during_a_dump(cuda, extra, code):
     assert not cuda.ckpt.partials()
 
 
+def test_contents_wait_on_a_disk_where_memory_is_short(cuda):
+    """The device's contents are kept until the dump is over. In a mount namespace with little memory."""
+    (cuda.ckpt.folder / "meminfo").write_text("MemAvailable:       1024 kB\n")
+    program, tools = cuda.make("steps.cu"), BUILD / "tools"
+    script = f"""mount --bind meminfo /proc/meminfo; touch pause
+        TMPDIR=$1 {tools}/ckpt-run -- {program} 6 1000000 >out 2>&1 & job=$!
+        until grep -q 'step 1' out; do sleep 0.05; done
+        {tools}/ckpt-dump $job -o image --leave-running; echo "dump $?"
+        rm pause; wait $job; echo "program $?"
+        """
+
+    def run(folder):
+        r = subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", folder], env=cuda.ckpt.env, cwd=cuda.ckpt.folder,
+                           capture_output=True, text=True, timeout=60)
+        return r.stdout, r.stderr
+
+    said, errors = run("/no/such/folder")
+    assert "dump 1" in said and "program 0" in said and "room for 0 MiB in host memory" in errors, said + errors
+    said, errors = run("/var/tmp")
+    assert "dump 0" in said and "program 0" in said, said + errors
+
+
 def test_excluded_memory_is_not_in_the_image(cuda):
     def device_bytes(image):
         return sum(a["bytes"] for a in image_manifest(cuda.ckpt.folder / image)["manifest"]["agents"])

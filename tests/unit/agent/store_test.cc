@@ -92,6 +92,14 @@ TEST_CASE("a store refuses what does not fit") {
   CHECK(!Store::create("/no/such/folder"));
 }
 
+TEST_CASE("what fits into memory is kept there, and what fits nowhere is refused") {
+  CHECK(*Store::place_for(1 << 20) == "");
+  Result<std::string> nowhere = Store::place_for(u64{1} << 62);
+  REQUIRE(!nowhere);  // a disk in between: tests/system/test_cuda.py
+  CHECK(nowhere.error().what.find("/var/tmp") != std::string::npos);
+  CHECK(nowhere.error().hint.find("TMPDIR") != std::string::npos);
+}
+
 TEST_CASE("a store that nobody empties says so, instead of waiting") {
   Result<Store> store = Store::create("");
   REQUIRE(store);
