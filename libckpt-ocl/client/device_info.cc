@@ -252,8 +252,11 @@ cl_version version_to_show(const Bytes &driver) {
 }
 
 std::string shown_text(cl_version shown, const Bytes &driver) {
-  return fmt::format("OpenCL {}.{} ckpt {}", CL_VERSION_MAJOR(shown), CL_VERSION_MINOR(shown),
-                     as_text(driver));
+  std::string_view text = as_text(driver);
+  size_t begin = text.find(' ', std::min(text.size(), std::string_view("OpenCL ").size()));
+  std::string_view specific = begin == text.npos ? "" : text.substr(begin);
+  return fmt::format("OpenCL {}.{}{} ckpt", CL_VERSION_MAJOR(shown), CL_VERSION_MINOR(shown),
+                     specific);
 }
 
 }  // namespace ckpt::ocl
