@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/gate.h"
 #include "agent/participant.h"
 #include "agent/protocol.h"
 #include "common/ipc.h"
@@ -42,7 +43,10 @@ class FakeParticipant : public Participant {
   Result<> attach_again() override { return step("attach_again"); }
   Result<> attach(const std::string &session) override;
   Result<> load(Source &source) override;
-  void resume() override { (void)step("resume"); }
+  void resume() override {
+    (void)step("resume");
+    gate_.open();
+  }
   bool exclude(const void *handle) override { return handle == this; }
   bool include(const void *handle) override { return handle == this; }
   void forked() override;
@@ -52,6 +56,8 @@ class FakeParticipant : public Participant {
   bool keeps = true;                       // contents, over detach()
   bool loads_nothing = false;              // load() returns at once, and well
   Memory memory;
+  // A call of the API that changes it, while a tool may be at work.
+  void write(const std::string &region, const std::string &contents);
   ImageId last_image{};  // of save()
   Memory at_last_save;
   std::function<void()> on_detach;
@@ -61,6 +67,7 @@ class FakeParticipant : public Participant {
 
   App &app_;
   const char *name_;
+  Gate gate_;
 };
 
 class App {

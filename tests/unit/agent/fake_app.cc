@@ -19,7 +19,15 @@ void FakeParticipant::preflight(std::vector<std::string> &reasons) {
 
 Result<> FakeParticipant::quiesce(std::chrono::steady_clock::time_point deadline) {
   app_.need(deadline > std::chrono::steady_clock::now(), "a deadline in the future");
+  gate_.close();
+  app_.need(gate_.wait_empty(deadline), "nobody inside at the deadline");
   return step("quiesce");
+}
+
+void FakeParticipant::write(const std::string &region, const std::string &contents) {
+  gate_.enter();
+  memory[region] = contents;
+  gate_.leave();
 }
 
 Result<> FakeParticipant::save(Sink &sink) {

@@ -69,7 +69,7 @@ TEST_CASE("an increment: what was not written since the parent image comes witho
     app.one.memory = {{"a", std::string(9000, 'a')}, {"b", "old"}};
     app.start();
     app.need(app.hear() == "write", "a command");
-    app.one.memory["b"] = "new";
+    app.one.write("b", "new");
     app.say("written");
     app.wait_for_end();
   });
