@@ -44,7 +44,10 @@ TEST_CASE("spans are cut and become one again") {
 }
 
 TEST_CASE("device memory is accounted in chunks and comes back") {
-  if (!kHasWindows) return MESSAGE("SKIPPED: device memory (ThreadSanitizer leaves no room)");
+  if (!kHasWindows) {
+    MESSAGE("SKIPPED: device memory (ThreadSanitizer leaves no room)");
+    return;
+  }
   Limited budget(8 * kChunkBytes);
   Memory memory(budget);
   std::optional<Allocation> a = memory.allocate(0, 100, MemoryKind::Device, nullptr);
@@ -69,7 +72,10 @@ TEST_CASE("device memory is accounted in chunks and comes back") {
 }
 
 TEST_CASE("device memory goes for a checkpoint and returns to its addresses") {
-  if (!kHasWindows) return MESSAGE("SKIPPED: device memory (ThreadSanitizer leaves no room)");
+  if (!kHasWindows) {
+    MESSAGE("SKIPPED: device memory (ThreadSanitizer leaves no room)");
+    return;
+  }
   Limited budget(8 * kChunkBytes);
   Memory memory(budget);
   std::optional<Allocation> a = memory.allocate(0, 64, MemoryKind::Device, nullptr);
