@@ -40,6 +40,10 @@ u64 context_cost(const Gpu &gpu, const Settings &settings) {
   return gpu.context_known ? gpu.context_bytes : settings.context_bytes;
 }
 
+u64 least_need_of(const Program &p, const Gpu &gpu) {
+  return (gpu.context_known ? gpu.context_bytes : 0) + p.variables + p.used + p.requested();
+}
+
 u64 need_of(const Program &p, const Gpu &gpu, const Settings &settings) {
   return context_cost(gpu, settings) + p.variables + p.used + p.requested();
 }

@@ -42,6 +42,8 @@ struct Books {
 };
 
 u64 context_cost(const Gpu &gpu, const Settings &settings);
+// What a program needs on `gpu` at the least: a cost that was only assumed is no reason to deny.
+u64 least_need_of(const Program &p, const Gpu &gpu);
 // What a program needs on `gpu` to begin or go on there.
 u64 need_of(const Program &p, const Gpu &gpu, const Settings &settings);
 // Of the memory that was measured free there, what `p` has been promised.

@@ -75,6 +75,8 @@ class Policy {
   void take(Program &p, const managed::to_manager::Fin &m);
   void take(Program &p, const managed::to_manager::Failed &m);
   void take(Program &, const managed::to_manager::StatusWanted &) {}
+  void learn_context(u64 bytes);
+  void confirm(const Program &p);
   void remove(Program &p);
 
   // Who gets what (waiting.cc)

@@ -111,6 +111,7 @@ void Policy::take(Program &p, const in::Join &m) {
   p.exclusive = m.exclusive;
   p.kept = m.kept;
   p.on_disk = m.on_disk;
+  if (m.context_known) learn_context(m.context);
   p.parked = m.standing == Standing::Parked;
   p.context = p.variables_seen = m.standing == Standing::Running;
   p.requests.clear();
@@ -121,6 +122,15 @@ void Policy::take(Program &p, const in::Join &m) {
     case Standing::Running: p.gpu = gpu_named(m.gpu); return go_to(p, Phase::Placed);
     case Standing::Evicted:
     case Standing::Parked: return go_to(p, Phase::Evicted);
+  }
+}
+
+// From a program that another Manager had: it holds until something was measured.
+void Policy::learn_context(u64 bytes) {
+  for (Gpu &gpu : gpus_) {
+    if (gpu.context_known) continue;
+    gpu.context_known = true;
+    gpu.context_bytes = bytes;
   }
 }
 
@@ -185,7 +195,7 @@ void Policy::take(Program &p, const in::SuspendDone &m) {
 // What a context costs is what the process has beside its allocations. Device variables, and memory
 // that is being allocated, would be counted in: who has some teaches nothing.
 void Policy::take(Program &p, const in::ContextCheck &) {
-  if (p.phase != Phase::Placed || p.gpu == kNoGpu || p.context) return send(p, out::CCheckOk{});
+  if (p.phase != Phase::Placed || p.gpu == kNoGpu || p.context) return confirm(p);
   auto measured = footprints_.find(p.id);
   bool told = measured != footprints_.end();
   bool seen = !told || measured->second > p.used || ++p.checks >= kMostChecks;
@@ -196,7 +206,12 @@ void Policy::take(Program &p, const in::ContextCheck &) {
   }
   p.context = true;
   p.variables_seen = !told || p.variables == 0;
-  send(p, out::CCheckOk{});
+  confirm(p);
+}
+
+void Policy::confirm(const Program &p) {
+  bool known = p.gpu != kNoGpu && gpu_of(p).context_known;
+  send(p, out::CCheckOk{known, known ? gpu_of(p).context_bytes : 0});
 }
 
 void Policy::take(Program &p, const in::Query &) {

@@ -86,7 +86,10 @@ bool Policy::may_enter(const Program &p, GpuIndex g) const {
   if (p.phase == Phase::Held &&
       (no_assignment || book.contextless >= settings_.contextless_per_gpu))
     return false;
-  return need_of(p, gpus_[static_cast<size_t>(g)], settings_) <= book.available_to(p);
+  const Gpu &gpu = gpus_[static_cast<size_t>(g)];
+  bool alone = book.programs == 0 && !gpu.foreign;
+  u64 need = alone ? least_need_of(p, gpu) : need_of(p, gpu, settings_);
+  return need <= book.available_to(p);
 }
 
 // Where the fewest are, and of these, where most is free: programs that share a GPU slow each other
@@ -133,7 +136,7 @@ void Policy::keep_for(Program &elder) {
     elder.claim = kNoGpu;
     for (GpuIndex g = 0; g < static_cast<GpuIndex>(gpus_.size()); g++) {
       const Gpu &gpu = gpus_[static_cast<size_t>(g)];
-      if (need_of(elder, gpu, settings_) > gpu.total) continue;
+      if (least_need_of(elder, gpu) > gpu.total) continue;
       bool better = elder.claim == kNoGpu || closed(elder.claim) > closed(g) ||
                     (closed(elder.claim) == closed(g) && missing(g) < missing(elder.claim));
       if (better) elder.claim = g;
@@ -143,14 +146,14 @@ void Policy::keep_for(Program &elder) {
   GpuBook &book = books_.gpus[static_cast<size_t>(elder.claim)];
   const Gpu &gpu = gpus_[static_cast<size_t>(elder.claim)];
   book.elder = &elder;
-  book.elder_need = elder.exclusive ? gpu.total : need_of(elder, gpu, settings_);
+  book.elder_need =
+      elder.exclusive ? gpu.total : std::min(gpu.total, need_of(elder, gpu, settings_));
 }
 
 // ---- what no waiting helps
 
 bool Policy::never_fits(const Program &p) const {
-  return std::ranges::all_of(gpus_,
-                             [&](const Gpu &g) { return need_of(p, g, settings_) > g.total; });
+  return std::ranges::all_of(gpus_, [&](const Gpu &g) { return least_need_of(p, g) > g.total; });
 }
 
 std::optional<std::string> Policy::over_limit(const Program &p) const {
@@ -173,7 +176,7 @@ void Policy::deny(Program &p, Request &r, const std::string &why) {
 // Where it could be, nobody is, and yet it does not fit: the driver itself has the rest.
 bool Policy::hopeless(const Program &p) const {
   for (size_t g = 0; g < gpus_.size(); g++) {
-    u64 need = need_of(p, gpus_[g], settings_);
+    u64 need = least_need_of(p, gpus_[g]);
     if (need > gpus_[g].total) continue;
     if (books_.gpus[g].programs > 0 || gpus_[g].foreign || gpus_[g].free >= need) return false;
   }

@@ -264,7 +264,7 @@ TEST_CASE("what is not free on an empty GPU will not come free") {
   Node n(small(), {100});
   n.free(0, 80, true);
   n.join(1);
-  CHECK(told(n.say(1, in::Connect{75})) == Told{});  // somebody else is there, and may leave
+  CHECK(told(n.say(1, in::Connect{85})) == Told{});  // somebody else is there, and may leave
   n.free(0, 80, false);
   CHECK(told(n.after(1s)) == Told{"1 OutOfMemory 0"});  // the driver has the rest
 }

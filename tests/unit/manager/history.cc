@@ -107,7 +107,26 @@ void History::live(Sim &s) {
   }
 }
 
+// What a context costs is not known in advance: a program that is let onto an empty GPU may find
+// that it lacks just that. A GPU that has so much is never the reason.
+bool History::never_had(GpuIndex gpu, u64 bytes) const {
+  return bytes > total_[static_cast<size_t>(gpu)] && !policy_->gpus()[static_cast<size_t>(gpu)].context_known;
+}
+
+// As agent and library do it: ask again, and give up in the end.
+bool History::retried(Sim &s, u32 ticket, const Ask &ask) {
+  if (!never_had(s.gpu, s.held + ask.bytes)) return false;
+  s.sent.push_back(in::MallocDone{ticket, s.used});
+  if (ask.attempts < 8) {
+    s.asks[++s.tickets] = {ask.bytes, ask.wanted, false, ask.attempts + 1};
+    s.sent.push_back(in::CudaMalloc{s.tickets, ask.bytes});
+  }
+  s.asks.erase(ticket);
+  return true;
+}
+
 void History::make_context(Sim &s) {
+  if (never_had(s.gpu, context_ + s.variables)) return end(s, false);
   take(s, context_ + s.variables);
   s.at = At::Running;
   s.sent.push_back(in::ContextCheck{});
@@ -116,6 +135,7 @@ void History::make_context(Sim &s) {
 void History::live_on(Sim &s) {
   auto granted = std::ranges::find_if(s.asks, [](auto &a) { return a.second.granted; });
   if (granted != s.asks.end()) {
+    if (retried(s, granted->first, granted->second)) return;
     take(s, granted->second.bytes);
     s.used += granted->second.bytes;
     s.sent.push_back(in::MallocDone{granted->first, s.used});
@@ -181,8 +201,9 @@ void History::hear(Sim &s, const managed::ToProgram &message) {
     suspended(s);
   } else if (auto *m = std::get_if<out::Migrate>(&message)) {
     migrated(s, gpu_named(m->gpu));
-  } else if (std::get_if<out::CCheckOk>(&message) != nullptr) {
+  } else if (auto *m = std::get_if<out::CCheckOk>(&message)) {
     s.checked = true;
+    if (m->known) s.context = m->context;
   }
 }
 
@@ -216,7 +237,8 @@ void History::suspended(Sim &s) {
 
 void History::migrated(Sim &s, GpuIndex gpu) {
   if (s.at != At::Suspended) return broken("a program was told to come back that was not away");
-  if (one_in(50)) return s.sent.push_back(in::Failed{"not this time"});
+  bool too_small = never_had(gpu, context_ + s.variables + s.used);
+  if (too_small || one_in(50)) return s.sent.push_back(in::Failed{"not this time"});
   s.gpu = gpu;
   take(s, context_ + s.variables + s.used);
   s.at = At::Running;
@@ -259,6 +281,8 @@ void History::restart() {
                   .used = s.used,
                   .variables = s.told,
                   .exclusive = s.exclusive};
+    join.context_known = s.context.has_value();
+    join.context = s.context.value_or(0);
     if (s.at == At::Assigned) join.standing = managed::Standing::Assigned;
     if (s.at == At::Running) join.standing = managed::Standing::Running;
     if (s.at == At::Suspended) join.standing = managed::Standing::Evicted, join.kept = s.used;

@@ -31,8 +31,10 @@ class History {
     u64 bytes = 0;
     u64 wanted = 0;  // all that its program wanted then
     bool granted = false;
+    u32 attempts = 0;
   };
   struct Sim {
+    std::optional<u64> context;  // its cost, as it was told
     ProgramId id = 0;  // of this connection
     At at = At::Start;
     GpuIndex gpu = kNoGpu;
@@ -54,6 +56,8 @@ class History {
   void live(Sim &s);
   void live_on(Sim &s);
   void make_context(Sim &s);
+  bool never_had(GpuIndex gpu, u64 bytes) const;
+  bool retried(Sim &s, u32 ticket, const Ask &ask);
   void allocate(Sim &s);
   void end(Sim &s, bool killed);
   void hear(Sim &s);

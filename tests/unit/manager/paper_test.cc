@@ -95,6 +95,7 @@ TEST_CASE("a driver that shows no context at all is believed in the end") {
 
 TEST_CASE("device variables: the assignment changes with each that is found (MC-14)") {
   Node n(small(), {100, 90});
+  n.learn(10);
   n.join(1);
   CHECK(told(n.say(1, in::Connect{0})) == Told{"1 Connect GPU0"});
   CHECK(told(n.say(1, in::Connect{40})) == Told{"1 Connect GPU0"});  // dmem1
@@ -217,6 +218,7 @@ TEST_CASE("a signal whose reason has gone is taken back") {
 
 TEST_CASE("a request larger than any GPU is refused at once") {
   Node n(small(), {100, 200});
+  n.learn(10);
   n.start(1, 1, 10);
   n.has(1, 100);
   CHECK(told(n.say(1, in::CudaMalloc{1, 91})) == Told{"1 OutOfMemory 1"});
