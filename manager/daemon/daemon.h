@@ -58,6 +58,7 @@ class Daemon {
   std::vector<ProgramId> dead_;  // their connections are over
   ProgramId next_id_ = 1;
   std::ofstream journal_;
+  Time last_tick_{0};
   bool over_ = false;
 };
 

@@ -190,7 +190,9 @@ void Policy::give_up_hopeless() {
       go_to(*p, Phase::New);
       send(*p, out::OutOfMemory{0, "so much is not free even on an empty GPU of this node"});
     }
-    for (Request &r : p->requests) r.refused = true;
+    // What was granted may be under way already, so it is taken back last.
+    bool all_granted = std::ranges::all_of(p->requests, &Request::granted);
+    for (Request &r : p->requests) r.refused = r.refused || all_granted || !r.granted;
   }
 }
 

@@ -2,8 +2,8 @@
 //
 // A program that shares its device: tenant NAME MIB… allocates one piece of memory after the other,
 // writes into each, and finds in the end what it has written. Prints "have MIB" after each, and
-// "denied" where there was none; waits before each piece, and before the end, while the file
-// pause-NAME or pause is there. With CALLS it makes calls of CUDA all the while it waits.
+// "denied" where there was none; waits before each piece (1, 2, …), and before the end, while there is
+// a file NAME-1, NAME-2, …, NAME-end. It makes no call of CUDA then.
 #include <unistd.h>
 
 #include <cstring>
@@ -38,13 +38,9 @@ __global__ void count(const char *p, size_t bytes, unsigned seed, unsigned *good
 
 static unsigned blocks(size_t bytes) { return (bytes / kStride + 255) / 256; }
 
-static void wait_for_file(const std::string &name) {
-  while (access(("pause-" + name).c_str(), F_OK) == 0 || access("pause", F_OK) == 0) {
-    usleep(2000);
-#ifdef CALLS
-    CUDA(cudaDeviceSynchronize());
-#endif
-  }
+static void wait_for_file(const char *name, const std::string &where) {
+  std::string file = std::string(name) + "-" + where;
+  while (access(file.c_str(), F_OK) == 0) usleep(2000);
 }
 
 static void say(const char *what, int mib) {
@@ -58,7 +54,7 @@ int main(int argc, char **argv) {
   say("started", 0);
   std::vector<std::pair<char *, size_t>> all;
   for (int i = 2; i < argc; ++i) {
-    wait_for_file(argv[1]);
+    wait_for_file(argv[1], std::to_string(i - 1));
     size_t bytes = static_cast<size_t>(std::atoi(argv[i])) << 20;
     char *p;
     cudaError_t e = cudaMalloc(&p, bytes);
@@ -87,7 +83,7 @@ int main(int argc, char **argv) {
   all.emplace_back(v, VARIABLE_MIB << 20);
   say("variable", VARIABLE_MIB);
 #endif
-  wait_for_file(argv[1]);
+  wait_for_file(argv[1], "end");
   unsigned *good, host_good;
   CUDA(cudaMalloc(&good, sizeof *good));
   for (size_t i = 0; i < all.size(); ++i) {
