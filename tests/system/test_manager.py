@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """ckptd and managed programs on the software device. Without a CUDA toolkit it is skipped."""
+import json
 import os
 import signal
 import struct
@@ -165,6 +166,29 @@ def test_time_slices(node):
     n.go_on("a", "end")
     n.go_on("b", "end")
     finished(a, b)
+
+
+def test_ckpt_top(node):
+    n = node("2x256M")
+    a = n.run("a", 100, pause=["end"], options=["--priority", "3"])
+    a.wait_text("have 100")
+
+    def top(*options):
+        r = subprocess.run([n.ckpt.tool("ckpt-top"), *options], env=n.ckpt.env, capture_output=True, text=True, timeout=30)
+        assert r.returncode == 0, r.stderr
+        return r.stdout
+
+    status = json.loads(top("--json"))
+    assert len(status["gpus"]) == 2 and status["programs"][0]["used_bytes"] == 100 << 20
+    lines = top("--once").splitlines()
+    assert lines[0].startswith("GPU 0 [############..................] 146 MiB of 256 MiB free, 1 programs")
+    assert lines[-1].split()[:5] == [str(a.program()), "3", "running", "0", "100"]
+    live = n.ckpt.start("ckpt-top", ["--interval", "0.1"], stdout="tty")
+    wait_for(lambda: live.text.count("\x1b[2J") > 2, "a second look")
+    live.type("q")
+    assert live.wait() == 0
+    n.go_on("a", "end")
+    finished(a)
 
 
 # ---- what goes wrong
