@@ -369,6 +369,29 @@ def test_twenty_programs_at_once(node):
     assert "> Suspend" in said
 
 
+@pytest.mark.parametrize("options", [[], ["--victim", "cheapest"], ["--slice", "0.1"]], ids=["paper", "cheapest", "slices"])
+def test_threads_that_ask_at_the_same_time(node, options):
+    n = node("2x128M", *options)
+    program = str(n.make("tenants.cu", "-std=c++17"))
+    jobs = [n.ckpt.start("ckpt-run", ["--managed", "--", program, "3", "12", "40", str(i)]) for i in range(6)]
+    finished(*jobs)
+    said = n.messages()
+    assert "> Suspend" in said and said.count("SuspendDone") == said.count("MigDone")
+    wait_for(lambda: n.free_mib() == [128, 128], "all memory")
+
+
+def test_the_daemon_is_killed_again_and_again(node):
+    n = node("2x128M", grace=5)
+    program = str(n.make("tenants.cu", "-std=c++17"))
+    jobs = [n.ckpt.start("ckpt-run", ["--managed", "--", program, "2", "40", "50", str(i)]) for i in range(6)]
+    while any(job.process.poll() is None for job in jobs):
+        time.sleep(0.3)
+        n.kill_daemon()
+        n.start(grace=5, settle=0.15)
+    finished(*jobs)
+    wait_for(lambda: n.free_mib() == [128, 128], "all memory")
+
+
 @pytest.mark.full
 def test_a_hundred_programs_at_once(node):
     began = time.monotonic()

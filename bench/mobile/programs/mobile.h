@@ -4,9 +4,9 @@
 //
 //   PROGRAM MIB ROUNDS
 //
-// holds MIB of device memory for all its time, works on a part of it in each round, so that its time
-// is a matter of ROUNDS and not of MIB, and checks all that it has computed. "PASSED" is its last
-// line. A request for memory that is denied ends it, as it would end the paper's.
+// holds MIB of device memory for all its time, works on a part of it in each round, so that its
+// time is a matter of ROUNDS and not of MIB, and checks all that it has computed. "PASSED" is its
+// last line. A request for memory that is denied ends it, as it would end the paper's.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -22,13 +22,14 @@
     }                                                                              \
   } while (0)
 
-#define CUDA(call)                                                                              \
-  do {                                                                                          \
-    cudaError_t error_ = (call);                                                                \
-    if (error_ != cudaSuccess) {                                                                \
-      std::fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, cudaGetErrorString(error_)); \
-      std::exit(1);                                                                             \
-    }                                                                                           \
+#define CUDA(call)                                                       \
+  do {                                                                   \
+    cudaError_t error_ = (call);                                         \
+    if (error_ != cudaSuccess) {                                         \
+      std::fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, \
+                   cudaGetErrorString(error_));                          \
+      std::exit(1);                                                      \
+    }                                                                    \
   } while (0)
 
 struct Size {
