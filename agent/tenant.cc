@@ -17,7 +17,6 @@
 
 namespace ckpt {
 
-namespace in = managed::to_program;
 namespace out = managed::to_manager;
 using std::chrono::milliseconds;
 

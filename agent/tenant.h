@@ -26,6 +26,14 @@
 
 namespace ckpt {
 
+// What a thread waits for the Manager's answer to.
+struct TenantRequest {
+  enum class Fate : u8 { Waits, Granted, Denied };
+  u64 bytes = 0;
+  Fate fate = Fate::Waits;
+  std::string why;
+};
+
 class [[gnu::visibility("default")]] Tenant {
  public:
   explicit Tenant(Lifecycle & life);
@@ -63,6 +71,8 @@ class [[gnu::visibility("default")]] Tenant {
   void go_on();
 
  private:
+  using Request = TenantRequest;
+  using Fate = TenantRequest::Fate;
   using Clock = std::chrono::steady_clock;
   enum class Link : u8 {
     Off,      // nobody manages this program, or it was refused
@@ -70,13 +80,6 @@ class [[gnu::visibility("default")]] Tenant {
     Joined,
     Alone,
   };
-  enum class Fate : u8 { Waits, Granted, Denied };
-  struct Request {
-    u64 bytes = 0;
-    Fate fate = Fate::Waits;
-    std::string why;
-  };
-
   // With the lock held.
   void say(const managed::ToManager &message);
   void join();

@@ -123,13 +123,13 @@ class Nvml final : public Meter {
 
 }  // namespace
 
-Result<std::unique_ptr<Meter>> open_nvml(const std::string &path) {
+Result<std::unique_ptr<Meter>> open_nvml(const std::string &library) {
   // For as long as the process lives.
-  void *library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr)
+  void *handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr)
     return fail_with_hint(fmt::format("cannot load NVML: {}", ::dlerror()),
                           "is NVIDIA's driver installed? --nvml names another library");
-  CKPT_TRY(Calls calls, find_calls(library, path));
+  CKPT_TRY(Calls calls, find_calls(handle, library));
   auto nvml = std::make_unique<Nvml>(calls);
   CKPT_CHECK(nvml->open());
   return nvml;

@@ -106,8 +106,8 @@ class Policy {
   void keep_contents(Program &p);
   void suspend(Program &p);
   void signal(Program &p);
-  void clear_for(Program &exclusive);
-  GpuIndex easiest_to_clear(const Program &exclusive) const;
+  void clear_for(Program &p);
+  GpuIndex easiest_to_clear(const Program &p) const;
   std::optional<u64> cost_to_clear(GpuIndex g) const;
   void evict_others(Program &exclusive);
   void end_slices(const Program &elder, GpuIndex g);

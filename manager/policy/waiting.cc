@@ -56,8 +56,9 @@ std::vector<Program *> Policy::in_order() {
     if (now_ - p->since < limit || held_by_limit) continue;
     if (elder == nullptr || p->since < elder->since) elder = p.get();
   }
-  auto before = [elder](const Program *a, const Program *b) {
-    if ((a == elder) != (b == elder)) return a == elder;
+  ProgramId first = elder != nullptr ? elder->id : 0;
+  auto before = [first](const Program *a, const Program *b) {
+    if ((a->id == first) != (b->id == first)) return a->id == first;
     return a->priority > b->priority;
   };
   if (!std::ranges::is_sorted(waiting, before)) std::ranges::stable_sort(waiting, before);
