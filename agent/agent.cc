@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/agent.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
@@ -65,8 +66,9 @@ void AgentProcess::in_child() {
 // The agent's thread lives on until the process is gone; only the file is tidied away. Whoever
 // calls exit() may be interrupting the holder of the lock: then the session keeper tidies up.
 void AgentProcess::at_exit() {
-  std::unique_lock lock(mutex, std::try_to_lock);
   Agent *parting = agent.load();
+  if (parting) parting->tenant.fin();
+  std::unique_lock lock(mutex, std::try_to_lock);
   if (lock && parting && !parting->listener_.path().empty())
     ::unlink(parting->listener_.path().c_str());
 }
@@ -143,9 +145,12 @@ std::vector<Participant *> Agent::participants() {
 
 void Agent::run() {
   for (;;) {
+    if (!wait_for_tool()) continue;
     Result<Channel> tool = listener_.accept();
     if (tool) {
+      tenant.pause();
       serve(std::move(*tool));
+      tenant.go_on();
       continue;
     }
     log::warn("a tool was turned away: {}", tool.error().what);
@@ -153,6 +158,17 @@ void Agent::run() {
     ::nanosleep(&second, nullptr);
     if (listener_.fd() < 0) listen();
   }
+}
+
+// False: it was the Manager's turn.
+bool Agent::wait_for_tool() {
+  pollfd fds[] = {{listener_.fd(), POLLIN, 0}, {tenant.fd(), POLLIN, 0}};
+  int n = ::poll(fds, 2, tenant.timeout());
+  if (n < 0 && errno == EINTR) return false;
+  if (n > 0 && fds[0].revents != 0) return true;
+  if (n < 0 || listener_.fd() < 0) return true;
+  tenant.turn(fds[1].revents != 0);
+  return false;
 }
 
 void Agent::serve(Channel tool) {

@@ -10,6 +10,7 @@
 
 #include "agent/channel.h"
 #include "agent/lifecycle.h"
+#include "agent/tenant.h"
 #include "agent/word.h"
 
 namespace ckpt {
@@ -17,6 +18,7 @@ namespace ckpt {
 class Agent {
  public:
   Lifecycle life;
+  Tenant tenant{life};
 
   // The agent of this process, started if need be; an error without a session.
   static Result<Agent *> get();
@@ -36,6 +38,7 @@ class Agent {
   Result<> start();
 
   void run();
+  bool wait_for_tool();
   void serve(Channel tool);
   void after_detach(OwnFd word_pipe);
   void arrive(const HeardWord &heard);

@@ -28,6 +28,17 @@ class Gate {
   void exempt(bool on) { depth_ += on ? 1 : -1; }
   bool closing() const { return closed_.load(std::memory_order_relaxed); }
 
+  // Out while `f` runs, which may wait for a checkpoint to come and go; then in again.
+  template <class F>
+  auto outside(F f) {
+    inside_.fetch_sub(1, std::memory_order_seq_cst);
+    notify();
+    auto result = f();
+    inside_.fetch_add(1, std::memory_order_seq_cst);
+    if (closed_.load(std::memory_order_seq_cst)) wait_outside();
+    return result;
+  }
+
   // For a thread inside that waits for the device: out while the gate is closed, then in again.
   void pause() {
     inside_.fetch_sub(1, std::memory_order_seq_cst);

@@ -2,6 +2,7 @@
 #include "libckpt-cuda/code.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <mutex>
 #include <vector>
@@ -76,6 +77,47 @@ CodeFacts code_facts() {
   for (const std::string &path : std::exchange(b.files, {}))
     add(b.facts, examine(fatbin::Image::open(path)));
   return b.facts;
+}
+
+namespace {
+
+// What the toolkit brings along neither calls malloc in kernels nor has large variables, and takes
+// a second to examine.
+bool is_of_toolkit(std::string_view path) {
+  std::string_view file = path.substr(path.rfind('/') + 1);
+  return file.starts_with("libcu") || file.starts_with("libnv") || file.starts_with("libnpp");
+}
+
+int add_file(dl_phdr_info *info, size_t, void *files) {
+  std::string path = info->dlpi_name;
+  auto &all = *static_cast<std::vector<std::string> *>(files);
+  if (all.empty()) path = "/proc/self/exe";
+  if (all.empty() || (path.starts_with('/') && !is_of_toolkit(path))) all.push_back(path);
+  return 0;
+}
+
+void add_to(ProgramCode &code, const fatbin::Image &image) {
+  Result<fatbin::Summary> s = fatbin::summarize(image, {.threads = 1});
+  if (!s || s->heap.use != fatbin::HeapUse::No) {
+    code.heap = true;
+    code.why = s ? s->heap.reason : "assumed: " + s.error().what;
+  }
+  if (!s) return;
+  for (auto &[name, v] : s->variables)
+    if (v.variable.space != fatbin::Space::Managed) code.variables.push_back(v.variable.bytes);
+}
+
+}  // namespace
+
+ProgramCode program_code() {
+  ProgramCode code;
+  std::vector<std::string> files;
+  ::dl_iterate_phdr(add_file, &files);
+  for (const std::string &path : files) {
+    Result<fatbin::Image> image = fatbin::Image::open(path);
+    if (image && !image->containers().empty()) add_to(code, *image);
+  }
+  return code;
 }
 
 CUresult entry_cuModuleLoad(CUmodule *module, const char *path) {

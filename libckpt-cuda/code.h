@@ -6,6 +6,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
+
+#include "common/bytes.h"
 
 namespace ckpt::cuda {
 
@@ -13,6 +16,15 @@ namespace ckpt::cuda {
 // now.
 void note_code(const void *code);
 void note_code_file(const char *path);
+
+// What the files that are mapped now tell before the driver is started: the executable and its
+// libraries, but the toolkit's own.
+struct ProgramCode {
+  bool heap = false;
+  std::string why;
+  std::vector<u64> variables;  // bytes of each in device memory
+};
+ProgramCode program_code();
 
 struct CodeFacts {
   bool heap = false;             // used, or it cannot be known

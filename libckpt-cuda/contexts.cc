@@ -8,6 +8,7 @@
 
 #include "libckpt-cuda/calls.h"
 #include "libckpt-cuda/memory.h"
+#include "libckpt-cuda/tenancy.h"
 
 namespace ckpt::cuda {
 namespace {
@@ -24,7 +25,9 @@ Books &books() {
 }
 
 CUresult noted(CUresult e, const CUcontext *context, CUdevice device, bool primary) {
-  if (e == CUDA_SUCCESS) note_context({*context, device, primary});
+  if (e != CUDA_SUCCESS) return e;
+  note_context({*context, device, primary});
+  tell_context_made();
   return e;
 }
 
@@ -32,6 +35,7 @@ CUresult noted(CUresult e, const CUcontext *context, CUdevice device, bool prima
 void gone(CUcontext context) {
   memory().release_context(context);
   forget_context(context);
+  tell_freed();
 }
 
 // Does the last release of a primary context, or a reset, end it?

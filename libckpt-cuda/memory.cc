@@ -96,6 +96,7 @@ CUresult Memory::new_block(const ContextInfo &context, u64 bytes, bool small, Bl
   e = map(*b);
   if (e != CUDA_SUCCESS) return addresses_.give(b->base, bytes), e;
   out = b.get();
+  held_ += bytes;
   blocks_[b->base] = std::move(b);
   return CUDA_SUCCESS;
 }
@@ -103,6 +104,7 @@ CUresult Memory::new_block(const ContextInfo &context, u64 bytes, bool small, Bl
 void Memory::drop_block(Block &b) {
   if (b.small) set_room(b, 0);
   unmap(b);
+  held_ -= b.bytes;
   addresses_.give(b.base, b.bytes);
   blocks_.erase(b.base);
 }
@@ -132,6 +134,15 @@ CUresult Memory::small_allocation(const ContextInfo &context, u64 bytes, u64 &ba
   base = *block->free.take(bytes, kGrainBytes);
   set_room(*block, size - bytes);
   return CUDA_SUCCESS;
+}
+
+u64 Memory::growth(const ContextInfo &context, u64 bytes) {
+  std::lock_guard lock(mutex_);
+  u64 block = granularity(context.device);
+  if (bytes > block / 2) return rounded(bytes, block);
+  // Whether it has so much in one piece is known when it is taken.
+  const Roomy &roomy = roomy_[context.handle];
+  return roomy.lower_bound({rounded(bytes, kGrainBytes), 0}) == roomy.end() ? block : 0;
 }
 
 CUresult Memory::allocate(const ContextInfo &context, u64 bytes, u64 &out) {

@@ -5,6 +5,7 @@
 // an allocation of its own, or, of the granularity's size, many small ones of one context.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -40,6 +41,8 @@ struct Contents {
 
 class Memory {
  public:
+  // Physical memory that allocate() would take from the device, unless others do meanwhile.
+  u64 growth(const ContextInfo &context, u64 bytes);
   CUresult allocate(const ContextInfo &context, u64 bytes, u64 &out);
   // False: no allocation of ours begins there. The device must be done with it.
   bool release(u64 base);
@@ -51,6 +54,8 @@ class Memory {
   // Mapped, and used by nothing.
   u64 spare_bytes(CUdevice device) const;
   u64 mapped_bytes(CUdevice device) const;
+  // Of all blocks, mapped or away.
+  u64 held_bytes() const { return held_.load(std::memory_order_relaxed); }
 
   // A checkpoint. Nothing else may be called between let_go() and come_back().
   std::vector<Contents> contents() const;
@@ -92,6 +97,7 @@ class Memory {
   std::map<CUcontext, Roomy> roomy_;
   std::map<CUcontext, u64> spare_;  // an empty block of small allocations
   u64 next_id_ = 1;
+  std::atomic<u64> held_{0};
 };
 
 Memory &memory();

@@ -5,6 +5,7 @@
 
 #include "libckpt-cuda/calls.h"
 #include "libckpt-cuda/memory.h"
+#include "libckpt-cuda/tenancy.h"
 #include "libckpt-cuda/uses.h"
 
 namespace ckpt::cuda {
@@ -24,7 +25,7 @@ CUresult allocate(CUdeviceptr *out, size_t bytes) {
   ContextInfo context;
   if (CUresult e = current_context(context); e != CUDA_SUCCESS) return e;
   u64 base = 0;
-  CUresult e = memory().allocate(context, bytes, base);
+  CUresult e = allocate_as_tenant(context, bytes, base);
   if (e == CUDA_SUCCESS) *out = base;
   return e;
 }
@@ -74,7 +75,7 @@ CUresult free_in_order(Fn real, CUresult (*wait)(CUstream), CUdeviceptr p, CUstr
     return e;
   }
   CUresult e = wait(stream);
-  if (e == CUDA_SUCCESS) memory().release(p);
+  if (e == CUDA_SUCCESS) release_as_tenant(p);
   return e;
 }
 
@@ -107,7 +108,7 @@ CUresult entry_cuMemFree_v2(CUdeviceptr p) {
     return e;
   }
   CUresult e = wait_for(a->context);
-  memory().release(p);
+  release_as_tenant(p);
   return e;
 }
 

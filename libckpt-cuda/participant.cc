@@ -92,6 +92,9 @@ class Cuda final : public Participant {
 
   Result<> use_devices(std::span<const DevicePair> map) override {
     map_.assign(map.begin(), map.end());
+    // From nowhere: from the one device that the program sees.
+    for (DevicePair &p : map_)
+      if (p.from.empty() && !devices_.empty()) p.from = devices_.front().uuid;
     return {};
   }
 
@@ -146,7 +149,13 @@ class Cuda final : public Participant {
 
   Result<> return_to(const std::vector<DevicePair> &map) {
     CKPT_CHECK(come_back(map));
-    CKPT_CHECK(memory().come_back());
+    if (Result<> mapped = memory().come_back(); !mapped) {
+      // All of it or nothing: what waits for room must not hold what there is.
+      devices_ = visible_devices();
+      memory().let_go();
+      if (Result<> left = leave(); !left) log::error(left.error());
+      return mapped;
+    }
     away_ = false;
     return {};
   }

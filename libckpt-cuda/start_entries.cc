@@ -9,6 +9,7 @@
 #include "libckpt-cuda/calls.h"
 #include "libckpt-cuda/driver.h"
 #include "libckpt-cuda/participant.h"
+#include "libckpt-cuda/tenancy.h"
 
 namespace ckpt::cuda {
 namespace {
@@ -56,9 +57,14 @@ void *given_for(const char *name, void *real, int version, cuuint64_t flags) {
 
 }  // namespace
 
+// The place is taken once, for good or not.
 CUresult entry_cuInit(unsigned int flags) {
+  static const CUresult kPlace = take_place();
+  if (kPlace != CUDA_SUCCESS) return kPlace;
   CUresult e = REAL(cuInit)(flags);
-  if (e == CUDA_SUCCESS) join_session();
+  if (e != CUDA_SUCCESS) return e;
+  join_session();
+  place_taken();
   return e;
 }
 

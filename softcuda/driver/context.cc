@@ -22,6 +22,7 @@ SOFTCUDA_API CUresult cuCtxCreate_v4(CUcontext *out, CUctxCreateParams *params, 
   REQUIRE(params == nullptr || (params->numExecAffinityParams == 0 && params->cigParams == nullptr),
           CUDA_ERROR_NOT_SUPPORTED);
   Context *c = new_context(*d, flags);
+  REQUIRE(c != nullptr, CUDA_ERROR_OUT_OF_MEMORY);
   context_stack().push_back(c);
   *out = handle(c);
   return CUDA_SUCCESS;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "softcuda/driver/process.h"
 
@@ -103,8 +104,25 @@ void Context::synchronize() {
   show_printed();
 }
 
+namespace {
+
+// What a context takes for itself: hundreds of MiB on hardware, and nothing here unless it is asked
+// for.
+u64 bytes_of_context() {
+  const char *mib = std::getenv("CKPT_SOFTCUDA_CONTEXT");
+  return mib == nullptr ? 0 : std::strtoull(mib, nullptr, 10) << 20;
+}
+
+}  // namespace
+
 Context *new_context(Device &d, unsigned flags) {
   Context *c = new Context;
+  u64 bytes = bytes_of_context();
+  if (bytes > 0 &&
+      !process().memory->allocate(static_cast<u32>(d.index), bytes, MemoryKind::Device, c)) {
+    delete c;
+    return nullptr;
+  }
   c->device = &d;
   c->flags = flags;
   c->id = process().next_id++;
@@ -132,6 +150,7 @@ CUresult open_primary(Device &d, Context *&out) {
   std::lock_guard lock(mutex);
   if (d.primary == nullptr) {
     d.primary = new_context(d, d.primary_flags);
+    if (d.primary == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
     d.primary->is_primary = true;
   }
   out = d.primary;

@@ -71,6 +71,7 @@ std::vector<Context *> &context_stack();
 Context *current_context();
 Device *device_at(CUdevice d);
 CUresult open_primary(Device &d, Context *&out);
+// Null: the device has not the memory.
 Context *new_context(Device &d, unsigned flags);
 void destroy_context(Context *c);
 

@@ -12,6 +12,7 @@
 #include <map>
 #include <set>
 
+#include "common/managed/messages.h"
 #include "tools/dump/tcp.h"
 #include "tools/dump/unix_sockets.h"
 #include "tools/proc/descriptors.h"
@@ -168,6 +169,9 @@ void check_unix_sockets(const Target &target, Reasons &reasons) {
       if (peer == 0 || inside.contains(peer)) continue;
       std::string name = peers.name(peer);
       if (is_driver_socket(name) && target.has_agent(p.pid)) continue;
+      // The agent gives up its connection to the Manager by itself.
+      bool managers = !name.empty() && name == environment_of(p.pid, managed::kSocketVariable);
+      if (managers && target.has_agent(p.pid)) continue;
       reasons.push_back(fmt::format(
           "{}: descriptor {} is a UNIX socket that is connected to {}, outside of the program: "
           "close it first",

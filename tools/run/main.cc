@@ -15,6 +15,7 @@
 #include "tools/device/environment.h"
 #include "tools/proc/command.h"
 #include "tools/proc/process.h"
+#include "tools/run/managed.h"
 #include "tools/session/farewell.h"
 #include "tools/session/keeper.h"
 #include "tools/session/periodic.h"
@@ -33,6 +34,7 @@ struct Options {
   bool list_devices = false;
   bool json = false;
   PeriodicOptions periodic;
+  ManagedOptions managed;
   std::vector<std::string> program;
 };
 
@@ -65,6 +67,8 @@ int run(const Options &options) {
   if (!devices) return log::error(devices.error()), kOwnFailure;
   Result<ProgramEnvironment> environment = program_environment(*devices);
   if (!environment) return log::error(environment.error()), kOwnFailure;
+  if (Result<> r = add_manager(options.managed, !options.device.empty(), *environment); !r)
+    return log::error(r.error()), kOwnFailure;
   if (environment->software_cuda)
     if (Result<> r = fatbin::refuse_static_runtime(find_program(options.program[0])); !r)
       return log::error(r.error()), kCannotExecute;
@@ -126,6 +130,7 @@ int main(int argc, char **argv) {
   app.add_flag("--list-devices", o.list_devices, "print the devices and exit");
   app.add_flag("--json", o.json, "with --list-devices: as JSON");
   add_periodic_options(app, o.periodic);
+  add_managed_options(app, o.managed);
   app.set_version_flag("--version", CKPT_VERSION);
   o.program = program_of(app, argc, argv);
   try {

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the Manager says, and what the agent's thread does about it.
+#include "agent/agent.h"
+#include "agent/session.h"
+#include "agent/tenant.h"
+#include "common/log.h"
+
+namespace ckpt {
+
+namespace in = managed::to_program;
+namespace out = managed::to_manager;
+using std::chrono::milliseconds;
+
+namespace {
+
+// For calls and kernels that are under way. The Manager may lose patience earlier.
+constexpr milliseconds kQuiesce{50'000};
+// Until the driver shows a context that was just made.
+constexpr milliseconds kCheckPause{50};
+
+}  // namespace
+
+void Tenant::hear(const managed::ToProgram &message) {
+  if (auto *m = std::get_if<in::Suspend>(&message)) return leave(m->folder);
+  if (auto *m = std::get_if<in::Migrate>(&message)) return come_back(m->gpu);
+  if (auto *m = std::get_if<in::Refused>(&message)) return hear_refused(*m);
+  std::lock_guard lock(mutex_);
+  if (auto *m = std::get_if<in::Welcome>(&message)) {
+    grace_ = milliseconds(m->grace_ms);
+  } else if (auto *m = std::get_if<in::Connect>(&message)) {
+    if (!place_) return;
+    gpu_ = m->gpu;
+    settle(*place_, Fate::Granted);
+  } else if (auto *m = std::get_if<in::GoAhead>(&message)) {
+    auto r = requests_.find(m->ticket);
+    if (r != requests_.end()) settle(r->second, Fate::Granted);
+  } else if (auto *m = std::get_if<in::OutOfMemory>(&message)) {
+    auto r = requests_.find(m->ticket);
+    if (r != requests_.end()) settle(r->second, Fate::Denied, m->why);
+    if (m->ticket == 0 && place_) settle(*place_, Fate::Denied, m->why);
+  } else if (auto *m = std::get_if<in::CCheckOk>(&message)) {
+    context_seen_ = true;
+    if (m->known) context_cost_ = m->context;
+  } else if (std::get_if<in::CCheckFailed>(&message) != nullptr) {
+    check_again_ = Clock::now() + kCheckPause;
+  } else if (std::get_if<in::Signal>(&message) != nullptr) {
+    signalled_ = true;
+    answer_signal();
+  }
+}
+
+void Tenant::hear_refused(const in::Refused &m) {
+  log::error(Error{"the Manager refuses this program: " + m.what, m.hint});
+  std::lock_guard lock(mutex_);
+  be_alone();
+  socket_.close();
+  link_ = Link::Off;
+}
+
+// Not while the driver is being started: what has not joined the agent cannot be suspended.
+void Tenant::answer_signal() {
+  if (ready_ && link_ == Link::Joined && std::exchange(signalled_, false)) say(out::Query{});
+}
+
+// ---- leaving
+
+Result<u64> Tenant::suspend(const std::string &folder) {
+  if (life_.state() != protocol::State::Running) return fail("the program is suspended already");
+  std::vector<std::string> reasons = life_.preflight();
+  if (!reasons.empty()) return fail("{}", fmt::join(reasons, "; "));
+  CKPT_CHECK(life_.quiesce(kQuiesce));
+  return life_.suspend(folder);
+}
+
+void Tenant::leave(const std::string &folder) {
+  Result<u64> kept = suspend(folder);
+  std::lock_guard lock(mutex_);
+  if (!kept) {
+    log::info("this program cannot be evicted: {}", kept.error().what);
+    return say(out::Failed{kept.error().what});
+  }
+  evicted_ = true;
+  kept_ = *kept;
+  on_disk_ = !folder.empty();
+  say(out::SuspendDone{kept_});
+}
+
+// ---- and coming back
+
+// The program sees one device; an empty name stands for the one that it has.
+Result<> Tenant::wake(const std::string &gpu) {
+  for (const std::string &api : life_.participant_names())
+    if (api == "cuda" && !gpu.empty())
+      CKPT_CHECK(life_.use_devices(api, std::array{DevicePair{"", gpu}}));
+  return life_.wake(session_socket());
+}
+
+void Tenant::come_back(const std::string &gpu) {
+  Result<> awake = life_.state() == protocol::State::Suspended
+                       ? wake(gpu)
+                       : fail("the program is not suspended");
+  std::lock_guard lock(mutex_);
+  if (!awake) {
+    log::info("this program cannot come back yet: {}", awake.error().what);
+    return say(out::Failed{awake.error().what});
+  }
+  evicted_ = false;
+  kept_ = 0;
+  gpu_ = gpu;
+  say(out::MigDone{used_});
+}
+
+// Nobody says where there is room: where it was, as soon as there is.
+void Tenant::come_back_alone() {
+  Result<> awake = wake(gpu_);
+  std::lock_guard lock(mutex_);
+  if (!awake) return log::info("this program cannot come back yet: {}", awake.error().what);
+  evicted_ = false;
+  kept_ = 0;
+}
+
+// ---- this process's
+
+Tenant *tenant() {
+  if (::secure_getenv(managed::kSocketVariable) == nullptr) return nullptr;
+  Agent *agent = Agent::running();
+  if (agent == nullptr) {
+    Result<Agent *> started = Agent::get();
+    if (!started) return nullptr;
+    agent = *started;
+  }
+  return &agent->tenant;
+}
+
+}  // namespace ckpt

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The program's side of the node's Manager (common/managed/messages.api). Calls that change how
+// much device memory the program uses ask here first and wait; the agent's thread reads what the
+// Manager says, so that a program can be evicted that makes no calls. Leaving and coming back are
+// the life cycle's suspend and wake.
+//
+// Whoever waits here stands outside its API's gate, so it never holds a checkpoint up.
+//
+// The Manager may die. Then everybody waits for another one, for the time that was told at the
+// start; after that the program goes on *alone*: nothing waits any longer, what was evicted comes
+// back by itself, and another Manager is looked for now and then. While a tool speaks with the
+// agent the connection is given up, since CRIU takes no process that has one.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "agent/lifecycle.h"
+#include "agent/own_fd.h"
+#include "common/managed/messages.h"
+
+namespace ckpt {
+
+// What a thread waits for the Manager's answer to.
+struct TenantRequest {
+  enum class Fate : u8 { Waits, Granted, Denied };
+  u64 bytes = 0;
+  Fate fate = Fate::Waits;
+  std::string why;
+};
+
+class [[gnu::visibility("default")]] Tenant {
+ public:
+  explicit Tenant(Lifecycle & life);
+
+  // ---- any thread of the program
+
+  // Where the program is to run. May wait for long.
+  struct Place {
+    std::string gpu;     // its UUID; empty: wherever it likes, nobody manages it
+    std::string denied;  // why no device of this node will do; empty: it was not denied
+  };
+  // Before the driver is started; again with each device variable that is found (MC-14).
+  Place connect(u64 variables, bool exclusive);
+  // The driver is started and the API has joined the agent: from now on it can be evicted.
+  void ready();
+  // A context was made.
+  void context_made();
+  // May the program have so many bytes more? A ticket, for done(); an error: there will not be so
+  // much. Waits, and may be evicted meanwhile.
+  Result<u32> ask(u64 bytes);
+  // The request is over; `used`: bytes that the program holds now.
+  void done(u32 ticket, u64 used);
+  void freed(u64 used);
+  // The program ends.
+  void fin();
+
+  // ---- the agent's thread
+
+  int fd() const { return socket_.get(); }  // to be polled; negative: nothing
+  // Until turn() wants to be called again, in milliseconds; negative: not before fd() can be read.
+  int timeout();
+  void turn(bool readable);
+  // A tool is here, and gone.
+  void pause();
+  void go_on();
+
+ private:
+  using Request = TenantRequest;
+  using Fate = TenantRequest::Fate;
+  using Clock = std::chrono::steady_clock;
+  enum class Link : u8 {
+    Off,      // nobody manages this program, or it was refused
+    Seeking,  // was joined, or is about to be
+    Joined,
+    Alone,
+  };
+  // With the lock held.
+  void say(const managed::ToManager &message);
+  void join();
+  void lost(const std::string &why);
+  void be_alone();
+  void settle(Request & r, Fate fate, std::string why = {});
+  managed::Standing standing() const;
+
+  void seek();
+  void read_one();
+  void hear(const managed::ToProgram &message);
+  void hear_refused(const managed::to_program::Refused &m);
+  void answer_signal();
+  void leave(const std::string &folder);
+  Result<u64> suspend(const std::string &folder);
+  void come_back(const std::string &gpu);
+  Result<> wake(const std::string &gpu);
+  void come_back_alone();
+
+  Lifecycle &life_;
+  std::mutex mutex_;  // all below, but what only the agent's thread changes
+  std::condition_variable changed_;
+  OwnFd socket_;  // only the agent's thread opens and closes it
+  Link link_ = Link::Off;
+  std::optional<Request> place_;  // a connect() that waits
+  std::map<u32, Request> requests_;
+  u32 next_ticket_ = 1;
+
+  std::string gpu_;
+  u64 variables_ = 0, used_ = 0, kept_ = 0;
+  bool exclusive_ = false, on_disk_ = false;
+  bool ready_ = false, signalled_ = false;
+  bool context_ = false, context_seen_ = false;
+  bool evicted_ = false;  // suspended by the Manager's word
+  std::optional<u64> context_cost_;
+
+  Clock::time_point born_ = Clock::now(), lost_at_{}, next_try_{}, check_again_{};
+  std::chrono::milliseconds grace_{0};
+};
+
+// The Manager's side of this process; null where the program is not managed (ckpt-run --managed).
+[[gnu::visibility("default")]] Tenant *tenant();
+
+}  // namespace ckpt

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/managed/messages.h"
+
+#include <concepts>
+
+namespace ckpt::managed {
+namespace {
+
+template <class T>
+void write(Writer &w, const T &value) {
+  w.put(value);
+}
+void write(Writer &w, const std::string &value) { w.str(value); }
+
+template <class T>
+bool read(Reader &r, T &value) {
+  value = r.get<T>();
+  return r.ok();
+}
+bool read(Reader &r, bool &value) {
+  u8 byte = r.get<u8>();
+  value = byte == 1;
+  return r.ok() && byte <= 1;
+}
+bool read(Reader &r, Standing &value) {
+  value = r.get<Standing>();
+  return r.ok() && value <= Standing::Parked;
+}
+bool read(Reader &r, std::string &value) {
+  value = r.str();
+  return r.ok();
+}
+
+// One message's fields, in order.
+#define MESSAGE(ns, Name, fields)                                 \
+  [[maybe_unused]] void fields_of(Writer &w, const ns::Name &m) { \
+    (void)w, (void)m;                                             \
+    fields                                                        \
+  }
+#define FIELD(type, name) write(w, m.name);
+#define TO_MANAGER(Name, number, fields) MESSAGE(to_manager, Name, fields)
+#define TO_PROGRAM(Name, number, fields) MESSAGE(to_program, Name, fields)
+#include "common/managed/messages.api"
+#undef MESSAGE
+#undef FIELD
+
+// The name of the first field that is none; null: all are.
+#define MESSAGE(ns, Name, fields)                                  \
+  [[maybe_unused]] const char *fields_of(Reader &r, ns::Name &m) { \
+    (void)r, (void)m;                                              \
+    fields return nullptr;                                         \
+  }
+#define FIELD(type, name) \
+  if (!read(r, m.name)) return #name;
+#include "common/managed/messages.api"
+#undef MESSAGE
+#undef FIELD
+#undef TO_MANAGER
+#undef TO_PROGRAM
+
+template <class Variant, class M>
+Result<Variant> decode_as(const char *name, ByteView body) {
+  Reader r(body);
+  M message;
+  if (const char *bad = fields_of(r, message))
+    return fail("the message {} is malformed at \"{}\"", name, bad);
+  if (!r.done()) return fail("the message {} has {} bytes too many", name, r.left());
+  return Variant(std::move(message));
+}
+
+template <class Variant>
+Writer encode_any(const Variant &message) {
+  Writer w;
+  auto put = [&w](const auto &m) {
+    if constexpr (!std::is_same_v<std::decay_t<decltype(m)>, std::monostate>) fields_of(w, m);
+  };
+  std::visit(put, message);
+  return w;
+}
+
+template <class Variant>
+u16 number_of_any(const Variant &message) {
+  auto number = [](const auto &m) -> u16 {
+    if constexpr (std::is_same_v<std::decay_t<decltype(m)>, std::monostate>)
+      return 0;
+    else
+      return m.kNumber;
+  };
+  return std::visit(number, message);
+}
+
+}  // namespace
+
+u16 number_of(const ToManager &message) { return number_of_any(message); }
+u16 number_of(const ToProgram &message) { return number_of_any(message); }
+Writer encode(const ToManager &message) { return encode_any(message); }
+Writer encode(const ToProgram &message) { return encode_any(message); }
+
+const char *name_of(const ToManager &message) {
+  switch (number_of(message)) {
+#define TO_MANAGER(Name, number, fields) \
+  case number:                           \
+    return #Name;
+#define TO_PROGRAM(Name, number, fields)
+#include "common/managed/messages.api"
+#undef TO_MANAGER
+#undef TO_PROGRAM
+    default: return "nothing";
+  }
+}
+
+const char *name_of(const ToProgram &message) {
+  switch (number_of(message)) {
+#define TO_MANAGER(Name, number, fields)
+#define TO_PROGRAM(Name, number, fields) \
+  case number:                           \
+    return #Name;
+#include "common/managed/messages.api"
+#undef TO_MANAGER
+#undef TO_PROGRAM
+    default: return "nothing";
+  }
+}
+
+Result<ToManager> decode_to_manager(u16 number, ByteView body) {
+  switch (number) {
+#define TO_MANAGER(Name, number, fields) \
+  case number:                           \
+    return decode_as<ToManager, to_manager::Name>(#Name, body);
+#define TO_PROGRAM(Name, number, fields)
+#include "common/managed/messages.api"
+#undef TO_MANAGER
+#undef TO_PROGRAM
+    default: return fail("there is no message {} to the Manager", number);
+  }
+}
+
+Result<ToProgram> decode_to_program(u16 number, ByteView body) {
+  switch (number) {
+#define TO_MANAGER(Name, number, fields)
+#define TO_PROGRAM(Name, number, fields) \
+  case number:                           \
+    return decode_as<ToProgram, to_program::Name>(#Name, body);
+#include "common/managed/messages.api"
+#undef TO_MANAGER
+#undef TO_PROGRAM
+    default: return fail("there is no message {} to a program", number);
+  }
+}
+
+}  // namespace ckpt::managed

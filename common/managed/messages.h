@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The messages of messages.api as C++, and as bytes: the body of a frame (common/ipc.h) whose type
+// is the message's number. Both sides are here because neither may include the other: the program's
+// side lives in agent/, the Manager's in manager/.
+#pragma once
+
+#include <string>
+#include <variant>
+
+#include "common/bytes.h"
+#include "common/result.h"
+
+namespace ckpt::managed {
+
+inline constexpr u32 kVersion = 1;
+// Where ckptd listens, for programs and tools.
+inline constexpr const char *kSocketVariable = "CKPTD_SOCKET";
+inline constexpr size_t kMaxBodyBytes = 16u << 10;    // of a message to the Manager
+inline constexpr size_t kMaxStatusBytes = 16u << 20;  // of one to a program or tool
+inline constexpr size_t kMaxNameBytes = 256;
+
+// How things are with a program, in its own words.
+enum class Standing : u8 {
+  New,       // it has not been given a device
+  Assigned,  // it has one, and no context there
+  Running,   // it has a context
+  Evicted,   // its contents are with the host
+  Parked,    // so they are, and not by the Manager's word: it is not to be resumed
+};
+
+#define FIELD(type, name) type name{};
+namespace to_manager {
+#define TO_MANAGER(Name, number, fields)                  \
+  struct Name {                                           \
+    static constexpr u16 kNumber = number;                \
+    fields bool operator==(const Name &) const = default; \
+  };
+#define TO_PROGRAM(Name, number, fields)
+#include "common/managed/messages.api"
+#undef TO_MANAGER
+#undef TO_PROGRAM
+}  // namespace to_manager
+namespace to_program {
+#define TO_MANAGER(Name, number, fields)
+#define TO_PROGRAM(Name, number, fields)                  \
+  struct Name {                                           \
+    static constexpr u16 kNumber = number;                \
+    fields bool operator==(const Name &) const = default; \
+  };
+#include "common/managed/messages.api"
+#undef TO_MANAGER
+#undef TO_PROGRAM
+}  // namespace to_program
+#undef FIELD
+
+// std::monostate: no message.
+using ToManager = std::variant<std::monostate
+#define TO_MANAGER(Name, number, fields) , to_manager::Name
+#define TO_PROGRAM(Name, number, fields)
+#include "common/managed/messages.api"
+#undef TO_MANAGER
+#undef TO_PROGRAM
+                               >;
+using ToProgram = std::variant<std::monostate
+#define TO_MANAGER(Name, number, fields)
+#define TO_PROGRAM(Name, number, fields) , to_program::Name
+#include "common/managed/messages.api"
+#undef TO_MANAGER
+#undef TO_PROGRAM
+                               >;
+
+u16 number_of(const ToManager &message);
+u16 number_of(const ToProgram &message);
+// "CudaMalloc"
+const char *name_of(const ToManager &message);
+const char *name_of(const ToProgram &message);
+
+Writer encode(const ToManager &message);
+Writer encode(const ToProgram &message);
+// Any bytes; an error says which message and what is wrong with it.
+Result<ToManager> decode_to_manager(u16 number, ByteView body);
+Result<ToProgram> decode_to_program(u16 number, ByteView body);
+
+}  // namespace ckpt::managed

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ckptd: sockets, clock and measurements around the policy. One thread, one poll loop; whatever a
+// peer sends or does not send, it costs the others nothing.
+#pragma once
+
+#include <signal.h>
+
+#include <fstream>
+#include <list>
+#include <memory>
+#include <set>
+
+#include "manager/daemon/meter.h"
+#include "manager/daemon/peer.h"
+#include "manager/policy/policy.h"
+
+namespace ckpt::manager {
+
+struct DaemonOptions {
+  Settings settings;
+  std::string socket;
+  std::chrono::milliseconds grace = std::chrono::seconds(10);
+  bool all_users = false;
+  std::vector<uid_t> users;  // besides our own and root
+  std::string journal;       // a file: one line of JSON for each message; empty: none
+};
+
+class Daemon {
+ public:
+  static Result<std::unique_ptr<Daemon>> create(DaemonOptions options,
+                                                std::unique_ptr<Meter> meter);
+  ~Daemon();
+  // Until INT or TERM.
+  Result<> run();
+
+ private:
+  Daemon(DaemonOptions options, std::unique_ptr<Meter> meter);
+  Result<> listen();
+  void turn();
+  void accept();
+  bool may_speak(uid_t uid) const;
+  void hear(Peer &peer);
+  Result<> hear_all(Peer &peer);
+  Result<> hear_one(Peer &peer, const managed::ToManager &message);
+  void refuse(Peer &peer, std::string what, std::string hint);
+  void hang_up(Peer &peer);
+  void drop_the_dead();
+  void measure(const Peer *about);
+  void carry_out(const Orders &orders);
+  void note(const char *direction, ProgramId program, const char *message);
+  Time now() const;
+
+  DaemonOptions options_;
+  std::unique_ptr<Meter> meter_;
+  Policy policy_;
+  UniqueFd lock_, listener_, signals_;
+  std::list<Peer> peers_;
+  std::set<i32> departed_;       // PIDs of programs that are over, as long as they have memory
+  std::vector<ProgramId> dead_;  // their connections are over
+  ProgramId next_id_ = 1;
+  std::ofstream journal_;
+  Time last_tick_{0};
+  bool over_ = false;
+};
+
+}  // namespace ckpt::manager

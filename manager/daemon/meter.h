@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The one seam to what measures the GPUs.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/bytes.h"
+#include "common/result.h"
+
+namespace ckpt::manager {
+
+struct MeteredGpu {
+  std::string uuid, name;
+  u64 total = 0;
+};
+
+struct Reading {
+  u64 free = 0;
+  struct Process {
+    i32 pid = 0;
+    u64 bytes = 0;
+  };
+  std::optional<std::vector<Process>> processes;  // none: the driver does not tell
+};
+
+class Meter {
+ public:
+  virtual ~Meter() = default;
+  virtual const std::vector<MeteredGpu> &gpus() const = 0;
+  virtual Result<Reading> read(size_t gpu) = 0;
+};
+
+}  // namespace ckpt::manager

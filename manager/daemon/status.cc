@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "manager/daemon/status.h"
+
+#include <nlohmann/json.hpp>
+
+namespace ckpt::manager {
+namespace {
+
+using nlohmann::json;
+
+// Names are the programs' own words.
+std::string text(const json &j) { return j.dump(-1, ' ', false, json::error_handler_t::replace); }
+
+json gpu_as_json(const Gpu &gpu, const GpuBook &book, const std::string &name) {
+  json j = {{"uuid", gpu.uuid},
+            {"name", name},
+            {"total_bytes", gpu.total},
+            {"free_bytes", gpu.free},
+            {"reserved_bytes", book.reserved},
+            {"programs", book.programs},
+            {"others", gpu.foreign},
+            {"exclusive", book.exclusive != nullptr}};
+  j["context_bytes"] = gpu.context_known ? json(gpu.context_bytes) : json();
+  return j;
+}
+
+json program_as_json(const Program &p, const std::vector<Gpu> &gpus) {
+  json j = {{"pid", p.pid},
+            {"name", p.name},
+            {"priority", p.priority},
+            {"state", p.parked ? "parked" : name_of(p.phase)},
+            {"used_bytes", p.used},
+            {"variable_bytes", p.variables},
+            {"requested_bytes", p.requested()},
+            {"kept_bytes", p.kept},
+            {"kept_on_disk", p.on_disk},
+            {"exclusive", p.exclusive},
+            {"context", p.context},
+            {"waits", p.waiting() || p.blocked()},
+            {"answers", !p.stuck},
+            {"evictions", p.evictions}};
+  j["gpu"] = p.gpu == kNoGpu ? json() : json(gpus[static_cast<size_t>(p.gpu)].uuid);
+  if (!p.cannot_leave.empty()) j["cannot_be_suspended"] = p.cannot_leave;
+  return j;
+}
+
+}  // namespace
+
+std::string status_as_json(const Policy &policy, const Meter &meter) {
+  Books books = policy.books();
+  json gpus = json::array(), programs = json::array();
+  for (size_t i = 0; i < books.gpus.size(); i++)
+    gpus.push_back(gpu_as_json(policy.gpus()[i], books.gpus[i], meter.gpus()[i].name));
+  for (const auto &p : policy.programs()) programs.push_back(program_as_json(*p, policy.gpus()));
+  return text({{"gpus", gpus},
+               {"programs", programs},
+               {"host_kept_bytes", books.host_kept},
+               {"disk_kept_bytes", books.disk_kept}});
+}
+
+std::string journal_line(Time now, const char *direction, ProgramId program, const char *message,
+                         const Program *p) {
+  json j = {{"us", now.count()}, {"program", program}, {direction, message}};
+  if (p != nullptr)
+    j.update({{"pid", p->pid},
+              {"name", p->name},
+              {"state", name_of(p->phase)},
+              {"gpu", p->gpu},
+              {"used_bytes", p->used}});
+  return text(j);
+}
+
+}  // namespace ckpt::manager

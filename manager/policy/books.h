@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The accounting of one moment, made anew from the state for each decision, so that no counter can
+// drift from the truth. Per GPU: what was measured free, and what of it is spoken for (MC-9…MC-12).
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "manager/policy/state.h"
+
+namespace ckpt::manager {
+
+using Programs = std::vector<std::unique_ptr<Program>>;
+
+struct GpuBook {
+  u64 free = 0;
+  u64 reserved = 0;                    // granted or assigned, and not yet seen in `free`
+  u64 leaving = 0;                     // what those that leave will give back
+  u32 programs = 0;                    // on it
+  u32 contextless = 0;                 // of these
+  u32 leavers = 0;                     // of these, that may be expected to be gone soon
+  const Program *exclusive = nullptr;  // has it, or is it cleared for
+  const Program *elder = nullptr;      // has waited too long: what comes free here is for it
+  u64 elder_need = 0;
+
+  u64 available() const { return free > reserved ? free - reserved : 0; }
+  // … to somebody who is not the elder.
+  u64 available_to(const Program &p) const {
+    u64 kept_back = elder != nullptr && elder != &p ? elder_need : 0;
+    return available() > kept_back ? available() - kept_back : 0;
+  }
+};
+
+struct Books {
+  std::vector<GpuBook> gpus;
+  // Programs that hold an assignment, evicted ones too (MC-18). Not the exclusive ones: those that
+  // they evict keep theirs, and would keep them out.
+  u32 assigned = 0;
+  u64 host_kept = 0;  // bytes of evicted programs in host memory
+  u64 disk_kept = 0;
+};
+
+u64 context_cost(const Gpu &gpu, const Settings &settings);
+// What a program needs on `gpu` at the least: a cost that was only assumed is no reason to deny.
+u64 least_need_of(const Program &p, const Gpu &gpu);
+// What a program needs on `gpu` to begin or go on there.
+u64 need_of(const Program &p, const Gpu &gpu, const Settings &settings);
+// Of the memory that was measured free there, what `p` has been promised.
+u64 reserved_by(const Program &p, const Gpu &gpu, const Settings &settings);
+// What comes free when it leaves.
+u64 footprint_of(const Program &p, const Gpu &gpu, const Settings &settings);
+
+Books make_books(const std::vector<Gpu> &gpus, const Programs &programs, const Settings &settings);
+// `p` has come to its GPU, in the middle of a round of decisions.
+void enter(Books &books, const Program &p, const Gpu &gpu, const Settings &settings);
+
+}  // namespace ckpt::manager

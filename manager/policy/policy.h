@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The Manager's decisions, and nothing else: messages and measurements in, messages out. No socket,
+// no clock, no chance: the same inputs give the same orders. The daemon runs it (manager/daemon),
+// tests and simulators do.
+//
+// Whoever calls tells what is free (measured()) before each message, since grants are made of what
+// was measured and not of what was counted (MC-2).
+//
+// What it promises, if what was told is true: granted memory is there; a program that waits gets
+// its turn, since after Settings::age_limit all that comes free somewhere is kept for it; no
+// request is denied unless no waiting could help.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <unordered_map>
+
+#include "common/managed/messages.h"
+#include "manager/policy/books.h"
+
+namespace ckpt::manager {
+
+struct Order {
+  ProgramId to = 0;
+  managed::ToProgram message;
+};
+using Orders = std::vector<Order>;
+
+class Policy {
+ public:
+  Policy(Settings settings, std::vector<Gpu> gpus);
+
+  void measured(GpuIndex gpu, u64 free, bool foreign, bool dying = false);
+  // What the driver says that the program has on its GPU, contexts and all. Where nobody can tell,
+  // it is not called, and a context that was made is taken for seen.
+  void footprint(ProgramId program, u64 bytes);
+
+  // A Join makes the program; what comes from one that has not joined does nothing.
+  Orders receive(Time now, ProgramId from, const managed::ToManager &message);
+  // Its connection is gone, and with it all that it had.
+  Orders gone(Time now, ProgramId program);
+  // Time has passed; to be called now and then while anybody waits().
+  Orders tick(Time now);
+  bool waits() const;
+
+  const Settings &settings() const { return settings_; }
+  const std::vector<Gpu> &gpus() const { return gpus_; }
+  const Programs &programs() const { return programs_; }  // in order of arrival
+  const Program *find(ProgramId id) const;
+  Books books() const { return make_books(gpus_, programs_, settings_); }
+
+ private:
+  Program *known(ProgramId id);
+  Gpu &gpu_of(const Program &p) { return gpus_[static_cast<size_t>(p.gpu)]; }
+  GpuBook &book_of(const Program &p) { return books_.gpus[static_cast<size_t>(p.gpu)]; }
+  GpuIndex gpu_named(const std::string &uuid) const;
+  void send(const Program &to, managed::ToProgram message) {
+    orders_.push_back({to.id, std::move(message)});
+  }
+  void go_to(Program &p, Phase phase);
+  Orders finish();
+
+  // Messages (receive.cc)
+  void take(Program &, std::monostate) {}
+  void take(Program &p, const managed::to_manager::Join &m);
+  void take(Program &p, const managed::to_manager::Connect &m);
+  void take(Program &p, const managed::to_manager::CudaMalloc &m);
+  void take(Program &p, const managed::to_manager::CudaFree &m);
+  void take(Program &p, const managed::to_manager::MallocDone &m);
+  void take(Program &p, const managed::to_manager::MigDone &m);
+  void take(Program &p, const managed::to_manager::SuspendDone &m);
+  void take(Program &p, const managed::to_manager::ContextCheck &m);
+  void take(Program &p, const managed::to_manager::Query &m);
+  void take(Program &p, const managed::to_manager::Fin &m);
+  void take(Program &p, const managed::to_manager::Failed &m);
+  void take(Program &, const managed::to_manager::StatusWanted &) {}
+  void learn_context(u64 bytes);
+  void answer_requests(Program &p);
+  void confirm(const Program &p);
+  void remove(Program &p);
+
+  // Who gets what (waiting.cc)
+  void serve();
+  void serve_requests();
+  void serve_waiting(const std::vector<Program *> &waiting);
+  std::vector<Program *> in_order();
+  bool place(Program &p);
+  bool may_enter(const Program &p, GpuIndex g) const;
+  bool never_fits(const Program &p) const;
+  std::optional<std::string> over_limit(const Program &p) const;
+  void keep_for(Program &elder);
+  void give_up_hopeless();
+  bool hopeless(const Program &p) const;
+  bool refuse_one(Program &p);
+  void undo_deadlocks();
+  bool deadlocked(GpuIndex g) const;
+  void deny(Program &p, Request &r, const std::string &why);
+
+  // Who leaves (victims.cc)
+  bool grant_or_make_room(Program &p, Request &r);
+  void make_room(Program &p, u64 bytes);
+  Program *cheapest(const Program &asking, u64 bytes);
+  bool can_leave(const Program &p) const;
+  bool has_run(const Program &p, Time least) const { return now_ - p.since >= least; }
+  void keep_contents(Program &p);
+  void suspend(Program &p);
+  void signal(Program &p);
+  void clear_for(Program &p);
+  GpuIndex easiest_to_clear(const Program &p) const;
+  std::optional<u64> cost_to_clear(GpuIndex g) const;
+  void evict_others(Program &exclusive);
+  void end_slices(const Program &elder, GpuIndex g);
+  void note_the_stuck();
+
+  Settings settings_;
+  std::vector<Gpu> gpus_;
+  Programs programs_;
+  std::unordered_map<ProgramId, Program *> by_id_;
+  std::unordered_map<ProgramId, u64> footprints_;  // of the message that is being handled
+  Time now_{0};
+  std::optional<Time> open_at_;
+  Books books_;
+  Orders orders_;
+};
+
+}  // namespace ckpt::manager

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What each message does to the state. Who gets what because of it is decided behind every message
+// alike (waiting.cc).
+#include <algorithm>
+
+#include "manager/policy/policy.h"
+
+namespace ckpt::manager {
+
+namespace in = managed::to_manager;
+namespace out = managed::to_program;
+using managed::Standing;
+
+namespace {
+
+// A driver that shows no context so often shows none at all.
+constexpr u32 kMostChecks = 20;
+// Sums of what programs say stay far from overflowing.
+constexpr u64 kMostBytes = 1ull << 44;
+// As many threads may ask at a time.
+constexpr size_t kMostRequests = 1024;
+
+u64 sane(u64 bytes) { return std::min(bytes, kMostBytes); }
+
+}  // namespace
+
+Policy::Policy(Settings settings, std::vector<Gpu> gpus)
+    : settings_(std::move(settings)), gpus_(std::move(gpus)) {}
+
+void Policy::measured(GpuIndex gpu, u64 free, bool foreign, bool dying) {
+  gpus_[static_cast<size_t>(gpu)].free = free;
+  gpus_[static_cast<size_t>(gpu)].foreign = foreign;
+  gpus_[static_cast<size_t>(gpu)].dying = dying;
+}
+
+void Policy::footprint(ProgramId program, u64 bytes) { footprints_[program] = bytes; }
+
+const Program *Policy::find(ProgramId id) const {
+  auto it = by_id_.find(id);
+  return it == by_id_.end() ? nullptr : it->second;
+}
+
+Program *Policy::known(ProgramId id) { return const_cast<Program *>(find(id)); }
+
+GpuIndex Policy::gpu_named(const std::string &uuid) const {
+  auto it = std::ranges::find(gpus_, uuid, &Gpu::uuid);
+  return it == gpus_.end() ? kNoGpu : static_cast<GpuIndex>(it - gpus_.begin());
+}
+
+void Policy::go_to(Program &p, Phase phase) {
+  p.phase = phase;
+  p.since = now_;
+  p.told = p.stuck = false;
+  if (phase == Phase::Evicted || phase == Phase::Held || phase == Phase::New) p.gpu = kNoGpu;
+  if (phase == Phase::Placed || phase == Phase::Returning) p.claim = p.target = kNoGpu;
+}
+
+// ---- inputs
+
+Orders Policy::receive(Time now, ProgramId from, const managed::ToManager &message) {
+  now_ = now;
+  Program *p = known(from);
+  if (p == nullptr) {
+    const auto *join = std::get_if<in::Join>(&message);
+    if (join == nullptr) return {};
+    auto made = std::make_unique<Program>();
+    p = made.get();
+    p->id = from;
+    p->arrived = now - std::chrono::milliseconds(std::min<u64>(join->age_ms, 1ull << 40));
+    auto behind = std::ranges::upper_bound(programs_, p->arrived, {},
+                                           [](const auto &q) { return q->arrived; });
+    programs_.insert(behind, std::move(made));
+    by_id_[from] = p;
+  }
+  std::visit([&](const auto &m) { take(*p, m); }, message);
+  return finish();
+}
+
+Orders Policy::gone(Time now, ProgramId program) {
+  now_ = now;
+  if (Program *p = known(program)) remove(*p);
+  return finish();
+}
+
+Orders Policy::tick(Time now) {
+  now_ = now;
+  return finish();
+}
+
+Orders Policy::finish() {
+  serve();
+  footprints_.clear();
+  return std::move(orders_);
+}
+
+bool Policy::waits() const {
+  auto waits = [](const auto &p) {
+    return p->waiting() || p->blocked() || p->phase == Phase::Leaving;
+  };
+  return std::ranges::any_of(programs_, waits);
+}
+
+void Policy::remove(Program &p) {
+  by_id_.erase(p.id);
+  std::erase_if(programs_, [&](const auto &q) { return q.get() == &p; });
+}
+
+// ---- messages
+
+// Also the word of a program that a tool has suspended or resumed, or that had another Manager.
+void Policy::take(Program &p, const in::Join &m) {
+  p.pid = m.pid;
+  p.name = m.name;
+  p.priority = m.priority;
+  p.used = sane(m.used);
+  p.variables = sane(m.variables);
+  p.exclusive = m.exclusive;
+  p.kept = sane(m.kept);
+  p.on_disk = m.on_disk;
+  if (m.context_known) learn_context(sane(m.context));
+  p.parked = m.standing == Standing::Parked;
+  p.context = p.variables_seen = m.standing == Standing::Running;
+  p.requests.clear();
+  p.target = kNoGpu;
+  switch (m.standing) {
+    case Standing::New: return go_to(p, Phase::New);
+    case Standing::Assigned:
+    case Standing::Running: p.gpu = gpu_named(m.gpu); return go_to(p, Phase::Placed);
+    case Standing::Evicted:
+    case Standing::Parked: return go_to(p, Phase::Evicted);
+  }
+}
+
+// From a program that another Manager had: it holds until something was measured.
+void Policy::learn_context(u64 bytes) {
+  for (Gpu &gpu : gpus_) {
+    if (gpu.context_known) continue;
+    gpu.context_known = true;
+    gpu.context_bytes = bytes;
+  }
+}
+
+void Policy::take(Program &p, const in::Connect &m) {
+  p.variables = std::max(p.variables, sane(m.variables));
+  p.exclusive = p.exclusive || m.exclusive;
+  // Without a context it has nothing on its GPU: asking again, it gives its place up by itself.
+  bool again = !p.context && !p.told && (p.phase == Phase::Placed || p.phase == Phase::Leaving);
+  if (p.on_gpu() && !again) return send(p, out::Connect{p.gpu == kNoGpu ? "" : gpu_of(p).uuid});
+  if (std::optional<std::string> why = over_limit(p)) {
+    go_to(p, Phase::New);
+    return send(p, out::OutOfMemory{0, *why});
+  }
+  p.home = again ? p.gpu : kNoGpu;
+  if (p.phase != Phase::Held && p.phase != Phase::Evicted) go_to(p, Phase::Held);
+}
+
+void Policy::take(Program &p, const in::CudaMalloc &m) {
+  p.requests.push_back({m.ticket, sane(m.bytes)});
+  if (p.requests.size() > kMostRequests)
+    return deny(p, p.requests.back(), "too many threads ask at a time");
+  if (std::optional<std::string> why = over_limit(p)) return deny(p, p.requests.back(), *why);
+  // On a device that is not ours to give.
+  if (p.gpu == kNoGpu && (p.phase == Phase::Placed || p.phase == Phase::New)) {
+    p.requests.back().granted = true;
+    send(p, out::GoAhead{m.ticket});
+  }
+}
+
+void Policy::take(Program &p, const in::CudaFree &m) { p.used = sane(m.used); }
+
+void Policy::take(Program &p, const in::MallocDone &m) {
+  p.used = sane(m.used);
+  std::erase_if(p.requests, [&](const Request &r) { return r.ticket == m.ticket; });
+  auto measured = footprints_.find(p.id);
+  if (p.context && p.gpu != kNoGpu && measured != footprints_.end())
+    p.variables_seen = p.variables_seen || measured->second >= context_cost(gpu_of(p), settings_) +
+                                                                   p.variables + p.used;
+}
+
+void Policy::take(Program &p, const in::MigDone &m) {
+  if (p.phase != Phase::Returning) return;
+  go_to(p, Phase::Placed);
+  p.used = sane(m.used);
+  p.kept = 0;
+  p.context = p.variables_seen = true;
+  answer_requests(p);
+}
+
+// It has its place; its threads go on, or hear that they waited in vain.
+void Policy::answer_requests(Program &p) {
+  for (const Request &r : p.requests) {
+    if (r.refused) send(p, out::OutOfMemory{r.ticket, "no GPU of this node has so much memory"});
+    if (r.granted) send(p, out::GoAhead{r.ticket});
+  }
+  std::erase_if(p.requests, [](const Request &r) { return r.refused; });
+}
+
+void Policy::take(Program &p, const in::SuspendDone &m) {
+  if (p.phase != Phase::Leaving && p.phase != Phase::Placed) return;
+  go_to(p, Phase::Evicted);
+  p.kept = sane(m.kept);
+  p.context = p.variables_seen = false;
+  p.cannot_leave.clear();
+  p.refusals = 0;
+  p.evictions++;
+}
+
+// What a context costs is what the process has beside its allocations. Device variables, and memory
+// that is being allocated, would be counted in: who has some teaches nothing.
+void Policy::take(Program &p, const in::ContextCheck &) {
+  if (p.phase != Phase::Placed || p.gpu == kNoGpu || p.context) return confirm(p);
+  auto measured = footprints_.find(p.id);
+  bool told = measured != footprints_.end();
+  bool seen = !told || measured->second > p.used || ++p.checks >= kMostChecks;
+  if (!seen) return send(p, out::CCheckFailed{});
+  if (told && p.variables == 0 && p.requests.empty()) {
+    gpu_of(p).context_bytes = measured->second > p.used ? measured->second - p.used : 0;
+    gpu_of(p).context_known = true;
+  }
+  p.context = true;
+  p.variables_seen = !told || p.variables == 0;
+  confirm(p);
+}
+
+void Policy::confirm(const Program &p) {
+  bool known = p.gpu != kNoGpu && gpu_of(p).context_known;
+  send(p, out::CCheckOk{known, known ? gpu_of(p).context_bytes : 0});
+}
+
+void Policy::take(Program &p, const in::Query &) {
+  bool wanted =
+      std::ranges::any_of(programs_, [](const auto &q) { return q->waiting() || q->blocked(); });
+  if (p.phase == Phase::Leaving && !p.told && wanted) {
+    p.told = true;
+    return send(p, out::Suspend{p.on_disk ? settings_.disk_folder : ""});
+  }
+  if (p.phase == Phase::Leaving && !p.told) {
+    p.kept = 0;
+    go_to(p, Phase::Placed);
+  }
+  send(p, out::GoAhead{0});
+}
+
+void Policy::take(Program &p, const in::Fin &) { remove(p); }
+
+void Policy::take(Program &p, const in::Failed &m) {
+  p.not_before = now_ + settings_.retry;
+  if (p.phase == Phase::Returning) return go_to(p, Phase::Evicted);
+  if (p.phase != Phase::Leaving) return;
+  p.cannot_leave = m.what;
+  p.refusals++;
+  p.kept = 0;
+  go_to(p, Phase::Placed);
+}
+
+}  // namespace ckpt::manager

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the Manager knows: the node, its GPUs, and the programs on them. Plain values; who changes
+// them is policy.h.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "common/bytes.h"
+
+namespace ckpt::manager {
+
+// Since any beginning; the policy has no clock.
+using Time = std::chrono::microseconds;
+using ProgramId = u32;  // the caller's, from 1, never used again
+using GpuIndex = int;
+inline constexpr GpuIndex kNoGpu = -1;
+inline constexpr u64 kMiB = 1u << 20;
+
+// Who leaves when memory runs short.
+enum class Victim : u8 {
+  Requester,  // who asks for more, as in the paper (MC-12)
+  Cheapest,   // lower priority first, then fewer bytes to move, then who came last
+};
+
+struct Settings {
+  u32 programs_per_gpu = 4;       // MC-18; as many as that times the GPUs hold an assignment
+  u32 contextless_per_gpu = 4;    // MC-19
+  u64 context_bytes = 64 * kMiB;  // of a context, until one was measured on that GPU (MC-11)
+  u64 program_bytes = 0;          // that one program may hold; 0: no limit
+  u64 host_bytes = ~u64{0};       // for the contents of evicted programs
+  std::string disk_folder;        // where they go when that is used up; empty: nowhere
+  u64 disk_bytes = 0;
+  Victim victim = Victim::Requester;
+  Time age_limit = std::chrono::seconds(30);       // who waits longer goes before all others
+  Time least_run{std::chrono::seconds(1)};         // nobody is evicted for another sooner than that
+  Time answer_timeout = std::chrono::seconds(60);  // of a program that is to leave
+  Time retry = std::chrono::milliseconds(500);     // after what failed
+  u32 refusals = 3;  // a program that could not be suspended so often is not asked again
+  Time settle{0};    // nothing is given before the programs of an earlier Manager had time to join
+  Time slice{0};     // programs that do not fit together take turns of it; 0: they do not
+};
+
+struct Gpu {
+  std::string uuid;
+  u64 total = 0;          // bytes
+  u64 free = 0;           // measured last
+  bool dying = false;     // a program of ours that is over still has memory there
+  bool foreign = false;   // somebody else than our programs has memory there
+  u64 context_bytes = 0;  // what a context costs, measured
+  bool context_known = false;
+};
+
+enum class Phase : u8 {
+  New,        // has not asked for a device
+  Held,       // has asked, and waits: no context, nothing to back up
+  Placed,     // has a GPU
+  Leaving,    // is to leave it
+  Evicted,    // holds nothing of a device: the waiting set
+  Returning,  // is to come back, to `gpu`
+};
+const char *name_of(Phase phase);
+
+// Memory that a program has asked for and not confirmed.
+struct Request {
+  u32 ticket = 0;
+  u64 bytes = 0;
+  bool granted = false;
+  bool refused = false;  // it is told so when it is back
+};
+
+struct Program {
+  ProgramId id = 0;
+  u32 pid = 0;
+  std::string name;
+  i32 priority = 0;  // more is more important
+
+  Phase phase = Phase::New;
+  GpuIndex gpu = kNoGpu;
+  bool exclusive = false;       // wants a GPU for itself (MC-15)
+  bool context = false;         // its context was seen
+  bool variables_seen = false;  // so were its device variables
+  bool told = false;            // Leaving: Suspend was sent, not only Signal
+  bool stuck = false;           // Leaving, and has not answered in time
+  bool parked = false;          // Evicted by somebody else: not ours to resume
+  std::string cannot_leave;     // why it could not be suspended the last time; empty: it could
+  u32 refusals = 0;             // how often in a row
+
+  u64 used = 0;       // bytes that it holds on its GPU, or will when it is back
+  u64 variables = 0;  // of device variables
+  u64 kept = 0;       // bytes of its contents with the host
+  bool on_disk = false;
+  std::vector<Request> requests;
+  GpuIndex target = kNoGpu;  // Held and exclusive: the GPU that is cleared for it
+  GpuIndex claim = kNoGpu;   // it has waited too long: where it is to go
+  GpuIndex home = kNoGpu;    // Held once more: where it was
+
+  Time arrived{0};
+  Time since{0};       // in this phase
+  Time not_before{0};  // a return, or an attempt to make it leave, has just failed
+  u32 checks = 0;      // of its context, in vain
+  u32 evictions = 0;
+
+  u64 requested() const;  // bytes of all requests that were not refused
+  u64 granted() const;
+  bool blocked() const;  // Placed, and waits for memory without leaving
+  bool waiting() const { return phase == Phase::Held || (phase == Phase::Evicted && !parked); }
+  // Has something on `gpu`, or is about to.
+  bool on_gpu() const {
+    return phase == Phase::Placed || phase == Phase::Leaving || phase == Phase::Returning;
+  }
+};
+
+}  // namespace ckpt::manager

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who leaves when memory runs short. The paper's answer is always the requester (MC-12); others are
+// asked by a signal: for a program that wants a GPU for itself (MC-16), by cost where that is
+// configured, and at the end of a time slice.
+#include <algorithm>
+#include <tuple>
+
+#include "manager/policy/policy.h"
+
+namespace ckpt::manager {
+
+namespace out = managed::to_program;
+
+// ---- for a request
+
+bool Policy::grant_or_make_room(Program &p, Request &r) {
+  GpuBook &book = book_of(p);
+  // Who cannot leave is not held back for an elder, which would wait for it in turn.
+  u64 available = can_leave(p) ? book.available_to(p) : book.available();
+  if (r.bytes <= available) {
+    r.granted = true;
+    book.reserved += r.bytes;
+    send(p, out::GoAhead{r.ticket});
+    return true;
+  }
+  make_room(p, r.bytes);
+  return false;
+}
+
+void Policy::make_room(Program &p, u64 bytes) {
+  const GpuBook &book = book_of(p);
+  bool for_elder = book.elder != nullptr && book.elder != &p;
+  u64 coming = book.available_to(p) + book.leaving;
+  if (!for_elder && book.leavers > 0 && coming >= bytes) return;
+  Program *victim = settings_.victim == Victim::Cheapest && !for_elder ? cheapest(p, bytes) : &p;
+  if (victim == nullptr || !can_leave(*victim)) return;  // it waits where it is
+  if (victim == &p)
+    suspend(p);
+  else
+    signal(*victim);
+}
+
+// One that makes room by itself; the requester always does.
+Program *Policy::cheapest(const Program &asking, u64 bytes) {
+  Program *best = nullptr;
+  auto cost = [](const Program &p) { return std::tuple(p.priority, p.used, -p.arrived); };
+  for (const auto &p : programs_) {
+    if (p->gpu != asking.gpu || p->phase != Phase::Placed || !can_leave(*p)) continue;
+    bool itself = p.get() == &asking;
+    u64 comes_free = book_of(*p).available() + footprint_of(*p, gpu_of(*p), settings_);
+    if (!itself && (!has_run(*p, settings_.least_run) || comes_free < bytes || !p->context))
+      continue;
+    if (best == nullptr || cost(*p) < cost(*best)) best = p.get();
+  }
+  return best;
+}
+
+// ---- leaving
+
+// It has not failed to too often, and there is room for what it has.
+bool Policy::can_leave(const Program &p) const {
+  if (p.exclusive || p.refusals >= settings_.refusals) return false;
+  if (p.refusals > 0 && now_ < p.not_before) return false;
+  u64 bytes = p.used + p.variables;
+  bool in_memory =
+      bytes <= settings_.host_bytes && books_.host_kept <= settings_.host_bytes - bytes;
+  bool on_disk = !settings_.disk_folder.empty() && bytes <= settings_.disk_bytes &&
+                 books_.disk_kept <= settings_.disk_bytes - bytes;
+  return in_memory || on_disk;
+}
+
+void Policy::keep_contents(Program &p) {
+  p.kept = p.used + p.variables;
+  p.on_disk = p.kept > settings_.host_bytes || books_.host_kept > settings_.host_bytes - p.kept;
+  (p.on_disk ? books_.disk_kept : books_.host_kept) += p.kept;
+}
+
+// In answer to its own request, so it need not be signalled first.
+void Policy::suspend(Program &p) {
+  signal(p);
+  p.told = true;
+  orders_.back().message = out::Suspend{p.on_disk ? settings_.disk_folder : ""};
+}
+
+void Policy::signal(Program &p) {
+  keep_contents(p);
+  go_to(p, Phase::Leaving);
+  book_of(p).leavers++;
+  book_of(p).leaving += footprint_of(p, gpu_of(p), settings_);
+  send(p, out::Signal{});
+}
+
+// A victim that does not answer in time stays where it is, and counted. Nobody waits for it any
+// longer: an exclusive program looks for another GPU, a request makes its own program leave. It is
+// not killed; if it answers after all, it is evicted as it was told.
+void Policy::note_the_stuck() {
+  for (const auto &p : programs_) {
+    if (p->phase != Phase::Leaving || p->stuck || now_ - p->since < settings_.answer_timeout)
+      continue;
+    p->stuck = true;
+    if (p->gpu == kNoGpu) continue;
+    GpuBook &book = book_of(*p);
+    book.leavers--;
+    book.leaving -= footprint_of(*p, gpu_of(*p), settings_);
+  }
+}
+
+// ---- a GPU for one program
+
+void Policy::clear_for(Program &p) {
+  GpuIndex easiest = easiest_to_clear(p);
+  bool still_good = p.target != kNoGpu && cost_to_clear(p.target).has_value();
+  if (!still_good && easiest != kNoGpu) {
+    if (p.target != kNoGpu) books_.gpus[static_cast<size_t>(p.target)].exclusive = nullptr;
+    p.target = easiest;
+    books_.gpus[static_cast<size_t>(easiest)].exclusive = &p;
+  }
+  if (p.target != kNoGpu) evict_others(p);
+}
+
+GpuIndex Policy::easiest_to_clear(const Program &p) const {
+  GpuIndex best = kNoGpu;
+  std::optional<u64> least;
+  for (GpuIndex g = 0; g < static_cast<GpuIndex>(gpus_.size()); g++) {
+    const Gpu &gpu = gpus_[static_cast<size_t>(g)];
+    const GpuBook &book = books_.gpus[static_cast<size_t>(g)];
+    bool taken = book.exclusive != nullptr && book.exclusive != &p;
+    bool for_elder = book.elder != nullptr && book.elder != &p;
+    if (taken || for_elder || least_need_of(p, gpu) > gpu.total) continue;
+    std::optional<u64> cost = cost_to_clear(g);
+    if (cost && (!least || *cost < *least)) best = g, least = cost;
+  }
+  return best;
+}
+
+// Bytes to move; none: somebody there cannot leave.
+std::optional<u64> Policy::cost_to_clear(GpuIndex g) const {
+  u64 bytes = 0;
+  for (const auto &q : programs_) {
+    if (q->gpu != g || !q->on_gpu()) continue;
+    if (q->stuck || (q->phase == Phase::Placed && !can_leave(*q))) return std::nullopt;
+    bytes += q->used + 1;
+  }
+  return bytes;
+}
+
+void Policy::evict_others(Program &exclusive) {
+  for (const auto &q : programs_)
+    if (q->gpu == exclusive.target && q->phase == Phase::Placed && can_leave(*q) &&
+        has_run(*q, settings_.least_run))
+      signal(*q);
+}
+
+// ---- time slices
+
+void Policy::end_slices(const Program &elder, GpuIndex g) {
+  if (settings_.slice == Time{0} || elder.exclusive) return;
+  const GpuBook &book = books_.gpus[static_cast<size_t>(g)];
+  u64 need = need_of(elder, gpus_[static_cast<size_t>(g)], settings_);
+  for (;;) {
+    bool slot = book.programs - book.leavers < settings_.programs_per_gpu;
+    if (slot && book.available() + book.leaving >= need) return;
+    Program *longest = nullptr;
+    for (const auto &q : programs_)
+      if (q->gpu == g && q->phase == Phase::Placed && q->context && q->priority <= elder.priority &&
+          can_leave(*q) && has_run(*q, settings_.slice) &&
+          (longest == nullptr || q->since < longest->since))
+        longest = q.get();
+    if (longest == nullptr) return;
+    signal(*longest);
+  }
+}
+
+}  // namespace ckpt::manager

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node for the tests: ckptd with its programs on the software device, and its protocol by hand."""
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+
+from conftest import wait_for
+
+VERSION = 1
+# common/managed/messages.api
+CONNECT, CUDA_MALLOC, QUERY, JOIN, STATUS_WANTED = 1, 2, 8, 20, 22
+WELCOME, REFUSED, STATUS = 20, 23, 24
+
+
+def text(s):
+    return struct.pack("<I", len(s)) + s.encode()
+
+
+def join(version=VERSION, name="by hand"):
+    return (struct.pack("<II", version, os.getpid()) + text(name) + struct.pack("<iB", 0, 0) + text("") +
+            struct.pack("<QQQBBQBQ", 0, 0, 0, 0, 0, 0, 0, 0))
+
+
+def frame(kind, body=b"", fds=0):
+    return struct.pack("<IHH", len(body), kind, fds) + body
+
+
+class Peer:
+    """A connection to ckptd."""
+
+    def __init__(self, path):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(20)
+        self.socket.connect(str(path))
+
+    def send(self, kind, body=b""):
+        self.socket.sendall(frame(kind, body))
+
+    def send_raw(self, data):
+        self.socket.sendall(data)
+
+    def _exactly(self, n):
+        data = b""
+        while len(data) < n:
+            piece = self.socket.recv(n - len(data))
+            if not piece:
+                return None
+            data += piece
+        return data
+
+    def receive(self):
+        """(type, body), or None at the end."""
+        header = self._exactly(8)
+        if header is None:
+            return None
+        size, kind, _ = struct.unpack("<IHH", header)
+        return kind, self._exactly(size)
+
+    def refusal(self):
+        """Why it was refused; the connection is over then."""
+        kind, body = self.receive()
+        assert kind == REFUSED, kind
+        n, = struct.unpack_from("<I", body)
+        assert self.receive() is None
+        return body[4:4 + n].decode()
+
+    def close(self):
+        self.socket.close()
+
+
+class Node:
+    """ckptd, and programs under `ckpt-run --managed`."""
+
+    def __init__(self, ckpt, make, devices, context_mib=10):
+        self.ckpt = ckpt
+        self.make = make
+        self.socket = ckpt.runtime / "ckptd.sock"
+        self.journal = ckpt.folder / "journal"
+        ckpt.env.update(CKPT_SOFTCUDA=devices, CKPT_SOFTCUDA_CONTEXT=str(context_mib), CUDA_MODULE_LOADING="LAZY",
+                        CKPTD_SOCKET=str(self.socket))
+        self.daemon = None
+
+    def start(self, *options, grace=20, settle=0):
+        self.daemon = self.ckpt.start("ckptd", ["--journal", self.journal, "--least-run", "0", "--grace", str(grace),
+                                                "--settle", str(settle), *options])
+        self.daemon.wait_text("listening on")
+        return self
+
+    def kill_daemon(self):
+        os.kill(self.daemon.pid, signal.SIGKILL)
+        self.daemon.wait()
+
+    def run(self, name, *mib, program=("tenant.cu",), pause=(), options=(), **more):
+        """Starts tenant NAME MIB…, which waits at each place in `pause`."""
+        for place in pause:
+            (self.ckpt.folder / f"{name}-{place}").touch()
+        return self.ckpt.start("ckpt-run", ["--managed", *options, "--", str(self.make(*program)), name, *map(str, mib)],
+                               **more)
+
+    def go_on(self, name, *places):
+        for place in places:
+            (self.ckpt.folder / f"{name}-{place}").unlink()
+
+    def status(self):
+        peer = Peer(self.socket)
+        peer.send(STATUS_WANTED, struct.pack("<I", VERSION))
+        kind, body = peer.receive()
+        peer.close()
+        assert kind == STATUS
+        return json.loads(body[4:])
+
+    def program(self, job):
+        """What ckptd says of a program, or None."""
+        pid = job.program()
+        return next((p for p in self.status()["programs"] if p["pid"] == pid), None)
+
+    def wait_state(self, job, state):
+        def is_so():
+            p = self.program(job)
+            return p is not None and p["state"] == state and p
+
+        return wait_for(is_so, f"{state}: {self.status()} {job.error_text}")
+
+    def gpu_of(self, job):
+        """Its number, or None."""
+        uuids = [g["uuid"] for g in self.status()["gpus"]]
+        gpu = self.program(job)["gpu"]
+        return None if gpu is None else uuids.index(gpu)
+
+    def free_mib(self):
+        return [g["free_bytes"] >> 20 for g in self.status()["gpus"]]
+
+    def messages(self, job_or_pid=None):
+        """What was said, in order: "Join", … from a program, "> GoAhead", … to it."""
+        pid = job_or_pid if isinstance(job_or_pid, int) or job_or_pid is None else job_or_pid.program()
+        said = []
+        for line in self.journal.read_text().splitlines():
+            event = json.loads(line)
+            if pid is None or event.get("pid") == pid:
+                said.append(event["from"] if "from" in event else "> " + event["to"] if "to" in event else "gone")
+        return said
+
+    def alive(self):
+        assert self.daemon.process.poll() is None, self.daemon.error_text
+        self.status()
+
+
+def as_nobody(code, *arguments):
+    """Runs Python code as another user."""
+    user = shutil.which("setpriv")
+    command = [user, "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c", code, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30)

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A random history: a node whose memory is really counted, programs that allocate, free, end, are
+// killed or cannot be suspended, messages that take their time, a Manager that is restarted. What
+// the Manager promises is checked at every step.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+
+#include "manager/policy/policy.h"
+
+namespace ckpt::manager {
+
+class History {
+ public:
+  explicit History(u64 seed);
+  // The first promise that was broken; empty: none was.
+  std::string run();
+  u64 decisions() const { return decisions_; }
+  u64 evictions() const { return evictions_; }
+  u64 denials() const { return denials_; }
+
+ private:
+  enum class At : u8 { Start, Connecting, Assigned, Running, Suspended, Ended };
+  struct Ask {
+    u64 bytes = 0;
+    u64 wanted = 0;  // all that its program wanted then
+    bool granted = false;
+    u32 attempts = 0;
+  };
+  struct Sim {
+    std::optional<u64> context;  // its cost, as it was told
+    ProgramId id = 0;            // of this connection
+    At at = At::Start;
+    GpuIndex gpu = kNoGpu;
+    u64 variables = 0, told = 0;  // told: of its variables
+    u64 used = 0, held = 0;       // held: on its GPU, context and all
+    bool exclusive = false, fixed = false, checked = false, signalled = false;
+    u32 left = 0;  // what it still wants to do
+    u32 tickets = 0;
+    std::map<u32, Ask> asks;
+    std::deque<managed::ToManager> sent;
+    std::deque<managed::ToProgram> received;
+  };
+
+  u64 upto(u64 n) { return random_() % (n + 1); }
+  bool one_in(u64 n) { return random_() % n == 0; }
+  void broken(const std::string &what);
+
+  void turn();
+  void live(Sim &s);
+  void live_on(Sim &s);
+  void make_context(Sim &s);
+  bool never_had(GpuIndex gpu, u64 bytes) const;
+  static bool taken_back(const Sim &s, u32 ticket);
+  bool retried(Sim &s, u32 ticket, const Ask &ask);
+  void allocate(Sim &s);
+  void end(Sim &s, bool killed);
+  void hear(Sim &s);
+  void hear(Sim &s, const managed::ToProgram &message);
+  void answer_signal(Sim &s);
+  void denied(Sim &s, u32 ticket);
+  void suspended(Sim &s);
+  void migrated(Sim &s, GpuIndex gpu);
+  void deliver(Sim &s);
+  void restart();
+  void measure();
+  void take_orders(const Orders &orders);
+  void take(Sim &s, u64 bytes);
+  void give_all(Sim &s);
+  void check();
+  GpuIndex gpu_named(const std::string &uuid) const;
+  std::unique_ptr<Policy> new_policy() const;
+
+  std::mt19937_64 random_;
+  Settings settings_;
+  std::vector<u64> total_, free_;
+  u64 context_ = 0;
+  bool strict_ = true;  // nothing in this history is a reason to deny what would fit
+  std::unique_ptr<Policy> policy_;
+  std::vector<Sim> sims_;
+  ProgramId next_id_ = 1;
+  Time now_{0};
+  u64 decisions_ = 0, evictions_ = 0, denials_ = 0;
+  std::string broken_;
+};
+
+}  // namespace ckpt::manager

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ckptd: the node's Manager. Programs that run under `ckpt-run --managed` share its GPUs.
+#include <unistd.h>
+
+#include <filesystem>
+#include <iostream>
+
+#include "ckpt_config.h"
+#include "common/log.h"
+#include "manager/daemon/nvml.h"
+#include "tools/ckptd/options.h"
+
+namespace ckpt {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char *kNvml = "libnvidia-ml.so.1";
+
+// The software device's, in the build folder or installed.
+std::string software_nvml() {
+  std::error_code ec;
+  fs::path build = fs::read_symlink("/proc/self/exe", ec).parent_path().parent_path();
+  for (const fs::path &folder :
+       {build / "softcuda" / "nvml", fs::path(CKPT_INSTALLED_LIBDIR) / "softcuda"})
+    if (fs::exists(folder / kNvml, ec)) return (folder / kNvml).string();
+  return {};
+}
+
+// NVIDIA's where there is a GPU; the software device where there is none, as ckpt-run does it.
+Result<std::unique_ptr<manager::Meter>> open_meter(const std::string &wanted) {
+  if (!wanted.empty()) return manager::open_nvml(wanted);
+  bool has_gpu = ::access("/dev/nvidiactl", F_OK) == 0 || ::access("/dev/dxg", F_OK) == 0;
+  std::string software = software_nvml();
+  if (has_gpu || software.empty()) return manager::open_nvml(kNvml);
+  log::warn("this node has no NVIDIA GPU: the software device is managed");
+  fs::path broker = fs::path(software).parent_path().parent_path() / "ckpt-softcuda-broker";
+  if (::access(broker.c_str(), X_OK) == 0) ::setenv("CKPT_SOFTCUDA_BROKER", broker.c_str(), 0);
+  return manager::open_nvml(software);
+}
+
+Result<> run(const CkptdOptions &o) {
+  CKPT_TRY(manager::DaemonOptions options, daemon_options(o));
+  CKPT_TRY(std::unique_ptr<manager::Meter> meter, open_meter(o.nvml));
+  for (const manager::MeteredGpu &g : meter->gpus())
+    log::info("{} ({}), {} MiB", g.name, g.uuid, g.total >> 20);
+  std::string socket = options.socket;
+  CKPT_TRY(std::unique_ptr<manager::Daemon> daemon,
+           manager::Daemon::create(std::move(options), std::move(meter)));
+  std::cout << "ckptd: listening on " << socket << std::endl;
+  return daemon->run();
+}
+
+}  // namespace
+}  // namespace ckpt
+
+int main(int argc, char **argv) {
+  using namespace ckpt;
+  log::set_name("ckptd");
+  CkptdOptions o;
+  CLI::App app{
+      "ckptd [OPTIONS]: the Manager of this node's GPUs. Programs that are started by "
+      "`ckpt-run --managed` share them: when device memory runs short, one of them is moved to "
+      "host memory and brought back where there is room. Ends with INT or TERM; its programs then "
+      "go on without it."};
+  app.set_version_flag("--version", CKPT_VERSION);
+  add_ckptd_options(app, o);
+  CLI11_PARSE(app, argc, argv);
+  if (Result<> r = run(o); !r) return log::error(r.error()), 1;
+  return 0;
+}

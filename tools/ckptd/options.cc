@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/ckptd/options.h"
+
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <sstream>
+
+#include "common/managed/socket.h"
+
+namespace ckpt {
+namespace {
+
+constexpr const char *kConfigurationFile = "/etc/ckpt/ckptd.conf";
+
+manager::Time time_of(double seconds) {
+  return manager::Time(static_cast<i64>(std::lround(seconds * 1e6)));
+}
+
+// Half of the machine's memory, for the contents of evicted programs.
+u64 half_of_memory() {
+  return static_cast<u64>(::sysconf(_SC_PHYS_PAGES)) * static_cast<u64>(::sysconf(_SC_PAGESIZE)) /
+         2;
+}
+
+Result<uid_t> uid_of(const std::string &word) {
+  if (!word.empty() && word.find_first_not_of("0123456789") == word.npos)
+    return static_cast<uid_t>(std::stoul(word));
+  if (const passwd *p = ::getpwnam(word.c_str())) return p->pw_uid;
+  return fail_with_hint(fmt::format("there is no user \"{}\"", word),
+                        "--users takes own, all, or a comma list of names and numbers");
+}
+
+Result<> read_users(const std::string &text, manager::DaemonOptions &d) {
+  std::istringstream in(text);
+  for (std::string word; std::getline(in, word, ',');) {
+    if (word == "own") continue;
+    if (word == "all") {
+      d.all_users = true;
+      continue;
+    }
+    CKPT_TRY(uid_t uid, uid_of(word));
+    d.users.push_back(uid);
+  }
+  return {};
+}
+
+Result<> check_disk(const CkptdOptions &o) {
+  struct stat st {};
+  if (o.disk_folder.empty() && o.disk_memory > 0)
+    return fail_with_hint("--disk-memory without --disk-folder", "say where");
+  if (o.disk_folder.empty()) return {};
+  if (o.disk_folder[0] != '/') return fail("--disk-folder {} is no absolute path", o.disk_folder);
+  if (::stat(o.disk_folder.c_str(), &st) < 0) return fail_errno("cannot use {}", o.disk_folder);
+  if (!S_ISDIR(st.st_mode)) return fail("{} is no folder", o.disk_folder);
+  return {};
+}
+
+}  // namespace
+
+void add_ckptd_options(CLI::App &app, CkptdOptions &o) {
+  auto bytes = CLI::AsSizeValue(false);
+  auto seconds = CLI::Range(0.0, 1e6);
+  auto count = CLI::Range(1u, 4096u);
+  app.set_config("--config", kConfigurationFile, "a file with any of these options: name = value");
+  app.add_option("--socket", o.socket, "where programs find it")->envname(managed::kSocketVariable);
+  app.add_option("--users", o.users, "who may join: own, all, or a comma list of users (root may)");
+  app.add_option("--grace", o.grace,
+                 "seconds that programs wait for another ckptd when this one is gone, before they "
+                 "go on unmanaged")
+      ->check(seconds);
+  app.add_option("--settle", o.settle,
+                 "seconds after the start in which programs of an earlier ckptd may join, and "
+                 "nothing is given yet")
+      ->check(seconds);
+  app.add_option("--programs-per-gpu", o.programs_per_gpu, "that share a GPU")->check(count);
+  app.add_option("--contextless-per-gpu", o.contextless_per_gpu,
+                 "that are assigned to a GPU and have no context there yet")
+      ->check(count);
+  app.add_option("--context-memory", o.context_memory,
+                 "bytes of a context, until one was measured (64M, say)")
+      ->transform(bytes);
+  app.add_option("--program-memory", o.program_memory, "bytes that one program may have; 0: all")
+      ->transform(bytes);
+  app.add_option("--host-memory", o.host_memory,
+                 "bytes of host memory for the contents of evicted programs (half of it)")
+      ->transform(bytes);
+  app.add_option("--disk-folder", o.disk_folder, "where they go when that is used up");
+  app.add_option("--disk-memory", o.disk_memory, "bytes of it")->transform(bytes);
+  app.add_option("--victim", o.victim,
+                 "who leaves when memory runs short: the requester, or who is cheapest to move")
+      ->check(CLI::IsMember({"requester", "cheapest"}));
+  app.add_option("--age", o.age, "seconds after which a waiting program goes before all others")
+      ->check(seconds);
+  app.add_option("--least-run", o.least_run, "seconds in which nobody is evicted for another")
+      ->check(seconds);
+  app.add_option("--answer-timeout", o.answer_timeout, "seconds that a program has to leave")
+      ->check(seconds);
+  app.add_option("--slice", o.slice,
+                 "seconds of a turn, for programs that do not fit together; 0: no turns")
+      ->check(seconds);
+  app.add_option("--journal", o.journal, "a file for each message, as a line of JSON");
+  app.add_option("--nvml", o.nvml, "NVML's library, or another that answers like it");
+}
+
+Result<manager::DaemonOptions> daemon_options(const CkptdOptions &o) {
+  CKPT_CHECK(check_disk(o));
+  manager::DaemonOptions d;
+  CKPT_CHECK(read_users(o.users, d));
+  d.socket = !o.socket.empty()  ? o.socket
+             : ::geteuid() == 0 ? managed::kNodeSocket
+                                : managed::own_socket();
+  d.grace = std::chrono::milliseconds(std::lround(o.grace * 1e3));
+  d.journal = o.journal;
+  manager::Settings &s = d.settings;
+  s.programs_per_gpu = o.programs_per_gpu;
+  s.contextless_per_gpu = o.contextless_per_gpu;
+  s.context_bytes = o.context_memory;
+  s.program_bytes = o.program_memory;
+  s.host_bytes = o.host_memory != 0 ? o.host_memory : half_of_memory();
+  s.disk_folder = o.disk_folder;
+  s.disk_bytes = o.disk_memory;
+  s.victim = o.victim == "cheapest" ? manager::Victim::Cheapest : manager::Victim::Requester;
+  s.age_limit = time_of(o.age);
+  s.least_run = time_of(o.least_run);
+  s.answer_timeout = time_of(o.answer_timeout);
+  s.slice = time_of(o.slice);
+  s.settle = time_of(o.settle);
+  return d;
+}
+
+}  // namespace ckpt
