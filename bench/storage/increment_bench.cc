@@ -13,6 +13,7 @@
 #include "storage/content_cut.h"
 #include "storage/image_reader.h"
 #include "storage/image_writer.h"
+#include "storage/workers.h"
 
 namespace ckpt {
 namespace {
