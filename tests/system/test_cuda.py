@@ -141,7 +141,8 @@ def test_a_killed_dump_leaves_the_program_running(cuda, phase):
     assert job.lines[-2:] == expected
 
 
-EXAMPLES = ["vector_add.cu", "kernels.cu", "streams.cu", "textures.cu", "differential.cu", "language.cu"]
+EXAMPLES = ["vector_add.cu", "kernels.cu", "streams.cu", "textures.cu", "differential.cu", "language.cu", "hopper.cu",
+            "matrices.cu", "barriers.cu"]
 
 
 SECONDS_A_LAUNCH = {"vector_add.cu": 1, "kernels.cu": 0.3, "language.cu": 0.3}
