@@ -59,14 +59,14 @@ std::string status_as_json(const Policy &policy, const Meter &meter) {
 }
 
 std::string journal_line(Time now, const char *direction, ProgramId program, const char *message,
-                         const Program *p) {
+                         const Program *state) {
   json j = {{"us", now.count()}, {"program", program}, {direction, message}};
-  if (p != nullptr)
-    j.update({{"pid", p->pid},
-              {"name", p->name},
-              {"state", name_of(p->phase)},
-              {"gpu", p->gpu},
-              {"used_bytes", p->used}});
+  if (state != nullptr)
+    j.update({{"pid", state->pid},
+              {"name", state->name},
+              {"state", name_of(state->phase)},
+              {"gpu", state->gpu},
+              {"used_bytes", state->used}});
   return text(j);
 }
 

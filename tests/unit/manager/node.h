@@ -23,7 +23,8 @@ struct Node {
   Policy policy;
   Time now{0};
 
-  Node(Settings settings, std::vector<u64> gpu_bytes) : policy(settings, gpus(gpu_bytes)) {}
+  Node(const Settings &settings, const std::vector<u64> &gpu_bytes)
+      : policy(settings, gpus(gpu_bytes)) {}
   static std::vector<Gpu> gpus(const std::vector<u64> &bytes) {
     std::vector<Gpu> all;
     for (u64 b : bytes)
@@ -39,7 +40,9 @@ struct Node {
     free(gpu, policy.gpus()[static_cast<size_t>(gpu)].free + bytes);
   }
 
-  Orders say(ProgramId p, managed::ToManager message) { return policy.receive(now, p, message); }
+  Orders say(ProgramId p, const managed::ToManager &message) {
+    return policy.receive(now, p, message);
+  }
   Orders after(Time time) { return policy.tick(now += time); }
   Orders join(ProgramId p, i32 priority = 0) {
     return say(p,
