@@ -25,4 +25,5 @@ class SideBySide:
         self.env["OCL_ICD_VENDORS"] = f"{vendors}/"
 
     def command(self, command, ours):
-        return [str(self.build / "tools" / "ckpt-run"), "--", *command] if ours else command
+        # PoCL alone: programs like hashcat would find the software CUDA device, too, and take it.
+        return [str(self.build / "tools" / "ckpt-run"), "--device", "ocl:0", "--", *command] if ours else command
