@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The experiments: orders of programs under both schedulers, and programs in pairs."""
+import json
+import random
+
+import mix
+import paper
+from node import Node
+
+# What the Manager waits for, in seconds of the paper's node; scaled like all times.
+MANAGER_SECONDS = {"--least-run": 1, "--age": 30}
+
+
+def order(count, seed, scale):
+    """Programs of the paper's mix: each of the twelve as often as the others, in a random order."""
+    names = [list(paper.PROGRAMS)[i % len(paper.PROGRAMS)] for i in range(count)]
+    random.Random(seed).shuffle(names)
+    return [mix.program(name, scale) for name in names]
+
+
+def one_per_gpu(build, gpus, scale, model, programs):
+    """The paper's simple scheduler: the next program starts when a GPU is free. Runs, in the order of their end."""
+    with Node(build, gpus, scale, model) as node:
+        waiting, done = list(programs), []
+        for gpu in range(min(gpus, len(waiting))):
+            node.start_alone(waiting.pop(0), gpu)
+        while node.children:
+            run = node.wait_one()
+            run.spans = [("running", run.gpu, run.begun, run.ended)]
+            done.append(run)
+            if waiting:
+                node.start_alone(waiting.pop(0), run.gpu)
+        return done
+
+
+def managed(build, gpus, scale, model, programs, options=()):
+    """All at once, under ckptd."""
+    scaled = [word for name, seconds in MANAGER_SECONDS.items() if name not in options
+              for word in (name, f"{seconds * scale:.4f}")]
+    with Node(build, gpus, scale, model, [*scaled, *options]) as node:
+        node.start_manager()
+        for program in programs:
+            node.start_managed(program)
+        done = [node.wait_one() for _ in programs]
+        node.stop_manager()
+        add_spans(done, node.journal())
+        return done
+
+
+def add_spans(runs, journal):
+    """Where each program was when, as ckptd's journal tells it."""
+    by_pid, now = {run.pid: run for run in runs if run.pid}, {}
+    for line in journal:
+        event = json.loads(line)
+        run = by_pid.get(event.get("pid"))
+        if run is None:
+            continue
+        moment, place = event["us"] / 1e6, (event["state"], event["gpu"])
+        old = now.get(run.pid)
+        if old and old[0] != place:
+            run.spans.append((*old[0], old[1], moment))
+        if not old or old[0] != place:
+            now[run.pid] = (place, moment)
+        run.evictions += event.get("from") == "SuspendDone"
+    for pid, (place, since) in now.items():
+        by_pid[pid].spans.append((*place, since, by_pid[pid].ended))
+
+
+def makespan(runs):
+    return max(r.ended for r in runs) - min(r.begun for r in runs)
+
+
+def without_start(runs):
+    """One per GPU, without the time in which processes begin and end: seconds of the GPU that is done last."""
+    own = {}
+    for r in runs:
+        own[r.gpu] = own.get(r.gpu, 0) + r.own
+    return max(own.values())
+
+
+def compare(build, gpus, scale, model, count, seed, options=(), with_manager=True):
+    """Both schedulers with one order: {"simple": runs, "managed": runs}."""
+    programs = order(count, seed, scale)
+    result = {"simple": one_per_gpu(build, gpus, scale, model, programs)}
+    if with_manager:
+        result["managed"] = managed(build, gpus, scale, model, programs, options)
+    return result
+
+
+# ---- pairs
+
+
+def alone(build, scale, model, name):
+    with Node(build, 1, scale, model) as node:
+        node.start_alone(mix.program(name, scale), 0)
+        return checked(node.wait_one())
+
+
+def checked(run):
+    if run.failure:
+        raise RuntimeError(f"{run.program.name}: {run.failure}")
+    return run
+
+
+def rate_beside(run, other):
+    """How many times longer the steps of `run` took while `other` was there too.
+
+    The one that ends first was never alone. Of the other one we know how long it was beside it, and that
+    the rest of its work went at the speed that it has alone.
+    """
+    begin = max(run["begin"], other["begin"])
+    shared = min(run["end"], other["end"]) - begin
+    if run["end"] <= other["end"]:
+        return shared / (run["alone"] - (begin - run["begin"]))
+    lone = (run["end"] - other["end"]) + (begin - run["begin"])
+    return shared / max(run["alone"] - lone, 1e-9)
+
+
+def pair(build, scale, model, first, second, lone):
+    """Both at once on one GPU, without a Manager: their slowdowns."""
+    with Node(build, 1, scale, model) as node:
+        programs = [mix.program(name, scale) for name in (first, second)]
+        started = [node.start_alone(p, 0) for p in programs]
+        for _ in programs:
+            checked(node.wait_one())
+        facts = [{"begin": r.moments["started"], "end": r.moments["checked"], "alone": lone[r.program.name]} for r in started]
+        return rate_beside(facts[0], facts[1]), rate_beside(facts[1], facts[0])
+
+
+def matrix(build, scale, model):
+    """{(a, b): slowdown of a beside b}, {a: seconds alone}."""
+    lone = {name: alone(build, scale, model, name).own for name in paper.PAIRED}
+    slowdown = {}
+    for a, b in paper.pairs():
+        slowdown[a, b], slowdown[b, a] = pair(build, scale, model, a, b, lone)
+    return slowdown, lone
