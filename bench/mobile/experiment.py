@@ -12,10 +12,11 @@ MANAGER_SECONDS = {"--least-run": 1, "--age": 30}
 
 
 def order(count, seed, scale):
-    """Programs of the paper's mix: each of the twelve as often as the others, in a random order."""
-    names = [list(paper.PROGRAMS)[i % len(paper.PROGRAMS)] for i in range(count)]
-    random.Random(seed).shuffle(names)
-    return [mix.program(name, scale) for name in names]
+    """Programs of the paper's mix in a random order: each of the twelve equally often, the rest drawn."""
+    chance, names = random.Random(seed), list(paper.PROGRAMS)
+    chosen = names * (count // len(names)) + chance.sample(names, count % len(names))
+    chance.shuffle(chosen)
+    return [mix.program(name, scale) for name in chosen]
 
 
 def one_per_gpu(build, gpus, scale, model, programs):
@@ -47,6 +48,10 @@ def managed(build, gpus, scale, model, programs, options=()):
         return done
 
 
+# The journal says in which state a message finds a program; these change it.
+AFTER = {"SuspendDone": "evicted", "MigDone": "running"}
+
+
 def add_spans(runs, journal):
     """Where each program was when, as ckptd's journal tells it."""
     by_pid, now = {run.pid: run for run in runs if run.pid}, {}
@@ -55,7 +60,7 @@ def add_spans(runs, journal):
         run = by_pid.get(event.get("pid"))
         if run is None:
             continue
-        moment, place = event["us"] / 1e6, (event["state"], event["gpu"])
+        moment, place = event["us"] / 1e6, (AFTER.get(event.get("from"), event["state"]), event["gpu"])
         old = now.get(run.pid)
         if old and old[0] != place:
             run.spans.append((*old[0], old[1], moment))
@@ -70,12 +75,13 @@ def makespan(runs):
     return max(r.ended for r in runs) - min(r.begun for r in runs)
 
 
-def without_start(runs):
-    """One per GPU, without the time in which processes begin and end: seconds of the GPU that is done last."""
-    own = {}
-    for r in runs:
-        own[r.gpu] = own.get(r.gpu, 0) + r.own
-    return max(own.values())
+def by_the_model(programs, gpus):
+    """The makespan of one program per GPU if nothing were lost: no process to start, nobody ever late."""
+    free = [0.0] * gpus
+    for p in programs:
+        first = free.index(min(free))
+        free[first] += p.seconds
+    return max(free)
 
 
 def compare(build, gpus, scale, model, count, seed, options=(), with_manager=True):
