@@ -64,6 +64,8 @@ class Node:
 
     def __init__(self, build, gpus, scale, model, options=()):
         self.build, self.gpus, self.options = build, gpus, list(options)
+        if not (build / "softcuda" / "softcuda-run").exists():
+            raise Failed(f"the software device is not built in {build}")
         self.programs = compile_programs(ROOT / "build" / "mobile")
         self.work = pathlib.Path(tempfile.mkdtemp(prefix="mobile-"))
         self.scale = scale
