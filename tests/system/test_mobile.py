@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bench/mobile: the paper's programs find what is wrong with their results, and the experiment can be run."""
+import json
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree
+
+import pytest
+
+from conftest import BUILD, ROOT
+from toolkit import NVCC, WHY_NOT
+
+BENCH = ROOT / "bench" / "mobile"
+sys.path.insert(0, str(BENCH))
+import experiment  # noqa: E402
+import gantt  # noqa: E402
+import mix  # noqa: E402
+import node  # noqa: E402
+import paper  # noqa: E402
+
+RUN = BUILD / "softcuda" / "softcuda-run"
+CKPTD = BUILD / "tools" / "ckptd"
+
+pytestmark = pytest.mark.no_criu
+needs_device = pytest.mark.skipif(not NVCC or not RUN.exists(),
+                                  reason=WHY_NOT if not NVCC else "the software device is not built")
+needs_manager = pytest.mark.skipif(not CKPTD.exists(), reason="ckptd is not built")
+
+
+@pytest.fixture(scope="module")
+def made():
+    return node.compile_programs(ROOT / "build" / "mobile")
+
+
+def run_bench(*options, limit=60):
+    r = subprocess.run([BENCH / "run", "--build", BUILD, *map(str, options)], capture_output=True, text=True, timeout=limit)
+    assert r.returncode == 0, r.stdout + r.stderr
+    return r.stdout
+
+
+# ---- the model
+
+
+@pytest.mark.parametrize("name", paper.PROGRAMS)
+def test_sizes_give_the_papers_seconds(name):
+    seconds, gb, _ = paper.PROGRAMS[name]
+    for scale in (0.05, 1):
+        p = mix.program(name, scale)
+        assert p.seconds / scale == pytest.approx(seconds, rel=0.02)
+    assert p.mib == pytest.approx(gb * mix.MIB_PER_GB, abs=1)
+
+
+def test_rates_are_changed_by_name():
+    model = mix.read_model()
+    assert mix.changed(model, ["compute=+25%"])["compute"] == pytest.approx(1.25 * model["compute"])
+    assert mix.changed(model, ["copy=-25%"])["copy"] == pytest.approx(0.75 * model["copy"])
+    for bad in ("speed=+25%", "compute=25", "compute"):
+        with pytest.raises(ValueError):
+            mix.changed(model, [bad])
+
+
+def test_orders_are_seeded_and_even():
+    names = [[p.name for p in experiment.order(20, seed, 0.1)] for seed in (1, 1, 2)]
+    assert names[0] == names[1] != names[2]
+    assert set(names[0]) == set(paper.PROGRAMS)
+
+
+def test_a_journal_tells_where_programs_were():
+    run = node.Run(mix.program("map", 0.1), begun=0, ended=9, pid=7, moments={"started": 0, "checked": 9})
+    said = [(1, "from", "Connect", "new", -1), (1, "to", "Connect", "running", 0), (2, "to", "Suspend", "leaving", 0),
+            (3, "from", "SuspendDone", "leaving", 0), (5, "to", "Migrate", "returning", 1), (6, "from", "MigDone", "returning", 1),
+            (7, "from", "CudaMalloc", "running", 1)]
+    journal = [json.dumps({"us": t * 1e6, "pid": 7, way: what, "state": state, "gpu": gpu}) for t, way, what, state, gpu in said]
+    experiment.add_spans([run], journal)
+    assert [s for s in run.spans if s[2] < s[3]] == [("running", 0, 1, 2), ("leaving", 0, 2, 3), ("evicted", 0, 3, 5),
+                                                     ("returning", 1, 5, 6), ("running", 1, 6, 9)]
+    assert run.evictions == 1
+    svg = xml.etree.ElementTree.fromstring(gantt.draw([("a & b", [run])], 2, 0.1))
+    titles = [t.text for t in svg.iter("{http://www.w3.org/2000/svg}title") if t.text]
+    assert "map: running on GPU 1, 30.0 s" in titles and "map: evicted, 20.0 s" in titles
+
+
+def test_the_one_that_stays_longer_was_alone_for_the_rest():
+    a = {"begin": 0, "end": 10, "alone": 5}  # half as fast for all of its time
+    b = {"begin": 0, "end": 14, "alone": 9}  # the last 4 alone: 5 of its work in 10
+    assert experiment.rate_beside(a, b) == 2
+    assert experiment.rate_beside(b, a) == 2
+
+
+# ---- the programs
+
+
+@needs_device
+@pytest.mark.parametrize("name", paper.PROGRAMS)
+def test_programs_check_themselves(made, tmp_path, name):
+    program = mix.program(name, 0.01)
+    env = dict(os.environ, CKPT_RUNTIME_DIR=str(tmp_path), CKPT_SOFTCUDA=f"1x{mix.GPU_MIB}M")
+    r = subprocess.run([RUN, made[mix.SOURCE[program.kind]], *program.arguments()], env=env, capture_output=True, text=True,
+                       timeout=60)
+    assert r.returncode == 0 and r.stdout.splitlines()[-1] == "PASSED", r.stdout + r.stderr
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("source", ["band_width", "matrix_mul", "pcie"])
+def test_opencl_versions_check_themselves(tmp_path, source):
+    target = tmp_path / source
+    subprocess.run(["c++", "-O2", "-std=c++17", "-o", target, BENCH / "programs" / f"{source}_cl.cc", "-lOpenCL"], check=True)
+    env = dict(os.environ, OCL_ICD_VENDORS="/etc/OpenCL/vendors/pocl.icd")
+    r = subprocess.run([target, "--mib", "30", "--work", "300", "--steps", "50"], env=env, capture_output=True, text=True,
+                       timeout=120)
+    assert r.returncode == 0 and r.stdout.splitlines()[-1] == "PASSED", r.stdout + r.stderr
+
+
+# ---- the experiment
+
+
+@needs_device
+def test_one_program_per_gpu(made, tmp_path):
+    out = run_bench("--without-manager", "--programs", 3, "--gpus", 2, "--scale", 0.005, "--rates", "compute=+25%",
+                    "--json", tmp_path / "out.json", "--svg", tmp_path / "out.svg")
+    facts = json.loads((tmp_path / "out.json").read_text())
+    seed, = facts["seeds"]
+    runs = seed["simple"]["runs"]
+    assert len(runs) == 3 and seed["simple"]["failed"] == 0 and "managed" not in seed
+    # Never two at once on a GPU, and each no faster than the model lets it be.
+    for gpu in (0, 1):
+        spans = sorted(span[2:] for r in runs for span in r["spans"] if span[1] == gpu)
+        assert all(a[1] <= b[0] for a, b in zip(spans, spans[1:]))
+    assert all(r["own_seconds"] >= r["model_seconds"] * 0.8 for r in runs)
+    assert "compute=+25%" in out and "<svg" in (tmp_path / "out.svg").read_text()
+
+
+@needs_device
+@needs_manager
+@pytest.mark.full
+def test_twelve_programs_under_the_manager(made, tmp_path):
+    run_bench("--programs", 12, "--gpus", 2, "--scale", 0.02, "--json", tmp_path / "out.json", limit=300)
+    seed, = json.loads((tmp_path / "out.json").read_text())["seeds"]
+    assert seed["managed"]["failed"] == 0 and len(seed["managed"]["runs"]) == 12
+    assert seed["managed"]["evictions"] > 0
