@@ -11,12 +11,12 @@ from node import Node
 MANAGER_SECONDS = {"--least-run": 1, "--age": 30}
 
 
-def order(count, seed, scale):
-    """Programs of the paper's mix in a random order: each of the twelve equally often, the rest drawn."""
-    chance, names = random.Random(seed), list(paper.PROGRAMS)
+def order(count, seed, scale, model=None, names=tuple(paper.PROGRAMS)):
+    """Programs of the paper's mix in a random order: each of the names equally often, the rest drawn."""
+    chance, names = random.Random(seed), list(names)
     chosen = names * (count // len(names)) + chance.sample(names, count % len(names))
     chance.shuffle(chosen)
-    return [mix.program(name, scale) for name in chosen]
+    return [mix.program(name, scale, model) for name in chosen]
 
 
 def one_per_gpu(build, gpus, scale, model, programs):
@@ -84,9 +84,13 @@ def by_the_model(programs, gpus):
     return max(free)
 
 
-def compare(build, gpus, scale, model, count, seed, options=(), with_manager=True):
-    """Both schedulers with one order: {"simple": runs, "managed": runs}."""
-    programs = order(count, seed, scale)
+def least(programs, gpus):
+    """Below this no schedule can come: what the busier kind of engine has to do, spread over all GPUs."""
+    return max(sum(p.kernels for p in programs), sum(p.copies for p in programs)) / gpus
+
+
+def compare(build, gpus, scale, model, programs, options=(), with_manager=True):
+    """Both schedulers with one order of programs: {"simple": runs, "managed": runs}."""
     result = {"simple": one_per_gpu(build, gpus, scale, model, programs)}
     if with_manager:
         result["managed"] = managed(build, gpus, scale, model, programs, options)

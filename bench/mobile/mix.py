@@ -70,6 +70,8 @@ class Program:
     steps: int
     gap: float      # seconds, scaled
     seconds: float  # that it takes alone by the model, scaled
+    kernels: float  # of these, those in which it needs the engine for kernels
+    copies: float   # and the one for copies
 
     def arguments(self):
         return ["--mib", str(self.mib), "--work", str(self.work), "--steps", str(self.steps), "--gap", f"{self.gap:.6f}"]
@@ -79,18 +81,24 @@ def mib_of(gb):
     return round(gb * MIB_PER_GB / 2) * 2
 
 
-def program(name, scale):
-    """A program of the paper's mix, for the unchanged model."""
-    seconds, gb, kind = paper.PROGRAMS[name]
-    model, mib = read_model(), mib_of(gb)
-    vector = mib // 6 * GRAIN / (MIB_PER_GB * (1 << 20)) * 1e9  # bytes on the paper's node
-    unit = 2e9 / model["copy"] * (gb / 2) ** POWER.get(kind, 1)
+def step_times(kind, work, vector, model, scale):
+    """Seconds of the paper's node: of a step's kernel, of its copies, and of all copies before and after."""
     instructions, moved = COST[kind]
-    cost = max(instructions / model["compute"], moved / model["memory"]) / WORK
-    work = max(1, round(KERNEL[kind] * unit * scale / cost))
-    step = work * cost / scale + model["launch"] + GAP.get(kind, 0) * unit
-    if kind == "pcie":
-        step += 3 * vector / model["copy"] + 3 * model["launch"]
-    copies = COPIES[kind] * vector / model["copy"]
-    steps = max(1, round((seconds - copies) / step))
-    return Program(name, kind, mib, work, steps, GAP.get(kind, 0) * unit * scale, (copies + steps * step) * scale)
+    kernel = work / (WORK * scale) * max(instructions / model["compute"], moved / model["memory"])
+    copy = vector / model["copy"] + model["launch"]
+    return kernel + model["launch"], 3 * copy if kind == "pcie" else 0, COPIES[kind] * copy
+
+
+def program(name, scale, model=None):
+    """A program of the paper's mix. What it does is sized for the unchanged model; its times are by `model`."""
+    seconds, gb, kind = paper.PROGRAMS[name]
+    unchanged, mib = read_model(), mib_of(gb)
+    vector = mib // 6 * GRAIN / (MIB_PER_GB * (1 << 20)) * 1e9  # bytes on the paper's node
+    unit = 2e9 / unchanged["copy"] * (gb / 2) ** POWER.get(kind, 1)
+    gap = GAP.get(kind, 0) * unit
+    work = max(1, round(KERNEL[kind] * unit / step_times(kind, 1, vector, dict(unchanged, launch=0), scale)[0]))
+    kernel, copy, others = step_times(kind, work, vector, unchanged, scale)
+    steps = max(1, round((seconds - others) / (kernel + copy + gap)))
+    kernel, copy, others = step_times(kind, work, vector, model or unchanged, scale)
+    return Program(name, kind, mib, work, steps, gap * scale, (others + steps * (kernel + copy + gap)) * scale,
+                   steps * kernel * scale, (others + steps * copy) * scale)
