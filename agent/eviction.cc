@@ -2,8 +2,8 @@
 //
 // What the Manager says, and what the agent's thread does about it.
 #include "agent/agent.h"
-#include "agent/tenant.h"
 #include "agent/session.h"
+#include "agent/tenant.h"
 #include "common/log.h"
 
 namespace ckpt {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The calls of the program's threads, and the connection. What the Manager orders is in eviction.cc.
+// The calls of the program's threads, and the connection. What the Manager orders is in
+// eviction.cc.
 #include "agent/tenant.h"
 
 #include <errno.h>
@@ -16,7 +17,6 @@
 
 namespace ckpt {
 
-namespace in = managed::to_program;
 namespace out = managed::to_manager;
 using std::chrono::milliseconds;
 
@@ -123,7 +123,8 @@ managed::Standing Tenant::standing() const {
 void Tenant::join() {
   using std::chrono::duration_cast;
   u64 age = static_cast<u64>(duration_cast<milliseconds>(Clock::now() - born_).count());
-  std::string name(std::string_view(program_invocation_short_name).substr(0, managed::kMaxNameBytes));
+  std::string name(
+      std::string_view(program_invocation_short_name).substr(0, managed::kMaxNameBytes));
   say(out::Join{managed::kVersion, static_cast<u32>(::getpid()), name, priority(), standing(), gpu_,
                 used_, variables_, kept_, on_disk_, exclusive_, age, context_cost_.has_value(),
                 context_cost_.value_or(0)});

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The program's side of the node's Manager (common/managed/messages.api). Calls that change how much
-// device memory the program uses ask here first and wait; the agent's thread reads what the Manager
-// says, so that a program can be evicted that makes no calls. Leaving and coming back are the life
-// cycle's suspend and wake.
+// The program's side of the node's Manager (common/managed/messages.api). Calls that change how
+// much device memory the program uses ask here first and wait; the agent's thread reads what the
+// Manager says, so that a program can be evicted that makes no calls. Leaving and coming back are
+// the life cycle's suspend and wake.
 //
 // Whoever waits here stands outside its API's gate, so it never holds a checkpoint up.
 //
 // The Manager may die. Then everybody waits for another one, for the time that was told at the
 // start; after that the program goes on *alone*: nothing waits any longer, what was evicted comes
-// back by itself, and another Manager is looked for now and then. While a tool speaks with the agent
-// the connection is given up, since CRIU takes no process that has one.
+// back by itself, and another Manager is looked for now and then. While a tool speaks with the
+// agent the connection is given up, since CRIU takes no process that has one.
 #pragma once
 
 #include <chrono>
@@ -26,9 +26,17 @@
 
 namespace ckpt {
 
+// What a thread waits for the Manager's answer to.
+struct TenantRequest {
+  enum class Fate : u8 { Waits, Granted, Denied };
+  u64 bytes = 0;
+  Fate fate = Fate::Waits;
+  std::string why;
+};
+
 class [[gnu::visibility("default")]] Tenant {
  public:
-  explicit Tenant(Lifecycle &life);
+  explicit Tenant(Lifecycle & life);
 
   // ---- any thread of the program
 
@@ -63,6 +71,8 @@ class [[gnu::visibility("default")]] Tenant {
   void go_on();
 
  private:
+  using Request = TenantRequest;
+  using Fate = TenantRequest::Fate;
   using Clock = std::chrono::steady_clock;
   enum class Link : u8 {
     Off,      // nobody manages this program, or it was refused
@@ -70,19 +80,12 @@ class [[gnu::visibility("default")]] Tenant {
     Joined,
     Alone,
   };
-  enum class Fate : u8 { Waits, Granted, Denied };
-  struct Request {
-    u64 bytes = 0;
-    Fate fate = Fate::Waits;
-    std::string why;
-  };
-
   // With the lock held.
   void say(const managed::ToManager &message);
   void join();
   void lost(const std::string &why);
   void be_alone();
-  void settle(Request &r, Fate fate, std::string why = {});
+  void settle(Request & r, Fate fate, std::string why = {});
   managed::Standing standing() const;
 
   void seek();

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# Completion for ckpt-run, ckpt-dump, ckpt-restore, ckpt-image and ckpt-fatbin. It is installed under each of
+# Completion for ckpt-run, ckpt-dump, ckpt-restore, ckpt-image, ckpt-fatbin, ckptd and ckpt-top. It is installed under each of
 # these names; to try it: . completions/ckpt.bash
 
 # The words that --device takes: indexes, ocl:N, ocl:IMPLEMENTATION and UUIDs, as the drivers of this
@@ -109,7 +109,7 @@ _ckpt_program_at() {
   for ((i = 1; i < COMP_CWORD; i++)); do
     case ${COMP_WORDS[i]} in
       --) echo $((i + 1)); return ;;
-      --device | --every | --mtbf | --keep | --image-dir)
+      --device | --every | --mtbf | --keep | --image-dir | --priority)
         ((i++))
         while [[ ${COMP_WORDS[i + 1]} == [:=] || ${COMP_WORDS[i]} == [:=] ]] && ((i < COMP_CWORD)); do ((i++)); done
         ;;
@@ -139,10 +139,11 @@ _ckpt_run() {
     --every) _ckpt_words 'auto 10m 30m 1h' ;;
     --mtbf) _ckpt_words '24h' ;;
     --keep) _ckpt_words '2 3 7' ;;
+    --priority) _ckpt_words '0 1 10' ;;
     --image-dir) _ckpt_files ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --managed-on-host --every --mtbf --keep --image-dir --list-devices --json --version --help --'
+        _ckpt_words '--device --portable --managed-on-host --managed --unmanaged --priority --every --mtbf --keep --image-dir --list-devices --json --version --help --'
       else
         compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -c -- "$cur")
@@ -246,8 +247,35 @@ _ckpt_fatbin() {
   esac
 }
 
+_ckpt_top() {
+  local cur prev words _ckpt_command=$1
+  _ckpt_split
+  case $prev in
+    --socket) _ckpt_files ;;
+    *) _ckpt_words '--socket --interval --once --json --version --help' ;;
+  esac
+}
+
+_ckptd() {
+  local cur prev words _ckpt_command=$1
+  _ckpt_split
+  case $prev in
+    --config | --socket | --journal | --nvml) _ckpt_files ;;
+    --disk-folder) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
+    --users) _ckpt_words 'own all' ;;
+    --victim) _ckpt_words 'requester cheapest' ;;
+    *)
+      _ckpt_words '--config --socket --users --grace --settle --programs-per-gpu --contextless-per-gpu
+        --context-memory --program-memory --host-memory --disk-folder --disk-memory --victim --age --least-run
+        --answer-timeout --slice --journal --nvml --version --help'
+      ;;
+  esac
+}
+
 complete -F _ckpt_run ckpt-run
 complete -F _ckpt_dump ckpt-dump
 complete -F _ckpt_restore ckpt-restore
 complete -F _ckpt_image ckpt-image
 complete -F _ckpt_fatbin ckpt-fatbin
+complete -F _ckptd ckptd
+complete -F _ckpt_top ckpt-top

@@ -73,8 +73,10 @@ CUresult allocate_as_tenant(const ContextInfo &context, u64 bytes, u64 &out) {
     // The program may be evicted now, and come back on another device.
     Result<u32> ticket = gate().outside([&] { return t->ask(growth); });
     if (!ticket) return denied(ticket.error().what);
-    if (g_devices_lost) e = CUDA_ERROR_DEVICE_UNAVAILABLE;
-    else e = memory().allocate(context, bytes, out);
+    if (g_devices_lost)
+      e = CUDA_ERROR_DEVICE_UNAVAILABLE;
+    else
+      e = memory().allocate(context, bytes, out);
     t->done(*ticket, memory().held_bytes());
   }
   return e;

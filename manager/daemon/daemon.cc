@@ -226,8 +226,9 @@ void Daemon::measure(const Peer *about) {
     u64 own = 0;
     for (const Reading::Process &p : r->processes.value_or(std::vector<Reading::Process>{})) {
       if (about != nullptr && p.pid == about->pid) own += p.bytes;
-      bool ours =
-          std::ranges::any_of(peers_, [&](const Peer &q) { return q.joined && q.pid == p.pid; });
+      // A program that has said Fin is dying, and still has its memory.
+      bool ours = std::ranges::any_of(
+          peers_, [&](const Peer &q) { return q.pid == p.pid && policy_.find(q.id) != nullptr; });
       foreign = foreign || (!ours && p.bytes > 0);
     }
     policy_.measured(static_cast<GpuIndex>(g), r->free, foreign);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NVML as NVIDIA's API Reference documents it; the toolkit's packages do not carry nvml.h, so what is
-// used of it is declared here. Loaded when it is needed: a node without a driver has none.
+// NVML as NVIDIA's API Reference documents it; the toolkit's packages do not carry nvml.h, so what
+// is used of it is declared here. Loaded when it is needed: a node without a driver has none.
 #include "manager/daemon/nvml.h"
 
 #include <dlfcn.h>
@@ -48,13 +48,12 @@ bool find(void *library, const char *name, F &call) {
 
 Result<Calls> find_calls(void *library, const std::string &path) {
   Calls c{};
-  bool all = find(library, "nvmlInit_v2", c.init) &&
-             find(library, "nvmlErrorString", c.error_string) &&
-             find(library, "nvmlDeviceGetCount_v2", c.count) &&
-             find(library, "nvmlDeviceGetHandleByIndex_v2", c.handle) &&
-             find(library, "nvmlDeviceGetUUID", c.uuid) &&
-             find(library, "nvmlDeviceGetName", c.name) &&
-             find(library, "nvmlDeviceGetMemoryInfo", c.memory);
+  bool all =
+      find(library, "nvmlInit_v2", c.init) && find(library, "nvmlErrorString", c.error_string) &&
+      find(library, "nvmlDeviceGetCount_v2", c.count) &&
+      find(library, "nvmlDeviceGetHandleByIndex_v2", c.handle) &&
+      find(library, "nvmlDeviceGetUUID", c.uuid) && find(library, "nvmlDeviceGetName", c.name) &&
+      find(library, "nvmlDeviceGetMemoryInfo", c.memory);
   if (!all) return fail("{} lacks functions of NVML", path);
   find(library, "nvmlDeviceGetComputeRunningProcesses_v3", c.processes);
   return c;
@@ -124,13 +123,13 @@ class Nvml final : public Meter {
 
 }  // namespace
 
-Result<std::unique_ptr<Meter>> open_nvml(const std::string &path) {
+Result<std::unique_ptr<Meter>> open_nvml(const std::string &library) {
   // For as long as the process lives.
-  void *library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr)
+  void *handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr)
     return fail_with_hint(fmt::format("cannot load NVML: {}", ::dlerror()),
                           "is NVIDIA's driver installed? --nvml names another library");
-  CKPT_TRY(Calls calls, find_calls(library, path));
+  CKPT_TRY(Calls calls, find_calls(handle, library));
   auto nvml = std::make_unique<Nvml>(calls);
   CKPT_CHECK(nvml->open());
   return nvml;

@@ -36,9 +36,9 @@ class Peer {
 
   const ProgramId id;
   const uid_t uid;
-  const pid_t pid;      // as we see it
-  bool joined = false;  // it is a program
-  bool closing = false; // is hung up once everything is sent
+  const pid_t pid;       // as we see it
+  bool joined = false;   // it is a program
+  bool closing = false;  // is hung up once everything is sent
 
   int fd() const { return fd_.get(); }
   bool wants_to_send() const { return !out_.empty(); }

@@ -62,7 +62,10 @@ std::string journal_line(Time now, const char *direction, ProgramId program, con
                          const Program *p) {
   json j = {{"us", now.count()}, {"program", program}, {direction, message}};
   if (p != nullptr)
-    j.update({{"pid", p->pid}, {"name", p->name}, {"state", name_of(p->phase)}, {"gpu", p->gpu},
+    j.update({{"pid", p->pid},
+              {"name", p->name},
+              {"state", name_of(p->phase)},
+              {"gpu", p->gpu},
               {"used_bytes", p->used}});
   return text(j);
 }

@@ -76,6 +76,7 @@ class Policy {
   void take(Program &p, const managed::to_manager::Failed &m);
   void take(Program &, const managed::to_manager::StatusWanted &) {}
   void learn_context(u64 bytes);
+  void answer_requests(Program &p);
   void confirm(const Program &p);
   void remove(Program &p);
 
@@ -91,6 +92,7 @@ class Policy {
   void keep_for(Program &elder);
   void give_up_hopeless();
   bool hopeless(const Program &p) const;
+  bool refuse_one(Program &p);
   void undo_deadlocks();
   bool deadlocked(GpuIndex g) const;
   void deny(Program &p, Request &r, const std::string &why);
@@ -104,8 +106,8 @@ class Policy {
   void keep_contents(Program &p);
   void suspend(Program &p);
   void signal(Program &p);
-  void clear_for(Program &exclusive);
-  GpuIndex easiest_to_clear(const Program &exclusive) const;
+  void clear_for(Program &p);
+  GpuIndex easiest_to_clear(const Program &p) const;
   std::optional<u64> cost_to_clear(GpuIndex g) const;
   void evict_others(Program &exclusive);
   void end_slices(const Program &elder, GpuIndex g);

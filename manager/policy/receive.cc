@@ -16,6 +16,12 @@ namespace {
 
 // A driver that shows no context so often shows none at all.
 constexpr u32 kMostChecks = 20;
+// Sums of what programs say stay far from overflowing.
+constexpr u64 kMostBytes = 1ull << 44;
+// As many threads may ask at a time.
+constexpr size_t kMostRequests = 1024;
+
+u64 sane(u64 bytes) { return std::min(bytes, kMostBytes); }
 
 }  // namespace
 
@@ -106,12 +112,12 @@ void Policy::take(Program &p, const in::Join &m) {
   p.pid = m.pid;
   p.name = m.name;
   p.priority = m.priority;
-  p.used = m.used;
-  p.variables = m.variables;
+  p.used = sane(m.used);
+  p.variables = sane(m.variables);
   p.exclusive = m.exclusive;
-  p.kept = m.kept;
+  p.kept = sane(m.kept);
   p.on_disk = m.on_disk;
-  if (m.context_known) learn_context(m.context);
+  if (m.context_known) learn_context(sane(m.context));
   p.parked = m.standing == Standing::Parked;
   p.context = p.variables_seen = m.standing == Standing::Running;
   p.requests.clear();
@@ -135,7 +141,7 @@ void Policy::learn_context(u64 bytes) {
 }
 
 void Policy::take(Program &p, const in::Connect &m) {
-  p.variables = std::max(p.variables, m.variables);
+  p.variables = std::max(p.variables, sane(m.variables));
   p.exclusive = p.exclusive || m.exclusive;
   // Without a context it has nothing on its GPU: asking again, it gives its place up by itself.
   bool again = !p.context && !p.told && (p.phase == Phase::Placed || p.phase == Phase::Leaving);
@@ -149,7 +155,9 @@ void Policy::take(Program &p, const in::Connect &m) {
 }
 
 void Policy::take(Program &p, const in::CudaMalloc &m) {
-  p.requests.push_back({m.ticket, m.bytes});
+  p.requests.push_back({m.ticket, sane(m.bytes)});
+  if (p.requests.size() > kMostRequests)
+    return deny(p, p.requests.back(), "too many threads ask at a time");
   if (std::optional<std::string> why = over_limit(p)) return deny(p, p.requests.back(), *why);
   // On a device that is not ours to give.
   if (p.gpu == kNoGpu && (p.phase == Phase::Placed || p.phase == Phase::New)) {
@@ -158,10 +166,10 @@ void Policy::take(Program &p, const in::CudaMalloc &m) {
   }
 }
 
-void Policy::take(Program &p, const in::CudaFree &m) { p.used = m.used; }
+void Policy::take(Program &p, const in::CudaFree &m) { p.used = sane(m.used); }
 
 void Policy::take(Program &p, const in::MallocDone &m) {
-  p.used = m.used;
+  p.used = sane(m.used);
   std::erase_if(p.requests, [&](const Request &r) { return r.ticket == m.ticket; });
   auto measured = footprints_.find(p.id);
   if (p.context && p.gpu != kNoGpu && measured != footprints_.end())
@@ -172,9 +180,14 @@ void Policy::take(Program &p, const in::MallocDone &m) {
 void Policy::take(Program &p, const in::MigDone &m) {
   if (p.phase != Phase::Returning) return;
   go_to(p, Phase::Placed);
-  p.used = m.used;
+  p.used = sane(m.used);
   p.kept = 0;
   p.context = p.variables_seen = true;
+  answer_requests(p);
+}
+
+// It has its place; its threads go on, or hear that they waited in vain.
+void Policy::answer_requests(Program &p) {
   for (const Request &r : p.requests) {
     if (r.refused) send(p, out::OutOfMemory{r.ticket, "no GPU of this node has so much memory"});
     if (r.granted) send(p, out::GoAhead{r.ticket});
@@ -185,7 +198,7 @@ void Policy::take(Program &p, const in::MigDone &m) {
 void Policy::take(Program &p, const in::SuspendDone &m) {
   if (p.phase != Phase::Leaving && p.phase != Phase::Placed) return;
   go_to(p, Phase::Evicted);
-  p.kept = m.kept;
+  p.kept = sane(m.kept);
   p.context = p.variables_seen = false;
   p.cannot_leave.clear();
   p.refusals = 0;

@@ -14,7 +14,7 @@ namespace ckpt::manager {
 
 // Since any beginning; the policy has no clock.
 using Time = std::chrono::microseconds;
-using ProgramId = u32;  // the caller's, never used again
+using ProgramId = u32;  // the caller's, from 1, never used again
 using GpuIndex = int;
 inline constexpr GpuIndex kNoGpu = -1;
 inline constexpr u64 kMiB = 1u << 20;

@@ -56,8 +56,9 @@ std::vector<Program *> Policy::in_order() {
     if (now_ - p->since < limit || held_by_limit) continue;
     if (elder == nullptr || p->since < elder->since) elder = p.get();
   }
-  auto before = [elder](const Program *a, const Program *b) {
-    if ((a == elder) != (b == elder)) return a == elder;
+  ProgramId first = elder != nullptr ? elder->id : 0;
+  auto before = [first](const Program *a, const Program *b) {
+    if ((a->id == first) != (b->id == first)) return a->id == first;
     return a->priority > b->priority;
   };
   if (!std::ranges::is_sorted(waiting, before)) std::ranges::stable_sort(waiting, before);
@@ -116,7 +117,7 @@ bool Policy::place(Program &p) {
   enter(books_, p, gpu_of(p), settings_);
   if (!held) return send(p, out::Migrate{gpu_of(p).uuid}), true;
   send(p, out::Connect{gpu_of(p).uuid});
-  for (const Request &r : p.requests) send(p, out::GoAhead{r.ticket});
+  answer_requests(p);
   return true;
 }
 
@@ -185,15 +186,22 @@ bool Policy::hopeless(const Program &p) const {
 
 void Policy::give_up_hopeless() {
   for (const auto &p : programs_) {
-    if (!p->waiting() || now_ < p->not_before || !hopeless(*p)) continue;
-    if (p->phase == Phase::Held) {
-      go_to(*p, Phase::New);
-      send(*p, out::OutOfMemory{0, "so much is not free even on an empty GPU of this node"});
+    if (!p->waiting() || now_ < p->not_before) continue;
+    while (hopeless(*p) && refuse_one(*p)) {
     }
-    // What was granted may be under way already, so it is taken back last.
-    bool all_granted = std::ranges::all_of(p->requests, &Request::granted);
-    for (Request &r : p->requests) r.refused = r.refused || all_granted || !r.granted;
+    if (p->phase != Phase::Held || !hopeless(*p)) continue;
+    go_to(*p, Phase::New);
+    send(*p, out::OutOfMemory{0, "so much is not free even on an empty GPU of this node"});
   }
+}
+
+// The last one; what was granted may be under way already, so it is taken back behind the others.
+bool Policy::refuse_one(Program &p) {
+  Request *last = nullptr;
+  for (Request &r : p.requests)
+    if (!r.refused && (last == nullptr || last->granted || !r.granted)) last = &r;
+  if (last != nullptr) last->refused = true;
+  return last != nullptr;
 }
 
 // All that are there hold what they have, ask for more and cannot be evicted, so nobody would ever

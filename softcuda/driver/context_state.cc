@@ -118,8 +118,8 @@ u64 bytes_of_context() {
 Context *new_context(Device &d, unsigned flags) {
   Context *c = new Context;
   u64 bytes = bytes_of_context();
-  if (bytes > 0 && !process().memory->allocate(static_cast<u32>(d.index), bytes,
-                                               MemoryKind::Device, c)) {
+  if (bytes > 0 &&
+      !process().memory->allocate(static_cast<u32>(d.index), bytes, MemoryKind::Device, c)) {
     delete c;
     return nullptr;
   }

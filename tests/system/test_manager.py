@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """ckptd and managed programs on the software device. Without a CUDA toolkit it is skipped."""
+import json
 import os
 import signal
 import struct
@@ -165,6 +166,29 @@ def test_time_slices(node):
     n.go_on("a", "end")
     n.go_on("b", "end")
     finished(a, b)
+
+
+def test_ckpt_top(node):
+    n = node("2x256M")
+    a = n.run("a", 100, pause=["end"], options=["--priority", "3"])
+    a.wait_text("have 100")
+
+    def top(*options):
+        r = subprocess.run([n.ckpt.tool("ckpt-top"), *options], env=n.ckpt.env, capture_output=True, text=True, timeout=30)
+        assert r.returncode == 0, r.stderr
+        return r.stdout
+
+    status = json.loads(top("--json"))
+    assert len(status["gpus"]) == 2 and status["programs"][0]["used_bytes"] == 100 << 20
+    lines = top("--once").splitlines()
+    assert lines[0].startswith("GPU 0 [############..................] 146 MiB of 256 MiB free, 1 programs")
+    assert lines[-1].split()[:5] == [str(a.program()), "3", "running", "0", "100"]
+    live = n.ckpt.start("ckpt-top", ["--interval", "0.1"], stdout="tty")
+    wait_for(lambda: live.text.count("\x1b[2J") > 2, "a second look")
+    live.type("q")
+    assert live.wait() == 0
+    n.go_on("a", "end")
+    finished(a)
 
 
 # ---- what goes wrong
@@ -343,6 +367,29 @@ def test_twenty_programs_at_once(node):
     said = many(node("2x256M"), 20)
     assert said.count("Fin") == 20
     assert "> Suspend" in said
+
+
+@pytest.mark.parametrize("options", [[], ["--victim", "cheapest"], ["--slice", "0.1"]], ids=["paper", "cheapest", "slices"])
+def test_threads_that_ask_at_the_same_time(node, options):
+    n = node("2x128M", *options)
+    program = str(n.make("tenants.cu", "-std=c++17"))
+    jobs = [n.ckpt.start("ckpt-run", ["--managed", "--", program, "3", "12", "40", str(i)]) for i in range(6)]
+    finished(*jobs)
+    said = n.messages()
+    assert "> Suspend" in said and said.count("SuspendDone") == said.count("MigDone")
+    wait_for(lambda: n.free_mib() == [128, 128], "all memory")
+
+
+def test_the_daemon_is_killed_again_and_again(node):
+    n = node("2x128M", grace=5)
+    program = str(n.make("tenants.cu", "-std=c++17"))
+    jobs = [n.ckpt.start("ckpt-run", ["--managed", "--", program, "2", "40", "50", str(i)]) for i in range(6)]
+    while any(job.process.poll() is None for job in jobs):
+        time.sleep(0.3)
+        n.kill_daemon()
+        n.start(grace=5, settle=0.15)
+    finished(*jobs)
+    wait_for(lambda: n.free_mib() == [128, 128], "all memory")
 
 
 @pytest.mark.full

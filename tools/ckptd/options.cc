@@ -21,7 +21,8 @@ manager::Time time_of(double seconds) {
 
 // Half of the machine's memory, for the contents of evicted programs.
 u64 half_of_memory() {
-  return static_cast<u64>(::sysconf(_SC_PHYS_PAGES)) * static_cast<u64>(::sysconf(_SC_PAGESIZE)) / 2;
+  return static_cast<u64>(::sysconf(_SC_PHYS_PAGES)) * static_cast<u64>(::sysconf(_SC_PAGESIZE)) /
+         2;
 }
 
 Result<uid_t> uid_of(const std::string &word) {
@@ -108,7 +109,7 @@ Result<manager::DaemonOptions> daemon_options(const CkptdOptions &o) {
   CKPT_CHECK(check_disk(o));
   manager::DaemonOptions d;
   CKPT_CHECK(read_users(o.users, d));
-  d.socket = !o.socket.empty() ? o.socket
+  d.socket = !o.socket.empty()  ? o.socket
              : ::geteuid() == 0 ? managed::kNodeSocket
                                 : managed::own_socket();
   d.grace = std::chrono::milliseconds(std::lround(o.grace * 1e3));

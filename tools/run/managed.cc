@@ -23,8 +23,9 @@ std::string manager_socket() {
 }  // namespace
 
 void add_managed_options(CLI::App &app, ManagedOptions &o) {
-  CLI::Option *managed = app.add_flag(
-      "--managed", o.managed, "the node's Manager (ckptd) chooses the GPU and may move the program");
+  CLI::Option *managed =
+      app.add_flag("--managed", o.managed,
+                   "the node's Manager (ckptd) chooses the GPU and may move the program");
   app.add_flag("--unmanaged", o.unmanaged, "not so, although CKPTD_SOCKET is set")
       ->excludes(managed);
   app.add_option("--priority", o.priority, "for the Manager: more is more important (0)");

@@ -110,7 +110,17 @@ void History::live(Sim &s) {
 // What a context costs is not known in advance: a program that is let onto an empty GPU may find
 // that it lacks just that. A GPU that has so much is never the reason.
 bool History::never_had(GpuIndex gpu, u64 bytes) const {
-  return bytes > total_[static_cast<size_t>(gpu)] && !policy_->gpus()[static_cast<size_t>(gpu)].context_known;
+  return bytes > total_[static_cast<size_t>(gpu)] &&
+         !policy_->gpus()[static_cast<size_t>(gpu)].context_known;
+}
+
+// It was granted, then its program was evicted and had grown too large: the driver says so now, and
+// the Manager in a moment.
+bool History::taken_back(const Sim &s, u32 ticket) {
+  return std::ranges::any_of(s.received, [ticket](const managed::ToProgram &m) {
+    auto *no = std::get_if<out::OutOfMemory>(&m);
+    return no != nullptr && no->ticket == ticket;
+  });
 }
 
 // As agent and library do it: ask again, and give up in the end.
@@ -135,7 +145,7 @@ void History::make_context(Sim &s) {
 void History::live_on(Sim &s) {
   auto granted = std::ranges::find_if(s.asks, [](auto &a) { return a.second.granted; });
   if (granted != s.asks.end()) {
-    if (retried(s, granted->first, granted->second)) return;
+    if (taken_back(s, granted->first) || retried(s, granted->first, granted->second)) return;
     take(s, granted->second.bytes);
     s.used += granted->second.bytes;
     s.sent.push_back(in::MallocDone{granted->first, s.used});
@@ -289,8 +299,10 @@ void History::restart() {
     if (s.gpu != kNoGpu) join.gpu = std::to_string(s.gpu);
     s.sent.push_back(join);
     if (s.at == At::Connecting) s.sent.push_back(in::Connect{s.told, s.exclusive});
+    u64 wanted = s.variables + s.used;
     for (auto &[ticket, ask] : s.asks) {
       ask.granted = false;
+      ask.wanted = wanted += ask.bytes;
       s.sent.push_back(in::CudaMalloc{ticket, ask.bytes});
     }
   }

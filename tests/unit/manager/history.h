@@ -35,7 +35,7 @@ class History {
   };
   struct Sim {
     std::optional<u64> context;  // its cost, as it was told
-    ProgramId id = 0;  // of this connection
+    ProgramId id = 0;            // of this connection
     At at = At::Start;
     GpuIndex gpu = kNoGpu;
     u64 variables = 0, told = 0;  // told: of its variables
@@ -57,6 +57,7 @@ class History {
   void live_on(Sim &s);
   void make_context(Sim &s);
   bool never_had(GpuIndex gpu, u64 bytes) const;
+  static bool taken_back(const Sim &s, u32 ticket);
   bool retried(Sim &s, u32 ticket, const Ask &ask);
   void allocate(Sim &s);
   void end(Sim &s, bool killed);

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// libFuzzer: any bytes as what a peer sends to ckptd: cut into frames, decoded, and what comes out
+// given to the policy, as the daemon does it. Each message that was decoded is one that is written
+// as it was read. The same bytes are also what a Manager might send to a program.
+#include <cstdlib>
+
+#include "manager/daemon/peer.h"
+#include "manager/policy/policy.h"
+
+namespace {
+
+using namespace ckpt;
+using namespace ckpt::manager;
+
+void same_again(u16 type, const managed::ToManager &message, ByteView body) {
+  Writer again = managed::encode(message);
+  if (managed::number_of(message) != type || text(again.bytes()) != text(body)) std::abort();
+}
+
+void as_a_program(u16 type, ByteView body) {
+  Result<managed::ToProgram> message = managed::decode_to_program(type, body);
+  if (message && text(managed::encode(*message).bytes()) != text(body)) std::abort();
+}
+
+// Times and sizes that overflow are the peer's to send.
+void run(ByteView bytes) {
+  Settings settings;
+  settings.slice = Time(3);
+  Policy policy(settings, {{.uuid = "A", .total = 1000, .free = 1000}, {.uuid = "B", .total = 50}});
+  Frames frames;
+  frames.add(bytes);
+  Time now{0};
+  for (ProgramId from = 1;; from = 1 + from % 3) {
+    Result<std::optional<Frames::Frame>> frame = frames.next();
+    if (!frame || !*frame) return;
+    as_a_program((*frame)->type, (*frame)->body);
+    Result<managed::ToManager> message = managed::decode_to_manager((*frame)->type, (*frame)->body);
+    if (!message) continue;
+    same_again((*frame)->type, *message, (*frame)->body);
+    policy.receive(now += Time(1), from, *message);
+  }
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) int LLVMFuzzerTestOneInput(const uint8_t *data,
+                                                                             size_t size) {
+  run(view(data, size));
+  return 0;
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ckpt-top: what ckptd knows, live in a terminal, or once as JSON.
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <iostream>
+
+#include <CLI/CLI.hpp>
+
+#include "ckpt_config.h"
+#include "common/ipc.h"
+#include "common/log.h"
+#include "common/managed/messages.h"
+#include "common/managed/socket.h"
+#include "tools/top/table.h"
+
+namespace ckpt {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::chrono::seconds kPatience{10};
+
+struct Options {
+  std::string socket;
+  double interval = 1;
+  bool once = false, as_json = false;
+};
+
+std::string socket_of(const Options &o) {
+  if (!o.socket.empty()) return o.socket;
+  std::string own = managed::own_socket();
+  return ::access(own.c_str(), F_OK) == 0 ? own : managed::kNodeSocket;
+}
+
+Result<json> ask(int socket) {
+  managed::ToManager question = managed::to_manager::StatusWanted{managed::kVersion};
+  CKPT_CHECK(send_message(socket, managed::number_of(question), managed::encode(question).bytes()));
+  CKPT_TRY(std::optional<Message> m, receive_message(socket, managed::kMaxStatusBytes));
+  if (!m) return fail("ckptd has hung up");
+  CKPT_TRY(managed::ToProgram answer, managed::decode_to_program(m->type, m->body));
+  if (auto *no = std::get_if<managed::to_program::Refused>(&answer))
+    return fail_with_hint(no->what, no->hint);
+  auto *status = std::get_if<managed::to_program::Status>(&answer);
+  json j = status ? json::parse(status->json, nullptr, false) : json();
+  if (!j.is_object()) return fail("the answer of ckptd makes no sense");
+  return j;
+}
+
+// One key at a time, and not shown; as it was at the end.
+class RawTerminal {
+ public:
+  RawTerminal() {
+    if (::tcgetattr(STDIN_FILENO, &before_) != 0) return;
+    termios raw = before_;
+    raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+    changed_ = ::tcsetattr(STDIN_FILENO, TCSANOW, &raw) == 0;
+  }
+  ~RawTerminal() {
+    if (changed_) ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+  }
+  RawTerminal(const RawTerminal &) = delete;
+
+ private:
+  termios before_{};
+  bool changed_ = false;
+};
+
+int width() {
+  winsize w{};
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 ? w.ws_col : 100;
+}
+
+bool quit_within(double seconds) {
+  pollfd p{STDIN_FILENO, POLLIN, 0};
+  char key = 0;
+  if (::poll(&p, 1, static_cast<int>(std::lround(seconds * 1000))) <= 0) return false;
+  return ::read(STDIN_FILENO, &key, 1) <= 0 || key == 'q' || key == 'Q';
+}
+
+Result<> live(const Options &o, int socket) {
+  RawTerminal terminal;
+  do {
+    CKPT_TRY(json status, ask(socket));
+    std::cout << "\x1b[H\x1b[2J" << status_table(status, width()) << std::flush;
+  } while (!quit_within(o.interval));
+  return {};
+}
+
+Result<> run(const Options &o) {
+  Result<UniqueFd> socket = connect_unix(socket_of(o));
+  if (!socket)
+    return fail_with_hint(fmt::format("there is no Manager: {}", socket.error().what),
+                          "start ckptd, or name its socket by --socket or CKPTD_SOCKET");
+  CKPT_CHECK(set_receive_timeout(socket->get(), kPatience));
+  bool terminal = ::isatty(STDIN_FILENO) && ::isatty(STDOUT_FILENO);
+  if (terminal && !o.once && !o.as_json) return live(o, socket->get());
+  CKPT_TRY(json status, ask(socket->get()));
+  std::cout << (o.as_json ? status.dump(2) + "\n" : status_table(status, width()));
+  return {};
+}
+
+}  // namespace
+}  // namespace ckpt
+
+int main(int argc, char **argv) {
+  using namespace ckpt;
+  log::set_name("ckpt-top");
+  Options o;
+  CLI::App app{
+      "ckpt-top [OPTIONS]: the GPUs and programs of this node's Manager (ckptd). In a "
+      "terminal it goes on until q is pressed."};
+  app.add_option("--socket", o.socket, "ckptd's")->envname(managed::kSocketVariable);
+  app.add_option("--interval", o.interval, "seconds between two looks (1)")
+      ->check(CLI::Range(0.05, 3600.0));
+  app.add_flag("--once", o.once, "look once");
+  app.add_flag("--json", o.as_json, "once, as JSON");
+  app.set_version_flag("--version", CKPT_VERSION);
+  CLI11_PARSE(app, argc, argv);
+  if (Result<> r = run(o); !r) return log::error(r.error()), 1;
+  return 0;
+}

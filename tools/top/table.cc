@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/top/table.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "common/bytes.h"
+
+namespace ckpt {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kBarColumns = 30;
+
+u64 number(const json &j, const char *key) {
+  auto it = j.find(key);
+  return it != j.end() && it->is_number_unsigned() ? it->get<u64>() : 0;
+}
+bool flag(const json &j, const char *key) {
+  auto it = j.find(key);
+  return it != j.end() && it->is_boolean() && it->get<bool>();
+}
+std::string text(const json &j, const char *key) {
+  auto it = j.find(key);
+  std::string s = it != j.end() && it->is_string() ? it->get<std::string>() : "";
+  std::ranges::replace_if(
+      s, [](char c) { return static_cast<unsigned char>(c) < 32 || c == 127; }, '?');
+  return s;
+}
+
+std::string mib(u64 bytes) { return fmt::format("{} MiB", bytes >> 20); }
+
+// Used, promised and free.
+std::string bar(u64 total, u64 free, u64 reserved) {
+  if (total == 0) return "";
+  auto columns = [total](u64 bytes) {
+    return static_cast<size_t>(static_cast<double>(bytes) * kBarColumns /
+                               static_cast<double>(total));
+  };
+  size_t used = columns(total - std::min(total, free));
+  size_t promised = std::min(columns(std::min(reserved, free)), kBarColumns - used);
+  return "[" + std::string(used, '#') + std::string(promised, '+') +
+         std::string(kBarColumns - used - promised, '.') + "]";
+}
+
+std::string gpu_line(size_t index, const json &g) {
+  u64 total = number(g, "total_bytes"), free = number(g, "free_bytes");
+  std::string line = fmt::format("GPU {} {} {} of {} free, {} programs", index,
+                                 bar(total, free, number(g, "reserved_bytes")), mib(free),
+                                 mib(total), number(g, "programs"));
+  if (flag(g, "exclusive")) line += ", exclusive";
+  if (flag(g, "others")) line += ", others use it too";
+  return line + "  " + text(g, "name");
+}
+
+std::string state_of(const json &p) {
+  std::string state = text(p, "state");
+  if (!flag(p, "answers")) state += "!";
+  if (state == "running" && flag(p, "waits")) state = "waits";
+  if (state == "evicted" && flag(p, "kept_on_disk")) state = "on disk";
+  return state;
+}
+
+std::string gpu_number(const json &status, const std::string &uuid) {
+  const json gpus = status.value("gpus", json::array());
+  for (size_t i = 0; i < gpus.size(); i++)
+    if (!uuid.empty() && text(gpus[i], "uuid") == uuid) return std::to_string(i);
+  return "-";
+}
+
+std::string program_line(const json &status, const json &p) {
+  return fmt::format("{:>8} {:>3} {:<10} {:>4} {:>9} {:>9} {:>9} {:>6}  {}", number(p, "pid"),
+                     p.value("priority", 0), state_of(p), gpu_number(status, text(p, "gpu")),
+                     number(p, "used_bytes") >> 20, number(p, "requested_bytes") >> 20,
+                     number(p, "kept_bytes") >> 20, number(p, "evictions"),
+                     text(p, "name") + (flag(p, "exclusive") ? " (exclusive)" : ""));
+}
+
+}  // namespace
+
+std::string status_table(const json &status, int width) {
+  std::string out;
+  auto add = [&](const std::string &line) {
+    out += line.substr(0, static_cast<size_t>(std::max(width, 1))) + "\n";
+  };
+  const json gpus = status.value("gpus", json::array());
+  const json programs = status.value("programs", json::array());
+  for (size_t i = 0; i < gpus.size(); i++) add(gpu_line(i, gpus[i]));
+  add(fmt::format("evicted: {} in host memory, {} on disk", mib(number(status, "host_kept_bytes")),
+                  mib(number(status, "disk_kept_bytes"))));
+  add("");
+  add("     PID PRI STATE       GPU  USED MiB WANTS MiB KEPT MiB EVICT.  PROGRAM");
+  for (const json &p : programs) add(program_line(status, p));
+  return out;
+}
+
+}  // namespace ckpt

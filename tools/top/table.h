@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace ckpt {
+
+// ckptd's status (manager/daemon/status.h) as text of at most `width` columns. What is missing in
+// it is shown as nothing; names are made harmless for a terminal.
+std::string status_table(const nlohmann::json &status, int width);
+
+}  // namespace ckpt
