@@ -53,20 +53,22 @@ AFTER = {"SuspendDone": "evicted", "MigDone": "running"}
 
 
 def add_spans(runs, journal):
-    """Where each program was when, as ckptd's journal tells it."""
+    """Where each program was when, as ckptd's journal tells it; until it says that it ends."""
     by_pid, now = {run.pid: run for run in runs if run.pid}, {}
     for line in journal:
         event = json.loads(line)
-        run = by_pid.get(event.get("pid"))
+        run, message = by_pid.get(event.get("pid")), event.get("from")
         if run is None:
             continue
-        moment, place = event["us"] / 1e6, (AFTER.get(event.get("from"), event["state"]), event["gpu"])
-        old = now.get(run.pid)
-        if old and old[0] != place:
-            run.spans.append((*old[0], old[1], moment))
-        if not old or old[0] != place:
-            now[run.pid] = (place, moment)
-        run.evictions += event.get("from") == "SuspendDone"
+        moment, place = event["us"] / 1e6, (AFTER.get(message, event["state"]), event["gpu"])
+        old, since = now.pop(run.pid, (place, moment))
+        if old != place or message == "Fin":
+            run.spans.append((*old, since, moment))
+            since = moment
+        now[run.pid] = place, since
+        if message == "Fin":
+            del now[run.pid], by_pid[run.pid]  # what is said behind its back changes nothing
+        run.evictions += message == "SuspendDone"
     for pid, (place, since) in now.items():
         by_pid[pid].spans.append((*place, since, by_pid[pid].ended))
 

@@ -55,7 +55,7 @@ def compile_programs(folder):
                             f"-DDEVMEM_MIB={mix.mib_of(mix.paper.PROGRAMS['devmem'][1])}", "-o", str(target), str(source)],
                            capture_output=True, text=True)
         if r.returncode != 0:
-            raise Failed(f"{source}: {r.stderr}")
+            raise Failed(f"{source}: {r.stderr[:2000]}")
     return made
 
 
