@@ -48,8 +48,9 @@ def managed(build, gpus, scale, model, programs, options=()):
         return done
 
 
-# The journal says in which state a message finds a program; these change it.
-AFTER = {"SuspendDone": "evicted", "MigDone": "running"}
+# The journal says in which state a message finds a program; these change it. Who asks for a GPU, be it
+# again for a variable (MC-14), waits until it is told which.
+AFTER = {"Connect": "held", "SuspendDone": "evicted", "MigDone": "running"}
 
 
 def add_spans(runs, journal):

@@ -68,12 +68,12 @@ def test_orders_are_seeded_and_even():
 
 def test_a_journal_tells_where_programs_were():
     run = node.Run(mix.program("map", 0.1), begun=0, ended=9, pid=7, moments={"started": 0, "checked": 9})
-    said = [(1, "from", "Connect", "new", -1), (1, "to", "Connect", "running", 0), (2, "to", "Suspend", "leaving", 0),
+    said = [(0.5, "from", "Connect", "new", -1), (1, "to", "Connect", "running", 0), (2, "to", "Suspend", "leaving", 0),
             (3, "from", "SuspendDone", "leaving", 0), (5, "to", "Migrate", "returning", 1), (6, "from", "MigDone", "returning", 1),
             (7, "from", "CudaMalloc", "running", 1), (8, "from", "Fin", "running", 1), (8, "to", "GoAhead", "running", 1)]
     journal = [json.dumps({"us": t * 1e6, "pid": 7, way: what, "state": state, "gpu": gpu}) for t, way, what, state, gpu in said]
     experiment.add_spans([run], journal)
-    assert [s for s in run.spans if s[2] < s[3]] == [("running", 0, 1, 2), ("leaving", 0, 2, 3), ("evicted", 0, 3, 5),
+    assert [s for s in run.spans if s[2] < s[3]] == [("held", -1, 0.5, 1), ("running", 0, 1, 2), ("leaving", 0, 2, 3), ("evicted", 0, 3, 5),
                                                      ("returning", 1, 5, 6), ("running", 1, 6, 8)]
     assert run.evictions == 1
     svg = xml.etree.ElementTree.fromstring(gantt.draw([("a & b", [run])], 2, 0.1))
