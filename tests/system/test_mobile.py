@@ -88,6 +88,16 @@ def test_the_one_that_stays_longer_was_alone_for_the_rest():
     assert experiment.rate_beside(b, a) == 2
 
 
+def test_by_the_papers_matrix_sharing_gains_and_one_program_does_not():
+    def gains(programs):
+        out = subprocess.run([BENCH / "predict", "--programs", str(programs), "--seeds", "2"], capture_output=True, text=True,
+                             check=True).stdout
+        return [float(line.split(": ")[1].split()[0]) for line in out.splitlines()]
+
+    assert gains(1) == [0, 0, 0, 0]
+    assert all(-25 < g < -5 for g in gains(100))
+
+
 # ---- the programs
 
 
