@@ -147,3 +147,15 @@ def matrix(build, scale, model):
     for a, b in paper.pairs():
         slowdown[a, b], slowdown[b, a] = pair(build, scale, model, a, b, lone)
     return slowdown, lone
+
+
+# ---- what the Manager costs who needs nothing of it
+
+
+def overhead(build, scale, model, name, rounds):
+    """One program alone on a GPU, without and under ckptd in turns: the least seconds of each."""
+    times = [], []
+    for _ in range(rounds):
+        times[0].append(alone(build, scale, model, name).own)
+        times[1].append(checked(managed(build, 1, scale, model, [mix.program(name, scale)])[0]).own)
+    return [min(t) for t in times]

@@ -69,12 +69,15 @@ def test_orders_are_seeded_and_even():
 def test_a_journal_tells_where_programs_were():
     run = node.Run(mix.program("map", 0.1), begun=0, ended=9, pid=7, moments={"started": 0, "checked": 9})
     said = [(0.5, "from", "Connect", "new", -1), (1, "to", "Connect", "running", 0), (2, "to", "Suspend", "leaving", 0),
-            (3, "from", "SuspendDone", "leaving", 0), (5, "to", "Migrate", "returning", 1), (6, "from", "MigDone", "returning", 1),
-            (7, "from", "CudaMalloc", "running", 1), (8, "from", "Fin", "running", 1), (8, "to", "GoAhead", "running", 1)]
-    journal = [json.dumps({"us": t * 1e6, "pid": 7, way: what, "state": state, "gpu": gpu}) for t, way, what, state, gpu in said]
+            (3, "from", "SuspendDone", "leaving", 0), (5, "to", "Migrate", "returning", 1),
+            (6, "from", "MigDone", "returning", 1), (7, "from", "CudaMalloc", "running", 1),
+            (8, "from", "Fin", "running", 1), (8, "to", "GoAhead", "running", 1)]
+    journal = [json.dumps({"us": at * 1e6, "pid": 7, way: message, "state": state, "gpu": gpu})
+               for at, way, message, state, gpu in said]
     experiment.add_spans([run], journal)
-    assert [s for s in run.spans if s[2] < s[3]] == [("held", -1, 0.5, 1), ("running", 0, 1, 2), ("leaving", 0, 2, 3), ("evicted", 0, 3, 5),
-                                                     ("returning", 1, 5, 6), ("running", 1, 6, 8)]
+    assert [s for s in run.spans if s[2] < s[3]] == [
+        ("held", -1, 0.5, 1), ("running", 0, 1, 2), ("leaving", 0, 2, 3), ("evicted", 0, 3, 5), ("returning", 1, 5, 6),
+        ("running", 1, 6, 8)]
     assert run.evictions == 1
     svg = xml.etree.ElementTree.fromstring(gantt.draw([("a & b", [run])], 2, 0.1))
     titles = [t.text for t in svg.iter("{http://www.w3.org/2000/svg}title") if t.text]
@@ -156,3 +159,15 @@ def test_all_at_once_under_the_manager(made, tmp_path, count, scale):
     for name, _, gpu, begin, end in on_gpu:
         if name == "malloc_in_kernel":
             assert not [s for s in on_gpu if s[0] != name and s[2] == gpu and s[3] < end and begin < s[4]]
+
+
+@needs_device
+@needs_manager
+@pytest.mark.full
+def test_pairs_and_overhead(made, tmp_path):
+    run_bench("--matrix", "--scale", 0.01, "--json", tmp_path / "out.json", limit=300)
+    facts = json.loads((tmp_path / "out.json").read_text())
+    assert len(facts["slowdown"]) == 25 and len(facts["rule"]) == 15
+    # Whatever the machine does meanwhile: two that only need one engine cannot both have it.
+    assert facts["slowdown"]["bandWidth beside bandWidth"] > 1.5
+    assert "map" in run_bench("--overhead", 1, "--only", "map", "--scale", 0.01)
