@@ -30,12 +30,6 @@ CUresult allocate(CUdeviceptr *out, size_t bytes) {
   return e;
 }
 
-void release(u64 base) {
-  u64 before = memory().held_bytes();
-  memory().release(base);
-  if (memory().held_bytes() < before) tell_freed();
-}
-
 template <class T>
 CUresult put(void *out, T value) {
   std::memcpy(out, &value, sizeof value);
@@ -81,7 +75,7 @@ CUresult free_in_order(Fn real, CUresult (*wait)(CUstream), CUdeviceptr p, CUstr
     return e;
   }
   CUresult e = wait(stream);
-  if (e == CUDA_SUCCESS) release(p);
+  if (e == CUDA_SUCCESS) release_as_tenant(p);
   return e;
 }
 
@@ -114,7 +108,7 @@ CUresult entry_cuMemFree_v2(CUdeviceptr p) {
     return e;
   }
   CUresult e = wait_for(a->context);
-  release(p);
+  release_as_tenant(p);
   return e;
 }
 

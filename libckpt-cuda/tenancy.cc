@@ -2,6 +2,7 @@
 #include "libckpt-cuda/tenancy.h"
 
 #include <cstdlib>
+#include <mutex>
 
 #include "agent/tenant.h"
 #include "common/log.h"
@@ -18,6 +19,13 @@ constexpr int kAttempts = 8;
 constexpr u64 kLargeVariable = 1 << 20;
 
 constexpr const char *kVisibleDevices = "CUDA_VISIBLE_DEVICES";
+
+// Held from a change of what the program has until it is told: what one thread has allocated and
+// not told yet would be counted twice in another one's word.
+std::mutex &telling() {
+  static std::mutex *const kMutex = new std::mutex;
+  return *kMutex;
+}
 
 CUresult denied(const std::string &why) {
   log::warn("out of device memory: {}", why);
@@ -60,7 +68,23 @@ void tell_context_made() {
 }
 
 void tell_freed() {
-  if (Tenant *t = tenant()) t->freed(memory().held_bytes());
+  Tenant *t = tenant();
+  if (t == nullptr) return;
+  std::lock_guard lock(telling());
+  t->freed(memory().held_bytes());
+}
+
+void release_as_tenant(u64 base) {
+  static const bool kManaged = tenant() != nullptr;
+  if (!kManaged) {
+    memory().release(base);
+    return;
+  }
+  std::lock_guard lock(telling());
+  u64 before = memory().held_bytes();
+  memory().release(base);
+  Tenant *t = memory().held_bytes() < before ? tenant() : nullptr;
+  if (t != nullptr) t->freed(memory().held_bytes());
 }
 
 CUresult allocate_as_tenant(const ContextInfo &context, u64 bytes, u64 &out) {
@@ -73,10 +97,8 @@ CUresult allocate_as_tenant(const ContextInfo &context, u64 bytes, u64 &out) {
     // The program may be evicted now, and come back on another device.
     Result<u32> ticket = gate().outside([&] { return t->ask(growth); });
     if (!ticket) return denied(ticket.error().what);
-    if (g_devices_lost)
-      e = CUDA_ERROR_DEVICE_UNAVAILABLE;
-    else
-      e = memory().allocate(context, bytes, out);
+    std::lock_guard lock(telling());
+    e = g_devices_lost ? CUDA_ERROR_DEVICE_UNAVAILABLE : memory().allocate(context, bytes, out);
     t->done(*ticket, memory().held_bytes());
   }
   return e;

@@ -19,6 +19,8 @@ void tell_context_made();
 
 // Inside the gate. Memory in a block that there is costs no question.
 CUresult allocate_as_tenant(const ContextInfo &context, u64 bytes, u64 &out);
+void release_as_tenant(u64 base);
+// A context is gone, with its memory.
 void tell_freed();
 
 }  // namespace ckpt::cuda

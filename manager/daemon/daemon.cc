@@ -181,6 +181,7 @@ Result<> Daemon::hear_one(Peer &peer, const managed::ToManager &message) {
   }
   if (!peer.joined) return fail("the first message is {} and not Join", managed::name_of(message));
   note("from", peer.id, managed::name_of(message));
+  if (std::holds_alternative<in::Fin>(message)) departed_.insert(peer.pid);
   measure(&peer);
   carry_out(policy_.receive(now(), peer.id, message));
   return {};
@@ -215,27 +216,35 @@ void Daemon::drop_the_dead() {
 
 // ---- the policy
 
+// A program that has ended, or said that it does, may still have its memory for a moment.
 void Daemon::measure(const Peer *about) {
+  std::set<i32> seen;
+  for (const Peer &p : peers_)
+    if (departed_.contains(p.pid)) seen.insert(p.pid);
   for (size_t g = 0; g < meter_->gpus().size(); g++) {
     Result<Reading> r = meter_->read(g);
     if (!r) {
       log::warn("{}", r.error().what);
       continue;
     }
-    bool foreign = !r->processes;
+    bool foreign = !r->processes, dying = false;
     u64 own = 0;
     for (const Reading::Process &p : r->processes.value_or(std::vector<Reading::Process>{})) {
+      if (p.bytes == 0) continue;
       if (about != nullptr && p.pid == about->pid) own += p.bytes;
-      // A program that has said Fin is dying, and still has its memory.
-      bool ours = std::ranges::any_of(
-          peers_, [&](const Peer &q) { return q.pid == p.pid && policy_.find(q.id) != nullptr; });
-      foreign = foreign || (!ours && p.bytes > 0);
+      bool ours =
+          std::ranges::any_of(peers_, [&](const Peer &q) { return q.joined && q.pid == p.pid; });
+      bool was_ours = departed_.contains(p.pid);
+      if (was_ours) seen.insert(p.pid);
+      dying = dying || was_ours;
+      foreign = foreign || (!ours && !was_ours);
     }
-    policy_.measured(static_cast<GpuIndex>(g), r->free, foreign);
+    policy_.measured(static_cast<GpuIndex>(g), r->free, foreign, dying);
     const Program *p = about != nullptr ? policy_.find(about->id) : nullptr;
     if (p != nullptr && r->processes && p->gpu == static_cast<GpuIndex>(g))
       policy_.footprint(about->id, own);
   }
+  departed_ = std::move(seen);
 }
 
 void Daemon::carry_out(const Orders &orders) {

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <list>
 #include <memory>
+#include <set>
 
 #include "manager/daemon/meter.h"
 #include "manager/daemon/peer.h"
@@ -55,6 +56,7 @@ class Daemon {
   Policy policy_;
   UniqueFd lock_, listener_, signals_;
   std::list<Peer> peers_;
+  std::set<i32> departed_;       // PIDs of programs that are over, as long as they have memory
   std::vector<ProgramId> dead_;  // their connections are over
   ProgramId next_id_ = 1;
   std::ofstream journal_;

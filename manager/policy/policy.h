@@ -31,7 +31,7 @@ class Policy {
  public:
   Policy(Settings settings, std::vector<Gpu> gpus);
 
-  void measured(GpuIndex gpu, u64 free, bool foreign);
+  void measured(GpuIndex gpu, u64 free, bool foreign, bool dying = false);
   // What the driver says that the program has on its GPU, contexts and all. Where nobody can tell,
   // it is not called, and a context that was made is taken for seen.
   void footprint(ProgramId program, u64 bytes);

@@ -28,9 +28,10 @@ u64 sane(u64 bytes) { return std::min(bytes, kMostBytes); }
 Policy::Policy(Settings settings, std::vector<Gpu> gpus)
     : settings_(std::move(settings)), gpus_(std::move(gpus)) {}
 
-void Policy::measured(GpuIndex gpu, u64 free, bool foreign) {
+void Policy::measured(GpuIndex gpu, u64 free, bool foreign, bool dying) {
   gpus_[static_cast<size_t>(gpu)].free = free;
   gpus_[static_cast<size_t>(gpu)].foreign = foreign;
+  gpus_[static_cast<size_t>(gpu)].dying = dying;
 }
 
 void Policy::footprint(ProgramId program, u64 bytes) { footprints_[program] = bytes; }

@@ -47,6 +47,7 @@ struct Gpu {
   std::string uuid;
   u64 total = 0;          // bytes
   u64 free = 0;           // measured last
+  bool dying = false;     // a program of ours that is over still has memory there
   bool foreign = false;   // somebody else than our programs has memory there
   u64 context_bytes = 0;  // what a context costs, measured
   bool context_known = false;

@@ -81,14 +81,15 @@ bool Policy::may_enter(const Program &p, GpuIndex g) const {
   u32 most = settings_.programs_per_gpu;
   bool others = book.elder != nullptr && book.elder != &p;
   if (book.exclusive != nullptr && book.exclusive != &p) return false;
-  if (p.exclusive && book.programs > 0) return false;
+  // What its kernels will allocate is not known, so nothing of an earlier one may be in its way.
+  if (p.exclusive && (book.programs > 0 || gpus_[static_cast<size_t>(g)].dying)) return false;
   if (book.programs + (others ? 1 : 0) >= most) return false;
   bool no_assignment = !p.exclusive && books_.assigned >= most * gpus_.size();
   if (p.phase == Phase::Held &&
       (no_assignment || book.contextless >= settings_.contextless_per_gpu))
     return false;
   const Gpu &gpu = gpus_[static_cast<size_t>(g)];
-  bool alone = book.programs == 0 && !gpu.foreign;
+  bool alone = book.programs == 0 && !gpu.foreign && !gpu.dying;
   u64 need = alone ? least_need_of(p, gpu) : need_of(p, gpu, settings_);
   return need <= book.available_to(p);
 }
@@ -179,7 +180,8 @@ bool Policy::hopeless(const Program &p) const {
   for (size_t g = 0; g < gpus_.size(); g++) {
     u64 need = least_need_of(p, gpus_[g]);
     if (need > gpus_[g].total) continue;
-    if (books_.gpus[g].programs > 0 || gpus_[g].foreign || gpus_[g].free >= need) return false;
+    if (gpus_[g].foreign || gpus_[g].dying) return false;
+    if (books_.gpus[g].programs > 0 || gpus_[g].free >= need) return false;
   }
   return true;
 }
@@ -208,7 +210,8 @@ bool Policy::refuse_one(Program &p) {
 // go on.
 bool Policy::deadlocked(GpuIndex g) const {
   const GpuBook &book = books_.gpus[static_cast<size_t>(g)];
-  if (book.programs == 0 || gpus_[static_cast<size_t>(g)].foreign) return false;
+  const Gpu &gpu = gpus_[static_cast<size_t>(g)];
+  if (book.programs == 0 || gpu.foreign || gpu.dying) return false;
   bool somewhere = false, all_fixed = true;
   for (const auto &p : programs_) {
     if (p->on_gpu() && !p->blocked()) {

@@ -373,7 +373,7 @@ def test_twenty_programs_at_once(node):
 def test_threads_that_ask_at_the_same_time(node, options):
     n = node("2x128M", *options)
     program = str(n.make("tenants.cu", "-std=c++17"))
-    jobs = [n.ckpt.start("ckpt-run", ["--managed", "--", program, "3", "12", "40", str(i)]) for i in range(6)]
+    jobs = [n.ckpt.start("ckpt-run", ["--managed", "--", program, "3", "12", "34", str(i)]) for i in range(6)]
     finished(*jobs)
     said = n.messages()
     assert "> Suspend" in said and said.count("SuspendDone") == said.count("MigDone")

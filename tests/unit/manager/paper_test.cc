@@ -193,6 +193,17 @@ TEST_CASE("a program whose kernels call malloc gets a GPU alone (MC-15, MC-16)")
   }
 }
 
+TEST_CASE("an exclusive program waits until those that have ended are quite gone") {
+  Node n(small(), {100});
+  n.start(1, 0, 10);
+  n.join(2);
+  n.say(2, in::Connect{0, true});
+  n.policy.measured(0, 90, false, true);
+  CHECK(told(n.policy.gone(n.now, 1)) == Told{});
+  n.policy.measured(0, 100, false, false);
+  CHECK(told(n.after(Time{1})) == Told{"2 Connect GPU0"});
+}
+
 TEST_CASE("two exclusive programs, two GPUs") {
   Node n(small(), {100, 100});
   n.start(1, 0, 10);
