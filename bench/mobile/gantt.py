@@ -1,50 +1,85 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ckptd's journal as a picture: one row a program, its time from left to right, coloured by GPU; grey while it
-is evicted, light while it waits for its first device."""
-from xml.sax.saxutils import escape
+"""The paper's figures 4 and 5: who was where and when, as SVG."""
+import html
 
-COLOURS = ["#3b6ea5", "#c1666b", "#4f9d69", "#d4a24c", "#7e5aa2", "#5ea3a3", "#8f6f56", "#7a7a2e"]
-WAITS, EVICTED, MOVES = "#e6e6e6", "#9a9a9a", "#000000"
-ROW, WIDTH, LEFT = 14, 900, 190
-
-
-def spans(journal):
-    """{program: (name, [(begin, end, state, gpu)])}, in microseconds since the first message."""
-    if not journal:
-        return {}
-    start = journal[0]["us"]
-    rows = {}
-    for e in journal:
-        name, row = rows.setdefault(e["program"], ["", []])
-        rows[e["program"]][0] = e.get("name") or name
-        now = e["us"] - start
-        if row:
-            row[-1][1] = now
-        if "state" in e:
-            row.append([now, now, e["state"], e["gpu"]])
-    return {p: (name, row) for p, (name, row) in rows.items() if row}
+WIDTH, LEFT, ROW, GAP, BAR = 900, 150, 15, 34, 10
+# One hue a GPU; who computes there is strong, who comes or goes is pale.
+GPUS = ["#2f6db3", "#c2571a", "#3b8a4a", "#8a4a9c"]
+WAITS = {"new": "#d9d9d9", "held": "#d9d9d9", "evicted": "#b0b0b0"}
+PALE = {"leaving", "returning"}
 
 
 def colour(state, gpu):
-    if state in ("leaving", "returning"):
-        return MOVES
-    if state == "evicted":
-        return EVICTED
-    return COLOURS[gpu % len(COLOURS)] if state == "running" and gpu >= 0 else WAITS
+    if state in WAITS or gpu is None or gpu < 0:
+        return WAITS.get(state, "#d9d9d9"), 1
+    return GPUS[gpu % len(GPUS)], 0.45 if state in PALE else 1
 
 
-def svg(journal):
-    rows = spans(journal)
-    end = max((r[-1][1] for _, r in rows.values()), default=1) or 1
-    height = ROW * (len(rows) + 2)
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 20}" height="{height}" '
-           'font-family="sans-serif" font-size="10">']
-    for i, (program, (name, row)) in enumerate(rows.items()):
-        y = ROW * (i + 1)
-        out.append(f'<text x="4" y="{y + 10}">{program} {escape(name)}</text>')
-        for begin, stop, state, gpu in row:
-            x, w = LEFT + begin * WIDTH / end, max((stop - begin) * WIDTH / end, 0.2)
-            out.append(f'<rect x="{x:.1f}" y="{y}" width="{w:.1f}" height="{ROW - 3}" fill="{colour(state, gpu)}">'
-                       f'<title>{state}, GPU {gpu}, {(stop - begin) / 1e6:.2f} s</title></rect>')
-    out.append(f'<text x="{LEFT}" y="{height - 3}">0</text><text x="{LEFT + WIDTH - 30}" y="{height - 3}">{end / 1e6:.1f} s</text>')
-    return "\n".join(out + ["</svg>", ""])
+class Picture:
+    def __init__(self, seconds, scale):
+        self.seconds, self.scale = seconds, scale
+        self.parts, self.y = [], 10
+
+    def text(self, x, y, words, anchor="start", size=11, weight="normal"):
+        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" '
+                          f'font-weight="{weight}">{html.escape(words)}</text>')
+
+    def box(self, x, y, width, height, fill, opacity=1.0, title=""):
+        self.parts.append(f'<rect x="{x:.2f}" y="{y:.1f}" width="{max(width, 0.3):.2f}" height="{height}" fill="{fill}" '
+                          f'fill-opacity="{opacity}"><title>{html.escape(title)}</title></rect>')
+
+    def at(self, seconds):
+        return LEFT + (WIDTH - LEFT - 20) * seconds / self.seconds
+
+    def axis(self, y):
+        step = next(s for s in (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10**9) if self.seconds / self.scale / s <= 12)
+        tick = 0
+        while tick * self.scale <= self.seconds:
+            x = self.at(tick * self.scale)
+            self.parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{y}" y2="{y + 4}" stroke="#666"/>')
+            self.text(x, y + 15, str(tick), "middle", 10)
+            tick += step
+
+    def chart(self, title, runs):
+        """Programs from top to bottom in the order in which they first had a GPU."""
+        begin = min(r.begun for r in runs)
+        self.text(10, self.y + 12, title, size=13, weight="bold")
+        self.y += 22
+        for run in sorted(runs, key=lambda r: min((s[2] for s in r.spans if s[0] == "running"), default=r.ended)):
+            self.text(LEFT - 6, self.y + BAR, run.program.name, "end", 10)
+            for state, gpu, start, end in run.spans:
+                fill, opacity = colour(state, gpu)
+                height = BAR if state not in WAITS else 3
+                place = f" on GPU {gpu}" if state not in WAITS else ""
+                self.box(self.at(start - begin), self.y + (BAR - height) / 2 + 1, self.at(end - begin) - self.at(start - begin),
+                         height, fill, opacity, f"{run.program.name}: {state}{place}, {(end - start) / self.scale:.1f} s")
+            self.y += ROW
+        self.axis(self.y + 2)
+        self.y += GAP
+
+    def legend(self, gpus):
+        x = LEFT
+        for i in range(gpus):
+            self.box(x, self.y, 14, BAR, GPUS[i % len(GPUS)])
+            self.text(x + 18, self.y + 9, f"GPU {i}", size=10)
+            x += 75
+        for fill, words in (("#b0b0b0", "evicted"), ("#d9d9d9", "not started")):
+            self.box(x, self.y + 3, 14, 3, fill)
+            self.text(x + 18, self.y + 9, words, size=10)
+            x += 85
+        self.text(x, self.y + 9, "pale: coming or going; seconds of the paper's node", size=10)
+        self.y += 24
+
+    def svg(self):
+        return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {self.y}" width="{WIDTH}" height="{self.y}" '
+                f'font-family="sans-serif"><rect width="100%" height="100%" fill="white"/>{"".join(self.parts)}</svg>\n')
+
+
+def draw(charts, gpus, scale):
+    """charts: [(title, runs)], all on one scale of time."""
+    seconds = max(max(r.ended for r in runs) - min(r.begun for r in runs) for _, runs in charts)
+    picture = Picture(seconds, scale)
+    for title, runs in charts:
+        picture.chart(title, runs)
+    picture.legend(gpus)
+    return picture.svg()

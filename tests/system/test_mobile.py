@@ -1,57 +1,173 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The paper's twelve programs (bench/mobile), all at once under ckptd: none fails, all are right."""
-import random
+"""bench/mobile: the paper's programs find what is wrong with their results, and the experiment can be run."""
+import json
+import os
 import subprocess
 import sys
+import xml.etree.ElementTree
 
 import pytest
 
-from conftest import BUILD, ROOT, wait_for
-from cuda_programs import NVCC, RUN, make  # noqa: F401 (make is a fixture)
-from manager import Node
-from toolkit import WHY_NOT
+from conftest import BUILD, ROOT
+from toolkit import NVCC, WHY_NOT
 
-sys.path.insert(0, str(ROOT / "bench" / "mobile"))
-from programs import PROGRAMS, SOURCES  # noqa: E402
+BENCH = ROOT / "bench" / "mobile"
+sys.path.insert(0, str(BENCH))
+import experiment  # noqa: E402
+import gantt  # noqa: E402
+import mix  # noqa: E402
+import node  # noqa: E402
+import paper  # noqa: E402
 
-pytestmark = [
-    pytest.mark.skipif(not NVCC, reason=WHY_NOT),
-    pytest.mark.skipif(not RUN.exists(), reason="the software device is not built"),
-    pytest.mark.skipif(not (BUILD / "tools" / "ckptd").exists(), reason="ckptd is not built"),
-]
+RUN = BUILD / "softcuda" / "softcuda-run"
+CKPTD = BUILD / "tools" / "ckptd"
 
-GPU_MIB = 96
+pytestmark = pytest.mark.no_criu
+needs_device = pytest.mark.skipif(not NVCC or not RUN.exists(),
+                                  reason=WHY_NOT if not NVCC else "the software device is not built")
+needs_manager = pytest.mark.skipif(not CKPTD.exists(), reason="ckptd is not built")
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """The program of each name."""
-    folder = tmp_path_factory.mktemp("mobile")
-    compilers = {}
-    for p in PROGRAMS:
-        target = folder / p.source.removesuffix(".cu")
-        if target not in compilers:
-            compilers[target] = subprocess.Popen([NVCC, "-w", "-std=c++17", "-cudart", "shared", *p.flags(GPU_MIB),
-                                                  "-o", str(target), str(SOURCES / p.source)])
-    assert all(c.wait() == 0 for c in compilers.values())
-    return {p.name: folder / p.source.removesuffix(".cu") for p in PROGRAMS}
+def made():
+    return node.compile_programs(ROOT / "build" / "mobile")
 
 
-def test_the_table_is_the_papers():
-    assert len(PROGRAMS) == 12
-    assert sum(p.source == "matrixMul.cu" for p in PROGRAMS) == 3
-    # Three of them want more memory than a GPU of the paper has.
-    assert sum(sorted(p.gb for p in PROGRAMS)[:3]) > 4.8 * 0.9
+def run_bench(*options, limit=60):
+    r = subprocess.run([BENCH / "run", "--build", BUILD, *map(str, options)], capture_output=True, text=True, timeout=limit)
+    assert r.returncode == 0, r.stdout + r.stderr
+    return r.stdout
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.full), pytest.param(3, marks=pytest.mark.full)])
-def test_all_twelve_at_once(ckpt, make, built, seed):  # noqa: F811
-    node = Node(ckpt, make, f"2x{GPU_MIB}M", context_mib=1).start()
-    order = random.Random(seed).sample(PROGRAMS, len(PROGRAMS))
-    jobs = [(p, ckpt.start("ckpt-run", ["--managed", "--", str(built[p.name]), *p.arguments(GPU_MIB, 0.2)])) for p in order]
-    for p, job in jobs:
-        assert job.wait() == 0, f"{p.name}: {job.text} {job.error_text}"
-        assert job.lines == ["PASSED"], p.name
-    said = node.messages()
-    assert said.count("Fin") == 12
-    wait_for(lambda: node.free_mib() == [GPU_MIB] * 2, "all memory")
+# ---- the model
+
+
+@pytest.mark.parametrize("name", paper.PROGRAMS)
+def test_sizes_give_the_papers_seconds(name):
+    seconds, gb, _ = paper.PROGRAMS[name]
+    for scale in (0.05, 1):
+        p = mix.program(name, scale)
+        assert p.seconds / scale == pytest.approx(seconds, rel=0.02)
+    assert p.mib == pytest.approx(gb * mix.MIB_PER_GB, abs=1)
+
+
+def test_rates_are_changed_by_name():
+    model = mix.read_model()
+    assert mix.changed(model, ["compute=+25%"])["compute"] == pytest.approx(1.25 * model["compute"])
+    assert mix.changed(model, ["copy=-25%"])["copy"] == pytest.approx(0.75 * model["copy"])
+    for bad in ("speed=+25%", "compute=25", "compute"):
+        with pytest.raises(ValueError):
+            mix.changed(model, [bad])
+
+
+def test_orders_are_seeded_and_even():
+    names = [[p.name for p in experiment.order(20, seed, 0.1)] for seed in (1, 1, 2)]
+    assert names[0] == names[1] != names[2]
+    assert set(names[0]) == set(paper.PROGRAMS)
+
+
+def test_a_journal_tells_where_programs_were():
+    run = node.Run(mix.program("map", 0.1), begun=0, ended=9, pid=7, moments={"started": 0, "checked": 9})
+    said = [(0.5, "from", "Connect", "new", -1), (1, "to", "Connect", "running", 0), (2, "to", "Suspend", "leaving", 0),
+            (3, "from", "SuspendDone", "leaving", 0), (5, "to", "Migrate", "returning", 1),
+            (6, "from", "MigDone", "returning", 1), (7, "from", "CudaMalloc", "running", 1),
+            (8, "from", "Fin", "running", 1), (8, "to", "GoAhead", "running", 1)]
+    journal = [json.dumps({"us": at * 1e6, "pid": 7, way: message, "state": state, "gpu": gpu})
+               for at, way, message, state, gpu in said]
+    experiment.add_spans([run], journal)
+    assert [s for s in run.spans if s[2] < s[3]] == [
+        ("held", -1, 0.5, 1), ("running", 0, 1, 2), ("leaving", 0, 2, 3), ("evicted", 0, 3, 5), ("returning", 1, 5, 6),
+        ("running", 1, 6, 8)]
+    assert run.evictions == 1
+    svg = xml.etree.ElementTree.fromstring(gantt.draw([("a & b", [run])], 2, 0.1))
+    titles = [t.text for t in svg.iter("{http://www.w3.org/2000/svg}title") if t.text]
+    assert "map: running on GPU 1, 20.0 s" in titles and "map: evicted, 20.0 s" in titles
+
+
+def test_the_one_that_stays_longer_was_alone_for_the_rest():
+    a = {"begin": 0, "end": 10, "alone": 5}  # half as fast for all of its time
+    b = {"begin": 0, "end": 14, "alone": 9}  # the last 4 alone: 5 of its work in 10
+    assert experiment.rate_beside(a, b) == 2
+    assert experiment.rate_beside(b, a) == 2
+
+
+def test_by_the_papers_matrix_sharing_gains_and_one_program_does_not():
+    def gains(programs):
+        out = subprocess.run([BENCH / "predict", "--programs", str(programs), "--seeds", "2"], capture_output=True, text=True,
+                             check=True).stdout
+        return [float(line.split(": ")[1].split()[0]) for line in out.splitlines()]
+
+    assert gains(1) == [0, 0, 0, 0]
+    assert all(-25 < g < -5 for g in gains(100))
+
+
+# ---- the programs
+
+
+@needs_device
+@pytest.mark.parametrize("name", paper.PROGRAMS)
+def test_programs_check_themselves(made, tmp_path, name):
+    program = mix.program(name, 0.01)
+    env = dict(os.environ, CKPT_RUNTIME_DIR=str(tmp_path), CKPT_SOFTCUDA=f"1x{mix.GPU_MIB}M")
+    r = subprocess.run([RUN, made[mix.SOURCE[program.kind]], *program.arguments()], env=env, capture_output=True, text=True,
+                       timeout=60)
+    assert r.returncode == 0 and r.stdout.splitlines()[-1] == "PASSED", r.stdout + r.stderr
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("source", ["band_width", "matrix_mul", "pcie"])
+def test_opencl_versions_check_themselves(tmp_path, source):
+    target = tmp_path / source
+    subprocess.run(["c++", "-O2", "-std=c++17", "-o", target, BENCH / "programs" / f"{source}_cl.cc", "-lOpenCL"], check=True)
+    env = dict(os.environ, OCL_ICD_VENDORS="/etc/OpenCL/vendors/pocl.icd")
+    r = subprocess.run([target, "--mib", "30", "--work", "300", "--steps", "50"], env=env, capture_output=True, text=True,
+                       timeout=120)
+    assert r.returncode == 0 and r.stdout.splitlines()[-1] == "PASSED", r.stdout + r.stderr
+
+
+# ---- the experiment
+
+
+@needs_device
+def test_one_program_per_gpu(made, tmp_path):
+    out = run_bench("--without-manager", "--programs", 3, "--gpus", 2, "--scale", 0.005, "--rates", "compute=+25%",
+                    "--json", tmp_path / "out.json", "--svg", tmp_path / "out.svg")
+    facts = json.loads((tmp_path / "out.json").read_text())
+    seed, = facts["seeds"]
+    runs = seed["simple"]["runs"]
+    assert len(runs) == 3 and seed["simple"]["failed"] == 0 and "managed" not in seed
+    # Never two at once on a GPU, and each no faster than the model lets it be.
+    for gpu in (0, 1):
+        spans = sorted(span[2:] for r in runs for span in r["spans"] if span[1] == gpu)
+        assert all(a[1] <= b[0] for a, b in zip(spans, spans[1:]))
+    assert all(r["own_seconds"] >= r["model_seconds"] * 0.8 for r in runs)
+    assert "compute=+25%" in out and "<svg" in (tmp_path / "out.svg").read_text()
+
+
+@needs_device
+@needs_manager
+@pytest.mark.parametrize("count,scale", [(12, 0.005), pytest.param(24, 0.02, marks=pytest.mark.full)])
+def test_all_at_once_under_the_manager(made, tmp_path, count, scale):
+    run_bench("--programs", count, "--gpus", 2, "--scale", scale, "--json", tmp_path / "out.json", limit=300)
+    seed, = json.loads((tmp_path / "out.json").read_text())["seeds"]
+    assert seed["managed"]["failed"] == 0 and len(seed["managed"]["runs"]) == count
+    assert seed["managed"]["evictions"] > 0
+    spans = [(r["program"], *span) for r in seed["managed"]["runs"] for span in r["spans"]]
+    # Both GPUs were used, and nobody was there with the one that wants a GPU for itself.
+    assert {gpu for _, state, gpu, _, _ in spans if state == "running"} == {0, 1}
+    on_gpu = [s for s in spans if s[1] in ("running", "returning")]
+    for name, _, gpu, begin, end in on_gpu:
+        if name == "malloc_in_kernel":
+            assert not [s for s in on_gpu if s[0] != name and s[2] == gpu and s[3] < end and begin < s[4]]
+
+
+@needs_device
+@needs_manager
+@pytest.mark.full
+def test_pairs_and_overhead(made, tmp_path):
+    run_bench("--matrix", "--scale", 0.01, "--json", tmp_path / "out.json", limit=300)
+    facts = json.loads((tmp_path / "out.json").read_text())
+    assert len(facts["slowdown"]) == 25 and len(facts["rule"]) == 15
+    # Whatever the machine does meanwhile: two that only need one engine cannot both have it.
+    assert facts["slowdown"]["bandWidth beside bandWidth"] > 1.5
+    assert "map" in run_bench("--overhead", 1, "--only", "map", "--scale", 0.01)

@@ -1,40 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// devmem: the vectors are variables of the device, whose memory is there before any call asks for
-// it (MC-14). Their size is the compiler's: -DDEVMEM_MIB=N, and MIB must say the same.
-#include <vector>
+// devmem: bandWidth, with its vectors in variables of the device. Their size is the compiler's
+// (-DDEVMEM_MIB=N); --mib must say the same. Work is counted in elements.
+#include "cuda.h"
 
-#include "mobile.h"
+using namespace mobile;
 
 #ifndef DEVMEM_MIB
-#define DEVMEM_MIB 24
+#define DEVMEM_MIB 12
 #endif
 
-constexpr size_t kElements = (static_cast<size_t>(DEVMEM_MIB) << 20) / 3 / sizeof(int);
+constexpr size_t kElements = DEVMEM_MIB / 6 * ((2 << 20) / sizeof(uint32_t));
+__device__ uint32_t to[kElements], fro[kElements], added[kElements];
 
-__device__ int va[kElements], vb[kElements], vc[kElements];
-
-__global__ void fill() {
+__global__ void add(bool back, size_t first, size_t n) {
   size_t i = blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x;
-  if (i < kElements) va[i] = static_cast<int>(i), vb[i] = 2 * static_cast<int>(i);
-}
-
-__global__ void add_variables(size_t at, size_t n) {
-  size_t i = blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x;
-  if (i < n) vc[at + i] = va[at + i] + vb[at + i];
+  if (i >= n) return;
+  i += first;
+  if (back)
+    to[i] = fro[i] + added[i];
+  else
+    fro[i] = to[i] + added[i];
 }
 
 int main(int argc, char **argv) {
-  Size s = size_of(argc, argv);
-  CHECK(s.bytes == static_cast<size_t>(DEVMEM_MIB) << 20);
-  const size_t part = part_size(kElements);
-  fill<<<(kElements + 255) / 256, 256>>>();
-  std::vector<int> z(part);
-  for (int r = 0; r < s.rounds; ++r) {
-    size_t at = part_of(r, kElements);
-    add_variables<<<(part + 255) / 256, 256>>>(at, part);
-    CUDA(cudaMemcpyFromSymbol(z.data(), vc, part * sizeof(int), at * sizeof(int)));
-    for (size_t i = 0; i < part; ++i) CHECK(z[i] == 3 * static_cast<int>(at + i));
+  Options o = read_options(argc, argv);
+  CHECK(o.mib == DEVMEM_MIB);
+  Times t;
+  allocate_rest(o);
+  std::vector<uint32_t> first = values(kElements, 1), plus = values(kElements, 2), end(kElements);
+  CUDA(cudaMemcpyToSymbol(to, first.data(), sizeof to));
+  CUDA(cudaMemcpyToSymbol(added, plus.data(), sizeof added));
+  t.loaded = now();
+  Windows w(kElements, o.work);
+  for (size_t s = 0; s < o.steps; ++s) {
+    add<<<blocks(w.size), kThreads>>>(w.pass(s) % 2 == 1, w.first(s), w.size);
+    stepped(o, s);
   }
-  return passed();
+  t.computed = now();
+  for (size_t side = 0; side < 2; ++side) {
+    if (side == 0)
+      CUDA(cudaMemcpyFromSymbol(end.data(), to, sizeof to));
+    else
+      CUDA(cudaMemcpyFromSymbol(end.data(), fro, sizeof fro));
+    for (size_t i = 0; i < kElements; ++i) {
+      size_t passes = w.passes(i, o.steps);
+      if (passes % 2 == side) CHECK(end[i] == first[i] + static_cast<uint32_t>(passes) * plus[i]);
+    }
+  }
+  return passed(t);
 }

@@ -1,25 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// map: the operands are memory of the host that the device reads (mapped and pinned); the result is
-// on the device.
-#include <vector>
+// map: kernels work on pinned memory of the host that is mapped for the device, beside vectors in
+// device memory. Work is counted in elements.
+#include "cuda.h"
 
-#include "mobile.h"
+using namespace mobile;
+
+__global__ void add(uint32_t *mapped, const uint32_t *b, uint32_t *c, size_t n) {
+  size_t i = blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x;
+  if (i < n) c[i] = mapped[i] += b[i];
+}
 
 int main(int argc, char **argv) {
-  Size s = size_of(argc, argv);
-  const size_t n = s.bytes / sizeof(int), part = part_size(n);
-  int *a, *b, *da, *db, *c;
-  for (int **p : {&a, &b}) CUDA(cudaHostAlloc(p, part * sizeof(int), cudaHostAllocMapped));
-  CUDA(cudaHostGetDevicePointer(&da, a, 0));
-  CUDA(cudaHostGetDevicePointer(&db, b, 0));
-  CUDA(cudaMalloc(&c, n * sizeof(int)));
-  std::vector<int> z(part);
-  for (int r = 0; r < s.rounds; ++r) {
-    for (size_t i = 0; i < part; ++i) a[i] = static_cast<int>(i) + r, b[i] = static_cast<int>(i) - r;
-    add_part(da, db, c + part_of(r, n), part);
-    CUDA(cudaMemcpy(z.data(), c + part_of(r, n), part * sizeof(int), cudaMemcpyDeviceToHost));
-    for (size_t i = 0; i < part; ++i) CHECK(z[i] == 2 * static_cast<int>(i));
+  Options o = read_options(argc, argv);
+  Times t;
+  size_t bytes = vector_bytes(o), n = bytes / sizeof(uint32_t);
+  uint32_t *host = nullptr, *mapped = nullptr;
+  CUDA(cudaHostAlloc(reinterpret_cast<void **>(&host), bytes, cudaHostAllocMapped));
+  CUDA(cudaHostGetDevicePointer(reinterpret_cast<void **>(&mapped), host, 0));
+  uint32_t *b = allocate<uint32_t>(bytes), *c = allocate<uint32_t>(bytes);
+  allocate<uint32_t>(bytes);
+  allocate_rest(o);
+  std::vector<uint32_t> first = values(n, 1), added = values(n, 2), back(n);
+  std::memcpy(host, first.data(), bytes);
+  CUDA(cudaMemcpy(b, added.data(), bytes, cudaMemcpyHostToDevice));
+  CUDA(cudaMemset(c, 0, bytes));
+  t.loaded = now();
+  Windows w(n, o.work);
+  for (size_t s = 0; s < o.steps; ++s) {
+    size_t at = w.first(s);
+    add<<<blocks(w.size), kThreads>>>(mapped + at, b + at, c + at, w.size);
+    stepped(o, s);
   }
-  return passed();
+  t.computed = now();
+  CUDA(cudaMemcpy(back.data(), c, bytes, cudaMemcpyDeviceToHost));
+  for (size_t i = 0; i < n; ++i) {
+    uint32_t passes = static_cast<uint32_t>(w.passes(i, o.steps));
+    CHECK(host[i] == first[i] + passes * added[i]);
+    CHECK(back[i] == (passes > 0 ? host[i] : 0));
+  }
+  return passed(t);
 }

@@ -1,65 +1,130 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the paper's programs (papers.md §1.9) have in common here. Each is started as
+// What the programs of bench/mobile have in common: options, times, and how they end.
 //
-//   PROGRAM MIB ROUNDS
+//   PROGRAM [--mib N] [--work N] [--steps N] [--gap SECONDS]
 //
-// holds MIB of device memory for all its time, works on a part of it in each round, so that its
-// time is a matter of ROUNDS and not of MIB, and checks all that it has computed. "PASSED" is its
-// last line. A request for memory that is denied ends it, as it would end the paper's.
+// --mib    device memory that is allocated, MiB. Kernels touch --work elements of it at a time, and
+//          the rest only when it is copied: on the software device kernels are interpreted, and a
+//          device model says how long they last.
+// --steps  how often
+// --gap    seconds of work of the host after each step
+//
+// The last line but one gives its PID and the moments of CLOCK_MONOTONIC at which the program
+// entered main, had its data on the device, had computed, and had checked; the last one is PASSED
+// or FAILED.
 #pragma once
 
-#include <cuda_runtime.h>
+#include <time.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <vector>
 
-#define CHECK(condition)                                                           \
-  do {                                                                             \
-    if (!(condition)) {                                                            \
-      std::fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition); \
-      std::exit(1);                                                                \
-    }                                                                              \
-  } while (0)
+namespace mobile {
 
-#define CUDA(call)                                                       \
-  do {                                                                   \
-    cudaError_t error_ = (call);                                         \
-    if (error_ != cudaSuccess) {                                         \
-      std::fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, \
-                   cudaGetErrorString(error_));                          \
-      std::exit(1);                                                      \
-    }                                                                    \
-  } while (0)
-
-struct Size {
-  size_t bytes;
-  int rounds;
+struct Options {
+  size_t mib = 12;
+  size_t work = 4096;
+  size_t steps = 8;
+  double gap = 0;
 };
 
-inline Size size_of(int argc, char **argv) {
-  CHECK(argc == 3);
-  Size s{static_cast<size_t>(std::atol(argv[1])) << 20, std::atoi(argv[2])};
-  CHECK(s.bytes > 0 && s.rounds > 0);
-  return s;
+inline double now() {
+  timespec t{};
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
 }
 
-inline int passed() {
+struct Times {
+  double started = now(), loaded = 0, computed = 0;
+};
+
+[[noreturn]] inline void fail(const char *file, int line, const char *what, const char *why) {
+  std::fprintf(stderr, "%s:%d: %s: %s\n", file, line, what, why);
+  std::puts("FAILED");
+  std::fflush(stdout);
+  std::_Exit(1);
+}
+
+#define CHECK(condition)                                                             \
+  do {                                                                               \
+    if (!(condition)) mobile::fail(__FILE__, __LINE__, #condition, "does not hold"); \
+  } while (0)
+
+inline Options read_options(int argc, char **argv) {
+  Options o;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const char *name = argv[i], *value = argv[i + 1];
+    char *end = nullptr;
+    double number = std::strtod(value, &end);
+    size_t *field = std::strcmp(name, "--mib") == 0     ? &o.mib
+                    : std::strcmp(name, "--work") == 0  ? &o.work
+                    : std::strcmp(name, "--steps") == 0 ? &o.steps
+                                                        : nullptr;
+    bool gap = std::strcmp(name, "--gap") == 0;
+    if (*end != '\0' || number < 0 || (field == nullptr && !gap))
+      fail(__FILE__, __LINE__, name, "is not understood");
+    if (gap)
+      o.gap = number;
+    else
+      *field = static_cast<size_t>(number);
+  }
+  if (argc % 2 == 0) fail(__FILE__, __LINE__, argv[argc - 1], "has no value");
+  if (o.mib < 6 || o.work < 1) fail(__FILE__, __LINE__, "--mib, --work", "at least 6 and 1");
+  return o;
+}
+
+// What the host does meanwhile, without needing one of this machine's few cores for it. A
+// checkpoint interrupts the sleep.
+inline void host_works(double seconds) {
+  double end = now() + seconds;
+  timespec t{static_cast<time_t>(end), static_cast<long>((end - static_cast<time_t>(end)) * 1e9)};
+  while (seconds > 0 && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, nullptr) == EINTR) {
+  }
+}
+
+// Bytes of each of three vectors: whole pieces of 2 MiB, as devices give memory out.
+inline size_t vector_bytes(const Options &o) { return o.mib / 6 * (2 << 20); }
+// What is allocated besides, so that all is what was asked for.
+inline size_t rest_bytes(const Options &o) { return (o.mib << 20) - 3 * vector_bytes(o); }
+
+// Where a step works, and how often steps have worked there before: windows follow each other, and
+// begin again behind the last.
+struct Windows {
+  size_t size, count;
+  Windows(size_t elements, size_t work)
+      : size(work < elements ? work : elements), count(elements / size) {}
+  size_t first(size_t step) const { return step % count * size; }
+  size_t pass(size_t step) const { return step / count; }
+  // How many of `steps` steps have worked on the window of an element.
+  size_t passes(size_t element, size_t steps) const {
+    size_t w = element / size;
+    return w >= count ? 0 : steps / count + (w < steps % count ? 1 : 0);
+  }
+};
+
+// Same values in every run, other ones at each place.
+inline uint32_t value(size_t i, uint32_t seed) {
+  uint32_t x = static_cast<uint32_t>(i) * 2654435761u + seed * 40503u;
+  return x ^ (x >> 15);
+}
+
+inline std::vector<uint32_t> values(size_t count, uint32_t seed) {
+  std::vector<uint32_t> v(count);
+  for (size_t i = 0; i < count; ++i) v[i] = value(i, seed);
+  return v;
+}
+
+inline int passed(const Times &t) {
+  std::printf("TIMES pid %d started %.6f loaded %.6f computed %.6f checked %.6f\n", getpid(),
+              t.started, t.loaded, t.computed, now());
   std::puts("PASSED");
   return 0;
 }
 
-// A vector's elements, and the part of it that a round works on: another one in each.
-constexpr size_t kPart = 64 << 10;
-inline size_t part_of(int round, size_t n) { return n <= kPart ? 0 : round * kPart % (n - kPart); }
-inline size_t part_size(size_t n) { return n < kPart ? n : kPart; }
-
-// c = a + b, for pcie, bandWidth, devmem and map.
-__global__ void add(const int *a, const int *b, int *c, size_t n) {
-  size_t i = blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x;
-  if (i < n) c[i] = a[i] + b[i];
-}
-inline void add_part(const int *a, const int *b, int *c, size_t n) {
-  add<<<(n + 255) / 256, 256>>>(a, b, c, n);
-  CUDA(cudaGetLastError());
-}
+}  // namespace mobile

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The experiments: orders of programs under both schedulers, and programs in pairs."""
+import json
+import random
+
+import mix
+import paper
+from node import Node
+
+# What the Manager waits for, in seconds of the paper's node; scaled like all times.
+MANAGER_SECONDS = {"--least-run": 1, "--age": 30}
+
+
+def order(count, seed, scale, model=None, names=tuple(paper.PROGRAMS)):
+    """Programs of the paper's mix in a random order: each of the names equally often, the rest drawn."""
+    chance, names = random.Random(seed), list(names)
+    chosen = names * (count // len(names)) + chance.sample(names, count % len(names))
+    chance.shuffle(chosen)
+    return [mix.program(name, scale, model) for name in chosen]
+
+
+def one_per_gpu(build, gpus, scale, model, programs):
+    """The paper's simple scheduler: the next program starts when a GPU is free. Runs, in the order of their end."""
+    with Node(build, gpus, scale, model) as node:
+        waiting, done = list(programs), []
+        for gpu in range(min(gpus, len(waiting))):
+            node.start_alone(waiting.pop(0), gpu)
+        while node.children:
+            run = node.wait_one()
+            run.spans = [("running", run.gpu, run.begun, run.ended)]
+            done.append(run)
+            if waiting:
+                node.start_alone(waiting.pop(0), run.gpu)
+        return done
+
+
+def managed(build, gpus, scale, model, programs, options=()):
+    """All at once, under ckptd."""
+    scaled = [word for name, seconds in MANAGER_SECONDS.items() if name not in options
+              for word in (name, f"{seconds * scale:.4f}")]
+    with Node(build, gpus, scale, model, [*scaled, *options]) as node:
+        node.start_manager()
+        for program in programs:
+            node.start_managed(program)
+        done = [node.wait_one() for _ in programs]
+        node.stop_manager()
+        add_spans(done, node.journal())
+        return done
+
+
+# The journal says in which state a message finds a program; these change it. Who asks for a GPU, be it
+# again for a variable (MC-14), waits until it is told which.
+AFTER = {"Connect": "held", "SuspendDone": "evicted", "MigDone": "running"}
+
+
+def add_spans(runs, journal):
+    """Where each program was when, as ckptd's journal tells it; until it says that it ends."""
+    by_pid, now = {run.pid: run for run in runs if run.pid}, {}
+    for line in journal:
+        event = json.loads(line)
+        run, message = by_pid.get(event.get("pid")), event.get("from")
+        if run is None:
+            continue
+        moment, place = event["us"] / 1e6, (AFTER.get(message, event["state"]), event["gpu"])
+        old, since = now.pop(run.pid, (place, moment))
+        if old != place or message == "Fin":
+            run.spans.append((*old, since, moment))
+            since = moment
+        now[run.pid] = place, since
+        if message == "Fin":
+            del now[run.pid], by_pid[run.pid]  # what is said behind its back changes nothing
+        run.evictions += message == "SuspendDone"
+    for pid, (place, since) in now.items():
+        by_pid[pid].spans.append((*place, since, by_pid[pid].ended))
+
+
+def makespan(runs):
+    return max(r.ended for r in runs) - min(r.begun for r in runs)
+
+
+def by_the_model(programs, gpus):
+    """The makespan of one program per GPU if nothing were lost: no process to start, nobody ever late."""
+    free = [0.0] * gpus
+    for p in programs:
+        first = free.index(min(free))
+        free[first] += p.seconds
+    return max(free)
+
+
+def least(programs, gpus):
+    """Below this no schedule can come: what the busier kind of engine has to do, spread over all GPUs."""
+    return max(sum(p.kernels for p in programs), sum(p.copies for p in programs)) / gpus
+
+
+def compare(build, gpus, scale, model, programs, options=(), with_manager=True):
+    """Both schedulers with one order of programs: {"simple": runs, "managed": runs}."""
+    result = {"simple": one_per_gpu(build, gpus, scale, model, programs)}
+    if with_manager:
+        result["managed"] = managed(build, gpus, scale, model, programs, options)
+    return result
+
+
+# ---- pairs
+
+
+def alone(build, scale, model, name):
+    with Node(build, 1, scale, model) as node:
+        node.start_alone(mix.program(name, scale), 0)
+        return checked(node.wait_one())
+
+
+def checked(run):
+    if run.failure:
+        raise RuntimeError(f"{run.program.name}: {run.failure}")
+    return run
+
+
+def rate_beside(run, other):
+    """How many times longer the steps of `run` took while `other` was there too.
+
+    The one that ends first was never alone. Of the other one we know how long it was beside it, and that
+    the rest of its work went at the speed that it has alone.
+    """
+    begin = max(run["begin"], other["begin"])
+    shared = min(run["end"], other["end"]) - begin
+    if run["end"] <= other["end"]:
+        return shared / (run["alone"] - (begin - run["begin"]))
+    lone = (run["end"] - other["end"]) + (begin - run["begin"])
+    return shared / max(run["alone"] - lone, 1e-9)
+
+
+def pair(build, scale, model, first, second, lone):
+    """Both at once on one GPU, without a Manager: their slowdowns."""
+    with Node(build, 1, scale, model) as node:
+        programs = [mix.program(name, scale) for name in (first, second)]
+        started = [node.start_alone(p, 0) for p in programs]
+        for _ in programs:
+            checked(node.wait_one())
+        facts = [{"begin": r.moments["started"], "end": r.moments["checked"], "alone": lone[r.program.name]} for r in started]
+        return rate_beside(facts[0], facts[1]), rate_beside(facts[1], facts[0])
+
+
+def matrix(build, scale, model):
+    """{(a, b): slowdown of a beside b}, {a: seconds alone}."""
+    lone = {name: alone(build, scale, model, name).own for name in paper.PAIRED}
+    slowdown = {}
+    for a, b in paper.pairs():
+        slowdown[a, b], slowdown[b, a] = pair(build, scale, model, a, b, lone)
+    return slowdown, lone
+
+
+# ---- what the Manager costs who needs nothing of it
+
+
+def overhead(build, scale, model, name, rounds):
+    """One program alone on a GPU, without and under ckptd in turns: the least seconds of each."""
+    times = [], []
+    for _ in range(rounds):
+        times[0].append(alone(build, scale, model, name).own)
+        times[1].append(checked(managed(build, 1, scale, model, [mix.program(name, scale)])[0]).own)
+    return [min(t) for t in times]
