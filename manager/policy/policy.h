@@ -75,6 +75,8 @@ class Policy {
   void take(Program &p, const managed::to_manager::Fin &m);
   void take(Program &p, const managed::to_manager::Failed &m);
   void take(Program &, const managed::to_manager::StatusWanted &) {}
+  void see_context(Program &p, std::optional<u64> footprint);
+  void see_variables(Program &p, std::optional<u64> footprint);
   void learn_context(u64 bytes);
   void answer_requests(Program &p);
   void confirm(const Program &p);

@@ -174,8 +174,7 @@ void Policy::take(Program &p, const in::MallocDone &m) {
   std::erase_if(p.requests, [&](const Request &r) { return r.ticket == m.ticket; });
   auto measured = footprints_.find(p.id);
   if (p.context && p.gpu != kNoGpu && measured != footprints_.end())
-    p.variables_seen = p.variables_seen || measured->second >= context_cost(gpu_of(p), settings_) +
-                                                                   p.variables + p.used;
+    see_variables(p, measured->second);
 }
 
 void Policy::take(Program &p, const in::MigDone &m) {
@@ -206,21 +205,34 @@ void Policy::take(Program &p, const in::SuspendDone &m) {
   p.evictions++;
 }
 
+// It asks until its context is seen, and its device variables, which come a little later. Those
+// that are never used never come: after so many checks they stay reserved.
+void Policy::take(Program &p, const in::ContextCheck &) {
+  bool all_seen = p.context && p.variables_seen;
+  if (p.phase != Phase::Placed || p.gpu == kNoGpu || all_seen) return confirm(p);
+  auto measured = footprints_.find(p.id);
+  std::optional<u64> bytes;
+  if (measured != footprints_.end()) bytes = measured->second;
+  bool last = ++p.checks >= kMostChecks;
+  if (!p.context && (!bytes || *bytes > p.used || last)) see_context(p, bytes);
+  if (p.context) see_variables(p, bytes);
+  if ((p.context && p.variables_seen) || last) return confirm(p);
+  send(p, out::CCheckFailed{});
+}
+
 // What a context costs is what the process has beside its allocations. Device variables, and memory
 // that is being allocated, would be counted in: who has some teaches nothing.
-void Policy::take(Program &p, const in::ContextCheck &) {
-  if (p.phase != Phase::Placed || p.gpu == kNoGpu || p.context) return confirm(p);
-  auto measured = footprints_.find(p.id);
-  bool told = measured != footprints_.end();
-  bool seen = !told || measured->second > p.used || ++p.checks >= kMostChecks;
-  if (!seen) return send(p, out::CCheckFailed{});
-  if (told && p.variables == 0 && p.requests.empty()) {
-    gpu_of(p).context_bytes = measured->second > p.used ? measured->second - p.used : 0;
-    gpu_of(p).context_known = true;
-  }
+void Policy::see_context(Program &p, std::optional<u64> footprint) {
   p.context = true;
-  p.variables_seen = !told || p.variables == 0;
-  confirm(p);
+  p.variables_seen = p.variables == 0;
+  if (!footprint || p.variables > 0 || !p.requests.empty()) return;
+  gpu_of(p).context_bytes = *footprint > p.used ? *footprint - p.used : 0;
+  gpu_of(p).context_known = true;
+}
+
+void Policy::see_variables(Program &p, std::optional<u64> footprint) {
+  u64 whole = context_cost(gpu_of(p), settings_) + p.variables + p.used;
+  p.variables_seen = p.variables_seen || !footprint || *footprint >= whole;
 }
 
 void Policy::confirm(const Program &p) {

@@ -115,8 +115,25 @@ TEST_CASE("device variables: the assignment changes with each that is found (MC-
   SUBCASE("variables stay reserved until they were seen") {
     n.take(1, 10);
     n.policy.footprint(1, 10);
-    CHECK(told(n.say(1, in::ContextCheck{})) == Told{"1 CCheckOk"});
+    CHECK(told(n.say(1, in::ContextCheck{})) == Told{"1 CCheckFailed"});
     CHECK(n.policy.books().gpus[1].reserved == 75);
+    SUBCASE("and need no allocation for that") {
+      n.take(1, 75);
+      n.policy.footprint(1, 85);
+      CHECK(told(n.say(1, in::ContextCheck{})) == Told{"1 CCheckOk"});
+      CHECK(n.policy.books().gpus[1].reserved == 0);
+      return;
+    }
+    SUBCASE("and those that never come stay so") {
+      for (int i = 0; i < 18; i++) {
+        n.policy.footprint(1, 10);
+        CHECK(told(n.say(1, in::ContextCheck{})) == Told{"1 CCheckFailed"});
+      }
+      n.policy.footprint(1, 10);
+      CHECK(told(n.say(1, in::ContextCheck{})) == Told{"1 CCheckOk"});
+      CHECK(n.policy.books().gpus[1].reserved == 75);
+      return;
+    }
     n.say(1, in::CudaMalloc{1, 3});
     n.take(1, 78);
     n.policy.footprint(1, 88);
