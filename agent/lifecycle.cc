@@ -8,7 +8,6 @@
 #include "agent/loading.h"
 #include "agent/session.h"
 #include "agent/sink.h"
-#include "agent/store_lanes.h"
 #include "common/log.h"
 
 namespace ckpt {
@@ -174,7 +173,6 @@ Result<> Lifecycle::move_into_store() {
     StoreSink sink(*kept_, staging, prefix_of(m.who));
     if (Result<> r = m.who->save(sink); !r)
       return Failure(at("save its devices", m.who, std::move(r).error()));
-    CKPT_CHECK(sink.finish());
   }
   return {};
 }

@@ -57,6 +57,12 @@ bool all_zero(ByteView bytes) {
                            std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
 }
 
+std::vector<u32> all_slots(const Staging &staging) {
+  std::vector<u32> slots;
+  for (u32 i = staging.slots(); i-- > 0;) slots.push_back(i);
+  return slots;
+}
+
 }  // namespace
 
 // ---- the file
@@ -94,21 +100,18 @@ Result<> Store::region(const std::string &name, u64 bytes) {
   return {};
 }
 
-Result<u64> Store::place(const std::string &name, u64 offset, u64 bytes) const {
+Result<> Store::write(const std::string &name, u64 offset, ByteView bytes) {
   auto it = regions_.find(name);
-  if (it == regions_.end() || offset > it->second.bytes || bytes > it->second.bytes - offset)
-    return fail("{} bytes at {} do not fit the region {}", bytes, offset, name);
-  return it->second.at + offset;
-}
-
-Result<> Store::write(u64 at, ByteView bytes) const {
+  if (it == regions_.end() || offset > it->second.bytes || bytes.size() > it->second.bytes - offset)
+    return fail("{} bytes at {} do not fit the region {}", bytes.size(), offset, name);
   if (all_zero(bytes)) return {};
+  off_t at = static_cast<off_t>(it->second.at + offset);
   while (!bytes.empty()) {
-    ssize_t n = ::pwrite(file_.get(), bytes.data(), bytes.size(), static_cast<off_t>(at));
+    ssize_t n = ::pwrite(file_.get(), bytes.data(), bytes.size(), at);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return fail_errno("cannot keep the contents of device memory");
     bytes = bytes.subspan(static_cast<size_t>(n));
-    at += static_cast<u64>(n);
+    at += n;
   }
   return {};
 }
@@ -166,9 +169,59 @@ Result<u32> CopyingSink::region(const std::string &name, u64 bytes) {
 }
 
 Result<> CopyingSink::put(u32 region, u64 offset, Slot slot, u32 bytes) {
-  CKPT_TRY(u64 at, store_.place(names_[region], offset, bytes));
-  CKPT_CHECK(store_.write(at, {slot.data, bytes}));
+  CKPT_CHECK(store_.write(names_[region], offset, {slot.data, bytes}));
   return next_.put(region, offset, slot, bytes);
+}
+
+StoreSink::StoreSink(Store &store, Staging &staging, std::string prefix)
+    : store_(store), staging_(staging), prefix_(std::move(prefix)), free_(all_slots(staging)) {}
+
+Result<u32> StoreSink::region(const std::string &name, u64 bytes) {
+  names_.push_back(prefix_ + name);
+  CKPT_CHECK(store_.region(names_.back(), bytes));
+  return static_cast<u32>(names_.size() - 1);
+}
+
+Result<Slot> StoreSink::acquire() {
+  if (free_.empty()) return fail("every slot of staging memory is in use");
+  Slot slot = staging_.slot(free_.back());
+  free_.pop_back();
+  return slot;
+}
+
+Result<> StoreSink::put(u32 region, u64 offset, Slot slot, u32 bytes) {
+  if (region >= names_.size()) return fail("region {} was never named", region);
+  free_.push_back(slot.index);
+  return store_.write(names_[region], offset, {slot.data, bytes});
+}
+
+// ---- loads
+
+StoreSource::StoreSource(const Store &store, Staging &staging, const std::string &prefix)
+    : store_(store),
+      staging_(staging),
+      prefix_bytes_(prefix.size()),
+      regions_(store.regions(prefix)),
+      free_(all_slots(staging)) {}
+
+Result<bool> StoreSource::next(Piece &piece) {
+  while (at_ < regions_.size() && offset_ == regions_[at_].bytes) at_++, offset_ = 0;
+  if (at_ == regions_.size()) return false;
+  if (free_.empty()) return fail("every slot of staging memory is in use");
+  const Store::Region &r = regions_[at_];
+  piece.region = r.name.substr(prefix_bytes_);
+  piece.offset = offset_;
+  piece.bytes = static_cast<u32>(std::min<u64>(slot_bytes(), r.bytes - offset_));
+  piece.slot = staging_.slot(free_.back());
+  CKPT_CHECK(store_.read(r.at + offset_, {piece.slot.data, piece.bytes}));
+  free_.pop_back();
+  offset_ += piece.bytes;
+  return true;
+}
+
+Result<> StoreSource::release(Slot slot) {
+  free_.push_back(slot.index);
+  return {};
 }
 
 }  // namespace ckpt

@@ -25,10 +25,8 @@ class Store {
   static Result<std::string> place_for(u64 bytes);
 
   Result<> region(const std::string &name, u64 bytes);
-  // Where in the file a piece of a region belongs.
-  Result<u64> place(const std::string &name, u64 offset, u64 bytes) const;
-  // A piece of zeros costs nothing. Any thread; not the same place twice.
-  Result<> write(u64 at, ByteView bytes) const;
+  // A piece of zeros costs nothing.
+  Result<> write(const std::string &name, u64 offset, ByteView bytes);
   u64 bytes() const { return bytes_; }
 
   // Every region whose name begins with `prefix`.
@@ -38,7 +36,6 @@ class Store {
     u64 at = 0;  // in the file
   };
   std::vector<Region> regions(const std::string &prefix) const;
-  // Any thread.
   Result<> read(u64 at, std::span<std::byte> into) const;
 
   // While CRIU looks the file is with the session keeper.
@@ -73,6 +70,46 @@ class CopyingSink : public Sink {
   Store &store_;
   std::string prefix_;
   std::map<u32, std::string> names_;
+};
+
+// Saves go into the store alone. By one thread: writes to one file wait for each other in the
+// kernel, and several threads were no faster (0.146 s with one, 0.156 s with two, for 512 MiB).
+class StoreSink : public Sink {
+ public:
+  StoreSink(Store &store, Staging &staging, std::string prefix);
+  int staging_fd() const override { return staging_.fd(); }
+  u32 slot_bytes() const override { return staging_.slot_bytes(); }
+  u32 slot_count() const override { return staging_.slots(); }
+  Result<u32> region(const std::string &name, u64 bytes) override;
+  Result<Slot> acquire() override;
+  Result<> put(u32 region, u64 offset, Slot slot, u32 bytes) override;
+
+ private:
+  Store &store_;
+  Staging &staging_;
+  std::string prefix_;
+  std::vector<std::string> names_;
+  std::vector<u32> free_;
+};
+
+// Loads come out of the store.
+class StoreSource : public Source {
+ public:
+  StoreSource(const Store &store, Staging &staging, const std::string &prefix);
+  int staging_fd() const override { return staging_.fd(); }
+  u32 slot_bytes() const override { return staging_.slot_bytes(); }
+  u32 slot_count() const override { return staging_.slots(); }
+  Result<bool> next(Piece &piece) override;
+  Result<> release(Slot slot) override;
+
+ private:
+  const Store &store_;
+  Staging &staging_;
+  size_t prefix_bytes_;
+  std::vector<Store::Region> regions_;
+  size_t at_ = 0;   // region
+  u64 offset_ = 0;  // in it
+  std::vector<u32> free_;
 };
 
 }  // namespace ckpt

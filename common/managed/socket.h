@@ -21,4 +21,10 @@ inline std::string own_socket() {
   return "/tmp/ckptd-" + std::to_string(::getuid()) + ".sock";
 }
 
+// Which of the two somebody who was not told means: the user's own, if there is one.
+inline std::string usual_socket() {
+  std::string own = own_socket();
+  return ::access(own.c_str(), F_OK) == 0 ? own : kNodeSocket;
+}
+
 }  // namespace ckpt::managed

@@ -5,13 +5,13 @@
 #include <cudaTypedefs.h>
 #include <dlfcn.h>
 #include <link.h>
-#include <unistd.h>
 
 #include <array>
 #include <cstdlib>
 #include <filesystem>
 
 #include "ckpt_config.h"
+#include "common/gpu.h"
 #include "libckpt-cuda/uuid.h"
 
 namespace ckpt::cuda {
@@ -20,9 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char *kSoftware = "softcuda";
-
-// NVIDIA's kernel driver, also under WSL.
-bool has_gpu() { return ::access("/dev/nvidiactl", F_OK) == 0 || ::access("/dev/dxg", F_OK) == 0; }
 
 // As the loader finds it. It stays loaded: list_devices() wants it.
 std::string installed_driver() {
@@ -87,7 +84,7 @@ RealDevice describe(void *handle, CUdevice d) {
 RealDriver find_driver() {
   if (const char *set = std::getenv("CKPT_CUDA_DRIVER"); set != nullptr && *set == '/')
     return {set, fs::path(set).string().find(fmt::format("/{}/", kSoftware)) != std::string::npos};
-  if (has_gpu())
+  if (has_nvidia_gpu())
     if (std::string path = installed_driver(); !path.empty()) return {path, false};
   std::string path = software_driver();
   return {path, !path.empty()};

@@ -7,6 +7,7 @@
 #include <iostream>
 
 #include "ckpt_config.h"
+#include "common/gpu.h"
 #include "common/log.h"
 #include "manager/daemon/nvml.h"
 #include "tools/ckptd/options.h"
@@ -31,9 +32,8 @@ std::string software_nvml() {
 // NVIDIA's where there is a GPU; the software device where there is none, as ckpt-run does it.
 Result<std::unique_ptr<manager::Meter>> open_meter(const std::string &wanted) {
   if (!wanted.empty()) return manager::open_nvml(wanted);
-  bool has_gpu = ::access("/dev/nvidiactl", F_OK) == 0 || ::access("/dev/dxg", F_OK) == 0;
   std::string software = software_nvml();
-  if (has_gpu || software.empty()) return manager::open_nvml(kNvml);
+  if (has_nvidia_gpu() || software.empty()) return manager::open_nvml(kNvml);
   log::warn("this node has no NVIDIA GPU: the software device is managed");
   fs::path broker = fs::path(software).parent_path().parent_path() / "ckpt-softcuda-broker";
   if (::access(broker.c_str(), X_OK) == 0) ::setenv("CKPT_SOFTCUDA_BROKER", broker.c_str(), 0);

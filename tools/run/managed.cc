@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/run/managed.h"
 
-#include <unistd.h>
-
 #include <cstdlib>
 
 #include "common/ipc.h"
@@ -16,8 +14,7 @@ constexpr const char *kPriorityVariable = "CKPT_PRIORITY";
 
 std::string manager_socket() {
   if (const char *set = std::getenv(managed::kSocketVariable); set != nullptr && *set) return set;
-  std::string own = managed::own_socket();
-  return ::access(own.c_str(), F_OK) == 0 ? own : managed::kNodeSocket;
+  return managed::usual_socket();
 }
 
 }  // namespace

@@ -31,12 +31,6 @@ struct Options {
   bool once = false, as_json = false;
 };
 
-std::string socket_of(const Options &o) {
-  if (!o.socket.empty()) return o.socket;
-  std::string own = managed::own_socket();
-  return ::access(own.c_str(), F_OK) == 0 ? own : managed::kNodeSocket;
-}
-
 Result<json> ask(int socket) {
   managed::ToManager question = managed::to_manager::StatusWanted{managed::kVersion};
   CKPT_CHECK(send_message(socket, managed::number_of(question), managed::encode(question).bytes()));
@@ -92,7 +86,7 @@ Result<> live(const Options &o, int socket) {
 }
 
 Result<> run(const Options &o) {
-  Result<UniqueFd> socket = connect_unix(socket_of(o));
+  Result<UniqueFd> socket = connect_unix(o.socket.empty() ? managed::usual_socket() : o.socket);
   if (!socket)
     return fail_with_hint(fmt::format("there is no Manager: {}", socket.error().what),
                           "start ckptd, or name its socket by --socket or CKPTD_SOCKET");

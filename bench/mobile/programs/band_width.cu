@@ -2,14 +2,9 @@
 //
 // bandWidth: vectors are added in device memory again and again, so it is the device's memory that
 // this program waits for. Work is counted in elements.
-#include "cuda.h"
+#include "vectors.h"
 
 using namespace mobile;
-
-__global__ void add(const uint32_t *a, const uint32_t *b, uint32_t *c, size_t n) {
-  size_t i = blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x;
-  if (i < n) c[i] = a[i] + b[i];
-}
 
 int main(int argc, char **argv) {
   Options o = read_options(argc, argv);

@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // bandWidth (band_width.cu) for OpenCL.
-#include "opencl.h"
+#include "vectors.h"
 
 using namespace mobile;
-
-const char *const kSource = R"(
-kernel void add(global const uint *a, global const uint *b, global uint *c) {
-  size_t i = get_global_id(0);
-  c[i] = a[i] + b[i];
-})";
 
 int main(int argc, char **argv) {
   Options o = read_options(argc, argv);
   Times t;
   size_t bytes = vector_bytes(o), n = bytes / sizeof(uint32_t);
-  Device d = open_device(kSource, "add");
+  Device d = open_device(kAdd, "add");
   std::vector<uint32_t> first = values(n, 1), added = values(n, 2), back(n);
   cl_mem sum[2] = {buffer(d, bytes, first.data()), buffer(d, bytes)};
   cl_mem b = buffer(d, bytes, added.data());

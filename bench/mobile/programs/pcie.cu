@@ -2,14 +2,9 @@
 //
 // pcie: vectors go to the device, are added there and come back, in every step, so it is the bus
 // that this program waits for. Work is counted in elements that are added; all are copied.
-#include "cuda.h"
+#include "vectors.h"
 
 using namespace mobile;
-
-__global__ void add(const uint32_t *a, const uint32_t *b, uint32_t *c, size_t n) {
-  size_t i = blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x;
-  if (i < n) c[i] = a[i] + b[i];
-}
 
 int main(int argc, char **argv) {
   Options o = read_options(argc, argv);

@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // pcie (pcie.cu) for OpenCL.
-#include "opencl.h"
+#include "vectors.h"
 
 using namespace mobile;
-
-const char *const kSource = R"(
-kernel void add(global const uint *a, global const uint *b, global uint *c) {
-  size_t i = get_global_id(0);
-  c[i] = a[i] + b[i];
-})";
 
 int main(int argc, char **argv) {
   Options o = read_options(argc, argv);
   Times t;
   size_t bytes = vector_bytes(o), n = bytes / sizeof(uint32_t);
-  Device d = open_device(kSource, "add");
+  Device d = open_device(kAdd, "add");
   std::vector<uint32_t> left = values(n, 1), right = values(n, 2), sum(n);
   cl_mem a = buffer(d, bytes), b = buffer(d, bytes), c = buffer(d, bytes);
   t.loaded = now();
