@@ -8,6 +8,7 @@
 #include "agent/loading.h"
 #include "agent/session.h"
 #include "agent/sink.h"
+#include "agent/store_flow.h"
 #include "common/log.h"
 
 namespace ckpt {
@@ -23,7 +24,7 @@ constexpr milliseconds kLongestQuiesce = std::chrono::hours(24);
 // A connection to the session keeper lives for one question and its answer.
 constexpr milliseconds kKeepersAnswer = std::chrono::seconds(5);
 // Staging memory of our own, for what goes into a store or comes out of it.
-constexpr u32 kStoreSlots = 16;
+constexpr u32 kStoreSlots = 32;
 constexpr u32 kStoreSlotBytes = 1u << 20;
 
 std::string prefix_of(const Participant *who) { return std::string(who->name()) + "/"; }
@@ -95,7 +96,8 @@ Result<> Lifecycle::save_one(Participant &who, StagingSink &sink) {
     CKPT_TRY(kept_, Store::create(folder));
   }
   CopyingSink both(sink, *kept_, prefix_of(&who));
-  return who.save(both);
+  CKPT_CHECK(who.save(both));
+  return both.finish();
 }
 
 std::string Lifecycle::needs() const {
@@ -171,8 +173,9 @@ Result<> Lifecycle::move_into_store() {
   CKPT_TRY(Staging staging, Staging::create(kStoreSlots, kStoreSlotBytes));
   for (Member &m : members_) {
     StoreSink sink(*kept_, staging, prefix_of(m.who));
-    if (Result<> r = m.who->save(sink); !r)
-      return Failure(at("save its devices", m.who, std::move(r).error()));
+    Result<> saved = m.who->save(sink);
+    if (saved) saved = sink.finish();
+    if (!saved) return Failure(at("save its devices", m.who, std::move(saved).error()));
   }
   return {};
 }

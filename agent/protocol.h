@@ -98,9 +98,9 @@ enum class Type : u16 {
                           // program; answered by Ok or Failed
   Restored = 45,  // {u32 version, u32 agent}: after the word "restored"; the peer now drives
 
-  ContentsKept = 46,    // {u32 version, u64 token} + file: device memory, which the process cannot
+  ContentsKept = 46,    // {u32 version, u64 token} + files: device memory, which the process cannot
                         // hold while CRIU looks; answered by Ok
-  ContentsWanted = 47,  // {u32 version, u64 token}: answered by Ok + that file, which is then gone
+  ContentsWanted = 47,  // {u32 version, u64 token}: answered by Ok + those files, then gone there
   ProxyDrop = 48,      // {u32 version, u64 token}: the proxy parked under it is not needed any more
   DevicesChosen = 49,  // {u32 version, u32 n, n × {str api, u32 k, k × str device}}: for proxies
                        // that are started from now on

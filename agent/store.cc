@@ -20,6 +20,8 @@ using protocol::Type;
 namespace {
 
 constexpr u64 kPage = 4096;
+// The files take turns by so many bytes: a slot's size, so that a piece is mostly one write.
+constexpr u64 kStripe = 1 << 20;
 // Of what is free now; the rest is for everybody else, and for what grows meanwhile.
 constexpr u64 kOurShareInPercent = 90;
 
@@ -57,19 +59,54 @@ bool all_zero(ByteView bytes) {
                            std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
 }
 
-std::vector<u32> all_slots(const Staging &staging) {
-  std::vector<u32> slots;
-  for (u32 i = staging.slots(); i-- > 0;) slots.push_back(i);
-  return slots;
+// Calls step(file, offset in it, begin, length) for each part of `size` bytes at `at`.
+template <class Step>
+Result<> along(u64 at, size_t size, Step step) {
+  for (size_t done = 0; done < size;) {
+    u64 stripe = (at + done) / kStripe, inside = (at + done) % kStripe;
+    size_t n = std::min<size_t>(size - done, kStripe - inside);
+    off_t offset = static_cast<off_t>(stripe / Store::kFiles * kStripe + inside);
+    CKPT_CHECK(step(stripe % Store::kFiles, offset, done, n));
+    done += n;
+  }
+  return {};
+}
+
+Result<> write_at(int fd, off_t at, ByteView bytes) {
+  while (!bytes.empty()) {
+    ssize_t n = ::pwrite(fd, bytes.data(), bytes.size(), at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return fail_errno("cannot keep the contents of device memory");
+    bytes = bytes.subspan(static_cast<size_t>(n));
+    at += n;
+  }
+  return {};
+}
+
+// Nothing was written behind the end of a file: zeros.
+Result<> read_at(int fd, off_t at, std::span<std::byte> into) {
+  while (!into.empty()) {
+    ssize_t n = ::pread(fd, into.data(), into.size(), at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return fail_errno("cannot read kept device memory");
+    if (n == 0) std::ranges::fill(into, std::byte{});
+    if (n == 0) return {};
+    into = into.subspan(static_cast<size_t>(n));
+    at += n;
+  }
+  return {};
 }
 
 }  // namespace
 
-// ---- the file
+// ---- the files
 
 Result<Store> Store::create(const std::string &folder) {
-  CKPT_TRY(OwnFd file, OwnFd::make([&] { return open_file(folder); }));
-  return Store(std::move(file), room_in(folder));
+  Files files;
+  for (OwnFd &file : files) {
+    CKPT_TRY(file, OwnFd::make([&] { return open_file(folder); }));
+  }
+  return Store(std::move(files), room_in(folder));
 }
 
 Result<std::string> Store::place_for(u64 bytes) {
@@ -95,24 +132,6 @@ Result<> Store::region(const std::string &name, u64 bytes) {
   if (!regions_.emplace(name, Region{name, bytes, bytes_}).second)
     return fail("the region name \"{}\" is taken", name);
   bytes_ += (bytes + kPage - 1) / kPage * kPage;
-  if (::ftruncate(file_.get(), static_cast<off_t>(bytes_)) < 0)
-    return fail_errno("cannot keep {} bytes of device memory", bytes_);
-  return {};
-}
-
-Result<> Store::write(const std::string &name, u64 offset, ByteView bytes) {
-  auto it = regions_.find(name);
-  if (it == regions_.end() || offset > it->second.bytes || bytes.size() > it->second.bytes - offset)
-    return fail("{} bytes at {} do not fit the region {}", bytes.size(), offset, name);
-  if (all_zero(bytes)) return {};
-  off_t at = static_cast<off_t>(it->second.at + offset);
-  while (!bytes.empty()) {
-    ssize_t n = ::pwrite(file_.get(), bytes.data(), bytes.size(), at);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return fail_errno("cannot keep the contents of device memory");
-    bytes = bytes.subspan(static_cast<size_t>(n));
-    at += n;
-  }
   return {};
 }
 
@@ -123,15 +142,24 @@ std::vector<Store::Region> Store::regions(const std::string &prefix) const {
   return all;
 }
 
+Result<u64> Store::place_of(const std::string &name, u64 offset, u64 bytes) const {
+  auto it = regions_.find(name);
+  if (it == regions_.end() || offset > it->second.bytes || bytes > it->second.bytes - offset)
+    return fail("{} bytes at {} do not fit the region {}", bytes, offset, name);
+  return it->second.at + offset;
+}
+
+Result<> Store::write(u64 at, ByteView bytes) const {
+  if (all_zero(bytes)) return {};
+  return along(at, bytes.size(), [&](size_t file, off_t offset, size_t begin, size_t n) {
+    return write_at(files_[file].get(), offset, bytes.subspan(begin, n));
+  });
+}
+
 Result<> Store::read(u64 at, std::span<std::byte> into) const {
-  while (!into.empty()) {
-    ssize_t n = ::pread(file_.get(), into.data(), into.size(), static_cast<off_t>(at));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return fail_errno("cannot read kept device memory");
-    into = into.subspan(static_cast<size_t>(n));
-    at += static_cast<u64>(n);
-  }
-  return {};
+  return along(at, into.size(), [&](size_t file, off_t offset, size_t begin, size_t n) {
+    return read_at(files_[file].get(), offset, into.subspan(begin, n));
+  });
 }
 
 // ---- with the keeper
@@ -140,11 +168,12 @@ Result<> Store::hand_to_keeper() {
   u64 token = 0;
   if (::getrandom(&token, sizeof token, 0) < 0) return fail_errno("cannot get a random number");
   CKPT_TRY(Channel keeper, connect_to_session());
-  int fd = file_.get();
-  CKPT_CHECK(keeper.send(Type::ContentsKept, Writer().put(protocol::kVersion).put(token),
-                         std::span(&fd, 1)));
+  std::array<int, kFiles> fds{};
+  std::ranges::transform(files_, fds.begin(), &OwnFd::get);
+  CKPT_CHECK(
+      keeper.send(Type::ContentsKept, Writer().put(protocol::kVersion).put(token), std::span(fds)));
   CKPT_TRY(Incoming answer, keeper.answer());
-  file_.close();
+  for (OwnFd &file : files_) file.close();
   token_ = token;
   return {};
 }
@@ -153,74 +182,10 @@ Result<> Store::fetch_from_keeper() {
   CKPT_TRY(Channel keeper, connect_to_session());
   CKPT_CHECK(keeper.send(Type::ContentsWanted, Writer().put(protocol::kVersion).put(token_)));
   CKPT_TRY(Incoming answer, keeper.answer());
-  if (answer.fds.size() != 1) return fail("the session keeper gave no file");
-  file_ = std::move(answer.fds[0]);
+  if (answer.fds.size() != kFiles)
+    return fail("the session keeper gave {} files instead of {}", answer.fds.size(), kFiles);
+  std::ranges::move(answer.fds, files_.begin());
   token_ = 0;
-  return {};
-}
-
-// ---- saves
-
-Result<u32> CopyingSink::region(const std::string &name, u64 bytes) {
-  CKPT_TRY(u32 number, next_.region(name, bytes));
-  CKPT_CHECK(store_.region(prefix_ + name, bytes));
-  names_[number] = prefix_ + name;
-  return number;
-}
-
-Result<> CopyingSink::put(u32 region, u64 offset, Slot slot, u32 bytes) {
-  CKPT_CHECK(store_.write(names_[region], offset, {slot.data, bytes}));
-  return next_.put(region, offset, slot, bytes);
-}
-
-StoreSink::StoreSink(Store &store, Staging &staging, std::string prefix)
-    : store_(store), staging_(staging), prefix_(std::move(prefix)), free_(all_slots(staging)) {}
-
-Result<u32> StoreSink::region(const std::string &name, u64 bytes) {
-  names_.push_back(prefix_ + name);
-  CKPT_CHECK(store_.region(names_.back(), bytes));
-  return static_cast<u32>(names_.size() - 1);
-}
-
-Result<Slot> StoreSink::acquire() {
-  if (free_.empty()) return fail("every slot of staging memory is in use");
-  Slot slot = staging_.slot(free_.back());
-  free_.pop_back();
-  return slot;
-}
-
-Result<> StoreSink::put(u32 region, u64 offset, Slot slot, u32 bytes) {
-  if (region >= names_.size()) return fail("region {} was never named", region);
-  free_.push_back(slot.index);
-  return store_.write(names_[region], offset, {slot.data, bytes});
-}
-
-// ---- loads
-
-StoreSource::StoreSource(const Store &store, Staging &staging, const std::string &prefix)
-    : store_(store),
-      staging_(staging),
-      prefix_bytes_(prefix.size()),
-      regions_(store.regions(prefix)),
-      free_(all_slots(staging)) {}
-
-Result<bool> StoreSource::next(Piece &piece) {
-  while (at_ < regions_.size() && offset_ == regions_[at_].bytes) at_++, offset_ = 0;
-  if (at_ == regions_.size()) return false;
-  if (free_.empty()) return fail("every slot of staging memory is in use");
-  const Store::Region &r = regions_[at_];
-  piece.region = r.name.substr(prefix_bytes_);
-  piece.offset = offset_;
-  piece.bytes = static_cast<u32>(std::min<u64>(slot_bytes(), r.bytes - offset_));
-  piece.slot = staging_.slot(free_.back());
-  CKPT_CHECK(store_.read(r.at + offset_, {piece.slot.data, piece.bytes}));
-  free_.pop_back();
-  offset_ += piece.bytes;
-  return true;
-}
-
-Result<> StoreSource::release(Slot slot) {
-  free_.push_back(slot.index);
   return {};
 }
 

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // hold MIB zeros|smooth|random [PIECES]: holds device memory with such contents, in so many
-// allocations, says "held" and the speed of plain copies in GB/s, and waits to be killed.
+// allocations, says "held" and the speed of plain copies in GB/s, and waits to be killed. A copy that
+// is kept needs new memory, on the host or on the device, which costs by itself: so copies out and
+// in are timed into memory that is in use already, and into new memory.
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <vector>
 
 #include <cuda_runtime.h>
@@ -18,6 +21,35 @@ static double gigabytes(double bytes, F copy) {
   auto begin = std::chrono::steady_clock::now();
   copy();
   return bytes / std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / 1e9;
+}
+
+// Into memory that is in use, and kept in new memory until all is copied.
+static void print_copies(const std::vector<char *> &all, void *used, size_t each) {
+  double bytes = static_cast<double>(each) * static_cast<double>(all.size());
+  double out = gigabytes(bytes, [&] {
+    for (char *p : all) cudaMemcpy(used, p, each, cudaMemcpyDeviceToHost);
+  });
+  std::vector<std::unique_ptr<char[]>> kept;
+  double kept_out = gigabytes(bytes, [&] {
+    for (char *p : all) {
+      kept.emplace_back(new char[each]);
+      cudaMemcpy(kept.back().get(), p, each, cudaMemcpyDeviceToHost);
+    }
+  });
+  double in = gigabytes(bytes, [&] {
+    for (size_t i = 0; i < all.size(); i++)
+      cudaMemcpy(all[i], kept[i].get(), each, cudaMemcpyHostToDevice);
+  });
+  std::vector<char *> made(all.size());
+  double made_in = gigabytes(bytes, [&] {
+    for (size_t i = 0; i < all.size(); i++) {
+      cudaMalloc(&made[i], each);
+      cudaMemcpy(made[i], kept[i].get(), each, cudaMemcpyHostToDevice);
+    }
+  });
+  for (char *p : made) cudaFree(p);
+  std::printf(" out %.2f GB/s, into new memory %.2f, in %.2f, into new memory %.2f", out, kept_out, in,
+              made_in);
 }
 
 int main(int argc, char **argv) {
@@ -32,17 +64,9 @@ int main(int argc, char **argv) {
     if (cudaMalloc(&all[i], each) != cudaSuccess) return std::puts("no room"), 1;
     cudaMemcpy(all[i], host.data(), each, cudaMemcpyHostToDevice);
   }
-  auto copy_all = [&](cudaMemcpyKind kind) {
-    for (char *p : all)
-      kind == cudaMemcpyDeviceToHost ? cudaMemcpy(host.data(), p, each, kind)
-                                     : cudaMemcpy(p, host.data(), each, kind);
-  };
-  if (pieces <= 64) {
-    double out = gigabytes(static_cast<double>(bytes), [&] { copy_all(cudaMemcpyDeviceToHost); });
-    std::printf("held out %.2f GB/s\n", out);
-  } else {
-    std::puts("held");
-  }
+  std::printf("held");
+  if (pieces <= 64) print_copies(all, host.data(), each);
+  std::puts("");
   std::fflush(stdout);
   for (;;) pause();
 }

@@ -138,8 +138,9 @@ class Keeper {
   int dumps_open_ = 0;
   std::vector<int> early_signals_;  // came before the program ran
   std::optional<std::string> dumped_image_;
-  std::map<u64, UniqueFd> contents_;  // device memory of processes that CRIU looks at, by token
-  std::vector<pid_t> dying_;          // the processes of a dumped program
+  // Device memory of processes that CRIU looks at, by token.
+  std::map<u64, std::vector<UniqueFd>> contents_;
+  std::vector<pid_t> dying_;  // the processes of a dumped program
   Outcome outcome_;
 };
 

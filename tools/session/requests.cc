@@ -162,9 +162,9 @@ Result<> Keeper::contents_kept(Message &message) {
   Reader in = message.reader();
   in.get<u32>();
   u64 token = in.get<u64>();
-  if (!in.ok() || message.fds.size() != 1 || contents_.contains(token))
+  if (!in.ok() || message.fds.empty() || contents_.contains(token))
     return fail("malformed request");
-  contents_[token] = std::move(message.fds[0]);
+  contents_[token] = std::move(message.fds);
   return {};
 }
 
@@ -173,8 +173,9 @@ Result<> Keeper::contents_wanted(Client &client, Message &message) {
   in.get<u32>();
   auto found = contents_.find(in.get<u64>());
   if (!in.ok() || found == contents_.end()) return fail("there is no such device memory here");
-  int file = found->second.get();
-  CKPT_CHECK(send_message(client.fd.get(), static_cast<u16>(Type::Ok), {}, std::span(&file, 1)));
+  std::vector<int> files;
+  for (const UniqueFd &file : found->second) files.push_back(file.get());
+  CKPT_CHECK(send_message(client.fd.get(), static_cast<u16>(Type::Ok), {}, files));
   contents_.erase(found);
   return {};
 }

@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include "agent/store.h"
 #include "ckpt/ckpt.h"
 #include "tests/unit/agent/fake.h"
 
@@ -41,14 +42,16 @@ void keep_contents(Session &session) {
   std::optional<Message> kept = agent.receive();
   REQUIRE(kept);
   CHECK(Tool::type(*kept) == Type::ContentsKept);
-  REQUIRE(kept->fds.size() == 1);
+  REQUIRE(kept->fds.size() == Store::kFiles);
   agent.send(Type::Ok);
   agent = session.accept();
   std::optional<Message> wanted = agent.receive();
   REQUIRE(wanted);
   CHECK(Tool::type(*wanted) == Type::ContentsWanted);
   CHECK(wanted->body == kept->body);  // the same token
-  agent.send(Type::Ok, {}, {kept->fds[0].get()});
+  std::vector<int> files;
+  for (const UniqueFd &file : kept->fds) files.push_back(file.get());
+  agent.send(Type::Ok, {}, files);
 }
 
 }  // namespace
