@@ -17,9 +17,7 @@ StoreCrew::Work into(const Store &store) {
 }
 
 StoreCrew::Work out_of(const Store &store) {
-  return [&store](const StorePiece &p) {
-    return store.read(p.at, {p.slot.data, p.bytes});
-  };
+  return [&store](const StorePiece &p) { return store.read(p.at, {p.slot.data, p.bytes}); };
 }
 
 }  // namespace

@@ -142,6 +142,22 @@ def test_larger_than_any_gpu(node):
 # ---- beyond it
 
 
+def test_a_quota_of_each_gpu(node):
+    n = node("2x256M", "--gpu-memory", "128M")
+    a = n.run("a", 60, pause=["end"])
+    a.wait_text("have 60")
+    b = n.run("b", 200, 100, pause=["end"])
+    b.wait_text("have 100")
+    assert "denied 200" in b.text and "no GPU of this node has" in b.error_text
+    gpus = n.status()["gpus"]
+    assert [g["total_bytes"] >> 20 for g in gpus] == [128, 128]
+    # Of 128 MiB: 60 and a context, 100 and a context.
+    assert gpus[0]["free_bytes"] < 68 << 20 and gpus[1]["free_bytes"] < 28 << 20
+    n.go_on("a", "end")
+    n.go_on("b", "end")
+    finished(a, b)
+
+
 def test_the_cheapest_victim_and_the_disk(node, tmp_path):
     n = node("1x256M", "--victim", "cheapest", "--host-memory", "50M", "--disk-folder", tmp_path, "--disk-memory", "500M")
     a = n.run("a", 120, 100, pause=["2", "end"])

@@ -10,6 +10,7 @@
 #include "common/gpu.h"
 #include "common/log.h"
 #include "manager/daemon/nvml.h"
+#include "manager/daemon/quota.h"
 #include "tools/ckptd/options.h"
 
 namespace ckpt {
@@ -43,6 +44,7 @@ Result<std::unique_ptr<manager::Meter>> open_meter(const std::string &wanted) {
 Result<> run(const CkptdOptions &o) {
   CKPT_TRY(manager::DaemonOptions options, daemon_options(o));
   CKPT_TRY(std::unique_ptr<manager::Meter> meter, open_meter(o.nvml));
+  if (o.gpu_memory > 0) meter = manager::with_quota(std::move(meter), o.gpu_memory);
   for (const manager::MeteredGpu &g : meter->gpus())
     log::info("{} ({}), {} MiB", g.name, g.uuid, g.total >> 20);
   std::string socket = options.socket;

@@ -82,6 +82,9 @@ void add_ckptd_options(CLI::App &app, CkptdOptions &o) {
   app.add_option("--context-memory", o.context_memory,
                  "bytes of a context, until one was measured (64M, say)")
       ->transform(bytes);
+  app.add_option("--gpu-memory", o.gpu_memory,
+                 "bytes of each GPU that programs share; the rest is left to others; 0: all")
+      ->transform(bytes);
   app.add_option("--program-memory", o.program_memory, "bytes that one program may have; 0: all")
       ->transform(bytes);
   app.add_option("--host-memory", o.host_memory,
