@@ -36,18 +36,19 @@ class Spans {
 
   void give(u64 base, u64 bytes) {
     auto next = free_.lower_bound(base);
-    if (next != free_.end() && base + bytes == next->first) {
-      bytes += next->second;
-      next = free_.erase(next);
+    auto before = next == free_.begin() ? free_.end() : std::prev(next);
+    bool joins_next = next != free_.end() && base + bytes == next->first;
+    if (before != free_.end() && before->first + before->second == base) {
+      before->second += bytes + (joins_next ? next->second : 0);
+      if (joins_next) free_.erase(next);
+    } else if (joins_next) {
+      auto entry = free_.extract(next++);
+      entry.key() = base;
+      entry.mapped() += bytes;
+      free_.insert(next, std::move(entry));
+    } else {
+      free_.emplace_hint(next, base, bytes);
     }
-    if (next != free_.begin()) {
-      auto before = std::prev(next);
-      if (before->first + before->second == base) {
-        before->second += bytes;
-        return;
-      }
-    }
-    free_[base] = bytes;
   }
 
   // Is all of this free?
@@ -57,10 +58,21 @@ class Spans {
   }
 
  private:
+  // Entries are changed in place: this is part of every small allocation of a program.
   void cut(u64 base, u64 size, u64 at, u64 bytes) {
-    free_.erase(base);
-    if (at > base) free_[base] = at - base;
-    if (at + bytes < base + size) free_[at + bytes] = base + size - at - bytes;
+    auto it = free_.find(base);
+    u64 rest = base + size - at - bytes;
+    if (at > base) {
+      it->second = at - base;
+      if (rest > 0) free_.emplace_hint(std::next(it), at + bytes, rest);
+    } else if (rest > 0) {
+      auto entry = free_.extract(it++);
+      entry.key() = at + bytes;
+      entry.mapped() = rest;
+      free_.insert(it, std::move(entry));
+    } else {
+      free_.erase(it);
+    }
   }
   std::map<u64, u64> free_;  // base, bytes
 };

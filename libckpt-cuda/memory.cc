@@ -110,6 +110,7 @@ void Memory::drop_block(Block &b) {
 }
 
 void Memory::set_room(Block &b, u64 largest) {
+  if (largest == b.largest_free) return;
   Roomy &roomy = roomy_[b.context.handle];
   roomy.erase({b.largest_free, b.base});
   b.largest_free = largest;

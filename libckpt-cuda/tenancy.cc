@@ -27,6 +27,12 @@ std::mutex &telling() {
   return *kMutex;
 }
 
+// Said once and for ever by ckpt-run; asked by every allocation.
+bool has_manager() {
+  static const bool kManaged = tenant() != nullptr;
+  return kManaged;
+}
+
 CUresult denied(const std::string &why) {
   log::warn("out of device memory: {}", why);
   return CUDA_ERROR_OUT_OF_MEMORY;
@@ -75,8 +81,7 @@ void tell_freed() {
 }
 
 void release_as_tenant(u64 base) {
-  static const bool kManaged = tenant() != nullptr;
-  if (!kManaged) {
+  if (!has_manager()) {
     memory().release(base);
     return;
   }
@@ -88,6 +93,7 @@ void release_as_tenant(u64 base) {
 }
 
 CUresult allocate_as_tenant(const ContextInfo &context, u64 bytes, u64 &out) {
+  if (!has_manager()) return memory().allocate(context, bytes, out);
   Tenant *t = nullptr;
   u64 growth = memory().growth(context, bytes);
   if (growth > 0) t = tenant();

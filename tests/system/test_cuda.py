@@ -401,7 +401,7 @@ def test_contents_wait_on_a_disk_where_memory_is_short(cuda):
     """The device's contents are kept until the dump is over. In a mount namespace with little memory."""
     (cuda.ckpt.folder / "meminfo").write_text("MemAvailable:       1024 kB\n")
     program, tools = cuda.make("steps.cu"), BUILD / "tools"
-    script = f"""mount --bind meminfo /proc/meminfo; touch pause
+    script = f"""mount --bind meminfo /proc/meminfo; touch pause; : >out
         TMPDIR=$1 {tools}/ckpt-run -- {program} 6 1000000 >out 2>&1 & job=$!
         until grep -q 'step 1' out; do sleep 0.05; done
         {tools}/ckpt-dump $job -o image --leave-running; echo "dump $?"
