@@ -21,8 +21,8 @@ WORK = 5e-5
 
 # What bench/mobile/derive finds: lengths of steps, in units of the time in which the pcie program of
 # 2 GB copies its three vectors.
-KERNEL = {"matrixMul": 0.50, "bandWidth": 0.17, "devmem": 0.17, "pcie": 0.22, "map": 2.22, "malloc_in_kernel": 0.50}
-GAP = {"map": 0.34}
+KERNEL = {"matrixMul": 0.860, "bandWidth": 0.309, "devmem": 0.310, "pcie": 0.481, "map": 2.700, "malloc_in_kernel": 0.860}
+GAP = {"map": 0.313}
 # How a step's length grows with the memory: a product of matrices as its power of 1.5.
 POWER = {"matrixMul": 1.5}
 
@@ -57,7 +57,8 @@ def changed(model, changes):
 def device_model(model, scale):
     """The file for CKPT_SOFTCUDA_MODEL."""
     rates = {"compute": model["compute"] * WORK, "memory": model["memory"] * WORK,
-             "copy": model["copy"] * MIB_PER_GB * (1 << 20) / 1e9 / scale, "launch": model["launch"] * scale}
+             "copy": model["copy"] * MIB_PER_GB * (1 << 20) / 1e9 / scale, "launch": model["launch"] * scale,
+             "switch": model["switch"] * scale, "mapped": model["mapped"], "crowd": model["crowd"]}
     return "".join(f"{name} {rate:.6g}\n" for name, rate in rates.items())
 
 
@@ -71,7 +72,7 @@ class Program:
     gap: float      # seconds, scaled
     seconds: float  # that it takes alone by the model, scaled
     kernels: float  # of these, those in which it needs the engine for kernels
-    copies: float   # and the one for copies
+    copies: float   # and the bus
 
     def arguments(self):
         return ["--mib", str(self.mib), "--work", str(self.work), "--steps", str(self.steps), "--gap", f"{self.gap:.6f}"]
@@ -99,6 +100,8 @@ def program(name, scale, model=None):
     work = max(1, round(KERNEL[kind] * unit / step_times(kind, 1, vector, dict(unchanged, launch=0), scale)[0]))
     kernel, copy, others = step_times(kind, work, vector, unchanged, scale)
     steps = max(1, round((seconds - others) / (kernel + copy + gap)))
-    kernel, copy, others = step_times(kind, work, vector, model or unchanged, scale)
+    model = model or unchanged
+    kernel, copy, others = step_times(kind, work, vector, model, scale)
+    bus = model["mapped"] * kernel if kind == "map" else copy
     return Program(name, kind, mib, work, steps, gap * scale, (others + steps * (kernel + copy + gap)) * scale,
-                   steps * kernel * scale, (others + steps * copy) * scale)
+                   steps * kernel * scale, (others + steps * bus) * scale)

@@ -5,12 +5,15 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <map>
 
 namespace ckpt::softcuda::broker {
 namespace {
 
 constexpr int kIdleMilliseconds = 1000;
 constexpr i64 kLongestNanoseconds = 600'000'000'000;
+// Sums of times stay far from overflowing: a century.
+constexpr i64 kLatestNanoseconds = 3'200'000'000'000'000'000;
 
 // The same for the same configuration in the same folder, so that a restored process finds its own.
 std::array<u8, 16> uuid_of(const std::string &seed, u32 device) {
@@ -36,6 +39,7 @@ Broker::Broker(Configuration c, UniqueFd listener, const std::string &seed)
     : config_(c), listener_(std::move(listener)) {
   for (u32 i = 0; i < c.devices; ++i)
     devices_.push_back({fmt::format("ckpt software device {}", i), uuid_of(seed, i), c.bytes});
+  engines_.resize(c.devices);
 }
 
 Result<> Broker::run() {
@@ -140,17 +144,18 @@ Result<> Broker::processes(Peer &p, Reader r) {
   return reply(p, Response::Processes, w);
 }
 
-// The device clock: what an engine does for all processes, it does one after the other.
 Result<> Broker::reserve(Peer &p, Reader r) {
   u32 device = r.get<u32>();
-  u8 engine = r.get<u8>();
-  i64 since = r.get<i64>(), duration = r.get<i64>();
-  if (!r.done() || device >= devices_.size() || engine > 1 || duration < 0)
-    return fail("a bad message");
-  i64 &busy = busy_until_[{device, engine}];
-  busy = std::max(busy, since) + std::min(duration, kLongestNanoseconds);
+  Job job;
+  job.since = r.get<i64>();
+  bool sane = job.since >= 0 && job.since <= kLatestNanoseconds;
+  for (i64 *span : {&job.kernel, &job.change, &job.bus, &job.bus_change}) {
+    *span = std::min(r.get<i64>(), kLongestNanoseconds);
+    sane = sane && *span >= 0;
+  }
+  if (!r.done() || device >= devices_.size() || !sane) return fail("a bad message");
   Writer w;
-  w.put(busy);
+  w.put(engines_[device].serve(p.pid, job));
   return reply(p, Response::Time, w);
 }
 

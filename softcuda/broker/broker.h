@@ -3,11 +3,11 @@
 // The broker's books and its loop: which process has how much of which device.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <vector>
 
 #include "common/ipc.h"
+#include "softcuda/broker/engines.h"
 #include "softcuda/broker/protocol.h"
 
 namespace ckpt::softcuda::broker {
@@ -50,7 +50,7 @@ class Broker {
   std::vector<DeviceInfo> devices_;
   std::vector<PeerPtr> peers_;
   u32 next_ticket_ = 1;
-  std::map<std::pair<u32, u8>, i64> busy_until_;  // device and engine; CLOCK_MONOTONIC
+  std::vector<Engines> engines_;  // of each device
 };
 
 }  // namespace ckpt::softcuda::broker

@@ -163,9 +163,10 @@ Result<std::vector<ProcessUse>> Client::processes(u32 device) {
   return list;
 }
 
-Result<i64> Client::reserve(u32 device, Engine engine, i64 since, i64 duration) {
+Result<i64> Client::reserve(u32 device, const Job &job) {
   Writer w;
-  w.put(place(device)).put(engine).put(since).put(duration);
+  w.put(place(device)).put(job.since).put(job.kernel).put(job.change);
+  w.put(job.bus).put(job.bus_change);
   CKPT_TRY(Bytes body, call(Request::Reserve, w.bytes(), Response::Time));
   Reader r(body);
   i64 end = r.get<i64>();

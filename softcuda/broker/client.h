@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "common/unique_fd.h"
+#include "softcuda/broker/engines.h"
 #include "softcuda/broker/protocol.h"
 #include "softcuda/device/memory.h"
 
@@ -39,9 +40,8 @@ class Client : public Budget {
   void give(u32 device, u64 bytes) override;
   Result<DeviceUse> use(u32 device);
   Result<std::vector<ProcessUse>> processes(u32 device);
-  // Takes an engine for so long, from `since` on or when it is free; returns when that is over.
-  // Times are CLOCK_MONOTONIC's, in nanoseconds.
-  Result<i64> reserve(u32 device, Engine engine, i64 since, i64 duration);
+  // Takes the device's engines for it; returns when it is over: CLOCK_MONOTONIC, in nanoseconds.
+  Result<i64> reserve(u32 device, const Job &job);
   // Carries an order to another process and its answer back. No value: the broker does not know it.
   Result<std::optional<Bytes>> ask(i32 pid, ByteView order);
 

@@ -22,7 +22,7 @@ enum class Request : u16 {
   Processes,  // u32 device -> Processes: u32 count, (i32 pid, u64 bytes)…
   Serve,      // this connection takes Orders; u32 state
   Ask,        // i32 pid, blob order -> Reply: u8 known, blob
-  Reserve,    // u32 device, u8 engine, i64 since, i64 duration -> Time: i64 end (ns)
+  Reserve,    // u32 device, Job's five i64 -> Time: i64 end (ns)
 };
 
 enum class Response : u16 { Devices = 100, Answer, Info, Processes, Order, Reply, Time };
@@ -32,9 +32,6 @@ struct DeviceInfo {
   std::array<u8, 16> uuid{};
   u64 total_bytes = 0;
 };
-
-// What works by itself on a device.
-enum class Engine : u8 { Compute, Copy };
 
 inline constexpr size_t kMaxMessage = 1u << 20;
 inline constexpr u32 kMaxDevices = 16;

@@ -1,9 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "softcuda/device/stream.h"
 
+#include <time.h>
+
+#include <algorithm>
 #include <thread>
 
 namespace ckpt::softcuda {
+
+i64 device_now() {
+  timespec t{};
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<i64>(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
+}
+
+i64 &moment() {
+  static thread_local i64 now = 0;
+  return now;
+}
 
 void Point::wait() const {
   if (queue) queue->wait(upto);
@@ -13,18 +27,19 @@ bool Point::reached() const { return !queue || queue->reached(upto); }
 
 Point WorkQueue::submit(std::function<void()> work, std::vector<Point> after) {
   std::lock_guard lock(mutex_);
-  works_.push_back({std::move(work), std::move(after)});
+  last_over_ = std::make_shared<i64>(0);
+  works_.push_back({std::move(work), std::move(after), device_now(), last_over_});
   if (!started_) {
     started_ = true;
     std::thread([self = shared_from_this()] { self->loop(); }).detach();
   }
   changed_.notify_all();
-  return {shared_from_this(), ++submitted_};
+  return {shared_from_this(), ++submitted_, last_over_};
 }
 
 Point WorkQueue::last() {
   std::lock_guard lock(mutex_);
-  return {shared_from_this(), submitted_};
+  return {shared_from_this(), submitted_, last_over_};
 }
 
 bool WorkQueue::reached(u64 upto) {
@@ -43,6 +58,19 @@ void WorkQueue::close() {
   changed_.notify_all();
 }
 
+// Moments never lie ahead of what has happened: not those of a clock that ran on another machine
+// before a restore, either.
+void WorkQueue::run(Work &work) {
+  i64 ready = std::max(work.submitted, before_);
+  for (const Point &p : work.after) {
+    p.wait();
+    if (p.over) ready = std::max(ready, *p.over);
+  }
+  moment() = std::min(ready, device_now());
+  work.run();
+  *work.over = before_ = moment();
+}
+
 void WorkQueue::loop() {
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -51,8 +79,7 @@ void WorkQueue::loop() {
     Work work = std::move(works_.front());
     works_.pop_front();
     lock.unlock();
-    for (const Point &p : work.after) p.wait();
-    work.run();
+    run(work);
     work = Work{};
     lock.lock();
     ++done_;

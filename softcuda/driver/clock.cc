@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "softcuda/broker/client.h"
+#include "softcuda/device/stream.h"
 #include "softcuda/driver/process.h"
 
 namespace ckpt::softcuda::driver {
@@ -17,14 +18,28 @@ constexpr double kMostSeconds = 600;
 
 double over(double amount, double rate) { return rate > 0 ? amount / rate : 0; }
 
-void pass(Context &c, broker::Engine engine, i64 since, double seconds) {
+i64 nanoseconds(double seconds) { return static_cast<i64>(std::min(seconds, kMostSeconds) * 1e9); }
+
+void pass(Context &c, broker::Job job) {
   auto *client = static_cast<broker::Client *>(process().budget.get());
-  i64 duration = static_cast<i64>(std::min(seconds, kMostSeconds) * 1e9);
-  Result<i64> end = client->reserve(static_cast<u32>(c.device->index), engine, since, duration);
-  if (!end) return;
+  job.since = moment();
+  Result<i64> end = client->reserve(static_cast<u32>(c.device->index), job);
+  if (!end) return moment_is_now();
+  moment() = *end;
   timespec t{*end / 1'000'000'000, *end % 1'000'000'000};
   while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, nullptr) == EINTR) {
   }
+}
+
+double *field(Model &m, const std::string &name) {
+  return name == "compute"  ? &m.compute
+         : name == "memory" ? &m.memory
+         : name == "copy"   ? &m.copy
+         : name == "launch" ? &m.launch
+         : name == "switch" ? &m.change
+         : name == "mapped" ? &m.mapped
+         : name == "crowd"  ? &m.crowd
+                            : nullptr;
 }
 
 }  // namespace
@@ -41,38 +56,37 @@ Result<Model> read_model(const std::string &path) {
     std::string name, rest;
     double value = 0;
     if (!(words >> name)) continue;
-    double *field = name == "compute"  ? &m.compute
-                    : name == "memory" ? &m.memory
-                    : name == "copy"   ? &m.copy
-                    : name == "launch" ? &m.launch
-                                       : nullptr;
-    if (field == nullptr || !(words >> value) || value < 0 || (words >> rest))
-      return fail_with_hint(fmt::format("{}:{}: '{}' is not understood", path, number, line),
-                            "lines are: compute RATE, memory RATE, copy RATE, launch SECONDS");
-    *field = value;
+    double *at = field(m, name);
+    if (at == nullptr || !(words >> value) || value < 0 || (words >> rest))
+      return fail_with_hint(
+          fmt::format("{}:{}: '{}' is not understood", path, number, line),
+          "lines are: compute RATE, memory RATE, copy RATE, launch SECONDS, switch "
+          "SECONDS, mapped PART, crowd PART");
+    *at = value;
   }
   return m;
 }
 
-i64 device_now() {
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<i64>(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
-}
+i64 event_time() { return process().model ? moment() : device_now(); }
+
+void moment_is_now() { moment() = device_now(); }
 
 // Computing and loading overlap: the slower one counts.
-void pass_kernel_time(Context &c, i64 since, u64 instructions, u64 memory_bytes) {
+void pass_kernel_time(Context &c, u64 instructions, u64 memory_bytes, bool mapped) {
   const std::optional<Model> &m = process().model;
   if (!m) return;
-  double work = std::max(over(static_cast<double>(instructions), m->compute),
-                         over(static_cast<double>(memory_bytes), m->memory));
-  pass(c, broker::Engine::Compute, since, m->launch + work);
+  double work = m->launch + std::max(over(static_cast<double>(instructions), m->compute),
+                                     over(static_cast<double>(memory_bytes), m->memory));
+  double bus = mapped ? work * m->mapped : 0;
+  pass(c, {0, nanoseconds(work), nanoseconds(m->change), nanoseconds(bus),
+           nanoseconds(bus * m->crowd)});
 }
 
-void pass_copy_time(Context &c, i64 since, u64 bytes) {
+void pass_copy_time(Context &c, u64 bytes) {
   const std::optional<Model> &m = process().model;
-  if (m)
-    pass(c, broker::Engine::Copy, since, m->launch + over(static_cast<double>(bytes), m->copy));
+  if (!m) return;
+  double bus = m->launch + over(static_cast<double>(bytes), m->copy);
+  pass(c, {0, 0, 0, nanoseconds(bus), nanoseconds(bus * m->crowd)});
 }
 
 }  // namespace ckpt::softcuda::driver

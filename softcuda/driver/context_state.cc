@@ -30,7 +30,8 @@ bool Context::find(u64 address, vm::Range &out) const {
     if (a->device != static_cast<u32>(device->index) && (peers & 1u << a->device) == 0)
       return false;
   }
-  out = {a->base, a->reserved, a->host - a->base, writable};
+  bool on_host = a->kind == MemoryKind::Pinned || a->kind == MemoryKind::Registered;
+  out = {a->base, a->reserved, a->host - a->base, writable, on_host};
   return true;
 }
 

@@ -57,7 +57,7 @@ void run_node(Context *c, const Node &n) {
     case CU_GRAPH_NODE_TYPE_KERNEL: return run(n.context != nullptr ? n.context : c, n.launch);
     case CU_GRAPH_NODE_TYPE_MEMCPY: return run(c, n.box);
     case CU_GRAPH_NODE_TYPE_MEMSET: return run(n.fill);
-    case CU_GRAPH_NODE_TYPE_HOST: return n.host(n.host_data);
+    case CU_GRAPH_NODE_TYPE_HOST: return n.host(n.host_data), moment_is_now();
     case CU_GRAPH_NODE_TYPE_GRAPH: return run_graph(c, *n.child);
     default: return;
   }

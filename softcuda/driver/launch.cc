@@ -63,6 +63,6 @@ SOFTCUDA_API CUresult cuLaunchHostFunc(CUstream stream, CUhostFn f, void *data) 
   REQUIRE(f != nullptr, CUDA_ERROR_INVALID_VALUE);
   REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
   if (std::shared_ptr<Capture> capture = capture_of(*s)) return capture_host(*capture, *s, f, data);
-  s->context->submit(*s, [f, data] { f(data); });
+  s->context->submit(*s, [f, data] { f(data), moment_is_now(); });
   return CUDA_SUCCESS;
 }

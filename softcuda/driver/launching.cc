@@ -109,7 +109,6 @@ CUresult make_launch(Context *c, const void *function, vm::Dim grid, vm::Dim blo
 }
 
 void run(Context *c, const Launch &l) {
-  i64 since = device_now();
   vm::Grid g;
   g.kernel = l.function->kernel.get();
   g.memory = c;
@@ -136,7 +135,7 @@ void run(Context *c, const Launch &l) {
   } else {
     process().cores.run(g);
   }
-  pass_kernel_time(*c, since, g.instructions, g.memory_bytes);
+  pass_kernel_time(*c, g.instructions, g.memory_bytes, g.on_host);
   if (g.fault.kind == vm::FaultKind::None) return;
   say(g.fault.text);
   c->error = error_of(g.fault.kind);

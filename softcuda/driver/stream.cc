@@ -11,14 +11,6 @@ using namespace ckpt::softcuda::driver;
 
 namespace {
 
-using ckpt::i64;
-
-i64 now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 CUresult record(Event *e, CUstream stream) {
   CALL_WITH_CONTEXT();
   Stream *s = stream_of(call.context, meant(stream));
@@ -26,7 +18,7 @@ CUresult record(Event *e, CUstream stream) {
   REQUIRE(s->context == e->context, CUDA_ERROR_INVALID_HANDLE);
   if (std::shared_ptr<Capture> capture = capture_of(*s)) return capture_record(capture, *s, *e);
   auto r = std::make_shared<Record>();
-  r->point = s->context->submit(*s, [r] { r->nanoseconds = now(); });
+  r->point = s->context->submit(*s, [r] { r->nanoseconds = event_time(); });
   std::lock_guard lock(e->mutex);
   e->record = r;
   e->capture.reset();
@@ -92,7 +84,10 @@ SOFTCUDA_API CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback f, v
   REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
   REQUIRE(capture_of(*s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   // A callback also runs when the context has failed, and is told.
-  s->queue->submit([c = s->context, stream, f, data] { f(stream, c->error, data); });
+  s->queue->submit([c = s->context, stream, f, data] {
+    f(stream, c->error, data);
+    moment_is_now();
+  });
   return CUDA_SUCCESS;
 }
 
@@ -281,6 +276,7 @@ CUresult wait_value(CUstream stream, CUdeviceptr p, T value, unsigned flags) {
   s->context->submit(*s, [at, value, kind = flags & 3] {
     while (!holds(__atomic_load_n(at, __ATOMIC_SEQ_CST), value, kind))
       std::this_thread::sleep_for(std::chrono::microseconds(50));
+    moment_is_now();
   });
   return CUDA_SUCCESS;
 }

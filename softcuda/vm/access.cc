@@ -38,6 +38,7 @@ char *host_address(Warp &w, u32 site, u32 lane, u64 address, u32 bytes, bool wri
   Range r;
   if (!w.grid->memory->find(address, r) || !r.holds(address, bytes) || (write && !r.writable))
     return nullptr;
+  if (r.on_host) w.grid->on_host = true;
   w.cache[site] = r;
   return r.host(address);
 }

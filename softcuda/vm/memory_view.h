@@ -21,6 +21,7 @@ struct Range {
   u64 bytes = 0;
   u64 distance = 0;  // what is added to a device address to get at its bytes, modulo 2^64
   bool writable = true;
+  bool on_host = false;  // pinned memory
 
   bool holds(u64 address, u64 n) const {
     return address - base < bytes && n <= bytes - (address - base);

@@ -61,6 +61,7 @@ struct Grid {
   std::vector<std::byte> params;
   std::atomic<u64> instructions{0};  // of lanes
   std::atomic<u64> memory_bytes{0};
+  std::atomic<bool> on_host{false};  // it has touched memory of the host
   std::atomic<bool> stop{false};
   std::mutex fault_mutex;
   Fault fault;

@@ -186,6 +186,13 @@ def test_a_model_gives_the_device_its_own_time(make, soft, tmp_path):
     # An addition and a part of a loop, a thousand times in a hundred threads; 8 MiB.
     assert 51 < kernel < 400
     assert 209 < copy < 400
+    # By the model kernels follow each other without a gap, whenever threads wake up. A copy waits for the
+    # kernel that has the bus.
+    model.write_text(model.read_text() + "mapped 1\n")
+    words = soft(make("clock.cu"), "4", CKPT_SOFTCUDA_MODEL=str(model)).stdout.split()
+    kernel, copy, row, beside = map(float, words[:4])
+    assert abs(row - 4 * kernel) < 0.03
+    assert beside > copy + kernel / 10
     # Two processes have the time of one device between them: at 2e5 instructions a second each needs
     # ten times as long as before, and both together twice that.
     model.write_text("compute 2e5\n")

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long a known amount of work takes by events: prints milliseconds of a kernel and of a copy.
+// How long a known amount of work takes by events: prints milliseconds of a kernel and of a copy;
+// with an argument also those of so many kernels in a row, and of a copy beside a kernel on mapped
+// memory.
+#include <unistd.h>
+
 #include "check.h"
 
 __global__ void work(float *p, int rounds) {
@@ -9,26 +13,44 @@ __global__ void work(float *p, int rounds) {
   p[threadIdx.x] = a;
 }
 
-int main() {
+static float between(cudaEvent_t a, cudaEvent_t b) {
+  float ms;
+  CUDA(cudaEventElapsedTime(&ms, a, b));
+  return ms;
+}
+
+int main(int argc, char **argv) {
   const size_t bytes = 8 << 20;
-  float *p;
+  const int row = argc > 1 ? std::atoi(argv[1]) : 0;
+  float *p, *mapped;
   char *host;
   CUDA(cudaMalloc(&p, bytes));
   CUDA(cudaMallocHost(&host, bytes));
-  cudaEvent_t a, b, c;
-  CUDA(cudaEventCreate(&a));
-  CUDA(cudaEventCreate(&b));
-  CUDA(cudaEventCreate(&c));
+  CUDA(cudaHostAlloc(&mapped, 4096, cudaHostAllocMapped));
+  cudaEvent_t e[6];
+  for (cudaEvent_t &one : e) CUDA(cudaEventCreate(&one));
   work<<<1, 32>>>(p, 1);
-  CUDA(cudaEventRecord(a));
+  CUDA(cudaEventRecord(e[0]));
   work<<<1, 100>>>(p, 1000);
-  CUDA(cudaEventRecord(b));
+  CUDA(cudaEventRecord(e[1]));
   CUDA(cudaMemcpyAsync(p, host, bytes, cudaMemcpyHostToDevice));
-  CUDA(cudaEventRecord(c));
+  CUDA(cudaEventRecord(e[2]));
+  for (int i = 0; i < row; ++i) work<<<1, 100>>>(p, 1000);
+  CUDA(cudaEventRecord(e[3]));
   CUDA(cudaDeviceSynchronize());
-  float kernel, copy;
-  CUDA(cudaEventElapsedTime(&kernel, a, b));
-  CUDA(cudaEventElapsedTime(&copy, b, c));
-  std::printf("%.1f %.1f\n", kernel, copy);
+  std::printf("%.2f %.2f\n", between(e[0], e[1]), between(e[1], e[2]));
+  if (row == 0) return passed();
+  cudaStream_t kernels, copies;
+  CUDA(cudaStreamCreateWithFlags(&kernels, cudaStreamNonBlocking));
+  CUDA(cudaStreamCreateWithFlags(&copies, cudaStreamNonBlocking));
+  work<<<1, 100, 0, kernels>>>(mapped, 1000);
+  CUDA(cudaStreamSynchronize(kernels));
+  work<<<1, 100, 0, kernels>>>(mapped, 1000);
+  usleep(50000);  // it has asked for the bus
+  CUDA(cudaEventRecord(e[4], copies));
+  CUDA(cudaMemcpyAsync(p, host, bytes, cudaMemcpyHostToDevice, copies));
+  CUDA(cudaEventRecord(e[5], copies));
+  CUDA(cudaDeviceSynchronize());
+  std::printf("%.2f %.2f\n", between(e[2], e[3]), between(e[4], e[5]));
   return passed();
 }
