@@ -28,6 +28,10 @@ void Tenant::hear(const managed::ToProgram &message) {
   std::lock_guard lock(mutex_);
   if (auto *m = std::get_if<in::Welcome>(&message)) {
     grace_ = milliseconds(m->grace_ms);
+  } else if (auto *m = std::get_if<in::Report>(&message)) {
+    report_every_ = milliseconds(m->every_ms);
+    next_report_ = Clock::now();
+    (void)life_.calls();  // which are noted from now on
   } else if (auto *m = std::get_if<in::Connect>(&message)) {
     if (!place_) return;
     gpu_ = m->gpu;

@@ -5,10 +5,14 @@
 // out meanwhile (pause), so that a thread in clFinish, say, never holds a checkpoint up.
 #pragma once
 
+#include <time.h>
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+
+#include "common/bytes.h"
 
 namespace ckpt {
 
@@ -16,7 +20,8 @@ class Gate {
  public:
   void enter() {
     if (depth_++ > 0) return;  // a callback that calls back into the API
-    inside_.fetch_add(1, std::memory_order_seq_cst);
+    inside_.fetch_add(kEntry, std::memory_order_seq_cst);
+    if (timed_.load(std::memory_order_relaxed)) note_time();
     if (closed_.load(std::memory_order_seq_cst)) wait_outside();
   }
   void leave() {
@@ -26,6 +31,16 @@ class Gate {
   }
   // A thread whose calls never wait, because the checkpoint waits for what it does.
   void exempt(bool on) { depth_ += on ? 1 : -1; }
+  // Calls that have come in so far, modulo 2^32, and when the last one did: CLOCK_MONOTONIC_COARSE,
+  // nanoseconds, noted from the first question on.
+  struct Entered {
+    u32 count = 0;
+    i64 last = 0;
+  };
+  Entered entered() {
+    timed_.store(true, std::memory_order_relaxed);
+    return {static_cast<u32>(inside_.load() >> 32), last_.load(std::memory_order_relaxed)};
+  }
   bool closing() const { return closed_.load(std::memory_order_relaxed); }
 
   // Out while `f` runs, which may wait for a checkpoint to come and go; then in again.
@@ -51,7 +66,7 @@ class Gate {
   // True once nobody is inside; false at the deadline (the gate stays closed).
   bool wait_empty(std::chrono::steady_clock::time_point deadline) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_until(lock, deadline, [&] { return inside_.load() == 0; });
+    return changed_.wait_until(lock, deadline, [&] { return nobody_inside(); });
   }
   // In a fork's child, where the mutex may be held by a thread that is not there.
   void forget() {
@@ -65,6 +80,14 @@ class Gate {
   }
 
  private:
+  static constexpr u64 kEntry = (u64{1} << 32) + 1;
+
+  bool nobody_inside() const { return static_cast<u32>(inside_.load()) == 0; }
+  void note_time() {
+    timespec t{};
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    last_.store(t.tv_sec * 1'000'000'000 + t.tv_nsec, std::memory_order_relaxed);
+  }
   void notify() {
     std::lock_guard lock(mutex_);
     changed_.notify_all();
@@ -79,7 +102,11 @@ class Gate {
     }
   }
 
-  std::atomic<int> inside_{0};
+  // In one word, so that counting costs nothing: how many are inside, and how many ever came in
+  // above.
+  std::atomic<u64> inside_{0};
+  std::atomic<i64> last_{0};
+  std::atomic<bool> timed_{false};
   std::atomic<bool> closed_{false};
   std::mutex mutex_;
   std::condition_variable changed_;

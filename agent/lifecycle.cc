@@ -53,6 +53,16 @@ std::vector<std::string> Lifecycle::remarks() const {
   return all;
 }
 
+Participant::Calls Lifecycle::calls() const {
+  Participant::Calls sum;
+  for (Participant *p : participants_()) {
+    Participant::Calls c = p->calls();
+    sum.count += c.count;
+    sum.last = std::max(sum.last, c.last);
+  }
+  return sum;
+}
+
 Result<> Lifecycle::quiesce(milliseconds timeout) {
   // The program's own callbacks come first: they may still use the devices.
   if (Result<> agreed = callbacks.before(); !agreed) return undone(std::move(agreed).error());

@@ -42,6 +42,7 @@ class Lifecycle {
   // Towards CRIU.
   std::vector<std::string> preflight();
   std::vector<std::string> remarks() const;
+  Participant::Calls calls() const;  // of all participants together
   Result<> quiesce(std::chrono::milliseconds timeout);
   // Returns what a new device must offer: JSON.
   Result<std::string> save(Channel &tool, Staging &staging, const StagingSink::Lineage &lineage);

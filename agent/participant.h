@@ -95,6 +95,14 @@ class Participant {
   // `file` is mapped here and is a driver's: does it stay while nothing of a device is in it?
   virtual bool answers_for(std::string_view) const { return false; }
 
+  // Calls that have given the devices work (modulo 2^32), and when the last one did, nanoseconds of
+  // CLOCK_MONOTONIC_COARSE (0: none since this was first asked). From any thread.
+  struct Calls {
+    u32 count = 0;
+    i64 last = 0;
+  };
+  virtual Calls calls() { return {}; }
+
   // Appends every reason why a checkpoint would fail; touches nothing.
   virtual void preflight(std::vector<std::string> &reasons) = 0;
   // Appends what whoever manages the node or looks at the program should know of its use of

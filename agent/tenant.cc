@@ -6,10 +6,13 @@
 
 #include <errno.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 
 #include "agent/channel.h"
 #include "common/ipc.h"
@@ -30,6 +33,20 @@ constexpr timeval kSendTimeout{2, 0};
 i32 priority() {
   const char *text = ::secure_getenv("CKPT_PRIORITY");
   return text ? static_cast<i32>(std::strtol(text, nullptr, 10)) : 0;
+}
+
+// FNV-1a, of the program's path and its arguments.
+u64 kind_of_program() {
+  u64 hash = 0xcbf29ce484222325;
+  auto add = [&hash](std::string_view text) {
+    for (char c : text) hash = (hash ^ static_cast<u8>(c)) * 0x100000001b3;
+  };
+  char exe[4096];
+  ssize_t n = ::readlink("/proc/self/exe", exe, sizeof exe);
+  if (n > 0) add({exe, static_cast<size_t>(n)});
+  std::ifstream in("/proc/self/cmdline");
+  add(std::string(std::istreambuf_iterator<char>(in), {}));
+  return hash;
 }
 
 std::string manager_socket() {
@@ -128,6 +145,7 @@ void Tenant::join() {
   say(out::Join{managed::kVersion, static_cast<u32>(::getpid()), name, priority(), standing(), gpu_,
                 used_, variables_, kept_, on_disk_, exclusive_, age, context_cost_.has_value(),
                 context_cost_.value_or(0)});
+  say(out::Kind{kind_of_program()});
   if (place_) say(out::Connect{variables_, exclusive_});
   for (auto &[ticket, r] : requests_)
     if (r.fate == Fate::Waits) say(out::CudaMalloc{ticket, r.bytes});
@@ -145,6 +163,7 @@ void Tenant::seek() {
   ::setsockopt(socket->get(), SOL_SOCKET, SO_SNDTIMEO, &kSendTimeout, sizeof kSendTimeout);
   (void)set_receive_timeout(socket->get(), kMessageTimeout);
   socket_ = std::move(*socket);
+  report_every_ = milliseconds(0);
   if (link_ == Link::Alone) log::warn("there is a Manager again");
   link_ = Link::Joined;
   join();
@@ -178,6 +197,7 @@ int Tenant::timeout() {
   Clock::time_point next = Clock::time_point::max();
   if (link_ == Link::Seeking || link_ == Link::Alone) next = next_try_;
   if (check_again_ != Clock::time_point{}) next = std::min(next, check_again_);
+  if (link_ == Link::Joined && reports()) next = std::min(next, next_report_);
   if (next == Clock::time_point::max()) return -1;
   auto left = std::chrono::ceil<milliseconds>(next - Clock::now()).count();
   return static_cast<int>(std::clamp<i64>(left, 0, kAlonePause.count()));
@@ -195,9 +215,24 @@ void Tenant::turn(bool readable) {
     lock.unlock();
     return come_back_alone();
   }
+  if (link_ == Link::Joined && reports() && now >= next_report_) report();
   if (check_again_ == Clock::time_point{} || now < check_again_) return;
   check_again_ = {};
   if (link_ == Link::Joined) say(out::ContextCheck{});
+}
+
+// What is evicted makes no progress.
+bool Tenant::reports() const { return report_every_.count() > 0 && context_ && !evicted_; }
+
+void Tenant::report() {
+  next_report_ = Clock::now() + report_every_;
+  Participant::Calls c = life_.calls();
+  calls_ += static_cast<u32>(c.count - std::exchange(counted_, c.count));
+  if (c.last == 0) return;
+  timespec t{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+  i64 idle = (t.tv_sec * 1'000'000'000 + t.tv_nsec - c.last) / 1000;
+  say(out::Progress{calls_, static_cast<u32>(std::clamp<i64>(idle, 0, ~u32{0}))});
 }
 
 void Tenant::pause() {

@@ -93,6 +93,8 @@ class [[gnu::visibility("default")]] Tenant {
   void hear(const managed::ToProgram &message);
   void hear_refused(const managed::to_program::Refused &m);
   void answer_signal();
+  bool reports() const;
+  void report();
   void leave(const std::string &folder);
   Result<u64> suspend(const std::string &folder);
   void come_back(const std::string &gpu);
@@ -115,6 +117,11 @@ class [[gnu::visibility("default")]] Tenant {
   bool context_ = false, context_seen_ = false;
   bool evicted_ = false;  // suspended by the Manager's word
   std::optional<u64> context_cost_;
+
+  std::chrono::milliseconds report_every_{0};  // 0: nobody wants to know
+  Clock::time_point next_report_{};
+  u64 calls_ = 0;
+  u32 counted_ = 0;  // of them, as the participants last told
 
   Clock::time_point born_ = Clock::now(), lost_at_{}, next_try_{}, check_again_{};
   std::chrono::milliseconds grace_{0};

@@ -264,9 +264,11 @@ _ckptd() {
     --disk-folder) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
     --users) _ckpt_words 'own all' ;;
     --victim) _ckpt_words 'requester cheapest' ;;
+    --pairs) _ckpt_words 'learn any' ;;
     *)
       _ckpt_words '--config --socket --users --grace --settle --programs-per-gpu --contextless-per-gpu
-        --context-memory --gpu-memory --program-memory --host-memory --disk-folder --disk-memory --victim --age --least-run
+        --context-memory --gpu-memory --program-memory --host-memory --disk-folder --disk-memory --victim --pairs
+        --report --apart --age --least-run
         --answer-timeout --slice --journal --nvml --version --help'
       ;;
   esac

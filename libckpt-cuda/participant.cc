@@ -48,6 +48,10 @@ class Cuda final : public Participant {
     for (const Contents &c : memory().contents()) bytes += c.bytes;
     return bytes;
   }
+  Calls calls() override {
+    Gate::Entered e = gate().entered();
+    return {e.count, e.last};
+  }
   bool answers_for(std::string_view path) const override {
     return path == driver().path || is_part_of_driver(path);
   }

@@ -50,6 +50,7 @@ struct Node {
     u64 used = policy.find(p)->used;
     for (GpuIndex g = 0; g < static_cast<GpuIndex>(policy.gpus().size()); g++)
       policy.measured(g, random() % (4 * kMiB), false);
+    if (random() % 4 == 0) return say(p, in::Progress{policy.find(p)->calls + random() % 100, 0});
     if (random() % 2 == 0) return say(p, in::CudaMalloc{static_cast<u32>(random()), kMiB});
     say(p, in::CudaFree{used / 2});
   }
@@ -72,6 +73,7 @@ int main(int argc, char **argv) {
   Node node{Policy(settings, gpus(n_gpus))};
   for (ProgramId p = 1; p <= programs; p++) {
     node.say(p, in::Join{.version = managed::kVersion, .priority = static_cast<i32>(p % 3)});
+    node.say(p, in::Kind{1 + p % 50});
     node.say(p, in::Connect{});
   }
   node.micros.clear();

@@ -177,6 +177,10 @@ Result<> Daemon::hear_one(Peer &peer, const managed::ToManager &message) {
     if (!peer.joined)
       CKPT_CHECK(
           peer.send(out::Welcome{managed::kVersion, static_cast<u32>(options_.grace.count())}));
+    bool wants_progress =
+        options_.settings.pairs == Pairing::Learn || options_.settings.victim == Victim::Cheapest;
+    if (!peer.joined && wants_progress)
+      CKPT_CHECK(peer.send(out::Report{static_cast<u32>(options_.settings.report.count() / 1000)}));
     peer.joined = true;
   }
   if (!peer.joined) return fail("the first message is {} and not Join", managed::name_of(message));

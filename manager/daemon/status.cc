@@ -52,7 +52,11 @@ std::string status_as_json(const Policy &policy, const Meter &meter) {
   for (size_t i = 0; i < books.gpus.size(); i++)
     gpus.push_back(gpu_as_json(policy.gpus()[i], books.gpus[i], meter.gpus()[i].name));
   for (const auto &p : policy.programs()) programs.push_back(program_as_json(*p, policy.gpus()));
+  json pairs = json::array();
+  for (const Pairs::Finding &f : policy.findings())
+    pairs.push_back({{"a", f.a}, {"b", f.b}, {"together", f.together}, {"apart", f.apart}});
   return text({{"gpus", gpus},
+               {"pairs", pairs},
                {"programs", programs},
                {"host_kept_bytes", books.host_kept},
                {"disk_kept_bytes", books.disk_kept}});

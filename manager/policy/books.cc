@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "manager/policy/books.h"
 
+#include <algorithm>
+
 namespace ckpt::manager {
 
 const char *name_of(Phase phase) {
@@ -68,6 +70,8 @@ u64 footprint_of(const Program &p, const Gpu &gpu, const Settings &settings) {
 void enter(Books &books, const Program &p, const Gpu &gpu, const Settings &settings) {
   GpuBook &g = books.gpus[static_cast<size_t>(p.gpu)];
   g.programs++;
+  if (p.kind != kNoKind && std::ranges::find(g.kinds, p.kind) == g.kinds.end())
+    g.kinds.push_back(p.kind);
   g.reserved += reserved_by(p, gpu, settings);
   if (p.phase != Phase::Returning && !p.context) g.contextless++;
   if (p.phase == Phase::Leaving && !p.stuck) {

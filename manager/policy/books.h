@@ -21,6 +21,7 @@ struct GpuBook {
   u32 contextless = 0;                 // of these
   u32 leavers = 0;                     // of these, that may be expected to be gone soon
   const Program *exclusive = nullptr;  // has it, or is it cleared for
+  std::vector<KindIndex> kinds;        // of its programs, each once
   const Program *elder = nullptr;      // has waited too long: what comes free here is for it
   u64 elder_need = 0;
 

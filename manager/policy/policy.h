@@ -48,6 +48,7 @@ class Policy {
   const std::vector<Gpu> &gpus() const { return gpus_; }
   const Programs &programs() const { return programs_; }  // in order of arrival
   const Program *find(ProgramId id) const;
+  std::vector<Pairs::Finding> findings() const { return pairs_.findings(now_); }
   Books books() const { return make_books(gpus_, programs_, settings_); }
 
  private:
@@ -59,6 +60,7 @@ class Policy {
     orders_.push_back({to.id, std::move(message)});
   }
   void go_to(Program &p, Phase phase);
+  void company_changes(const Program &p);
   Orders finish();
 
   // Messages (receive.cc)
@@ -75,6 +77,8 @@ class Policy {
   void take(Program &p, const managed::to_manager::Fin &m);
   void take(Program &p, const managed::to_manager::Failed &m);
   void take(Program &, const managed::to_manager::StatusWanted &) {}
+  void take(Program &p, const managed::to_manager::Kind &m);
+  void take(Program &p, const managed::to_manager::Progress &m);
   void see_context(Program &p, std::optional<u64> footprint);
   void see_variables(Program &p, std::optional<u64> footprint);
   void learn_context(u64 bytes);
@@ -82,13 +86,22 @@ class Policy {
   void confirm(const Program &p);
   void remove(Program &p);
 
+  // How they get on (progress.cc)
+  struct Company {
+    u32 others = 0;
+    KindIndex beside = kNoKind;  // the kind of the last one
+  };
+  std::optional<Company> company_of(const Program &p) const;
+  bool kept_apart(const Program &p, GpuIndex g);
+  bool spared(const Program &p) const;
+
   // Who gets what (waiting.cc)
   void serve();
   void serve_requests();
   void serve_waiting(const std::vector<Program *> &waiting);
   std::vector<Program *> in_order();
   bool place(Program &p);
-  bool may_enter(const Program &p, GpuIndex g) const;
+  bool may_enter(const Program &p, GpuIndex g);
   bool never_fits(const Program &p) const;
   std::optional<std::string> over_limit(const Program &p) const;
   void keep_for(Program &elder);
@@ -116,6 +129,7 @@ class Policy {
   void note_the_stuck();
 
   Settings settings_;
+  Pairs pairs_;
   std::vector<Gpu> gpus_;
   Programs programs_;
   std::unordered_map<ProgramId, Program *> by_id_;

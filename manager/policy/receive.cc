@@ -26,7 +26,7 @@ u64 sane(u64 bytes) { return std::min(bytes, kMostBytes); }
 }  // namespace
 
 Policy::Policy(Settings settings, std::vector<Gpu> gpus)
-    : settings_(std::move(settings)), gpus_(std::move(gpus)) {}
+    : settings_(std::move(settings)), pairs_(settings_.report), gpus_(std::move(gpus)) {}
 
 void Policy::measured(GpuIndex gpu, u64 free, bool foreign, bool dying) {
   gpus_[static_cast<size_t>(gpu)].free = free;
@@ -48,12 +48,18 @@ GpuIndex Policy::gpu_named(const std::string &uuid) const {
   return it == gpus_.end() ? kNoGpu : static_cast<GpuIndex>(it - gpus_.begin());
 }
 
+void Policy::company_changes(const Program &p) {
+  if (p.gpu != kNoGpu) gpu_of(p).company++;
+}
+
 void Policy::go_to(Program &p, Phase phase) {
+  company_changes(p);
   p.phase = phase;
   p.since = now_;
   p.told = p.stuck = false;
   if (phase == Phase::Evicted || phase == Phase::Held || phase == Phase::New) p.gpu = kNoGpu;
   if (phase == Phase::Placed || phase == Phase::Returning) p.claim = p.target = kNoGpu;
+  if (!p.waiting()) p.elder_since.reset();
 }
 
 // ---- inputs
@@ -102,6 +108,7 @@ bool Policy::waits() const {
 }
 
 void Policy::remove(Program &p) {
+  company_changes(p);
   by_id_.erase(p.id);
   std::erase_if(programs_, [&](const auto &q) { return q.get() == &p; });
 }
@@ -223,6 +230,7 @@ void Policy::take(Program &p, const in::ContextCheck &) {
 // What a context costs is what the process has beside its allocations. Device variables, and memory
 // that is being allocated, would be counted in: who has some teaches nothing.
 void Policy::see_context(Program &p, std::optional<u64> footprint) {
+  company_changes(p);
   p.context = true;
   p.variables_seen = p.variables == 0;
   if (!footprint || p.variables > 0 || !p.requests.empty()) return;
@@ -254,7 +262,10 @@ void Policy::take(Program &p, const in::Query &) {
   send(p, out::GoAhead{0});
 }
 
-void Policy::take(Program &p, const in::Fin &) { remove(p); }
+void Policy::take(Program &p, const in::Fin &) {
+  pairs_.over(p.kind, p.calls);
+  remove(p);
+}
 
 void Policy::take(Program &p, const in::Failed &m) {
   p.not_before = now_ + settings_.retry;

@@ -5,15 +5,15 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/bytes.h"
+#include "manager/policy/pairs.h"
 
 namespace ckpt::manager {
 
-// Since any beginning; the policy has no clock.
-using Time = std::chrono::microseconds;
 using ProgramId = u32;  // the caller's, from 1, never used again
 using GpuIndex = int;
 inline constexpr GpuIndex kNoGpu = -1;
@@ -22,7 +22,13 @@ inline constexpr u64 kMiB = 1u << 20;
 // Who leaves when memory runs short.
 enum class Victim : u8 {
   Requester,  // who asks for more, as in the paper (MC-12)
-  Cheapest,   // lower priority first, then fewer bytes to move, then who came last
+  Cheapest,   // lower priority first, then who is not nearly over, fewer bytes, who came last
+};
+
+// Whom to put together on a GPU.
+enum class Pairing : u8 {
+  Any,    // who fits
+  Learn,  // not those that are known to lose by it (pairs.h)
 };
 
 struct Settings {
@@ -40,7 +46,10 @@ struct Settings {
   Time retry = std::chrono::milliseconds(500);     // after what failed
   u32 refusals = 3;  // a program that could not be suspended so often is not asked again
   Time settle{0};    // nothing is given before the programs of an earlier Manager had time to join
-  Time slice{0};     // programs that do not fit together take turns of it; 0: they do not
+  Pairing pairs = Pairing::Any;
+  Time report = std::chrono::seconds(1);         // how often programs tell of their progress
+  Time apart_limit = std::chrono::seconds(300);  // so long an elder is kept out of bad company
+  Time slice{0};  // programs that do not fit together take turns of it; 0: they do not
 };
 
 struct Gpu {
@@ -51,6 +60,7 @@ struct Gpu {
   bool foreign = false;   // somebody else than our programs has memory there
   u64 context_bytes = 0;  // what a context costs, measured
   bool context_known = false;
+  u64 company = 1;  // another number whenever somebody comes, leaves, or makes a context
 };
 
 enum class Phase : u8 {
@@ -69,6 +79,15 @@ struct Request {
   u64 bytes = 0;
   bool granted = false;
   bool refused = false;  // it is told so when it is back
+};
+
+// A time in which a program ran in one company: from a call of its own on.
+struct Stretch {
+  u64 company = 0;  // the GPU's; 0: none
+  Time since{0};    // it was there since then at the latest
+  bool begun = false;
+  u64 calls = 0;  // that it had made …
+  Time at{0};     // … when it made the last of these
 };
 
 struct Program {
@@ -102,6 +121,12 @@ struct Program {
   Time not_before{0};  // a return, or an attempt to make it leave, has just failed
   u32 checks = 0;      // of its context, in vain
   u32 evictions = 0;
+
+  u64 kind_hash = 0;  // what it runs, with which arguments
+  KindIndex kind = kNoKind;
+  u64 calls = 0;  // of its device, so far
+  Stretch stretch;
+  std::optional<Time> elder_since;
 
   u64 requested() const;  // bytes of all requests that were not refused
   u64 granted() const;

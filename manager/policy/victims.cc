@@ -44,7 +44,9 @@ void Policy::make_room(Program &p, u64 bytes) {
 // One that makes room by itself; the requester always does.
 Program *Policy::cheapest(const Program &asking, u64 bytes) {
   Program *best = nullptr;
-  auto cost = [](const Program &p) { return std::tuple(p.priority, p.used, -p.arrived); };
+  auto cost = [this](const Program &p) {
+    return std::tuple(p.priority, spared(p), p.used, -p.arrived);
+  };
   for (const auto &p : programs_) {
     if (p->gpu != asking.gpu || p->phase != Phase::Placed || !can_leave(*p)) continue;
     bool itself = p.get() == &asking;

@@ -64,7 +64,9 @@ std::vector<Program *> Policy::in_order() {
   if (!std::ranges::is_sorted(waiting, before)) std::ranges::stable_sort(waiting, before);
   for (Program *p : waiting)
     if (p != elder) p->claim = kNoGpu;
-  if (elder != nullptr) keep_for(*elder);
+  if (elder == nullptr) return waiting;
+  if (!elder->elder_since) elder->elder_since = now_;
+  keep_for(*elder);
   return waiting;
 }
 
@@ -76,7 +78,7 @@ void Policy::serve_waiting(const std::vector<Program *> &waiting) {
   }
 }
 
-bool Policy::may_enter(const Program &p, GpuIndex g) const {
+bool Policy::may_enter(const Program &p, GpuIndex g) {
   const GpuBook &book = books_.gpus[static_cast<size_t>(g)];
   u32 most = settings_.programs_per_gpu;
   bool others = book.elder != nullptr && book.elder != &p;
@@ -91,7 +93,7 @@ bool Policy::may_enter(const Program &p, GpuIndex g) const {
   const Gpu &gpu = gpus_[static_cast<size_t>(g)];
   bool alone = book.programs == 0 && !gpu.foreign && !gpu.dying;
   u64 need = alone ? least_need_of(p, gpu) : need_of(p, gpu, settings_);
-  return need <= book.available_to(p);
+  return need <= book.available_to(p) && !kept_apart(p, g);
 }
 
 // Where the fewest are, and of these, where most is free: programs that share a GPU slow each other
@@ -112,6 +114,7 @@ bool Policy::place(Program &p) {
   if (p.claim != kNoGpu) book(p.claim).elder = nullptr;
   go_to(p, held ? Phase::Placed : Phase::Returning);
   p.gpu = best;
+  company_changes(p);
   if (held) p.checks = 0;
   if (held && !p.exclusive) books_.assigned++;
   for (Request &r : p.requests) r.granted = !r.refused;

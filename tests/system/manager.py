@@ -13,7 +13,7 @@ from conftest import wait_for
 VERSION = 1
 # common/managed/messages.api
 CONNECT, CUDA_MALLOC, QUERY, JOIN, STATUS_WANTED = 1, 2, 8, 20, 22
-WELCOME, REFUSED, STATUS = 20, 23, 24
+WELCOME, REFUSED, STATUS, REPORT = 20, 23, 24, 50
 
 
 def text(s):
@@ -135,11 +135,13 @@ class Node:
         return [g["free_bytes"] >> 20 for g in self.status()["gpus"]]
 
     def messages(self, job_or_pid=None):
-        """What was said, in order: "Join", … from a program, "> GoAhead", … to it."""
+        """What was said, in order: "Join", … from a program, "> GoAhead", … to it. Not what is told now and then."""
         pid = job_or_pid if isinstance(job_or_pid, int) or job_or_pid is None else job_or_pid.program()
         said = []
         for line in self.journal.read_text().splitlines():
             event = json.loads(line)
+            if event.get("from") in ("Kind", "Progress"):
+                continue
             if pid is None or event.get("pid") == pid:
                 said.append(event["from"] if "from" in event else "> " + event["to"] if "to" in event else "gone")
         return said

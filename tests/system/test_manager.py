@@ -361,6 +361,26 @@ def test_bad_messages_are_refused_with_a_reason(node):
     finished(a)
 
 
+@pytest.mark.parametrize("options,told", [((), False), (("--pairs", "learn", "--report", "0.05"), True),
+                                          (("--victim", "cheapest", "--report", "0.05"), True)])
+def test_programs_tell_their_progress_where_somebody_wants_to_know(node, options, told):
+    n = node("1x256M", *options)
+    by_hand = Peer(n.socket)
+    by_hand.send(manager.JOIN, manager.join())
+    assert by_hand.receive()[0] == manager.WELCOME
+    if told:
+        assert by_hand.receive() == (manager.REPORT, struct.pack("<I", 50))
+    by_hand.close()
+    a = n.run("a", 50, pause=["end"])
+    a.wait_text("have 50")
+    if told:
+        wait_for(lambda: '"Progress"' in n.journal.read_text(), "a word of its progress")
+    n.go_on("a", "end")
+    finished(a)
+    assert ('"Progress"' in n.journal.read_text()) == told
+    assert '"Kind"' in n.journal.read_text()
+
+
 def test_two_daemons(node):
     n = node("1x256M")
     r = subprocess.run([n.ckpt.tool("ckptd")], env=n.ckpt.env, capture_output=True, text=True, timeout=30)

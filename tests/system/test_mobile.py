@@ -171,3 +171,29 @@ def test_pairs_and_overhead(made, tmp_path):
     # Whatever the machine does meanwhile: two that only need one engine cannot both have it.
     assert facts["slowdown"]["bandWidth beside bandWidth"] > 1.5
     assert "map" in run_bench("--overhead", 1, "--only", "map", "--scale", 0.01)
+
+
+def together(runs):
+    """The share of the time in which two or more were running."""
+    moments = sorted((at, step) for r in runs for state, _, begin, end in r.spans if state == "running"
+                     for at, step in ((begin, 1), (end, -1)))
+    there, shared, alone = 0, 0.0, 0.0
+    for (at, step), (then, _) in zip(moments, moments[1:]):
+        there += step
+        shared += (then - at) * (there > 1)
+        alone += (then - at) * (there == 1)
+    return shared / (shared + alone)
+
+
+@needs_device
+@needs_manager
+def test_programs_that_lose_together_are_kept_apart(made):
+    # A change between processes costs a good half of a kernel.
+    model = mix.changed(mix.read_model(), ["switch=+5000%"])
+    programs = [mix.program("bandWidth", 0.01) for _ in range(6)]
+    shares = {}
+    for pairs in ("any", "learn"):
+        runs = experiment.managed(BUILD, 1, 0.01, model, programs, ["--pairs", pairs, "--report", "0.03"])
+        assert not [r.failure for r in runs if r.failure]
+        shares[pairs] = together(runs)
+    assert shares["learn"] < 0.6 < shares["any"], shares

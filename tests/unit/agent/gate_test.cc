@@ -38,3 +38,21 @@ TEST_CASE("calls wait at a closed gate, and go on when it opens") {
   call.join();
   CHECK(inside);
 }
+
+TEST_CASE("a gate counts who came in, and knows when the last one did") {
+  ckpt::Gate gate;
+  gate.enter();
+  gate.enter();  // a callback: no call of its own
+  gate.leave();
+  gate.leave();
+  CHECK(gate.entered().count == 1);
+  CHECK(gate.entered().last == 0);  // not asked for until now
+  gate.enter();
+  gate.pause();
+  gate.leave();
+  CHECK(gate.entered().count == 2);
+  CHECK(gate.entered().last > 0);
+  gate.close();
+  CHECK(gate.wait_empty(std::chrono::steady_clock::now()));
+  gate.open();
+}

@@ -26,6 +26,9 @@ History::History(u64 seed) : random_(seed) {
   settings_.age_limit = std::chrono::milliseconds(upto(20'000));
   settings_.least_run = std::chrono::milliseconds(upto(500));
   settings_.answer_timeout = std::chrono::milliseconds(2'000 + upto(5'000));
+  settings_.pairs = one_in(3) ? Pairing::Any : Pairing::Learn;
+  settings_.report = std::chrono::milliseconds(1 + upto(200));
+  settings_.apart_limit = std::chrono::milliseconds(upto(20'000));
   if (one_in(4)) settings_.slice = std::chrono::milliseconds(500 + upto(3'000));
   if (one_in(4)) settings_.host_bytes = upto(150), strict_ = false;
   if (one_in(2)) settings_.disk_folder = "/disk", settings_.disk_bytes = upto(100);
@@ -38,6 +41,7 @@ History::History(u64 seed) : random_(seed) {
     s.exclusive = one_in(10);
     s.fixed = fixed && one_in(3);
     s.variables = one_in(3) ? upto(30) : 0;
+    s.kind = upto(3);
     s.left = static_cast<u32>(1 + upto(8));
     if (s.exclusive || s.fixed) strict_ = false;
   }
@@ -99,6 +103,7 @@ void History::live(Sim &s) {
       s.at = At::Connecting;
       s.sent.push_back(
           in::Join{.version = managed::kVersion, .priority = static_cast<i32>(upto(2))});
+      s.sent.push_back(in::Kind{s.kind});
       s.sent.push_back(in::Connect{0, s.exclusive});
       return;
     case At::Assigned: return make_context(s);
@@ -154,7 +159,7 @@ void History::live_on(Sim &s) {
   }
   if (s.asks.size() > upto(1)) return;  // its threads wait
   if (!s.checked && one_in(3)) s.sent.push_back(in::ContextCheck{});
-  if (one_in(4)) return;  // computes
+  if (one_in(4)) return report(s);  // computes
   if (one_in(3) && s.used > 0) {
     u64 bytes = upto(s.used);
     s.used -= bytes, s.held -= bytes;
@@ -164,6 +169,12 @@ void History::live_on(Sim &s) {
   }
   if (s.left-- == 0) return end(s, false);
   allocate(s);
+}
+
+// Any numbers: two of a kind are slower together now and then, and some programs lie.
+void History::report(Sim &s) {
+  s.calls = one_in(50) ? random_() : s.calls + upto(400);
+  s.sent.push_back(in::Progress{s.calls, static_cast<u32>(one_in(10) ? random_() : upto(20'000))});
 }
 
 void History::allocate(Sim &s) {
@@ -298,6 +309,7 @@ void History::restart() {
     if (s.at == At::Suspended) join.standing = managed::Standing::Evicted, join.kept = s.used;
     if (s.gpu != kNoGpu) join.gpu = std::to_string(s.gpu);
     s.sent.push_back(join);
+    s.sent.push_back(in::Kind{s.kind});
     if (s.at == At::Connecting) s.sent.push_back(in::Connect{s.told, s.exclusive});
     u64 wanted = s.variables + s.used;
     for (auto &[ticket, ask] : s.asks) {

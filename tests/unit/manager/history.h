@@ -43,6 +43,7 @@ class History {
     bool exclusive = false, fixed = false, checked = false, signalled = false;
     u32 left = 0;  // what it still wants to do
     u32 tickets = 0;
+    u64 kind = 0, calls = 0;
     std::map<u32, Ask> asks;
     std::deque<managed::ToManager> sent;
     std::deque<managed::ToProgram> received;
@@ -60,6 +61,7 @@ class History {
   static bool taken_back(const Sim &s, u32 ticket);
   bool retried(Sim &s, u32 ticket, const Ask &ask);
   void allocate(Sim &s);
+  void report(Sim &s);
   void end(Sim &s, bool killed);
   void hear(Sim &s);
   void hear(Sim &s, const managed::ToProgram &message);
