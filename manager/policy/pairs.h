@@ -31,7 +31,7 @@ class Pairs {
   // A kind of program by its hash, which is not 0. The one that was used longest ago makes room.
   KindIndex index_of(Time now, u64 hash, const std::string &name);
   // One of `who` has made so many calls in that time, alone (kNoKind) or beside one of the other.
-  void measured(Time now, KindIndex who, KindIndex beside, u64 calls, Time time);
+  void measured(Time now, KindIndex who, KindIndex other, u64 calls, Time time);
   // 1/a + 1/b; no value: not enough is known.
   std::optional<double> together(KindIndex a, KindIndex b) const;
   // They are known to lose, and are not to be tried again yet.
