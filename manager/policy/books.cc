@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "manager/policy/books.h"
 
+#include <algorithm>
+
 namespace ckpt::manager {
 
 const char *name_of(Phase phase) {
@@ -60,9 +62,14 @@ u64 reserved_by(const Program &p, const Gpu &gpu, const Settings &settings) {
   }
 }
 
-u64 footprint_of(const Program &p, const Gpu &gpu, const Settings &settings) {
+u64 held_by(const Program &p, const Gpu &gpu, const Settings &settings) {
+  if (p.phase == Phase::Returning) return 0;
   u64 context = p.context ? context_cost(gpu, settings) : 0;
-  return context + p.used + (p.variables_seen ? p.variables : 0) + reserved_by(p, gpu, settings);
+  return context + p.used + (p.variables_seen ? p.variables : 0);
+}
+
+u64 footprint_of(const Program &p, const Gpu &gpu, const Settings &settings) {
+  return held_by(p, gpu, settings) + reserved_by(p, gpu, settings);
 }
 
 void enter(Books &books, const Program &p, const Gpu &gpu, const Settings &settings) {
@@ -82,10 +89,16 @@ Books make_books(const std::vector<Gpu> &gpus, const Programs &programs, const S
   books.gpus.resize(gpus.size());
   for (size_t i = 0; i < gpus.size(); i++) books.gpus[i].free = gpus[i].free;
   for (const auto &p : programs) {
-    if (p->phase != Phase::New && p->phase != Phase::Held && !p->exclusive) books.assigned++;
+    bool unmanaged = p->on_gpu() && p->gpu == kNoGpu;
+    if (p->phase != Phase::New && p->phase != Phase::Held && !p->exclusive && !unmanaged)
+      books.assigned++, books.assigned_by[p->apis]++;
     if (p->kept > 0) (p->on_disk ? books.disk_kept : books.host_kept) += p->kept;
-    if (p->on_gpu() && p->gpu != kNoGpu)
-      enter(books, *p, gpus[static_cast<size_t>(p->gpu)], settings);
+    if (p->on_gpu() && !unmanaged) {
+      const Gpu &gpu = gpus[static_cast<size_t>(p->gpu)];
+      enter(books, *p, gpu, settings);
+      u64 &free = books.gpus[static_cast<size_t>(p->gpu)].free;
+      if (!gpu.measured) free -= std::min(free, held_by(*p, gpu, settings));
+    }
     if (p->target != kNoGpu) books.gpus[static_cast<size_t>(p->target)].exclusive = p.get();
   }
   return books;

@@ -22,11 +22,29 @@ constexpr u64 kMostBytes = 1ull << 44;
 constexpr size_t kMostRequests = 1024;
 
 u64 sane(u64 bytes) { return std::min(bytes, kMostBytes); }
+u32 sane_apis(u32 apis) {
+  apis &= managed::kAllApis;
+  return apis != 0 ? apis : managed::kCuda;
+}
 
 }  // namespace
 
 Policy::Policy(Settings settings, std::vector<Gpu> gpus)
-    : settings_(std::move(settings)), gpus_(std::move(gpus)) {}
+    : settings_(std::move(settings)), gpus_(std::move(gpus)) {
+  for (Gpu &gpu : gpus_)
+    if (!gpu.measured) gpu.context_known = true, gpu.context_bytes = 0;
+  for (u32 apis = 0; apis < kinds_.size(); apis++) kinds_[apis] = kind_of(apis);
+}
+
+Policy::Kind Policy::kind_of(u32 apis) const {
+  Kind kind;
+  kind.gpus = static_cast<size_t>(
+      std::ranges::count_if(gpus_, [&](const Gpu &g) { return serves(g, apis); }));
+  for (u32 other = 0; other < kind.within.size(); other++)
+    kind.within[other] = std::ranges::all_of(
+        gpus_, [&](const Gpu &g) { return !serves(g, other) || serves(g, apis); });
+  return kind;
+}
 
 void Policy::measured(GpuIndex gpu, u64 free, bool foreign, bool dying) {
   gpus_[static_cast<size_t>(gpu)].free = free;
@@ -62,6 +80,7 @@ Orders Policy::receive(Time now, ProgramId from, const managed::ToManager &messa
   now_ = now;
   Program *p = known(from);
   if (p == nullptr) {
+    if (const auto *uses = std::get_if<in::Uses>(&message)) announced_[from] = uses->apis;
     const auto *join = std::get_if<in::Join>(&message);
     if (join == nullptr) return {};
     auto made = std::make_unique<Program>();
@@ -72,6 +91,7 @@ Orders Policy::receive(Time now, ProgramId from, const managed::ToManager &messa
                                            [](const auto &q) { return q->arrived; });
     programs_.insert(behind, std::move(made));
     by_id_[from] = p;
+    if (auto told = announced_.extract(from)) p->apis = sane_apis(told.mapped());
   }
   std::visit([&](const auto &m) { take(*p, m); }, message);
   return finish();
@@ -79,6 +99,7 @@ Orders Policy::receive(Time now, ProgramId from, const managed::ToManager &messa
 
 Orders Policy::gone(Time now, ProgramId program) {
   now_ = now;
+  announced_.erase(program);
   if (Program *p = known(program)) remove(*p);
   return finish();
 }
@@ -132,6 +153,19 @@ void Policy::take(Program &p, const in::Join &m) {
   }
 }
 
+void Policy::take(Program &p, const in::Uses &m) {
+  u32 apis = sane_apis(m.apis);
+  if (p.gpu == kNoGpu || serves(gpu_of(p), apis)) p.apis = apis;
+}
+
+// It does not leave while it starts an API, so where it is now it will be then.
+void Policy::take(Program &p, const in::AlsoUses &m) {
+  u32 both = p.apis | (m.api & managed::kAllApis);
+  bool here = p.gpu != kNoGpu && serves(gpu_of(p), both);
+  if (here) p.apis = both;
+  send(p, out::Also{here});
+}
+
 // From a program that another Manager had: it holds until something was measured.
 void Policy::learn_context(u64 bytes) {
   for (Gpu &gpu : gpus_) {
@@ -147,6 +181,11 @@ void Policy::take(Program &p, const in::Connect &m) {
   // Without a context it has nothing on its GPU: asking again, it gives its place up by itself.
   bool again = !p.context && !p.told && (p.phase == Phase::Placed || p.phase == Phase::Leaving);
   if (p.on_gpu() && !again) return send(p, out::Connect{p.gpu == kNoGpu ? "" : gpu_of(p).uuid});
+  if (!suits_any(p)) {  // this node's devices of that kind are not ours to give
+    go_to(p, Phase::Placed);
+    p.gpu = kNoGpu;
+    return send(p, out::Connect{});
+  }
   if (std::optional<std::string> why = over_limit(p)) {
     go_to(p, Phase::New);
     return send(p, out::OutOfMemory{0, *why});
@@ -236,7 +275,7 @@ void Policy::see_variables(Program &p, std::optional<u64> footprint) {
 }
 
 void Policy::confirm(const Program &p) {
-  bool known = p.gpu != kNoGpu && gpu_of(p).context_known;
+  bool known = p.gpu != kNoGpu && gpu_of(p).context_known && gpu_of(p).measured;
   send(p, out::CCheckOk{known, known ? gpu_of(p).context_bytes : 0});
 }
 
@@ -264,6 +303,14 @@ void Policy::take(Program &p, const in::Failed &m) {
   p.refusals++;
   p.kept = 0;
   go_to(p, Phase::Placed);
+}
+
+// There it is not tried again, so the next one may be at once.
+void Policy::take(Program &p, const in::Unsuited &m) {
+  GpuIndex g = gpu_named(m.gpu);
+  if (p.phase != Phase::Returning || g != p.gpu) return;
+  p.unsuited[g] = m.why;
+  go_to(p, Phase::Evicted);
 }
 
 }  // namespace ckpt::manager

@@ -5,10 +5,12 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "common/bytes.h"
+#include "common/managed/messages.h"
 
 namespace ckpt::manager {
 
@@ -46,11 +48,15 @@ struct Settings {
 struct Gpu {
   std::string uuid;
   u64 total = 0;          // bytes
-  u64 free = 0;           // measured last
+  u64 free = 0;           // measured last; where nobody measures: what others than programs leave
   bool dying = false;     // a program of ours that is over still has memory there
   bool foreign = false;   // somebody else than our programs has memory there
   u64 context_bytes = 0;  // what a context costs, measured
   bool context_known = false;
+  u32 apis = managed::kCuda;  // that it serves
+  // False: nobody can tell what is free there but the programs, by what they say that they hold. A
+  // context then costs nothing that anybody knew of.
+  bool measured = true;
 };
 
 enum class Phase : u8 {
@@ -76,6 +82,7 @@ struct Program {
   u32 pid = 0;
   std::string name;
   i32 priority = 0;  // more is more important
+  u32 apis = managed::kCuda;  // that its GPU must serve
 
   Phase phase = Phase::New;
   GpuIndex gpu = kNoGpu;
@@ -87,6 +94,7 @@ struct Program {
   bool parked = false;          // Evicted by somebody else: not ours to resume
   std::string cannot_leave;     // why it could not be suspended the last time; empty: it could
   u32 refusals = 0;             // how often in a row
+  std::map<GpuIndex, std::string> unsuited;  // where it can never run, and why
 
   u64 used = 0;       // bytes that it holds on its GPU, or will when it is back
   u64 variables = 0;  // of device variables

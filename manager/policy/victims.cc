@@ -127,7 +127,7 @@ GpuIndex Policy::easiest_to_clear(const Program &p) const {
     const GpuBook &book = books_.gpus[static_cast<size_t>(g)];
     bool taken = book.exclusive != nullptr && book.exclusive != &p;
     bool for_elder = book.elder != nullptr && book.elder != &p;
-    if (taken || for_elder || least_need_of(p, gpu) > gpu.total) continue;
+    if (!suits(p, g) || taken || for_elder || least_need_of(p, gpu) > gpu.total) continue;
     std::optional<u64> cost = cost_to_clear(g);
     if (cost && (!least || *cost < *least)) best = g, least = cost;
   }
