@@ -16,6 +16,8 @@ namespace {
 
 // For calls and kernels that are under way. The Manager may lose patience earlier.
 constexpr milliseconds kQuiesce{50'000};
+// Of what a message says of an error: it may have a compiler's words in it.
+constexpr size_t kLongestReason = 1000;
 // Until the driver shows a context that was just made.
 constexpr milliseconds kCheckPause{50};
 
@@ -29,8 +31,12 @@ void Tenant::hear(const managed::ToProgram &message) {
   if (auto *m = std::get_if<in::Welcome>(&message)) {
     grace_ = milliseconds(m->grace_ms);
   } else if (auto *m = std::get_if<in::Connect>(&message)) {
-    if (!place_) return;
+    if (!place_ || further_ != 0) return;
     gpu_ = m->gpu;
+    settle(*place_, Fate::Granted);
+  } else if (auto *m = std::get_if<in::Also>(&message)) {
+    if (!place_ || further_ == 0) return;
+    if (m->managed) apis_ |= further_;
     settle(*place_, Fate::Granted);
   } else if (auto *m = std::get_if<in::GoAhead>(&message)) {
     auto r = requests_.find(m->ticket);
@@ -73,8 +79,13 @@ Result<u64> Tenant::suspend(const std::string &folder) {
   return life_.suspend(folder);
 }
 
+bool Tenant::may_leave() {
+  std::lock_guard lock(mutex_);
+  return ready_;
+}
+
 void Tenant::leave(const std::string &folder) {
-  Result<u64> kept = suspend(folder);
+  Result<u64> kept = may_leave() ? suspend(folder) : fail("an API is being started");
   std::lock_guard lock(mutex_);
   if (!kept) {
     log::info("this program cannot be evicted: {}", kept.error().what);
@@ -88,11 +99,12 @@ void Tenant::leave(const std::string &folder) {
 
 // ---- and coming back
 
-// The program sees one device; an empty name stands for the one that it has.
+// The program sees one device; an empty name stands for the one that it has. What nobody manages
+// goes back to where it was.
 Result<> Tenant::wake(const std::string &gpu) {
-  for (const std::string &api : life_.participant_names())
-    if (api == "cuda" && !gpu.empty())
-      CKPT_CHECK(life_.use_devices(api, std::array{DevicePair{"", gpu}}));
+  for (const std::string &name : life_.participant_names())
+    if (!gpu.empty() && managed(name == "ocl" ? Api::kOpenCl : Api::kCuda))
+      CKPT_CHECK(life_.use_devices(name, std::array{DevicePair{"", gpu}}));
   return life_.wake(session_socket());
 }
 
@@ -103,12 +115,15 @@ void Tenant::come_back(const std::string &gpu) {
   std::lock_guard lock(mutex_);
   if (!awake) {
     log::info("this program cannot come back yet: {}", awake.error().what);
-    return say(out::Failed{awake.error().what});
+    std::string unsuited = life_.unsuited();
+    if (!unsuited.empty()) return say(out::Unsuited{gpu, unsuited.substr(0, kLongestReason)});
+    return say(out::Failed{awake.error().what.substr(0, kLongestReason)});
   }
   evicted_ = false;
   kept_ = 0;
   gpu_ = gpu;
-  say(out::MigDone{used_});
+  changed_.notify_all();  // an API that waits to be started
+  say(out::MigDone{used()});
 }
 
 // Nobody says where there is room: where it was, as soon as there is.

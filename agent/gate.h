@@ -26,6 +26,8 @@ class Gate {
   }
   // A thread whose calls never wait, because the checkpoint waits for what it does.
   void exempt(bool on) { depth_ += on ? 1 : -1; }
+  // The call that this thread is in is not one of a callback.
+  bool outermost() const { return depth_ == 1; }
   bool closing() const { return closed_.load(std::memory_order_relaxed); }
 
   // Out while `f` runs, which may wait for a checkpoint to come and go; then in again.

@@ -12,6 +12,7 @@
 #include <cstdlib>
 
 #include "agent/channel.h"
+#include "common/gpu.h"
 #include "common/ipc.h"
 #include "common/log.h"
 
@@ -45,16 +46,52 @@ Tenant::Tenant(Lifecycle &life)
 
 // ---- the program's threads
 
-Tenant::Place Tenant::connect(u64 variables, bool exclusive) {
+Tenant::Place Tenant::connect(u64 variables, bool exclusive, Api api) {
+  std::lock_guard one_at_a_time(connecting_);
   std::unique_lock lock(mutex_);
-  variables_ = variables;
-  exclusive_ = exclusive;
+  bool first = apis_ == 0 || apis_ == api || gpu_.empty();
+  if (api == Api::kCuda) {
+    variables_ = variables;
+    exclusive_ = exclusive;
+  }
+  return first ? connect_first(lock, api) : connect_further(lock, api);
+}
+
+// Another API may have been before and found no device of its kind here that is managed.
+Tenant::Place Tenant::connect_first(std::unique_lock<std::mutex> &lock, Api api) {
+  u32 before = std::exchange(apis_, api);
+  if (before != api) context_ = context_seen_ = false;
   if (link_ == Link::Off || link_ == Link::Alone) return {};
+  bool known = before == api || (before == 0 && api == Api::kCuda);
+  if (link_ == Link::Joined && !known) say(out::Uses{apis_});
+  return wait_for_place(lock);
+}
+
+// The program is not evicted until this API is started, too (ready()): it would be left behind.
+Tenant::Place Tenant::connect_further(std::unique_lock<std::mutex> &lock, Api api) {
+  ready_ = false;
+  while (life_.state() != protocol::State::Running) changed_.wait_for(lock, kSeekPause);
+  if (!managed(api) && link_ != Link::Off && link_ != Link::Alone) {
+    further_ = api;
+    Place place = wait_for_place(lock);
+    further_ = 0;
+    if (!place.denied.empty()) return place;
+  }
+  return managed(api) ? Place{gpu_, {}, false} : Place{{}, {}, true};
+}
+
+Tenant::Place Tenant::wait_for_place(std::unique_lock<std::mutex> &lock) {
   place_.emplace();
-  if (link_ == Link::Joined) say(out::Connect{variables_, exclusive_});
+  if (link_ == Link::Joined) say_where_from();
   changed_.wait(lock, [&] { return place_->fate != Fate::Waits; });
   Request answer = *std::exchange(place_, std::nullopt);
-  return {answer.fate == Fate::Granted ? gpu_ : "", answer.why};
+  bool granted = answer.fate == Fate::Granted;
+  return {granted ? gpu_ : "", answer.why, granted && gpu_.empty() && link_ == Link::Joined};
+}
+
+void Tenant::say_where_from() {
+  if (further_ != 0) return say(out::AlsoUses{further_});
+  say(out::Connect{variables_, exclusive_});
 }
 
 void Tenant::ready() {
@@ -63,19 +100,19 @@ void Tenant::ready() {
   answer_signal();
 }
 
-void Tenant::context_made() {
+void Tenant::context_made(Api api) {
   std::lock_guard lock(mutex_);
-  if (std::exchange(context_, true)) return;
+  if (!managed(api) || std::exchange(context_, true)) return;
   if (link_ == Link::Joined) say(out::ContextCheck{});
 }
 
-Result<u32> Tenant::ask(u64 bytes) {
+Result<u32> Tenant::ask(u64 bytes, Api api) {
   std::unique_lock lock(mutex_);
   u32 ticket = next_ticket_++;
   Request &r = requests_[ticket];
   r.bytes = bytes;
-  if (link_ == Link::Off || link_ == Link::Alone) r.fate = Fate::Granted;
-  if (link_ == Link::Joined) say(out::CudaMalloc{ticket, bytes});
+  if (link_ == Link::Off || link_ == Link::Alone || !managed(api)) r.fate = Fate::Granted;
+  if (link_ == Link::Joined && managed(api)) say(out::CudaMalloc{ticket, bytes});
   changed_.wait(lock, [&] { return r.fate != Fate::Waits; });
   if (r.fate == Fate::Granted) return ticket;
   std::string why = std::move(r.why);
@@ -83,17 +120,25 @@ Result<u32> Tenant::ask(u64 bytes) {
   return fail("{}", why);
 }
 
-void Tenant::done(u32 ticket, u64 used) {
+void Tenant::done(u32 ticket, u64 used, Api api) {
   std::lock_guard lock(mutex_);
   requests_.erase(ticket);
-  used_ = used;
-  if (link_ == Link::Joined) say(out::MallocDone{ticket, used});
+  if (!managed(api)) return;
+  used_by_[api] = used;
+  if (link_ == Link::Joined) say(out::MallocDone{ticket, this->used()});
 }
 
-void Tenant::freed(u64 used) {
+void Tenant::freed(u64 used, Api api) {
   std::lock_guard lock(mutex_);
-  used_ = used;
-  if (link_ == Link::Joined) say(out::CudaFree{used});
+  if (!managed(api)) return;
+  used_by_[api] = used;
+  if (link_ == Link::Joined) say(out::CudaFree{this->used()});
+}
+
+void Tenant::held_by(u32 pid) {
+  std::lock_guard lock(mutex_);
+  holder_ = pid;
+  if (link_ == Link::Joined) say(out::Holder{holder_});
 }
 
 // In exit(), perhaps of a thread that was interrupted in here.
@@ -116,7 +161,7 @@ managed::Standing Tenant::standing() const {
   if (life_.state() == protocol::State::Suspended)
     return evicted_ ? Standing::Evicted : Standing::Parked;
   if (context_) return Standing::Running;
-  return gpu_.empty() || place_ ? Standing::New : Standing::Assigned;
+  return gpu_.empty() || (place_ && further_ == 0) ? Standing::New : Standing::Assigned;
 }
 
 // All that the Manager has to know, and then what it was asked before.
@@ -125,10 +170,12 @@ void Tenant::join() {
   u64 age = static_cast<u64>(duration_cast<milliseconds>(Clock::now() - born_).count());
   std::string name(
       std::string_view(program_invocation_short_name).substr(0, managed::kMaxNameBytes));
+  if (managed(Api::kOpenCl)) say(out::Uses{apis_});
   say(out::Join{managed::kVersion, static_cast<u32>(::getpid()), name, priority(), standing(), gpu_,
-                used_, variables_, kept_, on_disk_, exclusive_, age, context_cost_.has_value(),
+                used(), variables_, kept_, on_disk_, exclusive_, age, context_cost_.has_value(),
                 context_cost_.value_or(0)});
-  if (place_) say(out::Connect{variables_, exclusive_});
+  if (holder_ != 0) say(out::Holder{holder_});
+  if (place_) say_where_from();
   for (auto &[ticket, r] : requests_)
     if (r.fate == Fate::Waits) say(out::CudaMalloc{ticket, r.bytes});
 }
@@ -210,7 +257,11 @@ void Tenant::pause() {
 // A tool that has suspended a program, or resumed one, has the last word.
 void Tenant::go_on() {
   std::lock_guard lock(mutex_);
-  if (life_.state() != protocol::State::Suspended) evicted_ = false;
+  if (life_.state() != protocol::State::Suspended) {
+    evicted_ = false;
+    std::string place = gpu_.empty() ? "" : life_.place();
+    if (!place.empty() && plain_uuid(place) != plain_uuid(gpu_)) gpu_ = place;
+  }
   if (link_ == Link::Seeking) lost_at_ = next_try_ = Clock::now();
 }
 

@@ -5,6 +5,9 @@
 // Manager says, so that a program can be evicted that makes no calls. Leaving and coming back are
 // the life cycle's suspend and wake.
 //
+// A program's first API is the one that it gets a device for. A further one is managed if that
+// device serves it, too; otherwise the Manager has nothing to do with it (managed()).
+//
 // Whoever waits here stands outside its API's gate, so it never holds a checkpoint up.
 //
 // The Manager may die. Then everybody waits for another one, for the time that was told at the
@@ -13,6 +16,7 @@
 // agent the connection is given up, since CRIU takes no process that has one.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <map>
@@ -36,6 +40,7 @@ struct TenantRequest {
 
 class [[gnu::visibility("default")]] Tenant {
  public:
+  using Api = managed::Api;
   explicit Tenant(Lifecycle & life);
 
   // ---- any thread of the program
@@ -44,19 +49,25 @@ class [[gnu::visibility("default")]] Tenant {
   struct Place {
     std::string gpu;     // its UUID; empty: wherever it likes, nobody manages it
     std::string denied;  // why no device of this node will do; empty: it was not denied
+    bool aside = false;  // there is a Manager, but it has nothing to do with this API here
   };
+  static constexpr const char *kAside =
+      "is not managed: the Manager's device for this program does not serve it";
   // Before the driver is started; again with each device variable that is found (MC-14).
-  Place connect(u64 variables, bool exclusive);
+  Place connect(u64 variables, bool exclusive, Api api = Api::kCuda);
   // The driver is started and the API has joined the agent: from now on it can be evicted.
   void ready();
   // A context was made.
-  void context_made();
+  void context_made(Api api = Api::kCuda);
   // May the program have so many bytes more? A ticket, for done(); an error: there will not be so
   // much. Waits, and may be evicted meanwhile.
-  Result<u32> ask(u64 bytes);
-  // The request is over; `used`: bytes that the program holds now.
-  void done(u32 ticket, u64 used);
-  void freed(u64 used);
+  Result<u32> ask(u64 bytes, Api api = Api::kCuda);
+  // The request is over; `used`: bytes that the program holds now by this API.
+  void done(u32 ticket, u64 used, Api api = Api::kCuda);
+  void freed(u64 used, Api api = Api::kCuda);
+  // The process that has the program's device memory, where that is another one; 0: none has.
+  // Also from the agent's thread.
+  void held_by(u32 pid);
   // The program ends.
   void fin();
 
@@ -86,6 +97,12 @@ class [[gnu::visibility("default")]] Tenant {
   void lost(const std::string &why);
   void be_alone();
   void settle(Request & r, Fate fate, std::string why = {});
+  Place connect_first(std::unique_lock<std::mutex> & lock, Api api);
+  Place connect_further(std::unique_lock<std::mutex> & lock, Api api);
+  Place wait_for_place(std::unique_lock<std::mutex> & lock);
+  void say_where_from();
+  bool managed(Api api) const { return (apis_ & api) != 0; }
+  u64 used() const { return used_by_[Api::kCuda] + used_by_[Api::kOpenCl]; }
   managed::Standing standing() const;
 
   void seek();
@@ -93,6 +110,7 @@ class [[gnu::visibility("default")]] Tenant {
   void hear(const managed::ToProgram &message);
   void hear_refused(const managed::to_program::Refused &m);
   void answer_signal();
+  bool may_leave();
   void leave(const std::string &folder);
   Result<u64> suspend(const std::string &folder);
   void come_back(const std::string &gpu);
@@ -104,12 +122,17 @@ class [[gnu::visibility("default")]] Tenant {
   std::condition_variable changed_;
   OwnFd socket_;  // only the agent's thread opens and closes it
   Link link_ = Link::Off;
+  std::mutex connecting_;         // one API at a time; before mutex_
   std::optional<Request> place_;  // a connect() that waits
+  u32 further_ = 0;               // … for this API, beside those that the Manager knows of
+  u32 apis_ = 0;                  // that it knows of
+  u32 holder_ = 0;
   std::map<u32, Request> requests_;
   u32 next_ticket_ = 1;
 
   std::string gpu_;
-  u64 variables_ = 0, used_ = 0, kept_ = 0;
+  u64 variables_ = 0, kept_ = 0;
+  std::array<u64, managed::kAllApis> used_by_{};  // by API
   bool exclusive_ = false, on_disk_ = false;
   bool ready_ = false, signalled_ = false;
   bool context_ = false, context_seen_ = false;

@@ -60,6 +60,7 @@ CUresult take_place() {
   if (t == nullptr) return CUDA_SUCCESS;
   Tenant::Place place = connect(*t);
   if (!place.denied.empty()) return denied(place.denied);
+  if (place.aside) log::warn("this program's use of CUDA {}", Tenant::kAside);
   // As the driver's own variable, and its children's.
   if (!place.gpu.empty()) ::setenv(kVisibleDevices, place.gpu.c_str(), 1);
   return CUDA_SUCCESS;

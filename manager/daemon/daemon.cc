@@ -27,7 +27,12 @@ constexpr size_t kMostPeers = 4096;
 
 std::vector<Gpu> gpus_of(const Meter &meter) {
   std::vector<Gpu> all;
-  for (const MeteredGpu &g : meter.gpus()) all.push_back({.uuid = g.uuid, .total = g.total});
+  for (const MeteredGpu &g : meter.gpus())
+    all.push_back({.uuid = g.uuid,
+                   .total = g.total,
+                   .free = g.measured ? 0 : g.total,
+                   .apis = g.apis,
+                   .measured = g.measured});
   return all;
 }
 
@@ -51,7 +56,9 @@ Daemon::~Daemon() {
 
 Result<std::unique_ptr<Daemon>> Daemon::create(DaemonOptions options,
                                                std::unique_ptr<Meter> meter) {
-  if (meter->gpus().empty()) return fail("this node has no GPU to manage");
+  if (meter->gpus().empty())
+    return fail_with_hint("this node has no GPU to manage",
+                          "--opencl-devices names OpenCL devices that are no GPUs");
   std::unique_ptr<Daemon> d(new Daemon(std::move(options), std::move(meter)));
   CKPT_CHECK(d->listen());
   if (!d->options_.journal.empty()) {
@@ -178,10 +185,17 @@ Result<> Daemon::hear_one(Peer &peer, const managed::ToManager &message) {
       CKPT_CHECK(
           peer.send(out::Welcome{managed::kVersion, static_cast<u32>(options_.grace.count())}));
     peer.joined = true;
+    absent_.remove(peer.pid);
   }
-  if (!peer.joined) return fail("the first message is {} and not Join", managed::name_of(message));
+  if (auto *m = std::get_if<in::Holder>(&message)) note_holder(peer, m->pid);
+  bool may_be_first = std::holds_alternative<in::Uses>(message);
+  if (!peer.joined && !may_be_first)
+    return fail("the first message is {} and not Join", managed::name_of(message));
   note("from", peer.id, managed::name_of(message));
-  if (std::holds_alternative<in::Fin>(message)) departed_.insert(peer.pid);
+  if (std::holds_alternative<in::Fin>(message)) {
+    departed_.insert(peer.pid);
+    if (peer.holder != 0) departed_.insert(peer.holder);
+  }
   measure(&peer);
   carry_out(policy_.receive(now(), peer.id, message));
   return {};
@@ -203,14 +217,15 @@ void Daemon::hang_up(Peer &peer) {
 void Daemon::drop_the_dead() {
   while (!dead_.empty()) {
     std::vector<ProgramId> dead = std::exchange(dead_, {});
+    for (const Peer &peer : peers_)
+      if (std::ranges::find(dead, peer.id) != dead.end()) remember(peer);
     std::erase_if(peers_,
                   [&](const Peer &p) { return std::ranges::find(dead, p.id) != dead.end(); });
     measure(nullptr);
-    for (ProgramId id : dead)
-      if (policy_.find(id) != nullptr) {
-        note("gone", id, "");
-        carry_out(policy_.gone(now(), id));
-      }
+    for (ProgramId id : dead) {
+      if (policy_.find(id) != nullptr) note("gone", id, "");
+      carry_out(policy_.gone(now(), id));
+    }
   }
 }
 
@@ -220,31 +235,52 @@ void Daemon::drop_the_dead() {
 void Daemon::measure(const Peer *about) {
   std::set<i32> seen;
   for (const Peer &p : peers_)
-    if (departed_.contains(p.pid)) seen.insert(p.pid);
+    for (pid_t pid : {p.pid, p.holder})
+      if (departed_.contains(pid)) seen.insert(pid);
   for (size_t g = 0; g < meter_->gpus().size(); g++) {
+    GpuIndex gpu = static_cast<GpuIndex>(g);
     Result<Reading> r = meter_->read(g);
     if (!r) {
       log::warn("{}", r.error().what);
-      continue;
+    } else if (!meter_->gpus()[g].measured) {
+      u64 absent = std::min(r->free, absent_.bytes(gpu));
+      policy_.measured(gpu, r->free - absent, absent > 0);
+    } else {
+      measure_one(gpu, *r, about, seen);
     }
-    bool foreign = !r->processes, dying = false;
-    u64 own = 0;
-    for (const Reading::Process &p : r->processes.value_or(std::vector<Reading::Process>{})) {
-      if (p.bytes == 0) continue;
-      if (about != nullptr && p.pid == about->pid) own += p.bytes;
-      bool ours =
-          std::ranges::any_of(peers_, [&](const Peer &q) { return q.joined && q.pid == p.pid; });
-      bool was_ours = departed_.contains(p.pid);
-      if (was_ours) seen.insert(p.pid);
-      dying = dying || was_ours;
-      foreign = foreign || (!ours && !was_ours);
-    }
-    policy_.measured(static_cast<GpuIndex>(g), r->free, foreign, dying);
-    const Program *p = about != nullptr ? policy_.find(about->id) : nullptr;
-    if (p != nullptr && r->processes && p->gpu == static_cast<GpuIndex>(g))
-      policy_.footprint(about->id, own);
   }
   departed_ = std::move(seen);
+}
+
+void Daemon::measure_one(GpuIndex gpu, const Reading &r, const Peer *about, std::set<i32> &seen) {
+  bool foreign = !r.processes, dying = false;
+  u64 own = 0;
+  for (const Reading::Process &p : r.processes.value_or(std::vector<Reading::Process>{})) {
+    if (p.bytes == 0) continue;
+    if (about != nullptr && about->has(p.pid)) own += p.bytes;
+    bool ours =
+        std::ranges::any_of(peers_, [&](const Peer &q) { return q.joined && q.has(p.pid); });
+    bool was_ours = departed_.contains(p.pid);
+    if (was_ours) seen.insert(p.pid);
+    dying = dying || was_ours;
+    foreign = foreign || (!ours && !was_ours);
+  }
+  policy_.measured(gpu, r.free, foreign, dying);
+  const Program *p = about != nullptr ? policy_.find(about->id) : nullptr;
+  if (p != nullptr && r.processes && p->gpu == gpu) policy_.footprint(about->id, own);
+}
+
+// Only a process of the same user can be meant.
+void Daemon::note_holder(Peer &peer, u32 pid) {
+  struct stat st {};
+  bool good =
+      pid != 0 && ::stat(fmt::format("/proc/{}", pid).c_str(), &st) == 0 && st.st_uid == peer.uid;
+  peer.holder = good ? static_cast<pid_t>(pid) : 0;
+}
+
+void Daemon::remember(const Peer &peer) {
+  const Program *p = policy_.find(peer.id);
+  if (p != nullptr && p->on_gpu() && p->gpu != kNoGpu) absent_.add(peer.pid, p->gpu, p->used);
 }
 
 void Daemon::carry_out(const Orders &orders) {

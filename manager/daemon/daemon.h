@@ -11,6 +11,7 @@
 #include <memory>
 #include <set>
 
+#include "manager/daemon/absent.h"
 #include "manager/daemon/meter.h"
 #include "manager/daemon/peer.h"
 #include "manager/policy/policy.h"
@@ -46,7 +47,10 @@ class Daemon {
   void refuse(Peer &peer, std::string what, std::string hint);
   void hang_up(Peer &peer);
   void drop_the_dead();
+  void remember(const Peer &peer);
+  void note_holder(Peer &peer, u32 pid);
   void measure(const Peer *about);
+  void measure_one(GpuIndex gpu, const Reading &reading, const Peer *about, std::set<i32> &seen);
   void carry_out(const Orders &orders);
   void note(const char *direction, ProgramId program, const char *message);
   Time now() const;
@@ -56,6 +60,7 @@ class Daemon {
   Policy policy_;
   UniqueFd lock_, listener_, signals_;
   std::list<Peer> peers_;
+  Absent absent_;
   std::set<i32> departed_;       // PIDs of programs that are over, as long as they have memory
   std::vector<ProgramId> dead_;  // their connections are over
   ProgramId next_id_ = 1;

@@ -39,7 +39,7 @@ struct Books {
   // they evict keep theirs, and would keep them out.
   u32 assigned = 0;
   std::array<u32, managed::kAllApis + 1> assigned_by{};  // the same, by the APIs that they need
-  u64 host_kept = 0;  // bytes of evicted programs in host memory
+  u64 host_kept = 0;                                     // bytes of evicted programs in host memory
   u64 disk_kept = 0;
 };
 

@@ -4,6 +4,7 @@
 // alike (waiting.cc).
 #include <algorithm>
 
+#include "common/gpu.h"
 #include "manager/policy/policy.h"
 
 namespace ckpt::manager {
@@ -62,7 +63,8 @@ const Program *Policy::find(ProgramId id) const {
 Program *Policy::known(ProgramId id) { return const_cast<Program *>(find(id)); }
 
 GpuIndex Policy::gpu_named(const std::string &uuid) const {
-  auto it = std::ranges::find(gpus_, uuid, &Gpu::uuid);
+  auto it =
+      std::ranges::find(gpus_, plain_uuid(uuid), [](const Gpu &g) { return plain_uuid(g.uuid); });
   return it == gpus_.end() ? kNoGpu : static_cast<GpuIndex>(it - gpus_.begin());
 }
 
@@ -180,6 +182,11 @@ void Policy::take(Program &p, const in::Connect &m) {
   p.exclusive = p.exclusive || m.exclusive;
   // Without a context it has nothing on its GPU: asking again, it gives its place up by itself.
   bool again = !p.context && !p.told && (p.phase == Phase::Placed || p.phase == Phase::Leaving);
+  if (p.phase == Phase::Placed && p.gpu == kNoGpu && suits_any(p)) {
+    // What it has there is by an API that is not managed here.
+    p.context = p.variables_seen = false;
+    again = true;
+  }
   if (p.on_gpu() && !again) return send(p, out::Connect{p.gpu == kNoGpu ? "" : gpu_of(p).uuid});
   if (!suits_any(p)) {  // this node's devices of that kind are not ours to give
     go_to(p, Phase::Placed);

@@ -81,7 +81,7 @@ struct Program {
   ProgramId id = 0;
   u32 pid = 0;
   std::string name;
-  i32 priority = 0;  // more is more important
+  i32 priority = 0;           // more is more important
   u32 apis = managed::kCuda;  // that its GPU must serve
 
   Phase phase = Phase::New;

@@ -105,7 +105,13 @@ void add_ckptd_options(CLI::App &app, CkptdOptions &o) {
                  "seconds of a turn, for programs that do not fit together; 0: no turns")
       ->check(seconds);
   app.add_option("--journal", o.journal, "a file for each message, as a line of JSON");
-  app.add_option("--nvml", o.nvml, "NVML's library, or another that answers like it");
+  app.add_option(
+      "--nvml", o.nvml,
+      "NVML's library, or another that answers like it; none: no CUDA device is managed");
+  app.add_option("--opencl-devices", o.opencl_devices,
+                 "OpenCL devices that are managed: gpus (the default), all, none, or a comma list "
+                 "of ocl:N, ocl:NAME and UUIDs, each perhaps with =SIZE, what programs may have "
+                 "of its memory");
 }
 
 Result<manager::DaemonOptions> daemon_options(const CkptdOptions &o) {
