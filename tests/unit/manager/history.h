@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A random history: a node whose memory is really counted, programs that allocate, free, end, are
-// killed or cannot be suspended, messages that take their time, a Manager that is restarted. What
+// killed or cannot be suspended, messages that take their time, a Manager that is restarted. Half of
+// them have programs of CUDA and OpenCL, on GPUs that serve either or both, and that can be measured
+// or not. What
 // the Manager promises is checked at every step.
 #pragma once
 
@@ -41,6 +43,12 @@ class History {
     u64 variables = 0, told = 0;  // told: of its variables
     u64 used = 0, held = 0;       // held: on its GPU, context and all
     bool exclusive = false, fixed = false, checked = false, signalled = false;
+    u32 apis = managed::kCuda;
+    u32 further = 0;         // one that it will use, too
+    bool starting = false;   // it, right now
+    bool picky = false;      // runs on its first GPU only
+    GpuIndex first = kNoGpu;
+    std::set<GpuIndex> refused;  // it has said of these that it can never run there
     u32 left = 0;  // what it still wants to do
     u32 tickets = 0;
     std::map<u32, Ask> asks;
@@ -55,6 +63,11 @@ class History {
   void turn();
   void live(Sim &s);
   void live_on(Sim &s);
+  void mix();
+  void start_further(Sim &s);
+  bool served(const Sim &s, GpuIndex gpu) const;
+  u64 context_on(GpuIndex gpu) const;
+  void connected(Sim &s, GpuIndex gpu);
   void make_context(Sim &s);
   bool never_had(GpuIndex gpu, u64 bytes) const;
   static bool taken_back(const Sim &s, u32 ticket);
@@ -80,6 +93,7 @@ class History {
   std::mt19937_64 random_;
   Settings settings_;
   std::vector<u64> total_, free_;
+  std::vector<u32> apis_;  // that a GPU serves; of OpenCL alone, nobody measures it
   u64 context_ = 0;
   bool strict_ = true;  // nothing in this history is a reason to deny what would fit
   std::unique_ptr<Policy> policy_;
