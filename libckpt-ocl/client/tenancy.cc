@@ -43,10 +43,10 @@ Account &account() {
 // Null: nobody manages this process. The child of a fork has no OpenCL, and must not get an agent.
 Tenant *manager() { return link().usable() ? tenant() : nullptr; }
 
-cl_int denied(const std::string &why) {
-  log::warn("out of device memory: {}", why);
-  return CL_MEM_OBJECT_ALLOCATION_FAILURE;
-}
+struct Attempt {
+  enum class End : u8 { Denied, TooLate, Made } end;  // TooLate: other threads have taken it
+  cl_int status = CL_MEM_OBJECT_ALLOCATION_FAILURE;
+};
 
 // Its error is another one then, and nobody need make room for it.
 bool larger_than_any_object(const Context &c, u64 bytes) {
@@ -69,9 +69,7 @@ cl_int make_now(Mem &m, u64 bytes, const std::function<cl_int()> &make) {
   return status;
 }
 
-// One attempt. Nothing: other threads have taken what was left of an earlier step.
-std::optional<cl_int> ask_and_make(Tenant &t, Mem &m, u64 bytes,
-                                   const std::function<cl_int()> &make) {
+Attempt ask_and_make(Tenant &t, Mem &m, u64 bytes, const std::function<cl_int()> &make) {
   Account &a = account();
   auto missing = [&] {
     std::lock_guard lock(a.mutex);
@@ -81,18 +79,21 @@ std::optional<cl_int> ask_and_make(Tenant &t, Mem &m, u64 bytes,
   std::optional<u32> ticket;
   if (growth > 0) {
     Result<u32> granted = gate().outside([&] { return t.ask(growth, Api::kOpenCl); });
-    if (!granted) return denied(granted.error().what);
+    if (!granted) {
+      log::warn("out of device memory: {}", granted.error().what);
+      return {Attempt::End::Denied};
+    }
     ticket = *granted;
   }
   std::lock_guard lock(a.mutex);
-  std::optional<cl_int> status;
-  if (a.growth(bytes) <= growth) status = make_now(m, bytes, make);
+  Attempt attempt{Attempt::End::TooLate};
+  if (a.growth(bytes) <= growth) attempt = {Attempt::End::Made, make_now(m, bytes, make)};
   u64 before = std::exchange(a.told, in_steps(a.held));
   if (ticket)
     t.done(*ticket, a.told, Api::kOpenCl);
   else if (a.told != before)
     t.freed(a.told, Api::kOpenCl);
-  return status;
+  return attempt;
 }
 
 }  // namespace
@@ -125,9 +126,10 @@ cl_int make_as_tenant(Mem &m, u64 bytes, const std::function<cl_int()> &make) {
   Tenant *t = manager();
   if (t == nullptr || larger_than_any_object(*m.context, bytes)) return make();
   for (int failed = 0;;) {
-    std::optional<cl_int> status = ask_and_make(*t, m, bytes, make);
-    if (!status) continue;
-    if (*status != CL_MEM_OBJECT_ALLOCATION_FAILURE || ++failed == kAttempts) return *status;
+    auto [end, status] = ask_and_make(*t, m, bytes, make);
+    if (end == Attempt::End::TooLate) continue;
+    bool again = end == Attempt::End::Made && status == CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    if (!again || ++failed == kAttempts) return status;
     gate().outside([] {
       std::this_thread::sleep_for(kAttemptPause);
       return true;

@@ -12,8 +12,8 @@ namespace ckpt::manager {
 
 struct OpenClDevice {
   std::string uuid, name;
-  u64 total = 0;                  // bytes
-  std::optional<u64> cap;         // what programs may have of it
+  u64 total = 0;           // bytes
+  std::optional<u64> cap;  // what programs may have of it
 };
 
 // `nvml` may be null. An error: a cap for a device that is measured.

@@ -205,12 +205,12 @@ void Policy::take(Program &p, const in::CudaMalloc &m) {
   p.requests.push_back({m.ticket, sane(m.bytes)});
   if (p.requests.size() > kMostRequests)
     return deny(p, p.requests.back(), "too many threads ask at a time");
-  if (std::optional<std::string> why = over_limit(p)) return deny(p, p.requests.back(), *why);
   // On a device that is not ours to give.
   if (p.gpu == kNoGpu && (p.phase == Phase::Placed || p.phase == Phase::New)) {
     p.requests.back().granted = true;
-    send(p, out::GoAhead{m.ticket});
+    return send(p, out::GoAhead{m.ticket});
   }
+  if (std::optional<std::string> why = over_limit(p)) return deny(p, p.requests.back(), *why);
 }
 
 void Policy::take(Program &p, const in::CudaFree &m) { p.used = sane(m.used); }

@@ -17,6 +17,17 @@ manager::OpenClDevice as_managed(const Device &d, std::optional<u64> cap) {
   return {d.uuid, d.name, d.memory_bytes, cap};
 }
 
+// 0: it is no size.
+u64 bytes_of(std::string text) {
+  u64 bytes = 0;
+  try {
+    CLI::AsSizeValue(false)(text);
+  } catch (const CLI::ValidationError &) {
+    return 0;
+  }
+  return CLI::detail::lexical_cast(text, bytes) ? bytes : 0;
+}
+
 struct Word {
   std::string device;
   std::optional<u64> cap;
@@ -25,10 +36,8 @@ struct Word {
 Result<Word> read_word(const std::string &text) {
   size_t equals = text.rfind('=');
   if (equals == text.npos) return Word{text, {}};
-  std::string size = text.substr(equals + 1);
-  u64 bytes = 0;
-  std::string wrong = CLI::AsSizeValue(false)(size);
-  if (!wrong.empty() || !CLI::detail::lexical_cast(size, bytes) || bytes == 0)
+  u64 bytes = bytes_of(text.substr(equals + 1));
+  if (bytes == 0)
     return fail_with_hint(fmt::format("\"{}\" has no size behind the =", text),
                           "--opencl-devices ocl:NAME=64M, say");
   return Word{text.substr(0, equals), bytes};

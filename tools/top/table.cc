@@ -58,7 +58,8 @@ std::string gpu_line(size_t index, const json &g) {
                                  mib(total), number(g, "programs"));
   if (flag(g, "exclusive")) line += ", exclusive";
   if (flag(g, "others")) line += ", others use it too";
-  return line + "  " + text(g, "name") + (of_opencl(g) ? " (OpenCL)" : "");
+  if (of_opencl(g)) line += ", OpenCL";
+  return line + "  " + text(g, "name");
 }
 
 std::string state_of(const json &p) {

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Threads that share a device with other programs and each other: tenants THREADS ROUNDS MIB SEED.
-// Each takes a buffer of up to MIB, in small ones and one large one, fills it, looks whether it still
-// is what it was, and gives it back.
+// Each takes a buffer of up to MIB, in small ones and one large one, fills it, looks whether it
+// still is what it was, and gives it back.
 #include <random>
 #include <thread>
 
 #include "cl_test.h"
 
 static void fill(cl_command_queue queue, cl_mem m, size_t bytes, cl_uint value) {
-
   CL(clEnqueueFillBuffer(queue, m, &value, sizeof value, 0, bytes, 0, nullptr, nullptr));
 }
 
@@ -33,7 +32,7 @@ static void live(const Cl &cl, int rounds, size_t mib, unsigned seed) {
     fill(queue, a, large, value);
     fill(queue, b, small, ~value);
     CL(clFinish(queue));
-    ::usleep(random() % 3000);
+    ::usleep(random() % 10000);
     check(queue, a, large, value);
     check(queue, b, small, ~value);
     CL(clReleaseMemObject(a));
@@ -46,7 +45,10 @@ int main(int, char **argv) {
   std::vector<std::thread> threads;
   unsigned seed = static_cast<unsigned>(std::atoi(argv[4])) * 100;
   for (int i = 0; i < std::atoi(argv[1]); i++)
-    threads.emplace_back([&, i] { live(cl, std::atoi(argv[2]), std::strtoul(argv[3], nullptr, 10), seed + static_cast<unsigned>(i)); });
+    threads.emplace_back([&, i] {
+      live(cl, std::atoi(argv[2]), std::strtoul(argv[3], nullptr, 10),
+           seed + static_cast<unsigned>(i));
+    });
   for (std::thread &t : threads) t.join();
   return finish();
 }

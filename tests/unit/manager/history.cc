@@ -271,7 +271,8 @@ void History::connected(Sim &s, GpuIndex gpu) {
 
 // Not while it is asking for a device: then it would be answered behind its back.
 void History::answer_signal(Sim &s) {
-  if (s.at != At::Connecting && !s.starting && std::exchange(s.signalled, false)) s.sent.push_back(in::Query{});
+  if (s.at != At::Connecting && !s.starting && std::exchange(s.signalled, false))
+    s.sent.push_back(in::Query{});
 }
 
 // Denied only if it fits nowhere, where nothing else is a reason.
@@ -291,7 +292,8 @@ void History::denied(Sim &s, u32 ticket) {
 }
 
 void History::suspended(Sim &s) {
-  if (s.fixed || s.starting || s.at == At::Suspended) return s.sent.push_back(in::Failed{"it cannot"});
+  if (s.fixed || s.starting || s.at == At::Suspended)
+    return s.sent.push_back(in::Failed{"it cannot"});
   if (s.exclusive) broken("an exclusive program was told to leave");
   evictions_++;
   give_all(s);
@@ -332,8 +334,8 @@ void History::deliver(Sim &s) {
 void History::measure() {
   decisions_++;
   for (size_t g = 0; g < free_.size(); g++)
-    policy_->measured(static_cast<GpuIndex>(g),
-                      apis_[g] == managed::kOpenCl ? total_[g] : free_[g], false);
+    policy_->measured(static_cast<GpuIndex>(g), apis_[g] == managed::kOpenCl ? total_[g] : free_[g],
+                      false);
 }
 
 void History::take_orders(const Orders &orders) {
@@ -365,8 +367,7 @@ void History::restart() {
     if (s.apis != managed::kCuda) s.sent.push_back(in::Uses{s.apis});
     s.sent.push_back(join);
     if (s.at == At::Connecting) s.sent.push_back(in::Connect{s.told, s.exclusive});
-    if (s.starting)
-      s.sent.push_back(in::AlsoUses{managed::kAllApis & ~s.apis});
+    if (s.starting) s.sent.push_back(in::AlsoUses{managed::kAllApis & ~s.apis});
     u64 wanted = s.variables + s.used;
     for (auto &[ticket, ask] : s.asks) {
       ask.granted = false;
@@ -404,7 +405,8 @@ void History::check() {
   }
   for (const Sim &s : sims_)
     for (const Sim &other : sims_)
-      if (s.exclusive && s.gpu != kNoGpu && s.held > 0 && &other != &s && other.gpu == s.gpu && other.held > 0)
+      if (s.exclusive && s.gpu != kNoGpu && s.held > 0 && &other != &s && other.gpu == s.gpu &&
+          other.held > 0)
         broken("an exclusive program is not alone");
 }
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A random history: a node whose memory is really counted, programs that allocate, free, end, are
-// killed or cannot be suspended, messages that take their time, a Manager that is restarted. Half of
-// them have programs of CUDA and OpenCL, on GPUs that serve either or both, and that can be measured
-// or not. What
-// the Manager promises is checked at every step.
+// killed or cannot be suspended, messages that take their time, a Manager that is restarted. Half
+// of them have programs of CUDA and OpenCL, on GPUs that serve either or both, and that can be
+// measured or not. What the Manager promises is checked at every step.
 #pragma once
 
 #include <deque>
@@ -44,12 +43,12 @@ class History {
     u64 used = 0, held = 0;       // held: on its GPU, context and all
     bool exclusive = false, fixed = false, checked = false, signalled = false;
     u32 apis = managed::kCuda;
-    u32 further = 0;         // one that it will use, too
-    bool starting = false;   // it, right now
-    bool picky = false;      // runs on its first GPU only
+    u32 further = 0;        // one that it will use, too
+    bool starting = false;  // it, right now
+    bool picky = false;     // runs on its first GPU only
     GpuIndex first = kNoGpu;
     std::set<GpuIndex> refused;  // it has said of these that it can never run there
-    u32 left = 0;  // what it still wants to do
+    u32 left = 0;                // what it still wants to do
     u32 tickets = 0;
     std::map<u32, Ask> asks;
     std::deque<managed::ToManager> sent;
