@@ -60,7 +60,10 @@ Tenant::Place Tenant::connect(u64 variables, bool exclusive, Api api) {
 // Another API may have been before and found no device of its kind here that is managed.
 Tenant::Place Tenant::connect_first(std::unique_lock<std::mutex> &lock, Api api) {
   u32 before = std::exchange(apis_, api);
-  if (before != api) context_ = context_seen_ = false;
+  if (before != api) {
+    context_ = context_seen_ = false;
+    used_by_ = {};
+  }
   if (link_ == Link::Off || link_ == Link::Alone) return {};
   bool known = before == api || (before == 0 && api == Api::kCuda);
   if (link_ == Link::Joined && !known) say(out::Uses{apis_});

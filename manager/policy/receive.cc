@@ -183,8 +183,10 @@ void Policy::take(Program &p, const in::Connect &m) {
   // Without a context it has nothing on its GPU: asking again, it gives its place up by itself.
   bool again = !p.context && !p.told && (p.phase == Phase::Placed || p.phase == Phase::Leaving);
   if (p.phase == Phase::Placed && p.gpu == kNoGpu && suits_any(p)) {
-    // What it has there is by an API that is not managed here.
+    // What it has is by an API that is not managed here.
     p.context = p.variables_seen = false;
+    p.used = 0;
+    p.requests.clear();
     again = true;
   }
   if (p.on_gpu() && !again) return send(p, out::Connect{p.gpu == kNoGpu ? "" : gpu_of(p).uuid});
