@@ -264,9 +264,10 @@ _ckptd() {
     --disk-folder) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
     --users) _ckpt_words 'own all' ;;
     --victim) _ckpt_words 'requester cheapest' ;;
+    --opencl-devices) _ckpt_words 'gpus all none' ;;
     *)
       _ckpt_words '--config --socket --users --grace --settle --programs-per-gpu --contextless-per-gpu
-        --context-memory --gpu-memory --program-memory --host-memory --disk-folder --disk-memory --victim --age --least-run
+        --context-memory --gpu-memory --opencl-devices --program-memory --host-memory --disk-folder --disk-memory --victim --age --least-run
         --answer-timeout --slice --journal --nvml --version --help'
       ;;
   esac
