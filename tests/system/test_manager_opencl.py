@@ -190,7 +190,7 @@ def test_limits_and_top(node):
 def test_threads_that_ask_at_the_same_time(node):
     n = node(opencl="basic=22M,pocl=22M")
     # All threads of a program fit on a device, in steps of 2 MiB each; all programs do not.
-    jobs = [n.ckpt.start("ckpt-run", ["--managed", "--", str(OPENCL / "ocl-tenants"), "3", "12", "5", str(i)]) for i in range(5)]
+    jobs = [n.ckpt.start("ckpt-run", ["--managed", "--", str(OPENCL / "ocl-tenants"), "3", "10", "5", str(i)]) for i in range(4)]
     finished(*jobs)
     said = n.messages()
     assert "> Suspend" in said and said.count("SuspendDone") == said.count("MigDone")
@@ -320,6 +320,23 @@ def test_a_managed_program_is_dumped_and_restored(node):
     n.go_on("a", "end")
     finished(copy)
     assert n.messages()[-1] == "Fin"
+
+
+def test_a_tool_moves_a_managed_program(node):
+    n = node(opencl="basic=64M,pocl=64M")
+    a = n.ocl("a", 30, 20, pause=["2", "end"])
+    a.wait_text("have 30")
+    assert n.gpu_of(a) == 0
+    assert subprocess.run([n.ckpt.tool("ckpt-dump"), "--suspend", str(a.pid)], env=n.ckpt.env, timeout=30).returncode == 0
+    n.wait_state(a, "parked")
+    assert n.free_mib() == [64, 64]
+    r = subprocess.run([n.ckpt.tool("ckpt-restore"), "--resume", str(a.pid), "--device", n.here["pocl"]], env=n.ckpt.env,
+                       capture_output=True, text=True, timeout=30)
+    assert r.returncode == 0, r.stderr
+    n.wait_state(a, "running")
+    assert n.gpu_of(a) == 1 and n.free_mib() == [64, 34]
+    n.go_on("a", "2", "end")
+    finished(a)
 
 
 @pytest.mark.parametrize("devices_wanted, why", [("ocl:nobody", 'there is no device "ocl:nobody"'),
