@@ -180,6 +180,7 @@ Result<> Daemon::hear_one(Peer &peer, const managed::ToManager &message) {
     peer.joined = true;
   }
   if (!peer.joined) return fail("the first message is {} and not Join", managed::name_of(message));
+  if (std::holds_alternative<in::Ping>(message)) return peer.send(out::Pong{});
   note("from", peer.id, managed::name_of(message));
   if (std::holds_alternative<in::Fin>(message)) departed_.insert(peer.pid);
   measure(&peer);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "manager/policy/books.h"
 
+#include <algorithm>
+
 namespace ckpt::manager {
 
 const char *name_of(Phase phase) {
@@ -34,6 +36,16 @@ bool Program::blocked() const {
   for (const Request &r : requests)
     if (!r.granted) return true;
   return false;
+}
+
+bool Program::alone() const {
+  auto granted = [](const Request &r) { return r.alone && r.granted && !r.refused; };
+  return exclusive || std::ranges::any_of(requests, granted);
+}
+
+bool Program::wants_alone() const {
+  auto asked = [](const Request &r) { return r.alone && !r.refused; };
+  return exclusive || std::ranges::any_of(requests, asked);
 }
 
 u64 context_cost(const Gpu &gpu, const Settings &settings) {
@@ -74,7 +86,7 @@ void enter(Books &books, const Program &p, const Gpu &gpu, const Settings &setti
     g.leavers++;
     g.leaving += footprint_of(p, gpu, settings);
   }
-  if (p.exclusive) g.exclusive = &p;
+  if (p.alone()) g.exclusive = &p;
 }
 
 Books make_books(const std::vector<Gpu> &gpus, const Programs &programs, const Settings &settings) {
@@ -82,7 +94,8 @@ Books make_books(const std::vector<Gpu> &gpus, const Programs &programs, const S
   books.gpus.resize(gpus.size());
   for (size_t i = 0; i < gpus.size(); i++) books.gpus[i].free = gpus[i].free;
   for (const auto &p : programs) {
-    if (p->phase != Phase::New && p->phase != Phase::Held && !p->exclusive) books.assigned++;
+    if (p->phase != Phase::New && p->phase != Phase::Held && (!p->exclusive || p->late))
+      books.assigned++;
     if (p->kept > 0) (p->on_disk ? books.disk_kept : books.host_kept) += p->kept;
     if (p->on_gpu() && p->gpu != kNoGpu)
       enter(books, *p, gpus[static_cast<size_t>(p->gpu)], settings);

@@ -34,8 +34,8 @@ struct GpuBook {
 
 struct Books {
   std::vector<GpuBook> gpus;
-  // Programs that hold an assignment, evicted ones too (MC-18). Not the exclusive ones: those that
-  // they evict keep theirs, and would keep them out.
+  // Programs that hold an assignment, evicted ones too (MC-18). Not those that were exclusive
+  // from the start: those that they evict keep theirs, and would keep them out.
   u32 assigned = 0;
   u64 host_kept = 0;  // bytes of evicted programs in host memory
   u64 disk_kept = 0;

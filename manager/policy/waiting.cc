@@ -52,7 +52,7 @@ std::vector<Program *> Policy::in_order() {
   for (const auto &p : programs_) {
     if (!p->waiting()) continue;
     waiting.push_back(p.get());
-    bool held_by_limit = p->phase == Phase::Held && !p->exclusive && books_.assigned >= most;
+    bool held_by_limit = p->phase == Phase::Held && !p->wants_alone() && books_.assigned >= most;
     if (now_ - p->since < limit || held_by_limit) continue;
     if (elder == nullptr || p->since < elder->since) elder = p.get();
   }
@@ -71,7 +71,7 @@ std::vector<Program *> Policy::in_order() {
 void Policy::serve_waiting(const std::vector<Program *> &waiting) {
   for (Program *p : waiting) {
     if (now_ < p->not_before) continue;
-    if (p->exclusive && p->phase == Phase::Held) clear_for(*p);
+    if (p->wants_alone()) clear_for(*p);
     if (!place(*p) && p->claim != kNoGpu) end_slices(*p, p->claim);
   }
 }
@@ -82,9 +82,9 @@ bool Policy::may_enter(const Program &p, GpuIndex g) const {
   bool others = book.elder != nullptr && book.elder != &p;
   if (book.exclusive != nullptr && book.exclusive != &p) return false;
   // What its kernels will allocate is not known, so nothing of an earlier one may be in its way.
-  if (p.exclusive && (book.programs > 0 || gpus_[static_cast<size_t>(g)].dying)) return false;
+  if (p.wants_alone() && (book.programs > 0 || gpus_[static_cast<size_t>(g)].dying)) return false;
   if (book.programs + (others ? 1 : 0) >= most) return false;
-  bool no_assignment = !p.exclusive && books_.assigned >= most * gpus_.size();
+  bool no_assignment = !p.wants_alone() && books_.assigned >= most * gpus_.size();
   if (p.phase == Phase::Held &&
       (no_assignment || book.contextless >= settings_.contextless_per_gpu))
     return false;
@@ -149,7 +149,7 @@ void Policy::keep_for(Program &elder) {
   const Gpu &gpu = gpus_[static_cast<size_t>(elder.claim)];
   book.elder = &elder;
   book.elder_need =
-      elder.exclusive ? gpu.total : std::min(gpu.total, need_of(elder, gpu, settings_));
+      elder.wants_alone() ? gpu.total : std::min(gpu.total, need_of(elder, gpu, settings_));
 }
 
 // ---- what no waiting helps
@@ -173,6 +173,7 @@ void Policy::deny(Program &p, Request &r, const std::string &why) {
   send(p, out::OutOfMemory{r.ticket, why});
   u32 ticket = r.ticket;
   std::erase_if(p.requests, [&](const Request &q) { return q.ticket == ticket; });
+  if (!p.wants_alone()) p.target = kNoGpu;
 }
 
 // Where it could be, nobody is, and yet it does not fit: the driver itself has the rest.
@@ -203,6 +204,7 @@ bool Policy::refuse_one(Program &p) {
   for (Request &r : p.requests)
     if (!r.refused && (last == nullptr || last->granted || !r.granted)) last = &r;
   if (last != nullptr) last->refused = true;
+  if (!p.wants_alone()) p.target = kNoGpu;
   return last != nullptr;
 }
 
@@ -218,7 +220,7 @@ bool Policy::deadlocked(GpuIndex g) const {
       if (p->gpu == g) return false;
       somewhere = true;
     }
-    bool fixed = p->exclusive || p->refusals >= settings_.refusals;
+    bool fixed = p->alone() || p->refusals >= settings_.refusals;
     if (p->gpu != g || fixed) continue;
     // It may be asked again, or its contents find room when another one goes home.
     if (now_ < p->not_before) return false;

@@ -28,7 +28,7 @@ TEST_CASE("random histories keep every promise") {
   u64 count = number("CKPT_HISTORIES", full != nullptr && *full != '\0' ? kFull : kEveryday);
   u64 first = number("CKPT_HISTORY", 0);
   if (first != 0) count = 1;
-  u64 decisions = 0, evictions = 0, denials = 0;
+  u64 decisions = 0, evictions = 0, denials = 0, exclusives = 0;
   for (u64 seed = first; seed < first + count; seed++) {
     History h(seed);
     std::string broken = h.run();
@@ -36,6 +36,7 @@ TEST_CASE("random histories keep every promise") {
     decisions += h.decisions();
     evictions += h.evictions();
     denials += h.denials();
+    exclusives += h.late_exclusives();
   }
   MESSAGE(count << " histories, " << decisions << " decisions, " << evictions << " evictions, "
                 << denials << " denials");
@@ -43,4 +44,5 @@ TEST_CASE("random histories keep every promise") {
   // They do what they are about.
   CHECK(evictions > count);
   CHECK(denials > count / 10);
+  CHECK(exclusives > count / 10);
 }
