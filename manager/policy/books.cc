@@ -99,7 +99,12 @@ Books make_books(const std::vector<Gpu> &gpus, const Programs &programs, const S
     if (p->kept > 0) (p->on_disk ? books.disk_kept : books.host_kept) += p->kept;
     if (p->on_gpu() && p->gpu != kNoGpu)
       enter(books, *p, gpus[static_cast<size_t>(p->gpu)], settings);
-    if (p->target != kNoGpu) books.gpus[static_cast<size_t>(p->target)].exclusive = p.get();
+  }
+  // Who has a GPU for itself keeps it, whatever another one had hoped for.
+  for (const auto &p : programs) {
+    if (p->target == kNoGpu) continue;
+    GpuBook &g = books.gpus[static_cast<size_t>(p->target)];
+    if (g.exclusive == nullptr) g.exclusive = p.get();
   }
   return books;
 }

@@ -146,7 +146,8 @@ void Policy::clear_for(Program &p) {
   GpuIndex easiest = easiest_to_clear(p);
   bool still_good = p.target != kNoGpu && cost_to_clear(p.target, p).has_value();
   if (!still_good && easiest != kNoGpu) {
-    if (p.target != kNoGpu) books_.gpus[static_cast<size_t>(p.target)].exclusive = nullptr;
+    if (p.target != kNoGpu && books_.gpus[static_cast<size_t>(p.target)].exclusive == &p)
+      books_.gpus[static_cast<size_t>(p.target)].exclusive = nullptr;
     p.target = easiest;
     books_.gpus[static_cast<size_t>(easiest)].exclusive = &p;
   }
