@@ -20,6 +20,8 @@ constexpr milliseconds kQuiesce{50'000};
 constexpr size_t kLongestReason = 1000;
 // Until the driver shows a context that was just made.
 constexpr milliseconds kCheckPause{50};
+// Between attempts to come back without a Manager.
+constexpr milliseconds kReturnPause{2'000};
 
 }  // namespace
 
@@ -29,7 +31,7 @@ void Tenant::hear(const managed::ToProgram &message) {
   if (auto *m = std::get_if<in::Refused>(&message)) return hear_refused(*m);
   std::lock_guard lock(mutex_);
   if (auto *m = std::get_if<in::Welcome>(&message)) {
-    grace_ = milliseconds(m->grace_ms);
+    be_welcome(*m);
   } else if (auto *m = std::get_if<in::Connect>(&message)) {
     if (!place_ || further_ != 0) return;
     gpu_ = m->gpu;
@@ -130,6 +132,7 @@ void Tenant::come_back(const std::string &gpu) {
 void Tenant::come_back_alone() {
   Result<> awake = wake(gpu_);
   std::lock_guard lock(mutex_);
+  next_return_ = Clock::now() + kReturnPause;
   if (!awake) return log::info("this program cannot come back yet: {}", awake.error().what);
   evicted_ = false;
   kept_ = 0;

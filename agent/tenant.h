@@ -12,8 +12,10 @@
 //
 // The Manager may die. Then everybody waits for another one, for the time that was told at the
 // start; after that the program goes on *alone*: nothing waits any longer, what was evicted comes
-// back by itself, and another Manager is looked for now and then. While a tool speaks with the
-// agent the connection is given up, since CRIU takes no process that has one.
+// back by itself, and another Manager is looked for now and then. One that lives and does not
+// answer is given up after the same time (liveness.h); it is asked by whoever waits for it, so
+// nobody else is woken. While a tool speaks with the agent the connection is given up, since CRIU
+// takes no process that has one.
 #pragma once
 
 #include <array>
@@ -25,6 +27,7 @@
 #include <string>
 
 #include "agent/lifecycle.h"
+#include "agent/liveness.h"
 #include "agent/own_fd.h"
 #include "common/managed/messages.h"
 
@@ -34,6 +37,8 @@ namespace ckpt {
 struct TenantRequest {
   enum class Fate : u8 { Waits, Granted, Denied };
   u64 bytes = 0;
+  bool load = false, alone = false;  // of code; of code that needs a device for itself
+  managed::Api api = managed::kCuda;
   Fate fate = Fate::Waits;
   std::string why;
 };
@@ -62,8 +67,14 @@ class [[gnu::visibility("default")]] Tenant {
   // May the program have so many bytes more? A ticket, for done(); an error: there will not be so
   // much. Waits, and may be evicted meanwhile.
   Result<u32> ask(u64 bytes, Api api = Api::kCuda);
+  // May it load code, with so many bytes of device variables? Its kernels need a device for
+  // themselves if it is `exclusive`: then the program may be moved, or the others leave, before
+  // this returns. A ticket, for done_loading().
+  Result<u32> ask_to_load(u64 bytes, bool exclusive);
   // The request is over; `used`: bytes that the program holds now by this API.
   void done(u32 ticket, u64 used, Api api = Api::kCuda);
+  // The load is over, or (ticket 0) code was unloaded; `variables`: bytes of all loaded code.
+  void done_loading(u32 ticket, u64 used, u64 variables, bool exclusive);
   void freed(u64 used, Api api = Api::kCuda);
   // The process that has the program's device memory, where that is another one; 0: none has.
   // Also from the agent's thread.
@@ -86,16 +97,25 @@ class [[gnu::visibility("default")]] Tenant {
   using Fate = TenantRequest::Fate;
   using Clock = std::chrono::steady_clock;
   enum class Link : u8 {
-    Off,      // nobody manages this program, or it was refused
-    Seeking,  // was joined, or is about to be
+    Off,       // nobody manages this program, or it was refused
+    Seeking,   // was joined, or is about to be
+    Greeting,  // has said Join, and was not welcomed yet
     Joined,
-    Alone,
   };
   // With the lock held.
   void say(const managed::ToManager &message);
-  void join();
+  managed::to_manager::Join introduction() const;
+  void greet();
+  void be_welcome(const managed::to_program::Welcome &m);
+  bool waits() const;
+  template <class Settled>
+  void wait(std::unique_lock<std::mutex> & lock, Settled settled);
+  void watch();
+  std::chrono::milliseconds patience() const;
   void lost(const std::string &why);
   void be_alone();
+  Result<u32> ask(Request request);
+  void say_request(u32 ticket, const Request &r);
   void settle(Request & r, Fate fate, std::string why = {});
   Place connect_first(std::unique_lock<std::mutex> & lock, Api api);
   Place connect_further(std::unique_lock<std::mutex> & lock, Api api);
@@ -122,10 +142,14 @@ class [[gnu::visibility("default")]] Tenant {
   std::condition_variable changed_;
   OwnFd socket_;  // only the agent's thread opens and closes it
   Link link_ = Link::Off;
-  std::mutex connecting_;         // one API at a time; before mutex_
-  std::optional<Request> place_;  // a connect() that waits
-  u32 further_ = 0;               // … for this API, beside those that the Manager knows of
-  u32 apis_ = 0;                  // that it knows of
+  bool alone_ = true;  // nobody waits for the Manager
+  Liveness liveness_;
+  bool silent_ = false;               // it was given up, and the hang-up is ours
+  managed::to_manager::Join joined_;  // what was said of this program
+  std::mutex connecting_;             // one API at a time; before mutex_
+  std::optional<Request> place_;      // a connect() that waits
+  u32 further_ = 0;                   // … for this API, beside those that the Manager knows of
+  u32 apis_ = 0;                      // that it knows of
   u32 holder_ = 0;
   std::map<u32, Request> requests_;
   u32 next_ticket_ = 1;
@@ -139,8 +163,9 @@ class [[gnu::visibility("default")]] Tenant {
   bool evicted_ = false;  // suspended by the Manager's word
   std::optional<u64> context_cost_;
 
-  Clock::time_point born_ = Clock::now(), lost_at_{}, next_try_{}, check_again_{};
-  std::chrono::milliseconds grace_{0};
+  Clock::time_point born_ = Clock::now(), lost_at_ = born_;
+  Clock::time_point next_try_{}, next_return_{}, check_again_{};
+  std::optional<std::chrono::milliseconds> grace_;  // none: no Manager has told it
 };
 
 // The Manager's side of this process; null where the program is not managed (ckpt-run --managed).

@@ -268,7 +268,7 @@ _ckptd() {
     *)
       _ckpt_words '--config --socket --users --grace --settle --programs-per-gpu --contextless-per-gpu
         --context-memory --gpu-memory --opencl-devices --program-memory --host-memory --disk-folder --disk-memory --victim --age --least-run
-        --answer-timeout --slice --journal --nvml --version --help'
+        --answer-timeout --slice --metrics --journal --nvml --version --help'
       ;;
   esac
 }

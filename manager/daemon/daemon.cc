@@ -13,6 +13,7 @@
 
 #include "common/ipc.h"
 #include "common/log.h"
+#include "manager/daemon/metrics.h"
 #include "manager/daemon/status.h"
 
 namespace ckpt::manager {
@@ -24,6 +25,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kTick{50};  // while anybody waits
 constexpr size_t kMostPeers = 4096;
+// Who scrapes more often than that reads the same again: anybody on the machine may.
+constexpr std::chrono::milliseconds kMetricsAge{100};
 
 std::vector<Gpu> gpus_of(const Meter &meter) {
   std::vector<Gpu> all;
@@ -66,7 +69,23 @@ Result<std::unique_ptr<Daemon>> Daemon::create(DaemonOptions options,
     if (!d->journal_) return fail_errno("cannot write {}", d->options_.journal);
   }
   d->measure(nullptr);
+  if (d->options_.metrics_port != 0) CKPT_CHECK(d->serve_metrics());
   return d;
+}
+
+Result<> Daemon::serve_metrics() {
+  CKPT_TRY(metrics_server_,
+           MetricsServer::open(options_.metrics_port, [this] { return metrics(); }));
+  return {};
+}
+
+std::string Daemon::metrics() {
+  if (metrics_.empty() || now() - metrics_at_ >= kMetricsAge) {
+    measure(nullptr);
+    metrics_ = metrics_text(policy_, *meter_, counters_);
+    metrics_at_ = now();
+  }
+  return metrics_;
 }
 
 // The file of a ckptd that was killed is still there; the lock tells it from one that lives. Anyone
@@ -102,13 +121,20 @@ Result<> Daemon::run() {
   return {};
 }
 
+// Until something is to be done although nobody has spoken, in milliseconds.
+int Daemon::patience() const {
+  int most = policy_.waits() ? static_cast<int>(kTick.count()) : -1;
+  int http = metrics_server_ ? metrics_server_->timeout() : -1;
+  if (http < 0 || most < 0) return std::max(http, most);
+  return std::min(http, most);
+}
+
 void Daemon::turn() {
   std::vector<pollfd> fds{{listener_.get(), POLLIN, 0}, {signals_.get(), POLLIN, 0}};
   for (const Peer &p : peers_)
     fds.push_back({p.fd(), static_cast<short>(p.wants_to_send() ? POLLIN | POLLOUT : POLLIN), 0});
-  int ready =
-      ::poll(fds.data(), fds.size(), policy_.waits() ? static_cast<int>(kTick.count()) : -1);
-  if (ready < 0) return;
+  if (metrics_server_) fds.push_back({metrics_server_->fd(), POLLIN, 0});
+  if (::poll(fds.data(), fds.size(), patience()) < 0) return;
   if (fds[1].revents != 0) over_ = true;
   size_t i = 2;
   for (Peer &p : peers_) {
@@ -118,11 +144,14 @@ void Daemon::turn() {
     if (what & ~POLLOUT) hear(p);
   }
   if (fds[0].revents != 0) accept();
+  if (metrics_server_) metrics_server_->turn();
   // By the clock and not when all are silent: somebody may talk all the time.
   if (policy_.waits() && now() - last_tick_ >= kTick) {
     last_tick_ = now();
     measure(nullptr);
-    carry_out(policy_.tick(last_tick_));
+    Orders orders = policy_.tick(last_tick_);
+    counters_.ordered(last_tick_, orders);
+    carry_out(orders);
   }
   drop_the_dead();
 }
@@ -191,13 +220,14 @@ Result<> Daemon::hear_one(Peer &peer, const managed::ToManager &message) {
   bool may_be_first = std::holds_alternative<in::Uses>(message);
   if (!peer.joined && !may_be_first)
     return fail("the first message is {} and not Join", managed::name_of(message));
+  if (std::holds_alternative<in::Ping>(message)) return peer.send(out::Pong{});
   note("from", peer.id, managed::name_of(message));
   if (std::holds_alternative<in::Fin>(message)) {
     departed_.insert(peer.pid);
     if (peer.holder != 0) departed_.insert(peer.holder);
   }
   measure(&peer);
-  carry_out(policy_.receive(now(), peer.id, message));
+  decide(peer, message);
   return {};
 }
 
@@ -224,7 +254,11 @@ void Daemon::drop_the_dead() {
     measure(nullptr);
     for (ProgramId id : dead) {
       if (policy_.find(id) != nullptr) note("gone", id, "");
-      carry_out(policy_.gone(now(), id));
+      counters_.gone(id);
+      Time time = now();
+      Orders orders = policy_.gone(time, id);
+      counters_.ordered(time, orders);
+      carry_out(orders);
     }
   }
 }
@@ -281,6 +315,17 @@ void Daemon::note_holder(Peer &peer, u32 pid) {
 void Daemon::remember(const Peer &peer) {
   const Program *p = policy_.find(peer.id);
   if (p != nullptr && p->on_gpu() && p->gpu != kNoGpu) absent_.add(peer.pid, p->gpu, p->used);
+}
+
+void Daemon::decide(const Peer &peer, const managed::ToManager &message) {
+  Counters::Before before = Counters::before(policy_.find(peer.id));
+  Time time = now();
+  auto begin = std::chrono::steady_clock::now();
+  Orders orders = policy_.receive(time, peer.id, message);
+  counters_.decided(std::chrono::steady_clock::now() - begin);
+  counters_.heard(time, peer.id, message, before);
+  counters_.ordered(time, orders);
+  carry_out(orders);
 }
 
 void Daemon::carry_out(const Orders &orders) {

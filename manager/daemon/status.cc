@@ -44,7 +44,7 @@ json program_as_json(const Program &p, const std::vector<Gpu> &gpus) {
             {"requested_bytes", p.requested()},
             {"kept_bytes", p.kept},
             {"kept_on_disk", p.on_disk},
-            {"exclusive", p.exclusive},
+            {"exclusive", p.alone()},
             {"context", p.context},
             {"waits", p.waiting() || p.blocked()},
             {"answers", !p.stuck},

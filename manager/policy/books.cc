@@ -38,6 +38,16 @@ bool Program::blocked() const {
   return false;
 }
 
+bool Program::alone() const {
+  auto granted = [](const Request &r) { return r.alone && r.granted && !r.refused; };
+  return exclusive || std::ranges::any_of(requests, granted);
+}
+
+bool Program::wants_alone() const {
+  auto asked = [](const Request &r) { return r.alone && !r.refused; };
+  return exclusive || std::ranges::any_of(requests, asked);
+}
+
 u64 context_cost(const Gpu &gpu, const Settings &settings) {
   return gpu.context_known ? gpu.context_bytes : settings.context_bytes;
 }
@@ -81,7 +91,7 @@ void enter(Books &books, const Program &p, const Gpu &gpu, const Settings &setti
     g.leavers++;
     g.leaving += footprint_of(p, gpu, settings);
   }
-  if (p.exclusive) g.exclusive = &p;
+  if (p.alone()) g.exclusive = &p;
 }
 
 Books make_books(const std::vector<Gpu> &gpus, const Programs &programs, const Settings &settings) {
@@ -90,7 +100,8 @@ Books make_books(const std::vector<Gpu> &gpus, const Programs &programs, const S
   for (size_t i = 0; i < gpus.size(); i++) books.gpus[i].free = gpus[i].free;
   for (const auto &p : programs) {
     bool unmanaged = p->on_gpu() && p->gpu == kNoGpu;
-    if (p->phase != Phase::New && p->phase != Phase::Held && !p->exclusive && !unmanaged)
+    bool counts = !p->exclusive || p->late;
+    if (p->phase != Phase::New && p->phase != Phase::Held && counts && !unmanaged)
       books.assigned++, books.assigned_by[p->apis]++;
     if (p->kept > 0) (p->on_disk ? books.disk_kept : books.host_kept) += p->kept;
     if (p->on_gpu() && !unmanaged) {
@@ -99,7 +110,12 @@ Books make_books(const std::vector<Gpu> &gpus, const Programs &programs, const S
       u64 &free = books.gpus[static_cast<size_t>(p->gpu)].free;
       if (!gpu.measured) free -= std::min(free, held_by(*p, gpu, settings));
     }
-    if (p->target != kNoGpu) books.gpus[static_cast<size_t>(p->target)].exclusive = p.get();
+  }
+  // Who has a GPU for itself keeps it, whatever another one had hoped for.
+  for (const auto &p : programs) {
+    if (p->target == kNoGpu) continue;
+    GpuBook &g = books.gpus[static_cast<size_t>(p->target)];
+    if (g.exclusive == nullptr) g.exclusive = p.get();
   }
   return books;
 }

@@ -35,8 +35,8 @@ struct GpuBook {
 
 struct Books {
   std::vector<GpuBook> gpus;
-  // Programs that hold an assignment, evicted ones too (MC-18). Not the exclusive ones: those that
-  // they evict keep theirs, and would keep them out.
+  // Programs that hold an assignment, evicted ones too (MC-18). Not those that were exclusive
+  // from the start: those that they evict keep theirs, and would keep them out.
   u32 assigned = 0;
   std::array<u32, managed::kAllApis + 1> assigned_by{};  // the same, by the APIs that they need
   u64 host_kept = 0;                                     // bytes of evicted programs in host memory

@@ -75,11 +75,15 @@ class Policy {
   void take(Program &p, const managed::to_manager::Query &m);
   void take(Program &p, const managed::to_manager::Fin &m);
   void take(Program &p, const managed::to_manager::Failed &m);
+  void take(Program &p, const managed::to_manager::Load &m);
+  void take(Program &p, const managed::to_manager::LoadDone &m);
   void take(Program &, const managed::to_manager::StatusWanted &) {}
   void take(Program &p, const managed::to_manager::Uses &m);
   void take(Program &p, const managed::to_manager::AlsoUses &m);
   void take(Program &p, const managed::to_manager::Unsuited &m);
   void take(Program &, const managed::to_manager::Holder &) {}  // the daemon's business
+  void take(Program &, const managed::to_manager::Ping &) {}
+  void ask(Program &p, const Request &request);
   void see_context(Program &p, std::optional<u64> footprint);
   void see_variables(Program &p, std::optional<u64> footprint);
   void learn_context(u64 bytes);
@@ -117,9 +121,13 @@ class Policy {
   void keep_contents(Program &p);
   void suspend(Program &p);
   void signal(Program &p);
+  bool has_it_alone(const Program &p) const;
+  void make_alone(Program &p);
+  bool may_clear(const Program &p) const;
+  GpuIndex empty_gpu(const Program &p) const;
   void clear_for(Program &p);
   GpuIndex easiest_to_clear(const Program &p) const;
-  std::optional<u64> cost_to_clear(GpuIndex g) const;
+  std::optional<u64> cost_to_clear(GpuIndex g, const Program &p) const;
   void evict_others(Program &exclusive);
   void end_slices(const Program &elder, GpuIndex g);
   void note_the_stuck();

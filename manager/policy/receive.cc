@@ -203,16 +203,36 @@ void Policy::take(Program &p, const in::Connect &m) {
   if (p.phase != Phase::Held && p.phase != Phase::Evicted) go_to(p, Phase::Held);
 }
 
-void Policy::take(Program &p, const in::CudaMalloc &m) {
-  p.requests.push_back({m.ticket, sane(m.bytes)});
+void Policy::take(Program &p, const in::CudaMalloc &m) { ask(p, {m.ticket, sane(m.bytes)}); }
+
+void Policy::take(Program &p, const in::Load &m) {
+  ask(p, {.ticket = m.ticket, .bytes = sane(m.bytes), .alone = m.exclusive});
+}
+
+void Policy::ask(Program &p, const Request &request) {
+  p.requests.push_back(request);
   if (p.requests.size() > kMostRequests)
     return deny(p, p.requests.back(), "too many threads ask at a time");
   // On a device that is not ours to give.
   if (p.gpu == kNoGpu && (p.phase == Phase::Placed || p.phase == Phase::New)) {
     p.requests.back().granted = true;
-    return send(p, out::GoAhead{m.ticket});
+    return send(p, out::GoAhead{request.ticket});
   }
   if (std::optional<std::string> why = over_limit(p)) return deny(p, p.requests.back(), *why);
+}
+
+// Variables that the driver makes when they are first used stay reserved until they are seen.
+void Policy::take(Program &p, const in::LoadDone &m) {
+  u64 before = std::exchange(p.variables, sane(m.variables));
+  p.used = sane(m.used);
+  p.late = p.late || (m.exclusive && !p.exclusive);
+  p.exclusive = p.exclusive || m.exclusive;
+  std::erase_if(p.requests, [&](const Request &r) { return r.ticket == m.ticket; });
+  if (!p.wants_alone()) p.target = kNoGpu;
+  if (p.variables > before) p.variables_seen = false;
+  if (!p.context || p.gpu == kNoGpu) return;
+  auto measured = footprints_.find(p.id);
+  see_variables(p, measured == footprints_.end() ? std::optional<u64>() : measured->second);
 }
 
 void Policy::take(Program &p, const in::CudaFree &m) { p.used = sane(m.used); }

@@ -75,6 +75,7 @@ struct Request {
   u64 bytes = 0;
   bool granted = false;
   bool refused = false;  // it is told so when it is back
+  bool alone = false;    // for code whose kernels use the heap: it needs a GPU for itself then
 };
 
 struct Program {
@@ -86,7 +87,8 @@ struct Program {
 
   Phase phase = Phase::New;
   GpuIndex gpu = kNoGpu;
-  bool exclusive = false;       // wants a GPU for itself (MC-15)
+  bool exclusive = false;       // needs a GPU for itself (MC-15) …
+  bool late = false;            // … since code was loaded in the middle of its life
   bool context = false;         // its context was seen
   bool variables_seen = false;  // so were its device variables
   bool told = false;            // Leaving: Suspend was sent, not only Signal
@@ -101,7 +103,7 @@ struct Program {
   u64 kept = 0;       // bytes of its contents with the host
   bool on_disk = false;
   std::vector<Request> requests;
-  GpuIndex target = kNoGpu;  // Held and exclusive: the GPU that is cleared for it
+  GpuIndex target = kNoGpu;  // wants to be alone: the GPU that is cleared for it
   GpuIndex claim = kNoGpu;   // it has waited too long: where it is to go
   GpuIndex home = kNoGpu;    // Held once more: where it was
 
@@ -114,6 +116,10 @@ struct Program {
   u64 requested() const;  // bytes of all requests that were not refused
   u64 granted() const;
   bool blocked() const;  // Placed, and waits for memory without leaving
+  // Must be the only one where it is, and cannot leave: its kernels may have used the heap.
+  bool alone() const;
+  // Must be so, or asks to; until that is granted it can still leave.
+  bool wants_alone() const;
   bool waiting() const { return phase == Phase::Held || (phase == Phase::Evicted && !parked); }
   // Has something on `gpu`, or is about to.
   bool on_gpu() const {

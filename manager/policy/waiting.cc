@@ -74,7 +74,7 @@ void Policy::serve_waiting(const std::vector<Program *> &waiting) {
       send_home(*p);
       continue;
     }
-    if (p->exclusive && p->phase == Phase::Held) clear_for(*p);
+    if (p->wants_alone()) clear_for(*p);
     if (!place(*p) && p->claim != kNoGpu) end_slices(*p, p->claim);
   }
 }
@@ -94,7 +94,7 @@ bool Policy::suits_any(const Program &p) const {
 // By the first alone, programs that wait for GPUs of one kind would keep others from those of
 // another.
 bool Policy::none_assignable(const Program &p) const {
-  if (p.exclusive) return false;
+  if (p.wants_alone()) return false;
   size_t most = settings_.programs_per_gpu;
   if (books_.assigned >= most * gpus_.size()) return true;
   const Kind &kind = kinds_[p.apis];
@@ -111,7 +111,7 @@ bool Policy::may_enter(const Program &p, GpuIndex g) const {
   if (!suits(p, g)) return false;
   if (book.exclusive != nullptr && book.exclusive != &p) return false;
   // What its kernels will allocate is not known, so nothing of an earlier one may be in its way.
-  if (p.exclusive && (book.programs > 0 || gpus_[static_cast<size_t>(g)].dying)) return false;
+  if (p.wants_alone() && (book.programs > 0 || gpus_[static_cast<size_t>(g)].dying)) return false;
   if (book.programs + (others ? 1 : 0) >= most) return false;
   if (p.phase == Phase::Held &&
       (none_assignable(p) || book.contextless >= settings_.contextless_per_gpu))
@@ -184,7 +184,7 @@ void Policy::keep_for(Program &elder) {
   const Gpu &gpu = gpus_[static_cast<size_t>(elder.claim)];
   book.elder = &elder;
   book.elder_need =
-      elder.exclusive ? gpu.total : std::min(gpu.total, need_of(elder, gpu, settings_));
+      elder.wants_alone() ? gpu.total : std::min(gpu.total, need_of(elder, gpu, settings_));
 }
 
 // ---- what no waiting helps
@@ -212,6 +212,7 @@ void Policy::deny(Program &p, Request &r, const std::string &why) {
   send(p, out::OutOfMemory{r.ticket, why});
   u32 ticket = r.ticket;
   std::erase_if(p.requests, [&](const Request &q) { return q.ticket == ticket; });
+  if (!p.wants_alone()) p.target = kNoGpu;
 }
 
 // Where it could be, nobody is, and yet it does not fit: the driver itself has the rest.
@@ -242,6 +243,7 @@ bool Policy::refuse_one(Program &p) {
   for (Request &r : p.requests)
     if (!r.refused && (last == nullptr || last->granted || !r.granted)) last = &r;
   if (last != nullptr) last->refused = true;
+  if (!p.wants_alone()) p.target = kNoGpu;
   return last != nullptr;
 }
 
@@ -257,7 +259,7 @@ bool Policy::deadlocked(GpuIndex g) const {
       if (p->gpu == g) return false;
       somewhere = true;
     }
-    bool fixed = p->exclusive || p->refusals >= settings_.refusals;
+    bool fixed = p->alone() || p->refusals >= settings_.refusals;
     if (p->gpu != g || fixed) continue;
     // It may be asked again, or its contents find room when another one goes home.
     if (now_ < p->not_before) return false;

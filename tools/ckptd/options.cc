@@ -104,6 +104,8 @@ void add_ckptd_options(CLI::App &app, CkptdOptions &o) {
   app.add_option("--slice", o.slice,
                  "seconds of a turn, for programs that do not fit together; 0: no turns")
       ->check(seconds);
+  app.add_option("--metrics", o.metrics, "a port of 127.0.0.1 for Prometheus; 0: none")
+      ->check(CLI::Range(0u, 65535u));
   app.add_option("--journal", o.journal, "a file for each message, as a line of JSON");
   app.add_option(
       "--nvml", o.nvml,
@@ -122,6 +124,7 @@ Result<manager::DaemonOptions> daemon_options(const CkptdOptions &o) {
              : ::geteuid() == 0 ? managed::kNodeSocket
                                 : managed::own_socket();
   d.grace = std::chrono::milliseconds(std::lround(o.grace * 1e3));
+  d.metrics_port = static_cast<u16>(o.metrics);
   d.journal = o.journal;
   manager::Settings &s = d.settings;
   s.programs_per_gpu = o.programs_per_gpu;

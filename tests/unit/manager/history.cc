@@ -40,7 +40,8 @@ History::History(u64 seed) : random_(seed) {
     s.fixed = fixed && one_in(3);
     s.variables = one_in(3) ? upto(30) : 0;
     s.left = static_cast<u32>(1 + upto(8));
-    if (s.exclusive || s.fixed) strict_ = false;
+    s.late = !s.exclusive && one_in(8);
+    if (s.exclusive || s.fixed || s.late) strict_ = false;
   }
   if (one_in(2)) mix();
   policy_ = new_policy();
@@ -156,8 +157,9 @@ bool History::taken_back(const Sim &s, u32 ticket) {
 // As agent and library do it: ask again, and give up in the end.
 bool History::retried(Sim &s, u32 ticket, const Ask &ask) {
   if (!never_had(s.gpu, s.held + ask.bytes)) return false;
-  s.sent.push_back(in::MallocDone{ticket, s.used});
-  if (ask.attempts < 8) {
+  if (ask.alone) s.exclusive = false;
+  did(s, ticket, ask);
+  if (!ask.load && ask.attempts < 8) {
     s.asks[++s.tickets] = {ask.bytes, ask.wanted, false, ask.attempts + 1};
     s.sent.push_back(in::CudaMalloc{s.tickets, ask.bytes});
   }
@@ -186,9 +188,13 @@ void History::live_on(Sim &s) {
   auto granted = std::ranges::find_if(s.asks, [](auto &a) { return a.second.granted; });
   if (granted != s.asks.end()) {
     if (taken_back(s, granted->first) || retried(s, granted->first, granted->second)) return;
-    take(s, granted->second.bytes);
-    s.used += granted->second.bytes;
-    s.sent.push_back(in::MallocDone{granted->first, s.used});
+    u64 bytes = granted->second.bytes;
+    take(s, bytes);
+    if (granted->second.load)
+      s.variables += bytes, s.told += bytes;
+    else
+      s.used += bytes;
+    did(s, granted->first, granted->second);
     s.asks.erase(granted);
     return;
   }
@@ -210,9 +216,27 @@ void History::allocate(Sim &s) {
   u32 ticket = ++s.tickets;
   Ask &ask = s.asks[ticket];
   ask.bytes = 1 + upto(60);
+  ask.load = one_in(6);
+  ask.alone = s.late && one_in(3);
+  if (ask.alone) ask.load = true, s.late = false;
   ask.wanted = s.variables + s.used;
   for (auto &[t, other] : s.asks) ask.wanted += other.bytes;
-  s.sent.push_back(in::CudaMalloc{ticket, s.asks[ticket].bytes});
+  this->ask(s, ticket);
+}
+
+void History::ask(Sim &s, u32 ticket) {
+  const Ask &ask = s.asks[ticket];
+  if (ask.load)
+    s.sent.push_back(in::Load{ticket, ask.bytes, ask.alone});
+  else
+    s.sent.push_back(in::CudaMalloc{ticket, ask.bytes});
+}
+
+void History::did(Sim &s, u32 ticket, const Ask &ask) {
+  if (ask.load)
+    s.sent.push_back(in::LoadDone{ticket, s.used, s.variables, s.exclusive});
+  else
+    s.sent.push_back(in::MallocDone{ticket, s.used});
 }
 
 void History::end(Sim &s, bool killed) {
@@ -240,7 +264,9 @@ void History::hear(Sim &s, const managed::ToProgram &message) {
     s.sent.push_back(in::Connect{s.told, s.exclusive});
   } else if (auto *m = std::get_if<out::GoAhead>(&message)) {
     auto ask = s.asks.find(m->ticket);
-    if (ask != s.asks.end()) ask->second.granted = true;
+    if (ask == s.asks.end()) return;
+    ask->second.granted = true;
+    if (ask->second.alone) s.exclusive = true, late_exclusives_++;
   } else if (auto *m = std::get_if<out::OutOfMemory>(&message)) {
     denied(s, m->ticket);
   } else if (std::get_if<out::Signal>(&message) != nullptr) {
@@ -287,6 +313,7 @@ void History::denied(Sim &s, u32 ticket) {
   // The Manager may still take the context for dearer than it is.
   bool fits = wanted + settings_.context_bytes <= largest && (limit == 0 || wanted <= limit);
   if (strict_ && fits) broken(fmt::format("{} bytes were denied that would have fitted", wanted));
+  if (s.asks[ticket].alone) s.exclusive = false;
   s.asks.erase(ticket);
   if (ticket == 0) end(s, false);
 }
@@ -372,7 +399,7 @@ void History::restart() {
     for (auto &[ticket, ask] : s.asks) {
       ask.granted = false;
       ask.wanted = wanted += ask.bytes;
-      s.sent.push_back(in::CudaMalloc{ticket, ask.bytes});
+      this->ask(s, ticket);
     }
   }
   for (Sim &s : sims_)

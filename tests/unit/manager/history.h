@@ -25,6 +25,7 @@ class History {
   u64 decisions() const { return decisions_; }
   u64 evictions() const { return evictions_; }
   u64 denials() const { return denials_; }
+  u64 late_exclusives() const { return late_exclusives_; }
 
  private:
   enum class At : u8 { Start, Connecting, Assigned, Running, Suspended, Ended };
@@ -33,6 +34,7 @@ class History {
     u64 wanted = 0;  // all that its program wanted then
     bool granted = false;
     u32 attempts = 0;
+    bool load = false, alone = false;  // of code; of code that uses the heap
   };
   struct Sim {
     std::optional<u64> context;  // its cost, as it was told
@@ -41,6 +43,7 @@ class History {
     GpuIndex gpu = kNoGpu;
     u64 variables = 0, told = 0;  // told: of its variables
     u64 used = 0, held = 0;       // held: on its GPU, context and all
+    bool late = false;            // loads code that uses the heap in the middle of its life
     bool exclusive = false, fixed = false, checked = false, signalled = false;
     u32 apis = managed::kCuda;
     u32 further = 0;        // one that it will use, too
@@ -72,6 +75,8 @@ class History {
   static bool taken_back(const Sim &s, u32 ticket);
   bool retried(Sim &s, u32 ticket, const Ask &ask);
   void allocate(Sim &s);
+  void ask(Sim &s, u32 ticket);
+  void did(Sim &s, u32 ticket, const Ask &ask);
   void end(Sim &s, bool killed);
   void hear(Sim &s);
   void hear(Sim &s, const managed::ToProgram &message);
@@ -99,7 +104,7 @@ class History {
   std::vector<Sim> sims_;
   ProgramId next_id_ = 1;
   Time now_{0};
-  u64 decisions_ = 0, evictions_ = 0, denials_ = 0;
+  u64 decisions_ = 0, evictions_ = 0, denials_ = 0, late_exclusives_ = 0;
   std::string broken_;
 };
 
