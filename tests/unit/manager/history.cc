@@ -156,7 +156,10 @@ bool History::taken_back(const Sim &s, u32 ticket) {
 
 // As agent and library do it: ask again, and give up in the end.
 bool History::retried(Sim &s, u32 ticket, const Ask &ask) {
-  if (!never_had(s.gpu, s.held + ask.bytes)) return false;
+  u64 bytes = s.held + ask.bytes;
+  // The context's cost was learnt since it was granted: it is refused as soon as it has come back.
+  bool outdated = ask.before_eviction && bytes > total_[static_cast<size_t>(s.gpu)];
+  if (!outdated && !never_had(s.gpu, bytes)) return false;
   if (ask.alone) s.exclusive = false;
   did(s, ticket, ask);
   if (!ask.load && ask.attempts < 8) {
@@ -324,6 +327,7 @@ void History::suspended(Sim &s) {
   if (s.exclusive) broken("an exclusive program was told to leave");
   evictions_++;
   give_all(s);
+  for (auto &[ticket, ask] : s.asks) ask.before_eviction = ask.granted;
   s.at = At::Suspended;
   s.checked = true;
   s.sent.push_back(in::SuspendDone{s.used});

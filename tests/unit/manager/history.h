@@ -35,6 +35,7 @@ class History {
     bool granted = false;
     u32 attempts = 0;
     bool load = false, alone = false;  // of code; of code that uses the heap
+    bool before_eviction = false;      // was it granted
   };
   struct Sim {
     std::optional<u64> context;  // its cost, as it was told
