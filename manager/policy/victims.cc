@@ -110,7 +110,7 @@ void Policy::note_the_stuck() {
 
 void Policy::clear_for(Program &p) {
   GpuIndex easiest = easiest_to_clear(p);
-  bool still_good = p.target != kNoGpu && cost_to_clear(p.target).has_value();
+  bool still_good = p.target != kNoGpu && suits(p, p.target) && cost_to_clear(p.target).has_value();
   if (!still_good && easiest != kNoGpu) {
     if (p.target != kNoGpu) books_.gpus[static_cast<size_t>(p.target)].exclusive = nullptr;
     p.target = easiest;
