@@ -121,7 +121,7 @@ class [[gnu::visibility("default")]] Tenant {
   Place connect_further(std::unique_lock<std::mutex> & lock, Api api);
   Place wait_for_place(std::unique_lock<std::mutex> & lock);
   void say_where_from();
-  bool managed(Api api) const { return (apis_ & api) != 0; }
+  bool managed(Api api) const { return ((apis_ != 0 ? apis_ : Api::kCuda) & api) != 0; }
   u64 used() const { return used_by_[Api::kCuda] + used_by_[Api::kOpenCl]; }
   managed::Standing standing() const;
 

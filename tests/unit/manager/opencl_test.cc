@@ -178,7 +178,8 @@ TEST_CASE("programs of one kind do not keep those of another from their GPUs") {
   Settings s = small();
   s.programs_per_gpu = 2;
   Node n(s, two_kinds());
-  for (ProgramId p : {1, 2}) CHECK(told(arrive(n, p, kCuda)) == Told{fmt::format("{} Connect GPU0", p)});
+  for (ProgramId p : {1, 2})
+    CHECK(told(arrive(n, p, kCuda)) == Told{fmt::format("{} Connect GPU0", p)});
   for (ProgramId p : {3, 4}) CHECK(told(arrive(n, p, kCuda)) == Told{});
   CHECK(told(arrive(n, 5, kOpenCl)) == Told{"5 Connect GPU1"});
   CHECK(told(arrive(n, 6, kOpenCl)) == Told{"6 Connect GPU1"});
