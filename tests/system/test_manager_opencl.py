@@ -188,13 +188,13 @@ def test_limits_and_top(node):
 
 
 def test_threads_that_ask_at_the_same_time(node):
-    n = node(opencl="basic=22M,pocl=22M")
-    # All threads of a program fit on a device, in steps of 2 MiB each; all programs do not.
-    jobs = [n.ckpt.start("ckpt-run", ["--managed", "--", str(OPENCL / "ocl-tenants"), "3", "10", "5", str(i)]) for i in range(4)]
+    n = node(opencl="pocl=22M")
+    # All threads of a program fit on the device, in steps of 2 MiB each; all programs do not.
+    jobs = [n.ckpt.start("ckpt-run", ["--managed", "--", str(OPENCL / "ocl-tenants"), "3", "8", "5", str(i)]) for i in range(4)]
     finished(*jobs)
     said = n.messages()
     assert "> Suspend" in said and said.count("SuspendDone") == said.count("MigDone")
-    assert n.free_mib() == [22, 22]
+    assert n.free_mib() == [22]
 
 
 def test_the_papers_programs(node, tmp_path):
@@ -366,6 +366,15 @@ def test_cuda_and_opencl_programs_side_by_side(node, make):  # noqa: F811
         assert job.wait() == 0 and "denied" not in job.text, job.error_text
     assert "> Suspend" in n.messages()
     wait_for(lambda: n.free_mib() == [256, 64], "all memory")
+
+
+@needs_cuda
+def test_opencl_where_no_device_of_it_is_managed(node):
+    n = node(cuda=True, opencl="none")
+    a = n.ocl("a", 300)
+    finished(a)
+    assert "this program's use of OpenCL is not managed" in a.error_text and "CudaMalloc" in n.messages()
+    assert n.free_mib() == [256]
 
 
 @needs_cuda
