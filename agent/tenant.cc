@@ -85,6 +85,7 @@ Result<u32> Tenant::ask(Request request) {
   std::unique_lock lock(mutex_);
   u32 ticket = next_ticket_++;
   Request &r = requests_[ticket] = std::move(request);
+  if (take_ahead(r)) return ticket;
   if (alone_) settle(r, Fate::Granted);
   if (link_ == Link::Joined) say_request(ticket, r);
   wait(lock, [&] { return r.fate != Fate::Waits; });
@@ -103,15 +104,60 @@ void Tenant::say_request(u32 ticket, const Request &r) {
 
 void Tenant::done(u32 ticket, u64 used) {
   std::lock_guard lock(mutex_);
-  requests_.erase(ticket);
+  auto r = requests_.extract(ticket);
   used_ = used;
+  if (!r.empty() && r.mapped().ahead) {
+    taking_ -= r.mapped().bytes;
+    if (recalled_ && taking_ == 0) give_back();
+    return;
+  }
+  told_ = used;
   if (link_ == Link::Joined) say(out::MallocDone{ticket, used});
+}
+
+// ---- what was given ahead
+
+// What does not suffice is given back: with the answer there may come new.
+bool Tenant::take_ahead(Request &r) {
+  r.ahead = !r.load && r.bytes <= left_;
+  if (r.ahead) {
+    left_ -= r.bytes;
+    taking_ += r.bytes;
+    r.fate = Fate::Granted;
+  } else if (ahead_ > 0 && taking_ == 0) {
+    give_back();
+  }
+  return r.ahead;
+}
+
+// What it has taken of it and freed again it may take again; the Manager has not heard of either.
+bool Tenant::keep_ahead(u64 freed) {
+  u64 room = ahead_ > left_ + taking_ ? ahead_ - left_ - taking_ : 0;
+  left_ += std::min(room, freed);
+  return ahead_ > 0 && freed <= room;
+}
+
+// The device is left, or the Manager. Who has taken some and not done so with it is in the same
+// place as all who were answered.
+void Tenant::drop_ahead() {
+  ahead_ = left_ = taking_ = 0;
+  recalled_ = false;
+  for (auto &[ticket, r] : requests_) {
+    if (std::exchange(r.ahead, false) && link_ == Link::Joined) say_request(ticket, r);
+  }
+}
+
+void Tenant::give_back() {
+  ahead_ = left_ = 0;
+  recalled_ = false;
+  told_ = used_;
+  if (link_ == Link::Joined) say(out::AheadBack{used_});
 }
 
 void Tenant::done_loading(u32 ticket, u64 used, u64 variables, bool exclusive) {
   std::lock_guard lock(mutex_);
   requests_.erase(ticket);
-  used_ = used;
+  used_ = told_ = used;
   variables_ = variables;
   exclusive_ = exclusive;
   if (link_ == Link::Joined) say(out::LoadDone{ticket, used, variables, exclusive});
@@ -119,7 +165,9 @@ void Tenant::done_loading(u32 ticket, u64 used, u64 variables, bool exclusive) {
 
 void Tenant::freed(u64 used) {
   std::lock_guard lock(mutex_);
-  used_ = used;
+  u64 before = std::exchange(used_, used);
+  if (keep_ahead(before > used ? before - used : 0)) return;
+  told_ = used;
   if (link_ == Link::Joined) say(out::CudaFree{used});
 }
 
@@ -203,6 +251,7 @@ out::Join Tenant::introduction() const {
 void Tenant::greet() {
   link_ = Link::Greeting;
   joined_ = introduction();
+  told_ = used_;
   say(joined_);
 }
 
@@ -214,6 +263,7 @@ void Tenant::be_welcome(const managed::to_program::Welcome &m) {
   out::Join now = introduction();
   now.age_ms = joined_.age_ms;
   if (now != joined_) say(now);
+  told_ = used_;
   if (place_) say(out::Connect{variables_, exclusive_});
   for (auto &[ticket, r] : requests_)
     if (r.fate == Fate::Waits) say_request(ticket, r);
@@ -245,6 +295,7 @@ void Tenant::lost(const std::string &why) {
   bool joined = link_ == Link::Joined, silent = std::exchange(silent_, false);
   socket_.close();
   link_ = Link::Seeking;
+  drop_ahead();
   signalled_ = false;
   liveness_.rest();
   next_try_ = Clock::now() + (alone_ ? kAlonePause : milliseconds(0));
@@ -310,6 +361,7 @@ void Tenant::pause() {
   if (link_ != Link::Joined && link_ != Link::Greeting) return;
   socket_.close();
   link_ = Link::Seeking;
+  drop_ahead();
   silent_ = false;
   liveness_.rest();
 }

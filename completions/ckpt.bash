@@ -266,7 +266,7 @@ _ckptd() {
     --victim) _ckpt_words 'requester cheapest' ;;
     *)
       _ckpt_words '--config --socket --users --grace --settle --programs-per-gpu --contextless-per-gpu
-        --context-memory --gpu-memory --program-memory --host-memory --disk-folder --disk-memory --victim --age --least-run
+        --context-memory --ahead-memory --gpu-memory --program-memory --host-memory --disk-folder --disk-memory --victim --age --least-run
         --answer-timeout --slice --metrics --journal --nvml --version --help'
       ;;
   esac

@@ -178,12 +178,14 @@ void Memory::give_back(const Allocation &a) {
   spare_[b.context.handle] = b.base;
 }
 
-bool Memory::release(u64 base) {
+bool Memory::release(u64 base, u64 *given) {
   std::lock_guard lock(mutex_);
+  u64 before = held_;
   auto it = allocations_.find(base);
   if (it == allocations_.end()) return false;
   give_back(it->second);
   allocations_.erase(it);
+  if (given != nullptr) *given = before - held_;
   return true;
 }
 

@@ -45,7 +45,8 @@ class Memory {
   u64 growth(const ContextInfo &context, u64 bytes);
   CUresult allocate(const ContextInfo &context, u64 bytes, u64 &out);
   // False: no allocation of ours begins there. The device must be done with it.
-  bool release(u64 base);
+  // `given`: physical bytes that went back to the device.
+  bool release(u64 base, u64 *given = nullptr);
   void release_context(CUcontext context);
   std::optional<Allocation> find(u64 address) const;
   CUresult set_access(CUcontext whose, CUdevice device, bool may);

@@ -111,15 +111,13 @@ void tell_freed(CUcontext context) {
 }
 
 void release_as_tenant(u64 base) {
-  if (!has_manager()) {
-    memory().release(base);
-    return;
-  }
+  u64 given = 0;
+  memory().release(base, &given);
+  if (given == 0 || !has_manager()) return;
+  Tenant *t = tenant();
+  if (t == nullptr) return;
   std::lock_guard lock(telling());
-  u64 before = memory().held_bytes();
-  memory().release(base);
-  Tenant *t = memory().held_bytes() < before ? tenant() : nullptr;
-  if (t != nullptr) t->freed(memory().held_bytes());
+  t->freed(memory().held_bytes());
 }
 
 CUresult allocate_as_tenant(const ContextInfo &context, u64 bytes, u64 &out) {
