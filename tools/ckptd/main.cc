@@ -12,6 +12,7 @@
 #include "manager/daemon/nvml.h"
 #include "manager/daemon/quota.h"
 #include "tools/ckptd/options.h"
+#include "tools/ckptd/ready.h"
 
 namespace ckpt {
 namespace {
@@ -51,6 +52,7 @@ Result<> run(const CkptdOptions &o) {
   CKPT_TRY(std::unique_ptr<manager::Daemon> daemon,
            manager::Daemon::create(std::move(options), std::move(meter)));
   std::cout << "ckptd: listening on " << socket << std::endl;
+  tell_ready();
   return daemon->run();
 }
 
