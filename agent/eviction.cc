@@ -52,6 +52,12 @@ void Tenant::hear(const managed::ToProgram &message) {
     if (m->known) context_cost_ = m->context;
   } else if (std::get_if<in::CCheckFailed>(&message) != nullptr) {
     check_again_ = Clock::now() + kCheckPause;
+  } else if (auto *m = std::get_if<in::Ahead>(&message)) {
+    ahead_ = left_ = m->bytes;
+  } else if (std::get_if<in::Recall>(&message) != nullptr) {
+    ahead_ = left_ = 0;
+    recalled_ = true;
+    if (taking_ == 0) give_back();
   } else if (std::get_if<in::Signal>(&message) != nullptr) {
     signalled_ = true;
     answer_signal();
@@ -64,6 +70,7 @@ void Tenant::hear_refused(const in::Refused &m) {
   be_alone();
   socket_.close();
   link_ = Link::Off;
+  drop_ahead();
 }
 
 // Not while the driver is being started: what has not joined the agent cannot be suspended.
@@ -93,6 +100,8 @@ void Tenant::leave(const std::string &folder) {
     log::info("this program cannot be evicted: {}", kept.error().what);
     return say(out::Failed{kept.error().what});
   }
+  drop_ahead();
+  if (told_ != used()) say(out::CudaFree{told_ = used()});
   evicted_ = true;
   kept_ = *kept;
   on_disk_ = !folder.empty();

@@ -127,6 +127,7 @@ Result<u32> Tenant::ask(Request request) {
   std::unique_lock lock(mutex_);
   u32 ticket = next_ticket_++;
   Request &r = requests_[ticket] = std::move(request);
+  if (managed(r.api) && take_ahead(r)) return ticket;
   if (alone_ || !managed(r.api)) settle(r, Fate::Granted);
   if (link_ == Link::Joined && r.fate == Fate::Waits) say_request(ticket, r);
   wait(lock, [&] { return r.fate != Fate::Waits; });
@@ -145,10 +146,55 @@ void Tenant::say_request(u32 ticket, const Request &r) {
 
 void Tenant::done(u32 ticket, u64 used, Api api) {
   std::lock_guard lock(mutex_);
-  requests_.erase(ticket);
+  auto r = requests_.extract(ticket);
   if (!managed(api)) return;
   used_by_[api] = used;
-  if (link_ == Link::Joined) say(out::MallocDone{ticket, this->used()});
+  if (!r.empty() && r.mapped().ahead) {
+    taking_ -= r.mapped().bytes;
+    if (recalled_ && taking_ == 0) give_back();
+    return;
+  }
+  told_ = this->used();
+  if (link_ == Link::Joined) say(out::MallocDone{ticket, told_});
+}
+
+// ---- what was given ahead
+
+// What does not suffice is given back: with the answer there may come new.
+bool Tenant::take_ahead(Request &r) {
+  r.ahead = !r.load && r.bytes <= left_;
+  if (r.ahead) {
+    left_ -= r.bytes;
+    taking_ += r.bytes;
+    r.fate = Fate::Granted;
+  } else if (ahead_ > 0 && taking_ == 0) {
+    give_back();
+  }
+  return r.ahead;
+}
+
+// What it has taken of it and freed again it may take again; the Manager has not heard of either.
+bool Tenant::keep_ahead(u64 freed) {
+  u64 room = ahead_ > left_ + taking_ ? ahead_ - left_ - taking_ : 0;
+  left_ += std::min(room, freed);
+  return ahead_ > 0 && freed <= room;
+}
+
+// The device is left, or the Manager. Who has taken some and not done so with it is in the same
+// place as all who were answered.
+void Tenant::drop_ahead() {
+  ahead_ = left_ = taking_ = 0;
+  recalled_ = false;
+  for (auto &[ticket, r] : requests_) {
+    if (std::exchange(r.ahead, false) && link_ == Link::Joined) say_request(ticket, r);
+  }
+}
+
+void Tenant::give_back() {
+  ahead_ = left_ = 0;
+  recalled_ = false;
+  told_ = used();
+  if (link_ == Link::Joined) say(out::AheadBack{told_});
 }
 
 void Tenant::done_loading(u32 ticket, u64 used, u64 variables, bool exclusive) {
@@ -156,6 +202,7 @@ void Tenant::done_loading(u32 ticket, u64 used, u64 variables, bool exclusive) {
   requests_.erase(ticket);
   if (!managed(Api::kCuda)) return;
   used_by_[Api::kCuda] = used;
+  told_ = this->used();
   variables_ = variables;
   exclusive_ = exclusive;
   if (link_ == Link::Joined) say(out::LoadDone{ticket, this->used(), variables, exclusive});
@@ -164,8 +211,10 @@ void Tenant::done_loading(u32 ticket, u64 used, u64 variables, bool exclusive) {
 void Tenant::freed(u64 used, Api api) {
   std::lock_guard lock(mutex_);
   if (!managed(api)) return;
-  used_by_[api] = used;
-  if (link_ == Link::Joined) say(out::CudaFree{this->used()});
+  u64 before = std::exchange(used_by_[api], used);
+  if (keep_ahead(before > used ? before - used : 0)) return;
+  told_ = this->used();
+  if (link_ == Link::Joined) say(out::CudaFree{told_});
 }
 
 void Tenant::held_by(u32 pid) {
@@ -254,6 +303,7 @@ out::Join Tenant::introduction() const {
 void Tenant::greet() {
   link_ = Link::Greeting;
   joined_ = introduction();
+  told_ = used();
   if (managed(Api::kOpenCl)) say(out::Uses{apis_});
   say(joined_);
 }
@@ -267,6 +317,7 @@ void Tenant::be_welcome(const managed::to_program::Welcome &m) {
   now.age_ms = joined_.age_ms;
   if (managed(Api::kOpenCl)) say(out::Uses{apis_});
   if (now != joined_) say(now);
+  told_ = used();
   if (holder_ != 0) say(out::Holder{holder_});
   if (place_) say_where_from();
   for (auto &[ticket, r] : requests_)
@@ -299,6 +350,7 @@ void Tenant::lost(const std::string &why) {
   bool joined = link_ == Link::Joined, silent = std::exchange(silent_, false);
   socket_.close();
   link_ = Link::Seeking;
+  drop_ahead();
   signalled_ = false;
   liveness_.rest();
   next_try_ = Clock::now() + (alone_ ? kAlonePause : milliseconds(0));
@@ -364,6 +416,7 @@ void Tenant::pause() {
   if (link_ != Link::Joined && link_ != Link::Greeting) return;
   socket_.close();
   link_ = Link::Seeking;
+  drop_ahead();
   silent_ = false;
   liveness_.rest();
 }

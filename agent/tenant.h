@@ -39,6 +39,7 @@ struct TenantRequest {
   u64 bytes = 0;
   bool load = false, alone = false;  // of code; of code that needs a device for itself
   managed::Api api = managed::kCuda;
+  bool ahead = false;                // taken of what was given ahead; nobody was asked
   Fate fate = Fate::Waits;
   std::string why;
 };
@@ -116,6 +117,10 @@ class [[gnu::visibility("default")]] Tenant {
   void be_alone();
   Result<u32> ask(Request request);
   void say_request(u32 ticket, const Request &r);
+  bool take_ahead(Request & r);
+  bool keep_ahead(u64 freed);
+  void drop_ahead();
+  void give_back();
   void settle(Request & r, Fate fate, std::string why = {});
   Place connect_first(std::unique_lock<std::mutex> & lock, Api api);
   Place connect_further(std::unique_lock<std::mutex> & lock, Api api);
@@ -157,6 +162,10 @@ class [[gnu::visibility("default")]] Tenant {
   std::string gpu_;
   u64 variables_ = 0, kept_ = 0;
   std::array<u64, managed::kAllApis> used_by_{};  // by API
+  u64 told_ = 0;                                  // of their sum
+  // What it was given ahead: in all, still to be taken, and being taken.
+  u64 ahead_ = 0, left_ = 0, taking_ = 0;
+  bool recalled_ = false;  // it is to be given back
   bool exclusive_ = false, on_disk_ = false;
   bool ready_ = false, signalled_ = false;
   bool context_ = false, context_seen_ = false;

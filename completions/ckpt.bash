@@ -267,7 +267,7 @@ _ckptd() {
     --opencl-devices) _ckpt_words 'gpus all none' ;;
     *)
       _ckpt_words '--config --socket --users --grace --settle --programs-per-gpu --contextless-per-gpu
-        --context-memory --gpu-memory --opencl-devices --program-memory --host-memory --disk-folder --disk-memory --victim --age --least-run
+        --context-memory --ahead-memory --gpu-memory --opencl-devices --program-memory --host-memory --disk-folder --disk-memory --victim --age --least-run
         --answer-timeout --slice --metrics --journal --nvml --version --help'
       ;;
   esac

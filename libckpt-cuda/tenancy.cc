@@ -112,24 +112,23 @@ void tell_freed(CUcontext context) {
 }
 
 void release_as_tenant(u64 base) {
-  if (!has_manager()) {
-    memory().release(base);
-    return;
-  }
+  u64 given = 0;
+  memory().release(base, &given);
+  if (given == 0 || !has_manager()) return;
+  Tenant *t = tenant();
+  if (t == nullptr) return;
   std::lock_guard lock(telling());
-  u64 before = memory().held_bytes();
-  memory().release(base);
-  Tenant *t = memory().held_bytes() < before ? tenant() : nullptr;
-  if (t != nullptr) t->freed(memory().held_bytes());
+  t->freed(memory().held_bytes());
 }
 
 CUresult allocate_as_tenant(const ContextInfo &context, u64 bytes, u64 &out) {
   if (!has_manager()) return memory().allocate(context, bytes, out);
-  Tenant *t = nullptr;
-  u64 growth = memory().growth(context, bytes);
-  if (growth > 0) t = tenant();
+  u64 growth = 0;
+  CUresult e = memory().allocate(context, bytes, out, &growth);
+  if (growth == 0) return e;
+  Tenant *t = tenant();
   if (t == nullptr) return memory().allocate(context, bytes, out);
-  CUresult e = CUDA_ERROR_OUT_OF_MEMORY;
+  e = CUDA_ERROR_OUT_OF_MEMORY;
   for (int i = 0; i < kAttempts && e == CUDA_ERROR_OUT_OF_MEMORY; i++) {
     // The program may be evicted now, and come back on another device.
     Result<u32> ticket = gate().outside([&] { return t->ask(growth); });

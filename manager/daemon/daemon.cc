@@ -314,7 +314,7 @@ void Daemon::note_holder(Peer &peer, u32 pid) {
 
 void Daemon::remember(const Peer &peer) {
   const Program *p = policy_.find(peer.id);
-  if (p != nullptr && p->on_gpu() && p->gpu != kNoGpu) absent_.add(peer.pid, p->gpu, p->used);
+  if (p != nullptr && p->on_gpu() && p->gpu != kNoGpu) absent_.add(peer.pid, p->gpu, p->used + p->ahead);
 }
 
 void Daemon::decide(const Peer &peer, const managed::ToManager &message) {

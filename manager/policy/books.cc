@@ -66,7 +66,7 @@ u64 reserved_by(const Program &p, const Gpu &gpu, const Settings &settings) {
   u64 variables = p.variables_seen ? 0 : p.variables;
   switch (p.phase) {
     case Phase::Placed:
-    case Phase::Leaving: return context + variables + p.granted();
+    case Phase::Leaving: return context + variables + p.granted() + p.ahead;
     case Phase::Returning: return need_of(p, gpu, settings);
     default: return 0;
   }

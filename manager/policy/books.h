@@ -44,6 +44,9 @@ struct Books {
 };
 
 inline bool serves(const Gpu &gpu, u32 apis) { return (apis & ~gpu.apis) == 0; }
+// Sums of what programs say stay far from overflowing.
+inline u64 sane(u64 bytes) { return bytes < (1ull << 44) ? bytes : 1ull << 44; }
+
 u64 context_cost(const Gpu &gpu, const Settings &settings);
 // What a program needs on `gpu` at the least: a cost that was only assumed is no reason to deny.
 u64 least_need_of(const Program &p, const Gpu &gpu);

@@ -77,6 +77,7 @@ class Policy {
   void take(Program &p, const managed::to_manager::Failed &m);
   void take(Program &p, const managed::to_manager::Load &m);
   void take(Program &p, const managed::to_manager::LoadDone &m);
+  void take(Program &p, const managed::to_manager::AheadBack &m);
   void take(Program &, const managed::to_manager::StatusWanted &) {}
   void take(Program &p, const managed::to_manager::Uses &m);
   void take(Program &p, const managed::to_manager::AlsoUses &m);
@@ -117,6 +118,11 @@ class Policy {
   void make_room(Program &p, u64 bytes);
   Program *cheapest(const Program &asking, u64 bytes);
   bool can_leave(const Program &p) const;
+
+  // What is given without a question (ahead.cc)
+  void give_ahead(Program &p);
+  void recall_all();
+  bool comes_back(GpuIndex gpu) const;
   bool has_run(const Program &p, Time least) const { return now_ - p.since >= least; }
   void keep_contents(Program &p);
   void suspend(Program &p);

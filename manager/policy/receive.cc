@@ -17,12 +17,9 @@ namespace {
 
 // A driver that shows no context so often shows none at all.
 constexpr u32 kMostChecks = 20;
-// Sums of what programs say stay far from overflowing.
-constexpr u64 kMostBytes = 1ull << 44;
 // As many threads may ask at a time.
 constexpr size_t kMostRequests = 1024;
 
-u64 sane(u64 bytes) { return std::min(bytes, kMostBytes); }
 u32 sane_apis(u32 apis) {
   apis &= managed::kAllApis;
   return apis != 0 ? apis : managed::kCuda;
@@ -72,6 +69,7 @@ void Policy::go_to(Program &p, Phase phase) {
   p.phase = phase;
   p.since = now_;
   p.told = p.stuck = false;
+  if (phase != Phase::Leaving && phase != Phase::Placed) p.ahead = 0, p.recalled = false;
   if (phase == Phase::Evicted || phase == Phase::Held || phase == Phase::New) p.gpu = kNoGpu;
   if (phase == Phase::Placed || phase == Phase::Returning) p.claim = p.target = kNoGpu;
 }
@@ -146,6 +144,8 @@ void Policy::take(Program &p, const in::Join &m) {
   p.context = p.variables_seen = m.standing == Standing::Running;
   p.requests.clear();
   p.target = kNoGpu;
+  p.ahead = 0;
+  p.recalled = false;
   switch (m.standing) {
     case Standing::New: return go_to(p, Phase::New);
     case Standing::Assigned:
@@ -293,7 +293,7 @@ void Policy::take(Program &p, const in::ContextCheck &) {
 void Policy::see_context(Program &p, std::optional<u64> footprint) {
   p.context = true;
   p.variables_seen = p.variables == 0;
-  if (!footprint || p.variables > 0 || !p.requests.empty()) return;
+  if (!footprint || p.variables > 0 || !p.requests.empty() || p.ahead > 0) return;
   gpu_of(p).context_bytes = *footprint > p.used ? *footprint - p.used : 0;
   gpu_of(p).context_known = true;
 }

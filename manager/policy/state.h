@@ -31,6 +31,7 @@ struct Settings {
   u32 programs_per_gpu = 4;       // MC-18; as many as that times the GPUs hold an assignment
   u32 contextless_per_gpu = 4;    // MC-19
   u64 context_bytes = 64 * kMiB;  // of a context, until one was measured on that GPU (MC-11)
+  u64 ahead_bytes = 0;            // that a program may take without a question, while nobody waits
   u64 program_bytes = 0;          // that one program may hold; 0: no limit
   u64 host_bytes = ~u64{0};       // for the contents of evicted programs
   std::string disk_folder;        // where they go when that is used up; empty: nowhere
@@ -103,6 +104,9 @@ struct Program {
   u64 kept = 0;       // bytes of its contents with the host
   bool on_disk = false;
   std::vector<Request> requests;
+  u64 ahead = 0;          // bytes beside `used` that it may take, or has taken, without a question
+  bool recalled = false;  // they are wanted back …
+  Time recalled_at{0};    // … since then
   GpuIndex target = kNoGpu;  // wants to be alone: the GPU that is cleared for it
   GpuIndex claim = kNoGpu;   // it has waited too long: where it is to go
   GpuIndex home = kNoGpu;    // Held once more: where it was

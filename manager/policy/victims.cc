@@ -23,10 +23,11 @@ bool Policy::grant_or_make_room(Program &p, Request &r) {
     r.granted = true;
     book.reserved += r.bytes;
     if (r.alone) p.target = kNoGpu, book.exclusive = &p;
+    give_ahead(p);
     send(p, out::GoAhead{r.ticket});
     return true;
   }
-  make_room(p, r.bytes);
+  if (!comes_back(p.gpu)) make_room(p, r.bytes);
   return false;
 }
 
@@ -64,7 +65,7 @@ Program *Policy::cheapest(const Program &asking, u64 bytes) {
 bool Policy::can_leave(const Program &p) const {
   if (p.alone() || p.refusals >= settings_.refusals) return false;
   if (p.refusals > 0 && now_ < p.not_before) return false;
-  u64 bytes = p.used + p.variables;
+  u64 bytes = p.used + p.variables + p.ahead;
   bool in_memory =
       bytes <= settings_.host_bytes && books_.host_kept <= settings_.host_bytes - bytes;
   bool on_disk = !settings_.disk_folder.empty() && bytes <= settings_.disk_bytes &&
@@ -73,7 +74,7 @@ bool Policy::can_leave(const Program &p) const {
 }
 
 void Policy::keep_contents(Program &p) {
-  p.kept = p.used + p.variables;
+  p.kept = p.used + p.variables + p.ahead;
   p.on_disk = p.kept > settings_.host_bytes || books_.host_kept > settings_.host_bytes - p.kept;
   (p.on_disk ? books_.disk_kept : books_.host_kept) += p.kept;
 }

@@ -26,6 +26,7 @@ void Policy::serve() {
   // Before the waiting set, or who has just left would take again what it has left.
   serve_requests();
   serve_waiting(waiting);
+  recall_all();
   give_up_hopeless();
   undo_deadlocks();
 }
@@ -252,7 +253,7 @@ bool Policy::refuse_one(Program &p) {
 bool Policy::deadlocked(GpuIndex g) const {
   const GpuBook &book = books_.gpus[static_cast<size_t>(g)];
   const Gpu &gpu = gpus_[static_cast<size_t>(g)];
-  if (book.programs == 0 || gpu.foreign || gpu.dying) return false;
+  if (book.programs == 0 || gpu.foreign || gpu.dying || comes_back(g)) return false;
   bool somewhere = false, all_fixed = true;
   for (const auto &p : programs_) {
     if (p->on_gpu() && !p->blocked()) {

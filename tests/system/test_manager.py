@@ -478,7 +478,8 @@ def test_twenty_programs_at_once(node):
     assert "> Suspend" in said
 
 
-@pytest.mark.parametrize("options", [[], ["--victim", "cheapest"], ["--slice", "0.1"]], ids=["paper", "cheapest", "slices"])
+@pytest.mark.parametrize("options", [[], ["--victim", "cheapest"], ["--slice", "0.1"], ["--ahead-memory", "16M"]],
+                         ids=["paper", "cheapest", "slices", "ahead"])
 def test_threads_that_ask_at_the_same_time(node, options):
     n = node("2x128M", *options)
     program = str(n.make("tenants.cu", "-std=c++17"))

@@ -13,6 +13,7 @@
 #include "manager/daemon/quota.h"
 #include "tools/ckptd/opencl.h"
 #include "tools/ckptd/options.h"
+#include "tools/ckptd/ready.h"
 
 namespace ckpt {
 namespace {
@@ -57,6 +58,7 @@ Result<> run(const CkptdOptions &o) {
   CKPT_TRY(std::unique_ptr<manager::Daemon> daemon,
            manager::Daemon::create(std::move(options), std::move(meter)));
   std::cout << "ckptd: listening on " << socket << std::endl;
+  tell_ready();
   return daemon->run();
 }
 

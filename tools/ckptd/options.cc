@@ -85,6 +85,11 @@ void add_ckptd_options(CLI::App &app, CkptdOptions &o) {
   app.add_option("--gpu-memory", o.gpu_memory,
                  "bytes of each GPU that programs share; the rest is left to others; 0: all")
       ->transform(bytes);
+  app.add_option(
+         "--ahead-memory", o.ahead_memory,
+         "bytes that a program may take without a question while nobody waits and memory is "
+         "plentiful (256M); 0: every allocation asks")
+      ->transform(bytes);
   app.add_option("--program-memory", o.program_memory, "bytes that one program may have; 0: all")
       ->transform(bytes);
   app.add_option("--host-memory", o.host_memory,
@@ -130,6 +135,7 @@ Result<manager::DaemonOptions> daemon_options(const CkptdOptions &o) {
   s.programs_per_gpu = o.programs_per_gpu;
   s.contextless_per_gpu = o.contextless_per_gpu;
   s.context_bytes = o.context_memory;
+  s.ahead_bytes = o.ahead_memory;
   s.program_bytes = o.program_memory;
   s.host_bytes = o.host_memory != 0 ? o.host_memory : half_of_memory();
   s.disk_folder = o.disk_folder;

@@ -58,16 +58,22 @@ class Manager {
   UniqueFd listener_, program_;
 };
 
-// "ask" asks for memory, anything else ends it.
+// "ask" asks for memory, "free" gives the last of it back, anything else ends it.
 auto program(const std::string &socket) {
   return [socket](App &app) {
     ::setenv(managed::kSocketVariable, socket.c_str(), 1);
     Tenant *t = tenant();
     app.need(t != nullptr, "a tenant");
     t->ready();
-    while (app.hear() == "ask") {
+    u64 used = 0;
+    for (std::string word = app.hear(); word == "ask" || word == "free"; word = app.hear()) {
+      if (word == "free") {
+        t->freed(used -= 1000);
+        app.say("freed");
+        continue;
+      }
       Result<u32> ticket = t->ask(1000);
-      if (ticket) t->done(*ticket, 1000 * *ticket);
+      if (ticket) t->done(*ticket, used += 1000);
       app.say(ticket ? "granted" : "denied");
     }
   };
@@ -110,7 +116,7 @@ TEST_CASE("a Manager that does not answer is given up, and found again") {
   subject.tell("ask");
   subject.expect({"granted"});
   manager.accept();
-  CHECK(std::get<in::Join>(manager.hear()).used == 2000);
+  CHECK(manager.heard() == "Join");
   subject.tell("ask");
   subject.expect({"granted"});
   // Once it speaks, it hears what has changed meanwhile, and is asked.
@@ -119,6 +125,47 @@ TEST_CASE("a Manager that does not answer is given up, and found again") {
   subject.tell("ask");
   CHECK(manager.heard() == "CudaMalloc");
   manager.say(out::OutOfMemory{4, "no"});
+  subject.expect({"denied"});
+  subject.tell("end");
+}
+
+TEST_CASE("what was given ahead is taken without a question, and given back when it is wanted") {
+  Session session;
+  Manager manager(session);
+  Subject subject(&session, program(manager.path()));
+  manager.accept();
+  CHECK(manager.heard() == "Join");
+  manager.welcome();
+  subject.tell("ask");
+  CHECK(std::get<in::CudaMalloc>(manager.hear()).ticket == 1);
+  manager.say(out::Ahead{2500});
+  manager.say(out::GoAhead{1});
+  subject.expect({"granted"});
+  CHECK(std::get<in::MallocDone>(manager.hear()).used == 1000);
+  // Twice, and once more what was freed.
+  for (const char *word : {"ask", "ask", "free", "ask"}) {
+    subject.tell(word);
+    subject.expect({word == std::string("ask") ? "granted" : "freed"});
+  }
+  // Then it does not suffice: all of it is told, and this is asked for.
+  subject.tell("ask");
+  CHECK(std::get<in::AheadBack>(manager.hear()).used == 3000);
+  CHECK(std::get<in::CudaMalloc>(manager.hear()).ticket == 5);
+  manager.say(out::Ahead{2500});
+  manager.say(out::GoAhead{5});
+  subject.expect({"granted"});
+  CHECK(std::get<in::MallocDone>(manager.hear()).used == 4000);
+  // Nothing of it was taken: what is freed is told.
+  subject.tell("free");
+  subject.expect({"freed"});
+  CHECK(std::get<in::CudaFree>(manager.hear()).used == 3000);
+  subject.tell("ask");
+  subject.expect({"granted"});
+  manager.say(out::Recall{});
+  CHECK(std::get<in::AheadBack>(manager.hear()).used == 4000);
+  subject.tell("ask");
+  CHECK(std::get<in::CudaMalloc>(manager.hear()).ticket == 7);
+  manager.say(out::OutOfMemory{7, "no"});
   subject.expect({"denied"});
   subject.tell("end");
 }

@@ -30,6 +30,7 @@ History::History(u64 seed) : random_(seed) {
   if (one_in(4)) settings_.host_bytes = upto(150), strict_ = false;
   if (one_in(2)) settings_.disk_folder = "/disk", settings_.disk_bytes = upto(100);
   if (one_in(8)) settings_.program_bytes = 40 + upto(100);
+  if (one_in(3)) settings_.ahead_bytes = 1 + upto(50);
   for (u64 n = 1 + upto(2); n > 0; n--) total_.push_back(60 + upto(140));
   free_ = total_;
   apis_.assign(total_.size(), managed::kCuda);
@@ -158,7 +159,8 @@ bool History::taken_back(const Sim &s, u32 ticket) {
 bool History::retried(Sim &s, u32 ticket, const Ask &ask) {
   u64 bytes = s.held + ask.bytes;
   // The context's cost was learnt since it was granted: it is refused as soon as it has come back.
-  bool outdated = ask.before_eviction && bytes > total_[static_cast<size_t>(s.gpu)];
+  bool outdated = s.gpu != kNoGpu && ask.before_eviction &&
+                  bytes > total_[static_cast<size_t>(s.gpu)];
   if (!outdated && !never_had(s.gpu, bytes)) return false;
   if (ask.alone) s.exclusive = false;
   did(s, ticket, ask);
@@ -204,18 +206,36 @@ void History::live_on(Sim &s) {
   if (s.asks.size() > upto(1)) return;  // its threads wait
   if (!s.checked && one_in(3)) s.sent.push_back(in::ContextCheck{});
   if (one_in(4)) return;  // computes
-  if (one_in(3) && s.used > 0) {
-    u64 bytes = upto(s.used);
-    s.used -= bytes, s.held -= bytes;
-    if (s.gpu != kNoGpu) free_[static_cast<size_t>(s.gpu)] += bytes;
-    s.sent.push_back(in::CudaFree{s.used});
-    return;
-  }
+  if (one_in(3) && s.used > 0) return free_some(s);
   if (s.left-- == 0) return end(s, false);
   allocate(s);
 }
 
+void History::give_back(Sim &s) {
+  s.ahead = s.spare = 0;
+  s.sent.push_back(in::AheadBack{s.said = s.used});
+}
+
+void History::free_some(Sim &s) {
+  u64 bytes = upto(s.used);
+  s.used -= bytes, s.held -= bytes;
+  if (s.gpu != kNoGpu) free_[static_cast<size_t>(s.gpu)] += bytes;
+  u64 room = s.ahead - s.spare;
+  s.spare += std::min(room, bytes);
+  if (s.ahead > 0 && bytes <= room) return;
+  s.sent.push_back(in::CudaFree{s.said = s.used});
+}
+
 void History::allocate(Sim &s) {
+  if (s.spare > 0 && !one_in(3)) {
+    u64 bytes = 1 + upto(s.spare - 1);
+    unasked_++;
+    for (auto &[ticket, ask] : s.asks) ask.wanted += bytes;
+    s.spare -= bytes;
+    s.used += bytes;
+    return take(s, bytes);
+  }
+  if (s.ahead > 0) give_back(s);
   u32 ticket = ++s.tickets;
   Ask &ask = s.asks[ticket];
   ask.bytes = 1 + upto(60);
@@ -236,6 +256,7 @@ void History::ask(Sim &s, u32 ticket) {
 }
 
 void History::did(Sim &s, u32 ticket, const Ask &ask) {
+  s.said = s.used;
   if (ask.load)
     s.sent.push_back(in::LoadDone{ticket, s.used, s.variables, s.exclusive});
   else
@@ -272,6 +293,10 @@ void History::hear(Sim &s, const managed::ToProgram &message) {
     if (ask->second.alone) s.exclusive = true, late_exclusives_++;
   } else if (auto *m = std::get_if<out::OutOfMemory>(&message)) {
     denied(s, m->ticket);
+  } else if (auto *m = std::get_if<out::Ahead>(&message)) {
+    s.ahead = s.spare = m->bytes;
+  } else if (std::get_if<out::Recall>(&message) != nullptr) {
+    give_back(s);
   } else if (std::get_if<out::Signal>(&message) != nullptr) {
     s.signalled = true;
     answer_signal(s);
@@ -328,6 +353,8 @@ void History::suspended(Sim &s) {
   evictions_++;
   give_all(s);
   for (auto &[ticket, ask] : s.asks) ask.before_eviction = ask.granted;
+  s.ahead = s.spare = 0;
+  if (s.said != s.used) s.sent.push_back(in::CudaFree{s.said = s.used});
   s.at = At::Suspended;
   s.checked = true;
   s.sent.push_back(in::SuspendDone{s.used});
@@ -382,6 +409,8 @@ void History::restart() {
   for (Sim &s : sims_) {
     s.sent.clear();
     s.received.clear();
+    s.ahead = s.spare = 0;
+    s.said = s.used;
     if (s.at == At::Start || s.at == At::Ended) continue;
     s.id = next_id_++;
     in::Join join{.version = managed::kVersion,

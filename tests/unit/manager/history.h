@@ -26,6 +26,7 @@ class History {
   u64 evictions() const { return evictions_; }
   u64 denials() const { return denials_; }
   u64 late_exclusives() const { return late_exclusives_; }
+  u64 unasked() const { return unasked_; }
 
  private:
   enum class At : u8 { Start, Connecting, Assigned, Running, Suspended, Ended };
@@ -44,6 +45,8 @@ class History {
     GpuIndex gpu = kNoGpu;
     u64 variables = 0, told = 0;  // told: of its variables
     u64 used = 0, held = 0;       // held: on its GPU, context and all
+    u64 said = 0;                 // of `used`
+    u64 ahead = 0, spare = 0;     // given without a question; of that, still to be taken
     bool late = false;            // loads code that uses the heap in the middle of its life
     bool exclusive = false, fixed = false, checked = false, signalled = false;
     u32 apis = managed::kCuda;
@@ -78,6 +81,8 @@ class History {
   void allocate(Sim &s);
   void ask(Sim &s, u32 ticket);
   void did(Sim &s, u32 ticket, const Ask &ask);
+  void free_some(Sim &s);
+  static void give_back(Sim &s);
   void end(Sim &s, bool killed);
   void hear(Sim &s);
   void hear(Sim &s, const managed::ToProgram &message);
@@ -105,7 +110,7 @@ class History {
   std::vector<Sim> sims_;
   ProgramId next_id_ = 1;
   Time now_{0};
-  u64 decisions_ = 0, evictions_ = 0, denials_ = 0, late_exclusives_ = 0;
+  u64 decisions_ = 0, evictions_ = 0, denials_ = 0, late_exclusives_ = 0, unasked_ = 0;
   std::string broken_;
 };
 

@@ -26,7 +26,7 @@ u64 number(const char *variable, u64 otherwise) {
 TEST_CASE("random histories keep every promise") {
   u64 count = number("CKPT_HISTORIES", kEveryday);
   u64 first = number("CKPT_HISTORY", 0);
-  u64 decisions = 0, evictions = 0, denials = 0, exclusives = 0;
+  u64 decisions = 0, evictions = 0, denials = 0, exclusives = 0, unasked = 0;
   for (u64 seed = first; seed < first + count; seed++) {
     History h(seed);
     std::string broken = h.run();
@@ -35,6 +35,7 @@ TEST_CASE("random histories keep every promise") {
     evictions += h.evictions();
     denials += h.denials();
     exclusives += h.late_exclusives();
+    unasked += h.unasked();
   }
   MESSAGE(count << " histories, " << decisions << " decisions, " << evictions << " evictions, "
                 << denials << " denials");
@@ -43,4 +44,5 @@ TEST_CASE("random histories keep every promise") {
   CHECK(evictions > count);
   CHECK(denials > count / 10);
   CHECK(exclusives > count / 10);
+  CHECK(unasked > count / 10);
 }
