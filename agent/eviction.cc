@@ -16,8 +16,12 @@ namespace {
 
 // For calls and kernels that are under way. The Manager may lose patience earlier.
 constexpr milliseconds kQuiesce{50'000};
+// Of what a message says of an error: it may have a compiler's words in it.
+constexpr size_t kLongestReason = 1000;
 // Until the driver shows a context that was just made.
 constexpr milliseconds kCheckPause{50};
+// Between attempts to come back without a Manager.
+constexpr milliseconds kReturnPause{2'000};
 
 }  // namespace
 
@@ -27,14 +31,18 @@ void Tenant::hear(const managed::ToProgram &message) {
   if (auto *m = std::get_if<in::Refused>(&message)) return hear_refused(*m);
   std::lock_guard lock(mutex_);
   if (auto *m = std::get_if<in::Welcome>(&message)) {
-    grace_ = milliseconds(m->grace_ms);
+    be_welcome(*m);
   } else if (auto *m = std::get_if<in::Report>(&message)) {
     report_every_ = milliseconds(m->every_ms);
     next_report_ = Clock::now();
     (void)life_.calls();  // which are noted from now on
   } else if (auto *m = std::get_if<in::Connect>(&message)) {
-    if (!place_) return;
+    if (!place_ || further_ != 0) return;
     gpu_ = m->gpu;
+    settle(*place_, Fate::Granted);
+  } else if (auto *m = std::get_if<in::Also>(&message)) {
+    if (!place_ || further_ == 0) return;
+    if (m->managed) apis_ |= further_;
     settle(*place_, Fate::Granted);
   } else if (auto *m = std::get_if<in::GoAhead>(&message)) {
     auto r = requests_.find(m->ticket);
@@ -48,6 +56,12 @@ void Tenant::hear(const managed::ToProgram &message) {
     if (m->known) context_cost_ = m->context;
   } else if (std::get_if<in::CCheckFailed>(&message) != nullptr) {
     check_again_ = Clock::now() + kCheckPause;
+  } else if (auto *m = std::get_if<in::Ahead>(&message)) {
+    ahead_ = left_ = m->bytes;
+  } else if (std::get_if<in::Recall>(&message) != nullptr) {
+    ahead_ = left_ = 0;
+    recalled_ = true;
+    if (taking_ == 0) give_back();
   } else if (std::get_if<in::Signal>(&message) != nullptr) {
     signalled_ = true;
     answer_signal();
@@ -60,6 +74,7 @@ void Tenant::hear_refused(const in::Refused &m) {
   be_alone();
   socket_.close();
   link_ = Link::Off;
+  drop_ahead();
 }
 
 // Not while the driver is being started: what has not joined the agent cannot be suspended.
@@ -77,13 +92,20 @@ Result<u64> Tenant::suspend(const std::string &folder) {
   return life_.suspend(folder);
 }
 
+bool Tenant::may_leave() {
+  std::lock_guard lock(mutex_);
+  return ready_;
+}
+
 void Tenant::leave(const std::string &folder) {
-  Result<u64> kept = suspend(folder);
+  Result<u64> kept = may_leave() ? suspend(folder) : fail("an API is being started");
   std::lock_guard lock(mutex_);
   if (!kept) {
     log::info("this program cannot be evicted: {}", kept.error().what);
     return say(out::Failed{kept.error().what});
   }
+  drop_ahead();
+  if (told_ != used()) say(out::CudaFree{told_ = used()});
   evicted_ = true;
   kept_ = *kept;
   on_disk_ = !folder.empty();
@@ -92,11 +114,12 @@ void Tenant::leave(const std::string &folder) {
 
 // ---- and coming back
 
-// The program sees one device; an empty name stands for the one that it has.
+// The program sees one device; an empty name stands for the one that it has. What nobody manages
+// goes back to where it was.
 Result<> Tenant::wake(const std::string &gpu) {
-  for (const std::string &api : life_.participant_names())
-    if (api == "cuda" && !gpu.empty())
-      CKPT_CHECK(life_.use_devices(api, std::array{DevicePair{"", gpu}}));
+  for (const std::string &name : life_.participant_names())
+    if (!gpu.empty() && managed(name == "ocl" ? Api::kOpenCl : Api::kCuda))
+      CKPT_CHECK(life_.use_devices(name, std::array{DevicePair{"", gpu}}));
   return life_.wake(session_socket());
 }
 
@@ -107,18 +130,22 @@ void Tenant::come_back(const std::string &gpu) {
   std::lock_guard lock(mutex_);
   if (!awake) {
     log::info("this program cannot come back yet: {}", awake.error().what);
-    return say(out::Failed{awake.error().what});
+    std::string unsuited = life_.unsuited();
+    if (!unsuited.empty()) return say(out::Unsuited{gpu, unsuited.substr(0, kLongestReason)});
+    return say(out::Failed{awake.error().what.substr(0, kLongestReason)});
   }
   evicted_ = false;
   kept_ = 0;
   gpu_ = gpu;
-  say(out::MigDone{used_});
+  changed_.notify_all();  // an API that waits to be started
+  say(out::MigDone{used()});
 }
 
 // Nobody says where there is room: where it was, as soon as there is.
 void Tenant::come_back_alone() {
   Result<> awake = wake(gpu_);
   std::lock_guard lock(mutex_);
+  next_return_ = Clock::now() + kReturnPause;
   if (!awake) return log::info("this program cannot come back yet: {}", awake.error().what);
   evicted_ = false;
   kept_ = 0;

@@ -41,6 +41,8 @@ class Gate {
     timed_.store(true, std::memory_order_relaxed);
     return {static_cast<u32>(inside_.load() >> 32), last_.load(std::memory_order_relaxed)};
   }
+  // The call that this thread is in is not one of a callback.
+  bool outermost() const { return depth_ == 1; }
   bool closing() const { return closed_.load(std::memory_order_relaxed); }
 
   // Out while `f` runs, which may wait for a checkpoint to come and go; then in again.

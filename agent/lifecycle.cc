@@ -221,6 +221,18 @@ Result<> Lifecycle::use_devices(const std::string &participant, std::span<const 
   return fail("this program does not use the API \"{}\"", participant);
 }
 
+std::string Lifecycle::unsuited() const {
+  for (const Member &m : members_)
+    if (std::string why = m.who->unsuited(); !why.empty()) return why;
+  return {};
+}
+
+std::string Lifecycle::place() const {
+  for (Participant *p : participants_())
+    if (std::string gpu = p->place(); !gpu.empty()) return gpu;
+  return {};
+}
+
 Result<> Lifecycle::attach(const std::string &session) {
   for (Member &m : members_) {
     if (Result<> r = m.who->attach(session); !r) {

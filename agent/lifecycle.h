@@ -55,6 +55,10 @@ class Lifecycle {
   // attach(), load() and resume() on the devices that were named. A failure leaves it suspended.
   Result<> wake(const std::string &session);
   Result<> use_devices(const std::string &participant, std::span<const DevicePair> map);
+  // Of the first participant that has something to say; after a wake() that failed, and while
+  // running.
+  std::string unsuited() const;
+  std::string place() const;
   // Back to running from any of these, because of `why`.
   void undo(const Error &why);
 

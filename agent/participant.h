@@ -126,6 +126,11 @@ class Participant {
   // Ahead of attach(): which devices stand for which. An API that maps its devices itself has no
   // use for it.
   virtual Result<> use_devices(std::span<const DevicePair>) { return {}; }
+  // After an attach() that failed: why those devices can never take this process over. Empty: they
+  // might, another time.
+  virtual std::string unsuited() const { return {}; }
+  // The UUID of the one device that it uses; empty: of none, of several, or it cannot tell.
+  virtual std::string place() const { return {}; }
 
   // After a dump that left the program alive: back to the devices it had, contents and all.
   virtual Result<> attach_again() = 0;

@@ -104,6 +104,8 @@ enum class Type : u16 {
   ProxyDrop = 48,      // {u32 version, u64 token}: the proxy parked under it is not needed any more
   DevicesChosen = 49,  // {u32 version, u32 n, n × {str api, u32 k, k × str device}}: for proxies
                        // that are started from now on
+  ProxyFor = 51,       // {u32 version, str api, str device} + stdout, stderr: as ProxyWanted, for
+                       // that device alone, by its UUID; the choice for others stays as it is
 
   // Keeper to proxy, over the proxy's control socket.
   Adopt = 50,  // {} + connection: a parked client is back

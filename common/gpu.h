@@ -3,11 +3,22 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
+#include <string>
+
 namespace ckpt {
 
 // Whether NVIDIA's kernel driver is here, also under WSL.
 inline bool has_nvidia_gpu() {
   return ::access("/dev/nvidiactl", F_OK) == 0 || ::access("/dev/dxg", F_OK) == 0;
+}
+
+// A device's UUID as every API would write it: NVML's begin with "GPU-".
+inline std::string plain_uuid(std::string uuid) {
+  std::ranges::transform(uuid, uuid.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (uuid.starts_with("gpu-")) uuid.erase(0, 4);
+  return uuid;
 }
 
 }  // namespace ckpt

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/ipc.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -118,6 +119,21 @@ Result<UniqueFd> connect_unix(const std::string &path) {
   while (::connect(fd.get(), reinterpret_cast<sockaddr *>(&a), sizeof a) < 0)
     if (errno != EINTR) return fail_errno("cannot connect to {}", path);
   return authorised(std::move(fd), Side::Client);
+}
+
+// Only the connecting is in a hurry.
+Result<std::optional<UniqueFd>> connect_unix_at_once(const std::string &path) {
+  CKPT_TRY(sockaddr_un a, address(path));
+  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return fail_errno("cannot make a UNIX socket");
+  if (::connect(fd.get(), reinterpret_cast<sockaddr *>(&a), sizeof a) < 0) {
+    if (errno == EAGAIN) return std::nullopt;
+    return fail_errno("cannot connect to {}", path);
+  }
+  if (::fcntl(fd.get(), F_SETFL, ::fcntl(fd.get(), F_GETFL) & ~O_NONBLOCK) < 0)
+    return fail_errno("cannot use the connection to {}", path);
+  CKPT_TRY(UniqueFd checked, authorised(std::move(fd), Side::Client));
+  return checked;
 }
 
 Result<UniqueFd> accept_unix(int listener) {

@@ -34,6 +34,8 @@ inline constexpr size_t kMaxMessageFds = 8;
 Result<UniqueFd> listen_unix(const std::string &path);
 // Connects to `path`; the peer must have our uid, or be root.
 Result<UniqueFd> connect_unix(const std::string &path);
+// The same without waiting. No value: so many stand before us that the server takes no more.
+Result<std::optional<UniqueFd>> connect_unix_at_once(const std::string &path);
 // Accepts one connection whose uid is ours or root's; an unauthorised peer is closed and is an
 // error.
 Result<UniqueFd> accept_unix(int listener);

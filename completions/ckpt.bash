@@ -265,11 +265,13 @@ _ckptd() {
     --users) _ckpt_words 'own all' ;;
     --victim) _ckpt_words 'requester cheapest' ;;
     --pairs) _ckpt_words 'learn any' ;;
+    --opencl-devices) _ckpt_words 'gpus all none' ;;
     *)
       _ckpt_words '--config --socket --users --grace --settle --programs-per-gpu --contextless-per-gpu
-        --context-memory --gpu-memory --program-memory --host-memory --disk-folder --disk-memory --victim --pairs
-        --report --apart --age --least-run
-        --answer-timeout --slice --journal --nvml --version --help'
+        --context-memory --ahead-memory --gpu-memory --opencl-devices
+        --program-memory --host-memory --disk-folder --disk-memory
+        --victim --pairs --report --apart --age --least-run
+        --answer-timeout --slice --metrics --journal --nvml --version --help'
       ;;
   esac
 }

@@ -35,7 +35,7 @@ CUresult noted(CUresult e, const CUcontext *context, CUdevice device, bool prima
 void gone(CUcontext context) {
   memory().release_context(context);
   forget_context(context);
-  tell_freed();
+  tell_freed(context);
 }
 
 // Does the last release of a primary context, or a reset, end it?

@@ -138,7 +138,6 @@ CUresult Memory::small_allocation(const ContextInfo &context, u64 bytes, u64 &ba
 }
 
 u64 Memory::growth(const ContextInfo &context, u64 bytes) {
-  std::lock_guard lock(mutex_);
   u64 block = granularity(context.device);
   if (bytes > block / 2) return rounded(bytes, block);
   // Whether it has so much in one piece is known when it is taken.
@@ -146,8 +145,10 @@ u64 Memory::growth(const ContextInfo &context, u64 bytes) {
   return roomy.lower_bound({rounded(bytes, kGrainBytes), 0}) == roomy.end() ? block : 0;
 }
 
-CUresult Memory::allocate(const ContextInfo &context, u64 bytes, u64 &out) {
+CUresult Memory::allocate(const ContextInfo &context, u64 bytes, u64 &out, u64 *growth_wanted) {
   std::lock_guard lock(mutex_);
+  if (growth_wanted != nullptr && (*growth_wanted = growth(context, bytes)) > 0)
+    return CUDA_SUCCESS;
   u64 block_bytes = granularity(context.device);
   if (bytes > kLeastWindowBytes << 16) return CUDA_ERROR_OUT_OF_MEMORY;
   Block *block = nullptr;
@@ -178,12 +179,14 @@ void Memory::give_back(const Allocation &a) {
   spare_[b.context.handle] = b.base;
 }
 
-bool Memory::release(u64 base) {
+bool Memory::release(u64 base, u64 *given) {
   std::lock_guard lock(mutex_);
+  u64 before = held_;
   auto it = allocations_.find(base);
   if (it == allocations_.end()) return false;
   give_back(it->second);
   allocations_.erase(it);
+  if (given != nullptr) *given = before - held_;
   return true;
 }
 

@@ -41,11 +41,12 @@ struct Contents {
 
 class Memory {
  public:
-  // Physical memory that allocate() would take from the device, unless others do meanwhile.
-  u64 growth(const ContextInfo &context, u64 bytes);
-  CUresult allocate(const ContextInfo &context, u64 bytes, u64 &out);
+  // With `growth`: only out of memory that it has. Otherwise it says there how much it would take
+  // from the device, and allocates nothing; 0: it has allocated, or failed.
+  CUresult allocate(const ContextInfo &context, u64 bytes, u64 &out, u64 *growth = nullptr);
   // False: no allocation of ours begins there. The device must be done with it.
-  bool release(u64 base);
+  // `given`: physical bytes that went back to the device.
+  bool release(u64 base, u64 *given = nullptr);
   void release_context(CUcontext context);
   std::optional<Allocation> find(u64 address) const;
   CUresult set_access(CUcontext whose, CUdevice device, bool may);
@@ -65,6 +66,7 @@ class Memory {
   Result<> come_back();
 
  private:
+  u64 growth(const ContextInfo &context, u64 bytes);
   struct Block {
     u64 base = 0;
     u64 bytes = 0;

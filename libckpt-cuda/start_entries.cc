@@ -62,8 +62,7 @@ CUresult entry_cuInit(unsigned int flags) {
   static const CUresult kPlace = take_place();
   if (kPlace != CUDA_SUCCESS) return kPlace;
   CUresult e = REAL(cuInit)(flags);
-  if (e != CUDA_SUCCESS) return e;
-  join_session();
+  if (e == CUDA_SUCCESS) join_session();
   place_taken();
   return e;
 }

@@ -2,12 +2,12 @@
 #include "libckpt-cuda/tenancy.h"
 
 #include <cstdlib>
+#include <map>
 #include <mutex>
+#include <numeric>
 
-#include "agent/tenant.h"
 #include "common/log.h"
 #include "libckpt-cuda/calls.h"
-#include "libckpt-cuda/code.h"
 #include "libckpt-cuda/memory.h"
 
 namespace ckpt::cuda {
@@ -33,6 +33,30 @@ bool has_manager() {
   return kManaged;
 }
 
+// The device variables of all code, and whether its kernels use the heap. Behind telling().
+struct Code {
+  struct Piece {
+    CUcontext context;  // null: of none
+    u64 bytes;
+  };
+  u64 at_start = 0, told = 0;
+  bool heap = false;
+  std::map<const void *, Piece> later;  // by handle; only pieces that have variables
+
+  u64 variables() const {
+    auto add = [](u64 sum, const auto &piece) { return sum + piece.second.bytes; };
+    return std::accumulate(later.begin(), later.end(), at_start, add);
+  }
+  void tell(Tenant &t, u32 ticket) {
+    told = variables();
+    t.done_loading(ticket, memory().held_bytes(), told, heap);
+  }
+};
+Code &code_books() {
+  static Code *const kCode = new Code;
+  return *kCode;
+}
+
 CUresult denied(const std::string &why) {
   log::warn("out of device memory: {}", why);
   return CUDA_ERROR_OUT_OF_MEMORY;
@@ -50,6 +74,9 @@ Tenant::Place connect(Tenant &t) {
     place = t.connect(told = sum, code.heap);
   }
   if (sum > told && place.denied.empty()) place = t.connect(sum, code.heap);
+  std::lock_guard lock(telling());
+  code_books().at_start = code_books().told = sum;
+  code_books().heap = code.heap;
   return place;
 }
 
@@ -60,6 +87,7 @@ CUresult take_place() {
   if (t == nullptr) return CUDA_SUCCESS;
   Tenant::Place place = connect(*t);
   if (!place.denied.empty()) return denied(place.denied);
+  if (place.aside) log::warn("this program's use of CUDA {}", Tenant::kAside);
   // As the driver's own variable, and its children's.
   if (!place.gpu.empty()) ::setenv(kVisibleDevices, place.gpu.c_str(), 1);
   return CUDA_SUCCESS;
@@ -73,32 +101,34 @@ void tell_context_made() {
   if (Tenant *t = tenant()) t->context_made();
 }
 
-void tell_freed() {
+void tell_freed(CUcontext context) {
+  Tenant *t = tenant();
+  if (t == nullptr) return;
+  std::lock_guard lock(telling());
+  Code &code = code_books();
+  if (std::erase_if(code.later, [&](auto &p) { return p.second.context == context; }) > 0)
+    return code.tell(*t, 0);
+  t->freed(memory().held_bytes());
+}
+
+void release_as_tenant(u64 base) {
+  u64 given = 0;
+  memory().release(base, &given);
+  if (given == 0 || !has_manager()) return;
   Tenant *t = tenant();
   if (t == nullptr) return;
   std::lock_guard lock(telling());
   t->freed(memory().held_bytes());
 }
 
-void release_as_tenant(u64 base) {
-  if (!has_manager()) {
-    memory().release(base);
-    return;
-  }
-  std::lock_guard lock(telling());
-  u64 before = memory().held_bytes();
-  memory().release(base);
-  Tenant *t = memory().held_bytes() < before ? tenant() : nullptr;
-  if (t != nullptr) t->freed(memory().held_bytes());
-}
-
 CUresult allocate_as_tenant(const ContextInfo &context, u64 bytes, u64 &out) {
   if (!has_manager()) return memory().allocate(context, bytes, out);
-  Tenant *t = nullptr;
-  u64 growth = memory().growth(context, bytes);
-  if (growth > 0) t = tenant();
+  u64 growth = 0;
+  CUresult e = memory().allocate(context, bytes, out, &growth);
+  if (growth == 0) return e;
+  Tenant *t = tenant();
   if (t == nullptr) return memory().allocate(context, bytes, out);
-  CUresult e = CUDA_ERROR_OUT_OF_MEMORY;
+  e = CUDA_ERROR_OUT_OF_MEMORY;
   for (int i = 0; i < kAttempts && e == CUDA_ERROR_OUT_OF_MEMORY; i++) {
     // The program may be evicted now, and come back on another device.
     Result<u32> ticket = gate().outside([&] { return t->ask(growth); });
@@ -108,6 +138,49 @@ CUresult allocate_as_tenant(const ContextInfo &context, u64 bytes, u64 &out) {
     t->done(*ticket, memory().held_bytes());
   }
   return e;
+}
+
+// ---- code
+
+LoadAsTenant::LoadAsTenant(bool of_context) : tenant_(tenant()), of_context_(of_context) {}
+
+// Small variables are asked for together with the next larger ones.
+CUresult LoadAsTenant::ask(NewCode &code) {
+  if (tenant_ == nullptr) return CUDA_SUCCESS;
+  ProgramCode tells = code.tells();
+  bytes_ = std::accumulate(tells.variables.begin(), tells.variables.end(), u64{0});
+  u64 growth = 0;
+  {
+    std::lock_guard lock(telling());
+    heap_ = tells.heap && !code_books().heap;
+    growth = code_books().variables() + bytes_ - code_books().told;
+  }
+  if (!heap_ && growth < kLargeVariable) return CUDA_SUCCESS;
+  if (heap_) log::info("this program gets a device for itself: {}", tells.why);
+  Result<u32> ticket = gate().outside([&] { return tenant_->ask_to_load(growth, heap_); });
+  if (!ticket) return denied(ticket.error().what);
+  ticket_ = *ticket;
+  if (!g_devices_lost) return CUDA_SUCCESS;
+  done(nullptr);
+  return CUDA_ERROR_DEVICE_UNAVAILABLE;
+}
+
+void LoadAsTenant::done(const void *handle) {
+  if (tenant_ == nullptr) return;
+  ContextInfo context;
+  if (of_context_ && handle != nullptr) current_context(context);
+  std::lock_guard lock(telling());
+  Code &code = code_books();
+  if (handle != nullptr && bytes_ > 0) code.later[handle] = {context.handle, bytes_};
+  code.heap = code.heap || (heap_ && handle != nullptr);
+  if (ticket_) code.tell(*tenant_, *ticket_);
+}
+
+void unload_as_tenant(const void *handle) {
+  Tenant *t = tenant();
+  if (t == nullptr) return;
+  std::lock_guard lock(telling());
+  if (code_books().later.erase(handle) > 0) code_books().tell(*t, 0);
 }
 
 }  // namespace ckpt::cuda

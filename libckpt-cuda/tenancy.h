@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A program that shares its device with others (ckpt-run --managed, agent/tenant.h): what CUDA asks
-// the Manager, and when. Only what changes device memory asks: the start, a context, and an
-// allocation that the blocks at hand cannot serve; what is freed is told. All of it does nothing
-// where nobody manages the program.
+// the Manager, and when. Only what changes device memory asks: the start, a context, an allocation
+// that the blocks at hand cannot serve, and code with device variables, or whose kernels use the
+// device's heap; what is freed is told. All of it does nothing where nobody manages the program.
 #pragma once
 
+#include <optional>
+
+#include "agent/tenant.h"
+#include "libckpt-cuda/code.h"
 #include "libckpt-cuda/contexts.h"
 
 namespace ckpt::cuda {
@@ -20,7 +24,26 @@ void tell_context_made();
 // Inside the gate. Memory in a block that there is costs no question.
 CUresult allocate_as_tenant(const ContextInfo &context, u64 bytes, u64 &out);
 void release_as_tenant(u64 base);
-// A context is gone, with its memory.
-void tell_freed();
+// A context is gone, with its memory and its modules.
+void tell_freed(CUcontext context);
+
+// One load of code. Inside the gate.
+class LoadAsTenant {
+ public:
+  // `of_context`: what is loaded goes with the current context.
+  explicit LoadAsTenant(bool of_context);
+  // May wait for long, and the program may be on another device then.
+  CUresult ask(NewCode &code);
+  // Null: the driver did not take it.
+  void done(const void *handle);
+
+ private:
+  Tenant *tenant_;
+  const bool of_context_;
+  u64 bytes_ = 0;  // of its variables
+  bool heap_ = false;
+  std::optional<u32> ticket_;
+};
+void unload_as_tenant(const void *handle);
 
 }  // namespace ckpt::cuda

@@ -49,7 +49,8 @@ enum class Op : u16 {
   Staging = 13,     // {u64 bytes}: sync; the tool's memfd comes on the socket
   Park = 14,        // {}: sync; the client goes away and comes back by Adopt
   MapDevices = 15,  // {u32 n, n × {u64 number, u8 used, str platform, str name, u32 nth}}: sync,
-                    // n × {u8 there, str platform, str name, u32 nth}: what stands for each
+                    // n × {u8 there, str platform, str name, u32 nth}: what stands for each; then
+                    // n × str UUID, which older proxies do not say
   StagingEnd = 16,  // {}: sync; forget the tool's memfd
   CompileProgram =
       17,  // {u64 program, devices, str options, u32 n, n × {u64 header, str name}}: sync
@@ -63,7 +64,10 @@ enum class Op : u16 {
   SubDevices = 23,   // {u64 device, u32 n, n × i64 property, u8 whole device if it cannot, u32 n,
                      //  n × u64 number or 0}; sync, {u32 how many there are}
   KernelSubGroup = 24,  // {u64 kernel, u64 device, u32 param, str input}: sync, the value
-  Settle = 40,          // {u64 queue}: a completion once all that was enqueued is over
+  CheckNeeds = 25,  // {str needs}: sync, {u32 n, n × str}: why the devices that are shown cannot
+                    // take over a program that needs this (client/needs.h)
+  Nothing = 26,     // {}: sync; all that was sent before has been carried out
+  Settle = 40,      // {u64 queue}: a completion once all that was enqueued is over
 };
 inline constexpr u16 kFirstApiOp = 64;
 
@@ -137,7 +141,8 @@ inline constexpr size_t kRingBytes = kStagingAt + kStagingBytes;
 static_assert(sizeof(Header) <= kCommandsAt);
 
 // The greeting, first message on the socket: {u32 version, u64 token} + memfd, then the devices:
-// {u32 platforms, each {str name, u32 devices, each {u64 type, str name}}}
+// {u32 platforms, each {str name, u32 devices, each {u64 type, str name}}}, {u32 pid of the proxy},
+// which older ones do not say
 inline constexpr u16 kGreeting = 1;
 inline constexpr u16 kPayload = 2;  // of a command with kOnSocket, or of a reply
 inline constexpr u16 kStagingFd = 3;

@@ -20,6 +20,10 @@ inline constexpr size_t kMaxBodyBytes = 16u << 10;    // of a message to the Man
 inline constexpr size_t kMaxStatusBytes = 16u << 20;  // of one to a program or tool
 inline constexpr size_t kMaxNameBytes = 256;
 
+// What a program reaches its device by, and what a device can be reached by: sums of these.
+enum Api : u32 { kCuda = 1, kOpenCl = 2 };
+inline constexpr u32 kAllApis = kCuda | kOpenCl;
+
 // How things are with a program, in its own words.
 enum class Standing : u8 {
   New,       // it has not been given a device

@@ -3,6 +3,7 @@
 #include "libckpt-ocl/client/devices.h"
 #include "libckpt-ocl/client/icd.h"
 #include "libckpt-ocl/client/info.h"
+#include "libckpt-ocl/client/tenancy.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -57,6 +58,7 @@ cl_context clCreateContext(const cl_context_properties *properties, cl_uint n,
   }
   if (status == CL_SUCCESS)
     status = create<&::clCreateContext>(c, nullptr, n, devices, nullptr, nullptr, nullptr);
+  if (status == CL_SUCCESS) tell_context_made();
   return created<cl_context>(c, status, errcode);
 }
 

@@ -4,6 +4,7 @@
 #include "libckpt-ocl/client/info.h"
 #include "libckpt-ocl/client/link.h"
 #include "libckpt-ocl/client/subdevice.h"
+#include "libckpt-ocl/client/tenancy.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -49,7 +50,9 @@ void destroy(Object *o) {
   switch (o->kind) {
     case Kind::Context: return destroy_called<cl_context>(static_cast<Context *>(o));
     case Kind::Queue: return destroy_plain<Queue>(o);
-    case Kind::Mem: return destroy_called<cl_mem>(static_cast<Mem *>(o));
+    case Kind::Mem:
+      released_as_tenant(*static_cast<Mem *>(o));
+      return destroy_called<cl_mem>(static_cast<Mem *>(o));
     case Kind::Program: return destroy_plain<Program>(o);
     case Kind::Kernel: return destroy_kernel(static_cast<Kernel *>(o));
     case Kind::Sampler: return destroy_plain<Sampler>(o);

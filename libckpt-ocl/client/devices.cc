@@ -11,6 +11,7 @@
 #include "libckpt-ocl/client/info.h"
 #include "libckpt-ocl/client/link.h"
 #include "libckpt-ocl/client/participant.h"
+#include "libckpt-ocl/client/tenancy.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -35,7 +36,7 @@ void make_devices(const Greeting &g) {
       d->platform = p;
       d->name = dev.name;
       d->type = dev.type;
-      d->real = {plat.name, dev.name, seen[dev.name]++};
+      d->real = {plat.name, dev.name, seen[dev.name]++, {}};
       registry().add(d);
       p->devices.push_back(d);
     }
@@ -56,29 +57,45 @@ void note_versions() {
   }
 }
 
-void connect() {
-  std::string session = session_socket();
-  if (session.empty()) {
-    log::warn("this program was not started by ckpt-run: it sees no OpenCL device");
-    return;
-  }
-  Result<Greeting> greeting = link().open(session);
+void start(const std::string &session, const std::string &device) {
+  Result<Greeting> greeting = link().open(session, device);
   if (!greeting) return log::error(greeting.error());
+  if (greeting->platforms.empty() && !device.empty())
+    log::error(Error{fmt::format("the Manager's device {} is none of this program's", device),
+                     "start ckptd with the program's OpenCL drivers (OCL_ICD_VENDORS)"});
+  tell_holder(greeting->pid);
   make_devices(*greeting);
   if (!map_devices()) return log::error("the proxy does not know its own devices");
   note_versions();
   if (auto r = add_participant(participant()); !r) log::error(r.error());
 }
 
+void connect() {
+  std::string session = session_socket();
+  if (session.empty()) {
+    log::warn("this program was not started by ckpt-run: it sees no OpenCL device");
+    return;
+  }
+  std::optional<std::string> device = take_place();
+  if (!device) return;
+  start(session, *device);
+  place_taken();
+}
+
 }  // namespace
+
+std::set<Device *> used_devices() {
+  std::set<Device *> used;
+  for (Context *c : registry().all<Context>())
+    for (Device *d : c->devices) used.insert(d->root());
+  return used;
+}
 
 bool map_devices() {
   Writer w;
   std::vector<Device *> devices = registry().all<Device>();
   std::erase_if(devices, [](Device *d) { return d->partition; });
-  std::set<Device *> used;
-  for (Context *c : registry().all<Context>())
-    for (Device *d : c->devices) used.insert(d->root());
+  std::set<Device *> used = used_devices();
   w.put(static_cast<u32>(devices.size()));
   for (Device *d : devices)
     w.put(d->number)
@@ -93,8 +110,10 @@ bool map_devices() {
     d->present = r.get<u8>() != 0;
     std::string_view platform = r.str(), name = r.str();
     u32 nth = r.get<u32>();
-    if (d->present && r.ok()) d->real = {std::string(platform), std::string(name), nth};
+    if (d->present && r.ok()) d->real = {std::string(platform), std::string(name), nth, {}};
   }
+  for (Device *d : devices)
+    if (!r.done()) d->real.uuid = r.str();
   for (Device *d : registry().all<Device>())
     if (d->partition) d->present = d->root()->present, d->real = d->root()->real;
   return status == CL_SUCCESS && r.ok();

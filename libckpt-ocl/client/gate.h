@@ -7,11 +7,18 @@ namespace ckpt::ocl {
 
 Gate &gate();
 
+// Of tenancy.h: objects have gone, and that is worth a message to the node's Manager.
+bool releases_to_tell();
+void tell_releases();
+
 // One API call. After a fork the child's calls must touch nothing: see alive().
 class Entry {
  public:
   Entry() { gate().enter(); }
-  ~Entry() { gate().leave(); }
+  ~Entry() {
+    if (gate().outermost() && releases_to_tell()) tell_releases();
+    gate().leave();
+  }
   Entry(const Entry &) = delete;
 };
 

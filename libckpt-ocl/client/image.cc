@@ -11,6 +11,7 @@
 #include "libckpt-ocl/client/icd.h"
 #include "libckpt-ocl/client/info.h"
 #include "libckpt-ocl/client/memory.h"
+#include "libckpt-ocl/client/tenancy.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -34,6 +35,48 @@ cl_int find_buffer(const Context &c, const cl_image_desc &d, cl_mem_flags flags,
   if (!buffer || buffer->image) return CL_INVALID_IMAGE_DESCRIPTOR;
   if (buffer->context.get() != &c) return CL_INVALID_CONTEXT;
   return flags & kHostPointer ? CL_INVALID_VALUE : CL_SUCCESS;
+}
+
+// Before a driver has said it (OpenCL C specification, image channel orders and data types). An
+// unknown one counts as the largest.
+size_t element_of(const cl_image_format &f) {
+  size_t channels = 4;
+  switch (f.image_channel_order) {
+    case CL_R:
+    case CL_A:
+    case CL_INTENSITY:
+    case CL_LUMINANCE:
+    case CL_DEPTH: channels = 1; break;
+    case CL_RG:
+    case CL_RA:
+    case CL_Rx: channels = 2; break;
+    default: break;
+  }
+  switch (f.image_channel_data_type) {
+    case CL_UNORM_SHORT_565:
+    case CL_UNORM_SHORT_555: return 2;
+    case CL_UNORM_INT_101010:
+    case CL_UNORM_INT_101010_2:
+    case CL_UNORM_INT24: return 4;
+    case CL_SNORM_INT8:
+    case CL_UNORM_INT8:
+    case CL_SIGNED_INT8:
+    case CL_UNSIGNED_INT8: return channels;
+    case CL_SNORM_INT16:
+    case CL_UNORM_INT16:
+    case CL_SIGNED_INT16:
+    case CL_UNSIGNED_INT16:
+    case CL_HALF_FLOAT: return 2 * channels;
+    default: return 4 * channels;
+  }
+}
+
+// Of device memory. What overflows is for the driver to refuse.
+u64 bytes_of(const Image &im) {
+  u64 bytes = element_of(im.format);
+  for (size_t n : im.extent)
+    if (__builtin_mul_overflow(bytes, u64{n}, &bytes)) return ~u64{0};
+  return bytes;
 }
 
 cl_int check_description(const cl_image_desc &d) {
@@ -178,7 +221,9 @@ cl_mem clCreateImage(cl_context context, cl_mem_flags flags, const cl_image_form
   cl_int status = describe(*m, *format, *desc, host_ptr);
   if (!(m->flags & kKernelAccess)) m->flags |= CL_MEM_READ_WRITE;
   cl_mem_flags there = (m->parent ? flags : m->flags) & kKernelAccess;
-  if (status == CL_SUCCESS) status = make(*m, there);
+  if (status == CL_SUCCESS)
+    status = m->parent ? make(*m, there)
+                       : make_as_tenant(*m, bytes_of(*m->image), [&] { return make(*m, there); });
   if (status == CL_SUCCESS) status = furnish(*m, host_ptr);
   return created<cl_mem>(m, status, errcode);
 }

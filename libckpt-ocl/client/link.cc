@@ -35,6 +35,9 @@ Result<Greeting> read_greeting(Reader r) {
     }
   }
   if (!r.ok()) return fail("the proxy's greeting is malformed");
+  if (r.done()) return g;
+  g.pid = r.get<u32>();
+  if (!r.ok()) return fail("the proxy's greeting is malformed");
   return g;
 }
 
@@ -52,10 +55,12 @@ void forget_as_last(const Event &e) {
   if (e.queue->last.get() == &e) dropped_outside_the_lock = std::move(e.queue->last);
 }
 
-Result<Greeting> Link::open(const std::string &session) {
+Result<Greeting> Link::open(const std::string &session, const std::string &device) {
   CKPT_TRY(UniqueFd socket, connect_unix(session));
   Writer w;
   w.put(protocol::kVersion).str("ocl");
+  if (!device.empty()) w.str(device);
+  auto wanted = device.empty() ? protocol::Type::ProxyWanted : protocol::Type::ProxyFor;
   int streams[] = {STDOUT_FILENO, STDERR_FILENO};
   UniqueFd null;
   for (int &fd : streams)
@@ -63,8 +68,7 @@ Result<Greeting> Link::open(const std::string &session) {
       if (!null) null.reset(::open("/dev/null", O_WRONLY | O_CLOEXEC));
       fd = null.get();
     }
-  CKPT_CHECK(send_message(socket.get(), static_cast<u16>(protocol::Type::ProxyWanted), w.bytes(),
-                          streams));
+  CKPT_CHECK(send_message(socket.get(), static_cast<u16>(wanted), w.bytes(), streams));
   return greet(std::move(socket));
 }
 

@@ -33,12 +33,14 @@ struct Greeting {
     std::vector<Dev> devices;
   };
   std::vector<Plat> platforms;
+  u32 pid = 0;  // its own, as the session keeper sees it; 0: an older one
 };
 
 class Link {
  public:
-  // Connects to a new proxy of the session.
-  Result<Greeting> open(const std::string &session);
+  // Connects to a new proxy of the session; `device`: the UUID of the only one that it shall show,
+  // or empty: those that the session's program may use.
+  Result<Greeting> open(const std::string &session, const std::string &device = {});
   // Connects to the proxy that this link was parked at.
   Result<> reopen(const std::string &session);
   // The proxy that this link was parked at is not needed any more.

@@ -8,6 +8,7 @@
 #include "libckpt-ocl/client/create.h"
 #include "libckpt-ocl/client/icd.h"
 #include "libckpt-ocl/client/info.h"
+#include "libckpt-ocl/client/tenancy.h"
 #include "libckpt-ocl/client/transfer.h"
 
 namespace ckpt::ocl {
@@ -57,7 +58,9 @@ cl_mem clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size, void 
   m->size = size;
   if (flags & CL_MEM_USE_HOST_PTR) m->host_ptr = static_cast<std::byte *>(host_ptr);
   cl_mem_flags there = m->flags & ~(kHostPointer | kHostAccess);
-  cl_int status = create<&::clCreateBuffer>(m, context, there, size, nullptr, nullptr);
+  cl_int status = make_as_tenant(*m, size, [&] {
+    return create<&::clCreateBuffer>(m, context, there, size, nullptr, nullptr);
+  });
   if (status == CL_SUCCESS && host_ptr) status = fill_new_buffer(*m, host_ptr);
   return created<cl_mem>(m, status, errcode);
 }

@@ -51,6 +51,7 @@ struct Device : Object {
   struct Real {
     std::string platform, name;
     u32 nth = 0;  // among the platform's devices of that name
+    std::string uuid;
   } real;
   bool present = true;       // false: nothing stands for it since a restore
   cl_version shown = 0;      // of OpenCL, as the program first saw it; it stays so (device_info.cc)
@@ -161,6 +162,7 @@ struct Mem : Object {
   std::optional<Image> image;
   std::vector<cl_mem_properties> properties;  // as given to …WithProperties
   bool excluded = false;                      // ckpt_exclude(): not worth keeping
+  u64 counted = 0;  // bytes of device memory that the node's Manager knows of (tenancy.h)
 
   struct Map {
     std::byte *at;

@@ -12,6 +12,7 @@
 #include "libckpt-ocl/client/link.h"
 #include "libckpt-ocl/client/needs.h"
 #include "libckpt-ocl/client/notify.h"
+#include "libckpt-ocl/client/tenancy.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -83,6 +84,21 @@ Result<> make_everything_again() {
                   o->number, static_cast<int>(o->kind), status);
   }
   return {};
+}
+
+// What ckpt-restore asks before a restore. Nobody asks that for the Manager, who gives us the
+// device.
+std::string why_not_here(const std::string &device, const Greeting &greeting) {
+  if (greeting.platforms.empty())
+    return fmt::format("the OpenCL device {} is none of this program's", device);
+  Bytes reply;
+  std::string reasons;
+  if (link().ask(Op::CheckNeeds, 0, Writer().str(needs_as_json()).bytes(), &reply) != CL_SUCCESS)
+    return {};
+  Reader r(reply);
+  for (u32 n = r.get<u32>(); n > 0 && r.ok(); n--)
+    reasons += fmt::format("{}{}", reasons.empty() ? "" : "; ", r.str());
+  return reasons;
 }
 
 // Variables at program scope (OpenCL C 2.0 and 3.0) are in no buffer: nothing can fetch them. We do
@@ -166,23 +182,31 @@ class OpenCl final : public Participant {
   }
 
   void let_go() override {
+    tell_holder(0);
     if (Result<> r = link().abandon(session_socket()); !r) log::warn("{}", r.error().what);
   }
 
   Result<> attach_again() override { return link().reopen(session_socket()); }
 
-  Result<> attach(const std::string &session) override {
-    CKPT_TRY(Greeting ignored, link().open(session));
-    (void)ignored;
-    forget_info(nullptr);
-    for (Device *d : registry().all<Device>()) {
-      d->stamp_offset = 0;
-      d->stamp_floor = d->last_stamp;
-    }
-    if (!map_devices()) return fail("the new devices cannot stand for the old ones");
-    CKPT_CHECK(make_everything_again());
-    for (Kernel *k : registry().all<Kernel>()) forget_far_side(*k);
+  // Of the Manager, which gives one device for all.
+  Result<> use_devices(std::span<const DevicePair> map) override {
+    device_ = map.empty() ? "" : map.back().to;
     return {};
+  }
+
+  Result<> attach(const std::string &session) override {
+    unsuited_.clear();
+    Result<> attached = attach_to(session, std::exchange(device_, {}));
+    if (!attached) link().close();
+    return attached;
+  }
+
+  std::string unsuited() const override { return unsuited_; }
+
+  std::string place() const override {
+    std::set<std::string> uuids;
+    for (Device *d : used_devices()) uuids.insert(d->real.uuid);
+    return uuids.size() == 1 ? *uuids.begin() : "";
   }
 
   Result<> load(Source &source) override {
@@ -220,6 +244,24 @@ class OpenCl final : public Participant {
   }
 
  private:
+  Result<> attach_to(const std::string &session, const std::string &device) {
+    CKPT_TRY(Greeting greeting, link().open(session, device));
+    tell_holder(greeting.pid);
+    forget_info(nullptr);
+    for (Device *d : registry().all<Device>()) {
+      d->stamp_offset = 0;
+      d->stamp_floor = d->last_stamp;
+    }
+    if (!device.empty()) unsuited_ = why_not_here(device, greeting);
+    if (!unsuited_.empty()) return fail("{}", unsuited_);
+    if (!map_devices()) return fail("the new devices cannot stand for the old ones");
+    CKPT_CHECK(make_everything_again());
+    for (Kernel *k : registry().all<Kernel>()) forget_far_side(*k);
+    return {};
+  }
+
+  std::string device_;    // for the next attach(): its UUID; empty: the session's choice
+  std::string unsuited_;  // why the devices of the last one will not do
   // The image of the last save that came to its end, here or in the process of which this is a
   // copy. What is not Mem::written is as it was then.
   ImageId last_save_{};

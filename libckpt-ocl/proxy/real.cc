@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libckpt-ocl/proxy/real.h"
 
+#include <array>
 #include <map>
+#include <sstream>
 
 #include <fmt/format.h>
 #include <xxhash.h>
+
+#include "common/gpu.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -19,8 +23,16 @@ std::string text_of(Ask ask) {
   return s;
 }
 
-bool chosen(const std::string &keys, const std::string &key) {
-  return keys.empty() || ("," + keys + ",").find("," + key + ",") != std::string::npos;
+bool chosen(const std::string &keys, const RealPlatform &p, const RealDevice &d) {
+  std::string uuid;
+  std::istringstream words(keys);
+  for (std::string word; std::getline(words, word, ',');) {
+    if (word == d.key) return true;
+    bool number = word.find_first_not_of("0123456789.") == std::string::npos;
+    if (!number && uuid.empty()) uuid = plain_uuid(uuid_of(p, d));
+    if (!number && plain_uuid(word) == uuid) return true;
+  }
+  return keys.empty();
 }
 
 std::vector<cl_device_id> devices_of(cl_platform_id p) {
@@ -44,21 +56,31 @@ std::string as_uuid(u64 high, u64 low) {
                      high & 0xffff, low >> 48, low & 0xffffffffffff);
 }
 
-// The driver's own UUID (cl_khr_device_uuid), or one made of what the device is called.
-std::string uuid(const RealPlatform &p, const RealDevice &d) {
-  u64 words[2] = {0, 0};
-  if (device_text(d.id, CL_DEVICE_EXTENSIONS).find("cl_khr_device_uuid") == std::string::npos ||
-      ::clGetDeviceInfo(d.id, CL_DEVICE_UUID_KHR, sizeof words, words, nullptr) != CL_SUCCESS) {
-    std::string made = fmt::format("{}\n{}\n{}", p.name, d.name, d.nth);
-    XXH128_hash_t h = XXH3_128bits(made.data(), made.size());
-    // Version 8, "custom" (RFC 9562).
-    words[0] = (h.high64 & ~u64{0xf000}) | 0x8000;
-    words[1] = (h.low64 & ~(u64{3} << 62)) | (u64{2} << 62);
-  }
-  return as_uuid(words[0], words[1]);
+// Its bytes are written one after the other (RFC 9562), as NVML and CUDA do it.
+u64 big_endian(const std::array<cl_uchar, CL_UUID_SIZE_KHR> &bytes, size_t at) {
+  u64 word = 0;
+  for (size_t i = 0; i < sizeof word; i++) word = word << 8 | bytes[at + i];
+  return word;
+}
+
+std::string made_up_uuid(const RealPlatform &p, const RealDevice &d) {
+  std::string made = fmt::format("{}\n{}\n{}", p.name, d.name, d.nth);
+  XXH128_hash_t h = XXH3_128bits(made.data(), made.size());
+  // Version 8, "custom".
+  return as_uuid((h.high64 & ~u64{0xf000}) | 0x8000, (h.low64 & ~(u64{3} << 62)) | (u64{2} << 62));
 }
 
 }  // namespace
+
+std::string uuid_of(const RealPlatform &p, const RealDevice &d) {
+  std::array<cl_uchar, CL_UUID_SIZE_KHR> own{};
+  bool has =
+      device_text(d.id, CL_DEVICE_EXTENSIONS).find("cl_khr_device_uuid") != std::string::npos;
+  if (!has ||
+      ::clGetDeviceInfo(d.id, CL_DEVICE_UUID_KHR, own.size(), own.data(), nullptr) != CL_SUCCESS)
+    return made_up_uuid(p, d);
+  return as_uuid(big_endian(own, 0), big_endian(own, 8));
+}
 
 std::string platform_text(cl_platform_id platform, cl_platform_info param) {
   return text_of(
@@ -97,7 +119,7 @@ std::vector<RealPlatform> real_platforms(const std::string &keys) {
       RealDevice d{devices[k], fmt::format("{}.{}", i, k), device_text(devices[k], CL_DEVICE_NAME),
                    device_number(devices[k], CL_DEVICE_TYPE), 0};
       d.nth = seen[d.name]++;
-      if (chosen(keys, d.key)) p.devices.push_back(d);
+      if (chosen(keys, p, d)) p.devices.push_back(d);
     }
     if (!p.devices.empty()) all.push_back(p);
   }
@@ -113,7 +135,7 @@ nlohmann::json describe(const RealPlatform &platform, const RealDevice &device) 
           {"driver", device_text(device.id, CL_DRIVER_VERSION)},
           {"version", device_text(device.id, CL_DEVICE_VERSION)},
           {"memory_bytes", device_number(device.id, CL_DEVICE_GLOBAL_MEM_SIZE)},
-          {"uuid", uuid(platform, device)}};
+          {"uuid", uuid_of(platform, device)}};
 }
 
 const RealDevice *find_device(const std::vector<RealPlatform> &all, const std::string &key) {

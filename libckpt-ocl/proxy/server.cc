@@ -7,6 +7,7 @@
 
 #include "agent/protocol.h"
 #include "common/log.h"
+#include "libckpt-ocl/proxy/check.h"
 #include "libckpt-ocl/proxy/quirks.h"
 
 namespace ckpt::ocl {
@@ -44,6 +45,7 @@ Result<> Server::greet(UniqueFd client) {
     w.str(p.name).put(static_cast<u32>(p.devices.size()));
     for (const RealDevice &d : p.devices) w.put(u64{d.type}).str(d.name);
   }
+  w.put(static_cast<u32>(::getpid()));
   int fd = channel.memory_fd();
   CKPT_CHECK(send_message(client.get(), kGreeting, w.bytes(), std::span(&fd, 1)));
   channel.connect(std::move(client));
@@ -101,6 +103,8 @@ void Server::carry_out(const Channel::Incoming &c) {
     case Op::SubDevices: return sub_devices(*this, h, r);
     case Op::KernelSubGroup: return kernel_sub_group(*this, h, r);
     case Op::Settle: return settle(h, r);
+    case Op::Nothing: return reply(h, CL_SUCCESS);
+    case Op::CheckNeeds: return check(h, r);
   }
   if (!carry_out_api(*this, h, r)) {
     log::error("the application sent a command {} that this proxy does not know", h.op);
@@ -196,7 +200,26 @@ void Server::map_devices(const CommandHeader &h, Reader r) {
     w.put(u8{d != nullptr}).str(d ? platform_of(d->id) : "").str(d ? d->name : "");
     w.put(d ? d->nth : 0);
   }
+  for (const RealDevice *d : *real) w.str(d ? uuid_of_device(*d) : "");
   reply(h, CL_SUCCESS, w.bytes());
+}
+
+// As ckpt-restore asks before a restore, of the devices that are shown.
+void Server::check(const CommandHeader &h, Reader r) {
+  nlohmann::json needs = nlohmann::json::parse(r.str(), nullptr, false);
+  if (!r.ok() || !needs.is_object()) return reply(h, CL_INVALID_VALUE);
+  std::vector<std::string> reasons = check_needs(needs, {options_.devices, false});
+  Writer w;
+  w.put(static_cast<u32>(reasons.size()));
+  for (const std::string &reason : reasons) w.str(reason);
+  reply(h, CL_SUCCESS, w.bytes());
+}
+
+std::string Server::uuid_of_device(const RealDevice &device) const {
+  for (const RealPlatform &p : platforms_)
+    for (const RealDevice &d : p.devices)
+      if (&d == &device) return uuid_of(p, d);
+  return {};
 }
 
 void Server::info(const CommandHeader &h, Reader r) {

@@ -49,6 +49,8 @@ class Server {
   void serve();
   [[noreturn]] void watch_client();
   void carry_out(const Channel::Incoming &c);
+  void check(const CommandHeader &h, Reader r);
+  std::string uuid_of_device(const RealDevice &device) const;
   void info(const CommandHeader &h, Reader r);
   void settle(const CommandHeader &h, Reader r);
   void map_devices(const CommandHeader &h, Reader r);

@@ -13,6 +13,7 @@
 
 #include "common/ipc.h"
 #include "common/log.h"
+#include "manager/daemon/metrics.h"
 #include "manager/daemon/status.h"
 
 namespace ckpt::manager {
@@ -24,10 +25,17 @@ namespace {
 
 constexpr std::chrono::milliseconds kTick{50};  // while anybody waits
 constexpr size_t kMostPeers = 4096;
+// Who scrapes more often than that reads the same again: anybody on the machine may.
+constexpr std::chrono::milliseconds kMetricsAge{100};
 
 std::vector<Gpu> gpus_of(const Meter &meter) {
   std::vector<Gpu> all;
-  for (const MeteredGpu &g : meter.gpus()) all.push_back({.uuid = g.uuid, .total = g.total});
+  for (const MeteredGpu &g : meter.gpus())
+    all.push_back({.uuid = g.uuid,
+                   .total = g.total,
+                   .free = g.measured ? 0 : g.total,
+                   .apis = g.apis,
+                   .measured = g.measured});
   return all;
 }
 
@@ -51,7 +59,9 @@ Daemon::~Daemon() {
 
 Result<std::unique_ptr<Daemon>> Daemon::create(DaemonOptions options,
                                                std::unique_ptr<Meter> meter) {
-  if (meter->gpus().empty()) return fail("this node has no GPU to manage");
+  if (meter->gpus().empty())
+    return fail_with_hint("this node has no GPU to manage",
+                          "--opencl-devices names OpenCL devices that are no GPUs");
   std::unique_ptr<Daemon> d(new Daemon(std::move(options), std::move(meter)));
   CKPT_CHECK(d->listen());
   if (!d->options_.journal.empty()) {
@@ -59,7 +69,23 @@ Result<std::unique_ptr<Daemon>> Daemon::create(DaemonOptions options,
     if (!d->journal_) return fail_errno("cannot write {}", d->options_.journal);
   }
   d->measure(nullptr);
+  if (d->options_.metrics_port != 0) CKPT_CHECK(d->serve_metrics());
   return d;
+}
+
+Result<> Daemon::serve_metrics() {
+  CKPT_TRY(metrics_server_,
+           MetricsServer::open(options_.metrics_port, [this] { return metrics(); }));
+  return {};
+}
+
+std::string Daemon::metrics() {
+  if (metrics_.empty() || now() - metrics_at_ >= kMetricsAge) {
+    measure(nullptr);
+    metrics_ = metrics_text(policy_, *meter_, counters_);
+    metrics_at_ = now();
+  }
+  return metrics_;
 }
 
 // The file of a ckptd that was killed is still there; the lock tells it from one that lives. Anyone
@@ -95,13 +121,20 @@ Result<> Daemon::run() {
   return {};
 }
 
+// Until something is to be done although nobody has spoken, in milliseconds.
+int Daemon::patience() const {
+  int most = policy_.waits() ? static_cast<int>(kTick.count()) : -1;
+  int http = metrics_server_ ? metrics_server_->timeout() : -1;
+  if (http < 0 || most < 0) return std::max(http, most);
+  return std::min(http, most);
+}
+
 void Daemon::turn() {
   std::vector<pollfd> fds{{listener_.get(), POLLIN, 0}, {signals_.get(), POLLIN, 0}};
   for (const Peer &p : peers_)
     fds.push_back({p.fd(), static_cast<short>(p.wants_to_send() ? POLLIN | POLLOUT : POLLIN), 0});
-  int ready =
-      ::poll(fds.data(), fds.size(), policy_.waits() ? static_cast<int>(kTick.count()) : -1);
-  if (ready < 0) return;
+  if (metrics_server_) fds.push_back({metrics_server_->fd(), POLLIN, 0});
+  if (::poll(fds.data(), fds.size(), patience()) < 0) return;
   if (fds[1].revents != 0) over_ = true;
   size_t i = 2;
   for (Peer &p : peers_) {
@@ -111,11 +144,14 @@ void Daemon::turn() {
     if (what & ~POLLOUT) hear(p);
   }
   if (fds[0].revents != 0) accept();
+  if (metrics_server_) metrics_server_->turn();
   // By the clock and not when all are silent: somebody may talk all the time.
   if (policy_.waits() && now() - last_tick_ >= kTick) {
     last_tick_ = now();
     measure(nullptr);
-    carry_out(policy_.tick(last_tick_));
+    Orders orders = policy_.tick(last_tick_);
+    counters_.ordered(last_tick_, orders);
+    carry_out(orders);
   }
   drop_the_dead();
 }
@@ -182,12 +218,20 @@ Result<> Daemon::hear_one(Peer &peer, const managed::ToManager &message) {
     if (!peer.joined && wants_progress)
       CKPT_CHECK(peer.send(out::Report{static_cast<u32>(options_.settings.report.count() / 1000)}));
     peer.joined = true;
+    absent_.remove(peer.pid);
   }
-  if (!peer.joined) return fail("the first message is {} and not Join", managed::name_of(message));
+  if (auto *m = std::get_if<in::Holder>(&message)) note_holder(peer, m->pid);
+  bool may_be_first = std::holds_alternative<in::Uses>(message);
+  if (!peer.joined && !may_be_first)
+    return fail("the first message is {} and not Join", managed::name_of(message));
+  if (std::holds_alternative<in::Ping>(message)) return peer.send(out::Pong{});
   note("from", peer.id, managed::name_of(message));
-  if (std::holds_alternative<in::Fin>(message)) departed_.insert(peer.pid);
+  if (std::holds_alternative<in::Fin>(message)) {
+    departed_.insert(peer.pid);
+    if (peer.holder != 0) departed_.insert(peer.holder);
+  }
   measure(&peer);
-  carry_out(policy_.receive(now(), peer.id, message));
+  decide(peer, message);
   return {};
 }
 
@@ -207,14 +251,19 @@ void Daemon::hang_up(Peer &peer) {
 void Daemon::drop_the_dead() {
   while (!dead_.empty()) {
     std::vector<ProgramId> dead = std::exchange(dead_, {});
+    for (const Peer &peer : peers_)
+      if (std::ranges::find(dead, peer.id) != dead.end()) remember(peer);
     std::erase_if(peers_,
                   [&](const Peer &p) { return std::ranges::find(dead, p.id) != dead.end(); });
     measure(nullptr);
-    for (ProgramId id : dead)
-      if (policy_.find(id) != nullptr) {
-        note("gone", id, "");
-        carry_out(policy_.gone(now(), id));
-      }
+    for (ProgramId id : dead) {
+      if (policy_.find(id) != nullptr) note("gone", id, "");
+      counters_.gone(id);
+      Time time = now();
+      Orders orders = policy_.gone(time, id);
+      counters_.ordered(time, orders);
+      carry_out(orders);
+    }
   }
 }
 
@@ -224,31 +273,64 @@ void Daemon::drop_the_dead() {
 void Daemon::measure(const Peer *about) {
   std::set<i32> seen;
   for (const Peer &p : peers_)
-    if (departed_.contains(p.pid)) seen.insert(p.pid);
+    for (pid_t pid : {p.pid, p.holder})
+      if (departed_.contains(pid)) seen.insert(pid);
   for (size_t g = 0; g < meter_->gpus().size(); g++) {
+    GpuIndex gpu = static_cast<GpuIndex>(g);
     Result<Reading> r = meter_->read(g);
     if (!r) {
       log::warn("{}", r.error().what);
-      continue;
+    } else if (!meter_->gpus()[g].measured) {
+      u64 absent = std::min(r->free, absent_.bytes(gpu));
+      policy_.measured(gpu, r->free - absent, absent > 0);
+    } else {
+      measure_one(gpu, *r, about, seen);
     }
-    bool foreign = !r->processes, dying = false;
-    u64 own = 0;
-    for (const Reading::Process &p : r->processes.value_or(std::vector<Reading::Process>{})) {
-      if (p.bytes == 0) continue;
-      if (about != nullptr && p.pid == about->pid) own += p.bytes;
-      bool ours =
-          std::ranges::any_of(peers_, [&](const Peer &q) { return q.joined && q.pid == p.pid; });
-      bool was_ours = departed_.contains(p.pid);
-      if (was_ours) seen.insert(p.pid);
-      dying = dying || was_ours;
-      foreign = foreign || (!ours && !was_ours);
-    }
-    policy_.measured(static_cast<GpuIndex>(g), r->free, foreign, dying);
-    const Program *p = about != nullptr ? policy_.find(about->id) : nullptr;
-    if (p != nullptr && r->processes && p->gpu == static_cast<GpuIndex>(g))
-      policy_.footprint(about->id, own);
   }
   departed_ = std::move(seen);
+}
+
+void Daemon::measure_one(GpuIndex gpu, const Reading &r, const Peer *about, std::set<i32> &seen) {
+  bool foreign = !r.processes, dying = false;
+  u64 own = 0;
+  for (const Reading::Process &p : r.processes.value_or(std::vector<Reading::Process>{})) {
+    if (p.bytes == 0) continue;
+    if (about != nullptr && about->has(p.pid)) own += p.bytes;
+    bool ours =
+        std::ranges::any_of(peers_, [&](const Peer &q) { return q.joined && q.has(p.pid); });
+    bool was_ours = departed_.contains(p.pid);
+    if (was_ours) seen.insert(p.pid);
+    dying = dying || was_ours;
+    foreign = foreign || (!ours && !was_ours);
+  }
+  policy_.measured(gpu, r.free, foreign, dying);
+  const Program *p = about != nullptr ? policy_.find(about->id) : nullptr;
+  if (p != nullptr && r.processes && p->gpu == gpu) policy_.footprint(about->id, own);
+}
+
+// Only a process of the same user can be meant.
+void Daemon::note_holder(Peer &peer, u32 pid) {
+  struct stat st {};
+  bool good =
+      pid != 0 && ::stat(fmt::format("/proc/{}", pid).c_str(), &st) == 0 && st.st_uid == peer.uid;
+  peer.holder = good ? static_cast<pid_t>(pid) : 0;
+}
+
+void Daemon::remember(const Peer &peer) {
+  const Program *p = policy_.find(peer.id);
+  if (p != nullptr && p->on_gpu() && p->gpu != kNoGpu)
+    absent_.add(peer.pid, p->gpu, p->used + p->ahead);
+}
+
+void Daemon::decide(const Peer &peer, const managed::ToManager &message) {
+  Counters::Before before = Counters::before(policy_.find(peer.id));
+  Time time = now();
+  auto begin = std::chrono::steady_clock::now();
+  Orders orders = policy_.receive(time, peer.id, message);
+  counters_.decided(std::chrono::steady_clock::now() - begin);
+  counters_.heard(time, peer.id, message, before);
+  counters_.ordered(time, orders);
+  carry_out(orders);
 }
 
 void Daemon::carry_out(const Orders &orders) {

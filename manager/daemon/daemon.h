@@ -11,7 +11,10 @@
 #include <memory>
 #include <set>
 
+#include "manager/daemon/absent.h"
+#include "manager/daemon/counters.h"
 #include "manager/daemon/meter.h"
+#include "manager/daemon/metrics_server.h"
 #include "manager/daemon/peer.h"
 #include "manager/policy/policy.h"
 
@@ -23,6 +26,7 @@ struct DaemonOptions {
   std::chrono::milliseconds grace = std::chrono::seconds(10);
   bool all_users = false;
   std::vector<uid_t> users;  // besides our own and root
+  u16 metrics_port = 0;      // of the loopback interface; 0: none
   std::string journal;       // a file: one line of JSON for each message; empty: none
 };
 
@@ -37,7 +41,10 @@ class Daemon {
  private:
   Daemon(DaemonOptions options, std::unique_ptr<Meter> meter);
   Result<> listen();
+  Result<> serve_metrics();
+  std::string metrics();
   void turn();
+  int patience() const;
   void accept();
   bool may_speak(uid_t uid) const;
   void hear(Peer &peer);
@@ -46,7 +53,11 @@ class Daemon {
   void refuse(Peer &peer, std::string what, std::string hint);
   void hang_up(Peer &peer);
   void drop_the_dead();
+  void remember(const Peer &peer);
+  void note_holder(Peer &peer, u32 pid);
   void measure(const Peer *about);
+  void measure_one(GpuIndex gpu, const Reading &reading, const Peer *about, std::set<i32> &seen);
+  void decide(const Peer &peer, const managed::ToManager &message);
   void carry_out(const Orders &orders);
   void note(const char *direction, ProgramId program, const char *message);
   Time now() const;
@@ -54,8 +65,13 @@ class Daemon {
   DaemonOptions options_;
   std::unique_ptr<Meter> meter_;
   Policy policy_;
+  Counters counters_;
+  std::unique_ptr<MetricsServer> metrics_server_;  // null: nobody wants any
+  std::string metrics_;
+  Time metrics_at_{0};
   UniqueFd lock_, listener_, signals_;
   std::list<Peer> peers_;
+  Absent absent_;
   std::set<i32> departed_;       // PIDs of programs that are over, as long as they have memory
   std::vector<ProgramId> dead_;  // their connections are over
   ProgramId next_id_ = 1;

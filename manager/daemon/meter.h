@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/bytes.h"
+#include "common/managed/messages.h"
 #include "common/result.h"
 
 namespace ckpt::manager {
@@ -15,6 +16,8 @@ namespace ckpt::manager {
 struct MeteredGpu {
   std::string uuid, name;
   u64 total = 0;
+  u32 apis = managed::kCuda;  // that it serves
+  bool measured = true;       // false: read() tells what there is at all, and of no process
 };
 
 struct Reading {

@@ -94,7 +94,7 @@ class Nvml final : public Meter {
     CKPT_CHECK(did(calls_.name(d, name.data(), kNameBytes), "ask for a GPU's name"));
     CKPT_CHECK(did(calls_.memory(d, &m), "ask for a GPU's memory"));
     devices_.push_back(d);
-    gpus_.push_back({uuid.data(), name.data(), m.total});
+    gpus_.push_back({uuid.data(), name.data(), m.total, managed::kCuda, true});
     return {};
   }
 

@@ -37,9 +37,12 @@ class Peer {
   const ProgramId id;
   const uid_t uid;
   const pid_t pid;       // as we see it
+  pid_t holder = 0;      // the process that has its device memory, if another one
   bool joined = false;   // it is a program
   bool closing = false;  // is hung up once everything is sent
 
+  // Device memory of that process is the program's.
+  bool has(pid_t process) const { return process == pid || (holder != 0 && process == holder); }
   int fd() const { return fd_.get(); }
   bool wants_to_send() const { return !out_.empty(); }
   // Takes in what has come. False: the other side has hung up.

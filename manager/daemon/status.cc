@@ -11,11 +11,20 @@ using nlohmann::json;
 // Names are the programs' own words.
 std::string text(const json &j) { return j.dump(-1, ' ', false, json::error_handler_t::replace); }
 
+json apis_as_json(u32 apis) {
+  json names = json::array();
+  if (apis & managed::kCuda) names.push_back("cuda");
+  if (apis & managed::kOpenCl) names.push_back("opencl");
+  return names;
+}
+
 json gpu_as_json(const Gpu &gpu, const GpuBook &book, const std::string &name) {
   json j = {{"uuid", gpu.uuid},
             {"name", name},
             {"total_bytes", gpu.total},
-            {"free_bytes", gpu.free},
+            {"free_bytes", book.free},
+            {"measured", gpu.measured},
+            {"apis", apis_as_json(gpu.apis)},
             {"reserved_bytes", book.reserved},
             {"programs", book.programs},
             {"others", gpu.foreign},
@@ -28,19 +37,22 @@ json program_as_json(const Program &p, const std::vector<Gpu> &gpus) {
   json j = {{"pid", p.pid},
             {"name", p.name},
             {"priority", p.priority},
+            {"apis", apis_as_json(p.apis)},
             {"state", p.parked ? "parked" : name_of(p.phase)},
             {"used_bytes", p.used},
             {"variable_bytes", p.variables},
             {"requested_bytes", p.requested()},
             {"kept_bytes", p.kept},
             {"kept_on_disk", p.on_disk},
-            {"exclusive", p.exclusive},
+            {"exclusive", p.alone()},
             {"context", p.context},
             {"waits", p.waiting() || p.blocked()},
             {"answers", !p.stuck},
             {"evictions", p.evictions}};
   j["gpu"] = p.gpu == kNoGpu ? json() : json(gpus[static_cast<size_t>(p.gpu)].uuid);
   if (!p.cannot_leave.empty()) j["cannot_be_suspended"] = p.cannot_leave;
+  for (const auto &[gpu, why] : p.unsuited)
+    j["unsuited"][gpus[static_cast<size_t>(gpu)].uuid] = why;
   return j;
 }
 

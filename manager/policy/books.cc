@@ -38,6 +38,16 @@ bool Program::blocked() const {
   return false;
 }
 
+bool Program::alone() const {
+  auto granted = [](const Request &r) { return r.alone && r.granted && !r.refused; };
+  return exclusive || std::ranges::any_of(requests, granted);
+}
+
+bool Program::wants_alone() const {
+  auto asked = [](const Request &r) { return r.alone && !r.refused; };
+  return exclusive || std::ranges::any_of(requests, asked);
+}
+
 u64 context_cost(const Gpu &gpu, const Settings &settings) {
   return gpu.context_known ? gpu.context_bytes : settings.context_bytes;
 }
@@ -56,15 +66,20 @@ u64 reserved_by(const Program &p, const Gpu &gpu, const Settings &settings) {
   u64 variables = p.variables_seen ? 0 : p.variables;
   switch (p.phase) {
     case Phase::Placed:
-    case Phase::Leaving: return context + variables + p.granted();
+    case Phase::Leaving: return context + variables + p.granted() + p.ahead;
     case Phase::Returning: return need_of(p, gpu, settings);
     default: return 0;
   }
 }
 
-u64 footprint_of(const Program &p, const Gpu &gpu, const Settings &settings) {
+u64 held_by(const Program &p, const Gpu &gpu, const Settings &settings) {
+  if (p.phase == Phase::Returning) return 0;
   u64 context = p.context ? context_cost(gpu, settings) : 0;
-  return context + p.used + (p.variables_seen ? p.variables : 0) + reserved_by(p, gpu, settings);
+  return context + p.used + (p.variables_seen ? p.variables : 0);
+}
+
+u64 footprint_of(const Program &p, const Gpu &gpu, const Settings &settings) {
+  return held_by(p, gpu, settings) + reserved_by(p, gpu, settings);
 }
 
 void enter(Books &books, const Program &p, const Gpu &gpu, const Settings &settings) {
@@ -78,7 +93,7 @@ void enter(Books &books, const Program &p, const Gpu &gpu, const Settings &setti
     g.leavers++;
     g.leaving += footprint_of(p, gpu, settings);
   }
-  if (p.exclusive) g.exclusive = &p;
+  if (p.alone()) g.exclusive = &p;
 }
 
 Books make_books(const std::vector<Gpu> &gpus, const Programs &programs, const Settings &settings) {
@@ -86,11 +101,23 @@ Books make_books(const std::vector<Gpu> &gpus, const Programs &programs, const S
   books.gpus.resize(gpus.size());
   for (size_t i = 0; i < gpus.size(); i++) books.gpus[i].free = gpus[i].free;
   for (const auto &p : programs) {
-    if (p->phase != Phase::New && p->phase != Phase::Held && !p->exclusive) books.assigned++;
+    bool unmanaged = p->on_gpu() && p->gpu == kNoGpu;
+    bool counts = !p->exclusive || p->late;
+    if (p->phase != Phase::New && p->phase != Phase::Held && counts && !unmanaged)
+      books.assigned++, books.assigned_by[p->apis]++;
     if (p->kept > 0) (p->on_disk ? books.disk_kept : books.host_kept) += p->kept;
-    if (p->on_gpu() && p->gpu != kNoGpu)
-      enter(books, *p, gpus[static_cast<size_t>(p->gpu)], settings);
-    if (p->target != kNoGpu) books.gpus[static_cast<size_t>(p->target)].exclusive = p.get();
+    if (p->on_gpu() && !unmanaged) {
+      const Gpu &gpu = gpus[static_cast<size_t>(p->gpu)];
+      enter(books, *p, gpu, settings);
+      u64 &free = books.gpus[static_cast<size_t>(p->gpu)].free;
+      if (!gpu.measured) free -= std::min(free, held_by(*p, gpu, settings));
+    }
+  }
+  // Who has a GPU for itself keeps it, whatever another one had hoped for.
+  for (const auto &p : programs) {
+    if (p->target == kNoGpu) continue;
+    GpuBook &g = books.gpus[static_cast<size_t>(p->target)];
+    if (g.exclusive == nullptr) g.exclusive = p.get();
   }
   return books;
 }

@@ -4,6 +4,7 @@
 // drift from the truth. Per GPU: what was measured free, and what of it is spoken for (MC-9…MC-12).
 #pragma once
 
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -35,12 +36,17 @@ struct GpuBook {
 
 struct Books {
   std::vector<GpuBook> gpus;
-  // Programs that hold an assignment, evicted ones too (MC-18). Not the exclusive ones: those that
-  // they evict keep theirs, and would keep them out.
+  // Programs that hold an assignment, evicted ones too (MC-18). Not those that were exclusive
+  // from the start: those that they evict keep theirs, and would keep them out.
   u32 assigned = 0;
-  u64 host_kept = 0;  // bytes of evicted programs in host memory
+  std::array<u32, managed::kAllApis + 1> assigned_by{};  // the same, by the APIs that they need
+  u64 host_kept = 0;                                     // bytes of evicted programs in host memory
   u64 disk_kept = 0;
 };
+
+inline bool serves(const Gpu &gpu, u32 apis) { return (apis & ~gpu.apis) == 0; }
+// Sums of what programs say stay far from overflowing.
+inline u64 sane(u64 bytes) { return bytes < (1ull << 44) ? bytes : 1ull << 44; }
 
 u64 context_cost(const Gpu &gpu, const Settings &settings);
 // What a program needs on `gpu` at the least: a cost that was only assumed is no reason to deny.
@@ -51,6 +57,9 @@ u64 need_of(const Program &p, const Gpu &gpu, const Settings &settings);
 u64 reserved_by(const Program &p, const Gpu &gpu, const Settings &settings);
 // What comes free when it leaves.
 u64 footprint_of(const Program &p, const Gpu &gpu, const Settings &settings);
+
+// What it has there now, by its own word.
+u64 held_by(const Program &p, const Gpu &gpu, const Settings &settings);
 
 Books make_books(const std::vector<Gpu> &gpus, const Programs &programs, const Settings &settings);
 // `p` has come to its GPU, in the middle of a round of decisions.

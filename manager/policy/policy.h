@@ -31,12 +31,13 @@ class Policy {
  public:
   Policy(Settings settings, std::vector<Gpu> gpus);
 
+  // Of a GPU that nobody measures: what is not somebody else's.
   void measured(GpuIndex gpu, u64 free, bool foreign, bool dying = false);
   // What the driver says that the program has on its GPU, contexts and all. Where nobody can tell,
   // it is not called, and a context that was made is taken for seen.
   void footprint(ProgramId program, u64 bytes);
 
-  // A Join makes the program; what comes from one that has not joined does nothing.
+  // A Join makes the program; of what comes from one that has not joined only Uses is remembered.
   Orders receive(Time now, ProgramId from, const managed::ToManager &message);
   // Its connection is gone, and with it all that it had.
   Orders gone(Time now, ProgramId program);
@@ -76,9 +77,18 @@ class Policy {
   void take(Program &p, const managed::to_manager::Query &m);
   void take(Program &p, const managed::to_manager::Fin &m);
   void take(Program &p, const managed::to_manager::Failed &m);
+  void take(Program &p, const managed::to_manager::Load &m);
+  void take(Program &p, const managed::to_manager::LoadDone &m);
+  void take(Program &p, const managed::to_manager::AheadBack &m);
   void take(Program &, const managed::to_manager::StatusWanted &) {}
   void take(Program &p, const managed::to_manager::Kind &m);
   void take(Program &p, const managed::to_manager::Progress &m);
+  void take(Program &p, const managed::to_manager::Uses &m);
+  void take(Program &p, const managed::to_manager::AlsoUses &m);
+  void take(Program &p, const managed::to_manager::Unsuited &m);
+  void take(Program &, const managed::to_manager::Holder &) {}  // the daemon's business
+  void take(Program &, const managed::to_manager::Ping &) {}
+  void ask(Program &p, const Request &request);
   void see_context(Program &p, std::optional<u64> footprint);
   void see_variables(Program &p, std::optional<u64> footprint);
   void learn_context(u64 bytes);
@@ -100,7 +110,11 @@ class Policy {
   void serve_requests();
   void serve_waiting(const std::vector<Program *> &waiting);
   std::vector<Program *> in_order();
+  void send_home(Program &p);
   bool place(Program &p);
+  bool suits(const Program &p, GpuIndex g) const;
+  bool suits_any(const Program &p) const;
+  bool none_assignable(const Program &p) const;
   bool may_enter(const Program &p, GpuIndex g);
   bool never_fits(const Program &p) const;
   std::optional<std::string> over_limit(const Program &p) const;
@@ -117,23 +131,41 @@ class Policy {
   void make_room(Program &p, u64 bytes);
   Program *cheapest(const Program &asking, u64 bytes);
   bool can_leave(const Program &p) const;
+
+  // What is given without a question (ahead.cc)
+  void give_ahead(Program &p);
+  void recall_all();
+  bool comes_back(GpuIndex gpu) const;
   bool has_run(const Program &p, Time least) const { return now_ - p.since >= least; }
   void keep_contents(Program &p);
   void suspend(Program &p);
   void signal(Program &p);
+  bool has_it_alone(const Program &p) const;
+  void make_alone(Program &p);
+  bool may_clear(const Program &p) const;
+  GpuIndex empty_gpu(const Program &p);
   void clear_for(Program &p);
   GpuIndex easiest_to_clear(const Program &p) const;
-  std::optional<u64> cost_to_clear(GpuIndex g) const;
+  std::optional<u64> cost_to_clear(GpuIndex g, const Program &p) const;
   void evict_others(Program &exclusive);
   void end_slices(const Program &elder, GpuIndex g);
   void note_the_stuck();
 
+  // Of programs that need the same APIs: the GPUs that serve these, and whose are among them.
+  struct Kind {
+    size_t gpus = 0;
+    std::array<bool, managed::kAllApis + 1> within{};
+  };
+  Kind kind_of(u32 apis) const;
+
   Settings settings_;
   Pairs pairs_;
   std::vector<Gpu> gpus_;
+  std::array<Kind, managed::kAllApis + 1> kinds_;
   Programs programs_;
   std::unordered_map<ProgramId, Program *> by_id_;
   std::unordered_map<ProgramId, u64> footprints_;  // of the message that is being handled
+  std::unordered_map<ProgramId, u32> announced_;   // Uses of those that have not joined yet
   Time now_{0};
   std::optional<Time> open_at_;
   Books books_;

@@ -4,6 +4,7 @@
 // alike (waiting.cc).
 #include <algorithm>
 
+#include "common/gpu.h"
 #include "manager/policy/policy.h"
 
 namespace ckpt::manager {
@@ -16,17 +17,32 @@ namespace {
 
 // A driver that shows no context so often shows none at all.
 constexpr u32 kMostChecks = 20;
-// Sums of what programs say stay far from overflowing.
-constexpr u64 kMostBytes = 1ull << 44;
 // As many threads may ask at a time.
 constexpr size_t kMostRequests = 1024;
 
-u64 sane(u64 bytes) { return std::min(bytes, kMostBytes); }
+u32 sane_apis(u32 apis) {
+  apis &= managed::kAllApis;
+  return apis != 0 ? apis : managed::kCuda;
+}
 
 }  // namespace
 
 Policy::Policy(Settings settings, std::vector<Gpu> gpus)
-    : settings_(std::move(settings)), pairs_(settings_.report), gpus_(std::move(gpus)) {}
+    : settings_(std::move(settings)), pairs_(settings_.report), gpus_(std::move(gpus)) {
+  for (Gpu &gpu : gpus_)
+    if (!gpu.measured) gpu.context_known = true, gpu.context_bytes = 0;
+  for (u32 apis = 0; apis < kinds_.size(); apis++) kinds_[apis] = kind_of(apis);
+}
+
+Policy::Kind Policy::kind_of(u32 apis) const {
+  Kind kind;
+  kind.gpus = static_cast<size_t>(
+      std::ranges::count_if(gpus_, [&](const Gpu &g) { return serves(g, apis); }));
+  for (u32 other = 0; other < kind.within.size(); other++)
+    kind.within[other] = std::ranges::all_of(
+        gpus_, [&](const Gpu &g) { return !serves(g, other) || serves(g, apis); });
+  return kind;
+}
 
 void Policy::measured(GpuIndex gpu, u64 free, bool foreign, bool dying) {
   gpus_[static_cast<size_t>(gpu)].free = free;
@@ -44,7 +60,8 @@ const Program *Policy::find(ProgramId id) const {
 Program *Policy::known(ProgramId id) { return const_cast<Program *>(find(id)); }
 
 GpuIndex Policy::gpu_named(const std::string &uuid) const {
-  auto it = std::ranges::find(gpus_, uuid, &Gpu::uuid);
+  auto it =
+      std::ranges::find(gpus_, plain_uuid(uuid), [](const Gpu &g) { return plain_uuid(g.uuid); });
   return it == gpus_.end() ? kNoGpu : static_cast<GpuIndex>(it - gpus_.begin());
 }
 
@@ -57,6 +74,7 @@ void Policy::go_to(Program &p, Phase phase) {
   p.phase = phase;
   p.since = now_;
   p.told = p.stuck = false;
+  if (phase != Phase::Leaving && phase != Phase::Placed) p.ahead = 0, p.recalled = false;
   if (phase == Phase::Evicted || phase == Phase::Held || phase == Phase::New) p.gpu = kNoGpu;
   if (phase == Phase::Placed || phase == Phase::Returning) p.claim = p.target = kNoGpu;
   if (!p.waiting()) p.elder_since.reset();
@@ -68,6 +86,7 @@ Orders Policy::receive(Time now, ProgramId from, const managed::ToManager &messa
   now_ = now;
   Program *p = known(from);
   if (p == nullptr) {
+    if (const auto *uses = std::get_if<in::Uses>(&message)) announced_[from] = uses->apis;
     const auto *join = std::get_if<in::Join>(&message);
     if (join == nullptr) return {};
     auto made = std::make_unique<Program>();
@@ -78,6 +97,7 @@ Orders Policy::receive(Time now, ProgramId from, const managed::ToManager &messa
                                            [](const auto &q) { return q->arrived; });
     programs_.insert(behind, std::move(made));
     by_id_[from] = p;
+    if (auto told = announced_.extract(from)) p->apis = sane_apis(told.mapped());
   }
   std::visit([&](const auto &m) { take(*p, m); }, message);
   return finish();
@@ -85,6 +105,7 @@ Orders Policy::receive(Time now, ProgramId from, const managed::ToManager &messa
 
 Orders Policy::gone(Time now, ProgramId program) {
   now_ = now;
+  announced_.erase(program);
   if (Program *p = known(program)) remove(*p);
   return finish();
 }
@@ -130,6 +151,8 @@ void Policy::take(Program &p, const in::Join &m) {
   p.context = p.variables_seen = m.standing == Standing::Running;
   p.requests.clear();
   p.target = kNoGpu;
+  p.ahead = 0;
+  p.recalled = false;
   switch (m.standing) {
     case Standing::New: return go_to(p, Phase::New);
     case Standing::Assigned:
@@ -137,6 +160,19 @@ void Policy::take(Program &p, const in::Join &m) {
     case Standing::Evicted:
     case Standing::Parked: return go_to(p, Phase::Evicted);
   }
+}
+
+void Policy::take(Program &p, const in::Uses &m) {
+  u32 apis = sane_apis(m.apis);
+  if (p.gpu == kNoGpu || serves(gpu_of(p), apis)) p.apis = apis;
+}
+
+// It does not leave while it starts an API, so where it is now it will be then.
+void Policy::take(Program &p, const in::AlsoUses &m) {
+  u32 both = p.apis | (m.api & managed::kAllApis);
+  bool here = p.gpu != kNoGpu && serves(gpu_of(p), both);
+  if (here) p.apis = both;
+  send(p, out::Also{here});
 }
 
 // From a program that another Manager had: it holds until something was measured.
@@ -153,7 +189,19 @@ void Policy::take(Program &p, const in::Connect &m) {
   p.exclusive = p.exclusive || m.exclusive;
   // Without a context it has nothing on its GPU: asking again, it gives its place up by itself.
   bool again = !p.context && !p.told && (p.phase == Phase::Placed || p.phase == Phase::Leaving);
+  if (p.phase == Phase::Placed && p.gpu == kNoGpu && suits_any(p)) {
+    // What it has is by an API that is not managed here.
+    p.context = p.variables_seen = false;
+    p.used = 0;
+    p.requests.clear();
+    again = true;
+  }
   if (p.on_gpu() && !again) return send(p, out::Connect{p.gpu == kNoGpu ? "" : gpu_of(p).uuid});
+  if (!suits_any(p)) {  // this node's devices of that kind are not ours to give
+    go_to(p, Phase::Placed);
+    p.gpu = kNoGpu;
+    return send(p, out::Connect{});
+  }
   if (std::optional<std::string> why = over_limit(p)) {
     go_to(p, Phase::New);
     return send(p, out::OutOfMemory{0, *why});
@@ -162,16 +210,36 @@ void Policy::take(Program &p, const in::Connect &m) {
   if (p.phase != Phase::Held && p.phase != Phase::Evicted) go_to(p, Phase::Held);
 }
 
-void Policy::take(Program &p, const in::CudaMalloc &m) {
-  p.requests.push_back({m.ticket, sane(m.bytes)});
+void Policy::take(Program &p, const in::CudaMalloc &m) { ask(p, {m.ticket, sane(m.bytes)}); }
+
+void Policy::take(Program &p, const in::Load &m) {
+  ask(p, {.ticket = m.ticket, .bytes = sane(m.bytes), .alone = m.exclusive});
+}
+
+void Policy::ask(Program &p, const Request &request) {
+  p.requests.push_back(request);
   if (p.requests.size() > kMostRequests)
     return deny(p, p.requests.back(), "too many threads ask at a time");
-  if (std::optional<std::string> why = over_limit(p)) return deny(p, p.requests.back(), *why);
   // On a device that is not ours to give.
   if (p.gpu == kNoGpu && (p.phase == Phase::Placed || p.phase == Phase::New)) {
     p.requests.back().granted = true;
-    send(p, out::GoAhead{m.ticket});
+    return send(p, out::GoAhead{request.ticket});
   }
+  if (std::optional<std::string> why = over_limit(p)) return deny(p, p.requests.back(), *why);
+}
+
+// Variables that the driver makes when they are first used stay reserved until they are seen.
+void Policy::take(Program &p, const in::LoadDone &m) {
+  u64 before = std::exchange(p.variables, sane(m.variables));
+  p.used = sane(m.used);
+  p.late = p.late || (m.exclusive && !p.exclusive);
+  p.exclusive = p.exclusive || m.exclusive;
+  std::erase_if(p.requests, [&](const Request &r) { return r.ticket == m.ticket; });
+  if (!p.wants_alone()) p.target = kNoGpu;
+  if (p.variables > before) p.variables_seen = false;
+  if (!p.context || p.gpu == kNoGpu) return;
+  auto measured = footprints_.find(p.id);
+  see_variables(p, measured == footprints_.end() ? std::optional<u64>() : measured->second);
 }
 
 void Policy::take(Program &p, const in::CudaFree &m) { p.used = sane(m.used); }
@@ -233,7 +301,7 @@ void Policy::see_context(Program &p, std::optional<u64> footprint) {
   company_changes(p);
   p.context = true;
   p.variables_seen = p.variables == 0;
-  if (!footprint || p.variables > 0 || !p.requests.empty()) return;
+  if (!footprint || p.variables > 0 || !p.requests.empty() || p.ahead > 0) return;
   gpu_of(p).context_bytes = *footprint > p.used ? *footprint - p.used : 0;
   gpu_of(p).context_known = true;
 }
@@ -244,7 +312,7 @@ void Policy::see_variables(Program &p, std::optional<u64> footprint) {
 }
 
 void Policy::confirm(const Program &p) {
-  bool known = p.gpu != kNoGpu && gpu_of(p).context_known;
+  bool known = p.gpu != kNoGpu && gpu_of(p).context_known && gpu_of(p).measured;
   send(p, out::CCheckOk{known, known ? gpu_of(p).context_bytes : 0});
 }
 
@@ -275,6 +343,14 @@ void Policy::take(Program &p, const in::Failed &m) {
   p.refusals++;
   p.kept = 0;
   go_to(p, Phase::Placed);
+}
+
+// There it is not tried again, so the next one may be at once.
+void Policy::take(Program &p, const in::Unsuited &m) {
+  GpuIndex g = gpu_named(m.gpu);
+  if (p.phase != Phase::Returning || g != p.gpu) return;
+  p.unsuited[g] = m.why;
+  go_to(p, Phase::Evicted);
 }
 
 }  // namespace ckpt::manager

@@ -5,11 +5,13 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "common/bytes.h"
+#include "common/managed/messages.h"
 #include "manager/policy/pairs.h"
 
 namespace ckpt::manager {
@@ -35,6 +37,7 @@ struct Settings {
   u32 programs_per_gpu = 4;       // MC-18; as many as that times the GPUs hold an assignment
   u32 contextless_per_gpu = 4;    // MC-19
   u64 context_bytes = 64 * kMiB;  // of a context, until one was measured on that GPU (MC-11)
+  u64 ahead_bytes = 0;            // that a program may take without a question, while nobody waits
   u64 program_bytes = 0;          // that one program may hold; 0: no limit
   u64 host_bytes = ~u64{0};       // for the contents of evicted programs
   std::string disk_folder;        // where they go when that is used up; empty: nowhere
@@ -55,12 +58,16 @@ struct Settings {
 struct Gpu {
   std::string uuid;
   u64 total = 0;          // bytes
-  u64 free = 0;           // measured last
+  u64 free = 0;           // measured last; where nobody measures: what others than programs leave
   bool dying = false;     // a program of ours that is over still has memory there
   bool foreign = false;   // somebody else than our programs has memory there
   u64 context_bytes = 0;  // what a context costs, measured
   bool context_known = false;
-  u64 company = 1;  // another number whenever somebody comes, leaves, or makes a context
+  u64 company = 1;            // another number whenever somebody comes, leaves, or makes a context
+  u32 apis = managed::kCuda;  // that it serves
+  // False: nobody can tell what is free there but the programs, by what they say that they hold. A
+  // context then costs nothing that anybody knew of.
+  bool measured = true;
 };
 
 enum class Phase : u8 {
@@ -79,6 +86,7 @@ struct Request {
   u64 bytes = 0;
   bool granted = false;
   bool refused = false;  // it is told so when it is back
+  bool alone = false;    // for code whose kernels use the heap: it needs a GPU for itself then
 };
 
 // A time in which a program ran in one company: from a call of its own on.
@@ -94,11 +102,13 @@ struct Program {
   ProgramId id = 0;
   u32 pid = 0;
   std::string name;
-  i32 priority = 0;  // more is more important
+  i32 priority = 0;           // more is more important
+  u32 apis = managed::kCuda;  // that its GPU must serve
 
   Phase phase = Phase::New;
   GpuIndex gpu = kNoGpu;
-  bool exclusive = false;       // wants a GPU for itself (MC-15)
+  bool exclusive = false;       // needs a GPU for itself (MC-15) …
+  bool late = false;            // … since code was loaded in the middle of its life
   bool context = false;         // its context was seen
   bool variables_seen = false;  // so were its device variables
   bool told = false;            // Leaving: Suspend was sent, not only Signal
@@ -106,13 +116,17 @@ struct Program {
   bool parked = false;          // Evicted by somebody else: not ours to resume
   std::string cannot_leave;     // why it could not be suspended the last time; empty: it could
   u32 refusals = 0;             // how often in a row
+  std::map<GpuIndex, std::string> unsuited;  // where it can never run, and why
 
   u64 used = 0;       // bytes that it holds on its GPU, or will when it is back
   u64 variables = 0;  // of device variables
   u64 kept = 0;       // bytes of its contents with the host
   bool on_disk = false;
   std::vector<Request> requests;
-  GpuIndex target = kNoGpu;  // Held and exclusive: the GPU that is cleared for it
+  u64 ahead = 0;          // bytes beside `used` that it may take, or has taken, without a question
+  bool recalled = false;  // they are wanted back …
+  Time recalled_at{0};    // … since then
+  GpuIndex target = kNoGpu;  // wants to be alone: the GPU that is cleared for it
   GpuIndex claim = kNoGpu;   // it has waited too long: where it is to go
   GpuIndex home = kNoGpu;    // Held once more: where it was
 
@@ -131,6 +145,10 @@ struct Program {
   u64 requested() const;  // bytes of all requests that were not refused
   u64 granted() const;
   bool blocked() const;  // Placed, and waits for memory without leaving
+  // Must be the only one where it is, and cannot leave: its kernels may have used the heap.
+  bool alone() const;
+  // Must be so, or asks to; until that is granted it can still leave.
+  bool wants_alone() const;
   bool waiting() const { return phase == Phase::Held || (phase == Phase::Evicted && !parked); }
   // Has something on `gpu`, or is about to.
   bool on_gpu() const {

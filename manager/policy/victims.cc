@@ -16,15 +16,18 @@ namespace out = managed::to_program;
 
 bool Policy::grant_or_make_room(Program &p, Request &r) {
   GpuBook &book = book_of(p);
+  if (r.alone && !has_it_alone(p)) return make_alone(p), false;
   // Who cannot leave is not held back for an elder, which would wait for it in turn.
   u64 available = can_leave(p) ? book.available_to(p) : book.available();
   if (r.bytes <= available) {
     r.granted = true;
     book.reserved += r.bytes;
+    if (r.alone) p.target = kNoGpu, book.exclusive = &p;
+    give_ahead(p);
     send(p, out::GoAhead{r.ticket});
     return true;
   }
-  make_room(p, r.bytes);
+  if (!comes_back(p.gpu)) make_room(p, r.bytes);
   return false;
 }
 
@@ -62,9 +65,9 @@ Program *Policy::cheapest(const Program &asking, u64 bytes) {
 
 // It has not failed to too often, and there is room for what it has.
 bool Policy::can_leave(const Program &p) const {
-  if (p.exclusive || p.refusals >= settings_.refusals) return false;
+  if (p.alone() || p.refusals >= settings_.refusals) return false;
   if (p.refusals > 0 && now_ < p.not_before) return false;
-  u64 bytes = p.used + p.variables;
+  u64 bytes = p.used + p.variables + p.ahead;
   bool in_memory =
       bytes <= settings_.host_bytes && books_.host_kept <= settings_.host_bytes - bytes;
   bool on_disk = !settings_.disk_folder.empty() && bytes <= settings_.disk_bytes &&
@@ -73,7 +76,7 @@ bool Policy::can_leave(const Program &p) const {
 }
 
 void Policy::keep_contents(Program &p) {
-  p.kept = p.used + p.variables;
+  p.kept = p.used + p.variables + p.ahead;
   p.on_disk = p.kept > settings_.host_bytes || books_.host_kept > settings_.host_bytes - p.kept;
   (p.on_disk ? books_.disk_kept : books_.host_kept) += p.kept;
 }
@@ -110,11 +113,45 @@ void Policy::note_the_stuck() {
 
 // ---- a GPU for one program
 
+// Who cannot leave is in the way of the one that the GPU is cleared for, and so goes first.
+bool Policy::has_it_alone(const Program &p) const {
+  const GpuBook &book = books_.gpus[static_cast<size_t>(p.gpu)];
+  bool taken = book.exclusive != nullptr && book.exclusive != &p && can_leave(p);
+  return !taken && book.programs == 1 && !gpus_[static_cast<size_t>(p.gpu)].dying;
+}
+
+// It runs, and is about to load code whose kernels use the heap. That code has not run yet, so it
+// can still leave: for a GPU where nobody is, or because the others here cannot. Else they leave.
+// Of two that ask for this on one GPU the second one's wish is taken as any other program's
+// presence: it leaves, and comes back alone.
+void Policy::make_alone(Program &p) {
+  bool clears = p.target == p.gpu && may_clear(p);
+  GpuIndex empty = clears || !can_leave(p) ? kNoGpu : empty_gpu(p);
+  p.target = empty != kNoGpu ? empty : may_clear(p) ? p.gpu : kNoGpu;
+  if (p.target != kNoGpu) books_.gpus[static_cast<size_t>(p.target)].exclusive = &p;
+  if (p.target == p.gpu) return evict_others(p);
+  if (can_leave(p)) suspend(p);
+}
+
+bool Policy::may_clear(const Program &p) const {
+  const GpuBook &book = books_.gpus[static_cast<size_t>(p.gpu)];
+  bool taken = book.exclusive != nullptr && book.exclusive != &p;
+  return !taken && cost_to_clear(p.gpu, p).has_value();
+}
+
+GpuIndex Policy::empty_gpu(const Program &p) {
+  for (GpuIndex g = 0; g < static_cast<GpuIndex>(gpus_.size()); g++)
+    if (g != p.gpu && may_enter(p, g)) return g;
+  return kNoGpu;
+}
+
 void Policy::clear_for(Program &p) {
   GpuIndex easiest = easiest_to_clear(p);
-  bool still_good = p.target != kNoGpu && cost_to_clear(p.target).has_value();
+  bool still_good =
+      p.target != kNoGpu && suits(p, p.target) && cost_to_clear(p.target, p).has_value();
   if (!still_good && easiest != kNoGpu) {
-    if (p.target != kNoGpu) books_.gpus[static_cast<size_t>(p.target)].exclusive = nullptr;
+    if (p.target != kNoGpu && books_.gpus[static_cast<size_t>(p.target)].exclusive == &p)
+      books_.gpus[static_cast<size_t>(p.target)].exclusive = nullptr;
     p.target = easiest;
     books_.gpus[static_cast<size_t>(easiest)].exclusive = &p;
   }
@@ -129,18 +166,18 @@ GpuIndex Policy::easiest_to_clear(const Program &p) const {
     const GpuBook &book = books_.gpus[static_cast<size_t>(g)];
     bool taken = book.exclusive != nullptr && book.exclusive != &p;
     bool for_elder = book.elder != nullptr && book.elder != &p;
-    if (taken || for_elder || least_need_of(p, gpu) > gpu.total) continue;
-    std::optional<u64> cost = cost_to_clear(g);
+    if (!suits(p, g) || taken || for_elder || least_need_of(p, gpu) > gpu.total) continue;
+    std::optional<u64> cost = cost_to_clear(g, p);
     if (cost && (!least || *cost < *least)) best = g, least = cost;
   }
   return best;
 }
 
-// Bytes to move; none: somebody there cannot leave.
-std::optional<u64> Policy::cost_to_clear(GpuIndex g) const {
+// Bytes to move, of all but `p`; none: somebody there cannot leave.
+std::optional<u64> Policy::cost_to_clear(GpuIndex g, const Program &p) const {
   u64 bytes = 0;
   for (const auto &q : programs_) {
-    if (q->gpu != g || !q->on_gpu()) continue;
+    if (q->gpu != g || !q->on_gpu() || q.get() == &p) continue;
     if (q->stuck || (q->phase == Phase::Placed && !can_leave(*q))) return std::nullopt;
     bytes += q->used + 1;
   }
@@ -149,15 +186,15 @@ std::optional<u64> Policy::cost_to_clear(GpuIndex g) const {
 
 void Policy::evict_others(Program &exclusive) {
   for (const auto &q : programs_)
-    if (q->gpu == exclusive.target && q->phase == Phase::Placed && can_leave(*q) &&
-        has_run(*q, settings_.least_run))
+    if (q.get() != &exclusive && q->gpu == exclusive.target && q->phase == Phase::Placed &&
+        can_leave(*q) && has_run(*q, settings_.least_run))
       signal(*q);
 }
 
 // ---- time slices
 
 void Policy::end_slices(const Program &elder, GpuIndex g) {
-  if (settings_.slice == Time{0} || elder.exclusive) return;
+  if (settings_.slice == Time{0} || elder.wants_alone()) return;
   const GpuBook &book = books_.gpus[static_cast<size_t>(g)];
   u64 need = need_of(elder, gpus_[static_cast<size_t>(g)], settings_);
   for (;;) {

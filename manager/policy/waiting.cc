@@ -26,6 +26,7 @@ void Policy::serve() {
   // Before the waiting set, or who has just left would take again what it has left.
   serve_requests();
   serve_waiting(waiting);
+  recall_all();
   give_up_hopeless();
   undo_deadlocks();
 }
@@ -48,11 +49,10 @@ std::vector<Program *> Policy::in_order() {
   Program *elder = nullptr;
   Time limit = settings_.slice > Time{0} ? std::min(settings_.slice, settings_.age_limit)
                                          : settings_.age_limit;
-  u32 most = settings_.programs_per_gpu * static_cast<u32>(gpus_.size());
   for (const auto &p : programs_) {
     if (!p->waiting()) continue;
     waiting.push_back(p.get());
-    bool held_by_limit = p->phase == Phase::Held && !p->exclusive && books_.assigned >= most;
+    bool held_by_limit = p->phase == Phase::Held && none_assignable(*p);
     if (now_ - p->since < limit || held_by_limit) continue;
     if (elder == nullptr || p->since < elder->since) elder = p.get();
   }
@@ -73,27 +73,63 @@ std::vector<Program *> Policy::in_order() {
 void Policy::serve_waiting(const std::vector<Program *> &waiting) {
   for (Program *p : waiting) {
     if (now_ < p->not_before) continue;
-    if (p->exclusive && p->phase == Phase::Held) clear_for(*p);
+    if (!suits_any(*p)) {
+      send_home(*p);
+      continue;
+    }
+    if (p->wants_alone()) clear_for(*p);
     if (!place(*p) && p->claim != kNoGpu) end_slices(*p, p->claim);
   }
+}
+
+bool Policy::suits(const Program &p, GpuIndex g) const {
+  return serves(gpus_[static_cast<size_t>(g)], p.apis) && !p.unsuited.contains(g);
+}
+
+bool Policy::suits_any(const Program &p) const {
+  if (p.unsuited.empty()) return kinds_[p.apis].gpus > 0;
+  for (GpuIndex g = 0; g < static_cast<GpuIndex>(gpus_.size()); g++)
+    if (suits(p, g)) return true;
+  return false;
+}
+
+// MC-18: for the node, and for the GPUs that `p` can use, where those count that can use no others.
+// By the first alone, programs that wait for GPUs of one kind would keep others from those of
+// another.
+bool Policy::none_assignable(const Program &p) const {
+  if (p.wants_alone()) return false;
+  size_t most = settings_.programs_per_gpu;
+  if (books_.assigned >= most * gpus_.size()) return true;
+  const Kind &kind = kinds_[p.apis];
+  size_t there = 0;
+  for (size_t apis = 0; apis < kind.within.size(); apis++)
+    if (kind.within[apis]) there += books_.assigned_by[apis];
+  return there >= most * kind.gpus;
 }
 
 bool Policy::may_enter(const Program &p, GpuIndex g) {
   const GpuBook &book = books_.gpus[static_cast<size_t>(g)];
   u32 most = settings_.programs_per_gpu;
   bool others = book.elder != nullptr && book.elder != &p;
+  if (!suits(p, g)) return false;
   if (book.exclusive != nullptr && book.exclusive != &p) return false;
   // What its kernels will allocate is not known, so nothing of an earlier one may be in its way.
-  if (p.exclusive && (book.programs > 0 || gpus_[static_cast<size_t>(g)].dying)) return false;
+  if (p.wants_alone() && (book.programs > 0 || gpus_[static_cast<size_t>(g)].dying)) return false;
   if (book.programs + (others ? 1 : 0) >= most) return false;
-  bool no_assignment = !p.exclusive && books_.assigned >= most * gpus_.size();
   if (p.phase == Phase::Held &&
-      (no_assignment || book.contextless >= settings_.contextless_per_gpu))
+      (none_assignable(p) || book.contextless >= settings_.contextless_per_gpu))
     return false;
   const Gpu &gpu = gpus_[static_cast<size_t>(g)];
   bool alone = book.programs == 0 && !gpu.foreign && !gpu.dying;
   u64 need = alone ? least_need_of(p, gpu) : need_of(p, gpu, settings_);
   return need <= book.available_to(p) && !kept_apart(p, g);
+}
+
+// To a device that is not ours to give: another Manager had it.
+void Policy::send_home(Program &p) {
+  go_to(p, Phase::Returning);
+  for (Request &r : p.requests) r.granted = !r.refused;
+  send(p, out::Migrate{});
 }
 
 // Where the fewest are, and of these, where most is free: programs that share a GPU slow each other
@@ -116,7 +152,7 @@ bool Policy::place(Program &p) {
   p.gpu = best;
   company_changes(p);
   if (held) p.checks = 0;
-  if (held && !p.exclusive) books_.assigned++;
+  if (held && !p.exclusive) books_.assigned++, books_.assigned_by[p.apis]++;
   for (Request &r : p.requests) r.granted = !r.refused;
   enter(books_, p, gpu_of(p), settings_);
   if (!held) return send(p, out::Migrate{gpu_of(p).uuid}), true;
@@ -137,11 +173,11 @@ void Policy::keep_for(Program &elder) {
     const Program *holder = books_.gpus[static_cast<size_t>(g)].exclusive;
     return holder != nullptr && holder != &elder;
   };
-  if (elder.claim == kNoGpu || closed(elder.claim)) {
+  if (elder.claim == kNoGpu || closed(elder.claim) || !suits(elder, elder.claim)) {
     elder.claim = kNoGpu;
     for (GpuIndex g = 0; g < static_cast<GpuIndex>(gpus_.size()); g++) {
       const Gpu &gpu = gpus_[static_cast<size_t>(g)];
-      if (least_need_of(elder, gpu) > gpu.total) continue;
+      if (!suits(elder, g) || least_need_of(elder, gpu) > gpu.total) continue;
       bool better = elder.claim == kNoGpu || closed(elder.claim) > closed(g) ||
                     (closed(elder.claim) == closed(g) && missing(g) < missing(elder.claim));
       if (better) elder.claim = g;
@@ -152,13 +188,17 @@ void Policy::keep_for(Program &elder) {
   const Gpu &gpu = gpus_[static_cast<size_t>(elder.claim)];
   book.elder = &elder;
   book.elder_need =
-      elder.exclusive ? gpu.total : std::min(gpu.total, need_of(elder, gpu, settings_));
+      elder.wants_alone() ? gpu.total : std::min(gpu.total, need_of(elder, gpu, settings_));
 }
 
 // ---- what no waiting helps
 
 bool Policy::never_fits(const Program &p) const {
-  return std::ranges::all_of(gpus_, [&](const Gpu &g) { return least_need_of(p, g) > g.total; });
+  for (GpuIndex g = 0; g < static_cast<GpuIndex>(gpus_.size()); g++) {
+    const Gpu &gpu = gpus_[static_cast<size_t>(g)];
+    if (suits(p, g) && least_need_of(p, gpu) <= gpu.total) return false;
+  }
+  return true;
 }
 
 std::optional<std::string> Policy::over_limit(const Program &p) const {
@@ -176,13 +216,14 @@ void Policy::deny(Program &p, Request &r, const std::string &why) {
   send(p, out::OutOfMemory{r.ticket, why});
   u32 ticket = r.ticket;
   std::erase_if(p.requests, [&](const Request &q) { return q.ticket == ticket; });
+  if (!p.wants_alone()) p.target = kNoGpu;
 }
 
 // Where it could be, nobody is, and yet it does not fit: the driver itself has the rest.
 bool Policy::hopeless(const Program &p) const {
   for (size_t g = 0; g < gpus_.size(); g++) {
     u64 need = least_need_of(p, gpus_[g]);
-    if (need > gpus_[g].total) continue;
+    if (!suits(p, static_cast<GpuIndex>(g)) || need > gpus_[g].total) continue;
     if (gpus_[g].foreign || gpus_[g].dying) return false;
     if (books_.gpus[g].programs > 0 || gpus_[g].free >= need) return false;
   }
@@ -206,6 +247,7 @@ bool Policy::refuse_one(Program &p) {
   for (Request &r : p.requests)
     if (!r.refused && (last == nullptr || last->granted || !r.granted)) last = &r;
   if (last != nullptr) last->refused = true;
+  if (!p.wants_alone()) p.target = kNoGpu;
   return last != nullptr;
 }
 
@@ -214,14 +256,14 @@ bool Policy::refuse_one(Program &p) {
 bool Policy::deadlocked(GpuIndex g) const {
   const GpuBook &book = books_.gpus[static_cast<size_t>(g)];
   const Gpu &gpu = gpus_[static_cast<size_t>(g)];
-  if (book.programs == 0 || gpu.foreign || gpu.dying) return false;
+  if (book.programs == 0 || gpu.foreign || gpu.dying || comes_back(g)) return false;
   bool somewhere = false, all_fixed = true;
   for (const auto &p : programs_) {
     if (p->on_gpu() && !p->blocked()) {
       if (p->gpu == g) return false;
       somewhere = true;
     }
-    bool fixed = p->exclusive || p->refusals >= settings_.refusals;
+    bool fixed = p->alone() || p->refusals >= settings_.refusals;
     if (p->gpu != g || fixed) continue;
     // It may be asked again, or its contents find room when another one goes home.
     if (now_ < p->not_before) return false;

@@ -84,9 +84,9 @@ class Node:
                         CKPTD_SOCKET=str(self.socket))
         self.daemon = None
 
-    def start(self, *options, grace=20, settle=0):
+    def start(self, *options, grace=20, settle=0, opencl="none"):
         self.daemon = self.ckpt.start("ckptd", ["--journal", self.journal, "--least-run", "0", "--grace", str(grace),
-                                                "--settle", str(settle), *options])
+                                                "--settle", str(settle), "--opencl-devices", opencl, *options])
         self.daemon.wait_text("listening on")
         return self
 
@@ -96,10 +96,12 @@ class Node:
 
     def run(self, name, *mib, program=("tenant.cu",), pause=(), options=(), **more):
         """Starts tenant NAME MIB…, which waits at each place in `pause`."""
+        return self.run_executable(self.make(*program), name, *mib, pause=pause, options=options, **more)
+
+    def run_executable(self, path, name, *words, pause=(), options=(), **more):
         for place in pause:
             (self.ckpt.folder / f"{name}-{place}").touch()
-        return self.ckpt.start("ckpt-run", ["--managed", *options, "--", str(self.make(*program)), name, *map(str, mib)],
-                               **more)
+        return self.ckpt.start("ckpt-run", ["--managed", *options, "--", str(path), name, *map(str, words)], **more)
 
     def go_on(self, name, *places):
         for place in places:

@@ -22,6 +22,7 @@ pytestmark = [
 ]
 
 HEAP = ("tenant.cu", "-DHEAP")
+LATE = ("late.cc",)
 VARIABLE = ("tenant.cu", "-DVARIABLE_MIB=60")
 
 
@@ -129,6 +130,70 @@ def test_exclusive_programs_evict_the_others(node):
     finished(x, y)
     n.go_on("a", "end")
     finished(a)
+
+
+def test_late_code_with_a_heap_evicts_the_others(node):
+    n = node("1x256M")
+    a = n.run("a", "heap", 100, program=LATE, pause=["load", "end"])
+    a.wait_text("have 100")
+    b = n.run("b", 60, pause=["end"])
+    b.wait_text("have 60")
+    assert not n.status()["gpus"][0]["exclusive"]
+    n.go_on("a", "load")
+    a.wait_text("ran")
+    assert n.program(b)["state"] == "evicted"
+    assert n.program(a)["exclusive"] and n.status()["gpus"][0]["exclusive"]
+    said = n.messages(a.program())
+    assert said[said.index("Load"):] == ["Load", "> GoAhead", "LoadDone"]
+    n.go_on("b", "end")
+    n.go_on("a", "end")
+    finished(a, b)
+
+
+def test_late_code_with_a_heap_goes_where_nobody_is(node):
+    n = node("2x256M")
+    a = n.run("a", "heap", 50, program=LATE, pause=["load", "end"])
+    a.wait_text("have 50")
+    b = n.run("b", 90, pause=["end"])
+    b.wait_text("have 90")
+    c = n.run("c", 30, pause=["end"])
+    c.wait_text("have 30")
+    assert [n.gpu_of(job) for job in (a, b, c)] == [0, 1, 0]
+    n.go_on("b", "end")
+    finished(b)
+    n.go_on("a", "load")
+    a.wait_text("ran")
+    assert [n.gpu_of(job) for job in (a, c)] == [1, 0]
+    assert n.program(c)["evictions"] == 0
+    n.go_on("a", "end")
+    n.go_on("c", "end")
+    finished(a, c)
+
+
+def test_two_late_ones_on_one_gpu(node):
+    n = node("1x256M")
+    jobs = [n.run(name, "heap", 50, program=LATE, pause=["load"]) for name in "ab"]
+    for job in jobs:
+        job.wait_text("have 50")
+    n.go_on("a", "load")
+    n.go_on("b", "load")
+    finished(*jobs)
+
+
+def test_variables_of_late_code_are_asked_for(node):
+    n = node("1x256M")
+    a = n.run("a", 150, pause=["end"])
+    a.wait_text("have 150")
+    b = n.run("b", "variable", 30, program=LATE, pause=["load", "end"])
+    b.wait_text("have 30")
+    n.go_on("b", "load")
+    assert n.wait_state(b, "evicted")["requested_bytes"] == 60 << 20
+    n.go_on("a", "end")
+    finished(a)
+    b.wait_text("ran")
+    assert n.program(b)["variable_bytes"] == 0  # unloaded again
+    n.go_on("b", "end")
+    finished(b)
 
 
 def test_larger_than_any_gpu(node):
@@ -246,6 +311,34 @@ def test_the_daemon_is_restarted(node):
     assert n.program(b)["state"] == "evicted" and n.program(b)["kept_bytes"] == 60 << 20
     n.go_on("a", "end")
     finished(a, b)
+
+
+def test_the_daemon_does_not_answer(node):
+    n = node("1x256M", "--victim", "cheapest", grace=0.5)  # programs are patient for 3 s at the least
+    a = n.run("a", 120, 70, 20, pause=["2", "3", "end"])
+    a.wait_text("have 120")
+    b = n.run("b", 60, pause=["end"])
+    b.wait_text("have 60")
+    n.go_on("a", "2")
+    n.wait_state(b, "evicted")
+    a.wait_text("have 70")
+    os.kill(n.daemon.pid, signal.SIGSTOP)
+    c = n.run("c", 10, pause=["end"])
+    # One waits for an answer, one without its device to come back, one for a device.
+    n.go_on("a", "3")
+    a.wait_text("have 20")
+    assert "the Manager has not answered for 3 s" in a.error_text
+    n.go_on("a", "end")
+    finished(a)
+    wait_for(lambda: "the Manager has not answered for 3 s" in b.error_text, "the other one to lose patience")
+    os.kill(n.daemon.pid, signal.SIGCONT)
+    assert n.wait_state(b, "running")["used_bytes"] >= 60 << 20
+    assert n.wait_state(c, "running")["used_bytes"] >= 10 << 20
+    assert len(n.status()["programs"]) == 2
+    n.go_on("b", "end")
+    n.go_on("c", "end")
+    finished(b, c)
+    wait_for(lambda: n.status()["programs"] == [], "nobody")
 
 
 def test_an_evicted_program_is_killed(node):
@@ -405,7 +498,8 @@ def test_twenty_programs_at_once(node):
     assert "> Suspend" in said
 
 
-@pytest.mark.parametrize("options", [[], ["--victim", "cheapest"], ["--slice", "0.1"]], ids=["paper", "cheapest", "slices"])
+@pytest.mark.parametrize("options", [[], ["--victim", "cheapest"], ["--slice", "0.1"], ["--ahead-memory", "16M"]],
+                         ids=["paper", "cheapest", "slices", "ahead"])
 def test_threads_that_ask_at_the_same_time(node, options):
     n = node("2x128M", *options)
     program = str(n.make("tenants.cu", "-std=c++17"))

@@ -11,7 +11,9 @@
 #include "common/log.h"
 #include "manager/daemon/nvml.h"
 #include "manager/daemon/quota.h"
+#include "tools/ckptd/opencl.h"
 #include "tools/ckptd/options.h"
+#include "tools/ckptd/ready.h"
 
 namespace ckpt {
 namespace {
@@ -31,9 +33,12 @@ std::string software_nvml() {
 }
 
 // NVIDIA's where there is a GPU; the software device where there is none, as ckpt-run does it.
-Result<std::unique_ptr<manager::Meter>> open_meter(const std::string &wanted) {
+// Null: neither, and OpenCL devices are enough.
+Result<std::unique_ptr<manager::Meter>> open_meter(const std::string &wanted, bool enough) {
+  if (wanted == "none") return nullptr;
   if (!wanted.empty()) return manager::open_nvml(wanted);
   std::string software = software_nvml();
+  if (!has_nvidia_gpu() && software.empty() && enough) return nullptr;
   if (has_nvidia_gpu() || software.empty()) return manager::open_nvml(kNvml);
   log::warn("this node has no NVIDIA GPU: the software device is managed");
   fs::path broker = fs::path(software).parent_path().parent_path() / "ckpt-softcuda-broker";
@@ -43,7 +48,9 @@ Result<std::unique_ptr<manager::Meter>> open_meter(const std::string &wanted) {
 
 Result<> run(const CkptdOptions &o) {
   CKPT_TRY(manager::DaemonOptions options, daemon_options(o));
-  CKPT_TRY(std::unique_ptr<manager::Meter> meter, open_meter(o.nvml));
+  CKPT_TRY(std::vector<manager::OpenClDevice> opencl, opencl_devices(o.opencl_devices));
+  CKPT_TRY(std::unique_ptr<manager::Meter> nvml, open_meter(o.nvml, !opencl.empty()));
+  CKPT_TRY(std::unique_ptr<manager::Meter> meter, manager::make_node(std::move(nvml), opencl));
   if (o.gpu_memory > 0) meter = manager::with_quota(std::move(meter), o.gpu_memory);
   for (const manager::MeteredGpu &g : meter->gpus())
     log::info("{} ({}), {} MiB", g.name, g.uuid, g.total >> 20);
@@ -51,6 +58,7 @@ Result<> run(const CkptdOptions &o) {
   CKPT_TRY(std::unique_ptr<manager::Daemon> daemon,
            manager::Daemon::create(std::move(options), std::move(meter)));
   std::cout << "ckptd: listening on " << socket << std::endl;
+  tell_ready();
   return daemon->run();
 }
 

@@ -85,6 +85,11 @@ void add_ckptd_options(CLI::App &app, CkptdOptions &o) {
   app.add_option("--gpu-memory", o.gpu_memory,
                  "bytes of each GPU that programs share; the rest is left to others; 0: all")
       ->transform(bytes);
+  app.add_option(
+         "--ahead-memory", o.ahead_memory,
+         "bytes that a program may take without a question while nobody waits and memory is "
+         "plentiful (256M); 0: every allocation asks")
+      ->transform(bytes);
   app.add_option("--program-memory", o.program_memory, "bytes that one program may have; 0: all")
       ->transform(bytes);
   app.add_option("--host-memory", o.host_memory,
@@ -113,8 +118,16 @@ void add_ckptd_options(CLI::App &app, CkptdOptions &o) {
   app.add_option("--slice", o.slice,
                  "seconds of a turn, for programs that do not fit together; 0: no turns")
       ->check(seconds);
+  app.add_option("--metrics", o.metrics, "a port of 127.0.0.1 for Prometheus; 0: none")
+      ->check(CLI::Range(0u, 65535u));
   app.add_option("--journal", o.journal, "a file for each message, as a line of JSON");
-  app.add_option("--nvml", o.nvml, "NVML's library, or another that answers like it");
+  app.add_option(
+      "--nvml", o.nvml,
+      "NVML's library, or another that answers like it; none: no CUDA device is managed");
+  app.add_option("--opencl-devices", o.opencl_devices,
+                 "OpenCL devices that are managed: gpus (the default), all, none, or a comma list "
+                 "of ocl:N, ocl:NAME and UUIDs, each perhaps with =SIZE, what programs may have "
+                 "of its memory");
 }
 
 Result<manager::DaemonOptions> daemon_options(const CkptdOptions &o) {
@@ -125,11 +138,13 @@ Result<manager::DaemonOptions> daemon_options(const CkptdOptions &o) {
              : ::geteuid() == 0 ? managed::kNodeSocket
                                 : managed::own_socket();
   d.grace = std::chrono::milliseconds(std::lround(o.grace * 1e3));
+  d.metrics_port = static_cast<u16>(o.metrics);
   d.journal = o.journal;
   manager::Settings &s = d.settings;
   s.programs_per_gpu = o.programs_per_gpu;
   s.contextless_per_gpu = o.contextless_per_gpu;
   s.context_bytes = o.context_memory;
+  s.ahead_bytes = o.ahead_memory;
   s.program_bytes = o.program_memory;
   s.host_bytes = o.host_memory != 0 ? o.host_memory : half_of_memory();
   s.disk_folder = o.disk_folder;

@@ -84,9 +84,10 @@ DeviceCheck read_check(const json &answer) {
 
 }  // namespace
 
-Result<std::vector<Device>> list_devices() {
+Result<std::vector<Device>> list_devices(std::string_view only) {
   std::vector<Device> devices;
   for (const Api &api : kApis) {
+    if (!only.empty() && only != api.name) continue;
     std::string proxy = proxy_executable(api);
     if (proxy.empty()) continue;
     CKPT_TRY(CommandResult r, run_command({proxy, "--list"}, ""));
@@ -108,6 +109,11 @@ Result<DeviceChoice> choose_devices(const std::string &spec) {
   DeviceChoice choice;
   if (spec.empty()) return choice;
   CKPT_TRY(std::vector<Device> devices, list_devices());
+  return choose_devices(spec, devices);
+}
+
+Result<DeviceChoice> choose_devices(const std::string &spec, const std::vector<Device> &devices) {
+  DeviceChoice choice;
   std::istringstream words(spec);
   for (std::string word; std::getline(words, word, ',');)
     CKPT_CHECK(choose_one(devices, word, choice));

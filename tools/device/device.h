@@ -29,10 +29,12 @@ struct Device {
 // The devices that a program may use: per API the IDs for its proxy. An API that is absent: all.
 using DeviceChoice = std::map<std::string, std::vector<std::string>>;
 
-Result<std::vector<Device>> list_devices();
+// Of one API, or of all.
+Result<std::vector<Device>> list_devices(std::string_view api = {});
 // `spec`: a comma list of an index, "ocl:1", "ocl:rusticl" (part of the platform or the name, any
 // case) or a UUID. Empty: no choice.
 Result<DeviceChoice> choose_devices(const std::string &spec);
+Result<DeviceChoice> choose_devices(const std::string &spec, const std::vector<Device> &devices);
 std::string device_table(const std::vector<Device> &devices);
 nlohmann::json device_json(const std::vector<Device> &devices);
 // What the proxy of an API says of a program that is to come to its devices.

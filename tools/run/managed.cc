@@ -40,7 +40,7 @@ Result<> add_manager(const ManagedOptions &o, bool device_chosen, ProgramEnviron
   }
   std::string socket = manager_socket();
   if (o.managed)
-    if (Result<UniqueFd> there = connect_unix(socket); !there)
+    if (Result<std::optional<UniqueFd>> there = connect_unix_at_once(socket); !there)
       return fail_with_hint(fmt::format("there is no Manager: {}", there.error().what),
                             "start ckptd, or name its socket by CKPTD_SOCKET");
   e.set.emplace_back(managed::kSocketVariable, socket);

@@ -13,7 +13,8 @@
 
 namespace ckpt {
 
-Result<> Proxies::start(const std::string &api_name, int connection, int out, int err) {
+Result<> Proxies::start(const std::string &api_name, int connection, int out, int err,
+                        const std::optional<std::string> &device) {
   const Api *api = find_api(api_name);
   std::string executable = api ? proxy_executable(*api) : "";
   if (executable.empty())
@@ -30,7 +31,8 @@ Result<> Proxies::start(const std::string &api_name, int connection, int out, in
              .keep = {connection, control.second.get()},
              .own_group = true,
              .die_with_us = true};
-  for (std::string &a : device_arguments(api_name, choice_)) spec.argv.push_back(std::move(a));
+  DeviceChoice choice = device ? DeviceChoice{{api_name, {*device}}} : choice_;
+  for (std::string &a : device_arguments(api_name, choice)) spec.argv.push_back(std::move(a));
   if (portable_) spec.argv.push_back("--portable");
   CKPT_TRY(pid_t pid, spawn(spec));
   log::debug("proxy {} serves {} as {}", pid, api_name, token);

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <list>
+#include <optional>
 #include <string>
 
 #include "common/bytes.h"
@@ -22,8 +23,10 @@ class Proxies {
   Proxies(const Proxies &) = delete;
   ~Proxies() { kill_all(); }
 
-  // Starts a proxy of `api` that serves `connection` and prints to `out` and `err`.
-  Result<> start(const std::string &api, int connection, int out, int err);
+  // Starts a proxy of `api` that serves `connection` and prints to `out` and `err`; of `device`
+  // alone, where one is given in the place of what was chosen.
+  Result<> start(const std::string &api, int connection, int out, int err,
+                 const std::optional<std::string> &device = {});
   // Hands `connection` to the proxy that is parked under `token`.
   Result<> adopt(u64 token, int connection);
   // Ends the proxy that is parked under `token`: nobody will come back to it.

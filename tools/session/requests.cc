@@ -97,7 +97,8 @@ bool Keeper::answer(Client &client, Message &message) {
   Result<> result;
   bool keep = true;
   switch (static_cast<Type>(message.type)) {
-    case Type::ProxyWanted: {
+    case Type::ProxyWanted:
+    case Type::ProxyFor: {
       result = proxy_wanted(client, message);
       if (result) return false;  // the proxy has the connection now, and speaks first
       break;
@@ -153,9 +154,11 @@ Result<> Keeper::proxy_wanted(Client &client, Message &message) {
   Reader in = message.reader();
   in.get<u32>();
   std::string api(in.str());
+  std::optional<std::string> device;
+  if (static_cast<Type>(message.type) == Type::ProxyFor) device = in.str();
   if (!in.ok() || message.fds.size() != 2) return fail("malformed request for a proxy");
   (void)set_receive_timeout(client.fd.get(), 0ms);
-  return proxies_.start(api, client.fd.get(), message.fds[0].get(), message.fds[1].get());
+  return proxies_.start(api, client.fd.get(), message.fds[0].get(), message.fds[1].get(), device);
 }
 
 Result<> Keeper::contents_kept(Message &message) {

@@ -30,6 +30,12 @@ std::string text(const json &j, const char *key) {
   return s;
 }
 
+// CUDA goes without saying.
+bool of_opencl(const json &j) {
+  auto it = j.find("apis");
+  return it != j.end() && std::ranges::find(*it, "opencl") != it->end();
+}
+
 std::string mib(u64 bytes) { return fmt::format("{} MiB", bytes >> 20); }
 
 // Used, promised and free.
@@ -52,6 +58,7 @@ std::string gpu_line(size_t index, const json &g) {
                                  mib(total), number(g, "programs"));
   if (flag(g, "exclusive")) line += ", exclusive";
   if (flag(g, "others")) line += ", others use it too";
+  if (of_opencl(g)) line += ", OpenCL";
   return line + "  " + text(g, "name");
 }
 
@@ -75,7 +82,8 @@ std::string program_line(const json &status, const json &p) {
                      p.value("priority", 0), state_of(p), gpu_number(status, text(p, "gpu")),
                      number(p, "used_bytes") >> 20, number(p, "requested_bytes") >> 20,
                      number(p, "kept_bytes") >> 20, number(p, "evictions"),
-                     text(p, "name") + (flag(p, "exclusive") ? " (exclusive)" : ""));
+                     text(p, "name") + (of_opencl(p) ? " (OpenCL)" : "") +
+                         (flag(p, "exclusive") ? " (exclusive)" : ""));
 }
 
 }  // namespace

@@ -8,10 +8,15 @@
 // - Sub-groups: an answer is the sum of what the question came with, and the question's last digit.
 // - Variables at program scope: a program built with -D VARIABLES has 64 bytes of them.
 //
+// - With CKPT_TEST_UUID in the environment, the 32 hexadecimal digits of a UUID: PoCL's device of
+// one
+//   thread has that one (cl_khr_device_uuid).
+//
 // With CKPT_TEST_1_2 in the environment it does the opposite: no driver knows a question of 2.x or
 // 3.0. (Oclgrind 21.10 is one of 1.2 that answers them.)
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
+#include <CL/cl_ext.h>
 #include <dlfcn.h>
 #include <errno.h>
 
@@ -39,6 +44,33 @@ cl_int answer(const void *what, size_t bytes, size_t room, void *value, size_t *
   return CL_SUCCESS;
 }
 
+// Null: this device keeps what it has.
+const char *uuid_of(cl_device_id device) {
+  const char *uuid = std::getenv("CKPT_TEST_UUID");
+  if (!uuid || !in_proxy()) return nullptr;
+  std::string all(256, '\0');
+  next<decltype(&clGetDeviceInfo)>("clGetDeviceInfo")(device, CL_DEVICE_NAME, all.size(),
+                                                      all.data(), nullptr);
+  return all.starts_with("basic") || all.starts_with("cpu-minimal") ? uuid : nullptr;
+}
+
+cl_int answer_uuid(const char *digits, size_t room, void *value, size_t *needed) {
+  cl_uchar bytes[CL_UUID_SIZE_KHR];
+  for (size_t i = 0; i < sizeof bytes; i++)
+    bytes[i] = static_cast<cl_uchar>(std::stoi(std::string(digits + 2 * i, 2), nullptr, 16));
+  return answer(bytes, sizeof bytes, room, value, needed);
+}
+
+cl_int answer_extensions(cl_device_id device, size_t room, void *value, size_t *needed) {
+  std::string all(16 << 10, '\0');
+  cl_int status = next<decltype(&clGetDeviceInfo)>("clGetDeviceInfo")(
+      device, CL_DEVICE_EXTENSIONS, all.size(), all.data(), nullptr);
+  if (status != CL_SUCCESS) return status;
+  all.resize(all.find('\0'));
+  all += " cl_khr_device_uuid";
+  return answer(all.c_str(), all.size() + 1, room, value, needed);
+}
+
 std::map<cl_program, std::map<cl_uint, cl_int>> &constants() {
   static std::map<cl_program, std::map<cl_uint, cl_int>> all;
   return all;
@@ -56,6 +88,10 @@ extern "C" {
   if (in_proxy() && std::getenv("CKPT_TEST_1_2") && param > CL_DEVICE_PRINTF_BUFFER_SIZE &&
       param < 0x4000)
     return CL_INVALID_VALUE;
+  if (const char *uuid = uuid_of(device)) {
+    if (param == CL_DEVICE_UUID_KHR) return answer_uuid(uuid, room, value, needed);
+    if (param == CL_DEVICE_EXTENSIONS) return answer_extensions(device, room, value, needed);
+  }
   if (in_proxy() && param == CL_DEVICE_IL_VERSION)
     return answer(kVersions, sizeof kVersions, room, value, needed);
   if (in_proxy() && param == CL_DEVICE_MAX_NUM_SUB_GROUPS)

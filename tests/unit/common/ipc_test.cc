@@ -70,6 +70,16 @@ TEST_CASE("a socket is the owner's alone") {
   REQUIRE(client);
   CHECK(accept_unix(listener->get()));
   CHECK_FALSE(listen_unix(path));
+  // Nobody takes these: at the end of the queue nobody waits either.
+  std::vector<UniqueFd> queue;
+  for (bool taken = true; taken;) {
+    auto next = connect_unix_at_once(path);
+    REQUIRE(next);
+    taken = next->has_value();
+    if (taken) queue.push_back(std::move(**next));
+    REQUIRE(queue.size() < 1000);
+  }
+  CHECK_FALSE(connect_unix_at_once(path + "/none"));
   ::unlink(path.c_str());
   ::rmdir(dir);
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A random history: a node whose memory is really counted, programs that allocate, free, end, are
-// killed or cannot be suspended, messages that take their time, a Manager that is restarted. What
-// the Manager promises is checked at every step.
+// killed or cannot be suspended, messages that take their time, a Manager that is restarted. Half
+// of them have programs of CUDA and OpenCL, on GPUs that serve either or both, and that can be
+// measured or not. What the Manager promises is checked at every step.
 #pragma once
 
 #include <deque>
@@ -24,6 +25,8 @@ class History {
   u64 decisions() const { return decisions_; }
   u64 evictions() const { return evictions_; }
   u64 denials() const { return denials_; }
+  u64 late_exclusives() const { return late_exclusives_; }
+  u64 unasked() const { return unasked_; }
 
  private:
   enum class At : u8 { Start, Connecting, Assigned, Running, Suspended, Ended };
@@ -32,6 +35,8 @@ class History {
     u64 wanted = 0;  // all that its program wanted then
     bool granted = false;
     u32 attempts = 0;
+    bool load = false, alone = false;  // of code; of code that uses the heap
+    bool before_eviction = false;      // was it granted
   };
   struct Sim {
     std::optional<u64> context;  // its cost, as it was told
@@ -40,8 +45,17 @@ class History {
     GpuIndex gpu = kNoGpu;
     u64 variables = 0, told = 0;  // told: of its variables
     u64 used = 0, held = 0;       // held: on its GPU, context and all
+    u64 said = 0;                 // of `used`
+    u64 ahead = 0, spare = 0;     // given without a question; of that, still to be taken
+    bool late = false;            // loads code that uses the heap in the middle of its life
     bool exclusive = false, fixed = false, checked = false, signalled = false;
-    u32 left = 0;  // what it still wants to do
+    u32 apis = managed::kCuda;
+    u32 further = 0;        // one that it will use, too
+    bool starting = false;  // it, right now
+    bool picky = false;     // runs on its first GPU only
+    GpuIndex first = kNoGpu;
+    std::set<GpuIndex> refused;  // it has said of these that it can never run there
+    u32 left = 0;                // what it still wants to do
     u32 tickets = 0;
     u64 kind = 0, calls = 0;
     std::map<u32, Ask> asks;
@@ -56,12 +70,21 @@ class History {
   void turn();
   void live(Sim &s);
   void live_on(Sim &s);
+  void mix();
+  void start_further(Sim &s);
+  bool served(const Sim &s, GpuIndex gpu) const;
+  u64 context_on(GpuIndex gpu) const;
+  void connected(Sim &s, GpuIndex gpu);
   void make_context(Sim &s);
   bool never_had(GpuIndex gpu, u64 bytes) const;
   static bool taken_back(const Sim &s, u32 ticket);
   bool retried(Sim &s, u32 ticket, const Ask &ask);
   void allocate(Sim &s);
   void report(Sim &s);
+  void ask(Sim &s, u32 ticket);
+  void did(Sim &s, u32 ticket, const Ask &ask);
+  void free_some(Sim &s);
+  static void give_back(Sim &s);
   void end(Sim &s, bool killed);
   void hear(Sim &s);
   void hear(Sim &s, const managed::ToProgram &message);
@@ -82,13 +105,14 @@ class History {
   std::mt19937_64 random_;
   Settings settings_;
   std::vector<u64> total_, free_;
+  std::vector<u32> apis_;  // that a GPU serves; of OpenCL alone, nobody measures it
   u64 context_ = 0;
   bool strict_ = true;  // nothing in this history is a reason to deny what would fit
   std::unique_ptr<Policy> policy_;
   std::vector<Sim> sims_;
   ProgramId next_id_ = 1;
   Time now_{0};
-  u64 decisions_ = 0, evictions_ = 0, denials_ = 0;
+  u64 decisions_ = 0, evictions_ = 0, denials_ = 0, late_exclusives_ = 0, unasked_ = 0;
   std::string broken_;
 };
 

@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include <concepts>
+
 #include "manager/policy/policy.h"
 
 template <>
@@ -25,6 +27,8 @@ struct Node {
 
   Node(const Settings &settings, const std::vector<u64> &gpu_bytes)
       : policy(settings, gpus(gpu_bytes)) {}
+  template <std::same_as<std::vector<Gpu>> Gpus>
+  Node(const Settings &settings, const Gpus &gpus) : policy(settings, gpus) {}
   static std::vector<Gpu> gpus(const std::vector<u64> &bytes) {
     std::vector<Gpu> all;
     for (u64 b : bytes)

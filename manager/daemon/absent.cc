@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "manager/daemon/absent.h"
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace ckpt::manager {
+namespace {
+
+// A descriptor of a process can be read when the process has ended (pidfd_open(2)).
+bool has_ended(const UniqueFd &process) {
+  pollfd p{process.get(), POLLIN, 0};
+  return ::poll(&p, 1, 0) > 0;
+}
+
+}  // namespace
+
+void Absent::add(pid_t pid, GpuIndex gpu, u64 bytes) {
+  UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (process && !has_ended(process)) all_.push_back({pid, std::move(process), gpu, bytes});
+}
+
+void Absent::remove(pid_t pid) {
+  std::erase_if(all_, [pid](const One &one) { return one.pid == pid; });
+}
+
+u64 Absent::bytes(GpuIndex gpu) {
+  std::erase_if(all_, [](const One &one) { return has_ended(one.process); });
+  u64 sum = 0;
+  for (const One &one : all_)
+    if (one.gpu == gpu) sum += one.bytes;
+  return sum;
+}
+
+}  // namespace ckpt::manager

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ckptd --metrics: what Prometheus reads."""
+import json
+import re
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+from conftest import BUILD, wait_for
+from cuda_programs import NVCC, RUN, make  # noqa: F401 (make is a fixture)
+from manager import Node
+from toolkit import WHY_NOT
+
+pytestmark = [
+    pytest.mark.skipif(not NVCC, reason=WHY_NOT),
+    pytest.mark.skipif(not RUN.exists(), reason="the software device is not built"),
+    pytest.mark.skipif(not (BUILD / "tools" / "ckptd").exists(), reason="ckptd is not built"),
+]
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+@pytest.fixture
+def node(ckpt, make):  # noqa: F811
+    n = Node(ckpt, make, "2x256M")
+    n.port = free_port()
+    return n.start("--metrics", str(n.port), "--victim", "cheapest")
+
+
+def get(n, path="/metrics", method="GET"):
+    request = urllib.request.Request(f"http://127.0.0.1:{n.port}{path}", method=method)
+    return urllib.request.urlopen(request, timeout=20)
+
+
+def scrape(n):
+    """{(name, labels): value}, as a strict reading of the format gives it."""
+    parser = pytest.importorskip("prometheus_client.parser")
+    with get(n) as answer:
+        assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+        text = answer.read().decode()
+    check_form(text)
+    samples = [s for family in parser.text_string_to_metric_families(text) for s in family.samples]
+    values = {(s.name, tuple(sorted(s.labels.items()))): s.value for s in samples}
+    assert len(values) == len(samples), "a sample stands there twice"
+    return values
+
+
+def check_form(text):
+    """What the parser lets pass: HELP and TYPE before each metric, counters that end in _total."""
+    assert text.endswith("\n")
+    kinds = {}
+    for line in text.splitlines():
+        words = line.split(" ", 3)
+        if line.startswith("# HELP "):
+            assert words[2] not in kinds and words[3].endswith("."), line
+            helped = words[2]
+        elif line.startswith("# TYPE "):
+            assert words[2] == helped, line
+            kinds[words[2]] = words[3]
+            assert (words[3] == "counter") == words[2].endswith("_total"), line
+        else:
+            name = re.match(r"[a-z_]+", line)[0]
+            base = re.sub("_(bucket|sum|count)$", "", name) if kinds[helped] == "histogram" else name
+            assert base == helped and base.startswith("ckpt_"), line
+
+
+def test_values_are_those_of_ckpt_top(node):
+    n = node
+    a = n.run("a", 120, 90, pause=["2", "end"])
+    a.wait_text("have 120")
+    b = n.run("b", 200, pause=["end"])
+    b.wait_text("have 200")
+    c = n.run("c", 60, pause=["end"])
+    c.wait_text("have 60")
+    n.go_on("a", "2")
+    a.wait_text("have 90")  # c has left for it, or a has
+    n.wait_state(c, "evicted")
+    r = subprocess.run([n.ckpt.tool("ckpt-top"), "--json"], env=n.ckpt.env, capture_output=True, text=True, timeout=30)
+    status = json.loads(r.stdout)
+    time.sleep(0.15)  # what was read less than 0.1 s ago is not read again
+    values = scrape(n)
+    for g in status["gpus"]:
+        gpu = (("gpu", g["uuid"]),)
+        for metric, key in [("memory_bytes", "total_bytes"), ("free_bytes", "free_bytes"),
+                            ("reserved_bytes", "reserved_bytes"), ("programs", "programs"), ("exclusive", "exclusive")]:
+            assert values[f"ckpt_gpu_{metric}", gpu] == g[key], metric
+        assert values["ckpt_gpu_info", (("gpu", g["uuid"]), ("name", g["name"]))] == 1
+    for state in ["new", "held", "running", "leaving", "evicted", "returning", "parked"]:
+        expected = sum(p["state"] == state for p in status["programs"])
+        assert values["ckpt_programs", (("state", state),)] == expected, state
+    assert values["ckpt_programs_waiting", ()] == sum(p["waits"] for p in status["programs"]) == 1
+    assert values["ckpt_kept_bytes", (("where", "memory"),)] == status["host_kept_bytes"] == 60 << 20
+    assert values["ckpt_evictions_total", ()] == sum(p["evictions"] for p in status["programs"]) == 1
+    assert values["ckpt_moved_bytes_total", (("direction", "out"),)] == 60 << 20
+    assert values["ckpt_returns_total", ()] == 0
+    assert values["ckpt_waits_total", ()] == 1  # a, for its second piece
+    assert values["ckpt_wait_seconds_total", ()] > 0
+    before = n.messages().count("CudaMalloc")
+    assert values["ckpt_messages_total", (("direction", "from"), ("message", "CudaMalloc"))] == before
+    n.go_on("b", "end")
+    assert b.wait() == 0
+    n.wait_state(c, "running")
+    time.sleep(0.15)
+    values = scrape(n)
+    assert values["ckpt_returns_total", ()] == values["ckpt_migrations_total", ()] == 1
+    assert values["ckpt_moved_bytes_total", (("direction", "in"),)] == 60 << 20
+    assert values["ckpt_evicted_seconds_total", ()] > 0
+    assert values["ckpt_denials_total", ()] == 0
+    decisions = values["ckpt_decision_seconds_count", ()]
+    assert decisions == values["ckpt_decision_seconds_bucket", (("le", "+Inf"),)]
+    assert decisions == sum(v for (name, labels), v in values.items()
+                            if name == "ckpt_messages_total" and ("direction", "from") in labels)
+    d = n.run("d", 300)
+    assert d.wait() == 0 and "denied 300" in d.text
+    time.sleep(0.15)
+    assert scrape(n)["ckpt_denials_total", ()] == 1
+    n.go_on("a", "end")
+    n.go_on("c", "end")
+    assert a.wait() == 0 and c.wait() == 0
+
+
+def test_only_metrics_and_only_here(node):
+    for path, method, code in [("/", "GET", 404), ("/metrics/x", "GET", 404), ("/metrics", "POST", 405),
+                               ("/metrics", "DELETE", 405)]:
+        with pytest.raises(urllib.error.HTTPError) as e:
+            get(node, path, method)
+        assert e.value.code == code
+    with get(node, method="HEAD") as answer:
+        assert answer.read() == b"" and int(answer.headers["Content-Length"]) > 1000
+    listening = subprocess.run(["ss", "-Hltn", f"sport = :{node.port}"], capture_output=True, text=True).stdout
+    assert f"127.0.0.1:{node.port}" in listening and "0.0.0.0" not in listening.replace("0.0.0.0:*", "")
+
+
+def test_a_hostile_client_hurts_nobody(node):
+    def client(data):
+        s = socket.create_connection(("127.0.0.1", node.port), timeout=20)
+        s.sendall(data)
+        return s
+
+    def answer(data):
+        s = client(data)
+        try:
+            return s.recv(100)
+        except ConnectionError:
+            return b""
+        finally:
+            s.close()
+
+    # A line without an end, headers without an end, a body that is never sent, noise.
+    try:
+        assert b" 200 " not in answer(b"GET /" + b"a" * 200_000)
+    except ConnectionError:
+        pass
+    try:
+        assert b" 200 " not in answer(b"GET /metrics HTTP/1.1\r\n" + b"X: y\r\n" * 100_000)
+    except ConnectionError:
+        pass
+    assert b" 405 " in answer(b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000000\r\n\r\n")
+    answer(bytes(range(256)) * 40 + b"\r\n\r\n")
+    # Many that say nothing, or half a request, and stay; the programs do not notice.
+    silent = [client(b"" if i % 2 else b"GET /met") for i in range(60)]
+    began = time.monotonic()
+    a = node.run("a", 50)
+    assert a.wait() == 0
+    node.alive()
+    assert time.monotonic() - began < 20
+    for s in silent:
+        s.close()
+    wait_for(lambda: scrape(node)["ckpt_programs", (("state", "running"),)] == 0, "an answer")
+    # One that reads nothing of many answers.
+    s = client(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 2000)
+    node.alive()
+    s.close()
+
+
+def test_a_port_that_is_taken(ckpt, make):  # noqa: F811
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        s.listen()
+        port = s.getsockname()[1]
+        ckpt.env.update(CKPT_SOFTCUDA="1x64M", CKPTD_SOCKET=str(ckpt.runtime / "ckptd.sock"))
+        r = subprocess.run([ckpt.tool("ckptd"), "--metrics", str(port)], env=ckpt.env, capture_output=True, text=True,
+                           timeout=30)
+    assert r.returncode == 1 and f"cannot serve metrics on 127.0.0.1:{port}" in r.stderr

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/ckptd/opencl.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include <CLI/CLI.hpp>
+
+#include "tools/device/device.h"
+
+namespace ckpt {
+namespace {
+
+constexpr const char *kApi = "ocl";
+
+manager::OpenClDevice as_managed(const Device &d, std::optional<u64> cap) {
+  return {d.uuid, d.name, d.memory_bytes, cap};
+}
+
+// 0: it is no size.
+u64 bytes_of(std::string text) {
+  u64 bytes = 0;
+  try {
+    CLI::AsSizeValue(false)(text);
+  } catch (const CLI::ValidationError &) {
+    return 0;
+  }
+  return CLI::detail::lexical_cast(text, bytes) ? bytes : 0;
+}
+
+struct Word {
+  std::string device;
+  std::optional<u64> cap;
+};
+
+Result<Word> read_word(const std::string &text) {
+  size_t equals = text.rfind('=');
+  if (equals == text.npos) return Word{text, {}};
+  u64 bytes = bytes_of(text.substr(equals + 1));
+  if (bytes == 0)
+    return fail_with_hint(fmt::format("\"{}\" has no size behind the =", text),
+                          "--opencl-devices ocl:NAME=64M, say");
+  return Word{text.substr(0, equals), bytes};
+}
+
+bool is_for_all(const Device &d, const std::string &wanted) {
+  return wanted == "all" || d.all.value("type", "") != "cpu";
+}
+
+}  // namespace
+
+Result<std::vector<manager::OpenClDevice>> opencl_devices(const std::string &wanted) {
+  std::vector<manager::OpenClDevice> out;
+  if (wanted == "none") return out;
+  CKPT_TRY(std::vector<Device> devices, list_devices(kApi));
+  if (wanted == "gpus" || wanted == "all") {
+    for (const Device &d : devices)
+      if (is_for_all(d, wanted)) out.push_back(as_managed(d, {}));
+    return out;
+  }
+  std::istringstream words(wanted);
+  for (std::string text; std::getline(words, text, ',');) {
+    CKPT_TRY(Word word, read_word(text));
+    CKPT_TRY(DeviceChoice choice, choose_devices(word.device, devices));
+    for (const std::string &id : choice[kApi])
+      out.push_back(as_managed(*std::ranges::find(devices, id, &Device::id), word.cap));
+  }
+  return out;
+}
+
+}  // namespace ckpt
