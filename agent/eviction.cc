@@ -59,6 +59,8 @@ void Tenant::hear(const managed::ToProgram &message) {
   } else if (auto *m = std::get_if<in::Ahead>(&message)) {
     ahead_ = left_ = m->bytes;
   } else if (std::get_if<in::Recall>(&message) != nullptr) {
+    // What was given back already may have been given anew behind this.
+    if (ahead_ == 0) return;
     ahead_ = left_ = 0;
     recalled_ = true;
     if (taking_ == 0) give_back();

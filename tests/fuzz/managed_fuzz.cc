@@ -27,6 +27,7 @@ void as_a_program(u16 type, ByteView body) {
 void run(ByteView bytes) {
   Settings settings;
   settings.slice = Time(3);
+  settings.ahead_bytes = 10;
   Policy policy(settings, {{.uuid = "A", .total = 1000, .free = 1000}, {.uuid = "B", .total = 50}});
   Frames frames;
   frames.add(bytes);

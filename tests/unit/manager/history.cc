@@ -307,7 +307,7 @@ void History::hear(Sim &s, const managed::ToProgram &message) {
   } else if (auto *m = std::get_if<out::Ahead>(&message)) {
     s.ahead = s.spare = m->bytes;
   } else if (std::get_if<out::Recall>(&message) != nullptr) {
-    give_back(s);
+    if (s.ahead > 0) give_back(s);
   } else if (std::get_if<out::Signal>(&message) != nullptr) {
     s.signalled = true;
     answer_signal(s);
