@@ -322,7 +322,6 @@ void Tenant::greet() {
   told_ = used();
   if (managed(Api::kOpenCl)) say(out::Uses{apis_});
   say(joined_);
-  say(out::Kind{kind_of_program()});
 }
 
 // What has changed since it was greeted, which may be long ago, and what is waited for.
@@ -334,6 +333,7 @@ void Tenant::be_welcome(const managed::to_program::Welcome &m) {
   now.age_ms = joined_.age_ms;
   if (managed(Api::kOpenCl)) say(out::Uses{apis_});
   if (now != joined_) say(now);
+  say(out::Kind{kind_of_program()});
   told_ = used();
   if (holder_ != 0) say(out::Holder{holder_});
   if (place_) say_where_from();

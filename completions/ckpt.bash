@@ -271,7 +271,7 @@ _ckptd() {
         --context-memory --ahead-memory --gpu-memory --opencl-devices
         --program-memory --host-memory --disk-folder --disk-memory
         --victim --pairs --report --apart --age --least-run
-        --answer-timeout --slice --metrics --journal --nvml --version --help'
+        --answer-timeout --balance --slice --metrics --journal --nvml --version --help'
       ;;
   esac
 }

@@ -8,7 +8,7 @@ import paper
 from node import Node
 
 # What the Manager waits for, in seconds of the paper's node; scaled like all times.
-MANAGER_SECONDS = {"--least-run": 1, "--age": 30, "--report": 1, "--apart": 300}
+MANAGER_SECONDS = {"--balance": 10, "--least-run": 1, "--age": 30, "--report": 1, "--apart": 300}
 
 
 def order(count, seed, scale, model=None, names=tuple(paper.PROGRAMS)):

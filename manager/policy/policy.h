@@ -151,6 +151,15 @@ class Policy {
   void end_slices(const Program &elder, GpuIndex g);
   void note_the_stuck();
 
+  // Who moves to a GPU that nobody uses (balance.cc)
+  void balance();
+  bool is_idle(GpuIndex g) const;
+  Program *who_moves_to(GpuIndex empty);
+  bool shares(const Program &p) const;
+  bool may_move(const Program &p, GpuIndex to) const;
+  bool may_still_move(const Program &p) const;
+  bool may_balance() const;
+
   // Of programs that need the same APIs: the GPUs that serve these, and whose are among them.
   struct Kind {
     size_t gpus = 0;

@@ -73,7 +73,7 @@ void Policy::go_to(Program &p, Phase phase) {
   company_changes(p);
   p.phase = phase;
   p.since = now_;
-  p.told = p.stuck = false;
+  p.told = p.stuck = p.moves = false;
   if (phase != Phase::Leaving && phase != Phase::Placed) p.ahead = 0, p.recalled = false;
   if (phase == Phase::Evicted || phase == Phase::Held || phase == Phase::New) p.gpu = kNoGpu;
   if (phase == Phase::Placed || phase == Phase::Returning) p.claim = p.target = kNoGpu;
@@ -125,7 +125,7 @@ bool Policy::waits() const {
   auto waits = [](const auto &p) {
     return p->waiting() || p->blocked() || p->phase == Phase::Leaving;
   };
-  return std::ranges::any_of(programs_, waits);
+  return std::ranges::any_of(programs_, waits) || may_balance();
 }
 
 void Policy::remove(Program &p) {
@@ -317,8 +317,8 @@ void Policy::confirm(const Program &p) {
 }
 
 void Policy::take(Program &p, const in::Query &) {
-  bool wanted =
-      std::ranges::any_of(programs_, [](const auto &q) { return q->waiting() || q->blocked(); });
+  auto waits = [](const auto &q) { return q->waiting() || q->blocked(); };
+  bool wanted = std::ranges::any_of(programs_, waits) || may_still_move(p);
   if (p.phase == Phase::Leaving && !p.told && wanted) {
     p.told = true;
     return send(p, out::Suspend{p.on_disk ? settings_.disk_folder : ""});

@@ -52,6 +52,7 @@ struct Settings {
   Pairing pairs = Pairing::Any;
   Time report = std::chrono::seconds(1);         // how often programs tell of their progress
   Time apart_limit = std::chrono::seconds(300);  // so long an elder is kept out of bad company
+  Time balance = std::chrono::seconds(10);  // who shares a GPU so long may move to an empty one
   Time slice{0};  // programs that do not fit together take turns of it; 0: they do not
 };
 
@@ -113,6 +114,7 @@ struct Program {
   bool variables_seen = false;  // so were its device variables
   bool told = false;            // Leaving: Suspend was sent, not only Signal
   bool stuck = false;           // Leaving, and has not answered in time
+  bool moves = false;           // Leaving, for a GPU that nobody uses
   bool parked = false;          // Evicted by somebody else: not ours to resume
   std::string cannot_leave;     // why it could not be suspended the last time; empty: it could
   u32 refusals = 0;             // how often in a row

@@ -29,6 +29,7 @@ void Policy::serve() {
   recall_all();
   give_up_hopeless();
   undo_deadlocks();
+  balance();
 }
 
 // ---- running programs

@@ -115,6 +115,11 @@ void add_ckptd_options(CLI::App &app, CkptdOptions &o) {
       ->check(seconds);
   app.add_option("--answer-timeout", o.answer_timeout, "seconds that a program has to leave")
       ->check(seconds);
+  app.add_option(
+         "--balance", o.balance,
+         "seconds after which a program that shares a GPU may move to one that nobody uses; "
+         "0: never")
+      ->check(seconds);
   app.add_option("--slice", o.slice,
                  "seconds of a turn, for programs that do not fit together; 0: no turns")
       ->check(seconds);
@@ -157,6 +162,7 @@ Result<manager::DaemonOptions> daemon_options(const CkptdOptions &o) {
   s.least_run = time_of(o.least_run);
   s.answer_timeout = time_of(o.answer_timeout);
   s.slice = time_of(o.slice);
+  s.balance = time_of(o.balance);
   s.settle = time_of(o.settle);
   return d;
 }

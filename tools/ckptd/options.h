@@ -15,8 +15,8 @@ namespace ckpt {
 struct CkptdOptions {
   std::string socket, users = "own", nvml, journal, disk_folder, victim = "requester",
                       pairs = "any", opencl_devices = "gpus";
-  double grace = 10, age = 30, least_run = 1, answer_timeout = 60, slice = 0, settle = 0.5,
-         report = 1, apart = 300;
+  double grace = 10, age = 30, least_run = 1, answer_timeout = 60, slice = 0, balance = 10,
+         settle = 0.5, report = 1, apart = 300;
   unsigned programs_per_gpu = 4, contextless_per_gpu = 4, metrics = 0;
   u64 context_memory = 64ull << 20, ahead_memory = 256ull << 20, gpu_memory = 0, program_memory = 0,
       host_memory = 0, disk_memory = 0;

@@ -279,3 +279,52 @@ TEST_CASE("messages of strangers and messages out of turn do nothing") {
     CHECK(told(n.say(1, m)) == Told{});
   CHECK(told(n.say(1, in::Query{})) == Told{"1 GoAhead 0"});
 }
+
+TEST_CASE("who shares a GPU moves to one that nobody uses any more") {
+  Settings s = small();
+  s.balance = 10s;
+  Node n(s, {100, 100});
+  n.start(1, 0, 10);
+  n.start(2, 1, 10);
+  n.start(3, 0, 10);
+  n.has(1, 30);
+  n.has(3, 20);
+  n.give(1, 10);
+  CHECK(told(n.say(2, in::Fin{})) == Told{});
+  CHECK(n.policy.waits());  // for time to pass
+  CHECK(told(n.after(9s)) == Told{});
+  CHECK(told(n.after(2s)) == Told{"3 Signal"});  // it has less to move
+  CHECK(told(n.say(3, in::Query{})) == Told{"3 Suspend"});
+  CHECK(told(n.leaves(3, 10)) == Told{"3 Migrate GPU1"});
+  CHECK(told(n.comes(3, 1, 10)) == Told{});
+  CHECK_FALSE(n.policy.waits());
+  CHECK(told(n.after(1h)) == Told{});
+}
+
+TEST_CASE("nobody moves whose move takes long, or while somebody waits") {
+  Settings s = small();
+  s.balance = 10s;
+  constexpr u64 kGb = 1'000'000'000;
+  Node n(s, {100 * kGb, 100 * kGb, 10 * kGb});
+  n.start(1, 0, 10);
+  n.start(2, 1, 10);
+  n.start(3, 2, 10);
+  n.start(4, 0, 10);
+  n.has(1, 30 * kGb);
+  n.has(4, 20 * kGb);
+  n.give(2, 10);
+  n.say(3, in::Fin{});
+  CHECK(told(n.after(1h)) == Told{});  // it is too small
+  n.give(1, 10);
+  n.say(2, in::Fin{});
+  Node m(s, {100 * kGb, 100 * kGb});
+  m.start(1, 0, 10);
+  m.start(2, 1, 10);
+  m.start(3, 0, 10);
+  m.has(1, 30 * kGb);
+  m.has(3, 20 * kGb);
+  m.give(1, 10);
+  m.say(2, in::Fin{});
+  CHECK(told(m.after(205s)) == Told{});
+  CHECK(told(m.after(6s)) == Told{"3 Signal"});  // ten seconds, and 200
+}

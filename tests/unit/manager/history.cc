@@ -29,6 +29,7 @@ History::History(u64 seed) : random_(seed) {
   settings_.pairs = one_in(3) ? Pairing::Any : Pairing::Learn;
   settings_.report = std::chrono::milliseconds(1 + upto(200));
   settings_.apart_limit = std::chrono::milliseconds(upto(20'000));
+  settings_.balance = one_in(2) ? Time{0} : std::chrono::milliseconds(1 + upto(1'000));
   if (one_in(4)) settings_.slice = std::chrono::milliseconds(500 + upto(3'000));
   if (one_in(4)) settings_.host_bytes = upto(150), strict_ = false;
   if (one_in(2)) settings_.disk_folder = "/disk", settings_.disk_bytes = upto(100);
