@@ -36,7 +36,8 @@ def one_per_gpu(build, gpus, scale, model, programs):
 
 def managed(build, gpus, scale, model, programs, options=()):
     """All at once, under ckptd."""
-    scaled = [word for name, seconds in MANAGER_SECONDS.items() if name not in options
+    chosen = {option.split("=")[0] for option in options}
+    scaled = [word for name, seconds in MANAGER_SECONDS.items() if name not in chosen
               for word in (name, f"{seconds * scale:.4f}")]
     with Node(build, gpus, scale, model, [*scaled, *options]) as node:
         node.start_manager()
@@ -92,9 +93,9 @@ def least(programs, gpus):
     return max(sum(p.kernels for p in programs), sum(p.copies for p in programs)) / gpus
 
 
-def compare(build, gpus, scale, model, programs, options=(), with_manager=True):
+def compare(build, gpus, scale, model, programs, options=(), with_manager=True, with_baseline=True):
     """Both schedulers with one order of programs: {"simple": runs, "managed": runs}."""
-    result = {"simple": one_per_gpu(build, gpus, scale, model, programs)}
+    result = {"simple": one_per_gpu(build, gpus, scale, model, programs)} if with_baseline else {}
     if with_manager:
         result["managed"] = managed(build, gpus, scale, model, programs, options)
     return result
