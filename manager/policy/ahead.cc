@@ -59,6 +59,7 @@ void Policy::take(Program &p, const in::AheadBack &m) {
   p.used = sane(m.used);
   p.ahead = 0;
   p.recalled = false;
+  see_variables_again(p);
 }
 
 }  // namespace ckpt::manager

@@ -91,6 +91,9 @@ class Policy {
   void ask(Program &p, const Request &request);
   void see_context(Program &p, std::optional<u64> footprint);
   void see_variables(Program &p, std::optional<u64> footprint);
+  void see_variables_again(Program &p);
+  void look_for_variables(Program &p);
+  std::optional<u64> footprint_measured(const Program &p) const;
   void learn_context(u64 bytes);
   void answer_requests(Program &p);
   void confirm(const Program &p);

@@ -148,7 +148,8 @@ void Policy::take(Program &p, const in::Join &m) {
   p.on_disk = m.on_disk;
   if (m.context_known) learn_context(sane(m.context));
   p.parked = m.standing == Standing::Parked;
-  p.context = p.variables_seen = m.standing == Standing::Running;
+  p.context = m.standing == Standing::Running;
+  p.variables_seen = false;
   p.requests.clear();
   p.target = kNoGpu;
   p.ahead = 0;
@@ -156,7 +157,10 @@ void Policy::take(Program &p, const in::Join &m) {
   switch (m.standing) {
     case Standing::New: return go_to(p, Phase::New);
     case Standing::Assigned:
-    case Standing::Running: p.gpu = gpu_named(m.gpu); return go_to(p, Phase::Placed);
+    case Standing::Running:
+      p.gpu = gpu_named(m.gpu);
+      go_to(p, Phase::Placed);
+      return look_for_variables(p);
     case Standing::Evicted:
     case Standing::Parked: return go_to(p, Phase::Evicted);
   }
@@ -237,9 +241,7 @@ void Policy::take(Program &p, const in::LoadDone &m) {
   std::erase_if(p.requests, [&](const Request &r) { return r.ticket == m.ticket; });
   if (!p.wants_alone()) p.target = kNoGpu;
   if (p.variables > before) p.variables_seen = false;
-  if (!p.context || p.gpu == kNoGpu) return;
-  auto measured = footprints_.find(p.id);
-  see_variables(p, measured == footprints_.end() ? std::optional<u64>() : measured->second);
+  if (p.context && p.gpu != kNoGpu) see_variables(p, footprint_measured(p));
 }
 
 void Policy::take(Program &p, const in::CudaFree &m) { p.used = sane(m.used); }
@@ -247,9 +249,7 @@ void Policy::take(Program &p, const in::CudaFree &m) { p.used = sane(m.used); }
 void Policy::take(Program &p, const in::MallocDone &m) {
   p.used = sane(m.used);
   std::erase_if(p.requests, [&](const Request &r) { return r.ticket == m.ticket; });
-  auto measured = footprints_.find(p.id);
-  if (p.context && p.gpu != kNoGpu && measured != footprints_.end())
-    see_variables(p, measured->second);
+  see_variables_again(p);
 }
 
 void Policy::take(Program &p, const in::MigDone &m) {
@@ -257,8 +257,9 @@ void Policy::take(Program &p, const in::MigDone &m) {
   go_to(p, Phase::Placed);
   p.used = sane(m.used);
   p.kept = 0;
-  p.context = p.variables_seen = true;
+  p.context = true;
   answer_requests(p);
+  look_for_variables(p);
 }
 
 // It has its place; its threads go on, or hear that they waited in vain.
@@ -274,7 +275,7 @@ void Policy::take(Program &p, const in::SuspendDone &m) {
   if (p.phase != Phase::Leaving && p.phase != Phase::Placed) return;
   go_to(p, Phase::Evicted);
   p.kept = sane(m.kept);
-  p.context = p.variables_seen = false;
+  p.context = false;
   p.cannot_leave.clear();
   p.refusals = 0;
   p.evictions++;
@@ -285,9 +286,7 @@ void Policy::take(Program &p, const in::SuspendDone &m) {
 void Policy::take(Program &p, const in::ContextCheck &) {
   bool all_seen = p.context && p.variables_seen;
   if (p.phase != Phase::Placed || p.gpu == kNoGpu || all_seen) return confirm(p);
-  auto measured = footprints_.find(p.id);
-  std::optional<u64> bytes;
-  if (measured != footprints_.end()) bytes = measured->second;
+  std::optional<u64> bytes = footprint_measured(p);
   bool last = ++p.checks >= kMostChecks;
   if (!p.context && (!bytes || *bytes > p.used || last)) see_context(p, bytes);
   if (p.context) see_variables(p, bytes);
@@ -306,9 +305,30 @@ void Policy::see_context(Program &p, std::optional<u64> footprint) {
   gpu_of(p).context_known = true;
 }
 
+// What was promised may be there already, and is not yet told.
 void Policy::see_variables(Program &p, std::optional<u64> footprint) {
-  u64 whole = context_cost(gpu_of(p), settings_) + p.variables + p.used;
+  u64 promised = p.granted() + p.ahead;
+  u64 whole = context_cost(gpu_of(p), settings_) + p.variables + p.used + promised;
   p.variables_seen = p.variables_seen || !footprint || *footprint >= whole;
+}
+
+// It may have left before it had its variables, or its Manager died: it asks as at the beginning.
+void Policy::look_for_variables(Program &p) {
+  p.variables_seen = p.variables_seen || p.variables == 0;
+  see_variables_again(p);
+  if (!p.context || p.gpu == kNoGpu || p.variables_seen) return;
+  p.checks = 0;
+  send(p, out::CCheckFailed{});
+}
+
+void Policy::see_variables_again(Program &p) {
+  std::optional<u64> bytes = footprint_measured(p);
+  if (p.context && p.gpu != kNoGpu && bytes) see_variables(p, bytes);
+}
+
+std::optional<u64> Policy::footprint_measured(const Program &p) const {
+  auto measured = footprints_.find(p.id);
+  return measured == footprints_.end() ? std::optional<u64>() : measured->second;
 }
 
 void Policy::confirm(const Program &p) {

@@ -111,7 +111,7 @@ struct Program {
   bool exclusive = false;       // needs a GPU for itself (MC-15) …
   bool late = false;            // … since code was loaded in the middle of its life
   bool context = false;         // its context was seen
-  bool variables_seen = false;  // so were its device variables
+  bool variables_seen = false;  // so were its device variables, since it last got some
   bool told = false;            // Leaving: Suspend was sent, not only Signal
   bool stuck = false;           // Leaving, and has not answered in time
   bool moves = false;           // Leaving, for a GPU that nobody uses

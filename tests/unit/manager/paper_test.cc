@@ -142,6 +142,38 @@ TEST_CASE("device variables: the assignment changes with each that is found (MC-
   }
 }
 
+TEST_CASE("device variables that a program left without are reserved when it is back") {
+  Node n(small(), {200});
+  n.learn(10);
+  n.start(2, 0, 10);
+  n.has(2, 100);
+  n.join(1);
+  CHECK(told(n.say(1, in::Connect{50})) == Told{"1 Connect GPU0"});
+  n.take(0, 10);
+  n.policy.footprint(1, 10);
+  CHECK(told(n.say(1, in::ContextCheck{})) == Told{"1 CCheckFailed"});
+  CHECK(told(n.say(1, in::CudaMalloc{1, 60})) == Told{"1 Suspend"});
+  n.give(0, 10);
+  CHECK(told(n.say(1, in::SuspendDone{0})) == Told{});
+  CHECK(told(n.say(1, in::ContextCheck{})) == Told{"1 CCheckOk"});
+  n.give(0, 100);
+  CHECK(told(n.say(2, in::CudaFree{0})) == Told{"1 Migrate GPU0"});
+  n.take(0, 10);
+  CHECK(told(n.say(1, in::MigDone{0})) == Told{"1 GoAhead 1", "1 CCheckFailed"});
+  n.take(0, 60);
+  n.say(1, in::MallocDone{1, 60});
+  CHECK(n.policy.books().gpus[0].reserved == 50);
+  SUBCASE("so nobody else takes what they need") {
+    CHECK(told(n.say(2, in::CudaMalloc{2, 80})) == Told{"2 Suspend"});
+  }
+  SUBCASE("until they are seen") {
+    n.take(0, 50);
+    n.policy.footprint(1, 120);
+    CHECK(told(n.say(1, in::ContextCheck{})) == Told{"1 CCheckOk"});
+    CHECK(n.policy.books().gpus[0].reserved == 0);
+  }
+}
+
 TEST_CASE("at most four programs per GPU hold an assignment (MC-18)") {
   Settings s = small();
   s.contextless_per_gpu = 100;
