@@ -74,9 +74,13 @@ class Nvml final : public Meter {
   const std::vector<MeteredGpu> &gpus() const override { return gpus_; }
 
   Result<Reading> read(size_t gpu) override {
+    // In this order: what comes between the two questions is then missing in `free`, and still
+    // counted as promised. The other way round it would be given to somebody else.
+    Reading r{0, processes(devices_[gpu])};
     Memory m{};
     CKPT_CHECK(did(calls_.memory(devices_[gpu], &m), "ask for a GPU's free memory"));
-    return Reading{m.free, processes(devices_[gpu])};
+    r.free = m.free;
+    return r;
   }
 
  private:
