@@ -30,7 +30,7 @@ void Policy::give_ahead(Program &p) {
   bool plentiful = book.available() >= settings_.ahead_bytes + gpu.total / kShare;
   // A limit of its own is kept by asking.
   bool none = settings_.ahead_bytes == 0 || settings_.program_bytes != 0 || !p.context;
-  if (none || p.recalled || p.ahead > 0 || !plentiful || waits()) return;
+  if (none || p.recalled || p.ahead > 0 || !plentiful || anybody_waits()) return;
   p.ahead = settings_.ahead_bytes;
   book.reserved += p.ahead;
   send(p, out::Ahead{p.ahead});

@@ -12,8 +12,10 @@ namespace ckpt::manager {
 namespace {
 
 // What a move costs is paid by what has been computed already, so many times: who has run for long
-// is expected to run for as long again. Out and in at 2 GB/s each, where nothing is known.
+// is expected to run for as long again.
 constexpr i64 kWorth = 10;
+
+// Out and in at 2 GB/s each, as nothing is known of this node.
 Time move_time(const Program &p) {
   return Time(static_cast<i64>((p.used + p.variables) / 1000));  // 1 GB/s, in microseconds
 }
@@ -47,7 +49,8 @@ bool Policy::is_idle(GpuIndex g) const {
   const GpuBook &book = books_.gpus[static_cast<size_t>(g)];
   if (book.programs > 0 || book.exclusive != nullptr || book.elder != nullptr) return false;
   return std::ranges::none_of(programs_, [&](const auto &p) {
-    return (p->waiting() || p->phase == Phase::Leaving) && suits(*p, g);
+    bool coming = p->waiting() || (p->phase == Phase::Leaving && !p->stuck);
+    return coming && suits(*p, g);
   });
 }
 
@@ -65,12 +68,18 @@ Program *Policy::who_moves_to(GpuIndex empty) {
 }
 
 bool Policy::shares(const Program &p) const {
-  return p.phase == Phase::Placed && books_.gpus[static_cast<size_t>(p.gpu)].programs > 1;
+  return p.phase == Phase::Placed && p.gpu != kNoGpu &&
+         books_.gpus[static_cast<size_t>(p.gpu)].programs > 1;
+}
+
+// Sooner or later. Where it has failed to return it is not sent without need.
+bool Policy::could_move(const Program &p, GpuIndex to) const {
+  return p.context && suits(p, to) && !p.wants_alone() && can_leave(p) && p.failures(to) == 0;
 }
 
 bool Policy::may_move(const Program &p, GpuIndex to) const {
   const Gpu &gpu = gpus_[static_cast<size_t>(to)];
-  return p.context && p.requests.empty() && suits(p, to) && !p.wants_alone() && can_leave(p) &&
+  return could_move(p, to) && p.requests.empty() &&
          need_of(p, gpu, settings_) <= books_.gpus[static_cast<size_t>(to)].available() &&
          has_run(p, settings_.balance + kWorth * move_time(p));
 }
@@ -78,11 +87,16 @@ bool Policy::may_move(const Program &p, GpuIndex to) const {
 // Time alone may bring a move.
 bool Policy::may_balance() const {
   if (settings_.balance == Time{0}) return false;
-  std::vector<u32> programs(gpus_.size());
+  std::vector<u32> there(gpus_.size());
   for (const auto &p : programs_)
-    if (p->gpu != kNoGpu && p->on_gpu()) programs[static_cast<size_t>(p->gpu)]++;
-  return std::ranges::count(programs, 0u) > 0 &&
-         std::ranges::any_of(programs, [](u32 n) { return n > 1; });
+    if (p->gpu != kNoGpu && p->on_gpu()) there[static_cast<size_t>(p->gpu)]++;
+  for (size_t g = 0; g < there.size(); g++)
+    if (there[g] == 0 && std::ranges::any_of(programs_, [&](const auto &p) {
+          return p->phase == Phase::Placed && p->gpu != kNoGpu &&
+                 there[static_cast<size_t>(p->gpu)] > 1 && could_move(*p, static_cast<GpuIndex>(g));
+        }))
+      return true;
+  return false;
 }
 
 }  // namespace ckpt::manager

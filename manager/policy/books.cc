@@ -32,7 +32,7 @@ u64 Program::granted() const {
 }
 
 bool Program::blocked() const {
-  if (phase != Phase::Placed) return false;
+  if (phase != Phase::Placed || gpu == kNoGpu) return false;
   for (const Request &r : requests)
     if (!r.granted) return true;
   return false;

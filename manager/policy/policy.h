@@ -41,7 +41,7 @@ class Policy {
   Orders receive(Time now, ProgramId from, const managed::ToManager &message);
   // Its connection is gone, and with it all that it had.
   Orders gone(Time now, ProgramId program);
-  // Time has passed; to be called now and then while anybody waits().
+  // Time has passed; to be called now and then while something waits() for that.
   Orders tick(Time now);
   bool waits() const;
 
@@ -53,6 +53,7 @@ class Policy {
   Books books() const { return make_books(gpus_, programs_, settings_); }
 
  private:
+  bool anybody_waits() const;
   Program *known(ProgramId id);
   Gpu &gpu_of(const Program &p) { return gpus_[static_cast<size_t>(p.gpu)]; }
   GpuBook &book_of(const Program &p) { return books_.gpus[static_cast<size_t>(p.gpu)]; }
@@ -134,11 +135,6 @@ class Policy {
   void make_room(Program &p, u64 bytes);
   Program *cheapest(const Program &asking, u64 bytes);
   bool can_leave(const Program &p) const;
-
-  // What is given without a question (ahead.cc)
-  void give_ahead(Program &p);
-  void recall_all();
-  bool comes_back(GpuIndex gpu) const;
   bool has_run(const Program &p, Time least) const { return now_ - p.since >= least; }
   void keep_contents(Program &p);
   void suspend(Program &p);
@@ -154,12 +150,18 @@ class Policy {
   void end_slices(const Program &elder, GpuIndex g);
   void note_the_stuck();
 
+  // What is given without a question (ahead.cc)
+  void give_ahead(Program &p);
+  void recall_all();
+  bool comes_back(GpuIndex gpu) const;
+
   // Who moves to a GPU that nobody uses (balance.cc)
   void balance();
   bool is_idle(GpuIndex g) const;
   Program *who_moves_to(GpuIndex empty);
   bool shares(const Program &p) const;
   bool may_move(const Program &p, GpuIndex to) const;
+  bool could_move(const Program &p, GpuIndex to) const;
   bool may_still_move(const Program &p) const;
   bool may_balance() const;
 

@@ -121,11 +121,13 @@ Orders Policy::finish() {
   return std::move(orders_);
 }
 
-bool Policy::waits() const {
+bool Policy::waits() const { return anybody_waits() || may_balance(); }
+
+bool Policy::anybody_waits() const {
   auto waits = [](const auto &p) {
     return p->waiting() || p->blocked() || p->phase == Phase::Leaving;
   };
-  return std::ranges::any_of(programs_, waits) || may_balance();
+  return std::ranges::any_of(programs_, waits);
 }
 
 void Policy::remove(Program &p) {
@@ -204,7 +206,9 @@ void Policy::take(Program &p, const in::Connect &m) {
   if (!suits_any(p)) {  // this node's devices of that kind are not ours to give
     go_to(p, Phase::Placed);
     p.gpu = kNoGpu;
-    return send(p, out::Connect{});
+    for (Request &q : p.requests) q.granted = !q.refused;
+    send(p, out::Connect{});
+    return answer_requests(p);
   }
   if (std::optional<std::string> why = over_limit(p)) {
     go_to(p, Phase::New);
@@ -258,6 +262,7 @@ void Policy::take(Program &p, const in::MigDone &m) {
   p.used = sane(m.used);
   p.kept = 0;
   p.context = true;
+  p.failed.erase(p.gpu);
   answer_requests(p);
   look_for_variables(p);
 }
@@ -337,7 +342,10 @@ void Policy::confirm(const Program &p) {
 }
 
 void Policy::take(Program &p, const in::Query &) {
-  auto waits = [](const auto &q) { return q->waiting() || q->blocked(); };
+  auto waits = [&](const auto &q) {
+    bool here = !p.moves || (p.gpu != kNoGpu && suits(*q, p.gpu));
+    return here && (q->waiting() || q->blocked());
+  };
   bool wanted = std::ranges::any_of(programs_, waits) || may_still_move(p);
   if (p.phase == Phase::Leaving && !p.told && wanted) {
     p.told = true;
@@ -356,9 +364,11 @@ void Policy::take(Program &p, const in::Fin &) {
 }
 
 void Policy::take(Program &p, const in::Failed &m) {
+  bool returning = p.phase == Phase::Returning;
+  if (!returning && p.phase != Phase::Leaving) return;
   p.not_before = now_ + settings_.retry;
-  if (p.phase == Phase::Returning) return go_to(p, Phase::Evicted);
-  if (p.phase != Phase::Leaving) return;
+  if (returning && p.gpu != kNoGpu) p.failed[p.gpu]++;
+  if (returning) return go_to(p, Phase::Evicted);
   p.cannot_leave = m.what;
   p.refusals++;
   p.kept = 0;
@@ -368,7 +378,7 @@ void Policy::take(Program &p, const in::Failed &m) {
 // There it is not tried again, so the next one may be at once.
 void Policy::take(Program &p, const in::Unsuited &m) {
   GpuIndex g = gpu_named(m.gpu);
-  if (p.phase != Phase::Returning || g != p.gpu) return;
+  if (p.phase != Phase::Returning || g == kNoGpu || g != p.gpu) return;
   p.unsuited[g] = m.why;
   go_to(p, Phase::Evicted);
 }

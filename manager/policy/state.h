@@ -108,16 +108,17 @@ struct Program {
 
   Phase phase = Phase::New;
   GpuIndex gpu = kNoGpu;
-  bool exclusive = false;       // needs a GPU for itself (MC-15) …
-  bool late = false;            // … since code was loaded in the middle of its life
-  bool context = false;         // its context was seen
-  bool variables_seen = false;  // so were its device variables, since it last got some
-  bool told = false;            // Leaving: Suspend was sent, not only Signal
-  bool stuck = false;           // Leaving, and has not answered in time
-  bool moves = false;           // Leaving, for a GPU that nobody uses
-  bool parked = false;          // Evicted by somebody else: not ours to resume
-  std::string cannot_leave;     // why it could not be suspended the last time; empty: it could
-  u32 refusals = 0;             // how often in a row
+  bool exclusive = false;          // needs a GPU for itself (MC-15) …
+  bool late = false;               // … since code was loaded in the middle of its life
+  bool context = false;            // its context was seen
+  bool variables_seen = false;     // so were its device variables, since it last got some
+  bool told = false;               // Leaving: Suspend was sent, not only Signal
+  bool stuck = false;              // Leaving, and has not answered in time
+  bool moves = false;              // Leaving, for a GPU that nobody uses
+  bool parked = false;             // Evicted by somebody else: not ours to resume
+  std::string cannot_leave;        // why it could not be suspended the last time; empty: it could
+  u32 refusals = 0;                // how often in a row
+  std::map<GpuIndex, u32> failed;  // returns there, since the last one that worked
   std::map<GpuIndex, std::string> unsuited;  // where it can never run, and why
 
   u64 used = 0;       // bytes that it holds on its GPU, or will when it is back
@@ -144,6 +145,10 @@ struct Program {
   Stretch stretch;
   std::optional<Time> elder_since;
 
+  u32 failures(GpuIndex g) const {
+    auto it = failed.find(g);
+    return it == failed.end() ? 0 : it->second;
+  }
   u64 requested() const;  // bytes of all requests that were not refused
   u64 granted() const;
   bool blocked() const;  // Placed, and waits for memory without leaving

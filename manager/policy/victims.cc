@@ -200,6 +200,8 @@ void Policy::end_slices(const Program &elder, GpuIndex g) {
   for (;;) {
     bool slot = book.programs - book.leavers < settings_.programs_per_gpu;
     if (slot && book.available() + book.leaving >= need) return;
+    recall_all();
+    if (slot && comes_back(g)) return;
     Program *longest = nullptr;
     for (const auto &q : programs_)
       if (q->gpu == g && q->phase == Phase::Placed && q->context && q->priority <= elder.priority &&

@@ -4,6 +4,7 @@
 // set: first fit in order of arrival, on any GPU (MC-13). Who has waited too long becomes the
 // *elder*: a GPU is chosen for it, and what comes free there is kept for it until it fits.
 #include <algorithm>
+#include <tuple>
 
 #include "manager/policy/policy.h"
 
@@ -133,16 +134,17 @@ void Policy::send_home(Program &p) {
   send(p, out::Migrate{});
 }
 
-// Where the fewest are, and of these, where most is free: programs that share a GPU slow each other
-// down.
+// Where it has not failed to return, then where the fewest are, and of these, where most is free:
+// programs that share a GPU slow each other down.
 bool Policy::place(Program &p) {
   GpuIndex best = kNoGpu;
   auto book = [this](GpuIndex g) -> GpuBook & { return books_.gpus[static_cast<size_t>(g)]; };
   for (GpuIndex g = 0; g < static_cast<GpuIndex>(gpus_.size()); g++) {
     if (!may_enter(p, g)) continue;
-    bool better =
-        best == kNoGpu || book(g).programs < book(best).programs ||
-        (book(g).programs == book(best).programs && book(g).available() > book(best).available());
+    auto cost = [&](GpuIndex i) {
+      return std::tuple(p.failures(i), book(i).programs, ~book(i).available());
+    };
+    bool better = best == kNoGpu || cost(g) < cost(best);
     if (better || g == p.home) best = g;
     if (g == p.home) break;
   }

@@ -328,3 +328,49 @@ TEST_CASE("nobody moves whose move takes long, or while somebody waits") {
   CHECK(told(m.after(205s)) == Told{});
   CHECK(told(m.after(6s)) == Told{"3 Signal"});  // ten seconds, and 200
 }
+
+TEST_CASE("who is on no GPU of this node is left where it is, whatever it says") {
+  Settings s = small();
+  s.balance = 10s;
+  Node n(s, {100, 100});
+  n.learn(10);
+  n.start(1, 0, 10);
+  n.say(2, in::Join{.version = managed::kVersion, .standing = managed::Standing::Running});
+  CHECK(told(n.after(1h)) == Told{});
+  SUBCASE("a GPU that does not exist did not suit it") {
+    n.say(3, in::Uses{static_cast<u32>(managed::Api::kOpenCl)});
+    in::Join evicted{.version = managed::kVersion, .standing = managed::Standing::Evicted};
+    CHECK(told(n.say(3, evicted)) == Told{"3 Migrate "});
+    CHECK(told(n.say(3, in::Unsuited{"x", "why"})) == Told{});
+    CHECK(n.at(3).unsuited.empty());
+  }
+  SUBCASE("what it has asked for is granted") {
+    n.join(3);
+    n.say(3, in::Failed{"nothing"});
+    n.free(0, 0), n.free(1, 0);
+    CHECK(told(n.say(3, in::Connect{})) == Told{});
+    CHECK(told(n.say(3, in::CudaMalloc{1, 50})) == Told{});
+    CHECK(told(n.say(3, in::Uses{static_cast<u32>(managed::Api::kOpenCl)})) == Told{"3 Migrate "});
+    CHECK(told(n.say(3, in::MigDone{0})) == Told{"3 GoAhead 1"});
+    CHECK_FALSE(n.at(3).blocked());
+  }
+}
+
+TEST_CASE("where a program has failed to return it goes last, and is not moved to") {
+  Settings s = small();
+  s.balance = 10s;
+  Node n(s, {100, 100});
+  n.start(1, 0, 10);
+  n.start(2, 1, 10);
+  n.start(3, 0, 10);
+  n.give(1, 10);
+  n.say(2, in::Fin{});
+  CHECK(told(n.after(11s)) == Told{"1 Signal"});
+  CHECK(told(n.say(1, in::Query{})) == Told{"1 Suspend"});
+  CHECK(told(n.leaves(1, 10)) == Told{"1 Migrate GPU1"});
+  CHECK(told(n.say(1, in::Failed{"another chip"})) == Told{});
+  CHECK(told(n.after(1s)) == Told{"1 Migrate GPU0", "3 Signal"});  // who may be luckier
+  CHECK(told(n.comes(1, 0, 10)) == Told{});
+  CHECK(told(n.say(3, in::Failed{"not now"})) == Told{});
+  CHECK(told(n.after(11s)) == Told{"3 Signal"});
+}
