@@ -28,7 +28,10 @@ void run(ByteView bytes) {
   Settings settings;
   settings.slice = Time(3);
   settings.ahead_bytes = 10;
-  Policy policy(settings, {{.uuid = "A", .total = 1000, .free = 1000}, {.uuid = "B", .total = 50}});
+  settings.balance = Time(5);
+  Policy policy(settings, {{.uuid = "A", .total = 1000, .free = 1000},
+                           {.uuid = "B", .total = 50},
+                           {.uuid = "C", .total = 99, .apis = managed::kCuda}});
   Frames frames;
   frames.add(bytes);
   Time now{0};
@@ -40,6 +43,7 @@ void run(ByteView bytes) {
     if (!message) continue;
     same_again((*frame)->type, *message, (*frame)->body);
     policy.receive(now += Time(1), from, *message);
+    if (bytes.size() % 2 == 0) policy.tick(now += Time(2));
   }
 }
 
