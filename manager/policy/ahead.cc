@@ -19,7 +19,7 @@ namespace out = managed::to_program;
 
 namespace {
 
-// So much of a GPU stays free of it for those who come.
+// A quarter of a GPU stays free of it for those who come.
 constexpr u64 kShare = 4;
 
 }  // namespace

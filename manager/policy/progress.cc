@@ -16,7 +16,7 @@ namespace {
 constexpr u64 kPreparation = 16;
 // A program that has made so much of the calls that its kind usually makes is nearly over.
 constexpr double kNearlyOver = 0.8, kMuchOver = 1.2;
-// … and one that was evicted before is spared so many times as long as another one.
+// … and one that was evicted is spared for so many times Settings::least_run after its return.
 constexpr int kSpared = 10;
 
 }  // namespace

@@ -2,7 +2,7 @@
 //
 // Who leaves when memory runs short. The paper's answer is always the requester (MC-12); others are
 // asked by a signal: for a program that wants a GPU for itself (MC-16), by cost where that is
-// configured, and at the end of a time slice.
+// configured, and at the end of a time slice. (Who moves to an empty GPU: balance.cc.)
 #include <algorithm>
 #include <tuple>
 
