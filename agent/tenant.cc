@@ -5,6 +5,7 @@
 #include "agent/tenant.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -12,8 +13,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 
 #include "agent/channel.h"
 #include "common/gpu.h"
@@ -46,11 +45,16 @@ u64 kind_of_program() {
   auto add = [&hash](std::string_view text) {
     for (char c : text) hash = (hash ^ static_cast<u8>(c)) * 0x100000001b3;
   };
-  char exe[4096];
-  ssize_t n = ::readlink("/proc/self/exe", exe, sizeof exe);
-  if (n > 0) add({exe, static_cast<size_t>(n)});
-  std::ifstream in("/proc/self/cmdline");
-  add(std::string(std::istreambuf_iterator<char>(in), {}));
+  char some[4096];
+  ssize_t n = ::readlink("/proc/self/exe", some, sizeof some);
+  if (n > 0) add({some, static_cast<size_t>(n)});
+  Result<OwnFd> in = OwnFd::make([]() -> Result<UniqueFd> {
+    return UniqueFd(::open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC));
+  });
+  while (in && (n = ::read(in->get(), some, sizeof some)) != 0) {
+    if (n < 0 && errno != EINTR) break;
+    if (n > 0) add({some, static_cast<size_t>(n)});
+  }
   return hash;
 }
 
@@ -96,14 +100,21 @@ Tenant::Place Tenant::connect_first(std::unique_lock<std::mutex> &lock, Api api)
 // The program is not evicted until this API is started, too (ready()): it would be left behind.
 Tenant::Place Tenant::connect_further(std::unique_lock<std::mutex> &lock, Api api) {
   ready_ = false;
-  while (life_.state() != protocol::State::Running) changed_.wait_for(lock, kSeekPause);
+  while (!is_here()) changed_.wait_for(lock, kSeekPause);
   if (!managed(api) && !alone_) {
     further_ = api;
     Place place = wait_for_place(lock);
     further_ = 0;
     if (!place.denied.empty()) return place;
+    while (!is_here()) changed_.wait_for(lock, kSeekPause);
   }
   return managed(api) ? Place{gpu_, {}, false} : Place{{}, {}, true};
+}
+
+// On the device that gpu_ names, and not about to leave it. On its way out it is Running until the
+// gates are shut, and on its way in before gpu_ is the new one.
+bool Tenant::is_here() const {
+  return !leaving_ && !evicted_ && life_.state() == protocol::State::Running;
 }
 
 Tenant::Place Tenant::wait_for_place(std::unique_lock<std::mutex> &lock) {
@@ -333,7 +344,8 @@ void Tenant::be_welcome(const managed::to_program::Welcome &m) {
   now.age_ms = joined_.age_ms;
   if (managed(Api::kOpenCl)) say(out::Uses{apis_});
   if (now != joined_) say(now);
-  say(out::Kind{kind_of_program()});
+  if (!kind_) kind_ = kind_of_program();
+  say(out::Kind{*kind_});
   told_ = used();
   if (holder_ != 0) say(out::Holder{holder_});
   if (place_) say_where_from();
