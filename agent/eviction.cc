@@ -96,12 +96,13 @@ Result<u64> Tenant::suspend(const std::string &folder) {
 
 bool Tenant::may_leave() {
   std::lock_guard lock(mutex_);
-  return ready_;
+  return leaving_ = ready_;
 }
 
 void Tenant::leave(const std::string &folder) {
   Result<u64> kept = may_leave() ? suspend(folder) : fail("an API is being started");
   std::lock_guard lock(mutex_);
+  leaving_ = false;
   if (!kept) {
     log::info("this program cannot be evicted: {}", kept.error().what);
     return say(out::Failed{kept.error().what});

@@ -104,8 +104,7 @@ class Gate {
     }
   }
 
-  // In one word, so that counting costs nothing: how many are inside, and how many ever came in
-  // above.
+  // In one word, so that counting costs nothing. Low half: inside now; high half: ever came in.
   std::atomic<u64> inside_{0};
   std::atomic<i64> last_{0};
   std::atomic<bool> timed_{false};

@@ -12,12 +12,16 @@
 #include <cstdlib>
 
 #include "agent/session.h"
+#include "common/ipc.h"
 
 namespace ckpt {
 
 using protocol::Type;
 
 namespace {
+
+// All of them go to the keeper in one message, and come back in one.
+static_assert(Store::kFiles <= kMaxMessageFds);
 
 constexpr u64 kPage = 4096;
 // The files take turns by so many bytes: a slot's size, so that a piece is mostly one write.
@@ -76,7 +80,8 @@ Result<> write_at(int fd, off_t at, ByteView bytes) {
   while (!bytes.empty()) {
     ssize_t n = ::pwrite(fd, bytes.data(), bytes.size(), at);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return fail_errno("cannot keep the contents of device memory");
+    if (n < 0) return fail_errno("cannot keep the contents of device memory");
+    if (n == 0) return fail("cannot keep the contents of device memory: nothing was written");
     bytes = bytes.subspan(static_cast<size_t>(n));
     at += n;
   }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The calls of the program's threads, and the connection. What the Manager orders is in
-// eviction.cc.
+// The calls of the program's threads, and the connection. What was given ahead is in
+// tenant_ahead.cc, what the Manager orders in eviction.cc.
 #include "agent/tenant.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -12,8 +13,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 
 #include "agent/channel.h"
 #include "common/gpu.h"
@@ -46,11 +45,16 @@ u64 kind_of_program() {
   auto add = [&hash](std::string_view text) {
     for (char c : text) hash = (hash ^ static_cast<u8>(c)) * 0x100000001b3;
   };
-  char exe[4096];
-  ssize_t n = ::readlink("/proc/self/exe", exe, sizeof exe);
-  if (n > 0) add({exe, static_cast<size_t>(n)});
-  std::ifstream in("/proc/self/cmdline");
-  add(std::string(std::istreambuf_iterator<char>(in), {}));
+  char some[4096];
+  ssize_t n = ::readlink("/proc/self/exe", some, sizeof some);
+  if (n > 0) add({some, static_cast<size_t>(n)});
+  Result<OwnFd> in = OwnFd::make([]() -> Result<UniqueFd> {
+    return UniqueFd(::open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC));
+  });
+  while (in && (n = ::read(in->get(), some, sizeof some)) != 0) {
+    if (n < 0 && errno != EINTR) break;
+    if (n > 0) add({some, static_cast<size_t>(n)});
+  }
   return hash;
 }
 
@@ -96,14 +100,21 @@ Tenant::Place Tenant::connect_first(std::unique_lock<std::mutex> &lock, Api api)
 // The program is not evicted until this API is started, too (ready()): it would be left behind.
 Tenant::Place Tenant::connect_further(std::unique_lock<std::mutex> &lock, Api api) {
   ready_ = false;
-  while (life_.state() != protocol::State::Running) changed_.wait_for(lock, kSeekPause);
+  while (!is_here()) changed_.wait_for(lock, kSeekPause);
   if (!managed(api) && !alone_) {
     further_ = api;
     Place place = wait_for_place(lock);
     further_ = 0;
     if (!place.denied.empty()) return place;
+    while (!is_here()) changed_.wait_for(lock, kSeekPause);
   }
   return managed(api) ? Place{gpu_, {}, false} : Place{{}, {}, true};
+}
+
+// On the device that gpu_ names, and not about to leave it. On its way out it is Running until the
+// gates are shut, and on its way in before gpu_ is the new one.
+bool Tenant::is_here() const {
+  return !leaving_ && !evicted_ && life_.state() == protocol::State::Running;
 }
 
 Tenant::Place Tenant::wait_for_place(std::unique_lock<std::mutex> &lock) {
@@ -159,59 +170,6 @@ void Tenant::say_request(u32 ticket, const Request &r) {
     say(out::CudaMalloc{ticket, r.bytes});
 }
 
-void Tenant::done(u32 ticket, u64 used, Api api) {
-  std::lock_guard lock(mutex_);
-  auto r = requests_.extract(ticket);
-  if (!managed(api)) return;
-  used_by_[api] = used;
-  if (!r.empty() && r.mapped().ahead) {
-    taking_ -= r.mapped().bytes;
-    if (recalled_ && taking_ == 0) give_back();
-    return;
-  }
-  told_ = this->used();
-  if (link_ == Link::Joined) say(out::MallocDone{ticket, told_});
-}
-
-// ---- what was given ahead
-
-// What does not suffice is given back: with the answer there may come new.
-bool Tenant::take_ahead(Request &r) {
-  r.ahead = !r.load && r.bytes <= left_;
-  if (r.ahead) {
-    left_ -= r.bytes;
-    taking_ += r.bytes;
-    r.fate = Fate::Granted;
-  } else if (ahead_ > 0 && taking_ == 0) {
-    give_back();
-  }
-  return r.ahead;
-}
-
-// What it has taken of it and freed again it may take again; the Manager has not heard of either.
-bool Tenant::keep_ahead(u64 freed) {
-  u64 room = ahead_ > left_ + taking_ ? ahead_ - left_ - taking_ : 0;
-  left_ += std::min(room, freed);
-  return ahead_ > 0 && freed <= room;
-}
-
-// The device is left, or the Manager. Who has taken some and not done so with it is in the same
-// place as all who were answered.
-void Tenant::drop_ahead() {
-  ahead_ = left_ = taking_ = 0;
-  recalled_ = false;
-  for (auto &[ticket, r] : requests_) {
-    if (std::exchange(r.ahead, false) && link_ == Link::Joined) say_request(ticket, r);
-  }
-}
-
-void Tenant::give_back() {
-  ahead_ = left_ = 0;
-  recalled_ = false;
-  told_ = used();
-  if (link_ == Link::Joined) say(out::AheadBack{told_});
-}
-
 void Tenant::done_loading(u32 ticket, u64 used, u64 variables, bool exclusive) {
   std::lock_guard lock(mutex_);
   requests_.erase(ticket);
@@ -221,15 +179,6 @@ void Tenant::done_loading(u32 ticket, u64 used, u64 variables, bool exclusive) {
   variables_ = variables;
   exclusive_ = exclusive;
   if (link_ == Link::Joined) say(out::LoadDone{ticket, this->used(), variables, exclusive});
-}
-
-void Tenant::freed(u64 used, Api api) {
-  std::lock_guard lock(mutex_);
-  if (!managed(api)) return;
-  u64 before = std::exchange(used_by_[api], used);
-  if (keep_ahead(before > used ? before - used : 0)) return;
-  told_ = this->used();
-  if (link_ == Link::Joined) say(out::CudaFree{told_});
 }
 
 void Tenant::held_by(u32 pid) {
@@ -333,7 +282,8 @@ void Tenant::be_welcome(const managed::to_program::Welcome &m) {
   now.age_ms = joined_.age_ms;
   if (managed(Api::kOpenCl)) say(out::Uses{apis_});
   if (now != joined_) say(now);
-  say(out::Kind{kind_of_program()});
+  if (!kind_) kind_ = kind_of_program();
+  say(out::Kind{*kind_});
   told_ = used();
   if (holder_ != 0) say(out::Holder{holder_});
   if (place_) say_where_from();

@@ -138,6 +138,7 @@ class [[gnu::visibility("default")]] Tenant {
   bool reports() const;
   void report();
   bool may_leave();
+  bool is_here() const;
   void leave(const std::string &folder);
   Result<u64> suspend(const std::string &folder);
   void come_back(const std::string &gpu);
@@ -171,8 +172,10 @@ class [[gnu::visibility("default")]] Tenant {
   bool exclusive_ = false, on_disk_ = false;
   bool ready_ = false, signalled_ = false;
   bool context_ = false, context_seen_ = false;
+  bool leaving_ = false;  // from the Manager's word on, until it is done or could not be
   bool evicted_ = false;  // suspended by the Manager's word
   std::optional<u64> context_cost_;
+  std::optional<u64> kind_;  // of program, once anybody wanted to know
 
   std::chrono::milliseconds report_every_{0};  // 0: nobody wants to know
   Clock::time_point next_report_{};

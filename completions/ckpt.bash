@@ -260,7 +260,11 @@ _ckptd() {
   local cur prev words _ckpt_command=$1
   _ckpt_split
   case $prev in
-    --config | --socket | --journal | --nvml) _ckpt_files ;;
+    --config | --socket | --journal) _ckpt_files ;;
+    --nvml)
+      _ckpt_files
+      [[ none == "$cur"* ]] && COMPREPLY+=(none)
+      ;;
     --disk-folder) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
     --users) _ckpt_words 'own all' ;;
     --victim) _ckpt_words 'requester cheapest' ;;

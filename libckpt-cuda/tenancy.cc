@@ -144,7 +144,6 @@ CUresult allocate_as_tenant(const ContextInfo &context, u64 bytes, u64 &out) {
 
 LoadAsTenant::LoadAsTenant(bool of_context) : tenant_(tenant()), of_context_(of_context) {}
 
-// Small variables are asked for together with the next larger ones.
 CUresult LoadAsTenant::ask(NewCode &code) {
   if (tenant_ == nullptr) return CUDA_SUCCESS;
   ProgramCode tells = code.tells();

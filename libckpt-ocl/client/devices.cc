@@ -86,8 +86,9 @@ void connect() {
 
 std::set<Device *> used_devices() {
   std::set<Device *> used;
-  for (Context *c : registry().all<Context>())
-    for (Device *d : c->devices) used.insert(d->root());
+  registry().each<Context>([&](Context &c) {
+    for (Device *d : c.devices) used.insert(d->root());
+  });
   return used;
 }
 

@@ -31,9 +31,9 @@ cl_int Answer::text(std::string_view s) const {
   return bytes(copy.c_str(), copy.size() + 1);
 }
 
-cl_int remote_info(InfoOf of, const Object &o, u64 second, u32 param, Bytes &value) {
+cl_int remote_info(InfoOf of, u64 object, u64 second, u32 param, Bytes &value) {
   Cache &c = cache();
-  Cache::Key key{o.number, of, second, param};
+  Cache::Key key{object, of, second, param};
   {
     std::lock_guard lock(c.mutex);
     if (auto it = c.answers.find(key); it != c.answers.end()) {
@@ -42,7 +42,7 @@ cl_int remote_info(InfoOf of, const Object &o, u64 second, u32 param, Bytes &val
     }
   }
   Writer w;
-  w.put(of).put(o.number).put(second).put(param);
+  w.put(of).put(object).put(second).put(param);
   cl_int status = link().ask(Op::Info, 0, w.bytes(), &value);
   if (status == CL_DEVICE_NOT_AVAILABLE) return status;
   std::lock_guard lock(c.mutex);

@@ -32,7 +32,11 @@ struct Answer {
 
 // Asks the driver; `second` is another object or number that the question names. Answers are kept:
 // programs ask the same things over and over (hashcat, 15,000 calls a second).
-cl_int remote_info(InfoOf of, const Object &o, u64 second, u32 param, Bytes &value);
+// An object that may be gone is named by its number.
+cl_int remote_info(InfoOf of, u64 object, u64 second, u32 param, Bytes &value);
+inline cl_int remote_info(InfoOf of, const Object &o, u64 second, u32 param, Bytes &value) {
+  return remote_info(of, o.number, second, param, value);
+}
 cl_int remote_info(InfoOf of, const Object &o, u64 second, u32 param, const Answer &out);
 // Forgets the answers about one object, or about all.
 void forget_info(const Object *o);

@@ -49,7 +49,16 @@ class Registry {
   void add(Object *o);
   void remove(Object *o);
   bool holds(const void *handle, Kind kind);
-  // Objects of one kind, or of all (Kind::None), in order of creation.
+  // Calls f(T &) for each one, in order of creation. None of them goes away meanwhile, so f must
+  // neither wait nor keep, drop or make any.
+  template <class T, class F>
+  void each(F f) {
+    std::lock_guard lock(mutex_);
+    for (auto &[number, o] : objects_)
+      if (o->kind == T::kKind) f(*static_cast<T *>(o));
+  }
+  // Objects of one kind, or of all (Kind::None), in order of creation. Only behind a shut gate, or
+  // where they live for ever: nothing keeps them.
   std::vector<Object *> all(Kind kind);
   template <class T>
   std::vector<T *> all() {

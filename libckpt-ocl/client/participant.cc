@@ -103,21 +103,24 @@ std::string why_not_here(const std::string &device, const Greeting &greeting) {
 
 // Variables at program scope (OpenCL C 2.0 and 3.0) are in no buffer: nothing can fetch them. We do
 // not show a device that has them, but a program need not ask.
+// The gate is open: what is asked for may be gone when the proxy hears of it, and then has none.
 void global_variables(std::vector<std::string> &reasons) {
   constexpr cl_program_build_info kParam = CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE;
-  for (Program *p : registry().all<Program>())
-    for (Device *d : p->devices) {
-      Bytes value;
-      size_t bytes = 0;
-      if (!p->was_built || !d->shows_3_0() ||
-          remote_info(InfoOf::ProgramBuild, *p, d->number, kParam, value) != CL_SUCCESS)
-        continue;
-      std::memcpy(&bytes, value.data(), std::min(value.size(), sizeof bytes));
-      if (bytes > 0)
-        reasons.push_back(fmt::format(
-            "OpenCL program {} keeps {} bytes in variables at program scope, which cannot be saved",
-            p->number, bytes));
-    }
+  std::vector<std::pair<u64, u64>> built;  // numbers of a program and of a device
+  registry().each<Program>([&](Program &p) {
+    for (Device *d : p.devices)
+      if (p.was_built && d->shows_3_0()) built.emplace_back(p.number, d->number);
+  });
+  for (auto [program, device] : built) {
+    Bytes value;
+    size_t bytes = 0;
+    if (remote_info(InfoOf::ProgramBuild, program, device, kParam, value) != CL_SUCCESS) continue;
+    std::memcpy(&bytes, value.data(), std::min(value.size(), sizeof bytes));
+    if (bytes > 0)
+      reasons.push_back(fmt::format(
+          "OpenCL program {} keeps {} bytes in variables at program scope, which cannot be saved",
+          program, bytes));
+  }
 }
 
 class OpenCl final : public Participant {

@@ -58,7 +58,7 @@ bool larger_than_any_object(const Context &c, u64 bytes) {
   });
 }
 
-// With the lock held, and `granted` bytes beside what was told before.
+// With the lock held, and what growth() said granted.
 cl_int make_now(Mem &m, u64 bytes, const std::function<cl_int()> &make) {
   // Ahead of it on the way to the device.
   link().flush_releases();

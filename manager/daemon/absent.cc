@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "manager/daemon/absent.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include <cstring>
+
+#include "common/log.h"
 
 namespace ckpt::manager {
 namespace {
@@ -17,7 +22,11 @@ bool has_ended(const UniqueFd &process) {
 }  // namespace
 
 void Absent::add(pid_t pid, GpuIndex gpu, u64 bytes) {
+  std::erase_if(all_, [&](const One &one) { return one.pid == pid && one.gpu == gpu; });
   UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!process && errno != ESRCH)
+    log::warn("what process {} has on a device is taken for free: cannot watch it: {}", pid,
+              std::strerror(errno));
   if (process && !has_ended(process)) all_.push_back({pid, std::move(process), gpu, bytes});
 }
 

@@ -13,7 +13,8 @@ namespace ckpt::manager {
 
 class Absent {
  public:
-  // The program of process `pid` is gone, and has said that it holds so much there.
+  // The program of process `pid` is gone, and has said that it holds so much there. What it said
+  // of that GPU before is forgotten.
   void add(pid_t pid, GpuIndex gpu, u64 bytes);
   // It is back.
   void remove(pid_t pid);

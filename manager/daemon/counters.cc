@@ -22,6 +22,10 @@ void Counters::heard(Time now, ProgramId from, const managed::ToManager &message
   if (auto *m = std::get_if<in::SuspendDone>(&message)) left(now, from, m->kept, before);
   if (std::holds_alternative<in::MigDone>(message)) came(now, from, before);
   if (std::holds_alternative<in::Fin>(message)) gone(from);
+  // Over without an answer; who joins asks anew for what it waits for.
+  if (auto *m = std::get_if<in::MallocDone>(&message)) open_.erase({from, m->ticket});
+  if (auto *m = std::get_if<in::LoadDone>(&message)) open_.erase({from, m->ticket});
+  if (std::holds_alternative<in::Join>(message)) forget_questions(from);
 }
 
 void Counters::left(Time now, ProgramId id, u64 kept, const Before &before) {
@@ -73,8 +77,12 @@ void Counters::decided(Seconds took) {
   deciding += took;
 }
 
-void Counters::gone(ProgramId id) {
+void Counters::forget_questions(ProgramId id) {
   open_.erase(open_.lower_bound({id, 0}), open_.upper_bound({id, ~u32{0}}));
+}
+
+void Counters::gone(ProgramId id) {
+  forget_questions(id);
   away_.erase(id);
 }
 

@@ -27,6 +27,7 @@ class Counters {
   void ordered(Time now, const Orders &orders);
   void decided(Seconds took);
   void gone(ProgramId id);
+  size_t open_questions() const { return open_.size(); }  // that were not answered yet
 
   u64 evictions = 0;   // programs that have left their GPU by the Manager's word
   u64 returns = 0;     // … and have come back
@@ -51,6 +52,7 @@ class Counters {
     GpuIndex gpu = kNoGpu;
   };
   void answered(Time now, ProgramId id, u32 ticket);
+  void forget_questions(ProgramId id);
   void left(Time now, ProgramId id, u64 kept, const Before &before);
   void came(Time now, ProgramId id, const Before &before);
 

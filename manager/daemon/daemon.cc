@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "manager/daemon/daemon.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/file.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "common/ipc.h"
 #include "common/log.h"
@@ -24,6 +26,8 @@ namespace out = managed::to_program;
 namespace {
 
 constexpr std::chrono::milliseconds kTick{50};  // while anybody waits
+// Who knocks is left waiting for that long when there is no descriptor for him.
+constexpr std::chrono::milliseconds kDoorPause{200};
 constexpr size_t kMostPeers = 4096;
 // Who scrapes more often than that reads the same again: anybody on the machine may.
 constexpr std::chrono::milliseconds kMetricsAge{100};
@@ -125,12 +129,16 @@ Result<> Daemon::run() {
 int Daemon::patience() const {
   int most = policy_.waits() ? static_cast<int>(kTick.count()) : -1;
   int http = metrics_server_ ? metrics_server_->timeout() : -1;
-  if (http < 0 || most < 0) return std::max(http, most);
-  return std::min(http, most);
+  int door = accepts() ? -1 : static_cast<int>(kDoorPause.count());
+  for (int other : {http, door})
+    if (other >= 0) most = most < 0 ? other : std::min(most, other);
+  return most;
 }
 
 void Daemon::turn() {
-  std::vector<pollfd> fds{{listener_.get(), POLLIN, 0}, {signals_.get(), POLLIN, 0}};
+  // poll() passes over a negative one.
+  std::vector<pollfd> fds{{accepts() ? listener_.get() : -1, POLLIN, 0},
+                          {signals_.get(), POLLIN, 0}};
   for (const Peer &p : peers_)
     fds.push_back({p.fd(), static_cast<short>(p.wants_to_send() ? POLLIN | POLLOUT : POLLIN), 0});
   if (metrics_server_) fds.push_back({metrics_server_->fd(), POLLIN, 0});
@@ -156,8 +164,16 @@ void Daemon::turn() {
   drop_the_dead();
 }
 
+// The connection that there is no descriptor for stays in the queue, and poll() would name it again
+// at once (accept(2)).
 void Daemon::accept() {
   UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!fd && (errno == EMFILE || errno == ENFILE)) {
+    if (now() - door_shut_at_ > 10 * kDoorPause)
+      log::warn("no program can join for now: {} (LimitNOFILE=, ulimit -n)", std::strerror(errno));
+    door_shut_at_ = now();
+    return;
+  }
   if (!fd || peers_.size() >= kMostPeers) return;
   ucred who = who_is(fd.get());
   Peer &peer = peers_.emplace_back(std::move(fd), next_id_++, who.uid, who.pid);
@@ -165,6 +181,8 @@ void Daemon::accept() {
     refuse(peer, fmt::format("the Manager does not serve the user with uid {}", who.uid),
            "its owner can allow that: ckptd --users");
 }
+
+bool Daemon::accepts() const { return now() - door_shut_at_ >= kDoorPause; }
 
 bool Daemon::may_speak(uid_t uid) const {
   return options_.all_users || uid == 0 || uid == ::geteuid() ||
@@ -318,7 +336,8 @@ void Daemon::note_holder(Peer &peer, u32 pid) {
 
 void Daemon::remember(const Peer &peer) {
   const Program *p = policy_.find(peer.id);
-  if (p != nullptr && p->on_gpu() && p->gpu != kNoGpu)
+  if (p == nullptr || !p->on_gpu() || p->gpu == kNoGpu) return;
+  if (!meter_->gpus()[static_cast<size_t>(p->gpu)].measured)
     absent_.add(peer.pid, p->gpu, p->used + p->ahead);
 }
 

@@ -46,6 +46,7 @@ class Daemon {
   void turn();
   int patience() const;
   void accept();
+  bool accepts() const;
   bool may_speak(uid_t uid) const;
   void hear(Peer &peer);
   Result<> hear_all(Peer &peer);
@@ -77,6 +78,7 @@ class Daemon {
   ProgramId next_id_ = 1;
   std::ofstream journal_;
   Time last_tick_{0};
+  Time door_shut_at_ = -std::chrono::hours(1);  // for lack of descriptors
   bool over_ = false;
 };
 

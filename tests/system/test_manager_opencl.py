@@ -4,9 +4,11 @@ the software device."""
 import json
 import os
 import re
+import resource
 import signal
 import struct
 import subprocess
+import time
 
 import pytest
 
@@ -301,6 +303,30 @@ def test_who_has_hung_up_and_lives_still_has_its_memory(node):
     peer.send(9)  # Fin
     finished(a)
     peer.close()
+
+
+def test_no_descriptor_is_left_for_another_connection(node):
+    """Who knocks waits, and ckptd does not spin meanwhile."""
+    n = node()
+    pid = n.daemon.pid
+
+    def cpu_seconds():
+        with open(f"/proc/{pid}/stat") as stat:
+            fields = stat.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    assert soft == hard
+    last = max(int(fd) for fd in os.listdir(f"/proc/{pid}/fd"))
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (last + 3, hard))
+    peers = [Peer(n.socket) for _ in range(8)]
+    wait_for(lambda: "no program can join for now" in n.daemon.error_text, "a warning")
+    before = cpu_seconds()
+    time.sleep(1)
+    assert cpu_seconds() - before < 0.2
+    for peer in peers:
+        peer.close()
+    n.alive()
 
 
 def test_a_managed_program_is_dumped_and_restored(node):

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ckptd: the node's Manager. Programs that run under `ckpt-run --managed` share its GPUs.
+#include <errno.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
 #include <iostream>
 
@@ -46,6 +49,16 @@ Result<std::unique_ptr<manager::Meter>> open_meter(const std::string &wanted, bo
   return manager::open_nvml(software);
 }
 
+// A program is a connection, and one that is gone for now may be a descriptor more. The soft limit
+// is 1024 mostly, for the sake of select(), which is not used here.
+void allow_many_descriptors() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) < 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  if (::setrlimit(RLIMIT_NOFILE, &limit) < 0)
+    log::warn("the limit of open files stays as it is: {}", std::strerror(errno));
+}
+
 Result<> run(const CkptdOptions &o) {
   CKPT_TRY(manager::DaemonOptions options, daemon_options(o));
   CKPT_TRY(std::vector<manager::OpenClDevice> opencl, opencl_devices(o.opencl_devices));
@@ -54,6 +67,7 @@ Result<> run(const CkptdOptions &o) {
   if (o.gpu_memory > 0) meter = manager::with_quota(std::move(meter), o.gpu_memory);
   for (const manager::MeteredGpu &g : meter->gpus())
     log::info("{} ({}), {} MiB", g.name, g.uuid, g.total >> 20);
+  allow_many_descriptors();  // after our children, who have not asked for it
   std::string socket = options.socket;
   CKPT_TRY(std::unique_ptr<manager::Daemon> daemon,
            manager::Daemon::create(std::move(options), std::move(meter)));

@@ -60,7 +60,7 @@ class FakeParticipant : public Participant {
   void write(const std::string &region, const std::string &contents);
   ImageId last_image{};  // of save()
   Memory at_last_save;
-  std::function<void()> on_detach;
+  std::function<void()> on_quiesce, on_detach;
 
  private:
   Result<> step(const std::string &verb);

@@ -4,7 +4,9 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
+#include <thread>
 
 #include <doctest/doctest.h>
 
@@ -175,4 +177,58 @@ TEST_CASE("what was given ahead is taken without a question, and given back when
   manager.say(out::OutOfMemory{7, "no"});
   subject.expect({"denied"});
   subject.tell("end");
+}
+
+namespace {
+
+// Uses CUDA, and OpenCL when it is told to; its eviction lasts until a moment after that.
+auto program_of_two_apis(const std::string &socket) {
+  return [socket](App &app) {
+    ::setenv(managed::kSocketVariable, socket.c_str(), 1);
+    Tenant *t = tenant();
+    app.need(t != nullptr, "a tenant");
+    app.need(t->connect(0, false).gpu == "GPU-1", "the first device");
+    std::atomic<bool> asks{false};
+    app.one.on_quiesce = [&] {
+      app.say("leaving");
+      while (!asks) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    };
+    app.start();
+    t->ready();
+    app.say("it may be evicted");
+    app.need(app.hear() == "also", "a word");
+    asks = true;
+    app.say("at " + t->connect(0, false, managed::kOpenCl).gpu);
+    app.wait_for_end();
+  };
+}
+
+void hear_until(Subject &subject, const std::string &wanted) {
+  std::string event;
+  while (event != wanted && event != "(nothing)") event = subject.next();
+  CHECK(event == wanted);
+}
+
+}  // namespace
+
+TEST_CASE("an API that is started while the program is evicted gets the device that it comes to") {
+  Session session;
+  Manager manager(session);
+  Subject subject(&session, program_of_two_apis(manager.path()));
+  manager.accept();
+  CHECK(manager.heard() == "Join");
+  manager.welcome();
+  CHECK(manager.heard() == "Connect");
+  manager.say(out::Connect{"GPU-1"});
+  hear_until(subject, "it may be evicted");
+  manager.say(out::Suspend{""});
+  hear_until(subject, "leaving");
+  subject.tell("also");
+  CHECK(manager.heard() == "SuspendDone");
+  manager.say(out::Migrate{"GPU-2"});
+  CHECK(manager.heard() == "MigDone");
+  CHECK(manager.heard() == "AlsoUses");
+  manager.say(out::Also{true});
+  hear_until(subject, "at GPU-2");
 }
