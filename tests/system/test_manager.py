@@ -413,7 +413,7 @@ def test_another_user_is_refused(node):
 def test_another_user_may_be_allowed(node):
     n = node("1x256M", "--users", "own,nobody")
     code = ("import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n"
-            f"s.sendall(bytes.fromhex('{manager.frame(manager.STATUS_WANTED, struct.pack('<I', 1)).hex()}'))\n"
+            f"s.sendall(bytes.fromhex('{manager.frame(manager.STATUS_WANTED, struct.pack('<I', manager.VERSION)).hex()}'))\n"
             "print(s.recv(1000))")
     n.ckpt.runtime.chmod(0o755)
     r = manager.as_nobody(code, str(n.socket))
@@ -421,7 +421,7 @@ def test_another_user_may_be_allowed(node):
 
 
 BAD = {
-    "version": (manager.frame(manager.JOIN, manager.join(version=99)), "speaks version 1 of its protocol, not 99"),
+    "version": (manager.frame(manager.JOIN, manager.join(version=99)), f"speaks version {manager.VERSION} of its protocol, not 99"),
     "first": (manager.frame(manager.QUERY), "the first message is Query and not Join"),
     "unknown": (manager.frame(4711), "there is no message 4711"),
     "short": (manager.frame(manager.JOIN, manager.join()[:-3]), 'malformed at "context"'),
