@@ -197,3 +197,13 @@ def test_programs_that_lose_together_are_kept_apart(made):
         assert not [r.failure for r in runs if r.failure]
         shares[pairs] = together(runs)
     assert shares["learn"] < 0.6 < shares["any"], shares
+
+
+@pytest.mark.full
+@needs_device
+@needs_manager
+def test_the_experiment_for_a_gpu_runs_on_the_software_device_too(made):
+    r = subprocess.run([BENCH / "on_gpu", BUILD / "tools", ROOT / "build" / "mobile", "--programs", "6", "--mib-per-gb", "15",
+                        "--scale", "0.01", "--work", "4096", "--software", BUILD], capture_output=True, text=True, timeout=300)
+    assert r.returncode == 0, r.stdout + r.stderr
+    assert "quota 108 MiB: 68 for data" in r.stdout and "6 programs, seed 1: one after the other" in r.stdout
