@@ -153,6 +153,7 @@ bool Policy::place(Program &p) {
   if (p.claim != kNoGpu) book(p.claim).elder = nullptr;
   go_to(p, held ? Phase::Placed : Phase::Returning);
   p.gpu = best;
+  p.home = kNoGpu;
   company_changes(p);
   if (held) p.checks = 0;
   if (held && !p.exclusive) books_.assigned++, books_.assigned_by[p.apis]++;

@@ -374,3 +374,25 @@ TEST_CASE("where a program has failed to return it goes last, and is not moved t
   CHECK(told(n.say(3, in::Failed{"not now"})) == Told{});
   CHECK(told(n.after(11s)) == Told{"3 Signal"});
 }
+
+TEST_CASE("a program that asked twice for its place is moved like any other") {
+  Settings s = small();
+  s.balance = 10s;
+  Node n(s, {100, 100});
+  n.learn(10);
+  n.start(1, 0, 10);
+  n.start(2, 1, 10);
+  n.join(3);
+  CHECK(told(n.say(3, in::Connect{})) == Told{"3 Connect GPU0"});
+  CHECK(told(n.say(3, in::Connect{20})) == Told{"3 Connect GPU0"});  // it stays where it was
+  n.take(0, 30);
+  n.policy.footprint(3, 30);
+  CHECK(told(n.say(3, in::ContextCheck{})) == Told{"3 CCheckOk"});
+  n.has(1, 30);
+  n.give(1, 10);
+  n.say(2, in::Fin{});
+  CHECK(told(n.after(11s)) == Told{"3 Signal"});
+  CHECK(told(n.say(3, in::Query{})) == Told{"3 Suspend"});
+  n.give(0, 30);
+  CHECK(told(n.say(3, in::SuspendDone{20})) == Told{"3 Migrate GPU1"});
+}
