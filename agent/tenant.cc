@@ -15,6 +15,7 @@
 #include <cstdlib>
 
 #include "agent/channel.h"
+#include "common/fnv.h"
 #include "common/gpu.h"
 #include "common/ipc.h"
 #include "common/log.h"
@@ -39,21 +40,18 @@ i32 priority() {
   return text ? static_cast<i32>(std::strtol(text, nullptr, 10)) : 0;
 }
 
-// FNV-1a, of the program's path and its arguments.
+// A hash of the program's path and its arguments.
 u64 kind_of_program() {
-  u64 hash = 0xcbf29ce484222325;
-  auto add = [&hash](std::string_view text) {
-    for (char c : text) hash = (hash ^ static_cast<u8>(c)) * 0x100000001b3;
-  };
+  u64 hash = kFnvStart;
   char some[4096];
   ssize_t n = ::readlink("/proc/self/exe", some, sizeof some);
-  if (n > 0) add({some, static_cast<size_t>(n)});
+  if (n > 0) hash = fnv1a({some, static_cast<size_t>(n)}, hash);
   Result<OwnFd> in = OwnFd::make([]() -> Result<UniqueFd> {
     return UniqueFd(::open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC));
   });
   while (in && (n = ::read(in->get(), some, sizeof some)) != 0) {
     if (n < 0 && errno != EINTR) break;
-    if (n > 0) add({some, static_cast<size_t>(n)});
+    if (n > 0) hash = fnv1a({some, static_cast<size_t>(n)}, hash);
   }
   return hash;
 }

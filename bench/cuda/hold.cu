@@ -16,6 +16,13 @@
 
 #include "bench/content.h"
 
+// A copy that fails is fast.
+static void check(cudaError_t e) {
+  if (e == cudaSuccess) return;
+  std::printf("hold: %s\n", cudaGetErrorString(e));
+  std::exit(1);
+}
+
 template <class F>
 static double gigabytes(double bytes, F copy) {
   auto begin = std::chrono::steady_clock::now();
@@ -27,27 +34,27 @@ static double gigabytes(double bytes, F copy) {
 static void print_copies(const std::vector<char *> &all, void *used, size_t each) {
   double bytes = static_cast<double>(each) * static_cast<double>(all.size());
   double out = gigabytes(bytes, [&] {
-    for (char *p : all) cudaMemcpy(used, p, each, cudaMemcpyDeviceToHost);
+    for (char *p : all) check(cudaMemcpy(used, p, each, cudaMemcpyDeviceToHost));
   });
   std::vector<std::unique_ptr<char[]>> kept;
   double kept_out = gigabytes(bytes, [&] {
     for (char *p : all) {
       kept.emplace_back(new char[each]);
-      cudaMemcpy(kept.back().get(), p, each, cudaMemcpyDeviceToHost);
+      check(cudaMemcpy(kept.back().get(), p, each, cudaMemcpyDeviceToHost));
     }
   });
   double in = gigabytes(bytes, [&] {
     for (size_t i = 0; i < all.size(); i++)
-      cudaMemcpy(all[i], kept[i].get(), each, cudaMemcpyHostToDevice);
+      check(cudaMemcpy(all[i], kept[i].get(), each, cudaMemcpyHostToDevice));
   });
   std::vector<char *> made(all.size());
   double made_in = gigabytes(bytes, [&] {
     for (size_t i = 0; i < all.size(); i++) {
-      cudaMalloc(&made[i], each);
-      cudaMemcpy(made[i], kept[i].get(), each, cudaMemcpyHostToDevice);
+      check(cudaMalloc(&made[i], each));
+      check(cudaMemcpy(made[i], kept[i].get(), each, cudaMemcpyHostToDevice));
     }
   });
-  for (char *p : made) cudaFree(p);
+  for (char *p : made) check(cudaFree(p));
   std::printf(" out %.2f GB/s, into new memory %.2f, in %.2f, into new memory %.2f", out, kept_out, in,
               made_in);
 }
@@ -61,8 +68,8 @@ int main(int argc, char **argv) {
   ckpt::bench::Content content(argv[2]);
   for (size_t i = 0; i < pieces; ++i) {
     if (i < 64) content.fill(host.data(), host.size());
-    if (cudaMalloc(&all[i], each) != cudaSuccess) return std::puts("no room"), 1;
-    cudaMemcpy(all[i], host.data(), each, cudaMemcpyHostToDevice);
+    check(cudaMalloc(&all[i], each));
+    check(cudaMemcpy(all[i], host.data(), each, cudaMemcpyHostToDevice));
   }
   std::printf("held");
   if (pieces <= 64) print_copies(all, host.data(), each);

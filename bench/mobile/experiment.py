@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The experiments: orders of programs under both schedulers, and programs in pairs."""
 import json
-import random
 
 import mix
 import paper
@@ -12,11 +11,8 @@ MANAGER_SECONDS = {"--balance": 10, "--least-run": 1, "--age": 30, "--report": 1
 
 
 def order(count, seed, scale, model=None, names=tuple(paper.PROGRAMS)):
-    """Programs of the paper's mix in a random order: each of the names equally often, the rest drawn."""
-    chance, names = random.Random(seed), list(names)
-    chosen = names * (count // len(names)) + chance.sample(names, count % len(names))
-    chance.shuffle(chosen)
-    return [mix.program(name, scale, model) for name in chosen]
+    """Programs of the paper's mix, drawn (mix.draw) and sized for the model."""
+    return [mix.program(name, scale, model) for name in mix.draw(count, seed, names)]
 
 
 def one_per_gpu(build, gpus, scale, model, programs):

@@ -8,6 +8,7 @@ interpreted: compute and memory rates are scaled alike for that.
 """
 import dataclasses
 import pathlib
+import random
 
 import paper
 
@@ -76,6 +77,14 @@ class Program:
 
     def arguments(self):
         return ["--mib", str(self.mib), "--work", str(self.work), "--steps", str(self.steps), "--gap", f"{self.gap:.6f}"]
+
+
+def draw(count, seed, names=tuple(paper.PROGRAMS)):
+    """The names of a mix in a random order: each of them equally often, the rest drawn."""
+    chance, names = random.Random(seed), list(names)
+    chosen = names * (count // len(names)) + chance.sample(names, count % len(names))
+    chance.shuffle(chosen)
+    return chosen
 
 
 def mib_of(gb):

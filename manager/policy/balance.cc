@@ -84,7 +84,7 @@ bool Policy::may_move(const Program &p, GpuIndex to) const {
          has_run(p, settings_.balance + kWorth * move_time(p));
 }
 
-// Time alone may bring a move.
+// Time alone may bring a move. Asked between decisions, when the books are those of the last one.
 bool Policy::may_balance() const {
   if (settings_.balance == Time{0}) return false;
   std::vector<u32> there(gpus_.size());

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <map>
 
+#include "common/fnv.h"
+
 namespace ckpt::softcuda::broker {
 namespace {
 
@@ -18,12 +20,9 @@ constexpr i64 kLatestNanoseconds = 3'200'000'000'000'000'000;
 // The same for the same configuration in the same folder, so that a restored process finds its own.
 std::array<u8, 16> uuid_of(const std::string &seed, u32 device) {
   std::array<u8, 16> out{};
-  u64 h = 0xcbf29ce484222325;
+  u64 h = kFnvStart;
   std::string text = fmt::format("{}#{}", seed, device);
-  for (size_t i = 0; i < 16; ++i) {
-    for (char c : text) h = (h ^ static_cast<u8>(c)) * 0x100000001b3;
-    out[i] = static_cast<u8>(h >> 32);
-  }
+  for (u8 &byte : out) byte = static_cast<u8>((h = fnv1a(text, h)) >> 32);
   return out;
 }
 

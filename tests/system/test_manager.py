@@ -207,6 +207,26 @@ def test_larger_than_any_gpu(node):
 # ---- beyond it
 
 
+@pytest.mark.parametrize("balance, gpu", [("0.2", 1), ("0", 0)])
+def test_who_shares_a_gpu_moves_to_one_that_nobody_uses(node, balance, gpu):
+    n = node("2x256M", "--balance", balance)
+    jobs = {}
+    for name, mib in (("a", 60), ("b", 80), ("c", 40)):
+        jobs[name] = n.run(name, mib, pause=["end"])
+        jobs[name].wait_text("have")
+    assert [n.gpu_of(j) for j in jobs.values()] == [0, 1, 0]
+    n.go_on("b", "end")
+    finished(jobs["b"])
+    if gpu:
+        wait_for(lambda: n.gpu_of(jobs["c"]) == 1 and n.wait_state(jobs["c"], "running"), "c to move")
+    else:
+        time.sleep(1.5)
+    assert [n.gpu_of(jobs["a"]), n.gpu_of(jobs["c"])] == [0, gpu]
+    n.go_on("a", "end")
+    n.go_on("c", "end")
+    finished(jobs["a"], jobs["c"])
+
+
 def test_a_quota_of_each_gpu(node):
     n = node("2x256M", "--gpu-memory", "128M")
     a = n.run("a", 60, pause=["end"])
