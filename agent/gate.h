@@ -32,14 +32,22 @@ class Gate {
   // A thread whose calls never wait, because the checkpoint waits for what it does.
   void exempt(bool on) { depth_ += on ? 1 : -1; }
   // Calls that have come in so far, modulo 2^32, and when the last one did: CLOCK_MONOTONIC_COARSE,
-  // nanoseconds, noted from the first question on.
+  // nanoseconds; and the bytes that they copied. Both noted from the first question on.
   struct Entered {
     u32 count = 0;
     i64 last = 0;
+    u64 copied = 0;
   };
   Entered entered() {
     timed_.store(true, std::memory_order_relaxed);
-    return {static_cast<u32>(inside_.load() >> 32), last_.load(std::memory_order_relaxed)};
+    return {static_cast<u32>(inside_.load() >> 32), last_.load(std::memory_order_relaxed),
+            copied_.load(std::memory_order_relaxed)};
+  }
+  // Somebody has asked for entered().
+  bool watched() const { return timed_.load(std::memory_order_relaxed); }
+  // So many bytes are on their way between the host and a device.
+  void copied(u64 bytes) {
+    if (bytes > 0) copied_.fetch_add(bytes, std::memory_order_relaxed);
   }
   // The call that this thread is in is not one of a callback.
   bool outermost() const { return depth_ == 1; }
@@ -107,6 +115,7 @@ class Gate {
   // In one word, so that counting costs nothing. Low half: inside now; high half: ever came in.
   std::atomic<u64> inside_{0};
   std::atomic<i64> last_{0};
+  std::atomic<u64> copied_{0};
   std::atomic<bool> timed_{false};
   std::atomic<bool> closed_{false};
   std::mutex mutex_;

@@ -59,6 +59,7 @@ Participant::Calls Lifecycle::calls() const {
     Participant::Calls c = p->calls();
     sum.count += c.count;
     sum.last = std::max(sum.last, c.last);
+    sum.copied += c.copied;
   }
   return sum;
 }

@@ -96,10 +96,12 @@ class Participant {
   virtual bool answers_for(std::string_view) const { return false; }
 
   // Calls that have given the devices work (modulo 2^32), and when the last one did, nanoseconds of
-  // CLOCK_MONOTONIC_COARSE (0: none since this was first asked). From any thread.
+  // CLOCK_MONOTONIC_COARSE (0: none since this was first asked); bytes that they copied between the
+  // host and a device. From any thread.
   struct Calls {
     u32 count = 0;
     i64 last = 0;
+    u64 copied = 0;
   };
   virtual Calls calls() { return {}; }
 

@@ -175,6 +175,7 @@ void Tenant::done_loading(u32 ticket, u64 used, u64 variables, bool exclusive) {
   used_by_[Api::kCuda] = used;
   told_ = this->used();
   variables_ = variables;
+  note_peak();
   exclusive_ = exclusive;
   if (link_ == Link::Joined) say(out::LoadDone{ticket, this->used(), variables, exclusive});
 }
@@ -188,7 +189,7 @@ void Tenant::held_by(u32 pid) {
 // In exit(), perhaps of a thread that was interrupted in here.
 void Tenant::fin() {
   std::unique_lock lock(mutex_, std::try_to_lock);
-  if (lock && link_ == Link::Joined) say(out::Fin{});
+  if (lock && link_ == Link::Joined) say(out::Fin{peak_});
 }
 
 // ---- waiting
@@ -389,7 +390,7 @@ void Tenant::report() {
   timespec t{};
   clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
   i64 idle = (t.tv_sec * 1'000'000'000 + t.tv_nsec - c.last) / 1000;
-  say(out::Progress{calls_, static_cast<u32>(std::clamp<i64>(idle, 0, ~u32{0}))});
+  say(out::Progress{calls_, static_cast<u32>(std::clamp<i64>(idle, 0, ~u32{0})), c.copied});
 }
 
 void Tenant::pause() {

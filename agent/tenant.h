@@ -18,6 +18,7 @@
 // takes no process that has one.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <condition_variable>
@@ -128,6 +129,7 @@ class [[gnu::visibility("default")]] Tenant {
   void say_where_from();
   bool managed(Api api) const { return ((apis_ != 0 ? apis_ : Api::kCuda) & api) != 0; }
   u64 used() const { return used_by_[Api::kCuda] + used_by_[Api::kOpenCl]; }
+  void note_peak() { peak_ = std::max(peak_, used() + variables_); }
   managed::Standing standing() const;
 
   void seek();
@@ -165,6 +167,7 @@ class [[gnu::visibility("default")]] Tenant {
   std::string gpu_;
   u64 variables_ = 0, kept_ = 0;
   std::array<u64, managed::kAllApis> used_by_{};  // by API
+  u64 peak_ = 0;                                  // bytes that it had at most, with its variables
   u64 told_ = 0;                                  // of their sum
   // What it was given ahead: in all, still to be taken, and being taken.
   u64 ahead_ = 0, left_ = 0, taking_ = 0;

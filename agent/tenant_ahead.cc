@@ -16,6 +16,7 @@ void Tenant::done(u32 ticket, u64 used, Api api) {
   auto r = requests_.extract(ticket);
   if (!managed(api)) return;
   used_by_[api] = used;
+  note_peak();
   if (!r.empty() && r.mapped().ahead) {
     taking_ -= r.mapped().bytes;
     if (recalled_ && taking_ == 0) give_back();

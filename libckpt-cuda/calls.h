@@ -34,12 +34,47 @@ void note_use(Id id, const char *what);
 // Says once that an entry is refused.
 CUresult refuse(Id id, const char *why);
 
+template <class Copy>
+bool one_is_host(const Copy &c) {
+  return c.srcMemoryType == CU_MEMORYTYPE_HOST || c.dstMemoryType == CU_MEMORYTYPE_HOST;
+}
+// Exactly one of the addresses is of memory that we gave out.
+bool between_host_and_device(CUdeviceptr a, CUdeviceptr b);
+
+// Bytes that a call copies between the host and a device, as its parameters tell. Nothing is known
+// of arrays and of copies in graphs.
+template <class... A>
+constexpr u64 copied_by(const A &...) {
+  return 0;
+}
+template <class... A>
+u64 copied_by(CUdeviceptr, const void *, size_t bytes, A...) {
+  return bytes;
+}
+template <class... A>
+u64 copied_by(void *, CUdeviceptr, size_t bytes, A...) {
+  return bytes;
+}
+template <class... A>
+u64 copied_by(CUdeviceptr to, CUdeviceptr from, size_t bytes, A...) {
+  return between_host_and_device(to, from) ? bytes : 0;
+}
+template <class... A>
+u64 copied_by(const CUDA_MEMCPY2D_v2 *c, A...) {
+  return c != nullptr && one_is_host(*c) ? c->WidthInBytes * c->Height : 0;
+}
+template <class... A>
+u64 copied_by(const CUDA_MEMCPY3D_v2 *c, A...) {
+  return c != nullptr && one_is_host(*c) ? c->WidthInBytes * c->Height * c->Depth : 0;
+}
+
 template <Id I, class F>
 struct Gated;
 template <Id I, class... A>
 struct Gated<I, CUresult (*)(A...)> {
   static CUresult call(A... a) {
     PASS_OR_RETURN(pass);
+    if (gate().watched()) gate().copied(copied_by(a...));
     return reinterpret_cast<CUresult (*)(A...)>(real_entry(I))(a...);
   }
 };

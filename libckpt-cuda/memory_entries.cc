@@ -81,6 +81,10 @@ CUresult free_in_order(Fn real, CUresult (*wait)(CUstream), CUdeviceptr p, CUstr
 
 }  // namespace
 
+bool between_host_and_device(CUdeviceptr a, CUdeviceptr b) {
+  return memory().find(a).has_value() != memory().find(b).has_value();
+}
+
 CUresult entry_cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
   PASS_OR_RETURN(pass);
   return allocate(out, bytes);

@@ -50,7 +50,7 @@ class Cuda final : public Participant {
   }
   Calls calls() override {
     Gate::Entered e = gate().entered();
-    return {e.count, e.last};
+    return {e.count, e.last, e.copied};
   }
   bool answers_for(std::string_view path) const override {
     return path == driver().path || is_part_of_driver(path);

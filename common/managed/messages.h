@@ -13,7 +13,7 @@
 
 namespace ckpt::managed {
 
-inline constexpr u32 kVersion = 2;
+inline constexpr u32 kVersion = 3;
 // Where ckptd listens, for programs and tools.
 inline constexpr const char *kSocketVariable = "CKPTD_SOCKET";
 inline constexpr size_t kMaxBodyBytes = 16u << 10;    // of a message to the Manager

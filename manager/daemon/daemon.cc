@@ -232,7 +232,7 @@ Result<> Daemon::hear_one(Peer &peer, const managed::ToManager &message) {
       CKPT_CHECK(
           peer.send(out::Welcome{managed::kVersion, static_cast<u32>(options_.grace.count())}));
     bool wants_progress =
-        options_.settings.pairs == Pairing::Learn || options_.settings.victim == Victim::Cheapest;
+        options_.settings.pairs != Pairing::Any || options_.settings.victim == Victim::Cheapest;
     if (!peer.joined && wants_progress)
       CKPT_CHECK(peer.send(out::Report{static_cast<u32>(options_.settings.report.count() / 1000)}));
     peer.joined = true;

@@ -42,13 +42,15 @@ json program_as_json(const Program &p, const std::vector<Gpu> &gpus) {
             {"used_bytes", p.used},
             {"variable_bytes", p.variables},
             {"requested_bytes", p.requested()},
+            {"expected_bytes", p.expected},
             {"kept_bytes", p.kept},
             {"kept_on_disk", p.on_disk},
             {"exclusive", p.alone()},
             {"context", p.context},
             {"waits", p.waiting() || p.blocked()},
             {"answers", !p.stuck},
-            {"evictions", p.evictions}};
+            {"evictions", p.evictions},
+            {"passed_over", p.passed}};
   j["gpu"] = p.gpu == kNoGpu ? json() : json(gpus[static_cast<size_t>(p.gpu)].uuid);
   if (!p.cannot_leave.empty()) j["cannot_be_suspended"] = p.cannot_leave;
   for (const auto &[gpu, why] : p.unsuited)
@@ -66,7 +68,10 @@ std::string status_as_json(const Policy &policy, const Meter &meter) {
   for (const auto &p : policy.programs()) programs.push_back(program_as_json(*p, policy.gpus()));
   json pairs = json::array();
   for (const Pairs::Finding &f : policy.findings())
-    pairs.push_back({{"a", f.a}, {"b", f.b}, {"together", f.together}, {"apart", f.apart}});
+    pairs.push_back({{"a", policy.kinds().name(f.a)},
+                     {"b", policy.kinds().name(f.b)},
+                     {"together", f.together},
+                     {"apart", f.apart}});
   return text({{"gpus", gpus},
                {"pairs", pairs},
                {"programs", programs},

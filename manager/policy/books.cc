@@ -57,7 +57,13 @@ u64 least_need_of(const Program &p, const Gpu &gpu) {
 }
 
 u64 need_of(const Program &p, const Gpu &gpu, const Settings &settings) {
-  return context_cost(gpu, settings) + p.variables + p.used + p.requested();
+  u64 asked = p.variables + p.used + p.requested();
+  return context_cost(gpu, settings) + std::max(asked, p.expected);
+}
+
+u64 expected_of(const Program &p) {
+  u64 promised = p.variables + p.used + p.granted() + p.ahead;
+  return p.expected > promised ? p.expected - promised : 0;
 }
 
 // A request beside those that were granted holds no memory: its program waits for it.
@@ -88,6 +94,8 @@ void enter(Books &books, const Program &p, const Gpu &gpu, const Settings &setti
   if (p.kind != kNoKind && std::ranges::find(g.kinds, p.kind) == g.kinds.end())
     g.kinds.push_back(p.kind);
   g.reserved += reserved_by(p, gpu, settings);
+  g.load.add(p.demand);
+  if (p.phase == Phase::Placed) g.expected += expected_of(p);
   if (p.phase != Phase::Returning && !p.context) g.contextless++;
   if (p.phase == Phase::Leaving && !p.stuck) {
     g.leavers++;

@@ -23,6 +23,8 @@ struct GpuBook {
   u32 leavers = 0;                     // of these, that may be expected to be gone soon
   const Program *exclusive = nullptr;  // has it, or is it cleared for
   std::vector<KindIndex> kinds;        // of its programs, each once
+  Load load;                           // of them all
+  u64 expected = 0;                    // bytes that new ones will soon ask for
   const Program *elder = nullptr;      // has waited too long: what comes free here is for it
   u64 elder_need = 0;
 
@@ -40,6 +42,7 @@ struct Books {
   // from the start: those that they evict keep theirs, and would keep them out.
   u32 assigned = 0;
   std::array<u32, managed::kAllApis + 1> assigned_by{};  // the same, by the APIs that they need
+  const Program *elder = nullptr;                        // an assignment is kept for it, too
   u64 host_kept = 0;                                     // bytes of evicted programs in host memory
   u64 disk_kept = 0;
 };
@@ -53,6 +56,8 @@ u64 context_cost(const Gpu &gpu, const Settings &settings);
 u64 least_need_of(const Program &p, const Gpu &gpu);
 // What a program needs on `gpu` to begin or go on there.
 u64 need_of(const Program &p, const Gpu &gpu, const Settings &settings);
+// What it will soon ask for beside what it has been promised, if it does as others of its kind.
+u64 expected_of(const Program &p);
 // Of the memory that was measured free there, what `p` has been promised.
 u64 reserved_by(const Program &p, const Gpu &gpu, const Settings &settings);
 // What comes free when it leaves.

@@ -11,25 +11,19 @@
 #pragma once
 
 #include <optional>
-#include <string>
-#include <unordered_map>
 #include <vector>
 
-#include "common/bytes.h"
-#include "manager/policy/time.h"
+#include "manager/policy/kinds.h"
 
 namespace ckpt::manager {
-
-using KindIndex = u32;
-inline constexpr KindIndex kNoKind = ~0u;
 
 class Pairs {
  public:
   // `report`: how often programs tell of their progress.
   explicit Pairs(Time report) : report_(report) {}
 
-  // A kind of program by its hash, which is not 0. The one that was used longest ago makes room.
-  KindIndex index_of(Time now, u64 hash, const std::string &name);
+  // That index is another kind's from now on.
+  void forget(KindIndex kind);
   // One of `who` has made so many calls in that time, alone (kNoKind) or beside one of the other.
   void measured(Time now, KindIndex who, KindIndex other, u64 calls, Time time);
   // 1/a + 1/b; no value: not enough is known.
@@ -41,56 +35,34 @@ class Pairs {
   // learned would cost more than it gives.
   bool wants_alone(Time now, KindIndex a, KindIndex b);
 
-  // One of its kind has come to its end after so many calls.
-  void over(KindIndex kind, u64 calls);
-  // How many that usually are; 0: not known.
-  u64 whole(KindIndex kind) const { return kind < kinds_.size() ? kinds_[kind].whole : 0; }
-
   struct Finding {
-    std::string a, b;  // names
+    KindIndex a, b;
     double together;
     bool apart;
   };
   std::vector<Finding> findings(Time now) const;
 
  private:
-  // The last stretches. Their median is the rate: a program that prepares its data for a while, or
-  // waits for something, is not slow by it.
-  struct Rate {
-    struct Piece {
-      float calls = 0, seconds = 0;
-      float rate() const { return calls / seconds; }
-    };
-    std::vector<Piece> pieces;
-    size_t next = 0;  // which is replaced, when there are kMostPieces
-    double calls = 0, seconds = 0, per_second = 0;
-    void add(Piece piece);
-  };
   struct Beside {
     Rate rate;
     bool poor = false, judged = false;
     Time apart_until{0};
   };
-  struct Kind {
-    u64 hash = 0;
-    std::string name;
+  struct Row {
     Rate alone;
-    std::vector<Beside> beside;  // by the other's index
-    u64 whole = 0;
-    Time used{0};
+    std::vector<Beside> beside;       // by the other's index
     std::optional<Time> alone_since;  // when it was first kept alone to be measured
   };
+  Row &row(KindIndex kind);
   const Beside *beside(KindIndex a, KindIndex b) const;
   Beside &beside(KindIndex a, KindIndex b);
   bool enough(const Rate &r) const;
   bool both_known(KindIndex a, KindIndex b) const;
   void judge(Time now, KindIndex a, KindIndex b, bool fresh);
-  void forget(KindIndex kind);
 
   Time report_;
   Time first_alone_{0}, last_alone_{0}, spent_alone_{0};
-  std::vector<Kind> kinds_;
-  std::unordered_map<u64, KindIndex> index_;
+  std::vector<Row> rows_;  // by the kind's index
 };
 
 }  // namespace ckpt::manager

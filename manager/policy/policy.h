@@ -14,6 +14,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <unordered_map>
 
 #include "common/managed/messages.h"
@@ -49,6 +50,7 @@ class Policy {
   const std::vector<Gpu> &gpus() const { return gpus_; }
   const Programs &programs() const { return programs_; }  // in order of arrival
   const Program *find(ProgramId id) const;
+  const Kinds &kinds() const { return kinds_; }
   std::vector<Pairs::Finding> findings() const { return pairs_.findings(now_); }
   Books books() const { return make_books(gpus_, programs_, settings_); }
 
@@ -106,16 +108,25 @@ class Policy {
     KindIndex beside = kNoKind;  // the kind of the last one
   };
   std::optional<Company> company_of(const Program &p) const;
+  KindIndex kind_of(const Program &p);
   bool kept_apart(const Program &p, GpuIndex g);
   bool spared(const Program &p) const;
+
+  // Who suits whom (company.cc)
+  void look_at_kinds();
+  void note_peak(Program &p);
+  double stretch_with(const Program &p, GpuIndex g) const;
+  Program *better_company(std::span<Program *const> behind, const Program &next, GpuIndex g);
 
   // Who gets what (waiting.cc)
   void serve();
   void serve_requests();
   void serve_waiting(const std::vector<Program *> &waiting);
+  void serve_one(Program &p, std::span<Program *const> behind);
   std::vector<Program *> in_order();
   void send_home(Program &p);
-  bool place(Program &p);
+  GpuIndex where(const Program &p);
+  void place(Program &p, GpuIndex g);
   bool suits(const Program &p, GpuIndex g) const;
   bool suits_any(const Program &p) const;
   bool none_assignable(const Program &p) const;
@@ -166,16 +177,17 @@ class Policy {
   bool may_balance() const;
 
   // Of programs that need the same APIs: the GPUs that serve these, and whose are among them.
-  struct Kind {
+  struct Servers {
     size_t gpus = 0;
     std::array<bool, managed::kAllApis + 1> within{};
   };
-  Kind kind_of(u32 apis) const;
+  Servers servers_of(u32 apis) const;
 
   Settings settings_;
+  Kinds kinds_;
   Pairs pairs_;
   std::vector<Gpu> gpus_;
-  std::array<Kind, managed::kAllApis + 1> kinds_;
+  std::array<Servers, managed::kAllApis + 1> servers_;
   Programs programs_;
   std::unordered_map<ProgramId, Program *> by_id_;
   std::unordered_map<ProgramId, u64> footprints_;  // of the message that is being handled

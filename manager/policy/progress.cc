@@ -22,8 +22,16 @@ constexpr int kSpared = 10;
 }  // namespace
 
 void Policy::take(Program &p, const in::Kind &m) {
-  p.kind = m.kind == 0 ? kNoKind : pairs_.index_of(now_, m.kind, p.name);
   p.kind_hash = m.kind;
+  p.kind = kind_of(p);
+}
+
+// Of very many kinds its own may have had to make room.
+KindIndex Policy::kind_of(const Program &p) {
+  if (p.kind_hash == 0) return kNoKind;
+  Kinds::Found found = kinds_.find(now_, p.kind_hash, p.name);
+  if (found.is_new) pairs_.forget(found.index);
+  return found.index;
 }
 
 // Who is on its GPU with it, as long as all of them do nothing but run.
@@ -47,23 +55,25 @@ std::optional<Policy::Company> Policy::company_of(const Program &p) const {
 void Policy::take(Program &p, const in::Progress &m) {
   p.calls = m.calls;
   if (p.kind == kNoKind) return;
-  p.kind = pairs_.index_of(now_, p.kind_hash, p.name);
+  p.kind = kind_of(p);
   std::optional<Company> company = company_of(p);
   Time last = now_ - Time(m.idle_us);
   Stretch &s = p.stretch;
   u64 number = company ? gpu_of(p).company : 0;
   if (number == 0 || number != s.company) {
-    s = {number, now_, false, 0, Time{0}};
+    s = {.company = number, .since = now_};
     return;
   }
   if (last < s.since || m.calls < kPreparation) return;
   bool one_kind = company->others == 0 || (company->others == 1 && company->beside != kNoKind);
   if (s.begun && m.calls <= s.calls) return;
+  if (s.begun) kinds_.copied(p.kind, m.copied - std::min(s.copied, m.copied), last - s.at);
   if (s.begun && one_kind)
     pairs_.measured(now_, p.kind, company->others == 0 ? kNoKind : company->beside,
                     m.calls - s.calls, last - s.at);
   s.begun = true;
   s.calls = m.calls;
+  s.copied = m.copied;
   s.at = last;
 }
 
@@ -71,7 +81,7 @@ void Policy::take(Program &p, const in::Progress &m) {
 // so for ever: who has become the elder is let in after a while, and meanwhile nobody comes in that
 // would keep it out.
 bool Policy::kept_apart(const Program &p, GpuIndex g) {
-  if (settings_.pairs == Pairing::Any || p.kind == kNoKind) return false;
+  if (settings_.pairs != Pairing::Learn || p.kind == kNoKind) return false;
   if (p.elder_since && now_ - *p.elder_since >= settings_.apart_limit) return false;
   const GpuBook &book = books_.gpus[static_cast<size_t>(g)];
   for (KindIndex k : book.kinds)
@@ -83,7 +93,7 @@ bool Policy::kept_apart(const Program &p, GpuIndex g) {
 }
 
 bool Policy::spared(const Program &p) const {
-  double whole = static_cast<double>(pairs_.whole(p.kind)), calls = static_cast<double>(p.calls);
+  double whole = static_cast<double>(kinds_.calls(p.kind)), calls = static_cast<double>(p.calls);
   bool nearly_over = calls > whole * kNearlyOver && calls < whole * kMuchOver;
   bool just_back = p.evictions > 0 && !has_run(p, settings_.least_run * kSpared);
   return nearly_over || just_back;

@@ -31,17 +31,17 @@ Policy::Policy(Settings settings, std::vector<Gpu> gpus)
     : settings_(std::move(settings)), pairs_(settings_.report), gpus_(std::move(gpus)) {
   for (Gpu &gpu : gpus_)
     if (!gpu.measured) gpu.context_known = true, gpu.context_bytes = 0;
-  for (u32 apis = 0; apis < kinds_.size(); apis++) kinds_[apis] = kind_of(apis);
+  for (u32 apis = 0; apis < servers_.size(); apis++) servers_[apis] = servers_of(apis);
 }
 
-Policy::Kind Policy::kind_of(u32 apis) const {
-  Kind kind;
-  kind.gpus = static_cast<size_t>(
+Policy::Servers Policy::servers_of(u32 apis) const {
+  Servers all;
+  all.gpus = static_cast<size_t>(
       std::ranges::count_if(gpus_, [&](const Gpu &g) { return serves(g, apis); }));
-  for (u32 other = 0; other < kind.within.size(); other++)
-    kind.within[other] = std::ranges::all_of(
+  for (u32 other = 0; other < all.within.size(); other++)
+    all.within[other] = std::ranges::all_of(
         gpus_, [&](const Gpu &g) { return !serves(g, other) || serves(g, apis); });
-  return kind;
+  return all;
 }
 
 void Policy::measured(GpuIndex gpu, u64 free, bool foreign, bool dying) {
@@ -100,6 +100,7 @@ Orders Policy::receive(Time now, ProgramId from, const managed::ToManager &messa
     if (auto told = announced_.extract(from)) p->apis = sane_apis(told.mapped());
   }
   std::visit([&](const auto &m) { take(*p, m); }, message);
+  if (Program *still = known(from)) note_peak(*still);
   return finish();
 }
 
@@ -358,8 +359,8 @@ void Policy::take(Program &p, const in::Query &) {
   send(p, out::GoAhead{0});
 }
 
-void Policy::take(Program &p, const in::Fin &) {
-  pairs_.over(p.kind, p.calls);
+void Policy::take(Program &p, const in::Fin &m) {
+  kinds_.over(p.kind, p.calls, std::max(p.peak, sane(m.peak)));
   remove(p);
 }
 

@@ -31,6 +31,7 @@ enum class Victim : u8 {
 enum class Pairing : u8 {
   Any,    // who fits
   Learn,  // not those that are known to lose by it (pairs.h)
+  Mix,    // of those who wait, whom the GPU's programs leave most (load.h)
 };
 
 struct Settings {
@@ -95,8 +96,9 @@ struct Stretch {
   u64 company = 0;  // the GPU's; 0: none
   Time since{0};    // it was there since then at the latest
   bool begun = false;
-  u64 calls = 0;  // that it had made …
-  Time at{0};     // … when it made the last of these
+  u64 calls = 0;   // that it had made …
+  u64 copied = 0;  // … and bytes that these copied …
+  Time at{0};      // … when it made the last of these
 };
 
 struct Program {
@@ -141,7 +143,12 @@ struct Program {
 
   u64 kind_hash = 0;  // what it runs, with which arguments
   KindIndex kind = kNoKind;
-  u64 calls = 0;  // of its device, so far
+  Demand demand;
+  u64 peak = 0;          // bytes that it has had at most
+  u64 expected = 0;      // that it will have, if it does as others of its kind; 0: nobody knows …
+  bool settled = false;  // … and nobody asks any more: it has run for a while
+  u32 passed = 0;        // times that somebody behind it went first, to better company
+  u64 calls = 0;         // of its device, so far
   Stretch stretch;
   std::optional<Time> elder_since;
 

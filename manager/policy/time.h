@@ -8,4 +8,6 @@ namespace ckpt::manager {
 // Since any beginning; the policy has no clock.
 using Time = std::chrono::microseconds;
 
+inline double seconds(Time t) { return std::chrono::duration<double>(t).count(); }
+
 }  // namespace ckpt::manager

@@ -17,8 +17,10 @@ namespace out = managed::to_program;
 bool Policy::grant_or_make_room(Program &p, Request &r) {
   GpuBook &book = book_of(p);
   if (r.alone && !has_it_alone(p)) return make_alone(p), false;
-  // Who cannot leave is not held back for an elder, which would wait for it in turn.
-  u64 available = can_leave(p) ? book.available_to(p) : book.available();
+  // Who cannot leave is not held back for an elder, which would wait for it in turn. And what was
+  // expected of a program when it came is for it.
+  u64 own = can_leave(p) ? expected_of(p) : book.available();
+  u64 available = std::max(book.available_to(p), std::min(book.available(), own));
   if (r.bytes <= available) {
     r.granted = true;
     book.reserved += r.bytes;

@@ -21,6 +21,7 @@ std::string mib(u64 bytes) { return fmt::format("{} MiB", (bytes + kMiB - 1) / k
 void Policy::serve() {
   if (!open_at_) open_at_ = now_ + settings_.settle;
   if (now_ < *open_at_) return;
+  look_at_kinds();
   books_ = books();
   note_the_stuck();
   std::vector<Program *> waiting = in_order();
@@ -56,7 +57,7 @@ std::vector<Program *> Policy::in_order() {
     waiting.push_back(p.get());
     bool held_by_limit = p->phase == Phase::Held && none_assignable(*p);
     if (now_ - p->since < limit || held_by_limit) continue;
-    if (elder == nullptr || p->since < elder->since) elder = p.get();
+    if (elder == nullptr) elder = p.get();
   }
   ProgramId first = elder != nullptr ? elder->id : 0;
   auto before = [first](const Program *a, const Program *b) {
@@ -68,19 +69,32 @@ std::vector<Program *> Policy::in_order() {
     if (p != elder) p->claim = kNoGpu;
   if (elder == nullptr) return waiting;
   if (!elder->elder_since) elder->elder_since = now_;
+  books_.elder = elder;
   keep_for(*elder);
   return waiting;
 }
 
 void Policy::serve_waiting(const std::vector<Program *> &waiting) {
-  for (Program *p : waiting) {
-    if (now_ < p->not_before) continue;
-    if (!suits_any(*p)) {
-      send_home(*p);
+  for (size_t i = 0; i < waiting.size(); i++) {
+    Program &p = *waiting[i];
+    if (!p.waiting() || now_ < p.not_before) continue;
+    if (!suits_any(p)) {
+      send_home(p);
       continue;
     }
-    if (p->wants_alone()) clear_for(*p);
-    if (!place(*p) && p->claim != kNoGpu) end_slices(*p, p->claim);
+    if (p.wants_alone()) clear_for(p);
+    serve_one(p, std::span(waiting).subspan(i + 1));
+    if (p.waiting() && p.claim != kNoGpu) end_slices(p, p.claim);
+  }
+}
+
+void Policy::serve_one(Program &p, std::span<Program *const> behind) {
+  while (p.waiting()) {
+    GpuIndex g = where(p);
+    if (g == kNoGpu) return;
+    Program *other = better_company(behind, p, g);
+    if (other != nullptr) p.passed++;
+    place(other != nullptr ? *other : p, g);
   }
 }
 
@@ -89,7 +103,7 @@ bool Policy::suits(const Program &p, GpuIndex g) const {
 }
 
 bool Policy::suits_any(const Program &p) const {
-  if (p.unsuited.empty()) return kinds_[p.apis].gpus > 0;
+  if (p.unsuited.empty()) return servers_[p.apis].gpus > 0;
   for (GpuIndex g = 0; g < static_cast<GpuIndex>(gpus_.size()); g++)
     if (suits(p, g)) return true;
   return false;
@@ -101,12 +115,14 @@ bool Policy::suits_any(const Program &p) const {
 bool Policy::none_assignable(const Program &p) const {
   if (p.wants_alone()) return false;
   size_t most = settings_.programs_per_gpu;
-  if (books_.assigned >= most * gpus_.size()) return true;
-  const Kind &kind = kinds_[p.apis];
-  size_t there = 0;
-  for (size_t apis = 0; apis < kind.within.size(); apis++)
-    if (kind.within[apis]) there += books_.assigned_by[apis];
-  return there >= most * kind.gpus;
+  const Program *elder = books_.elder;
+  bool kept = elder != nullptr && elder != &p && elder->phase == Phase::Held;
+  if (books_.assigned + kept >= most * gpus_.size()) return true;
+  const Servers &servers = servers_[p.apis];
+  size_t there = kept && servers.within[elder->apis];
+  for (size_t apis = 0; apis < servers.within.size(); apis++)
+    if (servers.within[apis]) there += books_.assigned_by[apis];
+  return there >= most * servers.gpus;
 }
 
 bool Policy::may_enter(const Program &p, GpuIndex g) {
@@ -124,7 +140,7 @@ bool Policy::may_enter(const Program &p, GpuIndex g) {
   const Gpu &gpu = gpus_[static_cast<size_t>(g)];
   bool alone = book.programs == 0 && !gpu.foreign && !gpu.dying;
   u64 need = alone ? least_need_of(p, gpu) : need_of(p, gpu, settings_);
-  return need <= book.available_to(p) && !kept_apart(p, g);
+  return need + book.expected <= book.available_to(p) && !kept_apart(p, g);
 }
 
 // To a device that is not ours to give: another Manager had it.
@@ -134,35 +150,37 @@ void Policy::send_home(Program &p) {
   send(p, out::Migrate{});
 }
 
-// Where it has not failed to return, then where the fewest are, and of these, where most is free:
-// programs that share a GPU slow each other down.
-bool Policy::place(Program &p) {
+// Where it has not failed to return, then where the fewest are, and of these, whom it suits best,
+// and then where most is free: programs that share a GPU slow each other down.
+GpuIndex Policy::where(const Program &p) {
   GpuIndex best = kNoGpu;
-  auto book = [this](GpuIndex g) -> GpuBook & { return books_.gpus[static_cast<size_t>(g)]; };
+  auto cost = [&](GpuIndex g) {
+    const GpuBook &book = books_.gpus[static_cast<size_t>(g)];
+    return std::tuple(p.failures(g), book.programs, stretch_with(p, g), ~book.available());
+  };
   for (GpuIndex g = 0; g < static_cast<GpuIndex>(gpus_.size()); g++) {
     if (!may_enter(p, g)) continue;
-    auto cost = [&](GpuIndex i) {
-      return std::tuple(p.failures(i), book(i).programs, ~book(i).available());
-    };
-    bool better = best == kNoGpu || cost(g) < cost(best);
-    if (better || g == p.home) best = g;
-    if (g == p.home) break;
+    if (g == p.home) return g;
+    if (best == kNoGpu || cost(g) < cost(best)) best = g;
   }
-  if (best == kNoGpu) return false;
+  return best;
+}
+
+void Policy::place(Program &p, GpuIndex g) {
   bool held = p.phase == Phase::Held;
-  if (p.claim != kNoGpu) book(p.claim).elder = nullptr;
+  if (p.claim != kNoGpu) books_.gpus[static_cast<size_t>(p.claim)].elder = nullptr;
+  if (books_.elder == &p) books_.elder = nullptr;
   go_to(p, held ? Phase::Placed : Phase::Returning);
-  p.gpu = best;
+  p.gpu = g;
   p.home = kNoGpu;
   company_changes(p);
   if (held) p.checks = 0;
   if (held && !p.exclusive) books_.assigned++, books_.assigned_by[p.apis]++;
   for (Request &r : p.requests) r.granted = !r.refused;
   enter(books_, p, gpu_of(p), settings_);
-  if (!held) return send(p, out::Migrate{gpu_of(p).uuid}), true;
+  if (!held) return send(p, out::Migrate{gpu_of(p).uuid});
   send(p, out::Connect{gpu_of(p).uuid});
   answer_requests(p);
-  return true;
 }
 
 // Its GPU stays the same while it waits, or it would run after what others have just taken.

@@ -10,7 +10,7 @@ import subprocess
 
 from conftest import wait_for
 
-VERSION = 2
+VERSION = 3
 # common/managed/messages.api
 CONNECT, CUDA_MALLOC, QUERY, JOIN, STATUS_WANTED = 1, 2, 8, 20, 22
 WELCOME, REFUSED, STATUS, REPORT = 20, 23, 24, 50

@@ -474,7 +474,8 @@ def test_bad_messages_are_refused_with_a_reason(node):
     finished(a)
 
 
-@pytest.mark.parametrize("options,told", [((), False), (("--pairs", "learn", "--report", "0.05"), True),
+@pytest.mark.parametrize("options,told", [(("--pairs", "any"), False), (("--report", "0.05"), True),
+                                          (("--pairs", "learn", "--report", "0.05"), True),
                                           (("--victim", "cheapest", "--report", "0.05"), True)])
 def test_programs_tell_their_progress_where_somebody_wants_to_know(node, options, told):
     n = node("1x256M", *options)

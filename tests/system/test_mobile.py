@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """bench/mobile: the paper's programs find what is wrong with their results, and the experiment can be run."""
+import collections
 import json
 import os
 import subprocess
@@ -197,6 +198,30 @@ def test_programs_that_lose_together_are_kept_apart(made):
         assert not [r.failure for r in runs if r.failure]
         shares[pairs] = together(runs)
     assert shares["learn"] < 0.6 < shares["any"], shares
+
+
+def alike(runs):
+    """Of the time in which two were running, the share in which both were of one kind."""
+    moments = sorted((at, step, r.program.kind) for r in runs for state, _, begin, end in r.spans if state == "running"
+                     for at, step in ((begin, 1), (end, -1)))
+    there, shared, same = collections.Counter(), 0.0, 0.0
+    for (at, step, kind), (then, _, _) in zip(moments, moments[1:]):
+        there[kind] += step
+        shared += (then - at) * (there.total() > 1)
+        same += (then - at) * (max(there.values()) > 1)
+    return same / shared
+
+
+@needs_device
+@needs_manager
+def test_who_copies_shares_with_who_computes(made):
+    programs = [mix.program(name, 0.01) for name in ["bandWidth"] * 8 + ["pcie"] * 8]
+    shares = {}
+    for pairs in ("any", "mix"):
+        runs = experiment.managed(BUILD, 1, 0.01, mix.read_model(), programs, ["--pairs", pairs, "--report", "0.03"])
+        assert not [r.failure for r in runs if r.failure]
+        shares[pairs] = alike(runs)
+    assert shares["mix"] < 0.5 < shares["any"], shares
 
 
 @pytest.mark.full

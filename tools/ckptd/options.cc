@@ -100,10 +100,12 @@ void add_ckptd_options(CLI::App &app, CkptdOptions &o) {
   app.add_option("--victim", o.victim,
                  "who leaves when memory runs short: the requester, or who is cheapest to move")
       ->check(CLI::IsMember({"requester", "cheapest"}));
-  app.add_option("--pairs", o.pairs,
-                 "who shares a GPU: any that fit, or (learn) not two that were seen to get less "
-                 "done together than one after the other")
-      ->check(CLI::IsMember({"learn", "any"}));
+  app.add_option(
+         "--pairs", o.pairs,
+         "who shares a GPU: (mix) of the next ones, who needs what the programs there leave "
+         "idle, (any) the next that fits, or (learn) not two that were seen to get less done "
+         "together than one after the other")
+      ->check(CLI::IsMember({"any", "learn", "mix"}));
   app.add_option("--report", o.report, "seconds between programs' words of their progress")
       ->check(CLI::Range(0.001, 1e6));
   app.add_option("--apart", o.apart,
@@ -155,7 +157,9 @@ Result<manager::DaemonOptions> daemon_options(const CkptdOptions &o) {
   s.disk_folder = o.disk_folder;
   s.disk_bytes = o.disk_memory;
   s.victim = o.victim == "cheapest" ? manager::Victim::Cheapest : manager::Victim::Requester;
-  s.pairs = o.pairs == "any" ? manager::Pairing::Any : manager::Pairing::Learn;
+  s.pairs = o.pairs == "any"     ? manager::Pairing::Any
+            : o.pairs == "learn" ? manager::Pairing::Learn
+                                 : manager::Pairing::Mix;
   s.report = time_of(o.report);
   s.apart_limit = time_of(o.apart);
   s.age_limit = time_of(o.age);

@@ -14,7 +14,7 @@ namespace ckpt {
 // As they are written, before they mean something.
 struct CkptdOptions {
   std::string socket, users = "own", nvml, journal, disk_folder, victim = "requester",
-                      pairs = "any", opencl_devices = "gpus";
+                      pairs = "mix", opencl_devices = "gpus";
   double grace = 10, age = 30, least_run = 1, answer_timeout = 60, slice = 0, balance = 10,
          settle = 0.5, report = 1, apart = 300;
   unsigned programs_per_gpu = 4, contextless_per_gpu = 4, metrics = 0;

@@ -26,7 +26,7 @@ History::History(u64 seed) : random_(seed) {
   settings_.age_limit = std::chrono::milliseconds(upto(20'000));
   settings_.least_run = std::chrono::milliseconds(upto(500));
   settings_.answer_timeout = std::chrono::milliseconds(2'000 + upto(5'000));
-  settings_.pairs = one_in(3) ? Pairing::Any : Pairing::Learn;
+  settings_.pairs = static_cast<Pairing>(upto(2));
   settings_.report = std::chrono::milliseconds(1 + upto(200));
   settings_.apart_limit = std::chrono::milliseconds(upto(20'000));
   settings_.balance = one_in(2) ? Time{0} : std::chrono::milliseconds(1 + upto(1'000));
@@ -220,7 +220,8 @@ void History::live_on(Sim &s) {
 // Any numbers: two of a kind are slower together now and then, and some programs lie.
 void History::report(Sim &s) {
   s.calls = one_in(50) ? random_() : s.calls + upto(400);
-  s.sent.push_back(in::Progress{s.calls, static_cast<u32>(one_in(10) ? random_() : upto(20'000))});
+  u32 idle = static_cast<u32>(one_in(10) ? random_() : upto(20'000));
+  s.sent.push_back(in::Progress{s.calls, idle, one_in(10) ? random_() : s.calls * (s.kind << 20)});
 }
 
 void History::give_back(Sim &s) {

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who suits a GPU's company (Pairing::Mix). Where there is room beside programs that run, the next
+// in order may be passed over for one of those behind it, which needs more of what they leave idle:
+// one that copies beside one that computes. Nobody is passed over more than a few times, and never
+// for somebody less important.
+#include <algorithm>
+
+#include "manager/policy/policy.h"
+
+namespace ckpt::manager {
+
+namespace {
+
+// With four of sixteen there is as much to gain as with any number, if programs get on as in Mobile
+// CUDA's matrix of pairs (bench/mobile/predict).
+constexpr u32 kMostPassed = 4;
+constexpr size_t kMostLooked = 16;
+// So much less they must keep the GPU busy, or what is known of them does not tell the two apart.
+constexpr double kBetter = 0.95;
+// What others of its kind have had is kept for a program for so many times Settings::least_run.
+constexpr int kExpected = 10;
+
+// What OpenCL programs copy is not told.
+bool shows_demand(const Program &p) { return p.kind != kNoKind && (p.apis & managed::kCuda) != 0; }
+
+}  // namespace
+
+// What kinds have shown since the last time. Of memory, it matters until a program has shown by
+// itself how much it needs.
+void Policy::look_at_kinds() {
+  for (const auto &p : programs_) {
+    if (settings_.pairs == Pairing::Mix) p->demand = kinds_.demand(p->kind);
+    u64 others = kinds_.peak(p->kind);
+    bool runs = p->phase == Phase::Placed && p->context;
+    p->settled = p->settled || (runs && has_run(*p, settings_.least_run * kExpected));
+    p->expected = p->settled ? 0 : others;
+  }
+}
+
+void Policy::note_peak(Program &p) {
+  u64 now = p.used + p.variables + p.requested();
+  if (now <= p.peak) return;
+  p.peak = now;
+  kinds_.holds(p.kind, now);
+}
+
+double Policy::stretch_with(const Program &p, GpuIndex g) const {
+  Load load = books_.gpus[static_cast<size_t>(g)].load;
+  load.add(p.demand);
+  return load.stretch();
+}
+
+// Of those behind `*next`, who is better company on `g`; otherwise null.
+Program *Policy::better_company(std::span<Program *const> behind, const Program &next,
+                                GpuIndex g) {
+  GpuBook &book = books_.gpus[static_cast<size_t>(g)];
+  bool chooses = settings_.pairs == Pairing::Mix && book.programs > 0 && next.demand.known;
+  if (!chooses || next.wants_alone() || next.passed >= kMostPassed) return nullptr;
+  // Whoever goes in its place may have what is kept for it.
+  const Program *kept_there = book.elder, *kept = books_.elder;
+  if (kept_there == &next) book.elder = nullptr;
+  if (kept == &next) books_.elder = nullptr;
+  Program *best = nullptr;
+  double least = stretch_with(next, g) * kBetter;
+  for (Program *q : behind.first(std::min(behind.size(), kMostLooked))) {
+    bool may = q->waiting() && shows_demand(*q) && !q->wants_alone() && now_ >= q->not_before &&
+               q->priority >= next.priority;
+    if (!may || stretch_with(*q, g) >= least || !may_enter(*q, g)) continue;
+    best = q;
+    least = stretch_with(*q, g);
+  }
+  book.elder = kept_there;
+  books_.elder = kept;
+  return best;
+}
+
+}  // namespace ckpt::manager

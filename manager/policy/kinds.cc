@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "manager/policy/kinds.h"
+
+#include <algorithm>
+
+namespace ckpt::manager {
+
+namespace {
+
+constexpr size_t kMostKinds = 256;
+
+// How fast the bus is, nobody says: whoever copies most is taken to need it for most of its time,
+// and what copies less for less. On any bus so little is next to nothing:
+constexpr double kBusy = 0.7, kLeastBytesPerSecond = 1e8;
+// So long it was watched before that is believed.
+constexpr size_t kLeastStretches = 4;
+
+}  // namespace
+
+Kinds::Found Kinds::find(Time now, u64 hash, const std::string &name) {
+  auto [it, is_new] = index_.try_emplace(hash, static_cast<KindIndex>(kinds_.size()));
+  if (is_new && kinds_.size() == kMostKinds) {
+    auto oldest = std::ranges::min_element(kinds_, {}, &Kind::used);
+    it->second = static_cast<KindIndex>(oldest - kinds_.begin());
+    index_.erase(oldest->hash);
+    *oldest = {};
+  } else if (is_new) {
+    kinds_.emplace_back();
+  }
+  Kind &k = kinds_[it->second];
+  if (is_new) k.hash = hash, k.name = name;
+  k.used = now;
+  return {it->second, is_new};
+}
+
+void Kinds::holds(KindIndex kind, u64 bytes) {
+  if (known(kind)) kinds_[kind].peak = std::max(kinds_[kind].peak, bytes);
+}
+
+void Kinds::copied(KindIndex kind, u64 bytes, Time time) {
+  if (known(kind) && time > Time{0}) kinds_[kind].copies.add(static_cast<double>(bytes), time);
+}
+
+void Kinds::over(KindIndex kind, u64 calls, u64 peak) {
+  if (!known(kind)) return;
+  Kind &k = kinds_[kind];
+  if (calls > 0) k.calls = k.calls == 0 ? calls : k.calls / 2 + calls / 2;
+  if (peak > 0) k.peak = peak;
+}
+
+Demand Kinds::demand(KindIndex kind) const {
+  if (!known(kind) || kinds_[kind].copies.stretches() < kLeastStretches) return {};
+  double most = kLeastBytesPerSecond;
+  for (const Kind &k : kinds_)
+    if (k.copies.stretches() >= kLeastStretches) most = std::max(most, k.copies.mean());
+  double bus = kBusy * kinds_[kind].copies.mean() / most;
+  return {.kernels = 1 - bus, .bus = bus, .known = true};
+}
+
+}  // namespace ckpt::manager

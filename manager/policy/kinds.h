@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What programs of one kind have in common, as those that ran have shown. A kind is an executable
+// with its arguments: who runs it again mostly does the same again.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "common/bytes.h"
+#include "manager/policy/load.h"
+#include "manager/policy/rate.h"
+
+namespace ckpt::manager {
+
+using KindIndex = u32;
+inline constexpr KindIndex kNoKind = ~0u;
+
+class Kinds {
+ public:
+  // The kind of that hash, which is not 0. Of very many the one that was used longest ago makes
+  // room: then `is_new` is true of an index that was another kind's.
+  struct Found {
+    KindIndex index;
+    bool is_new;
+  };
+  Found find(Time now, u64 hash, const std::string &name);
+
+  // One of them has so many bytes on its GPU.
+  void holds(KindIndex kind, u64 bytes);
+  // One of them has copied so many bytes between host and device in that time.
+  void copied(KindIndex kind, u64 bytes, Time time);
+  // One of them has come to its end, after so many device calls and with so many bytes at most.
+  void over(KindIndex kind, u64 calls, u64 peak);
+
+  std::string name(KindIndex kind) const { return known(kind) ? kinds_[kind].name : ""; }
+  // Device calls that one makes until its end; 0: not known.
+  u64 calls(KindIndex kind) const { return known(kind) ? kinds_[kind].calls : 0; }
+  // Bytes that one has on its GPU at most; 0: not known.
+  u64 peak(KindIndex kind) const { return known(kind) ? kinds_[kind].peak : 0; }
+  // What one asks of its GPU.
+  Demand demand(KindIndex kind) const;
+
+ private:
+  struct Kind {
+    u64 hash = 0;
+    std::string name;
+    u64 calls = 0;
+    u64 peak = 0;
+    Rate copies;
+    Time used{0};
+  };
+  bool known(KindIndex kind) const { return kind < kinds_.size(); }
+
+  std::vector<Kind> kinds_;
+  std::unordered_map<u64, KindIndex> index_;
+};
+
+}  // namespace ckpt::manager
