@@ -52,8 +52,7 @@ double Policy::stretch_with(const Program &p, GpuIndex g) const {
 }
 
 // Of those behind `*next`, who is better company on `g`; otherwise null.
-Program *Policy::better_company(std::span<Program *const> behind, const Program &next,
-                                GpuIndex g) {
+Program *Policy::better_company(std::span<Program *const> behind, const Program &next, GpuIndex g) {
   GpuBook &book = books_.gpus[static_cast<size_t>(g)];
   bool chooses = settings_.pairs == Pairing::Mix && book.programs > 0 && next.demand.known;
   if (!chooses || next.wants_alone() || next.passed >= kMostPassed) return nullptr;

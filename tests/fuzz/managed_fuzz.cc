@@ -29,6 +29,7 @@ void run(ByteView bytes) {
   settings.slice = Time(3);
   settings.ahead_bytes = 10;
   settings.balance = Time(5);
+  settings.pairs = static_cast<Pairing>(bytes.size() % 3);
   Policy policy(settings, {{.uuid = "A", .total = 1000, .free = 1000},
                            {.uuid = "B", .total = 50},
                            {.uuid = "C", .total = 99, .apis = managed::kCuda}});

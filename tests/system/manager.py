@@ -52,13 +52,14 @@ class Peer:
             data += piece
         return data
 
-    def receive(self):
-        """(type, body), or None at the end."""
+    def receive(self, reports=False):
+        """(type, body), or None at the end. That progress is wanted, only where that matters."""
         header = self._exactly(8)
         if header is None:
             return None
         size, kind, _ = struct.unpack("<IHH", header)
-        return kind, self._exactly(size)
+        body = self._exactly(size)
+        return (kind, body) if reports or kind != REPORT else self.receive()
 
     def refusal(self):
         """Why it was refused; the connection is over then."""

@@ -483,7 +483,7 @@ def test_programs_tell_their_progress_where_somebody_wants_to_know(node, options
     by_hand.send(manager.JOIN, manager.join())
     assert by_hand.receive()[0] == manager.WELCOME
     if told:
-        assert by_hand.receive() == (manager.REPORT, struct.pack("<I", 50))
+        assert by_hand.receive(reports=True) == (manager.REPORT, struct.pack("<I", 50))
     by_hand.close()
     a = n.run("a", 50, pause=["end"])
     a.wait_text("have 50")

@@ -300,7 +300,7 @@ def test_who_has_hung_up_and_lives_still_has_its_memory(node):
     a.wait_text("started")
     peer = come()
     assert n.free_mib() == [14]
-    peer.send(9)  # Fin
+    peer.send(9, struct.pack("<Q", 0))  # Fin
     finished(a)
     peer.close()
 

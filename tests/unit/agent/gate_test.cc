@@ -45,13 +45,19 @@ TEST_CASE("a gate counts who came in, and knows when the last one did") {
   gate.enter();  // a callback: no call of its own
   gate.leave();
   gate.leave();
+  CHECK_FALSE(gate.watched());
   CHECK(gate.entered().count == 1);
+  CHECK(gate.watched());
   CHECK(gate.entered().last == 0);  // not asked for until now
   gate.enter();
   gate.pause();
   gate.leave();
   CHECK(gate.entered().count == 2);
   CHECK(gate.entered().last > 0);
+  CHECK(gate.entered().copied == 0);
+  gate.copied(3);
+  gate.copied(4);
+  CHECK(gate.entered().copied == 7);
   gate.close();
   CHECK(gate.wait_empty(std::chrono::steady_clock::now()));
   gate.open();

@@ -66,7 +66,7 @@ class Manager {
   UniqueFd listener_, program_;
 };
 
-// "ask" asks for memory, "free" gives the last of it back, anything else ends it.
+// "ask" asks for memory, "free" gives the last of it back, anything else ends it, with a Fin.
 auto program(const std::string &socket) {
   return [socket](App &app) {
     ::setenv(managed::kSocketVariable, socket.c_str(), 1);
@@ -84,6 +84,7 @@ auto program(const std::string &socket) {
       if (ticket) t->done(*ticket, used += 1000);
       app.say(ticket ? "granted" : "denied");
     }
+    t->fin();
   };
 }
 
@@ -177,6 +178,7 @@ TEST_CASE("what was given ahead is taken without a question, and given back when
   manager.say(out::OutOfMemory{7, "no"});
   subject.expect({"denied"});
   subject.tell("end");
+  CHECK(std::get<in::Fin>(manager.hear()).peak == 4000);  // what it took ahead, too
 }
 
 namespace {

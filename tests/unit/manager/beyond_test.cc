@@ -396,3 +396,42 @@ TEST_CASE("a program that asked twice for its place is moved like any other") {
   n.give(0, 30);
   CHECK(told(n.say(3, in::SuspendDone{20})) == Told{"3 Migrate GPU1"});
 }
+
+TEST_CASE("of those who have waited too long, who came first is the elder, evicted or not") {
+  Settings s;
+  s.context_bytes = 10;
+  s.programs_per_gpu = 2;
+  Node n(s, {100});
+  n.start(1, 0, 10);
+  n.has(1, 40);
+  n.start(2, 0, 10);
+  n.has(2, 30);
+  n.join(3);
+  CHECK(told(n.say(3, in::Connect{})) == Told{});
+  n.after(20s);
+  CHECK(told(n.say(1, in::CudaMalloc{1, 45})) == Told{"1 Suspend"});
+  CHECK(told(n.leaves(1, 10)) == Told{});
+  n.after(40s);
+  n.give(0, 40);
+  CHECK(told(n.say(2, in::Fin{})) == Told{"1 Migrate GPU0"});
+}
+
+TEST_CASE("an assignment is kept for an elder, too") {
+  Settings s;
+  s.context_bytes = 10;
+  s.programs_per_gpu = 1;
+  Node n(s, {100, 100});
+  n.start(1, 0, 10);
+  n.start(2, 1, 10);
+  n.has(2, 30);
+  n.join(3);
+  CHECK(told(n.say(3, in::Connect{60})) == Told{});
+  n.join(4);
+  CHECK(told(n.say(4, in::Connect{})) == Told{});
+  n.after(60s);
+  // Where there is room for 4 but not for 3, for which the other GPU is cleared.
+  n.free(0, 50, true);
+  CHECK(told(n.say(1, in::Fin{})) == Told{});
+  n.give(1, 40);
+  CHECK(told(n.say(2, in::Fin{})) == Told{"3 Connect GPU1", "4 Connect GPU0"});
+}
