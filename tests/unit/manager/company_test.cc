@@ -199,6 +199,9 @@ TEST_CASE("an elder, too, may be passed over, by who takes what is kept for it")
   CHECK(asks(n, 4, kCopies) == Told{});
   n.after(60s);
   CHECK(told(ends(n, 2)) == Told{"4 Connect GPU0"});
+  // What was expected of it is not kept for the elder.
+  n.take(0, kContext);
+  CHECK(told(n.say(4, in::CudaMalloc{1, 80})) == Told{"4 GoAhead 1"});
 }
 
 TEST_CASE("who is of a kind that took much waits until there is so much") {
