@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the Manager says, and what the agent's thread does about it.
+// The program leaves its device, as the Manager wants, and comes back. On the agent's thread.
 #include "agent/agent.h"
 #include "agent/session.h"
 #include "agent/tenant.h"
@@ -8,7 +8,6 @@
 
 namespace ckpt {
 
-namespace in = managed::to_program;
 namespace out = managed::to_manager;
 using std::chrono::milliseconds;
 
@@ -18,71 +17,10 @@ namespace {
 constexpr milliseconds kQuiesce{50'000};
 // Of what a message says of an error: it may have a compiler's words in it.
 constexpr size_t kLongestReason = 1000;
-// Until the driver shows a context that was just made.
-constexpr milliseconds kCheckPause{50};
 // Between attempts to come back without a Manager.
 constexpr milliseconds kReturnPause{2'000};
 
 }  // namespace
-
-void Tenant::hear(const managed::ToProgram &message) {
-  if (auto *m = std::get_if<in::Suspend>(&message)) return leave(m->folder);
-  if (auto *m = std::get_if<in::Migrate>(&message)) return come_back(m->gpu);
-  if (auto *m = std::get_if<in::Refused>(&message)) return hear_refused(*m);
-  std::lock_guard lock(mutex_);
-  if (auto *m = std::get_if<in::Welcome>(&message)) {
-    be_welcome(*m);
-  } else if (auto *m = std::get_if<in::Report>(&message)) {
-    report_every_ = milliseconds(m->every_ms);
-    next_report_ = Clock::now();
-    (void)life_.calls();  // which are noted from now on
-  } else if (auto *m = std::get_if<in::Connect>(&message)) {
-    if (!place_ || further_ != 0) return;
-    gpu_ = m->gpu;
-    settle(*place_, Fate::Granted);
-  } else if (auto *m = std::get_if<in::Also>(&message)) {
-    if (!place_ || further_ == 0) return;
-    if (m->managed) apis_ |= further_;
-    settle(*place_, Fate::Granted);
-  } else if (auto *m = std::get_if<in::GoAhead>(&message)) {
-    auto r = requests_.find(m->ticket);
-    if (r != requests_.end()) settle(r->second, Fate::Granted);
-  } else if (auto *m = std::get_if<in::OutOfMemory>(&message)) {
-    auto r = requests_.find(m->ticket);
-    if (r != requests_.end()) settle(r->second, Fate::Denied, m->why);
-    if (m->ticket == 0 && place_) settle(*place_, Fate::Denied, m->why);
-  } else if (auto *m = std::get_if<in::CCheckOk>(&message)) {
-    context_seen_ = true;
-    if (m->known) context_cost_ = m->context;
-  } else if (std::get_if<in::CCheckFailed>(&message) != nullptr) {
-    check_again_ = Clock::now() + kCheckPause;
-  } else if (auto *m = std::get_if<in::Ahead>(&message)) {
-    ahead_ = left_ = m->bytes;
-  } else if (std::get_if<in::Recall>(&message) != nullptr) {
-    // What was given back already may have been given anew behind this.
-    if (ahead_ == 0) return;
-    ahead_ = left_ = 0;
-    recalled_ = true;
-    if (taking_ == 0) give_back();
-  } else if (std::get_if<in::Signal>(&message) != nullptr) {
-    signalled_ = true;
-    answer_signal();
-  }
-}
-
-void Tenant::hear_refused(const in::Refused &m) {
-  log::error(Error{"the Manager refuses this program: " + m.what, m.hint});
-  std::lock_guard lock(mutex_);
-  be_alone();
-  socket_.close();
-  link_ = Link::Off;
-  drop_ahead();
-}
-
-// Not while the driver is being started: what has not joined the agent cannot be suspended.
-void Tenant::answer_signal() {
-  if (ready_ && link_ == Link::Joined && std::exchange(signalled_, false)) say(out::Query{});
-}
 
 // ---- leaving
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The calls of the program's threads, and the connection. What was given ahead is in
-// tenant_ahead.cc, what the Manager orders in eviction.cc.
+// tenant_ahead.cc, what the Manager says in tenant_hears.cc, and what it takes to obey in
+// eviction.cc.
 #include "agent/tenant.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -379,20 +379,6 @@ void Tenant::turn(bool readable) {
   if (returns) come_back_alone();
 }
 
-// What is evicted makes no progress.
-bool Tenant::reports() const { return report_every_.count() > 0 && context_ && !evicted_; }
-
-void Tenant::report() {
-  next_report_ = Clock::now() + report_every_;
-  Participant::Calls c = life_.calls();
-  calls_ += static_cast<u32>(c.count - std::exchange(counted_, c.count));
-  if (c.last == 0) return;
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-  i64 idle = (t.tv_sec * 1'000'000'000 + t.tv_nsec - c.last) / 1000;
-  say(out::Progress{calls_, static_cast<u32>(std::clamp<i64>(idle, 0, ~u32{0})), c.copied});
-}
-
 void Tenant::pause() {
   std::lock_guard lock(mutex_);
   if (link_ != Link::Joined && link_ != Link::Greeting) return;
@@ -412,21 +398,6 @@ void Tenant::go_on() {
     if (!place.empty() && plain_uuid(place) != plain_uuid(gpu_)) gpu_ = place;
   }
   if (link_ == Link::Seeking) lost_at_ = next_try_ = Clock::now();
-}
-
-void Tenant::read_one() {
-  Result<std::optional<Message>> m = receive_message(socket_.get(), managed::kMaxStatusBytes);
-  Result<managed::ToProgram> message;
-  if (m && *m) message = managed::decode_to_program((*m)->type, (*m)->body);
-  if (!m || !*m || !message) {
-    std::lock_guard lock(mutex_);
-    return lost(!m ? m.error().what : !*m ? "it hung up" : message.error().what);
-  }
-  {
-    std::lock_guard lock(mutex_);
-    liveness_.heard();
-  }
-  hear(*message);
 }
 
 }  // namespace ckpt

@@ -134,8 +134,24 @@ class [[gnu::visibility("default")]] Tenant {
 
   void seek();
   void read_one();
-  void hear(const managed::ToProgram &message);
-  void hear_refused(const managed::to_program::Refused &m);
+  // What the Manager says (tenant_hears.cc).
+  void hear(const managed::to_program::Suspend &m) { leave(m.folder); }
+  void hear(const managed::to_program::Migrate &m) { come_back(m.gpu); }
+  void hear(const managed::to_program::Refused &m);
+  void hear(const managed::to_program::Welcome &m);
+  void hear(const managed::to_program::Report &m);
+  void hear(const managed::to_program::Connect &m);
+  void hear(const managed::to_program::Also &m);
+  void hear(const managed::to_program::GoAhead &m);
+  void hear(const managed::to_program::OutOfMemory &m);
+  void hear(const managed::to_program::CCheckOk &m);
+  void hear(const managed::to_program::CCheckFailed &);
+  void hear(const managed::to_program::Ahead &m);
+  void hear(const managed::to_program::Recall &);
+  void hear(const managed::to_program::Signal &);
+  void hear(const managed::to_program::Pong &) {}    // that something was said is all of it
+  void hear(const managed::to_program::Status &) {}  // for tools
+  void hear(std::monostate) {}
   void answer_signal();
   bool reports() const;
   void report();

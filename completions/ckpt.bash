@@ -260,7 +260,7 @@ _ckptd() {
   local cur prev words _ckpt_command=$1
   _ckpt_split
   case $prev in
-    --config | --socket | --journal) _ckpt_files ;;
+    --config | --socket | --kinds | --journal) _ckpt_files ;;
     --nvml)
       _ckpt_files
       [[ none == "$cur"* ]] && COMPREPLY+=(none)
@@ -268,14 +268,14 @@ _ckptd() {
     --disk-folder) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
     --users) _ckpt_words 'own all' ;;
     --victim) _ckpt_words 'requester cheapest' ;;
-    --pairs) _ckpt_words 'learn any' ;;
+    --pairs) _ckpt_words 'mix any learn' ;;
     --opencl-devices) _ckpt_words 'gpus all none' ;;
     *)
       _ckpt_words '--config --socket --users --grace --settle --programs-per-gpu --contextless-per-gpu
         --context-memory --ahead-memory --gpu-memory --opencl-devices
         --program-memory --host-memory --disk-folder --disk-memory
         --victim --pairs --report --apart --age --least-run
-        --answer-timeout --balance --slice --metrics --journal --nvml --version --help'
+        --answer-timeout --balance --slice --metrics --kinds --journal --nvml --version --help'
       ;;
   esac
 }

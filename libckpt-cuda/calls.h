@@ -55,9 +55,11 @@ template <class... A>
 u64 copied_by(void *, CUdeviceptr, size_t bytes, A...) {
   return bytes;
 }
+// To look both addresses up would be felt in a smaller copy, which needs the bus for a moment only.
+inline constexpr size_t kWorthALook = 64 << 10;
 template <class... A>
 u64 copied_by(CUdeviceptr to, CUdeviceptr from, size_t bytes, A...) {
-  return between_host_and_device(to, from) ? bytes : 0;
+  return bytes >= kWorthALook && between_host_and_device(to, from) ? bytes : 0;
 }
 template <class... A>
 u64 copied_by(const CUDA_MEMCPY2D_v2 *c, A...) {

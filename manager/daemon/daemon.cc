@@ -15,6 +15,7 @@
 
 #include "common/ipc.h"
 #include "common/log.h"
+#include "manager/daemon/kinds_file.h"
 #include "manager/daemon/metrics.h"
 #include "manager/daemon/status.h"
 
@@ -29,6 +30,8 @@ constexpr std::chrono::milliseconds kTick{50};  // while anybody waits
 // Who knocks is left waiting for that long when there is no descriptor for him.
 constexpr std::chrono::milliseconds kDoorPause{200};
 constexpr size_t kMostPeers = 4096;
+// What is learned is written so often.
+constexpr std::chrono::minutes kKeepKinds{10};
 // Who scrapes more often than that reads the same again: anybody on the machine may.
 constexpr std::chrono::milliseconds kMetricsAge{100};
 
@@ -72,6 +75,7 @@ Result<std::unique_ptr<Daemon>> Daemon::create(DaemonOptions options,
     d->journal_.open(d->options_.journal, std::ios::app);
     if (!d->journal_) return fail_errno("cannot write {}", d->options_.journal);
   }
+  if (!d->options_.kinds.empty()) CKPT_CHECK(d->recall_kinds());
   d->measure(nullptr);
   if (d->options_.metrics_port != 0) CKPT_CHECK(d->serve_metrics());
   return d;
@@ -122,7 +126,28 @@ Time Daemon::now() const {
 
 Result<> Daemon::run() {
   while (!over_) turn();
+  keep_kinds();
   return {};
+}
+
+// What cannot be read is no reason not to serve anybody; that nothing can be written is one to say
+// so at once.
+Result<> Daemon::recall_kinds() {
+  Result<std::vector<KindFacts>> known = read_kinds(options_.kinds);
+  if (known)
+    policy_.learn(now(), *known);
+  else
+    log::warn("{}; it begins anew", known.error().what);
+  kinds_kept_at_ = now();
+  return write_kinds(options_.kinds, policy_.kinds().facts());
+}
+
+void Daemon::keep_kinds() {
+  if (options_.kinds.empty() || policy_.kinds().changes() == kinds_kept_) return;
+  kinds_kept_at_ = now();
+  kinds_kept_ = policy_.kinds().changes();
+  if (Result<> kept = write_kinds(options_.kinds, policy_.kinds().facts()); !kept)
+    log::warn("what is known of kinds of programs is not kept: {}", kept.error().what);
 }
 
 // Until something is to be done although nobody has spoken, in milliseconds.
@@ -162,6 +187,7 @@ void Daemon::turn() {
     carry_out(orders);
   }
   drop_the_dead();
+  if (now() - kinds_kept_at_ >= kKeepKinds) keep_kinds();
 }
 
 // The connection that there is no descriptor for stays in the queue, and poll() would name it again

@@ -27,6 +27,7 @@ struct DaemonOptions {
   bool all_users = false;
   std::vector<uid_t> users;  // besides our own and root
   u16 metrics_port = 0;      // of the loopback interface; 0: none
+  std::string kinds;         // a file: what is known of kinds of programs; empty: none
   std::string journal;       // a file: one line of JSON for each message; empty: none
 };
 
@@ -56,6 +57,8 @@ class Daemon {
   void drop_the_dead();
   void remember(const Peer &peer);
   void note_holder(Peer &peer, u32 pid);
+  Result<> recall_kinds();
+  void keep_kinds();
   void measure(const Peer *about);
   void measure_one(GpuIndex gpu, const Reading &reading, const Peer *about, std::set<i32> &seen);
   void decide(const Peer &peer, const managed::ToManager &message);
@@ -78,6 +81,8 @@ class Daemon {
   ProgramId next_id_ = 1;
   std::ofstream journal_;
   Time last_tick_{0};
+  Time kinds_kept_at_{0};
+  u64 kinds_kept_ = 0;                          // their number of changes then
   Time door_shut_at_ = -std::chrono::hours(1);  // for lack of descriptors
   bool over_ = false;
 };

@@ -3,6 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "manager/daemon/kinds_file.h"
+
 namespace ckpt::manager {
 namespace {
 
@@ -73,6 +75,7 @@ std::string status_as_json(const Policy &policy, const Meter &meter) {
                      {"together", f.together},
                      {"apart", f.apart}});
   return text({{"gpus", gpus},
+               {"kinds", kinds_as_json(policy.kinds().facts())},
                {"pairs", pairs},
                {"programs", programs},
                {"host_kept_bytes", books.host_kept},

@@ -14,6 +14,7 @@ constexpr size_t kMostKinds = 256;
 constexpr double kBusy = 0.7, kLeastBytesPerSecond = 1e8;
 // So long it was watched before that is believed.
 constexpr size_t kLeastStretches = 4;
+constexpr double kMostSeconds = 1e9;
 
 }  // namespace
 
@@ -46,6 +47,24 @@ void Kinds::over(KindIndex kind, u64 calls, u64 peak) {
   Kind &k = kinds_[kind];
   if (calls > 0) k.calls = k.calls == 0 ? calls : k.calls / 2 + calls / 2;
   if (peak > 0) k.peak = peak;
+  changes_++;
+}
+
+void Kinds::learn(Time now, const KindFacts &facts) {
+  Kind &k = kinds_[find(now, facts.hash, facts.name).index];
+  k.calls = facts.calls;
+  k.peak = facts.peak;
+  double watched = std::clamp(facts.watched, 0.0, kMostSeconds);
+  Time quarter(static_cast<i64>(watched / kLeastStretches * 1e6));
+  for (size_t i = 0; i < kLeastStretches && quarter > Time{0}; i++)
+    k.copies.add(facts.copied / kLeastStretches, quarter);
+}
+
+std::vector<KindFacts> Kinds::facts() const {
+  std::vector<KindFacts> all;
+  for (const Kind &k : kinds_)
+    all.push_back({k.hash, k.name, k.calls, k.peak, k.copies.amount(), k.copies.duration()});
+  return all;
 }
 
 Demand Kinds::demand(KindIndex kind) const {

@@ -17,6 +17,14 @@ namespace ckpt::manager {
 using KindIndex = u32;
 inline constexpr KindIndex kNoKind = ~0u;
 
+// What is worth keeping of one.
+struct KindFacts {
+  u64 hash = 0;
+  std::string name;
+  u64 calls = 0, peak = 0;         // as calls() and peak()
+  double copied = 0, watched = 0;  // bytes between host and device, in so many seconds
+};
+
 class Kinds {
  public:
   // The kind of that hash, which is not 0. Of very many the one that was used longest ago makes
@@ -33,6 +41,12 @@ class Kinds {
   void copied(KindIndex kind, u64 bytes, Time time);
   // One of them has come to its end, after so many device calls and with so many bytes at most.
   void over(KindIndex kind, u64 calls, u64 peak);
+
+  // One that was known before, to another Manager perhaps.
+  void learn(Time now, const KindFacts &facts);
+  std::vector<KindFacts> facts() const;
+  // Another number whenever there is something new that is worth keeping.
+  u64 changes() const { return changes_; }
 
   std::string name(KindIndex kind) const { return known(kind) ? kinds_[kind].name : ""; }
   // Device calls that one makes until its end; 0: not known.
@@ -55,6 +69,7 @@ class Kinds {
 
   std::vector<Kind> kinds_;
   std::unordered_map<u64, KindIndex> index_;
+  u64 changes_ = 0;
 };
 
 }  // namespace ckpt::manager

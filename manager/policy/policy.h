@@ -51,6 +51,10 @@ class Policy {
   const Programs &programs() const { return programs_; }  // in order of arrival
   const Program *find(ProgramId id) const;
   const Kinds &kinds() const { return kinds_; }
+  // What an earlier Manager knew of them.
+  void learn(Time now, const std::vector<KindFacts> &all) {
+    for (const KindFacts &facts : all) kinds_.learn(now, facts);
+  }
   std::vector<Pairs::Finding> findings() const { return pairs_.findings(now_); }
   Books books() const { return make_books(gpus_, programs_, settings_); }
 

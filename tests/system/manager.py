@@ -95,6 +95,10 @@ class Node:
         os.kill(self.daemon.pid, signal.SIGKILL)
         self.daemon.wait()
 
+    def stop_daemon(self):
+        os.kill(self.daemon.pid, signal.SIGTERM)
+        self.daemon.wait()
+
     def run(self, name, *mib, program=("tenant.cu",), pause=(), options=(), **more):
         """Starts tenant NAME MIB…, which waits at each place in `pause`."""
         return self.run_executable(self.make(*program), name, *mib, pause=pause, options=options, **more)

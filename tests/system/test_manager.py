@@ -495,6 +495,31 @@ def test_programs_tell_their_progress_where_somebody_wants_to_know(node, options
     assert '"Kind"' in n.journal.read_text()
 
 
+def test_what_is_known_of_kinds_outlives_the_daemon(node):
+    n = node("1x256M")
+    kept = n.ckpt.folder / "kinds.json"
+    n.stop_daemon()
+    n.start("--kinds", kept)
+    finished(n.run("a", 50))
+    n.stop_daemon()
+    kind, = json.loads(kept.read_text())["kinds"]
+    assert kind["name"].startswith("tenant") and kind["peak_bytes"] >= 50 << 20
+    n.start("--kinds", kept)
+    assert n.status()["kinds"] == [kind]
+    # Another one of that kind waits for what the first one had, though it has not asked for it yet.
+    b = n.run("b", 190, pause=["end"])
+    b.wait_text("have 190")
+    a = n.run("a", 50)
+    assert n.wait_state(a, "held")["expected_bytes"] == kind["peak_bytes"]
+    n.go_on("b", "end")
+    finished(a)
+    finished(b)
+    n.stop_daemon()
+    kept.write_text("{")
+    n.start("--kinds", kept)
+    assert n.status()["kinds"] == [] and "it begins anew" in n.daemon.error_text
+
+
 def test_two_daemons(node):
     n = node("1x256M")
     r = subprocess.run([n.ckpt.tool("ckptd")], env=n.ckpt.env, capture_output=True, text=True, timeout=30)

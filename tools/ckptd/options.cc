@@ -127,6 +127,8 @@ void add_ckptd_options(CLI::App &app, CkptdOptions &o) {
       ->check(seconds);
   app.add_option("--metrics", o.metrics, "a port of 127.0.0.1 for Prometheus; 0: none")
       ->check(CLI::Range(0u, 65535u));
+  app.add_option("--kinds", o.kinds,
+                 "a file in which ckptd keeps what it has learned of kinds of programs");
   app.add_option("--journal", o.journal, "a file for each message, as a line of JSON");
   app.add_option(
       "--nvml", o.nvml,
@@ -146,6 +148,7 @@ Result<manager::DaemonOptions> daemon_options(const CkptdOptions &o) {
                                 : managed::own_socket();
   d.grace = std::chrono::milliseconds(std::lround(o.grace * 1e3));
   d.metrics_port = static_cast<u16>(o.metrics);
+  d.kinds = o.kinds;
   d.journal = o.journal;
   manager::Settings &s = d.settings;
   s.programs_per_gpu = o.programs_per_gpu;

@@ -13,7 +13,7 @@ namespace ckpt {
 
 // As they are written, before they mean something.
 struct CkptdOptions {
-  std::string socket, users = "own", nvml, journal, disk_folder, victim = "requester",
+  std::string socket, users = "own", nvml, kinds, journal, disk_folder, victim = "requester",
                       pairs = "mix", opencl_devices = "gpus";
   double grace = 10, age = 30, least_run = 1, answer_timeout = 60, slice = 0, balance = 10,
          settle = 0.5, report = 1, apart = 300;

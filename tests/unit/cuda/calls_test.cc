@@ -17,7 +17,7 @@ using namespace ckpt::cuda;
 namespace {
 
 constexpr CUdeviceptr kDevice = 1, kOther = 2, kHost = 1000;
-constexpr size_t kBytes = 77;
+constexpr size_t kBytes = 77, kMany = 1 << 20;
 constexpr CUstream kStream = nullptr;
 
 template <class Copy>
@@ -40,9 +40,10 @@ TEST_CASE("copies are counted by the form of the call") {
   CHECK(copied_by(kDevice, from, kBytes, kStream) == kBytes);
   CHECK(copied_by(to, kDevice, kBytes) == kBytes);
   CHECK(copied_by(to, kDevice, kBytes, kStream) == kBytes);
-  CHECK(copied_by(kDevice, kHost, kBytes) == kBytes);
-  CHECK(copied_by(kHost, kDevice, kBytes, kStream) == kBytes);
-  CHECK(copied_by(kDevice, kOther, kBytes) == 0);
+  CHECK(copied_by(kDevice, kHost, kMany) == kMany);
+  CHECK(copied_by(kHost, kDevice, kMany, kStream) == kMany);
+  CHECK(copied_by(kDevice, kOther, kMany) == 0);
+  CHECK(copied_by(kDevice, kHost, kBytes) == 0);
 }
 
 TEST_CASE("of rectangles and boxes those count that have an end with the host") {

@@ -82,6 +82,26 @@ TEST_CASE("of many kinds the one that was used longest ago makes room") {
   CHECK(kinds.calls(again.index) == 0);
 }
 
+TEST_CASE("what is known of kinds can be told to another Manager") {
+  Kinds old, fresh;
+  for (int i = 0; i < 3; i++) old.copied(old.find(0s, kCopies, "a").index, 2 * kGB, 1s);
+  KindIndex unseen = old.find(0s, kComputes, "b").index;
+  u64 before = old.changes();
+  old.over(unseen, 50, 7);
+  CHECK(old.changes() != before);
+  for (const KindFacts &facts : old.facts()) fresh.learn(1s, facts);
+  KindIndex a = fresh.find(2s, kCopies, "").index, b = fresh.find(2s, kComputes, "").index;
+  CHECK(fresh.name(a) == "a");
+  CHECK(fresh.demand(a).bus == doctest::Approx(0.7));
+  CHECK_FALSE(fresh.demand(b).known);
+  CHECK(fresh.calls(b) == 50);
+  CHECK(fresh.peak(b) == 7);
+  // Any number may stand in a file.
+  fresh.learn(3s, {.hash = 5, .copied = 1e18, .watched = 1e18});
+  fresh.learn(3s, {.hash = 6, .copied = 1e18, .watched = 1e-18});
+  CHECK(fresh.demand(fresh.find(4s, 6, "").index).bus <= 0.7);
+}
+
 TEST_CASE("who copies most needs the bus most of its time, and others by what they copy") {
   Kinds kinds;
   KindIndex a = kinds.find(0s, 1, "a").index, b = kinds.find(0s, 2, "b").index;
