@@ -19,6 +19,7 @@ namespace out = ckpt::managed::to_program;
 namespace {
 
 constexpr u32 kDecisions = 20'000;
+constexpr u32 kKinds = 250;  // of programs: as many as are remembered, nearly
 
 struct Node {
   Policy policy;
@@ -50,7 +51,8 @@ struct Node {
     u64 used = policy.find(p)->used;
     for (GpuIndex g = 0; g < static_cast<GpuIndex>(policy.gpus().size()); g++)
       policy.measured(g, random() % (4 * kMiB), false);
-    if (random() % 4 == 0) return say(p, in::Progress{policy.find(p)->calls + random() % 100, 0});
+    u64 calls = policy.find(p)->calls + random() % 100;
+    if (random() % 4 == 0) return say(p, in::Progress{calls, 0, calls * (p % 10) * kMiB});
     if (random() % 2 == 0) return say(p, in::CudaMalloc{static_cast<u32>(random()), kMiB});
     say(p, in::CudaFree{used / 2});
   }
@@ -69,11 +71,12 @@ int main(int argc, char **argv) {
   u32 programs = argc > 1 ? static_cast<u32>(std::atoi(argv[1])) : 1000;
   u32 n_gpus = argc > 2 ? static_cast<u32>(std::atoi(argv[2])) : 4;
   Settings settings;
+  settings.pairs = Pairing::Mix;
   settings.programs_per_gpu = settings.contextless_per_gpu = programs;
   Node node{Policy(settings, gpus(n_gpus))};
   for (ProgramId p = 1; p <= programs; p++) {
     node.say(p, in::Join{.version = managed::kVersion, .priority = static_cast<i32>(p % 3)});
-    node.say(p, in::Kind{1 + p % 50});
+    node.say(p, in::Kind{1 + p % kKinds});
     node.say(p, in::Connect{});
   }
   node.micros.clear();

@@ -12,8 +12,6 @@ constexpr size_t kMostKinds = 256;
 // How fast the bus is, nobody says: whoever copies most is taken to need it for most of its time,
 // and what copies less for less. On any bus so little is next to nothing:
 constexpr double kBusy = 0.7, kLeastBytesPerSecond = 1e8;
-// So long it was watched before that is believed.
-constexpr size_t kLeastStretches = 4;
 constexpr double kMostSeconds = 1e9;
 
 }  // namespace
@@ -39,7 +37,15 @@ void Kinds::holds(KindIndex kind, u64 bytes) {
 }
 
 void Kinds::copied(KindIndex kind, u64 bytes, Time time) {
-  if (known(kind) && time > Time{0}) kinds_[kind].copies.add(static_cast<double>(bytes), time);
+  if (!known(kind) || time <= Time{0}) return;
+  kinds_[kind].copies.add(static_cast<double>(bytes), time);
+  note_most();
+}
+
+void Kinds::note_most() {
+  most_ = kLeastBytesPerSecond;
+  for (const Kind &k : kinds_)
+    if (k.shown()) most_ = std::max(most_, k.copies.mean());
 }
 
 void Kinds::over(KindIndex kind, u64 calls, u64 peak) {
@@ -58,6 +64,7 @@ void Kinds::learn(Time now, const KindFacts &facts) {
   Time quarter(static_cast<i64>(watched / kLeastStretches * 1e6));
   for (size_t i = 0; i < kLeastStretches && quarter > Time{0}; i++)
     k.copies.add(facts.copied / kLeastStretches, quarter);
+  note_most();
 }
 
 std::vector<KindFacts> Kinds::facts() const {
@@ -68,11 +75,8 @@ std::vector<KindFacts> Kinds::facts() const {
 }
 
 Demand Kinds::demand(KindIndex kind) const {
-  if (!known(kind) || kinds_[kind].copies.stretches() < kLeastStretches) return {};
-  double most = kLeastBytesPerSecond;
-  for (const Kind &k : kinds_)
-    if (k.copies.stretches() >= kLeastStretches) most = std::max(most, k.copies.mean());
-  double bus = kBusy * kinds_[kind].copies.mean() / most;
+  if (!known(kind) || !kinds_[kind].shown()) return {};
+  double bus = kBusy * std::min(1.0, kinds_[kind].copies.mean() / most_);
   return {.kernels = 1 - bus, .bus = bus, .known = true};
 }
 

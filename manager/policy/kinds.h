@@ -57,6 +57,8 @@ class Kinds {
   Demand demand(KindIndex kind) const;
 
  private:
+  // Before what was seen of copies is believed.
+  static constexpr size_t kLeastStretches = 4;
   struct Kind {
     u64 hash = 0;
     std::string name;
@@ -64,11 +66,14 @@ class Kinds {
     u64 peak = 0;
     Rate copies;
     Time used{0};
+    bool shown() const { return copies.stretches() >= kLeastStretches; }
   };
+  void note_most();
   bool known(KindIndex kind) const { return kind < kinds_.size(); }
 
   std::vector<Kind> kinds_;
   std::unordered_map<u64, KindIndex> index_;
+  double most_ = 0;  // that one copies in a second
   u64 changes_ = 0;
 };
 

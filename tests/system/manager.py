@@ -8,7 +8,18 @@ import socket
 import struct
 import subprocess
 
-from conftest import wait_for
+import pytest
+
+from conftest import BUILD, wait_for
+from cuda_programs import NVCC, RUN, make  # noqa: F401 (make is a fixture)
+from toolkit import WHY_NOT
+
+# Of what needs a node.
+NEEDS = [
+    pytest.mark.skipif(not NVCC, reason=WHY_NOT),
+    pytest.mark.skipif(not RUN.exists(), reason="the software device is not built"),
+    pytest.mark.skipif(not (BUILD / "tools" / "ckptd").exists(), reason="ckptd is not built"),
+]
 
 VERSION = 3
 # common/managed/messages.api
@@ -163,3 +174,17 @@ def as_nobody(code, *arguments):
     user = shutil.which("setpriv")
     command = [user, "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c", code, *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=30)
+
+
+@pytest.fixture
+def node(ckpt, make):  # noqa: F811
+    def start(devices="1x256M", *options, **more):
+        return Node(ckpt, make, devices).start(*options, **more)
+
+    return start
+
+
+def finished(*jobs):
+    for job in jobs:
+        assert job.wait() == 0, job.error_text
+        assert job.lines[-1] == "PASSED", job.text

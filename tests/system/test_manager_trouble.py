@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes wrong between ckptd and its programs, who may speak to it, and many at once."""
+import json
+import os
+import signal
+import struct
+import subprocess
+import time
+
+import pytest
+
+import manager
+from conftest import wait_for
+from cuda_programs import make  # noqa: F401 (a fixture)
+from manager import Node, Peer, finished, node  # noqa: F401 (node is a fixture)
+
+pytestmark = manager.NEEDS
+
+
+# ---- what goes wrong
+
+
+def test_the_daemon_is_killed(node):
+    n = node("1x256M", grace=0.5)
+    a = n.run("a", 120, 30, pause=["2", "end"])
+    a.wait_text("have 120")
+    b = n.run("b", 60, 100, pause=["2", "end"])
+    b.wait_text("have 60")
+    n.go_on("b", "2")
+    n.wait_state(b, "evicted")
+    n.kill_daemon()
+    # Unmanaged, a goes on; so does b, as soon as there is room.
+    n.go_on("a", "2")
+    a.wait_text("have 30")
+    n.go_on("a", "end")
+    finished(a)
+    n.go_on("b", "end")
+    finished(b)
+    assert "have 100" in b.text
+    assert "the program goes on without" in b.error_text
+
+
+def test_the_daemon_is_restarted(node):
+    n = node("1x256M", grace=30)
+    a = n.run("a", 120, 30, pause=["2", "end"])
+    a.wait_text("have 120")
+    b = n.run("b", 60, 100, pause=["2"])
+    b.wait_text("have 60")
+    n.go_on("b", "2")
+    n.wait_state(b, "evicted")
+    n.kill_daemon()
+    n.go_on("a", "2")  # waits for the next one
+    n.start(settle=0.3)
+    a.wait_text("have 30")
+    assert n.program(a)["state"] == "running" and n.program(a)["used_bytes"] == 150 << 20
+    assert n.program(b)["state"] == "evicted" and n.program(b)["kept_bytes"] == 60 << 20
+    n.go_on("a", "end")
+    finished(a, b)
+
+
+def test_the_daemon_does_not_answer(node):
+    n = node("1x256M", "--victim", "cheapest", grace=0.5)  # programs are patient for 3 s at the least
+    a = n.run("a", 120, 70, 20, pause=["2", "3", "end"])
+    a.wait_text("have 120")
+    b = n.run("b", 60, pause=["end"])
+    b.wait_text("have 60")
+    n.go_on("a", "2")
+    n.wait_state(b, "evicted")
+    a.wait_text("have 70")
+    os.kill(n.daemon.pid, signal.SIGSTOP)
+    c = n.run("c", 10, pause=["end"])
+    # One waits for an answer, one without its device to come back, one for a device.
+    n.go_on("a", "3")
+    a.wait_text("have 20")
+    assert "the Manager has not answered for 3 s" in a.error_text
+    n.go_on("a", "end")
+    finished(a)
+    wait_for(lambda: "the Manager has not answered for 3 s" in b.error_text, "the other one to lose patience")
+    os.kill(n.daemon.pid, signal.SIGCONT)
+    assert n.wait_state(b, "running")["used_bytes"] >= 60 << 20
+    assert n.wait_state(c, "running")["used_bytes"] >= 10 << 20
+    assert len(n.status()["programs"]) == 2
+    n.go_on("b", "end")
+    n.go_on("c", "end")
+    finished(b, c)
+    wait_for(lambda: n.status()["programs"] == [], "nobody")
+
+
+def test_an_evicted_program_is_killed(node):
+    n = node("1x256M")
+    a = n.run("a", 150, pause=["end"])
+    a.wait_text("have 150")
+    b = n.run("b", 30, 100, pause=["2"])
+    b.wait_text("have 30")
+    n.go_on("b", "2")
+    n.wait_state(b, "evicted")
+    os.kill(b.program(), signal.SIGKILL)
+    assert b.wait() != 0
+    wait_for(lambda: len(n.status()["programs"]) == 1, "one program")
+    n.go_on("a", "end")
+    finished(a)
+    wait_for(lambda: n.free_mib() == [256], "all memory")
+
+
+def test_a_program_is_killed_while_it_comes_back(node):
+    n = node("1x512M")
+    a = n.run("a", 200, pause=["end"])
+    a.wait_text("have 200")
+    b = n.run("b", 250, 100, pause=["2"])
+    b.wait_text("have 250")
+    n.go_on("b", "2")
+    n.wait_state(b, "evicted")
+    pid = b.program()
+    n.go_on("a", "end")
+    wait_for(lambda: "> Migrate" in n.messages(pid), "the order to come back")
+    os.kill(pid, signal.SIGKILL)
+    finished(a)
+    assert b.wait() != 0
+    wait_for(lambda: n.status()["programs"] == [], "nobody")
+    wait_for(lambda: n.free_mib() == [512], "all memory")
+
+
+def test_a_managed_program_is_dumped_and_restored(node):
+    n = node("1x256M")
+    a = n.run("a", 50, 20, pause=["2"])
+    a.wait_text("have 50")
+    n.ckpt.dump(a.pid, "image")
+    assert a.wait() == 85
+    n.go_on("a", "2")
+    copy = n.ckpt.restore("image")
+    assert copy.wait() == 0, copy.error_text
+    assert copy.lines[-1] == "PASSED"
+    assert n.messages()[-1] == "Fin"
+
+
+def test_without_a_manager(ckpt, make):  # noqa: F811
+    n = Node(ckpt, make, "1x256M")
+    a = n.run("a", 10)
+    assert a.wait() == 125 and "there is no Manager" in a.error_text
+    # Where a default of the node names it, the program runs all the same.
+    b = ckpt.start("ckpt-run", ["--", str(make("tenant.cu")), "b", "10"])
+    assert b.wait() == 0 and "goes on without" in b.error_text
+
+
+# ---- who may speak, and how
+
+
+def test_another_user_is_refused(node):
+    n = node("1x256M")
+    code = ("import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n"
+            "sys.stdout.buffer.write(s.recv(1000))")
+    n.ckpt.runtime.chmod(0o755)
+    r = manager.as_nobody(code, str(n.socket))
+    assert "does not serve the user with uid 65534" in r.stdout, r.stderr
+    n.alive()
+
+
+def test_another_user_may_be_allowed(node):
+    n = node("1x256M", "--users", "own,nobody")
+    code = ("import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n"
+            f"s.sendall(bytes.fromhex('{manager.frame(manager.STATUS_WANTED, struct.pack('<I', manager.VERSION)).hex()}'))\n"
+            "print(s.recv(1000))")
+    n.ckpt.runtime.chmod(0o755)
+    r = manager.as_nobody(code, str(n.socket))
+    assert "gpus" in r.stdout, r.stderr
+
+
+BAD = {
+    "version": (manager.frame(manager.JOIN, manager.join(version=99)), f"speaks version {manager.VERSION} of its protocol, not 99"),
+    "first": (manager.frame(manager.QUERY), "the first message is Query and not Join"),
+    "unknown": (manager.frame(4711), "there is no message 4711"),
+    "short": (manager.frame(manager.JOIN, manager.join()[:-3]), 'malformed at "context"'),
+    "long": (manager.frame(manager.JOIN, manager.join() + b"x"), "1 bytes too many"),
+    "huge": (struct.pack("<IHH", 1 << 30, manager.JOIN, 0), "is too large"),
+    "descriptors": (manager.frame(manager.JOIN, manager.join(), fds=3), "with descriptors"),
+    "name": (manager.frame(manager.JOIN, manager.join(name="x" * 300)), "a name of 300 bytes"),
+    "noise": (bytes(range(7, 255)) * 4, "with descriptors"),
+}
+
+
+def test_bad_messages_are_refused_with_a_reason(node):
+    n = node("1x256M")
+    good = Peer(n.socket)
+    good.send(manager.JOIN, manager.join())
+    assert good.receive()[0] == manager.WELCOME
+    for name, (data, why) in BAD.items():
+        peer = Peer(n.socket)
+        peer.send_raw(data)
+        assert why in peer.refusal(), name
+        peer.close()
+    half = Peer(n.socket)  # and nobody waits for one that says half a message
+    half.send_raw(manager.frame(manager.JOIN, manager.join())[:20])
+    n.alive()
+    good.send(manager.CONNECT, struct.pack("<QB", 0, 0))
+    assert good.receive()[0] == 1
+    for peer in (good, half):
+        peer.close()
+    a = n.run("a", 50)
+    finished(a)
+
+
+@pytest.mark.parametrize("options,told", [(("--pairs", "any"), False), (("--report", "0.05"), True),
+                                          (("--pairs", "learn", "--report", "0.05"), True),
+                                          (("--victim", "cheapest", "--report", "0.05"), True)])
+def test_programs_tell_their_progress_where_somebody_wants_to_know(node, options, told):
+    n = node("1x256M", *options)
+    by_hand = Peer(n.socket)
+    by_hand.send(manager.JOIN, manager.join())
+    assert by_hand.receive()[0] == manager.WELCOME
+    if told:
+        assert by_hand.receive(reports=True) == (manager.REPORT, struct.pack("<I", 50))
+    by_hand.close()
+    a = n.run("a", 50, pause=["end"])
+    a.wait_text("have 50")
+    if told:
+        wait_for(lambda: '"Progress"' in n.journal.read_text(), "a word of its progress")
+    n.go_on("a", "end")
+    finished(a)
+    assert ('"Progress"' in n.journal.read_text()) == told
+    assert '"Kind"' in n.journal.read_text()
+
+
+def test_what_is_known_of_kinds_outlives_the_daemon(node):
+    n = node("1x256M")
+    kept = n.ckpt.folder / "kinds.json"
+    n.stop_daemon()
+    n.start("--kinds", kept)
+    finished(n.run("a", 50))
+    n.stop_daemon()
+    kind, = json.loads(kept.read_text())["kinds"]
+    assert kind["name"].startswith("tenant") and kind["peak_bytes"] >= 50 << 20
+    n.start("--kinds", kept)
+    assert n.status()["kinds"] == [kind]
+    # Another one of that kind waits for what the first one had, though it has not asked for it yet.
+    b = n.run("b", 190, pause=["end"])
+    b.wait_text("have 190")
+    a = n.run("a", 50)
+    assert n.wait_state(a, "held")["expected_bytes"] == kind["peak_bytes"]
+    n.go_on("b", "end")
+    finished(a)
+    finished(b)
+    n.stop_daemon()
+    kept.write_text("{")
+    n.start("--kinds", kept)
+    assert n.status()["kinds"] == [] and "it begins anew" in n.daemon.error_text
+
+
+def test_two_daemons(node):
+    n = node("1x256M")
+    r = subprocess.run([n.ckpt.tool("ckptd")], env=n.ckpt.env, capture_output=True, text=True, timeout=30)
+    assert r.returncode == 1 and "another ckptd listens" in r.stderr
+
+
+# ---- many
+
+
+def many(n, count):
+    jobs = [n.run(f"p{i}", 20 + 13 * i % 90, 10 + 29 * i % 80) for i in range(count)]
+    for job in jobs:
+        assert job.wait(600) == 0, job.error_text
+        assert job.lines[-1] == "PASSED" and "denied" not in job.text
+    wait_for(lambda: n.status()["programs"] == [], "nobody")
+    return n.messages()
+
+
+def test_twenty_programs_at_once(node):
+    said = many(node("2x256M"), 20)
+    assert said.count("Fin") == 20
+    assert "> Suspend" in said
+
+
+@pytest.mark.parametrize("options", [[], ["--victim", "cheapest"], ["--slice", "0.1"], ["--ahead-memory", "16M"]],
+                         ids=["paper", "cheapest", "slices", "ahead"])
+def test_threads_that_ask_at_the_same_time(node, options):
+    n = node("2x128M", *options)
+    program = str(n.make("tenants.cu", "-std=c++17"))
+    jobs = [n.ckpt.start("ckpt-run", ["--managed", "--", program, "3", "12", "34", str(i)]) for i in range(6)]
+    finished(*jobs)
+    said = n.messages()
+    assert "> Suspend" in said and said.count("SuspendDone") == said.count("MigDone")
+    wait_for(lambda: n.free_mib() == [128, 128], "all memory")
+
+
+def test_the_daemon_is_killed_again_and_again(node):
+    n = node("2x128M", grace=5)
+    program = str(n.make("tenants.cu", "-std=c++17"))
+    jobs = [n.ckpt.start("ckpt-run", ["--managed", "--", program, "2", "40", "50", str(i)]) for i in range(6)]
+    while any(job.process.poll() is None for job in jobs):
+        time.sleep(0.3)
+        n.kill_daemon()
+        n.start(grace=5, settle=0.15)
+    finished(*jobs)
+    wait_for(lambda: n.free_mib() == [128, 128], "all memory")
+
+
+@pytest.mark.full
+def test_a_hundred_programs_at_once(node):
+    began = time.monotonic()
+    said = many(node("2x256M"), 100)
+    print(f"{time.monotonic() - began:.1f} s, {said.count('SuspendDone')} evictions")
+    assert said.count("Fin") == 100
