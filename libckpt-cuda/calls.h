@@ -38,7 +38,7 @@ template <class Copy>
 bool one_is_host(const Copy &c) {
   return c.srcMemoryType == CU_MEMORYTYPE_HOST || c.dstMemoryType == CU_MEMORYTYPE_HOST;
 }
-// Exactly one of the addresses is of memory that we gave out.
+// Exactly one of the addresses is of a device.
 bool between_host_and_device(CUdeviceptr a, CUdeviceptr b);
 
 // Bytes that a call copies between the host and a device, as its parameters tell. Nothing is known

@@ -79,11 +79,18 @@ CUresult free_in_order(Fn real, CUresult (*wait)(CUstream), CUdeviceptr p, CUstr
   return e;
 }
 
+// What is not ours may be a variable, a pool's, or the host's, of which a driver may know nothing.
+bool is_device(CUdeviceptr p) {
+  if (memory().find(p)) return true;
+  unsigned type = 0;
+  auto ask = REAL(cuPointerGetAttribute);
+  CUresult e = ask(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p);
+  return e == CUDA_SUCCESS && type == CU_MEMORYTYPE_DEVICE;
+}
+
 }  // namespace
 
-bool between_host_and_device(CUdeviceptr a, CUdeviceptr b) {
-  return memory().find(a).has_value() != memory().find(b).has_value();
-}
+bool between_host_and_device(CUdeviceptr a, CUdeviceptr b) { return is_device(a) != is_device(b); }
 
 CUresult entry_cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
   PASS_OR_RETURN(pass);

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/fnv.h"
 #include "common/ipc.h"
 #include "common/log.h"
 #include "manager/daemon/kinds_file.h"
@@ -44,6 +45,20 @@ std::vector<Gpu> gpus_of(const Meter &meter) {
                    .apis = g.apis,
                    .measured = g.measured});
   return all;
+}
+
+Result<> check_version(u32 version) {
+  if (version == managed::kVersion) return {};
+  return fail_with_hint(fmt::format("the Manager speaks version {} of its protocol, not {}",
+                                    managed::kVersion, version),
+                        "use the ckptd and the ckpt-run of one version of ckpt");
+}
+
+// What one user's programs do says nothing of another's, whatever they call themselves.
+managed::ToManager of_user(uid_t uid, const managed::ToManager &message) {
+  const auto *m = std::get_if<in::Kind>(&message);
+  if (m == nullptr || m->kind == 0) return message;
+  return in::Kind{fnv1a(std::to_string(uid), m->kind)};
 }
 
 ucred who_is(int socket) {
@@ -143,10 +158,13 @@ Result<> Daemon::recall_kinds() {
 }
 
 void Daemon::keep_kinds() {
-  if (options_.kinds.empty() || policy_.kinds().changes() == kinds_kept_) return;
+  u64 changes = policy_.kinds().changes();
+  if (options_.kinds.empty() || changes == kinds_kept_) return;
   kinds_kept_at_ = now();
-  kinds_kept_ = policy_.kinds().changes();
-  if (Result<> kept = write_kinds(options_.kinds, policy_.kinds().facts()); !kept)
+  Result<> kept = write_kinds(options_.kinds, policy_.kinds().facts());
+  if (kept)
+    kinds_kept_ = changes;
+  else
     log::warn("what is known of kinds of programs is not kept: {}", kept.error().what);
 }
 
@@ -155,7 +173,11 @@ int Daemon::patience() const {
   int most = policy_.waits() ? static_cast<int>(kTick.count()) : -1;
   int http = metrics_server_ ? metrics_server_->timeout() : -1;
   int door = accepts() ? -1 : static_cast<int>(kDoorPause.count());
-  for (int other : {http, door})
+  bool kept = options_.kinds.empty() || policy_.kinds().changes() == kinds_kept_;
+  auto until_kept =
+      std::chrono::ceil<std::chrono::milliseconds>(kinds_kept_at_ + kKeepKinds - now());
+  int keep = kept ? -1 : static_cast<int>(std::max<i64>(until_kept.count(), 0));
+  for (int other : {http, door, keep})
     if (other >= 0) most = most < 0 ? other : std::min(most, other);
   return most;
 }
@@ -239,31 +261,28 @@ Result<> Daemon::hear_all(Peer &peer) {
   return {};
 }
 
+Result<> Daemon::welcome(Peer &peer, const in::Join &m) {
+  CKPT_CHECK(check_version(m.version));
+  if (m.name.size() > managed::kMaxNameBytes) return fail("a name of {} bytes", m.name.size());
+  const Settings &s = options_.settings;
+  bool wants_progress = s.pairs != Pairing::Any || s.victim == Victim::Cheapest;
+  if (!peer.joined)
+    CKPT_CHECK(
+        peer.send(out::Welcome{managed::kVersion, static_cast<u32>(options_.grace.count())}));
+  if (!peer.joined && wants_progress)
+    CKPT_CHECK(peer.send(out::Report{static_cast<u32>(s.report.count() / 1000)}));
+  peer.joined = true;
+  absent_.remove(peer.pid);
+  return {};
+}
+
 Result<> Daemon::hear_one(Peer &peer, const managed::ToManager &message) {
-  auto check_version = [](u32 version) -> Result<> {
-    if (version == managed::kVersion) return {};
-    return fail_with_hint(fmt::format("the Manager speaks version {} of its protocol, not {}",
-                                      managed::kVersion, version),
-                          "use the ckptd and the ckpt-run of one version of ckpt");
-  };
   if (auto *m = std::get_if<in::StatusWanted>(&message)) {
     CKPT_CHECK(check_version(m->version));
     measure(nullptr);
     return peer.send(out::Status{status_as_json(policy_, *meter_)});
   }
-  if (auto *m = std::get_if<in::Join>(&message)) {
-    CKPT_CHECK(check_version(m->version));
-    if (m->name.size() > managed::kMaxNameBytes) return fail("a name of {} bytes", m->name.size());
-    if (!peer.joined)
-      CKPT_CHECK(
-          peer.send(out::Welcome{managed::kVersion, static_cast<u32>(options_.grace.count())}));
-    bool wants_progress =
-        options_.settings.pairs != Pairing::Any || options_.settings.victim == Victim::Cheapest;
-    if (!peer.joined && wants_progress)
-      CKPT_CHECK(peer.send(out::Report{static_cast<u32>(options_.settings.report.count() / 1000)}));
-    peer.joined = true;
-    absent_.remove(peer.pid);
-  }
+  if (auto *m = std::get_if<in::Join>(&message)) CKPT_CHECK(welcome(peer, *m));
   if (auto *m = std::get_if<in::Holder>(&message)) note_holder(peer, m->pid);
   bool may_be_first = std::holds_alternative<in::Uses>(message);
   if (!peer.joined && !may_be_first)
@@ -371,7 +390,7 @@ void Daemon::decide(const Peer &peer, const managed::ToManager &message) {
   Counters::Before before = Counters::before(policy_.find(peer.id));
   Time time = now();
   auto begin = std::chrono::steady_clock::now();
-  Orders orders = policy_.receive(time, peer.id, message);
+  Orders orders = policy_.receive(time, peer.id, of_user(peer.uid, message));
   counters_.decided(std::chrono::steady_clock::now() - begin);
   counters_.heard(time, peer.id, message, before);
   counters_.ordered(time, orders);

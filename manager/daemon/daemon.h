@@ -51,6 +51,7 @@ class Daemon {
   bool may_speak(uid_t uid) const;
   void hear(Peer &peer);
   Result<> hear_all(Peer &peer);
+  Result<> welcome(Peer &peer, const managed::to_manager::Join &m);
   Result<> hear_one(Peer &peer, const managed::ToManager &message);
   void refuse(Peer &peer, std::string what, std::string hint);
   void hang_up(Peer &peer);

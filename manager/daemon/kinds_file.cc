@@ -11,6 +11,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/log.h"
+
 namespace ckpt::manager {
 
 namespace {
@@ -64,11 +66,11 @@ Result<std::vector<KindFacts>> read_kinds(const std::string &path) {
   if (!j.is_object() || j.value("version", json()) != kVersion || !j["kinds"].is_array())
     return fail("{} is not what a ckptd of this version has written", path);
   std::vector<KindFacts> all;
-  for (const json &kind : j["kinds"]) {
-    std::optional<KindFacts> facts = one_kind(kind);
-    if (!facts) return fail("{}: kind {} is not understood", path, all.size());
-    all.push_back(std::move(*facts));
-  }
+  for (const json &kind : j["kinds"])
+    if (std::optional<KindFacts> facts = one_kind(kind)) all.push_back(std::move(*facts));
+  if (all.size() < j["kinds"].size())
+    log::warn("{}: {} of {} kinds are not understood", path, j["kinds"].size() - all.size(),
+              j["kinds"].size());
   return all;
 }
 

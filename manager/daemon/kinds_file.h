@@ -15,8 +15,8 @@
 namespace ckpt::manager {
 
 nlohmann::json kinds_as_json(const std::vector<KindFacts> &all);
-// Nothing where there is no such file. One that is not understood is an error, and a mistake in one
-// kind is one for all.
+// Nothing where there is no such file. One that is not understood is an error; a kind that is not
+// is left out.
 Result<std::vector<KindFacts>> read_kinds(const std::string &path);
 // The file is the old one or the new one, whole, unless the machine stops.
 Result<> write_kinds(const std::string &path, const std::vector<KindFacts> &all);

@@ -56,9 +56,12 @@ u64 least_need_of(const Program &p, const Gpu &gpu) {
   return (gpu.context_known ? gpu.context_bytes : 0) + p.variables + p.used + p.requested();
 }
 
+u64 asked_of(const Program &p, const Gpu &gpu, const Settings &settings) {
+  return context_cost(gpu, settings) + p.variables + p.used + p.requested();
+}
+
 u64 need_of(const Program &p, const Gpu &gpu, const Settings &settings) {
-  u64 asked = p.variables + p.used + p.requested();
-  return context_cost(gpu, settings) + std::max(asked, p.expected);
+  return std::max(asked_of(p, gpu, settings), context_cost(gpu, settings) + p.expected);
 }
 
 u64 expected_of(const Program &p) {

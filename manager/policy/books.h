@@ -54,7 +54,9 @@ inline u64 sane(u64 bytes) { return bytes < (1ull << 44) ? bytes : 1ull << 44; }
 u64 context_cost(const Gpu &gpu, const Settings &settings);
 // What a program needs on `gpu` at the least: a cost that was only assumed is no reason to deny.
 u64 least_need_of(const Program &p, const Gpu &gpu);
-// What a program needs on `gpu` to begin or go on there.
+// … with a cost that is assumed.
+u64 asked_of(const Program &p, const Gpu &gpu, const Settings &settings);
+// … and what others of its kind have had, to begin or go on there.
 u64 need_of(const Program &p, const Gpu &gpu, const Settings &settings);
 // What it will soon ask for beside what it has been promised, if it does as others of its kind.
 u64 expected_of(const Program &p);

@@ -27,15 +27,23 @@ bool shows_demand(const Program &p) { return p.kind != kNoKind && (p.apis & mana
 }  // namespace
 
 // What kinds have shown since the last time. Of memory, it matters until a program has shown by
-// itself how much it needs.
+// itself how much it needs; and an elder is not kept waiting for it for ever, nor keeps others so.
 void Policy::look_at_kinds() {
+  u64 most = settings_.program_bytes != 0 ? settings_.program_bytes : ~u64{0};
   for (const auto &p : programs_) {
+    if (!kinds_.is(p->kind, p->kind_hash)) p->kind = kNoKind;
     if (settings_.pairs == Pairing::Mix) p->demand = kinds_.demand(p->kind);
-    u64 others = kinds_.peak(p->kind);
-    bool runs = p->phase == Phase::Placed && p->context;
-    p->settled = p->settled || (runs && has_run(*p, settings_.least_run * kExpected));
-    p->expected = p->settled ? 0 : others;
+    Time there = p->phase == Phase::Placed ? p->placed + (now_ - p->since) : p->placed;
+    bool waits_long = p->elder_since && now_ - *p->elder_since >= settings_.apart_limit;
+    p->settled = p->settled || waits_long || there >= settings_.least_run * kExpected;
+    p->expected = p->settled ? 0 : std::min(kinds_.peak(p->kind), most);
   }
+}
+
+// Others of its kind have had more than it can have there.
+bool Policy::too_small(const Program &p, GpuIndex g) const {
+  const Gpu &gpu = gpus_[static_cast<size_t>(g)];
+  return need_of(p, gpu, settings_) > gpu.total;
 }
 
 void Policy::note_peak(Program &p) {
@@ -65,7 +73,8 @@ Program *Policy::better_company(std::span<Program *const> behind, const Program 
   for (Program *q : behind.first(std::min(behind.size(), kMostLooked))) {
     bool may = q->waiting() && shows_demand(*q) && !q->wants_alone() && now_ >= q->not_before &&
                q->priority >= next.priority;
-    if (!may || stretch_with(*q, g) >= least || !may_enter(*q, g)) continue;
+    bool failed = q->failures(g) > next.failures(g);
+    if (!may || failed || stretch_with(*q, g) >= least || !may_enter(*q, g)) continue;
     best = q;
     least = stretch_with(*q, g);
   }

@@ -12,6 +12,8 @@ constexpr size_t kMostKinds = 256;
 // How fast the bus is, nobody says: whoever copies most is taken to need it for most of its time,
 // and what copies less for less. On any bus so little is next to nothing:
 constexpr double kBusy = 0.7, kLeastBytesPerSecond = 1e8;
+// Nor is any bus so fast: programs may say what they like.
+constexpr double kMostBytesPerSecond = 1e12;
 constexpr double kMostSeconds = 1e9;
 
 }  // namespace
@@ -38,7 +40,8 @@ void Kinds::holds(KindIndex kind, u64 bytes) {
 
 void Kinds::copied(KindIndex kind, u64 bytes, Time time) {
   if (!known(kind) || time <= Time{0}) return;
-  kinds_[kind].copies.add(static_cast<double>(bytes), time);
+  double most = seconds(time) * kMostBytesPerSecond;
+  kinds_[kind].copies.add(std::min(static_cast<double>(bytes), most), time);
   note_most();
 }
 

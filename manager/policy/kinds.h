@@ -35,6 +35,9 @@ class Kinds {
   };
   Found find(Time now, u64 hash, const std::string &name);
 
+  // It still is the kind of that hash.
+  bool is(KindIndex kind, u64 hash) const { return known(kind) && kinds_[kind].hash == hash; }
+
   // One of them has so many bytes on its GPU.
   void holds(KindIndex kind, u64 bytes);
   // One of them has copied so many bytes between host and device in that time.

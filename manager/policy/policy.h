@@ -8,8 +8,9 @@
 // was measured and not of what was counted (MC-2).
 //
 // What it promises, if what was told is true: granted memory is there; a program that waits gets
-// its turn, since after Settings::age_limit all that comes free somewhere is kept for it; no
-// request is denied unless no waiting could help.
+// its turn, since of those that have waited for Settings::age_limit one after the other is the
+// elder, for which all that comes free somewhere is kept; no request is denied unless no waiting
+// could help.
 #pragma once
 
 #include <functional>
@@ -53,7 +54,10 @@ class Policy {
   const Kinds &kinds() const { return kinds_; }
   // What an earlier Manager knew of them.
   void learn(Time now, const std::vector<KindFacts> &all) {
-    for (const KindFacts &facts : all) kinds_.learn(now, facts);
+    for (KindFacts facts : all) {
+      facts.peak = sane(facts.peak);
+      kinds_.learn(now, facts);
+    }
   }
   std::vector<Pairs::Finding> findings() const { return pairs_.findings(now_); }
   Books books() const { return make_books(gpus_, programs_, settings_); }
@@ -119,6 +123,7 @@ class Policy {
   // Who suits whom (company.cc)
   void look_at_kinds();
   void note_peak(Program &p);
+  bool too_small(const Program &p, GpuIndex g) const;
   double stretch_with(const Program &p, GpuIndex g) const;
   Program *better_company(std::span<Program *const> behind, const Program &next, GpuIndex g);
 
@@ -133,7 +138,8 @@ class Policy {
   void place(Program &p, GpuIndex g);
   bool suits(const Program &p, GpuIndex g) const;
   bool suits_any(const Program &p) const;
-  bool none_assignable(const Program &p) const;
+  bool none_assignable(const Program &p, bool one_is_kept = false) const;
+  bool keeps_assignment(const Program &p, GpuIndex g) const;
   bool may_enter(const Program &p, GpuIndex g);
   bool never_fits(const Program &p) const;
   std::optional<std::string> over_limit(const Program &p) const;

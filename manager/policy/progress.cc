@@ -24,6 +24,7 @@ constexpr int kSpared = 10;
 void Policy::take(Program &p, const in::Kind &m) {
   p.kind_hash = m.kind;
   p.kind = kind_of(p);
+  kinds_.holds(p.kind, p.peak);
 }
 
 // Of very many kinds its own may have had to make room.
@@ -54,7 +55,7 @@ std::optional<Policy::Company> Policy::company_of(const Program &p) const {
 // does not matter; it counts if the company was the same at both ends and in between.
 void Policy::take(Program &p, const in::Progress &m) {
   p.calls = m.calls;
-  if (p.kind == kNoKind) return;
+  if (p.kind_hash == 0) return;
   p.kind = kind_of(p);
   std::optional<Company> company = company_of(p);
   Time last = now_ - Time(m.idle_us);

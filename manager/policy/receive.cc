@@ -71,6 +71,7 @@ void Policy::company_changes(const Program &p) {
 
 void Policy::go_to(Program &p, Phase phase) {
   company_changes(p);
+  if (p.phase == Phase::Placed) p.placed += now_ - p.since;
   p.phase = phase;
   p.since = now_;
   p.told = p.stuck = p.moves = false;
@@ -359,8 +360,9 @@ void Policy::take(Program &p, const in::Query &) {
   send(p, out::GoAhead{0});
 }
 
+// What it took at most it knows best: some of what we know was asked for and denied.
 void Policy::take(Program &p, const in::Fin &m) {
-  kinds_.over(p.kind, p.calls, std::max(p.peak, sane(m.peak)));
+  kinds_.over(kind_of(p), p.calls, m.peak != 0 ? sane(m.peak) : p.peak);
   remove(p);
 }
 

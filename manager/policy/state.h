@@ -146,7 +146,8 @@ struct Program {
   Demand demand;
   u64 peak = 0;          // bytes that it has had at most
   u64 expected = 0;      // that it will have, if it does as others of its kind; 0: nobody knows …
-  bool settled = false;  // … and nobody asks any more: it has run for a while
+  bool settled = false;  // … and nobody asks any more: it has been on GPUs for a while
+  Time placed{0};        // in all, before the last time
   u32 passed = 0;        // times that somebody behind it went first, to better company
   u64 calls = 0;         // of its device, so far
   Stretch stretch;

@@ -50,6 +50,8 @@ void Policy::serve_requests() {
 std::vector<Program *> Policy::in_order() {
   std::vector<Program *> waiting;
   Program *elder = nullptr;
+  // Who is the elder already stays it, or who came early and leaves now and then would always be.
+  auto since = [](const Program &p) { return p.elder_since.value_or(Time::max()); };
   Time limit = settings_.slice > Time{0} ? std::min(settings_.slice, settings_.age_limit)
                                          : settings_.age_limit;
   for (const auto &p : programs_) {
@@ -57,7 +59,7 @@ std::vector<Program *> Policy::in_order() {
     waiting.push_back(p.get());
     bool held_by_limit = p->phase == Phase::Held && none_assignable(*p);
     if (now_ - p->since < limit || held_by_limit) continue;
-    if (elder == nullptr) elder = p.get();
+    if (elder == nullptr || since(*p) < since(*elder)) elder = p.get();
   }
   ProgramId first = elder != nullptr ? elder->id : 0;
   auto before = [first](const Program *a, const Program *b) {
@@ -112,17 +114,24 @@ bool Policy::suits_any(const Program &p) const {
 // MC-18: for the node, and for the GPUs that `p` can use, where those count that can use no others.
 // By the first alone, programs that wait for GPUs of one kind would keep others from those of
 // another.
-bool Policy::none_assignable(const Program &p) const {
+bool Policy::none_assignable(const Program &p, bool one_is_kept) const {
   if (p.wants_alone()) return false;
-  size_t most = settings_.programs_per_gpu;
-  const Program *elder = books_.elder;
-  bool kept = elder != nullptr && elder != &p && elder->phase == Phase::Held;
+  size_t most = settings_.programs_per_gpu, kept = one_is_kept ? 1 : 0;
   if (books_.assigned + kept >= most * gpus_.size()) return true;
   const Servers &servers = servers_[p.apis];
-  size_t there = kept && servers.within[elder->apis];
+  size_t there = one_is_kept && servers.within[books_.elder->apis] ? 1 : 0;
   for (size_t apis = 0; apis < servers.within.size(); apis++)
     if (servers.within[apis]) there += books_.assigned_by[apis];
   return there >= most * servers.gpus;
+}
+
+// For the elder, if it could make use of `g`.
+bool Policy::keeps_assignment(const Program &p, GpuIndex g) const {
+  const Program *elder = books_.elder;
+  if (elder == nullptr || elder == &p || elder->phase != Phase::Held || elder->wants_alone())
+    return false;
+  const Gpu &gpu = gpus_[static_cast<size_t>(g)];
+  return suits(*elder, g) && least_need_of(*elder, gpu) <= gpu.total;
 }
 
 bool Policy::may_enter(const Program &p, GpuIndex g) {
@@ -134,12 +143,15 @@ bool Policy::may_enter(const Program &p, GpuIndex g) {
   // What its kernels will allocate is not known, so nothing of an earlier one may be in its way.
   if (p.wants_alone() && (book.programs > 0 || gpus_[static_cast<size_t>(g)].dying)) return false;
   if (book.programs + (others ? 1 : 0) >= most) return false;
-  if (p.phase == Phase::Held &&
-      (none_assignable(p) || book.contextless >= settings_.contextless_per_gpu))
+  if (p.phase == Phase::Held && (none_assignable(p, keeps_assignment(p, g)) ||
+                                 book.contextless >= settings_.contextless_per_gpu))
     return false;
   const Gpu &gpu = gpus_[static_cast<size_t>(g)];
+  // Where nobody is there is no better place to wait for, whatever others of its kind have had.
   bool alone = book.programs == 0 && !gpu.foreign && !gpu.dying;
-  u64 need = alone ? least_need_of(p, gpu) : need_of(p, gpu, settings_);
+  u64 need = alone                ? least_need_of(p, gpu)
+             : book.programs == 0 ? asked_of(p, gpu, settings_)
+                                  : need_of(p, gpu, settings_);
   return need + book.expected <= book.available_to(p) && !kept_apart(p, g);
 }
 
@@ -150,13 +162,15 @@ void Policy::send_home(Program &p) {
   send(p, out::Migrate{});
 }
 
-// Where it has not failed to return, then where the fewest are, and of these, whom it suits best,
+// Where it has not failed to return, and will have all that others of its kind had; then where the
+// fewest are, and of these, whom it suits best,
 // and then where most is free: programs that share a GPU slow each other down.
 GpuIndex Policy::where(const Program &p) {
   GpuIndex best = kNoGpu;
   auto cost = [&](GpuIndex g) {
     const GpuBook &book = books_.gpus[static_cast<size_t>(g)];
-    return std::tuple(p.failures(g), book.programs, stretch_with(p, g), ~book.available());
+    return std::tuple(p.failures(g), too_small(p, g), book.programs, stretch_with(p, g),
+                      ~book.available());
   };
   for (GpuIndex g = 0; g < static_cast<GpuIndex>(gpus_.size()); g++) {
     if (!may_enter(p, g)) continue;
@@ -200,9 +214,10 @@ void Policy::keep_for(Program &elder) {
     for (GpuIndex g = 0; g < static_cast<GpuIndex>(gpus_.size()); g++) {
       const Gpu &gpu = gpus_[static_cast<size_t>(g)];
       if (!suits(elder, g) || least_need_of(elder, gpu) > gpu.total) continue;
-      bool better = elder.claim == kNoGpu || closed(elder.claim) > closed(g) ||
-                    (closed(elder.claim) == closed(g) && missing(g) < missing(elder.claim));
-      if (better) elder.claim = g;
+      auto cost = [&](GpuIndex i) {
+        return std::tuple(too_small(elder, i), closed(i), missing(i));
+      };
+      if (elder.claim == kNoGpu || cost(g) < cost(elder.claim)) elder.claim = g;
     }
   }
   if (elder.claim == kNoGpu) return;

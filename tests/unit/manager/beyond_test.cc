@@ -435,3 +435,37 @@ TEST_CASE("an assignment is kept for an elder, too") {
   n.give(1, 40);
   CHECK(told(n.say(2, in::Fin{})) == Told{"3 Connect GPU1", "4 Connect GPU0"});
 }
+
+TEST_CASE("three that take turns all have theirs") {
+  Settings s = small();
+  s.slice = 5s;
+  Node n(s, {100});
+  n.learn(10);
+  std::map<ProgramId, int> turns;
+  ProgramId there = 1;
+  n.start(1, 0, 10);
+  n.has(1, 90);
+  for (ProgramId p : {2, 3}) {
+    n.join(p);
+    CHECK(told(n.say(p, in::Connect{90})) == Told{});
+  }
+  for (int i = 0; i < 100; i++)
+    for (const Order &o : n.after(1s)) {
+      if (std::get_if<out::Signal>(&o.message) != nullptr) {
+        CHECK(o.to == there);
+        CHECK(told(n.say(there, in::Query{})) == Told{fmt::format("{} Suspend", there)});
+        n.now += 10ms;
+        n.free(0, 100);
+        Orders next = n.say(there, in::SuspendDone{90});
+        REQUIRE(next.size() == 1);
+        there = next[0].to;
+        turns[there]++;
+        n.free(0, 0);
+        if (n.phase(there) == Phase::Returning)
+          n.say(there, in::MigDone{n.at(there).used});
+        else
+          n.policy.footprint(there, 100), n.say(there, in::ContextCheck{});
+      }
+    }
+  for (ProgramId p : {1, 2, 3}) CHECK(turns[p] >= 5);
+}

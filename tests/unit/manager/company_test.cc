@@ -252,8 +252,78 @@ TEST_CASE("a program tells at its end what it took without a question") {
   CHECK(asks(n, 4, kCopies) == Told{"4 Connect GPU0"});
 }
 
-TEST_CASE("what is expected and larger than any GPU keeps nobody from an empty one") {
+TEST_CASE("what is expected keeps nobody from a GPU that none of us uses") {
   Node n = taught(400, 300);
-  n.free(0, 100);  // somebody else has the rest
+  bool foreign = false;
+  SUBCASE("with room") {}
+  SUBCASE("where somebody else has the rest") { foreign = true; }
+  n.free(0, 100, foreign);
   CHECK(asks(n, 1, kCopies) == Told{"1 Connect GPU0"});
+}
+
+TEST_CASE("what is expected is not kept for ever for who does not ask for it") {
+  Node n = taught(200, 120);
+  SUBCASE("without a context") {
+    CHECK(asks(n, 1, kCopies) == Told{"1 Connect GPU0"});
+    CHECK(asks(n, 2, 99) == Told{"2 Connect GPU0"});
+    CHECK(asks(n, 3, kCopies) == Told{});
+    CHECK(told(n.after(9s)) == Told{});
+    CHECK(told(n.after(1s)) == Told{"3 Connect GPU0"});
+  }
+  SUBCASE("nor in many short runs") {
+    placed(n, 1, kCopies);
+    for (int i = 0; i < 5; i++) {
+      CHECK(n.at(1).expected == 120);
+      n.after(2s);
+      n.say(1, in::Join{.version = managed::kVersion,
+                        .pid = 1,
+                        .name = "p",
+                        .standing = managed::Standing::Running,
+                        .gpu = "GPU0"});
+    }
+    CHECK(n.at(1).expected == 0);
+  }
+  SUBCASE("an elder waits for so long only") {
+    placed(n, 1, 99);
+    n.has(1, 80);
+    CHECK(asks(n, 2, kCopies) == Told{});
+    n.after(30s);
+    CHECK(told(n.after(299s)) == Told{});
+    CHECK(told(n.after(1s)) == Told{"2 Connect GPU0"});
+  }
+}
+
+TEST_CASE("a GPU that is too small for its kind is the last choice") {
+  Node n(mixed(), {100, 400});
+  announce(n, 1, kCopies);
+  n.say(1, in::Fin{300});
+  CHECK(asks(n, 2, 99) == Told{"2 Connect GPU1"});  // where most is free
+  CHECK(asks(n, 3, kCopies) == Told{"3 Connect GPU1"});
+}
+
+TEST_CASE("an index that has become another kind's tells nothing") {
+  Node n = taught(200, 120);
+  placed(n, 1, kCopies);
+  CHECK(n.at(1).expected == 120);
+  for (u64 hash = 1000; hash < 1300; hash++) {
+    n.now += 1us;
+    announce(n, static_cast<ProgramId>(hash), hash);
+    n.say(static_cast<ProgramId>(hash), in::Fin{5});
+  }
+  CHECK(n.at(1).expected == 0);
+  u64 peak = 0;
+  n.say(1, in::Fin{77});
+  for (const KindFacts &k : n.policy.kinds().facts()) peak += k.hash == kCopies ? k.peak : 0;
+  CHECK(peak == 77);
+}
+
+TEST_CASE("what is learned is bounded, whatever a file or a program says") {
+  Node n(mixed(), {200});
+  n.policy.learn(0s, {{.hash = kCopies, .peak = ~u64{0}}});
+  placed(n, 1, 99);
+  CHECK(asks(n, 2, kCopies) == Told{});
+  Kinds kinds;
+  KindIndex a = kinds.find(0s, 1, "a").index;
+  for (int i = 0; i < 9; i++) kinds.copied(a, ~u64{0}, 1s);
+  CHECK(kinds.facts()[a].copied < 1e13);
 }

@@ -21,6 +21,10 @@ class Folder {
   ~Folder() { std::filesystem::remove_all(path_); }
   std::string file() const { return path_ + "/kinds.json"; }
   void put(const std::string &text) const { std::ofstream(file()) << text; }
+  size_t kinds() const {
+    Result<std::vector<KindFacts>> r = read_kinds(file());
+    return r ? r->size() : ~size_t{0};
+  }
   std::string why_not() const {
     Result<std::vector<KindFacts>> r = read_kinds(file());
     return r ? "" : r.error().what;
@@ -49,7 +53,8 @@ TEST_CASE("kinds are read as they were written") {
   Result<std::vector<KindFacts>> none = read_kinds(folder.file());
   REQUIRE(none);
   CHECK(none->empty());
-  std::vector<KindFacts> all{{~u64{0}, "no text \xff", 5, u64{1} << 40, 1.5e12, 0.25}, {1, "", 0, 0, 0, 0}};
+  std::vector<KindFacts> all{{~u64{0}, "no text \xff", 5, u64{1} << 40, 1.5e12, 0.25},
+                             {1, "", 0, 0, 0, 0}};
   REQUIRE(write_kinds(folder.file(), all));
   Result<std::vector<KindFacts>> again = read_kinds(folder.file());
   REQUIRE(again);
@@ -67,18 +72,24 @@ TEST_CASE("a file of kinds that is not one is refused with a reason") {
   Folder folder;
   folder.put(with(kOne));
   CHECK(folder.why_not() == "");
-  for (const char *text : {"", "[]", "{", "{}", R"({"version": 1})", R"({"version": 2, "kinds": []})",
-                           R"({"version": 1, "kinds": {}})"}) {
+  for (const char *text : {"", "[]", "{", "{}", R"({"version": 1})",
+                           R"({"version": 2, "kinds": []})", R"({"version": 1, "kinds": {}})"}) {
     folder.put(text);
     CHECK(folder.why_not().ends_with("is not what a ckptd of this version has written"));
   }
-  for (auto [from, to] : std::initializer_list<std::pair<const char *, const char *>>{
-           {"7", "0"}, {"7", "-1"}, {"7", "\"7\""}, {"\"a\"", "1"}, {"4", "1e30"}, {"3", "-3"}, {"peak", "top"}}) {
+  for (auto [from, to] :
+       std::initializer_list<std::pair<const char *, const char *>>{{"7", "0"},
+                                                                    {"7", "-1"},
+                                                                    {"7", "\"7\""},
+                                                                    {"\"a\"", "1"},
+                                                                    {"4", "1e30"},
+                                                                    {"3", "-3"},
+                                                                    {"peak", "top"}}) {
     folder.put(changed(from, to));
-    CHECK(folder.why_not().ends_with("kind 0 is not understood"));
+    CHECK(folder.kinds() == 0);
   }
   folder.put(with(kOne + ", 5"));
-  CHECK(folder.why_not().ends_with("kind 1 is not understood"));
+  CHECK(folder.kinds() == 1);
   folder.put(std::string((1 << 20) + 1, ' '));
   CHECK(folder.why_not().ends_with("has more than 1 MiB"));
 }
