@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the Manager says, and what it is told again and again: the program's progress. All on the
+// What the Manager says, and what it is told again and again: the program's progress. On the
 // agent's thread.
 #include <time.h>
 

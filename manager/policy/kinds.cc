@@ -10,8 +10,9 @@ namespace {
 constexpr size_t kMostKinds = 256;
 
 // How fast the bus is, nobody says: whoever copies most is taken to need it for most of its time,
-// and what copies less for less. On any bus so little is next to nothing:
-constexpr double kBusy = 0.7, kLeastBytesPerSecond = 1e8;
+// and so is who copies half as much, as one does beside its like. What copies less needs it for
+// less. On any bus so little is next to nothing:
+constexpr double kBusy = 0.7, kSlowed = 2, kLeastBytesPerSecond = 1e8;
 // Nor is any bus so fast: programs may say what they like.
 constexpr double kMostBytesPerSecond = 1e12;
 constexpr double kMostSeconds = 1e9;
@@ -79,7 +80,7 @@ std::vector<KindFacts> Kinds::facts() const {
 
 Demand Kinds::demand(KindIndex kind) const {
   if (!known(kind) || !kinds_[kind].shown()) return {};
-  double bus = kBusy * std::min(1.0, kinds_[kind].copies.mean() / most_);
+  double bus = kBusy * std::min(1.0, kSlowed * kinds_[kind].copies.mean() / most_);
   return {.kernels = 1 - bus, .bus = bus, .known = true};
 }
 

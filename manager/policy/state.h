@@ -44,15 +44,15 @@ struct Settings {
   std::string disk_folder;        // where they go when that is used up; empty: nowhere
   u64 disk_bytes = 0;
   Victim victim = Victim::Requester;
-  Time age_limit = std::chrono::seconds(30);       // who waits longer goes before all others
-  Time least_run{std::chrono::seconds(1)};         // nobody is evicted for another sooner than that
+  Time age_limit = std::chrono::seconds(30);  // who waits longer may become the elder (waiting.cc)
+  Time least_run{std::chrono::seconds(1)};    // nobody is evicted for another sooner than that
   Time answer_timeout = std::chrono::seconds(60);  // of a program that is to leave
   Time retry = std::chrono::milliseconds(500);     // after what failed
   u32 refusals = 3;  // a program that could not be suspended so often is not asked again
   Time settle{0};    // nothing is given before the programs of an earlier Manager had time to join
   Pairing pairs = Pairing::Any;
   Time report = std::chrono::seconds(1);         // how often programs tell of their progress
-  Time apart_limit = std::chrono::seconds(300);  // so long an elder is kept out of bad company
+  Time apart_limit = std::chrono::seconds(300);  // so long an elder is choosy, or we are for it
   Time balance = std::chrono::seconds(10);  // who shares a GPU so long may move to an empty one
   Time slice{0};  // programs that do not fit together take turns of it; 0: they do not
 };
