@@ -16,7 +16,6 @@
 #include "common/fnv.h"
 #include "common/ipc.h"
 #include "common/log.h"
-#include "manager/daemon/kinds_file.h"
 #include "manager/daemon/metrics.h"
 #include "manager/daemon/status.h"
 
@@ -31,8 +30,6 @@ constexpr std::chrono::milliseconds kTick{50};  // while anybody waits
 // Who knocks is left waiting for that long when there is no descriptor for him.
 constexpr std::chrono::milliseconds kDoorPause{200};
 constexpr size_t kMostPeers = 4096;
-// What is learned is written so often.
-constexpr std::chrono::minutes kKeepKinds{10};
 // Who scrapes more often than that reads the same again: anybody on the machine may.
 constexpr std::chrono::milliseconds kMetricsAge{100};
 
@@ -73,7 +70,8 @@ ucred who_is(int socket) {
 Daemon::Daemon(DaemonOptions options, std::unique_ptr<Meter> meter)
     : options_(std::move(options)),
       meter_(std::move(meter)),
-      policy_(options_.settings, gpus_of(*meter_)) {}
+      policy_(options_.settings, gpus_of(*meter_)),
+      kinds_(options_.kinds) {}
 
 Daemon::~Daemon() {
   if (listener_) ::unlink(options_.socket.c_str());
@@ -90,7 +88,8 @@ Result<std::unique_ptr<Daemon>> Daemon::create(DaemonOptions options,
     d->journal_.open(d->options_.journal, std::ios::app);
     if (!d->journal_) return fail_errno("cannot write {}", d->options_.journal);
   }
-  if (!d->options_.kinds.empty()) CKPT_CHECK(d->recall_kinds());
+  CKPT_TRY(std::vector<KindFacts> kinds, d->kinds_.recall(d->now()));
+  d->policy_.learn(d->now(), kinds);
   d->measure(nullptr);
   if (d->options_.metrics_port != 0) CKPT_CHECK(d->serve_metrics());
   return d;
@@ -141,31 +140,8 @@ Time Daemon::now() const {
 
 Result<> Daemon::run() {
   while (!over_) turn();
-  keep_kinds();
+  kinds_.keep(policy_.kinds(), now());
   return {};
-}
-
-// What cannot be read is no reason not to serve anybody; that nothing can be written is one to say
-// so at once.
-Result<> Daemon::recall_kinds() {
-  Result<std::vector<KindFacts>> known = read_kinds(options_.kinds);
-  if (known)
-    policy_.learn(now(), *known);
-  else
-    log::warn("{}; it begins anew", known.error().what);
-  kinds_kept_at_ = now();
-  return write_kinds(options_.kinds, policy_.kinds().facts());
-}
-
-void Daemon::keep_kinds() {
-  u64 changes = policy_.kinds().changes();
-  if (options_.kinds.empty() || changes == kinds_kept_) return;
-  kinds_kept_at_ = now();
-  Result<> kept = write_kinds(options_.kinds, policy_.kinds().facts());
-  if (kept)
-    kinds_kept_ = changes;
-  else
-    log::warn("what is known of kinds of programs is not kept: {}", kept.error().what);
 }
 
 // Until something is to be done although nobody has spoken, in milliseconds.
@@ -173,10 +149,7 @@ int Daemon::patience() const {
   int most = policy_.waits() ? static_cast<int>(kTick.count()) : -1;
   int http = metrics_server_ ? metrics_server_->timeout() : -1;
   int door = accepts() ? -1 : static_cast<int>(kDoorPause.count());
-  bool kept = options_.kinds.empty() || policy_.kinds().changes() == kinds_kept_;
-  auto until_kept =
-      std::chrono::ceil<std::chrono::milliseconds>(kinds_kept_at_ + kKeepKinds - now());
-  int keep = kept ? -1 : static_cast<int>(std::max<i64>(until_kept.count(), 0));
+  int keep = kinds_.timeout(policy_.kinds(), now());
   for (int other : {http, door, keep})
     if (other >= 0) most = most < 0 ? other : std::min(most, other);
   return most;
@@ -209,7 +182,7 @@ void Daemon::turn() {
     carry_out(orders);
   }
   drop_the_dead();
-  if (now() - kinds_kept_at_ >= kKeepKinds) keep_kinds();
+  if (kinds_.timeout(policy_.kinds(), now()) == 0) kinds_.keep(policy_.kinds(), now());
 }
 
 // The connection that there is no descriptor for stays in the queue, and poll() would name it again

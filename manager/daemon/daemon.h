@@ -13,6 +13,7 @@
 
 #include "manager/daemon/absent.h"
 #include "manager/daemon/counters.h"
+#include "manager/daemon/kinds_file.h"
 #include "manager/daemon/meter.h"
 #include "manager/daemon/metrics_server.h"
 #include "manager/daemon/peer.h"
@@ -58,8 +59,6 @@ class Daemon {
   void drop_the_dead();
   void remember(const Peer &peer);
   void note_holder(Peer &peer, u32 pid);
-  Result<> recall_kinds();
-  void keep_kinds();
   void measure(const Peer *about);
   void measure_one(GpuIndex gpu, const Reading &reading, const Peer *about, std::set<i32> &seen);
   void decide(const Peer &peer, const managed::ToManager &message);
@@ -70,6 +69,7 @@ class Daemon {
   DaemonOptions options_;
   std::unique_ptr<Meter> meter_;
   Policy policy_;
+  KindsFile kinds_;
   Counters counters_;
   std::unique_ptr<MetricsServer> metrics_server_;  // null: nobody wants any
   std::string metrics_;
@@ -82,8 +82,6 @@ class Daemon {
   ProgramId next_id_ = 1;
   std::ofstream journal_;
   Time last_tick_{0};
-  Time kinds_kept_at_{0};
-  u64 kinds_kept_ = 0;                          // their number of changes then
   Time door_shut_at_ = -std::chrono::hours(1);  // for lack of descriptors
   bool over_ = false;
 };

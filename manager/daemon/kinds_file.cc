@@ -23,6 +23,8 @@ using nlohmann::json;
 constexpr size_t kMostBytes = 1 << 20;
 constexpr double kMost = 1e18;
 constexpr int kVersion = 1;
+// What is learned is written so often.
+constexpr std::chrono::minutes kEvery{10};
 
 bool is_sane(double x) { return std::isfinite(x) && x >= 0 && x <= kMost; }
 
@@ -83,6 +85,35 @@ Result<> write_kinds(const std::string &path, const std::vector<KindFacts> &all)
   if (!file) return fail_errno("cannot write {}", fresh);
   if (::rename(fresh.c_str(), path.c_str()) < 0) return fail_errno("cannot replace {}", path);
   return {};
+}
+
+Result<std::vector<KindFacts>> KindsFile::recall(Time now) {
+  std::vector<KindFacts> all;
+  if (path_.empty()) return all;
+  kept_at_ = now;
+  Result<std::vector<KindFacts>> known = read_kinds(path_);
+  if (known)
+    all = std::move(*known);
+  else
+    log::warn("{}; it begins anew", known.error().what);
+  CKPT_CHECK(write_kinds(path_, all));
+  return all;
+}
+
+void KindsFile::keep(const Kinds &kinds, Time now) {
+  if (!has_news(kinds)) return;
+  kept_at_ = now;
+  u64 changes = kinds.changes();
+  if (Result<> kept = write_kinds(path_, kinds.facts()); kept)
+    kept_ = changes;
+  else
+    log::warn("what is known of kinds of programs is not kept: {}", kept.error().what);
+}
+
+int KindsFile::timeout(const Kinds &kinds, Time now) const {
+  if (!has_news(kinds)) return -1;
+  auto left = std::chrono::ceil<std::chrono::milliseconds>(kept_at_ + kEvery - now);
+  return static_cast<int>(std::max<i64>(left.count(), 0));
 }
 
 }  // namespace ckpt::manager

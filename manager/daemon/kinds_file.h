@@ -21,4 +21,24 @@ Result<std::vector<KindFacts>> read_kinds(const std::string &path);
 // The file is the old one or the new one, whole, unless the machine stops.
 Result<> write_kinds(const std::string &path, const std::vector<KindFacts> &all);
 
+class KindsFile {
+ public:
+  // Without a path nothing is kept.
+  explicit KindsFile(std::string path) : path_(std::move(path)) {}
+  // What an earlier one has kept. What cannot be read is no reason not to serve anybody, and is
+  // said; that nothing can be written here is an error.
+  Result<std::vector<KindFacts>> recall(Time now);
+  // If there is something new.
+  void keep(const Kinds &kinds, Time now);
+  // Until it is time for that, in milliseconds; negative: there is nothing new.
+  int timeout(const Kinds &kinds, Time now) const;
+
+ private:
+  bool has_news(const Kinds &kinds) const { return !path_.empty() && kinds.changes() != kept_; }
+
+  std::string path_;
+  Time kept_at_{0};
+  u64 kept_ = 0;  // their number of changes then
+};
+
 }  // namespace ckpt::manager

@@ -93,3 +93,32 @@ TEST_CASE("a file of kinds that is not one is refused with a reason") {
   folder.put(std::string((1 << 20) + 1, ' '));
   CHECK(folder.why_not().ends_with("has more than 1 MiB"));
 }
+
+TEST_CASE("what is new is written after a while, and at the end") {
+  Folder folder;
+  KindsFile file(folder.file());
+  REQUIRE(file.recall(Time{0}));
+  CHECK(folder.kinds() == 0);
+  Kinds kinds;
+  KindIndex a = kinds.find(Time{0}, 7, "a").index;
+  CHECK(file.timeout(kinds, Time{0}) == -1);
+  kinds.over(a, 5, 6);
+  CHECK(file.timeout(kinds, std::chrono::minutes(4)) == 6 * 60'000);
+  CHECK(file.timeout(kinds, std::chrono::minutes(11)) == 0);
+  file.keep(kinds, std::chrono::minutes(11));
+  CHECK(folder.kinds() == 1);
+  CHECK(file.timeout(kinds, std::chrono::minutes(11)) == -1);
+  // What could not be written is tried again.
+  kinds.over(a, 5, 7);
+  std::filesystem::create_directory(folder.file() + ".new");
+  file.keep(kinds, std::chrono::minutes(12));
+  CHECK(file.timeout(kinds, std::chrono::minutes(12)) == 10 * 60'000);
+  std::filesystem::remove(folder.file() + ".new");
+  file.keep(kinds, std::chrono::minutes(13));
+  REQUIRE(read_kinds(folder.file()));
+  CHECK((*read_kinds(folder.file()))[0].peak == 7);
+  CHECK_FALSE(KindsFile(folder.file() + "/no/folder").recall(Time{0}));
+  KindsFile nowhere("");
+  REQUIRE(nowhere.recall(Time{0}));
+  CHECK(nowhere.timeout(kinds, Time{0}) == -1);
+}
