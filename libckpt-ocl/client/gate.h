@@ -7,7 +7,8 @@ namespace ckpt::ocl {
 
 Gate &gate();
 
-// Of tenancy.h: objects have gone, and that is worth a message to the node's Manager.
+// Of tenancy.cc, at the end of a call: so much of what was released is to be told that it is worth
+// a message to the node's Manager.
 bool releases_to_tell();
 void tell_releases();
 

@@ -5,6 +5,7 @@
 
 #include "agent/tenant.h"
 #include "common/log.h"
+#include "libckpt-ocl/client/gate.h"
 #include "libckpt-ocl/client/info.h"
 
 namespace ckpt::ocl {

@@ -29,8 +29,5 @@ void tell_context_made();
 cl_int make_as_tenant(Mem &m, u64 bytes, const std::function<cl_int()> &make);
 // `m` is gone; to be told when no lock is held.
 void released_as_tenant(const Mem &m);
-// At the end of a call (gate.h): is there so much to be told that it is worth a message?
-bool releases_to_tell();
-void tell_releases();
 
 }  // namespace ckpt::ocl

@@ -30,7 +30,7 @@ struct Device {
 using DeviceChoice = std::map<std::string, std::vector<std::string>>;
 
 // Of one API, or of all.
-Result<std::vector<Device>> list_devices(std::string_view api = {});
+Result<std::vector<Device>> list_devices(std::string_view only = {});
 // `spec`: a comma list of an index, "ocl:1", "ocl:rusticl" (part of the platform or the name, any
 // case) or a UUID. Empty: no choice.
 Result<DeviceChoice> choose_devices(const std::string &spec);

@@ -71,7 +71,7 @@ auto program(const std::string &socket) {
   return [socket](App &app) {
     ::setenv(managed::kSocketVariable, socket.c_str(), 1);
     Tenant *t = tenant();
-    app.need(t != nullptr, "a tenant");
+    if (t == nullptr) return app.need(false, "a tenant");
     t->ready();
     u64 used = 0;
     for (std::string word = app.hear(); word == "ask" || word == "free"; word = app.hear()) {
@@ -188,7 +188,7 @@ auto program_of_two_apis(const std::string &socket) {
   return [socket](App &app) {
     ::setenv(managed::kSocketVariable, socket.c_str(), 1);
     Tenant *t = tenant();
-    app.need(t != nullptr, "a tenant");
+    if (t == nullptr) return app.need(false, "a tenant");
     app.need(t->connect(0, false).gpu == "GPU-1", "the first device");
     std::atomic<bool> asks{false};
     app.one.on_quiesce = [&] {

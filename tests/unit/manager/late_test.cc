@@ -20,7 +20,7 @@ in::Load heap_code(u32 ticket, u64 bytes = 0) { return {ticket, bytes, true}; }
 
 // Two programs with a context of 10 bytes on one GPU of 100.
 struct Pair : Node {
-  explicit Pair(std::vector<u64> gpus = {100}) : Node(quick(), gpus) {
+  explicit Pair(const std::vector<u64> &gpus = {100}) : Node(quick(), gpus) {
     start(1, 0, 10);
     if (gpus.size() == 1) start(2, 0, 10);
   }

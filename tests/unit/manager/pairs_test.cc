@@ -44,7 +44,7 @@ void ends(Node &n, ProgramId p) {
 }
 
 // A node where A makes 100 calls a second alone and `beside` beside B, and B too.
-Node taught(Settings s, u64 beside) {
+Node taught(const Settings &s, u64 beside) {
   Node n(s, {100});
   start(n, 1, kA);
   run(n, {{1, 100}}, 6);
