@@ -63,7 +63,8 @@ double Policy::stretch_with(const Program &p, GpuIndex g) const {
 Program *Policy::better_company(std::span<Program *const> behind, const Program &next, GpuIndex g) {
   GpuBook &book = books_.gpus[static_cast<size_t>(g)];
   bool chooses = settings_.pairs == Pairing::Mix && book.programs > 0 && next.demand.known;
-  if (!chooses || next.wants_alone() || next.passed >= kMostPassed) return nullptr;
+  if (!chooses || next.home != kNoGpu || next.wants_alone() || next.passed >= kMostPassed)
+    return nullptr;
   // Whoever goes in its place may have what is kept for it.
   const Program *kept_there = book.elder, *kept = books_.elder;
   if (kept_there == &next) book.elder = nullptr;

@@ -139,6 +139,7 @@ class Policy {
   bool suits(const Program &p, GpuIndex g) const;
   bool suits_any(const Program &p) const;
   bool none_assignable(const Program &p, bool one_is_kept = false) const;
+  bool keeps_place(const Program &p, GpuIndex g) const;
   bool keeps_assignment(const Program &p, GpuIndex g) const;
   bool may_enter(const Program &p, GpuIndex g);
   bool never_fits(const Program &p) const;

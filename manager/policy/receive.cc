@@ -217,7 +217,11 @@ void Policy::take(Program &p, const in::Connect &m) {
     return send(p, out::OutOfMemory{0, *why});
   }
   p.home = again ? p.gpu : kNoGpu;
-  if (p.phase != Phase::Held && p.phase != Phase::Evicted) go_to(p, Phase::Held);
+  if (p.phase == Phase::Held || p.phase == Phase::Evicted) return;
+  go_to(p, Phase::Held);
+  if (!again || !p.first_since) return;
+  p.since = *p.first_since;
+  p.elder_since = p.first_elder_since;
 }
 
 void Policy::take(Program &p, const in::CudaMalloc &m) { ask(p, {m.ticket, sane(m.bytes)}); }

@@ -148,10 +148,14 @@ struct Program {
   u64 expected = 0;      // that it will have, if it does as others of its kind; 0: nobody knows …
   bool settled = false;  // … and nobody asks any more: it has been on GPUs for a while
   Time placed{0};        // in all, before the last time
+  u64 promised = 0;      // … and was, when it was given its place
   u32 passed = 0;        // times that somebody behind it went first, to better company
   u64 calls = 0;         // of its device, so far
   Stretch stretch;
   std::optional<Time> elder_since;
+  // What `since` and `elder_since` were before it was given its first place: who asks once more,
+  // for a variable (MC-14), has waited since then.
+  std::optional<Time> first_since, first_elder_since;
 
   u32 failures(GpuIndex g) const {
     auto it = failed.find(g);

@@ -46,7 +46,7 @@ void Policy::serve_requests() {
 
 // ---- the waiting set
 
-// The elder first, then by priority, then as they came.
+// Who is to keep its place, the elder, then by priority, then as they came.
 std::vector<Program *> Policy::in_order() {
   std::vector<Program *> waiting;
   Program *elder = nullptr;
@@ -62,10 +62,10 @@ std::vector<Program *> Policy::in_order() {
     if (elder == nullptr || since(*p) < since(*elder)) elder = p.get();
   }
   ProgramId first = elder != nullptr ? elder->id : 0;
-  auto before = [first](const Program *a, const Program *b) {
-    if ((a->id == first) != (b->id == first)) return a->id == first;
-    return a->priority > b->priority;
+  auto rank = [&](const Program *p) {
+    return std::tuple(!keeps_place(*p, p->home), p->id != first, -p->priority);
   };
+  auto before = [&](const Program *a, const Program *b) { return rank(a) < rank(b); };
   if (!std::ranges::is_sorted(waiting, before)) std::ranges::stable_sort(waiting, before);
   for (Program *p : waiting)
     if (p != elder) p->claim = kNoGpu;
@@ -125,11 +125,18 @@ bool Policy::none_assignable(const Program &p, bool one_is_kept) const {
   return there >= most * servers.gpus;
 }
 
+// It asks once more, for what was expected of it when it came there.
+bool Policy::keeps_place(const Program &p, GpuIndex g) const {
+  bool there = g != kNoGpu && g == p.home;
+  return there && p.variables + p.used + p.requested() <= p.promised;
+}
+
 // For the elder, if it could make use of `g`.
 bool Policy::keeps_assignment(const Program &p, GpuIndex g) const {
   const Program *elder = books_.elder;
   if (elder == nullptr || elder == &p || elder->phase != Phase::Held || elder->wants_alone())
     return false;
+  if (keeps_place(p, g)) return false;
   const Gpu &gpu = gpus_[static_cast<size_t>(g)];
   return suits(*elder, g) && least_need_of(*elder, gpu) <= gpu.total;
 }
@@ -152,7 +159,8 @@ bool Policy::may_enter(const Program &p, GpuIndex g) {
   u64 need = alone                ? least_need_of(p, gpu)
              : book.programs == 0 ? asked_of(p, gpu, settings_)
                                   : need_of(p, gpu, settings_);
-  return need + book.expected <= book.available_to(p) && !kept_apart(p, g);
+  u64 room = keeps_place(p, g) ? book.available() : book.available_to(p);
+  return need + book.expected <= room && !kept_apart(p, g);
 }
 
 // To a device that is not ours to give: another Manager had it.
@@ -182,6 +190,8 @@ GpuIndex Policy::where(const Program &p) {
 
 void Policy::place(Program &p, GpuIndex g) {
   bool held = p.phase == Phase::Held;
+  if (held) p.first_since = p.since, p.first_elder_since = p.elder_since;
+  if (p.home == kNoGpu) p.promised = p.expected;
   if (p.claim != kNoGpu) books_.gpus[static_cast<size_t>(p.claim)].elder = nullptr;
   if (books_.elder == &p) books_.elder = nullptr;
   go_to(p, held ? Phase::Placed : Phase::Returning);

@@ -327,3 +327,44 @@ TEST_CASE("what is learned is bounded, whatever a file or a program says") {
   for (int i = 0; i < 9; i++) kinds.copied(a, ~u64{0}, 1s);
   CHECK(kinds.facts()[a].copied < 1e13);
 }
+
+TEST_CASE("who asks once more for a variable has waited since the beginning") {
+  Settings s = mixed();
+  s.pairs = Pairing::Any;
+  Node n(s, {100});
+  n.start(1, 0, kContext);
+  n.has(1, 80);
+  n.join(2);
+  CHECK(told(n.say(2, in::Connect{30})) == Told{});
+  n.now += 1s;
+  n.join(3);
+  CHECK(told(n.say(3, in::Connect{30})) == Told{});
+  n.after(60s);
+  n.give(0, 50);
+  n.say(1, in::CudaFree{30});  // 60 are free
+  REQUIRE(n.at(2).gpu == 0);
+  // The first place was for the first variable; for the second one there is no room yet, and
+  // nobody else takes what it gives up.
+  CHECK(told(n.say(2, in::Connect{60})) == Told{});
+  CHECK(n.phase(2) == Phase::Held);
+  CHECK(n.phase(3) == Phase::Held);
+  n.give(0, 40);
+  CHECK(told(n.say(1, in::Fin{})) == Told{"2 Connect GPU0"});
+}
+
+TEST_CASE("who asks once more keeps its place, where so much was expected of it") {
+  Settings s = mixed();
+  s.pairs = Pairing::Any;
+  Node n(s, {200});
+  n.policy.learn(0s, {{.hash = kCopies, .name = "copies", .peak = 80}});
+  n.learn(kContext);
+  n.start(1, 0, kContext);
+  n.has(1, 80);
+  CHECK(asks(n, 2, kCopies) == Told{"2 Connect GPU0"});
+  n.join(3);
+  CHECK(told(n.say(3, in::Connect{80})) == Told{});
+  n.after(60s);  // 3 is the elder
+  CHECK(told(n.say(2, in::Connect{60})) == Told{"2 Connect GPU0"});
+  CHECK(told(n.say(2, in::Connect{80})) == Told{"2 Connect GPU0"});
+  SUBCASE("and not for more") { CHECK(told(n.say(2, in::Connect{90})) == Told{"3 Connect GPU0"}); }
+}
