@@ -58,6 +58,16 @@ Node taught(u64 bytes, u64 had) {
   return n;
 }
 
+// There two that compute, 1 and 2, leave no room for a third one.
+Node crowded() {
+  Node n = taught(200, 80);
+  for (ProgramId p : {1, 2}) {
+    placed(n, p, kComputes);
+    n.has(p, 80);
+  }
+  return n;
+}
+
 Told asks(Node &n, ProgramId p, u64 kind, i32 priority = 0) {
   announce(n, p, kind, priority);
   return told(n.say(p, in::Connect{}));
@@ -139,12 +149,8 @@ TEST_CASE("a load is what the busier engine has to do, and copies delay each oth
 }
 
 TEST_CASE("beside one that computes, one that copies goes first") {
-  Node n = taught(200, 80);
-  placed(n, 1, kComputes);
-  n.has(1, 80);
-  // Nobody else of that size fits but one; the next in order computes, too, and is passed over.
-  placed(n, 2, kComputes);
-  n.has(2, 80);
+  Node n = crowded();
+  // The next in order computes, too, and is passed over.
   CHECK(asks(n, 3, kComputes) == Told{});
   CHECK(asks(n, 4, kCopies) == Told{});
   CHECK(told(ends(n, 2)) == Told{"4 Connect GPU0"});
@@ -153,11 +159,7 @@ TEST_CASE("beside one that computes, one that copies goes first") {
 }
 
 TEST_CASE("of whom nothing is known is tried where another one would not gain") {
-  Node n = taught(200, 80);
-  placed(n, 1, kComputes);
-  n.has(1, 80);
-  placed(n, 2, kComputes);
-  n.has(2, 80);
+  Node n = crowded();
   CHECK(asks(n, 3, kComputes) == Told{});
   ProgramId next = 4;
   SUBCASE("unless it never tells") {
@@ -189,11 +191,7 @@ TEST_CASE("with --pairs any they come in their order") {
 }
 
 TEST_CASE("nobody is passed over more than four times, nor for somebody less important") {
-  Node n = taught(200, 80);
-  placed(n, 1, kComputes);
-  n.has(1, 80);
-  placed(n, 2, kComputes);
-  n.has(2, 80);
+  Node n = crowded();
   CHECK(asks(n, 3, kComputes, 1) == Told{});
   CHECK(asks(n, 4, kComputes) == Told{});
   for (ProgramId p = 20; p < 30; p++) CHECK(asks(n, p, kCopies) == Told{});
@@ -210,11 +208,7 @@ TEST_CASE("nobody is passed over more than four times, nor for somebody less imp
 }
 
 TEST_CASE("an elder, too, may be passed over, by who takes what is kept for it") {
-  Node n = taught(200, 80);
-  placed(n, 1, kComputes);
-  n.has(1, 80);
-  placed(n, 2, kComputes);
-  n.has(2, 80);
+  Node n = crowded();
   CHECK(asks(n, 3, kComputes) == Told{});
   CHECK(asks(n, 4, kCopies) == Told{});
   n.after(60s);

@@ -10,6 +10,8 @@
 
 #include <doctest/doctest.h>
 
+#include "common/log.h"
+
 using namespace ckpt;
 using namespace ckpt::manager;
 
@@ -17,8 +19,14 @@ namespace {
 
 class Folder {
  public:
-  Folder() { REQUIRE(::mkdtemp(path_.data()) != nullptr); }
-  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder() {
+    REQUIRE(::mkdtemp(path_.data()) != nullptr);
+    log::set_level(log::Level::Error);
+  }
+  ~Folder() {
+    log::set_level(log::Level::Warn);
+    std::filesystem::remove_all(path_);
+  }
   std::string file() const { return path_ + "/kinds.json"; }
   void put(const std::string &text) const { std::ofstream(file()) << text; }
   size_t kinds() const {
