@@ -70,13 +70,19 @@ u64 copied_by(const CUDA_MEMCPY3D_v2 *c, A...) {
   return c != nullptr && one_is_host(*c) ? c->WidthInBytes * c->Height * c->Depth : 0;
 }
 
+// These look like cuMemcpy, and nobody has to look at their addresses.
+constexpr bool copies_within_devices(Id id) {
+  return id == Id::id_cuMemcpyDtoD_v2 || id == Id::id_cuMemcpyDtoD_v2_ptds ||
+         id == Id::id_cuMemcpyDtoDAsync_v2 || id == Id::id_cuMemcpyDtoDAsync_v2_ptsz;
+}
+
 template <Id I, class F>
 struct Gated;
 template <Id I, class... A>
 struct Gated<I, CUresult (*)(A...)> {
   static CUresult call(A... a) {
     PASS_OR_RETURN(pass);
-    if (gate().watched()) gate().copied(copied_by(a...));
+    if (!copies_within_devices(I) && gate().watched()) gate().copied(copied_by(a...));
     return reinterpret_cast<CUresult (*)(A...)>(real_entry(I))(a...);
   }
 };

@@ -65,4 +65,6 @@ TEST_CASE("what is no copy does not count") {
   CHECK(copied_by() == 0);
   CHECK(copied_by(kDevice, value, kBytes) == 0);
   CHECK(copied_by(kStream) == 0);
+  CHECK(copies_within_devices(Id::id_cuMemcpyDtoDAsync_v2));
+  CHECK_FALSE(copies_within_devices(Id::id_cuMemcpyDtoHAsync_v2));
 }
