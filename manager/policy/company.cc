@@ -35,7 +35,8 @@ void Policy::look_at_kinds() {
     if (settings_.pairs == Pairing::Mix) p->demand = kinds_.demand(p->kind);
     Time there = p->phase == Phase::Placed ? p->placed + (now_ - p->since) : p->placed;
     bool waits_long = p->elder_since && now_ - *p->elder_since >= settings_.apart_limit;
-    p->settled = p->settled || waits_long || there >= settings_.least_run * kExpected;
+    bool ran = there > Time{0} && there >= settings_.least_run * kExpected;
+    p->settled = p->settled || waits_long || ran;
     p->expected = p->settled ? 0 : std::min(kinds_.peak(p->kind), most);
   }
 }

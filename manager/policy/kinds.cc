@@ -43,13 +43,19 @@ void Kinds::copied(KindIndex kind, u64 bytes, Time time) {
   if (!known(kind) || time <= Time{0}) return;
   double most = seconds(time) * kMostBytesPerSecond;
   kinds_[kind].copies.add(std::min(static_cast<double>(bytes), most), time);
-  note_most();
+  note_demands();
 }
 
-void Kinds::note_most() {
-  most_ = kLeastBytesPerSecond;
+// All of them at once: what one asks for is told by who copies most. Asked far more often.
+void Kinds::note_demands() {
+  double most = kLeastBytesPerSecond;
   for (const Kind &k : kinds_)
-    if (k.shown()) most_ = std::max(most_, k.copies.mean());
+    if (k.shown()) most = std::max(most, k.copies.mean());
+  for (Kind &k : kinds_) {
+    if (!k.shown()) continue;
+    double bus = kBusy * std::min(1.0, kSlowed * k.copies.mean() / most);
+    k.demand = {.kernels = 1 - bus, .bus = bus, .known = true};
+  }
 }
 
 void Kinds::over(KindIndex kind, u64 calls, u64 peak) {
@@ -68,7 +74,7 @@ void Kinds::learn(Time now, const KindFacts &facts) {
   Time quarter(static_cast<i64>(watched / kLeastStretches * 1e6));
   for (size_t i = 0; i < kLeastStretches && quarter > Time{0}; i++)
     k.copies.add(facts.copied / kLeastStretches, quarter);
-  note_most();
+  note_demands();
 }
 
 std::vector<KindFacts> Kinds::facts() const {
@@ -76,12 +82,6 @@ std::vector<KindFacts> Kinds::facts() const {
   for (const Kind &k : kinds_)
     all.push_back({k.hash, k.name, k.calls, k.peak, k.copies.amount(), k.copies.duration()});
   return all;
-}
-
-Demand Kinds::demand(KindIndex kind) const {
-  if (!known(kind) || !kinds_[kind].shown()) return {};
-  double bus = kBusy * std::min(1.0, kSlowed * kinds_[kind].copies.mean() / most_);
-  return {.kernels = 1 - bus, .bus = bus, .known = true};
 }
 
 }  // namespace ckpt::manager

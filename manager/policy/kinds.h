@@ -57,7 +57,7 @@ class Kinds {
   // Bytes that one has on its GPU at most; 0: not known.
   u64 peak(KindIndex kind) const { return known(kind) ? kinds_[kind].peak : 0; }
   // What one asks of its GPU.
-  Demand demand(KindIndex kind) const;
+  Demand demand(KindIndex kind) const { return known(kind) ? kinds_[kind].demand : Demand{}; }
 
  private:
   // Before what was seen of copies is believed.
@@ -68,15 +68,15 @@ class Kinds {
     u64 calls = 0;
     u64 peak = 0;
     Rate copies;
+    Demand demand;
     Time used{0};
     bool shown() const { return copies.stretches() >= kLeastStretches; }
   };
-  void note_most();
+  void note_demands();
   bool known(KindIndex kind) const { return kind < kinds_.size(); }
 
   std::vector<Kind> kinds_;
   std::unordered_map<u64, KindIndex> index_;
-  double most_ = 0;  // that one copies in a second
   u64 changes_ = 0;
 };
 
