@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who suits a GPU's company (Pairing::Mix). Where there is room beside programs that run, the next
+// What is made of kinds: how much memory a program will need, and who suits a GPU's company
+// (Pairing::Mix). Where there is room beside programs that run, the next
 // in order may be passed over for one of those behind it, which needs more of what they leave idle:
 // one that copies beside one that computes. Nobody is passed over more than a few times, and never
 // for somebody less important.
