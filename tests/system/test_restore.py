@@ -254,3 +254,36 @@ def test_no_zombies_and_no_processes_left(ckpt):
     assert copy.wait() == 0
     left = subprocess.run(["pgrep", "-f", str(ckpt.programs / "family")], capture_output=True, text=True).stdout.split()
     assert left == []
+
+
+# CRIU lets a program's threads go one after the other: the first may be through before the last.
+ENDS_AT_ONCE = """
+import os, threading
+for _ in range(300):
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+print("ready", flush=True)
+while not os.access("finish", os.F_OK):
+    pass
+os._exit(7)
+"""
+
+
+def test_a_program_that_ends_at_once_was_restored(ckpt):
+    dumped(ckpt, "/usr/bin/python3", "-c", ENDS_AT_ONCE, lines=1)
+    ckpt.finish()
+    for _ in range(5):
+        copy = ckpt.restore("one")
+        assert copy.wait() == 7, copy.error_text
+
+
+def test_a_stopped_process_comes_back_stopped(ckpt):
+    script = ("sh -c 'kill -STOP $$; echo on' & "
+              "until grep -q '^State:.T' /proc/$!/status; do sleep 0.01; done; "
+              "while ! test -e finish; do echo x; sleep 0.05; done; kill -CONT $!; wait")
+    dumped(ckpt, "sh", "-c", script)
+    copy = ckpt.restore("one")
+    copy.wait_lines(5)
+    assert "on" not in copy.text
+    ckpt.finish()
+    assert copy.wait() == 0
+    assert "on" in copy.text

@@ -225,7 +225,7 @@ Result<> Dump::record_stopped_program() {
   CKPT_CHECK(no_new_agents());
   report_.processes = target_.processes.size();
   DescriptorTable table = read_descriptors(target_);
-  manifest_["processes"] = describe_processes(target_);
+  manifest_["processes"] = describe_processes(target_, stopped_before_);
   manifest_["streams"] = describe_streams(target_, table);
   manifest_["files"] = describe_files(table);
   manifest_["agents"] = agents_.describe();

@@ -27,7 +27,7 @@ bool append_only(const Descriptor &d) {
 
 }  // namespace
 
-json describe_processes(const Target &target) {
+json describe_processes(const Target &target, const std::set<pid_t> &stopped_before) {
   json list = json::array();
   for (const Process &p : target.processes)
     list.push_back({{"pid", p.ns_pid()},
@@ -36,7 +36,8 @@ json describe_processes(const Target &target) {
                     {"threads", ns_threads_of(p.pid)},
                     {"group", last_or(p.ns_groups, p.group)},
                     {"session", last_or(p.ns_sessions, p.session)},
-                    {"agent", target.has_agent(p.pid)}});
+                    {"agent", target.has_agent(p.pid)},
+                    {"stopped", stopped_before.contains(p.pid)}});
   return list;
 }
 

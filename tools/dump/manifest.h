@@ -4,6 +4,10 @@
 // starts anything, and all that it has to hand in. Read by tools/restore/manifest.h.
 #pragma once
 
+#include <sys/types.h>
+
+#include <set>
+
 #include <nlohmann/json.hpp>
 
 #include "tools/dump/streams.h"
@@ -12,7 +16,7 @@
 namespace ckpt {
 
 // The parts that must be taken while the program is stopped.
-nlohmann::json describe_processes(const Target &target);
+nlohmann::json describe_processes(const Target &target, const std::set<pid_t> &stopped_before);
 nlohmann::json describe_streams(const Target &target, const DescriptorTable &table);
 nlohmann::json describe_pipes(const std::vector<OuterPipe> &pipes);
 nlohmann::json describe_files(const DescriptorTable &table);

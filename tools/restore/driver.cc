@@ -132,12 +132,16 @@ Result<> RestoreDriver::make_word_pipes() {
 }
 
 StemOptions RestoreDriver::stem_options(const std::string &folder, bool new_namespace) const {
-  StemOptions s{.criu = {criu_.path, "restore", "--no-default-config", "--stream", "-d", "-S",
-                         "--shell-job", "--file-locks", "-D", folder, "-o", kLog, "-v4"},
-                .folder = folder,
-                .terminal = streams_->terminal(),
-                .own_terminal = streams_->own_terminal(),
-                .new_namespace = new_namespace};
+  // CRIU lets one thread go after the other, and fails where the program ends before the last: so
+  // all of them stop first, and the stem continues them.
+  StemOptions s{
+      .criu = {criu_.path, "restore", "--no-default-config", "--stream", "-d", "-S",
+               "--leave-stopped", "--shell-job", "--file-locks", "-D", folder, "-o", kLog, "-v4"},
+      .folder = folder,
+      .terminal = streams_->terminal(),
+      .own_terminal = streams_->own_terminal(),
+      .new_namespace = new_namespace,
+      .leave_stopped = manifest_.stopped()};
   auto inherit = [&s](int fd, u64 inode) {
     s.criu.insert(s.criu.end(), {"--inherit-fd", fmt::format("fd[{}]:pipe:[{}]", fd, inode)});
     s.inherited.push_back(fd);

@@ -31,9 +31,9 @@ ImageManifest parse_or_throw(const json &j) {
   m.root_pid = j.at("root_pid").get<pid_t>();
   m.session_folder = j.at("session_dir").get<std::string>();
   m.processes = each<ImageManifest::ProcessEntry>(j.at("processes"), [](const json &p) {
-    return ImageManifest::ProcessEntry{p.at("pid").get<pid_t>(), p.at("group").get<pid_t>(),
-                                       p.at("session").get<pid_t>(),
-                                       p.at("threads").get<std::vector<pid_t>>()};
+    return ImageManifest::ProcessEntry{
+        p.at("pid").get<pid_t>(), p.at("group").get<pid_t>(), p.at("session").get<pid_t>(),
+        p.at("threads").get<std::vector<pid_t>>(), p.value("stopped", false)};
   });
   m.word_pipes =
       each<u64>(j.at("agents"), [](const json &a) { return a.at("pipe_inode").get<u64>(); });
@@ -99,6 +99,13 @@ std::vector<pid_t> ImageManifest::pids() const {
   std::sort(v.begin(), v.end());
   v.erase(std::unique(v.begin(), v.end()), v.end());
   return v;
+}
+
+std::set<pid_t> ImageManifest::stopped() const {
+  std::set<pid_t> s;
+  for (const ProcessEntry &p : processes)
+    if (p.stopped) s.insert(p.pid);
+  return s;
 }
 
 }  // namespace ckpt

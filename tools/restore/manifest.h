@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct ImageManifest {
     pid_t group;
     pid_t session;
     std::vector<pid_t> threads;
+    bool stopped;  // before the dump stopped it
   };
   struct Need {
     u32 agent;
@@ -57,6 +59,7 @@ struct ImageManifest {
   static Result<ImageManifest> parse(const nlohmann::json &manifest);
   // Every number that CRIU has to find free in the namespace it restores into.
   std::vector<pid_t> pids() const;
+  std::set<pid_t> stopped() const;
 };
 
 }  // namespace ckpt

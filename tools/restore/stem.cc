@@ -18,6 +18,7 @@
 #include "common/log.h"
 #include "tools/proc/command.h"
 #include "tools/proc/process.h"
+#include "tools/session/tree.h"
 
 namespace ckpt {
 namespace {
@@ -36,12 +37,13 @@ json to_json(const StemOptions &o, int events) {
           {"last_pid", o.last_pid},
           {"bind_from", o.bind_from},
           {"bind_to", o.bind_to},
+          {"leave_stopped", o.leave_stopped},
           {"events", events}};
 }
 
 StemOptions from_json(const json &j) {
   return {j["criu"],          j["folder"],   j["terminal"],  j["inherited"], j["own_terminal"],
-          j["new_namespace"], j["last_pid"], j["bind_from"], j["bind_to"]};
+          j["new_namespace"], j["last_pid"], j["bind_from"], j["bind_to"],   j["leave_stopped"]};
 }
 
 class StemProcess {
@@ -63,10 +65,10 @@ class StemProcess {
     if (!root) return 1;
     let_go();
     say(StemEvent::Started, *root);
-    // A program that has ended already stays a zombie, to be seen by the keeper, until it has
-    // looked.
+    // It does not run, and cannot end, before the keeper has found it.
     char seen;
     (void)read_exactly(events_, &seen, 1);
+    continue_tree(*root, o_.leave_stopped);
     // Reap, and tell how the program does, until nobody is left who needs us.
     return watch(*root);
   }

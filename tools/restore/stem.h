@@ -9,6 +9,7 @@
 
 #include <sys/types.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct StemOptions {
   bool new_namespace = false;      // PIDs and mounts
   pid_t last_pid = 0;              // in a new namespace: our own PIDs start above this
   std::string bind_from, bind_to;  // in a new namespace: a folder to be seen at another's place
+  std::set<pid_t> leave_stopped;   // were stopped when they were dumped; CRIU leaves all so
 };
 
 // What it says, one of these after the other.
@@ -44,7 +46,7 @@ Result<Stem> start_stem(const StemOptions &o);
 // No event: it is gone.
 Result<StemEvent> next_event(int events);
 
-// After Started: the root's PID was looked up, the stem may reap.
+// After Started: the root's PID was looked up; the program may run, and the stem reap.
 Result<> acknowledge(int events);
 
 // The stem's own main.
