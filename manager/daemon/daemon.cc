@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "common/fnv.h"
 #include "common/ipc.h"
 #include "common/log.h"
 #include "manager/daemon/metrics.h"
@@ -51,11 +50,10 @@ Result<> check_version(u32 version) {
                         "use the ckptd and the ckpt-run of one version of ckpt");
 }
 
-// What one user's programs do says nothing of another's, whatever they call themselves.
 managed::ToManager of_user(uid_t uid, const managed::ToManager &message) {
   const auto *m = std::get_if<in::Kind>(&message);
   if (m == nullptr || m->kind == 0) return message;
-  return in::Kind{fnv1a(std::to_string(uid), m->kind)};
+  return in::Kind{hash_of_user(uid, m->kind)};
 }
 
 ucred who_is(int socket) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstring>
 #include <string_view>
 
 #include "manager/daemon/metrics.h"
@@ -57,7 +58,10 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::open(u16 port,
                        reinterpret_cast<const sockaddr *>(&loopback), MHD_OPTION_CONNECTION_LIMIT,
                        kMostConnections, MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds,
                        MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionBytes, MHD_OPTION_END);
-  if (s->http_ == nullptr) return fail_errno("cannot serve metrics on 127.0.0.1:{}", port);
+  if (s->http_ == nullptr)
+    return fail_with_hint(
+        fmt::format("cannot serve metrics on 127.0.0.1:{}: {}", port, std::strerror(errno)),
+        "give --metrics a port that is free");
   return s;
 }
 

@@ -2,6 +2,9 @@
 #include "manager/policy/kinds.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "common/fnv.h"
 
 namespace ckpt::manager {
 
@@ -17,15 +20,29 @@ constexpr double kBusy = 0.7, kSlowed = 2, kLeastBytesPerSecond = 1e8;
 constexpr double kMostBytesPerSecond = 1e12;
 constexpr double kMostSeconds = 1e9;
 
+u64 user_of(u64 hash) { return hash >> 32; }
+
 }  // namespace
+
+u64 hash_of_user(u32 user, u64 hash) {
+  u64 whose = fnv1a(std::to_string(user)), what = fnv1a(std::to_string(user), hash);
+  return (whose << 32) | ((what ^ (what >> 32)) & ~u32{0});
+}
+
+Kinds::Kind &Kinds::to_replace() {
+  std::unordered_map<u64, size_t> of_user;
+  for (const Kind &k : kinds_) of_user[user_of(k.hash)]++;
+  auto rank = [&](const Kind &k) { return std::pair(~of_user[user_of(k.hash)], k.used); };
+  return *std::ranges::min_element(kinds_, {}, rank);
+}
 
 Kinds::Found Kinds::find(Time now, u64 hash, const std::string &name) {
   auto [it, is_new] = index_.try_emplace(hash, static_cast<KindIndex>(kinds_.size()));
   if (is_new && kinds_.size() == kMostKinds) {
-    auto oldest = std::ranges::min_element(kinds_, {}, &Kind::used);
-    it->second = static_cast<KindIndex>(oldest - kinds_.begin());
-    index_.erase(oldest->hash);
-    *oldest = {};
+    Kind &oldest = to_replace();
+    it->second = static_cast<KindIndex>(&oldest - kinds_.data());
+    index_.erase(oldest.hash);
+    oldest = {};
   } else if (is_new) {
     kinds_.emplace_back();
   }
@@ -73,7 +90,7 @@ void Kinds::learn(Time now, const KindFacts &facts) {
   double watched = std::clamp(facts.watched, 0.0, kMostSeconds);
   Time quarter(static_cast<i64>(watched / kLeastStretches * 1e6));
   for (size_t i = 0; i < kLeastStretches && quarter > Time{0}; i++)
-    k.copies.add(facts.copied / kLeastStretches, quarter);
+    k.copies.add(std::min(facts.copied, watched * kMostBytesPerSecond) / kLeastStretches, quarter);
   note_demands();
 }
 

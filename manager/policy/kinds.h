@@ -17,6 +17,10 @@ namespace ckpt::manager {
 using KindIndex = u32;
 inline constexpr KindIndex kNoKind = ~0u;
 
+// The hash of what `user` calls by that hash: in its upper half whose it is. What one user's
+// programs do says nothing of another's, whatever they call themselves.
+u64 hash_of_user(u32 user, u64 hash);
+
 // What is worth keeping of one.
 struct KindFacts {
   u64 hash = 0;
@@ -27,8 +31,8 @@ struct KindFacts {
 
 class Kinds {
  public:
-  // The kind of that hash, which is not 0. Of very many the one that was used longest ago makes
-  // room: then `is_new` is true of an index that was another kind's.
+  // The kind of that hash, which is not 0. Of very many the user who has most loses the one that
+  // was used longest ago: then `is_new` is true of an index that was another kind's.
   struct Found {
     KindIndex index;
     bool is_new;
@@ -73,6 +77,7 @@ class Kinds {
     bool shown() const { return copies.stretches() >= kLeastStretches; }
   };
   void note_demands();
+  Kind &to_replace();
   bool known(KindIndex kind) const { return kind < kinds_.size(); }
 
   std::vector<Kind> kinds_;

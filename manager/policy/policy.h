@@ -68,6 +68,7 @@ class Policy {
   Gpu &gpu_of(const Program &p) { return gpus_[static_cast<size_t>(p.gpu)]; }
   GpuBook &book_of(const Program &p) { return books_.gpus[static_cast<size_t>(p.gpu)]; }
   GpuIndex gpu_named(const std::string &uuid) const;
+  u64 plausible_kept(u64 bytes) const;
   void send(const Program &to, managed::ToProgram message) {
     orders_.push_back({to.id, std::move(message)});
   }

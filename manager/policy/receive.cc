@@ -17,6 +17,7 @@ namespace {
 
 // A driver that shows no context so often shows none at all.
 constexpr u32 kMostChecks = 20;
+constexpr const char *kNoSuchGpu = "no GPU of this node has so much memory (ckpt-top shows them)";
 // As many threads may ask at a time.
 constexpr size_t kMostRequests = 1024;
 
@@ -140,6 +141,13 @@ void Policy::remove(Program &p) {
 
 // ---- messages
 
+// What it keeps it has had on a GPU, so the largest one bounds it.
+u64 Policy::plausible_kept(u64 bytes) const {
+  u64 most = 0;
+  for (const Gpu &gpu : gpus_) most = std::max(most, gpu.total);
+  return std::min(bytes, most);
+}
+
 // Also the word of a program that a tool has suspended or resumed, or that had another Manager.
 void Policy::take(Program &p, const in::Join &m) {
   p.pid = m.pid;
@@ -148,7 +156,8 @@ void Policy::take(Program &p, const in::Join &m) {
   p.used = sane(m.used);
   p.variables = sane(m.variables);
   p.exclusive = m.exclusive;
-  p.kept = sane(m.kept);
+  bool away = m.standing == Standing::Evicted || m.standing == Standing::Parked;
+  p.kept = away ? plausible_kept(m.kept) : 0;
   p.on_disk = m.on_disk;
   if (m.context_known) learn_context(sane(m.context));
   p.parked = m.standing == Standing::Parked;
@@ -233,7 +242,7 @@ void Policy::take(Program &p, const in::Load &m) {
 void Policy::ask(Program &p, const Request &request) {
   p.requests.push_back(request);
   if (p.requests.size() > kMostRequests)
-    return deny(p, p.requests.back(), "too many threads ask at a time");
+    return deny(p, p.requests.back(), "too many threads ask at a time: let fewer allocate at once");
   // On a device that is not ours to give.
   if (p.gpu == kNoGpu && (p.phase == Phase::Placed || p.phase == Phase::New)) {
     p.requests.back().granted = true;
@@ -276,7 +285,7 @@ void Policy::take(Program &p, const in::MigDone &m) {
 // It has its place; its threads go on, or hear that they waited in vain.
 void Policy::answer_requests(Program &p) {
   for (const Request &r : p.requests) {
-    if (r.refused) send(p, out::OutOfMemory{r.ticket, "no GPU of this node has so much memory"});
+    if (r.refused) send(p, out::OutOfMemory{r.ticket, kNoSuchGpu});
     if (r.granted) send(p, out::GoAhead{r.ticket});
   }
   std::erase_if(p.requests, [](const Request &r) { return r.refused; });
@@ -285,7 +294,7 @@ void Policy::answer_requests(Program &p) {
 void Policy::take(Program &p, const in::SuspendDone &m) {
   if (p.phase != Phase::Leaving && p.phase != Phase::Placed) return;
   go_to(p, Phase::Evicted);
-  p.kept = sane(m.kept);
+  p.kept = plausible_kept(m.kept);
   p.context = false;
   p.cannot_leave.clear();
   p.refusals = 0;

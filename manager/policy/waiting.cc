@@ -63,7 +63,7 @@ std::vector<Program *> Policy::in_order() {
   }
   ProgramId first = elder != nullptr ? elder->id : 0;
   auto rank = [&](const Program *p) {
-    return std::tuple(!keeps_place(*p, p->home), p->id != first, -p->priority);
+    return std::tuple(!keeps_place(*p, p->home), p->id != first, -i64{p->priority});
   };
   auto before = [&](const Program *a, const Program *b) { return rank(a) < rank(b); };
   if (!std::ranges::is_sorted(waiting, before)) std::ranges::stable_sort(waiting, before);
@@ -252,11 +252,12 @@ std::optional<std::string> Policy::over_limit(const Program &p) const {
   u64 wanted = p.used + p.variables + p.requested();
   if (settings_.program_bytes != 0 && wanted > settings_.program_bytes)
     return fmt::format(
-        "a program may have {} on a GPU of this node; with what it asks for it "
-        "would have {}",
+        "a program may have {} on a GPU of this node (ckptd --program-memory); with what it asks "
+        "for it would have {}",
         mib(settings_.program_bytes), mib(wanted));
   if (!never_fits(p)) return std::nullopt;
-  return fmt::format("no GPU of this node has {} for one program", mib(wanted));
+  return fmt::format("no GPU of this node has {} for one program (ckpt-top shows what they have)",
+                     mib(wanted));
 }
 
 void Policy::deny(Program &p, Request &r, const std::string &why) {
@@ -284,7 +285,9 @@ void Policy::give_up_hopeless() {
     }
     if (p->phase != Phase::Held || !hopeless(*p)) continue;
     go_to(*p, Phase::New);
-    send(*p, out::OutOfMemory{0, "so much is not free even on an empty GPU of this node"});
+    send(*p, out::OutOfMemory{0,
+                              "so much is not free even on an empty GPU of this node (ckpt-top "
+                              "shows what is)"});
   }
 }
 
@@ -328,7 +331,8 @@ void Policy::undo_deadlocks() {
       if (youngest == programs_.rend()) break;
       Program &p = **youngest;
       deny(p, *std::ranges::find(p.requests, false, &Request::granted),
-           "nobody on this GPU can go on or be suspended");
+           "nobody on this GPU can go on or be suspended (`ckpt-top --json` says why: "
+           "cannot_be_suspended; or ckptd's --host-memory is used up)");
     }
 }
 

@@ -5,9 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <cmath>
+#include <cstring>
 #include <sstream>
 
+#include "common/log.h"
 #include "common/managed/socket.h"
 
 namespace ckpt {
@@ -26,8 +29,9 @@ u64 half_of_memory() {
 }
 
 Result<uid_t> uid_of(const std::string &word) {
-  if (!word.empty() && word.find_first_not_of("0123456789") == word.npos)
-    return static_cast<uid_t>(std::stoul(word));
+  uid_t uid = 0;
+  auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), uid);
+  if (error == std::errc{} && end == word.data() + word.size()) return uid;
   if (const passwd *p = ::getpwnam(word.c_str())) return p->pw_uid;
   return fail_with_hint(fmt::format("there is no user \"{}\"", word),
                         "--users takes own, all, or a comma list of names and numbers");
@@ -52,9 +56,19 @@ Result<> check_disk(const CkptdOptions &o) {
   if (o.disk_folder.empty() && o.disk_memory > 0)
     return fail_with_hint("--disk-memory without --disk-folder", "say where");
   if (o.disk_folder.empty()) return {};
-  if (o.disk_folder[0] != '/') return fail("--disk-folder {} is no absolute path", o.disk_folder);
-  if (::stat(o.disk_folder.c_str(), &st) < 0) return fail_errno("cannot use {}", o.disk_folder);
-  if (!S_ISDIR(st.st_mode)) return fail("{} is no folder", o.disk_folder);
+  const char *hint = "--disk-folder takes the absolute path of a folder that is there";
+  if (o.disk_folder[0] != '/')
+    return fail_with_hint(fmt::format("{} is no absolute path", o.disk_folder), hint);
+  if (::stat(o.disk_folder.c_str(), &st) < 0)
+    return fail_with_hint(fmt::format("cannot use {}: {}", o.disk_folder, std::strerror(errno)),
+                          hint);
+  if (!S_ISDIR(st.st_mode))
+    return fail_with_hint(fmt::format("{} is no folder", o.disk_folder), hint);
+  if (o.users != "own" && (st.st_mode & S_IWOTH) == 0)
+    log::warn(
+        "{} cannot be written by everybody: contents of programs whose users may not write "
+        "there stay on the GPU (chmod 1777 lets all of them)",
+        o.disk_folder);
   return {};
 }
 
@@ -65,8 +79,10 @@ void add_ckptd_options(CLI::App &app, CkptdOptions &o) {
   auto seconds = CLI::Range(0.0, 1e6);
   auto count = CLI::Range(1u, 4096u);
   app.set_config("--config", kConfigurationFile, "a file with any of these options: name = value");
+  app.allow_config_extras(CLI::config_extras_mode::error);  // a misspelt limit would be none
   app.add_option("--socket", o.socket, "where programs find it")->envname(managed::kSocketVariable);
-  app.add_option("--users", o.users, "who may join: own, all, or a comma list of users (root may)");
+  app.add_option("--users", o.users, "who may join: own, all, or a comma list of users (root may)")
+      ->envname("CKPTD_USERS");
   app.add_option("--grace", o.grace,
                  "seconds that programs wait for another ckptd when this one is gone, before they "
                  "go on unmanaged")
@@ -93,7 +109,7 @@ void add_ckptd_options(CLI::App &app, CkptdOptions &o) {
   app.add_option("--program-memory", o.program_memory, "bytes that one program may have; 0: all")
       ->transform(bytes);
   app.add_option("--host-memory", o.host_memory,
-                 "bytes of host memory for the contents of evicted programs (half of it)")
+                 "bytes of host memory for the contents of evicted programs; 0: half of it")
       ->transform(bytes);
   app.add_option("--disk-folder", o.disk_folder, "where they go when that is used up");
   app.add_option("--disk-memory", o.disk_memory, "bytes of it")->transform(bytes);
@@ -128,7 +144,8 @@ void add_ckptd_options(CLI::App &app, CkptdOptions &o) {
   app.add_option("--metrics", o.metrics, "a port of 127.0.0.1 for Prometheus; 0: none")
       ->check(CLI::Range(0u, 65535u));
   app.add_option("--kinds", o.kinds,
-                 "a file in which ckptd keeps what it has learned of kinds of programs");
+                 "a file in which ckptd keeps what it has learned of kinds of programs")
+      ->envname("CKPTD_KINDS");
   app.add_option("--journal", o.journal, "a file for each message, as a line of JSON");
   app.add_option(
       "--nvml", o.nvml,

@@ -35,13 +35,15 @@ Result<json> ask(int socket) {
   managed::ToManager question = managed::to_manager::StatusWanted{managed::kVersion};
   CKPT_CHECK(send_message(socket, managed::number_of(question), managed::encode(question).bytes()));
   CKPT_TRY(std::optional<Message> m, receive_message(socket, managed::kMaxStatusBytes));
-  if (!m) return fail("ckptd has hung up");
+  if (!m) return fail_with_hint("ckptd has hung up", "look at its log, and ask again");
   CKPT_TRY(managed::ToProgram answer, managed::decode_to_program(m->type, m->body));
   if (auto *no = std::get_if<managed::to_program::Refused>(&answer))
     return fail_with_hint(no->what, no->hint);
   auto *status = std::get_if<managed::to_program::Status>(&answer);
   json j = status ? json::parse(status->json, nullptr, false) : json();
-  if (!j.is_object()) return fail("the answer of ckptd makes no sense");
+  if (!j.is_object())
+    return fail_with_hint("the answer of ckptd makes no sense",
+                          "use the ckptd and the ckpt-top of one version of ckpt");
   return j;
 }
 

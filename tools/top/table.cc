@@ -83,7 +83,8 @@ std::string program_line(const json &status, const json &p) {
                      number(p, "used_bytes") >> 20, number(p, "requested_bytes") >> 20,
                      number(p, "kept_bytes") >> 20, number(p, "evictions"),
                      text(p, "name") + (of_opencl(p) ? " (OpenCL)" : "") +
-                         (flag(p, "exclusive") ? " (exclusive)" : ""));
+                         (flag(p, "exclusive") ? " (exclusive)" : "") +
+                         (p.contains("cannot_be_suspended") ? " (stays)" : ""));
 }
 
 }  // namespace
