@@ -20,7 +20,8 @@ Settings with_host_memory(u64 bytes) {
 }
 
 in::Join keeps(managed::Standing standing, u64 bytes) {
-  return {.version = managed::kVersion, .pid = 9, .name = "liar", .standing = standing, .kept = bytes};
+  return {
+      .version = managed::kVersion, .pid = 9, .name = "liar", .standing = standing, .kept = bytes};
 }
 
 // An exclusive program comes, for which 1 has to leave.
