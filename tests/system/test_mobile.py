@@ -154,7 +154,7 @@ def test_all_at_once_under_the_manager(made, tmp_path, count, scale):
     seed, = json.loads((tmp_path / "out.json").read_text())["seeds"]
     assert seed["managed"]["failed"] == 0 and len(seed["managed"]["runs"]) == count
     assert seed["managed"]["evictions"] > 0
-    assert all(s["since_first_place"] >= s["on_a_gpu"] > 0 for s in seed["slowdowns"].values())
+    assert all(s["since_first_place"] >= 0.999 * s["on_a_gpu"] > 0 for s in seed["slowdowns"].values())
     spans = [(r["program"], *span) for r in seed["managed"]["runs"] for span in r["spans"]]
     # Both GPUs were used, and nobody was there with the one that wants a GPU for itself.
     assert {gpu for _, state, gpu, _, _ in spans if state == "running"} == {0, 1}
