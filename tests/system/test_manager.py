@@ -134,8 +134,8 @@ def test_late_code_with_a_heap_evicts_the_others(node):
     n = node("1x256M")
     a = n.run("a", "heap", 100, program=LATE, pause=["load", "end"])
     a.wait_text("have 100")
-    b = n.run("b", 60, pause=["end"])
-    b.wait_text("have 60")
+    b = n.run("b", 30, 30, pause=["end"])  # of equal size, which must not be taken for one another
+    b.wait_text("have 30\nhave 30")
     assert not n.status()["gpus"][0]["exclusive"]
     n.go_on("a", "load")
     a.wait_text("ran")
@@ -257,8 +257,8 @@ def test_the_cheapest_victim_and_the_disk(node, tmp_path):
 
 def test_time_slices(node):
     n = node("1x256M", "--slice", "0.3")
-    a = n.run("a", 75, 75, pause=["end"])  # of equal size, which must not be taken for one another
-    a.wait_text("have 75\nhave 75")
+    a = n.run("a", 150, pause=["end"])
+    a.wait_text("have 150")
     b = n.run("b", 150, pause=["end"])
     b.wait_text("have 150")
     wait_for(lambda: n.program(a)["evictions"] > 1 and n.program(b)["evictions"] > 1, "turns")

@@ -32,7 +32,7 @@ def killed_between(n, first, last, name):
     """Whether program `name` was killed behind the order `first` and before it could say `last`."""
     a = n.run("a" + name, 180, pause=["end"])
     a.wait_text("have 180")
-    b = n.run(name, 200, 150, pause=["2"], env=slow_copies(n, name))
+    b = n.run(name, 200, 150, pause=["2", "end"], env=slow_copies(n, name))
     b.wait_text("have 200")
     pid = b.program()
     n.go_on(name, "2")
