@@ -123,6 +123,12 @@ class Node:
         for place in places:
             (self.ckpt.folder / f"{name}-{place}").unlink()
 
+    def top(self, *options):
+        """What ckpt-top prints."""
+        r = subprocess.run([self.ckpt.tool("ckpt-top"), *options], env=self.ckpt.env, capture_output=True, text=True, timeout=30)
+        assert r.returncode == 0, r.stderr
+        return r.stdout
+
     def status(self):
         peer = Peer(self.socket)
         peer.send(STATUS_WANTED, struct.pack("<I", VERSION))
@@ -152,17 +158,16 @@ class Node:
     def free_mib(self):
         return [g["free_bytes"] >> 20 for g in self.status()["gpus"]]
 
-    def messages(self, job_or_pid=None):
-        """What was said, in order: "Join", … from a program, "> GoAhead", … to it. Not what is told now and then."""
+    def events(self, job_or_pid=None):
+        """The journal's lines. Not of what is told now and then."""
         pid = job_or_pid if isinstance(job_or_pid, int) or job_or_pid is None else job_or_pid.program()
-        said = []
-        for line in self.journal.read_text().splitlines():
-            event = json.loads(line)
-            if event.get("from") in ("Kind", "Progress"):
-                continue
-            if pid is None or event.get("pid") == pid:
-                said.append(event["from"] if "from" in event else "> " + event["to"] if "to" in event else "gone")
-        return said
+        # What stands behind the last end of a line is being written.
+        events = [json.loads(line) for line in self.journal.read_text().split("\n")[:-1]]
+        return [e for e in events if e.get("from") not in ("Kind", "Progress") and (pid is None or e.get("pid") == pid)]
+
+    def messages(self, job_or_pid=None):
+        """What was said, in order: "Join", … from a program, "> GoAhead", … to it."""
+        return [e["from"] if "from" in e else "> " + e["to"] if "to" in e else "gone" for e in self.events(job_or_pid)]
 
     def alive(self):
         assert self.daemon.process.poll() is None, self.daemon.error_text

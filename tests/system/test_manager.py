@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """ckptd and managed programs on the software device. Without a CUDA toolkit it is skipped."""
 import json
-import subprocess
 import time
 
 import pytest
@@ -60,6 +59,24 @@ def test_the_cost_of_a_context_is_measured(node):
 
 def test_device_variables_choose_another_gpu(node):
     n = node("2x256M")
+    jobs = {}
+    for name, mib in (("a", 210), ("b", 20), ("c", 20)):
+        jobs[name] = n.run(name, mib, pause=["end"])
+        jobs[name].wait_text("have")
+    assert [n.gpu_of(j) for j in jobs.values()] == [0, 1, 1]
+    # The context goes where the fewest are; there the variable does not fit beside it.
+    d = n.run("d", program=VARIABLE, pause=["end"])
+    d.wait_text("variable")
+    assert n.gpu_of(d) == 1
+    assert n.messages(d)[:4] == ["Connect", "> Connect"] * 2
+    assert [e["gpu"] for e in n.events(d) if e.get("to") == "Connect"] == [0, 1]
+    for name, job in (*jobs.items(), ("d", d)):
+        n.go_on(name, "end")
+        finished(job)
+
+
+def test_device_variables_wait_for_room(node):
+    n = node("2x256M")
     a = n.run("a", 210, pause=["end"])
     a.wait_text("have 210")
     b = n.run("b", 190, pause=["1", "end"])  # joins, and has only a context
@@ -68,16 +85,19 @@ def test_device_variables_choose_another_gpu(node):
     # Both GPUs have one program; GPU 1 has more free. With b's memory there, 60 MiB fit nowhere.
     n.go_on("b", "1")
     b.wait_text("have 190")
-    c = n.run("c", program=VARIABLE)
+    c = n.run("c", program=VARIABLE, pause=["end"])
     wait_for(lambda: "held" in [p["state"] for p in n.status()["programs"]], "a program that is held")
     assert c.text == ""
     n.go_on("b", "end")
-    finished(b, c)
+    finished(b)
+    c.wait_text("variable")
+    assert n.gpu_of(c) == 1
     said = [m for m in n.messages(None) if m.endswith("Connect")]
     # a, b: one question, one answer. c: the context found room on GPU 1, the variable did not.
     assert said == ["Connect", "> Connect"] * 3 + ["Connect", "> Connect"]
-    n.go_on("a", "end")
-    finished(a)
+    for name, job in (("a", a), ("c", c)):
+        n.go_on(name, "end")
+        finished(job)
 
 
 def test_limits(node):
@@ -114,8 +134,8 @@ def test_late_code_with_a_heap_evicts_the_others(node):
     n = node("1x256M")
     a = n.run("a", "heap", 100, program=LATE, pause=["load", "end"])
     a.wait_text("have 100")
-    b = n.run("b", 60, pause=["end"])
-    b.wait_text("have 60")
+    b = n.run("b", 30, 30, pause=["end"])  # of equal size, which must not be taken for one another
+    b.wait_text("have 30\nhave 30")
     assert not n.status()["gpus"][0]["exclusive"]
     n.go_on("a", "load")
     a.wait_text("ran")
@@ -251,15 +271,9 @@ def test_ckpt_top(node):
     n = node("2x256M")
     a = n.run("a", 100, pause=["end"], options=["--priority", "3"])
     a.wait_text("have 100")
-
-    def top(*options):
-        r = subprocess.run([n.ckpt.tool("ckpt-top"), *options], env=n.ckpt.env, capture_output=True, text=True, timeout=30)
-        assert r.returncode == 0, r.stderr
-        return r.stdout
-
-    status = json.loads(top("--json"))
+    status = json.loads(n.top("--json"))
     assert len(status["gpus"]) == 2 and status["programs"][0]["used_bytes"] == 100 << 20
-    lines = top("--once").splitlines()
+    lines = n.top("--once").splitlines()
     assert lines[0].startswith("GPU 0 [############..................] 146 MiB of 256 MiB free, 1 programs")
     assert lines[-1].split()[:5] == [str(a.program()), "3", "running", "0", "100"]
     live = n.ckpt.start("ckpt-top", ["--interval", "0.1"], stdout="tty")

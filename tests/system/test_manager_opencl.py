@@ -261,21 +261,51 @@ def test_a_restarted_daemon_has_no_device_for_them(node):
     finished(a, b)
 
 
-def test_programs_are_killed(node):
+def stop_proxy(n, job):
+    """A program whose driver's process is stopped stays in the middle of what it does."""
+    proxy, = wait_for(lambda: n.proxies(job), "a driver's process")
+    os.kill(proxy, signal.SIGSTOP)
+    return proxy
+
+
+def kill(n, job, proxy):
+    """Returns what was said."""
+    pid = job.program()
+    os.kill(pid, signal.SIGKILL)
+    os.kill(proxy, signal.SIGCONT)
+    assert job.wait() != 0
+    wait_for(lambda: n.messages(pid)[-1] == "gone", "the end of it")
+    return n.messages(pid)
+
+
+def test_a_program_is_killed_while_it_leaves(node):
     n = node()
     a, b = two_programs(n)
-    os.kill(b.program(), signal.SIGKILL)
-    assert b.wait() != 0
     c = n.ocl("c", 20, 30, pause=["2"])
     c.wait_text("have 20")
+    proxy = stop_proxy(n, c)
     n.go_on("c", "2")
-    n.wait_state(c, "evicted")
-    pid = c.program()
+    n.wait_state(c, "leaving")
+    assert kill(n, c, proxy)[-2:] == ["> Suspend", "gone"]
+    wait_for(lambda: n.free_mib() == [34], "its memory")
+    n.go_on("a", "2", "end")
+    n.go_on("b", "end")
+    finished(a, b)
+
+
+def killed_while_it_returns(n):
+    a, b = two_programs(n)
     os.kill(a.program(), signal.SIGKILL)
-    wait_for(lambda: "> Migrate" in n.messages(pid), "the order to come back")
-    os.kill(pid, signal.SIGKILL)
-    assert a.wait() != 0 and c.wait() != 0
+    said = kill(n, b, stop_proxy(n, b))
+    assert a.wait() != 0 and "> Migrate" in said
     wait_for(lambda: n.status()["programs"] == [] and n.free_mib() == [64], "nobody")
+    return "MigDone" not in said
+
+
+def test_a_program_is_killed_while_it_returns(node):
+    n = node()
+    assert any(killed_while_it_returns(n) for _ in range(5)), n.messages()
+    finished(n.ocl("c", 60))
 
 
 def test_who_has_hung_up_and_lives_still_has_its_memory(node):

@@ -102,24 +102,6 @@ def test_an_evicted_program_is_killed(node):
     wait_for(lambda: n.free_mib() == [256], "all memory")
 
 
-def test_a_program_is_killed_while_it_comes_back(node):
-    n = node("1x512M")
-    a = n.run("a", 200, pause=["end"])
-    a.wait_text("have 200")
-    b = n.run("b", 250, 100, pause=["2"])
-    b.wait_text("have 250")
-    n.go_on("b", "2")
-    n.wait_state(b, "evicted")
-    pid = b.program()
-    n.go_on("a", "end")
-    wait_for(lambda: "> Migrate" in n.messages(pid), "the order to come back")
-    os.kill(pid, signal.SIGKILL)
-    finished(a)
-    assert b.wait() != 0
-    wait_for(lambda: n.status()["programs"] == [], "nobody")
-    wait_for(lambda: n.free_mib() == [512], "all memory")
-
-
 def test_a_managed_program_is_dumped_and_restored(node):
     n = node("1x256M")
     a = n.run("a", 50, 20, pause=["2"])

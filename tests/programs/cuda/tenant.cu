@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A program that shares its device: tenant NAME MIB… allocates one piece of memory after the other,
-// writes into each, and finds in the end what it has written. Prints "have MIB" after each, and
-// "denied" where there was none; waits before each piece (1, 2, …), and before the end, while there is
-// a file NAME-1, NAME-2, …, NAME-end. It makes no call of CUDA then.
+// writes into each, and finds in the end what it has written: in each its own words, one in 4 KiB.
+// Prints "have MIB" after each, and "denied" where there was none; waits before each piece (1, 2, …),
+// and before the end, while there is a file NAME-1, NAME-2, …, NAME-end. It makes no call of CUDA then.
 #include <unistd.h>
 
 #include <cstring>
@@ -23,7 +23,7 @@ __global__ void heap(int *ok) {
 }
 #endif
 
-constexpr size_t kStride = 64 << 10;
+constexpr size_t kStride = 4 << 10;
 
 __global__ void mark(char *p, size_t bytes, unsigned seed) {
   size_t at = (blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x) * kStride;
@@ -35,6 +35,12 @@ __global__ void count(const char *p, size_t bytes, unsigned seed, unsigned *good
   if (at < bytes && *reinterpret_cast<const unsigned *>(p + at) == seed * 2654435761u + at / kStride)
     atomicAdd(good, 1);
 }
+
+struct Piece {
+  char *at;
+  size_t bytes;
+  unsigned seed;
+};
 
 static unsigned blocks(size_t bytes) { return (bytes / kStride + 255) / 256; }
 
@@ -48,11 +54,29 @@ static void say(const char *what, int mib) {
   std::fflush(stdout);
 }
 
+static Piece written(char *at, size_t bytes, unsigned seed) {
+  mark<<<blocks(bytes), 256>>>(at, bytes, seed);
+  CUDA(cudaDeviceSynchronize());
+  return {at, bytes, seed};
+}
+
+static void find(const Piece &p, unsigned *good) {
+  unsigned host;
+  CUDA(cudaMemset(good, 0, sizeof *good));
+  count<<<blocks(p.bytes), 256>>>(p.at, p.bytes, p.seed, good);
+  CUDA(cudaMemcpy(&host, good, sizeof host, cudaMemcpyDeviceToHost));
+  CHECK(host == p.bytes / kStride);
+}
+
 int main(int argc, char **argv) {
   CHECK(argc > 1);
   CUDA(cudaFree(nullptr));
+#ifdef MANAGED
+  int *managed;
+  CUDA(cudaMallocManaged(&managed, sizeof *managed));
+#endif
   say("started", 0);
-  std::vector<std::pair<char *, size_t>> all;
+  std::vector<Piece> all;
   for (int i = 2; i < argc; ++i) {
     wait_for_file(argv[1], std::to_string(i - 1));
     size_t bytes = static_cast<size_t>(std::atoi(argv[i])) << 20;
@@ -63,9 +87,7 @@ int main(int argc, char **argv) {
       continue;
     }
     CUDA(e);
-    mark<<<blocks(bytes), 256>>>(p, bytes, i);
-    CUDA(cudaDeviceSynchronize());
-    all.emplace_back(p, bytes);
+    all.push_back(written(p, bytes, i));
     say("have", std::atoi(argv[i]));
   }
 #ifdef HEAP
@@ -78,22 +100,12 @@ int main(int argc, char **argv) {
 #ifdef VARIABLE_MIB
   char *v;
   CUDA(cudaGetSymbolAddress(reinterpret_cast<void **>(&v), variable));
-  mark<<<blocks(VARIABLE_MIB << 20), 256>>>(v, VARIABLE_MIB << 20, 1);
-  CUDA(cudaDeviceSynchronize());
-  all.emplace_back(v, VARIABLE_MIB << 20);
+  all.push_back(written(v, VARIABLE_MIB << 20, 1));
   say("variable", VARIABLE_MIB);
 #endif
   wait_for_file(argv[1], "end");
-  unsigned *good, host_good;
+  unsigned *good;
   CUDA(cudaMalloc(&good, sizeof *good));
-  for (size_t i = 0; i < all.size(); ++i) {
-    unsigned seed = 2;
-    CUDA(cudaMemset(good, 0, sizeof *good));
-    for (host_good = 0; host_good == 0 && seed <= static_cast<unsigned>(argc); ++seed) {
-      count<<<blocks(all[i].second), 256>>>(all[i].first, all[i].second, seed == argc ? 1 : seed, good);
-      CUDA(cudaMemcpy(&host_good, good, sizeof host_good, cudaMemcpyDeviceToHost));
-    }
-    CHECK(host_good == all[i].second / kStride);
-  }
+  for (const Piece &p : all) find(p, good);
   return passed();
 }

@@ -15,10 +15,10 @@
 
 static const char *kSource =
     "__kernel void mark(__global uint *p, uint seed) {\n"
-    "  size_t i = get_global_id(0); p[i * 16384] = seed * 2654435761u + (uint)i; }\n"
+    "  size_t i = get_global_id(0); p[i * 1024] = seed * 2654435761u + (uint)i; }\n"
     "__kernel void count(__global const uint *p, uint seed, __global int *good) {\n"
     "  size_t i = get_global_id(0);\n"
-    "  if (p[i * 16384] == seed * 2654435761u + (uint)i) atomic_inc(good); }\n"
+    "  if (p[i * 1024] == seed * 2654435761u + (uint)i) atomic_inc(good); }\n"
     "__kernel void paint(__write_only image2d_t m, uint seed) {\n"
     "  write_imageui(m, (int2)(get_global_id(0), get_global_id(1)), (uint4)(seed & 255, "
     "get_global_id(1) & 255, 3, 4)); }\n";
@@ -26,7 +26,8 @@ static const char *kDoubles =
     "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
     "__kernel void twice(__global double *p) { p[get_global_id(0)] *= 2.0; }\n";
 
-static constexpr size_t kStride = 64 << 10, kRow = 1024;
+// One word in kStride is written, and found.
+static constexpr size_t kStride = 4 << 10, kSmall = 64 << 10, kRow = 1024;
 
 struct Piece {
   std::vector<cl_mem> mems;
@@ -79,7 +80,7 @@ static cl_int take(const Cl &cl, const std::string &word, Piece &p) {
     p.mems.push_back(make_image(cl, mib, &e));
     return e;
   }
-  size_t n = word[0] == 's' ? p.bytes / kStride : 1;
+  size_t n = word[0] == 's' ? p.bytes / kSmall : 1;
   p.bytes /= n;
   for (size_t i = 0; i < n && e == CL_SUCCESS; i++)
     p.mems.push_back(clCreateBuffer(cl.context, flags, p.bytes, p.host, &e));

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is managed, whom a managed program shares its GPU with, and who goes first."""
+import pytest
+
+import manager
+from conftest import Job, wait_for
+from cuda_programs import RUN, make  # noqa: F401 (make is a fixture)
+from manager import finished, node  # noqa: F401 (node is a fixture)
+
+pytestmark = manager.NEEDS
+
+
+# ---- who is managed
+
+
+@pytest.mark.parametrize("default, options, managed, gpu", [
+    (True, [], True, 0), (True, ["--unmanaged"], False, 0), (True, ["--device", "cuda:1"], False, 1),
+    (False, [], False, 0), (False, ["--managed"], True, 0)],
+    ids=["default", "unmanaged", "device", "no-default", "managed"])
+def test_who_is_managed(node, default, options, managed, gpu):
+    n = node("2x256M")
+    if not default:
+        # Where ckptd listens by itself, too.
+        assert n.ckpt.env.pop("CKPTD_SOCKET") == str(n.ckpt.runtime / "ckptd.sock")
+    (n.ckpt.folder / "a-end").touch()
+    a = n.ckpt.start("ckpt-run", [*options, "--", str(n.make("tenant.cu")), "a", "30"])
+    a.wait_text("have 30")
+    assert [p["pid"] for p in n.status()["programs"]] == ([a.program()] if managed else [])
+    gpus = n.status()["gpus"]
+    assert gpus[gpu]["free_bytes"] < gpus[1 - gpu]["free_bytes"]
+    assert [g["others"] for g in gpus] == [not managed and gpu == i for i in range(2)]
+    n.go_on("a", "end")
+    finished(a)
+    assert n.messages()[:1] == (["Join"] if managed else [])
+
+
+def test_a_device_and_a_manager_cannot_be_had_together(node):
+    n = node("2x256M")
+    a = n.run("a", 30, options=["--device", "cuda:1"])
+    assert a.wait() == 125 and "--device and --managed cannot be had together" in a.error_text
+
+
+# ---- memory of others
+
+
+def test_memory_of_a_program_without_a_manager_counts(node):
+    n = node("1x256M")
+    (n.ckpt.folder / "u-end").touch()
+    unmanaged = {k: v for k, v in n.ckpt.env.items() if k != "CKPTD_SOCKET"}
+    u = Job([RUN, n.make("tenant.cu"), "u", "150"], env=unmanaged, cwd=n.ckpt.folder)
+    n.ckpt.jobs.append(u)
+    u.wait_text("have 150")
+    wait_for(lambda: n.status()["gpus"][0]["others"], "others")
+    assert n.free_mib() == [96] and n.status()["programs"] == []
+    a = n.run("a", 30, 120, pause=["end"])
+    a.wait_text("have 30")
+    # Nobody else is managed, and an empty GPU would have room: it waits.
+    assert n.wait_state(a, "evicted")["requested_bytes"] == 120 << 20
+    n.go_on("u", "end")
+    finished(u)
+    a.wait_text("have 120")
+    assert not n.status()["gpus"][0]["others"]
+    n.go_on("a", "end")
+    finished(a)
+
+
+# ---- who goes first
+
+
+def test_a_higher_priority_goes_first(node):
+    n = node("1x256M", "--programs-per-gpu", "1")
+    a = n.run("a", 10, pause=["end"])
+    a.wait_text("have 10")
+    waiting = {}
+    for name, priority in (("b", 0), ("c", 1), ("d", 5), ("e", -2)):
+        waiting[name] = n.run(name, 10, pause=["end"], options=["--priority", str(priority)])
+        n.wait_state(waiting[name], "held")
+    n.go_on("a", "end")
+    finished(a)
+    while waiting:
+        name = wait_for(lambda: [x for x in waiting if "have 10" in waiting[x].text], "the next one")
+        assert name == [next(x for x in "dcbe" if x in waiting)]
+        n.go_on(name[0], "end")
+        finished(waiting.pop(name[0]))
