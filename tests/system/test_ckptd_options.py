@@ -14,7 +14,7 @@ def ckptd(ckpt):
 
     def start(text, *flags, **environment):
         file.write_text(text)
-        ckpt.env.update(environment)
+        ckpt.env.update({"CKPTD_SOCKET": str(ckpt.runtime / "ckptd.sock"), **environment})
         return ckpt.start("ckptd", ["--config", file, "--opencl-devices", "none", *flags])
 
     return start
