@@ -186,6 +186,7 @@ class Policy {
   bool may_move(const Program &p, GpuIndex to) const;
   bool could_move(const Program &p, GpuIndex to) const;
   bool may_still_move(const Program &p) const;
+  bool leaves_in_vain(const Program &p, const Program &for_it) const;
   bool may_balance() const;
 
   // Of programs that need the same APIs: the GPUs that serve these, and whose are among them.

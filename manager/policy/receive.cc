@@ -359,7 +359,7 @@ void Policy::confirm(const Program &p) {
 void Policy::take(Program &p, const in::Query &) {
   auto waits = [&](const auto &q) {
     bool here = !p.moves || (p.gpu != kNoGpu && suits(*q, p.gpu));
-    return here && (q->waiting() || q->blocked());
+    return here && (q->waiting() || q->blocked()) && !leaves_in_vain(p, *q);
   };
   bool wanted = std::ranges::any_of(programs_, waits) || may_still_move(p);
   if (p.phase == Phase::Leaving && !p.told && wanted) {

@@ -98,6 +98,14 @@ void Policy::signal(Program &p) {
   send(p, out::Signal{});
 }
 
+// Whoever had to stop waiting for it to leave has left itself. If its own turn comes first it would
+// be back at once, and leave in vain.
+bool Policy::leaves_in_vain(const Program &p, const Program &for_it) const {
+  bool its_turn = for_it.elder_since || for_it.priority > p.priority ||
+                  (for_it.priority == p.priority && for_it.arrived < p.arrived);
+  return p.stuck && !for_it.blocked() && !for_it.wants_alone() && !its_turn;
+}
+
 // A victim that does not answer in time stays where it is, and counted. Nobody waits for it any
 // longer: an exclusive program looks for another GPU, a request makes its own program leave. It is
 // not killed; if it answers after all, it is evicted as it was told.

@@ -117,7 +117,9 @@ def test_who_asks_leaves_when_its_victim_is_stopped(node):
     c = n.run("c", 100)  # and others have what it leaves
     finished(c)
     go_on(a)
-    wait_for(lambda: n.program(a)["answers"] and "Query" in n.messages(a), "its answer")
+    # It came first: it would be back before b, so it stays.
+    wait_for(lambda: n.messages(a)[-2:] == ["Query", "> GoAhead"], "its answer")
+    assert n.program(a)["answers"] and n.program(a)["evictions"] == 0
     n.go_on("a", "end")
     n.go_on("b", "end")
     finished(a, b)

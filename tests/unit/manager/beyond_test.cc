@@ -227,6 +227,30 @@ TEST_CASE("a victim that does not answer: others look elsewhere, and it may stil
   }
 }
 
+TEST_CASE("a victim that answers too late does not leave for one whose turn comes after it") {
+  Settings s = small();
+  s.victim = Victim::Cheapest;
+  Node n(s, {100});
+  n.start(1, 0, 10);
+  n.has(1, 20);
+  n.now += 1s;
+  n.start(2, 0, 10);
+  n.has(2, 30);
+  CHECK(told(n.say(2, in::CudaMalloc{1, 40})) == Told{"1 Signal"});
+  CHECK(told(n.after(60s)) == Told{"2 Suspend"});
+  n.give(0, 40);
+  n.say(2, in::SuspendDone{30});
+  SUBCASE("but stays") {
+    CHECK(told(n.say(1, in::Query{})) == Told{"1 GoAhead 0"});
+    CHECK(n.phase(1) == Phase::Placed);
+  }
+  SUBCASE("unless that one is more important") {
+    n.join(3, 1);
+    n.say(3, in::Connect{80});
+    CHECK(told(n.say(1, in::Query{})) == Told{"1 Suspend"});
+  }
+}
+
 TEST_CASE("another Manager hears from the programs how things are") {
   Node n(small(), {100});
   n.free(0, 20);
