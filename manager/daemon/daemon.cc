@@ -296,14 +296,17 @@ void Daemon::hang_up(Peer &peer) {
 void Daemon::drop_the_dead() {
   while (!dead_.empty()) {
     std::vector<ProgramId> dead = std::exchange(dead_, {});
-    for (const Peer &peer : peers_)
-      if (std::ranges::find(dead, peer.id) != dead.end()) remember(peer);
+    bool programs = false;
+    for (const Peer &peer : peers_) {
+      if (std::ranges::find(dead, peer.id) == dead.end()) continue;
+      programs = programs || peer.joined;
+      remember(peer);
+    }
     std::erase_if(peers_,
                   [&](const Peer &p) { return std::ranges::find(dead, p.id) != dead.end(); });
-    auto programs = [this](ProgramId id) { return policy_.find(id) != nullptr; };
-    if (std::ranges::any_of(dead, programs)) measure(nullptr);
+    if (programs) measure(nullptr);
     for (ProgramId id : dead) {
-      if (programs(id)) note("gone", id, "");
+      if (policy_.find(id) != nullptr) note("gone", id, "");
       counters_.gone(id);
       Time time = now();
       Orders orders = policy_.gone(time, id);
