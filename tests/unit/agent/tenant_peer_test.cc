@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program, and a Manager that does not want it, or that is none; and what it says of its troubles.
+// A program, and a Manager that does not want it, or that is none; and what it says of its
+// troubles.
 #include <atomic>
 #include <fstream>
 #include <iterator>
@@ -192,7 +193,8 @@ TEST_CASE("nor does a program spin with one that says welcome and hangs up") {
   subject.tell("end");
 }
 
-TEST_CASE("why a program cannot leave or come back is said once, and the Manager hears it in short") {
+TEST_CASE(
+    "why a program cannot leave or come back is said once, and the Manager hears it in short") {
   Session session;
   Log log(session);
   Manager manager(session);
