@@ -15,12 +15,16 @@ namespace {
 
 // For calls and kernels that are under way. The Manager may lose patience earlier.
 constexpr milliseconds kQuiesce{50'000};
-// Of what a message says of an error: it may have a compiler's words in it.
-constexpr size_t kLongestReason = 1000;
 // Between attempts to come back without a Manager.
 constexpr milliseconds kReturnPause{2'000};
 
 }  // namespace
+
+// The user should know, and the next attempts will mostly fail alike.
+void Tenant::complain(bool &said, const char *what, const std::string &why) {
+  log::Level level = std::exchange(said, true) ? log::Level::Info : log::Level::Warn;
+  if (log::enabled(level)) log::write(level, fmt::format("this program cannot {}: {}", what, why));
+}
 
 // ---- leaving
 
@@ -38,13 +42,15 @@ bool Tenant::may_leave() {
 }
 
 void Tenant::leave(const std::string &folder) {
-  Result<u64> kept = may_leave() ? suspend(folder) : fail("an API is being started");
+  bool may = may_leave();
+  Result<u64> kept = may ? suspend(folder) : fail("an API is being started");
   std::lock_guard lock(mutex_);
   leaving_ = false;
   if (!kept) {
-    log::info("this program cannot be evicted: {}", kept.error().what);
-    return say(out::Failed{kept.error().what});
+    if (may) complain(said_cannot_leave_, "be evicted", kept.error().what);
+    return say(out::Failed{kept.error().what.substr(0, managed::kMaxReasonBytes)});
   }
+  said_cannot_leave_ = false;
   drop_ahead();
   if (told_ != used()) say(out::CudaFree{told_ = used()});
   evicted_ = true;
@@ -70,12 +76,13 @@ void Tenant::come_back(const std::string &gpu) {
                        : fail("the program is not suspended");
   std::lock_guard lock(mutex_);
   if (!awake) {
-    log::info("this program cannot come back yet: {}", awake.error().what);
+    complain(said_cannot_return_, "come back yet", awake.error().what);
     std::string unsuited = life_.unsuited();
-    if (!unsuited.empty()) return say(out::Unsuited{gpu, unsuited.substr(0, kLongestReason)});
-    return say(out::Failed{awake.error().what.substr(0, kLongestReason)});
+    if (!unsuited.empty())
+      return say(out::Unsuited{gpu, unsuited.substr(0, managed::kMaxReasonBytes)});
+    return say(out::Failed{awake.error().what.substr(0, managed::kMaxReasonBytes)});
   }
-  evicted_ = false;
+  said_cannot_return_ = evicted_ = false;
   kept_ = 0;
   gpu_ = gpu;
   changed_.notify_all();  // an API that waits to be started
@@ -87,8 +94,8 @@ void Tenant::come_back_alone() {
   Result<> awake = wake(gpu_);
   std::lock_guard lock(mutex_);
   next_return_ = Clock::now() + kReturnPause;
-  if (!awake) return log::info("this program cannot come back yet: {}", awake.error().what);
-  evicted_ = false;
+  if (!awake) return complain(said_cannot_return_, "come back yet", awake.error().what);
+  said_cannot_return_ = evicted_ = false;
   kept_ = 0;
 }
 

@@ -98,6 +98,7 @@ class [[gnu::visibility("default")]] Tenant {
   using Request = TenantRequest;
   using Fate = TenantRequest::Fate;
   using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds kSeekPause{50}, kAlonePause{2000};
   enum class Link : u8 {
     Off,       // nobody manages this program, or it was refused
     Seeking,   // was joined, or is about to be
@@ -114,7 +115,9 @@ class [[gnu::visibility("default")]] Tenant {
   void wait(std::unique_lock<std::mutex> & lock, Settled settled);
   void watch();
   std::chrono::milliseconds patience() const;
+  std::chrono::milliseconds grace() const { return grace_.value_or(std::chrono::milliseconds(0)); }
   void lost(const std::string &why);
+  void found_none(std::chrono::milliseconds most, const std::string &why);
   void be_alone();
   Result<u32> ask(Request request);
   void say_request(u32 ticket, const Request &r);
@@ -159,6 +162,7 @@ class [[gnu::visibility("default")]] Tenant {
   bool is_here() const;
   void leave(const std::string &folder);
   Result<u64> suspend(const std::string &folder);
+  void complain(bool &said, const char *what, const std::string &why);
   void come_back(const std::string &gpu);
   Result<> wake(const std::string &gpu);
   void come_back_alone();
@@ -193,6 +197,7 @@ class [[gnu::visibility("default")]] Tenant {
   bool context_ = false, context_seen_ = false;
   bool leaving_ = false;  // from the Manager's word on, until it is done or could not be
   bool evicted_ = false;  // suspended by the Manager's word
+  bool said_cannot_leave_ = false, said_cannot_return_ = false;  // since it last could
   std::optional<u64> context_cost_;
   std::optional<u64> kind_;  // of program, once anybody wanted to know
 

@@ -19,6 +19,8 @@ inline constexpr const char *kSocketVariable = "CKPTD_SOCKET";
 inline constexpr size_t kMaxBodyBytes = 16u << 10;    // of a message to the Manager
 inline constexpr size_t kMaxStatusBytes = 16u << 20;  // of one to a program or tool
 inline constexpr size_t kMaxNameBytes = 256;
+// Of why a program cannot leave or come back: it may have a compiler's words in it.
+inline constexpr size_t kMaxReasonBytes = 1000;
 
 // What a program reaches its device by, and what a device can be reached by: sums of these.
 enum Api : u32 { kCuda = 1, kOpenCl = 2 };

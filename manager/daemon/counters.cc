@@ -9,13 +9,15 @@ namespace in = managed::to_manager;
 namespace out = managed::to_program;
 
 Counters::Before Counters::before(const Program *p) {
-  if (p == nullptr) return {};
-  return {p->phase, p->gpu, p->kept};
+  if (p == nullptr) return {.known = false};
+  return {true, p->phase, p->gpu, p->kept};
 }
 
 void Counters::heard(Time now, ProgramId from, const managed::ToManager &message,
                      const Before &before) {
   from_programs[managed::name_of(message)]++;
+  // The policy does not hear it either, so no answer would end what it asks.
+  if (!before.known && !std::holds_alternative<in::Join>(message)) return;
   if (std::holds_alternative<in::Connect>(message)) open_[{from, 0}] = now;
   if (auto *m = std::get_if<in::CudaMalloc>(&message)) open_[{from, m->ticket}] = now;
   if (auto *m = std::get_if<in::Load>(&message)) open_[{from, m->ticket}] = now;

@@ -17,6 +17,7 @@ class Counters {
 
   // How a program was before its message was handled.
   struct Before {
+    bool known = true;  // false: it has not joined, or is over
     Phase phase = Phase::New;
     GpuIndex gpu = kNoGpu;
     u64 kept = 0;

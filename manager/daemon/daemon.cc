@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "manager/daemon/daemon.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <sys/file.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 
-#include "common/ipc.h"
 #include "common/log.h"
 #include "manager/daemon/metrics.h"
 #include "manager/daemon/status.h"
@@ -26,9 +19,8 @@ namespace out = managed::to_program;
 namespace {
 
 constexpr std::chrono::milliseconds kTick{50};  // while anybody waits
-// Who knocks is left waiting for that long when there is no descriptor for him.
-constexpr std::chrono::milliseconds kDoorPause{200};
-constexpr size_t kMostPeers = 4096;
+// After a status comes this many times the time that it took without one.
+constexpr int kStatusPause = 9;
 // Who scrapes more often than that reads the same again: anybody on the machine may.
 constexpr std::chrono::milliseconds kMetricsAge{100};
 
@@ -50,17 +42,16 @@ Result<> check_version(u32 version) {
                         "use the ckptd and the ckpt-run of one version of ckpt");
 }
 
-managed::ToManager of_user(uid_t uid, const managed::ToManager &message) {
-  const auto *m = std::get_if<in::Kind>(&message);
-  if (m == nullptr || m->kind == 0) return message;
-  return in::Kind{hash_of_user(uid, m->kind)};
-}
-
-ucred who_is(int socket) {
-  ucred cred{0, static_cast<uid_t>(-1), static_cast<gid_t>(-1)};
-  socklen_t n = sizeof cred;
-  ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &cred, &n);
-  return cred;
+// Nobody makes us keep and show a long story.
+managed::ToManager as_kept(uid_t uid, managed::ToManager message) {
+  auto cut = [](std::string &text) {
+    if (text.size() > managed::kMaxReasonBytes) text.resize(managed::kMaxReasonBytes);
+  };
+  if (auto *m = std::get_if<in::Kind>(&message); m != nullptr && m->kind != 0)
+    m->kind = hash_of_user(uid, m->kind);
+  if (auto *m = std::get_if<in::Failed>(&message)) cut(m->what);
+  if (auto *m = std::get_if<in::Unsuited>(&message)) cut(m->why);
+  return message;
 }
 
 }  // namespace
@@ -69,11 +60,8 @@ Daemon::Daemon(DaemonOptions options, std::unique_ptr<Meter> meter)
     : options_(std::move(options)),
       meter_(std::move(meter)),
       policy_(options_.settings, gpus_of(*meter_)),
-      kinds_(options_.kinds) {}
-
-Daemon::~Daemon() {
-  if (listener_) ::unlink(options_.socket.c_str());
-}
+      kinds_(options_.kinds),
+      entrance_(options_.connections) {}
 
 Result<std::unique_ptr<Daemon>> Daemon::create(DaemonOptions options,
                                                std::unique_ptr<Meter> meter) {
@@ -81,7 +69,8 @@ Result<std::unique_ptr<Daemon>> Daemon::create(DaemonOptions options,
     return fail_with_hint("this node has no GPU to manage",
                           "--opencl-devices names OpenCL devices that are no GPUs");
   std::unique_ptr<Daemon> d(new Daemon(std::move(options), std::move(meter)));
-  CKPT_CHECK(d->listen());
+  CKPT_CHECK(d->entrance_.open(d->options_.socket));
+  CKPT_CHECK(d->watch_signals());
   if (!d->options_.journal.empty()) {
     d->journal_.open(d->options_.journal, std::ios::app);
     if (!d->journal_) return fail_errno("cannot write {}", d->options_.journal);
@@ -108,19 +97,7 @@ std::string Daemon::metrics() {
   return metrics_;
 }
 
-// The file of a ckptd that was killed is still there; the lock tells it from one that lives. Anyone
-// may connect: who may speak is decided by uid, with a reason that can be read.
-Result<> Daemon::listen() {
-  std::string lock = options_.socket + ".lock";
-  lock_.reset(::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!lock_) return fail_errno("cannot open {}", lock);
-  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) < 0)
-    return fail_with_hint(fmt::format("another ckptd listens on {}", options_.socket),
-                          "end it, or give this one another --socket");
-  ::unlink(options_.socket.c_str());
-  CKPT_TRY(listener_, listen_unix(options_.socket));
-  if (::chmod(options_.socket.c_str(), 0666) < 0)
-    return fail_errno("cannot chmod {}", options_.socket);
+Result<> Daemon::watch_signals() {
   sigset_t set;
   ::sigemptyset(&set);
   for (int s : {SIGINT, SIGTERM}) ::sigaddset(&set, s);
@@ -144,31 +121,38 @@ Result<> Daemon::run() {
 
 // Until something is to be done although nobody has spoken, in milliseconds.
 int Daemon::patience() const {
+  Time time = now();
   int most = policy_.waits() ? static_cast<int>(kTick.count()) : -1;
-  int http = metrics_server_ ? metrics_server_->timeout() : -1;
-  int door = accepts() ? -1 : static_cast<int>(kDoorPause.count());
-  int keep = kinds_.timeout(policy_.kinds(), now());
-  for (int other : {http, door, keep})
+  auto sooner = [&most](int other) {
     if (other >= 0) most = most < 0 ? other : std::min(most, other);
+  };
+  sooner(metrics_server_ ? metrics_server_->timeout() : -1);
+  sooner(entrance_.timeout(time));
+  sooner(kinds_.timeout(policy_.kinds(), time));
+  for (const Peer &p : peers_)
+    if (std::optional<Time> next = next_of(p))
+      sooner(static_cast<int>(
+          std::chrono::ceil<std::chrono::milliseconds>(std::max(*next - time, Time{0})).count()));
   return most;
+}
+
+// When there is something to do for it although it says nothing.
+std::optional<Time> Daemon::next_of(const Peer &peer) const {
+  if (peer.ready()) return Time{0};
+  return peer.asks() ? next_status_ : peer.read_by();
 }
 
 void Daemon::turn() {
   // poll() passes over a negative one.
-  std::vector<pollfd> fds{{accepts() ? listener_.get() : -1, POLLIN, 0},
+  std::vector<pollfd> fds{{entrance_.fd(now(), peers_.size()), POLLIN, 0},
                           {signals_.get(), POLLIN, 0}};
-  for (const Peer &p : peers_)
-    fds.push_back({p.fd(), static_cast<short>(p.wants_to_send() ? POLLIN | POLLOUT : POLLIN), 0});
+  for (const Peer &p : peers_) fds.push_back({p.fd(), p.events(), 0});
   if (metrics_server_) fds.push_back({metrics_server_->fd(), POLLIN, 0});
   if (::poll(fds.data(), fds.size(), patience()) < 0) return;
   if (fds[1].revents != 0) over_ = true;
   size_t i = 2;
-  for (Peer &p : peers_) {
-    short what = fds[i++].revents;
-    if (what & POLLOUT)
-      if (!p.flush()) hang_up(p);
-    if (what & ~POLLOUT) hear(p);
-  }
+  for (Peer &p : peers_) serve(p, fds[i++].revents);
+  answer_who_asks();
   if (fds[0].revents != 0) accept();
   if (metrics_server_) metrics_server_->turn();
   // By the clock and not when all are silent: somebody may talk all the time.
@@ -183,53 +167,61 @@ void Daemon::turn() {
   if (kinds_.timeout(policy_.kinds(), now()) == 0) kinds_.keep(policy_.kinds(), now());
 }
 
-// The connection that there is no descriptor for stays in the queue, and poll() would name it again
-// at once (accept(2)).
 void Daemon::accept() {
-  UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!fd && (errno == EMFILE || errno == ENFILE)) {
-    if (now() - door_shut_at_ > 10 * kDoorPause)
-      log::warn("no program can join for now: {} (LimitNOFILE=, ulimit -n)", std::strerror(errno));
-    door_shut_at_ = now();
-    return;
-  }
-  if (!fd || peers_.size() >= kMostPeers) return;
-  ucred who = who_is(fd.get());
-  Peer &peer = peers_.emplace_back(std::move(fd), next_id_++, who.uid, who.pid);
-  if (!may_speak(who.uid))
-    refuse(peer, fmt::format("the Manager does not serve the user with uid {}", who.uid),
+  std::optional<Entrance::Guest> guest = entrance_.accept(now());
+  if (!guest) return;
+  bool may_stay = has_its_share(guest->uid);
+  Peer &peer = peers_.emplace_back(std::move(guest->socket), next_id_++, guest->uid, guest->pid);
+  if (!may_speak(peer.uid))
+    refuse(peer, fmt::format("the Manager does not serve the user with uid {}", peer.uid),
            "its owner can allow that: ckptd --users");
+  else if (!may_stay)
+    refuse(peer,
+           fmt::format("the user with uid {} has as many connections to the Manager as are left "
+                       "for all others",
+                       peer.uid),
+           "start fewer programs at a time");
 }
-
-bool Daemon::accepts() const { return now() - door_shut_at_ >= kDoorPause; }
 
 bool Daemon::may_speak(uid_t uid) const {
   return options_.all_users || uid == 0 || uid == ::geteuid() ||
          std::ranges::find(options_.users, uid) != options_.users.end();
 }
 
-// ---- peers
-
-void Daemon::hear(Peer &peer) {
-  if (std::ranges::find(dead_, peer.id) != dead_.end()) return;
-  Result<bool> more = peer.receive();
-  if (peer.closing) {
-    if (!more || !*more) hang_up(peer);
-    return;
-  }
-  Result<> heard = hear_all(peer);
-  if (!heard) refuse(peer, heard.error().what, heard.error().hint);
-  if (!more || !*more) hang_up(peer);
+// One user alone can have half of all, the next one half of the rest, and so on: none can shut the
+// others out. Root can always look.
+bool Daemon::has_its_share(uid_t uid) const {
+  if (uid == 0) return true;
+  size_t free = options_.connections - peers_.size();
+  return static_cast<size_t>(std::ranges::count(peers_, uid, &Peer::uid)) < free;
 }
 
-Result<> Daemon::hear_all(Peer &peer) {
-  while (!peer.closing) {
-    CKPT_TRY(std::optional<Frames::Frame> frame, peer.next());
-    if (!frame) return {};
-    CKPT_TRY(managed::ToManager message, managed::decode_to_manager(frame->type, frame->body));
-    CKPT_CHECK(hear_one(peer, message));
+// ---- peers
+
+void Daemon::serve(Peer &peer, short events) {
+  if ((events & POLLOUT) && !peer.flush()) return hang_up(peer);
+  bool over = (events & (POLLHUP | POLLERR)) || now() >= peer.read_by().value_or(Time::max());
+  if (peer.awaits_status() && over) return hang_up(peer);
+  if (!peer.awaits_status() && ((events & ~POLLOUT) || peer.ready())) hear(peer);
+}
+
+// Who is refused is not listened to any longer. What the socket does not take of the reason is
+// lost: it is full of what this peer has not read.
+void Daemon::hear(Peer &peer) {
+  if (std::ranges::find(dead_, peer.id) != dead_.end()) return;
+  if (!peer.ready()) {
+    Result<bool> more = peer.receive();
+    if (!more || !*more) return hang_up(peer);
   }
-  return {};
+  if (Result<> heard = hear_next(peer); !heard)
+    refuse(peer, heard.error().what, heard.error().hint);
+}
+
+Result<> Daemon::hear_next(Peer &peer) {
+  CKPT_TRY(std::optional<Frames::Frame> frame, peer.next());
+  if (!frame) return {};
+  CKPT_TRY(managed::ToManager message, managed::decode_to_manager(frame->type, frame->body));
+  return hear_one(peer, message);
 }
 
 Result<> Daemon::welcome(Peer &peer, const in::Join &m) {
@@ -250,8 +242,8 @@ Result<> Daemon::welcome(Peer &peer, const in::Join &m) {
 Result<> Daemon::hear_one(Peer &peer, const managed::ToManager &message) {
   if (auto *m = std::get_if<in::StatusWanted>(&message)) {
     CKPT_CHECK(check_version(m->version));
-    measure(nullptr);
-    return peer.send(out::Status{status_as_json(policy_, *meter_)});
+    peer.ask_status();
+    return {};
   }
   if (auto *m = std::get_if<in::Join>(&message)) CKPT_CHECK(welcome(peer, *m));
   if (auto *m = std::get_if<in::Holder>(&message)) note_holder(peer, m->pid);
@@ -269,11 +261,28 @@ Result<> Daemon::hear_one(Peer &peer, const managed::ToManager &message) {
   return {};
 }
 
+// All of them at once, and not more often than it costs little.
+void Daemon::answer_who_asks() {
+  Time began = now();
+  if (began < next_status_ || std::ranges::none_of(peers_, &Peer::asks)) return;
+  measure(nullptr);
+  auto frame = std::make_shared<const Bytes>(as_frame(status()));
+  for (Peer &p : peers_)
+    if (p.asks() && !p.answer(frame, began + options_.reading)) hang_up(p);
+  next_status_ = now() + kStatusPause * (now() - began);
+}
+
+managed::ToProgram Daemon::status() {
+  std::string json = status_as_json(policy_, *meter_);
+  if (json.size() + sizeof(u32) <= managed::kMaxStatusBytes) return out::Status{std::move(json)};
+  return out::Refused{fmt::format("the state of this node takes {} MiB to tell", json.size() >> 20),
+                      "ckptd --metrics has the figures"};
+}
+
 void Daemon::refuse(Peer &peer, std::string what, std::string hint) {
   log::warn("a peer (pid {}, uid {}) is turned away: {}", peer.pid, peer.uid, what);
-  peer.closing = true;
-  if (!peer.send(out::Refused{std::move(what), std::move(hint)}) || !peer.wants_to_send())
-    hang_up(peer);
+  (void)peer.send(out::Refused{std::move(what), std::move(hint)});
+  hang_up(peer);
 }
 
 void Daemon::hang_up(Peer &peer) {
@@ -285,11 +294,15 @@ void Daemon::hang_up(Peer &peer) {
 void Daemon::drop_the_dead() {
   while (!dead_.empty()) {
     std::vector<ProgramId> dead = std::exchange(dead_, {});
-    for (const Peer &peer : peers_)
-      if (std::ranges::find(dead, peer.id) != dead.end()) remember(peer);
+    bool programs = false;
+    for (const Peer &peer : peers_) {
+      if (std::ranges::find(dead, peer.id) == dead.end()) continue;
+      programs = programs || peer.joined;
+      remember(peer);
+    }
     std::erase_if(peers_,
                   [&](const Peer &p) { return std::ranges::find(dead, p.id) != dead.end(); });
-    measure(nullptr);
+    if (programs) measure(nullptr);
     for (ProgramId id : dead) {
       if (policy_.find(id) != nullptr) note("gone", id, "");
       counters_.gone(id);
@@ -303,65 +316,11 @@ void Daemon::drop_the_dead() {
 
 // ---- the policy
 
-// A program that has ended, or said that it does, may still have its memory for a moment.
-void Daemon::measure(const Peer *about) {
-  std::set<i32> seen;
-  for (const Peer &p : peers_)
-    for (pid_t pid : {p.pid, p.holder})
-      if (departed_.contains(pid)) seen.insert(pid);
-  for (size_t g = 0; g < meter_->gpus().size(); g++) {
-    GpuIndex gpu = static_cast<GpuIndex>(g);
-    Result<Reading> r = meter_->read(g);
-    if (!r) {
-      log::warn("{}", r.error().what);
-    } else if (!meter_->gpus()[g].measured) {
-      u64 absent = std::min(r->free, absent_.bytes(gpu));
-      policy_.measured(gpu, r->free - absent, absent > 0);
-    } else {
-      measure_one(gpu, *r, about, seen);
-    }
-  }
-  departed_ = std::move(seen);
-}
-
-void Daemon::measure_one(GpuIndex gpu, const Reading &r, const Peer *about, std::set<i32> &seen) {
-  bool foreign = !r.processes, dying = false;
-  u64 own = 0;
-  for (const Reading::Process &p : r.processes.value_or(std::vector<Reading::Process>{})) {
-    if (p.bytes == 0) continue;
-    if (about != nullptr && about->has(p.pid)) own += p.bytes;
-    bool ours =
-        std::ranges::any_of(peers_, [&](const Peer &q) { return q.joined && q.has(p.pid); });
-    bool was_ours = departed_.contains(p.pid);
-    if (was_ours) seen.insert(p.pid);
-    dying = dying || was_ours;
-    foreign = foreign || (!ours && !was_ours);
-  }
-  policy_.measured(gpu, r.free, foreign, dying);
-  const Program *p = about != nullptr ? policy_.find(about->id) : nullptr;
-  if (p != nullptr && r.processes && p->gpu == gpu) policy_.footprint(about->id, own);
-}
-
-// Only a process of the same user can be meant.
-void Daemon::note_holder(Peer &peer, u32 pid) {
-  struct stat st {};
-  bool good =
-      pid != 0 && ::stat(fmt::format("/proc/{}", pid).c_str(), &st) == 0 && st.st_uid == peer.uid;
-  peer.holder = good ? static_cast<pid_t>(pid) : 0;
-}
-
-void Daemon::remember(const Peer &peer) {
-  const Program *p = policy_.find(peer.id);
-  if (p == nullptr || !p->on_gpu() || p->gpu == kNoGpu) return;
-  if (!meter_->gpus()[static_cast<size_t>(p->gpu)].measured)
-    absent_.add(peer.pid, p->gpu, p->used + p->ahead);
-}
-
 void Daemon::decide(const Peer &peer, const managed::ToManager &message) {
   Counters::Before before = Counters::before(policy_.find(peer.id));
   Time time = now();
   auto begin = std::chrono::steady_clock::now();
-  Orders orders = policy_.receive(time, peer.id, of_user(peer.uid, message));
+  Orders orders = policy_.receive(time, peer.id, as_kept(peer.uid, message));
   counters_.decided(std::chrono::steady_clock::now() - begin);
   counters_.heard(time, peer.id, message, before);
   counters_.ordered(time, orders);
@@ -372,7 +331,7 @@ void Daemon::carry_out(const Orders &orders) {
   for (const Order &o : orders) {
     note("to", o.to, managed::name_of(o.message));
     for (Peer &p : peers_)
-      if (p.id == o.to && !p.closing)
+      if (p.id == o.to)
         if (Result<> sent = p.send(o.message); !sent) {
           log::warn("the program of pid {} is given up: {}", p.pid, sent.error().what);
           hang_up(p);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ckptd: sockets, clock and measurements around the policy. One thread, one poll loop; whatever a
-// peer sends or does not send, it costs the others nothing.
+// ckptd: sockets, clock and measurements around the policy. One thread, one poll loop. Whatever a
+// peer sends or does not send, a turn of the loop hears one message of it at most, as it does of
+// each other one; telling tools how the node is takes a tenth of the time at most; and what a peer
+// makes us remember, or does not read, has a bound.
 #pragma once
 
 #include <signal.h>
@@ -13,6 +15,7 @@
 
 #include "manager/daemon/absent.h"
 #include "manager/daemon/counters.h"
+#include "manager/daemon/entrance.h"
 #include "manager/daemon/kinds_file.h"
 #include "manager/daemon/meter.h"
 #include "manager/daemon/metrics_server.h"
@@ -26,34 +29,39 @@ struct DaemonOptions {
   std::string socket;
   std::chrono::milliseconds grace = std::chrono::seconds(10);
   bool all_users = false;
-  std::vector<uid_t> users;  // besides our own and root
-  u16 metrics_port = 0;      // of the loopback interface; 0: none
-  std::string kinds;         // a file: what is known of kinds of programs; empty: none
-  std::string journal;       // a file: one line of JSON for each message; empty: none
+  std::vector<uid_t> users;   // besides our own and root
+  u16 metrics_port = 0;       // of the loopback interface; 0: none
+  std::string kinds;          // a file: what is known of kinds of programs; empty: none
+  std::string journal;        // a file: one line of JSON for each message; empty: none
+  size_t connections = 4096;  // at a time; of one user but root, as many as are still free then
+  std::chrono::milliseconds reading = std::chrono::seconds(10);  // that a status may take
 };
 
 class Daemon {
  public:
   static Result<std::unique_ptr<Daemon>> create(DaemonOptions options,
                                                 std::unique_ptr<Meter> meter);
-  ~Daemon();
   // Until INT or TERM.
   Result<> run();
 
  private:
   Daemon(DaemonOptions options, std::unique_ptr<Meter> meter);
-  Result<> listen();
+  Result<> watch_signals();
   Result<> serve_metrics();
   std::string metrics();
   void turn();
   int patience() const;
+  std::optional<Time> next_of(const Peer &peer) const;
   void accept();
-  bool accepts() const;
   bool may_speak(uid_t uid) const;
+  bool has_its_share(uid_t uid) const;
+  void serve(Peer &peer, short events);
   void hear(Peer &peer);
-  Result<> hear_all(Peer &peer);
+  Result<> hear_next(Peer &peer);
   Result<> welcome(Peer &peer, const managed::to_manager::Join &m);
   Result<> hear_one(Peer &peer, const managed::ToManager &message);
+  void answer_who_asks();
+  managed::ToProgram status();
   void refuse(Peer &peer, std::string what, std::string hint);
   void hang_up(Peer &peer);
   void drop_the_dead();
@@ -74,7 +82,8 @@ class Daemon {
   std::unique_ptr<MetricsServer> metrics_server_;  // null: nobody wants any
   std::string metrics_;
   Time metrics_at_{0};
-  UniqueFd lock_, listener_, signals_;
+  Entrance entrance_;
+  UniqueFd signals_;
   std::list<Peer> peers_;
   Absent absent_;
   std::set<i32> departed_;       // PIDs of programs that are over, as long as they have memory
@@ -82,7 +91,7 @@ class Daemon {
   ProgramId next_id_ = 1;
   std::ofstream journal_;
   Time last_tick_{0};
-  Time door_shut_at_ = -std::chrono::hours(1);  // for lack of descriptors
+  Time next_status_{0};
   bool over_ = false;
 };
 

@@ -9,11 +9,10 @@
 
 #include "manager/daemon/absent.h"
 #include "manager/daemon/counters.h"
+#include "tests/unit/manager/node.h"
 
 using namespace ckpt;
 using namespace ckpt::manager;
-namespace in = managed::to_manager;
-namespace out = managed::to_program;
 
 namespace {
 
@@ -65,6 +64,30 @@ TEST_CASE("questions that are over without an answer are not remembered") {
   CHECK(c.open_questions() == 0);
   CHECK(c.waits == 1);
   CHECK(c.waited == Time{5});
+}
+
+TEST_CASE("questions that nobody answers are not remembered, however many they are") {
+  Node node({}, {1000 * kMiB});
+  Counters c;
+  auto hear = [&](const managed::ToManager &m) {
+    Counters::Before before = Counters::before(node.policy.find(kOne));
+    Orders orders = node.say(kOne, m);
+    c.heard(node.now, kOne, m, before);
+    c.ordered(node.now, orders);
+  };
+  auto ask_much = [&] {
+    for (u32 ticket = 1; ticket <= 5000; ticket++) hear(in::CudaMalloc{ticket, 1});
+  };
+  hear(in::Uses{managed::kCuda});
+  ask_much();
+  CHECK(c.open_questions() == 0);
+  // It is evicted, and asks: as many may be open as the policy keeps.
+  hear(in::Join{.version = managed::kVersion, .standing = managed::Standing::Parked});
+  ask_much();
+  CHECK(c.open_questions() == 1024);
+  hear(in::Fin{});
+  ask_much();
+  CHECK(c.open_questions() == 0);
 }
 
 TEST_CASE("what a program that went on without us has counts once, while it lives") {
