@@ -253,8 +253,8 @@ Result<> Daemon::hear_one(Peer &peer, const managed::ToManager &message) {
   if (std::holds_alternative<in::Ping>(message)) return peer.send(out::Pong{});
   note("from", peer.id, managed::name_of(message));
   if (std::holds_alternative<in::Fin>(message)) {
-    departed_.insert(peer.pid);
-    if (peer.holder != 0) departed_.insert(peer.holder);
+    departed_.add(now(), peer.pid);
+    if (peer.holder != 0) departed_.add(now(), peer.holder);
   }
   measure(&peer);
   decide(peer, message);

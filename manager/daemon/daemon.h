@@ -15,6 +15,7 @@
 
 #include "manager/daemon/absent.h"
 #include "manager/daemon/counters.h"
+#include "manager/daemon/departed.h"
 #include "manager/daemon/entrance.h"
 #include "manager/daemon/kinds_file.h"
 #include "manager/daemon/meter.h"
@@ -86,7 +87,7 @@ class Daemon {
   UniqueFd signals_;
   std::list<Peer> peers_;
   Absent absent_;
-  std::set<i32> departed_;       // PIDs of programs that are over, as long as they have memory
+  Departed departed_;
   std::vector<ProgramId> dead_;  // their connections are over
   ProgramId next_id_ = 1;
   std::ofstream journal_;

@@ -28,7 +28,7 @@ void Daemon::measure(const Peer *about) {
       measure_one(gpu, *r, about, seen);
     }
   }
-  departed_ = std::move(seen);
+  departed_.keep(seen);
 }
 
 void Daemon::measure_one(GpuIndex gpu, const Reading &r, const Peer *about, std::set<i32> &seen) {
@@ -37,10 +37,10 @@ void Daemon::measure_one(GpuIndex gpu, const Reading &r, const Peer *about, std:
   for (const Reading::Process &p : r.processes.value_or(std::vector<Reading::Process>{})) {
     if (p.bytes == 0) continue;
     if (about != nullptr && about->has(p.pid)) own += p.bytes;
-    bool ours =
-        std::ranges::any_of(peers_, [&](const Peer &q) { return q.joined && q.has(p.pid); });
-    bool was_ours = departed_.contains(p.pid);
-    if (was_ours) seen.insert(p.pid);
+    bool ours = std::ranges::any_of(
+        peers_, [&](const Peer &q) { return policy_.find(q.id) != nullptr && q.has(p.pid); });
+    bool was_ours = departed_.ends(now(), p.pid);
+    if (departed_.contains(p.pid)) seen.insert(p.pid);
     dying = dying || was_ours;
     foreign = foreign || (!ours && !was_ours);
   }

@@ -9,10 +9,12 @@
 
 #include "manager/daemon/absent.h"
 #include "manager/daemon/counters.h"
+#include "manager/daemon/departed.h"
 #include "tests/unit/manager/node.h"
 
 using namespace ckpt;
 using namespace ckpt::manager;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -41,6 +43,20 @@ class Child {
 };
 
 }  // namespace
+
+TEST_CASE("who has said that it is over and goes on is not one that ends") {
+  Departed d;
+  d.add(1s, 7);
+  d.add(5s, 7);  // again
+  d.add(5s, 8);
+  CHECK(d.ends(1s + Departed::kMoment - 1ms, 7));
+  CHECK_FALSE(d.ends(1s + Departed::kMoment, 7));
+  CHECK(d.ends(1s + Departed::kMoment, 8));
+  CHECK_FALSE(d.ends(1s, 9));
+  d.keep({7});
+  CHECK(d.contains(7));
+  CHECK_FALSE(d.contains(8));
+}
 
 TEST_CASE("questions that are over without an answer are not remembered") {
   Counters c;
