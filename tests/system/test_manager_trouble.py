@@ -22,16 +22,18 @@ pytestmark = manager.NEEDS
 
 def test_the_daemon_is_killed(node):
     n = node("1x256M", grace=0.5)
-    a = n.run("a", 120, 30, pause=["2", "end"])
+    a = n.run("a", 120, 60, 10, pause=["2", "3", "end"])
     a.wait_text("have 120")
     b = n.run("b", 60, 100, pause=["2", "end"])
     b.wait_text("have 60")
     n.go_on("b", "2")
     n.wait_state(b, "evicted")
+    n.go_on("a", "2")
+    a.wait_text("have 60")  # and nothing is left for b
     n.kill_daemon()
     # Unmanaged, a goes on; so does b, as soon as there is room.
-    n.go_on("a", "2")
-    a.wait_text("have 30")
+    n.go_on("a", "3")
+    a.wait_text("have 10\n")
     n.go_on("a", "end")
     finished(a)
     n.go_on("b", "end")
