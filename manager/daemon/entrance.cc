@@ -42,7 +42,9 @@ Entrance::~Entrance() {
 Result<> Entrance::open(const std::string &path) {
   std::string lock = path + ".lock";
   lock_.reset(::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!lock_) return fail_errno("cannot open {}", lock);
+  if (!lock_)
+    return fail_with_hint(fmt::format("cannot open {}: {}", lock, std::strerror(errno)),
+                          "give ckptd a --socket in a folder of its own user");
   if (::flock(lock_.get(), LOCK_EX | LOCK_NB) < 0)
     return fail_with_hint(fmt::format("another ckptd listens on {}", path),
                           "end it, or give this one another --socket");
