@@ -49,7 +49,8 @@ bool Program::wants_alone() const {
 }
 
 u64 context_cost(const Gpu &gpu, const Settings &settings) {
-  return gpu.context_known ? gpu.context_bytes : settings.context_bytes;
+  bool measured = gpu.context_known || gpu.context_bytes > 0;
+  return measured ? gpu.context_bytes : settings.context_bytes;
 }
 
 u64 least_need_of(const Program &p, const Gpu &gpu) {

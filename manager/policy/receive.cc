@@ -323,6 +323,8 @@ void Policy::see_context(Program &p, std::optional<u64> footprint) {
   if (!footprint || p.variables > 0 || !p.requests.empty() || p.ahead > 0) return;
   gpu_of(p).context_bytes = *footprint > p.used ? *footprint - p.used : 0;
   gpu_of(p).context_known = true;
+  for (Gpu &other : gpus_)
+    if (!other.context_known) other.context_bytes = gpu_of(p).context_bytes;
 }
 
 // What was promised may be there already, and is not yet told.

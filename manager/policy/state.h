@@ -37,7 +37,7 @@ enum class Pairing : u8 {
 struct Settings {
   u32 programs_per_gpu = 4;       // MC-18; as many as that times the GPUs hold an assignment
   u32 contextless_per_gpu = 4;    // MC-19
-  u64 context_bytes = 64 * kMiB;  // of a context, until one was measured on that GPU (MC-11)
+  u64 context_bytes = 64 * kMiB;  // of a context, until one was measured (MC-11)
   u64 ahead_bytes = 0;            // that a program may take without a question, while nobody waits
   u64 program_bytes = 0;          // that one program may hold; 0: no limit
   u64 host_bytes = ~u64{0};       // for the contents of evicted programs
@@ -63,10 +63,10 @@ struct Gpu {
   u64 free = 0;           // measured last; where nobody measures: what others than programs leave
   bool dying = false;     // a program of ours that is over still has memory there
   bool foreign = false;   // somebody else than our programs has memory there
-  u64 context_bytes = 0;  // what a context costs, measured
-  bool context_known = false;
-  u64 company = 1;            // another number whenever somebody comes, leaves, or makes a context
-  u32 apis = managed::kCuda;  // that it serves
+  u64 context_bytes = 0;  // what a context costs, measured here or else on another GPU; 0: nowhere
+  bool context_known = false;  // measured here
+  u64 company = 1;             // another number whenever somebody comes, leaves, or makes a context
+  u32 apis = managed::kCuda;   // that it serves
   // False: nobody can tell what is free there but the programs, by what they say that they hold. A
   // context then costs nothing that anybody knew of.
   bool measured = true;

@@ -80,6 +80,19 @@ TEST_CASE("a context is seen when it was measured, and its cost is learned") {
   CHECK(n.policy.books().gpus[0].reserved == 300);
 }
 
+TEST_CASE("where no context was measured it costs what it does elsewhere") {
+  Node n(small(), {1000, 1000});
+  n.join(1);
+  n.say(1, in::Connect{});
+  n.take(0, 300);
+  n.policy.footprint(1, 300);
+  n.say(1, in::ContextCheck{});
+  n.join(2);
+  CHECK(told(n.say(2, in::Connect{})) == Told{"2 Connect GPU1"});
+  CHECK(n.policy.books().gpus[1].reserved == 300);
+  CHECK_FALSE(n.policy.gpus()[1].context_known);
+}
+
 TEST_CASE("a driver that shows no context at all is believed in the end") {
   Node n(small(), {1000});
   n.join(1);
