@@ -27,7 +27,7 @@ std::vector<Old> read_needs(const json &needs) {
                    d.value("used", false), d.value("bytes", 0ULL)});
   }
   // Those that are used come first: the others take what is left.
-  std::ranges::stable_partition(all, [](const Old &o) { return o.used; });
+  std::stable_partition(all.begin(), all.end(), [](const Old &o) { return o.used; });
   return all;
 }
 
