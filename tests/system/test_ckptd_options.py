@@ -47,6 +47,10 @@ def test_a_mistake_is_named(ckptd, text, word):
     assert word in refused(ckptd(text))
 
 
+def test_a_name_that_there_is_not_is_said_with_its_file(ckpt, ckptd):
+    assert f"{ckpt.folder}/ckptd.conf: " in refused(ckptd("program-memry = 1G\n"))
+
+
 def test_a_folder_that_others_cannot_write_to_is_named(ckpt, ckptd):
     folder = ckpt.folder / "disk"
     folder.mkdir(mode=0o700)

@@ -90,7 +90,16 @@ int main(int argc, char **argv) {
       "go on without it."};
   app.set_version_flag("--version", CKPT_VERSION);
   add_ckptd_options(app, o);
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ConfigError &e) {
+    std::string file = app.get_config_ptr()->as<std::string>();
+    return log::error(Error{fmt::format("{}: {}", file, e.what()),
+                            "its lines are NAME = VALUE; ckptd --help has the names"}),
+           1;
+  } catch (const CLI::ParseError &e) {
+    return app.exit(e);
+  }
   if (Result<> r = run(o); !r) return log::error(r.error()), 1;
   return 0;
 }
