@@ -33,10 +33,10 @@ Result<sockaddr_un> address(const std::string &path) {
 // A server answers its own user and root; root, as a client, may reach any user's server.
 enum class Side { Client, Server };
 Result<UniqueFd> authorised(UniqueFd fd, Side side) {
-  CKPT_TRY(uid_t uid, peer_uid(fd.get()));
+  CKPT_TRY(ucred peer, peer_credentials(fd.get()));
   bool root_reaches_down = side == Side::Client && ::geteuid() == 0;
-  if (uid != ::geteuid() && uid != 0 && !root_reaches_down)
-    return fail("the peer has uid {}, not {}", uid, ::geteuid());
+  if (peer.uid != ::geteuid() && peer.uid != 0 && !root_reaches_down)
+    return fail("the peer has uid {}, not {}", peer.uid, ::geteuid());
   return fd;
 }
 
@@ -144,12 +144,12 @@ Result<UniqueFd> accept_unix(int listener) {
   }
 }
 
-Result<uid_t> peer_uid(int socket) {
+Result<ucred> peer_credentials(int socket) {
   ucred cred{};
   socklen_t n = sizeof cred;
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &cred, &n) < 0)
     return fail_errno("cannot tell who the peer is");
-  return cred.uid;
+  return cred;
 }
 
 Result<std::pair<UniqueFd, UniqueFd>> socket_pair() {

@@ -5,6 +5,7 @@
 // SO_PEERCRED's pid reads 0, its uid does not (facts/criu.md).
 #pragma once
 
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include <chrono>
@@ -39,7 +40,8 @@ Result<std::optional<UniqueFd>> connect_unix_at_once(const std::string &path);
 // Accepts one connection whose uid is ours or root's; an unauthorised peer is closed and is an
 // error.
 Result<UniqueFd> accept_unix(int listener);
-Result<uid_t> peer_uid(int socket);
+// Who connected, or listens. `pid` is 0 where it is in a PID namespace that we do not see.
+Result<ucred> peer_credentials(int socket);
 // Both ends close-on-exec.
 Result<std::pair<UniqueFd, UniqueFd>> socket_pair();
 

@@ -33,13 +33,14 @@ void Daemon::measure(const Peer *about) {
 
 void Daemon::measure_one(GpuIndex gpu, const Reading &r, const Peer *about, std::set<i32> &seen) {
   bool foreign = !r.processes, dying = false;
+  Time time = now();
   u64 own = 0;
   for (const Reading::Process &p : r.processes.value_or(std::vector<Reading::Process>{})) {
     if (p.bytes == 0) continue;
     if (about != nullptr && about->has(p.pid)) own += p.bytes;
     bool ours = std::ranges::any_of(
         peers_, [&](const Peer &q) { return policy_.find(q.id) != nullptr && q.has(p.pid); });
-    bool was_ours = departed_.ends(now(), p.pid);
+    bool was_ours = departed_.ends(time, p.pid);
     if (departed_.contains(p.pid)) seen.insert(p.pid);
     dying = dying || was_ours;
     foreign = foreign || (!ours && !was_ours);

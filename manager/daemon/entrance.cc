@@ -23,7 +23,10 @@ constexpr std::chrono::seconds kComplaintPause{60};
 // Whatever else stands there is not ours to remove, and we may be root.
 Result<> remove_socket(const std::string &path) {
   struct stat st {};
-  if (::lstat(path.c_str(), &st) < 0 && errno == ENOENT) return {};
+  if (::lstat(path.c_str(), &st) < 0) {
+    if (errno == ENOENT) return {};
+    return fail_errno("cannot look at {}", path);
+  }
   if (!S_ISSOCK(st.st_mode))
     return fail_with_hint(fmt::format("{} is there already, and is no socket", path),
                           "remove it, or give ckptd another --socket");
@@ -73,10 +76,9 @@ std::optional<Entrance::Guest> Entrance::accept(Time now) {
     shut_at_ = now;
   }
   if (!fd) return std::nullopt;
-  ucred who{0, static_cast<uid_t>(-1), static_cast<gid_t>(-1)};
-  socklen_t n = sizeof who;
-  ::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &who, &n);
-  return Guest{std::move(fd), who.uid, who.pid};
+  Result<ucred> who = peer_credentials(fd.get());
+  if (!who) return std::nullopt;
+  return Guest{std::move(fd), who->uid, who->pid};
 }
 
 void Entrance::complain(Time now, const std::string &why) {

@@ -2,7 +2,6 @@
 #include "softcuda/broker/broker.h"
 
 #include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <map>
@@ -24,12 +23,6 @@ std::array<u8, 16> uuid_of(const std::string &seed, u32 device) {
   std::string text = fmt::format("{}#{}", seed, device);
   for (u8 &byte : out) byte = static_cast<u8>((h = fnv1a(text, h)) >> 32);
   return out;
-}
-
-i32 pid_of(int fd) {
-  ucred c{};
-  socklen_t n = sizeof c;
-  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &n) == 0 ? c.pid : 0;
 }
 
 }  // namespace
@@ -63,7 +56,8 @@ void Broker::accept() {
   // A peer that stops in the middle of a message must not stop everybody.
   (void)set_receive_timeout(fd->get(), std::chrono::milliseconds(2000));
   auto p = std::make_shared<Peer>();
-  p->pid = pid_of(fd->get());
+  Result<ucred> peer = peer_credentials(fd->get());
+  p->pid = peer ? peer->pid : 0;
   p->fd = std::move(*fd);
   p->bytes.resize(devices_.size());
   peers_.push_back(p);

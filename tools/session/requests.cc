@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -35,12 +34,6 @@ Result<> reply(int fd, const Result<> &result) {
   Writer w;
   w.str(result.error().what).str(result.error().hint);
   return send_message(fd, static_cast<u16>(Type::Failed), w.bytes());
-}
-
-pid_t peer_pid(int fd) {
-  ucred cred{};
-  socklen_t n = sizeof cred;
-  return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n) == 0 ? cred.pid : 0;
 }
 
 nlohmann::json read_report(int fd) {
@@ -80,7 +73,8 @@ void Keeper::accept_client() {
   Result<UniqueFd> fd = accept_unix(listener_.get());
   if (!fd) return log::warn("session: {}", fd.error().what);
   (void)set_receive_timeout(fd->get(), kClientPatience);
-  pid_t peer = peer_pid(fd->get());
+  Result<ucred> credentials = peer_credentials(fd->get());
+  pid_t peer = credentials ? credentials->pid : 0;
   clients_.push_back({std::move(*fd), peer});
 }
 

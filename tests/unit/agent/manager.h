@@ -39,6 +39,12 @@ class Manager {
     program_ = std::move(*fd);
     REQUIRE(set_receive_timeout(program_.get(), std::chrono::seconds(20)));
   }
+  // A program comes, and is welcome.
+  void meet() {
+    accept();
+    CHECK(heard() == "Join");
+    welcome();
+  }
   // Somebody connects, within that time.
   bool is_wanted(std::chrono::milliseconds soon) {
     pollfd p{listener_.get(), POLLIN, 0};

@@ -100,9 +100,7 @@ auto program_with_a_device(const std::string &socket, const std::string &cannot_
 }
 
 void give_device(Manager &manager, Subject &subject) {
-  manager.accept();
-  CHECK(manager.heard() == "Join");
-  manager.welcome();
+  manager.meet();
   CHECK(manager.heard() == "Connect");
   manager.say(out::Connect{"GPU-1"});
   hear_until(subject, "it may be evicted");
@@ -167,9 +165,7 @@ TEST_CASE("a Manager that was there and hangs up on everybody is waited for as i
   Log log(session);
   Manager manager(session);
   Subject subject(&session, program(manager.path()));
-  manager.accept();
-  CHECK(manager.heard() == "Join");
-  manager.welcome();
+  manager.meet();
   subject.tell("ask");
   CHECK(manager.heard() == "CudaMalloc");
   int times = 0;

@@ -18,9 +18,7 @@ TEST_CASE("what is asked before the Manager says welcome is said afterwards") {
   Manager manager(session);
   Subject subject(&session, program(manager.path()));
   subject.tell("ask");
-  manager.accept();
-  CHECK(manager.heard() == "Join");
-  manager.welcome();
+  manager.meet();
   managed::ToManager asked = manager.hear();
   REQUIRE(std::get_if<in::CudaMalloc>(&asked) != nullptr);
   CHECK(std::get<in::CudaMalloc>(asked) == in::CudaMalloc{1, 1000});
@@ -35,9 +33,7 @@ TEST_CASE("a Manager that does not answer is given up, and found again") {
   Session session;
   Manager manager(session);
   Subject subject(&session, program(manager.path()));
-  manager.accept();
-  CHECK(manager.heard() == "Join");
-  manager.welcome();
+  manager.meet();
   subject.tell("ask");
   CHECK(manager.heard() == "CudaMalloc");
   CHECK(manager.heard() == "Ping");
@@ -66,9 +62,7 @@ TEST_CASE("what was given ahead is taken without a question, and given back when
   Session session;
   Manager manager(session);
   Subject subject(&session, program(manager.path()));
-  manager.accept();
-  CHECK(manager.heard() == "Join");
-  manager.welcome();
+  manager.meet();
   subject.tell("ask");
   CHECK(std::get<in::CudaMalloc>(manager.hear()).ticket == 1);
   manager.say(out::Ahead{2500});
@@ -135,9 +129,7 @@ TEST_CASE("an API that is started while the program is evicted gets the device t
   Session session;
   Manager manager(session);
   Subject subject(&session, program_of_two_apis(manager.path()));
-  manager.accept();
-  CHECK(manager.heard() == "Join");
-  manager.welcome();
+  manager.meet();
   CHECK(manager.heard() == "Connect");
   manager.say(out::Connect{"GPU-1"});
   hear_until(subject, "it may be evicted");
