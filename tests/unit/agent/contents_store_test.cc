@@ -7,6 +7,7 @@
 #include <vector>
 
 using namespace ckpt;
+using namespace ckpt::agent;
 
 namespace {
 

@@ -6,6 +6,7 @@
 #include <thread>
 
 using namespace ckpt;
+using namespace ckpt::agent;
 using namespace std::chrono_literals;
 
 TEST_CASE("a thread whose calls never wait passes a closed gate, and is not waited for") {
