@@ -21,7 +21,7 @@ Compression compression_of(const EntryRecord &r) {
 
 // A text in the entry's own header.
 Result<std::string> header_text(const Source &source, u64 entry, const EntryRecord &r, u32 at,
-                                u32 bytes, HeaderBounds &left) {
+                                u32 bytes, HeaderBudget &left) {
   if (at > r.header_bytes || bytes > r.header_bytes - at)
     return broken(entry, "a text in its header reaches beyond it");
   if (bytes > left.text_bytes) return broken(entry, "the headers have too much text");
@@ -34,7 +34,7 @@ Result<std::string> header_text(const Source &source, u64 entry, const EntryReco
 }
 
 Result<std::string> options_of(const Source &source, u64 at, const EntryRecord &r,
-                               HeaderBounds &left) {
+                               HeaderBudget &left) {
   if (r.options_at < sizeof r) return std::string();
   if (r.options_at > r.header_bytes || r.header_bytes - r.options_at < sizeof(OptionsRecord))
     return broken(at, "its options lie outside of its header");
@@ -43,7 +43,7 @@ Result<std::string> options_of(const Source &source, u64 at, const EntryRecord &
 }
 
 // The entry at `at`, and in `next` where it ends.
-Result<Entry> read_entry(const Source &source, u64 at, u64 end, HeaderBounds &left, u64 &next) {
+Result<Entry> read_entry(const Source &source, u64 at, u64 end, HeaderBudget &left, u64 &next) {
   if (end - at < sizeof(EntryRecord)) return broken(at, "its header is cut short");
   CKPT_TRY(EntryRecord r, source.record<EntryRecord>(at));
   if (r.header_bytes < sizeof r || r.header_bytes > end - at)
@@ -118,7 +118,7 @@ const char *name_of(Compression compression) {
   return "unknown";
 }
 
-Result<Container> read_container(const Source &source, u64 at, u64 room, HeaderBounds &left) {
+Result<Container> read_container(const Source &source, u64 at, u64 room, HeaderBudget &left) {
   if (room < sizeof(ContainerRecord)) return fail("the fat binary at offset {} is cut short", at);
   CKPT_TRY(ContainerRecord r, source.record<ContainerRecord>(at));
   if (r.magic != kContainerMagic) return fail("there is no fat binary at offset {}", at);
@@ -133,7 +133,7 @@ Result<Container> read_container(const Source &source, u64 at, u64 room, HeaderB
   Container c{.at = at, .bytes = r.header_bytes + r.bytes};
   u64 end = at + c.bytes;
   for (u64 next = at + r.header_bytes; next < end;) {
-    if (left.entries == 0) return fail("a fat binary of more than {} entries", kMostEntries);
+    if (left.entries == 0) return fail("a fat binary of more than {} entries", kMaxEntries);
     --left.entries;
     CKPT_TRY(Entry e, read_entry(source, next, end, left, next));
     c.entries.push_back(std::move(e));
@@ -142,14 +142,14 @@ Result<Container> read_container(const Source &source, u64 at, u64 room, HeaderB
 }
 
 Result<std::vector<Container>> read_containers(const Source &source, u64 at, u64 bytes,
-                                               HeaderBounds &left) {
+                                               HeaderBudget &left) {
   std::vector<Container> out;
   u64 end = at + bytes;
   while (at < end) {
     CKPT_TRY(at, skip_zeros(source, at, end));
     if (at >= end) break;
     // An empty container costs 16 bytes of file but more of memory.
-    if (left.entries == 0) return fail("more than {} fat binaries and entries", kMostEntries);
+    if (left.entries == 0) return fail("more than {} fat binaries and entries", kMaxEntries);
     --left.entries;
     CKPT_TRY(Container c, read_container(source, at, end - at, left));
     at += c.bytes;

@@ -52,17 +52,17 @@ const char *name_of(Kind kind);                // "ptx", "elf", "lto-ir", "unkno
 const char *name_of(Compression compression);  // "raw", "lz4", "zstd", "unknown"
 
 // How much may still be kept of one file's headers.
-struct HeaderBounds {
-  size_t entries = kMostEntries;  // empty containers count, too
-  size_t text_bytes = kMostHeaderTextBytes;
+struct HeaderBudget {
+  size_t entries = kMaxEntries;  // empty containers count, too
+  size_t text_bytes = kMaxHeaderTextBytes;
 };
 
 // The container at `at`, of which at most `room` bytes belong to it. `left` counts down.
-Result<Container> read_container(const Source &source, u64 at, u64 room, HeaderBounds &left);
+Result<Container> read_container(const Source &source, u64 at, u64 room, HeaderBudget &left);
 
 // Containers one after the other, as in a section or a .fatbin file; zeros between them are
 // padding.
 Result<std::vector<Container>> read_containers(const Source &source, u64 at, u64 bytes,
-                                               HeaderBounds &left);
+                                               HeaderBudget &left);
 
 }  // namespace ckpt::fatbin

@@ -113,8 +113,8 @@ class CubinReader {
     if (s.st_shndx == SHN_UNDEF || s.st_shndx >= elf_.sections().size()) return {};
     std::optional<Space> space = space_of(elf_.sections()[s.st_shndx].name);
     if (!space) return {};
-    if (name == kDeviceRuntimeMark) facts_.is_device_runtime = facts_.relocatable;
-    if (is_compilers_own(name)) return {};
+    if (name == kDeviceRuntimeMarker) facts_.is_device_runtime = facts_.relocatable;
+    if (is_compiler_generated(name)) return {};
     CKPT_TRY(std::string kept, names_.take(name));
     bool managed = s.st_other & kManaged;
     facts_.variables.push_back({std::move(kept), managed ? Space::Managed : *space, s.st_size});
@@ -136,7 +136,7 @@ class CubinReader {
 }  // namespace
 
 Result<CodeFacts> facts_of_cubin(ByteView cubin) {
-  CKPT_TRY(ElfFile elf, ElfFile::of(cubin));
+  CKPT_TRY(ElfFile elf, ElfFile::from(cubin));
   return CubinReader(elf).read();
 }
 

@@ -24,7 +24,7 @@ Result<> check_header(const Source &source) {
     CKPT_TRY(Elf64_Shdr first, source.record<Elf64_Shdr>(h.e_shoff));
     count = first.sh_size;
   }
-  if (count > kMostSections)
+  if (count > kMaxSections)
     return fail("it has {} ELF sections, which is beyond all bounds", count);
   if (!has_room(h.e_shoff, count * sizeof(Elf64_Shdr), source.size()))
     return fail("its ELF sections reach beyond its end: it was cut short or is damaged");
@@ -40,22 +40,22 @@ Failure elf_failure(const char *what) {
 
 }  // namespace
 
-Result<ElfFile> ElfFile::of(ByteView file) {
+Result<ElfFile> ElfFile::from(ByteView file) {
   MemorySource source(file);
   CKPT_CHECK(check_header(source));
   start_libelf();
   // libelf takes a char * but does not write where ELF_C_READ is meant.
   auto *bytes = const_cast<char *>(reinterpret_cast<const char *>(file.data()));
-  return of(source, Handle(::elf_memory(bytes, file.size())));
+  return from(source, Handle(::elf_memory(bytes, file.size())));
 }
 
-Result<ElfFile> ElfFile::of(const FileSource &file) {
+Result<ElfFile> ElfFile::from(const FileSource &file) {
   CKPT_CHECK(check_header(file));
   start_libelf();
-  return of(file, Handle(::elf_begin(file.fd(), ELF_C_READ, nullptr)));
+  return from(file, Handle(::elf_begin(file.fd(), ELF_C_READ, nullptr)));
 }
 
-Result<ElfFile> ElfFile::of(const Source &source, Handle handle) {
+Result<ElfFile> ElfFile::from(const Source &source, Handle handle) {
   if (!handle) return elf_failure("cannot read it as an ELF file");
   ElfFile f;
   f.elf_ = std::move(handle);
@@ -107,7 +107,7 @@ const ElfSection *ElfFile::linked(const ElfSection &section) const {
 Result<ByteView> ElfFile::contents(const ElfSection &section) const {
   const Elf64_Shdr &h = section.header;
   if (h.sh_type == SHT_NOBITS || h.sh_size == 0) return ByteView();
-  if (h.sh_size > kMostTableBytes || !has_room(h.sh_offset, h.sh_size, size_))
+  if (h.sh_size > kMaxTableBytes || !has_room(h.sh_offset, h.sh_size, size_))
     return fail("its ELF section {} of {} bytes is beyond all bounds", section.name, h.sh_size);
   const Elf_Data *data = ::elf_rawdata(section.handle, nullptr);
   if (!data || !data->d_buf) return elf_failure("cannot read an ELF section");

@@ -23,8 +23,8 @@ struct ElfSection {
 class ElfFile {
  public:
   // Views of `file` are good while the object lives.
-  static Result<ElfFile> of(ByteView file);
-  static Result<ElfFile> of(const FileSource &file);
+  static Result<ElfFile> from(ByteView file);
+  static Result<ElfFile> from(const FileSource &file);
 
   const Elf64_Ehdr &header() const { return header_; }
   const std::vector<ElfSection> &sections() const { return sections_; }
@@ -42,7 +42,7 @@ class ElfFile {
   };
   using Handle = std::unique_ptr<Elf, End>;
 
-  static Result<ElfFile> of(const Source &source, Handle handle);
+  static Result<ElfFile> from(const Source &source, Handle handle);
   Result<> read_sections();
 
   Handle elf_;

@@ -52,7 +52,8 @@ struct CodeFacts {
   std::vector<Kernel> kernels;
   std::vector<Variable> variables;  // without the compiler's own, such as strings
   std::vector<Reference> references;
-  std::string allocates;  // by which function device memory is allocated in kernels; "": by none
+  std::string
+      heap_function;      // by which function device memory is allocated in kernels; "": by none
   bool prints = false;    // printf; assert is none
   bool launches = false;  // kernels start kernels: dynamic parallelism
   bool is_device_runtime = false;  // a part of libcudadevrt.a, not of the program

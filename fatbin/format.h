@@ -73,11 +73,11 @@ constexpr const char *kUnitsSection = "__nv_relfatbin";  // the translation unit
 constexpr const char *kWrapperSection = ".nvFatBinSegment";
 
 // Bounds. libcufft.so.12 has 23984 entries; libnccl.so.2 one of 134 MB.
-constexpr size_t kMostEntries = 1u << 20;           // of a file
-constexpr size_t kMostHeaderTextBytes = 64u << 20;  // names and options of all entries
-constexpr size_t kMostUnits = 1u << 16;             // of a linked wrapper
-constexpr u64 kMostPayloadBytes = 256u << 20;
-constexpr u64 kMostSections = 1u << 19;      // of any ELF file
-constexpr u64 kMostTableBytes = 256u << 20;  // of a host's symbol or string table
+constexpr size_t kMaxEntries = 1u << 20;           // of a file
+constexpr size_t kMaxHeaderTextBytes = 64u << 20;  // names and options of all entries
+constexpr size_t kMaxUnits = 1u << 16;             // of a linked wrapper
+constexpr u64 kMaxPayloadBytes = 256u << 20;
+constexpr u64 kMaxSections = 1u << 19;      // of any ELF file
+constexpr u64 kMaxTableBytes = 256u << 20;  // of a host's symbol or string table
 
 }  // namespace ckpt::fatbin

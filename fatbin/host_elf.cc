@@ -78,7 +78,7 @@ class Finder {
       // Each try counts, or a file full of magic numbers would take forever.
       if (left_.entries == 0)
         return fail("its section {} has more than {} fat binaries and entries", s.name,
-                    kMostEntries);
+                    kMaxEntries);
       --left_.entries;
       at += c ? c->bytes : sizeof(u64);
       if (c && !c->entries.empty()) found_.push_back(std::move(*c));
@@ -103,7 +103,7 @@ class Finder {
 
   const ElfFile &elf_;
   const Source &source_;
-  HeaderBounds left_;
+  HeaderBudget left_;
   u64 room_ = source_.size();  // of all sections together, or they overlap
   std::vector<char> piece_ = std::vector<char>(256u << 10);
   std::vector<Container> found_;

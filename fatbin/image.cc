@@ -12,9 +12,9 @@
 namespace ckpt::fatbin {
 
 // Fills an Image, once it is known what the bytes are.
-class Opening {
+class ImageBuilder {
  public:
-  explicit Opening(std::unique_ptr<Source> source) { image_.source_ = std::move(source); }
+  explicit ImageBuilder(std::unique_ptr<Source> source) { image_.source_ = std::move(source); }
 
   Result<Image> file(const FileSource &file);
   Result<Image> bytes(ByteView all);
@@ -31,7 +31,7 @@ class Opening {
   Result<Image> single(Form form, Entry entry);
 
   Image image_;
-  HeaderBounds left_;
+  HeaderBudget left_;
 };
 
 namespace {
@@ -91,56 +91,56 @@ Result<u64> elf_bytes(const Source &source, u64 at) {
 
 }  // namespace
 
-Result<Image> Opening::file(const FileSource &file) {
+Result<Image> ImageBuilder::file(const FileSource &file) {
   u32 magic = magic_at(file);
   if (is_elf(magic)) {
-    CKPT_TRY(ElfFile e, ElfFile::of(file));
+    CKPT_TRY(ElfFile e, ElfFile::from(file));
     return elf(e);
   }
   if (magic == kContainerMagic) return containers(file.size());
   return looks_like_ptx(file) ? ptx(0, file.size()) : Result<Image>(unknown_form(file));
 }
 
-Result<Image> Opening::bytes(ByteView all) {
+Result<Image> ImageBuilder::bytes(ByteView all) {
   u32 magic = magic_at(source());
   if (is_elf(magic)) {
-    CKPT_TRY(ElfFile e, ElfFile::of(all));
+    CKPT_TRY(ElfFile e, ElfFile::from(all));
     return elf(e);
   }
   if (magic == kContainerMagic) return containers(all.size());
   return looks_like_ptx(source()) ? ptx(0, all.size()) : Result<Image>(unknown_form(source()));
 }
 
-Result<Image> Opening::containers(u64 size) {
+Result<Image> ImageBuilder::containers(u64 size) {
   CKPT_TRY(image_.containers_, read_containers(source(), 0, size, left_));
   image_.form_ = Form::FatBinary;
   return std::move(image_);
 }
 
-Result<Image> Opening::container(u64 at) {
+Result<Image> ImageBuilder::container(u64 at) {
   CKPT_TRY(Container c, read_container(source(), at, source().size() - at, left_));
   image_.containers_.push_back(std::move(c));
   image_.form_ = Form::FatBinary;
   return std::move(image_);
 }
 
-Result<Image> Opening::wrapper(u64 at) {
+Result<Image> ImageBuilder::wrapper(u64 at) {
   CKPT_TRY(WrapperRecord w, source().record<WrapperRecord>(at));
   CKPT_CHECK(container(reinterpret_cast<u64>(w.data)).map([&](Image i) { image_ = std::move(i); }));
   image_.form_ = Form::Wrapper;
   if (w.version != kLinkedWrapper || !w.units) return std::move(image_);
   u64 next = reinterpret_cast<u64>(w.units);
-  for (size_t i = 0; i < kMostUnits; ++i, next += sizeof(u64)) {
+  for (size_t i = 0; i < kMaxUnits; ++i, next += sizeof(u64)) {
     CKPT_TRY(u64 unit, source().record<u64>(next));
     if (unit == 0) return std::move(image_);
     CKPT_TRY(Container c, read_container(source(), unit, source().size() - unit, left_));
     c.role = Role::Unit;
     image_.containers_.push_back(std::move(c));
   }
-  return fail("the linked fat binary has more than {} translation units", kMostUnits);
+  return fail("the linked fat binary has more than {} translation units", kMaxUnits);
 }
 
-Result<Image> Opening::elf(const ElfFile &file) {
+Result<Image> ImageBuilder::elf(const ElfFile &file) {
   if (file.header().e_machine == kCudaMachine) return cubin(file.header(), 0, source().size());
   CKPT_TRY(HostElf host, read_host(file, source()));
   image_.form_ = host.form;
@@ -149,14 +149,14 @@ Result<Image> Opening::elf(const ElfFile &file) {
   return std::move(image_);
 }
 
-Result<Image> Opening::memory_elf(u64 at) {
+Result<Image> ImageBuilder::memory_elf(u64 at) {
   CKPT_TRY(Elf64_Ehdr header, source().record<Elf64_Ehdr>(at));
   if (header.e_machine != kCudaMachine) return fail("it is an ELF file, but no cubin");
   CKPT_TRY(u64 bytes, elf_bytes(source(), at));
   return cubin(header, at, bytes);
 }
 
-Result<Image> Opening::cubin(const Elf64_Ehdr &header, u64 at, u64 bytes) {
+Result<Image> ImageBuilder::cubin(const Elf64_Ehdr &header, u64 at, u64 bytes) {
   return single(Form::Cubin, {.kind = Kind::Elf,
                               .arch = arch_of_cubin(header),
                               .at = at,
@@ -164,7 +164,7 @@ Result<Image> Opening::cubin(const Elf64_Ehdr &header, u64 at, u64 bytes) {
                               .bytes = bytes});
 }
 
-Result<Image> Opening::ptx(u64 at, u64 bytes) {
+Result<Image> ImageBuilder::ptx(u64 at, u64 bytes) {
   std::string head(static_cast<size_t>(std::min<u64>(bytes, kPtxHead)), '\0');
   CKPT_CHECK(source().read(at, std::as_writable_bytes(std::span(head))));
   if (head.find(kPtxMark) == std::string::npos) return unknown_form(source());
@@ -175,7 +175,7 @@ Result<Image> Opening::ptx(u64 at, u64 bytes) {
                             .bytes = bytes});
 }
 
-Result<Image> Opening::single(Form form, Entry entry) {
+Result<Image> ImageBuilder::single(Form form, Entry entry) {
   Container c{.at = entry.at, .bytes = entry.bytes};
   c.entries.push_back(std::move(entry));
   image_.containers_.push_back(std::move(c));
@@ -210,14 +210,14 @@ const char *name_of(Runtime runtime) {
 Result<Image> Image::open(const std::string &path) {
   CKPT_TRY(std::unique_ptr<FileSource> source, FileSource::open(path));
   const FileSource &file = *source;
-  Result<Image> image = Opening(std::move(source)).file(file);
+  Result<Image> image = ImageBuilder(std::move(source)).file(file);
   if (!image) return Failure(std::move(image).error().in(path));
   return image;
 }
 
 Result<Image> Image::in_memory(const void *code) {
   if (!code) return fail("a null pointer is no device code");
-  Opening opening(std::make_unique<AddressSpace>());
+  ImageBuilder opening(std::make_unique<AddressSpace>());
   u64 at = reinterpret_cast<u64>(code);
   u32 magic = 0;
   // PTX may be shorter than four bytes, with its NUL; then it is none.
@@ -228,8 +228,8 @@ Result<Image> Image::in_memory(const void *code) {
   return opening.ptx(at, std::strlen(static_cast<const char *>(code)));
 }
 
-Result<Image> Image::of(ByteView bytes) {
-  return Opening(std::make_unique<MemorySource>(bytes)).bytes(bytes);
+Result<Image> Image::from_bytes(ByteView bytes) {
+  return ImageBuilder(std::make_unique<MemorySource>(bytes)).bytes(bytes);
 }
 
 }  // namespace ckpt::fatbin

@@ -57,19 +57,19 @@ class Image {
   static Result<Image> in_memory(const void *code);
 
   // The same with a known length, any bytes; no wrapper. They must outlive the image.
-  static Result<Image> of(ByteView bytes);
+  static Result<Image> from_bytes(ByteView bytes);
 
   Form form() const { return form_; }
   const std::vector<Container> &containers() const { return containers_; }
   const RuntimeFact &runtime() const { return runtime_; }
-  u64 bytes() const { return source_->size(); }  // of the file, or of of()'s
+  u64 bytes() const { return source_->size(); }  // of the file, or of from_bytes()'s
 
-  Result<Payload> payload(const Entry &entry, u64 most = kMostPayloadBytes) const {
+  Result<Payload> payload(const Entry &entry, u64 most = kMaxPayloadBytes) const {
     return read_payload(*source_, entry, most);
   }
 
  private:
-  friend class Opening;
+  friend class ImageBuilder;
   std::unique_ptr<Source> source_;
   Form form_ = Form::FatBinary;
   std::vector<Container> containers_;

@@ -21,13 +21,13 @@ bool is_allocation(std::string_view name) {
 }  // namespace
 
 void note_function(CodeFacts &facts, std::string_view name, bool imported) {
-  if (imported && is_allocation(name)) facts.allocates = name;
+  if (imported && is_allocation(name)) facts.heap_function = name;
   if (imported && name == "vprintf") facts.prints = true;
   if (is_launch(name)) facts.launches = true;
 }
 
 // A dot in a name of LLVM becomes a dollar in PTX (.str: $str).
-bool is_compilers_own(std::string_view variable) {
+bool is_compiler_generated(std::string_view variable) {
   return variable.empty() || variable[0] == '$' || variable[0] == '.' ||
          variable.starts_with("__unnamed_");
 }

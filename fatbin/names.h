@@ -12,10 +12,10 @@ namespace ckpt::fatbin {
 void note_function(CodeFacts &facts, std::string_view name, bool imported);
 
 // A variable that no programmer declared: strings and the like.
-bool is_compilers_own(std::string_view variable);
+bool is_compiler_generated(std::string_view variable);
 
 // The device runtime's mark, a variable of libcudadevrt.a.
-constexpr std::string_view kDeviceRuntimeMark = "__CNPRT_VERSION_NUMBER__";
+constexpr std::string_view kDeviceRuntimeMarker = "__CNPRT_VERSION_NUMBER__";
 
 // How much one program may say. Mangled names of templates reach some ten thousand characters.
 class NameBudget {

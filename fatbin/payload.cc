@@ -17,7 +17,7 @@ std::unique_ptr<std::byte[]> unwritten(u64 bytes) {
 }
 
 Result<Payload> read_stored(const Source &source, const Entry &e) {
-  if (ByteView there = source.look(e.at, e.stored_bytes); !there.empty()) return Payload(there);
+  if (ByteView there = source.in_place(e.at, e.stored_bytes); !there.empty()) return Payload(there);
   auto buffer = unwritten(e.stored_bytes);
   CKPT_CHECK(source.read(e.at, {buffer.get(), static_cast<size_t>(e.stored_bytes)}));
   return Payload(std::move(buffer), e.stored_bytes);

@@ -29,7 +29,6 @@ class Payload {
 // Reads and decompresses. An entry that is, or says that it will be, longer than `most` bytes is
 // refused before anything is read. Memory: the decompressed bytes, and the stored ones meanwhile.
 // LTO-IR is refused: its coding is not public.
-Result<Payload> read_payload(const Source &source, const Entry &entry,
-                             u64 most = kMostPayloadBytes);
+Result<Payload> read_payload(const Source &source, const Entry &entry, u64 most = kMaxPayloadBytes);
 
 }  // namespace ckpt::fatbin

@@ -13,8 +13,8 @@
 namespace ckpt::fatbin {
 namespace {
 
-constexpr u64 kMostBytes = u64{1} << 40;       // of a variable: more than any device has
-constexpr u64 kMostParameterBytes = 1u << 16;  // 32764 are allowed
+constexpr u64 kMaxBytes = u64{1} << 40;       // of a variable: more than any device has
+constexpr u64 kMaxParameterBytes = 1u << 16;  // 32764 are allowed
 
 u64 number(std::string_view word) {
   int base = word.starts_with("0x") || word.starts_with("0X") ? 16 : 10;
@@ -57,7 +57,7 @@ struct Declared {
 
   u64 bytes() const {
     u64 each = u64{element_bytes} * vector;
-    return each == 0 || count <= kMostBytes / each ? each * count : kMostBytes;
+    return each == 0 || count <= kMaxBytes / each ? each * count : kMaxBytes;
   }
   u64 aligned_to() const {
     return alignment ? alignment : std::max<u32>(1, element_bytes * vector);
@@ -169,7 +169,7 @@ class PtxModule {
     if (bytes == 0) return {};
     CKPT_CHECK(names_.take({}));
     u64 offset = (kernel.parameter_bytes + to - 1) / to * to;
-    if (offset + bytes > kMostParameterBytes)
+    if (offset + bytes > kMaxParameterBytes)
       return fail("the parameters of {} are beyond all bounds", kernel.name);
     kernel.parameters.push_back({static_cast<u32>(offset), static_cast<u32>(bytes)});
     kernel.parameter_bytes = static_cast<u32>(offset + bytes);
@@ -223,7 +223,7 @@ class PtxModule {
       return;
     }
     u64 n = number(t.text);
-    d.count = n == 0 || d.count <= kMostBytes / n ? d.count * n : kMostBytes;
+    d.count = n == 0 || d.count <= kMaxBytes / n ? d.count * n : kMaxBytes;
     lexer_.next();
   }
 
@@ -257,8 +257,8 @@ class PtxModule {
   }
 
   Result<> add_variable(const Declared &d, Space space) {
-    if (d.name == kDeviceRuntimeMark) facts_.is_device_runtime = true;
-    if (is_compilers_own(d.name)) return {};
+    if (d.name == kDeviceRuntimeMarker) facts_.is_device_runtime = true;
+    if (is_compiler_generated(d.name)) return {};
     CKPT_TRY(std::string name, names_.take(d.name));
     if (d.reference)
       facts_.references.push_back({std::move(name), *d.reference});

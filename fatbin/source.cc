@@ -47,7 +47,7 @@ Result<> MemorySource::read(u64 at, std::span<std::byte> into) const {
   return {};
 }
 
-ByteView MemorySource::look(u64 at, u64 bytes) const {
+ByteView MemorySource::in_place(u64 at, u64 bytes) const {
   return within(at, bytes, size()) ? bytes_.subspan(at, bytes) : ByteView();
 }
 
@@ -57,7 +57,7 @@ Result<> AddressSpace::read(u64 at, std::span<std::byte> into) const {
   return {};
 }
 
-ByteView AddressSpace::look(u64 at, u64 bytes) const {
+ByteView AddressSpace::in_place(u64 at, u64 bytes) const {
   return at != 0 && within(at, bytes, size()) ? ByteView(address(at), bytes) : ByteView();
 }
 

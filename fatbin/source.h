@@ -19,7 +19,7 @@ class Source {
   // Fills `into` from offset `at`; fewer bytes are an error. Thread-safe.
   virtual Result<> read(u64 at, std::span<std::byte> into) const = 0;
   // The bytes where they lie, if they lie in memory; else empty. Checked as read() does.
-  virtual ByteView look(u64 at, u64 bytes) const = 0;
+  virtual ByteView in_place(u64 at, u64 bytes) const = 0;
   virtual u64 size() const = 0;
 
   // One fixed record.
@@ -38,7 +38,7 @@ class FileSource : public Source {
   static Result<std::unique_ptr<FileSource>> open(const std::string &path);
 
   Result<> read(u64 at, std::span<std::byte> into) const override;
-  ByteView look(u64, u64) const override { return {}; }
+  ByteView in_place(u64, u64) const override { return {}; }
   u64 size() const override { return size_; }
   int fd() const { return fd_.get(); }
 
@@ -54,7 +54,7 @@ class MemorySource : public Source {
   explicit MemorySource(ByteView bytes) : bytes_(bytes) {}
 
   Result<> read(u64 at, std::span<std::byte> into) const override;
-  ByteView look(u64 at, u64 bytes) const override;
+  ByteView in_place(u64 at, u64 bytes) const override;
   u64 size() const override { return bytes_.size(); }
 
  private:
@@ -66,7 +66,7 @@ class MemorySource : public Source {
 class AddressSpace : public Source {
  public:
   Result<> read(u64 at, std::span<std::byte> into) const override;
-  ByteView look(u64 at, u64 bytes) const override;
+  ByteView in_place(u64 at, u64 bytes) const override;
   u64 size() const override { return ~u64{0}; }
 };
 

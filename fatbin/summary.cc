@@ -12,9 +12,9 @@
 namespace ckpt::fatbin {
 namespace {
 
-constexpr u64 kMostExpansion = 100;
+constexpr u64 kMaxExpansion = 100;
 constexpr u64 kLeastBudget = u64{1} << 30;
-constexpr size_t kMostNameBytes = 512u << 20;  // of all kernels and variables together
+constexpr size_t kMaxNameBytes = 512u << 20;  // of all kernels and variables together
 
 // Under -rdc=true the driver gets what the device linker made, in which functions that nobody calls
 // are gone: the translation units would say too much. It gets the units where the linker could make
@@ -30,8 +30,8 @@ bool units_are_loaded(const Image &image) {
 }
 
 // Where the driver gets the translation units only once they are linked.
-Counts count_before_linking(const Entry &e) {
-  return e.kind == Kind::Ptx ? Counts::Instructions : Counts::No;
+Scope scope_before_linking(const Entry &e) {
+  return e.kind == Kind::Ptx ? Scope::Instructions : Scope::Nothing;
 }
 
 // "90a", whatever the kind.
@@ -39,15 +39,17 @@ std::pair<u32, u64> target_key(const Entry &e) {
   return {e.arch, e.flags & (kFlagArchSpecific | kFlagFamilySpecific)};
 }
 
-std::vector<Counts> count_entries(const Container &c, bool before_linking) {
+std::vector<Scope> scopes_in(const Container &c, bool before_linking) {
   std::set<std::pair<u32, u64>> cubins;
   for (const Entry &e : c.entries)
     if (e.kind == Kind::Elf) cubins.insert(target_key(e));
-  std::vector<Counts> out;
+  std::vector<Scope> out;
   for (const Entry &e : c.entries) {
     // Code for one target is there as a cubin and as PTX, from one source.
     bool twice = e.kind != Kind::Elf && cubins.contains(target_key(e));
-    out.push_back(before_linking ? count_before_linking(e) : twice ? Counts::Facts : Counts::All);
+    out.push_back(before_linking ? scope_before_linking(e)
+                  : twice        ? Scope::AllButHeap
+                                 : Scope::All);
   }
   return out;
 }
@@ -67,16 +69,16 @@ std::string described(const Entry &e) {
 struct Job {
   const Entry *entry;
   size_t container_index, entry_index;
-  Counts counts;
+  Scope scope;
 };
 
 std::vector<Job> jobs_of(const Image &image) {
   std::vector<Job> jobs;
-  std::vector<std::vector<Counts>> counts = what_counts(image);
-  for (size_t i = 0; i < counts.size(); ++i)
-    for (size_t k = 0; k < counts[i].size(); ++k) {
+  std::vector<std::vector<Scope>> scope = scopes_of(image);
+  for (size_t i = 0; i < scope.size(); ++i)
+    for (size_t k = 0; k < scope[i].size(); ++k) {
       const Container &c = image.containers()[i];
-      if (counts[i][k] != Counts::No) jobs.push_back({&c.entries[k], i, k, counts[i][k]});
+      if (scope[i][k] != Scope::Nothing) jobs.push_back({&c.entries[k], i, k, scope[i][k]});
     }
   return jobs;
 }
@@ -88,12 +90,12 @@ class Merger {
 
   Result<> add(size_t order, const Job &job, const CodeFacts &f) {
     add_instructions(f);
-    if (job.counts == Counts::Instructions) return {};
+    if (job.scope == Scope::Instructions) return {};
     // libcudadevrt's own allocations and kernels are not the program's.
     if (f.is_device_runtime) return {};
     out_.prints |= f.prints;
     out_.launches |= f.launches;
-    if (job.counts == Counts::All && !f.allocates.empty())
+    if (job.scope == Scope::All && !f.heap_function.empty())
       note_heap(order, HeapUse::Yes, why(job, f));
     for (const Kernel &k : f.kernels) CKPT_CHECK(add_kernel(order, k, target(job, f)));
     for (const Variable &v : f.variables) CKPT_CHECK(add_variable(order, v, target(job, f)));
@@ -101,21 +103,21 @@ class Merger {
     return {};
   }
 
-  void add_unread(size_t order, const Job &job, std::string reason) {
-    if (job.counts == Counts::All) note_heap(order, HeapUse::Assumed, reason);
-    out_.unread.push_back({job.container_index, job.entry_index, std::move(reason)});
+  void add_unexamined(size_t order, const Job &job, std::string reason) {
+    if (job.scope == Scope::All) note_heap(order, HeapUse::Assumed, reason);
+    out_.unexamined.push_back({job.container_index, job.entry_index, std::move(reason)});
   }
 
   Summary take(bool any) {
     if (out_.heap.reason.empty())
       out_.heap.reason =
           any ? "no code for a device calls malloc" : "there is no code for a device";
-    bool open = !out_.unread.empty() || !all_in_ptx();
+    bool open = !out_.unexamined.empty() || !all_in_ptx();
     auto use = [&](bool yes) { return yes ? Use::Yes : open ? Use::Unknown : Use::No; };
     out_.textures = use(textures_);
     out_.surfaces = use(surfaces_);
-    std::ranges::sort(out_.unread, {},
-                      [](const Unread &u) { return std::pair(u.container, u.entry); });
+    std::ranges::sort(out_.unexamined, {},
+                      [](const Unexamined &u) { return std::pair(u.container, u.entry); });
     return std::move(out_);
   }
 
@@ -137,7 +139,7 @@ class Merger {
   }
 
   std::string why(const Job &job, const CodeFacts &f) const {
-    return fmt::format("{} calls {}{}", place(job), f.allocates,
+    return fmt::format("{} calls {}{}", place(job), f.heap_function,
                        f.relocatable || job.entry->is_unit()
                            ? " (it is not linked: the program may have less)"
                            : "");
@@ -159,8 +161,8 @@ class Merger {
 
   Result<> charge(size_t bytes) {
     names_ += bytes;
-    if (names_ > kMostNameBytes)
-      return fail("its kernels and variables have more than {} MiB of names", kMostNameBytes >> 20);
+    if (names_ > kMaxNameBytes)
+      return fail("its kernels and variables have more than {} MiB of names", kMaxNameBytes >> 20);
     return {};
   }
 
@@ -203,13 +205,13 @@ class Merger {
 };
 
 // Each thread takes the next entry, reads it and hands its facts over.
-class Crew {
+class Examiner {
  public:
-  Crew(const Image &image, const SummaryOptions &options)
+  Examiner(const Image &image, const SummaryOptions &options)
       : image_(image), options_(options), jobs_(jobs_of(image)), merger_(image) {
     for (const Job &j : jobs_) total_ += j.entry->stored_bytes;
-    limit_ = left_ =
-        options.most_bytes ? options.most_bytes : std::max(kLeastBudget, total_ * kMostExpansion);
+    limit_ = left_ = options.max_total_bytes ? options.max_total_bytes
+                                             : std::max(kLeastBudget, total_ * kMaxExpansion);
   }
 
   Result<Summary> run() {
@@ -239,7 +241,7 @@ class Crew {
         failed_ = merger_.add(i, jobs_[i], *facts);
         payload_bytes_ += e.bytes;
       } else {
-        merger_.add_unread(i, jobs_[i], facts.error().what);
+        merger_.add_unexamined(i, jobs_[i], facts.error().what);
       }
       done_ += e.stored_bytes;
       if (options_.progress) options_.progress(done_, total_);
@@ -250,7 +252,7 @@ class Crew {
     if (!take_from_budget(e.bytes))
       return fail("the {} was left out: those before it had {} bytes, which is the limit",
                   described(e), limit_);
-    CKPT_TRY(Payload payload, image_.payload(e, options_.most_payload_bytes));
+    CKPT_TRY(Payload payload, image_.payload(e, options_.max_payload_bytes));
     Result<CodeFacts> facts = facts_of(e, payload);
     if (facts) return facts;
     return Failure(std::move(facts).error().in(fmt::format("the {}", described(e))));
@@ -278,16 +280,16 @@ class Crew {
 
 }  // namespace
 
-std::vector<std::vector<Counts>> what_counts(const Image &image) {
+std::vector<std::vector<Scope>> scopes_of(const Image &image) {
   bool units_too = units_are_loaded(image);
-  std::vector<std::vector<Counts>> out;
+  std::vector<std::vector<Scope>> out;
   for (const Container &c : image.containers())
-    out.push_back(count_entries(c, c.role == Role::Unit && !units_too));
+    out.push_back(scopes_in(c, c.role == Role::Unit && !units_too));
   return out;
 }
 
 Result<Summary> summarize(const Image &image, const SummaryOptions &options) {
-  return Crew(image, options).run();
+  return Examiner(image, options).run();
 }
 
 const char *name_of(HeapUse use) {

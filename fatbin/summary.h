@@ -14,10 +14,10 @@
 namespace ckpt::fatbin {
 
 struct SummaryOptions {
-  u64 most_payload_bytes = kMostPayloadBytes;  // of an entry, once decompressed
+  u64 max_payload_bytes = kMaxPayloadBytes;  // of an entry, once decompressed
   // Of all of them; 0: a hundred times what is stored, and at least 1 GiB. The toolkit's libraries
   // have up to 15 times.
-  u64 most_bytes = 0;
+  u64 max_total_bytes = 0;
   unsigned threads = 0;  // 0: one a core, at most four
   // Bytes read (stored, not decompressed) and to be read; from one thread at a time.
   std::function<void(u64 done, u64 total)> progress;
@@ -53,9 +53,9 @@ struct VariableSummary {
 };
 
 // An entry that could not be examined.
-struct Unread {
+struct Unexamined {
   size_t container = 0, entry = 0;  // indexes
-  std::string why;
+  std::string reason;
 };
 
 struct Summary {
@@ -66,23 +66,23 @@ struct Summary {
   std::map<std::string, KernelSummary> kernels;
   std::map<std::string, VariableSummary> variables;
   std::map<std::string, ReferenceKind> references;
-  std::vector<Unread> unread;
+  std::vector<Unexamined> unexamined;
   u64 payload_bytes = 0;  // of what was examined, once decompressed
 };
 
-// Decompresses and reads every entry that counts (see what_counts()). Memory: for each thread one
-// payload, decompressed and stored. What cannot be read is in `unread` and makes `heap` Assumed;
-// only too many names to keep are an error.
+// Decompresses and reads every entry that counts (see scopes_of()). Memory: for each thread one
+// payload, decompressed and stored. What cannot be read is in `unexamined` and makes `heap`
+// Assumed; only too many names to keep are an error.
 Result<Summary> summarize(const Image &image, const SummaryOptions &options = {});
 
 // What an entry is examined for.
-enum class Counts : u8 {
-  No,            // the linked program stands beside it
+enum class Scope : u8 {
+  Nothing,       // the linked program stands beside it
   Instructions,  // only for what a cubin does not tell: textures and surfaces
-  Facts,         // for all but the heap: a cubin for the same target stands beside it
+  AllButHeap,    // for all but the heap: a cubin for the same target stands beside it
   All,
 };
 // For each container its entries', in order.
-std::vector<std::vector<Counts>> what_counts(const Image &image);
+std::vector<std::vector<Scope>> scopes_of(const Image &image);
 
 }  // namespace ckpt::fatbin

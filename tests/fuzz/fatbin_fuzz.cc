@@ -11,19 +11,19 @@ namespace {
 using namespace ckpt;
 using namespace ckpt::fatbin;
 
-constexpr u64 kMostPayload = 4u << 20;
+constexpr u64 kMaxPayload = 4u << 20;
 
 void examine(ByteView bytes) {
-  Result<Image> image = Image::of(bytes);
+  Result<Image> image = Image::from_bytes(bytes);
   if (!image) return;
   Result<Summary> s = summarize(
-      *image, {.most_payload_bytes = kMostPayload, .most_bytes = 16u << 20, .threads = 1});
+      *image, {.max_payload_bytes = kMaxPayload, .max_total_bytes = 16u << 20, .threads = 1});
   if (!s) return;
   // What was not read must never be taken for "no".
   if (s->heap.reason.empty()) std::abort();
-  if (s->heap.use == HeapUse::No && !s->unread.empty())
-    for (const Unread &u : s->unread)
-      if (what_counts(*image)[u.container][u.entry] == Counts::All) std::abort();
+  if (s->heap.use == HeapUse::No && !s->unexamined.empty())
+    for (const Unexamined &u : s->unexamined)
+      if (scopes_of(*image)[u.container][u.entry] == Scope::All) std::abort();
 }
 
 // A container of one entry whose header is right, or nothing behind it would ever be reached.

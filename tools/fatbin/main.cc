@@ -23,7 +23,7 @@ constexpr int kFailed = 2;    // or wrong arguments
 struct Options {
   std::string file, entry, folder;
   bool json = false, entries = false, all = false, quiet = false;
-  u64 limit_mib = fatbin::kMostPayloadBytes >> 20;
+  u64 limit_mib = fatbin::kMaxPayloadBytes >> 20;
 
   u64 most() const { return limit_mib << 20; }
 };
@@ -48,7 +48,7 @@ Result<int> extract_all_ptx(const fatbin::Image &image, const Options &o) {
 
 Result<int> show(const fatbin::Image &image, const Options &o) {
   Progress progress("examined", o.quiet);
-  fatbin::SummaryOptions how{.most_payload_bytes = o.most()};
+  fatbin::SummaryOptions how{.max_payload_bytes = o.most()};
   how.progress = [&](u64 done, u64 total) { progress.update(done, total); };
   CKPT_TRY(fatbin::Summary summary, fatbin::summarize(image, how));
   progress.finish();

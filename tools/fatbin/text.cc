@@ -10,14 +10,14 @@ namespace {
 
 using namespace fatbin;
 
-constexpr size_t kMostLines = 12;  // of a list, before "and N more"
-constexpr size_t kMostName = 120;  // characters
-constexpr size_t kMostParameters = 12;
+constexpr size_t kMaxLines = 12;  // of a list, before "and N more"
+constexpr size_t kMaxName = 120;  // characters
+constexpr size_t kMaxParameters = 12;
 
 // Hostile text, cut.
 std::string shown(std::string_view text, bool all) {
-  if (all || text.size() <= kMostName) return for_terminal(text);
-  return for_terminal(text.substr(0, kMostName)) + "...";
+  if (all || text.size() <= kMaxName) return for_terminal(text);
+  return for_terminal(text.substr(0, kMaxName)) + "...";
 }
 
 std::string joined(const std::set<std::string> &words) {
@@ -40,7 +40,7 @@ class Page {
     if (items.empty()) return line(name, "none");
     size_t i = 0;
     for (const auto &item : items) {
-      if (!all_ && i == kMostLines) break;
+      if (!all_ && i == kMaxLines) break;
       line(i++ == 0 ? name : "", describe(item));
     }
     if (items.size() > i) line("", fmt::format("... and {} more (--all)", items.size() - i));
@@ -81,7 +81,7 @@ void put_entries(Page &page, const Image &image) {
 std::string parameters_text(const Kernel &k, bool all) {
   std::string out;
   for (size_t i = 0; i < k.parameters.size(); ++i) {
-    if (!all && i == kMostParameters) return out + " ...";
+    if (!all && i == kMaxParameters) return out + " ...";
     const Parameter &p = k.parameters[i];
     out += fmt::format("{}{}@{}", i ? " " : "", p.bytes, p.offset);
   }
@@ -105,9 +105,9 @@ void put_names(Page &page, const Summary &s, bool all) {
     page.list("references", s.references, [&](const auto &item) {
       return fmt::format("{} {}", name_of(item.second), shown(item.first, all));
     });
-  if (!s.unread.empty())
-    page.list("not read", s.unread, [&](const Unread &u) {
-      return fmt::format("{}.{}: {}", u.container, u.entry, for_terminal(u.why));
+  if (!s.unexamined.empty())
+    page.list("not read", s.unexamined, [&](const Unexamined &u) {
+      return fmt::format("{}.{}: {}", u.container, u.entry, for_terminal(u.reason));
     });
 }
 

@@ -7,13 +7,13 @@ namespace ckpt::fatbin::test {
 namespace {
 
 std::string error_of(const Bytes &file) {
-  Result<Image> image = Image::of(file);
+  Result<Image> image = Image::from_bytes(file);
   return image ? "" : image.error().what;
 }
 
-std::string payload_error(const EntryMaker &entry, u64 most = kMostPayloadBytes) {
+std::string payload_error(const EntryMaker &entry, u64 most = kMaxPayloadBytes) {
   Bytes file = container({entry});
-  Image image = must(Image::of(file));
+  Image image = must(Image::from_bytes(file));
   Result<Payload> p = image.payload(image.containers()[0].entries[0], most);
   return p ? "" : p.error().what;
 }
@@ -23,7 +23,7 @@ TEST_CASE("entries are read whatever their compression") {
   Bytes file = container({EntryMaker::raw(Kind::Ptx, ptx, 75),
                           EntryMaker::compressed(Kind::Ptx, ptx, kFlagZstd, 80),
                           EntryMaker::compressed(Kind::Ptx, ptx, kFlagLz4, 90)});
-  Image image = must(Image::of(file));
+  Image image = must(Image::from_bytes(file));
   CHECK(image.form() == Form::FatBinary);
   REQUIRE(image.containers().size() == 1);
   const std::vector<Entry> &entries = image.containers()[0].entries;
@@ -44,7 +44,7 @@ TEST_CASE("headers of any length, options and targets") {
   b.record.header_bytes = 120;
   b.record.flags |= kFlagFamilySpecific | kFlagDebug;
   Bytes file = container({a, b});
-  Image image = must(Image::of(file));
+  Image image = must(Image::from_bytes(file));
   const std::vector<Entry> &entries = image.containers()[0].entries;
   CHECK(entries[0].target() == "compute_90a");
   CHECK(entries[0].options == "--compile-only");
@@ -63,7 +63,7 @@ TEST_CASE("containers follow each other, with zeros between them") {
   Bytes empty = container({});
   file.insert(file.end(), empty.begin(), empty.end());
   file.resize(file.size() + 24);
-  Image image = must(Image::of(file));
+  Image image = must(Image::from_bytes(file));
   REQUIRE(image.containers().size() == 3);
   CHECK(image.containers()[1].at == one.size() + (200u << 10));
   CHECK(image.containers()[2].entries.empty());
@@ -103,7 +103,7 @@ TEST_CASE("lies in the headers are found") {
 
   Bytes file = container({});
   file[4] = std::byte{2};
-  Result<Image> newer = Image::of(file);
+  Result<Image> newer = Image::from_bytes(file);
   REQUIRE(!newer);
   CHECK(contains(newer.error().what, "version 2"));
   CHECK(contains(newer.error().hint, "newer"));
@@ -161,9 +161,9 @@ TEST_CASE("too much text in the headers is refused") {
 }
 
 TEST_CASE("too many entries are refused") {
-  Bytes body(16 * (kMostEntries + 1));
+  Bytes body(16 * (kMaxEntries + 1));
   Bytes empty = container({});
-  for (size_t i = 0; i <= kMostEntries; ++i)
+  for (size_t i = 0; i <= kMaxEntries; ++i)
     std::memcpy(body.data() + i * empty.size(), empty.data(), empty.size());
   CHECK(contains(error_of(body), "more than 1048576"));
 }

@@ -58,14 +58,14 @@ TEST_CASE("kernels, their parameters, variables and references") {
 }
 
 TEST_CASE("malloc counts where it is imported") {
-  CHECK(must(facts_of_cubin(small_cubin(true))).allocates == "malloc");
-  CHECK(must(facts_of_cubin(small_cubin(false))).allocates.empty());
+  CHECK(must(facts_of_cubin(small_cubin(true))).heap_function == "malloc");
+  CHECK(must(facts_of_cubin(small_cubin(false))).heap_function.empty());
   CubinMaker own;
   own.symbol("malloc", STT_FUNC, own.section(".text.malloc", SHT_PROGBITS, {}), 16);
   own.symbol("free", STT_FUNC, SHN_UNDEF);
   own.symbol("vprintf", STT_FUNC, SHN_UNDEF);
   CodeFacts f = must(facts_of_cubin(own.make()));
-  CHECK(f.allocates.empty());
+  CHECK(f.heap_function.empty());
   CHECK(f.prints);
 }
 

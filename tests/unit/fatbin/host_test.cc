@@ -35,7 +35,7 @@ class HostMaker : public CubinMaker {
 
 RuntimeFact runtime_of(HostMaker &host) {
   Bytes file = host.make();
-  return must(Image::of(file)).runtime();
+  return must(Image::from_bytes(file)).runtime();
 }
 
 const std::string kRegister = "__cudaRegisterFatBinary";
@@ -81,7 +81,7 @@ TEST_CASE("what was linked stands beside its units") {
                container({EntryMaker::raw(Kind::Elf, small_cubin(false))}));
   host.section("__nv_relfatbin", SHT_PROGBITS, container({unit}));
   Bytes file = host.make();
-  Image image = must(Image::of(file));
+  Image image = must(Image::from_bytes(file));
   CHECK(image.form() == Form::SharedLibrary);
   REQUIRE(image.containers().size() == 2);
   CHECK(image.containers()[0].role == Role::Loaded);
@@ -91,7 +91,7 @@ TEST_CASE("what was linked stands beside its units") {
   HostMaker only_units(ET_REL);
   only_units.section("__nv_relfatbin", SHT_PROGBITS, container({unit}));
   file = only_units.make();
-  CHECK(must(summarize(must(Image::of(file)))).heap.use == HeapUse::Yes);
+  CHECK(must(summarize(must(Image::from_bytes(file)))).heap.use == HeapUse::Yes);
 }
 
 TEST_CASE("fat binaries among a library's data are found") {
@@ -108,21 +108,21 @@ TEST_CASE("fat binaries among a library's data are found") {
                container({EntryMaker::raw(Kind::Elf, small_cubin(false))}));
   host.section(".data", SHT_PROGBITS, data, 0, SHF_ALLOC | SHF_WRITE);
   Bytes file = host.make();
-  Image image = must(Image::of(file));
+  Image image = must(Image::from_bytes(file));
   CHECK(image.containers().size() == 3);
   CHECK(must(summarize(image)).heap.use == HeapUse::Yes);
 
   HostMaker code;
   code.section(".text", SHT_PROGBITS, data, 0, SHF_ALLOC | SHF_EXECINSTR);
   file = code.make();
-  CHECK(must(Image::of(file)).containers().empty());
+  CHECK(must(Image::from_bytes(file)).containers().empty());
 
-  Bytes full((kMostEntries + 1) * magic.size());
-  for (size_t i = 0; i <= kMostEntries; ++i) std::memcpy(full.data() + i * 8, magic.data(), 8);
+  Bytes full((kMaxEntries + 1) * magic.size());
+  for (size_t i = 0; i <= kMaxEntries; ++i) std::memcpy(full.data() + i * 8, magic.data(), 8);
   HostMaker hostile;
   hostile.section(".data", SHT_PROGBITS, full, 0, SHF_ALLOC);
   file = hostile.make();
-  CHECK(contains(Image::of(file).error().what, "more than 1048576"));
+  CHECK(contains(Image::from_bytes(file).error().what, "more than 1048576"));
 }
 
 TEST_CASE("sections that lie over each other or beyond the end are refused") {
@@ -130,7 +130,7 @@ TEST_CASE("sections that lie over each other or beyond the end are refused") {
   host.section(".nv_fatbin", SHT_PROGBITS, Bytes(4096));
   for (int i = 0; i < 4; ++i) host.section(".nv_fatbin", SHT_PROGBITS, {});
   Bytes file = host.make();
-  REQUIRE(Image::of(file));
+  REQUIRE(Image::from_bytes(file));
   Elf64_Ehdr h;
   std::memcpy(&h, file.data(), sizeof h);
   std::vector<Elf64_Shdr> sections(h.e_shnum);
@@ -139,10 +139,10 @@ TEST_CASE("sections that lie over each other or beyond the end are refused") {
   for (int i = 2; i <= 5; ++i)
     sections[i].sh_offset = sections[1].sh_offset, sections[i].sh_size = sections[1].sh_size;
   std::memcpy(file.data() + h.e_shoff, table.data(), table.size());
-  CHECK(contains(Image::of(file).error().what, ".nv_fatbin reaches beyond"));
+  CHECK(contains(Image::from_bytes(file).error().what, ".nv_fatbin reaches beyond"));
   sections[2].sh_size = ~u64{0};
   std::memcpy(file.data() + h.e_shoff, table.data(), table.size());
-  CHECK(contains(Image::of(file).error().what, ".nv_fatbin reaches beyond"));
+  CHECK(contains(Image::from_bytes(file).error().what, ".nv_fatbin reaches beyond"));
 }
 
 }  // namespace

@@ -77,12 +77,13 @@ TEST_CASE("references of the old kind") {
 
 TEST_CASE("functions that tell something") {
   std::string declaration = "(.param .b64 p)\n;\n";
-  CHECK(facts(".extern .func (.param .b64 r) malloc" + declaration).allocates == "malloc");
-  CHECK(facts(".extern .func (.param .b32 r) __cudaCDP2Malloc" + declaration).allocates ==
+  CHECK(facts(".extern .func (.param .b64 r) malloc" + declaration).heap_function == "malloc");
+  CHECK(facts(".extern .func (.param .b32 r) __cudaCDP2Malloc" + declaration).heap_function ==
         "__cudaCDP2Malloc");
-  CHECK(facts(".extern .func free" + declaration).allocates.empty());
+  CHECK(facts(".extern .func free" + declaration).heap_function.empty());
   // A malloc of the program's own is a function like any other.
-  CHECK(facts(".visible .func (.param .b64 r) malloc(.param .b64 n)\n{ ret; }").allocates.empty());
+  CHECK(facts(".visible .func (.param .b64 r) malloc(.param .b64 n)\n{ ret; }")
+            .heap_function.empty());
   CHECK(facts(".extern .func (.param .b32 r) vprintf" + declaration).prints);
   CHECK(!facts(".extern .func __assertfail" + declaration).prints);
   CHECK(facts(".extern .func (.param .b32 r) __cudaCDP2LaunchDeviceV2" + declaration).launches);

@@ -9,7 +9,7 @@ namespace ckpt::fatbin::test {
 namespace {
 
 Summary summary_of(const Bytes &file, const SummaryOptions &options = {}) {
-  return must(summarize(must(Image::of(file)), options));
+  return must(summarize(must(Image::from_bytes(file)), options));
 }
 
 Heap heap_of(const std::vector<EntryMaker> &entries) { return summary_of(container(entries)).heap; }
@@ -52,8 +52,8 @@ TEST_CASE("what cannot be examined must be assumed to use it") {
   Summary s = summary_of(container({cubin(false), damaged}));
   CHECK(s.heap.use == HeapUse::Assumed);
   CHECK(contains(s.heap.reason, "sm_90"));
-  REQUIRE(s.unread.size() == 1);
-  CHECK(s.unread[0].entry == 1);
+  REQUIRE(s.unexamined.size() == 1);
+  CHECK(s.unexamined[0].entry == 1);
   CHECK(s.textures == Use::Unknown);
   CHECK(s.kernels.size() == 1);
   CHECK(heap_of({EntryMaker::raw(Kind::Elf, "no ELF at all")}).use == HeapUse::Assumed);
@@ -65,8 +65,8 @@ TEST_CASE("what cannot be examined must be assumed to use it") {
 TEST_CASE("a limit on all entries together is kept, and is no \"no\"") {
   std::vector<EntryMaker> entries = {cubin(false, 75), cubin(false, 80), cubin(false, 90)};
   Summary s = summary_of(container(entries),
-                         {.most_bytes = small_cubin(false).size() * 2 + 16, .threads = 1});
-  CHECK(s.unread.size() == 1);
+                         {.max_total_bytes = small_cubin(false).size() * 2 + 16, .threads = 1});
+  CHECK(s.unexamined.size() == 1);
   CHECK(s.heap.use == HeapUse::Assumed);
   CHECK(contains(s.heap.reason, "limit"));
 }
@@ -76,9 +76,9 @@ TEST_CASE("many small bombs are not all let off") {
   EntryMaker bomb = EntryMaker::compressed(Kind::Ptx, zeros, kFlagZstd);
   std::vector<EntryMaker> bombs(8, bomb);
   Summary s = summary_of(container(bombs), {.threads = 1});
-  REQUIRE(s.unread.size() == 8);
-  CHECK(contains(s.unread[4].why, "no PTX"));
-  CHECK(contains(s.unread[5].why, "limit"));
+  REQUIRE(s.unexamined.size() == 8);
+  CHECK(contains(s.unexamined[4].reason, "no PTX"));
+  CHECK(contains(s.unexamined[5].reason, "limit"));
 }
 
 TEST_CASE("kernels and variables of all entries are put together") {
