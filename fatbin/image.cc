@@ -11,7 +11,7 @@
 
 namespace ckpt::fatbin {
 
-// Fills an Image, once it is known what the bytes are.
+// Makes an Image from a source; one function for each form that the bytes may have.
 class ImageBuilder {
  public:
   explicit ImageBuilder(std::unique_ptr<Source> source) { image_.source_ = std::move(source); }
@@ -31,13 +31,13 @@ class ImageBuilder {
   Result<Image> single(Form form, Entry entry);
 
   Image image_;
-  HeaderBudget left_;
+  HeaderBudget budget_;
 };
 
 namespace {
 
-constexpr std::string_view kPtxMark = ".target";
-constexpr size_t kPtxHead = 256u << 10;  // comments may stand before it
+constexpr std::string_view kPtxMarker = ".target";
+constexpr size_t kPtxHeadBytes = 256u << 10;  // where the marker is expected, behind comments
 
 constexpr std::string_view kArchiveMagic = "!<arch>\n";
 
@@ -48,11 +48,11 @@ bool is_archive(const Source &source) {
 
 Failure unknown_form(const Source &source) {
   if (is_archive(source))
-    return fail_with_hint("it is an archive of objects, whose members are to be named one by one",
-                          "unpack it with `ar x`, and name its .o files");
+    return fail_with_hint("it is an archive of objects, and archives are not supported",
+                          "extract its objects with `ar x` and examine each of them");
   return fail_with_hint(
-      "it is no ELF file, no fat binary and no PTX",
-      "name an executable, a shared library, an object, a .fatbin, a .cubin or a .ptx file");
+      "it is not an ELF file, a fat binary or PTX",
+      "give an executable, a shared library, an object, a .fatbin, a .cubin or a .ptx file");
 }
 
 u32 magic_at(const Source &source) {
@@ -63,23 +63,25 @@ u32 magic_at(const Source &source) {
 bool is_elf(u32 magic) { return std::memcmp(&magic, ELFMAG, SELFMAG) == 0; }
 
 bool looks_like_ptx(const Source &source) {
-  std::string head(static_cast<size_t>(std::min<u64>(source.size(), kPtxHead)), '\0');
+  std::string head(static_cast<size_t>(std::min<u64>(source.size(), kPtxHeadBytes)), '\0');
   if (!source.read(0, std::as_writable_bytes(std::span(head)))) return false;
-  return head.find(kPtxMark) < head.find('\0');
+  return head.find(kPtxMarker) < head.find('\0');
 }
 
 u32 arch_of_ptx(std::string_view text) {
-  size_t at = text.find("sm_", text.find(kPtxMark));
+  size_t at = text.find("sm_", text.find(kPtxMarker));
   u32 arch = 0;
   for (at += 3; at < text.size() && arch < 10000 && std::isdigit(static_cast<u8>(text[at])); ++at)
     arch = arch * 10 + static_cast<u32>(text[at] - '0');
   return arch;
 }
 
-// Where an ELF file in memory ends, as its headers say: libelf must be told.
+// The length of an ELF file in memory, which libelf needs: where the last of what its headers
+// describe ends.
 Result<u64> elf_bytes(const Source &source, u64 at) {
   CKPT_TRY(Elf64_Ehdr h, source.record<Elf64_Ehdr>(at));
-  if (h.e_shentsize != sizeof(Elf64_Shdr)) return fail("its ELF header is damaged");
+  if (h.e_shentsize != sizeof(Elf64_Shdr))
+    return fail("the ELF header is damaged: a section header has {} bytes", h.e_shentsize);
   u64 end = std::max(h.e_shoff + u64{h.e_shnum} * sizeof(Elf64_Shdr),
                      h.e_phoff + u64{h.e_phnum} * sizeof(Elf64_Phdr));
   for (u64 i = 0; i < h.e_shnum; ++i) {
@@ -112,13 +114,13 @@ Result<Image> ImageBuilder::bytes(ByteView all) {
 }
 
 Result<Image> ImageBuilder::containers(u64 size) {
-  CKPT_TRY(image_.containers_, read_containers(source(), 0, size, left_));
+  CKPT_TRY(image_.containers_, read_containers(source(), 0, size, budget_));
   image_.form_ = Form::FatBinary;
   return std::move(image_);
 }
 
 Result<Image> ImageBuilder::container(u64 at) {
-  CKPT_TRY(Container c, read_container(source(), at, source().size() - at, left_));
+  CKPT_TRY(Container c, read_container(source(), at, source().size() - at, budget_));
   image_.containers_.push_back(std::move(c));
   image_.form_ = Form::FatBinary;
   return std::move(image_);
@@ -133,11 +135,12 @@ Result<Image> ImageBuilder::wrapper(u64 at) {
   for (size_t i = 0; i < kMaxUnits; ++i, next += sizeof(u64)) {
     CKPT_TRY(u64 unit, source().record<u64>(next));
     if (unit == 0) return std::move(image_);
-    CKPT_TRY(Container c, read_container(source(), unit, source().size() - unit, left_));
+    CKPT_TRY(Container c, read_container(source(), unit, source().size() - unit, budget_));
     c.role = Role::Unit;
     image_.containers_.push_back(std::move(c));
   }
-  return fail("the linked fat binary has more than {} translation units", kMaxUnits);
+  return fail("the linked fat binary has more than {} translation units, which is the limit",
+              kMaxUnits);
 }
 
 Result<Image> ImageBuilder::elf(const ElfFile &file) {
@@ -151,7 +154,7 @@ Result<Image> ImageBuilder::elf(const ElfFile &file) {
 
 Result<Image> ImageBuilder::memory_elf(u64 at) {
   CKPT_TRY(Elf64_Ehdr header, source().record<Elf64_Ehdr>(at));
-  if (header.e_machine != kCudaMachine) return fail("it is an ELF file, but no cubin");
+  if (header.e_machine != kCudaMachine) return fail("it is an ELF file but not a cubin");
   CKPT_TRY(u64 bytes, elf_bytes(source(), at));
   return cubin(header, at, bytes);
 }
@@ -165,9 +168,9 @@ Result<Image> ImageBuilder::cubin(const Elf64_Ehdr &header, u64 at, u64 bytes) {
 }
 
 Result<Image> ImageBuilder::ptx(u64 at, u64 bytes) {
-  std::string head(static_cast<size_t>(std::min<u64>(bytes, kPtxHead)), '\0');
+  std::string head(static_cast<size_t>(std::min<u64>(bytes, kPtxHeadBytes)), '\0');
   CKPT_CHECK(source().read(at, std::as_writable_bytes(std::span(head))));
-  if (head.find(kPtxMark) == std::string::npos) return unknown_form(source());
+  if (head.find(kPtxMarker) == std::string::npos) return unknown_form(source());
   return single(Form::Ptx, {.kind = Kind::Ptx,
                             .arch = arch_of_ptx(head),
                             .at = at,
@@ -216,16 +219,16 @@ Result<Image> Image::open(const std::string &path) {
 }
 
 Result<Image> Image::in_memory(const void *code) {
-  if (!code) return fail("a null pointer is no device code");
-  ImageBuilder opening(std::make_unique<AddressSpace>());
+  if (!code) return fail("a null pointer does not refer to device code");
+  ImageBuilder builder(std::make_unique<AddressSpace>());
   u64 at = reinterpret_cast<u64>(code);
   u32 magic = 0;
-  // PTX may be shorter than four bytes, with its NUL; then it is none.
+  // A text may end within the first four bytes; nothing behind its NUL may be read.
   std::memcpy(&magic, code, ::strnlen(static_cast<const char *>(code), sizeof magic));
-  if (magic == kWrapperMagic) return opening.wrapper(at);
-  if (magic == kContainerMagic) return opening.container(at);
-  if (is_elf(magic)) return opening.memory_elf(at);
-  return opening.ptx(at, std::strlen(static_cast<const char *>(code)));
+  if (magic == kWrapperMagic) return builder.wrapper(at);
+  if (magic == kContainerMagic) return builder.container(at);
+  if (is_elf(magic)) return builder.memory_elf(at);
+  return builder.ptx(at, std::strlen(static_cast<const char *>(code)));
 }
 
 Result<Image> Image::from_bytes(ByteView bytes) {
