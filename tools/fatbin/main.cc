@@ -85,7 +85,7 @@ int main(int argc, char **argv) {
       ->required();
   app.add_flag("--json", o.json, "print everything as one JSON object");
   app.add_flag("--all", o.all, "list every kernel and variable, with whole names");
-  app.add_option("--limit", o.limit_mib, "do not examine entries that decompress to more MiB")
+  app.add_option("--limit", o.limit_mib, "refuse entries that are longer when decompressed, in MiB")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   app.add_flag("-q,--quiet", o.quiet, "show no progress");
