@@ -4,10 +4,7 @@
 //
 //   holder MIB BUFFERS zeros|smooth|random FILE
 //
-// Says READY, and AGAIN when FILE has appeared and it has written to the last buffer and read
-// there.
-#define CL_TARGET_OPENCL_VERSION 120
-#include <CL/cl.h>
+// Prints READY. When FILE exists, it writes to the last buffer, reads from it, and prints AGAIN.
 #include <unistd.h>
 
 #include <cstdio>
@@ -15,16 +12,9 @@
 #include <vector>
 
 #include "bench/content.h"
+#include "bench/opencl/cl_check.h"
 
 namespace {
-
-#define CL(call)                                                                  \
-  do {                                                                            \
-    if (cl_int status_ = (call); status_ != CL_SUCCESS) {                         \
-      std::fprintf(stderr, "holder: %s: OpenCL error %d\n", #call, (int)status_); \
-      std::exit(1);                                                               \
-    }                                                                             \
-  } while (0)
 
 void say(const char *word) {
   std::puts(word);
@@ -34,7 +24,10 @@ void say(const char *word) {
 }  // namespace
 
 int main(int argc, char **argv) {
-  if (argc != 5) return std::fprintf(stderr, "usage: holder MIB BUFFERS KIND FILE\n"), 2;
+  if (argc != 5) {
+    std::fprintf(stderr, "usage: holder MIB BUFFERS zeros|smooth|random FILE\n");
+    return 2;
+  }
   size_t buffers = std::strtoul(argv[2], nullptr, 10);
   size_t floats = (std::strtoul(argv[1], nullptr, 10) << 18) / buffers;
   cl_platform_id platform;
