@@ -16,7 +16,7 @@
 // nvcc's sections are read from their start. All other sections with data (allocated, not
 // executable) are searched for the first 8 bytes of a container: magic number, version 1 and header
 // size 16. At each match we parse a container that ends within the section at the latest. If that
-// succeeds and there are entries, the search goes on behind it; otherwise 8 bytes further on. A
+// succeeds and there are entries, the search continues behind it, otherwise 8 bytes further. A
 // match by chance is harmless: the entries would have to be well-formed as well.
 //
 // A file is read in pieces and never as a whole. Containers usually come in rows, so the first

@@ -49,7 +49,7 @@ class CubinReader {
   explicit CubinReader(const ElfFile &elf) : elf_(elf) {}
 
   Result<CodeFacts> read() {
-    if (elf_.header().e_machine != kCudaMachine) return fail("it is an ELF file but not a cubin");
+    if (elf_.header().e_machine != kCudaMachine) return fail("an ELF file but not a cubin");
     facts_.relocatable = elf_.header().e_type == ET_REL;
     CKPT_CHECK(read_target());
     for (const ElfSection &s : elf_.sections())

@@ -13,7 +13,7 @@ namespace {
 // (elf(5)).
 Result<> check_header(const Source &source) {
   CKPT_TRY(Elf64_Ehdr h, source.record<Elf64_Ehdr>(0));
-  if (std::memcmp(h.e_ident, ELFMAG, SELFMAG) != 0) return fail("it is not an ELF file");
+  if (std::memcmp(h.e_ident, ELFMAG, SELFMAG) != 0) return fail("not an ELF file");
   if (h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_ident[EI_DATA] != ELFDATA2LSB)
     return fail("only 64-bit little-endian ELF files are supported");
   if (h.e_shoff == 0) return {};

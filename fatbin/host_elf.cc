@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kRegister = "__cudaRegisterFatBinary";
 constexpr std::string_view kSharedRuntime = "libcudart.so";
 
-// A string that cudaGetErrorName() returns, so only the runtime itself contains it. It reveals a
+// A string that cudaGetErrorName() returns. Ordinary programs do not contain it, so it reveals a
 // static runtime even in a stripped program without kernels.
 constexpr std::string_view kRuntimeText = "cudaErrorCudartUnloading";
 

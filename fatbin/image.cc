@@ -48,10 +48,10 @@ bool is_archive(const Source &source) {
 
 Failure unknown_form(const Source &source) {
   if (is_archive(source))
-    return fail_with_hint("it is an archive of objects, and archives are not supported",
+    return fail_with_hint("this is an archive of objects, and archives are not supported",
                           "extract its objects with `ar x` and examine each of them");
   return fail_with_hint(
-      "it is not an ELF file, a fat binary or PTX",
+      "not an ELF file, a fat binary or PTX",
       "give an executable, a shared library, an object, a .fatbin, a .cubin or a .ptx file");
 }
 
@@ -154,7 +154,7 @@ Result<Image> ImageBuilder::elf(const ElfFile &file) {
 
 Result<Image> ImageBuilder::memory_elf(u64 at) {
   CKPT_TRY(Elf64_Ehdr header, source().record<Elf64_Ehdr>(at));
-  if (header.e_machine != kCudaMachine) return fail("it is an ELF file but not a cubin");
+  if (header.e_machine != kCudaMachine) return fail("an ELF file but not a cubin");
   CKPT_TRY(u64 bytes, elf_bytes(source(), at));
   return cubin(header, at, bytes);
 }

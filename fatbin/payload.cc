@@ -41,7 +41,7 @@ Result<size_t> decompress_lz4(const Entry &e, ByteView stored, std::byte *into) 
   int n = LZ4_decompress_safe(reinterpret_cast<const char *>(stored.data()),
                               reinterpret_cast<char *>(into), static_cast<int>(stored.size()),
                               static_cast<int>(e.bytes));
-  if (n < 0) return cannot_decompress(e, "it is not a valid LZ4 block");
+  if (n < 0) return cannot_decompress(e, "not a valid LZ4 block");
   return static_cast<size_t>(n);
 }
 

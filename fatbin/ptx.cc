@@ -73,7 +73,7 @@ class PtxModule {
   Result<CodeFacts> read() {
     facts_.uses_textures = facts_.uses_surfaces = false;
     for (Token t = lexer_.next(); t.kind != Token::End; t = lexer_.next()) CKPT_CHECK(directive(t));
-    if (facts_.target.empty()) return fail("it has no .target directive, so it is not PTX");
+    if (facts_.target.empty()) return fail("there is no .target directive, so this is not PTX");
     return std::move(facts_);
   }
 
