@@ -12,7 +12,7 @@
 //   entry      a header with its own length, then the payload, padded to 8 bytes
 #pragma once
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
 namespace ckpt::fatbin {
 

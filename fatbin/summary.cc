@@ -7,7 +7,7 @@
 #include <thread>
 #include <unordered_set>
 
-#include "common/cores.h"
+#include "common/base/cores.h"
 #include "fatbin/cubin.h"
 #include "fatbin/examination.h"
 #include "fatbin/ptx.h"

@@ -4,10 +4,10 @@
 
 #include <charconv>
 
-#include "common/ipc.h"
+#include "common/ipc/unix_socket.h"
 #include "tools/fatbin/commands.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 using fatbin::Entry;
@@ -69,4 +69,4 @@ Result<std::vector<std::string>> extract_ptx(const Image &image, const std::stri
   return out;
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools
