@@ -15,7 +15,7 @@
 #include "common/base/bytes.h"
 #include "common/base/result.h"
 
-namespace ckpt {
+namespace ckpt::bench {
 
 using Clock = std::chrono::steady_clock;
 inline constexpr int kRounds = 5;
@@ -66,10 +66,10 @@ inline size_t size_argument(int argc, char **argv, long default_mib) {
 
 inline Bytes content(const char *kind, size_t n) {
   Bytes out(n);
-  bench::Content(kind).fill(reinterpret_cast<float *>(out.data()), n / sizeof(float));
+  Content(kind).fill(reinterpret_cast<float *>(out.data()), n / sizeof(float));
   return out;
 }
 inline Bytes smooth_floats(size_t n) { return content("smooth", n); }
 inline Bytes random_bytes(size_t n) { return content("random", n); }
 
-}  // namespace ckpt
+}  // namespace ckpt::bench

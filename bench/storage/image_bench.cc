@@ -24,7 +24,7 @@
 #include "storage/read/image_reader.h"
 #include "storage/write/image_writer.h"
 
-namespace ckpt {
+namespace ckpt::bench {
 namespace {
 
 struct Times {
@@ -269,6 +269,6 @@ int run(int argc, char **argv) {
 }
 
 }  // namespace
-}  // namespace ckpt
+}  // namespace ckpt::bench
 
-int main(int argc, char **argv) { return ckpt::run(argc, argv); }
+int main(int argc, char **argv) { return ckpt::bench::run(argc, argv); }

@@ -15,7 +15,7 @@
 #include "storage/write/image_writer.h"
 #include "storage/write/workers.h"
 
-namespace ckpt {
+namespace ckpt::bench {
 namespace {
 
 constexpr size_t kBuffers = 100;
@@ -182,6 +182,6 @@ int run(int argc, char **argv) {
 }
 
 }  // namespace
-}  // namespace ckpt
+}  // namespace ckpt::bench
 
-int main(int argc, char **argv) { return ckpt::run(argc, argv); }
+int main(int argc, char **argv) { return ckpt::bench::run(argc, argv); }

@@ -14,7 +14,7 @@
 #include "storage/read/image_reader.h"
 #include "storage/write/image_writer.h"
 
-namespace ckpt {
+namespace ckpt::bench {
 namespace {
 
 constexpr size_t kPieceBytes = 1u << 20;
@@ -96,6 +96,6 @@ int run(int argc, char **argv) {
 }
 
 }  // namespace
-}  // namespace ckpt
+}  // namespace ckpt::bench
 
-int main(int argc, char **argv) { return ckpt::run(argc, argv); }
+int main(int argc, char **argv) { return ckpt::bench::run(argc, argv); }
