@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// hold MIB zeros|smooth|random [PIECES]: allocates device memory in PIECES allocations (8), fills it,
-// prints "held" and the speed of plain copies in GB/s, and waits to be killed. Copies out and in are
-// timed twice: into memory that is in use, and into new memory, since a copy that is kept must
+// hold MIB zeros|smooth|random [PIECES]: allocates device memory in PIECES allocations (8), fills
+// it, prints "held" and the speed of plain copies in GB/s, and waits to be killed. Copies out and in
+// are timed twice: into memory that is in use, and into new memory, since a copy that is kept must
 // allocate as well.
 #include <unistd.h>
 
@@ -27,7 +27,8 @@ template <class F>
 static double gigabytes(double bytes, F copy) {
   auto begin = std::chrono::steady_clock::now();
   copy();
-  return bytes / std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / 1e9;
+  std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  return bytes / took.count() / 1e9;
 }
 
 // `used` is host memory in use; new memory is kept until everything is copied.
@@ -55,8 +56,8 @@ static void print_copies(const std::vector<char *> &all, void *used, size_t each
     }
   });
   for (char *p : made) check(cudaFree(p));
-  std::printf(" out %.2f GB/s, into new memory %.2f, in %.2f, into new memory %.2f", out, kept_out, in,
-              made_in);
+  std::printf(" out %.2f GB/s, into new memory %.2f, in %.2f, into new memory %.2f", out, kept_out,
+              in, made_in);
 }
 
 int main(int argc, char **argv) {

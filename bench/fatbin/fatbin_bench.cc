@@ -75,9 +75,13 @@ void bench(const char *path) {
 }  // namespace ckpt::fatbin
 
 int main(int argc, char **argv) {
+  if (argc < 2) {
+    fprintf(stderr, "usage: fatbin-bench FILE...\n");
+    return 1;
+  }
   for (int i = 1; i < argc; ++i) ckpt::fatbin::bench(argv[i]);
   struct rusage usage;
   ::getrusage(RUSAGE_SELF, &usage);
   printf("peak memory %.0f MiB\n", static_cast<double>(usage.ru_maxrss) / 1024);
-  return argc > 1 ? 0 : 1;
+  return 0;
 }

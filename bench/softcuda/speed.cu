@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How many PTX instructions one core executes in a second: straight-line arithmetic, arithmetic with
-// memory accesses, and a divergent loop.
+// How many PTX instructions one core executes in a second: straight-line arithmetic, arithmetic
+// with memory accesses, and a divergent loop.
 //
 //   nvcc -O2 -cudart shared bench/softcuda/speed.cu -o speed
 //   CKPT_SOFTCUDA_CORES=1 softcuda-run ./speed
@@ -29,7 +29,8 @@ __global__ void arithmetic(float *out, float x, int y) {
 
 // Nine instructions for each element, among them two loads and a store.
 __global__ void saxpy(float *y, const float *x, float a, int n) {
-  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) y[i] = a * x[i] + y[i];
+  int step = gridDim.x * blockDim.x;
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) y[i] = a * x[i] + y[i];
 }
 
 __global__ void collatz(int *out, int n) {

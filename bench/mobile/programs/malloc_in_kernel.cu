@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// malloc_in_kernel: kernels build lists in the device heap, which the host cannot see. The heap has a
-// third of --mib. --work counts threads.
+// malloc_in_kernel: kernels build lists in the device heap, which the host cannot see. The heap has
+// a third of --mib. --work counts threads.
 #include "cuda.h"
 
 using namespace mobile;

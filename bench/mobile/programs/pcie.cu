@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// pcie: each step copies vectors to the device, adds them and copies the sum back, so the bus limits
-// it. --work counts the elements that are added; all elements are copied.
+// pcie: each step copies vectors to the device, adds them and copies the sum back, so the bus
+// limits it. --work counts the elements that are added; all elements are copied.
 #include "vectors.h"
 
 using namespace mobile;
