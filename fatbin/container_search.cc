@@ -15,9 +15,10 @@
 //
 // nvcc's sections are read from their start. All other sections with data (allocated, not
 // executable) are searched for the first 8 bytes of a container: magic number, version 1 and header
-// size 16. At each match we parse a container that ends within the section at the latest. If that
-// succeeds and there are entries, the search continues behind it, otherwise 8 bytes further. A
-// match by chance is harmless: the entries would have to be well-formed as well.
+// size 16. At each match we parse a container, which must end within the section. If that succeeds,
+// the search continues behind it, and the container is kept if it has entries. Otherwise the search
+// continues 8 bytes further. A match by chance is harmless: the entries would have to be
+// well-formed as well.
 //
 // A file is read in pieces and never as a whole. Containers usually come in rows, so the first
 // piece after each container has only 256 bytes, which suffices if another one follows. Every

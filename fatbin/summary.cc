@@ -56,7 +56,7 @@ class Merger {
   Result<> add(size_t order, const Job &job, const CodeFacts &f) {
     add_instructions(f);
     if (job.scope == Scope::Instructions) return {};
-    if (f.is_device_runtime) return {};
+    if (f.is_device_runtime) return {};  // rule 4 in examination.cc
     out_.prints |= f.prints;
     out_.launches |= f.launches;
     if (job.scope == Scope::All && !f.heap_function.empty())
