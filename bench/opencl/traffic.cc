@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/opencl/cl_check.h"
+#include "bench/opencl/device.h"
 
 namespace {
 
@@ -43,31 +43,12 @@ struct Result {
   double calls = 0, bytes = 0;
 };
 
-struct Traffic {
-  cl_device_id device;
-  cl_context context;
-  cl_command_queue queue;
+struct Traffic : ckpt::bench::Device {
   cl_kernel kernel;
   cl_mem mem;
   static constexpr size_t kItems = 4096, kLarge = 64 << 20;
 
-  Traffic() {
-    cl_platform_id platform;
-    cl_int status;
-    CL(clGetPlatformIDs(1, &platform, nullptr));
-    CL(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, nullptr));
-    context = clCreateContext(nullptr, 1, &device, nullptr, nullptr, &status);
-    CL(status);
-    queue = clCreateCommandQueue(context, device, 0, &status);
-    CL(status);
-    const char *source = kSource;
-    cl_program program = clCreateProgramWithSource(context, 1, &source, nullptr, &status);
-    CL(status);
-    CL(clBuildProgram(program, 1, &device, "", nullptr, nullptr));
-    kernel = clCreateKernel(program, "work", &status);
-    CL(status);
-    mem = clCreateBuffer(context, CL_MEM_READ_WRITE, kLarge, nullptr, &status);
-    CL(status);
+  Traffic() : kernel(build_kernel()), mem(buffer(kLarge)) {
     float zero = 0;
     CL(clEnqueueFillBuffer(queue, mem, &zero, 4, 0, kLarge, 0, nullptr, nullptr));
     CL(clSetKernelArg(kernel, 0, sizeof mem, &mem));
@@ -76,6 +57,16 @@ struct Traffic {
     finish();
   }
 
+  cl_kernel build_kernel() const {
+    cl_int status;
+    const char *source = kSource;
+    cl_program program = clCreateProgramWithSource(context, 1, &source, nullptr, &status);
+    CL(status);
+    CL(clBuildProgram(program, 1, &id, "", nullptr, nullptr));
+    cl_kernel k = clCreateKernel(program, "work", &status);
+    CL(status);
+    return k;
+  }
   void arguments(int loops, float value) const {
     CL(clSetKernelArg(kernel, 1, sizeof loops, &loops));
     for (cl_uint i = 2; i < 12; i++) CL(clSetKernelArg(kernel, i, sizeof value, &value));

@@ -91,43 +91,55 @@ CUresult holds(CUdeviceptr p, unsigned value) {
   return e;
 }
 
-}  // namespace
-
-int main() {
+// Is there a driver with checkpoint calls, and a context?
+bool start() {
   if (!library()) {
     std::puts("there is no CUDA driver");
-    return 1;
+    return false;
   }
-  auto set = entry<PFN_cuMemsetD32_v3020>("cuMemsetD32_v2");
-  if (!row("cuInit", entry<PFN_cuInit_v2000>("cuInit")(0))) return 1;
-  if (!dlsym(library(), "cuCheckpointProcessLock")) {
-    row("the driver has checkpoint calls", CUDA_ERROR_NOT_FOUND);
-    return 1;
-  }
+  if (!row("cuInit", entry<PFN_cuInit_v2000>("cuInit")(0))) return false;
+  if (!dlsym(library(), "cuCheckpointProcessLock"))
+    return row("the driver has checkpoint calls", CUDA_ERROR_NOT_FOUND);
   CUcontext context;
   CUdevice device = 0;
   entry<PFN_cuDevicePrimaryCtxRetain_v7000>("cuDevicePrimaryCtxRetain")(&context, device);
   row("create a context", entry<PFN_cuCtxSetCurrent_v4000>("cuCtxSetCurrent")(context));
+  return true;
+}
 
+void fill(CUdeviceptr p, unsigned value) {
+  entry<PFN_cuMemsetD32_v3020>("cuMemsetD32_v2")(p, value, kBytes / 4);
+}
+
+void probe_mapped_memory() {
   // Like our library: unmap the memory first, keep the reservation.
   CUdeviceptr at = 0;
   CUmemGenericAllocationHandle handle = 0;
   row("reserve 16 GiB of addresses",
       entry<PFN_cuMemAddressReserve_v10020>("cuMemAddressReserve")(&at, 16ull << 30, 0, 0, 0));
   row("map physical memory there", map_memory(at, &handle));
-  set(at, 0x5eed, kBytes / 4);
+  fill(at, 0x5eed);
   row("unmap it", unmap_memory(at, handle));
   row("checkpoint beside an empty reservation", checkpoint_ourselves("nothing on the device"));
   row("map physical memory there again", map_memory(at, &handle));
-  set(at, 0x5eed, kBytes / 4);
+  fill(at, 0x5eed);
   // Does the driver save such memory itself?
   row("checkpoint with mapped memory", checkpoint_ourselves("512 MiB of cuMemCreate"));
   row("contents are unchanged", holds(at, 0x5eed));
+}
 
-  CUdeviceptr plain = 0;
-  row("cuMemAlloc", entry<PFN_cuMemAlloc_v3020>("cuMemAlloc_v2")(&plain, kBytes));
-  set(plain, 0xabc, kBytes / 4);
+void probe_allocated_memory() {
+  CUdeviceptr p = 0;
+  row("cuMemAlloc", entry<PFN_cuMemAlloc_v3020>("cuMemAlloc_v2")(&p, kBytes));
+  fill(p, 0xabc);
   row("checkpoint with cuMemAlloc", checkpoint_ourselves("with 512 MiB of cuMemAlloc in addition"));
-  row("contents are unchanged", holds(plain, 0xabc));
-  return 0;
+  row("contents are unchanged", holds(p, 0xabc));
+}
+
+}  // namespace
+
+int main() {
+  if (!start()) return 1;
+  probe_mapped_memory();
+  probe_allocated_memory();
 }
