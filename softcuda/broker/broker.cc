@@ -45,7 +45,7 @@ Result<> Broker::run() {
     for (size_t i = 1; n > 0 && i < fds.size(); ++i)
       if (fds[i].revents != 0) ready.push_back(peers_[i - 1]);
     for (const PeerPtr &p : ready)
-      if (!handle(p)) hung_up(p);
+      if (!handle(p)) disconnected(p);
     if (n > 0 && fds[0].revents != 0) accept();
   }
 }
@@ -67,7 +67,7 @@ Result<> Broker::handle(const PeerPtr &p) {
   CKPT_TRY(std::optional<Message> m, receive_message(p->fd.get(), kMaxMessage));
   if (!m) return fail("hung up");
   Reader r = m->reader();
-  if (p->serves) return answered(*p, r);
+  if (p->takes_orders) return answered(*p, r);
   Writer w;
   switch (static_cast<Request>(m->type)) {
     case Request::Hello:
@@ -79,7 +79,7 @@ Result<> Broker::handle(const PeerPtr &p) {
     case Request::Give: return give(*p, r);
     case Request::Info: return info(*p, r);
     case Request::Processes: return processes(*p, r);
-    case Request::Serve: p->serves = true; return {};
+    case Request::Serve: p->takes_orders = true; return {};
     case Request::Reserve: return reserve(*p, r);
     case Request::Ask: return ask(p, r);
   }
@@ -142,7 +142,7 @@ Result<> Broker::reserve(Peer &p, Reader r) {
   Job job;
   job.since = r.get<i64>();
   bool sane = job.since >= 0 && job.since <= kLatestNanoseconds;
-  for (i64 *span : {&job.kernel, &job.change, &job.bus, &job.bus_change}) {
+  for (i64 *span : {&job.kernel, &job.switch_cost, &job.bus, &job.bus_switch_cost}) {
     *span = std::min(r.get<i64>(), kLongestNanoseconds);
     sane = sane && *span >= 0;
   }
@@ -158,9 +158,9 @@ Result<> Broker::ask(const PeerPtr &p, Reader r) {
   ByteView order = r.blob();
   if (!r.done()) return fail("a bad message");
   for (const PeerPtr &q : peers_) {
-    if (!q->serves || q->pid != pid || q->ticket != 0) continue;
+    if (!q->takes_orders || q->pid != pid || q->ticket != 0) continue;
     q->ticket = next_ticket_++;
-    q->asker = p;
+    q->requester = p;
     Writer w;
     w.put(q->ticket).blob(order);
     if (!send_message(q->fd.get(), static_cast<u16>(Response::Order), w.bytes())) break;
@@ -187,21 +187,21 @@ Result<> Broker::answered(Peer &p, Reader r) {
 
 void Broker::deliver(Peer &server, ByteView answer) {
   server.ticket = 0;
-  PeerPtr asker = server.asker.lock();
-  if (!asker) return;
+  PeerPtr requester = server.requester.lock();
+  if (!requester) return;
   Writer w;
   w.put<u8>(1).blob(answer);
-  (void)reply(*asker, Response::Reply, w);
+  (void)reply(*requester, Response::Reply, w);
 }
 
-void Broker::hung_up(const PeerPtr &p) {
+void Broker::disconnected(const PeerPtr &p) {
   std::erase(peers_, p);
   if (p->closing) return deliver(*p, p->last_answer);
   if (p->ticket == 0) return;
-  PeerPtr asker = p->asker.lock();
+  PeerPtr requester = p->requester.lock();
   Writer w;
   w.put<u8>(0).blob({});
-  if (asker) (void)reply(*asker, Response::Reply, w);
+  if (requester) (void)reply(*requester, Response::Reply, w);
 }
 
 }  // namespace ckpt::softcuda::broker

@@ -22,11 +22,11 @@ class Broker {
   struct Peer {
     UniqueFd fd;
     i32 pid = 0;
-    bool serves = false;
-    std::vector<u64> bytes;     // of each device
-    u32 ticket = 0;             // serves: of the order that it has
-    std::weak_ptr<Peer> asker;  // whom to answer
-    Bytes last_answer;          // told when the peer has hung up
+    bool takes_orders = false;
+    std::vector<u64> bytes;         // of each device
+    u32 ticket = 0;                 // takes_orders: of the order that it has
+    std::weak_ptr<Peer> requester;  // whom to answer
+    Bytes last_answer;              // told when the peer has hung up
     bool closing = false;
   };
   using PeerPtr = std::shared_ptr<Peer>;
@@ -42,7 +42,7 @@ class Broker {
   Result<> ask(const PeerPtr &p, Reader r);
   Result<> answered(Peer &p, Reader r);
   void deliver(Peer &server, ByteView answer);
-  void hung_up(const PeerPtr &p);
+  void disconnected(const PeerPtr &p);
   u64 used(u32 device) const;
 
   Configuration config_;

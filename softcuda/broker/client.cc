@@ -89,7 +89,7 @@ Client::~Client() {
   if (the_client == this) the_client = nullptr;
 }
 
-void Client::abandon() {
+void Client::close_in_child() {
   if (the_client == nullptr) return;
   if (the_client->socket_) close(the_client->socket_.release());
   if (the_client->service_) close(the_client->service_.release());
@@ -123,7 +123,7 @@ Result<> Client::hello() {
 
 bool Client::take(u32 device, u64 bytes) {
   Writer w;
-  w.put(place(device)).put(bytes);
+  w.put(broker_index(device)).put(bytes);
   Result<Bytes> answer = call(Request::Take, w.bytes(), Response::Answer);
   if (!answer) return false;
   Reader r(*answer);
@@ -133,13 +133,13 @@ bool Client::take(u32 device, u64 bytes) {
 void Client::give(u32 device, u64 bytes) {
   std::lock_guard lock(mutex_);
   Writer w;
-  w.put(place(device)).put(bytes);
+  w.put(broker_index(device)).put(bytes);
   if (socket_) (void)send_message(socket_.get(), static_cast<u16>(Request::Give), w.bytes());
 }
 
 Result<DeviceUse> Client::use(u32 device) {
   Writer w;
-  w.put(place(device));
+  w.put(broker_index(device));
   CKPT_TRY(Bytes body, call(Request::Info, w.bytes(), Response::Info));
   Reader r(body);
   DeviceUse u;
@@ -151,7 +151,7 @@ Result<DeviceUse> Client::use(u32 device) {
 
 Result<std::vector<ProcessUse>> Client::processes(u32 device) {
   Writer w;
-  w.put(place(device));
+  w.put(broker_index(device));
   CKPT_TRY(Bytes body, call(Request::Processes, w.bytes(), Response::Processes));
   Reader r(body);
   std::vector<ProcessUse> list;
@@ -165,8 +165,8 @@ Result<std::vector<ProcessUse>> Client::processes(u32 device) {
 
 Result<i64> Client::reserve(u32 device, const Job &job) {
   Writer w;
-  w.put(place(device)).put(job.since).put(job.kernel).put(job.change);
-  w.put(job.bus).put(job.bus_change);
+  w.put(broker_index(device)).put(job.since).put(job.kernel).put(job.switch_cost);
+  w.put(job.bus).put(job.bus_switch_cost);
   CKPT_TRY(Bytes body, call(Request::Reserve, w.bytes(), Response::Time));
   Reader r(body);
   i64 end = r.get<i64>();

@@ -35,7 +35,7 @@ class Client : public Budget {
   const std::vector<DeviceInfo> &devices() const { return devices_; }
   // Device i of this process is from now on the broker's device places[i].
   void remap(std::vector<u32> places) { places_ = std::move(places); }
-  u32 place(u32 device) const { return device < places_.size() ? places_[device] : device; }
+  u32 broker_index(u32 device) const { return device < places_.size() ? places_[device] : device; }
   bool take(u32 device, u64 bytes) override;
   void give(u32 device, u64 bytes) override;
   Result<DeviceUse> use(u32 device);
@@ -49,7 +49,7 @@ class Client : public Budget {
   void disconnect();
   Result<> reconnect();
   // In a forked child: closes its copies of the sockets, so that a hang-up is seen.
-  static void abandon();
+  static void close_in_child();
 
   // A thread answers orders from other processes by `serve`, over a connection of its own.
   Result<> start_serving(std::function<Bytes(ByteView)> serve);

@@ -68,7 +68,7 @@ void Cores::run(vm::Grid &grid) {
   changed_.wait(lock, [&] { return job.helpers == 0; });
 }
 
-void Cores::run_together(vm::Grid &grid) {
+void Cores::run_cooperative(vm::Grid &grid) {
   u64 clusters = grid.grid.count() / grid.cluster.count();
   u64 parts = std::min<u64>(count(), clusters);
   auto part = [&](u64 first) {

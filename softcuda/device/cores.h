@@ -19,7 +19,7 @@ class Cores {
   // Returns when the grid has ended or failed (Grid::fault).
   void run(vm::Grid &grid);
   // All blocks are there at the same time, since they wait for each other.
-  void run_together(vm::Grid &grid);
+  void run_cooperative(vm::Grid &grid);
   static u32 count();
 
  private:

@@ -41,12 +41,12 @@ bool Memory::open_window() {
   return true;
 }
 
-bool Memory::back(u64 base, u64 bytes) {
+bool Memory::commit(u64 base, u64 bytes) {
   return mmap(pointer(base + distance_), bytes, PROT_READ | PROT_WRITE,
               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != MAP_FAILED;
 }
 
-void Memory::unback(u64 base, u64 bytes) {
+void Memory::decommit(u64 base, u64 bytes) {
   (void)mmap(pointer(base + distance_), bytes, PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
 }
@@ -54,14 +54,14 @@ void Memory::unback(u64 base, u64 bytes) {
 std::optional<u64> Memory::take_chunks(u32 device, u64 bytes) {
   if (!budget_.take(device, bytes)) return {};
   std::optional<u64> base = open_window() ? free_.take(bytes, kChunkBytes) : std::nullopt;
-  if (base && back(*base, bytes)) return base;
+  if (base && commit(*base, bytes)) return base;
   if (base) free_.give(*base, bytes);
   budget_.give(device, bytes);
   return {};
 }
 
 void Memory::give_chunks(u32 device, u64 base, u64 bytes) {
-  unback(base, bytes);
+  decommit(base, bytes);
   free_.give(base, bytes);
   budget_.give(device, bytes);
 }
@@ -155,7 +155,7 @@ void Memory::release_locked(const Allocation &a) {
     case MemoryKind::Registered: break;
     case MemoryKind::Managed: budget_.give(a.device, a.reserved); [[fallthrough]];
     case MemoryKind::Pinned: munmap(pointer(a.host), a.reserved); break;
-    case MemoryKind::Mapping: unback(a.base, a.reserved); break;
+    case MemoryKind::Mapping: decommit(a.base, a.reserved); break;
     default:
       if (a.reserved < kChunkBytes)
         give_small(a.base, a.reserved);
@@ -304,13 +304,13 @@ bool Memory::set_access(u64 base, u64 bytes, u32 device, bool read, bool write) 
 
 // CRIU would look at every page of the windows, so they go, too; the addresses stay ours because
 // nobody else is given any that far away.
-Result<> Memory::drop_device_memory() {
+Result<> Memory::save_device_memory() {
   std::unique_lock lock(mutex_);
   if (window_ == 0) return {};
   for (const auto &[base, a] : allocations_) {
     // The bytes of a mapping are those of its physical memory, which its owner keeps.
     if (!on_device(a) || a.kind == MemoryKind::Mapping) continue;
-    Kept &k = kept_.emplace_back(Kept{base, std::vector<std::byte>(a.reserved)});
+    Saved &k = saved_.emplace_back(Saved{base, std::vector<std::byte>(a.reserved)});
     std::memcpy(k.bytes.data(), pointer(a.host), a.reserved);
     if (a.reserved >= kChunkBytes) budget_.give(a.device, a.reserved);
   }
@@ -339,7 +339,7 @@ Result<> Memory::restore_device_memory() {
   auto take = [&](u32 device, u64 base, u64 bytes) {
     if (!budget_.take(device, bytes)) return false;
     taken.emplace_back(device, bytes);
-    return back(base, bytes);
+    return commit(base, bytes);
   };
   bool enough = true;
   for (const auto &[base, a] : allocations_)
@@ -350,13 +350,13 @@ Result<> Memory::restore_device_memory() {
     for (auto [device, bytes] : taken) budget_.give(device, bytes);
     return fail("the device has not enough free memory to take the process back");
   }
-  for (const Kept &k : kept_)
+  for (const Saved &k : saved_)
     std::memcpy(pointer(k.base + distance_), k.bytes.data(), k.bytes.size());
-  kept_.clear();
+  saved_.clear();
   return {};
 }
 
-bool Memory::map_again(u64 physical, int memory_fd) {
+bool Memory::remap(u64 physical, int memory_fd) {
   std::unique_lock lock(mutex_);
   for (const auto &[base, a] : allocations_) {
     if (a.kind != MemoryKind::Mapping || a.physical != physical) continue;

@@ -78,10 +78,10 @@ class Memory {
 
   // A checkpoint: takes the bytes of all device memory away and puts them back at the same place.
   // While they are away the memory is given back to the budget.
-  Result<> drop_device_memory();
+  Result<> save_device_memory();
   Result<> restore_device_memory();
   // Behind a restore: maps what lies in this physical memory again.
-  bool map_again(u64 physical, int memory_fd);
+  bool remap(u64 physical, int memory_fd);
 
  private:
   struct Chunk {
@@ -92,8 +92,8 @@ class Memory {
   bool reopen_window();
   std::optional<u64> take_chunks(u32 device, u64 bytes);
   void give_chunks(u32 device, u64 base, u64 bytes);
-  bool back(u64 base, u64 bytes);
-  void unback(u64 base, u64 bytes);
+  bool commit(u64 base, u64 bytes);
+  void decommit(u64 base, u64 bytes);
   std::optional<u64> take_small(u32 device, u64 bytes);
   void give_small(u64 base, u64 bytes);
   void release_locked(const Allocation &a);
@@ -107,11 +107,11 @@ class Memory {
   std::map<u64, Chunk> small_;  // chunks that hold small allocations
   std::map<u64, u64> reservations_;
   std::map<u64, Allocation> allocations_;
-  struct Kept {
+  struct Saved {
     u64 base;
     std::vector<std::byte> bytes;
   };
-  std::vector<Kept> kept_;
+  std::vector<Saved> saved_;
   u64 next_id_ = 1;
 };
 

@@ -23,12 +23,12 @@ class WorkQueue;
 // CLOCK_MONOTONIC in nanoseconds.
 i64 device_now();
 // Of the work that this thread does.
-i64 &moment();
+i64 &model_time();
 
-// A point in a queue: all work up to and including number `upto`.
+// A point in a queue: all work up to and including number `number`.
 struct Point {
   std::shared_ptr<WorkQueue> queue;
-  u64 upto = 0;
+  u64 number = 0;
   std::shared_ptr<const i64> over;  // the moment at which it was, once it is reached
 
   void wait() const;
@@ -40,8 +40,8 @@ class WorkQueue : public std::enable_shared_from_this<WorkQueue> {
   // Thread-safe. Returns the point behind this work.
   Point submit(std::function<void()> work, std::vector<Point> after = {});
   Point last();
-  bool reached(u64 upto);
-  void wait(u64 upto);
+  bool reached(u64 number);
+  void wait(u64 number);
   // No work comes any more; what was submitted is done, then the thread ends.
   void close();
 
@@ -57,9 +57,9 @@ class WorkQueue : public std::enable_shared_from_this<WorkQueue> {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Work> works_;
-  std::shared_ptr<i64> last_over_ = std::make_shared<i64>(0);
-  i64 before_ = 0;  // the moment of the work that was done last; only the thread's
+  std::deque<Work> pending_;
+  std::shared_ptr<i64> last_end_ = std::make_shared<i64>(0);
+  i64 previous_end_ = 0;  // the moment of the work that was done last; only the thread's
   u64 submitted_ = 0;
   u64 done_ = 0;
   bool started_ = false;

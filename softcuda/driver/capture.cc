@@ -102,10 +102,10 @@ CUresult end_capture(Stream &s, CUgraph *graph) {
     }
   }
   REQUIRE(!unjoined, CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
-  std::lock_guard lock(graphs().mutex);
-  graphs().graphs.add(c->graph.get());
-  for (const std::unique_ptr<Node> &n : c->graph->nodes) graphs().nodes.add(n.get());
-  graphs().owned[c->graph.get()] = c->graph;
+  std::lock_guard lock(graph_registry().mutex);
+  graph_registry().graphs.add(c->graph.get());
+  for (const std::unique_ptr<Node> &n : c->graph->nodes) graph_registry().nodes.add(n.get());
+  graph_registry().owned[c->graph.get()] = c->graph;
   *graph = reinterpret_cast<CUgraph>(c->graph.get());
   return CUDA_SUCCESS;
 }

@@ -19,11 +19,12 @@ const fatbin::Entry *best_ptx(const fatbin::Container &c) {
   return best;
 }
 
-CUresult why_no_ptx(const fatbin::Image &image) {
+CUresult report_missing_ptx(const fatbin::Image &image) {
   bool newer = false;
   for (const fatbin::Container &c : image.containers())
     for (const fatbin::Entry &e : c.entries) newer |= e.kind == fatbin::Kind::Ptx;
-  say(newer
+  warn(
+      newer
           ? fmt::format(
                 "the program's PTX is for newer devices than sm_{} (CKPT_SOFTCUDA_SM sets another)",
                 process().sm)
@@ -34,7 +35,7 @@ CUresult why_no_ptx(const fatbin::Image &image) {
 }
 
 // With -rdc=true the linked code is a cubin; its translation units are there as PTX.
-CUresult collect(const fatbin::Image &image, std::vector<std::string> &out) {
+CUresult collect_ptx(const fatbin::Image &image, std::vector<std::string> &out) {
   bool units = std::ranges::any_of(
       image.containers(), [](const fatbin::Container &c) { return c.role == fatbin::Role::Unit; });
   for (const fatbin::Container &c : image.containers()) {
@@ -43,12 +44,12 @@ CUresult collect(const fatbin::Image &image, std::vector<std::string> &out) {
     if (e == nullptr) continue;
     Result<fatbin::Payload> p = image.payload(*e);
     if (!p) {
-      say(p.error().text());
+      warn(p.error().text());
       return CUDA_ERROR_INVALID_IMAGE;
     }
     out.emplace_back(p->text());
   }
-  return out.empty() ? why_no_ptx(image) : CUDA_SUCCESS;
+  return out.empty() ? report_missing_ptx(image) : CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -58,10 +59,10 @@ CUresult read_code(const void *code, std::vector<std::string> &ptx) {
   if (linked_code(code, ptx)) return CUDA_SUCCESS;
   Result<fatbin::Image> image = fatbin::Image::in_memory(code);
   if (!image) {
-    say(image.error().text());
+    warn(image.error().text());
     return CUDA_ERROR_INVALID_IMAGE;
   }
-  return collect(*image, ptx);
+  return collect_ptx(*image, ptx);
 }
 
 CUresult link_image(const std::vector<std::string> &ptx, std::unique_ptr<vm::Image> &out) {
@@ -69,14 +70,14 @@ CUresult link_image(const std::vector<std::string> &ptx, std::unique_ptr<vm::Ima
   for (const std::string &text : ptx) {
     Result<std::unique_ptr<ptx::Module>> m = ptx::parse_module(text);
     if (!m) {
-      say(m.error().text());
+      warn(m.error().text());
       return CUDA_ERROR_INVALID_PTX;
     }
     modules.push_back(std::move(*m));
   }
   Result<std::unique_ptr<vm::Image>> image = vm::Image::link(std::move(modules));
   if (!image) {
-    say(image.error().text());
+    warn(image.error().text());
     return CUDA_ERROR_INVALID_PTX;
   }
   out = std::move(*image);
@@ -88,7 +89,7 @@ namespace {
 CUresult fill_variables(Module &m, bool managed, u64 base) {
   Result<std::vector<std::byte>> bytes = m.image->initial(managed);
   if (!bytes) {
-    say(bytes.error().text());
+    warn(bytes.error().text());
     return CUDA_ERROR_INVALID_PTX;
   }
   if (!bytes->empty())
@@ -165,10 +166,10 @@ CUresult prepare(Function &f) {
     if (k)
       f.kernel = std::move(*k);
     else
-      f.why_not = k.error().what;
+      f.decode_error = k.error().what;
   });
   if (f.kernel) return CUDA_SUCCESS;
-  say(f.why_not);
+  warn(f.decode_error);
   return CUDA_ERROR_INVALID_PTX;
 }
 

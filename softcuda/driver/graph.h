@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Graphs: nodes of work with their order, made one by one or by recording what is put into streams.
-// A launch does the nodes in one order that their dependencies allow.
+// GraphRegistry: nodes of work with their order, made one by one or by recording what is put into
+// streams. A launch does the nodes in one order that their dependencies allow.
 #pragma once
 
 #include <functional>
@@ -33,14 +33,14 @@ struct Graph {
   std::vector<std::unique_ptr<Node>> nodes;
 
   Node *add(CUgraphNodeType type, std::vector<Node *> after);
-  std::shared_ptr<Graph> copy(std::map<const Node *, Node *> &names) const;
+  std::shared_ptr<Graph> copy(std::map<const Node *, Node *> &clones) const;
   // Every node behind those that it comes after; empty if they go round in a circle.
   std::vector<Node *> in_order() const;
 };
 
-struct Exec {
+struct ExecutableGraph {
   std::shared_ptr<Graph> graph;
-  std::map<const Node *, Node *> names;  // nodes of the graph that it was made of -> ours
+  std::map<const Node *, Node *> clones;  // nodes of the graph that it was made of -> ours
 };
 
 struct Capture {
@@ -52,13 +52,13 @@ struct Capture {
   std::vector<Stream *> streams;
 };
 
-struct Graphs {
+struct GraphRegistry {
   Handles<Graph> graphs;
   Handles<Node> nodes;
-  Handles<Exec> execs;
+  Handles<ExecutableGraph> execs;
   std::map<Graph *, std::shared_ptr<Graph>> owned;
   std::mutex mutex;
 };
-Graphs &graphs();
+GraphRegistry &graph_registry();
 
 }  // namespace ckpt::softcuda::driver

@@ -10,16 +10,16 @@ using namespace ckpt::softcuda::driver;
 namespace {
 
 CUresult node_of(CUgraphNode handle, CUgraphNodeType type, Node *&out) {
-  out = graphs().nodes.get(handle);
+  out = graph_registry().nodes.get(handle);
   REQUIRE(out != nullptr && out->type == type, CUDA_ERROR_INVALID_VALUE);
   return CUDA_SUCCESS;
 }
 
 CUresult exec_node_of(CUgraphExec exec, CUgraphNode handle, CUgraphNodeType type, Node *&out) {
-  Exec *e = graphs().execs.get(exec);
+  ExecutableGraph *e = graph_registry().execs.get(exec);
   REQUIRE(e != nullptr, CUDA_ERROR_INVALID_VALUE);
-  auto it = e->names.find(reinterpret_cast<Node *>(handle));
-  REQUIRE(it != e->names.end() && it->second->type == type, CUDA_ERROR_INVALID_VALUE);
+  auto it = e->clones.find(reinterpret_cast<Node *>(handle));
+  REQUIRE(it != e->clones.end() && it->second->type == type, CUDA_ERROR_INVALID_VALUE);
   out = it->second;
   return CUDA_SUCCESS;
 }
@@ -104,7 +104,7 @@ SOFTCUDA_API CUresult cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode
 SOFTCUDA_API CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode *out,
                                                     CUgraphEdgeData *, size_t *count) {
   CALL_INITIALISED();
-  Node *n = graphs().nodes.get(node);
+  Node *n = graph_registry().nodes.get(node);
   REQUIRE(n != nullptr, CUDA_ERROR_INVALID_VALUE);
   return list(n->after, out, count);
 }
@@ -112,7 +112,7 @@ SOFTCUDA_API CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNod
 SOFTCUDA_API CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode *out,
                                                       CUgraphEdgeData *, size_t *count) {
   CALL_INITIALISED();
-  Node *n = graphs().nodes.get(node);
+  Node *n = graph_registry().nodes.get(node);
   REQUIRE(n != nullptr, CUDA_ERROR_INVALID_VALUE);
   std::vector<Node *> nodes;
   for (const std::unique_ptr<Node> &m : n->graph->nodes)
@@ -123,7 +123,7 @@ SOFTCUDA_API CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphN
 SOFTCUDA_API CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode *from, CUgraphNode *to,
                                          CUgraphEdgeData *, size_t *count) {
   CALL_INITIALISED();
-  Graph *g = graphs().graphs.get(graph);
+  Graph *g = graph_registry().graphs.get(graph);
   REQUIRE(g != nullptr && count != nullptr, CUDA_ERROR_INVALID_VALUE);
   std::vector<Node *> a, b;
   for (const std::unique_ptr<Node> &m : g->nodes)

@@ -12,8 +12,8 @@ SOFTCUDA_API CUresult cuLibraryLoadData(CUlibrary *out, const void *code, CUjit_
   REQUIRE(out != nullptr, CUDA_ERROR_INVALID_VALUE);
   auto l = std::make_unique<Library>();
   CHECK_CU(read_code(code, l->ptx));
-  CHECK_CU(link_image(l->ptx, l->names));
-  for (const vm::Symbol *s : l->names->kernels()) {
+  CHECK_CU(link_image(l->ptx, l->symbols));
+  for (const vm::Symbol *s : l->symbols->kernels()) {
     auto k = std::make_unique<Kernel>();
     k->library = l.get();
     k->name = s->function->name;

@@ -92,7 +92,7 @@ struct Function {
   const vm::Symbol *symbol = nullptr;
   std::once_flag once;
   std::unique_ptr<vm::Kernel> kernel;
-  std::string why_not;  // the kernel cannot run
+  std::string decode_error;  // the kernel cannot run
   int max_dynamic_shared = 48 * 1024;
   std::map<int, int> attributes;
 };
@@ -116,7 +116,7 @@ struct Library {
   std::mutex mutex;
   std::map<Context *, Module *> modules;
   std::map<std::string, std::unique_ptr<Kernel>, std::less<>> kernels;
-  std::unique_ptr<vm::Image> names;  // never placed: for what is in it
+  std::unique_ptr<vm::Image> symbols;  // never placed: for what is in it
 };
 
 struct Array {

@@ -22,10 +22,10 @@ Handles<Pool> &pools() {
   return *kPools;
 }
 
-std::mutex books_mutex;
-std::map<u64, Pool *> &books() {
-  static auto *const kBooks = new std::map<u64, Pool *>;
-  return *kBooks;
+std::mutex pool_of_mutex;
+std::map<u64, Pool *> &pool_of() {
+  static auto *const kPoolOf = new std::map<u64, Pool *>;
+  return *kPoolOf;
 }
 
 Pool *default_pool(Device &d) {
@@ -40,19 +40,19 @@ Pool *default_pool(Device &d) {
   return d.default_pool;
 }
 
-void note(u64 p, u64 bytes, Pool *pool) {
-  std::lock_guard lock(books_mutex);
-  books()[p] = pool;
+void record_allocation(u64 p, u64 bytes, Pool *pool) {
+  std::lock_guard lock(pool_of_mutex);
+  pool_of()[p] = pool;
   u64 used = pool->used += bytes;
   if (used > pool->used_high) pool->used_high = used;
 }
 
-void forget(u64 p, u64 bytes) {
-  std::lock_guard lock(books_mutex);
-  auto it = books().find(p);
-  if (it == books().end()) return;
+void forget_allocation(u64 p, u64 bytes) {
+  std::lock_guard lock(pool_of_mutex);
+  auto it = pool_of().find(p);
+  if (it == pool_of().end()) return;
   it->second->used -= bytes;
-  books().erase(it);
+  pool_of().erase(it);
 }
 
 }  // namespace
@@ -72,7 +72,7 @@ CUresult allocate_from(CUmemoryPool handle, Stream &s, size_t bytes, CUdeviceptr
     a = take();
   }
   REQUIRE(a, CUDA_ERROR_OUT_OF_MEMORY);
-  note(a->base, a->reserved, pool);
+  record_allocation(a->base, a->reserved, pool);
   *out = a->base;
   return CUDA_SUCCESS;
 }
@@ -83,7 +83,7 @@ CUresult free_in_order(CUdeviceptr p, Stream &s) {
   REQUIRE(a && a->base == p && (a->kind == MemoryKind::Pool || a->kind == MemoryKind::Device),
           CUDA_ERROR_INVALID_VALUE);
   s.context->submit(s, [p, a] {
-    forget(p, a->reserved);
+    forget_allocation(p, a->reserved);
     process().memory->release(p, a->kind);
   });
   return CUDA_SUCCESS;

@@ -105,9 +105,9 @@ class Call {
 // The stream that a handle means for the calling file: those that are compiled for the per-thread
 // default stream (CUDA_API_PER_THREAD_DEFAULT_STREAM) read 0 as that.
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
-inline CUstream meant(CUstream s) { return s == nullptr ? CU_STREAM_PER_THREAD : s; }
+inline CUstream effective(CUstream s) { return s == nullptr ? CU_STREAM_PER_THREAD : s; }
 #else
-inline CUstream meant(CUstream s) { return s; }
+inline CUstream effective(CUstream s) { return s; }
 #endif
 Stream *stream_of(Context *c, CUstream s);
 Stream *per_thread_stream(Context *c);
@@ -127,12 +127,12 @@ CUresult prepare(Function &f);
 void unload_module(Module *m);
 
 // The broker's devices that this process sees: driver/visible.cc
-std::vector<u32> visible_places(const std::vector<broker::DeviceInfo> &devices);
+std::vector<u32> visible_devices(const std::vector<broker::DeviceInfo> &devices);
 
 // Answers an order of cuCheckpointProcess* from another process: driver/checkpoint.cc
-Bytes serve_order(ByteView message);
+Bytes answer_order(ByteView message);
 
 // Tells the user, on standard error; with CKPT_SOFTCUDA_QUIET set only what is asked for.
-void say(const std::string &text);
+void warn(const std::string &text);
 
 }  // namespace ckpt::softcuda::driver

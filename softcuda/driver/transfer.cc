@@ -58,7 +58,7 @@ bool resolve(u64 p, u64 bytes, char *&host, bool &pageable) {
 
 void run(Context *c, const Box &b) {
   run(b);
-  if (c != nullptr) pass_copy_time(*c, b.width * b.height * b.depth);
+  if (c != nullptr) spend_copy_time(*c, b.width * b.height * b.depth);
 }
 
 void run(const Box &b) {

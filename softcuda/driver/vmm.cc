@@ -19,7 +19,7 @@ struct Physical {
   CUmemAllocationProp prop{};
   u32 handles = 1;
   u32 mappings = 0;
-  Bytes kept;  // while the process is checkpointed
+  Bytes saved;  // while the process is checkpointed
 };
 
 std::mutex mutex;
@@ -57,11 +57,11 @@ CUresult check_prop(const CUmemAllocationProp *prop) {
 
 }  // namespace
 
-Result<> drop_physical_memory() {
+Result<> save_physical_memory() {
   std::lock_guard lock(mutex);
   for (auto &[handle, p] : physicals()) {
-    p->kept.resize(p->bytes);
-    if (pread(p->fd.get(), p->kept.data(), p->bytes, 0) != static_cast<ssize_t>(p->bytes))
+    p->saved.resize(p->bytes);
+    if (pread(p->fd.get(), p->saved.data(), p->bytes, 0) != static_cast<ssize_t>(p->bytes))
       return fail_errno("reading device memory");
   }
   for (auto &[handle, p] : physicals()) {
@@ -76,9 +76,9 @@ Result<> restore_physical_memory() {
   for (auto &[handle, p] : physicals()) {
     if (!process().budget->take(device_of(*p), p->bytes) || !open_memory(*p))
       return fail("the device has not enough free memory to take the process back");
-    CKPT_CHECK(write_all(p->fd.get(), p->kept));
-    p->kept = {};
-    if (!process().memory->map_again(handle, p->fd.get()))
+    CKPT_CHECK(write_all(p->fd.get(), p->saved));
+    p->saved = {};
+    if (!process().memory->remap(handle, p->fd.get()))
       return fail_errno("mapping device memory again");
   }
   return {};

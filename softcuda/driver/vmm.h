@@ -8,7 +8,7 @@
 namespace ckpt::softcuda::driver {
 
 // Takes the bytes of all physical memory away; puts them back. Mappings of it are mapped again.
-Result<> drop_physical_memory();
+Result<> save_physical_memory();
 Result<> restore_physical_memory();
 
 }  // namespace ckpt::softcuda::driver

@@ -17,7 +17,7 @@ struct Object {
   i64 bytes : 23;     // of transactions that the phase still waits for
 };
 static_assert(sizeof(Object) == 8);
-constexpr u32 kMostArrivals = (1u << 20) - 1;
+constexpr u32 kMaxArrivals = (1u << 20) - 1;
 
 // Op::aux.
 enum Action : u16 {
@@ -45,7 +45,7 @@ void advance(Object &b) {
 
 void change(Object &b, Action action, u64 value) {
   switch (action) {
-    case kInit: b = Object{0, value & kMostArrivals, value & kMostArrivals, 0}; return;
+    case kInit: b = Object{0, value & kMaxArrivals, value & kMaxArrivals, 0}; return;
     case kInvalidate: b = Object{}; return;
     case kArrive:
     case kCopiedNoInc: arrive(b, value); break;

@@ -31,7 +31,7 @@ const u32 *rows_of(const Warp &w, const Op &o) { return w.frame->code->lists.dat
 
 // The commonest access of all: every lane beside its neighbour.
 template <class T>
-char *row_of_lanes(Warp &w, const Op &o, Mask m, bool write) {
+char *contiguous_lanes(Warp &w, const Op &o, Mask m, bool write) {
   if (m != kAllLanes || sizeof(T) < 4) return nullptr;
   const u64 *a = w.row<u64>(o.a);
   u64 first = a[0], apart = 0;
@@ -51,7 +51,7 @@ void load(Warp &w, const Op &o, Mask m) {
   const u32 *rows = count == 1 ? &o.dst : rows_of(w, o);
   if constexpr (W == Where::Global && sizeof(T) >= 4) {
     if (count == 1 && !(sizeof(T) == 4 && wide))
-      if (char *p = row_of_lanes<T>(w, o, m, false)) {
+      if (char *p = contiguous_lanes<T>(w, o, m, false)) {
         std::memcpy(w.row<T>(o.dst), p, kLanes * sizeof(T));
         return;
       }
@@ -80,7 +80,7 @@ void store(Warp &w, const Op &o, Mask m) {
   const u32 *rows = count == 1 ? &o.b : rows_of(w, o);
   if constexpr (W == Where::Global && sizeof(T) >= 4) {
     if (count == 1 && !(sizeof(T) == 4 && wide))
-      if (char *p = row_of_lanes<T>(w, o, m, true)) {
+      if (char *p = contiguous_lanes<T>(w, o, m, true)) {
         std::memcpy(p, w.row<T>(o.b), kLanes * sizeof(T));
         return;
       }

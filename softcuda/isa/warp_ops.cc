@@ -85,37 +85,37 @@ void match_all(Warp &w, const Op &o, Mask m) {
   set_bits(w, o.dst2, m, all ? m : 0);
 }
 
-struct Plus {
+struct Add {
   template <class T>
   static T run(T a, T b) {
     return static_cast<T>(static_cast<u32>(a) + static_cast<u32>(b));
   }
 };
-struct Least {
+struct Min {
   template <class T>
   static T run(T a, T b) {
     return std::min(a, b);
   }
 };
-struct Most {
+struct Max {
   template <class T>
   static T run(T a, T b) {
     return std::max(a, b);
   }
 };
-struct All {
+struct And {
   template <class T>
   static T run(T a, T b) {
     return a & b;
   }
 };
-struct Some {
+struct Or {
   template <class T>
   static T run(T a, T b) {
     return a | b;
   }
 };
-struct Odd {
+struct Xor {
   template <class T>
   static T run(T a, T b) {
     return a ^ b;
@@ -178,12 +178,12 @@ bool select_redux(const Instruction &in, Selected &s) {
   uniform(s, nullptr, Type::B32);
   bool sign = in.type() == Type::S32;
   if (ptx::is_float(in.type())) return false;
-  Run run = in.has("add")   ? &redux<Plus, u32>
-            : in.has("and") ? &redux<All, u32>
-            : in.has("or")  ? &redux<Some, u32>
-            : in.has("xor") ? &redux<Odd, u32>
-            : in.has("min") ? sign ? &redux<Least, i32> : &redux<Least, u32>
-            : in.has("max") ? sign ? &redux<Most, i32> : &redux<Most, u32>
+  Run run = in.has("add")   ? &redux<Add, u32>
+            : in.has("and") ? &redux<And, u32>
+            : in.has("or")  ? &redux<Or, u32>
+            : in.has("xor") ? &redux<Xor, u32>
+            : in.has("min") ? sign ? &redux<Min, i32> : &redux<Min, u32>
+            : in.has("max") ? sign ? &redux<Max, i32> : &redux<Max, u32>
                             : nullptr;
   return sync(s, run, &deposit<u32>);
 }

@@ -27,31 +27,31 @@ void put(Warp &w, u32 row, u32 lane, Value v) {
   w.row<u64>(row + kUpper)[lane] = v.high;
 }
 
-enum class Does { Load, Store, Exchange, Compare };
+enum class Access { Load, Store, Exchange, Compare };
 
-template <Does D, Where W>
+template <Access D, Where W>
 void access(Warp &w, const Op &o, Mask m) {
   static std::mutex mutex;
   In<Address<W>> a(w, o.a);
   for (; m != 0; m &= m - 1) {
     u32 i = static_cast<u32>(std::countr_zero(m));
     u64 address = a[i] + static_cast<u64>(o.imm);
-    char *p = place<W>(w, o, i, address, 16, D != Does::Load);
+    char *p = place<W>(w, o, i, address, 16, D != Access::Load);
     if (p == nullptr || address % 16 != 0)
-      return report_address(w, o, i, address, 16, D != Does::Load);
+      return report_address(w, o, i, address, 16, D != Access::Load);
     Value old{};
     {
       std::lock_guard lock(mutex);
       std::memcpy(&old, p, 16);
-      Value wanted = D == Does::Load ? old : take(w, o.b, i);
-      if (D == Does::Compare) wanted = old == wanted ? take(w, o.c, i) : old;
-      if (D != Does::Load) std::memcpy(p, &wanted, 16);
+      Value wanted = D == Access::Load ? old : take(w, o.b, i);
+      if (D == Access::Compare) wanted = old == wanted ? take(w, o.c, i) : old;
+      if (D != Access::Load) std::memcpy(p, &wanted, 16);
     }
-    if (D != Does::Store) put(w, o.dst, i, old);
+    if (D != Access::Store) put(w, o.dst, i, old);
   }
 }
 
-template <Does D>
+template <Access D>
 Run by_space(Where where) {
   switch (where) {
     case Where::Shared: return &access<D, Where::Shared>;
@@ -99,12 +99,12 @@ bool select_wide(const Instruction &in, Selected &s) {
   Where w = where(space);
   Run run = nullptr;
   s.flow = vm::Flow::Checked;
-  if (in.opcode == "ld") s.shape = Shape::Load, s.aux = 1, run = by_space<Does::Load>(w);
-  if (in.opcode == "st") s.shape = Shape::Store, s.aux = 1, run = by_space<Does::Store>(w);
+  if (in.opcode == "ld") s.shape = Shape::Load, s.aux = 1, run = by_space<Access::Load>(w);
+  if (in.opcode == "st") s.shape = Shape::Store, s.aux = 1, run = by_space<Access::Store>(w);
   if (in.opcode == "atom") {
     s.shape = Shape::Atomic;
-    if (in.has("exch")) run = by_space<Does::Exchange>(w);
-    if (in.has("cas")) run = by_space<Does::Compare>(w);
+    if (in.has("exch")) run = by_space<Access::Exchange>(w);
+    if (in.has("cas")) run = by_space<Access::Compare>(w);
   }
   return uniform(s, run, Type::B128);
 }

@@ -25,7 +25,7 @@ struct Binary {
   std::vector<Managed> managed;
 };
 
-struct Named {
+struct Registered {
   Binary *binary = nullptr;
   std::string name;
   size_t bytes = 0;
@@ -35,7 +35,7 @@ struct Named {
 
 struct Registry {
   std::mutex mutex;
-  std::map<const void *, Named> kernels, variables;
+  std::map<const void *, Registered> kernels, variables;
 };
 Registry &registry() {
   static Registry *const kRegistry = new Registry;
@@ -70,7 +70,7 @@ cudaError_t kernel_of(const void *function, CUkernel &out) {
     return cuKernelGetName(&name, out) == CUDA_SUCCESS ? cudaSuccess
                                                        : cudaErrorInvalidDeviceFunction;
   }
-  Named &n = it->second;
+  Registered &n = it->second;
   if (n.kernel == nullptr) {
     if (cudaError_t e = load(*n.binary); e != cudaSuccess) return e;
     if (cuLibraryGetKernel(&n.kernel, n.binary->library, n.name.c_str()) != CUDA_SUCCESS)
@@ -109,7 +109,7 @@ CUDART_API void __cudaRegisterFunction(void **handle, const char *host, char *, 
                                        int, uint3 *, uint3 *, dim3 *, dim3 *, int *) {
   Registry &r = registry();
   std::lock_guard lock(r.mutex);
-  Named n;
+  Registered n;
   n.binary = binary_of(handle);
   n.name = name;
   r.kernels[host] = n;
@@ -119,7 +119,7 @@ CUDART_API void __cudaRegisterVar(void **handle, char *host, char *, const char 
                                   size_t bytes, int, int) {
   Registry &r = registry();
   std::lock_guard lock(r.mutex);
-  Named n;
+  Registered n;
   n.binary = binary_of(handle);
   n.name = name;
   n.bytes = bytes;

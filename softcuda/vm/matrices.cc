@@ -14,7 +14,7 @@ using ptx::Type;
 
 namespace {
 
-constexpr size_t kMostRegisters = 16;
+constexpr size_t kMaxRegisters = 16;
 
 }  // namespace
 
@@ -24,7 +24,7 @@ Result<u32> Decoder::fragment(const Operand &o, Type type, bool write) {
   one.kind = OperandKind::Vector;
   if (o.kind != OperandKind::Vector) one.inner.push_back(o);
   const Operand &list = o.kind == OperandKind::Vector ? o : one;
-  if (list.inner.empty() || list.inner.size() > kMostRegisters)
+  if (list.inner.empty() || list.inner.size() > kMaxRegisters)
     return error(*current_, "a fragment of that many registers is not known");
   Op op;
   CKPT_CHECK(rows_of_list(list, type, write, op));

@@ -37,12 +37,12 @@ TEST_CASE("an engine serves one after the other, and not before it was asked") {
 
 TEST_CASE("another process's turn costs a change") {
   Engines e;
-  CHECK(e.serve(1, {.since = 0, .kernel = 10, .change = 3}) == 10);
-  CHECK(e.serve(1, {.since = 0, .kernel = 10, .change = 3}) == 20);
-  CHECK(e.serve(2, {.since = 0, .kernel = 10, .change = 3}) == 33);
-  CHECK(e.serve(1, {.since = 0, .kernel = 10, .change = 3}) == 46);
-  CHECK(e.serve(1, {.since = 0, .bus = 10, .bus_change = 4}) == 10);
-  CHECK(e.serve(2, {.since = 0, .bus = 10, .bus_change = 4}) == 24);
+  CHECK(e.serve(1, {.since = 0, .kernel = 10, .switch_cost = 3}) == 10);
+  CHECK(e.serve(1, {.since = 0, .kernel = 10, .switch_cost = 3}) == 20);
+  CHECK(e.serve(2, {.since = 0, .kernel = 10, .switch_cost = 3}) == 33);
+  CHECK(e.serve(1, {.since = 0, .kernel = 10, .switch_cost = 3}) == 46);
+  CHECK(e.serve(1, {.since = 0, .bus = 10, .bus_switch_cost = 4}) == 10);
+  CHECK(e.serve(2, {.since = 0, .bus = 10, .bus_switch_cost = 4}) == 24);
 }
 
 TEST_CASE("a kernel on the host's memory and copies share the bus") {
@@ -63,16 +63,16 @@ TEST_CASE("a stream's work begins when the work before it was over in the model"
   Point last;
   for (int i = 0; i < 5; ++i)
     last = queue->submit([&] {
-      begins.push_back(moment());
-      moment() += 5 * kMillisecond;
-      sleep_until(moment() + 2 * kMillisecond);  // it wakes up late
+      begins.push_back(model_time());
+      model_time() += 5 * kMillisecond;
+      sleep_until(model_time() + 2 * kMillisecond);  // it wakes up late
     });
   last.wait();
   CHECK(begins[0] >= begin);
   for (size_t i = 1; i < begins.size(); ++i) CHECK(begins[i] == begins[i - 1] + 5 * kMillisecond);
   // What comes later is not ready earlier.
   begin = device_now();
-  queue->submit([&] { begins.push_back(moment()); }).wait();
+  queue->submit([&] { begins.push_back(model_time()); }).wait();
   CHECK(begins.back() >= begin);
   queue->close();
 }
@@ -81,17 +81,17 @@ TEST_CASE("work that waits for another stream begins at the moment of what it wa
   auto first = std::make_shared<WorkQueue>(), second = std::make_shared<WorkQueue>();
   i64 over = 0, begun = 0;
   Point p = first->submit([&] {
-    over = moment() += 5 * kMillisecond;
+    over = model_time() += 5 * kMillisecond;
     sleep_until(over + kMillisecond);
   });
   // A later moment of the same stream is not what is waited for.
-  first->submit([&] { moment() += kMillisecond; });
-  second->submit([&] { begun = moment(); }, {p}).wait();
+  first->submit([&] { model_time() += kMillisecond; });
+  second->submit([&] { begun = model_time(); }, {p}).wait();
   CHECK(begun == over);
   // Moments do not run ahead of what has happened, as of a clock that was another machine's.
-  p = first->submit([] { moment() += 3600'000 * kMillisecond; });
+  p = first->submit([] { model_time() += 3600'000 * kMillisecond; });
   p.wait();
-  first->submit([&] { begun = moment(); }).wait();
+  first->submit([&] { begun = model_time(); }).wait();
   CHECK(begun <= device_now());
   first->close();
   second->close();

@@ -82,7 +82,7 @@ TEST_CASE("device memory goes for a checkpoint and returns to its addresses") {
   std::optional<Allocation> b = memory.allocate(0, kChunkBytes, MemoryKind::Device, nullptr);
   std::memcpy(memory.host(a->base, 64), "small", 6);
   std::memcpy(memory.host(b->base, 64), "large", 6);
-  REQUIRE(memory.drop_device_memory());
+  REQUIRE(memory.save_device_memory());
   CHECK(budget.left == 8 * kChunkBytes);
   // Nothing is restored where there is no room, and it may be tried again.
   u64 left = std::exchange(budget.left, kChunkBytes);

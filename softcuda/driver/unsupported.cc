@@ -12,10 +12,10 @@ namespace {
 
 CUresult refuse(const char *name) {
   static std::mutex mutex;
-  static std::set<std::string> *const kTold = new std::set<std::string>;
+  static std::set<std::string> *const kReported = new std::set<std::string>;
   std::lock_guard lock(mutex);
-  if (kTold->insert(name).second)
-    ckpt::softcuda::driver::say(std::string(name) + " is not supported by the software device");
+  if (kReported->insert(name).second)
+    ckpt::softcuda::driver::warn(std::string(name) + " is not supported by the software device");
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 CUresult record(Event *e, CUstream stream) {
   CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, meant(stream));
+  Stream *s = stream_of(call.context, effective(stream));
   REQUIRE(s != nullptr && process().events.holds(e), CUDA_ERROR_INVALID_HANDLE);
   REQUIRE(s->context == e->context, CUDA_ERROR_INVALID_HANDLE);
   if (std::shared_ptr<Capture> capture = capture_of(*s)) return capture_record(capture, *s, *e);
@@ -38,7 +38,7 @@ SOFTCUDA_API CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, uns
 
 SOFTCUDA_API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int) {
   CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, meant(stream));
+  Stream *s = stream_of(call.context, effective(stream));
   Event *e = process().events.get(event);
   REQUIRE(s != nullptr && e != nullptr, CUDA_ERROR_INVALID_HANDLE);
   std::shared_ptr<Record> r;
@@ -55,7 +55,7 @@ SOFTCUDA_API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned
 
 SOFTCUDA_API CUresult cuStreamSynchronize(CUstream stream) {
   CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, meant(stream));
+  Stream *s = stream_of(call.context, effective(stream));
   REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
   REQUIRE(capture_of(*s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   if (s->legacy) {
@@ -69,7 +69,7 @@ SOFTCUDA_API CUresult cuStreamSynchronize(CUstream stream) {
 
 SOFTCUDA_API CUresult cuStreamQuery(CUstream stream) {
   CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, meant(stream));
+  Stream *s = stream_of(call.context, effective(stream));
   REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
   REQUIRE(capture_of(*s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   if (!s->queue->last().reached()) return CUDA_ERROR_NOT_READY;
@@ -79,21 +79,21 @@ SOFTCUDA_API CUresult cuStreamQuery(CUstream stream) {
 SOFTCUDA_API CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback f, void *data,
                                           unsigned int flags) {
   CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, meant(stream));
+  Stream *s = stream_of(call.context, effective(stream));
   REQUIRE(f != nullptr && flags == 0, CUDA_ERROR_INVALID_VALUE);
   REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
   REQUIRE(capture_of(*s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   // A callback also runs when the context has failed, and is told.
   s->queue->submit([c = s->context, stream, f, data] {
     f(stream, c->error, data);
-    moment_is_now();
+    set_model_time_to_now();
   });
   return CUDA_SUCCESS;
 }
 
 SOFTCUDA_API CUresult cuStreamGetFlags(CUstream stream, unsigned int *flags) {
   CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, meant(stream));
+  Stream *s = stream_of(call.context, effective(stream));
   REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
   REQUIRE(flags != nullptr, CUDA_ERROR_INVALID_VALUE);
   *flags = s->flags;
@@ -102,7 +102,7 @@ SOFTCUDA_API CUresult cuStreamGetFlags(CUstream stream, unsigned int *flags) {
 
 SOFTCUDA_API CUresult cuStreamGetPriority(CUstream stream, int *priority) {
   CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, meant(stream));
+  Stream *s = stream_of(call.context, effective(stream));
   REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
   REQUIRE(priority != nullptr, CUDA_ERROR_INVALID_VALUE);
   *priority = s->priority;
@@ -111,7 +111,7 @@ SOFTCUDA_API CUresult cuStreamGetPriority(CUstream stream, int *priority) {
 
 SOFTCUDA_API CUresult cuStreamGetId(CUstream stream, unsigned long long *id) {
   CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, meant(stream));
+  Stream *s = stream_of(call.context, effective(stream));
   REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
   REQUIRE(id != nullptr, CUDA_ERROR_INVALID_VALUE);
   *id = s->id;
@@ -120,7 +120,7 @@ SOFTCUDA_API CUresult cuStreamGetId(CUstream stream, unsigned long long *id) {
 
 SOFTCUDA_API CUresult cuStreamGetDevice(CUstream stream, CUdevice *device) {
   CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, meant(stream));
+  Stream *s = stream_of(call.context, effective(stream));
   REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
   REQUIRE(device != nullptr, CUDA_ERROR_INVALID_VALUE);
   *device = s->context->device->index;
@@ -133,7 +133,7 @@ SOFTCUDA_API CUresult cuStreamGetDevice(CUstream stream, CUdevice *device) {
 #endif
 SOFTCUDA_API CUresult cuStreamGetCtx(CUstream stream, CUcontext *context) {
   CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, meant(stream));
+  Stream *s = stream_of(call.context, effective(stream));
   REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
   REQUIRE(context != nullptr, CUDA_ERROR_INVALID_VALUE);
   *context = reinterpret_cast<CUcontext>(s->context);
@@ -142,7 +142,7 @@ SOFTCUDA_API CUresult cuStreamGetCtx(CUstream stream, CUcontext *context) {
 
 SOFTCUDA_API CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
   CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, meant(stream));
+  Stream *s = stream_of(call.context, effective(stream));
   REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
   REQUIRE(!s->legacy, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   return begin_capture(*s, mode);
@@ -150,7 +150,7 @@ SOFTCUDA_API CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode 
 
 SOFTCUDA_API CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
   CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, meant(stream));
+  Stream *s = stream_of(call.context, effective(stream));
   REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
   REQUIRE(graph != nullptr, CUDA_ERROR_INVALID_VALUE);
   return end_capture(*s, graph);
@@ -158,7 +158,7 @@ SOFTCUDA_API CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
 
 SOFTCUDA_API CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status) {
   CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, meant(stream));
+  Stream *s = stream_of(call.context, effective(stream));
   REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
   REQUIRE(status != nullptr, CUDA_ERROR_INVALID_VALUE);
   *status =
@@ -168,7 +168,7 @@ SOFTCUDA_API CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus
 
 SOFTCUDA_API CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
   CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, meant(stream));
+  Stream *s = stream_of(call.context, effective(stream));
   REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
   return launch_graph(exec, *s);
 }
@@ -181,7 +181,7 @@ SOFTCUDA_API CUresult cuGraphUpload(CUgraphExec exec, CUstream) {
 // Memory in the order of a stream: freed for others when the stream has come that far.
 SOFTCUDA_API CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream) {
   CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, meant(stream));
+  Stream *s = stream_of(call.context, effective(stream));
   REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
   REQUIRE(out != nullptr && bytes > 0, CUDA_ERROR_INVALID_VALUE);
   REQUIRE(capture_of(*s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
@@ -191,7 +191,7 @@ SOFTCUDA_API CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream s
 SOFTCUDA_API CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool,
                                               CUstream stream) {
   CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, meant(stream));
+  Stream *s = stream_of(call.context, effective(stream));
   REQUIRE(s != nullptr && pool != nullptr, CUDA_ERROR_INVALID_HANDLE);
   REQUIRE(out != nullptr && bytes > 0, CUDA_ERROR_INVALID_VALUE);
   REQUIRE(capture_of(*s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
@@ -200,7 +200,7 @@ SOFTCUDA_API CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CU
 
 SOFTCUDA_API CUresult cuMemFreeAsync(CUdeviceptr p, CUstream stream) {
   CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, meant(stream));
+  Stream *s = stream_of(call.context, effective(stream));
   REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
   REQUIRE(capture_of(*s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   return free_in_order(p, *s);
@@ -210,7 +210,7 @@ SOFTCUDA_API CUresult cuMemFreeAsync(CUdeviceptr p, CUstream stream) {
 SOFTCUDA_API CUresult cuMemPrefetchAsync(CUdeviceptr p, size_t bytes, CUmemLocation,
                                          unsigned int flags, CUstream stream) {
   CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, meant(stream));
+  Stream *s = stream_of(call.context, effective(stream));
   REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
   REQUIRE(flags == 0 && process().memory->host(p, bytes) != nullptr, CUDA_ERROR_INVALID_VALUE);
   return CUDA_SUCCESS;
@@ -218,7 +218,7 @@ SOFTCUDA_API CUresult cuMemPrefetchAsync(CUdeviceptr p, size_t bytes, CUmemLocat
 
 SOFTCUDA_API CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr p, size_t, unsigned int) {
   CALL_WITH_CONTEXT();
-  REQUIRE(stream_of(call.context, meant(stream)) != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  REQUIRE(stream_of(call.context, effective(stream)) != nullptr, CUDA_ERROR_INVALID_HANDLE);
   REQUIRE(process().memory->find(p), CUDA_ERROR_INVALID_VALUE);
   return CUDA_SUCCESS;
 }
@@ -229,7 +229,7 @@ SOFTCUDA_API CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureSta
                                              const CUgraphNode **nodes,
                                              const CUgraphEdgeData **edges, size_t *count) {
   CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, meant(stream));
+  Stream *s = stream_of(call.context, effective(stream));
   REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
   REQUIRE(status != nullptr, CUDA_ERROR_INVALID_VALUE);
   *status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -246,7 +246,7 @@ namespace {
 template <class T>
 CUresult write_value(CUstream stream, CUdeviceptr p, T value) {
   CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, meant(stream));
+  Stream *s = stream_of(call.context, effective(stream));
   REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
   T *at = reinterpret_cast<T *>(process().memory->host(p, sizeof(T)));
   REQUIRE(at != nullptr && p % sizeof(T) == 0, CUDA_ERROR_INVALID_VALUE);
@@ -268,7 +268,7 @@ bool holds(T now, T value, unsigned kind) {
 template <class T>
 CUresult wait_value(CUstream stream, CUdeviceptr p, T value, unsigned flags) {
   CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, meant(stream));
+  Stream *s = stream_of(call.context, effective(stream));
   REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
   T *at = reinterpret_cast<T *>(process().memory->host(p, sizeof(T)));
   REQUIRE(at != nullptr && p % sizeof(T) == 0, CUDA_ERROR_INVALID_VALUE);
@@ -276,7 +276,7 @@ CUresult wait_value(CUstream stream, CUdeviceptr p, T value, unsigned flags) {
   s->context->submit(*s, [at, value, kind = flags & 3] {
     while (!holds(__atomic_load_n(at, __ATOMIC_SEQ_CST), value, kind))
       std::this_thread::sleep_for(std::chrono::microseconds(50));
-    moment_is_now();
+    set_model_time_to_now();
   });
   return CUDA_SUCCESS;
 }

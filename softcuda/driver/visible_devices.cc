@@ -23,7 +23,7 @@ bool names(const std::string &word, size_t index, const CUuuid &uuid) {
 
 }  // namespace
 
-std::vector<u32> visible_places(const std::vector<broker::DeviceInfo> &devices) {
+std::vector<u32> visible_devices(const std::vector<broker::DeviceInfo> &devices) {
   std::vector<u32> places;
   const char *set = std::getenv("CUDA_VISIBLE_DEVICES");
   if (set == nullptr) {

@@ -13,9 +13,9 @@ namespace {
 
 cudaError_t refuse(const char *name) {
   static std::mutex mutex;
-  static std::set<std::string> *const kTold = new std::set<std::string>;
+  static std::set<std::string> *const kReported = new std::set<std::string>;
   std::lock_guard lock(mutex);
-  if (kTold->insert(name).second && std::getenv("CKPT_SOFTCUDA_QUIET") == nullptr)
+  if (kReported->insert(name).second && std::getenv("CKPT_SOFTCUDA_QUIET") == nullptr)
     std::fprintf(stderr, "softcuda: %s is not supported by the software device\n", name);
   return ckpt::softcuda::runtime::keep(cudaErrorNotSupported);
 }

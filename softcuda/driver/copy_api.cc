@@ -17,7 +17,7 @@ CUresult copy(u64 dst, u64 src, u64 bytes, CUstream stream, bool wait) {
   CALL_WITH_CONTEXT();
   Box b;
   CHECK_CU(linear(dst, src, bytes, b));
-  return submit(call.context, meant(stream), b, wait);
+  return submit(call.context, effective(stream), b, wait);
 }
 
 template <class D>
@@ -26,7 +26,7 @@ CUresult copy_shape(const D *d, CUstream stream, bool wait) {
   REQUIRE(d != nullptr, CUDA_ERROR_INVALID_VALUE);
   Box b;
   CHECK_CU(box_of(*d, b));
-  return submit(call.context, meant(stream), b, wait);
+  return submit(call.context, effective(stream), b, wait);
 }
 
 CUresult fill(CUdeviceptr dst, u64 pitch, ckpt::u32 value, ckpt::u32 element, u64 width, u64 height,
@@ -38,7 +38,7 @@ CUresult fill(CUdeviceptr dst, u64 pitch, ckpt::u32 value, ckpt::u32 element, u6
           CUDA_ERROR_INVALID_VALUE);
   f.dst = process().memory->host(dst, (height - 1) * pitch + width * element);
   REQUIRE(f.dst != nullptr, CUDA_ERROR_INVALID_VALUE);
-  return submit(call.context, meant(stream), f, false);
+  return submit(call.context, effective(stream), f, false);
 }
 
 // Between a linear place and an array, one row.
