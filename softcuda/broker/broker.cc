@@ -21,7 +21,10 @@ std::array<u8, 16> uuid_of(const std::string &seed, u32 device) {
   std::array<u8, 16> out{};
   u64 h = kFnvStart;
   std::string text = fmt::format("{}#{}", seed, device);
-  for (u8 &byte : out) byte = static_cast<u8>((h = fnv1a(text, h)) >> 32);
+  for (u8 &byte : out) {
+    h = fnv1a(text, h);
+    byte = static_cast<u8>(h >> 32);
+  }
   return out;
 }
 

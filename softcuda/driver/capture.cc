@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Streams that record a graph instead of working.
+#include "softcuda/driver/capture.h"
+
 #include <algorithm>
 
 #include "softcuda/driver/graph.h"

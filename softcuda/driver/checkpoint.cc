@@ -4,6 +4,8 @@
 // LOCKED -> unlock -> RUNNING, on this process or, as an order that the broker carries, on another
 // one. A checkpointed process has no connection to the broker, which CRIU would refuse; one that is
 // to be restored by somebody else is woken by a file of its PID beside the broker's socket.
+#include "softcuda/driver/checkpoint.h"
+
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -116,8 +118,11 @@ CUresult target_devices(const std::vector<Pair> &pairs, std::vector<u32> &places
   for (const std::unique_ptr<Device> &d : process().devices) {
     CUuuid wanted = d->uuid;
     bool mapped = pairs.empty();
-    for (const Pair &p : pairs)
-      if (same(p.from, d->uuid.bytes)) wanted = p.to, mapped = true;
+    for (const Pair &p : pairs) {
+      if (!same(p.from, d->uuid.bytes)) continue;
+      wanted = p.to;
+      mapped = true;
+    }
     REQUIRE(mapped || !has_context(*d), CUDA_ERROR_INVALID_VALUE);
     size_t i = 0;
     while (i < now.size() && !same(wanted, now[i].uuid.data())) ++i;

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Modules, libraries, functions: from what a program hands over to what can be launched.
+#include "softcuda/driver/code.h"
+
 #include <algorithm>
-#include <cstdio>
+#include <fstream>
+#include <iterator>
 
 #include "fatbin/image.h"
-#include "softcuda/driver/process.h"
+#include "softcuda/driver/link.h"
+
 namespace ckpt::softcuda::driver {
 namespace {
 
@@ -176,7 +180,10 @@ CUresult prepare(Function &f) {
 CUresult module_in(Library &l, Context *c, Module *&out) {
   std::lock_guard lock(l.mutex);
   auto it = l.modules.find(c);
-  if (it != l.modules.end()) return out = it->second, CUDA_SUCCESS;
+  if (it != l.modules.end()) {
+    out = it->second;
+    return CUDA_SUCCESS;
+  }
   CHECK_CU(load_module(c, l.ptx, out));
   out->library = &l;
   l.modules[c] = out;
@@ -197,6 +204,24 @@ CUresult function_of(Context *c, const void *handle, Function *&out) {
   auto it = m->functions.find(k->name);
   REQUIRE(it != m->functions.end(), CUDA_ERROR_NOT_FOUND);
   out = it->second.get();
+  return CUDA_SUCCESS;
+}
+
+CUresult variable_of(Module &m, const char *name, CUdeviceptr *p, size_t *bytes) {
+  const vm::Symbol *s = m.image->find(name);
+  REQUIRE(s != nullptr && s->variable != nullptr, CUDA_ERROR_NOT_FOUND);
+  REQUIRE(s->variable->space == ptx::Space::Global || s->variable->space == ptx::Space::Const,
+          CUDA_ERROR_NOT_FOUND);
+  if (p != nullptr) *p = m.image->address(*s);
+  if (bytes != nullptr) *bytes = s->variable->bytes;
+  return CUDA_SUCCESS;
+}
+
+CUresult read_file(const char *path, std::vector<char> &out) {
+  std::ifstream in(path, std::ios::binary);
+  REQUIRE(in, CUDA_ERROR_FILE_NOT_FOUND);
+  out.assign(std::istreambuf_iterator<char>(in), {});
+  out.push_back('\0');
   return CUDA_SUCCESS;
 }
 

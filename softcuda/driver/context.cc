@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // cuCtx*.
-#include "softcuda/driver/process.h"
+#include "softcuda/driver/context_state.h"
 
 using namespace ckpt::softcuda;
 using namespace ckpt::softcuda::driver;

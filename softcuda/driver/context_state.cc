@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A context as kernels and streams see it.
+#include "softcuda/driver/context_state.h"
+
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 
-#include "softcuda/driver/process.h"
+#include "softcuda/driver/code.h"
 
 namespace ckpt::softcuda::driver {
 

@@ -132,15 +132,29 @@ SOFTCUDA_API CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D *d, CUstream s) {
 // Addresses are unique over all devices, so a copy between them is one like any other.
 static CUDA_MEMCPY3D without_contexts(const CUDA_MEMCPY3D_PEER &p) {
   CUDA_MEMCPY3D d{};
-  d.srcXInBytes = p.srcXInBytes, d.srcY = p.srcY, d.srcZ = p.srcZ, d.srcLOD = p.srcLOD;
-  d.srcMemoryType = p.srcMemoryType, d.srcHost = p.srcHost, d.srcDevice = p.srcDevice,
+  d.srcXInBytes = p.srcXInBytes;
+  d.srcY = p.srcY;
+  d.srcZ = p.srcZ;
+  d.srcLOD = p.srcLOD;
+  d.srcMemoryType = p.srcMemoryType;
+  d.srcHost = p.srcHost;
+  d.srcDevice = p.srcDevice;
   d.srcArray = p.srcArray;
-  d.srcPitch = p.srcPitch, d.srcHeight = p.srcHeight;
-  d.dstXInBytes = p.dstXInBytes, d.dstY = p.dstY, d.dstZ = p.dstZ, d.dstLOD = p.dstLOD;
-  d.dstMemoryType = p.dstMemoryType, d.dstHost = p.dstHost, d.dstDevice = p.dstDevice,
+  d.srcPitch = p.srcPitch;
+  d.srcHeight = p.srcHeight;
+  d.dstXInBytes = p.dstXInBytes;
+  d.dstY = p.dstY;
+  d.dstZ = p.dstZ;
+  d.dstLOD = p.dstLOD;
+  d.dstMemoryType = p.dstMemoryType;
+  d.dstHost = p.dstHost;
+  d.dstDevice = p.dstDevice;
   d.dstArray = p.dstArray;
-  d.dstPitch = p.dstPitch, d.dstHeight = p.dstHeight;
-  d.WidthInBytes = p.WidthInBytes, d.Height = p.Height, d.Depth = p.Depth;
+  d.dstPitch = p.dstPitch;
+  d.dstHeight = p.dstHeight;
+  d.WidthInBytes = p.WidthInBytes;
+  d.Height = p.Height;
+  d.Depth = p.Depth;
   return d;
 }
 SOFTCUDA_API CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *p) {

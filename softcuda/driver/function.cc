@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // cuFunc*, and cuKernel* that mean the same.
-#include "softcuda/driver/process.h"
+#include "softcuda/driver/code.h"
 
 namespace ckpt::softcuda::driver {
 namespace {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <set>
 
+#include "softcuda/driver/capture.h"
+
 namespace ckpt::softcuda::driver {
 
 GraphRegistry &graph_registry() {
@@ -57,7 +59,7 @@ void run_node(Context *c, const Node &n) {
     case CU_GRAPH_NODE_TYPE_KERNEL: return run(n.context != nullptr ? n.context : c, n.launch);
     case CU_GRAPH_NODE_TYPE_MEMCPY: return run(c, n.box);
     case CU_GRAPH_NODE_TYPE_MEMSET: return run(n.fill);
-    case CU_GRAPH_NODE_TYPE_HOST: return n.host(n.host_data), set_model_time_to_now();
+    case CU_GRAPH_NODE_TYPE_HOST: n.host(n.host_data); return set_model_time_to_now();
     case CU_GRAPH_NODE_TYPE_GRAPH: return run_graph(c, *n.child);
     default: return;
   }
@@ -103,6 +105,8 @@ CUresult kernel_launch(Context *c, const CUDA_KERNEL_NODE_PARAMS *p, Launch &l) 
                      p->extra, false, l);
 }
 
+}  // namespace
+
 CUresult fill_of(const CUDA_MEMSET_NODE_PARAMS *p, Fill &f) {
   REQUIRE(p != nullptr && (p->elementSize == 1 || p->elementSize == 2 || p->elementSize == 4),
           CUDA_ERROR_INVALID_VALUE);
@@ -111,7 +115,6 @@ CUresult fill_of(const CUDA_MEMSET_NODE_PARAMS *p, Fill &f) {
   return f.dst != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-// The node of an executable graph that a node of its graph became.
 CUresult node_in(CUgraphExec exec, CUgraphNode node, Node *&out) {
   ExecutableGraph *e = graph_registry().execs.get(exec);
   REQUIRE(e != nullptr, CUDA_ERROR_INVALID_VALUE);
@@ -129,8 +132,6 @@ CUresult list_nodes(const std::vector<Node *> &list, CUgraphNode *out, size_t *n
   *n = out == nullptr ? list.size() : std::min(*n, list.size());
   return CUDA_SUCCESS;
 }
-
-}  // namespace
 
 CUresult check_exec(CUgraphExec exec) {
   return graph_registry().execs.holds(exec) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;

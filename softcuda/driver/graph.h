@@ -61,4 +61,16 @@ struct GraphRegistry {
 };
 GraphRegistry &graph_registry();
 
+// Launches a graph in a stream, or adds it as one node to the graph that the stream records.
+CUresult launch_graph(CUgraphExec exec, Stream &s);
+// CUDA_ERROR_INVALID_VALUE if `exec` is no live executable graph.
+CUresult check_exec(CUgraphExec exec);
+
+// The node of `exec` that was cloned from `node` of the graph that `exec` was made from.
+CUresult node_in(CUgraphExec exec, CUgraphNode node, Node *&out);
+// Checks the parameters of a memset node.
+CUresult fill_of(const CUDA_MEMSET_NODE_PARAMS *p, Fill &f);
+// Writes up to *n handles to `out`, or only their number to *n if `out` is null.
+CUresult list_nodes(const std::vector<Node *> &list, CUgraphNode *out, size_t *n);
+
 }  // namespace ckpt::softcuda::driver

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "softcuda/driver/launch.h"
+
 #include <algorithm>
 
-#include "softcuda/driver/launch.h"
+#include "softcuda/driver/code.h"
 
 namespace ckpt::softcuda::driver {
 namespace {
@@ -127,7 +129,10 @@ void run(Context *c, const Launch &l) {
     // The barrier of cooperative groups lies in device memory.
     std::optional<Allocation> a = process().memory->allocate(static_cast<u32>(c->device->index),
                                                              kGrainBytes, MemoryKind::Device, c);
-    if (!a) return (void)(c->error = CUDA_ERROR_OUT_OF_MEMORY);
+    if (!a) {
+      c->error = CUDA_ERROR_OUT_OF_MEMORY;
+      return;
+    }
     g.workspace = a->base;
     std::memset(reinterpret_cast<void *>(a->host), 0, kGrainBytes);
     process().cores.run_cooperative(g);

@@ -24,6 +24,5 @@ CUresult make_launch(Context *c, const void *function, vm::Dim grid, vm::Dim blo
 // Runs it to its end; a fault becomes the context's error.
 void run(Context *c, const Launch &l);
 int blocks_per_multiprocessor(const Function &f, u64 threads, u64 dynamic_shared);
-CUresult capture_launch(Capture &c, Stream &s, const Launch &l);
 
 }  // namespace ckpt::softcuda::driver

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuLaunch*. Compiled twice, as copy.cc is.
-#include "softcuda/driver/launch.h"
-
-#include "softcuda/driver/transfer.h"
+// cuLaunch*. Compiled twice, as copy_api.cc is.
+#include "softcuda/driver/capture.h"
 
 using namespace ckpt::softcuda;
 using namespace ckpt::softcuda::driver;
@@ -12,14 +10,13 @@ namespace {
 
 CUresult launch(const void *f, vm::Dim grid, vm::Dim block, unsigned shared, CUstream stream,
                 void **params, void **extra, bool cooperative, vm::Dim cluster = {0, 0, 0}) {
-  CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, effective(stream));
-  REQUIRE(s != nullptr && process().contexts.holds(s->context), CUDA_ERROR_INVALID_HANDLE);
+  CALL_WITH_STREAM(stream);
+  REQUIRE(process().contexts.holds(s.context), CUDA_ERROR_INVALID_HANDLE);
   auto l = std::make_shared<Launch>();
   l->cluster = cluster;
-  CHECK_CU(make_launch(s->context, f, grid, block, shared, params, extra, cooperative, *l));
-  if (std::shared_ptr<Capture> capture = capture_of(*s)) return capture_launch(*capture, *s, *l);
-  s->context->submit(*s, [c = s->context, l] { run(c, *l); });
+  CHECK_CU(make_launch(s.context, f, grid, block, shared, params, extra, cooperative, *l));
+  if (std::shared_ptr<Capture> capture = capture_of(s)) return capture_launch(*capture, s, *l);
+  s.context->submit(s, [c = s.context, l] { run(c, *l); });
   return CUDA_SUCCESS;
 }
 
@@ -37,8 +34,8 @@ SOFTCUDA_API CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsig
   return launch(f, {gx, gy, gz}, {bx, by, bz}, shared, stream, params, nullptr, true);
 }
 
-// Attributes that change what a kernel does are heeded or refused; those that are about speed are
-// passed over.
+// Attributes that change the result of a launch are applied or refused; those that only affect
+// speed are ignored.
 SOFTCUDA_API CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **params,
                                        void **extra) {
   REQUIRE(config != nullptr, CUDA_ERROR_INVALID_VALUE);
@@ -58,11 +55,12 @@ SOFTCUDA_API CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction 
 }
 
 SOFTCUDA_API CUresult cuLaunchHostFunc(CUstream stream, CUhostFn f, void *data) {
-  CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, effective(stream));
+  CALL_WITH_STREAM(stream);
   REQUIRE(f != nullptr, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  if (std::shared_ptr<Capture> capture = capture_of(*s)) return capture_host(*capture, *s, f, data);
-  s->context->submit(*s, [f, data] { f(data), set_model_time_to_now(); });
+  if (std::shared_ptr<Capture> capture = capture_of(s)) return capture_host(*capture, s, f, data);
+  s.context->submit(s, [f, data] {
+    f(data);
+    set_model_time_to_now();
+  });
   return CUDA_SUCCESS;
 }

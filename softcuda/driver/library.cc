@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // cuLibrary*, and cuKernel* of what is in them.
-#include "softcuda/driver/process.h"
+#include "softcuda/driver/code.h"
+#include "softcuda/driver/named_entries.h"
 
 using namespace ckpt::softcuda;
 using namespace ckpt::softcuda::driver;
@@ -56,32 +57,17 @@ SOFTCUDA_API CUresult cuLibraryUnload(CUlibrary library) {
 
 SOFTCUDA_API CUresult cuLibraryGetKernel(CUkernel *out, CUlibrary library, const char *name) {
   CALL_INITIALISED();
-  Library *l = process().libraries.get(library);
-  REQUIRE(out != nullptr && name != nullptr, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(l != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  auto it = l->kernels.find(name);
-  REQUIRE(it != l->kernels.end(), CUDA_ERROR_NOT_FOUND);
-  *out = reinterpret_cast<CUkernel>(it->second.get());
-  return CUDA_SUCCESS;
+  return find_entry(process().libraries.get(library), &Library::kernels, name, out);
 }
 
 SOFTCUDA_API CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary library) {
   CALL_INITIALISED();
-  Library *l = process().libraries.get(library);
-  REQUIRE(count != nullptr, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(l != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  *count = static_cast<unsigned>(l->kernels.size());
-  return CUDA_SUCCESS;
+  return count_entries(process().libraries.get(library), &Library::kernels, count);
 }
 
 SOFTCUDA_API CUresult cuLibraryEnumerateKernels(CUkernel *out, unsigned int n, CUlibrary library) {
   CALL_INITIALISED();
-  Library *l = process().libraries.get(library);
-  REQUIRE(out != nullptr, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(l != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  for (auto &[name, k] : l->kernels)
-    if (n > 0) --n, *out++ = reinterpret_cast<CUkernel>(k.get());
-  return CUDA_SUCCESS;
+  return list_entries(process().libraries.get(library), &Library::kernels, out, n);
 }
 
 SOFTCUDA_API CUresult cuLibraryGetModule(CUmodule *out, CUlibrary library) {

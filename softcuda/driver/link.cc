@@ -2,11 +2,13 @@
 //
 // cuLink*: the linker of a driver. What goes in is PTX; what comes out is PTX, too, which is what
 // the device runs. Several inputs stay apart and are linked when they are loaded.
+#include "softcuda/driver/link.h"
+
 #include <cstring>
 #include <fstream>
 #include <iterator>
 
-#include "softcuda/driver/process.h"
+#include "softcuda/driver/code.h"
 
 namespace ckpt::softcuda::driver {
 namespace {

@@ -47,7 +47,8 @@ CUresult attribute_of(const Allocation &a, CUdeviceptr p, CUpointer_attribute at
                                                                     : CU_MEMORYTYPE_DEVICE);
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: return put(out, p);
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-      return host_side(a) ? put(out, p) : (put(out, u64{0}), CUDA_ERROR_INVALID_VALUE);
+      put(out, host_side(a) ? p : 0);
+      return host_side(a) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: return put(out, 0u);
     case CU_POINTER_ATTRIBUTE_BUFFER_ID: return put(out, a.id);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:

@@ -126,7 +126,6 @@ struct Array {
   u64 row_bytes = 0;    // from row to row
   u64 slice_bytes = 0;  // from slice to slice, or layer to layer
   u32 element_bytes = 0;
-  bool borrowed = false;  // a level of a mipmapped array
 };
 
 struct Pool;
@@ -157,7 +156,6 @@ struct Context : vm::AddressSpace, vm::DeviceServices {
   size_t stack_bytes = 1024;
   size_t printf_bytes = 1 << 20;
   size_t heap_bytes = 8 << 20;
-  u64 workspace = 0;
 
   // vm::AddressSpace
   bool find(u64 address, vm::Range &out) const override;

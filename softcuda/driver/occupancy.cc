@@ -3,6 +3,7 @@
 // cuOccupancy*: from the same numbers that a cooperative launch is checked against.
 #include <algorithm>
 
+#include "softcuda/driver/code.h"
 #include "softcuda/driver/launch.h"
 
 using namespace ckpt::softcuda;

@@ -2,7 +2,7 @@
 //
 // Memory in the order of streams. A pool keeps what is freed into it up to its threshold; here what
 // is freed goes back when its stream has come that far.
-#include "softcuda/driver/transfer.h"
+#include "softcuda/driver/pool.h"
 
 namespace ckpt::softcuda::driver {
 
@@ -40,6 +40,12 @@ Pool *default_pool(Device &d) {
   return d.default_pool;
 }
 
+// The pool that cuMemAllocAsync takes memory from.
+Pool *current_pool(Device &d) {
+  default_pool(d);  // sets d.pool on first use
+  return d.pool;
+}
+
 void record_allocation(u64 p, u64 bytes, Pool *pool) {
   std::lock_guard lock(pool_of_mutex);
   pool_of()[p] = pool;
@@ -59,7 +65,7 @@ void forget_allocation(u64 p, u64 bytes) {
 
 CUresult allocate_from(CUmemoryPool handle, Stream &s, size_t bytes, CUdeviceptr *out) {
   Device &d = *s.context->device;
-  Pool *pool = handle == nullptr ? (default_pool(d), d.pool) : pools().get(handle);
+  Pool *pool = handle == nullptr ? current_pool(d) : pools().get(handle);
   REQUIRE(pool != nullptr, CUDA_ERROR_INVALID_VALUE);
   auto take = [&] {
     return process().memory->allocate(static_cast<u32>(pool->device), bytes, MemoryKind::Pool,

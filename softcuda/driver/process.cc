@@ -7,6 +7,8 @@
 #include <cstdlib>
 
 #include "softcuda/broker/client.h"
+#include "softcuda/driver/checkpoint.h"
+#include "softcuda/driver/visible_devices.h"
 
 namespace ckpt::softcuda::driver {
 namespace {
@@ -132,6 +134,12 @@ Call::Call(Need need) {
 
 Call::~Call() {
   if (--call_depth == 0) process().gate.leave();
+}
+
+StreamCall::StreamCall(CUstream handle) {
+  if (status != CUDA_SUCCESS) return;
+  stream = stream_of(context, handle);
+  if (stream == nullptr) status = CUDA_ERROR_INVALID_HANDLE;
 }
 
 std::vector<Context *> &context_stack() { return current_stack; }

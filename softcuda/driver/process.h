@@ -70,10 +70,6 @@ CUresult initialise();
 std::vector<Context *> &context_stack();
 Context *current_context();
 Device *device_at(CUdevice d);
-CUresult open_primary(Device &d, Context *&out);
-// Null: the device has not the memory.
-Context *new_context(Device &d, unsigned flags);
-void destroy_context(Context *c);
 
 // Every entry of the API begins with one of these. Calls that nest count once.
 class Call {
@@ -86,9 +82,22 @@ class Call {
   Context *context = nullptr;
 };
 
+// A call on a stream. A handle that is not live is CUDA_ERROR_INVALID_HANDLE.
+class StreamCall : public Call {
+ public:
+  explicit StreamCall(CUstream handle);
+  Stream *stream = nullptr;
+};
+
 #define CALL_WITH_CONTEXT() \
   Call call;                \
   if (call.status != CUDA_SUCCESS) return call.status
+
+// `s` is the stream behind a handle.
+#define CALL_WITH_STREAM(handle)                       \
+  StreamCall call(effective(handle));                  \
+  if (call.status != CUDA_SUCCESS) return call.status; \
+  [[maybe_unused]] Stream &s = *call.stream
 
 #define CALL_INITIALISED()      \
   Call call(Call::Initialised); \
@@ -111,26 +120,6 @@ inline CUstream effective(CUstream s) { return s; }
 #endif
 Stream *stream_of(Context *c, CUstream s);
 Stream *per_thread_stream(Context *c);
-
-// A library, a module: driver/code.cc
-CUresult link_image(const std::vector<std::string> &ptx, std::unique_ptr<vm::Image> &out);
-// The module that a library has become in a context.
-CUresult module_in(Library &l, Context *c, Module *&out);
-CUresult variable_of(Module &m, const char *name, CUdeviceptr *p, size_t *bytes);
-CUresult read_file(const char *path, std::vector<char> &out);  // with a NUL behind it
-CUresult load_module(Context *c, const std::vector<std::string> &ptx, Module *&out);
-CUresult read_code(const void *code, std::vector<std::string> &ptx);
-// What cuLinkComplete gave out: driver/link.cc
-bool linked_code(const void *code, std::vector<std::string> &ptx);
-CUresult function_of(Context *c, const void *handle, Function *&out);
-CUresult prepare(Function &f);
-void unload_module(Module *m);
-
-// The broker's devices that this process sees: driver/visible.cc
-std::vector<u32> visible_devices(const std::vector<broker::DeviceInfo> &devices);
-
-// Answers an order of cuCheckpointProcess* from another process: driver/checkpoint.cc
-Bytes answer_order(ByteView message);
 
 // Tells the user, on standard error; with CKPT_SOFTCUDA_QUIET set only what is asked for.
 void warn(const std::string &text);

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Streams, events in them, and callbacks. Compiled twice, as copy.cc is.
+// Calls that take a stream: synchronisation, events, callbacks, capture, stream-ordered memory.
+// Compiled twice, as copy_api.cc is.
 #include <chrono>
 #include <thread>
 
-#include "softcuda/driver/transfer.h"
+#include "softcuda/driver/capture.h"
+#include "softcuda/driver/graph.h"
+#include "softcuda/driver/pool.h"
 
 using namespace ckpt::softcuda;
 using namespace ckpt::softcuda::driver;
@@ -12,16 +15,23 @@ using namespace ckpt::softcuda::driver;
 namespace {
 
 CUresult record(Event *e, CUstream stream) {
-  CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, effective(stream));
-  REQUIRE(s != nullptr && process().events.holds(e), CUDA_ERROR_INVALID_HANDLE);
-  REQUIRE(s->context == e->context, CUDA_ERROR_INVALID_HANDLE);
-  if (std::shared_ptr<Capture> capture = capture_of(*s)) return capture_record(capture, *s, *e);
+  CALL_WITH_STREAM(stream);
+  REQUIRE(process().events.holds(e) && s.context == e->context, CUDA_ERROR_INVALID_HANDLE);
+  if (std::shared_ptr<Capture> capture = capture_of(s)) return capture_record(capture, s, *e);
   auto r = std::make_shared<Record>();
-  r->point = s->context->submit(*s, [r] { r->nanoseconds = event_time(); });
+  r->point = s.context->submit(s, [r] { r->nanoseconds = event_time(); });
   std::lock_guard lock(e->mutex);
   e->record = r;
   e->capture.reset();
+  return CUDA_SUCCESS;
+}
+
+// Writes one property of a stream to `out`.
+template <class T, class Property>
+CUresult get(CUstream stream, T *out, Property property) {
+  CALL_WITH_STREAM(stream);
+  REQUIRE(out != nullptr, CUDA_ERROR_INVALID_VALUE);
+  *out = property(s);
   return CUDA_SUCCESS;
 }
 
@@ -37,54 +47,47 @@ SOFTCUDA_API CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, uns
 }
 
 SOFTCUDA_API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int) {
-  CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, effective(stream));
+  CALL_WITH_STREAM(stream);
   Event *e = process().events.get(event);
-  REQUIRE(s != nullptr && e != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  REQUIRE(e != nullptr, CUDA_ERROR_INVALID_HANDLE);
   std::shared_ptr<Record> r;
   {
     std::lock_guard lock(e->mutex);
-    if (e->capture != nullptr) return capture_wait(*s, *e);
+    if (e->capture != nullptr) return capture_wait(s, *e);
     r = e->record;
   }
-  REQUIRE(capture_of(*s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+  REQUIRE(capture_of(s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
   // An event that was never recorded is complete.
-  if (r) s->context->submit(*s, [] {}, {r->point});
+  if (r) s.context->submit(s, [] {}, {r->point});
   return CUDA_SUCCESS;
 }
 
 SOFTCUDA_API CUresult cuStreamSynchronize(CUstream stream) {
-  CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, effective(stream));
-  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  REQUIRE(capture_of(*s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  if (s->legacy) {
-    s->context->submit(*s, [] {}).wait();
+  CALL_WITH_STREAM(stream);
+  REQUIRE(capture_of(s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  if (s.legacy) {
+    s.context->submit(s, [] {}).wait();
   } else {
-    s->queue->last().wait();
+    s.queue->last().wait();
   }
-  s->context->show_printed();
-  return s->context->error;
+  s.context->show_printed();
+  return s.context->error;
 }
 
 SOFTCUDA_API CUresult cuStreamQuery(CUstream stream) {
-  CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, effective(stream));
-  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  REQUIRE(capture_of(*s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  if (!s->queue->last().reached()) return CUDA_ERROR_NOT_READY;
-  return s->context->error;
+  CALL_WITH_STREAM(stream);
+  REQUIRE(capture_of(s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  if (!s.queue->last().reached()) return CUDA_ERROR_NOT_READY;
+  return s.context->error;
 }
 
 SOFTCUDA_API CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback f, void *data,
                                           unsigned int flags) {
-  CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, effective(stream));
+  CALL_WITH_STREAM(stream);
   REQUIRE(f != nullptr && flags == 0, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  REQUIRE(capture_of(*s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  // A callback also runs when the context has failed, and is told.
-  s->queue->submit([c = s->context, stream, f, data] {
+  REQUIRE(capture_of(s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  // Submitted past Context::submit: a callback also runs after an error, and receives it.
+  s.queue->submit([c = s.context, stream, f, data] {
     f(stream, c->error, data);
     set_model_time_to_now();
   });
@@ -92,39 +95,19 @@ SOFTCUDA_API CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback f, v
 }
 
 SOFTCUDA_API CUresult cuStreamGetFlags(CUstream stream, unsigned int *flags) {
-  CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, effective(stream));
-  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  REQUIRE(flags != nullptr, CUDA_ERROR_INVALID_VALUE);
-  *flags = s->flags;
-  return CUDA_SUCCESS;
+  return get(stream, flags, [](const Stream &s) { return s.flags; });
 }
 
 SOFTCUDA_API CUresult cuStreamGetPriority(CUstream stream, int *priority) {
-  CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, effective(stream));
-  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  REQUIRE(priority != nullptr, CUDA_ERROR_INVALID_VALUE);
-  *priority = s->priority;
-  return CUDA_SUCCESS;
+  return get(stream, priority, [](const Stream &s) { return s.priority; });
 }
 
 SOFTCUDA_API CUresult cuStreamGetId(CUstream stream, unsigned long long *id) {
-  CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, effective(stream));
-  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  REQUIRE(id != nullptr, CUDA_ERROR_INVALID_VALUE);
-  *id = s->id;
-  return CUDA_SUCCESS;
+  return get(stream, id, [](const Stream &s) { return s.id; });
 }
 
 SOFTCUDA_API CUresult cuStreamGetDevice(CUstream stream, CUdevice *device) {
-  CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, effective(stream));
-  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  REQUIRE(device != nullptr, CUDA_ERROR_INVALID_VALUE);
-  *device = s->context->device->index;
-  return CUDA_SUCCESS;
+  return get(stream, device, [](const Stream &s) { return s.context->device->index; });
 }
 
 #undef cuStreamGetCtx
@@ -132,45 +115,33 @@ SOFTCUDA_API CUresult cuStreamGetDevice(CUstream stream, CUdevice *device) {
 #define cuStreamGetCtx cuStreamGetCtx_ptsz
 #endif
 SOFTCUDA_API CUresult cuStreamGetCtx(CUstream stream, CUcontext *context) {
-  CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, effective(stream));
-  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  REQUIRE(context != nullptr, CUDA_ERROR_INVALID_VALUE);
-  *context = reinterpret_cast<CUcontext>(s->context);
-  return CUDA_SUCCESS;
+  return get(stream, context,
+             [](const Stream &s) { return reinterpret_cast<CUcontext>(s.context); });
 }
 
 SOFTCUDA_API CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
-  CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, effective(stream));
-  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  REQUIRE(!s->legacy, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  return begin_capture(*s, mode);
+  CALL_WITH_STREAM(stream);
+  REQUIRE(!s.legacy, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  return begin_capture(s, mode);
 }
 
 SOFTCUDA_API CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
-  CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, effective(stream));
-  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  CALL_WITH_STREAM(stream);
   REQUIRE(graph != nullptr, CUDA_ERROR_INVALID_VALUE);
-  return end_capture(*s, graph);
+  return end_capture(s, graph);
 }
 
 SOFTCUDA_API CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status) {
-  CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, effective(stream));
-  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  CALL_WITH_STREAM(stream);
   REQUIRE(status != nullptr, CUDA_ERROR_INVALID_VALUE);
   *status =
-      capture_of(*s) != nullptr ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+      capture_of(s) != nullptr ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
   return CUDA_SUCCESS;
 }
 
 SOFTCUDA_API CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
-  CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, effective(stream));
-  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  return launch_graph(exec, *s);
+  CALL_WITH_STREAM(stream);
+  return launch_graph(exec, s);
 }
 
 SOFTCUDA_API CUresult cuGraphUpload(CUgraphExec exec, CUstream) {
@@ -178,80 +149,73 @@ SOFTCUDA_API CUresult cuGraphUpload(CUgraphExec exec, CUstream) {
   return check_exec(exec);
 }
 
-// Memory in the order of a stream: freed for others when the stream has come that far.
+// Stream-ordered memory: a free takes effect when the stream reaches it.
 SOFTCUDA_API CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream) {
-  CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, effective(stream));
-  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  CALL_WITH_STREAM(stream);
   REQUIRE(out != nullptr && bytes > 0, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(capture_of(*s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  return allocate_from(nullptr, *s, bytes, out);
+  REQUIRE(capture_of(s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  return allocate_from(nullptr, s, bytes, out);
 }
 
 SOFTCUDA_API CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool,
                                               CUstream stream) {
-  CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, effective(stream));
-  REQUIRE(s != nullptr && pool != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  CALL_WITH_STREAM(stream);
+  REQUIRE(pool != nullptr, CUDA_ERROR_INVALID_HANDLE);
   REQUIRE(out != nullptr && bytes > 0, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(capture_of(*s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  return allocate_from(pool, *s, bytes, out);
+  REQUIRE(capture_of(s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  return allocate_from(pool, s, bytes, out);
 }
 
 SOFTCUDA_API CUresult cuMemFreeAsync(CUdeviceptr p, CUstream stream) {
-  CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, effective(stream));
-  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  REQUIRE(capture_of(*s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  return free_in_order(p, *s);
+  CALL_WITH_STREAM(stream);
+  REQUIRE(capture_of(s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  return free_in_order(p, s);
 }
 
-// All memory of a software device is equally near.
+// All memory of a software device is equally fast, so there is nothing to move.
 SOFTCUDA_API CUresult cuMemPrefetchAsync(CUdeviceptr p, size_t bytes, CUmemLocation,
                                          unsigned int flags, CUstream stream) {
-  CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, effective(stream));
-  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  CALL_WITH_STREAM(stream);
   REQUIRE(flags == 0 && process().memory->host(p, bytes) != nullptr, CUDA_ERROR_INVALID_VALUE);
   return CUDA_SUCCESS;
 }
 
 SOFTCUDA_API CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr p, size_t, unsigned int) {
-  CALL_WITH_CONTEXT();
-  REQUIRE(stream_of(call.context, effective(stream)) != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  CALL_WITH_STREAM(stream);
   REQUIRE(process().memory->find(p), CUDA_ERROR_INVALID_VALUE);
   return CUDA_SUCCESS;
 }
 
-// What a stream records, and behind what.
 SOFTCUDA_API CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *status,
                                              cuuint64_t *id, CUgraph *graph,
                                              const CUgraphNode **nodes,
                                              const CUgraphEdgeData **edges, size_t *count) {
-  CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, effective(stream));
-  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
+  CALL_WITH_STREAM(stream);
   REQUIRE(status != nullptr, CUDA_ERROR_INVALID_VALUE);
   *status = CU_STREAM_CAPTURE_STATUS_NONE;
   if (edges != nullptr) *edges = nullptr;
-  if (std::shared_ptr<Capture> capture = capture_of(*s)) {
+  if (std::shared_ptr<Capture> capture = capture_of(s)) {
     *status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
-    capture_info(*capture, *s, id, graph, nodes, count);
+    capture_info(*capture, s, id, graph, nodes, count);
   }
   return CUDA_SUCCESS;
 }
 
 namespace {
 
+// The host address of an aligned T in memory that the device can reach, or nullptr.
+template <class T>
+T *word_at(CUdeviceptr p) {
+  return p % sizeof(T) == 0 ? reinterpret_cast<T *>(process().memory->host(p, sizeof(T))) : nullptr;
+}
+
 template <class T>
 CUresult write_value(CUstream stream, CUdeviceptr p, T value) {
-  CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, effective(stream));
-  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  T *at = reinterpret_cast<T *>(process().memory->host(p, sizeof(T)));
-  REQUIRE(at != nullptr && p % sizeof(T) == 0, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(capture_of(*s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  s->context->submit(*s, [at, value] { __atomic_store_n(at, value, __ATOMIC_SEQ_CST); });
+  CALL_WITH_STREAM(stream);
+  T *at = word_at<T>(p);
+  REQUIRE(at != nullptr, CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(capture_of(s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  s.context->submit(s, [at, value] { __atomic_store_n(at, value, __ATOMIC_SEQ_CST); });
   return CUDA_SUCCESS;
 }
 
@@ -267,13 +231,11 @@ bool holds(T now, T value, unsigned kind) {
 
 template <class T>
 CUresult wait_value(CUstream stream, CUdeviceptr p, T value, unsigned flags) {
-  CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, effective(stream));
-  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  T *at = reinterpret_cast<T *>(process().memory->host(p, sizeof(T)));
-  REQUIRE(at != nullptr && p % sizeof(T) == 0, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(capture_of(*s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  s->context->submit(*s, [at, value, kind = flags & 3] {
+  CALL_WITH_STREAM(stream);
+  T *at = word_at<T>(p);
+  REQUIRE(at != nullptr, CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(capture_of(s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  s.context->submit(s, [at, value, kind = flags & 3] {
     while (!holds(__atomic_load_n(at, __ATOMIC_SEQ_CST), value, kind))
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     set_model_time_to_now();

@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "softcuda/driver/capture.h"
+
 namespace ckpt::softcuda::driver {
 namespace {
 

@@ -45,22 +45,4 @@ CUresult box_of(const CUDA_MEMCPY3D &d, Box &b);
 CUresult box_of(const CUDA_MEMCPY2D &d, Box &b);
 CUresult linear(u64 dst, u64 src, u64 bytes, Box &b);
 
-// The capture that a stream takes part in, if any.
-std::shared_ptr<Capture> capture_of(Stream &s);
-CUresult capture_box(Capture &c, Stream &s, const Box &b);
-CUresult capture_fill(Capture &c, Stream &s, const Fill &f);
-CUresult capture_host(Capture &c, Stream &s, CUhostFn f, void *data);
-CUresult capture_record(const std::shared_ptr<Capture> &c, Stream &s, Event &e);
-CUresult capture_wait(Stream &s, Event &e);
-void capture_info(Capture &c, Stream &s, cuuint64_t *id, CUgraph *graph, const CUgraphNode **nodes,
-                  size_t *count);
-CUresult begin_capture(Stream &s, CUstreamCaptureMode mode);
-CUresult end_capture(Stream &s, CUgraph *graph);
-CUresult launch_graph(CUgraphExec exec, Stream &s);
-CUresult check_exec(CUgraphExec exec);
-
-// Pools: driver/pool.cc. No pool is the device's current one.
-CUresult allocate_from(CUmemoryPool pool, Stream &s, size_t bytes, CUdeviceptr *out);
-CUresult free_in_order(CUdeviceptr p, Stream &s);
-
 }  // namespace ckpt::softcuda::driver

@@ -2,11 +2,12 @@
 //
 // CUDA_VISIBLE_DEVICES: which devices a process sees, and in which order; indices, or the
 // beginnings of UUIDs ("GPU-68967ae6"). The list ends at the first word that names none.
+#include "softcuda/driver/visible_devices.h"
+
 #include <cstdlib>
 #include <sstream>
 
 #include "softcuda/broker/client.h"
-#include "softcuda/driver/process.h"
 
 namespace ckpt::softcuda::driver {
 namespace {

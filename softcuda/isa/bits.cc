@@ -194,7 +194,10 @@ u32 fns(u32 mask, u32 base, i32 n) {
 }
 
 u32 field_mask(u32 pos, u32 width, bool wrap) {
-  if (wrap) pos &= 31, width &= 31;
+  if (wrap) {
+    pos &= 31;
+    width &= 31;
+  }
   if (pos >= 32 || width == 0) return 0;
   return (width >= 32 ? ~0u : (1u << width) - 1) << pos;
 }

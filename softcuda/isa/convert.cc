@@ -159,7 +159,10 @@ ToInteger to_integer_of(const Instruction &in) {
 // cvt.rn.f16x2.f32 d, a, b: a becomes the high half.
 template <class T, u16 M, bool R>
 Pair<T> packed(float a, float b) {
-  if (R) a = a > 0 || a != a ? a : 0, b = b > 0 || b != b ? b : 0;
+  if (R) {
+    a = a > 0 || a != a ? a : 0;
+    b = b > 0 || b != b ? b : 0;
+  }
   return {narrow<T>(b, M), narrow<T>(a, M)};
 }
 
@@ -218,7 +221,10 @@ double from_float8(u32 bits) {
 // The first source becomes the high half.
 template <const Float8 &S, bool Relu>
 u16 pack_float8(float a, float b) {
-  if (Relu) a = a < 0 ? 0 : a, b = b < 0 ? 0 : b;
+  if (Relu) {
+    a = a < 0 ? 0 : a;
+    b = b < 0 ? 0 : b;
+  }
   return static_cast<u16>(to_float8<S>(a) << 8 | to_float8<S>(b));
 }
 template <const Float8 &S, bool Relu>
@@ -228,7 +234,10 @@ u16 repack_float8(Pair<F16> v) {
 template <const Float8 &S, bool Relu>
 Pair<F16> unpack_float8(u16 v) {
   double low = from_float8<S>(v & 0xff), high = from_float8<S>(v >> 8);
-  if (Relu) low = low < 0 ? 0 : low, high = high < 0 ? 0 : high;
+  if (Relu) {
+    low = low < 0 ? 0 : low;
+    high = high < 0 ? 0 : high;
+  }
   return {narrow<F16>(low), narrow<F16>(high)};
 }
 

@@ -219,10 +219,12 @@ void rows_of_matrices(Warp &w, const Op &o, Mask m) {
         u32 r = lane / 4, c = lane % 4 * 2 + j;
         if (f.columns) std::swap(r, c);
         u16 v = static_cast<u16>(bits_at(w, rows + k, ElementType::F16, lane, j));
-        if (Store)
+        if (Store) {
           std::memcpy(row[r] + 2 * c, &v, 2);
-        else
-          std::memcpy(&v, row[r] + 2 * c, 2), put_bits(w, rows + k, ElementType::F16, lane, j, v);
+        } else {
+          std::memcpy(&v, row[r] + 2 * c, 2);
+          put_bits(w, rows + k, ElementType::F16, lane, j, v);
+        }
       }
   }
 }
@@ -233,7 +235,10 @@ bool element_named(std::string_view word, ElementType &out) {
       {"s8", ElementType::S8},   {"u8", ElementType::U8},     {"f64", ElementType::F64},
       {"f32", ElementType::F32}, {"s32", ElementType::S32}};
   for (auto [name, type] : kNames)
-    if (word == name) return out = type, true;
+    if (word == name) {
+      out = type;
+      return true;
+    }
   return false;
 }
 
@@ -265,14 +270,19 @@ bool read_form(const Instruction &in, Form &f) {
       shaped |= m.starts_with('m') && shape_named(m, f);
   }
   f.saturate = in.has("satfinite");
-  if (n == 4)
-    f.d = types[0], f.a = types[1], f.b = types[2], f.c = types[3];
-  else if (n == 2 && in.opcode == "wmma")
-    f.d = types[0], f.c = types[1];
-  else if (n == 1)
+  if (n == 4) {
+    f.d = types[0];
+    f.a = types[1];
+    f.b = types[2];
+    f.c = types[3];
+  } else if (n == 2 && in.opcode == "wmma") {
+    f.d = types[0];
+    f.c = types[1];
+  } else if (n == 1) {
     f.a = types[0];
-  else
+  } else {
     return false;
+  }
   return shaped;
 }
 

@@ -61,7 +61,10 @@ inline T narrow(double v, u16 mode = kNearest) {
   int e = static_cast<int>(std::bit_cast<u64>(magnitude) >> 52) - 1023;
   if (e < L::kMinExponent) e = L::kMinExponent;
   // Above the largest finite value everything is decided by the mode alone.
-  if (e > L::kMaxExponent) e = L::kMaxExponent, magnitude = 0x1.ffffp0 * power_of_two(e);
+  if (e > L::kMaxExponent) {
+    e = L::kMaxExponent;
+    magnitude = 0x1.ffffp0 * power_of_two(e);
+  }
   u32 units = round_units(magnitude * power_of_two(L::kMantissa - e), mode, sign != 0);
   // Units of a normal number carry the hidden bit, which counts one into the exponent's field.
   u32 field = static_cast<u32>(e - L::kMinExponent) << L::kMantissa;

@@ -95,7 +95,10 @@ bool geometry_of(const Instruction &in, u16 &out) {
                                                                   {"a1d", vm::Geometry::Layered1},
                                                                   {"a2d", vm::Geometry::Layered2}};
   for (auto [name, g] : kNames)
-    if (in.has(name)) return out = static_cast<u16>(g), true;
+    if (in.has(name)) {
+      out = static_cast<u16>(g);
+      return true;
+    }
   return false;
 }
 

@@ -99,8 +99,16 @@ bool select_wide(const Instruction &in, Selected &s) {
   Where w = where(space);
   Run run = nullptr;
   s.flow = vm::Flow::Checked;
-  if (in.opcode == "ld") s.shape = Shape::Load, s.aux = 1, run = by_space<Access::Load>(w);
-  if (in.opcode == "st") s.shape = Shape::Store, s.aux = 1, run = by_space<Access::Store>(w);
+  if (in.opcode == "ld") {
+    s.shape = Shape::Load;
+    s.aux = 1;
+    run = by_space<Access::Load>(w);
+  }
+  if (in.opcode == "st") {
+    s.shape = Shape::Store;
+    s.aux = 1;
+    run = by_space<Access::Store>(w);
+  }
   if (in.opcode == "atom") {
     s.shape = Shape::Atomic;
     if (in.has("exch")) run = by_space<Access::Exchange>(w);

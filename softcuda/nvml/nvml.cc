@@ -145,7 +145,10 @@ NVML_API nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *
   if (!client) return NVML_ERROR_UNINITIALIZED;
   if (uuid == nullptr || device == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   for (unsigned i = 0; i < client->devices().size(); ++i)
-    if (uuid_text(client->devices()[i].uuid) == uuid) return *device = handle(i), NVML_SUCCESS;
+    if (uuid_text(client->devices()[i].uuid) == uuid) {
+      *device = handle(i);
+      return NVML_SUCCESS;
+    }
   return NVML_ERROR_NOT_FOUND;
 }
 

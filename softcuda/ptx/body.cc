@@ -223,15 +223,18 @@ class BodyParser : Parser {
   }
 
   static bool find_in(const Names &names, std::string_view name, u32 &index) {
-    if (auto it = names.single.find(name); it != names.single.end())
-      return index = it->second, true;
+    if (auto it = names.single.find(name); it != names.single.end()) {
+      index = it->second;
+      return true;
+    }
     for (const Names::Row &row : names.rows) {
       if (!name.starts_with(row.prefix)) continue;
       std::string_view digits = name.substr(row.prefix.size());
       u32 n = 0;
       auto [end, e] = std::from_chars(digits.data(), digits.data() + digits.size(), n);
-      if (e == std::errc() && end == digits.data() + digits.size() && n < row.count)
-        return index = row.first + n, true;
+      if (e != std::errc() || end != digits.data() + digits.size() || n >= row.count) continue;
+      index = row.first + n;
+      return true;
     }
     return false;
   }

@@ -24,7 +24,7 @@ class ModuleParser : Parser {
   Result<> item() {
     if (token().kind != TokenKind::Word) return error("a directive is expected");
     Token word = advance();
-    if (word.is(".version")) return module_.version = advance().text, Result<>();
+    if (word.is(".version")) return version();
     if (word.is(".address_size")) return address_size();
     if (word.is(".target")) return target();
     if (word.is(".file")) return file();
@@ -33,6 +33,11 @@ class ModuleParser : Parser {
     if (word.is(".alias")) return alias();
     if (word.is(".loc")) return skip_line(word.line);
     return linked(word);
+  }
+
+  Result<> version() {
+    module_.version = advance().text;
+    return {};
   }
 
   Result<> address_size() {

@@ -21,7 +21,10 @@ cudaMemoryType type_of(CUmemorytype t, bool managed) {
 
 CUDART_API cudaError_t cudaMalloc(void **p, size_t bytes) {
   if (p == nullptr) return keep(cudaErrorInvalidValue);
-  if (bytes == 0) return *p = nullptr, cudaSuccess;
+  if (bytes == 0) {
+    *p = nullptr;
+    return cudaSuccess;
+  }
   FORWARD(cuMemAlloc(device(p), bytes));
 }
 CUDART_API cudaError_t cudaFree(void *p) { FORWARD(cuMemFree(address(p))); }
