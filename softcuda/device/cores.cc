@@ -73,8 +73,8 @@ void Cores::run_cooperative(vm::Grid &grid) {
   u64 parts = std::min<u64>(count(), clusters);
   auto part = [&](u64 first) {
     vm::Runner runner(grid);
-    for (u64 c = first; c < clusters; c += parts) runner.add(c);
-    while (runner.run_added()) {
+    for (u64 c = first; c < clusters; c += parts) runner.start(c);
+    while (runner.run_started()) {
     }
   };
   std::vector<std::thread> threads;

@@ -133,7 +133,7 @@ bool select_atomic(const Instruction &in, Selected &s) {
   bool red = in.opcode == "red";
   if ((!red && in.opcode != "atom") || in.has("async")) return false;
   Type t = in.type();
-  uniform(s, choose(in, t, where(space_of(in))), t);
+  uniform(s, choose(in, t, where(in.space())), t);
   s.shape = red ? Shape::Reduce : Shape::Atomic;
   s.flow = vm::Flow::Checked;
   return s.run != nullptr;

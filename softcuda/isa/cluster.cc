@@ -35,7 +35,7 @@ bool select_cluster(const Instruction &in, Selected &s) {
   if (in.opcode == "mapa") {
     uniform(s, wide ? lift<&mapped_generic> : lift<&mapped>, in.type());
     s.src[1] = Type::U32;
-    return wide != (space_of(in) == ptx::Space::Shared);
+    return wide != (in.space() == ptx::Space::Shared);
   }
   if (in.opcode == "getctarank") {
     uniform(s, wide ? &rank_of<u64> : &rank_of<u32>, in.type());

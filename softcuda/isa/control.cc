@@ -23,7 +23,7 @@ void barrier_result(Warp &w, const Op &o, Mask m) {
   if (o.aux < kCount) return;
   const vm::Barrier &b = w.block->barriers[w.row<u32>(o.a)[std::countr_zero(m)] % vm::kBarriers];
   if (o.aux != kCount) {
-    bool yes = o.aux == kAll ? b.result == b.of : b.result != 0;
+    bool yes = o.aux == kAll ? b.result == b.result_threads : b.result != 0;
     return set_bits(w, o.dst, m, yes ? m : 0);
   }
   u32 *out = w.row<u32>(o.dst);

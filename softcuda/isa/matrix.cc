@@ -332,7 +332,7 @@ Run memory_run(bool single, bool shared) {
 }
 
 bool select_access(const Instruction &in, Selected &s, const Form &f, bool store, bool single) {
-  bool shared = where(space_of(in)) == Where::Shared;
+  bool shared = where(in.space()) == Where::Shared;
   uniform(s, store ? memory_run<true>(single, shared) : memory_run<false>(single, shared),
           f.a == ElementType::F64 ? Type::B64 : Type::B32);
   s.shape = store ? Shape::MatrixStore : Shape::MatrixLoad;

@@ -114,8 +114,7 @@ bool select_object(const Instruction &in, Selected &s) {
   Action action = action_of(in);
   // An arrival that also takes arrivals away and expects bytes has another count.
   if (action == kArriveDrop && in.has("expect_tx")) return false;
-  s.run =
-      where(space_of(in)) == Where::Shared ? &mbarrier<Where::Shared> : &mbarrier<Where::Global>;
+  s.run = where(in.space()) == Where::Shared ? &mbarrier<Where::Shared> : &mbarrier<Where::Global>;
   s.shape = Shape::MBarrier;
   // A test that fails is tried again: others should have their turn before that.
   s.flow = is_test(action) ? vm::Flow::Yield : vm::Flow::Checked;

@@ -170,9 +170,9 @@ u16 vector_of(const Instruction &in) {
 bool select_access(const Instruction &in, Selected &s, bool write) {
   if (in.has("async") || in.has("bulk")) return false;
   Type t = in.type();
-  uniform(s, access(space_of(in), t, write), t);
+  uniform(s, access(in.space(), t, write), t);
   // Of a .param without a name the decoder decides; a store there is always to a frame.
-  if (space_of(in) == ptx::Space::Param) {
+  if (in.space() == ptx::Space::Param) {
     s.run = access(write ? ptx::Space::Register : ptx::Space::Param, t, write);
     s.inner = access(ptx::Space::Register, t, write);
   }
@@ -199,7 +199,7 @@ void cvta(Warp &w, const Op &o, Mask m) {
 }
 
 bool select_cvta(const Instruction &in, Selected &s) {
-  u64 add = window(space_of(in));
+  u64 add = window(in.space());
   uniform(s, &cvta, Type::U64);
   s.imm = static_cast<i64>(in.has("to") ? 0 - add : add);
   return ptx::size_of(in.type()) == 8;
@@ -223,9 +223,9 @@ void isspacep(Warp &w, const Op &o, Mask m) {
 bool select_isspacep(const Instruction &in, Selected &s) {
   uniform(s, &isspacep, Type::U64);
   s.dst = Type::Pred;
-  s.imm = static_cast<i64>(window(space_of(in)));
+  s.imm = static_cast<i64>(window(in.space()));
   // Constant memory is not told from global memory by its address.
-  return space_of(in) != ptx::Space::Const;
+  return in.space() != ptx::Space::Const;
 }
 
 void nothing(Warp &, const Op &, Mask) {}

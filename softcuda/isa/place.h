@@ -4,10 +4,12 @@
 #pragma once
 
 #include "softcuda/isa/pick.h"
+#include "softcuda/vm/access.h"
+#include "softcuda/vm/report.h"
 
 namespace ckpt::softcuda::isa::CKPT_ISA {
 
-// Global stands for generic and constant addresses, too: all three are found in the same way.
+// Global also stands for generic and constant addresses: all three are looked up in the same way.
 enum class Where : u8 { Global, Shared, Local, Frame };
 
 template <Where W>
@@ -18,7 +20,8 @@ inline bool in_shared(const Warp &w, u64 address, u64 bytes) {
   return address >= vm::kLateShared && address + bytes <= vm::kSharedBytes;
 }
 
-// nullptr: the lane may not touch it. Frame addresses were laid out by the decoder.
+// The bytes on the host, or nullptr if the lane may not access them. Where::Frame: an offset in the
+// function's own local memory.
 template <Where W>
 [[gnu::always_inline]] inline char *place(Warp &w, const Op &o, u32 lane, u64 address, u32 bytes,
                                           bool write) {
@@ -37,13 +40,6 @@ template <Where W>
 }
 
 using vm::report_address;
-
-// Space modifiers of ld, st, atom and others.
-inline ptx::Space space_of(const Instruction &in) {
-  for (std::string_view m : in.modifiers)
-    if (std::optional<ptx::Space> s = ptx::space_named(m)) return *s;
-  return ptx::Space::Generic;
-}
 
 inline Where where(ptx::Space space) {
   switch (space) {

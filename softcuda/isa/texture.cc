@@ -5,6 +5,7 @@
 #include "softcuda/vm/texture.h"
 
 #include "softcuda/isa/pick.h"
+#include "softcuda/vm/report.h"
 
 namespace ckpt::softcuda::isa::CKPT_ISA {
 namespace {

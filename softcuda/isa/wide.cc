@@ -94,7 +94,7 @@ bool select_move(const Instruction &in, Selected &s) {
 bool select_wide(const Instruction &in, Selected &s) {
   if (in.type() != Type::B128) return false;
   if (in.opcode == "mov") return select_move(in, s);
-  ptx::Space space = space_of(in);
+  ptx::Space space = in.space();
   if (space == ptx::Space::Param || in.has("v2")) return false;
   Where w = where(space);
   Run run = nullptr;

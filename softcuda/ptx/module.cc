@@ -173,6 +173,12 @@ bool Instruction::has(std::string_view modifier) const {
   return std::find(modifiers.begin(), modifiers.end(), modifier) != modifiers.end();
 }
 
+Space Instruction::space() const {
+  for (std::string_view m : modifiers)
+    if (std::optional<Space> s = space_named(m)) return *s;
+  return Space::Generic;
+}
+
 Type Instruction::type(size_t n) const {
   for (std::string_view m : modifiers)
     if (std::optional<Type> t = type_named(m); t && n-- == 0) return *t;

@@ -70,6 +70,8 @@ struct Instruction {
   u32 scope = 0;  // where its labels and variables are looked up
 
   bool has(std::string_view modifier) const;
+  // The state space among the modifiers, or Generic.
+  Space space() const;
   // The n-th modifier that is a type, or None.
   Type type(size_t n = 0) const;
 };

@@ -16,7 +16,6 @@ bool in_memory(const ptx::Variable &v) {
   return v.space == ptx::Space::Global || v.space == ptx::Space::Const;
 }
 
-// What stands for itself wins over what another module must define.
 bool defined(const Symbol &s) { return s.function ? s.function->defined : !s.variable->external; }
 
 }  // namespace
@@ -129,7 +128,8 @@ Result<u64> Image::value(const Symbol &s, const ptx::Initial &e) const {
   if (e.symbol.empty()) return e.bits;
   const Symbol *to = find(s.module, e.symbol);
   if (to == nullptr)
-    return fail("the variable {} refers to {}, which nobody defines", s.variable->name, e.symbol);
+    return fail("the variable {} refers to {}, which no module defines", s.variable->name,
+                e.symbol);
   u64 v = (to->function ? code_address(*to) : address(*to)) + e.bits;
   return e.mask == 0 ? v : (v & e.mask) >> std::countr_zero(e.mask);
 }
@@ -140,7 +140,7 @@ Result<> Image::write(const Symbol &s, std::vector<std::byte> &out) const {
   for (const ptx::Initial &e : s.variable->initial) {
     CKPT_TRY(u64 v, value(s, e));
     if (size > 8)
-      return fail("the variable {} has an initial value of 128 bits: not supported",
+      return fail("the variable {} has an initial value of 128 bits, which is not supported",
                   s.variable->name);
     std::memcpy(out.data() + at, &v, size);
     at += size;

@@ -97,7 +97,7 @@ def test_a_program_without_ptx_is_refused_by_name(make, soft):
 @pytest.mark.parametrize("what, text", [("bounds", "invalid write of 4 bytes"), ("pageable", "invalid write"),
                                         ("misaligned", "misaligned write"), ("assert", "Assertion `n < 3` failed"),
                                         ("trap", "trap"), ("recursion", "cudaLimitStackSize"),
-                                        ("deadlock", "nobody can come"), ("values", "")])
+                                        ("deadlock", "no other thread can run"), ("values", "")])
 def test_errors(make, soft, what, text):
     r = soft(make("errors.cu"), what)
     assert "PASSED" in r.stdout
