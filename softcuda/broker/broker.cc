@@ -13,10 +13,10 @@ namespace {
 
 constexpr int kIdleMilliseconds = 1000;
 constexpr i64 kLongestNanoseconds = 600'000'000'000;
-// Sums of times stay far from overflowing: a century.
+// A century: sums of times cannot overflow.
 constexpr i64 kLatestNanoseconds = 3'200'000'000'000'000'000;
 
-// The same for the same configuration in the same folder, so that a restored process finds its own.
+// Depends on the socket's path alone, so a restored process finds its devices again.
 std::array<u8, 16> uuid_of(const std::string &seed, u32 device) {
   std::array<u8, 16> out{};
   u64 h = kFnvStart;
@@ -56,7 +56,7 @@ Result<> Broker::run() {
 void Broker::accept() {
   Result<UniqueFd> fd = accept_unix(listener_.get());
   if (!fd) return;
-  // A peer that stops in the middle of a message must not stop everybody.
+  // A client that stops in the middle of a message must not block the others.
   (void)set_receive_timeout(fd->get(), std::chrono::milliseconds(2000));
   auto p = std::make_shared<Peer>();
   Result<ucred> peer = peer_credentials(fd->get());
@@ -68,7 +68,7 @@ void Broker::accept() {
 
 Result<> Broker::handle(const PeerPtr &p) {
   CKPT_TRY(std::optional<Message> m, receive_message(p->fd.get(), kMaxMessage));
-  if (!m) return fail("hung up");
+  if (!m) return fail("the client disconnected");
   Reader r = m->reader();
   if (p->takes_orders) return answered(*p, r);
   Writer w;
@@ -86,7 +86,7 @@ Result<> Broker::handle(const PeerPtr &p) {
     case Request::Reserve: return reserve(*p, r);
     case Request::Ask: return ask(p, r);
   }
-  return fail("an unknown message");
+  return fail("message {} is unknown", m->type);
 }
 
 Result<> Broker::reply(Peer &p, Response type, const Writer &w) {
@@ -102,7 +102,7 @@ u64 Broker::used(u32 device) const {
 Result<> Broker::take(Peer &p, Reader r) {
   u32 device = r.get<u32>();
   u64 bytes = r.get<u64>();
-  if (!r.done() || device >= devices_.size()) return fail("a bad message");
+  if (!r.done() || device >= devices_.size()) return fail("a message is malformed");
   u64 left = config_.bytes - used(device);
   bool ok = bytes <= left;
   if (ok) p.bytes[device] += bytes;
@@ -115,14 +115,14 @@ Result<> Broker::give(Peer &p, Reader r) {
   u32 device = r.get<u32>();
   u64 bytes = r.get<u64>();
   if (!r.done() || device >= devices_.size() || bytes > p.bytes[device])
-    return fail("a bad message");
+    return fail("a message is malformed");
   p.bytes[device] -= bytes;
   return {};
 }
 
 Result<> Broker::info(Peer &p, Reader r) {
   u32 device = r.get<u32>();
-  if (!r.done() || device >= devices_.size()) return fail("a bad message");
+  if (!r.done() || device >= devices_.size()) return fail("a message is malformed");
   Writer w;
   w.put(config_.bytes).put(config_.bytes - used(device));
   return reply(p, Response::Info, w);
@@ -130,7 +130,7 @@ Result<> Broker::info(Peer &p, Reader r) {
 
 Result<> Broker::processes(Peer &p, Reader r) {
   u32 device = r.get<u32>();
-  if (!r.done() || device >= devices_.size()) return fail("a bad message");
+  if (!r.done() || device >= devices_.size()) return fail("a message is malformed");
   std::map<i32, u64> by_pid;
   for (const PeerPtr &q : peers_)
     if (q->bytes[device] > 0) by_pid[q->pid] += q->bytes[device];
@@ -149,17 +149,17 @@ Result<> Broker::reserve(Peer &p, Reader r) {
     *span = std::min(r.get<i64>(), kLongestNanoseconds);
     sane = sane && *span >= 0;
   }
-  if (!r.done() || device >= devices_.size() || !sane) return fail("a bad message");
+  if (!r.done() || device >= devices_.size() || !sane) return fail("a message is malformed");
   Writer w;
   w.put(engines_[device].serve(p.pid, job));
   return reply(p, Response::Time, w);
 }
 
-// One order at a time to each process; who asks meanwhile is told that it is busy.
+// A process executes one order at a time. Meanwhile, other requests get the answer "not known".
 Result<> Broker::ask(const PeerPtr &p, Reader r) {
   i32 pid = r.get<i32>();
   ByteView order = r.blob();
-  if (!r.done()) return fail("a bad message");
+  if (!r.done()) return fail("a message is malformed");
   for (const PeerPtr &q : peers_) {
     if (!q->takes_orders || q->pid != pid || q->ticket != 0) continue;
     q->ticket = next_ticket_++;
@@ -178,7 +178,7 @@ Result<> Broker::answered(Peer &p, Reader r) {
   u32 ticket = r.get<u32>();
   bool last = r.get<u8>() != 0;
   ByteView answer = r.blob();
-  if (!r.done() || ticket == 0 || ticket != p.ticket) return fail("a bad message");
+  if (!r.done() || ticket == 0 || ticket != p.ticket) return fail("a message is malformed");
   if (!last) {
     deliver(p, answer);
     return {};

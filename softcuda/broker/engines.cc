@@ -6,12 +6,12 @@
 namespace ckpt::softcuda::broker {
 
 i64 Engines::Engine::take(i32 process, i64 ready, i64 switch_cost) {
-  bool turn = owner != 0 && owner != process;
+  bool switches = owner != 0 && owner != process;
   owner = process;
-  return std::max(ready, free) + (turn ? switch_cost : 0);
+  return std::max(ready, free) + (switches ? switch_cost : 0);
 }
 
-// A kernel that waits for the bus keeps its engine.
+// A kernel that waits for the bus keeps the kernel engine.
 i64 Engines::serve(i32 process, const Job &job) {
   i64 begin = job.since;
   if (job.kernel > 0) begin = kernels_.take(process, begin, job.switch_cost);

@@ -29,7 +29,7 @@ void Cores::work(Job &job) {
   }
 }
 
-// The threads are never joined: they outlive main, and own nothing.
+// The threads are detached: they run until the process exits.
 void Cores::start_threads() {
   for (; threads_ + 1 < count(); ++threads_) std::thread([this] { thread(); }).detach();
 }

@@ -208,7 +208,7 @@ char *Memory::host(u64 address, u64 bytes) const {
   --it;
   const Allocation &first = it->second;
   if (address - first.base >= first.reserved) return nullptr;
-  // Mappings side by side are one stretch.
+  // Adjacent mappings form one range.
   u64 end = first.base + first.reserved;
   while (address + bytes > end) {
     ++it;
@@ -273,7 +273,7 @@ bool Memory::map(u64 base, u64 bytes, int memory_fd, u64 offset, u32 device, u64
 bool Memory::unmap(u64 base, u64 bytes) {
   std::unique_lock lock(mutex_);
   u64 end = base + bytes;
-  // Whole mappings only.
+  // Only whole mappings can be unmapped.
   u64 at = base;
   for (auto it = allocations_.find(base); at < end; ++it) {
     if (it == allocations_.end() || it->first != at || it->second.kind != MemoryKind::Mapping)
@@ -302,13 +302,13 @@ bool Memory::set_access(u64 base, u64 bytes, u32 device, bool read, bool write) 
   return at == end;
 }
 
-// CRIU would look at every page of the windows, so they go, too; the addresses stay ours because
-// nobody else is given any that far away.
+// The windows are unmapped, because CRIU would inspect every page of them. Their addresses stay
+// free: the kernel places no other mapping there unless it is asked to.
 Result<> Memory::save_device_memory() {
   std::unique_lock lock(mutex_);
   if (window_ == 0) return {};
   for (const auto &[base, a] : allocations_) {
-    // The bytes of a mapping are those of its physical memory, which its owner keeps.
+    // The contents of mappings belong to their physical memory (driver/vmm.cc).
     if (!on_device(a) || a.kind == MemoryKind::Mapping) continue;
     Saved &k = saved_.emplace_back(Saved{base, std::vector<std::byte>(a.reserved)});
     std::memcpy(k.bytes.data(), pointer(a.host), a.reserved);
@@ -324,7 +324,7 @@ bool Memory::reopen_window() {
   for (u64 at : {window_, window_ + distance_}) {
     void *p = mmap(pointer(at), kWindowBytes, PROT_NONE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-    // Where it is still open from a restore that failed, that is as well.
+    // EEXIST: the window is still mapped from a restore that failed.
     if (p == MAP_FAILED && errno != EEXIST) return false;
   }
   return true;
@@ -333,8 +333,8 @@ bool Memory::reopen_window() {
 Result<> Memory::restore_device_memory() {
   std::unique_lock lock(mutex_);
   if (window_ == 0) return {};
-  if (!reopen_window()) return fail_errno("the addresses of device memory are taken");
-  // All of it is there, or nothing.
+  if (!reopen_window()) return fail_errno("cannot map the addresses of device memory again");
+  // Either all of the memory is restored, or none.
   std::vector<std::pair<u32, u64>> taken;
   auto take = [&](u32 device, u64 base, u64 bytes) {
     if (!budget_.take(device, bytes)) return false;
@@ -348,7 +348,7 @@ Result<> Memory::restore_device_memory() {
   for (const auto &[base, chunk] : small_) enough = enough && take(chunk.device, base, kChunkBytes);
   if (!enough) {
     for (auto [device, bytes] : taken) budget_.give(device, bytes);
-    return fail("the device has not enough free memory to take the process back");
+    return fail("the device has too little free memory to restore the process");
   }
   for (const Saved &k : saved_)
     std::memcpy(pointer(k.base + distance_), k.bytes.data(), k.bytes.size());

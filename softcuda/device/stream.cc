@@ -15,8 +15,8 @@ i64 device_now() {
 }
 
 i64 &model_time() {
-  static thread_local i64 now = 0;
-  return now;
+  static thread_local i64 time = 0;
+  return time;
 }
 
 void Point::wait() const {
@@ -58,17 +58,17 @@ void WorkQueue::close() {
   changed_.notify_all();
 }
 
-// Moments never lie ahead of what has happened: not those of a clock that ran on another machine
-// before a restore, either.
+// Work cannot begin in the future. After a restore on another machine, saved times may be ahead of
+// this machine's clock.
 void WorkQueue::run(Work &work) {
   i64 ready = std::max(work.submitted, previous_end_);
   for (const Point &p : work.after) {
     p.wait();
-    if (p.over) ready = std::max(ready, *p.over);
+    if (p.end) ready = std::max(ready, *p.end);
   }
   model_time() = std::min(ready, device_now());
   work.run();
-  *work.over = previous_end_ = model_time();
+  *work.end = previous_end_ = model_time();
 }
 
 void WorkQueue::loop() {

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuCheckpointProcess*: RUNNING -> lock -> LOCKED -> checkpoint -> CHECKPOINTED -> restore ->
-// LOCKED -> unlock -> RUNNING, on this process or, as an order that the broker carries, on another
-// one. A checkpointed process has no connection to the broker, which CRIU would refuse; one that is
-// to be restored by somebody else is woken by a file of its PID beside the broker's socket.
+// cuCheckpointProcess*, for this process or another one.
+//
+//     RUNNING -- lock --> LOCKED -- checkpoint --> CHECKPOINTED
+//        <---- unlock ----   <----- restore -----------
+//
+// The broker carries orders to other processes. A checkpointed process has no connection to the
+// broker, because CRIU refuses to dump a process with a connected socket. It looks for a wake file
+// instead, which has its PID in the name and lies next to the broker's socket, and connects when
+// the file is there.
 #include "softcuda/driver/checkpoint.h"
 
 #include <fcntl.h>
@@ -31,7 +36,7 @@ CUprocessState state = CU_PROCESS_STATE_RUNNING;
 
 broker::Client &client() { return *static_cast<broker::Client *>(process().budget.get()); }
 
-struct Pair {
+struct DevicePair {
   CUuuid from, to;
 };
 
@@ -51,11 +56,11 @@ CUresult unlock_here() {
   return CUDA_SUCCESS;
 }
 
-// What a real driver cannot checkpoint is refused before anything is touched.
+// A real driver does not checkpoint managed memory, so the software device refuses it, too.
 CUresult check_memory() {
   for (const Allocation &a : process().memory->all())
     if (a.kind == MemoryKind::Managed) {
-      warn("a process with managed memory cannot be checkpointed");
+      warn("managed memory (cudaMallocManaged, __managed__) cannot be checkpointed");
       return CUDA_ERROR_NOT_SUPPORTED;
     }
   return CUDA_SUCCESS;
@@ -68,7 +73,8 @@ std::string wake_file(int pid) {
   return path ? fmt::format("{}.wake.{}", *path, pid) : std::string();
 }
 
-// Looks for the wake file without keeping a descriptor; ends when the process runs again.
+// Executes one order each time that the wake file appears. Keeps no descriptor open. Ends when the
+// process is no longer checkpointed.
 void watch_wake_file() {
   std::string file = wake_file(getpid());
   for (;;) {
@@ -111,14 +117,15 @@ bool has_context(const Device &d) {
   return false;
 }
 
-// Every device that the process uses must be in the map, and lead to one that there is and that no
-// other leads to. Others may be left out; they have no memory then.
-CUresult target_devices(const std::vector<Pair> &pairs, std::vector<u32> &places) {
+// For each device of the process, the broker's device that takes its place. A device with a context
+// must be in the map (`pairs`, unless that is empty) and lead to an existing device. No two devices
+// may lead to the same one. Devices without a context may be left out; they then have no memory.
+CUresult target_devices(const std::vector<DevicePair> &pairs, std::vector<u32> &places) {
   const std::vector<broker::DeviceInfo> &now = client().devices();
   for (const std::unique_ptr<Device> &d : process().devices) {
     CUuuid wanted = d->uuid;
     bool mapped = pairs.empty();
-    for (const Pair &p : pairs) {
+    for (const DevicePair &p : pairs) {
       if (!same(p.from, d->uuid.bytes)) continue;
       wanted = p.to;
       mapped = true;
@@ -144,7 +151,7 @@ CUresult restore_memory() {
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult restore_here(const std::vector<Pair> &pairs) {
+CUresult restore_here(const std::vector<DevicePair> &pairs) {
   std::lock_guard guard(mutex);
   REQUIRE(state == CU_PROCESS_STATE_CHECKPOINTED, CUDA_ERROR_ILLEGAL_STATE);
   if (Result<> r = client().reconnect(); !r) {
@@ -170,14 +177,14 @@ CUresult restore_here(const std::vector<Pair> &pairs) {
 
 enum class Order : u8 { State, Lock, Checkpoint, Restore, Unlock };
 
-Bytes encode(Order order, u32 timeout, const std::vector<Pair> &pairs) {
+Bytes encode(Order order, u32 timeout, const std::vector<DevicePair> &pairs) {
   Writer w;
   w.put(order).put(timeout).put(static_cast<u32>(pairs.size()));
-  for (const Pair &p : pairs) w.raw(p.from.bytes, 16).raw(p.to.bytes, 16);
+  for (const DevicePair &p : pairs) w.raw(p.from.bytes, 16).raw(p.to.bytes, 16);
   return w.take();
 }
 
-CUresult execute(Order order, u32 timeout, const std::vector<Pair> &pairs, u32 &value) {
+CUresult execute(Order order, u32 timeout, const std::vector<DevicePair> &pairs, u32 &value) {
   switch (order) {
     case Order::Lock: return lock_here(timeout);
     case Order::Checkpoint: return checkpoint_here();
@@ -194,9 +201,9 @@ CUresult execute_order(ByteView message, u32 &value) {
   Reader r(message);
   Order order = r.get<Order>();
   u32 timeout = r.get<u32>();
-  std::vector<Pair> pairs;
+  std::vector<DevicePair> pairs;
   for (u32 n = r.get<u32>(); n > 0 && r.ok(); --n) {
-    Pair p{};
+    DevicePair p{};
     ByteView both = r.raw(32);
     if (!r.ok()) break;
     std::memcpy(p.from.bytes, both.data(), 16);
@@ -207,7 +214,7 @@ CUresult execute_order(ByteView message, u32 &value) {
   return execute(order, timeout, pairs, value);
 }
 
-// A checkpointed process comes when its file is there.
+// A checkpointed process does not receive orders until its wake file is there.
 Result<std::optional<Bytes>> ask_or_wake(int pid, ByteView order) {
   CKPT_TRY(std::optional<Bytes> answer, client().ask(pid, order));
   std::string file = wake_file(pid);
@@ -232,7 +239,8 @@ CUresult send_order(int pid, const Bytes &order, u32 &value) {
   return r.done() ? e : CUDA_ERROR_UNKNOWN;
 }
 
-CUresult send_order(int pid, Order order, u32 timeout = 0, const std::vector<Pair> &pairs = {}) {
+CUresult send_order(int pid, Order order, u32 timeout = 0,
+                    const std::vector<DevicePair> &pairs = {}) {
   u32 value = 0;
   return send_order(pid, encode(order, timeout, pairs), value);
 }
@@ -269,7 +277,7 @@ SOFTCUDA_API CUresult cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpo
 }
 
 SOFTCUDA_API CUresult cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs *args) {
-  std::vector<Pair> pairs;
+  std::vector<DevicePair> pairs;
   if (args != nullptr) {
     REQUIRE(args->gpuPairsCount <= 64 && (args->gpuPairsCount == 0 || args->gpuPairs != nullptr),
             CUDA_ERROR_INVALID_VALUE);
@@ -283,7 +291,7 @@ SOFTCUDA_API CUresult cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs 
   return send_order(pid, Order::Unlock);
 }
 
-// Any thread can restore; the first one is always there.
+// Any thread can restore the process; the main thread always exists.
 SOFTCUDA_API CUresult cuCheckpointProcessGetRestoreThreadId(int pid, int *tid) {
   REQUIRE(tid != nullptr, CUDA_ERROR_INVALID_VALUE);
   CUprocessState s{};

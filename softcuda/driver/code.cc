@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Modules, libraries, functions: from what a program hands over to what can be launched.
 #include "softcuda/driver/code.h"
 
 #include <algorithm>
@@ -13,7 +11,7 @@
 namespace ckpt::softcuda::driver {
 namespace {
 
-// The newest PTX that a device of this kind takes.
+// The newest PTX that the device accepts.
 const fatbin::Entry *best_ptx(const fatbin::Container &c) {
   const fatbin::Entry *best = nullptr;
   for (const fatbin::Entry &e : c.entries)
@@ -27,18 +25,17 @@ CUresult report_missing_ptx(const fatbin::Image &image) {
   bool newer = false;
   for (const fatbin::Container &c : image.containers())
     for (const fatbin::Entry &e : c.entries) newer |= e.kind == fatbin::Kind::Ptx;
-  warn(
-      newer
-          ? fmt::format(
-                "the program's PTX is for newer devices than sm_{} (CKPT_SOFTCUDA_SM sets another)",
-                process().sm)
-          : "the program holds no PTX, and the software device runs nothing else: compile with "
-            "-arch=sm_75 or "
-            "-gencode arch=compute_75,code=compute_75");
+  warn(newer
+           ? fmt::format(
+                 "the program's PTX requires a newer device than sm_{}; set CKPT_SOFTCUDA_SM "
+                 "to the compute capability that it was compiled for, times ten",
+                 process().sm)
+           : "the program holds no PTX, which is all that the software device can run; compile it "
+             "with -arch=sm_75 or -gencode arch=compute_75,code=compute_75");
   return CUDA_ERROR_NO_BINARY_FOR_GPU;
 }
 
-// With -rdc=true the linked code is a cubin; its translation units are there as PTX.
+// With -rdc=true the linked code is a cubin, and the translation units are PTX.
 CUresult collect_ptx(const fatbin::Image &image, std::vector<std::string> &out) {
   bool units = std::ranges::any_of(
       image.containers(), [](const fatbin::Container &c) { return c.role == fatbin::Role::Unit; });
@@ -163,7 +160,6 @@ void unload_module(Module *m) {
   delete m;
 }
 
-// Decodes a kernel when it is first needed.
 CUresult prepare(Function &f) {
   std::call_once(f.once, [&] {
     Result<std::unique_ptr<vm::Kernel>> k = vm::Kernel::link(*f.module->image, *f.symbol);
@@ -190,7 +186,6 @@ CUresult module_in(Library &l, Context *c, Module *&out) {
   return CUDA_SUCCESS;
 }
 
-// A launch takes a function, or a kernel that is cast to one.
 CUresult function_of(Context *c, const void *handle, Function *&out) {
   Process &p = process();
   if (p.functions.holds(handle)) {

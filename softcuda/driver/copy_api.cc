@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuMemcpy* and cuMemset*. Compiled twice: also for the per-thread default stream, where cuda.h
-// gives every name here its _ptds or _ptsz form.
+// cuMemcpy* and cuMemset*. Compiled twice, the second time for the per-thread default stream, for
+// which cuda.h gives every function here its _ptds or _ptsz name.
 #include "softcuda/driver/transfer.h"
 
 using namespace ckpt::softcuda;
@@ -41,7 +41,7 @@ CUresult fill(CUdeviceptr dst, u64 pitch, ckpt::u32 value, ckpt::u32 element, u6
   return submit(call.context, effective(stream), f, false);
 }
 
-// Between a linear place and an array, one row.
+// Copies one row between linear memory and an array, or between two arrays.
 CUresult array_copy(CUarray dst, u64 dst_at, u64 dst_linear, CUarray src, u64 src_at,
                     u64 src_linear, u64 bytes, CUstream stream, bool wait) {
   CUDA_MEMCPY3D d{};
@@ -129,7 +129,7 @@ SOFTCUDA_API CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D *d, CUstream s) {
   return copy_shape(d, s, false);
 }
 
-// Addresses are unique over all devices, so a copy between them is one like any other.
+// Addresses are unique among all devices, so a copy needs no contexts.
 static CUDA_MEMCPY3D without_contexts(const CUDA_MEMCPY3D_PEER &p) {
   CUDA_MEMCPY3D d{};
   d.srcXInBytes = p.srcXInBytes;

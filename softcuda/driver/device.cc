@@ -17,7 +17,7 @@ struct AttributeValue {
   int value;
 };
 
-// What is not here is 0: not supported.
+// All other attributes are 0, which means "not supported".
 constexpr AttributeValue kAttributes[] = {
     {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kThreadsPerBlock},
     {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, 1024},

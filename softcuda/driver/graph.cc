@@ -137,7 +137,7 @@ CUresult check_exec(CUgraphExec exec) {
   return graph_registry().execs.holds(exec) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-// What is launched is the graph as it is now: it may be updated while it runs.
+// Runs a copy of the graph, because the program may update the original while it runs.
 CUresult launch_graph(CUgraphExec exec, Stream &s) {
   ExecutableGraph *e = graph_registry().execs.get(exec);
   REQUIRE(e != nullptr, CUDA_ERROR_INVALID_VALUE);
@@ -363,7 +363,7 @@ SOFTCUDA_API CUresult cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node,
   return CUDA_SUCCESS;
 }
 
-// Takes over the work of a graph of the same shape.
+// Replaces the work of an executable graph with that of a graph of the same shape.
 SOFTCUDA_API CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph,
                                            CUgraphExecUpdateResultInfo *info) {
   CALL_INITIALISED();

@@ -63,7 +63,7 @@ CUresult check_shape(const Function &f, const Launch &l) {
   return CUDA_SUCCESS;
 }
 
-// What a kernel declares (__cluster_dims__) cannot be changed by the launch.
+// A launch cannot change a cluster size that the kernel declares (__cluster_dims__).
 CUresult resolve_cluster(const Function &f, Launch &l) {
   const u32 *declared = f.kernel->function().cluster;
   vm::Dim wanted{declared[0], declared[1], declared[2]};
@@ -126,7 +126,7 @@ void run(Context *c, const Launch &l) {
   g.multiprocessors = kMultiprocessors;
   g.params = l.params;
   if (l.cooperative) {
-    // The barrier of cooperative groups lies in device memory.
+    // The grid's barrier of cooperative groups is in device memory.
     std::optional<Allocation> a = process().memory->allocate(static_cast<u32>(c->device->index),
                                                              kGrainBytes, MemoryKind::Device, c);
     if (!a) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuLibrary*, and cuKernel* of what is in them.
+// cuLibrary*, and the cuKernel* calls about a library's kernels.
 #include "softcuda/driver/code.h"
 #include "softcuda/driver/named_entries.h"
 

@@ -18,7 +18,7 @@ SOFTCUDA_API CUresult cuModuleLoadData(CUmodule *out, const void *code) {
   return CUDA_SUCCESS;
 }
 
-// The options concern a compiler, which there is none of.
+// The options are for a compiler; the interpreter has none.
 SOFTCUDA_API CUresult cuModuleLoadDataEx(CUmodule *out, const void *code, unsigned int,
                                          CUjit_option *, void **) {
   return cuModuleLoadData(out, code);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuOccupancy*: from the same numbers that a cooperative launch is checked against.
+// cuOccupancy*. The limits are those that cooperative launches are checked against.
 #include <algorithm>
 
 #include "softcuda/driver/code.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory in the order of streams. A pool keeps what is freed into it up to its threshold; here what
-// is freed goes back when its stream has come that far.
+// Memory pools. A pool of a real device keeps freed memory up to its release threshold. Here memory
+// is released as soon as the stream reaches the free.
 #include "softcuda/driver/pool.h"
 
 namespace ckpt::softcuda::driver {
@@ -10,7 +10,7 @@ struct Pool {
   int device = 0;
   bool is_default = false;
   u64 threshold = 0;
-  std::map<int, int> flags;  // attributes that only say how memory may be used again
+  std::map<int, int> flags;  // attributes about the reuse of memory, which have no effect
   std::atomic<u64> used{0};
   std::atomic<u64> used_high{0};
 };
@@ -22,6 +22,7 @@ Handles<Pool> &pools() {
   return *kPools;
 }
 
+// The pool of each allocation, by address.
 std::mutex pool_of_mutex;
 std::map<u64, Pool *> &pool_of() {
   static auto *const kPoolOf = new std::map<u64, Pool *>;
@@ -72,7 +73,7 @@ CUresult allocate_from(CUmemoryPool handle, Stream &s, size_t bytes, CUdeviceptr
                                       s.context);
   };
   std::optional<Allocation> a = take();
-  // What other streams are about to free may do.
+  // Pending frees of other streams may be enough.
   if (!a) {
     s.context->synchronize();
     a = take();
@@ -147,7 +148,7 @@ SOFTCUDA_API CUresult cuMemPoolDestroy(CUmemoryPool handle) {
   pools().remove(pool);
   Device *d = device_at(pool->device);
   if (d->pool == pool) d->pool = d->default_pool;
-  // Its memory may still be in use: the books keep it.
+  // The object is not deleted: pool_of() may still refer to it.
   return CUDA_SUCCESS;
 }
 

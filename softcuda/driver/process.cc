@@ -28,7 +28,7 @@ CUresult open_devices() {
   Process &p = process();
   Result<std::unique_ptr<broker::Client>> client = broker::Client::connect();
   if (!client) {
-    warn("the software device cannot start: " + client.error().text());
+    warn("cannot start the software device: " + client.error().text());
     return CUDA_ERROR_NO_DEVICE;
   }
   std::vector<u32> places = visible_devices((*client)->devices());
@@ -42,7 +42,7 @@ CUresult open_devices() {
     std::memcpy(d.uuid.bytes, info.uuid.data(), sizeof d.uuid.bytes);
   }
   if (Result<> r = (*client)->start_serving(&answer_order); !r) {
-    warn("the software device cannot start: " + r.error().text());
+    warn("cannot start the software device: " + r.error().text());
     return CUDA_ERROR_NO_DEVICE;
   }
   p.budget = std::move(*client);
@@ -68,7 +68,7 @@ CUresult initialise() {
   Process &p = process();
   if (p.initialised != CUDA_ERROR_NOT_INITIALIZED) return p.initialised;
   static bool once = false;
-  // After a fork the child may not use CUDA.
+  // CUDA cannot be used in a forked child.
   if (once) return CUDA_ERROR_NOT_INITIALIZED;
   once = true;
   if (const char *sm = std::getenv("CKPT_SOFTCUDA_SM"))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The driver's state in this process, and what every call begins with.
+// The driver's state in this process, and the guards that every entry begins with.
 #pragma once
 
 #include <chrono>
@@ -25,13 +25,13 @@ inline constexpr u32 kSharedPerBlockOptin = 227 * 1024;
 inline constexpr u32 kRegistersPerMultiprocessor = 65536;
 inline constexpr u32 kThreadsPerBlock = 1024;
 
-// Holds API calls while the process is locked for a checkpoint.
+// Makes API calls wait while the process is locked for a checkpoint.
 class Gate {
  public:
   void enter();
   void leave();
-  // Waits until no call is inside. False: the time is over, and the gate open again. Zero: no
-  // limit.
+  // Waits until no call is inside. `limit` 0 means no limit. False: the limit has passed, and the
+  // gate is open again.
   bool close(std::chrono::milliseconds limit);
   void open();
 
@@ -43,7 +43,7 @@ class Gate {
 };
 
 struct Process {
-  CUresult initialised = CUDA_ERROR_NOT_INITIALIZED;
+  CUresult initialised = CUDA_ERROR_NOT_INITIALIZED;  // the result of cuInit
   std::vector<std::unique_ptr<Device>> devices;
   std::unique_ptr<Budget> budget;
   std::unique_ptr<Memory> memory;
@@ -62,16 +62,17 @@ struct Process {
   u32 sm = 90;  // compute capability that the devices report, times ten
 };
 
-// Never destroyed: threads use it until the process has ended.
+// Never destroyed, because threads use it until the process exits.
 Process &process();
 CUresult initialise();
 
-// The stack of current contexts of this thread.
+// This thread's stack of current contexts.
 std::vector<Context *> &context_stack();
 Context *current_context();
 Device *device_at(CUdevice d);
 
-// Every entry of the API begins with one of these. Calls that nest count once.
+// The guard of an API call: passes the gate (nested calls pass it once) and checks what the call
+// needs.
 class Call {
  public:
   enum Need { Initialised, CurrentContext };
@@ -111,8 +112,8 @@ class StreamCall : public Call {
 #define REQUIRE(condition, error) \
   if (!(condition)) return error
 
-// The stream that a handle means for the calling file: those that are compiled for the per-thread
-// default stream (CUDA_API_PER_THREAD_DEFAULT_STREAM) read 0 as that.
+// The stream that a handle stands for. In files that are compiled for the per-thread default stream
+// (CUDA_API_PER_THREAD_DEFAULT_STREAM) a null handle is that stream.
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
 inline CUstream effective(CUstream s) { return s == nullptr ? CU_STREAM_PER_THREAD : s; }
 #else
@@ -121,7 +122,7 @@ inline CUstream effective(CUstream s) { return s; }
 Stream *stream_of(Context *c, CUstream s);
 Stream *per_thread_stream(Context *c);
 
-// Tells the user, on standard error; with CKPT_SOFTCUDA_QUIET set only what is asked for.
+// Writes a message for the user to standard error, unless CKPT_SOFTCUDA_QUIET is set.
 void warn(const std::string &text);
 
 }  // namespace ckpt::softcuda::driver

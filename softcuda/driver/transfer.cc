@@ -10,7 +10,7 @@ namespace {
 
 u64 address(const void *p) { return reinterpret_cast<u64>(p); }
 
-// One side of a copy as cuMemcpy2D and cuMemcpy3D describe it.
+// One side of a copy, as in CUDA_MEMCPY2D and CUDA_MEMCPY3D.
 struct Side {
   CUmemorytype type;
   const void *host;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every entry of the driver API exists: what driver/ does not define is a weak symbol here, which
-// names itself and returns CUDA_ERROR_NOT_SUPPORTED. A strong definition anywhere takes its place.
+// Every entry of the driver API exists. The ones that are not implemented are weak symbols here:
+// they write their name to standard error once and return CUDA_ERROR_NOT_SUPPORTED. A definition in
+// another file replaces the weak one.
 #include <mutex>
 #include <set>
 #include <string>
@@ -21,7 +22,7 @@ CUresult refuse(const char *name) {
 
 }  // namespace
 
-// The types do not matter: nothing of the arguments is looked at.
+// The functions ignore their arguments, so the types do not matter.
 #define CU_ENTRY(name, version, symbol, per_thread)                                                \
   extern "C" __attribute__((used)) CUresult softcuda_refuse_##symbol() { return refuse(#symbol); } \
   asm(".weak " #symbol "\n.type " #symbol ", @function\n.set " #symbol                             \

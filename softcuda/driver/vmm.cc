@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Virtual memory management: addresses (Memory::reserve), physical memory, and mappings of the one
-// onto the other. Physical memory is a file in memory, because it may be mapped several times.
+// Virtual memory management: reservations of addresses, physical memory, and mappings between them.
+// Physical memory is a memfd, because it may be mapped several times.
 #include "softcuda/driver/vmm.h"
 
 #include <sys/mman.h>
@@ -35,7 +35,7 @@ Physical *find(u64 handle) {
 
 u32 device_of(const Physical &p) { return static_cast<u32>(p.prop.location.id); }
 
-// The memory goes when neither a handle nor a mapping leads to it.
+// Physical memory is freed when neither a handle nor a mapping refers to it.
 void drop_if_unused(u64 handle) {
   Physical *p = find(handle);
   if (p == nullptr || p->handles > 0 || p->mappings > 0) return;
@@ -62,7 +62,7 @@ Result<> save_physical_memory() {
   for (auto &[handle, p] : physicals()) {
     p->saved.resize(p->bytes);
     if (pread(p->fd.get(), p->saved.data(), p->bytes, 0) != static_cast<ssize_t>(p->bytes))
-      return fail_errno("reading device memory");
+      return fail_errno("cannot read device memory");
   }
   for (auto &[handle, p] : physicals()) {
     p->fd.reset();
@@ -75,11 +75,11 @@ Result<> restore_physical_memory() {
   std::lock_guard lock(mutex);
   for (auto &[handle, p] : physicals()) {
     if (!process().budget->take(device_of(*p), p->bytes) || !open_memory(*p))
-      return fail("the device has not enough free memory to take the process back");
+      return fail("the device has too little free memory to restore the process");
     CKPT_CHECK(write_all(p->fd.get(), p->saved));
     p->saved = {};
     if (!process().memory->remap(handle, p->fd.get()))
-      return fail_errno("mapping device memory again");
+      return fail_errno("cannot map device memory again");
   }
   return {};
 }
@@ -161,7 +161,7 @@ SOFTCUDA_API CUresult cuMemMap(CUdeviceptr at, size_t bytes, size_t offset,
   return CUDA_SUCCESS;
 }
 
-// Waits for what runs, since it may use the memory.
+// Waits for running work, which may use the memory.
 SOFTCUDA_API CUresult cuMemUnmap(CUdeviceptr at, size_t bytes) {
   CALL_INITIALISED();
   for (Context *c : process().contexts.all()) c->synchronize();

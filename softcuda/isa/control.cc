@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Control flow, barriers of a block, fences. The scheduler does the work; these are its marks.
+// Control flow, barriers of a block, fences. For most of these Op::flow tells the scheduler what to
+// do.
 #include <atomic>
 
 #include "softcuda/isa/pick.h"
@@ -13,10 +14,10 @@ void nothing(Warp &, const Op &, Mask) {}
 void fence(Warp &, const Op &, Mask) { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
 void trap(Warp &w, const Op &o, Mask) {
-  w.fail(vm::FaultKind::Trap, o, "the kernel executed a trap");
+  w.fail(vm::FaultKind::Trap, o, "the kernel executed a trap instruction");
 }
 
-// What bar.red gives, when the barrier is complete. aux: what is asked.
+// Op::aux: the result of bar.red, written when the barrier is complete.
 enum BarrierKind : u16 { kSync = 0, kArrive = 1, kCount = 2, kAll = 3, kAny = 4 };
 
 void barrier_result(Warp &w, const Op &o, Mask m) {

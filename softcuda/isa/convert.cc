@@ -10,7 +10,7 @@
 namespace ckpt::softcuda::isa::CKPT_ISA {
 namespace {
 
-// How a float becomes an integer.
+// The rounding of a float to an integral value.
 enum class ToInteger : u32 { None, Nearest, Zero, Down, Up };
 
 template <class T>
@@ -29,13 +29,13 @@ T rounded(T v, ToInteger how) {
   }
 }
 
-// Every conversion of a float to an integer clamps. A NaN is zero, or the top bit where 64 bits
-// take part.
+// Every conversion of a float to an integer clamps. A NaN becomes zero, or the top bit if either
+// type has 64 bits.
 template <class D, class A>
 D clamped(A v) {
   using L = std::numeric_limits<D>;
   constexpr bool kTopBit = sizeof(D) == 8 || sizeof(A) == 8;
-  // The bounds as floats may be rounded up: then they are one too many.
+  // The largest integer may not be representable as a float; the next power of two is.
   constexpr A kEnd = static_cast<A>(L::max() / 2 + 1) * 2;  // NOLINT(bugprone-integer-division)
   if (v != v)
     return kTopBit ? static_cast<D>(std::make_unsigned_t<D>{1} << (8 * sizeof(D) - 1)) : D{0};
@@ -52,12 +52,12 @@ auto widened(A v) {
     return v;
 }
 
-// Op::imm: the rounding mode of results of 16 bits, which is ours (of others it is the host's, see
-// under_mode), and in the upper half how a float becomes whole.
+// Op::imm: the rounding mode of 16-bit results in the lower half (the host rounds wider ones, see
+// under_mode), and the rounding to an integral value in the upper half.
 u16 mode_of(const Op &o) { return static_cast<u16>(o.imm); }
 ToInteger to_integer_of(const Op &o) { return static_cast<ToInteger>(o.imm >> 32); }
 
-// What does not fit is cut off, or clamped.
+// Truncates or clamps a value that does not fit.
 template <class D, class A, bool Saturate>
 D integer(A v) {
   if constexpr (Saturate) {
@@ -73,7 +73,7 @@ D real(A v) {
   return static_cast<D>(widened(v));
 }
 
-// The commonest: towards zero.
+// Towards zero, by far the most frequent rounding.
 template <class D, class A>
 D truncated(A v) {
   return clamped<D>(std::trunc(v));
@@ -87,7 +87,7 @@ void to_integer(Warp &w, const Op &o, Mask m) {
   for_lanes(m, [&](u32 i) { out[i] = to_cell<D>(clamped<D>(rounded(widened(a[i]), how))); });
 }
 
-// f32 and f64 to a whole number of the same type.
+// f32 and f64 to an integral value of the same type.
 template <class T>
 void round_in_place(Warp &w, const Op &o, Mask m) {
   In<T> a(w, o.a);
@@ -156,7 +156,7 @@ ToInteger to_integer_of(const Instruction &in) {
                          : ToInteger::None;
 }
 
-// cvt.rn.f16x2.f32 d, a, b: a becomes the high half.
+// cvt.rn.f16x2.f32 d, a, b: `a` becomes the high half.
 template <class T, u16 M, bool R>
 Pair<T> packed(float a, float b) {
   if (R) {
@@ -180,8 +180,7 @@ bool select_packed(const Instruction &in, Selected &s, Type t) {
   return true;
 }
 
-// The formats of eight bits (PTX ISA, "Alternate Floating-Point Data Formats"): E4M3 has no
-// infinity.
+// The 8-bit formats (PTX ISA, "Alternate Floating-Point Data Formats"). E4M3 has no infinity.
 struct Float8 {
   int mantissa, least_exponent;
   double largest;
@@ -263,7 +262,7 @@ bool select_float8_format(const Instruction &in, Selected &s) {
   return e4m3 ? select_float8<kE4M3, false>(in, s, from) : select_float8<kE5M2, false>(in, s, from);
 }
 
-// f32 with ten bits of fraction; ties away from zero (.rna), or to even (.rn), or cut off (.rz).
+// f32 with ten bits of fraction; ties away from zero (.rna) or to even (.rn), or truncated (.rz).
 template <u32 Half, bool Even>
 u32 to_tf32(u32 v) {
   if ((v & 0x7fffffff) >= 0x7f800000) return v;
@@ -299,7 +298,7 @@ bool select_convert(const Instruction &in, Selected &s) {
       src);
   s.dst = dst;
   s.imm = static_cast<i64>(wanted.whole) << 32 | mode;
-  // Only f32 and f64 results are rounded by the host; a flush also concerns an f32 source.
+  // The host rounds f32 and f64 results. .ftz also flushes an f32 source.
   bool wide = dst == Type::F32 || dst == Type::F64;
   u16 host = wide ? mode : static_cast<u16>(src == Type::F32 ? mode & kFlush : 0);
   apply_mode(s, host);

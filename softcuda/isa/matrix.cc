@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Products of small matrices by a whole warp: wmma.*, mma.sync, ldmatrix, stmatrix (PTX ISA, "Warp
-// Level Matrix Multiply-Accumulate Instructions"). Which lane holds which element is documented for
-// mma, and left to the implementation for wmma. Sums are made in double and rounded once, which is
-// within what PTX promises of tensor cores and not what a device's bits are.
+// Level Matrix Multiply-Accumulate Instructions"). For mma, PTX documents which lane holds which
+// element; for wmma the implementation chooses. Sums are computed in double and rounded once, which
+// is within the precision that PTX guarantees but may differ from a device in the last bits.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -24,9 +24,9 @@ struct Form {
   ElementType b : 4 = ElementType::F16;
   ElementType c : 4 = ElementType::F32;
   ElementType d : 4 = ElementType::F32;
-  Role role : 2 = Role::A;  // of what is loaded or stored, whose type is `a`
+  Role role : 2 = Role::A;  // of the matrix that is loaded or stored; `a` is its type
   bool columns : 1 = false;
-  bool documented : 1 = false;  // mma
+  bool documented : 1 = false;  // mma: PTX defines the layout
   bool saturate : 1 = false;
   u8 : 0;
   u16 unused = 0;
@@ -53,7 +53,7 @@ using Matrix = double[kMaxElements];
 u32 rows_of(const Form &f, Role r) { return r == Role::B ? f.k : f.m; }
 u32 columns_of(const Form &f, Role r) { return r == Role::A ? f.k : f.n; }
 
-// Where the j-th of a lane's `count` elements stands, counted row by row.
+// The index, row by row, of the j-th of a lane's `count` elements.
 u32 index_of(const Form &f, Role role, ElementType type, u32 lane, u32 j, u32 count) {
   u32 columns = columns_of(f, role);
   if (!f.documented) return (lane * count + j) % (rows_of(f, role) * columns);
@@ -70,7 +70,7 @@ double decode(ElementType type, u64 bits) {
   switch (type) {
     case ElementType::F16: return widen(F16{static_cast<u16>(bits)});
     case ElementType::BF16: return widen(BF16{static_cast<u16>(bits)});
-    // The lower 13 bits are not looked at.
+    // tf32 ignores the lower 13 bits.
     case ElementType::TF32: return std::bit_cast<float>(static_cast<u32>(bits) & ~0x1fffu);
     case ElementType::F32: return std::bit_cast<float>(static_cast<u32>(bits));
     case ElementType::F64: return std::bit_cast<double>(bits);
@@ -81,7 +81,7 @@ double decode(ElementType type, u64 bits) {
   return 0;
 }
 
-// Integers are exact in a double; they wrap, or are clamped.
+// A double holds these integers exactly. The result wraps or is clamped.
 u32 whole(double v, bool saturate) {
   using L = std::numeric_limits<i32>;
   if (saturate)
@@ -126,10 +126,11 @@ void put_bits(Warp &w, const u32 *rows, ElementType type, u32 lane, u32 j, u64 v
 
 const u32 *lists_of(const Warp &w, const Op &o) { return w.frame->code->lists.data() + o.list; }
 
-// Such an instruction is one of the whole warp.
+// Matrix instructions need all lanes of the warp.
 bool complete(Warp &w, const Op &o, Mask m) {
   if (m == kAllLanes) return true;
-  w.fail(vm::FaultKind::Unsupported, o, "not all lanes of the warp take part");
+  w.fail(vm::FaultKind::Unsupported, o,
+         "some lanes of the warp do not execute this matrix instruction");
   return false;
 }
 
@@ -150,7 +151,7 @@ void multiply(const Form &f, const Matrix &a, const Matrix &b, Matrix &c) {
     }
 }
 
-// aux: registers of d, a, b, c, less one, four bits each.
+// Op::aux: the number of registers of d, a, b and c, minus one, in four bits each.
 void mma(Warp &w, const Op &o, Mask m) {
   if (!complete(w, o, m)) return;
   Form f = form_of(o);
@@ -169,7 +170,7 @@ void mma(Warp &w, const Op &o, Mask m) {
                encode(f.d, c[index_of(f, Role::C, f.d, lane, j, count)], f.saturate));
 }
 
-// wmma.load, wmma.store: the matrix in memory, its rows or columns `stride` elements apart.
+// wmma.load, wmma.store: rows or columns of the matrix in memory are `stride` elements apart.
 template <Where W, bool Store>
 void matrix_memory(Warp &w, const Op &o, Mask m) {
   if (!complete(w, o, m)) return;
@@ -258,7 +259,7 @@ bool shape_named(std::string_view word, Form &f) {
   return at == word.size() && f.m * f.n <= 256 && f.m * f.k <= 512 && f.k * f.n <= 512;
 }
 
-// Types as they are named, in their order; of f16 wmma names d and c alone.
+// The types in the order of their modifiers. wmma of f16 names only d and c.
 bool read_form(const Instruction &in, Form &f) {
   ElementType types[4];
   size_t n = 0;
@@ -292,14 +293,14 @@ size_t registers_in(const Instruction &in, size_t operand) {
   return o.kind == ptx::OperandKind::Vector ? o.inner.size() : 1;
 }
 
-// Whether a fragment of that many registers holds every element as often as every other.
+// Whether this number of registers holds every element equally often.
 bool fits(const Form &f, Role role, ElementType type, size_t registers) {
   size_t all = size_t{rows_of(f, role)} * columns_of(f, role);
   size_t held = registers * per_register(type) * kLanes;
   return f.documented ? held == all : held >= all && held % all == 0;
 }
 
-// The shapes whose layout is documented in one way; f16 by quarters of a warp (m8n8k4) is not.
+// The shapes that follow the common layout; m8n8k4 of f16, by quarters of a warp, does not.
 bool known_shape(const Form &f) {
   u32 bits = bits_of_element(f.a);
   if (bits_of_element(f.b) != bits || f.n != 8) return false;

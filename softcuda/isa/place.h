@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From an address in a state space to the bytes on the host.
+// From an address in a state space to the bytes on the host. Global accesses first try the range
+// that the same instruction used last (Warp::cache).
 #pragma once
 
 #include "softcuda/isa/pick.h"
@@ -40,6 +41,24 @@ template <Where W>
 }
 
 using vm::report_address;
+
+// Calls access(lane, host address) for each lane of `m`, with the address in row Op::a plus
+// Op::imm. Ends the kernel at the first address that is misaligned or out of bounds.
+template <Where W, class F>
+[[gnu::always_inline]] inline void for_places(Warp &w, const Op &o, Mask m, u32 bytes, bool write,
+                                              F access) {
+  In<Address<W>> a(w, o.a);
+  for (; m != 0; m &= m - 1) {
+    u32 lane = static_cast<u32>(std::countr_zero(m));
+    u64 address = a[lane] + static_cast<u64>(o.imm);
+    if (W != Where::Global) address = static_cast<u32>(address);
+    char *p = place<W>(w, o, lane, address, bytes, write);
+    // NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): bytes is never 0
+    if (p == nullptr || address % bytes != 0)
+      return report_address(w, o, lane, address, bytes, write);
+    access(lane, p);
+  }
+}
 
 inline Where where(ptx::Space space) {
   switch (space) {

@@ -7,7 +7,7 @@
 namespace ckpt::softcuda::isa {
 namespace {
 
-// CKPT_SOFTCUDA_ISA=baseline: what a processor without AVX2 runs, for tests.
+// For tests, CKPT_SOFTCUDA_ISA=baseline runs what a processor without AVX2 would run.
 bool has_avx2() {
   const char *wanted = std::getenv("CKPT_SOFTCUDA_ISA");
   if (wanted != nullptr && std::string_view(wanted) == "baseline") return false;

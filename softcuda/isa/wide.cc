@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// 128 bits at a time: ld.b128, st.b128, atom.exch.b128, atom.cas.b128. The cells of such a register
-// are two rows of 64 bits, the lower half first. One lock makes them atomic for all threads of the
-// host; no other access may touch the same bytes at the same time (PTX ISA, memory consistency
-// model: mixed-size races are undefined).
+// 128-bit accesses: ld.b128, st.b128, atom.exch.b128, atom.cas.b128. Such a register has two rows
+// of 64-bit cells, the lower half first. One lock makes the accesses atomic. Races with accesses of
+// other sizes are undefined (PTX ISA, "Memory Consistency Model"), so those need not take it.
 #include <mutex>
 
 #include "softcuda/isa/place.h"
@@ -11,7 +10,7 @@
 namespace ckpt::softcuda::isa::any {
 namespace {
 
-constexpr u32 kUpper = vm::kLanes * 8;  // from one half's row to the other's
+constexpr u32 kUpper = vm::kLanes * 8;  // bytes between the rows of the two halves
 
 struct Value {
   u64 low, high;
@@ -66,7 +65,7 @@ void copy(Warp &w, const Op &o, Mask m) {
     put(w, o.dst, i, take(w, o.a, i));
   }
 }
-// {low, high}: the rows a and b.
+// {low, high} are the rows a and b.
 void pack(Warp &w, const Op &o, Mask m) {
   for (; m != 0; m &= m - 1) {
     u32 i = static_cast<u32>(std::countr_zero(m));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parser of modules: what stands outside of bodies.
+// The parser of modules: everything outside of function bodies.
 #include "softcuda/ptx/module.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ class ModuleParser : Parser {
 
   Result<> parse() {
     while (token().kind != TokenKind::End) CKPT_CHECK(item());
-    if (module_.target.empty()) return fail("this is no PTX: it names no .target");
+    if (module_.target.empty()) return fail("this is not PTX: it has no .target directive");
     return {};
   }
 
@@ -85,7 +85,7 @@ class ModuleParser : Parser {
     return expect(";");
   }
 
-  // [.extern|.visible|.weak|.common] then a function or a variable.
+  // [.extern|.visible|.weak|.common], then a function or a variable.
   Result<> linked(Token word) {
     bool external = false;
     while (word.is(".extern") || word.is(".visible") || word.is(".weak") || word.is(".common")) {
@@ -94,7 +94,7 @@ class ModuleParser : Parser {
     }
     if (word.is(".entry") || word.is(".func")) return function(word.is(".entry"));
     std::optional<Space> space = space_named(word.text);
-    if (!space) return error(fmt::format("'{}' is not understood", word.text));
+    if (!space) return error(fmt::format("the directive '{}' is not supported", word.text));
     do {
       CKPT_TRY(Variable v, declaration(*space));
       v.external = external;
@@ -153,12 +153,12 @@ class ModuleParser : Parser {
     return {};
   }
 
-  // The brace is our look-ahead: what the lexer reads next is the body.
+  // The parser's look-ahead is the brace, so the lexer is at the beginning of the body.
   Result<> take_body(Function &f) {
     f.defined = true;
     f.body_line = token().line;
     size_t begin = lexer_.position();
-    if (!lexer_.skip_block()) return error("'}' of a function is missing");
+    if (!lexer_.skip_block()) return error("the '}' of a function is missing");
     f.body = std::string_view(module_.text).substr(begin, lexer_.position() - begin);
     advance();
     return {};

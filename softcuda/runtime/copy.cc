@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies and fills. Compiled twice: also for the per-thread default stream, where the
-// headers give the names of both APIs their _ptds or _ptsz forms.
+// Copies and fills. Compiled twice, the second time for the per-thread default stream, for which
+// the headers give the functions of both APIs their _ptds or _ptsz names.
 #include <cstring>
 
 #include "softcuda/runtime/boxes.h"
@@ -17,7 +17,7 @@ bool on_device(const void *p) {
   return cuPointerGetAttribute(&t, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address(p)) == CUDA_SUCCESS;
 }
 
-// The direction is only checked: addresses tell by themselves where they lie.
+// The direction is checked but not used: addresses are unique among the host and all devices.
 cudaError_t check(const void *dst, const void *src, cudaMemcpyKind kind) {
   if (!is_kind(kind)) return cudaErrorInvalidMemcpyDirection;
   bool to = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Devices, errors, functions' attributes.
+// Devices, errors, attributes of functions.
 #include <cstring>
 
 #include "softcuda/error_table.h"
@@ -184,7 +184,7 @@ CUDART_API cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device) {
   fill_properties(*p, device);
   return cudaSuccess;
 }
-// All devices are alike.
+// All devices are equal.
 CUDART_API cudaError_t cudaChooseDevice(int *device, const cudaDeviceProp *) {
   if (device == nullptr) return keep(cudaErrorInvalidValue);
   *device = 0;

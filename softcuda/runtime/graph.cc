@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Graphs. What concerns a stream is in stream.cc.
+// Graphs; calls that take a stream are in stream.cc.
 #include "softcuda/runtime/boxes.h"
 
 using namespace ckpt::softcuda::runtime;

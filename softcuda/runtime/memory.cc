@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocation, and what is known of a pointer.
+// Allocation, pointer attributes, memory pools.
 #include <cstring>
 
 #include "softcuda/runtime/state.h"
@@ -99,7 +99,7 @@ CUDART_API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAt
 CUDART_API cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr a, void *value) {
   FORWARD(cuMemPoolGetAttribute(pool, static_cast<CUmemPool_attribute>(a), value));
 }
-// All memory is equally near: advice changes nothing.
+// All memory is equally fast, so advice has no effect.
 CUDART_API cudaError_t cudaMemAdvise(const void *p, size_t, cudaMemoryAdvise, cudaMemLocation) {
   RETURN_IF(enter());
   unsigned managed = 0;

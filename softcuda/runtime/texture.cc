@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arrays, texture and surface objects.
+// Arrays, and texture and surface objects.
 #include <cstring>
 
 #include "softcuda/runtime/state.h"

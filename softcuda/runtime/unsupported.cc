@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every function of libcudart.so.13 exists: what runtime/ does not define is a weak symbol here.
+// Every function of libcudart.so.13 exists. The ones that are not implemented are weak symbols
+// here, as in driver/unsupported.cc.
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -22,7 +23,7 @@ cudaError_t refuse(const char *name) {
 
 }  // namespace
 
-// The types do not matter: nothing of the arguments is looked at.
+// The functions ignore their arguments, so the types do not matter.
 #define CUDART_ENTRY(symbol)                                                \
   extern "C" __attribute__((used)) cudaError_t softcuda_refuse_##symbol() { \
     return refuse(#symbol);                                                 \

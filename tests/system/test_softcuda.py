@@ -206,7 +206,7 @@ def test_a_model_gives_the_device_its_own_time(make, soft, tmp_path):
 def test_a_bad_model_is_named(make, soft, tmp_path):
     model = tmp_path / "model"
     model.write_text("speed 3\n")
-    assert "model:1: 'speed 3' is not understood" in soft(make("clock.cu"), expect=1, CKPT_SOFTCUDA_MODEL=str(model)).stderr
+    assert "model:1: 'speed 3' is invalid" in soft(make("clock.cu"), expect=1, CKPT_SOFTCUDA_MODEL=str(model)).stderr
 
 
 def test_nvml_tells_who_has_how_much(make, soft):
