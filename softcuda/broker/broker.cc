@@ -42,7 +42,7 @@ Result<> Broker::run() {
     std::vector<pollfd> fds{{listener_.get(), POLLIN, 0}};
     for (const PeerPtr &p : peers_) fds.push_back({p->fd.get(), POLLIN, 0});
     int n = poll(fds.data(), fds.size(), peers_.empty() ? kIdleMilliseconds : -1);
-    if (n < 0 && errno != EINTR) return fail_errno("poll");
+    if (n < 0 && errno != EINTR) return fail_errno("cannot wait for messages");
     if (n == 0) return {};
     std::vector<PeerPtr> ready;
     for (size_t i = 1; n > 0 && i < fds.size(); ++i)

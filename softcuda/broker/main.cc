@@ -36,7 +36,7 @@ Result<> serve(const char *path, const char *configuration) {
   unlink(path);
   CKPT_TRY(UniqueFd listener, listen_unix(path));
   pid_t pid = fork();
-  if (pid < 0) return fail_errno("fork");
+  if (pid < 0) return fail_errno("cannot fork");
   if (pid > 0) _exit(0);
   detach_from_parent();
   close_others(listener.get());

@@ -93,7 +93,7 @@ class Memory {
 
   // For a checkpoint: copies the contents of all device memory aside, returns the memory to the
   // budget and unmaps the windows; restores all of that at the same addresses. If the budget does
-  // not suffice, the restore fails, changes nothing, and may be tried again.
+  // not suffice, the restore fails, takes nothing from the budget, and may be tried again.
   Result<> save_device_memory();
   Result<> restore_device_memory();
   // After a restore: maps all mappings of this physical memory again.

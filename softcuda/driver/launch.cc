@@ -110,8 +110,9 @@ CUresult make_launch(Context *c, const void *function, vm::Dim grid, vm::Dim blo
   return read_parameters(*out.function->kernel, params, extra, out.params);
 }
 
-void run(Context *c, const Launch &l) {
-  vm::Grid g;
+namespace {
+
+void fill_grid(vm::Grid &g, Context *c, const Launch &l) {
   g.kernel = l.function->kernel.get();
   g.memory = c;
   g.services = c;
@@ -125,20 +126,30 @@ void run(Context *c, const Launch &l) {
   g.stack_bytes = static_cast<u32>(c->stack_bytes);
   g.multiprocessors = kMultiprocessors;
   g.params = l.params;
-  if (l.cooperative) {
-    // The grid's barrier of cooperative groups is in device memory.
-    std::optional<Allocation> a = process().memory->allocate(static_cast<u32>(c->device->index),
-                                                             kGrainBytes, MemoryKind::Device, c);
-    if (!a) {
-      c->error = CUDA_ERROR_OUT_OF_MEMORY;
-      return;
-    }
-    g.workspace = a->base;
-    std::memset(reinterpret_cast<void *>(a->host), 0, kGrainBytes);
-    process().cores.run_cooperative(g);
-    process().memory->release(a->base, MemoryKind::Device);
-  } else {
+}
+
+// The grid's barrier of cooperative groups is in device memory.
+CUresult run_cooperative(Context *c, vm::Grid &g) {
+  std::optional<Allocation> a = process().memory->allocate(static_cast<u32>(c->device->index),
+                                                           kGrainBytes, MemoryKind::Device, c);
+  REQUIRE(a, CUDA_ERROR_OUT_OF_MEMORY);
+  g.workspace = a->base;
+  std::memset(reinterpret_cast<void *>(a->host), 0, kGrainBytes);
+  process().cores.run_cooperative(g);
+  process().memory->release(a->base, MemoryKind::Device);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+void run(Context *c, const Launch &l) {
+  vm::Grid g;
+  fill_grid(g, c, l);
+  if (!l.cooperative) {
     process().cores.run(g);
+  } else if (CUresult e = run_cooperative(c, g); e != CUDA_SUCCESS) {
+    c->error = e;
+    return;
   }
   spend_kernel_time(*c, g.instructions, g.memory_bytes, g.on_host);
   if (g.fault.kind == vm::FaultKind::None) return;

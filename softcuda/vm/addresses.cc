@@ -185,7 +185,7 @@ Result<> Decoder::copy(const Instruction &in, Op op) {
 Result<> Decoder::texture(const Instruction &in, Op op, const isa::Selected &s) {
   bool store = in.opcode == "sust";
   if (in.operands.size() < 2) return error(in, "too few operands");
-  const Operand &where = in.operands[store ? 0 : 1], &what = in.operands[store ? 1 : 0];
+  const Operand &where = in.operands[store ? 0 : 1];
   if (where.kind != OperandKind::Address || where.inner.size() != 2)
     return error(in, "a handle and coordinates are expected");
   // An offset, a gradient or a level of detail other than 0 would change the result.
@@ -193,33 +193,17 @@ Result<> Decoder::texture(const Instruction &in, Op op, const isa::Selected &s) 
       !in.has("level") || (in.operands.size() == 3 && in.operands[2].kind != OperandKind::Vector);
   if (!level_zero || in.has("grad") || in.operands.size() > 3)
     return error(in, "this form is not supported by the software device");
-  std::vector<Operand> values =
-      what.kind == OperandKind::Vector ? what.inner : std::vector<Operand>{what};
-  const Operand &at = where.inner[1];
-  std::vector<Operand> coordinates =
-      at.kind == OperandKind::Vector ? at.inner : std::vector<Operand>{at};
-  if (values.empty() || values.size() > 4 || coordinates.empty() || coordinates.size() > 4)
-    return error(in, "an unexpected number of operands");
+  Operand values = as_vector(in.operands[store ? 1 : 0]), coordinates = as_vector(where.inner[1]);
+  size_t n = values.inner.size(), axes = coordinates.inner.size();
+  if (n == 0 || n > 4 || axes == 0 || axes > 4)
+    return error(in, "the vectors have an unexpected number of elements");
   CKPT_TRY(op.a, source(where.inner[0], Type::U64));
-  std::vector<u32> rows;
-  for (const Operand &v : values) {
-    u32 r = kNoRow;
-    if (store) {
-      CKPT_TRY(r, source(v, s.dst));
-    } else if (v.kind != OperandKind::Sink) {
-      CKPT_CHECK(destination(v, s.dst, r));
-    }
-    rows.push_back(r);
-  }
-  for (const Operand &c : coordinates) {
-    CKPT_TRY(u32 r, source(c, Type::B32));
-    rows.push_back(r);
-  }
-  op.d = static_cast<u32>(values.size());
+  CKPT_CHECK(rows_of_list(values, s.dst, !store, op));
+  Op unused;  // the coordinates follow the values, so op.list leads to both
+  CKPT_CHECK(rows_of_list(coordinates, Type::B32, false, unused));
+  op.d = static_cast<u32>(n);
   op.c = static_cast<u32>(ptx::size_of(s.dst));
-  op.imm = static_cast<i64>(coordinates.size());
-  op.list = static_cast<u32>(code_.lists.size());
-  code_.lists.insert(code_.lists.end(), rows.begin(), rows.end());
+  op.imm = static_cast<i64>(axes);
   emit_with_widening(op);
   return {};
 }

@@ -28,6 +28,9 @@ inline size_t cell_bytes(ptx::Type t) {
 // Decodes one function of a kernel into `code`.
 Result<> decode(Kernel &kernel, const Symbol &function, Code &code);
 
+// `o` itself if it is a vector, or else a vector of this one operand.
+ptx::Operand as_vector(const ptx::Operand &o);
+
 class Decoder {
  public:
   Decoder(Kernel &kernel, const Symbol &function, Code &code);

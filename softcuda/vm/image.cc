@@ -32,41 +32,48 @@ Result<std::unique_ptr<Image>> Image::link(std::vector<std::unique_ptr<ptx::Modu
 Result<> Image::collect() {
   local_.resize(modules_.size());
   for (u32 m = 0; m < modules_.size(); ++m) {
-    auto add = [&](std::string_view name, Symbol s) {
-      s.module = m;
-      s.ordinal = static_cast<u32>(symbols_.size());
-      u32 index = s.ordinal;
-      symbols_.push_back(s);
-      auto replace = [&](Names &names) {
-        auto [it, fresh] = names.try_emplace(name, index);
-        if (!fresh && !defined(symbols_[it->second])) it->second = index;
-      };
-      replace(local_[m]);
-      if (defined(s)) replace(global_);
-    };
-    for (const ptx::Variable &v : modules_[m]->variables) {
-      Symbol s;
-      s.variable = &v;
-      if (in_memory(v) && !v.external) {
-        u64 &end = v.managed ? managed_bytes_ : bytes_;
-        s.offset = (end + v.align - 1) & ~(u64{v.align} - 1);
-        end = s.offset + v.bytes;
-        if (end > kMaxImageBytes) return fail("the module's variables are too large");
-      }
-      add(v.name, s);
-    }
+    for (const ptx::Variable &v : modules_[m]->variables) CKPT_CHECK(add_variable(m, v));
     for (const ptx::Function &f : modules_[m]->functions) {
       Symbol s;
       s.function = &f;
-      add(f.name, s);
+      add_symbol(m, f.name, s);
     }
-    for (auto [name, old] : modules_[m]->aliases)
-      if (auto it = local_[m].find(old); it != local_[m].end()) {
-        local_[m][name] = it->second;
-        global_.try_emplace(name, it->second);
-      }
+    add_aliases(m);
   }
   return {};
+}
+
+void Image::add_symbol(u32 module, std::string_view name, Symbol s) {
+  s.module = module;
+  s.ordinal = static_cast<u32>(symbols_.size());
+  symbols_.push_back(s);
+  auto set = [&](Names &names) {
+    auto [it, fresh] = names.try_emplace(name, s.ordinal);
+    if (!fresh && !defined(symbols_[it->second])) it->second = s.ordinal;
+  };
+  set(local_[module]);
+  if (defined(s)) set(global_);
+}
+
+Result<> Image::add_variable(u32 module, const ptx::Variable &v) {
+  Symbol s;
+  s.variable = &v;
+  if (in_memory(v) && !v.external) {
+    u64 &end = v.managed ? managed_bytes_ : bytes_;
+    s.offset = (end + v.align - 1) & ~(u64{v.align} - 1);
+    end = s.offset + v.bytes;
+    if (end > kMaxImageBytes) return fail("the module's variables are too large");
+  }
+  add_symbol(module, v.name, s);
+  return {};
+}
+
+void Image::add_aliases(u32 module) {
+  for (auto [name, old] : modules_[module]->aliases)
+    if (auto it = local_[module].find(old); it != local_[module].end()) {
+      local_[module][name] = it->second;
+      global_.try_emplace(name, it->second);
+    }
 }
 
 const Symbol *Image::find(u32 module, std::string_view name) const {

@@ -55,6 +55,9 @@ class Image {
 
  private:
   Result<> collect();
+  void add_symbol(u32 module, std::string_view name, Symbol s);
+  Result<> add_variable(u32 module, const ptx::Variable &v);
+  void add_aliases(u32 module);
   Result<> write(const Symbol &s, std::vector<std::byte> &out) const;
   Result<u64> value(const Symbol &s, const ptx::Initial &e) const;
 

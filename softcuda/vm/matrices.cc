@@ -20,10 +20,7 @@ constexpr size_t kMaxRegisters = 16;
 
 // Appends the rows of a fragment to Code::lists, and returns their number.
 Result<u32> Decoder::fragment(const Operand &o, Type type, bool write) {
-  Operand one;
-  one.kind = OperandKind::Vector;
-  if (o.kind != OperandKind::Vector) one.inner.push_back(o);
-  const Operand &list = o.kind == OperandKind::Vector ? o : one;
+  Operand list = as_vector(o);
   if (list.inner.empty() || list.inner.size() > kMaxRegisters)
     return error(*current_, "a fragment with this number of registers is not supported");
   Op op;

@@ -191,16 +191,10 @@ Result<> Decoder::pack(const Instruction &in, Op op, const isa::Selected &s) {
   size_t bits = 8 * ptx::size_of(s.dst) / std::max<size_t>(parts.size(), 1);
   if (parts.empty() || bits > 32 || bits < 8)
     return error(in, "a vector of this shape is not supported");
-  std::vector<u32> rows;
-  for (const Operand &o : parts) {
-    CKPT_TRY(u32 r, source(o, Type::B32));
-    rows.push_back(r);
-  }
   op.run = helpers_.pack;
   op.imm = static_cast<i64>(bits);
   op.aux = static_cast<u16>(parts.size());
-  op.list = static_cast<u32>(code_.lists.size());
-  code_.lists.insert(code_.lists.end(), rows.begin(), rows.end());
+  CKPT_CHECK(rows_of_list(in.operands[1], Type::B32, false, op));
   CKPT_CHECK(destination(in.operands[0], s.dst, op.dst));
   emit_with_widening(op);
   return {};
@@ -218,6 +212,14 @@ Result<> Decoder::unpack(const Instruction &in, Op op, const isa::Selected &s) {
   CKPT_CHECK(rows_of_list(in.operands[0], Type::B32, true, op));
   emit_with_widening(op);
   return {};
+}
+
+Operand as_vector(const Operand &o) {
+  if (o.kind == OperandKind::Vector) return o;
+  Operand v;
+  v.kind = OperandKind::Vector;
+  v.inner.push_back(o);
+  return v;
 }
 
 // Appends the rows of {a, b, …} to Code::lists. Results for `_` are discarded.

@@ -3,10 +3,10 @@
 // Blocks on a thread of the host.
 //
 // A thread runs one cluster at a time (usually a single block): its warps take turns, and each runs
-// until it waits. A round in which no warp runs is a deadlock: all of them wait for threads that
-// have exited or will never arrive. Blocks of a cooperative launch also wait for each other,
-// through memory. There all clusters of the thread are started first and take turns, each for one
-// round.
+// until it waits or yields. A round in which no warp runs is a deadlock: all of them wait for
+// threads that have exited or will never arrive. Blocks of a cooperative launch also wait for each
+// other, through memory. There all clusters of the thread are started first and take turns, each
+// for one round.
 //
 // A block needs shared memory, local memory for each lane and a frame for each warp. They are kept
 // as a Resident and used for the next block; only registers, barriers and lane states start anew.

@@ -5,7 +5,7 @@
 // The problem. The lanes of a warp execute one instruction together. Where a branch depends on the
 // lane, the warp diverges: the sides run one after the other, each for its own lanes. The lanes
 // should run together again as soon as their paths meet (reconverge); otherwise all code behind the
-// branch is executed once for each path. PTX names no such points.
+// branch is executed once for each path. PTX does not mark the points where paths meet.
 //
 //     0: setp.lt   p, tid, 8
 //     1: @p bra    4             // lanes 0-7 jump
@@ -29,18 +29,19 @@
 // for the lanes of their member mask (barriers.cc).
 //
 // Progress. By this order alone, lanes that spin on a lock would keep its holder, which has left
-// the loop and is at a higher address, from ever releasing it. PTX guarantees progress here. So a
-// group yields after kQuantum backward jumps, and the groups of its warp take turns
+// the loop and is at a higher address, from releasing it. Devices since Volta guarantee progress
+// here. So a group yields after kQuantum backward jumps, and the groups of its warp take turns
 // (Warp::round_robin) until two of them merge. nanosleep and the tests of an mbarrier yield at
 // once.
 //
 // Cost. One comparison for each instruction. A choice between n groups (at most 32) takes O(n^2)
 // steps, once for each stretch that a group runs.
 //
-// Sources. PTX ISA, "Independent Thread Scheduling". The order is MinSP-PC of C. Collange,
-// "Stack-less SIMT reconvergence at low cost" (2011, hal-00622654); hardware before Volta kept a
-// stack of reconvergence points instead. A. ElTantawy and T. Aamodt, "MIMD synchronization on SIMT
-// architectures" (MICRO 2016), describes the deadlock of spinning lanes.
+// Sources. PTX ISA, "Independent Thread Scheduling". The order, deepest call and then lowest
+// program counter, is that of C. Collange, "Stack-less SIMT reconvergence at low cost" (2011,
+// hal-00622654); it needs neither a stack nor knowledge of the control flow graph. A. ElTantawy and
+// T. Aamodt, "MIMD synchronization on SIMT architectures" (MICRO 2016), treat the deadlock of
+// spinning lanes.
 #include "softcuda/vm/schedule.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The model of a device's time: when engines serve what, and which moments work has.
+// The device clock: when engines serve jobs, and the model time of work in streams.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -17,25 +17,25 @@ namespace {
 
 constexpr i64 kMillisecond = 1'000'000;
 
-void sleep_until(i64 moment) {
-  std::this_thread::sleep_for(std::chrono::nanoseconds(moment - device_now()));
+void sleep_until(i64 time) {
+  std::this_thread::sleep_for(std::chrono::nanoseconds(time - device_now()));
 }
 
 }  // namespace
 
-TEST_CASE("an engine serves one after the other, and not before it was asked") {
+TEST_CASE("an engine serves jobs one after the other, and none before it is ready") {
   Engines e;
   CHECK(e.serve(1, {.since = 100, .kernel = 10}) == 110);
-  // Ready long before: it begins when the engine became free, not when somebody asked.
+  // Ready long before the call: the job starts when the engine became free.
   CHECK(e.serve(1, {.since = 50, .kernel = 10}) == 120);
   CHECK(e.serve(2, {.since = 60, .kernel = 10}) == 130);
   CHECK(e.serve(2, {.since = 200, .kernel = 10}) == 210);
-  // The bus is another engine.
+  // The bus is a separate engine.
   CHECK(e.serve(1, {.since = 100, .bus = 20}) == 120);
   CHECK(e.serve(2, {.since = 100, .bus = 20}) == 140);
 }
 
-TEST_CASE("another process's turn costs a change") {
+TEST_CASE("a switch between processes takes time") {
   Engines e;
   CHECK(e.serve(1, {.since = 0, .kernel = 10, .switch_cost = 3}) == 10);
   CHECK(e.serve(1, {.since = 0, .kernel = 10, .switch_cost = 3}) == 20);
@@ -45,18 +45,18 @@ TEST_CASE("another process's turn costs a change") {
   CHECK(e.serve(2, {.since = 0, .bus = 10, .bus_switch_cost = 4}) == 24);
 }
 
-TEST_CASE("a kernel on the host's memory and copies share the bus") {
+TEST_CASE("a kernel on pinned memory and copies share the bus") {
   Engines e;
-  // It has the bus for a half of its time; a copy waits for that.
+  // The kernel uses the bus for half of its time, and a copy waits for that.
   CHECK(e.serve(1, {.since = 0, .kernel = 100, .bus = 50}) == 100);
   CHECK(e.serve(2, {.since = 10, .bus = 30}) == 80);
-  // The next one has to wait for the bus, and keeps its engine meanwhile.
+  // The next kernel waits for the bus, and keeps the kernel engine meanwhile.
   CHECK(e.serve(2, {.since = 80, .bus = 100}) == 180);
   CHECK(e.serve(1, {.since = 100, .kernel = 100, .bus = 50}) == 230);
   CHECK(e.serve(2, {.since = 0, .kernel = 10}) == 240);
 }
 
-TEST_CASE("a stream's work begins when the work before it was over in the model") {
+TEST_CASE("work starts when the work before it in its stream has ended in the model") {
   auto queue = std::make_shared<WorkQueue>();
   i64 begin = device_now();
   std::vector<i64> begins;
@@ -65,30 +65,30 @@ TEST_CASE("a stream's work begins when the work before it was over in the model"
     last = queue->submit([&] {
       begins.push_back(model_time());
       model_time() += 5 * kMillisecond;
-      sleep_until(model_time() + 2 * kMillisecond);  // it wakes up late
+      sleep_until(model_time() + 2 * kMillisecond);  // wakes up late
     });
   last.wait();
   CHECK(begins[0] >= begin);
   for (size_t i = 1; i < begins.size(); ++i) CHECK(begins[i] == begins[i - 1] + 5 * kMillisecond);
-  // What comes later is not ready earlier.
+  // Work does not start before it is submitted.
   begin = device_now();
   queue->submit([&] { begins.push_back(model_time()); }).wait();
   CHECK(begins.back() >= begin);
   queue->close();
 }
 
-TEST_CASE("work that waits for another stream begins at the moment of what it waits for") {
+TEST_CASE("work that waits for another stream starts when that work has ended in the model") {
   auto first = std::make_shared<WorkQueue>(), second = std::make_shared<WorkQueue>();
   i64 over = 0, begun = 0;
   Point p = first->submit([&] {
     over = model_time() += 5 * kMillisecond;
     sleep_until(over + kMillisecond);
   });
-  // A later moment of the same stream is not what is waited for.
+  // Later work of that stream does not delay it.
   first->submit([&] { model_time() += kMillisecond; });
   second->submit([&] { begun = model_time(); }, {p}).wait();
   CHECK(begun == over);
-  // Moments do not run ahead of what has happened, as of a clock that was another machine's.
+  // Model time is never ahead of the clock, as it could be after a restore on another machine.
   p = first->submit([] { model_time() += 3600'000 * kMillisecond; });
   p.wait();
   first->submit([&] { begun = model_time(); }).wait();
