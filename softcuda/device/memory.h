@@ -11,9 +11,9 @@
 //     device address   0x2000'0020'0000   in the window, PROT_NONE
 //     its bytes        0x3000'0020'0000   in the alias, mapped when the memory is allocated
 //
-// The device hands out memory in chunks of 2 MiB, which it takes from a Budget (the broker, which
-// knows the other processes). Allocations of at most half a chunk share chunks; larger ones are
-// rounded up to whole chunks. Reservations of cuMemAddressReserve are cut from the same window.
+// Device memory is taken from a Budget (the broker, which knows the other processes) in granules of
+// 2 MiB. Allocations of at most half a granule share granules; larger ones are rounded up to whole
+// granules. Reservations of cuMemAddressReserve are cut from the same window.
 // Managed, pinned and registered memory is ordinary memory of the host: its device address is its
 // host address.
 #pragma once
@@ -30,8 +30,8 @@
 
 namespace ckpt::softcuda {
 
-inline constexpr u64 kChunkBytes = 2u << 20;
-inline constexpr u64 kGrainBytes = 512;  // small allocations are rounded up to a multiple
+inline constexpr u64 kGranuleBytes = 2u << 20;
+inline constexpr u64 kAllocationAlign = 512;  // small allocations are rounded up to a multiple
 
 enum class MemoryKind : u8 { Device, Managed, Pinned, Registered, Mapping, Pool };
 
@@ -84,7 +84,7 @@ class Memory {
   bool in_window(u64 address) const;
 
   // Virtual memory management (cuMemAddressReserve, cuMemMap …): addresses without memory, and
-  // mappings of physical memory to them. All sizes are multiples of kChunkBytes.
+  // mappings of physical memory to them. All sizes are multiples of kGranuleBytes.
   std::optional<u64> reserve(u64 bytes, u64 align, u64 at);
   bool unreserve(u64 base, u64 bytes);
   bool map(u64 base, u64 bytes, int memory_fd, u64 offset, u32 device, u64 physical);
@@ -100,14 +100,14 @@ class Memory {
   bool remap(u64 physical, int memory_fd);
 
  private:
-  struct Chunk {
+  struct Granule {
     u32 device;
     Spans free;
   };
   bool open_window();
   bool reopen_window();
-  std::optional<u64> take_chunks(u32 device, u64 bytes);
-  void give_chunks(u32 device, u64 base, u64 bytes);
+  std::optional<u64> take_granules(u32 device, u64 bytes);
+  void give_granules(u32 device, u64 base, u64 bytes);
   bool commit(u64 base, u64 bytes);
   void decommit(u64 base, u64 bytes);
   std::optional<u64> take_small(u32 device, u64 bytes);
@@ -120,7 +120,7 @@ class Memory {
   u64 window_ = 0;
   u64 distance_ = 0;  // from the window to the alias
   Spans free_;
-  std::map<u64, Chunk> small_;  // chunks that hold small allocations
+  std::map<u64, Granule> small_;  // granules that hold small allocations
   std::map<u64, u64> reservations_;
   std::map<u64, Allocation> allocations_;
   struct Saved {

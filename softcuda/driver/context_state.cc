@@ -12,7 +12,7 @@ namespace ckpt::softcuda::driver {
 
 namespace {
 
-constexpr u64 kHeapGrain = 16;
+constexpr u64 kHeapAlign = 16;
 constexpr size_t kMaxPrinted = 64u << 20;
 
 }  // namespace
@@ -62,8 +62,8 @@ u64 Context::allocate(u64 bytes) {
     heap_free_ = Spans(a->base, heap_bytes);
   }
   if (bytes == 0 || bytes > heap_bytes) return 0;
-  u64 size = (bytes + kHeapGrain - 1) / kHeapGrain * kHeapGrain;
-  std::optional<u64> at = heap_free_.take(size, kHeapGrain);
+  u64 size = (bytes + kHeapAlign - 1) / kHeapAlign * kHeapAlign;
+  std::optional<u64> at = heap_free_.take(size, kHeapAlign);
   if (!at) return 0;
   heap_used_[*at] = size;
   return *at;

@@ -95,14 +95,14 @@ SOFTCUDA_API CUresult cuMemGetAllocationGranularity(size_t *bytes, const CUmemAl
   CALL_INITIALISED();
   REQUIRE(bytes != nullptr, CUDA_ERROR_INVALID_VALUE);
   CHECK_CU(check_prop(prop));
-  *bytes = kChunkBytes;
+  *bytes = kGranuleBytes;
   return CUDA_SUCCESS;
 }
 
 SOFTCUDA_API CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t align,
                                           CUdeviceptr at, unsigned long long flags) {
   CALL_INITIALISED();
-  REQUIRE(out != nullptr && bytes > 0 && bytes % kChunkBytes == 0 && flags == 0,
+  REQUIRE(out != nullptr && bytes > 0 && bytes % kGranuleBytes == 0 && flags == 0,
           CUDA_ERROR_INVALID_VALUE);
   REQUIRE((align & (align - 1)) == 0, CUDA_ERROR_INVALID_VALUE);
   std::optional<u64> base = process().memory->reserve(bytes, align, at);
@@ -119,7 +119,7 @@ SOFTCUDA_API CUresult cuMemAddressFree(CUdeviceptr p, size_t bytes) {
 SOFTCUDA_API CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes,
                                   const CUmemAllocationProp *prop, unsigned long long flags) {
   CALL_INITIALISED();
-  REQUIRE(out != nullptr && bytes > 0 && bytes % kChunkBytes == 0 && flags == 0,
+  REQUIRE(out != nullptr && bytes > 0 && bytes % kGranuleBytes == 0 && flags == 0,
           CUDA_ERROR_INVALID_VALUE);
   CHECK_CU(check_prop(prop));
   REQUIRE(prop->requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE, CUDA_ERROR_NOT_SUPPORTED);
@@ -152,7 +152,7 @@ SOFTCUDA_API CUresult cuMemMap(CUdeviceptr at, size_t bytes, size_t offset,
   CALL_INITIALISED();
   std::lock_guard lock(mutex);
   Physical *p = find(handle);
-  REQUIRE(p != nullptr && flags == 0 && offset == 0 && bytes > 0 && bytes % kChunkBytes == 0 &&
+  REQUIRE(p != nullptr && flags == 0 && offset == 0 && bytes > 0 && bytes % kGranuleBytes == 0 &&
               bytes <= p->bytes,
           CUDA_ERROR_INVALID_VALUE);
   REQUIRE(process().memory->map(at, bytes, p->fd.get(), offset, device_of(*p), handle),

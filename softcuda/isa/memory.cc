@@ -33,7 +33,8 @@ const u32 *rows_of(const Warp &w, const Op &o) { return w.frame->code->lists.dat
 // Returns the host address of the first, or nullptr if the access is not of this form.
 template <class T>
 char *contiguous_lanes(Warp &w, const Op &o, Mask m, bool write) {
-  if (m != kAllLanes || sizeof(T) < 4) return nullptr;
+  bool widens = sizeof(T) == 4 && (o.aux & kWide) != 0;
+  if (m != kAllLanes || sizeof(T) < 4 || (o.aux & kCount) != 1 || widens) return nullptr;
   const u64 *a = w.row<u64>(o.a);
   u64 first = a[0], apart = 0;
   for (u32 i = 0; i < kLanes; ++i) apart |= a[i] ^ (first + i * sizeof(T));
@@ -50,13 +51,11 @@ void load(Warp &w, const Op &o, Mask m) {
   bool wide = o.aux & kWide;
   u32 bytes = static_cast<u32>(sizeof(T)) * count;
   const u32 *rows = count == 1 ? &o.dst : rows_of(w, o);
-  if constexpr (W == Where::Global && sizeof(T) >= 4) {
-    if (count == 1 && !(sizeof(T) == 4 && wide))
-      if (char *p = contiguous_lanes<T>(w, o, m, false)) {
-        std::memcpy(w.row<T>(o.dst), p, kLanes * sizeof(T));
-        return;
-      }
-  }
+  if constexpr (W == Where::Global)
+    if (const char *p = contiguous_lanes<T>(w, o, m, false)) {
+      std::memcpy(w.row<T>(o.dst), p, kLanes * sizeof(T));
+      return;
+    }
   for_places<W>(w, o, m, bytes, false, [&](u32 lane, const char *p) {
     for (u32 k = 0; k < count; ++k) {
       T v;
@@ -72,13 +71,11 @@ void store(Warp &w, const Op &o, Mask m) {
   bool wide = o.aux & kWide;
   u32 bytes = static_cast<u32>(sizeof(T)) * count;
   const u32 *rows = count == 1 ? &o.b : rows_of(w, o);
-  if constexpr (W == Where::Global && sizeof(T) >= 4) {
-    if (count == 1 && !(sizeof(T) == 4 && wide))
-      if (char *p = contiguous_lanes<T>(w, o, m, true)) {
-        std::memcpy(p, w.row<T>(o.b), kLanes * sizeof(T));
-        return;
-      }
-  }
+  if constexpr (W == Where::Global)
+    if (char *p = contiguous_lanes<T>(w, o, m, true)) {
+      std::memcpy(p, w.row<T>(o.b), kLanes * sizeof(T));
+      return;
+    }
   for_places<W>(w, o, m, bytes, true, [&](u32 lane, char *p) {
     for (u32 k = 0; k < count; ++k) {
       T v = take<T>(w, rows[k], wide, lane);

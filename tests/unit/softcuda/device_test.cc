@@ -47,24 +47,24 @@ TEST_CASE("spans are split and merged again") {
   CHECK(s.holds(0x1000, 0x1000));
 }
 
-TEST_CASE("device memory is taken from the budget in chunks and returned") {
+TEST_CASE("device memory is taken from the budget in granules and returned") {
   if (!kHasWindows) {
     MESSAGE("SKIPPED: device memory (ThreadSanitizer leaves too little address space)");
     return;
   }
-  LimitedBudget budget(8 * kChunkBytes);
+  LimitedBudget budget(8 * kGranuleBytes);
   Memory memory(budget);
   std::optional<Allocation> a = memory.allocate(0, 100, MemoryKind::Device, nullptr);
   std::optional<Allocation> b = memory.allocate(0, 100, MemoryKind::Device, nullptr);
   REQUIRE(a);
   REQUIRE(b);
   CHECK(a->base != b->base);
-  CHECK(budget.left == 7 * kChunkBytes);
-  CHECK_FALSE(memory.allocate(0, 8 * kChunkBytes, MemoryKind::Device, nullptr));
+  CHECK(budget.left == 7 * kGranuleBytes);
+  CHECK_FALSE(memory.allocate(0, 8 * kGranuleBytes, MemoryKind::Device, nullptr));
   std::optional<Allocation> big =
-      memory.allocate(0, 3 * kChunkBytes + 1, MemoryKind::Device, nullptr);
+      memory.allocate(0, 3 * kGranuleBytes + 1, MemoryKind::Device, nullptr);
   REQUIRE(big);
-  CHECK(budget.left == 3 * kChunkBytes);
+  CHECK(budget.left == 3 * kGranuleBytes);
   CHECK(memory.host(a->base, 512) != nullptr);
   CHECK(memory.host(a->base, 513) == nullptr);
   CHECK(memory.in_window(a->base));
@@ -72,7 +72,7 @@ TEST_CASE("device memory is taken from the budget in chunks and returned") {
   CHECK(memory.release(a->base, MemoryKind::Device));
   CHECK(memory.release(b->base, MemoryKind::Device));
   CHECK(memory.release(big->base, MemoryKind::Device));
-  CHECK(budget.left == 8 * kChunkBytes);
+  CHECK(budget.left == 8 * kGranuleBytes);
 }
 
 TEST_CASE("a checkpoint saves device memory and restores it at its addresses") {
@@ -80,21 +80,21 @@ TEST_CASE("a checkpoint saves device memory and restores it at its addresses") {
     MESSAGE("SKIPPED: device memory (ThreadSanitizer leaves too little address space)");
     return;
   }
-  LimitedBudget budget(8 * kChunkBytes);
+  LimitedBudget budget(8 * kGranuleBytes);
   Memory memory(budget);
   std::optional<Allocation> a = memory.allocate(0, 64, MemoryKind::Device, nullptr);
-  std::optional<Allocation> b = memory.allocate(0, kChunkBytes, MemoryKind::Device, nullptr);
+  std::optional<Allocation> b = memory.allocate(0, kGranuleBytes, MemoryKind::Device, nullptr);
   std::memcpy(memory.host(a->base, 64), "small", 6);
   std::memcpy(memory.host(b->base, 64), "large", 6);
   REQUIRE(memory.save_device_memory());
-  CHECK(budget.left == 8 * kChunkBytes);
+  CHECK(budget.left == 8 * kGranuleBytes);
   // A restore with too little free memory restores nothing, and can be tried again.
-  u64 left = std::exchange(budget.left, kChunkBytes);
+  u64 left = std::exchange(budget.left, kGranuleBytes);
   CHECK_FALSE(memory.restore_device_memory());
-  CHECK(budget.left == kChunkBytes);
+  CHECK(budget.left == kGranuleBytes);
   budget.left = left;
   REQUIRE(memory.restore_device_memory());
-  CHECK(budget.left == 6 * kChunkBytes);
+  CHECK(budget.left == 6 * kGranuleBytes);
   CHECK(std::string(memory.host(a->base, 64)) == "small");
   CHECK(std::string(memory.host(b->base, 64)) == "large");
 }
