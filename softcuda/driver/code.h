@@ -20,7 +20,7 @@ void unload_module(Module *m);
 // The module of library `l` in context `c`; loads it on first use.
 CUresult module_in(Library &l, Context *c, Module *&out);
 
-// The function behind a CUfunction, or behind a CUkernel that was cast to one.
+// The function that a CUfunction, or a CUkernel cast to one, designates.
 CUresult function_of(Context *c, const void *handle, Function *&out);
 // Decodes a function on first use.
 CUresult prepare(Function &f);

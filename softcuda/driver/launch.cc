@@ -67,11 +67,12 @@ CUresult check_shape(const Function &f, const Launch &l) {
 CUresult resolve_cluster(const Function &f, Launch &l) {
   const u32 *declared = f.kernel->function().cluster;
   vm::Dim wanted{declared[0], declared[1], declared[2]};
-  bool asked = l.cluster.count() != 0;
-  if (wanted.count() == 0) wanted = asked ? l.cluster : vm::Dim{};
-  REQUIRE(!asked || (wanted.x == l.cluster.x && wanted.y == l.cluster.y && wanted.z == l.cluster.z),
-          CUDA_ERROR_INVALID_VALUE);
-  l.explicit_cluster = asked || declared[0] != 0;
+  bool requested = l.cluster.count() != 0;
+  if (wanted.count() == 0) wanted = requested ? l.cluster : vm::Dim{};
+  REQUIRE(
+      !requested || (wanted.x == l.cluster.x && wanted.y == l.cluster.y && wanted.z == l.cluster.z),
+      CUDA_ERROR_INVALID_VALUE);
+  l.explicit_cluster = requested || declared[0] != 0;
   l.cluster = wanted;
   REQUIRE(wanted.count() <= kBlocksPerCluster, CUDA_ERROR_INVALID_CLUSTER_SIZE);
   REQUIRE(l.grid.x % wanted.x == 0 && l.grid.y % wanted.y == 0 && l.grid.z % wanted.z == 0,

@@ -4,7 +4,7 @@
 //
 // The problem. The lanes of a warp execute one instruction together. Where a branch depends on the
 // lane, the warp diverges: the sides run one after the other, each for its own lanes. The lanes
-// should run together again as soon as their paths meet (reconverge); otherwise all code behind the
+// should run together again as soon as their paths meet (reconverge); otherwise all code after the
 // branch is executed once for each path. PTX does not mark the points where paths meet.
 //
 //     0: setp.lt   p, tid, 8
@@ -97,7 +97,7 @@ size_t choose(Warp &w) {
   return best;
 }
 
-// The lowest program counter above that of `g` at which a ready group of its frame stands.
+// The lowest program counter of the ready groups in the frame of `g` that are ahead of it, or ~0.
 u32 next_pc_in_frame(const Warp &w, const Group &g) {
   u32 limit = ~0u;
   for (const Group &other : w.groups)
@@ -170,7 +170,7 @@ bool Scheduler::run_group(Warp &w, size_t index) {
     const Mask m = guarded(w, op, g.mask);
     if (m != g.mask) {
       // At a branch the lanes go different ways. Other instructions are executed by the lanes of
-      // the guard alone, and both groups meet again behind it.
+      // the guard alone, and both groups meet again after it.
       if (op.flow == Flow::Branch) {
         split(w, index, m, static_cast<u32>(op.imm), g.pc + 1);
         return true;
@@ -244,7 +244,7 @@ bool Scheduler::control(Warp &w, size_t index, const Op &op, Mask m) {
     case Flow::BlockBarrier: block_barrier(w, index, op, m); return false;
     case Flow::ClusterArrive: cluster_arrive(w, index, m); return false;
     case Flow::ClusterWait: cluster_wait(w, index, m); return false;
-    default: return false;  // the others do not come here
+    default: return false;  // unreachable
   }
 }
 
