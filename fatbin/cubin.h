@@ -5,7 +5,7 @@
 
 #include <elf.h>
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
 namespace ckpt::fatbin {
 

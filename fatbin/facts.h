@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "common/bytes.h"
-#include "common/result.h"
+#include "common/base/bytes.h"
+#include "common/base/result.h"
 
 namespace ckpt::fatbin {
 

@@ -10,7 +10,7 @@
 //   entry      header of its own length, then the payload, padded to 8 bytes
 #pragma once
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
 namespace ckpt::fatbin {
 

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "common/progress.h"
+#include "common/base/units.h"
 
 namespace ckpt::fatbin {
 namespace {

@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 
-#include "common/bytes.h"
-#include "common/result.h"
-#include "common/unique_fd.h"
+#include "common/base/bytes.h"
+#include "common/base/result.h"
+#include "common/base/unique_fd.h"
 
 namespace ckpt::fatbin {
 

@@ -7,7 +7,7 @@
 #include <thread>
 #include <unordered_set>
 
-#include "common/cores.h"
+#include "common/base/cores.h"
 
 namespace ckpt::fatbin {
 namespace {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "bench/content.h"
-#include "common/bytes.h"
-#include "common/result.h"
+#include "common/base/bytes.h"
+#include "common/base/result.h"
 
 namespace ckpt {
 

@@ -19,8 +19,8 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/storage/data.h"
-#include "storage/image_reader.h"
-#include "storage/image_writer.h"
+#include "storage/read/image_reader.h"
+#include "storage/write/image_writer.h"
 
 namespace ckpt {
 namespace {
@@ -50,11 +50,11 @@ struct Rounds {
 Times write_put(const std::string &path, ByteView data) {
   std::filesystem::remove_all(path);  // not in the time: removing costs what the disk likes
   Clock::time_point start = Clock::now();
-  auto image = ImageWriter::create(path, {});
+  auto image = storage::ImageWriter::create(path, {});
   if (!image) require(Failure(image.error()));
   std::atomic<bool> done = false;
   Times t;
-  StreamId id = *(*image)->stream("data");
+  storage::StreamId id = *(*image)->stream("data");
   require((*image)->put(id, 0, data, [&] {
     t.written = since(start);
     done = true;
@@ -66,12 +66,12 @@ Times write_put(const std::string &path, ByteView data) {
   return t;
 }
 
-Times write_append(const std::string &path, ByteView data, ImageWriter::Cut cut) {
+Times write_append(const std::string &path, ByteView data, storage::ImageWriter::Cut cut) {
   std::filesystem::remove_all(path);  // not in the time: removing costs what the disk likes
   Clock::time_point start = Clock::now();
-  auto image = ImageWriter::create(path, {});
+  auto image = storage::ImageWriter::create(path, {});
   if (!image) require(Failure(image.error()));
-  StreamId id = *(*image)->stream("data", cut);
+  storage::StreamId id = *(*image)->stream("data", cut);
   constexpr size_t kPiece = 64u << 10;  // a pipe's
   for (size_t at = 0; at < data.size(); at += kPiece)
     require((*image)->append(id, data.subspan(at, std::min(kPiece, data.size() - at))));
@@ -135,9 +135,9 @@ Times write_piped(const std::string &path, ByteView data) {
   std::filesystem::remove_all(path);
   Clock::time_point start = Clock::now();
   Feed feed(data);
-  auto image = ImageWriter::create(path, {});
+  auto image = storage::ImageWriter::create(path, {});
   if (!image) require(Failure(image.error()));
-  StreamId id = *(*image)->stream("data", ImageWriter::Cut::Content);
+  storage::StreamId id = *(*image)->stream("data", storage::ImageWriter::Cut::Content);
   for (;;) {
     auto room = (*image)->room(id);
     if (!room) require(Failure(room.error()));
@@ -156,10 +156,10 @@ Times run_piped(const std::string &command, const std::string &output, ByteView 
 
 double read_image(const std::string &path, size_t bytes) {
   Clock::time_point start = Clock::now();
-  auto image = ImageReader::open(path);
+  auto image = storage::ImageReader::open(path);
   if (!image) require(Failure(image.error()));
   std::atomic<size_t> seen = 0;
-  require((*image)->for_each_chunk((*image)->streams()[0], ImageReader::Order::Any,
+  require((*image)->for_each_chunk((*image)->streams()[0], storage::ImageReader::Order::Any,
                                    [&](u64, ByteView b) -> Result<> {
                                      seen += b.size();
                                      return {};
@@ -168,9 +168,9 @@ double read_image(const std::string &path, size_t bytes) {
   return since(start);
 }
 
-double verify_image(const std::string &path, ImageReader::Depth depth, unsigned threads) {
+double verify_image(const std::string &path, storage::ImageReader::Depth depth, unsigned threads) {
   Clock::time_point start = Clock::now();
-  auto image = ImageReader::open(path);
+  auto image = storage::ImageReader::open(path);
   if (!image) require(Failure(image.error()));
   require((*image)->verify(depth, {}, threads).result());
   return since(start);
@@ -207,8 +207,8 @@ void bench_writing(Table &table, const Scratch &folder, const Bytes &data) {
   for (int i = 0; i < kRounds; ++i) {  // in turn, so that a busy machine is busy for all
     zstd.add(run_command(fmt::format("zstd -q -f -1 -T0 {} -o {}", input, output), output));
     put.add(write_put(image, data));
-    append.add(write_append(image, data, ImageWriter::Cut::Fixed));
-    pages.add(write_append(image, data, ImageWriter::Cut::Content));
+    append.add(write_append(image, data, storage::ImageWriter::Cut::Fixed));
+    pages.add(write_append(image, data, storage::ImageWriter::Cut::Content));
     cp.add(run_command(fmt::format("cp {} {}", input, output), output));
   }
   table.line("zstd -1 -T0", zstd, zstd, cp);
@@ -239,7 +239,7 @@ void bench(const char *kind, const Scratch &folder, const Bytes &data) {
   Table table(kind, data.size());
   bench_writing(table, folder, data);
   bench_pipes(table, folder, data);
-  using Depth = ImageReader::Depth;
+  using Depth = storage::ImageReader::Depth;
   table.line("image read", best([&] { return read_image(image, data.size()); }));
   table.line("verify, all cores", best([&] { return verify_image(image, Depth::Full, 0); }));
   table.line("verify, one core", best([&] { return verify_image(image, Depth::Full, 1); }));

@@ -8,12 +8,12 @@
 #include <filesystem>
 
 #include "bench/storage/data.h"
-#include "common/cores.h"
-#include "storage/chunk_codec.h"
-#include "storage/content_cut.h"
-#include "storage/image_reader.h"
-#include "storage/image_writer.h"
-#include "storage/workers.h"
+#include "common/base/cores.h"
+#include "storage/chunk/chunk_codec.h"
+#include "storage/chunk/content_cut.h"
+#include "storage/read/image_reader.h"
+#include "storage/write/image_writer.h"
+#include "storage/write/workers.h"
 
 namespace ckpt {
 namespace {
@@ -34,8 +34,8 @@ u64 bytes_of(const std::string &image) {
          std::filesystem::file_size(image + "/chunks.ckpt");
 }
 
-std::unique_ptr<ImageWriter> create(const std::string &path, const std::string &parent) {
-  auto image = ImageWriter::create(path, {.parent = parent});
+std::unique_ptr<storage::ImageWriter> create(const std::string &path, const std::string &parent) {
+  auto image = storage::ImageWriter::create(path, {.parent = parent});
   if (!image) require(Failure(image.error()));
   return std::move(*image);
 }
@@ -44,7 +44,7 @@ Cost write_pages(const std::string &path, const std::string &parent, const Bytes
   std::filesystem::remove_all(path);
   Clock::time_point start = Clock::now();
   auto image = create(path, parent);
-  StreamId id = *image->stream("criu/pages-1.img", ImageWriter::Cut::Content);
+  storage::StreamId id = *image->stream("criu/pages-1.img", storage::ImageWriter::Cut::Content);
   for (ByteView rest = memory; !rest.empty();) {
     ByteView piece = rest.first(std::min<size_t>(rest.size(), 1u << 20));
     require(image->append(id, piece));
@@ -59,7 +59,7 @@ Cost write_device(const std::string &path, const std::string &parent, const Byte
   std::filesystem::remove_all(path);
   Clock::time_point start = Clock::now();
   auto image = create(path, parent);
-  StreamId id = *image->stream("device/0/ocl/mem-1");
+  storage::StreamId id = *image->stream("device/0/ocl/mem-1");
   require(image->put(id, 0, memory));
   require(image->finish({{"program", "increment-bench"}}));
   return {since(start), bytes_of(path)};
@@ -75,7 +75,7 @@ Cost write_buffers(const std::string &path, const std::string &parent, const Byt
   size_t size = memory.size() / kBuffers;
   for (size_t i = 0; i < kBuffers; ++i) {
     std::string name = fmt::format("device/0/ocl/mem-{}", i);
-    StreamId id = *image->stream(name);
+    storage::StreamId id = *image->stream(name);
     if (!parent.empty() && i != written)
       require(image->reuse(id, name, size));
     else
@@ -88,11 +88,13 @@ Cost write_buffers(const std::string &path, const std::string &parent, const Byt
 // 1 % of the pages, in `places` runs: an eighth of each page's numbers, in their lower bits.
 Bytes changed(const Bytes &memory, size_t places, u64 seed) {
   Bytes out = memory;
-  size_t pages = memory.size() / kPageBytes, run = std::max<size_t>(pages / 100 / places, 1);
+  size_t pages = memory.size() / storage::kPageBytes,
+         run = std::max<size_t>(pages / 100 / places, 1);
   std::mt19937_64 rng(seed);
   for (size_t p = 0; p < places; ++p) {
     size_t first = p * (pages / places) + rng() % (pages / places - run + 1);
-    for (size_t at = first * kPageBytes; at < (first + run) * kPageBytes; at += 32)
+    for (size_t at = first * storage::kPageBytes; at < (first + run) * storage::kPageBytes;
+         at += 32)
       out[at] ^= static_cast<std::byte>(rng() | 1);
   }
   return out;
@@ -113,7 +115,7 @@ using WriteMemory = Cost (*)(const std::string &path, const std::string &parent,
 void bench_places(const char *kind, const char *way, const Scratch &folder, const Bytes &memory,
                   WriteMemory write) {
   const std::string one = folder / "one", two = folder / "two";
-  for (size_t places : {size_t{1}, size_t{16}, memory.size() / kPageBytes / 100}) {
+  for (size_t places : {size_t{1}, size_t{16}, memory.size() / storage::kPageBytes / 100}) {
     Bytes next = changed(memory, places, places);
     Cost first, second;
     std::vector<double> parts;
@@ -157,8 +159,8 @@ void bench_reading(const Bytes &memory) {
     Clock::time_point start = Clock::now();
     unsigned threads = usable_cores();
     size_t part = memory.size() / threads;
-    run_parallel(threads, [&](unsigned t) {
-      volatile u64 low = chunk_address(ByteView(memory).subspan(t * part, part), t).low;
+    storage::run_parallel(threads, [&](unsigned t) {
+      volatile u64 low = storage::chunk_address(ByteView(memory).subspan(t * part, part), t).low;
       (void)low;
     });
     best = std::min(best, since(start));

@@ -10,8 +10,8 @@
 #include <filesystem>
 
 #include "bench/storage/data.h"
-#include "storage/image_reader.h"
-#include "storage/image_writer.h"
+#include "storage/read/image_reader.h"
+#include "storage/write/image_writer.h"
 
 namespace ckpt {
 namespace {
@@ -28,11 +28,11 @@ void fill(Bytes &piece, size_t size, u64 number) {
 }
 
 void write(const std::string &path, u64 streams, u64 pieces, size_t piece_bytes) {
-  auto image = ImageWriter::create(path, {});
+  auto image = storage::ImageWriter::create(path, {});
   if (!image) require(Failure(image.error()));
   Bytes piece;
   for (u64 s = 0; s < streams; ++s) {
-    StreamId id = *(*image)->stream(fmt::format("s/{}", s));
+    storage::StreamId id = *(*image)->stream(fmt::format("s/{}", s));
     for (u64 i = 0; i < pieces; ++i) {
       fill(piece, piece_bytes, s * pieces + i);
       require((*image)->append(id, piece));
@@ -43,16 +43,16 @@ void write(const std::string &path, u64 streams, u64 pieces, size_t piece_bytes)
 }
 
 void verify(const std::string &path) {
-  auto image = ImageReader::open(path);
+  auto image = storage::ImageReader::open(path);
   if (!image) require(Failure(image.error()));
-  require((*image)->verify(ImageReader::Depth::Full).result());
+  require((*image)->verify(storage::ImageReader::Depth::Full).result());
 }
 
 void read(const std::string &path) {
-  auto image = ImageReader::open(path);
+  auto image = storage::ImageReader::open(path);
   if (!image) require(Failure(image.error()));
-  for (const StreamEntry &s : (*image)->streams())
-    require((*image)->for_each_chunk(s, ImageReader::Order::Ascending,
+  for (const storage::StreamEntry &s : (*image)->streams())
+    require((*image)->for_each_chunk(s, storage::ImageReader::Order::Ascending,
                                      [](u64, ByteView) -> Result<> { return {}; }));
 }
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The messages between processes and the broker; common's ipc.h frames them. A process keeps its
-// connection open while it has memory on a device. When it disconnects, its memory is free again.
-// There is one broker for each user and configuration of devices.
+// The messages between processes and the broker; common/ipc/unix_socket.h frames them. A process
+// keeps its connection open while it has memory on a device. When it disconnects, its memory is
+// free again. There is one broker for each user and configuration of devices.
 #pragma once
 
 #include <array>
 #include <string>
 #include <vector>
 
-#include "common/bytes.h"
-#include "common/result.h"
+#include "common/base/bytes.h"
+#include "common/base/result.h"
 
 namespace ckpt::softcuda::broker {
 

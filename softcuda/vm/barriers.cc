@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "common/result.h"
+#include "common/base/result.h"
 
 namespace ckpt::softcuda::vm {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "common/result.h"
+#include "common/base/result.h"
 #include "softcuda/vm/access.h"
 #include "softcuda/vm/services.h"
 #include "softcuda/vm/warp.h"

@@ -4,7 +4,7 @@
 // bytes are mapped elsewhere, and Range::distance leads from one to the other.
 #pragma once
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
 namespace ckpt::softcuda::vm {
 

@@ -4,7 +4,7 @@
 // The handle of a texture object is the host address of its Texture.
 #pragma once
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
 namespace ckpt::softcuda::vm {
 

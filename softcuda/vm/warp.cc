@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "softcuda/vm/warp.h"
 
-#include "common/result.h"
+#include "common/base/result.h"
 
 namespace ckpt::softcuda::vm {
 

@@ -9,7 +9,7 @@
 
 #include "fatbin/summary.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 // A page for a person; `all` names every kernel and variable.
 std::string show_text(const std::string &path, const fatbin::Image &image,
@@ -30,4 +30,4 @@ Result<> extract_entry(const fatbin::Image &image, const std::string &name, u64 
 Result<std::vector<std::string>> extract_ptx(const fatbin::Image &image, const std::string &folder,
                                              u64 most);
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

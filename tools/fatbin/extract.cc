@@ -6,7 +6,7 @@
 
 #include "tools/fatbin/commands.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 using fatbin::Entry;
@@ -75,4 +75,4 @@ Result<std::vector<std::string>> extract_ptx(const Image &image, const std::stri
   return out;
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

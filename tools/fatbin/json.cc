@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/fatbin/commands.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 using namespace fatbin;
@@ -80,4 +80,4 @@ json show_json(const std::string &path, const Image &image, const Summary *summa
   return out;
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

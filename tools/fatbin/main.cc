@@ -9,12 +9,12 @@
 #include <CLI/CLI.hpp>
 
 #include "ckpt_config.h"
-#include "common/log.h"
-#include "common/progress.h"
+#include "common/base/log.h"
 #include "tools/fatbin/commands.h"
 #include "tools/image/text.h"
+#include "tools/progress_bar.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 constexpr int kHeapUsed = 1;  // or assumed
@@ -69,10 +69,11 @@ Result<int> run(const Options &o) {
 }
 
 }  // namespace
-}  // namespace ckpt
+}  // namespace ckpt::tools
 
 int main(int argc, char **argv) {
   using namespace ckpt;
+  using namespace ckpt::tools;
   log::set_name("ckpt-fatbin");
   Options o;
   CLI::App app{

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "common/progress.h"
+#include "common/base/units.h"
 #include "tools/fatbin/commands.h"
 #include "tools/image/text.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 using namespace fatbin;
@@ -156,4 +156,4 @@ std::string entries_text(const Image &image) {
   return out;
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools
