@@ -45,7 +45,7 @@ milliseconds Connection::patience() const {
 
 // A message that has arrived and was not read yet is a sign of life, too.
 void Connection::watch(bool something_waits) {
-  if (!connected() || standalone_ || !something_waits) return heartbeat_.rest();
+  if (!connected() || standalone_ || !something_waits) return heartbeat_.stop();
   pollfd unread{socket_.get(), POLLIN, 0};
   if (::poll(&unread, 1, 0) > 0) heartbeat_.heard();
   switch (heartbeat_.turn(Clock::now(), patience())) {
@@ -132,7 +132,7 @@ void Connection::disconnect() {
   socket_.close();
   link_ = Link::Seeking;
   silent_ = false;
-  heartbeat_.rest();
+  heartbeat_.stop();
 }
 
 void Connection::schedule_attempt() {

@@ -45,14 +45,15 @@ class Connection {
   bool standalone() const { return standalone_; }
 
   void send(const managed::ToManager &message);
-  // Sends if the program has joined. Otherwise the Manager hears of it in Join.
+  // Sends if the program has joined. Otherwise the next Join contains the news.
   void tell(const managed::ToManager &message);
 
   // How long a thread waits for a Manager that is silent.
   milliseconds patience() const;
-  // Called while something waits for the Manager (or not): asks whether it is alive, and gives up.
+  // If something waits for the Manager: asks it for a sign of life when one is due, and shuts the
+  // socket down when it has been silent for too long.
   void watch(bool something_waits);
-  void rest() { heartbeat_.rest(); }
+  void stop_heartbeat() { heartbeat_.stop(); }
   std::optional<Clock::time_point> next_heartbeat() const { return heartbeat_.next(); }
 
   // ---- the agent's thread

@@ -24,10 +24,10 @@ class Heartbeat {
   static constexpr int kBeats = 8;
   static Duration beat(Duration patience) { return patience / kBeats; }
 
-  // A message has arrived, of whatever kind.
+  // A message of any kind has arrived.
   void heard();
   // Nothing waits any longer.
-  void rest() { *this = {}; }
+  void stop() { *this = {}; }
   // What to do now, while something waits. May be called too early and too often.
   Action turn(Clock::time_point now, Duration patience);
   // The time of the next action; no value: nothing waits.

@@ -110,7 +110,7 @@ bool ManagerClient::something_waits() const {
 void ManagerClient::wait(std::unique_lock<std::mutex> &lock, const std::function<bool()> &settled) {
   while (!changed_.wait_for(lock, Heartbeat::beat(connection_.patience()), settled))
     connection_.watch(something_waits());
-  if (!something_waits()) connection_.rest();
+  if (!something_waits()) connection_.stop_heartbeat();
 }
 
 void ManagerClient::settle(Answer &answer, Fate fate, std::string why) {

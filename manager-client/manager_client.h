@@ -136,6 +136,7 @@ class [[gnu::visibility("default")]] ManagerClient {
   bool reports() const;
   void report();
   Clock::time_point next_while_evicted() const;
+  Result<> resume_on(const std::string &gpu);  // without the lock
   void resume_standalone();
 
   agent::Lifecycle &lifecycle_;

@@ -91,8 +91,8 @@ managed::Standing ManagerClient::standing() const {
   return program_.gpu.empty() || asks_for_first ? Standing::New : Standing::Assigned;
 }
 
-// The Manager may welcome the program long after the introduction. Then it hears what has changed
-// meanwhile, and the requests that wait.
+// The Manager may welcome the program long after the introduction. Then it is told what has changed
+// meanwhile, and of the requests that wait.
 void ManagerClient::on(const in::Welcome &m) {
   std::lock_guard lock(mutex_);
   if (!connection_.welcome(milliseconds(m.grace_ms))) return;
@@ -183,7 +183,7 @@ void ManagerClient::on(const in::Suspend &m) {
 }
 
 void ManagerClient::on(const in::Migrate &m) {
-  Result<> resumed = eviction_.resume(m.gpu, program_.managed_apis());
+  Result<> resumed = resume_on(m.gpu);
   std::lock_guard lock(mutex_);
   if (!resumed) {
     eviction_.cannot_resume(resumed.error().what);
@@ -197,9 +197,16 @@ void ManagerClient::on(const in::Migrate &m) {
   connection_.send(out::MigDone{program_.memory.used()});
 }
 
+Result<> ManagerClient::resume_on(const std::string &gpu) {
+  std::unique_lock lock(mutex_);
+  u32 apis = program_.managed_apis();
+  lock.unlock();
+  return eviction_.resume(gpu, apis);
+}
+
 // Without a Manager the program tries the GPU that it had, until there is room for it.
 void ManagerClient::resume_standalone() {
-  Result<> resumed = eviction_.resume(program_.gpu, program_.managed_apis());
+  Result<> resumed = resume_on(program_.gpu);
   std::lock_guard lock(mutex_);
   eviction_.schedule_attempt();
   if (!resumed) return eviction_.cannot_resume(resumed.error().what);

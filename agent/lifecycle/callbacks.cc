@@ -7,6 +7,16 @@
 
 namespace ckpt::agent {
 
+namespace {
+
+Failure refusal(const std::string &reason) {
+  return fail_with_hint(
+      "the program refuses the checkpoint: " + (reason.empty() ? "it gives no reason" : reason),
+      "try again when the program is ready");
+}
+
+}  // namespace
+
 int Callbacks::add(ckpt_before_fn before, ckpt_after_fn after, void *user) {
   std::scoped_lock lock(mutex_);
   pairs_.push_back({next_id_, before, after, user});
@@ -50,10 +60,7 @@ Result<> Callbacks::call_before(int id) {
       refused = before(user, &text);
       if (refused != 0 && text) reason = text;
     });
-  if (refused != 0)
-    return fail_with_hint(
-        "the program refuses the checkpoint: " + (reason.empty() ? "it gives no reason" : reason),
-        "try again when the program is ready");
+  if (refused != 0) return refusal(reason);
   // The callback may have removed itself or added others, so `pair` may be invalid.
   if (Pair *still = find(id)) still->agreed = true;
   return {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Host memory whose contents an image need not hold (ckpt_exclude).
+// Host memory with contents that an image need not hold (ckpt_exclude).
 #pragma once
 
 #include <mutex>

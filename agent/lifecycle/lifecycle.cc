@@ -156,7 +156,7 @@ Result<> Lifecycle::keep_with_keeper() {
   return Failure(std::move(handed.error()).in("the session keeper cannot keep device memory"));
 }
 
-// A safety net for bugs of participants: residue.h tells what would happen otherwise.
+// A safety net against bugs of participants; residue.h explains what would happen without it.
 Result<> Lifecycle::check_residue(std::span<const int> our_fds) const {
   auto answered = [this](std::string_view file) { return answered_for(file); };
   CKPT_TRY(std::vector<std::string> found, residue(our_fds, session_folder(), answered));

@@ -26,8 +26,8 @@
 // connection to the same devices, resume() opens the gate, and clFinish() returns. In a restored
 // copy, attach() and load() take the place of attach_again(), and clFinish() returns there, too.
 //
-// A suspended program takes the way of a copy without CRIU: save() goes into a contents store, then
-// detach() and release_devices(), later attach(), load() and resume().
+// A suspended program follows the path of a copy, without CRIU: save() writes into a contents
+// store, detach() and release_devices() follow, and later attach(), load() and resume().
 //
 // The agent calls the verbs from its own thread, one at a time. The exception is load(): the
 // participants of a process load at the same time, each on a thread of its own. Everything up to

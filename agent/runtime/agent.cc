@@ -208,17 +208,12 @@ void Agent::after_detach(OwnFd outcome_pipe) {
 void Agent::arrive(const CheckpointOutcome &outcome) {
   move_to_session(outcome.text);
   Result<Channel> keeper = connect_to_session();
-  Result<> restored;
-  if (keeper)
-    restored = restore(*keeper, outcome);
-  else
-    restored = Failure(std::move(keeper.error()));
+  Result<> restored = keeper ? restore(*keeper, outcome) : Failure(keeper.error());
   Verdict verdict{CKPT_RESTORED, {}};
   if (!restored) {
-    std::string why = std::move(restored.error().what);
-    log::error("this restored program has lost its devices: {}", why);
+    log::error("this restored program has lost its devices: {}", restored.error().what);
     lifecycle.lose_devices();
-    verdict = {CKPT_ERR_LOST, {std::move(why), "restore the image once more"}};
+    verdict = {CKPT_ERR_LOST, {restored.error().what, "restore the image again"}};
   }
   listen();
   if (keeper) (void)keeper->send(Type::Ok);  // the answer to Resume; after a hang-up it is lost

@@ -79,15 +79,20 @@ void Dialogue::serve(Incoming &request) {
     return answer(fail_with_hint(fmt::format("the agent of this program does not know request {}",
                                              static_cast<u16>(request.type)),
                                  "it has version 1 of the protocol: use an older tool"));
-  if (!greeted_ && verb->type != Type::Hello && verb->type != Type::CheckpointFailed)
-    return answer(fail("{} before Hello", verb->name));
-  if (lifecycle_.state() == State::Suspended && verb->in == State::Running)
-    return answer(
-        fail_with_hint("the program is suspended", "first run ckpt-restore --resume PID"));
-  if (verb->in && *verb->in != lifecycle_.state())
-    return answer(fail("{} is possible when the program is {}; it is {}", verb->name,
-                       state_name(*verb->in), state_name(lifecycle_.state())));
+  if (Result<> possible = check(*verb); !possible) return answer(possible);
   (this->*verb->serve)(request);
+}
+
+Result<> Dialogue::check(const Verb &verb) const {
+  State state = lifecycle_.state();
+  if (!greeted_ && verb.type != Type::Hello && verb.type != Type::CheckpointFailed)
+    return fail("{} before Hello", verb.name);
+  if (state == State::Suspended && verb.in == State::Running)
+    return fail_with_hint("the program is suspended", "first run ckpt-restore --resume PID");
+  if (verb.in && *verb.in != state)
+    return fail("{} is possible when the program is {}; it is {}", verb.name, state_name(*verb.in),
+                state_name(state));
+  return {};
 }
 
 // Any version is accepted, because messages are only added: a request of a newer tool that this

@@ -30,6 +30,7 @@ class Dialogue {
   static const Verb kVerbs[];
 
   void serve(Incoming &request);
+  Result<> check(const Verb &verb) const;
   void hello(Incoming &request);
   void preflight(Incoming &request);
   void remarks(Incoming &request);

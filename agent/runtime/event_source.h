@@ -26,7 +26,7 @@ class EventSource {
   // source must hold no connection, because CRIU refuses a process that has one.
   virtual void pause() = 0;
   virtual void resume() = 0;
-  // In exit(), on whatever thread calls it, possibly in a signal handler: must not wait for a lock.
+  // In exit(), on the thread that calls it, possibly in a signal handler: must not wait for a lock.
   virtual void exiting() = 0;
 };
 

@@ -140,7 +140,7 @@ Result<> ContentsStore::write(u64 at, ByteView bytes) const {
   });
 }
 
-// write() leaves zeros out, so the part behind the end of a file reads as zero.
+// write() leaves zeros out, so the part after the end of a file reads as zero.
 Result<> ContentsStore::read(u64 at, std::span<std::byte> into) const {
   return for_each_stripe(at, into.size(), [&](size_t file, off_t offset, size_t begin, size_t n) {
     std::span<std::byte> part = into.subspan(begin, n);

@@ -22,7 +22,7 @@ inline constexpr auto spec = nullptr;
 
 namespace detail {
 
-// The number of elements (bytes for In) behind pointer parameter I.
+// The number of elements (bytes for In) that pointer parameter I points to.
 template <auto Fn, size_t I, class Tuple>
 size_t element_count(const Tuple &args) {
   constexpr Role r = spec<Fn>.args[I];

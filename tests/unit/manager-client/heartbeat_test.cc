@@ -66,7 +66,7 @@ TEST_CASE("without a wait nothing is due") {
   w.beat();
   CHECK(w.heartbeat.next() == w.now + kBeat);
   w.beat();
-  w.heartbeat.rest();
+  w.heartbeat.stop();
   CHECK_FALSE(w.heartbeat.next());
   CHECK(w.beat() == Action::None);
   CHECK(w.beat() == Action::Ask);
