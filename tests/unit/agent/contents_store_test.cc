@@ -89,7 +89,7 @@ TEST_CASE("a store refuses contents that do not fit") {
 TEST_CASE("a store is placed in memory if there is room; without any room it is refused") {
   CHECK(*ContentsStore::place_for(1 << 20) == "");
   Result<std::string> nowhere = ContentsStore::place_for(u64{1} << 62);
-  REQUIRE(!nowhere);  // a disk in between: tests/system/test_cuda.py
+  REQUIRE(!nowhere);  // the disk is covered by tests/system/test_cuda.py
   CHECK(nowhere.error().what.find("/var/tmp") != std::string::npos);
   CHECK(nowhere.error().hint.find("TMPDIR") != std::string::npos);
 }

@@ -113,7 +113,7 @@ class Tool {
   Type detach();
   Type attach(const std::string &session);
   Message load(const Memory &memory, u32 slots = 2, u32 slot_bytes = 4096);
-  void send_outcome(Outcome word, const std::string &text = {});
+  void send_outcome(Outcome outcome, const std::string &text = {});
   void close_outcome_pipe() { outcome_pipe_.reset(); }
 
   static Type type(const Message &m) { return Type{m.type}; }
@@ -121,7 +121,7 @@ class Tool {
 
   Memory saved;                   // names have the prefixes of the participants
   std::vector<std::string> same;  // regions that are unchanged since the parent image
-  std::string requirements;         // of the last save
+  std::string requirements;       // of the last save
 
  private:
   struct Staging;

@@ -153,9 +153,9 @@ Message Tool::load(const Memory &memory, u32 slots, u32 slot_bytes) {
   }
 }
 
-void Tool::send_outcome(Outcome word, const std::string &text) {
+void Tool::send_outcome(Outcome outcome, const std::string &text) {
   Writer body;
-  body.put(word).put(u32{7}).str(text);
+  body.put(outcome).put(u32{7}).str(text);
   Writer whole;
   whole.blob(body.bytes());
   REQUIRE(write_all(outcome_pipe_.get(), whole.bytes()));

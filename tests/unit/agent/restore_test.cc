@@ -82,7 +82,7 @@ TEST_CASE("a copy is restored, dumped and restored again") {
   subject.expect({"mended " + third.socket(), third.socket()});
 }
 
-TEST_CASE("a hang-up before Resume leaves a program whose device calls fail") {
+TEST_CASE("after a hang-up before Resume the program runs without devices") {
   Session first, second;
   Subject subject(&first, run_with_memory);
   subject.expect({"ready"});

@@ -80,21 +80,21 @@ class Fickle {
 };
 
 // Gets its device from the Manager and can be evicted.
-auto program_with_a_device(const std::string &socket, const std::string &cannot_leave = {}) {
+auto program_with_a_device(const std::string &socket, const std::string &blocker = {}) {
   return [=](App &app) {
     ::setenv(managed::kSocketVariable, socket.c_str(), 1);
     ManagerClient *client = get();
     if (client == nullptr) return app.need(false, "a client");
     app.need(client->connect(0, false).gpu == "GPU-1", "the device");
-    app.one.reason = cannot_leave;
+    app.one.reason = blocker;
     app.start();
     client->ready();
     app.say("it may be evicted");
-    for (std::string word = app.hear(); !word.empty(); word = app.hear()) {
-      if (word == "no return") app.two.fails_at = "attach";
-      if (word == "return") app.two.fails_at = "";
-      if (word == "ask") app.need(client->ask(1000).has_value(), "memory");
-      app.say("done: " + word);
+    for (std::string command = app.hear(); !command.empty(); command = app.hear()) {
+      if (command == "no return") app.two.fails_at = "attach";
+      if (command == "return") app.two.fails_at = "";
+      if (command == "ask") app.need(client->ask(1000).has_value(), "memory");
+      app.say("done: " + command);
     }
   };
 }
@@ -106,9 +106,9 @@ void give_device(Manager &manager, Subject &subject) {
   expect_later(subject, "it may be evicted");
 }
 
-void tell(Subject &subject, const std::string &word) {
-  subject.tell(word);
-  expect_later(subject, "done: " + word);
+void tell(Subject &subject, const std::string &command) {
+  subject.tell(command);
+  expect_later(subject, "done: " + command);
 }
 
 }  // namespace

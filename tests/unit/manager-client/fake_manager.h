@@ -87,8 +87,9 @@ inline auto program(const std::string &socket) {
     if (client == nullptr) return app.need(false, "a client");
     client->ready();
     u64 used = 0;
-    for (std::string word = app.hear(); word == "ask" || word == "free"; word = app.hear()) {
-      if (word == "free") {
+    for (std::string command = app.hear(); command == "ask" || command == "free";
+         command = app.hear()) {
+      if (command == "free") {
         client->freed(used -= 1000);
         app.say("freed");
         continue;

@@ -70,9 +70,9 @@ TEST_CASE("a credit is used without requests, and returned when it is revoked") 
   subject.expect({"granted"});
   CHECK(std::get<in::MallocDone>(manager.hear()).used == 1000);
   // Two allocations, and a third one out of what was freed.
-  for (const char *word : {"ask", "ask", "free", "ask"}) {
-    subject.tell(word);
-    subject.expect({word == std::string("ask") ? "granted" : "freed"});
+  for (const char *command : {"ask", "ask", "free", "ask"}) {
+    subject.tell(command);
+    subject.expect({command == std::string("ask") ? "granted" : "freed"});
   }
   // Then the credit does not suffice: it is returned, and the Manager is asked.
   subject.tell("ask");
@@ -116,7 +116,7 @@ auto program_of_two_apis(const std::string &socket) {
     app.start();
     client->ready();
     app.say("it may be evicted");
-    app.need(app.hear() == "also", "a word");
+    app.need(app.hear() == "also", "the command");
     asks = true;
     app.say("at " + client->connect(0, false, managed::kOpenCl).gpu);
     app.wait_for_end();
