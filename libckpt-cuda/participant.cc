@@ -84,7 +84,7 @@ class Cuda final : public agent::Participant {
     return transfer.drain();
   }
 
-  std::string needs() override { return needs_as_json(devices_); }
+  std::string requirements() override { return needs_as_json(devices_); }
 
   Result<> detach() override {
     away_ = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A Manager by hand, and a program that has one.
+// A Manager that the test controls, and a program that it manages.
 #pragma once
 
 #include <poll.h>
@@ -20,9 +20,9 @@ using namespace manager_client;
 namespace in = managed::to_manager;
 namespace out = managed::to_program;
 
-inline constexpr u32 kGraceMs = 100;  // less than the least patience of a program: 3 s
+inline constexpr u32 kGraceMs = 100;  // less than the minimum patience of a client, 3 s
 
-// Speaks with one program at a time.
+// Serves one program at a time.
 class Manager {
  public:
   explicit Manager(const Session &session) : path_(session.folder() + "/manager.sock") {
@@ -41,14 +41,14 @@ class Manager {
     program_ = std::move(*fd);
     REQUIRE(set_receive_timeout(program_.get(), std::chrono::seconds(20)));
   }
-  // A program comes, and is welcome.
-  void meet() {
+  // Accepts a program and welcomes it.
+  void welcome_next() {
     accept();
     CHECK(heard() == "Join");
     welcome();
   }
-  // Somebody connects, within that time.
-  bool is_wanted(std::chrono::milliseconds soon) {
+  // Whether a program connects within that time.
+  bool has_connection(std::chrono::milliseconds soon) {
     pollfd p{listener_.get(), POLLIN, 0};
     return ::poll(&p, 1, static_cast<int>(soon.count())) == 1;
   }
@@ -56,7 +56,7 @@ class Manager {
   void say(const managed::ToProgram &m) {
     REQUIRE(send_message(program_.get(), managed::number_of(m), managed::encode(m).bytes()));
   }
-  // The next message but Kind, which is in `kind` then; monostate: it hung up.
+  // The next message but Kind, which is stored in `kind`; monostate: the program hung up.
   managed::ToManager hear() {
     for (;;) {
       Result<std::optional<Message>> m = receive_message(program_.get());
@@ -79,29 +79,30 @@ class Manager {
   UniqueFd listener_, program_;
 };
 
-// "ask" asks for memory, "free" gives the last of it back, anything else ends it, with a Fin.
+// "ask" asks for 1000 bytes and "free" frees 1000; any other line ends the program, with a Fin.
 inline auto program(const std::string &socket) {
   return [socket](App &app) {
     ::setenv(managed::kSocketVariable, socket.c_str(), 1);
-    ManagerClient *t = get();
-    if (t == nullptr) return app.need(false, "a tenant");
-    t->ready();
+    ManagerClient *client = get();
+    if (client == nullptr) return app.need(false, "a client");
+    client->ready();
     u64 used = 0;
-    for (std::string word = app.hear(); word == "ask" || word == "free"; word = app.hear()) {
-      if (word == "free") {
-        t->freed(used -= 1000);
+    for (std::string command = app.hear(); command == "ask" || command == "free";
+         command = app.hear()) {
+      if (command == "free") {
+        client->freed(used -= 1000);
         app.say("freed");
         continue;
       }
-      Result<u32> ticket = t->ask(1000);
-      if (ticket) t->done(*ticket, used += 1000);
+      Result<u32> ticket = client->ask(1000);
+      if (ticket) client->done(*ticket, used += 1000);
       app.say(ticket ? "granted" : "denied");
     }
-    t->fin();
+    client->exiting();
   };
 }
 
-inline void hear_until(Subject &subject, const std::string &wanted) {
+inline void expect_later(Subject &subject, const std::string &wanted) {
   std::string event;
   while (event != wanted && event != "(nothing)") event = subject.next();
   CHECK(event == wanted);
