@@ -18,7 +18,7 @@ Result<> Agents::connect(const Target &target) {
   for (size_t i = 0; i < target.agents.size(); i++) {
     CKPT_TRY(AgentClient client, AgentClient::connect(target.agents[i]));
     CKPT_TRY(AgentClient::Welcome welcome, client.hello("ckpt-dump"));
-    CKPT_TRY(Staging staging, Staging::create());
+    CKPT_TRY(StagingSlots staging, StagingSlots::create());
     all_.push_back(std::make_unique<Agent>(Agent{target.agent_pids[i],
                                                  std::move(client),
                                                  std::move(welcome),
@@ -130,15 +130,15 @@ Result<> Agents::detach_one(Agent &a) {
 void Agents::undo(const std::string &why) {
   for (u32 i = 0; i < all_.size(); i++) {
     // An agent whose answer never came may have detached: its pipe says the same to it.
-    if (all_[i]->word) (void)say_word(all_[i]->word.get(), protocol::Outcome::Failed, i, why);
+    if (all_[i]->word) (void)send_outcome(all_[i]->word.get(), protocol::Outcome::Failed, i, why);
     all_[i]->word.reset();
     all_[i]->client = AgentClient(UniqueFd());
   }
 }
 
-void Agents::say_continue() {
+void Agents::send_continue() {
   for (u32 i = 0; i < all_.size(); i++) {
-    if (Result<> r = say_word(all_[i]->word.get(), protocol::Outcome::Continue, i, ""); !r)
+    if (Result<> r = send_outcome(all_[i]->word.get(), protocol::Outcome::Continue, i, ""); !r)
       log::warn("process {}: {}", all_[i]->host_pid, r.error().what);
     all_[i]->word.reset();
   }

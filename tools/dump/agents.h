@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "storage/write/image_writer.h"
-#include "tools/agent/transfer.h"
+#include "tools/agent_link/save_contents.h"
 #include "tools/dump/cancel.h"
 #include "tools/dump/preflight.h"
 #include "tools/session/target.h"
@@ -35,7 +35,7 @@ class Agents {
   Result<u64> suspend(const std::string &folder, const std::string &session);
   // Before they detached: hangs up, and each agent undoes what it did. After: the word "failed".
   void undo(const std::string &why);
-  void say_continue();
+  void send_continue();
 
   bool none() const { return all_.empty(); }
   std::set<u64> outcome_pipes() const;         // inodes
@@ -51,7 +51,7 @@ class Agents {
     pid_t host_pid = 0;
     AgentClient client;
     AgentClient::Welcome welcome;
-    Staging staging;
+    StagingSlots staging;
     SavedAgent saved;
     UniqueFd word;
     u64 word_inode = 0;

@@ -13,8 +13,8 @@
 #include "storage/format/uuid.h"
 #include "storage/ops/prune.h"
 #include "storage/read/image_reader.h"
-#include "tools/dump/manifest.h"
-#include "tools/session/tree.h"
+#include "tools/dump/describe_program.h"
+#include "tools/session/process_tree.h"
 
 namespace ckpt::tools {
 namespace {
@@ -128,7 +128,7 @@ Result<> Dump::finish() {
   report_.durable_seconds = phases_.seconds_since(paused_at_);
   step("end");
   if (!options_.leave_running) CKPT_CHECK(end_program());
-  if (options_.leave_running && options_.word_when_durable) agents_.say_continue();
+  if (options_.leave_running && options_.outcome_when_durable) agents_.send_continue();
   prune();
   keeper_.reset();
   return {};
@@ -263,7 +263,7 @@ Result<> Dump::wake() {
   continue_tree(target_.root, stopped_before_);
   stopped_ = false;
   awake_ = true;
-  if (!options_.word_when_durable) agents_.say_continue();
+  if (!options_.outcome_when_durable) agents_.send_continue();
   report_.pause_seconds = phases_.seconds_since(paused_at_);
   return {};
 }

@@ -14,13 +14,13 @@
 #include "storage/io/image_pipe.h"
 #include "storage/write/image_writer.h"
 #include "tools/criu/criu.h"
-#include "tools/criu/streamer.h"
+#include "tools/criu/stream_capture.h"
 #include "tools/dump/agents.h"
 #include "tools/dump/cancel.h"
+#include "tools/dump/outer_pipes.h"
 #include "tools/dump/preflight.h"
-#include "tools/dump/streams.h"
 #include "tools/phases.h"
-#include "tools/session/folder.h"
+#include "tools/session/session_folder.h"
 #include "tools/session/target.h"
 
 namespace ckpt::tools {
@@ -34,7 +34,8 @@ struct DumpOptions {
   std::optional<unsigned> keep;     // afterwards keep so many images of the chain
   std::optional<storage::Key> key;  // encrypt
   std::optional<u64> memory_mib;    // of the program's memory that may wait here for the disk
-  bool word_when_durable = false;   // the program itself asked, and is told once the image is safe
+  bool outcome_when_durable =
+      false;  // the program itself asked, and is told once the image is safe
   int timeout_seconds = 60;
 };
 

@@ -10,7 +10,7 @@
 #include "common/base/log.h"
 #include "tools/dump/dump.h"
 #include "tools/proc/command.h"
-#include "tools/session/tree.h"
+#include "tools/session/process_tree.h"
 
 namespace ckpt::tools {
 namespace {
@@ -44,7 +44,7 @@ std::vector<std::string> Dump::criu_command(const std::string &folder) const {
 // CRIU inherits the connection to the keeper and our ends of the word pipes: should we be killed,
 // neither hangs up before CRIU is through with the program too.
 Result<> Dump::run_criu(const std::string &folder) {
-  Capture capture(*image_);
+  StreamCapture capture(*image_);
   CKPT_CHECK(capture.start(folder));
   OnCancel guard(cancel_, [&] { capture.cancel(); });
   UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));

@@ -159,7 +159,7 @@ int main(int argc, char **argv) {
       ->needs(to_suspend);
   app.add_flag("--json", json, "report as one JSON object on standard output");
   app.add_flag("--verbose", verbose, "say every step");
-  app.add_flag("--word-when-durable", o.word_when_durable)->group("");
+  app.add_flag("--outcome-when-durable", o.outcome_when_durable)->group("");
   app.set_version_flag("--version", CKPT_VERSION);
   try {
     app.parse(argc, argv);

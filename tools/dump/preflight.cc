@@ -16,7 +16,7 @@
 #include "tools/dump/tcp.h"
 #include "tools/dump/unix_sockets.h"
 #include "tools/proc/descriptors.h"
-#include "tools/session/tree.h"
+#include "tools/session/process_tree.h"
 
 namespace ckpt::tools {
 namespace {

@@ -4,7 +4,7 @@
 #include "common/base/units.h"
 #include "storage/format/uuid.h"
 #include "tools/image/commands.h"
-#include "tools/image/summary.h"
+#include "tools/image/stream_cost.h"
 #include "tools/image/text.h"
 
 namespace ckpt::tools {

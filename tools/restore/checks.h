@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tools/device/device.h"
-#include "tools/restore/manifest.h"
+#include "tools/restore/image_manifest.h"
 
 namespace ckpt::tools {
 

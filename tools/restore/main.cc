@@ -12,11 +12,11 @@
 #include "ckpt_config.h"
 #include "common/base/log.h"
 #include "storage/io/image_pipe.h"
+#include "tools/restore/background.h"
 #include "tools/restore/checks.h"
-#include "tools/restore/daemon.h"
-#include "tools/restore/driver.h"
+#include "tools/restore/restore.h"
 #include "tools/restore/resume.h"
-#include "tools/session/farewell.h"
+#include "tools/session/standard_streams.h"
 
 namespace ckpt::tools {
 namespace {
@@ -91,7 +91,7 @@ Result<Checked> check(const RestoreOptions &o) {
 int end(Keeper::Outcome outcome) {
   if (outcome.error) return log::error(*outcome.error), kFailed;
   if (!outcome.image) end_like(outcome.wait_status);
-  say_checkpointed("ckpt-restore", *outcome.image);
+  report_checkpointed("ckpt-restore", *outcome.image);
   return kCheckpointedExitCode;
 }
 
@@ -107,9 +107,9 @@ int run(RestoreOptions o) {
   if (o.truncate_files)
     if (Result<> r = truncate_files(c->manifest); !r) return log::error(r.error()), kFailed;
   // Detached: the rest is another process's, and we say how it began.
-  Daemon daemon;
+  Background background;
   if (o.detach)
-    if (std::optional<int> code = daemon.detach()) return *code;
+    if (std::optional<int> code = background.detach()) return *code;
   // The new session.
   phases.begin("session");
   Result<std::unique_ptr<Keeper>> keeper = Keeper::create({c->devices, o.portable});
@@ -119,10 +119,10 @@ int run(RestoreOptions o) {
   // The program comes to life in a thread, while we serve it.
   Keeper::Outcome outcome;
   {
-    RestoreDriver::Plan plan{c->manifest, c->maps, c->criu};
-    RestoreDriver driver(**keeper, o, *c->image, plan, phases, [&](pid_t pid) {
-      daemon.report(pid);
-      let_go_of_streams();
+    Restore::Plan plan{c->manifest, c->maps, c->criu};
+    Restore driver(**keeper, o, *c->image, plan, phases, [&](pid_t pid) {
+      background.report(pid);
+      release_streams();
     });
     outcome = (*keeper)->run();
   }

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/ipc/unix_socket.h"
-#include "tools/agent/agent.h"
+#include "tools/agent_link/agent_client.h"
 #include "tools/device/device.h"
 #include "tools/session/target.h"
 

@@ -18,7 +18,7 @@
 #include "common/ipc/unix_socket.h"
 #include "tools/proc/command.h"
 #include "tools/proc/process.h"
-#include "tools/session/tree.h"
+#include "tools/session/process_tree.h"
 
 namespace ckpt::tools {
 namespace {

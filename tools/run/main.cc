@@ -16,9 +16,9 @@
 #include "tools/proc/command.h"
 #include "tools/proc/process.h"
 #include "tools/run/managed.h"
-#include "tools/session/farewell.h"
 #include "tools/session/keeper.h"
 #include "tools/session/periodic.h"
+#include "tools/session/standard_streams.h"
 
 namespace ckpt::tools {
 namespace {
@@ -81,14 +81,14 @@ int run(const Options &options) {
   int why = 0;
   Result<pid_t> program = start_program(options, *environment, **keeper, &why);
   if (!program) return log::error(program.error()), why == ENOENT ? kNotFound : kCannotExecute;
-  let_go_of_streams();
+  release_streams();
   (*keeper)->program_started(*program, session_is_outside(), true);
   (*keeper)->program_is_whole();
-  // Serve it until it ends, then end as it did.
+  // StreamServer it until it ends, then end as it did.
   Keeper::Outcome outcome = (*keeper)->run();
   keeper->reset();
   if (!outcome.image) end_like(outcome.wait_status);
-  say_checkpointed("ckpt-run", *outcome.image);
+  report_checkpointed("ckpt-run", *outcome.image);
   return kCheckpointedExitCode;
 }
 

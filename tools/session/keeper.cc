@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "common/base/log.h"
-#include "tools/session/tree.h"
+#include "tools/session/process_tree.h"
 
 namespace ckpt::tools {
 
@@ -25,7 +25,7 @@ Result<std::unique_ptr<Keeper>> Keeper::create(Options options) {
   CKPT_TRY(k->listener_, listen_unix(k->socket_path_));
   k->wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!k->wake_) return fail_errno("cannot make an eventfd");
-  std::ofstream strangers(k->folder_.file(kStrangersFile));
+  std::ofstream strangers(k->folder_.file(kForeignChildrenFile));
   for (pid_t child : ProcessTable::read().children(::getpid())) strangers << child << "\n";
   // Orphans of the program come to us, so that ckpt-dump can tell them from strangers, and so that
   // no zombie of a dumped tree keeps a PID taken.

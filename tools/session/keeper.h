@@ -22,8 +22,8 @@
 #include "common/base/unique_fd.h"
 #include "common/ipc/unix_socket.h"
 #include "tools/device/device.h"
-#include "tools/session/folder.h"
 #include "tools/session/proxies.h"
+#include "tools/session/session_folder.h"
 #include "tools/session/signals.h"
 
 namespace ckpt::tools {

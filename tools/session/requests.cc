@@ -18,7 +18,7 @@
 #include "tools/proc/command.h"
 #include "tools/proc/sockets.h"
 #include "tools/session/keeper.h"
-#include "tools/session/tree.h"
+#include "tools/session/process_tree.h"
 
 namespace ckpt::tools {
 namespace {
@@ -209,7 +209,7 @@ Result<> Keeper::checkpoint_wanted(Client &client, Message &message) {
   u32 flags = in.get<u32>();
   if (!in.ok()) return fail("malformed request for a checkpoint");
   if (program_ == 0) return fail("the program is still being restored");
-  std::vector<std::string> arguments{"--word-when-durable"};
+  std::vector<std::string> arguments{"--outcome-when-durable"};
   if (!image.empty()) arguments.insert(arguments.end(), {"-o", image});
   if (!(flags & protocol::kStopAfter)) arguments.push_back("--leave-running");
   if (flags & protocol::kOverwrite) arguments.push_back("--overwrite");

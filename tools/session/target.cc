@@ -12,8 +12,8 @@
 
 #include "agent/protocol.h"
 #include "tools/proc/sockets.h"
-#include "tools/session/folder.h"
-#include "tools/session/tree.h"
+#include "tools/session/process_tree.h"
+#include "tools/session/session_folder.h"
 
 namespace ckpt::tools {
 namespace {
@@ -68,9 +68,9 @@ std::string namespace_of(const std::string &process, const char *name) {
 }
 
 // The keeper's earlier children, and all below them.
-std::set<pid_t> strangers_of(const ProcessTable &table, const Target &t) {
+std::set<pid_t> foreign_children_of(const ProcessTable &table, const Target &t) {
   std::set<pid_t> all;
-  std::ifstream in(std::filesystem::path(t.session_socket).parent_path() / kStrangersFile);
+  std::ifstream in(std::filesystem::path(t.session_socket).parent_path() / kForeignChildrenFile);
   for (pid_t pid; in >> pid;)
     for (const Process &p : table.tree(pid)) all.insert(p.pid);
   return all;
@@ -78,7 +78,7 @@ std::set<pid_t> strangers_of(const ProcessTable &table, const Target &t) {
 
 // Whatever hangs below the keeper, is no helper of ours and not in the tree.
 void find_escaped(const ProcessTable &table, Target &t) {
-  std::set<pid_t> strangers = strangers_of(table, t);
+  std::set<pid_t> strangers = foreign_children_of(table, t);
   for (const Process &p : table.tree(t.keeper)) {
     bool in_tree = std::any_of(t.processes.begin(), t.processes.end(),
                                [&](const Process &q) { return q.pid == p.pid; });

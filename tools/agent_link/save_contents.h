@@ -10,7 +10,7 @@
 
 #include "storage/read/image_reader.h"
 #include "storage/write/image_writer.h"
-#include "tools/agent/agent.h"
+#include "tools/agent_link/agent_client.h"
 
 namespace ckpt::tools {
 
@@ -29,12 +29,12 @@ std::optional<u32> agent_number_in(const storage::ImageReader &image, pid_t pid)
 // Save. Regions that the agent says are as they were come from the image's parent, where the
 // process was agent `number_in_parent`. `staging` must live until the image is finished or dropped:
 // its slots are compressed where they are.
-Result<SavedAgent> save_agent(AgentClient &agent, Staging &staging, storage::ImageWriter &image,
-                              u32 number, std::optional<u32> number_in_parent,
-                              std::atomic<u64> &progress);
+Result<SavedAgent> save_agent(AgentClient &agent, StagingSlots &staging,
+                              storage::ImageWriter &image, u32 number,
+                              std::optional<u32> number_in_parent, std::atomic<u64> &progress);
 
 // Load. `staging` may go when it returns.
-Result<> load_agent(AgentClient &agent, Staging &staging, const storage::ImageReader &image,
+Result<> load_agent(AgentClient &agent, StagingSlots &staging, const storage::ImageReader &image,
                     u32 number);
 
 }  // namespace ckpt::tools

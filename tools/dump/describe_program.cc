@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/dump/manifest.h"
+#include "tools/dump/describe_program.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

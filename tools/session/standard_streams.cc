@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/session/farewell.h"
+#include "tools/session/standard_streams.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -11,7 +11,7 @@
 
 namespace ckpt::tools {
 
-void say_checkpointed(const char *tool, const std::string &image) {
+void report_checkpointed(const char *tool, const std::string &image) {
   struct stat st {};
   if (::fstat(STDERR_FILENO, &st) == 0 && S_ISREG(st.st_mode)) return;
   if (image == storage::kPipeImage) {
@@ -24,7 +24,7 @@ void say_checkpointed(const char *tool, const std::string &image) {
       tool, image, image);
 }
 
-void let_go_of_streams() {
+void release_streams() {
   int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int fd : {STDIN_FILENO, STDOUT_FILENO}) ::dup2(nothing, fd);
   if (nothing > STDERR_FILENO) ::close(nothing);

@@ -13,15 +13,15 @@
 #include <thread>
 
 #include "storage/read/image_reader.h"
-#include "tools/agent/agent.h"
-#include "tools/agent/staging.h"
+#include "tools/agent_link/agent_client.h"
+#include "tools/agent_link/staging_slots.h"
 #include "tools/criu/criu.h"
 #include "tools/phases.h"
-#include "tools/restore/alias.h"
 #include "tools/restore/checks.h"
-#include "tools/restore/manifest.h"
+#include "tools/restore/image_manifest.h"
+#include "tools/restore/restored_streams.h"
+#include "tools/restore/session_alias.h"
 #include "tools/restore/stem.h"
-#include "tools/restore/streams.h"
 #include "tools/session/keeper.h"
 #include "tools/session/periodic.h"
 
@@ -40,7 +40,7 @@ struct RestoreOptions {
   PeriodicOptions periodic;
 };
 
-class RestoreDriver {
+class Restore {
  public:
   // Called in the driver's thread once the program runs, however soon it ends.
   using Running = std::function<void(pid_t pid)>;
@@ -51,9 +51,9 @@ class RestoreDriver {
     const DeviceMaps &maps;
     Criu criu;
   };
-  RestoreDriver(Keeper &keeper, const RestoreOptions &o, const storage::ImageReader &image,
-                const Plan &plan, Phases &phases, Running running);
-  ~RestoreDriver();
+  Restore(Keeper &keeper, const RestoreOptions &o, const storage::ImageReader &image,
+          const Plan &plan, Phases &phases, Running running);
+  ~Restore();
 
  private:
   void run();
@@ -62,14 +62,14 @@ class RestoreDriver {
   Result<> try_criu(bool new_namespace);
   Result<> start_and_wait(const std::string &folder, bool new_namespace);
   StemOptions stem_options(const std::string &folder, bool new_namespace) const;
-  Result<> make_word_pipes();
+  Result<> make_outcome_pipes();
   Result<> find_root(pid_t ns_root);
   void hand_to_keeper();
   bool stem_event();
   // One agent on its way back.
   struct Returned {
     std::optional<AgentClient> client;
-    std::optional<Staging> staging;
+    std::optional<StagingSlots> staging;
   };
   Result<> agents();
   Result<> bring_back(u32 number, Returned &agent);

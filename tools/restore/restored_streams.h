@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "storage/read/image_reader.h"
-#include "tools/restore/manifest.h"
+#include "tools/restore/image_manifest.h"
 #include "tools/restore/pump.h"
 #include "tools/restore/terminal.h"
 

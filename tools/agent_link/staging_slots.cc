@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/agent/staging.h"
+#include "tools/agent_link/staging_slots.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -7,10 +7,10 @@
 
 namespace ckpt::tools {
 namespace {
-constexpr size_t kBytes = static_cast<size_t>(Staging::kSlots) * Staging::kSlotBytes;
+constexpr size_t kBytes = static_cast<size_t>(StagingSlots::kSlots) * StagingSlots::kSlotBytes;
 }
 
-Result<Staging> Staging::create() {
+Result<StagingSlots> StagingSlots::create() {
   UniqueFd fd(::memfd_create("ckpt-staging", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd || ::ftruncate(fd.get(), kBytes) < 0) return fail_errno("cannot make staging memory");
   // A peer that shrank it would have us killed by SIGBUS.
@@ -18,10 +18,10 @@ Result<Staging> Staging::create() {
     return fail_errno("cannot seal staging memory");
   void *p = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (p == MAP_FAILED) return fail_errno("cannot map staging memory");
-  return Staging(std::move(fd), static_cast<std::byte *>(p));
+  return StagingSlots(std::move(fd), static_cast<std::byte *>(p));
 }
 
-Staging::~Staging() {
+StagingSlots::~StagingSlots() {
   if (memory_) ::munmap(memory_, kBytes);
 }
 

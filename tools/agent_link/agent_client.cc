@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/agent/agent.h"
+#include "tools/agent_link/agent_client.h"
 
 namespace ckpt::tools {
 namespace {
@@ -83,16 +83,17 @@ bool AgentClient::announce(const storage::Uuid &image, const storage::Uuid &pare
   return ask(Type::Increment, body, {}, kPatience, Type::Ok).has_value();
 }
 
-Result<> AgentClient::begin_save(const Staging &staging) {
+Result<> AgentClient::begin_save(const StagingSlots &staging) {
   int fd = staging.fd();
-  return send(Type::Save, Writer().put(Staging::kSlots).put(Staging::kSlotBytes),
+  return send(Type::Save, Writer().put(StagingSlots::kSlots).put(StagingSlots::kSlotBytes),
               std::span(&fd, 1));
 }
 
-Result<> AgentClient::begin_load(const Staging &staging) {
+Result<> AgentClient::begin_load(const StagingSlots &staging) {
   int fd = staging.fd();
-  CKPT_TRY(Message m, ask(Type::Load, Writer().put(Staging::kSlots).put(Staging::kSlotBytes),
-                          std::span(&fd, 1), {}, Type::Ok));
+  CKPT_TRY(Message m,
+           ask(Type::Load, Writer().put(StagingSlots::kSlots).put(StagingSlots::kSlotBytes),
+               std::span(&fd, 1), {}, Type::Ok));
   return {};
 }
 
@@ -141,7 +142,7 @@ Result<> AgentClient::resume() {
   return {};
 }
 
-Result<> say_word(int pipe, protocol::Outcome word, u32 agent, const std::string &text) {
+Result<> send_outcome(int pipe, protocol::Outcome word, u32 agent, const std::string &text) {
   Writer body;
   body.put(word).put(agent).str(text.substr(0, protocol::kMaxOutcomeBytes - 64));
   Writer all;

@@ -12,7 +12,7 @@
 #include "common/base/result.h"
 #include "common/ipc/unix_socket.h"
 #include "storage/format/format.h"
-#include "tools/agent/staging.h"
+#include "tools/agent_link/staging_slots.h"
 
 namespace ckpt::tools {
 
@@ -37,9 +37,9 @@ class AgentClient {
   // Before Save: which image it is for, and on which one (zeros: none) that is an increment. False:
   // the agent is older than that, and will save everything.
   bool announce(const storage::Uuid &image, const storage::Uuid &parent);
-  // Asks for Save; the data follows (tools/agent/transfer.h).
-  Result<> begin_save(const Staging &staging);
-  Result<> begin_load(const Staging &staging);
+  // Asks for Save; the data follows (tools/agent_link/save_contents.h).
+  Result<> begin_save(const StagingSlots &staging);
+  Result<> begin_load(const StagingSlots &staging);
   Result<> detach(int outcome_pipe);
   // Which device of `api` stands for which, before attach() or wake().
   Result<> use_devices(const std::string &api,
@@ -65,6 +65,6 @@ class AgentClient {
 };
 
 // Writes an agent's word into its pipe.
-Result<> say_word(int pipe, protocol::Outcome word, u32 agent, const std::string &text);
+Result<> send_outcome(int pipe, protocol::Outcome word, u32 agent, const std::string &text);
 
 }  // namespace ckpt::tools

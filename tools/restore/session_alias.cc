@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/restore/alias.h"
+#include "tools/restore/session_alias.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

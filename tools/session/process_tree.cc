@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/session/tree.h"
+#include "tools/session/process_tree.h"
 
 #include <signal.h>
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "common/ipc/unix_socket.h"
+#include "tools/criu/stream_capture.h"
 #include "tools/criu/streamer.h"
-#include "tools/criu/wire.h"
 
 namespace ckpt::tools {
 namespace {
@@ -18,14 +18,14 @@ constexpr const char *kCaptureSocket = "streamer-capture.sock";
 
 }  // namespace
 
-Result<> Capture::start(const std::string &folder) {
+Result<> StreamCapture::start(const std::string &folder) {
   CKPT_TRY(listener_, listen_unix(folder + "/" + kCaptureSocket));
   server_ = std::thread([this] { accept_and_serve(); });
   return {};
 }
 
 // CRIU connects once; when it dies before that, finish() shuts the listener down.
-void Capture::accept_and_serve() {
+void StreamCapture::accept_and_serve() {
   Result<UniqueFd> socket = accept_unix(listener_.get());
   if (!socket) return;
   {
@@ -38,7 +38,7 @@ void Capture::accept_and_serve() {
   open_.erase(socket->get());
 }
 
-Result<> Capture::serve(int socket) {
+Result<> StreamCapture::serve(int socket) {
   for (;;) {
     CKPT_TRY(std::optional<std::string> name, streamer::receive_request(socket));
     if (!name) return {};
@@ -51,7 +51,7 @@ Result<> Capture::serve(int socket) {
 }
 
 // One file. After an error the pipe is closed, so that CRIU fails too.
-void Capture::copy(UniqueFd pipe, std::string name) {
+void StreamCapture::copy(UniqueFd pipe, std::string name) {
   // A process's pages, one after the other: what moved must meet its like in the parent image.
   auto cut = name.starts_with("pages-") ? storage::ImageWriter::Cut::Content
                                         : storage::ImageWriter::Cut::Fixed;
@@ -73,19 +73,19 @@ void Capture::copy(UniqueFd pipe, std::string name) {
   }
 }
 
-void Capture::note(const Result<> &r) {
+void StreamCapture::note(const Result<> &r) {
   std::lock_guard lock(mutex_);
   if (!r && first_error_) first_error_ = r;
 }
 
-void Capture::cancel() {
+void StreamCapture::cancel() {
   std::lock_guard lock(mutex_);
   cancelled_ = true;
   for (int fd : open_) ::shutdown(fd, SHUT_RDWR);
   if (listener_) ::shutdown(listener_.get(), SHUT_RDWR);
 }
 
-Result<> Capture::finish() {
+Result<> StreamCapture::finish() {
   if (listener_) ::shutdown(listener_.get(), SHUT_RDWR);
   if (server_.joinable()) server_.join();
   for (std::thread &t : copiers_) t.join();
@@ -93,7 +93,7 @@ Result<> Capture::finish() {
   return cancelled_ ? fail("cancelled") : first_error_;
 }
 
-Capture::~Capture() {
+StreamCapture::~StreamCapture() {
   cancel();
   (void)finish();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/dump/streams.h"
+#include "tools/dump/outer_pipes.h"
 
 #include <fcntl.h>
 #include <poll.h>

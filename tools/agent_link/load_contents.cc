@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "tools/agent/transfer.h"
+#include "tools/agent_link/save_contents.h"
 
 namespace ckpt::tools {
 namespace {
@@ -15,11 +15,12 @@ using protocol::Type;
 
 // Fills free slots from the image with all cores, while one thread hears which slots are free
 // again.
-class Loading {
+class ContentsLoader {
  public:
-  Loading(AgentClient &agent, Staging &staging, const storage::ImageReader &image, u32 number)
+  ContentsLoader(AgentClient &agent, StagingSlots &staging, const storage::ImageReader &image,
+                 u32 number)
       : agent_(agent), staging_(staging), image_(image), prefix_(device_stream_prefix(number)) {
-    for (u32 slot = Staging::kSlots; slot-- > 0;) free_.push_back(slot);
+    for (u32 slot = StagingSlots::kSlots; slot-- > 0;) free_.push_back(slot);
   }
 
   Result<> run() {
@@ -56,7 +57,7 @@ class Loading {
   // An image's chunk may be larger than a slot, never smaller unless it ends the stream.
   Result<> send_chunk(u32 region, u64 offset, ByteView bytes) {
     while (!bytes.empty()) {
-      ByteView piece = bytes.first(std::min<size_t>(bytes.size(), Staging::kSlotBytes));
+      ByteView piece = bytes.first(std::min<size_t>(bytes.size(), StagingSlots::kSlotBytes));
       CKPT_TRY(u32 slot, take());
       std::memcpy(staging_.slot(slot).data(), piece.data(), piece.size());
       CKPT_CHECK(send(Type::SlotFull, Writer().put(slot).put(region).put(offset).put(
@@ -82,7 +83,7 @@ class Loading {
       Result<Message> m = agent_.receive();
       std::lock_guard lock(mutex_);
       u32 slot = m ? m->reader().get<u32>() : 0;
-      if (m && static_cast<Type>(m->type) == Type::SlotFree && slot < Staging::kSlots) {
+      if (m && static_cast<Type>(m->type) == Type::SlotFree && slot < StagingSlots::kSlots) {
         free_.push_back(slot);
         changed_.notify_one();
         continue;
@@ -95,7 +96,7 @@ class Loading {
   }
 
   AgentClient &agent_;
-  Staging &staging_;
+  StagingSlots &staging_;
   const storage::ImageReader &image_;
   std::string prefix_;
   std::mutex send_mutex_, mutex_;
@@ -107,9 +108,9 @@ class Loading {
 
 }  // namespace
 
-Result<> load_agent(AgentClient &agent, Staging &staging, const storage::ImageReader &image,
+Result<> load_agent(AgentClient &agent, StagingSlots &staging, const storage::ImageReader &image,
                     u32 number) {
-  return Loading(agent, staging, image, number).run();
+  return ContentsLoader(agent, staging, image, number).run();
 }
 
 }  // namespace ckpt::tools

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/image/summary.h"
+#include "tools/image/stream_cost.h"
 
 namespace ckpt::tools {
 

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "common/ipc/unix_socket.h"
+#include "tools/criu/stream_capture.h"
 #include "tools/criu/streamer.h"
-#include "tools/criu/wire.h"
 
 namespace ckpt::tools {
 namespace {
@@ -31,13 +31,13 @@ Result<bool> write_all_or_leave(int fd, ByteView data) {
 
 }  // namespace
 
-Result<> Serve::start(const std::string &folder) {
+Result<> StreamServer::start(const std::string &folder) {
   CKPT_TRY(listener_, listen_unix(folder + "/" + kServeSocket));
   server_ = std::thread([this] { accept_and_serve(); });
   return {};
 }
 
-void Serve::accept_and_serve() {
+void StreamServer::accept_and_serve() {
   Result<UniqueFd> socket = accept_unix(listener_.get());
   if (!socket) return;
   if (Result<> r = serve(socket->get()); !r) {
@@ -46,7 +46,7 @@ void Serve::accept_and_serve() {
   }
 }
 
-Result<> Serve::serve(int socket) {
+Result<> StreamServer::serve(int socket) {
   for (;;) {
     CKPT_TRY(std::optional<std::string> name, streamer::receive_request(socket));
     if (!name) return {};
@@ -62,7 +62,7 @@ Result<> Serve::serve(int socket) {
   }
 }
 
-void Serve::copy(std::string name, UniqueFd pipe) {
+void StreamServer::copy(std::string name, UniqueFd pipe) {
   sigset_t set;
   ::sigemptyset(&set);
   ::sigaddset(&set, SIGPIPE);
@@ -78,7 +78,7 @@ void Serve::copy(std::string name, UniqueFd pipe) {
   if (!r && !left && first_error_) first_error_ = r;
 }
 
-Result<> Serve::finish() {
+Result<> StreamServer::finish() {
   if (listener_) ::shutdown(listener_.get(), SHUT_RDWR);
   if (server_.joinable()) server_.join();
   for (std::thread &t : copiers_) t.join();
@@ -86,6 +86,6 @@ Result<> Serve::finish() {
   return first_error_;
 }
 
-Serve::~Serve() { (void)finish(); }
+StreamServer::~StreamServer() { (void)finish(); }
 
 }  // namespace ckpt::tools

@@ -11,7 +11,7 @@ namespace ckpt::tools {
 
 // --detach: a child leads a session of its own and does the work, with our standard error until the
 // program runs.
-class Daemon {
+class Background {
  public:
   // In the parent: the exit code, once the child has reported or died. In the child: no value.
   std::optional<int> detach();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/restore/daemon.h"
+#include "tools/restore/background.h"
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -27,7 +27,7 @@ int wait_for_report(UniqueFd in, pid_t child) {
 
 }  // namespace
 
-std::optional<int> Daemon::detach() {
+std::optional<int> Background::detach() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) < 0) return kFailed;
   UniqueFd in(ends[0]);
@@ -42,7 +42,7 @@ std::optional<int> Daemon::detach() {
   return std::nullopt;
 }
 
-void Daemon::report(pid_t pid) {
+void Background::report(pid_t pid) {
   if (!report_) return;
   (void)write_all(report_.get(), view(&pid, sizeof pid));
   report_.reset();

@@ -10,16 +10,16 @@
 namespace ckpt::tools {
 
 // Shared memory in slots, through which device memory goes between an agent (or its proxy) and us.
-class Staging {
+class StagingSlots {
  public:
   static constexpr u32 kSlots = 32;
   static constexpr u32 kSlotBytes = 1u << 20;  // a chunk of an image: put() takes whole ones
 
-  static Result<Staging> create();
-  Staging(Staging &&o) noexcept
+  static Result<StagingSlots> create();
+  StagingSlots(StagingSlots &&o) noexcept
       : fd_(std::move(o.fd_)), memory_(std::exchange(o.memory_, nullptr)) {}
-  Staging &operator=(Staging &&) = delete;
-  ~Staging();
+  StagingSlots &operator=(StagingSlots &&) = delete;
+  ~StagingSlots();
 
   int fd() const { return fd_.get(); }
   std::span<std::byte> slot(u32 index) {
@@ -27,7 +27,7 @@ class Staging {
   }
 
  private:
-  Staging(UniqueFd fd, std::byte *memory) : fd_(std::move(fd)), memory_(memory) {}
+  StagingSlots(UniqueFd fd, std::byte *memory) : fd_(std::move(fd)), memory_(memory) {}
   UniqueFd fd_;
   std::byte *memory_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/session/folder.h"
+#include "tools/session/session_folder.h"
 
 #include <stdlib.h>
 #include <unistd.h>

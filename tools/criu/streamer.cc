@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/criu/wire.h"
+#include "tools/criu/streamer.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>

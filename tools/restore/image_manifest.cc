@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/restore/manifest.h"
+#include "tools/restore/image_manifest.h"
 
 #include <algorithm>
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/base/log.h"
-#include "tools/agent/transfer.h"
+#include "tools/agent_link/save_contents.h"
 
 namespace ckpt::tools {
 namespace {
@@ -16,7 +16,7 @@ using protocol::Type;
 struct Slots {
   std::mutex mutex;
   int socket = -1;  // -1: the agent has heard enough
-  std::array<bool, Staging::kSlots> busy{};
+  std::array<bool, StagingSlots::kSlots> busy{};
 
   bool take(u32 slot) {
     std::lock_guard lock(mutex);
@@ -35,10 +35,10 @@ struct Slots {
   }
 };
 
-class Saving {
+class ContentsSaver {
  public:
-  Saving(AgentClient &agent, Staging &staging, storage::ImageWriter &image, u32 number,
-         std::optional<u32> number_in_parent, std::atomic<u64> &progress)
+  ContentsSaver(AgentClient &agent, StagingSlots &staging, storage::ImageWriter &image, u32 number,
+                std::optional<u32> number_in_parent, std::atomic<u64> &progress)
       : agent_(agent),
         staging_(staging),
         image_(image),
@@ -47,7 +47,7 @@ class Saving {
         progress_(progress) {
     slots_->socket = agent.fd();
   }
-  ~Saving() { slots_->hang_up(); }
+  ~ContentsSaver() { slots_->hang_up(); }
 
   Result<SavedAgent> run() {
     (void)agent_.announce(image_.uuid(),
@@ -94,7 +94,8 @@ class Saving {
     u32 slot = in.get<u32>(), region = in.get<u32>();
     u64 offset = in.get<u64>();
     u32 bytes = in.get<u32>();
-    if (!in.ok() || region >= regions_.size() || bytes > Staging::kSlotBytes || !slots_->take(slot))
+    if (!in.ok() || region >= regions_.size() || bytes > StagingSlots::kSlotBytes ||
+        !slots_->take(slot))
       return fail("the agent sent a malformed slot");
     progress_ += bytes;
     return image_.put(regions_[region], offset, staging_.slot(slot).first(bytes),
@@ -102,7 +103,7 @@ class Saving {
   }
 
   AgentClient &agent_;
-  Staging &staging_;
+  StagingSlots &staging_;
   storage::ImageWriter &image_;
   std::string prefix_;
   std::optional<u32> number_in_parent_;
@@ -127,10 +128,10 @@ std::optional<u32> agent_number_in(const storage::ImageReader &image, pid_t pid)
   return std::nullopt;
 }
 
-Result<SavedAgent> save_agent(AgentClient &agent, Staging &staging, storage::ImageWriter &image,
-                              u32 number, std::optional<u32> number_in_parent,
-                              std::atomic<u64> &progress) {
-  return Saving(agent, staging, image, number, number_in_parent, progress).run();
+Result<SavedAgent> save_agent(AgentClient &agent, StagingSlots &staging,
+                              storage::ImageWriter &image, u32 number,
+                              std::optional<u32> number_in_parent, std::atomic<u64> &progress) {
+  return ContentsSaver(agent, staging, image, number, number_in_parent, progress).run();
 }
 
 }  // namespace ckpt::tools

@@ -32,6 +32,6 @@ class SessionFolder {
 inline constexpr std::string_view kProgramFile = "program";
 // The keeper's children from before it was the keeper: `exec ckpt-run` in a shell takes the shell's
 // over, and they are no part of the program.
-inline constexpr std::string_view kStrangersFile = "strangers";
+inline constexpr std::string_view kForeignChildrenFile = "strangers";
 
 }  // namespace ckpt::tools

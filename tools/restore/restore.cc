@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/restore/driver.h"
+#include "tools/restore/restore.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -11,11 +11,11 @@
 #include <fstream>
 
 #include "common/base/log.h"
-#include "tools/agent/transfer.h"
-#include "tools/criu/streamer.h"
+#include "tools/agent_link/save_contents.h"
+#include "tools/criu/stream_capture.h"
 #include "tools/proc/process.h"
 #include "tools/restore/checks.h"
-#include "tools/session/tree.h"
+#include "tools/session/process_tree.h"
 
 namespace ckpt::tools {
 namespace {
@@ -36,9 +36,8 @@ bool says_pid_was_taken(const std::string &error) {
 
 }  // namespace
 
-RestoreDriver::RestoreDriver(Keeper &keeper, const RestoreOptions &o,
-                             const storage::ImageReader &image, const Plan &plan, Phases &phases,
-                             Running running)
+Restore::Restore(Keeper &keeper, const RestoreOptions &o, const storage::ImageReader &image,
+                 const Plan &plan, Phases &phases, Running running)
     : keeper_(keeper),
       options_(o),
       image_(image),
@@ -65,9 +64,9 @@ RestoreDriver::RestoreDriver(Keeper &keeper, const RestoreOptions &o,
   thread_ = std::thread([this] { run(); });
 }
 
-RestoreDriver::~RestoreDriver() { thread_.join(); }
+Restore::~Restore() { thread_.join(); }
 
-void RestoreDriver::run() {
+void Restore::run() {
   Result<> r = restore();
   if (r) return;
   // In this order: the keeper must not take the end of a half restored copy for the program's own.
@@ -75,7 +74,7 @@ void RestoreDriver::run() {
   if (root_) kill_tree(root_);
 }
 
-Result<> RestoreDriver::restore() {
+Result<> Restore::restore() {
   // Processes, memory, files: CRIU, where the PIDs are free.
   phases_.begin("criu");
   CKPT_CHECK(host_side());
@@ -90,7 +89,7 @@ Result<> RestoreDriver::restore() {
   return {};
 }
 
-Result<> RestoreDriver::host_side() {
+Result<> Restore::host_side() {
   alias_ = std::make_unique<SessionAlias>(manifest_.session_folder, keeper_.folder());
   if (!pids_taken(manifest_)) {
     Result<> done = try_criu(false);
@@ -101,13 +100,13 @@ Result<> RestoreDriver::host_side() {
   return try_criu(true);
 }
 
-Result<> RestoreDriver::try_criu(bool new_namespace) {
+Result<> Restore::try_criu(bool new_namespace) {
   new_namespace_ = new_namespace;
   CKPT_TRY(streams_, RestoredStreams::plan(manifest_, image_,
                                            {.detach = options_.detach,
                                             .new_namespace = new_namespace,
                                             .output_file = options_.output_file}));
-  CKPT_CHECK(make_word_pipes());
+  CKPT_CHECK(make_outcome_pipes());
   CKPT_TRY(SessionFolder folder, SessionFolder::create("restore-"));
   Result<> done = start_and_wait(folder.path(), new_namespace);
   if (done) return {};
@@ -120,7 +119,7 @@ Result<> RestoreDriver::try_criu(bool new_namespace) {
   return Failure(std::move(e));
 }
 
-Result<> RestoreDriver::make_word_pipes() {
+Result<> Restore::make_outcome_pipes() {
   words_.clear();
   for (size_t i = 0; i < manifest_.outcome_pipes.size(); i++) {
     int ends[2];
@@ -132,7 +131,7 @@ Result<> RestoreDriver::make_word_pipes() {
   return {};
 }
 
-StemOptions RestoreDriver::stem_options(const std::string &folder, bool new_namespace) const {
+StemOptions Restore::stem_options(const std::string &folder, bool new_namespace) const {
   // CRIU lets one thread go after the other, and fails where the program ends before the last: so
   // all of them stop first, and the stem continues them.
   StemOptions s{
@@ -159,8 +158,8 @@ StemOptions RestoreDriver::stem_options(const std::string &folder, bool new_name
   return s;
 }
 
-Result<> RestoreDriver::start_and_wait(const std::string &folder, bool new_namespace) {
-  Serve serve(image_);
+Result<> Restore::start_and_wait(const std::string &folder, bool new_namespace) {
+  StreamServer serve(image_);
   CKPT_CHECK(serve.start(folder));
   CKPT_TRY(stem_, start_stem(stem_options(folder, new_namespace)));
   Result<StemEvent> ended = next_event(stem_.events.get());
@@ -178,14 +177,14 @@ Result<> RestoreDriver::start_and_wait(const std::string &folder, bool new_names
   return acknowledge(stem_.events.get());
 }
 
-Result<> RestoreDriver::find_root(pid_t ns_root) {
+Result<> Restore::find_root(pid_t ns_root) {
   ProcessTable table = ProcessTable::read();
   for (pid_t child : table.children(stem_.pid))
     if (table.find(child)->ns_pid() == ns_root) root_ = child;
   return root_ ? Result<>{} : fail("the restored program cannot be found");
 }
 
-void RestoreDriver::hand_to_keeper() {
+void Restore::hand_to_keeper() {
   streams_->handed_over();
   for (WordPipe &w : words_) w.read_end.reset();
   bool own_session = new_namespace_ || streams_->own_terminal() || session_is_outside();
@@ -196,7 +195,7 @@ void RestoreDriver::hand_to_keeper() {
 }
 
 // In the keeper's loop.
-bool RestoreDriver::stem_event() {
+bool Restore::stem_event() {
   Result<StemEvent> e = next_event(stem_.events.get());
   if (e && e->kind == StemEvent::Stopped) return keeper_.program_stopped(e->value), true;
   program_is_gone();
@@ -205,7 +204,7 @@ bool RestoreDriver::stem_event() {
   return false;
 }
 
-void RestoreDriver::program_is_gone() {
+void Restore::program_is_gone() {
   std::lock_guard lock(mutex_);
   gone_ = true;
   changed_.notify_all();
@@ -213,7 +212,7 @@ void RestoreDriver::program_is_gone() {
 
 // A restored program runs at once, its devices come a moment later. A process that ends in between,
 // having called no device any more, has ended and not failed.
-Result<> RestoreDriver::agents() {
+Result<> Restore::agents() {
   std::vector<Returned> all(words_.size());
   std::vector<Result<>> results(words_.size());
   std::vector<std::thread> threads;
@@ -229,11 +228,11 @@ Result<> RestoreDriver::agents() {
   return {};
 }
 
-Result<> RestoreDriver::bring_back(u32 number, Returned &agent) {
-  CKPT_CHECK(say_word(words_[number].write_end.get(), protocol::Outcome::Restored, number,
-                      keeper_.socket_path()));
+Result<> Restore::bring_back(u32 number, Returned &agent) {
+  CKPT_CHECK(send_outcome(words_[number].write_end.get(), protocol::Outcome::Restored, number,
+                          keeper_.socket_path()));
   CKPT_TRY(UniqueFd fd, restored_agent(number));
-  CKPT_TRY(Staging staging, Staging::create());
+  CKPT_TRY(StagingSlots staging, StagingSlots::create());
   agent.staging.emplace(std::move(staging));
   agent.client.emplace(std::move(fd));
   CKPT_TRY(AgentClient::Welcome welcome, agent.client->hello("ckpt-restore"));
@@ -244,14 +243,14 @@ Result<> RestoreDriver::bring_back(u32 number, Returned &agent) {
   return load_agent(*agent.client, *agent.staging, image_, number);
 }
 
-bool RestoreDriver::process_lives(pid_t ns_pid) const {
+bool Restore::process_lives(pid_t ns_pid) const {
   for (const Process &p : ProcessTable::read().tree(stem_.pid))
     if (p.ns_pid() == ns_pid && p.state != 'Z' && p.state != 'X') return true;
   return false;
 }
 
 // Gives a process that was seen to fail a moment to be seen to end.
-bool RestoreDriver::process_ended(pid_t ns_pid) {
+bool Restore::process_ended(pid_t ns_pid) {
   for (auto end = std::chrono::steady_clock::now() + 2s; std::chrono::steady_clock::now() < end;) {
     if (!process_lives(ns_pid)) return true;
     std::unique_lock lock(mutex_);
@@ -260,7 +259,7 @@ bool RestoreDriver::process_ended(pid_t ns_pid) {
   return false;
 }
 
-Result<UniqueFd> RestoreDriver::restored_agent(u32 number) {
+Result<UniqueFd> Restore::restored_agent(u32 number) {
   std::unique_lock lock(mutex_);
   auto deadline = std::chrono::steady_clock::now() + kAgentReturnsWithin;
   bool here = false;
@@ -278,7 +277,7 @@ Result<UniqueFd> RestoreDriver::restored_agent(u32 number) {
   return std::move(arrived_[number]);
 }
 
-Result<> RestoreDriver::write_report() const {
+Result<> Restore::write_report() const {
   if (options_.json_report.empty()) return {};
   nlohmann::json phases = phases_.json();
   double seconds = phases.empty() ? 0

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What an image says about its program besides its memory: all that ckpt-restore checks before it
-// starts anything, and all that it has to hand in. Read by tools/restore/manifest.h.
+// starts anything, and all that it has to hand in. Read by tools/restore/image_manifest.h.
 #pragma once
 
 #include <sys/types.h>
@@ -10,7 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tools/dump/streams.h"
+#include "tools/dump/outer_pipes.h"
 #include "tools/session/target.h"
 
 namespace ckpt::tools {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/restore/streams.h"
+#include "tools/restore/restored_streams.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
