@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One agent, as a tool sees it: the requests of agent/protocol.h as calls. Every call ends: with
-// the agent's answer, its hang-up, or after a time that the call names.
+// A connection to one agent: the requests of agent/protocol.h as calls. A call returns with the
+// agent's answer, and fails if the agent closes the connection or a timeout expires.
 #pragma once
 
 #include <chrono>
@@ -31,40 +31,43 @@ class AgentClient {
   int fd() const { return fd_.get(); }
   Result<Welcome> hello(const std::string &tool);
   Result<std::vector<std::string>> preflight();
-  // What is worth knowing of its use of devices. Fails with an agent of before there were remarks.
+  // Remarks on the process's use of devices. Fails with an agent of an earlier protocol version.
   Result<std::vector<std::string>> remarks();
   Result<> quiesce(std::chrono::milliseconds timeout);
-  // Before Save: which image it is for, and on which one (zeros: none) that is an increment. False:
-  // the agent is older than that, and will save everything.
+  // Before begin_save(): names the image and its parent (zeros: none), so that the agent can report
+  // regions as unchanged. False: the agent is of an earlier version and will save everything.
   bool announce(const storage::Uuid &image, const storage::Uuid &parent);
-  // Asks for Save; the data follows (tools/agent_link/save_contents.h).
+  // Sends the request alone; save_agent() and load_agent() exchange the contents.
   Result<> begin_save(const StagingSlots &staging);
   Result<> begin_load(const StagingSlots &staging);
   Result<> detach(int outcome_pipe);
-  // Which device of `api` stands for which, before attach() or wake().
+  // Before attach() or wake(): the mapping of the devices of `api`, as pairs of the old and the new
+  // one.
   Result<> use_devices(const std::string &api,
                        const std::vector<std::pair<std::string, std::string>> &map);
   Result<> attach(const std::string &session);
-  // In the place of Save and Detach; how many bytes of device memory are kept. `folder`: "" is host
-  // memory.
+  // Instead of a save and a detach. The contents go to a file in `folder`, or to host memory if it
+  // is empty. Returns their size in bytes.
   Result<u64> suspend(const std::string &folder);
-  // Of a suspended program: what its devices must offer (as Saved tells it), and back to them.
-  Result<std::string> needs();
+  // Of a suspended program: the requirements on its devices, in the format of
+  // SavedAgent::requirements.
+  Result<std::string> requirements();
+  // Gives a suspended program devices again.
   Result<> wake(const std::string &session);
   Result<> resume();
 
   Result<> send(protocol::Type type, const Writer &body = {}, std::span<const int> fds = {});
-  // The next message, `Failed` turned into an Error. Zero: no bound.
-  Result<Message> receive(std::chrono::milliseconds patience = {});
+  // Receives the next message. Failed becomes an Error. A timeout of zero means none.
+  Result<Message> receive(std::chrono::milliseconds timeout = {});
 
  private:
   Result<std::vector<std::string>> sentences(protocol::Type request);
   Result<Message> ask(protocol::Type type, const Writer &body, std::span<const int> fds,
-                      std::chrono::milliseconds patience, protocol::Type expected);
+                      std::chrono::milliseconds timeout, protocol::Type expected);
   UniqueFd fd_;
 };
 
-// Writes an agent's word into its pipe.
-Result<> send_outcome(int pipe, protocol::Outcome word, u32 agent, const std::string &text);
+// Writes the outcome of a checkpoint into an agent's outcome pipe.
+Result<> send_outcome(int pipe, protocol::Outcome outcome, u32 agent, const std::string &text);
 
 }  // namespace ckpt::tools

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tools/agent_link/load_contents.h"
+
 #include <sys/socket.h>
 
 #include <condition_variable>
@@ -6,15 +8,15 @@
 #include <thread>
 #include <vector>
 
-#include "tools/agent_link/save_contents.h"
+#include "tools/agent_link/device_streams.h"
 
 namespace ckpt::tools {
 namespace {
 
 using protocol::Type;
 
-// Fills free slots from the image with all cores, while one thread hears which slots are free
-// again.
+// All cores decompress the image into free slots. A listener thread receives SlotFree messages and
+// makes the slots available again.
 class ContentsLoader {
  public:
   ContentsLoader(AgentClient &agent, StagingSlots &staging, const storage::ImageReader &image,
@@ -28,7 +30,7 @@ class ContentsLoader {
     std::thread listener([this] { listen(); });
     Result<> sent = send_all();
     if (sent) sent = send(Type::LoadEnd, {});
-    if (!sent) ::shutdown(agent_.fd(), SHUT_RDWR);  // the listener need not wait for an answer
+    if (!sent) ::shutdown(agent_.fd(), SHUT_RDWR);  // ends the listener, which waits for an answer
     listener.join();
     return answer_ ? sent : answer_;
   }
@@ -54,11 +56,11 @@ class ContentsLoader {
     return {};
   }
 
-  // An image's chunk may be larger than a slot, never smaller unless it ends the stream.
+  // The image format allows chunks that are larger than a slot.
   Result<> send_chunk(u32 region, u64 offset, ByteView bytes) {
     while (!bytes.empty()) {
       ByteView piece = bytes.first(std::min<size_t>(bytes.size(), StagingSlots::kSlotBytes));
-      CKPT_TRY(u32 slot, take());
+      CKPT_TRY(u32 slot, take_slot());
       std::memcpy(staging_.slot(slot).data(), piece.data(), piece.size());
       CKPT_CHECK(send(Type::SlotFull, Writer().put(slot).put(region).put(offset).put(
                                           static_cast<u32>(piece.size()))));
@@ -68,16 +70,16 @@ class ContentsLoader {
     return {};
   }
 
-  Result<u32> take() {
+  Result<u32> take_slot() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return !free_.empty() || over_; });
-    if (over_) return fail("the agent stopped loading");
+    if (over_) return fail("the agent stopped loading before all contents were sent");
     u32 slot = free_.back();
     free_.pop_back();
     return slot;
   }
 
-  // Until LoadEnd is answered, or the agent fails.
+  // Runs until the agent answers LoadEnd, or fails.
   void listen() {
     for (;;) {
       Result<Message> m = agent_.receive();

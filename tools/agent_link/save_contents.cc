@@ -1,27 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tools/agent_link/save_contents.h"
+
 #include <array>
 #include <memory>
 #include <mutex>
 #include <vector>
 
-#include "common/base/log.h"
-#include "tools/agent_link/save_contents.h"
+#include "tools/agent_link/device_streams.h"
 
 namespace ckpt::tools {
 namespace {
 
 using protocol::Type;
 
-// What the image's workers still use when save_agent() has returned.
-struct Slots {
+// Which slots are in use. Shared with the image's workers, which may free a slot after save_agent()
+// has returned.
+struct SlotTable {
   std::mutex mutex;
-  int socket = -1;  // -1: the agent has heard enough
+  int socket = -1;  // the agent's, for SlotFree; -1 once the save is over
   std::array<bool, StagingSlots::kSlots> busy{};
 
   bool take(u32 slot) {
     std::lock_guard lock(mutex);
     if (slot >= busy.size() || busy[slot]) return false;
-    return busy[slot] = true;
+    busy[slot] = true;
+    return true;
   }
   void free(u32 slot) {
     std::lock_guard lock(mutex);
@@ -60,8 +63,8 @@ class ContentsSaver {
         case Type::Region: CKPT_CHECK(region(in)); break;
         case Type::RegionSame: CKPT_CHECK(region_same(in)); break;
         case Type::SlotFull: CKPT_CHECK(slot_full(in)); break;
-        case Type::Saved: saved_.needs = std::string(in.str()); return std::move(saved_);
-        default: return fail("the agent sent message {} while it was saving", m.type);
+        case Type::Saved: saved_.requirements = std::string(in.str()); return std::move(saved_);
+        default: return fail("the agent sent the unexpected message {} during the save", m.type);
       }
     }
   }
@@ -71,7 +74,7 @@ class ContentsSaver {
     u32 number = in.get<u32>();
     std::string name(in.str());
     u64 bytes = in.get<u64>();
-    if (!in.ok() || number != regions_.size()) return fail("the agent sent a malformed region");
+    if (!in.ok() || number != regions_.size()) return fail("the agent sent a malformed message about a region");
     CKPT_TRY(storage::StreamId id, image_.stream(prefix_ + name));
     regions_.push_back(id);
     saved_.bytes += bytes;
@@ -84,7 +87,7 @@ class ContentsSaver {
     std::string name(fields.str());
     u64 bytes = fields.get<u64>();
     CKPT_CHECK(region(in));
-    if (!number_in_parent_) return fail("the agent refers to an image that it was not told of");
+    if (!number_in_parent_) return fail("the agent refers to a parent image, but this image has none");
     progress_ += bytes;
     saved_.unchanged_bytes += bytes;
     return image_.reuse(regions_.back(), device_stream_prefix(*number_in_parent_) + name, bytes);
@@ -96,7 +99,7 @@ class ContentsSaver {
     u32 bytes = in.get<u32>();
     if (!in.ok() || region >= regions_.size() || bytes > StagingSlots::kSlotBytes ||
         !slots_->take(slot))
-      return fail("the agent sent a malformed slot");
+      return fail("the agent sent a malformed message about a slot");
     progress_ += bytes;
     return image_.put(regions_[region], offset, staging_.slot(slot).first(bytes),
                       [slots = slots_, slot] { slots->free(slot); });
@@ -108,16 +111,14 @@ class ContentsSaver {
   std::string prefix_;
   std::optional<u32> number_in_parent_;
   std::atomic<u64> &progress_;
-  std::shared_ptr<Slots> slots_ = std::make_shared<Slots>();
+  std::shared_ptr<SlotTable> slots_ = std::make_shared<SlotTable>();
   std::vector<storage::StreamId> regions_;
   SavedAgent saved_;
 };
 
 }  // namespace
 
-std::string device_stream_prefix(u32 number) { return fmt::format("device/{}/", number); }
-
-// A parent is an image like any other: its manifest may hold anything.
+// The manifest is untrusted input: any field may be missing or of another type.
 std::optional<u32> agent_number_in(const storage::ImageReader &image, pid_t pid) {
   auto agents = image.manifest().find("agents");
   if (agents == image.manifest().end() || !agents->is_array()) return std::nullopt;

@@ -12,8 +12,8 @@ constexpr size_t kBytes = static_cast<size_t>(StagingSlots::kSlots) * StagingSlo
 
 Result<StagingSlots> StagingSlots::create() {
   UniqueFd fd(::memfd_create("ckpt-staging", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd || ::ftruncate(fd.get(), kBytes) < 0) return fail_errno("cannot make staging memory");
-  // A peer that shrank it would have us killed by SIGBUS.
+  if (!fd || ::ftruncate(fd.get(), kBytes) < 0) return fail_errno("cannot create staging memory");
+  // If the peer could shrink the file, our next access would raise SIGBUS.
   if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0)
     return fail_errno("cannot seal staging memory");
   void *p = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);

@@ -9,11 +9,12 @@
 
 namespace ckpt::tools {
 
-// Shared memory in slots, through which device memory goes between an agent (or its proxy) and us.
+// The tool's side of the staging memory: a shared file, divided into slots, through which contents
+// pass between the tool and an agent or its proxy.
 class StagingSlots {
  public:
   static constexpr u32 kSlots = 32;
-  static constexpr u32 kSlotBytes = 1u << 20;  // a chunk of an image: put() takes whole ones
+  static constexpr u32 kSlotBytes = 1u << 20;  // the largest chunk: ImageWriter::put() takes whole chunks
 
   static Result<StagingSlots> create();
   StagingSlots(StagingSlots &&o) noexcept

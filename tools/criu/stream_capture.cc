@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tools/criu/stream_capture.h"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -7,13 +9,11 @@
 #include <vector>
 
 #include "common/ipc/unix_socket.h"
-#include "tools/criu/stream_capture.h"
 #include "tools/criu/streamer.h"
 
 namespace ckpt::tools {
 namespace {
 
-constexpr int kPipeBytes = 1 << 20;  // as much as an ordinary user may have
 constexpr const char *kCaptureSocket = "streamer-capture.sock";
 
 }  // namespace
@@ -24,7 +24,7 @@ Result<> StreamCapture::start(const std::string &folder) {
   return {};
 }
 
-// CRIU connects once; when it dies before that, finish() shuts the listener down.
+// If CRIU ends before it connects, finish() shuts the listener down and so ends this thread.
 void StreamCapture::accept_and_serve() {
   Result<UniqueFd> socket = accept_unix(listener_.get());
   if (!socket) return;
@@ -43,28 +43,28 @@ Result<> StreamCapture::serve(int socket) {
     CKPT_TRY(std::optional<std::string> name, streamer::receive_request(socket));
     if (!name) return {};
     CKPT_TRY(UniqueFd pipe, streamer::receive_pipe(socket));
-    ::fcntl(pipe.get(), F_SETPIPE_SZ, kPipeBytes);
+    ::fcntl(pipe.get(), F_SETPIPE_SZ, streamer::kPipeBytes);
     std::lock_guard lock(mutex_);
     copiers_.emplace_back(
         [this, p = std::move(pipe), n = *name]() mutable { copy(std::move(p), n); });
   }
 }
 
-// One file. After an error the pipe is closed, so that CRIU fails too.
+// Copies one file. After an error the pipe is closed, so that CRIU fails too.
 void StreamCapture::copy(UniqueFd pipe, std::string name) {
-  // A process's pages, one after the other: what moved must meet its like in the parent image.
+  // The pages of a process: content-defined cuts find pages that moved since the parent image.
   auto cut = name.starts_with("pages-") ? storage::ImageWriter::Cut::Content
                                         : storage::ImageWriter::Cut::Fixed;
   Result<storage::StreamId> id = image_.stream(std::string(kCriuStreams) + name, cut);
   if (!id) return note(Failure(id.error()));
   while (!cancelled_) {
     pollfd p{pipe.get(), POLLIN, 0};
-    if (::poll(&p, 1, 100) == 0) continue;  // looks at cancelled_ now and then
+    if (::poll(&p, 1, 100) == 0) continue;  // checks cancelled_ again
     Result<std::span<std::byte>> room = image_.room(*id);
     if (!room) return note(Failure(room.error()));
     ssize_t n = ::read(pipe.get(), room->data(), room->size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return note(fail_errno("cannot read CRIU's {}", name));
+    if (n < 0) return note(fail_errno("cannot read {} from CRIU", name));
     if (n == 0) return note(image_.close(*id));
     if (Result<> r = image_.commit(*id, static_cast<size_t>(n)); !r) {
       pipe.reset();
@@ -90,7 +90,7 @@ Result<> StreamCapture::finish() {
   if (server_.joinable()) server_.join();
   for (std::thread &t : copiers_) t.join();
   copiers_.clear();
-  return cancelled_ ? fail("cancelled") : first_error_;
+  return cancelled_ ? fail("the dump was cancelled") : first_error_;
 }
 
 StreamCapture::~StreamCapture() {

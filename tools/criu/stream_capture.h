@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// The protocol of `criu --stream` (criu/img-streamer.c, images/img-streamer.proto): through a UNIX
-// socket in its images folder CRIU names one file after the other, and each file is a pipe. A
-// request is a u32 length and the protobuf message { string filename = 1 }; at a restore it is
-// answered by { bool exists = 1 }; then the pipe's other end comes by SCM_RIGHTS.
 #pragma once
 
 #include <atomic>
 #include <list>
-#include <map>
 #include <mutex>
 #include <set>
 #include <string>
@@ -16,24 +10,19 @@
 
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
-#include "storage/read/image_reader.h"
 #include "storage/write/image_writer.h"
 
 namespace ckpt::tools {
 
-// Streams of an image that are CRIU's files.
-inline constexpr std::string_view kCriuStreams = "criu/";
-
-// Takes what `criu dump --stream -D folder` writes and puts it into an image.
+// Writes the files of `criu dump --stream -D folder` into an image (tools/criu/streamer.h).
 class StreamCapture {
  public:
-  StreamCapture(storage::ImageWriter &image) : image_(image) {}
+  explicit StreamCapture(storage::ImageWriter &image) : image_(image) {}
   ~StreamCapture();
   Result<> start(const std::string &folder);
-  // CRIU has ended: waits for the last bytes; the first error of any file.
+  // After CRIU has ended: waits until all bytes are in the image. Returns the first error.
   Result<> finish();
-  // Breaks the pipes: CRIU fails, cures the program and ends by itself (it must never be killed in
-  // the middle, with its parasite inside the program).
+  // Breaks the pipes, so that CRIU fails, cures the program and ends.
   void cancel();
 
  private:
@@ -47,30 +36,8 @@ class StreamCapture {
   std::thread server_;
   std::mutex mutex_;
   std::list<std::thread> copiers_;
-  std::set<int> open_;  // sockets and pipes that cancel() has to break
+  std::set<int> open_;  // sockets that cancel() shuts down
   std::atomic<bool> cancelled_ = false;
-  Result<> first_error_;
-};
-
-// Hands CRIU's files to `criu restore --stream -D folder` out of an image.
-class StreamServer {
- public:
-  StreamServer(const storage::ImageReader &image) : image_(image) {}
-  ~StreamServer();
-  Result<> start(const std::string &folder);
-  // CRIU has ended. The first error in reading the image, if any.
-  Result<> finish();
-
- private:
-  void accept_and_serve();
-  Result<> serve(int socket);
-  void copy(std::string name, UniqueFd pipe);
-
-  const storage::ImageReader &image_;
-  UniqueFd listener_;
-  std::thread server_;
-  std::mutex mutex_;
-  std::list<std::thread> copiers_;
   Result<> first_error_;
 };
 

@@ -1,32 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tools/criu/stream_server.h"
+
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/ipc/unix_socket.h"
-#include "tools/criu/stream_capture.h"
 #include "tools/criu/streamer.h"
 
 namespace ckpt::tools {
 namespace {
 
-constexpr int kPipeBytes = 1 << 20;
 constexpr const char *kServeSocket = "streamer-serve.sock";
 
-// A reader that has seen enough closes its pipe: then there is nothing to say, and no SIGPIPE to
-// take.
-bool reader_left() { return errno == EPIPE; }
+// CRIU closes a pipe before the end of the file when it needs no more of it, which is not an error.
+bool reader_has_closed(int pipe) {
+  pollfd p{pipe, POLLOUT, 0};
+  return ::poll(&p, 1, 0) == 1 && (p.revents & POLLERR);
+}
 
-Result<bool> write_all_or_leave(int fd, ByteView data) {
-  while (!data.empty()) {
-    ssize_t n = ::write(fd, data.data(), data.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && reader_left()) return false;
-    if (n < 0) return fail_errno("cannot hand a file to CRIU");
-    data = data.subspan(static_cast<size_t>(n));
-  }
-  return true;
+void block_sigpipe() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  ::sigaddset(&set, SIGPIPE);
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
 }  // namespace
@@ -55,7 +54,7 @@ Result<> StreamServer::serve(int socket) {
     CKPT_CHECK(streamer::send_reply(socket, exists));
     if (!exists) continue;
     CKPT_TRY(UniqueFd pipe, streamer::receive_pipe(socket));
-    ::fcntl(pipe.get(), F_SETPIPE_SZ, kPipeBytes);
+    ::fcntl(pipe.get(), F_SETPIPE_SZ, streamer::kPipeBytes);
     std::lock_guard lock(mutex_);
     copiers_.emplace_back(
         [this, s = std::move(stream), p = std::move(pipe)]() mutable { copy(s, std::move(p)); });
@@ -63,19 +62,17 @@ Result<> StreamServer::serve(int socket) {
 }
 
 void StreamServer::copy(std::string name, UniqueFd pipe) {
-  sigset_t set;
-  ::sigemptyset(&set);
-  ::sigaddset(&set, SIGPIPE);
-  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  bool left = false;
+  block_sigpipe();
+  bool closed = false;
   Result<> r = image_.for_each_chunk(*image_.find(name), storage::ImageReader::Order::Ascending,
-                                     [&](u64, ByteView bytes) -> Result<> {
-                                       CKPT_TRY(bool more, write_all_or_leave(pipe.get(), bytes));
-                                       left = !more;
-                                       return left ? fail("CRIU closed {}", name) : Result<>{};
+                                     [&](u64, ByteView bytes) {
+                                       Result<> written = write_all(pipe.get(), bytes);
+                                       closed = !written && reader_has_closed(pipe.get());
+                                       return written;
                                      });
   std::lock_guard lock(mutex_);
-  if (!r && !left && first_error_) first_error_ = r;
+  if (!r && !closed && first_error_)
+    first_error_ = Failure(std::move(r).error().in(fmt::format("the stream {}", name)));
 }
 
 Result<> StreamServer::finish() {

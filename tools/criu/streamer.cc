@@ -19,7 +19,7 @@ Result<u64> varint(Reader &in) {
   for (int shift = 0; shift < 64; shift += 7) {
     u8 byte = in.get<u8>();
     value |= static_cast<u64>(byte & 0x7f) << shift;
-    if (!(byte & 0x80)) return in.ok() ? Result<u64>(value) : fail("CRIU sent a cut request");
+    if (!(byte & 0x80)) return in.ok() ? Result<u64>(value) : fail("CRIU sent an incomplete request");
   }
   return fail("CRIU sent a malformed request");
 }
@@ -28,7 +28,7 @@ Result<u64> varint(Reader &in) {
 
 Result<std::string> parse_request(ByteView message) {
   Reader in(message);
-  if (in.get<u8>() != kFilenameTag) return fail("CRIU sent a request of an unknown kind");
+  if (in.get<u8>() != kFilenameTag) return fail("CRIU sent a request of an unknown type");
   CKPT_TRY(u64 length, varint(in));
   ByteView name = in.raw(length);
   if (!in.done() || name.empty()) return fail("CRIU sent a malformed request");
@@ -42,7 +42,8 @@ Result<std::optional<std::string>> receive_request(int socket) {
   }
   if (n == 0 || (n < 0 && errno == ECONNRESET)) return std::nullopt;
   CKPT_CHECK(read_exactly(socket, &size, sizeof size));
-  if (size > kMaxRequestBytes) return fail("CRIU announced a request of {} bytes", size);
+  if (size > kMaxRequestBytes) return fail("CRIU announced a request of {} bytes, more than {}", size,
+                kMaxRequestBytes);
   Bytes message(size);
   CKPT_CHECK(read_exactly(socket, message.data(), size));
   CKPT_TRY(std::string name, parse_request(message));
@@ -69,7 +70,7 @@ Result<UniqueFd> receive_pipe(int socket) {
   }
   cmsghdr *c = n < 0 ? nullptr : CMSG_FIRSTHDR(&m);
   if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-    return fail("CRIU announced a file and sent no pipe for it");
+    return fail("CRIU requested a file but sent no pipe for it");
   int fd;
   std::memcpy(&fd, CMSG_DATA(c), sizeof fd);
   return UniqueFd(fd);

@@ -20,7 +20,7 @@ pid_t last_or(const std::vector<pid_t> &v, pid_t otherwise) {
   return v.empty() ? otherwise : v.back();
 }
 
-// CRIU compares the size of every file at a restore but those that are only appended to.
+// A restore compares the size of every file with the recorded one, except for these.
 bool append_only(const Descriptor &d) {
   return (d.flags & O_APPEND) && (d.flags & O_ACCMODE) == O_WRONLY;
 }
@@ -41,7 +41,7 @@ json describe_processes(const Target &target, const std::set<pid_t> &stopped_bef
   return list;
 }
 
-// The root's standard streams, and which of 0, 1 and 2 are a terminal anywhere in the tree.
+// The root's standard streams, and whether any process of the program has a terminal open.
 json describe_streams(const Target &target, const DescriptorTable &table) {
   static constexpr const char *kNames[] = {"stdin", "stdout", "stderr"};
   json streams = json::object();

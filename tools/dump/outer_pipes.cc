@@ -15,8 +15,9 @@ UniqueFd reopen(pid_t pid, int fd, int flags) {
       ::open(fmt::format("/proc/{}/fd/{}", pid, fd).c_str(), flags | O_CLOEXEC | O_NONBLOCK));
 }
 
-// A reader's pipe without writers reports a hang-up, a writer's without readers an error. Looking
-// must not add an end of the other kind.
+// poll(2) reports POLLHUP for the read end of a pipe without writers, and POLLERR for the write end
+// of one without readers. We open the same end that the program has: opening the other one would
+// change the answer.
 bool other_end_is_open(const OuterPipe &p) {
   UniqueFd fd = reopen(p.holder, p.holder_fd, p.program_reads ? O_RDONLY : O_WRONLY);
   pollfd poll_fd{fd.get(), static_cast<short>(p.program_reads ? POLLIN : POLLOUT), 0};
@@ -55,19 +56,19 @@ std::vector<OuterPipe> find_outer_pipes(const Target &target, const DescriptorTa
   return outer;
 }
 
-// As CRIU does (criu/pipes.c): tee() copies and consumes nothing.
+// As CRIU does (criu/pipes.c): tee(2) copies the bytes without consuming them.
 Result<Bytes> peek_unread(const OuterPipe &pipe) {
   UniqueFd from = reopen(pipe.holder, pipe.holder_fd, O_RDONLY);
-  if (!from) return fail_errno("cannot look into pipe {}", pipe.inode);
+  if (!from) return fail_errno("cannot read pipe {}", pipe.inode);
   int size = ::fcntl(from.get(), F_GETPIPE_SZ);
   int ends[2];
   if (size < 0 || ::pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
-    return fail_errno("cannot make a pipe");
+    return fail_errno("cannot create a pipe");
   UniqueFd read_end(ends[0]), write_end(ends[1]);
   if (::fcntl(write_end.get(), F_SETPIPE_SZ, size) < 0)
-    return fail_errno("cannot make a pipe of {} bytes", size);
+    return fail_errno("cannot create a pipe of {} bytes", size);
   ssize_t n = ::tee(from.get(), write_end.get(), static_cast<size_t>(size), SPLICE_F_NONBLOCK);
-  if (n < 0 && errno != EAGAIN) return fail_errno("cannot look into pipe {}", pipe.inode);
+  if (n < 0 && errno != EAGAIN) return fail_errno("cannot read pipe {}", pipe.inode);
   Bytes unread(n > 0 ? static_cast<size_t>(n) : 0);
   CKPT_CHECK(read_exactly(read_end.get(), unread.data(), unread.size()));
   return unread;
