@@ -39,14 +39,14 @@ Result<Message> AgentClient::ask(Type type, const Writer &body, std::span<const 
   CKPT_CHECK(send(type, body, fds));
   CKPT_TRY(Message m, receive(timeout));
   if (static_cast<Type>(m.type) != expected)
-    return fail("the agent answered request {} with message {} instead of {}", static_cast<int>(type), m.type,
-                static_cast<int>(expected));
+    return fail("the agent answered request {} with message {} instead of {}",
+                static_cast<int>(type), m.type, static_cast<int>(expected));
   return m;
 }
 
 Result<AgentClient::Welcome> AgentClient::hello(const std::string &tool) {
-  CKPT_TRY(Message m, ask(Type::Hello, Writer().put(protocol::kVersion).str(tool), {}, kAnswerTimeout,
-                          Type::Welcome));
+  CKPT_TRY(Message m, ask(Type::Hello, Writer().put(protocol::kVersion).str(tool), {},
+                          kAnswerTimeout, Type::Welcome));
   Reader in = m.reader();
   Welcome w;
   w.version = in.get<u32>();
@@ -98,8 +98,7 @@ Result<> AgentClient::begin_load(const StagingSlots &staging) {
 }
 
 Result<> AgentClient::detach(int outcome_pipe) {
-  CKPT_TRY(Message m,
-           ask(Type::Detach, {}, std::span(&outcome_pipe, 1), kDetachTimeout, Type::Ok));
+  CKPT_TRY(Message m, ask(Type::Detach, {}, std::span(&outcome_pipe, 1), kDetachTimeout, Type::Ok));
   // The agent closes its sockets after it has answered, so wait for the end of the connection.
   CKPT_CHECK(set_receive_timeout(fd_.get(), kAnswerTimeout));
   (void)receive_message(fd_.get());

@@ -6,6 +6,9 @@
 #include <mutex>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
+#include "storage/read/image_reader.h"
 #include "tools/agent_link/device_streams.h"
 
 namespace ckpt::tools {
@@ -74,7 +77,8 @@ class ContentsSaver {
     u32 number = in.get<u32>();
     std::string name(in.str());
     u64 bytes = in.get<u64>();
-    if (!in.ok() || number != regions_.size()) return fail("the agent sent a malformed message about a region");
+    if (!in.ok() || number != regions_.size())
+      return fail("the agent sent a malformed message about a region");
     CKPT_TRY(storage::StreamId id, image_.stream(prefix_ + name));
     regions_.push_back(id);
     saved_.bytes += bytes;
@@ -87,7 +91,8 @@ class ContentsSaver {
     std::string name(fields.str());
     u64 bytes = fields.get<u64>();
     CKPT_CHECK(region(in));
-    if (!number_in_parent_) return fail("the agent refers to a parent image, but this image has none");
+    if (!number_in_parent_)
+      return fail("the agent refers to a parent image, but this image has none");
     progress_ += bytes;
     saved_.unchanged_bytes += bytes;
     return image_.reuse(regions_.back(), device_stream_prefix(*number_in_parent_) + name, bytes);

@@ -25,8 +25,8 @@ std::optional<u32> agent_number_in(const storage::ImageReader &image, pid_t pid)
 // Regions that did not change since the parent image are taken from it; `number_in_parent` is the
 // process's number there. `staging` must live until the image is finished or dropped, because the
 // image's workers compress its slots in place. Adds the bytes that are done to `progress`.
-Result<SavedAgent> save_agent(AgentClient &agent, StagingSlots &staging, storage::ImageWriter &image,
-                              u32 number, std::optional<u32> number_in_parent,
-                              std::atomic<u64> &progress);
+Result<SavedAgent> save_agent(AgentClient &agent, StagingSlots &staging,
+                              storage::ImageWriter &image, u32 number,
+                              std::optional<u32> number_in_parent, std::atomic<u64> &progress);
 
 }  // namespace ckpt::tools

@@ -14,7 +14,8 @@ namespace ckpt::tools {
 class StagingSlots {
  public:
   static constexpr u32 kSlots = 32;
-  static constexpr u32 kSlotBytes = 1u << 20;  // the largest chunk: ImageWriter::put() takes whole chunks
+  static constexpr u32 kSlotBytes =
+      1u << 20;  // the largest chunk: ImageWriter::put() takes whole chunks
 
   static Result<StagingSlots> create();
   StagingSlots(StagingSlots &&o) noexcept

@@ -68,8 +68,8 @@ std::string message_of(const std::string &line) {
   return at == std::string::npos ? line : line.substr(at + 3);
 }
 
-// CRIU's helpers write to /dev/null. If it is a regular file, every program that reads /dev/null for
-// empty input would get that output.
+// CRIU's helpers write to /dev/null. If it is a regular file, every program that reads /dev/null
+// for empty input would get that output.
 Result<> check_null_device() {
   struct stat s {};
   if (::stat("/dev/null", &s) == 0 && S_ISCHR(s.st_mode)) return {};
@@ -81,17 +81,18 @@ Result<> check_null_device() {
 
 Result<Criu> find_criu() {
   CKPT_CHECK(check_null_device());
-  const std::string hint =
-      fmt::format("install CRIU {}.{} or later (scripts/setup does), or set CKPT_CRIU", kMinMajor,
-                  kMinMinor);
+  const std::string hint = fmt::format(
+      "install CRIU {}.{} or later (scripts/setup does), or set CKPT_CRIU", kMinMajor, kMinMinor);
   Criu c{candidate(), {}};
   Result<CommandResult> r = run_command({c.path, "--version"}, "");
   if (!r) return fail_with_hint("cannot run CRIU: " + r.error().what, hint);
   c.version = version_in(r->output);
   if (r->exit_code != 0 || c.version.empty())
-    return fail_with_hint(fmt::format("{} --version failed with exit code {}", c.path, r->exit_code), hint);
+    return fail_with_hint(
+        fmt::format("{} --version failed with exit code {}", c.path, r->exit_code), hint);
   if (!new_enough(c.version))
-    return fail_with_hint(fmt::format("{} is version {}, which is too old", c.path, c.version), hint);
+    return fail_with_hint(fmt::format("{} is version {}, which is too old", c.path, c.version),
+                          hint);
   return c;
 }
 
@@ -107,7 +108,7 @@ Error criu_error(const std::string &log_path, const std::string &verb, int wait_
   }
   if (errors.empty())
     errors = WIFSIGNALED(wait_status) ? fmt::format("killed by signal {}", WTERMSIG(wait_status))
-                                        : fmt::format("exit code {}", WEXITSTATUS(wait_status));
+                                      : fmt::format("exit code {}", WEXITSTATUS(wait_status));
   return {fmt::format("CRIU cannot {} the program: {}", verb, errors), advice_for(errors)};
 }
 

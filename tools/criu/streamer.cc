@@ -19,7 +19,8 @@ Result<u64> varint(Reader &in) {
   for (int shift = 0; shift < 64; shift += 7) {
     u8 byte = in.get<u8>();
     value |= static_cast<u64>(byte & 0x7f) << shift;
-    if (!(byte & 0x80)) return in.ok() ? Result<u64>(value) : fail("CRIU sent an incomplete request");
+    if (!(byte & 0x80))
+      return in.ok() ? Result<u64>(value) : fail("CRIU sent an incomplete request");
   }
   return fail("CRIU sent a malformed request");
 }
@@ -42,8 +43,8 @@ Result<std::optional<std::string>> receive_request(int socket) {
   }
   if (n == 0 || (n < 0 && errno == ECONNRESET)) return std::nullopt;
   CKPT_CHECK(read_exactly(socket, &size, sizeof size));
-  if (size > kMaxRequestBytes) return fail("CRIU announced a request of {} bytes, more than {}", size,
-                kMaxRequestBytes);
+  if (size > kMaxRequestBytes)
+    return fail("CRIU announced a request of {} bytes, more than {}", size, kMaxRequestBytes);
   Bytes message(size);
   CKPT_CHECK(read_exactly(socket, message.data(), size));
   CKPT_TRY(std::string name, parse_request(message));

@@ -3,8 +3,8 @@
 // The streamer protocol of CRIU (criu dump --stream, criu restore --stream), by which CRIU's image
 // files go straight into an image of ours and come out of it, without touching a disk in between.
 //
-// The problem: CRIU writes a folder with dozens of files, among them the program's memory. Written to
-// disk first and copied then, a dump would need twice the space and a pass more over all bytes.
+// The problem: CRIU writes a folder with dozens of files, among them the program's memory. Written
+// to disk first and copied then, a dump would need twice the space and a pass more over all bytes.
 //
 // The protocol: the tool listens on a UNIX socket in the folder that it passes to CRIU as -D. CRIU
 // connects once and sends a request for each file that it would open:
@@ -19,17 +19,17 @@
 //   u32      2, the length of the message that follows
 //   message  protobuf { bool exists = 1 }
 //
-// and, only if the file exists, CRIU sends the write end of a pipe and reads the file from the other.
-// CRIU keeps several pipes open at once and uses them in turns. Each file therefore gets a thread of
-// its own, which copies between the pipe and the stream "criu/NAME" of the image.
+// and, only if the file exists, CRIU sends the write end of a pipe and reads the file from the
+// other. CRIU keeps several pipes open at once and uses them in turns. Each file therefore gets a
+// thread of its own, which copies between the pipe and the stream "criu/NAME" of the image.
 //
 // Pages arrive as page-aligned runs in files named pages-N.img. Between two dumps of a program they
 // shift, so they are cut into chunks by content (storage::ImageWriter::Cut::Content), which lets an
 // increment find them in its parent. All other files are cut at fixed offsets.
 //
-// The tool ends a dump early by closing the pipes. CRIU then fails by itself, and cures the program:
-// it removes its parasite code from the processes and continues them. CRIU must never be killed
-// before that.
+// The tool ends a dump early by closing the pipes. CRIU then fails by itself, and cures the
+// program: it removes its parasite code from the processes and continues them. CRIU must never be
+// killed before that.
 //
 // Source: criu/img-streamer.c and images/img-streamer.proto in CRIU 4.1.
 #pragma once

@@ -127,7 +127,8 @@ void Agents::undo(const std::string &why) {
   for (u32 i = 0; i < all_.size(); i++) {
     // An agent that did not answer the detach may have detached nevertheless. It then waits for its
     // outcome.
-    if (all_[i]->outcome_pipe) (void)send_outcome(all_[i]->outcome_pipe.get(), protocol::Outcome::Failed, i, why);
+    if (all_[i]->outcome_pipe)
+      (void)send_outcome(all_[i]->outcome_pipe.get(), protocol::Outcome::Failed, i, why);
     all_[i]->outcome_pipe.reset();
     all_[i]->client = AgentClient(UniqueFd());
   }
@@ -135,7 +136,8 @@ void Agents::undo(const std::string &why) {
 
 void Agents::send_continue() {
   for (u32 i = 0; i < all_.size(); i++) {
-    if (Result<> r = send_outcome(all_[i]->outcome_pipe.get(), protocol::Outcome::Continue, i, ""); !r)
+    if (Result<> r = send_outcome(all_[i]->outcome_pipe.get(), protocol::Outcome::Continue, i, "");
+        !r)
       log::warn("process {}: {}", all_[i]->host_pid, r.error().what);
     all_[i]->outcome_pipe.reset();
   }
@@ -164,8 +166,8 @@ json Agents::describe() const {
   return list;
 }
 
-// An agent reports [{"api":…, "needs":…}…]. A participant of an earlier version omits "api"; its
-// place in the list is then that of its name in the agent's Welcome.
+// An agent reports [{"api":…, "needs":…}…]. A participant of an earlier version omits "api"; it is
+// then the participant at the same place in the agent's Welcome.
 json Agents::describe_requirements() const {
   json list = json::array();
   for (u32 i = 0; i < all_.size(); i++) {

@@ -31,8 +31,8 @@ class Agents {
   Result<> quiesce(std::chrono::milliseconds timeout);
   Result<> save(storage::ImageWriter &image);
   Result<> detach();
-  // Instead of save() and detach(). Returns the bytes of contents that were moved to `folder`, or to
-  // host memory if it is empty. If one agent fails, the others are woken again.
+  // Instead of save() and detach(). Returns the bytes of contents that were moved to `folder`, or
+  // to host memory if it is empty. If one agent fails, the others are woken again.
   Result<u64> suspend(const std::string &folder, const std::string &session);
   // Closes the connections, so that agents that are attached undo what they did, and sends the
   // outcome "failed" to the detached ones.

@@ -89,7 +89,7 @@ json describe_files(const DescriptorTable &table) {
 json describe_mapped_files(const Target &target) {
   std::map<std::string, json> by_path;
   for (const Process &p : target.processes)
-    for (const Mapping &m : mappings_of(p.pid)) {
+    for (const ProcMapping &m : mappings_of(p.pid)) {
       struct stat st {};
       if (!m.path.starts_with('/') || ::stat(m.path.c_str(), &st) != 0 || st.st_ino != m.inode ||
           !S_ISREG(st.st_mode))

@@ -250,11 +250,10 @@ Result<> Dump::record_stopped_program() {
 Result<> Dump::check_no_new_agents() const {
   for (const Process &p : target_.processes)
     if (runs_agent(p.pid) && !target_.has_agent(p.pid))
-      return fail_with_hint(
-          fmt::format("process {} ({}) used ckpt or a device for the first time "
-                      "in the middle of the checkpoint",
-                      p.pid, p.command),
-          "run ckpt-dump again");
+      return fail_with_hint(fmt::format("process {} ({}) used ckpt or a device for the first time "
+                                        "in the middle of the checkpoint",
+                                        p.pid, p.command),
+                            "run ckpt-dump again");
   return {};
 }
 
@@ -281,7 +280,9 @@ Result<> Dump::end_program() {
   for (const Process &p : target_.processes)
     while (read_process(p.pid)) {
       if (Phases::Clock::now() > deadline)
-        return fail("the image {} is complete, but process {} did not end within {} s of its SIGKILL", options_.image, p.pid, kEndTimeout.count());
+        return fail(
+            "the image {} is complete, but process {} did not end within {} s of its SIGKILL",
+            options_.image, p.pid, kEndTimeout.count());
       std::this_thread::sleep_for(2ms);
     }
   report_.pause_seconds = phases_.seconds_since(paused_at_);

@@ -24,11 +24,10 @@ std::vector<std::string> criu_command(const HostSide &side, const std::string &f
   std::vector<std::string> c;
   if (target.own_pid_namespace)
     c = {"nsenter", "-t", std::to_string(target.root), "-p", "-m", fmt::format("--wd={}", folder)};
-  c.insert(c.end(), {side.criu.path, "dump", "--no-default-config", "--stream", "--leave-stopped",
-                     "--shell-job", "--file-locks", "--ghost-limit",
-                     std::to_string(kMaxUnlinkedBytes), "-t",
-                     std::to_string(target.processes.front().ns_pid()), "-D", folder, "-o", kLog,
-                     "-v4"});
+  c.insert(c.end(),
+           {side.criu.path, "dump", "--no-default-config", "--stream", "--leave-stopped",
+            "--shell-job", "--file-locks", "--ghost-limit", std::to_string(kMaxUnlinkedBytes), "-t",
+            std::to_string(target.processes.front().ns_pid()), "-D", folder, "-o", kLog, "-v4"});
   return c;
 }
 
@@ -57,8 +56,8 @@ Result<> dump_in(const std::string &folder, const HostSide &side, bool &stopped)
   stopped = WIFEXITED(status) && WEXITSTATUS(status) == 0;
   Result<> captured = capture.finish();
   CKPT_CHECK(side.cancel.check());
-  // If the image cannot be written, CRIU fails too, because of a broken pipe. The error of the image
-  // is the cause.
+  // If the image cannot be written, CRIU fails too, because of a broken pipe. The error of the
+  // image is the cause.
   if (!captured) return captured;
   if (!stopped) return Failure(criu_error(folder + "/" + kLog, "dump", status));
   return {};

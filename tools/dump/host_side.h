@@ -25,8 +25,8 @@ struct HostSide {
   std::string kept_log;  // where a copy of CRIU's log goes after a failure
 };
 
-// Runs CRIU. Sets `stopped` if CRIU leaves the whole process tree stopped, which it also does when a
-// later step of this call fails.
+// Runs CRIU. Sets `stopped` if CRIU leaves the whole process tree stopped, which it also does when
+// a later step of this call fails.
 Result<> dump_host_side(const HostSide &side, bool &stopped);
 
 }  // namespace ckpt::tools

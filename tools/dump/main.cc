@@ -73,8 +73,7 @@ void print_report(const DumpReport &r, bool left_running) {
 
 // Reports the failure of a dump or a suspend, and returns the exit code.
 int fail_run(const Error &error, const Cancel &cancel, const Options &o) {
-  if (o.json)
-    print_json({{"error", {{"what", error.what}, {"hint", error.hint}}}}, o.dump.image);
+  if (o.json) print_json({{"error", {{"what", error.what}, {"hint", error.hint}}}}, o.dump.image);
   return fail_with_code(cancel.signal() ? 128 + cancel.signal() : kCodes.failed, error);
 }
 

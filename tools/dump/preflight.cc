@@ -62,8 +62,10 @@ std::string refused_descriptor(const Process &p, const Descriptor &d, const TcpT
     return what + "the device " + d.target + ", which cannot be checkpointed: close it first";
   if (d.kind == Kind::File && d.deleted && d.size > kMaxUnlinkedBytes &&
       !d.target.starts_with("/memfd:"))
-    return what + fmt::format("an unlinked file of {} MiB ({}), which is too large: close it, or give it a name",
-                              d.size >> 20, d.target);
+    return what +
+           fmt::format(
+               "an unlinked file of {} MiB ({}), which is too large: close it, or give it a name",
+               d.size >> 20, d.target);
   if (d.kind == Kind::Pipe && (d.flags & O_DIRECT))
     return what + "a pipe in packet mode (O_DIRECT), which CRIU cannot checkpoint: close it first";
   if (d.kind == Kind::Socket)
@@ -72,7 +74,8 @@ std::string refused_descriptor(const Process &p, const Descriptor &d, const TcpT
   return {};
 }
 
-// The sockets of this tool, the keeper and the proxies. The agents close their ends when they detach.
+// The sockets of this tool, the keeper and the proxies. The agents close their ends when they
+// detach.
 std::set<u64> own_sockets(const Target &target) {
   std::set<u64> inodes;
   std::set<pid_t> program;
@@ -90,8 +93,9 @@ std::string refused_driver(const Process &p) {
   const char *why =
       "it uses this driver without ckpt. Start it so that it loads ckpt's driver: without a driver "
       "path of its own, and not statically linked";
-  for (const Mapping &m : mappings_of(p.pid))
-    if (is_driver_device(m.path)) return fmt::format("{} has {} mapped: {}", name_of(p), m.path, why);
+  for (const ProcMapping &m : mappings_of(p.pid))
+    if (is_driver_device(m.path))
+      return fmt::format("{} has {} mapped: {}", name_of(p), m.path, why);
   for (const Descriptor &d : descriptors_of(p.pid))
     if (is_driver_device(d.target))
       return fmt::format("{} has {} open: {}", name_of(p), d.target, why);
@@ -108,35 +112,40 @@ void check_destination(const Target &target, const std::string &image, bool over
                        Reasons &reasons) {
   std::error_code ec;
   if (fs::exists(image, ec) && !overwrite)
-    reasons.push_back(fmt::format("{} exists already: choose another name, or add --overwrite", image));
+    reasons.push_back(
+        fmt::format("{} exists already: choose another name, or add --overwrite", image));
   fs::path folder = fs::absolute(image).lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();
   folder = folder.parent_path();
   if (!fs::is_directory(folder, ec))
-    return reasons.push_back(fmt::format("there is no folder {}: create it, or choose another one", folder.string()));
+    return reasons.push_back(
+        fmt::format("there is no folder {}: create it, or choose another one", folder.string()));
   if (::access(folder.c_str(), W_OK) != 0)
-    return reasons.push_back(fmt::format("the folder {} is not writable: choose another one", folder.string()));
+    return reasons.push_back(
+        fmt::format("the folder {} is not writable: choose another one", folder.string()));
   u64 resident = 0;
   for (const Process &p : target.processes) resident += p.resident_bytes;
   struct statvfs disk {};
   if (::statvfs(folder.c_str(), &disk) != 0) return;
   u64 free_bytes = disk.f_bavail * disk.f_frsize;
   if (free_bytes < std::max(kMinFreeBytes, resident / kBestRatio))
-    reasons.push_back(fmt::format("{} KiB free in {} are not enough for a program of {} MiB: make room there",
-                                  free_bytes >> 10, folder.string(), resident >> 20));
+    reasons.push_back(
+        fmt::format("{} KiB free in {} are not enough for a program of {} MiB: make room there",
+                    free_bytes >> 10, folder.string(), resident >> 20));
 }
 
 void check_processes(const Target &target, Reasons &reasons) {
   for (const Process &p : target.processes) {
     if (p.tracer)
-      reasons.push_back(
-          fmt::format("{} is traced by process {}: detach the debugger first", name_of(p), p.tracer));
+      reasons.push_back(fmt::format("{} is traced by process {}: detach the debugger first",
+                                    name_of(p), p.tracer));
     if (p.state == 'T' && target.has_agent(p.pid))
       reasons.push_back(
           fmt::format("{} is stopped: continue it first (kill -CONT {})", name_of(p), p.pid));
     if (is_own_helper(p.pid))
       reasons.push_back(fmt::format(
-          "{} is a ckpt tool inside of the program: checkpoint that tool's program instead", name_of(p)));
+          "{} is a ckpt tool inside of the program: checkpoint that tool's program instead",
+          name_of(p)));
   }
   if (Result<Process> keeper = read_process(target.keeper); keeper && keeper->state == 'T')
     reasons.push_back(
@@ -198,8 +207,9 @@ void check_detached(pid_t pid, Reasons &reasons) {
            std::any_of(kDrivers.begin(), kDrivers.end(),
                        [&](const char *s) { return path.find(s) != std::string::npos; });
   };
-  for (const Mapping &m : mappings_of(pid))
-    if (is_residue(m.path)) reasons.push_back(fmt::format("process {} still has {} mapped", pid, m.path));
+  for (const ProcMapping &m : mappings_of(pid))
+    if (is_residue(m.path))
+      reasons.push_back(fmt::format("process {} still has {} mapped", pid, m.path));
   for (const Descriptor &d : descriptors_of(pid))
     if (is_residue(d.target))
       reasons.push_back(fmt::format("process {} still has {} open", pid, d.target));

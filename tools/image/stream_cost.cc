@@ -4,8 +4,11 @@
 namespace ckpt::tools {
 
 StreamCost &StreamCost::operator+=(const StreamCost &o) {
-  streams += o.streams, raw_bytes += o.raw_bytes, stored_bytes += o.stored_bytes;
-  chunks += o.chunks, zero_chunks += o.zero_chunks;
+  streams += o.streams;
+  raw_bytes += o.raw_bytes;
+  stored_bytes += o.stored_bytes;
+  chunks += o.chunks;
+  zero_chunks += o.zero_chunks;
   return *this;
 }
 

@@ -9,8 +9,8 @@
 
 namespace ckpt::tools {
 
-// What a stream, or a group of them, costs. A chunk that several streams share is counted as stored
-// for the first of them, so that all sums are the file's.
+// The size of a stream or of a group of streams. A chunk that several streams share counts as
+// stored only for the first of them, so that the sums agree with the file's size.
 struct StreamCost {
   u64 streams = 0;
   u64 raw_bytes = 0;
@@ -23,7 +23,7 @@ struct StreamCost {
 // In the order of image.streams().
 std::vector<StreamCost> cost_of_streams(const storage::ImageReader &image);
 
-// "host memory", "device objects", "CRIU", or the first part of the name.
+// "host memory", "device objects", "CRIU", or else the part of the name before the first slash.
 std::string group_of(std::string_view stream);
 std::map<std::string, StreamCost> cost_of_groups(const storage::ImageReader &image);
 

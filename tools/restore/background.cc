@@ -46,9 +46,9 @@ void Background::report(pid_t pid) {
   if (!report_) return;
   (void)write_all(report_.get(), view(&pid, sizeof pid));
   report_.reset();
-  int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-  ::dup2(nothing, STDERR_FILENO);
-  if (nothing > 2) ::close(nothing);
+  int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  ::dup2(null, STDERR_FILENO);
+  if (null > 2) ::close(null);
 }
 
 }  // namespace ckpt::tools

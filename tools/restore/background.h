@@ -9,13 +9,14 @@
 
 namespace ckpt::tools {
 
-// --detach: a child leads a session of its own and does the work, with our standard error until the
-// program runs.
+// ckpt-restore --detach: a child process in a session of its own restores the program. It keeps our
+// standard error until the program runs.
 class Background {
  public:
-  // In the parent: the exit code, once the child has reported or died. In the child: no value.
+  // Forks. In the parent: waits until the child has reported or ended, and returns the exit code.
+  // In the child: returns no value.
   std::optional<int> detach();
-  // In the child: the program runs.
+  // In the child: reports that the program runs.
   void report(pid_t pid);
 
  private:

@@ -22,8 +22,8 @@ ImageManifest::File file_of(const json &j) {
           j.value("writable", false)};
 }
 
-// nlohmann's accessors throw where a field is missing or of another type; parse() turns that into
-// an Error, so these lines need not say it each time.
+// nlohmann's accessors throw if a field is missing or of another type. parse() catches that, which
+// saves a check for each field.
 ImageManifest parse_or_throw(const json &j) {
   ImageManifest m;
   m.program = j.at("program").get<std::string>();
@@ -39,9 +39,9 @@ ImageManifest parse_or_throw(const json &j) {
       each<u64>(j.at("agents"), [](const json &a) { return a.at("pipe_inode").get<u64>(); });
   m.agent_pids =
       each<pid_t>(j.at("agents"), [](const json &a) { return a.at("pid").get<pid_t>(); });
-  m.needs = each<ImageManifest::Need>(j.at("participants"), [](const json &p) {
-    return ImageManifest::Need{p.at("agent").get<u32>(), p.at("api").get<std::string>(),
-                               p.at("needs")};
+  m.requirements = each<ImageManifest::Requirement>(j.at("participants"), [](const json &p) {
+    return ImageManifest::Requirement{p.at("agent").get<u32>(), p.at("api").get<std::string>(),
+                                      p.at("needs")};
   });
   m.files = each<ImageManifest::File>(j.at("files"), file_of);
   m.mapped_files = each<ImageManifest::File>(j.at("mapped_files"), file_of);
@@ -59,14 +59,14 @@ ImageManifest parse_or_throw(const json &j) {
 
 bool plausible(const ImageManifest &m) {
   auto positive = [](pid_t p) { return p > 0; };
-  bool root_is_there = false;
+  bool has_root = false;
   for (const auto &p : m.processes) {
     if (!positive(p.pid) || p.group < 0 || p.session < 0 ||
         !std::all_of(p.threads.begin(), p.threads.end(), positive))
       return false;
-    root_is_there |= p.pid == m.root_pid;
+    has_root |= p.pid == m.root_pid;
   }
-  return root_is_there;
+  return has_root;
 }
 
 }  // namespace
@@ -74,18 +74,20 @@ bool plausible(const ImageManifest &m) {
 Result<ImageManifest> ImageManifest::parse(const json &manifest) {
   try {
     if (u32 protocol = manifest.at("protocol").get<u32>(); protocol > protocol::kVersion)
-      return fail_with_hint(fmt::format("the image was made by a newer ckpt ({})",
+      return fail_with_hint(fmt::format("the image was written by a newer version of ckpt ({})",
                                         manifest.value("ckpt_version", "?")),
-                            "restore it with that version");
+                            "restore it with that version or a later one");
     ImageManifest m = parse_or_throw(manifest);
-    if (!plausible(m)) return fail("the image's manifest names impossible processes");
+    if (!plausible(m))
+      return fail("the image's manifest is damaged: it describes impossible processes");
     return m;
   } catch (const json::exception &e) {
-    return fail("the image's manifest cannot be used: {}", e.what());
+    return fail("the image's manifest is damaged: {}", e.what());
   }
 }
 
-// With --shell-job the root's session and group become ours; every other one needs its number.
+// criu restore --shell-job puts the root's process group and session into ours. All other groups
+// and sessions need their IDs.
 std::vector<pid_t> ImageManifest::pids() const {
   std::vector<pid_t> v;
   auto root = std::find_if(processes.begin(), processes.end(),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ckpt-restore reads of an image's manifest (written by tools/dump/manifest.cc). It is hostile
-// input like the rest of the image: a field that is missing or of another kind is an error.
+// The part of an image's manifest that ckpt-restore uses. tools/dump/describe_program.cc writes it.
+// Like the whole image it is untrusted input: a field that is missing or of another type is an
+// error.
 #pragma once
 
 #include <sys/types.h>
@@ -23,12 +24,12 @@ struct ImageManifest {
     pid_t group;
     pid_t session;
     std::vector<pid_t> threads;
-    bool stopped;  // before the dump stopped it
+    bool stopped;  // was stopped before the dump
   };
-  struct Need {
+  struct Requirement {  // of one participant
     u32 agent;
     std::string api;
-    nlohmann::json needs;
+    nlohmann::json requirements;
   };
   struct File {
     std::string path;
@@ -47,17 +48,18 @@ struct ImageManifest {
   pid_t root_pid = 0;
   std::string session_folder;
   std::vector<ProcessEntry> processes;
-  std::vector<u64> outcome_pipes;  // inode, by agent
-  std::vector<pid_t> agent_pids;   // in the image's own numbers, by agent
-  std::vector<Need> needs;
+  std::vector<u64> outcome_pipes;  // by agent: the inode
+  std::vector<pid_t> agent_pids;   // by agent: the PID in the program's PID namespace
+  std::vector<Requirement> requirements;
   std::vector<File> files;
   std::vector<File> mapped_files;
   std::vector<Pipe> pipes;
-  bool terminal = false;
-  bool terminal_at[3]{};  // the root's stdin, stdout, stderr
+  bool terminal = false;  // any process has a terminal open
+  bool terminal_at[3]{};  // whether the root's stdin, stdout and stderr are terminals
 
   static Result<ImageManifest> parse(const nlohmann::json &manifest);
-  // Every number that CRIU has to find free in the namespace it restores into.
+  // All IDs that must be free in the PID namespace of the restore, in ascending order: of
+  // processes, threads, process groups and sessions.
   std::vector<pid_t> pids() const;
   std::set<pid_t> stopped() const;
 };

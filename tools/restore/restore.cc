@@ -1,34 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/restore/restore.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
-#include "common/base/log.h"
-#include "tools/agent_link/save_contents.h"
-#include "tools/criu/stream_capture.h"
+#include "tools/criu/stream_server.h"
 #include "tools/proc/process.h"
-#include "tools/restore/checks.h"
 #include "tools/session/process_tree.h"
 
 namespace ckpt::tools {
 namespace {
 
-using namespace std::chrono_literals;
-
 constexpr const char *kLog = "restore.log";
-constexpr auto kAgentReturnsWithin = 60s;
-constexpr int kLeastGivenFd = 20;  // above what CRIU uses by itself
-constexpr pid_t kPidGap = 50;      // for CRIU's own helpers, above the image's highest PID
+constexpr pid_t kPidGap = 50;  // leaves the PIDs just above the image's to CRIU's helpers
 
-// CRIU's words for a process and for a thread (-17 is EEXIST). The kernel frees a thread's number a
-// moment after its process is gone from /proc.
+// CRIU's messages for a process and for a thread (-17 is EEXIST). The kernel frees a thread's ID
+// shortly after its process has vanished from /proc, so pids_taken() may have missed one.
 bool says_pid_was_taken(const std::string &error) {
   return error.find("Can't fork for") != std::string::npos ||
          error.find("Unable to create a thread: -17") != std::string::npos;
@@ -36,21 +26,15 @@ bool says_pid_was_taken(const std::string &error) {
 
 }  // namespace
 
-Restore::Restore(Keeper &keeper, const RestoreOptions &o, const storage::ImageReader &image,
-                 const Plan &plan, Phases &phases, Running running)
+Restore::Restore(Keeper &keeper, const RestoreOptions &o, const RestorePlan &plan, Phases &phases,
+                 Running running)
     : keeper_(keeper),
       options_(o),
-      image_(image),
-      manifest_(plan.manifest),
-      maps_(plan.maps),
-      criu_(plan.criu),
+      plan_(plan),
       phases_(phases),
-      running_(std::move(running)) {
-  keeper_.on_restored([this](UniqueFd fd, u32 agent) {
-    std::lock_guard lock(mutex_);
-    arrived_[agent] = std::move(fd);
-    changed_.notify_all();
-  });
+      running_(std::move(running)),
+      agents_(plan, keeper.socket_path()) {
+  keeper_.on_restored([this](UniqueFd fd, u32 agent) { agents_.connected(agent, std::move(fd)); });
   keeper_.on_window_change([this] {
     if (streams_) streams_->window_changed();
   });
@@ -67,34 +51,41 @@ Restore::Restore(Keeper &keeper, const RestoreOptions &o, const storage::ImageRe
 Restore::~Restore() { thread_.join(); }
 
 void Restore::run() {
-  Result<> r = restore();
-  if (r) return;
-  // In this order: the keeper must not take the end of a half restored copy for the program's own.
-  keeper_.post([this, e = r.error()] { keeper_.program_failed(e); });
+  Result<> done = restore();
+  if (done) return;
+  // Before the kill, so that the keeper does not take the end of an incomplete copy for the
+  // program's own end.
+  keeper_.post([this, e = done.error()] { keeper_.program_failed(e); });
   if (root_) kill_tree(root_);
 }
 
+// Any failure ends the copy. The image stays as it is.
 Result<> Restore::restore() {
-  // Processes, memory, files: CRIU, where the PIDs are free.
+  // CRIU brings back processes, memory and files, and leaves them stopped.
   phases_.begin("criu");
-  CKPT_CHECK(host_side());
-  hand_to_keeper();
-  // Devices: each agent hears that it is a copy, connects, rebuilds, loads, and opens its gate.
+  CKPT_CHECK(restore_host_side());
+  // The keeper watches the program, and the stem continues it.
+  CKPT_CHECK(hand_to_keeper());
+  // Each agent learns that its process is a copy, gets devices with their contents, and opens its
+  // gate.
   phases_.begin("devices");
-  CKPT_CHECK(agents());
+  CKPT_CHECK(agents_.bring_back(stem_.pid));
   phases_.end();
-  keeper_.post([this] { keeper_.program_is_whole(); });
+  // From here on ckpt-dump accepts the program.
+  keeper_.post([this] { keeper_.program_ready(); });
+  // --json-report names what was restored.
   CKPT_CHECK(write_report());
+  // --detach: the process that waits for this one prints the PID and returns.
   running_(root_);
   return {};
 }
 
-Result<> Restore::host_side() {
-  alias_ = std::make_unique<SessionAlias>(manifest_.session_folder, keeper_.folder());
-  if (!pids_taken(manifest_)) {
+// In this PID namespace if all PIDs are free, otherwise in a new one.
+Result<> Restore::restore_host_side() {
+  alias_ = std::make_unique<SessionAlias>(plan_.manifest.session_folder, keeper_.folder());
+  if (!pids_taken(plan_.manifest)) {
     Result<> done = try_criu(false);
-    // A PID may have been taken since: nothing of the copy has run, so try again where all are
-    // free.
+    // A PID may have been taken since. The copy has not run yet, so a second attempt is safe.
     if (done || !pid_was_taken_) return done;
   }
   return try_criu(true);
@@ -102,13 +93,13 @@ Result<> Restore::host_side() {
 
 Result<> Restore::try_criu(bool new_namespace) {
   new_namespace_ = new_namespace;
-  CKPT_TRY(streams_, RestoredStreams::plan(manifest_, image_,
+  CKPT_TRY(streams_, RestoredStreams::plan(plan_.manifest, *plan_.image,
                                            {.detach = options_.detach,
                                             .new_namespace = new_namespace,
                                             .output_file = options_.output_file}));
-  CKPT_CHECK(make_outcome_pipes());
+  CKPT_CHECK(agents_.make_outcome_pipes());
   CKPT_TRY(SessionFolder folder, SessionFolder::create("restore-"));
-  Result<> done = start_and_wait(folder.path(), new_namespace);
+  Result<> done = run_stem(folder.path(), new_namespace);
   if (done) return {};
   Error e = done.error();
   std::string kept = fmt::format("{}/ckpt-restore-{}.log", runtime_folder(), ::getpid());
@@ -119,162 +110,82 @@ Result<> Restore::try_criu(bool new_namespace) {
   return Failure(std::move(e));
 }
 
-Result<> Restore::make_outcome_pipes() {
-  words_.clear();
-  for (size_t i = 0; i < manifest_.outcome_pipes.size(); i++) {
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) < 0) return fail_errno("cannot make a pipe");
-    UniqueFd read_end(ends[0]), write_end(ends[1]);
-    words_.push_back(
-        {UniqueFd(::fcntl(read_end.get(), F_DUPFD_CLOEXEC, kLeastGivenFd)), std::move(write_end)});
-  }
-  return {};
-}
-
 StemOptions Restore::stem_options(const std::string &folder, bool new_namespace) const {
-  // CRIU lets one thread go after the other, and fails where the program ends before the last: so
-  // all of them stop first, and the stem continues them.
+  const ImageManifest &m = plan_.manifest;
+  // --leave-stopped: CRIU would start one thread after the other, and would fail if the program
+  // ended before the last one. The stem continues the program instead.
   StemOptions s{
-      .criu = {criu_.path, "restore", "--no-default-config", "--stream", "-d", "-S",
+      .criu = {plan_.criu.path, "restore", "--no-default-config", "--stream", "-d", "-S",
                "--leave-stopped", "--shell-job", "--file-locks", "-D", folder, "-o", kLog, "-v4"},
       .folder = folder,
       .terminal = streams_->terminal(),
       .own_terminal = streams_->own_terminal(),
       .new_namespace = new_namespace,
-      .leave_stopped = manifest_.stopped()};
-  auto inherit = [&s](int fd, u64 inode) {
-    s.criu.insert(s.criu.end(), {"--inherit-fd", fmt::format("fd[{}]:pipe:[{}]", fd, inode)});
-    s.inherited.push_back(fd);
+      .leave_stopped = m.stopped()};
+  auto inherit = [&s](const std::vector<std::pair<int, u64>> &pipes) {
+    for (auto [fd, inode] : pipes) {
+      s.criu.insert(s.criu.end(), {"--inherit-fd", fmt::format("fd[{}]:pipe:[{}]", fd, inode)});
+      s.inherited.push_back(fd);
+    }
   };
-  for (auto [fd, inode] : streams_->pipes()) inherit(fd, inode);
-  for (size_t i = 0; i < words_.size(); i++)
-    inherit(words_[i].read_end.get(), manifest_.outcome_pipes[i]);
-  std::vector<pid_t> pids = manifest_.pids();
-  s.last_pid = pids.back() + kPidGap;
-  if (new_namespace && !alias_->linked() && manifest_.session_folder != keeper_.folder()) {
+  inherit(streams_->pipes());
+  inherit(agents_.outcome_pipes());
+  s.last_pid = m.pids().back() + kPidGap;
+  if (new_namespace && !alias_->linked() && m.session_folder != keeper_.folder()) {
     s.bind_from = keeper_.folder();
-    s.bind_to = manifest_.session_folder;
+    s.bind_to = m.session_folder;
   }
   return s;
 }
 
-Result<> Restore::start_and_wait(const std::string &folder, bool new_namespace) {
-  StreamServer serve(image_);
-  CKPT_CHECK(serve.start(folder));
+Result<> Restore::run_stem(const std::string &folder, bool new_namespace) {
+  StreamServer server(*plan_.image);
+  CKPT_CHECK(server.start(folder));
   CKPT_TRY(stem_, start_stem(stem_options(folder, new_namespace)));
   Result<StemEvent> ended = next_event(stem_.events.get());
-  Result<> served = serve.finish();
-  if (!ended) return fail("the restore could not be started");
+  Result<> served = server.finish();
+  if (!ended) return fail("the stem, in which CRIU restores the program, ended early");
   if (ended->value != 0) {
-    // What the image could not give is the cause; what CRIU says then is the consequence.
+    // If the image could not be read, CRIU fails too. The error of the image is the cause.
     if (!served) return served;
     Error e = criu_error(folder + "/" + kLog, "restore", ended->value);
     pid_was_taken_ = says_pid_was_taken(e.what);
     return Failure(std::move(e));
   }
   CKPT_TRY(StemEvent started, next_event(stem_.events.get()));
-  CKPT_CHECK(find_root(started.value));
-  return acknowledge(stem_.events.get());
+  return find_root(started.value);
 }
 
 Result<> Restore::find_root(pid_t ns_root) {
   ProcessTable table = ProcessTable::read();
   for (pid_t child : table.children(stem_.pid))
     if (table.find(child)->ns_pid() == ns_root) root_ = child;
-  return root_ ? Result<>{} : fail("the restored program cannot be found");
+  return root_ ? Result<>{} : fail("the restored program is not among the children of its stem");
 }
 
-void Restore::hand_to_keeper() {
+Result<> Restore::hand_to_keeper() {
+  CKPT_CHECK(acknowledge(stem_.events.get()));
   streams_->handed_over();
-  for (WordPipe &w : words_) w.read_end.reset();
+  agents_.handed_over();
   bool own_session = new_namespace_ || streams_->own_terminal() || session_is_outside();
   keeper_.post([this, own_session] {
     keeper_.program_started(root_, own_session, false);
     keeper_.watch(stem_.events.get(), [this] { return stem_event(); });
   });
-}
-
-// In the keeper's loop.
-bool Restore::stem_event() {
-  Result<StemEvent> e = next_event(stem_.events.get());
-  if (e && e->kind == StemEvent::Stopped) return keeper_.program_stopped(e->value), true;
-  program_is_gone();
-  // The stem was killed, and our program with it (or it is nobody's child any more).
-  keeper_.program_ended(e ? e->value : SIGKILL);
-  return false;
-}
-
-void Restore::program_is_gone() {
-  std::lock_guard lock(mutex_);
-  gone_ = true;
-  changed_.notify_all();
-}
-
-// A restored program runs at once, its devices come a moment later. A process that ends in between,
-// having called no device any more, has ended and not failed.
-Result<> Restore::agents() {
-  std::vector<Returned> all(words_.size());
-  std::vector<Result<>> results(words_.size());
-  std::vector<std::thread> threads;
-  for (u32 i = 0; i < all.size(); i++)
-    threads.emplace_back([&, i] { results[i] = bring_back(i, all[i]); });
-  for (std::thread &t : threads) t.join();
-  for (u32 i = 0; i < all.size(); i++) {
-    if (results[i] && all[i].client) results[i] = all[i].client->resume();
-    if (!results[i] && !process_ended(manifest_.agent_pids[i]))
-      return Failure(
-          std::move(results[i].error()).in("the program's devices could not be restored"));
-  }
   return {};
 }
 
-Result<> Restore::bring_back(u32 number, Returned &agent) {
-  CKPT_CHECK(send_outcome(words_[number].write_end.get(), protocol::Outcome::Restored, number,
-                          keeper_.socket_path()));
-  CKPT_TRY(UniqueFd fd, restored_agent(number));
-  CKPT_TRY(StagingSlots staging, StagingSlots::create());
-  agent.staging.emplace(std::move(staging));
-  agent.client.emplace(std::move(fd));
-  CKPT_TRY(AgentClient::Welcome welcome, agent.client->hello("ckpt-restore"));
-  (void)welcome;
-  if (auto maps = maps_.find(number); maps != maps_.end())
-    for (auto &[api, map] : maps->second) CKPT_CHECK(agent.client->use_devices(api, map));
-  CKPT_CHECK(agent.client->attach(keeper_.socket_path()));
-  return load_agent(*agent.client, *agent.staging, image_, number);
-}
-
-bool Restore::process_lives(pid_t ns_pid) const {
-  for (const Process &p : ProcessTable::read().tree(stem_.pid))
-    if (p.ns_pid() == ns_pid && p.state != 'Z' && p.state != 'X') return true;
-  return false;
-}
-
-// Gives a process that was seen to fail a moment to be seen to end.
-bool Restore::process_ended(pid_t ns_pid) {
-  for (auto end = std::chrono::steady_clock::now() + 2s; std::chrono::steady_clock::now() < end;) {
-    if (!process_lives(ns_pid)) return true;
-    std::unique_lock lock(mutex_);
-    if (changed_.wait_for(lock, 20ms, [this] { return gone_; })) return true;
+// Runs in the keeper's loop.
+bool Restore::stem_event() {
+  Result<StemEvent> e = next_event(stem_.events.get());
+  if (e && e->kind == StemEvent::Stopped) {
+    keeper_.program_stopped(e->value);
+    return true;
   }
+  agents_.program_ended();
+  // No event: the stem was killed, so the program's exit code is lost.
+  keeper_.program_ended(e ? e->value : SIGKILL);
   return false;
-}
-
-Result<UniqueFd> Restore::restored_agent(u32 number) {
-  std::unique_lock lock(mutex_);
-  auto deadline = std::chrono::steady_clock::now() + kAgentReturnsWithin;
-  bool here = false;
-  while (!gone_ && !(here = arrived_.contains(number))) {
-    if (std::chrono::steady_clock::now() > deadline) break;
-    changed_.wait_for(lock, 200ms);
-    if (gone_ || arrived_.contains(number)) continue;
-    lock.unlock();
-    bool lives = process_lives(manifest_.agent_pids[number]);
-    lock.lock();
-    if (!lives) return fail("the process ended before its devices were restored");
-  }
-  if (gone_) return fail("the program ended before its devices were restored");
-  if (!here) return fail("the program's agent {} does not come back", number);
-  return std::move(arrived_[number]);
 }
 
 Result<> Restore::write_report() const {
@@ -285,14 +196,14 @@ Result<> Restore::write_report() const {
                                         phases.back()["seconds"].get<double>();
   nlohmann::json j{{"image", options_.image},
                    {"pid", root_},
-                   {"processes", manifest_.processes.size()},
-                   {"bytes", image_.stats().raw_bytes},
+                   {"processes", plan_.manifest.processes.size()},
+                   {"bytes", plan_.image->stats().raw_bytes},
                    {"own_pid_namespace", new_namespace_},
                    {"seconds", seconds},
                    {"phases", phases}};
   std::ofstream out(options_.json_report);
   out << j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n" << std::flush;
-  return out ? Result<>{} : fail_errno("cannot write {}", options_.json_report);
+  return out ? Result<>{} : fail_errno("cannot write the report {}", options_.json_report);
 }
 
 }  // namespace ckpt::tools

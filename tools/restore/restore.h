@@ -1,107 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Brings a program back to life while the keeper's loop serves it: CRIU, then the agents. Runs in a
-// thread of its own.
+// ckpt-restore's main path, in a thread of its own while the keeper's loop serves the new session.
+// restore() in restore.cc is the table of contents.
 #pragma once
 
-#include <condition_variable>
-#include <map>
+#include <functional>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
 
-#include "storage/read/image_reader.h"
-#include "tools/agent_link/agent_client.h"
-#include "tools/agent_link/staging_slots.h"
-#include "tools/criu/criu.h"
 #include "tools/phases.h"
-#include "tools/restore/checks.h"
-#include "tools/restore/image_manifest.h"
+#include "tools/restore/plan.h"
+#include "tools/restore/restored_agents.h"
 #include "tools/restore/restored_streams.h"
 #include "tools/restore/session_alias.h"
 #include "tools/restore/stem.h"
 #include "tools/session/keeper.h"
-#include "tools/session/periodic.h"
 
 namespace ckpt::tools {
 
-struct RestoreOptions {
-  std::string image;  // kPipeImage: from standard input
-  std::string key_file;
-  std::string device;
-  bool portable = false;
-  bool ignore_limits = false;
-  bool detach = false;
-  std::string output_file;
-  bool truncate_files = false;
-  std::string json_report;
-  PeriodicOptions periodic;
-};
-
 class Restore {
  public:
-  // Called in the driver's thread once the program runs, however soon it ends.
+  // Called in this object's thread once the program has its devices and runs.
   using Running = std::function<void(pid_t pid)>;
 
-  // What the checks have found.
-  struct Plan {
-    const ImageManifest &manifest;
-    const DeviceMaps &maps;
-    Criu criu;
-  };
-  Restore(Keeper &keeper, const RestoreOptions &o, const storage::ImageReader &image,
-          const Plan &plan, Phases &phases, Running running);
+  // Starts the thread. A failure is reported to the keeper, whose loop then ends.
+  Restore(Keeper &keeper, const RestoreOptions &o, const RestorePlan &plan, Phases &phases,
+          Running running);
   ~Restore();
 
  private:
   void run();
   Result<> restore();
-  Result<> host_side();
+  Result<> restore_host_side();
   Result<> try_criu(bool new_namespace);
-  Result<> start_and_wait(const std::string &folder, bool new_namespace);
+  Result<> run_stem(const std::string &folder, bool new_namespace);
   StemOptions stem_options(const std::string &folder, bool new_namespace) const;
-  Result<> make_outcome_pipes();
   Result<> find_root(pid_t ns_root);
-  void hand_to_keeper();
+  Result<> hand_to_keeper();
   bool stem_event();
-  // One agent on its way back.
-  struct Returned {
-    std::optional<AgentClient> client;
-    std::optional<StagingSlots> staging;
-  };
-  Result<> agents();
-  Result<> bring_back(u32 number, Returned &agent);
-  bool process_lives(pid_t ns_pid) const;
-  bool process_ended(pid_t ns_pid);
-  Result<UniqueFd> restored_agent(u32 number);
-  void program_is_gone();
   Result<> write_report() const;
 
   Keeper &keeper_;
   const RestoreOptions &options_;
-  const storage::ImageReader &image_;
-  const ImageManifest &manifest_;
-  const DeviceMaps &maps_;
-  Criu criu_;
+  const RestorePlan &plan_;
   Phases &phases_;
   Running running_;
 
   std::unique_ptr<RestoredStreams> streams_;
   std::unique_ptr<SessionAlias> alias_;
-  struct WordPipe {
-    UniqueFd read_end, write_end;
-  };
-  std::vector<WordPipe> words_;
+  RestoredAgents agents_;
   Stem stem_;
   bool new_namespace_ = false;
   bool pid_was_taken_ = false;
-  pid_t root_ = 0;  // as we see it
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::map<u32, UniqueFd> arrived_;
-  bool gone_ = false;
+  pid_t root_ = 0;  // in our PID namespace
   std::thread thread_;
 };
 

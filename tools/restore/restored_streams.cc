@@ -10,40 +10,38 @@
 namespace ckpt::tools {
 namespace {
 
-// Above what CRIU and a shell use by themselves.
-constexpr int kLeastGivenFd = 20;
+// Above the descriptors that CRIU and shells use themselves.
+constexpr int kMinGivenFd = 20;
 
-UniqueFd copy_of(int fd) { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, kLeastGivenFd)); }
+UniqueFd copy_of(int fd) { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, kMinGivenFd)); }
 
 bool is_pipe(int fd) {
   struct stat st {};
   return ::fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode);
 }
 
-// Ours to give: all that we open ourselves is close-on-exec, what a shell gave us is not.
-bool is_open(int fd) {
+// True for a descriptor that we were started with: those that we open ourselves are close-on-exec.
+bool was_given(int fd) {
   int flags = ::fcntl(fd, F_GETFD);
   return flags >= 0 && !(flags & FD_CLOEXEC);
 }
 
 Result<std::pair<UniqueFd, UniqueFd>> make_pipe() {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) < 0) return fail_errno("cannot make a pipe");
+  if (::pipe2(ends, O_CLOEXEC) < 0) return fail_errno("cannot create a pipe");
   UniqueFd r(ends[0]), w(ends[1]);
   return std::pair{copy_of(r.get()), copy_of(w.get())};
 }
 
-// A leaked descriptor, most likely; but it is said, because it might be a stream that somebody
-// wants.
-Result<UniqueFd> nowhere(int fd) {
+// The descriptor was probably inherited by accident. The user is warned in case it was not.
+Result<UniqueFd> discarded_output(int fd) {
   log::warn(
-      "the program's descriptor {0} was a pipe to a process outside of the image: what it writes "
-      "there is "
-      "dropped; to keep it, give ckpt-restore a descriptor {0} ({0}>FILE)",
+      "the program's descriptor {0} was a pipe to a process outside of the image, so its output is "
+      "discarded; to keep it, start ckpt-restore with {0}>FILE",
       fd);
-  UniqueFd nothing(::open("/dev/null", O_WRONLY | O_CLOEXEC));
-  if (!nothing) return fail_errno("cannot open /dev/null");
-  return nothing;
+  UniqueFd null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  if (!null) return fail_errno("cannot open /dev/null");
+  return null;
 }
 
 Pump::Text text_for(int target) {
@@ -62,19 +60,19 @@ Result<std::unique_ptr<RestoredStreams>> RestoredStreams::plan(const ImageManife
 }
 
 Result<> RestoredStreams::plan_terminal(const ImageManifest &m, const Options &o) {
-  bool ours_will_do = !o.detach && !o.new_namespace;
+  bool use_ours = !o.detach && !o.new_namespace;
   int ours = -1;
   for (int fd = 0; fd < 3; fd++) {
-    if (m.terminal_at[fd] && !::isatty(fd)) ours_will_do = false;
+    if (m.terminal_at[fd] && !::isatty(fd)) use_ours = false;
     if (ours < 0 && ::isatty(fd)) ours = fd;
   }
-  if (!ours_will_do || ours < 0) return plan_pty(m, o);
+  if (!use_ours || ours < 0) return plan_pty(m, o);
   terminal_ = copy_of(ours);
   return {};
 }
 
 Result<> RestoredStreams::plan_pty(const ImageManifest &m, const Options &o) {
-  bool reads = m.terminal_at[0] && !o.detach && is_open(0);
+  bool reads = m.terminal_at[0] && !o.detach && was_given(0);
   if (!o.detach && (::isatty(0) || ::isatty(1))) real_terminal_ = copy_of(::isatty(0) ? 0 : 1);
   CKPT_TRY(pty_, PseudoTerminal::open(real_terminal_.get()));
   terminal_ = copy_of(pty_.slave.get());
@@ -100,11 +98,11 @@ Result<> RestoredStreams::plan_input(const ImageManifest::Pipe &p,
     unread.resize(stream->size);
     CKPT_CHECK(image.read(*stream, 0, unread));
   }
-  bool have = !o.detach && is_open(p.fd);
+  bool have = !o.detach && was_given(p.fd);
   if (!have && p.fd > 2)
     log::warn(
-        "the program's descriptor {} was a pipe from a process outside of the image; nobody gives "
-        "us one, so it finds its end there",
+        "the program's descriptor {0} was a pipe from a process outside of the image, so it reads "
+        "the end of file there; to give it input, start ckpt-restore with {0}<FILE",
         p.fd);
   if (unread.empty() && have && is_pipe(p.fd)) {
     given_.push_back(copy_of(p.fd));
@@ -120,7 +118,7 @@ Result<> RestoredStreams::plan_input(const ImageManifest::Pipe &p,
 }
 
 Result<> RestoredStreams::plan_output(const ImageManifest::Pipe &p, const Options &o) {
-  if (!o.detach && is_open(p.fd) && is_pipe(p.fd)) {
+  if (!o.detach && was_given(p.fd) && is_pipe(p.fd)) {
     given_.push_back(copy_of(p.fd));
   } else {
     CKPT_TRY(UniqueFd out, output_for(p.fd, o));
@@ -134,11 +132,10 @@ Result<> RestoredStreams::plan_output(const ImageManifest::Pipe &p, const Option
 }
 
 Result<UniqueFd> RestoredStreams::output_for(int fd, const Options &o) {
-  if (fd > 2 && (o.detach || !is_open(fd))) return nowhere(fd);
-  if (!o.detach) return copy_of(is_open(fd) ? fd : 2);
+  if (fd > 2 && (o.detach || !was_given(fd))) return discarded_output(fd);
+  if (!o.detach) return copy_of(was_given(fd) ? fd : 2);
   UniqueFd file(::open(o.output_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!file) return fail_errno("cannot open {} for the program's output", o.output_file);
-  used_output_file_ = o.output_file;
   return file;
 }
 

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which streams a restored program gets (facts/criu.md, the table). Files CRIU opens itself. Then:
+// The streams of a restored program. CRIU opens files by name itself; these it cannot reopen:
 //
-//   the image has a terminal  ours, when we have one at the same places and the program can be in
-//   our
-//                             session; else a pseudo-terminal of our own, passed on to our streams
-//                             or, detached, to a file
-//   a pipe led out of it      our descriptor of the same number, if that is a pipe; else a pipe of
-//   our
-//                             own, passed on as above. What was in a pipe unread is fed in first.
-//                             Above 2 and not given to us: an end of file, or a sink, and a
-//                             warning.
+//   Image has            Program gets
+//   a terminal           our terminal, if the same standard streams are terminals here and the
+//                        program can be in our session; otherwise a new pseudo-terminal, whose data
+//                        pumps copy to and from our streams, or with --detach to a file
+//   a pipe to outside    our descriptor with the same number, if that is a pipe; otherwise a new
+//                        pipe, whose data a pump copies to or from our descriptor. Bytes that were
+//                        unread at the dump come first. A pipe above descriptor 2 that we were not
+//                        given becomes an empty input or /dev/null, with a warning.
 #pragma once
 
 #include <list>
@@ -31,21 +30,20 @@ class RestoredStreams {
   struct Options {
     bool detach = false;
     bool new_namespace = false;
-    std::string output_file;  // for a detached program
+    std::string output_file;  // with `detach`: for output to a terminal or a pipe
   };
 
   static Result<std::unique_ptr<RestoredStreams>> plan(const ImageManifest &m,
                                                        const storage::ImageReader &image,
                                                        const Options &o);
 
-  int terminal() const { return terminal_.get(); }  // CRIU's standard input; -1: none
+  // CRIU's standard input, from which the program gets its terminal; -1: none.
+  int terminal() const { return terminal_.get(); }
   bool own_terminal() const { return static_cast<bool>(pty_.master); }
-  const std::vector<std::pair<int, u64>> &pipes() const {
-    return pipes_;
-  }  // our descriptor, the image's inode
-  const std::string &used_output_file() const { return used_output_file_; }
+  // For criu --inherit-fd: our descriptor for each pipe, and its inode in the image.
+  const std::vector<std::pair<int, u64>> &pipes() const { return pipes_; }
 
-  // CRIU has its copies: closes ours, so that ends of files are seen.
+  // CRIU has inherited the descriptors. Closes ours, so that readers can see the end of file.
   void handed_over();
   void window_changed();
   void before_stop();
@@ -63,10 +61,9 @@ class RestoredStreams {
 
   UniqueFd terminal_;
   PseudoTerminal pty_;
-  UniqueFd real_terminal_;  // ours, that the pseudo-terminal is like
+  UniqueFd real_terminal_;  // ours, which the pseudo-terminal imitates
   std::vector<UniqueFd> given_;
   std::vector<std::pair<int, u64>> pipes_;
-  std::string used_output_file_;
   std::unique_ptr<RawTerminal> raw_;
   std::list<Pump> pumps_;
 };

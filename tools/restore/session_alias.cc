@@ -15,7 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Left by a keeper that was killed: ours, made by us by its name, and nobody answers in it.
+// True for the folder of a keeper that was killed: it is ours, has the name of a session's folder,
+// and no process listens in it.
 bool is_dead_session(const std::string &folder) {
   struct stat st {};
   if (::lstat(folder.c_str(), &st) < 0 || st.st_uid != ::geteuid()) return false;
@@ -32,7 +33,7 @@ SessionAlias::SessionAlias(std::string old_folder, std::string new_folder)
   if (is_dead_session(old_)) fs::remove_all(old_, ec);
   fs::create_directory_symlink(new_, old_, ec);
   linked_ = !ec;
-  if (ec) log::debug("{} cannot lead to {}: {}", old_, new_, ec.message());
+  if (ec) log::debug("cannot create the link {} to {}: {}", old_, new_, ec.message());
 }
 
 SessionAlias::~SessionAlias() {

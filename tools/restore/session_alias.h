@@ -5,14 +5,15 @@
 
 namespace ckpt::tools {
 
-// A restored program still has the CKPT_SESSION of its first start in its environment, and programs
-// that it executes later will look there. So that old folder has to lead to the new session.
+// The environment of a restored program still contains the CKPT_SESSION of its first start, and
+// programs that it executes later inherit that. A symbolic link therefore leads from the old
+// session's folder to the new one.
 class SessionAlias {
  public:
-  // Puts a link at `old_folder` where nothing alive is.
+  // Creates the link, unless a live session uses `old_folder`.
   SessionAlias(std::string old_folder, std::string new_folder);
   SessionAlias(const SessionAlias &) = delete;
-  ~SessionAlias();  // takes the link away if it is still ours
+  ~SessionAlias();  // removes the link if it is still ours
 
   bool linked() const { return linked_; }
 

@@ -15,7 +15,7 @@ void continue_tree(pid_t root, const std::set<pid_t> &leave_stopped) {
 }
 
 void kill_tree(pid_t root) {
-  // Stopped first, so that none of them can start another one meanwhile.
+  // SIGSTOP first, so that no process can start another one meanwhile.
   for (int signal : {SIGSTOP, SIGKILL})
     for (const Process &p : ProcessTable::read().tree(root)) ::kill(p.pid, signal);
 }

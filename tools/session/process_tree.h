@@ -10,12 +10,12 @@
 
 namespace ckpt::tools {
 
-// Lets a tree run on that CRIU left stopped, but for those who were stopped before. Children first:
-// then no parent finds a stopped child in its waitpid(WUNTRACED).
+// Continues a process tree that CRIU left stopped, except for `leave_stopped`. Children are
+// continued before their parents, so that no parent sees a stopped child in waitpid(WUNTRACED).
 void continue_tree(pid_t root, const std::set<pid_t> &leave_stopped = {});
-// SIGKILLs all of a tree.
+// Sends SIGKILL to all processes of a tree.
 void kill_tree(pid_t root);
-// True for our own helpers, by the name of their executable: proxies, stems, tools.
+// True for proxies, stems and tools of ckpt, which are recognised by the name of their executable.
 bool is_own_helper(pid_t pid);
 
 }  // namespace ckpt::tools

@@ -19,7 +19,7 @@ std::string runtime_folder() {
 
 Result<SessionFolder> SessionFolder::create(const std::string &purpose) {
   std::string path = fmt::format("{}/ckpt-{}-{}XXXXXX", runtime_folder(), ::getuid(), purpose);
-  if (!::mkdtemp(path.data())) return fail_errno("cannot make a folder {}", path);
+  if (!::mkdtemp(path.data())) return fail_errno("cannot create the folder {}", path);
   return SessionFolder(path, ::getpid());
 }
 

@@ -7,11 +7,11 @@
 
 namespace ckpt::tools {
 
-// $CKPT_RUNTIME_DIR, else $XDG_RUNTIME_DIR, else /tmp.
+// $CKPT_RUNTIME_DIR, $XDG_RUNTIME_DIR or /tmp: the first that is an existing folder.
 std::string runtime_folder();
 
-// A new folder of mode 0700 in the runtime folder; removed, with all in it, by the process that
-// made it (a forked child does not).
+// A new folder of mode 0700 in the runtime folder. The process that has created it removes it with
+// its contents; a forked child does not.
 class SessionFolder {
  public:
   static Result<SessionFolder> create(const std::string &purpose = "");
@@ -28,10 +28,10 @@ class SessionFolder {
   int owner_;
 };
 
-// In a session's folder: the PID of the program's root, as the keeper sees it.
+// Files in a session's folder. The PID of the program's root, in the keeper's PID namespace:
 inline constexpr std::string_view kProgramFile = "program";
-// The keeper's children from before it was the keeper: `exec ckpt-run` in a shell takes the shell's
-// over, and they are no part of the program.
-inline constexpr std::string_view kForeignChildrenFile = "strangers";
+// The PIDs of children that the keeper had before it became the keeper. `exec ckpt-run` in a shell
+// inherits the shell's children, which are not part of the program.
+inline constexpr std::string_view kForeignChildrenFile = "foreign-children";
 
 }  // namespace ckpt::tools

@@ -25,9 +25,9 @@ void report_checkpointed(const char *tool, const std::string &image) {
 }
 
 void release_streams() {
-  int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-  for (int fd : {STDIN_FILENO, STDOUT_FILENO}) ::dup2(nothing, fd);
-  if (nothing > STDERR_FILENO) ::close(nothing);
+  int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (int fd : {STDIN_FILENO, STDOUT_FILENO}) ::dup2(null, fd);
+  if (null > STDERR_FILENO) ::close(null);
 }
 
 }  // namespace ckpt::tools

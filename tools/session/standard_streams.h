@@ -5,12 +5,14 @@
 
 namespace ckpt::tools {
 
-// "TOOL: the program was checkpointed to IMAGE and stopped; …" on standard error. Not where that is
-// a file: it is likely the program's own, and must keep the size that the image recorded.
+// Prints "TOOL: the program was checkpointed to IMAGE and stopped; …" to standard error. Prints
+// nothing if that is a regular file: it probably belongs to the program too, and must keep the size
+// that the image recorded.
 void report_checkpointed(const char *tool, const std::string &image);
 
-// Puts /dev/null in the place of our standard input and output. Until the program ends nobody but
-// it may hold its streams: a reader must see its end of file, a writer its closed pipe.
+// Replaces our standard input and output by /dev/null. While the program runs, only the program may
+// hold its streams open, so that a reader sees the end of file, and a writer a closed pipe, as soon
+// as the program closes them.
 void release_streams();
 
 }  // namespace ckpt::tools
