@@ -17,13 +17,13 @@ Option &Option::required() {
   return *this;
 }
 
-Option &Option::range(int least, int most) {
-  option_->check(CLI::Range(least, most));
+Option &Option::range(int min, int max) {
+  option_->check(CLI::Range(min, max));
   return *this;
 }
 
-Option &Option::range(double least, double most) {
-  option_->check(CLI::Range(least, most));
+Option &Option::range(double min, double max) {
+  option_->check(CLI::Range(min, max));
   return *this;
 }
 

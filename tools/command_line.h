@@ -31,9 +31,9 @@ class Option {
  public:
   explicit Option(CLI::Option *option) : option_(option) {}
   Option &required();
-  // Values outside of [least, most] are refused.
-  Option &range(int least, int most);
-  Option &range(double least, double most);
+  // Values outside of [min, max] are refused.
+  Option &range(int min, int max);
+  Option &range(double min, double max);
   Option &needs(const Option &other);
   Option &excludes(const Option &other);
   // Leaves it out of --help.

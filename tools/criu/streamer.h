@@ -10,7 +10,7 @@
 // connects once and sends a request for each file that it would open:
 //
 //   u32      length of the message that follows
-//   message  protobuf { string filename = 1 }, for example 0a 09 "core-1.img"
+//   message  protobuf { string filename = 1 }, for example 0a 0a "core-1.img"
 //
 // At a dump ("streamer-capture.sock") CRIU then sends the read end of a pipe by SCM_RIGHTS, and
 // writes the file into the pipe's other end. At a restore ("streamer-serve.sock") the tool first

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "storage/write/image_writer.h"
 #include "tools/agent_link/save_contents.h"
 #include "tools/dump/cancel.h"

@@ -273,8 +273,8 @@ Result<> Dump::wake() {
 // The keeper must learn that the image is complete before its program ends, so that it reports a
 // checkpoint. Waits until the PIDs are free, for a restore that follows at once.
 Result<> Dump::end_program() {
-  if (Result<> told = ask_keeper(keeper_.get(), protocol::Type::DumpDone, options_.image); !told)
-    log::warn("{}", told.error().what);
+  if (Result<> done = ask_keeper(keeper_.get(), protocol::Type::DumpDone, options_.image); !done)
+    log::warn("the session keeper did not accept the end of the dump: {}", done.error().what);
   for (const Process &p : target_.processes) ::kill(p.pid, SIGKILL);
   auto deadline = Phases::Clock::now() + kEndTimeout;
   for (const Process &p : target_.processes)

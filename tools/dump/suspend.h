@@ -24,7 +24,7 @@ struct SuspendReport {
   double seconds = 0;
 };
 
-// Suspends all processes that use a device. After a failure none is suspended.
+// Suspends all processes that use a device. After a failure the program keeps its devices.
 Result<SuspendReport> suspend(const SuspendOptions &options, Cancel &cancel);
 
 }  // namespace ckpt::tools

@@ -4,10 +4,10 @@
 //
 //   Image has            Program gets
 //   a terminal           our terminal, if the same standard streams are terminals here and the
-//                        program can be in our session; otherwise a new pseudo-terminal, whose data
-//                        pumps copy to and from our streams, or with --detach to a file
+//                        program can be in our session; otherwise a new pseudo-terminal: pumps
+//                        copy its data to and from our streams, or with --detach to a file
 //   a pipe to outside    our descriptor with the same number, if that is a pipe; otherwise a new
-//                        pipe, whose data a pump copies to or from our descriptor. Bytes that were
+//                        pipe: a pump copies its data to or from our descriptor. Bytes that were
 //                        unread at the dump come first. A pipe above descriptor 2 that we were not
 //                        given becomes an empty input or /dev/null, with a warning.
 #pragma once

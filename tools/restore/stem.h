@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stem: the process between keeper and restored program, out of which CRIU restores the
-// program.
+// The stem: the process between keeper and program, out of which CRIU restores the program.
 //
 //   ckpt-restore (keeper) ── ckpt-restore --stem (stem) ── program
 //                                                  └── criu restore (ends after the restore)
 //
-// Why a stem. CRIU must start inside of what the program shall find around it, and the keeper
-// cannot bring itself there:
+// Why a stem. CRIU must run inside of the surroundings that the program needs, and the keeper
+// cannot enter them itself:
 //
 //   PID namespace  If one of the program's PIDs is in use, the program is restored in a new PID
 //                  namespace, in which all are free. unshare(2) moves only later children there, so
 //                  the namespace needs a first process, which reaps orphans.
-//   session        A program with a pseudo-terminal needs a session whose controlling terminal it
-//   is.
+//   session        A pseudo-terminal can control a session only if the session's leader opens it.
 //                  The keeper must stay in the session of the shell that has started it.
-//   parent         `criu restore --restore-sibling` (-S) makes the program a child of CRIU's
-//   parent.
-//                  That process can wait for it and learn its exit code, and gets its orphans.
+//   parent         `criu restore --restore-sibling` makes the program a child of CRIU's parent.
+//                  The stem can therefore wait for the program, learn its exit code, and inherit
+//                  its orphans.
 //
 // The stem is `ckpt-restore --stem JSON`, a process started by exec: the keeper has threads by
 // then, and after a fork alone only async-signal-safe calls would be allowed.
@@ -27,10 +25,9 @@
 //   1. The stem ignores signals, enters the namespace and the session, and runs CRIU.
 //   2. CriuEnded. CRIU has left the program stopped. The stem closes all descriptors that it passed
 //      on, so that it holds none of the program's streams open.
-//   3. Started, with the root's PID. The keeper looks up the process and acknowledges; until then
-//   the
-//      program cannot end. The stem continues it, except for processes that were stopped before the
-//      dump.
+//   3. Started, with the root's PID. The keeper looks up the process and acknowledges. Until then
+//      the program cannot end. The stem continues it, except for processes that were stopped before
+//      the dump.
 //   4. Stopped, for each stop of the root by a signal. Ended, with its wait status.
 //
 // Without a namespace the stem then exits, and orphans pass to the keeper. In a namespace it stays

@@ -6,21 +6,19 @@
 // Why there is a keeper. Some things must outlive what CRIU does to the program, and so cannot be
 // done by a thread inside of it:
 //
-//   the socket     Agents, tools and the program's own ckpt_checkpoint() calls meet at session.sock
-//   in
-//                  the session's folder, before, during and after a checkpoint.
+//   the socket     Agents, tools and the program's own ckpt_checkpoint() calls meet at
+//   session.sock,
+//                  in the session's folder, before, during and after a checkpoint.
 //   the proxies    A proxy holds the real driver, so it must not be in the program's process tree,
 //                  which CRIU dumps. It is a child of the keeper instead.
 //   the safety     ckpt-dump connects before it touches the program. If the tool is killed, the
 //                  connection closes, and the keeper continues the program, or ends it if its image
 //                  was complete already.
-//   the exit code  Whatever has started ckpt-run waits for it. The keeper returns the program's
-//   exit
-//                  code or dies by its signal, stops when the program is stopped, and passes
-//                  signals on. After a dump it returns 85 instead.
+//   the exit code  The parent of ckpt-run waits for it. The keeper returns the exit code of the
+//                  program or dies by the same signal, stops when the program is stopped, and
+//                  forwards signals. After a dump it returns 85 instead.
 //   the orphans    As a child subreaper (prctl(2)) the keeper inherits processes that leave the
-//                  program's tree. ckpt-dump can then report them, and no zombie keeps a PID in
-//                  use.
+//                  program's tree. ckpt-dump can then report them, and no zombie occupies a PID.
 //
 // The keeper is one poll(2) loop in the thread that has created it, so its state needs no locks. It
 // waits for signals (a signalfd), for requests (the session's socket and its connections), and for
