@@ -37,7 +37,7 @@ def test_who_is_managed(node, default, options, managed, gpu):
 def test_a_device_and_a_manager_cannot_be_had_together(node):
     n = node("2x256M")
     a = n.run("a", 30, options=["--device", "cuda:1"])
-    assert a.wait() == 125 and "--device and --managed cannot be had together" in a.error_text
+    assert a.wait() == 125 and "--device cannot be combined with --managed" in a.error_text
 
 
 # ---- memory of others

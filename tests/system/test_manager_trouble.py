@@ -120,7 +120,7 @@ def test_a_managed_program_is_dumped_and_restored(node):
 def test_without_a_manager(ckpt, make):  # noqa: F811
     n = Node(ckpt, make, "1x256M")
     a = n.run("a", 10)
-    assert a.wait() == 125 and "there is no Manager" in a.error_text
+    assert a.wait() == 125 and "cannot connect to ckptd" in a.error_text
     # Where a default of the node names it, the program runs all the same.
     b = ckpt.start("ckpt-run", ["--", str(make("tenant.cu")), "b", "10"])
     assert b.wait() == 0 and "continues without" in b.error_text
