@@ -12,8 +12,8 @@
 
 #include "ckpt_config.h"
 #include "common/base/log.h"
-#include "libckpt-ocl/proxy/check.h"
-#include "libckpt-ocl/proxy/server.h"
+#include "libckpt-ocl/proxy/check/check.h"
+#include "libckpt-ocl/proxy/serve/server.h"
 
 namespace ckpt::ocl {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "common/base/log.h"
 #include "libckpt-ocl/container.h"
-#include "libckpt-ocl/proxy/channel.h"
+#include "libckpt-ocl/proxy/serve/channel.h"
 #include "libckpt-ocl/table.h"
 
 namespace {

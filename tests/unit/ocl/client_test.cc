@@ -6,8 +6,8 @@
 
 #include <doctest/doctest.h>
 
-#include "libckpt-ocl/client/gate.h"
-#include "libckpt-ocl/client/staging.h"
+#include "libckpt-ocl/client/link/gate.h"
+#include "libckpt-ocl/client/link/staging.h"
 
 using namespace ckpt;
 using namespace ckpt::ocl;

@@ -6,8 +6,8 @@
 #include <doctest/doctest.h>
 
 #include "libckpt-ocl/container.h"
-#include "libckpt-ocl/proxy/channel.h"
-#include "libckpt-ocl/proxy/mapping.h"
+#include "libckpt-ocl/proxy/device/mapping.h"
+#include "libckpt-ocl/proxy/serve/channel.h"
 
 using namespace ckpt;
 using namespace ckpt::ocl;

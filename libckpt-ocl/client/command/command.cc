@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libckpt-ocl/client/command/command.h"
+
+#include "libckpt-ocl/client/command/callbacks.h"
+#include "libckpt-ocl/client/command/deferred.h"
+
+namespace ckpt::ocl {
+
+Command::Command(cl_command_queue queue, cl_command_type type, Waits waits) : type_(type) {
+  auto *q = object<Queue>(queue);
+  if (!q) {
+    status_ = CL_INVALID_COMMAND_QUEUE;
+    return;
+  }
+  queue_ = Ref<Queue>(q);
+  no_list_ = waits.count == 0;
+  if (no_list_ != (waits.list == nullptr)) {
+    status_ = CL_INVALID_EVENT_WAIT_LIST;
+    return;
+  }
+  for (cl_uint i = 0; i < waits.count; i++) {
+    auto *e = object<Event>(waits.list[i]);
+    if (!e) status_ = CL_INVALID_EVENT_WAIT_LIST;
+    if (!e || status_ != CL_SUCCESS) return;
+    if (e->context.get() != q->context.get()) status_ = CL_INVALID_CONTEXT;
+    if (!e->over())
+      waits_.push_back(waits.list[i]);
+    else if (e->status.load() < 0)
+      wait_failed_ = true;
+  }
+}
+
+Command::Command(Queue &queue, cl_command_type type, Event *before) : type_(type), queue_(&queue) {
+  wait_for(before);
+}
+
+void Command::wait_for(Event *before) {
+  waits_.clear();
+  if (before) waits_.push_back(handle<cl_event>(before));
+}
+
+Command &Command::with_waits_of(const Command &other) {
+  waits_ = other.waits_;
+  return *this;
+}
+
+Event &Command::event() {
+  if (!event_) {
+    auto *e = new Event;
+    event_ = Ref<Event>(e);
+    e->drop();  // the application's own reference comes with give()
+    e->queue = queue_;
+    e->context = queue_->context;
+    e->type = type_;
+  }
+  return *event_;
+}
+
+void Command::put_waits(Writer &w) const {
+  w.put(static_cast<u32>(waits_.size()));
+  for (cl_event e : waits_) w.put(object<Event>(e)->number);
+}
+
+bool Command::waits_for_all() const {
+  return no_list_ && (type_ == CL_COMMAND_MARKER || type_ == CL_COMMAND_BARRIER);
+}
+
+bool Command::goes_now() const {
+  if (wait_failed_) return false;
+  if (held().none()) return true;
+  bool behind_queue = queue_->held.load() > 0 &&
+                      (queue_->in_order() || queue_->held_barriers.load() > 0 || waits_for_all());
+  auto is_held = [](cl_event e) { return object<Event>(e)->held.load(); };
+  return !behind_queue && std::none_of(waits_.begin(), waits_.end(), is_held);
+}
+
+cl_int Command::run_later(cl_event *out, std::function<cl_int(Command &)> send) {
+  event();
+  give(out);
+  if (wait_failed_) {
+    end(event(), CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+    return CL_SUCCESS;
+  }
+  for (cl_event e : waits_) kept_.emplace_back(object<Event>(e));
+  held().add(std::move(*this), std::move(send));
+  return CL_SUCCESS;
+}
+
+cl_int Command::send(u16 op, ByteView payload, bool sure) {
+  Event *e = event_.get();
+  link().flush_releases();
+  std::lock_guard in_order(queue_->order);
+  {
+    std::lock_guard lock(queue_->mutex);
+    if (e) queue_->last = event_;
+    queue_->unheard = !e || !queue_->in_order();
+  }
+  if (e) link().expect(e);
+  u64 made = e ? e->number : 0;
+  cl_int status = sure ? link().send(op, made, payload) : link().ask(op, made, payload);
+  if (status != CL_SUCCESS && e) {
+    link().unexpect(e);
+    expect_a_mark();
+    end(*e, status);
+  }
+  link().drain();
+  return status;
+}
+
+// A refused command has taken the place of the newest one, and cannot speak for those before it.
+void Command::expect_a_mark() {
+  std::lock_guard lock(queue_->mutex);
+  queue_->unheard = true;
+}
+
+cl_int Command::give(cl_event *out) {
+  if (out) {
+    event().keep();  // event_'s own reference is dropped with this Command
+    *out = handle<cl_event>(event_.get());
+  }
+  return CL_SUCCESS;
+}
+
+void end(Event &e, cl_int status) {
+  e.status.store(status, std::memory_order_release);
+  e.held.store(false);
+  forget_as_last(e);
+  is_over(e);
+  link().wake_waiters();
+}
+
+// The mark takes the place of the newest command, so that the next finish() waits for it.
+Ref<Event> settle(Queue &q) {
+  std::lock_guard in_order(q.order);
+  {
+    std::lock_guard lock(q.mutex);
+    if (!q.unheard) return q.last;
+  }
+  Command c(q, CL_COMMAND_MARKER, nullptr);
+  Ref<Event> mark(&c.event());
+  {
+    std::lock_guard lock(q.mutex);
+    q.last = mark;
+    q.unheard = false;
+  }
+  link().expect(mark.get());
+  Writer w;
+  w.put(q.number);
+  if (cl_int r = link().send(Op::Settle, mark->number, w.bytes()); r != CL_SUCCESS) {
+    link().unexpect(mark.get());
+    end(*mark, r);
+  }
+  return mark;
+}
+
+cl_int finish(Queue &q) {
+  link().drain();
+  if (q.held.load() > 0) link().wait_until([&] { return q.held.load() == 0; }, true);
+  // In-order: when the newest is over, all are. Its error is the event's, not the queue's.
+  if (Ref<Event> last = settle(q)) wait(*last);
+  return link().usable() ? CL_SUCCESS : CL_DEVICE_NOT_AVAILABLE;
+}
+
+cl_int wait(Event &e) {
+  if (!e.over()) link().wait_until([&] { return e.over(); }, true);
+  return e.status.load(std::memory_order_acquire);
+}
+
+cl_int check_mem(const Queue &q, const void *mem) {
+  auto *m = object<Mem>(mem);
+  if (!m) return CL_INVALID_MEM_OBJECT;
+  return m->context.get() == q.context.get() ? CL_SUCCESS : CL_INVALID_CONTEXT;
+}
+
+}  // namespace ckpt::ocl

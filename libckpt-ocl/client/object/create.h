@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "libckpt-ocl/client/link/link.h"
+
+namespace ckpt::ocl {
+
+// The near side of the codec: an object is called by its number.
+struct ClientSide {
+  u64 number(u8, const void *handle) const {
+    return handle ? static_cast<const Object *>(handle)->number : 0;
+  }
+};
+
+template <auto Fn, class... A>
+Bytes encoded(A... args) {
+  Writer w;
+  api::encode<Fn>(w, ClientSide{}, args...);
+  return w.take();
+}
+
+// Asks the proxy to make the far side of `o`, and notes how, so that it can be made again.
+inline cl_int create(Object *o, u16 op, Bytes payload) {
+  cl_int status = link().ask(op, o->number, payload);
+  if (status != CL_SUCCESS) return status;
+  o->lived(op, std::move(payload));
+  registry().add(o);
+  return CL_SUCCESS;
+}
+
+template <auto Fn, class... A>
+cl_int create(Object *o, A... args) {
+  return create(o, api::spec<Fn>.op, encoded<Fn>(args...));
+}
+
+// What a clCreate… returns: the handle, or NULL and why.
+template <class H>
+H created(Object *o, cl_int status, cl_int *errcode) {
+  if (errcode) *errcode = status;
+  if (status == CL_SUCCESS) return handle<H>(o);
+  if (o) destroy(o);
+  return nullptr;
+}
+
+template <class H>
+H refused(cl_int status, cl_int *errcode) {
+  return created<H>(nullptr, status, errcode);
+}
+
+}  // namespace ckpt::ocl

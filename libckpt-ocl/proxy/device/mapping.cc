@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libckpt-ocl/proxy/device/mapping.h"
+
+namespace ckpt::ocl {
+namespace {
+
+const RealDevice *twin(const WantedDevice &w, const std::vector<RealPlatform> &all) {
+  for (const RealPlatform &p : all)
+    for (const RealDevice &d : p.devices)
+      if (p.name == w.platform && d.name == w.name && d.nth == w.nth) return &d;
+  return nullptr;
+}
+
+Failure no_counterpart(const WantedDevice &w) {
+  return fail_with_hint(
+      fmt::format("the program uses the device \"{}\" of \"{}\", which is not here", w.name,
+                  w.platform),
+      "choose another with --device; ckpt-run --list-devices shows them");
+}
+
+}  // namespace
+
+Result<std::vector<const RealDevice *>> map_wanted(const std::vector<WantedDevice> &wanted,
+                                                   const std::vector<RealPlatform> &all,
+                                                   bool narrowed) {
+  std::vector<const RealDevice *> list;
+  for (const RealPlatform &p : all)
+    for (const RealDevice &d : p.devices) list.push_back(&d);
+  size_t next = 0;
+  std::vector<const RealDevice *> out;
+  for (const WantedDevice &w : wanted) {
+    const RealDevice *d = twin(w, all);
+    if (!d && w.used && narrowed && !list.empty()) {
+      d = list[std::min(next, list.size() - 1)];
+      next++;
+    }
+    if (!d && w.used) return no_counterpart(w);
+    out.push_back(d);
+  }
+  return out;
+}
+
+}  // namespace ckpt::ocl

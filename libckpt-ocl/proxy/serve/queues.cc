@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libckpt-ocl/proxy/serve/queues.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "libckpt-ocl/proxy/device/quirks.h"
+
+namespace ckpt::ocl {
+namespace {
+
+// A stream of commands without a pause is handed on in batches of so many.
+constexpr u32 kFlushEvery = 64;
+
+u64 stamp(cl_event e, cl_profiling_info which) {
+  cl_ulong v = 0;
+  return ::clGetEventProfilingInfo(e, which, sizeof v, &v, nullptr) == CL_SUCCESS ? v : 0;
+}
+
+}  // namespace
+
+void Queues::add(cl_command_queue queue) {
+  cl_command_queue_properties properties = 0;
+  cl_device_id device = nullptr;
+  ::clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, nullptr);
+  ::clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, nullptr);
+  queues_[queue] = {.profiling = (properties & CL_QUEUE_PROFILING_ENABLE) != 0,
+                    .out_of_order = (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) != 0,
+                    .here = single_threaded(device)};
+}
+
+void Queues::remove(cl_command_queue queue) {
+  auto it = queues_.find(queue);
+  if (it == queues_.end()) return;
+  release_handle(Kind::Event, it->second.last);
+  queues_.erase(it);
+}
+
+void Queues::enqueued(cl_command_queue queue, u64 number, cl_event event, Bytes data) {
+  Queue &q = queues_[queue];
+  q.unflushed++;
+  release_handle(Kind::Event, q.last);
+  q.last = nullptr;
+  if (number != 0 || !data.empty()) {
+    watch(q, number, event, std::move(data));
+  } else if (q.out_of_order) {
+    ::clReleaseEvent(event);
+  } else {
+    q.last = event;
+  }
+  if (q.unflushed >= kFlushEvery) flush(queue, q);
+}
+
+cl_int Queues::settle(cl_command_queue queue, u64 number) {
+  Queue &q = queues_[queue];
+  cl_event event = std::exchange(q.last, nullptr);
+  if (!event)
+    if (cl_int r = ::clEnqueueMarkerWithWaitList(queue, 0, nullptr, &event); r != CL_SUCCESS)
+      return r;
+  q.unflushed++;
+  watch(q, number, event, {});
+  return CL_SUCCESS;
+}
+
+void Queues::watch(Queue &q, u64 number, cl_event event, Bytes data) {
+  if (number != 0) objects_.put(Kind::Event, number, event);
+  auto *p = new Pending{this, number, q.profiling, std::move(data)};
+  if (!q.here && ::clSetEventCallback(event, CL_COMPLETE, event_is_over, p) == CL_SUCCESS) return;
+  cl_int waited = ::clWaitForEvents(1, &event);
+  event_is_over(event, waited == CL_SUCCESS ? CL_COMPLETE : waited, p);
+}
+
+void Queues::sweep() {
+  if (!any_over_.load(std::memory_order_acquire)) return;
+  std::vector<cl_event> now;
+  {
+    std::lock_guard lock(over_mutex_);
+    now.swap(over_);
+    any_over_.store(false, std::memory_order_relaxed);
+  }
+  for (cl_event e : now) ::clReleaseEvent(e);
+}
+
+void Queues::flush() {
+  for (auto &[handle, q] : queues_)
+    if (q.unflushed > 0) flush(handle, q);
+}
+
+void Queues::flush(cl_command_queue handle, Queue &q) {
+  q.unflushed = 0;
+  ::clFlush(handle);
+}
+
+void CL_CALLBACK Queues::event_is_over(cl_event event, cl_int status, void *pending) {
+  std::unique_ptr<Pending> p(static_cast<Pending *>(pending));
+  p->queues->over(*p, event, status);
+}
+
+void Queues::over(const Pending &p, cl_event event, cl_int status) {
+  Completion c{};
+  c.event = p.number;
+  cl_int said = status;
+  if (status < 0)  // "an event in the list failed" hides what failed
+    ::clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof said, &said, nullptr);
+  c.status = said < 0 ? said : std::min(status, CL_COMPLETE);
+  if (p.profiling) {
+    c.queued = stamp(event, CL_PROFILING_COMMAND_QUEUED);
+    c.submitted = stamp(event, CL_PROFILING_COMMAND_SUBMIT);
+    c.started = stamp(event, CL_PROFILING_COMMAND_START);
+    c.ended = stamp(event, CL_PROFILING_COMMAND_END);
+  }
+  // What a kernel printed is out before the application can know that the kernel is over.
+  std::fflush(stdout);
+  if (p.number != 0) objects_.take(Kind::Event, p.number);
+  {
+    std::lock_guard lock(over_mutex_);
+    over_.push_back(event);
+    any_over_.store(true, std::memory_order_release);
+  }
+  if (p.number != 0) channel_.complete(c);
+}
+
+}  // namespace ckpt::ocl

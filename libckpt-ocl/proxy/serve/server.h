@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Serves one application: takes its commands off the ring one by one and carries them out on the
+// real driver. Nothing here waits for the device (the driver calls back), so a command behind an
+// event that another thread of the application will bring about never blocks that thread's.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "libckpt-ocl/proxy/device/mapping.h"
+#include "libckpt-ocl/proxy/device/portable.h"
+#include "libckpt-ocl/proxy/serve/channel.h"
+#include "libckpt-ocl/proxy/serve/objects.h"
+#include "libckpt-ocl/proxy/serve/queues.h"
+
+namespace ckpt::ocl {
+
+struct ServeOptions {
+  std::string devices;    // keys; empty: all
+  bool portable = false;  // advertise the least of all devices
+  u64 token = 0;          // the client's name for this proxy
+};
+
+class Server {
+ public:
+  Server(Channel channel, UniqueFd control, ServeOptions options);
+
+  // Until the client is gone for good.
+  Result<> run(UniqueFd client);
+
+  // For the commands (commands.cc, programs.cc, api_commands.cc).
+  Objects objects;
+  Channel channel;
+  Queues queues{channel, objects};
+  std::optional<Portable> portable;  // with --portable
+
+  void reply(const CommandHeader &h, cl_int status, ByteView bytes = {});
+  // A command was enqueued, or not: the client calls its event `h.made`, or 0: it wants none.
+  void enqueued(const CommandHeader &h, cl_command_queue queue, cl_event event, cl_int status,
+                Bytes data = {});
+  void remove_context(cl_context context);
+  // A queue of our own on the buffer's context, for moving its contents.
+  cl_command_queue mover(cl_mem mem);
+  std::byte *tool_staging(u64 offset, u64 bytes);
+
+ private:
+  Result<> greet(UniqueFd client);
+  void serve();
+  [[noreturn]] void watch_client();
+  void carry_out(const Channel::Incoming &c);
+  void check(const CommandHeader &h, Reader r);
+  std::string uuid_of_device(const RealDevice &device) const;
+  void info(const CommandHeader &h, Reader r);
+  void settle(const CommandHeader &h, Reader r);
+  void map_devices(const CommandHeader &h, Reader r);
+  void map_tool_staging(const CommandHeader &h, Reader r);
+  bool wait_for_return();
+
+  UniqueFd control_;
+  ServeOptions options_;
+  std::vector<RealPlatform> platforms_;
+  bool parked_ = false;
+  Mapping tool_staging_;
+  std::map<cl_context, cl_command_queue> movers_;
+};
+
+// Where a transfer's bytes are: in staging, or in the command itself (then copied, since the
+// command may run after the ring has moved on). Reads the wait list on the way.
+struct Place {
+  std::byte *data = nullptr;
+  Bytes own;
+};
+Place find_place(Server &s, Reader &r, u64 staging, u64 bytes, std::vector<cl_event> &waits);
+
+// Carries out a function of opencl.api. False: there is no such number.
+bool carry_out_api(Server &s, const CommandHeader &h, Reader r);
+
+// Commands that are not functions of opencl.api.
+void release_object(Server &s, Reader r);
+void kernel_facts(Server &s, const CommandHeader &h, Reader r);
+void kernel_args(Server &s, const CommandHeader &h, Reader r);
+void program_source(Server &s, const CommandHeader &h, Reader r);
+void program_binary(Server &s, const CommandHeader &h, Reader r);
+void compile_program(Server &s, const CommandHeader &h, Reader r);
+void link_program(Server &s, const CommandHeader &h, Reader r);
+void transfer(Server &s, const CommandHeader &h, Reader r);
+void transfer_rect(Server &s, const CommandHeader &h, Reader r);
+void create_image(Server &s, const CommandHeader &h, Reader r);
+void transfer_image(Server &s, const CommandHeader &h, Reader r);
+void sub_devices(Server &s, const CommandHeader &h, Reader r);
+void kernel_sub_group(Server &s, const CommandHeader &h, Reader r);
+void move_contents(Server &s, const CommandHeader &h, Reader r);
+cl_int program_info(Server &s, u64 program, u64 device, u32 param, Bytes &value);
+cl_int info_value(Server &s, InfoOf of, u64 number, u64 second, u32 param, Bytes &value);
+
+}  // namespace ckpt::ocl
