@@ -81,11 +81,11 @@ inline void merge_limit(const Limit &l, bool strictest, LimitValue &value,
     value[i] = larger ? std::max(value[i], other[i]) : std::min(value[i], other[i]);
 }
 
-inline bool satisfies(const Limit &l, const LimitValue &relied, const LimitValue &here) {
-  for (size_t i = 0; i < relied.size(); i++) {
+inline bool satisfies(const Limit &l, const LimitValue &limits_read, const LimitValue &here) {
+  for (size_t i = 0; i < limits_read.size(); i++) {
     u64 v = i < here.size() ? here[i] : 0;
-    if (l.rule == Limit::Rule::AtLeast && relied[i] > v) return false;
-    if (l.rule == Limit::Rule::AtMost && relied[i] < v) return false;
+    if (l.rule == Limit::Rule::AtLeast && limits_read[i] > v) return false;
+    if (l.rule == Limit::Rule::AtMost && limits_read[i] < v) return false;
   }
   return true;
 }

@@ -37,13 +37,13 @@ enum class Kind : u8 {
 namespace ckpt::api {
 using ocl::Kind;
 
-#define KEPT(fn, op, result, ...) \
-  template <>                     \
+#define FORWARDED(fn, op, result, ...) \
+  template <>                          \
   inline constexpr auto spec<&fn> = line(#fn, op, result, __VA_ARGS__);
 #define LOCAL(fn, how)
 #define REFUSED(fn, why)
 #include "libckpt-ocl/opencl.api"
-#undef KEPT
+#undef FORWARDED
 #undef LOCAL
 #undef REFUSED
 

@@ -34,20 +34,20 @@ inline constexpr size_t kMaxPiece = 4u << 20;
 
 // What is not a function of opencl.api. Numbers are append-only, and below 64.
 enum class Op : u16 {
-  Release = 1,        // {u8 kind, u64 object}
-  Info = 2,           // {u8 InfoOf, u64 object, u64 device, index or 0, u32 param}: sync, the value
-  KernelFacts = 3,    // {u64 kernel}: sync, {u32 n, n × {u32 address qualifier or 0, str type}}
-  KernelArgs = 4,     // {u64 kernel, u32 n, n × {u32 index, u64 size, u8 ArgKind, value}}
-  ProgramSource = 5,  // {u64 context, str source}; makes a program
-  ProgramBinary = 6,  // {u64 context, u32 n, n × {u64 device, str container}}; makes a program
-  Read = 7,           // {u64 queue, u64 mem, u64 offset, u64 size, u64 staging, waits}
-  Write = 8,          // {the same}, and the bytes themselves when staging is kInline
-  ReadRect = 9,     // {u64 queue, u64 mem, u64 origin[3], u64 region[3], u64 row, u64 slice pitch,
-  WriteRect = 10,   //  u64 staging, waits}; staging holds the region without gaps
-  Peek = 11,        // {u64 mem, u64 offset, u64 size, u64 place, u8 in the tool's staging}: sync
-  Poke = 12,        // {the same}: sync
-  Staging = 13,     // {u64 bytes}: sync; the tool's memfd comes on the socket
-  Park = 14,        // {}: sync; the client goes away and comes back by Adopt
+  Release = 1,  // {u8 kind, u64 object}
+  Info = 2,     // {u8 InfoOf, u64 object, u64 device, index or 0, u32 param}: sync, the value
+  KernelParameters = 3,  // {u64 kernel}: sync, {u32 n, n × {u32 address qualifier or 0, str type}}
+  KernelArgs = 4,        // {u64 kernel, u32 n, n × {u32 index, u64 size, u8 ArgKind, value}}
+  ProgramSource = 5,     // {u64 context, str source}; makes a program
+  ProgramBinary = 6,     // {u64 context, u32 n, n × {u64 device, str container}}; makes a program
+  Read = 7,              // {u64 queue, u64 mem, u64 offset, u64 size, u64 staging, waits}
+  Write = 8,             // {the same}, and the bytes themselves when staging is kInline
+  ReadRect = 9,    // {u64 queue, u64 mem, u64 origin[3], u64 region[3], u64 row, u64 slice pitch,
+  WriteRect = 10,  //  u64 staging, waits}; staging holds the region without gaps
+  ReadContents = 11,   // {u64 mem, u64 offset, u64 size, u64 place, u8 in the tool's staging}: sync
+  WriteContents = 12,  // {the same}: sync
+  Staging = 13,        // {u64 bytes}: sync; the tool's memfd comes on the socket
+  Park = 14,           // {}: sync; the client goes away and comes back by Adopt
   MapDevices = 15,  // {u32 n, n × {u64 number, u8 used, str platform, str name, u32 nth}}: sync,
                     // n × {u8 there, str platform, str name, u32 nth}: what stands for each; then
                     // n × str UUID, which older proxies do not say
@@ -64,10 +64,11 @@ enum class Op : u16 {
   SubDevices = 23,   // {u64 device, u32 n, n × i64 property, u8 whole device if it cannot, u32 n,
                      //  n × u64 number or 0}; sync, {u32 how many there are}
   KernelSubGroup = 24,  // {u64 kernel, u64 device, u32 param, str input}: sync, the value
-  CheckNeeds = 25,  // {str needs}: sync, {u32 n, n × str}: why the devices that are shown cannot
-                    // take over a program that needs this (client/needs.h)
-  Nothing = 26,     // {}: sync; all that was sent before has been carried out
-  Settle = 40,      // {u64 queue}: a completion once all that was enqueued is over
+  CheckRequirements =
+      25,          // {str needs}: sync, {u32 n, n × str}: why the devices that are shown cannot
+                   // take over a program that needs this (client/lifecycle/requirements.h)
+  RoundTrip = 26,  // {}: sync; all that was sent before has been carried out
+  Marker = 40,     // {u64 queue}: a completion once all that was enqueued is over
 };
 inline constexpr u16 kFirstApiOp = 64;
 

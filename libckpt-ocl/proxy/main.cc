@@ -34,7 +34,7 @@ int check(const std::string &devices) {
   if (!needs.is_object())
     reasons.push_back("the image does not say what it needs of an OpenCL device");
   else
-    reasons = check_needs(needs, {devices, input.value("ignore_limits", false)});
+    reasons = check_requirements(needs, {devices, input.value("ignore_limits", false)});
   nlohmann::json out = {{"reasons", reasons}};
   std::cout << out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
   return reasons.empty() ? 0 : 1;

@@ -18,7 +18,7 @@ using namespace ckpt;
 using namespace ckpt::ocl;
 
 // Two of three numbers name something.
-struct FarSide {
+struct ProxySide {
   void *object(u8, u64 number) const {
     static char thing;
     return number % 3 == 0 ? nullptr : &thing;
@@ -28,18 +28,18 @@ struct FarSide {
 template <auto Fn>
 void decode(ByteView payload) {
   Reader r(payload);
-  api::Arguments<Fn> call(r, FarSide{});
+  api::Arguments<Fn> call(r, ProxySide{});
 }
 
 void decode_as(u16 op, ByteView payload) {
   switch (op) {
-#define KEPT(fn, number, ...) \
-  case number:                \
+#define FORWARDED(fn, number, ...) \
+  case number:                     \
     return decode<&::fn>(payload);
 #define LOCAL(fn, how)
 #define REFUSED(fn, why)
 #include "libckpt-ocl/opencl.api"
-#undef KEPT
+#undef FORWARDED
 #undef LOCAL
 #undef REFUSED
     default: (void)Container::unpack(payload);

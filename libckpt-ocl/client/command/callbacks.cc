@@ -13,7 +13,7 @@
 namespace ckpt::ocl {
 namespace {
 
-constexpr std::chrono::milliseconds kLookAround{200};
+constexpr std::chrono::milliseconds kLivenessInterval{200};
 
 struct Call {
   Ref<Event> event;
@@ -25,7 +25,7 @@ class Notifier {
   void add(Event &e, Event::Callback callback) {
     std::lock_guard lock(mutex_);
     start();
-    if (e.over()) {
+    if (e.finished()) {
       due_.push_back({Ref<Event>(&e), callback});
     } else {
       e.callbacks.push_back(callback);
@@ -82,7 +82,7 @@ class Notifier {
   void wait_for_completions() {
     if (!link().usable()) {  // what is still to come is set by the application
       std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, kLookAround, [this] { return !due_.empty(); });
+      changed_.wait_for(lock, kLivenessInterval, [this] { return !due_.empty(); });
       return;
     }
     Entry entry;
@@ -118,13 +118,13 @@ Notifier &notifier() {
 
 }  // namespace
 
-void call_back(Event &e, Event::Callback callback) { notifier().add(e, callback); }
+void add_callback(Event &e, Event::Callback callback) { notifier().add(e, callback); }
 
-void is_over(Event &e) {
+void notify_finished(Event &e) {
   if (Notifier *n = g_notifier.load()) n->over(e);
 }
 
-void forget_callbacks() {
+void reset_callbacks() {
   if (g_notifier.load()) g_notifier = new Notifier;
 }
 

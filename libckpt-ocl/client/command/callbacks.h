@@ -10,10 +10,10 @@
 namespace ckpt::ocl {
 
 // `fn` will be called once `e` has reached the status `type`; soon, if it has already.
-void call_back(Event &e, Event::Callback callback);
+void add_callback(Event &e, Event::Callback callback);
 // To be told by whoever finds that an event is over.
-void is_over(Event &e);
+void notify_finished(Event &e);
 // In a fork's child, where the thread is not.
-void forget_callbacks();
+void reset_callbacks();
 
 }  // namespace ckpt::ocl

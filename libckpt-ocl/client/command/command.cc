@@ -13,8 +13,8 @@ Command::Command(cl_command_queue queue, cl_command_type type, Waits waits) : ty
     return;
   }
   queue_ = Ref<Queue>(q);
-  no_list_ = waits.count == 0;
-  if (no_list_ != (waits.list == nullptr)) {
+  no_wait_list_ = waits.count == 0;
+  if (no_wait_list_ != (waits.list == nullptr)) {
     status_ = CL_INVALID_EVENT_WAIT_LIST;
     return;
   }
@@ -23,7 +23,7 @@ Command::Command(cl_command_queue queue, cl_command_type type, Waits waits) : ty
     if (!e) status_ = CL_INVALID_EVENT_WAIT_LIST;
     if (!e || status_ != CL_SUCCESS) return;
     if (e->context.get() != q->context.get()) status_ = CL_INVALID_CONTEXT;
-    if (!e->over())
+    if (!e->finished())
       waits_.push_back(waits.list[i]);
     else if (e->status.load() < 0)
       wait_failed_ = true;
@@ -62,27 +62,28 @@ void Command::put_waits(Writer &w) const {
 }
 
 bool Command::waits_for_all() const {
-  return no_list_ && (type_ == CL_COMMAND_MARKER || type_ == CL_COMMAND_BARRIER);
+  return no_wait_list_ && (type_ == CL_COMMAND_MARKER || type_ == CL_COMMAND_BARRIER);
 }
 
-bool Command::goes_now() const {
+bool Command::can_send_now() const {
   if (wait_failed_) return false;
-  if (held().none()) return true;
-  bool behind_queue = queue_->held.load() > 0 &&
-                      (queue_->in_order() || queue_->held_barriers.load() > 0 || waits_for_all());
-  auto is_held = [](cl_event e) { return object<Event>(e)->held.load(); };
+  if (deferred_commands().none()) return true;
+  bool behind_queue =
+      queue_->deferred.load() > 0 &&
+      (queue_->in_order() || queue_->deferred_barriers.load() > 0 || waits_for_all());
+  auto is_held = [](cl_event e) { return object<Event>(e)->deferred.load(); };
   return !behind_queue && std::none_of(waits_.begin(), waits_.end(), is_held);
 }
 
-cl_int Command::run_later(cl_event *out, std::function<cl_int(Command &)> send) {
+cl_int Command::defer(cl_event *out, std::function<cl_int(Command &)> send) {
   event();
-  give(out);
+  hand_out(out);
   if (wait_failed_) {
-    end(event(), CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+    finish_event(event(), CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
     return CL_SUCCESS;
   }
-  for (cl_event e : waits_) kept_.emplace_back(object<Event>(e));
-  held().add(std::move(*this), std::move(send));
+  for (cl_event e : waits_) kept_events_.emplace_back(object<Event>(e));
+  deferred_commands().add(std::move(*this), std::move(send));
   return CL_SUCCESS;
 }
 
@@ -93,27 +94,27 @@ cl_int Command::send(u16 op, ByteView payload, bool sure) {
   {
     std::lock_guard lock(queue_->mutex);
     if (e) queue_->last = event_;
-    queue_->unheard = !e || !queue_->in_order();
+    queue_->untracked = !e || !queue_->in_order();
   }
   if (e) link().expect(e);
   u64 made = e ? e->number : 0;
-  cl_int status = sure ? link().send(op, made, payload) : link().ask(op, made, payload);
+  cl_int status = sure ? link().send(op, made, payload) : link().round_trip(op, made, payload);
   if (status != CL_SUCCESS && e) {
     link().unexpect(e);
-    expect_a_mark();
-    end(*e, status);
+    note_untracked();
+    finish_event(*e, status);
   }
   link().drain();
   return status;
 }
 
 // A refused command has taken the place of the newest one, and cannot speak for those before it.
-void Command::expect_a_mark() {
+void Command::note_untracked() {
   std::lock_guard lock(queue_->mutex);
-  queue_->unheard = true;
+  queue_->untracked = true;
 }
 
-cl_int Command::give(cl_event *out) {
+cl_int Command::hand_out(cl_event *out) {
   if (out) {
     event().keep();  // event_'s own reference is dropped with this Command
     *out = handle<cl_event>(event_.get());
@@ -121,48 +122,48 @@ cl_int Command::give(cl_event *out) {
   return CL_SUCCESS;
 }
 
-void end(Event &e, cl_int status) {
+void finish_event(Event &e, cl_int status) {
   e.status.store(status, std::memory_order_release);
-  e.held.store(false);
-  forget_as_last(e);
-  is_over(e);
+  e.deferred.store(false);
+  forget_if_last(e);
+  notify_finished(e);
   link().wake_waiters();
 }
 
 // The mark takes the place of the newest command, so that the next finish() waits for it.
-Ref<Event> settle(Queue &q) {
+Ref<Event> request_marker(Queue &q) {
   std::lock_guard in_order(q.order);
   {
     std::lock_guard lock(q.mutex);
-    if (!q.unheard) return q.last;
+    if (!q.untracked) return q.last;
   }
   Command c(q, CL_COMMAND_MARKER, nullptr);
   Ref<Event> mark(&c.event());
   {
     std::lock_guard lock(q.mutex);
     q.last = mark;
-    q.unheard = false;
+    q.untracked = false;
   }
   link().expect(mark.get());
   Writer w;
   w.put(q.number);
-  if (cl_int r = link().send(Op::Settle, mark->number, w.bytes()); r != CL_SUCCESS) {
+  if (cl_int r = link().send(Op::Marker, mark->number, w.bytes()); r != CL_SUCCESS) {
     link().unexpect(mark.get());
-    end(*mark, r);
+    finish_event(*mark, r);
   }
   return mark;
 }
 
 cl_int finish(Queue &q) {
   link().drain();
-  if (q.held.load() > 0) link().wait_until([&] { return q.held.load() == 0; }, true);
+  if (q.deferred.load() > 0) link().wait_until([&] { return q.deferred.load() == 0; }, true);
   // In-order: when the newest is over, all are. Its error is the event's, not the queue's.
-  if (Ref<Event> last = settle(q)) wait(*last);
+  if (Ref<Event> last = request_marker(q)) wait(*last);
   return link().usable() ? CL_SUCCESS : CL_DEVICE_NOT_AVAILABLE;
 }
 
 cl_int wait(Event &e) {
-  if (!e.over()) link().wait_until([&] { return e.over(); }, true);
+  if (!e.finished()) link().wait_until([&] { return e.finished(); }, true);
   return e.status.load(std::memory_order_acquire);
 }
 

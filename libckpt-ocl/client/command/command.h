@@ -39,16 +39,16 @@ class Command {
   void wait_for(Event *before);
   Command &with_waits_of(const Command &other);
   // Whether it is behind nothing that the proxy does not know of.
-  bool goes_now() const;
+  bool can_send_now() const;
 
   // Runs `send(Command &)` and hands out the event: at once, or when what it is behind is set.
   template <class Send>
   cl_int run(cl_event *out, Send send) {
-    return goes_now() ? run_now(out, std::move(send)) : run_later(out, std::move(send));
+    return can_send_now() ? run_now(out, std::move(send)) : defer(out, std::move(send));
   }
   template <class Send>
   cl_int run_now(cl_event *out, Send send);
-  cl_int run_later(cl_event *out, std::function<cl_int(Command &)> send);
+  cl_int defer(cl_event *out, std::function<cl_int(Command &)> send);
 
   // Sends it; with `sure` one way, else asking what the driver says.
   cl_int send(u16 op, ByteView payload, bool sure);
@@ -57,11 +57,11 @@ class Command {
     return send(api::spec<Fn>.op, encoded<Fn>(args...), sure);
   }
   // Hands the event to the application, if it wants it.
-  void expect_a_mark();
-  cl_int give(cl_event *out);
+  void note_untracked();
+  cl_int hand_out(cl_event *out);
 
  private:
-  friend class Held;
+  friend class DeferredCommands;
   bool waits_for_all() const;  // of its queue
 
   cl_int status_ = CL_SUCCESS;
@@ -69,22 +69,22 @@ class Command {
   Ref<Queue> queue_;
   Ref<Event> event_;
   std::vector<cl_event> waits_;
-  std::vector<Ref<Event>> kept_;  // waits_, while the command is held
-  bool no_list_ = false;          // it was given no wait list
-  bool wait_failed_ = false;      // an event of the list has failed already
+  std::vector<Ref<Event>> kept_events_;  // waits_, while the command is held
+  bool no_wait_list_ = false;            // it was given no wait list
+  bool wait_failed_ = false;             // an event of the list has failed already
 };
 
 template <class Send>
 cl_int Command::run_now(cl_event *out, Send send) {
   if (out) event();
   cl_int r = send(*this);
-  return r == CL_SUCCESS ? give(out) : r;
+  return r == CL_SUCCESS ? hand_out(out) : r;
 }
 
 // An event is over without a word of the proxy.
-void end(Event &e, cl_int status);
+void finish_event(Event &e, cl_int status);
 // Asks for a completion of all that was sent to the queue.
-Ref<Event> settle(Queue &q);
+Ref<Event> request_marker(Queue &q);
 cl_int finish(Queue &q);
 // Waits for one command: CL_COMPLETE, or the error it ended with.
 cl_int wait(Event &e);

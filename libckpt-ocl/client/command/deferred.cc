@@ -5,22 +5,22 @@
 
 namespace ckpt::ocl {
 
-Held &held() {
-  static Held *h = new Held;
+DeferredCommands &deferred_commands() {
+  static DeferredCommands *h = new DeferredCommands;
   return *h;
 }
 
-void Held::add(Command c, std::function<cl_int(Command &)> send) {
+void DeferredCommands::add(Command c, std::function<cl_int(Command &)> send) {
   Queue &q = c.queue();
   Event &e = c.event();
   e.status = CL_QUEUED;
-  e.held = true;
+  e.deferred = true;
   bool all = c.waits_for_all(), barrier = c.type() == CL_COMMAND_BARRIER;
   {
     std::lock_guard lock(mutex_);
     commands_.fetch_add(1);
-    q.held.fetch_add(1);
-    if (barrier) q.held_barriers.fetch_add(1);
+    q.deferred.fetch_add(1);
+    if (barrier) q.deferred_barriers.fetch_add(1);
     list_.push_back({std::move(c), std::move(send), all, barrier});
   }
   release();  // its user event may have been set since it was looked at
@@ -28,12 +28,12 @@ void Held::add(Command c, std::function<cl_int(Command &)> send) {
 
 // The first whose wait list holds nothing that is held, and which no earlier one of its queue holds
 // up.
-std::list<Held::Entry>::iterator Held::next_ready() {
+std::list<DeferredCommands::Entry>::iterator DeferredCommands::next_ready() {
   std::set<Queue *> blocked, waited_for;
   for (auto it = list_.begin(); it != list_.end(); ++it) {
     Queue *q = it->command.queue_.get();
     bool behind = blocked.contains(q) || (it->all && waited_for.contains(q));
-    for (const Ref<Event> &e : it->command.kept_) behind = behind || e->held.load();
+    for (const Ref<Event> &e : it->command.kept_events_) behind = behind || e->deferred.load();
     if (!behind) return it;
     waited_for.insert(q);
     if (q->in_order() || it->barrier) blocked.insert(q);
@@ -41,7 +41,7 @@ std::list<Held::Entry>::iterator Held::next_ready() {
   return list_.end();
 }
 
-void Held::release() {
+void DeferredCommands::release() {
   std::unique_lock lock(mutex_);
   again_ = true;
   if (releasing_) return;
@@ -59,14 +59,14 @@ void Held::release() {
   releasing_ = false;
 }
 
-void Held::run(Entry &entry) {
+void DeferredCommands::run(Entry &entry) {
   Command &c = entry.command;
   Ref<Event> event(&c.event());
   Ref<Queue> queue(&c.queue());
   bool failed = false;
   c.waits_.clear();
-  for (const Ref<Event> &e : c.kept_) {
-    if (!e->over()) c.waits_.push_back(handle<cl_event>(e.get()));
+  for (const Ref<Event> &e : c.kept_events_) {
+    if (!e->finished()) c.waits_.push_back(handle<cl_event>(e.get()));
     failed = failed || e->status.load() < 0;
   }
   cl_int r = CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
@@ -74,10 +74,10 @@ void Held::run(Entry &entry) {
     event->status = CL_SUBMITTED;
     r = entry.send(c);
   }
-  if (r != CL_SUCCESS && !event->over()) end(*event, r);  // before it counts as sent
-  event->held = false;
-  if (entry.barrier) queue->held_barriers.fetch_sub(1);
-  queue->held.fetch_sub(1);
+  if (r != CL_SUCCESS && !event->finished()) finish_event(*event, r);  // before it counts as sent
+  event->deferred = false;
+  if (entry.barrier) queue->deferred_barriers.fetch_sub(1);
+  queue->deferred.fetch_sub(1);
   commands_.fetch_sub(1);
   link().wake_waiters();  // clFinish waits for held commands to be sent
 }

@@ -15,7 +15,7 @@
 
 namespace ckpt::ocl {
 
-class Held {
+class DeferredCommands {
  public:
   bool none() const { return user_events_.load() == 0 && commands_.load() == 0; }
   void user_event_made() { user_events_.fetch_add(1); }
@@ -42,6 +42,6 @@ class Held {
   bool releasing_ = false, again_ = false;
 };
 
-Held &held();
+DeferredCommands &deferred_commands();
 
 }  // namespace ckpt::ocl

@@ -48,17 +48,17 @@ cl_mem clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size, void 
                       cl_int *errcode) {
   Entry entry;
   auto *c = object<Context>(context);
-  if (!c) return refused<cl_mem>(CL_INVALID_CONTEXT, errcode);
+  if (!c) return failed<cl_mem>(CL_INVALID_CONTEXT, errcode);
   if (cl_int r = check_flags(flags, host_ptr != nullptr); r != CL_SUCCESS)
-    return refused<cl_mem>(r, errcode);
-  if (size == 0) return refused<cl_mem>(CL_INVALID_BUFFER_SIZE, errcode);
+    return failed<cl_mem>(r, errcode);
+  if (size == 0) return failed<cl_mem>(CL_INVALID_BUFFER_SIZE, errcode);
   auto *m = new Mem;
   m->context = Ref<Context>(c);
   m->flags = flags & kKernelAccess ? flags : flags | CL_MEM_READ_WRITE;
   m->size = size;
   if (flags & CL_MEM_USE_HOST_PTR) m->host_ptr = static_cast<std::byte *>(host_ptr);
   cl_mem_flags there = m->flags & ~(kHostPointer | kHostAccess);
-  cl_int status = make_as_tenant(*m, size, [&] {
+  cl_int status = create_managed(*m, size, [&] {
     return create<&::clCreateBuffer>(m, context, there, size, nullptr, nullptr);
   });
   if (status == CL_SUCCESS && host_ptr) status = fill_new_buffer(*m, host_ptr);
@@ -70,7 +70,7 @@ cl_mem clCreateBufferWithProperties(cl_context context, const cl_mem_properties 
                                     cl_int *errcode) {
   std::vector<cl_mem_properties> copy;
   if (cl_int r = read_properties(properties, copy); r != CL_SUCCESS)
-    return refused<cl_mem>(r, errcode);
+    return failed<cl_mem>(r, errcode);
   cl_mem made = entry::clCreateBuffer(context, flags, size, host_ptr, errcode);
   if (made) object<Mem>(made)->properties = std::move(copy);
   return made;
@@ -81,13 +81,13 @@ cl_mem clCreateSubBuffer(cl_mem buffer, cl_mem_flags flags, cl_buffer_create_typ
   Entry entry;
   auto *parent = object<Mem>(buffer);
   if (!parent || parent->parent || parent->image)
-    return refused<cl_mem>(CL_INVALID_MEM_OBJECT, errcode);
+    return failed<cl_mem>(CL_INVALID_MEM_OBJECT, errcode);
   if (type != CL_BUFFER_CREATE_TYPE_REGION || !info || (flags & kHostPointer))
-    return refused<cl_mem>(CL_INVALID_VALUE, errcode);
+    return failed<cl_mem>(CL_INVALID_VALUE, errcode);
   const auto &region = *static_cast<const cl_buffer_region *>(info);
-  if (region.size == 0) return refused<cl_mem>(CL_INVALID_BUFFER_SIZE, errcode);
+  if (region.size == 0) return failed<cl_mem>(CL_INVALID_BUFFER_SIZE, errcode);
   if (region.origin > parent->size || region.size > parent->size - region.origin)
-    return refused<cl_mem>(CL_INVALID_VALUE, errcode);
+    return failed<cl_mem>(CL_INVALID_VALUE, errcode);
   auto *m = new Mem;
   m->context = parent->context;
   m->parent = Ref<Mem>(parent);

@@ -42,8 +42,7 @@ cl_context clCreateContext(const cl_context_properties *properties, cl_uint n,
                            void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *),
                            void *user, cl_int *errcode) {
   Entry entry;
-  if (!devices || n == 0 || (!notify && user))
-    return refused<cl_context>(CL_INVALID_VALUE, errcode);
+  if (!devices || n == 0 || (!notify && user)) return failed<cl_context>(CL_INVALID_VALUE, errcode);
   auto *c = new Context;
   Platform *platform = nullptr;
   cl_int status = read_properties(properties, c->properties, platform);
@@ -58,7 +57,7 @@ cl_context clCreateContext(const cl_context_properties *properties, cl_uint n,
   }
   if (status == CL_SUCCESS)
     status = create<&::clCreateContext>(c, nullptr, n, devices, nullptr, nullptr, nullptr);
-  if (status == CL_SUCCESS) tell_context_made();
+  if (status == CL_SUCCESS) report_context_created();
   return created<cl_context>(c, status, errcode);
 }
 
@@ -70,13 +69,13 @@ cl_context clCreateContextFromType(const cl_context_properties *properties, cl_d
   std::vector<cl_context_properties> copy;
   Platform *platform = default_platform();
   if (cl_int r = read_properties(properties, copy, platform); r != CL_SUCCESS)
-    return refused<cl_context>(r, errcode);
-  if (!platform) return refused<cl_context>(CL_INVALID_PLATFORM, errcode);
+    return failed<cl_context>(r, errcode);
+  if (!platform) return failed<cl_context>(CL_INVALID_PLATFORM, errcode);
   std::vector<cl_device_id> devices(platform->devices.size());
   cl_uint count = 0;
   cl_int r = entry::clGetDeviceIDs(handle<cl_platform_id>(platform), type,
                                    static_cast<cl_uint>(devices.size()), devices.data(), &count);
-  if (r != CL_SUCCESS) return refused<cl_context>(r, errcode);
+  if (r != CL_SUCCESS) return failed<cl_context>(r, errcode);
   return entry::clCreateContext(properties, count, devices.data(), notify, user, errcode);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // clGetDeviceInfo: the driver's answers, less what we do not keep. A limit that the program has
-// read stays with the device as `relied`, and a restore checks it against the new one.
+// read stays with the device as `limits_read`, and a restore checks it against the new one.
 //
 // The version that a program has seen stays as it was. OpenCL 3.0 is 1.2 with questions about what
 // is optional beyond it; so a device of 1.2 can stand for one of 3.0 that has none of the options,
@@ -71,16 +71,16 @@ bool among(Names names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-bool survives(const Device &d, std::string_view extension) {
+bool is_preserved(const Device &d, std::string_view extension) {
   return among(kExtensions, extension) || (d.shows_3_0() && among(kExtensionsOf3_0, extension));
 }
 
-std::string kept_extensions(const Device &d, std::string_view all) {
+std::string filter_extensions(const Device &d, std::string_view all) {
   std::string out;
   while (!all.empty()) {
     size_t end = std::min(all.find(' '), all.size());
     std::string_view one = all.substr(0, end);
-    if (survives(d, one)) out += (out.empty() ? "" : " ") + std::string(one);
+    if (is_preserved(d, one)) out += (out.empty() ? "" : " ") + std::string(one);
     all.remove_prefix(std::min(end + 1, all.size()));
   }
   return out;
@@ -91,14 +91,14 @@ std::string_view as_text(const Bytes &b) {
   return s.substr(0, s.find('\0'));
 }
 
-void note_reliance(Device &part, cl_device_info param, const Bytes &value) {
+void note_limit_read(Device &part, cl_device_info param, const Bytes &value) {
   const Limit *limit = find_limit(param);
   if (!limit) return;
   Device &d = *part.root();
   LimitValue v = limit_value(value);
   std::lock_guard lock(d.mutex);
-  auto [relied, first] = d.relied.emplace(param, v);
-  if (!first) merge_limit(*limit, true, relied->second, v);
+  auto [limits_read, first] = d.limits_read.emplace(param, v);
+  if (!first) merge_limit(*limit, true, limits_read->second, v);
 }
 
 // What is the same for every device that we show.
@@ -124,7 +124,7 @@ std::optional<cl_int> fixed_info(Device &d, cl_device_info param, const Answer &
 }
 
 // Questions of 2.x and 3.0 that have one answer here: the option is absent, or the fact is ours.
-std::optional<cl_int> absent_option(const Device &d, cl_device_info param, const Answer &out) {
+std::optional<cl_int> unsupported_option(const Device &d, cl_device_info param, const Answer &out) {
   switch (param) {
     case CL_DEVICE_NUMERIC_VERSION: return out.scalar(d.shown);
     case CL_DEVICE_LATEST_CONFORMANCE_VERSION_PASSED: return out.text("v0000-00-00-00");
@@ -154,7 +154,7 @@ Bytes bytes_of(T v) {
 }
 
 // What a device of 1.2 has of an option that its driver does not know: the specification's least.
-std::optional<Bytes> least_of_option(cl_device_info param) {
+std::optional<Bytes> minimum_of_option(cl_device_info param) {
   switch (param) {
     case CL_DEVICE_IL_VERSION: return Bytes(1);
     case CL_DEVICE_ILS_WITH_VERSION:
@@ -188,7 +188,7 @@ std::optional<Bytes> least_of_option(cl_device_info param) {
 
 // Those of a list of named versions that `keep` takes.
 template <class Keep>
-Bytes kept_versions(const Bytes &all, Keep keep) {
+Bytes filter_versions(const Bytes &all, Keep keep) {
   Bytes out;
   cl_name_version v;
   for (size_t at = 0; at + sizeof v <= all.size(); at += sizeof v) {
@@ -200,15 +200,15 @@ Bytes kept_versions(const Bytes &all, Keep keep) {
 }
 
 // The driver's answer, less what we do not keep.
-Bytes lessened(const Device &d, cl_device_info param, Bytes answer) {
+Bytes filtered_answer(const Device &d, cl_device_info param, Bytes answer) {
   switch (param) {
     case CL_DEVICE_EXTENSIONS_WITH_VERSION:
-      return kept_versions(answer, [&](auto &v) { return survives(d, v.name); });
+      return filter_versions(answer, [&](auto &v) { return is_preserved(d, v.name); });
     case CL_DEVICE_OPENCL_C_FEATURES:
-      return kept_versions(answer, [](auto &v) { return among(kFeatures, v.name); });
+      return filter_versions(answer, [](auto &v) { return among(kFeatures, v.name); });
     // OpenCL C 2.0 has pipes and device-side queues.
     case CL_DEVICE_OPENCL_C_ALL_VERSIONS:
-      return kept_versions(answer, [](auto &v) { return CL_VERSION_MAJOR(v.version) != 2; });
+      return filter_versions(answer, [](auto &v) { return CL_VERSION_MAJOR(v.version) != 2; });
     case CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES:
     case CL_DEVICE_ATOMIC_FENCE_CAPABILITIES: {
       cl_device_atomic_capabilities c = 0;
@@ -222,11 +222,11 @@ Bytes lessened(const Device &d, cl_device_info param, Bytes answer) {
 
 // Extensions' questions (0x4000 and up) are the driver's, and so are those of an extension that
 // became part of the core later; else only what a version that we show has.
-bool asked_by(const Device &d, cl_device_info param) {
+bool is_known_query(const Device &d, cl_device_info param) {
   if (param <= CL_DEVICE_PRINTF_BUFFER_SIZE || param >= 0x4000) return true;
   if (param == CL_DEVICE_IMAGE_PITCH_ALIGNMENT || param == CL_DEVICE_IMAGE_BASE_ADDRESS_ALIGNMENT)
     return true;
-  return d.shows_3_0() && least_of_option(param).has_value();
+  return d.shows_3_0() && minimum_of_option(param).has_value();
 }
 
 std::optional<cl_int> text_info(const Device &d, cl_device_info param, const Bytes &value,
@@ -236,7 +236,7 @@ std::optional<cl_int> text_info(const Device &d, cl_device_info param, const Byt
     // Programs key their caches of binaries on this, and ours hold our container.
     case CL_DRIVER_VERSION:
       return out.text(fmt::format("{} ckpt {}", as_text(value), CKPT_VERSION));
-    case CL_DEVICE_EXTENSIONS: return out.text(kept_extensions(d, as_text(value)));
+    case CL_DEVICE_EXTENSIONS: return out.text(filter_extensions(d, as_text(value)));
     default: return {};
   }
 }
@@ -271,17 +271,17 @@ cl_int clGetDeviceInfo(cl_device_id device, cl_device_info param, size_t room, v
   if (!d) return CL_INVALID_DEVICE;
   if (auto fixed = fixed_info(*d, param, out)) return *fixed;
   if (d->shows_3_0())
-    if (auto absent = absent_option(*d, param, out)) return *absent;
-  if (!asked_by(*d, param)) return CL_INVALID_VALUE;
+    if (auto absent = unsupported_option(*d, param, out)) return *absent;
+  if (!is_known_query(*d, param)) return CL_INVALID_VALUE;
   if (!d->present) return CL_INVALID_DEVICE;
   Bytes answer;
   cl_int status = remote_info(InfoOf::Device, *d, 0, param, answer);
   if (status == CL_INVALID_VALUE && d->shows_3_0())
-    if (auto least = least_of_option(param)) return out.bytes(*least);
+    if (auto least = minimum_of_option(param)) return out.bytes(*least);
   if (status != CL_SUCCESS) return status;
   if (auto shown = text_info(*d, param, answer, out)) return *shown;
-  if (value) note_reliance(*d, param, answer);
-  return out.bytes(lessened(*d, param, std::move(answer)));
+  if (value) note_limit_read(*d, param, answer);
+  return out.bytes(filtered_answer(*d, param, std::move(answer)));
 }
 
 }  // namespace ckpt::ocl::entry

@@ -63,7 +63,7 @@ void start(const std::string &session, const std::string &device) {
   if (greeting->platforms.empty() && !device.empty())
     log::error(Error{fmt::format("the Manager's device {} is none of this program's", device),
                      "start ckptd with the program's OpenCL drivers (OCL_ICD_VENDORS)"});
-  tell_holder(greeting->pid);
+  report_memory_owner(greeting->pid);
   make_devices(*greeting);
   if (!map_devices()) return log::error("the proxy does not know its own devices");
   note_versions();
@@ -76,10 +76,10 @@ void connect() {
     log::warn("this program was not started by ckpt-run: it sees no OpenCL device");
     return;
   }
-  std::optional<std::string> device = take_place();
+  std::optional<std::string> device = acquire_device();
   if (!device) return;
   start(session, *device);
-  place_taken();
+  device_acquired();
 }
 
 }  // namespace
@@ -105,7 +105,7 @@ bool map_devices() {
         .str(d->real.name)
         .put(d->real.nth);
   Bytes reply;
-  cl_int status = link().ask(Op::MapDevices, 0, w.bytes(), &reply);
+  cl_int status = link().round_trip(Op::MapDevices, 0, w.bytes(), &reply);
   Reader r(reply);
   for (Device *d : devices) {
     d->present = r.get<u8>() != 0;

@@ -102,12 +102,12 @@ cl_int clGetEventProfilingInfo(cl_event event, cl_profiling_info param, size_t r
 cl_event clCreateUserEvent(cl_context context, cl_int *errcode) {
   Entry entry;
   auto *c = object<Context>(context);
-  if (!c) return refused<cl_event>(CL_INVALID_CONTEXT, errcode);
+  if (!c) return failed<cl_event>(CL_INVALID_CONTEXT, errcode);
   auto *e = new Event;
   e->context = Ref<Context>(c);
   e->type = CL_COMMAND_USER;
-  e->held = true;
-  held().user_event_made();
+  e->deferred = true;
+  deferred_commands().user_event_made();
   return created<cl_event>(e, CL_SUCCESS, errcode);
 }
 
@@ -118,9 +118,9 @@ cl_int clSetUserEventStatus(cl_event event, cl_int status) {
   if (status > CL_COMPLETE) return CL_INVALID_VALUE;
   cl_int unset = CL_SUBMITTED;  // held until end() is through: nobody sees it neither held nor over
   if (!e->status.compare_exchange_strong(unset, status)) return CL_INVALID_OPERATION;
-  end(*e, status);
-  held().release();
-  held().user_event_gone();
+  finish_event(*e, status);
+  deferred_commands().release();
+  deferred_commands().user_event_gone();
   return CL_SUCCESS;
 }
 
@@ -131,7 +131,7 @@ cl_int clSetEventCallback(cl_event event, cl_int type,
   if (!e) return CL_INVALID_EVENT;
   if (!fn || (type != CL_COMPLETE && type != CL_RUNNING && type != CL_SUBMITTED))
     return CL_INVALID_VALUE;
-  call_back(*e, {type, fn, user});
+  add_callback(*e, {type, fn, user});
   return CL_SUCCESS;
 }
 

@@ -37,7 +37,7 @@ struct Refused<Fn, Name, Why> {
   }
 };
 
-#define KEPT(fn, ...)
+#define FORWARDED(fn, ...)
 #define LOCAL(fn, how)
 #define REFUSED(fn, why)                      \
   constexpr std::string_view name_##fn = #fn; \
@@ -47,13 +47,13 @@ struct Refused<Fn, Name, Why> {
 
 constexpr _cl_icd_dispatch make_dispatch() {
   _cl_icd_dispatch d{};
-#undef KEPT
+#undef FORWARDED
 #undef LOCAL
-#define KEPT(fn, ...) d.fn = &entry::fn;
+#define FORWARDED(fn, ...) d.fn = &entry::fn;
 #define LOCAL(fn, how) d.fn = &entry::fn;
 #define REFUSED(fn, why) d.fn = &Refused<&::fn, name_##fn, why_##fn>::call;
 #include "libckpt-ocl/opencl.api"
-#undef KEPT
+#undef FORWARDED
 #undef LOCAL
 #undef REFUSED
   return d;

@@ -19,11 +19,11 @@ cl_int platform_ids(cl_uint n, cl_platform_id *out, cl_uint *count);
 // One function for every line of the table that works.
 namespace ckpt::ocl::entry {
 
-#define KEPT(fn, ...) decltype(::fn) fn;
+#define FORWARDED(fn, ...) decltype(::fn) fn;
 #define LOCAL(fn, how) decltype(::fn) fn;
 #define REFUSED(fn, why)
 #include "libckpt-ocl/opencl.api"
-#undef KEPT
+#undef FORWARDED
 #undef LOCAL
 #undef REFUSED
 

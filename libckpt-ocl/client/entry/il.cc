@@ -27,9 +27,9 @@ cl_program clCreateProgramWithIL(cl_context context, const void *il, size_t leng
                                  cl_int *errcode) {
   Entry entry;
   auto *c = object<Context>(context);
-  if (!c) return refused<cl_program>(CL_INVALID_CONTEXT, errcode);
-  if (!some_device_takes_il(*c)) return refused<cl_program>(CL_INVALID_OPERATION, errcode);
-  if (!il || length == 0) return refused<cl_program>(CL_INVALID_VALUE, errcode);
+  if (!c) return failed<cl_program>(CL_INVALID_CONTEXT, errcode);
+  if (!some_device_takes_il(*c)) return failed<cl_program>(CL_INVALID_OPERATION, errcode);
+  if (!il || length == 0) return failed<cl_program>(CL_INVALID_VALUE, errcode);
   auto *p = new Program;
   p->context = Ref<Context>(c);
   p->devices = c->devices;
@@ -39,7 +39,7 @@ cl_program clCreateProgramWithIL(cl_context context, const void *il, size_t leng
   return created<cl_program>(p, status, errcode);
 }
 
-// Counts from the next build on, so it is a step of the program's life like that.
+// Counts from the next build on, so it is a step of the program's ledger_entries like that.
 cl_int clSetProgramSpecializationConstant(cl_program program, cl_uint id, size_t size,
                                           const void *value) {
   Entry entry;
@@ -48,10 +48,10 @@ cl_int clSetProgramSpecializationConstant(cl_program program, cl_uint id, size_t
   if (!value) return CL_INVALID_VALUE;
   constexpr auto kFunction = &::clSetProgramSpecializationConstant;
   Bytes payload = encoded<kFunction>(program, id, size, value);
-  cl_int status = link().ask(api::spec<kFunction>.op, 0, payload);
+  cl_int status = link().round_trip(api::spec<kFunction>.op, 0, payload);
   if (status != CL_SUCCESS) return status;
   std::lock_guard lock(p->mutex);
-  p->lived(api::spec<kFunction>.op, std::move(payload));
+  p->record(api::spec<kFunction>.op, std::move(payload));
   return CL_SUCCESS;
 }
 

@@ -126,10 +126,10 @@ cl_int make(Mem &m, cl_mem_flags flags) {
     return w.take();
   };
   Bytes reply;
-  cl_int status = link().ask(Op::CreateImage, m.number, payload(), &reply);
+  cl_int status = link().round_trip(Op::CreateImage, m.number, payload(), &reply);
   if (status != CL_SUCCESS) return status;
   im.element = Reader(reply).get<u64>();
-  m.lived(static_cast<u16>(Op::CreateImage), payload());
+  m.record(static_cast<u16>(Op::CreateImage), payload());
   registry().add(&m);
   return im.element > 0 ? CL_SUCCESS : CL_OUT_OF_RESOURCES;
 }
@@ -155,7 +155,7 @@ cl_int fill_new_image(const Mem &m, Pitches p, const void *host) {
     gather(*m.image, p, static_cast<const std::byte *>(host), at, bytes, link().staging(*staging));
     Writer w;
     w.put(m.number).put(u64{at}).put(u64{bytes}).put(*staging).put(u8{0});
-    cl_int status = link().ask(Op::Poke, 0, w.bytes());
+    cl_int status = link().round_trip(Op::WriteContents, 0, w.bytes());
     link().staging_space().release(*staging, bytes);
     if (status != CL_SUCCESS) return status;
   }
@@ -163,7 +163,7 @@ cl_int fill_new_image(const Mem &m, Pitches p, const void *host) {
 }
 
 // The far side's image is there: sizes, pitches and contents.
-cl_int furnish(Mem &m, void *host_ptr) {
+cl_int lay_out_and_fill(Mem &m, void *host_ptr) {
   Image &im = *m.image;
   Pitches host{};
   if (cl_int r = lay_out_host(im, host_ptr || m.parent, host); r != CL_SUCCESS) return r;
@@ -212,9 +212,9 @@ cl_mem clCreateImage(cl_context context, cl_mem_flags flags, const cl_image_form
                      const cl_image_desc *desc, void *host_ptr, cl_int *errcode) {
   Entry entry;
   auto *c = object<Context>(context);
-  if (!c) return refused<cl_mem>(CL_INVALID_CONTEXT, errcode);
-  if (!format) return refused<cl_mem>(CL_INVALID_IMAGE_FORMAT_DESCRIPTOR, errcode);
-  if (!desc) return refused<cl_mem>(CL_INVALID_IMAGE_DESCRIPTOR, errcode);
+  if (!c) return failed<cl_mem>(CL_INVALID_CONTEXT, errcode);
+  if (!format) return failed<cl_mem>(CL_INVALID_IMAGE_FORMAT_DESCRIPTOR, errcode);
+  if (!desc) return failed<cl_mem>(CL_INVALID_IMAGE_DESCRIPTOR, errcode);
   auto *m = new Mem;
   m->context = Ref<Context>(c);
   m->flags = flags;
@@ -223,8 +223,8 @@ cl_mem clCreateImage(cl_context context, cl_mem_flags flags, const cl_image_form
   cl_mem_flags there = (m->parent ? flags : m->flags) & kKernelAccess;
   if (status == CL_SUCCESS)
     status = m->parent ? make(*m, there)
-                       : make_as_tenant(*m, bytes_of(*m->image), [&] { return make(*m, there); });
-  if (status == CL_SUCCESS) status = furnish(*m, host_ptr);
+                       : create_managed(*m, bytes_of(*m->image), [&] { return make(*m, there); });
+  if (status == CL_SUCCESS) status = lay_out_and_fill(*m, host_ptr);
   return created<cl_mem>(m, status, errcode);
 }
 
@@ -233,7 +233,7 @@ cl_mem clCreateImageWithProperties(cl_context context, const cl_mem_properties *
                                    const cl_image_desc *desc, void *host_ptr, cl_int *errcode) {
   std::vector<cl_mem_properties> copy;
   if (cl_int r = read_properties(properties, copy); r != CL_SUCCESS)
-    return refused<cl_mem>(r, errcode);
+    return failed<cl_mem>(r, errcode);
   cl_mem made = entry::clCreateImage(context, flags, format, desc, host_ptr, errcode);
   if (made) object<Mem>(made)->properties = std::move(copy);
   return made;

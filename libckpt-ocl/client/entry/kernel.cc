@@ -18,7 +18,7 @@ cl_int learn_arguments(Kernel &k) {
   Writer w;
   w.put(k.number);
   Bytes reply;
-  cl_int status = link().ask(Op::KernelFacts, 0, w.bytes(), &reply);
+  cl_int status = link().round_trip(Op::KernelParameters, 0, w.bytes(), &reply);
   if (status != CL_SUCCESS) return status;
   Reader r(reply);
   u32 n = r.get<u32>();
@@ -156,7 +156,7 @@ bool all_arguments_set(const Kernel &k) {
   return std::all_of(k.args.begin(), k.args.end(), [](const auto &a) { return a.set; });
 }
 
-void forget_far_side(Kernel &k) {
+void forget_proxy_state(Kernel &k) {
   k.accepted.clear();
   for (KernelArgument &a : k.args) {
     a.sent = false;
@@ -171,8 +171,8 @@ namespace ckpt::ocl::entry {
 cl_kernel clCreateKernel(cl_program program, const char *name, cl_int *errcode) {
   Entry entry;
   auto *p = object<Program>(program);
-  if (!p) return refused<cl_kernel>(CL_INVALID_PROGRAM, errcode);
-  if (!name) return refused<cl_kernel>(CL_INVALID_VALUE, errcode);
+  if (!p) return failed<cl_kernel>(CL_INVALID_PROGRAM, errcode);
+  if (!name) return failed<cl_kernel>(CL_INVALID_VALUE, errcode);
   cl_int status;
   Kernel *k = make_kernel(*p, name, status);
   if (errcode) *errcode = status;
@@ -201,7 +201,7 @@ cl_int clCreateKernelsInProgram(cl_program program, cl_uint room, cl_kernel *ker
 cl_kernel clCloneKernel(cl_kernel source, cl_int *errcode) {
   Entry entry;
   auto *from = object<Kernel>(source);
-  if (!from) return refused<cl_kernel>(CL_INVALID_KERNEL, errcode);
+  if (!from) return failed<cl_kernel>(CL_INVALID_KERNEL, errcode);
   cl_int status;
   Kernel *k = make_kernel(*from->program, from->name, status);
   if (k) k->args = from->args;
@@ -235,7 +235,7 @@ cl_int clSetKernelArg(cl_kernel kernel, cl_uint index, size_t size, const void *
     Writer w;
     w.put(k->number).put(u32{1});
     put_argument(w, index, a);
-    if (cl_int r = link().ask(Op::KernelArgs, 0, w.bytes()); r != CL_SUCCESS) return r;
+    if (cl_int r = link().round_trip(Op::KernelArgs, 0, w.bytes()); r != CL_SUCCESS) return r;
     old.accepted.insert(shape);
   }
   old.kind = a.kind;

@@ -12,6 +12,6 @@ ArgumentList arguments_of(const Kernel &k);
 void send_arguments(Kernel &k, const ArgumentList &values);
 bool all_arguments_set(const Kernel &k);
 // A new proxy knows nothing of what an old one had accepted.
-void forget_far_side(Kernel &k);
+void forget_proxy_state(Kernel &k);
 
 }  // namespace ckpt::ocl

@@ -11,7 +11,7 @@ namespace ckpt::ocl {
 namespace {
 
 // More shapes than this and a kernel starts to learn again: it bounds the memory.
-constexpr size_t kMostShapes = 4096;
+constexpr size_t kMaxShapes = 4096;
 
 using Sizes = std::array<size_t, 3>;
 
@@ -43,12 +43,12 @@ void note_largest(Kernel &k, const Shape &s) {
   for (cl_uint i = 0; s.local && i < s.dims; i++) {
     u64 size = (*s.local)[i];
     items *= size;
-    k.most_local_size[i] = std::max(k.most_local_size[i], size);
+    k.max_local_size[i] = std::max(k.max_local_size[i], size);
   }
   for (const KernelArgument &a : k.args)
     if (a.kind == ArgKind::Local) bytes += a.size;
-  if (s.local) k.most_work_items = std::max(k.most_work_items, items);
-  k.most_local_bytes = std::max(k.most_local_bytes, bytes);
+  if (s.local) k.max_work_items = std::max(k.max_work_items, items);
+  k.max_local_bytes = std::max(k.max_local_bytes, bytes);
 }
 
 // What the kernel may write to. A pointer to const is no promise: C lets it be cast away.
@@ -80,7 +80,7 @@ cl_int send_launch(Command &c, Kernel &k, const Shape &shape) {
       list_or_null(shape.offset), list_or_null(shape.global), list_or_null(shape.local),
       c.waits().count, c.waits().list, nullptr);
   if (r != CL_SUCCESS || sure) return r;
-  if (k.accepted.size() >= kMostShapes) k.accepted.clear();
+  if (k.accepted.size() >= kMaxShapes) k.accepted.clear();
   k.accepted.insert(hash);
   note_largest(k, shape);
   return r;
@@ -99,7 +99,7 @@ cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_command_type type, co
   if (!all_arguments_set(*k)) return CL_INVALID_KERNEL_ARGS;
   Command c(queue, type, waits);
   if (c.status() != CL_SUCCESS) return c.status();
-  if (c.goes_now())
+  if (c.can_send_now())
     return c.run_now(out, [k, &shape](Command &it) {
       std::lock_guard together(k->mutex);
       send_arguments(*k);
@@ -107,7 +107,7 @@ cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_command_type type, co
       return send_launch(it, *k, shape);
     });
   // Arguments are those of now, whatever is set before it is sent.
-  return c.run_later(out, [keep = Ref<Kernel>(k), now = arguments_of(*k), shape](Command &it) {
+  return c.defer(out, [keep = Ref<Kernel>(k), now = arguments_of(*k), shape](Command &it) {
     std::lock_guard together(keep->mutex);
     send_arguments(*keep, now);
     note_written(*keep, now);

@@ -39,7 +39,7 @@ Bytes pack_container(Program &p, Device &d) {
   c.device = identity(d);
   c.options = p.options;
   c.source = p.source;
-  c.units = recipe_of(p);
+  c.units = link_units_of(p);
   return c.pack();
 }
 
@@ -86,7 +86,7 @@ cl_int check_build(const Program &p, cl_uint n, const cl_device_id *devices, Not
 }
 
 // Of a step that gave a specialization constant: {u64 program, u32 id, …}.
-u32 constant_id(const LifeStep &step) {
+u32 constant_id(const LedgerEntry &step) {
   Reader r(step.payload);
   r.get<u64>();
   return r.get<u32>();
@@ -98,37 +98,37 @@ void put_devices(Writer &w, cl_uint n, const cl_device_id *devices) {
     w.put(object<Device>(devices[i]) ? object<Device>(devices[i])->number : 0);
 }
 
-// Takes from the program's life what the build that comes makes history: builds before it, unless a
-// link was made of them, and values of specialization constants that were given anew.
-void forget_past_builds(Program &p) {
+// Takes from the program's ledger_entries what the build that comes makes history: builds before
+// it, unless a link was made of them, and values of specialization constants that were given anew.
+void drop_superseded_entries(Program &p) {
   constexpr u16 kConstant = api::spec<&::clSetProgramSpecializationConstant>.op;
-  std::vector<LifeStep> kept;
+  std::vector<LedgerEntry> kept;
   std::set<u32> seen;
-  for (size_t i = p.life.size(); i-- > 0;) {
-    LifeStep &step = p.life[i];
+  for (size_t i = p.ledger_entries.size(); i-- > 0;) {
+    LedgerEntry &step = p.ledger_entries[i];
     bool constant = step.op == kConstant;
     if (constant && !seen.insert(constant_id(step)).second) continue;
     if (constant || i == 0) kept.push_back(std::move(step));
   }
   std::reverse(kept.begin(), kept.end());
-  p.life = std::move(kept);
+  p.ledger_entries = std::move(kept);
 }
 
 // Builds or compiles, and notes how.
 cl_int build(Program &p, u16 op, Bytes payload, const std::string &options) {
-  cl_int status = link().ask(op, p.number, payload);
+  cl_int status = link().round_trip(op, p.number, payload);
   forget_info(&p);
   std::lock_guard lock(p.mutex);
   if (!p.from_binary) p.options = options;
   p.containers.clear();
-  if (!p.is_input) forget_past_builds(p);
-  if (status == CL_SUCCESS) p.lived(op, std::move(payload));
+  if (!p.was_linked) drop_superseded_entries(p);
+  if (status == CL_SUCCESS) p.record(op, std::move(payload));
   return status;
 }
 
 }  // namespace
 
-std::vector<Container::Unit> recipe_of(const Program &p) {
+std::vector<Container::Unit> link_units_of(const Program &p) {
   if (!p.units.empty()) return p.units;
   std::vector<Container::Unit> units;
   for (const Ref<Program> &in : p.inputs) {
@@ -171,10 +171,10 @@ cl_program clCreateProgramWithSource(cl_context context, cl_uint n, const char *
                                      const size_t *lengths, cl_int *errcode) {
   Entry entry;
   auto *c = object<Context>(context);
-  if (!c) return refused<cl_program>(CL_INVALID_CONTEXT, errcode);
+  if (!c) return failed<cl_program>(CL_INVALID_CONTEXT, errcode);
   std::string source;
   if (cl_int r = read_sources(n, strings, lengths, source); r != CL_SUCCESS)
-    return refused<cl_program>(r, errcode);
+    return failed<cl_program>(r, errcode);
   auto *p = new Program;
   p->context = Ref<Context>(c);
   p->devices = c->devices;
@@ -189,9 +189,9 @@ cl_program clCreateProgramWithBinary(cl_context context, cl_uint n, const cl_dev
                                      cl_int *binary_status, cl_int *errcode) {
   Entry entry;
   auto *c = object<Context>(context);
-  if (!c) return refused<cl_program>(CL_INVALID_CONTEXT, errcode);
+  if (!c) return failed<cl_program>(CL_INVALID_CONTEXT, errcode);
   if (n == 0 || !devices || !lengths || !binaries)
-    return refused<cl_program>(CL_INVALID_VALUE, errcode);
+    return failed<cl_program>(CL_INVALID_VALUE, errcode);
   auto *p = new Program;
   p->context = Ref<Context>(c);
   p->from_binary = true;
@@ -282,9 +282,9 @@ cl_program clLinkProgram(cl_context context, cl_uint n, const cl_device_id *devi
                          cl_int *errcode) {
   Entry entry;
   auto *c = object<Context>(context);
-  if (!c) return refused<cl_program>(CL_INVALID_CONTEXT, errcode);
+  if (!c) return failed<cl_program>(CL_INVALID_CONTEXT, errcode);
   if (count == 0 || !inputs || (n == 0) != (devices == nullptr) || (!notify && user))
-    return refused<cl_program>(CL_INVALID_VALUE, errcode);
+    return failed<cl_program>(CL_INVALID_VALUE, errcode);
   auto *p = new Program;
   p->context = Ref<Context>(c);
   p->options = options ? options : "";
@@ -307,7 +307,7 @@ cl_program clLinkProgram(cl_context context, cl_uint n, const cl_device_id *devi
     }
     w.put(in->number);
     p->inputs.emplace_back(in);
-    in->is_input = true;
+    in->was_linked = true;
   }
   if (status == CL_SUCCESS) status = create(p, static_cast<u16>(Op::LinkProgram), w.take());
   p->was_built = status == CL_SUCCESS;

@@ -6,7 +6,7 @@
 namespace ckpt::ocl {
 
 // What the program was linked from; empty if it was not, or if a part of it has no source.
-std::vector<Container::Unit> recipe_of(const Program &p);
+std::vector<Container::Unit> link_units_of(const Program &p);
 
 // Of a program that was built; empty if the driver does not say.
 std::vector<std::string> kernel_names(Program &p);

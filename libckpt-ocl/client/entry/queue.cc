@@ -23,13 +23,13 @@ cl_command_queue clCreateCommandQueue(cl_context context, cl_device_id device,
   Entry entry;
   auto *c = object<Context>(context);
   auto *d = object<Device>(device);
-  if (!c) return refused<cl_command_queue>(CL_INVALID_CONTEXT, errcode);
-  if (!d || !c->has(d)) return refused<cl_command_queue>(CL_INVALID_DEVICE, errcode);
+  if (!c) return failed<cl_command_queue>(CL_INVALID_CONTEXT, errcode);
+  if (!d || !c->has(d)) return failed<cl_command_queue>(CL_INVALID_DEVICE, errcode);
   constexpr cl_command_queue_properties kKnown =
       CL_QUEUE_PROFILING_ENABLE | CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
-  if (properties & ~kKnown) return refused<cl_command_queue>(CL_INVALID_VALUE, errcode);
+  if (properties & ~kKnown) return failed<cl_command_queue>(CL_INVALID_VALUE, errcode);
   if (properties & ~queue_properties_of(*d))
-    return refused<cl_command_queue>(CL_INVALID_QUEUE_PROPERTIES, errcode);
+    return failed<cl_command_queue>(CL_INVALID_QUEUE_PROPERTIES, errcode);
   auto *q = new Queue;
   q->context = Ref<Context>(c);
   q->device = d;
@@ -48,8 +48,8 @@ cl_command_queue clCreateCommandQueueWithProperties(cl_context context, cl_devic
     bool known =
         p[0] == CL_QUEUE_SIZE || p[0] == CL_QUEUE_PRIORITY_KHR || p[0] == CL_QUEUE_THROTTLE_KHR;
     if (p[0] != CL_QUEUE_PROPERTIES)
-      return refused<cl_command_queue>(known ? CL_INVALID_QUEUE_PROPERTIES : CL_INVALID_VALUE,
-                                       errcode);
+      return failed<cl_command_queue>(known ? CL_INVALID_QUEUE_PROPERTIES : CL_INVALID_VALUE,
+                                      errcode);
     properties = p[1];
     copy.insert(copy.end(), {p[0], p[1]});
   }

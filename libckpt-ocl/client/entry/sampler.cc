@@ -41,7 +41,7 @@ cl_sampler clCreateSampler(cl_context context, cl_bool normalized, cl_addressing
                            cl_filter_mode filter, cl_int *errcode) {
   Entry entry;
   auto *c = object<Context>(context);
-  if (!c) return refused<cl_sampler>(CL_INVALID_CONTEXT, errcode);
+  if (!c) return failed<cl_sampler>(CL_INVALID_CONTEXT, errcode);
   auto *s = new Sampler;
   s->context = Ref<Context>(c);
   s->normalized = normalized;
@@ -54,7 +54,7 @@ cl_sampler clCreateSamplerWithProperties(cl_context context, const cl_sampler_pr
                                          cl_int *errcode) {
   Entry entry;
   auto *c = object<Context>(context);
-  if (!c) return refused<cl_sampler>(CL_INVALID_CONTEXT, errcode);
+  if (!c) return failed<cl_sampler>(CL_INVALID_CONTEXT, errcode);
   auto *s = new Sampler;
   s->context = Ref<Context>(c);
   return make(s, read_list(list, *s), errcode);

@@ -12,7 +12,7 @@ namespace ckpt::ocl {
 namespace {
 
 // More than any list of counts has; a list without its end is the application's fault, not a crash.
-constexpr size_t kMostProperties = 4096;
+constexpr size_t kMaxProperties = 4096;
 
 // Copies a list with its end. CL_DEVICE_PARTITION_BY_COUNTS has one of its own before it.
 cl_int read_list(const cl_device_partition_property *p,
@@ -23,7 +23,7 @@ cl_int read_list(const cl_device_partition_property *p,
     case CL_DEVICE_PARTITION_BY_AFFINITY_DOMAIN: out = {p[0], p[1], 0}; break;
     case CL_DEVICE_PARTITION_BY_COUNTS:
       out.push_back(*p++);
-      while (*p != CL_DEVICE_PARTITION_BY_COUNTS_LIST_END && out.size() < kMostProperties)
+      while (*p != CL_DEVICE_PARTITION_BY_COUNTS_LIST_END && out.size() < kMaxProperties)
         out.push_back(*p++);
       out.insert(out.end(), {CL_DEVICE_PARTITION_BY_COUNTS_LIST_END, 0});
       break;
@@ -57,12 +57,12 @@ Bytes payload(const Partition &p, bool whole_device) {
 
 cl_int send(const Partition &p, u32 &there) {
   Bytes reply;
-  cl_int status = link().ask(Op::SubDevices, 0, payload(p, false), &reply);
+  cl_int status = link().round_trip(Op::SubDevices, 0, payload(p, false), &reply);
   if (status == CL_SUCCESS) there = Reader(reply).get<u32>();
   return status;
 }
 
-Device *make_part(Partition &p) {
+Device *make_sub_device(Partition &p) {
   Device &parent = *p.parent;
   auto *d = new Device;
   d->platform = parent.platform;
@@ -77,11 +77,11 @@ Device *make_part(Partition &p) {
 // The sub-devices, in order; empty with a status where the driver refuses.
 std::vector<Device *> divide(Partition &p, u32 count, cl_int &status) {
   std::vector<Device *> parts;
-  for (u32 i = 0; i < count; i++) parts.push_back(make_part(p));
+  for (u32 i = 0; i < count; i++) parts.push_back(make_sub_device(p));
   u32 there = 0;
   status = send(p, there);
   if (status == CL_SUCCESS) {
-    p.lived(static_cast<u16>(Op::SubDevices), payload(p, true));
+    p.record(static_cast<u16>(Op::SubDevices), payload(p, true));
     registry().add(&p);
     for (Device *d : parts) registry().add(d);
     return parts;
@@ -97,7 +97,7 @@ void destroy_sub_device(Device *d) {
   {
     std::lock_guard lock(p.mutex);
     std::replace(p.numbers.begin(), p.numbers.end(), d->number, u64{0});
-    p.life.front().payload = payload(p, true);
+    p.ledger_entries.front().payload = payload(p, true);
   }
   registry().remove(d);
   forget_info(d);

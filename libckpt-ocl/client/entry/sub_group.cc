@@ -46,7 +46,7 @@ cl_int clGetKernelSubGroupInfo(cl_kernel kernel, cl_device_id device,
   Writer w;
   w.put(k->number).put(d->number).put(u32{param}).blob(view(input, input_bytes));
   Bytes answer;
-  cl_int status = link().ask(Op::KernelSubGroup, 0, w.bytes(), &answer);
+  cl_int status = link().round_trip(Op::KernelSubGroup, 0, w.bytes(), &answer);
   return status == CL_SUCCESS ? Answer{room, value, needed}.bytes(answer) : status;
 }
 

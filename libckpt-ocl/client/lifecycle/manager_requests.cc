@@ -14,25 +14,27 @@ namespace {
 using Api = manager_client::ManagerClient::Api;
 
 // What one question asks for at the least.
-constexpr u64 kStep = 2u << 20;
+constexpr u64 kReservationStep = 2u << 20;
 // Somebody who is not managed may take what was free, between the answer and the call.
 constexpr int kAttempts = 8;
 constexpr std::chrono::milliseconds kAttemptPause{50};
 
-u64 in_steps(u64 bytes) { return (bytes + kStep - 1) / kStep * kStep; }
+u64 in_steps(u64 bytes) {
+  return (bytes + kReservationStep - 1) / kReservationStep * kReservationStep;
+}
 
-// What the program has, and what the Manager was told of it. Objects die wherever the last command
-// that uses them ends, under whatever lock, so releases are only noted there.
+// What the program has, and what the Manager was reported of it. Objects die wherever the last
+// command that uses them ends, under whatever lock, so releases are only noted there.
 struct Account {
-  std::mutex mutex;  // before the link's; from a change of `held` until it is told
-  u64 held = 0;      // bytes of objects
-  u64 told = 0;      // never less than `held`, but for what was granted and not used yet
-  std::atomic<u64> released{0};  // of `held`, by objects that are gone
+  std::mutex mutex;   // before the link's; from a change of `allocated` until it is reported
+  u64 allocated = 0;  // bytes of objects
+  u64 reported = 0;   // never less than `allocated`, but for what was granted and not used yet
+  std::atomic<u64> released{0};  // of `allocated`, by objects that are gone
 
-  // With the lock held: what has to be asked for before `bytes` more are taken.
-  u64 growth(u64 bytes) {
-    held -= released.exchange(0);
-    return held + bytes > told ? in_steps(held + bytes) - told : 0;
+  // With the lock allocated: what has to be asked for before `bytes` more are taken.
+  u64 bytes_to_reserve(u64 bytes) {
+    allocated -= released.exchange(0);
+    return allocated + bytes > reported ? in_steps(allocated + bytes) - reported : 0;
   }
 };
 
@@ -61,23 +63,23 @@ bool larger_than_any_object(const Context &c, u64 bytes) {
   });
 }
 
-// With the lock held, and what growth() said granted.
-cl_int make_now(Mem &m, u64 bytes, const std::function<cl_int()> &make) {
+// With the lock allocated, and what bytes_to_reserve() said granted.
+cl_int create_reserved(Mem &m, u64 bytes, const std::function<cl_int()> &make) {
   // Ahead of it on the way to the device.
   link().flush_releases();
   cl_int status = make();
   if (status != CL_SUCCESS) return status;
-  m.counted = bytes;
-  account().held += bytes;
+  m.managed_bytes = bytes;
+  account().allocated += bytes;
   return status;
 }
 
-Attempt ask_and_make(manager_client::ManagerClient &t, Mem &m, u64 bytes,
-                     const std::function<cl_int()> &make) {
+Attempt reserve_and_create(manager_client::ManagerClient &t, Mem &m, u64 bytes,
+                           const std::function<cl_int()> &make) {
   Account &a = account();
   auto missing = [&] {
     std::lock_guard lock(a.mutex);
-    return a.growth(bytes);
+    return a.bytes_to_reserve(bytes);
   };
   u64 growth = missing();
   std::optional<u32> ticket;
@@ -91,18 +93,19 @@ Attempt ask_and_make(manager_client::ManagerClient &t, Mem &m, u64 bytes,
   }
   std::lock_guard lock(a.mutex);
   Attempt attempt{Attempt::End::TooLate};
-  if (a.growth(bytes) <= growth) attempt = {Attempt::End::Made, make_now(m, bytes, make)};
-  u64 before = std::exchange(a.told, in_steps(a.held));
+  if (a.bytes_to_reserve(bytes) <= growth)
+    attempt = {Attempt::End::Made, create_reserved(m, bytes, make)};
+  u64 before = std::exchange(a.reported, in_steps(a.allocated));
   if (ticket)
-    t.done(*ticket, a.told, Api::kOpenCl);
-  else if (a.told != before)
-    t.freed(a.told, Api::kOpenCl);
+    t.done(*ticket, a.reported, Api::kOpenCl);
+  else if (a.reported != before)
+    t.freed(a.reported, Api::kOpenCl);
   return attempt;
 }
 
 }  // namespace
 
-std::optional<std::string> take_place() {
+std::optional<std::string> acquire_device() {
   manager_client::ManagerClient *t = manager_client::get();
   if (t == nullptr) return "";
   manager_client::ManagerClient::Place place = t->connect(0, false, Api::kOpenCl);
@@ -115,23 +118,23 @@ std::optional<std::string> take_place() {
   return place.gpu;
 }
 
-void place_taken() {
+void device_acquired() {
   if (manager_client::ManagerClient *t = manager_client::get()) t->ready();
 }
 
-void tell_holder(u32 proxy) {
+void report_memory_owner(u32 proxy) {
   if (manager_client::ManagerClient *t = manager_client::get()) t->held_by(proxy);
 }
 
-void tell_context_made() {
+void report_context_created() {
   if (manager_client::ManagerClient *t = manager()) t->context_made(Api::kOpenCl);
 }
 
-cl_int make_as_tenant(Mem &m, u64 bytes, const std::function<cl_int()> &make) {
+cl_int create_managed(Mem &m, u64 bytes, const std::function<cl_int()> &make) {
   manager_client::ManagerClient *t = manager();
   if (t == nullptr || larger_than_any_object(*m.context, bytes)) return make();
   for (int failed = 0;;) {
-    auto [end, status] = ask_and_make(*t, m, bytes, make);
+    auto [end, status] = reserve_and_create(*t, m, bytes, make);
     if (end == Attempt::End::TooLate) continue;
     bool again = end == Attempt::End::Made && status == CL_MEM_OBJECT_ALLOCATION_FAILURE;
     if (!again || ++failed == kAttempts) return status;
@@ -142,25 +145,27 @@ cl_int make_as_tenant(Mem &m, u64 bytes, const std::function<cl_int()> &make) {
   }
 }
 
-void released_as_tenant(const Mem &m) {
-  if (m.counted > 0) account().released.fetch_add(m.counted);
+void release_managed(const Mem &m) {
+  if (m.managed_bytes > 0) account().released.fetch_add(m.managed_bytes);
 }
 
-bool releases_to_tell() { return account().released.load(std::memory_order_relaxed) >= kStep; }
+bool releases_to_report() {
+  return account().released.load(std::memory_order_relaxed) >= kReservationStep;
+}
 
 // The proxy has released them when it has answered.
-void tell_releases() {
+void report_releases() {
   manager_client::ManagerClient *t = manager();
   if (t == nullptr) return;
   Account &a = account();
   u64 released = a.released.exchange(0);
   link().flush_releases();
-  link().ask(Op::Nothing, 0, {});
+  link().round_trip(Op::RoundTrip, 0, {});
   std::lock_guard lock(a.mutex);
-  a.held -= released;
-  if (u64 now = in_steps(a.held); now < a.told) {
-    a.told = now;
-    t->freed(a.told, Api::kOpenCl);
+  a.allocated -= released;
+  if (u64 now = in_steps(a.allocated); now < a.reported) {
+    a.reported = now;
+    t->freed(a.reported, Api::kOpenCl);
   }
 }
 

@@ -17,17 +17,17 @@ namespace ckpt::ocl {
 
 // Before the driver is started: the UUID of the only device that the program shall see. Waits while
 // none has room. Empty: whichever it likes; nothing: it was denied one.
-std::optional<std::string> take_place();
+std::optional<std::string> acquire_device();
 // It is started, and the agent was joined; or it could not be.
-void place_taken();
+void device_acquired();
 // `proxy` has the program's device memory from now on; 0: none has.
-void tell_holder(u32 proxy);
-void tell_context_made();
+void report_memory_owner(u32 proxy);
+void report_context_created();
 
 // Makes the far side of `m`, which takes `bytes` of device memory, once the program may have them.
 // Inside the gate; meanwhile the program may be evicted, and come back on another device.
-cl_int make_as_tenant(Mem &m, u64 bytes, const std::function<cl_int()> &make);
+cl_int create_managed(Mem &m, u64 bytes, const std::function<cl_int()> &make);
 // `m` is gone; to be told when no lock is held.
-void released_as_tenant(const Mem &m);
+void release_managed(const Mem &m);
 
 }  // namespace ckpt::ocl

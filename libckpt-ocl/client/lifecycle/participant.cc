@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The verbs of the life cycle for OpenCL. Everything but the contents of buffers lives in the
-// application's memory and needs no saving.
+// The verbs of the ledger_entries cycle for OpenCL. Everything but the contents of buffers lives in
+// the application's memory and needs no saving.
 #include "libckpt-ocl/client/lifecycle/participant.h"
 
 #include "common/base/log.h"
@@ -31,7 +31,7 @@ Result<> give_staging(int fd, u64 bytes) {
   CKPT_CHECK(link().send_fd(kStagingFd, fd));
   Writer w;
   w.put(bytes);
-  if (link().ask(Op::Staging, 0, w.bytes()) != CL_SUCCESS)
+  if (link().round_trip(Op::Staging, 0, w.bytes()) != CL_SUCCESS)
     return fail("the OpenCL proxy cannot map the tool's staging memory");
   return {};
 }
@@ -40,10 +40,11 @@ Result<> give_staging(int fd, u64 bytes) {
 Result<> move(Op op, const Mem &m, u64 offset, u64 bytes, u64 place) {
   Writer w;
   w.put(m.number).put(offset).put(bytes).put(place).put(u8{1});
-  cl_int status = link().ask(op, 0, w.bytes());
+  cl_int status = link().round_trip(op, 0, w.bytes());
   if (status != CL_SUCCESS)
-    return fail("cannot {} {} {} of {} bytes: OpenCL error {}", op == Op::Peek ? "read" : "write",
-                m.image ? "image" : "buffer", m.number, m.size, status);
+    return fail("cannot {} {} {} of {} bytes: OpenCL error {}",
+                op == Op::ReadContents ? "read" : "write", m.image ? "image" : "buffer", m.number,
+                m.size, status);
   return {};
 }
 
@@ -52,7 +53,7 @@ Result<> save_buffer(Mem &m, agent::Sink &sink) {
   for (u64 at = 0; at < m.size; at += sink.slot_bytes()) {
     u32 bytes = static_cast<u32>(std::min<u64>(sink.slot_bytes(), m.size - at));
     CKPT_TRY(agent::Slot slot, sink.acquire());
-    CKPT_CHECK(move(Op::Peek, m, at, bytes, u64{slot.index} * sink.slot_bytes()));
+    CKPT_CHECK(move(Op::ReadContents, m, at, bytes, u64{slot.index} * sink.slot_bytes()));
     CKPT_CHECK(sink.put(region, at, slot, bytes));
   }
   return {};
@@ -72,13 +73,13 @@ Result<> save_memory(Mem &m, bool increment, agent::Sink &sink) {
 
 // Every step of every live object, in the order in which they were taken: a kernel comes after the
 // build of its program, and a link after the compilation of what it links.
-Result<> make_everything_again() {
-  std::map<u64, std::pair<Object *, const LifeStep *>> steps;
+Result<> recreate_objects() {
+  std::map<u64, std::pair<Object *, const LedgerEntry *>> steps;
   for (Object *o : registry().all(Kind::None))
-    for (const LifeStep &step : o->life) steps[step.when] = {o, &step};
+    for (const LedgerEntry &step : o->ledger_entries) steps[step.when] = {o, &step};
   for (auto &[when, what] : steps) {
     auto [o, step] = what;
-    cl_int status = link().ask(step->op, o->number, step->payload);
+    cl_int status = link().round_trip(step->op, o->number, step->payload);
     if (status != CL_SUCCESS)
       return fail("cannot make object {} of kind {} again on the new device: OpenCL error {}",
                   o->number, static_cast<int>(o->kind), status);
@@ -88,12 +89,13 @@ Result<> make_everything_again() {
 
 // What ckpt-restore asks before a restore. Nobody asks that for the Manager, who gives us the
 // device.
-std::string why_not_here(const std::string &device, const Greeting &greeting) {
+std::string reasons_against(const std::string &device, const Greeting &greeting) {
   if (greeting.platforms.empty())
     return fmt::format("the OpenCL device {} is none of this program's", device);
   Bytes reply;
   std::string reasons;
-  if (link().ask(Op::CheckNeeds, 0, Writer().str(needs_as_json()).bytes(), &reply) != CL_SUCCESS)
+  if (link().round_trip(Op::CheckRequirements, 0, Writer().str(requirements_as_json()).bytes(),
+                        &reply) != CL_SUCCESS)
     return {};
   Reader r(reply);
   for (u32 n = r.get<u32>(); n > 0 && r.ok(); n--)
@@ -104,7 +106,7 @@ std::string why_not_here(const std::string &device, const Greeting &greeting) {
 // Variables at program scope (OpenCL C 2.0 and 3.0) are in no buffer: nothing can fetch them. We do
 // not show a device that has them, but a program need not ask.
 // The gate is open: what is asked for may be gone when the proxy hears of it, and then has none.
-void global_variables(std::vector<std::string> &reasons) {
+void program_scope_variables(std::vector<std::string> &reasons) {
   constexpr cl_program_build_info kParam = CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE;
   std::vector<std::pair<u64, u64>> built;  // numbers of a program and of a device
   registry().each<Program>([&](Program &p) {
@@ -137,7 +139,7 @@ class OpenCl final : public agent::Participant {
     if (!link().usable())
       reasons.push_back("the OpenCL driver's process is gone: its buffers are lost");
     else
-      global_variables(reasons);
+      program_scope_variables(reasons);
   }
 
   Result<> quiesce(std::chrono::steady_clock::time_point deadline) override {
@@ -146,7 +148,7 @@ class OpenCl final : public agent::Participant {
     if (!gate().wait_empty(deadline))
       return fail_with_hint("an OpenCL call did not return in time",
                             "a program is being compiled, say; try again, or a longer --timeout");
-    for (Queue *q : registry().all<Queue>()) settle(*q);
+    for (Queue *q : registry().all<Queue>()) request_marker(*q);
     link().flush_releases();
     auto late = [&] { return std::chrono::steady_clock::now() >= deadline; };
     bool alive = link().wait_until([&] { return link().idle() || late(); }, false);
@@ -165,12 +167,12 @@ class OpenCl final : public agent::Participant {
     Result<> saved;
     for (Mem *m : registry().all<Mem>())
       if (saved) saved = save_memory(*m, increment, sink);
-    link().ask(Op::StagingEnd, 0, {});
+    link().round_trip(Op::StagingEnd, 0, {});
     if (saved) last_save_ = sink.image();
     return saved;
   }
 
-  std::string needs() override { return needs_as_json(); }
+  std::string needs() override { return requirements_as_json(); }
 
   Result<> detach() override {
     CKPT_CHECK(link().park());
@@ -185,7 +187,7 @@ class OpenCl final : public agent::Participant {
   }
 
   void release_devices() override {
-    tell_holder(0);
+    report_memory_owner(0);
     if (Result<> r = link().abandon(agent::session_socket()); !r) log::warn("{}", r.error().what);
   }
 
@@ -223,11 +225,11 @@ class OpenCl final : public agent::Participant {
       Mem *m = found == mems.end() ? nullptr : found->second;
       if (!m || piece.offset > m->size || piece.bytes > m->size - piece.offset)
         return fail("the image holds a region {} that this program does not have", piece.region);
-      CKPT_CHECK(move(Op::Poke, *m, piece.offset, piece.bytes,
+      CKPT_CHECK(move(Op::WriteContents, *m, piece.offset, piece.bytes,
                       u64{piece.slot.index} * source.slot_bytes()));
       CKPT_CHECK(source.release(piece.slot));
     }
-    link().ask(Op::StagingEnd, 0, {});
+    link().round_trip(Op::StagingEnd, 0, {});
     return {};
   }
 
@@ -242,24 +244,24 @@ class OpenCl final : public agent::Participant {
   void forked() override {
     link().forget();
     gate().forget();
-    forget_callbacks();
+    reset_callbacks();
     last_save_ = {};
   }
 
  private:
   Result<> attach_to(const std::string &session, const std::string &device) {
     CKPT_TRY(Greeting greeting, link().open(session, device));
-    tell_holder(greeting.pid);
+    report_memory_owner(greeting.pid);
     forget_info(nullptr);
     for (Device *d : registry().all<Device>()) {
       d->stamp_offset = 0;
       d->stamp_floor = d->last_stamp;
     }
-    if (!device.empty()) unsuited_ = why_not_here(device, greeting);
+    if (!device.empty()) unsuited_ = reasons_against(device, greeting);
     if (!unsuited_.empty()) return fail("{}", unsuited_);
     if (!map_devices()) return fail("the new devices cannot stand for the old ones");
-    CKPT_CHECK(make_everything_again());
-    for (Kernel *k : registry().all<Kernel>()) forget_far_side(*k);
+    CKPT_CHECK(recreate_objects());
+    for (Kernel *k : registry().all<Kernel>()) forget_proxy_state(*k);
     return {};
   }
 

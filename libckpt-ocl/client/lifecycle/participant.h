@@ -5,7 +5,7 @@
 
 namespace ckpt::ocl {
 
-// OpenCL's part in the life cycle; one per process, never destroyed.
+// OpenCL's part in the ledger_entries cycle; one per process, never destroyed.
 agent::Participant *participant();
 
 }  // namespace ckpt::ocl

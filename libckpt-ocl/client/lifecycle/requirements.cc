@@ -14,7 +14,7 @@ using nlohmann::json;
 
 json limits_read(Device &d) {
   json out = json::object();
-  for (auto &[param, value] : d.relied)
+  for (auto &[param, value] : d.limits_read)
     if (const Limit *l = find_limit(param)) out[l->name] = value;
   return out;
 }
@@ -66,7 +66,7 @@ json device(Device &d) {
 
 json units_of(const Program &p) {
   json units = json::array();
-  for (const Container::Unit &u : recipe_of(p)) {
+  for (const Container::Unit &u : link_units_of(p)) {
     json headers = json::array();
     for (const Container::Unit::Header &h : u.headers)
       headers.push_back({{"name", h.name}, {"source", h.source}});
@@ -92,9 +92,9 @@ json program(Program &p) {
   for (Kernel *k : registry().all<Kernel>())
     if (k->program.get() == &p)
       kernels.push_back({{"name", k->name},
-                         {"work_items", k->most_work_items},
-                         {"local_size", k->most_local_size},
-                         {"local_bytes", k->most_local_bytes}});
+                         {"work_items", k->max_work_items},
+                         {"local_size", k->max_local_size},
+                         {"local_bytes", k->max_local_bytes}});
   json units = units_of(p);
   return {{"number", p.number},   {"devices", devices},
           {"source", p.source},   {"options", p.options},
@@ -105,7 +105,7 @@ json program(Program &p) {
 
 }  // namespace
 
-std::string needs_as_json() {
+std::string requirements_as_json() {
   json devices = json::array(), programs = json::array();
   for (Device *d : registry().all<Device>())
     if (!d->partition) devices.push_back(device(*d));

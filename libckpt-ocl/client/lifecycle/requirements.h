@@ -12,6 +12,6 @@ namespace ckpt::ocl {
 //                  units: [{source, options, headers: [{name, source}]}],
 //                  kernels: [{name, work_items}]}]}
 // Call with the gate closed.
-std::string needs_as_json();
+std::string requirements_as_json();
 
 }  // namespace ckpt::ocl

@@ -16,9 +16,9 @@ namespace ckpt::ocl {
 namespace {
 
 // How often a sleeper looks whether the proxy still lives.
-constexpr std::chrono::milliseconds kLookAround{200};
+constexpr std::chrono::milliseconds kLivenessInterval{200};
 // Before sleeping: about what the futex calls would cost.
-constexpr std::chrono::microseconds kAwake{5};
+constexpr std::chrono::microseconds kSpinTime{5};
 
 size_t padded(size_t bytes) { return (bytes + 7) / 8 * 8; }
 
@@ -48,7 +48,7 @@ Link &link() {
   return *l;
 }
 
-void forget_as_last(const Event &e) {
+void forget_if_last(const Event &e) {
   Ref<Event> dropped_outside_the_lock;
   if (!e.queue) return;
   std::lock_guard lock(e.queue->mutex);
@@ -118,7 +118,7 @@ Result<> Link::park() {
   if (!usable()) return {};
   drain();
   flush_releases();
-  if (ask(Op::Park, 0, {}) != CL_SUCCESS) return fail("the driver proxy did not park");
+  if (round_trip(Op::Park, 0, {}) != CL_SUCCESS) return fail("the driver proxy did not park");
   close();
   return {};
 }
@@ -188,9 +188,9 @@ void Link::push(const CommandHeader &c, ByteView payload) {
   h.command_head.store(head + sizeof c + padded(payload.size()), std::memory_order_seq_cst);
 }
 
-cl_int Link::ask(u16 op, u64 made, ByteView payload, Bytes *reply) {
+cl_int Link::round_trip(u16 op, u64 made, ByteView payload, Bytes *reply) {
   if (!usable()) return CL_DEVICE_NOT_AVAILABLE;
-  std::lock_guard lock(ask_mutex_);
+  std::lock_guard lock(round_trip_mutex_);
   if (!usable()) return CL_DEVICE_NOT_AVAILABLE;
   Header &h = header();
   h.reply_ready.store(0, std::memory_order_relaxed);
@@ -230,7 +230,7 @@ void Link::flush_releases() {
     any_releases_.store(false, std::memory_order_relaxed);
   }
   for (const Release &r : now) {
-    if (r.settle) settle_nameless(r.number);
+    if (r.needs_marker) request_release_marker(r.number);
     Writer w;
     w.put(r.kind).put(r.number);
     send(Op::Release, 0, w.bytes());
@@ -238,14 +238,14 @@ void Link::flush_releases() {
 }
 
 // Nobody waits for the last commands of a queue that is gone, but a checkpoint must.
-void Link::settle_nameless(u64 queue) {
+void Link::request_release_marker(u64 queue) {
   auto *e = new Event;
   Ref<Event> mark(e);
   e->drop();
   expect(e);
   Writer w;
   w.put(queue);
-  if (send(Op::Settle, e->number, w.bytes()) != CL_SUCCESS) unexpect(e);
+  if (send(Op::Marker, e->number, w.bytes()) != CL_SUCCESS) unexpect(e);
 }
 
 void Link::expect(Event *event) {
@@ -268,15 +268,15 @@ void Link::drain() {
   if (h.completion_head.load(std::memory_order_acquire) ==
       h.completion_tail.load(std::memory_order_relaxed))
     return;
-  std::vector<Ref<Event>> over;
-  take_in(over);
-  for (const Ref<Event> &e : over) {
-    forget_as_last(*e);
-    is_over(*e);
+  std::vector<Ref<Event>> finished;
+  receive_completions(finished);
+  for (const Ref<Event> &e : finished) {
+    forget_if_last(*e);
+    notify_finished(*e);
   }
 }
 
-void Link::take_in(std::vector<Ref<Event>> &over) {
+void Link::receive_completions(std::vector<Ref<Event>> &finished) {
   Header &h = header();
   std::lock_guard lock(drain_mutex_);
   u64 tail = h.completion_tail.load(std::memory_order_relaxed);
@@ -286,15 +286,15 @@ void Link::take_in(std::vector<Ref<Event>> &over) {
     h.completion_tail.store(++tail, std::memory_order_release);
     auto it = pending_.find(c.event);
     if (it == pending_.end()) continue;
-    finish(*it->second, c);
-    over.push_back(std::move(it->second));
+    complete_event(*it->second, c);
+    finished.push_back(std::move(it->second));
     pending_.erase(it);
   }
-  if (!over.empty()) ring(h.proxy_bell, h.proxy_waits);  // there is room for completions again
+  if (!finished.empty()) ring(h.proxy_bell, h.proxy_waits);  // there is room for completions again
 }
 
-void Link::finish(Event &e, const Completion &c) {
-  if (c.status == CL_COMPLETE) deliver(e);
+void Link::complete_event(Event &e, const Completion &c) {
+  if (c.status == CL_COMPLETE) copy_read_to_host(e);
   if (e.staging_bytes) space_.release(e.staging, e.staging_bytes);
   e.staging_bytes = 0;
   stamp(e, c);
@@ -318,8 +318,8 @@ bool Link::wait_until(const std::function<bool()> &done, bool may_pause) {
       continue;
     }
     auto rung = [&] { return header().client_bell.load(std::memory_order_acquire) != seen; };
-    if (!spin_until(rung, kAwake) && !sleep_until_bell(seen)) {
-      fail_everything();
+    if (!spin_until(rung, kSpinTime) && !sleep_until_bell(seen)) {
+      fail_pending();
       return done();
     }
   }
@@ -329,7 +329,7 @@ bool Link::wait_until(const std::function<bool()> &done, bool may_pause) {
 bool Link::sleep_until_bell(u32 seen) {
   Header &h = header();
   h.client_waits.fetch_add(1, std::memory_order_seq_cst);
-  futex_wait(h.client_bell, seen, kLookAround);
+  futex_wait(h.client_bell, seen, kLivenessInterval);
   h.client_waits.fetch_sub(1, std::memory_order_seq_cst);
   return h.client_bell.load() != seen || !hung_up();
 }
@@ -339,7 +339,7 @@ bool Link::hung_up() {
   return ::poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
-void Link::fail_everything() {
+void Link::fail_pending() {
   if (!usable_.exchange(false)) return;
   log::error("the OpenCL driver's process is gone; every OpenCL call fails from now on");
   std::unordered_map<u64, Ref<Event>> lost;
@@ -349,8 +349,8 @@ void Link::fail_everything() {
   }
   for (auto &[number, event] : lost) {
     event->status = CL_DEVICE_NOT_AVAILABLE;
-    forget_as_last(*event);
-    is_over(*event);
+    forget_if_last(*event);
+    notify_finished(*event);
   }
 }
 

@@ -4,7 +4,7 @@
 // process, and it outlives the proxies that stand at its other end.
 //
 // Completions are taken in by whichever thread calls next: an application can only know that a
-// command is over by an API call, so that is when a read's bytes are copied to their place. No
+// command is finished by an API call, so that is when a read's bytes are copied to their place. No
 // thread of ours is needed, and none has to be frozen.
 #pragma once
 
@@ -60,9 +60,9 @@ class Link {
     return send(static_cast<u16>(op), made, payload);
   }
   // There and back: the status that the far side answered, and its bytes.
-  cl_int ask(u16 op, u64 made, ByteView payload, Bytes *reply = nullptr);
-  cl_int ask(Op op, u64 made, ByteView payload, Bytes *reply = nullptr) {
-    return ask(static_cast<u16>(op), made, payload, reply);
+  cl_int round_trip(u16 op, u64 made, ByteView payload, Bytes *reply = nullptr);
+  cl_int round_trip(Op op, u64 made, ByteView payload, Bytes *reply = nullptr) {
+    return round_trip(static_cast<u16>(op), made, payload, reply);
   }
   // A descriptor for the proxy, ahead of the command that speaks of it.
   Result<> send_fd(u16 type, int fd);
@@ -70,7 +70,7 @@ class Link {
   struct Release {
     Kind kind;
     u64 number;
-    bool settle = false;  // a queue with commands under way of which we would not hear
+    bool needs_marker = false;  // a queue with commands under way of which we would not hear
   };
   void release_later(const Release &r);
   void flush_releases();
@@ -99,18 +99,18 @@ class Link {
   void push(const CommandHeader &c, ByteView payload);
   bool sleep_until_bell(u32 seen);
   bool hung_up();
-  void take_in(std::vector<Ref<Event>> &over);
-  void fail_everything();
-  void settle_nameless(u64 queue);
-  void finish(Event &e, const Completion &c);
+  void receive_completions(std::vector<Ref<Event>> &finished);
+  void fail_pending();
+  void request_release_marker(u64 queue);
+  void complete_event(Event &e, const Completion &c);
 
   Mapping memory_;
   UniqueFd socket_;
   u64 token_ = 0;
   std::atomic<bool> usable_{false};
 
-  std::mutex ask_mutex_;   // before send_mutex_
-  std::mutex send_mutex_;  // before drain_mutex_
+  std::mutex round_trip_mutex_;  // before send_mutex_
+  std::mutex send_mutex_;        // before drain_mutex_
   std::mutex drain_mutex_;
   std::unordered_map<u64, Ref<Event>> pending_;  // guarded by drain_mutex_
   std::mutex release_mutex_;
@@ -122,6 +122,6 @@ class Link {
 Link &link();
 
 // A queue keeps its newest command, and that its queue, only while it is under way.
-void forget_as_last(const Event &e);
+void forget_if_last(const Event &e);
 
 }  // namespace ckpt::ocl

@@ -21,9 +21,9 @@ Bytes encoded(A... args) {
 
 // Asks the proxy to make the far side of `o`, and notes how, so that it can be made again.
 inline cl_int create(Object *o, u16 op, Bytes payload) {
-  cl_int status = link().ask(op, o->number, payload);
+  cl_int status = link().round_trip(op, o->number, payload);
   if (status != CL_SUCCESS) return status;
-  o->lived(op, std::move(payload));
+  o->record(op, std::move(payload));
   registry().add(o);
   return CL_SUCCESS;
 }

@@ -11,11 +11,11 @@ namespace {
 
 // What the far side holds of `o` goes with it; an object that was refused has nothing there.
 void leave_ledger(Object *o) {
-  if (o->life.empty()) return;
+  if (o->ledger_entries.empty()) return;
   registry().remove(o);
   forget_info(o);
-  bool settle = o->kind == Kind::Queue && static_cast<Queue *>(o)->unheard;
-  link().release_later({o->kind, o->number, settle});
+  bool needs_marker = o->kind == Kind::Queue && static_cast<Queue *>(o)->untracked;
+  link().release_later({o->kind, o->number, needs_marker});
 }
 
 // The application's callbacks, the last one first, and then the object.
@@ -34,7 +34,7 @@ void destroy_kernel(Kernel *k) {
 }
 
 void destroy_event(Event *e) {
-  if (e->type == CL_COMMAND_USER && e->held.load()) held().user_event_gone();
+  if (e->type == CL_COMMAND_USER && e->deferred.load()) deferred_commands().user_event_gone();
   delete e;
 }
 
@@ -51,7 +51,7 @@ void destroy(Object *o) {
     case Kind::Context: return destroy_called<cl_context>(static_cast<Context *>(o));
     case Kind::Queue: return destroy_plain<Queue>(o);
     case Kind::Mem:
-      released_as_tenant(*static_cast<Mem *>(o));
+      release_managed(*static_cast<Mem *>(o));
       return destroy_called<cl_mem>(static_cast<Mem *>(o));
     case Kind::Program: return destroy_plain<Program>(o);
     case Kind::Kernel: return destroy_kernel(static_cast<Kernel *>(o));

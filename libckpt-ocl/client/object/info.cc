@@ -43,7 +43,7 @@ cl_int remote_info(InfoOf of, u64 object, u64 second, u32 param, Bytes &value) {
   }
   Writer w;
   w.put(of).put(object).put(second).put(param);
-  cl_int status = link().ask(Op::Info, 0, w.bytes(), &value);
+  cl_int status = link().round_trip(Op::Info, 0, w.bytes(), &value);
   if (status == CL_DEVICE_NOT_AVAILABLE) return status;
   std::lock_guard lock(c.mutex);
   c.answers[key] = {status, value};

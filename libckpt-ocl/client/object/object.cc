@@ -14,8 +14,8 @@ std::atomic<u64> g_next_step{1};
 
 Object::Object(Kind k) : dispatch(icd_dispatch()), kind(k), number(g_next_number.fetch_add(1)) {}
 
-void Object::lived(u16 op, Bytes payload) {
-  life.push_back({g_next_step.fetch_add(1), op, std::move(payload)});
+void Object::record(u16 op, Bytes payload) {
+  ledger_entries.push_back({g_next_step.fetch_add(1), op, std::move(payload)});
 }
 
 void Object::drop() {

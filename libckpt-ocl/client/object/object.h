@@ -2,7 +2,7 @@
 //
 // What the application's handles point to. An object is ours and lives in the application's heap,
 // so CRIU keeps it, its handle stays valid, and the set of live objects with the messages that made
-// them (`life`) is the ledger from which another device is furnished (design decision 3).
+// them (`ledger_entries`) is the ledger from which another device is furnished (design decision 3).
 //
 // An object lives as long as the application's count or another object keeps it: a kernel its
 // program, a sub-buffer its buffer, a command its queue.
@@ -21,7 +21,7 @@ struct _cl_icd_dispatch;
 namespace ckpt::ocl {
 
 // A message to the proxy, kept to be sent again. `when` orders the steps of all objects.
-struct LifeStep {
+struct LedgerEntry {
   u64 when;
   u16 op;
   Bytes payload;
@@ -34,10 +34,11 @@ struct Object {
   std::atomic<u32> app_count{1};  // clRetain…/clRelease…
   std::atomic<u32> keepers{1};    // app_count > 0 counts as one
   u64 number;                     // its name on the wire, never used again
-  std::vector<LifeStep> life;     // in order; guarded by the registry while a restore is under way
+  std::vector<LedgerEntry>
+      ledger_entries;  // in order; guarded by the registry while a restore is under way
 
   explicit Object(Kind k);
-  void lived(u16 op, Bytes payload);  // one more step
+  void record(u16 op, Bytes payload);  // one more step
   Object(const Object &) = delete;
   void keep() { keepers.fetch_add(1, std::memory_order_relaxed); }
   void drop();

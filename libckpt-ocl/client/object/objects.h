@@ -65,7 +65,7 @@ struct Device : Object {
 
   // The limits that the program has read, and so may rely on: the strictest value ever answered.
   std::mutex mutex;
-  std::map<cl_device_info, LimitValue> relied;
+  std::map<cl_device_info, LimitValue> limits_read;
   // Stamps never run backwards, across restores too: what is added to the driver's.
   u64 stamp_offset = 0;
   u64 last_stamp = 0;
@@ -104,12 +104,12 @@ struct Queue : Object {
   std::vector<cl_queue_properties> property_list;  // as given to …WithProperties
   bool in_order() const { return !(properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE); }
 
-  std::mutex order;      // held while a command is sent: threads agree on what came last
-  std::mutex mutex;      // guards what follows
-  Ref<Event> last;       // the newest command that we shall hear of, while it is pending
-  bool unheard = false;  // commands were sent after it of which we shall not hear (settle())
+  std::mutex order;        // held while a command is sent: threads agree on what came last
+  std::mutex mutex;        // guards what follows
+  Ref<Event> last;         // the newest command that we shall hear of, while it is pending
+  bool untracked = false;  // commands were sent after it of which we shall not hear (settle())
   // Commands that wait here for a user event (held.h), and barriers among them.
-  std::atomic<u32> held{0}, held_barriers{0};
+  std::atomic<u32> deferred{0}, deferred_barriers{0};
 };
 
 // Address space of the host where a mapped buffer is shown, as large as the root buffer.
@@ -162,7 +162,7 @@ struct Mem : Object {
   std::optional<Image> image;
   std::vector<cl_mem_properties> properties;  // as given to …WithProperties
   bool excluded = false;                      // ckpt_exclude(): not worth keeping
-  u64 counted = 0;  // bytes of device memory that the node's Manager knows of (tenancy.h)
+  u64 managed_bytes = 0;  // bytes of device memory that the node's Manager knows of (tenancy.h)
 
   struct Map {
     std::byte *at;
@@ -199,7 +199,7 @@ struct Program : Object {
   bool from_binary = false;
   Bytes il;                          // of clCreateProgramWithIL
   std::vector<Ref<Program>> inputs;  // of a link
-  bool is_input = false;             // a link was made of it: its past builds are still needed
+  bool was_linked = false;           // a link was made of it: its past builds are still needed
   struct Header {
     Ref<Program> program;
     std::string name;
@@ -244,9 +244,9 @@ struct Kernel : Object {
   std::unordered_set<u64> accepted;
   // The largest that it was launched with: work-items of a group, the same in each dimension, bytes
   // of local memory in its arguments.
-  u64 most_work_items = 0;
-  std::array<u64, 3> most_local_size{};
-  u64 most_local_bytes = 0;
+  u64 max_work_items = 0;
+  std::array<u64, 3> max_local_size{};
+  u64 max_local_bytes = 0;
 };
 
 // A command that somebody wants to hear of, or a user event.
@@ -259,11 +259,11 @@ struct Event : Object {
   std::atomic<i32> status{CL_SUBMITTED};  // CL_COMPLETE or an error: it is over
   // A user event that is not set, or a command that has not been sent because of one (held.h): the
   // proxy does not know it.
-  std::atomic<bool> held{false};
+  std::atomic<bool> deferred{false};
   u64 queued = 0, submitted = 0, started = 0, ended = 0;
   Ref<Event> first;  // of a transfer in pieces: where it began
 
-  bool over() const { return status.load(std::memory_order_acquire) <= CL_COMPLETE; }
+  bool finished() const { return status.load(std::memory_order_acquire) <= CL_COMPLETE; }
 
   struct Callback {
     cl_int type;

@@ -2,7 +2,7 @@
 //
 // Host memory is read when the command runs, not when it is enqueued (facts/opencl.md). We read it
 // at enqueue, into staging, which the application can tell apart in one case only: an earlier read
-// into the same memory is still under way. settle_reads() waits for such reads first.
+// into the same memory is still under way. wait_for_pending_reads() waits for such reads first.
 #include "libckpt-ocl/client/transfer/transfer.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace ckpt::ocl {
 namespace {
 
 // Reads that are under way, by the host memory they will fill.
-class Landings {
+class PendingReads {
  public:
   void add(Event *e, std::byte *from, std::byte *to) {
     std::lock_guard lock(mutex_);
@@ -23,29 +23,29 @@ class Landings {
   // The newest read that will touch [from, to); those that are over are forgotten on the way.
   Ref<Event> overlapping(const std::byte *from, const std::byte *to) {
     std::lock_guard lock(mutex_);
-    std::erase_if(list_, [](const Landing &l) { return l.event->over(); });
-    for (const Landing &l : reversed(list_))
+    std::erase_if(list_, [](const PendingRead &l) { return l.event->finished(); });
+    for (const PendingRead &l : reversed(list_))
       if (l.from < to && from < l.to) return l.event;
     return {};
   }
 
  private:
-  struct Landing {
+  struct PendingRead {
     Ref<Event> event;
     std::byte *from, *to;
   };
   std::mutex mutex_;
-  std::vector<Landing> list_;
+  std::vector<PendingRead> list_;
 };
 
-Landings &landings() {
-  static Landings *l = new Landings;
+PendingReads &pending_reads() {
+  static PendingReads *l = new PendingReads;
   return *l;
 }
 
-void settle_reads(const void *host, size_t bytes) {
+void wait_for_pending_reads(const void *host, size_t bytes) {
   const auto *from = static_cast<const std::byte *>(host);
-  while (Ref<Event> e = landings().overlapping(from, from + bytes)) wait(*e);
+  while (Ref<Event> e = pending_reads().overlapping(from, from + bytes)) wait(*e);
 }
 
 void copy_rows(std::byte *to, size_t to_row, size_t to_slice, const std::byte *from,
@@ -161,7 +161,7 @@ size_t host_extent(const Rect &r) {
 cl_int send_pieces(Command &last, bool reading, Mem &mem, const Rect &all, std::byte *host,
                    Pace pace) {
   if (!reading) {
-    settle_reads(host, host_extent(all));
+    wait_for_pending_reads(host, host_extent(all));
     mem.will_be_written();
   }
   std::vector<Rect> pieces = pieces_of(all, pace.piece_bytes);
@@ -193,14 +193,14 @@ cl_int transfer(bool reading, cl_command_queue queue, cl_command_type type, Mem 
   Command c(queue, type, waits);
   if (c.status() != CL_SUCCESS) return c.status();
   // Host memory that is written from may be used again once it was read; held commands read late.
-  bool now = c.goes_now(), must_wait = blocking == Blocking::Yes && (reading || !now);
+  bool now = c.can_send_now(), must_wait = blocking == Blocking::Yes && (reading || !now);
   Ref<Event> done(reading || must_wait ? &c.event() : nullptr);
   Pace pace = now && blocking == Blocking::Yes ? kInCache : Pace{};
   auto send = [=, keep = Ref<Mem>(&mem)](Command &it) {
-    if (reading && !must_wait) landings().add(&it.event(), host, host + host_extent(all));
+    if (reading && !must_wait) pending_reads().add(&it.event(), host, host + host_extent(all));
     return send_pieces(it, reading, *keep, all, host, pace);
   };
-  cl_int r = now ? c.run_now(out, std::move(send)) : c.run_later(out, std::move(send));
+  cl_int r = now ? c.run_now(out, std::move(send)) : c.defer(out, std::move(send));
   if (r == CL_SUCCESS && must_wait && wait(*done) < 0) return done->status.load();
   return r;
 }
@@ -247,20 +247,20 @@ cl_int fill_new_buffer(Mem &mem, const void *host) {
   const auto *from = static_cast<const std::byte *>(host);
   for (size_t at = 0; at < mem.size; at += kMaxPiece) {
     size_t bytes = std::min(kMaxPiece, mem.size - at);
-    settle_reads(from + at, bytes);
+    wait_for_pending_reads(from + at, bytes);
     std::optional<u64> staging = link().allocate_staging(bytes);
     if (!staging) return CL_DEVICE_NOT_AVAILABLE;
     std::memcpy(link().staging(*staging), from + at, bytes);
     Writer w;
     w.put(mem.number).put(u64{at}).put(u64{bytes}).put(*staging).put(u8{0});
-    cl_int status = link().ask(Op::Poke, 0, w.bytes());
+    cl_int status = link().round_trip(Op::WriteContents, 0, w.bytes());
     link().staging_space().release(*staging, bytes);
     if (status != CL_SUCCESS) return status;
   }
   return CL_SUCCESS;
 }
 
-void deliver(Event &e) {
+void copy_read_to_host(Event &e) {
   if (!e.target) return;
   const Event::Target &t = *e.target;
   size_t region[3] = {t.row, t.rows, t.slices};

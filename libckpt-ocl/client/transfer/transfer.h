@@ -36,7 +36,7 @@ cl_int send_write(Command &c, Mem &mem, size_t offset, size_t size, const std::b
 cl_int fill_new_buffer(Mem &mem, const void *host);
 
 // A command is over (called with the link's completions): a read's bytes go to their place.
-void deliver(Event &e);
+void copy_read_to_host(Event &e);
 void stamp(Event &e, const Completion &c);
 
 }  // namespace ckpt::ocl

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The check before a restore. What a program has relied on stays frozen in it: limits it read, the
-// work-groups it launched, the extensions its kernels use, the buffers that live.
+// The check before a restore. What a program has limits_read on stays frozen in it: limits it read,
+// the work-groups it launched, the extensions its kernels use, the buffers that live.
 #include "libckpt-ocl/proxy/check/check.h"
 
 #include <regex>
@@ -64,11 +64,11 @@ class Check {
 
   void limits(const json &wanted) {
     for (const Limit &l : kLimits) {
-      LimitValue relied = numbers(wanted, l.name), here = device_limit(device_.id, l);
-      if (!satisfies(l, relied, here))
+      LimitValue limits_read = numbers(wanted, l.name), here = device_limit(device_.id, l);
+      if (!satisfies(l, limits_read, here))
         say("the program has read {} = {} and may rely on it; \"{}\" has {} "
             "(--ignore-limits if it does not)",
-            l.name, product(relied), device_.name, product(here));
+            l.name, product(limits_read), device_.name, product(here));
     }
   }
 
@@ -226,8 +226,8 @@ class Check {
   std::vector<std::string> &reasons_;
 };
 
-std::vector<WantedDevice> wanted_devices(const json &needs) {
-  std::vector<WantedDevice> out;
+std::vector<ProgramDevice> program_devices(const json &needs) {
+  std::vector<ProgramDevice> out;
   for (const json &d : list(needs, "devices"))
     out.push_back({field<u64>(d, "number", 0), field(d, "used", false),
                    field<std::string>(d, "platform", ""), field<std::string>(d, "name", ""),
@@ -241,7 +241,8 @@ bool is_for(const json &program, u64 device) {
   return false;
 }
 
-bool same_driver(const WantedDevice &w, const RealDevice &d, const std::vector<RealPlatform> &all) {
+bool same_driver(const ProgramDevice &w, const RealDevice &d,
+                 const std::vector<RealPlatform> &all) {
   for (const RealPlatform &p : all)
     for (const RealDevice &x : p.devices)
       if (&x == &d) return p.name == w.platform && d.name == w.name;
@@ -250,12 +251,12 @@ bool same_driver(const WantedDevice &w, const RealDevice &d, const std::vector<R
 
 }  // namespace
 
-std::vector<std::string> check_needs(const json &needs, const CheckOptions &options) {
+std::vector<std::string> check_requirements(const json &needs, const CheckOptions &options) {
   const std::string &keys = options.devices;
   std::vector<std::string> reasons;
   std::vector<RealPlatform> all = real_platforms(keys);
-  std::vector<WantedDevice> wanted = wanted_devices(needs);
-  auto real = map_wanted(wanted, all, !keys.empty());
+  std::vector<ProgramDevice> wanted = program_devices(needs);
+  auto real = map_program_devices(wanted, all, !keys.empty());
   if (!real) return {real.error().text()};
   for (size_t i = 0; i < wanted.size(); i++) {
     const RealDevice *d = (*real)[i];

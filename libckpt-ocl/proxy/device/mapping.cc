@@ -4,14 +4,14 @@
 namespace ckpt::ocl {
 namespace {
 
-const RealDevice *twin(const WantedDevice &w, const std::vector<RealPlatform> &all) {
+const RealDevice *identical_device(const ProgramDevice &w, const std::vector<RealPlatform> &all) {
   for (const RealPlatform &p : all)
     for (const RealDevice &d : p.devices)
       if (p.name == w.platform && d.name == w.name && d.nth == w.nth) return &d;
   return nullptr;
 }
 
-Failure no_counterpart(const WantedDevice &w) {
+Failure no_counterpart(const ProgramDevice &w) {
   return fail_with_hint(
       fmt::format("the program uses the device \"{}\" of \"{}\", which is not here", w.name,
                   w.platform),
@@ -20,16 +20,15 @@ Failure no_counterpart(const WantedDevice &w) {
 
 }  // namespace
 
-Result<std::vector<const RealDevice *>> map_wanted(const std::vector<WantedDevice> &wanted,
-                                                   const std::vector<RealPlatform> &all,
-                                                   bool narrowed) {
+Result<std::vector<const RealDevice *>> map_program_devices(
+    const std::vector<ProgramDevice> &wanted, const std::vector<RealPlatform> &all, bool narrowed) {
   std::vector<const RealDevice *> list;
   for (const RealPlatform &p : all)
     for (const RealDevice &d : p.devices) list.push_back(&d);
   size_t next = 0;
   std::vector<const RealDevice *> out;
-  for (const WantedDevice &w : wanted) {
-    const RealDevice *d = twin(w, all);
+  for (const ProgramDevice &w : wanted) {
+    const RealDevice *d = identical_device(w, all);
     if (!d && w.used && narrowed && !list.empty()) {
       d = list[std::min(next, list.size() - 1)];
       next++;

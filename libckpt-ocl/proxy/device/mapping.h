@@ -11,7 +11,7 @@
 
 namespace ckpt::ocl {
 
-struct WantedDevice {
+struct ProgramDevice {
   u64 number = 0;  // the program's name for it
   bool used = false;
   std::string platform, name;
@@ -20,11 +20,10 @@ struct WantedDevice {
 
 // For every wanted device the real one, or nullptr where an unused one has no counterpart.
 //
-// A device that has an identical twin (platform, name, position) among `all` gets that. Otherwise,
-// if `all` was narrowed by the user, the used devices that are left take the real ones in order,
-// the last real one standing for all the rest.
-Result<std::vector<const RealDevice *>> map_wanted(const std::vector<WantedDevice> &wanted,
-                                                   const std::vector<RealPlatform> &all,
-                                                   bool narrowed);
+// A device that has an identical identical_device (platform, name, position) among `all` gets that.
+// Otherwise, if `all` was narrowed by the user, the used devices that are left take the real ones
+// in order, the last real one standing for all the rest.
+Result<std::vector<const RealDevice *>> map_program_devices(
+    const std::vector<ProgramDevice> &wanted, const std::vector<RealPlatform> &all, bool narrowed);
 
 }  // namespace ckpt::ocl

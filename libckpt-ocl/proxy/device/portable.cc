@@ -64,8 +64,8 @@ void keep_common_bits(const Bytes &other, Bytes &value) {
   for (size_t i = 0; i < std::min(value.size(), other.size()); i++) value[i] &= other[i];
 }
 
-// An answer of one device, lessened to what another has of it.
-void lessen_by(cl_device_id d, u32 param, Bytes &value) {
+// An answer of one device, filtered_answer to what another has of it.
+void restrict_to(cl_device_id d, u32 param, Bytes &value) {
   if (param == CL_DEVICE_EXTENSIONS || param == CL_DEVICE_IL_VERSION)
     return keep_common(device_text(d, param), value);
   Bytes other = answer_of(d, param);
@@ -85,15 +85,15 @@ void lessen_by(cl_device_id d, u32 param, Bytes &value) {
 
 }  // namespace
 
-void Portable::lessen(u32 param, Bytes &value) const {
+void Portable::restrict_info(u32 param, Bytes &value) const {
   static constexpr Limit kDoubles{CL_DEVICE_DOUBLE_FP_CONFIG, "", Limit::Rule::AtLeast};
   if (const Limit *limit = param == kDoubles.param ? &kDoubles : find_limit(param))
-    return lessen_limit(*limit, value);
+    return restrict_limit(*limit, value);
   for (const RealPlatform &p : all_)
-    for (const RealDevice &d : p.devices) lessen_by(d.id, param, value);
+    for (const RealDevice &d : p.devices) restrict_to(d.id, param, value);
 }
 
-void Portable::lessen_limit(const Limit &limit, Bytes &value) const {
+void Portable::restrict_limit(const Limit &limit, Bytes &value) const {
   LimitValue least = limit_value(value);
   for (const RealPlatform &p : all_)
     for (const RealDevice &d : p.devices)
@@ -101,7 +101,7 @@ void Portable::lessen_limit(const Limit &limit, Bytes &value) const {
   put_value(least, value);
 }
 
-void Portable::lessen_formats(cl_mem_flags flags, cl_mem_object_type type, Bytes &formats) const {
+void Portable::restrict_formats(cl_mem_flags flags, cl_mem_object_type type, Bytes &formats) const {
   auto same = [](const cl_image_format &a, const cl_image_format &b) {
     return a.image_channel_order == b.image_channel_order &&
            a.image_channel_data_type == b.image_channel_data_type;

@@ -11,12 +11,12 @@ class Portable {
  public:
   explicit Portable(std::vector<RealPlatform> all) : all_(std::move(all)) {}
   // Lessens the answer to clGetDeviceInfo(param).
-  void lessen(u32 param, Bytes &value) const;
+  void restrict_info(u32 param, Bytes &value) const;
   // Lessens the answer to clGetSupportedImageFormats.
-  void lessen_formats(cl_mem_flags flags, cl_mem_object_type type, Bytes &formats) const;
+  void restrict_formats(cl_mem_flags flags, cl_mem_object_type type, Bytes &formats) const;
 
  private:
-  void lessen_limit(const Limit &limit, Bytes &value) const;
+  void restrict_limit(const Limit &limit, Bytes &value) const;
   std::vector<RealPlatform> all_;
 };
 

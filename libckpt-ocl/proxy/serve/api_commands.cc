@@ -12,13 +12,13 @@ namespace {
 
 using Handler = void (*)(Server &, const CommandHeader &, Reader);
 
-struct FarSide {
+struct ProxySide {
   const Objects &objects;
   void *object(u8 kind, u64 number) const { return objects.object(kind, number); }
 };
 
 // A program that had a queue without order elsewhere gets one with order where there is no other:
-// the commands that could tell are held by the client (client/held.h).
+// the commands that could tell are held by the client (client/command/deferred.h).
 void fit_to_device(api::Arguments<&::clCreateCommandQueue> &call) {
   constexpr cl_command_queue_properties kNoOrder = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
   cl_command_queue_properties offered = device_number(call.get<1>(), CL_DEVICE_QUEUE_PROPERTIES);
@@ -54,7 +54,7 @@ cl_int enqueue(api::Arguments<&::clEnqueueCopyImageToBuffer> &call) {
 
 template <auto Fn>
 void carry_out(Server &s, const CommandHeader &h, Reader r) {
-  api::Arguments<Fn> call(r, FarSide{s.objects});
+  api::Arguments<Fn> call(r, ProxySide{s.objects});
   constexpr auto spec = api::spec<Fn>;
   constexpr bool enqueues = spec.find(api::Dir::Made) >= 0;
   if constexpr (spec.result != 0) {
@@ -70,11 +70,11 @@ void carry_out(Server &s, const CommandHeader &h, Reader r) {
 
 const std::unordered_map<u16, Handler> &handlers() {
   static const std::unordered_map<u16, Handler> all{
-#define KEPT(fn, op, ...) {op, &carry_out<&::fn>},
+#define FORWARDED(fn, op, ...) {op, &carry_out<&::fn>},
 #define LOCAL(fn, how)
 #define REFUSED(fn, why)
 #include "libckpt-ocl/opencl.api"
-#undef KEPT
+#undef FORWARDED
 #undef LOCAL
 #undef REFUSED
   };

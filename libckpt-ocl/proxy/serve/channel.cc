@@ -9,11 +9,11 @@
 namespace ckpt::ocl {
 namespace {
 
-constexpr std::chrono::milliseconds kLookAround{200};
+constexpr std::chrono::milliseconds kLivenessInterval{200};
 // A client that sends the next command soon finds us awake, which saves both a futex call and,
 // above all, the time that a sleeper takes to come back (tens of microseconds). While we spin we
 // give way to whoever wants the core.
-constexpr std::chrono::microseconds kAwake{60};
+constexpr std::chrono::microseconds kSpinTime{60};
 
 size_t padded(size_t bytes) { return (bytes + 7) / 8 * 8; }
 
@@ -48,12 +48,12 @@ bool Channel::ready() {
 // False: the client is gone and has left nothing behind.
 bool Channel::wait_for_command() {
   auto there = [this] { return ready(); };
-  if (spin_until(there, kAwake)) return true;
+  if (spin_until(there, kSpinTime)) return true;
   Header &h = header();
   for (;;) {
     u32 seen = h.proxy_bell.load(std::memory_order_seq_cst);
     h.proxy_waits.fetch_add(1, std::memory_order_seq_cst);
-    if (!there()) futex_wait(h.proxy_bell, seen, kLookAround);
+    if (!there()) futex_wait(h.proxy_bell, seen, kLivenessInterval);
     h.proxy_waits.fetch_sub(1, std::memory_order_seq_cst);
     if (there()) return true;
     if (hung_up()) return there();
@@ -121,7 +121,7 @@ void Channel::complete(const Completion &c) {
     u32 seen = h.proxy_bell.load(std::memory_order_seq_cst);
     h.proxy_waits.fetch_add(1, std::memory_order_seq_cst);
     if (head - h.completion_tail.load(std::memory_order_seq_cst) >= kCompletions)
-      futex_wait(h.proxy_bell, seen, kLookAround);
+      futex_wait(h.proxy_bell, seen, kLivenessInterval);
     h.proxy_waits.fetch_sub(1, std::memory_order_seq_cst);
     if (hung_up()) return;
   }

@@ -67,7 +67,7 @@ void release_object(Server &s, Reader r) {
   release_handle(kind, handle);
 }
 
-void kernel_facts(Server &s, const CommandHeader &h, Reader r) {
+void kernel_parameters(Server &s, const CommandHeader &h, Reader r) {
   auto kernel = s.objects.get<cl_kernel>(Kind::Kernel, r.get<u64>());
   cl_uint n = 0;
   if (!kernel || ::clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof n, &n, nullptr) != CL_SUCCESS)
@@ -150,9 +150,9 @@ void move_contents(Server &s, const CommandHeader &h, Reader r) {
   u64 offset = r.get<u64>(), bytes = r.get<u64>(), place = r.get<u64>();
   bool tools = r.get<u8>() != 0;
   std::byte *data = tools ? s.tool_staging(place, bytes) : s.channel.staging(place, bytes);
-  cl_command_queue queue = mem ? s.mover(mem) : nullptr;
+  cl_command_queue queue = mem ? s.transfer_queue(mem) : nullptr;
   if (!r.ok() || !data || !queue) return s.reply(h, CL_INVALID_VALUE);
-  bool reading = static_cast<Op>(h.op) == Op::Peek;
+  bool reading = static_cast<Op>(h.op) == Op::ReadContents;
   if (is_image(mem)) return s.reply(h, move_image(queue, mem, reading, offset, bytes, data));
   s.reply(h, reading ? ::clEnqueueReadBuffer(queue, mem, CL_TRUE, offset, bytes, data, 0, nullptr,
                                              nullptr)

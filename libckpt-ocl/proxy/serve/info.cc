@@ -27,7 +27,7 @@ cl_int device_info(Server &s, cl_device_id d, u32 param, Bytes &value) {
   cl_int r = fetch(value, [&](size_t n, void *v, size_t *size) {
     return ::clGetDeviceInfo(d, param, n, v, size);
   });
-  if (r == CL_SUCCESS && s.portable) s.portable->lessen(param, value);
+  if (r == CL_SUCCESS && s.portable) s.portable->restrict_info(param, value);
   return r;
 }
 
@@ -66,7 +66,7 @@ cl_int info_value(Server &s, InfoOf of, u64 number, u64 second, u32 param, Bytes
     case InfoOf::ImageFormats: {
       auto context = s.objects.get<cl_context>(Kind::Context, number);
       cl_int r = context ? image_formats(context, second, param, value) : CL_INVALID_CONTEXT;
-      if (r == CL_SUCCESS && s.portable) s.portable->lessen_formats(second, param, value);
+      if (r == CL_SUCCESS && s.portable) s.portable->restrict_formats(second, param, value);
       return r;
     }
   }

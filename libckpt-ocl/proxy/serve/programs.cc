@@ -11,7 +11,7 @@ struct DeviceBinary {
   Container container;
 };
 
-// Driver and device as libckpt-ocl's containers name them (client/program.cc).
+// Driver and device as libckpt-ocl's containers name them (client/entry/program.cc).
 std::string identity(cl_device_id d) {
   cl_platform_id p = nullptr;
   ::clGetDeviceInfo(d, CL_DEVICE_PLATFORM, sizeof p, &p, nullptr);

@@ -51,7 +51,7 @@ void Queues::enqueued(cl_command_queue queue, u64 number, cl_event event, Bytes 
   if (q.unflushed >= kFlushEvery) flush(queue, q);
 }
 
-cl_int Queues::settle(cl_command_queue queue, u64 number) {
+cl_int Queues::complete_after_all(cl_command_queue queue, u64 number) {
   Queue &q = queues_[queue];
   cl_event event = std::exchange(q.last, nullptr);
   if (!event)
@@ -65,18 +65,19 @@ cl_int Queues::settle(cl_command_queue queue, u64 number) {
 void Queues::watch(Queue &q, u64 number, cl_event event, Bytes data) {
   if (number != 0) objects_.put(Kind::Event, number, event);
   auto *p = new Pending{this, number, q.profiling, std::move(data)};
-  if (!q.here && ::clSetEventCallback(event, CL_COMPLETE, event_is_over, p) == CL_SUCCESS) return;
+  if (!q.here && ::clSetEventCallback(event, CL_COMPLETE, on_event_finished, p) == CL_SUCCESS)
+    return;
   cl_int waited = ::clWaitForEvents(1, &event);
-  event_is_over(event, waited == CL_SUCCESS ? CL_COMPLETE : waited, p);
+  on_event_finished(event, waited == CL_SUCCESS ? CL_COMPLETE : waited, p);
 }
 
-void Queues::sweep() {
-  if (!any_over_.load(std::memory_order_acquire)) return;
+void Queues::release_finished() {
+  if (!any_finished_.load(std::memory_order_acquire)) return;
   std::vector<cl_event> now;
   {
-    std::lock_guard lock(over_mutex_);
-    now.swap(over_);
-    any_over_.store(false, std::memory_order_relaxed);
+    std::lock_guard lock(finished_mutex_);
+    now.swap(finished_);
+    any_finished_.store(false, std::memory_order_relaxed);
   }
   for (cl_event e : now) ::clReleaseEvent(e);
 }
@@ -91,12 +92,12 @@ void Queues::flush(cl_command_queue handle, Queue &q) {
   ::clFlush(handle);
 }
 
-void CL_CALLBACK Queues::event_is_over(cl_event event, cl_int status, void *pending) {
+void CL_CALLBACK Queues::on_event_finished(cl_event event, cl_int status, void *pending) {
   std::unique_ptr<Pending> p(static_cast<Pending *>(pending));
-  p->queues->over(*p, event, status);
+  p->queues->finish(*p, event, status);
 }
 
-void Queues::over(const Pending &p, cl_event event, cl_int status) {
+void Queues::finish(const Pending &p, cl_event event, cl_int status) {
   Completion c{};
   c.event = p.number;
   cl_int said = status;
@@ -113,9 +114,9 @@ void Queues::over(const Pending &p, cl_event event, cl_int status) {
   std::fflush(stdout);
   if (p.number != 0) objects_.take(Kind::Event, p.number);
   {
-    std::lock_guard lock(over_mutex_);
-    over_.push_back(event);
-    any_over_.store(true, std::memory_order_release);
+    std::lock_guard lock(finished_mutex_);
+    finished_.push_back(event);
+    any_finished_.store(true, std::memory_order_release);
   }
   if (p.number != 0) channel_.complete(c);
 }

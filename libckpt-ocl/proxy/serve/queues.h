@@ -27,12 +27,12 @@ class Queues {
   // want to. `data` lives until the command is over.
   void enqueued(cl_command_queue queue, u64 number, cl_event event, Bytes data);
   // A completion `number` once everything that was enqueued is over.
-  cl_int settle(cl_command_queue queue, u64 number);
+  cl_int complete_after_all(cl_command_queue queue, u64 number);
   // Hands what was enqueued to the devices; to be called before the serving thread sleeps.
   void flush();
   // Lets go of events that are over. Only the serving thread does, between two commands, so that an
   // event which a command has looked up stays valid while the driver is called with it.
-  void sweep();
+  void release_finished();
 
  private:
   struct Queue {
@@ -49,15 +49,15 @@ class Queues {
   };
   void watch(Queue &q, u64 number, cl_event event, Bytes data);
   void flush(cl_command_queue handle, Queue &q);
-  void over(const Pending &p, cl_event event, cl_int status);
-  static void CL_CALLBACK event_is_over(cl_event event, cl_int status, void *pending);
+  void finish(const Pending &p, cl_event event, cl_int status);
+  static void CL_CALLBACK on_event_finished(cl_event event, cl_int status, void *pending);
 
   Channel &channel_;
   Objects &objects_;
   std::unordered_map<cl_command_queue, Queue> queues_;
-  std::atomic<bool> any_over_{false};
-  std::mutex over_mutex_;
-  std::vector<cl_event> over_;
+  std::atomic<bool> any_finished_{false};
+  std::mutex finished_mutex_;
+  std::vector<cl_event> finished_;
 };
 
 }  // namespace ckpt::ocl

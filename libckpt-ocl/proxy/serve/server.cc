@@ -55,7 +55,7 @@ Result<> Server::greet(UniqueFd client) {
 void Server::serve() {
   parked_ = false;
   while (!parked_) {
-    queues.sweep();
+    queues.release_finished();
     if (!channel.ready()) queues.flush();
     std::optional<Channel::Incoming> c = channel.next();
     if (!c) return;
@@ -81,7 +81,7 @@ void Server::carry_out(const Channel::Incoming &c) {
   switch (static_cast<Op>(h.op)) {
     case Op::Release: return release_object(*this, r);
     case Op::Info: return info(h, r);
-    case Op::KernelFacts: return kernel_facts(*this, h, r);
+    case Op::KernelParameters: return kernel_parameters(*this, h, r);
     case Op::KernelArgs: return kernel_args(*this, h, r);
     case Op::ProgramSource: return program_source(*this, h, r);
     case Op::ProgramBinary: return program_binary(*this, h, r);
@@ -91,8 +91,8 @@ void Server::carry_out(const Channel::Incoming &c) {
     case Op::Write: return transfer(*this, h, r);
     case Op::ReadRect:
     case Op::WriteRect: return transfer_rect(*this, h, r);
-    case Op::Peek:
-    case Op::Poke: return move_contents(*this, h, r);
+    case Op::ReadContents:
+    case Op::WriteContents: return move_contents(*this, h, r);
     case Op::Staging: return map_tool_staging(h, r);
     case Op::StagingEnd: tool_staging_.reset(); return reply(h, CL_SUCCESS);
     case Op::Park: parked_ = true; return reply(h, CL_SUCCESS);
@@ -102,9 +102,9 @@ void Server::carry_out(const Channel::Incoming &c) {
     case Op::WriteImage: return transfer_image(*this, h, r);
     case Op::SubDevices: return sub_devices(*this, h, r);
     case Op::KernelSubGroup: return kernel_sub_group(*this, h, r);
-    case Op::Settle: return settle(h, r);
-    case Op::Nothing: return reply(h, CL_SUCCESS);
-    case Op::CheckNeeds: return check(h, r);
+    case Op::Marker: return marker(h, r);
+    case Op::RoundTrip: return reply(h, CL_SUCCESS);
+    case Op::CheckRequirements: return check(h, r);
   }
   if (!carry_out_api(*this, h, r)) {
     log::error("the application sent a command {} that this proxy does not know", h.op);
@@ -130,24 +130,25 @@ void Server::enqueued(const CommandHeader &h, cl_command_queue queue, cl_event e
   if (h.made != 0) channel.complete({h.made, status, 0, 0, 0, 0, 0});
 }
 
-void Server::settle(const CommandHeader &h, Reader r) {
+void Server::marker(const CommandHeader &h, Reader r) {
   auto queue = objects.get<cl_command_queue>(Kind::Queue, r.get<u64>());
-  cl_int status = queue && h.made != 0 ? queues.settle(queue, h.made) : CL_INVALID_COMMAND_QUEUE;
+  cl_int status =
+      queue && h.made != 0 ? queues.complete_after_all(queue, h.made) : CL_INVALID_COMMAND_QUEUE;
   if (status != CL_SUCCESS && h.made != 0) channel.complete({h.made, status, 0, 0, 0, 0, 0});
 }
 
 void Server::remove_context(cl_context context) {
-  auto it = movers_.find(context);
-  if (it == movers_.end()) return;
+  auto it = transfer_queues_.find(context);
+  if (it == transfer_queues_.end()) return;
   ::clReleaseCommandQueue(it->second);
-  movers_.erase(it);
+  transfer_queues_.erase(it);
 }
 
-cl_command_queue Server::mover(cl_mem mem) {
+cl_command_queue Server::transfer_queue(cl_mem mem) {
   cl_context context = nullptr;
   ::clGetMemObjectInfo(mem, CL_MEM_CONTEXT, sizeof context, &context, nullptr);
-  auto it = movers_.find(context);
-  if (it != movers_.end()) return it->second;
+  auto it = transfer_queues_.find(context);
+  if (it != transfer_queues_.end()) return it->second;
   cl_device_id devices[64];
   size_t size = 0;
   if (::clGetContextInfo(context, CL_CONTEXT_DEVICES, sizeof devices, devices, &size) !=
@@ -155,7 +156,7 @@ cl_command_queue Server::mover(cl_mem mem) {
       size == 0)
     return nullptr;
   cl_command_queue q = ::clCreateCommandQueue(context, devices[0], 0, nullptr);
-  return movers_[context] = q;
+  return transfer_queues_[context] = q;
 }
 
 std::byte *Server::tool_staging(u64 offset, u64 bytes) {
@@ -178,17 +179,17 @@ void Server::map_tool_staging(const CommandHeader &h, Reader r) {
 }
 
 void Server::map_devices(const CommandHeader &h, Reader r) {
-  std::vector<WantedDevice> wanted;
+  std::vector<ProgramDevice> wanted;
   u32 n = r.get<u32>();
   for (u32 i = 0; i < n && r.ok(); i++) {
-    WantedDevice &w = wanted.emplace_back();
+    ProgramDevice &w = wanted.emplace_back();
     w.number = r.get<u64>();
     w.used = r.get<u8>() != 0;
     w.platform = r.str();
     w.name = r.str();
     w.nth = r.get<u32>();
   }
-  auto real = map_wanted(wanted, platforms_, !options_.devices.empty());
+  auto real = map_program_devices(wanted, platforms_, !options_.devices.empty());
   if (!r.ok() || !real) {
     if (!real) log::error(real.error());
     return reply(h, CL_DEVICE_NOT_FOUND);
@@ -208,7 +209,7 @@ void Server::map_devices(const CommandHeader &h, Reader r) {
 void Server::check(const CommandHeader &h, Reader r) {
   nlohmann::json needs = nlohmann::json::parse(r.str(), nullptr, false);
   if (!r.ok() || !needs.is_object()) return reply(h, CL_INVALID_VALUE);
-  std::vector<std::string> reasons = check_needs(needs, {options_.devices, false});
+  std::vector<std::string> reasons = check_requirements(needs, {options_.devices, false});
   Writer w;
   w.put(static_cast<u32>(reasons.size()));
   for (const std::string &reason : reasons) w.str(reason);

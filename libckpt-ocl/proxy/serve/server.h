@@ -41,7 +41,7 @@ class Server {
                 Bytes data = {});
   void remove_context(cl_context context);
   // A queue of our own on the buffer's context, for moving its contents.
-  cl_command_queue mover(cl_mem mem);
+  cl_command_queue transfer_queue(cl_mem mem);
   std::byte *tool_staging(u64 offset, u64 bytes);
 
  private:
@@ -52,7 +52,7 @@ class Server {
   void check(const CommandHeader &h, Reader r);
   std::string uuid_of_device(const RealDevice &device) const;
   void info(const CommandHeader &h, Reader r);
-  void settle(const CommandHeader &h, Reader r);
+  void marker(const CommandHeader &h, Reader r);
   void map_devices(const CommandHeader &h, Reader r);
   void map_tool_staging(const CommandHeader &h, Reader r);
   bool wait_for_return();
@@ -62,7 +62,7 @@ class Server {
   std::vector<RealPlatform> platforms_;
   bool parked_ = false;
   Mapping tool_staging_;
-  std::map<cl_context, cl_command_queue> movers_;
+  std::map<cl_context, cl_command_queue> transfer_queues_;
 };
 
 // Where a transfer's bytes are: in staging, or in the command itself (then copied, since the
@@ -78,7 +78,7 @@ bool carry_out_api(Server &s, const CommandHeader &h, Reader r);
 
 // Commands that are not functions of opencl.api.
 void release_object(Server &s, Reader r);
-void kernel_facts(Server &s, const CommandHeader &h, Reader r);
+void kernel_parameters(Server &s, const CommandHeader &h, Reader r);
 void kernel_args(Server &s, const CommandHeader &h, Reader r);
 void program_source(Server &s, const CommandHeader &h, Reader r);
 void program_binary(Server &s, const CommandHeader &h, Reader r);

@@ -144,27 +144,27 @@ TEST_CASE("a container comes back whole, and nothing else is taken for one") {
 TEST_CASE("which device stands for which") {
   RealPlatform a{nullptr, "A", {{nullptr, "0.0", "cpu", 0, 0}, {nullptr, "0.1", "cpu", 0, 1}}};
   RealPlatform b{nullptr, "B", {{nullptr, "1.0", "gpu", 0, 0}}};
-  WantedDevice used{1, true, "A", "cpu", 1}, unused{2, false, "C", "x", 0},
+  ProgramDevice used{1, true, "A", "cpu", 1}, unused{2, false, "C", "x", 0},
       elsewhere{3, true, "C", "x", 0};
   std::vector<RealPlatform> both{a, b}, only_b{b};  // the answers point into them
-  SUBCASE("its twin, by name and position") {
-    auto m = map_wanted({used, unused}, both, false);
+  SUBCASE("its identical_device, by name and position") {
+    auto m = map_program_devices({used, unused}, both, false);
     REQUIRE(m);
     CHECK((*m)[0]->key == "0.1");
     CHECK((*m)[1] == nullptr);
   }
   SUBCASE("a used device that is not here is refused by name") {
-    auto m = map_wanted({elsewhere}, both, false);
+    auto m = map_program_devices({elsewhere}, both, false);
     REQUIRE_FALSE(m);
     CHECK(m.error().what.find("\"x\" of \"C\"") != std::string::npos);
   }
   SUBCASE("unless the user chose one") {
-    auto m = map_wanted({elsewhere}, only_b, true);
+    auto m = map_program_devices({elsewhere}, only_b, true);
     REQUIRE(m);
     CHECK((*m)[0]->key == "1.0");
   }
   SUBCASE("the last one chosen stands for the rest") {
-    auto m = map_wanted({elsewhere, used, elsewhere}, only_b, true);
+    auto m = map_program_devices({elsewhere, used, elsewhere}, only_b, true);
     REQUIRE(m);
     CHECK((*m)[2]->key == "1.0");
   }
