@@ -8,6 +8,7 @@
 #include <deque>
 #include <thread>
 
+#include "libckpt-ocl/client/entry/api_call.h"
 #include "libckpt-ocl/client/link/link.h"
 
 namespace ckpt::ocl {
@@ -29,13 +30,13 @@ class Notifier {
       due_.push_back({Ref<Event>(&e), callback});
     } else {
       e.callbacks.push_back(callback);
-      if (e.callbacks.size() == 1) e.keep();  // until it is over
+      if (e.callbacks.size() == 1) e.keep();  // until it has finished
       expected_++;
     }
     wake();
   }
 
-  void over(Event &e) {
+  void finished(Event &e) {
     std::lock_guard lock(mutex_);
     if (e.callbacks.empty()) return;
     Ref<Event> event(&e);
@@ -47,7 +48,7 @@ class Notifier {
   }
 
  private:
-  // Signals are the application's threads' affair.
+  // All signals are blocked in this thread: the application's threads handle them.
   void start() {
     if (std::exchange(started_, true)) return;
     sigset_t all, before;
@@ -80,20 +81,20 @@ class Notifier {
   }
 
   void wait_for_completions() {
-    if (!link().usable()) {  // what is still to come is set by the application
+    if (!link().usable()) {  // only user events can still finish
       std::unique_lock lock(mutex_);
       changed_.wait_for(lock, kLivenessInterval, [this] { return !due_.empty(); });
       return;
     }
-    Entry entry;
-    auto something = [this] {
+    ApiCall call;
+    auto changed = [this] {
       std::lock_guard lock(mutex_);
       return !due_.empty() || expected_ == 0;
     };
-    link().wait_until(something, true);
+    link().wait_until(changed, true);
   }
 
-  // An error is what every callback gets, whatever status it waited for.
+  // After an error every callback gets the error, whatever status it was registered for.
   static void make(const Call &call) {
     cl_int status = call.event->status.load();
     call.callback.fn(handle<cl_event>(call.event.get()), status < 0 ? status : call.callback.type,
@@ -103,11 +104,11 @@ class Notifier {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Call> due_;
-  size_t expected_ = 0;  // callbacks of events that are not over
+  size_t expected_ = 0;  // callbacks of unfinished events
   bool started_ = false;
 };
 
-// Replaced in a fork's child, where its mutex may be held by a thread that is not there.
+// Replaced in the child of a fork, where a thread that no longer exists may hold its mutex.
 std::atomic<Notifier *> g_notifier{nullptr};
 std::once_flag g_made;
 
@@ -121,7 +122,7 @@ Notifier &notifier() {
 void add_callback(Event &e, Event::Callback callback) { notifier().add(e, callback); }
 
 void notify_finished(Event &e) {
-  if (Notifier *n = g_notifier.load()) n->over(e);
+  if (Notifier *n = g_notifier.load()) n->finished(e);
 }
 
 void reset_callbacks() {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// clSetEventCallback. Callbacks are made by a thread of ours, started with the first of them; it
-// waits for completions as any caller does, and so stands outside the gate during a checkpoint.
-// What a callback calls in turn waits at the gate, too.
+// clSetEventCallback. One thread of this library makes all callbacks; it starts with the first. It
+// waits for completions like any caller, and therefore stands outside the gate during a checkpoint.
+// OpenCL calls that a callback makes wait at the gate as well.
 #pragma once
 
 #include "libckpt-ocl/client/object/objects.h"
 
 namespace ckpt::ocl {
 
-// `fn` will be called once `e` has reached the status `type`; soon, if it has already.
+// `callback` is made once `e` has reached its status, immediately if it has already.
 void add_callback(Event &e, Event::Callback callback);
-// To be told by whoever finds that an event is over.
+// `e` has finished; called by the thread that received the completion.
 void notify_finished(Event &e);
-// In a fork's child, where the thread is not.
+// In the child of a fork, which does not have the thread.
 void reset_callbacks();
 
 }  // namespace ckpt::ocl

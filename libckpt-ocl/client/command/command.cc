@@ -48,7 +48,7 @@ Event &Command::event() {
   if (!event_) {
     auto *e = new Event;
     event_ = Ref<Event>(e);
-    e->drop();  // the application's own reference comes with give()
+    e->drop();  // the application's own reference comes with hand_out()
     e->queue = queue_;
     e->context = queue_->context;
     e->type = type_;
@@ -71,8 +71,8 @@ bool Command::can_send_now() const {
   bool behind_queue =
       queue_->deferred.load() > 0 &&
       (queue_->in_order() || queue_->deferred_barriers.load() > 0 || waits_for_all());
-  auto is_held = [](cl_event e) { return object<Event>(e)->deferred.load(); };
-  return !behind_queue && std::none_of(waits_.begin(), waits_.end(), is_held);
+  auto is_deferred = [](cl_event e) { return object<Event>(e)->deferred.load(); };
+  return !behind_queue && std::none_of(waits_.begin(), waits_.end(), is_deferred);
 }
 
 cl_int Command::defer(cl_event *out, std::function<cl_int(Command &)> send) {
@@ -87,7 +87,7 @@ cl_int Command::defer(cl_event *out, std::function<cl_int(Command &)> send) {
   return CL_SUCCESS;
 }
 
-cl_int Command::send(u16 op, ByteView payload, bool sure) {
+cl_int Command::send(u16 op, ByteView payload, Trip trip) {
   Event *e = event_.get();
   link().flush_releases();
   std::lock_guard in_order(queue_->order);
@@ -98,25 +98,28 @@ cl_int Command::send(u16 op, ByteView payload, bool sure) {
   }
   if (e) link().expect(e);
   u64 made = e ? e->number : 0;
-  cl_int status = sure ? link().send(op, made, payload) : link().round_trip(op, made, payload);
-  if (status != CL_SUCCESS && e) {
-    link().unexpect(e);
-    note_untracked();
-    finish_event(*e, status);
-  }
+  cl_int status =
+      trip == Trip::OneWay ? link().send(op, made, payload) : link().round_trip(op, made, payload);
+  if (status != CL_SUCCESS) send_failed(status);
   link().drain();
   return status;
 }
 
-// A refused command has taken the place of the newest one, and cannot speak for those before it.
-void Command::note_untracked() {
-  std::lock_guard lock(queue_->mutex);
-  queue_->untracked = true;
+// The failed command has already replaced the queue's newest event, and says nothing about the
+// commands before it: the next clFinish must ask for a marker.
+void Command::send_failed(cl_int status) {
+  if (!event_) return;
+  link().unexpect(event_.get());
+  {
+    std::lock_guard lock(queue_->mutex);
+    queue_->untracked = true;
+  }
+  finish_event(*event_, status);
 }
 
 cl_int Command::hand_out(cl_event *out) {
   if (out) {
-    event().keep();  // event_'s own reference is dropped with this Command
+    event().keep();  // the application's reference; event_ drops its own with this Command
     *out = handle<cl_event>(event_.get());
   }
   return CL_SUCCESS;
@@ -130,7 +133,7 @@ void finish_event(Event &e, cl_int status) {
   link().wake_waiters();
 }
 
-// The mark takes the place of the newest command, so that the next finish() waits for it.
+// The marker becomes the queue's newest event, so that the next finish() waits for it.
 Ref<Event> request_marker(Queue &q) {
   std::lock_guard in_order(q.order);
   {
@@ -138,26 +141,27 @@ Ref<Event> request_marker(Queue &q) {
     if (!q.untracked) return q.last;
   }
   Command c(q, CL_COMMAND_MARKER, nullptr);
-  Ref<Event> mark(&c.event());
+  Ref<Event> marker(&c.event());
   {
     std::lock_guard lock(q.mutex);
-    q.last = mark;
+    q.last = marker;
     q.untracked = false;
   }
-  link().expect(mark.get());
+  link().expect(marker.get());
   Writer w;
   w.put(q.number);
-  if (cl_int r = link().send(Op::Marker, mark->number, w.bytes()); r != CL_SUCCESS) {
-    link().unexpect(mark.get());
-    finish_event(*mark, r);
+  if (cl_int r = link().send(Op::Marker, marker->number, w.bytes()); r != CL_SUCCESS) {
+    link().unexpect(marker.get());
+    finish_event(*marker, r);
   }
-  return mark;
+  return marker;
 }
 
 cl_int finish(Queue &q) {
   link().drain();
   if (q.deferred.load() > 0) link().wait_until([&] { return q.deferred.load() == 0; }, true);
-  // In-order: when the newest is over, all are. Its error is the event's, not the queue's.
+  // When the newest event has finished, so has everything. Its error belongs to the event, not to
+  // clFinish.
   if (Ref<Event> last = request_marker(q)) wait(*last);
   return link().usable() ? CL_SUCCESS : CL_DEVICE_NOT_AVAILABLE;
 }

@@ -6,8 +6,8 @@
 namespace ckpt::ocl {
 
 DeferredCommands &deferred_commands() {
-  static DeferredCommands *h = new DeferredCommands;
-  return *h;
+  static DeferredCommands *d = new DeferredCommands;
+  return *d;
 }
 
 void DeferredCommands::add(Command c, std::function<cl_int(Command &)> send) {
@@ -23,19 +23,18 @@ void DeferredCommands::add(Command c, std::function<cl_int(Command &)> send) {
     if (barrier) q.deferred_barriers.fetch_add(1);
     list_.push_back({std::move(c), std::move(send), all, barrier});
   }
-  release();  // its user event may have been set since it was looked at
+  release();  // the user event may have been set since can_send_now() looked at it
 }
 
-// The first whose wait list holds nothing that is held, and which no earlier one of its queue holds
-// up.
+// The first entry that depends on no deferred event and on no earlier entry of its queue.
 std::list<DeferredCommands::Entry>::iterator DeferredCommands::next_ready() {
-  std::set<Queue *> blocked, waited_for;
+  std::set<Queue *> blocked, seen;
   for (auto it = list_.begin(); it != list_.end(); ++it) {
     Queue *q = it->command.queue_.get();
-    bool behind = blocked.contains(q) || (it->all && waited_for.contains(q));
+    bool behind = blocked.contains(q) || (it->waits_for_all && seen.contains(q));
     for (const Ref<Event> &e : it->command.kept_events_) behind = behind || e->deferred.load();
     if (!behind) return it;
-    waited_for.insert(q);
+    seen.insert(q);
     if (q->in_order() || it->barrier) blocked.insert(q);
   }
   return list_.end();
@@ -48,7 +47,7 @@ void DeferredCommands::release() {
   releasing_ = true;
   while (std::exchange(again_, false)) {
     for (auto it = next_ready(); it != list_.end(); it = next_ready()) {
-      // It stays counted in its queue until it is sent, so that nobody overtakes it.
+      // The queue counts it until it is sent, so that no later command overtakes it.
       std::list<Entry> one;
       one.splice(one.begin(), list_, it);
       lock.unlock();
@@ -74,12 +73,12 @@ void DeferredCommands::run(Entry &entry) {
     event->status = CL_SUBMITTED;
     r = entry.send(c);
   }
-  if (r != CL_SUCCESS && !event->finished()) finish_event(*event, r);  // before it counts as sent
+  if (r != CL_SUCCESS && !event->finished()) finish_event(*event, r);
   event->deferred = false;
   if (entry.barrier) queue->deferred_barriers.fetch_sub(1);
   queue->deferred.fetch_sub(1);
   commands_.fetch_sub(1);
-  link().wake_waiters();  // clFinish waits for held commands to be sent
+  link().wake_waiters();  // clFinish waits for deferred commands to be sent
 }
 
 }  // namespace ckpt::ocl

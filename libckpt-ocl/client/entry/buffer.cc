@@ -1,52 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Buffers. The proxy's buffers never see host memory of ours: CL_MEM_USE_HOST_PTR means that the
-// device's copy and the host's meet when the buffer is mapped and unmapped, which is all that the
-// specification promises.
-#include "libckpt-ocl/client/object/memory_flags.h"
-
+// Buffers. The buffers in the proxy never use the application's host memory. With
+// CL_MEM_USE_HOST_PTR the device's copy and the host's are synchronized when the buffer is mapped
+// and unmapped, which is all that the specification promises.
+#include "libckpt-ocl/client/entry/api_call.h"
 #include "libckpt-ocl/client/entry/icd.h"
 #include "libckpt-ocl/client/lifecycle/manager_requests.h"
 #include "libckpt-ocl/client/object/create.h"
 #include "libckpt-ocl/client/object/info.h"
+#include "libckpt-ocl/client/object/memory_flags.h"
 #include "libckpt-ocl/client/transfer/transfer.h"
 
 namespace ckpt::ocl {
 namespace {
 
-bool at_most_one(cl_mem_flags flags) { return (flags & (flags - 1)) == 0; }
+// CL_MEM_COPY_HOST_PTR and CL_MEM_USE_HOST_PTR.
+cl_int write_initial_contents(const Mem &m, const void *host) {
+  wait_for_pending_reads(host, m.size);
+  return ocl::write_initial_contents(m, [host](size_t at, size_t bytes, std::byte *to) {
+    std::memcpy(to, static_cast<const std::byte *>(host) + at, bytes);
+  });
+}
 
 }  // namespace
-
-cl_int check_flags(cl_mem_flags flags, bool host_ptr) {
-  if (flags & ~(kKernelAccess | kHostAccess | kHostPointer)) return CL_INVALID_VALUE;
-  if (!at_most_one(flags & kKernelAccess) || !at_most_one(flags & kHostAccess))
-    return CL_INVALID_VALUE;
-  if ((flags & CL_MEM_USE_HOST_PTR) && (flags & (CL_MEM_ALLOC_HOST_PTR | CL_MEM_COPY_HOST_PTR)))
-    return CL_INVALID_VALUE;
-  bool wants = flags & (CL_MEM_USE_HOST_PTR | CL_MEM_COPY_HOST_PTR);
-  return wants == host_ptr ? CL_SUCCESS : CL_INVALID_HOST_PTR;
-}
-
-cl_mem_flags inherited(cl_mem_flags flags, cl_mem_flags parent) {
-  if (!(flags & kKernelAccess)) flags |= parent & kKernelAccess;
-  if (!(flags & kHostAccess)) flags |= parent & kHostAccess;
-  return flags | (parent & kHostPointer);
-}
-
-cl_int read_properties(const cl_mem_properties *list, std::vector<cl_mem_properties> &copy) {
-  if (list && *list) return CL_INVALID_PROPERTY;
-  if (list) copy.push_back(0);
-  return CL_SUCCESS;
-}
-
 }  // namespace ckpt::ocl
 
 namespace ckpt::ocl::entry {
 
 cl_mem clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size, void *host_ptr,
                       cl_int *errcode) {
-  Entry entry;
+  ApiCall call;
   auto *c = object<Context>(context);
   if (!c) return failed<cl_mem>(CL_INVALID_CONTEXT, errcode);
   if (cl_int r = check_flags(flags, host_ptr != nullptr); r != CL_SUCCESS)
@@ -61,7 +44,7 @@ cl_mem clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size, void 
   cl_int status = create_managed(*m, size, [&] {
     return create<&::clCreateBuffer>(m, context, there, size, nullptr, nullptr);
   });
-  if (status == CL_SUCCESS && host_ptr) status = fill_new_buffer(*m, host_ptr);
+  if (status == CL_SUCCESS && host_ptr) status = write_initial_contents(*m, host_ptr);
   return created<cl_mem>(m, status, errcode);
 }
 
@@ -78,7 +61,7 @@ cl_mem clCreateBufferWithProperties(cl_context context, const cl_mem_properties 
 
 cl_mem clCreateSubBuffer(cl_mem buffer, cl_mem_flags flags, cl_buffer_create_type type,
                          const void *info, cl_int *errcode) {
-  Entry entry;
+  ApiCall call;
   auto *parent = object<Mem>(buffer);
   if (!parent || parent->parent || parent->image)
     return failed<cl_mem>(CL_INVALID_MEM_OBJECT, errcode);
@@ -103,7 +86,7 @@ cl_mem clCreateSubBuffer(cl_mem buffer, cl_mem_flags flags, cl_buffer_create_typ
 cl_int clRetainMemObject(cl_mem mem) { return retain<Mem>(mem, CL_INVALID_MEM_OBJECT); }
 
 cl_int clReleaseMemObject(cl_mem mem) {
-  Entry entry;
+  ApiCall call;
   cl_int r = release<Mem>(mem, CL_INVALID_MEM_OBJECT);
   link().flush_releases();
   return r;
@@ -111,7 +94,7 @@ cl_int clReleaseMemObject(cl_mem mem) {
 
 cl_int clSetMemObjectDestructorCallback(cl_mem mem, void(CL_CALLBACK *fn)(cl_mem, void *),
                                         void *user) {
-  Entry entry;
+  ApiCall call;
   auto *m = object<Mem>(mem);
   if (!m) return CL_INVALID_MEM_OBJECT;
   if (!fn) return CL_INVALID_VALUE;
@@ -121,7 +104,7 @@ cl_int clSetMemObjectDestructorCallback(cl_mem mem, void(CL_CALLBACK *fn)(cl_mem
 }
 
 cl_int clGetMemObjectInfo(cl_mem mem, cl_mem_info param, size_t room, void *value, size_t *needed) {
-  Entry entry;
+  ApiCall call;
   Answer out{room, value, needed};
   auto *m = object<Mem>(mem);
   if (!m) return CL_INVALID_MEM_OBJECT;

@@ -2,8 +2,10 @@
 #include <array>
 #include <bit>
 
+#include "libckpt-ocl/client/entry/api_call.h"
 #include "libckpt-ocl/client/entry/icd.h"
 #include "libckpt-ocl/client/object/memory_flags.h"
+#include "libckpt-ocl/client/transfer/map.h"
 #include "libckpt-ocl/client/transfer/transfer.h"
 
 namespace ckpt::ocl {
@@ -13,7 +15,7 @@ bool inside(size_t offset, size_t size, size_t whole) {
   return offset <= whole && size <= whole - offset;
 }
 
-// Queue, buffer and host access of a transfer; `denied` are the flags that forbid it.
+// Checks queue, buffer and host access of a transfer; `denied` are the flags that forbid it.
 cl_int check_transfer(cl_command_queue queue, cl_mem mem, const void *host, cl_mem_flags denied) {
   auto *q = object<Queue>(queue);
   if (!q) return CL_INVALID_COMMAND_QUEUE;
@@ -23,11 +25,11 @@ cl_int check_transfer(cl_command_queue queue, cl_mem mem, const void *host, cl_m
   return object<Mem>(mem)->flags & denied ? CL_INVALID_OPERATION : CL_SUCCESS;
 }
 
-// What a command uses lives until it is sent.
+// Keeps the objects of a command alive until it is sent.
 using Mems = std::vector<Ref<Mem>>;
 
-// The rules for pitches and bounds of the specification's rectangle functions. Zero pitches are
-// replaced by what they stand for.
+// The specification's rules for pitches and bounds of rectangles. Replaces pitches of 0 by their
+// meaning.
 cl_int check_pitches(const size_t region[3], size_t &row, size_t &slice) {
   if (row == 0) row = region[0];
   if (row < region[0]) return CL_INVALID_VALUE;
@@ -49,7 +51,7 @@ struct HostRect {
   size_t buffer_row, buffer_slice, host_row, host_slice;
 };
 
-// Also turns the host's origin into an offset from its pointer.
+// Checks the arguments; turns the host's origin into an offset from its pointer.
 cl_int make_rect(const Mem &mem, HostRect h, Rect &out, size_t &host_offset) {
   if (!h.buffer_origin || !h.host_origin || !h.region) return CL_INVALID_VALUE;
   if (cl_int r = check_pitches(h.region, h.buffer_row, h.buffer_slice); r != CL_SUCCESS) return r;
@@ -81,7 +83,7 @@ namespace ckpt::ocl::entry {
 cl_int clEnqueueReadBuffer(cl_command_queue queue, cl_mem mem, cl_bool blocking, size_t offset,
                            size_t size, void *host, cl_uint n, const cl_event *list,
                            cl_event *out) {
-  Entry entry;
+  ApiCall call;
   if (cl_int r = check_transfer(queue, mem, host, kNoRead); r != CL_SUCCESS) return r;
   Mem &m = *object<Mem>(mem);
   if (size == 0 || !inside(offset, size, m.size)) return CL_INVALID_VALUE;
@@ -92,7 +94,7 @@ cl_int clEnqueueReadBuffer(cl_command_queue queue, cl_mem mem, cl_bool blocking,
 cl_int clEnqueueWriteBuffer(cl_command_queue queue, cl_mem mem, cl_bool blocking, size_t offset,
                             size_t size, const void *host, cl_uint n, const cl_event *list,
                             cl_event *out) {
-  Entry entry;
+  ApiCall call;
   if (cl_int r = check_transfer(queue, mem, host, kNoWrite); r != CL_SUCCESS) return r;
   Mem &m = *object<Mem>(mem);
   if (size == 0 || !inside(offset, size, m.size)) return CL_INVALID_VALUE;
@@ -105,7 +107,7 @@ cl_int clEnqueueReadBufferRect(cl_command_queue queue, cl_mem mem, cl_bool block
                                const size_t *region, size_t buffer_row, size_t buffer_slice,
                                size_t host_row, size_t host_slice, void *host, cl_uint n,
                                const cl_event *list, cl_event *out) {
-  Entry entry;
+  ApiCall call;
   if (cl_int r = check_transfer(queue, mem, host, kNoRead); r != CL_SUCCESS) return r;
   Mem &m = *object<Mem>(mem);
   Rect rect;
@@ -121,7 +123,7 @@ cl_int clEnqueueWriteBufferRect(cl_command_queue queue, cl_mem mem, cl_bool bloc
                                 const size_t *region, size_t buffer_row, size_t buffer_slice,
                                 size_t host_row, size_t host_slice, const void *host, cl_uint n,
                                 const cl_event *list, cl_event *out) {
-  Entry entry;
+  ApiCall call;
   if (cl_int r = check_transfer(queue, mem, host, kNoWrite); r != CL_SUCCESS) return r;
   Mem &m = *object<Mem>(mem);
   Rect rect;
@@ -133,10 +135,38 @@ cl_int clEnqueueWriteBufferRect(cl_command_queue queue, cl_mem mem, cl_bool bloc
                     blocking ? Blocking::Yes : Blocking::No, {n, list}, out);
 }
 
+void *clEnqueueMapBuffer(cl_command_queue queue, cl_mem mem, cl_bool blocking, cl_map_flags flags,
+                         size_t offset, size_t size, cl_uint n, const cl_event *list, cl_event *out,
+                         cl_int *errcode) {
+  ApiCall call;
+  Mem::Map map{nullptr, offset, size, flags};
+  auto *q = object<Queue>(queue);
+  cl_int r = q ? check_mem(*q, mem) : CL_INVALID_COMMAND_QUEUE;
+  auto *m = r == CL_SUCCESS ? object<Mem>(mem) : nullptr;
+  if (m && m->image) r = CL_INVALID_MEM_OBJECT;
+  if (r == CL_SUCCESS && (size == 0 || offset > m->size || size > m->size - offset))
+    r = CL_INVALID_VALUE;
+  if (r == CL_SUCCESS) r = check_map_flags(*m, flags);
+  if (r == CL_SUCCESS)
+    r = map_region(queue, CL_COMMAND_MAP_BUFFER, *m, map, blocking ? Blocking::Yes : Blocking::No,
+                   {n, list}, out);
+  if (errcode) *errcode = r;
+  return r == CL_SUCCESS ? map.at : nullptr;
+}
+
+cl_int clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem mem, void *at, cl_uint n,
+                               const cl_event *list, cl_event *out) {
+  ApiCall call;
+  auto *q = object<Queue>(queue);
+  if (!q) return CL_INVALID_COMMAND_QUEUE;
+  if (cl_int r = check_mem(*q, mem); r != CL_SUCCESS) return r;
+  return unmap_region(queue, *object<Mem>(mem), at, {n, list}, out);
+}
+
 cl_int clEnqueueCopyBuffer(cl_command_queue queue, cl_mem src, cl_mem dst, size_t src_offset,
                            size_t dst_offset, size_t size, cl_uint n, const cl_event *list,
                            cl_event *out) {
-  Entry entry;
+  ApiCall call;
   if (cl_int r = check_transfer(queue, src, "", 0); r != CL_SUCCESS) return r;
   if (cl_int r = check_transfer(queue, dst, "", 0); r != CL_SUCCESS) return r;
   Mem &from = *object<Mem>(src), &to = *object<Mem>(dst);
@@ -147,8 +177,8 @@ cl_int clEnqueueCopyBuffer(cl_command_queue queue, cl_mem src, cl_mem dst, size_
   if (c.status() != CL_SUCCESS) return c.status();
   return c.run(out, [=, keep = Mems{Ref<Mem>(&from), Ref<Mem>(&to)}](Command &it) {
     keep.back()->will_be_written();
-    return it.send<&::clEnqueueCopyBuffer>(true, queue, src, dst, src_offset, dst_offset, size,
-                                           it.waits().count, it.waits().list, nullptr);
+    return it.send<&::clEnqueueCopyBuffer>(Trip::OneWay, queue, src, dst, src_offset, dst_offset,
+                                           size, it.waits().count, it.waits().list, nullptr);
   });
 }
 
@@ -157,7 +187,7 @@ cl_int clEnqueueCopyBufferRect(cl_command_queue queue, cl_mem src, cl_mem dst,
                                const size_t *region, size_t src_row, size_t src_slice,
                                size_t dst_row, size_t dst_slice, cl_uint n, const cl_event *list,
                                cl_event *out) {
-  Entry entry;
+  ApiCall call;
   if (cl_int r = check_transfer(queue, src, "", 0); r != CL_SUCCESS) return r;
   if (cl_int r = check_transfer(queue, dst, "", 0); r != CL_SUCCESS) return r;
   if (!src_origin || !dst_origin || !region) return CL_INVALID_VALUE;
@@ -168,10 +198,10 @@ cl_int clEnqueueCopyBufferRect(cl_command_queue queue, cl_mem src, cl_mem dst,
   std::copy_n(src_origin, 3, v.begin());
   std::copy_n(dst_origin, 3, v.begin() + 3);
   std::copy_n(region, 3, v.begin() + 6);
-  // Its rules of overlap are the driver's to judge: this one is asked, not told.
+  // A round trip: the driver decides whether the rectangles overlap.
   return c.run(out, [=, keep = std::move(keep)](Command &it) {
     keep.back()->will_be_written();
-    return it.send<&::clEnqueueCopyBufferRect>(false, queue, src, dst, v.data(), v.data() + 3,
+    return it.send<&::clEnqueueCopyBufferRect>(Trip::Round, queue, src, dst, v.data(), v.data() + 3,
                                                v.data() + 6, src_row, src_slice, dst_row, dst_slice,
                                                it.waits().count, it.waits().list, nullptr);
   });
@@ -180,7 +210,7 @@ cl_int clEnqueueCopyBufferRect(cl_command_queue queue, cl_mem src, cl_mem dst,
 cl_int clEnqueueFillBuffer(cl_command_queue queue, cl_mem mem, const void *pattern,
                            size_t pattern_size, size_t offset, size_t size, cl_uint n,
                            const cl_event *list, cl_event *out) {
-  Entry entry;
+  ApiCall call;
   if (cl_int r = check_transfer(queue, mem, pattern, 0); r != CL_SUCCESS) return r;
   if (pattern_size == 0 || pattern_size > 128 || !std::has_single_bit(pattern_size) ||
       offset % pattern_size != 0 || size % pattern_size != 0 || size == 0 ||
@@ -192,15 +222,16 @@ cl_int clEnqueueFillBuffer(cl_command_queue queue, cl_mem mem, const void *patte
   Bytes copy(bytes, bytes + pattern_size);
   return c.run(out, [=, keep = Ref<Mem>(object<Mem>(mem))](Command &it) {
     keep->will_be_written();
-    return it.send<&::clEnqueueFillBuffer>(true, queue, mem, copy.data(), copy.size(), offset, size,
-                                           it.waits().count, it.waits().list, nullptr);
+    return it.send<&::clEnqueueFillBuffer>(Trip::OneWay, queue, mem, copy.data(), copy.size(),
+                                           offset, size, it.waits().count, it.waits().list,
+                                           nullptr);
   });
 }
 
 cl_int clEnqueueMigrateMemObjects(cl_command_queue queue, cl_uint count, const cl_mem *mems,
                                   cl_mem_migration_flags flags, cl_uint n, const cl_event *list,
                                   cl_event *out) {
-  Entry entry;
+  ApiCall call;
   auto *q = object<Queue>(queue);
   if (!q) return CL_INVALID_COMMAND_QUEUE;
   if (count == 0 || !mems) return CL_INVALID_VALUE;
@@ -214,7 +245,7 @@ cl_int clEnqueueMigrateMemObjects(cl_command_queue queue, cl_uint count, const c
   return c.run(out, [=, keep = std::move(keep)](Command &it) {
     if (flags & CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED)
       for (const Ref<Mem> &m : keep) m->will_be_written();
-    return it.send<&::clEnqueueMigrateMemObjects>(false, queue, count, all.data(), flags,
+    return it.send<&::clEnqueueMigrateMemObjects>(Trip::Round, queue, count, all.data(), flags,
                                                   it.waits().count, it.waits().list, nullptr);
   });
 }

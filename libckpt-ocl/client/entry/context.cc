@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <span>
+
+#include "libckpt-ocl/client/entry/api_call.h"
 #include "libckpt-ocl/client/entry/devices.h"
 #include "libckpt-ocl/client/entry/icd.h"
 #include "libckpt-ocl/client/lifecycle/manager_requests.h"
@@ -14,7 +17,7 @@ bool names(const std::vector<cl_context_properties> &list, cl_context_properties
   return false;
 }
 
-// Copies the list with its final 0 and finds the platform in it.
+// Copies the list with its final 0, and finds the platform in it.
 cl_int read_properties(const cl_context_properties *p, std::vector<cl_context_properties> &copy,
                        Platform *&platform) {
   if (!p) return CL_SUCCESS;
@@ -32,6 +35,18 @@ cl_int read_properties(const cl_context_properties *p, std::vector<cl_context_pr
   return CL_SUCCESS;
 }
 
+cl_int add_devices(Context &c, const Platform *platform, std::span<const cl_device_id> devices) {
+  for (cl_device_id id : devices) {
+    auto *d = object<Device>(id);
+    if (!d || (platform && d->platform != platform)) return CL_INVALID_DEVICE;
+    if (!d->present) return CL_DEVICE_NOT_AVAILABLE;
+    if (c.has(d)) continue;
+    c.devices.push_back(d);
+    c.kept.emplace_back(d);
+  }
+  return CL_SUCCESS;
+}
+
 }  // namespace
 }  // namespace ckpt::ocl
 
@@ -41,20 +56,12 @@ cl_context clCreateContext(const cl_context_properties *properties, cl_uint n,
                            const cl_device_id *devices,
                            void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *),
                            void *user, cl_int *errcode) {
-  Entry entry;
+  ApiCall call;
   if (!devices || n == 0 || (!notify && user)) return failed<cl_context>(CL_INVALID_VALUE, errcode);
   auto *c = new Context;
   Platform *platform = nullptr;
   cl_int status = read_properties(properties, c->properties, platform);
-  for (cl_uint i = 0; i < n && status == CL_SUCCESS; i++) {
-    auto *d = object<Device>(devices[i]);
-    if (!d || (platform && d->platform != platform))
-      status = CL_INVALID_DEVICE;
-    else if (!d->present)
-      status = CL_DEVICE_NOT_AVAILABLE;
-    else if (!c->has(d))
-      c->devices.push_back(d), c->kept.emplace_back(d);
-  }
+  if (status == CL_SUCCESS) status = add_devices(*c, platform, {devices, n});
   if (status == CL_SUCCESS)
     status = create<&::clCreateContext>(c, nullptr, n, devices, nullptr, nullptr, nullptr);
   if (status == CL_SUCCESS) report_context_created();
@@ -65,7 +72,7 @@ cl_context clCreateContextFromType(const cl_context_properties *properties, cl_d
                                    void(CL_CALLBACK *notify)(const char *, const void *, size_t,
                                                              void *),
                                    void *user, cl_int *errcode) {
-  Entry entry;
+  ApiCall call;
   std::vector<cl_context_properties> copy;
   Platform *platform = default_platform();
   if (cl_int r = read_properties(properties, copy, platform); r != CL_SUCCESS)
@@ -82,7 +89,7 @@ cl_context clCreateContextFromType(const cl_context_properties *properties, cl_d
 cl_int clRetainContext(cl_context context) { return retain<Context>(context, CL_INVALID_CONTEXT); }
 
 cl_int clReleaseContext(cl_context context) {
-  Entry entry;
+  ApiCall call;
   cl_int r = release<Context>(context, CL_INVALID_CONTEXT);
   link().flush_releases();
   return r;
@@ -90,7 +97,7 @@ cl_int clReleaseContext(cl_context context) {
 
 cl_int clGetContextInfo(cl_context context, cl_context_info param, size_t room, void *value,
                         size_t *needed) {
-  Entry entry;
+  ApiCall call;
   Answer out{room, value, needed};
   auto *c = object<Context>(context);
   if (!c) return CL_INVALID_CONTEXT;
@@ -107,7 +114,7 @@ cl_int clGetContextInfo(cl_context context, cl_context_info param, size_t room, 
 
 cl_int clSetContextDestructorCallback(cl_context context, void(CL_CALLBACK *fn)(cl_context, void *),
                                       void *user) {
-  Entry entry;
+  ApiCall call;
   auto *c = object<Context>(context);
   if (!c) return CL_INVALID_CONTEXT;
   if (!fn) return CL_INVALID_VALUE;

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// clGetDeviceInfo: the driver's answers, less what we do not keep. A limit that the program has
-// read stays with the device as `limits_read`, and a restore checks it against the new one.
+// clGetDeviceInfo: the driver's answers without the features that a checkpoint does not preserve. A
+// limit that the program has read is recorded (Device::limits_read), and a restore compares it with
+// the new device.
 //
-// The version that a program has seen stays as it was. OpenCL 3.0 is 1.2 with questions about what
-// is optional beyond it; so a device of 1.2 can stand for one of 3.0 that has none of the options,
-// and where its driver does not know a question, we answer with the specification's least.
+// The OpenCL version that a program sees never changes. OpenCL 3.0 is OpenCL 1.2 with queries for
+// optional features, so a 1.2 device can take the place of a 3.0 device without optional features.
+// Where its driver does not know a query, this file answers with the minimum that the specification
+// allows.
 #include "libckpt-ocl/client/entry/device_info.h"
 
 #include "ckpt_config.h"
+#include "libckpt-ocl/client/entry/api_call.h"
 #include "libckpt-ocl/client/entry/icd.h"
 #include "libckpt-ocl/client/link/gate.h"
 #include "libckpt-ocl/client/object/info.h"
@@ -19,8 +22,8 @@ namespace {
 
 using Names = std::span<const std::string_view>;
 
-// Language extensions that need nothing of us at run time, and so survive any restore onto a device
-// that has them too; and images of kinds that image.cc keeps.
+// Extensions of the language alone, which survive a restore onto any device that has them, too; and
+// the image types that image.cc supports.
 constexpr std::string_view kExtensions[] = {"cl_khr_fp64",
                                             "cl_khr_fp16",
                                             "cl_khr_byte_addressable_store",
@@ -38,7 +41,7 @@ constexpr std::string_view kExtensions[] = {"cl_khr_fp64",
                                             "cl_khr_depth_images",
                                             "cl_khr_image2d_from_buffer"};
 
-// The same where clGetKernelSubGroupInfo is a function of the core.
+// The same, but only where clGetKernelSubGroupInfo is a core function.
 constexpr std::string_view kExtensionsOf3_0[] = {"cl_khr_subgroups",
                                                  "cl_khr_subgroup_extended_types",
                                                  "cl_khr_subgroup_non_uniform_vote",
@@ -49,9 +52,9 @@ constexpr std::string_view kExtensionsOf3_0[] = {"cl_khr_subgroups",
                                                  "cl_khr_subgroup_clustered_reduce",
                                                  "cl_khr_subgroup_rotate"};
 
-// Features of OpenCL C 3.0 that are the compiler's alone. Not among them: pipes, device-side
-// queues, atomics across devices (shared virtual memory), and program-scope variables, whose
-// contents cannot be fetched.
+// Features of OpenCL C 3.0 that concern only the compiler. Missing are pipes, device-side queues,
+// atomics across devices (they need shared virtual memory), and program-scope variables, whose
+// contents cannot be read.
 constexpr std::string_view kFeatures[] = {"__opencl_c_3d_image_writes",
                                           "__opencl_c_images",
                                           "__opencl_c_read_write_images",
@@ -101,7 +104,7 @@ void note_limit_read(Device &part, cl_device_info param, const Bytes &value) {
   if (!first) merge_limit(*limit, true, limits_read->second, v);
 }
 
-// What is the same for every device that we show.
+// Answers that do not depend on the driver.
 std::optional<cl_int> fixed_info(Device &d, cl_device_info param, const Answer &out) {
   Device *parent = d.partition ? d.partition->parent.get() : nullptr;
   switch (param) {
@@ -123,7 +126,8 @@ std::optional<cl_int> fixed_info(Device &d, cl_device_info param, const Answer &
   }
 }
 
-// Questions of 2.x and 3.0 that have one answer here: the option is absent, or the fact is ours.
+// Queries of OpenCL 2.x and 3.0 with a fixed answer: the feature is absent, or the answer is about
+// this library.
 std::optional<cl_int> unsupported_option(const Device &d, cl_device_info param, const Answer &out) {
   switch (param) {
     case CL_DEVICE_NUMERIC_VERSION: return out.scalar(d.shown);
@@ -153,7 +157,8 @@ Bytes bytes_of(T v) {
   return {b.begin(), b.end()};
 }
 
-// What a device of 1.2 has of an option that its driver does not know: the specification's least.
+// The minimum that the specification requires of a feature, for a 1.2 device whose driver does not
+// know the query.
 std::optional<Bytes> minimum_of_option(cl_device_info param) {
   switch (param) {
     case CL_DEVICE_IL_VERSION: return Bytes(1);
@@ -186,7 +191,7 @@ std::optional<Bytes> minimum_of_option(cl_device_info param) {
   }
 }
 
-// Those of a list of named versions that `keep` takes.
+// The entries of a list of named versions for which `keep` returns true.
 template <class Keep>
 Bytes filter_versions(const Bytes &all, Keep keep) {
   Bytes out;
@@ -199,7 +204,7 @@ Bytes filter_versions(const Bytes &all, Keep keep) {
   return out;
 }
 
-// The driver's answer, less what we do not keep.
+// The driver's answer without what a checkpoint does not preserve.
 Bytes filtered_answer(const Device &d, cl_device_info param, Bytes answer) {
   switch (param) {
     case CL_DEVICE_EXTENSIONS_WITH_VERSION:
@@ -220,8 +225,8 @@ Bytes filtered_answer(const Device &d, cl_device_info param, Bytes answer) {
   }
 }
 
-// Extensions' questions (0x4000 and up) are the driver's, and so are those of an extension that
-// became part of the core later; else only what a version that we show has.
+// Queries of extensions (0x4000 and above) go to the driver, also those that later became core
+// queries. Of the others, only those of the version that the program sees are known.
 bool is_known_query(const Device &d, cl_device_info param) {
   if (param <= CL_DEVICE_PRINTF_BUFFER_SIZE || param >= 0x4000) return true;
   if (param == CL_DEVICE_IMAGE_PITCH_ALIGNMENT || param == CL_DEVICE_IMAGE_BASE_ADDRESS_ALIGNMENT)
@@ -233,7 +238,8 @@ std::optional<cl_int> text_info(const Device &d, cl_device_info param, const Byt
                                 const Answer &out) {
   switch (param) {
     case CL_DEVICE_VERSION: return out.text(shown_text(d.shown, value));
-    // Programs key their caches of binaries on this, and ours hold our container.
+    // Programs key their caches of binaries on this string. Under ckpt-run the caches hold
+    // containers (container.h), which must not be mixed with the driver's own binaries.
     case CL_DRIVER_VERSION:
       return out.text(fmt::format("{} ckpt {}", as_text(value), CKPT_VERSION));
     case CL_DEVICE_EXTENSIONS: return out.text(filter_extensions(d, as_text(value)));
@@ -265,7 +271,7 @@ namespace ckpt::ocl::entry {
 
 cl_int clGetDeviceInfo(cl_device_id device, cl_device_info param, size_t room, void *value,
                        size_t *needed) {
-  Entry entry;
+  ApiCall call;
   Answer out{room, value, needed};
   auto *d = object<Device>(device);
   if (!d) return CL_INVALID_DEVICE;

@@ -5,11 +5,12 @@
 
 namespace ckpt::ocl {
 
-// The version that we show for a driver's (the answer to CL_DEVICE_VERSION or CL_PLATFORM_VERSION):
-// 3.0 for 3.0, where all that we do not keep is optional; 1.2 for 2.x, where it is not.
+// The version that the program sees, by the driver's answer to CL_DEVICE_VERSION or
+// CL_PLATFORM_VERSION: 3.0 for 3.0, where every feature that is not preserved is optional; 1.2 for
+// 2.x, where some are mandatory.
 cl_version version_to_show(const Bytes &driver);
-// What the driver says, with that version, and " ckpt" behind it: programs read what stands behind
-// the version as it is (pyopencl looks for "pocl 3.1" there).
+// The driver's version string with that version, and " ckpt" at its end. The text in between stays,
+// because programs parse it (pyopencl looks for "pocl 3.1").
 std::string shown_text(cl_version shown, const Bytes &driver);
 
 }  // namespace ckpt::ocl

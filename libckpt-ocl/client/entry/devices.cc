@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Platforms and devices: those of the proxy.
+// Platforms and devices: those that the proxy shows.
+#include "libckpt-ocl/client/entry/devices.h"
+
 #include <mutex>
 
 #include "agent/participant/participant.h"
 #include "common/base/log.h"
+#include "libckpt-ocl/client/entry/api_call.h"
 #include "libckpt-ocl/client/entry/device_info.h"
-#include "libckpt-ocl/client/entry/devices.h"
 #include "libckpt-ocl/client/entry/icd.h"
 #include "libckpt-ocl/client/lifecycle/manager_requests.h"
 #include "libckpt-ocl/client/lifecycle/participant.h"
@@ -61,11 +63,12 @@ void start(const std::string &session, const std::string &device) {
   Result<Greeting> greeting = link().open(session, device);
   if (!greeting) return log::error(greeting.error());
   if (greeting->platforms.empty() && !device.empty())
-    log::error(Error{fmt::format("the Manager's device {} is none of this program's", device),
-                     "start ckptd with the program's OpenCL drivers (OCL_ICD_VENDORS)"});
+    log::error(
+        Error{fmt::format("assigned OpenCL device {} is not visible to this program", device),
+              "start ckptd with the same OpenCL drivers as the program (OCL_ICD_VENDORS)"});
   report_memory_owner(greeting->pid);
   make_devices(*greeting);
-  if (!map_devices()) return log::error("the proxy does not know its own devices");
+  if (!map_devices()) return log::error("the OpenCL proxy does not find its own devices again");
   note_versions();
   if (auto r = agent::add_participant(participant()); !r) log::error(r.error());
 }
@@ -73,7 +76,7 @@ void start(const std::string &session, const std::string &device) {
 void connect() {
   std::string session = agent::session_socket();
   if (session.empty()) {
-    log::warn("this program was not started by ckpt-run: it sees no OpenCL device");
+    log::warn("this program was not started by ckpt-run, so it sees no OpenCL device");
     return;
   }
   std::optional<std::string> device = acquire_device();
@@ -115,14 +118,17 @@ bool map_devices() {
   }
   for (Device *d : devices)
     if (!r.done()) d->real.uuid = r.str();
-  for (Device *d : registry().all<Device>())
-    if (d->partition) d->present = d->root()->present, d->real = d->root()->real;
+  for (Device *d : registry().all<Device>()) {
+    if (!d->partition) continue;
+    d->present = d->root()->present;
+    d->real = d->root()->real;
+  }
   return status == CL_SUCCESS && r.ok();
 }
 
 cl_int platform_ids(cl_uint n, cl_platform_id *out, cl_uint *count) {
   if ((!out && !count) || (out && n == 0)) return CL_INVALID_VALUE;
-  Entry entry;
+  ApiCall call;
   std::call_once(platforms().connected, connect);
   const auto &list = platforms().list;
   if (count) *count = static_cast<cl_uint>(list.size());
@@ -141,7 +147,7 @@ namespace ckpt::ocl::entry {
 
 cl_int clGetPlatformInfo(cl_platform_id platform, cl_platform_info param, size_t room, void *value,
                          size_t *needed) {
-  Entry entry;
+  ApiCall call;
   Answer out{room, value, needed};
   auto *p = platform ? object<Platform>(platform) : default_platform();
   if (!p) return CL_INVALID_PLATFORM;
@@ -165,7 +171,7 @@ cl_int clGetPlatformInfo(cl_platform_id platform, cl_platform_info param, size_t
     case CL_PLATFORM_NUMERIC_VERSION: return out.scalar(p->shown);
     case CL_PLATFORM_EXTENSIONS_WITH_VERSION:
       return out.scalar(cl_name_version{CL_MAKE_VERSION(1, 0, 0), "cl_khr_icd"});
-    // "If this value is 0, the timers are not supported": no clock is the same after a restore.
+    // "If this value is 0, the timers are not supported": after a restore the clock is another.
     case CL_PLATFORM_HOST_TIMER_RESOLUTION: return out.scalar(cl_ulong{0});
     default: return CL_INVALID_VALUE;
   }
@@ -173,7 +179,7 @@ cl_int clGetPlatformInfo(cl_platform_id platform, cl_platform_info param, size_t
 
 cl_int clGetDeviceIDs(cl_platform_id platform, cl_device_type type, cl_uint n, cl_device_id *out,
                       cl_uint *count) {
-  Entry entry;
+  ApiCall call;
   auto *p = platform ? object<Platform>(platform) : default_platform();
   if (!p) return CL_INVALID_PLATFORM;
   if ((!out && !count) || (out && n == 0)) return CL_INVALID_VALUE;

@@ -5,13 +5,13 @@
 
 namespace ckpt::ocl {
 
-// Whole devices with a context on them or on a part of them.
+// The root devices that a context uses, directly or through a sub-device.
 std::set<Device *> used_devices();
-// Tells a new proxy what our devices are called, and learns which of them it can stand for. False:
-// a device that a context uses has no counterpart.
+// Sends the program's devices to a new proxy and receives the real device that stands for each.
+// Returns false if a device that a context uses has no counterpart.
 bool map_devices();
 
-// What a NULL platform means here; nullptr if there is none.
+// The platform that a NULL handle means; nullptr if there is none.
 Platform *default_platform();
 
 }  // namespace ckpt::ocl

@@ -2,29 +2,11 @@
 #include "libckpt-ocl/client/command/callbacks.h"
 #include "libckpt-ocl/client/command/command.h"
 #include "libckpt-ocl/client/command/deferred.h"
+#include "libckpt-ocl/client/entry/api_call.h"
 #include "libckpt-ocl/client/entry/icd.h"
 #include "libckpt-ocl/client/object/info.h"
-#include "libckpt-ocl/client/transfer/transfer.h"
 
 namespace ckpt::ocl {
-
-// Driver clocks start anywhere, and a restore brings another driver: stamps go on from where they
-// were, never backwards. The distance between two stamps of one driver is kept.
-void stamp(Event &e, const Completion &c) {
-  if (!e.queue || c.ended == 0) return;
-  Device &d = *e.queue->device;
-  std::lock_guard lock(d.mutex);
-  if (c.queued + d.stamp_offset < d.stamp_floor) d.stamp_offset = d.stamp_floor - c.queued;
-  auto shown = [&](u64 driver) { return driver + d.stamp_offset; };
-  const Event &first = e.first ? *e.first : e;
-  e.queued = e.first ? first.queued : shown(c.queued);
-  e.submitted = e.first ? first.submitted : shown(c.submitted);
-  e.started = e.first ? first.started : shown(c.started);
-  e.ended = shown(c.ended);
-  d.last_stamp = std::max(d.last_stamp, e.ended);
-  e.first = {};
-}
-
 namespace {
 
 cl_int check_events(cl_uint n, const cl_event *list) {
@@ -40,11 +22,12 @@ cl_int check_events(cl_uint n, const cl_event *list) {
 }
 
 template <auto Fn>
-cl_int synchronise(cl_command_queue queue, cl_command_type type, Waits waits, cl_event *out) {
+cl_int enqueue_synchronization(cl_command_queue queue, cl_command_type type, Waits waits,
+                               cl_event *out) {
   Command c(queue, type, waits);
   if (c.status() != CL_SUCCESS) return c.status();
   return c.run(out, [queue](Command &it) {
-    return it.send<Fn>(true, queue, it.waits().count, it.waits().list, nullptr);
+    return it.send<Fn>(Trip::OneWay, queue, it.waits().count, it.waits().list, nullptr);
   });
 }
 
@@ -54,7 +37,7 @@ cl_int synchronise(cl_command_queue queue, cl_command_type type, Waits waits, cl
 namespace ckpt::ocl::entry {
 
 cl_int clWaitForEvents(cl_uint n, const cl_event *list) {
-  Entry entry;
+  ApiCall call;
   if (cl_int r = check_events(n, list); r != CL_SUCCESS) return r;
   cl_int result = CL_SUCCESS;
   for (cl_uint i = 0; i < n; i++)
@@ -64,7 +47,7 @@ cl_int clWaitForEvents(cl_uint n, const cl_event *list) {
 
 cl_int clGetEventInfo(cl_event event, cl_event_info param, size_t room, void *value,
                       size_t *needed) {
-  Entry entry;
+  ApiCall call;
   Answer out{room, value, needed};
   auto *e = object<Event>(event);
   if (!e) return CL_INVALID_EVENT;
@@ -82,7 +65,7 @@ cl_int clGetEventInfo(cl_event event, cl_event_info param, size_t room, void *va
 
 cl_int clGetEventProfilingInfo(cl_event event, cl_profiling_info param, size_t room, void *value,
                                size_t *needed) {
-  Entry entry;
+  ApiCall call;
   Answer out{room, value, needed};
   auto *e = object<Event>(event);
   if (!e) return CL_INVALID_EVENT;
@@ -100,23 +83,25 @@ cl_int clGetEventProfilingInfo(cl_event event, cl_profiling_info param, size_t r
 }
 
 cl_event clCreateUserEvent(cl_context context, cl_int *errcode) {
-  Entry entry;
+  ApiCall call;
   auto *c = object<Context>(context);
   if (!c) return failed<cl_event>(CL_INVALID_CONTEXT, errcode);
   auto *e = new Event;
   e->context = Ref<Context>(c);
   e->type = CL_COMMAND_USER;
   e->deferred = true;
-  deferred_commands().user_event_made();
+  deferred_commands().user_event_created();
   return created<cl_event>(e, CL_SUCCESS, errcode);
 }
 
 cl_int clSetUserEventStatus(cl_event event, cl_int status) {
-  Entry entry;
+  ApiCall call;
   auto *e = object<Event>(event);
   if (!e || e->type != CL_COMMAND_USER) return CL_INVALID_EVENT;
   if (status > CL_COMPLETE) return CL_INVALID_VALUE;
-  cl_int unset = CL_SUBMITTED;  // held until end() is through: nobody sees it neither held nor over
+  // `deferred` stays set until finish_event() clears it, so that no thread takes the event for a
+  // command that the proxy knows.
+  cl_int unset = CL_SUBMITTED;
   if (!e->status.compare_exchange_strong(unset, status)) return CL_INVALID_OPERATION;
   finish_event(*e, status);
   deferred_commands().release();
@@ -126,7 +111,7 @@ cl_int clSetUserEventStatus(cl_event event, cl_int status) {
 
 cl_int clSetEventCallback(cl_event event, cl_int type,
                           void(CL_CALLBACK *fn)(cl_event, cl_int, void *), void *user) {
-  Entry entry;
+  ApiCall call;
   auto *e = object<Event>(event);
   if (!e) return CL_INVALID_EVENT;
   if (!fn || (type != CL_COMPLETE && type != CL_RUNNING && type != CL_SUBMITTED))
@@ -138,7 +123,7 @@ cl_int clSetEventCallback(cl_event event, cl_int type,
 cl_int clRetainEvent(cl_event event) { return retain<Event>(event, CL_INVALID_EVENT); }
 
 cl_int clReleaseEvent(cl_event event) {
-  Entry entry;
+  ApiCall call;
   cl_int r = release<Event>(event, CL_INVALID_EVENT);
   link().flush_releases();
   return r;
@@ -146,14 +131,16 @@ cl_int clReleaseEvent(cl_event event) {
 
 cl_int clEnqueueMarkerWithWaitList(cl_command_queue queue, cl_uint n, const cl_event *list,
                                    cl_event *out) {
-  Entry entry;
-  return synchronise<&::clEnqueueMarkerWithWaitList>(queue, CL_COMMAND_MARKER, {n, list}, out);
+  ApiCall call;
+  return enqueue_synchronization<&::clEnqueueMarkerWithWaitList>(queue, CL_COMMAND_MARKER,
+                                                                 {n, list}, out);
 }
 
 cl_int clEnqueueBarrierWithWaitList(cl_command_queue queue, cl_uint n, const cl_event *list,
                                     cl_event *out) {
-  Entry entry;
-  return synchronise<&::clEnqueueBarrierWithWaitList>(queue, CL_COMMAND_BARRIER, {n, list}, out);
+  ApiCall call;
+  return enqueue_synchronization<&::clEnqueueBarrierWithWaitList>(queue, CL_COMMAND_BARRIER,
+                                                                  {n, list}, out);
 }
 
 cl_int clEnqueueMarker(cl_command_queue queue, cl_event *out) {
@@ -166,7 +153,7 @@ cl_int clEnqueueBarrier(cl_command_queue queue) {
 }
 
 cl_int clEnqueueWaitForEvents(cl_command_queue queue, cl_uint n, const cl_event *list) {
-  Entry entry;
+  ApiCall call;
   if (cl_int r = check_events(n, list); r != CL_SUCCESS) return r;
   return entry::clEnqueueBarrierWithWaitList(queue, n, list, nullptr);
 }

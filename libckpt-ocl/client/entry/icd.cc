@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The face to the ICD loader. The loader finds us by OCL_ICD_VENDORS, asks for the platforms, and
-// from then on calls through the dispatch table that every handle carries.
+// The interface to the ICD loader (cl_khr_icd). The loader finds this library by OCL_ICD_VENDORS,
+// queries the platforms, and then calls through the dispatch table that every handle carries.
 #include "libckpt-ocl/client/entry/icd.h"
 
 #include <CL/cl_egl.h>
@@ -16,14 +16,14 @@
 namespace ckpt::ocl {
 namespace {
 
-// A function that is not kept: says so once, by name, and returns an error.
+// An unsupported function: names itself once in the log and returns an error.
 template <auto Fn, const auto &Name, const auto &Why>
 struct Refused;
 template <class R, class... A, R (*Fn)(A...), const auto &Name, const auto &Why>
 struct Refused<Fn, Name, Why> {
   static R call(A... a) {
-    static std::atomic<bool> said{false};
-    if (!said.exchange(true)) log::warn("{} is not supported: {}", Name, Why);
+    static std::atomic<bool> logged{false};
+    if (!logged.exchange(true)) log::warn("{} is not supported: {}", Name, Why);
     std::tuple<A...> args{a...};
     if constexpr (sizeof...(A) > 0) {
       auto last = std::get<sizeof...(A) - 1>(args);
@@ -75,7 +75,7 @@ cl_int clGetPlatformIDs(cl_uint n, cl_platform_id *platforms, cl_uint *count) {
 
 void *clGetExtensionFunctionAddressForPlatform(cl_platform_id, const char *) { return nullptr; }
 
-// How the loader finds the only two functions that it does not call through the table.
+// The loader finds its two functions here that it does not call through the table.
 void *clGetExtensionFunctionAddress(const char *name) {
   std::string_view n = name ? name : "";
   if (n == "clIcdGetPlatformIDsKHR") return reinterpret_cast<void *>(&platform_ids);
@@ -85,7 +85,7 @@ void *clGetExtensionFunctionAddress(const char *name) {
 
 }  // namespace ckpt::ocl::entry
 
-// What the library exports, and nothing else.
+// The only functions that the library exports.
 extern "C" {
 [[gnu::visibility("default")]] void *clGetExtensionFunctionAddress(const char *name) {
   return ckpt::ocl::entry::clGetExtensionFunctionAddress(name);

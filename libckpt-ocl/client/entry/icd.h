@@ -7,16 +7,16 @@ struct _cl_icd_dispatch;
 
 namespace ckpt::ocl {
 
-// The table that every handle's first word points to. Addresses in it are those of this library,
-// which CRIU maps again at the same place.
+// The table that the first word of every handle points to. It holds addresses in this library,
+// which CRIU maps at the same addresses again.
 const _cl_icd_dispatch *icd_dispatch();
 
-// What the ICD loader asks for first: our platforms, connecting to the devices on the first call.
+// The ICD loader's first query: the platforms. The first call connects to a proxy.
 cl_int platform_ids(cl_uint n, cl_platform_id *out, cl_uint *count);
 
 }  // namespace ckpt::ocl
 
-// One function for every line of the table that works.
+// One function for every line FORWARDED or LOCAL of the table.
 namespace ckpt::ocl::entry {
 
 #define FORWARDED(fn, ...) decltype(::fn) fn;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs in an intermediate language (SPIR-V), where the driver takes it.
+// Programs in an intermediate language (SPIR-V), where the driver supports it.
+#include "libckpt-ocl/client/entry/api_call.h"
 #include "libckpt-ocl/client/entry/icd.h"
 #include "libckpt-ocl/client/object/create.h"
 #include "libckpt-ocl/client/object/info.h"
@@ -8,8 +9,8 @@
 namespace ckpt::ocl {
 namespace {
 
-// CL_INVALID_OPERATION where none does; a driver of 1.2 has no place for the function either.
-bool some_device_takes_il(const Context &c) {
+// Only asked of 3.0 devices: the dispatch table of a 1.2 driver has no slot for the function.
+bool any_device_supports_il(const Context &c) {
   return std::any_of(c.devices.begin(), c.devices.end(), [](const Device *d) {
     Bytes value;
     return d->shows_3_0() &&
@@ -25,10 +26,10 @@ namespace ckpt::ocl::entry {
 
 cl_program clCreateProgramWithIL(cl_context context, const void *il, size_t length,
                                  cl_int *errcode) {
-  Entry entry;
+  ApiCall call;
   auto *c = object<Context>(context);
   if (!c) return failed<cl_program>(CL_INVALID_CONTEXT, errcode);
-  if (!some_device_takes_il(*c)) return failed<cl_program>(CL_INVALID_OPERATION, errcode);
+  if (!any_device_supports_il(*c)) return failed<cl_program>(CL_INVALID_OPERATION, errcode);
   if (!il || length == 0) return failed<cl_program>(CL_INVALID_VALUE, errcode);
   auto *p = new Program;
   p->context = Ref<Context>(c);
@@ -39,10 +40,11 @@ cl_program clCreateProgramWithIL(cl_context context, const void *il, size_t leng
   return created<cl_program>(p, status, errcode);
 }
 
-// Counts from the next build on, so it is a step of the program's ledger_entries like that.
+// The constant takes effect at the next build, so it becomes a ledger entry of the program, in
+// order with its builds.
 cl_int clSetProgramSpecializationConstant(cl_program program, cl_uint id, size_t size,
                                           const void *value) {
-  Entry entry;
+  ApiCall call;
   auto *p = object<Program>(program);
   if (!p || p->il.empty()) return CL_INVALID_PROGRAM;
   if (!value) return CL_INVALID_VALUE;

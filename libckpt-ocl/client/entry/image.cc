@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Images. As with buffers, the proxy's images never see host memory of ours: its pitches, the
-// host's copy and the device's meeting at map and unmap are our business (image_transfer.cc). What
-// an image is made of stays in its record, so that most questions never cross.
-#include "libckpt-ocl/client/object/pitches.h"
-
+// Images. As with buffers, the images in the proxy never use the application's host memory:
+// pitches, and synchronizing the host's copy at map and unmap, are handled here (image_transfer.cc,
+// map.cc). The description of an image is kept, so that most queries need no round trip.
 #include <algorithm>
 
+#include "libckpt-ocl/client/entry/api_call.h"
 #include "libckpt-ocl/client/entry/icd.h"
 #include "libckpt-ocl/client/lifecycle/manager_requests.h"
 #include "libckpt-ocl/client/object/create.h"
 #include "libckpt-ocl/client/object/info.h"
 #include "libckpt-ocl/client/object/memory_flags.h"
+#include "libckpt-ocl/client/object/pitches.h"
+#include "libckpt-ocl/client/transfer/transfer.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -26,7 +27,7 @@ std::array<size_t, 3> extent_of(const cl_image_desc &d) {
   }
 }
 
-// The buffer that the image is to be made from, if any, and whether that goes together.
+// Finds the buffer that the image is to be created from, if any, and checks the combination.
 cl_int find_buffer(const Context &c, const cl_image_desc &d, cl_mem_flags flags, Mem *&buffer) {
   bool of_buffer = d.image_type == CL_MEM_OBJECT_IMAGE1D_BUFFER;
   if (!d.mem_object) return of_buffer ? CL_INVALID_IMAGE_DESCRIPTOR : CL_SUCCESS;
@@ -37,8 +38,8 @@ cl_int find_buffer(const Context &c, const cl_image_desc &d, cl_mem_flags flags,
   return flags & kHostPointer ? CL_INVALID_VALUE : CL_SUCCESS;
 }
 
-// Before a driver has said it (OpenCL C specification, image channel orders and data types). An
-// unknown one counts as the largest.
+// Bytes of an element, as long as no driver has reported it (OpenCL specification, image channel
+// orders and data types). An unknown format counts as the largest.
 size_t element_of(const cl_image_format &f) {
   size_t channels = 4;
   switch (f.image_channel_order) {
@@ -71,7 +72,7 @@ size_t element_of(const cl_image_format &f) {
   }
 }
 
-// Of device memory. What overflows is for the driver to refuse.
+// Bytes of device memory. The driver refuses sizes that overflow.
 u64 bytes_of(const Image &im) {
   u64 bytes = element_of(im.format);
   for (size_t n : im.extent)
@@ -86,7 +87,7 @@ cl_int check_description(const cl_image_desc &d) {
                                                               : CL_INVALID_IMAGE_DESCRIPTOR;
 }
 
-// How host memory with the description's pitches is laid out; `given`: there is such memory.
+// The layout of host memory with the description's pitches; `given`: there is such memory.
 cl_int lay_out_host(const Image &im, bool given, Pitches &out) {
   const cl_image_desc &d = im.desc;
   if (!given && (d.image_row_pitch || d.image_slice_pitch)) return CL_INVALID_IMAGE_DESCRIPTOR;
@@ -111,8 +112,8 @@ Pitches tight(const Image &im) {
   return {row, has_slices ? row * im.extent[1] : 0};
 }
 
-// Asks the proxy to make it. The driver judges format and sizes, and says how large an element is;
-// a device that sees that differently must refuse the image when it is made again.
+// Creates the proxy's side. The driver checks format and sizes, and reports the size of an element,
+// which becomes part of the ledger entry: a new device with another element size must refuse it.
 cl_int make(Mem &m, cl_mem_flags flags) {
   Image &im = *m.image;
   const cl_image_desc &d = im.desc;
@@ -134,7 +135,7 @@ cl_int make(Mem &m, cl_mem_flags flags) {
   return im.element > 0 ? CL_SUCCESS : CL_OUT_OF_RESOURCES;
 }
 
-// Puts rows of host memory together as the proxy moves contents: without gaps.
+// Copies rows of host memory to staging, without gaps.
 void gather(const Image &im, Pitches p, const std::byte *host, size_t at, size_t bytes,
             std::byte *to) {
   size_t row = im.extent[0] * im.element;
@@ -142,27 +143,20 @@ void gather(const Image &im, Pitches p, const std::byte *host, size_t at, size_t
     size_t x = at % row, y = at / row % im.extent[1], z = at / row / im.extent[1];
     size_t n = std::min(row - x, bytes);
     std::memcpy(to, host + p.offset(im, {0, y, z}) + x, n);
-    at += n, to += n, bytes -= n;
+    at += n;
+    to += n;
+    bytes -= n;
   }
 }
 
-// CL_MEM_COPY_HOST_PTR and CL_MEM_USE_HOST_PTR, before any command can see the image.
-cl_int fill_new_image(const Mem &m, Pitches p, const void *host) {
-  for (size_t at = 0; at < m.size; at += kMaxPiece) {
-    size_t bytes = std::min(kMaxPiece, m.size - at);
-    std::optional<u64> staging = link().allocate_staging(bytes);
-    if (!staging) return CL_DEVICE_NOT_AVAILABLE;
-    gather(*m.image, p, static_cast<const std::byte *>(host), at, bytes, link().staging(*staging));
-    Writer w;
-    w.put(m.number).put(u64{at}).put(u64{bytes}).put(*staging).put(u8{0});
-    cl_int status = link().round_trip(Op::WriteContents, 0, w.bytes());
-    link().staging_space().release(*staging, bytes);
-    if (status != CL_SUCCESS) return status;
-  }
-  return CL_SUCCESS;
+// CL_MEM_COPY_HOST_PTR and CL_MEM_USE_HOST_PTR.
+cl_int write_initial_contents(const Mem &m, Pitches p, const void *host) {
+  return ocl::write_initial_contents(m, [&](size_t at, size_t bytes, std::byte *to) {
+    gather(*m.image, p, static_cast<const std::byte *>(host), at, bytes, to);
+  });
 }
 
-// The far side's image is there: sizes, pitches and contents.
+// After the proxy's side was created: sets sizes and pitches, and writes the initial contents.
 cl_int lay_out_and_fill(Mem &m, void *host_ptr) {
   Image &im = *m.image;
   Pitches host{};
@@ -172,7 +166,7 @@ cl_int lay_out_and_fill(Mem &m, void *host_ptr) {
   im.row_pitch = mine.row;
   im.slice_pitch = mine.slice;
   m.size = im.extent[0] * im.extent[1] * im.extent[2] * im.element;
-  return host_ptr ? fill_new_image(m, host, host_ptr) : CL_SUCCESS;
+  return host_ptr ? write_initial_contents(m, host, host_ptr) : CL_SUCCESS;
 }
 
 cl_int describe(Mem &m, const cl_image_format &format, const cl_image_desc &desc, void *host_ptr) {
@@ -210,7 +204,7 @@ namespace ckpt::ocl::entry {
 
 cl_mem clCreateImage(cl_context context, cl_mem_flags flags, const cl_image_format *format,
                      const cl_image_desc *desc, void *host_ptr, cl_int *errcode) {
-  Entry entry;
+  ApiCall call;
   auto *c = object<Context>(context);
   if (!c) return failed<cl_mem>(CL_INVALID_CONTEXT, errcode);
   if (!format) return failed<cl_mem>(CL_INVALID_IMAGE_FORMAT_DESCRIPTOR, errcode);
@@ -255,7 +249,7 @@ cl_mem clCreateImage3D(cl_context context, cl_mem_flags flags, const cl_image_fo
 }
 
 cl_int clGetImageInfo(cl_mem image, cl_image_info param, size_t room, void *value, size_t *needed) {
-  Entry entry;
+  ApiCall call;
   Answer out{room, value, needed};
   auto *m = object<Mem>(image);
   if (!m || !m->image) return CL_INVALID_MEM_OBJECT;
@@ -283,7 +277,7 @@ cl_int clGetImageInfo(cl_mem image, cl_image_info param, size_t room, void *valu
 
 cl_int clGetSupportedImageFormats(cl_context context, cl_mem_flags flags, cl_mem_object_type type,
                                   cl_uint room, cl_image_format *formats, cl_uint *count) {
-  Entry entry;
+  ApiCall call;
   auto *c = object<Context>(context);
   if (!c) return CL_INVALID_CONTEXT;
   if (formats && room == 0) return CL_INVALID_VALUE;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The commands on images. What the specification makes an immediate error of a transfer is checked
-// here, so it goes one way; copies and fills depend on formats, which the driver judges.
-#include "libckpt-ocl/client/transfer/image_transfer.h"
-
+// The commands on images. Transfers go one way, since their immediate errors are checked here.
+// Copies and fills make a round trip: their errors depend on image formats, which only the driver
+// knows.
+#include "libckpt-ocl/client/entry/api_call.h"
 #include "libckpt-ocl/client/entry/icd.h"
 #include "libckpt-ocl/client/object/memory_flags.h"
+#include "libckpt-ocl/client/transfer/image_transfer.h"
 #include "libckpt-ocl/client/transfer/map.h"
 
 namespace ckpt::ocl {
@@ -34,7 +35,7 @@ cl_int read_region(const Image &im, const size_t *origin, const size_t *region, 
   return CL_SUCCESS;
 }
 
-// The host's pitches; zeros are replaced by what they stand for.
+// Checks the host's pitches; replaces pitches of 0 by their meaning.
 cl_int read_pitches(const Image &im, const ImageBox &box, size_t row, size_t slice, Pitches &out) {
   size_t least = box.region[0] * im.element;
   if (row == 0) row = least;
@@ -44,22 +45,6 @@ cl_int read_pitches(const Image &im, const ImageBox &box, size_t row, size_t sli
   if (slice == 0 || !has_slices) slice = least;
   out = {row, slice};
   return slice < least ? CL_INVALID_VALUE : CL_SUCCESS;
-}
-
-// What transfer.h takes.
-Rect as_rect(const Image &im, const ImageBox &box, Pitches p) {
-  Rect r;
-  for (size_t d = 0; d < 3; d++) {
-    r.region[d] = box.region[d];
-    r.buffer_origin[d] = box.origin[d];
-  }
-  r.region[0] *= im.element;
-  r.buffer_origin[0] *= im.element;
-  r.buffer_row = im.row_pitch;
-  r.buffer_slice = im.row_pitch * im.extent[1];
-  r.host_row = p.down(im);
-  r.host_slice = p.slice ? p.slice : p.row * box.region[1];
-  return r;
 }
 
 bool same_format(const Image &a, const Image &b) {
@@ -74,9 +59,7 @@ bool overlap(const ImageBox &a, const ImageBox &b) {
   return true;
 }
 
-Mem &holder(Mem &image) { return image.parent ? *image.parent : image; }
-
-// A transfer of the application: what is wrong with it, or its parts.
+// The checked arguments of a transfer, or its immediate error.
 struct Transfer {
   cl_int status;
   ImageBox box;
@@ -94,13 +77,13 @@ struct Transfer {
   }
 };
 
-// A part of a 1D image that was made from a buffer: that buffer's bytes. Copied as such, as
-// PoCL 3.1 crashes on the image, and rusticl (Mesa 22.3.6) copies other bytes.
-struct Line {
-  cl_mem buffer = nullptr;  // none: it is another type of image
+// A part of a 1D image that was created from a buffer, as a part of that buffer. It is copied as
+// such, because PoCL 3.1 crashes on such an image and rusticl (Mesa 22.3.6) copies wrong bytes.
+struct BufferPart {
+  cl_mem buffer = nullptr;  // null: another type of image
   size_t offset = 0, bytes = 0;
 
-  Line(cl_mem image, const ImageBox &box) {
+  BufferPart(cl_mem image, const ImageBox &box) {
     const Mem &m = *object<Mem>(image);
     if (m.image->desc.image_type != CL_MEM_OBJECT_IMAGE1D_BUFFER) return;
     buffer = handle<cl_mem>(m.parent.get());
@@ -109,7 +92,7 @@ struct Line {
   }
 };
 
-// An argument that may have to wait with its command, as the function takes it.
+// An argument that a deferred command keeps by value, as the function takes it.
 template <class T>
 T argument(const T &v) {
   return v;
@@ -117,40 +100,23 @@ T argument(const T &v) {
 const size_t *argument(const std::array<size_t, 3> &v) { return v.data(); }
 const void *argument(const std::array<cl_uint, 4> &v) { return v.data(); }
 
-// Runs a command that the driver judges; the objects that it uses live until it is sent. The last
-// of them is what it writes to.
+// Runs a command with a round trip. `uses` are its memory objects, which are kept alive until it is
+// sent; it writes to the last of them.
 template <auto Fn, class... A>
-cl_int ask_driver(cl_command_queue queue, cl_command_type type, Waits waits, cl_event *out,
-                  std::initializer_list<cl_mem> uses, A... args) {
+cl_int run_round_trip(cl_command_queue queue, cl_command_type type, Waits waits, cl_event *out,
+                      std::initializer_list<cl_mem> uses, A... args) {
   Command c(queue, type, waits);
   if (c.status() != CL_SUCCESS) return c.status();
   std::vector<Ref<Mem>> keep;
   for (cl_mem m : uses) keep.emplace_back(object<Mem>(m));
   return c.run(out, [=, keep = std::move(keep)](Command &it) {
     keep.back()->will_be_written();
-    return it.send<Fn>(false, queue, argument(args)..., it.waits().count, it.waits().list, nullptr);
+    return it.send<Fn>(Trip::Round, queue, argument(args)..., it.waits().count, it.waits().list,
+                       nullptr);
   });
 }
 
 }  // namespace
-
-cl_int read_box(cl_command_queue queue, cl_command_type type, Mem &image, const ImageBox &box,
-                Pitches pitches, void *host, Blocking blocking, Waits waits, cl_event *out) {
-  return read_rect(queue, type, holder(image), as_rect(*image.image, box, pitches), host, blocking,
-                   waits, out);
-}
-
-cl_int write_box(cl_command_queue queue, cl_command_type type, Mem &image, const ImageBox &box,
-                 Pitches pitches, const void *host, Blocking blocking, Waits waits, cl_event *out) {
-  return write_rect(queue, type, holder(image), as_rect(*image.image, box, pitches), host, blocking,
-                    waits, out);
-}
-
-cl_int send_box(Command &c, Mem &image, const ImageBox &box, Pitches pitches,
-                const std::byte *host) {
-  return send_write(c, holder(image), as_rect(*image.image, box, pitches), host);
-}
-
 }  // namespace ckpt::ocl
 
 namespace ckpt::ocl::entry {
@@ -158,7 +124,7 @@ namespace ckpt::ocl::entry {
 cl_int clEnqueueReadImage(cl_command_queue queue, cl_mem image, cl_bool blocking,
                           const size_t *origin, const size_t *region, size_t row, size_t slice,
                           void *host, cl_uint n, const cl_event *list, cl_event *out) {
-  Entry entry;
+  ApiCall call;
   Transfer t(queue, image, origin, region, row, slice, host, kNoRead);
   if (t.status != CL_SUCCESS) return t.status;
   return read_box(queue, CL_COMMAND_READ_IMAGE, *object<Mem>(image), t.box, t.pitches, host,
@@ -168,7 +134,7 @@ cl_int clEnqueueReadImage(cl_command_queue queue, cl_mem image, cl_bool blocking
 cl_int clEnqueueWriteImage(cl_command_queue queue, cl_mem image, cl_bool blocking,
                            const size_t *origin, const size_t *region, size_t row, size_t slice,
                            const void *host, cl_uint n, const cl_event *list, cl_event *out) {
-  Entry entry;
+  ApiCall call;
   Transfer t(queue, image, origin, region, row, slice, host, kNoWrite);
   if (t.status != CL_SUCCESS) return t.status;
   return write_box(queue, CL_COMMAND_WRITE_IMAGE, *object<Mem>(image), t.box, t.pitches, host,
@@ -178,7 +144,7 @@ cl_int clEnqueueWriteImage(cl_command_queue queue, cl_mem image, cl_bool blockin
 cl_int clEnqueueCopyImage(cl_command_queue queue, cl_mem src, cl_mem dst, const size_t *src_origin,
                           const size_t *dst_origin, const size_t *region, cl_uint n,
                           const cl_event *list, cl_event *out) {
-  Entry entry;
+  ApiCall call;
   if (cl_int r = check_image(queue, src); r != CL_SUCCESS) return r;
   if (cl_int r = check_image(queue, dst); r != CL_SUCCESS) return r;
   const Image &from = *object<Mem>(src)->image, &to = *object<Mem>(dst)->image;
@@ -188,75 +154,75 @@ cl_int clEnqueueCopyImage(cl_command_queue queue, cl_mem src, cl_mem dst, const 
   if (!same_format(from, to)) return CL_IMAGE_FORMAT_MISMATCH;
   if (src == dst && overlap(a, b)) return CL_MEM_COPY_OVERLAP;
   constexpr cl_command_type kType = CL_COMMAND_COPY_IMAGE;
-  Line l(src, a), m(dst, b);
+  BufferPart l(src, a), m(dst, b);
   if (l.buffer && m.buffer)
-    return ask_driver<&::clEnqueueCopyBuffer>(queue, kType, {n, list}, out, {src, dst}, l.buffer,
-                                              m.buffer, l.offset, m.offset, l.bytes);
+    return run_round_trip<&::clEnqueueCopyBuffer>(queue, kType, {n, list}, out, {src, dst},
+                                                  l.buffer, m.buffer, l.offset, m.offset, l.bytes);
   if (l.buffer)
-    return ask_driver<&::clEnqueueCopyBufferToImage>(queue, kType, {n, list}, out, {src, dst},
-                                                     l.buffer, dst, l.offset, b.origin, b.region);
+    return run_round_trip<&::clEnqueueCopyBufferToImage>(
+        queue, kType, {n, list}, out, {src, dst}, l.buffer, dst, l.offset, b.origin, b.region);
   if (m.buffer)
-    return ask_driver<&::clEnqueueCopyImageToBuffer>(queue, kType, {n, list}, out, {src, dst}, src,
-                                                     m.buffer, a.origin, a.region, m.offset);
-  return ask_driver<&::clEnqueueCopyImage>(queue, kType, {n, list}, out, {src, dst}, src, dst,
-                                           a.origin, b.origin, a.region);
+    return run_round_trip<&::clEnqueueCopyImageToBuffer>(
+        queue, kType, {n, list}, out, {src, dst}, src, m.buffer, a.origin, a.region, m.offset);
+  return run_round_trip<&::clEnqueueCopyImage>(queue, kType, {n, list}, out, {src, dst}, src, dst,
+                                               a.origin, b.origin, a.region);
 }
 
 cl_int clEnqueueFillImage(cl_command_queue queue, cl_mem image, const void *color,
                           const size_t *origin, const size_t *region, cl_uint n,
                           const cl_event *list, cl_event *out) {
-  Entry entry;
+  ApiCall call;
   if (cl_int r = check_image(queue, image); r != CL_SUCCESS) return r;
   const Image &im = *object<Mem>(image)->image;
   ImageBox box;
   if (!color) return CL_INVALID_VALUE;
   if (cl_int r = read_region(im, origin, region, box); r != CL_SUCCESS) return r;
-  // A depth is one number, any other colour four.
+  // The colour of a depth image is one number, of any other image four.
   bool depth = im.format.image_channel_order == CL_DEPTH;
   std::array<cl_uint, 4> four{};
   std::memcpy(four.data(), color, depth ? sizeof(cl_float) : sizeof four);
-  return ask_driver<&::clEnqueueFillImage>(queue, CL_COMMAND_FILL_IMAGE, {n, list}, out, {image},
-                                           image, four, box.origin, box.region);
+  return run_round_trip<&::clEnqueueFillImage>(queue, CL_COMMAND_FILL_IMAGE, {n, list}, out,
+                                               {image}, image, four, box.origin, box.region);
 }
 
 cl_int clEnqueueCopyImageToBuffer(cl_command_queue queue, cl_mem src, cl_mem dst,
                                   const size_t *origin, const size_t *region, size_t offset,
                                   cl_uint n, const cl_event *list, cl_event *out) {
-  Entry entry;
+  ApiCall call;
   if (cl_int r = check_image(queue, src); r != CL_SUCCESS) return r;
   if (cl_int r = check_buffer(*object<Queue>(queue), dst); r != CL_SUCCESS) return r;
   ImageBox box;
   if (cl_int r = read_region(*object<Mem>(src)->image, origin, region, box); r != CL_SUCCESS)
     return r;
   constexpr cl_command_type kType = CL_COMMAND_COPY_IMAGE_TO_BUFFER;
-  if (Line l(src, box); l.buffer)
-    return ask_driver<&::clEnqueueCopyBuffer>(queue, kType, {n, list}, out, {src, dst}, l.buffer,
-                                              dst, l.offset, offset, l.bytes);
-  return ask_driver<&::clEnqueueCopyImageToBuffer>(queue, kType, {n, list}, out, {src, dst}, src,
-                                                   dst, box.origin, box.region, offset);
+  if (BufferPart l(src, box); l.buffer)
+    return run_round_trip<&::clEnqueueCopyBuffer>(queue, kType, {n, list}, out, {src, dst},
+                                                  l.buffer, dst, l.offset, offset, l.bytes);
+  return run_round_trip<&::clEnqueueCopyImageToBuffer>(queue, kType, {n, list}, out, {src, dst},
+                                                       src, dst, box.origin, box.region, offset);
 }
 
 cl_int clEnqueueCopyBufferToImage(cl_command_queue queue, cl_mem src, cl_mem dst, size_t offset,
                                   const size_t *origin, const size_t *region, cl_uint n,
                                   const cl_event *list, cl_event *out) {
-  Entry entry;
+  ApiCall call;
   if (cl_int r = check_image(queue, dst); r != CL_SUCCESS) return r;
   if (cl_int r = check_buffer(*object<Queue>(queue), src); r != CL_SUCCESS) return r;
   ImageBox box;
   if (cl_int r = read_region(*object<Mem>(dst)->image, origin, region, box); r != CL_SUCCESS)
     return r;
   constexpr cl_command_type kType = CL_COMMAND_COPY_BUFFER_TO_IMAGE;
-  if (Line l(dst, box); l.buffer)
-    return ask_driver<&::clEnqueueCopyBuffer>(queue, kType, {n, list}, out, {src, dst}, src,
-                                              l.buffer, offset, l.offset, l.bytes);
-  return ask_driver<&::clEnqueueCopyBufferToImage>(queue, kType, {n, list}, out, {src, dst}, src,
-                                                   dst, offset, box.origin, box.region);
+  if (BufferPart l(dst, box); l.buffer)
+    return run_round_trip<&::clEnqueueCopyBuffer>(queue, kType, {n, list}, out, {src, dst}, src,
+                                                  l.buffer, offset, l.offset, l.bytes);
+  return run_round_trip<&::clEnqueueCopyBufferToImage>(queue, kType, {n, list}, out, {src, dst},
+                                                       src, dst, offset, box.origin, box.region);
 }
 
 void *clEnqueueMapImage(cl_command_queue queue, cl_mem image, cl_bool blocking, cl_map_flags flags,
                         const size_t *origin, const size_t *region, size_t *row, size_t *slice,
                         cl_uint n, const cl_event *list, cl_event *out, cl_int *errcode) {
-  Entry entry;
+  ApiCall call;
   Mem::Map map{nullptr, 0, 0, flags, ImageBox{}};
   cl_int r = check_image(queue, image);
   auto *m = r == CL_SUCCESS ? object<Mem>(image) : nullptr;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels. Arguments stay here until the next launch: a program may set the same one thousands of
-// times a second (facts/opencl.md). The driver judges the first value of each size; after that the
-// same kind of value is known to be good.
+// Kernels. Arguments are sent with the next launch, because a program may set the same one
+// thousands of times a second. The driver checks the first value of each size and kind with a round
+// trip; later values of the same size and kind need no check.
 #include "libckpt-ocl/client/entry/kernel.h"
 
+#include "libckpt-ocl/client/entry/api_call.h"
 #include "libckpt-ocl/client/entry/icd.h"
 #include "libckpt-ocl/client/entry/program.h"
 #include "libckpt-ocl/client/object/create.h"
@@ -52,8 +53,8 @@ bool is_buffer(const KernelArgument &a, size_t size, const void *value) {
   if (a.qualifier != 0)
     return a.qualifier == CL_KERNEL_ARG_ADDRESS_GLOBAL ||
            a.qualifier == CL_KERNEL_ARG_ADDRESS_CONSTANT;
-  // The driver does not say what the parameter is. A number that happens to be the address of a
-  // live buffer would be taken for it; a program from a native binary alone can come here.
+  // The driver does not report the parameter's type, which only happens with programs from native
+  // binaries. A number that equals the address of a live buffer would be taken for the buffer.
   if (size != sizeof(cl_mem) || !value) return false;
   return registry().holds(handle_in(value), Kind::Mem);
 }
@@ -73,7 +74,7 @@ cl_int read_sampler(const Kernel &k, KernelArgument &a, size_t size, const void 
   return CL_SUCCESS;
 }
 
-// What clSetKernelArg's value means; the errors that need no driver.
+// Reads the value of clSetKernelArg and returns the errors that need no driver.
 cl_int read_argument(const Kernel &k, KernelArgument &a, size_t size, const void *value) {
   a.size = size;
   a.value.clear();
@@ -93,7 +94,8 @@ cl_int read_argument(const Kernel &k, KernelArgument &a, size_t size, const void
     a.mem = Ref<Mem>(m);
     return CL_SUCCESS;
   }
-  a.kind = value ? ArgKind::Bytes : ArgKind::Local;  // without facts NULL can only mean local
+  a.kind = value ? ArgKind::Bytes
+                 : ArgKind::Local;  // of an unknown type, NULL can only mean local memory
   if (a.qualifier == CL_KERNEL_ARG_ADDRESS_LOCAL && value) return CL_INVALID_ARG_VALUE;
   if (a.qualifier == CL_KERNEL_ARG_ADDRESS_PRIVATE && !value) return CL_INVALID_ARG_VALUE;
   const auto *b = static_cast<const std::byte *>(value);
@@ -101,8 +103,8 @@ cl_int read_argument(const Kernel &k, KernelArgument &a, size_t size, const void
   return CL_SUCCESS;
 }
 
-// What the driver's judgement of a value depends on, beside its size: for an image also its type
-// and whether kernels may read and write it.
+// What the driver's check of a value depends on besides its size; for an image also its type and
+// access flags.
 int kind_of_value(const ArgumentValue &a) {
   int kind = static_cast<int>(a.kind);
   if (!a.mem || !a.mem->image) return kind;
@@ -169,7 +171,7 @@ void forget_proxy_state(Kernel &k) {
 namespace ckpt::ocl::entry {
 
 cl_kernel clCreateKernel(cl_program program, const char *name, cl_int *errcode) {
-  Entry entry;
+  ApiCall call;
   auto *p = object<Program>(program);
   if (!p) return failed<cl_kernel>(CL_INVALID_PROGRAM, errcode);
   if (!name) return failed<cl_kernel>(CL_INVALID_VALUE, errcode);
@@ -181,7 +183,7 @@ cl_kernel clCreateKernel(cl_program program, const char *name, cl_int *errcode) 
 
 cl_int clCreateKernelsInProgram(cl_program program, cl_uint room, cl_kernel *kernels,
                                 cl_uint *count) {
-  Entry entry;
+  ApiCall call;
   auto *p = object<Program>(program);
   if (!p) return CL_INVALID_PROGRAM;
   if (!p->was_built) return CL_INVALID_PROGRAM_EXECUTABLE;
@@ -199,7 +201,7 @@ cl_int clCreateKernelsInProgram(cl_program program, cl_uint room, cl_kernel *ker
 }
 
 cl_kernel clCloneKernel(cl_kernel source, cl_int *errcode) {
-  Entry entry;
+  ApiCall call;
   auto *from = object<Kernel>(source);
   if (!from) return failed<cl_kernel>(CL_INVALID_KERNEL, errcode);
   cl_int status;
@@ -213,14 +215,14 @@ cl_kernel clCloneKernel(cl_kernel source, cl_int *errcode) {
 cl_int clRetainKernel(cl_kernel kernel) { return retain<Kernel>(kernel, CL_INVALID_KERNEL); }
 
 cl_int clReleaseKernel(cl_kernel kernel) {
-  Entry entry;
+  ApiCall call;
   cl_int r = release<Kernel>(kernel, CL_INVALID_KERNEL);
   link().flush_releases();
   return r;
 }
 
 cl_int clSetKernelArg(cl_kernel kernel, cl_uint index, size_t size, const void *value) {
-  Entry entry;
+  ApiCall call;
   auto *k = object<Kernel>(kernel);
   if (!k) return CL_INVALID_KERNEL;
   if (index >= k->args.size()) return CL_INVALID_ARG_INDEX;
@@ -230,8 +232,8 @@ cl_int clSetKernelArg(cl_kernel kernel, cl_uint index, size_t size, const void *
   a.type = old.type;
   if (cl_int r = read_argument(*k, a, size, value); r != CL_SUCCESS) return r;
   std::pair<size_t, int> shape{size, kind_of_value(a)};
-  bool judge = !old.accepted.contains(shape);
-  if (judge) {
+  bool check = !old.accepted.contains(shape);
+  if (check) {
     Writer w;
     w.put(k->number).put(u32{1});
     put_argument(w, index, a);
@@ -244,13 +246,13 @@ cl_int clSetKernelArg(cl_kernel kernel, cl_uint index, size_t size, const void *
   old.mem = std::move(a.mem);
   old.sampler = std::move(a.sampler);
   old.set = true;
-  old.sent = judge;
+  old.sent = check;
   return CL_SUCCESS;
 }
 
 cl_int clGetKernelInfo(cl_kernel kernel, cl_kernel_info param, size_t room, void *value,
                        size_t *needed) {
-  Entry entry;
+  ApiCall call;
   Answer out{room, value, needed};
   auto *k = object<Kernel>(kernel);
   if (!k) return CL_INVALID_KERNEL;
@@ -265,11 +267,11 @@ cl_int clGetKernelInfo(cl_kernel kernel, cl_kernel_info param, size_t room, void
   }
 }
 
-// The driver always has the information; the application only if it asked for it, as on a driver
-// that keeps to the specification.
+// The proxy always builds with argument information; the application gets it only if it asked for
+// it, as the specification says.
 cl_int clGetKernelArgInfo(cl_kernel kernel, cl_uint index, cl_kernel_arg_info param, size_t room,
                           void *value, size_t *needed) {
-  Entry entry;
+  ApiCall call;
   auto *k = object<Kernel>(kernel);
   if (!k) return CL_INVALID_KERNEL;
   if (index >= k->args.size()) return CL_INVALID_ARG_INDEX;
@@ -280,7 +282,7 @@ cl_int clGetKernelArgInfo(cl_kernel kernel, cl_uint index, cl_kernel_arg_info pa
 cl_int clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device,
                                 cl_kernel_work_group_info param, size_t room, void *value,
                                 size_t *needed) {
-  Entry entry;
+  ApiCall call;
   auto *k = object<Kernel>(kernel);
   if (!k) return CL_INVALID_KERNEL;
   auto *d = object<Device>(device);

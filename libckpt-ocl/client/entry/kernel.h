@@ -5,13 +5,13 @@
 
 namespace ckpt::ocl {
 
-// Sends the arguments that the proxy does not have yet.
+// Sends the arguments that have changed since they were last sent.
 void send_arguments(Kernel &k);
-// The arguments as they are now, and a way to send them whatever they are then.
+// A copy of the arguments for a deferred launch, and the function that sends the copy.
 ArgumentList arguments_of(const Kernel &k);
 void send_arguments(Kernel &k, const ArgumentList &values);
 bool all_arguments_set(const Kernel &k);
-// A new proxy knows nothing of what an old one had accepted.
+// A new proxy has no arguments, and its driver has accepted none.
 void forget_proxy_state(Kernel &k);
 
 }  // namespace ckpt::ocl

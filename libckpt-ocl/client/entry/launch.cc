@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// clEnqueueNDRangeKernel. Its immediate errors depend on the driver (an autotuner lives by them),
-// so a launch of a new shape is asked; once the driver has taken it, launches of the same shape go
-// one way (facts/opencl.md, "Immediate errors").
+// clEnqueueNDRangeKernel. A launch of a new shape makes a round trip, because its immediate errors
+// depend on the driver; once the driver has accepted it, launches of the same shape go one way
+// (command.h).
+#include "common/base/fnv.h"
 #include "libckpt-ocl/client/command/command.h"
+#include "libckpt-ocl/client/entry/api_call.h"
 #include "libckpt-ocl/client/entry/icd.h"
 #include "libckpt-ocl/client/entry/kernel.h"
 
 namespace ckpt::ocl {
 namespace {
 
-// More shapes than this and a kernel starts to learn again: it bounds the memory.
+// Bounds the memory: a kernel with more shapes forgets all and starts anew.
 constexpr size_t kMaxShapes = 4096;
 
 using Sizes = std::array<size_t, 3>;
@@ -19,11 +21,10 @@ struct Shape {
   cl_uint dims;
   std::optional<Sizes> offset, global, local;
 
-  // FNV-1a over everything that the driver's judgement can depend on, sizes of local memory
-  // included.
+  // Covers everything that the driver's decision can depend on, also the sizes of local memory.
   u64 hash(const Kernel &k, const Queue &q) const {
-    u64 h = 1469598103934665603u;
-    auto mix = [&](u64 v) { h = (h ^ v) * 1099511628211u; };
+    u64 h = kFnvStart;
+    auto mix = [&](u64 v) { h = fnv1a(text(view(&v, sizeof v)), h); };
     mix(q.device->number);
     mix(dims);
     for (cl_uint i = 0; i < dims; i++) {
@@ -37,7 +38,7 @@ struct Shape {
   }
 };
 
-// Another device must take as much.
+// The largest launches become requirements on another device.
 void note_largest(Kernel &k, const Shape &s) {
   u64 items = 1, bytes = 0;
   for (cl_uint i = 0; s.local && i < s.dims; i++) {
@@ -51,7 +52,8 @@ void note_largest(Kernel &k, const Shape &s) {
   k.max_local_bytes = std::max(k.max_local_bytes, bytes);
 }
 
-// What the kernel may write to. A pointer to const is no promise: C lets it be cast away.
+// Notes the buffers that the kernel may write to. A pointer to const does not count as read-only: C
+// allows to cast it away.
 template <class Values>
 void note_written(const Kernel &k, const Values &values) {
   for (size_t i = 0; i < values.size(); i++) {
@@ -71,15 +73,15 @@ std::optional<Sizes> sizes(cl_uint dims, const size_t *list) {
   return s;
 }
 
-// Sends a kernel that has its arguments on the far side.
+// Sends a launch whose arguments the proxy has.
 cl_int send_launch(Command &c, Kernel &k, const Shape &shape) {
   u64 hash = shape.hash(k, c.queue());
-  bool sure = k.accepted.contains(hash);
+  Trip trip = k.accepted.contains(hash) ? Trip::OneWay : Trip::Round;
   cl_int r = c.send<&::clEnqueueNDRangeKernel>(
-      sure, handle<cl_command_queue>(&c.queue()), handle<cl_kernel>(&k), shape.dims,
+      trip, handle<cl_command_queue>(&c.queue()), handle<cl_kernel>(&k), shape.dims,
       list_or_null(shape.offset), list_or_null(shape.global), list_or_null(shape.local),
       c.waits().count, c.waits().list, nullptr);
-  if (r != CL_SUCCESS || sure) return r;
+  if (r != CL_SUCCESS || trip == Trip::OneWay) return r;
   if (k.accepted.size() >= kMaxShapes) k.accepted.clear();
   k.accepted.insert(hash);
   note_largest(k, shape);
@@ -106,7 +108,7 @@ cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_command_type type, co
       note_written(*k, k->args);
       return send_launch(it, *k, shape);
     });
-  // Arguments are those of now, whatever is set before it is sent.
+  // A deferred launch takes the arguments that are set now.
   return c.defer(out, [keep = Ref<Kernel>(k), now = arguments_of(*k), shape](Command &it) {
     std::lock_guard together(keep->mutex);
     send_arguments(*keep, now);
@@ -123,14 +125,14 @@ namespace ckpt::ocl::entry {
 cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dims,
                               const size_t *offset, const size_t *global, const size_t *local,
                               cl_uint n, const cl_event *list, cl_event *out) {
-  Entry entry;
+  ApiCall call;
   Shape shape{dims, sizes(dims, offset), sizes(dims, global), sizes(dims, local)};
   return launch(queue, kernel, CL_COMMAND_NDRANGE_KERNEL, shape, {n, list}, out);
 }
 
 cl_int clEnqueueTask(cl_command_queue queue, cl_kernel kernel, cl_uint n, const cl_event *list,
                      cl_event *out) {
-  Entry entry;
+  ApiCall call;
   Sizes one{1, 0, 0};
   return launch(queue, kernel, CL_COMMAND_TASK, {1, {}, one, one}, {n, list}, out);
 }

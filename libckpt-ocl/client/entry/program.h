@@ -5,13 +5,18 @@
 
 namespace ckpt::ocl {
 
-// What the program was linked from; empty if it was not, or if a part of it has no source.
+// The option for kernel argument information, which tells handles from numbers in kernel arguments.
+// Every build gets it; CL_PROGRAM_BUILD_OPTIONS shows it only if the application asked for it.
+inline constexpr std::string_view kArgumentInfo = "-cl-kernel-arg-info";
+bool asks_for_argument_info(const std::string &options);
+
+// What the program was linked from. Empty if it was not linked, or if an input has no source.
 std::vector<Container::Unit> link_units_of(const Program &p);
 
-// Of a program that was built; empty if the driver does not say.
+// The kernels of a built program; empty if the driver does not report them.
 std::vector<std::string> kernel_names(Program &p);
 
-// Was it, or a part that it was linked from, built with -cl-kernel-arg-info?
+// Whether the application built the program, or an input of it, with -cl-kernel-arg-info.
 bool shows_argument_info(const Program &p);
 
 }  // namespace ckpt::ocl

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libckpt-ocl/client/command/command.h"
+#include "libckpt-ocl/client/entry/api_call.h"
 #include "libckpt-ocl/client/entry/icd.h"
 #include "libckpt-ocl/client/object/create.h"
 #include "libckpt-ocl/client/object/info.h"
@@ -20,7 +21,7 @@ namespace ckpt::ocl::entry {
 
 cl_command_queue clCreateCommandQueue(cl_context context, cl_device_id device,
                                       cl_command_queue_properties properties, cl_int *errcode) {
-  Entry entry;
+  ApiCall call;
   auto *c = object<Context>(context);
   auto *d = object<Device>(device);
   if (!c) return failed<cl_command_queue>(CL_INVALID_CONTEXT, errcode);
@@ -44,7 +45,7 @@ cl_command_queue clCreateCommandQueueWithProperties(cl_context context, cl_devic
   cl_command_queue_properties properties = 0;
   std::vector<cl_queue_properties> copy;
   for (const cl_queue_properties *p = list; p && *p; p += 2) {
-    // Device-side queues, and hints of extensions that are not advertised: no device has them.
+    // Device-side queues and hints of extensions, which no device here advertises.
     bool known =
         p[0] == CL_QUEUE_SIZE || p[0] == CL_QUEUE_PRIORITY_KHR || p[0] == CL_QUEUE_THROTTLE_KHR;
     if (p[0] != CL_QUEUE_PROPERTIES)
@@ -64,7 +65,7 @@ cl_int clRetainCommandQueue(cl_command_queue queue) {
 }
 
 cl_int clReleaseCommandQueue(cl_command_queue queue) {
-  Entry entry;
+  ApiCall call;
   cl_int r = release<Queue>(queue, CL_INVALID_COMMAND_QUEUE);
   link().drain();
   link().flush_releases();
@@ -73,7 +74,7 @@ cl_int clReleaseCommandQueue(cl_command_queue queue) {
 
 cl_int clGetCommandQueueInfo(cl_command_queue queue, cl_command_queue_info param, size_t room,
                              void *value, size_t *needed) {
-  Entry entry;
+  ApiCall call;
   Answer out{room, value, needed};
   auto *q = object<Queue>(queue);
   if (!q) return CL_INVALID_COMMAND_QUEUE;
@@ -84,21 +85,21 @@ cl_int clGetCommandQueueInfo(cl_command_queue queue, cl_command_queue_info param
     case CL_QUEUE_PROPERTIES: return out.scalar(q->properties);
     case CL_QUEUE_PROPERTIES_ARRAY: return out.list(q->property_list);
     case CL_QUEUE_DEVICE_DEFAULT: return out.scalar(cl_command_queue{nullptr});
-    case CL_QUEUE_SIZE: return CL_INVALID_COMMAND_QUEUE;  // it is no queue on the device
+    case CL_QUEUE_SIZE: return CL_INVALID_COMMAND_QUEUE;  // only device-side queues have a size
     default: return CL_INVALID_VALUE;
   }
 }
 
 cl_int clFlush(cl_command_queue queue) {
-  Entry entry;
+  ApiCall call;
   if (!object<Queue>(queue)) return CL_INVALID_COMMAND_QUEUE;
-  // Commands leave as they are enqueued, and the proxy waits for each: nothing is held back.
+  // Commands are sent when they are enqueued, so there is nothing else to flush.
   link().flush_releases();
   return link().usable() ? CL_SUCCESS : CL_DEVICE_NOT_AVAILABLE;
 }
 
 cl_int clFinish(cl_command_queue queue) {
-  Entry entry;
+  ApiCall call;
   auto *q = object<Queue>(queue);
   return q ? finish(*q) : CL_INVALID_COMMAND_QUEUE;
 }

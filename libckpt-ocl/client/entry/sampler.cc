@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "libckpt-ocl/client/entry/api_call.h"
 #include "libckpt-ocl/client/entry/icd.h"
 #include "libckpt-ocl/client/object/create.h"
 #include "libckpt-ocl/client/object/info.h"
@@ -6,8 +7,8 @@
 namespace ckpt::ocl {
 namespace {
 
-// A list of pairs and its final 0. Mip-mapped images are an extension that is not advertised, and
-// so are their properties.
+// Reads a list of pairs with its final 0. Properties of mip-mapped images belong to an extension
+// that no device here advertises.
 cl_int read_list(const cl_sampler_properties *list, Sampler &s) {
   for (const cl_sampler_properties *p = list; p && *p; p += 2) {
     for (size_t i = 0; i < s.properties.size(); i += 2)
@@ -39,7 +40,7 @@ namespace ckpt::ocl::entry {
 
 cl_sampler clCreateSampler(cl_context context, cl_bool normalized, cl_addressing_mode addressing,
                            cl_filter_mode filter, cl_int *errcode) {
-  Entry entry;
+  ApiCall call;
   auto *c = object<Context>(context);
   if (!c) return failed<cl_sampler>(CL_INVALID_CONTEXT, errcode);
   auto *s = new Sampler;
@@ -52,7 +53,7 @@ cl_sampler clCreateSampler(cl_context context, cl_bool normalized, cl_addressing
 
 cl_sampler clCreateSamplerWithProperties(cl_context context, const cl_sampler_properties *list,
                                          cl_int *errcode) {
-  Entry entry;
+  ApiCall call;
   auto *c = object<Context>(context);
   if (!c) return failed<cl_sampler>(CL_INVALID_CONTEXT, errcode);
   auto *s = new Sampler;
@@ -63,7 +64,7 @@ cl_sampler clCreateSamplerWithProperties(cl_context context, const cl_sampler_pr
 cl_int clRetainSampler(cl_sampler sampler) { return retain<Sampler>(sampler, CL_INVALID_SAMPLER); }
 
 cl_int clReleaseSampler(cl_sampler sampler) {
-  Entry entry;
+  ApiCall call;
   cl_int r = release<Sampler>(sampler, CL_INVALID_SAMPLER);
   link().flush_releases();
   return r;
@@ -71,7 +72,7 @@ cl_int clReleaseSampler(cl_sampler sampler) {
 
 cl_int clGetSamplerInfo(cl_sampler sampler, cl_sampler_info param, size_t room, void *value,
                         size_t *needed) {
-  Entry entry;
+  ApiCall call;
   Answer out{room, value, needed};
   auto *s = object<Sampler>(sampler);
   if (!s) return CL_INVALID_SAMPLER;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sub-devices. A partition's one step makes all of its sub-devices that are alive; on a device that
-// cannot be divided so, the whole device stands for each of them.
+// Sub-devices. The ledger entry of a partition recreates all of its live sub-devices. On a device
+// that cannot be divided in this way, the whole device stands for each of them.
 #include "libckpt-ocl/client/entry/sub_device.h"
 
+#include "libckpt-ocl/client/entry/api_call.h"
 #include "libckpt-ocl/client/entry/icd.h"
 #include "libckpt-ocl/client/link/link.h"
 #include "libckpt-ocl/client/object/info.h"
@@ -11,10 +12,11 @@
 namespace ckpt::ocl {
 namespace {
 
-// More than any list of counts has; a list without its end is the application's fault, not a crash.
+// More properties than any valid list has: bounds the reading of a list without its end mark.
 constexpr size_t kMaxProperties = 4096;
 
-// Copies a list with its end. CL_DEVICE_PARTITION_BY_COUNTS has one of its own before it.
+// Copies a list with its final 0. CL_DEVICE_PARTITION_BY_COUNTS has an end mark of its own before
+// it.
 cl_int read_list(const cl_device_partition_property *p,
                  std::vector<cl_device_partition_property> &out) {
   if (!p) return CL_INVALID_VALUE;
@@ -32,8 +34,8 @@ cl_int read_list(const cl_device_partition_property *p,
   return CL_SUCCESS;
 }
 
-// A driver that knows no partitions may not have the function either (rusticl of Mesa 22.3.6 has
-// none to call): only a kind that the device names is asked for.
+// Whether the device advertises this kind of partition. The others must not be tried, because a
+// driver without partitions may lack the function (rusticl of Mesa 22.3.6 does).
 bool offers(const Device &d, cl_device_partition_property kind) {
   Bytes value;
   if (remote_info(InfoOf::Device, d, 0, CL_DEVICE_PARTITION_PROPERTIES, value) != CL_SUCCESS)
@@ -74,7 +76,7 @@ Device *make_sub_device(Partition &p) {
   return d;
 }
 
-// The sub-devices, in order; empty with a status where the driver refuses.
+// Creates the sub-devices. Returns them in order, or none and the driver's error in `status`.
 std::vector<Device *> divide(Partition &p, u32 count, cl_int &status) {
   std::vector<Device *> parts;
   for (u32 i = 0; i < count; i++) parts.push_back(make_sub_device(p));
@@ -111,12 +113,12 @@ namespace ckpt::ocl::entry {
 
 cl_int clCreateSubDevices(cl_device_id device, const cl_device_partition_property *list,
                           cl_uint room, cl_device_id *out, cl_uint *count) {
-  Entry entry;
+  ApiCall call;
   auto *d = object<Device>(device);
   if (!d) return CL_INVALID_DEVICE;
   auto *p = new Partition;
   Ref<Partition> kept(p);
-  p->drop();  // the sub-devices keep it, and nobody else
+  p->drop();  // only the sub-devices keep it
   p->parent = Ref<Device>(d);
   u32 there = 0;
   if (cl_int r = read_list(list, p->properties); r != CL_SUCCESS) return r;
@@ -138,7 +140,7 @@ cl_int clRetainDevice(cl_device_id device) {
 }
 
 cl_int clReleaseDevice(cl_device_id device) {
-  Entry entry;
+  ApiCall call;
   auto *d = object<Device>(device);
   if (!d) return CL_INVALID_DEVICE;
   if (!d->partition) return CL_SUCCESS;

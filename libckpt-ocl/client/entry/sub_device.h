@@ -5,7 +5,7 @@
 
 namespace ckpt::ocl {
 
-// Frees a sub-device that nothing keeps: its partition makes it no more.
+// Destroys a sub-device without references; its partition no longer recreates it.
 void destroy_sub_device(Device *d);
 
 }  // namespace ckpt::ocl

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "libckpt-ocl/client/entry/api_call.h"
 #include "libckpt-ocl/client/entry/icd.h"
 #include "libckpt-ocl/client/link/link.h"
 #include "libckpt-ocl/client/object/info.h"
@@ -6,7 +7,7 @@
 namespace ckpt::ocl {
 namespace {
 
-// A driver of a device without sub-groups may not have the function (1.2 has no place for it).
+// The driver of a device without sub-groups may lack the function: OpenCL 1.2 has no slot for it.
 bool has_sub_groups(const Device &d) {
   Bytes value;
   cl_uint most = 0;
@@ -15,8 +16,8 @@ bool has_sub_groups(const Device &d) {
   return d.shows_3_0() && most > 0;
 }
 
-// Bytes of the input that a question comes with.
-bool takes(cl_kernel_sub_group_info param, size_t bytes) {
+// Whether the query's input has a valid size.
+bool is_valid_input(cl_kernel_sub_group_info param, size_t bytes) {
   switch (param) {
     case CL_KERNEL_MAX_SUB_GROUP_SIZE_FOR_NDRANGE:
     case CL_KERNEL_SUB_GROUP_COUNT_FOR_NDRANGE:
@@ -34,7 +35,7 @@ namespace ckpt::ocl::entry {
 cl_int clGetKernelSubGroupInfo(cl_kernel kernel, cl_device_id device,
                                cl_kernel_sub_group_info param, size_t input_bytes,
                                const void *input, size_t room, void *value, size_t *needed) {
-  Entry entry;
+  ApiCall call;
   auto *k = object<Kernel>(kernel);
   if (!k) return CL_INVALID_KERNEL;
   auto *d = object<Device>(device);
@@ -42,7 +43,7 @@ cl_int clGetKernelSubGroupInfo(cl_kernel kernel, cl_device_id device,
   if (!d || !k->program->built_for(d)) return CL_INVALID_DEVICE;
   if (!has_sub_groups(*d)) return CL_INVALID_OPERATION;
   if (!input) input_bytes = 0;
-  if (!takes(param, input_bytes)) return CL_INVALID_VALUE;
+  if (!is_valid_input(param, input_bytes)) return CL_INVALID_VALUE;
   Writer w;
   w.put(k->number).put(d->number).put(u32{param}).blob(view(input, input_bytes));
   Bytes answer;

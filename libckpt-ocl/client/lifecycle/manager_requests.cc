@@ -5,6 +5,7 @@
 
 #include "common/base/log.h"
 #include "libckpt-ocl/client/link/gate.h"
+#include "libckpt-ocl/client/link/link.h"
 #include "libckpt-ocl/client/object/info.h"
 #include "manager-client/manager_client.h"
 
@@ -13,9 +14,9 @@ namespace {
 
 using Api = manager_client::ManagerClient::Api;
 
-// What one question asks for at the least.
+// The smallest amount that is requested.
 constexpr u64 kReservationStep = 2u << 20;
-// Somebody who is not managed may take what was free, between the answer and the call.
+// A process without a Manager may take the memory between the Manager's answer and the allocation.
 constexpr int kAttempts = 8;
 constexpr std::chrono::milliseconds kAttemptPause{50};
 
@@ -23,18 +24,18 @@ u64 in_steps(u64 bytes) {
   return (bytes + kReservationStep - 1) / kReservationStep * kReservationStep;
 }
 
-// What the program has, and what the Manager was reported of it. Objects die wherever the last
-// command that uses them ends, under whatever lock, so releases are only noted there.
+// The program's device memory and what the Manager knows of it. An object dies wherever the last
+// command that uses it finishes, under any lock; there the bytes are only added to `released`.
 struct Account {
-  std::mutex mutex;   // before the link's; from a change of `allocated` until it is reported
+  std::mutex mutex;   // locked before the link's, from a change of `allocated` until it is reported
   u64 allocated = 0;  // bytes of objects
-  u64 reported = 0;   // never less than `allocated`, but for what was granted and not used yet
-  std::atomic<u64> released{0};  // of `allocated`, by objects that are gone
+  u64 reserved = 0;   // at least `allocated`, except for a granted request that is not yet used
+  std::atomic<u64> released{0};  // bytes of `allocated` that belong to destroyed objects
 
-  // With the lock allocated: what has to be asked for before `bytes` more are taken.
+  // With the lock held: what must be requested before `bytes` more are allocated.
   u64 bytes_to_reserve(u64 bytes) {
     allocated -= released.exchange(0);
-    return allocated + bytes > reported ? in_steps(allocated + bytes) - reported : 0;
+    return allocated + bytes > reserved ? in_steps(allocated + bytes) - reserved : 0;
   }
 };
 
@@ -43,17 +44,19 @@ Account &account() {
   return *kAccount;
 }
 
-// Null: nobody manages this process. The child of a fork has no OpenCL, and must not get an agent.
+// Null if no Manager manages this process. The child of a fork has no OpenCL and must not start an
+// agent, so it gets null, too.
 manager_client::ManagerClient *manager() {
   return link().usable() ? manager_client::get() : nullptr;
 }
 
 struct Attempt {
-  enum class End : u8 { Denied, TooLate, Made } end;  // TooLate: other threads have taken it
+  // TooLate: other threads of the program have used up the reservation.
+  enum class End : u8 { Denied, TooLate, Made } end;
   cl_int status = CL_MEM_OBJECT_ALLOCATION_FAILURE;
 };
 
-// Its error is another one then, and nobody need make room for it.
+// The driver refuses such an object with an error of its own, so no program need be evicted for it.
 bool larger_than_any_object(const Context &c, u64 bytes) {
   return std::ranges::all_of(c.devices, [&](Device *d) {
     cl_ulong most = 0;
@@ -63,10 +66,9 @@ bool larger_than_any_object(const Context &c, u64 bytes) {
   });
 }
 
-// With the lock allocated, and what bytes_to_reserve() said granted.
+// With the lock held and the bytes reserved.
 cl_int create_reserved(Mem &m, u64 bytes, const std::function<cl_int()> &make) {
-  // Ahead of it on the way to the device.
-  link().flush_releases();
+  link().flush_releases();  // the released memory must be free before the new object takes it
   cl_int status = make();
   if (status != CL_SUCCESS) return status;
   m.managed_bytes = bytes;
@@ -74,32 +76,37 @@ cl_int create_reserved(Mem &m, u64 bytes, const std::function<cl_int()> &make) {
   return status;
 }
 
+// With the lock held: tells the Manager what the program has now. A request must be answered, any
+// other change is reported if there is one.
+void report(manager_client::ManagerClient &t, std::optional<u32> ticket) {
+  Account &a = account();
+  u64 before = std::exchange(a.reserved, in_steps(a.allocated));
+  if (ticket)
+    t.done(*ticket, a.reserved, Api::kOpenCl);
+  else if (a.reserved != before)
+    t.freed(a.reserved, Api::kOpenCl);
+}
+
 Attempt reserve_and_create(manager_client::ManagerClient &t, Mem &m, u64 bytes,
                            const std::function<cl_int()> &make) {
   Account &a = account();
-  auto missing = [&] {
-    std::lock_guard lock(a.mutex);
-    return a.bytes_to_reserve(bytes);
-  };
-  u64 growth = missing();
+  std::unique_lock lock(a.mutex);
+  u64 missing = a.bytes_to_reserve(bytes);
+  lock.unlock();
   std::optional<u32> ticket;
-  if (growth > 0) {
-    Result<u32> granted = gate().outside([&] { return t.ask(growth, Api::kOpenCl); });
+  if (missing > 0) {
+    Result<u32> granted = gate().outside([&] { return t.ask(missing, Api::kOpenCl); });
     if (!granted) {
       log::warn("out of device memory: {}", granted.error().what);
       return {Attempt::End::Denied};
     }
     ticket = *granted;
   }
-  std::lock_guard lock(a.mutex);
+  lock.lock();
   Attempt attempt{Attempt::End::TooLate};
-  if (a.bytes_to_reserve(bytes) <= growth)
+  if (a.bytes_to_reserve(bytes) <= missing)
     attempt = {Attempt::End::Made, create_reserved(m, bytes, make)};
-  u64 before = std::exchange(a.reported, in_steps(a.allocated));
-  if (ticket)
-    t.done(*ticket, a.reported, Api::kOpenCl);
-  else if (a.reported != before)
-    t.freed(a.reported, Api::kOpenCl);
+  report(t, ticket);
   return attempt;
 }
 
@@ -110,7 +117,7 @@ std::optional<std::string> acquire_device() {
   if (t == nullptr) return "";
   manager_client::ManagerClient::Place place = t->connect(0, false, Api::kOpenCl);
   if (!place.denied.empty()) {
-    log::error("this program gets no OpenCL device: {}", place.denied);
+    log::error("the Manager denied this program an OpenCL device: {}", place.denied);
     return std::nullopt;
   }
   if (place.aside)
@@ -153,7 +160,7 @@ bool releases_to_report() {
   return account().released.load(std::memory_order_relaxed) >= kReservationStep;
 }
 
-// The proxy has released them when it has answered.
+// The round trip ends when the proxy has released the objects.
 void report_releases() {
   manager_client::ManagerClient *t = manager();
   if (t == nullptr) return;
@@ -163,9 +170,9 @@ void report_releases() {
   link().round_trip(Op::RoundTrip, 0, {});
   std::lock_guard lock(a.mutex);
   a.allocated -= released;
-  if (u64 now = in_steps(a.allocated); now < a.reported) {
-    a.reported = now;
-    t->freed(a.reported, Api::kOpenCl);
+  if (u64 now = in_steps(a.allocated); now < a.reserved) {
+    a.reserved = now;
+    t->freed(a.reserved, Api::kOpenCl);
   }
 }
 

@@ -1,33 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is asked of the node's Manager, and when: the device before the driver is started, and
-// memory before a buffer or image is made. All of it does nothing where nobody manages the program.
+// The requests to the node's Manager: for a device before the proxy is started, and for memory
+// before a buffer or image is created. In a program without a Manager these functions do nothing.
 //
-// Memory is asked for in steps of 2 MiB, so that small objects cost no question. An object that is
-// part of another takes none. CL_MEM_USE_HOST_PTR does: the device's copy is one of its own
-// (memory.cc).
+// Memory is requested in steps of 2 MiB, so that small objects rarely need a request. A sub-buffer,
+// or an image from a buffer, takes no memory of its own. An object with CL_MEM_USE_HOST_PTR does,
+// because the device has its own copy (entry/buffer.cc).
 #pragma once
 
 #include <functional>
 #include <optional>
+#include <string>
 
-#include "libckpt-ocl/client/link/link.h"
+#include "libckpt-ocl/client/object/objects.h"
 
 namespace ckpt::ocl {
 
-// Before the driver is started: the UUID of the only device that the program shall see. Waits while
-// none has room. Empty: whichever it likes; nothing: it was denied one.
+// Before the proxy is started: the UUID of the only device that the program may use. Waits until a
+// device has room. Empty: any device. No value: the Manager denied the program a device.
 std::optional<std::string> acquire_device();
-// It is started, and the agent was joined; or it could not be.
+// The proxy was started and the agent joined, or starting it failed.
 void device_acquired();
-// `proxy` has the program's device memory from now on; 0: none has.
+// The process that owns the program's device memory from now on; 0: there is none.
 void report_memory_owner(u32 proxy);
 void report_context_created();
 
-// Makes the far side of `m`, which takes `bytes` of device memory, once the program may have them.
-// Inside the gate; meanwhile the program may be evicted, and come back on another device.
+// Reserves `bytes` bytes of device memory for `m`, then calls `make()`, which creates the proxy's
+// side. Called inside the gate; meanwhile the program may be evicted and resumed on another device.
 cl_int create_managed(Mem &m, u64 bytes, const std::function<cl_int()> &make);
-// `m` is gone; to be told when no lock is held.
+// `m` is being destroyed. May be called under any lock: it only counts the bytes.
 void release_managed(const Mem &m);
+// Whether enough memory was released since the last report to be worth a message. Then
+// report_releases() sends it, at the end of an API call.
+bool releases_to_report();
+void report_releases();
 
 }  // namespace ckpt::ocl

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The verbs of the ledger_entries cycle for OpenCL. Everything but the contents of buffers lives in
-// the application's memory and needs no saving.
+// The verbs of the life cycle for OpenCL. Only the contents of memory objects need saving: all
+// other state lies in the application's memory, which CRIU saves.
 #include "libckpt-ocl/client/lifecycle/participant.h"
 
 #include "common/base/log.h"
@@ -32,11 +32,11 @@ Result<> give_staging(int fd, u64 bytes) {
   Writer w;
   w.put(bytes);
   if (link().round_trip(Op::Staging, 0, w.bytes()) != CL_SUCCESS)
-    return fail("the OpenCL proxy cannot map the tool's staging memory");
+    return fail("the OpenCL proxy cannot map the tool's staging memory; its log names the reason");
   return {};
 }
 
-// Moves bytes between a buffer and the tool's staging memory.
+// Moves bytes between a memory object and the tool's staging memory.
 Result<> move(Op op, const Mem &m, u64 offset, u64 bytes, u64 place) {
   Writer w;
   w.put(m.number).put(offset).put(bytes).put(place).put(u8{1});
@@ -61,7 +61,7 @@ Result<> save_buffer(Mem &m, agent::Sink &sink) {
 
 Result<> save_memory(Mem &m, bool increment, agent::Sink &sink) {
   if (m.parent) return {};
-  if (m.excluded) {  // this image does not have it, so no later one may refer to it here
+  if (m.excluded) {  // no increment may refer to this image for contents that it does not hold
     m.written = true;
     return {};
   }
@@ -71,27 +71,27 @@ Result<> save_memory(Mem &m, bool increment, agent::Sink &sink) {
   return {};
 }
 
-// Every step of every live object, in the order in which they were taken: a kernel comes after the
-// build of its program, and a link after the compilation of what it links.
+// Sends the ledger to the new proxy, in the order of the original commands: a kernel comes after
+// the build of its program, and a link after the compilation of its inputs.
 Result<> recreate_objects() {
-  std::map<u64, std::pair<Object *, const LedgerEntry *>> steps;
+  std::map<u64, std::pair<Object *, const LedgerEntry *>> entries;
   for (Object *o : registry().all(Kind::None))
-    for (const LedgerEntry &step : o->ledger_entries) steps[step.when] = {o, &step};
-  for (auto &[when, what] : steps) {
-    auto [o, step] = what;
-    cl_int status = link().round_trip(step->op, o->number, step->payload);
+    for (const LedgerEntry &e : o->ledger_entries) entries[e.when] = {o, &e};
+  for (auto &[when, what] : entries) {
+    auto [o, entry] = what;
+    cl_int status = link().round_trip(entry->op, o->number, entry->payload);
     if (status != CL_SUCCESS)
-      return fail("cannot make object {} of kind {} again on the new device: OpenCL error {}",
+      return fail("cannot recreate object {} of kind {} on the new device: OpenCL error {}",
                   o->number, static_cast<int>(o->kind), status);
   }
   return {};
 }
 
-// What ckpt-restore asks before a restore. Nobody asks that for the Manager, who gives us the
-// device.
+// The check that ckpt-restore makes before a restore. If the Manager assigns the device, no tool
+// makes it, so it is made here. Returns the reasons against the device, or an empty string.
 std::string reasons_against(const std::string &device, const Greeting &greeting) {
   if (greeting.platforms.empty())
-    return fmt::format("the OpenCL device {} is none of this program's", device);
+    return fmt::format("the OpenCL device {} is not visible to this program", device);
   Bytes reply;
   std::string reasons;
   if (link().round_trip(Op::CheckRequirements, 0, Writer().str(requirements_as_json()).bytes(),
@@ -103,10 +103,11 @@ std::string reasons_against(const std::string &device, const Greeting &greeting)
   return reasons;
 }
 
-// Variables at program scope (OpenCL C 2.0 and 3.0) are in no buffer: nothing can fetch them. We do
-// not show a device that has them, but a program need not ask.
-// The gate is open: what is asked for may be gone when the proxy hears of it, and then has none.
-void program_scope_variables(std::vector<std::string> &reasons) {
+// Variables at program scope (OpenCL C 2.0 and 3.0) lie in no buffer, so nothing can read them. No
+// device advertises them, but a program may use them without a query.
+//
+// The gate is open: a program may be destroyed before the proxy gets the query; it then has none.
+void find_program_scope_variables(std::vector<std::string> &reasons) {
   constexpr cl_program_build_info kParam = CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE;
   std::vector<std::pair<u64, u64>> built;  // numbers of a program and of a device
   registry().each<Program>([&](Program &p) {
@@ -127,7 +128,7 @@ void program_scope_variables(std::vector<std::string> &reasons) {
 
 class OpenCl final : public agent::Participant {
  public:
-  // What forked() needs is there from now on: a fork during its making would never see it made.
+  // Creates what forked() uses: a fork in the middle of its creation would leave it half made.
   OpenCl() {
     link();
     gate();
@@ -137,9 +138,9 @@ class OpenCl final : public agent::Participant {
 
   void preflight(std::vector<std::string> &reasons) override {
     if (!link().usable())
-      reasons.push_back("the OpenCL driver's process is gone: its buffers are lost");
+      reasons.push_back("the OpenCL proxy has ended, and the contents of its buffers are lost");
     else
-      program_scope_variables(reasons);
+      find_program_scope_variables(reasons);
   }
 
   Result<> quiesce(std::chrono::steady_clock::time_point deadline) override {
@@ -147,21 +148,22 @@ class OpenCl final : public agent::Participant {
     link().wake_waiters();
     if (!gate().wait_empty(deadline))
       return fail_with_hint("an OpenCL call did not return in time",
-                            "a program is being compiled, say; try again, or a longer --timeout");
+                            "it may be compiling a program; try again, or with a longer --timeout");
     for (Queue *q : registry().all<Queue>()) request_marker(*q);
     link().flush_releases();
     auto late = [&] { return std::chrono::steady_clock::now() >= deadline; };
     bool alive = link().wait_until([&] { return link().idle() || late(); }, false);
-    if (!alive) return fail("the OpenCL driver's process is gone");
+    if (!alive) return fail("the OpenCL proxy has ended");
     if (!link().idle())
       return fail_with_hint("OpenCL commands are still running on the device",
-                            "wait longer with --timeout");
+                            "try again with a longer --timeout");
     return {};
   }
 
   Result<> save(agent::Sink &sink) override {
     CKPT_CHECK(give_staging(sink.staging_fd(), u64{sink.slot_count()} * sink.slot_bytes()));
-    // What happens to be unwritten since an older save tells nothing about this image's parent.
+    // Mem::written counts since the last save, so it says something about this image's parent only
+    // if that is the image of the last save.
     bool increment = last_save_ != agent::ImageId{} && sink.parent() == last_save_;
     last_save_ = {};
     Result<> saved;
@@ -180,7 +182,7 @@ class OpenCl final : public agent::Participant {
     std::vector<Mem *> mems = registry().all<Mem>();
     for (Mem *m : mems)
       if (!m->maps.empty()) mapped.insert(m->root());
-    for (Mem *m : mems)  // what is not mapped is on the device alone
+    for (Mem *m : mems)  // an unmapped shadow holds nothing that the device does not have
       if (m->shadow.data && !mapped.contains(m))
         ::madvise(m->shadow.data, m->shadow.bytes, MADV_DONTNEED);
     return {};
@@ -193,7 +195,7 @@ class OpenCl final : public agent::Participant {
 
   Result<> attach_again() override { return link().reopen(agent::session_socket()); }
 
-  // Of the Manager, which gives one device for all.
+  // The Manager assigns one device for all old ones.
   Result<> use_devices(std::span<const agent::DevicePair> map) override {
     device_ = map.empty() ? "" : map.back().to;
     return {};
@@ -224,7 +226,8 @@ class OpenCl final : public agent::Participant {
       auto found = mems.find(piece.region);
       Mem *m = found == mems.end() ? nullptr : found->second;
       if (!m || piece.offset > m->size || piece.bytes > m->size - piece.offset)
-        return fail("the image holds a region {} that this program does not have", piece.region);
+        return fail("the image holds region \"{}\", which does not exist in this program",
+                    piece.region);
       CKPT_CHECK(move(Op::WriteContents, *m, piece.offset, piece.bytes,
                       u64{piece.slot.index} * source.slot_bytes()));
       CKPT_CHECK(source.release(piece.slot));
@@ -259,16 +262,19 @@ class OpenCl final : public agent::Participant {
     }
     if (!device.empty()) unsuited_ = reasons_against(device, greeting);
     if (!unsuited_.empty()) return fail("{}", unsuited_);
-    if (!map_devices()) return fail("the new devices cannot stand for the old ones");
+    if (!map_devices())
+      return fail(
+          "the new devices cannot take the place of the old ones; the proxy's log names the "
+          "reason");
     CKPT_CHECK(recreate_objects());
     for (Kernel *k : registry().all<Kernel>()) forget_proxy_state(*k);
     return {};
   }
 
-  std::string device_;    // for the next attach(): its UUID; empty: the session's choice
-  std::string unsuited_;  // why the devices of the last one will not do
-  // The image of the last save that came to its end, here or in the process of which this is a
-  // copy. What is not Mem::written is as it was then.
+  std::string device_;    // UUID of the device for the next attach(); empty: the session's choice
+  std::string unsuited_;  // the reasons against the devices of the last attach()
+  // The image of the last complete save, in this process or in the one that it is a copy of.
+  // Objects without Mem::written have not changed since.
   agent::ImageId last_save_{};
 };
 
@@ -277,11 +283,6 @@ class OpenCl final : public agent::Participant {
 agent::Participant *participant() {
   static OpenCl *p = new OpenCl;
   return p;
-}
-
-agent::Gate &gate() {
-  static agent::Gate *g = new agent::Gate;
-  return *g;
 }
 
 }  // namespace ckpt::ocl

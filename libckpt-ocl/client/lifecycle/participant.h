@@ -5,7 +5,7 @@
 
 namespace ckpt::ocl {
 
-// OpenCL's part in the ledger_entries cycle; one per process, never destroyed.
+// OpenCL's participant in the life cycle. One per process, never destroyed.
 agent::Participant *participant();
 
 }  // namespace ckpt::ocl

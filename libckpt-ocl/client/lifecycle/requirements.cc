@@ -19,32 +19,32 @@ json limits_read(Device &d) {
   return out;
 }
 
-// The different kinds of images that live on the device; a program may have thousands of one kind.
+// The distinct descriptions of images on the device; a program may have thousands of equal ones.
 json images(const Device &d) {
-  std::set<json> kinds;
+  std::set<json> descriptions;
   for (Mem *m : registry().all<Mem>()) {
     if (!m->image || !m->context->uses(&d)) continue;
     const cl_image_desc &desc = m->image->desc;
     bool from_buffer = m->parent && desc.image_type == CL_MEM_OBJECT_IMAGE2D;
-    json kind = {{"type", desc.image_type},
-                 {"order", m->image->format.image_channel_order},
-                 {"channel", m->image->format.image_channel_data_type},
-                 {"access", m->flags & kKernelAccess},
-                 {"width", desc.image_width},
-                 {"height", desc.image_height},
-                 {"depth", desc.image_depth},
-                 {"layers", desc.image_array_size},
-                 {"row_pitch", from_buffer ? m->image->row_pitch : 0}};
-    kinds.insert(std::move(kind));
+    json description = {{"type", desc.image_type},
+                        {"order", m->image->format.image_channel_order},
+                        {"channel", m->image->format.image_channel_data_type},
+                        {"access", m->flags & kKernelAccess},
+                        {"width", desc.image_width},
+                        {"height", desc.image_height},
+                        {"depth", desc.image_depth},
+                        {"layers", desc.image_array_size},
+                        {"row_pitch", from_buffer ? m->image->row_pitch : 0}};
+    descriptions.insert(std::move(description));
   }
-  return json(kinds);
+  return json(descriptions);
 }
 
 json device(Device &d) {
   u64 largest = 0, total = 0;
   bool used = false;
   for (Context *c : registry().all<Context>()) used = used || c->uses(&d);
-  u64 origins = 0;  // or'ed: its lowest bit is what all are multiples of
+  u64 origins = 0;  // combined with OR: the lowest bit is the common alignment
   for (Mem *m : registry().all<Mem>()) {
     if (!m->context->uses(&d)) continue;
     origins |= m->origin;
@@ -75,8 +75,8 @@ json units_of(const Program &p) {
   return units;
 }
 
-// "SPIR-V_1.2", as CL_DEVICE_IL_VERSION says it, by the second word of a module (SPIR-V
-// specification, 2.3); empty: the program has a source.
+// "SPIR-V_1.2", in the form of CL_DEVICE_IL_VERSION, from the second word of a module (SPIR-V
+// specification, 2.3). Empty: the program has a source.
 std::string language(const Program &p) {
   constexpr u32 kSpirv = 0x07230203;
   u32 words[2] = {};

@@ -5,22 +5,7 @@
 
 namespace ckpt::ocl {
 
+// The gate of the OpenCL API; every call passes it (entry/api_call.h).
 agent::Gate &gate();
-
-// Of tenancy.cc, at the end of a call: so much of what was released is to be told that it is worth
-// a message to the node's Manager.
-bool releases_to_report();
-void report_releases();
-
-// One API call. After a fork the child's calls must touch nothing: see alive().
-class Entry {
- public:
-  Entry() { gate().enter(); }
-  ~Entry() {
-    if (gate().outermost() && releases_to_report()) report_releases();
-    gate().leave();
-  }
-  Entry(const Entry &) = delete;
-};
 
 }  // namespace ckpt::ocl

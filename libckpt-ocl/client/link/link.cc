@@ -3,43 +3,22 @@
 
 #include <poll.h>
 
-#include <thread>
-
-#include "agent/protocol.h"
 #include "common/base/futex.h"
 #include "common/base/log.h"
 #include "common/ipc/unix_socket.h"
 #include "libckpt-ocl/client/command/callbacks.h"
+#include "libckpt-ocl/client/command/time_stamps.h"
 #include "libckpt-ocl/client/transfer/transfer.h"
 
 namespace ckpt::ocl {
 namespace {
 
-// How often a sleeper looks whether the proxy still lives.
+// How often a sleeping thread checks that the proxy is still alive.
 constexpr std::chrono::milliseconds kLivenessInterval{200};
-// Before sleeping: about what the futex calls would cost.
+// How long a thread spins before it sleeps: about what the two futex calls would cost.
 constexpr std::chrono::microseconds kSpinTime{5};
 
 size_t padded(size_t bytes) { return (bytes + 7) / 8 * 8; }
-
-Result<Greeting> read_greeting(Reader r) {
-  Greeting g;
-  u32 platforms = r.get<u32>();
-  for (u32 i = 0; i < platforms && r.ok(); i++) {
-    Greeting::Plat &p = g.platforms.emplace_back();
-    p.name = r.str();
-    u32 devices = r.get<u32>();
-    for (u32 k = 0; k < devices && r.ok(); k++) {
-      u64 type = r.get<u64>();
-      p.devices.push_back({type, std::string(r.str())});
-    }
-  }
-  if (!r.ok()) return fail("the proxy's greeting is malformed");
-  if (r.done()) return g;
-  g.pid = r.get<u32>();
-  if (!r.ok()) return fail("the proxy's greeting is malformed");
-  return g;
-}
 
 }  // namespace
 
@@ -55,87 +34,8 @@ void forget_if_last(const Event &e) {
   if (e.queue->last.get() == &e) dropped_outside_the_lock = std::move(e.queue->last);
 }
 
-Result<Greeting> Link::open(const std::string &session, const std::string &device) {
-  CKPT_TRY(UniqueFd socket, connect_unix(session));
-  Writer w;
-  w.put(protocol::kVersion).str("ocl");
-  if (!device.empty()) w.str(device);
-  auto wanted = device.empty() ? protocol::Type::ProxyWanted : protocol::Type::ProxyFor;
-  int streams[] = {STDOUT_FILENO, STDERR_FILENO};
-  UniqueFd null;
-  for (int &fd : streams)
-    if (::fcntl(fd, F_GETFD) < 0) {  // a program may have closed them
-      if (!null) null.reset(::open("/dev/null", O_WRONLY | O_CLOEXEC));
-      fd = null.get();
-    }
-  CKPT_CHECK(send_message(socket.get(), static_cast<u16>(wanted), w.bytes(), streams));
-  return greet(std::move(socket));
-}
-
-Result<> Link::reopen(const std::string &session) {
-  CKPT_TRY(UniqueFd socket, connect_unix(session));
-  Writer w;
-  w.put(protocol::kVersion).put(token_);
-  CKPT_CHECK(send_message(socket.get(), static_cast<u16>(protocol::Type::ProxyAgain), w.bytes()));
-  CKPT_TRY(Greeting unused, greet(std::move(socket)));
-  (void)unused;
-  return {};
-}
-
-Result<> Link::abandon(const std::string &session) {
-  CKPT_TRY(UniqueFd socket, connect_unix(session));
-  Writer w;
-  w.put(protocol::kVersion).put(token_);
-  CKPT_CHECK(send_message(socket.get(), static_cast<u16>(protocol::Type::ProxyDrop), w.bytes()));
-  CKPT_TRY(std::optional<Message> m, receive_message(socket.get()));
-  if (m && m->type == static_cast<u16>(protocol::Type::Ok)) return {};
-  return fail("the session keeper did not end the driver's process");
-}
-
-Result<Greeting> Link::greet(UniqueFd socket) {
-  CKPT_TRY(std::optional<Message> m, receive_message(socket.get()));
-  if (!m) return fail("the driver proxy ended before it greeted");
-  Reader r = m->reader();
-  if (m->type == static_cast<u16>(protocol::Type::Failed))
-    return fail("no driver proxy: {}", r.str());
-  u32 version = r.get<u32>();
-  if (m->type != kGreeting || m->fds.size() != 1 || version != kWireVersion)
-    return fail("the driver proxy speaks version {} of the wire protocol, this program {}", version,
-                kWireVersion);
-  token_ = r.get<u64>();
-  CKPT_TRY(Greeting g, read_greeting(r));
-  CKPT_TRY(memory_, Mapping::map(m->fds[0].get(), kRingBytes));
-  if (header().magic != kWireMagic || header().version != kWireVersion) {
-    memory_.reset();
-    return fail("the driver proxy's ring is of another version");
-  }
-  socket_ = std::move(socket);
-  usable_ = true;
-  return g;
-}
-
-Result<> Link::park() {
-  if (!usable()) return {};
-  drain();
-  flush_releases();
-  if (round_trip(Op::Park, 0, {}) != CL_SUCCESS) return fail("the driver proxy did not park");
-  close();
-  return {};
-}
-
-void Link::close() {
-  usable_ = false;
-  memory_.reset();
-  socket_.reset();
-}
-
-void Link::forget() {
-  usable_ = false;
-  memory_.forget();
-  socket_.reset();
-}
-
-// usable() is looked at before any lock: in a fork's child the lock's holder may not exist.
+// usable() is tested before any lock is taken: in the child of a fork, the thread that holds the
+// lock may not exist.
 cl_int Link::send(u16 op, u64 made, ByteView payload, u16 flags) {
   if (!usable()) return CL_DEVICE_NOT_AVAILABLE;
   std::lock_guard lock(send_mutex_);
@@ -155,7 +55,8 @@ cl_int Link::send_locked(u16 op, u64 made, ByteView payload, u16 flags) {
   return CL_SUCCESS;
 }
 
-// Commands never straddle the end of the ring: the last one says where it wraps.
+// A command never straddles the end of the ring: where it does not fit, a wrap mark (kWrap) tells
+// the proxy to continue at the start.
 bool Link::wait_for_room(size_t bytes) {
   Header &h = header();
   u64 head = h.command_head.load(std::memory_order_relaxed);
@@ -214,7 +115,7 @@ Result<> Link::send_fd(u16 type, int fd) {
   return send_message(socket_.get(), type, {}, std::span(&fd, 1));
 }
 
-// Never sends by itself: it may run while a sender is taking in completions.
+// Does not send: it may be called while a sending thread receives completions.
 void Link::release_later(const Release &r) {
   std::lock_guard lock(release_mutex_);
   releases_.push_back(r);
@@ -237,10 +138,10 @@ void Link::flush_releases() {
   }
 }
 
-// Nobody waits for the last commands of a queue that is gone, but a checkpoint must.
+// The application no longer waits for the last commands of a released queue, but a checkpoint must.
 void Link::request_release_marker(u64 queue) {
   auto *e = new Event;
-  Ref<Event> mark(e);
+  Ref<Event> marker(e);
   e->drop();
   expect(e);
   Writer w;
@@ -290,14 +191,14 @@ void Link::receive_completions(std::vector<Ref<Event>> &finished) {
     finished.push_back(std::move(it->second));
     pending_.erase(it);
   }
-  if (!finished.empty()) ring(h.proxy_bell, h.proxy_waits);  // there is room for completions again
+  if (!finished.empty()) ring(h.proxy_bell, h.proxy_waits);  // the completion ring has room again
 }
 
 void Link::complete_event(Event &e, const Completion &c) {
   if (c.status == CL_COMPLETE) copy_read_to_host(e);
   if (e.staging_bytes) space_.release(e.staging, e.staging_bytes);
   e.staging_bytes = 0;
-  stamp(e, c);
+  set_time_stamps(e, c);
   e.status.store(c.status, std::memory_order_release);
 }
 
@@ -325,7 +226,7 @@ bool Link::wait_until(const std::function<bool()> &done, bool may_pause) {
   }
 }
 
-// False: the proxy is gone.
+// Returns false if the proxy is gone.
 bool Link::sleep_until_bell(u32 seen) {
   Header &h = header();
   h.client_waits.fetch_add(1, std::memory_order_seq_cst);
@@ -341,7 +242,7 @@ bool Link::hung_up() {
 
 void Link::fail_pending() {
   if (!usable_.exchange(false)) return;
-  log::error("the OpenCL driver's process is gone; every OpenCL call fails from now on");
+  log::error("the OpenCL proxy has ended; every OpenCL call of this program fails from now on");
   std::unordered_map<u64, Ref<Event>> lost;
   {
     std::lock_guard lock(drain_mutex_);

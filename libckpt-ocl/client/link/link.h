@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The link to the proxy: sends commands, waits for answers, takes in completions. There is one per
-// process, and it outlives the proxies that stand at its other end.
+// The link to the proxy: sends commands, waits for replies, receives completions. A process has one
+// link, which outlives the proxies at its other end.
 //
-// Completions are taken in by whichever thread calls next: an application can only know that a
-// command is finished by an API call, so that is when a read's bytes are copied to their place. No
-// thread of ours is needed, and none has to be frozen.
+// Whichever thread calls OpenCL next receives the completions. An application can learn only
+// through an API call that a command has finished, so that is when the bytes of a read are copied
+// to their place. The library therefore needs no thread of its own that a checkpoint would have to
+// stop.
 #pragma once
 
 #include <functional>
@@ -22,7 +23,7 @@
 
 namespace ckpt::ocl {
 
-// What a proxy says first.
+// The first message of a proxy.
 struct Greeting {
   struct Dev {
     u64 type;
@@ -33,62 +34,65 @@ struct Greeting {
     std::vector<Dev> devices;
   };
   std::vector<Plat> platforms;
-  u32 pid = 0;  // its own, as the session keeper sees it; 0: an older one
+  u32 pid = 0;  // of the proxy, in the session keeper's PID namespace; 0 from older proxies
 };
 
 class Link {
  public:
-  // Connects to a new proxy of the session; `device`: the UUID of the only one that it shall show,
-  // or empty: those that the session's program may use.
+  // Connects to a new proxy of the session. `device` is the UUID of the only device that it may
+  // show; empty: all devices that the session allows.
   Result<Greeting> open(const std::string &session, const std::string &device = {});
   // Connects to the proxy that this link was parked at.
   Result<> reopen(const std::string &session);
-  // The proxy that this link was parked at is not needed any more.
+  // Ends the proxy that this link was parked at.
   Result<> abandon(const std::string &session);
-  // Leaves the proxy, which waits for reopen(). Nothing may be pending.
+  // Disconnects; the proxy waits for reopen(). No command may be pending.
   Result<> park();
-  // Unmaps and closes everything, whatever the state.
+  // Unmaps and closes everything, in any state.
   void close();
-  // In a fork's child: forgets everything without touching it.
+  // In the child of a fork: drops everything without touching the shared memory.
   void forget();
 
   bool usable() const { return usable_.load(std::memory_order_acquire); }
 
-  // One way. An error only if the proxy is gone.
+  // Sends a command one way. Fails only if the proxy is gone.
   cl_int send(u16 op, u64 made, ByteView payload, u16 flags = 0);
   cl_int send(Op op, u64 made, ByteView payload) {
     return send(static_cast<u16>(op), made, payload);
   }
-  // There and back: the status that the far side answered, and its bytes.
+  // Sends a command and waits for the proxy's reply: its status, and its bytes in `reply`.
   cl_int round_trip(u16 op, u64 made, ByteView payload, Bytes *reply = nullptr);
   cl_int round_trip(Op op, u64 made, ByteView payload, Bytes *reply = nullptr) {
     return round_trip(static_cast<u16>(op), made, payload, reply);
   }
-  // A descriptor for the proxy, ahead of the command that speaks of it.
+  // Sends a descriptor; the command that refers to it follows.
   Result<> send_fd(u16 type, int fd);
-  // Tells the proxy to let go of an object: with the next send, or flush_releases().
+  // Queues the release of an object on the proxy's side; flush_releases() sends it.
   struct Release {
     Kind kind;
     u64 number;
-    bool needs_marker = false;  // a queue with commands under way of which we would not hear
+    bool needs_marker = false;  // a queue with commands that will get no completion
   };
   void release_later(const Release &r);
   void flush_releases();
 
-  // A command that will be answered by a completion; call before it is sent.
+  // Registers the event of a command that will get a completion, before the command is sent.
   void expect(Event *event);
   void unexpect(Event *event);
+  // Receives the completions that have arrived.
   void drain();
-  // Waits, taking in completions, until `done` says so. False: the proxy is gone. A waiter that
-  // `may_pause` steps out of the gate for a checkpoint; it must hold no lock and no staging.
+  // Receives completions until `done()` returns true. Returns false if the proxy is gone. With
+  // `may_pause` the thread leaves the gate during a checkpoint; it must hold no lock and no
+  // staging.
   bool wait_until(const std::function<bool()> &done, bool may_pause);
+  // Whether no event is pending.
   bool idle();
-  // Wakes every waiter, so that it sees that the gate is closing.
+  // Wakes every thread in wait_until(), so that it notices that the gate is closing.
   void wake_waiters();
 
   std::byte *staging(u64 offset) { return memory_.data() + kStagingAt + offset; }
   StagingSpace &staging_space() { return space_; }
-  // Waits for room. No value: the proxy is gone.
+  // Waits for free staging memory. Returns no value if the proxy is gone.
   std::optional<u64> allocate_staging(u64 bytes);
 
  private:
@@ -109,8 +113,9 @@ class Link {
   u64 token_ = 0;
   std::atomic<bool> usable_{false};
 
-  std::mutex round_trip_mutex_;  // before send_mutex_
-  std::mutex send_mutex_;        // before drain_mutex_
+  // Locked in this order.
+  std::mutex round_trip_mutex_;
+  std::mutex send_mutex_;
   std::mutex drain_mutex_;
   std::unordered_map<u64, Ref<Event>> pending_;  // guarded by drain_mutex_
   std::mutex release_mutex_;
@@ -121,7 +126,8 @@ class Link {
 
 Link &link();
 
-// A queue keeps its newest command, and that its queue, only while it is under way.
+// A queue and its newest event refer to each other while the command runs. Breaks the cycle when
+// the event has finished.
 void forget_if_last(const Event &e);
 
 }  // namespace ckpt::ocl

@@ -9,12 +9,12 @@
 
 namespace ckpt::ocl {
 
-// First fit over the staging part of the ring memory. Thread-safe.
+// A first-fit allocator for the staging part of the ring memory. Thread-safe.
 class StagingSpace {
  public:
   explicit StagingSpace(u64 bytes) : bytes_(bytes) { free_[0] = bytes; }
 
-  // The offset of `bytes` free bytes (rounded up to a cache line), or none just now.
+  // The offset of `bytes` free bytes, rounded up to a cache line. No value if none are free.
   std::optional<u64> allocate(u64 bytes);
   void release(u64 offset, u64 bytes);
   bool empty() const;

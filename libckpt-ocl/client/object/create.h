@@ -5,7 +5,7 @@
 
 namespace ckpt::ocl {
 
-// The near side of the codec: an object is called by its number.
+// The client's side of the codec: an object is encoded as its number.
 struct ClientSide {
   u64 number(u8, const void *handle) const {
     return handle ? static_cast<const Object *>(handle)->number : 0;
@@ -19,7 +19,7 @@ Bytes encoded(A... args) {
   return w.take();
 }
 
-// Asks the proxy to make the far side of `o`, and notes how, so that it can be made again.
+// Creates the proxy's side of `o` and records the command, so that a restore can repeat it.
 inline cl_int create(Object *o, u16 op, Bytes payload) {
   cl_int status = link().round_trip(op, o->number, payload);
   if (status != CL_SUCCESS) return status;
@@ -33,7 +33,7 @@ cl_int create(Object *o, A... args) {
   return create(o, api::spec<Fn>.op, encoded<Fn>(args...));
 }
 
-// What a clCreate… returns: the handle, or NULL and why.
+// The return value of a clCreate… function: the handle, or NULL with an error.
 template <class H>
 H created(Object *o, cl_int status, cl_int *errcode) {
   if (errcode) *errcode = status;
@@ -43,7 +43,7 @@ H created(Object *o, cl_int status, cl_int *errcode) {
 }
 
 template <class H>
-H refused(cl_int status, cl_int *errcode) {
+H failed(cl_int status, cl_int *errcode) {
   return created<H>(nullptr, status, errcode);
 }
 

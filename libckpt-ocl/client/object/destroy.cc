@@ -9,8 +9,8 @@
 namespace ckpt::ocl {
 namespace {
 
-// What the far side holds of `o` goes with it; an object that was refused has nothing there.
-void leave_ledger(Object *o) {
+// Removes `o` from the ledger and releases the proxy's side, if it was ever created.
+void erase_from_ledger(Object *o) {
   if (o->ledger_entries.empty()) return;
   registry().remove(o);
   forget_info(o);
@@ -18,18 +18,18 @@ void leave_ledger(Object *o) {
   link().release_later({o->kind, o->number, needs_marker});
 }
 
-// The application's callbacks, the last one first, and then the object.
+// Makes the application's callbacks, the last one first, and destroys the object.
 template <class H, class T>
-void destroy_called(T *o) {
+void destroy_with_callbacks(T *o) {
   std::vector<typename T::Callback> callbacks = std::move(o->callbacks);
   for (const typename T::Callback &c : reversed(callbacks)) c.fn(handle<H>(o), c.user);
-  leave_ledger(o);
+  erase_from_ledger(o);
   delete o;
 }
 
 void destroy_kernel(Kernel *k) {
   if (k->program) k->program->kernels.fetch_sub(1);
-  leave_ledger(k);
+  erase_from_ledger(k);
   delete k;
 }
 
@@ -40,7 +40,7 @@ void destroy_event(Event *e) {
 
 template <class T>
 void destroy_plain(Object *o) {
-  leave_ledger(o);
+  erase_from_ledger(o);
   delete static_cast<T *>(o);
 }
 
@@ -48,11 +48,11 @@ void destroy_plain(Object *o) {
 
 void destroy(Object *o) {
   switch (o->kind) {
-    case Kind::Context: return destroy_called<cl_context>(static_cast<Context *>(o));
+    case Kind::Context: return destroy_with_callbacks<cl_context>(static_cast<Context *>(o));
     case Kind::Queue: return destroy_plain<Queue>(o);
     case Kind::Mem:
       release_managed(*static_cast<Mem *>(o));
-      return destroy_called<cl_mem>(static_cast<Mem *>(o));
+      return destroy_with_callbacks<cl_mem>(static_cast<Mem *>(o));
     case Kind::Program: return destroy_plain<Program>(o);
     case Kind::Kernel: return destroy_kernel(static_cast<Kernel *>(o));
     case Kind::Sampler: return destroy_plain<Sampler>(o);
@@ -60,7 +60,7 @@ void destroy(Object *o) {
     case Kind::Event: return destroy_event(static_cast<Event *>(o));
     case Kind::Device: return destroy_sub_device(static_cast<Device *>(o));
     case Kind::Platform:
-    case Kind::None: return;  // lives for ever
+    case Kind::None: return;  // never destroyed
   }
 }
 

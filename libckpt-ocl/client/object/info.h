@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How every clGet…Info answers: value, size, and the API's rule for a buffer that is too small.
+// Answers of the clGet…Info functions: value, size, and the API's rule for a buffer that is too
+// small.
 #pragma once
 
 #include <string_view>
@@ -11,7 +12,7 @@
 
 namespace ckpt::ocl {
 
-// Where a clGet…Info call wants its answer.
+// The output parameters of a clGet…Info call.
 struct Answer {
   size_t room;
   void *value;
@@ -27,18 +28,18 @@ struct Answer {
   cl_int list(const std::vector<T> &v) const {
     return bytes(v.data(), v.size() * sizeof(T));
   }
-  cl_int text(std::string_view s) const;  // with its NUL
+  cl_int text(std::string_view s) const;  // with its final NUL
 };
 
-// Asks the driver; `second` is another object or number that the question names. Answers are kept:
-// programs ask the same things over and over (hashcat, 15,000 calls a second).
-// An object that may be gone is named by its number.
+// Queries the driver. `second` is a further object or number of the query. Answers are cached,
+// because programs repeat their queries (hashcat: 15,000 a second). `object` is a number, since the
+// object may have been destroyed meanwhile.
 cl_int remote_info(InfoOf of, u64 object, u64 second, u32 param, Bytes &value);
 inline cl_int remote_info(InfoOf of, const Object &o, u64 second, u32 param, Bytes &value) {
   return remote_info(of, o.number, second, param, value);
 }
 cl_int remote_info(InfoOf of, const Object &o, u64 second, u32 param, const Answer &out);
-// Forgets the answers about one object, or about all.
+// Drops the cached answers about one object, or about all (nullptr).
 void forget_info(const Object *o);
 
 }  // namespace ckpt::ocl

@@ -22,7 +22,7 @@ void Object::drop() {
   if (keepers.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(this);
 }
 
-// Leaked on purpose: the application may call us after static destructors have run.
+// Never destroyed: the application may call OpenCL after its static destructors have run.
 Registry &registry() {
   static Registry *r = new Registry;
   return *r;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the application's handles point to. An object is ours and lives in the application's heap,
-// so CRIU keeps it, its handle stays valid, and the set of live objects with the messages that made
-// them (`ledger_entries`) is the ledger from which another device is furnished (design decision 3).
+// What the application's handles point to. An object lies in the application's heap, so CRIU saves
+// it and its handle stays valid. The live objects together with the commands that created them
+// (`ledger_entries`) are the ledger: sent again in order, they recreate every object on another
+// device. Destroying an object erases its entries.
 //
-// An object lives as long as the application's count or another object keeps it: a kernel its
-// program, a sub-buffer its buffer, a command its queue.
+// An object lives as long as the application's reference count or another object keeps it: a kernel
+// keeps its program, a sub-buffer its buffer, a command its queue.
 #pragma once
 
 #include <atomic>
@@ -20,7 +21,7 @@ struct _cl_icd_dispatch;
 
 namespace ckpt::ocl {
 
-// A message to the proxy, kept to be sent again. `when` orders the steps of all objects.
+// A command to the proxy that is kept to be sent again. `when` orders the entries of all objects.
 struct LedgerEntry {
   u64 when;
   u16 op;
@@ -31,35 +32,34 @@ struct Object {
   // The ICD loader reads the first word of every handle.
   const _cl_icd_dispatch *dispatch;
   Kind kind;
-  std::atomic<u32> app_count{1};  // clRetain…/clRelease…
-  std::atomic<u32> keepers{1};    // app_count > 0 counts as one
-  u64 number;                     // its name on the wire, never used again
-  std::vector<LedgerEntry>
-      ledger_entries;  // in order; guarded by the registry while a restore is under way
+  std::atomic<u32> app_count{1};  // the application's references (clRetain…, clRelease…)
+  std::atomic<u32> keepers{1};    // references of other objects, and one while app_count > 0
+  u64 number;                     // the object's name on the wire, never used again
+  std::vector<LedgerEntry> ledger_entries;
 
   explicit Object(Kind k);
-  void record(u16 op, Bytes payload);  // one more step
+  void record(u16 op, Bytes payload);  // adds a ledger entry
   Object(const Object &) = delete;
   void keep() { keepers.fetch_add(1, std::memory_order_relaxed); }
   void drop();
 };
 
-// All live objects by number: creation order, in which they can be made again.
+// All live objects by number, which is the order of their creation.
 class Registry {
  public:
   void add(Object *o);
   void remove(Object *o);
   bool holds(const void *handle, Kind kind);
-  // Calls f(T &) for each one, in order of creation. None of them goes away meanwhile, so f must
-  // neither wait nor keep, drop or make any.
+  // Calls f(T &) for each object of a type, in order of creation, with the registry locked: f must
+  // neither wait nor create, keep or drop an object.
   template <class T, class F>
   void each(F f) {
     std::lock_guard lock(mutex_);
     for (auto &[number, o] : objects_)
       if (o->kind == T::kKind) f(*static_cast<T *>(o));
   }
-  // Objects of one kind, or of all (Kind::None), in order of creation. Only behind a shut gate, or
-  // where they live for ever: nothing keeps them.
+  // Objects of one kind, or of all kinds (Kind::None), in order of creation. The result keeps no
+  // references: call it with the gate closed, or for objects that are never destroyed.
   std::vector<Object *> all(Kind kind);
   template <class T>
   std::vector<T *> all() {
@@ -76,15 +76,15 @@ class Registry {
 
 Registry &registry();
 
-// The object behind a handle, or nullptr if it is none of that type. Like every driver we read the
-// handle's memory: a dangling one is the application's undefined behaviour.
+// The object behind a handle, or nullptr if the handle is of another type. This reads the handle's
+// memory, as every driver does; a dangling handle is undefined behaviour of the application.
 template <class T>
 T *object(const void *handle) {
   auto *o = static_cast<Object *>(const_cast<void *>(handle));
   return o && o->kind == T::kKind ? static_cast<T *>(o) : nullptr;
 }
 
-// clRetain… and clRelease…: `invalid` is the API's error for a handle that is none.
+// clRetain… and clRelease…. `invalid` is the API's error for an invalid handle.
 template <class T>
 cl_int retain(const void *handle, cl_int invalid) {
   T *o = object<T>(handle);
@@ -100,7 +100,7 @@ cl_int release(const void *handle, cl_int invalid) {
   return CL_SUCCESS;
 }
 
-// OpenCL's handles are opaque pointers to structs of its own names.
+// OpenCL's handle types are pointers to opaque structs.
 template <class H>
 H handle(Object *o) {
   return reinterpret_cast<H>(o);

@@ -5,7 +5,8 @@
 
 namespace ckpt::ocl {
 
-// Keeps an object alive: the retain graph that OpenCL has beside the application's own counts.
+// A reference that keeps an object alive, as OpenCL requires between objects (a kernel keeps its
+// program), apart from the application's own reference count.
 template <class T>
 class Ref {
  public:

@@ -6,14 +6,14 @@
 
 namespace ckpt::ocl {
 
-// Reads a region of an image into `host`, which lies there as `pitches` say, or writes it. An image
-// that was made from a buffer is that buffer's bytes, and is moved as such: not every driver gets
-// the image commands right for those (rusticl of Mesa 22.3.6 reads other bytes).
+// Reads a region of an image into `host`, where it has these pitches, or writes it. An image that
+// was created from a buffer is transferred as that buffer, because not every driver handles such
+// images correctly (rusticl of Mesa 22.3.6 reads wrong bytes).
 cl_int read_box(cl_command_queue queue, cl_command_type type, Mem &image, const ImageBox &box,
                 Pitches pitches, void *host, Blocking blocking, Waits waits, cl_event *out);
 cl_int write_box(cl_command_queue queue, cl_command_type type, Mem &image, const ImageBox &box,
                  Pitches pitches, const void *host, Blocking blocking, Waits waits, cl_event *out);
-// Writes for a command that has been checked and now runs (Command::run).
+// The part of a write that Command::run() calls.
 cl_int send_box(Command &c, Mem &image, const ImageBox &box, Pitches pitches,
                 const std::byte *host);
 

@@ -5,11 +5,12 @@
 
 namespace ckpt::ocl {
 
-// What the specification makes an immediate error of a map's flags.
+// The immediate errors of a map's flags.
 cl_int check_map_flags(const Mem &m, cl_map_flags flags);
 
-// Shows a region of a buffer or an image to the host: fills in map.at.
+// Maps a region of a buffer or an image into host memory; sets map.at.
 cl_int map_region(cl_command_queue queue, cl_command_type type, Mem &m, Mem::Map &map,
                   Blocking blocking, Waits waits, cl_event *out);
+cl_int unmap_region(cl_command_queue queue, Mem &m, void *at, Waits waits, cl_event *out);
 
 }  // namespace ckpt::ocl

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Host memory is read when the command runs, not when it is enqueued (facts/opencl.md). We read it
-// at enqueue, into staging, which the application can tell apart in one case only: an earlier read
-// into the same memory is still under way. wait_for_pending_reads() waits for such reads first.
+// The specification says that a non-blocking write reads host memory when the command executes.
+// This library copies it to staging when the command is enqueued. The application may not change
+// the memory in between, so the difference shows in one case only: an earlier non-blocking read
+// into the same memory is still pending. wait_for_pending_reads() waits for such reads first.
 #include "libckpt-ocl/client/transfer/transfer.h"
 
 #include <algorithm>
@@ -13,14 +14,14 @@
 namespace ckpt::ocl {
 namespace {
 
-// Reads that are under way, by the host memory they will fill.
+// Pending reads, by the host memory that they will fill.
 class PendingReads {
  public:
   void add(Event *e, std::byte *from, std::byte *to) {
     std::lock_guard lock(mutex_);
     list_.push_back({Ref<Event>(e), from, to});
   }
-  // The newest read that will touch [from, to); those that are over are forgotten on the way.
+  // The newest read that will touch [from, to). Also drops the reads that have finished.
   Ref<Event> overlapping(const std::byte *from, const std::byte *to) {
     std::lock_guard lock(mutex_);
     std::erase_if(list_, [](const PendingRead &l) { return l.event->finished(); });
@@ -43,11 +44,6 @@ PendingReads &pending_reads() {
   return *l;
 }
 
-void wait_for_pending_reads(const void *host, size_t bytes) {
-  const auto *from = static_cast<const std::byte *>(host);
-  while (Ref<Event> e = pending_reads().overlapping(from, from + bytes)) wait(*e);
-}
-
 void copy_rows(std::byte *to, size_t to_row, size_t to_slice, const std::byte *from,
                size_t from_row, size_t from_slice, const size_t region[3]) {
   for (size_t z = 0; z < region[2]; z++)
@@ -55,17 +51,17 @@ void copy_rows(std::byte *to, size_t to_row, size_t to_slice, const std::byte *f
       std::memcpy(to + z * to_slice + y * to_row, from + z * from_slice + y * from_row, region[0]);
 }
 
-// How a transfer goes: its pieces, and how many of them are under way at a time.
+// How a transfer is cut: the size of a piece, and how many pieces may be under way.
 struct Pace {
   size_t piece_bytes = kMaxPiece, window = SIZE_MAX;
 };
 
-// Somebody waits for it: pieces that are still in the processor's cache when the other side copies
-// them, and few enough that the same staging is used again and again.
+// For blocking transfers: a piece is still in the processor's cache when the other side copies it,
+// and the same few pieces of staging are used again and again.
 constexpr Pace kInCache{1u << 20, 4};
 
 // Cuts a rectangle into pieces of at most `most` bytes: whole slices, else rows, else parts of a
-// row. A plain transfer, being one long row, is cut by the last rule.
+// row. A contiguous transfer is one long row, so the last rule cuts it.
 std::vector<Rect> pieces_of(const Rect &all, size_t most) {
   size_t step[3] = {std::min(all.region[0], most), 1, 1};
   if (step[0] == all.region[0])
@@ -95,11 +91,11 @@ size_t host_offset(const Rect &piece, const Rect &all) {
          (piece.buffer_origin[2] - all.buffer_origin[2]) * all.host_slice;
 }
 
-bool is_plain(const Rect &r) { return r.region[1] == 1 && r.region[2] == 1; }
+bool is_contiguous(const Rect &r) { return r.region[1] == 1 && r.region[2] == 1; }
 
 Op operation_of(bool reading, const Mem &mem, const Rect &r) {
   if (mem.image) return reading ? Op::ReadImage : Op::WriteImage;
-  if (is_plain(r)) return reading ? Op::Read : Op::Write;
+  if (is_contiguous(r)) return reading ? Op::Read : Op::Write;
   return reading ? Op::ReadRect : Op::WriteRect;
 }
 
@@ -110,7 +106,7 @@ void put_place(Writer &w, Command &c, const Mem &mem, const Rect &r, u64 staging
     w.put(u64{r.buffer_origin[0] / element}).put(u64{r.buffer_origin[1]});
     w.put(u64{r.buffer_origin[2]}).put(u64{r.region[0] / element});
     w.put(u64{r.region[1]}).put(u64{r.region[2]});
-  } else if (is_plain(r)) {
+  } else if (is_contiguous(r)) {
     u64 offset = r.buffer_origin[0] + r.buffer_origin[1] * r.buffer_row +
                  r.buffer_origin[2] * r.buffer_slice;
     w.put(offset).put(u64{r.region[0]});
@@ -123,19 +119,19 @@ void put_place(Writer &w, Command &c, const Mem &mem, const Rect &r, u64 staging
   c.put_waits(w);
 }
 
-// One piece of a transfer; `data` is the host's place for it.
+// Sends one piece of a transfer; `data` is its place in host memory.
 cl_int send_piece(Command &c, bool reading, const Mem &mem, const Rect &r, std::byte *data) {
   size_t bytes = bytes_of(r);
   u16 operation = static_cast<u16>(operation_of(reading, mem, r));
   Writer w;
-  // Small writes travel in the command itself.
+  // The bytes of a small write travel in the command itself.
   if (!reading && bytes <= 4096) {
     put_place(w, c, mem, r, kInline);
     Bytes packed(bytes);
     copy_rows(packed.data(), r.region[0], r.region[0] * r.region[1], data, r.host_row, r.host_slice,
               r.region);
     w.blob(packed);
-    return c.send(operation, w.bytes(), true);
+    return c.send(operation, w.bytes(), Trip::OneWay);
   }
   std::optional<u64> staging = link().allocate_staging(bytes);
   if (!staging) return CL_DEVICE_NOT_AVAILABLE;
@@ -145,19 +141,19 @@ cl_int send_piece(Command &c, bool reading, const Mem &mem, const Rect &r, std::
   put_place(w, c, mem, r, *staging);
   if (reading) {
     e.target = {data, r.region[0], r.region[1], r.region[2], r.host_row, r.host_slice};
-    return c.send(operation, w.bytes(), true);
+    return c.send(operation, w.bytes(), Trip::OneWay);
   }
   copy_rows(link().staging(*staging), r.region[0], r.region[0] * r.region[1], data, r.host_row,
             r.host_slice, r.region);
-  return c.send(operation, w.bytes(), true);
+  return c.send(operation, w.bytes(), Trip::OneWay);
 }
 
 size_t host_extent(const Rect &r) {
   return r.region[0] + (r.region[1] - 1) * r.host_row + (r.region[2] - 1) * r.host_slice;
 }
 
-// The pieces of a transfer; `last` is the one that the application hears of. In a queue that is not
-// in-order each waits for the one before.
+// Sends the pieces of a transfer. `last` has the application's event. In an out-of-order queue each
+// piece waits for the one before it.
 cl_int send_pieces(Command &last, bool reading, Mem &mem, const Rect &all, std::byte *host,
                    Pace pace) {
   if (!reading) {
@@ -179,7 +175,7 @@ cl_int send_pieces(Command &last, bool reading, Mem &mem, const Rect &all, std::
     if (cl_int r = send_piece(piece, reading, mem, pieces[i], data); r != CL_SUCCESS) return r;
     if (i == 0) first = sent;
     under_way.push_back(sent);
-    before = std::move(sent);  // only now: the piece's wait list names the one before
+    before = std::move(sent);  // not earlier: the wait list refers to the previous event
   }
   if (first) {
     last.wait_for(before.get());
@@ -192,8 +188,9 @@ cl_int transfer(bool reading, cl_command_queue queue, cl_command_type type, Mem 
                 const Rect &all, std::byte *host, Blocking blocking, Waits waits, cl_event *out) {
   Command c(queue, type, waits);
   if (c.status() != CL_SUCCESS) return c.status();
-  // Host memory that is written from may be used again once it was read; held commands read late.
-  bool now = c.can_send_now(), must_wait = blocking == Blocking::Yes && (reading || !now);
+  // A blocking write ends when host memory has been read. That is at once, unless it is deferred.
+  bool now = c.can_send_now();
+  bool must_wait = blocking == Blocking::Yes && (reading || !now);
   Ref<Event> done(reading || must_wait ? &c.event() : nullptr);
   Pace pace = now && blocking == Blocking::Yes ? kInCache : Pace{};
   auto send = [=, keep = Ref<Mem>(&mem)](Command &it) {
@@ -210,6 +207,11 @@ Rect one_row(size_t offset, size_t size) {
 }
 
 }  // namespace
+
+void wait_for_pending_reads(const void *host, size_t bytes) {
+  const auto *from = static_cast<const std::byte *>(host);
+  while (Ref<Event> e = pending_reads().overlapping(from, from + bytes)) wait(*e);
+}
 
 cl_int read_buffer(cl_command_queue queue, cl_command_type type, Mem &mem, size_t offset,
                    size_t size, void *host, Blocking blocking, Waits waits, cl_event *out) {
@@ -243,14 +245,12 @@ cl_int write_rect(cl_command_queue queue, cl_command_type type, Mem &mem, const 
                   blocking, waits, out);
 }
 
-cl_int fill_new_buffer(Mem &mem, const void *host) {
-  const auto *from = static_cast<const std::byte *>(host);
+cl_int write_initial_contents(const Mem &mem, const CopyContents &copy) {
   for (size_t at = 0; at < mem.size; at += kMaxPiece) {
     size_t bytes = std::min(kMaxPiece, mem.size - at);
-    wait_for_pending_reads(from + at, bytes);
     std::optional<u64> staging = link().allocate_staging(bytes);
     if (!staging) return CL_DEVICE_NOT_AVAILABLE;
-    std::memcpy(link().staging(*staging), from + at, bytes);
+    copy(at, bytes, link().staging(*staging));
     Writer w;
     w.put(mem.number).put(u64{at}).put(u64{bytes}).put(*staging).put(u8{0});
     cl_int status = link().round_trip(Op::WriteContents, 0, w.bytes());

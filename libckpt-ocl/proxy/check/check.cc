@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// The check before a restore. What a program has limits_read on stays frozen in it: limits it read,
-// the work-groups it launched, the extensions its kernels use, the buffers that live.
 #include "libckpt-ocl/proxy/check/check.h"
 
 #include <regex>
@@ -41,7 +38,7 @@ std::string product(const LimitValue &factors) {
 
 std::string mebibytes(u64 bytes) { return fmt::format("{:.1f} MiB", double(bytes) / (1 << 20)); }
 
-// Source without comments and string literals: what the compiler sees names in.
+// The source without its comments, in which names do not count.
 std::string code_of(const std::string &source) {
   std::string out;
   for (size_t i = 0; i < source.size();) {
@@ -62,13 +59,14 @@ class Check {
   Check(const RealDevice &device, std::vector<std::string> &reasons)
       : device_(device), reasons_(reasons) {}
 
-  void limits(const json &wanted) {
+  void limits(const json &values) {
     for (const Limit &l : kLimits) {
-      LimitValue limits_read = numbers(wanted, l.name), here = device_limit(device_.id, l);
-      if (!satisfies(l, limits_read, here))
-        say("the program has read {} = {} and may rely on it; \"{}\" has {} "
-            "(--ignore-limits if it does not)",
-            l.name, product(limits_read), device_.name, product(here));
+      LimitValue read = numbers(values, l.name), here = device_limit(device_.id, l);
+      if (!satisfies(l, read, here))
+        add_reason(
+            "the program has read {} = {} and may rely on it; \"{}\" has {} "
+            "(use --ignore-limits if it does not)",
+            l.name, product(read), device_.name, product(here));
     }
   }
 
@@ -78,26 +76,30 @@ class Check {
     u64 aligned = field<u64>(device, "sub_buffer_alignment", 0);
     u64 alignment = device_number(device_.id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;  // in bits
     if (aligned && aligned < alignment)
-      say("the program's sub-buffers begin at multiples of {} bytes; \"{}\" wants multiples of {}",
+      add_reason(
+          "the program's sub-buffers begin at multiples of {} bytes; \"{}\" requires multiples of "
+          "{}",
           aligned, device_.name, alignment);
     u64 most = device_number(device_.id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
     u64 memory = device_number(device_.id, CL_DEVICE_GLOBAL_MEM_SIZE);
     if (largest > most)
-      say("the program's largest buffer or image has {}; \"{}\" takes at most {}",
-          mebibytes(largest), device_.name, mebibytes(most));
+      add_reason("the program's largest buffer or image has {}; \"{}\" supports at most {}",
+                 mebibytes(largest), device_.name, mebibytes(most));
     if (total > memory)
-      say("the program's buffers and images have {}; \"{}\" has {} of memory", mebibytes(total),
-          device_.name, mebibytes(memory));
+      add_reason("the program's buffers and images have {}; \"{}\" has {} of memory",
+                 mebibytes(total), device_.name, mebibytes(memory));
   }
 
   void program(const json &p) {
-    Wanted w{field<u64>(p, "number", 0), field<std::string>(p, "source", ""), units(p),
-             field<std::string>(p, "options", "")};
+    ProgramToBuild w{field<u64>(p, "number", 0), field<std::string>(p, "source", ""), units(p),
+                     field<std::string>(p, "options", "")};
     if (!field(p, "built", false)) return;
     if (std::string il = field<std::string>(p, "il", ""); !il.empty())
       return language(w.number, il);
     if (field(p, "native_only", false))
-      return say("program {} was made from another driver's binary and has no source", w.number);
+      return add_reason(
+          "program {} was created from another driver's binary, and its source is unknown",
+          w.number);
     size_t before = reasons_.size();
     extensions(w.number, code_of(w.source));
     for (const Container::Unit &u : w.units) extensions(w.number, code_of(u.source));
@@ -105,7 +107,7 @@ class Check {
   }
 
  private:
-  struct Wanted {
+  struct ProgramToBuild {
     u64 number;
     std::string source;
     std::vector<Container::Unit> units;
@@ -126,19 +128,19 @@ class Check {
   }
 
   template <class... A>
-  void say(fmt::format_string<A...> f, A &&...a) {
+  void add_reason(fmt::format_string<A...> f, A &&...a) {
     reasons_.push_back(fmt::format(f, std::forward<A>(a)...));
   }
 
-  // A program in an intermediate language: the device names the versions that it takes.
+  // The device must name the version of the intermediate language.
   void language(u64 number, const std::string &il) {
     std::string here = " " + device_text(device_.id, CL_DEVICE_IL_VERSION) + " ";
     if (here.find(" " + il + " ") == std::string::npos)
-      say("program {} is in {}, which \"{}\" does not take{}", number, il, device_.name,
-          here.size() > 2 ? ", but" + here : "");
+      add_reason("program {} is in {}, which \"{}\" does not support{}", number, il, device_.name,
+                 here.size() > 2 ? "; it supports" + here : "");
   }
 
-  // Extensions that the source names, and double, which needs one.
+  // The extensions that the source enables, and double precision, which needs one.
   void extensions(u64 number, const std::string &code) {
     std::string here = " " + device_text(device_.id, CL_DEVICE_EXTENSIONS) + " ";
     static const std::regex doubles(R"(\bdouble\d*\b)"),
@@ -146,28 +148,30 @@ class Check {
     bool fp64 = device_number(device_.id, CL_DEVICE_DOUBLE_FP_CONFIG) != 0 ||
                 here.find(" cl_khr_fp64 ") != std::string::npos;
     if (!fp64 && std::regex_search(code, doubles))
-      say("program {} computes in double precision (fp64), which \"{}\" does not", number,
-          device_.name);
+      add_reason("program {} uses double precision (fp64), which \"{}\" does not support", number,
+                 device_.name);
     for (std::sregex_iterator it(code.begin(), code.end(), pragma), end; it != end; ++it) {
       std::string name = (*it)[1];
       bool known = name == "all" || name == "cl_khr_fp64" ||
                    here.find(" " + name + " ") != std::string::npos;
       if (!known)
-        say("program {} enables {}, which \"{}\" does not have", number, name, device_.name);
+        add_reason("program {} enables {}, which \"{}\" does not support", number, name,
+                   device_.name);
     }
   }
 
-  void build(const Wanted &w, const json &p) {
+  void build(const ProgramToBuild &w, const json &p) {
     cl_int status;
     cl_context context = ::clCreateContext(nullptr, 1, &device_.id, nullptr, nullptr, &status);
-    if (!context) return say("\"{}\" cannot be used: OpenCL error {}", device_.name, status);
+    if (!context) return add_reason("\"{}\" cannot be used: OpenCL error {}", device_.name, status);
     cl_program program = w.units.empty()
                              ? from_source(context, w.source, status)
                              : from_units(context, {device_.id}, w.units, w.options, status);
     if (program && w.units.empty())
       status = ::clBuildProgram(program, 1, &device_.id, w.options.c_str(), nullptr, nullptr);
     if (status != CL_SUCCESS)
-      say("program {} does not compile for \"{}\": {}", w.number, device_.name, build_log(program));
+      add_reason("program {} does not compile for \"{}\": {}", w.number, device_.name,
+                 build_log(program));
     for (const json &k : list(p, "kernels"))
       if (status == CL_SUCCESS) launches(program, k);
     release_handle(Kind::Program, program);
@@ -177,7 +181,7 @@ class Check {
   void launches(cl_program program, const json &k) {
     std::string name = field<std::string>(k, "name", "");
     cl_kernel kernel = ::clCreateKernel(program, name.c_str(), nullptr);
-    if (!kernel) return say("kernel {} is not there on \"{}\"", name, device_.name);
+    if (!kernel) return add_reason("kernel {} cannot be created on \"{}\"", name, device_.name);
     work_group(kernel, name, k);
     local_memory(kernel, name, k);
     release_handle(Kind::Kernel, kernel);
@@ -187,28 +191,29 @@ class Check {
     const Limit &sizes = *find_limit(CL_DEVICE_MAX_WORK_ITEM_SIZES);
     LimitValue size = numbers(k, "local_size"), here = device_limit(device_.id, sizes);
     if (!satisfies(sizes, size, here))
-      say("kernel {} runs in work-groups of {}; \"{}\" takes at most {}", name, product(size),
-          device_.name, product(here));
+      add_reason("kernel {} runs in work-groups of {}; \"{}\" supports at most {}", name,
+                 product(size), device_.name, product(here));
     size_t most = device_number(device_.id, CL_DEVICE_MAX_WORK_GROUP_SIZE);
     if (!understates_work_groups(device_.id))
       ::clGetKernelWorkGroupInfo(kernel, device_.id, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most,
                                  nullptr);
     u64 launched = field<u64>(k, "work_items", 0);
     if (launched > most)
-      say("kernel {} runs in work-groups of {}; \"{}\" takes at most {}", name, launched,
-          device_.name, most);
+      add_reason("kernel {} runs in work-groups of {}; \"{}\" supports at most {}", name, launched,
+                 device_.name, most);
   }
 
-  // What the kernel declares, by this device's compiler, and what its arguments add.
+  // The kernel's own local memory, as this device's compiler lays it out, and that of its
+  // arguments.
   void local_memory(cl_kernel kernel, const std::string &name, const json &k) {
     cl_ulong declared = 0;
     ::clGetKernelWorkGroupInfo(kernel, device_.id, CL_KERNEL_LOCAL_MEM_SIZE, sizeof declared,
                                &declared, nullptr);
-    u64 wanted = declared + field<u64>(k, "local_bytes", 0);
+    u64 required = declared + field<u64>(k, "local_bytes", 0);
     u64 here = device_number(device_.id, CL_DEVICE_LOCAL_MEM_SIZE);
-    if (wanted > here)
-      say("kernel {} uses {} bytes of local memory; \"{}\" has {}", name, wanted, device_.name,
-          here);
+    if (required > here)
+      add_reason("kernel {} uses {} bytes of local memory; \"{}\" has {}", name, required,
+                 device_.name, here);
   }
 
   std::string build_log(cl_program program) {
@@ -226,9 +231,9 @@ class Check {
   std::vector<std::string> &reasons_;
 };
 
-std::vector<ProgramDevice> program_devices(const json &needs) {
+std::vector<ProgramDevice> program_devices(const json &requirements) {
   std::vector<ProgramDevice> out;
-  for (const json &d : list(needs, "devices"))
+  for (const json &d : list(requirements, "devices"))
     out.push_back({field<u64>(d, "number", 0), field(d, "used", false),
                    field<std::string>(d, "platform", ""), field<std::string>(d, "name", ""),
                    field<u32>(d, "nth", 0)});
@@ -251,24 +256,24 @@ bool same_driver(const ProgramDevice &w, const RealDevice &d,
 
 }  // namespace
 
-std::vector<std::string> check_requirements(const json &needs, const CheckOptions &options) {
+std::vector<std::string> check_requirements(const json &requirements, const CheckOptions &options) {
   const std::string &keys = options.devices;
   std::vector<std::string> reasons;
   std::vector<RealPlatform> all = real_platforms(keys);
-  std::vector<ProgramDevice> wanted = program_devices(needs);
-  auto real = map_program_devices(wanted, all, !keys.empty());
+  std::vector<ProgramDevice> devices = program_devices(requirements);
+  auto real = map_program_devices(devices, all, !keys.empty());
   if (!real) return {real.error().text()};
-  for (size_t i = 0; i < wanted.size(); i++) {
+  for (size_t i = 0; i < devices.size(); i++) {
     const RealDevice *d = (*real)[i];
-    // The device it came from took all of this before.
-    if (!d || !wanted[i].used || same_driver(wanted[i], *d, all)) continue;
-    const json &device = list(needs, "devices")[i];
+    // The same device has served the program before.
+    if (!d || !devices[i].used || same_driver(devices[i], *d, all)) continue;
+    const json &device = list(requirements, "devices")[i];
     Check check(*d, reasons);
     if (!options.ignore_limits && device.contains("limits")) check.limits(device["limits"]);
     check.buffers(device);
     check_images(*d, list(device, "images"), reasons);
-    for (const json &p : list(needs, "programs"))
-      if (is_for(p, wanted[i].number)) check.program(p);
+    for (const json &p : list(requirements, "programs"))
+      if (is_for(p, devices[i].number)) check.program(p);
   }
   return reasons;
 }

@@ -11,14 +11,14 @@ namespace {
 
 using nlohmann::json;
 
-struct Wanted {
+struct ImageRequirement {
   cl_mem_object_type type;
   cl_image_format format;
   cl_mem_flags access;
   u64 width, height, depth, layers;
-  u64 row_pitch;  // of a 2D image that was made from a buffer; else 0
+  u64 row_pitch;  // of a 2D image from a buffer; else 0
 
-  explicit Wanted(const json &j)
+  explicit ImageRequirement(const json &j)
       : type(field<u32>(j, "type", 0)),
         format{field<u32>(j, "order", 0), field<u32>(j, "channel", 0)},
         access(field<u64>(j, "access", 0)),
@@ -41,7 +41,7 @@ const char *type_name(cl_mem_object_type type) {
   }
 }
 
-// CL_R and what follows it (CL/cl.h).
+// The constants are consecutive from CL_R and CL_SNORM_INT8 on (CL/cl.h).
 std::string format_name(const cl_image_format &f) {
   static constexpr const char *kOrders[] = {
       "CL_R",    "CL_A",     "CL_RG",    "CL_RA",        "CL_RGB",
@@ -61,14 +61,14 @@ std::string format_name(const cl_image_format &f) {
 }
 
 struct Size {
-  u64 wanted;
+  u64 required;
   cl_device_info param;
   const char *name;
 };
 
-std::vector<Size> sizes_of(const Wanted &w) {
-#define SIZE(wanted, param) \
-  { wanted, param, #param }
+std::vector<Size> sizes_of(const ImageRequirement &w) {
+#define SIZE(required, param) \
+  { required, param, #param }
   switch (w.type) {
     case CL_MEM_OBJECT_IMAGE1D: return {SIZE(w.width, CL_DEVICE_IMAGE2D_MAX_WIDTH)};
     case CL_MEM_OBJECT_IMAGE1D_ARRAY:
@@ -91,7 +91,7 @@ std::vector<Size> sizes_of(const Wanted &w) {
 #undef SIZE
 }
 
-bool takes_format(cl_context context, const Wanted &w) {
+bool supports_format(cl_context context, const ImageRequirement &w) {
   Bytes formats;
   if (image_formats(context, w.access, w.type, formats) != CL_SUCCESS) return false;
   for (size_t at = 0; at < formats.size(); at += sizeof w.format)
@@ -99,22 +99,23 @@ bool takes_format(cl_context context, const Wanted &w) {
   return false;
 }
 
-void check_image(const RealDevice &device, cl_context context, const Wanted &w,
+void check_image(const RealDevice &device, cl_context context, const ImageRequirement &w,
                  std::vector<std::string> &reasons) {
-  if (!takes_format(context, w))
-    reasons.push_back(fmt::format("the program has a {} of {}, which \"{}\" does not take",
+  if (!supports_format(context, w))
+    reasons.push_back(fmt::format("the program has a {} of {}, which \"{}\" does not support",
                                   type_name(w.type), format_name(w.format), device.name));
   for (const Size &s : sizes_of(w)) {
     u64 most = device_number(device.id, s.param);
-    if (s.wanted > most)
-      reasons.push_back(fmt::format("the program has a {} of {} where \"{}\" takes at most {} ({})",
-                                    type_name(w.type), s.wanted, device.name, most, s.name));
+    if (s.required > most)
+      reasons.push_back(
+          fmt::format("the program has a {} of size {}; \"{}\" supports at most {} ({})",
+                      type_name(w.type), s.required, device.name, most, s.name));
   }
   if (w.row_pitch == 0) return;
   u64 alignment = device_number(device.id, CL_DEVICE_IMAGE_PITCH_ALIGNMENT);  // in pixels
   if (alignment == 0)
     reasons.push_back(fmt::format(
-        "the program has a 2D image from a buffer, which \"{}\" does not take", device.name));
+        "the program has a 2D image from a buffer, which \"{}\" does not support", device.name));
 }
 
 }  // namespace
@@ -122,13 +123,14 @@ void check_image(const RealDevice &device, cl_context context, const Wanted &w,
 void check_images(const RealDevice &device, const json &images, std::vector<std::string> &reasons) {
   if (images.empty()) return;
   if (!device_number(device.id, CL_DEVICE_IMAGE_SUPPORT))
-    return reasons.push_back(fmt::format("the program has images; \"{}\" has none", device.name));
+    return reasons.push_back(
+        fmt::format("the program has images; \"{}\" does not support images", device.name));
   cl_int status;
   cl_context context = ::clCreateContext(nullptr, 1, &device.id, nullptr, nullptr, &status);
   if (!context)
     return reasons.push_back(
         fmt::format("\"{}\" cannot be used: OpenCL error {}", device.name, status));
-  for (const json &j : images) check_image(device, context, Wanted(j), reasons);
+  for (const json &j : images) check_image(device, context, ImageRequirement(j), reasons);
   release_handle(Kind::Context, context);
 }
 

@@ -8,8 +8,8 @@
 
 namespace ckpt::ocl {
 
-// Why the device cannot hold a program's images (as needs.cc writes them down): formats it does not
-// take, and sizes beyond its limits, by name.
+// The reasons why the device cannot hold a program's images (the `images` of its requirements):
+// formats that it does not support and sizes beyond its limits, by name.
 void check_images(const RealDevice &device, const nlohmann::json &images,
                   std::vector<std::string> &reasons);
 

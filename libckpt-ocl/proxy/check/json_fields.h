@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an image says it needs is read leniently: a field that is missing or of another type is what
-// the caller takes instead.
+// Lenient reading of requirements: a field that is missing or of another type takes the caller's
+// default.
 #pragma once
 
 #include <string>

@@ -26,7 +26,7 @@ void keep_common(const std::string &other, Bytes &value) {
   value.assign(b.begin(), b.end());
 }
 
-// Keeps the entries of a list (of T) that `other` has too, as far as `same` looks.
+// Keeps the entries of a list of T that `other` has, too, as `same` compares them.
 template <class T, class Same>
 void keep_common_entries(const Bytes &other, Bytes &value, Same same) {
   auto at = [](const Bytes &list, size_t i) {
@@ -51,7 +51,7 @@ bool same_name(const cl_name_version &a, const cl_name_version &b) {
   return std::strncmp(a.name, b.name, sizeof a.name) == 0;
 }
 
-// What a device of 3.0 answers; nothing where a device does not know the question.
+// The device's answer; empty if it does not know the query (a device before OpenCL 3.0).
 Bytes answer_of(cl_device_id device, u32 param) {
   size_t size = 0;
   if (::clGetDeviceInfo(device, param, 0, nullptr, &size) != CL_SUCCESS) return {};
@@ -64,12 +64,12 @@ void keep_common_bits(const Bytes &other, Bytes &value) {
   for (size_t i = 0; i < std::min(value.size(), other.size()); i++) value[i] &= other[i];
 }
 
-// An answer of one device, filtered_answer to what another has of it.
+// Restricts the answer of one device to what another one has, too.
 void restrict_to(cl_device_id d, u32 param, Bytes &value) {
   if (param == CL_DEVICE_EXTENSIONS || param == CL_DEVICE_IL_VERSION)
     return keep_common(device_text(d, param), value);
   Bytes other = answer_of(d, param);
-  if (other.empty()) return;  // a device of 1.2: its kernels are the check's business
+  if (other.empty()) return;  // an older device; the check compiles the kernels for it
   switch (param) {
     case CL_DEVICE_ILS_WITH_VERSION:
     case CL_DEVICE_OPENCL_C_ALL_VERSIONS:

@@ -5,14 +5,14 @@
 
 namespace ckpt::ocl {
 
-// `ckpt-run --portable`: a limit is the least, and the extensions are those, of all devices of this
-// machine, so that whatever the program arranges itself by holds on each of them.
+// `ckpt-run --portable`: the program sees only what all devices of this machine have in common: the
+// smallest limits, the common extensions. Whatever it relies on then holds on each of them.
 class Portable {
  public:
   explicit Portable(std::vector<RealPlatform> all) : all_(std::move(all)) {}
-  // Lessens the answer to clGetDeviceInfo(param).
+  // Restricts the answer to clGetDeviceInfo(param).
   void restrict_info(u32 param, Bytes &value) const;
-  // Lessens the answer to clGetSupportedImageFormats.
+  // Restricts the answer to clGetSupportedImageFormats.
   void restrict_formats(cl_mem_flags flags, cl_mem_object_type type, Bytes &formats) const;
 
  private:

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libckpt-ocl/proxy/device/real_devices.h"
 
+#include <xxhash.h>
+
 #include <array>
 #include <map>
 #include <sstream>
 
 #include <fmt/format.h>
-#include <xxhash.h>
 
 #include "common/base/gpu.h"
 
@@ -56,17 +57,17 @@ std::string as_uuid(u64 high, u64 low) {
                      high & 0xffff, low >> 48, low & 0xffffffffffff);
 }
 
-// Its bytes are written one after the other (RFC 9562), as NVML and CUDA do it.
+// The bytes of a UUID are in network order (RFC 9562); NVML and CUDA print them so, too.
 u64 big_endian(const std::array<cl_uchar, CL_UUID_SIZE_KHR> &bytes, size_t at) {
   u64 word = 0;
   for (size_t i = 0; i < sizeof word; i++) word = word << 8 | bytes[at + i];
   return word;
 }
 
-std::string made_up_uuid(const RealPlatform &p, const RealDevice &d) {
+std::string uuid_from_name(const RealPlatform &p, const RealDevice &d) {
   std::string made = fmt::format("{}\n{}\n{}", p.name, d.name, d.nth);
   XXH128_hash_t h = XXH3_128bits(made.data(), made.size());
-  // Version 8, "custom".
+  // Version 8: custom (RFC 9562, section 5.8).
   return as_uuid((h.high64 & ~u64{0xf000}) | 0x8000, (h.low64 & ~(u64{3} << 62)) | (u64{2} << 62));
 }
 
@@ -78,7 +79,7 @@ std::string uuid_of(const RealPlatform &p, const RealDevice &d) {
       device_text(d.id, CL_DEVICE_EXTENSIONS).find("cl_khr_device_uuid") != std::string::npos;
   if (!has ||
       ::clGetDeviceInfo(d.id, CL_DEVICE_UUID_KHR, own.size(), own.data(), nullptr) != CL_SUCCESS)
-    return made_up_uuid(p, d);
+    return uuid_from_name(p, d);
   return as_uuid(big_endian(own, 0), big_endian(own, 8));
 }
 

@@ -27,11 +27,12 @@ struct RealPlatform {
   std::vector<RealDevice> devices;
 };
 
-// All platforms with their devices; `keys` ("0.1,2.0", or UUIDs) keeps only those. Loads every
-// driver that the ICD loader knows; our own is left out.
+// All platforms with their devices, or only those that `keys` names ("0.1,2.0", or UUIDs). Loads
+// every driver that the ICD loader knows, except libckpt-ocl itself.
 std::vector<RealPlatform> real_platforms(const std::string &keys = {});
 
-// The driver's own UUID (cl_khr_device_uuid), or one made of what the device is called.
+// The driver's own UUID (cl_khr_device_uuid), or one computed from the names of platform and
+// device.
 std::string uuid_of(const RealPlatform &platform, const RealDevice &device);
 std::string platform_text(cl_platform_id platform, cl_platform_info param);
 std::string device_text(cl_device_id device, cl_device_info param);

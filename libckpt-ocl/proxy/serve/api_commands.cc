@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions of opencl.api on the far side: one template carries out every line.
+// The functions of opencl.api in the proxy: one template carries out every FORWARDED line.
 #include <unordered_map>
 
 #include "libckpt-ocl/proxy/device/quirks.h"
@@ -17,15 +17,15 @@ struct ProxySide {
   void *object(u8 kind, u64 number) const { return objects.object(kind, number); }
 };
 
-// A program that had a queue without order elsewhere gets one with order where there is no other:
-// the commands that could tell are held by the client (client/command/deferred.h).
+// A device without out-of-order queues gets an in-order queue instead. The program cannot notice:
+// the client defers the commands that depend on user events (client/command/deferred.h).
 void fit_to_device(api::Arguments<&::clCreateCommandQueue> &call) {
-  constexpr cl_command_queue_properties kNoOrder = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
+  constexpr cl_command_queue_properties kOutOfOrder = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
   cl_command_queue_properties offered = device_number(call.get<1>(), CL_DEVICE_QUEUE_PROPERTIES);
-  if (!(offered & kNoOrder)) call.set<2>(call.get<2>() & ~kNoOrder);
+  if (!(offered & kOutOfOrder)) call.set<2>(call.get<2>() & ~kOutOfOrder);
 }
 
-// A call that makes an object.
+// Carries out a call that creates an object.
 template <auto Fn>
 void make(Server &s, const CommandHeader &h, api::Arguments<Fn> &call) {
   constexpr Kind kind = static_cast<Kind>(api::spec<Fn>.result);

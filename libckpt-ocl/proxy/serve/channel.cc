@@ -10,9 +10,9 @@ namespace ckpt::ocl {
 namespace {
 
 constexpr std::chrono::milliseconds kLivenessInterval{200};
-// A client that sends the next command soon finds us awake, which saves both a futex call and,
-// above all, the time that a sleeper takes to come back (tens of microseconds). While we spin we
-// give way to whoever wants the core.
+// How long the serving thread spins before it sleeps. A client that sends its next command soon
+// then saves the futex call and, more important, the time that a sleeping thread needs to wake
+// (tens of microseconds). While it spins, the thread yields the core to others.
 constexpr std::chrono::microseconds kSpinTime{60};
 
 size_t padded(size_t bytes) { return (bytes + 7) / 8 * 8; }
@@ -45,18 +45,18 @@ bool Channel::ready() {
          h.command_tail.load(std::memory_order_relaxed);
 }
 
-// False: the client is gone and has left nothing behind.
+// Returns false if the client is gone and the ring is empty.
 bool Channel::wait_for_command() {
-  auto there = [this] { return ready(); };
-  if (spin_until(there, kSpinTime)) return true;
+  auto has_command = [this] { return ready(); };
+  if (spin_until(has_command, kSpinTime)) return true;
   Header &h = header();
   for (;;) {
     u32 seen = h.proxy_bell.load(std::memory_order_seq_cst);
     h.proxy_waits.fetch_add(1, std::memory_order_seq_cst);
-    if (!there()) futex_wait(h.proxy_bell, seen, kLivenessInterval);
+    if (!has_command()) futex_wait(h.proxy_bell, seen, kLivenessInterval);
     h.proxy_waits.fetch_sub(1, std::memory_order_seq_cst);
-    if (there()) return true;
-    if (hung_up()) return there();
+    if (has_command()) return true;
+    if (hung_up()) return has_command();
   }
 }
 
@@ -77,7 +77,7 @@ std::optional<Channel::Incoming> Channel::next() {
   bool in_ring = !(c.flags & kOnSocket);
   size_t length = sizeof c + (in_ring ? padded(c.bytes) : 0);
   if (length > head - tail || length > to_end || head - tail > kCommandRingBytes) {
-    log::error("the application's command ring is damaged");
+    log::error("the application's command ring is damaged; the proxy ends");
     return {};
   }
   next_tail_ = tail + length;
@@ -108,7 +108,7 @@ Result<> Channel::reply(i32 status, ByteView bytes) {
   h.reply_on_socket.store(on_socket);
   h.reply_ready.store(1, std::memory_order_seq_cst);
   ring(h.client_bell, h.client_waits);
-  // Only now: the client reads the socket once it knows that there is something.
+  // After the bell, because the client reads the socket only when the reply is ready.
   return on_socket ? send_message(socket_.get(), kPayload, bytes) : Result<>{};
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The proxy's end of the ring (wire.h): commands come out, replies and completions go in. What the
-// client wrote is checked before it is used; it cannot make this process read or write outside the
-// ring.
+// The proxy's end of the ring (wire.h): it receives commands and sends replies and completions. The
+// application's memory may be damaged, so everything in the ring is checked: it cannot make this
+// process read or write outside the ring.
 #pragma once
 
 #include <mutex>
@@ -15,7 +15,7 @@ namespace ckpt::ocl {
 
 class Channel {
  public:
-  // Makes the ring; a client is greeted with it later.
+  // Creates the ring. The greeting passes it to the client.
   static Result<Channel> make();
   Channel(Channel &&o) noexcept : fd_(std::move(o.fd_)), memory_(std::move(o.memory_)) {}
 
@@ -23,7 +23,7 @@ class Channel {
     socket_ = std::move(socket);
     client_ = socket_.get();
   }
-  // Whether a client is connected and has hung up; for a thread that watches the one that serves.
+  // Whether a client is connected and has hung up. For the thread that watches the client.
   bool client_is_gone() const;
   int socket() const { return socket_.get(); }
   int memory_fd() const { return fd_.get(); }
@@ -32,16 +32,16 @@ class Channel {
     CommandHeader header;
     ByteView payload;  // valid until done()
   };
-  // Whether a command is there already.
+  // Whether the ring holds a command.
   bool ready();
-  // The next command. No value: the client is gone, or wrote nonsense.
+  // Waits for the next command. No value: the client is gone, or the ring is damaged.
   std::optional<Incoming> next();
   void done();
 
   Result<> reply(i32 status, ByteView bytes = {});
   void complete(const Completion &c);
 
-  // A part of the staging memory; nullptr if it is not all inside.
+  // A part of the staging memory; nullptr if it is not completely inside.
   std::byte *staging(u64 offset, u64 bytes);
 
  private:
@@ -54,7 +54,7 @@ class Channel {
   Mapping memory_;
   UniqueFd socket_;
   std::atomic<int> client_{-1};  // socket_, for client_is_gone()
-  Bytes from_socket_;            // payload of a command that did not fit the ring
+  Bytes from_socket_;            // the payload of a command with kOnSocket
   u64 next_tail_ = 0;
   std::mutex completions_;
 };

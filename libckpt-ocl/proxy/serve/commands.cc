@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Transfers, kernel arguments and releases: the commands whose wire form is not the function's own.
+// Transfers, kernel arguments and releases: the commands with a wire format of their own.
 #include "libckpt-ocl/proxy/serve/images.h"
 
 namespace ckpt::ocl {
 namespace {
 
-// The wait list at the end of a transfer; events that are over are not there any more.
+// The wait list at the end of a transfer. Finished events are no longer known, and are left out.
 std::vector<cl_event> read_waits(Server &s, Reader &r) {
   std::vector<cl_event> out;
   u32 n = r.get<u32>();
@@ -36,7 +36,7 @@ cl_int set_argument(Server &s, cl_kernel kernel, Reader &r) {
   ByteView value = r.blob();
   if (!r.ok() || (kind == ArgKind::Bytes && value.size() != size)) return CL_INVALID_ARG_VALUE;
   if (kind == ArgKind::Local) return ::clSetKernelArg(kernel, index, size, nullptr);
-  // The driver may read it as the type that it is: give it the alignment of any.
+  // The driver may read the value as its type, so it gets the largest alignment of any type.
   alignas(128) std::byte aligned[4096];
   if (value.size() > sizeof aligned) return CL_INVALID_ARG_SIZE;
   std::memcpy(aligned, value.data(), value.size());
@@ -106,7 +106,7 @@ void transfer(Server &s, const CommandHeader &h, Reader r) {
   cl_int status = CL_INVALID_VALUE;
   cl_uint n = static_cast<cl_uint>(waits.size());
   if (!queue || !mem || !r.ok() || !p.data) {
-    // refused below
+    // status stays CL_INVALID_VALUE
   } else if (static_cast<Op>(h.op) == Op::Read) {
     status = ::clEnqueueReadBuffer(queue, mem, CL_FALSE, offset, size, p.data, n,
                                    list_or_null(waits), &event);
@@ -133,7 +133,7 @@ void transfer_rect(Server &s, const CommandHeader &h, Reader r) {
   cl_int status = CL_INVALID_VALUE;
   cl_uint n = static_cast<cl_uint>(waits.size());
   if (!queue || !mem || !r.ok() || !sane || !p.data) {
-    // refused below
+    // status stays CL_INVALID_VALUE
   } else if (static_cast<Op>(h.op) == Op::ReadRect) {
     status = ::clEnqueueReadBufferRect(queue, mem, CL_FALSE, origin, zero, region, row, slice, 0, 0,
                                        p.data, n, list_or_null(waits), &event);
@@ -144,12 +144,13 @@ void transfer_rect(Server &s, const CommandHeader &h, Reader r) {
   s.enqueued(h, queue, event, status, std::move(p.own));
 }
 
-// Contents to and from a tool, at a checkpoint, and into a new buffer: no command is under way.
+// The contents of a memory object, for a checkpoint, a restore or a new object. No command is under
+// way.
 void move_contents(Server &s, const CommandHeader &h, Reader r) {
   auto mem = s.objects.get<cl_mem>(Kind::Mem, r.get<u64>());
   u64 offset = r.get<u64>(), bytes = r.get<u64>(), place = r.get<u64>();
-  bool tools = r.get<u8>() != 0;
-  std::byte *data = tools ? s.tool_staging(place, bytes) : s.channel.staging(place, bytes);
+  bool from_tool = r.get<u8>() != 0;
+  std::byte *data = from_tool ? s.tool_staging(place, bytes) : s.channel.staging(place, bytes);
   cl_command_queue queue = mem ? s.transfer_queue(mem) : nullptr;
   if (!r.ok() || !data || !queue) return s.reply(h, CL_INVALID_VALUE);
   bool reading = static_cast<Op>(h.op) == Op::ReadContents;

@@ -18,8 +18,8 @@ cl_mem_object_type type_of(cl_mem mem) {
   return type;
 }
 
-// Elements of a row, rows, slices; the layers of an array come last. Drivers answer 0 or 1 for what
-// a type does not have.
+// Elements of a row, rows, slices; the layers of an array take the last place. Where a type lacks a
+// dimension, drivers answer 0 or 1.
 std::array<size_t, 3> extent_of(cl_mem image) {
   size_t width = image_number(image, CL_IMAGE_WIDTH), height = image_number(image, CL_IMAGE_HEIGHT);
   size_t layers = image_number(image, CL_IMAGE_ARRAY_SIZE);
@@ -32,7 +32,7 @@ std::array<size_t, 3> extent_of(cl_mem image) {
   }
 }
 
-// Bytes of a box of an image, or nothing where the numbers make no sense.
+// Bytes of a box of an image. No value: they overflow.
 std::optional<u64> box_bytes(cl_mem image, const size_t region[3]) {
   u64 bytes = image_number(image, CL_IMAGE_ELEMENT_SIZE);
   for (int d = 0; d < 3; d++)
@@ -95,7 +95,7 @@ void transfer_image(Server &s, const CommandHeader &h, Reader r) {
   cl_uint n = static_cast<cl_uint>(waits.size());
   const cl_event *list = waits.empty() ? nullptr : waits.data();
   if (!queue || !image || !bytes || !r.ok() || !p.data) {
-    // refused below
+    // status stays CL_INVALID_VALUE
   } else if (static_cast<Op>(h.op) == Op::ReadImage) {
     status =
         ::clEnqueueReadImage(queue, image, CL_FALSE, origin, region, 0, 0, p.data, n, list, &event);
@@ -144,7 +144,7 @@ cl_int copy_image_in_two_steps(cl_command_queue queue, cl_mem image, cl_mem buff
   if (status == CL_SUCCESS)
     status = ::clEnqueueCopyBuffer(queue, between, buffer, 0, offset, *bytes, 1, &copied, event);
   release_handle(Kind::Event, copied);
-  release_handle(Kind::Mem, between);  // it lives until the commands are over
+  release_handle(Kind::Mem, between);  // the driver keeps it until the commands have finished
   return status;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The clGet…Info questions that the client cannot answer by itself.
+// The clGet…Info queries that the client cannot answer by itself.
 #include "libckpt-ocl/proxy/serve/images.h"
 
 namespace ckpt::ocl {
@@ -82,7 +82,7 @@ void kernel_sub_group(Server &s, const CommandHeader &h, Reader r) {
   if (!kernel || !device || !r.ok() || given.size() > sizeof input)
     return s.reply(h, CL_INVALID_VALUE);
   std::memcpy(input, given.data(), given.size());
-  Bytes value(3 * sizeof(size_t));  // the longest answer there is
+  Bytes value(3 * sizeof(size_t));  // the longest possible answer
   size_t size = 0;
   cl_int status =
       ::clGetKernelSubGroupInfo(kernel, device, param, given.size(),

@@ -8,15 +8,15 @@
 
 namespace ckpt::ocl {
 
-// The far side of the codec: the driver's handles by the client's numbers. Numbers are unique over
-// all kinds. Thread-safe, since commands complete on threads of their own.
+// The proxy's side of the codec: the driver's handles by the client's numbers. Numbers are unique
+// over all kinds. Thread-safe, because drivers report completions on threads of their own.
 class Objects {
  public:
   void put(Kind kind, u64 number, void *handle) {
     std::lock_guard lock(mutex_);
     all_[number] = {kind, handle};
   }
-  // nullptr: no such object, or one of another kind.
+  // nullptr if there is no such object, or if it is of another kind.
   void *object(u8 kind, u64 number) const {
     std::lock_guard lock(mutex_);
     auto it = all_.find(number);
@@ -45,7 +45,7 @@ class Objects {
   std::unordered_map<u64, Entry> all_;
 };
 
-// Lets go of a driver's object.
+// Releases a driver's object.
 inline void release_handle(Kind kind, void *handle) {
   if (!handle) return;
   switch (kind) {

@@ -11,7 +11,7 @@ struct DeviceBinary {
   Container container;
 };
 
-// Driver and device as libckpt-ocl's containers name them (client/entry/program.cc).
+// Driver and device as containers name them (identity() in client/entry/program_info.cc).
 std::string identity(cl_device_id d) {
   cl_platform_id p = nullptr;
   ::clGetDeviceInfo(d, CL_DEVICE_PLATFORM, sizeof p, &p, nullptr);
@@ -24,9 +24,9 @@ bool native_fits(const DeviceBinary &b) {
          (b.container.device.empty() || b.container.device == identity(b.device));
 }
 
-// A program from containers: the native binaries where every device still has the driver they are
-// for, else what they were built from. The application builds it next either way, and our side of
-// that call brings the options.
+// A program from containers: from the native binaries if every device still has their driver, else
+// from their sources. The application builds the program next in either case; the client then adds
+// the options.
 cl_program from_containers(cl_context context, std::vector<DeviceBinary> &list, cl_int &status) {
   std::vector<cl_device_id> devices;
   std::vector<Bytes> natives;
@@ -42,7 +42,8 @@ cl_program from_containers(cl_context context, std::vector<DeviceBinary> &list, 
   if (!c.source.empty()) return from_source(context, c.source, status);
   status = CL_INVALID_BINARY;
   if (c.units.empty()) return nullptr;
-  // Linked anew, and then as a binary again: what the application holds is a program from a binary.
+  // Links the inputs again and loads the result as a binary, because the application holds a
+  // program from a binary.
   cl_program linked = from_units(context, devices, c.units, c.options, status);
   if (status == CL_SUCCESS) status = native_binaries(linked, devices, natives);
   cl_program p = status == CL_SUCCESS ? from_native(context, devices, natives, status) : nullptr;
@@ -144,7 +145,7 @@ void link_program(Server &s, const CommandHeader &h, Reader r) {
 
 namespace {
 
-// The driver's binary for one device of the program; empty if there is none.
+// The driver's binary for one device of the program; empty if it has none.
 cl_int native_binary(cl_program p, cl_device_id d, Bytes &value) {
   std::vector<cl_device_id> devices;
   std::vector<Bytes> all;

@@ -9,7 +9,7 @@
 namespace ckpt::ocl {
 namespace {
 
-// A stream of commands without a pause is handed on in batches of so many.
+// A continuous stream of commands is handed to the device in batches of this size.
 constexpr u32 kFlushEvery = 64;
 
 u64 stamp(cl_event e, cl_profiling_info which) {
@@ -26,7 +26,7 @@ void Queues::add(cl_command_queue queue) {
   ::clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, nullptr);
   queues_[queue] = {.profiling = (properties & CL_QUEUE_PROFILING_ENABLE) != 0,
                     .out_of_order = (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) != 0,
-                    .here = single_threaded(device)};
+                    .wait_at_once = single_threaded(device)};
 }
 
 void Queues::remove(cl_command_queue queue) {
@@ -65,7 +65,8 @@ cl_int Queues::complete_after_all(cl_command_queue queue, u64 number) {
 void Queues::watch(Queue &q, u64 number, cl_event event, Bytes data) {
   if (number != 0) objects_.put(Kind::Event, number, event);
   auto *p = new Pending{this, number, q.profiling, std::move(data)};
-  if (!q.here && ::clSetEventCallback(event, CL_COMPLETE, on_event_finished, p) == CL_SUCCESS)
+  if (!q.wait_at_once &&
+      ::clSetEventCallback(event, CL_COMPLETE, on_event_finished, p) == CL_SUCCESS)
     return;
   cl_int waited = ::clWaitForEvents(1, &event);
   on_event_finished(event, waited == CL_SUCCESS ? CL_COMPLETE : waited, p);
@@ -100,17 +101,17 @@ void CL_CALLBACK Queues::on_event_finished(cl_event event, cl_int status, void *
 void Queues::finish(const Pending &p, cl_event event, cl_int status) {
   Completion c{};
   c.event = p.number;
-  cl_int said = status;
-  if (status < 0)  // "an event in the list failed" hides what failed
-    ::clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof said, &said, nullptr);
-  c.status = said < 0 ? said : std::min(status, CL_COMPLETE);
+  cl_int reported = status;
+  if (status < 0)  // the callback may report only that an event of the wait list failed
+    ::clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof reported, &reported, nullptr);
+  c.status = reported < 0 ? reported : std::min(status, CL_COMPLETE);
   if (p.profiling) {
     c.queued = stamp(event, CL_PROFILING_COMMAND_QUEUED);
     c.submitted = stamp(event, CL_PROFILING_COMMAND_SUBMIT);
     c.started = stamp(event, CL_PROFILING_COMMAND_START);
     c.ended = stamp(event, CL_PROFILING_COMMAND_END);
   }
-  // What a kernel printed is out before the application can know that the kernel is over.
+  // The output of a kernel's printf must appear before the application learns that it has finished.
   std::fflush(stdout);
   if (p.number != 0) objects_.take(Kind::Event, p.number);
   {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The application's queues on this side: what was enqueued, and who hears when it is over. The
-// driver calls us when a command is over, on a thread of its own, so no thread of ours waits.
+// The application's queues in the proxy: what was enqueued, and which commands get a completion.
+// The driver calls back on a thread of its own when a command has finished, so no thread here
+// waits.
 #pragma once
 
 #include <atomic>
@@ -16,29 +17,29 @@ namespace ckpt::ocl {
 
 class Queues {
  public:
-  // Both live as long as the process: the driver may call at any time.
+  // Both live as long as the process, because the driver may call back at any time.
   Queues(Channel &channel, Objects &objects) : channel_(channel), objects_(objects) {}
 
   void add(cl_command_queue queue);
   void remove(cl_command_queue queue);
   bool has(cl_command_queue queue) const { return queues_.contains(queue); }
 
-  // A command was enqueued; takes over `event`. The client hears of it as `number`; 0: it does not
-  // want to. `data` lives until the command is over.
+  // A command was enqueued; takes over `event`. The completion goes to the client's event `number`;
+  // 0: none is sent. `data` lives until the command has finished.
   void enqueued(cl_command_queue queue, u64 number, cl_event event, Bytes data);
-  // A completion `number` once everything that was enqueued is over.
+  // Sends a completion `number` once everything enqueued so far has finished.
   cl_int complete_after_all(cl_command_queue queue, u64 number);
-  // Hands what was enqueued to the devices; to be called before the serving thread sleeps.
+  // Hands the enqueued commands to the devices. Called before the serving thread sleeps.
   void flush();
-  // Lets go of events that are over. Only the serving thread does, between two commands, so that an
-  // event which a command has looked up stays valid while the driver is called with it.
+  // Releases finished events. Only the serving thread calls it, between two commands, so that an
+  // event stays valid while a command passes it to the driver.
   void release_finished();
 
  private:
   struct Queue {
     bool profiling, out_of_order;
-    bool here;                // commands are finished by the thread that enqueues them (quirks.h)
-    cl_event last = nullptr;  // the newest command, if nobody wants to hear of it
+    bool wait_at_once;        // the serving thread waits for each command (quirks.h)
+    cl_event last = nullptr;  // the newest command, if it gets no completion
     u32 unflushed = 0;
   };
   struct Pending {

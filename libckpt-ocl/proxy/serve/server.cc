@@ -20,8 +20,8 @@ Server::Server(Channel c, UniqueFd control, ServeOptions options)
   if (options_.portable) portable.emplace(real_platforms());
 }
 
-// A driver may keep the serving thread for as long as a kernel runs. When the application is gone
-// nobody wants the result: the process ends, as it would have if the driver had been in it.
+// A driver may block the serving thread for as long as a kernel runs. When the application is gone,
+// the proxy ends without waiting for it, as the kernel would have ended with the application.
 void Server::watch_client() {
   using namespace std::chrono_literals;
   for (int gone = 0; gone < 4; gone = channel.client_is_gone() ? gone + 1 : 0)
@@ -64,7 +64,7 @@ void Server::serve() {
   }
 }
 
-// Parked: the keeper sends the client's new connection. False: there will be none.
+// After Park: the keeper sends the client's new connection. Returns false if none will come.
 bool Server::wait_for_return() {
   channel.connect({});
   auto m = receive_message(control_.get());
@@ -107,7 +107,7 @@ void Server::carry_out(const Channel::Incoming &c) {
     case Op::CheckRequirements: return check(h, r);
   }
   if (!carry_out_api(*this, h, r)) {
-    log::error("the application sent a command {} that this proxy does not know", h.op);
+    log::error("the application sent command {}, which this proxy does not know", h.op);
     reply(h, CL_INVALID_OPERATION);
   }
 }
@@ -120,7 +120,7 @@ void Server::reply(const CommandHeader &h, cl_int status, ByteView bytes) {
 void Server::enqueued(const CommandHeader &h, cl_command_queue queue, cl_event event, cl_int status,
                       Bytes data) {
   if (status == CL_SUCCESS && event && queues.has(queue)) {
-    // The reply first: a driver may call back before enqueued() returns.
+    // The reply comes first, because a driver may call back before enqueued() returns.
     reply(h, status);
     return queues.enqueued(queue, h.made, event, std::move(data));
   }
@@ -205,11 +205,11 @@ void Server::map_devices(const CommandHeader &h, Reader r) {
   reply(h, CL_SUCCESS, w.bytes());
 }
 
-// As ckpt-restore asks before a restore, of the devices that are shown.
+// The check of ckpt-restore, against the devices that this proxy shows.
 void Server::check(const CommandHeader &h, Reader r) {
-  nlohmann::json needs = nlohmann::json::parse(r.str(), nullptr, false);
-  if (!r.ok() || !needs.is_object()) return reply(h, CL_INVALID_VALUE);
-  std::vector<std::string> reasons = check_requirements(needs, {options_.devices, false});
+  nlohmann::json requirements = nlohmann::json::parse(r.str(), nullptr, false);
+  if (!r.ok() || !requirements.is_object()) return reply(h, CL_INVALID_VALUE);
+  std::vector<std::string> reasons = check_requirements(requirements, {options_.devices, false});
   Writer w;
   w.put(static_cast<u32>(reasons.size()));
   for (const std::string &reason : reasons) w.str(reason);

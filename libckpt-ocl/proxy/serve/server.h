@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Serves one application: takes its commands off the ring one by one and carries them out on the
-// real driver. Nothing here waits for the device (the driver calls back), so a command behind an
-// event that another thread of the application will bring about never blocks that thread's.
+// Serves one application: takes its commands off the ring one by one and passes them to the real
+// driver. Nothing here waits for the device, because the driver calls back. So a command that waits
+// for an event of another thread never blocks that thread's commands.
 #pragma once
 
 #include <map>
@@ -18,15 +18,15 @@ namespace ckpt::ocl {
 
 struct ServeOptions {
   std::string devices;    // keys; empty: all
-  bool portable = false;  // advertise the least of all devices
-  u64 token = 0;          // the client's name for this proxy
+  bool portable = false;  // advertise only what all devices have
+  u64 token = 0;          // the keeper's name for this proxy
 };
 
 class Server {
  public:
   Server(Channel channel, UniqueFd control, ServeOptions options);
 
-  // Until the client is gone for good.
+  // Serves until the client is gone and will not return.
   Result<> run(UniqueFd client);
 
   // For the commands (commands.cc, programs.cc, api_commands.cc).
@@ -36,11 +36,12 @@ class Server {
   std::optional<Portable> portable;  // with --portable
 
   void reply(const CommandHeader &h, cl_int status, ByteView bytes = {});
-  // A command was enqueued, or not: the client calls its event `h.made`, or 0: it wants none.
+  // A command was enqueued, or failed with `status`. Its event has the number `h.made`; 0: it has
+  // none.
   void enqueued(const CommandHeader &h, cl_command_queue queue, cl_event event, cl_int status,
                 Bytes data = {});
   void remove_context(cl_context context);
-  // A queue of our own on the buffer's context, for moving its contents.
+  // The proxy's own queue in the context of a memory object, for transfers of its contents.
   cl_command_queue transfer_queue(cl_mem mem);
   std::byte *tool_staging(u64 offset, u64 bytes);
 
@@ -65,18 +66,18 @@ class Server {
   std::map<cl_context, cl_command_queue> transfer_queues_;
 };
 
-// Where a transfer's bytes are: in staging, or in the command itself (then copied, since the
-// command may run after the ring has moved on). Reads the wait list on the way.
+// The bytes of a transfer: in staging, or in the command itself. The latter are copied, because the
+// command may run after its place in the ring was reused. find_place() also reads the wait list.
 struct Place {
   std::byte *data = nullptr;
   Bytes own;
 };
 Place find_place(Server &s, Reader &r, u64 staging, u64 bytes, std::vector<cl_event> &waits);
 
-// Carries out a function of opencl.api. False: there is no such number.
+// Carries out a function of opencl.api. Returns false if there is no such number.
 bool carry_out_api(Server &s, const CommandHeader &h, Reader r);
 
-// Commands that are not functions of opencl.api.
+// The commands that are not functions of opencl.api.
 void release_object(Server &s, Reader r);
 void kernel_parameters(Server &s, const CommandHeader &h, Reader r);
 void kernel_args(Server &s, const CommandHeader &h, Reader r);

@@ -6,7 +6,7 @@
 namespace ckpt::ocl {
 namespace {
 
-// Programs that are only needed on the way.
+// Intermediate programs, which are released at the end.
 struct Parts {
   std::vector<cl_program> all;
   ~Parts() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs from what their containers hold. Used to serve, and to try a device out before a
+// Creates programs from the parts of a container, for the application and for the check before a
 // restore.
 #pragma once
 

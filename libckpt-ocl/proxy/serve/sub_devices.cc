@@ -7,8 +7,8 @@ namespace {
 struct Division {
   cl_device_id device = nullptr;
   std::vector<cl_device_partition_property> properties;
-  bool whole = false;        // if it cannot be divided, it stands for each part
-  std::vector<u64> numbers;  // of the parts; 0: not wanted
+  bool whole = false;        // the device stands for each sub-device if it cannot be divided
+  std::vector<u64> numbers;  // of the sub-devices; 0: not needed
 };
 
 Division read_division(Server &s, Reader &r) {
@@ -17,7 +17,7 @@ Division read_division(Server &s, Reader &r) {
   u32 n = r.get<u32>();
   for (u32 i = 0; i < n && r.ok(); i++) d.properties.push_back(r.get<i64>());
   bool ended = !d.properties.empty() && d.properties.back() == 0;
-  d.properties.insert(d.properties.end(), 2, 0);  // where a driver looks for a longer list
+  d.properties.insert(d.properties.end(), 2, 0);  // some drivers read beyond the end of the list
   if (!ended) d.device = nullptr;
   d.whole = r.get<u8>() != 0;
   n = r.get<u32>();
@@ -25,7 +25,7 @@ Division read_division(Server &s, Reader &r) {
   return d;
 }
 
-// A driver that names no kind of partition may not have the function (rusticl of Mesa 22.3.6).
+// A driver that advertises no kind of partition may lack the function (rusticl of Mesa 22.3.6).
 bool can_divide(cl_device_id d) {
   cl_device_partition_property kinds[8] = {};
   return ::clGetDeviceInfo(d, CL_DEVICE_PARTITION_PROPERTIES, sizeof kinds, kinds, nullptr) ==
