@@ -4,8 +4,8 @@
 //
 //   holder MIB BUFFERS zeros|smooth|random FILE
 //
-// Says READY, and AGAIN when FILE has appeared and it has written to the last buffer and read
-// there.
+// Prints READY when the buffers are filled. When FILE exists, writes to the last buffer, reads from
+// it and prints AGAIN.
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 #include <unistd.h>
@@ -34,7 +34,10 @@ void say(const char *word) {
 }  // namespace
 
 int main(int argc, char **argv) {
-  if (argc != 5) return std::fprintf(stderr, "usage: holder MIB BUFFERS KIND FILE\n"), 2;
+  if (argc != 5) {
+    std::fprintf(stderr, "usage: holder MIB BUFFERS zeros|smooth|random FILE\n");
+    return 2;
+  }
   size_t buffers = std::strtoul(argv[2], nullptr, 10);
   size_t floats = (std::strtoul(argv[1], nullptr, 10) << 18) / buffers;
   cl_platform_id platform;

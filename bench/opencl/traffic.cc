@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OpenCL traffic of known shapes, for bench/opencl/run. Prints one JSON object: the seconds that
-// the traffic itself took (not the start, not the compiler) and what it moved.
+// OpenCL calls in known patterns, for bench/opencl/run. Prints one JSON object: the seconds that
+// the calls took, without start-up and compilation, and the number of calls and bytes.
 //
 //   traffic SHAPE [COUNT]
 //
-//   compute   launches of some milliseconds, a wait now and then
-//   calls     hashcat's mix (facts/opencl.md): twelve arguments and a launch, a read now and then
-//   waits     CLBlast's mix: a wait after every small transfer and launch, as fast as it goes
-//   oneway    what one launch costs the caller, in batches, the wait for them left out
+//   compute   launches of some milliseconds, with occasional waits
+//   calls     the pattern of hashcat: twelve arguments and a launch, with occasional reads
+//   waits     the pattern of CLBlast: a wait after every small transfer and launch
+//   oneway    the cost of a launch for the caller; launches in batches, without the wait for them
 //   trip      a marker and a wait for it
-//   read, write, map   large blocking transfers; small4k: blocking ones of 4 KiB
+//   read, write, map   large blocking transfers
+//   small4k   blocking reads of 4 KiB
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 
@@ -136,7 +137,7 @@ Result waits(const Traffic &t, int n) {
   });
 }
 
-// The batches are short enough to fit any queue.
+// A batch fits into any driver's queue.
 Result oneway(const Traffic &t, int n) {
   constexpr int kBatch = 200;
   Result r;
@@ -171,7 +172,7 @@ Result write(const Traffic &t, int n) {
   return timed(n, 1, Traffic::kLarge, [&](int) { t.write(host.size(), host.data()); });
 }
 
-// Maps for reading and writing, looks at every page and unmaps.
+// Maps for reading and writing, changes every page and unmaps.
 Result map(const Traffic &t, int n) {
   return timed(n, 2, 2.0 * Traffic::kLarge, [&](int) {
     cl_int status;

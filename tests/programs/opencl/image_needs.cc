@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program with an image that not every device takes: `format` (CL_A), `size` (16384 wide), or
-// that has read how wide one may be (`limit`).
+// A program with an image that not every device supports: `format` (CL_A) or `size` (16384 wide).
+// With `limit` it has only read the largest width.
 #include "cl_images.h"
 
 int main(int, char **argv) {

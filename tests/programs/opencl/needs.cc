@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program that relies on something of its device: `fp64` computes in double precision, `big`
-// holds 512 MiB in one buffer, `group` launches work-groups of 4096, `limit` has read how large
-// they may be, `local` gives a kernel 64 KiB of local memory, `align` has a sub-buffer that begins
-// as early as its device allows.
+// A program with requirements on its device: `fp64` computes in double precision, `big` has a
+// buffer of 512 MiB, `group` launches work-groups of 4096, `limit` has read their largest size,
+// `local` gives a kernel 64 KiB of local memory, `align` has a sub-buffer with the smallest
+// alignment of its device.
 #include "cl_test.h"
 
 static void fp64(Cl &cl) {
