@@ -6,15 +6,18 @@
 //
 // The ring
 //
-//   Header | command ring, 1 MiB | completion ring, 4096 × 48 bytes | reply, 64 KiB | staging, 32
-//   MiB
-//            client → proxy        proxy → client                     proxy → client  both
+//   header       4 KiB            indices and bells
+//   commands     1 MiB            client → proxy
+//   completions  4096 × 48 bytes  proxy → client
+//   reply        64 KiB           proxy → client
+//   staging      32 MiB           both
 //
-//   clEnqueueWriteBuffer, no event:  client: data → staging, header + payload → command ring,
-//                                    command_head += length, ring proxy_bell
-//                                    proxy: reads the command, calls the driver, command_tail += …
-//   the driver has finished:         proxy: Completion → completion ring, completion_head += 1,
-//                                    ring client_bell
+//   clEnqueueWriteBuffer       client: data → staging; header and payload → command ring;
+//                                      command_head += length; ring proxy_bell
+//                              proxy:  read the command, call the driver, command_tail += length
+//   the driver has finished    proxy:  Completion → completion ring; completion_head += 1;
+//                                      ring client_bell
+//   the next OpenCL call       client: read the completion, completion_tail += 1
 //
 // Commands go one way and are batched. A command with kSync gets its status and bytes in the reply
 // area; only one such command is under way. A command with an event gets a Completion when the
@@ -40,9 +43,8 @@
 // fill the ring. 32 MiB of staging are eight pieces of 4 MiB: client and proxy copy different
 // pieces at the same time. A command never straddles the ring's end; kWrap marks the unused rest.
 //
-// The proxy treats everything that the client writes as hostile (proxy/serve/channel.h). Both sides
-// check kWireVersion: a restored program carries the client of the version that it was started
-// with.
+// The proxy checks everything that the client writes (proxy/serve/channel.h). Both sides check
+// kWireVersion: a restored program carries the client of the version that started it.
 #pragma once
 
 #include <atomic>
@@ -158,6 +160,8 @@ struct CommandHeader {
              // completion
 };
 static_assert(sizeof(CommandHeader) == 16);
+// What a payload takes in the ring, so that every header is aligned.
+constexpr size_t padded(size_t bytes) { return (bytes + 7) / 8 * 8; }
 inline constexpr u32 kWrap = 0xffffffff;
 
 // A command has finished on the device. Times are the driver's own, in ns; 0 if it gave none.

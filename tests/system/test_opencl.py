@@ -342,7 +342,7 @@ def test_a_dump_waits_for_a_running_kernel_up_to_its_timeout(ocl):
     assert said < copy.lines.index("OK")
 
 
-@pytest.mark.parametrize("need,target,words", [
+@pytest.mark.parametrize("requirement,target,words", [
     ("fp64", "rusticl", ["double precision", "llvmpipe"]),
     ("big", "oclgrind", ["512.0 MiB", "Oclgrind"]),
     ("group", "rusticl", ["4096", "1024"]),
@@ -351,8 +351,8 @@ def test_a_dump_waits_for_a_running_kernel_up_to_its_timeout(ocl):
     ("align", "rusticl", ["multiples of 128", "512"]),
     ("fp64", "ocl:nothing", ["nothing"]),
 ])
-def test_a_device_that_cannot_hold_the_program_is_refused(ocl, need, target, words):
-    job = ocl.start("needs", need)
+def test_a_device_that_cannot_hold_the_program_is_refused(ocl, requirement, target, words):
+    job = ocl.start("requirements", requirement)
     job.wait_text("READY")
     ocl.ckpt.dump(job.pid, "image")
     assert job.wait() == 85
@@ -368,10 +368,10 @@ def test_a_device_that_cannot_hold_the_program_is_refused(ocl, need, target, wor
 
 
 def test_a_limit_that_was_only_read_can_be_ignored(ocl):
-    for need in ("local", "limit"):
-        job = ocl.start("needs", need)
+    for requirement in ("local", "limit"):
+        job = ocl.start("requirements", requirement)
         job.wait_text("READY")
-        ocl.ckpt.dump(job.pid, need)
+        ocl.ckpt.dump(job.pid, requirement)
         assert job.wait() == 85
     refused = ocl.restore("local", "rusticl", "--ignore-limits")
     assert refused.wait() == 1 and "65536" in refused.error_text
@@ -380,7 +380,7 @@ def test_a_limit_that_was_only_read_can_be_ignored(ocl):
 
 
 def test_portable_advertises_only_what_all_devices_have(ocl):
-    job = ocl.start("needs", "limit", options=["--portable"])
+    job = ocl.start("requirements", "limit", options=["--portable"])
     job.wait_text("READY")
     assert "work-groups of 1024" in job.text
     ocl.ckpt.dump(job.pid, "image")

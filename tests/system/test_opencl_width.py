@@ -55,13 +55,13 @@ def test_images_move_back_and_forth_and_survive_a_dump(ocl):
     finished(again)
 
 
-@pytest.mark.parametrize("need,target,words", [
+@pytest.mark.parametrize("requirement,target,words", [
     ("format", "rusticl", ["2D image of CL_A CL_UNSIGNED_INT8", "llvmpipe"]),
     ("size", "oclgrind", ["16384", "8192", "CL_DEVICE_IMAGE2D_MAX_WIDTH"]),
     ("limit", "oclgrind", ["CL_DEVICE_IMAGE2D_MAX_WIDTH = 16384", "8192"]),
 ])
-def test_a_device_that_cannot_hold_the_images_is_refused(ocl, need, target, words):
-    job = ocl.start("image_needs", need)
+def test_a_device_that_cannot_hold_the_images_is_refused(ocl, requirement, target, words):
+    job = ocl.start("image_requirements", requirement)
     job.wait_text("READY")
     ocl.ckpt.dump(job.pid, "image")
     assert job.wait() == 85
@@ -75,7 +75,7 @@ def test_a_device_that_cannot_hold_the_images_is_refused(ocl, need, target, word
 
 def test_portable_advertises_only_image_limits_that_all_devices_have(ocl):
     def read(*options):
-        job = ocl.start("image_needs", "limit", options=options)
+        job = ocl.start("image_requirements", "limit", options=options)
         job.wait_text("READY")
         return [int(n) for n in re.match(r"(\d+) wide, (\d+) formats", job.text).groups()]
 

@@ -3,6 +3,7 @@
 
 #include "libckpt-ocl/client/lifecycle/manager_requests.h"
 #include "libckpt-ocl/client/link/gate.h"
+#include "libckpt-ocl/client/link/link.h"
 
 namespace ckpt::ocl {
 
@@ -17,5 +18,14 @@ class ApiCall {
   }
   ApiCall(const ApiCall &) = delete;
 };
+
+// A clRelease… function. `invalid` is the API's error for an invalid handle.
+template <class T>
+cl_int release_call(const void *handle, cl_int invalid) {
+  ApiCall call;
+  cl_int r = release<T>(handle, invalid);
+  link().flush_releases();
+  return r;
+}
 
 }  // namespace ckpt::ocl

@@ -85,12 +85,7 @@ cl_mem clCreateSubBuffer(cl_mem buffer, cl_mem_flags flags, cl_buffer_create_typ
 
 cl_int clRetainMemObject(cl_mem mem) { return retain<Mem>(mem, CL_INVALID_MEM_OBJECT); }
 
-cl_int clReleaseMemObject(cl_mem mem) {
-  ApiCall call;
-  cl_int r = release<Mem>(mem, CL_INVALID_MEM_OBJECT);
-  link().flush_releases();
-  return r;
-}
+cl_int clReleaseMemObject(cl_mem mem) { return release_call<Mem>(mem, CL_INVALID_MEM_OBJECT); }
 
 cl_int clSetMemObjectDestructorCallback(cl_mem mem, void(CL_CALLBACK *fn)(cl_mem, void *),
                                         void *user) {

@@ -89,10 +89,7 @@ cl_context clCreateContextFromType(const cl_context_properties *properties, cl_d
 cl_int clRetainContext(cl_context context) { return retain<Context>(context, CL_INVALID_CONTEXT); }
 
 cl_int clReleaseContext(cl_context context) {
-  ApiCall call;
-  cl_int r = release<Context>(context, CL_INVALID_CONTEXT);
-  link().flush_releases();
-  return r;
+  return release_call<Context>(context, CL_INVALID_CONTEXT);
 }
 
 cl_int clGetContextInfo(cl_context context, cl_context_info param, size_t room, void *value,

@@ -53,8 +53,8 @@ constexpr std::string_view kExtensionsOf3_0[] = {"cl_khr_subgroups",
                                                  "cl_khr_subgroup_rotate"};
 
 // Features of OpenCL C 3.0 that concern only the compiler. Missing are pipes, device-side queues,
-// atomics across devices (they need shared virtual memory), and program-scope variables, whose
-// contents cannot be read.
+// atomics across devices (they need shared virtual memory), and program-scope variables (their
+// contents cannot be read).
 constexpr std::string_view kFeatures[] = {"__opencl_c_3d_image_writes",
                                           "__opencl_c_images",
                                           "__opencl_c_read_write_images",
@@ -157,8 +157,8 @@ Bytes bytes_of(T v) {
   return {b.begin(), b.end()};
 }
 
-// The minimum that the specification requires of a feature, for a 1.2 device whose driver does not
-// know the query.
+// The minimum that the specification requires of a feature, for a 1.2 device with a driver that
+// does not know the query.
 std::optional<Bytes> minimum_of_option(cl_device_info param) {
   switch (param) {
     case CL_DEVICE_IL_VERSION: return Bytes(1);

@@ -122,12 +122,7 @@ cl_int clSetEventCallback(cl_event event, cl_int type,
 
 cl_int clRetainEvent(cl_event event) { return retain<Event>(event, CL_INVALID_EVENT); }
 
-cl_int clReleaseEvent(cl_event event) {
-  ApiCall call;
-  cl_int r = release<Event>(event, CL_INVALID_EVENT);
-  link().flush_releases();
-  return r;
-}
+cl_int clReleaseEvent(cl_event event) { return release_call<Event>(event, CL_INVALID_EVENT); }
 
 cl_int clEnqueueMarkerWithWaitList(cl_command_queue queue, cl_uint n, const cl_event *list,
                                    cl_event *out) {

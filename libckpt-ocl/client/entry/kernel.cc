@@ -214,12 +214,7 @@ cl_kernel clCloneKernel(cl_kernel source, cl_int *errcode) {
 
 cl_int clRetainKernel(cl_kernel kernel) { return retain<Kernel>(kernel, CL_INVALID_KERNEL); }
 
-cl_int clReleaseKernel(cl_kernel kernel) {
-  ApiCall call;
-  cl_int r = release<Kernel>(kernel, CL_INVALID_KERNEL);
-  link().flush_releases();
-  return r;
-}
+cl_int clReleaseKernel(cl_kernel kernel) { return release_call<Kernel>(kernel, CL_INVALID_KERNEL); }
 
 cl_int clSetKernelArg(cl_kernel kernel, cl_uint index, size_t size, const void *value) {
   ApiCall call;

@@ -12,7 +12,7 @@
 namespace ckpt::ocl {
 namespace {
 
-// Bounds the memory: a kernel with more shapes forgets all and starts anew.
+// Bounds the memory: a kernel with more shapes forgets all of them.
 constexpr size_t kMaxShapes = 4096;
 
 using Sizes = std::array<size_t, 3>;
@@ -73,7 +73,7 @@ std::optional<Sizes> sizes(cl_uint dims, const size_t *list) {
   return s;
 }
 
-// Sends a launch whose arguments the proxy has.
+// Sends a launch. The proxy already has its arguments.
 cl_int send_launch(Command &c, Kernel &k, const Shape &shape) {
   u64 hash = shape.hash(k, c.queue());
   Trip trip = k.accepted.contains(hash) ? Trip::OneWay : Trip::Round;

@@ -180,10 +180,7 @@ cl_program clCreateProgramWithBinary(cl_context context, cl_uint n, const cl_dev
 cl_int clRetainProgram(cl_program program) { return retain<Program>(program, CL_INVALID_PROGRAM); }
 
 cl_int clReleaseProgram(cl_program program) {
-  ApiCall call;
-  cl_int r = release<Program>(program, CL_INVALID_PROGRAM);
-  link().flush_releases();
-  return r;
+  return release_call<Program>(program, CL_INVALID_PROGRAM);
 }
 
 cl_int clBuildProgram(cl_program program, cl_uint n, const cl_device_id *devices,

@@ -64,10 +64,7 @@ cl_sampler clCreateSamplerWithProperties(cl_context context, const cl_sampler_pr
 cl_int clRetainSampler(cl_sampler sampler) { return retain<Sampler>(sampler, CL_INVALID_SAMPLER); }
 
 cl_int clReleaseSampler(cl_sampler sampler) {
-  ApiCall call;
-  cl_int r = release<Sampler>(sampler, CL_INVALID_SAMPLER);
-  link().flush_releases();
-  return r;
+  return release_call<Sampler>(sampler, CL_INVALID_SAMPLER);
 }
 
 cl_int clGetSamplerInfo(cl_sampler sampler, cl_sampler_info param, size_t room, void *value,

@@ -144,9 +144,7 @@ cl_int clReleaseDevice(cl_device_id device) {
   auto *d = object<Device>(device);
   if (!d) return CL_INVALID_DEVICE;
   if (!d->partition) return CL_SUCCESS;
-  cl_int r = release<Device>(device, CL_INVALID_DEVICE);
-  link().flush_releases();
-  return r;
+  return release_call<Device>(device, CL_INVALID_DEVICE);
 }
 
 }  // namespace ckpt::ocl::entry

@@ -56,7 +56,8 @@ struct Attempt {
   cl_int status = CL_MEM_OBJECT_ALLOCATION_FAILURE;
 };
 
-// The driver refuses such an object with an error of its own, so no program need be evicted for it.
+// The driver refuses such an object with an error of its own, so no program has to be evicted for
+// it.
 bool larger_than_any_object(const Context &c, u64 bytes) {
   return std::ranges::all_of(c.devices, [&](Device *d) {
     cl_ulong most = 0;

@@ -18,8 +18,6 @@ constexpr std::chrono::milliseconds kLivenessInterval{200};
 // How long a thread spins before it sleeps: about what the two futex calls would cost.
 constexpr std::chrono::microseconds kSpinTime{5};
 
-size_t padded(size_t bytes) { return (bytes + 7) / 8 * 8; }
-
 }  // namespace
 
 Link &link() {

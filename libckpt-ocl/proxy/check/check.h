@@ -8,8 +8,8 @@
 // restore, with an error that it does not expect. So ckpt-restore checks the device first, before
 // it touches anything, and reports all reasons at once:
 //
-//   the program has read CL_DEVICE_MAX_WORK_GROUP_SIZE = 4096 and may rely on it; "llvmpipe" has
-//   1024 kernel f runs in work-groups of 4096; "llvmpipe" supports at most 1024
+//   the program has read CL_DEVICE_LOCAL_MEM_SIZE = 65536 and may rely on it; "llvmpipe" has 32768
+//   kernel f runs in work-groups of 4096; "llvmpipe" supports at most 1024
 //
 // The client writes what it relies on as JSON (client/lifecycle/requirements.h), and the image
 // stores it. For every used device, after the mapping (device/mapping.h):
@@ -18,9 +18,8 @@
 //                 `--ignore-limits` skips these, since a limit that was read may not matter
 //   memory        the largest object, the sum of all, the alignment of sub-buffers
 //   images        formats and sizes (check_images.h)
-//   programs      extensions named in the source, then a build for the new device: what its
-//   compiler
-//                 would say during the restore, it says now
+//   programs      extensions named in the source, then a build for the new device, so that
+//                 compiler errors appear now and not during the restore
 //   kernels       the largest work-group and local memory of all launches, against what the driver
 //                 reports for the kernel that was just built
 //

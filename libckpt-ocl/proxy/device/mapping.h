@@ -18,13 +18,12 @@
 //    devices of that name) is mapped to that.
 // 2. Otherwise, if the user chose devices (--device), the remaining used devices are mapped to the
 //    chosen ones in order; the last one stands for all the rest.
-// 3. A used device without a counterpart fails the mapping. An unused one becomes *not present*:
-// the
-//    program still has its handle, and gets CL_DEVICE_NOT_AVAILABLE or CL_INVALID_DEVICE.
+// 3. A used device without a counterpart fails the mapping. An unused one becomes not present: the
+//    program keeps its handle, but calls with it fail (CL_DEVICE_NOT_AVAILABLE, CL_INVALID_DEVICE).
 //
 // A device counts as used if a context contains it or a sub-device of it. Without the choice of the
 // user nothing is mapped to a different device, because the program's results could change (another
-// compiler, another rounding) without anyone having asked for it.
+// compiler, another rounding) although no user has asked for that.
 #pragma once
 
 #include <optional>

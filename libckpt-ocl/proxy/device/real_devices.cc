@@ -139,11 +139,4 @@ nlohmann::json describe(const RealPlatform &platform, const RealDevice &device) 
           {"uuid", uuid_of(platform, device)}};
 }
 
-const RealDevice *find_device(const std::vector<RealPlatform> &all, const std::string &key) {
-  for (const RealPlatform &p : all)
-    for (const RealDevice &d : p.devices)
-      if (d.key == key) return &d;
-  return nullptr;
-}
-
 }  // namespace ckpt::ocl

@@ -42,7 +42,4 @@ LimitValue device_limit(cl_device_id device, const Limit &limit);
 // One entry of `ckpt-run --list-devices`.
 nlohmann::json describe(const RealPlatform &platform, const RealDevice &device);
 
-// The device with this key; nullptr if there is none.
-const RealDevice *find_device(const std::vector<RealPlatform> &all, const std::string &key);
-
 }  // namespace ckpt::ocl

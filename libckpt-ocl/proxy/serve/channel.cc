@@ -15,8 +15,6 @@ constexpr std::chrono::milliseconds kLivenessInterval{200};
 // (tens of microseconds). While it spins, the thread yields the core to others.
 constexpr std::chrono::microseconds kSpinTime{60};
 
-size_t padded(size_t bytes) { return (bytes + 7) / 8 * 8; }
-
 }  // namespace
 
 Result<Channel> Channel::make() {
