@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What calls copy between the host and a device, told by their parameters.
-#include "libckpt-cuda/calls.h"
+#include "libckpt-cuda/entry/calls.h"
 
 #include <doctest/doctest.h>
 

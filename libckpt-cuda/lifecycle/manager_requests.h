@@ -9,8 +9,8 @@
 
 #include <optional>
 
-#include "libckpt-cuda/code.h"
-#include "libckpt-cuda/contexts.h"
+#include "libckpt-cuda/code/code.h"
+#include "libckpt-cuda/memory/contexts.h"
 #include "manager-client/manager_client.h"
 
 namespace ckpt::cuda {

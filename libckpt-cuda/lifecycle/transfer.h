@@ -9,7 +9,7 @@
 #include <map>
 #include <vector>
 
-#include "libckpt-cuda/contexts.h"
+#include "libckpt-cuda/memory/contexts.h"
 
 namespace ckpt::cuda {
 

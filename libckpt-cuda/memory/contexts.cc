@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libckpt-cuda/contexts.h"
+#include "libckpt-cuda/memory/contexts.h"
 
 #include <algorithm>
 #include <map>
 #include <mutex>
 #include <set>
 
-#include "libckpt-cuda/calls.h"
-#include "libckpt-cuda/memory.h"
-#include "libckpt-cuda/tenancy.h"
+#include "libckpt-cuda/entry/calls.h"
+#include "libckpt-cuda/lifecycle/manager_requests.h"
+#include "libckpt-cuda/memory/memory.h"
 
 namespace ckpt::cuda {
 namespace {

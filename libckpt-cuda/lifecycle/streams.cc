@@ -4,8 +4,8 @@
 // done but noted, and whether the driver is just calling a function of the program.
 #include <set>
 
-#include "libckpt-cuda/calls.h"
-#include "libckpt-cuda/uses.h"
+#include "libckpt-cuda/entry/calls.h"
+#include "libckpt-cuda/lifecycle/blockers.h"
 
 namespace ckpt::cuda {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "common/base/result.h"
-#include "libckpt-cuda/entries.h"
+#include "libckpt-cuda/entry/entries.h"
 
 namespace ckpt::cuda {
 

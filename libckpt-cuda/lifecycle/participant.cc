@@ -2,19 +2,19 @@
 //
 // The verbs of the life cycle for CUDA. Contents of cuMemAlloc's memory are ours to save; all else
 // that a driver has is kept by its own checkpoint, in the process's memory.
-#include "libckpt-cuda/participant.h"
+#include "libckpt-cuda/lifecycle/participant.h"
 
 #include <unordered_map>
 
 #include "common/base/log.h"
-#include "libckpt-cuda/calls.h"
-#include "libckpt-cuda/code.h"
-#include "libckpt-cuda/leave.h"
-#include "libckpt-cuda/memory.h"
-#include "libckpt-cuda/needs.h"
-#include "libckpt-cuda/rest.h"
-#include "libckpt-cuda/transfer.h"
-#include "libckpt-cuda/uses.h"
+#include "libckpt-cuda/code/code.h"
+#include "libckpt-cuda/entry/calls.h"
+#include "libckpt-cuda/lifecycle/blockers.h"
+#include "libckpt-cuda/lifecycle/driver_checkpoint.h"
+#include "libckpt-cuda/lifecycle/quiesce.h"
+#include "libckpt-cuda/lifecycle/requirements.h"
+#include "libckpt-cuda/lifecycle/transfer.h"
+#include "libckpt-cuda/memory/memory.h"
 
 namespace ckpt::cuda {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "libckpt-cuda/driver.h"
+#include "libckpt-cuda/entry/driver.h"
 
 namespace ckpt::cuda {
 

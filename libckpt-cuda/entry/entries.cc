@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libckpt-cuda/entries.h"
+#include "libckpt-cuda/entry/entries.h"
 
 #include <cstring>
 
-#include "libckpt-cuda/calls.h"
+#include "libckpt-cuda/entry/calls.h"
 
 namespace ckpt::cuda {
 

@@ -3,7 +3,7 @@
 // The real driver is opened by its absolute path, apart from the program's symbols and bound to its
 // own (RTLD_DEEPBIND): its calls of itself must not come back to us, and that it has our name does
 // no harm (facts/cuda.md).
-#include "libckpt-cuda/driver.h"
+#include "libckpt-cuda/entry/driver.h"
 
 #include <dlfcn.h>
 

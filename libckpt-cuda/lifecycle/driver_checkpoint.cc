@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libckpt-cuda/leave.h"
+#include "libckpt-cuda/lifecycle/driver_checkpoint.h"
 
 #include <unistd.h>
 
 #include <array>
 
-#include "libckpt-cuda/driver.h"
+#include "libckpt-cuda/entry/driver.h"
 #include "libckpt-cuda/uuid.h"
 
 namespace ckpt::cuda {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libckpt-cuda/needs.h"
+#include "libckpt-cuda/lifecycle/requirements.h"
 
 #include <algorithm>
 
 #include <nlohmann/json.hpp>
 
-#include "libckpt-cuda/code.h"
-#include "libckpt-cuda/contexts.h"
-#include "libckpt-cuda/memory.h"
+#include "libckpt-cuda/code/code.h"
+#include "libckpt-cuda/memory/contexts.h"
+#include "libckpt-cuda/memory/memory.h"
 
 namespace ckpt::cuda {
 

@@ -2,9 +2,9 @@
 //
 // Loading and unloading code. Before it is loaded it is examined where somebody manages the program
 // (tenancy.h): once its kernels have used the device's heap, the program cannot leave any more.
-#include "libckpt-cuda/calls.h"
-#include "libckpt-cuda/code.h"
-#include "libckpt-cuda/tenancy.h"
+#include "libckpt-cuda/code/code.h"
+#include "libckpt-cuda/entry/calls.h"
+#include "libckpt-cuda/lifecycle/manager_requests.h"
 
 namespace ckpt::cuda {
 namespace {

@@ -3,10 +3,10 @@
 // cuMemAlloc and what else must know of our memory. The driver is asked about all that is not ours.
 #include <cstring>
 
-#include "libckpt-cuda/calls.h"
-#include "libckpt-cuda/memory.h"
-#include "libckpt-cuda/tenancy.h"
-#include "libckpt-cuda/uses.h"
+#include "libckpt-cuda/entry/calls.h"
+#include "libckpt-cuda/lifecycle/blockers.h"
+#include "libckpt-cuda/lifecycle/manager_requests.h"
+#include "libckpt-cuda/memory/memory.h"
 
 namespace ckpt::cuda {
 namespace {

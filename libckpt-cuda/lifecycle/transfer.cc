@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libckpt-cuda/transfer.h"
+#include "libckpt-cuda/lifecycle/transfer.h"
 
 #include "common/base/log.h"
 

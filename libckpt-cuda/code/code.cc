@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libckpt-cuda/code.h"
+#include "libckpt-cuda/code/code.h"
 
 #include <dlfcn.h>
 #include <link.h>

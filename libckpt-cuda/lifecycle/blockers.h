@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "libckpt-cuda/driver.h"
+#include "libckpt-cuda/entry/driver.h"
 
 namespace ckpt::cuda {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "common/base/spans.h"
-#include "libckpt-cuda/contexts.h"
+#include "libckpt-cuda/memory/contexts.h"
 
 namespace ckpt::cuda {
 

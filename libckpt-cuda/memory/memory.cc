@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libckpt-cuda/memory.h"
+#include "libckpt-cuda/memory/memory.h"
 
 #include <algorithm>
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "libckpt-cuda/leave.h"
+#include "libckpt-cuda/lifecycle/driver_checkpoint.h"
 
 namespace ckpt::cuda {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libckpt-cuda/tenancy.h"
+#include "libckpt-cuda/lifecycle/manager_requests.h"
 
 #include <cstdlib>
 #include <map>
@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "common/base/log.h"
-#include "libckpt-cuda/calls.h"
-#include "libckpt-cuda/memory.h"
+#include "libckpt-cuda/entry/calls.h"
+#include "libckpt-cuda/memory/memory.h"
 
 namespace ckpt::cuda {
 namespace {

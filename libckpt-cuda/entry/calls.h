@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "agent/participant/gate.h"
-#include "libckpt-cuda/entries.h"
+#include "libckpt-cuda/entry/entries.h"
 
 namespace ckpt::cuda {
 

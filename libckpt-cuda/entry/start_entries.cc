@@ -6,10 +6,10 @@
 #include <cstdlib>
 
 #include "common/base/log.h"
-#include "libckpt-cuda/calls.h"
-#include "libckpt-cuda/driver.h"
-#include "libckpt-cuda/participant.h"
-#include "libckpt-cuda/tenancy.h"
+#include "libckpt-cuda/entry/calls.h"
+#include "libckpt-cuda/entry/driver.h"
+#include "libckpt-cuda/lifecycle/manager_requests.h"
+#include "libckpt-cuda/lifecycle/participant.h"
 
 namespace ckpt::cuda {
 namespace {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libckpt-cuda/uses.h"
+#include "libckpt-cuda/lifecycle/blockers.h"
 
 #include <cstdlib>
 #include <set>
 
 #include "common/base/log.h"
-#include "libckpt-cuda/calls.h"
-#include "libckpt-cuda/code.h"
+#include "libckpt-cuda/code/code.h"
+#include "libckpt-cuda/entry/calls.h"
 
 namespace ckpt::cuda {
 namespace {

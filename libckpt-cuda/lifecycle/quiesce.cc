@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libckpt-cuda/rest.h"
+#include "libckpt-cuda/lifecycle/quiesce.h"
 
 #include <pthread.h>
 
@@ -9,9 +9,9 @@
 #include <mutex>
 #include <thread>
 
-#include "libckpt-cuda/calls.h"
-#include "libckpt-cuda/contexts.h"
-#include "libckpt-cuda/uses.h"
+#include "libckpt-cuda/entry/calls.h"
+#include "libckpt-cuda/lifecycle/blockers.h"
+#include "libckpt-cuda/memory/contexts.h"
 
 namespace ckpt::cuda {
 namespace {
