@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the code that the program has loaded tells of it (fatbin/). Does a kernel call malloc?
-// Memory of the device's heap is the driver's to keep, and whoever manages a node wants to know of
-// it. Are there managed variables, which the driver does not keep?
+// What the device code of a program says about its use of memory, read from its fat binaries
+// (fatbin/). Two facts matter. Kernels that call malloc use the device's heap, which the driver
+// alone can keep, and which the Manager cannot measure. Managed variables cannot be checkpointed at
+// all.
 #pragma once
 
 #include <optional>
@@ -13,47 +14,49 @@
 
 namespace ckpt::cuda {
 
-// What code tells of a program before it runs.
+// For the Manager, before the code runs.
 struct ProgramCode {
-  bool heap = false;
-  std::string why;
-  std::vector<u64> variables;  // bytes of each in device memory
+  bool device_heap = false;    // kernels use it, or it cannot be ruled out
+  std::string reason;          // why device_heap is set
+  std::vector<u64> variables;  // the size of each device variable, in bytes
 };
-// The files that are mapped now, before the driver is started: the executable and its libraries,
-// but the toolkit's own.
+// Examines the executable and the libraries that are mapped now, except the toolkit's own. Called
+// before the driver is started.
 ProgramCode program_code();
 
+// For a checkpoint: all code that was loaded so far.
 struct CodeFacts {
-  bool heap = false;             // used, or it cannot be known
-  std::string why;               // … because
+  bool device_heap = false;
+  std::string reason;
   std::string managed_variable;  // the name of one; empty: there is none
 };
-// Examines what was not yet: for large libraries the better part of a second, the first time.
+// Examines what was loaded since the last call. The first call may take most of a second for large
+// libraries.
 CodeFacts code_facts();
 
-// Code that the program is about to load.
+struct ExaminedCode {
+  CodeFacts facts;
+  std::vector<u64> variables;  // as in ProgramCode
+};
+
+// Code that the program is about to load, from memory or from a file. The argument may be null.
 class NewCode {
  public:
   explicit NewCode(const void *code) : memory_(code) {}
   explicit NewCode(const char *path) : path_(path) {}
 
-  // Examines it, unless program_code() has.
-  ProgramCode tells();
-  // It was loaded. What lies in a mapped file and was not examined yet is so later, anything else
-  // now.
+  // Empty where program_code() has examined it already.
+  ProgramCode examine();
+  // The load has succeeded. Code in a mapped file stays readable, so code_facts() examines it
+  // later; other code is examined now.
   void loaded();
 
  private:
-  struct Examined {
-    CodeFacts facts;
-    std::vector<u64> variables;
-  };
-  static Examined examine(const void *memory, const char *path);
+  ExaminedCode read() const;
 
   const void *memory_ = nullptr;
   const char *path_ = nullptr;
-  std::optional<Examined> examined_;
-  friend CodeFacts code_facts();
+  std::optional<ExaminedCode> examined_;
 };
 
 }  // namespace ckpt::cuda

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loading and unloading code. Before it is loaded it is examined where somebody manages the program
-// (tenancy.h): once its kernels have used the device's heap, the program cannot leave any more.
+// Loading and unloading code. The code of a managed program is examined before it is loaded,
+// because a program whose kernels have used the device's heap can no longer be evicted.
 #include "libckpt-cuda/code/code.h"
-#include "libckpt-cuda/entry/calls.h"
+#include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/lifecycle/manager_requests.h"
 
 namespace ckpt::cuda {
 namespace {
 
-// `real` loads it, into `*handle`; a module belongs to a context, a library to none.
+// `real` calls the driver, which writes `*handle`. A module belongs to a context, a library does
+// not.
 template <class Handle, class Real>
 CUresult load(NewCode code, Handle *handle, bool of_context, Real real) {
   PASS_OR_RETURN(pass);
-  ManagedLoad tenant(of_context);
-  if (CUresult e = tenant.ask(code); e != CUDA_SUCCESS) return e;
+  ManagedLoad managed(of_context);
+  if (CUresult e = managed.ask(code); e != CUDA_SUCCESS) return e;
   CUresult e = real();
-  tenant.done(e == CUDA_SUCCESS ? *handle : nullptr);
+  managed.done(e == CUDA_SUCCESS ? *handle : nullptr);
   if (e == CUDA_SUCCESS) code.loaded();
   return e;
 }
@@ -61,14 +62,14 @@ CUresult entry_cuLibraryLoadFromFile(CUlibrary *library, const char *path, CUjit
 CUresult entry_cuModuleUnload(CUmodule module) {
   PASS_OR_RETURN(pass);
   CUresult e = REAL(cuModuleUnload)(module);
-  if (e == CUDA_SUCCESS) unload_as_tenant(module);
+  if (e == CUDA_SUCCESS) report_unloaded(module);
   return e;
 }
 
 CUresult entry_cuLibraryUnload(CUlibrary library) {
   PASS_OR_RETURN(pass);
   CUresult e = REAL(cuLibraryUnload)(library);
-  if (e == CUDA_SUCCESS) unload_as_tenant(library);
+  if (e == CUDA_SUCCESS) report_unloaded(library);
   return e;
 }
 

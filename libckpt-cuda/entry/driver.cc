@@ -1,8 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The real driver is opened by its absolute path, apart from the program's symbols and bound to its
-// own (RTLD_DEEPBIND): its calls of itself must not come back to us, and that it has our name does
-// no harm (facts/cuda.md).
+// How the real driver is loaded. It has our file name and exports the same symbols, so three things
+// must not happen:
+//
+//   The driver's calls of its own entries reach us. RTLD_DEEPBIND makes it prefer its own symbols,
+//   and RTLD_LOCAL keeps them out of the program's (dlopen(3)).
+//
+//   The loader takes our library for the driver. It compares paths: a program that opens the driver
+//   by its absolute path is led to us (audit/), and the loader then remembers that path as one of
+//   our names. So we open the driver by another spelling of its path, with "/./".
+//
+//   CKPT_CUDA_DRIVER names our own library. Our entries in the driver's place would call
+//   themselves, so load() compares the files that the addresses belong to (dladdr(3)).
 #include "libckpt-cuda/entry/driver.h"
 
 #include <dlfcn.h>
@@ -16,15 +25,12 @@
 namespace ckpt::cuda {
 namespace {
 
-constexpr const char *kDriverVariable = "CKPT_CUDA_DRIVER";  // ckpt-run says where it is
+constexpr const char *kDriverVariable = "CKPT_CUDA_DRIVER";  // an absolute path, set by ckpt-run
 
-// Filled by this library's constructor, so no constructor of its own may come behind.
+// constinit: this library's constructor fills it, and a later constructor of its own would clear
+// it.
 constinit Driver g_driver;
 
-void cannot_load(const std::string &why) { g_driver.why_not = ::strdup(why.c_str()); }
-
-// A program that opened the driver by this very path was led to us (audit/), and the loader has
-// noted the path as one of our names.
 std::string spelled_otherwise(const std::string &path) {
   size_t slash = path.rfind('/');
   return path.substr(0, slash) + "/." + path.substr(slash);
@@ -35,17 +41,7 @@ const void *file_of(void *address) {
   return ::dladdr(address, &info) != 0 ? info.dli_fbase : nullptr;
 }
 
-// Where a driver cannot be had every call fails; our own entries for the driver's would be a loop.
-void load() {
-  const char *path = std::getenv(kDriverVariable);
-  if (path == nullptr || *path != '/')
-    return cannot_load(fmt::format("{} does not name the CUDA driver", kDriverVariable));
-  void *handle = ::dlopen(spelled_otherwise(path).c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
-  if (handle == nullptr)
-    return cannot_load(fmt::format("the CUDA driver {} cannot be loaded: {}", path, ::dlerror()));
-  if (file_of(::dlsym(handle, "cuInit")) == file_of(reinterpret_cast<void *>(&load)))
-    return cannot_load(fmt::format("{} leads back to ckpt's own library", path));
-  g_driver.path = ::strdup(path);
+void look_up_entries(void *handle) {
   for (size_t i = 0; i < kEntries; i++)
     g_real[i] = ::dlsym(handle, entry_info(static_cast<Id>(i)).symbol);
 #define X(symbol, type) g_driver.symbol = reinterpret_cast<type>(real_entry(Id::id_##symbol));
@@ -53,9 +49,23 @@ void load() {
 #undef X
 }
 
-// A program that is not under ckpt-run gets the driver as it is.
+// Where it fails, all entries return CUDA_ERROR_NOT_FOUND.
+Result<> load() {
+  const char *path = std::getenv(kDriverVariable);
+  if (path == nullptr || *path != '/')
+    return fail("{} is not set to the absolute path of the CUDA driver", kDriverVariable);
+  void *handle = ::dlopen(spelled_otherwise(path).c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+  if (handle == nullptr) return fail("cannot load the CUDA driver {}: {}", path, ::dlerror());
+  if (file_of(::dlsym(handle, "cuInit")) == file_of(reinterpret_cast<void *>(&file_of)))
+    return fail("{} names ckpt's own library, not the CUDA driver: {}", kDriverVariable, path);
+  g_driver.path = ::strdup(path);
+  look_up_entries(handle);
+  return {};
+}
+
+// A program that does not run under ckpt-run gets the driver as it is.
 [[gnu::constructor]] void start() {
-  load();
+  if (Result<> loaded = load(); !loaded) log::warn("{}", loaded.error().text());
   fill_targets(!agent::session_socket().empty());
 }
 
@@ -70,7 +80,7 @@ std::string error_name(CUresult e) {
   return name;
 }
 
-Result<> did(CUresult e, const char *what) {
+Result<> as_result(CUresult e, const char *what) {
   if (e == CUDA_SUCCESS) return {};
   return fail("cannot {}: {}", what, error_name(e));
 }

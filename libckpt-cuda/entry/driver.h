@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The real driver: where it is, and those of its entries that we call ourselves. They are found by
-// name in its file, so nothing here passes the gate.
+// The real driver, and those of its entries that this library calls itself. Their addresses come
+// from the driver's file, so these calls do not pass the gate.
 #pragma once
 
 #include <string>
@@ -11,7 +11,8 @@
 
 namespace ckpt::cuda {
 
-// Entries that we use. A driver that is too old for the last ones has null there.
+// The entries that this library calls. Those that an older driver does not have are null: the
+// cuCheckpointProcess* came with CUDA 12.8.
 #define CKPT_CUDA_USED(X)                                                    \
   X(cuGetErrorName, PFN_cuGetErrorName_v6000)                                \
   X(cuDeviceGetCount, PFN_cuDeviceGetCount_v2000)                            \
@@ -57,27 +58,26 @@ struct Driver {
 #define X(symbol, type) type symbol = nullptr;
   CKPT_CUDA_USED(X)
 #undef X
-  const char *path = "";     // of its file
-  const char *why_not = "";  // it could not be loaded
+  const char *path = "";  // of the driver's file; empty: it could not be loaded
 };
 
-// Loaded with this library, and never unloaded.
+// Loaded by this library's constructor, and never unloaded.
 const Driver &driver();
 
 // "CUDA_ERROR_OUT_OF_MEMORY"
 std::string error_name(CUresult e);
-// A call of ours that must not fail: CKPT_CHECK(did(driver().cuMemMap(…), "map device memory")).
-Result<> did(CUresult e, const char *what);
+// An error says "cannot {what}: {error_name(e)}".
+Result<> as_result(CUresult e, const char *what);
 
-// This thread uses `context` for as long as this lives.
-class Current {
+// Makes `context` the calling thread's current one for the lifetime of this object.
+class CurrentContext {
  public:
-  explicit Current(CUcontext context) { pushed_ = driver().cuCtxPushCurrent_v2(context); }
-  ~Current() {
+  explicit CurrentContext(CUcontext context) { pushed_ = driver().cuCtxPushCurrent_v2(context); }
+  ~CurrentContext() {
     CUcontext ignored = nullptr;
     if (pushed_ == CUDA_SUCCESS) driver().cuCtxPopCurrent_v2(&ignored);
   }
-  Current(const Current &) = delete;
+  CurrentContext(const CurrentContext &) = delete;
   CUresult status() const { return pushed_; }
 
  private:

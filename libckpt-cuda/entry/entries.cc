@@ -11,9 +11,11 @@ void *g_real[kEntries];
 
 namespace {
 
-// What an exported symbol leads to before the driver is loaded, or where it has nothing.
-CUresult not_there() { return CUDA_ERROR_NOT_FOUND; }
+// The target of an entry that the driver does not have, or of all where no driver was found.
+CUresult not_found() { return CUDA_ERROR_NOT_FOUND; }
 
+// Returns the address of our function; null: the entry is not in cuda.api. A function, because the
+// address of another function, cast to void *, is no constant expression.
 template <Id I>
 inline constexpr void *(*kOurs)() = nullptr;
 
@@ -21,11 +23,12 @@ inline constexpr void *(*kOurs)() = nullptr;
   template <>                                          \
   inline constexpr void *(*kOurs<Id::id_##symbol>)() = \
       [] { return reinterpret_cast<void *>(&Gated<Id::id_##symbol, type>::call); };
-#define NOTED(symbol, type, what)                      \
-  constexpr Why why_##symbol{what};                    \
-  template <>                                          \
-  inline constexpr void *(*kOurs<Id::id_##symbol>)() = \
-      [] { return reinterpret_cast<void *>(&Noted<Id::id_##symbol, why_##symbol, type>::call); };
+#define BLOCKING(symbol, type, reason)                                                        \
+  constexpr Reason reason_##symbol{reason};                                                   \
+  template <>                                                                                 \
+  inline constexpr void *(*kOurs<Id::id_##symbol>)() = [] {                                   \
+    return reinterpret_cast<void *>(&Blocking<Id::id_##symbol, reason_##symbol, type>::call); \
+  };
 #define HINT(symbol, type, n)                          \
   template <>                                          \
   inline constexpr void *(*kOurs<Id::id_##symbol>)() = \
@@ -35,13 +38,13 @@ inline constexpr void *(*kOurs)() = nullptr;
   inline constexpr void *(*kOurs<Id::id_##symbol>)() = \
       [] { return reinterpret_cast<void *>(&entry_##symbol); };
 #define REFUSED(symbol, reason)                        \
-  constexpr Why why_##symbol{reason};                  \
+  constexpr Reason reason_##symbol{reason};            \
   template <>                                          \
   inline constexpr void *(*kOurs<Id::id_##symbol>)() = \
-      [] { return reinterpret_cast<void *>(&Refused<Id::id_##symbol, why_##symbol>::call); };
+      [] { return reinterpret_cast<void *>(&Refused<Id::id_##symbol, reason_##symbol>::call); };
 #include "libckpt-cuda/cuda.api"
 #undef GATED
-#undef NOTED
+#undef BLOCKING
 #undef HINT
 #undef OURS
 #undef REFUSED
@@ -50,7 +53,9 @@ void *ours(void *(*address)()) { return address == nullptr ? nullptr : address()
 
 }  // namespace
 
-// One jump an entry. The targets are plain memory: the library is loaded before anybody calls.
+// One jump for each entry (see entries.h). A target needs no synchronisation: the constructor
+// writes it before the program can call. endbr64 makes the symbol a valid target of indirect calls
+// (CET).
 #define CU_ENTRY(name, version, symbol, per_thread)                            \
   extern "C" __attribute__((visibility("hidden"))) void *target_##symbol;      \
   asm(".pushsection .data.rel,\"aw\"\n"                                        \
@@ -75,7 +80,7 @@ void **const kTargets[] = {
 #undef CU_ENTRY
 };
 
-// Inside a function, for the library's constructor needs it whatever the order of constructors.
+// A local static, because the constructor in driver.cc may run before those of this file.
 const EntryInfo *infos() {
   static const EntryInfo kInfo[] = {
 #define CU_ENTRY(name, version, symbol, per_thread) \
@@ -96,7 +101,7 @@ Id find_entry(const char *name, int version, bool per_thread) {
     const EntryInfo &e = infos()[i];
     if (e.per_thread != per_thread || e.version > version || std::strcmp(e.name, name) != 0)
       continue;
-    best = static_cast<Id>(i);  // a name's lines stand in order of versions
+    best = static_cast<Id>(i);  // the forms of one name are listed by ascending version
   }
   return best == Id::Count && per_thread ? find_entry(name, version, false) : best;
 }
@@ -105,7 +110,7 @@ void fill_targets(bool wrap) {
   for (size_t i = 0; i < kEntries; i++) {
     void *real = g_real[i];
     void *given = wrap && infos()[i].ours != nullptr ? infos()[i].ours : real;
-    *kTargets[i] = real != nullptr ? given : reinterpret_cast<void *>(&not_there);
+    *kTargets[i] = real != nullptr ? given : reinterpret_cast<void *>(&not_found);
   }
 }
 

@@ -7,53 +7,58 @@
 #include <numeric>
 
 #include "common/base/log.h"
-#include "libckpt-cuda/entry/calls.h"
+#include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/memory/memory.h"
 
 namespace ckpt::cuda {
 namespace {
 
-// Somebody who is not managed may take what was measured free, between the answer and the call.
+using manager_client::ManagerClient;
+
+// Between the Manager's answer and the driver's call, a program that is not managed may take memory
+// that was measured as free. Then the request is repeated.
 constexpr int kAttempts = 8;
-// Smaller variables are asked for together with the next larger one.
+// Smaller device variables are not asked for one by one, but together with the next larger one.
 constexpr u64 kLargeVariable = 1 << 20;
 
 constexpr const char *kVisibleDevices = "CUDA_VISIBLE_DEVICES";
 
-// Held from a change of what the program has until it is told: what one thread has allocated and
-// not told yet would be counted twice in another one's word.
-std::mutex &telling() {
+// Held from a change of the program's memory until that change is reported. Otherwise a report of
+// another thread, made in between, would include it, and the Manager would count it twice.
+std::mutex &report_mutex() {
   static std::mutex *const kMutex = new std::mutex;
   return *kMutex;
 }
 
-// Said once and for ever by ckpt-run; asked by every allocation.
+// Whether ckpt-run --managed started the program; constant, and read by every allocation.
 bool has_manager() {
   static const bool kManaged = manager_client::get() != nullptr;
   return kManaged;
 }
 
-// The device variables of all code, and whether its kernels use the heap. Behind telling().
-struct Code {
-  struct Piece {
-    CUcontext context;  // null: of none
+// The device variables of all loaded code, and whether its kernels use the device's heap. Guarded
+// by report_mutex().
+struct LoadedCode {
+  struct Variables {
+    CUcontext context;  // null: they belong to no context
     u64 bytes;
   };
-  u64 at_start = 0, told = 0;
+  u64 at_start = 0;  // bytes of the variables in the files of the program
+  u64 reported = 0;  // bytes that the Manager knows of
   bool heap = false;
-  std::map<const void *, Piece> later;  // by handle; only pieces that have variables
+  std::map<const void *, Variables> later;  // by module or library
 
-  u64 variables() const {
-    auto add = [](u64 sum, const auto &piece) { return sum + piece.second.bytes; };
+  u64 bytes() const {
+    auto add = [](u64 sum, const auto &entry) { return sum + entry.second.bytes; };
     return std::accumulate(later.begin(), later.end(), at_start, add);
   }
-  void tell(manager_client::ManagerClient &t, u32 ticket) {
-    told = variables();
-    t.done_loading(ticket, memory().held_bytes(), told, heap);
+  void report(ManagerClient &client, u32 ticket) {
+    reported = bytes();
+    client.done_loading(ticket, memory().block_bytes(), reported, heap);
   }
 };
-Code &code_books() {
-  static Code *const kCode = new Code;
+LoadedCode &loaded_code() {
+  static LoadedCode *const kCode = new LoadedCode;
   return *kCode;
 }
 
@@ -62,81 +67,97 @@ CUresult denied(const std::string &why) {
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-// The paper's order: first for the context, then once more for each variable (MC-14).
-manager_client::ManagerClient::Place connect(manager_client::ManagerClient &t) {
+void log_exclusive(const std::string &why) {
+  log::info("this program needs a device of its own, because its kernels use the device's heap: {}",
+            why);
+}
+
+// MC-14: the first request is for the context alone, a further one follows for each variable.
+ManagerClient::Place connect(ManagerClient &client) {
   ProgramCode code = program_code();
-  if (code.heap) log::info("this program gets a device for itself: {}", code.why);
-  manager_client::ManagerClient::Place place = t.connect(0, code.heap);
-  u64 sum = 0, told = 0;
+  if (code.device_heap) log_exclusive(code.reason);
+  ManagerClient::Place place = client.connect(0, code.device_heap);
+  u64 sum = 0, asked = 0;
   for (u64 bytes : code.variables) {
     sum += bytes;
     if (bytes < kLargeVariable || !place.denied.empty()) continue;
-    place = t.connect(told = sum, code.heap);
+    asked = sum;
+    place = client.connect(sum, code.device_heap);
   }
-  if (sum > told && place.denied.empty()) place = t.connect(sum, code.heap);
-  std::lock_guard lock(telling());
-  code_books().at_start = code_books().told = sum;
-  code_books().heap = code.heap;
+  if (sum > asked && place.denied.empty()) place = client.connect(sum, code.device_heap);
+  std::lock_guard lock(report_mutex());
+  loaded_code().at_start = sum;
+  loaded_code().reported = sum;
+  loaded_code().heap = code.device_heap;
   return place;
 }
 
 }  // namespace
 
-CUresult take_place() {
-  manager_client::ManagerClient *t = manager_client::get();
-  if (t == nullptr) return CUDA_SUCCESS;
-  manager_client::ManagerClient::Place place = connect(*t);
+CUresult acquire_device() {
+  ManagerClient *client = manager_client::get();
+  if (client == nullptr) return CUDA_SUCCESS;
+  ManagerClient::Place place = connect(*client);
   if (!place.denied.empty()) return denied(place.denied);
-  if (place.aside)
-    log::warn("this program's use of CUDA {}", manager_client::ManagerClient::kAside);
-  // As the driver's own variable, and its children's.
+  if (place.aside) log::warn("this program's use of CUDA {}", ManagerClient::kAside);
+  // The variable tells the driver, and that of the program's children.
   if (!place.gpu.empty()) ::setenv(kVisibleDevices, place.gpu.c_str(), 1);
   return CUDA_SUCCESS;
 }
 
-void place_taken() {
-  if (manager_client::ManagerClient *t = manager_client::get()) t->ready();
+void report_started() {
+  if (ManagerClient *client = manager_client::get()) client->ready();
 }
 
-void tell_context_made() {
-  if (manager_client::ManagerClient *t = manager_client::get()) t->context_made();
+void report_context_made() {
+  if (ManagerClient *client = manager_client::get()) client->context_made();
 }
 
-void tell_freed(CUcontext context) {
-  manager_client::ManagerClient *t = manager_client::get();
-  if (t == nullptr) return;
-  std::lock_guard lock(telling());
-  Code &code = code_books();
+void report_context_destroyed(CUcontext context) {
+  ManagerClient *client = manager_client::get();
+  if (client == nullptr) return;
+  std::lock_guard lock(report_mutex());
+  LoadedCode &code = loaded_code();
   if (std::erase_if(code.later, [&](auto &p) { return p.second.context == context; }) > 0)
-    return code.tell(*t, 0);
-  t->freed(memory().held_bytes());
+    code.report(*client, 0);
+  else
+    client->freed(memory().block_bytes());
 }
 
-void release_as_tenant(u64 base) {
-  u64 given = 0;
-  memory().release(base, &given);
-  if (given == 0 || !has_manager()) return;
-  manager_client::ManagerClient *t = manager_client::get();
-  if (t == nullptr) return;
-  std::lock_guard lock(telling());
-  t->freed(memory().held_bytes());
+void release_with_manager(u64 base) {
+  u64 freed = memory().release(base);
+  if (freed == 0 || !has_manager()) return;
+  ManagerClient *client = manager_client::get();
+  if (client == nullptr) return;
+  std::lock_guard lock(report_mutex());
+  client->freed(memory().block_bytes());
 }
 
-CUresult allocate_as_tenant(const ContextInfo &context, u64 bytes, u64 &out) {
+namespace {
+
+CUresult allocate_with_ticket(ManagerClient &client, u32 ticket, const ContextInfo &context,
+                              u64 bytes, u64 &out) {
+  std::lock_guard lock(report_mutex());
+  CUresult e =
+      g_devices_lost ? CUDA_ERROR_DEVICE_UNAVAILABLE : memory().allocate(context, bytes, out);
+  client.done(ticket, memory().block_bytes());
+  return e;
+}
+
+}  // namespace
+
+CUresult allocate_with_manager(const ContextInfo &context, u64 bytes, u64 &out) {
   if (!has_manager()) return memory().allocate(context, bytes, out);
-  u64 growth = 0;
-  CUresult e = memory().allocate(context, bytes, out, &growth);
-  if (growth == 0) return e;
-  manager_client::ManagerClient *t = manager_client::get();
-  if (t == nullptr) return memory().allocate(context, bytes, out);
-  e = CUDA_ERROR_OUT_OF_MEMORY;
+  if (memory().allocate_from_blocks(context, bytes, out)) return CUDA_SUCCESS;
+  ManagerClient *client = manager_client::get();
+  if (client == nullptr) return memory().allocate(context, bytes, out);
+  u64 needed = memory().bytes_to_reserve(context, bytes);
+  CUresult e = CUDA_ERROR_OUT_OF_MEMORY;
   for (int i = 0; i < kAttempts && e == CUDA_ERROR_OUT_OF_MEMORY; i++) {
-    // The program may be evicted now, and come back on another device.
-    Result<u32> ticket = gate().outside([&] { return t->ask(growth); });
+    // The program may be evicted during the request, and resume on another device.
+    Result<u32> ticket = gate().outside([&] { return client->ask(needed); });
     if (!ticket) return denied(ticket.error().what);
-    std::lock_guard lock(telling());
-    e = g_devices_lost ? CUDA_ERROR_DEVICE_UNAVAILABLE : memory().allocate(context, bytes, out);
-    t->done(*ticket, memory().held_bytes());
+    e = allocate_with_ticket(*client, *ticket, context, bytes, out);
   }
   return e;
 }
@@ -144,21 +165,21 @@ CUresult allocate_as_tenant(const ContextInfo &context, u64 bytes, u64 &out) {
 // ---- code
 
 ManagedLoad::ManagedLoad(bool of_context)
-    : tenant_(manager_client::get()), of_context_(of_context) {}
+    : client_(manager_client::get()), of_context_(of_context) {}
 
 CUresult ManagedLoad::ask(NewCode &code) {
-  if (tenant_ == nullptr) return CUDA_SUCCESS;
-  ProgramCode tells = code.tells();
-  bytes_ = std::accumulate(tells.variables.begin(), tells.variables.end(), u64{0});
-  u64 growth = 0;
+  if (client_ == nullptr) return CUDA_SUCCESS;
+  ProgramCode found = code.examine();
+  bytes_ = std::accumulate(found.variables.begin(), found.variables.end(), u64{0});
+  u64 needed = 0;
   {
-    std::lock_guard lock(telling());
-    heap_ = tells.heap && !code_books().heap;
-    growth = code_books().variables() + bytes_ - code_books().told;
+    std::lock_guard lock(report_mutex());
+    heap_ = found.device_heap && !loaded_code().heap;
+    needed = loaded_code().bytes() + bytes_ - loaded_code().reported;
   }
-  if (!heap_ && growth < kLargeVariable) return CUDA_SUCCESS;
-  if (heap_) log::info("this program gets a device for itself: {}", tells.why);
-  Result<u32> ticket = gate().outside([&] { return tenant_->ask_to_load(growth, heap_); });
+  if (!heap_ && needed < kLargeVariable) return CUDA_SUCCESS;
+  if (heap_) log_exclusive(found.reason);
+  Result<u32> ticket = gate().outside([&] { return client_->ask_to_load(needed, heap_); });
   if (!ticket) return denied(ticket.error().what);
   ticket_ = *ticket;
   if (!g_devices_lost) return CUDA_SUCCESS;
@@ -167,21 +188,21 @@ CUresult ManagedLoad::ask(NewCode &code) {
 }
 
 void ManagedLoad::done(const void *handle) {
-  if (tenant_ == nullptr) return;
+  if (client_ == nullptr) return;
   ContextInfo context;
   if (of_context_ && handle != nullptr) current_context(context);
-  std::lock_guard lock(telling());
-  Code &code = code_books();
+  std::lock_guard lock(report_mutex());
+  LoadedCode &code = loaded_code();
   if (handle != nullptr && bytes_ > 0) code.later[handle] = {context.handle, bytes_};
   code.heap = code.heap || (heap_ && handle != nullptr);
-  if (ticket_) code.tell(*tenant_, *ticket_);
+  if (ticket_) code.report(*client_, *ticket_);
 }
 
-void unload_as_tenant(const void *handle) {
-  manager_client::ManagerClient *t = manager_client::get();
-  if (t == nullptr) return;
-  std::lock_guard lock(telling());
-  if (code_books().later.erase(handle) > 0) code_books().tell(*t, 0);
+void report_unloaded(const void *handle) {
+  ManagerClient *client = manager_client::get();
+  if (client == nullptr) return;
+  std::lock_guard lock(report_mutex());
+  if (loaded_code().later.erase(handle) > 0) loaded_code().report(*client, 0);
 }
 
 }  // namespace ckpt::cuda

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program that shares its device with others (ckpt-run --managed,
-// manager-client/manager_client.h): what CUDA asks the Manager, and when. Only what changes device
-// memory asks: the start, a context, an allocation that the blocks at hand cannot serve, and code
-// with device variables, or whose kernels use the device's heap; what is freed is told. All of it
-// does nothing where nobody manages the program.
+// What CUDA asks the Manager, and what it reports (ckpt-run --managed, manager-client/). Only what
+// takes device memory is asked: the start, an allocation that needs a new block, and code that has
+// large device variables or uses the device's heap. Contexts and freed memory are reported. For a
+// program that is not managed all of this does nothing.
 #pragma once
 
 #include <optional>
@@ -15,36 +14,39 @@
 
 namespace ckpt::cuda {
 
-// Before cuInit of the driver: the program is given its device, which is the only one that it will
-// see. Waits while none has room.
-CUresult take_place();
-// After it, and after the agent has been joined.
-void place_taken();
-void tell_context_made();
+// Before the driver's cuInit: waits until the Manager assigns a device, and makes it the only one
+// that the program sees. An error: the Manager denied it.
+CUresult acquire_device();
+// After cuInit, and after the program has joined the agent: from now on it can be evicted.
+void report_started();
+void report_context_made();
+// The context is gone, with its memory and its modules.
+void report_context_destroyed(CUcontext context);
 
-// Inside the gate. Memory in a block that there is costs no question.
-CUresult allocate_as_tenant(const ContextInfo &context, u64 bytes, u64 &out);
-void release_as_tenant(u64 base);
-// A context is gone, with its memory and its modules.
-void tell_freed(CUcontext context);
+// These are called inside the gate and leave it while they wait for the Manager.
+//
+// Memory::allocate(), with the Manager's permission. An allocation in an existing block needs none.
+CUresult allocate_with_manager(const ContextInfo &context, u64 bytes, u64 &out);
+// Memory::release(), reported.
+void release_with_manager(u64 base);
 
-// One load of code. Inside the gate.
+// One load of code.
 class ManagedLoad {
  public:
-  // `of_context`: what is loaded goes with the current context.
+  // `of_context`: what is loaded is unloaded with the current context.
   explicit ManagedLoad(bool of_context);
-  // May wait for long, and the program may be on another device then.
+  // May wait for long; the program may be evicted meanwhile and resume on another device.
   CUresult ask(NewCode &code);
-  // Null: the driver did not take it.
+  // The load has ended. `handle` is the module or library; null: the load failed.
   void done(const void *handle);
 
  private:
-  manager_client::ManagerClient *tenant_;
+  manager_client::ManagerClient *const client_;  // null: not managed
   const bool of_context_;
-  u64 bytes_ = 0;  // of its variables
-  bool heap_ = false;
+  u64 bytes_ = 0;      // of its device variables
+  bool heap_ = false;  // the first code of this program that uses the device's heap
   std::optional<u32> ticket_;
 };
-void unload_as_tenant(const void *handle);
+void report_unloaded(const void *handle);
 
 }  // namespace ckpt::cuda

@@ -5,6 +5,7 @@
 
 namespace ckpt::cuda {
 
+// CUDA as a participant of the life cycle. Lives as long as the process.
 agent::Participant *participant();
 
 }  // namespace ckpt::cuda

@@ -9,8 +9,8 @@
 #include <mutex>
 #include <thread>
 
-#include "libckpt-cuda/entry/calls.h"
-#include "libckpt-cuda/lifecycle/blockers.h"
+#include "libckpt-cuda/entry/pass.h"
+#include "libckpt-cuda/lifecycle/streams.h"
 #include "libckpt-cuda/memory/contexts.h"
 
 namespace ckpt::cuda {
@@ -19,82 +19,87 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// How long a host function may keep the gate shut before it is opened for what it may wait for.
-constexpr milliseconds kPatience{20};
-constexpr milliseconds kMoment{5};
-// A capture is a program's setup, and short; one that lasts longer is refused.
-constexpr milliseconds kCapturePatience{2000};
+// How long the gate stays closed while a host function runs, and for how long it then opens.
+constexpr milliseconds kClosedStep{20};
+constexpr milliseconds kOpenStep{5};
+// Programs capture graphs while they start, and briefly. A longer capture refuses the checkpoint.
+constexpr milliseconds kCaptureLimit{2000};
 
-// The driver has no call that waits for a context and for a time, so a thread waits for all
-// contexts. Where the time is over it is left behind, and ends when the device does.
-struct Waiting {
+// cuCtxSynchronize has no time limit, so a thread of its own waits for all contexts. At the
+// deadline it is detached from us, not ended: it returns when the device becomes idle.
+struct ContextWait {
   std::vector<ContextInfo> contexts;
   std::mutex mutex;
   std::condition_variable changed;
-  bool over = false;
+  bool done = false;
   Result<> outcome;
 };
 
+Result<> synchronize(const ContextInfo &c) {
+  CurrentContext current(c.handle);
+  CUresult e = current.status() == CUDA_SUCCESS ? driver().cuCtxSynchronize() : current.status();
+  if (e == CUDA_SUCCESS) return {};
+  return fail_with_hint(
+      fmt::format("a CUDA context on device {} has failed with {}", c.device, error_name(e)),
+      "the program has lost this context: fix the failing kernel or copy");
+}
+
 void *wait_for_contexts(void *p) {
-  std::unique_ptr<std::shared_ptr<Waiting>> w(static_cast<std::shared_ptr<Waiting> *>(p));
+  std::unique_ptr<std::shared_ptr<ContextWait>> owner(
+      static_cast<std::shared_ptr<ContextWait> *>(p));
+  ContextWait &wait = **owner;
   Result<> outcome;
-  for (const ContextInfo &c : (*w)->contexts) {
-    Current current(c.handle);
-    CUresult e = current.status() == CUDA_SUCCESS ? driver().cuCtxSynchronize() : current.status();
-    if (e != CUDA_SUCCESS && outcome)
-      outcome = fail_with_hint(
-          fmt::format("a CUDA context of device {} has failed with {}", c.device, error_name(e)),
-          "the program has lost it already");
+  for (const ContextInfo &c : wait.contexts) {
+    Result<> idle = synchronize(c);
+    if (!idle && outcome) outcome = std::move(idle);
   }
-  std::lock_guard lock((*w)->mutex);
-  (*w)->over = true;
-  (*w)->outcome = std::move(outcome);
-  (*w)->changed.notify_all();
+  std::lock_guard lock(wait.mutex);
+  wait.done = true;
+  wait.outcome = std::move(outcome);
+  wait.changed.notify_all();
   return nullptr;
 }
 
-Result<std::shared_ptr<Waiting>> start_waiting() {
-  auto waiting = std::make_shared<Waiting>();
-  waiting->contexts = live_contexts();
-  auto *handed = new std::shared_ptr<Waiting>(waiting);
+Result<std::shared_ptr<ContextWait>> start_context_wait() {
+  auto wait = std::make_shared<ContextWait>();
+  wait->contexts = live_contexts();
+  auto handed = std::make_unique<std::shared_ptr<ContextWait>>(wait);
   pthread_t thread;
-  int error = ::pthread_create(&thread, nullptr, wait_for_contexts, handed);
-  if (error != 0) {
-    delete handed;
-    return fail("cannot start a thread: {}", std::strerror(error));
-  }
+  int error = ::pthread_create(&thread, nullptr, wait_for_contexts, handed.get());
+  if (error != 0) return fail("cannot start a thread: {}", std::strerror(error));
+  handed.release();  // wait_for_contexts() deletes it
   ::pthread_detach(thread);
-  return waiting;
+  return wait;
 }
 
-// Opens the gate until no function of the program runs on a thread of the driver, or for a moment:
-// who comes in brings new work, too.
+// Opens the gate until no host function runs, and for kOpenStep at most: calls that come in submit
+// new work, which must be waited for in turn.
 void let_host_calls_end(Clock::time_point deadline) {
-  Clock::time_point end = std::min(deadline, Clock::now() + kMoment);
-  close_gate_behind_host_calls(true);
+  Clock::time_point end = std::min(deadline, Clock::now() + kOpenStep);
+  close_gate_after_host_calls(true);
   gate().open();
   while (host_calls_running() > 0 && Clock::now() < end)
     std::this_thread::sleep_for(milliseconds(1));
   gate().close();
-  close_gate_behind_host_calls(false);
+  close_gate_after_host_calls(false);
 }
 
-// Waits for `done(until)` in steps; false at the deadline.
-template <class Done>
-bool wait_in_steps(Clock::time_point deadline, const Done &done) {
+Result<> wait_for_calls(Clock::time_point deadline) {
   for (;;) {
-    if (done(std::min(deadline, Clock::now() + kPatience))) return true;
-    if (Clock::now() >= deadline) return false;
+    if (gate().wait_empty(std::min(deadline, Clock::now() + kClosedStep))) return {};
+    if (Clock::now() >= deadline)
+      return fail_with_hint("a CUDA call did not return in time; it may be waiting for a kernel",
+                            "try again, or wait longer with --timeout");
     if (host_calls_running() > 0) let_host_calls_end(deadline);
   }
 }
 
 Result<> wait_for_captures(Clock::time_point deadline) {
-  Clock::time_point end = std::min(deadline, Clock::now() + kCapturePatience);
+  Clock::time_point end = std::min(deadline, Clock::now() + kCaptureLimit);
   while (capturing()) {
     if (Clock::now() >= end)
       return fail_with_hint("a stream is being captured into a graph",
-                            "try again when the program has ended the capture");
+                            "try again after the capture");
     gate().open();
     std::this_thread::sleep_for(milliseconds(1));
     gate().close();
@@ -103,33 +108,31 @@ Result<> wait_for_captures(Clock::time_point deadline) {
   return {};
 }
 
-Result<> devices_rest(Clock::time_point deadline, bool &idle) {
-  CKPT_TRY(std::shared_ptr<Waiting> waiting, start_waiting());
-  std::unique_lock lock(waiting->mutex);
-  auto over = [&] { return waiting->over; };
-  while (!waiting->changed.wait_until(lock, std::min(deadline, Clock::now() + kPatience), over)) {
+// False: calls have come in through the gate, which was open for a host function.
+Result<bool> wait_until_idle(Clock::time_point deadline) {
+  CKPT_TRY(std::shared_ptr<ContextWait> wait, start_context_wait());
+  std::unique_lock lock(wait->mutex);
+  auto done = [&] { return wait->done; };
+  while (!wait->changed.wait_until(lock, std::min(deadline, Clock::now() + kClosedStep), done)) {
     if (Clock::now() >= deadline)
       return fail_with_hint("kernels are still running", "wait longer with --timeout");
     if (host_calls_running() == 0) continue;
     lock.unlock();
     let_host_calls_end(deadline);
-    return {};  // calls have come in: begin again
+    return false;
   }
-  idle = true;
-  return waiting->outcome;
+  CKPT_CHECK(wait->outcome);
+  return true;
 }
 
 }  // namespace
 
-Result<> come_to_rest(Clock::time_point deadline) {
+Result<> quiesce_devices(Clock::time_point deadline) {
   gate().close();
   for (bool idle = false; !idle;) {
-    auto empty = [](Clock::time_point until) { return gate().wait_empty(until); };
-    if (!wait_in_steps(deadline, empty))
-      return fail_with_hint("a CUDA call did not return in time",
-                            "it waits for a kernel, say; try again, or a longer --timeout");
+    CKPT_CHECK(wait_for_calls(deadline));
     CKPT_CHECK(wait_for_captures(deadline));
-    CKPT_CHECK(devices_rest(deadline, idle));
+    CKPT_TRY(idle, wait_until_idle(deadline));
   }
   return {};
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The program's devices come to rest: no call is inside, no stream is captured, nothing runs.
+// Brings the program's devices to rest: no call is inside the driver, no stream is being captured,
+// and all submitted work has finished.
 #pragma once
 
 #include <chrono>
@@ -9,9 +10,9 @@
 
 namespace ckpt::cuda {
 
-// Closes the gate and waits. While a function of the program runs on a thread of the driver the
-// gate opens again: it may wait for another thread of the program that waits at the gate. Fails at
-// the deadline; the gate then stays closed, as it does when this succeeds.
-Result<> come_to_rest(std::chrono::steady_clock::time_point deadline);
+// Closes the gate and waits. The gate opens again for a moment while a host function of the program
+// runs, because that function may wait for a thread that waits at the gate. Fails at the deadline.
+// The gate stays closed in either case.
+Result<> quiesce_devices(std::chrono::steady_clock::time_point deadline);
 
 }  // namespace ckpt::cuda

@@ -11,11 +11,11 @@
 
 namespace ckpt::cuda {
 
-std::string needs_as_json(const std::vector<DeviceFacts> &devices) {
+std::string requirements_as_json(const std::vector<DeviceInfo> &devices) {
   using nlohmann::json;
   std::vector<ContextInfo> contexts = live_contexts();
   json list = json::array();
-  for (const DeviceFacts &d : devices) {
+  for (const DeviceInfo &d : devices) {
     auto on_it = [&](const ContextInfo &c) { return c.device == d.number; };
     list.push_back({{"number", d.number},
                     {"name", d.name},
@@ -23,10 +23,11 @@ std::string needs_as_json(const std::vector<DeviceFacts> &devices) {
                     {"memory_bytes", d.memory_bytes},
                     {"capability", d.capability},
                     {"used", std::ranges::any_of(contexts, on_it)},
-                    {"bytes", memory().mapped_bytes(d.number)}});
+                    {"bytes", memory().block_bytes(d.number)}});
   }
   CodeFacts code = code_facts();
-  json all = {{"devices", list}, {"device_heap", {{"used", code.heap}, {"why", code.why}}}};
+  json all = {{"devices", list},
+              {"device_heap", {{"used", code.device_heap}, {"why", code.reason}}}};
   return all.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

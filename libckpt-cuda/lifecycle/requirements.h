@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "libckpt-cuda/lifecycle/driver_checkpoint.h"
+#include "libckpt-cuda/lifecycle/devices.h"
 
 namespace ckpt::cuda {
 
-// What other devices must offer to take this process over: a JSON object, which
-// `ckpt-cuda-proxy --check` reads.
-std::string needs_as_json(const std::vector<DeviceFacts> &devices);
+// What other devices must offer to take over this process: a JSON object, stored in the image and
+// read by `ckpt-cuda-proxy --check`.
+std::string requirements_as_json(const std::vector<DeviceInfo> &devices);
 
 }  // namespace ckpt::cuda

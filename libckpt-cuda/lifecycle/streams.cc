@@ -1,39 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// What a checkpoint has to know of streams: whether one records a graph, since then its work is not
-// done but noted, and whether the driver is just calling a function of the program.
-#include <set>
+#include "libckpt-cuda/lifecycle/streams.h"
 
-#include "libckpt-cuda/entry/calls.h"
-#include "libckpt-cuda/lifecycle/blockers.h"
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include "libckpt-cuda/entry/pass.h"
 
 namespace ckpt::cuda {
 namespace {
 
+// A stream, and whether a per-thread form was called: handle 0 then means another stream.
+using CapturedStream = std::pair<CUstream, bool>;
+
 std::mutex g_mutex;
-std::set<std::pair<CUstream, bool>> &captures() {  // stream, as the per-thread forms mean it
-  static auto *const kCaptures = new std::set<std::pair<CUstream, bool>>;
+std::set<CapturedStream> &captures() {
+  static auto *const kCaptures = new std::set<CapturedStream>;
   return *kCaptures;
 }
 std::atomic<int> g_host_calls{0};
-std::atomic<bool> g_close_behind{false};
+std::atomic<bool> g_close_gate_after{false};
 
-CUresult begun(CUresult e, CUstream stream, bool per_thread) {
+CUresult capture_begun(CUresult e, CUstream stream, bool per_thread) {
   if (e != CUDA_SUCCESS) return e;
   std::lock_guard lock(g_mutex);
   captures().insert({stream, per_thread});
   return e;
 }
 
-// Also a capture that ends with an error has ended, unless the driver did not know the stream.
-CUresult ended(CUresult e, CUstream stream, bool per_thread) {
+// A capture that fails has ended too, unless the call did not concern it.
+CUresult capture_ended(CUresult e, CUstream stream, bool per_thread) {
   if (e == CUDA_ERROR_INVALID_HANDLE || e == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD) return e;
   std::lock_guard lock(g_mutex);
   captures().erase({stream, per_thread});
   return e;
 }
 
-CUresult destroyed(CUresult e, CUstream stream) {
+CUresult stream_destroyed(CUresult e, CUstream stream) {
   if (e != CUDA_SUCCESS) return e;
   std::lock_guard lock(g_mutex);
   captures().erase({stream, false});
@@ -41,53 +46,54 @@ CUresult destroyed(CUresult e, CUstream stream) {
   return e;
 }
 
-// A call of the program's, on a thread of the driver. Whatever it calls passes the gate: it must
-// come to its end before the device can rest.
-struct HostCall {
-  CUhostFn function = nullptr;
-  CUstreamCallback callback = nullptr;
-  void *data = nullptr;
-
-  void begin() {
+// Counts a host function while it runs, on a thread of the driver. Its own CUDA calls pass a closed
+// gate, because the device cannot become idle before the function has returned.
+class HostCallScope {
+ public:
+  HostCallScope() {
     g_host_calls++;
     gate().exempt(true);
   }
-  static void end() {
+  ~HostCallScope() {
     gate().exempt(false);
-    if (--g_host_calls == 0 && g_close_behind) gate().close();
+    if (--g_host_calls == 0 && g_close_gate_after) gate().close();
   }
+  HostCallScope(const HostCallScope &) = delete;
 };
 
-void CUDA_CB call_function(void *p) {
-  HostCall *call = static_cast<HostCall *>(p);
-  call->begin();
-  call->function(call->data);
-  HostCall::end();
+struct HostFunction {
+  CUhostFn function;
+  void *data;
+};
+struct StreamCallback {
+  CUstreamCallback function;
+  void *data;
+};
+
+// A graph runs the function at each launch, so it is never freed.
+void CUDA_CB run_repeatedly(void *p) {
+  HostCallScope scope;
+  auto *f = static_cast<HostFunction *>(p);
+  f->function(f->data);
 }
 
-// In a graph the function is called as often as the graph is launched, so nothing is freed there.
-void CUDA_CB call_once(void *p) {
-  call_function(p);
-  delete static_cast<HostCall *>(p);
+void CUDA_CB run_once(void *p) {
+  run_repeatedly(p);
+  delete static_cast<HostFunction *>(p);
 }
 
-void CUDA_CB call_callback(CUstream stream, CUresult status, void *p) {
-  HostCall *call = static_cast<HostCall *>(p);
-  call->begin();
-  call->callback(stream, status, call->data);
-  HostCall::end();
-  delete call;
+void CUDA_CB run_callback(CUstream stream, CUresult status, void *p) {
+  HostCallScope scope;
+  std::unique_ptr<StreamCallback> callback(static_cast<StreamCallback *>(p));
+  callback->function(stream, status, callback->data);
 }
-
-// A stream that is being captured keeps the function for ever.
-CUhostFn wrapper() { return capturing() ? call_function : call_once; }
 
 template <class Fn>
-CUresult launch(Fn real, CUstream stream, CUhostFn function, void *data) {
+CUresult launch_host_function(Fn real, CUstream stream, CUhostFn function, void *data) {
   if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  HostCall *call = new HostCall{function, nullptr, data};
-  CUresult e = real(stream, wrapper(), call);
-  if (e != CUDA_SUCCESS) delete call;
+  std::unique_ptr<HostFunction> wrapped(new HostFunction{function, data});
+  CUresult e = real(stream, capturing() ? run_repeatedly : run_once, wrapped.get());
+  if (e == CUDA_SUCCESS) wrapped.release();  // run_once() deletes it
   return e;
 }
 
@@ -95,9 +101,9 @@ template <class Fn>
 CUresult add_callback(Fn real, CUstream stream, CUstreamCallback callback, void *data,
                       unsigned flags) {
   if (callback == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  HostCall *call = new HostCall{nullptr, callback, data};
-  CUresult e = real(stream, call_callback, call, flags);
-  if (e != CUDA_SUCCESS) delete call;
+  std::unique_ptr<StreamCallback> wrapped(new StreamCallback{callback, data});
+  CUresult e = real(stream, run_callback, wrapped.get(), flags);
+  if (e == CUDA_SUCCESS) wrapped.release();  // run_callback() deletes it
   return e;
 }
 
@@ -109,51 +115,53 @@ bool capturing() {
 }
 
 int host_calls_running() { return g_host_calls; }
-void close_gate_behind_host_calls(bool wanted) { g_close_behind = wanted; }
+void close_gate_after_host_calls(bool wanted) { g_close_gate_after = wanted; }
 
-#define BEGIN(symbol, per_thread, parameters, ...)               \
-  CUresult entry_##symbol parameters {                           \
-    PASS_OR_RETURN(pass);                                        \
-    return begun(REAL(symbol)(__VA_ARGS__), stream, per_thread); \
+#define BEGIN_CAPTURE(symbol, per_thread, parameters, ...)               \
+  CUresult entry_##symbol parameters {                                   \
+    PASS_OR_RETURN(pass);                                                \
+    return capture_begun(REAL(symbol)(__VA_ARGS__), stream, per_thread); \
   }
 
-BEGIN(cuStreamBeginCapture, false, (CUstream stream), stream)
-BEGIN(cuStreamBeginCapture_ptsz, true, (CUstream stream), stream)
-BEGIN(cuStreamBeginCapture_v2, false, (CUstream stream, CUstreamCaptureMode mode), stream, mode)
-BEGIN(cuStreamBeginCapture_v2_ptsz, true, (CUstream stream, CUstreamCaptureMode mode), stream, mode)
-BEGIN(cuStreamBeginCaptureToGraph, false,
-      (CUstream stream, CUgraph graph, const CUgraphNode *nodes, const CUgraphEdgeData *data,
-       size_t n, CUstreamCaptureMode mode),
-      stream, graph, nodes, data, n, mode)
-BEGIN(cuStreamBeginCaptureToGraph_ptsz, true,
-      (CUstream stream, CUgraph graph, const CUgraphNode *nodes, const CUgraphEdgeData *data,
-       size_t n, CUstreamCaptureMode mode),
-      stream, graph, nodes, data, n, mode)
+BEGIN_CAPTURE(cuStreamBeginCapture, false, (CUstream stream), stream)
+BEGIN_CAPTURE(cuStreamBeginCapture_ptsz, true, (CUstream stream), stream)
+BEGIN_CAPTURE(cuStreamBeginCapture_v2, false, (CUstream stream, CUstreamCaptureMode mode), stream,
+              mode)
+BEGIN_CAPTURE(cuStreamBeginCapture_v2_ptsz, true, (CUstream stream, CUstreamCaptureMode mode),
+              stream, mode)
+BEGIN_CAPTURE(cuStreamBeginCaptureToGraph, false,
+              (CUstream stream, CUgraph graph, const CUgraphNode *nodes,
+               const CUgraphEdgeData *data, size_t n, CUstreamCaptureMode mode),
+              stream, graph, nodes, data, n, mode)
+BEGIN_CAPTURE(cuStreamBeginCaptureToGraph_ptsz, true,
+              (CUstream stream, CUgraph graph, const CUgraphNode *nodes,
+               const CUgraphEdgeData *data, size_t n, CUstreamCaptureMode mode),
+              stream, graph, nodes, data, n, mode)
 
 CUresult entry_cuStreamEndCapture(CUstream stream, CUgraph *graph) {
   PASS_OR_RETURN(pass);
-  return ended(REAL(cuStreamEndCapture)(stream, graph), stream, false);
+  return capture_ended(REAL(cuStreamEndCapture)(stream, graph), stream, false);
 }
 CUresult entry_cuStreamEndCapture_ptsz(CUstream stream, CUgraph *graph) {
   PASS_OR_RETURN(pass);
-  return ended(REAL(cuStreamEndCapture_ptsz)(stream, graph), stream, true);
+  return capture_ended(REAL(cuStreamEndCapture_ptsz)(stream, graph), stream, true);
 }
 CUresult entry_cuStreamDestroy(CUstream stream) {
   PASS_OR_RETURN(pass);
-  return destroyed(REAL(cuStreamDestroy)(stream), stream);
+  return stream_destroyed(REAL(cuStreamDestroy)(stream), stream);
 }
 CUresult entry_cuStreamDestroy_v2(CUstream stream) {
   PASS_OR_RETURN(pass);
-  return destroyed(REAL(cuStreamDestroy_v2)(stream), stream);
+  return stream_destroyed(REAL(cuStreamDestroy_v2)(stream), stream);
 }
 
 CUresult entry_cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data) {
   PASS_OR_RETURN(pass);
-  return launch(REAL(cuLaunchHostFunc), stream, function, data);
+  return launch_host_function(REAL(cuLaunchHostFunc), stream, function, data);
 }
 CUresult entry_cuLaunchHostFunc_ptsz(CUstream stream, CUhostFn function, void *data) {
   PASS_OR_RETURN(pass);
-  return launch(REAL(cuLaunchHostFunc_ptsz), stream, function, data);
+  return launch_host_function(REAL(cuLaunchHostFunc_ptsz), stream, function, data);
 }
 CUresult entry_cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void *data,
                                    unsigned int flags) {

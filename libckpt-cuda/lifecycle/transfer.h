@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bytes between devices and staging memory: several copies are under way at a time, each in a
-// stream of its own turn, and their ends are heard in the order in which they began.
+// Copies between devices and host memory. Several copies are in flight at a time, in several
+// streams of each context by turns; they are completed in the order in which they began.
 #pragma once
 
 #include <deque>
@@ -9,54 +9,54 @@
 #include <map>
 #include <vector>
 
-#include "libckpt-cuda/memory/contexts.h"
+#include "libckpt-cuda/entry/driver.h"
 
 namespace ckpt::cuda {
 
-// Host memory that the devices read and write by themselves while this lives. Where the driver does
-// not take it, copies work all the same.
-class Pinned {
+// Host memory, page-locked while this lives, so that devices access it directly (DMA). Where the
+// driver refuses, copies are only slower.
+class PinnedMemory {
  public:
-  Pinned(CUcontext context, void *memory, u64 bytes);
-  ~Pinned();
-  Pinned(const Pinned &) = delete;
+  PinnedMemory(CUcontext context, void *memory, u64 bytes);
+  ~PinnedMemory();
+  PinnedMemory(const PinnedMemory &) = delete;
 
  private:
   CUcontext context_;
-  void *memory_ = nullptr;
+  void *memory_ = nullptr;  // null: not page-locked
 };
 
+// Not thread-safe.
 class Transfer {
  public:
+  // Called when the copy has ended well. Its error ends the transfer.
   using Done = std::function<Result<>()>;
   Transfer() = default;
+  // Waits for copies still in flight; their Done is not called.
   ~Transfer();
   Transfer(const Transfer &) = delete;
 
   Result<> to_host(CUcontext context, void *host, u64 device, u64 bytes, Done done);
   Result<> to_device(CUcontext context, u64 device, const void *host, u64 bytes, Done done);
-  // Until all have ended, and their `done` has been called.
+  // Waits until all copies have ended and all Done were called.
   Result<> drain();
 
  private:
-  static constexpr size_t kStreams = 4;
-  static constexpr size_t kUnderWay = 8;
-  struct Lane {
-    CUcontext context = nullptr;
-    CUstream stream = nullptr;
-  };
+  static constexpr size_t kStreamsPerContext = 4;
+  static constexpr size_t kMostInFlight = 8;
   struct Copy {
     CUcontext context;
-    CUevent event;
+    CUevent event;  // recorded behind it
     Done done;
   };
-  Result<Lane *> next_lane(CUcontext context);
-  Result<> sent(Lane &lane, CUresult e, Done done);
-  Result<> end_oldest();
+  template <class Start>
+  Result<> start(CUcontext context, Done done, Start start_copy);
+  Result<CUstream> next_stream(CUcontext context);
+  Result<> complete_oldest();
 
-  std::map<CUcontext, std::vector<Lane>> lanes_;
+  std::map<CUcontext, std::vector<CUstream>> streams_;
   size_t turn_ = 0;
-  std::deque<Copy> under_way_;
+  std::deque<Copy> in_flight_;
 };
 
 }  // namespace ckpt::cuda

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The contexts that live, and who may reach whose memory.
+// The live contexts, and which contexts have access to the memory of which others.
 #pragma once
 
 #include <optional>
@@ -16,16 +16,12 @@ struct ContextInfo {
   bool primary = false;
 };
 
-// The calling thread's; noted, however it was made.
+// The calling thread's context. It is added to the live ones: a program may have contexts that were
+// made by an entry that is not ours, green contexts for example.
 CUresult current_context(ContextInfo &out);
-void note_context(const ContextInfo &context);
-void forget_context(CUcontext context);
 std::vector<ContextInfo> live_contexts();
-std::optional<ContextInfo> primary_context(CUdevice device);
 
-// `who` may reach the memory of `whose`, or no longer.
-void note_peer(CUcontext who, CUcontext whose, bool may);
-// The devices that reach the memory of `context`, its own first.
-std::vector<CUdevice> devices_that_reach(const ContextInfo &context);
+// The devices with access to the memory of `context`, its own first (cuCtxEnablePeerAccess).
+std::vector<CUdevice> devices_with_access(const ContextInfo &context);
 
 }  // namespace ckpt::cuda

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuMemAlloc and what else must know of our memory. The driver is asked about all that is not ours.
+// cuMemAlloc, and the entries that must answer for memory that we serve. The driver answers for all
+// other memory.
 #include <cstring>
 
-#include "libckpt-cuda/entry/calls.h"
-#include "libckpt-cuda/lifecycle/blockers.h"
+#include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/lifecycle/manager_requests.h"
+#include "libckpt-cuda/memory/managed_memory.h"
 #include "libckpt-cuda/memory/memory.h"
 
 namespace ckpt::cuda {
 namespace {
 
-// What cudaMallocPitch aligns rows at on every device so far; a multiple of what textures ask for.
+// The alignment of rows that cudaMallocPitch uses on today's devices, and a multiple of what
+// textures require (CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT).
 constexpr size_t kPitchBytes = 512;
 
-// What has been enqueued may use the memory: cuMemFree waits for it, as the driver's own does.
+// cuMemFree waits for all enqueued work, which may use the memory, as the driver's own does.
 CUresult wait_for(CUcontext context) {
-  Current current(context);
+  CurrentContext current(context);
   return current.status() == CUDA_SUCCESS ? driver().cuCtxSynchronize() : current.status();
 }
 
@@ -25,7 +27,7 @@ CUresult allocate(CUdeviceptr *out, size_t bytes) {
   ContextInfo context;
   if (CUresult e = current_context(context); e != CUDA_SUCCESS) return e;
   u64 base = 0;
-  CUresult e = allocate_as_tenant(context, bytes, base);
+  CUresult e = allocate_with_manager(context, bytes, base);
   if (e == CUDA_SUCCESS) *out = base;
   return e;
 }
@@ -36,7 +38,8 @@ CUresult put(void *out, T value) {
   return CUDA_SUCCESS;
 }
 
-// What a mapping would say otherwise than an allocation does; false: the driver's word is right.
+// Answers the attributes for which the driver would describe our block instead of the allocation.
+// False: the driver's answer is right.
 bool attribute_of(const Allocation &a, CUpointer_attribute attribute, void *out) {
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT: put(out, a.context); return true;
@@ -48,7 +51,7 @@ bool attribute_of(const Allocation &a, CUpointer_attribute attribute, void *out)
   }
 }
 
-// One address for the host and every device, as managed memory has.
+// Page-locked host memory has one address for the host and every device, as managed memory has.
 CUresult allocate_on_host(CUdeviceptr *out, size_t bytes, unsigned flags) {
   if (out == nullptr || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
     return CUDA_ERROR_INVALID_VALUE;
@@ -61,36 +64,32 @@ CUresult allocate_on_host(CUdeviceptr *out, size_t bytes, unsigned flags) {
 
 CUresult free_on_host(CUdeviceptr p) {
   CUresult e = driver().cuCtxSynchronize();
-  managed().erase(p);
+  managed_memory().erase(p);
   CUresult freed = driver().cuMemFreeHost(reinterpret_cast<void *>(p));
   return e != CUDA_SUCCESS ? e : freed;
 }
 
-template <class Fn>
-CUresult free_in_order(Fn real, CUresult (*wait)(CUstream), CUdeviceptr p, CUstream stream) {
+// The allocation that begins at `p`; null: `p` is not ours to free.
+std::optional<Allocation> allocation_at(CUdeviceptr p) {
   std::optional<Allocation> a = memory().find(p);
-  if (!a || a->base != p) {
-    CUresult e = real(p, stream);
-    if (e == CUDA_SUCCESS) managed().erase(p);
-    return e;
-  }
-  CUresult e = wait(stream);
-  if (e == CUDA_SUCCESS) release_as_tenant(p);
+  return a && a->base == p ? a : std::nullopt;
+}
+
+CUresult freed_by_driver(CUresult e, CUdeviceptr p) {
+  if (e == CUDA_SUCCESS) managed_memory().erase(p);
   return e;
 }
 
-// What is not ours may be a variable, a pool's, or the host's, of which a driver may know nothing.
-bool is_device(CUdeviceptr p) {
-  if (memory().find(p)) return true;
-  unsigned type = 0;
-  auto ask = REAL(cuPointerGetAttribute);
-  CUresult e = ask(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p);
-  return e == CUDA_SUCCESS && type == CU_MEMORYTYPE_DEVICE;
+// Blocks cannot be freed in stream order, so cuMemFreeAsync of our memory waits for the stream.
+template <class Fn>
+CUresult free_in_order(Fn real, CUresult (*wait)(CUstream), CUdeviceptr p, CUstream stream) {
+  if (!allocation_at(p)) return freed_by_driver(real(p, stream), p);
+  CUresult e = wait(stream);
+  if (e == CUDA_SUCCESS) release_with_manager(p);
+  return e;
 }
 
 }  // namespace
-
-bool between_host_and_device(CUdeviceptr a, CUdeviceptr b) { return is_device(a) != is_device(b); }
 
 CUresult entry_cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
   PASS_OR_RETURN(pass);
@@ -100,9 +99,9 @@ CUresult entry_cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
 CUresult entry_cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
                                   unsigned int element) {
   PASS_OR_RETURN(pass);
-  bool known = element == 4 || element == 8 || element == 16;
-  if (pitch == nullptr || !known || width > SIZE_MAX - kPitchBytes) return CUDA_ERROR_INVALID_VALUE;
-  size_t row = (width + kPitchBytes - 1) / kPitchBytes * kPitchBytes;
+  bool valid = element == 4 || element == 8 || element == 16;
+  if (pitch == nullptr || !valid || width > SIZE_MAX - kPitchBytes) return CUDA_ERROR_INVALID_VALUE;
+  size_t row = rounded_up(width, kPitchBytes);
   if (row != 0 && height > SIZE_MAX / row) return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult e = allocate(out, row * height);
   if (e == CUDA_SUCCESS) *pitch = row;
@@ -111,15 +110,11 @@ CUresult entry_cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width,
 
 CUresult entry_cuMemFree_v2(CUdeviceptr p) {
   PASS_OR_RETURN(pass);
-  std::optional<Allocation> a = memory().find(p);
-  if (managed_on_host(p)) return free_on_host(p);
-  if (!a || a->base != p) {
-    CUresult e = REAL(cuMemFree_v2)(p);
-    if (e == CUDA_SUCCESS) managed().erase(p);
-    return e;
-  }
+  if (managed_memory().on_host(p)) return free_on_host(p);
+  std::optional<Allocation> a = allocation_at(p);
+  if (!a) return freed_by_driver(REAL(cuMemFree_v2)(p), p);
   CUresult e = wait_for(a->context);
-  release_as_tenant(p);
+  release_with_manager(p);
   return e;
 }
 
@@ -155,7 +150,7 @@ CUresult entry_cuPointerGetAttribute(void *out, CUpointer_attribute attribute, C
   PASS_OR_RETURN(pass);
   std::optional<Allocation> a = memory().find(p);
   if (a && out != nullptr && attribute_of(*a, attribute, out)) return CUDA_SUCCESS;
-  if (attribute == CU_POINTER_ATTRIBUTE_IS_MANAGED && out != nullptr && managed_on_host(p))
+  if (attribute == CU_POINTER_ATTRIBUTE_IS_MANAGED && out != nullptr && managed_memory().on_host(p))
     return put(out, true);
   return REAL(cuPointerGetAttribute)(out, attribute, p);
 }
@@ -165,7 +160,7 @@ CUresult entry_cuPointerGetAttributes(unsigned int n, CUpointer_attribute *attri
   PASS_OR_RETURN(pass);
   CUresult e = REAL(cuPointerGetAttributes)(n, attributes, out, p);
   std::optional<Allocation> a = memory().find(p);
-  bool on_host = managed_on_host(p);
+  bool on_host = managed_memory().on_host(p);
   for (unsigned i = 0; e == CUDA_SUCCESS && i < n; i++) {
     if (a) attribute_of(*a, attributes[i], out[i]);
     if (on_host && attributes[i] == CU_POINTER_ATTRIBUTE_IS_MANAGED) put(out[i], true);
@@ -181,10 +176,10 @@ CUresult entry_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle,
 
 CUresult entry_cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int flags) {
   PASS_OR_RETURN(pass);
-  bool on_host = Managed::wanted_on_host();
+  bool on_host = ManagedMemory::wanted_on_host();
   CUresult e =
       on_host ? allocate_on_host(out, bytes, flags) : REAL(cuMemAllocManaged)(out, bytes, flags);
-  if (e == CUDA_SUCCESS) managed().insert(*out, bytes, on_host);
+  if (e == CUDA_SUCCESS) managed_memory().insert(*out, bytes, on_host);
   return e;
 }
 

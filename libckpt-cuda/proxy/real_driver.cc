@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libckpt-cuda/proxy/real.h"
+#include "libckpt-cuda/proxy/real_driver.h"
 
 #include <cuda.h>
 #include <cudaTypedefs.h>
@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr const char *kSoftware = "softcuda";
 
-// As the loader finds it. It stays loaded: list_devices() wants it.
+// The driver that the loader finds. It stays loaded for list_devices().
 std::string installed_driver() {
   void *handle = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
   link_map *map = nullptr;
@@ -44,7 +44,7 @@ F entry(void *handle, const char *name) {
   return reinterpret_cast<F>(::dlsym(handle, name));
 }
 
-// Free memory can only be asked for inside a context, which is made and given up.
+// The driver tells free memory only inside a context, so one is made for the question.
 unsigned long long free_memory(void *handle, CUdevice device) {
   auto retain = entry<PFN_cuDevicePrimaryCtxRetain_v7000>(handle, "cuDevicePrimaryCtxRetain");
   auto release =
@@ -95,11 +95,13 @@ Result<std::vector<RealDevice>> list_devices(const RealDriver &driver, bool with
   if (driver.path.empty()) return all;
   void *handle = ::dlopen(driver.path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr)
-    return fail("the CUDA driver {} cannot be loaded: {}", driver.path, ::dlerror());
+    return fail("cannot load the CUDA driver {}: {}", driver.path, ::dlerror());
   auto init = entry<PFN_cuInit_v2000>(handle, "cuInit");
   auto count = entry<PFN_cuDeviceGetCount_v2000>(handle, "cuDeviceGetCount");
   auto get = entry<PFN_cuDeviceGet_v2000>(handle, "cuDeviceGet");
-  if (!init || !count || !get) return fail("{} is no CUDA driver", driver.path);
+  if (!init || !count || !get)
+    return fail("{} is not a CUDA driver: it lacks cuInit, cuDeviceGetCount or cuDeviceGet",
+                driver.path);
   int n = 0;
   if (init(0) != CUDA_SUCCESS || count(&n) != CUDA_SUCCESS) return all;
   for (int i = 0; i < n; i++) {

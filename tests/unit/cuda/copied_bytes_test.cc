@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What calls copy between the host and a device, told by their parameters.
-#include "libckpt-cuda/entry/calls.h"
+// The bytes that calls copy between the host and a device, read from their parameters.
+#include "libckpt-cuda/entry/copied_bytes.h"
 
 #include <doctest/doctest.h>
 
 namespace ckpt::cuda {
 
-// Here: what is below 1000.
+// In this test addresses below 1000 are device memory.
 bool between_host_and_device(CUdeviceptr a, CUdeviceptr b) { return (a < 1000) != (b < 1000); }
 
 }  // namespace ckpt::cuda
@@ -32,7 +32,7 @@ Copy copy(CUmemorytype from, CUmemorytype to) {
 
 }  // namespace
 
-TEST_CASE("copies are counted by the form of the call") {
+TEST_CASE("copies are counted by the parameters of the call") {
   char host[1];
   const void *from = host;
   void *to = host;
@@ -46,7 +46,7 @@ TEST_CASE("copies are counted by the form of the call") {
   CHECK(copied_by(kDevice, kHost, kBytes) == 0);
 }
 
-TEST_CASE("of rectangles and boxes those count that have an end with the host") {
+TEST_CASE("copies of rectangles and boxes count if one side is the host") {
   auto in = copy<CUDA_MEMCPY2D_v2>(CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE);
   auto inside = copy<CUDA_MEMCPY2D_v2>(CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_ARRAY);
   auto out = copy<CUDA_MEMCPY3D_v2>(CU_MEMORYTYPE_ARRAY, CU_MEMORYTYPE_HOST);
@@ -60,7 +60,7 @@ TEST_CASE("of rectangles and boxes those count that have an end with the host") 
   CHECK(copied_by(box, kStream) == 70);
 }
 
-TEST_CASE("what is no copy does not count") {
+TEST_CASE("calls that copy nothing do not count") {
   unsigned char value = 1;
   CHECK(copied_by() == 0);
   CHECK(copied_by(kDevice, value, kBytes) == 0);
