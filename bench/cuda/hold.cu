@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// hold MIB zeros|smooth|random [PIECES]: holds device memory with such contents, in so many
-// allocations, says "held" and the speed of plain copies in GB/s, and waits to be killed. A copy that
-// is kept needs new memory, on the host or on the device, which costs by itself: so copies out and
-// in are timed into memory that is in use already, and into new memory.
+// hold MIB zeros|smooth|random [PIECES]
+//
+// Fills MIB MiB of device memory in PIECES allocations (default 8), prints "held" and the speed of
+// plain copies in GB/s, and waits until it is killed. Copies in each direction are timed twice: into
+// memory that is in use already, and into new memory, because a checkpoint needs new memory and
+// allocating it takes time too.
 #include <unistd.h>
 
 #include <chrono>
@@ -16,7 +18,7 @@
 
 #include "bench/content.h"
 
-// A copy that fails is fast.
+// Without the check a failing copy would be measured as a fast one.
 static void check(cudaError_t e) {
   if (e == cudaSuccess) return;
   std::printf("hold: %s\n", cudaGetErrorString(e));
@@ -30,7 +32,7 @@ static double gigabytes(double bytes, F copy) {
   return bytes / std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / 1e9;
 }
 
-// Into memory that is in use, and kept in new memory until all is copied.
+// Measures all four combinations; new memory is kept until all is copied.
 static void print_copies(const std::vector<char *> &all, void *used, size_t each) {
   double bytes = static_cast<double>(each) * static_cast<double>(all.size());
   double out = gigabytes(bytes, [&] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a call costs: launches, small copies, allocations. Prints nanoseconds a call, the least of
-// several rounds. Run it with and without ckpt-run (bench/cuda/run does).
+// Prints how many nanoseconds a launch, a small copy and an allocation take: the minimum of several
+// rounds. bench/cuda/run runs it with and without ckpt-run.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
