@@ -98,7 +98,7 @@ def test_a_program_without_ptx_is_refused(make, soft):
                                         ("misaligned", "misaligned write"), ("assert", "Assertion `n < 3` failed"),
                                         ("trap", "trap"), ("recursion", "cudaLimitStackSize"),
                                         ("deadlock", "nobody can come"), ("values", "")])
-def test_errors_of_kernels(make, soft, what, text):
+def test_errors(make, soft, what, text):
     r = soft(make("errors.cu"), what)
     assert "PASSED" in r.stdout
     assert text in r.stderr
