@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The codec that is derived from a line of a `.api` table: encode() writes the arguments of a call on
-// the near side, Arguments reads them on the far side and calls the real function. `spec<&fn>` is
-// the line.
+// The codec that is derived from a line of a `.api` table: encode() writes the arguments of a call
+// on the near side, Arguments reads them on the far side and calls the real function. `spec<&fn>`
+// is the line.
 //
 // Objects travel as numbers. The near side supplies `u64 number(kind, handle)`, the far side
 // `void *object(kind, number)` (nullptr: no such object).
@@ -22,6 +22,16 @@ inline constexpr auto spec = nullptr;
 
 namespace detail {
 
+// The number of elements (bytes for In) that pointer parameter I points to.
+template <auto Fn, size_t I, class Tuple>
+size_t element_count(const Tuple &args) {
+  constexpr Role r = spec<Fn>.args[I];
+  if constexpr (r.count < 0)
+    return -r.count;
+  else
+    return std::get<r.count>(args);
+}
+
 template <auto Fn, size_t I, class Near, class Tuple>
 void encode_one(Writer &w, const Near &near, const Tuple &args) {
   constexpr Role r = spec<Fn>.args[I];
@@ -36,19 +46,9 @@ void encode_one(Writer &w, const Near &near, const Tuple &args) {
     w.put<u32>(n);
     for (u32 i = 0; i < n; i++) w.put<u64>(near.number(r.kind, v[i]));
   } else if constexpr (r.dir == Dir::In) {
-    size_t n = 0;
-    if constexpr (r.count < 0)
-      n = -r.count;
-    else
-      n = std::get<r.count>(args);
-    w.blob(view(v, n));
+    w.blob(view(v, element_count<Fn, I>(args)));
   } else if constexpr (r.dir == Dir::Fixed) {
-    size_t n = 0;
-    if constexpr (r.count < 0)
-      n = -r.count;
-    else
-      n = std::get<r.count>(args);
-    w.blob(view(v, v ? n * sizeof(*v) : 0));
+    w.blob(view(v, v ? element_count<Fn, I>(args) * sizeof(*v) : 0));
   } else if constexpr (r.dir == Dir::Text) {
     w.blob(view(v, v ? std::strlen(v) + 1 : 0));
   }
@@ -157,11 +157,7 @@ class Arguments<Fn> {
     constexpr Role r = spec<Fn>.args[I];
     if constexpr (r.dir == Dir::In || r.dir == Dir::Fixed) {
       using E = std::remove_cv_t<std::remove_pointer_t<std::tuple_element_t<I, std::tuple<A...>>>>;
-      size_t count = 0;
-      if constexpr (r.count < 0)
-        count = -r.count;
-      else
-        count = std::get<r.count>(args_);
+      size_t count = detail::element_count<Fn, I>(args_);
       if constexpr (r.dir == Dir::In) return sizes_[I] == count;
       if constexpr (!std::is_void_v<E>) return sizes_[I] == 0 || sizes_[I] == count * sizeof(E);
     }

@@ -23,8 +23,8 @@ enum class Dir : u8 {
   Made,   // where a new object is returned (its number is in the header of the message)
 };
 
-// One parameter. `count` >= 0 is the index of the parameter that holds the number of elements (bytes
-// for In); `count` < 0 means a fixed number of -count elements.
+// One parameter. `count` >= 0 is the index of the parameter that holds the number of elements
+// (bytes for In); `count` < 0 means a fixed number of -count elements.
 struct Role {
   const char *name;
   Dir dir;

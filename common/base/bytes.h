@@ -24,7 +24,8 @@ using u64 = std::uint64_t;
 using i32 = std::int32_t;
 using i64 = std::int64_t;
 
-static_assert(std::endian::native == std::endian::little, "integers are written as they are in memory");
+static_assert(std::endian::native == std::endian::little,
+              "integers are written as they are in memory");
 
 using Bytes = std::vector<std::byte>;
 using ByteView = std::span<const std::byte>;

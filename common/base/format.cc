@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The one place where fmt's own code is compiled. All other files see only its declarations, which
-// makes them five times cheaper to compile than with FMT_HEADER_ONLY. Linking libfmt.so instead would
-// load it into the application, and the machine of a restore might not have it.
+// makes them five times cheaper to compile than with FMT_HEADER_ONLY. Linking libfmt.so instead
+// would load it into the application, and the machine of a restore might not have it.
 #define FMT_HEADER_ONLY 1
 #include <fmt/format.h>
 

@@ -72,9 +72,8 @@ void write(Level level, std::string_view text, std::string_view module) {
   int saved = errno;
   int file = open_file();
   int fd = file >= 0 ? file : STDERR_FILENO;
-  std::string line =
-      fmt::format("{}{}: {}{}{}{}\n", is_journal(fd) ? priority(level) : "", g_name, module,
-                  module.empty() ? "" : ": ", level_name(level), text);
+  std::string line = fmt::format("{}{}: {}{}{}{}\n", is_journal(fd) ? priority(level) : "", g_name,
+                                 module, module.empty() ? "" : ": ", level_name(level), text);
   // A log that cannot be written has no other place to report that.
   if (::write(fd, line.data(), line.size()) < 0) errno = 0;
   if (file >= 0) ::close(file);

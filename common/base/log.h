@@ -6,8 +6,8 @@
 //   ckpt: agent: warning: …          a library in an application: also the module
 //   <4>ckptd: manager: warning: …    under systemd: also the priority of sd-daemon(3)
 //
-// The module is the room whose source file logs the message; it needs no declaration. Messages of
-// tools/ have none, because the name of the executable says enough.
+// The module is the room of the source file that logs the message; no declaration is needed.
+// Messages of tools/ have no module, because the name of the executable is enough.
 //
 // Inside an application's process the log must not disturb: each message is one write(2), no
 // descriptor stays open and no lock is held. CKPT_LOG=debug|info|warn|error|off sets the lowest

@@ -11,7 +11,8 @@
 
 namespace ckpt {
 
-// A memfd of `bytes` bytes, sealed against shrinking and growing, so that no mapping of it can fault.
+// A memfd of `bytes` bytes, sealed against shrinking and growing, so that no mapping of it can
+// fault.
 inline Result<UniqueFd> make_memfd(const char *name, size_t bytes) {
   UniqueFd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return fail_errno("cannot make shared memory {}", name);

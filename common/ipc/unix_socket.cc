@@ -86,7 +86,8 @@ Result<> send_parts(int socket, ByteView data, std::span<const int> fds) {
   return {};
 }
 
-// Some of the bytes, at least one; 0: the peer hung up. Appends the descriptors that come with them.
+// Some of the bytes, at least one; 0: the peer hung up. Appends the descriptors that come with
+// them.
 Result<size_t> receive_some(int socket, std::span<char> into, std::vector<UniqueFd> &fds) {
   iovec iov{into.data(), into.size()};
   Control control;
@@ -195,7 +196,9 @@ Result<std::optional<Message>> receive_message(int socket, size_t max_bytes) {
   CKPT_TRY(bool more, receive_parts(socket, &h, sizeof h, m.fds));
   if (!more) return std::nullopt;
   if (h.size > max_bytes || h.fds > kMaxMessageFds)
-    return fail("the peer announced a message of {} bytes and {} descriptors, which exceeds the limit", h.size, h.fds);
+    return fail(
+        "the peer announced a message of {} bytes and {} descriptors, which exceeds the limit",
+        h.size, h.fds);
   m.type = h.type;
   m.body.resize(h.size);
   if (h.size > 0) {

@@ -293,9 +293,9 @@ def programs(tmp_path_factory):
     for source in sorted(PROGRAMS.glob("*.cc")):
         command = ["c++", "-std=c++20", "-O1", "-pthread", str(source), "-o", str(folder / source.stem)]
         if source.stem == "library":
-            if not (BUILD / "agent" / "libckpt.so").exists():
+            if not (BUILD / "libckpt" / "libckpt.so").exists():
                 continue
-            command += [f"-I{ROOT}/include", f"-L{BUILD}/agent", "-lckpt", f"-Wl,-rpath,{BUILD}/agent"]
+            command += [f"-I{ROOT}/include", f"-L{BUILD}/libckpt", "-lckpt", f"-Wl,-rpath,{BUILD}/libckpt"]
         compilers.append(subprocess.Popen(command))
     assert all(c.wait() == 0 for c in compilers)
     return folder

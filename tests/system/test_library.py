@@ -4,7 +4,7 @@ import pytest
 
 from conftest import BUILD, wait_for
 
-pytestmark = pytest.mark.skipif(not (BUILD / "agent" / "libckpt.so").exists(), reason="libckpt.so is not built")
+pytestmark = pytest.mark.skipif(not (BUILD / "libckpt" / "libckpt.so").exists(), reason="libckpt.so is not built")
 
 
 @pytest.mark.parametrize("blocked", [False, True])

@@ -233,7 +233,7 @@ def test_the_daemon_is_killed(node):
     n.go_on("a", "2", "end")
     n.go_on("b", "end")
     finished(a, b)
-    assert "have 30" in b.text and "the program goes on without" in b.error_text
+    assert "have 30" in b.text and "the program continues without" in b.error_text
 
 
 def test_the_daemon_is_restarted(node):

@@ -39,7 +39,7 @@ def test_the_daemon_is_killed(node):
     n.go_on("b", "end")
     finished(b)
     assert "have 100" in b.text
-    assert "the program goes on without" in b.error_text
+    assert "the program continues without" in b.error_text
 
 
 def test_the_daemon_is_restarted(node):
@@ -123,7 +123,7 @@ def test_without_a_manager(ckpt, make):  # noqa: F811
     assert a.wait() == 125 and "cannot connect to ckptd" in a.error_text
     # Where a default of the node names it, the program runs all the same.
     b = ckpt.start("ckpt-run", ["--", str(make("tenant.cu")), "b", "10"])
-    assert b.wait() == 0 and "goes on without" in b.error_text
+    assert b.wait() == 0 and "continues without" in b.error_text
 
 
 # ---- who may speak, and how

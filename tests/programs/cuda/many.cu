@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// many SEED SECONDS [exit|fork]: threads on every device do things at random, from a seed: allocate,
-// fill, launch, copy between devices and streams, free, and check everything that they hold. With
-// "exit" a thread ends the process in the middle, with "fork" another one forks all the time.
+// many SEED SECONDS [exit|fork]: threads on every device make random calls, determined by SEED:
+// they allocate, fill, launch, copy between devices and streams, free, and check all of their
+// memory. With "exit", a thread exits the process in the middle; with "fork", another thread forks
+// all the time.
 #include <sys/wait.h>
 #include <unistd.h>
 
