@@ -148,8 +148,9 @@ void add_options(CommandLine &line, Options &o) {
       .range(1, 1 << 24);
   line.option("--timeout", d.timeout_seconds, "seconds to wait for running kernels (default: 60)")
       .range(1, 86400);
-  Option suspend = line.flag("--suspend", o.suspend_program,
-                             "write no image: release the program's devices and keep it waiting");
+  Option suspend =
+      line.flag("--suspend", o.suspend_program,
+                "write no image: make the program release its devices until it is resumed");
   line.option("--to", o.suspend.folder,
               "with --suspend: the folder for the contents of device memory (default: host memory)")
       .needs(suspend);
