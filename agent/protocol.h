@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What tools, agents and session keepers say to each other, over UNIX sockets with the frames of
-// common/ipc.h. A restored program carries the agent of the day it was dumped, so this is a format
-// with a version: a message is never changed, only added, and both sides say their version first.
+// common/ipc/unix_socket.h. A restored program carries the agent of the day it was dumped, so this
+// is a format with a version: a message is never changed, only added, and both sides say their
+// version first.
 //
 //   session keeper  ckpt-run or ckpt-restore, the parent of the program. Listens on session.sock in
 //                   a folder of its own (CKPT_SESSION names the socket); starts driver proxies;
@@ -24,7 +25,7 @@
 // tool at the other end asks Hello, Attach, Load, Resume.
 #pragma once
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
 namespace ckpt::protocol {
 
@@ -70,7 +71,7 @@ enum class Type : u16 {
   // agent goes on listening; nothing but these and Hello is answered until Wake.
   Suspend = 24,    // {str folder, or empty: host memory}: contents go there; answered by Suspended
   Suspended = 25,  // {u64 bytes}
-  NeedsWanted = 26,  // {}: answered by Saved
+  RequirementsWanted = 26,  // {}: answered by Saved
   DeviceMap =
       27,     // {str participant, u32 n, n × {str from, str to}}: before Attach or Wake; answered
               // by Ok. Older agents refuse it, and map their devices themselves
@@ -116,11 +117,11 @@ inline constexpr u32 kStopAfter = 1;  // do not leave the program running
 inline constexpr u32 kOverwrite = 2;
 
 // The word, written in one piece into the pipe: u32 size of the rest, then these fields.
-enum class Word : u8 { Continue = 'C', Restored = 'R', Failed = 'F' };
-//   {u8 Word, u32 agent (its number in the image),
+enum class Outcome : u8 { Continue = 'C', Restored = 'R', Failed = 'F' };
+//   {u8 Outcome, u32 agent (its number in the image),
 //    str: Restored: session socket of the new keeper; Failed: why; Continue: empty}
 // ckpt_checkpoint() returns "the image is written" on Continue: a dump that CheckpointWanted asked
 // for says it once the image is durable.
-inline constexpr u32 kMaxWordBytes = 4096;
+inline constexpr u32 kMaxOutcomeBytes = 4096;
 
 }  // namespace ckpt::protocol

@@ -6,12 +6,12 @@
 #include <atomic>
 #include <tuple>
 
-#include "agent/gate.h"
+#include "agent/participant/gate.h"
 #include "libckpt-cuda/entries.h"
 
 namespace ckpt::cuda {
 
-Gate &gate();
+agent::Gate &gate();
 // The devices could not be had again: calls that need them fail.
 extern std::atomic<bool> g_devices_lost;
 

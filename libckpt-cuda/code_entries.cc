@@ -13,7 +13,7 @@ namespace {
 template <class Handle, class Real>
 CUresult load(NewCode code, Handle *handle, bool of_context, Real real) {
   PASS_OR_RETURN(pass);
-  LoadAsTenant tenant(of_context);
+  ManagedLoad tenant(of_context);
   if (CUresult e = tenant.ask(code); e != CUDA_SUCCESS) return e;
   CUresult e = real();
   tenant.done(e == CUDA_SUCCESS ? *handle : nullptr);

@@ -10,8 +10,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "agent/participant.h"
-#include "common/log.h"
+#include "agent/participant/participant.h"
+#include "common/base/log.h"
 
 namespace ckpt::cuda {
 namespace {
@@ -56,7 +56,7 @@ void load() {
 // A program that is not under ckpt-run gets the driver as it is.
 [[gnu::constructor]] void start() {
   load();
-  fill_targets(!session_socket().empty());
+  fill_targets(!agent::session_socket().empty());
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "common/result.h"
+#include "common/base/result.h"
 #include "libckpt-cuda/entries.h"
 
 namespace ckpt::cuda {

@@ -13,7 +13,7 @@
 
 #include <type_traits>
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
 namespace ckpt::cuda {
 

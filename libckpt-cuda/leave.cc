@@ -21,9 +21,9 @@ Result<CUprocessState> state() {
   return s;
 }
 
-Result<> restore(std::span<const DevicePair> map) {
+Result<> restore(std::span<const agent::DevicePair> map) {
   std::vector<CUcheckpointGpuPair> pairs;
-  for (const DevicePair &p : map) {
+  for (const agent::DevicePair &p : map) {
     CKPT_TRY(CUuuid from, parse_uuid(p.from));
     CKPT_TRY(CUuuid to, parse_uuid(p.to));
     pairs.push_back({from, to});
@@ -56,7 +56,7 @@ Result<> leave() {
              "have the driver leave this process");
 }
 
-Result<> come_back(std::span<const DevicePair> map) {
+Result<> come_back(std::span<const agent::DevicePair> map) {
   CKPT_TRY(CUprocessState now, state());
   if (now == CU_PROCESS_STATE_FAILED)
     return fail("the driver's checkpoint has failed, and its state is lost");

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "agent/participant.h"
-#include "common/result.h"
+#include "agent/participant/participant.h"
+#include "common/base/result.h"
 
 namespace ckpt::cuda {
 
@@ -19,7 +19,7 @@ std::string why_not_leave();
 Result<> leave();
 // From wherever leave() has come to, to running. `map`: UUIDs as device_uuid() writes them; empty:
 // the same devices.
-Result<> come_back(std::span<const DevicePair> map);
+Result<> come_back(std::span<const agent::DevicePair> map);
 
 struct DeviceFacts {
   int number = 0;

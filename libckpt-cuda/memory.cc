@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "common/log.h"
+#include "common/base/log.h"
 
 namespace ckpt::cuda {
 namespace {
@@ -261,7 +261,7 @@ std::vector<Contents> Memory::contents() const {
 }
 
 // Blocks side by side are unmapped by one call.
-void Memory::let_go() {
+void Memory::release_devices() {
   std::lock_guard lock(mutex_);
   u64 begin = 0, end = 0;
   auto unmap_run = [&] {

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "common/spans.h"
+#include "common/base/spans.h"
 #include "libckpt-cuda/contexts.h"
 
 namespace ckpt::cuda {
@@ -58,10 +58,10 @@ class Memory {
   // Of all blocks, mapped or away.
   u64 held_bytes() const { return held_.load(std::memory_order_relaxed); }
 
-  // A checkpoint. Nothing else may be called between let_go() and come_back().
+  // A checkpoint. Nothing else may be called between release_devices() and come_back().
   std::vector<Contents> contents() const;
   // Gives all physical memory back; addresses stay reserved.
-  void let_go();
+  void release_devices();
   // Takes as much again, at the same addresses.
   Result<> come_back();
 

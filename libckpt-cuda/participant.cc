@@ -6,7 +6,7 @@
 
 #include <unordered_map>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "libckpt-cuda/calls.h"
 #include "libckpt-cuda/code.h"
 #include "libckpt-cuda/leave.h"
@@ -26,7 +26,7 @@ namespace {
 class PinnedStaging {
  public:
   PinnedStaging(u32 slots, u32 slot_bytes) : bytes_(u64{slots} * slot_bytes), slot_(slot_bytes) {}
-  void with(CUcontext context, const Slot &slot) {
+  void with(CUcontext context, const agent::Slot &slot) {
     if (!pinned_) pinned_.emplace(context, slot.data - u64{slot.index} * slot_, bytes_);
   }
 
@@ -35,7 +35,7 @@ class PinnedStaging {
   std::optional<Pinned> pinned_;
 };
 
-class Cuda final : public Participant {
+class Cuda final : public agent::Participant {
  public:
   // What forked() needs is there from now on: a fork during its making would never see it made.
   Cuda() { gate(); }
@@ -49,7 +49,7 @@ class Cuda final : public Participant {
     return bytes;
   }
   Calls calls() override {
-    Gate::Entered e = gate().entered();
+    agent::Gate::Entered e = gate().entered();
     return {e.count, e.last, e.copied};
   }
   bool answers_for(std::string_view path) const override {
@@ -74,7 +74,7 @@ class Cuda final : public Participant {
     return {};
   }
 
-  Result<> save(Sink &sink) override {
+  Result<> save(agent::Sink &sink) override {
     PinnedStaging staging(sink.slot_count(), sink.slot_bytes());
     Transfer transfer;
     for (const Contents &c : memory().contents()) {
@@ -88,28 +88,28 @@ class Cuda final : public Participant {
 
   Result<> detach() override {
     away_ = true;
-    memory().let_go();
+    memory().release_devices();
     return leave();
   }
 
   Result<> attach_again() override { return return_to({}); }
 
-  Result<> use_devices(std::span<const DevicePair> map) override {
+  Result<> use_devices(std::span<const agent::DevicePair> map) override {
     map_.assign(map.begin(), map.end());
     // From nowhere: from the one device that the program sees.
-    for (DevicePair &p : map_)
+    for (agent::DevicePair &p : map_)
       if (p.from.empty() && !devices_.empty()) p.from = devices_.front().uuid;
     return {};
   }
 
   Result<> attach(const std::string &) override { return return_to(std::exchange(map_, {})); }
 
-  Result<> load(Source &source) override {
+  Result<> load(agent::Source &source) override {
     std::unordered_map<std::string, Contents> regions;
     for (Contents &c : memory().contents()) regions.emplace(c.region, c);
     PinnedStaging staging(source.slot_count(), source.slot_bytes());
     Transfer transfer;
-    Source::Piece piece;
+    agent::Source::Piece piece;
     for (;;) {
       CKPT_TRY(bool more, source.next(piece));
       if (!more) return transfer.drain();
@@ -139,11 +139,11 @@ class Cuda final : public Participant {
   void forked() override { gate().forget(); }
 
  private:
-  static Result<> save_one(const Contents &c, u32 region, Sink &sink, PinnedStaging &staging,
+  static Result<> save_one(const Contents &c, u32 region, agent::Sink &sink, PinnedStaging &staging,
                            Transfer &transfer) {
     for (u64 at = 0; at < c.bytes; at += sink.slot_bytes()) {
       u32 bytes = static_cast<u32>(std::min<u64>(sink.slot_bytes(), c.bytes - at));
-      CKPT_TRY(Slot slot, sink.acquire());
+      CKPT_TRY(agent::Slot slot, sink.acquire());
       staging.with(c.context, slot);
       CKPT_CHECK(transfer.to_host(c.context, slot.data, c.base + at, bytes,
                                   [=, &sink] { return sink.put(region, at, slot, bytes); }));
@@ -151,12 +151,12 @@ class Cuda final : public Participant {
     return {};
   }
 
-  Result<> return_to(const std::vector<DevicePair> &map) {
+  Result<> return_to(const std::vector<agent::DevicePair> &map) {
     CKPT_CHECK(come_back(map));
     if (Result<> mapped = memory().come_back(); !mapped) {
       // All of it or nothing: what waits for room must not hold what there is.
       devices_ = visible_devices();
-      memory().let_go();
+      memory().release_devices();
       if (Result<> left = leave(); !left) log::error(left.error());
       return mapped;
     }
@@ -172,19 +172,19 @@ class Cuda final : public Participant {
   }
 
   std::vector<DeviceFacts> devices_;  // as they were when the program came to rest
-  std::vector<DevicePair> map_;
+  std::vector<agent::DevicePair> map_;
   bool away_ = false;
 };
 
 }  // namespace
 
-Participant *participant() {
+agent::Participant *participant() {
   static Cuda *const kParticipant = new Cuda;
   return kParticipant;
 }
 
-Gate &gate() {
-  static Gate *const kGate = new Gate;
+agent::Gate &gate() {
+  static agent::Gate *const kGate = new agent::Gate;
   return *kGate;
 }
 

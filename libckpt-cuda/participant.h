@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "agent/participant.h"
+#include "agent/participant/participant.h"
 
 namespace ckpt::cuda {
 
-Participant *participant();
+agent::Participant *participant();
 
 }  // namespace ckpt::cuda

@@ -5,7 +5,7 @@
 
 #include <chrono>
 
-#include "common/result.h"
+#include "common/base/result.h"
 
 namespace ckpt::cuda {
 

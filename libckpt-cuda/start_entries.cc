@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstdlib>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "libckpt-cuda/calls.h"
 #include "libckpt-cuda/driver.h"
 #include "libckpt-cuda/participant.h"
@@ -25,7 +25,7 @@ void join_session() {
     log::warn("{}", notice);
     ::unsetenv(kNoticeVariable);  // programs that this one executes need not hear it again
   }
-  if (Result<> r = add_participant(participant()); !r)
+  if (Result<> r = agent::add_participant(participant()); !r)
     log::error(std::move(r.error()).in("this program's CUDA state cannot be checkpointed"));
 }
 

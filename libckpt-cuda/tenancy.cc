@@ -6,7 +6,7 @@
 #include <mutex>
 #include <numeric>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "libckpt-cuda/calls.h"
 #include "libckpt-cuda/memory.h"
 
@@ -29,7 +29,7 @@ std::mutex &telling() {
 
 // Said once and for ever by ckpt-run; asked by every allocation.
 bool has_manager() {
-  static const bool kManaged = tenant() != nullptr;
+  static const bool kManaged = manager_client::get() != nullptr;
   return kManaged;
 }
 
@@ -47,7 +47,7 @@ struct Code {
     auto add = [](u64 sum, const auto &piece) { return sum + piece.second.bytes; };
     return std::accumulate(later.begin(), later.end(), at_start, add);
   }
-  void tell(Tenant &t, u32 ticket) {
+  void tell(manager_client::ManagerClient &t, u32 ticket) {
     told = variables();
     t.done_loading(ticket, memory().held_bytes(), told, heap);
   }
@@ -63,10 +63,10 @@ CUresult denied(const std::string &why) {
 }
 
 // The paper's order: first for the context, then once more for each variable (MC-14).
-Tenant::Place connect(Tenant &t) {
+manager_client::ManagerClient::Place connect(manager_client::ManagerClient &t) {
   ProgramCode code = program_code();
   if (code.heap) log::info("this program gets a device for itself: {}", code.why);
-  Tenant::Place place = t.connect(0, code.heap);
+  manager_client::ManagerClient::Place place = t.connect(0, code.heap);
   u64 sum = 0, told = 0;
   for (u64 bytes : code.variables) {
     sum += bytes;
@@ -83,26 +83,27 @@ Tenant::Place connect(Tenant &t) {
 }  // namespace
 
 CUresult take_place() {
-  Tenant *t = tenant();
+  manager_client::ManagerClient *t = manager_client::get();
   if (t == nullptr) return CUDA_SUCCESS;
-  Tenant::Place place = connect(*t);
+  manager_client::ManagerClient::Place place = connect(*t);
   if (!place.denied.empty()) return denied(place.denied);
-  if (place.aside) log::warn("this program's use of CUDA {}", Tenant::kAside);
+  if (place.aside)
+    log::warn("this program's use of CUDA {}", manager_client::ManagerClient::kAside);
   // As the driver's own variable, and its children's.
   if (!place.gpu.empty()) ::setenv(kVisibleDevices, place.gpu.c_str(), 1);
   return CUDA_SUCCESS;
 }
 
 void place_taken() {
-  if (Tenant *t = tenant()) t->ready();
+  if (manager_client::ManagerClient *t = manager_client::get()) t->ready();
 }
 
 void tell_context_made() {
-  if (Tenant *t = tenant()) t->context_made();
+  if (manager_client::ManagerClient *t = manager_client::get()) t->context_made();
 }
 
 void tell_freed(CUcontext context) {
-  Tenant *t = tenant();
+  manager_client::ManagerClient *t = manager_client::get();
   if (t == nullptr) return;
   std::lock_guard lock(telling());
   Code &code = code_books();
@@ -115,7 +116,7 @@ void release_as_tenant(u64 base) {
   u64 given = 0;
   memory().release(base, &given);
   if (given == 0 || !has_manager()) return;
-  Tenant *t = tenant();
+  manager_client::ManagerClient *t = manager_client::get();
   if (t == nullptr) return;
   std::lock_guard lock(telling());
   t->freed(memory().held_bytes());
@@ -126,7 +127,7 @@ CUresult allocate_as_tenant(const ContextInfo &context, u64 bytes, u64 &out) {
   u64 growth = 0;
   CUresult e = memory().allocate(context, bytes, out, &growth);
   if (growth == 0) return e;
-  Tenant *t = tenant();
+  manager_client::ManagerClient *t = manager_client::get();
   if (t == nullptr) return memory().allocate(context, bytes, out);
   e = CUDA_ERROR_OUT_OF_MEMORY;
   for (int i = 0; i < kAttempts && e == CUDA_ERROR_OUT_OF_MEMORY; i++) {
@@ -142,9 +143,10 @@ CUresult allocate_as_tenant(const ContextInfo &context, u64 bytes, u64 &out) {
 
 // ---- code
 
-LoadAsTenant::LoadAsTenant(bool of_context) : tenant_(tenant()), of_context_(of_context) {}
+ManagedLoad::ManagedLoad(bool of_context)
+    : tenant_(manager_client::get()), of_context_(of_context) {}
 
-CUresult LoadAsTenant::ask(NewCode &code) {
+CUresult ManagedLoad::ask(NewCode &code) {
   if (tenant_ == nullptr) return CUDA_SUCCESS;
   ProgramCode tells = code.tells();
   bytes_ = std::accumulate(tells.variables.begin(), tells.variables.end(), u64{0});
@@ -164,7 +166,7 @@ CUresult LoadAsTenant::ask(NewCode &code) {
   return CUDA_ERROR_DEVICE_UNAVAILABLE;
 }
 
-void LoadAsTenant::done(const void *handle) {
+void ManagedLoad::done(const void *handle) {
   if (tenant_ == nullptr) return;
   ContextInfo context;
   if (of_context_ && handle != nullptr) current_context(context);
@@ -176,7 +178,7 @@ void LoadAsTenant::done(const void *handle) {
 }
 
 void unload_as_tenant(const void *handle) {
-  Tenant *t = tenant();
+  manager_client::ManagerClient *t = manager_client::get();
   if (t == nullptr) return;
   std::lock_guard lock(telling());
   if (code_books().later.erase(handle) > 0) code_books().tell(*t, 0);

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program that shares its device with others (ckpt-run --managed, agent/tenant.h): what CUDA asks
-// the Manager, and when. Only what changes device memory asks: the start, a context, an allocation
-// that the blocks at hand cannot serve, and code with device variables, or whose kernels use the
-// device's heap; what is freed is told. All of it does nothing where nobody manages the program.
+// A program that shares its device with others (ckpt-run --managed,
+// manager-client/manager_client.h): what CUDA asks the Manager, and when. Only what changes device
+// memory asks: the start, a context, an allocation that the blocks at hand cannot serve, and code
+// with device variables, or whose kernels use the device's heap; what is freed is told. All of it
+// does nothing where nobody manages the program.
 #pragma once
 
 #include <optional>
 
-#include "agent/tenant.h"
 #include "libckpt-cuda/code.h"
 #include "libckpt-cuda/contexts.h"
+#include "manager-client/manager_client.h"
 
 namespace ckpt::cuda {
 
@@ -28,17 +29,17 @@ void release_as_tenant(u64 base);
 void tell_freed(CUcontext context);
 
 // One load of code. Inside the gate.
-class LoadAsTenant {
+class ManagedLoad {
  public:
   // `of_context`: what is loaded goes with the current context.
-  explicit LoadAsTenant(bool of_context);
+  explicit ManagedLoad(bool of_context);
   // May wait for long, and the program may be on another device then.
   CUresult ask(NewCode &code);
   // Null: the driver did not take it.
   void done(const void *handle);
 
  private:
-  Tenant *tenant_;
+  manager_client::ManagerClient *tenant_;
   const bool of_context_;
   u64 bytes_ = 0;  // of its variables
   bool heap_ = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libckpt-cuda/transfer.h"
 
-#include "common/log.h"
+#include "common/base/log.h"
 
 namespace ckpt::cuda {
 

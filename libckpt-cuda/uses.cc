@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "libckpt-cuda/calls.h"
 #include "libckpt-cuda/code.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
 namespace ckpt::ocl {
 

@@ -8,7 +8,7 @@
 #include <array>
 #include <vector>
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 #include "libckpt-ocl/table.h"
 
 namespace ckpt::ocl {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <array>
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
 namespace ckpt::ocl {
 

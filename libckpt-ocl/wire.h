@@ -16,7 +16,7 @@
 
 #include <atomic>
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
 namespace ckpt::ocl {
 

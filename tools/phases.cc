@@ -5,9 +5,9 @@
 
 #include <cstdlib>
 
-#include "common/log.h"
+#include "common/base/log.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 double seconds(Phases::Clock::duration d) { return std::chrono::duration<double>(d).count(); }
@@ -38,4 +38,4 @@ nlohmann::json Phases::json() const {
   return list;
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace ckpt {
+namespace ckpt::tools {
 
 // The steps of a tool's main path and how long each took, from one monotonic clock.
 class Phases {
@@ -30,4 +30,4 @@ class Phases {
   std::vector<Phase> all_;
 };
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long the Manager takes for one decision, with many programs: a message in, orders out. The
-// programs are spread over all phases, as on a node that has far too little memory for them.
+// decision-bench [PROGRAMS [GPUS]]: how long the Manager takes for one decision, from a message to
+// the orders that follow, with many programs. They are spread over all phases, as on a node that
+// has far too little memory for them.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -19,7 +20,7 @@ namespace out = ckpt::managed::to_program;
 namespace {
 
 constexpr u32 kDecisions = 20'000;
-constexpr u32 kKinds = 250;  // of programs: as many as are remembered, nearly
+constexpr u32 kKinds = 250;  // of programs: nearly as many as the Manager keeps
 
 struct Node {
   Policy policy;
@@ -35,7 +36,7 @@ struct Node {
     for (const Order &o : orders) answer(o);
   }
 
-  // Every program does at once what it is told.
+  // Every program obeys an order at once.
   void answer(const Order &o) {
     if (std::get_if<out::Signal>(&o.message) != nullptr) say(o.to, in::Query{});
     if (std::get_if<out::Suspend>(&o.message) != nullptr) say(o.to, in::SuspendDone{1});

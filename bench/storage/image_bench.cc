@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // image-bench [MiB [FOLDER]]: writes, reads and verifies images of zeros, smooth floats and random
-// bytes, against `zstd -1 -T0` and `cp` of the same bytes in the same run. The input of those two
-// lies in the page cache, ours in memory. Then all of them once more out of a pipe that another
-// process fills, as CRIU's pages come. "durable" is until fsync returned. Times are the best of
-// five; "of zstd" and "of cp" are speeds until durable, the median of five rounds, each of which
-// runs all.
+// bytes, compared with `zstd -1 -T0` and `cp` of the same bytes in the same run. Their input is in
+// the page cache, ours in memory. The same again with input from a pipe that another process fills,
+// like CRIU's pages.
+//
+// "durable" means until fsync() returned. Times are the best of five rounds, each of which runs
+// everything once. "of zstd" and "of cp" are ratios of the speeds until durable, medians of the
+// rounds.
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,17 +21,17 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/storage/data.h"
-#include "storage/image_reader.h"
-#include "storage/image_writer.h"
+#include "storage/read/image_reader.h"
+#include "storage/write/image_writer.h"
 
-namespace ckpt {
+namespace ckpt::bench {
 namespace {
 
 struct Times {
   double written = 1e9, durable = 1e9;
 };
 
-// What one way took in each round.
+// The times of one method in each round.
 struct Rounds {
   std::vector<double> written, durable;
   void add(const Times &t) {
@@ -39,22 +41,22 @@ struct Rounds {
   Times best() const {
     return {*std::ranges::min_element(written), *std::ranges::min_element(durable)};
   }
-  // Our speed as a part of theirs.
+  // Our speed as a fraction of theirs.
   double speed_of(const Rounds &theirs) const {
-    std::vector<double> parts;
-    for (size_t i = 0; i < durable.size(); ++i) parts.push_back(theirs.durable[i] / durable[i]);
-    return median(parts);
+    std::vector<double> ratios;
+    for (size_t i = 0; i < durable.size(); ++i) ratios.push_back(theirs.durable[i] / durable[i]);
+    return median(ratios);
   }
 };
 
 Times write_put(const std::string &path, ByteView data) {
-  std::filesystem::remove_all(path);  // not in the time: removing costs what the disk likes
+  std::filesystem::remove_all(path);  // not timed: the cost of removal depends on the disk
   Clock::time_point start = Clock::now();
-  auto image = ImageWriter::create(path, {});
+  auto image = storage::ImageWriter::create(path, {});
   if (!image) require(Failure(image.error()));
   std::atomic<bool> done = false;
   Times t;
-  StreamId id = *(*image)->stream("data");
+  storage::StreamId id = *(*image)->stream("data");
   require((*image)->put(id, 0, data, [&] {
     t.written = since(start);
     done = true;
@@ -66,12 +68,12 @@ Times write_put(const std::string &path, ByteView data) {
   return t;
 }
 
-Times write_append(const std::string &path, ByteView data, ImageWriter::Cut cut) {
-  std::filesystem::remove_all(path);  // not in the time: removing costs what the disk likes
+Times write_append(const std::string &path, ByteView data, storage::ImageWriter::Cut cut) {
+  std::filesystem::remove_all(path);  // not timed: the cost of removal depends on the disk
   Clock::time_point start = Clock::now();
-  auto image = ImageWriter::create(path, {});
+  auto image = storage::ImageWriter::create(path, {});
   if (!image) require(Failure(image.error()));
-  StreamId id = *(*image)->stream("data", cut);
+  storage::StreamId id = *(*image)->stream("data", cut);
   constexpr size_t kPiece = 64u << 10;  // a pipe's
   for (size_t at = 0; at < data.size(); at += kPiece)
     require((*image)->append(id, data.subspan(at, std::min(kPiece, data.size() - at))));
@@ -86,7 +88,7 @@ double time_command(const std::string &command) {
   return since(start);
 }
 
-// A command that makes the file `output` anew.
+// Times a command that writes the file `output`, which is removed before.
 Times run_command(const std::string &command, const std::string &output) {
   ::unlink(output.c_str());
   Clock::time_point start = Clock::now();
@@ -99,7 +101,7 @@ Times run_command(const std::string &command, const std::string &output) {
   return t;
 }
 
-// A pipe that a child fills.
+// A pipe that a child process fills with `data`.
 class Feed {
  public:
   explicit Feed(ByteView data) {
@@ -135,9 +137,9 @@ Times write_piped(const std::string &path, ByteView data) {
   std::filesystem::remove_all(path);
   Clock::time_point start = Clock::now();
   Feed feed(data);
-  auto image = ImageWriter::create(path, {});
+  auto image = storage::ImageWriter::create(path, {});
   if (!image) require(Failure(image.error()));
-  StreamId id = *(*image)->stream("data", ImageWriter::Cut::Content);
+  storage::StreamId id = *(*image)->stream("data", storage::ImageWriter::Cut::Content);
   for (;;) {
     auto room = (*image)->room(id);
     if (!room) require(Failure(room.error()));
@@ -156,10 +158,10 @@ Times run_piped(const std::string &command, const std::string &output, ByteView 
 
 double read_image(const std::string &path, size_t bytes) {
   Clock::time_point start = Clock::now();
-  auto image = ImageReader::open(path);
+  auto image = storage::ImageReader::open(path);
   if (!image) require(Failure(image.error()));
   std::atomic<size_t> seen = 0;
-  require((*image)->for_each_chunk((*image)->streams()[0], ImageReader::Order::Any,
+  require((*image)->for_each_chunk((*image)->streams()[0], storage::ImageReader::Order::Any,
                                    [&](u64, ByteView b) -> Result<> {
                                      seen += b.size();
                                      return {};
@@ -168,9 +170,9 @@ double read_image(const std::string &path, size_t bytes) {
   return since(start);
 }
 
-double verify_image(const std::string &path, ImageReader::Depth depth, unsigned threads) {
+double verify_image(const std::string &path, storage::ImageReader::Depth depth, unsigned threads) {
   Clock::time_point start = Clock::now();
-  auto image = ImageReader::open(path);
+  auto image = storage::ImageReader::open(path);
   if (!image) require(Failure(image.error()));
   require((*image)->verify(depth, {}, threads).result());
   return since(start);
@@ -204,11 +206,11 @@ double best(F f) {
 void bench_writing(Table &table, const Scratch &folder, const Bytes &data) {
   const std::string input = folder / "input", output = folder / "output", image = folder / "image";
   Rounds put, append, pages, zstd, cp;
-  for (int i = 0; i < kRounds; ++i) {  // in turn, so that a busy machine is busy for all
+  for (int i = 0; i < kRounds; ++i) {  // in turns, so that other load affects all
     zstd.add(run_command(fmt::format("zstd -q -f -1 -T0 {} -o {}", input, output), output));
     put.add(write_put(image, data));
-    append.add(write_append(image, data, ImageWriter::Cut::Fixed));
-    pages.add(write_append(image, data, ImageWriter::Cut::Content));
+    append.add(write_append(image, data, storage::ImageWriter::Cut::Fixed));
+    pages.add(write_append(image, data, storage::ImageWriter::Cut::Content));
     cp.add(run_command(fmt::format("cp {} {}", input, output), output));
   }
   table.line("zstd -1 -T0", zstd, zstd, cp);
@@ -239,7 +241,7 @@ void bench(const char *kind, const Scratch &folder, const Bytes &data) {
   Table table(kind, data.size());
   bench_writing(table, folder, data);
   bench_pipes(table, folder, data);
-  using Depth = ImageReader::Depth;
+  using Depth = storage::ImageReader::Depth;
   table.line("image read", best([&] { return read_image(image, data.size()); }));
   table.line("verify, all cores", best([&] { return verify_image(image, Depth::Full, 0); }));
   table.line("verify, one core", best([&] { return verify_image(image, Depth::Full, 1); }));
@@ -261,12 +263,12 @@ int run(int argc, char **argv) {
   bench("random", folder, random_bytes(bytes));
   struct rusage usage;
   ::getrusage(RUSAGE_SELF, &usage);
-  printf("peak memory %.0f MiB, of them %zu MiB the input\n",
+  printf("peak memory %.0f MiB, of which the input has %zu MiB\n",
          static_cast<double>(usage.ru_maxrss) / 1024, bytes >> 20);
   return 0;
 }
 
 }  // namespace
-}  // namespace ckpt
+}  // namespace ckpt::bench
 
-int main(int argc, char **argv) { return ckpt::run(argc, argv); }
+int main(int argc, char **argv) { return ckpt::bench::run(argc, argv); }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// scale-bench [MiB [FOLDER]]: time and peak memory of writing, verifying and reading at a quarter,
-// half and the whole of a size (default 4096 MiB), and of many small streams, each in a process of
-// its own. The input is made piece by piece, so the memory is the writer's and the reader's alone.
+// scale-bench [MiB [FOLDER]]: time and peak memory of writing, verifying and reading images of a
+// quarter, half and all of a size (default 4096 MiB), and of many small streams. Each measurement
+// has a process of its own, and the input is generated piece by piece, so the memory is that of the
+// writer or reader alone.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,15 +11,15 @@
 #include <filesystem>
 
 #include "bench/storage/data.h"
-#include "storage/image_reader.h"
-#include "storage/image_writer.h"
+#include "storage/read/image_reader.h"
+#include "storage/write/image_writer.h"
 
-namespace ckpt {
+namespace ckpt::bench {
 namespace {
 
 constexpr size_t kPieceBytes = 1u << 20;
 
-// Half of it can be compressed, and no two pieces are alike.
+// Half of the pieces are compressible, and no two pieces are equal.
 void fill(Bytes &piece, size_t size, u64 number) {
   static const Bytes random = random_bytes(kPieceBytes), smooth = smooth_floats(kPieceBytes);
   const Bytes &from = number % 2 ? random : smooth;
@@ -28,11 +29,11 @@ void fill(Bytes &piece, size_t size, u64 number) {
 }
 
 void write(const std::string &path, u64 streams, u64 pieces, size_t piece_bytes) {
-  auto image = ImageWriter::create(path, {});
+  auto image = storage::ImageWriter::create(path, {});
   if (!image) require(Failure(image.error()));
   Bytes piece;
   for (u64 s = 0; s < streams; ++s) {
-    StreamId id = *(*image)->stream(fmt::format("s/{}", s));
+    storage::StreamId id = *(*image)->stream(fmt::format("s/{}", s));
     for (u64 i = 0; i < pieces; ++i) {
       fill(piece, piece_bytes, s * pieces + i);
       require((*image)->append(id, piece));
@@ -43,20 +44,20 @@ void write(const std::string &path, u64 streams, u64 pieces, size_t piece_bytes)
 }
 
 void verify(const std::string &path) {
-  auto image = ImageReader::open(path);
+  auto image = storage::ImageReader::open(path);
   if (!image) require(Failure(image.error()));
-  require((*image)->verify(ImageReader::Depth::Full).result());
+  require((*image)->verify(storage::ImageReader::Depth::Full).result());
 }
 
 void read(const std::string &path) {
-  auto image = ImageReader::open(path);
+  auto image = storage::ImageReader::open(path);
   if (!image) require(Failure(image.error()));
-  for (const StreamEntry &s : (*image)->streams())
-    require((*image)->for_each_chunk(s, ImageReader::Order::Ascending,
+  for (const storage::StreamEntry &s : (*image)->streams())
+    require((*image)->for_each_chunk(s, storage::ImageReader::Order::Ascending,
                                      [](u64, ByteView) -> Result<> { return {}; }));
 }
 
-// In a child, whose peak memory is its own.
+// Runs `f` in a child process, to measure its peak memory.
 template <class F>
 void measure(const std::string &what, u64 bytes, F f) {
   fflush(stdout);
@@ -95,6 +96,6 @@ int run(int argc, char **argv) {
 }
 
 }  // namespace
-}  // namespace ckpt
+}  // namespace ckpt::bench
 
-int main(int argc, char **argv) { return ckpt::run(argc, argv); }
+int main(int argc, char **argv) { return ckpt::bench::run(argc, argv); }

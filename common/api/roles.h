@@ -7,7 +7,7 @@
 
 #include <array>
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
 namespace ckpt::api {
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The messages of messages.api as C++, and as bytes: the body of a frame (common/ipc.h) whose type
-// is the message's number. Both sides are here because neither may include the other: the program's
-// side lives in agent/, the Manager's in manager/.
+// The messages of messages.api as C++, and as bytes: the body of a frame (common/ipc/unix_socket.h)
+// whose type is the message's number. Both sides are here because neither may include the other:
+// the program's side lives in agent/, the Manager's in manager/.
 #pragma once
 
 #include <string>
 #include <variant>
 
-#include "common/bytes.h"
-#include "common/result.h"
+#include "common/base/bytes.h"
+#include "common/base/result.h"
 
 namespace ckpt::managed {
 

@@ -10,7 +10,7 @@
 #include <CLI/CLI.hpp>
 
 #include "ckpt_config.h"
-#include "common/log.h"
+#include "common/base/log.h"
 #include "libckpt-cuda/proxy/check.h"
 #include "libckpt-cuda/proxy/environment.h"
 

@@ -11,7 +11,7 @@
 #include <filesystem>
 
 #include "ckpt_config.h"
-#include "common/gpu.h"
+#include "common/base/gpu.h"
 #include "libckpt-cuda/uuid.h"
 
 namespace ckpt::cuda {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/backwards.h"
+#include "common/base/reversed.h"
 #include "libckpt-ocl/client/held.h"
 #include "libckpt-ocl/client/info.h"
 #include "libckpt-ocl/client/link.h"
@@ -22,7 +22,7 @@ void leave_ledger(Object *o) {
 template <class H, class T>
 void destroy_called(T *o) {
   std::vector<typename T::Callback> callbacks = std::move(o->callbacks);
-  for (const typename T::Callback &c : backwards(callbacks)) c.fn(handle<H>(o), c.user);
+  for (const typename T::Callback &c : reversed(callbacks)) c.fn(handle<H>(o), c.user);
   leave_ledger(o);
   delete o;
 }

@@ -3,8 +3,8 @@
 // Platforms and devices: those of the proxy.
 #include <mutex>
 
-#include "agent/participant.h"
-#include "common/log.h"
+#include "agent/participant/participant.h"
+#include "common/base/log.h"
 #include "libckpt-ocl/client/device_info.h"
 #include "libckpt-ocl/client/devices.h"
 #include "libckpt-ocl/client/icd.h"
@@ -67,11 +67,11 @@ void start(const std::string &session, const std::string &device) {
   make_devices(*greeting);
   if (!map_devices()) return log::error("the proxy does not know its own devices");
   note_versions();
-  if (auto r = add_participant(participant()); !r) log::error(r.error());
+  if (auto r = agent::add_participant(participant()); !r) log::error(r.error());
 }
 
 void connect() {
-  std::string session = session_socket();
+  std::string session = agent::session_socket();
   if (session.empty()) {
     log::warn("this program was not started by ckpt-run: it sees no OpenCL device");
     return;

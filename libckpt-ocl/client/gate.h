@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "agent/gate.h"
+#include "agent/participant/gate.h"
 
 namespace ckpt::ocl {
 
-Gate &gate();
+agent::Gate &gate();
 
 // Of tenancy.cc, at the end of a call: so much of what was released is to be told that it is worth
 // a message to the node's Manager.

@@ -11,7 +11,7 @@
 #include <atomic>
 #include <tuple>
 
-#include "common/log.h"
+#include "common/base/log.h"
 
 namespace ckpt::ocl {
 namespace {

@@ -6,9 +6,9 @@
 #include <thread>
 
 #include "agent/protocol.h"
-#include "common/futex.h"
-#include "common/ipc.h"
-#include "common/log.h"
+#include "common/base/futex.h"
+#include "common/base/log.h"
+#include "common/ipc/unix_socket.h"
 #include "libckpt-ocl/client/notify.h"
 #include "libckpt-ocl/client/transfer.h"
 

@@ -14,7 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/shared_memory.h"
+#include "common/ipc/shared_memory.h"
 #include "libckpt-ocl/client/gate.h"
 #include "libckpt-ocl/client/objects.h"
 #include "libckpt-ocl/client/staging.h"

@@ -15,7 +15,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "common/shared_memory.h"
+#include "common/ipc/shared_memory.h"
 #include "libckpt-ocl/client/object.h"
 #include "libckpt-ocl/container.h"
 #include "libckpt-ocl/device_limits.h"

@@ -4,7 +4,7 @@
 // application's memory and needs no saving.
 #include "libckpt-ocl/client/participant.h"
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "libckpt-ocl/client/devices.h"
 #include "libckpt-ocl/client/enqueue.h"
 #include "libckpt-ocl/client/info.h"
@@ -47,18 +47,18 @@ Result<> move(Op op, const Mem &m, u64 offset, u64 bytes, u64 place) {
   return {};
 }
 
-Result<> save_buffer(Mem &m, Sink &sink) {
+Result<> save_buffer(Mem &m, agent::Sink &sink) {
   CKPT_TRY(u32 region, sink.region(region_name(m), m.size));
   for (u64 at = 0; at < m.size; at += sink.slot_bytes()) {
     u32 bytes = static_cast<u32>(std::min<u64>(sink.slot_bytes(), m.size - at));
-    CKPT_TRY(Slot slot, sink.acquire());
+    CKPT_TRY(agent::Slot slot, sink.acquire());
     CKPT_CHECK(move(Op::Peek, m, at, bytes, u64{slot.index} * sink.slot_bytes()));
     CKPT_CHECK(sink.put(region, at, slot, bytes));
   }
   return {};
 }
 
-Result<> save_memory(Mem &m, bool increment, Sink &sink) {
+Result<> save_memory(Mem &m, bool increment, agent::Sink &sink) {
   if (m.parent) return {};
   if (m.excluded) {  // this image does not have it, so no later one may refer to it here
     m.written = true;
@@ -123,7 +123,7 @@ void global_variables(std::vector<std::string> &reasons) {
   }
 }
 
-class OpenCl final : public Participant {
+class OpenCl final : public agent::Participant {
  public:
   // What forked() needs is there from now on: a fork during its making would never see it made.
   OpenCl() {
@@ -157,10 +157,10 @@ class OpenCl final : public Participant {
     return {};
   }
 
-  Result<> save(Sink &sink) override {
+  Result<> save(agent::Sink &sink) override {
     CKPT_CHECK(give_staging(sink.staging_fd(), u64{sink.slot_count()} * sink.slot_bytes()));
     // What happens to be unwritten since an older save tells nothing about this image's parent.
-    bool increment = last_save_ != ImageId{} && sink.parent() == last_save_;
+    bool increment = last_save_ != agent::ImageId{} && sink.parent() == last_save_;
     last_save_ = {};
     Result<> saved;
     for (Mem *m : registry().all<Mem>())
@@ -184,15 +184,15 @@ class OpenCl final : public Participant {
     return {};
   }
 
-  void let_go() override {
+  void release_devices() override {
     tell_holder(0);
-    if (Result<> r = link().abandon(session_socket()); !r) log::warn("{}", r.error().what);
+    if (Result<> r = link().abandon(agent::session_socket()); !r) log::warn("{}", r.error().what);
   }
 
-  Result<> attach_again() override { return link().reopen(session_socket()); }
+  Result<> attach_again() override { return link().reopen(agent::session_socket()); }
 
   // Of the Manager, which gives one device for all.
-  Result<> use_devices(std::span<const DevicePair> map) override {
+  Result<> use_devices(std::span<const agent::DevicePair> map) override {
     device_ = map.empty() ? "" : map.back().to;
     return {};
   }
@@ -212,10 +212,10 @@ class OpenCl final : public Participant {
     return uuids.size() == 1 ? *uuids.begin() : "";
   }
 
-  Result<> load(Source &source) override {
+  Result<> load(agent::Source &source) override {
     CKPT_CHECK(give_staging(source.staging_fd(), u64{source.slot_count()} * source.slot_bytes()));
     std::unordered_map<std::string, Mem *> mems = mems_by_region();
-    Source::Piece piece;
+    agent::Source::Piece piece;
     for (;;) {
       CKPT_TRY(bool more, source.next(piece));
       if (!more) break;
@@ -267,18 +267,18 @@ class OpenCl final : public Participant {
   std::string unsuited_;  // why the devices of the last one will not do
   // The image of the last save that came to its end, here or in the process of which this is a
   // copy. What is not Mem::written is as it was then.
-  ImageId last_save_{};
+  agent::ImageId last_save_{};
 };
 
 }  // namespace
 
-Participant *participant() {
+agent::Participant *participant() {
   static OpenCl *p = new OpenCl;
   return p;
 }
 
-Gate &gate() {
-  static Gate *g = new Gate;
+agent::Gate &gate() {
+  static agent::Gate *g = new agent::Gate;
   return *g;
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "agent/participant.h"
+#include "agent/participant/participant.h"
 
 namespace ckpt::ocl {
 
 // OpenCL's part in the life cycle; one per process, never destroyed.
-Participant *participant();
+agent::Participant *participant();
 
 }  // namespace ckpt::ocl

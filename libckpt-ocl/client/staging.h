@@ -5,7 +5,7 @@
 #include <mutex>
 #include <optional>
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
 namespace ckpt::ocl {
 

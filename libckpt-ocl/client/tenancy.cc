@@ -3,15 +3,15 @@
 
 #include <thread>
 
-#include "agent/tenant.h"
-#include "common/log.h"
+#include "common/base/log.h"
 #include "libckpt-ocl/client/gate.h"
 #include "libckpt-ocl/client/info.h"
+#include "manager-client/manager_client.h"
 
 namespace ckpt::ocl {
 namespace {
 
-using Api = Tenant::Api;
+using Api = manager_client::ManagerClient::Api;
 
 // What one question asks for at the least.
 constexpr u64 kStep = 2u << 20;
@@ -42,7 +42,9 @@ Account &account() {
 }
 
 // Null: nobody manages this process. The child of a fork has no OpenCL, and must not get an agent.
-Tenant *manager() { return link().usable() ? tenant() : nullptr; }
+manager_client::ManagerClient *manager() {
+  return link().usable() ? manager_client::get() : nullptr;
+}
 
 struct Attempt {
   enum class End : u8 { Denied, TooLate, Made } end;  // TooLate: other threads have taken it
@@ -70,7 +72,8 @@ cl_int make_now(Mem &m, u64 bytes, const std::function<cl_int()> &make) {
   return status;
 }
 
-Attempt ask_and_make(Tenant &t, Mem &m, u64 bytes, const std::function<cl_int()> &make) {
+Attempt ask_and_make(manager_client::ManagerClient &t, Mem &m, u64 bytes,
+                     const std::function<cl_int()> &make) {
   Account &a = account();
   auto missing = [&] {
     std::lock_guard lock(a.mutex);
@@ -100,31 +103,32 @@ Attempt ask_and_make(Tenant &t, Mem &m, u64 bytes, const std::function<cl_int()>
 }  // namespace
 
 std::optional<std::string> take_place() {
-  Tenant *t = tenant();
+  manager_client::ManagerClient *t = manager_client::get();
   if (t == nullptr) return "";
-  Tenant::Place place = t->connect(0, false, Api::kOpenCl);
+  manager_client::ManagerClient::Place place = t->connect(0, false, Api::kOpenCl);
   if (!place.denied.empty()) {
     log::error("this program gets no OpenCL device: {}", place.denied);
     return std::nullopt;
   }
-  if (place.aside) log::warn("this program's use of OpenCL {}", Tenant::kAside);
+  if (place.aside)
+    log::warn("this program's use of OpenCL {}", manager_client::ManagerClient::kAside);
   return place.gpu;
 }
 
 void place_taken() {
-  if (Tenant *t = tenant()) t->ready();
+  if (manager_client::ManagerClient *t = manager_client::get()) t->ready();
 }
 
 void tell_holder(u32 proxy) {
-  if (Tenant *t = tenant()) t->held_by(proxy);
+  if (manager_client::ManagerClient *t = manager_client::get()) t->held_by(proxy);
 }
 
 void tell_context_made() {
-  if (Tenant *t = manager()) t->context_made(Api::kOpenCl);
+  if (manager_client::ManagerClient *t = manager()) t->context_made(Api::kOpenCl);
 }
 
 cl_int make_as_tenant(Mem &m, u64 bytes, const std::function<cl_int()> &make) {
-  Tenant *t = manager();
+  manager_client::ManagerClient *t = manager();
   if (t == nullptr || larger_than_any_object(*m.context, bytes)) return make();
   for (int failed = 0;;) {
     auto [end, status] = ask_and_make(*t, m, bytes, make);
@@ -146,7 +150,7 @@ bool releases_to_tell() { return account().released.load(std::memory_order_relax
 
 // The proxy has released them when it has answered.
 void tell_releases() {
-  Tenant *t = manager();
+  manager_client::ManagerClient *t = manager();
   if (t == nullptr) return;
   Account &a = account();
   u64 released = a.released.exchange(0);

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <deque>
 
-#include "agent/backwards.h"
+#include "common/base/reversed.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -24,7 +24,7 @@ class Landings {
   Ref<Event> overlapping(const std::byte *from, const std::byte *to) {
     std::lock_guard lock(mutex_);
     std::erase_if(list_, [](const Landing &l) { return l.event->over(); });
-    for (const Landing &l : backwards(list_))
+    for (const Landing &l : reversed(list_))
       if (l.from < to && from < l.to) return l.event;
     return {};
   }

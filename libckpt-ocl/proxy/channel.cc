@@ -3,8 +3,8 @@
 
 #include <poll.h>
 
-#include "common/futex.h"
-#include "common/log.h"
+#include "common/base/futex.h"
+#include "common/base/log.h"
 
 namespace ckpt::ocl {
 namespace {

@@ -7,8 +7,8 @@
 
 #include <mutex>
 
-#include "common/ipc.h"
-#include "common/shared_memory.h"
+#include "common/ipc/shared_memory.h"
+#include "common/ipc/unix_socket.h"
 #include "libckpt-ocl/wire.h"
 
 namespace ckpt::ocl {

@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
 namespace ckpt::ocl {
 

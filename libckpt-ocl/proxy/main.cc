@@ -11,7 +11,7 @@
 #include <CLI/CLI.hpp>
 
 #include "ckpt_config.h"
-#include "common/log.h"
+#include "common/base/log.h"
 #include "libckpt-ocl/proxy/check.h"
 #include "libckpt-ocl/proxy/server.h"
 

@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "common/result.h"
+#include "common/base/result.h"
 #include "libckpt-ocl/proxy/real.h"
 
 namespace ckpt::ocl {

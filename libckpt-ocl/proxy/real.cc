@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
-#include "common/gpu.h"
+#include "common/base/gpu.h"
 
 namespace ckpt::ocl {
 namespace {

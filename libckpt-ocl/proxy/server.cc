@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "agent/protocol.h"
-#include "common/log.h"
+#include "common/base/log.h"
 #include "libckpt-ocl/proxy/check.h"
 #include "libckpt-ocl/proxy/quirks.h"
 

@@ -8,7 +8,7 @@
 
 #include <cstring>
 
-#include "common/log.h"
+#include "common/base/log.h"
 
 namespace ckpt::manager {
 namespace {

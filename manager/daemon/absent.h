@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
 #include "manager/policy/state.h"
 
 namespace ckpt::manager {

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "manager/daemon/metrics.h"
 #include "manager/daemon/status.h"
 

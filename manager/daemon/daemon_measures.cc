@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "manager/daemon/daemon.h"
 
 namespace ckpt::manager {

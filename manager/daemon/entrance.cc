@@ -10,8 +10,8 @@
 
 #include <cstring>
 
-#include "common/ipc.h"
-#include "common/log.h"
+#include "common/base/log.h"
+#include "common/ipc/unix_socket.h"
 
 namespace ckpt::manager {
 namespace {

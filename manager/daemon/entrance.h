@@ -10,8 +10,8 @@
 #include <optional>
 #include <string>
 
-#include "common/result.h"
-#include "common/unique_fd.h"
+#include "common/base/result.h"
+#include "common/base/unique_fd.h"
 #include "manager/policy/time.h"
 
 namespace ckpt::manager {

@@ -11,7 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/log.h"
+#include "common/base/log.h"
 
 namespace ckpt::manager {
 

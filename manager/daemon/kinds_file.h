@@ -9,7 +9,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "common/result.h"
+#include "common/base/result.h"
 #include "manager/policy/kinds.h"
 
 namespace ckpt::manager {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
+#include "common/base/result.h"
 #include "common/managed/messages.h"
-#include "common/result.h"
 
 namespace ckpt::manager {
 

@@ -9,8 +9,8 @@
 #include <memory>
 #include <string>
 
-#include "common/bytes.h"
-#include "common/result.h"
+#include "common/base/bytes.h"
+#include "common/base/result.h"
 
 struct MHD_Daemon;
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "common/gpu.h"
+#include "common/base/gpu.h"
 #include "common/managed/messages.h"
 
 namespace ckpt::manager {

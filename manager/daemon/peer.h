@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One connection of the daemon. It never waits for the other side: what has come is cut into frames
-// (common/ipc.h), what cannot be sent yet is kept, and both have a bound. Nothing is read before
-// what has come is heard, so who talks faster than it is heard waits in its own send().
+// (common/ipc/unix_socket.h), what cannot be sent yet is kept, and both have a bound. Nothing is
+// read before what has come is heard, so who talks faster than it is heard waits in its own send().
 #pragma once
 
 #include <sys/types.h>
@@ -10,8 +10,8 @@
 #include <memory>
 #include <optional>
 
+#include "common/base/unique_fd.h"
 #include "common/managed/messages.h"
-#include "common/unique_fd.h"
 #include "manager/policy/state.h"
 
 namespace ckpt::manager {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/fnv.h"
+#include "common/base/fnv.h"
 
 namespace ckpt::manager {
 

@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 #include "manager/policy/load.h"
 #include "manager/policy/rate.h"
 

@@ -4,7 +4,7 @@
 // alike (waiting.cc).
 #include <algorithm>
 
-#include "common/gpu.h"
+#include "common/base/gpu.h"
 #include "manager/policy/policy.h"
 
 namespace ckpt::manager {

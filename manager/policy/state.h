@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 #include "common/managed/messages.h"
 #include "manager/policy/pairs.h"
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <map>
 
-#include "common/fnv.h"
+#include "common/base/fnv.h"
 
 namespace ckpt::softcuda::broker {
 namespace {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "common/ipc.h"
+#include "common/ipc/unix_socket.h"
 #include "softcuda/broker/engines.h"
 #include "softcuda/broker/protocol.h"
 

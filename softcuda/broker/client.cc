@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "ckpt_config.h"
-#include "common/ipc.h"
+#include "common/ipc/unix_socket.h"
 
 namespace ckpt::softcuda::broker {
 namespace {

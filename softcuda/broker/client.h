@@ -9,7 +9,7 @@
 #include <mutex>
 #include <thread>
 
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
 #include "softcuda/broker/engines.h"
 #include "softcuda/broker/protocol.h"
 #include "softcuda/device/memory.h"

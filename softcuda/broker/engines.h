@@ -5,7 +5,7 @@
 // very moment at which the engine became free, however late its thread woke up to ask.
 #pragma once
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
 namespace ckpt::softcuda::broker {
 

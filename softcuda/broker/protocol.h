@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What processes and the broker say to each other: frames of common/ipc.h. A process keeps its
-// connection open while it has anything on a device; when it hangs up, everything that it had is
-// free again. The broker is per user and per configuration of the devices.
+// What processes and the broker say to each other: frames of common/ipc/unix_socket.h. A process
+// keeps its connection open while it has anything on a device; when it hangs up, everything that it
+// had is free again. The broker is per user and per configuration of the devices.
 #pragma once
 
 #include <array>
 #include <string>
 #include <vector>
 
-#include "common/bytes.h"
-#include "common/result.h"
+#include "common/base/bytes.h"
+#include "common/base/result.h"
 
 namespace ckpt::softcuda::broker {
 

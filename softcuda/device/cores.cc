@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/cores.h"
+#include "common/base/cores.h"
 #include "softcuda/vm/runner.h"
 
 namespace ckpt::softcuda {

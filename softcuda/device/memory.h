@@ -12,8 +12,8 @@
 #include <shared_mutex>
 #include <vector>
 
-#include "common/result.h"
-#include "common/spans.h"
+#include "common/base/result.h"
+#include "common/base/spans.h"
 #include "softcuda/vm/memory_view.h"
 
 namespace ckpt::softcuda {

@@ -14,7 +14,7 @@
 #include <mutex>
 #include <vector>
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
 namespace ckpt::softcuda {
 

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <thread>
 
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
 #include "softcuda/broker/client.h"
 #include "softcuda/driver/vmm.h"
 

@@ -9,8 +9,8 @@
 
 #include <string>
 
-#include "common/bytes.h"
-#include "common/result.h"
+#include "common/base/bytes.h"
+#include "common/base/result.h"
 
 namespace ckpt::softcuda::driver {
 

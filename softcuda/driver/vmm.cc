@@ -7,8 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "common/ipc.h"
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
+#include "common/ipc/unix_socket.h"
 
 namespace ckpt::softcuda::driver {
 namespace {

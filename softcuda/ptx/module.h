@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/result.h"
+#include "common/base/result.h"
 #include "softcuda/ptx/types.h"
 
 namespace ckpt::softcuda::ptx {

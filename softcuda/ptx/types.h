@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
 namespace ckpt::softcuda::ptx {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "ckpt_config.h"
-#include "common/program.h"
+#include "common/base/program.h"
 #include "fatbin/static_runtime.h"
 #include "softcuda/broker/protocol.h"
 

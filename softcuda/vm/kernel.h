@@ -9,7 +9,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "common/result.h"
+#include "common/base/result.h"
 #include "softcuda/vm/image.h"
 #include "softcuda/vm/op.h"
 

@@ -4,7 +4,7 @@
 // the bytes lie elsewhere, at a distance that a Range tells.
 #pragma once
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
 namespace ckpt::softcuda::vm {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 #include "softcuda/ptx/types.h"
 
 namespace ckpt::softcuda::vm {

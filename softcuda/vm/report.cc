@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Ends kernels, saying what a lane did wrong.
-#include "common/result.h"
+#include "common/base/result.h"
 #include "softcuda/vm/texture.h"
 #include "softcuda/vm/warp.h"
 

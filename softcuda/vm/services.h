@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
 namespace ckpt::softcuda::vm {
 

@@ -4,7 +4,7 @@
 // value of a texture object is its address here.
 #pragma once
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
 namespace ckpt::softcuda::vm {
 

@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "storage/image_writer.h"
+#include "storage/write/image_writer.h"
 
 namespace ckpt {
 namespace {
@@ -30,30 +30,31 @@ struct Wanted {
   bool small = false;
 };
 
-Result<std::unique_ptr<ImageWriter>> create(const Wanted &w) {
-  ImageWriter::Options o{.threads = 1, .parent = w.parent};
-  std::optional<Key> key;
+Result<std::unique_ptr<storage::ImageWriter>> create(const Wanted &w) {
+  storage::ImageWriter::Options o{.threads = 1, .parent = w.parent};
+  std::optional<storage::Key> key;
   if (!w.key_file.empty()) {
-    CKPT_TRY(key, Key::from_file(w.key_file));
+    CKPT_TRY(key, storage::Key::from_file(w.key_file));
     o.key = &*key;
   }
-  return ImageWriter::create(w.path, o);
+  return storage::ImageWriter::create(w.path, o);
 }
 
-Result<> add(ImageWriter &image, const std::string &name, const Bytes &bytes,
-             ImageWriter::Cut cut = ImageWriter::Cut::Fixed) {
-  CKPT_TRY(StreamId id, image.stream(name, cut));
+Result<> add(storage::ImageWriter &image, const std::string &name, const Bytes &bytes,
+             storage::ImageWriter::Cut cut = storage::ImageWriter::Cut::Fixed) {
+  CKPT_TRY(storage::StreamId id, image.stream(name, cut));
   return image.append(id, bytes);
 }
 
 Result<> make(const Wanted &w) {
   CKPT_TRY(auto image, create(w));
-  size_t big = w.small ? 5000 : 2 * kChunkBytes + 77;
+  size_t big = w.small ? 5000 : 2 * storage::kChunkBytes + 77;
   for (const char *kind : {"random", "smooth", "zero"})
     for (size_t n : {size_t{0}, size_t{1}, size_t{300}, big})
       CKPT_CHECK(add(*image, fmt::format("device/0/{}-{}", kind, n), pattern(kind, n)));
   CKPT_CHECK(add(*image, "criu/pages-1.img", pattern("random", big)));
-  CKPT_CHECK(add(*image, "criu/pages-2.img", pattern("smooth", 600000), ImageWriter::Cut::Content));
+  CKPT_CHECK(add(*image, "criu/pages-2.img", pattern("smooth", 600000),
+                 storage::ImageWriter::Cut::Content));
   Bytes like = pattern("random", big);
   if (!w.parent.empty()) like[100] ^= std::byte{1};
   CKPT_CHECK(add(*image, "device/0/like", like));

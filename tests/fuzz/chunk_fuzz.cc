@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "storage/chunk_codec.h"
+#include "storage/chunk/chunk_codec.h"
 
 namespace {
 

@@ -6,8 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "storage/index.h"
-#include "storage/manifest.h"
+#include "storage/format/index.h"
+#include "storage/format/manifest.h"
 #include "tests/fuzz/seal_index.h"
 
 extern "C" __attribute__((visibility("default"))) int LLVMFuzzerTestOneInput(const uint8_t *data,

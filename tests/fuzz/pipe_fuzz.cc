@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libFuzzer: any bytes as what comes through a pipe in place of an image (storage/pipe.h). As they
-// are, and once more with the pipe's header and the index's size and checksum made right. What is
-// taken in is verified and read.
+// libFuzzer: any bytes as what comes through a pipe in place of an image (storage/io/image_pipe.h).
+// As they are, and once more with the pipe's header and the index's size and checksum made right.
+// What is taken in is verified and read.
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdlib>
 
-#include "common/log.h"
-#include "storage/pipe.h"
+#include "common/base/log.h"
+#include "storage/io/image_pipe.h"
 #include "tests/fuzz/seal_index.h"
 
 namespace {
@@ -19,7 +19,7 @@ using namespace ckpt;
 constexpr size_t kMostRead = 64u << 20;
 
 // Nothing here need survive a power cut.
-class Hasty : public FileSystem {
+class Hasty : public storage::FileSystem {
  public:
   int fsync(int) override { return 0; }
 };
@@ -46,13 +46,13 @@ UniqueFd holding(ByteView bytes) {
 
 void take_in(ByteView bytes) {
   static Hasty fs;
-  auto image = spool_image(holding(bytes).get(), folder(), {.file_system = &fs});
+  auto image = storage::spool_image(holding(bytes).get(), folder(), {.file_system = &fs});
   if (!image) return;
   u64 size = 0;
-  for (const StreamEntry &s : (*image)->streams()) size += s.size;
+  for (const storage::StreamEntry &s : (*image)->streams()) size += s.size;
   if (size > kMostRead) return;  // allowed: zeros cost nothing
-  bool ok = (*image)->verify(ImageReader::Depth::Full, {}, 1).ok();
-  for (const StreamEntry &s : (*image)->streams()) {
+  bool ok = (*image)->verify(storage::ImageReader::Depth::Full, {}, 1).ok();
+  for (const storage::StreamEntry &s : (*image)->streams()) {
     Bytes raw(s.size);
     // What verify finds whole can be read.
     if (!(*image)->read(s, 0, raw) && ok) std::abort();
@@ -60,7 +60,7 @@ void take_in(ByteView bytes) {
 }
 
 Bytes mended(ByteView bytes) {
-  Bytes out = encode_pipe_header();
+  Bytes out = storage::encode_pipe_header();
   if (bytes.size() < out.size()) return out;
   Reader in(bytes.subspan(out.size()));
   for (u32 size = in.get<u32>(); in.ok() && size > 0 && size <= in.left(); size = in.get<u32>())

@@ -3,18 +3,18 @@
 
 #include <xxhash.h>
 
-#include "storage/format.h"
+#include "storage/format/format.h"
 
 namespace ckpt {
 
 // Makes magic, size and checksum of an index right, or nothing behind them would ever be reached.
 inline void seal_index(Bytes &file) {
   constexpr size_t kSizeAt = 16;
-  if (file.size() < kIndexHeaderBytes + kChecksumBytes) return;
-  std::memcpy(file.data(), kIndexMagic.data(), kIndexMagic.size());
+  if (file.size() < storage::kIndexHeaderBytes + storage::kChecksumBytes) return;
+  std::memcpy(file.data(), storage::kIndexMagic.data(), storage::kIndexMagic.size());
   u64 size = file.size();
   std::memcpy(file.data() + kSizeAt, &size, sizeof size);
-  size_t body = file.size() - kChecksumBytes;
+  size_t body = file.size() - storage::kChecksumBytes;
   u64 sum = XXH3_64bits(file.data(), body);
   std::memcpy(file.data() + body, &sum, sizeof sum);
 }

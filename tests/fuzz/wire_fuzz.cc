@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "libckpt-ocl/container.h"
 #include "libckpt-ocl/proxy/channel.h"
 #include "libckpt-ocl/table.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/agent/agent.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 using protocol::Type;
@@ -77,7 +77,7 @@ Result<> AgentClient::quiesce(std::chrono::milliseconds timeout) {
   return {};
 }
 
-bool AgentClient::announce(const Uuid &image, const Uuid &parent) {
+bool AgentClient::announce(const storage::Uuid &image, const storage::Uuid &parent) {
   Writer body;
   body.raw(image.data(), image.size()).raw(parent.data(), parent.size());
   return ask(Type::Increment, body, {}, kPatience, Type::Ok).has_value();
@@ -96,8 +96,9 @@ Result<> AgentClient::begin_load(const Staging &staging) {
   return {};
 }
 
-Result<> AgentClient::detach(int word_pipe) {
-  CKPT_TRY(Message m, ask(Type::Detach, {}, std::span(&word_pipe, 1), kDetachPatience, Type::Ok));
+Result<> AgentClient::detach(int outcome_pipe) {
+  CKPT_TRY(Message m,
+           ask(Type::Detach, {}, std::span(&outcome_pipe, 1), kDetachPatience, Type::Ok));
   // It closes its sockets after the answer: its hang-up is the sign that it has.
   CKPT_CHECK(set_receive_timeout(fd_.get(), kPatience));
   (void)receive_message(fd_.get());
@@ -120,7 +121,7 @@ Result<u64> AgentClient::suspend(const std::string &folder) {
 }
 
 Result<std::string> AgentClient::needs() {
-  CKPT_TRY(Message m, ask(Type::NeedsWanted, {}, {}, kPatience, Type::Saved));
+  CKPT_TRY(Message m, ask(Type::RequirementsWanted, {}, {}, kPatience, Type::Saved));
   return std::string(m.reader().str());
 }
 
@@ -140,12 +141,12 @@ Result<> AgentClient::resume() {
   return {};
 }
 
-Result<> say_word(int pipe, protocol::Word word, u32 agent, const std::string &text) {
+Result<> say_word(int pipe, protocol::Outcome word, u32 agent, const std::string &text) {
   Writer body;
-  body.put(word).put(agent).str(text.substr(0, protocol::kMaxWordBytes - 64));
+  body.put(word).put(agent).str(text.substr(0, protocol::kMaxOutcomeBytes - 64));
   Writer all;
   all.blob(body.bytes());
   return write_all(pipe, all.bytes());
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "agent/protocol.h"
-#include "common/ipc.h"
-#include "common/result.h"
-#include "storage/format.h"
+#include "common/base/result.h"
+#include "common/ipc/unix_socket.h"
+#include "storage/format/format.h"
 #include "tools/agent/staging.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 class AgentClient {
  public:
@@ -36,11 +36,11 @@ class AgentClient {
   Result<> quiesce(std::chrono::milliseconds timeout);
   // Before Save: which image it is for, and on which one (zeros: none) that is an increment. False:
   // the agent is older than that, and will save everything.
-  bool announce(const Uuid &image, const Uuid &parent);
+  bool announce(const storage::Uuid &image, const storage::Uuid &parent);
   // Asks for Save; the data follows (tools/agent/transfer.h).
   Result<> begin_save(const Staging &staging);
   Result<> begin_load(const Staging &staging);
-  Result<> detach(int word_pipe);
+  Result<> detach(int outcome_pipe);
   // Which device of `api` stands for which, before attach() or wake().
   Result<> use_devices(const std::string &api,
                        const std::vector<std::pair<std::string, std::string>> &map);
@@ -65,6 +65,6 @@ class AgentClient {
 };
 
 // Writes an agent's word into its pipe.
-Result<> say_word(int pipe, protocol::Word word, u32 agent, const std::string &text);
+Result<> say_word(int pipe, protocol::Outcome word, u32 agent, const std::string &text);
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -8,7 +8,7 @@
 
 #include "tools/agent/transfer.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 using protocol::Type;
@@ -17,7 +17,7 @@ using protocol::Type;
 // again.
 class Loading {
  public:
-  Loading(AgentClient &agent, Staging &staging, const ImageReader &image, u32 number)
+  Loading(AgentClient &agent, Staging &staging, const storage::ImageReader &image, u32 number)
       : agent_(agent), staging_(staging), image_(image), prefix_(device_stream_prefix(number)) {
     for (u32 slot = Staging::kSlots; slot-- > 0;) free_.push_back(slot);
   }
@@ -40,13 +40,13 @@ class Loading {
 
   Result<> send_all() {
     u32 region = 0;
-    for (const StreamEntry &stream : image_.streams()) {
+    for (const storage::StreamEntry &stream : image_.streams()) {
       if (!stream.name.starts_with(prefix_)) continue;
       CKPT_CHECK(
           send(Type::Region,
                Writer().put(region).str(stream.name.substr(prefix_.size())).put(stream.size)));
       CKPT_CHECK(image_.for_each_chunk(
-          stream, ImageReader::Order::Any,
+          stream, storage::ImageReader::Order::Any,
           [&, region](u64 offset, ByteView bytes) { return send_chunk(region, offset, bytes); }));
       region++;
     }
@@ -96,7 +96,7 @@ class Loading {
 
   AgentClient &agent_;
   Staging &staging_;
-  const ImageReader &image_;
+  const storage::ImageReader &image_;
   std::string prefix_;
   std::mutex send_mutex_, mutex_;
   std::condition_variable changed_;
@@ -107,8 +107,9 @@ class Loading {
 
 }  // namespace
 
-Result<> load_agent(AgentClient &agent, Staging &staging, const ImageReader &image, u32 number) {
+Result<> load_agent(AgentClient &agent, Staging &staging, const storage::ImageReader &image,
+                    u32 number) {
   return Loading(agent, staging, image, number).run();
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

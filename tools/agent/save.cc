@@ -4,10 +4,10 @@
 #include <mutex>
 #include <vector>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "tools/agent/transfer.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 using protocol::Type;
@@ -37,7 +37,7 @@ struct Slots {
 
 class Saving {
  public:
-  Saving(AgentClient &agent, Staging &staging, ImageWriter &image, u32 number,
+  Saving(AgentClient &agent, Staging &staging, storage::ImageWriter &image, u32 number,
          std::optional<u32> number_in_parent, std::atomic<u64> &progress)
       : agent_(agent),
         staging_(staging),
@@ -51,7 +51,7 @@ class Saving {
 
   Result<SavedAgent> run() {
     (void)agent_.announce(image_.uuid(),
-                          number_in_parent_ ? image_.parent()->index().uuid : Uuid{});
+                          number_in_parent_ ? image_.parent()->index().uuid : storage::Uuid{});
     CKPT_CHECK(agent_.begin_save(staging_));
     for (;;) {
       CKPT_TRY(Message m, agent_.receive());
@@ -72,7 +72,7 @@ class Saving {
     std::string name(in.str());
     u64 bytes = in.get<u64>();
     if (!in.ok() || number != regions_.size()) return fail("the agent sent a malformed region");
-    CKPT_TRY(StreamId id, image_.stream(prefix_ + name));
+    CKPT_TRY(storage::StreamId id, image_.stream(prefix_ + name));
     regions_.push_back(id);
     saved_.bytes += bytes;
     return {};
@@ -103,12 +103,12 @@ class Saving {
 
   AgentClient &agent_;
   Staging &staging_;
-  ImageWriter &image_;
+  storage::ImageWriter &image_;
   std::string prefix_;
   std::optional<u32> number_in_parent_;
   std::atomic<u64> &progress_;
   std::shared_ptr<Slots> slots_ = std::make_shared<Slots>();
-  std::vector<StreamId> regions_;
+  std::vector<storage::StreamId> regions_;
   SavedAgent saved_;
 };
 
@@ -117,7 +117,7 @@ class Saving {
 std::string device_stream_prefix(u32 number) { return fmt::format("device/{}/", number); }
 
 // A parent is an image like any other: its manifest may hold anything.
-std::optional<u32> agent_number_in(const ImageReader &image, pid_t pid) {
+std::optional<u32> agent_number_in(const storage::ImageReader &image, pid_t pid) {
   auto agents = image.manifest().find("agents");
   if (agents == image.manifest().end() || !agents->is_array()) return std::nullopt;
   for (u32 i = 0; i < agents->size(); i++) {
@@ -127,9 +127,10 @@ std::optional<u32> agent_number_in(const ImageReader &image, pid_t pid) {
   return std::nullopt;
 }
 
-Result<SavedAgent> save_agent(AgentClient &agent, Staging &staging, ImageWriter &image, u32 number,
-                              std::optional<u32> number_in_parent, std::atomic<u64> &progress) {
+Result<SavedAgent> save_agent(AgentClient &agent, Staging &staging, storage::ImageWriter &image,
+                              u32 number, std::optional<u32> number_in_parent,
+                              std::atomic<u64> &progress) {
   return Saving(agent, staging, image, number, number_in_parent, progress).run();
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 constexpr size_t kBytes = static_cast<size_t>(Staging::kSlots) * Staging::kSlotBytes;
 }
@@ -25,4 +25,4 @@ Staging::~Staging() {
   if (memory_) ::munmap(memory_, kBytes);
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -3,11 +3,11 @@
 
 #include <span>
 
-#include "common/bytes.h"
-#include "common/result.h"
-#include "common/unique_fd.h"
+#include "common/base/bytes.h"
+#include "common/base/result.h"
+#include "common/base/unique_fd.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 // Shared memory in slots, through which device memory goes between an agent (or its proxy) and us.
 class Staging {
@@ -32,4 +32,4 @@ class Staging {
   std::byte *memory_;
 };
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -8,11 +8,11 @@
 #include <optional>
 #include <string>
 
-#include "storage/image_reader.h"
-#include "storage/image_writer.h"
+#include "storage/read/image_reader.h"
+#include "storage/write/image_writer.h"
 #include "tools/agent/agent.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 // The image's streams of agent `number`: "device/0/ocl/mem-17".
 std::string device_stream_prefix(u32 number);
@@ -24,15 +24,17 @@ struct SavedAgent {
 };
 
 // The number that the process `pid` (in its own namespace) has among the agents of an image.
-std::optional<u32> agent_number_in(const ImageReader &image, pid_t pid);
+std::optional<u32> agent_number_in(const storage::ImageReader &image, pid_t pid);
 
 // Save. Regions that the agent says are as they were come from the image's parent, where the
 // process was agent `number_in_parent`. `staging` must live until the image is finished or dropped:
 // its slots are compressed where they are.
-Result<SavedAgent> save_agent(AgentClient &agent, Staging &staging, ImageWriter &image, u32 number,
-                              std::optional<u32> number_in_parent, std::atomic<u64> &progress);
+Result<SavedAgent> save_agent(AgentClient &agent, Staging &staging, storage::ImageWriter &image,
+                              u32 number, std::optional<u32> number_in_parent,
+                              std::atomic<u64> &progress);
 
 // Load. `staging` may go when it returns.
-Result<> load_agent(AgentClient &agent, Staging &staging, const ImageReader &image, u32 number);
+Result<> load_agent(AgentClient &agent, Staging &staging, const storage::ImageReader &image,
+                    u32 number);
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -10,15 +10,15 @@
 #include <iostream>
 
 #include "ckpt_config.h"
-#include "common/gpu.h"
-#include "common/log.h"
+#include "common/base/gpu.h"
+#include "common/base/log.h"
 #include "manager/daemon/nvml.h"
 #include "manager/daemon/quota.h"
 #include "tools/ckptd/opencl.h"
 #include "tools/ckptd/options.h"
 #include "tools/ckptd/ready.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -77,10 +77,11 @@ Result<> run(const CkptdOptions &o) {
 }
 
 }  // namespace
-}  // namespace ckpt
+}  // namespace ckpt::tools
 
 int main(int argc, char **argv) {
   using namespace ckpt;
+  using namespace ckpt::tools;
   log::set_name("ckptd");
   CkptdOptions o;
   CLI::App app{

@@ -8,7 +8,7 @@
 
 #include "tools/device/device.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 constexpr const char *kApi = "ocl";
@@ -68,4 +68,4 @@ Result<std::vector<manager::OpenClDevice>> opencl_devices(const std::string &wan
   return out;
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

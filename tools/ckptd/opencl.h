@@ -8,10 +8,10 @@
 
 #include "manager/daemon/node.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 // `wanted`: "none", "gpus" (all but CPUs), "all", or a comma list of what --device of our tools
 // takes for OpenCL, each with or without "=SIZE", the bytes that programs may have there.
 Result<std::vector<manager::OpenClDevice>> opencl_devices(const std::string &wanted);
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -10,10 +10,10 @@
 #include <cstring>
 #include <sstream>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "common/managed/socket.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 constexpr const char *kConfigurationFile = "/etc/ckpt/ckptd.conf";
@@ -191,4 +191,4 @@ Result<manager::DaemonOptions> daemon_options(const CkptdOptions &o) {
   return d;
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -9,7 +9,7 @@
 
 #include "manager/daemon/daemon.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 // As they are written, before they mean something.
 struct CkptdOptions {
@@ -25,4 +25,4 @@ struct CkptdOptions {
 void add_ckptd_options(CLI::App &app, CkptdOptions &o);
 Result<manager::DaemonOptions> daemon_options(const CkptdOptions &o);
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -8,10 +8,10 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "common/log.h"
-#include "common/unique_fd.h"
+#include "common/base/log.h"
+#include "common/base/unique_fd.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 void tell_ready() {
   const char *path = std::getenv("NOTIFY_SOCKET");
@@ -30,4 +30,4 @@ void tell_ready() {
     log::warn("cannot tell systemd that ckptd listens");
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

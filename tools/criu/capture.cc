@@ -6,11 +6,11 @@
 
 #include <vector>
 
-#include "common/ipc.h"
+#include "common/ipc/unix_socket.h"
 #include "tools/criu/streamer.h"
 #include "tools/criu/wire.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 constexpr int kPipeBytes = 1 << 20;  // as much as an ordinary user may have
@@ -53,8 +53,9 @@ Result<> Capture::serve(int socket) {
 // One file. After an error the pipe is closed, so that CRIU fails too.
 void Capture::copy(UniqueFd pipe, std::string name) {
   // A process's pages, one after the other: what moved must meet its like in the parent image.
-  auto cut = name.starts_with("pages-") ? ImageWriter::Cut::Content : ImageWriter::Cut::Fixed;
-  Result<StreamId> id = image_.stream(std::string(kCriuStreams) + name, cut);
+  auto cut = name.starts_with("pages-") ? storage::ImageWriter::Cut::Content
+                                        : storage::ImageWriter::Cut::Fixed;
+  Result<storage::StreamId> id = image_.stream(std::string(kCriuStreams) + name, cut);
   if (!id) return note(Failure(id.error()));
   while (!cancelled_) {
     pollfd p{pipe.get(), POLLIN, 0};
@@ -97,4 +98,4 @@ Capture::~Capture() {
   (void)finish();
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

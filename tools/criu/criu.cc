@@ -10,7 +10,7 @@
 
 #include "tools/proc/command.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 constexpr const char *kInstalledCriu = "/opt/ckpt/criu/bin/criu";
@@ -108,4 +108,4 @@ Error criu_error(const std::string &log_path, const std::string &verb, int wait_
   return {fmt::format("CRIU could not {} the program: {}", verb, decisive), advice_for(decisive)};
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

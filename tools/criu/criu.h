@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "common/result.h"
+#include "common/base/result.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 struct Criu {
   std::string path;
@@ -22,4 +22,4 @@ Result<Criu> find_criu();
 // The lines of a CRIU log that tell why it failed, and what to do about it where that is known.
 Error criu_error(const std::string &log_path, const std::string &verb, int wait_status);
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -4,11 +4,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/ipc.h"
+#include "common/ipc/unix_socket.h"
 #include "tools/criu/streamer.h"
 #include "tools/criu/wire.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 constexpr int kPipeBytes = 1 << 20;
@@ -68,7 +68,7 @@ void Serve::copy(std::string name, UniqueFd pipe) {
   ::sigaddset(&set, SIGPIPE);
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
   bool left = false;
-  Result<> r = image_.for_each_chunk(*image_.find(name), ImageReader::Order::Ascending,
+  Result<> r = image_.for_each_chunk(*image_.find(name), storage::ImageReader::Order::Ascending,
                                      [&](u64, ByteView bytes) -> Result<> {
                                        CKPT_TRY(bool more, write_all_or_leave(pipe.get(), bytes));
                                        left = !more;
@@ -88,4 +88,4 @@ Result<> Serve::finish() {
 
 Serve::~Serve() { (void)finish(); }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

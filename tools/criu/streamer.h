@@ -14,12 +14,12 @@
 #include <string>
 #include <thread>
 
-#include "common/result.h"
-#include "common/unique_fd.h"
-#include "storage/image_reader.h"
-#include "storage/image_writer.h"
+#include "common/base/result.h"
+#include "common/base/unique_fd.h"
+#include "storage/read/image_reader.h"
+#include "storage/write/image_writer.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 // Streams of an image that are CRIU's files.
 inline constexpr std::string_view kCriuStreams = "criu/";
@@ -27,7 +27,7 @@ inline constexpr std::string_view kCriuStreams = "criu/";
 // Takes what `criu dump --stream -D folder` writes and puts it into an image.
 class Capture {
  public:
-  Capture(ImageWriter &image) : image_(image) {}
+  Capture(storage::ImageWriter &image) : image_(image) {}
   ~Capture();
   Result<> start(const std::string &folder);
   // CRIU has ended: waits for the last bytes; the first error of any file.
@@ -42,7 +42,7 @@ class Capture {
   void copy(UniqueFd pipe, std::string name);
   void note(const Result<> &r);
 
-  ImageWriter &image_;
+  storage::ImageWriter &image_;
   UniqueFd listener_;
   std::thread server_;
   std::mutex mutex_;
@@ -55,7 +55,7 @@ class Capture {
 // Hands CRIU's files to `criu restore --stream -D folder` out of an image.
 class Serve {
  public:
-  Serve(const ImageReader &image) : image_(image) {}
+  Serve(const storage::ImageReader &image) : image_(image) {}
   ~Serve();
   Result<> start(const std::string &folder);
   // CRIU has ended. The first error in reading the image, if any.
@@ -66,7 +66,7 @@ class Serve {
   Result<> serve(int socket);
   void copy(std::string name, UniqueFd pipe);
 
-  const ImageReader &image_;
+  const storage::ImageReader &image_;
   UniqueFd listener_;
   std::thread server_;
   std::mutex mutex_;
@@ -74,4 +74,4 @@ class Serve {
   Result<> first_error_;
 };
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

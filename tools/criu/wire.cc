@@ -5,9 +5,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/ipc.h"
+#include "common/ipc/unix_socket.h"
 
-namespace ckpt::streamer {
+namespace ckpt::tools::streamer {
 namespace {
 
 constexpr u32 kMaxRequestBytes = 4096;
@@ -75,4 +75,4 @@ Result<UniqueFd> receive_pipe(int socket) {
   return UniqueFd(fd);
 }
 
-}  // namespace ckpt::streamer
+}  // namespace ckpt::tools::streamer

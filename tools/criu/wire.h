@@ -6,11 +6,11 @@
 #include <optional>
 #include <string>
 
-#include "common/bytes.h"
-#include "common/result.h"
-#include "common/unique_fd.h"
+#include "common/base/bytes.h"
+#include "common/base/result.h"
+#include "common/base/unique_fd.h"
 
-namespace ckpt::streamer {
+namespace ckpt::tools::streamer {
 
 // The name in a request; no value: CRIU has hung up.
 Result<std::optional<std::string>> receive_request(int socket);
@@ -20,4 +20,4 @@ Result<UniqueFd> receive_pipe(int socket);
 // { string filename = 1 }; takes any bytes.
 Result<std::string> parse_request(ByteView message);
 
-}  // namespace ckpt::streamer
+}  // namespace ckpt::tools::streamer

@@ -10,7 +10,7 @@
 
 #include "ckpt_config.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -54,4 +54,4 @@ std::string sibling_tool(const std::string &name) {
   return path.empty() ? name : path;
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace ckpt {
+namespace ckpt::tools {
 
 struct Api {
   const char *name;          // "ocl"; the prefix in --device
@@ -32,4 +32,4 @@ std::string driver_folder(const Api &api);
 // Another tool of this installation: "ckpt-dump".
 std::string sibling_tool(const std::string &name);
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <sstream>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "tools/device/apis.h"
 #include "tools/proc/command.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 using nlohmann::json;
@@ -181,4 +181,4 @@ Result<DeviceCheck> check_devices(const std::string &api_name, const DeviceChoic
   return check;
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -11,9 +11,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/result.h"
+#include "common/base/result.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 struct Device {
   int index = 0;
@@ -54,4 +54,4 @@ std::string misdirected(const DeviceChoice &choice, const std::set<std::string> 
 // The arguments for a proxy: --device IDS, or nothing.
 std::vector<std::string> device_arguments(const std::string &api, const DeviceChoice &choice);
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -3,11 +3,11 @@
 
 #include <cstdlib>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "tools/device/apis.h"
 #include "tools/proc/command.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 using nlohmann::json;
@@ -61,4 +61,4 @@ Result<ProgramEnvironment> program_environment(const DeviceChoice &choice) {
   return e;
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

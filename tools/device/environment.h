@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "common/result.h"
+#include "common/base/result.h"
 #include "tools/device/device.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 // What makes a program use our libraries instead of the drivers.
 struct ProgramEnvironment {
@@ -19,4 +19,4 @@ struct ProgramEnvironment {
 
 Result<ProgramEnvironment> program_environment(const DeviceChoice &choice);
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

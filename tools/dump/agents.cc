@@ -8,9 +8,9 @@
 
 #include <thread>
 
-#include "common/log.h"
+#include "common/base/log.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 using nlohmann::json;
 
@@ -72,7 +72,7 @@ Result<> Agents::quiesce(std::chrono::milliseconds timeout) {
   return for_each([timeout](Agent &a, u32) { return a.client.quiesce(timeout); });
 }
 
-Result<> Agents::save(ImageWriter &image) {
+Result<> Agents::save(storage::ImageWriter &image) {
   return for_each([&](Agent &a, u32 number) -> Result<> {
     std::optional<u32> before;
     if (image.parent()) before = agent_number_in(*image.parent(), a.welcome.pid);
@@ -130,7 +130,7 @@ Result<> Agents::detach_one(Agent &a) {
 void Agents::undo(const std::string &why) {
   for (u32 i = 0; i < all_.size(); i++) {
     // An agent whose answer never came may have detached: its pipe says the same to it.
-    if (all_[i]->word) (void)say_word(all_[i]->word.get(), protocol::Word::Failed, i, why);
+    if (all_[i]->word) (void)say_word(all_[i]->word.get(), protocol::Outcome::Failed, i, why);
     all_[i]->word.reset();
     all_[i]->client = AgentClient(UniqueFd());
   }
@@ -138,19 +138,19 @@ void Agents::undo(const std::string &why) {
 
 void Agents::say_continue() {
   for (u32 i = 0; i < all_.size(); i++) {
-    if (Result<> r = say_word(all_[i]->word.get(), protocol::Word::Continue, i, ""); !r)
+    if (Result<> r = say_word(all_[i]->word.get(), protocol::Outcome::Continue, i, ""); !r)
       log::warn("process {}: {}", all_[i]->host_pid, r.error().what);
     all_[i]->word.reset();
   }
 }
 
-std::set<u64> Agents::word_pipes() const {
+std::set<u64> Agents::outcome_pipes() const {
   std::set<u64> inodes;
   for (const auto &a : all_) inodes.insert(a->word_inode);
   return inodes;
 }
 
-std::vector<int> Agents::word_pipe_ends() const {
+std::vector<int> Agents::outcome_pipe_ends() const {
   std::vector<int> ends;
   for (const auto &a : all_) ends.push_back(a->word.get());
   return ends;
@@ -186,4 +186,4 @@ json Agents::describe_needs() const {
   return list;
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -10,13 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "storage/image_writer.h"
+#include "storage/write/image_writer.h"
 #include "tools/agent/transfer.h"
 #include "tools/dump/cancel.h"
 #include "tools/dump/preflight.h"
 #include "tools/session/target.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 class Agents {
  public:
@@ -28,7 +28,7 @@ class Agents {
   std::vector<std::string> remarks();
   // In parallel; the first failure. What was begun is undone by hang_up().
   Result<> quiesce(std::chrono::milliseconds timeout);
-  Result<> save(ImageWriter &image);
+  Result<> save(storage::ImageWriter &image);
   Result<> detach();
   // In the place of save() and detach(); how many bytes of device memory are in `folder`, or in
   // memory where that is empty. If one cannot, those that have wake up again.
@@ -38,8 +38,8 @@ class Agents {
   void say_continue();
 
   bool none() const { return all_.empty(); }
-  std::set<u64> word_pipes() const;         // inodes
-  std::vector<int> word_pipe_ends() const;  // our ends; CRIU inherits them
+  std::set<u64> outcome_pipes() const;         // inodes
+  std::vector<int> outcome_pipe_ends() const;  // our ends; CRIU inherits them
   std::vector<std::string> participants() const;
   u64 saved_bytes() const { return progress_; }
   u64 unchanged_bytes() const;            // once saved: what needed no reading
@@ -66,4 +66,4 @@ class Agents {
   std::atomic<u64> progress_ = 0;
 };
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -7,7 +7,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-namespace ckpt {
+namespace ckpt::tools {
 
 Cancel::Cancel() {
   sigset_t set;
@@ -57,4 +57,4 @@ void Cancel::remove(Action a) {
   actions_.erase(a);
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -7,10 +7,10 @@
 #include <mutex>
 #include <thread>
 
-#include "common/result.h"
-#include "common/unique_fd.h"
+#include "common/base/result.h"
+#include "common/base/unique_fd.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 // SIGINT, SIGTERM and SIGHUP ask a tool to undo what it began. They are read by a thread, which
 // breaks what the main path is waiting for; the main path then fails and undoes as after any
@@ -50,4 +50,4 @@ class OnCancel {
   Cancel::Action action_;
 };
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -9,14 +9,14 @@
 #include <thread>
 
 #include "ckpt_config.h"
-#include "common/log.h"
-#include "storage/image_reader.h"
-#include "storage/prune.h"
-#include "storage/uuid.h"
+#include "common/base/log.h"
+#include "storage/format/uuid.h"
+#include "storage/ops/prune.h"
+#include "storage/read/image_reader.h"
 #include "tools/dump/manifest.h"
 #include "tools/session/tree.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -66,7 +66,7 @@ Result<> ask_keeper(int fd, protocol::Type type, const std::string &image) {
 Result<DumpReport> Dump::run() {
   CKPT_CHECK(begin());
   OnCancel guard(cancel_, [this] {
-    ImageWriter *image = live_image_;
+    storage::ImageWriter *image = live_image_;
     if (image && in_pipe()) image->abandon();  // its reader may never take another byte
   });
   Result<> done = checkpoint();
@@ -183,19 +183,19 @@ Result<> Dump::open_image() {
                {"mapped_files", describe_mapped_files(target_)}};
   for (const Process &p : target_.processes) expected_ += p.resident_bytes;
   if (in_pipe()) {
-    CKPT_TRY(image_, ImageWriter::create_in_pipe(STDOUT_FILENO, writer_options()));
+    CKPT_TRY(image_, storage::ImageWriter::create_in_pipe(STDOUT_FILENO, writer_options()));
   } else {
-    CKPT_TRY(image_, ImageWriter::create(options_.image, writer_options()));
+    CKPT_TRY(image_, storage::ImageWriter::create(options_.image, writer_options()));
   }
-  if (const ImageReader *parent = image_->parent())
+  if (const storage::ImageReader *parent = image_->parent())
     manifest_["parent"] = {{"name", fs::path(parent->path()).filename().string()},
-                           {"uuid", uuid_text(parent->index().uuid)}};
+                           {"uuid", storage::uuid_text(parent->index().uuid)}};
   live_image_ = image_.get();
   return {};
 }
 
-ImageWriter::Options Dump::writer_options() const {
-  ImageWriter::Options o{.overwrite = options_.overwrite, .parent = options_.parent};
+storage::ImageWriter::Options Dump::writer_options() const {
+  storage::ImageWriter::Options o{.overwrite = options_.overwrite, .parent = options_.parent};
   if (options_.key) o.key = &*options_.key;
   o.copy_puts = options_.leave_running;
   if (options_.leave_running) o.memory_bytes = background_bytes();
@@ -206,8 +206,9 @@ ImageWriter::Options Dump::writer_options() const {
 // The new image is safe whatever becomes of the old ones, so this is no failure of the dump.
 void Dump::prune() const {
   if (!options_.keep) return;
-  const Key *key = options_.key ? &*options_.key : nullptr;
-  Result<PruneReport> done = prune_chain(options_.image, *options_.keep, {.key = key});
+  const storage::Key *key = options_.key ? &*options_.key : nullptr;
+  Result<storage::PruneReport> done =
+      storage::prune_chain(options_.image, *options_.keep, {.key = key});
   if (!done) log::warn("older images were not pruned: {}", done.error().text());
 }
 
@@ -230,12 +231,12 @@ Result<> Dump::record_stopped_program() {
   manifest_["files"] = describe_files(table);
   manifest_["agents"] = agents_.describe();
   manifest_["participants"] = agents_.describe_needs();
-  std::vector<OuterPipe> pipes = find_outer_pipes(target_, table, agents_.word_pipes());
+  std::vector<OuterPipe> pipes = find_outer_pipes(target_, table, agents_.outcome_pipes());
   manifest_["pipes"] = describe_pipes(pipes);
   for (const OuterPipe &p : pipes) {
     if (!p.program_reads) continue;
     CKPT_TRY(Bytes unread, peek_unread(p));
-    CKPT_TRY(StreamId id, image_->stream(pipe_stream(p.inode)));
+    CKPT_TRY(storage::StreamId id, image_->stream(pipe_stream(p.inode)));
     CKPT_CHECK(image_->append(id, unread));
   }
   return {};
@@ -305,8 +306,8 @@ std::string Dump::phase() const {
 }
 
 u64 Dump::bytes_done() const {
-  ImageWriter *image = live_image_;
+  storage::ImageWriter *image = live_image_;
   return image ? image->stats().raw_bytes : 0;
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -10,9 +10,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/result.h"
-#include "storage/image_writer.h"
-#include "storage/pipe.h"
+#include "common/base/result.h"
+#include "storage/io/image_pipe.h"
+#include "storage/write/image_writer.h"
 #include "tools/criu/criu.h"
 #include "tools/criu/streamer.h"
 #include "tools/dump/agents.h"
@@ -23,18 +23,18 @@
 #include "tools/session/folder.h"
 #include "tools/session/target.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 struct DumpOptions {
   pid_t pid = 0;
   std::string image;  // "": a name in the current folder; kPipeImage: standard output
   bool leave_running = false;
   bool overwrite = false;
-  std::string parent;              // an image beside, on which this one is an increment; "": none
-  std::optional<unsigned> keep;    // afterwards keep so many images of the chain
-  std::optional<Key> key;          // encrypt
-  std::optional<u64> memory_mib;   // of the program's memory that may wait here for the disk
-  bool word_when_durable = false;  // the program itself asked, and is told once the image is safe
+  std::string parent;               // an image beside, on which this one is an increment; "": none
+  std::optional<unsigned> keep;     // afterwards keep so many images of the chain
+  std::optional<storage::Key> key;  // encrypt
+  std::optional<u64> memory_mib;    // of the program's memory that may wait here for the disk
+  bool word_when_durable = false;   // the program itself asked, and is told once the image is safe
   int timeout_seconds = 60;
 };
 
@@ -42,7 +42,7 @@ struct DumpReport {
   std::string image;
   pid_t pid = 0;
   size_t processes = 0;
-  ImageStats stats;
+  storage::ImageStats stats;
   u64 unchanged_bytes = 0;     // of device memory: known to be the parent's without reading it
   double pause_seconds = 0;    // from the gate until the program runs again or is gone
   double durable_seconds = 0;  // until the image is safe on the disk
@@ -69,8 +69,8 @@ class Dump {
   Result<> resolve();
   Result<> preflight();
   Result<> open_image();
-  ImageWriter::Options writer_options() const;
-  bool in_pipe() const { return options_.image == kPipeImage; }
+  storage::ImageWriter::Options writer_options() const;
+  bool in_pipe() const { return options_.image == storage::kPipeImage; }
   void prune() const;
   Result<> announce();
   Result<> dump_host_side();
@@ -96,8 +96,8 @@ class Dump {
   Target target_;
   std::set<pid_t> stopped_before_;
   Agents agents_;
-  std::unique_ptr<ImageWriter> image_;
-  std::atomic<ImageWriter *> live_image_ = nullptr;
+  std::unique_ptr<storage::ImageWriter> image_;
+  std::atomic<storage::ImageWriter *> live_image_ = nullptr;
   UniqueFd keeper_;
   bool stopped_ = false;  // CRIU has left the tree stopped
   bool awake_ = false;    // it runs again, whatever becomes of the image
@@ -105,4 +105,4 @@ class Dump {
   DumpReport report_;
 };
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

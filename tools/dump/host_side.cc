@@ -7,12 +7,12 @@
 
 #include <filesystem>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "tools/dump/dump.h"
 #include "tools/proc/command.h"
 #include "tools/session/tree.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 constexpr const char *kLog = "dump.log";
@@ -53,7 +53,7 @@ Result<> Dump::run_criu(const std::string &folder) {
              .in = nothing.get(),
              .out = console.get(),
              .err = console.get(),
-             .keep = agents_.word_pipe_ends(),
+             .keep = agents_.outcome_pipe_ends(),
              .folder = folder,
              .own_group = true};
   spec.keep.push_back(keeper_.get());
@@ -79,4 +79,4 @@ std::string Dump::keep_log(const std::string &log) const {
   return ec ? "" : kept;
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

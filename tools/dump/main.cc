@@ -8,12 +8,12 @@
 #include <CLI/CLI.hpp>
 
 #include "ckpt_config.h"
-#include "common/log.h"
+#include "common/base/log.h"
 #include "tools/dump/dump.h"
 #include "tools/dump/progress.h"
 #include "tools/dump/suspend.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 constexpr int kFailed = 1;
@@ -38,7 +38,9 @@ nlohmann::json as_json(const DumpReport &r) {
 }
 
 // Standard output may be where the image went.
-FILE *report_file(const std::string &image) { return image == kPipeImage ? stderr : stdout; }
+FILE *report_file(const std::string &image) {
+  return image == storage::kPipeImage ? stderr : stdout;
+}
 
 void print_json(const nlohmann::json &j, const std::string &image) {
   fmt::print(report_file(image), "{}\n",
@@ -105,14 +107,14 @@ int run_suspend(const SuspendOptions &options, bool json) {
 // What CLI11 cannot check. True: all is well.
 bool check(DumpOptions &o, const std::string &key_file) {
   Result<> fits;
-  if (o.image == kPipeImage && ::isatty(STDOUT_FILENO))
+  if (o.image == storage::kPipeImage && ::isatty(STDOUT_FILENO))
     fits = fail_with_hint("-o - writes the image to standard output, which is a terminal",
                           "redirect it: ckpt-dump -o - PID | …");
-  if (o.image == kPipeImage && (!o.parent.empty() || o.keep || o.overwrite))
+  if (o.image == storage::kPipeImage && (!o.parent.empty() || o.keep || o.overwrite))
     fits = fail_with_hint("-o - goes with neither --parent nor --keep nor --overwrite",
                           "a pipe's reader gets one whole image");
   if (!key_file.empty()) {
-    Result<Key> key = Key::from_file(key_file);
+    Result<storage::Key> key = storage::Key::from_file(key_file);
     if (key)
       o.key = *key;
     else
@@ -123,10 +125,11 @@ bool check(DumpOptions &o, const std::string &key_file) {
 }
 
 }  // namespace
-}  // namespace ckpt
+}  // namespace ckpt::tools
 
 int main(int argc, char **argv) {
   using namespace ckpt;
+  using namespace ckpt::tools;
   log::set_name("ckpt-dump");
   DumpOptions o;
   bool json = false, verbose = false, suspend_it = false;

@@ -11,7 +11,7 @@
 
 #include "agent/protocol.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 using nlohmann::json;
@@ -121,4 +121,4 @@ std::string session_folder_of(pid_t root) {
   return std::filesystem::path(environment_of(root, protocol::kSessionVariable)).parent_path();
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

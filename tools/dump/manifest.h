@@ -13,7 +13,7 @@
 #include "tools/dump/streams.h"
 #include "tools/session/target.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 // The parts that must be taken while the program is stopped.
 nlohmann::json describe_processes(const Target &target, const std::set<pid_t> &stopped_before);
@@ -27,4 +27,4 @@ std::string utc_now();
 // The folder that the program knows as its session's: $CKPT_SESSION as it was started with.
 std::string session_folder_of(pid_t root);
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -18,7 +18,7 @@
 #include "tools/proc/descriptors.h"
 #include "tools/session/tree.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -206,4 +206,4 @@ void check_detached(pid_t pid, Reasons &reasons) {
   reasons.erase(std::unique(reasons.begin(), reasons.end()), reasons.end());
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -10,7 +10,7 @@
 
 #include "tools/session/target.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 using Reasons = std::vector<std::string>;
 
@@ -28,4 +28,4 @@ void check_drivers(const Target &target, Reasons &reasons);
 // After Detach: what of rings and drivers is still in a process with an agent.
 void check_detached(pid_t pid, Reasons &reasons);
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

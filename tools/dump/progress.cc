@@ -6,9 +6,9 @@
 #include <mutex>
 #include <thread>
 
-#include "common/progress.h"
+#include "tools/progress_bar.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 constexpr auto kEvery = std::chrono::milliseconds(100);
@@ -37,4 +37,4 @@ Result<DumpReport> with_progress(Dump &dump, bool quiet) {
   return r;
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

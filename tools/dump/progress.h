@@ -3,9 +3,9 @@
 
 #include "tools/dump/dump.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 // Runs the dump, with its progress on standard error.
 Result<DumpReport> with_progress(Dump &dump, bool quiet);
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -5,9 +5,9 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "common/ipc.h"
+#include "common/ipc/unix_socket.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 UniqueFd reopen(pid_t pid, int fd, int flags) {
@@ -75,4 +75,4 @@ Result<Bytes> peek_unread(const OuterPipe &pipe) {
 
 std::string pipe_stream(u64 inode) { return fmt::format("pipe/{}", inode); }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

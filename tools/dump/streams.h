@@ -12,13 +12,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/bytes.h"
-#include "common/result.h"
-#include "storage/image_writer.h"
+#include "common/base/bytes.h"
+#include "common/base/result.h"
+#include "storage/write/image_writer.h"
 #include "tools/proc/descriptors.h"
 #include "tools/session/target.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 struct OuterPipe {
   u64 inode = 0;
@@ -40,4 +40,4 @@ Result<Bytes> peek_unread(const OuterPipe &pipe);
 // The image's stream for the unread bytes of a pipe.
 std::string pipe_stream(u64 inode);
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

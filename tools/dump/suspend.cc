@@ -7,7 +7,7 @@
 #include "tools/phases.h"
 #include "tools/session/target.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 Result<> nothing_against(Agents &agents) {
@@ -39,4 +39,4 @@ Result<SuspendReport> suspend(const SuspendOptions &options, Cancel &cancel) {
   return SuspendReport{target.root, bytes, seconds};
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -6,11 +6,11 @@
 
 #include <string>
 
-#include "common/bytes.h"
-#include "common/result.h"
+#include "common/base/bytes.h"
+#include "common/base/result.h"
 #include "tools/dump/cancel.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 struct SuspendOptions {
   pid_t pid = 0;
@@ -27,4 +27,4 @@ struct SuspendReport {
 // All processes of the program that use a device, or none: a failure leaves the program running.
 Result<SuspendReport> suspend(const SuspendOptions &options, Cancel &cancel);
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

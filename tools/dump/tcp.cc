@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 constexpr unsigned kListen = 10, kClose = 7;  // include/net/tcp_states.h
@@ -44,4 +44,4 @@ TcpTable::TcpTable(pid_t pid) {
   }
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

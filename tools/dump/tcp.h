@@ -6,9 +6,9 @@
 #include <map>
 #include <string>
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 // The TCP connections in the network namespace of a process, by inode.
 class TcpTable {
@@ -24,4 +24,4 @@ class TcpTable {
   std::map<u64, std::string> peers_;
 };
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

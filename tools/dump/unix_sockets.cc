@@ -12,9 +12,9 @@
 #include <cstring>
 #include <vector>
 
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 bool ask(int fd) {
@@ -66,4 +66,4 @@ UnixPeers UnixPeers::read() {
   }
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

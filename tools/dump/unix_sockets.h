@@ -4,9 +4,9 @@
 #include <map>
 #include <string>
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 // The connected UNIX sockets of our network namespace: who is at the other end of each. /proc does
 // not say that; the kernel's socket diagnostics do (sock_diag(7)). Without them the table is empty.
@@ -29,4 +29,4 @@ class UnixPeers {
   std::map<u64, std::string> names_;
 };
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

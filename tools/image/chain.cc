@@ -4,25 +4,27 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "storage/pipe.h"
-#include "storage/prune.h"
-#include "storage/rewrite.h"
+#include "storage/io/image_pipe.h"
+#include "storage/ops/prune.h"
+#include "storage/ops/rewrite.h"
 #include "tools/image/commands.h"
 #include "tools/image/text.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
-Result<> flatten(const ImageReader &image, const std::string &to, bool overwrite, const Key *key) {
-  if (to != kPipeImage) return flatten_image(image, to, {.overwrite = overwrite, .key = key});
+Result<> flatten(const storage::ImageReader &image, const std::string &to, bool overwrite,
+                 const storage::Key *key) {
+  if (to != storage::kPipeImage)
+    return storage::flatten_image(image, to, {.overwrite = overwrite, .key = key});
   if (::isatty(STDOUT_FILENO))
     return fail_with_hint("the image would go to standard output, which is a terminal",
                           "redirect it");
   ::signal(SIGPIPE, SIG_IGN);
-  return send_image(image, STDOUT_FILENO, key);
+  return storage::send_image(image, STDOUT_FILENO, key);
 }
 
-Result<> prune(const std::string &image, size_t keep, bool json, const Key *key) {
-  CKPT_TRY(PruneReport report, prune_chain(image, keep, {.key = key}));
+Result<> prune(const std::string &image, size_t keep, bool json, const storage::Key *key) {
+  CKPT_TRY(storage::PruneReport report, storage::prune_chain(image, keep, {.key = key}));
   if (json) {
     nlohmann::json j{{"kept", report.kept}, {"removed", report.removed}};
     fmt::print("{}\n", j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
@@ -33,4 +35,4 @@ Result<> prune(const std::string &image, size_t keep, bool json, const Key *key)
   return {};
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

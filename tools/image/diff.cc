@@ -6,11 +6,11 @@
 #include <atomic>
 #include <set>
 
-#include "common/progress.h"
+#include "common/base/units.h"
 #include "tools/image/commands.h"
 #include "tools/image/text.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 using nlohmann::json;
@@ -31,8 +31,9 @@ u64 count_different(ByteView a, ByteView b) {
   return n;
 }
 
-Result<> compare_bytes(const ImageReader &a, const StreamEntry &in_a, const ImageReader &b,
-                       const StreamEntry &in_b, StreamDifference &out) {
+Result<> compare_bytes(const storage::ImageReader &a, const storage::StreamEntry &in_a,
+                       const storage::ImageReader &b, const storage::StreamEntry &in_b,
+                       StreamDifference &out) {
   std::atomic<u64> bytes = 0, chunks = 0;
   auto compare = [&](u64 offset, ByteView from_a) -> Result<> {
     if (offset >= in_b.size) return {};
@@ -43,15 +44,15 @@ Result<> compare_bytes(const ImageReader &a, const StreamEntry &in_a, const Imag
     chunks += n > 0;
     return {};
   };
-  CKPT_CHECK(a.for_each_chunk(in_a, ImageReader::Order::Any, compare));
+  CKPT_CHECK(a.for_each_chunk(in_a, storage::ImageReader::Order::Any, compare));
   out.bytes = bytes;
   out.chunks = chunks;
   return {};
 }
 
-Result<StreamDifference> compare(const std::string &name, const ImageReader &a,
-                                 const ImageReader &b) {
-  const StreamEntry *in_a = a.find(name), *in_b = b.find(name);
+Result<StreamDifference> compare(const std::string &name, const storage::ImageReader &a,
+                                 const storage::ImageReader &b) {
+  const storage::StreamEntry *in_a = a.find(name), *in_b = b.find(name);
   StreamDifference out{.name = name, .in_a = in_a != nullptr, .in_b = in_b != nullptr};
   out.size_a = in_a ? in_a->size : 0;
   out.size_b = in_b ? in_b->size : 0;
@@ -102,10 +103,10 @@ std::string describe_field(const json &f) {
 
 }  // namespace
 
-Result<Difference> diff(const ImageReader &a, const ImageReader &b) {
+Result<Difference> diff(const storage::ImageReader &a, const storage::ImageReader &b) {
   std::set<std::string> names;
-  for (const ImageReader *image : {&a, &b})
-    for (const StreamEntry &s : image->streams()) names.insert(s.name);
+  for (const storage::ImageReader *image : {&a, &b})
+    for (const storage::StreamEntry &s : image->streams()) names.insert(s.name);
   Difference out;
   json fields = different_fields(a.manifest(), b.manifest()), streams = json::array();
   for (const json &f : fields) out.text += describe_field(f);
@@ -124,4 +125,4 @@ Result<Difference> diff(const ImageReader &a, const ImageReader &b) {
   return out;
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

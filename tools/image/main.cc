@@ -11,12 +11,12 @@
 #include <CLI/CLI.hpp>
 
 #include "ckpt_config.h"
-#include "common/log.h"
-#include "storage/pipe.h"
+#include "common/base/log.h"
+#include "storage/io/image_pipe.h"
 #include "tools/image/commands.h"
 #include "tools/image/text.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 constexpr int kDifferent = 1;
@@ -28,10 +28,10 @@ struct Options {
   std::string image, other, stream, key_file;
   bool json = false, streams = false, quiet = false, overwrite = false;
   size_t keep = 0;
-  std::optional<Key> key;
+  std::optional<storage::Key> key;
 
-  const Key *key_or_null() const { return key ? &*key : nullptr; }
-  ReadOptions reading() const { return {.key = key_or_null()}; }
+  const storage::Key *key_or_null() const { return key ? &*key : nullptr; }
+  storage::ReadOptions reading() const { return {.key = key_or_null()}; }
 };
 
 void print_json(const nlohmann::json &j) {
@@ -39,7 +39,7 @@ void print_json(const nlohmann::json &j) {
 }
 
 Result<int> run_show(const Options &o) {
-  CKPT_TRY(auto image, ImageReader::open(o.image, o.reading()));
+  CKPT_TRY(auto image, storage::ImageReader::open(o.image, o.reading()));
   if (!o.stream.empty()) {
     CKPT_CHECK(extract(*image, o.stream, STDOUT_FILENO));
   } else if (o.json) {
@@ -51,7 +51,7 @@ Result<int> run_show(const Options &o) {
 }
 
 Result<int> run_verify(const Options &o) {
-  auto image = ImageReader::open(o.image, o.reading());
+  auto image = storage::ImageReader::open(o.image, o.reading());
   if (!image && o.json)
     print_json({{"image", o.image}, {"ok", false}, {"damages", {image.error().what}}});
   if (!image) return Failure(std::move(image).error());
@@ -59,8 +59,8 @@ Result<int> run_verify(const Options &o) {
 }
 
 Result<int> run_diff(const Options &o) {
-  CKPT_TRY(auto a, ImageReader::open(o.image, o.reading()));
-  CKPT_TRY(auto b, ImageReader::open(o.other, o.reading()));
+  CKPT_TRY(auto a, storage::ImageReader::open(o.image, o.reading()));
+  CKPT_TRY(auto b, storage::ImageReader::open(o.other, o.reading()));
   CKPT_TRY(Difference d, diff(*a, *b));
   if (o.json)
     print_json(d.json);
@@ -70,7 +70,7 @@ Result<int> run_diff(const Options &o) {
 }
 
 Result<int> run_flatten(const Options &o) {
-  CKPT_TRY(auto image, ImageReader::open(o.image, o.reading()));
+  CKPT_TRY(auto image, storage::ImageReader::open(o.image, o.reading()));
   bool in_place = o.other.empty();
   CKPT_CHECK(
       flatten(*image, in_place ? o.image : o.other, in_place || o.overwrite, o.key_or_null()));
@@ -78,7 +78,7 @@ Result<int> run_flatten(const Options &o) {
 }
 
 Result<int> run_receive(const Options &o) {
-  CKPT_CHECK(receive_image(STDIN_FILENO, o.image, o.overwrite, o.reading()));
+  CKPT_CHECK(storage::receive_image(STDIN_FILENO, o.image, o.overwrite, o.reading()));
   return 0;
 }
 
@@ -89,7 +89,7 @@ Result<int> run_prune(const Options &o) {
 
 Result<> read_key(Options &o) {
   if (o.key_file.empty()) return {};
-  CKPT_TRY(o.key, Key::from_file(o.key_file));
+  CKPT_TRY(o.key, storage::Key::from_file(o.key_file));
   return {};
 }
 
@@ -143,10 +143,11 @@ std::vector<Command> add_commands(CLI::App &app, Options &o) {
 }
 
 }  // namespace
-}  // namespace ckpt
+}  // namespace ckpt::tools
 
 int main(int argc, char **argv) {
   using namespace ckpt;
+  using namespace ckpt::tools;
   log::set_name("ckpt-image");
   Options o;
   CLI::App app{"Looks into images that ckpt-dump wrote, copies them and removes old ones."};

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "common/progress.h"
-#include "storage/uuid.h"
+#include "common/base/units.h"
+#include "storage/format/uuid.h"
 #include "tools/image/commands.h"
 #include "tools/image/summary.h"
 #include "tools/image/text.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 using nlohmann::json;
@@ -117,7 +117,7 @@ std::string cost_line(const std::string &name, const StreamCost &c) {
                      ratio_text(c.raw_bytes, c.stored_bytes));
 }
 
-std::string groups_table(const ImageReader &image) {
+std::string groups_table(const storage::ImageReader &image) {
   std::string out = fmt::format("  {:<24} {:>8} {:>12} {:>12} {:>7}\n", "contents", "streams",
                                 "bytes", "stored", "ratio");
   StreamCost all;
@@ -125,7 +125,7 @@ std::string groups_table(const ImageReader &image) {
   return out + cost_line("all", all);
 }
 
-std::string streams_table(const ImageReader &image) {
+std::string streams_table(const storage::ImageReader &image) {
   std::vector<StreamCost> costs = cost_of_streams(image);
   std::string out = fmt::format("  {:>12} {:>12} {:>7} {:>8}  {}\n", "bytes", "stored", "ratio",
                                 "chunks", "stream");
@@ -137,8 +137,8 @@ std::string streams_table(const ImageReader &image) {
   return out;
 }
 
-std::string chunk_line(const ImageReader &image) {
-  ImageStats s = image.stats();
+std::string chunk_line(const storage::ImageReader &image) {
+  storage::ImageStats s = image.stats();
   u64 stored = s.unique_chunks + s.parent_chunks;
   u64 shared = s.chunks - s.zero_chunks - std::min(s.chunks - s.zero_chunks, stored);
   return fmt::format("{} of at most {}: {} compressed, {} raw, {} deltas, {} zero, {} shared",
@@ -146,17 +146,17 @@ std::string chunk_line(const ImageReader &image) {
                      s.delta_chunks, s.zero_chunks, shared);
 }
 
-std::string parents_line(const ImageReader &image) {
-  ImageStats s = image.stats();
+std::string parents_line(const storage::ImageReader &image) {
+  storage::ImageStats s = image.stats();
   std::string names;
-  for (const ParentEntry &p : image.index().parents)
+  for (const storage::ParentEntry &p : image.index().parents)
     names += (names.empty() ? "" : ", ") + for_terminal(p.name);
   return fmt::format("number {}; uses {} chunks ({}) of {}", image.index().generation,
                      s.parent_chunks, human_bytes(s.parent_bytes),
                      names.empty() ? "no other image" : names);
 }
 
-json stream_json(const StreamEntry &s, const StreamCost &c) {
+json stream_json(const storage::StreamEntry &s, const StreamCost &c) {
   return {{"name", s.name},
           {"bytes", s.size},
           {"stored_bytes", c.stored_bytes},
@@ -166,11 +166,11 @@ json stream_json(const StreamEntry &s, const StreamCost &c) {
 
 }  // namespace
 
-std::string show_text(const ImageReader &image, bool streams) {
+std::string show_text(const storage::ImageReader &image, bool streams) {
   Page page;
   page.line("image", for_terminal(image.path()));
-  const Index &index = image.index();
-  page.line("format", fmt::format("version {}, {}{}", index.version, uuid_text(index.uuid),
+  const storage::Index &index = image.index();
+  page.line("format", fmt::format("version {}, {}{}", index.version, storage::uuid_text(index.uuid),
                                   index.key_check ? ", encrypted" : ""));
   if (index.generation > 0 || !index.parents.empty()) page.line("increment", parents_line(image));
   put_manifest(page, image.manifest());
@@ -180,20 +180,20 @@ std::string show_text(const ImageReader &image, bool streams) {
   return page.take();
 }
 
-json show_json(const ImageReader &image) {
-  ImageStats s = image.stats();
+json show_json(const storage::ImageReader &image) {
+  storage::ImageStats s = image.stats();
   json streams = json::array();
   std::vector<StreamCost> costs = cost_of_streams(image);
   for (size_t i = 0; i < costs.size(); ++i)
     streams.push_back(stream_json(image.streams()[i], costs[i]));
   json parents = json::array();
-  for (const ParentEntry &p : image.index().parents)
-    parents.push_back({{"name", p.name}, {"uuid", uuid_text(p.uuid)}});
+  for (const storage::ParentEntry &p : image.index().parents)
+    parents.push_back({{"name", p.name}, {"uuid", storage::uuid_text(p.uuid)}});
   return {{"format_version", image.index().version},
           {"encrypted", image.index().key_check != 0},
           {"generation", image.index().generation},
           {"parents", parents},
-          {"uuid", uuid_text(image.index().uuid)},
+          {"uuid", storage::uuid_text(image.index().uuid)},
           {"chunk_bytes", image.index().chunk_size},
           {"bytes", s.raw_bytes},
           {"stored_bytes", s.stored_bytes},
@@ -210,4 +210,4 @@ json show_json(const ImageReader &image) {
           {"manifest", image.manifest()}};
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/image/summary.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 StreamCost &StreamCost::operator+=(const StreamCost &o) {
   streams += o.streams, raw_bytes += o.raw_bytes, stored_bytes += o.stored_bytes;
@@ -9,14 +9,14 @@ StreamCost &StreamCost::operator+=(const StreamCost &o) {
   return *this;
 }
 
-std::vector<StreamCost> cost_of_streams(const ImageReader &image) {
+std::vector<StreamCost> cost_of_streams(const storage::ImageReader &image) {
   std::vector<bool> seen(image.index().chunks.size());
   std::vector<StreamCost> out;
-  for (const StreamEntry &s : image.streams()) {
+  for (const storage::StreamEntry &s : image.streams()) {
     StreamCost cost{.streams = 1, .raw_bytes = s.size, .chunks = s.chunks.size()};
     for (u32 c : s.chunks) {
-      const ChunkEntry &entry = image.index().chunks[c];
-      cost.zero_chunks += entry.codec == Codec::Zero;
+      const storage::ChunkEntry &entry = image.index().chunks[c];
+      cost.zero_chunks += entry.codec == storage::Codec::Zero;
       if (!seen[c] && entry.file == 0) cost.stored_bytes += entry.stored_size;
       seen[c] = true;
     }
@@ -33,11 +33,11 @@ std::string group_of(std::string_view stream) {
   return std::string(stream.substr(0, stream.find('/')));
 }
 
-std::map<std::string, StreamCost> cost_of_groups(const ImageReader &image) {
+std::map<std::string, StreamCost> cost_of_groups(const storage::ImageReader &image) {
   std::vector<StreamCost> costs = cost_of_streams(image);
   std::map<std::string, StreamCost> out;
   for (size_t i = 0; i < costs.size(); ++i) out[group_of(image.streams()[i].name)] += costs[i];
   return out;
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

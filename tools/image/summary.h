@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "storage/image_reader.h"
+#include "storage/read/image_reader.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 // What a stream, or a group of them, costs. A chunk that several streams share is counted as stored
 // for the first of them, so that all sums are the file's.
@@ -21,10 +21,10 @@ struct StreamCost {
 };
 
 // In the order of image.streams().
-std::vector<StreamCost> cost_of_streams(const ImageReader &image);
+std::vector<StreamCost> cost_of_streams(const storage::ImageReader &image);
 
 // "host memory", "device objects", "CRIU", or the first part of the name.
 std::string group_of(std::string_view stream);
-std::map<std::string, StreamCost> cost_of_groups(const ImageReader &image);
+std::map<std::string, StreamCost> cost_of_groups(const storage::ImageReader &image);
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

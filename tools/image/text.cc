@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 using nlohmann::json;
@@ -75,4 +75,4 @@ std::string ratio_text(u64 raw, u64 stored) {
   return fmt::format("{:.1f}", static_cast<double>(raw) / static_cast<double>(stored));
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -9,9 +9,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 // UTF-8 passes; control characters, C1 controls and marks that turn the writing direction become
 // \xNN, as do bytes that are not UTF-8.
@@ -26,4 +26,4 @@ const nlohmann::json &list_field(const nlohmann::json &object, const char *name)
 
 std::string ratio_text(u64 raw, u64 stored);
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 
-#include "common/progress.h"
 #include "tools/image/commands.h"
 #include "tools/image/text.h"
+#include "tools/progress_bar.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 using nlohmann::json;
 
-json report_json(const ImageReader &image, const ImageReader::VerifyReport &report) {
+json report_json(const storage::ImageReader &image,
+                 const storage::ImageReader::VerifyReport &report) {
   return {{"image", image.path()},
           {"ok", report.ok()},
           {"damaged_chunks", report.damaged_chunks},
           {"damages", report.damages}};
 }
 
-void print_report(const ImageReader &image, const ImageReader::VerifyReport &report,
-                  double seconds) {
+void print_report(const storage::ImageReader &image,
+                  const storage::ImageReader::VerifyReport &report, double seconds) {
   for (const std::string &d : report.damages) fmt::print("{}\n", for_terminal(d));
-  ImageStats s = image.stats();
+  storage::ImageStats s = image.stats();
   if (report.ok())
     fmt::print("{}: whole; {} of {} streams checked in {:.1f} s\n", for_terminal(image.path()),
                human_bytes(s.raw_bytes), image.streams().size(), seconds);
@@ -31,11 +32,12 @@ void print_report(const ImageReader &image, const ImageReader::VerifyReport &rep
 
 }  // namespace
 
-int verify(const ImageReader &image, bool quiet, bool as_json) {
+int verify(const storage::ImageReader &image, bool quiet, bool as_json) {
   auto start = std::chrono::steady_clock::now();
   Progress progress("verify", quiet || as_json);
-  ImageReader::VerifyReport report = image.verify(
-      ImageReader::Depth::Full, [&](u64 done, u64 total) { progress.update(done, total); });
+  storage::ImageReader::VerifyReport report =
+      image.verify(storage::ImageReader::Depth::Full,
+                   [&](u64 done, u64 total) { progress.update(done, total); });
   progress.finish();
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (as_json)
@@ -46,4 +48,4 @@ int verify(const ImageReader &image, bool quiet, bool as_json) {
   return report.ok() ? 0 : 1;
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -12,10 +12,10 @@
 #include <set>
 #include <thread>
 
-#include "common/ipc.h"
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
+#include "common/ipc/unix_socket.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 // Everything the child needs, made before fork: after it only async-signal-safe calls are allowed.
@@ -144,4 +144,4 @@ Result<CommandResult> run_command(const std::vector<std::string> &argv, const st
   return r;
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "common/result.h"
+#include "common/base/result.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 struct CommandResult {
   int exit_code = 0;  // 128 + N when signal N ended it
@@ -39,4 +39,4 @@ struct Spawn {
 // Returns once the program is executed; when it cannot be, errno is in the Error and in *error.
 Result<pid_t> spawn(const Spawn &spec, int *error = nullptr);
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -13,7 +13,7 @@
 
 #include <fmt/format.h>
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 constexpr std::string_view kDeleted = " (deleted)";
@@ -111,4 +111,4 @@ std::vector<Mapping> mappings_of(pid_t pid) {
   return v;
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 struct Descriptor {
   enum class Kind {
@@ -55,4 +55,4 @@ struct Mapping {
 
 std::vector<Mapping> mappings_of(pid_t pid);
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -11,7 +11,7 @@
 #include <memory>
 #include <sstream>
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 std::string slurp(const std::string &path) {
@@ -158,4 +158,4 @@ std::vector<Process> ProcessTable::tree(pid_t root) const {
   return v;
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "common/bytes.h"
-#include "common/result.h"
+#include "common/base/bytes.h"
+#include "common/base/result.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 struct Process {
   pid_t pid = 0;
@@ -61,4 +61,4 @@ class ProcessTable {
   std::map<pid_t, Process> all_;
 };
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -7,7 +7,7 @@
 
 #include "tools/proc/descriptors.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 constexpr unsigned kListening = 0x10000;  // __SO_ACCEPTCON in the column "Flags" of net/unix
@@ -43,4 +43,4 @@ std::vector<std::string> listening_sockets(pid_t pid, const std::string &prefix)
   return paths;
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -7,10 +7,10 @@
 #include <filesystem>
 
 #include "agent/protocol.h"
-#include "common/ipc.h"
-#include "common/log.h"
+#include "common/base/log.h"
+#include "common/ipc/unix_socket.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -40,4 +40,4 @@ SessionAlias::~SessionAlias() {
   if (linked_ && fs::read_symlink(old_, ec) == new_) fs::remove(old_, ec);
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

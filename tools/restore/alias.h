@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace ckpt {
+namespace ckpt::tools {
 
 // A restored program still has the CKPT_SESSION of its first start in its environment, and programs
 // that it executes later will look there. So that old folder has to lead to the new session.
@@ -21,4 +21,4 @@ class SessionAlias {
   bool linked_ = false;
 };
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

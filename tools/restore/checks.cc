@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 bool is_regular(const std::string &path, struct stat &st) {
@@ -95,4 +95,4 @@ bool pids_taken(const ImageManifest &m) {
   });
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

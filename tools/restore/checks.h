@@ -10,7 +10,7 @@
 #include "tools/device/device.h"
 #include "tools/restore/manifest.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 using Reasons = std::vector<std::string>;
 
@@ -26,4 +26,4 @@ Result<> truncate_files(const ImageManifest &m);
 // True when a number that the image needs is in use here; zombies and process groups count.
 bool pids_taken(const ImageManifest &m);
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

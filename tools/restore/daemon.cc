@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
-#include "common/ipc.h"
+#include "common/ipc/unix_socket.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 constexpr int kFailed = 1;
@@ -51,4 +51,4 @@ void Daemon::report(pid_t pid) {
   if (nothing > 2) ::close(nothing);
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

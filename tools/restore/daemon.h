@@ -5,9 +5,9 @@
 
 #include <optional>
 
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 // --detach: a child leads a session of its own and does the work, with our standard error until the
 // program runs.
@@ -22,4 +22,4 @@ class Daemon {
   UniqueFd report_;
 };
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -10,14 +10,14 @@
 #include <filesystem>
 #include <fstream>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "tools/agent/transfer.h"
 #include "tools/criu/streamer.h"
 #include "tools/proc/process.h"
 #include "tools/restore/checks.h"
 #include "tools/session/tree.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 using namespace std::chrono_literals;
@@ -36,8 +36,9 @@ bool says_pid_was_taken(const std::string &error) {
 
 }  // namespace
 
-RestoreDriver::RestoreDriver(Keeper &keeper, const RestoreOptions &o, const ImageReader &image,
-                             const Plan &plan, Phases &phases, Running running)
+RestoreDriver::RestoreDriver(Keeper &keeper, const RestoreOptions &o,
+                             const storage::ImageReader &image, const Plan &plan, Phases &phases,
+                             Running running)
     : keeper_(keeper),
       options_(o),
       image_(image),
@@ -121,7 +122,7 @@ Result<> RestoreDriver::try_criu(bool new_namespace) {
 
 Result<> RestoreDriver::make_word_pipes() {
   words_.clear();
-  for (size_t i = 0; i < manifest_.word_pipes.size(); i++) {
+  for (size_t i = 0; i < manifest_.outcome_pipes.size(); i++) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) < 0) return fail_errno("cannot make a pipe");
     UniqueFd read_end(ends[0]), write_end(ends[1]);
@@ -148,7 +149,7 @@ StemOptions RestoreDriver::stem_options(const std::string &folder, bool new_name
   };
   for (auto [fd, inode] : streams_->pipes()) inherit(fd, inode);
   for (size_t i = 0; i < words_.size(); i++)
-    inherit(words_[i].read_end.get(), manifest_.word_pipes[i]);
+    inherit(words_[i].read_end.get(), manifest_.outcome_pipes[i]);
   std::vector<pid_t> pids = manifest_.pids();
   s.last_pid = pids.back() + kPidGap;
   if (new_namespace && !alias_->linked() && manifest_.session_folder != keeper_.folder()) {
@@ -229,7 +230,7 @@ Result<> RestoreDriver::agents() {
 }
 
 Result<> RestoreDriver::bring_back(u32 number, Returned &agent) {
-  CKPT_CHECK(say_word(words_[number].write_end.get(), protocol::Word::Restored, number,
+  CKPT_CHECK(say_word(words_[number].write_end.get(), protocol::Outcome::Restored, number,
                       keeper_.socket_path()));
   CKPT_TRY(UniqueFd fd, restored_agent(number));
   CKPT_TRY(Staging staging, Staging::create());
@@ -295,4 +296,4 @@ Result<> RestoreDriver::write_report() const {
   return out ? Result<>{} : fail_errno("cannot write {}", options_.json_report);
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

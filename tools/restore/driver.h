@@ -12,7 +12,7 @@
 #include <string>
 #include <thread>
 
-#include "storage/image_reader.h"
+#include "storage/read/image_reader.h"
 #include "tools/agent/agent.h"
 #include "tools/agent/staging.h"
 #include "tools/criu/criu.h"
@@ -25,7 +25,7 @@
 #include "tools/session/keeper.h"
 #include "tools/session/periodic.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 struct RestoreOptions {
   std::string image;  // kPipeImage: from standard input
@@ -51,8 +51,8 @@ class RestoreDriver {
     const DeviceMaps &maps;
     Criu criu;
   };
-  RestoreDriver(Keeper &keeper, const RestoreOptions &o, const ImageReader &image, const Plan &plan,
-                Phases &phases, Running running);
+  RestoreDriver(Keeper &keeper, const RestoreOptions &o, const storage::ImageReader &image,
+                const Plan &plan, Phases &phases, Running running);
   ~RestoreDriver();
 
  private:
@@ -81,7 +81,7 @@ class RestoreDriver {
 
   Keeper &keeper_;
   const RestoreOptions &options_;
-  const ImageReader &image_;
+  const storage::ImageReader &image_;
   const ImageManifest &manifest_;
   const DeviceMaps &maps_;
   Criu criu_;
@@ -105,4 +105,4 @@ class RestoreDriver {
   std::thread thread_;
 };
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -10,15 +10,15 @@
 #include <CLI/CLI.hpp>
 
 #include "ckpt_config.h"
-#include "common/log.h"
-#include "storage/pipe.h"
+#include "common/base/log.h"
+#include "storage/io/image_pipe.h"
 #include "tools/restore/checks.h"
 #include "tools/restore/daemon.h"
 #include "tools/restore/driver.h"
 #include "tools/restore/resume.h"
 #include "tools/session/farewell.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 constexpr int kFailed = 1;
@@ -32,7 +32,7 @@ std::string joined(const Reasons &reasons) {
 
 // An image and all that has to fit to it.
 struct Checked {
-  std::unique_ptr<ImageReader> image;
+  std::unique_ptr<storage::ImageReader> image;
   ImageManifest manifest;
   DeviceChoice devices;
   DeviceMaps maps;
@@ -51,17 +51,17 @@ void let_go_of_pipe() {
   ::dup2(nothing.get(), STDIN_FILENO);
 }
 
-Result<std::unique_ptr<ImageReader>> open_image(const RestoreOptions &o) {
-  std::optional<Key> key;
+Result<std::unique_ptr<storage::ImageReader>> open_image(const RestoreOptions &o) {
+  std::optional<storage::Key> key;
   if (!o.key_file.empty()) {
-    CKPT_TRY(key, Key::from_file(o.key_file));
+    CKPT_TRY(key, storage::Key::from_file(o.key_file));
   }
-  ReadOptions options{.key = key ? &*key : nullptr};
-  if (o.image != kPipeImage) return ImageReader::open(o.image, options);
+  storage::ReadOptions options{.key = key ? &*key : nullptr};
+  if (o.image != storage::kPipeImage) return storage::ImageReader::open(o.image, options);
   if (::isatty(STDIN_FILENO))
     return fail_with_hint("- reads an image from standard input, which is a terminal",
                           "name the image's folder, or pipe `ckpt-dump -o -` into this");
-  CKPT_TRY(auto image, spool_image(STDIN_FILENO, spool_folder(), options));
+  CKPT_TRY(auto image, storage::spool_image(STDIN_FILENO, spool_folder(), options));
   let_go_of_pipe();
   return image;
 }
@@ -77,13 +77,13 @@ Result<Checked> check(const RestoreOptions &o) {
     c.criu = *criu;
   else
     reasons.push_back(criu.error().text());
-  if (Result<> sound = c.image->verify(ImageReader::Depth::Stored).result(); !sound)
+  if (Result<> sound = c.image->verify(storage::ImageReader::Depth::Stored).result(); !sound)
     reasons.push_back(sound.error().text());
   check_files(c.manifest, o.truncate_files, reasons);
   check_mapped_files(c.manifest, reasons);
   c.maps = check_device_needs(c.manifest, c.devices, o.ignore_limits, reasons);
   if (reasons.empty()) return c;
-  std::string name = o.image == kPipeImage ? "the image in the pipe" : o.image;
+  std::string name = o.image == storage::kPipeImage ? "the image in the pipe" : o.image;
   return fail_with_hint(fmt::format("{} cannot be restored here:{}", name, joined(reasons)),
                         "nothing was started");
 }
@@ -138,10 +138,11 @@ int run_resume(const ResumeOptions &o) {
 }
 
 }  // namespace
-}  // namespace ckpt
+}  // namespace ckpt::tools
 
 int main(int argc, char **argv) {
   using namespace ckpt;
+  using namespace ckpt::tools;
   log::set_name("ckpt-restore");
   if (argc == 3 && std::string_view(argv[1]) == "--stem") return stem_main(argv[2]);
   RestoreOptions o;

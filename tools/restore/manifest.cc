@@ -5,7 +5,7 @@
 
 #include "agent/protocol.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 using nlohmann::json;
@@ -35,7 +35,7 @@ ImageManifest parse_or_throw(const json &j) {
         p.at("pid").get<pid_t>(), p.at("group").get<pid_t>(), p.at("session").get<pid_t>(),
         p.at("threads").get<std::vector<pid_t>>(), p.value("stopped", false)};
   });
-  m.word_pipes =
+  m.outcome_pipes =
       each<u64>(j.at("agents"), [](const json &a) { return a.at("pipe_inode").get<u64>(); });
   m.agent_pids =
       each<pid_t>(j.at("agents"), [](const json &a) { return a.at("pid").get<pid_t>(); });
@@ -108,4 +108,4 @@ std::set<pid_t> ImageManifest::stopped() const {
   return s;
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

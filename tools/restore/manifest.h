@@ -12,10 +12,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/bytes.h"
-#include "common/result.h"
+#include "common/base/bytes.h"
+#include "common/base/result.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 struct ImageManifest {
   struct ProcessEntry {
@@ -47,8 +47,8 @@ struct ImageManifest {
   pid_t root_pid = 0;
   std::string session_folder;
   std::vector<ProcessEntry> processes;
-  std::vector<u64> word_pipes;    // inode, by agent
-  std::vector<pid_t> agent_pids;  // in the image's own numbers, by agent
+  std::vector<u64> outcome_pipes;  // inode, by agent
+  std::vector<pid_t> agent_pids;   // in the image's own numbers, by agent
   std::vector<Need> needs;
   std::vector<File> files;
   std::vector<File> mapped_files;
@@ -62,4 +62,4 @@ struct ImageManifest {
   std::set<pid_t> stopped() const;
 };
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

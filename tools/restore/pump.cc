@@ -8,7 +8,7 @@
 
 #include <utility>
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 constexpr size_t kPieceBytes = 64u << 10;
@@ -86,4 +86,4 @@ bool Pump::write_or_stop(ByteView data) {
   return true;
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -3,10 +3,10 @@
 
 #include <thread>
 
-#include "common/bytes.h"
-#include "common/unique_fd.h"
+#include "common/base/bytes.h"
+#include "common/base/unique_fd.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 // Takes from a text, which comes in pieces, each carriage return that a line feed follows.
 class ReturnRemover {
@@ -46,4 +46,4 @@ class Pump {
   std::thread thread_;
 };
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

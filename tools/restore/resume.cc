@@ -5,12 +5,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/ipc.h"
+#include "common/ipc/unix_socket.h"
 #include "tools/agent/agent.h"
 #include "tools/device/device.h"
 #include "tools/session/target.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 using nlohmann::json;
@@ -92,4 +92,4 @@ Result<ResumeReport> resume(const ResumeOptions &o) {
   return ResumeReport{target.root, all.size(), seconds};
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -5,9 +5,9 @@
 
 #include <string>
 
-#include "common/result.h"
+#include "common/base/result.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 struct ResumeOptions {
   pid_t pid = 0;
@@ -24,4 +24,4 @@ struct ResumeReport {
 // A failure leaves it suspended.
 Result<ResumeReport> resume(const ResumeOptions &options);
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -14,13 +14,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/ipc.h"
-#include "common/log.h"
+#include "common/base/log.h"
+#include "common/ipc/unix_socket.h"
 #include "tools/proc/command.h"
 #include "tools/proc/process.h"
 #include "tools/session/tree.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 using nlohmann::json;
@@ -63,7 +63,7 @@ class StemProcess {
     // CRIU makes the program our child.
     Result<pid_t> root = restore();
     if (!root) return 1;
-    let_go();
+    release_devices();
     say(StemEvent::Started, *root);
     // It does not run, and cannot end, before the keeper has found it.
     char seen;
@@ -130,7 +130,7 @@ class StemProcess {
   }
 
   // Whoever reads what the program writes must not wait for us.
-  void let_go() {
+  void release_devices() {
     int nothing = ::open("/dev/null", O_RDWR);
     for (int fd : {0, 1, 2}) ::dup2(nothing, fd);
     for (int fd = 3; fd < 1024; fd++)
@@ -190,4 +190,4 @@ int stem_main(const std::string &text) {
   return StemProcess(std::move(o), events).run();
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "common/result.h"
-#include "common/unique_fd.h"
+#include "common/base/result.h"
+#include "common/base/unique_fd.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 struct StemOptions {
   std::vector<std::string> criu;   // its command line
@@ -52,4 +52,4 @@ Result<> acknowledge(int events);
 // The stem's own main.
 int stem_main(const std::string &text);
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -5,9 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/log.h"
+#include "common/base/log.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 // Above what CRIU and a shell use by themselves.
@@ -53,7 +53,7 @@ Pump::Text text_for(int target) {
 }  // namespace
 
 Result<std::unique_ptr<RestoredStreams>> RestoredStreams::plan(const ImageManifest &m,
-                                                               const ImageReader &image,
+                                                               const storage::ImageReader &image,
                                                                const Options &o) {
   auto s = std::make_unique<RestoredStreams>();
   if (m.terminal) CKPT_CHECK(s->plan_terminal(m, o));
@@ -88,15 +88,15 @@ Result<> RestoredStreams::plan_pty(const ImageManifest &m, const Options &o) {
   return {};
 }
 
-Result<> RestoredStreams::plan_pipe(const ImageManifest::Pipe &p, const ImageReader &image,
+Result<> RestoredStreams::plan_pipe(const ImageManifest::Pipe &p, const storage::ImageReader &image,
                                     const Options &o) {
   return p.program_reads ? plan_input(p, image, o) : plan_output(p, o);
 }
 
-Result<> RestoredStreams::plan_input(const ImageManifest::Pipe &p, const ImageReader &image,
-                                     const Options &o) {
+Result<> RestoredStreams::plan_input(const ImageManifest::Pipe &p,
+                                     const storage::ImageReader &image, const Options &o) {
   Bytes unread;
-  if (const StreamEntry *stream = image.find(fmt::format("pipe/{}", p.inode))) {
+  if (const storage::StreamEntry *stream = image.find(fmt::format("pipe/{}", p.inode))) {
     unread.resize(stream->size);
     CKPT_CHECK(image.read(*stream, 0, unread));
   }
@@ -160,4 +160,4 @@ void RestoredStreams::after_stop() {
   window_changed();
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

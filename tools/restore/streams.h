@@ -19,12 +19,12 @@
 #include <string>
 #include <vector>
 
-#include "storage/image_reader.h"
+#include "storage/read/image_reader.h"
 #include "tools/restore/manifest.h"
 #include "tools/restore/pump.h"
 #include "tools/restore/terminal.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 class RestoredStreams {
  public:
@@ -35,7 +35,8 @@ class RestoredStreams {
   };
 
   static Result<std::unique_ptr<RestoredStreams>> plan(const ImageManifest &m,
-                                                       const ImageReader &image, const Options &o);
+                                                       const storage::ImageReader &image,
+                                                       const Options &o);
 
   int terminal() const { return terminal_.get(); }  // CRIU's standard input; -1: none
   bool own_terminal() const { return static_cast<bool>(pty_.master); }
@@ -53,8 +54,10 @@ class RestoredStreams {
  private:
   Result<> plan_terminal(const ImageManifest &m, const Options &o);
   Result<> plan_pty(const ImageManifest &m, const Options &o);
-  Result<> plan_pipe(const ImageManifest::Pipe &p, const ImageReader &image, const Options &o);
-  Result<> plan_input(const ImageManifest::Pipe &p, const ImageReader &image, const Options &o);
+  Result<> plan_pipe(const ImageManifest::Pipe &p, const storage::ImageReader &image,
+                     const Options &o);
+  Result<> plan_input(const ImageManifest::Pipe &p, const storage::ImageReader &image,
+                      const Options &o);
   Result<> plan_output(const ImageManifest::Pipe &p, const Options &o);
   Result<UniqueFd> output_for(int fd, const Options &o);
 
@@ -68,4 +71,4 @@ class RestoredStreams {
   std::list<Pump> pumps_;
 };
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

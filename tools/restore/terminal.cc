@@ -6,7 +6,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-namespace ckpt {
+namespace ckpt::tools {
 
 Result<PseudoTerminal> PseudoTerminal::open(int like) {
   PseudoTerminal p;
@@ -42,4 +42,4 @@ void RawTerminal::leave() {
   raw_ = false;
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -3,10 +3,10 @@
 
 #include <termios.h>
 
-#include "common/result.h"
-#include "common/unique_fd.h"
+#include "common/base/result.h"
+#include "common/base/unique_fd.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 // A pseudo-terminal of ours, for a program that had a terminal and cannot have ours.
 struct PseudoTerminal {
@@ -33,4 +33,4 @@ class RawTerminal {
   termios saved_{};
 };
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

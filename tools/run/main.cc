@@ -9,8 +9,8 @@
 #include <CLI/CLI.hpp>
 
 #include "ckpt_config.h"
-#include "common/log.h"
-#include "common/program.h"
+#include "common/base/log.h"
+#include "common/base/program.h"
 #include "fatbin/static_runtime.h"
 #include "tools/device/environment.h"
 #include "tools/proc/command.h"
@@ -20,7 +20,7 @@
 #include "tools/session/keeper.h"
 #include "tools/session/periodic.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 constexpr int kOwnFailure = 125;  // as env, nohup and timeout do
@@ -110,10 +110,11 @@ std::vector<std::string> program_of(const CLI::App &app, int argc, char **argv) 
 }
 
 }  // namespace
-}  // namespace ckpt
+}  // namespace ckpt::tools
 
 int main(int argc, char **argv) {
   using namespace ckpt;
+  using namespace ckpt::tools;
   log::set_name("ckpt-run");
   Options o;
   CLI::App app{

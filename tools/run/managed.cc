@@ -3,11 +3,11 @@
 
 #include <cstdlib>
 
-#include "common/ipc.h"
+#include "common/ipc/unix_socket.h"
 #include "common/managed/messages.h"
 #include "common/managed/socket.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 constexpr const char *kPriorityVariable = "CKPT_PRIORITY";
@@ -48,4 +48,4 @@ Result<> add_manager(const ManagedOptions &o, bool device_chosen, ProgramEnviron
   return {};
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

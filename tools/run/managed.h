@@ -8,10 +8,10 @@
 
 #include <CLI/CLI.hpp>
 
-#include "common/result.h"
+#include "common/base/result.h"
 #include "tools/device/environment.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 struct ManagedOptions {
   bool managed = false, unmanaged = false;
@@ -23,4 +23,4 @@ void add_managed_options(CLI::App &app, ManagedOptions &o);
 // where CKPTD_SOCKET alone names it, the program finds out by itself.
 Result<> add_manager(const ManagedOptions &o, bool device_chosen, ProgramEnvironment &e);
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

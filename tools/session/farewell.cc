@@ -7,14 +7,14 @@
 
 #include <fmt/format.h>
 
-#include "storage/pipe.h"
+#include "storage/io/image_pipe.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 void say_checkpointed(const char *tool, const std::string &image) {
   struct stat st {};
   if (::fstat(STDERR_FILENO, &st) == 0 && S_ISREG(st.st_mode)) return;
-  if (image == kPipeImage) {
+  if (image == storage::kPipeImage) {
     fmt::print(stderr, "{}: the program was checkpointed into a pipe and stopped\n", tool);
     return;
   }
@@ -30,4 +30,4 @@ void let_go_of_streams() {
   if (nothing > STDERR_FILENO) ::close(nothing);
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

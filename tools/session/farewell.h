@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace ckpt {
+namespace ckpt::tools {
 
 // "TOOL: the program was checkpointed to IMAGE and stopped; …" on standard error. Not where that is
 // a file: it is likely the program's own, and must keep the size that the image recorded.
@@ -13,4 +13,4 @@ void say_checkpointed(const char *tool, const std::string &image);
 // it may hold its streams: a reader must see its end of file, a writer its closed pipe.
 void let_go_of_streams();
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -6,7 +6,7 @@
 
 #include <filesystem>
 
-namespace ckpt {
+namespace ckpt::tools {
 
 std::string runtime_folder() {
   for (const char *name : {"CKPT_RUNTIME_DIR", "XDG_RUNTIME_DIR"})
@@ -31,4 +31,4 @@ SessionFolder::~SessionFolder() {
   if (!path_.empty() && ::getpid() == owner_) std::filesystem::remove_all(path_, ec);
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

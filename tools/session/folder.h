@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "common/result.h"
+#include "common/base/result.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 // $CKPT_RUNTIME_DIR, else $XDG_RUNTIME_DIR, else /tmp.
 std::string runtime_folder();
@@ -34,4 +34,4 @@ inline constexpr std::string_view kProgramFile = "program";
 // over, and they are no part of the program.
 inline constexpr std::string_view kStrangersFile = "strangers";
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

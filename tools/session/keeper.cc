@@ -12,10 +12,10 @@
 #include <fstream>
 #include <thread>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "tools/session/tree.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 Result<std::unique_ptr<Keeper>> Keeper::create(Options options) {
   CKPT_TRY(SessionFolder folder, SessionFolder::create());
@@ -186,4 +186,4 @@ void Keeper::reap() {
   }
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

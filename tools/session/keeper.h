@@ -18,15 +18,15 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/protocol.h"
-#include "common/ipc.h"
-#include "common/result.h"
-#include "common/unique_fd.h"
+#include "common/base/result.h"
+#include "common/base/unique_fd.h"
+#include "common/ipc/unix_socket.h"
 #include "tools/device/device.h"
 #include "tools/session/folder.h"
 #include "tools/session/proxies.h"
 #include "tools/session/signals.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 // What the tools return when their program was dumped away (HTCondor's exit code for a checkpoint).
 inline constexpr int kCheckpointedExitCode = 85;
@@ -144,4 +144,4 @@ class Keeper {
   Outcome outcome_;
 };
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

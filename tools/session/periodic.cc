@@ -11,10 +11,10 @@
 
 #include <CLI/CLI.hpp>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "tools/proc/process.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -149,4 +149,4 @@ void Periodic::ended(int wait_status, const nlohmann::json &report) {
   arm();
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -8,14 +8,14 @@
 #include <memory>
 #include <string>
 
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
 #include "tools/session/keeper.h"
 
 namespace CLI {
 class App;
 }
 
-namespace ckpt {
+namespace ckpt::tools {
 
 struct PeriodicOptions {
   std::string every;         // "10m", or "auto"; empty: never
@@ -58,4 +58,4 @@ class Periodic {
   std::string complaint_;   // said already
 };
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -6,12 +6,12 @@
 #include <sys/wait.h>
 
 #include "agent/protocol.h"
-#include "common/ipc.h"
-#include "common/log.h"
+#include "common/base/log.h"
+#include "common/ipc/unix_socket.h"
 #include "tools/device/apis.h"
 #include "tools/proc/command.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 Result<> Proxies::start(const std::string &api_name, int connection, int out, int err,
                         const std::optional<std::string> &device) {
@@ -69,4 +69,4 @@ void Proxies::kill_all() {
   all_.clear();
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

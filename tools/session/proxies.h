@@ -10,12 +10,12 @@
 #include <optional>
 #include <string>
 
-#include "common/bytes.h"
-#include "common/result.h"
-#include "common/unique_fd.h"
+#include "common/base/bytes.h"
+#include "common/base/result.h"
+#include "common/base/unique_fd.h"
 #include "tools/device/device.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 class Proxies {
  public:
@@ -50,4 +50,4 @@ class Proxies {
   std::list<Proxy> all_;
 };
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

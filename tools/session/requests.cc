@@ -13,14 +13,14 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "tools/device/apis.h"
 #include "tools/proc/command.h"
 #include "tools/proc/sockets.h"
 #include "tools/session/keeper.h"
 #include "tools/session/tree.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 using protocol::Type;
@@ -246,4 +246,4 @@ void Keeper::dump_over(pid_t pid, int wait_status) {
   }
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

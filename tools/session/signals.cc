@@ -7,7 +7,7 @@
 
 #include <cstdlib>
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 struct sigaction g_child_action;
@@ -61,4 +61,4 @@ void end_like(int wait_status) {
   std::exit(128 + signal);
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

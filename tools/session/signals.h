@@ -9,10 +9,10 @@
 
 #include <optional>
 
-#include "common/result.h"
-#include "common/unique_fd.h"
+#include "common/base/result.h"
+#include "common/base/unique_fd.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 class KeeperSignals {
  public:
@@ -36,4 +36,4 @@ bool from_terminal(const signalfd_siginfo &info);
 // core file), or 128+N where a signal cannot kill us.
 [[noreturn]] void end_like(int wait_status);
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -15,7 +15,7 @@
 #include "tools/session/folder.h"
 #include "tools/session/tree.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 // A large program that is being restored takes its time to load its devices.
@@ -154,4 +154,4 @@ Result<Target> resolve_target(pid_t pid) {
   return t;
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

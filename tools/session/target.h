@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "common/result.h"
+#include "common/base/result.h"
 #include "tools/proc/process.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 struct Target {
   pid_t keeper = 0;
@@ -33,4 +33,4 @@ bool runs_agent(pid_t pid);
 // from an earlier checkpoint.
 Result<Target> resolve_target(pid_t pid);
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace ckpt {
+namespace ckpt::tools {
 
 void continue_tree(pid_t root, const std::set<pid_t> &leave_stopped) {
   std::vector<Process> tree = ProcessTable::read().tree(root);
@@ -26,4 +26,4 @@ bool is_own_helper(pid_t pid) {
          (name.starts_with("ckpt-") && (name.ends_with("-proxy") || name.ends_with("-broker")));
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -8,7 +8,7 @@
 
 #include "tools/proc/process.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 
 // Lets a tree run on that CRIU left stopped, but for those who were stopped before. Children first:
 // then no parent finds a stopped child in its waitpid(WUNTRACED).
@@ -18,4 +18,4 @@ void kill_tree(pid_t root);
 // True for our own helpers, by the name of their executable: proxies, stems, tools.
 bool is_own_helper(pid_t pid);
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -12,13 +12,13 @@
 #include <CLI/CLI.hpp>
 
 #include "ckpt_config.h"
-#include "common/ipc.h"
-#include "common/log.h"
+#include "common/base/log.h"
+#include "common/ipc/unix_socket.h"
 #include "common/managed/messages.h"
 #include "common/managed/socket.h"
 #include "tools/top/table.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 using nlohmann::json;
@@ -101,10 +101,11 @@ Result<> run(const Options &o) {
 }
 
 }  // namespace
-}  // namespace ckpt
+}  // namespace ckpt::tools
 
 int main(int argc, char **argv) {
   using namespace ckpt;
+  using namespace ckpt::tools;
   log::set_name("ckpt-top");
   Options o;
   CLI::App app{

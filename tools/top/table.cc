@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
-namespace ckpt {
+namespace ckpt::tools {
 namespace {
 
 using nlohmann::json;
@@ -105,4 +105,4 @@ std::string status_table(const json &status, int width) {
   return out;
 }
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

@@ -5,10 +5,10 @@
 
 #include <nlohmann/json.hpp>
 
-namespace ckpt {
+namespace ckpt::tools {
 
 // ckptd's status (manager/daemon/status.h) as text of at most `width` columns. What is missing in
 // it is shown as nothing; names are made harmless for a terminal.
 std::string status_table(const nlohmann::json &status, int width);
 
-}  // namespace ckpt
+}  // namespace ckpt::tools

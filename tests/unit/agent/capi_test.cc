@@ -123,7 +123,7 @@ TEST_CASE("a program checkpoints itself and goes on, twice") {
     grant(session, "/tmp/image");
     Tool tool = session.connect();
     to_detached(tool, subject);
-    tool.say_word(Word::Continue);
+    tool.say_word(Outcome::Continue);
     subject.expect(kBack);
     subject.expect({"after 0", "returned 0", "0 0 true"});
   }
@@ -140,7 +140,7 @@ TEST_CASE("a program checkpoints itself and finds itself restored") {
   grant(session, "/tmp/image");
   Tool tool = session.connect();
   to_detached(tool, subject);
-  tool.say_word(Word::Restored, second.socket());
+  tool.say_word(Outcome::Restored, second.socket());
   Tool keeper = second.accept();
   keeper.receive();
   keeper.hello();
@@ -207,7 +207,7 @@ TEST_CASE("why a checkpoint failed reaches the caller") {
     grant(session, "/tmp/image");
     Tool tool = session.connect();
     to_detached(tool, subject);
-    tool.say_word(Word::Failed, "CRIU failed");
+    tool.say_word(Outcome::Failed, "CRIU failed");
     subject.expect(kBack);
     subject.expect({"after 2", "returned -4 CRIU failed"});
   }
@@ -226,7 +226,7 @@ TEST_CASE("why a checkpoint failed reaches the caller") {
   grant(session, "/tmp/image");
   Tool tool = session.connect();
   to_detached(tool, subject);
-  tool.say_word(Word::Continue);
+  tool.say_word(Outcome::Continue);
   subject.expect(kBack);
   subject.expect({"after 0", "returned 0"});
 }
@@ -264,7 +264,7 @@ TEST_CASE("of two calls at once the second is told so; relative names are made a
   subject.expect({"busy"});
   Tool tool = session.connect();
   to_detached(tool, subject);
-  tool.say_word(Word::Continue);
+  tool.say_word(Outcome::Continue);
   subject.expect(kBack);
   subject.expect({"done"});
 }
@@ -310,7 +310,7 @@ TEST_CASE("callbacks run in order, may refuse, and can be removed") {
   subject.expect({"before", "second before", "one.quiesce", "two.quiesce"});
   tool.save();
   tool.detach();
-  tool.say_word(Word::Continue);
+  tool.say_word(Outcome::Continue);
   subject.expect({"one.save", "two.save", "one.detach", "two.detach"});
   subject.expect(kBack);
   subject.expect({"second after 0", "after 0"});
@@ -375,6 +375,6 @@ TEST_CASE("the state can be asked for") {
   subject.expect({"one.detach", "two.detach"});
   CHECK(tool.hung_up());
   CHECK(state() == "4");
-  tool.say_word(Word::Continue);
+  tool.say_word(Outcome::Continue);
   subject.expect(kBack);
 }

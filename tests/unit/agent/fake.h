@@ -12,16 +12,18 @@
 #include <string>
 #include <vector>
 
-#include "agent/gate.h"
-#include "agent/participant.h"
+#include "agent/participant/gate.h"
+#include "agent/participant/participant.h"
 #include "agent/protocol.h"
-#include "common/ipc.h"
+#include "common/ipc/unix_socket.h"
 
 namespace ckpt::test {
 
+using namespace agent;
+
+using protocol::Outcome;
 using protocol::State;
 using protocol::Type;
-using protocol::Word;
 using Memory = std::map<std::string, std::string>;  // region, contents
 
 // ---- in the subject's process
@@ -36,7 +38,7 @@ class FakeParticipant : public Participant {
   Result<> quiesce(std::chrono::steady_clock::time_point deadline) override;
   Result<> save(Sink &sink) override;
   bool keeps_contents() const override { return keeps; }
-  void let_go() override { (void)step("let_go"); }
+  void release_devices() override { (void)step("release_devices"); }
   Result<> use_devices(std::span<const DevicePair> map) override;
   std::string needs() override { return std::string("{\"api\":\"") + name_ + "\"}"; }
   Result<> detach() override;
@@ -107,7 +109,7 @@ class Tool {
   Type detach();
   Type attach(const std::string &session);
   Message load(const Memory &memory, u32 slots = 2, u32 slot_bytes = 4096);
-  void say_word(Word word, const std::string &text = {});
+  void say_word(Outcome word, const std::string &text = {});
   void close_word() { word_.reset(); }
 
   static Type type(const Message &m) { return Type{m.type}; }

@@ -153,7 +153,7 @@ Message Tool::load(const Memory &memory, u32 slots, u32 slot_bytes) {
   }
 }
 
-void Tool::say_word(Word word, const std::string &text) {
+void Tool::say_word(Outcome word, const std::string &text) {
   Writer body;
   body.put(word).put(u32{7}).str(text);
   Writer whole;

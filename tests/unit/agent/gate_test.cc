@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/gate.h"
+#include "agent/participant/gate.h"
 
 #include <doctest/doctest.h>
 
 #include <thread>
 
 using namespace ckpt;
+using namespace ckpt::agent;
 using namespace std::chrono_literals;
 
 TEST_CASE("a thread whose calls never wait passes a closed gate, and is not waited for") {

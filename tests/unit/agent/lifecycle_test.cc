@@ -42,10 +42,10 @@ TEST_CASE("a dump that leaves the program running") {
     to_detached(tool, subject);
     CHECK(tool.needs == R"([{"api":"one"},{"api":"two"}])");
     CHECK(session.agents().empty());
-    SUBCASE("continue") { tool.say_word(Word::Continue); }
-    SUBCASE("failed") { tool.say_word(Word::Failed, "disk full"); }
+    SUBCASE("continue") { tool.say_word(Outcome::Continue); }
+    SUBCASE("failed") { tool.say_word(Outcome::Failed, "disk full"); }
     SUBCASE("end of file") { tool.close_word(); }
-    SUBCASE("no word at all") { tool.say_word(Word{'?'}); }
+    SUBCASE("no word at all") { tool.say_word(Outcome{'?'}); }
   }
   subject.expect(kBack);
   check_running(session, subject);
@@ -181,7 +181,7 @@ TEST_CASE("a verb that fails leads back to running, and is named") {
   subject.tell("mend");
   subject.expect({"mended"});
   to_detached(tool, subject);
-  tool.say_word(Word::Continue);
+  tool.say_word(Outcome::Continue);
   subject.expect(kBack);
 }
 
@@ -194,7 +194,7 @@ TEST_CASE("a participant that cannot come back gets resume() all the same") {
   subject.expect({"ready"});
   Tool tool = session.connect();
   to_detached(tool, subject);
-  tool.say_word(Word::Continue);
+  tool.say_word(Outcome::Continue);
   subject.expect(kBack);
   check_running(session, subject);
 }
@@ -282,6 +282,6 @@ TEST_CASE("a detached process holds nothing but its pipe") {
   }
   CHECK(sockets == 0);
   CHECK(memfds == 0);
-  tool.say_word(Word::Continue);
+  tool.say_word(Outcome::Continue);
   subject.expect(kBack);
 }

@@ -10,10 +10,12 @@
 
 #include <doctest/doctest.h>
 
-#include "agent/tenant.h"
+#include "manager-client/manager_client.h"
 #include "tests/unit/agent/fake.h"
 
 namespace ckpt::test {
+
+using namespace manager_client;
 
 namespace in = managed::to_manager;
 namespace out = managed::to_program;
@@ -81,7 +83,7 @@ class Manager {
 inline auto program(const std::string &socket) {
   return [socket](App &app) {
     ::setenv(managed::kSocketVariable, socket.c_str(), 1);
-    Tenant *t = tenant();
+    ManagerClient *t = get();
     if (t == nullptr) return app.need(false, "a tenant");
     t->ready();
     u64 used = 0;

@@ -199,7 +199,7 @@ TEST_CASE("a participant that comes in the middle of a checkpoint waits for its 
   subject.expect({"coming"});
   tool.save();
   tool.detach();
-  tool.say_word(Word::Continue);
+  tool.say_word(Outcome::Continue);
   subject.expect({"one.save", "one.detach", "one.attach_again", "one.resume", "there"});
   Tool again = session.connect();
   to_quiesced(again, subject);
@@ -239,7 +239,7 @@ TEST_CASE("excluded memory reads as zero afterwards; its neighbours keep theirs"
   subject.expect({"ready", "excluded"});
   Tool tool = session.connect();
   to_detached(tool, subject);
-  tool.say_word(Word::Continue);
+  tool.say_word(Outcome::Continue);
   subject.expect({"two.attach_again", "one.attach_again", "two.resume", "one.resume"});
   subject.tell("look");
   subject.expect({"checked"});

@@ -194,7 +194,7 @@ TEST_CASE("malformed pieces fail the load, and nothing else") {
   subject.expect({"ready"});
   Tool tool = session.connect();
   to_detached(tool, subject);
-  tool.say_word(Word::Restored, second.socket());
+  tool.say_word(Outcome::Restored, second.socket());
   Tool keeper = second.accept();
   keeper.receive();
   keeper.hello();

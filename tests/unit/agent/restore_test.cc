@@ -61,7 +61,7 @@ TEST_CASE("a copy is restored, dumped and restored again") {
     CHECK(tool.saved["one/a"] == std::string(50000, 'a'));
     CHECK(tool.saved["one/b"] == "short");
     CHECK(tool.saved["two/a"] == std::string(30000, 'z'));
-    tool.say_word(Word::Restored, to->socket());
+    tool.say_word(Outcome::Restored, to->socket());
 
     Tool keeper = arrive(*to);
     CHECK(keeper.hello() == State::Detached);
@@ -87,7 +87,7 @@ TEST_CASE("a hang-up before Resume leaves a program whose device calls fail") {
   subject.expect({"ready"});
   Tool tool = first.connect();
   to_detached(tool, subject);
-  tool.say_word(Word::Restored, second.socket());
+  tool.say_word(Outcome::Restored, second.socket());
   {
     Tool keeper = arrive(second);
     SUBCASE("at once") {}
@@ -118,7 +118,7 @@ TEST_CASE("a copy whose new session is not there") {
   subject.expect({"ready"});
   Tool tool = first.connect();
   to_detached(tool, subject);
-  tool.say_word(Word::Restored, first.folder() + "/nobody.sock");
+  tool.say_word(Outcome::Restored, first.folder() + "/nobody.sock");
   subject.expect({"two.resume", "one.resume"});
 }
 
@@ -134,7 +134,7 @@ TEST_CASE("a restore that fails can be tried again, on another device") {
   subject.expect({"ready"});
   Tool tool = first.connect();
   to_detached(tool, subject);
-  tool.say_word(Word::Restored, second.socket());
+  tool.say_word(Outcome::Restored, second.socket());
   Tool keeper = arrive(second);
   keeper.hello();
   Message answer = keeper.ask(Type::Attach, Writer().str(second.socket()));
@@ -164,7 +164,7 @@ TEST_CASE("a participant that wants no more pieces keeps none from the others") 
   subject.expect({"ready"});
   Tool tool = first.connect();
   to_detached(tool, subject);
-  tool.say_word(Word::Restored, second.socket());
+  tool.say_word(Outcome::Restored, second.socket());
   Tool keeper = arrive(second);
   keeper.hello();
   CHECK(keeper.attach(second.socket()) == Type::Ok);
@@ -180,7 +180,7 @@ TEST_CASE("an image that does not fit the program is refused") {
   subject.expect({"ready"});
   Tool tool = first.connect();
   to_detached(tool, subject);
-  tool.say_word(Word::Restored, second.socket());
+  tool.say_word(Outcome::Restored, second.socket());
   Tool keeper = arrive(second);
   keeper.hello();
   CHECK(keeper.attach(second.socket()) == Type::Ok);

@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include "agent/store.h"
+#include "agent/transfer/contents_store.h"
 #include "ckpt/ckpt.h"
 #include "tests/unit/agent/fake.h"
 
@@ -22,8 +22,9 @@ void run_with_memory(App &app) {
   app.wait_for_end();
 }
 
-const std::vector<std::string> kSuspended = {"one.save",   "two.save",   "one.detach",
-                                             "two.detach", "one.let_go", "two.let_go"};
+const std::vector<std::string> kSuspended = {
+    "one.save",           "two.save", "one.detach", "two.detach", "one.release_devices",
+    "two.release_devices"};
 const std::vector<std::string> kLoaded = {"one.load", "one.loaded", "two.load", "two.loaded"};
 const std::vector<std::string> kResumed = {"two.resume", "one.resume"};
 
@@ -42,7 +43,7 @@ void keep_contents(Session &session) {
   std::optional<Message> kept = agent.receive();
   REQUIRE(kept);
   CHECK(Tool::type(*kept) == Type::ContentsKept);
-  REQUIRE(kept->fds.size() == Store::kFiles);
+  REQUIRE(kept->fds.size() == ContentsStore::kFiles);
   agent.send(Type::Ok);
   agent = session.accept();
   std::optional<Message> wanted = agent.receive();
@@ -71,7 +72,7 @@ TEST_CASE("suspended, and awake again") {
   CHECK(tool.hello() == State::Suspended);
   Message refused = tool.ask(Type::Quiesce, Writer().put(1000u));
   CHECK(Tool::what(refused).find("suspended") != std::string::npos);
-  Message needs = tool.ask(Type::NeedsWanted);
+  Message needs = tool.ask(Type::RequirementsWanted);
   CHECK(needs.reader().str() == R"([{"api":"one"},{"api":"two"}])");
   Writer map;
   map.str("two").put(1u).str("old").str("new");
@@ -115,7 +116,7 @@ TEST_CASE("what cannot wake up stays suspended") {
   subject.expect(kSuspended);
   CHECK(wake(tool, session) == Type::Failed);
   subject.expect({"one.attach", "two.attach", "one.load", "one.loaded", "two.load", "two.detach",
-                  "one.detach", "one.let_go", "two.let_go"});
+                  "one.detach", "one.release_devices", "two.release_devices"});
   CHECK(tool.hello() == State::Suspended);
   CHECK(wake(tool, session) == Type::Ok);
   subject.expect({"one.attach", "two.attach"});
@@ -157,7 +158,7 @@ TEST_CASE("contents that devices lose at a detach come back from the keeper") {
     Tool tool = session.connect();
     to_detached(tool, subject);
     CHECK(tool.saved["two/a"] == "short");
-    tool.say_word(Word::Continue);
+    tool.say_word(Outcome::Continue);
   }
   subject.expect({"two.attach_again", "two.load", "two.loaded", "one.attach_again"});
   subject.expect(kResumed);

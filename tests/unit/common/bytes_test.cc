@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/spans.h"
+#include "common/base/spans.h"
 
 #include <doctest/doctest.h>
 

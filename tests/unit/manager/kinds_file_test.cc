@@ -10,7 +10,7 @@
 
 #include <doctest/doctest.h>
 
-#include "common/log.h"
+#include "common/base/log.h"
 
 using namespace ckpt;
 using namespace ckpt::manager;

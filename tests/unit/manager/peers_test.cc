@@ -19,7 +19,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "common/ipc.h"
+#include "common/ipc/unix_socket.h"
 #include "manager/daemon/daemon.h"
 
 using namespace ckpt;

@@ -6,7 +6,7 @@
 
 #include <numeric>
 
-#include "storage/chunk_codec.h"
+#include "storage/chunk/chunk_codec.h"
 #include "tests/unit/storage/support.h"
 
 namespace ckpt::test {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/chunk_codec.h"
+#include "storage/chunk/chunk_codec.h"
 #include "tests/unit/storage/support.h"
 
 namespace ckpt::test {

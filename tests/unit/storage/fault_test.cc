@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "tests/unit/storage/faulty_file_system.h"
 #include "tests/unit/storage/support.h"
 

@@ -6,9 +6,11 @@
 #include <atomic>
 #include <functional>
 
-#include "storage/file_system.h"
+#include "storage/io/file_system.h"
 
 namespace ckpt::test {
+
+using namespace storage;
 
 // The real file system, but for one call: the `fail_at`-th (from 0) of those that change something.
 class FaultyFileSystem : public FileSystem {

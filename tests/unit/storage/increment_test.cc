@@ -2,8 +2,8 @@
 //
 // Increments: equal chunks are stored once over a chain of images, whatever moved in between; what
 // a chain lacks is named.
-#include "storage/content_cut.h"
-#include "storage/rewrite.h"
+#include "storage/chunk/content_cut.h"
+#include "storage/ops/rewrite.h"
 #include "tests/unit/storage/support.h"
 
 namespace ckpt::test {

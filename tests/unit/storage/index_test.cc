@@ -8,8 +8,8 @@
 #include <atomic>
 #include <new>
 
-#include "storage/index.h"
-#include "storage/manifest.h"
+#include "storage/format/index.h"
+#include "storage/format/manifest.h"
 #include "tests/unit/storage/support.h"
 
 namespace {

@@ -6,8 +6,8 @@
 
 #include <thread>
 
-#include "storage/pipe.h"
-#include "storage/rewrite.h"
+#include "storage/io/image_pipe.h"
+#include "storage/ops/rewrite.h"
 #include "tests/unit/storage/support.h"
 
 namespace ckpt::test {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Chains made shorter: whatever fails on the way, every image that is to stay can be read.
-#include "storage/prune.h"
-#include "common/log.h"
-#include "storage/rewrite.h"
+#include "storage/ops/prune.h"
+#include "common/base/log.h"
+#include "storage/ops/rewrite.h"
 #include "tests/unit/storage/faulty_file_system.h"
 #include "tests/unit/storage/support.h"
 

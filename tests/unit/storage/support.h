@@ -14,10 +14,12 @@
 
 #include <doctest/doctest.h>
 
-#include "storage/image_reader.h"
-#include "storage/image_writer.h"
+#include "storage/read/image_reader.h"
+#include "storage/write/image_writer.h"
 
 namespace ckpt::test {
+
+using namespace storage;
 
 // In memory where there is such a place: the tests make thousands of files durable.
 class TempFolder {

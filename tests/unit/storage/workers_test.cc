@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/workers.h"
+#include "storage/write/workers.h"
 
 #include <atomic>
 #include <chrono>
@@ -7,6 +7,8 @@
 #include <doctest/doctest.h>
 
 namespace ckpt::test {
+
+using namespace storage;
 namespace {
 
 constexpr size_t kBound = 100;

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 namespace ckpt::test {
+using namespace tools;
 namespace {
 
 ByteView bytes_of(std::string_view text) {

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One connection between the agent and a tool or session keeper, and the socket that tools find.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/ipc/own_fd.h"
+#include "agent/protocol.h"
+#include "common/base/bytes.h"
+#include "common/base/result.h"
+
+namespace ckpt::agent {
+
+// No message to an agent is longer; bulk data goes through staging memory.
+inline constexpr size_t kMaxRequestBytes = 1u << 20;
+// A message that has begun must be complete by then, for a fork of the application waits for it.
+inline constexpr std::chrono::seconds kMessageTimeout{5};
+
+struct Incoming {
+  protocol::Type type{};
+  Bytes body;
+  std::vector<OwnFd> fds;
+
+  Reader reader() const { return Reader(body); }
+};
+
+class Channel {
+ public:
+  Channel() = default;
+  explicit Channel(OwnFd socket) : socket_(std::move(socket)) {}
+
+  int fd() const { return socket_.get(); }
+  void hang_up() { socket_.close(); }
+  Result<> send(protocol::Type type, const Writer &body = {}, std::span<const int> fds = {}) const;
+  // Waits for ever for a message to begin. No value: the peer hung up.
+  Result<std::optional<Incoming>> receive() const;
+  // The answer to a request: Failed is an error, and so is a hang-up.
+  Result<Incoming> answer() const;
+
+ private:
+  OwnFd socket_;
+};
+
+// Waits until `fd` can be read, whatever signals and dumps interrupt it.
+Result<> wait_readable(int fd);
+
+// agent-<pid>-<random>.sock in the session's folder; the file goes when the listener does.
+class Listener {
+ public:
+  Result<> open(const std::string &folder);
+  void close();
+  Result<Channel> accept() const;
+  int fd() const { return socket_.get(); }
+  const std::string &path() const { return path_; }
+
+ private:
+  OwnFd socket_;
+  std::string path_;
+};
+
+}  // namespace ckpt::agent

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/lifecycle/residue.h"
+
+#include <dirent.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include "agent/ipc/proc_maps.h"
+
+namespace ckpt::agent {
+namespace {
+
+constexpr std::string_view kOurMemfds = "/memfd:ckpt-";
+
+// By file name, not by path: a program may well live in a folder called pocl.
+constexpr std::array<std::string_view, 5> kDrivers = {"libpocl", "libRusticl", "liboclgrind",
+                                                      "libnvidia", "libcuda.so"};
+// Kernels that PoCL compiled have names of their own.
+constexpr std::string_view kPoclKernels = "/pocl/kcache/";
+
+bool is_driver(std::string_view path) {
+  std::string_view file = path.substr(path.rfind('/') + 1);
+  bool named = std::ranges::any_of(kDrivers, [&](auto d) { return file.starts_with(d); });
+  return named || path.find(kPoclKernels) != path.npos;
+}
+
+using NameOf = int (*)(int, sockaddr *, socklen_t *);
+
+std::string unix_name(int fd, NameOf name_of) {
+  sockaddr_un a{};
+  socklen_t n = sizeof a;
+  if (name_of(fd, reinterpret_cast<sockaddr *>(&a), &n) < 0 || a.sun_family != AF_UNIX) return {};
+  size_t room = n > sizeof a.sun_family ? n - sizeof a.sun_family : 0;
+  return {a.sun_path, ::strnlen(a.sun_path, std::min(room, sizeof a.sun_path))};
+}
+
+// Either end tells: a client's peer is session.sock, a server's own name is agent-*.sock.
+std::string session_end(int fd, const std::string &folder) {
+  for (NameOf name_of : {NameOf{::getsockname}, NameOf{::getpeername}})
+    if (std::string name = unix_name(fd, name_of); name.starts_with(folder + "/")) return name;
+  return {};
+}
+
+std::string link_of(int fd) {
+  std::array<char, 4096> target;
+  ssize_t n = ::readlink(fmt::format("/proc/self/fd/{}", fd).c_str(), target.data(), target.size());
+  return n < 0 ? std::string() : std::string(target.data(), static_cast<size_t>(n));
+}
+
+Result<std::vector<int>> open_fds() {
+  DIR *dir = ::opendir("/proc/self/fd");
+  if (!dir) return fail_errno("cannot list /proc/self/fd");
+  std::vector<int> fds;
+  while (dirent *entry = ::readdir(dir))
+    if (entry->d_name[0] != '.') fds.push_back(std::atoi(entry->d_name));
+  std::erase(fds, ::dirfd(dir));
+  ::closedir(dir);
+  return fds;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> mapped_drivers(const AnswersFor &answered) {
+  CKPT_TRY(std::vector<ProcMapping> maps, read_maps());
+  std::vector<std::string> drivers;
+  for (const ProcMapping &m : maps)
+    if (is_driver(m.name) && std::ranges::find(drivers, m.name) == drivers.end() &&
+        !answered(m.name))
+      drivers.push_back(m.name);
+  return drivers;
+}
+
+Result<std::vector<std::string>> residue(std::span<const int> expected,
+                                         const std::string &session_folder,
+                                         const AnswersFor &answered) {
+  CKPT_TRY(std::vector<std::string> found, mapped_drivers(answered));
+  CKPT_TRY(std::vector<ProcMapping> maps, read_maps());
+  for (const ProcMapping &m : maps)
+    if (m.name.starts_with(kOurMemfds))
+      found.push_back(fmt::format("a mapping of {} at {:#x}", m.name, m.begin));
+  CKPT_TRY(std::vector<int> fds, open_fds());
+  for (int fd : fds) {
+    if (std::ranges::find(expected, fd) != expected.end()) continue;
+    if (std::string link = link_of(fd); link.starts_with(kOurMemfds))
+      found.push_back(fmt::format("descriptor {}, {}", fd, link));
+    if (std::string end = session_end(fd, session_folder); !end.empty())
+      found.push_back(fmt::format("descriptor {}, a connection of {}", fd, end));
+  }
+  return found;
+}
+
+}  // namespace ckpt::agent

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// include/ckpt/ckpt.h: arguments are checked here, and errors become numbers.
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "agent/ipc/session.h"
+#include "agent/runtime/agent.h"
+#include "ckpt/ckpt.h"
+#include "ckpt_config.h"
+
+namespace ckpt::agent {
+namespace {
+
+using protocol::Type;
+
+static_assert(CKPT_STOP == protocol::kStopAfter && CKPT_OVERWRITE == protocol::kOverwrite);
+
+// Plain bytes: a thread-local with a destructor would run code of ours at the end of every thread.
+thread_local char t_last_error[1024];
+
+int failed(int code, const Error &why) {
+  std::snprintf(t_last_error, sizeof t_last_error, "%s", why.text().c_str());
+  return code;
+}
+
+int failed(int code) { return failed(code, {ckpt_strerror(code), {}}); }
+
+int agent_error(const Error &why) {
+  return failed(session_socket().empty() ? CKPT_ERR_NO_SESSION : CKPT_ERR_SYSTEM, why);
+}
+
+// The session keeper may have another current directory.
+Result<std::string> absolute(const std::string &path) {
+  if (path.starts_with('/')) return path;
+  char *here = ::getcwd(nullptr, 0);
+  if (!here) return fail_errno("cannot tell the current directory");
+  std::string full = std::string(here) + "/" + path;
+  std::free(here);
+  return full;
+}
+
+// One question, one answer; the connection is gone when this returns, before CRIU could see it.
+Result<> ask_keeper(Agent &agent, const std::string &image, u32 flags) {
+  BarrierPass visit(agent.life.barrier);
+  CKPT_TRY(Channel keeper, connect_to_session());
+  CKPT_CHECK(
+      keeper.send(Type::CheckpointWanted, Writer().put(protocol::kVersion).str(image).put(flags)));
+  CKPT_TRY(Incoming answer, keeper.answer());
+  return answer.type == Type::Ok ? Result<>{} : fail("the session keeper's answer makes no sense");
+}
+
+bool keeper_alive(Agent &agent) {
+  BarrierPass visit(agent.life.barrier);
+  return connect_to_session().has_value();
+}
+
+void fill(ckpt_result *out, int outcome, const Lifecycle &life) {
+  if (!out) return;
+  *out = {};
+  out->outcome = outcome;
+  out->seconds = outcome == CKPT_RESTORED ? life.seconds_since_checkpoint() : life.seconds_paused();
+  out->device_bytes = life.saved_bytes();
+}
+
+int checkpoint(Agent &agent, const std::string &image, unsigned flags, ckpt_result *out) {
+  Result<> asked = ask_keeper(agent, image, flags);
+  if (!asked) return failed(CKPT_ERR_FAILED, asked.error());
+  Verdict verdict = agent.life.wanted.wait([&] { return keeper_alive(agent); });
+  if (verdict.code < 0 && verdict.why.what.empty()) return failed(verdict.code);
+  if (verdict.code < 0) return failed(verdict.code, verdict.why);
+  fill(out, verdict.code, agent.life);
+  return verdict.code;
+}
+
+constexpr u32 kSuspendTimeoutMs = 60'000;
+
+Result<> ask_self(const Channel &self, Type type, const Writer &body = {}) {
+  CKPT_CHECK(self.send(type, body));
+  CKPT_TRY(Incoming answer, self.answer());
+  if (answer.type != Type::Reasons) return {};
+  Reader in = answer.reader();
+  std::string all;
+  for (u32 n = in.get<u32>(); n > 0 && in.ok(); n--)
+    all += (all.empty() ? "" : "; ") + std::string(in.str());
+  return all.empty() ? Result<>{} : fail("{}", all);
+}
+
+Result<> suspend(Agent &agent, const std::string &folder) {
+  CKPT_TRY(Channel self, agent.connect_to_self());
+  CKPT_CHECK(ask_self(self, Type::Preflight));
+  CKPT_CHECK(ask_self(self, Type::Quiesce, Writer().put(kSuspendTimeoutMs)));
+  return ask_self(self, Type::Suspend, Writer().str(folder));
+}
+
+Result<> resume(Agent &agent) {
+  CKPT_TRY(Channel self, agent.connect_to_self());
+  return ask_self(self, Type::Wake, Writer().str(session_socket()));
+}
+
+}  // namespace
+}  // namespace ckpt::agent
+
+using namespace ckpt;
+using namespace ckpt::agent;
+
+extern "C" {
+
+int ckpt_checkpoint(const char *image, unsigned flags, struct ckpt_result *result) {
+  if (!image || !*image || (flags & ~(CKPT_STOP | CKPT_OVERWRITE))) return failed(CKPT_ERR_INVALID);
+  Result<Agent *> agent = Agent::get();
+  if (!agent) return agent_error(agent.error());
+  if ((*agent)->on_its_thread()) return failed(CKPT_ERR_IN_CALLBACK);
+  Result<std::string> path = absolute(image);
+  if (!path) return failed(CKPT_ERR_INVALID, path.error());
+  if (!(*agent)->life.wanted.begin()) return failed(CKPT_ERR_BUSY);
+  int code = checkpoint(**agent, *path, flags, result);
+  (*agent)->life.wanted.end();
+  return code;
+}
+
+int ckpt_on_checkpoint(ckpt_before_fn before, ckpt_after_fn after, void *user) {
+  Result<Agent *> agent = Agent::get();
+  if (!agent) return agent_error(agent.error());
+  return (*agent)->life.callbacks.add(before, after, user);
+}
+
+int ckpt_remove_callbacks(int id) {
+  Agent *agent = Agent::running();
+  return agent && agent->life.callbacks.remove(id) ? 0 : failed(CKPT_ERR_UNKNOWN);
+}
+
+int ckpt_exclude(const void *address, size_t bytes) {
+  bool wraps = reinterpret_cast<size_t>(address) + bytes < bytes;
+  if (!address || wraps) return failed(CKPT_ERR_INVALID);
+  Result<Agent *> agent = Agent::get();
+  if (!agent) return agent_error(agent.error());
+  if (bytes > 0) return (*agent)->life.exclusions.add(address, bytes), 0;
+  for (Participant *p : (*agent)->participants())
+    if (p->exclude(address)) return 0;
+  return failed(CKPT_ERR_UNKNOWN);
+}
+
+int ckpt_include(const void *address, size_t bytes) {
+  Agent *agent = Agent::running();
+  if (!agent) return failed(CKPT_ERR_UNKNOWN);
+  if (bytes > 0)
+    return agent->life.exclusions.remove(address, bytes) ? 0 : failed(CKPT_ERR_UNKNOWN);
+  for (Participant *p : agent->participants())
+    if (p->include(address)) return 0;
+  return failed(CKPT_ERR_UNKNOWN);
+}
+
+int ckpt_suspend(const char *folder) {
+  if (folder && !*folder) return failed(CKPT_ERR_INVALID);
+  Result<Agent *> agent = Agent::get();
+  if (!agent) return agent_error(agent.error());
+  if ((*agent)->on_its_thread()) return failed(CKPT_ERR_IN_CALLBACK);
+  Result<std::string> path = folder ? absolute(folder) : std::string();
+  if (!path) return failed(CKPT_ERR_INVALID, path.error());
+  Result<> done = suspend(**agent, *path);
+  return done ? 0 : failed(CKPT_ERR_FAILED, done.error());
+}
+
+int ckpt_resume(void) {
+  Agent *agent = Agent::running();
+  if (!agent) return failed(CKPT_ERR_NO_SESSION);
+  if (agent->on_its_thread()) return failed(CKPT_ERR_IN_CALLBACK);
+  Result<> done = resume(*agent);
+  return done ? 0 : failed(CKPT_ERR_FAILED, done.error());
+}
+
+enum ckpt_state ckpt_state(void) {
+  Agent *agent = Agent::running();
+  return agent ? static_cast<enum ckpt_state>(1 + static_cast<int>(agent->life.state()))
+               : CKPT_NO_AGENT;
+}
+
+const char *ckpt_last_error(void) { return t_last_error; }
+
+const char *ckpt_version(void) { return CKPT_VERSION; }
+
+const char *ckpt_strerror(int error) {
+  switch (error) {
+    case CKPT_ERR_NO_SESSION: return "the program was not started by ckpt-run or ckpt-restore";
+    case CKPT_ERR_BUSY: return "another checkpoint of this program is under way";
+    case CKPT_ERR_INVALID: return "an argument is wrong";
+    case CKPT_ERR_FAILED: return "the checkpoint failed; the program runs on";
+    case CKPT_ERR_LOST: return "the contents of the devices are lost";
+    case CKPT_ERR_UNKNOWN: return "no such handle, range or callback";
+    case CKPT_ERR_IN_CALLBACK: return "not possible inside a callback";
+    case CKPT_ERR_SYSTEM: return "the checkpoint agent could not be started";
+    default: return error < 0 ? "unknown error" : "no error";
+  }
+}
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/transfer/contents_store.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "agent/ipc/session.h"
+#include "common/ipc/unix_socket.h"
+
+namespace ckpt::agent {
+
+using protocol::Type;
+
+namespace {
+
+// All of them go to the keeper in one message, and come back in one.
+static_assert(ContentsStore::kFiles <= kMaxMessageFds);
+
+constexpr u64 kPage = 4096;
+// The files take turns by so many bytes: a slot's size, so that a piece is mostly one write.
+constexpr u64 kStripe = 1 << 20;
+// Of what is free now; the rest is for everybody else, and for what grows meanwhile.
+constexpr u64 kOurShareInPercent = 90;
+
+u64 available_memory() {
+  FILE *in = std::fopen("/proc/meminfo", "re");
+  if (!in) return 0;
+  char line[128];
+  unsigned long long kib = 0;
+  while (std::fgets(line, sizeof line, in) &&
+         std::sscanf(line, "MemAvailable: %llu kB", &kib) != 1) {
+  }
+  std::fclose(in);
+  return kib * 1024;
+}
+
+u64 available_in(const std::string &folder) {
+  struct statvfs disk {};
+  return ::statvfs(folder.c_str(), &disk) == 0 ? disk.f_bavail * disk.f_frsize : 0;
+}
+
+u64 room_in(const std::string &folder) {
+  return (folder.empty() ? available_memory() : available_in(folder)) / 100 * kOurShareInPercent;
+}
+
+Result<UniqueFd> open_file(const std::string &folder) {
+  UniqueFd fd(folder.empty() ? ::memfd_create("ckpt-contents", MFD_CLOEXEC)
+                             : ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (fd) return fd;
+  if (folder.empty()) return fail_errno("cannot make a file in memory");
+  return fail_errno("cannot make a file in {}", folder);
+}
+
+bool all_zero(ByteView bytes) {
+  return bytes.empty() || (bytes[0] == std::byte{} &&
+                           std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
+}
+
+// Calls step(file, offset in it, begin, length) for each part of `size` bytes at `at`.
+template <class Step>
+Result<> along(u64 at, size_t size, Step step) {
+  for (size_t done = 0; done < size;) {
+    u64 stripe = (at + done) / kStripe, inside = (at + done) % kStripe;
+    size_t n = std::min<size_t>(size - done, kStripe - inside);
+    off_t offset = static_cast<off_t>(stripe / ContentsStore::kFiles * kStripe + inside);
+    CKPT_CHECK(step(stripe % ContentsStore::kFiles, offset, done, n));
+    done += n;
+  }
+  return {};
+}
+
+Result<> write_at(int fd, off_t at, ByteView bytes) {
+  while (!bytes.empty()) {
+    ssize_t n = ::pwrite(fd, bytes.data(), bytes.size(), at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return fail_errno("cannot keep the contents of device memory");
+    if (n == 0) return fail("cannot keep the contents of device memory: nothing was written");
+    bytes = bytes.subspan(static_cast<size_t>(n));
+    at += n;
+  }
+  return {};
+}
+
+// Nothing was written behind the end of a file: zeros.
+Result<> read_at(int fd, off_t at, std::span<std::byte> into) {
+  while (!into.empty()) {
+    ssize_t n = ::pread(fd, into.data(), into.size(), at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return fail_errno("cannot read kept device memory");
+    if (n == 0) std::ranges::fill(into, std::byte{});
+    if (n == 0) return {};
+    into = into.subspan(static_cast<size_t>(n));
+    at += n;
+  }
+  return {};
+}
+
+}  // namespace
+
+// ---- the files
+
+Result<ContentsStore> ContentsStore::create(const std::string &folder) {
+  Files files;
+  for (OwnFd &file : files) {
+    CKPT_TRY(file, OwnFd::make([&] { return open_file(folder); }));
+  }
+  return ContentsStore(std::move(files), room_in(folder));
+}
+
+Result<std::string> ContentsStore::place_for(u64 bytes) {
+  const char *set = std::getenv("TMPDIR");
+  std::string folder = set && *set == '/' ? set : "/var/tmp";
+  u64 memory = room_in(""), disk = room_in(folder);
+  if (bytes <= memory) return std::string();
+  if (bytes <= disk) return folder;
+  return fail_with_hint(
+      fmt::format("{} MiB of device memory must be kept while the checkpoint lasts, and there is "
+                  "room for {} MiB in host memory and for {} MiB in {}",
+                  bytes >> 20, memory >> 20, disk >> 20, folder),
+      "free memory, or start the program with TMPDIR on a disk with room");
+}
+
+Result<> ContentsStore::region(const std::string &name, u64 bytes) {
+  if (bytes > most_ || bytes_ > most_ - bytes)
+    return fail_with_hint(
+        fmt::format("the contents of device memory do not fit: {} MiB and more, {} MiB are free",
+                    (bytes_ + bytes) >> 20, most_ >> 20),
+        "free host memory; what a suspended program has can go to a disk (ckpt-dump --suspend "
+        "--to)");
+  if (!regions_.emplace(name, Region{name, bytes, bytes_}).second)
+    return fail("the region name \"{}\" is taken", name);
+  bytes_ += (bytes + kPage - 1) / kPage * kPage;
+  return {};
+}
+
+std::vector<ContentsStore::Region> ContentsStore::regions(const std::string &prefix) const {
+  std::vector<Region> all;
+  for (auto &[name, region] : regions_)
+    if (name.starts_with(prefix)) all.push_back(region);
+  return all;
+}
+
+Result<u64> ContentsStore::place_of(const std::string &name, u64 offset, u64 bytes) const {
+  auto it = regions_.find(name);
+  if (it == regions_.end() || offset > it->second.bytes || bytes > it->second.bytes - offset)
+    return fail("{} bytes at {} do not fit the region {}", bytes, offset, name);
+  return it->second.at + offset;
+}
+
+Result<> ContentsStore::write(u64 at, ByteView bytes) const {
+  if (all_zero(bytes)) return {};
+  return along(at, bytes.size(), [&](size_t file, off_t offset, size_t begin, size_t n) {
+    return write_at(files_[file].get(), offset, bytes.subspan(begin, n));
+  });
+}
+
+Result<> ContentsStore::read(u64 at, std::span<std::byte> into) const {
+  return along(at, into.size(), [&](size_t file, off_t offset, size_t begin, size_t n) {
+    return read_at(files_[file].get(), offset, into.subspan(begin, n));
+  });
+}
+
+// ---- with the keeper
+
+Result<> ContentsStore::hand_to_keeper() {
+  u64 token = 0;
+  if (::getrandom(&token, sizeof token, 0) < 0) return fail_errno("cannot get a random number");
+  CKPT_TRY(Channel keeper, connect_to_session());
+  std::array<int, kFiles> fds{};
+  std::ranges::transform(files_, fds.begin(), &OwnFd::get);
+  CKPT_CHECK(
+      keeper.send(Type::ContentsKept, Writer().put(protocol::kVersion).put(token), std::span(fds)));
+  CKPT_TRY(Incoming answer, keeper.answer());
+  for (OwnFd &file : files_) file.close();
+  token_ = token;
+  return {};
+}
+
+Result<> ContentsStore::fetch_from_keeper() {
+  CKPT_TRY(Channel keeper, connect_to_session());
+  CKPT_CHECK(keeper.send(Type::ContentsWanted, Writer().put(protocol::kVersion).put(token_)));
+  CKPT_TRY(Incoming answer, keeper.answer());
+  if (answer.fds.size() != kFiles)
+    return fail("the session keeper gave {} files instead of {}", answer.fds.size(), kFiles);
+  std::ranges::move(answer.fds, files_.begin());
+  token_ = 0;
+  return {};
+}
+
+}  // namespace ckpt::agent

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/transfer/loader.h"
+
+#include <pthread.h>
+
+namespace ckpt::agent {
+
+using protocol::Type;
+
+class Loader::Lane : public Source {
+ public:
+  Lane(Loader &all, Participant *who) : all(all), who(who) {}
+  int staging_fd() const override { return all.staging_.fd(); }
+  u32 slot_bytes() const override { return all.staging_.slot_bytes(); }
+  u32 slot_count() const override { return all.staging_.slots(); }
+  Result<bool> next(Piece &piece) override { return all.next(*this, piece); }
+  Result<> release(Slot slot) override { return all.release(*this, slot); }
+
+  static void *thread(void *self) {
+    Lane *lane = static_cast<Lane *>(self);
+    lane->all.run_lane(*lane);
+    return nullptr;
+  }
+
+  Loader &all;
+  Participant *who;
+  std::deque<Piece> waiting;
+  bool closed = false;  // load() has returned
+};
+
+Loader::Loader(Channel &tool, Staging &staging) : tool_(tool), staging_(staging) {}
+Loader::~Loader() = default;
+
+// The first participant loads on this thread, which has all signals blocked; so have its children.
+Result<> Loader::run(std::span<Participant *const> participants) {
+  for (Participant *p : participants) lanes_.push_back(std::make_unique<Lane>(*this, p));
+  std::vector<pthread_t> threads;
+  for (size_t i = 1; i < lanes_.size(); i++) {
+    pthread_t thread;
+    int error = ::pthread_create(&thread, nullptr, Lane::thread, lanes_[i].get());
+    if (error == 0) threads.push_back(thread);
+    if (error != 0) close(*lanes_[i], fail("cannot start a thread: {}", std::strerror(error)));
+  }
+  if (!lanes_.empty()) run_lane(*lanes_[0]);
+  for (pthread_t thread : threads) ::pthread_join(thread, nullptr);
+  return drain();
+}
+
+void Loader::run_lane(Lane &lane) { close(lane, lane.who->load(lane)); }
+
+Result<bool> Loader::next(Lane &lane, Source::Piece &piece) {
+  std::unique_lock lock(mutex_);
+  while (errors_.empty() && lane.waiting.empty() && !ended_) {
+    if (reading_)
+      changed_.wait(lock);
+    else if (Result<> r = read_one(lock); !r)
+      abort(std::move(r).error());
+  }
+  if (!errors_.empty()) return Failure(errors_.front());
+  if (lane.waiting.empty()) return false;
+  piece = std::move(lane.waiting.front());
+  lane.waiting.pop_front();
+  return true;
+}
+
+Result<> Loader::release(Lane &lane, Slot slot) {
+  std::scoped_lock lock(mutex_);
+  auto it = held_.find(slot.index);
+  if (it == held_.end() || it->second != &lane) return fail("slot {} is not held", slot.index);
+  return send_free(slot.index);
+}
+
+// Nothing that this participant leaves behind may keep the others waiting for slots.
+void Loader::close(Lane &lane, Result<> loaded) {
+  std::scoped_lock lock(mutex_);
+  lane.closed = true;
+  if (!loaded) abort(std::move(loaded.error()).in(lane.who->name()));
+  std::vector<u32> left;
+  for (auto &[slot, holder] : held_)
+    if (holder == &lane) left.push_back(slot);
+  for (u32 slot : left)
+    if (Result<> r = send_free(slot); !r) abort(std::move(r).error());
+  lane.waiting.clear();
+}
+
+// All have what they want; the tool may not be through.
+Result<> Loader::drain() {
+  std::unique_lock lock(mutex_);
+  while (errors_.empty() && !ended_)
+    if (Result<> r = read_one(lock); !r) abort(std::move(r).error());
+  if (!errors_.empty()) return Failure(errors_.front());
+  return {};
+}
+
+Result<> Loader::read_one(std::unique_lock<std::mutex> &lock) {
+  reading_ = true;
+  lock.unlock();
+  Result<std::optional<Incoming>> message = tool_.receive();
+  lock.lock();
+  reading_ = false;
+  changed_.notify_all();
+  if (!message) return Failure(std::move(message).error());
+  if (!*message) return fail("the tool hung up");
+  return take(**message);
+}
+
+Result<> Loader::take(const Incoming &message) {
+  switch (message.type) {
+    case Type::Region: return take_region(message.reader());
+    case Type::SlotFull: return take_slot(message.reader());
+    case Type::LoadEnd: ended_ = true; return {};
+    default: return fail("a message of type {} during a load", static_cast<u16>(message.type));
+  }
+}
+
+Result<> Loader::take_region(Reader in) {
+  u32 number = in.get<u32>();
+  std::string name(in.str());
+  u64 bytes = in.get<u64>();
+  if (!in.done()) return fail("malformed Region");
+  Lane *lane = lane_of(name);
+  if (!lane) return fail("the image holds {}, which belongs to no API of this process", name);
+  Region region{lane, name.substr(name.find('/') + 1), bytes};
+  if (!regions_.emplace(number, std::move(region)).second)
+    return fail("region {} came twice", number);
+  return {};
+}
+
+Result<> Loader::take_slot(Reader in) {
+  u32 slot = in.get<u32>(), number = in.get<u32>();
+  u64 offset = in.get<u64>();
+  u32 bytes = in.get<u32>();
+  auto it = regions_.find(number);
+  if (!in.done() || slot >= staging_.slots() || held_.count(slot) || it == regions_.end())
+    return fail("malformed SlotFull: slot {}, region {}", slot, number);
+  const Region &region = it->second;
+  CKPT_CHECK(staging_.check_piece(offset, bytes, region.bytes));
+  bytes_ += bytes;
+  held_.emplace(slot, region.lane);
+  if (region.lane->closed) return send_free(slot);
+  region.lane->waiting.push_back({region.name, offset, staging_.slot(slot), bytes});
+  return {};
+}
+
+Result<> Loader::send_free(u32 slot) {
+  held_.erase(slot);
+  return tool_.send(Type::SlotFree, Writer().put(slot));
+}
+
+Loader::Lane *Loader::lane_of(std::string_view region) {
+  for (auto &lane : lanes_)
+    if (region.starts_with(std::string(lane->who->name()) + "/")) return lane.get();
+  return nullptr;
+}
+
+void Loader::abort(Error why) {
+  errors_.push_back(std::move(why));
+  changed_.notify_all();
+}
+
+}  // namespace ckpt::agent

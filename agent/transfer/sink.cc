@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/transfer/sink.h"
+
+namespace ckpt::agent {
+
+using protocol::Type;
+
+StagingSink::StagingSink(Channel &tool, Staging &staging, const Lineage &lineage)
+    : tool_(tool), staging_(staging), lineage_(lineage), holders_(staging.slots(), Holder::Free) {
+  for (u32 i = staging.slots(); i-- > 0;) free_.push_back(i);
+}
+
+Result<u32> StagingSink::region(const std::string &name, u64 bytes) {
+  return announce(Type::Region, name, bytes);
+}
+
+Result<> StagingSink::same(const std::string &name, u64 bytes) {
+  if (lineage_.parent == ImageId{}) return fail("\"{}\": there is no earlier image", name);
+  CKPT_CHECK(announce(Type::RegionSame, name, bytes));
+  region_bytes_.back() = 0;  // nothing may be put into it
+  bytes_ += bytes;
+  return {};
+}
+
+Result<u32> StagingSink::announce(Type type, const std::string &name, u64 bytes) {
+  std::string full = prefix_ + name;
+  if (name.empty() || !names_.insert(full).second)
+    return fail("the region name \"{}\" is empty or taken", full);
+  u32 number = static_cast<u32>(region_bytes_.size());
+  region_bytes_.push_back(bytes);
+  CKPT_CHECK(tool_.send(type, Writer().put(number).str(full).put(bytes)));
+  return number;
+}
+
+Result<Slot> StagingSink::acquire() {
+  while (free_.empty()) CKPT_CHECK(wait_for_slot());
+  u32 index = free_.back();
+  free_.pop_back();
+  holders_[index] = Holder::Participant;
+  return staging_.slot(index);
+}
+
+Result<> StagingSink::put(u32 region, u64 offset, Slot slot, u32 bytes) {
+  if (region >= region_bytes_.size()) return fail("region {} was never named", region);
+  if (slot.index >= holders_.size() || holders_[slot.index] != Holder::Participant)
+    return fail("slot {} was never acquired", slot.index);
+  CKPT_CHECK(staging_.check_piece(offset, bytes, region_bytes_[region]));
+  holders_[slot.index] = Holder::Tool;
+  bytes_ += bytes;
+  return tool_.send(Type::SlotFull, Writer().put(slot.index).put(region).put(offset).put(bytes));
+}
+
+Result<> StagingSink::wait_for_slot() {
+  CKPT_TRY(std::optional<Incoming> message, tool_.receive());
+  if (!message) return fail("the tool hung up");
+  Reader in = message->reader();
+  u32 index = in.get<u32>();
+  bool sound = message->type == Type::SlotFree && in.done() && index < holders_.size();
+  if (!sound || holders_[index] != Holder::Tool)
+    return fail("malformed message of type {} during a save", static_cast<u16>(message->type));
+  holders_[index] = Holder::Free;
+  free_.push_back(index);
+  return {};
+}
+
+}  // namespace ckpt::agent

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// futex(2) on a word that processes may share. Timeouts are relative: CRIU restores a program into
+// a time namespace of its own, so no absolute monotonic time may cross a process border
+// (facts/criu.md).
+#pragma once
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <climits>
+
+#include "common/base/bytes.h"
+
+namespace ckpt {
+
+// Sleeps while `word` is `value`; comes back after `timeout`, a wake-up, or for no reason.
+inline void futex_wait(std::atomic<u32> &word, u32 value, std::chrono::milliseconds timeout) {
+  timespec t{timeout.count() / 1000, (timeout.count() % 1000) * 1'000'000};
+  ::syscall(SYS_futex, reinterpret_cast<u32 *>(&word), FUTEX_WAIT, value, &t, nullptr, 0);
+}
+
+inline void futex_wake_all(std::atomic<u32> &word) {
+  ::syscall(SYS_futex, reinterpret_cast<u32 *>(&word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+// Waits without sleeping, for at most `time`. Whoever else wants the core gets it.
+template <class Done>
+bool spin_until(Done done, std::chrono::microseconds time) {
+  constexpr int kChecks = 16;  // a few hundred nanoseconds
+  auto end = std::chrono::steady_clock::now() + time;
+  do {
+    for (int i = 0; i < kChecks; i++) {
+      if (done()) return true;
+      __builtin_ia32_pause();
+    }
+    ::sched_yield();
+  } while (std::chrono::steady_clock::now() < end);
+  return done();
+}
+
+// Rings a bell that somebody may be sleeping on: `waits` says whether the system call is needed.
+inline void ring(std::atomic<u32> &bell, std::atomic<u32> &waits) {
+  bell.fetch_add(1, std::memory_order_seq_cst);
+  if (waits.load(std::memory_order_seq_cst) != 0) futex_wake_all(bell);
+}
+
+}  // namespace ckpt

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/chunk/chunk_files.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <algorithm>
+
+#include "storage/format/index.h"
+#include "storage/format/stream_name.h"
+#include "storage/format/uuid.h"
+
+namespace ckpt::storage {
+namespace {
+
+// `first` to `last`: versions that it may have.
+Result<> check_header(FileSystem &fs, int fd, const Uuid &uuid, u32 first, u32 last,
+                      const std::string &path) {
+  std::byte found[kChunksHeaderBytes];
+  CKPT_CHECK(read_at(fs, fd, found, sizeof found, 0, path));
+  for (u32 version = first; version <= last; ++version)
+    if (std::ranges::equal(found, encode_chunks_header(uuid, version))) return {};
+  return fail("{}: its header is damaged, or it belongs to another image", path);
+}
+
+Result<> hold_folder(int folder, const std::string &path) {
+  if (::flock(folder, LOCK_SH | LOCK_NB) == 0) return {};
+  if (errno == EWOULDBLOCK)
+    return fail_with_hint(path + " is being pruned", "try again, or choose another parent");
+  return {};  // no locks on this file system: then nothing is held
+}
+
+}  // namespace
+
+Result<UniqueFd> open_inside(FileSystem &fs, int folder, const char *name, const std::string &path,
+                             u64 &size) {
+  UniqueFd fd(fs.openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+  if (!fd) return fail_errno("cannot open {}", path);
+  struct stat st;
+  if (fs.fstat(fd.get(), &st) != 0) return fail_errno("cannot stat {}", path);
+  if (!S_ISREG(st.st_mode)) return fail("{} is not a regular file", path);
+  size = static_cast<u64>(st.st_size);
+  return fd;
+}
+
+Result<> ChunkFiles::open(FileSystem &fs, int folder, const std::string &path, const Index &index,
+                          bool hold) {
+  File own{{}, path + "/" + kChunksFile, {}};
+  u64 size = 0;
+  CKPT_TRY(own.fd, open_inside(fs, folder, kChunksFile, own.path, size));
+  u64 want = index.chunks_file_size;
+  if (size > want)
+    return fail("{} has {} bytes; the index knows {}: damaged", own.path, size, want);
+  if (size < want) return fail("{} is cut short: {} bytes of {}", own.path, size, want);
+  CKPT_CHECK(check_header(fs, own.fd.get(), index.uuid, index.version, index.version, own.path));
+  if (hold) {
+    own.lock.reset(::fcntl(folder, F_DUPFD_CLOEXEC, 0));
+    CKPT_CHECK(hold_folder(own.lock.get(), path));
+  }
+  files_.push_back(std::move(own));
+  if (index.parents.empty()) return {};
+  // Not by the text of `path`, which may be a link's.
+  UniqueFd beside(fs.openat(folder, "..", O_RDONLY | O_DIRECTORY));
+  if (!beside) return fail_errno("cannot open the folder that holds {}", path);
+  for (const ParentEntry &p : index.parents) {
+    Result<File> file = open_parent(fs, beside.get(), split_path(path).folder, p, hold);
+    if (!file)
+      return fail_with_hint(fmt::format("{} is an increment on the image '{}' ({}): {}", path,
+                                        printable(p.name), uuid_text(p.uuid), file.error().what),
+                            "put that image back beside it, under that name");
+    files_.push_back(std::move(*file));
+  }
+  return {};
+}
+
+Result<ChunkFiles::File> ChunkFiles::open_parent(FileSystem &fs, int beside,
+                                                 const std::string &beside_path,
+                                                 const ParentEntry &parent, bool hold) {
+  std::string folder_path = beside_path + "/" + printable(parent.name);
+  UniqueFd folder(fs.openat(beside, parent.name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+  if (!folder) return fail_errno("cannot open {}", folder_path);
+  if (hold) CKPT_CHECK(hold_folder(folder.get(), folder_path));
+  File out{{}, folder_path + "/" + kChunksFile, {}};
+  u64 size = 0;
+  CKPT_TRY(out.fd, open_inside(fs, folder.get(), kChunksFile, out.path, size));
+  // It may be of an earlier version than its child, or was pruned and is of a later one.
+  CKPT_CHECK(check_header(fs, out.fd.get(), parent.uuid, kFirstVersion, kFormatVersion, out.path));
+  if (size < parent.size)
+    return fail("{} is cut short: {} bytes, of which the first {} are needed", out.path, size,
+                parent.size);
+  if (hold) out.lock = std::move(folder);
+  return out;
+}
+
+Result<> ChunkFiles::read(FileSystem &fs, const ChunkEntry &entry, std::byte *to) const {
+  return read_at(fs, files_[entry.file].fd.get(), to, entry.stored_size, entry.offset, kChunksFile);
+}
+
+}  // namespace ckpt::storage

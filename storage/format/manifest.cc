@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/format/manifest.h"
+
+#include <nlohmann/json.hpp>
+
+#include "storage/format/format.h"
+
+namespace ckpt::storage {
+
+using nlohmann::json;
+
+Result<std::string> encode_manifest(const json &manifest) {
+  std::string out = manifest.dump(-1, ' ', false, json::error_handler_t::replace);
+  CKPT_CHECK(parse_manifest(out));  // what a reader would refuse is not written
+  return out;
+}
+
+Result<json> parse_manifest(std::string_view text) {
+  if (text.size() > kMaxManifestBytes)
+    return fail("the manifest has {} bytes; {} are allowed", text.size(), kMaxManifestBytes);
+  bool too_deep = false;
+  auto keep = [&](int depth, json::parse_event_t, const json &) {
+    if (depth > kMaxManifestDepth) too_deep = true;
+    return !too_deep;
+  };
+  json out = json::parse(text, keep, /*allow_exceptions=*/false);
+  if (too_deep) return fail("the manifest is nested deeper than {} levels", kMaxManifestDepth);
+  if (!out.is_object()) return fail("the manifest is not a JSON object");
+  return out;
+}
+
+}  // namespace ckpt::storage

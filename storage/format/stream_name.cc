@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/format/stream_name.h"
+
+#include <algorithm>
+
+#include "storage/format/format.h"
+
+namespace ckpt::storage {
+namespace {
+
+bool is_printable(char c) { return c >= 0x20 && c <= 0x7e; }
+
+bool is_safe_component(std::string_view c) { return !c.empty() && c != "." && c != ".."; }
+
+}  // namespace
+
+Result<> check_stream_name(std::string_view name) {
+  if (name.empty() || name.size() > kMaxNameBytes)
+    return fail("a stream's name has {} bytes; 1 to {} are allowed", name.size(), kMaxNameBytes);
+  bool plain =
+      std::all_of(name.begin(), name.end(), [](char c) { return is_printable(c) && c != '\\'; });
+  if (!plain)
+    return fail("stream name '{}' holds a character that is not allowed", printable(name));
+  for (size_t at = 0; at <= name.size();) {
+    size_t end = std::min(name.find('/', at), name.size());
+    if (!is_safe_component(name.substr(at, end - at)))
+      return fail("stream name '{}' is not a plain relative path", printable(name));
+    at = end + 1;
+  }
+  return {};
+}
+
+std::string printable(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    if (is_printable(c))
+      out += c;
+    else
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  }
+  return out;
+}
+
+}  // namespace ckpt::storage

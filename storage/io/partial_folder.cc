@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/io/partial_folder.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "common/base/log.h"
+#include "storage/format/format.h"
+
+namespace ckpt::storage {
+namespace {
+
+constexpr std::string_view kInfix = ".partial-";
+constexpr std::string_view kSuffix = "XXXXXX";
+
+// Removes a folder of ours: the two files of an image and then the folder, so that a folder which
+// holds anything else stays.
+Result<> remove_image(FileSystem &fs, int folder, const std::string &path) {
+  for (const char *name : {kIndexFile, kChunksFile})
+    if (fs.unlinkat(folder, name, 0) != 0 && errno != ENOENT)
+      return fail_errno("cannot remove {}/{}", path, name);
+  if (fs.unlinkat(AT_FDCWD, path.c_str(), AT_REMOVEDIR) != 0)
+    return fail_errno("cannot remove {}", path);
+  return {};
+}
+
+// A folder of ours and no link: others may write where images are made (/var/tmp).
+Result<UniqueFd> open_own_folder(FileSystem &fs, const std::string &path) {
+  UniqueFd fd(fs.open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+  struct stat st;
+  if (!fd || fs.fstat(fd.get(), &st) != 0) return fail_errno("cannot open the folder {}", path);
+  if (st.st_uid != ::geteuid()) return fail("{} is another user's", path);
+  return fd;
+}
+
+Result<> remove_image(FileSystem &fs, const std::string &path) {
+  CKPT_TRY(UniqueFd folder, open_own_folder(fs, path));
+  return remove_image(fs, folder.get(), path);
+}
+
+bool try_lock(int folder) { return ::flock(folder, LOCK_EX | LOCK_NB) == 0; }
+
+bool is_partial_of(std::string_view name, std::string_view entry) {
+  return entry.size() == name.size() + kInfix.size() + kSuffix.size() && entry.starts_with(name) &&
+         entry.substr(name.size()).starts_with(kInfix);
+}
+
+// What writers of the same image left when they were killed. Best effort.
+void remove_stale(FileSystem &fs, const PathParts &final_path) {
+  Result<UniqueFd> parent = open_folder(fs, final_path.folder);
+  if (!parent) return;
+  Result<std::vector<std::string>> names = list_folder(parent->get(), final_path.folder);
+  if (!names) return;
+  for (const std::string &entry : *names) {
+    if (!is_partial_of(final_path.name, entry)) continue;
+    std::string path = final_path.folder + "/" + entry;
+    Result<UniqueFd> folder = open_own_folder(fs, path);
+    if (folder && try_lock(folder->get())) (void)remove_image(fs, folder->get(), path);
+  }
+}
+
+// Only what we could have written is ever replaced: a mistyped name must not cost a home folder.
+Result<> check_replaceable(FileSystem &fs, const std::string &path) {
+  CKPT_TRY(UniqueFd folder, open_folder(fs, path));
+  CKPT_TRY(std::vector<std::string> names, list_folder(folder.get(), path));
+  bool ours = std::ranges::all_of(
+      names, [](const std::string &n) { return n == kIndexFile || n == kChunksFile; });
+  if (!ours)
+    return fail_with_hint(path + " holds other files than an image's: not replaced",
+                          "choose another name");
+  return {};
+}
+
+// Some file systems cannot exchange two folders; that is to be known before anything is dumped.
+Result<> check_exchange(FileSystem &fs, const std::string &path, std::string other) {
+  if (!fs.mkdtemp(other.data())) return fail_errno("cannot create {}", other);
+  int rc = fs.renameat2(path.c_str(), other.c_str(), RENAME_EXCHANGE);
+  if (rc == 0) rc = fs.renameat2(path.c_str(), other.c_str(), RENAME_EXCHANGE);
+  Result<> done;
+  if (rc != 0) done = fail_errno("cannot replace images on this file system (rename of {})", path);
+  fs.unlinkat(AT_FDCWD, other.c_str(), AT_REMOVEDIR);
+  return done;
+}
+
+bool exists(const std::string &path) {
+  struct stat st;
+  return ::lstat(path.c_str(), &st) == 0;
+}
+
+}  // namespace
+
+bool is_partial_name(std::string_view name) {
+  size_t tail = kInfix.size() + kSuffix.size();
+  return name.size() > tail && name.substr(name.size() - tail).starts_with(kInfix);
+}
+
+Result<> remove_published(FileSystem &fs, const std::string &path) {
+  std::string aside = path + std::string(kInfix) + std::string(kSuffix);
+  if (!fs.mkdtemp(aside.data())) return fail_errno("cannot create {}", aside);
+  // A rename replaces an empty folder.
+  if (fs.renameat2(path.c_str(), aside.c_str(), 0) != 0) {
+    Failure why = fail_errno("cannot remove {}", path);
+    fs.unlinkat(AT_FDCWD, aside.c_str(), AT_REMOVEDIR);
+    return why;
+  }
+  CKPT_CHECK(sync_folder(fs, split_path(path).folder));
+  return remove_image(fs, aside);
+}
+
+Result<std::unique_ptr<PartialFolder>> PartialFolder::create(const std::string &final_path,
+                                                             bool overwrite, FileSystem &fs) {
+  PathParts parts = split_path(final_path);
+  if (parts.name.empty() || parts.name == "." || parts.name == ".." || parts.name == "/")
+    return fail("'{}' cannot be the name of an image", final_path);
+  std::unique_ptr<PartialFolder> out(new PartialFolder(parts.folder + "/" + parts.name, fs));
+  out->replaces_ = exists(out->final_path_);
+  if (out->replaces_ && !overwrite)
+    return fail_with_hint(final_path + " exists already",
+                          "choose another name, or ask for it to be replaced (--overwrite)");
+  if (out->replaces_) CKPT_CHECK(check_replaceable(fs, out->final_path_));
+  remove_stale(fs, parts);
+  CKPT_CHECK(out->make_and_lock());
+  if (out->replaces_) CKPT_CHECK(check_exchange(fs, out->path_, out->name_template()));
+  return out;
+}
+
+std::string PartialFolder::name_template() const {
+  return final_path_ + std::string(kInfix) + std::string(kSuffix);
+}
+
+Result<> PartialFolder::make_and_lock() {
+  std::string name = name_template();
+  if (!fs_.mkdtemp(name.data())) return fail_errno("cannot create {}", name);
+  path_ = name;
+  CKPT_TRY(lock_, open_folder(fs_, path_));
+  // Without locks (some network file systems) only the cleaning after a crash is lost.
+  if (!try_lock(lock_.get())) log::debug("cannot lock {}", path_);
+  return {};
+}
+
+PartialFolder::~PartialFolder() {
+  if (path_.empty()) return;
+  if (auto ok = remove_image(fs_, path_); !ok) log::warn("{}", ok.error().what);
+}
+
+Result<UniqueFd> PartialFolder::create_file(const char *name) {
+  UniqueFd fd(fs_.openat(lock_.get(), name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
+  if (!fd) return fail_errno("cannot create {}", file(name));
+  return fd;
+}
+
+Result<> PartialFolder::publish() {
+  CKPT_CHECK(sync_file(fs_, lock_.get(), path_));
+  return replaces_ ? exchange_old() : rename_new();
+}
+
+Result<> PartialFolder::rename_new() {
+  int rc = fs_.renameat2(path_.c_str(), final_path_.c_str(), RENAME_NOREPLACE);
+  // Not every file system knows the flag; a plain rename never replaces a folder that holds files.
+  if (rc != 0 && (errno == EINVAL || errno == ENOSYS) && !exists(final_path_))
+    rc = fs_.renameat2(path_.c_str(), final_path_.c_str(), 0);
+  if (rc != 0) return fail_errno("cannot rename {} to {}", path_, final_path_);
+  if (auto ok = sync_folder(fs_, split_path(final_path_).folder); !ok) {
+    // Not known to be durable, so not there: back to the name that the destructor removes.
+    if (fs_.renameat2(final_path_.c_str(), path_.c_str(), 0) != 0) path_.clear();
+    return ok;
+  }
+  path_.clear();
+  return {};
+}
+
+Result<> PartialFolder::exchange_old() {
+  if (fs_.renameat2(path_.c_str(), final_path_.c_str(), RENAME_EXCHANGE) != 0)
+    return fail_errno("cannot exchange {} and {}", path_, final_path_);
+  if (auto ok = sync_folder(fs_, split_path(final_path_).folder); !ok) {
+    if (fs_.renameat2(path_.c_str(), final_path_.c_str(), RENAME_EXCHANGE) != 0) path_.clear();
+    return ok;
+  }
+  if (auto ok = remove_image(fs_, path_); !ok)
+    log::warn("the replaced image is left: {}", ok.error().what);
+  path_.clear();
+  return {};
+}
+
+}  // namespace ckpt::storage

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/write/parent_chunks.h"
+
+#include <algorithm>
+#include <filesystem>
+
+namespace ckpt::storage {
+namespace {
+
+namespace fs = std::filesystem;
+
+Result<std::string> real_path(const std::string &path) {
+  std::error_code ec;
+  fs::path real = fs::canonical(path, ec);
+  if (ec) return fail("cannot open {}: {}", path, ec.message());
+  return real.string();
+}
+
+// The name by which a child in its folder will know the parent.
+Result<std::string> name_beside(const std::string &path, const std::string &final_path) {
+  CKPT_TRY(std::string parent, real_path(path));
+  PathParts child = split_path(final_path), parts = split_path(parent);
+  CKPT_TRY(std::string folder, real_path(child.folder));
+  if (folder != parts.folder)
+    return fail_with_hint(
+        fmt::format("the parent {} does not lie in the folder of {}", path, final_path),
+        "an increment is written beside the image that it is based on");
+  return parts.name;
+}
+
+// Nor a parent's parent.
+Result<> check_replaces_none(const std::vector<ParentEntry> &files, const std::string &final_path) {
+  std::string name = split_path(final_path).name;
+  if (std::ranges::find(files, name, &ParentEntry::name) == files.end()) return {};
+  return fail_with_hint(fmt::format("{} cannot replace its own parent", final_path),
+                        "choose another name");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Parent>> Parent::open(const std::string &path, const std::string &final_path,
+                                             const ReadOptions &options) {
+  CKPT_TRY(std::string name, name_beside(path, final_path));
+  auto out = std::make_unique<Parent>();
+  ReadOptions held = options;
+  held.hold = true;
+  CKPT_TRY(out->image_, ImageReader::open(path, held));
+  const Index &index = out->index();
+  if (options.key && index.key_check == 0)
+    return fail_with_hint(fmt::format("the parent {} is not encrypted", path),
+                          "an encrypted image is based on an encrypted one, or on none");
+  out->files_.push_back({index.uuid, index.chunks_file_size, name});
+  out->files_.insert(out->files_.end(), index.parents.begin(), index.parents.end());
+  CKPT_CHECK(check_replaces_none(out->files_, final_path));
+  return out;
+}
+
+std::vector<ChunkEntry> Parent::chunks() const {
+  std::vector<ChunkEntry> out = index().chunks;
+  for (ChunkEntry &c : out) ++c.file;
+  return out;
+}
+
+void drop_unused_parents(Index &index) {
+  std::vector<u32> renumbered(index.parents.size() + 1, 0);
+  for (const ChunkEntry &c : index.chunks) renumbered[c.file] = 1;
+  std::vector<ParentEntry> used;
+  for (size_t file = 1; file < renumbered.size(); ++file) {
+    if (!renumbered[file]) continue;
+    used.push_back(std::move(index.parents[file - 1]));
+    renumbered[file] = static_cast<u32>(used.size());
+  }
+  renumbered[0] = 0;
+  for (ChunkEntry &c : index.chunks) c.file = renumbered[c.file];
+  index.parents = std::move(used);
+}
+
+}  // namespace ckpt::storage

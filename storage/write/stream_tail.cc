@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/write/stream_tail.h"
+
+#include <cstring>
+#include <utility>
+
+namespace ckpt::storage {
+
+std::span<std::byte> Tail::room(BlockPool &pool) {
+  if (!block_) block_ = pool.take();
+  if (end_ == BlockPool::kSlabBytes) {  // full: what is left is the next one's beginning
+    Tail full = std::exchange(*this, Tail());
+    block_ = pool.take();
+    end_ = full.bytes().size();
+    if (end_ > 0) std::memcpy(block_.get(), full.bytes().data(), end_);
+  }
+  return {block_.get() + end_, BlockPool::kSlabBytes - end_};
+}
+
+ByteView Tail::take(size_t size) {
+  ByteView front = bytes().first(size);
+  begin_ += size;
+  return front;
+}
+
+void Tail::shrink() {
+  ByteView rest = bytes();
+  Block exact(new std::byte[rest.size()], std::default_delete<std::byte[]>());
+  std::memcpy(exact.get(), rest.data(), rest.size());
+  end_ = rest.size();
+  begin_ = 0;
+  block_ = std::move(exact);
+}
+
+}  // namespace ckpt::storage

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/write/written_stream.h"
+
+#include <algorithm>
+
+namespace ckpt::storage {
+
+Result<> WrittenStream::set_mode(Mode next) {
+  if (mode != Mode::Empty && mode != next)
+    return fail("the stream '{}' is closed, or filled in the other way", name);
+  mode = next;
+  return {};
+}
+
+Result<> WrittenStream::claim(u64 first, u64 offset, u64 bytes) {
+  if (offset % kChunkBytes != 0)
+    return fail("stream '{}': offset {} is no multiple of {}", name, offset, kChunkBytes);
+  if (offset > kMaxStreamBytes || bytes > kMaxStreamBytes - offset)
+    return fail("stream '{}' would pass {} bytes", name, kMaxStreamBytes);
+  u64 count = (bytes + kChunkBytes - 1) / kChunkBytes;
+  if (count > 0 && chunks.size() < first + count) chunks.resize(first + count, kHole);
+  for (u64 i = first; i < first + count; ++i)
+    if (chunks[i] != kHole)
+      return fail("stream '{}' is filled twice at byte {}", name, i * kChunkBytes);
+  for (u64 i = first; i < first + count; ++i) chunks[i] = kPending;
+  size = std::max(size, offset + bytes);
+  return {};
+}
+
+Result<> WrittenStream::check_filled(const ChunkStore &store) const {
+  u64 left = size;
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    u64 want = std::min<u64>(left, kChunkBytes);
+    if (chunks[i] == kHole || store.raw_size(chunks[i]) != want)
+      return fail("stream '{}' was not filled at byte {}", name, i * kChunkBytes);
+    left -= want;
+  }
+  return {};
+}
+
+Piece WrittenStream::next_piece(bool is_end) {
+  ByteView rest = tail.bytes();
+  if (rest.empty()) return {};
+  if (follower) return follower->next(rest, is_end);
+  Piece piece;
+  if (theirs) piece.like = base_at(*theirs, tail_at);
+  if (cut == Cut::Content)
+    piece.size = cutter.next(rest);
+  else if (rest.size() >= kChunkBytes)
+    piece.size = kChunkBytes;
+  if (piece.size == 0 && is_end) piece.size = rest.size();
+  return piece;
+}
+
+}  // namespace ckpt::storage

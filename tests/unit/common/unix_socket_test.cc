@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/ipc/unix_socket.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+using namespace ckpt;
+
+TEST_CASE("a message and its descriptors cross a socket") {
+  auto pair = socket_pair();
+  REQUIRE(pair);
+  UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  int fds[] = {null.get()};
+  REQUIRE(send_message(pair->first.get(), 9, view("hello"), fds));
+  auto m = receive_message(pair->second.get());
+  REQUIRE(m);
+  REQUIRE(m->has_value());
+  CHECK((*m)->type == 9);
+  CHECK(text((*m)->body) == "hello");
+  REQUIRE((*m)->fds.size() == 1);
+  struct stat a {
+  }, b{};
+  REQUIRE(::fstat(null.get(), &a) == 0);
+  REQUIRE(::fstat((*m)->fds[0].get(), &b) == 0);
+  CHECK(a.st_rdev == b.st_rdev);
+}
+
+TEST_CASE("a hang-up between messages is no value, inside one it is an error") {
+  auto pair = socket_pair();
+  REQUIRE(pair);
+  SUBCASE("between") {
+    pair->first.reset();
+    auto m = receive_message(pair->second.get());
+    REQUIRE(m);
+    CHECK_FALSE(m->has_value());
+  }
+  SUBCASE("inside") {
+    u32 header[2] = {100, 1};
+    REQUIRE(write_all(pair->first.get(), view(header, sizeof header)));
+    pair->first.reset();
+    CHECK_FALSE(receive_message(pair->second.get()));
+  }
+}
+
+TEST_CASE("a message over the bound is refused before memory is taken") {
+  auto pair = socket_pair();
+  REQUIRE(pair);
+  u32 header[2] = {0xffffffff, 1};
+  REQUIRE(write_all(pair->first.get(), view(header, sizeof header)));
+  auto m = receive_message(pair->second.get(), 1 << 20);
+  REQUIRE_FALSE(m);
+  CHECK(m.error().what.find("4294967295") != std::string::npos);
+}
+
+TEST_CASE("a socket is the owner's alone") {
+  char dir[] = "/tmp/ckpt-ipc-test-XXXXXX";
+  REQUIRE(::mkdtemp(dir));
+  std::string path = std::string(dir) + "/s";
+  auto listener = listen_unix(path);
+  REQUIRE(listener);
+  struct stat st {};
+  REQUIRE(::stat(path.c_str(), &st) == 0);
+  CHECK((st.st_mode & 0777) == 0600);
+  auto client = connect_unix(path);
+  REQUIRE(client);
+  CHECK(accept_unix(listener->get()));
+  CHECK_FALSE(listen_unix(path));
+  // Nobody takes these: at the end of the queue nobody waits either.
+  std::vector<UniqueFd> queue;
+  for (bool taken = true; taken;) {
+    auto next = connect_unix_at_once(path);
+    REQUIRE(next);
+    taken = next->has_value();
+    if (taken) queue.push_back(std::move(**next));
+    REQUIRE(queue.size() < 1000);
+  }
+  CHECK_FALSE(connect_unix_at_once(path + "/none"));
+  ::unlink(path.c_str());
+  ::rmdir(dir);
+}
+
+TEST_CASE("a wait for a message can be bounded") {
+  auto pair = socket_pair();
+  REQUIRE(pair);
+  REQUIRE(set_receive_timeout(pair->first.get(), std::chrono::milliseconds(20)));
+  auto m = receive_message(pair->first.get());
+  REQUIRE_FALSE(m);
+  CHECK(m.error().what == "no answer in time");
+}
