@@ -13,7 +13,7 @@
 namespace ckpt::ocl {
 namespace {
 
-constexpr std::chrono::milliseconds kLookAround{200};
+constexpr std::chrono::milliseconds kLookForWork{200};
 
 struct Call {
   Ref<Event> event;
@@ -82,7 +82,7 @@ class Notifier {
   void wait_for_completions() {
     if (!link().usable()) {  // what is still to come is set by the application
       std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, kLookAround, [this] { return !due_.empty(); });
+      changed_.wait_for(lock, kLookForWork, [this] { return !due_.empty(); });
       return;
     }
     Entry entry;

@@ -11,7 +11,7 @@
 namespace ckpt::tools {
 namespace {
 
-constexpr int kPipeBytes = 1 << 20;
+constexpr int kServedPipeBytes = 1 << 20;
 constexpr const char *kServeSocket = "streamer-serve.sock";
 
 // A reader that has seen enough closes its pipe: then there is nothing to say, and no SIGPIPE to
@@ -55,7 +55,7 @@ Result<> Serve::serve(int socket) {
     CKPT_CHECK(streamer::send_reply(socket, exists));
     if (!exists) continue;
     CKPT_TRY(UniqueFd pipe, streamer::receive_pipe(socket));
-    ::fcntl(pipe.get(), F_SETPIPE_SZ, kPipeBytes);
+    ::fcntl(pipe.get(), F_SETPIPE_SZ, kServedPipeBytes);
     std::lock_guard lock(mutex_);
     copiers_.emplace_back(
         [this, s = std::move(stream), p = std::move(pipe)]() mutable { copy(s, std::move(p)); });

@@ -11,9 +11,9 @@ namespace ckpt::tools {
 namespace {
 
 // Above what CRIU and a shell use by themselves.
-constexpr int kLeastGivenFd = 20;
+constexpr int kLeastCopiedFd = 20;
 
-UniqueFd copy_of(int fd) { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, kLeastGivenFd)); }
+UniqueFd copy_of(int fd) { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, kLeastCopiedFd)); }
 
 bool is_pipe(int fd) {
   struct stat st {};
