@@ -97,7 +97,7 @@ def test_a_program_without_ptx_is_refused_by_name(make, soft):
 @pytest.mark.parametrize("what, text", [("bounds", "invalid write of 4 bytes"), ("pageable", "invalid write"),
                                         ("misaligned", "misaligned write"), ("assert", "Assertion `n < 3` failed"),
                                         ("trap", "trap"), ("recursion", "cudaLimitStackSize"),
-                                        ("deadlock", "nobody can come"), ("values", "")])
+                                        ("deadlock", "no other thread can run"), ("values", "")])
 def test_errors(make, soft, what, text):
     r = soft(make("errors.cu"), what)
     assert "PASSED" in r.stdout
@@ -206,7 +206,7 @@ def test_a_model_gives_the_device_its_own_time(make, soft, tmp_path):
 def test_a_bad_model_is_named(make, soft, tmp_path):
     model = tmp_path / "model"
     model.write_text("speed 3\n")
-    assert "model:1: 'speed 3' is not understood" in soft(make("clock.cu"), expect=1, CKPT_SOFTCUDA_MODEL=str(model)).stderr
+    assert "model:1: 'speed 3' is invalid" in soft(make("clock.cu"), expect=1, CKPT_SOFTCUDA_MODEL=str(model)).stderr
 
 
 def test_nvml_tells_who_has_how_much(make, soft):

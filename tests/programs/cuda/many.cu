@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// many SEED SECONDS [exit|fork]: three threads allocate, fill, launch, copy between devices and
-// streams, and free at random, on every device, and verify all contents. Runs for SECONDS, and for as
-// long as the file "pause" exists. With "exit" the process ends abruptly meanwhile, with "fork" it
-// forks all the time.
+// many SEED SECONDS [exit|fork]: threads on every device make random calls, determined by SEED:
+// they allocate, fill, launch, copy between devices and streams, free, and check all of their
+// memory. It runs for SECONDS, and for as long as the file "pause" exists. With "exit", it exits
+// abruptly once that file is gone; with "fork", it forks all the time.
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUDA_VISIBLE_DEVICES: which devices a process sees, and in which order; indices, or the
-// beginnings of UUIDs ("GPU-68967ae6"). The list ends at the first word that names none.
+// A list of indices or prefixes of UUIDs ("GPU-68967ae6"). It ends at the first word that names no
+// device (CUDA C++ Programming Guide, "CUDA Environment Variables").
+#include "softcuda/driver/visible_devices.h"
+
 #include <cstdlib>
 #include <sstream>
 
 #include "softcuda/broker/client.h"
-#include "softcuda/driver/process.h"
 
 namespace ckpt::softcuda::driver {
 namespace {
 
-bool names(const std::string &word, size_t index, const CUuuid &uuid) {
+bool designates(const std::string &word, size_t index, const CUuuid &uuid) {
   if (word == std::to_string(index)) return true;
   if (!word.starts_with("GPU-")) return false;
   std::string digits, wanted;
@@ -23,7 +24,7 @@ bool names(const std::string &word, size_t index, const CUuuid &uuid) {
 
 }  // namespace
 
-std::vector<u32> visible_places(const std::vector<broker::DeviceInfo> &devices) {
+std::vector<u32> visible_devices(const std::vector<broker::DeviceInfo> &devices) {
   std::vector<u32> places;
   const char *set = std::getenv("CUDA_VISIBLE_DEVICES");
   if (set == nullptr) {
@@ -36,7 +37,7 @@ std::vector<u32> visible_places(const std::vector<broker::DeviceInfo> &devices) 
     for (u32 i = 0; i < devices.size() && places.size() == before; ++i) {
       CUuuid uuid{};
       std::memcpy(uuid.bytes, devices[i].uuid.data(), sizeof uuid.bytes);
-      if (names(word, i, uuid)) places.push_back(i);
+      if (designates(word, i, uuid)) places.push_back(i);
     }
     if (places.size() == before) break;
   }

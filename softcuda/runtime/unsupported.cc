@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every function of libcudart.so.13 exists: what runtime/ does not define is a weak symbol here.
+// Every function of libcudart.so.13 exists. The ones that are not implemented are weak symbols
+// here, as in driver/unsupported.cc.
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -13,16 +14,16 @@ namespace {
 
 cudaError_t refuse(const char *name) {
   static std::mutex mutex;
-  static std::set<std::string> *const kTold = new std::set<std::string>;
+  static std::set<std::string> *const kReported = new std::set<std::string>;
   std::lock_guard lock(mutex);
-  if (kTold->insert(name).second && std::getenv("CKPT_SOFTCUDA_QUIET") == nullptr)
+  if (kReported->insert(name).second && std::getenv("CKPT_SOFTCUDA_QUIET") == nullptr)
     std::fprintf(stderr, "softcuda: %s is not supported by the software device\n", name);
   return ckpt::softcuda::runtime::keep(cudaErrorNotSupported);
 }
 
 }  // namespace
 
-// The types do not matter: nothing of the arguments is looked at.
+// The functions ignore their arguments, so the types do not matter.
 #define CUDART_ENTRY(symbol)                                                \
   extern "C" __attribute__((used)) cudaError_t softcuda_refuse_##symbol() { \
     return refuse(#symbol);                                                 \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuMemcpy* and cuMemset*. Compiled twice: also for the per-thread default stream, where cuda.h
-// gives every name here its _ptds or _ptsz form.
+// cuMemcpy* and cuMemset*. Compiled twice, the second time for the per-thread default stream, for
+// which cuda.h gives every function here its _ptds or _ptsz name.
 #include "softcuda/driver/transfer.h"
 
 using namespace ckpt::softcuda;
@@ -17,7 +17,7 @@ CUresult copy(u64 dst, u64 src, u64 bytes, CUstream stream, bool wait) {
   CALL_WITH_CONTEXT();
   Box b;
   CHECK_CU(linear(dst, src, bytes, b));
-  return submit(call.context, meant(stream), b, wait);
+  return submit(call.context, effective(stream), b, wait);
 }
 
 template <class D>
@@ -26,7 +26,7 @@ CUresult copy_shape(const D *d, CUstream stream, bool wait) {
   REQUIRE(d != nullptr, CUDA_ERROR_INVALID_VALUE);
   Box b;
   CHECK_CU(box_of(*d, b));
-  return submit(call.context, meant(stream), b, wait);
+  return submit(call.context, effective(stream), b, wait);
 }
 
 CUresult fill(CUdeviceptr dst, u64 pitch, ckpt::u32 value, ckpt::u32 element, u64 width, u64 height,
@@ -38,10 +38,10 @@ CUresult fill(CUdeviceptr dst, u64 pitch, ckpt::u32 value, ckpt::u32 element, u6
           CUDA_ERROR_INVALID_VALUE);
   f.dst = process().memory->host(dst, (height - 1) * pitch + width * element);
   REQUIRE(f.dst != nullptr, CUDA_ERROR_INVALID_VALUE);
-  return submit(call.context, meant(stream), f, false);
+  return submit(call.context, effective(stream), f, false);
 }
 
-// Between a linear place and an array, one row.
+// Copies one row between linear memory and an array, or between two arrays.
 CUresult array_copy(CUarray dst, u64 dst_at, u64 dst_linear, CUarray src, u64 src_at,
                     u64 src_linear, u64 bytes, CUstream stream, bool wait) {
   CUDA_MEMCPY3D d{};
@@ -129,18 +129,32 @@ SOFTCUDA_API CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D *d, CUstream s) {
   return copy_shape(d, s, false);
 }
 
-// Addresses are unique over all devices, so a copy between them is one like any other.
+// Addresses are unique among all devices, so a copy needs no contexts.
 static CUDA_MEMCPY3D without_contexts(const CUDA_MEMCPY3D_PEER &p) {
   CUDA_MEMCPY3D d{};
-  d.srcXInBytes = p.srcXInBytes, d.srcY = p.srcY, d.srcZ = p.srcZ, d.srcLOD = p.srcLOD;
-  d.srcMemoryType = p.srcMemoryType, d.srcHost = p.srcHost, d.srcDevice = p.srcDevice,
+  d.srcXInBytes = p.srcXInBytes;
+  d.srcY = p.srcY;
+  d.srcZ = p.srcZ;
+  d.srcLOD = p.srcLOD;
+  d.srcMemoryType = p.srcMemoryType;
+  d.srcHost = p.srcHost;
+  d.srcDevice = p.srcDevice;
   d.srcArray = p.srcArray;
-  d.srcPitch = p.srcPitch, d.srcHeight = p.srcHeight;
-  d.dstXInBytes = p.dstXInBytes, d.dstY = p.dstY, d.dstZ = p.dstZ, d.dstLOD = p.dstLOD;
-  d.dstMemoryType = p.dstMemoryType, d.dstHost = p.dstHost, d.dstDevice = p.dstDevice,
+  d.srcPitch = p.srcPitch;
+  d.srcHeight = p.srcHeight;
+  d.dstXInBytes = p.dstXInBytes;
+  d.dstY = p.dstY;
+  d.dstZ = p.dstZ;
+  d.dstLOD = p.dstLOD;
+  d.dstMemoryType = p.dstMemoryType;
+  d.dstHost = p.dstHost;
+  d.dstDevice = p.dstDevice;
   d.dstArray = p.dstArray;
-  d.dstPitch = p.dstPitch, d.dstHeight = p.dstHeight;
-  d.WidthInBytes = p.WidthInBytes, d.Height = p.Height, d.Depth = p.Depth;
+  d.dstPitch = p.dstPitch;
+  d.dstHeight = p.dstHeight;
+  d.WidthInBytes = p.WidthInBytes;
+  d.Height = p.Height;
+  d.Depth = p.Depth;
   return d;
 }
 SOFTCUDA_API CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *p) {

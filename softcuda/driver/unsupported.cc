@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every entry of the driver API exists: what driver/ does not define is a weak symbol here, which
-// names itself and returns CUDA_ERROR_NOT_SUPPORTED. A strong definition anywhere takes its place.
+// Every entry of the driver API exists. The ones that are not implemented are weak symbols here:
+// they write their name to standard error once and return CUDA_ERROR_NOT_SUPPORTED. A definition in
+// another file replaces the weak one.
 #include <mutex>
 #include <set>
 #include <string>
@@ -12,16 +13,16 @@ namespace {
 
 CUresult refuse(const char *name) {
   static std::mutex mutex;
-  static std::set<std::string> *const kTold = new std::set<std::string>;
+  static std::set<std::string> *const kReported = new std::set<std::string>;
   std::lock_guard lock(mutex);
-  if (kTold->insert(name).second)
-    ckpt::softcuda::driver::say(std::string(name) + " is not supported by the software device");
+  if (kReported->insert(name).second)
+    ckpt::softcuda::driver::warn(std::string(name) + " is not supported by the software device");
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 }  // namespace
 
-// The types do not matter: nothing of the arguments is looked at.
+// The functions ignore their arguments, so the types do not matter.
 #define CU_ENTRY(name, version, symbol, per_thread)                                                \
   extern "C" __attribute__((used)) CUresult softcuda_refuse_##symbol() { return refuse(#symbol); } \
   asm(".weak " #symbol "\n.type " #symbol ", @function\n.set " #symbol                             \
