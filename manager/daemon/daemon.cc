@@ -8,8 +8,8 @@
 #include <algorithm>
 
 #include "common/base/log.h"
-#include "manager/daemon/metrics.h"
-#include "manager/daemon/status.h"
+#include "manager/daemon/report/metrics.h"
+#include "manager/daemon/report/status.h"
 
 namespace ckpt::manager {
 

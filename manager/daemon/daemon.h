@@ -13,14 +13,14 @@
 #include <memory>
 #include <set>
 
-#include "manager/daemon/absent.h"
-#include "manager/daemon/counters.h"
-#include "manager/daemon/departed.h"
-#include "manager/daemon/entrance.h"
-#include "manager/daemon/kinds_file.h"
-#include "manager/daemon/meter.h"
-#include "manager/daemon/metrics_server.h"
-#include "manager/daemon/peer.h"
+#include "manager/daemon/measure/disconnected_clients.h"
+#include "manager/daemon/report/counters.h"
+#include "manager/daemon/measure/exiting_clients.h"
+#include "manager/daemon/io/listener.h"
+#include "manager/daemon/report/profiles_file.h"
+#include "manager/daemon/measure/meter.h"
+#include "manager/daemon/io/metrics_server.h"
+#include "manager/daemon/io/peer.h"
 #include "manager/policy/policy.h"
 
 namespace ckpt::manager {

@@ -19,7 +19,7 @@
 #include <unordered_map>
 
 #include "common/managed/messages.h"
-#include "manager/policy/books.h"
+#include "manager/policy/accounting/accounting.h"
 
 namespace ckpt::manager {
 

@@ -12,7 +12,7 @@
 
 #include "common/base/bytes.h"
 #include "common/managed/messages.h"
-#include "manager/policy/pairs.h"
+#include "manager/policy/placement/interference.h"
 
 namespace ckpt::manager {
 

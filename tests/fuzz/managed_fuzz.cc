@@ -5,7 +5,7 @@
 // as it was read. The same bytes are also what a Manager might send to a program.
 #include <cstdlib>
 
-#include "manager/daemon/peer.h"
+#include "manager/daemon/io/peer.h"
 #include "manager/policy/policy.h"
 
 namespace {

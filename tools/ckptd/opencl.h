@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "manager/daemon/node.h"
+#include "manager/daemon/measure/node.h"
 
 namespace ckpt::tools {
 

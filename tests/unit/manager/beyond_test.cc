@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the Manager does beyond the paper: ageing, budgets, victims, slices, failures, restarts.
-#include "tests/unit/manager/node.h"
+#include "tests/unit/manager/fake_node.h"
 
 using namespace ckpt;
 using namespace ckpt::manager;

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "manager/daemon/report/metrics.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace ckpt::manager {
+namespace {
+
+using Labels = std::vector<std::pair<const char *, std::string>>;
+
+std::string escaped(const std::string &value) {
+  std::string out;
+  for (char c : value) {
+    if (c == '\\' || c == '"') out += '\\';
+    if (c == '\n')
+      out += "\\n";
+    else
+      out += c;
+  }
+  return out;
+}
+
+class Text {
+ public:
+  // Begins a metric; its samples follow.
+  Text &metric(const char *name, const char *type, const char *help) {
+    name_ = name;
+    out_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
+    return *this;
+  }
+  template <class Value>
+  Text &sample(Value value, const Labels &labels = {}, const char *suffix = "") {
+    out_ += fmt::format("{}{}{} {}\n", name_, suffix, in_braces(labels), value);
+    return *this;
+  }
+  std::string take() { return std::move(out_); }
+
+ private:
+  static std::string in_braces(const Labels &labels) {
+    std::string all;
+    for (auto &[name, value] : labels)
+      all += fmt::format("{}{}=\"{}\"", all.empty() ? "" : ",", name, escaped(value));
+    return all.empty() ? all : "{" + all + "}";
+  }
+  std::string name_, out_;
+};
+
+double seconds(Time time) { return std::chrono::duration<double>(time).count(); }
+
+void put_gpus(Text &text, const Policy &policy, const Books &books, const Meter &meter) {
+  auto gauge = [&](const char *name, const char *help, auto value) {
+    text.metric(name, "gauge", help);
+    for (size_t g = 0; g < books.gpus.size(); g++)
+      text.sample(value(policy.gpus()[g], books.gpus[g]), {{"gpu", policy.gpus()[g].uuid}});
+  };
+  gauge("ckpt_gpu_memory_bytes", "Memory of the GPU.",
+        [](const Gpu &g, const GpuBook &) { return g.total; });
+  gauge("ckpt_gpu_free_bytes", "Of these, free as it was measured last.",
+        [](const Gpu &, const GpuBook &b) { return b.free; });
+  gauge("ckpt_gpu_reserved_bytes", "Of these, promised to programs and not taken yet.",
+        [](const Gpu &, const GpuBook &b) { return b.reserved; });
+  gauge("ckpt_gpu_programs", "Programs on the GPU.",
+        [](const Gpu &, const GpuBook &b) { return b.programs; });
+  gauge("ckpt_gpu_exclusive", "1: one program has the GPU for itself, or will.",
+        [](const Gpu &, const GpuBook &b) { return b.exclusive != nullptr ? 1 : 0; });
+  text.metric("ckpt_gpu_info", "gauge", "Always 1.");
+  for (const MeteredGpu &g : meter.gpus()) text.sample(1, {{"gpu", g.uuid}, {"name", g.name}});
+}
+
+void put_programs(Text &text, const Policy &policy, const Books &books) {
+  text.metric("ckpt_programs", "gauge", "Programs by state.");
+  auto count = [&](auto holds) { return std::ranges::count_if(policy.programs(), holds); };
+  for (Phase phase :
+       {Phase::New, Phase::Held, Phase::Placed, Phase::Leaving, Phase::Evicted, Phase::Returning})
+    text.sample(count([&](const auto &p) { return !p->parked && p->phase == phase; }),
+                {{"state", name_of(phase)}});
+  text.sample(count([](const auto &p) { return p->parked; }), {{"state", "parked"}});
+  text.metric("ckpt_programs_waiting", "gauge", "Programs that wait for a GPU or for memory.")
+      .sample(count([](const auto &p) { return p->waiting() || p->blocked(); }));
+  text.metric("ckpt_kept_bytes", "gauge", "Contents of evicted programs.")
+      .sample(books.host_kept, {{"where", "memory"}})
+      .sample(books.disk_kept, {{"where", "disk"}});
+}
+
+void put_events(Text &text, const Counters &c) {
+  text.metric("ckpt_evictions_total", "counter", "Programs that were made to leave a GPU.")
+      .sample(c.evictions);
+  text.metric("ckpt_returns_total", "counter", "Evicted programs that have come back.")
+      .sample(c.returns);
+  text.metric("ckpt_migrations_total", "counter", "Of these, to another GPU.").sample(c.migrations);
+  text.metric("ckpt_moved_bytes_total", "counter", "Contents moved by evictions and returns.")
+      .sample(c.bytes_out, {{"direction", "out"}})
+      .sample(c.bytes_in, {{"direction", "in"}});
+  text.metric("ckpt_evicted_seconds_total", "counter", "Time that programs were evicted for.")
+      .sample(seconds(c.away));
+  text.metric("ckpt_waits_total", "counter", "Requests that had to wait and were answered.")
+      .sample(c.waits);
+  text.metric("ckpt_wait_seconds_total", "counter", "Time that they have waited.")
+      .sample(seconds(c.waited));
+  text.metric("ckpt_denials_total", "counter", "Requests answered with out of memory.")
+      .sample(c.denials);
+}
+
+void put_decisions(Text &text, const Counters &c) {
+  text.metric("ckpt_decision_seconds", "histogram", "Time of one decision, without measuring.");
+  u64 sum = 0;
+  for (size_t i = 0; i < c.decisions.size(); i++) {
+    sum += c.decisions[i];
+    bool last = i == Counters::kBucketSeconds.size();
+    text.sample(sum, {{"le", last ? "+Inf" : fmt::format("{}", Counters::kBucketSeconds[i])}},
+                "_bucket");
+  }
+  text.sample(c.deciding.count(), {}, "_sum").sample(sum, {}, "_count");
+}
+
+void put_messages(Text &text, const Counters &c) {
+  text.metric("ckpt_messages_total", "counter", "Messages from and to programs.");
+  for (auto &[name, n] : c.from_programs)
+    text.sample(n, {{"direction", "from"}, {"message", name}});
+  for (auto &[name, n] : c.to_programs) text.sample(n, {{"direction", "to"}, {"message", name}});
+}
+
+}  // namespace
+
+std::string metrics_text(const Policy &policy, const Meter &meter, const Counters &counters) {
+  Text text;
+  Books books = policy.books();
+  put_gpus(text, policy, books, meter);
+  put_programs(text, policy, books);
+  put_events(text, counters);
+  put_decisions(text, counters);
+  put_messages(text, counters);
+  return text.take();
+}
+
+}  // namespace ckpt::manager

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the daemon remembers beside the policy's books.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <doctest/doctest.h>
+
+#include "manager/daemon/measure/disconnected_clients.h"
+#include "manager/daemon/report/counters.h"
+#include "manager/daemon/measure/exiting_clients.h"
+#include "tests/unit/manager/fake_node.h"
+
+using namespace ckpt;
+using namespace ckpt::manager;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr ProgramId kOne = 1, kOther = 2;
+
+// A child that lives until it is ended.
+class Child {
+ public:
+  Child() : pid_(::fork()) {
+    if (pid_ == 0) {
+      ::pause();
+      ::_exit(0);
+    }
+    REQUIRE(pid_ > 0);
+  }
+  ~Child() { end(); }
+  pid_t pid() const { return pid_; }
+  void end() {
+    if (pid_ < 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(std::exchange(pid_, -1), nullptr, 0);
+  }
+
+ private:
+  pid_t pid_;
+};
+
+}  // namespace
+
+TEST_CASE("who has said that it is over and goes on is not one that ends") {
+  Departed d;
+  d.add(1s, 7);
+  d.add(5s, 7);  // again
+  d.add(5s, 8);
+  CHECK(d.ends(1s + Departed::kMoment - 1ms, 7));
+  CHECK_FALSE(d.ends(1s + Departed::kMoment, 7));
+  CHECK(d.ends(1s + Departed::kMoment, 8));
+  CHECK_FALSE(d.ends(1s, 9));
+  d.keep({7});
+  CHECK(d.contains(7));
+  CHECK_FALSE(d.contains(8));
+}
+
+TEST_CASE("questions that are over without an answer are not remembered") {
+  Counters c;
+  auto hear = [&c](ProgramId id, const managed::ToManager &m) { c.heard(Time{0}, id, m, {}); };
+  for (u32 ticket = 1; ticket < 100; ticket++) {
+    hear(kOne, in::CudaMalloc{ticket, 1});
+    CHECK(c.open_questions() == 1);
+    hear(kOne, in::MallocDone{ticket, 1});
+    hear(kOne, in::Load{ticket, 1, false});
+    CHECK(c.open_questions() == 1);
+    hear(kOne, in::LoadDone{ticket, 1, 0, false});
+  }
+  CHECK(c.open_questions() == 0);
+  hear(kOther, in::CudaMalloc{7, 1});
+  hear(kOne, in::CudaMalloc{7, 1});
+  hear(kOne, in::Connect{});
+  CHECK(c.open_questions() == 3);
+  hear(kOne, in::Join{});
+  CHECK(c.open_questions() == 1);
+  c.ordered(Time{5}, {{kOther, out::GoAhead{7}}});
+  CHECK(c.open_questions() == 0);
+  CHECK(c.waits == 1);
+  CHECK(c.waited == Time{5});
+}
+
+TEST_CASE("questions that nobody answers are not remembered, however many they are") {
+  Node node({}, {1000 * kMiB});
+  Counters c;
+  auto hear = [&](const managed::ToManager &m) {
+    Counters::Before before = Counters::before(node.policy.find(kOne));
+    Orders orders = node.say(kOne, m);
+    c.heard(node.now, kOne, m, before);
+    c.ordered(node.now, orders);
+  };
+  auto ask_much = [&] {
+    for (u32 ticket = 1; ticket <= 5000; ticket++) hear(in::CudaMalloc{ticket, 1});
+  };
+  hear(in::Uses{managed::kCuda});
+  ask_much();
+  CHECK(c.open_questions() == 0);
+  // It is evicted, and asks: as many may be open as the policy keeps.
+  hear(in::Join{.version = managed::kVersion, .standing = managed::Standing::Parked});
+  ask_much();
+  CHECK(c.open_questions() == 1024);
+  hear(in::Fin{});
+  ask_much();
+  CHECK(c.open_questions() == 0);
+}
+
+TEST_CASE("what a program that went on without us has counts once, while it lives") {
+  Absent absent;
+  Child child;
+  absent.add(child.pid(), 0, 100);
+  absent.add(child.pid(), 1, 7);
+  absent.add(child.pid(), 0, 200);  // it was back meanwhile, and is gone again
+  CHECK(absent.bytes(0) == 200);
+  CHECK(absent.bytes(1) == 7);
+  child.end();
+  CHECK(absent.bytes(0) == 0);
+  CHECK(absent.bytes(1) == 0);
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who gets on with whom: what is made of programs' progress, and what follows from it.
+#include "manager/policy/placement/interference.h"
+
+#include "tests/unit/manager/fake_node.h"
+
+using namespace ckpt;
+using namespace ckpt::manager;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr u64 kA = 11, kB = 12;
+
+Settings roomy() {
+  Settings s;
+  s.context_bytes = 10;
+  s.least_run = Time{0};
+  s.pairs = Pairing::Learn;
+  return s;
+}
+
+// Both run for so many seconds on GPU 0 and make so many calls a second.
+void run(Node &n, const std::vector<std::pair<ProgramId, u64>> &rates, int seconds) {
+  for (int i = 0; i < seconds; i++) {
+    n.now += 1s;
+    for (auto [p, rate] : rates) n.say(p, in::Progress{n.at(p).calls + rate, 0});
+  }
+}
+
+void start(Node &n, ProgramId p, u64 kind) {
+  n.join(p);
+  n.say(p, in::Kind{kind});
+  REQUIRE(told(n.say(p, in::Connect{})) == Told{fmt::format("{} Connect GPU0", p)});
+  n.take(0, 10);
+  n.policy.footprint(p, 10);
+  n.say(p, in::ContextCheck{});
+}
+
+void ends(Node &n, ProgramId p) {
+  n.give(0, 10);
+  n.say(p, in::Fin{});
+}
+
+// A node where A makes 100 calls a second alone and `beside` beside B, and B too.
+Node taught(const Settings &s, u64 beside) {
+  Node n(s, {100});
+  start(n, 1, kA);
+  run(n, {{1, 100}}, 6);
+  start(n, 2, kB);
+  run(n, {{1, beside}, {2, beside}}, 6);
+  ends(n, 1);
+  run(n, {{2, 100}}, 6);
+  ends(n, 2);
+  return n;
+}
+
+Told asks_beside(Node &n, u64 kind, ProgramId p) {
+  n.join(p);
+  n.say(p, in::Kind{kind});
+  return told(n.say(p, in::Connect{}));
+}
+
+}  // namespace
+
+TEST_CASE("what two do together is told by their rates alone and beside each other") {
+  Pairs pairs(1s);
+  constexpr KindIndex a = 0, b = 1;
+  pairs.measured(10s, a, b, 600, 10s);
+  pairs.measured(10s, b, a, 30, 10s);
+  CHECK_FALSE(pairs.together(a, b));
+  pairs.measured(20s, a, kNoKind, 1000, 10s);
+  pairs.measured(20s, b, kNoKind, 100, 10s);
+  REQUIRE(pairs.together(a, b));
+  CHECK(*pairs.together(a, b) == doctest::Approx(0.9));
+  CHECK(*pairs.together(b, a) == doctest::Approx(0.9));
+  CHECK(pairs.apart(20s, a, b));
+  CHECK(pairs.apart(20s, b, a));
+  // Not for ever: so that an error is found out. Only what is seen of the two renews it.
+  CHECK_FALSE(pairs.apart(221s, a, b));
+  pairs.measured(221s, a, kNoKind, 100, 1s);
+  CHECK_FALSE(pairs.apart(221s, a, b));
+  pairs.measured(230s, a, b, 60, 1s);
+  CHECK(pairs.apart(230s, a, b));
+  // Two of one kind are a pair as well.
+  pairs.measured(20s, a, a, 550, 10s);
+  CHECK(*pairs.together(a, a) == doctest::Approx(1.1));
+  CHECK_FALSE(pairs.apart(20s, a, a));
+}
+
+TEST_CASE("a few calls prove nothing") {
+  Pairs pairs(1s);
+  constexpr KindIndex a = 0;
+  pairs.measured(10s, a, kNoKind, 20, 10s);
+  pairs.measured(10s, a, a, 1000, 100s);
+  CHECK_FALSE(pairs.together(a, a));
+  pairs.measured(11s, a, kNoKind, 10, 5s);
+  CHECK(pairs.together(a, a));
+  Pairs hasty(1s);
+  hasty.measured(10s, a, kNoKind, 1000, 2s);
+  hasty.measured(10s, a, a, 1000, 2s);
+  CHECK_FALSE(hasty.together(a, a));
+}
+
+TEST_CASE("the last stretches count, by their median, until the kind is another one") {
+  Pairs pairs(1s);
+  constexpr KindIndex a = 0;
+  for (int i = 0; i < 100; i++) pairs.measured(10s, a, kNoKind, 1000, 10s);
+  pairs.measured(10s, a, a, 450, 10s);
+  CHECK(*pairs.together(a, a) == doctest::Approx(0.9));
+  for (int i = 0; i < 20; i++) pairs.measured(10s, a, kNoKind, 1, 100s);  // it waits for something
+  CHECK(*pairs.together(a, a) == doctest::Approx(0.9));
+  for (int i = 0; i < 60; i++) pairs.measured(10s, a, kNoKind, 500, 10s);
+  CHECK(*pairs.together(a, a) == doctest::Approx(1.8));
+  pairs.forget(a);
+  CHECK_FALSE(pairs.together(a, a));
+}
+
+TEST_CASE("a pair that loses is not put together again, and one that gains is") {
+  Node bad = taught(roomy(), 49);
+  CHECK(bad.policy.findings().size() == 1);
+  start(bad, 3, kA);
+  CHECK(asks_beside(bad, kB, 4) == Told{});
+  CHECK(asks_beside(bad, 99, 5) == Told{"5 Connect GPU0"});  // unknown pairs are tried
+  bad.say(5, in::Fin{});
+  bad.give(0, 10);
+  CHECK(told(bad.say(3, in::Fin{})) == Told{"4 Connect GPU0"});
+
+  Node good = taught(roomy(), 60);
+  start(good, 3, kA);
+  CHECK(asks_beside(good, kB, 4) == Told{"4 Connect GPU0"});
+
+  Settings any = roomy();
+  any.pairs = Pairing::Any;
+  Node careless = taught(any, 49);
+  start(careless, 3, kA);
+  CHECK(asks_beside(careless, kB, 4) == Told{"4 Connect GPU0"});
+}
+
+TEST_CASE("who was evicted does not come back into bad company either") {
+  Node n = taught(roomy(), 40);
+  start(n, 3, 99);
+  n.has(3, 30);
+  start(n, 4, kA);
+  n.has(4, 30);
+  CHECK(told(n.say(4, in::CudaMalloc{1, 40})) == Told{"4 Suspend"});
+  n.leaves(4, 10);
+  start(n, 5, kB);
+  n.give(0, 40);
+  CHECK(told(n.say(3, in::Fin{})) == Told{});  // now it would fit
+  n.give(0, 10);
+  CHECK(told(n.say(5, in::Fin{})) == Told{"4 Migrate GPU0"});
+}
+
+TEST_CASE("nobody is kept apart for ever, nor kept out by those that come later") {
+  Settings s = roomy();
+  s.age_limit = 10s;
+  s.apart_limit = 20s;
+  Node n = taught(s, 40);
+  start(n, 3, kA);
+  CHECK(asks_beside(n, kB, 4) == Told{});
+  CHECK(told(n.after(31s)) == Told{});     // the elder: still apart …
+  CHECK(asks_beside(n, kA, 5) == Told{});  // … and no other A comes in before it
+  CHECK(told(n.after(19s)) == Told{});
+  CHECK(told(n.after(2s)) == Told{"4 Connect GPU0"});
+}
+
+TEST_CASE(
+    "a program is alone for a moment if that is all that is not known of a pair that comes again") {
+  Settings s = roomy();
+  Node n(s, {100});
+  start(n, 1, kA);
+  start(n, 2, kB);
+  run(n, {{1, 40}, {2, 40}}, 6);
+  ends(n, 2);
+  n.say(1, in::Progress{n.at(1).calls, 0});
+  // B comes again. A is given a moment to show what it does alone.
+  CHECK(asks_beside(n, kB, 3) == Told{});
+  run(n, {{1, 100}}, 3);
+  n.now += 1s;
+  CHECK(told(n.say(1, in::Progress{n.at(1).calls + 100, 0})) == Told{"3 Connect GPU0"});
+  // That is not repeated for somebody who makes no progress.
+  Node still(s, {100});
+  start(still, 1, kA);
+  start(still, 2, kB);
+  run(still, {{1, 40}, {2, 40}}, 6);
+  ends(still, 2);
+  CHECK(asks_beside(still, kB, 3) == Told{});
+  CHECK(told(still.after(9s)) == Told{});
+  CHECK(told(still.after(2s)) == Told{"3 Connect GPU0"});
+}
+
+TEST_CASE("programs are kept alone for a small part of the time only") {
+  Pairs pairs(1s);
+  for (KindIndex k = 0; k < 40; k++) {
+    pairs.measured(1s, k, 0, 100, 10s);
+    pairs.measured(1s, 0, k, 100, 10s);
+  }
+  int held = 0;
+  for (int second = 1; second <= 400; second++)
+    held += pairs.wants_alone(Time(second * 1s), static_cast<KindIndex>(second % 400 / 10), 0);
+  CHECK(held > 5);
+  CHECK(held < 25);
+}
+
+TEST_CASE("a stretch counts only if the company stayed the same") {
+  Settings s = roomy();
+  Node n(s, {100});
+  start(n, 1, kA);
+  run(n, {{1, 100}}, 2);
+  // Another one comes and goes between two words of the first.
+  start(n, 2, kB);
+  ends(n, 2);
+  n.now += 1s;
+  n.say(1, in::Progress{1'000'000, 0});
+  run(n, {{1, 100}}, 10);
+  start(n, 3, kA);
+  run(n, {{1, 50}, {3, 50}}, 10);
+  REQUIRE(n.policy.findings().size() == 1);
+  CHECK(n.policy.findings()[0].together == doctest::Approx(1).epsilon(0.01));
+}
+
+TEST_CASE("who is nearly over, or has just come back, is not the one to leave") {
+  Settings s = roomy();
+  s.victim = Victim::Cheapest;
+  s.least_run = 2s;
+  Node n(s, {200});
+  start(n, 1, kA);
+  run(n, {{1, 100}}, 10);
+  ends(n, 1);  // A makes 1000 calls
+  start(n, 2, kA);
+  n.has(2, 20);
+  start(n, 3, kB);
+  n.has(3, 40);
+  start(n, 4, 99);
+  n.has(4, 50);
+  run(n, {{2, 85}, {3, 85}}, 10);
+  // 2 has fewer bytes, and little to do.
+  CHECK(told(n.say(4, in::CudaMalloc{1, 70})) == Told{"3 Signal"});
+  CHECK(told(n.say(3, in::Query{})) == Told{"3 Suspend"});
+}

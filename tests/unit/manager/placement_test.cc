@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What kinds of programs show, and who is chosen because of it (--pairs mix).
+#include "tests/unit/manager/fake_node.h"
+
+using namespace ckpt;
+using namespace ckpt::manager;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr u64 kCopies = 11, kComputes = 12, kGB = 1'000'000'000;
+constexpr u64 kContext = 10;
+
+Settings mixed() {
+  Settings s;
+  s.context_bytes = kContext;
+  s.least_run = 1s;
+  s.pairs = Pairing::Mix;
+  return s;
+}
+
+void announce(Node &n, ProgramId p, u64 kind, i32 priority = 0) {
+  n.join(p, priority);
+  n.say(p, in::Kind{kind});
+}
+
+void placed(Node &n, ProgramId p, u64 kind) {
+  announce(n, p, kind);
+  REQUIRE(told(n.say(p, in::Connect{})) == Told{fmt::format("{} Connect GPU0", p)});
+  n.take(0, kContext);
+  n.policy.footprint(p, n.at(p).used + kContext);
+  n.say(p, in::ContextCheck{});
+}
+
+void run(Node &n, ProgramId p, int seconds, u64 copied) {
+  for (int i = 0; i < seconds; i++) {
+    n.now += 1s;
+    n.say(p, in::Progress{n.at(p).calls + 100, 0, n.at(p).stretch.copied + copied});
+  }
+}
+
+Orders ends(Node &n, ProgramId p) {
+  n.give(0, kContext + n.at(p).used);
+  return n.say(p, in::Fin{});
+}
+
+// A GPU of `bytes` on which both kinds were seen; each had so many bytes.
+Node taught(u64 bytes, u64 had) {
+  Node n(mixed(), {bytes});
+  for (u64 kind : {kCopies, kComputes}) {
+    ProgramId p = static_cast<ProgramId>(kind);
+    placed(n, p, kind);
+    n.has(p, had);
+    run(n, p, 10, kind == kCopies ? 2 * kGB : kGB / 1000);
+    CHECK(told(ends(n, p)) == Told{});
+  }
+  return n;
+}
+
+// There two that compute, 1 and 2, leave no room for a third one.
+Node crowded() {
+  Node n = taught(200, 80);
+  for (ProgramId p : {1, 2}) {
+    placed(n, p, kComputes);
+    n.has(p, 80);
+  }
+  return n;
+}
+
+Told asks(Node &n, ProgramId p, u64 kind, i32 priority = 0) {
+  announce(n, p, kind, priority);
+  return told(n.say(p, in::Connect{}));
+}
+
+}  // namespace
+
+TEST_CASE("of many kinds the one that was used longest ago makes room") {
+  Kinds kinds;
+  KindIndex a = kinds.find(0s, kCopies, "a").index;
+  kinds.over(a, 100, 5);
+  CHECK(kinds.find(0s, kCopies, "a").index == a);
+  CHECK_FALSE(kinds.find(0s, kCopies, "a").is_new);
+  CHECK(kinds.calls(a) == 100);
+  CHECK(kinds.peak(a) == 5);
+  for (u64 hash = 100; hash < 2000; hash++) {
+    CHECK(kinds.find(Time(hash), hash, "x").index < 256);
+    CHECK(kinds.find(Time(hash), hash, "x").is_new == false);
+  }
+  Kinds::Found again = kinds.find(3s, kCopies, "a");
+  CHECK(again.is_new);
+  CHECK(kinds.calls(again.index) == 0);
+}
+
+TEST_CASE("what is known of kinds can be told to another Manager") {
+  Kinds old, fresh;
+  for (int i = 0; i < 3; i++) old.copied(old.find(0s, kCopies, "a").index, 2 * kGB, 1s);
+  KindIndex unseen = old.find(0s, kComputes, "b").index;
+  u64 before = old.changes();
+  old.over(unseen, 50, 7);
+  CHECK(old.changes() != before);
+  for (const KindFacts &facts : old.facts()) fresh.learn(1s, facts);
+  KindIndex a = fresh.find(2s, kCopies, "").index, b = fresh.find(2s, kComputes, "").index;
+  CHECK(fresh.name(a) == "a");
+  CHECK(fresh.demand(a).bus == doctest::Approx(0.7));
+  CHECK_FALSE(fresh.demand(b).known);
+  CHECK(fresh.calls(b) == 50);
+  CHECK(fresh.peak(b) == 7);
+  // Any number may stand in a file.
+  fresh.learn(3s, {.hash = 5, .copied = 1e18, .watched = 1e18});
+  fresh.learn(3s, {.hash = 6, .copied = 1e18, .watched = 1e-18});
+  CHECK(fresh.demand(fresh.find(4s, 6, "").index).bus <= 0.7);
+}
+
+TEST_CASE("who copies most needs the bus most of its time, and others by what they copy") {
+  Kinds kinds;
+  KindIndex a = kinds.find(0s, 1, "a").index, b = kinds.find(0s, 2, "b").index;
+  KindIndex c = kinds.find(0s, 3, "c").index;
+  CHECK_FALSE(kinds.demand(a).known);
+  CHECK_FALSE(kinds.demand(kNoKind).known);
+  for (int i = 0; i < 4; i++) {
+    CHECK_FALSE(kinds.demand(a).known);
+    kinds.copied(a, 4 * kGB, 1s);
+    kinds.copied(b, kGB, 1s);
+    kinds.copied(c, 0, 1s);
+  }
+  CHECK(kinds.demand(a).bus == doctest::Approx(0.7));
+  CHECK(kinds.demand(b).bus == doctest::Approx(0.35));
+  CHECK(kinds.demand(c).bus == 0);
+  CHECK(kinds.demand(c).kernels == 1);
+  // Where nobody copies much, nobody needs the bus much.
+  Kinds quiet;
+  KindIndex d = quiet.find(0s, 4, "d").index;
+  for (int i = 0; i < 4; i++) quiet.copied(d, kGB / 100, 1s);
+  CHECK(quiet.demand(d).bus == doctest::Approx(0.14));
+}
+
+TEST_CASE("a load is what the busier engine has to do, and copies delay each other") {
+  Demand copies{0.3, 0.7, true}, computes{1, 0, true};
+  auto of = [](std::initializer_list<Demand> all) {
+    Load load;
+    for (const Demand &d : all) load.add(d);
+    return load.stretch();
+  };
+  CHECK(of({copies}) == 1);
+  CHECK(of({copies, computes}) == doctest::Approx(1.3));
+  CHECK(of({computes, computes}) == doctest::Approx(2));
+  CHECK(of({copies, copies}) == doctest::Approx(1.96));
+}
+
+TEST_CASE("beside one that computes, one that copies goes first") {
+  Node n = crowded();
+  // The next in order computes, too, and is passed over.
+  CHECK(asks(n, 3, kComputes) == Told{});
+  CHECK(asks(n, 4, kCopies) == Told{});
+  CHECK(told(ends(n, 2)) == Told{"4 Connect GPU0"});
+  CHECK(n.at(3).passed == 1);
+  CHECK(n.phase(3) == Phase::Held);
+}
+
+TEST_CASE("of whom nothing is known is tried where another one would not gain") {
+  Node n = crowded();
+  CHECK(asks(n, 3, kComputes) == Told{});
+  ProgramId next = 4;
+  SUBCASE("unless it never tells") {
+    n.say(4, in::Uses{managed::kOpenCl});
+    next = 3;
+  }
+  SUBCASE("as it will tell") {}
+  announce(n, 4, 99);
+  n.say(4, in::CudaMalloc{7, 80});
+  n.say(4, in::Connect{});
+  Told said = told(ends(n, 2));
+  REQUIRE_FALSE(said.empty());
+  CHECK(said[0] == fmt::format("{} Connect GPU0", next));
+}
+
+TEST_CASE("with --pairs any they come in their order") {
+  Settings s = mixed();
+  s.pairs = Pairing::Any;
+  Node n(s, {200});
+  placed(n, 1, kComputes);
+  n.has(1, 80);
+  placed(n, 2, kComputes);
+  n.has(2, 80);
+  n.start(9, 0, kContext);
+  n.start(8, 0, kContext);
+  CHECK(asks(n, 3, kComputes) == Told{});
+  CHECK(asks(n, 4, kCopies) == Told{});
+  CHECK(told(ends(n, 2)) == Told{"3 Connect GPU0"});
+}
+
+TEST_CASE("nobody is passed over more than four times, nor for somebody less important") {
+  Node n = crowded();
+  CHECK(asks(n, 3, kComputes, 1) == Told{});
+  CHECK(asks(n, 4, kComputes) == Told{});
+  for (ProgramId p = 20; p < 30; p++) CHECK(asks(n, p, kCopies) == Told{});
+  CHECK(told(ends(n, 2)) == Told{"3 Connect GPU0"});
+  n.take(0, kContext);
+  n.has(3, 80);
+  CHECK(told(ends(n, 3)) == Told{"20 Connect GPU0"});
+  for (ProgramId p = 20; p < 24; p++) {
+    n.take(0, kContext);
+    n.has(p, 80);
+    ProgramId next = p < 23 ? p + 1 : 4;
+    CHECK(told(ends(n, p)) == Told{fmt::format("{} Connect GPU0", next)});
+  }
+}
+
+TEST_CASE("an elder, too, may be passed over, by who takes what is kept for it") {
+  Node n = crowded();
+  CHECK(asks(n, 3, kComputes) == Told{});
+  CHECK(asks(n, 4, kCopies) == Told{});
+  n.after(60s);
+  CHECK(told(ends(n, 2)) == Told{"4 Connect GPU0"});
+  // What was expected of it is not kept for the elder.
+  n.take(0, kContext);
+  CHECK(told(n.say(4, in::CudaMalloc{1, 80})) == Told{"4 GoAhead 1"});
+}
+
+TEST_CASE("who is of a kind that took much waits until there is so much") {
+  Node n = taught(200, 80);
+  placed(n, 1, kComputes);
+  n.has(1, 80);
+  placed(n, 2, kComputes);  // has asked for nothing yet, and will
+  CHECK(asks(n, 3, kCopies) == Told{});
+  SUBCASE("what is expected is kept") {
+    CHECK(asks(n, 4, 99) == Told{"4 Connect GPU0"});  // nothing is known of it
+    CHECK(told(n.after(2s)) == Told{});
+  }
+  SUBCASE("but not for long") { CHECK(told(n.after(10s)) == Told{"3 Connect GPU0"}); }
+  SUBCASE("nor once it has it") {
+    n.has(2, 80);
+    CHECK(asks(n, 4, 99) == Told{"4 Connect GPU0"});
+  }
+}
+
+TEST_CASE("a program tells at its end what it took without a question") {
+  Node n = taught(200, 20);
+  placed(n, 1, kComputes);
+  n.give(0, kContext);
+  n.say(1, in::Fin{120});
+  placed(n, 2, 99);
+  n.has(2, 100);
+  CHECK(asks(n, 3, kComputes) == Told{});  // 120 are not free
+  CHECK(asks(n, 4, kCopies) == Told{"4 Connect GPU0"});
+}
+
+TEST_CASE("what is expected keeps nobody from a GPU that none of us uses") {
+  Node n = taught(400, 300);
+  bool foreign = false;
+  SUBCASE("with room") {}
+  SUBCASE("where somebody else has the rest") { foreign = true; }
+  n.free(0, 100, foreign);
+  CHECK(asks(n, 1, kCopies) == Told{"1 Connect GPU0"});
+}
+
+TEST_CASE("what is expected is not kept for ever for who does not ask for it") {
+  Node n = taught(200, 120);
+  SUBCASE("without a context") {
+    CHECK(asks(n, 1, kCopies) == Told{"1 Connect GPU0"});
+    CHECK(asks(n, 2, 99) == Told{"2 Connect GPU0"});
+    CHECK(asks(n, 3, kCopies) == Told{});
+    CHECK(told(n.after(9s)) == Told{});
+    CHECK(told(n.after(1s)) == Told{"3 Connect GPU0"});
+  }
+  SUBCASE("nor in many short runs") {
+    placed(n, 1, kCopies);
+    for (int i = 0; i < 5; i++) {
+      CHECK(n.at(1).expected == 120);
+      n.after(2s);
+      n.say(1, in::Join{.version = managed::kVersion,
+                        .pid = 1,
+                        .name = "p",
+                        .standing = managed::Standing::Running,
+                        .gpu = "GPU0"});
+    }
+    CHECK(n.at(1).expected == 0);
+  }
+  SUBCASE("an elder waits for so long only") {
+    placed(n, 1, 99);
+    n.has(1, 80);
+    CHECK(asks(n, 2, kCopies) == Told{});
+    n.after(30s);
+    CHECK(told(n.after(299s)) == Told{});
+    CHECK(told(n.after(1s)) == Told{"2 Connect GPU0"});
+  }
+}
+
+TEST_CASE("a GPU that is too small for its kind is the last choice") {
+  Node n(mixed(), {100, 400});
+  announce(n, 1, kCopies);
+  n.say(1, in::Fin{300});
+  CHECK(asks(n, 2, 99) == Told{"2 Connect GPU1"});  // where most is free
+  CHECK(asks(n, 3, kCopies) == Told{"3 Connect GPU1"});
+}
+
+TEST_CASE("an index that has become another kind's tells nothing") {
+  Node n = taught(200, 120);
+  placed(n, 1, kCopies);
+  CHECK(n.at(1).expected == 120);
+  for (u64 hash = 1000; hash < 1300; hash++) {
+    n.now += 1us;
+    announce(n, static_cast<ProgramId>(hash), hash);
+    n.say(static_cast<ProgramId>(hash), in::Fin{5});
+  }
+  CHECK(n.at(1).expected == 0);
+  u64 peak = 0;
+  n.say(1, in::Fin{77});
+  for (const KindFacts &k : n.policy.kinds().facts()) peak += k.hash == kCopies ? k.peak : 0;
+  CHECK(peak == 77);
+}
+
+TEST_CASE("what is learned is bounded, whatever a file or a program says") {
+  Node n(mixed(), {200});
+  n.policy.learn(0s, {{.hash = kCopies, .peak = ~u64{0}}});
+  placed(n, 1, 99);
+  CHECK(asks(n, 2, kCopies) == Told{});
+  Kinds kinds;
+  KindIndex a = kinds.find(0s, 1, "a").index;
+  for (int i = 0; i < 9; i++) kinds.copied(a, ~u64{0}, 1s);
+  CHECK(kinds.facts()[a].copied < 1e13);
+}
+
+TEST_CASE("who asks once more for a variable has waited since the beginning") {
+  Settings s = mixed();
+  s.pairs = Pairing::Any;
+  Node n(s, {100});
+  n.start(1, 0, kContext);
+  n.has(1, 80);
+  n.join(2);
+  CHECK(told(n.say(2, in::Connect{30})) == Told{});
+  n.now += 1s;
+  n.join(3);
+  CHECK(told(n.say(3, in::Connect{30})) == Told{});
+  n.after(60s);
+  n.give(0, 50);
+  n.say(1, in::CudaFree{30});  // 60 are free
+  REQUIRE(n.at(2).gpu == 0);
+  // The first place was for the first variable; for the second one there is no room yet, and
+  // nobody else takes what it gives up.
+  CHECK(told(n.say(2, in::Connect{60})) == Told{});
+  CHECK(n.phase(2) == Phase::Held);
+  CHECK(n.phase(3) == Phase::Held);
+  n.give(0, 40);
+  CHECK(told(n.say(1, in::Fin{})) == Told{"2 Connect GPU0"});
+}
+
+TEST_CASE("who asks once more keeps its place, where so much was expected of it") {
+  Settings s = mixed();
+  s.pairs = Pairing::Any;
+  s.age_limit = 5s;
+  Node n(s, {200});
+  n.policy.learn(0s, {{.hash = kCopies, .name = "copies", .peak = 80}});
+  n.learn(kContext);
+  n.start(1, 0, kContext);
+  n.has(1, 80);
+  CHECK(asks(n, 2, kCopies) == Told{"2 Connect GPU0"});
+  n.join(3);
+  CHECK(told(n.say(3, in::Connect{80})) == Told{});
+  CHECK(told(n.after(5s)) == Told{});  // 3 is the elder
+  CHECK(told(n.say(2, in::Connect{60})) == Told{"2 Connect GPU0"});
+  CHECK(told(n.say(2, in::Connect{80})) == Told{"2 Connect GPU0"});
+  SUBCASE("and not for more") { CHECK(told(n.say(2, in::Connect{90})) == Told{"3 Connect GPU0"}); }
+}

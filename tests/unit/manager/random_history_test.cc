@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Random histories: thousands each day, a million with `./check --full`, in ten parts
+// (tests/meson.build). CKPT_HISTORIES=N runs so many, from the seed CKPT_HISTORY on; one that fails
+// is run again by CKPT_HISTORIES=1 and its seed.
+#include "tests/unit/manager/random_history.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+
+using namespace ckpt;
+using namespace ckpt::manager;
+
+namespace {
+
+constexpr u64 kEveryday = 3'000;
+
+u64 number(const char *variable, u64 otherwise) {
+  const char *text = std::getenv(variable);
+  return text != nullptr && *text != '\0' ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+}  // namespace
+
+TEST_CASE("random histories keep every promise") {
+  u64 count = number("CKPT_HISTORIES", kEveryday);
+  u64 first = number("CKPT_HISTORY", 0);
+  u64 decisions = 0, evictions = 0, denials = 0, exclusives = 0, unasked = 0;
+  for (u64 seed = first; seed < first + count; seed++) {
+    History h(seed);
+    std::string broken = h.run();
+    REQUIRE_MESSAGE(broken.empty(), "seed " << seed << ": " << broken);
+    decisions += h.decisions();
+    evictions += h.evictions();
+    denials += h.denials();
+    exclusives += h.late_exclusives();
+    unasked += h.unasked();
+  }
+  MESSAGE(count << " histories, " << decisions << " decisions, " << evictions << " evictions, "
+                << denials << " denials");
+  if (count < 1000) return;
+  // They do what they are about.
+  CHECK(evictions > count);
+  CHECK(denials > count / 10);
+  CHECK(exclusives > count / 10);
+  CHECK(unasked > count / 10);
+}

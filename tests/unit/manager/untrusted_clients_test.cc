@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Programs that say of themselves what is not true.
+#include <limits>
+
+#include "tests/unit/manager/fake_node.h"
+
+namespace ckpt::manager {
+namespace {
+
+using namespace std::chrono_literals;
+using Told = std::vector<std::string>;
+
+Settings with_host_memory(u64 bytes) {
+  Settings s;
+  s.context_bytes = 10;
+  s.least_run = 0s;
+  s.host_bytes = bytes;
+  return s;
+}
+
+in::Join keeps(managed::Standing standing, u64 bytes) {
+  return {
+      .version = managed::kVersion, .pid = 9, .name = "liar", .standing = standing, .kept = bytes};
+}
+
+// An exclusive program comes, for which 1 has to leave.
+Told exclusive_comes(Node &n) {
+  n.start(1, 0, 10);
+  n.has(1, 20);
+  n.join(3);
+  return told(n.say(3, in::Connect{0, true}));
+}
+
+}  // namespace
+
+TEST_CASE("what one says to keep does not use up the host's memory for all") {
+  SUBCASE("who runs keeps nothing") {
+    Node n(with_host_memory(100), {100});
+    n.say(9, keeps(managed::Standing::New, 1ull << 43));
+    CHECK(exclusive_comes(n) == Told{"1 Signal"});
+  }
+  SUBCASE("who was evicted keeps no more than a GPU has") {
+    Node n(with_host_memory(200), {100});
+    n.say(9, keeps(managed::Standing::Parked, 1ull << 43));
+    CHECK(n.at(9).kept == 100);
+    CHECK(exclusive_comes(n) == Told{"1 Signal"});
+  }
+  SUBCASE("nor who is evicted") {
+    Node n(with_host_memory(200), {100});
+    CHECK(exclusive_comes(n) == Told{"1 Signal"});
+    n.say(1, in::Query{});
+    n.say(1, in::SuspendDone{1ull << 43});
+    CHECK(n.at(1).kept == 100);
+  }
+}
+
+TEST_CASE("the least priority is the least") {
+  Node n(with_host_memory(100), {100});
+  n.start(1, 0, 10);
+  n.has(1, 80);
+  n.join(2, std::numeric_limits<i32>::min());
+  n.join(3);
+  for (ProgramId p : {2u, 3u}) CHECK(told(n.say(p, in::Connect{30})) == Told{});
+  n.give(0, 90);
+  CHECK(told(n.say(1, in::Fin{})) == Told{"3 Connect GPU0", "2 Connect GPU0"});
+}
+
+TEST_CASE("whose kinds are most gives one up, and others keep theirs") {
+  Kinds kinds;
+  u64 rare = hash_of_user(1000, 7);
+  kinds.over(kinds.find(0s, rare, "rare").index, 100, 5);
+  for (u64 i = 1; i < 1000; i++) kinds.find(Time(i), hash_of_user(1001, i), "sweep");
+  Kinds::Found still = kinds.find(1s, rare, "rare");
+  CHECK_FALSE(still.is_new);
+  CHECK(kinds.peak(still.index) == 5);
+  CHECK(hash_of_user(1000, 7) != hash_of_user(1001, 7));
+  CHECK(hash_of_user(1000, 7) != hash_of_user(1000, 8));
+}
+
+TEST_CASE("no bus is as fast as a file may say") {
+  Kinds kinds;
+  kinds.learn(0s, {.hash = 7, .copied = 1e18, .watched = 1});
+  CHECK(kinds.facts().at(0).copied < 1.1e12);
+}
+
+}  // namespace ckpt::manager
