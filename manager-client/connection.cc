@@ -68,9 +68,9 @@ void ManagerClient::say(const managed::ToManager &message) {
 managed::Standing ManagerClient::standing() const {
   using managed::Standing;
   if (life_.state() == protocol::State::Suspended)
-    return evicted_ ? Standing::Evicted : Standing::Parked;
+    return evicted_ ? Standing::Evicted : Standing::Suspended;
   if (context_) return Standing::Running;
-  return gpu_.empty() || (place_ && further_ == 0) ? Standing::New : Standing::Assigned;
+  return gpu_.empty() || (place_ && further_ == 0) ? Standing::Unassigned : Standing::Assigned;
 }
 
 // All that the Manager has to know.
@@ -107,7 +107,7 @@ void ManagerClient::greet() {
 
 // What has changed since it was greeted, which may be long ago, and what is waited for.
 void ManagerClient::be_welcome(const managed::to_program::Welcome &m) {
-  grace_ = milliseconds(m.grace_ms);
+  grace_ = milliseconds(m.reconnect_ms);
   if (std::exchange(link_, Link::Joined) == Link::Joined) return;
   if (std::exchange(alone_, false)) log::warn("there is a Manager again");
   out::Join now = introduction();
@@ -115,7 +115,7 @@ void ManagerClient::be_welcome(const managed::to_program::Welcome &m) {
   if (managed(Api::kOpenCl)) say(out::Uses{apis_});
   if (now != joined_) say(now);
   if (!kind_) kind_ = kind_of_program();
-  say(out::Kind{*kind_});
+  say(out::Workload{*kind_});
   told_ = used();
   if (holder_ != 0) say(out::Holder{holder_});
   if (place_) say_where_from();

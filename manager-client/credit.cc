@@ -71,7 +71,7 @@ void ManagerClient::give_back() {
   ahead_ = left_ = 0;
   recalled_ = false;
   told_ = used();
-  if (link_ == Link::Joined) say(out::AheadBack{told_});
+  if (link_ == Link::Joined) say(out::CreditReturned{told_});
 }
 
 }  // namespace ckpt::manager_client

@@ -81,7 +81,7 @@ ManagerClient::Place ManagerClient::wait_for_place(std::unique_lock<std::mutex> 
 }
 
 void ManagerClient::say_where_from() {
-  if (further_ != 0) return say(out::AlsoUses{further_});
+  if (further_ != 0) return say(out::AddApi{further_});
   say(out::Connect{variables_, exclusive_});
 }
 

@@ -142,15 +142,15 @@ class [[gnu::visibility("default")]] ManagerClient {
   void hear(const managed::to_program::Migrate &m) { come_back(m.gpu); }
   void hear(const managed::to_program::Refused &m);
   void hear(const managed::to_program::Welcome &m);
-  void hear(const managed::to_program::Report &m);
+  void hear(const managed::to_program::ReportProgress &m);
   void hear(const managed::to_program::Connect &m);
-  void hear(const managed::to_program::Also &m);
+  void hear(const managed::to_program::ApiAdded &m);
   void hear(const managed::to_program::GoAhead &m);
   void hear(const managed::to_program::OutOfMemory &m);
   void hear(const managed::to_program::CCheckOk &m);
   void hear(const managed::to_program::CCheckFailed &);
-  void hear(const managed::to_program::Ahead &m);
-  void hear(const managed::to_program::Recall &);
+  void hear(const managed::to_program::Credit &m);
+  void hear(const managed::to_program::RevokeCredit &);
   void hear(const managed::to_program::Signal &);
   void hear(const managed::to_program::Pong &) {}    // that something was said is all of it
   void hear(const managed::to_program::Status &) {}  // for tools

@@ -63,7 +63,7 @@ void ManagerClient::hear(const in::Connect &m) {
   settle(*place_, Fate::Granted);
 }
 
-void ManagerClient::hear(const in::Also &m) {
+void ManagerClient::hear(const in::ApiAdded &m) {
   std::lock_guard lock(mutex_);
   if (!place_ || further_ == 0) return;
   if (m.managed) apis_ |= further_;
@@ -96,13 +96,13 @@ void ManagerClient::hear(const in::CCheckFailed &) {
 
 // ---- wishes
 
-void ManagerClient::hear(const in::Ahead &m) {
+void ManagerClient::hear(const in::Credit &m) {
   std::lock_guard lock(mutex_);
   ahead_ = left_ = m.bytes;
 }
 
 // What was given back already may have been given anew behind this.
-void ManagerClient::hear(const in::Recall &) {
+void ManagerClient::hear(const in::RevokeCredit &) {
   std::lock_guard lock(mutex_);
   if (ahead_ == 0) return;
   ahead_ = left_ = 0;
@@ -123,9 +123,9 @@ void ManagerClient::answer_signal() {
 
 // ---- progress
 
-void ManagerClient::hear(const in::Report &m) {
+void ManagerClient::hear(const in::ReportProgress &m) {
   std::lock_guard lock(mutex_);
-  report_every_ = milliseconds(m.every_ms);
+  report_every_ = milliseconds(m.interval_ms);
   next_report_ = Clock::now();
   (void)life_.calls();  // which are noted from now on
 }

@@ -71,12 +71,12 @@ int main(int argc, char **argv) {
   u32 programs = argc > 1 ? static_cast<u32>(std::atoi(argv[1])) : 1000;
   u32 n_gpus = argc > 2 ? static_cast<u32>(std::atoi(argv[2])) : 4;
   Settings settings;
-  settings.pairs = Pairing::Mix;
+  settings.placement = PlacementMode::Demand;
   settings.programs_per_gpu = settings.contextless_per_gpu = programs;
   Node node{Policy(settings, gpus(n_gpus))};
   for (ProgramId p = 1; p <= programs; p++) {
     node.say(p, in::Join{.version = managed::kVersion, .priority = static_cast<i32>(p % 3)});
-    node.say(p, in::Kind{1 + p % kKinds});
+    node.say(p, in::Workload{1 + p % kKinds});
     node.say(p, in::Connect{});
   }
   node.micros.clear();

@@ -7,7 +7,7 @@ import paper
 from node import Node
 
 # What the Manager waits for, in seconds of the paper's node; scaled like all times.
-MANAGER_SECONDS = {"--balance": 10, "--least-run": 1, "--age": 30, "--report": 1, "--apart": 300}
+MANAGER_SECONDS = {"--rebalance-after": 10, "--min-residency": 1, "--starvation-limit": 30, "--progress-interval": 1, "--pairing-limit": 300}
 
 
 def order(count, seed, scale, model=None, names=tuple(paper.PROGRAMS)):
@@ -47,7 +47,7 @@ def managed(build, gpus, scale, model, programs, options=()):
 
 # The journal says in which state a message finds a program; these change it. Who asks for a GPU, be it
 # again for a variable (MC-14), waits until it is told which.
-AFTER = {"Connect": "held", "SuspendDone": "evicted", "MigDone": "running"}
+AFTER = {"Connect": "pending", "SuspendDone": "evicted", "MigDone": "running"}
 
 
 def add_spans(runs, journal):

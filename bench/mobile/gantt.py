@@ -5,8 +5,8 @@ import html
 WIDTH, LEFT, ROW, GAP, BAR = 900, 150, 15, 34, 10
 # One hue a GPU; who computes there is strong, who comes or goes is pale.
 GPUS = ["#2f6db3", "#c2571a", "#3b8a4a", "#8a4a9c"]
-WAITS = {"new": "#d9d9d9", "held": "#d9d9d9", "evicted": "#b0b0b0"}
-PALE = {"leaving", "returning"}
+WAITS = {"unassigned": "#d9d9d9", "pending": "#d9d9d9", "evicted": "#b0b0b0"}
+PALE = {"evicting", "resuming"}
 
 
 def colour(state, gpu):

@@ -148,7 +148,7 @@ class Node:
         if not tool.exists():
             raise Failed(f"{tool} is not built")
         log = open(self.work / "ckptd.log", "w")
-        self.daemon = subprocess.Popen([str(tool), "--journal", str(self.work / "journal"), "--settle", "0", *self.options],
+        self.daemon = subprocess.Popen([str(tool), "--journal", str(self.work / "journal"), "--startup-delay", "0", *self.options],
                                        stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.env, cwd=self.work,
                                        start_new_session=True)
         log.close()

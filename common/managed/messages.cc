@@ -24,7 +24,7 @@ bool read(Reader &r, bool &value) {
 }
 bool read(Reader &r, Standing &value) {
   value = r.get<Standing>();
-  return r.ok() && value <= Standing::Parked;
+  return r.ok() && value <= Standing::Suspended;
 }
 bool read(Reader &r, std::string &value) {
   value = r.str();

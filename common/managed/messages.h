@@ -13,7 +13,7 @@
 
 namespace ckpt::managed {
 
-inline constexpr u32 kVersion = 3;
+inline constexpr u32 kVersion = 4;
 // Where ckptd listens, for programs and tools.
 inline constexpr const char *kSocketVariable = "CKPTD_SOCKET";
 inline constexpr size_t kMaxBodyBytes = 16u << 10;    // of a message to the Manager
@@ -28,11 +28,11 @@ inline constexpr u32 kAllApis = kCuda | kOpenCl;
 
 // How things are with a program, in its own words.
 enum class Standing : u8 {
-  New,       // it has not been given a device
-  Assigned,  // it has one, and no context there
-  Running,   // it has a context
-  Evicted,   // its contents are with the host
-  Parked,    // so they are, and not by the Manager's word: it is not to be resumed
+  Unassigned,  // it has not been given a device
+  Assigned,    // it has one, and no context there
+  Running,     // it has a context
+  Evicted,     // its contents are with the host
+  Suspended,   // so they are, and not by the Manager's word: it is not to be resumed
 };
 
 #define FIELD(type, name) type name{};

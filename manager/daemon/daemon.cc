@@ -47,8 +47,8 @@ managed::ToManager as_kept(uid_t uid, managed::ToManager message) {
   auto cut = [](std::string &text) {
     if (text.size() > managed::kMaxReasonBytes) text.resize(managed::kMaxReasonBytes);
   };
-  if (auto *m = std::get_if<in::Kind>(&message); m != nullptr && m->kind != 0)
-    m->kind = hash_of_user(uid, m->kind);
+  if (auto *m = std::get_if<in::Workload>(&message); m != nullptr && m->hash != 0)
+    m->hash = hash_of_user(uid, m->hash);
   if (auto *m = std::get_if<in::Failed>(&message)) cut(m->what);
   if (auto *m = std::get_if<in::Unsuited>(&message)) cut(m->why);
   return message;
@@ -60,8 +60,8 @@ Daemon::Daemon(DaemonOptions options, std::unique_ptr<Meter> meter)
     : options_(std::move(options)),
       meter_(std::move(meter)),
       policy_(options_.settings, gpus_of(*meter_)),
-      kinds_(options_.kinds),
-      entrance_(options_.connections) {}
+      profiles_file_(options_.profiles_file),
+      listener_(options_.connections) {}
 
 Result<std::unique_ptr<Daemon>> Daemon::create(DaemonOptions options,
                                                std::unique_ptr<Meter> meter) {
@@ -69,14 +69,14 @@ Result<std::unique_ptr<Daemon>> Daemon::create(DaemonOptions options,
     return fail_with_hint("this node has no GPU to manage",
                           "--opencl-devices names OpenCL devices that are no GPUs");
   std::unique_ptr<Daemon> d(new Daemon(std::move(options), std::move(meter)));
-  CKPT_CHECK(d->entrance_.open(d->options_.socket));
+  CKPT_CHECK(d->listener_.open(d->options_.socket));
   CKPT_CHECK(d->watch_signals());
   if (!d->options_.journal.empty()) {
     d->journal_.open(d->options_.journal, std::ios::app);
     if (!d->journal_) return fail_errno("cannot write {}", d->options_.journal);
   }
-  CKPT_TRY(std::vector<KindFacts> kinds, d->kinds_.recall(d->now()));
-  d->policy_.learn(d->now(), kinds);
+  CKPT_TRY(std::vector<ProfileFacts> profiles, d->profiles_file_.recall(d->now()));
+  d->policy_.learn(d->now(), profiles);
   d->measure(nullptr);
   if (d->options_.metrics_port != 0) CKPT_CHECK(d->serve_metrics());
   return d;
@@ -115,7 +115,7 @@ Time Daemon::now() const {
 
 Result<> Daemon::run() {
   while (!over_) turn();
-  kinds_.keep(policy_.kinds(), now());
+  profiles_file_.keep(policy_.profiles(), now());
   return {};
 }
 
@@ -127,8 +127,8 @@ int Daemon::patience() const {
     if (other >= 0) most = most < 0 ? other : std::min(most, other);
   };
   sooner(metrics_server_ ? metrics_server_->timeout() : -1);
-  sooner(entrance_.timeout(time));
-  sooner(kinds_.timeout(policy_.kinds(), time));
+  sooner(listener_.timeout(time));
+  sooner(profiles_file_.timeout(policy_.profiles(), time));
   for (const Peer &p : peers_)
     if (std::optional<Time> next = next_of(p))
       sooner(static_cast<int>(
@@ -144,7 +144,7 @@ std::optional<Time> Daemon::next_of(const Peer &peer) const {
 
 void Daemon::turn() {
   // poll() passes over a negative one.
-  std::vector<pollfd> fds{{entrance_.fd(now(), peers_.size()), POLLIN, 0},
+  std::vector<pollfd> fds{{listener_.fd(now(), peers_.size()), POLLIN, 0},
                           {signals_.get(), POLLIN, 0}};
   for (const Peer &p : peers_) fds.push_back({p.fd(), p.events(), 0});
   if (metrics_server_) fds.push_back({metrics_server_->fd(), POLLIN, 0});
@@ -164,11 +164,12 @@ void Daemon::turn() {
     carry_out(orders);
   }
   drop_the_dead();
-  if (kinds_.timeout(policy_.kinds(), now()) == 0) kinds_.keep(policy_.kinds(), now());
+  if (profiles_file_.timeout(policy_.profiles(), now()) == 0)
+    profiles_file_.keep(policy_.profiles(), now());
 }
 
 void Daemon::accept() {
-  std::optional<Entrance::Guest> guest = entrance_.accept(now());
+  std::optional<Listener::Guest> guest = listener_.accept(now());
   if (!guest) return;
   bool may_stay = has_its_share(guest->uid);
   Peer &peer = peers_.emplace_back(std::move(guest->socket), next_id_++, guest->uid, guest->pid);
@@ -228,14 +229,15 @@ Result<> Daemon::welcome(Peer &peer, const in::Join &m) {
   CKPT_CHECK(check_version(m.version));
   if (m.name.size() > managed::kMaxNameBytes) return fail("a name of {} bytes", m.name.size());
   const Settings &s = options_.settings;
-  bool wants_progress = s.pairs != Pairing::Any || s.victim == Victim::Cheapest;
+  bool wants_progress = s.placement != PlacementMode::FirstFit || s.victim == Victim::Cheapest;
   if (!peer.joined)
-    CKPT_CHECK(
-        peer.send(out::Welcome{managed::kVersion, static_cast<u32>(options_.grace.count())}));
+    CKPT_CHECK(peer.send(
+        out::Welcome{managed::kVersion, static_cast<u32>(options_.reconnect_timeout.count())}));
   if (!peer.joined && wants_progress)
-    CKPT_CHECK(peer.send(out::Report{static_cast<u32>(s.report.count() / 1000)}));
+    CKPT_CHECK(
+        peer.send(out::ReportProgress{static_cast<u32>(s.progress_interval.count() / 1000)}));
   peer.joined = true;
-  absent_.remove(peer.pid);
+  disconnected_.remove(peer.pid);
   return {};
 }
 
@@ -253,8 +255,8 @@ Result<> Daemon::hear_one(Peer &peer, const managed::ToManager &message) {
   if (std::holds_alternative<in::Ping>(message)) return peer.send(out::Pong{});
   note("from", peer.id, managed::name_of(message));
   if (std::holds_alternative<in::Fin>(message)) {
-    departed_.add(now(), peer.pid);
-    if (peer.holder != 0) departed_.add(now(), peer.holder);
+    exiting_.add(now(), peer.pid);
+    if (peer.holder != 0) exiting_.add(now(), peer.holder);
   }
   measure(&peer);
   decide(peer, message);

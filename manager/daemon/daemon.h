@@ -13,14 +13,14 @@
 #include <memory>
 #include <set>
 
-#include "manager/daemon/measure/disconnected_clients.h"
-#include "manager/daemon/report/counters.h"
-#include "manager/daemon/measure/exiting_clients.h"
 #include "manager/daemon/io/listener.h"
-#include "manager/daemon/report/profiles_file.h"
-#include "manager/daemon/measure/meter.h"
 #include "manager/daemon/io/metrics_server.h"
 #include "manager/daemon/io/peer.h"
+#include "manager/daemon/measure/disconnected_clients.h"
+#include "manager/daemon/measure/exiting_clients.h"
+#include "manager/daemon/measure/meter.h"
+#include "manager/daemon/report/counters.h"
+#include "manager/daemon/report/profiles_file.h"
 #include "manager/policy/policy.h"
 
 namespace ckpt::manager {
@@ -28,11 +28,11 @@ namespace ckpt::manager {
 struct DaemonOptions {
   Settings settings;
   std::string socket;
-  std::chrono::milliseconds grace = std::chrono::seconds(10);
+  std::chrono::milliseconds reconnect_timeout = std::chrono::seconds(10);
   bool all_users = false;
   std::vector<uid_t> users;   // besides our own and root
   u16 metrics_port = 0;       // of the loopback interface; 0: none
-  std::string kinds;          // a file: what is known of kinds of programs; empty: none
+  std::string profiles_file;  // a file: what is known of profiles of programs; empty: none
   std::string journal;        // a file: one line of JSON for each message; empty: none
   size_t connections = 4096;  // at a time; of one user but root, as many as are still free then
   std::chrono::milliseconds reading = std::chrono::seconds(10);  // that a status may take
@@ -78,16 +78,16 @@ class Daemon {
   DaemonOptions options_;
   std::unique_ptr<Meter> meter_;
   Policy policy_;
-  KindsFile kinds_;
+  ProfilesFile profiles_file_;
   Counters counters_;
   std::unique_ptr<MetricsServer> metrics_server_;  // null: nobody wants any
   std::string metrics_;
   Time metrics_at_{0};
-  Entrance entrance_;
+  Listener listener_;
   UniqueFd signals_;
   std::list<Peer> peers_;
-  Absent absent_;
-  Departed departed_;
+  DisconnectedClients disconnected_;
+  ExitingClients exiting_;
   std::vector<ProgramId> dead_;  // their connections are over
   ProgramId next_id_ = 1;
   std::ofstream journal_;

@@ -29,7 +29,9 @@ u32 sane_apis(u32 apis) {
 }  // namespace
 
 Policy::Policy(Settings settings, std::vector<Gpu> gpus)
-    : settings_(std::move(settings)), pairs_(settings_.report), gpus_(std::move(gpus)) {
+    : settings_(std::move(settings)),
+      interference_(settings_.progress_interval),
+      gpus_(std::move(gpus)) {
   for (Gpu &gpu : gpus_)
     if (!gpu.measured) gpu.context_known = true, gpu.context_bytes = 0;
   for (u32 apis = 0; apis < servers_.size(); apis++) servers_[apis] = servers_of(apis);
@@ -72,14 +74,15 @@ void Policy::company_changes(const Program &p) {
 
 void Policy::go_to(Program &p, Phase phase) {
   company_changes(p);
-  if (p.phase == Phase::Placed) p.placed += now_ - p.since;
+  if (p.phase == Phase::Assigned) p.placed += now_ - p.since;
   p.phase = phase;
   p.since = now_;
   p.told = p.stuck = p.moves = false;
-  if (phase != Phase::Leaving && phase != Phase::Placed) p.ahead = 0, p.recalled = false;
-  if (phase == Phase::Evicted || phase == Phase::Held || phase == Phase::New) p.gpu = kNoGpu;
-  if (phase == Phase::Placed || phase == Phase::Returning) p.claim = p.target = kNoGpu;
-  if (!p.waiting()) p.elder_since.reset();
+  if (phase != Phase::Evicting && phase != Phase::Assigned) p.credit = 0, p.credit_revoked = false;
+  if (phase == Phase::Evicted || phase == Phase::Pending || phase == Phase::Unassigned)
+    p.gpu = kNoGpu;
+  if (phase == Phase::Assigned || phase == Phase::Resuming) p.reserved_gpu = p.target = kNoGpu;
+  if (!p.waiting()) p.starving_since.reset();
 }
 
 // ---- inputs
@@ -101,7 +104,7 @@ Orders Policy::receive(Time now, ProgramId from, const managed::ToManager &messa
     by_id_[from] = p;
     if (auto told = announced_.extract(from)) p->apis = sane_apis(told.mapped());
   }
-  std::visit([&](const auto &m) { take(*p, m); }, message);
+  std::visit([&](const auto &m) { on(*p, m); }, message);
   if (Program *still = known(from)) note_peak(*still);
   return finish();
 }
@@ -128,7 +131,7 @@ bool Policy::waits() const { return anybody_waits() || may_balance(); }
 
 bool Policy::anybody_waits() const {
   auto waits = [](const auto &p) {
-    return p->waiting() || p->blocked() || p->phase == Phase::Leaving;
+    return p->waiting() || p->blocked() || p->phase == Phase::Evicting;
   };
   return std::ranges::any_of(programs_, waits);
 }
@@ -149,47 +152,47 @@ u64 Policy::plausible_kept(u64 bytes) const {
 }
 
 // Also the word of a program that a tool has suspended or resumed, or that had another Manager.
-void Policy::take(Program &p, const in::Join &m) {
+void Policy::on(Program &p, const in::Join &m) {
   p.pid = m.pid;
   p.name = m.name;
   p.priority = m.priority;
   p.used = sane(m.used);
   p.variables = sane(m.variables);
   p.exclusive = m.exclusive;
-  bool away = m.standing == Standing::Evicted || m.standing == Standing::Parked;
+  bool away = m.standing == Standing::Evicted || m.standing == Standing::Suspended;
   p.kept = away ? plausible_kept(m.kept) : 0;
   p.on_disk = m.on_disk;
   if (m.context_known) learn_context(sane(m.context));
-  p.parked = m.standing == Standing::Parked;
+  p.parked = m.standing == Standing::Suspended;
   p.context = m.standing == Standing::Running;
   p.variables_seen = false;
   p.requests.clear();
   p.target = kNoGpu;
-  p.ahead = 0;
-  p.recalled = false;
+  p.credit = 0;
+  p.credit_revoked = false;
   switch (m.standing) {
-    case Standing::New: return go_to(p, Phase::New);
+    case Standing::Unassigned: return go_to(p, Phase::Unassigned);
     case Standing::Assigned:
     case Standing::Running:
       p.gpu = gpu_named(m.gpu);
-      go_to(p, Phase::Placed);
+      go_to(p, Phase::Assigned);
       return look_for_variables(p);
     case Standing::Evicted:
-    case Standing::Parked: return go_to(p, Phase::Evicted);
+    case Standing::Suspended: return go_to(p, Phase::Evicted);
   }
 }
 
-void Policy::take(Program &p, const in::Uses &m) {
+void Policy::on(Program &p, const in::Uses &m) {
   u32 apis = sane_apis(m.apis);
   if (p.gpu == kNoGpu || serves(gpu_of(p), apis)) p.apis = apis;
 }
 
 // It does not leave while it starts an API, so where it is now it will be then.
-void Policy::take(Program &p, const in::AlsoUses &m) {
+void Policy::on(Program &p, const in::AddApi &m) {
   u32 both = p.apis | (m.api & managed::kAllApis);
   bool here = p.gpu != kNoGpu && serves(gpu_of(p), both);
   if (here) p.apis = both;
-  send(p, out::Also{here});
+  send(p, out::ApiAdded{here});
 }
 
 // From a program that another Manager had: it holds until something was measured.
@@ -201,12 +204,12 @@ void Policy::learn_context(u64 bytes) {
   }
 }
 
-void Policy::take(Program &p, const in::Connect &m) {
+void Policy::on(Program &p, const in::Connect &m) {
   p.variables = std::max(p.variables, sane(m.variables));
   p.exclusive = p.exclusive || m.exclusive;
   // Without a context it has nothing on its GPU: asking again, it gives its place up by itself.
-  bool again = !p.context && !p.told && (p.phase == Phase::Placed || p.phase == Phase::Leaving);
-  if (p.phase == Phase::Placed && p.gpu == kNoGpu && suits_any(p)) {
+  bool again = !p.context && !p.told && (p.phase == Phase::Assigned || p.phase == Phase::Evicting);
+  if (p.phase == Phase::Assigned && p.gpu == kNoGpu && suits_any(p)) {
     // What it has is by an API that is not managed here.
     p.context = p.variables_seen = false;
     p.used = 0;
@@ -214,28 +217,28 @@ void Policy::take(Program &p, const in::Connect &m) {
     again = true;
   }
   if (p.on_gpu() && !again) return send(p, out::Connect{p.gpu == kNoGpu ? "" : gpu_of(p).uuid});
-  if (!suits_any(p)) {  // this node's devices of that kind are not ours to give
-    go_to(p, Phase::Placed);
+  if (!suits_any(p)) {  // this node's devices of that profile are not ours to give
+    go_to(p, Phase::Assigned);
     p.gpu = kNoGpu;
     for (Request &q : p.requests) q.granted = !q.refused;
     send(p, out::Connect{});
     return answer_requests(p);
   }
   if (std::optional<std::string> why = over_limit(p)) {
-    go_to(p, Phase::New);
+    go_to(p, Phase::Unassigned);
     return send(p, out::OutOfMemory{0, *why});
   }
-  p.home = again ? p.gpu : kNoGpu;
-  if (p.phase == Phase::Held || p.phase == Phase::Evicted) return;
-  go_to(p, Phase::Held);
+  p.previous_gpu = again ? p.gpu : kNoGpu;
+  if (p.phase == Phase::Pending || p.phase == Phase::Evicted) return;
+  go_to(p, Phase::Pending);
   if (!again || !p.first_since) return;
   p.since = *p.first_since;
-  p.elder_since = p.first_elder_since;
+  p.starving_since = p.first_elder_since;
 }
 
-void Policy::take(Program &p, const in::CudaMalloc &m) { ask(p, {m.ticket, sane(m.bytes)}); }
+void Policy::on(Program &p, const in::CudaMalloc &m) { ask(p, {m.ticket, sane(m.bytes)}); }
 
-void Policy::take(Program &p, const in::Load &m) {
+void Policy::on(Program &p, const in::Load &m) {
   ask(p, {.ticket = m.ticket, .bytes = sane(m.bytes), .alone = m.exclusive});
 }
 
@@ -244,7 +247,7 @@ void Policy::ask(Program &p, const Request &request) {
   if (p.requests.size() > kMostRequests)
     return deny(p, p.requests.back(), "too many threads ask at a time: let fewer allocate at once");
   // On a device that is not ours to give.
-  if (p.gpu == kNoGpu && (p.phase == Phase::Placed || p.phase == Phase::New)) {
+  if (p.gpu == kNoGpu && (p.phase == Phase::Assigned || p.phase == Phase::Unassigned)) {
     p.requests.back().granted = true;
     return send(p, out::GoAhead{request.ticket});
   }
@@ -252,7 +255,7 @@ void Policy::ask(Program &p, const Request &request) {
 }
 
 // Variables that the driver makes when they are first used stay reserved until they are seen.
-void Policy::take(Program &p, const in::LoadDone &m) {
+void Policy::on(Program &p, const in::LoadDone &m) {
   u64 before = std::exchange(p.variables, sane(m.variables));
   p.used = sane(m.used);
   p.late = p.late || (m.exclusive && !p.exclusive);
@@ -263,17 +266,17 @@ void Policy::take(Program &p, const in::LoadDone &m) {
   if (p.context && p.gpu != kNoGpu) see_variables(p, footprint_measured(p));
 }
 
-void Policy::take(Program &p, const in::CudaFree &m) { p.used = sane(m.used); }
+void Policy::on(Program &p, const in::CudaFree &m) { p.used = sane(m.used); }
 
-void Policy::take(Program &p, const in::MallocDone &m) {
+void Policy::on(Program &p, const in::MallocDone &m) {
   p.used = sane(m.used);
   std::erase_if(p.requests, [&](const Request &r) { return r.ticket == m.ticket; });
   see_variables_again(p);
 }
 
-void Policy::take(Program &p, const in::MigDone &m) {
-  if (p.phase != Phase::Returning) return;
-  go_to(p, Phase::Placed);
+void Policy::on(Program &p, const in::MigDone &m) {
+  if (p.phase != Phase::Resuming) return;
+  go_to(p, Phase::Assigned);
   p.used = sane(m.used);
   p.kept = 0;
   p.context = true;
@@ -291,8 +294,8 @@ void Policy::answer_requests(Program &p) {
   std::erase_if(p.requests, [](const Request &r) { return r.refused; });
 }
 
-void Policy::take(Program &p, const in::SuspendDone &m) {
-  if (p.phase != Phase::Leaving && p.phase != Phase::Placed) return;
+void Policy::on(Program &p, const in::SuspendDone &m) {
+  if (p.phase != Phase::Evicting && p.phase != Phase::Assigned) return;
   go_to(p, Phase::Evicted);
   p.kept = plausible_kept(m.kept);
   p.context = false;
@@ -303,9 +306,9 @@ void Policy::take(Program &p, const in::SuspendDone &m) {
 
 // It asks until its context is seen, and its device variables, which come a little later. Those
 // that are never used never come: after so many checks they stay reserved.
-void Policy::take(Program &p, const in::ContextCheck &) {
+void Policy::on(Program &p, const in::ContextCheck &) {
   bool all_seen = p.context && p.variables_seen;
-  if (p.phase != Phase::Placed || p.gpu == kNoGpu || all_seen) return confirm(p);
+  if (p.phase != Phase::Assigned || p.gpu == kNoGpu || all_seen) return confirm(p);
   std::optional<u64> bytes = footprint_measured(p);
   bool last = ++p.checks >= kMostChecks;
   if (!p.context && (!bytes || *bytes > p.used || last)) see_context(p, bytes);
@@ -320,7 +323,7 @@ void Policy::see_context(Program &p, std::optional<u64> footprint) {
   company_changes(p);
   p.context = true;
   p.variables_seen = p.variables == 0;
-  if (!footprint || p.variables > 0 || !p.requests.empty() || p.ahead > 0) return;
+  if (!footprint || p.variables > 0 || !p.requests.empty() || p.credit > 0) return;
   gpu_of(p).context_bytes = *footprint > p.used ? *footprint - p.used : 0;
   gpu_of(p).context_known = true;
   for (Gpu &other : gpus_)
@@ -329,7 +332,7 @@ void Policy::see_context(Program &p, std::optional<u64> footprint) {
 
 // What was promised may be there already, and is not yet told.
 void Policy::see_variables(Program &p, std::optional<u64> footprint) {
-  u64 promised = p.granted() + p.ahead;
+  u64 promised = p.granted() + p.credit;
   u64 whole = context_cost(gpu_of(p), settings_) + p.variables + p.used + promised;
   p.variables_seen = p.variables_seen || !footprint || *footprint >= whole;
 }
@@ -358,45 +361,45 @@ void Policy::confirm(const Program &p) {
   send(p, out::CCheckOk{known, known ? gpu_of(p).context_bytes : 0});
 }
 
-void Policy::take(Program &p, const in::Query &) {
+void Policy::on(Program &p, const in::Query &) {
   auto waits = [&](const auto &q) {
     bool here = !p.moves || (p.gpu != kNoGpu && suits(*q, p.gpu));
     return here && (q->waiting() || q->blocked()) && !leaves_in_vain(p, *q);
   };
   bool wanted = std::ranges::any_of(programs_, waits) || may_still_move(p);
-  if (p.phase == Phase::Leaving && !p.told && wanted) {
+  if (p.phase == Phase::Evicting && !p.told && wanted) {
     p.told = true;
     return send(p, out::Suspend{p.on_disk ? settings_.disk_folder : ""});
   }
-  if (p.phase == Phase::Leaving && !p.told) {
+  if (p.phase == Phase::Evicting && !p.told) {
     p.kept = 0;
-    go_to(p, Phase::Placed);
+    go_to(p, Phase::Assigned);
   }
   send(p, out::GoAhead{0});
 }
 
 // What it took at most it knows best: some of what we know was asked for and denied.
-void Policy::take(Program &p, const in::Fin &m) {
-  kinds_.over(kind_of(p), p.calls, m.peak != 0 ? sane(m.peak) : p.peak);
+void Policy::on(Program &p, const in::Fin &m) {
+  profiles_.over(profile_of(p), p.calls, m.peak != 0 ? sane(m.peak) : p.peak);
   remove(p);
 }
 
-void Policy::take(Program &p, const in::Failed &m) {
-  bool returning = p.phase == Phase::Returning;
-  if (!returning && p.phase != Phase::Leaving) return;
-  p.not_before = now_ + settings_.retry;
+void Policy::on(Program &p, const in::Failed &m) {
+  bool returning = p.phase == Phase::Resuming;
+  if (!returning && p.phase != Phase::Evicting) return;
+  p.not_before = now_ + settings_.retry_delay;
   if (returning && p.gpu != kNoGpu) p.failed[p.gpu]++;
   if (returning) return go_to(p, Phase::Evicted);
   p.cannot_leave = m.what;
   p.refusals++;
   p.kept = 0;
-  go_to(p, Phase::Placed);
+  go_to(p, Phase::Assigned);
 }
 
 // There it is not tried again, so the next one may be at once.
-void Policy::take(Program &p, const in::Unsuited &m) {
+void Policy::on(Program &p, const in::Unsuited &m) {
   GpuIndex g = gpu_named(m.gpu);
-  if (p.phase != Phase::Returning || g == kNoGpu || g != p.gpu) return;
+  if (p.phase != Phase::Resuming || g == kNoGpu || g != p.gpu) return;
   p.unsuited[g] = m.why;
   go_to(p, Phase::Evicted);
 }

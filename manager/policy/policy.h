@@ -8,9 +8,9 @@
 // was measured and not of what was counted (MC-2).
 //
 // What it promises, if what was told is true: granted memory is there; a program that waits gets
-// its turn, since of those that have waited for Settings::age_limit one after the other is the
-// elder, for which all that comes free somewhere is kept; no request is denied unless no waiting
-// could help.
+// its turn, since of those that have waited for Settings::starvation_limit one after the other is
+// the starving, for which all that comes free somewhere is kept; no request is denied unless no
+// waiting could help.
 #pragma once
 
 #include <functional>
@@ -51,22 +51,22 @@ class Policy {
   const std::vector<Gpu> &gpus() const { return gpus_; }
   const Programs &programs() const { return programs_; }  // in order of arrival
   const Program *find(ProgramId id) const;
-  const Kinds &kinds() const { return kinds_; }
+  const WorkloadProfiles &profiles() const { return profiles_; }
   // What an earlier Manager knew of them.
-  void learn(Time now, const std::vector<KindFacts> &all) {
-    for (KindFacts facts : all) {
+  void learn(Time now, const std::vector<ProfileFacts> &all) {
+    for (ProfileFacts facts : all) {
       facts.peak = sane(facts.peak);
-      kinds_.learn(now, facts);
+      profiles_.learn(now, facts);
     }
   }
-  std::vector<Pairs::Finding> findings() const { return pairs_.findings(now_); }
-  Books books() const { return make_books(gpus_, programs_, settings_); }
+  std::vector<Interference::Finding> findings() const { return interference_.findings(now_); }
+  Accounting accounting() const { return make_accounting(gpus_, programs_, settings_); }
 
  private:
   bool anybody_waits() const;
   Program *known(ProgramId id);
   Gpu &gpu_of(const Program &p) { return gpus_[static_cast<size_t>(p.gpu)]; }
-  GpuBook &book_of(const Program &p) { return books_.gpus[static_cast<size_t>(p.gpu)]; }
+  GpuAccount &account_of(const Program &p) { return accounting_.gpus[static_cast<size_t>(p.gpu)]; }
   GpuIndex gpu_named(const std::string &uuid) const;
   u64 plausible_kept(u64 bytes) const;
   void send(const Program &to, managed::ToProgram message) {
@@ -77,29 +77,29 @@ class Policy {
   Orders finish();
 
   // Messages (receive.cc)
-  void take(Program &, std::monostate) {}
-  void take(Program &p, const managed::to_manager::Join &m);
-  void take(Program &p, const managed::to_manager::Connect &m);
-  void take(Program &p, const managed::to_manager::CudaMalloc &m);
-  void take(Program &p, const managed::to_manager::CudaFree &m);
-  void take(Program &p, const managed::to_manager::MallocDone &m);
-  void take(Program &p, const managed::to_manager::MigDone &m);
-  void take(Program &p, const managed::to_manager::SuspendDone &m);
-  void take(Program &p, const managed::to_manager::ContextCheck &m);
-  void take(Program &p, const managed::to_manager::Query &m);
-  void take(Program &p, const managed::to_manager::Fin &m);
-  void take(Program &p, const managed::to_manager::Failed &m);
-  void take(Program &p, const managed::to_manager::Load &m);
-  void take(Program &p, const managed::to_manager::LoadDone &m);
-  void take(Program &p, const managed::to_manager::AheadBack &m);
-  void take(Program &, const managed::to_manager::StatusWanted &) {}
-  void take(Program &p, const managed::to_manager::Kind &m);
-  void take(Program &p, const managed::to_manager::Progress &m);
-  void take(Program &p, const managed::to_manager::Uses &m);
-  void take(Program &p, const managed::to_manager::AlsoUses &m);
-  void take(Program &p, const managed::to_manager::Unsuited &m);
-  void take(Program &, const managed::to_manager::Holder &) {}  // the daemon's business
-  void take(Program &, const managed::to_manager::Ping &) {}
+  void on(Program &, std::monostate) {}
+  void on(Program &p, const managed::to_manager::Join &m);
+  void on(Program &p, const managed::to_manager::Connect &m);
+  void on(Program &p, const managed::to_manager::CudaMalloc &m);
+  void on(Program &p, const managed::to_manager::CudaFree &m);
+  void on(Program &p, const managed::to_manager::MallocDone &m);
+  void on(Program &p, const managed::to_manager::MigDone &m);
+  void on(Program &p, const managed::to_manager::SuspendDone &m);
+  void on(Program &p, const managed::to_manager::ContextCheck &m);
+  void on(Program &p, const managed::to_manager::Query &m);
+  void on(Program &p, const managed::to_manager::Fin &m);
+  void on(Program &p, const managed::to_manager::Failed &m);
+  void on(Program &p, const managed::to_manager::Load &m);
+  void on(Program &p, const managed::to_manager::LoadDone &m);
+  void on(Program &p, const managed::to_manager::CreditReturned &m);
+  void on(Program &, const managed::to_manager::StatusWanted &) {}
+  void on(Program &p, const managed::to_manager::Workload &m);
+  void on(Program &p, const managed::to_manager::Progress &m);
+  void on(Program &p, const managed::to_manager::Uses &m);
+  void on(Program &p, const managed::to_manager::AddApi &m);
+  void on(Program &p, const managed::to_manager::Unsuited &m);
+  void on(Program &, const managed::to_manager::Holder &) {}  // the daemon's business
+  void on(Program &, const managed::to_manager::Ping &) {}
   void ask(Program &p, const Request &request);
   void see_context(Program &p, std::optional<u64> footprint);
   void see_variables(Program &p, std::optional<u64> footprint);
@@ -114,15 +114,15 @@ class Policy {
   // How they get on (progress.cc)
   struct Company {
     u32 others = 0;
-    KindIndex beside = kNoKind;  // the kind of the last one
+    ProfileIndex beside = kNoProfile;  // the profile of the last one
   };
   std::optional<Company> company_of(const Program &p) const;
-  KindIndex kind_of(const Program &p);
+  ProfileIndex profile_of(const Program &p);
   bool kept_apart(const Program &p, GpuIndex g);
   bool spared(const Program &p) const;
 
   // Who suits whom (company.cc)
-  void look_at_kinds();
+  void update_expectations();
   void note_peak(Program &p);
   bool too_small(const Program &p, GpuIndex g) const;
   double stretch_with(const Program &p, GpuIndex g) const;
@@ -145,7 +145,7 @@ class Policy {
   bool may_enter(const Program &p, GpuIndex g);
   bool never_fits(const Program &p) const;
   std::optional<std::string> over_limit(const Program &p) const;
-  void keep_for(Program &elder);
+  void keep_for(Program &starving);
   void give_up_hopeless();
   bool hopeless(const Program &p) const;
   bool refuse_one(Program &p);
@@ -170,13 +170,13 @@ class Policy {
   GpuIndex easiest_to_clear(const Program &p) const;
   std::optional<u64> cost_to_clear(GpuIndex g, const Program &p) const;
   void evict_others(Program &exclusive);
-  void end_slices(const Program &elder, GpuIndex g);
+  void end_slices(const Program &starving, GpuIndex g);
   void note_the_stuck();
 
-  // What is given without a question (ahead.cc)
-  void give_ahead(Program &p);
-  void recall_all();
-  bool comes_back(GpuIndex gpu) const;
+  // What is given without a question (credit.cc)
+  void grant_credit(Program &p);
+  void revoke_credits();
+  bool credit_returning(GpuIndex gpu) const;
 
   // Who moves to a GPU that nobody uses (balance.cc)
   void balance();
@@ -197,8 +197,8 @@ class Policy {
   Servers servers_of(u32 apis) const;
 
   Settings settings_;
-  Kinds kinds_;
-  Pairs pairs_;
+  WorkloadProfiles profiles_;
+  Interference interference_;
   std::vector<Gpu> gpus_;
   std::array<Servers, managed::kAllApis + 1> servers_;
   Programs programs_;
@@ -207,7 +207,7 @@ class Policy {
   std::unordered_map<ProgramId, u32> announced_;   // Uses of those that have not joined yet
   Time now_{0};
   std::optional<Time> open_at_;
-  Books books_;
+  Accounting accounting_;
   Orders orders_;
 };
 

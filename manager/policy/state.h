@@ -28,33 +28,37 @@ enum class Victim : u8 {
 };
 
 // Whom to put together on a GPU.
-enum class Pairing : u8 {
-  Any,    // who fits
-  Learn,  // not those that are known to lose by it (pairs.h)
-  Mix,    // of those who wait, whom the GPU's programs leave most (load.h)
+enum class PlacementMode : u8 {
+  FirstFit,      // who fits
+  Interference,  // not those that are known to lose by it (interference.h)
+  Demand,        // of those who wait, whom the GPU's programs leave most (load.h)
 };
 
 struct Settings {
   u32 programs_per_gpu = 4;       // MC-18; as many as that times the GPUs hold an assignment
   u32 contextless_per_gpu = 4;    // MC-19
   u64 context_bytes = 64 * kMiB;  // of a context, until one was measured (MC-11)
-  u64 ahead_bytes = 0;            // that a program may take without a question, while nobody waits
+  u64 credit_bytes = 0;           // that a program may take without a question, while nobody waits
   u64 program_bytes = 0;          // that one program may hold; 0: no limit
   u64 host_bytes = ~u64{0};       // for the contents of evicted programs
   std::string disk_folder;        // where they go when that is used up; empty: nowhere
   u64 disk_bytes = 0;
   Victim victim = Victim::Requester;
-  Time age_limit = std::chrono::seconds(30);  // who waits longer may become the elder (waiting.cc)
-  Time least_run{std::chrono::seconds(1)};    // nobody is evicted for another sooner than that
-  Time answer_timeout = std::chrono::seconds(60);  // of a program that is to leave
-  Time retry = std::chrono::milliseconds(500);     // after what failed
-  u32 refusals = 3;  // a program that could not be suspended so often is not asked again
-  Time settle{0};    // nothing is given before the programs of an earlier Manager had time to join
-  Pairing pairs = Pairing::Any;
-  Time report = std::chrono::seconds(1);         // how often programs tell of their progress
-  Time apart_limit = std::chrono::seconds(300);  // so long an elder is choosy, or we are for it
-  Time balance = std::chrono::seconds(10);  // who shares a GPU so long may move to an empty one
-  Time slice{0};  // programs that do not fit together take turns of it; 0: they do not
+  Time starvation_limit =
+      std::chrono::seconds(30);  // who waits longer may become the starving (waiting.cc)
+  Time min_residency{std::chrono::seconds(1)};  // nobody is evicted for another sooner than that
+  Time eviction_timeout = std::chrono::seconds(60);   // of a program that is to leave
+  Time retry_delay = std::chrono::milliseconds(500);  // after what failed
+  u32 max_refusals = 3;  // a program that could not be suspended so often is not asked again
+  Time startup_delay{
+      0};  // nothing is given before the programs of an earlier Manager had time to join
+  PlacementMode placement = PlacementMode::FirstFit;
+  Time progress_interval = std::chrono::seconds(1);  // how often programs tell of their progress
+  Time pairing_limit =
+      std::chrono::seconds(300);  // so long an starving is choosy, or we are for it
+  Time rebalance_after =
+      std::chrono::seconds(10);  // who shares a GPU so long may move to an empty one
+  Time time_slice{0};  // programs that do not fit together take turns of it; 0: they do not
 };
 
 struct Gpu {
@@ -73,12 +77,12 @@ struct Gpu {
 };
 
 enum class Phase : u8 {
-  New,        // has not asked for a device
-  Held,       // has asked, and waits: no context, nothing to back up
-  Placed,     // has a GPU
-  Leaving,    // is to leave it
-  Evicted,    // holds nothing of a device: the waiting set
-  Returning,  // is to come back, to `gpu`
+  Unassigned,  // has not asked for a device
+  Pending,     // has asked, and waits: no context, nothing to back up
+  Assigned,    // has a GPU
+  Evicting,    // is to leave it
+  Evicted,     // holds nothing of a device: the waiting set
+  Resuming,    // is to come back, to `gpu`
 };
 const char *name_of(Phase phase);
 
@@ -108,7 +112,7 @@ struct Program {
   i32 priority = 0;           // more is more important
   u32 apis = managed::kCuda;  // that its GPU must serve
 
-  Phase phase = Phase::New;
+  Phase phase = Phase::Unassigned;
   GpuIndex gpu = kNoGpu;
   bool exclusive = false;          // needs a GPU for itself (MC-15) …
   bool late = false;               // … since code was loaded in the middle of its life
@@ -128,12 +132,12 @@ struct Program {
   u64 kept = 0;       // bytes of its contents with the host
   bool on_disk = false;
   std::vector<Request> requests;
-  u64 ahead = 0;          // bytes beside `used` that it may take, or has taken, without a question
-  bool recalled = false;  // they are wanted back …
-  Time recalled_at{0};    // … since then
-  GpuIndex target = kNoGpu;  // wants to be alone: the GPU that is cleared for it
-  GpuIndex claim = kNoGpu;   // it has waited too long: where it is to go
-  GpuIndex home = kNoGpu;    // Held once more: where it was
+  u64 credit = 0;  // bytes beside `used` that it may take, or has taken, without a question
+  bool credit_revoked = false;     // they are wanted back …
+  Time credit_revoked_at{0};       // … since then
+  GpuIndex target = kNoGpu;        // wants to be alone: the GPU that is cleared for it
+  GpuIndex reserved_gpu = kNoGpu;  // it has waited too long: where it is to go
+  GpuIndex previous_gpu = kNoGpu;  // Held once more: where it was
 
   Time arrived{0};
   Time since{0};       // in this phase
@@ -141,19 +145,19 @@ struct Program {
   u32 checks = 0;      // of its context, in vain
   u32 evictions = 0;
 
-  u64 kind_hash = 0;  // what it runs, with which arguments
-  KindIndex kind = kNoKind;
+  u64 workload_hash = 0;  // what it runs, with which arguments
+  ProfileIndex profile = kNoProfile;
   Demand demand;
-  u64 peak = 0;          // bytes that it has had at most
-  u64 expected = 0;      // that it will have, if it does as others of its kind; 0: nobody knows …
+  u64 peak = 0;      // bytes that it has had at most
+  u64 expected = 0;  // that it will have, if it does as others of its profile; 0: nobody knows …
   bool settled = false;  // … and nobody asks any more: it has been on GPUs for a while
   Time placed{0};        // in all, before the last time
   u64 promised = 0;      // … and was, when it was given its place
   u32 passed = 0;        // times that somebody behind it went first, to better company
   u64 calls = 0;         // of its device, so far
   Stretch stretch;
-  std::optional<Time> elder_since;
-  // What `since` and `elder_since` were before it was given its first place: who asks once more,
+  std::optional<Time> starving_since;
+  // What `since` and `starving_since` were before it was given its first place: who asks once more,
   // for a variable (MC-14), has waited since then.
   std::optional<Time> first_since, first_elder_since;
 
@@ -168,10 +172,10 @@ struct Program {
   bool alone() const;
   // Must be so, or asks to; until that is granted it can still leave.
   bool wants_alone() const;
-  bool waiting() const { return phase == Phase::Held || (phase == Phase::Evicted && !parked); }
+  bool waiting() const { return phase == Phase::Pending || (phase == Phase::Evicted && !parked); }
   // Has something on `gpu`, or is about to.
   bool on_gpu() const {
-    return phase == Phase::Placed || phase == Phase::Leaving || phase == Phase::Returning;
+    return phase == Phase::Assigned || phase == Phase::Evicting || phase == Phase::Resuming;
   }
 };
 

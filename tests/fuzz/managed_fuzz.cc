@@ -26,10 +26,10 @@ void as_a_program(u16 type, ByteView body) {
 // Times and sizes that overflow are the peer's to send.
 void run(ByteView bytes) {
   Settings settings;
-  settings.slice = Time(3);
-  settings.ahead_bytes = 10;
-  settings.balance = Time(5);
-  settings.pairs = static_cast<Pairing>(bytes.size() % 3);
+  settings.time_slice = Time(3);
+  settings.credit_bytes = 10;
+  settings.rebalance_after = Time(5);
+  settings.placement = static_cast<PlacementMode>(bytes.size() % 3);
   Policy policy(settings, {{.uuid = "A", .total = 1000, .free = 1000},
                            {.uuid = "B", .total = 50},
                            {.uuid = "C", .total = 99, .apis = managed::kCuda}});

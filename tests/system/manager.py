@@ -21,7 +21,7 @@ NEEDS = [
     pytest.mark.skipif(not (BUILD / "tools" / "ckptd").exists(), reason="ckptd is not built"),
 ]
 
-VERSION = 3
+VERSION = 4
 # common/managed/messages.api
 CONNECT, CUDA_MALLOC, QUERY, JOIN, STATUS_WANTED = 1, 2, 8, 20, 22
 WELCOME, REFUSED, STATUS, REPORT = 20, 23, 24, 50
@@ -97,8 +97,8 @@ class Node:
         self.daemon = None
 
     def start(self, *options, grace=20, settle=0, opencl="none"):
-        self.daemon = self.ckpt.start("ckptd", ["--journal", self.journal, "--least-run", "0", "--grace", str(grace),
-                                                "--settle", str(settle), "--opencl-devices", opencl, *options])
+        self.daemon = self.ckpt.start("ckptd", ["--journal", self.journal, "--min-residency", "0", "--reconnect-timeout", str(grace),
+                                                "--startup-delay", str(settle), "--opencl-devices", opencl, *options])
         self.daemon.wait_text("listening on")
         return self
 
@@ -163,7 +163,7 @@ class Node:
         pid = job_or_pid if isinstance(job_or_pid, int) or job_or_pid is None else job_or_pid.program()
         # What stands behind the last end of a line is being written.
         events = [json.loads(line) for line in self.journal.read_text().split("\n")[:-1]]
-        return [e for e in events if e.get("from") not in ("Kind", "Progress") and (pid is None or e.get("pid") == pid)]
+        return [e for e in events if e.get("from") not in ("Workload", "Progress") and (pid is None or e.get("pid") == pid)]
 
     def messages(self, job_or_pid=None):
         """What was said, in order: "Join", … from a program, "> GoAhead", … to it."""

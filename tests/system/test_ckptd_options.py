@@ -39,8 +39,8 @@ def test_users_of_the_unit_can_be_changed_by_the_file(ckptd):
     ckptd("users = own\n").wait_text("listening on")
 
 
-@pytest.mark.parametrize("text,word", (("program-memry = 1G\n", "program-memry"), ("age = soon\n", "soon"),
-                                       ("pairs = all\n", "pairs"), ("users = 4294967296\n", "4294967296"),
+@pytest.mark.parametrize("text,word", (("program-memry = 1G\n", "program-memry"), ("starvation-limit = soon\n", "soon"),
+                                       ("placement = all\n", "placement"), ("users = 4294967296\n", "4294967296"),
                                        ("users = 99999999999999999999\n", "99999999999999999999"),
                                        ("disk-folder = here\n", "absolute"), ("disk-memory = 1G\n", "disk-folder")))
 def test_a_mistake_is_named(ckptd, text, word):

@@ -86,7 +86,7 @@ def test_device_variables_wait_for_room(node):
     n.go_on("b", "1")
     b.wait_text("have 190")
     c = n.run("c", program=VARIABLE, pause=["end"])
-    wait_for(lambda: "held" in [p["state"] for p in n.status()["programs"]], "a program that is held")
+    wait_for(lambda: "pending" in [p["state"] for p in n.status()["programs"]], "a program that is held")
     assert c.text == ""
     n.go_on("b", "end")
     finished(b)
@@ -106,7 +106,7 @@ def test_limits(node):
     for job in jobs:
         job.wait_text("have 10")
     c = n.run("c", 10)
-    wait_for(lambda: [p["state"] for p in n.status()["programs"]] == ["running", "running", "held"], "a third one")
+    wait_for(lambda: [p["state"] for p in n.status()["programs"]] == ["running", "running", "pending"], "a third one")
     n.go_on("a", "end")
     finished(jobs[0], c)
     n.go_on("b", "end")
@@ -122,7 +122,7 @@ def test_exclusive_programs_evict_the_others(node):
     assert n.program(a)["state"] == "evicted"
     assert n.status()["gpus"][0]["exclusive"]
     y = n.run("y", program=HEAP)
-    wait_for(lambda: "held" in [p["state"] for p in n.status()["programs"]], "the second one, held")
+    wait_for(lambda: "pending" in [p["state"] for p in n.status()["programs"]], "the second one, held")
     assert n.messages(a.program())[-4:] == ["> Signal", "Query", "> Suspend", "SuspendDone"]
     n.go_on("x", "end")
     finished(x, y)
@@ -207,13 +207,13 @@ def test_larger_than_any_gpu(node):
 
 @pytest.mark.parametrize("balance, gpu", [("0.2", 1), ("0", 0)])
 def test_who_shares_a_gpu_moves_to_one_that_nobody_uses(node, balance, gpu):
-    n = node("2x256M", "--balance", balance)
+    n = node("2x256M", "--rebalance-after", balance)
     jobs = {}
     for name, mib in (("a", 60), ("b", 80), ("c", 40)):
         jobs[name] = n.run(name, mib, pause=["end"])
         jobs[name].wait_text("have")
     assert [n.gpu_of(j) for j in jobs.values()] == [0, 1, 0]
-    time.sleep(0.7)  # --balance and ten times a move: c, which is the smaller one, may not be too young for it
+    time.sleep(0.7)  # --rebalance-after and ten times a move: c, which is the smaller one, may not be too young for it
     n.go_on("b", "end")
     finished(jobs["b"])
     if gpu:
@@ -257,7 +257,7 @@ def test_the_cheapest_victim_and_the_disk(node, tmp_path):
 
 
 def test_time_slices(node):
-    n = node("1x256M", "--slice", "0.3")
+    n = node("1x256M", "--time-slice", "0.3")
     a = n.run("a", 150, pause=["end"])
     a.wait_text("have 150")
     b = n.run("b", 150, pause=["end"])

@@ -178,7 +178,7 @@ def test_limits_and_top(node):
     a = n.ocl("a", 10, pause=["end"], options=["--priority", "2"])
     a.wait_text("have 10")
     b = n.ocl("b", 10)
-    wait_for(lambda: [p["state"] for p in n.status()["programs"]] == ["running", "held"], "the second one, held")
+    wait_for(lambda: [p["state"] for p in n.status()["programs"]] == ["running", "pending"], "the second one, held")
     assert b.text == ""
     r = subprocess.run([n.ckpt.tool("ckpt-top"), "--once"], env=n.ckpt.env, capture_output=True, text=True, timeout=30)
     lines = r.stdout.splitlines()
@@ -285,7 +285,7 @@ def test_a_program_is_killed_while_it_leaves(node):
     c.wait_text("have 20")
     proxy = stop_proxy(n, c)
     n.go_on("c", "2")
-    n.wait_state(c, "leaving")
+    n.wait_state(c, "evicting")
     assert kill(n, c, proxy)[-2:] == ["> Suspend", "gone"]
     wait_for(lambda: n.free_mib() == [34], "its memory")
     n.go_on("a", "2", "end")
@@ -384,7 +384,7 @@ def test_a_tool_moves_a_managed_program(node):
     a.wait_text("have 30")
     assert n.gpu_of(a) == 0
     assert subprocess.run([n.ckpt.tool("ckpt-dump"), "--suspend", str(a.pid)], env=n.ckpt.env, timeout=30).returncode == 0
-    n.wait_state(a, "parked")
+    n.wait_state(a, "suspended")
     assert n.free_mib() == [64, 64]
     r = subprocess.run([n.ckpt.tool("ckpt-restore"), "--resume", str(a.pid), "--device", n.here["pocl"]], env=n.ckpt.env,
                        capture_output=True, text=True, timeout=30)
@@ -439,7 +439,7 @@ def test_a_program_that_uses_both_on_devices_of_one_kind(node, make):  # noqa: F
     a = n.ckpt.start("ckpt-run", ["--managed", "--", str(make("both.cu"))])
     finished(a)
     assert "this program's use of CUDA is not managed: the Manager's device" in a.error_text
-    assert "> Also" in n.messages()
+    assert "> ApiAdded" in n.messages()
 
 
 @needs_cuda

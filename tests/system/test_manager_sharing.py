@@ -74,7 +74,7 @@ def test_a_higher_priority_goes_first(node):
     waiting = {}
     for name, priority in (("b", 0), ("c", 1), ("d", 5), ("e", -2)):
         waiting[name] = n.run(name, 10, pause=["end"], options=["--priority", str(priority)])
-        n.wait_state(waiting[name], "held")
+        n.wait_state(waiting[name], "pending")
     n.go_on("a", "end")
     finished(a)
     while waiting:

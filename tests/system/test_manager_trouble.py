@@ -183,9 +183,9 @@ def test_bad_messages_are_refused_with_a_reason(node):
     finished(a)
 
 
-@pytest.mark.parametrize("options,told", [(("--pairs", "any"), False), (("--report", "0.05"), True),
-                                          (("--pairs", "learn", "--report", "0.05"), True),
-                                          (("--victim", "cheapest", "--report", "0.05"), True)])
+@pytest.mark.parametrize("options,told", [(("--placement", "first-fit"), False), (("--progress-interval", "0.05"), True),
+                                          (("--placement", "interference", "--progress-interval", "0.05"), True),
+                                          (("--victim", "cheapest", "--progress-interval", "0.05"), True)])
 def test_programs_tell_their_progress_where_somebody_wants_to_know(node, options, told):
     n = node("1x256M", *options)
     by_hand = Peer(n.socket)
@@ -201,32 +201,32 @@ def test_programs_tell_their_progress_where_somebody_wants_to_know(node, options
     n.go_on("a", "end")
     finished(a)
     assert ('"Progress"' in n.journal.read_text()) == told
-    assert '"Kind"' in n.journal.read_text()
+    assert '"Workload"' in n.journal.read_text()
 
 
 def test_what_is_known_of_kinds_outlives_the_daemon(node):
     n = node("1x256M")
-    kept = n.ckpt.folder / "kinds.json"
+    kept = n.ckpt.folder / "profiles.json"
     n.stop_daemon()
-    n.start("--kinds", kept)
+    n.start("--profiles", kept)
     finished(n.run("a", 50))
     n.stop_daemon()
-    kind, = json.loads(kept.read_text())["kinds"]
+    kind, = json.loads(kept.read_text())["profiles"]
     assert kind["name"].startswith("tenant") and kind["peak_bytes"] >= 50 << 20
-    n.start("--kinds", kept)
-    assert n.status()["kinds"] == [kind]
+    n.start("--profiles", kept)
+    assert n.status()["profiles"] == [kind]
     # Another one of that kind waits for what the first one had, though it has not asked for it yet.
     b = n.run("b", 190, pause=["end"])
     b.wait_text("have 190")
     a = n.run("a", 50)
-    assert n.wait_state(a, "held")["expected_bytes"] == kind["peak_bytes"]
+    assert n.wait_state(a, "pending")["expected_bytes"] == kind["peak_bytes"]
     n.go_on("b", "end")
     finished(a)
     finished(b)
     n.stop_daemon()
     kept.write_text("{")
-    n.start("--kinds", kept)
-    assert n.status()["kinds"] == [] and "it begins anew" in n.daemon.error_text
+    n.start("--profiles", kept)
+    assert n.status()["profiles"] == [] and "it begins anew" in n.daemon.error_text
 
 
 def test_two_daemons(node):
@@ -253,7 +253,7 @@ def test_twenty_programs_at_once(node):
     assert "> Suspend" in said
 
 
-@pytest.mark.parametrize("options", [[], ["--victim", "cheapest"], ["--slice", "0.1"], ["--ahead-memory", "16M"]],
+@pytest.mark.parametrize("options", [[], ["--victim", "cheapest"], ["--time-slice", "0.1"], ["--credit-memory", "16M"]],
                          ids=["paper", "cheapest", "slices", "ahead"])
 def test_threads_that_ask_at_the_same_time(node, options):
     n = node("2x128M", *options)

@@ -74,13 +74,13 @@ def go_on(job):
 def wait_silent(n, job):
     wait_for(lambda: not n.program(job)["answers"], "a victim that does not answer")
     shown = next(p for p in json.loads(n.top("--json"))["programs"] if p["pid"] == job.program())
-    assert (shown["state"], shown["answers"]) == ("leaving", False)
+    assert (shown["state"], shown["answers"]) == ("evicting", False)
     lines = [line.split() for line in n.top("--once").splitlines()]
-    assert [words[2] for words in lines if words[:1] == [str(job.program())]] == ["leaving!"]
+    assert [words[2] for words in lines if words[:1] == [str(job.program())]] == ["evicting!"]
 
 
 def test_a_victim_that_is_stopped_is_left_where_it_is(node):
-    n = node("2x256M", "--answer-timeout", "0.5")
+    n = node("2x256M", "--eviction-timeout", "0.5")
     a = n.run("a", 40, pause=["end"])
     a.wait_text("have 40")
     b = n.run("b", 60, pause=["end"])
@@ -105,7 +105,7 @@ def test_a_victim_that_is_stopped_is_left_where_it_is(node):
 
 
 def test_who_asks_leaves_when_its_victim_is_stopped(node):
-    n = node("1x256M", "--victim", "cheapest", "--answer-timeout", "0.5")
+    n = node("1x256M", "--victim", "cheapest", "--eviction-timeout", "0.5")
     a = n.run("a", 60, pause=["end"])
     a.wait_text("have 60")
     b = n.run("b", 120, 90, pause=["2", "end"])

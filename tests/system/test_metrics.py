@@ -93,14 +93,14 @@ def test_values_are_those_of_ckpt_top(node):
                             ("reserved_bytes", "reserved_bytes"), ("programs", "programs"), ("exclusive", "exclusive")]:
             assert values[f"ckpt_gpu_{metric}", gpu] == g[key], metric
         assert values["ckpt_gpu_info", (("gpu", g["uuid"]), ("name", g["name"]))] == 1
-    for state in ["new", "held", "running", "leaving", "evicted", "returning", "parked"]:
+    for state in ["unassigned", "pending", "running", "evicting", "evicted", "resuming", "suspended"]:
         expected = sum(p["state"] == state for p in status["programs"])
         assert values["ckpt_programs", (("state", state),)] == expected, state
     assert values["ckpt_programs_waiting", ()] == sum(p["waits"] for p in status["programs"]) == 1
     assert values["ckpt_kept_bytes", (("where", "memory"),)] == status["host_kept_bytes"] == 60 << 20
     assert values["ckpt_evictions_total", ()] == sum(p["evictions"] for p in status["programs"]) == 1
     assert values["ckpt_moved_bytes_total", (("direction", "out"),)] == 60 << 20
-    assert values["ckpt_returns_total", ()] == 0
+    assert values["ckpt_resumes_total", ()] == 0
     assert values["ckpt_waits_total", ()] == 1  # a, for its second piece
     assert values["ckpt_wait_seconds_total", ()] > 0
     before = n.messages().count("CudaMalloc")
@@ -110,7 +110,7 @@ def test_values_are_those_of_ckpt_top(node):
     n.wait_state(c, "running")
     time.sleep(0.15)
     values = scrape(n)
-    assert values["ckpt_returns_total", ()] == values["ckpt_migrations_total", ()] == 1
+    assert values["ckpt_resumes_total", ()] == values["ckpt_migrations_total", ()] == 1
     assert values["ckpt_moved_bytes_total", (("direction", "in"),)] == 60 << 20
     assert values["ckpt_evicted_seconds_total", ()] > 0
     assert values["ckpt_denials_total", ()] == 0

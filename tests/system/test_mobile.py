@@ -69,15 +69,15 @@ def test_orders_are_seeded_and_even():
 
 def test_a_journal_tells_where_programs_were():
     run = node.Run(mix.program("map", 0.1), begun=0, ended=9, pid=7, moments={"started": 0, "checked": 9})
-    said = [(0.5, "from", "Connect", "new", -1), (1, "to", "Connect", "running", 0), (2, "to", "Suspend", "leaving", 0),
-            (3, "from", "SuspendDone", "leaving", 0), (5, "to", "Migrate", "returning", 1),
-            (6, "from", "MigDone", "returning", 1), (7, "from", "CudaMalloc", "running", 1),
+    said = [(0.5, "from", "Connect", "unassigned", -1), (1, "to", "Connect", "running", 0), (2, "to", "Suspend", "evicting", 0),
+            (3, "from", "SuspendDone", "evicting", 0), (5, "to", "Migrate", "resuming", 1),
+            (6, "from", "MigDone", "resuming", 1), (7, "from", "CudaMalloc", "running", 1),
             (8, "from", "Fin", "running", 1), (8, "to", "GoAhead", "running", 1)]
     journal = [json.dumps({"us": at * 1e6, "pid": 7, way: message, "state": state, "gpu": gpu})
                for at, way, message, state, gpu in said]
     experiment.add_spans([run], journal)
     assert [s for s in run.spans if s[2] < s[3]] == [
-        ("held", -1, 0.5, 1), ("running", 0, 1, 2), ("leaving", 0, 2, 3), ("evicted", 0, 3, 5), ("returning", 1, 5, 6),
+        ("pending", -1, 0.5, 1), ("running", 0, 1, 2), ("evicting", 0, 2, 3), ("evicted", 0, 3, 5), ("resuming", 1, 5, 6),
         ("running", 1, 6, 8)]
     assert run.evictions == 1
     svg = xml.etree.ElementTree.fromstring(gantt.draw([("a & b", [run])], 2, 0.1))
@@ -158,7 +158,7 @@ def test_all_at_once_under_the_manager(made, tmp_path, count, scale):
     spans = [(r["program"], *span) for r in seed["managed"]["runs"] for span in r["spans"]]
     # Both GPUs were used, and nobody was there with the one that wants a GPU for itself.
     assert {gpu for _, state, gpu, _, _ in spans if state == "running"} == {0, 1}
-    on_gpu = [s for s in spans if s[1] in ("running", "returning")]
+    on_gpu = [s for s in spans if s[1] in ("running", "resuming")]
     for name, _, gpu, begin, end in on_gpu:
         if name == "malloc_in_kernel":
             assert not [s for s in on_gpu if s[0] != name and s[2] == gpu and s[3] < end and begin < s[4]]
@@ -195,11 +195,11 @@ def test_programs_that_lose_together_are_kept_apart(made):
     model = mix.changed(mix.read_model(), ["switch=+5000%"])
     programs = [mix.program("bandWidth", 0.01) for _ in range(6)]
     shares = {}
-    for pairs in ("any", "learn"):
-        runs = experiment.managed(BUILD, 1, 0.01, model, programs, ["--pairs", pairs, "--report", "0.03"])
+    for placement in ("first-fit", "interference"):
+        runs = experiment.managed(BUILD, 1, 0.01, model, programs, ["--placement", placement, "--progress-interval", "0.03"])
         assert not [r.failure for r in runs if r.failure]
-        shares[pairs] = together(runs)
-    assert shares["learn"] < 0.6 < shares["any"], shares
+        shares[placement] = together(runs)
+    assert shares["interference"] < 0.6 < shares["first-fit"], shares
 
 
 def alike(runs):
@@ -219,11 +219,11 @@ def alike(runs):
 def test_who_copies_shares_with_who_computes(made):
     programs = [mix.program(name, 0.01) for name in ["bandWidth"] * 8 + ["pcie"] * 8]
     shares = {}
-    for pairs in ("any", "mix"):
-        runs = experiment.managed(BUILD, 1, 0.01, mix.read_model(), programs, ["--pairs", pairs, "--report", "0.03"])
+    for placement in ("first-fit", "demand"):
+        runs = experiment.managed(BUILD, 1, 0.01, mix.read_model(), programs, ["--placement", placement, "--progress-interval", "0.03"])
         assert not [r.failure for r in runs if r.failure]
-        shares[pairs] = alike(runs)
-    assert shares["mix"] < 0.5 < shares["any"], shares
+        shares[placement] = alike(runs)
+    assert shares["demand"] < 0.5 < shares["first-fit"], shares
 
 
 @pytest.mark.full

@@ -83,11 +83,11 @@ void add_ckptd_options(CLI::App &app, CkptdOptions &o) {
   app.add_option("--socket", o.socket, "where programs find it")->envname(managed::kSocketVariable);
   app.add_option("--users", o.users, "who may join: own, all, or a comma list of users (root may)")
       ->envname("CKPTD_USERS");
-  app.add_option("--grace", o.grace,
+  app.add_option("--reconnect-timeout", o.reconnect_timeout,
                  "seconds that programs wait for another ckptd when this one is gone, before they "
                  "go on unmanaged")
       ->check(seconds);
-  app.add_option("--settle", o.settle,
+  app.add_option("--startup-delay", o.startup_delay,
                  "seconds after the start in which programs of an earlier ckptd may join, and "
                  "nothing is given yet")
       ->check(seconds);
@@ -102,7 +102,7 @@ void add_ckptd_options(CLI::App &app, CkptdOptions &o) {
                  "bytes of each GPU that programs share; the rest is left to others; 0: all")
       ->transform(bytes);
   app.add_option(
-         "--ahead-memory", o.ahead_memory,
+         "--credit-memory", o.credit_memory,
          "bytes that a program may take without a question while nobody waits and memory is "
          "plentiful (256M); 0: every allocation asks")
       ->transform(bytes);
@@ -117,35 +117,38 @@ void add_ckptd_options(CLI::App &app, CkptdOptions &o) {
                  "who leaves when memory runs short: the requester, or who is cheapest to move")
       ->check(CLI::IsMember({"requester", "cheapest"}));
   app.add_option(
-         "--pairs", o.pairs,
+         "--placement", o.placement,
          "who shares a GPU: (mix) of the next ones, who needs what the programs there leave "
          "idle, (any) the next that fits, or (learn) not two that were seen to get less done "
          "together than one after the other")
-      ->check(CLI::IsMember({"any", "learn", "mix"}));
-  app.add_option("--report", o.report, "seconds between programs' words of their progress")
+      ->check(CLI::IsMember({"first-fit", "interference", "demand"}));
+  app.add_option("--progress-interval", o.progress_interval,
+                 "seconds between programs' words of their progress")
       ->check(CLI::Range(0.001, 1e6));
-  app.add_option("--apart", o.apart,
+  app.add_option("--pairing-limit", o.pairing_limit,
                  "seconds after which the eldest waiting program shares with anybody")
       ->check(seconds);
-  app.add_option("--age", o.age, "seconds after which a waiting program goes before all others")
+  app.add_option("--starvation-limit", o.starvation_limit,
+                 "seconds after which a waiting program goes before all others")
       ->check(seconds);
-  app.add_option("--least-run", o.least_run, "seconds in which nobody is evicted for another")
+  app.add_option("--min-residency", o.min_residency,
+                 "seconds in which nobody is evicted for another")
       ->check(seconds);
-  app.add_option("--answer-timeout", o.answer_timeout, "seconds that a program has to leave")
+  app.add_option("--eviction-timeout", o.eviction_timeout, "seconds that a program has to leave")
       ->check(seconds);
   app.add_option(
-         "--balance", o.balance,
+         "--rebalance-after", o.rebalance_after,
          "seconds after which a program that shares a GPU may move to one that nobody uses; "
          "0: never")
       ->check(seconds);
-  app.add_option("--slice", o.slice,
+  app.add_option("--time-slice", o.time_slice,
                  "seconds of a turn, for programs that do not fit together; 0: no turns")
       ->check(seconds);
   app.add_option("--metrics", o.metrics, "a port of 127.0.0.1 for Prometheus; 0: none")
       ->check(CLI::Range(0u, 65535u));
-  app.add_option("--kinds", o.kinds,
+  app.add_option("--profiles", o.profiles,
                  "a file in which ckptd keeps what it has learned of kinds of programs")
-      ->envname("CKPTD_KINDS");
+      ->envname("CKPTD_PROFILES");
   app.add_option("--journal", o.journal, "a file for each message, as a line of JSON");
   app.add_option(
       "--nvml", o.nvml,
@@ -163,31 +166,31 @@ Result<manager::DaemonOptions> daemon_options(const CkptdOptions &o) {
   d.socket = !o.socket.empty()  ? o.socket
              : ::geteuid() == 0 ? managed::kNodeSocket
                                 : managed::own_socket();
-  d.grace = std::chrono::milliseconds(std::lround(o.grace * 1e3));
+  d.reconnect_timeout = std::chrono::milliseconds(std::lround(o.reconnect_timeout * 1e3));
   d.metrics_port = static_cast<u16>(o.metrics);
-  d.kinds = o.kinds;
+  d.profiles_file = o.profiles;
   d.journal = o.journal;
   manager::Settings &s = d.settings;
   s.programs_per_gpu = o.programs_per_gpu;
   s.contextless_per_gpu = o.contextless_per_gpu;
   s.context_bytes = o.context_memory;
-  s.ahead_bytes = o.ahead_memory;
+  s.credit_bytes = o.credit_memory;
   s.program_bytes = o.program_memory;
   s.host_bytes = o.host_memory != 0 ? o.host_memory : half_of_memory();
   s.disk_folder = o.disk_folder;
   s.disk_bytes = o.disk_memory;
   s.victim = o.victim == "cheapest" ? manager::Victim::Cheapest : manager::Victim::Requester;
-  s.pairs = o.pairs == "any"     ? manager::Pairing::Any
-            : o.pairs == "learn" ? manager::Pairing::Learn
-                                 : manager::Pairing::Mix;
-  s.report = time_of(o.report);
-  s.apart_limit = time_of(o.apart);
-  s.age_limit = time_of(o.age);
-  s.least_run = time_of(o.least_run);
-  s.answer_timeout = time_of(o.answer_timeout);
-  s.slice = time_of(o.slice);
-  s.balance = time_of(o.balance);
-  s.settle = time_of(o.settle);
+  s.placement = o.placement == "first-fit"      ? manager::PlacementMode::FirstFit
+                : o.placement == "interference" ? manager::PlacementMode::Interference
+                                                : manager::PlacementMode::Demand;
+  s.progress_interval = time_of(o.progress_interval);
+  s.pairing_limit = time_of(o.pairing_limit);
+  s.starvation_limit = time_of(o.starvation_limit);
+  s.min_residency = time_of(o.min_residency);
+  s.eviction_timeout = time_of(o.eviction_timeout);
+  s.time_slice = time_of(o.time_slice);
+  s.rebalance_after = time_of(o.rebalance_after);
+  s.startup_delay = time_of(o.startup_delay);
   return d;
 }
 

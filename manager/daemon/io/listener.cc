@@ -36,13 +36,13 @@ Result<> remove_socket(const std::string &path) {
 
 }  // namespace
 
-Entrance::~Entrance() {
+Listener::~Listener() {
   if (!path_.empty()) (void)remove_socket(path_);
 }
 
 // The file of a ckptd that was killed is still there. Anyone may connect: who may speak is decided
 // by uid, with a reason that can be read.
-Result<> Entrance::open(const std::string &path) {
+Result<> Listener::open(const std::string &path) {
   std::string lock = path + ".lock";
   lock_.reset(::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!lock_)
@@ -58,18 +58,18 @@ Result<> Entrance::open(const std::string &path) {
   return {};
 }
 
-int Entrance::fd(Time now, size_t inside) {
+int Listener::fd(Time now, size_t inside) {
   if (inside >= most_) complain(now, fmt::format("there are {} connections already", inside));
   return inside < most_ && now - shut_at_ >= kPause ? listener_.get() : -1;
 }
 
-int Entrance::timeout(Time now) const {
+int Listener::timeout(Time now) const {
   return now - shut_at_ >= kPause ? -1 : static_cast<int>(kPause.count());
 }
 
 // The connection that there is no descriptor for stays in the queue, and poll() would name it again
 // at once (accept(2)).
-std::optional<Entrance::Guest> Entrance::accept(Time now) {
+std::optional<Listener::Guest> Listener::accept(Time now) {
   UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!fd && (errno == EMFILE || errno == ENFILE)) {
     complain(now, std::string(std::strerror(errno)) + " (LimitNOFILE=, ulimit -n)");
@@ -81,7 +81,7 @@ std::optional<Entrance::Guest> Entrance::accept(Time now) {
   return Guest{std::move(fd), who->uid, who->pid};
 }
 
-void Entrance::complain(Time now, const std::string &why) {
+void Listener::complain(Time now, const std::string &why) {
   if (now - said_at_ < kComplaintPause) return;
   said_at_ = now;
   log::warn("no program can join for now: {}", why);

@@ -16,12 +16,12 @@
 
 namespace ckpt::manager {
 
-class Entrance {
+class Listener {
  public:
   // `most`: connections at a time.
-  explicit Entrance(size_t most) : most_(most) {}
-  ~Entrance();
-  Entrance(const Entrance &) = delete;
+  explicit Listener(size_t most) : most_(most) {}
+  ~Listener();
+  Listener(const Listener &) = delete;
 
   // Listens at `path`. An error: another ckptd does, or something else is there.
   Result<> open(const std::string &path);

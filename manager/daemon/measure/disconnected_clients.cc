@@ -21,7 +21,7 @@ bool has_ended(const UniqueFd &process) {
 
 }  // namespace
 
-void Absent::add(pid_t pid, GpuIndex gpu, u64 bytes) {
+void DisconnectedClients::add(pid_t pid, GpuIndex gpu, u64 bytes) {
   std::erase_if(all_, [&](const One &one) { return one.pid == pid && one.gpu == gpu; });
   UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!process && errno != ESRCH)
@@ -30,11 +30,11 @@ void Absent::add(pid_t pid, GpuIndex gpu, u64 bytes) {
   if (process && !has_ended(process)) all_.push_back({pid, std::move(process), gpu, bytes});
 }
 
-void Absent::remove(pid_t pid) {
+void DisconnectedClients::remove(pid_t pid) {
   std::erase_if(all_, [pid](const One &one) { return one.pid == pid; });
 }
 
-u64 Absent::bytes(GpuIndex gpu) {
+u64 DisconnectedClients::bytes(GpuIndex gpu) {
   std::erase_if(all_, [](const One &one) { return has_ended(one.process); });
   u64 sum = 0;
   for (const One &one : all_)

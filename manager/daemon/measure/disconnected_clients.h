@@ -11,7 +11,7 @@
 
 namespace ckpt::manager {
 
-class Absent {
+class DisconnectedClients {
  public:
   // The program of process `pid` is gone, and has said that it holds so much there. What it said
   // of that GPU before is forgotten.

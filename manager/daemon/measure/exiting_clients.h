@@ -13,7 +13,7 @@
 
 namespace ckpt::manager {
 
-class Departed {
+class ExitingClients {
  public:
   static constexpr std::chrono::seconds kMoment{10};
 

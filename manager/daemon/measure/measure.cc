@@ -15,20 +15,20 @@ void Daemon::measure(const Peer *about) {
   std::set<i32> seen;
   for (const Peer &p : peers_)
     for (pid_t pid : {p.pid, p.holder})
-      if (departed_.contains(pid)) seen.insert(pid);
+      if (exiting_.contains(pid)) seen.insert(pid);
   for (size_t g = 0; g < meter_->gpus().size(); g++) {
     GpuIndex gpu = static_cast<GpuIndex>(g);
     Result<Reading> r = meter_->read(g);
     if (!r) {
       log::warn("{}", r.error().what);
     } else if (!meter_->gpus()[g].measured) {
-      u64 absent = std::min(r->free, absent_.bytes(gpu));
-      policy_.measured(gpu, r->free - absent, absent > 0);
+      u64 disconnected = std::min(r->free, disconnected_.bytes(gpu));
+      policy_.measured(gpu, r->free - disconnected, disconnected > 0);
     } else {
       measure_one(gpu, *r, about, seen);
     }
   }
-  departed_.keep(seen);
+  exiting_.keep(seen);
 }
 
 void Daemon::measure_one(GpuIndex gpu, const Reading &r, const Peer *about, std::set<i32> &seen) {
@@ -40,8 +40,8 @@ void Daemon::measure_one(GpuIndex gpu, const Reading &r, const Peer *about, std:
     if (about != nullptr && about->has(p.pid)) own += p.bytes;
     bool ours = std::ranges::any_of(
         peers_, [&](const Peer &q) { return policy_.find(q.id) != nullptr && q.has(p.pid); });
-    bool was_ours = departed_.ends(time, p.pid);
-    if (departed_.contains(p.pid)) seen.insert(p.pid);
+    bool was_ours = exiting_.ends(time, p.pid);
+    if (exiting_.contains(p.pid)) seen.insert(p.pid);
     dying = dying || was_ours;
     foreign = foreign || (!ours && !was_ours);
   }
@@ -62,7 +62,7 @@ void Daemon::remember(const Peer &peer) {
   const Program *p = policy_.find(peer.id);
   if (p == nullptr || !p->on_gpu() || p->gpu == kNoGpu) return;
   if (!meter_->gpus()[static_cast<size_t>(p->gpu)].measured)
-    absent_.add(peer.pid, p->gpu, p->used + p->ahead);
+    disconnected_.add(peer.pid, p->gpu, p->used + p->credit);
 }
 
 }  // namespace ckpt::manager

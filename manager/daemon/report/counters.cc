@@ -31,7 +31,7 @@ void Counters::heard(Time now, ProgramId from, const managed::ToManager &message
 }
 
 void Counters::left(Time now, ProgramId id, u64 kept, const Before &before) {
-  if (before.phase != Phase::Leaving && before.phase != Phase::Placed) return;
+  if (before.phase != Phase::Evicting && before.phase != Phase::Assigned) return;
   evictions++;
   bytes_out += kept;
   away_[id] = {now, before.gpu};
@@ -39,7 +39,7 @@ void Counters::left(Time now, ProgramId id, u64 kept, const Before &before) {
 
 // Who was evicted under an earlier daemon has left nobody knows when and from where.
 void Counters::came(Time now, ProgramId id, const Before &before) {
-  if (before.phase != Phase::Returning) return;
+  if (before.phase != Phase::Resuming) return;
   returns++;
   bytes_in += before.kept;
   auto a = away_.find(id);

@@ -18,7 +18,7 @@ class Counters {
   // How a program was before its message was handled.
   struct Before {
     bool known = true;  // false: it has not joined, or is over
-    Phase phase = Phase::New;
+    Phase phase = Phase::Unassigned;
     GpuIndex gpu = kNoGpu;
     u64 kept = 0;
   };

@@ -49,45 +49,45 @@ class Text {
 
 double seconds(Time time) { return std::chrono::duration<double>(time).count(); }
 
-void put_gpus(Text &text, const Policy &policy, const Books &books, const Meter &meter) {
+void put_gpus(Text &text, const Policy &policy, const Accounting &accounting, const Meter &meter) {
   auto gauge = [&](const char *name, const char *help, auto value) {
     text.metric(name, "gauge", help);
-    for (size_t g = 0; g < books.gpus.size(); g++)
-      text.sample(value(policy.gpus()[g], books.gpus[g]), {{"gpu", policy.gpus()[g].uuid}});
+    for (size_t g = 0; g < accounting.gpus.size(); g++)
+      text.sample(value(policy.gpus()[g], accounting.gpus[g]), {{"gpu", policy.gpus()[g].uuid}});
   };
   gauge("ckpt_gpu_memory_bytes", "Memory of the GPU.",
-        [](const Gpu &g, const GpuBook &) { return g.total; });
+        [](const Gpu &g, const GpuAccount &) { return g.total; });
   gauge("ckpt_gpu_free_bytes", "Of these, free as it was measured last.",
-        [](const Gpu &, const GpuBook &b) { return b.free; });
+        [](const Gpu &, const GpuAccount &b) { return b.free; });
   gauge("ckpt_gpu_reserved_bytes", "Of these, promised to programs and not taken yet.",
-        [](const Gpu &, const GpuBook &b) { return b.reserved; });
+        [](const Gpu &, const GpuAccount &b) { return b.reserved; });
   gauge("ckpt_gpu_programs", "Programs on the GPU.",
-        [](const Gpu &, const GpuBook &b) { return b.programs; });
+        [](const Gpu &, const GpuAccount &b) { return b.programs; });
   gauge("ckpt_gpu_exclusive", "1: one program has the GPU for itself, or will.",
-        [](const Gpu &, const GpuBook &b) { return b.exclusive != nullptr ? 1 : 0; });
+        [](const Gpu &, const GpuAccount &b) { return b.exclusive != nullptr ? 1 : 0; });
   text.metric("ckpt_gpu_info", "gauge", "Always 1.");
   for (const MeteredGpu &g : meter.gpus()) text.sample(1, {{"gpu", g.uuid}, {"name", g.name}});
 }
 
-void put_programs(Text &text, const Policy &policy, const Books &books) {
+void put_programs(Text &text, const Policy &policy, const Accounting &accounting) {
   text.metric("ckpt_programs", "gauge", "Programs by state.");
   auto count = [&](auto holds) { return std::ranges::count_if(policy.programs(), holds); };
-  for (Phase phase :
-       {Phase::New, Phase::Held, Phase::Placed, Phase::Leaving, Phase::Evicted, Phase::Returning})
+  for (Phase phase : {Phase::Unassigned, Phase::Pending, Phase::Assigned, Phase::Evicting,
+                      Phase::Evicted, Phase::Resuming})
     text.sample(count([&](const auto &p) { return !p->parked && p->phase == phase; }),
                 {{"state", name_of(phase)}});
-  text.sample(count([](const auto &p) { return p->parked; }), {{"state", "parked"}});
+  text.sample(count([](const auto &p) { return p->parked; }), {{"state", "suspended"}});
   text.metric("ckpt_programs_waiting", "gauge", "Programs that wait for a GPU or for memory.")
       .sample(count([](const auto &p) { return p->waiting() || p->blocked(); }));
   text.metric("ckpt_kept_bytes", "gauge", "Contents of evicted programs.")
-      .sample(books.host_kept, {{"where", "memory"}})
-      .sample(books.disk_kept, {{"where", "disk"}});
+      .sample(accounting.host_kept, {{"where", "memory"}})
+      .sample(accounting.disk_kept, {{"where", "disk"}});
 }
 
 void put_events(Text &text, const Counters &c) {
   text.metric("ckpt_evictions_total", "counter", "Programs that were made to leave a GPU.")
       .sample(c.evictions);
-  text.metric("ckpt_returns_total", "counter", "Evicted programs that have come back.")
+  text.metric("ckpt_resumes_total", "counter", "Evicted programs that have come back.")
       .sample(c.returns);
   text.metric("ckpt_migrations_total", "counter", "Of these, to another GPU.").sample(c.migrations);
   text.metric("ckpt_moved_bytes_total", "counter", "Contents moved by evictions and returns.")
@@ -126,9 +126,9 @@ void put_messages(Text &text, const Counters &c) {
 
 std::string metrics_text(const Policy &policy, const Meter &meter, const Counters &counters) {
   Text text;
-  Books books = policy.books();
-  put_gpus(text, policy, books, meter);
-  put_programs(text, policy, books);
+  Accounting accounting = policy.accounting();
+  put_gpus(text, policy, accounting, meter);
+  put_programs(text, policy, accounting);
   put_events(text, counters);
   put_decisions(text, counters);
   put_messages(text, counters);

@@ -4,8 +4,8 @@
 // Names and labels stay as they are; docs/man/ckptd.8.scd lists them.
 #pragma once
 
-#include "manager/daemon/report/counters.h"
 #include "manager/daemon/measure/meter.h"
+#include "manager/daemon/report/counters.h"
 
 namespace ckpt::manager {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is known of kinds of programs, in a file from one ckptd to the next: JSON, as it is told in
-// the status.
+// What is known of profiles of programs, in a file from one ckptd to the next: JSON, as it is told
+// in the status.
 #pragma once
 
 #include <string>
@@ -14,27 +14,29 @@
 
 namespace ckpt::manager {
 
-nlohmann::json kinds_as_json(const std::vector<KindFacts> &all);
-// Nothing where there is no such file. One that is not understood is an error; a kind that is not
-// is left out.
-Result<std::vector<KindFacts>> read_kinds(const std::string &path);
+nlohmann::json profiles_as_json(const std::vector<ProfileFacts> &all);
+// Nothing where there is no such file. One that is not understood is an error; a profile that is
+// not is left out.
+Result<std::vector<ProfileFacts>> read_profiles(const std::string &path);
 // The file is the old one or the new one, whole, unless the machine stops.
-Result<> write_kinds(const std::string &path, const std::vector<KindFacts> &all);
+Result<> write_profiles(const std::string &path, const std::vector<ProfileFacts> &all);
 
-class KindsFile {
+class ProfilesFile {
  public:
   // Without a path nothing is kept.
-  explicit KindsFile(std::string path) : path_(std::move(path)) {}
+  explicit ProfilesFile(std::string path) : path_(std::move(path)) {}
   // What an earlier one has kept. What cannot be read is no reason not to serve anybody, and is
   // said; that nothing can be written here is an error.
-  Result<std::vector<KindFacts>> recall(Time now);
+  Result<std::vector<ProfileFacts>> recall(Time now);
   // If there is something new.
-  void keep(const Kinds &kinds, Time now);
+  void keep(const WorkloadProfiles &profiles, Time now);
   // Until it is time for that, in milliseconds; negative: there is nothing new.
-  int timeout(const Kinds &kinds, Time now) const;
+  int timeout(const WorkloadProfiles &profiles, Time now) const;
 
  private:
-  bool has_news(const Kinds &kinds) const { return !path_.empty() && kinds.changes() != kept_; }
+  bool has_news(const WorkloadProfiles &profiles) const {
+    return !path_.empty() && profiles.changes() != kept_;
+  }
 
   std::string path_;
   Time kept_at_{0};

@@ -20,17 +20,17 @@ json apis_as_json(u32 apis) {
   return names;
 }
 
-json gpu_as_json(const Gpu &gpu, const GpuBook &book, const std::string &name) {
+json gpu_as_json(const Gpu &gpu, const GpuAccount &account, const std::string &name) {
   json j = {{"uuid", gpu.uuid},
             {"name", name},
             {"total_bytes", gpu.total},
-            {"free_bytes", book.free},
+            {"free_bytes", account.free},
             {"measured", gpu.measured},
             {"apis", apis_as_json(gpu.apis)},
-            {"reserved_bytes", book.reserved},
-            {"programs", book.programs},
+            {"reserved_bytes", account.reserved},
+            {"programs", account.programs},
             {"others", gpu.foreign},
-            {"exclusive", book.exclusive != nullptr}};
+            {"exclusive", account.exclusive != nullptr}};
   j["context_bytes"] = gpu.context_known ? json(gpu.context_bytes) : json();
   return j;
 }
@@ -40,7 +40,7 @@ json program_as_json(const Program &p, const std::vector<Gpu> &gpus) {
             {"name", p.name},
             {"priority", p.priority},
             {"apis", apis_as_json(p.apis)},
-            {"state", p.parked ? "parked" : name_of(p.phase)},
+            {"state", p.parked ? "suspended" : name_of(p.phase)},
             {"used_bytes", p.used},
             {"variable_bytes", p.variables},
             {"requested_bytes", p.requested()},
@@ -63,23 +63,23 @@ json program_as_json(const Program &p, const std::vector<Gpu> &gpus) {
 }  // namespace
 
 std::string status_as_json(const Policy &policy, const Meter &meter) {
-  Books books = policy.books();
+  Accounting accounting = policy.accounting();
   json gpus = json::array(), programs = json::array();
-  for (size_t i = 0; i < books.gpus.size(); i++)
-    gpus.push_back(gpu_as_json(policy.gpus()[i], books.gpus[i], meter.gpus()[i].name));
+  for (size_t i = 0; i < accounting.gpus.size(); i++)
+    gpus.push_back(gpu_as_json(policy.gpus()[i], accounting.gpus[i], meter.gpus()[i].name));
   for (const auto &p : policy.programs()) programs.push_back(program_as_json(*p, policy.gpus()));
-  json pairs = json::array();
-  for (const Pairs::Finding &f : policy.findings())
-    pairs.push_back({{"a", policy.kinds().name(f.a)},
-                     {"b", policy.kinds().name(f.b)},
-                     {"together", f.together},
-                     {"apart", f.apart}});
+  json interference = json::array();
+  for (const Interference::Finding &f : policy.findings())
+    interference.push_back({{"a", policy.profiles().name(f.a)},
+                            {"b", policy.profiles().name(f.b)},
+                            {"together", f.together},
+                            {"apart", f.apart}});
   return text({{"gpus", gpus},
-               {"kinds", kinds_as_json(policy.kinds().facts())},
-               {"pairs", pairs},
+               {"profiles", profiles_as_json(policy.profiles().facts())},
+               {"interference", interference},
                {"programs", programs},
-               {"host_kept_bytes", books.host_kept},
-               {"disk_kept_bytes", books.disk_kept}});
+               {"host_kept_bytes", accounting.host_kept},
+               {"disk_kept_bytes", accounting.disk_kept}});
 }
 
 std::string journal_line(Time now, const char *direction, ProgramId program, const char *message,

@@ -7,12 +7,12 @@ namespace ckpt::manager {
 
 const char *name_of(Phase phase) {
   switch (phase) {
-    case Phase::New: return "new";
-    case Phase::Held: return "held";
-    case Phase::Placed: return "running";
-    case Phase::Leaving: return "leaving";
+    case Phase::Unassigned: return "unassigned";
+    case Phase::Pending: return "pending";
+    case Phase::Assigned: return "running";
+    case Phase::Evicting: return "evicting";
     case Phase::Evicted: return "evicted";
-    case Phase::Returning: return "returning";
+    case Phase::Resuming: return "resuming";
   }
   return "?";
 }
@@ -32,7 +32,7 @@ u64 Program::granted() const {
 }
 
 bool Program::blocked() const {
-  if (phase != Phase::Placed || gpu == kNoGpu) return false;
+  if (phase != Phase::Assigned || gpu == kNoGpu) return false;
   for (const Request &r : requests)
     if (!r.granted) return true;
   return false;
@@ -66,7 +66,7 @@ u64 need_of(const Program &p, const Gpu &gpu, const Settings &settings) {
 }
 
 u64 expected_of(const Program &p) {
-  u64 promised = p.variables + p.used + p.granted() + p.ahead;
+  u64 promised = p.variables + p.used + p.granted() + p.credit;
   return p.expected > promised ? p.expected - promised : 0;
 }
 
@@ -75,15 +75,15 @@ u64 reserved_by(const Program &p, const Gpu &gpu, const Settings &settings) {
   u64 context = p.context ? 0 : context_cost(gpu, settings);
   u64 variables = p.variables_seen ? 0 : p.variables;
   switch (p.phase) {
-    case Phase::Placed:
-    case Phase::Leaving: return context + variables + p.granted() + p.ahead;
-    case Phase::Returning: return need_of(p, gpu, settings);
+    case Phase::Assigned:
+    case Phase::Evicting: return context + variables + p.granted() + p.credit;
+    case Phase::Resuming: return need_of(p, gpu, settings);
     default: return 0;
   }
 }
 
 u64 held_by(const Program &p, const Gpu &gpu, const Settings &settings) {
-  if (p.phase == Phase::Returning) return 0;
+  if (p.phase == Phase::Resuming) return 0;
   u64 context = p.context ? context_cost(gpu, settings) : 0;
   return context + p.used + (p.variables_seen ? p.variables : 0);
 }
@@ -92,46 +92,47 @@ u64 footprint_of(const Program &p, const Gpu &gpu, const Settings &settings) {
   return held_by(p, gpu, settings) + reserved_by(p, gpu, settings);
 }
 
-void enter(Books &books, const Program &p, const Gpu &gpu, const Settings &settings) {
-  GpuBook &g = books.gpus[static_cast<size_t>(p.gpu)];
+void enter(Accounting &accounting, const Program &p, const Gpu &gpu, const Settings &settings) {
+  GpuAccount &g = accounting.gpus[static_cast<size_t>(p.gpu)];
   g.programs++;
-  if (p.kind != kNoKind && std::ranges::find(g.kinds, p.kind) == g.kinds.end())
-    g.kinds.push_back(p.kind);
+  if (p.profile != kNoProfile && std::ranges::find(g.profiles, p.profile) == g.profiles.end())
+    g.profiles.push_back(p.profile);
   g.reserved += reserved_by(p, gpu, settings);
   g.load.add(p.demand);
-  if (p.phase == Phase::Placed) g.expected += expected_of(p);
-  if (p.phase != Phase::Returning && !p.context) g.contextless++;
-  if (p.phase == Phase::Leaving && !p.stuck) {
+  if (p.phase == Phase::Assigned) g.expected += expected_of(p);
+  if (p.phase != Phase::Resuming && !p.context) g.contextless++;
+  if (p.phase == Phase::Evicting && !p.stuck) {
     g.leavers++;
     g.leaving += footprint_of(p, gpu, settings);
   }
   if (p.alone()) g.exclusive = &p;
 }
 
-Books make_books(const std::vector<Gpu> &gpus, const Programs &programs, const Settings &settings) {
-  Books books;
-  books.gpus.resize(gpus.size());
-  for (size_t i = 0; i < gpus.size(); i++) books.gpus[i].free = gpus[i].free;
+Accounting make_accounting(const std::vector<Gpu> &gpus, const Programs &programs,
+                           const Settings &settings) {
+  Accounting accounting;
+  accounting.gpus.resize(gpus.size());
+  for (size_t i = 0; i < gpus.size(); i++) accounting.gpus[i].free = gpus[i].free;
   for (const auto &p : programs) {
     bool unmanaged = p->on_gpu() && p->gpu == kNoGpu;
     bool counts = !p->exclusive || p->late;
-    if (p->phase != Phase::New && p->phase != Phase::Held && counts && !unmanaged)
-      books.assigned++, books.assigned_by[p->apis]++;
-    if (p->kept > 0) (p->on_disk ? books.disk_kept : books.host_kept) += p->kept;
+    if (p->phase != Phase::Unassigned && p->phase != Phase::Pending && counts && !unmanaged)
+      accounting.assigned++, accounting.assigned_by[p->apis]++;
+    if (p->kept > 0) (p->on_disk ? accounting.disk_kept : accounting.host_kept) += p->kept;
     if (p->on_gpu() && !unmanaged) {
       const Gpu &gpu = gpus[static_cast<size_t>(p->gpu)];
-      enter(books, *p, gpu, settings);
-      u64 &free = books.gpus[static_cast<size_t>(p->gpu)].free;
+      enter(accounting, *p, gpu, settings);
+      u64 &free = accounting.gpus[static_cast<size_t>(p->gpu)].free;
       if (!gpu.measured) free -= std::min(free, held_by(*p, gpu, settings));
     }
   }
   // Who has a GPU for itself keeps it, whatever another one had hoped for.
   for (const auto &p : programs) {
     if (p->target == kNoGpu) continue;
-    GpuBook &g = books.gpus[static_cast<size_t>(p->target)];
+    GpuAccount &g = accounting.gpus[static_cast<size_t>(p->target)];
     if (g.exclusive == nullptr) g.exclusive = p.get();
   }
-  return books;
+  return accounting;
 }
 
 }  // namespace ckpt::manager

@@ -15,29 +15,29 @@ namespace out = managed::to_program;
 // ---- for a request
 
 bool Policy::grant_or_make_room(Program &p, Request &r) {
-  GpuBook &book = book_of(p);
+  GpuAccount &account = account_of(p);
   if (r.alone && !has_it_alone(p)) return make_alone(p), false;
-  // Who cannot leave is not held back for an elder, which would wait for it in turn. And what was
-  // expected of a program when it came is for it.
-  u64 own = can_leave(p) ? expected_of(p) : book.available();
-  u64 available = std::max(book.available_to(p), std::min(book.available(), own));
+  // Who cannot leave is not held back for an starving, which would wait for it in turn. And what
+  // was expected of a program when it came is for it.
+  u64 own = can_leave(p) ? expected_of(p) : account.available();
+  u64 available = std::max(account.available_to(p), std::min(account.available(), own));
   if (r.bytes <= available) {
     r.granted = true;
-    book.reserved += r.bytes;
-    if (r.alone) p.target = kNoGpu, book.exclusive = &p;
-    give_ahead(p);
+    account.reserved += r.bytes;
+    if (r.alone) p.target = kNoGpu, account.exclusive = &p;
+    grant_credit(p);
     send(p, out::GoAhead{r.ticket});
     return true;
   }
-  if (!comes_back(p.gpu)) make_room(p, r.bytes);
+  if (!credit_returning(p.gpu)) make_room(p, r.bytes);
   return false;
 }
 
 void Policy::make_room(Program &p, u64 bytes) {
-  const GpuBook &book = book_of(p);
-  bool for_elder = book.elder != nullptr && book.elder != &p;
-  u64 coming = book.available_to(p) + book.leaving;
-  if (!for_elder && book.leavers > 0 && coming >= bytes) return;
+  const GpuAccount &account = account_of(p);
+  bool for_elder = account.starving != nullptr && account.starving != &p;
+  u64 coming = account.available_to(p) + account.leaving;
+  if (!for_elder && account.leavers > 0 && coming >= bytes) return;
   Program *victim = settings_.victim == Victim::Cheapest && !for_elder ? cheapest(p, bytes) : &p;
   if (victim == nullptr || !can_leave(*victim)) return;  // it waits where it is
   if (victim == &p)
@@ -53,10 +53,10 @@ Program *Policy::cheapest(const Program &asking, u64 bytes) {
     return std::tuple(p.priority, spared(p), p.used, -p.arrived);
   };
   for (const auto &p : programs_) {
-    if (p->gpu != asking.gpu || p->phase != Phase::Placed || !can_leave(*p)) continue;
+    if (p->gpu != asking.gpu || p->phase != Phase::Assigned || !can_leave(*p)) continue;
     bool itself = p.get() == &asking;
-    u64 comes_free = book_of(*p).available() + footprint_of(*p, gpu_of(*p), settings_);
-    if (!itself && (!has_run(*p, settings_.least_run) || comes_free < bytes || !p->context))
+    u64 comes_free = account_of(*p).available() + footprint_of(*p, gpu_of(*p), settings_);
+    if (!itself && (!has_run(*p, settings_.min_residency) || comes_free < bytes || !p->context))
       continue;
     if (best == nullptr || cost(*p) < cost(*best)) best = p.get();
   }
@@ -67,20 +67,21 @@ Program *Policy::cheapest(const Program &asking, u64 bytes) {
 
 // It has not failed to too often, and there is room for what it has.
 bool Policy::can_leave(const Program &p) const {
-  if (p.alone() || p.refusals >= settings_.refusals) return false;
+  if (p.alone() || p.refusals >= settings_.max_refusals) return false;
   if (p.refusals > 0 && now_ < p.not_before) return false;
-  u64 bytes = p.used + p.variables + p.ahead;
+  u64 bytes = p.used + p.variables + p.credit;
   bool in_memory =
-      bytes <= settings_.host_bytes && books_.host_kept <= settings_.host_bytes - bytes;
+      bytes <= settings_.host_bytes && accounting_.host_kept <= settings_.host_bytes - bytes;
   bool on_disk = !settings_.disk_folder.empty() && bytes <= settings_.disk_bytes &&
-                 books_.disk_kept <= settings_.disk_bytes - bytes;
+                 accounting_.disk_kept <= settings_.disk_bytes - bytes;
   return in_memory || on_disk;
 }
 
 void Policy::keep_contents(Program &p) {
-  p.kept = p.used + p.variables + p.ahead;
-  p.on_disk = p.kept > settings_.host_bytes || books_.host_kept > settings_.host_bytes - p.kept;
-  (p.on_disk ? books_.disk_kept : books_.host_kept) += p.kept;
+  p.kept = p.used + p.variables + p.credit;
+  p.on_disk =
+      p.kept > settings_.host_bytes || accounting_.host_kept > settings_.host_bytes - p.kept;
+  (p.on_disk ? accounting_.disk_kept : accounting_.host_kept) += p.kept;
 }
 
 // In answer to its own request, so it need not be signalled first.
@@ -92,16 +93,16 @@ void Policy::suspend(Program &p) {
 
 void Policy::signal(Program &p) {
   keep_contents(p);
-  go_to(p, Phase::Leaving);
-  book_of(p).leavers++;
-  book_of(p).leaving += footprint_of(p, gpu_of(p), settings_);
+  go_to(p, Phase::Evicting);
+  account_of(p).leavers++;
+  account_of(p).leaving += footprint_of(p, gpu_of(p), settings_);
   send(p, out::Signal{});
 }
 
 // Whoever had to stop waiting for it to leave has left itself. If its own turn comes first it would
 // be back at once, and leave in vain.
 bool Policy::leaves_in_vain(const Program &p, const Program &for_it) const {
-  bool its_turn = for_it.elder_since || for_it.priority > p.priority ||
+  bool its_turn = for_it.starving_since || for_it.priority > p.priority ||
                   (for_it.priority == p.priority && for_it.arrived < p.arrived);
   return p.stuck && !for_it.blocked() && !for_it.wants_alone() && !its_turn;
 }
@@ -111,13 +112,13 @@ bool Policy::leaves_in_vain(const Program &p, const Program &for_it) const {
 // not killed; if it answers after all, it is evicted as it was told.
 void Policy::note_the_stuck() {
   for (const auto &p : programs_) {
-    if (p->phase != Phase::Leaving || p->stuck || now_ - p->since < settings_.answer_timeout)
+    if (p->phase != Phase::Evicting || p->stuck || now_ - p->since < settings_.eviction_timeout)
       continue;
     p->stuck = true;
     if (p->gpu == kNoGpu) continue;
-    GpuBook &book = book_of(*p);
-    book.leavers--;
-    book.leaving -= footprint_of(*p, gpu_of(*p), settings_);
+    GpuAccount &account = account_of(*p);
+    account.leavers--;
+    account.leaving -= footprint_of(*p, gpu_of(*p), settings_);
   }
 }
 
@@ -125,9 +126,9 @@ void Policy::note_the_stuck() {
 
 // Who cannot leave is in the way of the one that the GPU is cleared for, and so goes first.
 bool Policy::has_it_alone(const Program &p) const {
-  const GpuBook &book = books_.gpus[static_cast<size_t>(p.gpu)];
-  bool taken = book.exclusive != nullptr && book.exclusive != &p && can_leave(p);
-  return !taken && book.programs == 1 && !gpus_[static_cast<size_t>(p.gpu)].dying;
+  const GpuAccount &account = accounting_.gpus[static_cast<size_t>(p.gpu)];
+  bool taken = account.exclusive != nullptr && account.exclusive != &p && can_leave(p);
+  return !taken && account.programs == 1 && !gpus_[static_cast<size_t>(p.gpu)].dying;
 }
 
 // It runs, and is about to load code whose kernels use the heap. That code has not run yet, so it
@@ -138,14 +139,14 @@ void Policy::make_alone(Program &p) {
   bool clears = p.target == p.gpu && may_clear(p);
   GpuIndex empty = clears || !can_leave(p) ? kNoGpu : empty_gpu(p);
   p.target = empty != kNoGpu ? empty : may_clear(p) ? p.gpu : kNoGpu;
-  if (p.target != kNoGpu) books_.gpus[static_cast<size_t>(p.target)].exclusive = &p;
+  if (p.target != kNoGpu) accounting_.gpus[static_cast<size_t>(p.target)].exclusive = &p;
   if (p.target == p.gpu) return evict_others(p);
   if (can_leave(p)) suspend(p);
 }
 
 bool Policy::may_clear(const Program &p) const {
-  const GpuBook &book = books_.gpus[static_cast<size_t>(p.gpu)];
-  bool taken = book.exclusive != nullptr && book.exclusive != &p;
+  const GpuAccount &account = accounting_.gpus[static_cast<size_t>(p.gpu)];
+  bool taken = account.exclusive != nullptr && account.exclusive != &p;
   return !taken && cost_to_clear(p.gpu, p).has_value();
 }
 
@@ -160,10 +161,10 @@ void Policy::clear_for(Program &p) {
   bool still_good =
       p.target != kNoGpu && suits(p, p.target) && cost_to_clear(p.target, p).has_value();
   if (!still_good && easiest != kNoGpu) {
-    if (p.target != kNoGpu && books_.gpus[static_cast<size_t>(p.target)].exclusive == &p)
-      books_.gpus[static_cast<size_t>(p.target)].exclusive = nullptr;
+    if (p.target != kNoGpu && accounting_.gpus[static_cast<size_t>(p.target)].exclusive == &p)
+      accounting_.gpus[static_cast<size_t>(p.target)].exclusive = nullptr;
     p.target = easiest;
-    books_.gpus[static_cast<size_t>(easiest)].exclusive = &p;
+    accounting_.gpus[static_cast<size_t>(easiest)].exclusive = &p;
   }
   if (p.target != kNoGpu) evict_others(p);
 }
@@ -173,9 +174,9 @@ GpuIndex Policy::easiest_to_clear(const Program &p) const {
   std::optional<u64> least;
   for (GpuIndex g = 0; g < static_cast<GpuIndex>(gpus_.size()); g++) {
     const Gpu &gpu = gpus_[static_cast<size_t>(g)];
-    const GpuBook &book = books_.gpus[static_cast<size_t>(g)];
-    bool taken = book.exclusive != nullptr && book.exclusive != &p;
-    bool for_elder = book.elder != nullptr && book.elder != &p;
+    const GpuAccount &account = accounting_.gpus[static_cast<size_t>(g)];
+    bool taken = account.exclusive != nullptr && account.exclusive != &p;
+    bool for_elder = account.starving != nullptr && account.starving != &p;
     if (!suits(p, g) || taken || for_elder || least_need_of(p, gpu) > gpu.total) continue;
     std::optional<u64> cost = cost_to_clear(g, p);
     if (cost && (!least || *cost < *least)) best = g, least = cost;
@@ -188,7 +189,7 @@ std::optional<u64> Policy::cost_to_clear(GpuIndex g, const Program &p) const {
   u64 bytes = 0;
   for (const auto &q : programs_) {
     if (q->gpu != g || !q->on_gpu() || q.get() == &p) continue;
-    if (q->stuck || (q->phase == Phase::Placed && !can_leave(*q))) return std::nullopt;
+    if (q->stuck || (q->phase == Phase::Assigned && !can_leave(*q))) return std::nullopt;
     bytes += q->used + 1;
   }
   return bytes;
@@ -196,26 +197,26 @@ std::optional<u64> Policy::cost_to_clear(GpuIndex g, const Program &p) const {
 
 void Policy::evict_others(Program &exclusive) {
   for (const auto &q : programs_)
-    if (q.get() != &exclusive && q->gpu == exclusive.target && q->phase == Phase::Placed &&
-        can_leave(*q) && has_run(*q, settings_.least_run))
+    if (q.get() != &exclusive && q->gpu == exclusive.target && q->phase == Phase::Assigned &&
+        can_leave(*q) && has_run(*q, settings_.min_residency))
       signal(*q);
 }
 
 // ---- time slices
 
-void Policy::end_slices(const Program &elder, GpuIndex g) {
-  if (settings_.slice == Time{0} || elder.wants_alone()) return;
-  const GpuBook &book = books_.gpus[static_cast<size_t>(g)];
-  u64 need = need_of(elder, gpus_[static_cast<size_t>(g)], settings_);
+void Policy::end_slices(const Program &starving, GpuIndex g) {
+  if (settings_.time_slice == Time{0} || starving.wants_alone()) return;
+  const GpuAccount &account = accounting_.gpus[static_cast<size_t>(g)];
+  u64 need = need_of(starving, gpus_[static_cast<size_t>(g)], settings_);
   for (;;) {
-    bool slot = book.programs - book.leavers < settings_.programs_per_gpu;
-    if (slot && book.available() + book.leaving >= need) return;
-    recall_all();
-    if (slot && comes_back(g)) return;
+    bool slot = account.programs - account.leavers < settings_.programs_per_gpu;
+    if (slot && account.available() + account.leaving >= need) return;
+    revoke_credits();
+    if (slot && credit_returning(g)) return;
     Program *longest = nullptr;
     for (const auto &q : programs_)
-      if (q->gpu == g && q->phase == Phase::Placed && q->context && q->priority <= elder.priority &&
-          can_leave(*q) && has_run(*q, settings_.slice) &&
+      if (q->gpu == g && q->phase == Phase::Assigned && q->context &&
+          q->priority <= starving.priority && can_leave(*q) && has_run(*q, settings_.time_slice) &&
           (longest == nullptr || q->since < longest->since))
         longest = q.get();
     if (longest == nullptr) return;

@@ -23,7 +23,7 @@ Time move_time(const Program &p) {
 }  // namespace
 
 void Policy::balance() {
-  if (settings_.balance == Time{0}) return;
+  if (settings_.rebalance_after == Time{0}) return;
   for (GpuIndex g = 0; g < static_cast<GpuIndex>(gpus_.size()); g++) {
     if (!is_idle(g)) continue;
     Program *mover = who_moves_to(g);
@@ -46,10 +46,11 @@ bool Policy::may_still_move(const Program &p) const {
 
 // Nobody is there, is about to be, or could be in a moment.
 bool Policy::is_idle(GpuIndex g) const {
-  const GpuBook &book = books_.gpus[static_cast<size_t>(g)];
-  if (book.programs > 0 || book.exclusive != nullptr || book.elder != nullptr) return false;
+  const GpuAccount &account = accounting_.gpus[static_cast<size_t>(g)];
+  if (account.programs > 0 || account.exclusive != nullptr || account.starving != nullptr)
+    return false;
   return std::ranges::none_of(programs_, [&](const auto &p) {
-    bool coming = p->waiting() || (p->phase == Phase::Leaving && !p->stuck);
+    bool coming = p->waiting() || (p->phase == Phase::Evicting && !p->stuck);
     return coming && suits(*p, g);
   });
 }
@@ -57,7 +58,7 @@ bool Policy::is_idle(GpuIndex g) const {
 // Of the fullest GPU, who has the least to move.
 Program *Policy::who_moves_to(GpuIndex empty) {
   Program *best = nullptr;
-  auto company = [this](const Program &p) { return book_of(p).programs; };
+  auto company = [this](const Program &p) { return account_of(p).programs; };
   for (const auto &p : programs_) {
     if (!shares(*p) || !may_move(*p, empty)) continue;
     bool better = best == nullptr || company(*p) > company(*best) ||
@@ -68,8 +69,8 @@ Program *Policy::who_moves_to(GpuIndex empty) {
 }
 
 bool Policy::shares(const Program &p) const {
-  return p.phase == Phase::Placed && p.gpu != kNoGpu &&
-         books_.gpus[static_cast<size_t>(p.gpu)].programs > 1;
+  return p.phase == Phase::Assigned && p.gpu != kNoGpu &&
+         accounting_.gpus[static_cast<size_t>(p.gpu)].programs > 1;
 }
 
 // Sooner or later. Where it has failed to return it is not sent without need.
@@ -80,19 +81,20 @@ bool Policy::could_move(const Program &p, GpuIndex to) const {
 bool Policy::may_move(const Program &p, GpuIndex to) const {
   const Gpu &gpu = gpus_[static_cast<size_t>(to)];
   return could_move(p, to) && p.requests.empty() &&
-         need_of(p, gpu, settings_) <= books_.gpus[static_cast<size_t>(to)].available() &&
-         has_run(p, settings_.balance + kWorth * move_time(p));
+         need_of(p, gpu, settings_) <= accounting_.gpus[static_cast<size_t>(to)].available() &&
+         has_run(p, settings_.rebalance_after + kWorth * move_time(p));
 }
 
-// Time alone may bring a move. Asked between decisions, when the books are those of the last one.
+// Time alone may bring a move. Asked between decisions, when the accounting are those of the last
+// one.
 bool Policy::may_balance() const {
-  if (settings_.balance == Time{0}) return false;
+  if (settings_.rebalance_after == Time{0}) return false;
   std::vector<u32> there(gpus_.size());
   for (const auto &p : programs_)
     if (p->gpu != kNoGpu && p->on_gpu()) there[static_cast<size_t>(p->gpu)]++;
   for (size_t g = 0; g < there.size(); g++)
     if (there[g] == 0 && std::ranges::any_of(programs_, [&](const auto &p) {
-          return p->phase == Phase::Placed && p->gpu != kNoGpu &&
+          return p->phase == Phase::Assigned && p->gpu != kNoGpu &&
                  there[static_cast<size_t>(p->gpu)] > 1 && could_move(*p, static_cast<GpuIndex>(g));
         }))
       return true;

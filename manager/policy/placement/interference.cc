@@ -16,54 +16,54 @@ constexpr int kMostAlone = 10, kFirstAlone = 10, kAloneShare = 100;
 
 // ---- what is known of two
 
-Pairs::Row &Pairs::row(KindIndex kind) {
-  if (rows_.size() <= kind) rows_.resize(kind + 1);
-  return rows_[kind];
+Interference::Row &Interference::row(ProfileIndex profile) {
+  if (rows_.size() <= profile) rows_.resize(profile + 1);
+  return rows_[profile];
 }
 
-void Pairs::forget(KindIndex kind) {
-  row(kind) = {};
+void Interference::forget(ProfileIndex profile) {
+  row(profile) = {};
   for (Row &r : rows_)
-    if (kind < r.beside.size()) r.beside[kind] = {};
+    if (profile < r.beside.size()) r.beside[profile] = {};
 }
 
-const Pairs::Beside *Pairs::beside(KindIndex a, KindIndex b) const {
+const Interference::Beside *Interference::beside(ProfileIndex a, ProfileIndex b) const {
   bool there = a < rows_.size() && b < rows_[a].beside.size();
   return there ? &rows_[a].beside[b] : nullptr;
 }
 
-Pairs::Beside &Pairs::beside(KindIndex a, KindIndex b) {
+Interference::Beside &Interference::beside(ProfileIndex a, ProfileIndex b) {
   std::vector<Beside> &all = row(a).beside;
   if (all.size() <= b) all.resize(b + 1);
   return all[b];
 }
 
-bool Pairs::enough(const Rate &r) const {
+bool Interference::enough(const Rate &r) const {
   return r.amount() >= kLeastCalls && r.duration() >= seconds(report_) * kLeastReports;
 }
 
-bool Pairs::both_known(KindIndex a, KindIndex b) const {
+bool Interference::both_known(ProfileIndex a, ProfileIndex b) const {
   const Beside *ab = beside(a, b), *ba = beside(b, a);
   return ab != nullptr && ba != nullptr && enough(ab->rate) && enough(ba->rate);
 }
 
-std::optional<double> Pairs::together(KindIndex a, KindIndex b) const {
+std::optional<double> Interference::together(ProfileIndex a, ProfileIndex b) const {
   if (!both_known(a, b) || !enough(rows_[a].alone) || !enough(rows_[b].alone)) return std::nullopt;
   return beside(a, b)->rate.median() / rows_[a].alone.median() +
          beside(b, a)->rate.median() / rows_[b].alone.median();
 }
 
-void Pairs::measured(Time now, KindIndex who, KindIndex other, u64 calls, Time time) {
-  if (who == kNoKind || time <= Time{0}) return;
-  Rate &rate = other == kNoKind ? row(who).alone : beside(who, other).rate;
+void Interference::measured(Time now, ProfileIndex who, ProfileIndex other, u64 calls, Time time) {
+  if (who == kNoProfile || time <= Time{0}) return;
+  Rate &rate = other == kNoProfile ? row(who).alone : beside(who, other).rate;
   rate.add(static_cast<double>(calls), time);
-  if (other != kNoKind) return judge(now, who, other, true);
-  for (KindIndex k = 0; k < rows_[who].beside.size(); k++) judge(now, who, k, false);
+  if (other != kNoProfile) return judge(now, who, other, true);
+  for (ProfileIndex k = 0; k < rows_[who].beside.size(); k++) judge(now, who, k, false);
 }
 
 // The verdict stands in both rows. What is learned of one alone may change it, but not how long it
 // is believed, or the two would never be tried again.
-void Pairs::judge(Time now, KindIndex a, KindIndex b, bool fresh) {
+void Interference::judge(Time now, ProfileIndex a, ProfileIndex b, bool fresh) {
   std::optional<double> sum = together(a, b);
   if (!sum) return;
   Beside *both[] = {&beside(a, b), &beside(b, a)};
@@ -76,12 +76,12 @@ void Pairs::judge(Time now, KindIndex a, KindIndex b, bool fresh) {
   }
 }
 
-bool Pairs::apart(Time now, KindIndex a, KindIndex b) const {
+bool Interference::apart(Time now, ProfileIndex a, ProfileIndex b) const {
   const Beside *x = beside(a, b);
   return x != nullptr && x->poor && now < x->apart_until;
 }
 
-bool Pairs::wants_alone(Time now, KindIndex a, KindIndex b) {
+bool Interference::wants_alone(Time now, ProfileIndex a, ProfileIndex b) {
   if (!both_known(a, b) || enough(rows_[a].alone)) return false;
   if (!rows_[a].alone_since) rows_[a].alone_since = now;
   if (first_alone_ == Time{0}) first_alone_ = now;
@@ -92,10 +92,10 @@ bool Pairs::wants_alone(Time now, KindIndex a, KindIndex b) {
   return true;
 }
 
-std::vector<Pairs::Finding> Pairs::findings(Time now) const {
+std::vector<Interference::Finding> Interference::findings(Time now) const {
   std::vector<Finding> all;
-  for (KindIndex a = 0; a < rows_.size(); a++)
-    for (KindIndex b = 0; b <= a; b++)
+  for (ProfileIndex a = 0; a < rows_.size(); a++)
+    for (ProfileIndex b = 0; b <= a; b++)
       if (std::optional<double> sum = together(a, b)) all.push_back({a, b, *sum, apart(now, a, b)});
   return all;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How busy programs keep a GPU together. It has two kinds of engines, of which one copies while the
-// other computes: programs that need different ones go on side by side, and those that need the
+// How busy programs keep a GPU together. It has two profiles of engines, of which one copies while
+// the other computes: programs that need different ones go on side by side, and those that need the
 // same one wait for each other.
 #pragma once
 
@@ -33,7 +33,7 @@ struct Load {
  private:
   static constexpr double kNeedsBus = 0.1;
   // Two programs that copied most of their time took 1.88 times as long beside each other (Mobile
-  // CUDA's matrix of pairs), where the bus alone, 0.68 of the time of each
+  // CUDA's matrix of interference), where the bus alone, 0.68 of the time of each
   // (bench/mobile/derive), would have let them have 1.36.
   static constexpr double kCrowd = 1.4;
 };

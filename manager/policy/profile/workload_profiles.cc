@@ -10,7 +10,7 @@ namespace ckpt::manager {
 
 namespace {
 
-constexpr size_t kMostKinds = 256;
+constexpr size_t kMaxProfiles = 256;
 
 // How fast the bus is, nobody says: whoever copies most is taken to need it for most of its time,
 // and so is who copies half as much, as one does beside its like. What copies less needs it for
@@ -29,62 +29,62 @@ u64 hash_of_user(u32 user, u64 hash) {
   return (whose << 32) | ((what ^ (what >> 32)) & ~u32{0});
 }
 
-Kinds::Kind &Kinds::to_replace() {
+WorkloadProfiles::Profile &WorkloadProfiles::to_replace() {
   std::unordered_map<u64, size_t> of_user;
-  for (const Kind &k : kinds_) of_user[user_of(k.hash)]++;
-  auto rank = [&](const Kind &k) { return std::pair(~of_user[user_of(k.hash)], k.used); };
-  return *std::ranges::min_element(kinds_, {}, rank);
+  for (const Profile &k : profiles_) of_user[user_of(k.hash)]++;
+  auto rank = [&](const Profile &k) { return std::pair(~of_user[user_of(k.hash)], k.used); };
+  return *std::ranges::min_element(profiles_, {}, rank);
 }
 
-Kinds::Found Kinds::find(Time now, u64 hash, const std::string &name) {
-  auto [it, is_new] = index_.try_emplace(hash, static_cast<KindIndex>(kinds_.size()));
-  if (is_new && kinds_.size() == kMostKinds) {
-    Kind &oldest = to_replace();
-    it->second = static_cast<KindIndex>(&oldest - kinds_.data());
+WorkloadProfiles::Found WorkloadProfiles::find(Time now, u64 hash, const std::string &name) {
+  auto [it, is_new] = index_.try_emplace(hash, static_cast<ProfileIndex>(profiles_.size()));
+  if (is_new && profiles_.size() == kMaxProfiles) {
+    Profile &oldest = to_replace();
+    it->second = static_cast<ProfileIndex>(&oldest - profiles_.data());
     index_.erase(oldest.hash);
     oldest = {};
   } else if (is_new) {
-    kinds_.emplace_back();
+    profiles_.emplace_back();
   }
-  Kind &k = kinds_[it->second];
+  Profile &k = profiles_[it->second];
   if (is_new) k.hash = hash, k.name = name;
   k.used = now;
   return {it->second, is_new};
 }
 
-void Kinds::holds(KindIndex kind, u64 bytes) {
-  if (known(kind)) kinds_[kind].peak = std::max(kinds_[kind].peak, bytes);
+void WorkloadProfiles::holds(ProfileIndex profile, u64 bytes) {
+  if (known(profile)) profiles_[profile].peak = std::max(profiles_[profile].peak, bytes);
 }
 
-void Kinds::copied(KindIndex kind, u64 bytes, Time time) {
-  if (!known(kind) || time <= Time{0}) return;
+void WorkloadProfiles::copied(ProfileIndex profile, u64 bytes, Time time) {
+  if (!known(profile) || time <= Time{0}) return;
   double most = seconds(time) * kMostBytesPerSecond;
-  kinds_[kind].copies.add(std::min(static_cast<double>(bytes), most), time);
+  profiles_[profile].copies.add(std::min(static_cast<double>(bytes), most), time);
   note_demands();
 }
 
 // All of them at once: what one asks for is told by who copies most. Asked far more often.
-void Kinds::note_demands() {
+void WorkloadProfiles::note_demands() {
   double most = kLeastBytesPerSecond;
-  for (const Kind &k : kinds_)
+  for (const Profile &k : profiles_)
     if (k.shown()) most = std::max(most, k.copies.mean());
-  for (Kind &k : kinds_) {
+  for (Profile &k : profiles_) {
     if (!k.shown()) continue;
     double bus = kBusy * std::min(1.0, kSlowed * k.copies.mean() / most);
     k.demand = {.kernels = 1 - bus, .bus = bus, .known = true};
   }
 }
 
-void Kinds::over(KindIndex kind, u64 calls, u64 peak) {
-  if (!known(kind)) return;
-  Kind &k = kinds_[kind];
+void WorkloadProfiles::over(ProfileIndex profile, u64 calls, u64 peak) {
+  if (!known(profile)) return;
+  Profile &k = profiles_[profile];
   if (calls > 0) k.calls = k.calls == 0 ? calls : k.calls / 2 + calls / 2;
   if (peak > 0) k.peak = peak;
   changes_++;
 }
 
-void Kinds::learn(Time now, const KindFacts &facts) {
-  Kind &k = kinds_[find(now, facts.hash, facts.name).index];
+void WorkloadProfiles::learn(Time now, const ProfileFacts &facts) {
+  Profile &k = profiles_[find(now, facts.hash, facts.name).index];
   k.calls = facts.calls;
   k.peak = facts.peak;
   double watched = std::clamp(facts.watched, 0.0, kMostSeconds);
@@ -94,9 +94,9 @@ void Kinds::learn(Time now, const KindFacts &facts) {
   note_demands();
 }
 
-std::vector<KindFacts> Kinds::facts() const {
-  std::vector<KindFacts> all;
-  for (const Kind &k : kinds_)
+std::vector<ProfileFacts> WorkloadProfiles::facts() const {
+  std::vector<ProfileFacts> all;
+  for (const Profile &k : profiles_)
     all.push_back({k.hash, k.name, k.calls, k.peak, k.copies.amount(), k.copies.duration()});
   return all;
 }

@@ -66,7 +66,7 @@ TEST_CASE("what was given ahead is taken without a question, and given back when
   manager.meet();
   subject.tell("ask");
   CHECK(std::get<in::CudaMalloc>(manager.hear()).ticket == 1);
-  manager.say(out::Ahead{2500});
+  manager.say(out::Credit{2500});
   manager.say(out::GoAhead{1});
   subject.expect({"granted"});
   CHECK(std::get<in::MallocDone>(manager.hear()).used == 1000);
@@ -77,9 +77,9 @@ TEST_CASE("what was given ahead is taken without a question, and given back when
   }
   // Then it does not suffice: all of it is told, and this is asked for.
   subject.tell("ask");
-  CHECK(std::get<in::AheadBack>(manager.hear()).used == 3000);
+  CHECK(std::get<in::CreditReturned>(manager.hear()).used == 3000);
   CHECK(std::get<in::CudaMalloc>(manager.hear()).ticket == 5);
-  manager.say(out::Ahead{2500});
+  manager.say(out::Credit{2500});
   manager.say(out::GoAhead{5});
   subject.expect({"granted"});
   CHECK(std::get<in::MallocDone>(manager.hear()).used == 4000);
@@ -89,8 +89,8 @@ TEST_CASE("what was given ahead is taken without a question, and given back when
   CHECK(std::get<in::CudaFree>(manager.hear()).used == 3000);
   subject.tell("ask");
   subject.expect({"granted"});
-  manager.say(out::Recall{});
-  CHECK(std::get<in::AheadBack>(manager.hear()).used == 4000);
+  manager.say(out::RevokeCredit{});
+  CHECK(std::get<in::CreditReturned>(manager.hear()).used == 4000);
   subject.tell("ask");
   CHECK(std::get<in::CudaMalloc>(manager.hear()).ticket == 7);
   manager.say(out::OutOfMemory{7, "no"});
@@ -140,7 +140,7 @@ TEST_CASE("an API that is started while the program is evicted gets the device t
   CHECK(manager.heard() == "SuspendDone");
   manager.say(out::Migrate{"GPU-2"});
   CHECK(manager.heard() == "MigDone");
-  CHECK(manager.heard() == "AlsoUses");
-  manager.say(out::Also{true});
+  CHECK(manager.heard() == "AddApi");
+  manager.say(out::ApiAdded{true});
   hear_until(subject, "at GPU-2");
 }

@@ -12,7 +12,7 @@ namespace {
 Settings small() {
   Settings s;
   s.context_bytes = 10;
-  s.least_run = Time{0};
+  s.min_residency = Time{0};
   s.programs_per_gpu = 10;
   return s;
 }
@@ -31,7 +31,7 @@ TEST_CASE("a large program does not starve behind small ones") {
   n.now += 10s;
   n.start(3, 0, 10);
   n.now += 25s;
-  // Now it is the elder: what comes free is kept for it, and nobody new comes in.
+  // Now it is the starving: what comes free is kept for it, and nobody new comes in.
   n.join(4);
   CHECK(told(n.say(4, in::Connect{})) == Told{});
   // Nor do those that are there grow: who asks for more makes room.
@@ -43,7 +43,7 @@ TEST_CASE("a large program does not starve behind small ones") {
 
 TEST_CASE("without ageing the small ones would go on coming in") {
   Settings s = small();
-  s.age_limit = 1h;
+  s.starvation_limit = 1h;
   Node n(s, {100});
   n.start(1, 0, 10);
   n.start(2, 0, 10);
@@ -66,8 +66,8 @@ TEST_CASE("contents go to host memory, then to the disk, then nowhere") {
   CHECK(told(n.say(1, in::CudaMalloc{1, 100})) == Told{"1 Suspend"});
   CHECK(told(n.say(2, in::CudaMalloc{1, 100})) == Told{"2 Suspend /spool"});
   n.leaves(1, 10);
-  CHECK(n.policy.books().host_kept == 40);
-  CHECK(n.policy.books().disk_kept == 40);
+  CHECK(n.policy.accounting().host_kept == 40);
+  CHECK(n.policy.accounting().disk_kept == 40);
   n.leaves(2, 10);
   // Nowhere is room for more: it waits where it is.
   CHECK(told(n.say(3, in::CudaMalloc{1, 105})) == Told{});
@@ -115,7 +115,7 @@ TEST_CASE("a return that failed is tried again") {
   n.give(0, 60);
   CHECK(told(n.say(1, in::Fin{})) == Told{"2 Migrate GPU0"});
   CHECK(told(n.say(2, in::Failed{"somebody took it"})) == Told{});
-  CHECK(n.policy.books().gpus[0].reserved == 0);
+  CHECK(n.policy.accounting().gpus[0].reserved == 0);
   CHECK(told(n.after(499ms)) == Told{});
   CHECK(told(n.after(1ms)) == Told{"2 Migrate GPU0"});
 }
@@ -153,7 +153,7 @@ TEST_CASE("the cheapest victim: lower priority, then fewer bytes, then the last 
 
 TEST_CASE("nobody is evicted for another before it has run for a while") {
   Settings s = small();
-  s.least_run = 1s;
+  s.min_residency = 1s;
   Node n(s, {100});
   n.start(1, 0, 10);
   n.join(2);
@@ -164,7 +164,7 @@ TEST_CASE("nobody is evicted for another before it has run for a while") {
 
 TEST_CASE("time slices: programs that do not fit together take turns") {
   Settings s = small();
-  s.slice = 5s;
+  s.time_slice = 5s;
   Node n(s, {100});
   n.start(1, 0, 10);
   n.start(2, 0, 10);
@@ -218,7 +218,7 @@ TEST_CASE("a victim that does not answer: others look elsewhere, and it may stil
   CHECK(told(n.leaves(2, 10)) == Told{"3 Connect GPU1", "2 Migrate GPU0"});
   SUBCASE("in time after all: nobody needs it to leave any more") {
     CHECK(told(n.say(1, in::Query{})) == Told{"1 GoAhead 0"});
-    CHECK(n.phase(1) == Phase::Placed);
+    CHECK(n.phase(1) == Phase::Assigned);
   }
   SUBCASE("and somebody does") {
     n.join(4);
@@ -242,7 +242,7 @@ TEST_CASE("a victim that answers too late does not leave for one whose turn come
   n.say(2, in::SuspendDone{30});
   SUBCASE("but stays") {
     CHECK(told(n.say(1, in::Query{})) == Told{"1 GoAhead 0"});
-    CHECK(n.phase(1) == Phase::Placed);
+    CHECK(n.phase(1) == Phase::Assigned);
   }
   SUBCASE("unless that one is more important") {
     n.join(3, 1);
@@ -271,11 +271,11 @@ TEST_CASE("another Manager hears from the programs how things are") {
   n.say(9, in::Join{.version = 1,
                     .pid = 9,
                     .name = "c",
-                    .standing = managed::Standing::Parked,
+                    .standing = managed::Standing::Suspended,
                     .used = 5,
                     .kept = 5});
   CHECK(n.policy.programs()[0]->id == 8);  // by age, not by who reconnects first
-  CHECK(n.policy.books().host_kept == 35);
+  CHECK(n.policy.accounting().host_kept == 35);
   // Requests are told again.
   CHECK(told(n.say(7, in::CudaMalloc{3, 10})) == Told{});
   n.give(0, 80);
@@ -306,7 +306,7 @@ TEST_CASE("messages of strangers and messages out of turn do nothing") {
 
 TEST_CASE("who shares a GPU moves to one that nobody uses any more") {
   Settings s = small();
-  s.balance = 10s;
+  s.rebalance_after = 10s;
   Node n(s, {100, 100});
   n.start(1, 0, 10);
   n.start(2, 1, 10);
@@ -327,7 +327,7 @@ TEST_CASE("who shares a GPU moves to one that nobody uses any more") {
 
 TEST_CASE("nobody moves whose move takes long, or while somebody waits") {
   Settings s = small();
-  s.balance = 10s;
+  s.rebalance_after = 10s;
   constexpr u64 kGb = 1'000'000'000;
   Node n(s, {100 * kGb, 100 * kGb, 10 * kGb});
   n.start(1, 0, 10);
@@ -355,7 +355,7 @@ TEST_CASE("nobody moves whose move takes long, or while somebody waits") {
 
 TEST_CASE("who is on no GPU of this node is left where it is, whatever it says") {
   Settings s = small();
-  s.balance = 10s;
+  s.rebalance_after = 10s;
   Node n(s, {100, 100});
   n.learn(10);
   n.start(1, 0, 10);
@@ -382,7 +382,7 @@ TEST_CASE("who is on no GPU of this node is left where it is, whatever it says")
 
 TEST_CASE("where a program has failed to return it goes last, and is not moved to") {
   Settings s = small();
-  s.balance = 10s;
+  s.rebalance_after = 10s;
   Node n(s, {100, 100});
   n.start(1, 0, 10);
   n.start(2, 1, 10);
@@ -401,7 +401,7 @@ TEST_CASE("where a program has failed to return it goes last, and is not moved t
 
 TEST_CASE("a program that asked twice for its place is moved like any other") {
   Settings s = small();
-  s.balance = 10s;
+  s.rebalance_after = 10s;
   Node n(s, {100, 100});
   n.learn(10);
   n.start(1, 0, 10);
@@ -421,7 +421,7 @@ TEST_CASE("a program that asked twice for its place is moved like any other") {
   CHECK(told(n.say(3, in::SuspendDone{20})) == Told{"3 Migrate GPU1"});
 }
 
-TEST_CASE("of those who have waited too long, who came first is the elder, evicted or not") {
+TEST_CASE("of those who have waited too long, who came first is the starving, evicted or not") {
   Settings s;
   s.context_bytes = 10;
   s.programs_per_gpu = 2;
@@ -440,7 +440,7 @@ TEST_CASE("of those who have waited too long, who came first is the elder, evict
   CHECK(told(n.say(2, in::Fin{})) == Told{"1 Migrate GPU0"});
 }
 
-TEST_CASE("an assignment is kept for an elder, too") {
+TEST_CASE("an assignment is kept for an starving, too") {
   Settings s;
   s.context_bytes = 10;
   s.programs_per_gpu = 1;
@@ -462,7 +462,7 @@ TEST_CASE("an assignment is kept for an elder, too") {
 
 TEST_CASE("three that take turns all have theirs") {
   Settings s = small();
-  s.slice = 5s;
+  s.time_slice = 5s;
   Node n(s, {100});
   n.learn(10);
   std::map<ProgramId, int> turns;
@@ -485,7 +485,7 @@ TEST_CASE("three that take turns all have theirs") {
         there = next[0].to;
         turns[there]++;
         n.free(0, 0);
-        if (n.phase(there) == Phase::Returning)
+        if (n.phase(there) == Phase::Resuming)
           n.say(there, in::MigDone{n.at(there).used});
         else
           n.policy.footprint(there, 100), n.say(there, in::ContextCheck{});

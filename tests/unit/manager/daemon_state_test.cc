@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the daemon remembers beside the policy's books.
+// What the daemon remembers beside the policy's accounting.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -8,8 +8,8 @@
 #include <doctest/doctest.h>
 
 #include "manager/daemon/measure/disconnected_clients.h"
-#include "manager/daemon/report/counters.h"
 #include "manager/daemon/measure/exiting_clients.h"
+#include "manager/daemon/report/counters.h"
 #include "tests/unit/manager/fake_node.h"
 
 using namespace ckpt;
@@ -45,13 +45,13 @@ class Child {
 }  // namespace
 
 TEST_CASE("who has said that it is over and goes on is not one that ends") {
-  Departed d;
+  ExitingClients d;
   d.add(1s, 7);
   d.add(5s, 7);  // again
   d.add(5s, 8);
-  CHECK(d.ends(1s + Departed::kMoment - 1ms, 7));
-  CHECK_FALSE(d.ends(1s + Departed::kMoment, 7));
-  CHECK(d.ends(1s + Departed::kMoment, 8));
+  CHECK(d.ends(1s + ExitingClients::kMoment - 1ms, 7));
+  CHECK_FALSE(d.ends(1s + ExitingClients::kMoment, 7));
+  CHECK(d.ends(1s + ExitingClients::kMoment, 8));
   CHECK_FALSE(d.ends(1s, 9));
   d.keep({7});
   CHECK(d.contains(7));
@@ -98,7 +98,7 @@ TEST_CASE("questions that nobody answers are not remembered, however many they a
   ask_much();
   CHECK(c.open_questions() == 0);
   // It is evicted, and asks: as many may be open as the policy keeps.
-  hear(in::Join{.version = managed::kVersion, .standing = managed::Standing::Parked});
+  hear(in::Join{.version = managed::kVersion, .standing = managed::Standing::Suspended});
   ask_much();
   CHECK(c.open_questions() == 1024);
   hear(in::Fin{});
@@ -107,14 +107,14 @@ TEST_CASE("questions that nobody answers are not remembered, however many they a
 }
 
 TEST_CASE("what a program that went on without us has counts once, while it lives") {
-  Absent absent;
+  DisconnectedClients disconnected;
   Child child;
-  absent.add(child.pid(), 0, 100);
-  absent.add(child.pid(), 1, 7);
-  absent.add(child.pid(), 0, 200);  // it was back meanwhile, and is gone again
-  CHECK(absent.bytes(0) == 200);
-  CHECK(absent.bytes(1) == 7);
+  disconnected.add(child.pid(), 0, 100);
+  disconnected.add(child.pid(), 1, 7);
+  disconnected.add(child.pid(), 0, 200);  // it was back meanwhile, and is gone again
+  CHECK(disconnected.bytes(0) == 200);
+  CHECK(disconnected.bytes(1) == 7);
   child.end();
-  CHECK(absent.bytes(0) == 0);
-  CHECK(absent.bytes(1) == 0);
+  CHECK(disconnected.bytes(0) == 0);
+  CHECK(disconnected.bytes(1) == 0);
 }

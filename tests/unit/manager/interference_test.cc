@@ -16,8 +16,8 @@ constexpr u64 kA = 11, kB = 12;
 Settings roomy() {
   Settings s;
   s.context_bytes = 10;
-  s.least_run = Time{0};
-  s.pairs = Pairing::Learn;
+  s.min_residency = Time{0};
+  s.placement = PlacementMode::Interference;
   return s;
 }
 
@@ -29,9 +29,9 @@ void run(Node &n, const std::vector<std::pair<ProgramId, u64>> &rates, int secon
   }
 }
 
-void start(Node &n, ProgramId p, u64 kind) {
+void start(Node &n, ProgramId p, u64 profile) {
   n.join(p);
-  n.say(p, in::Kind{kind});
+  n.say(p, in::Workload{profile});
   REQUIRE(told(n.say(p, in::Connect{})) == Told{fmt::format("{} Connect GPU0", p)});
   n.take(0, 10);
   n.policy.footprint(p, 10);
@@ -56,65 +56,66 @@ Node taught(const Settings &s, u64 beside) {
   return n;
 }
 
-Told asks_beside(Node &n, u64 kind, ProgramId p) {
+Told asks_beside(Node &n, u64 profile, ProgramId p) {
   n.join(p);
-  n.say(p, in::Kind{kind});
+  n.say(p, in::Workload{profile});
   return told(n.say(p, in::Connect{}));
 }
 
 }  // namespace
 
 TEST_CASE("what two do together is told by their rates alone and beside each other") {
-  Pairs pairs(1s);
-  constexpr KindIndex a = 0, b = 1;
-  pairs.measured(10s, a, b, 600, 10s);
-  pairs.measured(10s, b, a, 30, 10s);
-  CHECK_FALSE(pairs.together(a, b));
-  pairs.measured(20s, a, kNoKind, 1000, 10s);
-  pairs.measured(20s, b, kNoKind, 100, 10s);
-  REQUIRE(pairs.together(a, b));
-  CHECK(*pairs.together(a, b) == doctest::Approx(0.9));
-  CHECK(*pairs.together(b, a) == doctest::Approx(0.9));
-  CHECK(pairs.apart(20s, a, b));
-  CHECK(pairs.apart(20s, b, a));
+  Interference interference(1s);
+  constexpr ProfileIndex a = 0, b = 1;
+  interference.measured(10s, a, b, 600, 10s);
+  interference.measured(10s, b, a, 30, 10s);
+  CHECK_FALSE(interference.together(a, b));
+  interference.measured(20s, a, kNoProfile, 1000, 10s);
+  interference.measured(20s, b, kNoProfile, 100, 10s);
+  REQUIRE(interference.together(a, b));
+  CHECK(*interference.together(a, b) == doctest::Approx(0.9));
+  CHECK(*interference.together(b, a) == doctest::Approx(0.9));
+  CHECK(interference.apart(20s, a, b));
+  CHECK(interference.apart(20s, b, a));
   // Not for ever: so that an error is found out. Only what is seen of the two renews it.
-  CHECK_FALSE(pairs.apart(221s, a, b));
-  pairs.measured(221s, a, kNoKind, 100, 1s);
-  CHECK_FALSE(pairs.apart(221s, a, b));
-  pairs.measured(230s, a, b, 60, 1s);
-  CHECK(pairs.apart(230s, a, b));
-  // Two of one kind are a pair as well.
-  pairs.measured(20s, a, a, 550, 10s);
-  CHECK(*pairs.together(a, a) == doctest::Approx(1.1));
-  CHECK_FALSE(pairs.apart(20s, a, a));
+  CHECK_FALSE(interference.apart(221s, a, b));
+  interference.measured(221s, a, kNoProfile, 100, 1s);
+  CHECK_FALSE(interference.apart(221s, a, b));
+  interference.measured(230s, a, b, 60, 1s);
+  CHECK(interference.apart(230s, a, b));
+  // Two of one profile are a pair as well.
+  interference.measured(20s, a, a, 550, 10s);
+  CHECK(*interference.together(a, a) == doctest::Approx(1.1));
+  CHECK_FALSE(interference.apart(20s, a, a));
 }
 
 TEST_CASE("a few calls prove nothing") {
-  Pairs pairs(1s);
-  constexpr KindIndex a = 0;
-  pairs.measured(10s, a, kNoKind, 20, 10s);
-  pairs.measured(10s, a, a, 1000, 100s);
-  CHECK_FALSE(pairs.together(a, a));
-  pairs.measured(11s, a, kNoKind, 10, 5s);
-  CHECK(pairs.together(a, a));
-  Pairs hasty(1s);
-  hasty.measured(10s, a, kNoKind, 1000, 2s);
+  Interference interference(1s);
+  constexpr ProfileIndex a = 0;
+  interference.measured(10s, a, kNoProfile, 20, 10s);
+  interference.measured(10s, a, a, 1000, 100s);
+  CHECK_FALSE(interference.together(a, a));
+  interference.measured(11s, a, kNoProfile, 10, 5s);
+  CHECK(interference.together(a, a));
+  Interference hasty(1s);
+  hasty.measured(10s, a, kNoProfile, 1000, 2s);
   hasty.measured(10s, a, a, 1000, 2s);
   CHECK_FALSE(hasty.together(a, a));
 }
 
-TEST_CASE("the last stretches count, by their median, until the kind is another one") {
-  Pairs pairs(1s);
-  constexpr KindIndex a = 0;
-  for (int i = 0; i < 100; i++) pairs.measured(10s, a, kNoKind, 1000, 10s);
-  pairs.measured(10s, a, a, 450, 10s);
-  CHECK(*pairs.together(a, a) == doctest::Approx(0.9));
-  for (int i = 0; i < 20; i++) pairs.measured(10s, a, kNoKind, 1, 100s);  // it waits for something
-  CHECK(*pairs.together(a, a) == doctest::Approx(0.9));
-  for (int i = 0; i < 60; i++) pairs.measured(10s, a, kNoKind, 500, 10s);
-  CHECK(*pairs.together(a, a) == doctest::Approx(1.8));
-  pairs.forget(a);
-  CHECK_FALSE(pairs.together(a, a));
+TEST_CASE("the last stretches count, by their median, until the profile is another one") {
+  Interference interference(1s);
+  constexpr ProfileIndex a = 0;
+  for (int i = 0; i < 100; i++) interference.measured(10s, a, kNoProfile, 1000, 10s);
+  interference.measured(10s, a, a, 450, 10s);
+  CHECK(*interference.together(a, a) == doctest::Approx(0.9));
+  for (int i = 0; i < 20; i++)
+    interference.measured(10s, a, kNoProfile, 1, 100s);  // it waits for something
+  CHECK(*interference.together(a, a) == doctest::Approx(0.9));
+  for (int i = 0; i < 60; i++) interference.measured(10s, a, kNoProfile, 500, 10s);
+  CHECK(*interference.together(a, a) == doctest::Approx(1.8));
+  interference.forget(a);
+  CHECK_FALSE(interference.together(a, a));
 }
 
 TEST_CASE("a pair that loses is not put together again, and one that gains is") {
@@ -122,7 +123,7 @@ TEST_CASE("a pair that loses is not put together again, and one that gains is") 
   CHECK(bad.policy.findings().size() == 1);
   start(bad, 3, kA);
   CHECK(asks_beside(bad, kB, 4) == Told{});
-  CHECK(asks_beside(bad, 99, 5) == Told{"5 Connect GPU0"});  // unknown pairs are tried
+  CHECK(asks_beside(bad, 99, 5) == Told{"5 Connect GPU0"});  // unknown interference are tried
   bad.say(5, in::Fin{});
   bad.give(0, 10);
   CHECK(told(bad.say(3, in::Fin{})) == Told{"4 Connect GPU0"});
@@ -132,7 +133,7 @@ TEST_CASE("a pair that loses is not put together again, and one that gains is") 
   CHECK(asks_beside(good, kB, 4) == Told{"4 Connect GPU0"});
 
   Settings any = roomy();
-  any.pairs = Pairing::Any;
+  any.placement = PlacementMode::FirstFit;
   Node careless = taught(any, 49);
   start(careless, 3, kA);
   CHECK(asks_beside(careless, kB, 4) == Told{"4 Connect GPU0"});
@@ -155,12 +156,12 @@ TEST_CASE("who was evicted does not come back into bad company either") {
 
 TEST_CASE("nobody is kept apart for ever, nor kept out by those that come later") {
   Settings s = roomy();
-  s.age_limit = 10s;
-  s.apart_limit = 20s;
+  s.starvation_limit = 10s;
+  s.pairing_limit = 20s;
   Node n = taught(s, 40);
   start(n, 3, kA);
   CHECK(asks_beside(n, kB, 4) == Told{});
-  CHECK(told(n.after(31s)) == Told{});     // the elder: still apart …
+  CHECK(told(n.after(31s)) == Told{});     // the starving: still apart …
   CHECK(asks_beside(n, kA, 5) == Told{});  // … and no other A comes in before it
   CHECK(told(n.after(19s)) == Told{});
   CHECK(told(n.after(2s)) == Told{"4 Connect GPU0"});
@@ -192,14 +193,15 @@ TEST_CASE(
 }
 
 TEST_CASE("programs are kept alone for a small part of the time only") {
-  Pairs pairs(1s);
-  for (KindIndex k = 0; k < 40; k++) {
-    pairs.measured(1s, k, 0, 100, 10s);
-    pairs.measured(1s, 0, k, 100, 10s);
+  Interference interference(1s);
+  for (ProfileIndex k = 0; k < 40; k++) {
+    interference.measured(1s, k, 0, 100, 10s);
+    interference.measured(1s, 0, k, 100, 10s);
   }
   int held = 0;
   for (int second = 1; second <= 400; second++)
-    held += pairs.wants_alone(Time(second * 1s), static_cast<KindIndex>(second % 400 / 10), 0);
+    held += interference.wants_alone(Time(second * 1s),
+                                     static_cast<ProfileIndex>(second % 400 / 10), 0);
   CHECK(held > 5);
   CHECK(held < 25);
 }
@@ -224,7 +226,7 @@ TEST_CASE("a stretch counts only if the company stayed the same") {
 TEST_CASE("who is nearly over, or has just come back, is not the one to leave") {
   Settings s = roomy();
   s.victim = Victim::Cheapest;
-  s.least_run = 2s;
+  s.min_residency = 2s;
   Node n(s, {200});
   start(n, 1, kA);
   run(n, {{1, 100}}, 10);

@@ -11,7 +11,7 @@ namespace {
 
 Settings quick() {
   Settings s;
-  s.least_run = Time{0};
+  s.min_residency = Time{0};
   s.context_bytes = 10;
   return s;
 }
@@ -32,7 +32,7 @@ TEST_CASE("a program that is alone loads such code at once") {
   Node n(quick(), {100});
   n.start(1, 0, 10);
   CHECK(told(n.say(1, heap_code(5))) == Told{"1 GoAhead 5"});
-  CHECK(n.policy.books().gpus[0].exclusive == &n.at(1));
+  CHECK(n.policy.accounting().gpus[0].exclusive == &n.at(1));
   n.say(1, in::LoadDone{5, 0, 0, true});
   CHECK(n.at(1).exclusive);
   // Nobody else comes, and it does not leave.
@@ -60,10 +60,10 @@ TEST_CASE("it moves to a GPU where nobody is") {
   n.give(1, 10);
   n.say(2, in::Fin{});
   CHECK(told(n.say(3, heap_code(5))) == Told{"3 Suspend"});
-  CHECK(n.policy.books().gpus[1].exclusive == &n.at(3));
+  CHECK(n.policy.accounting().gpus[1].exclusive == &n.at(3));
   CHECK(told(n.leaves(3, 10)) == Told{"3 Migrate GPU1"});
   CHECK(told(n.comes(3, 1, 10)) == Told{"3 GoAhead 5"});
-  CHECK(n.phase(1) == Phase::Placed);
+  CHECK(n.phase(1) == Phase::Assigned);
 }
 
 TEST_CASE("of two on one GPU one leaves, and comes back when the other one has ended") {
@@ -129,12 +129,12 @@ TEST_CASE("variables of code that is loaded late are memory like any other") {
   // Not seen yet: they stay reserved.
   n.policy.footprint(1, 10);
   n.say(1, in::LoadDone{5, 0, 31, false});
-  CHECK(n.policy.books().gpus[0].reserved == 31);
+  CHECK(n.policy.accounting().gpus[0].reserved == 31);
   n.take(0, 31);
   CHECK(told(n.say(1, in::CudaMalloc{6, 1})) == Told{"1 GoAhead 6"});
   n.policy.footprint(1, 41 + 1);
   n.say(1, in::MallocDone{6, 1});
-  CHECK(n.policy.books().gpus[0].reserved == 0);
+  CHECK(n.policy.accounting().gpus[0].reserved == 0);
   // Unloaded.
   n.say(1, in::LoadDone{0, 1, 0, false});
   CHECK(n.at(1).variables == 0);

@@ -43,8 +43,8 @@ TEST_CASE("every message comes back as it went") {
 #undef FIELD
   check_one<ToManager>(to_manager::Connect{77, true});
   check_one<ToManager>(to_manager::CudaMalloc{3, 1ull << 40});
-  check_one<ToManager>(to_manager::Join{1, 42, "a program", -3, Standing::Parked, "GPU-1", 5, 6, 7,
-                                        true, true, 8, true, 9});
+  check_one<ToManager>(to_manager::Join{1, 42, "a program", -3, Standing::Suspended, "GPU-1", 5, 6,
+                                        7, true, true, 8, true, 9});
   check_one<ToProgram>(to_program::OutOfMemory{9, "why"});
   check_one<ToProgram>(to_program::Refused{"what", "hint"});
 }

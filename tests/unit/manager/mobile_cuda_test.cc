@@ -12,7 +12,7 @@ namespace {
 Settings small() {
   Settings s;
   s.context_bytes = 10;
-  s.least_run = Time{0};
+  s.min_residency = Time{0};
   return s;
 }
 
@@ -26,19 +26,19 @@ TEST_CASE("the reference sequence (MC 1.6)") {
   n.has(2, 50);  // mem1
   // mem2: too little is free, and the requester itself leaves.
   CHECK(told(n.say(2, in::CudaMalloc{2, 60})) == Told{"2 Suspend"});
-  CHECK(n.phase(2) == Phase::Leaving);
+  CHECK(n.phase(2) == Phase::Evicting);
   CHECK(told(n.leaves(2, 10)) == Told{});  // 10 + 50 + 60 are more than any GPU has free
   CHECK(n.phase(2) == Phase::Evicted);
   // Somebody else ends, on another GPU.
   n.give(1, 160);
   CHECK(told(n.policy.gone(n.now, 1)) == Told{"2 Migrate GPU1"});
-  CHECK(n.policy.books().gpus[1].reserved == 120);
+  CHECK(n.policy.accounting().gpus[1].reserved == 120);
   // MIG_DONE first; then the malloc that waits is granted.
   CHECK(told(n.comes(2, 1, 10)) == Told{"2 GoAhead 2"});
-  CHECK(n.policy.books().gpus[1].reserved == 60);
+  CHECK(n.policy.accounting().gpus[1].reserved == 60);
   n.take(1, 60);
   CHECK(told(n.say(2, in::MallocDone{2, 110})) == Told{});
-  CHECK(n.policy.books().gpus[1].reserved == 0);
+  CHECK(n.policy.accounting().gpus[1].reserved == 0);
   CHECK(n.at(2).used == 110);
   n.say(2, in::Fin{});
   CHECK(n.policy.programs().empty());
@@ -48,17 +48,17 @@ TEST_CASE("accounting: reserved rises with a grant and falls with what is measur
   Node n(small(), {100});
   n.join(1);
   n.say(1, in::Connect{});
-  CHECK(n.policy.books().gpus[0].reserved == 10);                   // the context (MC-11)
+  CHECK(n.policy.accounting().gpus[0].reserved == 10);              // the context (MC-11)
   CHECK(told(n.say(1, in::ContextCheck{})) == Told{"1 CCheckOk"});  // nobody measures it: believed
-  CHECK(n.policy.books().gpus[0].reserved == 0);
+  CHECK(n.policy.accounting().gpus[0].reserved == 0);
   n.take(0, 10);
   CHECK(told(n.say(1, in::CudaMalloc{1, 50})) == Told{"1 GoAhead 1"});
   // Another thread: 90 are measured free, 50 of them are promised (MC-9).
   CHECK(told(n.say(1, in::CudaMalloc{2, 40})) == Told{"1 GoAhead 2"});
-  CHECK(n.policy.books().gpus[0].reserved == 90);
+  CHECK(n.policy.accounting().gpus[0].reserved == 90);
   n.take(0, 50);
   n.say(1, in::MallocDone{1, 50});
-  CHECK(n.policy.books().gpus[0].reserved == 40);
+  CHECK(n.policy.accounting().gpus[0].reserved == 40);
   n.give(0, 50);
   CHECK(told(n.say(1, in::CudaFree{0})) == Told{});
   CHECK(n.at(1).used == 0);
@@ -70,14 +70,14 @@ TEST_CASE("a context is seen when it was measured, and its cost is learned") {
   n.say(1, in::Connect{});
   n.policy.footprint(1, 0);
   CHECK(told(n.say(1, in::ContextCheck{})) == Told{"1 CCheckFailed"});
-  CHECK(n.policy.books().gpus[0].reserved == 10);
+  CHECK(n.policy.accounting().gpus[0].reserved == 10);
   n.take(0, 300);
   n.policy.footprint(1, 300);
   CHECK(told(n.say(1, in::ContextCheck{})) == Told{"1 CCheckOk"});
   CHECK(n.policy.gpus()[0].context_bytes == 300);
   n.join(2);
   n.say(2, in::Connect{});
-  CHECK(n.policy.books().gpus[0].reserved == 300);
+  CHECK(n.policy.accounting().gpus[0].reserved == 300);
 }
 
 TEST_CASE("where no context was measured it costs what it does elsewhere") {
@@ -89,7 +89,7 @@ TEST_CASE("where no context was measured it costs what it does elsewhere") {
   n.say(1, in::ContextCheck{});
   n.join(2);
   CHECK(told(n.say(2, in::Connect{})) == Told{"2 Connect GPU1"});
-  CHECK(n.policy.books().gpus[1].reserved == 300);
+  CHECK(n.policy.accounting().gpus[1].reserved == 300);
   CHECK_FALSE(n.policy.gpus()[1].context_known);
 }
 
@@ -114,11 +114,11 @@ TEST_CASE("device variables: the assignment changes with each that is found (MC-
   CHECK(told(n.say(1, in::Connect{40})) == Told{"1 Connect GPU0"});  // dmem1
   n.free(0, 60, true);
   CHECK(told(n.say(1, in::Connect{75})) == Told{"1 Connect GPU1"});  // dmem2
-  CHECK(n.policy.books().gpus[0].reserved == 0);
-  CHECK(n.policy.books().gpus[1].reserved == 85);
+  CHECK(n.policy.accounting().gpus[0].reserved == 0);
+  CHECK(n.policy.accounting().gpus[1].reserved == 85);
   SUBCASE("what fits nowhere now waits") {
     CHECK(told(n.say(1, in::Connect{85})) == Told{});
-    CHECK(n.phase(1) == Phase::Held);
+    CHECK(n.phase(1) == Phase::Pending);
     n.free(0, 100);
     CHECK(told(n.after(Time{1})) == Told{"1 Connect GPU0"});
   }
@@ -129,12 +129,12 @@ TEST_CASE("device variables: the assignment changes with each that is found (MC-
     n.take(1, 10);
     n.policy.footprint(1, 10);
     CHECK(told(n.say(1, in::ContextCheck{})) == Told{"1 CCheckFailed"});
-    CHECK(n.policy.books().gpus[1].reserved == 75);
+    CHECK(n.policy.accounting().gpus[1].reserved == 75);
     SUBCASE("and need no allocation for that") {
       n.take(1, 75);
       n.policy.footprint(1, 85);
       CHECK(told(n.say(1, in::ContextCheck{})) == Told{"1 CCheckOk"});
-      CHECK(n.policy.books().gpus[1].reserved == 0);
+      CHECK(n.policy.accounting().gpus[1].reserved == 0);
       return;
     }
     SUBCASE("and those that never come stay so") {
@@ -144,14 +144,14 @@ TEST_CASE("device variables: the assignment changes with each that is found (MC-
       }
       n.policy.footprint(1, 10);
       CHECK(told(n.say(1, in::ContextCheck{})) == Told{"1 CCheckOk"});
-      CHECK(n.policy.books().gpus[1].reserved == 75);
+      CHECK(n.policy.accounting().gpus[1].reserved == 75);
       return;
     }
     n.say(1, in::CudaMalloc{1, 3});
     n.take(1, 78);
     n.policy.footprint(1, 88);
     n.say(1, in::MallocDone{1, 3});
-    CHECK(n.policy.books().gpus[1].reserved == 0);
+    CHECK(n.policy.accounting().gpus[1].reserved == 0);
   }
 }
 
@@ -175,7 +175,7 @@ TEST_CASE("device variables that a program left without are reserved when it is 
   CHECK(told(n.say(1, in::MigDone{0})) == Told{"1 GoAhead 1", "1 CCheckFailed"});
   n.take(0, 60);
   n.say(1, in::MallocDone{1, 60});
-  CHECK(n.policy.books().gpus[0].reserved == 50);
+  CHECK(n.policy.accounting().gpus[0].reserved == 50);
   SUBCASE("so nobody else takes what they need") {
     CHECK(told(n.say(2, in::CudaMalloc{2, 80})) == Told{"2 Suspend"});
   }
@@ -183,7 +183,7 @@ TEST_CASE("device variables that a program left without are reserved when it is 
     n.take(0, 50);
     n.policy.footprint(1, 120);
     CHECK(told(n.say(1, in::ContextCheck{})) == Told{"1 CCheckOk"});
-    CHECK(n.policy.books().gpus[0].reserved == 0);
+    CHECK(n.policy.accounting().gpus[0].reserved == 0);
   }
 }
 
@@ -192,10 +192,10 @@ TEST_CASE("at most four programs per GPU hold an assignment (MC-18)") {
   s.contextless_per_gpu = 100;
   Node n(s, {1000, 1000});
   for (ProgramId p = 1; p <= 9; p++) n.join(p), n.say(p, in::Connect{});
-  for (ProgramId p = 1; p <= 8; p++) CHECK(n.phase(p) == Phase::Placed);
-  CHECK(n.phase(9) == Phase::Held);
+  for (ProgramId p = 1; p <= 8; p++) CHECK(n.phase(p) == Phase::Assigned);
+  CHECK(n.phase(9) == Phase::Pending);
   CHECK(told(n.say(3, in::Fin{})).size() == 1);
-  CHECK(n.phase(9) == Phase::Placed);
+  CHECK(n.phase(9) == Phase::Assigned);
 }
 
 TEST_CASE("at most four without a context per GPU (MC-19)") {
@@ -203,8 +203,8 @@ TEST_CASE("at most four without a context per GPU (MC-19)") {
   s.programs_per_gpu = 100;
   Node n(s, {1000});
   for (ProgramId p = 1; p <= 5; p++) n.join(p), n.say(p, in::Connect{});
-  CHECK(n.phase(4) == Phase::Placed);
-  CHECK(n.phase(5) == Phase::Held);
+  CHECK(n.phase(4) == Phase::Assigned);
+  CHECK(n.phase(5) == Phase::Pending);
   // One of them makes its context.
   CHECK(told(n.say(2, in::ContextCheck{})) == Told{"2 CCheckOk", "5 Connect GPU0"});
 }
@@ -247,7 +247,7 @@ TEST_CASE("a program whose kernels call malloc gets a GPU alone (MC-15, MC-16)")
   SUBCASE("a second one waits before it has a context (MC-17)") {
     n.join(5);
     CHECK(told(n.say(5, in::Connect{0, true})) == Told{});
-    CHECK(n.phase(5) == Phase::Held);
+    CHECK(n.phase(5) == Phase::Pending);
   }
   SUBCASE("it is never evicted: a request that does not fit is denied") {
     CHECK(told(n.say(3, in::CudaMalloc{1, 95})) == Told{"3 OutOfMemory 1"});
@@ -286,7 +286,7 @@ TEST_CASE("a signal whose reason has gone is taken back") {
   CHECK(told(n.say(2, in::Connect{0, true})) == Told{"1 Signal"});
   n.policy.gone(n.now, 2);
   CHECK(told(n.say(1, in::Query{})) == Told{"1 GoAhead 0"});
-  CHECK(n.phase(1) == Phase::Placed);
+  CHECK(n.phase(1) == Phase::Assigned);
 }
 
 TEST_CASE("a request larger than any GPU is refused at once") {
@@ -295,6 +295,6 @@ TEST_CASE("a request larger than any GPU is refused at once") {
   n.start(1, 1, 10);
   n.has(1, 100);
   CHECK(told(n.say(1, in::CudaMalloc{1, 91})) == Told{"1 OutOfMemory 1"});
-  CHECK(n.phase(1) == Phase::Placed);
+  CHECK(n.phase(1) == Phase::Assigned);
   CHECK(told(n.say(1, in::CudaMalloc{2, 90})) == Told{"1 GoAhead 2"});
 }

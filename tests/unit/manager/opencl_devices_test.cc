@@ -14,7 +14,7 @@ namespace {
 Settings small() {
   Settings s;
   s.context_bytes = 10;
-  s.least_run = Time{0};
+  s.min_residency = Time{0};
   return s;
 }
 
@@ -54,7 +54,7 @@ void start(Node &n, ProgramId p, GpuIndex gpu, u64 bytes) {
   n.say(p, in::MallocDone{900, bytes});
 }
 
-u64 free_on(const Node &n, size_t gpu) { return n.policy.books().gpus[gpu].free; }
+u64 free_on(const Node &n, size_t gpu) { return n.policy.accounting().gpus[gpu].free; }
 
 }  // namespace
 
@@ -99,7 +99,7 @@ TEST_CASE("an OpenCL program comes back to devices of OpenCL only") {
   n.say(2, in::CudaMalloc{1, 20});
   CHECK(told(n.say(2, in::SuspendDone{30})) == Told{});  // GPU0 is empty
   CHECK(told(n.after(Time{1'000'000})) == Told{});
-  // Not even for want of memory; what is too large for its kind is denied.
+  // Not even for want of memory; what is too large for its profile is denied.
   CHECK(told(n.say(1, in::CudaMalloc{1, 50})) == Told{"1 OutOfMemory 1"});
   CHECK(told(n.say(1, in::Fin{})) == Told{"2 Migrate GPU1"});
 }
@@ -140,7 +140,7 @@ TEST_CASE("what no device here serves is not managed") {
   Node n(small(), Node::gpus({100}));
   CHECK(told(arrive(n, 1, kOpenCl)) == Told{"1 Connect "});
   CHECK(told(n.say(1, in::CudaMalloc{1, 1000})) == Told{"1 GoAhead 1"});
-  CHECK(n.policy.books().assigned == 0);
+  CHECK(n.policy.accounting().assigned == 0);
   // It uses CUDA, too, and is managed for that.
   n.say(1, in::Uses{kCuda});
   CHECK(told(n.say(1, in::Connect{})) == Told{"1 Connect GPU0"});
@@ -153,15 +153,15 @@ TEST_CASE("what no device here serves is not managed") {
                                   .kept = 5});
   CHECK(told(back) == Told{"2 Migrate "});
   CHECK(told(n.say(2, in::MigDone{5})) == Told{});
-  CHECK(n.phase(2) == Phase::Placed);
+  CHECK(n.phase(2) == Phase::Assigned);
 }
 
 TEST_CASE("a further API is managed where its device serves it") {
   Node n(small(), three_kinds());
   arrive(n, 1, kOpenCl);
   CHECK(n.at(1).gpu == 1);
-  Orders no = n.say(1, in::AlsoUses{kCuda});
-  CHECK_FALSE(std::get<out::Also>(no.at(0).message).managed);
+  Orders no = n.say(1, in::AddApi{kCuda});
+  CHECK_FALSE(std::get<out::ApiAdded>(no.at(0).message).managed);
   CHECK(n.at(1).apis == kOpenCl);
   arrive(n, 2, kAllApis);
   arrive(n, 3, kOpenCl);
@@ -169,12 +169,12 @@ TEST_CASE("a further API is managed where its device serves it") {
   n.take(0, 50);
   arrive(n, 5, kCuda);
   REQUIRE(n.at(5).gpu == 2);
-  Orders yes = n.say(5, in::AlsoUses{kOpenCl});
-  CHECK(std::get<out::Also>(yes.at(0).message).managed);
+  Orders yes = n.say(5, in::AddApi{kOpenCl});
+  CHECK(std::get<out::ApiAdded>(yes.at(0).message).managed);
   CHECK(n.at(5).apis == kAllApis);
 }
 
-TEST_CASE("programs of one kind do not keep those of another from their GPUs") {
+TEST_CASE("programs of one profile do not keep those of another from their GPUs") {
   Settings s = small();
   s.programs_per_gpu = 2;
   Node n(s, two_kinds());

@@ -77,7 +77,7 @@ class Ckptd {
     REQUIRE(shared != MAP_FAILED);
     reads_ = new (shared) TestMeter::Count(0);
     options.socket = socket();
-    options.settings.least_run = options.settings.settle = Time{0};
+    options.settings.min_residency = options.settings.startup_delay = Time{0};
     int ready[2];
     REQUIRE(::pipe(ready) == 0);
     pid_ = ::fork();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What kinds of programs show, and who is chosen because of it (--pairs mix).
+// What profiles of programs show, and who is chosen because of it (--interference mix).
 #include "tests/unit/manager/fake_node.h"
 
 using namespace ckpt;
@@ -15,18 +15,18 @@ constexpr u64 kContext = 10;
 Settings mixed() {
   Settings s;
   s.context_bytes = kContext;
-  s.least_run = 1s;
-  s.pairs = Pairing::Mix;
+  s.min_residency = 1s;
+  s.placement = PlacementMode::Demand;
   return s;
 }
 
-void announce(Node &n, ProgramId p, u64 kind, i32 priority = 0) {
+void announce(Node &n, ProgramId p, u64 profile, i32 priority = 0) {
   n.join(p, priority);
-  n.say(p, in::Kind{kind});
+  n.say(p, in::Workload{profile});
 }
 
-void placed(Node &n, ProgramId p, u64 kind) {
-  announce(n, p, kind);
+void placed(Node &n, ProgramId p, u64 profile) {
+  announce(n, p, profile);
   REQUIRE(told(n.say(p, in::Connect{})) == Told{fmt::format("{} Connect GPU0", p)});
   n.take(0, kContext);
   n.policy.footprint(p, n.at(p).used + kContext);
@@ -45,14 +45,14 @@ Orders ends(Node &n, ProgramId p) {
   return n.say(p, in::Fin{});
 }
 
-// A GPU of `bytes` on which both kinds were seen; each had so many bytes.
+// A GPU of `bytes` on which both profiles were seen; each had so many bytes.
 Node taught(u64 bytes, u64 had) {
   Node n(mixed(), {bytes});
-  for (u64 kind : {kCopies, kComputes}) {
-    ProgramId p = static_cast<ProgramId>(kind);
-    placed(n, p, kind);
+  for (u64 profile : {kCopies, kComputes}) {
+    ProgramId p = static_cast<ProgramId>(profile);
+    placed(n, p, profile);
     n.has(p, had);
-    run(n, p, 10, kind == kCopies ? 2 * kGB : kGB / 1000);
+    run(n, p, 10, profile == kCopies ? 2 * kGB : kGB / 1000);
     CHECK(told(ends(n, p)) == Told{});
   }
   return n;
@@ -68,39 +68,39 @@ Node crowded() {
   return n;
 }
 
-Told asks(Node &n, ProgramId p, u64 kind, i32 priority = 0) {
-  announce(n, p, kind, priority);
+Told asks(Node &n, ProgramId p, u64 profile, i32 priority = 0) {
+  announce(n, p, profile, priority);
   return told(n.say(p, in::Connect{}));
 }
 
 }  // namespace
 
-TEST_CASE("of many kinds the one that was used longest ago makes room") {
-  Kinds kinds;
-  KindIndex a = kinds.find(0s, kCopies, "a").index;
-  kinds.over(a, 100, 5);
-  CHECK(kinds.find(0s, kCopies, "a").index == a);
-  CHECK_FALSE(kinds.find(0s, kCopies, "a").is_new);
-  CHECK(kinds.calls(a) == 100);
-  CHECK(kinds.peak(a) == 5);
+TEST_CASE("of many profiles the one that was used longest ago makes room") {
+  WorkloadProfiles profiles;
+  ProfileIndex a = profiles.find(0s, kCopies, "a").index;
+  profiles.over(a, 100, 5);
+  CHECK(profiles.find(0s, kCopies, "a").index == a);
+  CHECK_FALSE(profiles.find(0s, kCopies, "a").is_new);
+  CHECK(profiles.calls(a) == 100);
+  CHECK(profiles.peak(a) == 5);
   for (u64 hash = 100; hash < 2000; hash++) {
-    CHECK(kinds.find(Time(hash), hash, "x").index < 256);
-    CHECK(kinds.find(Time(hash), hash, "x").is_new == false);
+    CHECK(profiles.find(Time(hash), hash, "x").index < 256);
+    CHECK(profiles.find(Time(hash), hash, "x").is_new == false);
   }
-  Kinds::Found again = kinds.find(3s, kCopies, "a");
+  WorkloadProfiles::Found again = profiles.find(3s, kCopies, "a");
   CHECK(again.is_new);
-  CHECK(kinds.calls(again.index) == 0);
+  CHECK(profiles.calls(again.index) == 0);
 }
 
-TEST_CASE("what is known of kinds can be told to another Manager") {
-  Kinds old, fresh;
+TEST_CASE("what is known of profiles can be told to another Manager") {
+  WorkloadProfiles old, fresh;
   for (int i = 0; i < 3; i++) old.copied(old.find(0s, kCopies, "a").index, 2 * kGB, 1s);
-  KindIndex unseen = old.find(0s, kComputes, "b").index;
+  ProfileIndex unseen = old.find(0s, kComputes, "b").index;
   u64 before = old.changes();
   old.over(unseen, 50, 7);
   CHECK(old.changes() != before);
-  for (const KindFacts &facts : old.facts()) fresh.learn(1s, facts);
-  KindIndex a = fresh.find(2s, kCopies, "").index, b = fresh.find(2s, kComputes, "").index;
+  for (const ProfileFacts &facts : old.facts()) fresh.learn(1s, facts);
+  ProfileIndex a = fresh.find(2s, kCopies, "").index, b = fresh.find(2s, kComputes, "").index;
   CHECK(fresh.name(a) == "a");
   CHECK(fresh.demand(a).bus == doctest::Approx(0.7));
   CHECK_FALSE(fresh.demand(b).known);
@@ -113,24 +113,24 @@ TEST_CASE("what is known of kinds can be told to another Manager") {
 }
 
 TEST_CASE("who copies most needs the bus most of its time, and others by what they copy") {
-  Kinds kinds;
-  KindIndex a = kinds.find(0s, 1, "a").index, b = kinds.find(0s, 2, "b").index;
-  KindIndex c = kinds.find(0s, 3, "c").index;
-  CHECK_FALSE(kinds.demand(a).known);
-  CHECK_FALSE(kinds.demand(kNoKind).known);
+  WorkloadProfiles profiles;
+  ProfileIndex a = profiles.find(0s, 1, "a").index, b = profiles.find(0s, 2, "b").index;
+  ProfileIndex c = profiles.find(0s, 3, "c").index;
+  CHECK_FALSE(profiles.demand(a).known);
+  CHECK_FALSE(profiles.demand(kNoProfile).known);
   for (int i = 0; i < 4; i++) {
-    CHECK_FALSE(kinds.demand(a).known);
-    kinds.copied(a, 4 * kGB, 1s);
-    kinds.copied(b, kGB, 1s);
-    kinds.copied(c, 0, 1s);
+    CHECK_FALSE(profiles.demand(a).known);
+    profiles.copied(a, 4 * kGB, 1s);
+    profiles.copied(b, kGB, 1s);
+    profiles.copied(c, 0, 1s);
   }
-  CHECK(kinds.demand(a).bus == doctest::Approx(0.7));
-  CHECK(kinds.demand(b).bus == doctest::Approx(0.35));
-  CHECK(kinds.demand(c).bus == 0);
-  CHECK(kinds.demand(c).kernels == 1);
+  CHECK(profiles.demand(a).bus == doctest::Approx(0.7));
+  CHECK(profiles.demand(b).bus == doctest::Approx(0.35));
+  CHECK(profiles.demand(c).bus == 0);
+  CHECK(profiles.demand(c).kernels == 1);
   // Where nobody copies much, nobody needs the bus much.
-  Kinds quiet;
-  KindIndex d = quiet.find(0s, 4, "d").index;
+  WorkloadProfiles quiet;
+  ProfileIndex d = quiet.find(0s, 4, "d").index;
   for (int i = 0; i < 4; i++) quiet.copied(d, kGB / 100, 1s);
   CHECK(quiet.demand(d).bus == doctest::Approx(0.14));
 }
@@ -155,7 +155,7 @@ TEST_CASE("beside one that computes, one that copies goes first") {
   CHECK(asks(n, 4, kCopies) == Told{});
   CHECK(told(ends(n, 2)) == Told{"4 Connect GPU0"});
   CHECK(n.at(3).passed == 1);
-  CHECK(n.phase(3) == Phase::Held);
+  CHECK(n.phase(3) == Phase::Pending);
 }
 
 TEST_CASE("of whom nothing is known is tried where another one would not gain") {
@@ -175,9 +175,9 @@ TEST_CASE("of whom nothing is known is tried where another one would not gain") 
   CHECK(said[0] == fmt::format("{} Connect GPU0", next));
 }
 
-TEST_CASE("with --pairs any they come in their order") {
+TEST_CASE("with --interference any they come in their order") {
   Settings s = mixed();
-  s.pairs = Pairing::Any;
+  s.placement = PlacementMode::FirstFit;
   Node n(s, {200});
   placed(n, 1, kComputes);
   n.has(1, 80);
@@ -207,18 +207,18 @@ TEST_CASE("nobody is passed over more than four times, nor for somebody less imp
   }
 }
 
-TEST_CASE("an elder, too, may be passed over, by who takes what is kept for it") {
+TEST_CASE("an starving, too, may be passed over, by who takes what is kept for it") {
   Node n = crowded();
   CHECK(asks(n, 3, kComputes) == Told{});
   CHECK(asks(n, 4, kCopies) == Told{});
   n.after(60s);
   CHECK(told(ends(n, 2)) == Told{"4 Connect GPU0"});
-  // What was expected of it is not kept for the elder.
+  // What was expected of it is not kept for the starving.
   n.take(0, kContext);
   CHECK(told(n.say(4, in::CudaMalloc{1, 80})) == Told{"4 GoAhead 1"});
 }
 
-TEST_CASE("who is of a kind that took much waits until there is so much") {
+TEST_CASE("who is of a profile that took much waits until there is so much") {
   Node n = taught(200, 80);
   placed(n, 1, kComputes);
   n.has(1, 80);
@@ -277,7 +277,7 @@ TEST_CASE("what is expected is not kept for ever for who does not ask for it") {
     }
     CHECK(n.at(1).expected == 0);
   }
-  SUBCASE("an elder waits for so long only") {
+  SUBCASE("an starving waits for so long only") {
     placed(n, 1, 99);
     n.has(1, 80);
     CHECK(asks(n, 2, kCopies) == Told{});
@@ -287,7 +287,7 @@ TEST_CASE("what is expected is not kept for ever for who does not ask for it") {
   }
 }
 
-TEST_CASE("a GPU that is too small for its kind is the last choice") {
+TEST_CASE("a GPU that is too small for its profile is the last choice") {
   Node n(mixed(), {100, 400});
   announce(n, 1, kCopies);
   n.say(1, in::Fin{300});
@@ -295,7 +295,7 @@ TEST_CASE("a GPU that is too small for its kind is the last choice") {
   CHECK(asks(n, 3, kCopies) == Told{"3 Connect GPU1"});
 }
 
-TEST_CASE("an index that has become another kind's tells nothing") {
+TEST_CASE("an index that has become another profile's tells nothing") {
   Node n = taught(200, 120);
   placed(n, 1, kCopies);
   CHECK(n.at(1).expected == 120);
@@ -307,7 +307,7 @@ TEST_CASE("an index that has become another kind's tells nothing") {
   CHECK(n.at(1).expected == 0);
   u64 peak = 0;
   n.say(1, in::Fin{77});
-  for (const KindFacts &k : n.policy.kinds().facts()) peak += k.hash == kCopies ? k.peak : 0;
+  for (const ProfileFacts &k : n.policy.profiles().facts()) peak += k.hash == kCopies ? k.peak : 0;
   CHECK(peak == 77);
 }
 
@@ -316,15 +316,15 @@ TEST_CASE("what is learned is bounded, whatever a file or a program says") {
   n.policy.learn(0s, {{.hash = kCopies, .peak = ~u64{0}}});
   placed(n, 1, 99);
   CHECK(asks(n, 2, kCopies) == Told{});
-  Kinds kinds;
-  KindIndex a = kinds.find(0s, 1, "a").index;
-  for (int i = 0; i < 9; i++) kinds.copied(a, ~u64{0}, 1s);
-  CHECK(kinds.facts()[a].copied < 1e13);
+  WorkloadProfiles profiles;
+  ProfileIndex a = profiles.find(0s, 1, "a").index;
+  for (int i = 0; i < 9; i++) profiles.copied(a, ~u64{0}, 1s);
+  CHECK(profiles.facts()[a].copied < 1e13);
 }
 
 TEST_CASE("who asks once more for a variable has waited since the beginning") {
   Settings s = mixed();
-  s.pairs = Pairing::Any;
+  s.placement = PlacementMode::FirstFit;
   Node n(s, {100});
   n.start(1, 0, kContext);
   n.has(1, 80);
@@ -340,16 +340,16 @@ TEST_CASE("who asks once more for a variable has waited since the beginning") {
   // The first place was for the first variable; for the second one there is no room yet, and
   // nobody else takes what it gives up.
   CHECK(told(n.say(2, in::Connect{60})) == Told{});
-  CHECK(n.phase(2) == Phase::Held);
-  CHECK(n.phase(3) == Phase::Held);
+  CHECK(n.phase(2) == Phase::Pending);
+  CHECK(n.phase(3) == Phase::Pending);
   n.give(0, 40);
   CHECK(told(n.say(1, in::Fin{})) == Told{"2 Connect GPU0"});
 }
 
 TEST_CASE("who asks once more keeps its place, where so much was expected of it") {
   Settings s = mixed();
-  s.pairs = Pairing::Any;
-  s.age_limit = 5s;
+  s.placement = PlacementMode::FirstFit;
+  s.starvation_limit = 5s;
   Node n(s, {200});
   n.policy.learn(0s, {{.hash = kCopies, .name = "copies", .peak = 80}});
   n.learn(kContext);
@@ -358,7 +358,7 @@ TEST_CASE("who asks once more keeps its place, where so much was expected of it"
   CHECK(asks(n, 2, kCopies) == Told{"2 Connect GPU0"});
   n.join(3);
   CHECK(told(n.say(3, in::Connect{80})) == Told{});
-  CHECK(told(n.after(5s)) == Told{});  // 3 is the elder
+  CHECK(told(n.after(5s)) == Told{});  // 3 is the starving
   CHECK(told(n.say(2, in::Connect{60})) == Told{"2 Connect GPU0"});
   CHECK(told(n.say(2, in::Connect{80})) == Told{"2 Connect GPU0"});
   SUBCASE("and not for more") { CHECK(told(n.say(2, in::Connect{90})) == Told{"3 Connect GPU0"}); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is known of kinds of programs, in a file.
+// What is known of profiles of programs, in a file.
 #include "manager/daemon/report/profiles_file.h"
 
 #include <unistd.h>
@@ -27,44 +27,46 @@ class Folder {
     log::set_level(log::Level::Warn);
     std::filesystem::remove_all(path_);
   }
-  std::string file() const { return path_ + "/kinds.json"; }
+  std::string file() const { return path_ + "/profiles.json"; }
   void put(const std::string &text) const { std::ofstream(file()) << text; }
-  size_t kinds() const {
-    Result<std::vector<KindFacts>> r = read_kinds(file());
+  size_t profiles() const {
+    Result<std::vector<ProfileFacts>> r = read_profiles(file());
     return r ? r->size() : ~size_t{0};
   }
   std::string why_not() const {
-    Result<std::vector<KindFacts>> r = read_kinds(file());
+    Result<std::vector<ProfileFacts>> r = read_profiles(file());
     return r ? "" : r.error().what;
   }
 
  private:
-  std::string path_ = std::filesystem::temp_directory_path() / "kinds-XXXXXX";
+  std::string path_ = std::filesystem::temp_directory_path() / "profiles-XXXXXX";
 };
 
 const std::string kOne =
     R"({"hash": 7, "name": "a", "calls": 1, "peak_bytes": 2, "copied_bytes": 3, "watched_seconds": 4})";
 
-std::string with(const std::string &kind) { return R"({"version": 1, "kinds": [)" + kind + "]}"; }
+std::string with(const std::string &profile) {
+  return R"({"version": 1, "profiles": [)" + profile + "]}";
+}
 
 std::string changed(const std::string &from, const std::string &to) {
-  std::string kind = kOne;
-  size_t at = kind.find(from);
+  std::string profile = kOne;
+  size_t at = profile.find(from);
   REQUIRE(at != std::string::npos);
-  return with(kind.replace(at, from.size(), to));
+  return with(profile.replace(at, from.size(), to));
 }
 
 }  // namespace
 
-TEST_CASE("kinds are read as they were written") {
+TEST_CASE("profiles are read as they were written") {
   Folder folder;
-  Result<std::vector<KindFacts>> none = read_kinds(folder.file());
+  Result<std::vector<ProfileFacts>> none = read_profiles(folder.file());
   REQUIRE(none);
   CHECK(none->empty());
-  std::vector<KindFacts> all{{~u64{0}, "no text \xff", 5, u64{1} << 40, 1.5e12, 0.25},
-                             {1, "", 0, 0, 0, 0}};
-  REQUIRE(write_kinds(folder.file(), all));
-  Result<std::vector<KindFacts>> again = read_kinds(folder.file());
+  std::vector<ProfileFacts> all{{~u64{0}, "no text \xff", 5, u64{1} << 40, 1.5e12, 0.25},
+                                {1, "", 0, 0, 0, 0}};
+  REQUIRE(write_profiles(folder.file(), all));
+  Result<std::vector<ProfileFacts>> again = read_profiles(folder.file());
   REQUIRE(again);
   REQUIRE(again->size() == 2);
   CHECK((*again)[0].hash == ~u64{0});
@@ -73,15 +75,16 @@ TEST_CASE("kinds are read as they were written") {
   CHECK((*again)[0].peak == u64{1} << 40);
   CHECK((*again)[0].copied == 1.5e12);
   CHECK((*again)[0].watched == 0.25);
-  CHECK_FALSE(write_kinds(folder.file() + "/no/folder", all));
+  CHECK_FALSE(write_profiles(folder.file() + "/no/folder", all));
 }
 
-TEST_CASE("a file of kinds that is not one is refused with a reason") {
+TEST_CASE("a file of profiles that is not one is refused with a reason") {
   Folder folder;
   folder.put(with(kOne));
   CHECK(folder.why_not() == "");
-  for (const char *text : {"", "[]", "{", "{}", R"({"version": 1})",
-                           R"({"version": 2, "kinds": []})", R"({"version": 1, "kinds": {}})"}) {
+  for (const char *text :
+       {"", "[]", "{", "{}", R"({"version": 1})", R"({"version": 2, "profiles": []})",
+        R"({"version": 1, "profiles": {}})"}) {
     folder.put(text);
     CHECK(folder.why_not().ends_with("is not what a ckptd of this version has written"));
   }
@@ -94,39 +97,39 @@ TEST_CASE("a file of kinds that is not one is refused with a reason") {
                                                                     {"3", "-3"},
                                                                     {"peak", "top"}}) {
     folder.put(changed(from, to));
-    CHECK(folder.kinds() == 0);
+    CHECK(folder.profiles() == 0);
   }
   folder.put(with(kOne + ", 5"));
-  CHECK(folder.kinds() == 1);
+  CHECK(folder.profiles() == 1);
   folder.put(std::string((1 << 20) + 1, ' '));
   CHECK(folder.why_not().ends_with("has more than 1 MiB"));
 }
 
 TEST_CASE("what is new is written after a while, and at the end") {
   Folder folder;
-  KindsFile file(folder.file());
+  ProfilesFile file(folder.file());
   REQUIRE(file.recall(Time{0}));
-  CHECK(folder.kinds() == 0);
-  Kinds kinds;
-  KindIndex a = kinds.find(Time{0}, 7, "a").index;
-  CHECK(file.timeout(kinds, Time{0}) == -1);
-  kinds.over(a, 5, 6);
-  CHECK(file.timeout(kinds, std::chrono::minutes(4)) == 6 * 60'000);
-  CHECK(file.timeout(kinds, std::chrono::minutes(11)) == 0);
-  file.keep(kinds, std::chrono::minutes(11));
-  CHECK(folder.kinds() == 1);
-  CHECK(file.timeout(kinds, std::chrono::minutes(11)) == -1);
+  CHECK(folder.profiles() == 0);
+  WorkloadProfiles profiles;
+  ProfileIndex a = profiles.find(Time{0}, 7, "a").index;
+  CHECK(file.timeout(profiles, Time{0}) == -1);
+  profiles.over(a, 5, 6);
+  CHECK(file.timeout(profiles, std::chrono::minutes(4)) == 6 * 60'000);
+  CHECK(file.timeout(profiles, std::chrono::minutes(11)) == 0);
+  file.keep(profiles, std::chrono::minutes(11));
+  CHECK(folder.profiles() == 1);
+  CHECK(file.timeout(profiles, std::chrono::minutes(11)) == -1);
   // What could not be written is tried again.
-  kinds.over(a, 5, 7);
+  profiles.over(a, 5, 7);
   std::filesystem::create_directory(folder.file() + ".new");
-  file.keep(kinds, std::chrono::minutes(12));
-  CHECK(file.timeout(kinds, std::chrono::minutes(12)) == 10 * 60'000);
+  file.keep(profiles, std::chrono::minutes(12));
+  CHECK(file.timeout(profiles, std::chrono::minutes(12)) == 10 * 60'000);
   std::filesystem::remove(folder.file() + ".new");
-  file.keep(kinds, std::chrono::minutes(13));
-  REQUIRE(read_kinds(folder.file()));
-  CHECK((*read_kinds(folder.file()))[0].peak == 7);
-  CHECK_FALSE(KindsFile(folder.file() + "/no/folder").recall(Time{0}));
-  KindsFile nowhere("");
+  file.keep(profiles, std::chrono::minutes(13));
+  REQUIRE(read_profiles(folder.file()));
+  CHECK((*read_profiles(folder.file()))[0].peak == 7);
+  CHECK_FALSE(ProfilesFile(folder.file() + "/no/folder").recall(Time{0}));
+  ProfilesFile nowhere("");
   REQUIRE(nowhere.recall(Time{0}));
-  CHECK(nowhere.timeout(kinds, Time{0}) == -1);
+  CHECK(nowhere.timeout(profiles, Time{0}) == -1);
 }

@@ -23,18 +23,18 @@ History::History(u64 seed) : random_(seed) {
   settings_.programs_per_gpu = static_cast<u32>(1 + upto(4));
   settings_.contextless_per_gpu = static_cast<u32>(1 + upto(4));
   settings_.victim = one_in(2) ? Victim::Cheapest : Victim::Requester;
-  settings_.age_limit = std::chrono::milliseconds(upto(20'000));
-  settings_.least_run = std::chrono::milliseconds(upto(500));
-  settings_.answer_timeout = std::chrono::milliseconds(2'000 + upto(5'000));
-  settings_.pairs = static_cast<Pairing>(upto(2));
-  settings_.report = std::chrono::milliseconds(1 + upto(200));
-  settings_.apart_limit = std::chrono::milliseconds(upto(20'000));
-  settings_.balance = one_in(2) ? Time{0} : std::chrono::milliseconds(1 + upto(1'000));
-  if (one_in(4)) settings_.slice = std::chrono::milliseconds(500 + upto(3'000));
+  settings_.starvation_limit = std::chrono::milliseconds(upto(20'000));
+  settings_.min_residency = std::chrono::milliseconds(upto(500));
+  settings_.eviction_timeout = std::chrono::milliseconds(2'000 + upto(5'000));
+  settings_.placement = static_cast<PlacementMode>(upto(2));
+  settings_.progress_interval = std::chrono::milliseconds(1 + upto(200));
+  settings_.pairing_limit = std::chrono::milliseconds(upto(20'000));
+  settings_.rebalance_after = one_in(2) ? Time{0} : std::chrono::milliseconds(1 + upto(1'000));
+  if (one_in(4)) settings_.time_slice = std::chrono::milliseconds(500 + upto(3'000));
   if (one_in(4)) settings_.host_bytes = upto(150), strict_ = false;
   if (one_in(2)) settings_.disk_folder = "/disk", settings_.disk_bytes = upto(100);
   if (one_in(8)) settings_.program_bytes = 40 + upto(100);
-  if (one_in(3)) settings_.ahead_bytes = 1 + upto(50);
+  if (one_in(3)) settings_.credit_bytes = 1 + upto(50);
   for (u64 n = 1 + upto(2); n > 0; n--) total_.push_back(60 + upto(140));
   free_ = total_;
   apis_.assign(total_.size(), managed::kCuda);
@@ -44,7 +44,7 @@ History::History(u64 seed) : random_(seed) {
     s.exclusive = one_in(10);
     s.fixed = fixed && one_in(3);
     s.variables = one_in(3) ? upto(30) : 0;
-    s.kind = upto(3);
+    s.profile = upto(3);
     s.left = static_cast<u32>(1 + upto(8));
     s.late = !s.exclusive && one_in(8);
     if (s.exclusive || s.fixed || s.late) strict_ = false;
@@ -53,7 +53,7 @@ History::History(u64 seed) : random_(seed) {
   policy_ = new_policy();
 }
 
-// Both kinds.
+// Both profiles.
 void History::mix() {
   for (u32 &apis : apis_) apis = static_cast<u32>(1 + upto(2));
   for (Sim &s : sims_) {
@@ -136,7 +136,7 @@ void History::live(Sim &s) {
           in::Join{.version = managed::kVersion, .priority = static_cast<i32>(upto(2))});
       if (s.apis != managed::kCuda) s.sent.push_back(in::Uses{s.apis});
       if (one_in(2)) std::swap(s.sent.front(), s.sent.back());  // either order will do
-      s.sent.push_back(in::Kind{s.kind});
+      s.sent.push_back(in::Workload{s.profile});
       s.sent.push_back(in::Connect{0, s.exclusive});
       return;
     case At::Assigned: return make_context(s);
@@ -189,7 +189,7 @@ void History::make_context(Sim &s) {
 // It does not leave meanwhile.
 void History::start_further(Sim &s) {
   s.starting = true;
-  s.sent.push_back(in::AlsoUses{s.further});
+  s.sent.push_back(in::AddApi{s.further});
   s.further = 0;
 }
 
@@ -217,25 +217,26 @@ void History::live_on(Sim &s) {
   allocate(s);
 }
 
-// Any numbers: two of a kind are slower together now and then, and some programs lie.
+// Any numbers: two of a profile are slower together now and then, and some programs lie.
 void History::report(Sim &s) {
   s.calls = one_in(50) ? random_() : s.calls + upto(400);
   u32 idle = static_cast<u32>(one_in(10) ? random_() : upto(20'000));
-  s.sent.push_back(in::Progress{s.calls, idle, one_in(10) ? random_() : s.calls * (s.kind << 20)});
+  s.sent.push_back(
+      in::Progress{s.calls, idle, one_in(10) ? random_() : s.calls * (s.profile << 20)});
 }
 
 void History::give_back(Sim &s) {
-  s.ahead = s.spare = 0;
-  s.sent.push_back(in::AheadBack{s.said = s.used});
+  s.credit = s.spare = 0;
+  s.sent.push_back(in::CreditReturned{s.said = s.used});
 }
 
 void History::free_some(Sim &s) {
   u64 bytes = upto(s.used);
   s.used -= bytes, s.held -= bytes;
   if (s.gpu != kNoGpu) free_[static_cast<size_t>(s.gpu)] += bytes;
-  u64 room = s.ahead - s.spare;
+  u64 room = s.credit - s.spare;
   s.spare += std::min(room, bytes);
-  if (s.ahead > 0 && bytes <= room) return;
+  if (s.credit > 0 && bytes <= room) return;
   s.sent.push_back(in::CudaFree{s.said = s.used});
 }
 
@@ -248,7 +249,7 @@ void History::allocate(Sim &s) {
     s.used += bytes;
     return take(s, bytes);
   }
-  if (s.ahead > 0) give_back(s);
+  if (s.credit > 0) give_back(s);
   u32 ticket = ++s.tickets;
   Ask &ask = s.asks[ticket];
   ask.bytes = 1 + upto(60);
@@ -306,10 +307,10 @@ void History::hear(Sim &s, const managed::ToProgram &message) {
     if (ask->second.alone) s.exclusive = true, late_exclusives_++;
   } else if (auto *m = std::get_if<out::OutOfMemory>(&message)) {
     denied(s, m->ticket);
-  } else if (auto *m = std::get_if<out::Ahead>(&message)) {
-    s.ahead = s.spare = m->bytes;
-  } else if (std::get_if<out::Recall>(&message) != nullptr) {
-    if (s.ahead > 0) give_back(s);
+  } else if (auto *m = std::get_if<out::Credit>(&message)) {
+    s.credit = s.spare = m->bytes;
+  } else if (std::get_if<out::RevokeCredit>(&message) != nullptr) {
+    if (s.credit > 0) give_back(s);
   } else if (std::get_if<out::Signal>(&message) != nullptr) {
     s.signalled = true;
     answer_signal(s);
@@ -317,7 +318,7 @@ void History::hear(Sim &s, const managed::ToProgram &message) {
     suspended(s);
   } else if (auto *m = std::get_if<out::Migrate>(&message)) {
     migrated(s, gpu_named(m->gpu));
-  } else if (auto *m = std::get_if<out::Also>(&message)) {
+  } else if (auto *m = std::get_if<out::ApiAdded>(&message)) {
     if (m->managed) s.apis = managed::kAllApis;
     if (m->managed && s.gpu != kNoGpu && !served(s, s.gpu)) broken("an API that is not served");
     s.starting = false;
@@ -366,7 +367,7 @@ void History::suspended(Sim &s) {
   evictions_++;
   give_all(s);
   for (auto &[ticket, ask] : s.asks) ask.before_eviction = ask.granted;
-  s.ahead = s.spare = 0;
+  s.credit = s.spare = 0;
   if (s.said != s.used) s.sent.push_back(in::CudaFree{s.said = s.used});
   s.at = At::Suspended;
   s.checked = true;
@@ -375,7 +376,7 @@ void History::suspended(Sim &s) {
 
 void History::migrated(Sim &s, GpuIndex gpu) {
   if (s.at != At::Suspended) return broken("a program was told to come back that was not away");
-  if (gpu != kNoGpu && !served(s, gpu)) return broken("a program came to a GPU of another kind");
+  if (gpu != kNoGpu && !served(s, gpu)) return broken("a program came to a GPU of another profile");
   if (s.refused.contains(gpu)) return broken("a program came where it can never run");
   if (s.picky && gpu != s.first) {
     s.refused.insert(gpu);
@@ -417,12 +418,12 @@ void History::take_orders(const Orders &orders) {
 
 // Every connection is gone; the programs join again and repeat what they wait for.
 void History::restart() {
-  settings_.settle = std::chrono::milliseconds(1);
+  settings_.startup_delay = std::chrono::milliseconds(1);
   policy_ = new_policy();
   for (Sim &s : sims_) {
     s.sent.clear();
     s.received.clear();
-    s.ahead = s.spare = 0;
+    s.credit = s.spare = 0;
     s.said = s.used;
     if (s.at == At::Start || s.at == At::Ended) continue;
     s.id = next_id_++;
@@ -439,9 +440,9 @@ void History::restart() {
     s.refused.clear();
     if (s.apis != managed::kCuda) s.sent.push_back(in::Uses{s.apis});
     s.sent.push_back(join);
-    s.sent.push_back(in::Kind{s.kind});
+    s.sent.push_back(in::Workload{s.profile});
     if (s.at == At::Connecting) s.sent.push_back(in::Connect{s.told, s.exclusive});
-    if (s.starting) s.sent.push_back(in::AlsoUses{managed::kAllApis & ~s.apis});
+    if (s.starting) s.sent.push_back(in::AddApi{managed::kAllApis & ~s.apis});
     u64 wanted = s.variables + s.used;
     for (auto &[ticket, ask] : s.asks) {
       ask.granted = false;
@@ -471,9 +472,10 @@ void History::give_all(Sim &s) {
 }
 
 void History::check() {
-  Books books = policy_->books();
-  if (books.assigned > settings_.programs_per_gpu * total_.size()) broken("too many are assigned");
-  for (const GpuBook &g : books.gpus) {
+  Accounting accounting = policy_->accounting();
+  if (accounting.assigned > settings_.programs_per_gpu * total_.size())
+    broken("too many are assigned");
+  for (const GpuAccount &g : accounting.gpus) {
     if (g.programs > settings_.programs_per_gpu) broken("too many programs on a GPU");
     if (g.contextless > settings_.contextless_per_gpu) broken("too many without a context");
   }

@@ -46,7 +46,7 @@ class History {
     u64 variables = 0, told = 0;  // told: of its variables
     u64 used = 0, held = 0;       // held: on its GPU, context and all
     u64 said = 0;                 // of `used`
-    u64 ahead = 0, spare = 0;     // given without a question; of that, still to be taken
+    u64 credit = 0, spare = 0;    // given without a question; of that, still to be taken
     bool late = false;            // loads code that uses the heap in the middle of its life
     bool exclusive = false, fixed = false, checked = false, signalled = false;
     u32 apis = managed::kCuda;
@@ -57,7 +57,7 @@ class History {
     std::set<GpuIndex> refused;  // it has said of these that it can never run there
     u32 left = 0;                // what it still wants to do
     u32 tickets = 0;
-    u64 kind = 0, calls = 0;
+    u64 profile = 0, calls = 0;
     std::map<u32, Ask> asks;
     std::deque<managed::ToManager> sent;
     std::deque<managed::ToProgram> received;

@@ -14,7 +14,7 @@ using Told = std::vector<std::string>;
 Settings with_host_memory(u64 bytes) {
   Settings s;
   s.context_bytes = 10;
-  s.least_run = 0s;
+  s.min_residency = 0s;
   s.host_bytes = bytes;
   return s;
 }
@@ -37,12 +37,12 @@ Told exclusive_comes(Node &n) {
 TEST_CASE("what one says to keep does not use up the host's memory for all") {
   SUBCASE("who runs keeps nothing") {
     Node n(with_host_memory(100), {100});
-    n.say(9, keeps(managed::Standing::New, 1ull << 43));
+    n.say(9, keeps(managed::Standing::Unassigned, 1ull << 43));
     CHECK(exclusive_comes(n) == Told{"1 Signal"});
   }
   SUBCASE("who was evicted keeps no more than a GPU has") {
     Node n(with_host_memory(200), {100});
-    n.say(9, keeps(managed::Standing::Parked, 1ull << 43));
+    n.say(9, keeps(managed::Standing::Suspended, 1ull << 43));
     CHECK(n.at(9).kept == 100);
     CHECK(exclusive_comes(n) == Told{"1 Signal"});
   }
@@ -66,22 +66,22 @@ TEST_CASE("the least priority is the least") {
   CHECK(told(n.say(1, in::Fin{})) == Told{"3 Connect GPU0", "2 Connect GPU0"});
 }
 
-TEST_CASE("whose kinds are most gives one up, and others keep theirs") {
-  Kinds kinds;
+TEST_CASE("whose profiles are most gives one up, and others keep theirs") {
+  WorkloadProfiles profiles;
   u64 rare = hash_of_user(1000, 7);
-  kinds.over(kinds.find(0s, rare, "rare").index, 100, 5);
-  for (u64 i = 1; i < 1000; i++) kinds.find(Time(i), hash_of_user(1001, i), "sweep");
-  Kinds::Found still = kinds.find(1s, rare, "rare");
+  profiles.over(profiles.find(0s, rare, "rare").index, 100, 5);
+  for (u64 i = 1; i < 1000; i++) profiles.find(Time(i), hash_of_user(1001, i), "sweep");
+  WorkloadProfiles::Found still = profiles.find(1s, rare, "rare");
   CHECK_FALSE(still.is_new);
-  CHECK(kinds.peak(still.index) == 5);
+  CHECK(profiles.peak(still.index) == 5);
   CHECK(hash_of_user(1000, 7) != hash_of_user(1001, 7));
   CHECK(hash_of_user(1000, 7) != hash_of_user(1000, 8));
 }
 
 TEST_CASE("no bus is as fast as a file may say") {
-  Kinds kinds;
-  kinds.learn(0s, {.hash = 7, .copied = 1e18, .watched = 1});
-  CHECK(kinds.facts().at(0).copied < 1.1e12);
+  WorkloadProfiles profiles;
+  profiles.learn(0s, {.hash = 7, .copied = 1e18, .watched = 1});
+  CHECK(profiles.facts().at(0).copied < 1.1e12);
 }
 
 }  // namespace ckpt::manager
