@@ -271,11 +271,12 @@ _ckptd() {
     --placement) _ckpt_words 'demand first-fit interference' ;;
     --opencl-devices) _ckpt_words 'gpus all none' ;;
     *)
-      _ckpt_words '--config --socket --users --reconnect-timeout --startup-delay --programs-per-gpu --contextless-per-gpu
-        --context-memory --credit-memory --gpu-memory --opencl-devices
+      _ckpt_words '--config --socket --users --reconnect-timeout --startup-delay
+        --programs-per-gpu --contextless-per-gpu --context-memory --gpu-memory --credit-memory
         --program-memory --host-memory --disk-folder --disk-memory
         --victim --placement --progress-interval --pairing-limit --starvation-limit --min-residency
-        --eviction-timeout --rebalance-after --time-slice --metrics --profiles --journal --nvml --version --help'
+        --eviction-timeout --rebalance-after --time-slice
+        --metrics --profiles --journal --nvml --opencl-devices --version --help'
       ;;
   esac
 }

@@ -396,7 +396,7 @@ def test_a_tool_moves_a_managed_program(node):
 
 
 @pytest.mark.parametrize("devices_wanted, why", [("ocl:nobody", 'there is no device "ocl:nobody"'),
-                                                 ("0=lots", "has no size behind the ="),
+                                                 ("0=lots", "has no size after the ="),
                                                  ("none", "this node has no GPU to manage")])
 def test_devices_that_are_none(node, ckpt, devices_wanted, why):
     r = subprocess.run([ckpt.tool("ckptd"), "--nvml", "none", "--opencl-devices", devices_wanted],

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "common/base/fnv.h"
+
 namespace ckpt::manager {
 
 namespace in = managed::to_manager;
@@ -411,6 +413,11 @@ void History::measure() {
 }
 
 void History::take_orders(const Orders &orders) {
+  for (const Order &o : orders) {
+    Writer body = managed::encode(o.message);
+    digest_ = fnv1a(
+        fmt::format("{} {} {}", o.to, managed::number_of(o.message), text(body.bytes())), digest_);
+  }
   for (const Order &o : orders)
     for (Sim &s : sims_)
       if (s.id == o.to && s.at != At::Ended) s.received.push_back(o.message);

@@ -26,6 +26,8 @@ class History {
   u64 evictions() const { return evictions_; }
   u64 denials() const { return denials_; }
   u64 late_exclusives() const { return late_exclusives_; }
+  // Of all orders. A change that is not to change behaviour does not change it.
+  u64 digest() const { return digest_; }
   u64 unasked() const { return unasked_; }
 
  private:
@@ -112,6 +114,7 @@ class History {
   std::vector<Sim> sims_;
   ProgramId next_id_ = 1;
   Time now_{0};
+  u64 digest_ = 1469598103934665603ull;
   u64 decisions_ = 0, evictions_ = 0, denials_ = 0, late_exclusives_ = 0, unasked_ = 0;
   std::string broken_;
 };

@@ -26,7 +26,7 @@ u64 number(const char *variable, u64 otherwise) {
 TEST_CASE("random histories keep every promise") {
   u64 count = number("CKPT_HISTORIES", kEveryday);
   u64 first = number("CKPT_HISTORY", 0);
-  u64 decisions = 0, evictions = 0, denials = 0, exclusives = 0, unasked = 0;
+  u64 decisions = 0, evictions = 0, denials = 0, exclusives = 0, unasked = 0, digest = 0;
   for (u64 seed = first; seed < first + count; seed++) {
     History h(seed);
     std::string broken = h.run();
@@ -36,9 +36,10 @@ TEST_CASE("random histories keep every promise") {
     denials += h.denials();
     exclusives += h.late_exclusives();
     unasked += h.unasked();
+    digest = digest * 31 + h.digest();
   }
   MESSAGE(count << " histories, " << decisions << " decisions, " << evictions << " evictions, "
-                << denials << " denials");
+                << denials << " denials, digest of the orders " << digest);
   if (count < 1000) return;
   // They do what they are about.
   CHECK(evictions > count);
