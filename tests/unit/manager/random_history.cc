@@ -13,7 +13,7 @@ namespace out = managed::to_program;
 
 namespace {
 
-constexpr u32 kMostTurns = 60'000;  // a history that is not over by then never will be
+constexpr u32 kMostTurns = 60'000;  // a history that has not ended by then never will
 
 }  // namespace
 
@@ -55,7 +55,7 @@ History::History(u64 seed) : random_(seed) {
   policy_ = new_policy();
 }
 
-// Both profiles.
+// Programs and GPUs of both APIs.
 void History::mix() {
   for (u32 &apis : apis_) apis = static_cast<u32>(1 + upto(2));
   for (Sim &s : sims_) {
@@ -72,7 +72,7 @@ bool History::served(const Sim &s, GpuIndex gpu) const {
   return (s.apis & ~apis_[static_cast<size_t>(gpu)]) == 0;
 }
 
-// What nobody measures cannot be told.
+// Where nothing is measured, the cost of a context is unknown.
 u64 History::context_on(GpuIndex gpu) const {
   return gpu != kNoGpu && apis_[static_cast<size_t>(gpu)] == managed::kOpenCl ? 0 : context_;
 }
@@ -109,7 +109,7 @@ std::string History::run() {
     turn();
     check();
   }
-  if (broken_.empty()) broken("a program starves, or was lost");
+  if (broken_.empty()) broken("a program never ended: it starves, or was lost");
   return broken_;
 }
 
@@ -147,15 +147,15 @@ void History::live(Sim &s) {
   }
 }
 
-// What a context costs is not known in advance: a program that is let onto an empty GPU may find
-// that it lacks just that. A GPU that has so much is never the reason.
+// The cost of a context is unknown in advance, so a program on an empty GPU may find too little
+// memory for it. On a GPU that is large enough this never happens.
 bool History::never_had(GpuIndex gpu, u64 bytes) const {
   return gpu != kNoGpu && bytes > total_[static_cast<size_t>(gpu)] &&
          !policy_->gpus()[static_cast<size_t>(gpu)].context_known;
 }
 
-// It was granted, then its program was evicted and had grown too large: the driver says so now, and
-// the Manager in a moment.
+// It was granted, then its program was evicted and has become too large: the driver denies it now,
+// and the Manager a moment later.
 bool History::taken_back(const Sim &s, u32 ticket) {
   return std::ranges::any_of(s.received, [ticket](const managed::ToProgram &m) {
     auto *no = std::get_if<out::OutOfMemory>(&m);
@@ -163,10 +163,11 @@ bool History::taken_back(const Sim &s, u32 ticket) {
   });
 }
 
-// As agent and library do it: ask again, and give up in the end.
+// Like the agent and the libraries: asks again, and gives up after some attempts.
 bool History::retried(Sim &s, u32 ticket, const Ask &ask) {
   u64 bytes = s.held + ask.bytes;
-  // The context's cost was learnt since it was granted: it is refused as soon as it has come back.
+  // The cost of the context was learned after the grant: it is refused when the program has
+  // resumed.
   bool outdated =
       s.gpu != kNoGpu && ask.before_eviction && bytes > total_[static_cast<size_t>(s.gpu)];
   if (!outdated && !never_had(s.gpu, bytes)) return false;
@@ -188,7 +189,7 @@ void History::make_context(Sim &s) {
   s.sent.push_back(in::ContextCheck{});
 }
 
-// It does not leave meanwhile.
+// It does not leave until the answer.
 void History::start_further(Sim &s) {
   s.starting = true;
   s.sent.push_back(in::AddApi{s.further});
@@ -219,7 +220,7 @@ void History::live_on(Sim &s) {
   allocate(s);
 }
 
-// Any numbers: two of a profile are slower together now and then, and some programs lie.
+// Any numbers: two of a workload are slower together now and then, and some reports are false.
 void History::report(Sim &s) {
   s.calls = one_in(50) ? random_() : s.calls + upto(400);
   u32 idle = static_cast<u32>(one_in(10) ? random_() : upto(20'000));
@@ -333,19 +334,19 @@ void History::hear(Sim &s, const managed::ToProgram &message) {
 
 void History::connected(Sim &s, GpuIndex gpu) {
   for (GpuIndex g = 0; g < static_cast<GpuIndex>(total_.size()); g++)
-    if (gpu == kNoGpu && served(s, g)) broken("a program was sent away that could be served");
+    if (gpu == kNoGpu && served(s, g)) broken("a program that could be managed was not");
   if (gpu != kNoGpu && !served(s, gpu)) broken("a program's GPU does not serve it");
   s.gpu = s.first = gpu;
   s.at = At::Assigned;
 }
 
-// Not while it is asking for a device: then it would be answered behind its back.
+// Not while it asks for a GPU, because the answer to Query would overtake the answer to Connect.
 void History::answer_signal(Sim &s) {
   if (s.at != At::Connecting && !s.starting && std::exchange(s.signalled, false))
     s.sent.push_back(in::Query{});
 }
 
-// Denied only if it fits nowhere, where nothing else is a reason.
+// In a strict history, only what fits nowhere may be denied.
 void History::denied(Sim &s, u32 ticket) {
   denials_++;
   u64 wanted = ticket == 0 ? s.told : s.asks[ticket].wanted;
@@ -354,7 +355,7 @@ void History::denied(Sim &s, u32 ticket) {
   for (GpuIndex g = 0; g < static_cast<GpuIndex>(total_.size()); g++)
     if (served(s, g) && !s.refused.contains(g))
       largest = std::max(largest, total_[static_cast<size_t>(g)]);
-  // The Manager may still take the context for dearer than it is.
+  // The Manager may still assume a higher cost of the context.
   bool fits = wanted + settings_.context_bytes <= largest && (limit == 0 || wanted <= limit);
   if (strict_ && fits) broken(fmt::format("{} bytes were denied that would have fitted", wanted));
   if (s.asks[ticket].alone) s.exclusive = false;
@@ -377,9 +378,10 @@ void History::suspended(Sim &s) {
 }
 
 void History::migrated(Sim &s, GpuIndex gpu) {
-  if (s.at != At::Suspended) return broken("a program was told to come back that was not away");
-  if (gpu != kNoGpu && !served(s, gpu)) return broken("a program came to a GPU of another profile");
-  if (s.refused.contains(gpu)) return broken("a program came where it can never run");
+  if (s.at != At::Suspended) return broken("a program was resumed that was not evicted");
+  if (gpu != kNoGpu && !served(s, gpu))
+    return broken("a program resumed on a GPU that does not serve it");
+  if (s.refused.contains(gpu)) return broken("a program resumed on a GPU that is unsuited");
   if (s.picky && gpu != s.first) {
     s.refused.insert(gpu);
     return s.sent.push_back(in::Unsuited{std::to_string(gpu), "it is picky"});
@@ -414,16 +416,18 @@ void History::measure() {
 
 void History::take_orders(const Orders &orders) {
   for (const Order &o : orders) {
-    Writer body = managed::encode(o.message);
-    digest_ = fnv1a(
-        fmt::format("{} {} {}", o.to, managed::number_of(o.message), text(body.bytes())), digest_);
+    managed::ToProgram message = o.message;
+    if (auto *m = std::get_if<out::OutOfMemory>(&message)) m->why.clear();
+    Writer body = managed::encode(message);
+    digest_ = fnv1a(fmt::format("{} {} {}", o.to, managed::number_of(message), text(body.bytes())),
+                    digest_);
   }
   for (const Order &o : orders)
     for (Sim &s : sims_)
       if (s.id == o.to && s.at != At::Ended) s.received.push_back(o.message);
 }
 
-// Every connection is gone; the programs join again and repeat what they wait for.
+// All connections are lost. The programs join again and repeat their requests.
 void History::restart() {
   settings_.startup_delay = std::chrono::milliseconds(1);
   policy_ = new_policy();
@@ -461,10 +465,10 @@ void History::restart() {
     while (!s.sent.empty()) deliver(s);
 }
 
-// ---- what is promised
+// ---- what is guaranteed
 
 void History::take(Sim &s, u64 bytes) {
-  if (s.gpu == kNoGpu) return;  // not on a device of this node
+  if (s.gpu == kNoGpu) return;  // on a device that is not managed
   u64 &free = free_[static_cast<size_t>(s.gpu)];
   if (bytes > free)
     return broken(fmt::format("{} bytes were promised and {} are free", bytes, free));
