@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The messages of messages.api as C++ types and as bytes: the body of a frame
-// (common/ipc/unix_socket.h) whose type is the message's number. Both sides use this file because
-// neither may include the other: the program's side is in manager-client/, the Manager's in
+// (common/ipc/unix_socket.h), with the message's number as its type. Both sides use this file
+// because neither may include the other: the program's side is in manager-client/, the Manager's in
 // manager/.
 #pragma once
 

@@ -32,7 +32,7 @@ struct Request {
   u64 bytes = 0;
   bool granted = false;
   bool refused = false;  // the program is told when it has resumed
-  bool alone = false;    // for code whose kernels use the heap, which needs a GPU for itself
+  bool alone = false;    // for code with kernels that use the heap: it needs a GPU for itself
 };
 
 // ---- what exists in some phases only

@@ -22,7 +22,7 @@ MANAGED = ("tenant.cu", "-DMANAGED")
 
 
 def slow_copies(n, name):
-    """For the environment of a program whose contents take a second each way. Others of the GPU copy as ever."""
+    """The environment of a program that takes a second to move its contents. Other programs copy at full speed."""
     model = n.ckpt.folder / f"{name}.model"
     model.write_text("compute 1e12\nmemory 1e12\ncopy 2e8\nlaunch 1e-6\nswitch 0\n")
     return {"CKPT_SOFTCUDA_MODEL": str(model)}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Programs that have disconnected and are still alive: a tool acts on them, or they run without a
-// Manager. On a GPU whose memory is not measured, what they last reported still counts as used.
+// Manager. Where memory is not measured, what they last reported still counts as used.
 #pragma once
 
 #include <vector>

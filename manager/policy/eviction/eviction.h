@@ -17,8 +17,8 @@ class Eviction {
   bool can_leave(const Program &p) const;
   // Tells a running program to leave: the signal of MC-16, which it answers with Query.
   void signal(Program &p);
-  // Tells a program to leave whose own request cannot be granted. It waits for an answer, so no
-  // signal is needed.
+  // Tells a program to leave because its own request cannot be granted. It waits for an answer, so
+  // no signal is needed.
   void suspend(Program &p);
   // The answer to Query, if the program still has to leave.
   void send_suspend(Program &p);

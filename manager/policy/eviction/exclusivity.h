@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A GPU for one program. Code whose kernels allocate from the device heap makes a program
+// A GPU for one program. Code with kernels that allocate from the device heap makes a program
 // exclusive: what they allocate is invisible, so the program cannot be evicted from then on, and
 // must have its GPU for itself (MC-15 to MC-17). The other programs leave that GPU first.
 #pragma once

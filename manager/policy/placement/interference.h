@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Which workloads gain by sharing a GPU, as their progress shows. For each workload it keeps the
-// rate of its device calls, alone and beside each other workload. Two workloads whose slowdowns a
-// and b satisfy 1/a + 1/b < 1 get less done together than one after the other, and are kept apart.
-// Two that were not observed together are tried.
+// rate of its device calls, alone and beside each other workload. Let a and b be the slowdowns of
+// two workloads beside each other: if 1/a + 1/b < 1, they get less done together than one after the
+// other, and are kept apart. Two that were not observed together are tried.
 //
 // A rate counts once it covers enough calls and reports. A finding expires: after kRetryFactor
 // times as long as it was measured for, the two are tried again, so an error costs only what one

@@ -27,7 +27,8 @@ TEST_CASE("contents go to host memory, then to disk; after that no program is ev
   CHECK(told(n.say(4, in::Fin{})) == Told{"3 GoAhead 1"});
 }
 
-TEST_CASE("when all programs of a GPU hold memory and wait for more, the latest request is denied") {
+TEST_CASE(
+    "when all programs of a GPU hold memory and wait for more, the latest request is denied") {
   Settings s = small_settings();
   s.host_bytes = 0;
   Node n(s, {100});

@@ -59,7 +59,7 @@ TEST_CASE("a malformed message is refused with the name of the bad field") {
   Result<ToManager> r = decode_to_manager(to_manager::Connect::kNumber, w.bytes());
   REQUIRE_FALSE(r.has_value());
   CHECK(r.error().what == "the message Connect is malformed at \"exclusive\"");
-  // A string whose length exceeds the message.
+  // A string that is longer than the message.
   Writer long_string;
   long_string.put<u32>(0xffffffff);
   CHECK_FALSE(decode_to_manager(to_manager::Failed::kNumber, long_string.bytes()).has_value());

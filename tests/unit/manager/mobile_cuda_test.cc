@@ -226,7 +226,7 @@ TEST_CASE("evicted programs count against the node's limit, and not against thei
   CHECK(told(n.say(1, in::Fin{})) == Told{"2 Migrate GPU0", "3 Connect GPU0"});
 }
 
-TEST_CASE("a program whose kernels call malloc gets a GPU alone (MC-15, MC-16)") {
+TEST_CASE("a program with kernels that call malloc gets a GPU alone (MC-15, MC-16)") {
   Node n(small(), {100});
   n.start(1, 0, 10);
   n.start(2, 0, 10);
@@ -281,7 +281,7 @@ TEST_CASE("two exclusive programs get two GPUs, and a third waits") {
   CHECK(told(n.comes(1, 1, 10)) == Told{"1 Signal"});          // which leaves for the last program
 }
 
-TEST_CASE("a signal whose reason has gone is cancelled") {
+TEST_CASE("a signal is cancelled when its reason has gone") {
   Node n(small(), {100});
   n.start(1, 0, 10);
   n.join(2);

@@ -119,7 +119,7 @@ TEST_CASE("eviction chooses the requester, or the cheapest program of its GPU") 
   CHECK(state.accounting.host_kept == (requester ? 40 : 30));
 }
 
-TEST_CASE("eviction leaves a program on its GPU whose contents have no room on the host") {
+TEST_CASE("a program cannot leave when the host has no room for its contents") {
   Settings settings;
   settings.host_bytes = 20;
   State state = two_gpus(settings);

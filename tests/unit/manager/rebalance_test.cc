@@ -18,7 +18,7 @@ TEST_CASE("a program that shares a GPU moves to one that has become idle") {
   n.has(3, 20);
   n.give(1, 10);
   CHECK(told(n.say(2, in::Fin{})) == Told{});
-  CHECK(n.policy.waits());  
+  CHECK(n.policy.waits());
   CHECK(told(n.after(9s)) == Told{});
   CHECK(told(n.after(2s)) == Told{"3 Signal"});  // it has fewer bytes to move
   CHECK(told(n.say(3, in::Query{})) == Told{"3 Suspend"});

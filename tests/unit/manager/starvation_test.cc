@@ -55,7 +55,8 @@ TEST_CASE("the program with the higher priority is served first") {
   CHECK(told(n.say(1, in::Fin{})) == Told{"3 Connect GPU0"});
 }
 
-TEST_CASE("the starving program is the first to arrive of those that waited too long, evicted or not") {
+TEST_CASE(
+    "the starving program is the first to arrive of those that waited too long, evicted or not") {
   Settings s;
   s.context_bytes = 10;
   s.programs_per_gpu = 2;

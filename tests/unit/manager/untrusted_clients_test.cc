@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs whose reports are false.
+// Programs that send false reports.
 #include <limits>
 
 #include "tests/unit/manager/fake_node.h"
