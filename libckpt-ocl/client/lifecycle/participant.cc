@@ -174,7 +174,7 @@ class OpenCl final : public agent::Participant {
     return saved;
   }
 
-  std::string needs() override { return requirements_as_json(); }
+  std::string requirements() override { return requirements_as_json(); }
 
   Result<> detach() override {
     CKPT_CHECK(link().park());
