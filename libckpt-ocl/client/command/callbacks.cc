@@ -14,7 +14,7 @@
 namespace ckpt::ocl {
 namespace {
 
-constexpr std::chrono::milliseconds kLivenessInterval{200};
+constexpr std::chrono::milliseconds kWaitInterval{200};
 
 struct Call {
   Ref<Event> event;
@@ -83,7 +83,7 @@ class Notifier {
   void wait_for_completions() {
     if (!link().usable()) {  // only user events can still finish
       std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, kLivenessInterval, [this] { return !due_.empty(); });
+      changed_.wait_for(lock, kWaitInterval, [this] { return !due_.empty(); });
       return;
     }
     ApiCall call;
