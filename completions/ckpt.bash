@@ -260,7 +260,7 @@ _ckptd() {
   local cur prev words _ckpt_command=$1
   _ckpt_split
   case $prev in
-    --config | --socket | --kinds | --journal) _ckpt_files ;;
+    --config | --socket | --profiles | --journal) _ckpt_files ;;
     --nvml)
       _ckpt_files
       [[ none == "$cur"* ]] && COMPREPLY+=(none)
@@ -268,14 +268,15 @@ _ckptd() {
     --disk-folder) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
     --users) _ckpt_words 'own all' ;;
     --victim) _ckpt_words 'requester cheapest' ;;
-    --pairs) _ckpt_words 'mix any learn' ;;
+    --placement) _ckpt_words 'demand first-fit interference' ;;
     --opencl-devices) _ckpt_words 'gpus all none' ;;
     *)
-      _ckpt_words '--config --socket --users --grace --settle --programs-per-gpu --contextless-per-gpu
-        --context-memory --ahead-memory --gpu-memory --opencl-devices
+      _ckpt_words '--config --socket --users --reconnect-timeout --startup-delay
+        --programs-per-gpu --contextless-per-gpu --context-memory --gpu-memory --credit-memory
         --program-memory --host-memory --disk-folder --disk-memory
-        --victim --pairs --report --apart --age --least-run
-        --answer-timeout --balance --slice --metrics --kinds --journal --nvml --version --help'
+        --victim --placement --progress-interval --pairing-limit --starvation-limit --min-residency
+        --eviction-timeout --rebalance-after --time-slice
+        --metrics --profiles --journal --nvml --opencl-devices --version --help'
       ;;
   esac
 }

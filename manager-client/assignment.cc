@@ -61,7 +61,7 @@ ManagerClient::Place ManagerClient::wait_for_place(std::unique_lock<std::mutex> 
 }
 
 void ManagerClient::ask_for_place() {
-  if (connect_->further_api != 0) return connection_.send(out::AlsoUses{connect_->further_api});
+  if (connect_->further_api != 0) return connection_.send(out::AddApi{connect_->further_api});
   connection_.send(out::Connect{program_.memory.variables, program_.exclusive});
 }
 
@@ -74,7 +74,7 @@ void ManagerClient::on(const in::Connect &m) {
   settle(connect_->answer, Fate::Granted);
 }
 
-void ManagerClient::on(const in::Also &m) {
+void ManagerClient::on(const in::ApiAdded &m) {
   std::lock_guard lock(mutex_);
   if (!connect_ || connect_->further_api == 0) return;
   if (m.managed) program_.apis |= connect_->further_api;

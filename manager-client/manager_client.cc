@@ -149,7 +149,7 @@ bool ManagerClient::take_credit(Request &request) {
 void ManagerClient::return_credit() {
   credit_.returned();
   told_used_ = program_.memory.used();
-  connection_.tell(out::AheadBack{told_used_});
+  connection_.tell(out::CreditReturned{told_used_});
 }
 
 // In-flight credit allocations become ordinary granted requests.

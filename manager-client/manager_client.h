@@ -118,17 +118,17 @@ class [[gnu::visibility("default")]] ManagerClient {
   void on(const managed::to_program::Welcome &m);
   void on(const managed::to_program::Refused &m);
   void on(const managed::to_program::Connect &m);
-  void on(const managed::to_program::Also &m);
+  void on(const managed::to_program::ApiAdded &m);
   void on(const managed::to_program::GoAhead &m);
   void on(const managed::to_program::OutOfMemory &m);
   void on(const managed::to_program::CCheckOk &m);
   void on(const managed::to_program::CCheckFailed &);
-  void on(const managed::to_program::Ahead &m);
-  void on(const managed::to_program::Recall &);
+  void on(const managed::to_program::Credit &m);
+  void on(const managed::to_program::RevokeCredit &);
   void on(const managed::to_program::Signal &);
   void on(const managed::to_program::Suspend &m);
   void on(const managed::to_program::Migrate &m);
-  void on(const managed::to_program::Report &m);
+  void on(const managed::to_program::ReportProgress &m);
   void on(const managed::to_program::Pong &) {}    // only a sign of life
   void on(const managed::to_program::Status &) {}  // for tools
   void on(std::monostate) {}

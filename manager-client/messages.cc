@@ -85,24 +85,24 @@ out::Join ManagerClient::introduction() const {
 managed::Standing ManagerClient::standing() const {
   using managed::Standing;
   if (lifecycle_.state() == protocol::State::Suspended)
-    return eviction_.evicted() ? Standing::Evicted : Standing::Parked;
+    return eviction_.evicted() ? Standing::Evicted : Standing::Suspended;
   if (program_.context.made) return Standing::Running;
   bool asks_for_first = connect_ && connect_->further_api == 0;
-  return program_.gpu.empty() || asks_for_first ? Standing::New : Standing::Assigned;
+  return program_.gpu.empty() || asks_for_first ? Standing::Unassigned : Standing::Assigned;
 }
 
 // The Manager may welcome the program long after the introduction. Then it is told what has changed
 // meanwhile, and of the requests that wait.
 void ManagerClient::on(const in::Welcome &m) {
   std::lock_guard lock(mutex_);
-  if (!connection_.welcome(milliseconds(m.grace_ms))) return;
+  if (!connection_.welcome(milliseconds(m.reconnect_ms))) return;
   out::Join before = told_;
   out::Join now = introduction();
   now.age_ms = before.age_ms;
   if (program_.manages(Api::kOpenCl)) connection_.send(out::Uses{program_.apis});
   if (now != before) connection_.send(now);
   if (!program_.workload) program_.workload = workload_hash();
-  connection_.send(out::Kind{*program_.workload});
+  connection_.send(out::Workload{*program_.workload});
   told_used_ = program_.memory.used();
   if (program_.memory_holder != 0) connection_.send(out::Holder{program_.memory_holder});
   if (connect_) ask_for_place();
@@ -144,12 +144,12 @@ void ManagerClient::on(const in::CCheckFailed &) {
 
 // ---- orders
 
-void ManagerClient::on(const in::Ahead &m) {
+void ManagerClient::on(const in::Credit &m) {
   std::lock_guard lock(mutex_);
   credit_.grant(m.bytes);
 }
 
-void ManagerClient::on(const in::Recall &) {
+void ManagerClient::on(const in::RevokeCredit &) {
   std::lock_guard lock(mutex_);
   if (credit_.revoke()) return_credit();
 }
@@ -214,9 +214,9 @@ void ManagerClient::resume_standalone() {
 }
 
 // The first question for the calls makes the participants record them.
-void ManagerClient::on(const in::Report &m) {
+void ManagerClient::on(const in::ReportProgress &m) {
   std::lock_guard lock(mutex_);
-  progress_.start(milliseconds(m.every_ms));
+  progress_.start(milliseconds(m.interval_ms));
   (void)lifecycle_.calls();
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <mutex>
 #include <set>
+#include <utility>
 
 #include "fatbin/summary.h"
 
@@ -16,9 +17,8 @@ namespace {
 // Never destroyed: the CUDA runtime calls the driver after main() has returned.
 struct CodeTable {
   std::mutex mutex;
-  std::set<const void *>
-      examined_files;                    // the load addresses of those that program_code() examined
-  std::vector<const void *> to_examine;  // code in mapped files
+  std::set<const void *> examined_files;  // by program_code(); their load addresses
+  std::vector<const void *> to_examine;   // code in mapped files
   std::vector<std::string> paths_to_examine;
   CodeFacts facts;  // of all code examined by code_facts()
 };

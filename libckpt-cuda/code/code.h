@@ -28,7 +28,7 @@ ProgramCode program_code();
 struct CodeFacts {
   bool device_heap = false;
   std::string reason;
-  std::string managed_variable;  // the name of one; empty: there is none
+  std::string managed_variable;  // the name of one; empty: no such variable
 };
 // Examines what was loaded since the last call. The first call may take most of a second for large
 // libraries.

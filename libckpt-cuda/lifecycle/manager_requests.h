@@ -25,7 +25,8 @@ void report_context_destroyed(CUcontext context);
 
 // These are called inside the gate and leave it while they wait for the Manager.
 //
-// Memory::allocate(), with the Manager's permission. An allocation in an existing block needs none.
+// Memory::allocate(), with the Manager's permission. An allocation in an existing block
+// is made without a request.
 CUresult allocate_with_manager(const ContextInfo &context, u64 bytes, u64 &out);
 // Memory::release(), reported.
 void release_with_manager(u64 base);

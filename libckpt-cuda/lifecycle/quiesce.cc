@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -22,11 +23,12 @@ using std::chrono::milliseconds;
 // How long the gate stays closed while a host function runs, and for how long it then opens.
 constexpr milliseconds kClosedStep{20};
 constexpr milliseconds kOpenStep{5};
-// Programs capture graphs while they start, and briefly. A longer capture refuses the checkpoint.
+// Captures are short, because a program records work and does not wait for it. A capture that lasts
+// longer makes the checkpoint fail.
 constexpr milliseconds kCaptureLimit{2000};
 
-// cuCtxSynchronize has no time limit, so a thread of its own waits for all contexts. At the
-// deadline it is detached from us, not ended: it returns when the device becomes idle.
+// cuCtxSynchronize has no time limit, so a separate thread waits for all contexts. After the
+// deadline it waits on, and ends when the device becomes idle.
 struct ContextWait {
   std::vector<ContextInfo> contexts;
   std::mutex mutex;

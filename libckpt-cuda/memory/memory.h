@@ -30,7 +30,8 @@
 // block of small allocations for each context: a program that allocates and frees one buffer in a
 // loop then maps nothing.
 //
-// A checkpoint saves whole blocks, unmaps all of them (unmap_all), and has the driver checkpoint
+// A checkpoint saves each block up to its last allocation that is not excluded, unmaps all blocks
+// (unmap_all), and has the driver checkpoint
 // what else it keeps (lifecycle/driver_checkpoint.h). Afterwards each block is mapped again where
 // it was (remap_all). Blocks belong to a context, because an allocation does: it dies with its
 // context.

@@ -93,7 +93,7 @@ int run(int argc, char **argv) {
   app.add_flag("--list", want_list, "print the devices as JSON");
   app.add_flag("--check", want_check,
                "read an image's requirements from standard input, and print as JSON which devices "
-               "can take it over, or why none can");
+               "can take it over, or why they cannot");
   app.add_flag("--environment", want_environment,
                "print as JSON the environment that makes a program load ckpt's libcuda.so.1");
   app.add_option("--device", devices, "UUIDs of the devices that may be used, separated by commas");

@@ -12,7 +12,7 @@
 namespace ckpt::cuda {
 
 struct RealDriver {
-  std::string path;       // empty: there is none
+  std::string path;       // empty: no driver was found
   bool software = false;  // the software device, because this machine has no GPU
 };
 // Finds the driver and does not start it. CKPT_CUDA_DRIVER overrides the search.
@@ -25,8 +25,8 @@ struct RealDevice {
   unsigned long long free_bytes = 0;
   int capability = 0;  // ten times the compute capability: 90 for 9.0
 };
-// Empty where the driver finds none. Starts the driver, which may take seconds on a GPU. free_bytes
-// is 0 unless `with_free` is set, because it costs a context on each device.
+// Empty where the driver finds no device. Starts the driver, which may take seconds on a GPU.
+// free_bytes is 0 unless `with_free` is set, because it costs a context on each device.
 Result<std::vector<RealDevice>> list_devices(const RealDriver &driver, bool with_free);
 
 }  // namespace ckpt::cuda

@@ -87,10 +87,6 @@ Result<> receive_into(int fd, PartialFolder &folder, FileSystem &fs) {
   return sync_file(fs, index.get(), path + kIndexFile);
 }
 
-FileSystem &file_system(const ReadOptions &options) {
-  return options.file_system ? *options.file_system : FileSystem::real();
-}
-
 }  // namespace
 
 Bytes encode_pipe_header() {

@@ -21,10 +21,6 @@ struct Member {
   Uuid uuid{};
 };
 
-FileSystem &file_system(const ReadOptions &options) {
-  return options.file_system ? *options.file_system : FileSystem::real();
-}
-
 bool is_older(const Member &a, const Member &b) {
   auto order = [](const Member &m) {
     return std::tuple(m.generation, m.written.tv_sec, m.written.tv_nsec, m.path);

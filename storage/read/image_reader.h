@@ -36,6 +36,10 @@ struct ReadOptions {
   FileSystem *file_system = nullptr;  // null: the real one
 };
 
+inline FileSystem &file_system(const ReadOptions &options) {
+  return options.file_system ? *options.file_system : FileSystem::real();
+}
+
 class ImageReader {
  public:
   // Called by one thread at a time; bytes of the image's raw, different chunks.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures of the system tests: the tools as a user runs them, on real programs, with real CRIU.
 
-CKPT_BUILD names the build folder (default: build/ of the checkout). Nothing here measures time; every
-wait is for a condition, with a deadline far beyond what it takes.
+CKPT_BUILD names the build folder (default: build/ of the checkout). Nothing here measures time: every
+wait is for a condition, and its deadline is far beyond what it takes and follows the machine's load.
 """
 import fcntl
 import json
@@ -19,6 +19,8 @@ import time
 
 import pytest
 
+from deadline import Deadline, fair_share
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("CKPT_BUILD", ROOT / "build")).resolve()
 PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
@@ -27,6 +29,7 @@ DEADLINE = 60
 
 def pytest_addoption(parser):
     parser.addoption("--full", action="store_true", help="the long tier as well")
+    parser.addoption("--test-limit", type=float, metavar="S", help="stop a test after S seconds of an idle machine")
 
 
 def pytest_configure(config):
@@ -55,14 +58,32 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.skip(reason="only with --full"))
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item):
+    """Fails a test that hangs."""
+    limit = item.config.getoption("--test-limit")
+    deadline = Deadline(limit or 0)
+
+    def tick(signum, frame):
+        if deadline.passed():
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            pytest.fail(f"stopped after {limit:g} s of an idle machine")
+
+    if limit:
+        signal.signal(signal.SIGALRM, tick)
+        signal.setitimer(signal.ITIMER_REAL, 1, 1)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+
+
 def wait_for(condition, what, deadline=DEADLINE):
-    end = time.monotonic() + deadline
-    while time.monotonic() < end:
+    end = Deadline(deadline)
+    while not end.passed():
         value = condition()
         if value:
             return value
         time.sleep(0.01)
-    raise AssertionError(f"waited {deadline} s for {what}")
+    raise AssertionError(f"waited {deadline} s of an idle machine for {what}")
 
 
 def tree_of(pid):
@@ -159,7 +180,8 @@ class Job:
         os.write(self.master, text.encode())
 
     def wait(self, deadline=DEADLINE):
-        code = self.process.wait(deadline)
+        wait_for(lambda: self.process.poll() is not None, f"the end of {self.process.args}", deadline)
+        code = self.process.returncode
         for thread in self.readers:
             thread.join(2 if self.master is None else 0.3)
         return code
@@ -246,7 +268,7 @@ class Tools:
 
     def restore_detached(self, image, *options):
         r = subprocess.run([self.tool("ckpt-restore"), "--detach", *options, str(image)], env=self.env, cwd=self.folder,
-                           capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=DEADLINE)
+                           capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=DEADLINE / fair_share())
         assert r.returncode == 0, r.stderr
         self.detached.append(int(r.stdout))
         return self.detached[-1]
@@ -254,7 +276,7 @@ class Tools:
     def dump_process(self, pid, image, *options, env=None):
         return subprocess.run([self.tool("ckpt-dump"), str(pid), "-o", str(image), "--json", *options],
                               env=dict(self.env, **(env or {})), cwd=self.folder, capture_output=True, text=True,
-                              timeout=DEADLINE)
+                              timeout=DEADLINE / fair_share())
 
     def dump(self, pid, image, *options):
         r = self.dump_process(pid, image, *options)
@@ -309,7 +331,7 @@ def ckpt(tmp_path, programs):
 
 
 class PidBlocker:
-    """Sits on a PID, so that a restore finds it taken."""
+    """Occupies a PID, so that a restore finds it in use."""
 
     def __init__(self):
         self.children = []
@@ -327,7 +349,7 @@ class PidBlocker:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             if process_exists(pid):
-                return  # somebody else has it: taken is taken
+                return  # another process has it, which serves as well
         raise AssertionError(f"cannot take PID {pid}")
 
     def free(self):

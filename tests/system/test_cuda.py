@@ -365,8 +365,7 @@ def test_opencl_and_cuda_in_one_program(cuda, devices):  # noqa: F811
 def test_random_programs_at_random_points(cuda, seed):
     """Threads, streams and two devices. The seed chooses when the program is dumped, suspended or restored."""
     choose = random.Random(seed)
-    job = cuda.start(seed, 3, source="many.cu", paused=False)
-    job.wait_lines(1)
+    job = cuda.start(seed, 0, source="many.cu")
     for generation in range(4):
         time.sleep(choose.uniform(0.05, 0.4))
         what = choose.choice(["leave", "suspend", "restore"])
@@ -381,6 +380,7 @@ def test_random_programs_at_random_points(cuda, seed):
             assert job.wait() == 85
             job = cuda.ckpt.restore(f"image{generation}", "--device", choose.choice(["cuda:0,cuda:1", "cuda:1,cuda:0"]))
             job.program()
+    cuda.go_on()
     assert job.wait() == 0, job.error_text
     assert "PASSED" in job.text
 

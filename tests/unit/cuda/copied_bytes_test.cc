@@ -51,12 +51,12 @@ TEST_CASE("copies of rectangles and boxes count if one side is the host") {
   auto inside = copy<CUDA_MEMCPY2D_v2>(CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_ARRAY);
   auto out = copy<CUDA_MEMCPY3D_v2>(CU_MEMORYTYPE_ARRAY, CU_MEMORYTYPE_HOST);
   out.Depth = 2;
-  const CUDA_MEMCPY2D_v2 *rectangle = &in, *within = &inside, *none = nullptr;
+  const CUDA_MEMCPY2D_v2 *rectangle = &in, *within = &inside, *null = nullptr;
   const CUDA_MEMCPY3D_v2 *box = &out;
   CHECK(copied_by(rectangle) == 35);
   CHECK(copied_by(rectangle, kStream) == 35);
   CHECK(copied_by(within) == 0);
-  CHECK(copied_by(none) == 0);
+  CHECK(copied_by(null) == 0);
   CHECK(copied_by(box, kStream) == 70);
 }
 

@@ -64,8 +64,8 @@ class Manager {
       if (!*m) return {};
       Result<managed::ToManager> message = managed::decode_to_manager((*m)->type, (*m)->body);
       REQUIRE(message);
-      if (auto *k = std::get_if<in::Kind>(&*message))
-        kind = k->kind;
+      if (auto *k = std::get_if<in::Workload>(&*message))
+        kind = k->hash;
       else
         return *message;
     }

@@ -65,7 +65,7 @@ TEST_CASE("a credit is used without requests, and returned when it is revoked") 
   manager.welcome_next();
   subject.tell("ask");
   CHECK(std::get<in::CudaMalloc>(manager.hear()).ticket == 1);
-  manager.say(out::Ahead{2500});
+  manager.say(out::Credit{2500});
   manager.say(out::GoAhead{1});
   subject.expect({"granted"});
   CHECK(std::get<in::MallocDone>(manager.hear()).used == 1000);
@@ -76,9 +76,9 @@ TEST_CASE("a credit is used without requests, and returned when it is revoked") 
   }
   // Then the credit does not suffice: it is returned, and the Manager is asked.
   subject.tell("ask");
-  CHECK(std::get<in::AheadBack>(manager.hear()).used == 3000);
+  CHECK(std::get<in::CreditReturned>(manager.hear()).used == 3000);
   CHECK(std::get<in::CudaMalloc>(manager.hear()).ticket == 5);
-  manager.say(out::Ahead{2500});
+  manager.say(out::Credit{2500});
   manager.say(out::GoAhead{5});
   subject.expect({"granted"});
   CHECK(std::get<in::MallocDone>(manager.hear()).used == 4000);
@@ -88,8 +88,8 @@ TEST_CASE("a credit is used without requests, and returned when it is revoked") 
   CHECK(std::get<in::CudaFree>(manager.hear()).used == 3000);
   subject.tell("ask");
   subject.expect({"granted"});
-  manager.say(out::Recall{});
-  CHECK(std::get<in::AheadBack>(manager.hear()).used == 4000);
+  manager.say(out::RevokeCredit{});
+  CHECK(std::get<in::CreditReturned>(manager.hear()).used == 4000);
   subject.tell("ask");
   CHECK(std::get<in::CudaMalloc>(manager.hear()).ticket == 7);
   manager.say(out::OutOfMemory{7, "no"});
@@ -139,7 +139,7 @@ TEST_CASE("an API that is started during an eviction gets the GPU that the progr
   CHECK(manager.heard() == "SuspendDone");
   manager.say(out::Migrate{"GPU-2"});
   CHECK(manager.heard() == "MigDone");
-  CHECK(manager.heard() == "AlsoUses");
-  manager.say(out::Also{true});
+  CHECK(manager.heard() == "AddApi");
+  manager.say(out::ApiAdded{true});
   expect_later(subject, "at GPU-2");
 }

@@ -14,10 +14,6 @@ NamedBytes some_streams() {
           {"big", smooth_bytes(2 * kChunkBytes + 5, 3)}};
 }
 
-bool mentions(const Error &e, std::string_view part) {
-  return e.text().find(part) != std::string::npos;
-}
-
 TEST_CASE("an encrypted image comes back with its key, and with no other") {
   TempFolder tmp;
   Key key = make_key(1), other = make_key(2);

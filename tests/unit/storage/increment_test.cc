@@ -20,10 +20,6 @@ Result<> write_pages(const std::string &path, const Bytes &pages, const std::str
   return image->finish({{"program", "test"}});
 }
 
-bool mentions(const Error &e, std::string_view part) {
-  return e.text().find(part) != std::string::npos;
-}
-
 TEST_CASE("what the parent holds is not stored again") {
   TempFolder tmp;
   NamedBytes first = {{"a", random_bytes(5 * kChunkBytes + 3, 1)}, {"b", zeros(kChunkBytes)}};
