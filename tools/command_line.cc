@@ -22,6 +22,16 @@ Option &Option::range(int min, int max) {
   return *this;
 }
 
+Option &Option::range(double min, double max) {
+  option_->check(CLI::Range(min, max));
+  return *this;
+}
+
+Option &Option::environment(const std::string &variable) {
+  option_->envname(variable);
+  return *this;
+}
+
 Option &Option::needs(const Option &other) {
   option_->needs(other.option_);
   return *this;
@@ -60,6 +70,7 @@ template Option CommandLine::option(const std::string &, std::string &, const st
 template Option CommandLine::option(const std::string &, int &, const std::string &);
 template Option CommandLine::option(const std::string &, unsigned &, const std::string &);
 template Option CommandLine::option(const std::string &, u64 &, const std::string &);
+template Option CommandLine::option(const std::string &, double &, const std::string &);
 template Option CommandLine::option(const std::string &, std::optional<int> &, const std::string &);
 template Option CommandLine::option(const std::string &, std::optional<unsigned> &,
                                     const std::string &);
