@@ -27,6 +27,11 @@ Option &Option::range(double min, double max) {
   return *this;
 }
 
+Option &Option::environment(const std::string &variable) {
+  option_->envname(variable);
+  return *this;
+}
+
 Option &Option::needs(const Option &other) {
   option_->needs(other.option_);
   return *this;

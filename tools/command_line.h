@@ -34,6 +34,8 @@ class Option {
   // Values outside of [min, max] are refused.
   Option &range(int min, int max);
   Option &range(double min, double max);
+  // The default is the value of an environment variable.
+  Option &environment(const std::string &variable);
   Option &needs(const Option &other);
   Option &excludes(const Option &other);
   // Leaves it out of --help.
@@ -53,7 +55,7 @@ class CommandLine {
 
   // `names`: "-o,--output", or without dashes a positional argument.
   Option flag(const std::string &names, bool &value, const std::string &help);
-  // T: std::string, int, unsigned, u64, double; of int, unsigned and u64 also std::optional.
+  // T: std::string, int, unsigned, u64, double, or std::optional of int, unsigned or u64.
   template <class T>
   Option option(const std::string &names, T &value, const std::string &help);
   // A command such as `ckpt-image show`, with options of its own. Exactly one must be given.

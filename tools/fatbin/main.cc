@@ -6,10 +6,7 @@
 
 #include <cstdio>
 
-#include <CLI/CLI.hpp>
-
-#include "ckpt_config.h"
-#include "common/base/log.h"
+#include "tools/command_line.h"
 #include "tools/fatbin/commands.h"
 #include "tools/image/text.h"
 #include "tools/progress_bar.h"
@@ -19,7 +16,7 @@ namespace {
 
 // Exit codes.
 constexpr int kHeapUsed = 1;  // or assumed to be used
-constexpr int kFailed = 2;    // including wrong arguments
+constexpr ExitCodes kCodes{.failed = 2, .usage = 2};
 
 struct Options {
   std::string file, entry, folder;
@@ -60,7 +57,7 @@ Result<int> show(const fatbin::Image &image, const Options &o) {
   return summary.heap.use == fatbin::HeapUse::No ? 0 : kHeapUsed;
 }
 
-Result<int> run(const Options &o) {
+Result<int> run_command(const Options &o) {
   CKPT_TRY(fatbin::Image image, fatbin::Image::open(o.file));
   if (o.entries) return list_entries(image, o);
   if (!o.folder.empty()) return extract_all_ptx(image, o);
@@ -69,44 +66,43 @@ Result<int> run(const Options &o) {
   return 0;
 }
 
+// A message may quote names from the file, which is untrusted.
+Result<int> run(const Options &o) {
+  Result<int> code = run_command(o);
+  if (code) return code;
+  return fail_with_hint(for_terminal(code.error().what), for_terminal(code.error().hint));
+}
+
+void add_options(CommandLine &line, Options &o) {
+  line.option("file", o.file,
+              "an executable, a shared library, an object, a .fatbin, a .cubin or a .ptx file")
+      .required();
+  line.flag("--json", o.json, "print everything as one JSON object");
+  line.flag("--all", o.all, "list every kernel and variable, with whole names");
+  line.option("--limit", o.limit_mib,
+              "refuse entries that are longer when decompressed, in MiB (default: 256)")
+      .range(1, 1 << 20);
+  line.flag("-q,--quiet", o.quiet, "show no progress");
+  Option entries =
+      line.flag("--entries", o.entries, "only list the entries, without decompressing them");
+  Option one =
+      line.option("--extract", o.entry, "write this entry (such as 0.1) to standard output");
+  Option ptx =
+      line.option("--extract-ptx", o.folder, "write each PTX entry to a file in this folder");
+  one.excludes(entries).excludes(ptx);
+  ptx.excludes(entries);
+}
+
 }  // namespace
 }  // namespace ckpt::tools
 
 int main(int argc, char **argv) {
-  using namespace ckpt;
   using namespace ckpt::tools;
-  log::set_name("ckpt-fatbin");
-  Options o;
-  CLI::App app{
+  CommandLine line(
+      "ckpt-fatbin",
       "Shows the CUDA device code that a file contains.\n"
-      "Exit code 0: no kernel uses the device heap; 1: one does or may; 2: the command failed."};
-  app.set_version_flag("--version", CKPT_VERSION);
-  app.add_option("file", o.file,
-                 "an executable, a shared library, an object, a .fatbin, a .cubin or a .ptx file")
-      ->required();
-  app.add_flag("--json", o.json, "print everything as one JSON object");
-  app.add_flag("--all", o.all, "list every kernel and variable, with whole names");
-  app.add_option("--limit", o.limit_mib, "refuse entries that are longer when decompressed, in MiB")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  app.add_flag("-q,--quiet", o.quiet, "show no progress");
-  auto *entries =
-      app.add_flag("--entries", o.entries, "only list the entries, without decompressing them");
-  auto *one =
-      app.add_option("--extract", o.entry, "write this entry (such as 0.1) to standard output");
-  auto *ptx =
-      app.add_option("--extract-ptx", o.folder, "write each PTX entry to a file in this folder");
-  one->excludes(entries)->excludes(ptx);
-  ptx->excludes(entries);
-
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError &e) {
-    return app.exit(e) == 0 ? 0 : kFailed;
-  }
-  Result<int> code = run(o);
-  if (code) return *code;
-  // A message may quote names from the file, which is untrusted.
-  log::error(Error{for_terminal(code.error().what), for_terminal(code.error().hint)});
-  return kFailed;
+      "Exit code 0: no kernel uses the device heap; 1: one does or may; 2: the command failed.");
+  Options o;
+  add_options(line, o);
+  return run_tool(line, argc, argv, kCodes, [&] { return run(o); });
 }

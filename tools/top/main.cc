@@ -9,13 +9,10 @@
 #include <cmath>
 #include <iostream>
 
-#include <CLI/CLI.hpp>
-
-#include "ckpt_config.h"
-#include "common/base/log.h"
 #include "common/ipc/unix_socket.h"
 #include "common/managed/messages.h"
 #include "common/managed/socket.h"
+#include "tools/command_line.h"
 #include "tools/top/table.h"
 
 namespace ckpt::tools {
@@ -89,17 +86,20 @@ Result<> live(const Options &o, int socket) {
   return {};
 }
 
-Result<> run(const Options &o) {
+Result<int> run(const Options &o) {
   Result<UniqueFd> socket = connect_unix(o.socket.empty() ? managed::usual_socket() : o.socket);
   if (!socket)
     return fail_with_hint(fmt::format("cannot connect to ckptd: {}", socket.error().what),
                           "start ckptd, or name its socket with --socket or CKPTD_SOCKET");
   CKPT_CHECK(set_receive_timeout(socket->get(), kAnswerTimeout));
   bool terminal = ::isatty(STDIN_FILENO) && ::isatty(STDOUT_FILENO);
-  if (terminal && !o.once && !o.as_json) return live(o, socket->get());
+  if (terminal && !o.once && !o.as_json) {
+    CKPT_CHECK(live(o, socket->get()));
+    return 0;
+  }
   CKPT_TRY(json status, ask(socket->get()));
   std::cout << (o.as_json ? status.dump(2) + "\n" : status_table(status, width()));
-  return {};
+  return 0;
 }
 
 }  // namespace
@@ -108,19 +108,13 @@ Result<> run(const Options &o) {
 int main(int argc, char **argv) {
   using namespace ckpt;
   using namespace ckpt::tools;
-  log::set_name("ckpt-top");
   Options o;
-  CLI::App app{
-      "ckpt-top [OPTIONS]: show the GPUs and programs of this node's Manager (ckptd). In a "
-      "terminal, the display is refreshed until q is pressed."};
-  app.add_option("--socket", o.socket, "the socket of ckptd")->envname(managed::kSocketVariable);
-  app.add_option("--interval", o.interval, "seconds between two refreshes (1)")
-      ->check(CLI::Range(0.05, 3600.0));
-  app.add_flag("--once", o.once, "print the state once");
-  app.add_flag("--json", o.as_json, "print the state once, as JSON");
-  app.set_version_flag("--version", CKPT_VERSION);
-  CLI11_PARSE(app, argc, argv);
-  Result<> r = run(o);
-  if (!r) log::error(r.error());
-  return r ? 0 : 1;
+  CommandLine line("ckpt-top",
+                   "Shows the GPUs and programs of this node's Manager (ckptd). In a terminal, the "
+                   "display is refreshed until q is pressed.");
+  line.option("--socket", o.socket, "the socket of ckptd").environment(managed::kSocketVariable);
+  line.option("--interval", o.interval, "seconds between two refreshes (1)").range(0.05, 3600.0);
+  line.flag("--once", o.once, "print the state once");
+  line.flag("--json", o.as_json, "print the state once, as JSON");
+  return run_tool(line, argc, argv, {.failed = 1, .usage = 2}, [&] { return run(o); });
 }
