@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each message does to the state. Who gets what because of it is decided behind every message
-// alike (waiting.cc).
+// What each message of a program does to its state. What is granted because of it is decided after
+// each message in the same way (Policy::Parts::decide()).
 #include <algorithm>
 
-#include "common/base/gpu.h"
-#include "manager/policy/policy.h"
+#include "manager/policy/parts.h"
 
 namespace ckpt::manager {
 
@@ -15,11 +14,8 @@ using managed::Standing;
 
 namespace {
 
-// A driver that shows no context so often shows none at all.
-constexpr u32 kMostChecks = 20;
-constexpr const char *kNoSuchGpu = "no GPU of this node has so much memory (ckpt-top shows them)";
-// As many threads may ask at a time.
-constexpr size_t kMostRequests = 1024;
+// The number of threads of a program that may ask at the same time.
+constexpr size_t kMaxRequests = 1024;
 
 u32 sane_apis(u32 apis) {
   apis &= managed::kAllApis;
@@ -28,380 +24,236 @@ u32 sane_apis(u32 apis) {
 
 }  // namespace
 
-Policy::Policy(Settings settings, std::vector<Gpu> gpus)
-    : settings_(std::move(settings)),
-      interference_(settings_.progress_interval),
-      gpus_(std::move(gpus)) {
-  for (Gpu &gpu : gpus_)
-    if (!gpu.measured) gpu.context_known = true, gpu.context_bytes = 0;
-  for (u32 apis = 0; apis < servers_.size(); apis++) servers_[apis] = servers_of(apis);
-}
+// ---- joining
 
-Policy::Servers Policy::servers_of(u32 apis) const {
-  Servers all;
-  all.gpus = static_cast<size_t>(
-      std::ranges::count_if(gpus_, [&](const Gpu &g) { return serves(g, apis); }));
-  for (u32 other = 0; other < all.within.size(); other++)
-    all.within[other] = std::ranges::all_of(
-        gpus_, [&](const Gpu &g) { return !serves(g, other) || serves(g, apis); });
-  return all;
-}
-
-void Policy::measured(GpuIndex gpu, u64 free, bool foreign, bool dying) {
-  gpus_[static_cast<size_t>(gpu)].free = free;
-  gpus_[static_cast<size_t>(gpu)].foreign = foreign;
-  gpus_[static_cast<size_t>(gpu)].dying = dying;
-}
-
-void Policy::footprint(ProgramId program, u64 bytes) { footprints_[program] = bytes; }
-
-const Program *Policy::find(ProgramId id) const {
-  auto it = by_id_.find(id);
-  return it == by_id_.end() ? nullptr : it->second;
-}
-
-Program *Policy::known(ProgramId id) { return const_cast<Program *>(find(id)); }
-
-GpuIndex Policy::gpu_named(const std::string &uuid) const {
-  auto it =
-      std::ranges::find(gpus_, plain_uuid(uuid), [](const Gpu &g) { return plain_uuid(g.uuid); });
-  return it == gpus_.end() ? kNoGpu : static_cast<GpuIndex>(it - gpus_.begin());
-}
-
-void Policy::company_changes(const Program &p) {
-  if (p.gpu != kNoGpu) gpu_of(p).company++;
-}
-
-void Policy::go_to(Program &p, Phase phase) {
-  company_changes(p);
-  if (p.phase == Phase::Assigned) p.placed += now_ - p.since;
-  p.phase = phase;
-  p.since = now_;
-  p.told = p.stuck = p.moves = false;
-  if (phase != Phase::Evicting && phase != Phase::Assigned) p.credit = 0, p.credit_revoked = false;
-  if (phase == Phase::Evicted || phase == Phase::Pending || phase == Phase::Unassigned)
-    p.gpu = kNoGpu;
-  if (phase == Phase::Assigned || phase == Phase::Resuming) p.reserved_gpu = p.target = kNoGpu;
-  if (!p.waiting()) p.starving_since.reset();
-}
-
-// ---- inputs
-
-Orders Policy::receive(Time now, ProgramId from, const managed::ToManager &message) {
-  now_ = now;
-  Program *p = known(from);
-  if (p == nullptr) {
-    if (const auto *uses = std::get_if<in::Uses>(&message)) announced_[from] = uses->apis;
-    const auto *join = std::get_if<in::Join>(&message);
-    if (join == nullptr) return {};
-    auto made = std::make_unique<Program>();
-    p = made.get();
-    p->id = from;
-    p->arrived = now - std::chrono::milliseconds(std::min<u64>(join->age_ms, 1ull << 40));
-    auto behind = std::ranges::upper_bound(programs_, p->arrived, {},
-                                           [](const auto &q) { return q->arrived; });
-    programs_.insert(behind, std::move(made));
-    by_id_[from] = p;
-    if (auto told = announced_.extract(from)) p->apis = sane_apis(told.mapped());
-  }
-  std::visit([&](const auto &m) { on(*p, m); }, message);
-  if (Program *still = known(from)) note_peak(*still);
-  return finish();
-}
-
-Orders Policy::gone(Time now, ProgramId program) {
-  now_ = now;
-  announced_.erase(program);
-  if (Program *p = known(program)) remove(*p);
-  return finish();
-}
-
-Orders Policy::tick(Time now) {
-  now_ = now;
-  return finish();
-}
-
-Orders Policy::finish() {
-  serve();
-  footprints_.clear();
-  return std::move(orders_);
-}
-
-bool Policy::waits() const { return anybody_waits() || may_balance(); }
-
-bool Policy::anybody_waits() const {
-  auto waits = [](const auto &p) {
-    return p->waiting() || p->blocked() || p->phase == Phase::Evicting;
-  };
-  return std::ranges::any_of(programs_, waits);
-}
-
-void Policy::remove(Program &p) {
-  company_changes(p);
-  by_id_.erase(p.id);
-  std::erase_if(programs_, [&](const auto &q) { return q.get() == &p; });
-}
-
-// ---- messages
-
-// What it keeps it has had on a GPU, so the largest one bounds it.
-u64 Policy::plausible_kept(u64 bytes) const {
-  u64 most = 0;
-  for (const Gpu &gpu : gpus_) most = std::max(most, gpu.total);
-  return std::min(bytes, most);
-}
-
-// Also the word of a program that a tool has suspended or resumed, or that had another Manager.
-void Policy::on(Program &p, const in::Join &m) {
+// Also from a program that a tool has suspended or resumed, or that had another Manager.
+void Policy::Parts::on(Program &p, const in::Join &m) {
   p.pid = m.pid;
   p.name = m.name;
   p.priority = m.priority;
   p.used = sane(m.used);
   p.variables = sane(m.variables);
   p.exclusive = m.exclusive;
-  bool away = m.standing == Standing::Evicted || m.standing == Standing::Suspended;
-  p.kept = away ? plausible_kept(m.kept) : 0;
-  p.on_disk = m.on_disk;
-  if (m.context_known) learn_context(sane(m.context));
-  p.parked = m.standing == Standing::Suspended;
-  p.context = m.standing == Standing::Running;
+  if (m.context_known) contexts.learn(sane(m.context));
   p.variables_seen = false;
   p.requests.clear();
-  p.target = kNoGpu;
-  p.credit = 0;
-  p.credit_revoked = false;
-  switch (m.standing) {
-    case Standing::Unassigned: return go_to(p, Phase::Unassigned);
-    case Standing::Assigned:
-    case Standing::Running:
-      p.gpu = gpu_named(m.gpu);
-      go_to(p, Phase::Assigned);
-      return look_for_variables(p);
-    case Standing::Evicted:
-    case Standing::Suspended: return go_to(p, Phase::Evicted);
-  }
+  p.cleared_gpu = kNoGpu;
+  if (m.standing == Standing::Unassigned) return state.enter(p, Unassigned{});
+  if (m.standing == Standing::Assigned || m.standing == Standing::Running) return join_on_gpu(p, m);
+  Evicted evicted{.contents = {plausible_contents(m.kept), m.on_disk},
+                  .wait = p.waiting() ? *p.wait() : Wait{},
+                  .by_tool = m.standing == Standing::Suspended};
+  state.enter(p, evicted);
 }
 
-void Policy::on(Program &p, const in::Uses &m) {
+void Policy::Parts::join_on_gpu(Program &p, const in::Join &m) {
+  Assigned here;
+  here.gpu = state.gpu_named(m.gpu);
+  here.context = m.standing == Standing::Running;
+  state.enter(p, here);
+  contexts.check_again(p);
+}
+
+// A program had its contents on a GPU, so the largest GPU bounds them.
+u64 Policy::Parts::plausible_contents(u64 bytes) const {
+  u64 most = 0;
+  for (const Gpu &gpu : state.gpus) most = std::max(most, gpu.total);
+  return std::min(bytes, most);
+}
+
+void Policy::Parts::on(Program &p, const in::Uses &m) {
   u32 apis = sane_apis(m.apis);
-  if (p.gpu == kNoGpu || serves(gpu_of(p), apis)) p.apis = apis;
+  if (p.gpu() == kNoGpu || serves(state.gpu(p.gpu()), apis)) p.apis = apis;
 }
 
-// It does not leave while it starts an API, so where it is now it will be then.
-void Policy::on(Program &p, const in::AddApi &m) {
+// The program does not leave while it starts an API, so it will use the API on its present GPU.
+void Policy::Parts::on(Program &p, const in::AddApi &m) {
   u32 both = p.apis | (m.api & managed::kAllApis);
-  bool here = p.gpu != kNoGpu && serves(gpu_of(p), both);
-  if (here) p.apis = both;
-  send(p, out::ApiAdded{here});
+  bool served = p.gpu() != kNoGpu && serves(state.gpu(p.gpu()), both);
+  if (served) p.apis = both;
+  state.send(p, out::ApiAdded{served});
 }
 
-// From a program that another Manager had: it holds until something was measured.
-void Policy::learn_context(u64 bytes) {
-  for (Gpu &gpu : gpus_) {
-    if (gpu.context_known) continue;
-    gpu.context_known = true;
-    gpu.context_bytes = bytes;
-  }
+void Policy::Parts::on(Program &p, const in::Workload &m) { progress.on(p, m); }
+void Policy::Parts::on(Program &p, const in::Progress &m) { progress.on(p, m); }
+
+void Policy::Parts::on(Program &p, const in::Fin &m) {
+  progress.ended(p, sane(m.peak));
+  remove(p);
 }
 
-void Policy::on(Program &p, const in::Connect &m) {
+// ---- asking for a GPU
+
+void Policy::Parts::on(Program &p, const in::Connect &m) {
   p.variables = std::max(p.variables, sane(m.variables));
   p.exclusive = p.exclusive || m.exclusive;
-  // Without a context it has nothing on its GPU: asking again, it gives its place up by itself.
-  bool again = !p.context && !p.told && (p.phase == Phase::Assigned || p.phase == Phase::Evicting);
-  if (p.phase == Phase::Assigned && p.gpu == kNoGpu && suits_any(p)) {
-    // What it has is by an API that is not managed here.
-    p.context = p.variables_seen = false;
-    p.used = 0;
-    p.requests.clear();
-    again = true;
+  bool again = asks_again(p);
+  if (p.on_gpu() && !again)
+    return state.send(p, out::Connect{p.gpu() == kNoGpu ? "" : state.gpu(p.gpu()).uuid});
+  if (!placement.suits_any(p)) return run_unmanaged(p);
+  if (std::optional<std::string> why = denial.over_limit(p)) {
+    state.enter(p, Unassigned{});
+    return state.send(p, out::OutOfMemory{0, *why});
   }
-  if (p.on_gpu() && !again) return send(p, out::Connect{p.gpu == kNoGpu ? "" : gpu_of(p).uuid});
-  if (!suits_any(p)) {  // this node's devices of that profile are not ours to give
-    go_to(p, Phase::Assigned);
-    p.gpu = kNoGpu;
-    for (Request &q : p.requests) q.granted = !q.refused;
-    send(p, out::Connect{});
-    return answer_requests(p);
-  }
-  if (std::optional<std::string> why = over_limit(p)) {
-    go_to(p, Phase::Unassigned);
-    return send(p, out::OutOfMemory{0, *why});
-  }
-  p.previous_gpu = again ? p.gpu : kNoGpu;
-  if (p.phase == Phase::Pending || p.phase == Phase::Evicted) return;
-  go_to(p, Phase::Pending);
-  if (!again || !p.first_since) return;
-  p.since = *p.first_since;
-  p.starving_since = p.first_elder_since;
+  wait_for_gpu(p, again);
 }
 
-void Policy::on(Program &p, const in::CudaMalloc &m) { ask(p, {m.ticket, sane(m.bytes)}); }
+// A program without a context has nothing on its GPU: by asking again, for a device variable that
+// was found, it gives up its assignment (MC-14). What a program has on a device that is not managed
+// does not count either.
+bool Policy::Parts::asks_again(Program &p) const {
+  Residence *here = p.residence();
+  if (here == nullptr) return false;
+  if (p.is(Phase::Assigned) && here->gpu == kNoGpu && placement.suits_any(p)) {
+    here->context = false;
+    p.variables_seen = false;
+    p.used = 0;
+    p.requests.clear();
+    return true;
+  }
+  auto *evicting = std::get_if<Evicting>(&p.state);
+  return !here->context && (evicting == nullptr || !evicting->suspend_sent);
+}
 
-void Policy::on(Program &p, const in::Load &m) {
+void Policy::Parts::wait_for_gpu(Program &p, bool again) {
+  if (auto *pending = std::get_if<Pending>(&p.state)) pending->previous_gpu = kNoGpu;
+  if (p.is(Phase::Pending) || p.is(Phase::Evicted)) return;
+  Pending next;
+  std::optional<Residence::Queued> queued;
+  if (again) {
+    next.previous_gpu = p.gpu();
+    next.expected = p.residence()->expected;
+    queued = p.residence()->queued;
+  }
+  if (queued) next.wait.starving_since = queued->starving_since;
+  state.enter(p, next);
+  if (queued) p.since = queued->since;
+}
+
+// The node's devices for its APIs are not managed.
+void Policy::Parts::run_unmanaged(Program &p) {
+  state.enter(p, Assigned{});
+  for (Request &q : p.requests) q.granted = !q.refused;
+  state.send(p, out::Connect{});
+  admission.answer_requests(p);
+}
+
+void Policy::Parts::on(Program &p, const in::ContextCheck &) { contexts.check(p); }
+
+// ---- asking for memory
+
+void Policy::Parts::on(Program &p, const in::CudaMalloc &m) {
+  ask(p, {.ticket = m.ticket, .bytes = sane(m.bytes)});
+}
+
+void Policy::Parts::on(Program &p, const in::Load &m) {
   ask(p, {.ticket = m.ticket, .bytes = sane(m.bytes), .alone = m.exclusive});
 }
 
-void Policy::ask(Program &p, const Request &request) {
+void Policy::Parts::ask(Program &p, const Request &request) {
   p.requests.push_back(request);
-  if (p.requests.size() > kMostRequests)
-    return deny(p, p.requests.back(), "too many threads ask at a time: let fewer allocate at once");
-  // On a device that is not ours to give.
-  if (p.gpu == kNoGpu && (p.phase == Phase::Assigned || p.phase == Phase::Unassigned)) {
+  if (p.requests.size() > kMaxRequests)
+    return denial.deny(p, request.ticket,
+                       "too many threads of this program wait for memory: allocate from fewer "
+                       "threads at a time");
+  bool unmanaged = p.is(Phase::Assigned) && p.gpu() == kNoGpu;
+  if (unmanaged || p.is(Phase::Unassigned)) {
     p.requests.back().granted = true;
-    return send(p, out::GoAhead{request.ticket});
+    return state.send(p, out::GoAhead{request.ticket});
   }
-  if (std::optional<std::string> why = over_limit(p)) return deny(p, p.requests.back(), *why);
+  if (std::optional<std::string> why = denial.over_limit(p)) denial.deny(p, request.ticket, *why);
 }
 
-// Variables that the driver makes when they are first used stay reserved until they are seen.
-void Policy::on(Program &p, const in::LoadDone &m) {
+void Policy::Parts::on(Program &p, const in::CudaFree &m) { p.used = sane(m.used); }
+
+void Policy::Parts::on(Program &p, const in::MallocDone &m) {
+  p.used = sane(m.used);
+  std::erase_if(p.requests, [&](const Request &r) { return r.ticket == m.ticket; });
+  contexts.update_variables(p);
+}
+
+// The driver creates new variables when they are first used; until then they stay reserved.
+void Policy::Parts::on(Program &p, const in::LoadDone &m) {
   u64 before = std::exchange(p.variables, sane(m.variables));
   p.used = sane(m.used);
   p.late = p.late || (m.exclusive && !p.exclusive);
   p.exclusive = p.exclusive || m.exclusive;
   std::erase_if(p.requests, [&](const Request &r) { return r.ticket == m.ticket; });
-  if (!p.wants_alone()) p.target = kNoGpu;
+  if (!p.wants_alone()) p.cleared_gpu = kNoGpu;
   if (p.variables > before) p.variables_seen = false;
-  if (p.context && p.gpu != kNoGpu) see_variables(p, footprint_measured(p));
+  contexts.variables_loaded(p);
 }
 
-void Policy::on(Program &p, const in::CudaFree &m) { p.used = sane(m.used); }
-
-void Policy::on(Program &p, const in::MallocDone &m) {
-  p.used = sane(m.used);
-  std::erase_if(p.requests, [&](const Request &r) { return r.ticket == m.ticket; });
-  see_variables_again(p);
+void Policy::Parts::on(Program &p, const in::CreditReturned &m) {
+  credits.returned(p, sane(m.used));
+  contexts.update_variables(p);
 }
 
-void Policy::on(Program &p, const in::MigDone &m) {
-  if (p.phase != Phase::Resuming) return;
-  go_to(p, Phase::Assigned);
-  p.used = sane(m.used);
-  p.kept = 0;
-  p.context = true;
-  p.failed.erase(p.gpu);
-  answer_requests(p);
-  look_for_variables(p);
-}
+// ---- leaving and resuming
 
-// It has its place; its threads go on, or hear that they waited in vain.
-void Policy::answer_requests(Program &p) {
-  for (const Request &r : p.requests) {
-    if (r.refused) send(p, out::OutOfMemory{r.ticket, kNoSuchGpu});
-    if (r.granted) send(p, out::GoAhead{r.ticket});
+void Policy::Parts::on(Program &p, const in::Query &) {
+  auto *e = std::get_if<Evicting>(&p.state);
+  if (e != nullptr && !e->suspend_sent) {
+    if (must_leave(p)) return eviction.send_suspend(p);
+    Residence stay = *e;
+    state.enter(p, Assigned{stay});
   }
-  std::erase_if(p.requests, [](const Request &r) { return r.refused; });
+  state.send(p, out::GoAhead{0});
 }
 
-void Policy::on(Program &p, const in::SuspendDone &m) {
-  if (p.phase != Phase::Evicting && p.phase != Phase::Assigned) return;
-  go_to(p, Phase::Evicted);
-  p.kept = plausible_kept(m.kept);
-  p.context = false;
+// The reason of its eviction may have gone since it was signalled.
+bool Policy::Parts::must_leave(const Program &p) const {
+  bool moves = std::get<Evicting>(p.state).rebalancing;
+  auto needs_it = [&](const auto &q) {
+    bool here = !moves || (p.gpu() != kNoGpu && placement.suits(*q, p.gpu()));
+    return here && (q->waiting() || q->blocked()) && !Eviction::resumes_first(p, *q);
+  };
+  return std::ranges::any_of(state.programs, needs_it) || rebalance.still_useful(p);
+}
+
+void Policy::Parts::on(Program &p, const in::SuspendDone &m) {
+  if (p.residence() == nullptr) return;
+  Contents contents{plausible_contents(m.kept), p.contents().on_disk};
+  state.enter(p, Evicted{.contents = contents});
   p.cannot_leave.clear();
   p.refusals = 0;
   p.evictions++;
 }
 
-// It asks until its context is seen, and its device variables, which come a little later. Those
-// that are never used never come: after so many checks they stay reserved.
-void Policy::on(Program &p, const in::ContextCheck &) {
-  bool all_seen = p.context && p.variables_seen;
-  if (p.phase != Phase::Assigned || p.gpu == kNoGpu || all_seen) return confirm(p);
-  std::optional<u64> bytes = footprint_measured(p);
-  bool last = ++p.checks >= kMostChecks;
-  if (!p.context && (!bytes || *bytes > p.used || last)) see_context(p, bytes);
-  if (p.context) see_variables(p, bytes);
-  if ((p.context && p.variables_seen) || last) return confirm(p);
-  send(p, out::CCheckFailed{});
+void Policy::Parts::on(Program &p, const in::MigDone &m) {
+  auto *r = std::get_if<Resuming>(&p.state);
+  if (r == nullptr) return;
+  Assigned here;
+  here.gpu = r->gpu;
+  here.context = true;
+  state.enter(p, here);
+  p.used = sane(m.used);
+  p.failed.erase(p.gpu());
+  admission.answer_requests(p);
+  contexts.check_again(p);
 }
 
-// What a context costs is what the process has beside its allocations. Device variables, and memory
-// that is being allocated, would be counted in: who has some teaches nothing.
-void Policy::see_context(Program &p, std::optional<u64> footprint) {
-  company_changes(p);
-  p.context = true;
-  p.variables_seen = p.variables == 0;
-  if (!footprint || p.variables > 0 || !p.requests.empty() || p.credit > 0) return;
-  gpu_of(p).context_bytes = *footprint > p.used ? *footprint - p.used : 0;
-  gpu_of(p).context_known = true;
-  for (Gpu &other : gpus_)
-    if (!other.context_known) other.context_bytes = gpu_of(p).context_bytes;
-}
-
-// What was promised may be there already, and is not yet told.
-void Policy::see_variables(Program &p, std::optional<u64> footprint) {
-  u64 promised = p.granted() + p.credit;
-  u64 whole = context_cost(gpu_of(p), settings_) + p.variables + p.used + promised;
-  p.variables_seen = p.variables_seen || !footprint || *footprint >= whole;
-}
-
-// It may have left before it had its variables, or its Manager died: it asks as at the beginning.
-void Policy::look_for_variables(Program &p) {
-  p.variables_seen = p.variables_seen || p.variables == 0;
-  see_variables_again(p);
-  if (!p.context || p.gpu == kNoGpu || p.variables_seen) return;
-  p.checks = 0;
-  send(p, out::CCheckFailed{});
-}
-
-void Policy::see_variables_again(Program &p) {
-  std::optional<u64> bytes = footprint_measured(p);
-  if (p.context && p.gpu != kNoGpu && bytes) see_variables(p, bytes);
-}
-
-std::optional<u64> Policy::footprint_measured(const Program &p) const {
-  auto measured = footprints_.find(p.id);
-  return measured == footprints_.end() ? std::optional<u64>() : measured->second;
-}
-
-void Policy::confirm(const Program &p) {
-  bool known = p.gpu != kNoGpu && gpu_of(p).context_known && gpu_of(p).measured;
-  send(p, out::CCheckOk{known, known ? gpu_of(p).context_bytes : 0});
-}
-
-void Policy::on(Program &p, const in::Query &) {
-  auto waits = [&](const auto &q) {
-    bool here = !p.moves || (p.gpu != kNoGpu && suits(*q, p.gpu));
-    return here && (q->waiting() || q->blocked()) && !leaves_in_vain(p, *q);
-  };
-  bool wanted = std::ranges::any_of(programs_, waits) || may_still_move(p);
-  if (p.phase == Phase::Evicting && !p.told && wanted) {
-    p.told = true;
-    return send(p, out::Suspend{p.on_disk ? settings_.disk_folder : ""});
+void Policy::Parts::on(Program &p, const in::Failed &m) {
+  auto *resuming = std::get_if<Resuming>(&p.state);
+  if (resuming == nullptr && !p.is(Phase::Evicting)) return;
+  p.retry_at = state.now + state.settings.retry_delay;
+  if (resuming != nullptr) {
+    if (resuming->gpu != kNoGpu) p.failed[resuming->gpu]++;
+    return state.enter(p, Evicted{.contents = resuming->contents});
   }
-  if (p.phase == Phase::Evicting && !p.told) {
-    p.kept = 0;
-    go_to(p, Phase::Assigned);
-  }
-  send(p, out::GoAhead{0});
-}
-
-// What it took at most it knows best: some of what we know was asked for and denied.
-void Policy::on(Program &p, const in::Fin &m) {
-  profiles_.over(profile_of(p), p.calls, m.peak != 0 ? sane(m.peak) : p.peak);
-  remove(p);
-}
-
-void Policy::on(Program &p, const in::Failed &m) {
-  bool returning = p.phase == Phase::Resuming;
-  if (!returning && p.phase != Phase::Evicting) return;
-  p.not_before = now_ + settings_.retry_delay;
-  if (returning && p.gpu != kNoGpu) p.failed[p.gpu]++;
-  if (returning) return go_to(p, Phase::Evicted);
   p.cannot_leave = m.what;
   p.refusals++;
-  p.kept = 0;
-  go_to(p, Phase::Assigned);
+  Residence stay = *p.residence();
+  state.enter(p, Assigned{stay});
 }
 
-// There it is not tried again, so the next one may be at once.
-void Policy::on(Program &p, const in::Unsuited &m) {
-  GpuIndex g = gpu_named(m.gpu);
-  if (p.phase != Phase::Resuming || g == kNoGpu || g != p.gpu) return;
+// That GPU is not tried again, so the next one is tried at once.
+void Policy::Parts::on(Program &p, const in::Unsuited &m) {
+  auto *resuming = std::get_if<Resuming>(&p.state);
+  GpuIndex g = state.gpu_named(m.gpu);
+  if (resuming == nullptr || g == kNoGpu || g != resuming->gpu) return;
   p.unsuited[g] = m.why;
-  go_to(p, Phase::Evicted);
+  state.enter(p, Evicted{.contents = resuming->contents});
 }
 
 }  // namespace ckpt::manager

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libFuzzer: any bytes as what a peer sends to ckptd: cut into frames, decoded, and what comes out
-// given to the policy, as the daemon does it. Each message that was decoded is one that is written
-// as it was read. The same bytes are also what a Manager might send to a program.
+// libFuzzer: feeds any bytes to ckptd as if a peer had sent them: they are cut into frames and
+// decoded, and the messages are given to the policy, as in the daemon. Each decoded message must
+// encode to the same bytes. The bytes are also decoded as messages to a program.
 #include <cstdlib>
 
 #include "manager/daemon/io/peer.h"
@@ -23,7 +23,7 @@ void as_a_program(u16 type, ByteView body) {
   if (message && text(managed::encode(*message).bytes()) != text(body)) std::abort();
 }
 
-// Times and sizes that overflow are the peer's to send.
+// Peers may send times and sizes that would overflow.
 void run(ByteView bytes) {
   Settings settings;
   settings.time_slice = Time(3);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where ckptd is found: its socket, and the lock that tells it from one that was killed. Who cannot
-// be let in for now waits in the socket's queue and is not refused: a refusal is for good, and a
-// program that waits there goes on without us when its patience ends, and is let in later.
+// The listening socket of ckptd, and the lock that tells a running ckptd from one that was killed.
+// A connection that cannot be accepted now stays in the queue of the socket. It is not refused,
+// because a refusal is final, while a program that waits in the queue continues unmanaged after a
+// time and is accepted later.
 #pragma once
 
 #include <sys/types.h>
@@ -18,34 +19,34 @@ namespace ckpt::manager {
 
 class Listener {
  public:
-  // `most`: connections at a time.
+  // `most`: the number of connections at a time.
   explicit Listener(size_t most) : most_(most) {}
   ~Listener();
   Listener(const Listener &) = delete;
 
-  // Listens at `path`. An error: another ckptd does, or something else is there.
+  // Listens at `path`. An error: another ckptd does, or `path` is not a socket.
   Result<> open(const std::string &path);
-  // To be polled; negative: nobody is let in for now, with so many inside.
+  // To be polled; negative: nothing is accepted now, with `inside` connections.
   int fd(Time now, size_t inside);
-  // Until fd() may be another although nobody has left, in milliseconds; negative: never.
+  // In milliseconds: until fd() may accept again although no connection has ended; negative: never.
   int timeout(Time now) const;
 
-  struct Guest {
+  struct Connection {
     UniqueFd socket;
     uid_t uid;
     pid_t pid;
   };
-  // None: he has gone again, or there is no descriptor for him.
-  std::optional<Guest> accept(Time now);
+  // No value: the peer has disconnected, or no descriptor is available.
+  std::optional<Connection> accept(Time now);
 
  private:
-  void complain(Time now, const std::string &why);
+  void warn(Time now, const std::string &why);
 
   size_t most_;
   std::string path_;  // empty: does not listen
   UniqueFd lock_, listener_;
-  Time shut_at_ = -std::chrono::hours(1);  // for lack of descriptors
-  Time said_at_ = shut_at_;
+  Time paused_at_ = -std::chrono::hours(1);  // for lack of descriptors
+  Time warned_at_ = paused_at_;
 };
 
 }  // namespace ckpt::manager

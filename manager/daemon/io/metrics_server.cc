@@ -31,14 +31,15 @@ MHD_Result answer(MHD_Connection *connection, unsigned status, std::string body,
   return queued;
 }
 
-// Answered at the head of the request: nobody waits for a body.
+// Answered at the head of the request, without waiting for a body.
 MHD_Result handle(void *server, MHD_Connection *connection, const char *path, const char *method,
                   const char *, const char *, size_t *, void **) {
   std::string_view verb = method;
   if (verb != MHD_HTTP_METHOD_GET && verb != MHD_HTTP_METHOD_HEAD)
-    return answer(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET\n", "text/plain");
+    return answer(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET is supported\n", "text/plain");
   if (std::string_view(path) != "/metrics")
-    return answer(connection, MHD_HTTP_NOT_FOUND, "what there is: /metrics\n", "text/plain");
+    return answer(connection, MHD_HTTP_NOT_FOUND, "not found: the only page is /metrics\n",
+                  "text/plain");
   return answer(connection, MHD_HTTP_OK, static_cast<MetricsServer *>(server)->text(),
                 kMetricsType);
 }
@@ -61,7 +62,7 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::open(u16 port,
   if (s->http_ == nullptr)
     return fail_with_hint(
         fmt::format("cannot serve metrics on 127.0.0.1:{}: {}", port, std::strerror(errno)),
-        "give --metrics a port that is free");
+        "choose a free port with --metrics");
   return s;
 }
 
@@ -79,8 +80,8 @@ int MetricsServer::timeout() const {
   return static_cast<int>(std::min<MHD_UNSIGNED_LONG_LONG>(ms, INT_MAX));
 }
 
-// Where there were as many connections as there may be, the library looks for new ones again at the
-// beginning of its next turn.
+// After a connection has ended while the limit was reached, the library accepts new ones only at
+// the start of its next turn.
 void MetricsServer::turn() {
   unsigned before = 0;
   do {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GET /metrics on a port of the loopback interface (GNU libmicrohttpd). It has no thread: the
-// daemon's loop polls its one descriptor. Connections, requests and the time that they may take are
-// bounded, and nothing of it waits for a client.
+// GET /metrics on a port of the loopback interface (GNU libmicrohttpd). It has no thread: the loop
+// of the daemon polls its one descriptor. The number of connections, the size of requests and their
+// duration are bounded, and no call blocks for a client.
 #pragma once
 
 #include <functional>
@@ -18,17 +18,17 @@ namespace ckpt::manager {
 
 class MetricsServer {
  public:
-  // `text` is asked for at each scrape.
+  // `text` is called for each scrape.
   static Result<std::unique_ptr<MetricsServer>> open(u16 port, std::function<std::string()> text);
   ~MetricsServer();
   MetricsServer(const MetricsServer &) = delete;
 
   int fd() const;
-  // Until turn() wants to be called although fd() cannot be read, in milliseconds; negative: never.
+  // In milliseconds: until turn() has to be called although fd() is not readable; negative: never.
   int timeout() const;
   void turn();
 
-  // Of its handler.
+  // For its handler.
   std::string text() const { return text_(); }
 
  private:

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kHeaderBytes = 8;  // u32 size of the body, u16 type, u16 descriptors
 constexpr size_t kReadBytes = 16u << 10;
-// The answers to as many requests as a program may have (policy/receive.cc), were all denied.
+// The answers to all requests that a program may have (policy/messages.cc), if all are denied.
 constexpr size_t kMostUnsent = 128u << 10;
 
 struct Header {
@@ -28,7 +28,7 @@ Header read_header(Reader &from) {
   return h;
 }
 
-// As much as the socket takes now; how many bytes that were.
+// Sends what the socket takes now, and returns the number of bytes.
 Result<size_t> send_some(int socket, ByteView bytes) {
   size_t sent = 0;
   while (sent < bytes.size()) {
@@ -55,7 +55,7 @@ Result<std::optional<Frames::Frame>> Frames::next() {
   if (!ready()) return std::nullopt;
   Reader reader(bytes_);
   Header h = read_header(reader);
-  if (h.descriptors != 0) return fail("a message came with descriptors");
+  if (h.descriptors != 0) return fail("a message carries file descriptors");
   if (!h.good()) return fail("a message of {} bytes is too large", h.size);
   ByteView body = reader.raw(h.size);
   Frame frame{h.type, Bytes(body.begin(), body.end())};
@@ -71,8 +71,8 @@ Bytes as_frame(const managed::ToProgram &message) {
 }
 
 short Peer::events() const {
-  bool hears = !awaits_status() && !frames_.ready();
-  return static_cast<short>((hears ? POLLIN : 0) | (wants_to_send() ? POLLOUT : 0));
+  bool reads = !awaits_status() && !frames_.ready();
+  return static_cast<short>((reads ? POLLIN : 0) | (wants_to_send() ? POLLOUT : 0));
 }
 
 Result<bool> Peer::receive() {
@@ -87,7 +87,7 @@ Result<bool> Peer::receive() {
 
 Result<> Peer::send(const managed::ToProgram &message) {
   Bytes frame = as_frame(message);
-  if (out_.size() + frame.size() > kMostUnsent) return fail("it does not read what it is sent");
+  if (out_.size() + frame.size() > kMostUnsent) return fail("it does not read its messages");
   out_.insert(out_.end(), frame.begin(), frame.end());
   return flush();
 }

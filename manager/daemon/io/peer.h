@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One connection of the daemon. It never waits for the other side: what has come is cut into frames
-// (common/ipc/unix_socket.h), what cannot be sent yet is kept, and both have a bound. Nothing is
-// read before what has come is heard, so who talks faster than it is heard waits in its own send().
+// One connection of the daemon. It never blocks: received bytes are cut into frames
+// (common/ipc/unix_socket.h), bytes that cannot be sent yet are kept, and both are bounded. Nothing
+// is read while a frame is unprocessed, so a peer that sends faster than the daemon processes
+// blocks in its own send(2).
 #pragma once
 
 #include <sys/types.h>
@@ -24,16 +25,16 @@ class Frames {
     Bytes body;
   };
   void add(ByteView bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
-  // next() has something to say: a frame is complete, or what has come can never be one.
+  // next() returns a frame or an error: a frame is complete, or the bytes can never become one.
   bool ready() const;
-  // Nothing: none is complete. An error: no frame of this protocol begins so.
+  // No value: no frame is complete. An error: the bytes are not a frame of this protocol.
   Result<std::optional<Frame>> next();
 
  private:
   Bytes bytes_;
 };
 
-// A message as it is sent, frame and all.
+// The bytes of a message as they are sent, header included.
 Bytes as_frame(const managed::ToProgram &message);
 
 class Peer {
@@ -43,40 +44,40 @@ class Peer {
 
   const ProgramId id;
   const uid_t uid;
-  const pid_t pid;      // as we see it
-  pid_t holder = 0;     // the process that has its device memory, if another one
-  bool joined = false;  // it is a program
+  const pid_t pid;      // in the PID namespace of the daemon
+  pid_t holder = 0;     // the process that holds its device memory; 0: the program itself
+  bool joined = false;  // it has joined as a program
 
-  // Device memory of that process is the program's.
+  // The device memory of that process belongs to the program.
   bool has(pid_t process) const { return process == pid || (holder != 0 && process == holder); }
   int fd() const { return fd_.get(); }
-  short events() const;  // that poll() is to look for
+  short events() const;  // for poll(2)
 
-  // Takes in some of what has come; for when nothing is ready(). False: the other side has hung up.
+  // Receives some bytes, to be called while nothing is ready(). False: the peer has disconnected.
   Result<bool> receive();
   bool ready() const { return !awaits_status() && frames_.ready(); }
   Result<std::optional<Frames::Frame>> next() { return frames_.next(); }
 
-  // An error: it does not read what it is sent.
+  // An error: the peer does not read what it is sent.
   Result<> send(const managed::ToProgram &message);
   Result<> flush();
   bool wants_to_send() const { return status_ != nullptr || !out_.empty(); }
 
-  // A status may be as large as all other messages of all peers together. So those who ask at the
-  // same time share one, a peer has one at a time, and is not heard before it has read that.
+  // A status may be as large as all other messages of all peers together. So peers that ask at the
+  // same time share one, and a peer that was sent one is not read from before it has read that.
   void ask_status() { asks_ = true; }
   bool asks() const { return asks_ && !wants_to_send(); }
   bool awaits_status() const { return asks_ || status_ != nullptr; }
-  // `frame`: what was asked for, to be read until then.
+  // `frame`: the status, which the peer has to read until `read_by`.
   Result<> answer(std::shared_ptr<const Bytes> frame, Time read_by);
   std::optional<Time> read_by() const { return status_ ? std::optional(read_by_) : std::nullopt; }
 
  private:
   UniqueFd fd_;
   Frames frames_;
-  Bytes out_;  // goes behind status_
+  Bytes out_;  // is sent after status_
   bool asks_ = false;
-  std::shared_ptr<const Bytes> status_;  // is being sent; null: none
+  std::shared_ptr<const Bytes> status_;  // being sent; null: none
   size_t status_sent_ = 0;               // bytes of it
   Time read_by_{0};
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is free on the GPUs, and whose the rest is.
+// What is free on each GPU, and whether managed programs or others use the rest.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace ckpt::manager {
 
-// A program that has ended, or said that it does, may still have its memory for a moment.
+// A program that has ended, or announced its exit, may still have memory for a moment.
 void Daemon::measure(const Peer *about) {
   std::set<i32> seen;
   for (const Peer &p : peers_)
@@ -38,19 +38,19 @@ void Daemon::measure_one(GpuIndex gpu, const Reading &r, const Peer *about, std:
   for (const Reading::Process &p : r.processes.value_or(std::vector<Reading::Process>{})) {
     if (p.bytes == 0) continue;
     if (about != nullptr && about->has(p.pid)) own += p.bytes;
-    bool ours = std::ranges::any_of(
+    bool managed = std::ranges::any_of(
         peers_, [&](const Peer &q) { return policy_.find(q.id) != nullptr && q.has(p.pid); });
-    bool was_ours = exiting_.ends(time, p.pid);
+    bool exiting = exiting_.is_exiting(time, p.pid);
     if (exiting_.contains(p.pid)) seen.insert(p.pid);
-    dying = dying || was_ours;
-    foreign = foreign || (!ours && !was_ours);
+    dying = dying || exiting;
+    foreign = foreign || (!managed && !exiting);
   }
   policy_.measured(gpu, r.free, foreign, dying);
   const Program *p = about != nullptr ? policy_.find(about->id) : nullptr;
-  if (p != nullptr && r.processes && p->gpu == gpu) policy_.footprint(about->id, own);
+  if (p != nullptr && r.processes && p->gpu() == gpu) policy_.footprint(about->id, own);
 }
 
-// Only a process of the same user can be meant.
+// Only a process of the same user can hold a program's memory.
 void Daemon::note_holder(Peer &peer, u32 pid) {
   struct stat st {};
   bool good =
@@ -60,9 +60,9 @@ void Daemon::note_holder(Peer &peer, u32 pid) {
 
 void Daemon::remember(const Peer &peer) {
   const Program *p = policy_.find(peer.id);
-  if (p == nullptr || !p->on_gpu() || p->gpu == kNoGpu) return;
-  if (!meter_->gpus()[static_cast<size_t>(p->gpu)].measured)
-    disconnected_.add(peer.pid, p->gpu, p->used + p->credit);
+  if (p == nullptr || p->gpu() == kNoGpu) return;
+  if (!meter_->gpus()[static_cast<size_t>(p->gpu())].measured)
+    disconnected_.add(peer.pid, p->gpu(), p->used + p->credit());
 }
 
 }  // namespace ckpt::manager

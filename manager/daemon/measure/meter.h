@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one seam to what measures the GPUs.
+// The interface to what measures the GPUs: NVML in the daemon, numbers in tests. Sizes are in
+// bytes.
 #pragma once
 
 #include <optional>
@@ -16,8 +17,8 @@ namespace ckpt::manager {
 struct MeteredGpu {
   std::string uuid, name;
   u64 total = 0;
-  u32 apis = managed::kCuda;  // that it serves
-  bool measured = true;       // false: read() tells what there is at all, and of no process
+  u32 apis = managed::kCuda;  // the APIs that it serves
+  bool measured = true;       // false: read() returns the capacity, and no processes
 };
 
 struct Reading {
@@ -26,7 +27,7 @@ struct Reading {
     i32 pid = 0;
     u64 bytes = 0;
   };
-  std::optional<std::vector<Process>> processes;  // none: the driver does not tell
+  std::optional<std::vector<Process>> processes;  // no value: the driver does not report them
 };
 
 class Meter {

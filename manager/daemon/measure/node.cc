@@ -15,7 +15,7 @@ class Node final : public Meter {
     if (nvml_) gpus_ = nvml_->gpus();
   }
 
-  // The first of two that are one and the same is the one that counts.
+  // If two devices are the same one, the first counts.
   Result<> add(const OpenClDevice &d) {
     auto same = [&](const MeteredGpu &g) { return plain_uuid(g.uuid) == plain_uuid(d.uuid); };
     auto there = std::ranges::find_if(gpus_, same);
@@ -26,8 +26,9 @@ class Node final : public Meter {
     }
     if (d.cap && there->measured)
       return fail_with_hint(
-          fmt::format("the memory of {} is measured, so it cannot be capped for OpenCL", d.name),
-          "--program-memory is a limit for each program");
+          fmt::format("the memory of {} is measured by NVML, so --opencl-devices cannot limit it",
+                      d.name),
+          "limit the memory of each program with --program-memory");
     there->apis |= managed::kOpenCl;
     return {};
   }

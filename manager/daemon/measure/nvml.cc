@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NVML as NVIDIA's API Reference documents it; the toolkit's packages do not carry nvml.h, so what
-// is used of it is declared here. Loaded when it is needed: a node without a driver has none.
+// NVML, as NVIDIA's "NVML API Reference Guide" documents it. The packages of the CUDA toolkit lack
+// nvml.h, so its declarations stand here. The library is loaded at run time, because a node without
+// a driver has none.
 #include "manager/daemon/measure/nvml.h"
 
 #include <dlfcn.h>
@@ -15,7 +16,7 @@ using Device = struct nvmlDevice_st *;
 using Status = int;
 constexpr Status kSuccess = 0, kInsufficientSize = 7;
 constexpr size_t kNameBytes = 96;
-// Processes may come between two questions.
+// Processes may start between two calls.
 constexpr unsigned kMoreProcesses = 16;
 constexpr int kAttempts = 4;
 
@@ -54,7 +55,7 @@ Result<Calls> find_calls(void *library, const std::string &path) {
       find(library, "nvmlDeviceGetHandleByIndex_v2", c.handle) &&
       find(library, "nvmlDeviceGetUUID", c.uuid) && find(library, "nvmlDeviceGetName", c.name) &&
       find(library, "nvmlDeviceGetMemoryInfo", c.memory);
-  if (!all) return fail("{} lacks functions of NVML", path);
+  if (!all) return fail("{} lacks required functions of NVML", path);
   find(library, "nvmlDeviceGetComputeRunningProcesses_v3", c.processes);
   return c;
 }
@@ -65,8 +66,8 @@ class Nvml final : public Meter {
 
   Result<> open() {
     unsigned n = 0;
-    CKPT_CHECK(did(calls_.init(), "start NVML"));
-    CKPT_CHECK(did(calls_.count(&n), "count the GPUs"));
+    CKPT_CHECK(check(calls_.init(), "start NVML"));
+    CKPT_CHECK(check(calls_.count(&n), "count the GPUs"));
     for (unsigned i = 0; i < n; i++) CKPT_CHECK(add(i));
     return {};
   }
@@ -74,17 +75,17 @@ class Nvml final : public Meter {
   const std::vector<MeteredGpu> &gpus() const override { return gpus_; }
 
   Result<Reading> read(size_t gpu) override {
-    // In this order: what comes between the two questions is then missing in `free`, and still
-    // counted as promised. The other way round it would be given to somebody else.
+    // In this order, an allocation between the two calls is missing in `free` and still reserved.
+    // In the other order it would be in neither, and be promised twice.
     Reading r{0, processes(devices_[gpu])};
     Memory m{};
-    CKPT_CHECK(did(calls_.memory(devices_[gpu], &m), "ask for a GPU's free memory"));
+    CKPT_CHECK(check(calls_.memory(devices_[gpu], &m), "read the free memory of a GPU"));
     r.free = m.free;
     return r;
   }
 
  private:
-  Result<> did(Status s, const char *what) const {
+  Result<> check(Status s, const char *what) const {
     if (s == kSuccess) return {};
     return fail("cannot {}: {}", what, calls_.error_string(s));
   }
@@ -93,10 +94,10 @@ class Nvml final : public Meter {
     Device d = nullptr;
     std::array<char, kNameBytes> uuid{}, name{};
     Memory m{};
-    CKPT_CHECK(did(calls_.handle(index, &d), "find a GPU"));
-    CKPT_CHECK(did(calls_.uuid(d, uuid.data(), kNameBytes), "ask for a GPU's UUID"));
-    CKPT_CHECK(did(calls_.name(d, name.data(), kNameBytes), "ask for a GPU's name"));
-    CKPT_CHECK(did(calls_.memory(d, &m), "ask for a GPU's memory"));
+    CKPT_CHECK(check(calls_.handle(index, &d), "find a GPU"));
+    CKPT_CHECK(check(calls_.uuid(d, uuid.data(), kNameBytes), "read the UUID of a GPU"));
+    CKPT_CHECK(check(calls_.name(d, name.data(), kNameBytes), "read the name of a GPU"));
+    CKPT_CHECK(check(calls_.memory(d, &m), "read the memory of a GPU"));
     devices_.push_back(d);
     gpus_.push_back({uuid.data(), name.data(), m.total, managed::kCuda, true});
     return {};
@@ -128,11 +129,11 @@ class Nvml final : public Meter {
 }  // namespace
 
 Result<std::unique_ptr<Meter>> open_nvml(const std::string &library) {
-  // For as long as the process lives.
+  // Never unloaded.
   void *handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr)
     return fail_with_hint(fmt::format("cannot load NVML: {}", ::dlerror()),
-                          "is NVIDIA's driver installed? --nvml names another library");
+                          "install NVIDIA's driver, or name another library with --nvml");
   CKPT_TRY(Calls calls, find_calls(handle, library));
   auto nvml = std::make_unique<Nvml>(calls);
   CKPT_CHECK(nvml->open());

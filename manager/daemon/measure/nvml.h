@@ -7,7 +7,7 @@
 
 namespace ckpt::manager {
 
-// Loads NVML (libnvidia-ml.so.1, or the software device's) and asks it.
+// Loads and initialises NVML from `library` (libnvidia-ml.so.1, or the software device's).
 Result<std::unique_ptr<Meter>> open_nvml(const std::string &library);
 
 }  // namespace ckpt::manager

@@ -7,8 +7,8 @@
 
 namespace ckpt::manager {
 
-// A meter that shows of each GPU no more than `bytes`; what is in use there counts, whoever uses
-// it.
+// A meter that shows each GPU as if it had only `bytes`. Memory of unmanaged processes counts
+// against that.
 std::unique_ptr<Meter> with_quota(std::unique_ptr<Meter> meter, u64 bytes);
 
 }  // namespace ckpt::manager

@@ -10,37 +10,37 @@ namespace out = managed::to_program;
 
 Counters::Before Counters::before(const Program *p) {
   if (p == nullptr) return {.known = false};
-  return {true, p->phase, p->gpu, p->kept};
+  return {true, p->phase(), p->gpu(), p->contents().bytes};
 }
 
 void Counters::heard(Time now, ProgramId from, const managed::ToManager &message,
                      const Before &before) {
   from_programs[managed::name_of(message)]++;
-  // The policy does not hear it either, so no answer would end what it asks.
+  // The policy ignores it, so the request would never be answered.
   if (!before.known && !std::holds_alternative<in::Join>(message)) return;
   if (std::holds_alternative<in::Connect>(message)) open_[{from, 0}] = now;
   if (auto *m = std::get_if<in::CudaMalloc>(&message)) open_[{from, m->ticket}] = now;
   if (auto *m = std::get_if<in::Load>(&message)) open_[{from, m->ticket}] = now;
-  if (auto *m = std::get_if<in::SuspendDone>(&message)) left(now, from, m->kept, before);
-  if (std::holds_alternative<in::MigDone>(message)) came(now, from, before);
+  if (auto *m = std::get_if<in::SuspendDone>(&message)) evicted(now, from, m->kept, before);
+  if (std::holds_alternative<in::MigDone>(message)) resumed(now, from, before);
   if (std::holds_alternative<in::Fin>(message)) gone(from);
-  // Over without an answer; who joins asks anew for what it waits for.
+  // These end without an answer; a program that joins repeats the requests that it waits for.
   if (auto *m = std::get_if<in::MallocDone>(&message)) open_.erase({from, m->ticket});
   if (auto *m = std::get_if<in::LoadDone>(&message)) open_.erase({from, m->ticket});
-  if (std::holds_alternative<in::Join>(message)) forget_questions(from);
+  if (std::holds_alternative<in::Join>(message)) forget_requests(from);
 }
 
-void Counters::left(Time now, ProgramId id, u64 kept, const Before &before) {
+void Counters::evicted(Time now, ProgramId id, u64 kept, const Before &before) {
   if (before.phase != Phase::Evicting && before.phase != Phase::Assigned) return;
   evictions++;
   bytes_out += kept;
   away_[id] = {now, before.gpu};
 }
 
-// Who was evicted under an earlier daemon has left nobody knows when and from where.
-void Counters::came(Time now, ProgramId id, const Before &before) {
+// Of a program that was evicted by an earlier daemon, the time and the GPU are unknown.
+void Counters::resumed(Time now, ProgramId id, const Before &before) {
   if (before.phase != Phase::Resuming) return;
-  returns++;
+  resumes++;
   bytes_in += before.kept;
   auto a = away_.find(id);
   if (a == away_.end()) return;
@@ -49,7 +49,7 @@ void Counters::came(Time now, ProgramId id, const Before &before) {
   away_.erase(a);
 }
 
-// Orders of one decision have its time: what was answered at once has not waited.
+// All orders of one decision have its time, so a request that is answered at once has not waited.
 void Counters::ordered(Time now, const Orders &orders) {
   for (const Order &o : orders) {
     to_programs[managed::name_of(o.message)]++;
@@ -79,12 +79,12 @@ void Counters::decided(Seconds took) {
   deciding += took;
 }
 
-void Counters::forget_questions(ProgramId id) {
+void Counters::forget_requests(ProgramId id) {
   open_.erase(open_.lower_bound({id, 0}), open_.upper_bound({id, ~u32{0}}));
 }
 
 void Counters::gone(ProgramId id) {
-  forget_questions(id);
+  forget_requests(id);
   away_.erase(id);
 }
 

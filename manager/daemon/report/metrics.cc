@@ -24,7 +24,7 @@ std::string escaped(const std::string &value) {
 
 class Text {
  public:
-  // Begins a metric; its samples follow.
+  // Starts a metric; its samples follow.
   Text &metric(const char *name, const char *type, const char *help) {
     name_ = name;
     out_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
@@ -47,8 +47,6 @@ class Text {
   std::string name_, out_;
 };
 
-double seconds(Time time) { return std::chrono::duration<double>(time).count(); }
-
 void put_gpus(Text &text, const Policy &policy, const Accounting &accounting, const Meter &meter) {
   auto gauge = [&](const char *name, const char *help, auto value) {
     text.metric(name, "gauge", help);
@@ -57,13 +55,13 @@ void put_gpus(Text &text, const Policy &policy, const Accounting &accounting, co
   };
   gauge("ckpt_gpu_memory_bytes", "Memory of the GPU.",
         [](const Gpu &g, const GpuAccount &) { return g.total; });
-  gauge("ckpt_gpu_free_bytes", "Of these, free as it was measured last.",
+  gauge("ckpt_gpu_free_bytes", "Free memory of the GPU, as it was last measured.",
         [](const Gpu &, const GpuAccount &b) { return b.free; });
-  gauge("ckpt_gpu_reserved_bytes", "Of these, promised to programs and not taken yet.",
+  gauge("ckpt_gpu_reserved_bytes", "Free memory that is promised to programs.",
         [](const Gpu &, const GpuAccount &b) { return b.reserved; });
   gauge("ckpt_gpu_programs", "Programs on the GPU.",
         [](const Gpu &, const GpuAccount &b) { return b.programs; });
-  gauge("ckpt_gpu_exclusive", "1: one program has the GPU for itself, or will.",
+  gauge("ckpt_gpu_exclusive", "1 if one program has the GPU for itself, or will.",
         [](const Gpu &, const GpuAccount &b) { return b.exclusive != nullptr ? 1 : 0; });
   text.metric("ckpt_gpu_info", "gauge", "Always 1.");
   for (const MeteredGpu &g : meter.gpus()) text.sample(1, {{"gpu", g.uuid}, {"name", g.name}});
@@ -74,9 +72,11 @@ void put_programs(Text &text, const Policy &policy, const Accounting &accounting
   auto count = [&](auto holds) { return std::ranges::count_if(policy.programs(), holds); };
   for (Phase phase : {Phase::Unassigned, Phase::Pending, Phase::Assigned, Phase::Evicting,
                       Phase::Evicted, Phase::Resuming})
-    text.sample(count([&](const auto &p) { return !p->parked && p->phase == phase; }),
-                {{"state", name_of(phase)}});
-  text.sample(count([](const auto &p) { return p->parked; }), {{"state", "suspended"}});
+    text.sample(
+        count([&](const auto &p) { return !p->suspended_by_tool() && p->phase() == phase; }),
+        {{"state", name_of(phase)}});
+  text.sample(count([](const auto &p) { return p->suspended_by_tool(); }),
+              {{"state", "suspended"}});
   text.metric("ckpt_programs_waiting", "gauge", "Programs that wait for a GPU or for memory.")
       .sample(count([](const auto &p) { return p->waiting() || p->blocked(); }));
   text.metric("ckpt_kept_bytes", "gauge", "Contents of evicted programs.")
@@ -85,26 +85,28 @@ void put_programs(Text &text, const Policy &policy, const Accounting &accounting
 }
 
 void put_events(Text &text, const Counters &c) {
-  text.metric("ckpt_evictions_total", "counter", "Programs that were made to leave a GPU.")
+  text.metric("ckpt_evictions_total", "counter", "Evictions of programs from a GPU.")
       .sample(c.evictions);
-  text.metric("ckpt_resumes_total", "counter", "Evicted programs that have come back.")
-      .sample(c.returns);
-  text.metric("ckpt_migrations_total", "counter", "Of these, to another GPU.").sample(c.migrations);
-  text.metric("ckpt_moved_bytes_total", "counter", "Contents moved by evictions and returns.")
+  text.metric("ckpt_resumes_total", "counter", "Evicted programs that have resumed.")
+      .sample(c.resumes);
+  text.metric("ckpt_migrations_total", "counter", "Programs that have resumed on another GPU.")
+      .sample(c.migrations);
+  text.metric("ckpt_moved_bytes_total", "counter", "Contents moved by evictions and resumptions.")
       .sample(c.bytes_out, {{"direction", "out"}})
       .sample(c.bytes_in, {{"direction", "in"}});
-  text.metric("ckpt_evicted_seconds_total", "counter", "Time that programs were evicted for.")
+  text.metric("ckpt_evicted_seconds_total", "counter",
+              "Time for which resumed programs were evicted.")
       .sample(seconds(c.away));
-  text.metric("ckpt_waits_total", "counter", "Requests that had to wait and were answered.")
+  text.metric("ckpt_waits_total", "counter", "Requests that were granted after a wait.")
       .sample(c.waits);
-  text.metric("ckpt_wait_seconds_total", "counter", "Time that they have waited.")
+  text.metric("ckpt_wait_seconds_total", "counter", "Time that granted requests have waited.")
       .sample(seconds(c.waited));
-  text.metric("ckpt_denials_total", "counter", "Requests answered with out of memory.")
+  text.metric("ckpt_denials_total", "counter", "Requests denied with an out-of-memory error.")
       .sample(c.denials);
 }
 
 void put_decisions(Text &text, const Counters &c) {
-  text.metric("ckpt_decision_seconds", "histogram", "Time of one decision, without measuring.");
+  text.metric("ckpt_decision_seconds", "histogram", "Time of one decision, without measurements.");
   u64 sum = 0;
   for (size_t i = 0; i < c.decisions.size(); i++) {
     sum += c.decisions[i];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The state of the node and its counters for Prometheus: the text exposition format, version 0.0.4.
-// Names and labels stay as they are; docs/man/ckptd.8.scd lists them.
+// The state of the node and its counters, in Prometheus's text exposition format, version 0.0.4.
+// Names and labels are stable; docs/man/ckptd.8.scd lists them.
 #pragma once
 
 #include "manager/daemon/measure/meter.h"

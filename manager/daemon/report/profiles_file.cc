@@ -19,19 +19,18 @@ namespace {
 
 using nlohmann::json;
 
-// Of 256 profiles, which is as many as are remembered.
-constexpr size_t kMostBytes = 1 << 20;
-constexpr double kMost = 1e18;
-constexpr int kVersion = 1;
-// What is learned is written so often.
-constexpr std::chrono::minutes kEvery{10};
+// Enough for the 256 profiles that are kept.
+constexpr size_t kMaxBytes = 1 << 20;
+constexpr double kMaxNumber = 1e18;
+constexpr int kVersion = 2;
+constexpr std::chrono::minutes kSaveInterval{10};
 
-bool is_sane(double x) { return std::isfinite(x) && x >= 0 && x <= kMost; }
+bool is_sane(double x) { return std::isfinite(x) && x >= 0 && x <= kMaxNumber; }
 
 std::optional<ProfileFacts> one_profile(const json &j) {
   for (const char *number : {"hash", "calls", "peak_bytes"})
     if (!j.contains(number) || !j[number].is_number_unsigned()) return {};
-  for (const char *number : {"copied_bytes", "watched_seconds"})
+  for (const char *number : {"copied_bytes", "observed_seconds"})
     if (!j.contains(number) || !j[number].is_number() || !is_sane(j[number])) return {};
   if (!j.contains("name") || !j["name"].is_string() || j["hash"] == 0) return {};
   return ProfileFacts{.hash = j["hash"],
@@ -39,40 +38,40 @@ std::optional<ProfileFacts> one_profile(const json &j) {
                       .calls = j["calls"],
                       .peak = j["peak_bytes"],
                       .copied = j["copied_bytes"],
-                      .watched = j["watched_seconds"]};
+                      .observed = j["observed_seconds"]};
 }
 
 }  // namespace
 
 json profiles_as_json(const std::vector<ProfileFacts> &all) {
   json profiles = json::array();
-  for (const ProfileFacts &k : all)
-    profiles.push_back({{"hash", k.hash},
-                        {"name", k.name},
-                        {"calls", k.calls},
-                        {"peak_bytes", k.peak},
-                        {"copied_bytes", k.copied},
-                        {"watched_seconds", k.watched}});
+  for (const ProfileFacts &p : all)
+    profiles.push_back({{"hash", p.hash},
+                        {"name", p.name},
+                        {"calls", p.calls},
+                        {"peak_bytes", p.peak},
+                        {"copied_bytes", p.copied},
+                        {"observed_seconds", p.observed}});
   return profiles;
 }
 
 Result<std::vector<ProfileFacts>> read_profiles(const std::string &path) {
   std::error_code ec;
   if (!std::filesystem::exists(path, ec)) return std::vector<ProfileFacts>{};
-  std::string text(kMostBytes, 0);
+  std::string text(kMaxBytes, 0);
   std::ifstream file(path, std::ios::binary);
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(file.gcount()));
-  if (!file.eof()) return fail("{} cannot be read, or has more than 1 MiB", path);
+  if (!file.eof()) return fail("cannot read {}, or it is larger than 1 MiB", path);
   json j = json::parse(text, nullptr, false);
   if (!j.is_object() || j.value("version", json()) != kVersion || !j["profiles"].is_array())
-    return fail("{} is not what a ckptd of this version has written", path);
+    return fail("{} is not a file of profiles of this version of ckptd", path);
   std::vector<ProfileFacts> all;
   for (const json &profile : j["profiles"])
     if (std::optional<ProfileFacts> facts = one_profile(profile)) all.push_back(std::move(*facts));
   if (all.size() < j["profiles"].size())
-    log::warn("{}: {} of {} profiles are not understood", path, j["profiles"].size() - all.size(),
-              j["profiles"].size());
+    log::warn("{}: cannot parse {} of {} profiles; they are left out", path,
+              j["profiles"].size() - all.size(), j["profiles"].size());
   return all;
 }
 
@@ -87,32 +86,32 @@ Result<> write_profiles(const std::string &path, const std::vector<ProfileFacts>
   return {};
 }
 
-Result<std::vector<ProfileFacts>> ProfilesFile::recall(Time now) {
+Result<std::vector<ProfileFacts>> ProfilesFile::load(Time now) {
   std::vector<ProfileFacts> all;
   if (path_.empty()) return all;
-  kept_at_ = now;
+  saved_at_ = now;
   Result<std::vector<ProfileFacts>> known = read_profiles(path_);
   if (known)
     all = std::move(*known);
   else
-    log::warn("{}; it begins anew", known.error().what);
+    log::warn("{}; starting without profiles", known.error().what);
   CKPT_CHECK(write_profiles(path_, all));
   return all;
 }
 
-void ProfilesFile::keep(const WorkloadProfiles &profiles, Time now) {
-  if (!has_news(profiles)) return;
-  kept_at_ = now;
+void ProfilesFile::save(const WorkloadProfiles &profiles, Time now) {
+  if (!has_changed(profiles)) return;
+  saved_at_ = now;
   u64 changes = profiles.changes();
-  if (Result<> kept = write_profiles(path_, profiles.facts()); kept)
-    kept_ = changes;
+  if (Result<> saved = write_profiles(path_, profiles.facts()); saved)
+    saved_changes_ = changes;
   else
-    log::warn("what is known of profiles of programs is not kept: {}", kept.error().what);
+    log::warn("cannot save the profiles of workloads: {}", saved.error().what);
 }
 
 int ProfilesFile::timeout(const WorkloadProfiles &profiles, Time now) const {
-  if (!has_news(profiles)) return -1;
-  auto left = std::chrono::ceil<std::chrono::milliseconds>(kept_at_ + kEvery - now);
+  if (!has_changed(profiles)) return -1;
+  auto left = std::chrono::ceil<std::chrono::milliseconds>(saved_at_ + kSaveInterval - now);
   return static_cast<int>(std::max<i64>(left.count(), 0));
 }
 

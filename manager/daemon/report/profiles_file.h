@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is known of profiles of programs, in a file from one ckptd to the next: JSON, as it is told
-// in the status.
+// The profiles of workloads, in a file that one ckptd leaves to the next: JSON, as in the status.
 #pragma once
 
 #include <string>
@@ -15,32 +14,32 @@
 namespace ckpt::manager {
 
 nlohmann::json profiles_as_json(const std::vector<ProfileFacts> &all);
-// Nothing where there is no such file. One that is not understood is an error; a profile that is
-// not is left out.
+// Empty if the file does not exist. A file that cannot be parsed is an error; a profile that cannot
+// be parsed is left out.
 Result<std::vector<ProfileFacts>> read_profiles(const std::string &path);
-// The file is the old one or the new one, whole, unless the machine stops.
+// Replaces the file as a whole, unless the machine stops.
 Result<> write_profiles(const std::string &path, const std::vector<ProfileFacts> &all);
 
 class ProfilesFile {
  public:
-  // Without a path nothing is kept.
+  // Without a path, nothing is read or written.
   explicit ProfilesFile(std::string path) : path_(std::move(path)) {}
-  // What an earlier one has kept. What cannot be read is no reason not to serve anybody, and is
-  // said; that nothing can be written here is an error.
-  Result<std::vector<ProfileFacts>> recall(Time now);
-  // If there is something new.
-  void keep(const WorkloadProfiles &profiles, Time now);
-  // Until it is time for that, in milliseconds; negative: there is nothing new.
+  // The profiles of an earlier ckptd. A file that cannot be read is replaced, with a warning,
+  // because the node can be served without it. An error: the file cannot be written.
+  Result<std::vector<ProfileFacts>> load(Time now);
+  // Writes the profiles if they have changed.
+  void save(const WorkloadProfiles &profiles, Time now);
+  // In milliseconds: until save() is due; negative: nothing has changed.
   int timeout(const WorkloadProfiles &profiles, Time now) const;
 
  private:
-  bool has_news(const WorkloadProfiles &profiles) const {
-    return !path_.empty() && profiles.changes() != kept_;
+  bool has_changed(const WorkloadProfiles &profiles) const {
+    return !path_.empty() && profiles.changes() != saved_changes_;
   }
 
   std::string path_;
-  Time kept_at_{0};
-  u64 kept_ = 0;  // their number of changes then
+  Time saved_at_{0};
+  u64 saved_changes_ = 0;  // WorkloadProfiles::changes() then
 };
 
 }  // namespace ckpt::manager

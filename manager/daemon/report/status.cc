@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-// Names are the programs' own words.
+// Programs choose their names, which need not be valid UTF-8.
 std::string text(const json &j) { return j.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 json apis_as_json(u32 apis) {
@@ -40,20 +40,20 @@ json program_as_json(const Program &p, const std::vector<Gpu> &gpus) {
             {"name", p.name},
             {"priority", p.priority},
             {"apis", apis_as_json(p.apis)},
-            {"state", p.parked ? "suspended" : name_of(p.phase)},
+            {"state", p.suspended_by_tool() ? "suspended" : name_of(p.phase())},
             {"used_bytes", p.used},
             {"variable_bytes", p.variables},
             {"requested_bytes", p.requested()},
-            {"expected_bytes", p.expected},
-            {"kept_bytes", p.kept},
-            {"kept_on_disk", p.on_disk},
+            {"expected_bytes", p.workload.expected},
+            {"kept_bytes", p.contents().bytes},
+            {"kept_on_disk", p.contents().on_disk},
             {"exclusive", p.alone()},
-            {"context", p.context},
+            {"context", p.context()},
             {"waits", p.waiting() || p.blocked()},
-            {"answers", !p.stuck},
+            {"answers", !p.unresponsive()},
             {"evictions", p.evictions},
-            {"passed_over", p.passed}};
-  j["gpu"] = p.gpu == kNoGpu ? json() : json(gpus[static_cast<size_t>(p.gpu)].uuid);
+            {"passed_over", p.workload.times_skipped}};
+  j["gpu"] = p.gpu() == kNoGpu ? json() : json(gpus[static_cast<size_t>(p.gpu())].uuid);
   if (!p.cannot_leave.empty()) j["cannot_be_suspended"] = p.cannot_leave;
   for (const auto &[gpu, why] : p.unsuited)
     j["unsuited"][gpus[static_cast<size_t>(gpu)].uuid] = why;
@@ -72,8 +72,8 @@ std::string status_as_json(const Policy &policy, const Meter &meter) {
   for (const Interference::Finding &f : policy.findings())
     interference.push_back({{"a", policy.profiles().name(f.a)},
                             {"b", policy.profiles().name(f.b)},
-                            {"together", f.together},
-                            {"apart", f.apart}});
+                            {"throughput", f.throughput},
+                            {"kept_apart", f.kept_apart}});
   return text({{"gpus", gpus},
                {"profiles", profiles_as_json(policy.profiles().facts())},
                {"interference", interference},
@@ -88,8 +88,8 @@ std::string journal_line(Time now, const char *direction, ProgramId program, con
   if (state != nullptr)
     j.update({{"pid", state->pid},
               {"name", state->name},
-              {"state", name_of(state->phase)},
-              {"gpu", state->gpu},
+              {"state", name_of(state->phase())},
+              {"gpu", state->gpu()},
               {"used_bytes", state->used}});
   return text(j);
 }

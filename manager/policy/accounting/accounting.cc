@@ -5,49 +5,6 @@
 
 namespace ckpt::manager {
 
-const char *name_of(Phase phase) {
-  switch (phase) {
-    case Phase::Unassigned: return "unassigned";
-    case Phase::Pending: return "pending";
-    case Phase::Assigned: return "running";
-    case Phase::Evicting: return "evicting";
-    case Phase::Evicted: return "evicted";
-    case Phase::Resuming: return "resuming";
-  }
-  return "?";
-}
-
-u64 Program::requested() const {
-  u64 sum = 0;
-  for (const Request &r : requests)
-    if (!r.refused) sum += r.bytes;
-  return sum;
-}
-
-u64 Program::granted() const {
-  u64 sum = 0;
-  for (const Request &r : requests)
-    if (r.granted) sum += r.bytes;
-  return sum;
-}
-
-bool Program::blocked() const {
-  if (phase != Phase::Assigned || gpu == kNoGpu) return false;
-  for (const Request &r : requests)
-    if (!r.granted) return true;
-  return false;
-}
-
-bool Program::alone() const {
-  auto granted = [](const Request &r) { return r.alone && r.granted && !r.refused; };
-  return exclusive || std::ranges::any_of(requests, granted);
-}
-
-bool Program::wants_alone() const {
-  auto asked = [](const Request &r) { return r.alone && !r.refused; };
-  return exclusive || std::ranges::any_of(requests, asked);
-}
-
 u64 context_cost(const Gpu &gpu, const Settings &settings) {
   bool measured = gpu.context_known || gpu.context_bytes > 0;
   return measured ? gpu.context_bytes : settings.context_bytes;
@@ -62,29 +19,27 @@ u64 asked_of(const Program &p, const Gpu &gpu, const Settings &settings) {
 }
 
 u64 need_of(const Program &p, const Gpu &gpu, const Settings &settings) {
-  return std::max(asked_of(p, gpu, settings), context_cost(gpu, settings) + p.expected);
+  return std::max(asked_of(p, gpu, settings), context_cost(gpu, settings) + p.workload.expected);
 }
 
 u64 expected_of(const Program &p) {
-  u64 promised = p.variables + p.used + p.granted() + p.credit;
-  return p.expected > promised ? p.expected - promised : 0;
+  u64 promised = p.variables + p.used + p.granted() + p.credit();
+  return p.workload.expected > promised ? p.workload.expected - promised : 0;
 }
 
-// A request beside those that were granted holds no memory: its program waits for it.
+// Only granted requests hold memory: a program waits for the others.
 u64 reserved_by(const Program &p, const Gpu &gpu, const Settings &settings) {
-  u64 context = p.context ? 0 : context_cost(gpu, settings);
+  if (p.is(Phase::Resuming)) return need_of(p, gpu, settings);
+  const Residence *r = p.residence();
+  if (r == nullptr) return 0;
+  u64 context = r->context ? 0 : context_cost(gpu, settings);
   u64 variables = p.variables_seen ? 0 : p.variables;
-  switch (p.phase) {
-    case Phase::Assigned:
-    case Phase::Evicting: return context + variables + p.granted() + p.credit;
-    case Phase::Resuming: return need_of(p, gpu, settings);
-    default: return 0;
-  }
+  return context + variables + p.granted() + r->credit.bytes;
 }
 
 u64 held_by(const Program &p, const Gpu &gpu, const Settings &settings) {
-  if (p.phase == Phase::Resuming) return 0;
-  u64 context = p.context ? context_cost(gpu, settings) : 0;
+  if (p.is(Phase::Resuming)) return 0;
+  u64 context = p.context() ? context_cost(gpu, settings) : 0;
   return context + p.used + (p.variables_seen ? p.variables : 0);
 }
 
@@ -92,47 +47,54 @@ u64 footprint_of(const Program &p, const Gpu &gpu, const Settings &settings) {
   return held_by(p, gpu, settings) + reserved_by(p, gpu, settings);
 }
 
-void enter(Accounting &accounting, const Program &p, const Gpu &gpu, const Settings &settings) {
-  GpuAccount &g = accounting.gpus[static_cast<size_t>(p.gpu)];
+void Accounting::add(const Program &p, const Gpu &gpu, const Settings &settings) {
+  GpuAccount &g = gpus[static_cast<size_t>(p.gpu())];
+  const Residence *residence = p.residence();
+  ProfileIndex profile = p.workload.profile;
   g.programs++;
-  if (p.profile != kNoProfile && std::ranges::find(g.profiles, p.profile) == g.profiles.end())
-    g.profiles.push_back(p.profile);
+  if (profile != kNoProfile && std::ranges::find(g.profiles, profile) == g.profiles.end())
+    g.profiles.push_back(profile);
   g.reserved += reserved_by(p, gpu, settings);
-  g.load.add(p.demand);
-  if (p.phase == Phase::Assigned) g.expected += expected_of(p);
-  if (p.phase != Phase::Resuming && !p.context) g.contextless++;
-  if (p.phase == Phase::Evicting && !p.stuck) {
-    g.leavers++;
-    g.leaving += footprint_of(p, gpu, settings);
+  g.load.add(p.workload.demand);
+  if (p.is(Phase::Assigned)) g.expected += expected_of(p);
+  if (residence != nullptr && !residence->context) g.contextless++;
+  if (p.is(Phase::Evicting) && !p.unresponsive()) {
+    g.leaving++;
+    g.freeing += footprint_of(p, gpu, settings);
   }
   if (p.alone()) g.exclusive = &p;
 }
 
-Accounting make_accounting(const std::vector<Gpu> &gpus, const Programs &programs,
-                           const Settings &settings) {
-  Accounting accounting;
-  accounting.gpus.resize(gpus.size());
-  for (size_t i = 0; i < gpus.size(); i++) accounting.gpus[i].free = gpus[i].free;
+void Accounting::add_assignment(const Program &p) {
+  assigned++;
+  assigned_by[p.apis]++;
+}
+
+void Accounting::keep(const Contents &contents) {
+  (contents.on_disk ? disk_kept : host_kept) += contents.bytes;
+}
+
+Accounting::Accounting(const std::vector<Gpu> &all, const Programs &programs,
+                       const Settings &settings)
+    : gpus(all.size()) {
+  for (size_t i = 0; i < gpus.size(); i++) gpus[i].free = all[i].free;
   for (const auto &p : programs) {
-    bool unmanaged = p->on_gpu() && p->gpu == kNoGpu;
-    bool counts = !p->exclusive || p->late;
-    if (p->phase != Phase::Unassigned && p->phase != Phase::Pending && counts && !unmanaged)
-      accounting.assigned++, accounting.assigned_by[p->apis]++;
-    if (p->kept > 0) (p->on_disk ? accounting.disk_kept : accounting.host_kept) += p->kept;
-    if (p->on_gpu() && !unmanaged) {
-      const Gpu &gpu = gpus[static_cast<size_t>(p->gpu)];
-      enter(accounting, *p, gpu, settings);
-      u64 &free = accounting.gpus[static_cast<size_t>(p->gpu)].free;
-      if (!gpu.measured) free -= std::min(free, held_by(*p, gpu, settings));
-    }
+    bool unmanaged = p->on_gpu() && p->gpu() == kNoGpu;
+    bool holds = !p->is(Phase::Unassigned) && !p->is(Phase::Pending) && !unmanaged;
+    if (holds && (!p->exclusive || p->late)) add_assignment(*p);
+    keep(p->contents());
+    if (!p->on_gpu() || unmanaged) continue;
+    const Gpu &gpu = all[static_cast<size_t>(p->gpu())];
+    add(*p, gpu, settings);
+    u64 &free = gpus[static_cast<size_t>(p->gpu())].free;
+    if (!gpu.measured) free -= std::min(free, held_by(*p, gpu, settings));
   }
-  // Who has a GPU for itself keeps it, whatever another one had hoped for.
+  // A program that has a GPU for itself keeps it, even if another wanted it cleared.
   for (const auto &p : programs) {
-    if (p->target == kNoGpu) continue;
-    GpuAccount &g = accounting.gpus[static_cast<size_t>(p->target)];
+    if (p->cleared_gpu == kNoGpu) continue;
+    GpuAccount &g = gpus[static_cast<size_t>(p->cleared_gpu)];
     if (g.exclusive == nullptr) g.exclusive = p.get();
   }
-  return accounting;
 }
 
 }  // namespace ckpt::manager

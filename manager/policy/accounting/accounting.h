@@ -1,76 +1,75 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The accounting of one moment, made anew from the state for each decision, so that no counter can
-// drift from the truth. Per GPU: what was measured free, and what of it is spoken for (MC-9…MC-12).
+// The accounting of one moment: for each GPU, what was measured as free, and what of it is promised
+// (MC-9 to MC-12). It is computed anew from the programs for each decision, so no counter can drift
+// from the truth. Sizes are in bytes.
 #pragma once
 
 #include <array>
-#include <memory>
 #include <vector>
 
-#include "manager/policy/state.h"
+#include "manager/policy/program.h"
+#include "manager/policy/settings.h"
 
 namespace ckpt::manager {
 
-using Programs = std::vector<std::unique_ptr<Program>>;
-
 struct GpuAccount {
   u64 free = 0;
-  u64 reserved = 0;                    // granted or assigned, and not yet seen in `free`
-  u64 leaving = 0;                     // what those that leave will give back
-  u32 programs = 0;                    // on it
+  u64 reserved = 0;                    // granted or assigned, and not yet missing in `free`
+  u64 freeing = 0;                     // becomes free when the evicted programs have left
+  u32 programs = 0;                    // on this GPU
   u32 contextless = 0;                 // of these
-  u32 leavers = 0;                     // of these, that may be expected to be gone soon
-  const Program *exclusive = nullptr;  // has it, or is it cleared for
+  u32 leaving = 0;                     // of these, evicted programs that should be gone soon
+  const Program *exclusive = nullptr;  // has this GPU for itself, or it is cleared for it
   std::vector<ProfileIndex> profiles;  // of its programs, each once
-  Load load;                           // of them all
-  u64 expected = 0;                    // bytes that new ones will soon ask for
-  const Program *starving = nullptr;   // has waited too long: what comes free here is for it
+  Load load;                           // of all of them
+  u64 expected = 0;                    // what newly assigned programs will soon ask for
+  const Program *starving = nullptr;   // what becomes free is kept for this program
   u64 starving_need = 0;
 
   u64 available() const { return free > reserved ? free - reserved : 0; }
-  // … to somebody who is not the starving.
+  // The same for a program that may not take what is kept for the starving program.
   u64 available_to(const Program &p) const {
-    u64 kept_back = starving != nullptr && starving != &p ? starving_need : 0;
-    return available() > kept_back ? available() - kept_back : 0;
+    u64 kept = starving != nullptr && starving != &p ? starving_need : 0;
+    return available() > kept ? available() - kept : 0;
   }
+  bool taken(const Program &p) const { return exclusive != nullptr && exclusive != &p; }
+  bool kept_from(const Program &p) const { return starving != nullptr && starving != &p; }
 };
 
 struct Accounting {
   std::vector<GpuAccount> gpus;
-  // Programs that hold an assignment, evicted ones too (MC-18). Not those that were exclusive
-  // from the start: those that they evict keep theirs, and would keep them out.
+  // Programs that hold an assignment, evicted ones included (MC-18). Programs that were exclusive
+  // from the start do not count: those that they evict keep their assignments and would block them.
   u32 assigned = 0;
   std::array<u32, managed::kAllApis + 1> assigned_by{};  // the same, by the APIs that they need
   const Program *starving = nullptr;                     // an assignment is kept for it, too
-  u64 host_kept = 0;                                     // bytes of evicted programs in host memory
+  u64 host_kept = 0;                                     // contents in host memory
   u64 disk_kept = 0;
+
+  Accounting() = default;
+  Accounting(const std::vector<Gpu> &gpus, const Programs &programs, const Settings &settings);
+  // `p` was placed on `gpu`, its GPU, after the counting.
+  void add(const Program &p, const Gpu &gpu, const Settings &settings);
+  void add_assignment(const Program &p);
+  void keep(const Contents &contents);
 };
 
-inline bool serves(const Gpu &gpu, u32 apis) { return (apis & ~gpu.apis) == 0; }
-// Sums of what programs say stay far from overflowing.
-inline u64 sane(u64 bytes) { return bytes < (1ull << 44) ? bytes : 1ull << 44; }
-
 u64 context_cost(const Gpu &gpu, const Settings &settings);
-// What a program needs on `gpu` at the least: a cost that was only assumed is no reason to deny.
+// The least that a program needs on `gpu`. An assumed cost of a context is left out, because an
+// assumption is no reason to deny a request.
 u64 least_need_of(const Program &p, const Gpu &gpu);
-// … with a cost that is assumed.
+// What it has asked for, with an assumed cost of a context.
 u64 asked_of(const Program &p, const Gpu &gpu, const Settings &settings);
-// … and what others of its profile have had, to begin or go on there.
+// The same, or what its workload has used in earlier runs if that is more.
 u64 need_of(const Program &p, const Gpu &gpu, const Settings &settings);
-// What it will soon ask for beside what it has been promised, if it does as others of its profile.
+// What it will soon ask for beyond what it was promised, if it behaves like earlier runs.
 u64 expected_of(const Program &p);
-// Of the memory that was measured free there, what `p` has been promised.
+// The part of the measured free memory that `p` was promised.
 u64 reserved_by(const Program &p, const Gpu &gpu, const Settings &settings);
-// What comes free when it leaves.
-u64 footprint_of(const Program &p, const Gpu &gpu, const Settings &settings);
-
-// What it has there now, by its own word.
+// What it holds there now, as it reports.
 u64 held_by(const Program &p, const Gpu &gpu, const Settings &settings);
-
-Accounting make_accounting(const std::vector<Gpu> &gpus, const Programs &programs,
-                           const Settings &settings);
-// `p` has come to its GPU, in the middle of a round of decisions.
-void enter(Accounting &accounting, const Program &p, const Gpu &gpu, const Settings &settings);
+// What becomes free when it leaves.
+u64 footprint_of(const Program &p, const Gpu &gpu, const Settings &settings);
 
 }  // namespace ckpt::manager

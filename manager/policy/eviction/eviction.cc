@@ -1,227 +1,163 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Who leaves when memory runs short. The paper's answer is always the requester (MC-12); others are
-// asked by a signal: for a program that wants a GPU for itself (MC-16), by cost where that is
-// configured, and at the end of a time slice. (Who moves to an empty GPU: balance.cc.)
-#include <algorithm>
-#include <tuple>
+#include "manager/policy/eviction/eviction.h"
 
-#include "manager/policy/policy.h"
+#include <tuple>
 
 namespace ckpt::manager {
 
 namespace out = managed::to_program;
 
-// ---- for a request
+namespace {
 
-bool Policy::grant_or_make_room(Program &p, Request &r) {
-  GpuAccount &account = account_of(p);
-  if (r.alone && !has_it_alone(p)) return make_alone(p), false;
-  // Who cannot leave is not held back for an starving, which would wait for it in turn. And what
-  // was expected of a program when it came is for it.
-  u64 own = can_leave(p) ? expected_of(p) : account.available();
-  u64 available = std::max(account.available_to(p), std::min(account.available(), own));
-  if (r.bytes <= available) {
-    r.granted = true;
-    account.reserved += r.bytes;
-    if (r.alone) p.target = kNoGpu, account.exclusive = &p;
-    grant_credit(p);
-    send(p, out::GoAhead{r.ticket});
-    return true;
-  }
-  if (!credit_returning(p.gpu)) make_room(p, r.bytes);
-  return false;
+// A program is nearly finished when it has made this part of the calls of an earlier run; beyond
+// kNoLonger the earlier run says nothing about it.
+constexpr double kNearlyFinished = 0.8, kNoLonger = 1.2;
+// A program that was evicted is spared for this many times Settings::min_residency.
+constexpr int kSpareFactor = 10;
+
+u64 bytes_to_keep(const Program &p) { return p.used + p.variables + p.credit(); }
+
+}  // namespace
+
+// ---- leaving
+
+bool Eviction::can_leave(const Program &p) const {
+  const Settings &s = state_.settings;
+  if (p.alone() || p.refusals >= s.max_refusals) return false;
+  if (p.refusals > 0 && state_.now < p.retry_at) return false;
+  u64 bytes = bytes_to_keep(p);
+  const Accounting &a = state_.accounting;
+  bool in_memory = bytes <= s.host_bytes && a.host_kept <= s.host_bytes - bytes;
+  bool on_disk =
+      !s.disk_folder.empty() && bytes <= s.disk_bytes && a.disk_kept <= s.disk_bytes - bytes;
+  return in_memory || on_disk;
 }
 
-void Policy::make_room(Program &p, u64 bytes) {
-  const GpuAccount &account = account_of(p);
-  bool for_elder = account.starving != nullptr && account.starving != &p;
-  u64 coming = account.available_to(p) + account.leaving;
-  if (!for_elder && account.leavers > 0 && coming >= bytes) return;
-  Program *victim = settings_.victim == Victim::Cheapest && !for_elder ? cheapest(p, bytes) : &p;
-  if (victim == nullptr || !can_leave(*victim)) return;  // it waits where it is
+Evicting &Eviction::begin(Program &p) {
+  u64 bytes = bytes_to_keep(p), host = state_.settings.host_bytes;
+  bool on_disk = bytes > host || state_.accounting.host_kept > host - bytes;
+  Contents contents{bytes, on_disk};
+  state_.accounting.keep(contents);
+  Residence stay = *p.residence();
+  state_.enter(p, Evicting{stay, contents});
+  GpuAccount &account = state_.account(p.gpu());
+  account.leaving++;
+  account.freeing += footprint_of(p, state_.gpu(p.gpu()), state_.settings);
+  return std::get<Evicting>(p.state);
+}
+
+void Eviction::signal(Program &p) {
+  begin(p);
+  state_.send(p, out::Signal{});
+}
+
+void Eviction::suspend(Program &p) {
+  begin(p);
+  send_suspend(p);
+}
+
+void Eviction::send_suspend(Program &p) {
+  Evicting &e = std::get<Evicting>(p.state);
+  e.suspend_sent = true;
+  state_.send(p, out::Suspend{e.contents.on_disk ? state_.settings.disk_folder : ""});
+}
+
+// ---- for a request
+
+void Eviction::make_room(Program &p, u64 bytes) {
+  if (credits_.returning(p.gpu())) return;
+  const GpuAccount &account = state_.account(p.gpu());
+  bool for_starving = account.kept_from(p);
+  u64 coming = account.available_to(p) + account.freeing;
+  if (!for_starving && account.leaving > 0 && coming >= bytes) return;
+  bool choose = state_.settings.victim == Victim::Cheapest && !for_starving;
+  Program *victim = choose ? cheapest(p, bytes) : &p;
+  if (victim == nullptr || !can_leave(*victim)) return;  // it waits with its memory
   if (victim == &p)
     suspend(p);
   else
     signal(*victim);
 }
 
-// One that makes room by itself; the requester always does.
-Program *Policy::cheapest(const Program &asking, u64 bytes) {
+// Only programs count that make enough room by leaving. The one that asks always does.
+Program *Eviction::cheapest(const Program &asking, u64 bytes) const {
   Program *best = nullptr;
   auto cost = [this](const Program &p) {
-    return std::tuple(p.priority, spared(p), p.used, -p.arrived);
+    return std::tuple(p.priority, is_spared(p), p.used, -p.arrived);
   };
-  for (const auto &p : programs_) {
-    if (p->gpu != asking.gpu || p->phase != Phase::Assigned || !can_leave(*p)) continue;
-    bool itself = p.get() == &asking;
-    u64 comes_free = account_of(*p).available() + footprint_of(*p, gpu_of(*p), settings_);
-    if (!itself && (!has_run(*p, settings_.min_residency) || comes_free < bytes || !p->context))
-      continue;
+  for (const auto &p : state_.programs) {
+    if (p->gpu() != asking.gpu() || !p->is(Phase::Assigned) || !can_leave(*p)) continue;
+    if (p.get() != &asking) {
+      u64 coming = state_.account(p->gpu()).available() +
+                   footprint_of(*p, state_.gpu(p->gpu()), state_.settings);
+      bool may = state_.has_run(*p, state_.settings.min_residency) && p->context();
+      if (!may || coming < bytes) continue;
+    }
     if (best == nullptr || cost(*p) < cost(*best)) best = p.get();
   }
   return best;
 }
 
-// ---- leaving
-
-// It has not failed to too often, and there is room for what it has.
-bool Policy::can_leave(const Program &p) const {
-  if (p.alone() || p.refusals >= settings_.max_refusals) return false;
-  if (p.refusals > 0 && now_ < p.not_before) return false;
-  u64 bytes = p.used + p.variables + p.credit;
-  bool in_memory =
-      bytes <= settings_.host_bytes && accounting_.host_kept <= settings_.host_bytes - bytes;
-  bool on_disk = !settings_.disk_folder.empty() && bytes <= settings_.disk_bytes &&
-                 accounting_.disk_kept <= settings_.disk_bytes - bytes;
-  return in_memory || on_disk;
+bool Eviction::is_spared(const Program &p) const {
+  double whole = static_cast<double>(profiles_.calls(p.workload.profile));
+  double calls = static_cast<double>(p.workload.calls);
+  bool nearly_finished = calls > whole * kNearlyFinished && calls < whole * kNoLonger;
+  bool just_resumed =
+      p.evictions > 0 && !state_.has_run(p, state_.settings.min_residency * kSpareFactor);
+  return nearly_finished || just_resumed;
 }
 
-void Policy::keep_contents(Program &p) {
-  p.kept = p.used + p.variables + p.credit;
-  p.on_disk =
-      p.kept > settings_.host_bytes || accounting_.host_kept > settings_.host_bytes - p.kept;
-  (p.on_disk ? accounting_.disk_kept : accounting_.host_kept) += p.kept;
-}
+// ---- programs that do not answer
 
-// In answer to its own request, so it need not be signalled first.
-void Policy::suspend(Program &p) {
-  signal(p);
-  p.told = true;
-  orders_.back().message = out::Suspend{p.on_disk ? settings_.disk_folder : ""};
-}
-
-void Policy::signal(Program &p) {
-  keep_contents(p);
-  go_to(p, Phase::Evicting);
-  account_of(p).leavers++;
-  account_of(p).leaving += footprint_of(p, gpu_of(p), settings_);
-  send(p, out::Signal{});
-}
-
-// Whoever had to stop waiting for it to leave has left itself. If its own turn comes first it would
-// be back at once, and leave in vain.
-bool Policy::leaves_in_vain(const Program &p, const Program &for_it) const {
-  bool its_turn = for_it.starving_since || for_it.priority > p.priority ||
-                  (for_it.priority == p.priority && for_it.arrived < p.arrived);
-  return p.stuck && !for_it.blocked() && !for_it.wants_alone() && !its_turn;
-}
-
-// A victim that does not answer in time stays where it is, and counted. Nobody waits for it any
-// longer: an exclusive program looks for another GPU, a request makes its own program leave. It is
-// not killed; if it answers after all, it is evicted as it was told.
-void Policy::note_the_stuck() {
-  for (const auto &p : programs_) {
-    if (p->phase != Phase::Evicting || p->stuck || now_ - p->since < settings_.eviction_timeout)
-      continue;
-    p->stuck = true;
-    if (p->gpu == kNoGpu) continue;
-    GpuAccount &account = account_of(*p);
-    account.leavers--;
-    account.leaving -= footprint_of(*p, gpu_of(*p), settings_);
+// An unresponsive program stays where it is, and counted. An exclusive program gets another GPU
+// instead of waiting for it, and a request evicts the program that made it. If the unresponsive
+// program answers later, it leaves as it was told, unless that has become useless.
+void Eviction::note_unresponsive() {
+  for (const auto &p : state_.programs) {
+    auto *e = std::get_if<Evicting>(&p->state);
+    if (e == nullptr || e->unresponsive) continue;
+    if (!state_.has_run(*p, state_.settings.eviction_timeout)) continue;
+    e->unresponsive = true;
+    if (e->gpu == kNoGpu) continue;
+    GpuAccount &account = state_.account(e->gpu);
+    account.leaving--;
+    account.freeing -= footprint_of(*p, state_.gpu(e->gpu), state_.settings);
   }
 }
 
-// ---- a GPU for one program
-
-// Who cannot leave is in the way of the one that the GPU is cleared for, and so goes first.
-bool Policy::has_it_alone(const Program &p) const {
-  const GpuAccount &account = accounting_.gpus[static_cast<size_t>(p.gpu)];
-  bool taken = account.exclusive != nullptr && account.exclusive != &p && can_leave(p);
-  return !taken && account.programs == 1 && !gpus_[static_cast<size_t>(p.gpu)].dying;
-}
-
-// It runs, and is about to load code whose kernels use the heap. That code has not run yet, so it
-// can still leave: for a GPU where nobody is, or because the others here cannot. Else they leave.
-// Of two that ask for this on one GPU the second one's wish is taken as any other program's
-// presence: it leaves, and comes back alone.
-void Policy::make_alone(Program &p) {
-  bool clears = p.target == p.gpu && may_clear(p);
-  GpuIndex empty = clears || !can_leave(p) ? kNoGpu : empty_gpu(p);
-  p.target = empty != kNoGpu ? empty : may_clear(p) ? p.gpu : kNoGpu;
-  if (p.target != kNoGpu) accounting_.gpus[static_cast<size_t>(p.target)].exclusive = &p;
-  if (p.target == p.gpu) return evict_others(p);
-  if (can_leave(p)) suspend(p);
-}
-
-bool Policy::may_clear(const Program &p) const {
-  const GpuAccount &account = accounting_.gpus[static_cast<size_t>(p.gpu)];
-  bool taken = account.exclusive != nullptr && account.exclusive != &p;
-  return !taken && cost_to_clear(p.gpu, p).has_value();
-}
-
-GpuIndex Policy::empty_gpu(const Program &p) {
-  for (GpuIndex g = 0; g < static_cast<GpuIndex>(gpus_.size()); g++)
-    if (g != p.gpu && may_enter(p, g)) return g;
-  return kNoGpu;
-}
-
-void Policy::clear_for(Program &p) {
-  GpuIndex easiest = easiest_to_clear(p);
-  bool still_good =
-      p.target != kNoGpu && suits(p, p.target) && cost_to_clear(p.target, p).has_value();
-  if (!still_good && easiest != kNoGpu) {
-    if (p.target != kNoGpu && accounting_.gpus[static_cast<size_t>(p.target)].exclusive == &p)
-      accounting_.gpus[static_cast<size_t>(p.target)].exclusive = nullptr;
-    p.target = easiest;
-    accounting_.gpus[static_cast<size_t>(easiest)].exclusive = &p;
-  }
-  if (p.target != kNoGpu) evict_others(p);
-}
-
-GpuIndex Policy::easiest_to_clear(const Program &p) const {
-  GpuIndex best = kNoGpu;
-  std::optional<u64> least;
-  for (GpuIndex g = 0; g < static_cast<GpuIndex>(gpus_.size()); g++) {
-    const Gpu &gpu = gpus_[static_cast<size_t>(g)];
-    const GpuAccount &account = accounting_.gpus[static_cast<size_t>(g)];
-    bool taken = account.exclusive != nullptr && account.exclusive != &p;
-    bool for_elder = account.starving != nullptr && account.starving != &p;
-    if (!suits(p, g) || taken || for_elder || least_need_of(p, gpu) > gpu.total) continue;
-    std::optional<u64> cost = cost_to_clear(g, p);
-    if (cost && (!least || *cost < *least)) best = g, least = cost;
-  }
-  return best;
-}
-
-// Bytes to move, of all but `p`; none: somebody there cannot leave.
-std::optional<u64> Policy::cost_to_clear(GpuIndex g, const Program &p) const {
-  u64 bytes = 0;
-  for (const auto &q : programs_) {
-    if (q->gpu != g || !q->on_gpu() || q.get() == &p) continue;
-    if (q->stuck || (q->phase == Phase::Assigned && !can_leave(*q))) return std::nullopt;
-    bytes += q->used + 1;
-  }
-  return bytes;
-}
-
-void Policy::evict_others(Program &exclusive) {
-  for (const auto &q : programs_)
-    if (q.get() != &exclusive && q->gpu == exclusive.target && q->phase == Phase::Assigned &&
-        can_leave(*q) && has_run(*q, settings_.min_residency))
-      signal(*q);
+// The program that stopped waiting for it was evicted itself.
+bool Eviction::resumes_first(const Program &p, const Program &other) {
+  bool goes_first = other.starving_since() || other.priority > p.priority ||
+                    (other.priority == p.priority && other.arrived < p.arrived);
+  return p.unresponsive() && !other.blocked() && !other.wants_alone() && !goes_first;
 }
 
 // ---- time slices
 
-void Policy::end_slices(const Program &starving, GpuIndex g) {
-  if (settings_.time_slice == Time{0} || starving.wants_alone()) return;
-  const GpuAccount &account = accounting_.gpus[static_cast<size_t>(g)];
-  u64 need = need_of(starving, gpus_[static_cast<size_t>(g)], settings_);
+void Eviction::end_time_slices(const Program &starving, GpuIndex g) {
+  if (state_.settings.time_slice == Time{0} || starving.wants_alone()) return;
+  const GpuAccount &account = state_.account(g);
+  u64 need = need_of(starving, state_.gpu(g), state_.settings);
   for (;;) {
-    bool slot = account.programs - account.leavers < settings_.programs_per_gpu;
-    if (slot && account.available() + account.leaving >= need) return;
-    revoke_credits();
-    if (slot && credit_returning(g)) return;
-    Program *longest = nullptr;
-    for (const auto &q : programs_)
-      if (q->gpu == g && q->phase == Phase::Assigned && q->context &&
-          q->priority <= starving.priority && can_leave(*q) && has_run(*q, settings_.time_slice) &&
-          (longest == nullptr || q->since < longest->since))
-        longest = q.get();
+    bool place = account.programs - account.leaving < state_.settings.programs_per_gpu;
+    if (place && account.available() + account.freeing >= need) return;
+    credits_.revoke();
+    if (place && credits_.returning(g)) return;
+    Program *longest = longest_resident(starving, g);
     if (longest == nullptr) return;
     signal(*longest);
   }
+}
+
+Program *Eviction::longest_resident(const Program &starving, GpuIndex g) const {
+  Program *longest = nullptr;
+  for (const auto &q : state_.programs) {
+    bool may = q->gpu() == g && q->is(Phase::Assigned) && q->context() &&
+               q->priority <= starving.priority && can_leave(*q) &&
+               state_.has_run(*q, state_.settings.time_slice);
+    if (may && (longest == nullptr || q->since < longest->since)) longest = q.get();
+  }
+  return longest;
 }
 
 }  // namespace ckpt::manager

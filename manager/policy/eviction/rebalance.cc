@@ -1,103 +1,98 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// The end of a day's work: some GPUs have nobody left, and on others programs share. Whatever
-// sharing gains, two GPUs are faster than one, so one of those that share moves over. It leaves as
-// any victim does, and place() finds the empty GPU for it.
-#include <algorithm>
+#include "manager/policy/eviction/rebalance.h"
 
-#include "manager/policy/policy.h"
+#include <algorithm>
 
 namespace ckpt::manager {
 
 namespace {
 
-// What a move costs is paid by what has been computed already, so many times: who has run for long
-// is expected to run for as long again.
-constexpr i64 kWorth = 10;
+// A program must have run for this many times the duration of its move: a program that has run for
+// long is expected to run for as long again.
+constexpr i64 kWorthwhile = 10;
 
-// Out and in at 2 GB/s each, as nothing is known of this node.
-Time move_time(const Program &p) {
-  return Time(static_cast<i64>((p.used + p.variables) / 1000));  // 1 GB/s, in microseconds
-}
+// Out and in at 2 GB/s each, since the bandwidth of this node is unknown: 1 GB/s in microseconds.
+Time move_time(const Program &p) { return Time(static_cast<i64>((p.used + p.variables) / 1000)); }
 
 }  // namespace
 
-void Policy::balance() {
-  if (settings_.rebalance_after == Time{0}) return;
-  for (GpuIndex g = 0; g < static_cast<GpuIndex>(gpus_.size()); g++) {
+void Rebalance::run() {
+  if (state_.settings.rebalance_after == Time{0}) return;
+  for (GpuIndex g = 0; g < state_.gpu_count(); g++) {
     if (!is_idle(g)) continue;
-    Program *mover = who_moves_to(g);
+    Program *mover = choose(g);
     if (mover == nullptr) continue;
-    signal(*mover);
-    mover->moves = true;
-    return;  // one at a time
+    eviction_.signal(*mover);
+    std::get<Evicting>(mover->state).rebalancing = true;
+    return;
   }
 }
 
-// It is about to leave: has nobody come in between?
-bool Policy::may_still_move(const Program &p) const {
-  if (!p.moves) return false;
-  for (GpuIndex g = 0; g < static_cast<GpuIndex>(gpus_.size()); g++) {
-    auto there = [g](const auto &q) { return q->gpu == g && q->on_gpu(); };
-    if (suits(p, g) && std::ranges::none_of(programs_, there)) return true;
+bool Rebalance::still_useful(const Program &p) const {
+  auto *e = std::get_if<Evicting>(&p.state);
+  if (e == nullptr || !e->rebalancing) return false;
+  for (GpuIndex g = 0; g < state_.gpu_count(); g++) {
+    auto there = [g](const auto &q) { return q->gpu() == g; };
+    if (placement_.suits(p, g) && std::ranges::none_of(state_.programs, there)) return true;
   }
   return false;
 }
 
-// Nobody is there, is about to be, or could be in a moment.
-bool Policy::is_idle(GpuIndex g) const {
-  const GpuAccount &account = accounting_.gpus[static_cast<size_t>(g)];
+// No program is there, is about to be, or could be in a moment.
+bool Rebalance::is_idle(GpuIndex g) const {
+  const GpuAccount &account = state_.account(g);
   if (account.programs > 0 || account.exclusive != nullptr || account.starving != nullptr)
     return false;
-  return std::ranges::none_of(programs_, [&](const auto &p) {
-    bool coming = p->waiting() || (p->phase == Phase::Evicting && !p->stuck);
-    return coming && suits(*p, g);
+  return std::ranges::none_of(state_.programs, [&](const auto &p) {
+    bool coming = p->waiting() || (p->is(Phase::Evicting) && !p->unresponsive());
+    return coming && placement_.suits(*p, g);
   });
 }
 
-// Of the fullest GPU, who has the least to move.
-Program *Policy::who_moves_to(GpuIndex empty) {
+// The smallest program of the most shared GPU.
+Program *Rebalance::choose(GpuIndex idle) const {
   Program *best = nullptr;
-  auto company = [this](const Program &p) { return account_of(p).programs; };
-  for (const auto &p : programs_) {
-    if (!shares(*p) || !may_move(*p, empty)) continue;
-    bool better = best == nullptr || company(*p) > company(*best) ||
-                  (company(*p) == company(*best) && p->used < best->used);
+  auto sharing = [this](const Program &p) { return state_.account(p.gpu()).programs; };
+  for (const auto &p : state_.programs) {
+    if (!shares(*p) || !may_move(*p, idle)) continue;
+    bool better = best == nullptr || sharing(*p) > sharing(*best) ||
+                  (sharing(*p) == sharing(*best) && p->used < best->used);
     if (better) best = p.get();
   }
   return best;
 }
 
-bool Policy::shares(const Program &p) const {
-  return p.phase == Phase::Assigned && p.gpu != kNoGpu &&
-         accounting_.gpus[static_cast<size_t>(p.gpu)].programs > 1;
+bool Rebalance::shares(const Program &p) const {
+  return p.is(Phase::Assigned) && p.gpu() != kNoGpu && state_.account(p.gpu()).programs > 1;
 }
 
-// Sooner or later. Where it has failed to return it is not sent without need.
-bool Policy::could_move(const Program &p, GpuIndex to) const {
-  return p.context && suits(p, to) && !p.wants_alone() && can_leave(p) && p.failures(to) == 0;
+// A program is not sent without need to a GPU on which it has failed to resume.
+bool Rebalance::could_move(const Program &p, GpuIndex to) const {
+  return p.context() && placement_.suits(p, to) && !p.wants_alone() && eviction_.can_leave(p) &&
+         p.failures(to) == 0;
 }
 
-bool Policy::may_move(const Program &p, GpuIndex to) const {
-  const Gpu &gpu = gpus_[static_cast<size_t>(to)];
+bool Rebalance::may_move(const Program &p, GpuIndex to) const {
+  const Settings &s = state_.settings;
   return could_move(p, to) && p.requests.empty() &&
-         need_of(p, gpu, settings_) <= accounting_.gpus[static_cast<size_t>(to)].available() &&
-         has_run(p, settings_.rebalance_after + kWorth * move_time(p));
+         need_of(p, state_.gpu(to), s) <= state_.account(to).available() &&
+         state_.has_run(p, s.rebalance_after + kWorthwhile * move_time(p));
 }
 
-// Time alone may bring a move. Asked between decisions, when the accounting are those of the last
-// one.
-bool Policy::may_balance() const {
-  if (settings_.rebalance_after == Time{0}) return false;
-  std::vector<u32> there(gpus_.size());
-  for (const auto &p : programs_)
-    if (p->gpu != kNoGpu && p->on_gpu()) there[static_cast<size_t>(p->gpu)]++;
-  for (size_t g = 0; g < there.size(); g++)
-    if (there[g] == 0 && std::ranges::any_of(programs_, [&](const auto &p) {
-          return p->phase == Phase::Assigned && p->gpu != kNoGpu &&
-                 there[static_cast<size_t>(p->gpu)] > 1 && could_move(*p, static_cast<GpuIndex>(g));
-        }))
+// Counts the programs itself, because the accounting is that of the last decision.
+bool Rebalance::is_possible() const {
+  if (state_.settings.rebalance_after == Time{0}) return false;
+  std::vector<u32> there(state_.gpus.size());
+  for (const auto &p : state_.programs)
+    if (p->gpu() != kNoGpu) there[static_cast<size_t>(p->gpu())]++;
+  for (GpuIndex g = 0; g < state_.gpu_count(); g++) {
+    auto could = [&](const auto &p) {
+      return p->is(Phase::Assigned) && p->gpu() != kNoGpu &&
+             there[static_cast<size_t>(p->gpu())] > 1 && could_move(*p, g);
+    };
+    if (there[static_cast<size_t>(g)] == 0 && std::ranges::any_of(state_.programs, could))
       return true;
+  }
   return false;
 }
 

@@ -1,93 +1,191 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// What is made of profiles: how much memory a program will need, and who suits a GPU's company
-// (PlacementMode::Demand). Where there is room beside programs that run, the next
-// in order may be passed over for one of those behind it, which needs more of what they leave idle:
-// one that copies beside one that computes. Nobody is passed over more than a few times, and never
-// for somebody less important.
-#include <algorithm>
+#include "manager/policy/placement/placement.h"
 
-#include "manager/policy/policy.h"
+#include <algorithm>
+#include <tuple>
 
 namespace ckpt::manager {
 
 namespace {
 
-// With four of sixteen there is as much to gain as with any number, if programs get on as in Mobile
-// CUDA's matrix of interference (bench/mobile/predict).
-constexpr u32 kMostPassed = 4;
-constexpr size_t kMostLooked = 16;
-// So much less they must keep the GPU busy, or what is known of them does not tell the two apart.
-constexpr double kBetter = 0.95;
-// What others of its profile have had is kept for a program for so many times
-// Settings::min_residency.
-constexpr int kExpected = 10;
+constexpr u32 kMaxSkips = 4;
+constexpr size_t kCandidates = 16;
+// A smaller gain is noise: what is known of the two does not tell them apart.
+constexpr double kWorthwhile = 0.95;
 
-// What OpenCL programs copy is not told.
+// What OpenCL programs copy is not reported.
 bool shows_demand(const Program &p) {
-  return p.profile != kNoProfile && (p.apis & managed::kCuda) != 0;
+  return p.workload.profile != kNoProfile && (p.apis & managed::kCuda) != 0;
 }
 
 }  // namespace
 
-// What profiles have shown since the last time. Of memory, it matters until a program has shown by
-// itself how much it needs; and an starving is not kept waiting for it for ever, nor keeps others
-// so.
-void Policy::update_expectations() {
-  u64 most = settings_.program_bytes != 0 ? settings_.program_bytes : ~u64{0};
-  for (const auto &p : programs_) {
-    if (!profiles_.is(p->profile, p->workload_hash)) p->profile = kNoProfile;
-    if (settings_.placement == PlacementMode::Demand) p->demand = profiles_.demand(p->profile);
-    Time there = p->phase == Phase::Assigned ? p->placed + (now_ - p->since) : p->placed;
-    bool waits_long = p->starving_since && now_ - *p->starving_since >= settings_.pairing_limit;
-    bool ran = there > Time{0} && there >= settings_.min_residency * kExpected;
-    p->settled = p->settled || waits_long || ran;
-    p->expected = p->settled ? 0 : std::min(profiles_.peak(p->profile), most);
+Placement::Placement(State &state, Interference &interference)
+    : state_(state), interference_(interference) {
+  for (u32 apis = 0; apis < servers_.size(); apis++) servers_[apis] = servers_of(apis);
+}
+
+Placement::Servers Placement::servers_of(u32 apis) const {
+  Servers all;
+  all.gpus = static_cast<size_t>(
+      std::ranges::count_if(state_.gpus, [&](const Gpu &g) { return serves(g, apis); }));
+  for (u32 other = 0; other < all.within.size(); other++)
+    all.within[other] = std::ranges::all_of(
+        state_.gpus, [&](const Gpu &g) { return !serves(g, other) || serves(g, apis); });
+  return all;
+}
+
+// ---- where a program could ever run
+
+bool Placement::suits(const Program &p, GpuIndex g) const {
+  return serves(state_.gpu(g), p.apis) && !p.unsuited.contains(g);
+}
+
+bool Placement::suits_any(const Program &p) const {
+  if (p.unsuited.empty()) return servers_[p.apis].gpus > 0;
+  for (GpuIndex g = 0; g < state_.gpu_count(); g++)
+    if (suits(p, g)) return true;
+  return false;
+}
+
+bool Placement::never_fits(const Program &p) const {
+  for (GpuIndex g = 0; g < state_.gpu_count(); g++) {
+    const Gpu &gpu = state_.gpu(g);
+    if (suits(p, g) && least_need_of(p, gpu) <= gpu.total) return false;
   }
+  return true;
 }
 
-// Others of its profile have had more than it can have there.
-bool Policy::too_small(const Program &p, GpuIndex g) const {
-  const Gpu &gpu = gpus_[static_cast<size_t>(g)];
-  return need_of(p, gpu, settings_) > gpu.total;
+bool Placement::too_small(const Program &p, GpuIndex g) const {
+  const Gpu &gpu = state_.gpu(g);
+  return need_of(p, gpu, state_.settings) > gpu.total;
 }
 
-void Policy::note_peak(Program &p) {
-  u64 now = p.used + p.variables + p.requested();
-  if (now <= p.peak) return;
-  p.peak = now;
-  profiles_.holds(p.profile, now);
+// ---- where it may run now
+
+// Two limits: for the node, and for the GPUs that `p` can use. The second counts the programs that
+// can use no other GPUs. By the first alone, programs that wait for GPUs of one API would keep
+// others from the GPUs of another API.
+bool Placement::none_assignable(const Program &p, bool one_is_kept) const {
+  if (p.wants_alone()) return false;
+  const Accounting &a = state_.accounting;
+  size_t most = state_.settings.programs_per_gpu, kept = one_is_kept ? 1 : 0;
+  if (a.assigned + kept >= most * state_.gpus.size()) return true;
+  const Servers &servers = servers_[p.apis];
+  size_t there = one_is_kept && servers.within[a.starving->apis] ? 1 : 0;
+  for (size_t apis = 0; apis < servers.within.size(); apis++)
+    if (servers.within[apis]) there += a.assigned_by[apis];
+  return there >= most * servers.gpus;
 }
 
-double Policy::stretch_with(const Program &p, GpuIndex g) const {
-  Load load = accounting_.gpus[static_cast<size_t>(g)].load;
-  load.add(p.demand);
+bool Placement::keeps_place(const Program &p, GpuIndex g) {
+  auto *pending = std::get_if<Pending>(&p.state);
+  bool there = pending != nullptr && g != kNoGpu && g == pending->previous_gpu;
+  return there && p.variables + p.used + p.requested() <= pending->expected;
+}
+
+// An assignment is kept for the starving program if it could use `g`.
+bool Placement::keeps_assignment(const Program &p, GpuIndex g) const {
+  const Program *starving = state_.accounting.starving;
+  if (starving == nullptr || starving == &p) return false;
+  if (!starving->is(Phase::Pending) || starving->wants_alone() || keeps_place(p, g)) return false;
+  const Gpu &gpu = state_.gpu(g);
+  return suits(*starving, g) && least_need_of(*starving, gpu) <= gpu.total;
+}
+
+bool Placement::may_enter(const Program &p, GpuIndex g) {
+  const GpuAccount &account = state_.account(g);
+  if (!suits(p, g) || account.taken(p)) return false;
+  // What the kernels of an exclusive program will allocate is unknown, so nothing of an earlier
+  // program may be in its way.
+  if (p.wants_alone() && (account.programs > 0 || state_.gpu(g).dying)) return false;
+  u32 kept = account.kept_from(p) ? 1 : 0;
+  if (account.programs + kept >= state_.settings.programs_per_gpu) return false;
+  bool too_many = account.contextless >= state_.settings.contextless_per_gpu;
+  if (p.is(Phase::Pending) && (none_assignable(p, keeps_assignment(p, g)) || too_many))
+    return false;
+  return has_room(p, g) && !kept_apart(p, g);
+}
+
+// There is no better place to wait for than an empty GPU, whatever the workload has used before.
+bool Placement::has_room(const Program &p, GpuIndex g) const {
+  const GpuAccount &account = state_.account(g);
+  const Gpu &gpu = state_.gpu(g);
+  bool empty = account.programs == 0 && !gpu.foreign && !gpu.dying;
+  u64 need = empty                   ? least_need_of(p, gpu)
+             : account.programs == 0 ? asked_of(p, gpu, state_.settings)
+                                     : need_of(p, gpu, state_.settings);
+  u64 room = keeps_place(p, g) ? account.available() : account.available_to(p);
+  return need + account.expected <= room;
+}
+
+// Of two workloads that lose together, the second waits, as it would with one program per GPU. The
+// wait is bounded: the starving program is admitted after the pairing limit, and until then no
+// program is admitted that would keep it out.
+bool Placement::kept_apart(const Program &p, GpuIndex g) {
+  ProfileIndex own = p.workload.profile;
+  if (state_.settings.placement != PlacementMode::Interference || own == kNoProfile) return false;
+  std::optional<Time> starving = p.starving_since();
+  if (starving && state_.now - *starving >= state_.settings.pairing_limit) return false;
+  const GpuAccount &account = state_.account(g);
+  auto lose = [&](ProfileIndex other) { return interference_.kept_apart(state_.now, own, other); };
+  if (std::ranges::any_of(account.profiles, lose)) return true;
+  if (account.kept_from(p) && lose(account.starving->workload.profile)) return true;
+  return account.programs == 1 && account.profiles.size() == 1 &&
+         interference_.needs_rate_alone(state_.now, account.profiles[0], own);
+}
+
+// ---- the choice
+
+double Placement::stretch_with(const Program &p, GpuIndex g) const {
+  Load load = state_.account(g).load;
+  load.add(p.workload.demand);
   return load.stretch();
 }
 
-// Of those behind `*next`, who is better company on `g`; otherwise null.
-Program *Policy::better_company(std::span<Program *const> behind, const Program &next, GpuIndex g) {
-  GpuAccount &account = accounting_.gpus[static_cast<size_t>(g)];
-  bool chooses =
-      settings_.placement == PlacementMode::Demand && account.programs > 0 && next.demand.known;
-  if (!chooses || next.previous_gpu != kNoGpu || next.wants_alone() || next.passed >= kMostPassed)
-    return nullptr;
-  // Whoever goes in its place may have what is kept for it.
-  const Program *kept_there = account.starving, *kept = accounting_.starving;
-  if (kept_there == &next) account.starving = nullptr;
-  if (kept == &next) accounting_.starving = nullptr;
+GpuIndex Placement::choose_gpu(const Program &p) {
+  GpuIndex best = kNoGpu, previous = p.previous_gpu();
+  auto cost = [&](GpuIndex g) {
+    const GpuAccount &account = state_.account(g);
+    return std::tuple(p.failures(g), too_small(p, g), account.programs, stretch_with(p, g),
+                      ~account.available());
+  };
+  for (GpuIndex g = 0; g < state_.gpu_count(); g++) {
+    if (!may_enter(p, g)) continue;
+    if (g == previous) return g;
+    if (best == kNoGpu || cost(g) < cost(best)) best = g;
+  }
+  return best;
+}
+
+// A program that is placed instead of the starving program may have what is kept for it.
+Program *Placement::choose_instead(std::span<Program *const> behind, const Program &next,
+                                   GpuIndex g) {
+  GpuAccount &account = state_.account(g);
+  bool chooses = state_.settings.placement == PlacementMode::Demand && account.programs > 0 &&
+                 next.workload.demand.known;
+  if (!chooses || next.previous_gpu() != kNoGpu || next.wants_alone()) return nullptr;
+  if (next.workload.times_skipped >= kMaxSkips) return nullptr;
+  const Program *starving_there = account.starving, *starving = state_.accounting.starving;
+  if (starving_there == &next) account.starving = nullptr;
+  if (starving == &next) state_.accounting.starving = nullptr;
+  Program *best = best_behind(behind, next, g);
+  account.starving = starving_there;
+  state_.accounting.starving = starving;
+  return best;
+}
+
+Program *Placement::best_behind(std::span<Program *const> behind, const Program &next, GpuIndex g) {
   Program *best = nullptr;
-  double least = stretch_with(next, g) * kBetter;
-  for (Program *q : behind.first(std::min(behind.size(), kMostLooked))) {
-    bool may = q->waiting() && shows_demand(*q) && !q->wants_alone() && now_ >= q->not_before &&
+  double least = stretch_with(next, g) * kWorthwhile;
+  for (Program *q : behind.first(std::min(behind.size(), kCandidates))) {
+    bool may = q->waiting() && shows_demand(*q) && !q->wants_alone() && state_.now >= q->retry_at &&
                q->priority >= next.priority;
     bool failed = q->failures(g) > next.failures(g);
     if (!may || failed || stretch_with(*q, g) >= least || !may_enter(*q, g)) continue;
     best = q;
     least = stretch_with(*q, g);
   }
-  account.starving = kept_there;
-  accounting_.starving = kept;
   return best;
 }
 

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// What programs tell of their progress, and what it is good for: who is put together with whom
-// (interference.h), and who is not worth an eviction any more.
-#include <algorithm>
+#include "manager/policy/profile/progress.h"
 
-#include "manager/policy/policy.h"
+#include <algorithm>
 
 namespace ckpt::manager {
 
@@ -12,95 +9,108 @@ namespace in = managed::to_manager;
 
 namespace {
 
-// Of a program's beginning: it prepares its data, and is not what it will be.
-constexpr u64 kPreparation = 16;
-// A program that has made so much of the calls that its profile usually makes is nearly over.
-constexpr double kNearlyOver = 0.8, kMuchOver = 1.2;
-// … and one that was evicted is spared for so many times Settings::min_residency after its return.
-constexpr int kSpared = 10;
+// The first calls prepare data, and are not typical.
+constexpr u64 kPreparationCalls = 16;
+// The memory that a workload has used is kept for a program for this many times
+// Settings::min_residency.
+constexpr int kExpectationFactor = 10;
 
 }  // namespace
 
-void Policy::on(Program &p, const in::Workload &m) {
-  p.workload_hash = m.hash;
-  p.profile = profile_of(p);
-  profiles_.holds(p.profile, p.peak);
+void Progress::on(Program &p, const in::Workload &m) {
+  p.workload.hash = m.hash;
+  p.workload.profile = profile_of(p);
+  profiles_.holds(p.workload.profile, p.workload.peak);
 }
 
-// Of very many profiles its own may have had to make room.
-ProfileIndex Policy::profile_of(const Program &p) {
-  if (p.workload_hash == 0) return kNoProfile;
-  WorkloadProfiles::Found found = profiles_.find(now_, p.workload_hash, p.name);
+// The profile may have been replaced since the last time.
+ProfileIndex Progress::profile_of(const Program &p) {
+  if (p.workload.hash == 0) return kNoProfile;
+  WorkloadProfiles::Found found = profiles_.find(state_.now, p.workload.hash, p.name);
   if (found.is_new) interference_.forget(found.index);
   return found.index;
 }
 
-// Who is on its GPU with it, as long as all of them do nothing but run.
-std::optional<Policy::Company> Policy::company_of(const Program &p) const {
-  if (p.phase != Phase::Assigned || !p.context || p.gpu == kNoGpu || p.blocked())
+// No value unless all programs of the GPU do nothing but run.
+std::optional<Progress::Neighbours> Progress::neighbours_of(const Program &p) const {
+  if (!p.is(Phase::Assigned) || !p.context() || p.gpu() == kNoGpu || p.blocked())
     return std::nullopt;
-  if (gpus_[static_cast<size_t>(p.gpu)].foreign) return std::nullopt;
-  Company c;
-  for (const auto &q : programs_) {
-    if (q->gpu != p.gpu || !q->on_gpu()) continue;
-    bool runs = q->phase == Phase::Assigned && (q->context || q.get() == &p) && !q->blocked();
-    bool is_nothing_yet = q->phase == Phase::Assigned && !q->context;
-    if (is_nothing_yet) continue;
-    if (!runs) return std::nullopt;
-    if (q.get() != &p) c.others++, c.beside = q->profile;
+  if (state_.gpu(p.gpu()).foreign) return std::nullopt;
+  Neighbours n;
+  for (const auto &q : state_.programs) {
+    if (q.get() == &p || q->gpu() != p.gpu()) continue;
+    if (q->is(Phase::Assigned) && !q->context()) continue;  // uses nothing yet
+    if (!q->is(Phase::Assigned) || q->blocked()) return std::nullopt;
+    n.count++;
+    n.last = q->workload.profile;
   }
-  return c;
+  return n;
 }
 
-// A stretch begins and ends with a call, so that what a program has enqueued credit of its device
-// does not matter; it counts if the company was the same at both ends and in between.
-void Policy::on(Program &p, const in::Progress &m) {
-  p.calls = m.calls;
-  if (p.workload_hash == 0) return;
-  p.profile = profile_of(p);
-  std::optional<Company> company = company_of(p);
-  Time last = now_ - Time(m.idle_us);
-  Stretch &s = p.stretch;
-  u64 number = company ? gpu_of(p).company : 0;
-  if (number == 0 || number != s.company) {
-    s = {.company = number, .since = now_};
+// An interval begins and ends with a call, so work that was enqueued in advance does not matter. It
+// counts if the programs on the GPU were the same at both ends and in between.
+void Progress::on(Program &p, const in::Progress &m) {
+  Workload &w = p.workload;
+  w.calls = m.calls;
+  if (w.hash == 0) return;
+  w.profile = profile_of(p);
+  std::optional<Neighbours> beside = neighbours_of(p);
+  Time last = state_.now - Time(m.idle_us);
+  Interval &i = w.interval;
+  u64 occupancy = beside ? state_.gpu(p.gpu()).occupancy : 0;
+  if (occupancy == 0 || occupancy != i.occupancy) {
+    i = {.occupancy = occupancy, .since = state_.now};
     return;
   }
-  if (last < s.since || m.calls < kPreparation) return;
-  bool one_kind = company->others == 0 || (company->others == 1 && company->beside != kNoProfile);
-  if (s.begun && m.calls <= s.calls) return;
-  if (s.begun) profiles_.copied(p.profile, m.copied - std::min(s.copied, m.copied), last - s.at);
-  if (s.begun && one_kind)
-    interference_.measured(now_, p.profile, company->others == 0 ? kNoProfile : company->beside,
-                           m.calls - s.calls, last - s.at);
-  s.begun = true;
-  s.calls = m.calls;
-  s.copied = m.copied;
-  s.at = last;
+  if (last < i.since || m.calls < kPreparationCalls) return;
+  if (i.begun && m.calls <= i.calls) return;
+  bool one_workload = beside->count == 0 || (beside->count == 1 && beside->last != kNoProfile);
+  if (i.begun) profiles_.copied(w.profile, m.copied - std::min(i.copied, m.copied), last - i.at);
+  if (i.begun && one_workload)
+    interference_.measured(state_.now, w.profile, beside->count == 0 ? kNoProfile : beside->last,
+                           m.calls - i.calls, last - i.at);
+  i.begun = true;
+  i.calls = m.calls;
+  i.copied = m.copied;
+  i.at = last;
 }
 
-// Two that lose together: the second one waits, as it would with one program per GPU. Nobody waits
-// so for ever: who has become the starving is let in after a while, and meanwhile nobody comes in
-// that would keep it out.
-bool Policy::kept_apart(const Program &p, GpuIndex g) {
-  if (settings_.placement != PlacementMode::Interference || p.profile == kNoProfile) return false;
-  if (p.starving_since && now_ - *p.starving_since >= settings_.pairing_limit) return false;
-  const GpuAccount &account = accounting_.gpus[static_cast<size_t>(g)];
-  for (ProfileIndex k : account.profiles)
-    if (interference_.apart(now_, p.profile, k)) return true;
-  if (account.starving != nullptr && account.starving != &p &&
-      interference_.apart(now_, p.profile, account.starving->profile))
-    return true;
-  return account.programs == 1 && account.profiles.size() == 1 &&
-         interference_.wants_alone(now_, account.profiles[0], p.profile);
+void Progress::note_peak(Program &p) {
+  u64 now = p.used + p.variables + p.requested();
+  if (now <= p.workload.peak) return;
+  p.workload.peak = now;
+  profiles_.holds(p.workload.profile, now);
 }
 
-bool Policy::spared(const Program &p) const {
-  double whole = static_cast<double>(profiles_.calls(p.profile)),
-         calls = static_cast<double>(p.calls);
-  bool nearly_over = calls > whole * kNearlyOver && calls < whole * kMuchOver;
-  bool just_back = p.evictions > 0 && !has_run(p, settings_.min_residency * kSpared);
-  return nearly_over || just_back;
+// The program's own peak is the better one: what the Manager has counted includes denied requests,
+// and lacks credit.
+void Progress::ended(Program &p, u64 peak) {
+  profiles_.ended(profile_of(p), p.workload.calls, peak != 0 ? peak : p.workload.peak);
+}
+
+void Progress::update_expectations() {
+  for (const auto &p : state_.programs) expect(*p);
+}
+
+bool Progress::has_shown_need(const Program &p) const {
+  const Settings &s = state_.settings;
+  std::optional<Time> starving = p.starving_since();
+  if (starving && state_.now - *starving >= s.pairing_limit) return true;
+  Time present = p.is(Phase::Assigned) ? state_.now - p.since : Time{0};
+  Time on_gpus = p.workload.residency + present;
+  return on_gpus > Time{0} && on_gpus >= s.min_residency * kExpectationFactor;
+}
+
+// Earlier runs matter only until the program has shown by itself how much memory it needs. They do
+// not delay the starving program without end, nor others because of it.
+void Progress::expect(Program &p) const {
+  const Settings &s = state_.settings;
+  Workload &w = p.workload;
+  if (!profiles_.is(w.profile, w.hash)) w.profile = kNoProfile;
+  if (s.placement == PlacementMode::Demand) w.demand = profiles_.demand(w.profile);
+  w.settled = w.settled || has_shown_need(p);
+  u64 most = s.program_bytes != 0 ? s.program_bytes : ~u64{0};
+  w.expected = w.settled ? 0 : std::min(profiles_.peak(w.profile), most);
 }
 
 }  // namespace ckpt::manager

@@ -7,21 +7,24 @@ namespace ckpt::manager {
 
 namespace {
 
-constexpr size_t kMostPieces = 63;
+constexpr size_t kMaxIntervals = 63;
 
 }  // namespace
 
 void Rate::add(double amount, Time time) {
-  Piece piece{static_cast<float>(amount), static_cast<float>(seconds(time))};
-  if (pieces_.size() < kMostPieces)
-    pieces_.push_back(piece);
+  Interval last{static_cast<float>(amount), static_cast<float>(seconds(time))};
+  if (intervals_.size() < kMaxIntervals)
+    intervals_.push_back(last);
   else
-    pieces_[next_++ % kMostPieces] = piece;
+    intervals_[next_++ % kMaxIntervals] = last;
   amount_ = seconds_ = 0;
-  for (const Piece &p : pieces_) amount_ += p.amount, seconds_ += p.seconds;
-  std::vector<Piece> sorted = pieces_;
+  for (const Interval &i : intervals_) {
+    amount_ += i.amount;
+    seconds_ += i.seconds;
+  }
+  std::vector<Interval> sorted = intervals_;
   auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
-  std::ranges::nth_element(sorted, middle, {}, &Piece::rate);
+  std::ranges::nth_element(sorted, middle, {}, &Interval::rate);
   median_ = middle->rate();
 }
 

@@ -12,92 +12,96 @@ namespace {
 
 constexpr size_t kMaxProfiles = 256;
 
-// How fast the bus is, nobody says: whoever copies most is taken to need it for most of its time,
-// and so is who copies half as much, as one does beside its like. What copies less needs it for
-// less. On any bus so little is next to nothing:
-constexpr double kBusy = 0.7, kSlowed = 2, kLeastBytesPerSecond = 1e8;
-// Nor is any bus so fast: programs may say what they like.
-constexpr double kMostBytesPerSecond = 1e12;
-constexpr double kMostSeconds = 1e9;
+// The bandwidth of the bus is unknown, so demands are relative to the workload that copies fastest:
+// it is taken to need the bus for most of its time. So is one that copies half as fast, since that
+// is what two alike do beside each other. Below kMinBytesPerSecond, no bus is busy.
+constexpr double kBusy = 0.7, kSlowdown = 2, kMinBytesPerSecond = 1e8;
+// A limit on what programs report: no bus is faster.
+constexpr double kMaxBytesPerSecond = 1e12;
+constexpr double kMaxSeconds = 1e9;
 
 u64 user_of(u64 hash) { return hash >> 32; }
 
 }  // namespace
 
 u64 hash_of_user(u32 user, u64 hash) {
-  u64 whose = fnv1a(std::to_string(user)), what = fnv1a(std::to_string(user), hash);
-  return (whose << 32) | ((what ^ (what >> 32)) & ~u32{0});
+  u64 owner = fnv1a(std::to_string(user)), workload = fnv1a(std::to_string(user), hash);
+  return (owner << 32) | ((workload ^ (workload >> 32)) & ~u32{0});
 }
 
-WorkloadProfiles::Profile &WorkloadProfiles::to_replace() {
+WorkloadProfiles::Profile &WorkloadProfiles::least_valuable() {
   std::unordered_map<u64, size_t> of_user;
-  for (const Profile &k : profiles_) of_user[user_of(k.hash)]++;
-  auto rank = [&](const Profile &k) { return std::pair(~of_user[user_of(k.hash)], k.used); };
+  for (const Profile &p : profiles_) of_user[user_of(p.hash)]++;
+  auto rank = [&](const Profile &p) { return std::pair(~of_user[user_of(p.hash)], p.used); };
   return *std::ranges::min_element(profiles_, {}, rank);
 }
 
 WorkloadProfiles::Found WorkloadProfiles::find(Time now, u64 hash, const std::string &name) {
   auto [it, is_new] = index_.try_emplace(hash, static_cast<ProfileIndex>(profiles_.size()));
   if (is_new && profiles_.size() == kMaxProfiles) {
-    Profile &oldest = to_replace();
-    it->second = static_cast<ProfileIndex>(&oldest - profiles_.data());
-    index_.erase(oldest.hash);
-    oldest = {};
+    Profile &replaced = least_valuable();
+    it->second = static_cast<ProfileIndex>(&replaced - profiles_.data());
+    index_.erase(replaced.hash);
+    replaced = {};
   } else if (is_new) {
     profiles_.emplace_back();
   }
-  Profile &k = profiles_[it->second];
-  if (is_new) k.hash = hash, k.name = name;
-  k.used = now;
+  Profile &p = profiles_[it->second];
+  if (is_new) {
+    p.hash = hash;
+    p.name = name;
+  }
+  p.used = now;
   return {it->second, is_new};
 }
 
-void WorkloadProfiles::holds(ProfileIndex profile, u64 bytes) {
-  if (known(profile)) profiles_[profile].peak = std::max(profiles_[profile].peak, bytes);
+void WorkloadProfiles::holds(ProfileIndex i, u64 bytes) {
+  if (known(i)) profiles_[i].peak = std::max(profiles_[i].peak, bytes);
 }
 
-void WorkloadProfiles::copied(ProfileIndex profile, u64 bytes, Time time) {
-  if (!known(profile) || time <= Time{0}) return;
-  double most = seconds(time) * kMostBytesPerSecond;
-  profiles_[profile].copies.add(std::min(static_cast<double>(bytes), most), time);
-  note_demands();
+void WorkloadProfiles::copied(ProfileIndex i, u64 bytes, Time time) {
+  if (!known(i) || time <= Time{0}) return;
+  double most = seconds(time) * kMaxBytesPerSecond;
+  profiles_[i].copies.add(std::min(static_cast<double>(bytes), most), time);
+  update_demands();
 }
 
-// All of them at once: what one asks for is told by who copies most. Asked far more often.
-void WorkloadProfiles::note_demands() {
-  double most = kLeastBytesPerSecond;
-  for (const Profile &k : profiles_)
-    if (k.shown()) most = std::max(most, k.copies.mean());
-  for (Profile &k : profiles_) {
-    if (!k.shown()) continue;
-    double bus = kBusy * std::min(1.0, kSlowed * k.copies.mean() / most);
-    k.demand = {.kernels = 1 - bus, .bus = bus, .known = true};
+// All of them at once, because the fastest copying workload decides on each of them. Demands are
+// read far more often than they change.
+void WorkloadProfiles::update_demands() {
+  double most = kMinBytesPerSecond;
+  for (const Profile &p : profiles_)
+    if (p.observed()) most = std::max(most, p.copies.mean());
+  for (Profile &p : profiles_) {
+    if (!p.observed()) continue;
+    double bus = kBusy * std::min(1.0, kSlowdown * p.copies.mean() / most);
+    p.demand = {.kernels = 1 - bus, .bus = bus, .known = true};
   }
 }
 
-void WorkloadProfiles::over(ProfileIndex profile, u64 calls, u64 peak) {
-  if (!known(profile)) return;
-  Profile &k = profiles_[profile];
-  if (calls > 0) k.calls = k.calls == 0 ? calls : k.calls / 2 + calls / 2;
-  if (peak > 0) k.peak = peak;
+void WorkloadProfiles::ended(ProfileIndex i, u64 calls, u64 peak) {
+  if (!known(i)) return;
+  Profile &p = profiles_[i];
+  if (calls > 0) p.calls = p.calls == 0 ? calls : p.calls / 2 + calls / 2;
+  if (peak > 0) p.peak = peak;
   changes_++;
 }
 
 void WorkloadProfiles::learn(Time now, const ProfileFacts &facts) {
-  Profile &k = profiles_[find(now, facts.hash, facts.name).index];
-  k.calls = facts.calls;
-  k.peak = facts.peak;
-  double watched = std::clamp(facts.watched, 0.0, kMostSeconds);
-  Time quarter(static_cast<i64>(watched / kLeastStretches * 1e6));
-  for (size_t i = 0; i < kLeastStretches && quarter > Time{0}; i++)
-    k.copies.add(std::min(facts.copied, watched * kMostBytesPerSecond) / kLeastStretches, quarter);
-  note_demands();
+  Profile &p = profiles_[find(now, facts.hash, facts.name).index];
+  p.calls = facts.calls;
+  p.peak = facts.peak;
+  double observed = std::clamp(facts.observed, 0.0, kMaxSeconds);
+  Time quarter(static_cast<i64>(observed / kMinIntervals * 1e6));
+  for (size_t i = 0; i < kMinIntervals && quarter > Time{0}; i++)
+    p.copies.add(std::min(facts.copied, observed * kMaxBytesPerSecond) / kMinIntervals, quarter);
+  update_demands();
 }
 
 std::vector<ProfileFacts> WorkloadProfiles::facts() const {
   std::vector<ProfileFacts> all;
-  for (const Profile &k : profiles_)
-    all.push_back({k.hash, k.name, k.calls, k.peak, k.copies.amount(), k.copies.duration()});
+  for (const Profile &p : profiles_)
+    all.push_back({p.hash, p.name, p.calls, p.peak, p.copies.amount(), p.copies.duration()});
   return all;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What programs of one profile have in common, as those that ran have shown. A profile is an
-// executable with its arguments: who runs it again mostly does the same again.
+// What is known of workloads from earlier runs. A workload is an executable with its arguments, run
+// by one user: another run of it mostly does the same again.
 #pragma once
 
 #include <string>
@@ -17,61 +17,55 @@ namespace ckpt::manager {
 using ProfileIndex = u32;
 inline constexpr ProfileIndex kNoProfile = ~0u;
 
-// The hash of what `user` calls by that hash: in its upper half whose it is. What one user's
-// programs do says nothing of another's, whatever they call themselves.
+// The hash of a workload of `user`; `hash` is what the program reports. Its upper half names the
+// user, so what one user's programs report never affects the profiles of another user.
 u64 hash_of_user(u32 user, u64 hash);
 
-// What is worth keeping of one.
+// The part of a profile that is kept in a file.
 struct ProfileFacts {
   u64 hash = 0;
   std::string name;
-  u64 calls = 0, peak = 0;         // as calls() and peak()
-  double copied = 0, watched = 0;  // bytes between host and device, in so many seconds
+  u64 calls = 0, peak = 0;          // as calls() and peak()
+  double copied = 0, observed = 0;  // bytes between host and device, and the seconds that they took
 };
 
 class WorkloadProfiles {
  public:
-  // The profile of that hash, which is not 0. Of very many the user who has most loses the one that
-  // was used longest ago: then `is_new` is true of an index that was another profile's.
+  // The profile of that hash, which is not 0. When there are too many, the user with the most
+  // profiles loses the one that was used longest ago. `is_new`: the profile is empty, and its index
+  // may have been another workload's.
   struct Found {
     ProfileIndex index;
     bool is_new;
   };
   Found find(Time now, u64 hash, const std::string &name);
 
-  // It still is the profile of that hash.
-  bool is(ProfileIndex profile, u64 hash) const {
-    return known(profile) && profiles_[profile].hash == hash;
-  }
+  // The index still belongs to that workload.
+  bool is(ProfileIndex i, u64 hash) const { return known(i) && profiles_[i].hash == hash; }
 
-  // One of them has so many bytes on its GPU.
-  void holds(ProfileIndex profile, u64 bytes);
-  // One of them has copied so many bytes between host and device in that time.
-  void copied(ProfileIndex profile, u64 bytes, Time time);
-  // One of them has come to its end, after so many device calls and with so many bytes at most.
-  void over(ProfileIndex profile, u64 calls, u64 peak);
+  // A program of the workload has that many bytes on its GPU.
+  void holds(ProfileIndex i, u64 bytes);
+  // It has copied that many bytes between host and device in that time.
+  void copied(ProfileIndex i, u64 bytes, Time time);
+  // It has ended, after that many device calls and with that peak.
+  void ended(ProfileIndex i, u64 calls, u64 peak);
 
-  // One that was known before, to another Manager perhaps.
+  // Adds what an earlier Manager knew.
   void learn(Time now, const ProfileFacts &facts);
   std::vector<ProfileFacts> facts() const;
-  // Another number whenever there is something new that is worth keeping.
+  // Increases whenever there is something new that is worth keeping.
   u64 changes() const { return changes_; }
 
-  std::string name(ProfileIndex profile) const {
-    return known(profile) ? profiles_[profile].name : "";
-  }
-  // Device calls that one makes until its end; 0: not known.
-  u64 calls(ProfileIndex profile) const { return known(profile) ? profiles_[profile].calls : 0; }
-  // Bytes that one has on its GPU at most; 0: not known.
-  u64 peak(ProfileIndex profile) const { return known(profile) ? profiles_[profile].peak : 0; }
-  // What one asks of its GPU.
-  Demand demand(ProfileIndex profile) const {
-    return known(profile) ? profiles_[profile].demand : Demand{};
-  }
+  std::string name(ProfileIndex i) const { return known(i) ? profiles_[i].name : ""; }
+  // Device calls of one run; 0: unknown.
+  u64 calls(ProfileIndex i) const { return known(i) ? profiles_[i].calls : 0; }
+  // The largest number of bytes on the GPU; 0: unknown.
+  u64 peak(ProfileIndex i) const { return known(i) ? profiles_[i].peak : 0; }
+  Demand demand(ProfileIndex i) const { return known(i) ? profiles_[i].demand : Demand{}; }
 
  private:
-  // Before what was seen of copies is believed.
-  static constexpr size_t kLeastStretches = 4;
+  // Observations of copies before they are believed.
+  static constexpr size_t kMinIntervals = 4;
   struct Profile {
     u64 hash = 0;
     std::string name;
@@ -80,11 +74,11 @@ class WorkloadProfiles {
     Rate copies;
     Demand demand;
     Time used{0};
-    bool shown() const { return copies.stretches() >= kLeastStretches; }
+    bool observed() const { return copies.intervals() >= kMinIntervals; }
   };
-  void note_demands();
-  Profile &to_replace();
-  bool known(ProfileIndex profile) const { return profile < profiles_.size(); }
+  void update_demands();
+  Profile &least_valuable();
+  bool known(ProfileIndex i) const { return i < profiles_.size(); }
 
   std::vector<Profile> profiles_;
   std::unordered_map<u64, ProfileIndex> index_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that a program may take without a question.
+// Credit: memory that a program may allocate without asking.
 #include "tests/unit/manager/fake_node.h"
 
 using namespace ckpt;
@@ -18,7 +18,7 @@ struct Generous : Node {
     s.credit_bytes = 20;
     return s;
   }
-  // The first program has 10, and 20 credit.
+  // Program 1 has 10 bytes, and a credit of 20.
   void give() {
     CHECK(told(say(1, in::CudaMalloc{5, 10})) == Told{"1 Credit", "1 GoAhead 5"});
     take(0, 10);
@@ -29,17 +29,17 @@ struct Generous : Node {
 
 }  // namespace
 
-TEST_CASE("where memory is plentiful, more is given than was asked for") {
+TEST_CASE("credit is granted with a request where memory is plentiful") {
   Generous n;
   n.give();
-  // It stays promised, whatever is taken of it meanwhile.
+  // It stays reserved, however much of it is in use.
   CHECK(n.reserved() == 20);
   n.take(0, 20);
   CHECK(n.reserved() == 20);
   CHECK(told(n.say(1, in::CudaMalloc{6, 10})) == Told{"1 GoAhead 6"});
 }
 
-TEST_CASE("where it is not, or somebody waits, nothing is given credit") {
+TEST_CASE("no credit is granted where memory is short or a program waits") {
   Generous n;
   CHECK(told(n.say(1, in::CudaMalloc{5, 50})) == Told{"1 GoAhead 5"});
   Generous m;
@@ -48,19 +48,19 @@ TEST_CASE("where it is not, or somebody waits, nothing is given credit") {
   CHECK(told(m.say(1, in::CudaMalloc{5, 10})) == Told{"1 GoAhead 5"});
 }
 
-TEST_CASE("it is wanted back before anybody leaves") {
+TEST_CASE("credit is revoked before a program is evicted") {
   Generous n;
   n.start(2, 0, 10);
   n.give();
   // 70 are free, 20 of them promised.
   CHECK(told(n.say(2, in::CudaMalloc{6, 60})) == Told{"1 RevokeCredit"});
-  n.take(0, 5);  // it has taken 5 of it
+  n.take(0, 5);  // program 1 uses 5 bytes of its credit
   CHECK(told(n.say(1, in::CreditReturned{15})) == Told{"2 GoAhead 6"});
   CHECK(n.at(1).used == 15);
   CHECK(n.reserved() == 60);
 }
 
-TEST_CASE("who does not give it back is not waited for") {
+TEST_CASE("credit that is not returned in time is not waited for") {
   Generous n;
   n.start(2, 0, 10);
   n.give();
@@ -69,7 +69,7 @@ TEST_CASE("who does not give it back is not waited for") {
   CHECK(told(n.after(std::chrono::seconds(31))) == Told{"2 Suspend"});
 }
 
-TEST_CASE("who waits for a GPU gets it, too") {
+TEST_CASE("credit is revoked for a program that waits for a GPU, too") {
   Generous n;
   n.give();
   n.join(2);
@@ -78,10 +78,10 @@ TEST_CASE("who waits for a GPU gets it, too") {
   CHECK(told(n.say(1, in::CreditReturned{10})) == Told{"2 Connect GPU0"});
 }
 
-TEST_CASE("with its device a program loses what was given credit") {
+TEST_CASE("a program loses its credit when it leaves its GPU") {
   Generous n;
   n.give();
-  CHECK(n.at(1).credit == 20);
+  CHECK(n.at(1).credit() == 20);
   n.leaves(1, 10);
-  CHECK(n.at(1).credit == 0);
+  CHECK(n.at(1).credit() == 0);
 }

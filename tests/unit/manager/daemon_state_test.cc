@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the daemon remembers beside the policy's accounting.
+// What the daemon remembers in addition to the policy.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr ProgramId kOne = 1, kOther = 2;
 
-// A child that lives until it is ended.
+// A child process that lives until end().
 class Child {
  public:
   Child() : pid_(::fork()) {
@@ -44,45 +44,45 @@ class Child {
 
 }  // namespace
 
-TEST_CASE("who has said that it is over and goes on is not one that ends") {
+TEST_CASE("a process that outlives its announced exit does not count as exiting") {
   ExitingClients d;
   d.add(1s, 7);
   d.add(5s, 7);  // again
   d.add(5s, 8);
-  CHECK(d.ends(1s + ExitingClients::kMoment - 1ms, 7));
-  CHECK_FALSE(d.ends(1s + ExitingClients::kMoment, 7));
-  CHECK(d.ends(1s + ExitingClients::kMoment, 8));
-  CHECK_FALSE(d.ends(1s, 9));
+  CHECK(d.is_exiting(1s + ExitingClients::kGrace - 1ms, 7));
+  CHECK_FALSE(d.is_exiting(1s + ExitingClients::kGrace, 7));
+  CHECK(d.is_exiting(1s + ExitingClients::kGrace, 8));
+  CHECK_FALSE(d.is_exiting(1s, 9));
   d.keep({7});
   CHECK(d.contains(7));
   CHECK_FALSE(d.contains(8));
 }
 
-TEST_CASE("questions that are over without an answer are not remembered") {
+TEST_CASE("requests that end without an answer are forgotten") {
   Counters c;
   auto hear = [&c](ProgramId id, const managed::ToManager &m) { c.heard(Time{0}, id, m, {}); };
   for (u32 ticket = 1; ticket < 100; ticket++) {
     hear(kOne, in::CudaMalloc{ticket, 1});
-    CHECK(c.open_questions() == 1);
+    CHECK(c.open_requests() == 1);
     hear(kOne, in::MallocDone{ticket, 1});
     hear(kOne, in::Load{ticket, 1, false});
-    CHECK(c.open_questions() == 1);
+    CHECK(c.open_requests() == 1);
     hear(kOne, in::LoadDone{ticket, 1, 0, false});
   }
-  CHECK(c.open_questions() == 0);
+  CHECK(c.open_requests() == 0);
   hear(kOther, in::CudaMalloc{7, 1});
   hear(kOne, in::CudaMalloc{7, 1});
   hear(kOne, in::Connect{});
-  CHECK(c.open_questions() == 3);
+  CHECK(c.open_requests() == 3);
   hear(kOne, in::Join{});
-  CHECK(c.open_questions() == 1);
+  CHECK(c.open_requests() == 1);
   c.ordered(Time{5}, {{kOther, out::GoAhead{7}}});
-  CHECK(c.open_questions() == 0);
+  CHECK(c.open_requests() == 0);
   CHECK(c.waits == 1);
   CHECK(c.waited == Time{5});
 }
 
-TEST_CASE("questions that nobody answers are not remembered, however many they are") {
+TEST_CASE("requests that are never answered are bounded") {
   Node node({}, {1000 * kMiB});
   Counters c;
   auto hear = [&](const managed::ToManager &m) {
@@ -96,22 +96,22 @@ TEST_CASE("questions that nobody answers are not remembered, however many they a
   };
   hear(in::Uses{managed::kCuda});
   ask_much();
-  CHECK(c.open_questions() == 0);
-  // It is evicted, and asks: as many may be open as the policy keeps.
+  CHECK(c.open_requests() == 0);
+  // It is evicted, and asks: the policy keeps at most 1024 requests.
   hear(in::Join{.version = managed::kVersion, .standing = managed::Standing::Suspended});
   ask_much();
-  CHECK(c.open_questions() == 1024);
+  CHECK(c.open_requests() == 1024);
   hear(in::Fin{});
   ask_much();
-  CHECK(c.open_questions() == 0);
+  CHECK(c.open_requests() == 0);
 }
 
-TEST_CASE("what a program that went on without us has counts once, while it lives") {
+TEST_CASE("the memory of a disconnected program counts once, while it is alive") {
   DisconnectedClients disconnected;
   Child child;
   disconnected.add(child.pid(), 0, 100);
   disconnected.add(child.pid(), 1, 7);
-  disconnected.add(child.pid(), 0, 200);  // it was back meanwhile, and is gone again
+  disconnected.add(child.pid(), 0, 200);  // it was connected in between
   CHECK(disconnected.bytes(0) == 200);
   CHECK(disconnected.bytes(1) == 7);
   child.end();

@@ -1,6 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A node made of numbers: what is free on its GPUs is what the test says.
+// A node of numbers for tests of the policy: its free memory is what the test says, and its
+// programs send what the test sends. How to read a test:
+//
+//     Node n(settings, {100, 200});       two GPUs, GPU0 with 100 bytes and GPU1 with 200
+//     n.start(1, 0, 10)                   program 1 joins, gets GPU0 and has a context of 10 bytes
+//     n.has(1, 40)                        … allocates 40 bytes, which are granted
+//     n.say(1, in::CudaMalloc{7, 20})     … sends a message; the result is the Manager's orders
+//     n.leaves(1, 10)                     … was told to leave: frees its memory and its context of
+//     10 n.comes(1, 0, 10)                   … was told to resume on GPU0, and does n.take(0, 5),
+//     n.give(0, 5)          5 bytes of GPU0 are allocated, and freed n.after(1s) a second passes
+//     told(orders) == Told{"2 Suspend"}   the orders, as "PROGRAM MESSAGE DETAILS"
 #pragma once
 
 #include <doctest/doctest.h>
@@ -52,26 +62,22 @@ struct Node {
     return say(p,
                in::Join{.version = managed::kVersion, .pid = p, .name = "p", .priority = priority});
   }
-  // Joined, with a context on `gpu`, which costs `context`.
   void start(ProgramId p, GpuIndex gpu, u64 context, i32 priority = 0);
-  // Somebody has been here, and what a context costs is known.
+  // A program that has ended has taught the Manager the cost of a context.
   void learn(u64 context) {
     join(999);
     say(999, in::Join{.version = managed::kVersion, .context_known = true, .context = context});
     say(999, in::Fin{});
   }
-  // A granted allocation.
   void has(ProgramId p, u64 bytes);
-  // Evicted, as it was told.
   Orders leaves(ProgramId p, u64 context);
-  // Back, as it was told.
   Orders comes(ProgramId p, GpuIndex gpu, u64 context);
 
   const Program &at(ProgramId p) const { return *policy.find(p); }
-  Phase phase(ProgramId p) const { return at(p).phase; }
+  Phase phase(ProgramId p) const { return at(p).phase(); }
 };
 
-// "2 Connect GPU1", "3 GoAhead 7", …; what all tests compare.
+// "2 Connect GPU1", "3 GoAhead 7", …
 inline std::vector<std::string> told(const Orders &orders) {
   std::vector<std::string> all;
   for (const Order &o : orders) {
@@ -88,6 +94,15 @@ inline std::vector<std::string> told(const Orders &orders) {
 }
 using Told = std::vector<std::string>;
 
+// Contexts of 10 bytes, up to ten programs on a GPU, and no minimum residency.
+inline Settings small_settings() {
+  Settings s;
+  s.context_bytes = 10;
+  s.min_residency = Time{0};
+  s.programs_per_gpu = 10;
+  return s;
+}
+
 inline void Node::start(ProgramId p, GpuIndex gpu, u64 context, i32 priority) {
   join(p, priority);
   REQUIRE(told(say(p, in::Connect{})) == Told{fmt::format("{} Connect GPU{}", p, gpu)});
@@ -98,12 +113,12 @@ inline void Node::start(ProgramId p, GpuIndex gpu, u64 context, i32 priority) {
 
 inline void Node::has(ProgramId p, u64 bytes) {
   REQUIRE(told(say(p, in::CudaMalloc{900, bytes})) == Told{fmt::format("{} GoAhead 900", p)});
-  take(at(p).gpu, bytes);
+  take(at(p).gpu(), bytes);
   say(p, in::MallocDone{900, at(p).used + bytes});
 }
 
 inline Orders Node::leaves(ProgramId p, u64 context) {
-  give(at(p).gpu, at(p).used + context);
+  give(at(p).gpu(), at(p).used + context);
   return say(p, in::SuspendDone{at(p).used});
 }
 

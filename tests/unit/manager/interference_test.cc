@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who gets on with whom: what is made of programs' progress, and what follows from it.
+// Interference of workloads: what progress reports teach, and what the Manager does because of it.
 #include "manager/policy/placement/interference.h"
 
 #include "tests/unit/manager/fake_node.h"
@@ -21,11 +21,11 @@ Settings roomy() {
   return s;
 }
 
-// Both run for so many seconds on GPU 0 and make so many calls a second.
+// Each program of `rates` runs for `seconds` on GPU0 and makes that many calls per second.
 void run(Node &n, const std::vector<std::pair<ProgramId, u64>> &rates, int seconds) {
   for (int i = 0; i < seconds; i++) {
     n.now += 1s;
-    for (auto [p, rate] : rates) n.say(p, in::Progress{n.at(p).calls + rate, 0});
+    for (auto [p, rate] : rates) n.say(p, in::Progress{n.at(p).workload.calls + rate, 0});
   }
 }
 
@@ -43,7 +43,7 @@ void ends(Node &n, ProgramId p) {
   n.say(p, in::Fin{});
 }
 
-// A node where A makes 100 calls a second alone and `beside` beside B, and B too.
+// A node where A and B each make 100 calls per second alone, and `beside` beside each other.
 Node taught(const Settings &s, u64 beside) {
   Node n(s, {100});
   start(n, 1, kA);
@@ -64,66 +64,66 @@ Told asks_beside(Node &n, u64 profile, ProgramId p) {
 
 }  // namespace
 
-TEST_CASE("what two do together is told by their rates alone and beside each other") {
+TEST_CASE("the throughput of two workloads follows from their rates alone and together") {
   Interference interference(1s);
   constexpr ProfileIndex a = 0, b = 1;
   interference.measured(10s, a, b, 600, 10s);
   interference.measured(10s, b, a, 30, 10s);
-  CHECK_FALSE(interference.together(a, b));
+  CHECK_FALSE(interference.throughput(a, b));
   interference.measured(20s, a, kNoProfile, 1000, 10s);
   interference.measured(20s, b, kNoProfile, 100, 10s);
-  REQUIRE(interference.together(a, b));
-  CHECK(*interference.together(a, b) == doctest::Approx(0.9));
-  CHECK(*interference.together(b, a) == doctest::Approx(0.9));
-  CHECK(interference.apart(20s, a, b));
-  CHECK(interference.apart(20s, b, a));
-  // Not for ever: so that an error is found out. Only what is seen of the two renews it.
-  CHECK_FALSE(interference.apart(221s, a, b));
+  REQUIRE(interference.throughput(a, b));
+  CHECK(*interference.throughput(a, b) == doctest::Approx(0.9));
+  CHECK(*interference.throughput(b, a) == doctest::Approx(0.9));
+  CHECK(interference.kept_apart(20s, a, b));
+  CHECK(interference.kept_apart(20s, b, a));
+  // The finding expires, so that an error is corrected. Only observations of both renew it.
+  CHECK_FALSE(interference.kept_apart(221s, a, b));
   interference.measured(221s, a, kNoProfile, 100, 1s);
-  CHECK_FALSE(interference.apart(221s, a, b));
+  CHECK_FALSE(interference.kept_apart(221s, a, b));
   interference.measured(230s, a, b, 60, 1s);
-  CHECK(interference.apart(230s, a, b));
-  // Two of one profile are a pair as well.
+  CHECK(interference.kept_apart(230s, a, b));
+  // Two programs of one workload are a pair as well.
   interference.measured(20s, a, a, 550, 10s);
-  CHECK(*interference.together(a, a) == doctest::Approx(1.1));
-  CHECK_FALSE(interference.apart(20s, a, a));
+  CHECK(*interference.throughput(a, a) == doctest::Approx(1.1));
+  CHECK_FALSE(interference.kept_apart(20s, a, a));
 }
 
-TEST_CASE("a few calls prove nothing") {
+TEST_CASE("a few calls are not enough for a finding") {
   Interference interference(1s);
   constexpr ProfileIndex a = 0;
   interference.measured(10s, a, kNoProfile, 20, 10s);
   interference.measured(10s, a, a, 1000, 100s);
-  CHECK_FALSE(interference.together(a, a));
+  CHECK_FALSE(interference.throughput(a, a));
   interference.measured(11s, a, kNoProfile, 10, 5s);
-  CHECK(interference.together(a, a));
+  CHECK(interference.throughput(a, a));
   Interference hasty(1s);
   hasty.measured(10s, a, kNoProfile, 1000, 2s);
   hasty.measured(10s, a, a, 1000, 2s);
-  CHECK_FALSE(hasty.together(a, a));
+  CHECK_FALSE(hasty.throughput(a, a));
 }
 
-TEST_CASE("the last stretches count, by their median, until the profile is another one") {
+TEST_CASE(
+    "the median of the latest intervals counts, until the index belongs to another workload") {
   Interference interference(1s);
   constexpr ProfileIndex a = 0;
   for (int i = 0; i < 100; i++) interference.measured(10s, a, kNoProfile, 1000, 10s);
   interference.measured(10s, a, a, 450, 10s);
-  CHECK(*interference.together(a, a) == doctest::Approx(0.9));
-  for (int i = 0; i < 20; i++)
-    interference.measured(10s, a, kNoProfile, 1, 100s);  // it waits for something
-  CHECK(*interference.together(a, a) == doctest::Approx(0.9));
+  CHECK(*interference.throughput(a, a) == doctest::Approx(0.9));
+  for (int i = 0; i < 20; i++) interference.measured(10s, a, kNoProfile, 1, 100s);  // it waits
+  CHECK(*interference.throughput(a, a) == doctest::Approx(0.9));
   for (int i = 0; i < 60; i++) interference.measured(10s, a, kNoProfile, 500, 10s);
-  CHECK(*interference.together(a, a) == doctest::Approx(1.8));
+  CHECK(*interference.throughput(a, a) == doctest::Approx(1.8));
   interference.forget(a);
-  CHECK_FALSE(interference.together(a, a));
+  CHECK_FALSE(interference.throughput(a, a));
 }
 
-TEST_CASE("a pair that loses is not put together again, and one that gains is") {
+TEST_CASE("a pair that loses is kept apart, and one that gains is not") {
   Node bad = taught(roomy(), 49);
   CHECK(bad.policy.findings().size() == 1);
   start(bad, 3, kA);
   CHECK(asks_beside(bad, kB, 4) == Told{});
-  CHECK(asks_beside(bad, 99, 5) == Told{"5 Connect GPU0"});  // unknown interference are tried
+  CHECK(asks_beside(bad, 99, 5) == Told{"5 Connect GPU0"});  // unknown pairs are tried
   bad.say(5, in::Fin{});
   bad.give(0, 10);
   CHECK(told(bad.say(3, in::Fin{})) == Told{"4 Connect GPU0"});
@@ -139,7 +139,7 @@ TEST_CASE("a pair that loses is not put together again, and one that gains is") 
   CHECK(asks_beside(careless, kB, 4) == Told{"4 Connect GPU0"});
 }
 
-TEST_CASE("who was evicted does not come back into bad company either") {
+TEST_CASE("an evicted program does not resume beside one that it loses with") {
   Node n = taught(roomy(), 40);
   start(n, 3, 99);
   n.has(3, 30);
@@ -154,34 +154,34 @@ TEST_CASE("who was evicted does not come back into bad company either") {
   CHECK(told(n.say(5, in::Fin{})) == Told{"4 Migrate GPU0"});
 }
 
-TEST_CASE("nobody is kept apart for ever, nor kept out by those that come later") {
+TEST_CASE("a program is not kept apart forever, nor kept out by later programs") {
   Settings s = roomy();
   s.starvation_limit = 10s;
   s.pairing_limit = 20s;
   Node n = taught(s, 40);
   start(n, 3, kA);
   CHECK(asks_beside(n, kB, 4) == Told{});
-  CHECK(told(n.after(31s)) == Told{});     // the starving: still apart …
-  CHECK(asks_beside(n, kA, 5) == Told{});  // … and no other A comes in before it
+  CHECK(told(n.after(31s)) == Told{});     // it starves, and is still kept apart …
+  CHECK(asks_beside(n, kA, 5) == Told{});  // … and no other A is admitted before it
   CHECK(told(n.after(19s)) == Told{});
   CHECK(told(n.after(2s)) == Told{"4 Connect GPU0"});
 }
 
 TEST_CASE(
-    "a program is alone for a moment if that is all that is not known of a pair that comes again") {
+    "a program is left alone for a moment if only its rate alone is missing for a known pair") {
   Settings s = roomy();
   Node n(s, {100});
   start(n, 1, kA);
   start(n, 2, kB);
   run(n, {{1, 40}, {2, 40}}, 6);
   ends(n, 2);
-  n.say(1, in::Progress{n.at(1).calls, 0});
-  // B comes again. A is given a moment to show what it does alone.
+  n.say(1, in::Progress{n.at(1).workload.calls, 0});
+  // B arrives again. A gets a moment to show its rate alone.
   CHECK(asks_beside(n, kB, 3) == Told{});
   run(n, {{1, 100}}, 3);
   n.now += 1s;
-  CHECK(told(n.say(1, in::Progress{n.at(1).calls + 100, 0})) == Told{"3 Connect GPU0"});
-  // That is not repeated for somebody who makes no progress.
+  CHECK(told(n.say(1, in::Progress{n.at(1).workload.calls + 100, 0})) == Told{"3 Connect GPU0"});
+  // The moment is bounded for a program that makes no progress.
   Node still(s, {100});
   start(still, 1, kA);
   start(still, 2, kB);
@@ -192,7 +192,7 @@ TEST_CASE(
   CHECK(told(still.after(2s)) == Told{"3 Connect GPU0"});
 }
 
-TEST_CASE("programs are kept alone for a small part of the time only") {
+TEST_CASE("programs are kept alone for a small part of all time") {
   Interference interference(1s);
   for (ProfileIndex k = 0; k < 40; k++) {
     interference.measured(1s, k, 0, 100, 10s);
@@ -200,18 +200,18 @@ TEST_CASE("programs are kept alone for a small part of the time only") {
   }
   int held = 0;
   for (int second = 1; second <= 400; second++)
-    held += interference.wants_alone(Time(second * 1s),
-                                     static_cast<ProfileIndex>(second % 400 / 10), 0);
+    held += interference.needs_rate_alone(Time(second * 1s),
+                                          static_cast<ProfileIndex>(second % 400 / 10), 0);
   CHECK(held > 5);
   CHECK(held < 25);
 }
 
-TEST_CASE("a stretch counts only if the company stayed the same") {
+TEST_CASE("an interval counts only if the programs on the GPU stayed the same") {
   Settings s = roomy();
   Node n(s, {100});
   start(n, 1, kA);
   run(n, {{1, 100}}, 2);
-  // Another one comes and goes between two words of the first.
+  // Another program comes and goes between two reports of the first.
   start(n, 2, kB);
   ends(n, 2);
   n.now += 1s;
@@ -220,10 +220,10 @@ TEST_CASE("a stretch counts only if the company stayed the same") {
   start(n, 3, kA);
   run(n, {{1, 50}, {3, 50}}, 10);
   REQUIRE(n.policy.findings().size() == 1);
-  CHECK(n.policy.findings()[0].together == doctest::Approx(1).epsilon(0.01));
+  CHECK(n.policy.findings()[0].throughput == doctest::Approx(1).epsilon(0.01));
 }
 
-TEST_CASE("who is nearly over, or has just come back, is not the one to leave") {
+TEST_CASE("a program that is nearly finished or has just resumed is spared") {
   Settings s = roomy();
   s.victim = Victim::Cheapest;
   s.min_residency = 2s;
@@ -238,7 +238,7 @@ TEST_CASE("who is nearly over, or has just come back, is not the one to leave") 
   start(n, 4, 99);
   n.has(4, 50);
   run(n, {{2, 85}, {3, 85}}, 10);
-  // 2 has fewer bytes, and little to do.
+  // 2 has fewer bytes, and is nearly finished.
   CHECK(told(n.say(4, in::CudaMalloc{1, 70})) == Told{"3 Signal"});
   CHECK(told(n.say(3, in::Query{})) == Told{"3 Suspend"});
 }

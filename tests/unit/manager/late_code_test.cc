@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Code that is loaded after the start: its device variables are asked for like any other memory,
-// and if its kernels use the device's heap, the program needs a GPU for itself from then on.
+// Code that is loaded after the start: its device variables are requested like any other memory,
+// and if its kernels use the device heap, the program needs a GPU for itself from then on.
 #include "tests/unit/manager/fake_node.h"
 
 using namespace ckpt;
@@ -28,20 +28,20 @@ struct Pair : Node {
 
 }  // namespace
 
-TEST_CASE("a program that is alone loads such code at once") {
+TEST_CASE("a program that is alone on its GPU loads heap code at once") {
   Node n(quick(), {100});
   n.start(1, 0, 10);
   CHECK(told(n.say(1, heap_code(5))) == Told{"1 GoAhead 5"});
   CHECK(n.policy.accounting().gpus[0].exclusive == &n.at(1));
   n.say(1, in::LoadDone{5, 0, 0, true});
   CHECK(n.at(1).exclusive);
-  // Nobody else comes, and it does not leave.
+  // No other program is admitted, and it does not leave.
   n.join(2);
   CHECK(told(n.say(2, in::Connect{})).empty());
   CHECK(told(n.after(std::chrono::seconds(60))).empty());
 }
 
-TEST_CASE("the others leave before such code is loaded") {
+TEST_CASE("the other programs leave before heap code is loaded") {
   Pair n;
   n.has(2, 30);
   CHECK(told(n.say(1, heap_code(5))) == Told{"2 Signal"});
@@ -53,7 +53,7 @@ TEST_CASE("the others leave before such code is loaded") {
   CHECK(told(n.say(1, in::Fin{})) == Told{"2 Migrate GPU0"});
 }
 
-TEST_CASE("it moves to a GPU where nobody is") {
+TEST_CASE("a program that loads heap code moves to an empty GPU") {
   Pair n({100, 100});
   n.start(2, 1, 10);
   n.start(3, 0, 10);
@@ -66,10 +66,10 @@ TEST_CASE("it moves to a GPU where nobody is") {
   CHECK(n.phase(1) == Phase::Assigned);
 }
 
-TEST_CASE("of two on one GPU one leaves, and comes back when the other one has ended") {
+TEST_CASE("of two programs that load heap code on one GPU, one leaves until the other has ended") {
   Pair n;
   CHECK(told(n.say(1, heap_code(5))) == Told{"2 Signal"});
-  // Before it has heard of that.
+  // Before program 2 has received its signal.
   CHECK(told(n.say(2, heap_code(6))).empty());
   CHECK(told(n.say(2, in::Query{})) == Told{"2 Suspend"});
   CHECK(told(n.leaves(2, 10)) == Told{"1 GoAhead 5"});
@@ -81,7 +81,7 @@ TEST_CASE("of two on one GPU one leaves, and comes back when the other one has e
   CHECK(n.at(2).alone());
 }
 
-TEST_CASE("who shares its GPU with one that cannot leave goes elsewhere") {
+TEST_CASE("a program leaves if another of its GPU cannot") {
   Pair n;
   CHECK(told(n.say(1, heap_code(5))) == Told{"2 Signal"});
   CHECK(told(n.say(2, in::Query{})) == Told{"2 Suspend"});
@@ -91,7 +91,7 @@ TEST_CASE("who shares its GPU with one that cannot leave goes elsewhere") {
   CHECK(told(n.say(2, in::Fin{})) == Told{"1 Migrate GPU0"});
 }
 
-TEST_CASE("the two wishes of programs that cannot leave do not wait for each other") {
+TEST_CASE("two loads of programs that cannot leave do not wait for each other") {
   Settings s = quick();
   s.host_bytes = 0;
   Node n(s, {100});
@@ -100,13 +100,13 @@ TEST_CASE("the two wishes of programs that cannot leave do not wait for each oth
   n.has(1, 10);
   n.has(2, 10);
   CHECK(told(n.say(1, heap_code(5))).empty());
-  // Nobody could ever go on: the younger one is told no.
+  // Both would wait forever: the later one is denied.
   CHECK(told(n.say(2, heap_code(6))) == Told{"2 OutOfMemory 6"});
   n.give(0, 20);
   CHECK(told(n.say(2, in::Fin{})) == Told{"1 GoAhead 5"});
 }
 
-TEST_CASE("an exclusive program that waits does not keep out one that cannot leave") {
+TEST_CASE("a waiting exclusive program does not block one that cannot leave") {
   Settings s = quick();
   s.host_bytes = 0;
   Node n(s, {100});
@@ -117,7 +117,7 @@ TEST_CASE("an exclusive program that waits does not keep out one that cannot lea
   CHECK(told(n.say(1, heap_code(5))) == Told{"1 GoAhead 5"});
 }
 
-TEST_CASE("variables of code that is loaded late are memory like any other") {
+TEST_CASE("variables of late code are requested like any other memory") {
   Pair n;
   n.has(2, 50);
   // 30 are free.
@@ -126,7 +126,7 @@ TEST_CASE("variables of code that is loaded late are memory like any other") {
   n.give(0, 60);
   CHECK(told(n.say(2, in::Fin{})) == Told{"1 Migrate GPU0"});
   CHECK(told(n.comes(1, 0, 10)) == Told{"1 GoAhead 5"});
-  // Not seen yet: they stay reserved.
+  // They stay reserved until they were measured.
   n.policy.footprint(1, 10);
   n.say(1, in::LoadDone{5, 0, 31, false});
   CHECK(n.policy.accounting().gpus[0].reserved == 31);
@@ -141,7 +141,7 @@ TEST_CASE("variables of code that is loaded late are memory like any other") {
   CHECK_FALSE(n.at(1).exclusive);
 }
 
-TEST_CASE("code with more variables than any GPU has is denied at once") {
+TEST_CASE("code with more variables than any GPU has memory is denied at once") {
   Pair n;
   CHECK(told(n.say(1, in::Load{5, 95, false})) == Told{"1 OutOfMemory 5"});
   CHECK(told(n.say(1, heap_code(6, 95))) == Told{"1 OutOfMemory 6"});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The behaviour that the paper describes (papers.md §1), message by message. Bytes are small
-// numbers; a context costs 10.
+// The behaviour that the Mobile CUDA paper describes, message by message. A context costs 10 bytes;
+// docs/PAPERS.md explains the tags MC-n.
 #include "tests/unit/manager/fake_node.h"
 
 using namespace ckpt;
@@ -18,22 +18,22 @@ Settings small() {
 
 }  // namespace
 
-TEST_CASE("the reference sequence (MC 1.6)") {
+TEST_CASE("the reference sequence of the paper") {
   Node n(small(), {100, 200});
-  n.start(1, 1, 10);  // where most is free
+  n.start(1, 1, 10);  // the GPU with the most free memory
   n.start(2, 0, 10);
   n.has(1, 150);
   n.has(2, 50);  // mem1
-  // mem2: too little is free, and the requester itself leaves.
+  // mem2: too little is free, so the requester itself is evicted.
   CHECK(told(n.say(2, in::CudaMalloc{2, 60})) == Told{"2 Suspend"});
   CHECK(n.phase(2) == Phase::Evicting);
-  CHECK(told(n.leaves(2, 10)) == Told{});  // 10 + 50 + 60 are more than any GPU has free
+  CHECK(told(n.leaves(2, 10)) == Told{});  // no GPU has 10 + 50 + 60 bytes free
   CHECK(n.phase(2) == Phase::Evicted);
-  // Somebody else ends, on another GPU.
+  // Another program ends, on another GPU.
   n.give(1, 160);
   CHECK(told(n.policy.gone(n.now, 1)) == Told{"2 Migrate GPU1"});
   CHECK(n.policy.accounting().gpus[1].reserved == 120);
-  // MIG_DONE first; then the malloc that waits is granted.
+  // After MIG_DONE, the waiting malloc is granted.
   CHECK(told(n.comes(2, 1, 10)) == Told{"2 GoAhead 2"});
   CHECK(n.policy.accounting().gpus[1].reserved == 60);
   n.take(1, 60);
@@ -44,16 +44,17 @@ TEST_CASE("the reference sequence (MC 1.6)") {
   CHECK(n.policy.programs().empty());
 }
 
-TEST_CASE("accounting: reserved rises with a grant and falls with what is measured") {
+TEST_CASE("reserved memory rises with a grant and falls with the measurement") {
   Node n(small(), {100});
   n.join(1);
   n.say(1, in::Connect{});
-  CHECK(n.policy.accounting().gpus[0].reserved == 10);              // the context (MC-11)
-  CHECK(told(n.say(1, in::ContextCheck{})) == Told{"1 CCheckOk"});  // nobody measures it: believed
+  CHECK(n.policy.accounting().gpus[0].reserved == 10);  // the context (MC-11)
+  CHECK(told(n.say(1, in::ContextCheck{})) ==
+        Told{"1 CCheckOk"});  // not measured: the report counts
   CHECK(n.policy.accounting().gpus[0].reserved == 0);
   n.take(0, 10);
   CHECK(told(n.say(1, in::CudaMalloc{1, 50})) == Told{"1 GoAhead 1"});
-  // Another thread: 90 are measured free, 50 of them are promised (MC-9).
+  // Another thread: 90 are measured free, 50 of them are reserved (MC-9).
   CHECK(told(n.say(1, in::CudaMalloc{2, 40})) == Told{"1 GoAhead 2"});
   CHECK(n.policy.accounting().gpus[0].reserved == 90);
   n.take(0, 50);
@@ -64,7 +65,7 @@ TEST_CASE("accounting: reserved rises with a grant and falls with what is measur
   CHECK(n.at(1).used == 0);
 }
 
-TEST_CASE("a context is seen when it was measured, and its cost is learned") {
+TEST_CASE("a context counts when it was measured, and its cost is learned") {
   Node n(small(), {1000});
   n.join(1);
   n.say(1, in::Connect{});
@@ -80,7 +81,7 @@ TEST_CASE("a context is seen when it was measured, and its cost is learned") {
   CHECK(n.policy.accounting().gpus[0].reserved == 300);
 }
 
-TEST_CASE("where no context was measured it costs what it does elsewhere") {
+TEST_CASE("a context that was not measured costs what it costs on another GPU") {
   Node n(small(), {1000, 1000});
   n.join(1);
   n.say(1, in::Connect{});
@@ -93,7 +94,7 @@ TEST_CASE("where no context was measured it costs what it does elsewhere") {
   CHECK_FALSE(n.policy.gpus()[1].context_known);
 }
 
-TEST_CASE("a driver that shows no context at all is believed in the end") {
+TEST_CASE("a driver that never shows a context is believed after 20 checks") {
   Node n(small(), {1000});
   n.join(1);
   n.say(1, in::Connect{});
@@ -116,28 +117,28 @@ TEST_CASE("device variables: the assignment changes with each that is found (MC-
   CHECK(told(n.say(1, in::Connect{75})) == Told{"1 Connect GPU1"});  // dmem2
   CHECK(n.policy.accounting().gpus[0].reserved == 0);
   CHECK(n.policy.accounting().gpus[1].reserved == 85);
-  SUBCASE("what fits nowhere now waits") {
+  SUBCASE("what fits on no GPU now waits") {
     CHECK(told(n.say(1, in::Connect{85})) == Told{});
     CHECK(n.phase(1) == Phase::Pending);
     n.free(0, 100);
     CHECK(told(n.after(Time{1})) == Told{"1 Connect GPU0"});
   }
-  SUBCASE("what never fits is refused") {
+  SUBCASE("what never fits is denied") {
     CHECK(told(n.say(1, in::Connect{95})) == Told{"1 OutOfMemory 0"});
   }
-  SUBCASE("variables stay reserved until they were seen") {
+  SUBCASE("variables stay reserved until they were measured") {
     n.take(1, 10);
     n.policy.footprint(1, 10);
     CHECK(told(n.say(1, in::ContextCheck{})) == Told{"1 CCheckFailed"});
     CHECK(n.policy.accounting().gpus[1].reserved == 75);
-    SUBCASE("and need no allocation for that") {
+    SUBCASE("without an allocation") {
       n.take(1, 75);
       n.policy.footprint(1, 85);
       CHECK(told(n.say(1, in::ContextCheck{})) == Told{"1 CCheckOk"});
       CHECK(n.policy.accounting().gpus[1].reserved == 0);
       return;
     }
-    SUBCASE("and those that never come stay so") {
+    SUBCASE("variables that never appear stay reserved") {
       for (int i = 0; i < 18; i++) {
         n.policy.footprint(1, 10);
         CHECK(told(n.say(1, in::ContextCheck{})) == Told{"1 CCheckFailed"});
@@ -155,7 +156,8 @@ TEST_CASE("device variables: the assignment changes with each that is found (MC-
   }
 }
 
-TEST_CASE("device variables that a program left without are reserved when it is back") {
+TEST_CASE(
+    "device variables that were not created before an eviction are reserved at the resumption") {
   Node n(small(), {200});
   n.learn(10);
   n.start(2, 0, 10);
@@ -176,10 +178,10 @@ TEST_CASE("device variables that a program left without are reserved when it is 
   n.take(0, 60);
   n.say(1, in::MallocDone{1, 60});
   CHECK(n.policy.accounting().gpus[0].reserved == 50);
-  SUBCASE("so nobody else takes what they need") {
+  SUBCASE("so no other program gets their memory") {
     CHECK(told(n.say(2, in::CudaMalloc{2, 80})) == Told{"2 Suspend"});
   }
-  SUBCASE("until they are seen") {
+  SUBCASE("until they are measured") {
     n.take(0, 50);
     n.policy.footprint(1, 120);
     CHECK(told(n.say(1, in::ContextCheck{})) == Told{"1 CCheckOk"});
@@ -209,7 +211,7 @@ TEST_CASE("at most four without a context per GPU (MC-19)") {
   CHECK(told(n.say(2, in::ContextCheck{})) == Told{"2 CCheckOk", "5 Connect GPU0"});
 }
 
-TEST_CASE("evicted programs count against the limit of assignments, and not against their GPU's") {
+TEST_CASE("evicted programs count against the node's limit, and not against their GPU's") {
   Settings s = small();
   s.programs_per_gpu = 2;
   Node n(s, {100});
@@ -224,23 +226,23 @@ TEST_CASE("evicted programs count against the limit of assignments, and not agai
   CHECK(told(n.say(1, in::Fin{})) == Told{"2 Migrate GPU0", "3 Connect GPU0"});
 }
 
-TEST_CASE("a program whose kernels call malloc gets a GPU alone (MC-15, MC-16)") {
+TEST_CASE("a program with kernels that call malloc gets a GPU alone (MC-15, MC-16)") {
   Node n(small(), {100});
   n.start(1, 0, 10);
   n.start(2, 0, 10);
   n.has(2, 20);
   n.join(3);
-  // The others are signalled; each asks what is wanted, and is told.
+  // The others are signalled; each asks why, and is told to suspend.
   CHECK(told(n.say(3, in::Connect{0, true})) == Told{"1 Signal", "2 Signal"});
   n.join(4);
-  CHECK(told(n.say(4, in::Connect{})) == Told{});  // nobody new comes in
+  CHECK(told(n.say(4, in::Connect{})) == Told{});  // no new program is admitted
   CHECK(told(n.say(1, in::Query{})) == Told{"1 Suspend"});
   CHECK(told(n.say(2, in::Query{})) == Told{"2 Suspend"});
   CHECK(told(n.leaves(2, 10)) == Told{});
   CHECK(told(n.leaves(1, 10)) == Told{"3 Connect GPU0"});
   n.take(0, 10);
   n.say(3, in::ContextCheck{});
-  SUBCASE("and when it ends, they are back in the order in which they came") {
+  SUBCASE("when it ends, the others resume in order of arrival") {
     n.give(0, 10);
     CHECK(told(n.say(3, in::Fin{})) == Told{"1 Migrate GPU0", "2 Migrate GPU0", "4 Connect GPU0"});
   }
@@ -255,7 +257,7 @@ TEST_CASE("a program whose kernels call malloc gets a GPU alone (MC-15, MC-16)")
   }
 }
 
-TEST_CASE("an exclusive program waits until those that have ended are quite gone") {
+TEST_CASE("an exclusive program waits until the memory of ended programs is free") {
   Node n(small(), {100});
   n.start(1, 0, 10);
   n.join(2);
@@ -266,7 +268,7 @@ TEST_CASE("an exclusive program waits until those that have ended are quite gone
   CHECK(told(n.after(Time{1})) == Told{"2 Connect GPU0"});
 }
 
-TEST_CASE("two exclusive programs, two GPUs") {
+TEST_CASE("two exclusive programs get two GPUs, and a third waits") {
   Node n(small(), {100, 100});
   n.start(1, 0, 10);
   n.join(2), n.join(3), n.join(4);
@@ -275,11 +277,11 @@ TEST_CASE("two exclusive programs, two GPUs") {
   CHECK(told(n.say(4, in::Connect{0, true})) == Told{});
   n.say(1, in::Query{});
   CHECK(told(n.leaves(1, 10)) == Told{"3 Connect GPU0"});
-  CHECK(told(n.say(2, in::Fin{})) == Told{"1 Migrate GPU1"});  // it came first
-  CHECK(told(n.comes(1, 1, 10)) == Told{"1 Signal"});          // and makes room for the last one
+  CHECK(told(n.say(2, in::Fin{})) == Told{"1 Migrate GPU1"});  // the first to arrive
+  CHECK(told(n.comes(1, 1, 10)) == Told{"1 Signal"});          // which leaves for the last program
 }
 
-TEST_CASE("a signal whose reason has gone is taken back") {
+TEST_CASE("a signal is cancelled when its reason has gone") {
   Node n(small(), {100});
   n.start(1, 0, 10);
   n.join(2);
@@ -289,7 +291,7 @@ TEST_CASE("a signal whose reason has gone is taken back") {
   CHECK(n.phase(1) == Phase::Assigned);
 }
 
-TEST_CASE("a request larger than any GPU is refused at once") {
+TEST_CASE("a request larger than any GPU is denied at once") {
   Node n(small(), {100, 200});
   n.learn(10);
   n.start(1, 1, 10);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which devices a node has, and which of them are one.
+// The devices of a node, and which of NVML's and OpenCL's are the same.
 #include "manager/daemon/measure/node.h"
 
 #include <doctest/doctest.h>
@@ -30,7 +30,7 @@ std::unique_ptr<Meter> node(const std::vector<OpenClDevice> &devices) {
 
 }  // namespace
 
-TEST_CASE("a device of NVML and OpenCL is one, and measured") {
+TEST_CASE("a device that NVML and OpenCL both list appears once, and is measured") {
   auto n = node({{"aa-2", "the same", 150, {}}, {"bb", "another", 300, {}}});
   REQUIRE(n->gpus().size() == 3);
   CHECK(n->gpus()[0].apis == managed::kCuda);
@@ -42,7 +42,7 @@ TEST_CASE("a device of NVML and OpenCL is one, and measured") {
   CHECK(n->read(2)->free == 300);
 }
 
-TEST_CASE("what is not measured may be capped") {
+TEST_CASE("only a device that is not measured may be capped") {
   auto n = node({{"bb", "another", 300, 64}, {"cc", "small", 30, 64}, {"BB", "the same", 300, {}}});
   REQUIRE(n->gpus().size() == 4);
   CHECK(n->gpus()[2].total == 64);
@@ -50,7 +50,7 @@ TEST_CASE("what is not measured may be capped") {
   CHECK_FALSE(make_node(std::make_unique<Fixed>(), {{"aa-1", "one", 100, 50}}).has_value());
 }
 
-TEST_CASE("a node without NVML") {
+TEST_CASE("a node without NVML has only OpenCL devices") {
   CHECK((*make_node(nullptr, {}))->gpus().empty());
   CHECK((*make_node(nullptr, {{"bb", "alone", 300, {}}}))->read(0)->free == 300);
 }

@@ -18,8 +18,8 @@ Settings small() {
   return s;
 }
 
-// GPU0 of CUDA, GPU1 of OpenCL, which nobody measures; GPU2 of both.
-std::vector<Gpu> three_kinds() {
+// GPU0 serves CUDA, GPU1 OpenCL without measurements, GPU2 both.
+std::vector<Gpu> cuda_opencl_and_both() {
   std::vector<Gpu> all = Node::gpus({100, 100, 100});
   all[1].apis = kOpenCl;
   all[1].measured = false;
@@ -27,13 +27,13 @@ std::vector<Gpu> three_kinds() {
   return all;
 }
 
-std::vector<Gpu> two_kinds() {
-  std::vector<Gpu> all = three_kinds();
+std::vector<Gpu> cuda_and_opencl() {
+  std::vector<Gpu> all = cuda_opencl_and_both();
   all.pop_back();
   return all;
 }
 
-// Nobody measures them.
+// Devices that serve OpenCL only, without measurements.
 std::vector<Gpu> of_opencl(const std::vector<u64> &bytes) {
   std::vector<Gpu> all = Node::gpus(bytes);
   for (Gpu &gpu : all) gpu.apis = kOpenCl, gpu.measured = false;
@@ -46,7 +46,7 @@ Orders arrive(Node &n, ProgramId p, u32 apis) {
   return n.say(p, in::Connect{});
 }
 
-// It has `bytes` on an OpenCL device.
+// A program with `bytes` on an OpenCL device.
 void start(Node &n, ProgramId p, GpuIndex gpu, u64 bytes) {
   REQUIRE(told(arrive(n, p, kOpenCl)) == Told{fmt::format("{} Connect GPU{}", p, gpu)});
   n.say(p, in::ContextCheck{});
@@ -58,19 +58,19 @@ u64 free_on(const Node &n, size_t gpu) { return n.policy.accounting().gpus[gpu].
 
 }  // namespace
 
-TEST_CASE("a program comes to a GPU that serves it") {
-  Node n(small(), three_kinds());
+TEST_CASE("a program is assigned a GPU that serves it") {
+  Node n(small(), cuda_opencl_and_both());
   CHECK(told(arrive(n, 1, kOpenCl)) == Told{"1 Connect GPU1"});
   CHECK(told(arrive(n, 2, kCuda)) == Told{"2 Connect GPU0"});
   CHECK(told(arrive(n, 3, kAllApis)) == Told{"3 Connect GPU2"});
-  // Said after Join it is the same.
+  // The same after Join.
   n.join(4);
   n.say(4, in::Uses{kOpenCl});
   CHECK(told(n.say(4, in::Connect{})) == Told{"4 Connect GPU1"});
 }
 
-TEST_CASE("where nobody measures, the programs' word counts") {
-  Node n(small(), two_kinds());
+TEST_CASE("where memory is not measured, the reports of programs count") {
+  Node n(small(), cuda_and_opencl());
   start(n, 1, 1, 60);
   CHECK(free_on(n, 1) == 40);
   start(n, 2, 1, 30);
@@ -83,28 +83,28 @@ TEST_CASE("where nobody measures, the programs' word counts") {
   // A request that was granted is not counted twice when it is used.
   n.say(2, in::MallocDone{1, 50});
   CHECK(free_on(n, 1) == 0);
-  // What others have there is taken from it.
+  // Memory of unmanaged programs counts against it.
   n.policy.measured(1, 70, true);
   n.say(1, in::Fin{});
   CHECK(free_on(n, 1) == 20);
-  // Nothing of a context is learned there, nor told to the next Manager.
+  // The cost of a context is not learned there, nor passed to the next Manager.
   Orders confirmed = n.say(2, in::ContextCheck{});
   CHECK_FALSE(std::get<out::CCheckOk>(confirmed.at(0).message).known);
 }
 
-TEST_CASE("an OpenCL program comes back to devices of OpenCL only") {
-  Node n(small(), two_kinds());
+TEST_CASE("an OpenCL program resumes only on a device that serves OpenCL") {
+  Node n(small(), cuda_and_opencl());
   start(n, 1, 1, 60);
   start(n, 2, 1, 30);
   n.say(2, in::CudaMalloc{1, 20});
   CHECK(told(n.say(2, in::SuspendDone{30})) == Told{});  // GPU0 is empty
   CHECK(told(n.after(Time{1'000'000})) == Told{});
-  // Not even for want of memory; what is too large for its profile is denied.
+  // Not even when memory is short; a request too large for GPU1 is denied.
   CHECK(told(n.say(1, in::CudaMalloc{1, 50})) == Told{"1 OutOfMemory 1"});
   CHECK(told(n.say(1, in::Fin{})) == Told{"2 Migrate GPU1"});
 }
 
-TEST_CASE("a device that cannot take a program is not tried again") {
+TEST_CASE("an unsuited device is not tried again") {
   Node n(small(), of_opencl({100, 100, 100}));
   start(n, 1, 0, 60);
   start(n, 2, 1, 70);
@@ -118,13 +118,13 @@ TEST_CASE("a device that cannot take a program is not tried again") {
   CHECK(told(n.after(Time{1'000'000})) == Told{});
   // The next one is tried at once.
   CHECK(told(n.say(4, in::Fin{})) == Told{"3 Migrate GPU2"});
-  // Of a device that it was not sent to it is no news.
+  // A report about a device that it was not sent to is ignored.
   CHECK(told(n.say(3, in::Unsuited{"GPU0", "why"})) == Told{});
   CHECK(told(n.say(3, in::Unsuited{"GPU2", "why"})) == Told{});
   CHECK(told(n.say(1, in::Fin{})) == Told{"3 Migrate GPU0"});
 }
 
-TEST_CASE("where all others cannot take it, what fits on none is denied") {
+TEST_CASE("a request is denied if all devices that are large enough are unsuited") {
   Node n(small(), of_opencl({50, 100}));
   n.policy.measured(1, 40, true);
   start(n, 1, 0, 30);
@@ -136,15 +136,15 @@ TEST_CASE("where all others cannot take it, what fits on none is denied") {
   CHECK(told(n.say(1, in::MigDone{30})) == Told{"1 OutOfMemory 1"});
 }
 
-TEST_CASE("what no device here serves is not managed") {
+TEST_CASE("a program that no device of the node serves is not managed") {
   Node n(small(), Node::gpus({100}));
   CHECK(told(arrive(n, 1, kOpenCl)) == Told{"1 Connect "});
   CHECK(told(n.say(1, in::CudaMalloc{1, 1000})) == Told{"1 GoAhead 1"});
   CHECK(n.policy.accounting().assigned == 0);
-  // It uses CUDA, too, and is managed for that.
+  // It uses CUDA, too, which is managed.
   n.say(1, in::Uses{kCuda});
   CHECK(told(n.say(1, in::Connect{})) == Told{"1 Connect GPU0"});
-  // One that another Manager has evicted goes back to where it was.
+  // A program that another Manager has evicted resumes where it was.
   n.say(2, in::Uses{kOpenCl});
   Orders back = n.say(2, in::Join{.version = managed::kVersion,
                                   .standing = managed::Standing::Evicted,
@@ -157,9 +157,9 @@ TEST_CASE("what no device here serves is not managed") {
 }
 
 TEST_CASE("a further API is managed where its device serves it") {
-  Node n(small(), three_kinds());
+  Node n(small(), cuda_opencl_and_both());
   arrive(n, 1, kOpenCl);
-  CHECK(n.at(1).gpu == 1);
+  CHECK(n.at(1).gpu() == 1);
   Orders no = n.say(1, in::AddApi{kCuda});
   CHECK_FALSE(std::get<out::ApiAdded>(no.at(0).message).managed);
   CHECK(n.at(1).apis == kOpenCl);
@@ -168,16 +168,16 @@ TEST_CASE("a further API is managed where its device serves it") {
   arrive(n, 4, kCuda);
   n.take(0, 50);
   arrive(n, 5, kCuda);
-  REQUIRE(n.at(5).gpu == 2);
+  REQUIRE(n.at(5).gpu() == 2);
   Orders yes = n.say(5, in::AddApi{kOpenCl});
   CHECK(std::get<out::ApiAdded>(yes.at(0).message).managed);
   CHECK(n.at(5).apis == kAllApis);
 }
 
-TEST_CASE("programs of one profile do not keep those of another from their GPUs") {
+TEST_CASE("programs of one API do not keep those of the other from their GPUs") {
   Settings s = small();
   s.programs_per_gpu = 2;
-  Node n(s, two_kinds());
+  Node n(s, cuda_and_opencl());
   for (ProgramId p : {1, 2})
     CHECK(told(arrive(n, p, kCuda)) == Told{fmt::format("{} Connect GPU0", p)});
   for (ProgramId p : {3, 4}) CHECK(told(arrive(n, p, kCuda)) == Told{});
@@ -186,7 +186,7 @@ TEST_CASE("programs of one profile do not keep those of another from their GPUs"
   CHECK(told(arrive(n, 7, kOpenCl)) == Told{});
 }
 
-TEST_CASE("UUIDs are those of NVML and those of OpenCL") {
+TEST_CASE("UUIDs match in NVML's and in OpenCL's form") {
   std::vector<Gpu> gpus = Node::gpus({100, 100});
   gpus[1].uuid = "GPU-68967ae6-d0c6-b9fe-7303-a03b3fc65244";
   gpus[1].apis = kAllApis;
@@ -195,5 +195,5 @@ TEST_CASE("UUIDs are those of NVML and those of OpenCL") {
   n.say(1, in::Join{.version = managed::kVersion,
                     .standing = managed::Standing::Running,
                     .gpu = "68967AE6-d0c6-b9fe-7303-a03b3fc65244"});
-  CHECK(n.at(1).gpu == 1);
+  CHECK(n.at(1).gpu() == 1);
 }

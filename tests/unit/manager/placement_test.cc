@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What profiles of programs show, and who is chosen because of it (--interference mix).
+// Profiles of workloads, and which program is placed because of them (--placement demand).
 #include "tests/unit/manager/fake_node.h"
 
 using namespace ckpt;
@@ -36,7 +36,8 @@ void placed(Node &n, ProgramId p, u64 profile) {
 void run(Node &n, ProgramId p, int seconds, u64 copied) {
   for (int i = 0; i < seconds; i++) {
     n.now += 1s;
-    n.say(p, in::Progress{n.at(p).calls + 100, 0, n.at(p).stretch.copied + copied});
+    n.say(p,
+          in::Progress{n.at(p).workload.calls + 100, 0, n.at(p).workload.interval.copied + copied});
   }
 }
 
@@ -45,7 +46,7 @@ Orders ends(Node &n, ProgramId p) {
   return n.say(p, in::Fin{});
 }
 
-// A GPU of `bytes` on which both profiles were seen; each had so many bytes.
+// A GPU of `bytes` on which both workloads have run; each used `had` bytes.
 Node taught(u64 bytes, u64 had) {
   Node n(mixed(), {bytes});
   for (u64 profile : {kCopies, kComputes}) {
@@ -58,7 +59,7 @@ Node taught(u64 bytes, u64 had) {
   return n;
 }
 
-// There two that compute, 1 and 2, leave no room for a third one.
+// Two programs that compute, 1 and 2, leave no room for a third.
 Node crowded() {
   Node n = taught(200, 80);
   for (ProgramId p : {1, 2}) {
@@ -68,17 +69,17 @@ Node crowded() {
   return n;
 }
 
-Told asks(Node &n, ProgramId p, u64 profile, i32 priority = 0) {
+Told connects(Node &n, ProgramId p, u64 profile, i32 priority = 0) {
   announce(n, p, profile, priority);
   return told(n.say(p, in::Connect{}));
 }
 
 }  // namespace
 
-TEST_CASE("of many profiles the one that was used longest ago makes room") {
+TEST_CASE("of too many profiles, the one that was used longest ago is replaced") {
   WorkloadProfiles profiles;
   ProfileIndex a = profiles.find(0s, kCopies, "a").index;
-  profiles.over(a, 100, 5);
+  profiles.ended(a, 100, 5);
   CHECK(profiles.find(0s, kCopies, "a").index == a);
   CHECK_FALSE(profiles.find(0s, kCopies, "a").is_new);
   CHECK(profiles.calls(a) == 100);
@@ -92,12 +93,12 @@ TEST_CASE("of many profiles the one that was used longest ago makes room") {
   CHECK(profiles.calls(again.index) == 0);
 }
 
-TEST_CASE("what is known of profiles can be told to another Manager") {
+TEST_CASE("another Manager can load the profiles") {
   WorkloadProfiles old, fresh;
   for (int i = 0; i < 3; i++) old.copied(old.find(0s, kCopies, "a").index, 2 * kGB, 1s);
   ProfileIndex unseen = old.find(0s, kComputes, "b").index;
   u64 before = old.changes();
-  old.over(unseen, 50, 7);
+  old.ended(unseen, 50, 7);
   CHECK(old.changes() != before);
   for (const ProfileFacts &facts : old.facts()) fresh.learn(1s, facts);
   ProfileIndex a = fresh.find(2s, kCopies, "").index, b = fresh.find(2s, kComputes, "").index;
@@ -106,13 +107,13 @@ TEST_CASE("what is known of profiles can be told to another Manager") {
   CHECK_FALSE(fresh.demand(b).known);
   CHECK(fresh.calls(b) == 50);
   CHECK(fresh.peak(b) == 7);
-  // Any number may stand in a file.
-  fresh.learn(3s, {.hash = 5, .copied = 1e18, .watched = 1e18});
-  fresh.learn(3s, {.hash = 6, .copied = 1e18, .watched = 1e-18});
+  // A file may contain any number.
+  fresh.learn(3s, {.hash = 5, .copied = 1e18, .observed = 1e18});
+  fresh.learn(3s, {.hash = 6, .copied = 1e18, .observed = 1e-18});
   CHECK(fresh.demand(fresh.find(4s, 6, "").index).bus <= 0.7);
 }
 
-TEST_CASE("who copies most needs the bus most of its time, and others by what they copy") {
+TEST_CASE("the workload that copies fastest is busy with the bus, and others in proportion") {
   WorkloadProfiles profiles;
   ProfileIndex a = profiles.find(0s, 1, "a").index, b = profiles.find(0s, 2, "b").index;
   ProfileIndex c = profiles.find(0s, 3, "c").index;
@@ -128,14 +129,14 @@ TEST_CASE("who copies most needs the bus most of its time, and others by what th
   CHECK(profiles.demand(b).bus == doctest::Approx(0.35));
   CHECK(profiles.demand(c).bus == 0);
   CHECK(profiles.demand(c).kernels == 1);
-  // Where nobody copies much, nobody needs the bus much.
+  // If no workload copies much, none needs the bus much.
   WorkloadProfiles quiet;
   ProfileIndex d = quiet.find(0s, 4, "d").index;
   for (int i = 0; i < 4; i++) quiet.copied(d, kGB / 100, 1s);
   CHECK(quiet.demand(d).bus == doctest::Approx(0.14));
 }
 
-TEST_CASE("a load is what the busier engine has to do, and copies delay each other") {
+TEST_CASE("a load is that of the busier engine, and copies delay each other") {
   Demand copies{0.3, 0.7, true}, computes{1, 0, true};
   auto of = [](std::initializer_list<Demand> all) {
     Load load;
@@ -148,25 +149,25 @@ TEST_CASE("a load is what the busier engine has to do, and copies delay each oth
   CHECK(of({copies, copies}) == doctest::Approx(1.96));
 }
 
-TEST_CASE("beside one that computes, one that copies goes first") {
+TEST_CASE("beside a program that computes, one that copies is placed first") {
   Node n = crowded();
-  // The next in order computes, too, and is passed over.
-  CHECK(asks(n, 3, kComputes) == Told{});
-  CHECK(asks(n, 4, kCopies) == Told{});
+  // The next program computes, too, and is passed over.
+  CHECK(connects(n, 3, kComputes) == Told{});
+  CHECK(connects(n, 4, kCopies) == Told{});
   CHECK(told(ends(n, 2)) == Told{"4 Connect GPU0"});
-  CHECK(n.at(3).passed == 1);
+  CHECK(n.at(3).workload.times_skipped == 1);
   CHECK(n.phase(3) == Phase::Pending);
 }
 
-TEST_CASE("of whom nothing is known is tried where another one would not gain") {
+TEST_CASE("an unknown workload is tried where a known one would gain nothing") {
   Node n = crowded();
-  CHECK(asks(n, 3, kComputes) == Told{});
+  CHECK(connects(n, 3, kComputes) == Told{});
   ProgramId next = 4;
-  SUBCASE("unless it never tells") {
+  SUBCASE("unless it never reports its copies") {
     n.say(4, in::Uses{managed::kOpenCl});
     next = 3;
   }
-  SUBCASE("as it will tell") {}
+  SUBCASE("because it will report its copies") {}
   announce(n, 4, 99);
   n.say(4, in::CudaMalloc{7, 80});
   n.say(4, in::Connect{});
@@ -175,7 +176,7 @@ TEST_CASE("of whom nothing is known is tried where another one would not gain") 
   CHECK(said[0] == fmt::format("{} Connect GPU0", next));
 }
 
-TEST_CASE("with --interference any they come in their order") {
+TEST_CASE("first fit places programs in their order") {
   Settings s = mixed();
   s.placement = PlacementMode::FirstFit;
   Node n(s, {200});
@@ -185,16 +186,16 @@ TEST_CASE("with --interference any they come in their order") {
   n.has(2, 80);
   n.start(9, 0, kContext);
   n.start(8, 0, kContext);
-  CHECK(asks(n, 3, kComputes) == Told{});
-  CHECK(asks(n, 4, kCopies) == Told{});
+  CHECK(connects(n, 3, kComputes) == Told{});
+  CHECK(connects(n, 4, kCopies) == Told{});
   CHECK(told(ends(n, 2)) == Told{"3 Connect GPU0"});
 }
 
-TEST_CASE("nobody is passed over more than four times, nor for somebody less important") {
+TEST_CASE("a program is passed over at most four times, and not for a lower priority") {
   Node n = crowded();
-  CHECK(asks(n, 3, kComputes, 1) == Told{});
-  CHECK(asks(n, 4, kComputes) == Told{});
-  for (ProgramId p = 20; p < 30; p++) CHECK(asks(n, p, kCopies) == Told{});
+  CHECK(connects(n, 3, kComputes, 1) == Told{});
+  CHECK(connects(n, 4, kComputes) == Told{});
+  for (ProgramId p = 20; p < 30; p++) CHECK(connects(n, p, kCopies) == Told{});
   CHECK(told(ends(n, 2)) == Told{"3 Connect GPU0"});
   n.take(0, kContext);
   n.has(3, 80);
@@ -207,67 +208,67 @@ TEST_CASE("nobody is passed over more than four times, nor for somebody less imp
   }
 }
 
-TEST_CASE("an starving, too, may be passed over, by who takes what is kept for it") {
+TEST_CASE("the starving program, too, may be passed over, and its reservation used") {
   Node n = crowded();
-  CHECK(asks(n, 3, kComputes) == Told{});
-  CHECK(asks(n, 4, kCopies) == Told{});
+  CHECK(connects(n, 3, kComputes) == Told{});
+  CHECK(connects(n, 4, kCopies) == Told{});
   n.after(60s);
   CHECK(told(ends(n, 2)) == Told{"4 Connect GPU0"});
-  // What was expected of it is not kept for the starving.
+  // The memory that was expected of program 4 is not kept for the starving program.
   n.take(0, kContext);
   CHECK(told(n.say(4, in::CudaMalloc{1, 80})) == Told{"4 GoAhead 1"});
 }
 
-TEST_CASE("who is of a profile that took much waits until there is so much") {
+TEST_CASE("a program waits until the memory that its workload has used is free") {
   Node n = taught(200, 80);
   placed(n, 1, kComputes);
   n.has(1, 80);
-  placed(n, 2, kComputes);  // has asked for nothing yet, and will
-  CHECK(asks(n, 3, kCopies) == Told{});
-  SUBCASE("what is expected is kept") {
-    CHECK(asks(n, 4, 99) == Told{"4 Connect GPU0"});  // nothing is known of it
+  placed(n, 2, kComputes);  // has not asked for memory yet
+  CHECK(connects(n, 3, kCopies) == Told{});
+  SUBCASE("the expected memory is kept") {
+    CHECK(connects(n, 4, 99) == Told{"4 Connect GPU0"});  // an unknown workload
     CHECK(told(n.after(2s)) == Told{});
   }
   SUBCASE("but not for long") { CHECK(told(n.after(10s)) == Told{"3 Connect GPU0"}); }
-  SUBCASE("nor once it has it") {
+  SUBCASE("and not once the program has it") {
     n.has(2, 80);
-    CHECK(asks(n, 4, 99) == Told{"4 Connect GPU0"});
+    CHECK(connects(n, 4, 99) == Told{"4 Connect GPU0"});
   }
 }
 
-TEST_CASE("a program tells at its end what it took without a question") {
+TEST_CASE("the peak that a program reports at its end includes its credit") {
   Node n = taught(200, 20);
   placed(n, 1, kComputes);
   n.give(0, kContext);
   n.say(1, in::Fin{120});
   placed(n, 2, 99);
   n.has(2, 100);
-  CHECK(asks(n, 3, kComputes) == Told{});  // 120 are not free
-  CHECK(asks(n, 4, kCopies) == Told{"4 Connect GPU0"});
+  CHECK(connects(n, 3, kComputes) == Told{});  // 120 are not free
+  CHECK(connects(n, 4, kCopies) == Told{"4 Connect GPU0"});
 }
 
-TEST_CASE("what is expected keeps nobody from a GPU that none of us uses") {
+TEST_CASE("the expected memory does not keep a program from an empty GPU") {
   Node n = taught(400, 300);
   bool foreign = false;
   SUBCASE("with room") {}
-  SUBCASE("where somebody else has the rest") { foreign = true; }
+  SUBCASE("where an unmanaged process uses the rest") { foreign = true; }
   n.free(0, 100, foreign);
-  CHECK(asks(n, 1, kCopies) == Told{"1 Connect GPU0"});
+  CHECK(connects(n, 1, kCopies) == Told{"1 Connect GPU0"});
 }
 
-TEST_CASE("what is expected is not kept for ever for who does not ask for it") {
+TEST_CASE("expected memory is not kept forever for a program that does not ask for it") {
   Node n = taught(200, 120);
   SUBCASE("without a context") {
-    CHECK(asks(n, 1, kCopies) == Told{"1 Connect GPU0"});
-    CHECK(asks(n, 2, 99) == Told{"2 Connect GPU0"});
-    CHECK(asks(n, 3, kCopies) == Told{});
+    CHECK(connects(n, 1, kCopies) == Told{"1 Connect GPU0"});
+    CHECK(connects(n, 2, 99) == Told{"2 Connect GPU0"});
+    CHECK(connects(n, 3, kCopies) == Told{});
     CHECK(told(n.after(9s)) == Told{});
     CHECK(told(n.after(1s)) == Told{"3 Connect GPU0"});
   }
-  SUBCASE("nor in many short runs") {
+  SUBCASE("across many short runs") {
     placed(n, 1, kCopies);
     for (int i = 0; i < 5; i++) {
-      CHECK(n.at(1).expected == 120);
+      CHECK(n.at(1).workload.expected == 120);
       n.after(2s);
       n.say(1, in::Join{.version = managed::kVersion,
                         .pid = 1,
@@ -275,54 +276,54 @@ TEST_CASE("what is expected is not kept for ever for who does not ask for it") {
                         .standing = managed::Standing::Running,
                         .gpu = "GPU0"});
     }
-    CHECK(n.at(1).expected == 0);
+    CHECK(n.at(1).workload.expected == 0);
   }
-  SUBCASE("an starving waits for so long only") {
+  SUBCASE("the starving program waits no longer than the pairing limit") {
     placed(n, 1, 99);
     n.has(1, 80);
-    CHECK(asks(n, 2, kCopies) == Told{});
+    CHECK(connects(n, 2, kCopies) == Told{});
     n.after(30s);
     CHECK(told(n.after(299s)) == Told{});
     CHECK(told(n.after(1s)) == Told{"2 Connect GPU0"});
   }
 }
 
-TEST_CASE("a GPU that is too small for its profile is the last choice") {
+TEST_CASE("a GPU that is too small for the workload is the last choice") {
   Node n(mixed(), {100, 400});
   announce(n, 1, kCopies);
   n.say(1, in::Fin{300});
-  CHECK(asks(n, 2, 99) == Told{"2 Connect GPU1"});  // where most is free
-  CHECK(asks(n, 3, kCopies) == Told{"3 Connect GPU1"});
+  CHECK(connects(n, 2, 99) == Told{"2 Connect GPU1"});  // the GPU with the most free memory
+  CHECK(connects(n, 3, kCopies) == Told{"3 Connect GPU1"});
 }
 
-TEST_CASE("an index that has become another profile's tells nothing") {
+TEST_CASE("an index that belongs to another workload by now is not used") {
   Node n = taught(200, 120);
   placed(n, 1, kCopies);
-  CHECK(n.at(1).expected == 120);
+  CHECK(n.at(1).workload.expected == 120);
   for (u64 hash = 1000; hash < 1300; hash++) {
     n.now += 1us;
     announce(n, static_cast<ProgramId>(hash), hash);
     n.say(static_cast<ProgramId>(hash), in::Fin{5});
   }
-  CHECK(n.at(1).expected == 0);
+  CHECK(n.at(1).workload.expected == 0);
   u64 peak = 0;
   n.say(1, in::Fin{77});
   for (const ProfileFacts &k : n.policy.profiles().facts()) peak += k.hash == kCopies ? k.peak : 0;
   CHECK(peak == 77);
 }
 
-TEST_CASE("what is learned is bounded, whatever a file or a program says") {
+TEST_CASE("learned figures are bounded, whatever a file or a program says") {
   Node n(mixed(), {200});
   n.policy.learn(0s, {{.hash = kCopies, .peak = ~u64{0}}});
   placed(n, 1, 99);
-  CHECK(asks(n, 2, kCopies) == Told{});
+  CHECK(connects(n, 2, kCopies) == Told{});
   WorkloadProfiles profiles;
   ProfileIndex a = profiles.find(0s, 1, "a").index;
   for (int i = 0; i < 9; i++) profiles.copied(a, ~u64{0}, 1s);
   CHECK(profiles.facts()[a].copied < 1e13);
 }
 
-TEST_CASE("who asks once more for a variable has waited since the beginning") {
+TEST_CASE("a program that asks again for a variable keeps its waiting time") {
   Settings s = mixed();
   s.placement = PlacementMode::FirstFit;
   Node n(s, {100});
@@ -336,9 +337,9 @@ TEST_CASE("who asks once more for a variable has waited since the beginning") {
   n.after(60s);
   n.give(0, 50);
   n.say(1, in::CudaFree{30});  // 60 are free
-  REQUIRE(n.at(2).gpu == 0);
-  // The first place was for the first variable; for the second one there is no room yet, and
-  // nobody else takes what it gives up.
+  REQUIRE(n.at(2).gpu() == 0);
+  // It was assigned for its first variable. There is no room for the second yet, and no other
+  // program takes what it gives up.
   CHECK(told(n.say(2, in::Connect{60})) == Told{});
   CHECK(n.phase(2) == Phase::Pending);
   CHECK(n.phase(3) == Phase::Pending);
@@ -346,7 +347,7 @@ TEST_CASE("who asks once more for a variable has waited since the beginning") {
   CHECK(told(n.say(1, in::Fin{})) == Told{"2 Connect GPU0"});
 }
 
-TEST_CASE("who asks once more keeps its place, where so much was expected of it") {
+TEST_CASE("a program that asks again keeps its GPU if that much was expected of it") {
   Settings s = mixed();
   s.placement = PlacementMode::FirstFit;
   s.starvation_limit = 5s;
@@ -355,11 +356,13 @@ TEST_CASE("who asks once more keeps its place, where so much was expected of it"
   n.learn(kContext);
   n.start(1, 0, kContext);
   n.has(1, 80);
-  CHECK(asks(n, 2, kCopies) == Told{"2 Connect GPU0"});
+  CHECK(connects(n, 2, kCopies) == Told{"2 Connect GPU0"});
   n.join(3);
   CHECK(told(n.say(3, in::Connect{80})) == Told{});
-  CHECK(told(n.after(5s)) == Told{});  // 3 is the starving
+  CHECK(told(n.after(5s)) == Told{});  // 3 is the starving program
   CHECK(told(n.say(2, in::Connect{60})) == Told{"2 Connect GPU0"});
   CHECK(told(n.say(2, in::Connect{80})) == Told{"2 Connect GPU0"});
-  SUBCASE("and not for more") { CHECK(told(n.say(2, in::Connect{90})) == Told{"3 Connect GPU0"}); }
+  SUBCASE("but not if it asks for more") {
+    CHECK(told(n.say(2, in::Connect{90})) == Told{"3 Connect GPU0"});
+  }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is known of profiles of programs, in a file.
+// The file of profiles.
 #include "manager/daemon/report/profiles_file.h"
 
 #include <unistd.h>
@@ -43,10 +43,10 @@ class Folder {
 };
 
 const std::string kOne =
-    R"({"hash": 7, "name": "a", "calls": 1, "peak_bytes": 2, "copied_bytes": 3, "watched_seconds": 4})";
+    R"({"hash": 7, "name": "a", "calls": 1, "peak_bytes": 2, "copied_bytes": 3, "observed_seconds": 4})";
 
 std::string with(const std::string &profile) {
-  return R"({"version": 1, "profiles": [)" + profile + "]}";
+  return R"({"version": 2, "profiles": [)" + profile + "]}";
 }
 
 std::string changed(const std::string &from, const std::string &to) {
@@ -74,19 +74,19 @@ TEST_CASE("profiles are read as they were written") {
   CHECK((*again)[0].calls == 5);
   CHECK((*again)[0].peak == u64{1} << 40);
   CHECK((*again)[0].copied == 1.5e12);
-  CHECK((*again)[0].watched == 0.25);
+  CHECK((*again)[0].observed == 0.25);
   CHECK_FALSE(write_profiles(folder.file() + "/no/folder", all));
 }
 
-TEST_CASE("a file of profiles that is not one is refused with a reason") {
+TEST_CASE("a malformed file of profiles is refused with a reason") {
   Folder folder;
   folder.put(with(kOne));
   CHECK(folder.why_not() == "");
   for (const char *text :
-       {"", "[]", "{", "{}", R"({"version": 1})", R"({"version": 2, "profiles": []})",
-        R"({"version": 1, "profiles": {}})"}) {
+       {"", "[]", "{", "{}", R"({"version": 2})", R"({"version": 2, "profiles": []})",
+        R"({"version": 2, "profiles": {}})"}) {
     folder.put(text);
-    CHECK(folder.why_not().ends_with("is not what a ckptd of this version has written"));
+    CHECK(folder.why_not().ends_with("is not a file of profiles of this version of ckptd"));
   }
   for (auto [from, to] :
        std::initializer_list<std::pair<const char *, const char *>>{{"7", "0"},
@@ -102,34 +102,34 @@ TEST_CASE("a file of profiles that is not one is refused with a reason") {
   folder.put(with(kOne + ", 5"));
   CHECK(folder.profiles() == 1);
   folder.put(std::string((1 << 20) + 1, ' '));
-  CHECK(folder.why_not().ends_with("has more than 1 MiB"));
+  CHECK(folder.why_not().ends_with("is larger than 1 MiB"));
 }
 
-TEST_CASE("what is new is written after a while, and at the end") {
+TEST_CASE("changed profiles are written after a while, and at the end") {
   Folder folder;
   ProfilesFile file(folder.file());
-  REQUIRE(file.recall(Time{0}));
+  REQUIRE(file.load(Time{0}));
   CHECK(folder.profiles() == 0);
   WorkloadProfiles profiles;
   ProfileIndex a = profiles.find(Time{0}, 7, "a").index;
   CHECK(file.timeout(profiles, Time{0}) == -1);
-  profiles.over(a, 5, 6);
+  profiles.ended(a, 5, 6);
   CHECK(file.timeout(profiles, std::chrono::minutes(4)) == 6 * 60'000);
   CHECK(file.timeout(profiles, std::chrono::minutes(11)) == 0);
-  file.keep(profiles, std::chrono::minutes(11));
+  file.save(profiles, std::chrono::minutes(11));
   CHECK(folder.profiles() == 1);
   CHECK(file.timeout(profiles, std::chrono::minutes(11)) == -1);
-  // What could not be written is tried again.
-  profiles.over(a, 5, 7);
+  // A failed write is tried again.
+  profiles.ended(a, 5, 7);
   std::filesystem::create_directory(folder.file() + ".new");
-  file.keep(profiles, std::chrono::minutes(12));
+  file.save(profiles, std::chrono::minutes(12));
   CHECK(file.timeout(profiles, std::chrono::minutes(12)) == 10 * 60'000);
   std::filesystem::remove(folder.file() + ".new");
-  file.keep(profiles, std::chrono::minutes(13));
+  file.save(profiles, std::chrono::minutes(13));
   REQUIRE(read_profiles(folder.file()));
   CHECK((*read_profiles(folder.file()))[0].peak == 7);
-  CHECK_FALSE(ProfilesFile(folder.file() + "/no/folder").recall(Time{0}));
+  CHECK_FALSE(ProfilesFile(folder.file() + "/no/folder").load(Time{0}));
   ProfilesFile nowhere("");
-  REQUIRE(nowhere.recall(Time{0}));
+  REQUIRE(nowhere.load(Time{0}));
   CHECK(nowhere.timeout(profiles, Time{0}) == -1);
 }

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "common/base/fnv.h"
-
 namespace ckpt::manager {
 
 namespace in = managed::to_manager;
@@ -13,7 +11,7 @@ namespace out = managed::to_program;
 
 namespace {
 
-constexpr u32 kMostTurns = 60'000;  // a history that is not over by then never will be
+constexpr u32 kMostTurns = 60'000;  // a history that has not ended by then never will
 
 }  // namespace
 
@@ -55,7 +53,7 @@ History::History(u64 seed) : random_(seed) {
   policy_ = new_policy();
 }
 
-// Both profiles.
+// Programs and GPUs of both APIs.
 void History::mix() {
   for (u32 &apis : apis_) apis = static_cast<u32>(1 + upto(2));
   for (Sim &s : sims_) {
@@ -72,7 +70,7 @@ bool History::served(const Sim &s, GpuIndex gpu) const {
   return (s.apis & ~apis_[static_cast<size_t>(gpu)]) == 0;
 }
 
-// What nobody measures cannot be told.
+// Where nothing is measured, the cost of a context is unknown.
 u64 History::context_on(GpuIndex gpu) const {
   return gpu != kNoGpu && apis_[static_cast<size_t>(gpu)] == managed::kOpenCl ? 0 : context_;
 }
@@ -109,7 +107,7 @@ std::string History::run() {
     turn();
     check();
   }
-  if (broken_.empty()) broken("a program starves, or was lost");
+  if (broken_.empty()) broken("a program never ended: it starves, or was lost");
   return broken_;
 }
 
@@ -147,15 +145,15 @@ void History::live(Sim &s) {
   }
 }
 
-// What a context costs is not known in advance: a program that is let onto an empty GPU may find
-// that it lacks just that. A GPU that has so much is never the reason.
+// The cost of a context is unknown in advance, so a program on an empty GPU may find too little
+// memory for it. On a GPU that is large enough this never happens.
 bool History::never_had(GpuIndex gpu, u64 bytes) const {
   return gpu != kNoGpu && bytes > total_[static_cast<size_t>(gpu)] &&
          !policy_->gpus()[static_cast<size_t>(gpu)].context_known;
 }
 
-// It was granted, then its program was evicted and had grown too large: the driver says so now, and
-// the Manager in a moment.
+// It was granted, then its program was evicted and has become too large: the driver denies it now,
+// and the Manager a moment later.
 bool History::taken_back(const Sim &s, u32 ticket) {
   return std::ranges::any_of(s.received, [ticket](const managed::ToProgram &m) {
     auto *no = std::get_if<out::OutOfMemory>(&m);
@@ -163,10 +161,11 @@ bool History::taken_back(const Sim &s, u32 ticket) {
   });
 }
 
-// As agent and library do it: ask again, and give up in the end.
+// Like the agent and the libraries: asks again, and gives up after some attempts.
 bool History::retried(Sim &s, u32 ticket, const Ask &ask) {
   u64 bytes = s.held + ask.bytes;
-  // The context's cost was learnt since it was granted: it is refused as soon as it has come back.
+  // The cost of the context was learned after the grant: it is refused when the program has
+  // resumed.
   bool outdated =
       s.gpu != kNoGpu && ask.before_eviction && bytes > total_[static_cast<size_t>(s.gpu)];
   if (!outdated && !never_had(s.gpu, bytes)) return false;
@@ -188,7 +187,7 @@ void History::make_context(Sim &s) {
   s.sent.push_back(in::ContextCheck{});
 }
 
-// It does not leave meanwhile.
+// It does not leave until the answer.
 void History::start_further(Sim &s) {
   s.starting = true;
   s.sent.push_back(in::AddApi{s.further});
@@ -219,7 +218,7 @@ void History::live_on(Sim &s) {
   allocate(s);
 }
 
-// Any numbers: two of a profile are slower together now and then, and some programs lie.
+// Any numbers: two of a workload are slower together now and then, and some reports are false.
 void History::report(Sim &s) {
   s.calls = one_in(50) ? random_() : s.calls + upto(400);
   u32 idle = static_cast<u32>(one_in(10) ? random_() : upto(20'000));
@@ -333,19 +332,19 @@ void History::hear(Sim &s, const managed::ToProgram &message) {
 
 void History::connected(Sim &s, GpuIndex gpu) {
   for (GpuIndex g = 0; g < static_cast<GpuIndex>(total_.size()); g++)
-    if (gpu == kNoGpu && served(s, g)) broken("a program was sent away that could be served");
+    if (gpu == kNoGpu && served(s, g)) broken("a program that could be managed was not");
   if (gpu != kNoGpu && !served(s, gpu)) broken("a program's GPU does not serve it");
   s.gpu = s.first = gpu;
   s.at = At::Assigned;
 }
 
-// Not while it is asking for a device: then it would be answered behind its back.
+// Not while it asks for a GPU, because the answer to Query would overtake the answer to Connect.
 void History::answer_signal(Sim &s) {
   if (s.at != At::Connecting && !s.starting && std::exchange(s.signalled, false))
     s.sent.push_back(in::Query{});
 }
 
-// Denied only if it fits nowhere, where nothing else is a reason.
+// In a strict history, only what fits nowhere may be denied.
 void History::denied(Sim &s, u32 ticket) {
   denials_++;
   u64 wanted = ticket == 0 ? s.told : s.asks[ticket].wanted;
@@ -354,7 +353,7 @@ void History::denied(Sim &s, u32 ticket) {
   for (GpuIndex g = 0; g < static_cast<GpuIndex>(total_.size()); g++)
     if (served(s, g) && !s.refused.contains(g))
       largest = std::max(largest, total_[static_cast<size_t>(g)]);
-  // The Manager may still take the context for dearer than it is.
+  // The Manager may still assume a higher cost of the context.
   bool fits = wanted + settings_.context_bytes <= largest && (limit == 0 || wanted <= limit);
   if (strict_ && fits) broken(fmt::format("{} bytes were denied that would have fitted", wanted));
   if (s.asks[ticket].alone) s.exclusive = false;
@@ -377,9 +376,10 @@ void History::suspended(Sim &s) {
 }
 
 void History::migrated(Sim &s, GpuIndex gpu) {
-  if (s.at != At::Suspended) return broken("a program was told to come back that was not away");
-  if (gpu != kNoGpu && !served(s, gpu)) return broken("a program came to a GPU of another profile");
-  if (s.refused.contains(gpu)) return broken("a program came where it can never run");
+  if (s.at != At::Suspended) return broken("a program was resumed that was not evicted");
+  if (gpu != kNoGpu && !served(s, gpu))
+    return broken("a program resumed on a GPU that does not serve it");
+  if (s.refused.contains(gpu)) return broken("a program resumed on a GPU that is unsuited");
   if (s.picky && gpu != s.first) {
     s.refused.insert(gpu);
     return s.sent.push_back(in::Unsuited{std::to_string(gpu), "it is picky"});
@@ -391,106 +391,6 @@ void History::migrated(Sim &s, GpuIndex gpu) {
   take(s, context + s.variables + s.used);
   s.at = At::Running;
   s.sent.push_back(in::MigDone{s.used});
-}
-
-// ---- the Manager
-
-void History::deliver(Sim &s) {
-  if (s.sent.empty()) return;
-  managed::ToManager message = std::move(s.sent.front());
-  s.sent.pop_front();
-  measure();
-  if (s.gpu != kNoGpu && apis_[static_cast<size_t>(s.gpu)] != managed::kOpenCl)
-    policy_->footprint(s.id, s.held);
-  take_orders(policy_->receive(now_, s.id, message));
-}
-
-void History::measure() {
-  decisions_++;
-  for (size_t g = 0; g < free_.size(); g++)
-    policy_->measured(static_cast<GpuIndex>(g), apis_[g] == managed::kOpenCl ? total_[g] : free_[g],
-                      false);
-}
-
-void History::take_orders(const Orders &orders) {
-  for (const Order &o : orders) {
-    Writer body = managed::encode(o.message);
-    digest_ = fnv1a(
-        fmt::format("{} {} {}", o.to, managed::number_of(o.message), text(body.bytes())), digest_);
-  }
-  for (const Order &o : orders)
-    for (Sim &s : sims_)
-      if (s.id == o.to && s.at != At::Ended) s.received.push_back(o.message);
-}
-
-// Every connection is gone; the programs join again and repeat what they wait for.
-void History::restart() {
-  settings_.startup_delay = std::chrono::milliseconds(1);
-  policy_ = new_policy();
-  for (Sim &s : sims_) {
-    s.sent.clear();
-    s.received.clear();
-    s.credit = s.spare = 0;
-    s.said = s.used;
-    if (s.at == At::Start || s.at == At::Ended) continue;
-    s.id = next_id_++;
-    in::Join join{.version = managed::kVersion,
-                  .used = s.used,
-                  .variables = s.told,
-                  .exclusive = s.exclusive};
-    join.context_known = s.context.has_value();
-    join.context = s.context.value_or(0);
-    if (s.at == At::Assigned) join.standing = managed::Standing::Assigned;
-    if (s.at == At::Running) join.standing = managed::Standing::Running;
-    if (s.at == At::Suspended) join.standing = managed::Standing::Evicted, join.kept = s.used;
-    if (s.gpu != kNoGpu) join.gpu = std::to_string(s.gpu);
-    s.refused.clear();
-    if (s.apis != managed::kCuda) s.sent.push_back(in::Uses{s.apis});
-    s.sent.push_back(join);
-    s.sent.push_back(in::Workload{s.profile});
-    if (s.at == At::Connecting) s.sent.push_back(in::Connect{s.told, s.exclusive});
-    if (s.starting) s.sent.push_back(in::AddApi{managed::kAllApis & ~s.apis});
-    u64 wanted = s.variables + s.used;
-    for (auto &[ticket, ask] : s.asks) {
-      ask.granted = false;
-      ask.wanted = wanted += ask.bytes;
-      this->ask(s, ticket);
-    }
-  }
-  for (Sim &s : sims_)
-    while (!s.sent.empty()) deliver(s);
-}
-
-// ---- what is promised
-
-void History::take(Sim &s, u64 bytes) {
-  if (s.gpu == kNoGpu) return;  // not on a device of this node
-  u64 &free = free_[static_cast<size_t>(s.gpu)];
-  if (bytes > free)
-    return broken(fmt::format("{} bytes were promised and {} are free", bytes, free));
-  free -= bytes;
-  s.held += bytes;
-}
-
-void History::give_all(Sim &s) {
-  if (s.gpu != kNoGpu) free_[static_cast<size_t>(s.gpu)] += s.held;
-  s.held = 0;
-  s.gpu = kNoGpu;
-}
-
-void History::check() {
-  Accounting accounting = policy_->accounting();
-  if (accounting.assigned > settings_.programs_per_gpu * total_.size())
-    broken("too many are assigned");
-  for (const GpuAccount &g : accounting.gpus) {
-    if (g.programs > settings_.programs_per_gpu) broken("too many programs on a GPU");
-    if (g.contextless > settings_.contextless_per_gpu) broken("too many without a context");
-  }
-  for (const Sim &s : sims_)
-    for (const Sim &other : sims_)
-      if (s.exclusive && s.gpu != kNoGpu && s.held > 0 && &other != &s && other.gpu == s.gpu &&
-          other.held > 0)
-        broken("an exclusive program is not alone");
 }
 
 }  // namespace ckpt::manager

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A random history: a node whose memory is really counted, programs that allocate, free, end, are
-// killed or cannot be suspended, messages that take their time, a Manager that is restarted. Half
-// of them have programs of CUDA and OpenCL, on GPUs that serve either or both, and that can be
-// measured or not. What the Manager promises is checked at every step.
+// A random history of a node: the simulation counts each byte of device memory, programs allocate,
+// free, end, are killed or cannot be suspended, messages arrive late, and the Manager is restarted.
+// In half of the histories, programs use CUDA and OpenCL on GPUs that serve either or both, with
+// and without measurements. The guarantees of the Manager (policy.h) are checked at each step.
 #pragma once
 
 #include <deque>
@@ -20,13 +20,13 @@ namespace ckpt::manager {
 class History {
  public:
   explicit History(u64 seed);
-  // The first promise that was broken; empty: none was.
+  // The first guarantee that was broken; empty: none was.
   std::string run();
   u64 decisions() const { return decisions_; }
   u64 evictions() const { return evictions_; }
   u64 denials() const { return denials_; }
   u64 late_exclusives() const { return late_exclusives_; }
-  // Of all orders. A change that is not to change behaviour does not change it.
+  // A hash of all orders without their texts: a refactoring must not change it.
   u64 digest() const { return digest_; }
   u64 unasked() const { return unasked_; }
 
@@ -34,30 +34,30 @@ class History {
   enum class At : u8 { Start, Connecting, Assigned, Running, Suspended, Ended };
   struct Ask {
     u64 bytes = 0;
-    u64 wanted = 0;  // all that its program wanted then
+    u64 wanted = 0;  // the memory of its program with this and all earlier requests
     bool granted = false;
     u32 attempts = 0;
-    bool load = false, alone = false;  // of code; of code that uses the heap
-    bool before_eviction = false;      // was it granted
+    bool load = false, alone = false;  // code; code that uses the heap
+    bool before_eviction = false;      // it was granted before the last eviction
   };
   struct Sim {
-    std::optional<u64> context;  // its cost, as it was told
+    std::optional<u64> context;  // its cost, as the Manager reports it
     ProgramId id = 0;            // of this connection
     At at = At::Start;
     GpuIndex gpu = kNoGpu;
-    u64 variables = 0, told = 0;  // told: of its variables
-    u64 used = 0, held = 0;       // held: on its GPU, context and all
-    u64 said = 0;                 // of `used`
-    u64 credit = 0, spare = 0;    // given without a question; of that, still to be taken
-    bool late = false;            // loads code that uses the heap in the middle of its life
+    u64 variables = 0, told = 0;  // told: variables reported so far
+    u64 used = 0, held = 0;       // held: on its GPU, context included
+    u64 said = 0;                 // the part of `used` that was reported
+    u64 credit = 0, spare = 0;    // from the Manager; the part that is not in use
+    bool late = false;            // loads code that uses the heap after its start
     bool exclusive = false, fixed = false, checked = false, signalled = false;
     u32 apis = managed::kCuda;
-    u32 further = 0;        // one that it will use, too
-    bool starting = false;  // it, right now
+    u32 further = 0;        // an API that it will add
+    bool starting = false;  // that API, right now
     bool picky = false;     // runs on its first GPU only
     GpuIndex first = kNoGpu;
-    std::set<GpuIndex> refused;  // it has said of these that it can never run there
-    u32 left = 0;                // what it still wants to do
+    std::set<GpuIndex> refused;  // it has reported these as unsuited
+    u32 left = 0;                // actions until it ends
     u32 tickets = 0;
     u64 profile = 0, calls = 0;
     std::map<u32, Ask> asks;
@@ -107,9 +107,9 @@ class History {
   std::mt19937_64 random_;
   Settings settings_;
   std::vector<u64> total_, free_;
-  std::vector<u32> apis_;  // that a GPU serves; of OpenCL alone, nobody measures it
+  std::vector<u32> apis_;  // that a GPU serves; one that serves only OpenCL is not measured
   u64 context_ = 0;
-  bool strict_ = true;  // nothing in this history is a reason to deny what would fit
+  bool strict_ = true;  // nothing in this history is a reason to deny a request that fits
   std::unique_ptr<Policy> policy_;
   std::vector<Sim> sims_;
   ProgramId next_id_ = 1;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random histories: thousands each day, a million with `./check --full`, in ten parts
-// (tests/meson.build). CKPT_HISTORIES=N runs so many, from the seed CKPT_HISTORY on; one that fails
-// is run again by CKPT_HISTORIES=1 and its seed.
+// Random histories: 3,000 in each run, a million with `./check --full`, in ten parts
+// (tests/meson.build). CKPT_HISTORIES is their number, and CKPT_HISTORY the first seed. To repeat
+// one that fails, set CKPT_HISTORIES=1 and CKPT_HISTORY to its seed.
 #include "tests/unit/manager/random_history.h"
 
 #include <doctest/doctest.h>
@@ -14,7 +14,7 @@ using namespace ckpt::manager;
 
 namespace {
 
-constexpr u64 kEveryday = 3'000;
+constexpr u64 kDefaultCount = 3'000;
 
 u64 number(const char *variable, u64 otherwise) {
   const char *text = std::getenv(variable);
@@ -23,8 +23,8 @@ u64 number(const char *variable, u64 otherwise) {
 
 }  // namespace
 
-TEST_CASE("random histories keep every promise") {
-  u64 count = number("CKPT_HISTORIES", kEveryday);
+TEST_CASE("random histories keep all guarantees") {
+  u64 count = number("CKPT_HISTORIES", kDefaultCount);
   u64 first = number("CKPT_HISTORY", 0);
   u64 decisions = 0, evictions = 0, denials = 0, exclusives = 0, unasked = 0, digest = 0;
   for (u64 seed = first; seed < first + count; seed++) {
@@ -41,7 +41,7 @@ TEST_CASE("random histories keep every promise") {
   MESSAGE(count << " histories, " << decisions << " decisions, " << evictions << " evictions, "
                 << denials << " denials, digest of the orders " << digest);
   if (count < 1000) return;
-  // They do what they are about.
+  // The histories contain what they are meant to test.
   CHECK(evictions > count);
   CHECK(denials > count / 10);
   CHECK(exclusives > count / 10);

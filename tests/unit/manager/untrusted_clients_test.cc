@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs that say of themselves what is not true.
+// Programs that send false reports.
 #include <limits>
 
 #include "tests/unit/manager/fake_node.h"
@@ -24,7 +24,7 @@ in::Join keeps(managed::Standing standing, u64 bytes) {
       .version = managed::kVersion, .pid = 9, .name = "liar", .standing = standing, .kept = bytes};
 }
 
-// An exclusive program comes, for which 1 has to leave.
+// An exclusive program arrives, for which program 1 has to leave.
 Told exclusive_comes(Node &n) {
   n.start(1, 0, 10);
   n.has(1, 20);
@@ -34,28 +34,28 @@ Told exclusive_comes(Node &n) {
 
 }  // namespace
 
-TEST_CASE("what one says to keep does not use up the host's memory for all") {
-  SUBCASE("who runs keeps nothing") {
+TEST_CASE("false reports of contents do not use up the host memory of all programs") {
+  SUBCASE("a running program keeps nothing") {
     Node n(with_host_memory(100), {100});
     n.say(9, keeps(managed::Standing::Unassigned, 1ull << 43));
     CHECK(exclusive_comes(n) == Told{"1 Signal"});
   }
-  SUBCASE("who was evicted keeps no more than a GPU has") {
+  SUBCASE("a suspended program keeps at most what a GPU has") {
     Node n(with_host_memory(200), {100});
     n.say(9, keeps(managed::Standing::Suspended, 1ull << 43));
-    CHECK(n.at(9).kept == 100);
+    CHECK(n.at(9).contents().bytes == 100);
     CHECK(exclusive_comes(n) == Told{"1 Signal"});
   }
-  SUBCASE("nor who is evicted") {
+  SUBCASE("so does a program that is evicted") {
     Node n(with_host_memory(200), {100});
     CHECK(exclusive_comes(n) == Told{"1 Signal"});
     n.say(1, in::Query{});
     n.say(1, in::SuspendDone{1ull << 43});
-    CHECK(n.at(1).kept == 100);
+    CHECK(n.at(1).contents().bytes == 100);
   }
 }
 
-TEST_CASE("the least priority is the least") {
+TEST_CASE("the lowest possible priority is the lowest") {
   Node n(with_host_memory(100), {100});
   n.start(1, 0, 10);
   n.has(1, 80);
@@ -66,10 +66,10 @@ TEST_CASE("the least priority is the least") {
   CHECK(told(n.say(1, in::Fin{})) == Told{"3 Connect GPU0", "2 Connect GPU0"});
 }
 
-TEST_CASE("whose profiles are most gives one up, and others keep theirs") {
+TEST_CASE("the user with the most profiles loses one, and other users keep theirs") {
   WorkloadProfiles profiles;
   u64 rare = hash_of_user(1000, 7);
-  profiles.over(profiles.find(0s, rare, "rare").index, 100, 5);
+  profiles.ended(profiles.find(0s, rare, "rare").index, 100, 5);
   for (u64 i = 1; i < 1000; i++) profiles.find(Time(i), hash_of_user(1001, i), "sweep");
   WorkloadProfiles::Found still = profiles.find(1s, rare, "rare");
   CHECK_FALSE(still.is_new);
@@ -78,9 +78,9 @@ TEST_CASE("whose profiles are most gives one up, and others keep theirs") {
   CHECK(hash_of_user(1000, 7) != hash_of_user(1000, 8));
 }
 
-TEST_CASE("no bus is as fast as a file may say") {
+TEST_CASE("the copy rate of a file is bounded") {
   WorkloadProfiles profiles;
-  profiles.learn(0s, {.hash = 7, .copied = 1e18, .watched = 1});
+  profiles.learn(0s, {.hash = 7, .copied = 1e18, .observed = 1});
   CHECK(profiles.facts().at(0).copied < 1.1e12);
 }
 
