@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One kind of call, again and again: overhead launch|copy|small|large|grow CALLS. Prints the seconds
-// of the loop: wall, and user and system of this process. bench/manager/overhead runs it.
+// Repeats one call: overhead launch|copy|small|large|grow CALLS. Prints the seconds of the loop, wall
+// time and user + system time of this process. bench/manager/overhead runs it.
 #include <sys/resource.h>
 #include <sys/time.h>
 
@@ -55,7 +55,7 @@ int main(int argc, char **argv) {
     if (is("small")) allocate(4096);
     if (is("large")) allocate(8 << 20);
     if (is("grow")) {
-      // As a framework's pool does it: takes piece after piece, and gives all back in the end.
+      // Like a framework's memory pool: allocates piece after piece, and frees all of them at the end.
       void *p;
       CUDA(cudaMalloc(&p, 4 << 20));
       pieces.push_back(p);
