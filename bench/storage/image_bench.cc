@@ -129,7 +129,7 @@ class Feed {
   int out = -1;
 
  private:
-  static constexpr int kPipeBytes = 1 << 20;  // as tools/criu/capture.cc has it
+  static constexpr int kPipeBytes = 1 << 20;  // as in tools/criu/streamer.h
   pid_t child_ = -1;
 };
 

@@ -109,10 +109,17 @@ def process_exists(pid):
 
 
 class Job:
-    """A tool in the foreground (ckpt-run, ckpt-restore), with its streams, as a shell would start it.
+    """A tool in the foreground (ckpt-run, ckpt-restore), started as by a shell.
 
-    stdout is "pipe", "tty" or an open file; everything that comes through a pipe or a terminal is in
-    .text, lines of it in .lines.
+    stdout is "pipe", "tty" or an open file. Output to a pipe or terminal is collected in .text and .lines,
+    standard error in .error_text.
+
+    wait()          waits for the end, and returns the exit code (negative: death by a signal)
+    wait_lines(n)   waits until n lines were printed, and fails if the job ends before
+    wait_text(t)    waits until t was printed, and fails if the job ends before
+    type(t)         types on the terminal
+    program()       the PID of the program's root, once it has been started
+    kill()          kills the tool and all its descendants
     """
 
     def __init__(self, command, stdout="pipe", stdin=subprocess.DEVNULL, env=None, cwd=None):
@@ -215,14 +222,23 @@ class Job:
 
 
 class Tools:
-    """ckpt-run, ckpt-dump and ckpt-restore in one temporary folder."""
+    """ckpt-run, ckpt-dump and ckpt-restore in one temporary folder.
+
+    run(program, …)           ckpt-run with a program of tests/system/programs or of PATH; returns the Job
+    restore(image, …)         ckpt-restore in the foreground; returns the Job
+    restore_detached(image)   ckpt-restore --detach; returns the PID of the program
+    dump(pid, image, …)       ckpt-dump --json, which must succeed; returns the report
+    dump_refused(pid, image)  ckpt-dump, which must fail and leave no image; returns standard error
+    finish()                  creates the file at which the test programs stop pausing
+    partials()                the names of incomplete images in the folder
+    """
 
     def __init__(self, folder, programs):
         self.folder = folder
         self.programs = programs
         self.jobs = []
         self.detached = []
-        # Not below `folder`: a socket's path has at most 107 bytes, and pytest's folders have long names.
+        # Not in `folder`: a socket's path has at most 107 bytes, and pytest's folders have long names.
         self.runtime = pathlib.Path(tempfile.mkdtemp(prefix="ckpt-"))
         self.env = dict(os.environ, CKPT_RUNTIME_DIR=str(self.runtime))
         self.env.pop("CKPT_SESSION", None)
@@ -274,7 +290,6 @@ class Tools:
         return r.stderr
 
     def finish(self):
-        """Programs that look for it stop pausing."""
         (self.folder / "finish").touch()
 
     def partials(self):
@@ -300,9 +315,9 @@ def programs(tmp_path_factory):
     for source in sorted(PROGRAMS.glob("*.cc")):
         command = ["c++", "-std=c++20", "-O1", "-pthread", str(source), "-o", str(folder / source.stem)]
         if source.stem == "library":
-            if not (BUILD / "agent" / "libckpt.so").exists():
+            if not (BUILD / "libckpt" / "libckpt.so").exists():
                 continue
-            command += [f"-I{ROOT}/include", f"-L{BUILD}/agent", "-lckpt", f"-Wl,-rpath,{BUILD}/agent"]
+            command += [f"-I{ROOT}/include", f"-L{BUILD}/libckpt", "-lckpt", f"-Wl,-rpath,{BUILD}/libckpt"]
         compilers.append(subprocess.Popen(command))
     assert all(c.wait() == 0 for c in compilers)
     return folder
@@ -352,7 +367,7 @@ def blocker():
 
 
 def image_manifest(image):
-    """The manifest of an image, through ckpt-image where it is built."""
+    """The output of ckpt-image show --json."""
     tool = BUILD / "tools" / "ckpt-image"
     if not tool.exists():
         tool = BUILD / "tools" / "image" / "ckpt-image"
