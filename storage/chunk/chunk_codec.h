@@ -10,7 +10,7 @@
 
 #include "common/base/result.h"
 #include "storage/format/format.h"
-#include "storage/io/key.h"
+#include "storage/format/key.h"
 
 struct ZSTD_CCtx_s;
 struct ZSTD_DCtx_s;

@@ -15,9 +15,9 @@ namespace ckpt::storage {
 inline constexpr size_t kPageBytes = 4096;
 // Small chunks meet again sooner after a difference; large ones compress better (1 MiB: by a third
 // on smooth floats, against 128 KiB).
-inline constexpr size_t kLeastCutBytes = 256u << 10;
+inline constexpr size_t kMinCutBytes = 256u << 10;
 inline constexpr size_t kMeanCutBytes = 256u << 10;  // above the least
-inline constexpr size_t kMostCutBytes = 1u << 20;
+inline constexpr size_t kMaxCutBytes = 1u << 20;
 
 class ContentCut {
  public:

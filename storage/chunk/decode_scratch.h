@@ -9,8 +9,8 @@
 namespace ckpt::storage {
 
 // What one thread needs for decoding chunks of an image, kept from chunk to chunk.
-struct Scratch {
-  explicit Scratch(size_t chunk_size)
+struct DecodeScratch {
+  explicit DecodeScratch(size_t chunk_size)
       : stored(std::make_unique_for_overwrite<std::byte[]>(chunk_size)),
         raw(std::make_unique_for_overwrite<std::byte[]>(chunk_size)) {}
 

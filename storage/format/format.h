@@ -89,7 +89,7 @@ struct Index {
   u32 version = kFormatVersion;
   Uuid uuid{};
   u64 seed = 0;
-  u64 key_check = 0;  // not 0: encrypted, by a key that has this check (storage/io/key.h)
+  u64 key_check = 0;  // not 0: encrypted, by a key that has this check (storage/format/key.h)
   u32 chunk_size = kChunkBytes;
   u64 chunks_file_size = kChunksHeaderBytes;
   u64 generation = 0;    // its parent's and one; 0: it was made without one

@@ -6,7 +6,7 @@
 
 #include "common/base/result.h"
 #include "storage/format/format.h"
-#include "storage/io/key.h"
+#include "storage/format/key.h"
 
 namespace ckpt::storage {
 

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "storage/format/format.h"
-#include "storage/io/image_pipe.h"
+#include "storage/ops/receive.h"
 
 namespace ckpt::storage {
 namespace {
@@ -110,7 +110,7 @@ Result<> PipeDestination::send(ByteView data) {
 
 Result<> PipeDestination::wait_until(short events) {
   for (;;) {
-    if (given_up_) return fail("the image was abandoned");
+    if (abandoned_) return fail("the image was abandoned");
     pollfd p{fd_.get(), events, 0};
     int n = ::poll(&p, 1, kLookEveryMs);
     if (n > 0 || (n < 0 && errno != EINTR)) return {};  // write() tells the rest
@@ -125,7 +125,7 @@ Result<> PipeDestination::wait_until_taken() {
     pollfd p{fd_.get(), 0, 0};
     if (::poll(&p, 1, 0) > 0 && (p.revents & POLLERR))
       return fail("the reader of the pipe went before it had read all");
-    if (given_up_) return fail("the image was abandoned");
+    if (abandoned_) return fail("the image was abandoned");
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }

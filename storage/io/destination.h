@@ -25,7 +25,7 @@ class Destination {
   // All chunks are written. The image is whole and safe when this succeeds, or there is none.
   virtual Result<> finish(ByteView index) = 0;
   // From any thread: write() and finish() fail soon.
-  virtual void give_up() {}
+  virtual void abandon() {}
 };
 
 class FolderDestination : public Destination {
@@ -57,7 +57,7 @@ class PipeDestination : public Destination {
   bool ordered() const override { return true; }
   // Returns once a pipe's reader has taken the last byte.
   Result<> finish(ByteView index) override;
-  void give_up() override { given_up_ = true; }
+  void abandon() override { abandoned_ = true; }
 
  private:
   explicit PipeDestination(UniqueFd fd) : fd_(std::move(fd)) {}
@@ -66,7 +66,7 @@ class PipeDestination : public Destination {
   Result<> wait_until_taken();
 
   UniqueFd fd_;
-  std::atomic<bool> given_up_ = false;
+  std::atomic<bool> abandoned_ = false;
 };
 
 }  // namespace ckpt::storage

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "storage/io/partial_folder.h"
-#include "storage/ops/rewrite.h"
+#include "storage/ops/copy.h"
 
 namespace ckpt::storage {
 namespace {
@@ -113,7 +113,7 @@ Result<> free_all(const std::vector<Member> &kept, const std::vector<Uuid> &drop
 
 }  // namespace
 
-Result<> check_nobodys_parent(const std::string &image, const ReadOptions &options) {
+Result<> check_not_a_parent(const std::string &image, const ReadOptions &options) {
   PathParts parts = split_path(image);
   CKPT_TRY(UniqueFd folder, open_folder(file_system(options), parts.folder));
   CKPT_TRY(std::vector<std::string> names, list_folder(folder.get(), parts.folder));

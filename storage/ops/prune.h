@@ -21,6 +21,6 @@ Result<PruneReport> prune_chain(const std::string &image, size_t keep,
 
 // Fails where another image in the folder of `image` is an increment on it, as far as they can be
 // read: it would be lost with it.
-Result<> check_nobodys_parent(const std::string &image, const ReadOptions &options = {});
+Result<> check_not_a_parent(const std::string &image, const ReadOptions &options = {});
 
 }  // namespace ckpt::storage

@@ -122,21 +122,21 @@ ImageStats ImageReader::stats() const {
 
 // ---- decoding
 
-std::unique_ptr<Scratch> ImageReader::take_scratch() const {
+std::unique_ptr<DecodeScratch> ImageReader::take_scratch() const {
   std::lock_guard lock(mutex_);
-  if (free_scratch_.empty()) return std::make_unique<Scratch>(index_.chunk_size + kSealBytes);
-  std::unique_ptr<Scratch> s = std::move(free_scratch_.back());
+  if (free_scratch_.empty()) return std::make_unique<DecodeScratch>(index_.chunk_size + kSealBytes);
+  std::unique_ptr<DecodeScratch> s = std::move(free_scratch_.back());
   free_scratch_.pop_back();
   return s;
 }
 
-void ImageReader::give_scratch(std::unique_ptr<Scratch> scratch) const {
+void ImageReader::give_scratch(std::unique_ptr<DecodeScratch> scratch) const {
   std::lock_guard lock(mutex_);
   free_scratch_.push_back(std::move(scratch));
 }
 
 // The stored bytes, with their checksum compared: damage never reaches the decoder.
-Result<ByteView> ImageReader::load(const ChunkEntry &entry, Scratch &scratch) const {
+Result<ByteView> ImageReader::load(const ChunkEntry &entry, DecodeScratch &scratch) const {
   CKPT_CHECK(files_.read(fs_, entry, scratch.stored.get()));
   ByteView stored{scratch.stored.get(), entry.stored_size};
   if (stored_checksum(stored) != entry.stored_checksum) return fail("wrong checksum: damaged");
@@ -152,7 +152,7 @@ Result<> ImageReader::read_stored(u32 chunk, std::span<std::byte> stored) const 
 }
 
 // Stored bytes, opened if they are sealed, and decompressed.
-Result<> ImageReader::unpack(const ChunkEntry &entry, ByteView stored, Scratch &scratch,
+Result<> ImageReader::unpack(const ChunkEntry &entry, ByteView stored, DecodeScratch &scratch,
                              std::span<std::byte> raw) const {
   if (!key_ || index_.key_check == 0 || entry.codec == Codec::Zero)
     return scratch.decoder.decode(entry, stored, raw);
@@ -164,7 +164,7 @@ Result<> ImageReader::unpack(const ChunkEntry &entry, ByteView stored, Scratch &
   return scratch.decoder.decode(entry, opened, raw);
 }
 
-Result<> ImageReader::decode(const ChunkEntry &entry, Scratch &scratch,
+Result<> ImageReader::decode(const ChunkEntry &entry, DecodeScratch &scratch,
                              std::span<std::byte> raw) const {
   if (entry.codec == Codec::Raw && index_.key_check == 0) {
     // In place: its address is a checksum of the same bytes.
@@ -181,7 +181,7 @@ Result<> ImageReader::decode(const ChunkEntry &entry, Scratch &scratch,
 
 // What a delta's frame held becomes what the chunk holds. Bases are no deltas (check_base), so this
 // goes no deeper.
-Result<> ImageReader::add_base(const ChunkEntry &entry, Scratch &scratch,
+Result<> ImageReader::add_base(const ChunkEntry &entry, DecodeScratch &scratch,
                                std::span<std::byte> raw) const {
   std::span<std::byte> base = scratch.base(index_.chunks[entry.base].raw_size);
   if (auto ok = decode(index_.chunks[entry.base], scratch, base); !ok)
@@ -191,20 +191,21 @@ Result<> ImageReader::add_base(const ChunkEntry &entry, Scratch &scratch,
 }
 
 Result<> ImageReader::read_chunk(u32 chunk, std::span<std::byte> raw) const {
-  std::unique_ptr<Scratch> scratch = take_scratch();
+  std::unique_ptr<DecodeScratch> scratch = take_scratch();
   Result<> done = decode_named(chunk, *scratch, raw);
   give_scratch(std::move(scratch));
   return done;
 }
 
-Result<> ImageReader::decode_named(u32 chunk, Scratch &scratch, std::span<std::byte> raw) const {
+Result<> ImageReader::decode_named(u32 chunk, DecodeScratch &scratch,
+                                   std::span<std::byte> raw) const {
   if (auto ok = decode(index_.chunks[chunk], scratch, raw); !ok)
     return damaged(chunk, std::move(ok).error());
   return {};
 }
 
 // Small reads one after the other decode their chunk once.
-Result<ByteView> ImageReader::decode_cached(u32 chunk, Scratch &scratch) const {
+Result<ByteView> ImageReader::decode_cached(u32 chunk, DecodeScratch &scratch) const {
   std::span<std::byte> raw{scratch.raw.get(), index_.chunks[chunk].raw_size};
   if (scratch.cached == chunk) return raw;
   scratch.cached.reset();
@@ -217,7 +218,7 @@ Result<> ImageReader::read(const StreamEntry &stream, u64 offset, std::span<std:
   if (offset > stream.size || out.size() > stream.size - offset)
     return fail("stream '{}' has {} bytes; {} from {} on were asked for", stream.name, stream.size,
                 out.size(), offset);
-  std::unique_ptr<Scratch> scratch = take_scratch();
+  std::unique_ptr<DecodeScratch> scratch = take_scratch();
   while (!out.empty()) {
     size_t at = stream.chunk_at(offset);
     u32 chunk = stream.chunks[at];

@@ -22,12 +22,12 @@
 #include "storage/chunk/chunk_files.h"
 #include "storage/format/format.h"
 #include "storage/format/image_stats.h"
+#include "storage/format/key.h"
 #include "storage/io/file_system.h"
-#include "storage/io/key.h"
 
 namespace ckpt::storage {
 
-struct Scratch;  // what a thread needs for decoding
+struct DecodeScratch;  // what a thread needs for decoding
 
 struct ReadOptions {
   const Key *key = nullptr;  // of an encrypted image; copied
@@ -96,16 +96,17 @@ class ImageReader {
   std::string streams_of(u32 chunk) const;
   Failure damaged(u32 chunk, Error error) const;
 
-  Result<ByteView> load(const ChunkEntry &entry, Scratch &scratch) const;
-  Result<> unpack(const ChunkEntry &entry, ByteView stored, Scratch &scratch,
+  Result<ByteView> load(const ChunkEntry &entry, DecodeScratch &scratch) const;
+  Result<> unpack(const ChunkEntry &entry, ByteView stored, DecodeScratch &scratch,
                   std::span<std::byte> raw) const;
-  Result<> decode(const ChunkEntry &entry, Scratch &scratch, std::span<std::byte> raw) const;
-  Result<> add_base(const ChunkEntry &entry, Scratch &scratch, std::span<std::byte> raw) const;
-  Result<> decode_named(u32 chunk, Scratch &scratch, std::span<std::byte> raw) const;
-  Result<ByteView> decode_cached(u32 chunk, Scratch &scratch) const;
-  Result<> check_chunk(u32 chunk, Depth depth, Scratch &scratch) const;
-  std::unique_ptr<Scratch> take_scratch() const;
-  void give_scratch(std::unique_ptr<Scratch> scratch) const;
+  Result<> decode(const ChunkEntry &entry, DecodeScratch &scratch, std::span<std::byte> raw) const;
+  Result<> add_base(const ChunkEntry &entry, DecodeScratch &scratch,
+                    std::span<std::byte> raw) const;
+  Result<> decode_named(u32 chunk, DecodeScratch &scratch, std::span<std::byte> raw) const;
+  Result<ByteView> decode_cached(u32 chunk, DecodeScratch &scratch) const;
+  Result<> check_chunk(u32 chunk, Depth depth, DecodeScratch &scratch) const;
+  std::unique_ptr<DecodeScratch> take_scratch() const;
+  void give_scratch(std::unique_ptr<DecodeScratch> scratch) const;
 
   const std::string path_;
   FileSystem &fs_;
@@ -115,7 +116,7 @@ class ImageReader {
   nlohmann::json manifest_;
   std::unordered_map<std::string_view, size_t> by_name_;
   mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Scratch>> free_scratch_;
+  mutable std::vector<std::unique_ptr<DecodeScratch>> free_scratch_;
 };
 
 }  // namespace ckpt::storage

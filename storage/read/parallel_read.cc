@@ -89,7 +89,7 @@ class VerifyState {
 Result<> ImageReader::for_each_chunk(const StreamEntry &stream, Order order, const ChunkFn &fn,
                                      unsigned threads) const {
   Tickets tickets(stream.chunks.size());
-  auto one = [&](u64 i, Scratch &scratch) -> Result<> {
+  auto one = [&](u64 i, DecodeScratch &scratch) -> Result<> {
     std::span<std::byte> raw{scratch.raw.get(), index_.chunks[stream.chunks[i]].raw_size};
     CKPT_CHECK(decode_named(stream.chunks[i], scratch, raw));
     if (order == Order::Ascending && !tickets.wait_for_turn(i)) return {};
@@ -98,7 +98,7 @@ Result<> ImageReader::for_each_chunk(const StreamEntry &stream, Order order, con
     return {};
   };
   run_parallel(threads_for(stream.chunks.size(), threads), [&](unsigned) {
-    std::unique_ptr<Scratch> scratch = take_scratch();
+    std::unique_ptr<DecodeScratch> scratch = take_scratch();
     scratch->cached.reset();
     for (u64 i; tickets.take(i);)
       if (auto ok = one(i, *scratch); !ok) tickets.fail_with(std::move(ok).error());
@@ -107,7 +107,7 @@ Result<> ImageReader::for_each_chunk(const StreamEntry &stream, Order order, con
   return std::move(tickets).result();
 }
 
-Result<> ImageReader::check_chunk(u32 chunk, Depth depth, Scratch &scratch) const {
+Result<> ImageReader::check_chunk(u32 chunk, Depth depth, DecodeScratch &scratch) const {
   const ChunkEntry &entry = index_.chunks[chunk];
   Result<ByteView> stored = load(entry, scratch);
   if (!stored) return damaged(chunk, std::move(stored).error());
@@ -129,7 +129,7 @@ ImageReader::VerifyReport ImageReader::verify(Depth depth, const Progress &progr
   VerifyState state(total, progress);
   Tickets tickets(index_.chunks.size());
   run_parallel(threads_for(index_.chunks.size(), threads), [&](unsigned) {
-    std::unique_ptr<Scratch> scratch = take_scratch();
+    std::unique_ptr<DecodeScratch> scratch = take_scratch();
     scratch->cached.reset();
     for (u64 i; tickets.take(i);) {
       u32 chunk = static_cast<u32>(i);

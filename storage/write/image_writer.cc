@@ -9,13 +9,13 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/cores.h"
-#include "storage/chunk/block_pool.h"
 #include "storage/format/index.h"
 #include "storage/format/manifest.h"
 #include "storage/format/stream_name.h"
 #include "storage/format/uuid.h"
 #include "storage/io/destination.h"
 #include "storage/ops/prune.h"
+#include "storage/write/block_pool.h"
 #include "storage/write/parent_chunks.h"
 #include "storage/write/workers.h"
 #include "storage/write/written_stream.h"
@@ -31,7 +31,7 @@ using Mode = Stream::Mode;
 
 // An append() that ends a stream copies what is at most this long, for it may wait long.
 constexpr size_t kSmallBytes = kChunkBytes / 8;
-static_assert(kMostCutBytes <= kChunkBytes && 2 * kChunkBytes <= BlockPool::kSlabBytes);
+static_assert(kMaxCutBytes <= kChunkBytes && 2 * kChunkBytes <= BlockPool::kSlabBytes);
 
 // Calls done() when the last chunk of a put() lets go of it.
 struct Completion {
@@ -88,7 +88,7 @@ class ImageWriter::Impl {
 
   const bool copy_puts_;
   std::optional<Key> key_;
-  std::unique_ptr<Parent> parent_;
+  std::unique_ptr<ParentChunks> parent_;
   std::unique_ptr<Destination> destination_;
   Index index_;
   std::unique_ptr<ChunkStore> store_;
@@ -113,8 +113,7 @@ Result<std::unique_ptr<ImageWriter::Impl>> ImageWriter::Impl::create(const std::
   FileSystem &fs = options.file_system ? *options.file_system : FileSystem::real();
   if (!options.parent.empty()) CKPT_CHECK(impl->open_parent(path, options));
   if (options.overwrite)
-    CKPT_CHECK(
-        check_nobodys_parent(path, {.key = options.key, .file_system = options.file_system}));
+    CKPT_CHECK(check_not_a_parent(path, {.key = options.key, .file_system = options.file_system}));
   CKPT_TRY(impl->destination_, FolderDestination::create(path, options.overwrite, fs));
   CKPT_CHECK(impl->start(options));
   return impl;
@@ -132,8 +131,8 @@ Result<std::unique_ptr<ImageWriter::Impl>> ImageWriter::Impl::create_in_pipe(
 }
 
 Result<> ImageWriter::Impl::open_parent(const std::string &path, const Options &options) {
-  CKPT_TRY(parent_, Parent::open(options.parent, path,
-                                 {.key = options.key, .file_system = options.file_system}));
+  CKPT_TRY(parent_, ParentChunks::open(options.parent, path,
+                                       {.key = options.key, .file_system = options.file_system}));
   index_.generation = parent_->index().generation + 1;
   index_.parents = parent_->files();
   index_.chunk_size = std::max(index_.chunk_size, parent_->index().chunk_size);
@@ -166,7 +165,7 @@ ImageWriter::Impl::~Impl() {
 
 void ImageWriter::Impl::abandon() {
   set_error({"the image was abandoned", {}});
-  if (destination_) destination_->give_up();
+  if (destination_) destination_->abandon();
 }
 
 // ---- streams

@@ -22,8 +22,8 @@
 #include "common/base/result.h"
 #include "storage/format/format.h"
 #include "storage/format/image_stats.h"
+#include "storage/format/key.h"
 #include "storage/io/file_system.h"
-#include "storage/io/key.h"
 
 namespace ckpt::storage {
 
@@ -61,7 +61,7 @@ class ImageWriter {
   static Result<std::unique_ptr<ImageWriter>> create(const std::string &final_path,
                                                      const Options &options);
   // The image goes through a pipe instead (`fd` stays the caller's; SIGPIPE blocked): readers are
-  // storage/io/image_pipe.h. Takes no parent: the reader might not have it.
+  // storage/ops/receive.h. Takes no parent: the reader might not have it.
   static Result<std::unique_ptr<ImageWriter>> create_in_pipe(int fd, const Options &options);
   // Not finished: waits for the workers (every done() is called) and removes the partial folder.
   ~ImageWriter();

@@ -10,7 +10,7 @@
 #include <unordered_map>
 
 #include "storage/chunk/content_cut.h"
-#include "storage/chunk/delta_maker.h"
+#include "storage/write/delta_maker.h"
 
 namespace ckpt::storage {
 
@@ -21,10 +21,10 @@ struct Piece {
   std::optional<DeltaBase> like;  // what it may differ little from
 };
 
-class Follower {
+class IncrementCutter {
  public:
   // Both must outlive this.
-  Follower(const StreamEntry &theirs, const Index &parent);
+  IncrementCutter(const StreamEntry &theirs, const Index &parent);
   // `data` begins where the last piece ended, and holds at least what it held at the last call.
   // `is_end`: no more will come; then there is a piece as long as there is data.
   Piece next(ByteView data, bool is_end);

@@ -38,10 +38,11 @@ Result<> check_replaces_none(const std::vector<ParentEntry> &files, const std::s
 
 }  // namespace
 
-Result<std::unique_ptr<Parent>> Parent::open(const std::string &path, const std::string &final_path,
-                                             const ReadOptions &options) {
+Result<std::unique_ptr<ParentChunks>> ParentChunks::open(const std::string &path,
+                                                         const std::string &final_path,
+                                                         const ReadOptions &options) {
   CKPT_TRY(std::string name, name_beside(path, final_path));
-  auto out = std::make_unique<Parent>();
+  auto out = std::make_unique<ParentChunks>();
   ReadOptions held = options;
   held.hold = true;
   CKPT_TRY(out->image_, ImageReader::open(path, held));
@@ -55,7 +56,7 @@ Result<std::unique_ptr<Parent>> Parent::open(const std::string &path, const std:
   return out;
 }
 
-std::vector<ChunkEntry> Parent::chunks() const {
+std::vector<ChunkEntry> ParentChunks::chunks() const {
   std::vector<ChunkEntry> out = index().chunks;
   for (ChunkEntry &c : out) ++c.file;
   return out;

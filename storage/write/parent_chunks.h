@@ -10,13 +10,13 @@
 
 namespace ckpt::storage {
 
-class Parent {
+class ParentChunks {
  public:
   // `path` is the parent's folder; it must lie in the folder in which `final_path` will, and may
   // not be it. Held until this goes. Its key, or that it has none, must be the new image's.
-  static Result<std::unique_ptr<Parent>> open(const std::string &path,
-                                              const std::string &final_path,
-                                              const ReadOptions &options);
+  static Result<std::unique_ptr<ParentChunks>> open(const std::string &path,
+                                                    const std::string &final_path,
+                                                    const ReadOptions &options);
 
   const ImageReader &image() const { return *image_; }
   const Index &index() const { return image_->index(); }

@@ -7,11 +7,11 @@
 #include <span>
 
 #include "common/base/bytes.h"
-#include "storage/chunk/block_pool.h"
+#include "storage/write/block_pool.h"
 
 namespace ckpt::storage {
 
-class Tail {
+class StreamTail {
  public:
   // What is in no chunk yet. Less than half a block of it may be left when room() is called.
   ByteView bytes() const { return {block_.get() + begin_, end_ - begin_}; }
@@ -24,7 +24,7 @@ class Tail {
   const Block &block() const { return block_; }
   // The bytes get a block of just their size.
   void shrink();
-  void reset() { *this = Tail(); }
+  void reset() { *this = StreamTail(); }
 
  private:
   Block block_;

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "storage/chunk/chunk_store.h"
 #include "storage/chunk/content_cut.h"
+#include "storage/write/chunk_store.h"
 #include "storage/write/image_writer.h"
 #include "storage/write/increment_cutter.h"
 #include "storage/write/stream_tail.h"
@@ -41,10 +41,10 @@ struct WrittenStream {
   std::vector<u32> chunks;
   const StreamEntry *theirs = nullptr;  // the parent's of the same name, which may be like it
   // What follows is used by the appending thread alone.
-  Tail tail;
+  StreamTail tail;
   u64 tail_at = 0;  // in the stream
   ContentCut cutter;
-  std::optional<Follower> follower;  // in place of the cutter
+  std::optional<IncrementCutter> follower;  // in place of the cutter
 };
 
 }  // namespace ckpt::storage

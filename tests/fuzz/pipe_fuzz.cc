@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libFuzzer: any bytes as what comes through a pipe in place of an image (storage/io/image_pipe.h).
+// libFuzzer: any bytes as what comes through a pipe in place of an image (storage/ops/receive.h).
 // As they are, and once more with the pipe's header and the index's size and checksum made right.
 // What is taken in is verified and read.
 #include <sys/mman.h>
@@ -9,7 +9,7 @@
 #include <cstdlib>
 
 #include "common/base/log.h"
-#include "storage/io/image_pipe.h"
+#include "storage/ops/receive.h"
 #include "tests/fuzz/seal_index.h"
 
 namespace {

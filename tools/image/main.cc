@@ -12,7 +12,7 @@
 
 #include "ckpt_config.h"
 #include "common/base/log.h"
-#include "storage/io/image_pipe.h"
+#include "storage/ops/receive.h"
 #include "tools/image/commands.h"
 #include "tools/image/text.h"
 

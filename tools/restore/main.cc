@@ -11,7 +11,7 @@
 
 #include "ckpt_config.h"
 #include "common/base/log.h"
-#include "storage/io/image_pipe.h"
+#include "storage/ops/receive.h"
 #include "tools/restore/checks.h"
 #include "tools/restore/daemon.h"
 #include "tools/restore/driver.h"

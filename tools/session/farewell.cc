@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "storage/io/image_pipe.h"
+#include "storage/ops/receive.h"
 
 namespace ckpt::tools {
 

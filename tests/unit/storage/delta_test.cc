@@ -2,8 +2,8 @@
 //
 // Increments of programs that changed a little everywhere: what is stored is the difference, and no
 // difference stands on another one.
+#include "storage/ops/copy.h"
 #include "storage/ops/prune.h"
-#include "storage/ops/rewrite.h"
 #include "tests/unit/storage/support.h"
 
 namespace ckpt::test {

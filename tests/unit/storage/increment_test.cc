@@ -3,7 +3,7 @@
 // Increments: equal chunks are stored once over a chain of images, whatever moved in between; what
 // a chain lacks is named.
 #include "storage/chunk/content_cut.h"
-#include "storage/ops/rewrite.h"
+#include "storage/ops/copy.h"
 #include "tests/unit/storage/support.h"
 
 namespace ckpt::test {
@@ -166,14 +166,14 @@ TEST_CASE("pages that moved meet again, and chunks stay within their bounds") {
   must(write_pages(tmp / "two", moved, tmp / "one"));
   auto one = open_image(tmp / "one"), two = open_image(tmp / "two");
   CHECK(must(read_stream(*two, "criu/pages-1.img")) == moved);
-  CHECK(two->stats().stored_bytes < 3 * kMostCutBytes);
+  CHECK(two->stats().stored_bytes < 3 * kMaxCutBytes);
   CHECK(two->verify(ImageReader::Depth::Full).ok());
   const StreamEntry &s = one->streams()[0];
   for (size_t i = 0; i + 1 < s.chunks.size(); ++i) {
     u32 size = one->index().chunks[s.chunks[i]].raw_size;
     CHECK(size % kPageBytes == 0);
-    CHECK(size >= kLeastCutBytes);
-    CHECK(size <= kMostCutBytes);
+    CHECK(size >= kMinCutBytes);
+    CHECK(size <= kMaxCutBytes);
   }
   // Reading at any place, over any edge.
   std::mt19937 rng(5);

@@ -6,8 +6,8 @@
 
 #include <thread>
 
-#include "storage/io/image_pipe.h"
-#include "storage/ops/rewrite.h"
+#include "storage/ops/copy.h"
+#include "storage/ops/receive.h"
 #include "tests/unit/storage/support.h"
 
 namespace ckpt::test {

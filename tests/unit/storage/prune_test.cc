@@ -3,7 +3,7 @@
 // Chains made shorter: whatever fails on the way, every image that is to stay can be read.
 #include "storage/ops/prune.h"
 #include "common/base/log.h"
-#include "storage/ops/rewrite.h"
+#include "storage/ops/copy.h"
 #include "tests/unit/storage/faulty_file_system.h"
 #include "tests/unit/storage/support.h"
 

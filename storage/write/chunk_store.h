@@ -11,11 +11,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "storage/chunk/delta_maker.h"
 #include "storage/format/format.h"
 #include "storage/format/image_stats.h"
+#include "storage/format/key.h"
 #include "storage/io/destination.h"
-#include "storage/io/key.h"
+#include "storage/write/delta_maker.h"
 
 namespace ckpt::storage {
 

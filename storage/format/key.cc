@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/io/key.h"
+#include "storage/format/key.h"
 
 #include <fcntl.h>
 #include <sodium.h>

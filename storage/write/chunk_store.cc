@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/chunk/chunk_store.h"
+#include "storage/write/chunk_store.h"
 
 #include <algorithm>
 #include <numeric>

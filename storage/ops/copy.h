@@ -12,23 +12,21 @@
 
 namespace ckpt::storage {
 
-struct RewriteOptions {
+struct CopyOptions {
   bool overwrite = false;
   const Key *key = nullptr;           // that `from` was opened with
   FileSystem *file_system = nullptr;  // null: the real one
 };
 
 // Writes `from`, with all that it uses of its parents, as an image that needs none.
-Result<> flatten_image(const ImageReader &from, const std::string &to,
-                       const RewriteOptions &options);
-// The same into a pipe (storage/io/image_pipe.h).
+Result<> flatten_image(const ImageReader &from, const std::string &to, const CopyOptions &options);
+// The same into a pipe (storage/ops/receive.h).
 Result<> send_image(const ImageReader &from, int fd, const Key *key);
 
 // Replaces `from` by the same image without the parents `dropped`: their chunks are referred to in
 // the own files of `kept`, images beside it, or are copied. Its own chunks stay at their places, so
 // that increments on it stay right.
 Result<> free_of_parents(const ImageReader &from, const std::vector<Uuid> &dropped,
-                         const std::vector<const ImageReader *> &kept,
-                         const RewriteOptions &options);
+                         const std::vector<const ImageReader *> &kept, const CopyOptions &options);
 
 }  // namespace ckpt::storage

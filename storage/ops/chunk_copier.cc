@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/ops/rewrite.h"
+#include "storage/ops/copy.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -18,10 +18,10 @@ struct AddressHash {
 FileSystem &or_real(FileSystem *fs) { return fs ? *fs : FileSystem::real(); }
 
 // One copy under way: which chunks lie where in it, and which bytes of the old files they are.
-class Rewriting {
+class ChunkCopier {
  public:
   // `dropped`: the new image may not need these; null: it may need none at all.
-  Rewriting(const ImageReader &from, const std::vector<Uuid> *dropped)
+  ChunkCopier(const ImageReader &from, const std::vector<Uuid> *dropped)
       : from_(from), dropped_(dropped), out_(from.index()) {
     out_.chunks.clear();
   }
@@ -115,23 +115,21 @@ class Rewriting {
 
 }  // namespace
 
-Result<> flatten_image(const ImageReader &from, const std::string &to,
-                       const RewriteOptions &options) {
+Result<> flatten_image(const ImageReader &from, const std::string &to, const CopyOptions &options) {
   CKPT_TRY(auto folder,
            FolderDestination::create(to, options.overwrite, or_real(options.file_system)));
-  return Rewriting(from, nullptr).run(*folder, options.key);
+  return ChunkCopier(from, nullptr).run(*folder, options.key);
 }
 
 Result<> send_image(const ImageReader &from, int fd, const Key *key) {
   CKPT_TRY(auto pipe, PipeDestination::create(fd));
-  return Rewriting(from, nullptr).run(*pipe, key);
+  return ChunkCopier(from, nullptr).run(*pipe, key);
 }
 
 Result<> free_of_parents(const ImageReader &from, const std::vector<Uuid> &dropped,
-                         const std::vector<const ImageReader *> &kept,
-                         const RewriteOptions &options) {
+                         const std::vector<const ImageReader *> &kept, const CopyOptions &options) {
   CKPT_TRY(auto folder, FolderDestination::create(from.path(), true, or_real(options.file_system)));
-  Rewriting rewriting(from, &dropped);
+  ChunkCopier rewriting(from, &dropped);
   for (const ImageReader *other : kept) rewriting.may_use(*other, split_path(other->path()).name);
   return rewriting.run(*folder, options.key);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/chunk/block_pool.h"
+#include "storage/write/block_pool.h"
 
 #include <sys/mman.h>
 

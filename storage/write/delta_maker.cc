@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/chunk/delta_maker.h"
+#include "storage/write/delta_maker.h"
 
 namespace ckpt::storage {
 namespace {

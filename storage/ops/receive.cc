@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/io/image_pipe.h"
+#include "storage/ops/receive.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
