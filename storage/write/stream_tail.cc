@@ -8,7 +8,7 @@ namespace ckpt::storage {
 
 std::span<std::byte> StreamTail::room(BlockPool &pool) {
   if (!block_) block_ = pool.take();
-  if (end_ == BlockPool::kSlabBytes) {  // full: what is left is the next one's beginning
+  if (end_ == BlockPool::kSlabBytes) {  // full: move the rest to a new block
     StreamTail full = std::exchange(*this, StreamTail());
     block_ = pool.take();
     end_ = full.bytes().size();

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "storage/io/key_file.h"
 #include "storage/write/image_writer.h"
 
 namespace ckpt {
@@ -34,14 +35,14 @@ Result<std::unique_ptr<storage::ImageWriter>> create(const Wanted &w) {
   storage::ImageWriter::Options o{.threads = 1, .parent = w.parent};
   std::optional<storage::Key> key;
   if (!w.key_file.empty()) {
-    CKPT_TRY(key, storage::Key::from_file(w.key_file));
+    CKPT_TRY(key, storage::read_key(w.key_file));
     o.key = &*key;
   }
   return storage::ImageWriter::create(w.path, o);
 }
 
 Result<> add(storage::ImageWriter &image, const std::string &name, const Bytes &bytes,
-             storage::ImageWriter::Cut cut = storage::ImageWriter::Cut::Fixed) {
+             storage::Cut cut = storage::Cut::Fixed) {
   CKPT_TRY(storage::StreamId id, image.stream(name, cut));
   return image.append(id, bytes);
 }
@@ -53,8 +54,7 @@ Result<> make(const Wanted &w) {
     for (size_t n : {size_t{0}, size_t{1}, size_t{300}, big})
       CKPT_CHECK(add(*image, fmt::format("device/0/{}-{}", kind, n), pattern(kind, n)));
   CKPT_CHECK(add(*image, "criu/pages-1.img", pattern("random", big)));
-  CKPT_CHECK(add(*image, "criu/pages-2.img", pattern("smooth", 600000),
-                 storage::ImageWriter::Cut::Content));
+  CKPT_CHECK(add(*image, "criu/pages-2.img", pattern("smooth", 600000), storage::Cut::Content));
   Bytes like = pattern("random", big);
   if (!w.parent.empty()) like[100] ^= std::byte{1};
   CKPT_CHECK(add(*image, "device/0/like", like));

@@ -53,8 +53,7 @@ Result<> Capture::serve(int socket) {
 // One file. After an error the pipe is closed, so that CRIU fails too.
 void Capture::copy(UniqueFd pipe, std::string name) {
   // A process's pages, one after the other: what moved must meet its like in the parent image.
-  auto cut = name.starts_with("pages-") ? storage::ImageWriter::Cut::Content
-                                        : storage::ImageWriter::Cut::Fixed;
+  auto cut = name.starts_with("pages-") ? storage::Cut::Content : storage::Cut::Fixed;
   Result<storage::StreamId> id = image_.stream(std::string(kCriuStreams) + name, cut);
   if (!id) return note(Failure(id.error()));
   while (!cancelled_) {

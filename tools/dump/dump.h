@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/result.h"
-#include "storage/ops/receive.h"
+#include "storage/format/pipe_format.h"
 #include "storage/write/image_writer.h"
 #include "tools/criu/criu.h"
 #include "tools/criu/streamer.h"

@@ -9,6 +9,7 @@
 
 #include "ckpt_config.h"
 #include "common/base/log.h"
+#include "storage/io/key_file.h"
 #include "tools/dump/dump.h"
 #include "tools/dump/progress.h"
 #include "tools/dump/suspend.h"
@@ -114,7 +115,7 @@ bool check(DumpOptions &o, const std::string &key_file) {
     fits = fail_with_hint("-o - goes with neither --parent nor --keep nor --overwrite",
                           "a pipe's reader gets one whole image");
   if (!key_file.empty()) {
-    Result<storage::Key> key = storage::Key::from_file(key_file);
+    Result<storage::Key> key = storage::read_key(key_file);
     if (key)
       o.key = *key;
     else

@@ -11,6 +11,7 @@
 
 #include "ckpt_config.h"
 #include "common/base/log.h"
+#include "storage/io/key_file.h"
 #include "storage/ops/receive.h"
 #include "tools/restore/checks.h"
 #include "tools/restore/daemon.h"
@@ -54,7 +55,7 @@ void let_go_of_pipe() {
 Result<std::unique_ptr<storage::ImageReader>> open_image(const RestoreOptions &o) {
   std::optional<storage::Key> key;
   if (!o.key_file.empty()) {
-    CKPT_TRY(key, storage::Key::from_file(o.key_file));
+    CKPT_TRY(key, storage::read_key(o.key_file));
   }
   storage::ReadOptions options{.key = key ? &*key : nullptr};
   if (o.image != storage::kPipeImage) return storage::ImageReader::open(o.image, options);

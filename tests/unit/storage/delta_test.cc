@@ -25,7 +25,7 @@ enum class Way { Put, Append, Pages };
 Result<> write(const std::string &path, const Bytes &bytes, Way way,
                const ImageWriter::Options &options = {}) {
   CKPT_TRY(auto image, ImageWriter::create(path, options));
-  auto cut = way == Way::Pages ? ImageWriter::Cut::Content : ImageWriter::Cut::Fixed;
+  auto cut = way == Way::Pages ? Cut::Content : Cut::Fixed;
   CKPT_TRY(StreamId id, image->stream("memory", cut));
   if (way == Way::Put) CKPT_CHECK(image->put(id, 0, bytes));
   for (ByteView rest = bytes; way != Way::Put && !rest.empty();) {

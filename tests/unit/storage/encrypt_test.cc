@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/chunk/chunk_codec.h"
+#include "storage/io/key_file.h"
 #include "tests/unit/storage/support.h"
 
 namespace ckpt::test {
@@ -108,18 +109,18 @@ TEST_CASE("key files") {
   write_file(tmp / "hex-line", view(hex + "\n"));
   Key key = must(Key::from_bytes(bytes));
   for (const char *name : {"raw", "hex", "hex-line"})
-    CHECK(must(Key::from_file(tmp / name)).check(Uuid{1}) == key.check(Uuid{1}));
+    CHECK(must(read_key(tmp / name)).check(Uuid{1}) == key.check(Uuid{1}));
   CHECK(key.check(Uuid{1}) != key.check(Uuid{2}));
   write_file(tmp / "short", ByteView(bytes).first(31));
   write_file(tmp / "long", view(hex + "\n\n"));
   write_file(tmp / "words", view(std::string(64, 'x')));
   for (const char *name : {"short", "long", "words"}) {
-    Result<Key> r = Key::from_file(tmp / name);
+    Result<Key> r = read_key(tmp / name);
     REQUIRE_FALSE(r);
     CHECK(mentions(r.error(), "is no key"));
   }
-  CHECK(mentions(Key::from_file(tmp / "absent").error(), "No such file"));
-  CHECK_FALSE(Key::from_file(tmp.path()));
+  CHECK(mentions(read_key(tmp / "absent").error(), "No such file"));
+  CHECK_FALSE(read_key(tmp.path()));
 }
 
 }  // namespace

@@ -9,8 +9,6 @@
 namespace ckpt::test {
 namespace {
 
-using Cut = ImageWriter::Cut;
-
 Result<> write_pages(const std::string &path, const Bytes &pages, const std::string &parent = "") {
   CKPT_TRY(auto image, ImageWriter::create(path, {.parent = parent}));
   CKPT_TRY(StreamId id, image->stream("criu/pages-1.img", Cut::Content));

@@ -41,7 +41,7 @@ double peak_mib(const std::function<Result<>()> &step) {
 
 Result<> write_large(const std::string &path, const std::string &parent, u64 salt) {
   CKPT_TRY(auto image, ImageWriter::create(path, {.threads = 2, .parent = parent}));
-  CKPT_TRY(StreamId id, image->stream("memory", ImageWriter::Cut::Content));
+  CKPT_TRY(StreamId id, image->stream("memory", Cut::Content));
   Bytes piece = smooth_bytes(kChunkBytes, 1);
   for (u64 i = 0; i < kPieces; ++i) {
     std::memcpy(piece.data(), &i, sizeof i);
