@@ -10,8 +10,8 @@
 //   child    | p0 NEW p1 p2 | p3 p4 p5 p6 | p7 …      nothing matches after NEW
 //
 // The algorithm: the cuts depend on the bytes. A chunk ends after a page whose hash has its lowest
-// bits zero. If p3 and p7 are such pages, the cuts are the same again after the first one behind
-// the difference:
+// bits zero. If p3 and p7 are such pages, the cuts are the same again from the first one
+// after the difference on:
 //
 //   child    | p0 NEW p1 p2 p3 | p4 p5 p6 p7 | p8 …   only the first chunk is new
 //

@@ -16,7 +16,7 @@
 //
 // A rename is atomic, and so is the exchange of two names (rename(2), RENAME_EXCHANGE), with which
 // an existing image is replaced; the old image then has the partial name and is removed. fsync() of
-// a file does not make its directory entry durable (fsync(2), NOTES), hence the fsync() of the
+// a file does not make its directory entry durable (fsync(2)), hence the fsync() of the
 // folders. If the last fsync() fails, the rename is undone.
 //
 // A killed writer leaves its partial folder behind. The kernel releases a lock with the process

@@ -23,8 +23,8 @@
 //   image 1   delta on B
 //   image 2   delta on B   not: delta on (delta on B)
 //
-// So reading a chunk needs at most two stored chunks, however long the chain is, and a damaged
-// delta affects only its own image. The price is that deltas grow as the memory moves away from B.
+// So reading a chunk needs at most two stored chunks, however long the chain is. The price is that
+// deltas grow as the memory changes further from B.
 // A delta that is not smaller than half of what its base would need is therefore discarded, and the
 // chunk is stored whole: it is the base from then on. (git limits the length of its delta chains
 // for the same reason: git-pack-objects(1), --depth.)

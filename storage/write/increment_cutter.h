@@ -10,13 +10,10 @@
 // The algorithm keeps a shift: byte x of the parent's stream corresponds to byte x + shift of ours
 // (0 at first). For the next chunk it tries:
 //
-//   1. Expected: the parent's chunk at the corresponding offset. If our next bytes have its
-//   address,
-//      they are that chunk.
-//   2. Content: otherwise the chunk is cut by content (storage/chunk/content_cut.h). If the
-//   parent's
-//      stream has an equal chunk anywhere, it is that chunk; and if it has it only once, the shift
-//      is set to its distance.
+//   1. Expected: the parent's chunk at the corresponding offset, if our next bytes are equal.
+//   2. Content: otherwise a chunk that is cut by content (storage/chunk/content_cut.h), if the
+//      parent's stream has an equal one anywhere. If it has just one, the shift becomes the
+//      distance to it.
 //   3. Edges: otherwise the chunk is new. It is split at the ends of the parent's chunks, so that
 //      each piece corresponds to a single chunk of the parent, its base for a delta. Pieces smaller
 //      than 32 KiB are not made, or chunks would become smaller with each increment.
@@ -24,8 +21,9 @@
 // Example: the last page of B, at which the content cut fell, was changed.
 //
 //   parent   | A | B  | C | D |
-//   child    | A | B' | C | D |    A and D: step 1. B' no longer ends in a cut, so step 2 finds the
-//                                  chunk B'C, and step 3 splits it into B', a delta on B, and C.
+//   child    | A | B' | C | D |    Step 1 finds A and D. There is no cut after B' now, so step 2
+//                                  makes the chunk B'C, which is new. Step 3 splits it into B',
+//                                  a delta on B, and the known chunk C.
 //
 // Cost: XXH3-128 over every byte once; over bytes that changed or moved up to two more times, and
 // the page hashes of the content cuts. One table entry for each chunk of the parent's stream. The
