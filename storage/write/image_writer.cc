@@ -95,7 +95,7 @@ void ImageWriter::Impl::abandon() {
 
 Result<> ImageWriter::Impl::finish(const nlohmann::json &manifest) {
   CKPT_CHECK(first_error());
-  if (std::exchange(finished_, true)) return fail("the image is finished");
+  if (std::exchange(finished_, true)) return fail("the image is already finished");
   Result<> result = finish_all(manifest);
   if (!result) set_error(result.error());
   return result;

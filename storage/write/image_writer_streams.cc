@@ -30,7 +30,7 @@ Result<StreamId> ImageWriter::Impl::stream(const std::string &name, Cut cut) {
   CKPT_CHECK(first_error());
   CKPT_CHECK(check_stream_name(name));
   std::lock_guard lock(mutex_);
-  if (finished_) return fail("the image is finished");
+  if (finished_) return fail("the image is already finished");
   if (streams_.size() == kMaxStreams) return fail("an image has at most {} streams", kMaxStreams);
   if (!names_.insert(name).second) return fail("stream '{}' already exists", name);
   WrittenStream &stream = streams_.emplace_back();
@@ -45,7 +45,7 @@ Result<StreamId> ImageWriter::Impl::stream(const std::string &name, Cut cut) {
 Result<WrittenStream *> ImageWriter::Impl::find(StreamId id) {
   CKPT_CHECK(first_error());
   std::lock_guard lock(mutex_);
-  if (finished_) return fail("the image is finished");
+  if (finished_) return fail("the image is already finished");
   if (static_cast<u32>(id) >= streams_.size()) return fail("no such stream");
   return &streams_[static_cast<u32>(id)];
 }
