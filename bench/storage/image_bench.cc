@@ -68,7 +68,7 @@ Times write_put(const std::string &path, ByteView data) {
   return t;
 }
 
-Times write_append(const std::string &path, ByteView data, storage::ImageWriter::Cut cut) {
+Times write_append(const std::string &path, ByteView data, storage::Cut cut) {
   std::filesystem::remove_all(path);  // not timed: the cost of removal depends on the disk
   Clock::time_point start = Clock::now();
   auto image = storage::ImageWriter::create(path, {});
@@ -139,7 +139,7 @@ Times write_piped(const std::string &path, ByteView data) {
   Feed feed(data);
   auto image = storage::ImageWriter::create(path, {});
   if (!image) require(Failure(image.error()));
-  storage::StreamId id = *(*image)->stream("data", storage::ImageWriter::Cut::Content);
+  storage::StreamId id = *(*image)->stream("data", storage::Cut::Content);
   for (;;) {
     auto room = (*image)->room(id);
     if (!room) require(Failure(room.error()));
@@ -209,8 +209,8 @@ void bench_writing(Table &table, const Scratch &folder, const Bytes &data) {
   for (int i = 0; i < kRounds; ++i) {  // in turns, so that other load affects all
     zstd.add(run_command(fmt::format("zstd -q -f -1 -T0 {} -o {}", input, output), output));
     put.add(write_put(image, data));
-    append.add(write_append(image, data, storage::ImageWriter::Cut::Fixed));
-    pages.add(write_append(image, data, storage::ImageWriter::Cut::Content));
+    append.add(write_append(image, data, storage::Cut::Fixed));
+    pages.add(write_append(image, data, storage::Cut::Content));
     cp.add(run_command(fmt::format("cp {} {}", input, output), output));
   }
   table.line("zstd -1 -T0", zstd, zstd, cp);

@@ -11,9 +11,9 @@
 #include "common/base/cores.h"
 #include "storage/chunk/chunk_codec.h"
 #include "storage/chunk/content_cut.h"
+#include "storage/io/parallel.h"
 #include "storage/read/image_reader.h"
 #include "storage/write/image_writer.h"
-#include "storage/write/workers.h"
 
 namespace ckpt::bench {
 namespace {
@@ -44,7 +44,7 @@ Cost write_pages(const std::string &path, const std::string &parent, const Bytes
   std::filesystem::remove_all(path);
   Clock::time_point start = Clock::now();
   auto image = create(path, parent);
-  storage::StreamId id = *image->stream("criu/pages-1.img", storage::ImageWriter::Cut::Content);
+  storage::StreamId id = *image->stream("criu/pages-1.img", storage::Cut::Content);
   for (ByteView rest = memory; !rest.empty();) {
     ByteView piece = rest.first(std::min<size_t>(rest.size(), 1u << 20));
     require(image->append(id, piece));

@@ -10,8 +10,8 @@
 
 namespace ckpt::storage {
 
-// The C library's memcmp is the fastest loop there is: a range equals itself moved by 16 bytes and
-// begins with 16 zeros exactly if all of it is zero. Other data is known at the first difference.
+// A range is all zeros exactly if it starts with 16 zeros and equals itself shifted by 16 bytes. So
+// memcmp() of the C library, which is vectorized, does the work, and stops at the first difference.
 bool all_zero(ByteView data) {
   static constexpr char zeros[16] = {};
   size_t head = std::min(data.size(), sizeof zeros);
@@ -28,7 +28,8 @@ ChunkAddress chunk_address(ByteView raw, u64 seed) {
 u64 stored_checksum(ByteView stored) { return xxh3_64(stored); }
 
 void xor_into(std::span<std::byte> to, ByteView from) {
-  size_t n = std::min(to.size(), from.size()), i = 0;
+  size_t n = std::min(to.size(), from.size());
+  size_t i = 0;
   for (; i + sizeof(u64) <= n; i += sizeof(u64)) {
     u64 a, b;
     std::memcpy(&a, &to[i], sizeof a);
@@ -52,7 +53,7 @@ ChunkEncoder::ChunkEncoder(int zstd_level) : context_(ZSTD_createCCtx()) {
 ChunkEncoder::~ChunkEncoder() { ZSTD_freeCCtx(context_); }
 
 Result<ChunkEncoder::Encoded> ChunkEncoder::encode(ByteView raw) {
-  if (!context_) return fail("no memory for compressing");
+  if (!context_) return fail("not enough memory to compress");
   if (looks_random(raw)) return Encoded{Codec::Raw, raw};
   CKPT_TRY(size_t n, compress(raw));
   if (worth_it(n, raw.size())) return Encoded{Codec::Zstd, {buffer_.get(), n}};
@@ -80,8 +81,8 @@ std::optional<ChunkEncoder::Encoded> ChunkEncoder::encode_delta(ByteView raw, By
   return Encoded{Codec::Delta, {buffer_.get(), *n}};
 }
 
-// Whether most pages are the same. Ends early where they are not: then the time is better spent on
-// the chunk itself.
+// Whether at least half of the pages are equal. Stops early if they are not, to leave the time for
+// compressing the chunk itself.
 bool ChunkEncoder::differs_little(ByteView raw, ByteView base) {
   constexpr size_t kPage = 4096;
   size_t changed = 0, most = raw.size() / kPage / 2 + 1;
@@ -102,13 +103,13 @@ ChunkEncoder::Encoded ChunkEncoder::seal(const Key &key, const ChunkAddress &add
   return {encoded.codec, sealed};
 }
 
-// A third of the time of storing random bytes would go into zstd's finding out. Samples all over
-// the chunk tell it for a sixteenth of that; data of which one of them can be compressed is
-// compressed.
+// Compressing random bytes only to discard the result would take a third of the time of storing
+// them. Four samples spread over the chunk cost a sixteenth of that. If any of them can be
+// compressed, the chunk is compressed.
 bool ChunkEncoder::looks_random(ByteView raw) {
-  constexpr size_t kSamples = 4, kMostSampleBytes = 4096, kLeast = 64u << 10;
-  if (raw.size() < kLeast) return false;
-  size_t sample = std::min(kMostSampleBytes, raw.size() / (16 * kSamples));
+  constexpr size_t kSamples = 4, kMaxSampleBytes = 4096, kMinChunk = 64u << 10;
+  if (raw.size() < kMinChunk) return false;
+  size_t sample = std::min(kMaxSampleBytes, raw.size() / (16 * kSamples));
   for (size_t i = 0; i < kSamples; ++i) {
     Result<size_t> n = compress(raw.subspan(i * (raw.size() / kSamples), sample));
     if (!n || worth_it(*n, sample)) return false;
@@ -129,7 +130,7 @@ Result<> ChunkDecoder::decode(const ChunkEntry &entry, ByteView stored, std::spa
     if (stored.data() != raw.data()) std::memcpy(raw.data(), stored.data(), raw.size());
     return {};
   }
-  if (!context_) return fail("no memory for decompressing");
+  if (!context_) return fail("not enough memory to decompress");
   size_t n = ZSTD_decompressDCtx(context_, raw.data(), raw.size(), stored.data(), stored.size());
   if (ZSTD_isError(n)) return fail("cannot decompress: {}", ZSTD_getErrorName(n));
   if (n != raw.size()) return fail("decompresses to {} bytes instead of {}", n, raw.size());

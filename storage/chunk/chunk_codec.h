@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One chunk: its address, its stored form, and back. Both classes hold a zstd context and a buffer
-// that are used again for every chunk, so a thread keeps one of each.
+// One chunk: its address, its stored form, and the way back. Both classes reuse a zstd context and
+// a buffer for every chunk, so each thread keeps one of each.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 #include "common/base/result.h"
 #include "storage/format/format.h"
-#include "storage/io/key.h"
+#include "storage/format/key.h"
 
 struct ZSTD_CCtx_s;
 struct ZSTD_DCtx_s;
@@ -18,26 +18,26 @@ struct ZSTD_DCtx_s;
 namespace ckpt::storage {
 
 bool all_zero(ByteView data);
-// `seed` is the image's.
+// `seed` is Index::seed.
 ChunkAddress chunk_address(ByteView raw, u64 seed);
 u64 stored_checksum(ByteView stored);
-// to[i] ^= from[i], as far as both go.
+// to[i] ^= from[i], up to the end of the shorter one.
 void xor_into(std::span<std::byte> to, ByteView from);
 
 class ChunkEncoder {
  public:
   struct Encoded {
     Codec codec;
-    ByteView stored;  // in `raw` or in this encoder; until the next call
+    ByteView stored;  // in `raw` or in this encoder; valid until the next call
   };
   explicit ChunkEncoder(int zstd_level);
   ~ChunkEncoder();
-  // zstd where it saves at least one part in 64, else raw. `raw` has 1 to kMaxChunkBytes bytes and
-  // is not all zeros.
+  // Codec::Zstd if that saves at least 1/64, else Codec::Raw. `raw` has 1 to kMaxChunkBytes bytes
+  // and is not all zeros.
   Result<Encoded> encode(ByteView raw);
-  // `raw` as what it differs by from `base`, in less than `limit` bytes; or nothing: it cannot be.
+  // `raw` as its difference from `base`. Nothing if that needs `limit` bytes or more.
   std::optional<Encoded> encode_delta(ByteView raw, ByteView base, size_t limit);
-  // The same, sealed; in this encoder, until the next call.
+  // The same, sealed, in a buffer of this encoder; valid until the next call.
   Encoded seal(const Key &key, const ChunkAddress &address, u32 raw_size, const Encoded &encoded);
 
  private:
@@ -55,8 +55,8 @@ class ChunkDecoder {
  public:
   ChunkDecoder();
   ~ChunkDecoder();
-  // Fills `raw` (of entry.raw_size bytes) from the stored bytes. Never writes past `raw`, whatever
-  // the frame says of its size. Does not look at checksums or at the address.
+  // Fills `raw` (entry.raw_size bytes) from the stored bytes. Never writes beyond `raw`, whatever
+  // size the frame declares. Compares neither the checksum nor the address.
   Result<> decode(const ChunkEntry &entry, ByteView stored, std::span<std::byte> raw);
 
  private:

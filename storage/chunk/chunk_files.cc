@@ -13,21 +13,21 @@
 namespace ckpt::storage {
 namespace {
 
-// `first` to `last`: versions that it may have.
+// Accepts the header of any version from `first` to `last`.
 Result<> check_header(FileSystem &fs, int fd, const Uuid &uuid, u32 first, u32 last,
                       const std::string &path) {
   std::byte found[kChunksHeaderBytes];
   CKPT_CHECK(read_at(fs, fd, found, sizeof found, 0, path));
   for (u32 version = first; version <= last; ++version)
     if (std::ranges::equal(found, encode_chunks_header(uuid, version))) return {};
-  return fail("{}: its header is damaged, or it belongs to another image", path);
+  return fail("{} has a damaged header, or belongs to another image", path);
 }
 
 Result<> hold_folder(int folder, const std::string &path) {
   if (::flock(folder, LOCK_SH | LOCK_NB) == 0) return {};
   if (errno == EWOULDBLOCK)
     return fail_with_hint(path + " is being pruned", "try again, or choose another parent");
-  return {};  // no locks on this file system: then nothing is held
+  return {};  // this file system has no locks
 }
 
 }  // namespace
@@ -45,29 +45,38 @@ Result<UniqueFd> open_inside(FileSystem &fs, int folder, const char *name, const
 
 Result<> ChunkFiles::open(FileSystem &fs, int folder, const std::string &path, const Index &index,
                           bool hold) {
+  CKPT_TRY(File own, open_own(fs, folder, path, index, hold));
+  files_.push_back(std::move(own));
+  return index.parents.empty() ? Result<>{} : open_parents(fs, folder, path, index, hold);
+}
+
+Result<ChunkFiles::File> ChunkFiles::open_own(FileSystem &fs, int folder, const std::string &path,
+                                              const Index &index, bool hold) {
   File own{{}, path + "/" + kChunksFile, {}};
   u64 size = 0;
   CKPT_TRY(own.fd, open_inside(fs, folder, kChunksFile, own.path, size));
   u64 want = index.chunks_file_size;
   if (size > want)
-    return fail("{} has {} bytes; the index knows {}: damaged", own.path, size, want);
-  if (size < want) return fail("{} is cut short: {} bytes of {}", own.path, size, want);
+    return fail("{} has {} bytes, but the index says {}: damaged", own.path, size, want);
+  if (size < want) return fail("{} is truncated: {} bytes of {}", own.path, size, want);
   CKPT_CHECK(check_header(fs, own.fd.get(), index.uuid, index.version, index.version, own.path));
-  if (hold) {
-    own.lock.reset(::fcntl(folder, F_DUPFD_CLOEXEC, 0));
-    CKPT_CHECK(hold_folder(own.lock.get(), path));
-  }
-  files_.push_back(std::move(own));
-  if (index.parents.empty()) return {};
-  // Not by the text of `path`, which may be a link's.
+  if (!hold) return own;
+  own.lock.reset(::fcntl(folder, F_DUPFD_CLOEXEC, 0));
+  CKPT_CHECK(hold_folder(own.lock.get(), path));
+  return own;
+}
+
+Result<> ChunkFiles::open_parents(FileSystem &fs, int folder, const std::string &path,
+                                  const Index &index, bool hold) {
+  // Not derived from `path`, which may name a link to the image.
   UniqueFd beside(fs.openat(folder, "..", O_RDONLY | O_DIRECTORY));
-  if (!beside) return fail_errno("cannot open the folder that holds {}", path);
+  if (!beside) return fail_errno("cannot open the folder that contains {}", path);
   for (const ParentEntry &p : index.parents) {
     Result<File> file = open_parent(fs, beside.get(), split_path(path).folder, p, hold);
     if (!file)
       return fail_with_hint(fmt::format("{} is an increment on the image '{}' ({}): {}", path,
                                         printable(p.name), uuid_text(p.uuid), file.error().what),
-                            "put that image back beside it, under that name");
+                            "put that image back into the same folder, under that name");
     files_.push_back(std::move(*file));
   }
   return {};
@@ -83,10 +92,10 @@ Result<ChunkFiles::File> ChunkFiles::open_parent(FileSystem &fs, int beside,
   File out{{}, folder_path + "/" + kChunksFile, {}};
   u64 size = 0;
   CKPT_TRY(out.fd, open_inside(fs, folder.get(), kChunksFile, out.path, size));
-  // It may be of an earlier version than its child, or was pruned and is of a later one.
+  // A parent may have an older version than its child, or a newer one after `ckpt-image prune`.
   CKPT_CHECK(check_header(fs, out.fd.get(), parent.uuid, kFirstVersion, kFormatVersion, out.path));
   if (size < parent.size)
-    return fail("{} is cut short: {} bytes, of which the first {} are needed", out.path, size,
+    return fail("{} is truncated: {} bytes, but the first {} are needed", out.path, size,
                 parent.size);
   if (hold) out.lock = std::move(folder);
   return out;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The files that an image's chunks lie in: its own chunks.ckpt and, for an increment, those of its
-// parents, which lie beside it. All are opened at once, so that a missing parent is known before
-// anything is read, and so that nothing is lost by one that is removed meanwhile.
+// The files that hold an image's chunks: its own chunks.ckpt and those of its parents, which are in
+// the same folder. All of them are opened at once, so that a missing parent is found before
+// anything is read, and so that a parent that is removed later can still be read.
 #pragma once
 
 #include <string>
@@ -15,16 +15,17 @@
 
 namespace ckpt::storage {
 
-// Opens a regular file in the folder itself: no link leads elsewhere, no FIFO stops a reader.
+// Opens the regular file `name` in `folder` and sets `size`. Fails for a link or a FIFO. `path` is
+// only for messages.
 Result<UniqueFd> open_inside(FileSystem &fs, int folder, const char *name, const std::string &path,
                              u64 &size);
 
 class ChunkFiles {
  public:
-  // `folder` is the image's, `path` its name for messages. `hold`: also keeps the parents from
-  // being pruned (a shared lock on each folder) while this lives.
+  // `folder` is the image's folder, `path` its name for messages. `hold` takes a shared lock on
+  // each folder, so that nothing is pruned while this object exists.
   Result<> open(FileSystem &fs, int folder, const std::string &path, const Index &index, bool hold);
-  // The stored bytes of a chunk (entry.stored_size of them).
+  // Reads the entry.stored_size stored bytes of a chunk into `to`.
   Result<> read(FileSystem &fs, const ChunkEntry &entry, std::byte *to) const;
   const std::string &path(u32 file) const { return files_[file].path; }
 
@@ -34,6 +35,10 @@ class ChunkFiles {
     std::string path;
     UniqueFd lock;
   };
+  Result<File> open_own(FileSystem &fs, int folder, const std::string &path, const Index &index,
+                        bool hold);
+  Result<> open_parents(FileSystem &fs, int folder, const std::string &path, const Index &index,
+                        bool hold);
   Result<File> open_parent(FileSystem &fs, int beside, const std::string &beside_path,
                            const ParentEntry &parent, bool hold);
 

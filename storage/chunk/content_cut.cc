@@ -19,7 +19,7 @@ size_t ContentCut::next(ByteView data) {
   while (data.size() - seen_ >= kPageBytes) {
     const std::byte *page = data.data() + seen_;
     seen_ += kPageBytes;
-    if (seen_ >= kMostCutBytes || (seen_ >= kLeastCutBytes && ends_chunk(page)))
+    if (seen_ >= kMaxCutBytes || (seen_ >= kMinCutBytes && ends_chunk(page)))
       return std::exchange(seen_, 0);
   }
   return 0;

@@ -8,28 +8,26 @@
 
 namespace ckpt::storage {
 
-// What one thread needs for decoding chunks of an image, kept from chunk to chunk.
-struct Scratch {
-  explicit Scratch(size_t chunk_size)
+// The buffers that a thread needs to decode chunks of one image, reused from chunk to chunk.
+struct DecodeScratch {
+  explicit DecodeScratch(size_t chunk_size)
       : stored(std::make_unique_for_overwrite<std::byte[]>(chunk_size)),
         raw(std::make_unique_for_overwrite<std::byte[]>(chunk_size)) {}
 
   ChunkDecoder decoder;
-  // Room for what was sealed; taken at its first use.
-  std::span<std::byte> opened(size_t size) {
-    if (opened_.size() < size) opened_.resize(size);
-    return std::span(opened_).first(size);
-  }
-  // The same for a delta's base.
-  std::span<std::byte> base(size_t size) {
-    if (base_.size() < size) base_.resize(size);
-    return std::span(base_).first(size);
-  }
+  // A buffer for decrypted bytes; allocated on first use.
+  std::span<std::byte> opened(size_t size) { return first_of(opened_, size); }
+  // A buffer for the base of a delta; allocated on first use.
+  std::span<std::byte> base(size_t size) { return first_of(base_, size); }
   std::unique_ptr<std::byte[]> stored;
   std::unique_ptr<std::byte[]> raw;
-  std::optional<u32> cached;  // the chunk that `raw` holds, for ImageReader::read
+  std::optional<u32> cached;  // the chunk that ImageReader::read() left in `raw`
 
  private:
+  static std::span<std::byte> first_of(Bytes &buffer, size_t size) {
+    if (buffer.size() < size) buffer.resize(size);
+    return std::span(buffer).first(size);
+  }
   Bytes opened_, base_;
 };
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// xxHash, and where the library has several builds of it, the fastest that this processor runs.
+// xxHash. Where the library is built for several instruction sets, its dispatcher picks the fastest
+// one that this processor supports.
 #pragma once
 
 #include <xxhash.h>
 #ifdef __x86_64__
-#include <xxh_x86dispatch.h>  // replaces the names of xxhash.h
+#include <xxh_x86dispatch.h>  // redefines the function names of xxhash.h
 #endif
 
 #include "common/base/bytes.h"

@@ -20,7 +20,7 @@ void put_section(Writer &w, Section tag, ByteView body) {
   w.put(tag).put(u32{0}).put(u64{body.size()}).raw(body.data(), body.size());
 }
 
-// Sealed, the seed stands before the sections, and not in the header for everybody to read.
+// A sealed body starts with the seed, because the header is readable without the key.
 Writer encode_body(const Index &index, bool sealed) {
   Writer body;
   if (sealed) body.put(index.seed);
@@ -33,16 +33,16 @@ Writer encode_body(const Index &index, bool sealed) {
 
 Result<> check_limits(const Index &index, u64 file_size) {
   if (index.manifest.size() > kMaxManifestBytes)
-    return fail("the manifest has {} bytes; {} are allowed", index.manifest.size(),
+    return fail("the manifest has {} bytes; the limit is {}", index.manifest.size(),
                 kMaxManifestBytes);
   if (index.streams.size() > kMaxStreams)
-    return fail("{} streams; {} are allowed", index.streams.size(), kMaxStreams);
+    return fail("the image has {} streams; the limit is {}", index.streams.size(), kMaxStreams);
   if (index.parents.size() > kMaxParents)
-    return fail_with_hint(
-        fmt::format("{} parent images; {} are allowed", index.parents.size(), kMaxParents),
-        "shorten the chain with ckpt-image prune, or begin a new one");
+    return fail_with_hint(fmt::format("the image has {} parent images; the limit is {}",
+                                      index.parents.size(), kMaxParents),
+                          "shorten the chain with ckpt-image prune, or start a new one");
   if (file_size > kMaxIndexBytes)
-    return fail("the index has {} bytes; {} are allowed", file_size, kMaxIndexBytes);
+    return fail("the index has {} bytes; the limit is {}", file_size, kMaxIndexBytes);
   return {};
 }
 
@@ -50,9 +50,9 @@ Result<> check_limits(const Index &index, u64 file_size) {
 
 Result<> check_header_fits(ByteView file) {
   if (file.size() < kIndexHeaderBytes + kChecksumBytes)
-    return fail("cut short: {} bytes are no index", file.size());
+    return fail("truncated: {} bytes are too few for an index", file.size());
   if (text(file.first(kIndexMagic.size())) != kIndexMagic)
-    return fail("not an index of a ckpt image (wrong magic)");
+    return fail("not the index of a ckpt image (wrong magic)");
   return {};
 }
 
@@ -61,15 +61,25 @@ Result<> check_version(u32 version) {
   return fail_with_hint(
       fmt::format("format version {}; this ckpt reads versions {} to {}", version, kFirstVersion,
                   kFormatVersion),
-      version > kFormatVersion ? "use a newer ckpt, if the file is not damaged" : "");
+      version > kFormatVersion ? "use a newer ckpt, unless the file is damaged" : "");
 }
 
 Result<> check_size_and_checksum(ByteView file, u64 declared) {
   if (declared != file.size())
-    return fail("{} bytes, but its header says {}: cut short or damaged", file.size(), declared);
+    return fail("{} bytes, but the header says {}: truncated or damaged", file.size(), declared);
   ByteView body = file.first(file.size() - kChecksumBytes);
   u64 stored = Reader(file.last(kChecksumBytes)).get<u64>();
   if (xxh3_64(body) != stored) return fail("wrong checksum: damaged");
+  return {};
+}
+
+Result<> check_header_fields(const Index &index) {
+  if (index.version == 1 && index.key_check != 0)
+    return fail("reserved bytes of the header are not zero");
+  if (index.key_check != 0 && index.seed != 0) return fail("encrypted, but the seed is not");
+  if (index.chunk_size < kMinChunkBytes || index.chunk_size > kMaxChunkBytes)
+    return fail("chunk size {} is outside {} to {}", index.chunk_size, kMinChunkBytes,
+                kMaxChunkBytes);
   return {};
 }
 
@@ -83,21 +93,15 @@ Result<> parse_header(Reader &in, Index &index, ByteView file) {
   index.seed = in.get<u64>();
   std::memcpy(index.uuid.data(), in.raw(index.uuid.size()).data(), index.uuid.size());
   index.key_check = in.get<u64>();
-  if (index.version == 1 && index.key_check != 0)
-    return fail("reserved bytes of the header are not zero");
-  if (index.key_check != 0 && index.seed != 0) return fail("encrypted, with its seed in clear");
-  if (index.chunk_size < kMinChunkBytes || index.chunk_size > kMaxChunkBytes)
-    return fail("chunk size {} is outside {} to {}", index.chunk_size, kMinChunkBytes,
-                kMaxChunkBytes);
-  return {};
+  return check_header_fields(index);
 }
 
-// The sections in clear, and the seed.
+// Returns the decrypted sections and sets the seed.
 Result<Bytes> unseal_body(ByteView header, ByteView sealed, Index &index, const Key *key) {
-  if (!key) return fail_with_hint("the image is encrypted", "give its key with --key-file");
+  if (!key) return fail_with_hint("the image is encrypted", "pass its key with --key-file");
   if (key->check(index.uuid) != index.key_check)
     return fail_with_hint("the image is encrypted with another key: wrong key",
-                          "give the key that it was written with");
+                          "pass the key that the image was written with");
   if (sealed.size() < kSealBytes + sizeof index.seed) return fail("too short to be encrypted");
   Bytes body(sealed.size() - kSealBytes);
   CKPT_CHECK(key->open(header, sealed, body));
@@ -117,12 +121,13 @@ Result<Reader> section(Reader &in, Section tag, const char *name) {
 
 Result<> parse_body(Reader in, Index &index) {
   CKPT_TRY(Reader manifest, section(in, Section::Manifest, "manifest"));
-  if (manifest.left() > kMaxManifestBytes) return fail("the manifest is too long");
+  if (manifest.left() > kMaxManifestBytes)
+    return fail("the manifest has {} bytes; the limit is {}", manifest.left(), kMaxManifestBytes);
   index.manifest = text(manifest.raw(manifest.left()));
   CKPT_TRY(Reader chunks, section(in, Section::Chunks, "chunks"));
   CKPT_TRY(Reader streams, section(in, Section::Streams, "streams"));
   CKPT_TRY(Reader parents, section(in, Section::Parents, "parents"));
-  if (!in.done()) return fail("{} bytes too many after the last section", in.left());
+  if (!in.done()) return fail("{} extra bytes after the last section", in.left());
   CKPT_CHECK(parse_parents(parents, index));
   CKPT_CHECK(parse_chunks(chunks, index));
   return parse_streams(streams, index);
@@ -166,7 +171,8 @@ Result<Index> parse_index(ByteView file, const Key *key) {
 Bytes encode_chunks_header(const Uuid &uuid, u32 version) {
   Writer w;
   w.raw(kChunksMagic.data(), kChunksMagic.size());
-  // No flip makes another version's header of it, not even where any version may be.
+  // The complement of the version: a single flipped bit must not turn the header into that of
+  // another version, because a parent's chunks.ckpt may have any version.
   w.put(version).put(version < 3 ? u32{0} : ~version).raw(uuid.data(), uuid.size());
   return w.take();
 }

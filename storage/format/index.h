@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// index.ckpt as bytes. parse_index() takes any bytes: every length is checked against what is left
-// before memory is taken for it, so that it never holds more than a small multiple of its input.
+// index.ckpt as bytes. parse_index() accepts any bytes: it compares every length with what is left
+// before it allocates, so it never holds more than a small multiple of its input.
 #pragma once
 
 #include "common/base/result.h"
 #include "storage/format/format.h"
-#include "storage/io/key.h"
+#include "storage/format/key.h"
 
 namespace ckpt::storage {
 
-// Fails where a limit of the format is passed (too many streams, an index over kMaxIndexBytes).
-// Writes the present version, whatever index.version says. With a key the body is sealed.
+// Fails if the index exceeds a limit of the format (too many streams, more than kMaxIndexBytes).
+// Always writes kFormatVersion, not index.version. Seals the body if there is a key.
 Result<Bytes> encode_index(const Index &index, const Key *key = nullptr);
 Result<Index> parse_index(ByteView file, const Key *key = nullptr);
 
-// The first bytes of chunks.ckpt: magic, version and the image's uuid.
+// The header of chunks.ckpt: magic, version and the image's uuid.
 Bytes encode_chunks_header(const Uuid &uuid, u32 version = kFormatVersion);
 
 }  // namespace ckpt::storage

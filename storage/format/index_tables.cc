@@ -24,45 +24,52 @@ Result<> check_stored_size(const ChunkEntry &c, u64 seal) {
     case Codec::Delta: right = c.stored_size > seal && c.stored_size < c.raw_size + seal; break;
   }
   if (right) return {};
-  return fail("codec {} with {} bytes of {} stored", static_cast<u32>(c.codec), c.stored_size,
-              c.raw_size);
+  return fail("codec {} with {} stored bytes for {} raw bytes", static_cast<u32>(c.codec),
+              c.stored_size, c.raw_size);
 }
 
-// `end`: where the next of the image's own chunks has to lie.
+// `end`: the required offset of the image's next own chunk.
 Result<> check_place(const ChunkEntry &c, const Index &index, u64 end) {
   if (c.file == 0)
-    return c.offset == end ? Result<>{} : fail("lies at byte {} instead of {}", c.offset, end);
+    return c.offset == end ? Result<>{} : fail("is at byte {} instead of {}", c.offset, end);
   if (c.file > index.parents.size())
-    return fail("lies in parent {} of {}", c.file, index.parents.size());
-  if (c.codec == Codec::Zero) return fail("is of zeros, and a parent's");
+    return fail("is in parent {} of {}", c.file, index.parents.size());
+  if (c.codec == Codec::Zero) return fail("is a chunk of zeros in a parent");
   u64 size = index.parents[c.file - 1].size;
   if (c.offset < kChunksHeaderBytes || c.offset > size || c.stored_size > size - c.offset)
-    return fail("lies at byte {} of a parent that has {}", c.offset, size);
+    return fail("is at byte {} of a parent that has {}", c.offset, size);
   return {};
 }
 
 Result<> check_chunk(const ChunkEntry &c, const Index &index, u64 end) {
-  if (c.raw_size == 0 || c.raw_size > index.chunk_size) return fail("holds {} bytes", c.raw_size);
-  if (c.codec == Codec::Delta && index.version < 3) return fail("codec 3 in an earlier version");
+  if (c.raw_size == 0 || c.raw_size > index.chunk_size) return fail("has {} raw bytes", c.raw_size);
+  if (c.codec == Codec::Delta && index.version < 3)
+    return fail("codec 3 in format version {}", index.version);
   CKPT_CHECK(check_stored_size(c, index.key_check ? kSealBytes : 0));
   return check_place(c, index, end);
 }
 
-// A base is no delta itself, so a chunk is never more than two stored ones.
+// A base is not a delta itself, so reading a chunk needs at most two stored chunks.
 Result<> check_base(const ChunkEntry &c, const Index &index) {
   if (c.codec != Codec::Delta)
-    return c.base == 0 && c.base_offset == 0 ? Result<>{} : fail("has a base, and is no delta");
+    return c.base == 0 && c.base_offset == 0 ? Result<>{} : fail("has a base but is not a delta");
   if (c.base >= index.chunks.size()) return fail("has base {}, which does not exist", c.base);
   const ChunkEntry &base = index.chunks[c.base];
   if (base.codec != Codec::Raw && base.codec != Codec::Zstd)
     return fail("has base {} of codec {}", c.base, static_cast<u32>(base.codec));
   if (c.base_offset >= base.raw_size)
-    return fail("begins at byte {} of base {}, which holds {}", c.base_offset, c.base,
-                base.raw_size);
+    return fail("starts at byte {} of base {}, which has {}", c.base_offset, c.base, base.raw_size);
   return {};
 }
 
-// Version 1 has chunks of its own only; their places are the sums of the sizes before.
+Result<> check_bases(const Index &index) {
+  for (size_t i = 0; i < index.chunks.size(); ++i)
+    if (auto ok = check_base(index.chunks[i], index); !ok)
+      return Failure(std::move(ok).error().in(fmt::format("chunk {}", i)));
+  return {};
+}
+
+// Version 1 has no parents and stores no offsets: each chunk starts at the end of the one before.
 ChunkEntry get_chunk(Reader &in, const Index &index, u64 end) {
   ChunkEntry c;
   c.address.low = in.get<u64>();
@@ -82,13 +89,14 @@ ChunkEntry get_chunk(Reader &in, const Index &index, u64 end) {
 Result<> check_stream_chunks(const StreamEntry &s, const Index &index) {
   u64 left = s.size;
   for (u32 chunk : s.chunks) {
-    if (chunk >= index.chunks.size()) return fail("names chunk {}, which does not exist", chunk);
+    if (chunk >= index.chunks.size())
+      return fail("refers to chunk {}, which does not exist", chunk);
     u64 has = index.chunks[chunk].raw_size;
     u64 want = index.version == 1 ? std::min<u64>(left, index.chunk_size) : std::min(left, has);
-    if (want != has) return fail("needs {} bytes of chunk {}, which holds {}", want, chunk, has);
+    if (want != has) return fail("needs {} bytes of chunk {}, which has {}", want, chunk, has);
     left -= want;
   }
-  if (left != 0) return fail("has {} bytes more than its chunks", left);
+  if (left != 0) return fail("is {} bytes longer than its chunks", left);
   return {};
 }
 
@@ -102,12 +110,12 @@ Result<StreamEntry> get_stream(Reader &in, const Index &index) {
   std::string_view name = in.str();
   s.size = in.get<u64>();
   u64 count = chunk_count(in, s, index);
-  if (!in.ok()) return fail("the stream table is cut short");
+  if (!in.ok()) return fail("the stream table is truncated");
   CKPT_CHECK(check_stream_name(name));
   s.name = name;
   if (s.size > kMaxStreamBytes || count > in.left() / sizeof(u32))
-    return fail("stream '{}' claims {} bytes in {} chunks, more than its table holds", name, s.size,
-                count);
+    return fail("stream '{}' claims {} bytes in {} chunks, more than the table contains", name,
+                s.size, count);
   s.chunks.resize(count);
   ByteView ids = in.raw(count * sizeof(u32));
   if (count > 0) std::memcpy(s.chunks.data(), ids.data(), ids.size());
@@ -117,7 +125,7 @@ Result<StreamEntry> get_stream(Reader &in, const Index &index) {
   return s;
 }
 
-// One plain component: a parent lies beside its child and nowhere else.
+// A single path component, so that a parent is always in the folder of its child.
 bool is_folder_name(std::string_view name) {
   return !name.empty() && name.size() <= kMaxNameBytes && name != "." && name != ".." &&
          name.find('/') == std::string_view::npos && name.find('\0') == std::string_view::npos;
@@ -128,15 +136,16 @@ Result<ParentEntry> get_parent(Reader &in) {
   ByteView uuid = in.raw(p.uuid.size());
   p.size = in.get<u64>();
   p.name = in.str();
-  if (!in.ok()) return fail("the table of parents is cut short");
+  if (!in.ok()) return fail("the table of parents is truncated");
   std::memcpy(p.uuid.data(), uuid.data(), uuid.size());
-  if (!is_folder_name(p.name)) return fail("'{}' is no name of a parent", printable(p.name));
+  if (!is_folder_name(p.name))
+    return fail("'{}' is not a valid name of a parent", printable(p.name));
   return p;
 }
 
 }  // namespace
 
-// ---- what the format does not write down
+// ---- positions in a stream, which the file does not store
 
 void find_starts(StreamEntry &stream, const std::vector<ChunkEntry> &chunks) {
   stream.starts.clear();
@@ -189,24 +198,25 @@ Result<> parse_parents(Reader in, Index &index) {
   if (index.version != 1) index.generation = in.get<u64>();
   u64 count = in.get<u64>();
   if (!in.ok() || count > (index.version == 1 ? 0 : kMaxParents))
-    return fail("names {} parent images; {} are allowed", count,
+    return fail("the image has {} parent images; the limit is {}", count,
                 index.version == 1 ? 0 : kMaxParents);
   std::set<Uuid> uuids = {index.uuid};
   for (u64 i = 0; i < count; ++i) {
     CKPT_TRY(ParentEntry p, get_parent(in));
-    if (!uuids.insert(p.uuid).second) return fail("names the parent '{}' twice", printable(p.name));
+    if (!uuids.insert(p.uuid).second)
+      return fail("the parent '{}' is listed twice", printable(p.name));
     index.parents.push_back(std::move(p));
   }
-  if (!in.done()) return fail("the table of parents holds {} bytes too many", in.left());
+  if (!in.done()) return fail("the table of parents has {} extra bytes", in.left());
   return {};
 }
 
-// The image's own chunks lie back to back in table order: no gaps, no overlaps.
+// The image's own chunks follow each other in the order of the table, without gaps or overlaps.
 Result<> parse_chunks(Reader in, Index &index) {
   u64 count = in.get<u64>();
   size_t entry = chunk_entry_bytes(index);
   if (!in.ok() || count != in.left() / entry || in.left() % entry != 0)
-    return fail("the chunk table's size does not fit its {} chunks", count);
+    return fail("the chunk table has the wrong size for {} chunks", count);
   index.chunks.reserve(count);
   u64 end = kChunksHeaderBytes;
   for (u64 i = 0; i < count; ++i) {
@@ -216,25 +226,24 @@ Result<> parse_chunks(Reader in, Index &index) {
     if (c.file == 0) end += c.stored_size;
     index.chunks.push_back(c);
   }
-  for (u64 i = 0; i < count; ++i)
-    if (auto ok = check_base(index.chunks[i], index); !ok)
-      return Failure(std::move(ok).error().in(fmt::format("chunk {}", i)));
+  CKPT_CHECK(check_bases(index));
   if (end != index.chunks_file_size)
-    return fail("the chunks add up to {} bytes, the header says {}", end, index.chunks_file_size);
+    return fail("the chunks add up to {} bytes, but the header says {}", end,
+                index.chunks_file_size);
   return {};
 }
 
 Result<> parse_streams(Reader in, Index &index) {
   u64 count = in.get<u64>();
   if (!in.ok() || count > kMaxStreams)
-    return fail("{} streams; {} are allowed", count, kMaxStreams);
+    return fail("the image has {} streams; the limit is {}", count, kMaxStreams);
   std::unordered_set<std::string> names;
   for (u64 i = 0; i < count; ++i) {
     CKPT_TRY(StreamEntry s, get_stream(in, index));
     if (!names.insert(s.name).second) return fail("two streams are named '{}'", s.name);
     index.streams.push_back(std::move(s));
   }
-  if (!in.done()) return fail("the stream table holds {} bytes too many", in.left());
+  if (!in.done()) return fail("the stream table has {} extra bytes", in.left());
   return {};
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tables in index.ckpt: parents, chunks, streams. Parts of index.cc.
+// The tables in index.ckpt: parents, chunks and streams. Used only by index.cc.
 #pragma once
 
 #include "storage/format/index.h"
@@ -11,7 +11,8 @@ Writer encode_parents(const Index &index);
 Writer encode_chunks(const Index &index);
 Writer encode_streams(const Index &index);
 
-// Each takes its section's body, and what was parsed before it: parents, then chunks, then streams.
+// Each parses the body of its section. They must be called in this order, because chunks refer to
+// parents and streams to chunks.
 Result<> parse_parents(Reader in, Index &index);
 Result<> parse_chunks(Reader in, Index &index);
 Result<> parse_streams(Reader in, Index &index);

@@ -11,13 +11,13 @@ using nlohmann::json;
 
 Result<std::string> encode_manifest(const json &manifest) {
   std::string out = manifest.dump(-1, ' ', false, json::error_handler_t::replace);
-  CKPT_CHECK(parse_manifest(out));  // what a reader would refuse is not written
+  CKPT_CHECK(parse_manifest(out));  // never write what a reader would reject
   return out;
 }
 
 Result<json> parse_manifest(std::string_view text) {
   if (text.size() > kMaxManifestBytes)
-    return fail("the manifest has {} bytes; {} are allowed", text.size(), kMaxManifestBytes);
+    return fail("the manifest has {} bytes; the limit is {}", text.size(), kMaxManifestBytes);
   bool too_deep = false;
   auto keep = [&](int depth, json::parse_event_t, const json &) {
     if (depth > kMaxManifestDepth) too_deep = true;

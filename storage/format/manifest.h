@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The manifest is JSON that the tools own; storage only bounds it. It is an object of at most
-// kMaxManifestBytes and kMaxManifestDepth levels, so that whoever walks it may recurse.
+// The manifest is a JSON object that the tools define. storage/ only bounds its size
+// (kMaxManifestBytes) and its depth (kMaxManifestDepth), so that recursive code can process it.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace ckpt::storage {
 
-// Bytes that are not UTF-8 (file names may be anything) are replaced.
+// Replaces bytes that are not UTF-8, because file names may contain any bytes.
 Result<std::string> encode_manifest(const nlohmann::json &manifest);
 Result<nlohmann::json> parse_manifest(std::string_view text);
 

@@ -16,11 +16,11 @@ bool is_safe_component(std::string_view c) { return !c.empty() && c != "." && c 
 
 Result<> check_stream_name(std::string_view name) {
   if (name.empty() || name.size() > kMaxNameBytes)
-    return fail("a stream's name has {} bytes; 1 to {} are allowed", name.size(), kMaxNameBytes);
+    return fail("a stream name has {} bytes; it must have 1 to {}", name.size(), kMaxNameBytes);
   bool plain =
       std::all_of(name.begin(), name.end(), [](char c) { return is_printable(c) && c != '\\'; });
   if (!plain)
-    return fail("stream name '{}' holds a character that is not allowed", printable(name));
+    return fail("stream name '{}' contains a character that is not allowed", printable(name));
   for (size_t at = 0; at <= name.size();) {
     size_t end = std::min(name.find('/', at), name.size());
     if (!is_safe_component(name.substr(at, end - at)))

@@ -14,8 +14,8 @@ Result<> fill_random(void *data, size_t size) {
 Result<Uuid> random_uuid() {
   Uuid uuid;
   CKPT_CHECK(fill_random(uuid.data(), uuid.size()));
-  uuid[6] = static_cast<u8>((uuid[6] & 0x0f) | 0x40);  // RFC 4122: version 4,
-  uuid[8] = static_cast<u8>((uuid[8] & 0x3f) | 0x80);  // its own variant
+  uuid[6] = static_cast<u8>((uuid[6] & 0x0f) | 0x40);  // version 4 (RFC 4122, section 4.1.3)
+  uuid[8] = static_cast<u8>((uuid[8] & 0x3f) | 0x80);  // the variant of RFC 4122 (section 4.1.1)
   return uuid;
 }
 

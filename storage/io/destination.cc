@@ -9,15 +9,14 @@
 #include <chrono>
 #include <thread>
 
-#include "storage/format/format.h"
-#include "storage/io/image_pipe.h"
+#include "storage/format/pipe_format.h"
 
 namespace ckpt::storage {
 namespace {
 
-// The kernel is told to start writing after this many bytes, so that the last fsync is short.
+// The kernel is asked to start writing after this many bytes, so that the last fsync() is short.
 constexpr u64 kWritebackBytes = 32u << 20;
-constexpr int kLookEveryMs = 100;
+constexpr int kPollMs = 100;
 
 }  // namespace
 
@@ -39,8 +38,8 @@ Result<> FolderDestination::write(u64 offset, ByteView data) {
   return {};
 }
 
-// A hint only, so it is not asked whether it worked. Chunks that other threads are still writing
-// below `end` are written back by the fsync.
+// Only a hint, so errors are ignored. Chunks below `end` that other threads are still writing are
+// covered by the fsync() in finish().
 void FolderDestination::start_writeback(u64 end) {
   u64 from;
   {
@@ -59,14 +58,14 @@ Result<> FolderDestination::finish(ByteView index) {
   CKPT_CHECK(write_at(fs_, fd.get(), index, 0, path));
   CKPT_CHECK(sync_file(fs_, fd.get(), path));
   CKPT_CHECK(folder_->publish());
-  folder_.reset();  // its lock too: the image may be a parent from now on
+  folder_.reset();  // releases the lock: from now on the image may be a parent
   return {};
 }
 
 // ---- a pipe
 
-// A description of our own where there can be one (a pipe, a file): others who have the pipe must
-// not find it non-blocking.
+// Opens a pipe again, because O_NONBLOCK belongs to the open file description (open(2)), which
+// other processes may share.
 Result<std::unique_ptr<PipeDestination>> PipeDestination::create(int fd) {
   std::string self = fmt::format("/proc/self/fd/{}", fd);
   UniqueFd own;
@@ -91,41 +90,42 @@ Result<> PipeDestination::finish(ByteView index) {
   CKPT_CHECK(send(index));
   struct stat st;
   if (::fstat(fd_.get(), &st) == 0 && S_ISREG(st.st_mode))
-    return sync_file(FileSystem::real(), fd_.get(), "the file that the image went to");
-  return wait_until_taken();
+    return sync_file(FileSystem::real(), fd_.get(), "the output file of the image");
+  return wait_until_read();
 }
 
 Result<> PipeDestination::send(ByteView data) {
   while (!data.empty()) {
-    CKPT_CHECK(wait_until(POLLOUT));
+    CKPT_CHECK(wait_until_writable());
     ssize_t n = ::write(fd_.get(), data.data(), data.size());
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (n < 0 && errno == EPIPE)
-      return fail_with_hint("the reader of the pipe is gone", "look at the other end's messages");
+      return fail_with_hint("the reader of the pipe has closed it",
+                            "see the messages of the reader");
     if (n < 0) return fail_errno("cannot write to the pipe");
     data = data.subspan(static_cast<size_t>(n));
   }
   return {};
 }
 
-Result<> PipeDestination::wait_until(short events) {
+Result<> PipeDestination::wait_until_writable() {
   for (;;) {
-    if (given_up_) return fail("the image was abandoned");
-    pollfd p{fd_.get(), events, 0};
-    int n = ::poll(&p, 1, kLookEveryMs);
-    if (n > 0 || (n < 0 && errno != EINTR)) return {};  // write() tells the rest
+    if (abandoned_) return fail("the image was abandoned");
+    pollfd p{fd_.get(), POLLOUT, 0};
+    int n = ::poll(&p, 1, kPollMs);
+    if (n > 0 || (n < 0 && errno != EINTR)) return {};  // write() reports errors
   }
 }
 
-// Bytes that nobody has read yet are lost with a reader that dies.
-Result<> PipeDestination::wait_until_taken() {
+// If the reader dies, the bytes that are still in the pipe are lost.
+Result<> PipeDestination::wait_until_read() {
   for (;;) {
     int unread = 0;
     if (::ioctl(fd_.get(), FIONREAD, &unread) != 0 || unread == 0) return {};
     pollfd p{fd_.get(), 0, 0};
     if (::poll(&p, 1, 0) > 0 && (p.revents & POLLERR))
-      return fail("the reader of the pipe went before it had read all");
-    if (given_up_) return fail("the image was abandoned");
+      return fail("the reader of the pipe closed it before it had read everything");
+    if (abandoned_) return fail("the image was abandoned");
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }

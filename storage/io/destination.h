@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where an image goes while it is written: a folder that gets its name at the end, or a pipe.
+// Where an image is written to: a folder that gets its name at the end, or a pipe.
 #pragma once
 
 #include <atomic>
@@ -18,14 +18,15 @@ namespace ckpt::storage {
 class Destination {
  public:
   virtual ~Destination() = default;
-  // Bytes of chunks.ckpt. Thread-safe. When ordered(), each call must begin where the one before
-  // ended, and they come one at a time.
+  // Writes bytes of chunks.ckpt. Thread-safe. If ordered(), the calls must not overlap, and each
+  // must start where the previous one ended.
   virtual Result<> write(u64 offset, ByteView data) = 0;
   virtual bool ordered() const = 0;
-  // All chunks are written. The image is whole and safe when this succeeds, or there is none.
+  // Called after all chunks are written. On success the image is complete and durable; on failure
+  // there is no image.
   virtual Result<> finish(ByteView index) = 0;
-  // From any thread: write() and finish() fail soon.
-  virtual void give_up() {}
+  // From any thread: makes write() and finish() fail soon.
+  virtual void abandon() {}
 };
 
 class FolderDestination : public Destination {
@@ -48,25 +49,25 @@ class FolderDestination : public Destination {
   u64 writeback_started_ = 0;
 };
 
-// The stream of docs/FORMAT.md ("In a pipe").
+// The byte stream of docs/FORMAT.md ("In a pipe").
 class PipeDestination : public Destination {
  public:
-  // `fd` stays the caller's. SIGPIPE must be blocked or ignored.
+  // `fd` remains the caller's. SIGPIPE must be blocked or ignored.
   static Result<std::unique_ptr<PipeDestination>> create(int fd);
   Result<> write(u64 offset, ByteView data) override;
   bool ordered() const override { return true; }
-  // Returns once a pipe's reader has taken the last byte.
+  // Returns when the reader of the pipe has read the last byte.
   Result<> finish(ByteView index) override;
-  void give_up() override { given_up_ = true; }
+  void abandon() override { abandoned_ = true; }
 
  private:
   explicit PipeDestination(UniqueFd fd) : fd_(std::move(fd)) {}
   Result<> send(ByteView data);
-  Result<> wait_until(short events);
-  Result<> wait_until_taken();
+  Result<> wait_until_writable();
+  Result<> wait_until_read();
 
   UniqueFd fd_;
-  std::atomic<bool> given_up_ = false;
+  std::atomic<bool> abandoned_ = false;
 };
 
 }  // namespace ckpt::storage

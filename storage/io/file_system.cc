@@ -66,7 +66,8 @@ Result<> read_at(FileSystem &fs, int fd, void *data, size_t size, u64 offset,
 }
 
 Result<> sync_file(FileSystem &fs, int fd, const std::string &path) {
-  // Not retried: after a failed fsync the kernel may have dropped the pages it could not write.
+  // Not retried: after an error the kernel may mark the pages clean although they were not written,
+  // and a second fsync() would then succeed (https://lwn.net/Articles/752063/).
   if (fs.fsync(fd) != 0) return fail_errno("cannot make {} durable (fsync)", path);
   return {};
 }

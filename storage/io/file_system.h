@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one seam to the file system: the system calls that an image is written and read with, under
-// their own names and with their own conventions (-1 and errno). Tests replace it to make any call
-// fail; nothing else does. The functions below it retry, finish short counts and name the path.
+// The system calls that images are written and read with, under their own names and with their own
+// conventions (-1 and errno). Tests replace this class to make any call fail; nothing else does.
+// The functions below it retry, continue after short counts and name the path in errors.
 #pragma once
 
 #include <sys/stat.h>
@@ -32,21 +32,23 @@ class FileSystem {
   virtual int fstat(int fd, struct stat *out);
 
   static FileSystem &real();
+  // `fs`, or the real file system if `fs` is null.
+  static FileSystem &or_real(FileSystem *fs) { return fs ? *fs : real(); }
 };
 
-// Both retry EINTR and go on after a short count. `path` is for the message only.
+// Both retry after EINTR and continue after a short count. `path` is only for the message.
 Result<> write_at(FileSystem &fs, int fd, ByteView data, u64 offset, const std::string &path);
-// Fails where the file ends before `size` bytes.
+// Fails if the file ends before `size` bytes.
 Result<> read_at(FileSystem &fs, int fd, void *data, size_t size, u64 offset,
                  const std::string &path);
 Result<> sync_file(FileSystem &fs, int fd, const std::string &path);
 Result<UniqueFd> open_folder(FileSystem &fs, const std::string &path);
-// Makes the folder's entries (a rename in it) durable.
+// Makes the folder's entries durable, for example after a rename.
 Result<> sync_folder(FileSystem &fs, const std::string &path);
-// The names in an open folder, without "." and "..", in no order.
+// The names in an open folder except "." and "..", in no particular order.
 Result<std::vector<std::string>> list_folder(int folder, const std::string &path);
 
-// "a/b/" -> {"a", "b"}; "b" -> {".", "b"}. The folder that holds `path`, and its name in it.
+// The folder that contains `path`, and its name there: "a/b/" -> {"a", "b"}; "b" -> {".", "b"}.
 struct PathParts {
   std::string folder;
   std::string name;

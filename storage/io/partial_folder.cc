@@ -17,8 +17,8 @@ namespace {
 constexpr std::string_view kInfix = ".partial-";
 constexpr std::string_view kSuffix = "XXXXXX";
 
-// Removes a folder of ours: the two files of an image and then the folder, so that a folder which
-// holds anything else stays.
+// Removes the two files of an image and then the folder. A folder that contains anything else
+// remains.
 Result<> remove_image(FileSystem &fs, int folder, const std::string &path) {
   for (const char *name : {kIndexFile, kChunksFile})
     if (fs.unlinkat(folder, name, 0) != 0 && errno != ENOENT)
@@ -28,12 +28,12 @@ Result<> remove_image(FileSystem &fs, int folder, const std::string &path) {
   return {};
 }
 
-// A folder of ours and no link: others may write where images are made (/var/tmp).
+// Refuses links and other users' folders.
 Result<UniqueFd> open_own_folder(FileSystem &fs, const std::string &path) {
   UniqueFd fd(fs.open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
   struct stat st;
   if (!fd || fs.fstat(fd.get(), &st) != 0) return fail_errno("cannot open the folder {}", path);
-  if (st.st_uid != ::geteuid()) return fail("{} is another user's", path);
+  if (st.st_uid != ::geteuid()) return fail("{} belongs to another user", path);
   return fd;
 }
 
@@ -49,7 +49,7 @@ bool is_partial_of(std::string_view name, std::string_view entry) {
          entry.substr(name.size()).starts_with(kInfix);
 }
 
-// What writers of the same image left when they were killed. Best effort.
+// Removes what killed writers of the same image have left. Best effort.
 void remove_stale(FileSystem &fs, const PathParts &final_path) {
   Result<UniqueFd> parent = open_folder(fs, final_path.folder);
   if (!parent) return;
@@ -63,19 +63,22 @@ void remove_stale(FileSystem &fs, const PathParts &final_path) {
   }
 }
 
-// Only what we could have written is ever replaced: a mistyped name must not cost a home folder.
-Result<> check_replaceable(FileSystem &fs, const std::string &path) {
+// Only an image may be replaced: a mistyped name must not delete a home folder.
+Result<> check_replaceable(FileSystem &fs, const std::string &path, bool overwrite) {
+  if (!overwrite)
+    return fail_with_hint(path + " already exists",
+                          "choose another name, or replace it with --overwrite");
   CKPT_TRY(UniqueFd folder, open_folder(fs, path));
   CKPT_TRY(std::vector<std::string> names, list_folder(folder.get(), path));
   bool ours = std::ranges::all_of(
       names, [](const std::string &n) { return n == kIndexFile || n == kChunksFile; });
   if (!ours)
-    return fail_with_hint(path + " holds other files than an image's: not replaced",
+    return fail_with_hint(path + " contains files that do not belong to an image: not replaced",
                           "choose another name");
   return {};
 }
 
-// Some file systems cannot exchange two folders; that is to be known before anything is dumped.
+// Some file systems cannot exchange two folders. This must be known before anything is dumped.
 Result<> check_exchange(FileSystem &fs, const std::string &path, std::string other) {
   if (!fs.mkdtemp(other.data())) return fail_errno("cannot create {}", other);
   int rc = fs.renameat2(path.c_str(), other.c_str(), RENAME_EXCHANGE);
@@ -98,10 +101,21 @@ bool is_partial_name(std::string_view name) {
   return name.size() > tail && name.substr(name.size() - tail).starts_with(kInfix);
 }
 
+Result<std::vector<std::string>> list_images(FileSystem &fs, const std::string &folder) {
+  CKPT_TRY(UniqueFd fd, open_folder(fs, folder));
+  CKPT_TRY(std::vector<std::string> names, list_folder(fd.get(), folder));
+  std::vector<std::string> images;
+  for (const std::string &name : names) {
+    std::string path = folder + "/" + name;
+    if (!is_partial_name(name) && exists(path + "/" + kIndexFile)) images.push_back(path);
+  }
+  return images;
+}
+
 Result<> remove_published(FileSystem &fs, const std::string &path) {
   std::string aside = path + std::string(kInfix) + std::string(kSuffix);
   if (!fs.mkdtemp(aside.data())) return fail_errno("cannot create {}", aside);
-  // A rename replaces an empty folder.
+  // rename() replaces an empty folder.
   if (fs.renameat2(path.c_str(), aside.c_str(), 0) != 0) {
     Failure why = fail_errno("cannot remove {}", path);
     fs.unlinkat(AT_FDCWD, aside.c_str(), AT_REMOVEDIR);
@@ -118,10 +132,7 @@ Result<std::unique_ptr<PartialFolder>> PartialFolder::create(const std::string &
     return fail("'{}' cannot be the name of an image", final_path);
   std::unique_ptr<PartialFolder> out(new PartialFolder(parts.folder + "/" + parts.name, fs));
   out->replaces_ = exists(out->final_path_);
-  if (out->replaces_ && !overwrite)
-    return fail_with_hint(final_path + " exists already",
-                          "choose another name, or ask for it to be replaced (--overwrite)");
-  if (out->replaces_) CKPT_CHECK(check_replaceable(fs, out->final_path_));
+  if (out->replaces_) CKPT_CHECK(check_replaceable(fs, final_path, overwrite));
   remove_stale(fs, parts);
   CKPT_CHECK(out->make_and_lock());
   if (out->replaces_) CKPT_CHECK(check_exchange(fs, out->path_, out->name_template()));
@@ -137,7 +148,7 @@ Result<> PartialFolder::make_and_lock() {
   if (!fs_.mkdtemp(name.data())) return fail_errno("cannot create {}", name);
   path_ = name;
   CKPT_TRY(lock_, open_folder(fs_, path_));
-  // Without locks (some network file systems) only the cleaning after a crash is lost.
+  // Without locks (some network file systems), nothing is removed after a crash.
   if (!try_lock(lock_.get())) log::debug("cannot lock {}", path_);
   return {};
 }
@@ -160,12 +171,13 @@ Result<> PartialFolder::publish() {
 
 Result<> PartialFolder::rename_new() {
   int rc = fs_.renameat2(path_.c_str(), final_path_.c_str(), RENAME_NOREPLACE);
-  // Not every file system knows the flag; a plain rename never replaces a folder that holds files.
+  // Not every file system supports the flag. A plain rename never replaces a folder with files.
   if (rc != 0 && (errno == EINVAL || errno == ENOSYS) && !exists(final_path_))
     rc = fs_.renameat2(path_.c_str(), final_path_.c_str(), 0);
   if (rc != 0) return fail_errno("cannot rename {} to {}", path_, final_path_);
   if (auto ok = sync_folder(fs_, split_path(final_path_).folder); !ok) {
-    // Not known to be durable, so not there: back to the name that the destructor removes.
+    // The image may not be durable, so it must not appear: back to the name that the destructor
+    // removes.
     if (fs_.renameat2(final_path_.c_str(), path_.c_str(), 0) != 0) path_.clear();
     return ok;
   }
@@ -181,7 +193,7 @@ Result<> PartialFolder::exchange_old() {
     return ok;
   }
   if (auto ok = remove_image(fs_, path_); !ok)
-    log::warn("the replaced image is left: {}", ok.error().what);
+    log::warn("the replaced image could not be removed: {}", ok.error().what);
   path_.clear();
   return {};
 }

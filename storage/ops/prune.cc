@@ -3,16 +3,18 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <optional>
+#include <tuple>
 
+#include "storage/io/destination.h"
 #include "storage/io/partial_folder.h"
-#include "storage/ops/rewrite.h"
+#include "storage/ops/chunk_copier.h"
 
 namespace ckpt::storage {
 namespace {
-
-constexpr size_t kUuidAt = 40;  // in index.ckpt
 
 struct Member {
   std::string path;
@@ -28,56 +30,62 @@ bool is_older(const Member &a, const Member &b) {
   return order(a) < order(b);
 }
 
-// An image under another key, or under none where the chain has one. A chain has one key.
+// Whether an image is encrypted with a key that was not given. It is not part of the chain then,
+// because all images of a chain have the same key or none.
 bool has_other_key(const std::string &path, const ReadOptions &options) {
-  FileSystem &fs = file_system(options);
+  FileSystem &fs = FileSystem::or_real(options.file_system);
   std::byte header[kIndexHeaderBytes];
   UniqueFd fd(fs.open((path + "/" + kIndexFile).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
   if (!fd || !read_at(fs, fd.get(), header, sizeof header, 0, path)) return false;
   Reader in(header);
-  in.raw(kUuidAt);
+  in.raw(kIndexUuidOffset);
   Uuid uuid;
   std::memcpy(uuid.data(), in.raw(uuid.size()).data(), uuid.size());
   u64 check = in.get<u64>();
   return check != 0 && !(options.key && options.key->check(uuid) == check);
 }
 
-// An image that cannot be read may be of the chain, and need what is to go.
+// An unreadable image may belong to the chain and need an image that would be removed.
 Failure refuse_unreadable(const std::string &path, const Error &why) {
   return fail_with_hint(
-      fmt::format("nothing is pruned beside an image that cannot be read: {}", why.what),
-      "mend it, or move it away: " + path);
+      fmt::format("nothing was pruned, because an image cannot be read: {}", why.what),
+      "repair it, or move it out of the folder: " + path);
+}
+
+// The image at `path` if it belongs to the chain of `first`.
+Result<std::optional<Member>> member_of_chain(const ImageReader &first, const std::string &path,
+                                              const ReadOptions &options) {
+  struct stat st;
+  if (::lstat((path + "/" + kIndexFile).c_str(), &st) != 0) return std::nullopt;
+  auto image = ImageReader::open(path, options);
+  if (!image && has_other_key(path, options)) return std::nullopt;
+  if (!image) return refuse_unreadable(path, image.error());
+  const Index &index = (*image)->index();
+  if (index.seed != first.index().seed) return std::nullopt;
+  return Member{path, index.generation, st.st_mtim, index.uuid};
 }
 
 Result<std::vector<Member>> find_chain(const std::string &image, const ReadOptions &options) {
   CKPT_TRY(auto first, ImageReader::open(image, options));
-  PathParts parts = split_path(image);
-  CKPT_TRY(UniqueFd folder, open_folder(file_system(options), parts.folder));
-  CKPT_TRY(std::vector<std::string> names, list_folder(folder.get(), parts.folder));
+  CKPT_TRY(std::vector<std::string> paths,
+           list_images(FileSystem::or_real(options.file_system), split_path(image).folder));
   std::vector<Member> members;
-  for (const std::string &name : names) {
-    if (is_partial_name(name)) continue;
-    std::string path = parts.folder + "/" + name;
-    struct stat st;
-    if (::lstat((path + "/" + kIndexFile).c_str(), &st) != 0) continue;
-    auto other = ImageReader::open(path, options);
-    if (!other && has_other_key(path, options)) continue;
-    if (!other) return refuse_unreadable(path, other.error());
-    if ((*other)->index().seed != first->index().seed) continue;
-    members.push_back({path, (*other)->index().generation, st.st_mtim, (*other)->index().uuid});
+  for (const std::string &path : paths) {
+    CKPT_TRY(std::optional<Member> member, member_of_chain(*first, path, options));
+    if (member) members.push_back(std::move(*member));
   }
   std::ranges::sort(members, is_older);
   return members;
 }
 
-// Nobody may begin an increment on what is about to go, and nobody may have begun one.
+// A dump holds shared locks on the parents of its increment.
 Result<std::vector<UniqueFd>> lock_all(const std::vector<Member> &members, FileSystem &fs) {
   std::vector<UniqueFd> locks;
   for (const Member &m : members) {
     CKPT_TRY(UniqueFd folder, open_folder(fs, m.path));
     if (::flock(folder.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-      return fail_with_hint(m.path + " is the parent of a dump that is under way: not pruned",
-                            "try again when it is over");
+      return fail_with_hint(m.path + " is the parent of a dump in progress: not pruned",
+                            "try again when that dump has finished");
     locks.push_back(std::move(folder));
   }
   return locks;
@@ -89,16 +97,27 @@ bool uses_any(const Index &index, const std::vector<Uuid> &uuids) {
   });
 }
 
-// Oldest first: what one has copied, those after it refer to.
-Result<> free_all(const std::vector<Member> &kept, const std::vector<Uuid> &dropped,
-                  const ReadOptions &options) {
+// Replaces an image by a copy that does not need the parents `dropped`. Chunks that `others`,
+// images in the same folder, have in their own files are referred to there.
+Result<> rewrite_without(const ImageReader &image, const std::vector<Uuid> &dropped,
+                         const std::vector<const ImageReader *> &others,
+                         const ReadOptions &options) {
+  FileSystem &fs = FileSystem::or_real(options.file_system);
+  CKPT_TRY(auto folder, FolderDestination::create(image.path(), true, fs));
+  ChunkCopier copier(image, dropped);
+  for (const ImageReader *other : others) copier.may_use(*other, split_path(other->path()).name);
+  return copier.copy(*folder, options.key);
+}
+
+// Oldest first, so that later images can refer to the chunks that were copied into earlier ones.
+Result<> rewrite_kept(const std::vector<Member> &kept, const std::vector<Uuid> &dropped,
+                      const ReadOptions &options) {
   std::vector<std::unique_ptr<ImageReader>> done;
   std::vector<const ImageReader *> views;
   for (const Member &m : kept) {
     CKPT_TRY(auto image, ImageReader::open(m.path, options));
     if (uses_any(image->index(), dropped)) {
-      CKPT_CHECK(free_of_parents(*image, dropped, views,
-                                 {.key = options.key, .file_system = options.file_system}));
+      CKPT_CHECK(rewrite_without(*image, dropped, views, options));
       CKPT_TRY(image, ImageReader::open(m.path, options));
     }
     done.push_back(std::move(image));
@@ -107,43 +126,31 @@ Result<> free_all(const std::vector<Member> &kept, const std::vector<Uuid> &drop
   return {};
 }
 
-}  // namespace
-
-Result<> check_nobodys_parent(const std::string &image, const ReadOptions &options) {
-  PathParts parts = split_path(image);
-  CKPT_TRY(UniqueFd folder, open_folder(file_system(options), parts.folder));
-  CKPT_TRY(std::vector<std::string> names, list_folder(folder.get(), parts.folder));
-  for (const std::string &name : names) {
-    std::string path = parts.folder + "/" + name;
-    struct stat st;
-    if (is_partial_name(name) || ::lstat((path + "/" + kIndexFile).c_str(), &st) != 0) continue;
-    auto other = ImageReader::open(path, options);
-    if (!other) continue;
-    const std::vector<ParentEntry> &used = (*other)->index().parents;
-    if (std::ranges::find(used, parts.name, &ParentEntry::name) != used.end())
-      return fail_with_hint(fmt::format("{} is a parent of {}: not replaced", image, path),
-                            fmt::format("choose another name, or `ckpt-image flatten {}`", path));
+// Newest first: if this is interrupted, each remaining image still has its parents.
+Result<std::vector<std::string>> remove_all(const std::vector<Member> &dropped, FileSystem &fs) {
+  std::vector<std::string> removed;
+  for (auto m = dropped.rbegin(); m != dropped.rend(); ++m) {
+    CKPT_CHECK(remove_published(fs, m->path));
+    removed.insert(removed.begin(), m->path);
   }
-  return {};
+  return removed;
 }
+
+}  // namespace
 
 Result<PruneReport> prune_chain(const std::string &image, size_t keep, const ReadOptions &options) {
   if (keep == 0) return fail("at least one image must be kept");
-  CKPT_TRY(std::vector<Member> kept, find_chain(image, options));
-  size_t surplus = kept.size() - std::min(keep, kept.size());
-  std::vector<Member> dropped(kept.begin(), kept.begin() + static_cast<ptrdiff_t>(surplus));
-  kept.erase(kept.begin(), kept.begin() + static_cast<ptrdiff_t>(surplus));
-  CKPT_TRY(std::vector<UniqueFd> locks, lock_all(dropped, file_system(options)));
+  FileSystem &fs = FileSystem::or_real(options.file_system);
+  CKPT_TRY(std::vector<Member> chain, find_chain(image, options));
+  auto first_kept = chain.end() - static_cast<ptrdiff_t>(std::min(keep, chain.size()));
+  const std::vector<Member> dropped(chain.begin(), first_kept), kept(first_kept, chain.end());
+  CKPT_TRY(std::vector<UniqueFd> locks, lock_all(dropped, fs));
   std::vector<Uuid> uuids;
   for (const Member &m : dropped) uuids.push_back(m.uuid);
-  CKPT_CHECK(free_all(kept, uuids, options));
+  CKPT_CHECK(rewrite_kept(kept, uuids, options));
   PruneReport out;
   for (const Member &m : kept) out.kept.push_back(m.path);
-  // Newest first: should we be stopped, what is left still has its parents.
-  for (auto m = dropped.rbegin(); m != dropped.rend(); ++m) {
-    CKPT_CHECK(remove_published(file_system(options), m->path));
-    out.removed.insert(out.removed.begin(), m->path);
-  }
+  CKPT_TRY(out.removed, remove_all(dropped, fs));
   return out;
 }
 

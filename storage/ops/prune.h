@@ -12,15 +12,11 @@ struct PruneReport {
   std::vector<std::string> kept, removed;  // paths, oldest first
 };
 
-// Of the images that belong to the chain of `image` (all in its folder that go back to one first
-// image) keeps the `keep` newest. What these use of the others is copied into them first, so that
-// at every moment each kept image can be read. Removes nothing while one that is to go is held, as
-// the parent of a dump that is under way.
+// Removes all images of the chain of `image` except the `keep` newest. A chain is all images of the
+// folder that go back to the same first image. Chunks that a kept image needs from a removed one
+// are copied into it first, so that each kept image can be read at every moment. Fails without
+// removing anything if an image to be removed is the parent of a dump in progress.
 Result<PruneReport> prune_chain(const std::string &image, size_t keep,
                                 const ReadOptions &options = {});
-
-// Fails where another image in the folder of `image` is an increment on it, as far as they can be
-// read: it would be lost with it.
-Result<> check_nobodys_parent(const std::string &image, const ReadOptions &options = {});
 
 }  // namespace ckpt::storage

@@ -13,7 +13,7 @@
 namespace ckpt::storage {
 
 ImageReader::ImageReader(std::string path, const ReadOptions &options)
-    : path_(std::move(path)), fs_(options.file_system ? *options.file_system : FileSystem::real()) {
+    : path_(std::move(path)), fs_(FileSystem::or_real(options.file_system)) {
   if (options.key) key_ = *options.key;
 }
 ImageReader::~ImageReader() = default;
@@ -36,7 +36,7 @@ Result<> ImageReader::open_index(int folder) {
   u64 size = 0;
   CKPT_TRY(UniqueFd fd, open_inside(fs_, folder, kIndexFile, file, size));
   if (size > kMaxIndexBytes)
-    return fail("{} has {} bytes; {} are allowed", file, size, kMaxIndexBytes);
+    return fail("{} has {} bytes; the limit is {}", file, size, kMaxIndexBytes);
   Bytes bytes(size);
   CKPT_CHECK(read_at(fs_, fd.get(), bytes.data(), size, 0, file));
   Result<Index> index = parse_index(bytes, key_ ? &*key_ : nullptr);
@@ -49,7 +49,7 @@ Result<> ImageReader::open_index(int folder) {
   return {};
 }
 
-// Where chunks.ckpt is cut short, which streams lose bytes first.
+// If chunks.ckpt is truncated, adds the streams that lose bytes first.
 Error ImageReader::loss_named(int folder, Error error) const {
   struct stat st;
   UniqueFd fd(fs_.openat(folder, kChunksFile, O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
@@ -73,7 +73,7 @@ const StreamEntry *ImageReader::find(std::string_view name) const {
   return it == by_name_.end() ? nullptr : &index_.streams[it->second];
 }
 
-// "stream 'a', 'b' and 7 more"; a search, for messages only.
+// "streams 'a', 'b', 'c' and 7 more". A linear search, for messages only.
 std::string ImageReader::streams_of(u32 chunk) const {
   std::string names;
   size_t count = 0;
@@ -92,9 +92,9 @@ std::string ImageReader::streams_of(u32 chunk) const {
 
 Failure ImageReader::damaged(u32 chunk, Error error) const {
   const ChunkEntry &c = index_.chunks[chunk];
-  error.what = fmt::format("{}: chunk {} (bytes {} to {}), which holds a part of {}: {}",
-                           files_.path(c.file), chunk, c.offset, c.offset + c.stored_size,
-                           streams_of(chunk), error.what);
+  error.what =
+      fmt::format("{}: chunk {} (bytes {} to {}), a part of {}: {}", files_.path(c.file), chunk,
+                  c.offset, c.offset + c.stored_size, streams_of(chunk), error.what);
   return Failure(std::move(error));
 }
 
@@ -122,21 +122,21 @@ ImageStats ImageReader::stats() const {
 
 // ---- decoding
 
-std::unique_ptr<Scratch> ImageReader::take_scratch() const {
+std::unique_ptr<DecodeScratch> ImageReader::take_scratch() const {
   std::lock_guard lock(mutex_);
-  if (free_scratch_.empty()) return std::make_unique<Scratch>(index_.chunk_size + kSealBytes);
-  std::unique_ptr<Scratch> s = std::move(free_scratch_.back());
+  if (free_scratch_.empty()) return std::make_unique<DecodeScratch>(index_.chunk_size + kSealBytes);
+  std::unique_ptr<DecodeScratch> s = std::move(free_scratch_.back());
   free_scratch_.pop_back();
   return s;
 }
 
-void ImageReader::give_scratch(std::unique_ptr<Scratch> scratch) const {
+void ImageReader::give_scratch(std::unique_ptr<DecodeScratch> scratch) const {
   std::lock_guard lock(mutex_);
   free_scratch_.push_back(std::move(scratch));
 }
 
-// The stored bytes, with their checksum compared: damage never reaches the decoder.
-Result<ByteView> ImageReader::load(const ChunkEntry &entry, Scratch &scratch) const {
+// Reads the stored bytes and compares their checksum, so that damage never reaches the decoder.
+Result<ByteView> ImageReader::load(const ChunkEntry &entry, DecodeScratch &scratch) const {
   CKPT_CHECK(files_.read(fs_, entry, scratch.stored.get()));
   ByteView stored{scratch.stored.get(), entry.stored_size};
   if (stored_checksum(stored) != entry.stored_checksum) return fail("wrong checksum: damaged");
@@ -151,8 +151,8 @@ Result<> ImageReader::read_stored(u32 chunk, std::span<std::byte> stored) const 
   return damaged(chunk, {"wrong checksum: damaged", {}});
 }
 
-// Stored bytes, opened if they are sealed, and decompressed.
-Result<> ImageReader::unpack(const ChunkEntry &entry, ByteView stored, Scratch &scratch,
+// Decrypts sealed bytes, and decompresses them.
+Result<> ImageReader::unpack(const ChunkEntry &entry, ByteView stored, DecodeScratch &scratch,
                              std::span<std::byte> raw) const {
   if (!key_ || index_.key_check == 0 || entry.codec == Codec::Zero)
     return scratch.decoder.decode(entry, stored, raw);
@@ -164,10 +164,10 @@ Result<> ImageReader::unpack(const ChunkEntry &entry, ByteView stored, Scratch &
   return scratch.decoder.decode(entry, opened, raw);
 }
 
-Result<> ImageReader::decode(const ChunkEntry &entry, Scratch &scratch,
+Result<> ImageReader::decode(const ChunkEntry &entry, DecodeScratch &scratch,
                              std::span<std::byte> raw) const {
   if (entry.codec == Codec::Raw && index_.key_check == 0) {
-    // In place: its address is a checksum of the same bytes.
+    // Needs no stored_checksum: the address is a checksum of the same bytes.
     CKPT_CHECK(files_.read(fs_, entry, raw.data()));
   } else {
     CKPT_TRY(ByteView stored, load(entry, scratch));
@@ -179,9 +179,9 @@ Result<> ImageReader::decode(const ChunkEntry &entry, Scratch &scratch,
   return {};
 }
 
-// What a delta's frame held becomes what the chunk holds. Bases are no deltas (check_base), so this
-// goes no deeper.
-Result<> ImageReader::add_base(const ChunkEntry &entry, Scratch &scratch,
+// Turns the difference in `raw` into the raw bytes of the delta. The recursion ends here, because a
+// base is not a delta (check_base() in index_tables.cc).
+Result<> ImageReader::add_base(const ChunkEntry &entry, DecodeScratch &scratch,
                                std::span<std::byte> raw) const {
   std::span<std::byte> base = scratch.base(index_.chunks[entry.base].raw_size);
   if (auto ok = decode(index_.chunks[entry.base], scratch, base); !ok)
@@ -191,20 +191,21 @@ Result<> ImageReader::add_base(const ChunkEntry &entry, Scratch &scratch,
 }
 
 Result<> ImageReader::read_chunk(u32 chunk, std::span<std::byte> raw) const {
-  std::unique_ptr<Scratch> scratch = take_scratch();
+  std::unique_ptr<DecodeScratch> scratch = take_scratch();
   Result<> done = decode_named(chunk, *scratch, raw);
   give_scratch(std::move(scratch));
   return done;
 }
 
-Result<> ImageReader::decode_named(u32 chunk, Scratch &scratch, std::span<std::byte> raw) const {
+Result<> ImageReader::decode_named(u32 chunk, DecodeScratch &scratch,
+                                   std::span<std::byte> raw) const {
   if (auto ok = decode(index_.chunks[chunk], scratch, raw); !ok)
     return damaged(chunk, std::move(ok).error());
   return {};
 }
 
-// Small reads one after the other decode their chunk once.
-Result<ByteView> ImageReader::decode_cached(u32 chunk, Scratch &scratch) const {
+// Consecutive small reads decode their chunk only once.
+Result<ByteView> ImageReader::decode_cached(u32 chunk, DecodeScratch &scratch) const {
   std::span<std::byte> raw{scratch.raw.get(), index_.chunks[chunk].raw_size};
   if (scratch.cached == chunk) return raw;
   scratch.cached.reset();
@@ -213,22 +214,29 @@ Result<ByteView> ImageReader::decode_cached(u32 chunk, Scratch &scratch) const {
   return raw;
 }
 
+// Reads up to the end of the chunk that contains `offset`. Returns the number of bytes.
+Result<size_t> ImageReader::read_part(const StreamEntry &stream, u64 offset,
+                                      std::span<std::byte> out, DecodeScratch &scratch) const {
+  size_t at = stream.chunk_at(offset);
+  u32 chunk = stream.chunks[at];
+  size_t skip = offset - stream.starts[at], size = index_.chunks[chunk].raw_size;
+  size_t n = std::min(out.size(), size - skip);
+  if (n == size) {
+    CKPT_CHECK(decode_named(chunk, scratch, out.first(n)));
+  } else {
+    CKPT_TRY(ByteView raw, decode_cached(chunk, scratch));
+    std::ranges::copy(raw.subspan(skip, n), out.begin());
+  }
+  return n;
+}
+
 Result<> ImageReader::read(const StreamEntry &stream, u64 offset, std::span<std::byte> out) const {
   if (offset > stream.size || out.size() > stream.size - offset)
-    return fail("stream '{}' has {} bytes; {} from {} on were asked for", stream.name, stream.size,
-                out.size(), offset);
-  std::unique_ptr<Scratch> scratch = take_scratch();
+    return fail("cannot read {} bytes at offset {} of stream '{}', which has {} bytes", out.size(),
+                offset, stream.name, stream.size);
+  std::unique_ptr<DecodeScratch> scratch = take_scratch();
   while (!out.empty()) {
-    size_t at = stream.chunk_at(offset);
-    u32 chunk = stream.chunks[at];
-    size_t skip = offset - stream.starts[at], size = index_.chunks[chunk].raw_size;
-    size_t n = std::min(out.size(), size - skip);
-    if (n == size) {
-      CKPT_CHECK(decode_named(chunk, *scratch, out.first(n)));
-    } else {
-      CKPT_TRY(ByteView raw, decode_cached(chunk, *scratch));
-      std::ranges::copy(raw.subspan(skip, n), out.begin());
-    }
+    CKPT_TRY(size_t n, read_part(stream, offset, out, *scratch));
     out = out.subspan(n);
     offset += n;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ImageReader's work on many chunks with many threads: whole streams, and verify.
+// The functions of ImageReader that use several threads: for_each_chunk() and verify().
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -8,8 +8,8 @@
 
 #include "common/base/cores.h"
 #include "storage/chunk/decode_scratch.h"
+#include "storage/io/parallel.h"
 #include "storage/read/image_reader.h"
-#include "storage/write/workers.h"
 
 namespace ckpt::storage {
 namespace {
@@ -18,7 +18,7 @@ unsigned threads_for(u64 chunks, unsigned wanted) {
   return static_cast<unsigned>(std::clamp<u64>(chunks, 1, wanted ? wanted : usable_cores()));
 }
 
-// Hands out 0, 1, 2, … below `count` until one of the threads fails; keeps the first error.
+// Gives the numbers 0 to count - 1 to threads, until one of them fails. Keeps the first error.
 class Tickets {
  public:
   explicit Tickets(u64 count) : count_(count) {}
@@ -27,7 +27,7 @@ class Tickets {
     ticket = next_++;
     return ticket < count_ && !failed_;
   }
-  // Returns when all tickets before this one are done(); false after a failure.
+  // Waits until all earlier tickets are done(). Returns false after a failure.
   bool wait_for_turn(u64 ticket) {
     std::unique_lock lock(mutex_);
     turn_changed_.wait(lock, [&] { return turn_ == ticket || failed_; });
@@ -56,7 +56,7 @@ class Tickets {
   Result<> result_;
 };
 
-// Collects damages by chunk, and calls the progress function, for all threads.
+// Collects the damaged chunks that all threads find, and calls the progress function.
 class VerifyState {
  public:
   VerifyState(u64 total, const ImageReader::Progress &progress)
@@ -65,8 +65,7 @@ class VerifyState {
   void add(u32 chunk, u64 bytes, Result<> result) {
     std::lock_guard lock(mutex_);
     done_ += bytes;
-    if (!result) damages_.emplace(chunk, std::move(result).error().what), ++count_;
-    if (damages_.size() > ImageReader::kMaxDamages) damages_.erase(std::prev(damages_.end()));
+    if (!result) add_damage(chunk, std::move(result).error());
     if (progress_) progress_(done_, total_);
   }
   ImageReader::VerifyReport report() && {
@@ -76,6 +75,13 @@ class VerifyState {
   }
 
  private:
+  // Keeps the first kMaxDamages in the order of the chunk table.
+  void add_damage(u32 chunk, Error error) {
+    ++count_;
+    damages_.emplace(chunk, std::move(error.what));
+    if (damages_.size() > ImageReader::kMaxDamages) damages_.erase(std::prev(damages_.end()));
+  }
+
   std::mutex mutex_;
   const u64 total_;
   const ImageReader::Progress &progress_;
@@ -89,7 +95,7 @@ class VerifyState {
 Result<> ImageReader::for_each_chunk(const StreamEntry &stream, Order order, const ChunkFn &fn,
                                      unsigned threads) const {
   Tickets tickets(stream.chunks.size());
-  auto one = [&](u64 i, Scratch &scratch) -> Result<> {
+  auto one = [&](u64 i, DecodeScratch &scratch) -> Result<> {
     std::span<std::byte> raw{scratch.raw.get(), index_.chunks[stream.chunks[i]].raw_size};
     CKPT_CHECK(decode_named(stream.chunks[i], scratch, raw));
     if (order == Order::Ascending && !tickets.wait_for_turn(i)) return {};
@@ -98,7 +104,7 @@ Result<> ImageReader::for_each_chunk(const StreamEntry &stream, Order order, con
     return {};
   };
   run_parallel(threads_for(stream.chunks.size(), threads), [&](unsigned) {
-    std::unique_ptr<Scratch> scratch = take_scratch();
+    std::unique_ptr<DecodeScratch> scratch = take_scratch();
     scratch->cached.reset();
     for (u64 i; tickets.take(i);)
       if (auto ok = one(i, *scratch); !ok) tickets.fail_with(std::move(ok).error());
@@ -107,7 +113,7 @@ Result<> ImageReader::for_each_chunk(const StreamEntry &stream, Order order, con
   return std::move(tickets).result();
 }
 
-Result<> ImageReader::check_chunk(u32 chunk, Depth depth, Scratch &scratch) const {
+Result<> ImageReader::check_chunk(u32 chunk, Depth depth, DecodeScratch &scratch) const {
   const ChunkEntry &entry = index_.chunks[chunk];
   Result<ByteView> stored = load(entry, scratch);
   if (!stored) return damaged(chunk, std::move(stored).error());
@@ -129,7 +135,7 @@ ImageReader::VerifyReport ImageReader::verify(Depth depth, const Progress &progr
   VerifyState state(total, progress);
   Tickets tickets(index_.chunks.size());
   run_parallel(threads_for(index_.chunks.size(), threads), [&](unsigned) {
-    std::unique_ptr<Scratch> scratch = take_scratch();
+    std::unique_ptr<DecodeScratch> scratch = take_scratch();
     scratch->cached.reset();
     for (u64 i; tickets.take(i);) {
       u32 chunk = static_cast<u32>(i);
@@ -143,7 +149,7 @@ ImageReader::VerifyReport ImageReader::verify(Depth depth, const Progress &progr
 Result<> ImageReader::VerifyReport::result() const {
   if (ok()) return {};
   if (damaged_chunks == 1) return fail("{}", damages[0]);
-  return fail("{} chunks are damaged; the first: {}", damaged_chunks, damages[0]);
+  return fail("{} chunks are damaged; the first is {}", damaged_chunks, damages[0]);
 }
 
 }  // namespace ckpt::storage

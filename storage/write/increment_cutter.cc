@@ -6,93 +6,97 @@
 namespace ckpt::storage {
 namespace {
 
-// The parent's edges make no pieces smaller than this, or streams would crumble from image to
-// image.
-constexpr size_t kLeastPieceBytes = 32u << 10;
+constexpr size_t kMinPieceBytes = 32u << 10;
 
 }  // namespace
 
-Follower::Follower(const StreamEntry &theirs, const Index &parent)
-    : theirs_(theirs), parent_(parent) {
-  for (size_t i = 0; i < theirs.chunks.size(); ++i) {
-    auto [it, is_new] = places_.try_emplace(parent.chunks[theirs.chunks[i]].address, Place{i});
+IncrementCutter::IncrementCutter(const StreamEntry &parent_stream, const Index &parent)
+    : parent_stream_(parent_stream), parent_(parent) {
+  for (size_t i = 0; i < parent_stream.chunks.size(); ++i) {
+    const ChunkEntry &chunk = parent.chunks[parent_stream.chunks[i]];
+    auto [it, is_new] = places_.try_emplace(chunk.address, Place{i});
     if (!is_new) it->second.is_only = false;
   }
 }
 
-// Where our next byte would be in the parent's stream.
-std::optional<u64> Follower::here() const {
-  u64 there = at_ - shift_;
-  return there < theirs_.size ? std::optional(there) : std::nullopt;
+// The offset in the parent's stream that corresponds to our next byte.
+std::optional<u64> IncrementCutter::parent_offset() const {
+  u64 offset = at_ - shift_;
+  return offset < parent_stream_.size ? std::optional(offset) : std::nullopt;
 }
 
-// The size of the parent's chunk that comes next if nothing has changed, or 0.
-size_t Follower::expected() const {
-  std::optional<u64> there = here();
-  if (!there) return 0;
-  size_t i = theirs_.chunk_at(*there);
-  u32 size = parent_.chunks[theirs_.chunks[i]].raw_size;
-  return theirs_.starts[i] == *there && size <= kMostCutBytes ? size : 0;
+// The chunk that comes next if nothing has changed.
+IncrementCutter::Expected IncrementCutter::expected() const {
+  std::optional<u64> offset = parent_offset();
+  if (!offset) return {};
+  size_t i = parent_stream_.chunk_at(*offset);
+  u32 chunk = parent_stream_.chunks[i];
+  u32 size = parent_.chunks[chunk].raw_size;
+  if (parent_stream_.starts[i] != *offset || size > kMaxCutBytes) return {};
+  return {chunk, size};
 }
 
-Piece Follower::next(ByteView data, bool is_end) {
+bool IncrementCutter::matches(ByteView data, const Expected &expected) const {
+  if (expected.size == 0 || expected.size > data.size()) return false;
+  return chunk_address(data.first(expected.size), parent_.seed) ==
+         parent_.chunks[expected.chunk].address;
+}
+
+Piece IncrementCutter::next(ByteView data, bool is_end) {
   if (data.empty()) return {};
-  if (to_split_ > 0) return split(data, false);
-  if (!asked_) {
-    size_t size = expected();
-    if (size > data.size() && !is_end) return {};
-    asked_ = true;
-    u32 chunk = size > 0 ? theirs_.chunks[theirs_.chunk_at(*here())] : 0;
-    if (size > 0 && size <= data.size() &&
-        chunk_address(data.first(size), parent_.seed) == parent_.chunks[chunk].address)
-      return pass({size, chunk, {}});
+  if (to_split_ > 0) return split_at_edges(data, false);
+  if (!mismatch_) {
+    Expected e = expected();
+    if (e.size > data.size() && !is_end) return {};
+    if (matches(data, e)) return emit({e.size, e.chunk, {}});
+    mismatch_ = true;
   }
-  return cut(data, is_end);
+  return cut_by_content(data, is_end);
 }
 
-Piece Follower::cut(ByteView data, bool is_end) {
+Piece IncrementCutter::cut_by_content(ByteView data, bool is_end) {
   size_t size = content_.next(data);
   if (size == 0 && !is_end) return {};
   if (size == 0) size = data.size();
-  if (std::optional<u32> known = find(data.first(size))) return pass({size, known, {}});
+  if (std::optional<u32> known = find(data.first(size))) return emit({size, known, {}});
   to_split_ = size;
-  return split(data, true);
+  return split_at_edges(data, true);
 }
 
-// `is_new`: all of it is known not to be a chunk of the parent.
-Piece Follower::split(ByteView data, bool is_new) {
-  Piece piece{edge(), {}, {}};
+// `is_new`: the first to_split_ bytes as a whole are not a chunk of the parent.
+Piece IncrementCutter::split_at_edges(ByteView data, bool is_new) {
+  Piece piece{distance_to_edge(), {}, {}};
   if (!is_new || piece.size < to_split_) piece.known = find(data.first(piece.size));
   to_split_ -= piece.size;
-  if (std::optional<u64> there = here(); there && !piece.known)
-    piece.like = base_at(theirs_, *there);
-  return pass(piece);
+  if (std::optional<u64> offset = parent_offset(); offset && !piece.known)
+    piece.similar = base_at(parent_stream_, *offset);
+  return emit(piece);
 }
 
-// How far it is to the parent's next edge that may be one here.
-size_t Follower::edge() const {
-  std::optional<u64> there = here();
-  if (!there) return to_split_;
-  for (size_t i = theirs_.chunk_at(*there) + 1; i < theirs_.starts.size(); ++i) {
-    u64 size = theirs_.starts[i] - *there;
-    if (size + kLeastPieceBytes > to_split_) break;
-    if (size >= kLeastPieceBytes) return size;
+// The distance to the next end of a parent's chunk that leaves two pieces that are large enough.
+size_t IncrementCutter::distance_to_edge() const {
+  std::optional<u64> offset = parent_offset();
+  if (!offset) return to_split_;
+  for (size_t i = parent_stream_.chunk_at(*offset) + 1; i < parent_stream_.starts.size(); ++i) {
+    u64 size = parent_stream_.starts[i] - *offset;
+    if (size + kMinPieceBytes > to_split_) break;
+    if (size >= kMinPieceBytes) return size;
   }
   return to_split_;
 }
 
-// The parent's chunk that equals this one, wherever it is; and if it is in one place only, that is
-// where we are.
-std::optional<u32> Follower::find(ByteView chunk) {
+// The chunk of the parent's stream that is equal to `chunk`. Sets the shift if it is there only
+// once.
+std::optional<u32> IncrementCutter::find(ByteView chunk) {
   auto it = places_.find(chunk_address(chunk, parent_.seed));
   if (it == places_.end()) return std::nullopt;
-  if (it->second.is_only) shift_ = at_ - theirs_.starts[it->second.first];
-  return theirs_.chunks[it->second.first];
+  if (it->second.is_only) shift_ = at_ - parent_stream_.starts[it->second.first];
+  return parent_stream_.chunks[it->second.first];
 }
 
-Piece Follower::pass(Piece piece) {
+Piece IncrementCutter::emit(Piece piece) {
   at_ += piece.size;
-  asked_ = false;
+  mismatch_ = false;
   return piece;
 }
 

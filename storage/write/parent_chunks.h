@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The image that another one is an increment on, as its writer sees it: which chunks are there
-// already, and what the new index calls the files that hold them.
+// The parent image as the writer of an increment needs it: the chunks that exist already, and how
+// the new index names the files that hold them.
 #pragma once
 
 #include <memory>
@@ -10,17 +10,18 @@
 
 namespace ckpt::storage {
 
-class Parent {
+class ParentChunks {
  public:
-  // `path` is the parent's folder; it must lie in the folder in which `final_path` will, and may
-  // not be it. Held until this goes. Its key, or that it has none, must be the new image's.
-  static Result<std::unique_ptr<Parent>> open(const std::string &path,
-                                              const std::string &final_path,
-                                              const ReadOptions &options);
+  // `path` is the parent's folder. It must be in the folder that will contain `final_path`, and
+  // must not be `final_path` itself. The parent is protected from pruning while this object exists.
+  // Both images must have the same key, or none.
+  static Result<std::unique_ptr<ParentChunks>> open(const std::string &path,
+                                                    const std::string &final_path,
+                                                    const ReadOptions &options);
 
   const ImageReader &image() const { return *image_; }
   const Index &index() const { return image_->index(); }
-  // Its chunk table, each chunk with the number of its file among files(): 1 is the parent's own.
+  // The parent's chunk table. ChunkEntry::file counts in files(): 1 is the parent's own file.
   std::vector<ChunkEntry> chunks() const;
   const std::vector<ParentEntry> &files() const { return files_; }
 
@@ -29,7 +30,11 @@ class Parent {
   std::vector<ParentEntry> files_;
 };
 
-// Removes the files that no chunk lies in, and renumbers the rest.
+// Removes the parents that hold none of the chunks, and renumbers the others.
 void drop_unused_parents(Index &index);
+
+// Fails if a readable image in the same folder is an increment on `image`, because replacing
+// `image` would destroy that one.
+Result<> check_not_a_parent(const std::string &image, const ReadOptions &options = {});
 
 }  // namespace ckpt::storage

@@ -6,10 +6,10 @@
 
 namespace ckpt::storage {
 
-std::span<std::byte> Tail::room(BlockPool &pool) {
+std::span<std::byte> StreamTail::room(BlockPool &pool) {
   if (!block_) block_ = pool.take();
-  if (end_ == BlockPool::kSlabBytes) {  // full: what is left is the next one's beginning
-    Tail full = std::exchange(*this, Tail());
+  if (end_ == BlockPool::kSlabBytes) {  // full: move the rest to a new block
+    StreamTail full = std::exchange(*this, StreamTail());
     block_ = pool.take();
     end_ = full.bytes().size();
     if (end_ > 0) std::memcpy(block_.get(), full.bytes().data(), end_);
@@ -17,13 +17,13 @@ std::span<std::byte> Tail::room(BlockPool &pool) {
   return {block_.get() + end_, BlockPool::kSlabBytes - end_};
 }
 
-ByteView Tail::take(size_t size) {
+ByteView StreamTail::take(size_t size) {
   ByteView front = bytes().first(size);
   begin_ += size;
   return front;
 }
 
-void Tail::shrink() {
+void StreamTail::shrink() {
   ByteView rest = bytes();
   Block exact(new std::byte[rest.size()], std::default_delete<std::byte[]>());
   std::memcpy(exact.get(), rest.data(), rest.size());

@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The end of a stream that is appended to: bytes that are in no chunk yet, one after the other in a
-// block. Chunks are taken off its front without a copy.
+// The end of a stream that is appended to: bytes that are not in a chunk yet, contiguous in one
+// block. Chunks are taken from its front without a copy.
 #pragma once
 
 #include <span>
 
 #include "common/base/bytes.h"
-#include "storage/chunk/block_pool.h"
+#include "storage/write/block_pool.h"
 
 namespace ckpt::storage {
 
-class Tail {
+class StreamTail {
  public:
-  // What is in no chunk yet. Less than half a block of it may be left when room() is called.
+  // The bytes that are not in a chunk yet. When room() is called they must fill less than half of a
+  // block.
   ByteView bytes() const { return {block_.get() + begin_, end_ - begin_}; }
-  // Where the next bytes go; never empty. Valid until the next call.
+  // Where the next bytes are to be written; never empty. Valid until the next call.
   std::span<std::byte> room(BlockPool &pool);
-  // So many of them are there.
+  // The first `size` bytes of room() have been written.
   void commit(size_t size) { end_ += size; }
-  // Takes bytes off the front: they are valid as long as block().
+  // Removes bytes from the front. They are valid as long as block().
   ByteView take(size_t size);
   const Block &block() const { return block_; }
-  // The bytes get a block of just their size.
+  // Moves the bytes to a block of exactly their size.
   void shrink();
-  void reset() { *this = Tail(); }
+  void reset() { *this = StreamTail(); }
 
  private:
   Block block_;

@@ -3,22 +3,12 @@
 
 #include <sys/resource.h>
 
-#include <system_error>
+#include "storage/io/parallel.h"
 
 namespace ckpt::storage {
 namespace {
 
 constexpr int kYieldingNice = 10;
-
-// Appends a thread; false where the system gives none (the one exception that we meet is caught).
-bool add_thread(std::vector<std::thread> &threads, std::function<void()> body) {
-  try {
-    threads.emplace_back(std::move(body));
-    return true;
-  } catch (const std::system_error &) {
-    return false;
-  }
-}
 
 }  // namespace
 
@@ -28,7 +18,7 @@ Result<std::unique_ptr<Workers>> Workers::start(unsigned threads, size_t max_wei
   out->threads_.reserve(threads);
   for (unsigned i = 0; i < threads; ++i)
     if (!add_thread(out->threads_, [w = out.get(), i] { w->run(i); })) break;
-  if (out->threads_.empty()) return fail("cannot start a thread");
+  if (out->threads_.empty()) return fail("cannot start a thread: the system refuses more threads");
   return out;
 }
 
@@ -69,7 +59,7 @@ bool Workers::may_work() const {
 }
 
 void Workers::run(unsigned worker) {
-  // Of this thread alone, on Linux (setpriority(2), "C library/kernel differences").
+  // On Linux this changes only the calling thread (setpriority(2), "C library/kernel differences").
   if (yielding_) ::setpriority(PRIO_PROCESS, 0, kYieldingNice);
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -79,20 +69,11 @@ void Workers::run(unsigned worker) {
     waiting_.pop_front();
     lock.unlock();
     entry.task(worker);
-    entry.task = nullptr;  // what it held is gone before drain() may return
+    entry.task = nullptr;  // destroy its captures before drain() can return
     lock.lock();
     weight_ -= entry.weight;
     room_.notify_all();
   }
-}
-
-void run_parallel(unsigned threads, const std::function<void(unsigned worker)> &body) {
-  std::vector<std::thread> others;
-  others.reserve(threads);
-  for (unsigned i = 1; i < threads; ++i)
-    if (!add_thread(others, [&body, i] { body(i); })) break;
-  body(0);
-  for (std::thread &t : others) t.join();
 }
 
 }  // namespace ckpt::storage

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Threads that run tasks of a known weight, with a bound on the weight that waits: a writer's
-// memory bound. Tasks do not fail here; what they find they keep.
+// Threads that run tasks of a known weight, with a limit on the total weight of the tasks that wait
+// or run. The writer uses it to bound its memory. Tasks report errors themselves.
 #pragma once
 
 #include <condition_variable>
@@ -20,17 +20,17 @@ class Workers {
  public:
   using Task = std::function<void(unsigned worker)>;
 
-  // Starts fewer threads than asked for where the system gives no more, but at least one.
-  // `yielding`: they leave the cores to whoever submits: they begin when half of max_weight is
-  // taken or drain() is called, and then with less than an ordinary thread's priority.
+  // Starts fewer threads than requested if the system refuses more, but at least one. `yielding`
+  // leaves the cores to the submitting threads: tasks start only when half of max_weight is in use,
+  // when submit() has to wait, or in drain(), and run at a lower priority.
   static Result<std::unique_ptr<Workers>> start(unsigned threads, size_t max_weight, bool yielding);
-  // Runs what waits, then joins.
+  // Runs the waiting tasks, then joins the threads.
   ~Workers();
 
-  // Blocks while the weight that waits or runs would pass the bound; a single task may be heavier
-  // than it. `worker` is below count(). A task must not submit.
+  // Waits while the total weight would exceed the limit; a single task may be heavier than the
+  // limit. The task's argument is below count(). A task must not call submit().
   void submit(size_t weight, Task task);
-  // Returns when nothing waits or runs.
+  // Returns when no task waits or runs.
   void drain();
   unsigned count() const { return static_cast<unsigned>(threads_.size()); }
 
@@ -48,14 +48,11 @@ class Workers {
   std::mutex mutex_;
   std::condition_variable work_, room_;
   std::deque<Entry> waiting_;
-  size_t weight_ = 0;     // of what waits or runs
-  unsigned blocked_ = 0;  // submitters that wait for room
+  size_t weight_ = 0;     // of the tasks that wait or run
+  unsigned blocked_ = 0;  // calls of submit() that wait
   bool draining_ = false;
   bool stop_ = false;
   std::vector<std::thread> threads_;
 };
-
-// Runs body(worker) on `threads` threads, the caller's among them, and returns when all returned.
-void run_parallel(unsigned threads, const std::function<void(unsigned worker)> &body);
 
 }  // namespace ckpt::storage

@@ -7,16 +7,16 @@ namespace ckpt::storage {
 
 Result<> WrittenStream::set_mode(Mode next) {
   if (mode != Mode::Empty && mode != next)
-    return fail("the stream '{}' is closed, or filled in the other way", name);
+    return fail("stream '{}' is closed, or is filled by another function", name);
   mode = next;
   return {};
 }
 
 Result<> WrittenStream::claim(u64 first, u64 offset, u64 bytes) {
   if (offset % kChunkBytes != 0)
-    return fail("stream '{}': offset {} is no multiple of {}", name, offset, kChunkBytes);
+    return fail("stream '{}': offset {} is not a multiple of {}", name, offset, kChunkBytes);
   if (offset > kMaxStreamBytes || bytes > kMaxStreamBytes - offset)
-    return fail("stream '{}' would pass {} bytes", name, kMaxStreamBytes);
+    return fail("stream '{}' would exceed {} bytes", name, kMaxStreamBytes);
   u64 count = (bytes + kChunkBytes - 1) / kChunkBytes;
   if (count > 0 && chunks.size() < first + count) chunks.resize(first + count, kHole);
   for (u64 i = first; i < first + count; ++i)
@@ -41,11 +41,11 @@ Result<> WrittenStream::check_filled(const ChunkStore &store) const {
 Piece WrittenStream::next_piece(bool is_end) {
   ByteView rest = tail.bytes();
   if (rest.empty()) return {};
-  if (follower) return follower->next(rest, is_end);
+  if (increment_cutter) return increment_cutter->next(rest, is_end);
   Piece piece;
-  if (theirs) piece.like = base_at(*theirs, tail_at);
+  if (parent_stream) piece.similar = base_at(*parent_stream, tail_at);
   if (cut == Cut::Content)
-    piece.size = cutter.next(rest);
+    piece.size = content_cut.next(rest);
   else if (rest.size() >= kChunkBytes)
     piece.size = kChunkBytes;
   if (piece.size == 0 && is_end) piece.size = rest.size();

@@ -1,37 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One stream of an image while it is written: which of its chunks are there, and, of one that is
-// appended to, the bytes that are in none yet.
+// One stream of an image while it is written: its chunks so far, and for append() the bytes that
+// are not in a chunk yet.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "storage/chunk/chunk_store.h"
 #include "storage/chunk/content_cut.h"
-#include "storage/write/image_writer.h"
+#include "storage/write/chunk_store.h"
 #include "storage/write/increment_cutter.h"
 #include "storage/write/stream_tail.h"
 
 namespace ckpt::storage {
 
 struct WrittenStream {
-  using Cut = ImageWriter::Cut;
   enum class Mode { Empty, Append, Put, Reused, Closed };
-  // Values of a chunk number that no chunk has.
+  // Values in `chunks` that are not the number of a chunk.
   static constexpr u32 kHole = 0xffffffff, kPending = 0xfffffffe;
 
-  // The writer's lock is held over these.
+  // Both are called with the writer's lock.
   Result<> set_mode(Mode next);
-  // Takes the chunks from `first` on that `bytes` at `offset` fill, so that nobody fills them
-  // twice.
+  // Reserves the chunks from `first` that `bytes` at `offset` fill. Fails if one is filled already.
   Result<> claim(u64 first, u64 offset, u64 bytes);
-  // After all was stored: no chunk is missing.
+  // Fails if a chunk is missing. Call after everything is stored.
   Result<> check_filled(const ChunkStore &store) const;
 
-  // Of the appending thread alone: the next chunk of the tail, its size 0 if more bytes are needed
-  // to tell. `is_end`: no more will come.
+  // The next chunk of the tail; its size is 0 if more bytes are needed to decide. `is_end`: there
+  // are no more bytes. Only for the appending thread.
   Piece next_piece(bool is_end);
 
   std::string name;
@@ -39,12 +36,12 @@ struct WrittenStream {
   Mode mode = Mode::Empty;
   u64 size = 0;
   std::vector<u32> chunks;
-  const StreamEntry *theirs = nullptr;  // the parent's of the same name, which may be like it
-  // What follows is used by the appending thread alone.
-  Tail tail;
-  u64 tail_at = 0;  // in the stream
-  ContentCut cutter;
-  std::optional<Follower> follower;  // in place of the cutter
+  const StreamEntry *parent_stream = nullptr;  // of the same name; may be similar
+  // Only for the appending thread:
+  StreamTail tail;
+  u64 tail_at = 0;  // the tail's offset in the stream
+  ContentCut content_cut;
+  std::optional<IncrementCutter> increment_cutter;  // instead of content_cut
 };
 
 }  // namespace ckpt::storage

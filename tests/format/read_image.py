@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A second reader of images, written from docs/FORMAT.md alone, to prove that the document is
-complete. `read_image.py IMAGE` prints the streams; `read_image.py IMAGE STREAM` a stream's bytes."""
+complete. `read_image.py IMAGE` lists the streams, `read_image.py IMAGE STREAM` prints one of them."""
 
 import hashlib
 import json
@@ -27,13 +27,13 @@ def require(condition, message):
 
 
 class Fields:
-    """Takes fields off the front of some bytes, and never more than there are."""
+    """Reads fields from bytes, and never beyond their end."""
 
     def __init__(self, data):
         self.data, self.at = data, 0
 
     def raw(self, n):
-        require(n <= len(self.data) - self.at, "cut short")
+        require(n <= len(self.data) - self.at, "truncated")
         self.at += n
         return self.data[self.at - n:self.at]
 
@@ -44,7 +44,7 @@ class Fields:
         return self.numbers(layout)[0]
 
     def end(self):
-        require(self.at == len(self.data), "bytes left over")
+        require(self.at == len(self.data), "extra bytes")
 
 
 class Image:
@@ -58,11 +58,11 @@ class Image:
             self.files.append(self._open_chunks(os.path.join(beside, name), uuid, size, False))
 
     def _read_index(self, data):
-        require(len(data) >= 72 and data[:8] == b"CKPTINDX", "index.ckpt: no index of an image")
+        require(len(data) >= 72 and data[:8] == b"CKPTINDX", "index.ckpt: not the index of an image")
         f = Fields(data[:-8])
         f.raw(8)
         self.version, self.chunk_size = f.numbers("II")
-        require(self.version in (1, 2, 3), f"format version {self.version}, this reader reads 1 to 3")
+        require(self.version in (1, 2, 3), f"format version {self.version}; this reader reads 1 to 3")
         file_size, self.chunks_file_size, self.seed = f.numbers("QQQ")
         self.uuid = f.raw(16)
         require(file_size == len(data), "index.ckpt: wrong size")
@@ -76,7 +76,7 @@ class Image:
         self._read_sections(f)
 
     def _unseal_body(self, data):
-        require(self.key, "encrypted, and no key is given")
+        require(self.key, "encrypted, but there is no key")
         check = hashlib.blake2b(b"ckpt image key check" + self.uuid, key=self.key, digest_size=16)
         found = struct.unpack("<Q", check.digest()[:8])[0] or 1
         require(found == self.key_check, "wrong key")
@@ -110,10 +110,10 @@ class Image:
             uuid, size = f.raw(16), f.number("Q")
             name = f.raw(f.number("I"))
             require(1 <= len(name) <= 255 and name not in (b".", b"..") and b"/" not in name
-                    and b"\0" not in name, "a parent's name")
+                    and b"\0" not in name, "name of a parent")
             self.parents.append((uuid, size, os.fsdecode(name)))
         uuids = [self.uuid] + [p[0] for p in self.parents]
-        require(len(set(uuids)) == len(uuids), "a parent twice")
+        require(len(set(uuids)) == len(uuids), "a parent is listed twice")
         f.end()
 
     @staticmethod

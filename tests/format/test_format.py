@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two readers, one format: ckpt-image and read_image.py (written from docs/FORMAT.md alone) say the
-same of an image, and of every golden image. Run with CKPT_BUILD=the build folder
-(default: build/ of the checkout)."""
+"""ckpt-image and read_image.py (which was written from docs/FORMAT.md alone) read the same from each
+image, golden images included. CKPT_BUILD is the build folder (default: build/ of the checkout)."""
 
 import json
 import os
@@ -30,7 +29,7 @@ def run(*args, check=True):
 
 
 def pattern(kind, n):
-    """make_image.cc's bytes."""
+    """The bytes of pattern() in make_image.cc."""
     if kind == "zero":
         return bytes(n)
     if kind == "smooth":
@@ -121,12 +120,12 @@ def test_golden_images_read_and_verify(path):
         assert deltas(path) == 1
 
 
-def test_keys_are_told_apart(image, tmp_path):
+def test_a_missing_or_wrong_key_is_named(image, tmp_path):
     sealed = ROOT / "tests/golden/v2/sealed"
     (tmp_path / "key").write_bytes(bytes(32))
     (tmp_path / "short").write_bytes(bytes(31))
     for key, words in (((), b"is encrypted"), (("--key-file", "key"), b"wrong key"),
-                       (("--key-file", "short"), b"is no key"),
+                       (("--key-file", "short"), b"is not a key"),
                        (("--key-file", "absent"), b"No such file")):
         key = [str(tmp_path / k) if k[0] != "-" else k for k in key]
         out = run(CKPT_IMAGE, "show", *key, str(sealed), check=False)
@@ -135,7 +134,7 @@ def test_keys_are_told_apart(image, tmp_path):
         read_image.Image(sealed, bytes(32))
 
 
-def test_send_and_receive(image, tmp_path):
+def test_an_image_can_be_sent_and_received(image, tmp_path):
     sent = run(CKPT_IMAGE, "flatten", "-o", "-", str(image)).stdout
     got = subprocess.run([CKPT_IMAGE, "receive", str(tmp_path / "got")], input=sent, check=True)
     assert got.returncode == 0
@@ -195,7 +194,7 @@ def test_show_neutralises_control_characters(image):
         assert b"\x1b" not in out and "é\\x1b[2J".encode() in out
 
 
-def test_diff(image, tmp_path):
+def test_diff_compares_two_images(image, tmp_path):
     assert run(CKPT_IMAGE, "diff", str(image), str(image)).returncode == 0
     out = run(CKPT_IMAGE, "diff", str(image), str(GOLDEN[0]), check=False)
     assert out.returncode == 1 and b"only in the first" in out.stdout
@@ -209,7 +208,7 @@ HOSTILE = ['{"argv":7,"processes":[null,3,"x",{"pid":{}}],"participants":[[]],"f
 
 
 def with_manifest(image, manifest):
-    """The image's index with another manifest."""
+    """Replaces the manifest in the index of the image."""
     data = (image / "index.ckpt").read_bytes()
     old = int.from_bytes(data[72:80], "little")
     body = bytearray(data[:72] + len(manifest).to_bytes(8, "little") + manifest + data[80 + old:-8])
@@ -219,7 +218,7 @@ def with_manifest(image, manifest):
 
 
 @pytest.mark.parametrize("manifest", HOSTILE)
-def test_hostile_manifests(image, tmp_path, manifest):
+def test_hostile_manifests_are_shown_safely(image, tmp_path, manifest):
     bad = tmp_path / "bad"
     shutil.copytree(image, bad)
     with_manifest(bad, manifest.encode())

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libFuzzer: any bytes as a chunk's zstd frame (bombs, cut frames, wrong sizes), and any bytes
-// encoded and back.
+// libFuzzer: decodes any bytes as the zstd frame of a chunk (bombs, truncated frames, wrong sizes),
+// and checks that any bytes survive encoding and decoding.
 #include <algorithm>
 #include <cstdlib>
 
@@ -9,20 +9,23 @@
 
 namespace {
 
-void decode_hostile(ckpt::ByteView stored) {
-  static ckpt::ChunkDecoder decoder;
-  static ckpt::Bytes raw(64u << 10);
-  ckpt::ChunkEntry entry{.codec = ckpt::Codec::Zstd};
+using namespace ckpt;
+using namespace ckpt::storage;
+
+void decode_hostile(ByteView stored) {
+  static ChunkDecoder decoder;
+  static Bytes raw(64u << 10);
+  ChunkEntry entry{.codec = Codec::Zstd};
   (void)decoder.decode(entry, stored, raw);
 }
 
-void round_trip(ckpt::ByteView raw) {
-  static ckpt::ChunkEncoder encoder(1);
-  static ckpt::ChunkDecoder decoder;
-  if (raw.empty() || ckpt::all_zero(raw)) return;
-  ckpt::Result<ckpt::ChunkEncoder::Encoded> e = encoder.encode(raw);
-  ckpt::Bytes back(raw.size());
-  ckpt::ChunkEntry entry{.codec = e ? e->codec : ckpt::Codec::Zero};
+void round_trip(ByteView raw) {
+  static ChunkEncoder encoder(1);
+  static ChunkDecoder decoder;
+  if (raw.empty() || all_zero(raw)) return;
+  Result<ChunkEncoder::Encoded> e = encoder.encode(raw);
+  Bytes back(raw.size());
+  ChunkEntry entry{.codec = e ? e->codec : Codec::Zero};
   if (!e || !decoder.decode(entry, e->stored, back) || !std::ranges::equal(raw, back)) std::abort();
 }
 
@@ -30,7 +33,7 @@ void round_trip(ckpt::ByteView raw) {
 
 extern "C" __attribute__((visibility("default"))) int LLVMFuzzerTestOneInput(const uint8_t *data,
                                                                              size_t size) {
-  ckpt::ByteView bytes = ckpt::view(data, size);
+  ByteView bytes = view(data, size);
   decode_hostile(bytes);
   round_trip(bytes);
   return 0;

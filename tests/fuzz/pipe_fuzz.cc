@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libFuzzer: any bytes as what comes through a pipe in place of an image (storage/io/image_pipe.h).
-// As they are, and once more with the pipe's header and the index's size and checksum made right.
-// What is taken in is verified and read.
+// libFuzzer: receives any bytes as an image in a pipe (storage/ops/receive.h), unchanged and with a
+// corrected header, index size and checksum. Verifies and reads the images that are accepted.
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdlib>
 
 #include "common/base/log.h"
-#include "storage/io/image_pipe.h"
+#include "storage/ops/receive.h"
 #include "tests/fuzz/seal_index.h"
 
 namespace {
 
 using namespace ckpt;
 
-constexpr size_t kMostRead = 64u << 20;
+constexpr size_t kMaxRead = 64u << 20;
 
-// Nothing here need survive a power cut.
-class Hasty : public storage::FileSystem {
+// Skips fsync(), because these images need not survive a power cut.
+class VolatileFileSystem : public storage::FileSystem {
  public:
   int fsync(int) override { return 0; }
 };
@@ -36,7 +35,7 @@ const std::string &folder() {
   return path;
 }
 
-UniqueFd holding(ByteView bytes) {
+UniqueFd memory_file(ByteView bytes) {
   UniqueFd fd(::memfd_create("pipe", MFD_CLOEXEC));
   if (!fd ||
       ::pwrite(fd.get(), bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
@@ -44,22 +43,23 @@ UniqueFd holding(ByteView bytes) {
   return fd;
 }
 
-void take_in(ByteView bytes) {
-  static Hasty fs;
-  auto image = storage::spool_image(holding(bytes).get(), folder(), {.file_system = &fs});
+void receive(ByteView bytes) {
+  static VolatileFileSystem fs;
+  auto image = storage::spool_image(memory_file(bytes).get(), folder(), {.file_system = &fs});
   if (!image) return;
   u64 size = 0;
   for (const storage::StreamEntry &s : (*image)->streams()) size += s.size;
-  if (size > kMostRead) return;  // allowed: zeros cost nothing
+  if (size > kMaxRead) return;  // valid, because zeros are not stored
   bool ok = (*image)->verify(storage::ImageReader::Depth::Full, {}, 1).ok();
   for (const storage::StreamEntry &s : (*image)->streams()) {
     Bytes raw(s.size);
-    // What verify finds whole can be read.
+    // Everything that verify() accepts can be read.
     if (!(*image)->read(s, 0, raw) && ok) std::abort();
   }
 }
 
-Bytes mended(ByteView bytes) {
+// `bytes` with the header of a pipe, and with seal_index() applied to the bytes after the pieces.
+Bytes corrected(ByteView bytes) {
   Bytes out = storage::encode_pipe_header();
   if (bytes.size() < out.size()) return out;
   Reader in(bytes.subspan(out.size()));
@@ -81,9 +81,8 @@ Bytes mended(ByteView bytes) {
 
 extern "C" __attribute__((visibility("default"))) int LLVMFuzzerTestOneInput(const uint8_t *data,
                                                                              size_t size) {
-  static const bool quiet = (log::set_level(log::Level::Off), true);
-  (void)quiet;
-  take_in(view(data, size));
-  take_in(mended(view(data, size)));
+  log::set_level(log::Level::Off);
+  receive(view(data, size));
+  receive(corrected(view(data, size)));
   return 0;
 }

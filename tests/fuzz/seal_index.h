@@ -7,7 +7,7 @@
 
 namespace ckpt {
 
-// Makes magic, size and checksum of an index right, or nothing behind them would ever be reached.
+// Corrects magic, size and checksum of an index, so that the parser gets beyond them.
 inline void seal_index(Bytes &file) {
   constexpr size_t kSizeAt = 16;
   if (file.size() < storage::kIndexHeaderBytes + storage::kChecksumBytes) return;

@@ -67,7 +67,7 @@ def test_wrong_parents_are_refused_and_the_program_keeps_running(ckpt):
     ckpt.dump(job.pid, "one", "--leave-running")
     (ckpt.folder / "sub").mkdir()
     assert "absent" in ckpt.dump_refused(job.pid, "two", "--parent", "absent")
-    assert "does not lie in the folder" in ckpt.dump_refused(job.pid, "sub/two", "--parent", "one")
+    assert "is not in the folder" in ckpt.dump_refused(job.pid, "sub/two", "--parent", "one")
     job.wait_lines(len(job.lines) + 5)
     assert ckpt.partials() == []
 

@@ -53,8 +53,7 @@ Result<> StreamCapture::serve(int socket) {
 // Copies one file. After an error the pipe is closed, so that CRIU fails too.
 void StreamCapture::copy(UniqueFd pipe, std::string name) {
   // The pages of a process: content-defined cuts find pages that moved since the parent image.
-  auto cut = name.starts_with("pages-") ? storage::ImageWriter::Cut::Content
-                                        : storage::ImageWriter::Cut::Fixed;
+  auto cut = name.starts_with("pages-") ? storage::Cut::Content : storage::Cut::Fixed;
   Result<storage::StreamId> id = image_.stream(std::string(kCriuStreams) + name, cut);
   if (!id) return note(Failure(id.error()));
   while (!cancelled_) {

@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/result.h"
-#include "storage/io/image_pipe.h"
+#include "storage/format/pipe_format.h"
 #include "storage/write/image_writer.h"
 #include "tools/criu/criu.h"
 #include "tools/dump/agents.h"

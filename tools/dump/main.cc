@@ -118,7 +118,7 @@ Result<> check(Options &o) {
     return fail_with_hint("-o - cannot be combined with --parent, --keep or --overwrite",
                           "leave these out: the reader of a pipe gets one whole image");
   if (o.key_file.empty()) return {};
-  CKPT_TRY(d.key, storage::Key::from_file(o.key_file));
+  CKPT_TRY(d.key, storage::read_key(o.key_file));
   return {};
 }
 

@@ -4,9 +4,9 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "storage/io/image_pipe.h"
+#include "storage/format/pipe_format.h"
+#include "storage/ops/copy.h"
 #include "storage/ops/prune.h"
-#include "storage/ops/rewrite.h"
 #include "tools/image/commands.h"
 #include "tools/image/text.h"
 

@@ -7,7 +7,8 @@
 #include <functional>
 #include <optional>
 
-#include "storage/io/image_pipe.h"
+#include "storage/io/key_file.h"
+#include "storage/ops/receive.h"
 #include "tools/command_line.h"
 #include "tools/image/commands.h"
 #include "tools/image/text.h"
@@ -84,7 +85,7 @@ Result<int> run_prune(const Options &o) {
 
 Result<> read_key(Options &o) {
   if (o.key_file.empty()) return {};
-  CKPT_TRY(o.key, storage::Key::from_file(o.key_file));
+  CKPT_TRY(o.key, storage::read_key(o.key_file));
   return {};
 }
 

@@ -6,7 +6,8 @@
 
 #include <cstdlib>
 
-#include "storage/io/image_pipe.h"
+#include "storage/io/key_file.h"
+#include "storage/ops/receive.h"
 
 namespace ckpt::tools {
 namespace {
@@ -26,7 +27,7 @@ void close_image_pipe() {
 Result<std::unique_ptr<storage::ImageReader>> open_image(const RestoreOptions &o) {
   std::optional<storage::Key> key;
   if (!o.key_file.empty()) {
-    CKPT_TRY(key, storage::Key::from_file(o.key_file));
+    CKPT_TRY(key, storage::read_key(o.key_file));
   }
   storage::ReadOptions options{.key = key ? &*key : nullptr};
   if (o.image != storage::kPipeImage) return storage::ImageReader::open(o.image, options);

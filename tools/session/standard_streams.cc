@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "storage/io/image_pipe.h"
+#include "storage/format/pipe_format.h"
 
 namespace ckpt::tools {
 

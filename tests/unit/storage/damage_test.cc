@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every single-bit flip and every truncation of a small image is found, by verify and by reading,
+// Every single-bit flip and every truncation of a small image is found by verify() and by reading,
 // and the message names the file and the stream.
 #include <fcntl.h>
 
@@ -16,7 +16,7 @@ bool contains(const std::string &text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-// One stream a codec, and two that share a chunk.
+// A stream for each codec, and two that share a chunk.
 NamedBytes small_streams() {
   Bytes smooth(3000, std::byte{7});
   smooth[100] = std::byte{8};
@@ -74,7 +74,7 @@ void check_open_fails_naming(const std::string &path, const char *file) {
   CHECK(contains(image.error().what, file));
 }
 
-TEST_CASE("every single-bit flip of chunks.ckpt") {
+TEST_CASE("every single-bit flip of chunks.ckpt is found") {
   SmallImage small;
   auto whole = must(ImageReader::open(small.path));
   for (size_t bit = 0; bit < small.chunks.size() * 8; ++bit) {
@@ -89,7 +89,7 @@ TEST_CASE("every single-bit flip of chunks.ckpt") {
   }
 }
 
-TEST_CASE("every single-bit flip of index.ckpt") {
+TEST_CASE("every single-bit flip of index.ckpt is found") {
   SmallImage small;
   for (size_t bit = 0; bit < small.index.size() * 8; ++bit) {
     CAPTURE(bit);
@@ -100,7 +100,7 @@ TEST_CASE("every single-bit flip of index.ckpt") {
   }
 }
 
-TEST_CASE("every truncation, and a byte too many, of both files") {
+TEST_CASE("every truncation of both files and every extra byte is found") {
   SmallImage small;
   for (auto [file, whole] : {std::pair{"index.ckpt", small.index}, {"chunks.ckpt", small.chunks}}) {
     for (size_t n = 0; n < whole.size(); ++n) {
@@ -127,7 +127,7 @@ TEST_CASE("a truncation names the first stream that loses bytes") {
   CHECK(contains(image.error().what, "'" + last + "'"));
 }
 
-TEST_CASE("a file that shrinks while it is read is an error, not a signal") {
+TEST_CASE("a file that shrinks while it is read causes an error, not a signal") {
   SmallImage small;
   auto image = must(ImageReader::open(small.path));
   std::filesystem::resize_file(small.path + "/chunks.ckpt", kChunksHeaderBytes);
@@ -135,7 +135,7 @@ TEST_CASE("a file that shrinks while it is read is an error, not a signal") {
   CHECK(image->verify(ImageReader::Depth::Full, {}, 1).damaged_chunks == 3);
 }
 
-// Flips one bit of a file, and back.
+// Flips one bit of a file, and restores it on destruction.
 class Flip {
  public:
   Flip(int fd, u64 bit) : fd_(fd), bit_(bit) { flip(); }
@@ -164,8 +164,8 @@ NamedBytes large_streams() {
   return out;
 }
 
-// One flip in each of as many chunks as verify names at once: each is found, by the stream that it
-// is in, and a reader of just that chunk is told too.
+// Flips one bit in each of `count` chunks. verify() must name each chunk, and reading each must
+// fail and name its stream.
 void flip_and_find(const ImageReader &image, int fd, std::mt19937_64 &rng, size_t count) {
   std::vector<u32> chunks(image.index().chunks.size());
   std::iota(chunks.begin(), chunks.end(), 0);
@@ -190,7 +190,7 @@ void flip_and_find(const ImageReader &image, int fd, std::mt19937_64 &rng, size_
   }
 }
 
-TEST_CASE("ten thousand random flips in a large image, and in its index") {
+TEST_CASE("ten thousand random flips in a large image and in its index are found") {
   constexpr size_t kFlips = 10000;
   TempFolder tmp;
   must(write_image(tmp / "image", large_streams()));

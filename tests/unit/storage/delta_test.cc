@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Increments of programs that changed a little everywhere: what is stored is the difference, and no
-// difference stands on another one.
+// Increments of programs that changed a few bytes in many places: the differences are stored, and
+// the base of a delta is never a delta itself.
+#include "storage/ops/copy.h"
 #include "storage/ops/prune.h"
-#include "storage/ops/rewrite.h"
 #include "tests/unit/storage/support.h"
 
 namespace ckpt::test {
@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kPage = 4096;
 constexpr size_t kMemory = 8u << 20;
 
-// Bytes of every 100th page.
+// `memory` with changed bytes in every 100th page.
 Bytes touched(Bytes memory, u64 seed) {
   for (size_t page = seed % 100; page < memory.size() / kPage; page += 100)
     std::ranges::copy(random_bytes(64, seed + page),
@@ -25,7 +25,7 @@ enum class Way { Put, Append, Pages };
 Result<> write(const std::string &path, const Bytes &bytes, Way way,
                const ImageWriter::Options &options = {}) {
   CKPT_TRY(auto image, ImageWriter::create(path, options));
-  auto cut = way == Way::Pages ? ImageWriter::Cut::Content : ImageWriter::Cut::Fixed;
+  auto cut = way == Way::Pages ? Cut::Content : Cut::Fixed;
   CKPT_TRY(StreamId id, image->stream("memory", cut));
   if (way == Way::Put) CKPT_CHECK(image->put(id, 0, bytes));
   for (ByteView rest = bytes; way != Way::Put && !rest.empty();) {
@@ -44,7 +44,7 @@ bool stands_on_whole_chunks(const Index &index) {
   });
 }
 
-TEST_CASE("single pages changed all over: under 3 % of the bytes") {
+TEST_CASE("changes in single pages everywhere need less than 3 % of the bytes") {
   for (Way way : {Way::Put, Way::Append, Way::Pages})
     for (bool smooth : {false, true}) {
       CAPTURE(static_cast<int>(way));
@@ -60,14 +60,16 @@ TEST_CASE("single pages changed all over: under 3 % of the bytes") {
     }
 }
 
-TEST_CASE("a long chain: deltas stand on whole chunks, and are given up when they grow") {
+TEST_CASE(
+    "in a long chain the bases are whole chunks, and deltas that grow are replaced by whole "
+    "chunks") {
   TempFolder tmp;
   Bytes memory = random_bytes(2u << 20, 1);
   must(write(tmp / "0", memory, Way::Pages));
   bool was_whole = false;
   for (u64 i = 1; i <= 60; ++i) {
     memory = touched(memory, i * 3);
-    for (size_t page = i * 8; page < i * 8 + 8; ++page)  // and much in one place
+    for (size_t page = i * 8; page < i * 8 + 8; ++page)  // and eight whole pages
       std::ranges::copy(random_bytes(kPage, page),
                         memory.begin() + static_cast<long>(page * kPage));
     must(write(tmp / std::to_string(i), memory, Way::Pages,
@@ -82,13 +84,13 @@ TEST_CASE("a long chain: deltas stand on whole chunks, and are given up when the
   CHECK(was_whole);
 }
 
-TEST_CASE("pages that moved and changed are deltas on what they were") {
+TEST_CASE("pages that moved and changed are deltas on the old pages") {
   TempFolder tmp;
   Bytes memory = random_bytes(kMemory, 1);
   must(write(tmp / "one", memory, Way::Pages));
   Bytes moved = random_bytes(3 * kPage, 2);
   Bytes changed = touched(memory, 500);
-  std::ranges::copy(memory.begin(), memory.begin() + (2 << 20), changed.begin());  // where it is
+  std::ranges::copy(memory.begin(), memory.begin() + (2 << 20), changed.begin());  // unchanged
   moved.insert(moved.end(), changed.begin(), changed.end());
   must(write(tmp / "two", moved, Way::Pages, {.parent = tmp / "one"}));
   check_holds(tmp / "two", {{"memory", moved}});
@@ -96,7 +98,7 @@ TEST_CASE("pages that moved and changed are deltas on what they were") {
   CHECK(open_image(tmp / "two")->stats().delta_chunks > 5);
 }
 
-TEST_CASE("a chain with deltas is read in part") {
+TEST_CASE("parts of a stream with deltas can be read") {
   TempFolder tmp;
   Bytes memory = random_bytes(kMemory, 1);
   must(write(tmp / "0", memory, Way::Pages));
@@ -120,7 +122,7 @@ TEST_CASE("a chain with deltas is read in part") {
   CHECK(missing.error().what.find("an increment on the image '0'") != std::string::npos);
 }
 
-TEST_CASE("what was written anew is stored whole") {
+TEST_CASE("memory that changed completely is stored whole") {
   TempFolder tmp;
   must(write(tmp / "one", random_bytes(kMemory * 4, 1), Way::Put));
   must(write(tmp / "two", random_bytes(kMemory * 4, 2), Way::Put, {.parent = tmp / "one"}));
@@ -128,7 +130,7 @@ TEST_CASE("what was written anew is stored whole") {
   check_holds(tmp / "two", {{"memory", random_bytes(kMemory * 4, 2)}});
 }
 
-TEST_CASE("a base that is damaged: the writer stores whole chunks, the reader names it") {
+TEST_CASE("with a damaged base the writer stores whole chunks, and the reader names the base") {
   TempFolder tmp;
   Bytes memory = random_bytes(kChunkBytes, 1), next = touched(memory, 3);
   must(write(tmp / "one", memory, Way::Put));
@@ -186,7 +188,7 @@ struct Chain {
   std::vector<Bytes> memory = {random_bytes(3 * kChunkBytes, 1)};
 };
 
-TEST_CASE("deltas are pruned, flattened and reused as they are, also sealed") {
+TEST_CASE("deltas are pruned, flattened and reused without decoding, encrypted or not") {
   Key key = must(Key::from_bytes(random_bytes(Key::kBytes, 1)));
   for (const Key *used : {static_cast<const Key *>(nullptr), static_cast<const Key *>(&key)}) {
     Chain chain(used);

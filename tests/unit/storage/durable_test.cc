@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a power cut may not undo: before an image gets its name, each byte of it was synced, and so
-// was the folder that names its files; after it, the folder that names the image.
+// A power cut must not damage an image: before the rename, all its files and the folder with their
+// names are synced; after it, the folder with the image's name.
 #include <fcntl.h>
 
 #include <map>
@@ -12,7 +12,7 @@
 namespace ckpt::test {
 namespace {
 
-// Knows what would be lost, by the path that a descriptor was opened with.
+// Records which files and folders a power cut could lose, by the paths that they were opened with.
 class PowerCut : public FileSystem {
  public:
   int open(const char *path, int flags, mode_t mode) override {
@@ -64,7 +64,7 @@ class PowerCut : public FileSystem {
   std::map<std::string, bool> lost_;
 };
 
-TEST_CASE("nothing is lost in a power cut, before and after the rename") {
+TEST_CASE("everything is synced before the rename, and the rename after it") {
   for (bool overwrite : {false, true}) {
     TempFolder tmp;
     if (overwrite) must(write_image(tmp / "image", {{"old", zeros(1)}}));

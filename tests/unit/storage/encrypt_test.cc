@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/chunk/chunk_codec.h"
+#include "storage/io/key_file.h"
 #include "tests/unit/storage/support.h"
 
 namespace ckpt::test {
@@ -14,19 +15,19 @@ NamedBytes some_streams() {
           {"big", smooth_bytes(2 * kChunkBytes + 5, 3)}};
 }
 
-TEST_CASE("an encrypted image comes back with its key, and with no other") {
+TEST_CASE("an encrypted image can be read with its key only") {
   TempFolder tmp;
   Key key = make_key(1), other = make_key(2);
   must(write_image(tmp / "image", some_streams(), {.key = &key}));
   check_holds(tmp / "image", some_streams(), {.key = &key});
-  auto none = ImageReader::open(tmp / "image");
-  REQUIRE_FALSE(none);
-  CHECK(mentions(none.error(), "is encrypted"));
-  CHECK(mentions(none.error(), "--key-file"));
+  auto without = ImageReader::open(tmp / "image");
+  REQUIRE_FALSE(without);
+  CHECK(mentions(without.error(), "is encrypted"));
+  CHECK(mentions(without.error(), "--key-file"));
   auto wrong = ImageReader::open(tmp / "image", {.key = &other});
   REQUIRE_FALSE(wrong);
   CHECK(mentions(wrong.error(), "wrong key"));
-  // A key that is not needed does no harm.
+  // An image without encryption can be read with any key.
   must(write_image(tmp / "clear", some_streams()));
   check_holds(tmp / "clear", some_streams(), {.key = &key});
 }
@@ -35,7 +36,7 @@ bool holds_text(const Bytes &file, std::string_view words) {
   return text(file).find(words) != std::string_view::npos;
 }
 
-TEST_CASE("nothing of the program is on the disk in clear") {
+TEST_CASE("no bytes of the program are on the disk unencrypted") {
   TempFolder tmp;
   Key key = make_key(1);
   NamedBytes streams = {{"device/secret-name", Bytes(200, std::byte{'Q'})},
@@ -53,7 +54,7 @@ TEST_CASE("nothing of the program is on the disk in clear") {
                    text(ByteView(streams[1].second).first(16))));
 }
 
-TEST_CASE("increments: one key for a chain, equal chunks once") {
+TEST_CASE("all images of a chain need the same key, and equal chunks are stored once") {
   TempFolder tmp;
   Key key = make_key(1), other = make_key(2);
   must(write_image(tmp / "one", some_streams(), {.key = &key}));
@@ -68,7 +69,7 @@ TEST_CASE("increments: one key for a chain, equal chunks once") {
       "is not encrypted"));
 }
 
-TEST_CASE("every flip in a sealed image is found, also by whoever mends the checksums") {
+TEST_CASE("every flip in an encrypted image is found, even with correct checksums") {
   TempFolder tmp;
   Key key = make_key(1);
   must(write_image(tmp / "image", {{"a", random_bytes(40, 1)}}, {.key = &key}));
@@ -94,7 +95,7 @@ TEST_CASE("every flip in a sealed image is found, also by whoever mends the chec
   }
 }
 
-TEST_CASE("key files") {
+TEST_CASE("key files contain 32 bytes or 64 hex digits") {
   TempFolder tmp;
   Bytes bytes = random_bytes(Key::kBytes, 5);
   std::string hex;
@@ -104,18 +105,18 @@ TEST_CASE("key files") {
   write_file(tmp / "hex-line", view(hex + "\n"));
   Key key = must(Key::from_bytes(bytes));
   for (const char *name : {"raw", "hex", "hex-line"})
-    CHECK(must(Key::from_file(tmp / name)).check(Uuid{1}) == key.check(Uuid{1}));
+    CHECK(must(read_key(tmp / name)).check(Uuid{1}) == key.check(Uuid{1}));
   CHECK(key.check(Uuid{1}) != key.check(Uuid{2}));
   write_file(tmp / "short", ByteView(bytes).first(31));
   write_file(tmp / "long", view(hex + "\n\n"));
   write_file(tmp / "words", view(std::string(64, 'x')));
   for (const char *name : {"short", "long", "words"}) {
-    Result<Key> r = Key::from_file(tmp / name);
+    Result<Key> r = read_key(tmp / name);
     REQUIRE_FALSE(r);
-    CHECK(mentions(r.error(), "is no key"));
+    CHECK(mentions(r.error(), "is not a key"));
   }
-  CHECK(mentions(Key::from_file(tmp / "absent").error(), "No such file"));
-  CHECK_FALSE(Key::from_file(tmp.path()));
+  CHECK(mentions(read_key(tmp / "absent").error(), "No such file"));
+  CHECK_FALSE(read_key(tmp.path()));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever fails, and wherever the writer is killed: the old image or the new one, never half.
+// Whatever call fails, and wherever the writer is killed, the path shows the old image or the new
+// one, never a part of one.
 #include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,16 +18,6 @@ using Fault = FaultyFileSystem::Fault;
 const NamedBytes kOld = {{"old", random_bytes(1000, 1)}};
 const NamedBytes kNew = {{"new", smooth_bytes(3 * kChunkBytes + 5, 2)}, {"small", zeros(7)}};
 
-bool holds(const std::string &path, const NamedBytes &streams) {
-  auto image = ImageReader::open(path);
-  if (!image || (*image)->streams().size() != streams.size()) return false;
-  for (const auto &[name, bytes] : streams) {
-    Result<Bytes> read = read_stream(**image, name);
-    if (!read || *read != bytes) return false;
-  }
-  return true;
-}
-
 Result<> write_new(const std::string &path, FileSystem &fs, bool overwrite) {
   return write_image(path, kNew, {.threads = 2, .overwrite = overwrite, .file_system = &fs});
 }
@@ -35,7 +26,7 @@ bool is_as_before(const std::string &path, bool overwrite) {
   return overwrite ? holds(path, kOld) : !std::filesystem::exists(path);
 }
 
-// Returns false once `call` is more than a writer makes.
+// Returns false if the writer makes fewer than `call` calls.
 bool try_fault(int call, int error, bool overwrite) {
   TempFolder tmp;
   if (overwrite) must(write_image(tmp / "image", kOld));
@@ -46,7 +37,7 @@ bool try_fault(int call, int error, bool overwrite) {
   if (r) CHECK(holds(tmp / "image", kNew));
   if (!r) CHECK(is_as_before(tmp / "image", overwrite));
   if (!r) CHECK(r.error().what.find(std::strerror(error)) != std::string::npos);
-  // Only where removing failed may something be left, and the next writer removes it.
+  // Files may remain only if their removal failed, and the next writer removes them.
   if (fs.struck() != "unlinkat") CHECK(tmp.names().size() == (r || overwrite ? 1 : 0));
   must(write_image(tmp / "image", kNew, {.overwrite = true}));
   CHECK(holds(tmp / "image", kNew));
@@ -54,7 +45,7 @@ bool try_fault(int call, int error, bool overwrite) {
   return !fs.struck().empty();
 }
 
-TEST_CASE("every call of the writer to the file system fails once") {
+TEST_CASE("the writer survives the failure of each of its calls") {
   log::set_level(log::Level::Off);
   for (bool overwrite : {false, true})
     for (int error : {EIO, ENOSPC, EDQUOT, EROFS}) {
@@ -65,14 +56,14 @@ TEST_CASE("every call of the writer to the file system fails once") {
   log::set_level(log::Level::Warn);
 }
 
-TEST_CASE("short writes are finished") {
+TEST_CASE("short writes are completed") {
   TempFolder tmp;
   FaultyFileSystem fs(0, Fault::Short);
   must(write_new(tmp / "image", fs, false));
   CHECK(holds(tmp / "image", kNew));
 }
 
-// In a child, which is killed at its `call`-th call. Returns false once it made fewer.
+// Writes in a child, which is killed at call number `call`. Returns false if it makes fewer calls.
 bool killed_at(int call, const std::string &path, bool overwrite) {
   pid_t pid = ::fork();
   if (pid == 0) {
@@ -85,7 +76,9 @@ bool killed_at(int call, const std::string &path, bool overwrite) {
   return WIFSIGNALED(status);
 }
 
-TEST_CASE("kill -9 at every call: the old image or the new one; the next writer cleans up") {
+TEST_CASE(
+    "after kill -9 at any call there is the old image or the new one, and the next writer cleans "
+    "up") {
   for (bool overwrite : {false, true}) {
     bool killed = true;
     for (int call = 0; killed; ++call) {
@@ -101,9 +94,9 @@ TEST_CASE("kill -9 at every call: the old image or the new one; the next writer 
   }
 }
 
-TEST_CASE("an error sticks, and nothing hangs after it") {
+TEST_CASE("every call after an error returns it, and nothing hangs") {
   TempFolder tmp;
-  FaultyFileSystem fs(3, Fault::Fail, EIO);  // the first chunk: mkdtemp, openat, header before it
+  FaultyFileSystem fs(3, Fault::Fail, EIO);  // the first chunk, after mkdtemp, openat and header
   auto writer =
       must(ImageWriter::create(tmp / "image", {.memory_bytes = kChunkBytes, .file_system = &fs}));
   StreamId a = must(writer->stream("a")), b = must(writer->stream("b"));
@@ -122,7 +115,7 @@ TEST_CASE("an error sticks, and nothing hangs after it") {
   CHECK(tmp.names().empty());
 }
 
-// A tmpfs of its own, with `options`; false (and said) where that is not permitted.
+// Mounts a tmpfs on the folder. Returns false, with a message, if that is not permitted.
 bool mount_tmpfs(const TempFolder &tmp, const char *options, const std::string &what) {
   if (::mount("ckpt-test", tmp.path().c_str(), "tmpfs", 0, options) == 0) return true;
   std::string why =
@@ -131,7 +124,7 @@ bool mount_tmpfs(const TempFolder &tmp, const char *options, const std::string &
   return false;
 }
 
-TEST_CASE("a real file system that becomes read-only") {
+TEST_CASE("the old image survives when the file system becomes read-only") {
   TempFolder tmp;
   if (!mount_tmpfs(tmp, "size=16m", "read-only")) return;
   {
@@ -146,7 +139,7 @@ TEST_CASE("a real file system that becomes read-only") {
   CHECK(::umount(tmp.path().c_str()) == 0);
 }
 
-TEST_CASE("a real disk that fills up") {
+TEST_CASE("the old image survives when the disk fills up") {
   TempFolder tmp;
   if (!mount_tmpfs(tmp, "size=4m", "disk full")) return;
   {
@@ -161,7 +154,7 @@ TEST_CASE("a real disk that fills up") {
   CHECK(::umount(tmp.path().c_str()) == 0);
 }
 
-TEST_CASE("what a killed writer left is removed, and nothing that a link leads to") {
+TEST_CASE("files of a killed writer are removed, but not those behind a link or of another user") {
   TempFolder tmp;
   must(write_image(tmp / "other", kOld));
   std::filesystem::create_directory(tmp / "image.partial-abcdef");
@@ -171,13 +164,13 @@ TEST_CASE("what a killed writer left is removed, and nothing that a link leads t
   CHECK_FALSE(std::filesystem::exists(tmp / "image.partial-abcdef"));
   CHECK(holds(tmp / "other", kOld));
   if (::geteuid() != 0) return;
-  must(write_image(tmp / "image.partial-mnopqr", kOld));  // another user's
+  must(write_image(tmp / "image.partial-mnopqr", kOld));  // belongs to another user
   REQUIRE(::chown((tmp / "image.partial-mnopqr").c_str(), 65534, 65534) == 0);
   must(write_image(tmp / "image", kNew, {.overwrite = true}));
   CHECK(holds(tmp / "image.partial-mnopqr", kOld));
 }
 
-TEST_CASE("what may be replaced, and what not") {
+TEST_CASE("only images and empty folders can be replaced") {
   TempFolder tmp;
   must(write_image(tmp / "image", kOld));
   CHECK_FALSE(write_image(tmp / "image", kNew));
@@ -189,7 +182,7 @@ TEST_CASE("what may be replaced, and what not") {
   must(write_image(tmp / "home/letters", kOld));
   Result<> r = write_image(tmp / "home", kNew, {.overwrite = true});
   REQUIRE_FALSE(r);
-  CHECK(r.error().what.find("holds other files") != std::string::npos);
+  CHECK(r.error().what.find("files that do not belong to an image") != std::string::npos);
   CHECK(holds(tmp / "home/letters", kOld));
 
   std::filesystem::create_directory(tmp / "empty");
@@ -203,13 +196,13 @@ TEST_CASE("what may be replaced, and what not") {
   CHECK(tmp.names() == std::vector<std::string>{"empty", "file", "home", "image"});
 }
 
-TEST_CASE("a writer that lives is not taken for a dead one") {
+TEST_CASE("the folder of a live writer is not removed") {
   TempFolder tmp;
   auto first = must(ImageWriter::create(tmp / "image", {}));
   auto second = must(ImageWriter::create(tmp / "image", {}));
   CHECK(tmp.names().size() == 2);
   must(first->finish({{"n", 1}}));
-  CHECK_FALSE(second->finish({{"n", 2}}));  // it must not replace what it did not see
+  CHECK_FALSE(second->finish({{"n", 2}}));  // it must not replace an image that appeared meanwhile
   second.reset();
   CHECK(must(ImageReader::open(tmp / "image"))->manifest()["n"] == 1);
   CHECK(tmp.names() == std::vector<std::string>{"image"});

@@ -12,7 +12,8 @@ namespace ckpt::test {
 
 using namespace storage;
 
-// The real file system, but for one call: the `fail_at`-th (from 0) of those that change something.
+// The real file system, except that call number `fail_at` (from 0) of those that modify files
+// fails, or kills the process. With Fault::Short, every write is short.
 class FaultyFileSystem : public FileSystem {
  public:
   enum class Fault { Fail, Kill, Short };
@@ -37,7 +38,7 @@ class FaultyFileSystem : public FileSystem {
     return strike("unlinkat") ? -1 : FileSystem::unlinkat(folder, name, flags);
   }
 
-  // The call that failed; empty: none.
+  // The name of the call that failed, or "".
   const std::string &struck() const { return struck_; }
 
  private:

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Increments: equal chunks are stored once over a chain of images, whatever moved in between; what
-// a chain lacks is named.
+// Increments: equal chunks are stored once in a chain of images, even if the bytes have moved;
+// errors name the image of the chain that is missing.
 #include "storage/chunk/content_cut.h"
-#include "storage/ops/rewrite.h"
+#include "storage/ops/copy.h"
 #include "tests/unit/storage/support.h"
 
 namespace ckpt::test {
 namespace {
-
-using Cut = ImageWriter::Cut;
 
 Result<> write_pages(const std::string &path, const Bytes &pages, const std::string &parent = "") {
   CKPT_TRY(auto image, ImageWriter::create(path, {.parent = parent}));
@@ -20,7 +18,7 @@ Result<> write_pages(const std::string &path, const Bytes &pages, const std::str
   return image->finish({{"program", "test"}});
 }
 
-TEST_CASE("what the parent holds is not stored again") {
+TEST_CASE("chunks of the parent are not stored again") {
   TempFolder tmp;
   NamedBytes first = {{"a", random_bytes(5 * kChunkBytes + 3, 1)}, {"b", zeros(kChunkBytes)}};
   NamedBytes second = first;
@@ -40,7 +38,7 @@ TEST_CASE("what the parent holds is not stored again") {
   CHECK(two->index().seed == open_image(tmp / "one")->index().seed);
 }
 
-TEST_CASE("a chain refers to every image that it needs and to no other") {
+TEST_CASE("an image refers to all images whose chunks it needs and to no others") {
   TempFolder tmp;
   NamedBytes streams;
   for (u64 i = 0; i < 4; ++i) {
@@ -53,7 +51,7 @@ TEST_CASE("a chain refers to every image that it needs and to no other") {
   CHECK(last->stats().unique_chunks == 1);
   CHECK(last->index().parents.size() == 3);
   CHECK(last->index().generation == 3);
-  // Nothing of image 1 is in this one.
+  // Uses no chunk of image 1.
   streams.erase(streams.begin() + 1);
   must(write_image(tmp / "4", streams, {.parent = tmp / "3"}));
   CHECK(open_image(tmp / "4")->index().parents.size() == 3);
@@ -63,7 +61,7 @@ TEST_CASE("a chain refers to every image that it needs and to no other") {
   CHECK(five->index().parents[0].name == "3");
 }
 
-TEST_CASE("a missing, another or a shortened parent is named") {
+TEST_CASE("the error names a parent that is missing, replaced or truncated") {
   TempFolder tmp;
   NamedBytes streams = {{"a", random_bytes(100000, 1)}};
   must(write_image(tmp / "one", streams));
@@ -80,17 +78,17 @@ TEST_CASE("a missing, another or a shortened parent is named") {
   CHECK(mentions(other.error(), "belongs to another image"));
   std::filesystem::remove_all(tmp / "one");
   std::filesystem::create_directory_symlink("away", tmp / "one");
-  CHECK_FALSE(ImageReader::open(tmp / "two"));  // no link leads a reader elsewhere
+  CHECK_FALSE(ImageReader::open(tmp / "two"));  // links are not followed
   std::filesystem::remove(tmp / "one");
   std::filesystem::rename(tmp / "away", tmp / "one");
   check_holds(tmp / "two", streams);
   std::filesystem::resize_file(tmp / "one/chunks.ckpt", 50000);
   auto cut = ImageReader::open(tmp / "two");
   REQUIRE_FALSE(cut);
-  CHECK(mentions(cut.error(), "one/chunks.ckpt is cut short"));
+  CHECK(mentions(cut.error(), "one/chunks.ckpt is truncated"));
 }
 
-TEST_CASE("damage in a parent is found in its children, by the parent's file") {
+TEST_CASE("damage in a parent is found in its children, and the error names the parent's file") {
   TempFolder tmp;
   NamedBytes streams = {{"a", random_bytes(3000, 1)}};
   must(write_image(tmp / "one", streams));
@@ -106,24 +104,24 @@ TEST_CASE("damage in a parent is found in its children, by the parent's file") {
     CHECK(report.damages[0].find("'a'") != std::string::npos);
   }
   CHECK_FALSE(read_stream(*two, "a"));
-  CHECK_FALSE(flatten_image(*two, tmp / "flat", {}));  // damage is not handed on
+  CHECK_FALSE(flatten_image(*two, tmp / "flat", {}));  // damage is not copied
   CHECK_FALSE(std::filesystem::exists(tmp / "flat"));
 }
 
-TEST_CASE("what cannot be a parent") {
+TEST_CASE("unsuitable parents are refused, and parents are not replaced") {
   TempFolder tmp;
   NamedBytes streams = {{"a", random_bytes(3000, 1)}};
   must(write_image(tmp / "one", streams));
   std::filesystem::create_directory(tmp / "sub");
   CHECK(mentions(write_image(tmp / "sub/two", streams, {.parent = tmp / "one"}).error(),
-                 "does not lie in the folder"));
+                 "is not in the folder"));
   CHECK(mentions(
       write_image(tmp / "one", streams, {.overwrite = true, .parent = tmp / "one"}).error(),
       "its own parent"));
   CHECK_FALSE(write_image(tmp / "two", streams, {.parent = tmp / "absent"}));
   CHECK_FALSE(write_image(tmp / "two", streams, {.parent = tmp / "sub"}));
   CHECK(tmp.names() == std::vector<std::string>{"one", "sub"});
-  // Neither is what others are increments on replaced, by whomever.
+  // An image that has increments is not replaced, whatever the new image's parent is.
   must(write_image(tmp / "child", streams, {.parent = tmp / "one"}));
   must(write_image(tmp / "grandchild", {{"b", zeros(5)}}, {.parent = tmp / "child"}));
   CHECK(mentions(
@@ -134,7 +132,7 @@ TEST_CASE("what cannot be a parent") {
   check_holds(tmp / "child", streams);
   must(write_image(tmp / "child", {{"c", zeros(5)}}, {.overwrite = true}));
   must(write_image(tmp / "one", streams, {.overwrite = true}));
-  // Through a link it is known by its own name.
+  // A parent that is given as a link is stored by its own name.
   std::filesystem::create_directory_symlink(tmp / "one", tmp / "sub/link");
   must(write_image(tmp / "two", streams, {.parent = tmp / "sub/link"}));
   check_holds(tmp / "two", streams);
@@ -150,11 +148,11 @@ TEST_CASE("an image of version 1 can be a parent") {
   check_holds(tmp / "two", {{"x", random}});
 }
 
-TEST_CASE("pages that moved meet again, and chunks stay within their bounds") {
+TEST_CASE("moved pages are found in the parent, and chunks stay within their limits") {
   TempFolder tmp;
   Bytes pages = random_bytes(8u << 20, 3);
   must(write_pages(tmp / "one", pages));
-  // Three pages more at the front, one less in the middle, one changed.
+  // Three more pages at the front, one less in the middle, one changed.
   Bytes moved = random_bytes(3 * kPageBytes, 4);
   moved.insert(moved.end(), pages.begin(), pages.begin() + (4 << 20));
   moved.insert(moved.end(), pages.begin() + (4 << 20) + kPageBytes, pages.end());
@@ -162,16 +160,16 @@ TEST_CASE("pages that moved meet again, and chunks stay within their bounds") {
   must(write_pages(tmp / "two", moved, tmp / "one"));
   auto one = open_image(tmp / "one"), two = open_image(tmp / "two");
   CHECK(must(read_stream(*two, "criu/pages-1.img")) == moved);
-  CHECK(two->stats().stored_bytes < 3 * kMostCutBytes);
+  CHECK(two->stats().stored_bytes < 3 * kMaxCutBytes);
   CHECK(two->verify(ImageReader::Depth::Full).ok());
   const StreamEntry &s = one->streams()[0];
   for (size_t i = 0; i + 1 < s.chunks.size(); ++i) {
     u32 size = one->index().chunks[s.chunks[i]].raw_size;
     CHECK(size % kPageBytes == 0);
-    CHECK(size >= kLeastCutBytes);
-    CHECK(size <= kMostCutBytes);
+    CHECK(size >= kMinCutBytes);
+    CHECK(size <= kMaxCutBytes);
   }
-  // Reading at any place, over any edge.
+  // Reads at random offsets, across chunk boundaries.
   std::mt19937 rng(5);
   for (int i = 0; i < 200; ++i) {
     size_t at = rng() % pages.size(), n = std::min<size_t>(pages.size() - at, rng() % 1000000);
@@ -181,7 +179,7 @@ TEST_CASE("pages that moved meet again, and chunks stay within their bounds") {
   }
 }
 
-TEST_CASE("cuts by content: pages of zeros and of one kind, and an odd end") {
+TEST_CASE("content-defined cuts work with constant pages and with an incomplete last page") {
   TempFolder tmp;
   for (u64 seed : {0, 1, 2}) {
     Bytes pages(5u << 20, static_cast<std::byte>(seed * 7));
@@ -194,7 +192,7 @@ TEST_CASE("cuts by content: pages of zeros and of one kind, and an odd end") {
   }
 }
 
-TEST_CASE("a stream is taken over from the parent without its bytes") {
+TEST_CASE("reuse() takes a stream from the parent without its bytes") {
   TempFolder tmp;
   NamedBytes streams = {{"device/0/a", random_bytes(2 * kChunkBytes + 9, 1)}, {"z", zeros(70)}};
   must(write_image(tmp / "one", streams));
@@ -203,7 +201,7 @@ TEST_CASE("a stream is taken over from the parent without its bytes") {
   for (const auto &[name, bytes] : streams)
     must(writer->reuse(must(writer->stream("new/" + name)), name, bytes.size()));
   StreamId other = must(writer->stream("other"));
-  CHECK_FALSE(writer->reuse(other, "other", 5));  // the parent has none of that name
+  CHECK_FALSE(writer->reuse(other, "other", 5));  // the parent has no such stream
   must(writer->append(other, view("x")));
   CHECK_FALSE(writer->reuse(other, "z", 70));  // not empty
   must(writer->finish({{"n", 2}}));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The index's parser takes hostile bytes: whatever they are, it ends, and never takes more memory
-// than a small multiple of its input.
+// The parser of the index accepts hostile bytes: it always returns, and never allocates more than a
+// small multiple of its input.
 #include <malloc.h>
 #include <xxhash.h>
 
@@ -16,8 +16,8 @@ namespace {
 std::atomic<size_t> largest_allocation = 0;
 }
 
-// Replaced for the whole test program: remembers the largest request.
-// Not inlined: g++ 12 would see its malloc() meet a delete (-Wmismatched-new-delete).
+// Replaces operator new of the whole test program, to record the largest request. Not inlined,
+// because g++ 12 would warn of malloc() and delete (-Wmismatched-new-delete).
 [[gnu::noinline]] void *operator new(size_t n) {
   size_t seen = largest_allocation;
   while (seen < n && !largest_allocation.compare_exchange_weak(seen, n)) {
@@ -48,7 +48,7 @@ Index small_index() {
   return i;
 }
 
-// With the size in the header and the checksum made right, so that the rest is looked at.
+// Corrects the size in the header and the checksum, so that the parser reaches the rest.
 Bytes seal(Bytes file) {
   u64 size = file.size();
   std::memcpy(file.data() + kSizeAt, &size, sizeof size);
@@ -57,7 +57,7 @@ Bytes seal(Bytes file) {
   return file;
 }
 
-TEST_CASE("an index comes back") {
+TEST_CASE("an index can be encoded and parsed") {
   Index in = small_index(), out = must(parse_index(must(encode_index(in))));
   CHECK(out.manifest == in.manifest);
   REQUIRE(out.chunks.size() == 4);
@@ -83,7 +83,7 @@ TEST_CASE("an index comes back") {
   CHECK(out.chunks[2].offset == 1995);
 }
 
-TEST_CASE("an unknown version is an error that names both") {
+TEST_CASE("the error for an unknown version names both versions") {
   Bytes file = must(encode_index(small_index()));
   file[kVersionAt] = std::byte{9};
   Result<Index> r = parse_index(file);
@@ -91,7 +91,7 @@ TEST_CASE("an unknown version is an error that names both") {
   CHECK(r.error().what == "format version 9; this ckpt reads versions 1 to 3");
 }
 
-TEST_CASE("any field with a hostile value: an error or a sane index, in bounded memory") {
+TEST_CASE("a hostile value in any field gives an error or a valid index, in bounded memory") {
   Bytes whole = must(encode_index(small_index()));
   REQUIRE(seal(whole) == whole);
   for (size_t at = kIndexMagic.size(); at + kChecksumBytes < whole.size(); ++at)
@@ -108,7 +108,7 @@ TEST_CASE("any field with a hostile value: an error or a sane index, in bounded 
       }
 }
 
-TEST_CASE("every truncation, resealed") {
+TEST_CASE("every truncation with a correct checksum is refused") {
   Bytes whole = must(encode_index(small_index()));
   for (size_t n = 0; n < whole.size(); ++n) {
     Bytes file(whole.begin(), whole.begin() + static_cast<long>(n));
@@ -117,92 +117,81 @@ TEST_CASE("every truncation, resealed") {
   }
 }
 
-void check_refused(const Index &index, const char *why) {
-  Result<Index> r = parse_index(must(encode_index(index)));
-  REQUIRE_FALSE(r);
-  CAPTURE(r.error().what);
-  CHECK(r.error().what.find(why) != std::string::npos);
-}
+// small_index() with one change must be refused with an error that contains `why`.
+struct Inconsistency {
+  void (*change)(Index &index);
+  const char *why;
+};
 
-TEST_CASE("what does not fit together is refused by name") {
-  Index i = small_index();
-  i.streams[0].chunks = {7};
-  check_refused(i, "stream 'a': names chunk 7");
-  i = small_index();
-  i.streams[0].size = 41;
-  check_refused(i, "stream 'a': has 1 bytes more than its chunks");
-  i = small_index();
-  i.streams[0].size = 39;
-  check_refused(i, "stream 'a': needs 39 bytes of chunk 0");
-  i = small_index();
-  i.chunks[1].offset += 1;
-  check_refused(i, "chunk 1: lies at byte");
-  i = small_index();
-  i.chunks[2].file = 3;
-  check_refused(i, "chunk 2: lies in parent 3 of 2");
-  i = small_index();
-  i.chunks[2].offset += 1;
-  check_refused(i, "chunk 2: lies at byte 1996 of a parent that has 2000");
-  i = small_index();
-  i.chunks[2].offset = ~u64{0} - 3;
-  check_refused(i, "of a parent that has 2000");
-  for (const char *name : {"", "..", ".", "a/b", "/etc"}) {
-    i = small_index();
-    i.parents[0].name = name;
-    check_refused(i, "is no name of a parent");
+void check_refused(const std::vector<Inconsistency> &cases) {
+  for (const Inconsistency &c : cases) {
+    Index index = small_index();
+    c.change(index);
+    Result<Index> r = parse_index(must(encode_index(index)));
+    CAPTURE(c.why);
+    REQUIRE_FALSE(r);
+    CAPTURE(r.error().what);
+    CHECK(r.error().what.find(c.why) != std::string::npos);
   }
-  i = small_index();
-  i.parents[0].name = std::string("a\0b", 3);
-  check_refused(i, "is no name of a parent");
-  i = small_index();
-  i.parents[1].uuid = i.parents[0].uuid;
-  check_refused(i, "twice");
-  i = small_index();
-  i.parents[1].uuid = i.uuid;
-  check_refused(i, "twice");
-  i = small_index();
-  i.streams[0].name = "../../etc/passwd";
-  check_refused(i, "not a plain relative path");
-  i = small_index();
-  i.streams[0].name = "\x1b[2J";
-  check_refused(i, "\\x1b[2J");
-  i = small_index();
-  i.streams[1].name = "a";
-  check_refused(i, "two streams are named 'a'");
-  i = small_index();
-  i.chunks[0].codec = static_cast<Codec>(9);
-  check_refused(i, "chunk 0: codec 9");
-  i = small_index();
-  i.chunks[0].codec = Codec::Zero;
-  check_refused(i, "chunk 0: codec 0");
-  i = small_index();
-  i.chunks[1].raw_size = kMaxChunkBytes + 1;
-  check_refused(i, "chunk 1: holds");
-  i = small_index();
-  i.chunks[3].base = 4;
-  check_refused(i, "chunk 3: has base 4, which does not exist");
-  i = small_index();
-  i.chunks[3].base = 3;  // itself, or another delta: one would lead to the next
-  check_refused(i, "chunk 3: has base 3 of codec 3");
-  i = small_index();
-  i.chunks[3].base_offset = 40;
-  check_refused(i, "chunk 3: begins at byte 40 of base 0, which holds 40");
-  i = small_index();
-  i.chunks[1].base = 1;
-  check_refused(i, "chunk 1: has a base, and is no delta");
-  i = small_index();
-  i.chunks[3].stored_size = 30;
-  i.chunks_file_size += 24;
-  check_refused(i, "chunk 3: codec 3 with 30 bytes of 30");
-  i = small_index();
-  i.chunk_size = kMaxChunkBytes * 2;
-  check_refused(i, "chunk size");
-  i = small_index();
-  i.chunks_file_size += 1;
-  check_refused(i, "add up to");
 }
 
-TEST_CASE("too many parents are neither written nor read") {
+TEST_CASE("inconsistent streams are refused, and the error names them") {
+  check_refused({
+      {[](Index &i) { i.streams[0].chunks = {7}; }, "stream 'a': refers to chunk 7"},
+      {[](Index &i) { i.streams[0].size = 41; }, "stream 'a': is 1 bytes longer than its chunks"},
+      {[](Index &i) { i.streams[0].size = 39; }, "stream 'a': needs 39 bytes of chunk 0"},
+      {[](Index &i) { i.streams[0].name = "../../etc/passwd"; }, "not a plain relative path"},
+      {[](Index &i) { i.streams[0].name = "\x1b[2J"; }, "\\x1b[2J"},
+      {[](Index &i) { i.streams[1].name = "a"; }, "two streams are named 'a'"},
+  });
+}
+
+TEST_CASE("inconsistent parents are refused") {
+  check_refused({
+      {[](Index &i) { i.parents[0].name = ""; }, "is not a valid name of a parent"},
+      {[](Index &i) { i.parents[0].name = ".."; }, "is not a valid name of a parent"},
+      {[](Index &i) { i.parents[0].name = "."; }, "is not a valid name of a parent"},
+      {[](Index &i) { i.parents[0].name = "a/b"; }, "is not a valid name of a parent"},
+      {[](Index &i) { i.parents[0].name = "/etc"; }, "is not a valid name of a parent"},
+      {[](Index &i) { i.parents[0].name = std::string("a\0b", 3); },
+       "is not a valid name of a parent"},
+      {[](Index &i) { i.parents[1].uuid = i.parents[0].uuid; }, "twice"},
+      {[](Index &i) { i.parents[1].uuid = i.uuid; }, "twice"},
+  });
+}
+
+TEST_CASE("inconsistent chunks are refused, and the error names them") {
+  check_refused({
+      {[](Index &i) { i.chunks[1].offset += 1; }, "chunk 1: is at byte"},
+      {[](Index &i) { i.chunks[2].file = 3; }, "chunk 2: is in parent 3 of 2"},
+      {[](Index &i) { i.chunks[2].offset += 1; },
+       "chunk 2: is at byte 1996 of a parent that has 2000"},
+      {[](Index &i) { i.chunks[2].offset = ~u64{0} - 3; }, "of a parent that has 2000"},
+      {[](Index &i) { i.chunks[0].codec = static_cast<Codec>(9); }, "chunk 0: codec 9"},
+      {[](Index &i) { i.chunks[0].codec = Codec::Zero; }, "chunk 0: codec 0"},
+      {[](Index &i) { i.chunks[1].raw_size = kMaxChunkBytes + 1; }, "chunk 1: has"},
+      {[](Index &i) { i.chunk_size = kMaxChunkBytes * 2; }, "chunk size"},
+      {[](Index &i) { i.chunks_file_size += 1; }, "add up to"},
+  });
+}
+
+TEST_CASE("inconsistent deltas are refused, and the error names them") {
+  check_refused({
+      {[](Index &i) { i.chunks[3].base = 4; }, "chunk 3: has base 4, which does not exist"},
+      // The base is a delta, here itself.
+      {[](Index &i) { i.chunks[3].base = 3; }, "chunk 3: has base 3 of codec 3"},
+      {[](Index &i) { i.chunks[3].base_offset = 40; },
+       "chunk 3: starts at byte 40 of base 0, which has 40"},
+      {[](Index &i) { i.chunks[1].base = 1; }, "chunk 1: has a base but is not a delta"},
+      {[](Index &i) {
+         i.chunks[3].stored_size = 30;
+         i.chunks_file_size += 24;
+       },
+       "chunk 3: codec 3 with 30 stored bytes for 30 raw bytes"},
+  });
+}
+
+TEST_CASE("an index with too many parents is not written") {
   Index i = small_index();
   for (u32 n = 2; n <= kMaxParents; ++n)
     i.parents.push_back({{9, static_cast<u8>(n), static_cast<u8>(n >> 8)}, 100, "p"});
@@ -211,7 +200,7 @@ TEST_CASE("too many parents are neither written nor read") {
   CHECK(r.error().hint.find("prune") != std::string::npos);
 }
 
-TEST_CASE("a manifest must be an object, not too deep") {
+TEST_CASE("a manifest must be an object of limited depth") {
   CHECK(parse_manifest("{}"));
   CHECK(parse_manifest(R"({"a":[[[{"b":null}]]]})"));
   for (const char *text : {"", "[]", "1", "null", "{", "{\"a\":}", "{\"a\":\"\xff\"}", "{}x"})

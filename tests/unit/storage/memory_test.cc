@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An image costs the memory that image_writer.h and image_reader.h say, however large it is. Each
-// step runs in a child, whose peak is its own. (bench/storage/scale_bench.cc goes up to 4 GiB.)
+// Writing and reading an image needs only the memory that image_writer.h and image_reader.h
+// promise, whatever its size. Each step runs in a child, to measure its own peak.
+// (bench/storage/scale_bench.cc does this up to 4 GiB.)
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,7 +22,7 @@ constexpr bool kIsInflated = true;
 constexpr bool kIsInflated = false;
 #endif
 
-// What the child needed more than it began with, in MiB.
+// The memory that `step` adds to the process, in MiB.
 double peak_mib(const std::function<Result<>()> &step) {
   pid_t pid = ::fork();
   REQUIRE(pid >= 0);
@@ -41,7 +42,7 @@ double peak_mib(const std::function<Result<>()> &step) {
 
 Result<> write_large(const std::string &path, const std::string &parent, u64 salt) {
   CKPT_TRY(auto image, ImageWriter::create(path, {.threads = 2, .parent = parent}));
-  CKPT_TRY(StreamId id, image->stream("memory", ImageWriter::Cut::Content));
+  CKPT_TRY(StreamId id, image->stream("memory", Cut::Content));
   Bytes piece = smooth_bytes(kChunkBytes, 1);
   for (u64 i = 0; i < kPieces; ++i) {
     std::memcpy(piece.data(), &i, sizeof i);
@@ -51,17 +52,17 @@ Result<> write_large(const std::string &path, const std::string &parent, u64 sal
   return image->finish({{"n", 1}});
 }
 
-TEST_CASE("memory is bounded, whatever the image's size") {
+TEST_CASE("memory is bounded for images of any size") {
   if (kIsInflated) {
-    MESSAGE("SKIPPED: peak memory (a sanitizer takes its own)");
+    MESSAGE("SKIPPED: peak memory (sanitizers need memory too)");
     return;
   }
   TempFolder tmp;
   const std::string one = tmp / "one", two = tmp / "two";
-  // 32 MiB that wait, two threads, one stream, and what the libraries of the day take.
+  // 32 MiB of waiting bytes, two threads, one stream, and what the libraries allocate.
   CHECK(peak_mib([&] { return write_large(one, "", 1); }) < 96);
-  // An increment also has the parent's chunks at hand; how much malloc keeps of what it frees
-  // varies (33 to 98 MiB were seen).
+  // An increment also decodes chunks of the parent. How much freed memory malloc() retains varies:
+  // 33 to 98 MiB were measured.
   CHECK(peak_mib([&] { return write_large(two, one, 2); }) < 128);
   for (const std::string &path : {one, two}) {
     CHECK(peak_mib([&]() -> Result<> {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Images through pipes: what arrives is what was sent, or an error and nothing.
+// Images in pipes: the receiver gets exactly what was sent, or an error and no image.
 #include <fcntl.h>
 #include <signal.h>
 
 #include <thread>
 
-#include "storage/io/image_pipe.h"
-#include "storage/ops/rewrite.h"
+#include "storage/ops/copy.h"
+#include "storage/ops/receive.h"
 #include "tests/unit/storage/support.h"
 
 namespace ckpt::test {
@@ -18,7 +18,8 @@ struct Pipe {
     ::signal(SIGPIPE, SIG_IGN);
     int ends[2];
     REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
-    read_end.reset(ends[0]), write_end.reset(ends[1]);
+    read_end.reset(ends[0]);
+    write_end.reset(ends[1]);
   }
   UniqueFd read_end, write_end;
 };
@@ -38,7 +39,7 @@ Result<> write_in_pipe(int fd, const ImageWriter::Options &options = {}) {
   return image->finish({{"program", "test"}});
 }
 
-// What a pipe carried, as a file.
+// The bytes of an image in a pipe.
 Bytes sent_bytes() {
   Pipe pipe;
   Bytes out;
@@ -59,7 +60,7 @@ UniqueFd file_of(const TempFolder &tmp, ByteView bytes) {
   return UniqueFd(::open((tmp / "sent").c_str(), O_RDONLY | O_CLOEXEC));
 }
 
-TEST_CASE("from writer to folder, through a pipe") {
+TEST_CASE("an image can be written to a pipe and received in a folder") {
   for (bool encrypted : {false, true}) {
     TempFolder tmp;
     Key key = must(Key::from_bytes(random_bytes(Key::kBytes, 1)));
@@ -79,7 +80,7 @@ TEST_CASE("from writer to folder, through a pipe") {
   }
 }
 
-TEST_CASE("spooled: no name is left, and all can be read") {
+TEST_CASE("a spooled image leaves no names and can be read") {
   TempFolder tmp;
   Bytes sent = sent_bytes();
   TempFolder spool;
@@ -88,7 +89,7 @@ TEST_CASE("spooled: no name is left, and all can be read") {
   for (const auto &[name, bytes] : some_streams()) CHECK(must(read_stream(*image, name)) == bytes);
 }
 
-TEST_CASE("a chain is sent as one image") {
+TEST_CASE("a chain is sent as a single image") {
   TempFolder tmp;
   must(write_image(tmp / "one", some_streams()));
   must(write_image(tmp / "two", some_streams(), {.parent = tmp / "one"}));
@@ -105,7 +106,7 @@ TEST_CASE("a chain is sent as one image") {
   check_holds(tmp / "three", some_streams());
 }
 
-TEST_CASE("a pipe that ends too early, anywhere, leaves nothing") {
+TEST_CASE("a pipe that ends too early, at any byte, leaves no image") {
   TempFolder tmp, spool;
   Bytes sent = sent_bytes();
   for (size_t n = 0; n < sent.size(); n = n < 100 || n + 1000 > sent.size() ? n + 1 : n * 3 / 2) {
@@ -118,7 +119,7 @@ TEST_CASE("a pipe that ends too early, anywhere, leaves nothing") {
   }
 }
 
-TEST_CASE("hostile pipes: bounded memory, a clear error") {
+TEST_CASE("hostile pipes are refused with a clear error, in bounded memory") {
   TempFolder tmp;
   Bytes head = encode_pipe_header();
   auto refused = [&](const Writer &w, const char *why) {
@@ -133,13 +134,13 @@ TEST_CASE("hostile pipes: bounded memory, a clear error") {
   refused(Writer().put(~u32{0}), "a piece of 4294967295 bytes");
   refused(Writer().put(u32{0}).put(~u64{0}), "an index of");
   refused(Writer().put(u32{0}).put(u64{kMaxIndexBytes}), "ends too early");
-  refused(Writer().put(u32{0}).put(u64{0}), "cut short");
-  refused(Writer().put(u32{2}).raw("ab", 2).put(u32{0}).put(u64{2}).raw("xy", 2), "cut short");
+  refused(Writer().put(u32{0}).put(u64{0}), "truncated");
+  refused(Writer().put(u32{2}).raw("ab", 2).put(u32{0}).put(u64{2}).raw("xy", 2), "truncated");
   head[8] = std::byte{7};
   refused(Writer(), "version 7");
   head[0] = std::byte{'X'};
-  refused(Writer(), "no image");
-  // Flips: found at once, or by verify.
+  refused(Writer(), "does not contain an image");
+  // Flipped bits are found at once or by verify().
   Bytes sent = sent_bytes();
   std::mt19937_64 rng(1);
   for (int i = 0; i < 300; ++i) {
@@ -152,14 +153,15 @@ TEST_CASE("hostile pipes: bounded memory, a clear error") {
   }
 }
 
-TEST_CASE("a reader that goes is an error; one that stalls can be given up") {
+TEST_CASE(
+    "a reader that closes the pipe is an error; the writer can stop waiting for one that stalls") {
   {
     Pipe pipe;
     pipe.read_end.reset();
     CHECK_FALSE(write_in_pipe(pipe.write_end.get()));
   }
   {
-    Pipe pipe;  // that nobody reads
+    Pipe pipe;  // is not read
     auto image = must(ImageWriter::create_in_pipe(pipe.write_end.get(), {.memory_bytes = 1}));
     StreamId id = must(image->stream("a"));
     std::thread later([&] {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Chains made shorter: whatever fails on the way, every image that is to stay can be read.
+// Pruning and flattening chains: whatever call fails, every image that is kept can still be read.
 #include "storage/ops/prune.h"
+
 #include "common/base/log.h"
-#include "storage/ops/rewrite.h"
+#include "storage/ops/copy.h"
 #include "tests/unit/storage/faulty_file_system.h"
 #include "tests/unit/storage/support.h"
 
@@ -13,7 +14,7 @@ namespace {
 using Fault = FaultyFileSystem::Fault;
 constexpr u64 kImages = 5;
 
-// Image i holds what is old, what came with each of the images before it, and its own.
+// Image i has a new stream i and the streams of the images before it (stream 1 only up to image 3).
 NamedBytes streams_of(u64 i) {
   NamedBytes out = {{"zero", zeros(5000)}};
   for (u64 k = 0; k <= i; ++k)
@@ -50,7 +51,7 @@ TEST_CASE("a flattened image needs no parent") {
   check_holds(chain.path(3), streams_of(3));
 }
 
-TEST_CASE("prune keeps the newest, whole") {
+TEST_CASE("prune keeps the newest images and their contents") {
   for (u64 keep : {1, 2, 3, 5, 9}) {
     CAPTURE(keep);
     Chain chain;
@@ -62,16 +63,16 @@ TEST_CASE("prune keeps the newest, whole") {
     CHECK(report.kept.size() == kImages - first);
     CHECK(chain.tmp.names().size() == kImages - first + 1);
     chain.check_kept(first);
-    // Equal chunks are still stored once: nothing grew but indexes.
+    // Equal chunks are still stored once: only the indexes have grown.
     CHECK(chain.bytes() < before + 5000);
     check_holds(chain.tmp / "stranger", {{"s0", random_bytes(40000, 0)}});
-    // The chain goes on.
+    // An increment on the pruned chain stores nothing again.
     must(write_image(chain.tmp / "next", streams_of(4), {.parent = chain.path(4)}));
     CHECK(open_image(chain.tmp / "next")->stats().unique_chunks == 0);
   }
 }
 
-TEST_CASE("prune in steps, as --keep does after each dump") {
+TEST_CASE("a chain can be pruned step by step, as --keep does after each dump") {
   Chain chain;
   must(prune_chain(chain.path(4), 4));
   must(prune_chain(chain.path(4), 3));
@@ -81,12 +82,12 @@ TEST_CASE("prune in steps, as --keep does after each dump") {
   CHECK_FALSE(prune_chain(chain.path(0), 1));
 }
 
-TEST_CASE("nothing is pruned under a dump that needs it") {
+TEST_CASE("nothing is pruned while a dump needs it") {
   Chain chain;
   auto writer = must(ImageWriter::create(chain.tmp / "next", {.parent = chain.path(4)}));
   Result<PruneReport> r = prune_chain(chain.path(4), 2);
   REQUIRE_FALSE(r);
-  CHECK(r.error().what.find("under way") != std::string::npos);
+  CHECK(r.error().what.find("in progress") != std::string::npos);
   CHECK(chain.tmp.names().size() == kImages + 1);
   must(writer->finish({{"n", 1}}));
   writer.reset();
@@ -94,7 +95,7 @@ TEST_CASE("nothing is pruned under a dump that needs it") {
   chain.check_kept(4);
 }
 
-TEST_CASE("nothing is pruned beside what cannot be read, unless it has another key") {
+TEST_CASE("nothing is pruned beside an unreadable image, unless that has another key") {
   Chain chain;
   Key key = must(Key::from_bytes(random_bytes(Key::kBytes, 1)));
   must(write_image(chain.tmp / "sealed", {{"a", zeros(1)}}, {.key = &key}));
@@ -114,7 +115,7 @@ TEST_CASE("nothing is pruned beside what cannot be read, unless it has another k
   chain.check_kept(4);
 }
 
-TEST_CASE("every call of prune fails once") {
+TEST_CASE("prune survives the failure of each of its calls") {
   log::set_level(log::Level::Off);
   Chain whole;
   for (int call = 0;; ++call) {
@@ -135,7 +136,7 @@ TEST_CASE("every call of prune fails once") {
   log::set_level(log::Level::Warn);
 }
 
-TEST_CASE("sealed chains are pruned and flattened as they are") {
+TEST_CASE("encrypted chains are pruned and flattened without decryption") {
   Key key = must(Key::from_bytes(random_bytes(Key::kBytes, 1)));
   Chain chain(&key);
   CHECK_FALSE(prune_chain(chain.path(4), 2));  // without the key

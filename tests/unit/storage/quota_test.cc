@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A quota of a real file system that is reached: the old image stays, whole. A tmpfs has quotas
-// only where the kernel was built for it, so else a btrfs in a file is made, whose subvolumes have
-// limits that bind everybody.
+// When the quota of a real file system is reached, the old image remains intact. tmpfs supports
+// quotas only if the kernel was built with them; otherwise the test uses btrfs in a file, where a
+// subvolume has a limit that applies to all users.
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -15,13 +15,13 @@
 namespace ckpt::test {
 namespace {
 
-constexpr uid_t kUser = 65534;  // no quota binds root
+constexpr uid_t kUser = 65534;  // quotas do not apply to root
 
 bool succeeds(const std::string &command) {
   return std::system((command + " >/dev/null 2>&1").c_str()) == 0;
 }
 
-// A folder in which nobody may have more than 4 MiB.
+// A folder with a limit of 4 MiB.
 class LimitedFolder {
  public:
   LimitedFolder() {
@@ -33,7 +33,7 @@ class LimitedFolder {
   ~LimitedFolder() {
     if (mounted_) CHECK(::umount2(root().c_str(), 0) == 0);
   }
-  // Empty: it is there.
+  // Why the folder could not be created, or "".
   const std::string &missing() const { return missing_; }
   std::string path() const { return is_tmpfs_ ? root() : root() + "/limited"; }
 
@@ -55,19 +55,19 @@ class LimitedFolder {
     std::filesystem::resize_file(disk, 160u << 20);
     for (const std::string &command :
          {"mkfs.btrfs -q -M " + disk, "mount -o loop " + disk + " " + root()})
-      if (!succeeds(command)) return misses(command);
+      if (!succeeds(command)) return note_missing(command);
     for (const std::string &command :
          {"btrfs quota enable " + root(), "btrfs subvolume create " + path(),
           "btrfs qgroup limit 4M " + path()}) {
       if (succeeds(command)) continue;
       ::umount2(root().c_str(), 0);
-      return misses(command);
+      return note_missing(command);
     }
     missing_.clear();
     return true;
   }
 
-  bool misses(const std::string &command) {
+  bool note_missing(const std::string &command) {
     missing_ += "; failed: " + command;
     return false;
   }
@@ -101,7 +101,7 @@ std::vector<std::string> names_in(const std::string &folder) {
   return out;
 }
 
-TEST_CASE("a real quota that is reached") {
+TEST_CASE("the old image survives when a quota is reached") {
   LimitedFolder folder;
   if (!folder.missing().empty()) {
     std::string why = "SKIPPED: quota (" + folder.missing() + ")";

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kC = kChunkBytes;
 
-TEST_CASE("every size around the edges of a chunk comes back") {
+TEST_CASE("streams of every size around a multiple of the chunk size can be read back") {
   TempFolder tmp;
   NamedBytes streams;
   for (size_t n :
@@ -36,7 +36,7 @@ TEST_CASE("every size around the edges of a chunk comes back") {
   CHECK(image->find("absent") == nullptr);
 }
 
-TEST_CASE("an image without any stream") {
+TEST_CASE("an image without streams can be written and read") {
   TempFolder tmp;
   must(write_image(tmp / "image", {}));
   auto image = must(ImageReader::open(tmp / "image"));
@@ -44,7 +44,7 @@ TEST_CASE("an image without any stream") {
   CHECK(image->verify(ImageReader::Depth::Full).ok());
 }
 
-TEST_CASE("folder and files are the owner's alone") {
+TEST_CASE("only the owner can access the folder and the files") {
   TempFolder tmp;
   must(write_image(tmp / "image", {{"a", zeros(1)}}));
   for (auto [name, mode] :
@@ -55,7 +55,7 @@ TEST_CASE("folder and files are the owner's alone") {
   }
 }
 
-TEST_CASE("appending in pieces of any size") {
+TEST_CASE("append() accepts pieces of any size") {
   TempFolder tmp;
   Bytes bytes = smooth_bytes(2 * kC + 777, 5);
   auto writer = must(ImageWriter::create(tmp / "image", {.threads = 3}));
@@ -74,7 +74,7 @@ TEST_CASE("appending in pieces of any size") {
   CHECK(must(read_stream(*must(ImageReader::open(tmp / "image")), "a")) == bytes);
 }
 
-TEST_CASE("put: any order, any thread, done() once each") {
+TEST_CASE("put() works in any order and from any thread, and calls done() once") {
   TempFolder tmp;
   Bytes bytes = random_bytes(40 * kC + 99, 7);
   std::vector<u64> offsets;
@@ -98,7 +98,7 @@ TEST_CASE("put: any order, any thread, done() once each") {
   CHECK(must(read_stream(*must(ImageReader::open(tmp / "image")), "a")) == bytes);
 }
 
-TEST_CASE("put: what it refuses") {
+TEST_CASE("put() refuses invalid ranges, overlaps and the wrong mode") {
   TempFolder tmp;
   Bytes bytes = random_bytes(2 * kC, 7);
   int done = 0;
@@ -112,7 +112,7 @@ TEST_CASE("put: what it refuses") {
   CHECK(done == 4);
   must(writer->put(a, kC, bytes));
   CHECK_FALSE(writer->put(a, 2 * kC, bytes));  // twice
-  CHECK_FALSE(writer->append(a, bytes));       // the other way
+  CHECK_FALSE(writer->append(a, bytes));       // filled by put()
   must(writer->append(b, bytes));
   CHECK_FALSE(writer->put(b, 0, bytes));
   Result<> hole = writer->finish({{"a", 1}});
@@ -122,7 +122,7 @@ TEST_CASE("put: what it refuses") {
   CHECK(tmp.names().empty());
 }
 
-TEST_CASE("put: a short chunk in the middle is a hole") {
+TEST_CASE("a short chunk in the middle of a stream of put() is a hole") {
   TempFolder tmp;
   Bytes bytes = random_bytes(kC, 7);
   auto writer = must(ImageWriter::create(tmp / "image", {}));
@@ -132,7 +132,7 @@ TEST_CASE("put: a short chunk in the middle is a hole") {
   CHECK_FALSE(writer->finish({{"a", 1}}));
 }
 
-TEST_CASE("equal chunks are stored once, zeros not at all") {
+TEST_CASE("equal chunks are stored once, and zeros are not stored") {
   TempFolder tmp;
   Bytes one = random_bytes(kC, 1), two;
   for (int i = 0; i < 8; ++i) two.insert(two.end(), one.begin(), one.end());
@@ -149,7 +149,7 @@ TEST_CASE("equal chunks are stored once, zeros not at all") {
   CHECK(must(read_stream(*image, "b")) == two);
 }
 
-TEST_CASE("the writer's statistics are the reader's") {
+TEST_CASE("the writer and the reader report the same statistics") {
   TempFolder tmp;
   auto writer = must(ImageWriter::create(tmp / "image", {}));
   StreamId id = must(writer->stream("a"));
@@ -174,7 +174,7 @@ TEST_CASE("two images of the same bytes have different uuids and addresses") {
   CHECK_FALSE(one->index().chunks[0].address == two->index().chunks[0].address);
 }
 
-TEST_CASE("read at any offset, and not past the end") {
+TEST_CASE("read() works at any offset, and fails beyond the end") {
   TempFolder tmp;
   Bytes bytes = smooth_bytes(3 * kC + 1000, 4);
   must(write_image(tmp / "image", {{"a", bytes}}));
@@ -192,7 +192,7 @@ TEST_CASE("read at any offset, and not past the end") {
   CHECK_FALSE(image->read(s, ~u64{0}, out));
 }
 
-TEST_CASE("for_each_chunk: all chunks, in order where asked") {
+TEST_CASE("for_each_chunk() passes all chunks, in order on request") {
   TempFolder tmp;
   Bytes bytes = smooth_bytes(30 * kC + 5, 4);
   must(write_image(tmp / "image", {{"a", bytes}, {"empty", {}}}));
@@ -216,7 +216,7 @@ TEST_CASE("for_each_chunk: all chunks, in order where asked") {
                              [](u64, ByteView) -> Result<> { return fail("called"); }));
 }
 
-TEST_CASE("for_each_chunk: an error of the function ends it and comes back") {
+TEST_CASE("for_each_chunk() stops at the first error of the function and returns it") {
   TempFolder tmp;
   must(write_image(tmp / "image", {{"a", random_bytes(20 * kC, 1)}}));
   auto image = must(ImageReader::open(tmp / "image"));
@@ -236,7 +236,7 @@ TEST_CASE("for_each_chunk: an error of the function ends it and comes back") {
   }
 }
 
-TEST_CASE("streams are appended to from several threads") {
+TEST_CASE("several threads can append to different streams") {
   TempFolder tmp;
   auto writer = must(ImageWriter::create(tmp / "image", {.memory_bytes = 2 * kC}));
   std::vector<std::thread> threads;
@@ -254,7 +254,7 @@ TEST_CASE("streams are appended to from several threads") {
     CHECK(must(read_stream(*image, fmt::format("thread/{}", t))) == smooth_bytes(5 * kC + t, t));
 }
 
-TEST_CASE("ten thousand small streams") {
+TEST_CASE("an image can have ten thousand small streams") {
   TempFolder tmp;
   auto writer = must(ImageWriter::create(tmp / "image", {}));
   for (int i = 0; i < 10000; ++i) {
@@ -268,7 +268,7 @@ TEST_CASE("ten thousand small streams") {
   CHECK(text(must(read_stream(*image, "s/9876"))) == "9876");
 }
 
-TEST_CASE("an abandoned image leaves nothing, and calls every done()") {
+TEST_CASE("an abandoned image leaves nothing behind and calls every done()") {
   TempFolder tmp;
   Bytes bytes = random_bytes(30 * kC, 1);
   std::atomic<int> done = 0;
@@ -282,7 +282,7 @@ TEST_CASE("an abandoned image leaves nothing, and calls every done()") {
   CHECK(tmp.names().empty());
 }
 
-TEST_CASE("names that a reader could not safely make files of are refused") {
+TEST_CASE("stream names that are not safe file names are refused") {
   TempFolder tmp;
   auto writer = must(ImageWriter::create(tmp / "image", {}));
   for (std::string name : {"", "/a", "a/", "a//b", ".", "..", "a/../b", "../a", "a/..", "a\nb",
@@ -296,7 +296,7 @@ TEST_CASE("names that a reader could not safely make files of are refused") {
   CHECK_FALSE(writer->stream("..."));  // twice
 }
 
-TEST_CASE("the manifest: bytes that are not UTF-8 are replaced, nonsense is refused") {
+TEST_CASE("the manifest is an object, and its bytes that are not UTF-8 are replaced") {
   TempFolder tmp;
   {
     auto writer = must(ImageWriter::create(tmp / "image", {}));

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the tests of storage/ share: a folder that goes away, byte patterns, whole images at once.
+// Helpers of the tests of storage/: a temporary folder, byte patterns, and functions that write or
+// read a whole image.
 #pragma once
 
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -21,7 +23,7 @@ namespace ckpt::test {
 
 using namespace storage;
 
-// In memory where there is such a place: the tests make thousands of files durable.
+// In memory if possible, because the tests call fsync() for thousands of files.
 class TempFolder {
  public:
   TempFolder() {
@@ -37,7 +39,7 @@ class TempFolder {
   }
   const std::string &path() const { return path_; }
   std::string operator/(const std::string &name) const { return path_ + "/" + name; }
-  // The names in it, sorted.
+  // The sorted names of its entries.
   std::vector<std::string> names() const {
     std::vector<std::string> out;
     for (const auto &e : std::filesystem::directory_iterator(path_))
@@ -63,7 +65,7 @@ inline Bytes random_bytes(size_t n, u64 seed) {
   return out;
 }
 
-// Compressible, and no two chunks of it alike.
+// Compressible bytes; all chunks are different.
 inline Bytes smooth_bytes(size_t n, u64 seed) {
   Bytes out(n);
   for (size_t i = 0; i < n; ++i) out[i] = static_cast<std::byte>((i / 64 + seed * 31) >> (i % 3));
@@ -121,7 +123,22 @@ inline void write_file(const std::string &path, ByteView bytes) {
   out.write(reinterpret_cast<const char *>(bytes.data()), static_cast<long>(bytes.size()));
 }
 
-// These streams and no others.
+// Whether there is a readable image with exactly these streams.
+inline bool holds(const std::string &path, const NamedBytes &streams) {
+  auto image = ImageReader::open(path);
+  if (!image || (*image)->streams().size() != streams.size()) return false;
+  return std::ranges::all_of(streams, [&](const auto &s) {
+    Result<Bytes> read = read_stream(**image, s.first);
+    return read && *read == s.second;
+  });
+}
+
+// Whether the text of an error, with its hint, contains `part`.
+inline bool mentions(const Error &e, std::string_view part) {
+  return e.text().find(part) != std::string::npos;
+}
+
+// Checks that an image contains these streams and no others.
 inline void check_holds(const std::string &path, const NamedBytes &streams,
                         const ReadOptions &options = {}) {
   auto image = open_image(path, options);

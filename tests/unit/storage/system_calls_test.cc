@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For real: the writer is killed at every system call that it makes, by ptrace and not by the seam
-// of file_system.h, which knows its own calls only. Afterwards there is the old image or the new
-// one.
+// Kills the writer at each of its system calls with ptrace, because file_system.h covers only a few
+// of them. Afterwards there is the old image or the new one.
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,15 +14,6 @@ namespace {
 const NamedBytes kOld = {{"old", random_bytes(1000, 1)}};
 const NamedBytes kNew = {{"new", smooth_bytes(kChunkBytes + 5, 2)},
                          {"small", random_bytes(700, 3)}};
-
-bool holds(const std::string &path, const NamedBytes &streams) {
-  auto image = ImageReader::open(path);
-  if (!image || (*image)->streams().size() != streams.size()) return false;
-  return std::ranges::all_of(streams, [&](const auto &s) {
-    Result<Bytes> read = read_stream(**image, s.first);
-    return read && *read == s.second;
-  });
-}
 
 struct Task {
   std::string path, parent;
@@ -38,10 +28,11 @@ struct Task {
   ::_exit(r ? 0 : 1);
 }
 
-// All threads of the child stop at the entry and the exit of each call. At the `stop`-th of these
-// stops everything is killed. Returns whether that came before the end.
+// Stops all threads of the child at the entry and the exit of each system call, and kills the child
+// at stop number `stop`.
 class Tracer {
  public:
+  // Returns false if the child finished before.
   bool kill_at(const Task &task, int stop) {
     pid_ = ::fork();
     REQUIRE(pid_ >= 0);
@@ -51,12 +42,14 @@ class Tracer {
     REQUIRE(WIFSTOPPED(status));
     REQUIRE(::ptrace(PTRACE_SETOPTIONS, pid_, nullptr,
                      PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL) == 0);
-    go_on(pid_, 0);
+    resume(pid_, 0);
     return run(stop);
   }
 
  private:
-  static void go_on(pid_t thread, int signal) { ::ptrace(PTRACE_SYSCALL, thread, nullptr, signal); }
+  static void resume(pid_t thread, int signal) {
+    ::ptrace(PTRACE_SYSCALL, thread, nullptr, signal);
+  }
 
   bool run(int stop) {
     bool killed = false;
@@ -77,7 +70,7 @@ class Tracer {
         continue;
       }
       bool pass_on = !is_call && WSTOPSIG(status) != SIGTRAP && WSTOPSIG(status) != SIGSTOP;
-      go_on(thread, pass_on ? WSTOPSIG(status) : 0);
+      resume(thread, pass_on ? WSTOPSIG(status) : 0);
     }
   }
 
@@ -91,8 +84,8 @@ bool may_trace() {
   return ::waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-// Stops are two a call, and not the same number each time (two threads, futexes), so the end is
-// where nothing was killed any more.
+// The number of stops varies between runs (two threads, futexes), so this ends when the child was
+// not killed any more.
 void kill_everywhere(bool overwrite, bool increment) {
   TempFolder tmp;
   if (increment) must(write_image(tmp / "base", kNew));
@@ -108,19 +101,19 @@ void kill_everywhere(bool overwrite, bool increment) {
            (overwrite ? holds(tmp / "image", kOld) : !std::filesystem::exists(tmp / "image"))));
     if (!killed) CHECK(is_new);
     must(write_image(tmp / "image", kNew, {.overwrite = true}));
-    CHECK(tmp.names().size() == (increment ? 2 : 1));  // what the dead writer left is gone
+    CHECK(tmp.names().size() == (increment ? 2 : 1));  // the files of the dead writer are removed
     if (increment) CHECK(holds(tmp / "base", kNew));
   }
   CHECK(stop > 60);
 }
 
-TEST_CASE("kill -9 at every system call of the writer") {
+TEST_CASE("after kill -9 at any system call there is the old image or the new one") {
   if (!may_trace()) {
     MESSAGE("SKIPPED: kill at every system call (ptrace is not permitted)");
     return;
   }
   SUBCASE("a new image") { kill_everywhere(false, false); }
-  SUBCASE("one that replaces another") { kill_everywhere(true, false); }
+  SUBCASE("an image that replaces another") { kill_everywhere(true, false); }
   SUBCASE("an increment") { kill_everywhere(false, true); }
 }
 

@@ -11,22 +11,22 @@ namespace ckpt::test {
 using namespace storage;
 namespace {
 
-constexpr size_t kBound = 100;
+constexpr size_t kLimit = 100;
 
 struct Yielding {
   std::atomic<unsigned> done{0};
-  std::unique_ptr<Workers> workers = *Workers::start(2, kBound, true);
+  std::unique_ptr<Workers> workers = *Workers::start(2, kLimit, true);
 
   void submit(size_t weight) {
     workers->submit(weight, [this](unsigned) { ++done; });
   }
-  // As long as a worker that need not wait would certainly have begun.
+  // Long enough for a worker that does not wait to start.
   static void linger() { std::this_thread::sleep_for(std::chrono::milliseconds(100)); }
 };
 
-TEST_CASE("yielding workers wait until who submits is done") {
+TEST_CASE("yielding workers do not start before drain() while little is waiting") {
   Yielding y;
-  for (int i = 0; i < 5; ++i) y.submit(kBound / 10);
+  for (int i = 0; i < 5; ++i) y.submit(kLimit / 10);
   Yielding::linger();
   CHECK(y.done == 0);
   y.workers->drain();
@@ -36,19 +36,19 @@ TEST_CASE("yielding workers wait until who submits is done") {
   CHECK(y.done == 5);
 }
 
-TEST_CASE("yielding workers begin when half of the bound is taken") {
+TEST_CASE("yielding workers start when half of the limit is in use") {
   Yielding y;
-  y.submit(kBound / 2);
+  y.submit(kLimit / 2);
   y.submit(1);
   while (y.done == 0) std::this_thread::yield();
   y.workers->drain();
   CHECK(y.done == 2);
 }
 
-TEST_CASE("yielding workers make room for who waits for it") {
+TEST_CASE("yielding workers start when submit() has to wait") {
   Yielding y;
-  y.submit(kBound / 2);
-  y.submit(kBound);  // returns only when the first is gone
+  y.submit(kLimit / 2);
+  y.submit(kLimit);  // returns only after the first task
   CHECK(y.done >= 1);
   y.workers->drain();
   CHECK(y.done == 2);

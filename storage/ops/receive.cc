@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/io/image_pipe.h"
+#include "storage/ops/receive.h"
 
-#include <fcntl.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,7 +10,6 @@
 namespace ckpt::storage {
 namespace {
 
-constexpr const char *kCutShort = "the image in the pipe ends too early: its sender failed";
 constexpr size_t kReadBytes = 1u << 20;
 
 Result<> read_pipe(int fd, std::span<std::byte> to) {
@@ -20,7 +17,9 @@ Result<> read_pipe(int fd, std::span<std::byte> to) {
     ssize_t n = ::read(fd, to.data(), to.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return fail_errno("cannot read the pipe");
-    if (n == 0) return fail_with_hint(kCutShort, "look at its messages");
+    if (n == 0)
+      return fail_with_hint("the image in the pipe ends too early: its sender failed",
+                            "see the messages of the sender");
     to = to.subspan(static_cast<size_t>(n));
   }
   return {};
@@ -34,42 +33,53 @@ Result<T> read_number(int fd) {
 }
 
 Result<> check_pipe_header(int fd) {
-  Bytes want = encode_pipe_header(), found(want.size());
+  Bytes found(encode_pipe_header().size());
   CKPT_CHECK(read_pipe(fd, found));
   if (!std::ranges::equal(ByteView(found).first(kPipeMagic.size()), view(kPipeMagic)))
-    return fail("what comes through the pipe is no image of ckpt-dump -o -");
+    return fail("the pipe does not contain an image of ckpt-dump -o -");
   Reader rest(ByteView(found).subspan(kPipeMagic.size()));
-  u32 version = rest.get<u32>(), reserved = rest.get<u32>();
+  u32 version = rest.get<u32>();
+  u32 reserved = rest.get<u32>();
   if (version < kFirstPipeVersion || version > kFormatVersion || reserved != 0)
-    return fail("the pipe has version {}; this ckpt reads versions {} to {}", version,
+    return fail("the image in the pipe has version {}; this ckpt reads versions {} to {}", version,
                 kFirstPipeVersion, kFormatVersion);
   return {};
 }
 
-// Both take no more memory than came, whatever the lengths say.
+// Appends one piece of `left` bytes to the file at offset `at`.
+Result<> receive_piece(int fd, u32 left, int file, u64 &at, Bytes &buffer, const std::string &path,
+                       FileSystem &fs) {
+  while (left > 0) {
+    std::span<std::byte> part = std::span(buffer).first(std::min<size_t>(left, buffer.size()));
+    CKPT_CHECK(read_pipe(fd, part));
+    CKPT_CHECK(write_at(fs, file, part, at, path));
+    at += part.size();
+    left -= static_cast<u32>(part.size());
+  }
+  return {};
+}
+
+// This function and receive_index() never use more memory than has arrived, whatever the lengths
+// say.
 Result<> receive_chunks(int fd, int file, const std::string &path, FileSystem &fs) {
   Bytes buffer(kReadBytes);
   for (u64 at = 0;;) {
-    CKPT_TRY(u32 left, read_number<u32>(fd));
-    if (left == 0) return {};
-    if (left > kMaxPieceBytes) return fail("the pipe announces a piece of {} bytes", left);
-    while (left > 0) {
-      std::span<std::byte> part = std::span(buffer).first(std::min<size_t>(left, buffer.size()));
-      CKPT_CHECK(read_pipe(fd, part));
-      CKPT_CHECK(write_at(fs, file, part, at, path));
-      at += part.size(), left -= static_cast<u32>(part.size());
-    }
+    CKPT_TRY(u32 size, read_number<u32>(fd));
+    if (size == 0) return {};
+    if (size > kMaxPieceBytes)
+      return fail("the pipe announces a piece of {} bytes; the limit is {}", size, kMaxPieceBytes);
+    CKPT_CHECK(receive_piece(fd, size, file, at, buffer, path, fs));
   }
 }
 
 Result<Bytes> receive_index(int fd) {
   CKPT_TRY(u64 size, read_number<u64>(fd));
   if (size > kMaxIndexBytes)
-    return fail("the pipe announces an index of {} bytes; {} are allowed", size, kMaxIndexBytes);
+    return fail("the pipe announces an index of {} bytes; the limit is {}", size, kMaxIndexBytes);
   Bytes index;
   while (index.size() < size) {
-    size_t at = index.size(), n = std::min<size_t>(size - at, kReadBytes);
-    index.resize(at + n);
+    size_t at = index.size();
+    index.resize(at + std::min<size_t>(size - at, kReadBytes));
     CKPT_CHECK(read_pipe(fd, std::span(index).subspan(at)));
   }
   return index;
@@ -89,15 +99,9 @@ Result<> receive_into(int fd, PartialFolder &folder, FileSystem &fs) {
 
 }  // namespace
 
-Bytes encode_pipe_header() {
-  Writer w;
-  w.raw(kPipeMagic.data(), kPipeMagic.size()).put(kFormatVersion).put(u32{0});
-  return w.take();
-}
-
 Result<> receive_image(int fd, const std::string &final_path, bool overwrite,
                        const ReadOptions &options) {
-  FileSystem &fs = file_system(options);
+  FileSystem &fs = FileSystem::or_real(options.file_system);
   CKPT_TRY(auto folder, PartialFolder::create(final_path, overwrite, fs));
   CKPT_CHECK(receive_into(fd, *folder, fs));
   CKPT_CHECK(ImageReader::open(folder->path(), options));
@@ -106,11 +110,12 @@ Result<> receive_image(int fd, const std::string &final_path, bool overwrite,
 
 Result<std::unique_ptr<ImageReader>> spool_image(int fd, const std::string &folder,
                                                  const ReadOptions &options) {
-  // One name for all, though none gets it: so what a killed one left is removed by the next.
-  CKPT_TRY(auto partial,
-           PartialFolder::create(folder + "/ckpt-spool", false, file_system(options)));
-  CKPT_CHECK(receive_into(fd, *partial, file_system(options)));
-  return ImageReader::open(partial->path(), options);  // the folder's end removes the names
+  FileSystem &fs = FileSystem::or_real(options.file_system);
+  // Always the same name, although it is never published, so that each call removes what killed
+  // processes have left.
+  CKPT_TRY(auto partial, PartialFolder::create(folder + "/ckpt-spool", false, fs));
+  CKPT_CHECK(receive_into(fd, *partial, fs));
+  return ImageReader::open(partial->path(), options);  // ~PartialFolder() unlinks the files
 }
 
 }  // namespace ckpt::storage

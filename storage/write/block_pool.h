@@ -8,17 +8,17 @@
 
 namespace ckpt::storage {
 
-// A buffer that goes back to its pool by itself.
+// A buffer that returns to its pool when the last copy of this pointer is gone.
 using Block = std::shared_ptr<std::byte>;
 
-// Buffers of one size, used again and again, in huge pages where the system has them: fresh memory
-// costs a page fault each 4 KiB. The one given back last is taken first, it may still be in the
-// cache. Thread-safe; outlives its blocks.
+// Reusable buffers of one size, because each fresh page costs a page fault. The memory is allocated
+// as huge pages if the system has them. The buffer that was returned last is taken first, because
+// it may still be in the cache. Thread-safe. Must outlive its blocks.
 class BlockPool {
  public:
   static constexpr size_t kSlabBytes = 2u << 20;  // a huge page
 
-  // `bytes` divides kSlabBytes.
+  // `bytes` must divide kSlabBytes.
   explicit BlockPool(size_t bytes) : bytes_(bytes) {}
   Block take();
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/chunk/chunk_store.h"
+#include "storage/write/chunk_store.h"
 
 #include <algorithm>
 #include <numeric>
@@ -16,7 +16,7 @@ void ChunkStore::add_known(const std::vector<ChunkEntry> &chunks) {
   numbers_.reserve(chunks.size());
   for (const ChunkEntry &c : chunks) {
     known_.push_back(static_cast<u32>(entries_.size()));
-    entries_.push_back(c);  // a base's number stays: these are the first entries
+    entries_.push_back(c);  // c.base remains valid, because these are the first entries
     used_.push_back(false);
     if (c.codec != Codec::Zero) numbers_.try_emplace(c.address, known_.back());
   }
@@ -36,36 +36,38 @@ u32 ChunkStore::use_known(size_t index) {
   return number;
 }
 
-Result<u32> ChunkStore::add(ByteView raw, Tools &tools, const std::optional<DeltaBase> &like) {
+Result<u32> ChunkStore::add(ByteView raw, Encoders &encoders,
+                            const std::optional<DeltaBase> &similar) {
   u32 raw_size = static_cast<u32>(raw.size());
   if (all_zero(raw)) return add_zero(raw_size);
   ChunkAddress address = chunk_address(raw, seed_);
   auto [is_new, number] = find_or_claim(address, raw_size);
   if (!is_new) return number;
-  CKPT_TRY(DeltaMaker::Made made, encode(raw, tools, like));
-  if (key_) made.encoded = tools.encoder.seal(*key_, address, raw_size, made.encoded);
-  CKPT_CHECK(store(number, made));
+  CKPT_TRY(EncodedChunk chunk, encode(raw, encoders, similar));
+  if (key_) chunk.encoded = encoders.chunks.seal(*key_, address, raw_size, chunk.encoded);
+  CKPT_CHECK(store(number, chunk));
   return number;
 }
 
-Result<DeltaMaker::Made> ChunkStore::encode(ByteView raw, Tools &tools,
-                                            const std::optional<DeltaBase> &like) {
-  if (like)
-    if (auto made = tools.deltas.make(raw, *like, tools.encoder)) return *made;
-  CKPT_TRY(ChunkEncoder::Encoded encoded, tools.encoder.encode(raw));
-  return DeltaMaker::Made{{}, encoded};
+Result<EncodedChunk> ChunkStore::encode(ByteView raw, Encoders &encoders,
+                                        const std::optional<DeltaBase> &similar) {
+  if (similar)
+    if (auto delta = encoders.deltas.make(raw, *similar, encoders.chunks)) return *delta;
+  CKPT_TRY(ChunkEncoder::Encoded encoded, encoders.chunks.encode(raw));
+  return EncodedChunk{encoded, {}};
 }
 
-Result<> ChunkStore::store(u32 number, const DeltaMaker::Made &made) {
-  u64 checksum = stored_checksum(made.encoded.stored);
+Result<> ChunkStore::store(u32 number, const EncodedChunk &chunk) {
+  u64 checksum = stored_checksum(chunk.encoded.stored);
   std::unique_lock lock(order_, std::defer_lock);
   if (destination_.ordered()) lock.lock();
-  return destination_.write(claim_place(number, made, checksum), made.encoded.stored);
+  return destination_.write(claim_place(number, chunk, checksum), chunk.encoded.stored);
 }
 
 u32 ChunkStore::add_zero(u32 raw_size) {
   std::lock_guard lock(mutex_);
-  ++stats_.chunks, ++stats_.zero_chunks;
+  ++stats_.chunks;
+  ++stats_.zero_chunks;
   stats_.raw_bytes += raw_size;
   auto [it, is_new] = zero_numbers_.try_emplace(raw_size, static_cast<u32>(entries_.size()));
   if (is_new) {
@@ -100,14 +102,14 @@ void ChunkStore::note_use(u32 number) {
   if (entries_[number].codec == Codec::Delta) note_use(entries_[number].base);
 }
 
-u64 ChunkStore::claim_place(u32 number, const DeltaMaker::Made &made, u64 checksum) {
-  const ChunkEncoder::Encoded &encoded = made.encoded;
+u64 ChunkStore::claim_place(u32 number, const EncodedChunk &chunk, u64 checksum) {
+  const ChunkEncoder::Encoded &encoded = chunk.encoded;
   std::lock_guard lock(mutex_);
   ChunkEntry &e = entries_[number];
   e.codec = encoded.codec;
   if (e.codec == Codec::Delta) {
-    e.base = known_[made.base.chunk];
-    e.base_offset = made.base.offset;
+    e.base = known_[chunk.base.chunk];
+    e.base_offset = chunk.base.offset;
     note_use(e.base);
   }
   e.stored_checksum = checksum;
@@ -126,13 +128,18 @@ ImageStats ChunkStore::stats() const {
   return stats_;
 }
 
-ChunkStore::Table ChunkStore::table() const {
+// The numbers of the used entries, by file and offset. Zero chunks have offset 0 and come first.
+std::vector<u32> ChunkStore::file_order() const {
   std::vector<u32> order(entries_.size());
   std::iota(order.begin(), order.end(), 0);
   std::erase_if(order, [&](u32 n) { return !used_[n]; });
-  // Zero chunks have no place; at offset 0 they come first.
   std::ranges::sort(order, {},
                     [&](u32 n) { return std::tuple(entries_[n].file, entries_[n].offset, n); });
+  return order;
+}
+
+ChunkStore::Table ChunkStore::table() const {
+  std::vector<u32> order = file_order();
   Table out;
   out.renumbered.resize(entries_.size());
   out.chunks.reserve(order.size());

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/chunk/delta_maker.h"
+#include "storage/write/delta_maker.h"
 
 namespace ckpt::storage {
 namespace {
 
-// A program that wrote all its memory is not asked for each chunk whether it did: reading the
-// parent costs more than it saves then.
 constexpr unsigned kMisses = 8, kTryEvery = 8;
 
-// A delta must save half: the base is needed as well, for as long as the delta is.
-u64 most_bytes(const ChunkEntry &base, size_t raw_size) {
+// Half of the stored bytes that the base needs for as many raw bytes.
+u64 size_limit(const ChunkEntry &base, size_t raw_size) {
   return u64{base.stored_size} * raw_size / base.raw_size / 2;
 }
 
@@ -21,22 +19,21 @@ std::optional<DeltaBase> base_at(const StreamEntry &stream, u64 offset) {
   return DeltaBase{stream.chunks[i], static_cast<u32>(offset - stream.starts[i])};
 }
 
-std::optional<DeltaMaker::Made> DeltaMaker::make(ByteView raw, DeltaBase at,
-                                                 ChunkEncoder &encoder) {
+std::optional<EncodedChunk> DeltaMaker::make(ByteView raw, DeltaBase similar,
+                                             ChunkEncoder &encoder) {
   if (!parent_ || !is_worth_a_try()) return std::nullopt;
   const std::vector<ChunkEntry> &chunks = parent_->index().chunks;
-  // Of a delta the base is the new one's base too: none stands on another delta.
-  if (const ChunkEntry &like = chunks[at.chunk]; like.codec == Codec::Delta)
-    at = {like.base, like.base_offset + at.offset};
-  const ChunkEntry &entry = chunks[at.chunk];
-  if (entry.codec == Codec::Zero || at.offset >= entry.raw_size) return std::nullopt;
-  Result<ByteView> base = read_base(at.chunk);
-  if (!base) return std::nullopt;  // damaged: then the chunk is stored whole
+  if (const ChunkEntry &c = chunks[similar.chunk]; c.codec == Codec::Delta)
+    similar = {c.base, c.base_offset + similar.offset};
+  const ChunkEntry &entry = chunks[similar.chunk];
+  if (entry.codec == Codec::Zero || similar.offset >= entry.raw_size) return std::nullopt;
+  Result<ByteView> base = read_base(similar.chunk);
+  if (!base) return std::nullopt;  // damaged: the chunk is stored whole
   std::optional<ChunkEncoder::Encoded> encoded =
-      encoder.encode_delta(raw, base->subspan(at.offset), most_bytes(entry, raw.size()));
+      encoder.encode_delta(raw, base->subspan(similar.offset), size_limit(entry, raw.size()));
   misses_ = encoded ? 0 : misses_ + 1;
   if (!encoded) return std::nullopt;
-  return Made{at, *encoded};
+  return EncodedChunk{*encoded, similar};
 }
 
 bool DeltaMaker::is_worth_a_try() {

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/io/key.h"
+#include "storage/format/key.h"
 
-#include <fcntl.h>
 #include <sodium.h>
-#include <unistd.h>
 
 #include <algorithm>
-
-#include "storage/io/file_system.h"
 
 namespace ckpt::storage {
 namespace {
@@ -15,9 +11,6 @@ namespace {
 static_assert(Key::kBytes == crypto_aead_xchacha20poly1305_ietf_KEYBYTES);
 static_assert(kNonceBytes == crypto_aead_xchacha20poly1305_ietf_NPUBBYTES);
 static_assert(kSealBytes == kNonceBytes + crypto_aead_xchacha20poly1305_ietf_ABYTES);
-
-constexpr size_t kHexBytes = 2 * Key::kBytes;
-constexpr const char *kHint = "`head -c 32 /dev/urandom > FILE` makes one";
 
 const u8 *bytes_of(ByteView b) { return reinterpret_cast<const u8 *>(b.data()); }
 u8 *bytes_of(std::span<std::byte> b) { return reinterpret_cast<u8 *>(b.data()); }
@@ -27,49 +20,14 @@ bool sodium_works() {
   return works;
 }
 
-// A key file is short; whatever is longer is none.
-Result<Bytes> read_key_file(const std::string &path) {
-  UniqueFd fd(FileSystem::real().open(path.c_str(), O_RDONLY | O_NOCTTY));
-  if (!fd) return fail_errno("cannot open the key file {}", path);
-  Bytes bytes(kHexBytes + 2);
-  size_t n = 0;
-  while (n < bytes.size()) {
-    ssize_t got = ::read(fd.get(), bytes.data() + n, bytes.size() - n);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return fail_errno("cannot read the key file {}", path);
-    if (got == 0) break;
-    n += static_cast<size_t>(got);
-  }
-  bytes.resize(n);
-  return bytes;
-}
-
 }  // namespace
 
 Result<Key> Key::from_bytes(ByteView bytes) {
-  if (!sodium_works()) return fail("libsodium does not start");
+  if (!sodium_works()) return fail("cannot initialize libsodium");
   if (bytes.size() != kBytes) return fail("a key has {} bytes, not {}", kBytes, bytes.size());
   Key key;
   std::copy_n(bytes_of(bytes), kBytes, key.bytes_.begin());
   return key;
-}
-
-Result<Key> Key::from_file(const std::string &path) {
-  CKPT_TRY(Bytes file, read_key_file(path));
-  if (file.size() == kBytes) return from_bytes(file);
-  std::string_view hex = text(file);
-  if (hex.ends_with('\n')) hex.remove_suffix(1);
-  Bytes bytes(kBytes);
-  size_t n = 0;
-  bool is_hex =
-      hex.size() == kHexBytes && ::sodium_hex2bin(bytes_of(std::span(bytes)), kBytes, hex.data(),
-                                                  hex.size(), nullptr, &n, nullptr) == 0;
-  if (!is_hex || n != kBytes)
-    return fail_with_hint(
-        fmt::format("{} is no key: it must have {} bytes, or {} hexadecimal digits", path, kBytes,
-                    kHexBytes),
-        kHint);
-  return from_bytes(bytes);
 }
 
 Key::~Key() { ::sodium_memzero(bytes_.data(), bytes_.size()); }
@@ -100,7 +58,7 @@ Result<> Key::open(ByteView context, ByteView sealed, std::span<std::byte> plain
   if (::crypto_aead_xchacha20poly1305_ietf_decrypt(
           bytes_of(plain), nullptr, nullptr, nonce + kNonceBytes, sealed.size() - kNonceBytes,
           bytes_of(context), context.size(), nonce, bytes_.data()) != 0)
-    return fail("cannot be decrypted: damaged, or sealed for another place");
+    return fail("cannot be decrypted: damaged, or sealed for another chunk or image");
   return {};
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/chunk/block_pool.h"
+#include "storage/write/block_pool.h"
 
 #include <sys/mman.h>
 
@@ -22,7 +22,7 @@ void BlockPool::add_slab() {
   auto *slab = static_cast<std::byte *>(std::aligned_alloc(kSlabBytes, kSlabBytes));
   if (!slab) throw std::bad_alloc();
   slabs_.emplace_back(slab);
-  ::madvise(slab, kSlabBytes, MADV_HUGEPAGE);  // a hint
+  ::madvise(slab, kSlabBytes, MADV_HUGEPAGE);  // only a hint
   for (size_t at = 0; at < kSlabBytes; at += bytes_) free_.push_back(slab + at);
 }
 

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The inner rooms of a room have an order: docs/rooms/ROOM.md lists them in a table whose
+first row is the lowest, and each includes only itself and the rows above it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from repo import ROOT, tracked
+
+ROOMS = ["storage"]
+SOURCES = {".h", ".cc"}
+
+HEADER = "| folder | what is in it |"
+ROW = re.compile(r"^\| `([a-z_-]+)/` \|")
+
+
+def inner_rooms(text):
+    """The folders of the table, lowest first."""
+    lines = iter(text.splitlines())
+    assert HEADER in lines, f"there is no table with the header {HEADER}"
+    next(lines)  # |---|---|
+    found = []
+    for line in lines:
+        match = ROW.match(line)
+        if not match:
+            break
+        found.append(match.group(1))
+    return found
+
+
+def violations(room, order, path, text):
+    """Messages about the includes of one file that lead to a higher inner room."""
+    if len(path.parts) != 3 or path.parts[1] not in order:
+        return [f"{path}: is not in one of {room}'s inner rooms ({', '.join(order)})"]
+    here = order.index(path.parts[1])
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        match = re.match(rf'\s*#\s*include\s*"{room}/([^/"]+)/', line)
+        if match and match.group(1) not in order[: here + 1]:
+            found.append(f"{path}:{number}: {line.strip()}")
+    return found
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_inner_rooms_include_only_the_rows_above_them(room):
+    order = inner_rooms((ROOT / "docs/rooms" / f"{room}.md").read_text(encoding="utf-8"))
+    found = []
+    for path in tracked():
+        if path.parts[0] == room and path.suffix in SOURCES:
+            found += violations(room, order, path, (ROOT / path).read_text(encoding="utf-8"))
+    assert not found, "\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_table_lists_every_inner_room(room):
+    order = inner_rooms((ROOT / "docs/rooms" / f"{room}.md").read_text(encoding="utf-8"))
+    assert len(order) == len(set(order))
+    assert set(order) == {p.parts[1] for p in tracked() if p.parts[0] == room and len(p.parts) > 2}
+
+
+TABLE = f"# A room\n\n{HEADER}\n|---|---|\n| `low/` | a |\n| `high/` | b |\n\n| `other/` | c |\n"
+
+
+@pytest.mark.parametrize("path, include, is_allowed", [
+    ("a/high/x.cc", "a/low/y.h", True),
+    ("a/high/x.cc", "a/high/y.h", True),
+    ("a/low/x.cc", "common/base/y.h", True),
+    ("a/low/x.cc", "a/high/y.h", False),
+    ("a/low/x.cc", "a/other/y.h", False),
+    ("a/x.cc", "common/base/y.h", False),
+])
+def test_an_include_of_a_higher_inner_room_is_found(path, include, is_allowed):
+    order = inner_rooms(TABLE)
+    assert order == ["low", "high"]
+    assert (violations("a", order, Path(path), f'#include "{include}"\n') == []) == is_allowed
