@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "common/base/log.h"
+#include "storage/io/key_file.h"
 #include "tools/command_line.h"
 #include "tools/dump/dump.h"
 #include "tools/dump/progress.h"
