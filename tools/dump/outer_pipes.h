@@ -31,7 +31,7 @@ struct OuterPipe {
 using DescriptorTable = std::map<pid_t, std::vector<Descriptor>>;
 DescriptorTable read_descriptors(const Target &target);
 
-// Leaves out pipes whose other end is closed, which CRIU restores as they are, and those in `own`,
+// Leaves out pipes with a closed other end, which CRIU restores as they are, and those in `own`,
 // the agents' outcome pipes.
 std::vector<OuterPipe> find_outer_pipes(const Target &target, const DescriptorTable &table,
                                         const std::set<u64> &own);

@@ -24,7 +24,7 @@ class Restore {
   // Called in this object's thread once the program has its devices and runs.
   using Running = std::function<void(pid_t pid)>;
 
-  // Starts the thread. A failure is reported to the keeper, whose loop then ends.
+  // Starts the thread. A failure is reported to the keeper, which then ends its loop.
   Restore(Keeper &keeper, const RestoreOptions &o, const RestorePlan &plan, Phases &phases,
           Running running);
   ~Restore();

@@ -100,7 +100,7 @@ void find_processes(Target &t) {
   find_escaped(table, t);
 }
 
-// Returns the first process whose agent does not listen, or 0.
+// Returns the first process with an agent that does not listen, or 0.
 pid_t find_agents(Target &t) {
   t.agents.clear();
   t.agent_pids.clear();
