@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bytes that every bench stores, so that their figures can be compared. Standard C++17 alone:
-// nvcc reads it too.
+// The data that all benchmarks store, so that their figures can be compared. Standard C++17 only:
+// nvcc compiles it too.
 #pragma once
 
 #include <cmath>
@@ -13,8 +13,8 @@
 
 namespace ckpt::bench {
 
-// An endless row of floats: "zeros", "random" bits, or "smooth", a field with some noise in its
-// lower bits, as a simulation's state is; zstd -1 makes an eighth of it.
+// An endless sequence of floats: "zeros"; "random" bits; or "smooth", a field with noise in its
+// lower bits like the state of a simulation, which zstd -1 compresses to an eighth.
 class Content {
  public:
   explicit Content(std::string kind) : kind_(std::move(kind)) {}
@@ -30,7 +30,7 @@ class Content {
  private:
   std::uint32_t random() { return static_cast<std::uint32_t>(rng_()); }
 
-  // Eight neighbours are alike but for the noise of the first.
+  // Eight neighbours are equal except for the noise of the first.
   std::uint32_t smooth() {
     std::size_t i = at_++;
     if (i % 8 != 0) return value_;

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# Completion for ckpt-run, ckpt-dump, ckpt-restore, ckpt-image, ckpt-fatbin, ckptd and ckpt-top. It is installed under each of
-# these names; to try it: . completions/ckpt.bash
+# Completion for ckpt-run, ckpt-dump, ckpt-restore, ckpt-image, ckpt-fatbin, ckptd and ckpt-top. It is
+# installed under each of these names. To try it: . completions/ckpt.bash
 
-# The words that --device takes: indexes, ocl:N, ocl:IMPLEMENTATION and UUIDs, as the drivers of this
-# machine say. Asked once a shell, as loading every driver takes a moment.
+# The values of --device: indexes, API:N, API:IMPLEMENTATION and UUIDs of this machine's devices. They
+# are listed once for each shell, because loading all drivers takes a moment.
 _ckpt_devices() {
   if [[ -z ${_ckpt_device_words+set} ]]; then
     _ckpt_device_words=$("$(_ckpt_sibling ckpt-run)" --list-devices --json 2>/dev/null | awk -F '"' '
@@ -17,7 +17,7 @@ _ckpt_devices() {
   printf '%s\n' "$_ckpt_device_words"
 }
 
-# The ckpt-run that stands beside the command that is being completed.
+# The tool $1, from the folder of the command that is being completed if it is there.
 _ckpt_sibling() {
   if [[ $_ckpt_command == */* && -x ${_ckpt_command%/*}/$1 ]]; then
     printf '%s\n' "${_ckpt_command%/*}/$1"
@@ -26,7 +26,7 @@ _ckpt_sibling() {
   fi
 }
 
-# PIDs of programs under ckpt-run or ckpt-restore: every session's folder holds its program's.
+# The PIDs of programs under ckpt-run or ckpt-restore, from the folders of the sessions.
 _ckpt_programs() {
   local folder file pid
   for folder in "${CKPT_RUNTIME_DIR:-}" "${XDG_RUNTIME_DIR:-}" /tmp; do
@@ -37,7 +37,7 @@ _ckpt_programs() {
   done | sort -un
 }
 
-# Folders; an image is complete by itself, others may hold images.
+# Folders. An image ends the word; any other folder may contain images, so the word continues.
 _ckpt_images() {
   local folder
   compopt -o filenames 2>/dev/null
@@ -53,7 +53,7 @@ _ckpt_images() {
   fi
 }
 
-# A comma list: what stands before the last comma stays.
+# A list with commas: completes the item after the last comma.
 _ckpt_device_list() {
   local before='' word=$cur
   if [[ $cur == *,* ]]; then
@@ -64,7 +64,7 @@ _ckpt_device_list() {
   while IFS= read -r word; do
     COMPREPLY+=("$before$word")
   done < <(compgen -W "$(_ckpt_devices)" -- "$word")
-  # Readline breaks words at colons: it wants what follows the last one.
+  # Readline splits words at colons, so it needs only the part after the last one.
   if [[ $cur == *:* && $COMP_WORDBREAKS == *:* ]]; then
     local i upto=${cur%"${cur##*:}"}
     for i in "${!COMPREPLY[@]}"; do COMPREPLY[i]=${COMPREPLY[i]#"$upto"}; done
@@ -78,7 +78,7 @@ _ckpt_files() {
 
 _ckpt_words() { mapfile -t COMPREPLY < <(compgen -W "$1" -- "$cur"); }
 
-# Sets cur, prev and the words before them. `ocl:rus` comes as three words, `--device=2` too.
+# Sets cur, prev and words. Bash splits `ocl:rus` and `--device=2` into three words each.
 _ckpt_split() {
   local i word
   words=()
@@ -103,7 +103,7 @@ _ckpt_split() {
   fi
 }
 
-# Where the program's own words begin after ckpt-run's options; nothing if they have not begun.
+# The index of the word that is ckpt-run's PROGRAM; nothing if it has not been typed yet.
 _ckpt_program_at() {
   local i
   for ((i = 1; i < COMP_CWORD; i++)); do
@@ -219,7 +219,7 @@ _ckpt_image() {
   esac
 }
 
-# The entries of the file that stands on the line, for --extract.
+# The entries of the file on the command line, for --extract.
 _ckpt_fatbin_entries() {
   local word
   for word in "${COMP_WORDS[@]:1}"; do
@@ -260,7 +260,7 @@ _ckptd() {
   local cur prev words _ckpt_command=$1
   _ckpt_split
   case $prev in
-    --config | --socket | --kinds | --journal) _ckpt_files ;;
+    --config | --socket | --profiles | --journal) _ckpt_files ;;
     --nvml)
       _ckpt_files
       [[ none == "$cur"* ]] && COMPREPLY+=(none)
@@ -268,14 +268,15 @@ _ckptd() {
     --disk-folder) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
     --users) _ckpt_words 'own all' ;;
     --victim) _ckpt_words 'requester cheapest' ;;
-    --pairs) _ckpt_words 'mix any learn' ;;
+    --placement) _ckpt_words 'demand first-fit interference' ;;
     --opencl-devices) _ckpt_words 'gpus all none' ;;
     *)
-      _ckpt_words '--config --socket --users --grace --settle --programs-per-gpu --contextless-per-gpu
-        --context-memory --ahead-memory --gpu-memory --opencl-devices
+      _ckpt_words '--config --socket --users --reconnect-timeout --startup-delay
+        --programs-per-gpu --contextless-per-gpu --context-memory --gpu-memory --credit-memory
         --program-memory --host-memory --disk-folder --disk-memory
-        --victim --pairs --report --apart --age --least-run
-        --answer-timeout --balance --slice --metrics --kinds --journal --nvml --version --help'
+        --victim --placement --progress-interval --pairing-limit --starvation-limit --min-residency
+        --eviction-timeout --rebalance-after --time-slice
+        --metrics --profiles --journal --nvml --opencl-devices --version --help'
       ;;
   esac
 }

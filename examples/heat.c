@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The heat equation on a square plate, with OpenCL: a plate of n × n cells, hot spots that stay hot,
- * edges that stay cold, explicit steps. It knows nothing of checkpoints.
+ * The heat equation on a plate of n × n cells, solved in explicit steps with OpenCL. Two hot spots and
+ * the cold edges keep their temperatures. The program contains no code for checkpoints.
  *
  *   heat [--n 512] [--steps 2000] [--report 100] [--image plate.ppm] [--checksum]
  *
- * Every step is computed without contraction of a*b+c, so that all devices agree to the last bit.
+ * FP_CONTRACT is off, so that no device fuses a*b+c and all give the same result to the last bit.
  */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
@@ -34,7 +34,7 @@ static void check(cl_int status, const char *what) {
   exit(1);
 }
 
-/* Black, red, yellow, white. */
+/* From cold to hot: black, red, yellow, white. */
 static void colour(float t, unsigned char *rgb) {
   float v = t < 0 ? 0 : t > 100 ? 1 : t / 100;
   float r = v * 3, g = v * 3 - 1, b = v * 3 - 2;
@@ -60,7 +60,7 @@ static void write_image(const char *path, const float *plate, int n) {
 
 /* FNV-1a over the bits of the result. */
 static uint64_t checksum(const float *plate, size_t cells) {
-  uint64_t h = 1469598103934665603u;
+  uint64_t h = 14695981039346656037u;
   const unsigned char *p = (const unsigned char *)plate;
   for (size_t i = 0; i < cells * sizeof(float); i++) h = (h ^ p[i]) * 1099511628211u;
   return h;
@@ -74,12 +74,16 @@ struct options {
 static struct options parse(int argc, char **argv) {
   struct options o = {512, 2000, 100, 0, NULL};
   for (int i = 1; i < argc; i++) {
-    const char *value = i + 1 < argc ? argv[i + 1] : "";
-    if (!strcmp(argv[i], "--n")) o.n = atoi(value), i++;
-    else if (!strcmp(argv[i], "--steps")) o.steps = atoi(value), i++;
-    else if (!strcmp(argv[i], "--report")) o.report = atoi(value), i++;
-    else if (!strcmp(argv[i], "--image")) o.image = value, i++;
-    else if (!strcmp(argv[i], "--checksum")) o.checksum = 1;
+    const char *option = argv[i], *value = i + 1 < argc ? argv[i + 1] : "";
+    if (!strcmp(option, "--checksum")) {
+      o.checksum = 1;
+      continue;
+    }
+    i++; /* the others have a value */
+    if (!strcmp(option, "--n")) o.n = atoi(value);
+    else if (!strcmp(option, "--steps")) o.steps = atoi(value);
+    else if (!strcmp(option, "--report")) o.report = atoi(value);
+    else if (!strcmp(option, "--image")) o.image = value;
     else {
       fprintf(stderr, "usage: heat [--n N] [--steps N] [--report N] [--image FILE] [--checksum]\n");
       exit(2);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that checkpoints itself: every EVERY steps it writes an image, and says which way it
- * came back.
+ * A program that checkpoints itself: after every EVERY steps it writes an image, and prints whether it
+ * continues as the original or was restored.
  *
- * This runs, with a checkpoint after steps 10, 20 and 30; then goes on after the last of them:
+ * The first command runs 40 steps with checkpoints after steps 10, 20 and 30; the second one continues
+ * from the last of them:
  *
  *   ckpt-run ./selfcheckpoint 40 10 /tmp/self.ckpt
  *   ckpt-restore /tmp/self.ckpt
  *
- * With STOP=1 in the environment it ends at the first checkpoint, and only copies go on. Without
- * ckpt-run it computes the same and writes no image. The last line is the result; it does not
- * depend on how often the program was stopped.
+ * With STOP=1 in the environment it ends at the first checkpoint and can only be restored. Without
+ * ckpt-run it computes the same and writes no image. The last line is the result, which does not
+ * depend on the number of checkpoints and restores.
  */
 #define _GNU_SOURCE
 #include <ckpt/ckpt.h>
@@ -24,10 +25,10 @@ enum { CELLS = 1 << 18, STEP_MILLISECONDS = 50 };
 struct work {
   int step;
   uint64_t cells[CELLS];
-  uint64_t *scratch; /* filled anew in every step: not worth a place in the image */
+  uint64_t *scratch; /* recomputed in every step, so the image need not contain it */
 };
 
-/* Mixes every cell with its neighbours; any lost or repeated step changes the result. */
+/* Mixes every cell with its neighbour: a lost or repeated step would change the result. */
 static void compute_step(struct work *w) {
   for (int i = 0; i < CELLS; i++) {
     uint64_t x = w->cells[i] + 3 * w->cells[(i + 1) % CELLS] + (uint64_t)w->step;
@@ -44,7 +45,7 @@ static uint64_t checksum(const struct work *w) {
   return sum;
 }
 
-/* Sleeps come back early after a dump: ask the clock, not the sleep. */
+/* A checkpoint interrupts a sleep, so repeat it until the clock has reached the time. */
 static void wait_until(struct timespec until) {
   while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) != 0) {
   }
@@ -59,7 +60,7 @@ static struct timespec later(struct timespec t, long milliseconds) {
 
 static int before(void *user, const char **reason) {
   const struct work *w = user;
-  (void)reason; /* setting it and returning 1 would refuse the checkpoint */
+  (void)reason; /* to refuse the checkpoint, set it and return 1 */
   printf("step %d: about to be checkpointed\n", w->step);
   return 0;
 }
@@ -69,7 +70,7 @@ static void checkpoint(const struct work *w, const char *image) {
   unsigned flags = CKPT_OVERWRITE | (getenv("STOP") ? CKPT_STOP : 0);
   switch (ckpt_checkpoint(image, flags, &result)) {
     case CKPT_CONTINUED:
-      printf("step %d: image written, running on after %.2f s\n", w->step, result.seconds);
+      printf("step %d: image written, continuing after %.2f s\n", w->step, result.seconds);
       break;
     case CKPT_RESTORED:
       printf("step %d: restored from an image that is %.2f s old\n", w->step, result.seconds);

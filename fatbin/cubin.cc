@@ -1,29 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Facts out of a cubin: its symbols, and what it says of its kernels' parameters. The numbers that
-// are not in elf.h were found out from what ptxas 13.0 makes.
+// The facts come from the symbol table and, for the parameters of kernels, from the sections
+// .nv.info.KERNEL. NVIDIA does not document the values that are not in elf.h: they were derived
+// from the output of ptxas 13.0.
 #include "fatbin/cubin.h"
 
-#include <cctype>
 #include <unordered_map>
 
 #include "fatbin/elf_file.h"
-#include "fatbin/facts.h"
 #include "fatbin/names.h"
 #include "fatbin/nv_info.h"
 
 namespace ckpt::fatbin {
 namespace {
 
-// st_other
+// Bits of st_other.
 constexpr u8 kKernel = 0x10;
 constexpr u8 kManaged = 0x04;
 
-// types of symbols
+// Types of symbols, beyond those of elf.h.
 constexpr u8 kTexture = 10;
 constexpr u8 kSampler = 11;
 constexpr u8 kSurface = 12;
-constexpr u8 kObject = 13;  // instead of STT_OBJECT, before linking
+constexpr u8 kUnlinkedObject = 13;  // a variable before linking, STT_OBJECT afterwards
 
 constexpr std::string_view kInfoPrefix = ".nv.info.";
 constexpr std::string_view kToolNote = ".note.nv.tkinfo";
@@ -34,12 +33,12 @@ std::optional<Space> space_of(std::string_view section) {
   return {};
 }
 
-// The letter behind the number ("sm_90a") stands only in the compiler's command line, which the
-// cubin keeps. There the number may be another one, if the cubin was linked.
-char target_letter(std::string_view note, u32 arch) {
-  std::string wanted = fmt::format("-arch sm_{}", arch);
-  for (size_t at = note.find(wanted); at != note.npos; at = note.find(wanted, at + 1)) {
-    char next = at + wanted.size() < note.size() ? note[at + wanted.size()] : '\0';
+// The suffix of the target ('a' of sm_90a) is recorded only in ptxas' command line, which the cubin
+// keeps in a note. A linked cubin's note may name other targets as well.
+char target_suffix(std::string_view note, u32 arch) {
+  std::string option = fmt::format("-arch sm_{}", arch);
+  for (size_t at = note.find(option); at != note.npos; at = note.find(option, at + 1)) {
+    char next = at + option.size() < note.size() ? note[at + option.size()] : '\0';
     if (next == 'a' || next == 'f') return next;
   }
   return '\0';
@@ -50,14 +49,14 @@ class CubinReader {
   explicit CubinReader(const ElfFile &elf) : elf_(elf) {}
 
   Result<CodeFacts> read() {
-    if (elf_.header().e_machine != kCudaMachine) return fail("it is an ELF file, but no cubin");
+    if (elf_.header().e_machine != kCudaMachine) return fail("an ELF file but not a cubin");
     facts_.relocatable = elf_.header().e_type == ET_REL;
     CKPT_CHECK(read_target());
     for (const ElfSection &s : elf_.sections())
       if (s.name.starts_with(kInfoPrefix)) info_.emplace(s.name.substr(kInfoPrefix.size()), &s);
-    // Without them nothing could be told; ptxas never leaves them out.
+    // ptxas always writes symbols. Without them "no heap use" would be a guess.
     const ElfSection *symbols = elf_.section_of_type(SHT_SYMTAB);
-    if (!symbols) return fail("it has no symbols: it is damaged, or was stripped");
+    if (!symbols) return fail("the cubin has no symbols: it is damaged or was stripped");
     CKPT_CHECK(read_symbols(*symbols));
     return std::move(facts_);
   }
@@ -69,7 +68,7 @@ class CubinReader {
     const ElfSection *note = elf_.section(kToolNote);
     if (!note) return {};
     CKPT_TRY(ByteView bytes, elf_.contents(*note));
-    if (char letter = target_letter(text(bytes), arch)) facts_.target += letter;
+    if (char suffix = target_suffix(text(bytes), arch)) facts_.target += suffix;
     return {};
   }
 
@@ -86,7 +85,7 @@ class CubinReader {
     switch (ELF64_ST_TYPE(s.st_info)) {
       case STT_FUNC: return function(s, name);
       case STT_OBJECT:
-      case kObject: return variable(s, name);
+      case kUnlinkedObject: return variable(s, name);
       case kTexture: return reference(name, ReferenceKind::Texture);
       case kSampler: return reference(name, ReferenceKind::Sampler);
       case kSurface: return reference(name, ReferenceKind::Surface);
@@ -113,8 +112,8 @@ class CubinReader {
     if (s.st_shndx == SHN_UNDEF || s.st_shndx >= elf_.sections().size()) return {};
     std::optional<Space> space = space_of(elf_.sections()[s.st_shndx].name);
     if (!space) return {};
-    if (name == kDeviceRuntimeMark) facts_.is_device_runtime = facts_.relocatable;
-    if (is_compilers_own(name)) return {};
+    if (name == kDeviceRuntimeMarker) facts_.is_device_runtime = facts_.relocatable;
+    if (is_compiler_generated(name)) return {};
     CKPT_TRY(std::string kept, names_.take(name));
     bool managed = s.st_other & kManaged;
     facts_.variables.push_back({std::move(kept), managed ? Space::Managed : *space, s.st_size});
@@ -136,26 +135,8 @@ class CubinReader {
 }  // namespace
 
 Result<CodeFacts> facts_of_cubin(ByteView cubin) {
-  CKPT_TRY(ElfFile elf, ElfFile::of(cubin));
+  CKPT_TRY(ElfFile elf, ElfFile::from(cubin));
   return CubinReader(elf).read();
-}
-
-const char *name_of(Space space) {
-  switch (space) {
-    case Space::Global: return "global";
-    case Space::Constant: return "constant";
-    case Space::Managed: break;
-  }
-  return "managed";
-}
-
-const char *name_of(ReferenceKind kind) {
-  switch (kind) {
-    case ReferenceKind::Texture: return "texture";
-    case ReferenceKind::Surface: return "surface";
-    case ReferenceKind::Sampler: break;
-  }
-  return "sampler";
 }
 
 }  // namespace ckpt::fatbin

@@ -8,59 +8,60 @@
 namespace ckpt::fatbin {
 namespace {
 
-bool has_room(u64 at, u64 bytes, u64 size) { return at <= size && bytes <= size - at; }
-
-// libelf makes a record of each section, however many there are said to be: count them first. A
-// file with more than 65279 of them keeps the number in the first section's header.
+// libelf allocates a record for every section that the header claims, so the number is checked
+// before. A file with SHN_LORESERVE (65280) sections or more keeps it in the first section's header
+// (elf(5)).
 Result<> check_header(const Source &source) {
   CKPT_TRY(Elf64_Ehdr h, source.record<Elf64_Ehdr>(0));
-  if (std::memcmp(h.e_ident, ELFMAG, SELFMAG) != 0) return fail("it is no ELF file");
+  if (std::memcmp(h.e_ident, ELFMAG, SELFMAG) != 0) return fail("not an ELF file");
   if (h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_ident[EI_DATA] != ELFDATA2LSB)
-    return fail("it is no 64-bit little-endian ELF file, and others are not supported");
+    return fail("only 64-bit little-endian ELF files are supported");
   if (h.e_shoff == 0) return {};
-  if (h.e_shentsize != sizeof(Elf64_Shdr)) return fail("its ELF header is damaged");
+  if (h.e_shentsize != sizeof(Elf64_Shdr))
+    return fail("the ELF header is damaged: a section header has {} bytes", h.e_shentsize);
   u64 count = h.e_shnum;
   if (count == 0) {
     CKPT_TRY(Elf64_Shdr first, source.record<Elf64_Shdr>(h.e_shoff));
     count = first.sh_size;
   }
-  if (count > kMostSections)
-    return fail("it has {} ELF sections, which is beyond all bounds", count);
-  if (!has_room(h.e_shoff, count * sizeof(Elf64_Shdr), source.size()))
-    return fail("its ELF sections reach beyond its end: it was cut short or is damaged");
+  if (count > kMaxSections)
+    return fail("{} ELF sections exceed the limit of {}", count, kMaxSections);
+  if (!fits(h.e_shoff, count * sizeof(Elf64_Shdr), source.size()))
+    return fail(
+        "the table of ELF sections reaches beyond the end: the file is truncated or damaged");
   return {};
 }
 
 void start_libelf() { [[maybe_unused]] static const unsigned once = ::elf_version(EV_CURRENT); }
 
 Failure elf_failure(const char *what) {
-  const char *why = ::elf_errmsg(-1);
-  return fail("{}: {}", what, why ? why : "damaged");
+  const char *reason = ::elf_errmsg(-1);
+  return fail("{}: {}", what, reason ? reason : "damaged");
 }
 
 }  // namespace
 
-Result<ElfFile> ElfFile::of(ByteView file) {
+Result<ElfFile> ElfFile::from(ByteView file) {
   MemorySource source(file);
   CKPT_CHECK(check_header(source));
   start_libelf();
-  // libelf takes a char * but does not write where ELF_C_READ is meant.
+  // elf_memory() opens for reading (ELF_C_READ), so libelf does not write there.
   auto *bytes = const_cast<char *>(reinterpret_cast<const char *>(file.data()));
-  return of(source, Handle(::elf_memory(bytes, file.size())));
+  return from(source, Handle(::elf_memory(bytes, file.size())));
 }
 
-Result<ElfFile> ElfFile::of(const FileSource &file) {
+Result<ElfFile> ElfFile::from(const FileSource &file) {
   CKPT_CHECK(check_header(file));
   start_libelf();
-  return of(file, Handle(::elf_begin(file.fd(), ELF_C_READ, nullptr)));
+  return from(file, Handle(::elf_begin(file.fd(), ELF_C_READ, nullptr)));
 }
 
-Result<ElfFile> ElfFile::of(const Source &source, Handle handle) {
-  if (!handle) return elf_failure("cannot read it as an ELF file");
+Result<ElfFile> ElfFile::from(const Source &source, Handle handle) {
+  if (!handle) return elf_failure("cannot open it as an ELF file");
   ElfFile f;
   f.elf_ = std::move(handle);
   f.size_ = source.size();
-  if (!::gelf_getehdr(f.elf_.get(), &f.header_)) return elf_failure("cannot read its ELF header");
+  if (!::gelf_getehdr(f.elf_.get(), &f.header_)) return elf_failure("cannot read the ELF header");
   CKPT_CHECK(f.read_sections());
   return f;
 }
@@ -77,10 +78,10 @@ Result<> ElfFile::read_sections() {
   }
   size_t count = 0;
   if (::elf_getshdrnum(elf_.get(), &count) != 0)
-    return elf_failure("cannot count its ELF sections");
+    return elf_failure("cannot count the ELF sections");
   for (size_t i = 0; i < count; ++i) {
     Elf_Scn *s = ::elf_getscn(elf_.get(), i);
-    // Copied, as the headers of a damaged file need not be aligned.
+    // gelf_getshdr() copies: the headers of a damaged file need not be aligned.
     Elf64_Shdr h{};
     if (!s || !::gelf_getshdr(s, &h)) return elf_failure("cannot read an ELF section");
     sections_.push_back({string_at(strings, h.sh_name), h, s});
@@ -107,8 +108,12 @@ const ElfSection *ElfFile::linked(const ElfSection &section) const {
 Result<ByteView> ElfFile::contents(const ElfSection &section) const {
   const Elf64_Shdr &h = section.header;
   if (h.sh_type == SHT_NOBITS || h.sh_size == 0) return ByteView();
-  if (h.sh_size > kMostTableBytes || !has_room(h.sh_offset, h.sh_size, size_))
-    return fail("its ELF section {} of {} bytes is beyond all bounds", section.name, h.sh_size);
+  if (h.sh_size > kMaxTableBytes)
+    return fail("ELF section {} of {} bytes exceeds the limit of {}", section.name, h.sh_size,
+                kMaxTableBytes);
+  if (!fits(h.sh_offset, h.sh_size, size_))
+    return fail("ELF section {} reaches beyond the end: the file is truncated or damaged",
+                section.name);
   const Elf_Data *data = ::elf_rawdata(section.handle, nullptr);
   if (!data || !data->d_buf) return elf_failure("cannot read an ELF section");
   return view(data->d_buf, data->d_size);
@@ -126,14 +131,14 @@ std::string_view ElfSymbols::name(const Elf64_Sym &symbol) const {
 
 Result<ElfSymbols> symbols_of(const ElfFile &file, const ElfSection &section) {
   const ElfSection *strings = file.linked(section);
-  if (!strings) return fail("its ELF symbols have no names");
+  if (!strings) return fail("the ELF symbol table has no string table");
   ElfSymbols s;
   CKPT_TRY(s.table, file.contents(section));
   CKPT_TRY(s.strings, file.contents(*strings));
   bool whole = s.table.size() % sizeof(Elf64_Sym) == 0;
   for (size_t i = 0; whole && i < s.count(); ++i) whole = s.symbol(i).st_name < s.strings.size();
   if (!whole || (!s.strings.empty() && s.strings.back() != std::byte{}))
-    return fail("its ELF symbols are damaged");
+    return fail("the ELF symbol table is damaged");
   return s;
 }
 

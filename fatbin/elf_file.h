@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An ELF file through libelf: 64-bit, little-endian, any bytes. Sections are read when asked for.
+// A 64-bit little-endian ELF file, read by libelf. The bytes are untrusted; sections are read on
+// demand.
 #pragma once
 
 #include <elf.h>
@@ -22,18 +23,18 @@ struct ElfSection {
 
 class ElfFile {
  public:
-  // Views of `file` are good while the object lives.
-  static Result<ElfFile> of(ByteView file);
-  static Result<ElfFile> of(const FileSource &file);
+  // `file` must outlive the object, as must the object all views that it returns.
+  static Result<ElfFile> from(ByteView file);
+  static Result<ElfFile> from(const FileSource &file);
 
   const Elf64_Ehdr &header() const { return header_; }
   const std::vector<ElfSection> &sections() const { return sections_; }
   const ElfSection *section(std::string_view name) const;
   const ElfSection *section_of_type(u32 type) const;
-  // The one that sh_link names; null if there is none.
+  // The section that sh_link refers to; null if there is none.
   const ElfSection *linked(const ElfSection &section) const;
 
-  // What stands in a section; nothing for one that takes no room in the file.
+  // The bytes of a section; empty for SHT_NOBITS, which takes no space in the file.
   Result<ByteView> contents(const ElfSection &section) const;
 
  private:
@@ -42,7 +43,7 @@ class ElfFile {
   };
   using Handle = std::unique_ptr<Elf, End>;
 
-  static Result<ElfFile> of(const Source &source, Handle handle);
+  static Result<ElfFile> from(const Source &source, Handle handle);
   Result<> read_sections();
 
   Handle elf_;
@@ -51,7 +52,7 @@ class ElfFile {
   std::vector<ElfSection> sections_;
 };
 
-// Symbols, with their names out of the linked string table.
+// A symbol table and the string table with its names.
 struct ElfSymbols {
   ByteView table, strings;
 
@@ -59,10 +60,10 @@ struct ElfSymbols {
   Elf64_Sym symbol(size_t i) const;
   std::string_view name(const Elf64_Sym &symbol) const;
 };
-// An error where a name lies outside of the strings.
+// An error if a name lies outside of the string table.
 Result<ElfSymbols> symbols_of(const ElfFile &file, const ElfSection &section);
 
-// The string at an offset of a string table, or "".
+// The string at an offset of a string table; "" if there is none.
 std::string_view string_at(ByteView table, u64 at);
 
 }  // namespace ckpt::fatbin

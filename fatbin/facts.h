@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one program for a device needs and has, as its cubin or its PTX tells.
+// What one piece of device code, a cubin or a PTX text, contains and needs. cubin.h and ptx.h
+// extract these facts.
 #pragma once
 
 #include <optional>
@@ -13,7 +14,7 @@
 namespace ckpt::fatbin {
 
 struct Parameter {
-  u32 offset = 0;  // in bytes, in the buffer that a launch hands over
+  u32 offset = 0;  // in bytes, in the buffer of a launch's parameters
   u32 bytes = 0;
   bool operator==(const Parameter &) const = default;
 };
@@ -21,12 +22,12 @@ struct Parameter {
 struct Kernel {
   std::string name;  // mangled
   std::vector<Parameter> parameters;
-  u32 parameter_bytes = 0;  // to the end of the last one
+  u32 parameter_bytes = 0;  // up to the end of the last parameter
   bool operator==(const Kernel &) const = default;
 };
 
 enum class Space : u8 { Global, Constant, Managed };
-const char *name_of(Space space);  // "global", …
+const char *name_of(Space space);  // "global", "constant", "managed"
 
 struct Variable {
   std::string name;
@@ -35,10 +36,10 @@ struct Variable {
   bool operator==(const Variable &) const = default;
 };
 
-// The references of CUDA 11 and before. Since then textures and surfaces are objects, which are
-// values like any other: only the instructions tell of them.
+// Texture, surface and sampler references, which CUDA 12 removed. Texture and surface objects,
+// which replace them, are ordinary values; only instructions reveal their use.
 enum class ReferenceKind : u8 { Texture, Surface, Sampler };
-const char *name_of(ReferenceKind kind);  // "texture", …
+const char *name_of(ReferenceKind kind);  // "texture", "surface", "sampler"
 
 struct Reference {
   std::string name;
@@ -48,24 +49,17 @@ struct Reference {
 
 struct CodeFacts {
   std::string target;        // "sm_90a"
-  bool relocatable = false;  // one translation unit of several: the linked program may have less
+  bool relocatable = false;  // a translation unit; the linked program may contain less
   std::vector<Kernel> kernels;
-  std::vector<Variable> variables;  // without the compiler's own, such as strings
+  std::vector<Variable> variables;  // without compiler-generated ones, such as strings
   std::vector<Reference> references;
-  std::string allocates;  // by which function device memory is allocated in kernels; "": by none
-  bool prints = false;    // printf; assert is none
-  bool launches = false;  // kernels start kernels: dynamic parallelism
-  bool is_device_runtime = false;  // a part of libcudadevrt.a, not of the program
-  // Instructions on textures and surfaces; a cubin's cannot be read.
+  std::string heap_function;       // an imported function that allocates from the heap; "": none
+  bool prints = false;             // calls printf; assert does not count
+  bool launches = false;           // kernels launch kernels: dynamic parallelism
+  bool is_device_runtime = false;  // part of libcudadevrt.a, not of the program itself
+  // Whether there are texture and surface instructions; unknown for a cubin, whose machine code is
+  // not documented.
   std::optional<bool> uses_textures, uses_surfaces;
 };
-
-// Any bytes. What is no cubin, or reaches beyond itself, is an error. Names are bounded in number
-// and length.
-Result<CodeFacts> facts_of_cubin(ByteView cubin);
-
-// Any text, as a PTX compiler would take it: what cannot be understood is passed over. An error
-// only where there is no .target, or where names are beyond all bounds.
-Result<CodeFacts> facts_of_ptx(std::string_view ptx);
 
 }  // namespace ckpt::fatbin

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An executable, a shared library or an object of the host: where its device code stands, and which
-// CUDA runtime it calls.
+// An ELF file for the host (an executable, a shared library or an object): its fat binaries, and
+// the CUDA runtime that it calls.
 #pragma once
 
 #include "fatbin/elf_file.h"

@@ -4,16 +4,15 @@
 namespace ckpt::fatbin {
 namespace {
 
-// cudaLaunchDevice, cudaLaunchDeviceV2 and their forms in the device runtime of CUDA 12 and later
-// (__cudaCDP2LaunchDeviceV2): what the compiler makes of a launch within a kernel.
+// What the compiler turns a launch within a kernel into: cudaLaunchDevice, cudaLaunchDeviceV2, and
+// since CUDA 12 __cudaCDP2LaunchDeviceV2.
 bool is_launch(std::string_view name) {
   for (std::string_view prefix : {"__cudaCDP2", "__cuda", "cuda"})
     if (name.starts_with(prefix)) return name.substr(prefix.size()).starts_with("LaunchDevice");
   return false;
 }
 
-// new and delete are made of malloc and free; cudaMalloc in a kernel calls malloc once it is
-// linked.
+// `new` in a kernel calls malloc. So does cudaMalloc in a kernel, but only after linking.
 bool is_allocation(std::string_view name) {
   return name == "malloc" || name == "cudaMalloc" || name == "__cudaCDP2Malloc";
 }
@@ -21,21 +20,22 @@ bool is_allocation(std::string_view name) {
 }  // namespace
 
 void note_function(CodeFacts &facts, std::string_view name, bool imported) {
-  if (imported && is_allocation(name)) facts.allocates = name;
+  if (imported && is_allocation(name)) facts.heap_function = name;
   if (imported && name == "vprintf") facts.prints = true;
   if (is_launch(name)) facts.launches = true;
 }
 
-// A dot in a name of LLVM becomes a dollar in PTX (.str: $str).
-bool is_compilers_own(std::string_view variable) {
+// LLVM's names begin with a dot, which becomes a dollar in PTX (.str is $str).
+bool is_compiler_generated(std::string_view variable) {
   return variable.empty() || variable[0] == '$' || variable[0] == '.' ||
          variable.starts_with("__unnamed_");
 }
 
 Result<std::string> NameBudget::take(std::string_view name) {
-  if (name.size() > kLongest || name.size() + kEach > left_)
-    return fail("its names are beyond all bounds ({} bytes in one, {} in all)", kLongest, kAll);
-  left_ -= name.size() + kEach;
+  if (name.size() > kMaxNameBytes || name.size() + kBytesPerName > left_)
+    return fail("its names exceed the limits of {} bytes each and {} bytes in all", kMaxNameBytes,
+                kMaxTotalBytes);
+  left_ -= name.size() + kBytesPerName;
   return std::string(name);
 }
 

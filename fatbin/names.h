@@ -1,33 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is shared by the two readers of device code: the functions whose names tell something, and
-// the bound on names.
+// What the readers of cubins and of PTX share: functions whose names reveal a feature, and limits
+// on the names that are kept.
 #pragma once
 
 #include "fatbin/facts.h"
 
 namespace ckpt::fatbin {
 
-// A function that the code names: `imported` if it is not defined there.
+// Notes a function that the code mentions; `imported` if it is not defined there.
 void note_function(CodeFacts &facts, std::string_view name, bool imported);
 
-// A variable that no programmer declared: strings and the like.
-bool is_compilers_own(std::string_view variable);
+// Whether the compiler made the variable: string constants and the like.
+bool is_compiler_generated(std::string_view variable);
 
-// The device runtime's mark, a variable of libcudadevrt.a.
-constexpr std::string_view kDeviceRuntimeMark = "__CNPRT_VERSION_NUMBER__";
+// A variable that only libcudadevrt.a, the device runtime, defines.
+constexpr std::string_view kDeviceRuntimeMarker = "__CNPRT_VERSION_NUMBER__";
 
-// How much one program may say. Mangled names of templates reach some ten thousand characters.
+// Limits the names that are kept of one cubin or PTX text. Mangled names of templates reach about
+// ten thousand characters.
 class NameBudget {
  public:
-  // The name, or an error once all of them together are too long.
+  // A copy of the name, or an error if it or all names together are too long.
   Result<std::string> take(std::string_view name);
 
  private:
-  static constexpr size_t kLongest = 256u << 10;
-  static constexpr size_t kAll = 64u << 20;
-  static constexpr size_t kEach = 64;  // bytes that a name of any length costs
-  size_t left_ = kAll;
+  static constexpr size_t kMaxNameBytes = 256u << 10;
+  static constexpr size_t kMaxTotalBytes = 64u << 20;
+  static constexpr size_t kBytesPerName = 64;  // charged for each name besides its length
+  size_t left_ = kMaxTotalBytes;
 };
 
 }  // namespace ckpt::fatbin

@@ -6,11 +6,11 @@
 namespace ckpt::fatbin {
 namespace {
 
-constexpr u8 kSized = 4;         // format: bytes follow
+constexpr u8 kSized = 4;         // format: as many bytes follow as the u16 says
 constexpr u8 kParameter = 0x17;  // u32, u16 ordinal, u16 offset, u32 whose upper 14 bits are a size
 constexpr u8 kLongParameter = 0x45;   // u32, u16 ordinal, u16 offset, u16 size, u16
-constexpr u8 kParameterBytes = 0x19;  // of all
-constexpr size_t kMostParameters = 1u << 14;
+constexpr u8 kParameterBytes = 0x19;  // of all parameters together
+constexpr size_t kMaxParameters = 1u << 14;
 
 struct Ordered {
   u16 ordinal;
@@ -37,9 +37,10 @@ Result<> read_parameters(ByteView section, Kernel &kernel) {
     if (name == kParameterBytes && format != kSized) kernel.parameter_bytes = value;
     if ((name == kParameter || name == kLongParameter) && bytes.size() == 12)
       found.push_back(read_parameter(bytes, name == kLongParameter));
-    if (found.size() > kMostParameters) return fail("{} has too many parameters", kernel.name);
+    if (found.size() > kMaxParameters)
+      return fail("kernel {} has more than {} parameters", kernel.name, kMaxParameters);
   }
-  if (!in.ok()) return fail("the parameters of {} are cut short", kernel.name);
+  if (!in.ok()) return fail("the parameter section of kernel {} is truncated", kernel.name);
   std::ranges::sort(found, {}, &Ordered::ordinal);
   for (const Ordered &o : found) kernel.parameters.push_back(o.parameter);
   return {};

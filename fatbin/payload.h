@@ -9,7 +9,7 @@
 
 namespace ckpt::fatbin {
 
-// Bytes that are owned, or that lie in the memory which the image was made of.
+// Bytes that the payload owns, or a view into the memory that the image was made from.
 class Payload {
  public:
   Payload() = default;
@@ -18,7 +18,7 @@ class Payload {
       : owned_(std::move(owned)), view_(owned_.get(), bytes) {}
 
   ByteView bytes() const { return view_; }
-  // Up to the first NUL, as PTX ends with one.
+  // Up to the first NUL, which ends PTX.
   std::string_view text() const;
 
  private:
@@ -26,10 +26,10 @@ class Payload {
   ByteView view_;
 };
 
-// Reads and decompresses. An entry that is, or says that it will be, longer than `most` bytes is
-// refused before anything is read. Memory: the decompressed bytes, and the stored ones meanwhile.
-// LTO-IR is refused: its coding is not public.
+// Reads and decompresses an entry. An entry that is longer than `max_bytes`, stored or (by its
+// header) decompressed, is refused before anything is read. Memory: the decompressed bytes, and the
+// stored ones until then. LTO-IR is refused, since its encoding is not public.
 Result<Payload> read_payload(const Source &source, const Entry &entry,
-                             u64 most = kMostPayloadBytes);
+                             u64 max_bytes = kMaxPayloadBytes);
 
 }  // namespace ckpt::fatbin

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Facts out of PTX. A module is a list of directives; function bodies are passed over, but for the
-// instructions on textures and surfaces. The layout of parameters is that of the PTX ISA (5.2 and
-// 7.1): each at the next multiple of its own alignment.
+// A module is a list of directives. Function bodies are skipped, except for instructions on
+// textures and surfaces. Parameters are laid out as in the PTX ISA (sections 5.2 and 7.1): each
+// begins at the next multiple of its own alignment.
+#include "fatbin/ptx.h"
+
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
-#include "fatbin/facts.h"
 #include "fatbin/names.h"
 #include "fatbin/ptx_lexer.h"
 
 namespace ckpt::fatbin {
 namespace {
 
-constexpr u64 kMostBytes = u64{1} << 40;       // of a variable: more than any device has
-constexpr u64 kMostParameterBytes = 1u << 16;  // 32764 are allowed
+constexpr u64 kMaxVariableBytes = u64{1} << 40;  // more than any device has
+constexpr u64 kMaxParameterBytes = 1u << 16;     // CUDA allows 32764
 
 u64 number(std::string_view word) {
   int base = word.starts_with("0x") || word.starts_with("0X") ? 16 : 10;
@@ -24,7 +26,7 @@ u64 number(std::string_view word) {
   return value;
 }
 
-// Bytes of a fundamental type (".f32"), 0 for another word.
+// Bytes of a fundamental type such as ".f32"; 0 for any other word.
 u32 bytes_of_type(std::string_view word) {
   if (word.size() < 3 || word[0] != '.') return 0;
   if (word == ".f16x2" || word == ".bf16x2") return 4;
@@ -43,21 +45,21 @@ std::optional<ReferenceKind> reference_kind(std::string_view word) {
   return {};
 }
 
-// What stands before and after a declared name.
-struct Declared {
+// A variable or parameter: its name, and what is declared before and after it.
+struct Declaration {
   u32 element_bytes = 0;
   u32 vector = 1;
-  u32 alignment = 0;  // 0: its own
+  u32 alignment = 0;  // 0: the natural one
   bool managed = false;
-  bool pointer = false;  // .ptr: what follows tells of what it points to
-  bool open = false;     // [] without a number
+  bool pointer = false;  // after .ptr, whose .align describes the target of the pointer
+  bool open = false;     // [] without a size: the initializer determines it
   std::optional<ReferenceKind> reference;
   std::string_view name;
   u64 count = 1;
 
   u64 bytes() const {
     u64 each = u64{element_bytes} * vector;
-    return each == 0 || count <= kMostBytes / each ? each * count : kMostBytes;
+    return each == 0 || count <= kMaxVariableBytes / each ? each * count : kMaxVariableBytes;
   }
   u64 aligned_to() const {
     return alignment ? alignment : std::max<u32>(1, element_bytes * vector);
@@ -71,7 +73,7 @@ class PtxModule {
   Result<CodeFacts> read() {
     facts_.uses_textures = facts_.uses_surfaces = false;
     for (Token t = lexer_.next(); t.kind != Token::End; t = lexer_.next()) CKPT_CHECK(directive(t));
-    if (facts_.target.empty()) return fail("it has no .target: it is no PTX");
+    if (facts_.target.empty()) return fail("there is no .target directive, so this is not PTX");
     return std::move(facts_);
   }
 
@@ -96,7 +98,7 @@ class PtxModule {
     lexer_.line();
   }
 
-  // After its '{'.
+  // The opening brace has been read.
   void skip_block() {
     for (size_t depth = 1; depth > 0;) {
       Token t = lexer_.next();
@@ -107,7 +109,7 @@ class PtxModule {
     }
   }
 
-  // PTX ISA 9.7.10 and 9.7.11; the instruction is the first word with a dot in it.
+  // Texture and surface instructions: PTX ISA, sections 9.7.10 and 9.7.11.
   void instruction(std::string_view word) {
     if (word[0] != 't' && word[0] != 's') return;
     auto begins = [&](std::string_view name) { return word.starts_with(name); };
@@ -125,7 +127,7 @@ class PtxModule {
     }
   }
 
-  // .func (result) name (parameters) body, or ';' where it is only declared.
+  // .func (result) name (parameters), then a body, or ';' for a mere declaration.
   Result<> function(bool imported) {
     std::string_view name;
     for (Token t = lexer_.next(); t.kind != Token::End && !t.is(';'); t = lexer_.next()) {
@@ -153,31 +155,32 @@ class PtxModule {
     return {};
   }
 
-  // After the '('.
+  // The opening parenthesis has been read.
   Result<> parameters(Kernel &kernel) {
     for (;;) {
-      Declared d;
+      Declaration d;
       Token end = declaration(d);
       if (!d.name.empty()) CKPT_CHECK(add_parameter(kernel, d));
       if (!end.is(',')) return {};
     }
   }
 
-  Result<> add_parameter(Kernel &kernel, const Declared &d) {
+  Result<> add_parameter(Kernel &kernel, const Declaration &d) {
     u64 bytes = d.reference ? sizeof(u64) : d.bytes();
     u64 to = d.reference ? sizeof(u64) : d.aligned_to();
     if (bytes == 0) return {};
     CKPT_CHECK(names_.take({}));
     u64 offset = (kernel.parameter_bytes + to - 1) / to * to;
-    if (offset + bytes > kMostParameterBytes)
-      return fail("the parameters of {} are beyond all bounds", kernel.name);
+    if (offset + bytes > kMaxParameterBytes)
+      return fail("the parameters of kernel {} exceed the limit of {} bytes", kernel.name,
+                  kMaxParameterBytes);
     kernel.parameters.push_back({static_cast<u32>(offset), static_cast<u32>(bytes)});
     kernel.parameter_bytes = static_cast<u32>(offset + bytes);
     return {};
   }
 
-  // Up to the ',', ';' or ')' behind it, which is returned.
-  Token declaration(Declared &d) {
+  // Returns the ',', ';' or ')' that ends the declaration.
+  Token declaration(Declaration &d) {
     for (;;) {
       Token t = lexer_.next();
       if (t.kind == Token::End || t.is(',') || t.is(';') || t.is(')')) return t;
@@ -187,7 +190,7 @@ class PtxModule {
     }
   }
 
-  void qualifier(Declared &d, std::string_view word) {
+  void qualifier(Declaration &d, std::string_view word) {
     if (word[0] != '.') {
       if (d.name.empty()) d.name = word;
     } else if (word == ".align") {
@@ -206,7 +209,7 @@ class PtxModule {
     }
   }
 
-  void attribute(Declared &d) {
+  void attribute(Declaration &d) {
     size_t depth = 0;
     for (Token t = lexer_.next(); t.kind != Token::End; t = lexer_.next()) {
       if (t.is(".managed")) d.managed = true;
@@ -215,50 +218,53 @@ class PtxModule {
     }
   }
 
-  // After the '['.
-  void dimension(Declared &d) {
+  // The opening bracket has been read.
+  void dimension(Declaration &d) {
     Token t = lexer_.next();
     if (t.is(']')) {
       d.open = true;
       return;
     }
     u64 n = number(t.text);
-    d.count = n == 0 || d.count <= kMostBytes / n ? d.count * n : kMostBytes;
+    d.count = n == 0 || d.count <= kMaxVariableBytes / n ? d.count * n : kMaxVariableBytes;
     lexer_.next();
   }
 
-  // After the '='; its items count where the declaration leaves the number open.
-  Token initializer(Declared &d) {
+  // The '=' has been read. The number of items is the size of an open array. An item begins with
+  // the first word after a '{' or a ','.
+  Token initializer(Declaration &d) {
     u64 items = 0;
     size_t depth = 0;
-    bool fresh = true;
+    bool item_expected = true;
     for (;;) {
       Token t = lexer_.next();
       if (t.kind == Token::End || t.is(';') || (depth == 0 && t.is(','))) {
-        if (d.open) d.count *= items, d.open = false;
+        if (std::exchange(d.open, false)) d.count *= items;
         return t;
       }
-      if (t.is('{')) ++depth, fresh = true;
+      if (t.is('{')) ++depth;
       if (t.is('}') && depth > 0) --depth;
-      if (t.is(',')) fresh = true;
-      if (t.kind == Token::Word && fresh) ++items, fresh = false;
+      if (t.is('{') || t.is(',')) item_expected = true;
+      if (t.kind == Token::Word && std::exchange(item_expected, false)) ++items;
     }
   }
 
-  // A list of them may follow one type.
+  // Several declarations may follow one type, separated by commas.
   Result<> variables(Space space, bool imported) {
-    Declared d;
+    Declaration d;
     for (;;) {
       Token end = declaration(d);
       if (!imported) CKPT_CHECK(add_variable(d, space));
       if (!end.is(',')) return {};
-      d.name = {}, d.count = 1, d.open = false;
+      d.name = {};
+      d.count = 1;
+      d.open = false;
     }
   }
 
-  Result<> add_variable(const Declared &d, Space space) {
-    if (d.name == kDeviceRuntimeMark) facts_.is_device_runtime = true;
-    if (is_compilers_own(d.name)) return {};
+  Result<> add_variable(const Declaration &d, Space space) {
+    if (d.name == kDeviceRuntimeMarker) facts_.is_device_runtime = true;
+    if (is_compiler_generated(d.name)) return {};
     CKPT_TRY(std::string name, names_.take(d.name));
     if (d.reference)
       facts_.references.push_back({std::move(name), *d.reference});

@@ -9,7 +9,7 @@
 namespace ckpt::fatbin {
 namespace {
 
-constexpr std::array<bool, 256> kWord = [] {
+constexpr std::array<bool, 256> kInWord = [] {
   std::array<bool, 256> in{};
   for (int c = '0'; c <= '9'; ++c) in[c] = true;
   for (int c = 'a'; c <= 'z'; ++c) in[c] = in[c - 'a' + 'A'] = true;
@@ -26,6 +26,11 @@ void PtxLexer::skip_to(std::string_view end) {
   rest_.remove_prefix(at == std::string_view::npos ? rest_.size() : at + end.size());
 }
 
+void PtxLexer::skip_enclosed(std::string_view begin, std::string_view end) {
+  rest_.remove_prefix(begin.size());
+  skip_to(end);
+}
+
 void PtxLexer::skip_blank() {
   for (;;) {
     size_t n = 0;
@@ -34,9 +39,9 @@ void PtxLexer::skip_blank() {
     if (rest_.starts_with("//"))
       skip_to("\n");
     else if (rest_.starts_with("/*"))
-      rest_.remove_prefix(2), skip_to("*/");
+      skip_enclosed("/*", "*/");
     else if (rest_.starts_with('"'))
-      rest_.remove_prefix(1), skip_to("\"");
+      skip_enclosed("\"", "\"");
     else
       return;
   }
@@ -46,7 +51,7 @@ Token PtxLexer::next() {
   skip_blank();
   if (rest_.empty()) return {};
   size_t n = 0;
-  while (n < rest_.size() && kWord[static_cast<u8>(rest_[n])]) ++n;
+  while (n < rest_.size() && kInWord[static_cast<u8>(rest_[n])]) ++n;
   Token t{n > 0 ? Token::Word : Token::Mark, rest_.substr(0, std::max<size_t>(n, 1))};
   rest_.remove_prefix(t.text.size());
   return t;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The words of a PTX text. Only as much of the language as is needed to find declarations
-// (PTX ISA 9.0, chapters 4 and 5): comments and strings are passed over.
+// Splits PTX into tokens (PTX ISA 9.0, chapter 4), as far as finding declarations needs it.
+// Comments and strings are skipped.
 #pragma once
 
 #include <string_view>
@@ -21,8 +21,8 @@ class PtxLexer {
  public:
   explicit PtxLexer(std::string_view text) : rest_(text) {}
 
-  // A word is a directive, an instruction, a name, a register or a number; a mark is any other
-  // character.
+  // A word is a directive, an instruction, a name, a register or a number. Any other character is a
+  // mark.
   Token next();
   // The rest of the line, without a comment.
   std::string_view line();
@@ -30,6 +30,7 @@ class PtxLexer {
  private:
   void skip_blank();
   void skip_to(std::string_view end);
+  void skip_enclosed(std::string_view begin, std::string_view end);
 
   std::string_view rest_;
 };

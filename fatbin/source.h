@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the bytes come from: a file, which is never read as a whole, or memory.
+// Where device code is read from: a file, which is read piece by piece, or memory.
 #pragma once
 
 #include <memory>
@@ -12,17 +12,20 @@
 
 namespace ckpt::fatbin {
 
+// Whether [at, at + bytes) lies within `size` bytes, for any values: nothing overflows.
+constexpr bool fits(u64 at, u64 bytes, u64 size) { return at <= size && bytes <= size - at; }
+
 class Source {
  public:
   virtual ~Source() = default;
 
-  // Fills `into` from offset `at`; fewer bytes are an error. Thread-safe.
+  // Fills `into` from offset `at`; an error if the source ends before. Thread-safe.
   virtual Result<> read(u64 at, std::span<std::byte> into) const = 0;
-  // The bytes where they lie, if they lie in memory; else empty. Checked as read() does.
-  virtual ByteView look(u64 at, u64 bytes) const = 0;
+  // A view of bytes that are in memory already; empty for a file, and for a range out of bounds.
+  virtual ByteView in_place(u64 at, u64 bytes) const = 0;
   virtual u64 size() const = 0;
 
-  // One fixed record.
+  // One record of fixed size.
   template <class T>
   Result<T> record(u64 at) const {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -34,11 +37,11 @@ class Source {
 
 class FileSource : public Source {
  public:
-  // A regular file only: a pipe or a device has no size.
+  // Only regular files: a pipe or a device has no size.
   static Result<std::unique_ptr<FileSource>> open(const std::string &path);
 
   Result<> read(u64 at, std::span<std::byte> into) const override;
-  ByteView look(u64, u64) const override { return {}; }
+  ByteView in_place(u64, u64) const override { return {}; }
   u64 size() const override { return size_; }
   int fd() const { return fd_.get(); }
 
@@ -48,25 +51,25 @@ class FileSource : public Source {
   u64 size_;
 };
 
-// Bytes that outlive the source.
+// `bytes` must outlive the source.
 class MemorySource : public Source {
  public:
   explicit MemorySource(ByteView bytes) : bytes_(bytes) {}
 
   Result<> read(u64 at, std::span<std::byte> into) const override;
-  ByteView look(u64 at, u64 bytes) const override;
+  ByteView in_place(u64 at, u64 bytes) const override;
   u64 size() const override { return bytes_.size(); }
 
  private:
   ByteView bytes_;
 };
 
-// This process's whole memory: an offset is an address. What a program registers has no length, so
-// nothing can be checked but what its own headers say; it must stay mapped.
+// All memory of this process; an offset is an address. A program registers code by its address
+// alone, so the sizes in the code's own headers are the only limits, and the code must stay mapped.
 class AddressSpace : public Source {
  public:
   Result<> read(u64 at, std::span<std::byte> into) const override;
-  ByteView look(u64 at, u64 bytes) const override;
+  ByteView in_place(u64 at, u64 bytes) const override;
   u64 size() const override { return ~u64{0}; }
 };
 

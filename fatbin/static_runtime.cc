@@ -7,11 +7,11 @@ namespace ckpt::fatbin {
 
 Result<> refuse_static_runtime(const std::string &path) {
   Result<Image> image = Image::open(path);
-  // What is no ELF file with device code may still start one: a script, python.
+  // Other files may start a CUDA program as well: a script, an interpreter.
   if (!image || image->runtime().runtime != Runtime::Static) return {};
   return fail_with_hint(
       fmt::format(
-          "{} was linked with the static CUDA runtime ({}), which runs on NVIDIA's driver only",
+          "{} is linked with the static CUDA runtime ({}), which runs only on NVIDIA's driver",
           path, image->runtime().reason),
       "link it with nvcc -cudart shared");
 }

@@ -7,8 +7,8 @@
 
 namespace ckpt::fatbin {
 
-// NVIDIA's static runtime asks NVIDIA's driver for a proof of what it is, so a program that carries
-// it cannot run on another one. An error that says so, and what to do; none for all other files.
+// An error if the program at `path` contains NVIDIA's static CUDA runtime, which authenticates the
+// driver and therefore runs on NVIDIA's own only. No error for any other file.
 Result<> refuse_static_runtime(const std::string &path);
 
 }  // namespace ckpt::fatbin

@@ -8,55 +8,22 @@
 #include <unordered_set>
 
 #include "common/base/cores.h"
+#include "fatbin/cubin.h"
+#include "fatbin/examination.h"
+#include "fatbin/ptx.h"
 
 namespace ckpt::fatbin {
 namespace {
 
-constexpr u64 kMostExpansion = 100;
+constexpr u64 kMaxExpansion = 100;
 constexpr u64 kLeastBudget = u64{1} << 30;
-constexpr size_t kMostNameBytes = 512u << 20;  // of all kernels and variables together
-
-// Under -rdc=true the driver gets what the device linker made, in which functions that nobody calls
-// are gone: the translation units would say too much. It gets the units where the linker could make
-// nothing of them (PTX only), which leaves an empty container, and where nothing was linked yet.
-bool units_are_loaded(const Image &image) {
-  bool any = false;
-  for (const Container &c : image.containers()) {
-    if (c.role != Role::Loaded) continue;
-    if (c.entries.empty()) return true;
-    any = true;
-  }
-  return !any;
-}
-
-// Where the driver gets the translation units only once they are linked.
-Counts count_before_linking(const Entry &e) {
-  return e.kind == Kind::Ptx ? Counts::Instructions : Counts::No;
-}
-
-// "90a", whatever the kind.
-std::pair<u32, u64> target_key(const Entry &e) {
-  return {e.arch, e.flags & (kFlagArchSpecific | kFlagFamilySpecific)};
-}
-
-std::vector<Counts> count_entries(const Container &c, bool before_linking) {
-  std::set<std::pair<u32, u64>> cubins;
-  for (const Entry &e : c.entries)
-    if (e.kind == Kind::Elf) cubins.insert(target_key(e));
-  std::vector<Counts> out;
-  for (const Entry &e : c.entries) {
-    // Code for one target is there as a cubin and as PTX, from one source.
-    bool twice = e.kind != Kind::Elf && cubins.contains(target_key(e));
-    out.push_back(before_linking ? count_before_linking(e) : twice ? Counts::Facts : Counts::All);
-  }
-  return out;
-}
+constexpr size_t kMaxNameBytes = 512u << 20;  // of all kernels, variables and references
 
 Result<CodeFacts> facts_of(const Entry &entry, const Payload &payload) {
   switch (entry.kind) {
     case Kind::Elf: return facts_of_cubin(payload.bytes());
     case Kind::Ptx: return facts_of_ptx(payload.text());
-    default: return fail("an entry of kind {} is not known", static_cast<u16>(entry.kind));
+    default: return fail("entries of kind {} are not supported", static_cast<u16>(entry.kind));
   }
 }
 
@@ -67,55 +34,54 @@ std::string described(const Entry &e) {
 struct Job {
   const Entry *entry;
   size_t container_index, entry_index;
-  Counts counts;
+  Scope scope;
 };
 
 std::vector<Job> jobs_of(const Image &image) {
   std::vector<Job> jobs;
-  std::vector<std::vector<Counts>> counts = what_counts(image);
-  for (size_t i = 0; i < counts.size(); ++i)
-    for (size_t k = 0; k < counts[i].size(); ++k) {
+  std::vector<std::vector<Scope>> scopes = scopes_of(image);
+  for (size_t i = 0; i < scopes.size(); ++i)
+    for (size_t k = 0; k < scopes[i].size(); ++k) {
       const Container &c = image.containers()[i];
-      if (counts[i][k] != Counts::No) jobs.push_back({&c.entries[k], i, k, counts[i][k]});
+      if (scopes[i][k] != Scope::Nothing) jobs.push_back({&c.entries[k], i, k, scopes[i][k]});
     }
   return jobs;
 }
 
-// Takes in the facts of entries in any order; what it says does not depend on it.
+// Merges the facts of entries. They may arrive in any order; the result does not depend on it.
 class Merger {
  public:
   explicit Merger(const Image &image) : single_(image.containers().size() == 1) {}
 
   Result<> add(size_t order, const Job &job, const CodeFacts &f) {
     add_instructions(f);
-    if (job.counts == Counts::Instructions) return {};
-    // libcudadevrt's own allocations and kernels are not the program's.
-    if (f.is_device_runtime) return {};
+    if (job.scope == Scope::Instructions) return {};
+    if (f.is_device_runtime) return {};  // rule 4 in examination.cc
     out_.prints |= f.prints;
     out_.launches |= f.launches;
-    if (job.counts == Counts::All && !f.allocates.empty())
-      note_heap(order, HeapUse::Yes, why(job, f));
+    if (job.scope == Scope::All && !f.heap_function.empty())
+      note_heap(order, HeapUse::Yes, heap_reason(job, f));
     for (const Kernel &k : f.kernels) CKPT_CHECK(add_kernel(order, k, target(job, f)));
     for (const Variable &v : f.variables) CKPT_CHECK(add_variable(order, v, target(job, f)));
     for (const Reference &r : f.references) CKPT_CHECK(add_reference(r));
     return {};
   }
 
-  void add_unread(size_t order, const Job &job, std::string reason) {
-    if (job.counts == Counts::All) note_heap(order, HeapUse::Assumed, reason);
-    out_.unread.push_back({job.container_index, job.entry_index, std::move(reason)});
+  void add_unexamined(size_t order, const Job &job, std::string reason) {
+    if (job.scope == Scope::All) note_heap(order, HeapUse::Assumed, reason);
+    out_.unexamined.push_back({job.container_index, job.entry_index, std::move(reason)});
   }
 
+  // `any`: whether there was an entry to examine.
   Summary take(bool any) {
     if (out_.heap.reason.empty())
-      out_.heap.reason =
-          any ? "no code for a device calls malloc" : "there is no code for a device";
-    bool open = !out_.unread.empty() || !all_in_ptx();
+      out_.heap.reason = any ? "no device code calls malloc" : "there is no device code";
+    bool open = !out_.unexamined.empty() || !all_in_ptx();
     auto use = [&](bool yes) { return yes ? Use::Yes : open ? Use::Unknown : Use::No; };
     out_.textures = use(textures_);
     out_.surfaces = use(surfaces_);
-    std::ranges::sort(out_.unread, {},
-                      [](const Unread &u) { return std::pair(u.container, u.entry); });
+    std::ranges::sort(out_.unexamined, {},
+                      [](const Unexamined &u) { return std::pair(u.container, u.entry); });
     return std::move(out_);
   }
 
@@ -126,7 +92,7 @@ class Merger {
     std::unordered_set<size_t> &seen = f.uses_textures ? in_ptx_ : in_cubins_;
     for (const Kernel &k : f.kernels) seen.insert(std::hash<std::string>()(k.name));
   }
-  // Kernels whose PTX stands nowhere leave the question of their instructions open.
+  // Without the PTX of a kernel its instructions are unknown.
   bool all_in_ptx() const {
     return std::ranges::all_of(in_cubins_, [&](size_t name) { return in_ptx_.contains(name); });
   }
@@ -136,10 +102,10 @@ class Merger {
     return single_ ? what : fmt::format("{} in fat binary {}", what, job.container_index);
   }
 
-  std::string why(const Job &job, const CodeFacts &f) const {
-    return fmt::format("{} calls {}{}", place(job), f.allocates,
+  std::string heap_reason(const Job &job, const CodeFacts &f) const {
+    return fmt::format("{} calls {}{}", place(job), f.heap_function,
                        f.relocatable || job.entry->is_unit()
-                           ? " (it is not linked: the program may have less)"
+                           ? " (before linking, which may remove the call)"
                            : "");
   }
 
@@ -147,7 +113,7 @@ class Merger {
     return job.entry->kind == Kind::Elf ? f.target : job.entry->target();
   }
 
-  // Yes before Assumed, the earlier entry before the later.
+  // Yes goes before Assumed, and an earlier entry before a later one.
   void note_heap(size_t order, HeapUse use, std::string reason) {
     bool stronger = use == HeapUse::Yes && out_.heap.use != HeapUse::Yes;
     bool first = use == out_.heap.use && order < heap_order_;
@@ -159,57 +125,65 @@ class Merger {
 
   Result<> charge(size_t bytes) {
     names_ += bytes;
-    if (names_ > kMostNameBytes)
-      return fail("its kernels and variables have more than {} MiB of names", kMostNameBytes >> 20);
+    if (names_ > kMaxNameBytes)
+      return fail("the names of its kernels and variables exceed the limit of {} MiB",
+                  kMaxNameBytes >> 20);
     return {};
   }
 
   Result<> add_reference(const Reference &r) {
     if (r.kind == ReferenceKind::Texture) textures_ = true;
     if (r.kind == ReferenceKind::Surface) surfaces_ = true;
-    CKPT_CHECK(charge(r.name.size() + 64));
+    CKPT_CHECK(charge(kReferenceBytes + r.name.size()));
     out_.references.emplace(r.name, r.kind);
     return {};
   }
 
   Result<> add_kernel(size_t order, const Kernel &k, const std::string &target) {
-    CKPT_CHECK(charge(kNode + k.name.size() + k.parameters.size() * sizeof(Parameter)));
+    CKPT_CHECK(charge(kNodeBytes + k.name.size() + k.parameters.size() * sizeof(Parameter)));
     auto [it, is_new] = out_.kernels.try_emplace(k.name, KernelSummary{k, order, {}, false});
     KernelSummary &s = it->second;
     s.targets.insert(target);
     s.differs |= s.kernel.parameters != k.parameters;
-    if (order < s.first) s.kernel = k, s.first = order;
+    if (order < s.first) {
+      s.kernel = k;
+      s.first = order;
+    }
     return {};
   }
 
   Result<> add_variable(size_t order, const Variable &v, const std::string &target) {
-    CKPT_CHECK(charge(kNode + v.name.size()));
+    CKPT_CHECK(charge(kNodeBytes + v.name.size()));
     auto [it, is_new] = out_.variables.try_emplace(v.name, VariableSummary{v, order, {}, false});
     VariableSummary &s = it->second;
     s.targets.insert(target);
     s.differs |= s.variable != v;
-    if (order < s.first) s.variable = v, s.first = order;
+    if (order < s.first) {
+      s.variable = v;
+      s.first = order;
+    }
     return {};
   }
 
-  static constexpr size_t kNode = 200;  // of a map, with a target
+  static constexpr size_t kReferenceBytes = 64;
+  static constexpr size_t kNodeBytes = 200;  // a map node with one target
 
   Summary out_;
   const bool single_;
   size_t heap_order_ = 0;
   size_t names_ = 0;
   bool textures_ = false, surfaces_ = false;
-  std::unordered_set<size_t> in_ptx_, in_cubins_;  // hashes of kernels' names
+  std::unordered_set<size_t> in_ptx_, in_cubins_;  // hashes of kernel names
 };
 
-// Each thread takes the next entry, reads it and hands its facts over.
-class Crew {
+// Examines entries in several threads, each of which takes the next one, and merges their facts.
+class Examiner {
  public:
-  Crew(const Image &image, const SummaryOptions &options)
+  Examiner(const Image &image, const SummaryOptions &options)
       : image_(image), options_(options), jobs_(jobs_of(image)), merger_(image) {
     for (const Job &j : jobs_) total_ += j.entry->stored_bytes;
-    limit_ = left_ =
-        options.most_bytes ? options.most_bytes : std::max(kLeastBudget, total_ * kMostExpansion);
+    limit_ = left_ = options.max_total_bytes ? options.max_total_bytes
+                                             : std::max(kLeastBudget, total_ * kMaxExpansion);
   }
 
   Result<Summary> run() {
@@ -239,7 +213,7 @@ class Crew {
         failed_ = merger_.add(i, jobs_[i], *facts);
         payload_bytes_ += e.bytes;
       } else {
-        merger_.add_unread(i, jobs_[i], facts.error().what);
+        merger_.add_unexamined(i, jobs_[i], facts.error().what);
       }
       done_ += e.stored_bytes;
       if (options_.progress) options_.progress(done_, total_);
@@ -248,9 +222,9 @@ class Crew {
 
   Result<CodeFacts> examine(const Entry &e) {
     if (!take_from_budget(e.bytes))
-      return fail("the {} was left out: those before it had {} bytes, which is the limit",
+      return fail("the {} was skipped: all entries together exceed the limit of {} bytes",
                   described(e), limit_);
-    CKPT_TRY(Payload payload, image_.payload(e, options_.most_payload_bytes));
+    CKPT_TRY(Payload payload, image_.payload(e, options_.max_payload_bytes));
     Result<CodeFacts> facts = facts_of(e, payload);
     if (facts) return facts;
     return Failure(std::move(facts).error().in(fmt::format("the {}", described(e))));
@@ -278,16 +252,8 @@ class Crew {
 
 }  // namespace
 
-std::vector<std::vector<Counts>> what_counts(const Image &image) {
-  bool units_too = units_are_loaded(image);
-  std::vector<std::vector<Counts>> out;
-  for (const Container &c : image.containers())
-    out.push_back(count_entries(c, c.role == Role::Unit && !units_too));
-  return out;
-}
-
 Result<Summary> summarize(const Image &image, const SummaryOptions &options) {
-  return Crew(image, options).run();
+  return Examiner(image, options).run();
 }
 
 const char *name_of(HeapUse use) {

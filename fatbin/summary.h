@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is in a whole image: all its entries' facts put together, and whether the program uses the
-// device's heap.
+// What a whole image contains: the facts of all its entries put together, and whether the program
+// uses the device heap.
 #pragma once
 
 #include <functional>
@@ -14,23 +14,23 @@
 namespace ckpt::fatbin {
 
 struct SummaryOptions {
-  u64 most_payload_bytes = kMostPayloadBytes;  // of an entry, once decompressed
-  // Of all of them; 0: a hundred times what is stored, and at least 1 GiB. The toolkit's libraries
-  // have up to 15 times.
-  u64 most_bytes = 0;
-  unsigned threads = 0;  // 0: one a core, at most four
-  // Bytes read (stored, not decompressed) and to be read; from one thread at a time.
+  u64 max_payload_bytes = kMaxPayloadBytes;  // of an entry, decompressed
+  // Of all entries together, decompressed. 0: 100 times the stored bytes, and at least 1 GiB; the
+  // toolkit's libraries expand up to 15 times.
+  u64 max_total_bytes = 0;
+  unsigned threads = 0;  // 0: one for each core, at most four
+  // Called after each entry, by one thread at a time; in stored bytes.
   std::function<void(u64 done, u64 total)> progress;
 };
 
 enum class HeapUse : u8 {
   No,
   Yes,
-  Assumed,  // something could not be examined, so it must be taken for yes
+  Assumed,  // some code could not be examined and might use it
 };
 const char *name_of(HeapUse use);  // "no", "yes", "assumed"
 
-struct Heap {
+struct HeapVerdict {
   HeapUse use = HeapUse::No;
   std::string reason;
 };
@@ -40,9 +40,9 @@ const char *name_of(Use use);  // "no", "yes", "unknown"
 
 struct KernelSummary {
   Kernel kernel;                  // of the first entry that has it
-  size_t first = 0;               // its number among those that count
+  size_t first = 0;               // the number of that entry among the examined ones
   std::set<std::string> targets;  // "sm_90a", "compute_90"
-  bool differs = false;           // another entry has other parameters under this name
+  bool differs = false;           // another entry declares other parameters under this name
 };
 
 struct VariableSummary {
@@ -53,36 +53,26 @@ struct VariableSummary {
 };
 
 // An entry that could not be examined.
-struct Unread {
+struct Unexamined {
   size_t container = 0, entry = 0;  // indexes
-  std::string why;
+  std::string reason;
 };
 
 struct Summary {
-  Heap heap;
+  HeapVerdict heap;
   bool prints = false;
   bool launches = false;  // dynamic parallelism
   Use textures = Use::No, surfaces = Use::No;
   std::map<std::string, KernelSummary> kernels;
   std::map<std::string, VariableSummary> variables;
   std::map<std::string, ReferenceKind> references;
-  std::vector<Unread> unread;
-  u64 payload_bytes = 0;  // of what was examined, once decompressed
+  std::vector<Unexamined> unexamined;
+  u64 payload_bytes = 0;  // of the examined entries, decompressed
 };
 
-// Decompresses and reads every entry that counts (see what_counts()). Memory: for each thread one
-// payload, decompressed and stored. What cannot be read is in `unread` and makes `heap` Assumed;
-// only too many names to keep are an error.
+// Decompresses and examines the entries that examination.h selects. Memory: one payload for each
+// thread, stored and decompressed. An entry that cannot be read is listed in `unexamined`, which
+// can make the verdict Assumed; only names beyond their limit are an error.
 Result<Summary> summarize(const Image &image, const SummaryOptions &options = {});
-
-// What an entry is examined for.
-enum class Counts : u8 {
-  No,            // the linked program stands beside it
-  Instructions,  // only for what a cubin does not tell: textures and surfaces
-  Facts,         // for all but the heap: a cubin for the same target stands beside it
-  All,
-};
-// For each container its entries', in order.
-std::vector<std::vector<Counts>> what_counts(const Image &image);
 
 }  // namespace ckpt::fatbin

@@ -7,6 +7,10 @@ namespace ckpt::cuda {
 namespace {
 constexpr std::string_view kPrefix = "GPU-";
 constexpr size_t kBytes = sizeof(CUuuid::bytes);
+
+Failure not_a_uuid(std::string_view text) {
+  return fail("\"{}\" is not the UUID of a device", text);
+}
 }  // namespace
 
 std::string uuid_text(const CUuuid &uuid) {
@@ -23,12 +27,11 @@ Result<CUuuid> parse_uuid(std::string_view text) {
   for (char c : text.starts_with(kPrefix) ? text.substr(kPrefix.size()) : text)
     if (c != '-') digits += c;
   CUuuid uuid{};
-  if (digits.size() != 2 * kBytes) return fail("\"{}\" is not the UUID of a device", text);
+  if (digits.size() != 2 * kBytes) return not_a_uuid(text);
   for (size_t i = 0; i < kBytes; i++) {
     unsigned char value = 0;
     const char *at = digits.data() + 2 * i;
-    if (std::from_chars(at, at + 2, value, 16).ptr != at + 2)
-      return fail("\"{}\" is not the UUID of a device", text);
+    if (std::from_chars(at, at + 2, value, 16).ptr != at + 2) return not_a_uuid(text);
     uuid.bytes[i] = static_cast<char>(value);
   }
   return uuid;

@@ -13,6 +13,7 @@
 namespace ckpt::cuda {
 
 std::string uuid_text(const CUuuid &uuid);
+// Also without "GPU-" and without hyphens.
 Result<CUuuid> parse_uuid(std::string_view text);
 
 }  // namespace ckpt::cuda

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What CL_PROGRAM_BINARIES answers: the driver's own binary together with the source and options it
-// was built from. A program that caches binaries and brings them back (clCreateProgramWithBinary)
-// can so be built again on another device. Files of it lie in programs' caches: hostile input.
+// The answer to CL_PROGRAM_BINARIES: the driver's own binary together with the source and options
+// that it was built from. So a program that caches binaries and loads them again
+// (clCreateProgramWithBinary) can be built on another device. Programs keep containers in files, so
+// unpack() treats them as hostile input.
 #pragma once
 
 #include <optional>
@@ -14,7 +15,7 @@
 namespace ckpt::ocl {
 
 struct Container {
-  // One source of a program that was linked.
+  // One input of a linked program.
   struct Unit {
     struct Header {
       std::string name, source;
@@ -23,14 +24,14 @@ struct Container {
     std::vector<Header> headers;
   };
 
-  std::string device;       // driver and device that `native` is for
+  std::string device;       // identifies the driver and device of `native`
   std::string options;      // of the build, or of the link
-  std::string source;       // empty: the program was linked, or never had one
-  std::vector<Unit> units;  // what it was linked from
+  std::string source;       // empty: the program was linked, or has no source
+  std::vector<Unit> units;  // the inputs of a linked program
   Bytes native;
 
   Bytes pack() const;
-  // No value: not one of ours (a driver's own binary).
+  // No value: not a container, so perhaps a driver's own binary.
   static std::optional<Container> unpack(ByteView bytes);
 };
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The limits of a device that a program may have read and arranged itself by. They stay frozen in
-// it, so a restore compares them (facts/opencl.md, "Limits that a program read once").
+// The limits of a device on which a program may rely after it has read them: it may have chosen its
+// work-group size by CL_DEVICE_MAX_WORK_GROUP_SIZE, for example, and will not read it again after a
+// restore. The check before a restore therefore compares them with the new device.
 #pragma once
 
 #include <algorithm>
@@ -15,9 +16,9 @@ namespace ckpt::ocl {
 
 struct Limit {
   enum class Rule {
-    AtLeast,  // a new device must offer as much, in each dimension
-    AtMost,   // … must not ask for more: an alignment
-    ByUse     // only what lives on the device counts, and that is checked by itself
+    AtLeast,  // the new device's value must not be smaller, in any dimension
+    AtMost,   // the new device's value must not be larger: an alignment
+    ByUse     // does not count; the check compares what the program uses instead
   };
   cl_device_info param;
   const char *name;
@@ -59,7 +60,7 @@ inline const Limit *find_limit(cl_device_info param) {
   return nullptr;
 }
 
-// One number, or one for each dimension.
+// One number, or one number for each dimension.
 using LimitValue = std::vector<u64>;
 
 inline LimitValue limit_value(ByteView answer) {
@@ -72,8 +73,8 @@ inline LimitValue limit_value(ByteView answer) {
   return out;
 }
 
-// Takes into `value` what the rule picks of it and `other`: with `strictest` the value that is
-// harder to satisfy, else the one that is easier. Dimensions that only one has are left alone.
+// Merges `other` into `value`: with `strictest` keeps the value that is harder to satisfy, else the
+// one that is easier. Dimensions that only one of them has stay as they are.
 inline void merge_limit(const Limit &l, bool strictest, LimitValue &value,
                         const LimitValue &other) {
   bool larger = (l.rule == Limit::Rule::AtMost) != strictest;
@@ -81,11 +82,11 @@ inline void merge_limit(const Limit &l, bool strictest, LimitValue &value,
     value[i] = larger ? std::max(value[i], other[i]) : std::min(value[i], other[i]);
 }
 
-inline bool satisfies(const Limit &l, const LimitValue &relied, const LimitValue &here) {
-  for (size_t i = 0; i < relied.size(); i++) {
+inline bool satisfies(const Limit &l, const LimitValue &required, const LimitValue &here) {
+  for (size_t i = 0; i < required.size(); i++) {
     u64 v = i < here.size() ? here[i] : 0;
-    if (l.rule == Limit::Rule::AtLeast && relied[i] > v) return false;
-    if (l.rule == Limit::Rule::AtMost && relied[i] < v) return false;
+    if (l.rule == Limit::Rule::AtLeast && required[i] > v) return false;
+    if (l.rule == Limit::Rule::AtMost && required[i] < v) return false;
   }
   return true;
 }

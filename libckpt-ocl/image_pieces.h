@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The contents of an image as one row of elements, rows and slices without gaps: this is how they
-// lie in a checkpoint and on the wire. Drivers move boxes; a part of the row is cut into those.
+// A checkpoint stores the contents of an image as one sequence of elements, without gaps between
+// rows and slices. Drivers copy boxes, so a part of the sequence is cut into boxes here.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@ struct Box {
   size_t elements() const { return region[0] * region[1] * region[2]; }
 };
 
-// The largest box that begins at element `at` of an image of this extent and has at most `count`
-// elements, all of them next to each other in the row. `count` > 0, and inside.
+// The largest box that begins at element `at` of an image of this extent and holds at most `count`
+// elements, which are consecutive in the sequence. `count` > 0, and at + count is inside the image.
 inline Box next_box(const std::array<size_t, 3> &extent, u64 at, u64 count) {
   const u64 row = extent[0], slice = row * extent[1];
   const size_t x = at % row, y = at / row % extent[1], z = at / slice;

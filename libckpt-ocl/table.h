@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The OpenCL table (opencl.api) as C++: kinds of objects and one api::spec for each function that
-// goes over the wire.
+// The OpenCL table (opencl.api) in C++: the kinds of objects, and one api::spec for each function
+// that is forwarded to the proxy.
 #pragma once
 
 #define CL_TARGET_OPENCL_VERSION 300
@@ -29,7 +29,7 @@ enum class Kind : u8 {
   Kernel,
   Event,
   Sampler,
-  Partition,  // what sub-devices were made by; the application sees only them
+  Partition,  // a division into sub-devices; the application sees only those
 };
 
 }  // namespace ckpt::ocl
@@ -37,13 +37,13 @@ enum class Kind : u8 {
 namespace ckpt::api {
 using ocl::Kind;
 
-#define KEPT(fn, op, result, ...) \
-  template <>                     \
+#define FORWARDED(fn, op, result, ...) \
+  template <>                          \
   inline constexpr auto spec<&fn> = line(#fn, op, result, __VA_ARGS__);
 #define LOCAL(fn, how)
 #define REFUSED(fn, why)
 #include "libckpt-ocl/opencl.api"
-#undef KEPT
+#undef FORWARDED
 #undef LOCAL
 #undef REFUSED
 

@@ -1,17 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the client (libckpt-ocl, in the application) and its proxy (ckpt-ocl-proxy, with the real
-// driver) share: one memfd, `ckpt-ring`, and a socket that carries descriptors, what does not fit
-// the ring, and the news that the other side is gone.
+// The protocol between the client (libckpt-ocl, in the application) and its proxy (ckpt-ocl-proxy,
+// with the real driver). They share one memfd, `ckpt-ring`, and a Unix socket. The socket carries
+// descriptors and payloads that do not fit the ring; if one side dies, the other sees it hang up.
 //
-//   Header | command ring (client → proxy) | completion ring (proxy → client) | reply | staging
+// The ring
 //
-// Commands go one way and are batched; a command with kSync is answered in the reply area, one at a
-// time. A command that makes the device work is answered once more, when it is done, by a
-// Completion. Transfers go through staging, which the client allocates (facts/opencl.md: a round
-// trip costs 10 µs, a one-way call 2 µs; the copy runs at memory speed).
+//   header       4 KiB            indices and bells
+//   commands     1 MiB            client → proxy
+//   completions  4096 × 48 bytes  proxy → client
+//   reply        64 KiB           proxy → client
+//   staging      32 MiB           both
 //
-// Both protocols are versioned (kWireVersion): a restored program carries the client of its day.
+//   clEnqueueWriteBuffer       client: data → staging; header and payload → command ring;
+//                                      command_head += length; ring proxy_bell
+//                              proxy:  read the command, call the driver, command_tail += length
+//   the driver has finished    proxy:  Completion → completion ring; completion_head += 1;
+//                                      ring client_bell
+//   the next OpenCL call       client: read the completion, completion_tail += 1
+//
+// Commands go one way and are batched. A command with kSync gets its status and bytes in the reply
+// area; only one such command is under way. A command with an event gets a Completion when the
+// device has finished it. Transfers pass through staging memory, which the client allocates.
+//
+// Memory ordering. Each index has one writer. A writer copies its data and then stores the index
+// with release order or stronger; the reader loads the index with acquire order before it reads the
+// data. The indices count bytes or records since the start and never wrap, so `head - tail` is the
+// fill level and a ring can be completely full.
+//
+// Sleeping. Each side sleeps on a bell, a futex word (futex(2)).
+//
+//   reader: seen = bell; test the index; waits += 1; futex_wait(bell, seen); waits -= 1
+//   writer: store the index; bell += 1; if waits > 0: futex_wake(bell)
+//
+// The reader's `waits += 1` before it compares the bell, and the writer's `bell += 1` before it
+// loads `waits`, are sequentially consistent. With anything weaker both could see the old value
+// (stores may be delayed past later loads), and the reader would sleep with work in the ring.
+// Ringing costs a system call only if the other side sleeps.
+//
+// Sizes. 1 MiB of commands is about 10,000 launches, so a burst of launches does not wait for the
+// proxy. Payloads above 64 KiB (a program's source) go over the socket, so that one command cannot
+// fill the ring. 32 MiB of staging are eight pieces of 4 MiB: client and proxy copy different
+// pieces at the same time. A command never straddles the ring's end; kWrap marks the unused rest.
+//
+// The proxy checks everything that the client writes (proxy/serve/channel.h). Both sides check
+// kWireVersion: a restored program carries the client of the version that started it.
 #pragma once
 
 #include <atomic>
@@ -27,47 +60,76 @@ inline constexpr size_t kCommandRingBytes = 1u << 20;
 inline constexpr u32 kCompletions = 4096;  // a power of two
 inline constexpr size_t kReplyBytes = 64u << 10;
 inline constexpr size_t kStagingBytes = 32u << 20;
-// A larger payload goes over the socket: a program's source, say.
+// A larger payload goes over the socket.
 inline constexpr size_t kMaxInRing = 64u << 10;
-// Largest piece of a transfer; longer ones are cut and pipelined.
+// The largest piece of a transfer; longer transfers are cut and pipelined.
 inline constexpr size_t kMaxPiece = 4u << 20;
 
-// What is not a function of opencl.api. Numbers are append-only, and below 64.
+// Commands that are not functions of opencl.api. Numbers are append-only and below 64. `sync`: the
+// command makes a round trip, and this is its reply.
 enum class Op : u16 {
-  Release = 1,        // {u8 kind, u64 object}
-  Info = 2,           // {u8 InfoOf, u64 object, u64 device, index or 0, u32 param}: sync, the value
-  KernelFacts = 3,    // {u64 kernel}: sync, {u32 n, n × {u32 address qualifier or 0, str type}}
-  KernelArgs = 4,     // {u64 kernel, u32 n, n × {u32 index, u64 size, u8 ArgKind, value}}
-  ProgramSource = 5,  // {u64 context, str source}; makes a program
-  ProgramBinary = 6,  // {u64 context, u32 n, n × {u64 device, str container}}; makes a program
-  Read = 7,           // {u64 queue, u64 mem, u64 offset, u64 size, u64 staging, waits}
-  Write = 8,          // {the same}, and the bytes themselves when staging is kInline
-  ReadRect = 9,     // {u64 queue, u64 mem, u64 origin[3], u64 region[3], u64 row, u64 slice pitch,
-  WriteRect = 10,   //  u64 staging, waits}; staging holds the region without gaps
-  Peek = 11,        // {u64 mem, u64 offset, u64 size, u64 place, u8 in the tool's staging}: sync
-  Poke = 12,        // {the same}: sync
-  Staging = 13,     // {u64 bytes}: sync; the tool's memfd comes on the socket
-  Park = 14,        // {}: sync; the client goes away and comes back by Adopt
-  MapDevices = 15,  // {u32 n, n × {u64 number, u8 used, str platform, str name, u32 nth}}: sync,
-                    // n × {u8 there, str platform, str name, u32 nth}: what stands for each; then
-                    // n × str UUID, which older proxies do not say
-  StagingEnd = 16,  // {}: sync; forget the tool's memfd
-  CompileProgram =
-      17,  // {u64 program, devices, str options, u32 n, n × {u64 header, str name}}: sync
-  LinkProgram = 18,  // {u64 context, devices, str options, u32 n, n × u64 program}; makes a
-                     // program. devices: {u32 n, n × u64}
-  CreateImage = 20,  // {u64 context, u64 flags, u32 channel order, u32 channel type, u32 image
-                     //  type, u64 width, height, depth, layers, row pitch, u64 buffer or 0, u64
-                     //  bytes of an element or 0}; makes an image: sync, {u64 bytes of an element}
-  ReadImage = 21,    // {u64 queue, u64 image, u64 origin[3], u64 region[3], u64 staging, waits};
-  WriteImage = 22,   //  staging holds the region without gaps
-  SubDevices = 23,   // {u64 device, u32 n, n × i64 property, u8 whole device if it cannot, u32 n,
-                     //  n × u64 number or 0}; sync, {u32 how many there are}
-  KernelSubGroup = 24,  // {u64 kernel, u64 device, u32 param, str input}: sync, the value
-  CheckNeeds = 25,  // {str needs}: sync, {u32 n, n × str}: why the devices that are shown cannot
-                    // take over a program that needs this (client/needs.h)
-  Nothing = 26,     // {}: sync; all that was sent before has been carried out
-  Settle = 40,      // {u64 queue}: a completion once all that was enqueued is over
+  // {u8 kind, u64 object}
+  Release = 1,
+  // {u8 InfoOf, u64 object, u64 device, index or 0, u32 param}: sync, the value
+  Info = 2,
+  // {u64 kernel}: sync, {u32 n, n × {u32 address qualifier or 0, str type}}
+  KernelParameters = 3,
+  // {u64 kernel, u32 n, n × {u32 index, u64 size, u8 ArgKind, value}}
+  KernelArgs = 4,
+  // {u64 context, str source}; creates a program
+  ProgramSource = 5,
+  // {u64 context, u32 n, n × {u64 device, str container}}; creates a program
+  ProgramBinary = 6,
+  // {u64 queue, u64 mem, u64 offset, u64 size, u64 staging, waits}. Write: staging may be kInline,
+  // then the bytes follow. waits: {u32 n, n × u64 event}
+  Read = 7,
+  Write = 8,
+  // {u64 queue, u64 mem, u64 origin[3], u64 region[3], u64 row, u64 slice pitch, u64 staging,
+  // waits};
+  // staging holds the region without gaps
+  ReadRect = 9,
+  WriteRect = 10,
+  // The contents of a buffer or image, for a checkpoint or a restore:
+  // {u64 mem, u64 offset, u64 size, u64 place, u8 1: in the tool's staging, 0: in the ring's}: sync
+  ReadContents = 11,
+  WriteContents = 12,
+  // {u64 bytes}: sync; the tool's staging memfd comes on the socket
+  Staging = 13,
+  // {}: sync; the client disconnects and returns by Adopt (agent/protocol.h)
+  Park = 14,
+  // {u32 n, n × {u64 number, u8 used, str platform, str name, u32 nth}}: sync,
+  // n × {u8 found, str platform, str name, u32 nth}: the device that stands for each; then n × str
+  // UUID, which older proxies do not send
+  MapDevices = 15,
+  // {}: sync; unmaps the tool's staging
+  StagingEnd = 16,
+  // {u64 program, devices, str options, u32 n, n × {u64 header, str name}}: sync.
+  // devices: {u32 n, n × u64}
+  CompileProgram = 17,
+  // {u64 context, devices, str options, u32 n, n × u64 program}; creates a program
+  LinkProgram = 18,
+  // {u64 context, u64 flags, u32 channel order, u32 channel type, u32 image type, u64 width,
+  // height,
+  // depth, layers, row pitch, u64 buffer or 0, u64 bytes of an element or 0}; creates an image:
+  // sync,
+  // {u64 bytes of an element}
+  CreateImage = 20,
+  // {u64 queue, u64 image, u64 origin[3], u64 region[3], u64 staging, waits}; staging holds the
+  // region without gaps
+  ReadImage = 21,
+  WriteImage = 22,
+  // {u64 device, u32 n, n × i64 property, u8 1: use the whole device where it cannot be divided,
+  // u32 n, n × u64 number or 0}; sync, {u32 number of sub-devices}
+  SubDevices = 23,
+  // {u64 kernel, u64 device, u32 param, str input}: sync, the value
+  KernelSubGroup = 24,
+  // {str requirements}: sync, {u32 n, n × str}: why the proxy's devices cannot take over a program
+  // with these requirements (client/lifecycle/requirements.h)
+  CheckRequirements = 25,
+  // {}: sync; all earlier commands have been carried out
+  RoundTrip = 26,
+  // {u64 queue}: a completion once everything enqueued so far has finished
+  Marker = 40,
 };
 inline constexpr u16 kFirstApiOp = 64;
 
@@ -79,28 +141,30 @@ enum class InfoOf : u8 {
   Kernel,
   KernelArg,
   KernelWorkGroup,
-  ImageFormats  // of a context; `device or 0` are the flags, `param` is the image's type
+  ImageFormats  // of a context; the second number holds the flags, `param` the image's type
 };
 enum class ArgKind : u8 { Bytes, Mem, Local, Sampler };
 
 inline constexpr u64 kInline = ~u64{0};  // Write: the bytes follow
 
 enum CommandFlags : u16 {
-  kSync = 1,      // wants a Reply
-  kOnSocket = 2,  // the payload of `bytes` bytes comes on the socket
+  kSync = 1,      // the client waits for a reply
+  kOnSocket = 2,  // the payload comes on the socket
 };
 
 struct CommandHeader {
-  u32 bytes;  // of the payload; 0xffffffff: the ring goes on at its start
+  u32 bytes;  // of the payload; kWrap: the ring continues at its start
   u16 op;
   u16 flags;
-  u64 made;  // number of the object or event that this command makes; 0: none, and so nobody hears
-             // when it is over
+  u64 made;  // the number of the object or event that this command creates; 0: none, so it gets no
+             // completion
 };
 static_assert(sizeof(CommandHeader) == 16);
+// What a payload takes in the ring, so that every header is aligned.
+constexpr size_t padded(size_t bytes) { return (bytes + 7) / 8 * 8; }
 inline constexpr u32 kWrap = 0xffffffff;
 
-// A command on the device is done. Times are the driver's own, in ns; 0 where it gave none.
+// A command has finished on the device. Times are the driver's own, in ns; 0 if it gave none.
 struct Completion {
   u64 event;
   i32 status;  // CL_COMPLETE or an error
@@ -116,13 +180,13 @@ struct Header {
   // Written by the client.
   alignas(64) std::atomic<u64> command_head;
   std::atomic<u64> completion_tail;
-  std::atomic<u32> client_waits;       // somebody sleeps on client_bell
-  std::atomic<u32> client_wants_room;  // … until the command ring has room
+  std::atomic<u32> client_waits;       // threads that sleep on client_bell
+  std::atomic<u32> client_wants_room;  // threads that wait for room in the command ring
 
   // Written by the proxy.
   alignas(64) std::atomic<u64> command_tail;
   std::atomic<u64> completion_head;
-  std::atomic<u32> proxy_waits;  // it sleeps on proxy_bell
+  std::atomic<u32> proxy_waits;  // threads that sleep on proxy_bell
   std::atomic<u32> reply_ready;
   std::atomic<i32> reply_status;
   std::atomic<u32> reply_bytes;
@@ -140,9 +204,9 @@ inline constexpr size_t kStagingAt = (kReplyAt + kReplyBytes + 4095) / 4096 * 40
 inline constexpr size_t kRingBytes = kStagingAt + kStagingBytes;
 static_assert(sizeof(Header) <= kCommandsAt);
 
-// The greeting, first message on the socket: {u32 version, u64 token} + memfd, then the devices:
-// {u32 platforms, each {str name, u32 devices, each {u64 type, str name}}}, {u32 pid of the proxy},
-// which older ones do not say
+// Messages on the socket. The greeting is the first one: {u32 version, u64 token} and the memfd,
+// then {u32 platforms, each {str name, u32 devices, each {u64 type, str name}}}, then {u32 pid of
+// the proxy}, which older proxies do not send.
 inline constexpr u16 kGreeting = 1;
 inline constexpr u16 kPayload = 2;  // of a command with kOnSocket, or of a reply
 inline constexpr u16 kStagingFd = 3;

@@ -1,77 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Memory that the Manager gave ahead: it is taken, and freed again, without a question.
-#include <algorithm>
+#include "manager-client/credit.h"
 
-#include "manager-client/manager_client.h"
+#include <algorithm>
+#include <utility>
 
 namespace ckpt::manager_client {
 
-namespace out = managed::to_manager;
+void Credit::grant(u64 bytes) { granted_ = left_ = bytes; }
 
-// ---- the program's threads
-
-void ManagerClient::done(u32 ticket, u64 used, Api api) {
-  std::lock_guard lock(mutex_);
-  auto r = requests_.extract(ticket);
-  if (!managed(api)) return;
-  used_by_[api] = used;
-  note_peak();
-  if (!r.empty() && r.mapped().ahead) {
-    taking_ -= r.mapped().bytes;
-    if (recalled_ && taking_ == 0) give_back();
-    return;
-  }
-  told_ = this->used();
-  if (link_ == Link::Joined) say(out::MallocDone{ticket, told_});
+bool Credit::take(u64 bytes) {
+  if (bytes > left_) return false;
+  left_ -= bytes;
+  in_flight_ += bytes;
+  return true;
 }
 
-void ManagerClient::freed(u64 used, Api api) {
-  std::lock_guard lock(mutex_);
-  if (!managed(api)) return;
-  u64 before = std::exchange(used_by_[api], used);
-  if (keep_ahead(before > used ? before - used : 0)) return;
-  told_ = this->used();
-  if (link_ == Link::Joined) say(out::CudaFree{told_});
+bool Credit::finish(u64 bytes) {
+  in_flight_ -= bytes;
+  return revoked_ && in_flight_ == 0;
 }
 
-// ---- with the lock held
-
-// What does not suffice is given back: with the answer there may come new.
-bool ManagerClient::take_ahead(Request &r) {
-  r.ahead = !r.load && r.bytes <= left_;
-  if (r.ahead) {
-    left_ -= r.bytes;
-    taking_ += r.bytes;
-    r.fate = Fate::Granted;
-  } else if (ahead_ > 0 && taking_ == 0) {
-    give_back();
-  }
-  return r.ahead;
+bool Credit::refill(u64 freed) {
+  u64 allocated = granted_ > left_ + in_flight_ ? granted_ - left_ - in_flight_ : 0;
+  left_ += std::min(allocated, freed);
+  return granted_ > 0 && freed <= allocated;
 }
 
-// What it has taken of it and freed again it may take again; the Manager has not heard of either.
-bool ManagerClient::keep_ahead(u64 freed) {
-  u64 room = ahead_ > left_ + taking_ ? ahead_ - left_ - taking_ : 0;
-  left_ += std::min(room, freed);
-  return ahead_ > 0 && freed <= room;
+// Without a credit it was returned already, perhaps before the Manager sent the revocation.
+bool Credit::revoke() {
+  if (granted_ == 0) return false;
+  granted_ = left_ = 0;
+  revoked_ = true;
+  return in_flight_ == 0;
 }
 
-// The device is left, or the Manager. Who has taken some and not done so with it is in the same
-// place as all who were answered.
-void ManagerClient::drop_ahead() {
-  ahead_ = left_ = taking_ = 0;
-  recalled_ = false;
-  for (auto &[ticket, r] : requests_) {
-    if (std::exchange(r.ahead, false) && link_ == Link::Joined) say_request(ticket, r);
-  }
-}
-
-void ManagerClient::give_back() {
-  ahead_ = left_ = 0;
-  recalled_ = false;
-  told_ = used();
-  if (link_ == Link::Joined) say(out::AheadBack{told_});
+void Credit::returned() {
+  granted_ = left_ = 0;
+  revoked_ = false;
 }
 
 }  // namespace ckpt::manager_client

@@ -3,14 +3,22 @@
 
 namespace ckpt::manager_client {
 
-// One question at a time: whoever does not read must not be sent more and more.
-Heartbeat::Do Heartbeat::turn(Clock::time_point now, Duration patience) {
+void Heartbeat::heard() {
+  asked_ = false;
+  missed_ = 0;
+}
+
+// One question at a time, because a Manager that does not read must not be sent more and more.
+Heartbeat::Action Heartbeat::turn(Clock::time_point now, Duration patience) {
   bool first = !next_;
-  if (!first && now < *next_) return Do::Nothing;
+  if (!first && now < *next_) return Action::None;
   next_ = now + beat(patience);
-  if (first) return Do::Nothing;
-  if (!asked_) return asked_ = true, Do::Ask;
-  return ++missed_ >= kBeats ? Do::GiveUp : Do::Nothing;
+  if (first) return Action::None;
+  if (!asked_) {
+    asked_ = true;
+    return Action::Ask;
+  }
+  return ++missed_ >= kBeats ? Action::GiveUp : Action::None;
 }
 
 }  // namespace ckpt::manager_client

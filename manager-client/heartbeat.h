@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Is the Manager still there? Asked only while somebody waits for it: a hang-up tells of a daemon
-// that has died, but not of one that was stopped or hangs. Knows no socket and no clock.
+// Does the Manager still answer? A hang-up reveals a daemon that has died, but not one that is
+// stopped or hangs, so it is asked (Ping), but only while something waits for it. Uses no socket
+// and no clock.
 //
-// Silence is counted in beats that were lived through here, not in time that has passed: a machine
-// that slept, or a program that was stopped itself, has missed one beat and not all of them.
+// Silence is counted in beats that this process has lived through, not in time: a machine that was
+// asleep, or a program that was stopped itself, has missed one beat and not all of them.
 #pragma once
 
 #include <chrono>
@@ -16,19 +17,20 @@ class Heartbeat {
  public:
   using Clock = std::chrono::steady_clock;
   using Duration = Clock::duration;
-  enum class Do : unsigned char { Nothing, Ask, GiveUp };
+  enum class Action : unsigned char { None, Ask, GiveUp };
 
-  // So many beats of silence after a question are the end; together they are the patience.
+  // The number of silent beats after a question that end the wait. Together they last as long as
+  // the patience.
   static constexpr int kBeats = 8;
   static Duration beat(Duration patience) { return patience / kBeats; }
 
-  // Something has come, whatever it was.
-  void heard() { asked_ = false, missed_ = 0; }
-  // Nobody waits any longer.
-  void rest() { *this = {}; }
-  // What is to be done now, by somebody who waits; may be called too early and too often.
-  Do turn(Clock::time_point now, Duration patience);
-  // When turn() has something to do; none: nobody waits.
+  // A message of any kind has arrived.
+  void heard();
+  // Nothing waits any longer.
+  void stop() { *this = {}; }
+  // What to do now, while something waits. May be called too early and too often.
+  Action turn(Clock::time_point now, Duration patience);
+  // The time of the next action; no value: nothing waits.
   std::optional<Clock::time_point> next() const { return next_; }
 
  private:

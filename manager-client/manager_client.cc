@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The calls of the program's threads. The connection is in connection.cc, what was given ahead in
-// credit.cc, what the Manager says in messages.cc, and what it takes to obey in
-// eviction.cc.
+// The calls of the program's threads, and the turns of the agent's thread. connect() is in
+// assignment.cc, the Manager's messages are in messages.cc.
 #include "manager-client/manager_client.h"
 
-#include <poll.h>
-#include <sys/socket.h>
+#include <time.h>
 
 #include <algorithm>
 
@@ -17,84 +15,21 @@ namespace ckpt::manager_client {
 namespace out = managed::to_manager;
 using std::chrono::milliseconds;
 
-namespace {
-
-// A Manager that is silent for less than that may just be slow.
-constexpr milliseconds kLeastPatience{3'000};
-constexpr milliseconds kUsualPatience{10'000};  // until it has told its grace
-
-}  // namespace
+ManagerClient::ManagerClient(agent::Lifecycle &lifecycle, std::string socket_path)
+    : lifecycle_(lifecycle), connection_(std::move(socket_path)), eviction_(lifecycle) {}
 
 // ---- the program's threads
 
-ManagerClient::Place ManagerClient::connect(u64 variables, bool exclusive, Api api) {
-  std::lock_guard one_at_a_time(connecting_);
-  std::unique_lock lock(mutex_);
-  bool first = apis_ == 0 || apis_ == api || gpu_.empty();
-  if (api == Api::kCuda) {
-    variables_ = variables;
-    exclusive_ = exclusive;
-  }
-  return first ? connect_first(lock, api) : connect_further(lock, api);
-}
-
-// Another API may have been before and found no device of its kind here that is managed.
-ManagerClient::Place ManagerClient::connect_first(std::unique_lock<std::mutex> &lock, Api api) {
-  u32 before = std::exchange(apis_, api);
-  if (before != api) {
-    context_ = context_seen_ = false;
-    used_by_ = {};
-  }
-  if (alone_) return {};
-  bool known = before == api || (before == 0 && api == Api::kCuda);
-  if (link_ == Link::Joined && !known) say(out::Uses{apis_});
-  return wait_for_place(lock);
-}
-
-// The program is not evicted until this API is started, too (ready()): it would be left behind.
-ManagerClient::Place ManagerClient::connect_further(std::unique_lock<std::mutex> &lock, Api api) {
-  ready_ = false;
-  while (!is_here()) changed_.wait_for(lock, kSeekPause);
-  if (!managed(api) && !alone_) {
-    further_ = api;
-    Place place = wait_for_place(lock);
-    further_ = 0;
-    if (!place.denied.empty()) return place;
-    while (!is_here()) changed_.wait_for(lock, kSeekPause);
-  }
-  return managed(api) ? Place{gpu_, {}, false} : Place{{}, {}, true};
-}
-
-// On the device that gpu_ names, and not about to leave it. On its way out it is Running until the
-// gates are shut, and on its way in before gpu_ is the new one.
-bool ManagerClient::is_here() const {
-  return !leaving_ && !evicted_ && life_.state() == protocol::State::Running;
-}
-
-ManagerClient::Place ManagerClient::wait_for_place(std::unique_lock<std::mutex> &lock) {
-  place_.emplace();
-  if (link_ == Link::Joined) say_where_from();
-  wait(lock, [&] { return place_->fate != Fate::Waits; });
-  Request answer = *std::exchange(place_, std::nullopt);
-  bool granted = answer.fate == Fate::Granted;
-  return {granted ? gpu_ : "", answer.why, granted && gpu_.empty() && link_ == Link::Joined};
-}
-
-void ManagerClient::say_where_from() {
-  if (further_ != 0) return say(out::AlsoUses{further_});
-  say(out::Connect{variables_, exclusive_});
-}
-
 void ManagerClient::ready() {
   std::lock_guard lock(mutex_);
-  ready_ = true;
+  eviction_.set_ready(true);
   answer_signal();
 }
 
 void ManagerClient::context_made(Api api) {
   std::lock_guard lock(mutex_);
-  if (!managed(api) || std::exchange(context_, true)) return;
-  if (link_ == Link::Joined) say(out::ContextCheck{});
+  if (!program_.manages(api) || std::exchange(program_.context.made, true)) return;
+  connection_.tell(out::ContextCheck{});
 }
 
 Result<u32> ManagerClient::ask(u64 bytes, Api api) {
@@ -102,137 +37,198 @@ Result<u32> ManagerClient::ask(u64 bytes, Api api) {
 }
 
 Result<u32> ManagerClient::ask_to_load(u64 bytes, bool exclusive) {
-  return ask(Request{.bytes = bytes, .load = true, .alone = exclusive});
+  return ask(Request{.bytes = bytes, .load = true, .exclusive = exclusive});
 }
 
 Result<u32> ManagerClient::ask(Request request) {
   std::unique_lock lock(mutex_);
-  u32 ticket = next_ticket_++;
-  Request &r = requests_[ticket] = std::move(request);
-  if (managed(r.api) && take_ahead(r)) return ticket;
-  if (alone_ || !managed(r.api)) settle(r, Fate::Granted);
-  if (link_ == Link::Joined && r.fate == Fate::Waits) say_request(ticket, r);
-  wait(lock, [&] { return r.fate != Fate::Waits; });
-  if (r.fate == Fate::Granted) return ticket;
-  std::string why = std::move(r.why);
-  requests_.erase(ticket);
-  return fail("{}", why);
+  u32 ticket = requests_.add(request);
+  Request &r = *requests_.find(ticket);
+  bool managed = program_.manages(r.api);
+  if (managed && take_credit(r)) return ticket;
+  if (connection_.standalone() || !managed) settle(r, Fate::Granted);
+  if (r.pending()) connection_.tell(r.message(ticket));
+  wait(lock, [&r] { return !r.pending(); });
+  if (r.answer.fate == Fate::Granted) return ticket;
+  return fail("{}", requests_.remove(ticket)->answer.why);
 }
 
-void ManagerClient::say_request(u32 ticket, const Request &r) {
-  if (r.load)
-    say(out::Load{ticket, r.bytes, r.alone});
-  else
-    say(out::CudaMalloc{ticket, r.bytes});
+void ManagerClient::done(u32 ticket, u64 used, Api api) {
+  std::lock_guard lock(mutex_);
+  std::optional<Request> request = requests_.remove(ticket);
+  if (!program_.manages(api)) return;
+  program_.memory.set(api, used);
+  program_.memory.note_peak();
+  if (request && request->from_credit) {
+    if (credit_.finish(request->bytes)) return_credit();
+    return;
+  }
+  told_used_ = program_.memory.used();
+  connection_.tell(out::MallocDone{ticket, told_used_});
 }
 
 void ManagerClient::done_loading(u32 ticket, u64 used, u64 variables, bool exclusive) {
   std::lock_guard lock(mutex_);
-  requests_.erase(ticket);
-  if (!managed(Api::kCuda)) return;
-  used_by_[Api::kCuda] = used;
-  told_ = this->used();
-  variables_ = variables;
-  note_peak();
-  exclusive_ = exclusive;
-  if (link_ == Link::Joined) say(out::LoadDone{ticket, this->used(), variables, exclusive});
+  requests_.remove(ticket);
+  if (!program_.manages(Api::kCuda)) return;
+  program_.memory.set(Api::kCuda, used);
+  program_.memory.variables = variables;
+  program_.memory.note_peak();
+  program_.exclusive = exclusive;
+  told_used_ = program_.memory.used();
+  connection_.tell(out::LoadDone{ticket, told_used_, variables, exclusive});
+}
+
+void ManagerClient::freed(u64 used, Api api) {
+  std::lock_guard lock(mutex_);
+  if (!program_.manages(api)) return;
+  u64 before = program_.memory.used_by(api);
+  program_.memory.set(api, used);
+  if (!credit_.refill(before > used ? before - used : 0)) tell_used();
 }
 
 void ManagerClient::held_by(u32 pid) {
   std::lock_guard lock(mutex_);
-  holder_ = pid;
-  if (link_ == Link::Joined) say(out::Holder{holder_});
+  program_.memory_holder = pid;
+  connection_.tell(out::Holder{pid});
 }
 
-// In exit(), perhaps of a thread that was interrupted in here.
-void ManagerClient::fin() {
+// try_to_lock: exit() may run in a signal handler of a thread that holds the lock.
+void ManagerClient::exiting() {
   std::unique_lock lock(mutex_, std::try_to_lock);
-  if (lock && link_ == Link::Joined) say(out::Fin{peak_});
+  if (lock) connection_.tell(out::Fin{program_.memory.peak()});
 }
 
 // ---- waiting
 
-bool ManagerClient::waits() const {
-  auto open = [](const auto &r) { return r.second.fate == Fate::Waits; };
-  return evicted_ || place_ || std::ranges::any_of(requests_, open);
+bool ManagerClient::something_waits() const {
+  return eviction_.evicted() || connect_ || requests_.any_pending();
 }
 
-milliseconds ManagerClient::patience() const {
-  return grace_ ? std::max(*grace_, kLeastPatience) : kUsualPatience;
+// A waiting thread watches the Manager itself, because the agent's thread sleeps, or suspends the
+// program.
+void ManagerClient::wait(std::unique_lock<std::mutex> &lock, const std::function<bool()> &settled) {
+  while (!changed_.wait_for(lock, Heartbeat::beat(connection_.patience()), settled))
+    connection_.watch(something_waits());
+  if (!something_waits()) connection_.stop_heartbeat();
 }
 
-// Whoever waits looks after the Manager itself: the agent's thread sleeps, or suspends the program.
-template <class Settled>
-void ManagerClient::wait(std::unique_lock<std::mutex> &lock, Settled settled) {
-  while (!changed_.wait_for(lock, Heartbeat::beat(patience()), settled)) watch();
-  if (!waits()) liveness_.rest();
+void ManagerClient::settle(Answer &answer, Fate fate, std::string why) {
+  answer.fate = fate;
+  answer.why = std::move(why);
+  changed_.notify_all();
 }
 
-// What has come and was not read yet is a sign of life, too. The agent's thread sees the hang-up.
-void ManagerClient::watch() {
-  bool connected = link_ == Link::Joined || link_ == Link::Greeting;
-  if (!connected || alone_ || !waits()) return liveness_.rest();
-  pollfd unread{socket_.get(), POLLIN, 0};
-  if (::poll(&unread, 1, 0) > 0) liveness_.heard();
-  switch (liveness_.turn(Clock::now(), patience())) {
-    case Heartbeat::Do::Nothing: return;
-    case Heartbeat::Do::Ask: return say(out::Ping{});
-    case Heartbeat::Do::GiveUp: silent_ = true; ::shutdown(socket_.get(), SHUT_RDWR);
-  }
+// A granted load makes the program exclusive at once, even if the connection breaks before it is
+// done.
+void ManagerClient::settle(Request &request, Fate fate, std::string why) {
+  if (request.exclusive && fate == Fate::Granted) program_.exclusive = true;
+  settle(request.answer, fate, std::move(why));
+}
+
+// Without a Manager no thread waits.
+void ManagerClient::grant_all() {
+  if (connect_) settle(connect_->answer, Fate::Granted);
+  requests_.for_each([this](u32, Request &r) {
+    if (r.pending()) settle(r, Fate::Granted);
+  });
+}
+
+// ---- credit
+
+// A credit that does not suffice is returned: the answer to the request may bring a new one.
+bool ManagerClient::take_credit(Request &request) {
+  request.from_credit = !request.load && credit_.take(request.bytes);
+  if (request.from_credit)
+    request.answer.fate = Fate::Granted;
+  else if (credit_.returnable())
+    return_credit();
+  return request.from_credit;
+}
+
+void ManagerClient::return_credit() {
+  credit_.returned();
+  told_used_ = program_.memory.used();
+  connection_.tell(out::CreditReturned{told_used_});
+}
+
+// In-flight credit allocations become ordinary granted requests.
+void ManagerClient::drop_credit() {
+  credit_.drop();
+  requests_.for_each([this](u32 ticket, Request &r) {
+    if (std::exchange(r.from_credit, false)) connection_.tell(r.message(ticket));
+  });
+}
+
+void ManagerClient::tell_used() {
+  told_used_ = program_.memory.used();
+  connection_.tell(out::CudaFree{told_used_});
 }
 
 // ---- the agent's thread
 
 int ManagerClient::timeout() {
   std::lock_guard lock(mutex_);
-  Clock::time_point next = Clock::time_point::max();
-  if (link_ == Link::Seeking) next = next_try_;
-  if (check_again_ != Clock::time_point{}) next = std::min(next, check_again_);
-  if (link_ == Link::Joined && reports()) next = std::min(next, next_report_);
-  if (evicted_ && alone_) next = std::min(next, next_return_);
-  if (evicted_ && !alone_ && link_ != Link::Seeking)
-    next = std::min(next, liveness_.next().value_or(Clock::now()));
-  if (next == Clock::time_point::max()) return -1;
+  Clock::time_point next =
+      std::min({connection_.next_attempt(), program_.context.ask_again,
+                reports() ? progress_.next() : Connection::kNever, next_while_evicted()});
+  if (next == Connection::kNever) return -1;
   auto left = std::chrono::ceil<milliseconds>(next - Clock::now()).count();
-  return static_cast<int>(std::clamp<i64>(left, 0, kAlonePause.count()));
+  return static_cast<int>(std::clamp<i64>(left, 0, Connection::kStandaloneRetryPause.count()));
 }
 
-void ManagerClient::turn(bool readable) {
-  if (readable) return read_one();
+ManagerClient::Clock::time_point ManagerClient::next_while_evicted() const {
+  if (!eviction_.evicted()) return Connection::kNever;
+  if (connection_.standalone()) return eviction_.next_attempt();
+  if (connection_.seeking()) return Connection::kNever;
+  return connection_.next_heartbeat().value_or(Clock::now());
+}
+
+void ManagerClient::dispatch(bool readable) {
+  if (readable) return receive();
   Clock::time_point now = Clock::now();
   std::unique_lock lock(mutex_);
-  watch();
-  bool seeks = link_ == Link::Seeking && now >= next_try_;
-  bool returns = alone_ && evicted_ && now >= next_return_;
-  if (check_again_ != Clock::time_point{} && now >= check_again_) {
-    check_again_ = {};
-    if (link_ == Link::Joined) say(out::ContextCheck{});
+  connection_.watch(something_waits());
+  bool seeks = now >= connection_.next_attempt();
+  bool resumes = connection_.standalone() && eviction_.evicted() && now >= eviction_.next_attempt();
+  if (now >= program_.context.ask_again) {
+    program_.context.ask_again = ContextCheck::kNever;
+    connection_.tell(out::ContextCheck{});
   }
-  if (link_ == Link::Joined && reports() && now >= next_report_) report();
+  if (reports() && now >= progress_.next()) report();
   lock.unlock();
   if (seeks) seek();
-  if (returns) come_back_alone();
+  if (resumes) resume_standalone();
+}
+
+// An evicted program makes no progress.
+bool ManagerClient::reports() const {
+  return connection_.joined() && progress_.wanted() && program_.context.made &&
+         !eviction_.evicted();
+}
+
+void ManagerClient::report() {
+  timespec t{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+  i64 now_ns = t.tv_sec * 1'000'000'000 + t.tv_nsec;
+  std::optional<out::Progress> progress = progress_.make(lifecycle_.calls(), now_ns);
+  if (progress) connection_.send(*progress);
 }
 
 void ManagerClient::pause() {
   std::lock_guard lock(mutex_);
-  if (link_ != Link::Joined && link_ != Link::Greeting) return;
-  socket_.close();
-  link_ = Link::Seeking;
-  drop_ahead();
-  silent_ = false;
-  liveness_.rest();
+  if (connection_.pause()) drop_credit();
 }
 
-// A tool that has suspended a program, or resumed one, has the last word.
-void ManagerClient::go_on() {
+// The tool may have suspended or resumed the program, perhaps on another GPU.
+void ManagerClient::resume() {
   std::lock_guard lock(mutex_);
-  if (life_.state() != protocol::State::Suspended) {
-    evicted_ = false;
-    std::string place = gpu_.empty() ? "" : life_.place();
-    if (!place.empty() && plain_uuid(place) != plain_uuid(gpu_)) gpu_ = place;
+  if (lifecycle_.state() != protocol::State::Suspended) {
+    eviction_.taken_over();
+    std::string gpu = program_.gpu.empty() ? "" : lifecycle_.place();
+    if (!gpu.empty() && plain_uuid(gpu) != plain_uuid(program_.gpu)) program_.gpu = gpu;
   }
-  if (link_ == Link::Seeking) lost_at_ = next_try_ = Clock::now();
+  connection_.resume();
 }
 
 }  // namespace ckpt::manager_client

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the Manager says, and what it is told again and again: the program's progress. On the
+// The dialogue with the Manager: the introduction, and what each of its messages does. On the
 // agent's thread.
-#include <time.h>
-
-#include <algorithm>
+#include <errno.h>
+#include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/ipc/unix_socket.h"
 #include "manager-client/manager_client.h"
 
 namespace ckpt::manager_client {
@@ -18,130 +16,208 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// Until the driver shows a context that was just made.
+// Until the driver shows a context that was just created.
 constexpr milliseconds kCheckPause{50};
+
+std::string shortened(const std::string &reason) {
+  return reason.substr(0, managed::kMaxReasonBytes);
+}
 
 }  // namespace
 
-void ManagerClient::read_one() {
-  Result<std::optional<Message>> m = receive_message(socket_.get(), managed::kMaxStatusBytes);
-  Result<managed::ToProgram> message;
-  if (m && *m) message = managed::decode_to_program((*m)->type, (*m)->body);
-  if (!m || !*m || !message) {
-    std::lock_guard lock(mutex_);
-    return lost(!m ? m.error().what : !*m ? "it hung up" : message.error().what);
+// ---- the connection
+
+void ManagerClient::seek() {
+  Connection::Attempt attempt = connection_.attempt();
+  std::lock_guard lock(mutex_);
+  switch (connection_.adopt(std::move(attempt))) {
+    case Connection::Outcome::Retry: return;
+    case Connection::Outcome::GaveUp: return grant_all();
+    case Connection::Outcome::Connected: progress_.stop(); introduce();
   }
+}
+
+void ManagerClient::receive() {
+  Result<managed::ToProgram> message = connection_.receive();
   {
     std::lock_guard lock(mutex_);
-    liveness_.heard();
+    if (!message) return lost(message.error().what);
+    connection_.heard();
   }
-  std::visit([this](const auto &m) { hear(m); }, *message);
+  std::visit([this](const auto &m) { on(m); }, *message);
 }
 
-// ---- about the connection
+void ManagerClient::lost(const std::string &why) {
+  bool standalone = connection_.lost(why);
+  drop_credit();
+  eviction_.forget_signal();
+  if (standalone) grant_all();
+}
 
-void ManagerClient::hear(const in::Welcome &m) {
+void ManagerClient::introduce() {
+  told_ = introduction();
+  told_used_ = program_.memory.used();
+  if (program_.manages(Api::kOpenCl)) connection_.send(out::Uses{program_.apis});
+  connection_.send(told_);
+}
+
+// A new Manager knows nothing else of the program.
+out::Join ManagerClient::introduction() const {
+  using std::chrono::duration_cast;
+  auto age = duration_cast<milliseconds>(Clock::now() - program_.started);
+  std::string_view name(program_invocation_short_name);
+  return {managed::kVersion,
+          static_cast<u32>(::getpid()),
+          std::string(name.substr(0, managed::kMaxNameBytes)),
+          priority(),
+          standing(),
+          program_.gpu,
+          program_.memory.used(),
+          program_.memory.variables,
+          eviction_.kept(),
+          eviction_.on_disk(),
+          program_.exclusive,
+          static_cast<u64>(age.count()),
+          program_.context.cost.has_value(),
+          program_.context.cost.value_or(0)};
+}
+
+managed::Standing ManagerClient::standing() const {
+  using managed::Standing;
+  if (lifecycle_.state() == protocol::State::Suspended)
+    return eviction_.evicted() ? Standing::Evicted : Standing::Suspended;
+  if (program_.context.made) return Standing::Running;
+  bool asks_for_first = connect_ && connect_->further_api == 0;
+  return program_.gpu.empty() || asks_for_first ? Standing::Unassigned : Standing::Assigned;
+}
+
+// The Manager may welcome the program long after the introduction. Then it is told what has changed
+// meanwhile, and of the requests that wait.
+void ManagerClient::on(const in::Welcome &m) {
   std::lock_guard lock(mutex_);
-  be_welcome(m);
+  if (!connection_.welcome(milliseconds(m.reconnect_ms))) return;
+  out::Join before = told_;
+  out::Join now = introduction();
+  now.age_ms = before.age_ms;
+  if (program_.manages(Api::kOpenCl)) connection_.send(out::Uses{program_.apis});
+  if (now != before) connection_.send(now);
+  if (!program_.workload) program_.workload = workload_hash();
+  connection_.send(out::Workload{*program_.workload});
+  told_used_ = program_.memory.used();
+  if (program_.memory_holder != 0) connection_.send(out::Holder{program_.memory_holder});
+  if (connect_) ask_for_place();
+  requests_.for_each([this](u32 ticket, const Request &r) {
+    if (r.pending()) connection_.send(r.message(ticket));
+  });
 }
 
-void ManagerClient::hear(const in::Refused &m) {
+void ManagerClient::on(const in::Refused &m) {
   log::error(Error{"the Manager refuses this program: " + m.what, m.hint});
   std::lock_guard lock(mutex_);
-  be_alone();
-  socket_.close();
-  link_ = Link::Off;
-  drop_ahead();
+  connection_.refuse();
+  grant_all();
+  drop_credit();
 }
 
 // ---- answers
 
-void ManagerClient::hear(const in::Connect &m) {
+void ManagerClient::on(const in::GoAhead &m) {
   std::lock_guard lock(mutex_);
-  if (!place_ || further_ != 0) return;
-  gpu_ = m.gpu;
-  settle(*place_, Fate::Granted);
+  if (Request *r = requests_.find(m.ticket)) settle(*r, Fate::Granted);
 }
 
-void ManagerClient::hear(const in::Also &m) {
+void ManagerClient::on(const in::OutOfMemory &m) {
   std::lock_guard lock(mutex_);
-  if (!place_ || further_ == 0) return;
-  if (m.managed) apis_ |= further_;
-  settle(*place_, Fate::Granted);
+  if (Request *r = requests_.find(m.ticket)) settle(*r, Fate::Denied, m.why);
+  if (m.ticket == 0 && connect_) settle(connect_->answer, Fate::Denied, m.why);
 }
 
-void ManagerClient::hear(const in::GoAhead &m) {
+void ManagerClient::on(const in::CCheckOk &m) {
   std::lock_guard lock(mutex_);
-  auto r = requests_.find(m.ticket);
-  if (r != requests_.end()) settle(r->second, Fate::Granted);
+  if (m.known) program_.context.cost = m.context;
 }
 
-void ManagerClient::hear(const in::OutOfMemory &m) {
+void ManagerClient::on(const in::CCheckFailed &) {
   std::lock_guard lock(mutex_);
-  auto r = requests_.find(m.ticket);
-  if (r != requests_.end()) settle(r->second, Fate::Denied, m.why);
-  if (m.ticket == 0 && place_) settle(*place_, Fate::Denied, m.why);
+  program_.context.ask_again = Clock::now() + kCheckPause;
 }
 
-void ManagerClient::hear(const in::CCheckOk &m) {
+// ---- orders
+
+void ManagerClient::on(const in::Credit &m) {
   std::lock_guard lock(mutex_);
-  context_seen_ = true;
-  if (m.known) context_cost_ = m.context;
+  credit_.grant(m.bytes);
 }
 
-void ManagerClient::hear(const in::CCheckFailed &) {
+void ManagerClient::on(const in::RevokeCredit &) {
   std::lock_guard lock(mutex_);
-  check_again_ = Clock::now() + kCheckPause;
+  if (credit_.revoke()) return_credit();
 }
 
-// ---- wishes
-
-void ManagerClient::hear(const in::Ahead &m) {
+void ManagerClient::on(const in::Signal &) {
   std::lock_guard lock(mutex_);
-  ahead_ = left_ = m.bytes;
-}
-
-// What was given back already may have been given anew behind this.
-void ManagerClient::hear(const in::Recall &) {
-  std::lock_guard lock(mutex_);
-  if (ahead_ == 0) return;
-  ahead_ = left_ = 0;
-  recalled_ = true;
-  if (taking_ == 0) give_back();
-}
-
-void ManagerClient::hear(const in::Signal &) {
-  std::lock_guard lock(mutex_);
-  signalled_ = true;
+  eviction_.signal();
   answer_signal();
 }
 
-// Not while the driver is being started: what has not joined the agent cannot be suspended.
+// Not while an API is being started, because a suspend would leave it behind.
 void ManagerClient::answer_signal() {
-  if (ready_ && link_ == Link::Joined && std::exchange(signalled_, false)) say(out::Query{});
+  if (connection_.joined() && eviction_.take_signal()) connection_.send(out::Query{});
 }
 
-// ---- progress
-
-void ManagerClient::hear(const in::Report &m) {
+void ManagerClient::on(const in::Suspend &m) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!eviction_.begin()) return connection_.send(out::Failed{"an API is being started"});
+  }
+  Result<u64> kept = eviction_.suspend(m.folder);
   std::lock_guard lock(mutex_);
-  report_every_ = milliseconds(m.every_ms);
-  next_report_ = Clock::now();
-  (void)life_.calls();  // which are noted from now on
+  if (!kept) {
+    eviction_.cannot_suspend(kept.error().what);
+    return connection_.send(out::Failed{shortened(kept.error().what)});
+  }
+  drop_credit();
+  if (told_used_ != program_.memory.used()) tell_used();
+  eviction_.suspended(*kept, !m.folder.empty());
+  connection_.send(out::SuspendDone{*kept});
 }
 
-// What is evicted makes no progress.
-bool ManagerClient::reports() const { return report_every_.count() > 0 && context_ && !evicted_; }
+void ManagerClient::on(const in::Migrate &m) {
+  Result<> resumed = resume_on(m.gpu);
+  std::lock_guard lock(mutex_);
+  if (!resumed) {
+    eviction_.cannot_resume(resumed.error().what);
+    std::string unsuited = lifecycle_.unsuited();
+    if (!unsuited.empty()) return connection_.send(out::Unsuited{m.gpu, shortened(unsuited)});
+    return connection_.send(out::Failed{shortened(resumed.error().what)});
+  }
+  eviction_.resumed();
+  program_.gpu = m.gpu;
+  changed_.notify_all();  // a connect() that waits until the program is on a device
+  connection_.send(out::MigDone{program_.memory.used()});
+}
 
-void ManagerClient::report() {
-  next_report_ = Clock::now() + report_every_;
-  agent::Participant::Calls c = life_.calls();
-  calls_ += static_cast<u32>(c.count - std::exchange(counted_, c.count));
-  if (c.last == 0) return;
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-  i64 idle = (t.tv_sec * 1'000'000'000 + t.tv_nsec - c.last) / 1000;
-  say(out::Progress{calls_, static_cast<u32>(std::clamp<i64>(idle, 0, ~u32{0})), c.copied});
+Result<> ManagerClient::resume_on(const std::string &gpu) {
+  std::unique_lock lock(mutex_);
+  u32 apis = program_.managed_apis();
+  lock.unlock();
+  return eviction_.resume(gpu, apis);
+}
+
+// Without a Manager the program tries the GPU that it had, until there is room for it.
+void ManagerClient::resume_standalone() {
+  Result<> resumed = resume_on(program_.gpu);
+  std::lock_guard lock(mutex_);
+  eviction_.schedule_attempt();
+  if (!resumed) return eviction_.cannot_resume(resumed.error().what);
+  eviction_.resumed();
+}
+
+// The first question for the calls makes the participants record them.
+void ManagerClient::on(const in::ReportProgress &m) {
+  std::lock_guard lock(mutex_);
+  progress_.start(milliseconds(m.interval_ms));
+  (void)lifecycle_.calls();
 }
 
 }  // namespace ckpt::manager_client

@@ -9,17 +9,17 @@
 
 namespace ckpt::tools {
 
-// The steps of a tool's main path and how long each took, from one monotonic clock.
+// The steps of a tool's main path, with the time that each took on a monotonic clock.
 class Phases {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Ends the step before. With CKPT_TEST_STOP_AT=NAME the process kills itself here: the tests of
-  // "a tool killed at each step" use it.
+  // Begins a step and ends the one before. With CKPT_TEST_STOP_AT=NAME the process kills itself
+  // here, for the tests that kill a tool at each step.
   void begin(const std::string &name);
   void end();
   double seconds_since(Clock::time_point t) const;
-  // [{"name", "start", "seconds"}…], starts counted from the first.
+  // [{"name", "start", "seconds"}…], in seconds; "start" counts from the start of the first step.
   nlohmann::json json() const;
 
  private:

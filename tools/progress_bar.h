@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Progress of work that is counted in bytes: a bar on a terminal, redrawn ten times a second; plain
-// lines elsewhere, at most one for each tenth and each second. Standard error only. Not
-// thread-safe: one caller at a time.
+// The progress of work that is counted in bytes. A terminal shows a bar that is redrawn ten times a
+// second; elsewhere a line is printed for each tenth of the work, at most one a second. Not
+// thread-safe.
 #pragma once
 
 #include <unistd.h>
@@ -21,18 +21,18 @@ class Progress {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `what` is a word before the bar: "verify". `quiet` draws nothing.
+  // `what` stands before the figures: "verify". With `quiet` nothing is printed.
   explicit Progress(std::string what, bool quiet = false, int fd = STDERR_FILENO)
       : what_(std::move(what)), quiet_(quiet), fd_(fd), terminal_(::isatty(fd) == 1) {}
   ~Progress() { finish(); }
 
-  // A total of 0 is not known (yet): then no bar and no time to go.
+  // A total of 0 means that it is not known yet. Bar and remaining time are then left out.
   void update(u64 done, u64 total) {
     if (quiet_ || !due(done, total)) return;
     write(terminal_ ? "\r" + bar(done, total) + "\x1b[K" : line(done, total) + "\n");
     drawn_ = true;
   }
-  // Takes the bar away.
+  // Erases the bar.
   void finish() {
     if (terminal_ && drawn_) write("\r\x1b[K");
     drawn_ = false;
@@ -45,7 +45,7 @@ class Progress {
     if (total > 0) out += fmt::format(" of {} ({}%)", human_bytes(total), percent(done, total));
     out += fmt::format(", {}/s", human_bytes(static_cast<u64>(rate)));
     if (total > done && rate > 0)
-      out += fmt::format(", {:.0f} s to go", static_cast<double>(total - done) / rate);
+      out += fmt::format(", {:.0f} s left", static_cast<double>(total - done) / rate);
     return out;
   }
 

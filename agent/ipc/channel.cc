@@ -26,12 +26,12 @@ Result<std::optional<Incoming>> Channel::receive() const {
 
 Result<Incoming> Channel::answer() const {
   CKPT_TRY(std::optional<Incoming> message, receive());
-  if (!message) return fail("the other side hung up");
+  if (!message) return fail("the peer hung up");
   if (message->type != protocol::Type::Failed) return std::move(*message);
   Reader in = message->reader();
   std::string what(in.str());
   std::string hint(in.str());
-  if (!in.done()) return fail("the answer makes no sense");
+  if (!in.done()) return fail("the answer Failed is malformed");
   return fail_with_hint(std::move(what), std::move(hint));
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One connection between the agent and a tool or session keeper, and the socket that tools find.
+// A connection between the agent and a tool or session keeper, and the socket on which the agent
+// listens for tools.
 #pragma once
 
 #include <chrono>
@@ -15,9 +16,10 @@
 
 namespace ckpt::agent {
 
-// No message to an agent is longer; bulk data goes through staging memory.
+// The longest message to an agent; bulk data goes through staging memory.
 inline constexpr size_t kMaxRequestBytes = 1u << 20;
-// A message that has begun must be complete by then, for a fork of the application waits for it.
+// The time that a message may take once its first byte has arrived. It is short because a fork() of
+// the application waits meanwhile (own_fd.h).
 inline constexpr std::chrono::seconds kMessageTimeout{5};
 
 struct Incoming {
@@ -36,19 +38,19 @@ class Channel {
   int fd() const { return socket_.get(); }
   void hang_up() { socket_.close(); }
   Result<> send(protocol::Type type, const Writer &body = {}, std::span<const int> fds = {}) const;
-  // Waits for ever for a message to begin. No value: the peer hung up.
+  // Waits for a message without a time limit. No value: the peer hung up.
   Result<std::optional<Incoming>> receive() const;
-  // The answer to a request: Failed is an error, and so is a hang-up.
+  // The answer to a request. Failed and a hang-up are errors.
   Result<Incoming> answer() const;
 
  private:
   OwnFd socket_;
 };
 
-// Waits until `fd` can be read, whatever signals and dumps interrupt it.
+// Waits until `fd` can be read; signals and dumps do not end the wait.
 Result<> wait_readable(int fd);
 
-// agent-<pid>-<random>.sock in the session's folder; the file goes when the listener does.
+// agent-<pid>-<random>.sock in the session's folder. close() removes the file.
 class Listener {
  public:
   Result<> open(const std::string &folder);

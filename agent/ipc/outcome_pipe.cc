@@ -11,8 +11,9 @@ namespace {
 
 using protocol::Outcome;
 
-// read() comes back with EINTR after every dump, and with EAGAIN if the tool made the pipe so.
-Result<> read_patiently(int fd, void *data, size_t size) {
+// Unlike read_exactly() this waits where the tool has made the pipe non-blocking (EAGAIN). read()
+// fails with EINTR after every dump.
+Result<> read_waiting(int fd, void *data, size_t size) {
   for (size_t done = 0; done < size;) {
     ssize_t n = ::read(fd, static_cast<char *>(data) + done, size - done);
     if (n > 0) done += static_cast<size_t>(n);
@@ -23,27 +24,28 @@ Result<> read_patiently(int fd, void *data, size_t size) {
   return {};
 }
 
-Result<CheckpointOutcome> read_word(int fd) {
+Result<CheckpointOutcome> read_message(int fd) {
   u32 size = 0;
-  CKPT_CHECK(read_patiently(fd, &size, sizeof size));
-  if (size > protocol::kMaxOutcomeBytes) return fail("the tool's word has {} bytes", size);
+  CKPT_CHECK(read_waiting(fd, &size, sizeof size));
+  if (size > protocol::kMaxOutcomeBytes)
+    return fail("the outcome message has {} bytes, which exceeds the limit", size);
   Bytes body(size);
-  CKPT_CHECK(read_patiently(fd, body.data(), size));
+  CKPT_CHECK(read_waiting(fd, body.data(), size));
   Reader in(body);
-  CheckpointOutcome heard{in.get<protocol::Outcome>(), in.get<u32>(), std::string(in.str())};
-  bool known = heard.word == Outcome::Continue || heard.word == Outcome::Restored ||
-               heard.word == Outcome::Failed;
-  if (!in.done() || !known) return fail("the tool's word makes no sense");
-  return heard;
+  CheckpointOutcome read{in.get<protocol::Outcome>(), in.get<u32>(), std::string(in.str())};
+  bool known = read.outcome == Outcome::Continue || read.outcome == Outcome::Restored ||
+               read.outcome == Outcome::Failed;
+  if (!in.done() || !known) return fail("the outcome message is malformed");
+  return read;
 }
 
 }  // namespace
 
 CheckpointOutcome read_outcome(const OwnFd &pipe) {
-  Result<CheckpointOutcome> heard = read_word(pipe.get());
-  if (heard) return std::move(*heard);
+  Result<CheckpointOutcome> read = read_message(pipe.get());
+  if (read) return std::move(*read);
   return {Outcome::Failed, 0,
-          "the tool ended without saying whether the image is complete: " + heard.error().what};
+          "the tool ended without reporting whether the image is complete: " + read.error().what};
 }
 
 bool is_pipe(int fd) {

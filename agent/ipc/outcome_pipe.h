@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The word: what a detached process is waiting for.
+// The outcome pipe, in which a detached process waits for the outcome of the dump
+// (agent/protocol.h).
 #pragma once
 
 #include <string>
@@ -11,12 +12,12 @@
 namespace ckpt::agent {
 
 struct CheckpointOutcome {
-  protocol::Outcome word = protocol::Outcome::Failed;
-  u32 agent = 0;
-  std::string text;  // Restored: the new session; Failed: why
+  protocol::Outcome outcome = protocol::Outcome::Failed;
+  u32 agent = 0;     // Restored: the number of this agent in the image
+  std::string text;  // Restored: the socket of the new session; Failed: why
 };
 
-// Waits for ever. End of file, and anything that is no word, count as Failed.
+// Waits without a time limit. End of file and malformed messages count as Failed.
 CheckpointOutcome read_outcome(const OwnFd &pipe);
 bool is_pipe(int fd);
 

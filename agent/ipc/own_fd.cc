@@ -9,7 +9,7 @@ namespace {
 
 constinit std::mutex g_gate;
 
-// Zero: free; otherwise the descriptor plus one, so that the table needs no constructor.
+// An entry is the descriptor plus one, and zero if it is free: so the table needs no constructor.
 constinit std::array<std::atomic<int>, 64> g_table{};
 
 void exchange_entry(int from, int to) {

@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The agent's descriptors, and what a fork does to them. Close-on-exec does not help a child that
-// never execs, so every descriptor of ours stands in a table that the child's fork handler walks.
-// No fork may fall between a descriptor's birth and its entry: both happen behind the fork gate,
-// which the handlers of agent.cc take too.
+// The agent's descriptors, and why they are tracked.
+//
+// A fork() of the application duplicates every descriptor of the agent. Close-on-exec does not help
+// in a child that never calls exec: the child would keep the sockets open. Then a tool that waits
+// for the agent's hang-up waits until the child ends, CRIU finds a connection to a process outside
+// the program, and memory in a memfd is not freed. So each descriptor of the agent is in a table,
+// and the fork handler of the child (pthread_atfork(3), agent/runtime/agent.cc) closes all of them.
+//
+// No fork may happen between the creation of a descriptor and its entry in the table. Both are done
+// with the fork gate held, a mutex that the fork handlers take as well:
+//
+//   CKPT_TRY(OwnFd socket, OwnFd::make([&] { return connect_unix(path); }));
 #pragma once
 
 #include <mutex>
@@ -13,16 +21,16 @@
 
 namespace ckpt::agent {
 
-// Lock order: after the mutex of agent.cc. Held for moments, never across a wait without an end.
+// Lock order: after the mutex of agent.cc. Never held during a wait without a time limit.
 std::mutex &fork_gate();
 
-// A UniqueFd that a forked child closes. Sockets are not shut down first: that way a peer that sees
-// the hang-up knows that nobody holds the descriptor any more, and CRIU may look. Not to be
-// destroyed behind the fork gate.
+// A UniqueFd that a forked child closes. Closing does not shut a socket down first: so a peer that
+// sees the hang-up knows that no process holds the descriptor any more, and that CRIU may dump the
+// program. Must not be destroyed with the fork gate held.
 class OwnFd {
  public:
   OwnFd() = default;
-  OwnFd(UniqueFd fd, const std::scoped_lock<std::mutex> &behind_the_gate);
+  OwnFd(UniqueFd fd, const std::scoped_lock<std::mutex> &gate_held);
   OwnFd(OwnFd &&o) noexcept : fd_(std::exchange(o.fd_, -1)) {}
   OwnFd &operator=(OwnFd &&o) noexcept {
     std::swap(fd_, o.fd_);
@@ -34,11 +42,11 @@ class OwnFd {
   explicit operator bool() const { return fd_ >= 0; }
   void close();
 
-  // Calls `born`, which returns a Result<UniqueFd>, behind the gate.
-  template <class Born>
-  static Result<OwnFd> make(Born born) {
+  // Calls `open`, which returns a Result<UniqueFd>, with the fork gate held.
+  template <class Open>
+  static Result<OwnFd> make(Open open) {
     std::scoped_lock lock(fork_gate());
-    Result<UniqueFd> fd = born();
+    Result<UniqueFd> fd = open();
     if (!fd) return Failure(std::move(fd).error());
     return OwnFd(std::move(*fd), lock);
   }
@@ -47,7 +55,8 @@ class OwnFd {
   int fd_ = -1;
 };
 
-// In the child of a fork, behind the gate: closes every descriptor in the table. Async-signal-safe.
+// In the child of a fork, with the fork gate held: closes every descriptor in the table.
+// Async-signal-safe.
 void close_own_fds_in_child();
 
 }  // namespace ckpt::agent

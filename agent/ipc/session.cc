@@ -9,7 +9,8 @@
 namespace ckpt::agent {
 namespace {
 
-// Null: CKPT_SESSION. A string is never freed, so that readers and forked children need no lock.
+// The session since the last restore; null: the one of CKPT_SESSION. A string is never freed, so
+// that readers and forked children need no lock.
 constinit std::atomic<const std::string *> g_moved{nullptr};
 
 }  // namespace
@@ -28,8 +29,8 @@ std::string session_folder() {
 
 void move_to_session(const std::string &socket) {
   {
-    // For programs that this one executes. Replacing a variable that is there only swaps a pointer,
-    // which getenv() in another thread may see; a fork in between would copy setenv's lock.
+    // For programs that this one executes. Replacing an existing variable only exchanges a pointer,
+    // so getenv() in another thread is safe. The gate keeps a fork from copying setenv's lock.
     std::scoped_lock lock(fork_gate());
     if (::secure_getenv(protocol::kSessionVariable))
       ::setenv(protocol::kSessionVariable, socket.c_str(), 1);

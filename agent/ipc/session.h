@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The session that this process belongs to: a socket of ckpt-run or, later, of a ckpt-restore.
-// session_socket() itself is exported: agent/participant/participant.h.
+// The session that this process belongs to: a folder of ckpt-run or, after a restore, of
+// ckpt-restore. session_socket() is declared in agent/participant/participant.h, because libckpt.so
+// exports it.
 #pragma once
 
 #include <string>
@@ -12,7 +13,7 @@
 namespace ckpt::agent {
 
 std::string session_folder();
-// From now on; also for programs that this one starts.
+// Changes the session of this process, and of the programs that it starts from now on.
 void move_to_session(const std::string &socket);
 Result<Channel> connect_to_session();
 

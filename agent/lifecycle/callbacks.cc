@@ -7,6 +7,16 @@
 
 namespace ckpt::agent {
 
+namespace {
+
+Failure refusal(const std::string &reason) {
+  return fail_with_hint(
+      "the program refuses the checkpoint: " + (reason.empty() ? "it gives no reason" : reason),
+      "try again when the program is ready");
+}
+
+}  // namespace
+
 int Callbacks::add(ckpt_before_fn before, ckpt_after_fn after, void *user) {
   std::scoped_lock lock(mutex_);
   pairs_.push_back({next_id_, before, after, user});
@@ -22,13 +32,13 @@ bool Callbacks::remove(int id) {
 }
 
 Result<> Callbacks::before() {
-  for (int id : ids()) CKPT_CHECK(ask(id));
+  for (int id : ids()) CKPT_CHECK(call_before(id));
   return {};
 }
 
 void Callbacks::after(ckpt_outcome outcome) {
   std::vector<int> all = ids();
-  for (int id : reversed(all)) tell(id, outcome);
+  for (int id : reversed(all)) call_after(id, outcome);
 }
 
 std::vector<int> Callbacks::ids() {
@@ -38,7 +48,7 @@ std::vector<int> Callbacks::ids() {
   return ids;
 }
 
-Result<> Callbacks::ask(int id) {
+Result<> Callbacks::call_before(int id) {
   std::unique_lock lock(mutex_);
   Pair *pair = find(id);
   if (!pair) return {};
@@ -46,20 +56,17 @@ Result<> Callbacks::ask(int id) {
   std::string reason;
   if (ckpt_before_fn before = pair->before)
     run_unlocked(lock, id, [&, user = pair->user] {
-      const char *words = nullptr;
-      refused = before(user, &words);
-      if (refused != 0 && words) reason = words;
+      const char *text = nullptr;
+      refused = before(user, &text);
+      if (refused != 0 && text) reason = text;
     });
-  if (refused != 0)
-    return fail_with_hint(
-        "the program refuses: " + (reason.empty() ? "it gives no reason" : reason),
-        "try again when the program is ready");
-  // The callback may have removed itself, or added others: look again.
+  if (refused != 0) return refusal(reason);
+  // The callback may have removed itself or added others, so `pair` may be invalid.
   if (Pair *still = find(id)) still->agreed = true;
   return {};
 }
 
-void Callbacks::tell(int id, ckpt_outcome outcome) {
+void Callbacks::call_after(int id, ckpt_outcome outcome) {
   std::unique_lock lock(mutex_);
   Pair *pair = find(id);
   if (!pair || !std::exchange(pair->agreed, false) || !pair->after) return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The program's callbacks around a checkpoint (ckpt_on_checkpoint). They run on the agent's thread
-// with no lock of ours held.
+// The program's callbacks around a checkpoint (ckpt_on_checkpoint). They run on the agent's thread,
+// which holds no lock meanwhile.
 #pragma once
 
 #include <condition_variable>
@@ -17,12 +17,12 @@ namespace ckpt::agent {
 class Callbacks {
  public:
   int add(ckpt_before_fn before, ckpt_after_fn after, void *user);
-  // Waits for a callback that is running, unless it is the caller.
+  // Waits until the callback has returned, unless it is the caller itself.
   bool remove(int id);
 
-  // Stops at the first that refuses.
+  // Calls `before` of each pair, up to the first that refuses.
   Result<> before();
-  // For those that agreed since the last after(), in the opposite order.
+  // Calls `after` of the pairs that have agreed since the last after(), in reverse order.
   void after(ckpt_outcome outcome);
 
  private:
@@ -31,12 +31,12 @@ class Callbacks {
     ckpt_before_fn before = nullptr;
     ckpt_after_fn after = nullptr;
     void *user = nullptr;
-    bool agreed = false;
+    bool agreed = false;  // `before` has returned 0, and `after` is to be called
   };
   std::vector<int> ids();
-  Result<> ask(int id);
-  void tell(int id, ckpt_outcome outcome);
-  Pair *find(int id);  // mutex_ is held
+  Result<> call_before(int id);
+  void call_after(int id, ckpt_outcome outcome);
+  Pair *find(int id);  // with mutex_ held
   template <class Call>
   void run_unlocked(std::unique_lock<std::mutex> &lock, int id, Call call);
 
@@ -44,7 +44,7 @@ class Callbacks {
   std::condition_variable idle_;
   std::vector<Pair> pairs_;
   int next_id_ = 1;
-  int running_ = 0;  // id of the pair that is being called
+  int running_ = 0;  // id of the pair that is being called; 0: none
   std::thread::id caller_;
 };
 

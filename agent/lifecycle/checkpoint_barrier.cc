@@ -5,7 +5,7 @@ namespace ckpt::agent {
 
 void CheckpointBarrier::enter() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return !shut_; });
+  changed_.wait(lock, [&] { return !closed_; });
   inside_++;
 }
 
@@ -15,20 +15,20 @@ void CheckpointBarrier::leave() {
   changed_.notify_all();
 }
 
-void CheckpointBarrier::shut() {
+void CheckpointBarrier::close() {
   std::scoped_lock lock(mutex_);
-  shut_ = true;
+  closed_ = true;
 }
 
 void CheckpointBarrier::open() {
   std::scoped_lock lock(mutex_);
-  shut_ = false;
+  closed_ = false;
   changed_.notify_all();
 }
 
-bool CheckpointBarrier::wait_empty(std::chrono::milliseconds patience) {
+bool CheckpointBarrier::wait_empty(std::chrono::milliseconds timeout) {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, patience, [&] { return inside_ == 0; });
+  return changed_.wait_for(lock, timeout, [&] { return inside_ == 0; });
 }
 
 }  // namespace ckpt::agent

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What may not happen in the middle of a checkpoint waits before this barrier until it is over: a
-// new participant, a connection to the session keeper.
+// Makes operations wait that must not begin in the middle of a checkpoint: adding a participant,
+// connecting to the session keeper.
 #pragma once
 
 #include <chrono>
@@ -12,30 +12,31 @@ namespace ckpt::agent {
 
 class CheckpointBarrier {
  public:
-  // Waits while the barrier is shut; leave() when done.
+  // One operation. The constructor waits while the barrier is closed.
+  class Pass {
+   public:
+    explicit Pass(CheckpointBarrier &barrier) : barrier_(barrier) { barrier_.enter(); }
+    ~Pass() { barrier_.leave(); }
+    Pass(const Pass &) = delete;
+    Pass &operator=(const Pass &) = delete;
+
+   private:
+    CheckpointBarrier &barrier_;
+  };
+
+  void close();
+  void open();
+  // Waits for the operations that began before close(); false: some are not over after `timeout`.
+  bool wait_empty(std::chrono::milliseconds timeout);
+
+ private:
   void enter();
   void leave();
-  void shut();
-  void open();
-  // Whether everybody who was inside when it was shut has left in time.
-  bool wait_empty(std::chrono::milliseconds patience);
 
- private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool shut_ = false;
+  bool closed_ = false;
   int inside_ = 0;
-};
-
-class BarrierPass {
- public:
-  explicit BarrierPass(CheckpointBarrier &barrier) : door_(barrier) { door_.enter(); }
-  ~BarrierPass() { door_.leave(); }
-  BarrierPass(const BarrierPass &) = delete;
-  BarrierPass &operator=(const BarrierPass &) = delete;
-
- private:
-  CheckpointBarrier &door_;
 };
 
 }  // namespace ckpt::agent

@@ -29,12 +29,13 @@ bool Exclusions::remove(const void *address, size_t bytes) {
 void Exclusions::drop_pages() const {
   std::scoped_lock lock(mutex_);
   if (ranges_.empty()) return;
-  Result<std::vector<ProcMapping>> maps = read_maps();
-  if (!maps) return log::warn("excluded memory is kept: {}", maps.error().what);
+  Result<std::vector<ProcMapping>> maps = own_mappings();
+  if (!maps)
+    return log::warn("memory of ckpt_exclude() will be saved all the same: {}", maps.error().what);
   const u64 page = static_cast<u64>(::sysconf(_SC_PAGESIZE));
   for (const Range &r : ranges_)
     for (const ProcMapping &m : *maps) {
-      u64 begin = std::max((r.begin + page - 1) / page * page, m.begin);
+      u64 begin = std::max((r.begin + page - 1) / page * page, m.begin);  // whole pages inside
       u64 end = std::min(r.end / page * page, m.end);
       if (begin < end && m.private_anonymous())
         ::madvise(reinterpret_cast<void *>(begin), end - begin, MADV_DONTNEED);

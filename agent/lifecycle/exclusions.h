@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Host memory whose contents an image need not hold (ckpt_exclude).
+// Host memory with contents that an image need not hold (ckpt_exclude).
 #pragma once
 
 #include <mutex>
@@ -14,8 +14,8 @@ class Exclusions {
  public:
   void add(const void *address, size_t bytes);
   bool remove(const void *address, size_t bytes);
-  // Gives the pages back to the kernel: CRIU then finds nothing to write. Private anonymous pages
-  // only, for dropping others would lose nothing or, in a file, keep everything.
+  // Returns the pages to the kernel, so that CRIU finds nothing to save. Only private anonymous
+  // pages: after MADV_DONTNEED those of a file or of shared memory have their old contents again.
   void drop_pages() const;
 
  private:

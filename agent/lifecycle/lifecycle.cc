@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include <nlohmann/json.hpp>
+
 #include "agent/ipc/session.h"
 #include "agent/lifecycle/residue.h"
 #include "agent/transfer/loader.h"
@@ -20,28 +22,28 @@ using std::chrono::system_clock;
 
 namespace {
 
-constexpr milliseconds kLongestQuiesce = std::chrono::hours(24);
-// A connection to the session keeper lives for one question and its answer.
-constexpr milliseconds kKeepersAnswer = std::chrono::seconds(5);
-// Staging memory of our own, for what goes into a store or comes out of it.
+constexpr milliseconds kMaxQuiesce = std::chrono::hours(24);
+// A connection to the session keeper is used for one request and its answer.
+constexpr milliseconds kKeeperTimeout = std::chrono::seconds(5);
+// Staging memory for copies into and out of a contents store.
 constexpr u32 kStoreSlots = 32;
 constexpr u32 kStoreSlotBytes = 1u << 20;
 
-std::string prefix_of(const Participant *who) { return std::string(who->name()) + "/"; }
+std::string prefix_of(const Participant *p) { return std::string(p->name()) + "/"; }
 
-Error at(const char *verb, const Participant *who, Error why) {
-  return std::move(why).in(fmt::format("{} cannot {}", who->name(), verb));
+Error cannot(const char *verb, const Participant *p, Error why) {
+  return std::move(why).in(fmt::format("{} cannot {}", p->name(), verb));
 }
 
 }  // namespace
 
-// ---- towards CRIU
+// ---- before CRIU
 
 std::vector<std::string> Lifecycle::preflight() {
   std::vector<std::string> reasons;
   for (Participant *p : participants_()) p->preflight(reasons);
-  auto by_somebody = [this](std::string_view file) { return answered(file); };
-  if (Result<std::vector<std::string>> drivers = mapped_drivers(by_somebody))
+  auto answered = [this](std::string_view file) { return answered_for(file); };
+  if (Result<std::vector<std::string>> drivers = mapped_drivers(answered))
     for (const std::string &path : *drivers)
       reasons.push_back(fmt::format("the device driver {} is loaded in the program itself", path));
   return reasons;
@@ -65,19 +67,19 @@ Participant::Calls Lifecycle::calls() const {
 }
 
 Result<> Lifecycle::quiesce(milliseconds timeout) {
-  // The program's own callbacks come first: they may still use the devices.
-  if (Result<> agreed = callbacks.before(); !agreed) return undone(std::move(agreed).error());
+  // The callbacks of the program come first, because they may use the devices.
+  if (Result<> agreed = callbacks.before(); !agreed)
+    return undo_and_fail(std::move(agreed).error());
 
-  // From here on nobody joins and nobody connects, and new device calls wait.
-  barrier.shut();
-  muster();
+  barrier.close();
+  collect_members();
   checkpoint_at_ = system_clock::now();
   gated_at_ = steady_clock::now();
-  steady_clock::time_point deadline = gated_at_ + std::min(timeout, kLongestQuiesce);
+  steady_clock::time_point deadline = gated_at_ + std::min(timeout, kMaxQuiesce);
   for (Member &m : members_) {
-    m.stage = Stage::Gated;  // also if it fails: the gate may be half shut
-    if (Result<> r = m.who->quiesce(deadline); !r)
-      return undone(at("come to rest", m.who, std::move(r).error()));
+    m.stage = Stage::Gated;  // also if it fails, because the gate may be closed
+    if (Result<> r = m.participant->quiesce(deadline); !r)
+      return undo_and_fail(cannot("quiesce", m.participant, std::move(r).error()));
   }
   state_ = State::Quiesced;
   return {};
@@ -87,78 +89,96 @@ Result<std::string> Lifecycle::save(Channel &tool, Staging &staging,
                                     const StagingSink::Lineage &lineage) {
   StagingSink sink(tool, staging, lineage);
   for (Member &m : members_) {
-    sink.set_participant(m.who->name());
-    if (Result<> r = save_one(*m.who, sink); !r)
-      return undone(at("save its devices", m.who, std::move(r).error()));
+    sink.set_participant(m.participant->name());
+    if (Result<> r = save_one(*m.participant, sink); !r)
+      return undo_and_fail(cannot("save its devices", m.participant, std::move(r).error()));
   }
   saved_bytes_ = sink.bytes();
   state_ = State::Saved;
-  return needs();
+  return requirements();
 }
 
-// What the devices of `who` will lose at detach() is kept here, too, until the dump is over.
-Result<> Lifecycle::save_one(Participant &who, StagingSink &sink) {
-  if (who.keeps_contents()) return who.save(sink);
-  if (!kept_) {
-    u64 bytes = 0;
-    for (const Member &m : members_)
-      if (!m.who->keeps_contents()) bytes += m.who->contents_bytes();
-    CKPT_TRY(std::string folder, ContentsStore::place_for(bytes));
-    CKPT_TRY(kept_, ContentsStore::create(folder));
-  }
-  CopyingSink both(sink, *kept_, prefix_of(&who));
-  CKPT_CHECK(who.save(both));
+// Contents that the devices lose in detach() also go into a store, until the dump is over.
+Result<> Lifecycle::save_one(Participant &participant, StagingSink &sink) {
+  if (participant.keeps_contents()) return participant.save(sink);
+  if (!store_) CKPT_CHECK(create_store());
+  CopyingSink both(sink, *store_, prefix_of(&participant));
+  CKPT_CHECK(participant.save(both));
   return both.finish();
 }
 
-std::string Lifecycle::needs() const {
-  std::string all;
+Result<> Lifecycle::create_store() {
+  u64 bytes = 0;
+  for (const Member &m : members_)
+    if (!m.participant->keeps_contents()) bytes += m.participant->contents_bytes();
+  CKPT_TRY(std::string folder, ContentsStore::place_for(bytes));
+  CKPT_TRY(store_, ContentsStore::create(folder));
+  return {};
+}
+
+// Neither function of the JSON library may throw here: a participant's JSON comes from a driver's
+// strings, which need not be UTF-8.
+std::string Lifecycle::requirements() const {
+  using nlohmann::ordered_json;
+  ordered_json all = ordered_json::array();
   for (const Member &m : members_) {
-    std::string one = m.who->needs();
-    if (!one.empty()) all += (all.empty() ? "" : ",") + one;
+    ordered_json one = ordered_json::parse(m.participant->requirements(), nullptr, false);
+    if (!one.is_discarded()) all.push_back(std::move(one));
   }
-  return "[" + all + "]";
+  return all.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 Result<> Lifecycle::detach(std::span<const int> our_fds) {
-  for (Member &m : members_) {
-    m.stage = Stage::Detached;  // also if it fails: attach_again() mends what is half done
-    if (Result<> r = m.who->detach(); !r)
-      return undone(at("leave its devices", m.who, std::move(r).error()));
-  }
-  if (!barrier.wait_empty(kKeepersAnswer))
-    return undone({"the session keeper has not answered a question of this process", {}});
-  if (kept_)
-    if (Result<> handed = kept_->hand_to_keeper(); !handed)
-      return undone(std::move(handed.error()).in("the keeper does not take device memory"));
-  if (Result<> clean = nothing_left(our_fds); !clean) return undone(std::move(clean).error());
+  Result<> done = detach_members();
+  if (done && !barrier.wait_empty(kKeeperTimeout))
+    done = fail("the session keeper has not answered a request of this process in time");
+  if (done) done = keep_with_keeper();
+  if (done) done = check_residue(our_fds);
+  if (!done) return undo_and_fail(std::move(done).error());
   exclusions.drop_pages();
   state_ = State::Detached;
   return {};
 }
 
-// Trust nobody: CRIU would dump some of these without a word and restore something else.
-Result<> Lifecycle::nothing_left(std::span<const int> our_fds) const {
-  auto by_somebody = [this](std::string_view file) { return answered(file); };
-  CKPT_TRY(std::vector<std::string> found, residue(our_fds, session_folder(), by_somebody));
+Result<> Lifecycle::detach_members() {
+  for (Member &m : members_) {
+    m.stage = Stage::Detached;  // also if it fails: attach_again() then repairs a partial detach
+    if (Result<> r = m.participant->detach(); !r)
+      return Failure(cannot("leave its devices", m.participant, std::move(r).error()));
+  }
+  return {};
+}
+
+Result<> Lifecycle::keep_with_keeper() {
+  if (!store_) return {};
+  Result<> handed = store_->hand_to_keeper();
+  if (handed) return {};
+  return Failure(std::move(handed.error()).in("the session keeper cannot keep device memory"));
+}
+
+// A safety net against bugs of participants; residue.h explains what would happen without it.
+Result<> Lifecycle::check_residue(std::span<const int> our_fds) const {
+  auto answered = [this](std::string_view file) { return answered_for(file); };
+  CKPT_TRY(std::vector<std::string> found, residue(our_fds, session_folder(), answered));
   if (found.empty()) return {};
   return fail_with_hint(
-      fmt::format("still in the process after it left its devices: {}", fmt::join(found, "; ")),
+      fmt::format("the process still holds device state after it was detached: {}",
+                  fmt::join(found, "; ")),
       "please report this");
 }
 
-bool Lifecycle::answered(std::string_view file) const {
+bool Lifecycle::answered_for(std::string_view file) const {
   for (Participant *p : participants_())
     if (p->answers_for(file)) return true;
   return false;
 }
 
 void Lifecycle::undo(const Error &why) {
-  go_on();
+  reattach();
   finish({CKPT_ERR_FAILED, why});
 }
 
-Failure Lifecycle::undone(Error why) {
+Failure Lifecycle::undo_and_fail(Error why) {
   undo(why);
   return Failure(std::move(why));
 }
@@ -167,26 +187,22 @@ Failure Lifecycle::undone(Error why) {
 
 Result<u64> Lifecycle::suspend(const std::string &folder) {
   Result<ContentsStore> store = ContentsStore::create(folder);
-  if (!store) return undone(std::move(store).error());
-  kept_.emplace(std::move(*store));
-  if (Result<> moved = move_into_store(); !moved) return undone(std::move(moved).error());
-  for (Member &m : members_) {
-    m.stage = Stage::Detached;
-    if (Result<> r = m.who->detach(); !r)
-      return undone(at("leave its devices", m.who, std::move(r).error()));
-  }
-  for (Member &m : members_) m.who->release_devices();
+  if (!store) return undo_and_fail(std::move(store).error());
+  store_.emplace(std::move(*store));
+  if (Result<> moved = move_into_store(); !moved) return undo_and_fail(std::move(moved).error());
+  if (Result<> r = detach_members(); !r) return undo_and_fail(std::move(r).error());
+  for (Member &m : members_) m.participant->release_devices();
   state_ = State::Suspended;
-  return kept_->bytes();
+  return store_->bytes();
 }
 
 Result<> Lifecycle::move_into_store() {
   CKPT_TRY(Staging staging, Staging::create(kStoreSlots, kStoreSlotBytes));
   for (Member &m : members_) {
-    StoreSink sink(*kept_, staging, prefix_of(m.who));
-    Result<> saved = m.who->save(sink);
+    StoreSink sink(*store_, staging, prefix_of(m.participant));
+    Result<> saved = m.participant->save(sink);
     if (saved) saved = sink.finish();
-    if (!saved) return Failure(at("save its devices", m.who, std::move(saved).error()));
+    if (!saved) return Failure(cannot("save its devices", m.participant, std::move(saved).error()));
   }
   return {};
 }
@@ -194,37 +210,35 @@ Result<> Lifecycle::move_into_store() {
 Result<> Lifecycle::wake(const std::string &session) {
   Result<> awake = attach(session);
   for (Member &m : members_)
-    if (awake) awake = load_kept(m.who);
+    if (awake) awake = load_from_store(m.participant);
   if (awake) {
     open_gates();
     finish({CKPT_CONTINUED, {}});
     return {};
   }
   detach_again();
-  for (Member &m : members_) m.who->release_devices();
+  for (Member &m : members_) m.participant->release_devices();
   state_ = State::Suspended;
   return awake;
 }
 
-Result<> Lifecycle::load_kept(Participant *who) {
+Result<> Lifecycle::load_from_store(Participant *participant) {
   CKPT_TRY(Staging staging, Staging::create(kStoreSlots, kStoreSlotBytes));
-  StoreSource source(*kept_, staging, prefix_of(who));
-  Result<> loaded = who->load(source);
-  if (!loaded) return Failure(at("load its devices", who, std::move(loaded).error()));
+  StoreSource source(*store_, staging, prefix_of(participant));
+  Result<> loaded = participant->load(source);
+  if (!loaded) return Failure(cannot("load its devices", participant, std::move(loaded).error()));
   return {};
 }
 
-// ---- in a copy, after CRIU
-
 Result<> Lifecycle::use_devices(const std::string &participant, std::span<const DevicePair> map) {
   for (Member &m : members_)
-    if (m.who->name() == participant) return m.who->use_devices(map);
+    if (m.participant->name() == participant) return m.participant->use_devices(map);
   return fail("this program does not use the API \"{}\"", participant);
 }
 
 std::string Lifecycle::unsuited() const {
   for (const Member &m : members_)
-    if (std::string why = m.who->unsuited(); !why.empty()) return why;
+    if (std::string why = m.participant->unsuited(); !why.empty()) return why;
   return {};
 }
 
@@ -234,11 +248,13 @@ std::string Lifecycle::place() const {
   return {};
 }
 
+// ---- in a restored copy, after CRIU
+
 Result<> Lifecycle::attach(const std::string &session) {
   for (Member &m : members_) {
-    if (Result<> r = m.who->attach(session); !r) {
+    if (Result<> r = m.participant->attach(session); !r) {
       detach_again();
-      return Failure(at("use its new devices", m.who, std::move(r).error()));
+      return Failure(cannot("use its new devices", m.participant, std::move(r).error()));
     }
     m.stage = Stage::Attached;
   }
@@ -247,12 +263,13 @@ Result<> Lifecycle::attach(const std::string &session) {
 }
 
 Result<> Lifecycle::load(Channel &tool, Staging &staging) {
-  Loader loading(tool, staging);
+  Loader loader(tool, staging);
   std::vector<Participant *> all;
-  for (Member &m : members_) all.push_back(m.who);
-  Result<> loaded = loading.run(all);
-  if (loaded && loading.bytes() < saved_bytes_)  // more: the image filled holes with zeros
-    loaded = fail("the image gave {} bytes of device memory instead of {}", loading.bytes(),
+  for (Member &m : members_) all.push_back(m.participant);
+  Result<> loaded = loader.run(all);
+  // More bytes are right: an image stores holes as zeros.
+  if (loaded && loader.bytes() < saved_bytes_)
+    loaded = fail("the image contains {} bytes of device memory instead of {}", loader.bytes(),
                   saved_bytes_.load());
   if (!loaded) detach_again();
   state_ = loaded ? State::Loaded : State::Detached;
@@ -264,16 +281,16 @@ void Lifecycle::resume() {
   open_gates();
 }
 
-// ---- ends
+// ---- the end of a checkpoint
 
-void Lifecycle::go_on() {
-  take_back();
+void Lifecycle::reattach() {
+  reattach_members();
   open_gates();
 }
 
-void Lifecycle::lose() {
+void Lifecycle::lose_devices() {
   devices_lost_ = true;
-  detach_again();  // devices without their contents are none
+  detach_again();  // new devices without the contents are of no use
   open_gates();
 }
 
@@ -281,45 +298,45 @@ void Lifecycle::finish(Verdict verdict) {
   if (devices_lost_) verdict.code = CKPT_ERR_LOST;
   devices_lost_ = false;
   members_.clear();
-  kept_.reset();
+  store_.reset();
   state_ = State::Running;
   barrier.open();
   callbacks.after(verdict.code < 0 ? CKPT_FAILED : static_cast<ckpt_outcome>(verdict.code));
   if (verdict.code == CKPT_ERR_FAILED)
-    wanted.presume(std::move(verdict));
+    pending.presume(std::move(verdict));
   else
-    wanted.decide(std::move(verdict));
+    pending.decide(std::move(verdict));
 }
 
-// ---- parts
+// ---- steps
 
-void Lifecycle::muster() {
+void Lifecycle::collect_members() {
   members_.clear();
   for (Participant *p : participants_()) members_.push_back({p, Stage::Open});
 }
 
-void Lifecycle::take_back() {
+void Lifecycle::reattach_members() {
   for (Member &m : reversed(members_)) {
     if (m.stage != Stage::Detached) continue;
-    Result<> r = return_to_devices(m.who);
+    Result<> r = reattach(m.participant);
     m.stage = r ? Stage::Gated : Stage::Detached;
     if (r) continue;
     devices_lost_ = true;
-    log::error(at("return to its devices", m.who, std::move(r).error()));
+    log::error(cannot("use its devices again", m.participant, std::move(r).error()));
   }
 }
 
-Result<> Lifecycle::return_to_devices(Participant *who) {
-  CKPT_CHECK(who->attach_again());
-  if (who->keeps_contents() || !kept_) return {};
-  if (kept_->handed()) CKPT_CHECK(kept_->fetch_from_keeper());
-  return load_kept(who);
+Result<> Lifecycle::reattach(Participant *participant) {
+  CKPT_CHECK(participant->attach_again());
+  if (participant->keeps_contents() || !store_) return {};
+  if (store_->handed()) CKPT_CHECK(store_->fetch_from_keeper());
+  return load_from_store(participant);
 }
 
 void Lifecycle::detach_again() {
   for (Member &m : reversed(members_)) {
     if (m.stage != Stage::Attached) continue;
-    if (Result<> r = m.who->detach(); !r) log::error(std::move(r).error());
+    if (Result<> r = m.participant->detach(); !r) log::error(std::move(r).error());
     m.stage = Stage::Detached;
   }
   if (state_ != State::Running) state_ = State::Detached;
@@ -327,7 +344,7 @@ void Lifecycle::detach_again() {
 
 void Lifecycle::open_gates() {
   for (Member &m : reversed(members_))
-    if (m.stage != Stage::Open) m.who->resume();
+    if (m.stage != Stage::Open) m.participant->resume();
   paused_ = std::chrono::duration<double>(steady_clock::now() - gated_at_).count();
 }
 
@@ -336,8 +353,5 @@ std::vector<std::string> Lifecycle::participant_names() const {
   for (Participant *p : participants_()) names.emplace_back(p->name());
   return names;
 }
-
-double Lifecycle::seconds_paused() const { return paused_; }
-double Lifecycle::seconds_since_checkpoint() const { return age_; }
 
 }  // namespace ckpt::agent

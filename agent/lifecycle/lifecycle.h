@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The life cycle of design decision 2, over all participants of this process:
+// The life cycle of agent/participant/participant.h, over all participants of this process:
 //
 //   running → preflight → quiesced → saved → detached → (CRIU) → attached → loaded → running
 //
 // Every verb either takes all participants one state further or undoes what it did: a failure
-// before "detached" leads back to running, one after it back to detached. Used by the agent's
-// thread alone, but for state().
+// before "detached" leads back to running, one after it back to detached. Only the agent's thread
+// may call the verbs; state() and the public members may be used from any thread.
 #pragma once
 
 #include <atomic>
@@ -27,10 +27,9 @@ namespace ckpt::agent {
 
 class Lifecycle {
  public:
-  // What the verbs work on, and what may be used from any thread.
   Callbacks callbacks;
   Exclusions exclusions;
-  PendingCheckpoint wanted;
+  PendingCheckpoint pending;
   CheckpointBarrier barrier;
 
   explicit Lifecycle(std::function<std::vector<Participant *>()> participants)
@@ -39,72 +38,84 @@ class Lifecycle {
   protocol::State state() const { return state_.load(std::memory_order_relaxed); }
   std::vector<std::string> participant_names() const;
 
-  // Towards CRIU.
-  std::vector<std::string> preflight();
+  // ---- before CRIU
+
+  std::vector<std::string> preflight();  // the blockers
   std::vector<std::string> remarks() const;
-  Participant::Calls calls() const;  // of all participants together
+  Participant::Calls calls() const;  // summed over all participants
   Result<> quiesce(std::chrono::milliseconds timeout);
-  // Returns what a new device must offer: JSON.
+  // Returns the requirements.
   Result<std::string> save(Channel &tool, Staging &staging, const StagingSink::Lineage &lineage);
-  // `our_fds` are the agent's own, which go last.
+  // `our_fds` are descriptors of the agent that may still be open.
   Result<> detach(std::span<const int> our_fds);
-  // In the place of save() and detach(): contents go into `folder`, or into memory where that is
-  // empty, and the program waits for wake(). Returns how many bytes.
-  Result<u64> suspend(const std::string &folder);
-  std::string needs() const;
-  // attach(), load() and resume() on the devices that were named. A failure leaves it suspended.
-  Result<> wake(const std::string &session);
-  Result<> use_devices(const std::string &participant, std::span<const DevicePair> map);
-  // Of the first participant that has something to say; after a wake() that failed, and while
-  // running.
-  std::string unsuited() const;
-  std::string place() const;
-  // Back to running from any of these, because of `why`.
+  // A JSON array: what a new device must offer to each participant.
+  std::string requirements() const;
+  // From any of these states back to running, because of `why`.
   void undo(const Error &why);
 
-  // In a copy, after CRIU.
+  // ---- suspended: instead of save() and detach()
+
+  // The contents go into files in `folder`, or into host memory if it is empty, and the program
+  // waits for wake(). Returns the number of bytes.
+  Result<u64> suspend(const std::string &folder);
+  // attach(), load() and resume() on the devices of use_devices(). After a failure the program is
+  // still suspended.
+  Result<> wake(const std::string &session);
+  Result<> use_devices(const std::string &participant, std::span<const DevicePair> map);
+  // Participant::unsuited() and Participant::place() of the first participant that returns a text.
+  std::string unsuited() const;
+  std::string place() const;
+
+  // ---- in a restored copy, after CRIU
+
   Result<> attach(const std::string &session);
   Result<> load(Channel &tool, Staging &staging);
   void resume();
 
-  // The end, in two halves, between which the agent opens its socket again: whoever hears of the
-  // outcome may ask for the next checkpoint at once.
-  void go_on();  // to the old devices
-  void lose();   // no devices: every call of their API fails from now on
+  // ---- the end of a checkpoint, in two steps
+
+  // Between them the agent opens its socket again, because a thread that learns the outcome may
+  // request the next checkpoint at once.
+  void reattach();      // the same devices again
+  void lose_devices();  // no devices: every call of their API fails from now on
   void finish(Verdict verdict);
 
   u64 saved_bytes() const { return saved_bytes_; }
-  double seconds_paused() const;
-  double seconds_since_checkpoint() const;
+  double seconds_paused() const { return paused_; }
+  double seconds_since_checkpoint() const { return age_; }
 
  private:
   enum class Stage : u8 { Open, Gated, Detached, Attached };
   struct Member {
-    Participant *who;
+    Participant *participant;
     Stage stage;
   };
-  void muster();
+  void collect_members();
   void open_gates();
-  void take_back();
-  Result<> save_one(Participant &who, StagingSink &sink);
-  Result<> return_to_devices(Participant *who);
-  Result<> load_kept(Participant *who);
-  Result<> move_into_store();
+  void reattach_members();
+  Result<> reattach(Participant *participant);
   void detach_again();
-  bool answered(std::string_view file) const;
-  Result<> nothing_left(std::span<const int> our_fds) const;
-  Failure undone(Error why);
+  Result<> detach_members();
+  Result<> keep_with_keeper();
+  Result<> check_residue(std::span<const int> our_fds) const;
+  Result<> save_one(Participant &participant, StagingSink &sink);
+  Result<> create_store();
+  Result<> move_into_store();
+  Result<> load_from_store(Participant *participant);
+  bool answered_for(std::string_view file) const;
+  Failure undo_and_fail(Error why);
 
   std::function<std::vector<Participant *>()> participants_;
-  std::vector<Member> members_;        // of the checkpoint that is under way
-  std::optional<ContentsStore> kept_;  // contents that some devices lose when they are detached
+  std::vector<Member> members_;  // of the checkpoint in progress, in order of registration
+  // The contents of devices that lose them in detach(), until the checkpoint is over.
+  std::optional<ContentsStore> store_;
   std::atomic<protocol::State> state_{protocol::State::Running};
   bool devices_lost_ = false;
   std::atomic<u64> saved_bytes_{0};
-  // Real time is the only clock that means the same in a copy.
+  // Real time: a copy may be restored on another machine, with another monotonic clock.
   std::chrono::system_clock::time_point checkpoint_at_;
   std::chrono::steady_clock::time_point gated_at_;
-  std::atomic<double> paused_{0}, age_{0};
+  std::atomic<double> paused_{0}, age_{0};  // seconds
 };
 
 }  // namespace ckpt::agent

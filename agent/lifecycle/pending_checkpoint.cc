@@ -6,8 +6,9 @@
 namespace ckpt::agent {
 namespace {
 
-constexpr std::chrono::seconds kKeepersMoment{2};
-constexpr std::chrono::seconds kKeeperLooked{5};  // how often we look whether it still lives
+// How long the session keeper may take to report a reason, and how often it is probed.
+constexpr std::chrono::seconds kReasonTimeout{2};
+constexpr std::chrono::seconds kProbeInterval{5};
 
 }  // namespace
 
@@ -27,15 +28,15 @@ void PendingCheckpoint::end() {
 
 Verdict PendingCheckpoint::wait(const std::function<bool()> &keeper_alive) {
   std::unique_lock lock(mutex_);
-  auto heard = [&] { return decided_ || presumed_; };
-  while (!changed_.wait_for(lock, kKeeperLooked, heard)) {
+  auto has_verdict = [&] { return decided_ || presumed_; };
+  while (!changed_.wait_for(lock, kProbeInterval, has_verdict)) {
     lock.unlock();
     bool alive = keeper_alive();
     lock.lock();
-    if (!alive && !heard())
-      return {CKPT_ERR_FAILED, {"the session keeper (ckpt-run or ckpt-restore) is gone", {}}};
+    if (!alive && !has_verdict())
+      return {CKPT_ERR_FAILED, {"the session keeper (ckpt-run or ckpt-restore) has ended", {}}};
   }
-  if (!decided_) changed_.wait_for(lock, kKeepersMoment, [&] { return decided_.has_value(); });
+  if (!decided_) changed_.wait_for(lock, kReasonTimeout, [&] { return decided_.has_value(); });
   return decided_ ? *decided_ : *presumed_;
 }
 

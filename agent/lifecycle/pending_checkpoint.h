@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The thread that waits in ckpt_checkpoint(), and what the agent tells it.
+// The call of ckpt_checkpoint() that waits for its outcome.
 #pragma once
 
 #include <chrono>
@@ -20,16 +20,17 @@ struct Verdict {
 
 class PendingCheckpoint {
  public:
-  // One at a time; false: there is one.
+  // False: another call is waiting already.
   bool begin();
   void end();
+  // Waits for the verdict, and asks `keeper_alive` now and then whether there will be one.
   Verdict wait(const std::function<bool()> &keeper_alive);
 
   void decide(Verdict verdict);
-  // What it looks like from here. The session keeper may know a better reason, and gets a moment to
-  // say it (decide()).
+  // The verdict as this process sees it. The session keeper may know a better reason: wait() allows
+  // it a moment for decide().
   void presume(Verdict verdict);
-  // Whether somebody heard the last decide().
+  // Whether a call is waiting, which receives the verdict.
   bool awaited() const;
 
  private:

@@ -17,10 +17,10 @@ namespace {
 
 constexpr std::string_view kOurMemfds = "/memfd:ckpt-";
 
-// By file name, not by path: a program may well live in a folder called pocl.
+// Compared with file names, because a program may be in a folder called pocl.
 constexpr std::array<std::string_view, 5> kDrivers = {"libpocl", "libRusticl", "liboclgrind",
                                                       "libnvidia", "libcuda.so"};
-// Kernels that PoCL compiled have names of their own.
+// Kernels that PoCL has compiled are libraries with other names.
 constexpr std::string_view kPoclKernels = "/pocl/kcache/";
 
 bool is_driver(std::string_view path) {
@@ -39,7 +39,8 @@ std::string unix_name(int fd, NameOf name_of) {
   return {a.sun_path, ::strnlen(a.sun_path, std::min(room, sizeof a.sun_path))};
 }
 
-// Either end tells: a client's peer is session.sock, a server's own name is agent-*.sock.
+// The name of the end that is in the session's folder: the peer of a client (session.sock), or the
+// own name of a server (agent-*.sock).
 std::string session_end(int fd, const std::string &folder) {
   for (NameOf name_of : {NameOf{::getsockname}, NameOf{::getpeername}})
     if (std::string name = unix_name(fd, name_of); name.starts_with(folder + "/")) return name;
@@ -66,12 +67,12 @@ Result<std::vector<int>> open_fds() {
 }  // namespace
 
 Result<std::vector<std::string>> mapped_drivers(const AnswersFor &answered) {
-  CKPT_TRY(std::vector<ProcMapping> maps, read_maps());
+  CKPT_TRY(std::vector<ProcMapping> maps, own_mappings());
   std::vector<std::string> drivers;
   for (const ProcMapping &m : maps)
-    if (is_driver(m.name) && std::ranges::find(drivers, m.name) == drivers.end() &&
-        !answered(m.name))
-      drivers.push_back(m.name);
+    if (is_driver(m.path) && std::ranges::find(drivers, m.path) == drivers.end() &&
+        !answered(m.path))
+      drivers.push_back(m.path);
   return drivers;
 }
 
@@ -79,10 +80,10 @@ Result<std::vector<std::string>> residue(std::span<const int> expected,
                                          const std::string &session_folder,
                                          const AnswersFor &answered) {
   CKPT_TRY(std::vector<std::string> found, mapped_drivers(answered));
-  CKPT_TRY(std::vector<ProcMapping> maps, read_maps());
+  CKPT_TRY(std::vector<ProcMapping> maps, own_mappings());
   for (const ProcMapping &m : maps)
-    if (m.name.starts_with(kOurMemfds))
-      found.push_back(fmt::format("a mapping of {} at {:#x}", m.name, m.begin));
+    if (m.path.starts_with(kOurMemfds))
+      found.push_back(fmt::format("a mapping of {} at {:#x}", m.path, m.begin));
   CKPT_TRY(std::vector<int> fds, open_fds());
   for (int fd : fds) {
     if (std::ranges::find(expected, fd) != expected.end()) continue;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where an API's calls wait during a checkpoint. Every call passes its API's gate. While it is
-// closed, new calls wait outside, calls inside finish, and those that wait for the device may step
-// out meanwhile (pause), so that a thread in clFinish, say, never holds a checkpoint up.
+// The gate that every call of an API passes. While a checkpoint keeps it closed, new calls wait in
+// front of it and calls inside finish. A call that waits for the device steps out meanwhile (pause,
+// outside), so that a thread in clFinish() does not delay the checkpoint.
 #pragma once
 
 #include <time.h>
@@ -19,7 +19,7 @@ namespace ckpt::agent {
 class Gate {
  public:
   void enter() {
-    if (depth_++ > 0) return;  // a callback that calls back into the API
+    if (depth_++ > 0) return;  // a nested call, from a callback
     inside_.fetch_add(kEntry, std::memory_order_seq_cst);
     if (timed_.load(std::memory_order_relaxed)) note_time();
     if (closed_.load(std::memory_order_seq_cst)) wait_outside();
@@ -29,10 +29,11 @@ class Gate {
     inside_.fetch_sub(1, std::memory_order_seq_cst);
     if (closed_.load(std::memory_order_seq_cst)) notify();
   }
-  // A thread whose calls never wait, because the checkpoint waits for what it does.
+  // For a thread whose calls must not wait, because the checkpoint waits for that thread.
   void exempt(bool on) { depth_ += on ? 1 : -1; }
-  // Calls that have come in so far, modulo 2^32, and when the last one did: CLOCK_MONOTONIC_COARSE,
-  // nanoseconds; and the bytes that they copied. Both noted from the first question on.
+  // The number of calls so far (modulo 2^32), the time of the last one in nanoseconds of
+  // CLOCK_MONOTONIC_COARSE, and the bytes that they copied. Time and bytes are recorded from the
+  // first entered() on.
   struct Entered {
     u32 count = 0;
     i64 last = 0;
@@ -43,17 +44,17 @@ class Gate {
     return {static_cast<u32>(inside_.load() >> 32), last_.load(std::memory_order_relaxed),
             copied_.load(std::memory_order_relaxed)};
   }
-  // Somebody has asked for entered().
+  // Whether entered() was called before.
   bool watched() const { return timed_.load(std::memory_order_relaxed); }
-  // So many bytes are on their way between the host and a device.
+  // Records a copy of `bytes` bytes between host and device.
   void copied(u64 bytes) {
     if (bytes > 0) copied_.fetch_add(bytes, std::memory_order_relaxed);
   }
-  // The call that this thread is in is not one of a callback.
+  // Whether the current call of this thread is not nested in another one.
   bool outermost() const { return depth_ == 1; }
   bool closing() const { return closed_.load(std::memory_order_relaxed); }
 
-  // Out while `f` runs, which may wait for a checkpoint to come and go; then in again.
+  // Steps out of the gate while `f` runs, so that a whole checkpoint may take place meanwhile.
   template <class F>
   auto outside(F f) {
     inside_.fetch_sub(1, std::memory_order_seq_cst);
@@ -64,7 +65,7 @@ class Gate {
     return result;
   }
 
-  // For a thread inside that waits for the device: out while the gate is closed, then in again.
+  // For a thread inside that waits for the device: steps out while the gate is closed.
   void pause() {
     inside_.fetch_sub(1, std::memory_order_seq_cst);
     notify();
@@ -73,12 +74,13 @@ class Gate {
   }
 
   void close() { closed_.store(true, std::memory_order_seq_cst); }
-  // True once nobody is inside; false at the deadline (the gate stays closed).
+  // Waits until no call is inside; false: some still are at the deadline. The gate stays closed.
   bool wait_empty(std::chrono::steady_clock::time_point deadline) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_until(lock, deadline, [&] { return nobody_inside(); });
+    return changed_.wait_until(lock, deadline, [&] { return empty(); });
   }
-  // In a fork's child, where the mutex may be held by a thread that is not there.
+  // In a forked child. Takes no lock, because a thread that does not exist there may hold the
+  // mutex.
   void forget() {
     closed_.store(false);
     inside_.store(0);
@@ -92,7 +94,7 @@ class Gate {
  private:
   static constexpr u64 kEntry = (u64{1} << 32) + 1;
 
-  bool nobody_inside() const { return static_cast<u32>(inside_.load()) == 0; }
+  bool empty() const { return static_cast<u32>(inside_.load()) == 0; }
   void note_time() {
     timespec t{};
     clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
@@ -112,11 +114,12 @@ class Gate {
     }
   }
 
-  // In one word, so that counting costs nothing. Low half: inside now; high half: ever came in.
+  // Low half: calls inside; high half: calls since the start. One word, so that counting needs no
+  // second atomic operation.
   std::atomic<u64> inside_{0};
   std::atomic<i64> last_{0};
   std::atomic<u64> copied_{0};
-  std::atomic<bool> timed_{false};
+  std::atomic<bool> timed_{false};  // entered() was called
   std::atomic<bool> closed_{false};
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -17,9 +17,9 @@ namespace ckpt::agent {
 
 using protocol::Type;
 
-// What a fork and the end of the process have to know: which agent there is.
+// The agent of this process, for the handlers of fork() and exit().
 struct AgentProcess {
-  static constinit std::mutex mutex;  // also guards the agent's participants_ and listener_'s path
+  static constinit std::mutex mutex;  // also guards participants_ and the path of listener_
   static constinit std::atomic<Agent *> agent;
   static constinit bool handlers_set;
 
@@ -44,8 +44,9 @@ Result<> AgentProcess::set_handlers() {
   return {};
 }
 
-// Held over the fork, so that the child finds the list of participants and the table of descriptors
-// whole. Everything else of the agent is left behind: the child has an agent of its own, or none.
+// The locks are held during the fork, so that the child finds a consistent list of participants and
+// table of descriptors. It uses nothing else of its parent's agent: it has an agent of its own, or
+// none.
 void AgentProcess::before_fork() {
   mutex.lock();
   fork_gate().lock();
@@ -57,20 +58,21 @@ void AgentProcess::after_fork() {
 }
 
 void AgentProcess::in_child() {
-  if (Agent *parents = agent.exchange(nullptr))
-    for (Participant *p : parents->participants_) p->forked();
+  if (Agent *of_parent = agent.exchange(nullptr))
+    for (Participant *p : of_parent->participants_) p->forked();
   close_own_fds_in_child();
   after_fork();
 }
 
-// The agent's thread lives on until the process is gone; only the file is tidied away. Whoever
-// calls exit() may be interrupting the holder of the lock: then the session keeper tidies up.
+// The agent's thread runs until the process ends, so only the file of its socket is removed. If a
+// signal handler that interrupted the holder of the lock calls exit(), the session keeper removes
+// it.
 void AgentProcess::at_exit() {
-  Agent *parting = agent.load();
-  if (parting) parting->manager.fin();
+  Agent *current = agent.load();
+  if (!current) return;
+  if (current->source_) current->source_->exiting();
   std::unique_lock lock(mutex, std::try_to_lock);
-  if (lock && parting && !parting->listener_.path().empty())
-    ::unlink(parting->listener_.path().c_str());
+  if (lock && !current->listener_.path().empty()) ::unlink(current->listener_.path().c_str());
 }
 
 // ---- start
@@ -93,7 +95,10 @@ Result<Agent *> Agent::get() {
   return agent;
 }
 
-// All signals are the application's.
+Agent::Agent()
+    : lifecycle([this] { return participants(); }), source_(make_event_source(lifecycle)) {}
+
+// The thread blocks all signals, which belong to the application.
 Result<> Agent::start() {
   CKPT_CHECK(listener_.open(session_folder()));
   sigset_t all, old;
@@ -108,16 +113,16 @@ Result<> Agent::start() {
 
 void *Agent::thread(void *self) {
   ::pthread_setname_np(::pthread_self(), protocol::kAgentThread);
-  // Whoever started us holds the lock until the agent is complete.
+  // get() holds the lock until the agent is complete.
   { std::scoped_lock lock(AgentProcess::mutex); }
   static_cast<Agent *>(self)->run();
   return nullptr;
 }
 
 Result<> Agent::add(Participant *participant) {
-  if (on_its_thread() && life.state() != protocol::State::Running)
-    return fail("an API was first used in the middle of a checkpoint");
-  BarrierPass visit(life.barrier);
+  if (on_its_thread() && lifecycle.state() != protocol::State::Running)
+    return fail("an API cannot be added by a callback in the middle of a checkpoint");
+  CheckpointBarrier::Pass pass(lifecycle.barrier);
   std::scoped_lock lock(AgentProcess::mutex);
   participants_.push_back(participant);
   return {};
@@ -144,90 +149,92 @@ std::vector<Participant *> Agent::participants() {
 // ---- the thread
 
 void Agent::run() {
-  for (;;) {
-    if (!wait_for_tool()) continue;
-    Result<Channel> tool = listener_.accept();
-    if (tool) {
-      manager.pause();
-      serve(std::move(*tool));
-      manager.go_on();
-      continue;
-    }
-    log::warn("a tool was turned away: {}", tool.error().what);
-    timespec second{1, 0};
-    ::nanosleep(&second, nullptr);
-    if (listener_.fd() < 0) listen();
-  }
+  for (;;)
+    if (wait_for_tool()) serve_next_tool();
 }
 
-// False: it was the Manager's turn.
+// False: the event source had its turn instead.
 bool Agent::wait_for_tool() {
-  pollfd fds[] = {{listener_.fd(), POLLIN, 0}, {manager.fd(), POLLIN, 0}};
-  int n = ::poll(fds, 2, manager.timeout());
+  pollfd fds[] = {{listener_.fd(), POLLIN, 0}, {source_ ? source_->fd() : -1, POLLIN, 0}};
+  int n = ::poll(fds, 2, source_ ? source_->timeout() : -1);
   if (n < 0 && errno == EINTR) return false;
   if (n > 0 && fds[0].revents != 0) return true;
   if (n < 0 || listener_.fd() < 0) return true;
-  manager.turn(fds[1].revents != 0);
+  if (source_) source_->dispatch(fds[1].revents != 0);
   return false;
 }
 
+void Agent::serve_next_tool() {
+  Result<Channel> tool = listener_.accept();
+  if (tool) {
+    if (source_) source_->pause();
+    serve(std::move(*tool));
+    if (source_) source_->resume();
+    return;
+  }
+  log::warn("a tool cannot connect to this program: {}", tool.error().what);
+  timespec second{1, 0};
+  ::nanosleep(&second, nullptr);
+  if (listener_.fd() < 0) listen();
+}
+
 void Agent::serve(Channel tool) {
-  Dialogue dialogue(life, tool, {listener_.fd()});
+  Dialogue dialogue(lifecycle, tool, {listener_.fd()});
   if (dialogue.run() == Dialogue::End::Detached) {
     stop_listening();
     tool.hang_up();
-    return after_detach(dialogue.take_word_pipe());
+    return after_detach(dialogue.take_outcome_pipe());
   }
-  bool stays =
-      life.state() == protocol::State::Running || life.state() == protocol::State::Suspended;
-  if (!stays) life.undo({"the tool hung up before the image was complete", {}});
+  bool finished = lifecycle.state() == protocol::State::Running ||
+                  lifecycle.state() == protocol::State::Suspended;
+  if (!finished) lifecycle.undo({"the tool hung up before the image was complete", {}});
 }
 
-// CRIU looks at this process while it waits here.
+// CRIU dumps this process while this thread waits in read_outcome().
 void Agent::after_detach(OwnFd outcome_pipe) {
-  CheckpointOutcome heard = read_outcome(outcome_pipe);
+  CheckpointOutcome read = read_outcome(outcome_pipe);
   outcome_pipe.close();
-  if (heard.word == protocol::Outcome::Restored) return arrive(heard);
-  life.go_on();
+  if (read.outcome == protocol::Outcome::Restored) return arrive(read);
+  lifecycle.reattach();
   listen();
-  if (heard.word == protocol::Outcome::Continue)
-    life.finish({CKPT_CONTINUED, {}});
+  if (read.outcome == protocol::Outcome::Continue)
+    lifecycle.finish({CKPT_CONTINUED, {}});
   else
-    life.finish({CKPT_ERR_FAILED, {heard.text, {}}});
+    lifecycle.finish({CKPT_ERR_FAILED, {read.text, {}}});
 }
 
-// A copy comes to life: its new session keeper tells it which devices to use. Without an end to
-// that conversation the program cannot go on faithfully: the host part runs, device calls report
-// errors.
-void Agent::arrive(const CheckpointOutcome &heard) {
-  move_to_session(heard.text);
+// This process is a restored copy. The keeper of its new session tells it which devices to use. If
+// that conversation fails, the host side continues and every device call returns an error.
+void Agent::arrive(const CheckpointOutcome &outcome) {
+  move_to_session(outcome.text);
   Result<Channel> keeper = connect_to_session();
+  Result<> restored = keeper ? restore(*keeper, outcome) : Failure(keeper.error());
   Verdict verdict{CKPT_RESTORED, {}};
-  if (!keeper || !restore(*keeper, heard)) {
-    std::string why = keeper ? "the tool hung up before the restore was complete"
-                             : std::move(keeper.error().what);
-    log::error("this restored program has lost its devices: {}", why);
-    life.lose();
-    verdict = {CKPT_ERR_LOST, {std::move(why), "restore the image once more"}};
+  if (!restored) {
+    log::error("this restored program has lost its devices: {}", restored.error().what);
+    lifecycle.lose_devices();
+    verdict = {CKPT_ERR_LOST, {restored.error().what, "restore the image again"}};
   }
   listen();
-  if (keeper) (void)keeper->send(Type::Ok);  // answers Resume; otherwise nobody listens
+  if (keeper) (void)keeper->send(Type::Ok);  // the answer to Resume; after a hang-up it is lost
   if (keeper) keeper->hang_up();
-  life.finish(std::move(verdict));
+  lifecycle.finish(std::move(verdict));
 }
 
-bool Agent::restore(Channel &keeper, const CheckpointOutcome &heard) {
+Result<> Agent::restore(Channel &keeper, const CheckpointOutcome &outcome) {
   Writer restored;
-  restored.put(protocol::kVersion).put(heard.agent);
-  if (!keeper.send(Type::Restored, restored)) return false;
-  return Dialogue(life, keeper, {}).run() == Dialogue::End::Resumed;
+  restored.put(protocol::kVersion).put(outcome.agent);
+  bool resumed = keeper.send(Type::Restored, restored) &&
+                 Dialogue(lifecycle, keeper, {}).run() == Dialogue::End::Resumed;
+  if (!resumed) return fail("the tool hung up before the restore was complete");
+  return {};
 }
 
 void Agent::listen() {
   std::string folder = session_folder();
   std::scoped_lock lock(AgentProcess::mutex);
   if (Result<> r = listener_.open(folder); !r)
-    log::error(std::move(r.error()).in("this program cannot be checkpointed from now on"));
+    log::error(std::move(r.error()).in("this program can no longer be checkpointed"));
 }
 
 void Agent::stop_listening() {

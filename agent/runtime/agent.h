@@ -1,54 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one thread in the application's process that tools talk to. There is at most one Agent in a
-// process; it is never destroyed, since its thread may outlive main().
+// The agent: the one thread in the application's process that tools talk to. A process has at most
+// one Agent. It is never destroyed, because its thread may outlive main().
 #pragma once
 
 #include <pthread.h>
 
+#include <memory>
 #include <vector>
 
 #include "agent/ipc/channel.h"
 #include "agent/ipc/outcome_pipe.h"
 #include "agent/lifecycle/lifecycle.h"
-#include "manager-client/manager_client.h"
+#include "agent/runtime/event_source.h"
 
 namespace ckpt::agent {
 
 class Agent {
  public:
-  Lifecycle life;
-  manager_client::ManagerClient manager{life};
+  Lifecycle lifecycle;
 
-  // The agent of this process, started if need be; an error without a session.
+  // The agent of this process, which is started if necessary. Fails without a session.
   static Result<Agent *> get();
-  // The same if it runs, else null.
+  // The agent of this process if it runs, else null.
   static Agent *running();
 
   Result<> add(Participant *participant);
-  // As a tool of this very process: its requests wait for their turn like any other's.
+  // A connection of this process to its own agent, like a tool's: its requests wait for their turn.
   Result<Channel> connect_to_self();
   std::vector<Participant *> participants();
   bool on_its_thread() const { return ::pthread_equal(thread_, ::pthread_self()); }
+  EventSource *event_source() const { return source_.get(); }  // may be null
 
  private:
   friend struct AgentProcess;
-  Agent() : life([this] { return participants(); }) {}
+  Agent();
   static void *thread(void *self);
   Result<> start();
 
   void run();
   bool wait_for_tool();
+  void serve_next_tool();
   void serve(Channel tool);
   void after_detach(OwnFd outcome_pipe);
-  void arrive(const CheckpointOutcome &heard);
-  bool restore(Channel &keeper, const CheckpointOutcome &heard);
+  void arrive(const CheckpointOutcome &outcome);
+  Result<> restore(Channel &keeper, const CheckpointOutcome &outcome);
   void listen();
   void stop_listening();
 
   Listener listener_;
   pthread_t thread_{};
   std::vector<Participant *> participants_;
+  std::unique_ptr<EventSource> source_;
 };
 
 }  // namespace ckpt::agent

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// include/ckpt/ckpt.h: arguments are checked here, and errors become numbers.
+// The C API of include/ckpt/ckpt.h: checks the arguments and turns errors into numbers.
 #include <unistd.h>
 
 #include <cstdio>
@@ -17,7 +17,8 @@ using protocol::Type;
 
 static_assert(CKPT_STOP == protocol::kStopAfter && CKPT_OVERWRITE == protocol::kOverwrite);
 
-// Plain bytes: a thread-local with a destructor would run code of ours at the end of every thread.
+// Plain bytes, because a thread_local with a destructor would run our code at the end of every
+// thread.
 thread_local char t_last_error[1024];
 
 int failed(int code, const Error &why) {
@@ -31,46 +32,47 @@ int agent_error(const Error &why) {
   return failed(session_socket().empty() ? CKPT_ERR_NO_SESSION : CKPT_ERR_SYSTEM, why);
 }
 
-// The session keeper may have another current directory.
+// The session keeper may have a different current directory.
 Result<std::string> absolute(const std::string &path) {
   if (path.starts_with('/')) return path;
   char *here = ::getcwd(nullptr, 0);
-  if (!here) return fail_errno("cannot tell the current directory");
+  if (!here) return fail_errno("cannot determine the current directory");
   std::string full = std::string(here) + "/" + path;
   std::free(here);
   return full;
 }
 
-// One question, one answer; the connection is gone when this returns, before CRIU could see it.
+// One request, one answer. The connection is closed when this returns, so that CRIU never sees it.
 Result<> ask_keeper(Agent &agent, const std::string &image, u32 flags) {
-  BarrierPass visit(agent.life.barrier);
+  CheckpointBarrier::Pass pass(agent.lifecycle.barrier);
   CKPT_TRY(Channel keeper, connect_to_session());
   CKPT_CHECK(
       keeper.send(Type::CheckpointWanted, Writer().put(protocol::kVersion).str(image).put(flags)));
   CKPT_TRY(Incoming answer, keeper.answer());
-  return answer.type == Type::Ok ? Result<>{} : fail("the session keeper's answer makes no sense");
+  return answer.type == Type::Ok ? Result<>{} : fail("the session keeper sent a malformed answer");
 }
 
 bool keeper_alive(Agent &agent) {
-  BarrierPass visit(agent.life.barrier);
+  CheckpointBarrier::Pass pass(agent.lifecycle.barrier);
   return connect_to_session().has_value();
 }
 
-void fill(ckpt_result *out, int outcome, const Lifecycle &life) {
+void fill(ckpt_result *out, int outcome, const Lifecycle &lifecycle) {
   if (!out) return;
   *out = {};
   out->outcome = outcome;
-  out->seconds = outcome == CKPT_RESTORED ? life.seconds_since_checkpoint() : life.seconds_paused();
-  out->device_bytes = life.saved_bytes();
+  out->seconds =
+      outcome == CKPT_RESTORED ? lifecycle.seconds_since_checkpoint() : lifecycle.seconds_paused();
+  out->device_bytes = lifecycle.saved_bytes();
 }
 
 int checkpoint(Agent &agent, const std::string &image, unsigned flags, ckpt_result *out) {
   Result<> asked = ask_keeper(agent, image, flags);
   if (!asked) return failed(CKPT_ERR_FAILED, asked.error());
-  Verdict verdict = agent.life.wanted.wait([&] { return keeper_alive(agent); });
+  Verdict verdict = agent.lifecycle.pending.wait([&] { return keeper_alive(agent); });
   if (verdict.code < 0 && verdict.why.what.empty()) return failed(verdict.code);
   if (verdict.code < 0) return failed(verdict.code, verdict.why);
-  fill(out, verdict.code, agent.life);
+  fill(out, verdict.code, agent.lifecycle);
   return verdict.code;
 }
 
@@ -114,21 +116,21 @@ int ckpt_checkpoint(const char *image, unsigned flags, struct ckpt_result *resul
   if ((*agent)->on_its_thread()) return failed(CKPT_ERR_IN_CALLBACK);
   Result<std::string> path = absolute(image);
   if (!path) return failed(CKPT_ERR_INVALID, path.error());
-  if (!(*agent)->life.wanted.begin()) return failed(CKPT_ERR_BUSY);
+  if (!(*agent)->lifecycle.pending.begin()) return failed(CKPT_ERR_BUSY);
   int code = checkpoint(**agent, *path, flags, result);
-  (*agent)->life.wanted.end();
+  (*agent)->lifecycle.pending.end();
   return code;
 }
 
 int ckpt_on_checkpoint(ckpt_before_fn before, ckpt_after_fn after, void *user) {
   Result<Agent *> agent = Agent::get();
   if (!agent) return agent_error(agent.error());
-  return (*agent)->life.callbacks.add(before, after, user);
+  return (*agent)->lifecycle.callbacks.add(before, after, user);
 }
 
 int ckpt_remove_callbacks(int id) {
   Agent *agent = Agent::running();
-  return agent && agent->life.callbacks.remove(id) ? 0 : failed(CKPT_ERR_UNKNOWN);
+  return agent && agent->lifecycle.callbacks.remove(id) ? 0 : failed(CKPT_ERR_UNKNOWN);
 }
 
 int ckpt_exclude(const void *address, size_t bytes) {
@@ -136,7 +138,10 @@ int ckpt_exclude(const void *address, size_t bytes) {
   if (!address || wraps) return failed(CKPT_ERR_INVALID);
   Result<Agent *> agent = Agent::get();
   if (!agent) return agent_error(agent.error());
-  if (bytes > 0) return (*agent)->life.exclusions.add(address, bytes), 0;
+  if (bytes > 0) {
+    (*agent)->lifecycle.exclusions.add(address, bytes);
+    return 0;
+  }
   for (Participant *p : (*agent)->participants())
     if (p->exclude(address)) return 0;
   return failed(CKPT_ERR_UNKNOWN);
@@ -146,7 +151,7 @@ int ckpt_include(const void *address, size_t bytes) {
   Agent *agent = Agent::running();
   if (!agent) return failed(CKPT_ERR_UNKNOWN);
   if (bytes > 0)
-    return agent->life.exclusions.remove(address, bytes) ? 0 : failed(CKPT_ERR_UNKNOWN);
+    return agent->lifecycle.exclusions.remove(address, bytes) ? 0 : failed(CKPT_ERR_UNKNOWN);
   for (Participant *p : agent->participants())
     if (p->include(address)) return 0;
   return failed(CKPT_ERR_UNKNOWN);
@@ -173,7 +178,7 @@ int ckpt_resume(void) {
 
 enum ckpt_state ckpt_state(void) {
   Agent *agent = Agent::running();
-  return agent ? static_cast<enum ckpt_state>(1 + static_cast<int>(agent->life.state()))
+  return agent ? static_cast<enum ckpt_state>(1 + static_cast<int>(agent->lifecycle.state()))
                : CKPT_NO_AGENT;
 }
 
@@ -184,11 +189,11 @@ const char *ckpt_version(void) { return CKPT_VERSION; }
 const char *ckpt_strerror(int error) {
   switch (error) {
     case CKPT_ERR_NO_SESSION: return "the program was not started by ckpt-run or ckpt-restore";
-    case CKPT_ERR_BUSY: return "another checkpoint of this program is under way";
-    case CKPT_ERR_INVALID: return "an argument is wrong";
-    case CKPT_ERR_FAILED: return "the checkpoint failed; the program runs on";
+    case CKPT_ERR_BUSY: return "another checkpoint of this program is in progress";
+    case CKPT_ERR_INVALID: return "an argument is invalid";
+    case CKPT_ERR_FAILED: return "the checkpoint failed; the program continues";
     case CKPT_ERR_LOST: return "the contents of the devices are lost";
-    case CKPT_ERR_UNKNOWN: return "no such handle, range or callback";
+    case CKPT_ERR_UNKNOWN: return "unknown handle, range or callback";
     case CKPT_ERR_IN_CALLBACK: return "not possible inside a callback";
     case CKPT_ERR_SYSTEM: return "the checkpoint agent could not be started";
     default: return error < 0 ? "unknown error" : "no error";

@@ -28,15 +28,15 @@ constexpr const char *state_name(State state) {
   return "?";
 }
 
-// Both sides of a transfer may end it; what the other had sent by then arrives later.
-bool belated(Type type) {
+// Either side may abort a transfer. Messages that the other side has sent before arrive after it.
+bool is_left_over(Type type) {
   return type == Type::Region || type == Type::RegionSame || type == Type::SlotFull ||
          type == Type::SlotFree || type == Type::LoadEnd;
 }
 
 }  // namespace
 
-// The language in one table: what may be asked in which state.
+// All requests, and the state that each of them needs.
 struct Dialogue::Verb {
   Type type;
   const char *name;
@@ -56,7 +56,7 @@ const Dialogue::Verb Dialogue::kVerbs[] = {
     {Type::Load, "Load", State::Attached, &Dialogue::load},
     {Type::Resume, "Resume", State::Loaded, &Dialogue::resume},
     {Type::Suspend, "Suspend", State::Quiesced, &Dialogue::suspend},
-    {Type::RequirementsWanted, "RequirementsWanted", State::Suspended, &Dialogue::needs_wanted},
+    {Type::RequirementsWanted, "RequirementsWanted", State::Suspended, &Dialogue::requirements},
     {Type::DeviceMap, "DeviceMap", {}, &Dialogue::device_map},
     {Type::Wake, "Wake", State::Suspended, &Dialogue::wake},
     {Type::CheckpointFailed, "CheckpointFailed", {}, &Dialogue::checkpoint_failed},
@@ -65,7 +65,7 @@ const Dialogue::Verb Dialogue::kVerbs[] = {
 Dialogue::End Dialogue::run() {
   while (!over_) {
     Result<std::optional<Incoming>> request = tool_.receive();
-    if (!request) log::warn("the connection of a tool is given up: {}", request.error().what);
+    if (!request) log::warn("closing the connection of a tool: {}", request.error().what);
     if (!request || !*request) return End::HungUp;
     serve(**request);
   }
@@ -73,24 +73,30 @@ Dialogue::End Dialogue::run() {
 }
 
 void Dialogue::serve(Incoming &request) {
-  if (belated(request.type)) return;
+  if (is_left_over(request.type)) return;
   const Verb *verb = std::ranges::find(kVerbs, request.type, &Verb::type);
   if (verb == std::end(kVerbs))
-    return answer(fail_with_hint(fmt::format("this program's agent does not know request {}",
+    return answer(fail_with_hint(fmt::format("the agent of this program does not know request {}",
                                              static_cast<u16>(request.type)),
-                                 "it speaks version 1 of the protocol: use an older tool"));
-  if (!greeted_ && verb->type != Type::Hello && verb->type != Type::CheckpointFailed)
-    return answer(fail("{} before Hello", verb->name));
-  if (life_.state() == State::Suspended && verb->in == State::Running)
-    return answer(fail_with_hint("the program is suspended", "ckpt-restore --resume PID first"));
-  if (verb->in && *verb->in != life_.state())
-    return answer(fail("{} is possible when the program is {}; it is {}", verb->name,
-                       state_name(*verb->in), state_name(life_.state())));
+                                 "it has version 1 of the protocol: use an older tool"));
+  if (Result<> possible = check(*verb); !possible) return answer(possible);
   (this->*verb->serve)(request);
 }
 
-// Messages are only ever added, so any version gets an answer; what a newer tool asks that this
-// agent does not know is refused when it is asked.
+Result<> Dialogue::check(const Verb &verb) const {
+  State state = lifecycle_.state();
+  if (!greeted_ && verb.type != Type::Hello && verb.type != Type::CheckpointFailed)
+    return fail("{} before Hello", verb.name);
+  if (state == State::Suspended && verb.in == State::Running)
+    return fail_with_hint("the program is suspended", "first run ckpt-restore --resume PID");
+  if (verb.in && *verb.in != state)
+    return fail("{} is possible when the program is {}; it is {}", verb.name, state_name(*verb.in),
+                state_name(state));
+  return {};
+}
+
+// Any version is accepted, because messages are only added: a request of a newer tool that this
+// agent does not know fails when it arrives.
 void Dialogue::hello(Incoming &request) {
   Reader in = request.reader();
   u32 version = in.get<u32>();
@@ -98,24 +104,24 @@ void Dialogue::hello(Incoming &request) {
   if (!in.done() || version == 0) return malformed("Hello");
   greeted_ = true;
   Writer out;
-  out.put(protocol::kVersion).put(static_cast<u32>(::getpid())).put(life_.state());
-  std::vector<std::string> names = life_.participant_names();
+  out.put(protocol::kVersion).put(static_cast<u32>(::getpid())).put(lifecycle_.state());
+  std::vector<std::string> names = lifecycle_.participant_names();
   out.put(static_cast<u32>(names.size()));
   for (const std::string &name : names) out.str(name);
-  (void)tool_.send(Type::Welcome, out);  // a tool that is gone is noticed by receive()
+  (void)tool_.send(Type::Welcome, out);  // receive() notices if the tool has hung up
 }
 
 void Dialogue::preflight(Incoming &request) {
   if (!request.reader().done()) return malformed("Preflight");
-  answer_with(life_.preflight());
+  answer_reasons(lifecycle_.preflight());
 }
 
 void Dialogue::remarks(Incoming &request) {
   if (!request.reader().done()) return malformed("RemarksWanted");
-  answer_with(life_.remarks());
+  answer_reasons(lifecycle_.remarks());
 }
 
-void Dialogue::answer_with(const std::vector<std::string> &sentences) {
+void Dialogue::answer_reasons(const std::vector<std::string> &sentences) {
   Writer out;
   out.put(static_cast<u32>(sentences.size()));
   for (const std::string &s : sentences) out.str(s);
@@ -126,7 +132,7 @@ void Dialogue::quiesce(Incoming &request) {
   Reader in = request.reader();
   std::chrono::milliseconds timeout(in.get<u32>());
   if (!in.done()) return malformed("Quiesce");
-  answer(life_.quiesce(timeout));
+  answer(lifecycle_.quiesce(timeout));
 }
 
 void Dialogue::increment(Incoming &request) {
@@ -142,23 +148,24 @@ void Dialogue::increment(Incoming &request) {
 void Dialogue::save(Incoming &request) {
   Result<Staging> staging = Staging::map(request);
   if (!staging) {
-    life_.undo(staging.error());
+    lifecycle_.undo(staging.error());
     return answer(Failure(staging.error()));
   }
-  Result<std::string> needs = life_.save(tool_, *staging, std::exchange(lineage_, {}));
-  if (!needs) return answer(Failure(needs.error()));
-  (void)tool_.send(Type::Saved, Writer().str(*needs));
+  Result<std::string> requirements = lifecycle_.save(tool_, *staging, std::exchange(lineage_, {}));
+  if (!requirements) return answer(Failure(requirements.error()));
+  (void)tool_.send(Type::Saved, Writer().str(*requirements));
 }
 
-// A tool that dies before it has the answer has not taken the program over: undo.
+// Without the answer the tool does not know that the process is detached, so a failed send undoes
+// it.
 void Dialogue::detach(Incoming &request) {
   if (!request.reader().done() || request.fds.size() != 1 || !is_pipe(request.fds[0].get()))
     return malformed("Detach");
   std::vector<int> ours = our_fds_;
   ours.insert(ours.end(), {tool_.fd(), request.fds[0].get()});
-  Result<> detached = life_.detach(ours);
+  Result<> detached = lifecycle_.detach(ours);
   if (!detached) return answer(detached);
-  if (Result<> sent = tool_.send(Type::Ok); !sent) return life_.undo(sent.error());
+  if (Result<> sent = tool_.send(Type::Ok); !sent) return lifecycle_.undo(sent.error());
   outcome_pipe_ = std::move(request.fds[0]);
   over_ = true;
   end_ = End::Detached;
@@ -168,19 +175,19 @@ void Dialogue::suspend(Incoming &request) {
   Reader in = request.reader();
   std::string folder(in.str());
   if (!in.done()) return malformed("Suspend");
-  Result<u64> bytes = life_.suspend(folder);
+  Result<u64> bytes = lifecycle_.suspend(folder);
   if (!bytes) return answer(Failure(bytes.error()));
   (void)tool_.send(Type::Suspended, Writer().put(*bytes));
 }
 
-void Dialogue::needs_wanted(Incoming &request) {
+void Dialogue::requirements(Incoming &request) {
   if (!request.reader().done()) return malformed("RequirementsWanted");
-  (void)tool_.send(Type::Saved, Writer().str(life_.needs()));
+  (void)tool_.send(Type::Saved, Writer().str(lifecycle_.requirements()));
 }
 
 void Dialogue::device_map(Incoming &request) {
-  if (life_.state() != State::Detached && life_.state() != State::Suspended)
-    return answer(fail("DeviceMap is possible when the program has left its devices"));
+  if (lifecycle_.state() != State::Detached && lifecycle_.state() != State::Suspended)
+    return answer(fail("DeviceMap is possible when the program is detached or suspended"));
   Reader in = request.reader();
   std::string participant(in.str());
   std::vector<DevicePair> map;
@@ -190,33 +197,33 @@ void Dialogue::device_map(Incoming &request) {
     pair.to = in.str();
   }
   if (!in.done()) return malformed("DeviceMap");
-  answer(life_.use_devices(participant, map));
+  answer(lifecycle_.use_devices(participant, map));
 }
 
 void Dialogue::wake(Incoming &request) {
   Reader in = request.reader();
   std::string session(in.str());
   if (!in.done()) return malformed("Wake");
-  answer(life_.wake(session));
+  answer(lifecycle_.wake(session));
 }
 
 void Dialogue::attach(Incoming &request) {
   Reader in = request.reader();
   std::string session(in.str());
   if (!in.done()) return malformed("Attach");
-  answer(life_.attach(session));
+  answer(lifecycle_.attach(session));
 }
 
 void Dialogue::load(Incoming &request) {
   Result<Staging> staging = Staging::map(request);
   if (!staging) return answer(Failure(staging.error()));
   if (!tool_.send(Type::Ok)) return;
-  answer(life_.load(tool_, *staging));
+  answer(lifecycle_.load(tool_, *staging));
 }
 
 void Dialogue::resume(Incoming &request) {
   if (!request.reader().done()) return malformed("Resume");
-  life_.resume();
+  lifecycle_.resume();
   over_ = true;
   end_ = End::Resumed;
 }
@@ -226,8 +233,8 @@ void Dialogue::checkpoint_failed(Incoming &request) {
   Error why{std::string(in.str()), {}};
   why.hint = in.str();
   if (!in.done()) return malformed("CheckpointFailed");
-  if (!life_.wanted.awaited()) log::warn("the checkpoint failed: {}", why.text());
-  life_.wanted.decide({CKPT_ERR_FAILED, std::move(why)});
+  if (!lifecycle_.pending.awaited()) log::warn("the checkpoint failed: {}", why.text());
+  lifecycle_.pending.decide({CKPT_ERR_FAILED, std::move(why)});
   answer({});
 }
 

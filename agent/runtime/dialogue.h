@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One conversation with a tool: decodes its requests, lets the life cycle do them, answers.
-// Requests that make no sense, or not now, are answered with Failed and change nothing.
+// One conversation with a tool: decodes its requests, has the life cycle execute them, and answers.
+// A request that is malformed, or not possible in the current state, is answered with Failed and
+// changes nothing.
 #pragma once
 
 #include "agent/ipc/channel.h"
@@ -12,31 +13,32 @@ namespace ckpt::agent {
 class Dialogue {
  public:
   enum class End : u8 {
-    HungUp,    // the tool went away; the state is whatever it was
-    Detached,  // answered; outcome_pipe() is where to wait
-    Resumed,   // devices are back; Resume is not answered yet
+    HungUp,    // the tool hung up; the state is that of the last request
+    Detached,  // Detach is answered; the outcome comes in take_outcome_pipe()
+    Resumed,   // the devices work again; Resume is not answered yet
   };
 
-  // `our_fds`: descriptors of the agent that are still open at detach.
-  Dialogue(Lifecycle &life, Channel &tool, std::vector<int> our_fds)
-      : life_(life), tool_(tool), our_fds_(std::move(our_fds)) {}
+  // `our_fds`: descriptors of the agent that may still be open after Detach.
+  Dialogue(Lifecycle &lifecycle, Channel &tool, std::vector<int> our_fds)
+      : lifecycle_(lifecycle), tool_(tool), our_fds_(std::move(our_fds)) {}
 
   End run();
-  OwnFd take_word_pipe() { return std::move(outcome_pipe_); }
+  OwnFd take_outcome_pipe() { return std::move(outcome_pipe_); }
 
  private:
   struct Verb;
   static const Verb kVerbs[];
 
   void serve(Incoming &request);
+  Result<> check(const Verb &verb) const;
   void hello(Incoming &request);
   void preflight(Incoming &request);
   void remarks(Incoming &request);
-  void answer_with(const std::vector<std::string> &sentences);
+  void answer_reasons(const std::vector<std::string> &sentences);
   void quiesce(Incoming &request);
   void increment(Incoming &request);
   void suspend(Incoming &request);
-  void needs_wanted(Incoming &request);
+  void requirements(Incoming &request);
   void device_map(Incoming &request);
   void wake(Incoming &request);
   void save(Incoming &request);
@@ -49,7 +51,7 @@ class Dialogue {
   void answer(const Result<> &result);
   void malformed(const char *request);
 
-  Lifecycle &life_;
+  Lifecycle &lifecycle_;
   Channel &tool_;
   std::vector<int> our_fds_;
   OwnFd outcome_pipe_;

@@ -12,6 +12,7 @@
 #include <cstdlib>
 
 #include "agent/ipc/session.h"
+#include "common/base/io.h"
 #include "common/ipc/unix_socket.h"
 
 namespace ckpt::agent {
@@ -20,14 +21,15 @@ using protocol::Type;
 
 namespace {
 
-// All of them go to the keeper in one message, and come back in one.
+// All files travel to the session keeper in one message, and back in one.
 static_assert(ContentsStore::kFiles <= kMaxMessageFds);
 
 constexpr u64 kPage = 4096;
-// The files take turns by so many bytes: a slot's size, so that a piece is mostly one write.
+// The contents are striped over the files. A stripe is as large as a slot of staging memory, so
+// that a piece is usually one write.
 constexpr u64 kStripe = 1 << 20;
-// Of what is free now; the rest is for everybody else, and for what grows meanwhile.
-constexpr u64 kOurShareInPercent = 90;
+// The share of the free space that a store may use. The rest is left for other programs.
+constexpr u64 kMaxSharePercent = 90;
 
 u64 available_memory() {
   FILE *in = std::fopen("/proc/meminfo", "re");
@@ -47,15 +49,15 @@ u64 available_in(const std::string &folder) {
 }
 
 u64 room_in(const std::string &folder) {
-  return (folder.empty() ? available_memory() : available_in(folder)) / 100 * kOurShareInPercent;
+  return (folder.empty() ? available_memory() : available_in(folder)) / 100 * kMaxSharePercent;
 }
 
 Result<UniqueFd> open_file(const std::string &folder) {
   UniqueFd fd(folder.empty() ? ::memfd_create("ckpt-contents", MFD_CLOEXEC)
                              : ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (fd) return fd;
-  if (folder.empty()) return fail_errno("cannot make a file in memory");
-  return fail_errno("cannot make a file in {}", folder);
+  if (folder.empty()) return fail_errno("cannot create a file in memory");
+  return fail_errno("cannot create a file in {}", folder);
 }
 
 bool all_zero(ByteView bytes) {
@@ -63,41 +65,15 @@ bool all_zero(ByteView bytes) {
                            std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
 }
 
-// Calls step(file, offset in it, begin, length) for each part of `size` bytes at `at`.
+// Calls step(file, offset in the file, begin, length) for each stripe of `size` bytes at `at`.
 template <class Step>
-Result<> along(u64 at, size_t size, Step step) {
+Result<> for_each_stripe(u64 at, size_t size, Step step) {
   for (size_t done = 0; done < size;) {
     u64 stripe = (at + done) / kStripe, inside = (at + done) % kStripe;
     size_t n = std::min<size_t>(size - done, kStripe - inside);
     off_t offset = static_cast<off_t>(stripe / ContentsStore::kFiles * kStripe + inside);
     CKPT_CHECK(step(stripe % ContentsStore::kFiles, offset, done, n));
     done += n;
-  }
-  return {};
-}
-
-Result<> write_at(int fd, off_t at, ByteView bytes) {
-  while (!bytes.empty()) {
-    ssize_t n = ::pwrite(fd, bytes.data(), bytes.size(), at);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return fail_errno("cannot keep the contents of device memory");
-    if (n == 0) return fail("cannot keep the contents of device memory: nothing was written");
-    bytes = bytes.subspan(static_cast<size_t>(n));
-    at += n;
-  }
-  return {};
-}
-
-// Nothing was written behind the end of a file: zeros.
-Result<> read_at(int fd, off_t at, std::span<std::byte> into) {
-  while (!into.empty()) {
-    ssize_t n = ::pread(fd, into.data(), into.size(), at);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return fail_errno("cannot read kept device memory");
-    if (n == 0) std::ranges::fill(into, std::byte{});
-    if (n == 0) return {};
-    into = into.subspan(static_cast<size_t>(n));
-    at += n;
   }
   return {};
 }
@@ -121,19 +97,20 @@ Result<std::string> ContentsStore::place_for(u64 bytes) {
   if (bytes <= memory) return std::string();
   if (bytes <= disk) return folder;
   return fail_with_hint(
-      fmt::format("{} MiB of device memory must be kept while the checkpoint lasts, and there is "
-                  "room for {} MiB in host memory and for {} MiB in {}",
-                  bytes >> 20, memory >> 20, disk >> 20, folder),
-      "free memory, or start the program with TMPDIR on a disk with room");
+      fmt::format(
+          "{} MiB of device memory must be kept during the checkpoint, but there is room for "
+          "only {} MiB in host memory and {} MiB in {}",
+          bytes >> 20, memory >> 20, disk >> 20, folder),
+      "free memory, or start the program with TMPDIR in a folder with enough space");
 }
 
 Result<> ContentsStore::region(const std::string &name, u64 bytes) {
-  if (bytes > most_ || bytes_ > most_ - bytes)
+  if (bytes > capacity_ || bytes_ > capacity_ - bytes)
     return fail_with_hint(
-        fmt::format("the contents of device memory do not fit: {} MiB and more, {} MiB are free",
-                    (bytes_ + bytes) >> 20, most_ >> 20),
-        "free host memory; what a suspended program has can go to a disk (ckpt-dump --suspend "
-        "--to)");
+        fmt::format("the contents of device memory do not fit: {} MiB or more are needed, {} MiB "
+                    "are free",
+                    (bytes_ + bytes) >> 20, capacity_ >> 20),
+        "free host memory, or suspend the program to a disk (ckpt-dump --suspend --to)");
   if (!regions_.emplace(name, Region{name, bytes, bytes_}).second)
     return fail("the region name \"{}\" is taken", name);
   bytes_ += (bytes + kPage - 1) / kPage * kPage;
@@ -150,20 +127,27 @@ std::vector<ContentsStore::Region> ContentsStore::regions(const std::string &pre
 Result<u64> ContentsStore::place_of(const std::string &name, u64 offset, u64 bytes) const {
   auto it = regions_.find(name);
   if (it == regions_.end() || offset > it->second.bytes || bytes > it->second.bytes - offset)
-    return fail("{} bytes at {} do not fit the region {}", bytes, offset, name);
+    return fail("{} bytes at offset {} exceed the region {}", bytes, offset, name);
   return it->second.at + offset;
 }
 
 Result<> ContentsStore::write(u64 at, ByteView bytes) const {
   if (all_zero(bytes)) return {};
-  return along(at, bytes.size(), [&](size_t file, off_t offset, size_t begin, size_t n) {
-    return write_at(files_[file].get(), offset, bytes.subspan(begin, n));
+  return for_each_stripe(at, bytes.size(), [&](size_t file, off_t offset, size_t begin, size_t n) {
+    Result<> written = write_all_at(files_[file].get(), bytes.subspan(begin, n), offset);
+    if (written) return written;
+    return Result<>(Failure(std::move(written.error()).in("cannot keep device memory")));
   });
 }
 
+// write() leaves zeros out, so the part after the end of a file reads as zero.
 Result<> ContentsStore::read(u64 at, std::span<std::byte> into) const {
-  return along(at, into.size(), [&](size_t file, off_t offset, size_t begin, size_t n) {
-    return read_at(files_[file].get(), offset, into.subspan(begin, n));
+  return for_each_stripe(at, into.size(), [&](size_t file, off_t offset, size_t begin, size_t n) {
+    std::span<std::byte> part = into.subspan(begin, n);
+    Result<size_t> done = read_at(files_[file].get(), part, offset);
+    if (!done) return Result<>(Failure(std::move(done.error()).in("cannot read kept memory")));
+    std::ranges::fill(part.subspan(*done), std::byte{});
+    return Result<>();
   });
 }
 
@@ -188,7 +172,7 @@ Result<> ContentsStore::fetch_from_keeper() {
   CKPT_CHECK(keeper.send(Type::ContentsWanted, Writer().put(protocol::kVersion).put(token_)));
   CKPT_TRY(Incoming answer, keeper.answer());
   if (answer.fds.size() != kFiles)
-    return fail("the session keeper gave {} files instead of {}", answer.fds.size(), kFiles);
+    return fail("the session keeper returned {} files instead of {}", answer.fds.size(), kFiles);
   std::ranges::move(answer.fds, files_.begin());
   token_ = 0;
   return {};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Contents of device memory in files of this machine: in memory, or on a disk. For a suspended
-// program, and during a dump for an API whose devices lose them at detach().
+// The contents of device memory in files of this machine, in memory or on a disk: for a suspended
+// program, and during a dump for an API whose devices lose them in detach().
 #pragma once
 
 #include <array>
@@ -17,48 +17,50 @@ namespace ckpt::agent {
 
 class ContentsStore {
  public:
-  // Writes to one file wait for each other in the kernel, so there are several, which take turns:
-  // two threads that write into one are slower than one (3.4 GB/s instead of 5.3), into two nearly
-  // twice as fast (9.8 GB/s). As many as one message takes descriptors.
+  // The kernel serialises writes to one file, so the contents are striped over several: two threads
+  // that write to one file are slower than one thread (3.4 instead of 5.3 GB/s), with two files
+  // they are almost twice as fast (9.8 GB/s). The number is that of descriptors in one message.
   static constexpr size_t kFiles = 8;
 
-  // In memory if `folder` is empty; else in files there that have no name. Bounded by what is free
-  // now.
+  // In memory if `folder` is empty, else in unnamed files (O_TMPFILE) in that folder. The capacity
+  // is 90 % of what is free now.
   static Result<ContentsStore> create(const std::string &folder);
 
-  // Where so many bytes find room: in memory (""), else the folder TMPDIR, else /var/tmp.
+  // A folder for create() with room for `bytes`: "" for memory, else TMPDIR, else /var/tmp. Fails
+  // if none has.
   static Result<std::string> place_for(u64 bytes);
 
+  // Adds a region; fails if it exceeds the capacity or the name is taken.
   Result<> region(const std::string &name, u64 bytes);
   u64 bytes() const { return bytes_; }
 
-  // Every region whose name begins with `prefix`.
+  // The regions with names that begin with `prefix`.
   struct Region {
     std::string name;
     u64 bytes = 0;
-    u64 at = 0;  // where it begins, for write() and read()
+    u64 at = 0;  // its position in the store, for write() and read()
   };
   std::vector<Region> regions(const std::string &prefix) const;
-  // Where `bytes` bytes at `offset` of a region stand.
+  // The position in the store of `bytes` bytes at `offset` of a region.
   Result<u64> place_of(const std::string &name, u64 offset, u64 bytes) const;
 
-  // From any thread, also while regions are added. A piece of zeros costs nothing.
+  // From any thread, also while regions are added. Zeros take no space.
   Result<> write(u64 at, ByteView bytes) const;
   Result<> read(u64 at, std::span<std::byte> into) const;
 
-  // While CRIU looks the files are with the session keeper.
+  // The session keeper holds the files while CRIU dumps this process, because CRIU would save them.
   Result<> hand_to_keeper();
   Result<> fetch_from_keeper();
   bool handed() const { return token_ != 0; }
 
  private:
   using Files = std::array<OwnFd, kFiles>;
-  ContentsStore(Files files, u64 most) : files_(std::move(files)), most_(most) {}
+  ContentsStore(Files files, u64 capacity) : files_(std::move(files)), capacity_(capacity) {}
 
   Files files_;
-  u64 most_ = 0;  // bytes that there is room for
+  u64 capacity_ = 0;  // bytes
   u64 bytes_ = 0;
-  u64 token_ = 0;
+  u64 token_ = 0;  // of the files at the session keeper; zero: they are here
   std::map<std::string, Region> regions_;
 };
 

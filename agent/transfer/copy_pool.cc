@@ -20,11 +20,11 @@ CopyPool::~CopyPool() {
   for (pthread_t thread : threads_) ::pthread_join(thread, nullptr);
 }
 
-// More than there are files would wait for each other. The agent's thread has all signals blocked;
-// so have its children.
+// More threads than files would wait for each other in the kernel. The threads inherit the signal
+// mask of the agent's thread, which blocks all signals.
 void CopyPool::start_threads() {
-  size_t most = std::min<size_t>(usable_cores(), ContentsStore::kFiles);
-  for (pthread_t thread; threads_.size() < most; threads_.push_back(thread))
+  size_t wanted = std::min<size_t>(usable_cores(), ContentsStore::kFiles);
+  for (pthread_t thread; threads_.size() < wanted; threads_.push_back(thread))
     if (::pthread_create(&thread, nullptr, CopyPool::thread, this) != 0) return;
 }
 
@@ -54,7 +54,7 @@ void CopyPool::carry_out(CopyPiece piece, std::unique_lock<std::mutex> &lock) {
 
 void CopyPool::add(CopyPiece piece) {
   std::unique_lock lock(mutex_);
-  under_way_++;
+  in_flight_++;
   if (threads_.empty()) return carry_out(piece, lock);
   waiting_.push_back(piece);
   changed_.notify_one();
@@ -70,7 +70,7 @@ Result<CopyPiece> CopyPool::take() {
   done_changed_.wait(lock, [this] { return !done_.empty(); });
   Done done = std::move(done_.front());
   done_.pop_front();
-  under_way_--;
+  in_flight_--;
   if (!done.outcome) return Failure(std::move(done.outcome).error());
   return done.piece;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The threads that copy between slots of staging memory and a store, one core of memory copies
-// being slower than a device's bus. They live as long as one save or load.
+// The threads that copy between slots of staging memory and a contents store. One core copies
+// memory more slowly than the bus of a device does. The threads exist for one save or load.
 #pragma once
 
 #include <pthread.h>
@@ -16,31 +16,31 @@
 
 namespace ckpt::agent {
 
-// One slot's worth.
+// The contents of one slot.
 struct CopyPiece {
-  u32 region = 0;  // number and offset are its owner's, who gets them back
+  u32 region = 0;  // region and offset are not used here, and returned by take()
   u64 offset = 0;
   Slot slot;
   u32 bytes = 0;
-  u64 at = 0;  // in the store
+  u64 at = 0;  // position in the store
 };
 
 // Used by one thread.
 class CopyPool {
  public:
-  // `work` is called from any of the threads. With none, because none can be started, add() does
-  // the work itself.
+  // The threads call `work`. If none can be started, add() calls it.
   using Work = std::function<Result<>(const CopyPiece &)>;
   explicit CopyPool(Work work);
-  // What has not begun is dropped.
+  // Drops the pieces that no thread has begun.
   ~CopyPool();
   CopyPool(const CopyPool &) = delete;
 
   void add(CopyPiece piece);
-  // Pieces that were added and not taken back yet, and those of them that are done.
-  size_t under_way() const { return under_way_; }
+  // The number of pieces that were added and not yet taken, and whether one of them is finished.
+  size_t in_flight() const { return in_flight_; }
   bool any_done();
-  // Waits for one, in whatever order they end; fails if its work did. Only while any are under way.
+  // Waits for a piece, in the order in which they finish; fails if its work failed. Only while any
+  // is in flight.
   Result<CopyPiece> take();
 
  private:
@@ -54,9 +54,9 @@ class CopyPool {
     Result<> outcome;
   };
   Work work_;
-  size_t under_way_ = 0;
+  size_t in_flight_ = 0;
   std::vector<pthread_t> threads_;
-  std::mutex mutex_;  // of all below
+  std::mutex mutex_;  // guards all below
   std::condition_variable changed_, done_changed_;
   std::deque<CopyPiece> waiting_;
   std::deque<Done> done_;

@@ -9,21 +9,21 @@ using protocol::Type;
 
 class Loader::Lane : public Source {
  public:
-  Lane(Loader &all, Participant *who) : all(all), who(who) {}
-  int staging_fd() const override { return all.staging_.fd(); }
-  u32 slot_bytes() const override { return all.staging_.slot_bytes(); }
-  u32 slot_count() const override { return all.staging_.slots(); }
-  Result<bool> next(Piece &piece) override { return all.next(*this, piece); }
-  Result<> release(Slot slot) override { return all.release(*this, slot); }
+  Lane(Loader &loader, Participant *participant) : loader(loader), participant(participant) {}
+  int staging_fd() const override { return loader.staging_.fd(); }
+  u32 slot_bytes() const override { return loader.staging_.slot_bytes(); }
+  u32 slot_count() const override { return loader.staging_.slots(); }
+  Result<bool> next(Piece &piece) override { return loader.next(*this, piece); }
+  Result<> release(Slot slot) override { return loader.release(*this, slot); }
 
   static void *thread(void *self) {
     Lane *lane = static_cast<Lane *>(self);
-    lane->all.run_lane(*lane);
+    lane->loader.run_lane(*lane);
     return nullptr;
   }
 
-  Loader &all;
-  Participant *who;
+  Loader &loader;
+  Participant *participant;
   std::deque<Piece> waiting;
   bool closed = false;  // load() has returned
 };
@@ -31,7 +31,8 @@ class Loader::Lane : public Source {
 Loader::Loader(Channel &tool, Staging &staging) : tool_(tool), staging_(staging) {}
 Loader::~Loader() = default;
 
-// The first participant loads on this thread, which has all signals blocked; so have its children.
+// The first participant loads on this thread. The others inherit its signal mask, which blocks all
+// signals.
 Result<> Loader::run(std::span<Participant *const> participants) {
   for (Participant *p : participants) lanes_.push_back(std::make_unique<Lane>(*this, p));
   std::vector<pthread_t> threads;
@@ -46,7 +47,7 @@ Result<> Loader::run(std::span<Participant *const> participants) {
   return drain();
 }
 
-void Loader::run_lane(Lane &lane) { close(lane, lane.who->load(lane)); }
+void Loader::run_lane(Lane &lane) { close(lane, lane.participant->load(lane)); }
 
 Result<bool> Loader::next(Lane &lane, Source::Piece &piece) {
   std::unique_lock lock(mutex_);
@@ -70,11 +71,11 @@ Result<> Loader::release(Lane &lane, Slot slot) {
   return send_free(slot.index);
 }
 
-// Nothing that this participant leaves behind may keep the others waiting for slots.
+// Returns the slots that this participant has not released, because the others wait for them.
 void Loader::close(Lane &lane, Result<> loaded) {
   std::scoped_lock lock(mutex_);
   lane.closed = true;
-  if (!loaded) abort(std::move(loaded.error()).in(lane.who->name()));
+  if (!loaded) abort(std::move(loaded.error()).in(lane.participant->name()));
   std::vector<u32> left;
   for (auto &[slot, holder] : held_)
     if (holder == &lane) left.push_back(slot);
@@ -83,7 +84,7 @@ void Loader::close(Lane &lane, Result<> loaded) {
   lane.waiting.clear();
 }
 
-// All have what they want; the tool may not be through.
+// All participants have finished; the tool may still send.
 Result<> Loader::drain() {
   std::unique_lock lock(mutex_);
   while (errors_.empty() && !ended_)
@@ -109,7 +110,8 @@ Result<> Loader::take(const Incoming &message) {
     case Type::Region: return take_region(message.reader());
     case Type::SlotFull: return take_slot(message.reader());
     case Type::LoadEnd: ended_ = true; return {};
-    default: return fail("a message of type {} during a load", static_cast<u16>(message.type));
+    default:
+      return fail("unexpected message of type {} during a load", static_cast<u16>(message.type));
   }
 }
 
@@ -119,10 +121,10 @@ Result<> Loader::take_region(Reader in) {
   u64 bytes = in.get<u64>();
   if (!in.done()) return fail("malformed Region");
   Lane *lane = lane_of(name);
-  if (!lane) return fail("the image holds {}, which belongs to no API of this process", name);
+  if (!lane) return fail("the image contains {}, which belongs to no API of this process", name);
   Region region{lane, name.substr(name.find('/') + 1), bytes};
   if (!regions_.emplace(number, std::move(region)).second)
-    return fail("region {} came twice", number);
+    return fail("region {} was announced twice", number);
   return {};
 }
 
@@ -149,7 +151,7 @@ Result<> Loader::send_free(u32 slot) {
 
 Loader::Lane *Loader::lane_of(std::string_view region) {
   for (auto &lane : lanes_)
-    if (region.starts_with(std::string(lane->who->name()) + "/")) return lane.get();
+    if (region.starts_with(std::string(lane->participant->name()) + "/")) return lane.get();
   return nullptr;
 }
 

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Load: the tool fills slots of staging memory, participants empty them. Pieces come in the image's
-// order, that is, mixed over participants, and slots are few: so participants load at the same
-// time. There is no thread that distributes. Whoever wants a piece and finds its queue empty reads
-// the next message, for itself or for another; a process with one participant needs no second
-// thread.
+// Load: the tool fills slots of staging memory and the participants empty them.
+//
+// Pieces arrive in the order of the image, in which those of several participants alternate, and
+// the number of slots is limited. If the participants loaded one after the other, pieces of the
+// second would fill all slots while the first waits. So all participants load at the same time,
+// each through a lane (a queue of pieces). No thread distributes the pieces: a participant that
+// finds its lane empty reads the next message and puts the piece into the lane where it belongs.
+// Therefore a process with one participant needs no second thread.
 #pragma once
 
 #include <condition_variable>
@@ -23,7 +26,7 @@ class Loader {
  public:
   Loader(Channel &tool, Staging &staging);
   ~Loader();
-  // Every participant's load(), up to the tool's LoadEnd.
+  // Calls load() of every participant, and reads up to the tool's LoadEnd.
   Result<> run(std::span<Participant *const> participants);
   u64 bytes() const { return bytes_; }
 
@@ -31,7 +34,7 @@ class Loader {
   class Lane;  // the Source of one participant
   struct Region {
     Lane *lane = nullptr;
-    std::string name;  // without prefix
+    std::string name;  // without the prefix of the participant
     u64 bytes = 0;
   };
 
@@ -54,10 +57,10 @@ class Loader {
   std::condition_variable changed_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::map<u32, Region> regions_;
-  std::map<u32, Lane *> held_;  // slots that the tool has filled
-  bool reading_ = false;
+  std::map<u32, Lane *> held_;  // slots that the tool has filled and not got back
+  bool reading_ = false;        // one of the threads reads a message
   bool ended_ = false;
-  std::vector<Error> errors_;  // the first is the cause
+  std::vector<Error> errors_;  // the first one is the cause of the others
   u64 bytes_ = 0;
 };
 

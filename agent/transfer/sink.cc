@@ -15,9 +15,10 @@ Result<u32> StagingSink::region(const std::string &name, u64 bytes) {
 }
 
 Result<> StagingSink::same(const std::string &name, u64 bytes) {
-  if (lineage_.parent == ImageId{}) return fail("\"{}\": there is no earlier image", name);
+  if (lineage_.parent == ImageId{})
+    return fail("\"{}\" cannot be unchanged: there is no parent image", name);
   CKPT_CHECK(announce(Type::RegionSame, name, bytes));
-  region_bytes_.back() = 0;  // nothing may be put into it
+  region_bytes_.back() = 0;  // so that put() refuses it
   bytes_ += bytes;
   return {};
 }
@@ -41,7 +42,7 @@ Result<Slot> StagingSink::acquire() {
 }
 
 Result<> StagingSink::put(u32 region, u64 offset, Slot slot, u32 bytes) {
-  if (region >= region_bytes_.size()) return fail("region {} was never named", region);
+  if (region >= region_bytes_.size()) return fail("region {} was never announced", region);
   if (slot.index >= holders_.size() || holders_[slot.index] != Holder::Participant)
     return fail("slot {} was never acquired", slot.index);
   CKPT_CHECK(staging_.check_piece(offset, bytes, region_bytes_[region]));

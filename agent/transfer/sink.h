@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Save: participants fill slots of staging memory, the tool empties them.
+// Save: the participants fill slots of staging memory and the tool empties them.
 #pragma once
 
 #include <set>
@@ -17,7 +17,7 @@ class StagingSink : public Sink {
   };
   StagingSink(Channel &tool, Staging &staging, const Lineage &lineage);
 
-  // Whose regions follow; their names get its prefix.
+  // The participant of the regions that follow; their names get its prefix.
   void set_participant(const std::string &name) { prefix_ = name + "/"; }
   u64 bytes() const { return bytes_; }
 

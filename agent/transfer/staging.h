@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tool's staging memory as this process sees it, for as long as one Save or Load lasts.
+// Staging memory, mapped into this process for one Save or Load.
 #pragma once
 
 #include "agent/ipc/channel.h"
@@ -13,9 +13,10 @@ inline constexpr u32 kMaxSlotBytes = 1u << 30;
 
 class Staging {
  public:
-  // From a Save or a Load: {u32 slots, u32 slot bytes} and a memfd of at least their product.
+  // The tool's: from a Save or a Load, with {u32 slots, u32 slot bytes} and a memfd of at least
+  // their product.
   static Result<Staging> map(Incoming &request);
-  // Of our own, for as long as the object lives.
+  // New memory, for copies into and out of a contents store.
   static Result<Staging> create(u32 slots, u32 slot_bytes);
   Staging(Staging &&o) noexcept;
   Staging &operator=(Staging &&) = delete;
@@ -26,7 +27,7 @@ class Staging {
   u32 slot_bytes() const { return slot_bytes_; }
   Slot slot(u32 index) const { return {index, base_ + u64{index} * slot_bytes_}; }
 
-  // Whether a piece of `bytes` at `offset` may stand in a region of `total` bytes.
+  // Whether a piece of `bytes` at `offset` is valid in a region of `total` bytes.
   Result<> check_piece(u64 offset, u32 bytes, u64 total) const;
 
  private:

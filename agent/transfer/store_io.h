@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Device memory into a store and out of it, as a participant sees it: a sink and a source.
+// Sinks and a source that copy device memory into a contents store and out of it.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace ckpt::agent {
 
-// Saves go on to `next` and into the store.
+// Writes to `next` and into the store.
 class CopyingSink : public Sink {
  public:
   CopyingSink(Sink &next, ContentsStore &store, std::string prefix);
@@ -24,7 +24,7 @@ class CopyingSink : public Sink {
   Result<Slot> acquire() override;
   Result<> put(u32 region, u64 offset, Slot slot, u32 bytes) override;
   ImageId image() const override { return next_.image(); }
-  // Behind the last put(): until all of it is in the store, and with `next`.
+  // After the last put(): waits until all pieces are in the store and passed to `next`.
   Result<> finish();
 
  private:
@@ -33,11 +33,11 @@ class CopyingSink : public Sink {
   Sink &next_;
   ContentsStore &store_;
   std::string prefix_;
-  std::vector<std::string> names_;  // by the number that next_ gave; empty: not one of ours
-  CopyPool crew_;
+  std::vector<std::string> names_;  // by the number that next_ assigned; empty: of another sink
+  CopyPool pool_;
 };
 
-// Saves go into the store alone.
+// Writes into the store only.
 class StoreSink : public Sink {
  public:
   StoreSink(ContentsStore &store, Staging &staging, std::string prefix);
@@ -47,7 +47,7 @@ class StoreSink : public Sink {
   Result<u32> region(const std::string &name, u64 bytes) override;
   Result<Slot> acquire() override;
   Result<> put(u32 region, u64 offset, Slot slot, u32 bytes) override;
-  // Behind the last put(): until all of it is in the store.
+  // After the last put(): waits until all pieces are in the store.
   Result<> finish();
 
  private:
@@ -58,10 +58,10 @@ class StoreSink : public Sink {
   std::string prefix_;
   std::vector<std::string> names_;
   std::vector<u32> free_;
-  CopyPool crew_;
+  CopyPool pool_;
 };
 
-// Loads come out of the store, pieces in whatever order they are read.
+// Reads from the store. Pieces come in the order in which the threads have read them.
 class StoreSource : public Source {
  public:
   StoreSource(const ContentsStore &store, Staging &staging, const std::string &prefix);
@@ -77,10 +77,10 @@ class StoreSource : public Source {
   Staging &staging_;
   size_t prefix_bytes_;
   std::vector<ContentsStore::Region> regions_;
-  u32 at_ = 0;      // region
-  u64 offset_ = 0;  // in it
+  u32 region_ = 0;  // the next one to read
+  u64 offset_ = 0;  // in that region
   std::vector<u32> free_;
-  CopyPool crew_;
+  CopyPool pool_;
 };
 
 }  // namespace ckpt::agent

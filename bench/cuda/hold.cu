@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// hold MIB zeros|smooth|random [PIECES]: holds device memory with such contents, in so many
-// allocations, says "held" and the speed of plain copies in GB/s, and waits to be killed. A copy that
-// is kept needs new memory, on the host or on the device, which costs by itself: so copies out and
-// in are timed into memory that is in use already, and into new memory.
+// hold MIB zeros|smooth|random [PIECES]: allocates device memory in PIECES allocations (8), fills
+// it, prints "held" and the speed of plain copies in GB/s, and waits to be killed. Copies out and in
+// are timed twice: into memory that is in use, and into new memory, since a copy that is kept must
+// allocate as well.
 #include <unistd.h>
 
 #include <chrono>
@@ -16,7 +16,7 @@
 
 #include "bench/content.h"
 
-// A copy that fails is fast.
+// A failed copy would be a fast one.
 static void check(cudaError_t e) {
   if (e == cudaSuccess) return;
   std::printf("hold: %s\n", cudaGetErrorString(e));
@@ -27,10 +27,11 @@ template <class F>
 static double gigabytes(double bytes, F copy) {
   auto begin = std::chrono::steady_clock::now();
   copy();
-  return bytes / std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / 1e9;
+  std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  return bytes / took.count() / 1e9;
 }
 
-// Into memory that is in use, and kept in new memory until all is copied.
+// `used` is host memory in use; new memory is kept until everything is copied.
 static void print_copies(const std::vector<char *> &all, void *used, size_t each) {
   double bytes = static_cast<double>(each) * static_cast<double>(all.size());
   double out = gigabytes(bytes, [&] {
@@ -55,8 +56,8 @@ static void print_copies(const std::vector<char *> &all, void *used, size_t each
     }
   });
   for (char *p : made) check(cudaFree(p));
-  std::printf(" out %.2f GB/s, into new memory %.2f, in %.2f, into new memory %.2f", out, kept_out, in,
-              made_in);
+  std::printf(" out %.2f GB/s, into new memory %.2f, in %.2f, into new memory %.2f", out, kept_out,
+              in, made_in);
 }
 
 int main(int argc, char **argv) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a call costs: launches, small copies, allocations. Prints nanoseconds a call, the least of
-// several rounds. Run it with and without ckpt-run (bench/cuda/run does).
+// What launches, small copies and allocations cost. Prints nanoseconds per call, the least of
+// several rounds. bench/cuda/run runs it with and without ckpt-run.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -31,7 +31,8 @@ int main(int argc, char **argv) {
   size_t free_bytes, total;
   if (cudaMalloc(&p, 1 << 20) != cudaSuccess) return 1;
   double launch = nanoseconds(calls, [] { nothing<<<1, 1>>>(); });
-  double copy = nanoseconds(calls, [&] { cudaMemcpy(p, host, sizeof host, cudaMemcpyHostToDevice); });
+  double copy =
+      nanoseconds(calls, [&] { cudaMemcpy(p, host, sizeof host, cudaMemcpyHostToDevice); });
   double info = nanoseconds(calls, [&] { cudaMemGetInfo(&free_bytes, &total); });
   double small = nanoseconds(calls, [] {
     void *q = nullptr;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// fatbin-bench FILE…: how fast big files are examined, for instance the toolkit's libcublasLt.so.
-// "headers" is all that ckpt-fatbin --entries needs, as a rate over the whole file; "raw" reads the
-// facts of the entries that are stored raw, "all" those of all entries, over the bytes that come
-// out of the decompression. Each line is the best of three, of a file in the page cache.
+// fatbin-bench FILE…: how fast large files are examined, for instance the toolkit's libcublasLt.so.
+//
+//   headers   what ckpt-fatbin --entries reads; bytes of the whole file
+//   raw       the facts of uncompressed cubins, in one thread; bytes of those cubins
+//   all       the facts of all entries; decompressed bytes
+//
+// Each line is the best of three rounds, with the file in the page cache.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -11,6 +14,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "fatbin/cubin.h"
 #include "fatbin/summary.h"
 
 namespace ckpt::fatbin {
@@ -42,7 +46,7 @@ void line(const char *what, u64 bytes, double seconds) {
   printf("  %-10s %8.3f GB in %7.3f s   %8.2f GB/s\n", what, gb, seconds, gb / seconds);
 }
 
-// The facts of the cubins that are stored raw, in one thread; returns their bytes.
+// Returns the bytes of the cubins that it examined.
 u64 examine_raw(const Image &image) {
   u64 bytes = 0;
   for (const Container &c : image.containers())
@@ -71,9 +75,13 @@ void bench(const char *path) {
 }  // namespace ckpt::fatbin
 
 int main(int argc, char **argv) {
+  if (argc < 2) {
+    fprintf(stderr, "usage: fatbin-bench FILE...\n");
+    return 1;
+  }
   for (int i = 1; i < argc; ++i) ckpt::fatbin::bench(argv[i]);
   struct rusage usage;
   ::getrusage(RUSAGE_SELF, &usage);
   printf("peak memory %.0f MiB\n", static_cast<double>(usage.ru_maxrss) / 1024);
-  return argc > 1 ? 0 : 1;
+  return 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long the Manager takes for one decision, with many programs: a message in, orders out. The
-// programs are spread over all phases, as on a node that has far too little memory for them.
+// Measures one decision of the Manager with many programs: a message goes in, orders come out. The
+// programs are in all phases, as on a node with far too little memory for them.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -19,7 +19,7 @@ namespace out = ckpt::managed::to_program;
 namespace {
 
 constexpr u32 kDecisions = 20'000;
-constexpr u32 kKinds = 250;  // of programs: as many as are remembered, nearly
+constexpr u32 kWorkloads = 250;  // of workloads: nearly as many as are kept
 
 struct Node {
   Policy policy;
@@ -35,7 +35,7 @@ struct Node {
     for (const Order &o : orders) answer(o);
   }
 
-  // Every program does at once what it is told.
+  // Each program immediately does what it is told.
   void answer(const Order &o) {
     if (std::get_if<out::Signal>(&o.message) != nullptr) say(o.to, in::Query{});
     if (std::get_if<out::Suspend>(&o.message) != nullptr) say(o.to, in::SuspendDone{1});
@@ -51,7 +51,7 @@ struct Node {
     u64 used = policy.find(p)->used;
     for (GpuIndex g = 0; g < static_cast<GpuIndex>(policy.gpus().size()); g++)
       policy.measured(g, random() % (4 * kMiB), false);
-    u64 calls = policy.find(p)->calls + random() % 100;
+    u64 calls = policy.find(p)->workload.calls + random() % 100;
     if (random() % 4 == 0) return say(p, in::Progress{calls, 0, calls * (p % 10) * kMiB});
     if (random() % 2 == 0) return say(p, in::CudaMalloc{static_cast<u32>(random()), kMiB});
     say(p, in::CudaFree{used / 2});
@@ -71,12 +71,12 @@ int main(int argc, char **argv) {
   u32 programs = argc > 1 ? static_cast<u32>(std::atoi(argv[1])) : 1000;
   u32 n_gpus = argc > 2 ? static_cast<u32>(std::atoi(argv[2])) : 4;
   Settings settings;
-  settings.pairs = Pairing::Mix;
+  settings.placement = PlacementMode::Demand;
   settings.programs_per_gpu = settings.contextless_per_gpu = programs;
   Node node{Policy(settings, gpus(n_gpus))};
   for (ProgramId p = 1; p <= programs; p++) {
     node.say(p, in::Join{.version = managed::kVersion, .priority = static_cast<i32>(p % 3)});
-    node.say(p, in::Kind{1 + p % kKinds});
+    node.say(p, in::Workload{1 + p % kWorkloads});
     node.say(p, in::Connect{});
   }
   node.micros.clear();
@@ -86,7 +86,7 @@ int main(int argc, char **argv) {
     return node.micros[static_cast<size_t>(q * (node.micros.size() - 1.0))];
   };
   u32 evicted = 0;
-  for (const auto &p : node.policy.programs()) evicted += p->phase == Phase::Evicted;
+  for (const auto &p : node.policy.programs()) evicted += p->phase() == Phase::Evicted;
   std::printf("%u programs (%u of them evicted), %u GPUs, %zu decisions\n", programs, evicted,
               n_gpus, node.micros.size());
   std::printf("median %.1f us, 99 %% %.1f us, longest %.1f us\n", at(0.5), at(0.99), at(1));

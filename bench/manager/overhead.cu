@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One kind of call, again and again: overhead launch|copy|small|large|grow CALLS. Prints the seconds
-// of the loop: wall, and user and system of this process. bench/manager/overhead runs it.
+// overhead launch|copy|small|large|grow CALLS: repeats one kind of call and prints the seconds of the
+// loop: wall time, and user and system time of this process. bench/manager/overhead runs it.
 #include <sys/resource.h>
 #include <sys/time.h>
 
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <map>
+#include <string>
 #include <vector>
 
 #include <cuda_runtime.h>
@@ -22,6 +23,10 @@
   } while (0)
 
 __global__ void nothing() {}
+
+// Allocated for all kinds of calls: small allocations share its physical memory.
+static void *buffer;
+constexpr size_t kBufferBytes = 1 << 20;
 
 static double seconds(const timeval &t) { return t.tv_sec + t.tv_usec * 1e-6; }
 
@@ -37,34 +42,46 @@ static void allocate(size_t bytes) {
   CUDA(cudaFree(p));
 }
 
+// The i-th call of each kind.
+
+static void launch(long i) {
+  nothing<<<1, 1>>>();
+  if (i % 256 == 255) CUDA(cudaDeviceSynchronize());
+}
+
+static void copy(long) {
+  static std::vector<char> host(kBufferBytes);
+  CUDA(cudaMemcpy(buffer, host.data(), host.size(), cudaMemcpyHostToDevice));
+}
+
+static void small(long) { allocate(4096); }
+static void large(long) { allocate(8 << 20); }
+
+// Like the pool of a framework: allocates piece after piece, and frees all of them together.
+static void grow(long) {
+  static std::vector<void *> pieces;
+  void *p;
+  CUDA(cudaMalloc(&p, 4 << 20));
+  pieces.push_back(p);
+  if (pieces.size() < 32) return;
+  for (void *piece : pieces) CUDA(cudaFree(piece));
+  pieces.clear();
+}
+
 int main(int argc, char **argv) {
-  if (argc != 3) return 2;
-  const char *kind = argv[1];
+  const std::map<std::string, void (*)(long)> kinds{
+      {"launch", launch}, {"copy", copy}, {"small", small}, {"large", large}, {"grow", grow}};
+  auto kind = kinds.find(argc > 1 ? argv[1] : "");
+  if (argc != 3 || kind == kinds.end()) {
+    std::fprintf(stderr, "usage: overhead launch|copy|small|large|grow CALLS\n");
+    return 2;
+  }
   long calls = std::atol(argv[2]);
-  auto is = [kind](const char *name) { return std::strcmp(kind, name) == 0; };
-  void *device;
-  std::vector<char> host(1 << 20);
-  std::vector<void *> pieces;
-  CUDA(cudaMalloc(&device, host.size()));
+  CUDA(cudaMalloc(&buffer, kBufferBytes));
   CUDA(cudaDeviceSynchronize());
   auto begin = std::chrono::steady_clock::now();
   double cpu_begin = cpu();
-  for (long i = 0; i < calls; i++) {
-    if (is("launch")) nothing<<<1, 1>>>();
-    if (is("copy")) CUDA(cudaMemcpy(device, host.data(), host.size(), cudaMemcpyHostToDevice));
-    if (is("small")) allocate(4096);
-    if (is("large")) allocate(8 << 20);
-    if (is("grow")) {
-      // As a framework's pool does it: takes piece after piece, and gives all back in the end.
-      void *p;
-      CUDA(cudaMalloc(&p, 4 << 20));
-      pieces.push_back(p);
-      if (pieces.size() < 32) continue;
-      for (void *q : pieces) CUDA(cudaFree(q));
-      pieces.clear();
-    }
-    if (is("launch") && i % 256 == 255) CUDA(cudaDeviceSynchronize());
-  }
+  for (long i = 0; i < calls; i++) kind->second(i);
   CUDA(cudaDeviceSynchronize());
   std::chrono::duration<double> wall = std::chrono::steady_clock::now() - begin;
   std::printf("%.6f %.6f\n", wall.count(), cpu() - cpu_begin);

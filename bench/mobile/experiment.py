@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The experiments: orders of programs under both schedulers, and programs in pairs."""
+"""The experiments: the same programs under both schedulers, and programs in pairs."""
 import json
 
 import mix
 import paper
 from node import Node
 
-# What the Manager waits for, in seconds of the paper's node; scaled like all times.
-MANAGER_SECONDS = {"--balance": 10, "--least-run": 1, "--age": 30, "--report": 1, "--apart": 300}
+# The Manager's time limits, in seconds of the paper's node; scaled like all times.
+MANAGER_SECONDS = {"--rebalance-after": 10, "--min-residency": 1, "--starvation-limit": 30,
+                   "--progress-interval": 1, "--pairing-limit": 300}
 
 
 def order(count, seed, scale, model=None, names=tuple(paper.PROGRAMS)):
-    """Programs of the paper's mix, drawn (mix.draw) and sized for the model."""
+    """`count` programs in the order that mix.draw() gives for this seed."""
     return [mix.program(name, scale, model) for name in mix.draw(count, seed, names)]
 
 
 def one_per_gpu(build, gpus, scale, model, programs):
-    """The paper's simple scheduler: the next program starts when a GPU is free. Runs, in the order of their end."""
+    """The paper's simple scheduler: the next program starts when a GPU is free. Returns runs in order of their ends."""
     with Node(build, gpus, scale, model) as node:
         waiting, done = list(programs), []
         for gpu in range(min(gpus, len(waiting))):
@@ -31,7 +32,7 @@ def one_per_gpu(build, gpus, scale, model, programs):
 
 
 def managed(build, gpus, scale, model, programs, options=()):
-    """All at once, under ckptd."""
+    """All programs at once under ckptd, with these options. Returns runs in order of their ends."""
     chosen = {option.split("=")[0] for option in options}
     scaled = [word for name, seconds in MANAGER_SECONDS.items() if name not in chosen
               for word in (name, f"{seconds * scale:.4f}")]
@@ -45,13 +46,13 @@ def managed(build, gpus, scale, model, programs, options=()):
         return done
 
 
-# The journal says in which state a message finds a program; these change it. Who asks for a GPU, be it
-# again for a variable (MC-14), waits until it is told which.
-AFTER = {"Connect": "held", "SuspendDone": "evicted", "MigDone": "running"}
+# The journal has the state in which a message finds a program; these messages change it. A program that
+# asks for a GPU is pending until it gets one, also if it asks again, for a device variable (MC-14).
+AFTER = {"Connect": "pending", "SuspendDone": "evicted", "MigDone": "running"}
 
 
 def add_spans(runs, journal):
-    """Where each program was when, as ckptd's journal tells it; until it says that it ends."""
+    """Fills the runs' spans from ckptd's journal, up to each program's message that it ends."""
     by_pid, now = {run.pid: run for run in runs if run.pid}, {}
     for line in journal:
         event = json.loads(line)
@@ -65,7 +66,7 @@ def add_spans(runs, journal):
             since = moment
         now[run.pid] = place, since
         if message == "Fin":
-            del now[run.pid], by_pid[run.pid]  # what is said behind its back changes nothing
+            del now[run.pid], by_pid[run.pid]  # later messages change nothing
         run.evictions += message == "SuspendDone"
     for pid, (place, since) in now.items():
         by_pid[pid].spans.append((*place, since, by_pid[pid].ended))
@@ -76,7 +77,7 @@ def makespan(runs):
 
 
 def by_the_model(programs, gpus):
-    """When each would end, one program per GPU, if nothing were lost: no process to start, nobody ever late."""
+    """When each program would end with one program per GPU and no time lost in starting and waking up."""
     free, ends = [0.0] * gpus, []
     for p in programs:
         first = free.index(min(free))
@@ -86,12 +87,12 @@ def by_the_model(programs, gpus):
 
 
 def least(programs, gpus):
-    """Below this no schedule can come: what the busier kind of engine has to do, spread over all GPUs."""
+    """A lower bound of any makespan: the work of the busier kind of engine, spread over all GPUs."""
     return max(sum(p.kernels for p in programs), sum(p.copies for p in programs)) / gpus
 
 
 def compare(build, gpus, scale, model, programs, options=(), with_manager=True, with_baseline=True):
-    """Both schedulers with one order of programs: {"simple": runs, "managed": runs}."""
+    """Runs one order of programs under both schedulers: {"simple": runs, "managed": runs}."""
     result = {"simple": one_per_gpu(build, gpus, scale, model, programs)} if with_baseline else {}
     if with_manager:
         result["managed"] = managed(build, gpus, scale, model, programs, options)
@@ -102,22 +103,24 @@ def compare(build, gpus, scale, model, programs, options=(), with_manager=True, 
 
 
 def alone(build, scale, model, name):
+    """The run of one program alone on a GPU."""
     with Node(build, 1, scale, model) as node:
         node.start_alone(mix.program(name, scale), 0)
         return checked(node.wait_one())
 
 
 def checked(run):
+    """`run`, or an exception if the program failed."""
     if run.failure:
         raise RuntimeError(f"{run.program.name}: {run.failure}")
     return run
 
 
 def rate_beside(run, other):
-    """How many times longer the steps of `run` took while `other` was there too.
+    """How many times longer than alone the steps of `run` took beside `other`.
 
-    The one that ends first was never alone. Of the other one we know how long it was beside it, and that
-    the rest of its work went at the speed that it has alone.
+    The program that ends first was never alone. The other one was alone for the rest of its time, and its
+    work went at full speed then.
     """
     begin = max(run["begin"], other["begin"])
     shared = min(run["end"], other["end"]) - begin
@@ -128,7 +131,7 @@ def rate_beside(run, other):
 
 
 def pair(build, scale, model, first, second, lone):
-    """Both at once on one GPU, without a Manager: their slowdowns."""
+    """The slowdowns of two programs on one GPU, without a Manager."""
     with Node(build, 1, scale, model) as node:
         programs = [mix.program(name, scale) for name in (first, second)]
         started = [node.start_alone(p, 0) for p in programs]
@@ -139,7 +142,7 @@ def pair(build, scale, model, first, second, lone):
 
 
 def matrix(build, scale, model):
-    """{(a, b): slowdown of a beside b}, {a: seconds alone}."""
+    """Returns {(a, b): slowdown of a beside b} and {a: seconds alone}."""
     lone = {name: alone(build, scale, model, name).own for name in paper.PAIRED}
     slowdown = {}
     for a, b in paper.pairs():
@@ -147,11 +150,11 @@ def matrix(build, scale, model):
     return slowdown, lone
 
 
-# ---- what the Manager costs who needs nothing of it
+# ---- the cost of the Manager for a program that is alone
 
 
 def overhead(build, scale, model, name, rounds):
-    """One program alone on a GPU, without and under ckptd in turns: the least seconds of each."""
+    """The least seconds of one program alone on a GPU, without ckptd and under it, run in turns."""
     times = [], []
     for _ in range(rounds):
         times[0].append(alone(build, scale, model, name).own)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The paper's figures 4 and 5: who was where and when, as SVG."""
+"""The paper's figures 4 and 5 as SVG: which program was on which GPU, and when."""
 import html
 
 WIDTH, LEFT, ROW, GAP, BAR = 900, 150, 15, 34, 10
-# One hue a GPU; who computes there is strong, who comes or goes is pale.
+# One hue for each GPU: strong while a program runs there, pale while it is evicted or resumes.
 GPUS = ["#2f6db3", "#c2571a", "#3b8a4a", "#8a4a9c"]
-WAITS = {"new": "#d9d9d9", "held": "#d9d9d9", "evicted": "#b0b0b0"}
-PALE = {"leaving", "returning"}
+WAITS = {"unassigned": "#d9d9d9", "pending": "#d9d9d9", "evicted": "#b0b0b0"}
+PALE = {"evicting", "resuming"}
 
 
 def colour(state, gpu):
@@ -41,7 +41,7 @@ class Picture:
             tick += step
 
     def chart(self, title, runs):
-        """Programs from top to bottom in the order in which they first had a GPU."""
+        """One row for each program, in the order in which they first had a GPU."""
         begin = min(r.begun for r in runs)
         self.text(10, self.y + 12, title, size=13, weight="bold")
         self.y += 22
@@ -67,7 +67,7 @@ class Picture:
             self.box(x, self.y + 3, 14, 3, fill)
             self.text(x + 18, self.y + 9, words, size=10)
             x += 85
-        self.text(x, self.y + 9, "pale: coming or going; seconds of the paper's node", size=10)
+        self.text(x, self.y + 9, "pale: evicting or resuming; seconds of the paper's node", size=10)
         self.y += 24
 
     def svg(self):
@@ -76,7 +76,7 @@ class Picture:
 
 
 def draw(charts, gpus, scale):
-    """charts: [(title, runs)], all on one scale of time."""
+    """The SVG of charts, [(title, runs)], all with the same time axis."""
     seconds = max(max(r.ended for r in runs) - min(r.begun for r in runs) for _, runs in charts)
     picture = Picture(seconds, scale)
     for title, runs in charts:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node of software GPUs: the programs are compiled for it, and run on it with and without a Manager."""
+"""A node with software GPUs, on which programs are compiled and run, with or without a Manager."""
 import dataclasses
 import os
 import pathlib
@@ -16,16 +16,16 @@ SOURCES = mix.HERE / "programs"
 
 
 class Failed(Exception):
-    """Something did not run; the text says what."""
+    """Something could not be run; the message says what."""
 
 
 @dataclasses.dataclass
 class Run:
-    """One program, from its start to its end; moments of CLOCK_MONOTONIC."""
+    """One run of a program. Times are those of CLOCK_MONOTONIC, in seconds."""
     program: mix.Program
     begun: float
     ended: float = 0
-    gpu: int | None = None  # where it was put; under the Manager the spans say it
+    gpu: int | None = None  # None under the Manager, where spans have it
     pid: int = 0
     moments: dict = dataclasses.field(default_factory=dict)
     failure: str = ""
@@ -34,15 +34,15 @@ class Run:
 
     @property
     def own(self):
-        """Seconds from main to its last check."""
+        """Seconds from the beginning of main() to the last check."""
         return self.moments["checked"] - self.moments["started"] if self.moments else self.ended - self.begun
 
 
 def compile_programs(folder):
-    """All sources that changed; {source: path}."""
+    """Compiles the sources that changed. Returns {source: executable}."""
     home = subprocess.run([ROOT / "scripts" / "find-cuda"], capture_output=True, text=True).stdout.strip()
     if not home:
-        raise Failed("there is no CUDA toolkit (scripts/get-cuda fetches one)")
+        raise Failed("there is no CUDA toolkit; scripts/get-cuda downloads one")
     folder.mkdir(parents=True, exist_ok=True)
     newest = max(p.stat().st_mtime for p in [*SOURCES.glob("*.h"), mix.HERE / "mix.py"])
     made = {}
@@ -55,17 +55,17 @@ def compile_programs(folder):
                             f"-DDEVMEM_MIB={mix.mib_of(mix.paper.PROGRAMS['devmem'][1])}", "-o", str(target), str(source)],
                            capture_output=True, text=True)
         if r.returncode != 0:
-            raise Failed(f"{source}: {r.stderr[:2000]}")
+            raise Failed(f"cannot compile {source}: {r.stderr[:2000]}")
     return made
 
 
 class Node:
-    """Use it with `with`: what it started is over at its end."""
+    """A context manager: when it ends, so do all processes that it started."""
 
     def __init__(self, build, gpus, scale, model, options=()):
         self.build, self.gpus, self.options = build, gpus, list(options)
         if not (build / "softcuda" / "softcuda-run").exists():
-            raise Failed(f"the software device is not built in {build}")
+            raise Failed(f"the software device is not built in {build}; run scripts/build {build}")
         self.programs = compile_programs(ROOT / "build" / "mobile")
         self.work = pathlib.Path(tempfile.mkdtemp(prefix="mobile-"))
         self.scale = scale
@@ -73,7 +73,7 @@ class Node:
         self.env = dict(os.environ, CKPT_RUNTIME_DIR=str(self.work), CKPT_SOFTCUDA=f"{gpus}x{mix.GPU_MIB}M",
                         CKPT_SOFTCUDA_CONTEXT=str(mix.CONTEXT_MIB), CKPT_SOFTCUDA_MODEL=str(self.work / "model"),
                         CKPT_SOFTCUDA_QUIET="1", CUDA_MODULE_LOADING="LAZY", CKPTD_SOCKET=str(self.work / "ckptd.sock"))
-        self.children = {}  # PID: (process, run, file of its output)
+        self.children = {}  # PID: (process, run, output file)
         self.daemon = None
 
     def __enter__(self):
@@ -107,7 +107,7 @@ class Node:
         return [self.programs[mix.SOURCE[program.kind]], *program.arguments()]
 
     def start_alone(self, program, gpu):
-        """Without a Manager, on this GPU."""
+        """Starts a program on this GPU, without a Manager."""
         env = {k: v for k, v in self.env.items() if k != "CKPTD_SOCKET"}
         env["CUDA_VISIBLE_DEVICES"] = str(gpu)
         run = Run(program, time.monotonic(), gpu=gpu)
@@ -118,14 +118,14 @@ class Node:
         return self._start(run, [self.build / "tools" / "ckpt-run", "--managed", "--", *self.command(program)], self.env)
 
     def wait_one(self):
-        """The run that ends next."""
+        """Waits until a program ends and returns its run."""
         while True:
             pid, status = os.wait()
             now = time.monotonic()
             if pid in self.children:
                 break
             if self.daemon and pid == self.daemon.pid:
-                raise Failed("ckptd has ended: " + (self.work / "ckptd.log").read_text()[-2000:])
+                raise Failed("ckptd ended unexpectedly: " + (self.work / "ckptd.log").read_text()[-2000:])
         process, run, out = self.children.pop(pid)
         process.returncode = os.waitstatus_to_exitcode(status)
         run.ended = now
@@ -146,16 +146,16 @@ class Node:
     def start_manager(self):
         tool = self.build / "tools" / "ckptd"
         if not tool.exists():
-            raise Failed(f"{tool} is not built")
+            raise Failed(f"{tool} is not built; run scripts/build {self.build}")
         log = open(self.work / "ckptd.log", "w")
-        self.daemon = subprocess.Popen([str(tool), "--journal", str(self.work / "journal"), "--settle", "0", *self.options],
-                                       stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.env, cwd=self.work,
-                                       start_new_session=True)
+        command = [str(tool), "--journal", str(self.work / "journal"), "--startup-delay", "0", *self.options]
+        self.daemon = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.env,
+                                       cwd=self.work, start_new_session=True)
         log.close()
         end = time.monotonic() + 30
-        while "listening on" not in (said := (self.work / "ckptd.log").read_text()):
+        while "listening on" not in (text := (self.work / "ckptd.log").read_text()):
             if self.daemon.poll() is not None or time.monotonic() > end:
-                raise Failed(f"ckptd does not start: {said}")
+                raise Failed(f"ckptd did not start: {text}")
             time.sleep(0.01)
 
     def stop_manager(self):

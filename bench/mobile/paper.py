@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Mobile CUDA's paper measured: Table 5 and the matrix of pairs (shared/spec/papers.md §1.9)."""
+"""The measurements of the Mobile CUDA paper: Table 5 and the matrix of pairs."""
 
 GPU_MB = 4800
 CONTEXT_MB = 64
-# Makespan of 100 programs under its Manager against one program per GPU.
+# Change of the makespan of 100 programs under its Manager, in percent of one program per GPU, by GPUs.
 HEADLINES = {1: -19.3, 4: -13.1}
 
 # name: (seconds, GB, kind)
@@ -22,7 +22,7 @@ PROGRAMS = {
     "map": (46.4, 2.0, "map"),
 }
 
-# Percent that its library and Manager cost a program that is alone.
+# Percent that its library and Manager cost a program that runs alone.
 OVERHEAD = dict(zip(PROGRAMS, [0.37, 0.41, 0.06, 0.49, 0.11, 0.18, 0.00, 0.42, 0.23, 0.06, 0.07, 0.11]))
 
 PAIRED = ["matrixMul", "pcie", "bandWidth", "devmem", "map"]
@@ -31,7 +31,7 @@ _ROWS = [[1.94, 1.17, 1.24, 1.22, 5.01],
          [3.97, 1.62, 2.03, 1.98, 3.00],
          [3.78, 1.54, 1.96, 2.07, 10.72],
          [1.10, 1.35, 1.33, 1.02, 1.60]]
-# SLOWDOWN[a, b]: how many times longer a takes beside b.
+# SLOWDOWN[a, b]: how many times longer a takes beside b than alone.
 SLOWDOWN = {(a, b): _ROWS[i][j] for i, a in enumerate(PAIRED) for j, b in enumerate(PAIRED)}
 
 
@@ -41,5 +41,5 @@ def pairs():
 
 
 def throughput(a, b):
-    """Of two programs together, by their slowdowns: sharing pays where it is above 1."""
+    """Of two programs together, from their slowdowns. Sharing pays if it is above 1."""
     return 1 / a + 1 / b

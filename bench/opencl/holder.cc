@@ -4,10 +4,7 @@
 //
 //   holder MIB BUFFERS zeros|smooth|random FILE
 //
-// Says READY, and AGAIN when FILE has appeared and it has written to the last buffer and read
-// there.
-#define CL_TARGET_OPENCL_VERSION 120
-#include <CL/cl.h>
+// Prints READY. When FILE exists, it writes to the last buffer, reads from it, and prints AGAIN.
 #include <unistd.h>
 
 #include <cstdio>
@@ -15,55 +12,53 @@
 #include <vector>
 
 #include "bench/content.h"
+#include "bench/opencl/device.h"
 
 namespace {
 
-#define CL(call)                                                                  \
-  do {                                                                            \
-    if (cl_int status_ = (call); status_ != CL_SUCCESS) {                         \
-      std::fprintf(stderr, "holder: %s: OpenCL error %d\n", #call, (int)status_); \
-      std::exit(1);                                                               \
-    }                                                                             \
-  } while (0)
+using ckpt::bench::Content;
+using ckpt::bench::Device;
 
 void say(const char *word) {
   std::puts(word);
   std::fflush(stdout);
 }
 
+// Fills `count` buffers and returns the last one.
+cl_mem fill_buffers(const Device &d, size_t count, size_t floats, const char *kind) {
+  Content content(kind);
+  std::vector<float> host(floats);
+  size_t bytes = floats * sizeof(float);
+  cl_mem last = nullptr;
+  for (size_t i = 0; i < count; i++) {
+    content.fill(host.data(), host.size());
+    last = d.buffer(bytes);
+    CL(clEnqueueWriteBuffer(d.queue, last, CL_TRUE, 0, bytes, host.data(), 0, nullptr, nullptr));
+  }
+  CL(clFinish(d.queue));
+  return last;
+}
+
+void use(const Device &d, cl_mem m, size_t bytes) {
+  float word = 1;
+  CL(clEnqueueFillBuffer(d.queue, m, &word, sizeof word, 0, bytes, 0, nullptr, nullptr));
+  CL(clEnqueueReadBuffer(d.queue, m, CL_TRUE, 0, sizeof word, &word, 0, nullptr, nullptr));
+}
+
 }  // namespace
 
 int main(int argc, char **argv) {
-  if (argc != 5) return std::fprintf(stderr, "usage: holder MIB BUFFERS KIND FILE\n"), 2;
+  if (argc != 5) {
+    std::fprintf(stderr, "usage: holder MIB BUFFERS zeros|smooth|random FILE\n");
+    return 2;
+  }
   size_t buffers = std::strtoul(argv[2], nullptr, 10);
   size_t floats = (std::strtoul(argv[1], nullptr, 10) << 18) / buffers;
-  cl_platform_id platform;
-  cl_device_id device;
-  cl_int status;
-  CL(clGetPlatformIDs(1, &platform, nullptr));
-  CL(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, nullptr));
-  cl_context context = clCreateContext(nullptr, 1, &device, nullptr, nullptr, &status);
-  CL(status);
-  cl_command_queue queue = clCreateCommandQueue(context, device, 0, &status);
-  CL(status);
-  ckpt::bench::Content content(argv[3]);
-  std::vector<float> host(floats);
-  cl_mem last = nullptr;
-  for (size_t i = 0; i < buffers; i++) {
-    content.fill(host.data(), host.size());
-    last = clCreateBuffer(context, CL_MEM_READ_WRITE, floats * sizeof(float), nullptr, &status);
-    CL(status);
-    CL(clEnqueueWriteBuffer(queue, last, CL_TRUE, 0, floats * sizeof(float), host.data(), 0,
-                            nullptr, nullptr));
-  }
-  CL(clFinish(queue));
-  host = {};
+  Device device;
+  cl_mem last = fill_buffers(device, buffers, floats, argv[3]);
   say("READY");
   while (::access(argv[4], F_OK) != 0) ::usleep(500);
-  float word = 1;
-  CL(clEnqueueFillBuffer(queue, last, &word, sizeof word, 0, floats * sizeof(float), 0, nullptr,
-                         nullptr));
-  CL(clEnqueueReadBuffer(queue, last, CL_TRUE, 0, sizeof word, &word, 0, nullptr, nullptr));
+  use(device, last, floats * sizeof(float));
   say("AGAIN");
   ::pause();
 }

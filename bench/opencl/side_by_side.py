@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program natively on PoCL's pthread device, and the same under ckpt-run: what both benches share."""
+"""Runs a program natively on PoCL's pthread device, or under ckpt-run. Shared by the OpenCL benchmarks."""
 import os
 import pathlib
 import shutil
@@ -21,9 +21,9 @@ class SideBySide:
         vendors = folder / "vendors"
         vendors.mkdir()
         shutil.copy(build / "testbed" / "vendors" / "pocl.icd", vendors)
-        # The same drivers for both: PoCL alone.
+        # Natively and under ckpt-run, PoCL is the only driver.
         self.env["OCL_ICD_VENDORS"] = f"{vendors}/"
 
     def command(self, command, ours):
-        # PoCL alone: programs like hashcat would find the software CUDA device, too, and take it.
+        # Without --device, hashcat would also find the software CUDA device and prefer it.
         return [str(self.build / "tools" / "ckpt-run"), "--device", "ocl:0", "--", *command] if ours else command

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OpenCL traffic of known shapes, for bench/opencl/run. Prints one JSON object: the seconds that
-// the traffic itself took (not the start, not the compiler) and what it moved.
+// OpenCL traffic of known shapes, for bench/opencl/run. Prints one JSON object: the seconds of the
+// traffic itself (without start-up and compilation), and how many calls and bytes it had.
 //
 //   traffic SHAPE [COUNT]
 //
-//   compute   launches of some milliseconds, a wait now and then
-//   calls     hashcat's mix (facts/opencl.md): twelve arguments and a launch, a read now and then
-//   waits     CLBlast's mix: a wait after every small transfer and launch, as fast as it goes
-//   oneway    what one launch costs the caller, in batches, the wait for them left out
-//   trip      a marker and a wait for it
-//   read, write, map   large blocking transfers; small4k: blocking ones of 4 KiB
-#define CL_TARGET_OPENCL_VERSION 120
-#include <CL/cl.h>
-
+//   compute    launches of a few milliseconds, with a wait after every tenth
+//   calls      like hashcat: set twelve arguments and launch, with a read after every eighth launch
+//   waits      like CLBlast: a wait after every small transfer and launch
+//   oneway     what one launch costs the caller, in batches; waiting for them does not count
+//   roundtrip  a marker and a wait for it
+//   read, write, map   large blocking transfers
+//   small4k    blocking reads of 4 KiB
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -22,15 +20,9 @@
 #include <string>
 #include <vector>
 
-namespace {
+#include "bench/opencl/device.h"
 
-#define CL(call)                                                                   \
-  do {                                                                             \
-    if (cl_int status_ = (call); status_ != CL_SUCCESS) {                          \
-      std::fprintf(stderr, "traffic: %s: OpenCL error %d\n", #call, (int)status_); \
-      std::exit(1);                                                                \
-    }                                                                              \
-  } while (0)
+namespace {
 
 using Clock = std::chrono::steady_clock;
 double since(Clock::time_point t) {
@@ -51,31 +43,12 @@ struct Result {
   double calls = 0, bytes = 0;
 };
 
-struct Traffic {
-  cl_device_id device;
-  cl_context context;
-  cl_command_queue queue;
+struct Traffic : ckpt::bench::Device {
   cl_kernel kernel;
   cl_mem mem;
   static constexpr size_t kItems = 4096, kLarge = 64 << 20;
 
-  Traffic() {
-    cl_platform_id platform;
-    cl_int status;
-    CL(clGetPlatformIDs(1, &platform, nullptr));
-    CL(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, nullptr));
-    context = clCreateContext(nullptr, 1, &device, nullptr, nullptr, &status);
-    CL(status);
-    queue = clCreateCommandQueue(context, device, 0, &status);
-    CL(status);
-    const char *source = kSource;
-    cl_program program = clCreateProgramWithSource(context, 1, &source, nullptr, &status);
-    CL(status);
-    CL(clBuildProgram(program, 1, &device, "", nullptr, nullptr));
-    kernel = clCreateKernel(program, "work", &status);
-    CL(status);
-    mem = clCreateBuffer(context, CL_MEM_READ_WRITE, kLarge, nullptr, &status);
-    CL(status);
+  Traffic() : kernel(build_kernel()), mem(buffer(kLarge)) {
     float zero = 0;
     CL(clEnqueueFillBuffer(queue, mem, &zero, 4, 0, kLarge, 0, nullptr, nullptr));
     CL(clSetKernelArg(kernel, 0, sizeof mem, &mem));
@@ -84,6 +57,16 @@ struct Traffic {
     finish();
   }
 
+  cl_kernel build_kernel() const {
+    cl_int status;
+    const char *source = kSource;
+    cl_program program = clCreateProgramWithSource(context, 1, &source, nullptr, &status);
+    CL(status);
+    CL(clBuildProgram(program, 1, &id, "", nullptr, nullptr));
+    cl_kernel k = clCreateKernel(program, "work", &status);
+    CL(status);
+    return k;
+  }
   void arguments(int loops, float value) const {
     CL(clSetKernelArg(kernel, 1, sizeof loops, &loops));
     for (cl_uint i = 2; i < 12; i++) CL(clSetKernelArg(kernel, i, sizeof value, &value));
@@ -109,11 +92,10 @@ Result timed(int count, double calls_each, double bytes_each, const std::functio
 
 Result compute(const Traffic &t, int n) {
   t.arguments(1000, 1);
-  Result r = timed(n, 1.1, 0, [&](int i) {
+  return timed(n, 1.1, 0, [&](int i) {
     t.launch(Traffic::kItems);
     if (i % 10 == 9) t.finish();
   });
-  return r;
 }
 
 Result calls(const Traffic &t, int n) {
@@ -136,7 +118,7 @@ Result waits(const Traffic &t, int n) {
   });
 }
 
-// The batches are short enough to fit any queue.
+// A batch fits any queue, so that no launch waits for room.
 Result oneway(const Traffic &t, int n) {
   constexpr int kBatch = 200;
   Result r;
@@ -150,7 +132,7 @@ Result oneway(const Traffic &t, int n) {
   return r;
 }
 
-Result trip(const Traffic &t, int n) {
+Result roundtrip(const Traffic &t, int n) {
   return timed(n, 1, 0, [&](int) {
     cl_event e;
     CL(clEnqueueMarkerWithWaitList(t.queue, 0, nullptr, &e));
@@ -171,7 +153,7 @@ Result write(const Traffic &t, int n) {
   return timed(n, 1, Traffic::kLarge, [&](int) { t.write(host.size(), host.data()); });
 }
 
-// Maps for reading and writing, looks at every page and unmaps.
+// Maps for reading and writing, touches every page and unmaps.
 Result map(const Traffic &t, int n) {
   return timed(n, 2, 2.0 * Traffic::kLarge, [&](int) {
     cl_int status;
@@ -196,9 +178,15 @@ struct Shape {
 };
 
 const std::map<std::string, Shape> kShapes{
-    {"compute", {compute, 60}},  {"calls", {calls, 2000}}, {"waits", {waits, 15000}},
-    {"oneway", {oneway, 40000}}, {"trip", {trip, 20000}},  {"read", {read, 30}},
-    {"write", {write, 30}},      {"map", {map, 10}},       {"small4k", {small, 20000}},
+    {"compute", {compute, 60}},
+    {"calls", {calls, 2000}},
+    {"waits", {waits, 15000}},
+    {"oneway", {oneway, 40000}},
+    {"roundtrip", {roundtrip, 20000}},
+    {"read", {read, 30}},
+    {"write", {write, 30}},
+    {"map", {map, 10}},
+    {"small4k", {small, 20000}},
 };
 
 }  // namespace

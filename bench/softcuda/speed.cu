@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How many PTX instructions a second one core carries out: straight-line arithmetic, arithmetic with
-// memory, and a divergent loop. Run with CKPT_SOFTCUDA_CORES=1.
-//   nvcc -O2 -cudart shared bench/softcuda/speed.cu -o speed && CKPT_SOFTCUDA_CORES=1 softcuda-run ./speed
+// How many PTX instructions one core executes in a second: straight-line arithmetic, arithmetic
+// with memory accesses, and a divergent loop.
+//
+//   nvcc -O2 -cudart shared bench/softcuda/speed.cu -o speed
+//   CKPT_SOFTCUDA_CORES=1 softcuda-run ./speed
 #include <chrono>
 #include <cstdio>
 
 constexpr int kRounds = 400;
 
-// 32 fma.rn.f32 and 32 integer instructions a round.
+// Each round has 32 fma.rn.f32 and 32 integer instructions.
 __global__ void arithmetic(float *out, float x, int y) {
   float a = threadIdx.x;
   int b = blockIdx.x + threadIdx.x;
@@ -25,9 +27,10 @@ __global__ void arithmetic(float *out, float x, int y) {
   out[blockIdx.x * blockDim.x + threadIdx.x] = a + b;
 }
 
-// Five instructions an element, one a load, one a store.
+// Nine instructions for each element, among them two loads and a store.
 __global__ void saxpy(float *y, const float *x, float a, int n) {
-  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) y[i] = a * x[i] + y[i];
+  int step = gridDim.x * blockDim.x;
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) y[i] = a * x[i] + y[i];
 }
 
 __global__ void collatz(int *out, int n) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the benches of storage/ share: the bytes that they store, where, and a clock.
+// Shared by the benchmarks of storage/: the data to store, a scratch folder and a clock.
 #pragma once
 
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "common/base/bytes.h"
 #include "common/base/result.h"
 
-namespace ckpt {
+namespace ckpt::bench {
 
 using Clock = std::chrono::steady_clock;
 inline constexpr int kRounds = 5;
@@ -35,7 +35,7 @@ inline double median(std::vector<double> v) {
   return v[v.size() / 2];
 }
 
-// A folder in the one that the second argument names (default /tmp), gone at the end.
+// A new folder in the one that the second argument names (default /tmp), removed at the end.
 class Scratch {
  public:
   Scratch(int argc, char **argv, const char *name)
@@ -56,20 +56,20 @@ class Scratch {
   std::string path_;
 };
 
-// The size that the first argument gives in MiB, in bytes.
-inline size_t size_argument(int argc, char **argv, long otherwise) {
-  long mib = argc > 1 ? atol(argv[1]) : otherwise;
+// The first argument, in MiB, converted to bytes.
+inline size_t size_argument(int argc, char **argv, long default_mib) {
+  long mib = argc > 1 ? atol(argv[1]) : default_mib;
   if (mib >= 64) return static_cast<size_t>(mib) << 20;
-  fprintf(stderr, "bench: 64 MiB or more, please\n");
+  fprintf(stderr, "bench: the size must be at least 64 MiB\n");
   exit(1);
 }
 
 inline Bytes content(const char *kind, size_t n) {
   Bytes out(n);
-  bench::Content(kind).fill(reinterpret_cast<float *>(out.data()), n / sizeof(float));
+  Content(kind).fill(reinterpret_cast<float *>(out.data()), n / sizeof(float));
   return out;
 }
 inline Bytes smooth_floats(size_t n) { return content("smooth", n); }
 inline Bytes random_bytes(size_t n) { return content("random", n); }
 
-}  // namespace ckpt
+}  // namespace ckpt::bench

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // image-bench [MiB [FOLDER]]: writes, reads and verifies images of zeros, smooth floats and random
-// bytes, against `zstd -1 -T0` and `cp` of the same bytes in the same run. The input of those two
-// lies in the page cache, ours in memory. Then all of them once more out of a pipe that another
-// process fills, as CRIU's pages come. "durable" is until fsync returned. Times are the best of
-// five; "of zstd" and "of cp" are speeds until durable, the median of five rounds, each of which
-// runs all.
+// bytes, compared with `zstd -1 -T0` and `cp` of the same bytes in the same run. Their input is in
+// the page cache, ours in memory. The same again with input from a pipe that another process fills,
+// like CRIU's pages.
+//
+// "durable" means until fsync() returned. Times are the best of five rounds, each of which runs
+// everything once. "of zstd" and "of cp" are ratios of the speeds until durable, medians of the
+// rounds.
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,14 +24,14 @@
 #include "storage/read/image_reader.h"
 #include "storage/write/image_writer.h"
 
-namespace ckpt {
+namespace ckpt::bench {
 namespace {
 
 struct Times {
   double written = 1e9, durable = 1e9;
 };
 
-// What one way took in each round.
+// The times of one method in each round.
 struct Rounds {
   std::vector<double> written, durable;
   void add(const Times &t) {
@@ -39,16 +41,16 @@ struct Rounds {
   Times best() const {
     return {*std::ranges::min_element(written), *std::ranges::min_element(durable)};
   }
-  // Our speed as a part of theirs.
+  // Our speed as a fraction of theirs.
   double speed_of(const Rounds &theirs) const {
-    std::vector<double> parts;
-    for (size_t i = 0; i < durable.size(); ++i) parts.push_back(theirs.durable[i] / durable[i]);
-    return median(parts);
+    std::vector<double> ratios;
+    for (size_t i = 0; i < durable.size(); ++i) ratios.push_back(theirs.durable[i] / durable[i]);
+    return median(ratios);
   }
 };
 
 Times write_put(const std::string &path, ByteView data) {
-  std::filesystem::remove_all(path);  // not in the time: removing costs what the disk likes
+  std::filesystem::remove_all(path);  // not timed: the cost of removal depends on the disk
   Clock::time_point start = Clock::now();
   auto image = storage::ImageWriter::create(path, {});
   if (!image) require(Failure(image.error()));
@@ -67,7 +69,7 @@ Times write_put(const std::string &path, ByteView data) {
 }
 
 Times write_append(const std::string &path, ByteView data, storage::Cut cut) {
-  std::filesystem::remove_all(path);  // not in the time: removing costs what the disk likes
+  std::filesystem::remove_all(path);  // not timed: the cost of removal depends on the disk
   Clock::time_point start = Clock::now();
   auto image = storage::ImageWriter::create(path, {});
   if (!image) require(Failure(image.error()));
@@ -86,7 +88,7 @@ double time_command(const std::string &command) {
   return since(start);
 }
 
-// A command that makes the file `output` anew.
+// Times a command that writes the file `output`, which is removed before.
 Times run_command(const std::string &command, const std::string &output) {
   ::unlink(output.c_str());
   Clock::time_point start = Clock::now();
@@ -99,7 +101,7 @@ Times run_command(const std::string &command, const std::string &output) {
   return t;
 }
 
-// A pipe that a child fills.
+// A pipe that a child process fills with `data`.
 class Feed {
  public:
   explicit Feed(ByteView data) {
@@ -127,7 +129,7 @@ class Feed {
   int out = -1;
 
  private:
-  static constexpr int kPipeBytes = 1 << 20;  // as tools/criu/capture.cc has it
+  static constexpr int kPipeBytes = 1 << 20;  // as in tools/criu/streamer.h
   pid_t child_ = -1;
 };
 
@@ -204,7 +206,7 @@ double best(F f) {
 void bench_writing(Table &table, const Scratch &folder, const Bytes &data) {
   const std::string input = folder / "input", output = folder / "output", image = folder / "image";
   Rounds put, append, pages, zstd, cp;
-  for (int i = 0; i < kRounds; ++i) {  // in turn, so that a busy machine is busy for all
+  for (int i = 0; i < kRounds; ++i) {  // in turns, so that other load affects all
     zstd.add(run_command(fmt::format("zstd -q -f -1 -T0 {} -o {}", input, output), output));
     put.add(write_put(image, data));
     append.add(write_append(image, data, storage::Cut::Fixed));
@@ -261,12 +263,12 @@ int run(int argc, char **argv) {
   bench("random", folder, random_bytes(bytes));
   struct rusage usage;
   ::getrusage(RUSAGE_SELF, &usage);
-  printf("peak memory %.0f MiB, of them %zu MiB the input\n",
+  printf("peak memory %.0f MiB, of which the input has %zu MiB\n",
          static_cast<double>(usage.ru_maxrss) / 1024, bytes >> 20);
   return 0;
 }
 
 }  // namespace
-}  // namespace ckpt
+}  // namespace ckpt::bench
 
-int main(int argc, char **argv) { return ckpt::run(argc, argv); }
+int main(int argc, char **argv) { return ckpt::bench::run(argc, argv); }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// increment-bench [MiB [FOLDER]]: a second image of the same program with 1 % of its memory
-// changed, against the first: time until durable, and bytes. The change lies in one place, in 16,
-// or in pages all over; the memory comes as CRIU's stream of pages (append), as one device buffer
-// (put), or as 100 buffers of which one was written and the others are known to be as they were
-// (reuse). Times are the best of five, parts the median of five pairs.
+// increment-bench [MiB [FOLDER]]: a second image of a program after 1 % of its memory changed,
+// compared with the first: time until durable, and bytes. The change is in one place, in 16 places,
+// or in single pages everywhere. The memory is stored in three ways: as CRIU's stream of pages
+// (append), as one device buffer (put), and as 100 buffers of which one is known to have been
+// written (reuse for the others). Times are the best of five pairs, ratios the median.
 #include <filesystem>
 
 #include "bench/storage/data.h"
@@ -15,7 +15,7 @@
 #include "storage/read/image_reader.h"
 #include "storage/write/image_writer.h"
 
-namespace ckpt {
+namespace ckpt::bench {
 namespace {
 
 constexpr size_t kBuffers = 100;
@@ -54,7 +54,7 @@ Cost write_pages(const std::string &path, const std::string &parent, const Bytes
   return {since(start), bytes_of(path)};
 }
 
-// One buffer of which nobody knows what was written.
+// One buffer, without knowledge of what was written.
 Cost write_device(const std::string &path, const std::string &parent, const Bytes &memory) {
   std::filesystem::remove_all(path);
   Clock::time_point start = Clock::now();
@@ -65,8 +65,7 @@ Cost write_device(const std::string &path, const std::string &parent, const Byte
   return {since(start), bytes_of(path)};
 }
 
-// `written`: the buffer that some command wrote; the others are not looked at when there is a
-// parent.
+// `written`: the index of the changed buffer. With a parent, the others are not read.
 Cost write_buffers(const std::string &path, const std::string &parent, const Bytes &memory,
                    size_t written) {
   std::filesystem::remove_all(path);
@@ -85,7 +84,8 @@ Cost write_buffers(const std::string &path, const std::string &parent, const Byt
   return {since(start), bytes_of(path)};
 }
 
-// 1 % of the pages, in `places` runs: an eighth of each page's numbers, in their lower bits.
+// Changes 1 % of the pages, in `places` runs: the lower bits of an eighth of the numbers in each
+// page.
 Bytes changed(const Bytes &memory, size_t places, u64 seed) {
   Bytes out = memory;
   size_t pages = memory.size() / storage::kPageBytes,
@@ -100,7 +100,7 @@ Bytes changed(const Bytes &memory, size_t places, u64 seed) {
   return out;
 }
 
-// `part`: of the first's time.
+// `part`: this time as a fraction of the first image's.
 void print(const char *kind, const std::string &what, const Cost &c, const Cost &first,
            double part) {
   printf("%-7s %-28s %8.3f s %9.2f MB   %5.1f %% of the time, %5.2f %% of the bytes\n", kind,
@@ -111,7 +111,7 @@ void print(const char *kind, const std::string &what, const Cost &c, const Cost 
 using WriteMemory = Cost (*)(const std::string &path, const std::string &parent,
                              const Bytes &memory);
 
-// Pairs, one after the other: a machine that is busy is so for both.
+// Measures pairs of images directly after each other, so that other load affects both.
 void bench_places(const char *kind, const char *way, const Scratch &folder, const Bytes &memory,
                   WriteMemory write) {
   const std::string one = folder / "one", two = folder / "two";
@@ -122,7 +122,8 @@ void bench_places(const char *kind, const char *way, const Scratch &folder, cons
     for (int i = 0; i < kRounds; ++i) {
       std::filesystem::remove_all(two);
       Cost a = write(one, "", memory), b = write(two, one, next);
-      first.keep_best(a), second.keep_best(b);
+      first.keep_best(a);
+      second.keep_best(b);
       parts.push_back(b.seconds / a.seconds);
     }
     if (places == 1) print(kind, fmt::format("{}: first", way), first, first, 1);
@@ -139,7 +140,8 @@ void bench_known(const char *kind, const Scratch &folder, const Bytes &memory) {
   for (int i = 0; i < kRounds; ++i) {
     std::filesystem::remove_all(two);
     Cost a = write_buffers(one, "", memory, kBuffers), b = write_buffers(two, one, next, 0);
-    first.keep_best(a), second.keep_best(b);
+    first.keep_best(a);
+    second.keep_best(b);
     parts.push_back(b.seconds / a.seconds);
   }
   print(kind, "buffers: first", first, first, 1);
@@ -152,7 +154,7 @@ void bench(const char *kind, const Scratch &folder, const Bytes &memory) {
   bench_known(kind, folder, memory);
 }
 
-// What no increment can be faster than: every byte read once, on all cores.
+// The lower bound for an increment without knowledge of what was written: hashing every byte once.
 void bench_reading(const Bytes &memory) {
   double best = 1e9;
   for (int i = 0; i < kRounds; ++i) {
@@ -180,6 +182,6 @@ int run(int argc, char **argv) {
 }
 
 }  // namespace
-}  // namespace ckpt
+}  // namespace ckpt::bench
 
-int main(int argc, char **argv) { return ckpt::run(argc, argv); }
+int main(int argc, char **argv) { return ckpt::bench::run(argc, argv); }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// scale-bench [MiB [FOLDER]]: time and peak memory of writing, verifying and reading at a quarter,
-// half and the whole of a size (default 4096 MiB), and of many small streams, each in a process of
-// its own. The input is made piece by piece, so the memory is the writer's and the reader's alone.
+// scale-bench [MiB [FOLDER]]: time and peak memory of writing, verifying and reading images of a
+// quarter, half and all of a size (default 4096 MiB), and of many small streams. Each measurement
+// has a process of its own, and the input is generated piece by piece, so the memory is that of the
+// writer or reader alone.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,12 +14,12 @@
 #include "storage/read/image_reader.h"
 #include "storage/write/image_writer.h"
 
-namespace ckpt {
+namespace ckpt::bench {
 namespace {
 
 constexpr size_t kPieceBytes = 1u << 20;
 
-// Half of it can be compressed, and no two pieces are alike.
+// Half of the pieces are compressible, and no two pieces are equal.
 void fill(Bytes &piece, size_t size, u64 number) {
   static const Bytes random = random_bytes(kPieceBytes), smooth = smooth_floats(kPieceBytes);
   const Bytes &from = number % 2 ? random : smooth;
@@ -56,7 +57,7 @@ void read(const std::string &path) {
                                      [](u64, ByteView) -> Result<> { return {}; }));
 }
 
-// In a child, whose peak memory is its own.
+// Runs `f` in a child process, to measure its peak memory.
 template <class F>
 void measure(const std::string &what, u64 bytes, F f) {
   fflush(stdout);
@@ -95,6 +96,6 @@ int run(int argc, char **argv) {
 }
 
 }  // namespace
-}  // namespace ckpt
+}  // namespace ckpt::bench
 
-int main(int argc, char **argv) { return ckpt::run(argc, argv); }
+int main(int argc, char **argv) { return ckpt::bench::run(argc, argv); }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The codec that a `.api` line stands for: encode() writes the arguments of a call on the caller's
-// side, Arguments reads them on the far side and calls the real function. `spec<&fn>` is the line.
+// The codec that is derived from a line of a `.api` table: encode() writes the arguments of a call
+// on the near side, Arguments reads them on the far side and calls the real function. `spec<&fn>`
+// is the line.
 //
-// A Side says what an object is called: on the near side `u64 number(kind, handle)`, on the far
-// side `void *object(kind, number)` (nullptr: no such object).
+// Objects travel as numbers. The near side supplies `u64 number(kind, handle)`, the far side
+// `void *object(kind, number)` (nullptr: no such object).
 #pragma once
 
 #include <algorithm>
@@ -21,6 +22,16 @@ inline constexpr auto spec = nullptr;
 
 namespace detail {
 
+// The number of elements (bytes for In) that pointer parameter I points to.
+template <auto Fn, size_t I, class Tuple>
+size_t element_count(const Tuple &args) {
+  constexpr Role r = spec<Fn>.args[I];
+  if constexpr (r.count < 0)
+    return -r.count;
+  else
+    return std::get<r.count>(args);
+}
+
 template <auto Fn, size_t I, class Near, class Tuple>
 void encode_one(Writer &w, const Near &near, const Tuple &args) {
   constexpr Role r = spec<Fn>.args[I];
@@ -35,19 +46,9 @@ void encode_one(Writer &w, const Near &near, const Tuple &args) {
     w.put<u32>(n);
     for (u32 i = 0; i < n; i++) w.put<u64>(near.number(r.kind, v[i]));
   } else if constexpr (r.dir == Dir::In) {
-    size_t n = 0;
-    if constexpr (r.count < 0)
-      n = -r.count;
-    else
-      n = std::get<r.count>(args);
-    w.blob(view(v, n));
+    w.blob(view(v, element_count<Fn, I>(args)));
   } else if constexpr (r.dir == Dir::Fixed) {
-    size_t n = 0;
-    if constexpr (r.count < 0)
-      n = -r.count;
-    else
-      n = std::get<r.count>(args);
-    w.blob(view(v, v ? n * sizeof(*v) : 0));
+    w.blob(view(v, v ? element_count<Fn, I>(args) * sizeof(*v) : 0));
   } else if constexpr (r.dir == Dir::Text) {
     w.blob(view(v, v ? std::strlen(v) + 1 : 0));
   }
@@ -71,7 +72,7 @@ class Arguments<Fn> {
  public:
   static_assert(spec<Fn>.args.size() == sizeof...(A), "the table and the vendor's header disagree");
 
-  // Decodes the arguments; ok() says whether all of them were there and named live objects.
+  // Decodes the arguments; ok() tells whether all were complete and named live objects.
   template <class Far>
   Arguments(Reader &in, const Far &far) {
     [&]<size_t... I>(std::index_sequence<I...>) {
@@ -84,7 +85,7 @@ class Arguments<Fn> {
 
   bool ok() const { return ok_; }
   R call() { return std::apply(Fn, args_); }
-  // The value of a parameter, as the function takes it.
+  // The value that the function gets for a parameter.
   template <size_t I>
   auto get() const {
     return std::get<I>(args_);
@@ -131,8 +132,9 @@ class Arguments<Fn> {
     }
   }
 
-  // Objects that are gone are left out: an event that has completed needs no waiting for. So is
-  // what comes again: one device may stand for several, and not every driver takes it twice.
+  // Leaves out objects that no longer exist: a completed event need not be waited for. Leaves out
+  // repetitions too: after a restore one device may stand for several, and not every driver accepts
+  // the same device twice.
   template <class Far>
   void *decode_list(Reader &in, const Far &far, u8 kind) {
     u32 n = in.get<u32>();
@@ -148,25 +150,21 @@ class Arguments<Fn> {
     return list.empty() ? nullptr : list.data();
   }
 
-  // Whether the bytes that came for a pointer are as many as the function will read. Asked once all
-  // are there: the count may come after what it counts.
+  // Whether a pointer came with as many bytes as the function will read. Checked when all arguments
+  // are decoded, because the parameter that holds the count may follow the pointer.
   template <size_t I>
   bool has_its_size() const {
     constexpr Role r = spec<Fn>.args[I];
     if constexpr (r.dir == Dir::In || r.dir == Dir::Fixed) {
       using E = std::remove_cv_t<std::remove_pointer_t<std::tuple_element_t<I, std::tuple<A...>>>>;
-      size_t count = 0;
-      if constexpr (r.count < 0)
-        count = -r.count;
-      else
-        count = std::get<r.count>(args_);
+      size_t count = detail::element_count<Fn, I>(args_);
       if constexpr (r.dir == Dir::In) return sizes_[I] == count;
       if constexpr (!std::is_void_v<E>) return sizes_[I] == 0 || sizes_[I] == count * sizeof(E);
     }
     return true;
   }
 
-  // A copy, aligned for any scalar; the ring it came from is not.
+  // A copy that is aligned for any scalar; the bytes in the ring are not.
   const void *keep(ByteView b) {
     if (b.empty()) return nullptr;
     auto &copy =

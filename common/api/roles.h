@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An API function is described once, on one line of a `.api` table: what the call does and what
-// each parameter is. The types come from the vendor's header; the table adds what a C prototype
-// does not say. call.h makes an encoder and a decoder of it.
+// Each function of an API is described once, on one line of a `.api` table: what the call does and
+// what each parameter means. The types come from the vendor's header; the table adds what a C
+// prototype cannot express. call.h derives an encoder and a decoder from it.
 #pragma once
 
 #include <array>
@@ -13,18 +13,18 @@ namespace ckpt::api {
 
 enum class Dir : u8 {
   Value,  // a scalar
-  Use,    // a live object, sent as its number; NULL is 0
+  Use,    // a live object, sent as its number; NULL is sent as 0
   Uses,   // an array of them
   In,     // bytes
   Fixed,  // an array of scalars, or NULL
   Text,   // a C string, or NULL
   Null,   // a pointer that is never sent: the far side passes NULL
   Error,  // where an error code is returned
-  Made,   // where a new object is returned (the number of it travels in the header)
+  Made,   // where a new object is returned (its number is in the header of the message)
 };
 
-// One parameter. `count` >= 0 is the index of the parameter that counts elements (bytes for In);
-// `count` < 0 means that many elements, always.
+// One parameter. `count` >= 0 is the index of the parameter that holds the number of elements
+// (bytes for In); `count` < 0 means a fixed number of -count elements.
 struct Role {
   const char *name;
   Dir dir;
@@ -56,8 +56,8 @@ consteval Role made(const char *n, K kind) {
 template <size_t N>
 struct Spec {
   const char *name;
-  u16 op;     // its number on the wire; given by hand, append-only
-  u8 result;  // kind of the object that the call returns; 0: it returns a status
+  u16 op;     // its number on the wire; assigned by hand, append-only
+  u8 result;  // kind of the object that the call returns; 0: it returns a status code
   std::array<Role, N> args;
 
   consteval int find(Dir dir) const {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Writer and Reader: the one encoding of every message and binary file of the project. Integers are
-// little-endian and unaligned; strings and blobs carry a u32 length. A Reader takes any bytes: it
-// never reads past the end, and after the first bad field every further one is zero and ok() is
-// false, so a caller may decode a whole message and check once.
+// little-endian and unaligned; strings and blobs carry a u32 length. A Reader accepts untrusted
+// bytes: it never reads past the end. After the first bad field all further fields read as zero and
+// ok() is false, so a caller may decode a whole message and check once.
 #pragma once
 
 #include <bit>
@@ -24,7 +24,8 @@ using u64 = std::uint64_t;
 using i32 = std::int32_t;
 using i64 = std::int64_t;
 
-static_assert(std::endian::native == std::endian::little, "the formats are written as stored");
+static_assert(std::endian::native == std::endian::little,
+              "integers are written as they are in memory");
 
 using Bytes = std::vector<std::byte>;
 using ByteView = std::span<const std::byte>;
@@ -42,7 +43,7 @@ class Writer {
   Writer &put(double v) { return raw(&v, sizeof v); }
   Writer &raw(const void *p, size_t n) {
     if (n == 0) return *this;
-    // Not insert(): g++ 12 sees overflows in it that are not there (-Wstringop-overflow).
+    // Not insert(): g++ 12 warns of an overflow in it that cannot happen (-Wstringop-overflow).
     size_t at = out_.size();
     out_.resize(at + n);
     std::memcpy(out_.data() + at, p, n);

@@ -3,7 +3,7 @@
 
 namespace ckpt {
 
-// As many threads as this process may use cores; at least one.
+// The number of cores that this process may use (its CPU affinity); at least 1.
 unsigned usable_cores();
 
 }  // namespace ckpt

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one place where fmt's own code is compiled. Everybody else sees only its declarations, which
-// makes a source file five times cheaper to compile than FMT_HEADER_ONLY everywhere; and there is
-// no libfmt.so to load into somebody else's process, or to miss on the machine of a restore.
+// The one place where fmt's own code is compiled. All other files see only its declarations, which
+// makes them five times cheaper to compile than with FMT_HEADER_ONLY. Linking libfmt.so instead
+// would load it into the application, and the machine of a restore might not have it.
 #define FMT_HEADER_ONLY 1
 #include <fmt/format.h>
 
 namespace ckpt {
 
-// In this mode fmt's functions are inline: what is not used is not there.
+// With FMT_HEADER_ONLY fmt's functions are inline, so the compiler emits only those that are used.
 [[gnu::used]] static std::string (*const to_string)(fmt::string_view,
                                                     fmt::format_args) = &fmt::vformat;
 [[gnu::used]] static void (*const to_stdout)(fmt::string_view, fmt::format_args) = &fmt::vprint;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // futex(2) on a word that processes may share. Timeouts are relative: CRIU restores a program into
-// a time namespace of its own, so no absolute monotonic time may cross a process border
-// (facts/criu.md).
+// a time namespace of its own (time_namespaces(7)), so two processes must not exchange absolute
+// monotonic times.
 #pragma once
 
 #include <linux/futex.h>
@@ -18,7 +18,7 @@
 
 namespace ckpt {
 
-// Sleeps while `word` is `value`; comes back after `timeout`, a wake-up, or for no reason.
+// Sleeps while `word` is `value`. Returns after `timeout`, after a wake-up, or spuriously.
 inline void futex_wait(std::atomic<u32> &word, u32 value, std::chrono::milliseconds timeout) {
   timespec t{timeout.count() / 1000, (timeout.count() % 1000) * 1'000'000};
   ::syscall(SYS_futex, reinterpret_cast<u32 *>(&word), FUTEX_WAIT, value, &t, nullptr, 0);
@@ -28,7 +28,7 @@ inline void futex_wake_all(std::atomic<u32> &word) {
   ::syscall(SYS_futex, reinterpret_cast<u32 *>(&word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// Waits without sleeping, for at most `time`. Whoever else wants the core gets it.
+// Polls `done` for at most `time` and yields the core in between. True: `done` returned true.
 template <class Done>
 bool spin_until(Done done, std::chrono::microseconds time) {
   constexpr int kChecks = 16;  // a few hundred nanoseconds
@@ -43,7 +43,7 @@ bool spin_until(Done done, std::chrono::microseconds time) {
   return done();
 }
 
-// Rings a bell that somebody may be sleeping on: `waits` says whether the system call is needed.
+// Increments `bell`, and wakes its sleepers if `waits` says that there are any.
 inline void ring(std::atomic<u32> &bell, std::atomic<u32> &waits) {
   bell.fetch_add(1, std::memory_order_seq_cst);
   if (waits.load(std::memory_order_seq_cst) != 0) futex_wake_all(bell);

@@ -2,6 +2,7 @@
 #include "common/base/log.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -11,7 +12,7 @@ namespace ckpt::log {
 namespace {
 
 const char *g_name = "ckpt";
-std::atomic<int> g_least{-1};
+std::atomic<int> g_lowest{-1};  // negative: CKPT_LOG was not read yet
 
 Level level_from_environment() {
   const char *s = std::getenv("CKPT_LOG");
@@ -23,13 +24,31 @@ Level level_from_environment() {
   return Level::Warn;
 }
 
-// Opened for every line: a descriptor kept open would be one more thing for CRIU to carry.
-int open_target() {
+// Opened for every line: CRIU would have to save a descriptor that stays open.
+int open_file() {
   const char *path = std::getenv("CKPT_LOG_FILE");
   return path ? ::open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600) : -1;
 }
 
-std::string_view prefix(Level level) {
+// systemd.exec(5): JOURNAL_STREAM is the device and inode of the stream to the journal. Standard
+// error may have been redirected since, so they are compared.
+bool is_journal(int fd) {
+  const char *stream = std::getenv("JOURNAL_STREAM");
+  struct stat st {};
+  return stream && ::fstat(fd, &st) == 0 && fmt::format("{}:{}", st.st_dev, st.st_ino) == stream;
+}
+
+// sd-daemon(3): SD_ERR, SD_WARNING, SD_INFO, SD_DEBUG.
+std::string_view priority(Level level) {
+  switch (level) {
+    case Level::Debug: return "<7>";
+    case Level::Warn: return "<4>";
+    case Level::Error: return "<3>";
+    default: return "<6>";
+  }
+}
+
+std::string_view level_name(Level level) {
   switch (level) {
     case Level::Debug: return "debug: ";
     case Level::Warn: return "warning: ";
@@ -41,28 +60,30 @@ std::string_view prefix(Level level) {
 }  // namespace
 
 void set_name(const char *name) { g_name = name; }
-void set_level(Level least) { g_least = static_cast<int>(least); }
+void set_level(Level lowest) { g_lowest = static_cast<int>(lowest); }
 
 bool enabled(Level level) {
-  int least = g_least.load(std::memory_order_relaxed);
-  if (least < 0) g_least = least = static_cast<int>(level_from_environment());
-  return static_cast<int>(level) >= least && level != Level::Off;
+  int lowest = g_lowest.load(std::memory_order_relaxed);
+  if (lowest < 0) g_lowest = lowest = static_cast<int>(level_from_environment());
+  return static_cast<int>(level) >= lowest && level != Level::Off;
 }
 
-void write(Level level, std::string_view text) {
-  std::string line = fmt::format("{}: {}{}\n", g_name, prefix(level), text);
+void write(Level level, std::string_view text, std::string_view module) {
   int saved = errno;
-  int fd = open_target();
-  if (::write(fd >= 0 ? fd : STDERR_FILENO, line.data(), line.size()) < 0) { /* nowhere to say so */
-  }
-  if (fd >= 0) ::close(fd);
+  int file = open_file();
+  int fd = file >= 0 ? file : STDERR_FILENO;
+  std::string line = fmt::format("{}{}: {}{}{}{}\n", is_journal(fd) ? priority(level) : "", g_name,
+                                 module, module.empty() ? "" : ": ", level_name(level), text);
+  // A log that cannot be written has no other place to report that.
+  if (::write(fd, line.data(), line.size()) < 0) errno = 0;
+  if (file >= 0) ::close(file);
   errno = saved;
 }
 
-void error(const Error &e) {
+void error(const Error &e, std::string_view module) {
   if (!enabled(Level::Error)) return;
-  write(Level::Error, e.what);
-  if (!e.hint.empty()) write(Level::Info, "  what to do: " + e.hint);
+  write(Level::Error, e.what, module);
+  if (!e.hint.empty()) write(Level::Info, "  what to do: " + e.hint, module);
 }
 
 }  // namespace ckpt::log

@@ -1,11 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One line to standard error: "ckpt-dump: warning: …". Inside an application's process it must not
-// disturb: one write(2), no allocation kept, no lock held. CKPT_LOG=debug|info|warn|error|off sets
-// the least level that is shown (default warn); CKPT_LOG_FILE sends the lines to a file instead.
+// The log: one line to standard error for each message.
+//
+//   ckpt-dump: warning: …            a tool: its name and the level
+//   ckpt: agent: warning: …          a library in an application: also the module
+//   <4>ckptd: manager: warning: …    under systemd: also the priority of sd-daemon(3)
+//
+// The module is the room of the source file that logs the message; no declaration is needed.
+// Messages of tools/ have no module, because the name of the executable is enough.
+//
+// Inside an application's process the log must not disturb: each message is one write(2), no
+// descriptor stays open and no lock is held. CKPT_LOG=debug|info|warn|error|off sets the lowest
+// level that is shown (default: warn); CKPT_LOG_FILE appends the lines to a file instead.
 #pragma once
 
 #include <string_view>
+#include <type_traits>
 
 #include <fmt/format.h>
 
@@ -15,29 +25,59 @@ namespace ckpt::log {
 
 enum class Level { Debug, Info, Warn, Error, Off };
 
-// The name before the colon; the literal must outlive the process ("ckpt-run").
+// The room of a source file, "agent" for "../agent/ipc/channel.cc"; empty for tools/ and for files
+// outside the repository. This header's own path shows how the compiler sees the root.
+constexpr std::string_view module_of(std::string_view file) {
+  constexpr std::string_view kThis = __FILE__, kName = "common/base/log.h";
+  constexpr std::string_view kLibraryPrefix = "libckpt-", kTools = "tools";
+  std::string_view root = kThis.substr(0, kThis.size() - kName.size());
+  if (!file.starts_with(root)) return {};
+  file.remove_prefix(root.size());
+  std::string_view room = file.substr(0, file.find('/'));
+  if (room == kTools || room == file) return {};
+  if (room.starts_with(kLibraryPrefix)) room.remove_prefix(kLibraryPrefix.size());
+  return room;
+}
+
+// A format string and the module of the caller.
+template <class... A>
+struct Format {
+  template <class S>
+  consteval Format(const S &format, const char *file = __builtin_FILE())
+      : text(format), module(module_of(file)) {}
+  fmt::format_string<A...> text;
+  std::string_view module;
+};
+
+// The name at the start of each line ("ckpt-run"); the string must outlive the process.
 void set_name(const char *name);
-void set_level(Level least);
+void set_level(Level lowest);
 bool enabled(Level level);
-void write(Level level, std::string_view text);
+// Writes one line, whether or not the level is enabled.
+void write(Level level, std::string_view text,
+           std::string_view module = module_of(__builtin_FILE()));
 
 template <class... A>
-void debug(fmt::format_string<A...> f, A &&...a) {
-  if (enabled(Level::Debug)) write(Level::Debug, fmt::format(f, std::forward<A>(a)...));
+void log(Level level, Format<std::type_identity_t<A>...> f, A &&...a) {
+  if (enabled(level)) write(level, fmt::format(f.text, std::forward<A>(a)...), f.module);
 }
 template <class... A>
-void info(fmt::format_string<A...> f, A &&...a) {
-  if (enabled(Level::Info)) write(Level::Info, fmt::format(f, std::forward<A>(a)...));
+void debug(Format<std::type_identity_t<A>...> f, A &&...a) {
+  log(Level::Debug, f, std::forward<A>(a)...);
 }
 template <class... A>
-void warn(fmt::format_string<A...> f, A &&...a) {
-  if (enabled(Level::Warn)) write(Level::Warn, fmt::format(f, std::forward<A>(a)...));
+void info(Format<std::type_identity_t<A>...> f, A &&...a) {
+  log(Level::Info, f, std::forward<A>(a)...);
 }
 template <class... A>
-void error(fmt::format_string<A...> f, A &&...a) {
-  if (enabled(Level::Error)) write(Level::Error, fmt::format(f, std::forward<A>(a)...));
+void warn(Format<std::type_identity_t<A>...> f, A &&...a) {
+  log(Level::Warn, f, std::forward<A>(a)...);
 }
-// An Error with its hint on a second line.
-void error(const Error &e);
+template <class... A>
+void error(Format<std::type_identity_t<A>...> f, A &&...a) {
+  log(Level::Error, f, std::forward<A>(a)...);
+}
+// An Error, and its hint on a second line.
+void error(const Error &e, std::string_view module = module_of(__builtin_FILE()));
 
 }  // namespace ckpt::log

@@ -9,7 +9,7 @@
 
 namespace ckpt {
 
-// As execvp() would find it; empty if it would not.
+// The path of an executable as execvp(3) finds it; empty if it finds none.
 inline std::string find_program(const std::string &name) {
   if (name.find('/') != name.npos) return name;
   const char *path = std::getenv("PATH");

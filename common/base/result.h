@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors are values. An Error says what failed and why (`what`) and what the reader can do about it
-// (`hint`); nothing in this project throws, and nothing exits inside an application's process.
+// Errors are values. An Error says what failed and why (`what`), and what the reader can do about
+// it (`hint`). No code of this project throws, and none ends the process of an application.
 #pragma once
 
 #include <cerrno>
@@ -40,7 +40,7 @@ inline Failure fail_with_hint(std::string what, std::string hint) {
   return Failure(Error{std::move(what), std::move(hint)});
 }
 
-// As fail(), with errno's own words behind a colon. Reads errno before anything else runs.
+// As fail(), followed by a colon and the text of errno, which is read before anything else runs.
 template <class... A>
 Failure fail_errno(fmt::format_string<A...> f, A &&...a) {
   int saved = errno;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What was begun first is ended last. (std::views::reverse is more than clang 14 can read.)
+// A vector in reverse order, for undoing steps. (clang 14 cannot compile std::views::reverse.)
 #pragma once
 
 #include <vector>

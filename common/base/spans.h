@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which parts of a stretch of addresses are free. First fit; neighbours become one again.
+// An allocator of address ranges: first fit, and adjacent free ranges are merged.
 #pragma once
 
 #include <map>
@@ -15,15 +15,18 @@ class Spans {
   Spans() = default;
   Spans(u64 base, u64 bytes) { give(base, bytes); }
 
-  // `align` is a power of two.
+  // Allocates `bytes` at a multiple of `align`, a power of two. No value: no free range fits.
   std::optional<u64> take(u64 bytes, u64 align) {
     for (auto [base, size] : free_) {
       u64 at = (base + align - 1) & ~(align - 1);
-      if (at - base <= size && bytes <= size - (at - base)) return cut(base, size, at, bytes), at;
+      if (at - base > size || bytes > size - (at - base)) continue;
+      cut(base, size, at, bytes);
+      return at;
     }
     return {};
   }
 
+  // Allocates exactly this range; false if part of it is not free.
   bool take_at(u64 at, u64 bytes) {
     auto it = free_.upper_bound(at);
     if (it == free_.begin()) return false;
@@ -34,6 +37,7 @@ class Spans {
     return true;
   }
 
+  // Frees a range, which must not overlap a free one.
   void give(u64 base, u64 bytes) {
     auto next = free_.lower_bound(base);
     auto before = next == free_.begin() ? free_.end() : std::prev(next);
@@ -51,14 +55,14 @@ class Spans {
     }
   }
 
-  // Is all of this free?
+  // Whether exactly this range is one free range.
   bool holds(u64 base, u64 bytes) const {
     auto it = free_.find(base);
     return it != free_.end() && it->second == bytes;
   }
 
  private:
-  // Entries are changed in place: this is part of every small allocation of a program.
+  // Changes map entries in place: every small allocation of a program comes through here.
   void cut(u64 base, u64 size, u64 at, u64 bytes) {
     auto it = free_.find(base);
     u64 rest = base + size - at - bytes;
@@ -74,7 +78,7 @@ class Spans {
       free_.erase(it);
     }
   }
-  std::map<u64, u64> free_;  // base, bytes
+  std::map<u64, u64> free_;  // the free ranges: base and bytes
 };
 
 }  // namespace ckpt

@@ -7,7 +7,7 @@
 
 namespace ckpt {
 
-// Owns one file descriptor.
+// Owns one file descriptor, and closes it.
 class UniqueFd {
  public:
   UniqueFd() = default;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Quantities as people read them.
+// Quantities in the form that people read.
 #pragma once
 
 #include <string>

@@ -30,32 +30,53 @@ Result<sockaddr_un> address(const std::string &path) {
   return a;
 }
 
-// A server answers its own user and root; root, as a client, may reach any user's server.
+// A server accepts its own user and root. Root, as a client, may connect to any user's server.
 enum class Side { Client, Server };
 Result<UniqueFd> authorised(UniqueFd fd, Side side) {
   CKPT_TRY(ucred peer, peer_credentials(fd.get()));
-  bool root_reaches_down = side == Side::Client && ::geteuid() == 0;
-  if (peer.uid != ::geteuid() && peer.uid != 0 && !root_reaches_down)
-    return fail("the peer has uid {}, not {}", peer.uid, ::geteuid());
+  bool root_may_connect = side == Side::Client && ::geteuid() == 0;
+  if (peer.uid != ::geteuid() && peer.uid != 0 && !root_may_connect)
+    return fail("the peer has uid {} instead of {}", peer.uid, ::geteuid());
   return fd;
 }
 
+// Room for the control message that carries descriptors (cmsg(3)).
+struct Control {
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMaxMessageFds)> bytes{};
+};
+
+void attach(msghdr &m, Control &control, std::span<const int> fds) {
+  if (fds.empty()) return;
+  m.msg_control = control.bytes.data();
+  m.msg_controllen = CMSG_SPACE(fds.size_bytes());
+  cmsghdr *c = CMSG_FIRSTHDR(&m);
+  c->cmsg_level = SOL_SOCKET;
+  c->cmsg_type = SCM_RIGHTS;
+  c->cmsg_len = CMSG_LEN(fds.size_bytes());
+  std::memcpy(CMSG_DATA(c), fds.data(), fds.size_bytes());
+}
+
+void collect(msghdr &m, std::vector<UniqueFd> &fds) {
+  for (cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+    size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; i++) {
+      int fd;
+      std::memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+      fds.emplace_back(fd);
+    }
+  }
+}
+
+// The descriptors go with the first byte.
 Result<> send_parts(int socket, ByteView data, std::span<const int> fds) {
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMaxMessageFds)> control{};
   while (!data.empty() || !fds.empty()) {
     iovec iov{const_cast<std::byte *>(data.data()), data.size()};
     msghdr m{};
     m.msg_iov = &iov;
     m.msg_iovlen = 1;
-    if (!fds.empty()) {
-      m.msg_control = control.data();
-      m.msg_controllen = CMSG_SPACE(fds.size_bytes());
-      cmsghdr *c = CMSG_FIRSTHDR(&m);
-      c->cmsg_level = SOL_SOCKET;
-      c->cmsg_type = SCM_RIGHTS;
-      c->cmsg_len = CMSG_LEN(fds.size_bytes());
-      std::memcpy(CMSG_DATA(c), fds.data(), fds.size_bytes());
-    }
+    Control control;
+    attach(m, control, fds);
     ssize_t n = ::sendmsg(socket, &m, MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return fail_errno("cannot send a message");
@@ -65,35 +86,36 @@ Result<> send_parts(int socket, ByteView data, std::span<const int> fds) {
   return {};
 }
 
-// Reads exactly `size` bytes and collects descriptors that come along. Zero bytes at the start and
-// then end of file is `false`.
-Result<bool> receive_parts(int socket, void *into, size_t size, std::vector<UniqueFd> &fds) {
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMaxMessageFds)> control{};
-  size_t done = 0;
-  while (done < size) {
-    iovec iov{static_cast<char *>(into) + done, size - done};
+// Some of the bytes, at least one; 0: the peer hung up. Appends the descriptors that come with
+// them.
+Result<size_t> receive_some(int socket, std::span<char> into, std::vector<UniqueFd> &fds) {
+  iovec iov{into.data(), into.size()};
+  Control control;
+  for (;;) {
     msghdr m{};
     m.msg_iov = &iov;
     m.msg_iovlen = 1;
-    m.msg_control = control.data();
-    m.msg_controllen = control.size();
+    m.msg_control = control.bytes.data();
+    m.msg_controllen = control.bytes.size();
     ssize_t n = ::recvmsg(socket, &m, MSG_CMSG_CLOEXEC);
     if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == ECONNRESET) return 0u;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return fail("no answer in time");
-    if (n < 0 && errno == ECONNRESET && done == 0) return false;
     if (n < 0) return fail_errno("cannot receive a message");
-    for (cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
-      if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
-      size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-      for (size_t i = 0; i < count; i++) {
-        int fd;
-        std::memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
-        fds.emplace_back(fd);
-      }
-    }
+    collect(m, fds);
+    return static_cast<size_t>(n);
+  }
+}
+
+// Reads exactly `size` bytes, and appends the descriptors that come with them to `fds`. False: the
+// peer hung up before the first byte.
+Result<bool> receive_parts(int socket, void *data, size_t size, std::vector<UniqueFd> &fds) {
+  std::span<char> into(static_cast<char *>(data), size);
+  for (size_t done = 0; done < size;) {
+    CKPT_TRY(size_t n, receive_some(socket, into.subspan(done), fds));
     if (n == 0 && done == 0) return false;
     if (n == 0) return fail("the peer hung up in the middle of a message");
-    done += static_cast<size_t>(n);
+    done += n;
   }
   return true;
 }
@@ -103,8 +125,9 @@ Result<bool> receive_parts(int socket, void *into, size_t size, std::vector<Uniq
 Result<UniqueFd> listen_unix(const std::string &path) {
   CKPT_TRY(sockaddr_un a, address(path));
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd) return fail_errno("cannot make a UNIX socket");
-  // The umask is the process's, and other threads may be making files: so chmod, in a 0700 folder.
+  if (!fd) return fail_errno("cannot create a UNIX socket");
+  // chmod() instead of umask(), which would affect the files that other threads create. The folder
+  // is 0700, so no other user can connect before.
   if (::bind(fd.get(), reinterpret_cast<sockaddr *>(&a), sizeof a) < 0)
     return fail_errno("cannot bind {}", path);
   if (::chmod(path.c_str(), 0600) < 0) return fail_errno("cannot chmod {}", path);
@@ -115,23 +138,23 @@ Result<UniqueFd> listen_unix(const std::string &path) {
 Result<UniqueFd> connect_unix(const std::string &path) {
   CKPT_TRY(sockaddr_un a, address(path));
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd) return fail_errno("cannot make a UNIX socket");
+  if (!fd) return fail_errno("cannot create a UNIX socket");
   while (::connect(fd.get(), reinterpret_cast<sockaddr *>(&a), sizeof a) < 0)
     if (errno != EINTR) return fail_errno("cannot connect to {}", path);
   return authorised(std::move(fd), Side::Client);
 }
 
-// Only the connecting is in a hurry.
+// The socket is non-blocking only until it is connected.
 Result<std::optional<UniqueFd>> connect_unix_at_once(const std::string &path) {
   CKPT_TRY(sockaddr_un a, address(path));
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd) return fail_errno("cannot make a UNIX socket");
+  if (!fd) return fail_errno("cannot create a UNIX socket");
   if (::connect(fd.get(), reinterpret_cast<sockaddr *>(&a), sizeof a) < 0) {
     if (errno == EAGAIN) return std::nullopt;
     return fail_errno("cannot connect to {}", path);
   }
   if (::fcntl(fd.get(), F_SETFL, ::fcntl(fd.get(), F_GETFL) & ~O_NONBLOCK) < 0)
-    return fail_errno("cannot use the connection to {}", path);
+    return fail_errno("cannot make the connection to {} blocking", path);
   CKPT_TRY(UniqueFd checked, authorised(std::move(fd), Side::Client));
   return checked;
 }
@@ -148,14 +171,14 @@ Result<ucred> peer_credentials(int socket) {
   ucred cred{};
   socklen_t n = sizeof cred;
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &cred, &n) < 0)
-    return fail_errno("cannot tell who the peer is");
+    return fail_errno("cannot read the credentials of the peer");
   return cred;
 }
 
 Result<std::pair<UniqueFd, UniqueFd>> socket_pair() {
   int fds[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
-    return fail_errno("cannot make a socket pair");
+    return fail_errno("cannot create a socket pair");
   return std::pair{UniqueFd(fds[0]), UniqueFd(fds[1])};
 }
 
@@ -173,7 +196,9 @@ Result<std::optional<Message>> receive_message(int socket, size_t max_bytes) {
   CKPT_TRY(bool more, receive_parts(socket, &h, sizeof h, m.fds));
   if (!more) return std::nullopt;
   if (h.size > max_bytes || h.fds > kMaxMessageFds)
-    return fail("the peer announced a message of {} bytes and {} descriptors", h.size, h.fds);
+    return fail(
+        "the peer announced a message of {} bytes and {} descriptors, which exceeds the limit",
+        h.size, h.fds);
   m.type = h.type;
   m.body.resize(h.size);
   if (h.size > 0) {
@@ -188,28 +213,7 @@ Result<std::optional<Message>> receive_message(int socket, size_t max_bytes) {
 Result<> set_receive_timeout(int socket, std::chrono::milliseconds timeout) {
   timeval tv{timeout.count() / 1000, (timeout.count() % 1000) * 1000};
   if (::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof tv) < 0)
-    return fail_errno("cannot bound the wait on a socket");
-  return {};
-}
-
-Result<> write_all(int fd, ByteView data) {
-  while (!data.empty()) {
-    ssize_t n = ::write(fd, data.data(), data.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return fail_errno("cannot write");
-    data = data.subspan(static_cast<size_t>(n));
-  }
-  return {};
-}
-
-Result<> read_exactly(int fd, void *data, size_t size) {
-  for (size_t done = 0; done < size;) {
-    ssize_t n = ::read(fd, static_cast<char *>(data) + done, size - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return fail_errno("cannot read");
-    if (n == 0) return fail("end of file after {} of {} bytes", done, size);
-    done += static_cast<size_t>(n);
-  }
+    return fail_errno("cannot set a timeout on a socket");
   return {};
 }
 

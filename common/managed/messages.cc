@@ -24,14 +24,14 @@ bool read(Reader &r, bool &value) {
 }
 bool read(Reader &r, Standing &value) {
   value = r.get<Standing>();
-  return r.ok() && value <= Standing::Parked;
+  return r.ok() && value <= Standing::Suspended;
 }
 bool read(Reader &r, std::string &value) {
   value = r.str();
   return r.ok();
 }
 
-// One message's fields, in order.
+// Writes the fields of a message, in order.
 #define MESSAGE(ns, Name, fields)                                 \
   [[maybe_unused]] void fields_of(Writer &w, const ns::Name &m) { \
     (void)w, (void)m;                                             \
@@ -44,7 +44,7 @@ bool read(Reader &r, std::string &value) {
 #undef MESSAGE
 #undef FIELD
 
-// The name of the first field that is none; null: all are.
+// The name of the first malformed field; null: all are valid.
 #define MESSAGE(ns, Name, fields)                                  \
   [[maybe_unused]] const char *fields_of(Reader &r, ns::Name &m) { \
     (void)r, (void)m;                                              \
@@ -64,7 +64,7 @@ Result<Variant> decode_as(const char *name, ByteView body) {
   M message;
   if (const char *bad = fields_of(r, message))
     return fail("the message {} is malformed at \"{}\"", name, bad);
-  if (!r.done()) return fail("the message {} has {} bytes too many", name, r.left());
+  if (!r.done()) return fail("the message {} has {} extra bytes", name, r.left());
   return Variant(std::move(message));
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The messages of messages.api as C++, and as bytes: the body of a frame (common/ipc/unix_socket.h)
-// whose type is the message's number. Both sides are here because neither may include the other:
-// the program's side lives in agent/, the Manager's in manager/.
+// The messages of messages.api as C++ types and as bytes: the body of a frame
+// (common/ipc/unix_socket.h), with the message's number as its type. Both sides use this file
+// because neither may include the other: the program's side is in manager-client/, the Manager's in
+// manager/.
 #pragma once
 
 #include <string>
@@ -13,26 +14,26 @@
 
 namespace ckpt::managed {
 
-inline constexpr u32 kVersion = 3;
-// Where ckptd listens, for programs and tools.
+inline constexpr u32 kVersion = 4;
+// The environment variable that names the socket of ckptd.
 inline constexpr const char *kSocketVariable = "CKPTD_SOCKET";
 inline constexpr size_t kMaxBodyBytes = 16u << 10;    // of a message to the Manager
 inline constexpr size_t kMaxStatusBytes = 16u << 20;  // of one to a program or tool
 inline constexpr size_t kMaxNameBytes = 256;
-// Of why a program cannot leave or come back: it may have a compiler's words in it.
+// Of the reason why a program cannot leave or resume, which may contain a compiler's output.
 inline constexpr size_t kMaxReasonBytes = 1000;
 
-// What a program reaches its device by, and what a device can be reached by: sums of these.
+// The APIs that a program uses, or that a device serves: sums of these.
 enum Api : u32 { kCuda = 1, kOpenCl = 2 };
 inline constexpr u32 kAllApis = kCuda | kOpenCl;
 
-// How things are with a program, in its own words.
+// The state of a program, as it reports it.
 enum class Standing : u8 {
-  New,       // it has not been given a device
-  Assigned,  // it has one, and no context there
-  Running,   // it has a context
-  Evicted,   // its contents are with the host
-  Parked,    // so they are, and not by the Manager's word: it is not to be resumed
+  Unassigned,  // it has no GPU
+  Assigned,    // it has one, and no context there
+  Running,     // it has a context
+  Evicted,     // its contents are on the host
+  Suspended,   // the same, but by a tool: the Manager must not resume it
 };
 
 #define FIELD(type, name) type name{};
@@ -84,7 +85,7 @@ const char *name_of(const ToProgram &message);
 
 Writer encode(const ToManager &message);
 Writer encode(const ToProgram &message);
-// Any bytes; an error says which message and what is wrong with it.
+// Accepts any bytes. An error names the message and what is wrong with it.
 Result<ToManager> decode_to_manager(u16 number, ByteView body);
 Result<ToProgram> decode_to_program(u16 number, ByteView body);
 

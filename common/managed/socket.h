@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where ckptd listens unless it is told otherwise, so that programs and tools find it.
+// The default sockets of ckptd, where programs and tools find it.
 #pragma once
 
 #include <unistd.h>
@@ -10,10 +10,10 @@
 
 namespace ckpt::managed {
 
-// The node's, of a ckptd that root runs.
+// Of a ckptd that root runs, for the node.
 inline constexpr const char *kNodeSocket = "/run/ckptd.sock";
 
-// A user's own: in CKPT_RUNTIME_DIR, else XDG_RUNTIME_DIR, else /tmp.
+// Of a user's own ckptd: in CKPT_RUNTIME_DIR, otherwise XDG_RUNTIME_DIR, otherwise /tmp.
 inline std::string own_socket() {
   for (const char *variable : {"CKPT_RUNTIME_DIR", "XDG_RUNTIME_DIR"})
     if (const char *folder = std::getenv(variable); folder != nullptr && *folder == '/')
@@ -21,7 +21,7 @@ inline std::string own_socket() {
   return "/tmp/ckptd-" + std::to_string(::getuid()) + ".sock";
 }
 
-// Which of the two somebody who was not told means: the user's own, if there is one.
+// The socket of the user's own ckptd if it exists, otherwise the node's.
 inline std::string usual_socket() {
   std::string own = own_socket();
   return ::access(own.c_str(), F_OK) == 0 ? own : kNodeSocket;

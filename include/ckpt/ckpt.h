@@ -1,24 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ckpt.h: a program's own say in its checkpoints.
+ * ckpt.h: lets a program start its own checkpoints and take part in others.
  *
- * A program needs none of this: `ckpt-run ./app` makes it checkpointable as it is. With it, it can
- * checkpoint itself at a good moment, be told before and after, and name memory that an image need
- * not hold. See ckpt.h(3); link with `pkg-config --cflags --libs ckpt`.
+ * A program needs none of this to be checkpointed: `ckpt-run ./app` is enough. With it, a program
+ * can choose a good moment, run code of its own before and after, and exclude memory whose contents
+ * an image need not hold. See ckpt(3). Compile and link with `pkg-config --cflags --libs ckpt`.
  *
- * Sessions. A checkpoint is made by the tools around the program, so it has to run under ckpt-run
- * or ckpt-restore (which set CKPT_SESSION). Without them every function that needs a session
- * returns CKPT_ERR_NO_SESSION, and the library costs nothing: no thread, no descriptor. Under a
- * session the first call starts one thread, "ckpt-agent", with all signals blocked.
+ * Sessions. The tools around the program make the checkpoint, so the program must have been started
+ * by ckpt-run or ckpt-restore, which set CKPT_SESSION. Otherwise every function that needs them
+ * returns CKPT_ERR_NO_SESSION, and the library starts no thread and opens no descriptor. In a
+ * session, the first call starts one thread, "ckpt-agent", with all signals blocked.
  *
- * Threads. Every function may be called from any thread at any time, except where it says
- * otherwise. None is async-signal-safe but ckpt_state(), ckpt_version() and ckpt_strerror().
+ * Threads. Every function may be called from any thread at any time, unless its description says
+ * otherwise. Only ckpt_state(), ckpt_version() and ckpt_strerror() are async-signal-safe.
  *
- * Errors are negative numbers; ckpt_last_error() says more. Nothing here ends the program, prints
- * (but for warnings on standard error, see CKPT_LOG in ckpt-run(1)) or throws.
+ * Errors are negative numbers (enum ckpt_error); ckpt_last_error() describes the last one. Besides
+ * those listed with a function, CKPT_ERR_NO_SESSION and CKPT_ERR_SYSTEM are returned by
+ * ckpt_checkpoint(), ckpt_on_checkpoint(), ckpt_exclude() and ckpt_suspend(). The library never
+ * ends the program, never throws, and prints nothing except warnings on standard error (CKPT_LOG in
+ * ckpt-run(1)).
  *
- * Fork. The child of a fork has no part in its parent's checkpoints: callbacks and exclusions are
- * forgotten, and its first call starts an agent of its own.
+ * Ownership. Strings that the library returns belong to it. Memory that the caller passes remains
+ * the caller's; the library keeps no pointer to it, except the arguments of ckpt_on_checkpoint()
+ * and the addresses given to ckpt_exclude().
+ *
+ * Fork. The child of a fork has no part in its parent's checkpoints: callbacks and exclusions do
+ * not apply there, and the child's first call starts an agent of its own.
  */
 #ifndef CKPT_CKPT_H
 #define CKPT_CKPT_H
@@ -38,143 +45,147 @@ extern "C" {
 
 /* How a checkpoint ended for this process. */
 enum ckpt_outcome {
-  CKPT_CONTINUED = 0, /* the image is written; this is the program that wrote it, running on */
-  CKPT_RESTORED = 1,  /* this is a copy of it, started from the image */
-  CKPT_FAILED = 2     /* there is no image; the program runs on as before. Or (rare, logged) its
-                         devices could not be had again, and every call of their API fails */
+  CKPT_CONTINUED = 0, /* the image is complete, and this is the original program */
+  CKPT_RESTORED = 1,  /* this is a copy, started from the image */
+  CKPT_FAILED = 2     /* there is no image, and the program runs on as before. In rare cases, which
+                         are logged, its devices are lost: every call of their API then fails */
 };
 
 enum ckpt_error {
-  CKPT_ERR_NO_SESSION = -1, /* not started by ckpt-run or ckpt-restore */
-  CKPT_ERR_BUSY = -2,       /* another ckpt_checkpoint() of this process is under way */
-  CKPT_ERR_INVALID = -3,    /* an argument is wrong */
-  CKPT_ERR_FAILED = -4,     /* there is no image; the program runs on as before */
-  CKPT_ERR_LOST = -5,    /* the contents of the devices are gone; every call of their API fails */
-  CKPT_ERR_UNKNOWN = -6, /* not a handle of an API that is kept, or nothing by that name */
+  CKPT_ERR_NO_SESSION = -1,  /* the program was not started by ckpt-run or ckpt-restore */
+  CKPT_ERR_BUSY = -2,        /* another thread of this process is in ckpt_checkpoint() */
+  CKPT_ERR_INVALID = -3,     /* an argument is invalid */
+  CKPT_ERR_FAILED = -4,      /* the operation failed; the program runs on as before */
+  CKPT_ERR_LOST = -5,        /* the devices are lost: every call of their API fails from now on */
+  CKPT_ERR_UNKNOWN = -6,     /* no API knows the handle, or nothing was registered under the name */
   CKPT_ERR_IN_CALLBACK = -7, /* not possible inside a callback of ckpt_on_checkpoint() */
   CKPT_ERR_SYSTEM = -8       /* the agent could not be started */
 };
 
-/* Where this process stands. */
+/* The state of this process in the life cycle of a checkpoint. */
 enum ckpt_state {
-  CKPT_NO_AGENT = 0, /* no session, or nothing that is kept was used yet */
+  CKPT_NO_AGENT = 0, /* no session, or neither this library nor a device API was used yet */
   CKPT_RUNNING = 1,
   CKPT_QUIESCED = 2, /* device calls wait, devices are idle */
-  CKPT_SAVED = 3,    /* device memory is in the image */
-  CKPT_DETACHED = 4, /* nothing of a device is in the process */
-  CKPT_ATTACHED = 5, /* restored: new devices, objects rebuilt */
-  CKPT_LOADED = 6,   /* restored: device memory is back */
-  CKPT_SUSPENDED = 7 /* it holds no device, until ckpt_resume() or ckpt-restore --resume */
+  CKPT_SAVED = 3,    /* the contents of device memory are in the image */
+  CKPT_DETACHED = 4, /* the process holds nothing of a device */
+  CKPT_ATTACHED = 5, /* restored: the objects exist again on the new devices */
+  CKPT_LOADED = 6,   /* restored: the contents of device memory are back */
+  CKPT_SUSPENDED = 7 /* the process holds no device until ckpt_resume() or ckpt-restore --resume */
 };
 
 /* Flags of ckpt_checkpoint(). */
-#define CKPT_STOP 1u      /* end the program once the image is written; only copies return */
-#define CKPT_OVERWRITE 2u /* replace an existing image; without it, that is an error */
+#define CKPT_STOP 1u      /* end the program once the image is complete; only copies return */
+#define CKPT_OVERWRITE 2u /* replace an existing image; without this flag, that is an error */
 
 struct ckpt_result {
-  int outcome;           /* enum ckpt_outcome */
-  double seconds;        /* CONTINUED: how long this process, or its device calls, had to wait.
-                            RESTORED: wall-clock time since the checkpoint was made, >= 0 */
-  uint64_t device_bytes; /* device memory of this process that went into the image */
+  int outcome;           /* enum ckpt_outcome; the same as the return value */
+  double seconds;        /* CKPT_CONTINUED: how long device calls of this process were held back.
+                            CKPT_RESTORED: wall-clock time since the checkpoint was made, >= 0 */
+  uint64_t device_bytes; /* device memory of this process that was saved, in bytes */
   uint64_t reserved[5];  /* zero */
 };
 
 /*
- * Checkpoints the whole program (every process that ckpt-run started) into the folder `image`; a
- * relative name counts from the current directory. Blocks until the outcome is known; other threads
- * run on until the tools stop them. `result` may be NULL; it is the caller's, and is filled in only
- * when the call returns an outcome.
+ * Checkpoints the whole program, that is, every process that ckpt-run started, into the folder
+ * `image`. A relative name is relative to the current directory. Blocks until the outcome is known;
+ * other threads run on until the tools stop them. While the process is suspended, it waits.
+ * `result` may be NULL; it is filled in only if the call returns an outcome.
  *
- * Returns CKPT_CONTINUED or CKPT_RESTORED, like fork() once in the program and once in every copy
- * that is ever started from the image, or an error:
- *   CKPT_ERR_BUSY         another thread is in this function; its checkpoint goes on
- *   CKPT_ERR_INVALID      image is NULL or empty, or an unknown flag
- *   CKPT_ERR_FAILED       refused or failed; ckpt_last_error() holds the tools' words
- *   CKPT_ERR_LOST         the program goes on, but without its devices
+ * Returns CKPT_CONTINUED or CKPT_RESTORED, like fork(): once in the program, and once in every copy
+ * that is started from the image. All `after` callbacks have returned by then. Otherwise an error:
+ *   CKPT_ERR_BUSY         another thread is in this function; its checkpoint is not affected
+ *   CKPT_ERR_INVALID      `image` is NULL or empty, or a flag is unknown
+ *   CKPT_ERR_FAILED       refused or failed; ckpt_last_error() has the tool's message
+ *   CKPT_ERR_LOST         the program continues without its devices
  *   CKPT_ERR_IN_CALLBACK  called on the agent's thread
- * All `after` callbacks have returned when this does.
  */
 CKPT_API int ckpt_checkpoint(const char *image, unsigned flags, struct ckpt_result *result);
 
 /*
- * Has `before` and `after` (either may be NULL) called around every checkpoint of this process,
- * whoever asks for it. Returns a positive id, or an error.
+ * Registers callbacks that run around every checkpoint and suspend of this process, however it was
+ * started. Either may be NULL. `user` is passed to both. Returns a positive id, or an error.
  *
- * before: on the agent's thread, before any device call is held back, in the order of
- * registration. It may use the device and wait for other threads. Returns 0 to agree. Anything else
- * refuses the checkpoint: set *reason to a string, which stays the callback's and must live until
- * this callback's next call, or leave it NULL. If it refuses, its own `after` is not called.
+ * before: runs on the agent's thread while device calls still pass, in order of registration. It
+ * may use devices and wait for other threads. It returns 0 to agree. Any other value refuses the
+ * checkpoint; it may then set *reason to a string, which remains the callback's and must stay valid
+ * until its next call. If it refuses, its own `after` is not called.
  *
- * after: on the agent's thread, in the opposite order, once for every `before` that agreed, when
- * device calls go through again. `outcome` is an enum ckpt_outcome.
+ * after: runs on the agent's thread when device calls pass again, in the opposite order, once for
+ * every `before` that agreed (a NULL `before` agrees). `outcome` is an enum ckpt_outcome.
  *
- * Callbacks must return; they must not call ckpt_checkpoint() or throw, and if they fork the child
- * must end in _exit() or exec. A callback registered during a checkpoint is first called in the
- * next.
+ * Callbacks must return. They must not throw or call ckpt_checkpoint(), and the child of a fork
+ * that they make must end in _exit() or exec. A callback that is registered during a checkpoint is
+ * first called in the next one.
  */
 typedef int (*ckpt_before_fn)(void *user, const char **reason);
 typedef void (*ckpt_after_fn)(void *user, int outcome);
 CKPT_API int ckpt_on_checkpoint(ckpt_before_fn before, ckpt_after_fn after, void *user);
 
 /*
- * Undoes ckpt_on_checkpoint(). When it returns, neither callback is running or will run again, and
- * `user` may be freed; called from the callback itself it does not wait. Returns 0, or
- * CKPT_ERR_UNKNOWN.
+ * Takes back the ckpt_on_checkpoint() that returned `id`. When this returns, neither callback is
+ * running or will run again, and `user` may be freed. Called from the callback itself, it does not
+ * wait. Returns 0 or CKPT_ERR_UNKNOWN.
  */
 CKPT_API int ckpt_remove_callbacks(int id);
 
 /*
- * Says that the contents of some memory are not worth keeping: images become smaller.
+ * Excludes memory from images: its contents need not be saved.
  *
- * bytes > 0: host memory from `address` on. AFTER ANY CHECKPOINT, FINISHED OR FAILED, ALSO IN THE
- * PROGRAM THAT GOES ON, ITS CONTENTS ARE UNDEFINED (whole pages inside the range that are private
- * and anonymous, from malloc() or mmap(), read as zero; everything else keeps its contents). Call
- * ckpt_include() before the memory is freed or used for something else. No other thread may count
- * on its contents across a checkpoint.
+ * bytes > 0: `bytes` bytes of host memory from `address` on. AFTER ANY CHECKPOINT, COMPLETE OR
+ * FAILED, ALSO IN THE PROGRAM THAT CONTINUES, THE CONTENTS ARE UNDEFINED: whole pages inside the
+ * range that are private and anonymous (from malloc() or mmap()) read as zero, all others keep
+ * their contents. No other thread may rely on the contents across a checkpoint. Call ckpt_include()
+ * before the memory is freed or serves another purpose.
  *
- * bytes == 0: `address` is a handle of a device API (cl_mem) or a pointer of its (cudaMalloc). The
- * object survives, its contents in a restored copy are undefined; those of CUDA memory also in the
- * program that goes on. Valid until the object is released.
+ * bytes == 0: `address` is a handle of a device API, namely a cl_mem, or a pointer from cudaMalloc.
+ * The object survives; its contents are undefined in a restored copy and, for CUDA memory, also in
+ * the program that continues. Valid until the object is released.
  *
- * Returns 0, CKPT_ERR_NO_SESSION, CKPT_ERR_INVALID (NULL, or a range that wraps around) or
- * CKPT_ERR_UNKNOWN (no API knows the handle).
+ * Returns 0, CKPT_ERR_INVALID (NULL, or a range that wraps around) or CKPT_ERR_UNKNOWN (no API
+ * knows the handle).
  */
 CKPT_API int ckpt_exclude(const void *address, size_t bytes);
 
-/* Takes back a ckpt_exclude() with the same arguments. Returns 0 or CKPT_ERR_UNKNOWN. */
+/*
+ * Takes back a ckpt_exclude() with the same arguments. Returns 0 or CKPT_ERR_UNKNOWN. The exclusion
+ * of a cl_mem cannot be taken back: CKPT_ERR_UNKNOWN.
+ */
 CKPT_API int ckpt_include(const void *address, size_t bytes);
 
 /*
- * Gives up the devices of this process, with all memory on them; the contents go into a file
- * without a name in `folder`, or into host memory where that is NULL. Waits for what runs on the
- * devices, at most a minute. From then on every call of a device API waits, in whatever thread, and
- * so does ckpt_checkpoint(); the program cannot be dumped meanwhile. Callbacks of
- * ckpt_on_checkpoint() are called, `before` now and `after` (CKPT_CONTINUED) at the end of
- * ckpt_resume().
+ * Suspends this process: it gives up its devices with all memory on them. The contents go into an
+ * unnamed file in `folder`, or into host memory if `folder` is NULL. Waits for running device work,
+ * 60 seconds at most. From then on, every call of a device API waits, in whatever thread, and so
+ * does ckpt_checkpoint(). A suspended program cannot be dumped. The callbacks of
+ * ckpt_on_checkpoint() are called: `before` now, `after` (with CKPT_CONTINUED) at the end of the
+ * resume.
  *
- * Returns 0, CKPT_ERR_NO_SESSION, CKPT_ERR_INVALID (folder is ""), CKPT_ERR_IN_CALLBACK, or
- * CKPT_ERR_FAILED: it has its devices as before.
+ * Returns 0, CKPT_ERR_INVALID (`folder` is ""), CKPT_ERR_IN_CALLBACK, or CKPT_ERR_FAILED: the
+ * process keeps its devices as before.
  */
 CKPT_API int ckpt_suspend(const char *folder);
 
 /*
- * Takes the same devices again, and what was in their memory. (On others: ckpt-restore --resume
- * PID --device N.) Returns 0, or CKPT_ERR_FAILED: there is no room, say; the process stays
- * suspended, and may try again.
+ * Resumes this process on the same devices, with their contents. (On others: ckpt-restore --resume
+ * PID --device N.) Returns 0; CKPT_ERR_NO_SESSION if there is no agent; CKPT_ERR_IN_CALLBACK; or
+ * CKPT_ERR_FAILED, for example because the devices lack free memory: the process remains suspended,
+ * and the call may be repeated.
  */
 CKPT_API int ckpt_resume(void);
 
-/* Where this process stands now. Starts nothing. */
+/* The state of this process now. Starts no agent. */
 CKPT_API enum ckpt_state ckpt_state(void);
 
-/* What the last failed call on this thread failed of, and what to do about it: one line, never
- * NULL, the library's, valid until the thread's next failing call. Empty: nothing has failed. */
+/* What the last failed call of this thread failed at, and what to do about it. One line, never
+ * NULL, valid until the thread's next failing call; empty if no call has failed. */
 CKPT_API const char *ckpt_last_error(void);
 
-/* One line for an enum ckpt_error; a constant of the library, never NULL. */
+/* A description of an enum ckpt_error in one line; a constant, never NULL. */
 CKPT_API const char *ckpt_strerror(int error);
 
-/* "0.1.0"; a constant of the library. In a restored program: that of the day it was started. */
+/* The library's version, such as "0.1.0"; a constant. In a restored program, the version that the
+ * program was started with. */
 CKPT_API const char *ckpt_version(void);
 
 #ifdef __cplusplus

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libckpt-cuda-audit.so, named by LD_AUDIT: leads who opens NVIDIA's driver by its path to our
-// library (rtld-audit(7), la_objsearch). Only our own library is let through. It is loaded into
-// every program under ckpt-run, into a namespace of its own: no C++ library, no allocation.
+// libckpt-cuda-audit.so, named by LD_AUDIT: a program that opens NVIDIA's driver by its path gets
+// our library instead (rtld-audit(7), la_objsearch). Only our own library gets the driver. The
+// loader puts this file into every program under ckpt-run, into a link-map namespace of its own, so
+// it uses no C++ library and allocates nothing.
 #include <link.h>
 
 #include <cstdlib>
@@ -22,7 +23,7 @@ bool is_driver(const char *path) {
   return std::strcmp(file, "libcuda.so.1") == 0 || std::strcmp(file, "libcuda.so") == 0;
 }
 
-// By either of its names: libcuda.so is a link there.
+// Our folder also has libcuda.so, a link to libcuda.so.1.
 bool is_ours(const char *path) {
   const char *ours = std::getenv(kLibraryVariable);
   if (ours == nullptr || path == nullptr || !is_driver(path)) return false;
@@ -38,7 +39,7 @@ extern "C" {
   return version < LAV_CURRENT ? version : LAV_CURRENT;
 }
 
-// The cookie says whether this object is our library. No symbol binding is to be audited.
+// The cookie says whether this object is our library. Returns 0: symbol bindings are not audited.
 [[gnu::visibility("default")]] unsigned int la_objopen(link_map *map, Lmid_t, uintptr_t *cookie) {
   *cookie = is_ours(map->l_name) ? 1 : 0;
   return 0;

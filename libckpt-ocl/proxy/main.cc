@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ckpt-ocl-proxy: the process that holds the real OpenCL drivers. Started by ckpt-run and
-// ckpt-restore, never by hand.
+// ckpt-ocl-proxy: the process that holds the real OpenCL drivers. ckpt-run and ckpt-restore start
+// it; it is not meant to be started by hand.
 #include <unistd.h>
 
 #include <cstdio>
@@ -12,8 +12,8 @@
 
 #include "ckpt_config.h"
 #include "common/base/log.h"
-#include "libckpt-ocl/proxy/check.h"
-#include "libckpt-ocl/proxy/server.h"
+#include "libckpt-ocl/proxy/check/check.h"
+#include "libckpt-ocl/proxy/serve/server.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -29,12 +29,12 @@ int list_devices() {
 int check(const std::string &devices) {
   std::string text{std::istreambuf_iterator<char>(std::cin), {}};
   nlohmann::json input = nlohmann::json::parse(text, nullptr, false);
-  nlohmann::json needs = input.is_object() ? input.value("needs", nlohmann::json()) : input;
+  nlohmann::json requirements = input.is_object() ? input.value("needs", nlohmann::json()) : input;
   std::vector<std::string> reasons;
-  if (!needs.is_object())
-    reasons.push_back("the image does not say what it needs of an OpenCL device");
+  if (!requirements.is_object())
+    reasons.push_back("the image has no requirements for an OpenCL device; it may be damaged");
   else
-    reasons = check_needs(needs, {devices, input.value("ignore_limits", false)});
+    reasons = check_requirements(requirements, {devices, input.value("ignore_limits", false)});
   nlohmann::json out = {{"reasons", reasons}};
   std::cout << out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
   return reasons.empty() ? 0 : 1;
@@ -46,7 +46,7 @@ int serve(int client, int control, ServeOptions options) {
     log::error(channel.error());
     return 1;
   }
-  // Leaked: the driver may call back until the process ends.
+  // Never destroyed: the driver may call back until the process ends.
   auto *server = new Server(std::move(*channel), UniqueFd(control), std::move(options));
   auto r = server->run(UniqueFd(client));
   if (!r) log::error(r.error());
@@ -56,19 +56,20 @@ int serve(int client, int control, ServeOptions options) {
 int run(int argc, char **argv) {
   CLI::App app{"holds the OpenCL drivers for a program under ckpt-run"};
   app.set_version_flag("--version", CKPT_VERSION);
-  bool list = false, needs = false;
+  bool list = false, check_devices = false;
   int client = -1, control = -1;
   ServeOptions options;
   app.add_flag("--list", list, "print the devices as JSON");
-  app.add_flag("--check", needs, "read what an image needs, print why the devices cannot give it");
+  app.add_flag("--check", check_devices,
+               "read an image's requirements, print the reasons against the devices");
   app.add_option("--serve", client, "serve the application at this descriptor");
   app.add_option("--control", control, "the keeper's descriptor");
-  app.add_option("--token", options.token, "what the keeper calls this proxy");
+  app.add_option("--token", options.token, "the keeper's name for this proxy");
   app.add_option("--device", options.devices, "keys of the devices to show, as --list prints them");
-  app.add_flag("--portable", options.portable, "advertise the least of all devices");
+  app.add_flag("--portable", options.portable, "advertise only what all devices have");
   CLI11_PARSE(app, argc, argv);
   if (list) return list_devices();
-  if (needs) return check(options.devices);
+  if (check_devices) return check(options.devices);
   if (client >= 0 && control >= 0) return serve(client, control, options);
   std::cerr << app.help();
   return 2;
@@ -82,6 +83,7 @@ int main(int argc, char **argv) {
   int code = ckpt::ocl::run(argc, argv);
   std::cout.flush();
   std::fflush(nullptr);
-  // Drivers' own exit handlers are not ours to wait for (rusticl's threads have been seen to hang).
+  // Skips the drivers' exit handlers: threads of rusticl (Mesa 22.3.6) have been seen to hang
+  // there.
   _exit(code);
 }

@@ -8,8 +8,8 @@
 #include <algorithm>
 
 #include "common/base/log.h"
-#include "manager/daemon/metrics.h"
-#include "manager/daemon/status.h"
+#include "manager/daemon/report/metrics.h"
+#include "manager/daemon/report/status.h"
 
 namespace ckpt::manager {
 
@@ -18,10 +18,10 @@ namespace out = managed::to_program;
 
 namespace {
 
-constexpr std::chrono::milliseconds kTick{50};  // while anybody waits
-// After a status comes this many times the time that it took without one.
+constexpr std::chrono::milliseconds kTick{50};  // while a program waits
+// After a status, none is sent for this many times the time that it took.
 constexpr int kStatusPause = 9;
-// Who scrapes more often than that reads the same again: anybody on the machine may.
+// Scrapes in between read the same text: every user of the machine may scrape.
 constexpr std::chrono::milliseconds kMetricsAge{100};
 
 std::vector<Gpu> gpus_of(const Meter &meter) {
@@ -39,16 +39,16 @@ Result<> check_version(u32 version) {
   if (version == managed::kVersion) return {};
   return fail_with_hint(fmt::format("the Manager speaks version {} of its protocol, not {}",
                                     managed::kVersion, version),
-                        "use the ckptd and the ckpt-run of one version of ckpt");
+                        "use ckptd, ckpt-run and ckpt-top of the same version of ckpt");
 }
 
-// Nobody makes us keep and show a long story.
-managed::ToManager as_kept(uid_t uid, managed::ToManager message) {
+// Bounds what a program makes the daemon keep and show.
+managed::ToManager bounded(uid_t uid, managed::ToManager message) {
   auto cut = [](std::string &text) {
     if (text.size() > managed::kMaxReasonBytes) text.resize(managed::kMaxReasonBytes);
   };
-  if (auto *m = std::get_if<in::Kind>(&message); m != nullptr && m->kind != 0)
-    m->kind = hash_of_user(uid, m->kind);
+  if (auto *m = std::get_if<in::Workload>(&message); m != nullptr && m->hash != 0)
+    m->hash = hash_of_user(uid, m->hash);
   if (auto *m = std::get_if<in::Failed>(&message)) cut(m->what);
   if (auto *m = std::get_if<in::Unsuited>(&message)) cut(m->why);
   return message;
@@ -60,23 +60,23 @@ Daemon::Daemon(DaemonOptions options, std::unique_ptr<Meter> meter)
     : options_(std::move(options)),
       meter_(std::move(meter)),
       policy_(options_.settings, gpus_of(*meter_)),
-      kinds_(options_.kinds),
-      entrance_(options_.connections) {}
+      profiles_file_(options_.profiles_file),
+      listener_(options_.connections) {}
 
 Result<std::unique_ptr<Daemon>> Daemon::create(DaemonOptions options,
                                                std::unique_ptr<Meter> meter) {
   if (meter->gpus().empty())
     return fail_with_hint("this node has no GPU to manage",
-                          "--opencl-devices names OpenCL devices that are no GPUs");
+                          "manage OpenCL devices that are not GPUs with --opencl-devices");
   std::unique_ptr<Daemon> d(new Daemon(std::move(options), std::move(meter)));
-  CKPT_CHECK(d->entrance_.open(d->options_.socket));
+  CKPT_CHECK(d->listener_.open(d->options_.socket));
   CKPT_CHECK(d->watch_signals());
   if (!d->options_.journal.empty()) {
     d->journal_.open(d->options_.journal, std::ios::app);
     if (!d->journal_) return fail_errno("cannot write {}", d->options_.journal);
   }
-  CKPT_TRY(std::vector<KindFacts> kinds, d->kinds_.recall(d->now()));
-  d->policy_.learn(d->now(), kinds);
+  CKPT_TRY(std::vector<ProfileFacts> profiles, d->profiles_file_.load(d->now()));
+  d->policy_.learn(d->now(), profiles);
   d->measure(nullptr);
   if (d->options_.metrics_port != 0) CKPT_CHECK(d->serve_metrics());
   return d;
@@ -103,7 +103,7 @@ Result<> Daemon::watch_signals() {
   for (int s : {SIGINT, SIGTERM}) ::sigaddset(&set, s);
   ::sigprocmask(SIG_BLOCK, &set, nullptr);
   signals_.reset(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!signals_) return fail_errno("cannot make a signalfd");
+  if (!signals_) return fail_errno("cannot create a signalfd");
   return {};
 }
 
@@ -114,21 +114,21 @@ Time Daemon::now() const {
 // ---- the loop
 
 Result<> Daemon::run() {
-  while (!over_) turn();
-  kinds_.keep(policy_.kinds(), now());
+  while (!ended_) turn();
+  profiles_file_.save(policy_.profiles(), now());
   return {};
 }
 
-// Until something is to be done although nobody has spoken, in milliseconds.
-int Daemon::patience() const {
+// In milliseconds: until there is something to do without a message; negative: never.
+int Daemon::poll_timeout() const {
   Time time = now();
   int most = policy_.waits() ? static_cast<int>(kTick.count()) : -1;
   auto sooner = [&most](int other) {
     if (other >= 0) most = most < 0 ? other : std::min(most, other);
   };
   sooner(metrics_server_ ? metrics_server_->timeout() : -1);
-  sooner(entrance_.timeout(time));
-  sooner(kinds_.timeout(policy_.kinds(), time));
+  sooner(listener_.timeout(time));
+  sooner(profiles_file_.timeout(policy_.profiles(), time));
   for (const Peer &p : peers_)
     if (std::optional<Time> next = next_of(p))
       sooner(static_cast<int>(
@@ -136,26 +136,26 @@ int Daemon::patience() const {
   return most;
 }
 
-// When there is something to do for it although it says nothing.
+// When there is something to do for the peer without a message of it.
 std::optional<Time> Daemon::next_of(const Peer &peer) const {
   if (peer.ready()) return Time{0};
   return peer.asks() ? next_status_ : peer.read_by();
 }
 
 void Daemon::turn() {
-  // poll() passes over a negative one.
-  std::vector<pollfd> fds{{entrance_.fd(now(), peers_.size()), POLLIN, 0},
+  // poll(2) ignores negative descriptors.
+  std::vector<pollfd> fds{{listener_.fd(now(), peers_.size()), POLLIN, 0},
                           {signals_.get(), POLLIN, 0}};
   for (const Peer &p : peers_) fds.push_back({p.fd(), p.events(), 0});
   if (metrics_server_) fds.push_back({metrics_server_->fd(), POLLIN, 0});
-  if (::poll(fds.data(), fds.size(), patience()) < 0) return;
-  if (fds[1].revents != 0) over_ = true;
+  if (::poll(fds.data(), fds.size(), poll_timeout()) < 0) return;
+  if (fds[1].revents != 0) ended_ = true;
   size_t i = 2;
   for (Peer &p : peers_) serve(p, fds[i++].revents);
-  answer_who_asks();
+  send_statuses();
   if (fds[0].revents != 0) accept();
   if (metrics_server_) metrics_server_->turn();
-  // By the clock and not when all are silent: somebody may talk all the time.
+  // By the clock and not when poll(2) times out: a peer may send all the time.
   if (policy_.waits() && now() - last_tick_ >= kTick) {
     last_tick_ = now();
     measure(nullptr);
@@ -163,34 +163,36 @@ void Daemon::turn() {
     counters_.ordered(last_tick_, orders);
     carry_out(orders);
   }
-  drop_the_dead();
-  if (kinds_.timeout(policy_.kinds(), now()) == 0) kinds_.keep(policy_.kinds(), now());
+  close_connections();
+  if (profiles_file_.timeout(policy_.profiles(), now()) == 0)
+    profiles_file_.save(policy_.profiles(), now());
 }
 
 void Daemon::accept() {
-  std::optional<Entrance::Guest> guest = entrance_.accept(now());
-  if (!guest) return;
-  bool may_stay = has_its_share(guest->uid);
-  Peer &peer = peers_.emplace_back(std::move(guest->socket), next_id_++, guest->uid, guest->pid);
-  if (!may_speak(peer.uid))
+  std::optional<Listener::Connection> connection = listener_.accept(now());
+  if (!connection) return;
+  bool may_stay = has_free_share(connection->uid);
+  Peer &peer = peers_.emplace_back(std::move(connection->socket), next_id_++, connection->uid,
+                                   connection->pid);
+  if (!is_allowed(peer.uid))
     refuse(peer, fmt::format("the Manager does not serve the user with uid {}", peer.uid),
-           "its owner can allow that: ckptd --users");
+           "ask its administrator to admit the user with ckptd --users");
   else if (!may_stay)
     refuse(peer,
-           fmt::format("the user with uid {} has as many connections to the Manager as are left "
-                       "for all others",
-                       peer.uid),
-           "start fewer programs at a time");
+           fmt::format(
+               "the user with uid {} already has as many connections to the Manager as are free",
+               peer.uid),
+           "run fewer managed programs at a time");
 }
 
-bool Daemon::may_speak(uid_t uid) const {
+bool Daemon::is_allowed(uid_t uid) const {
   return options_.all_users || uid == 0 || uid == ::geteuid() ||
          std::ranges::find(options_.users, uid) != options_.users.end();
 }
 
-// One user alone can have half of all, the next one half of the rest, and so on: none can shut the
-// others out. Root can always look.
-bool Daemon::has_its_share(uid_t uid) const {
+// One user alone can have half of all connections, a second user half of the rest, and so on, so no
+// user can shut out the others. Root is always admitted.
+bool Daemon::has_free_share(uid_t uid) const {
   if (uid == 0) return true;
   size_t free = options_.connections - peers_.size();
   return static_cast<size_t>(std::ranges::count(peers_, uid, &Peer::uid)) < free;
@@ -199,47 +201,50 @@ bool Daemon::has_its_share(uid_t uid) const {
 // ---- peers
 
 void Daemon::serve(Peer &peer, short events) {
-  if ((events & POLLOUT) && !peer.flush()) return hang_up(peer);
+  if ((events & POLLOUT) && !peer.flush()) return close(peer);
   bool over = (events & (POLLHUP | POLLERR)) || now() >= peer.read_by().value_or(Time::max());
-  if (peer.awaits_status() && over) return hang_up(peer);
-  if (!peer.awaits_status() && ((events & ~POLLOUT) || peer.ready())) hear(peer);
+  if (peer.awaits_status() && over) return close(peer);
+  if (!peer.awaits_status() && ((events & ~POLLOUT) || peer.ready())) read_from(peer);
 }
 
-// Who is refused is not listened to any longer. What the socket does not take of the reason is
-// lost: it is full of what this peer has not read.
-void Daemon::hear(Peer &peer) {
-  if (std::ranges::find(dead_, peer.id) != dead_.end()) return;
+// Nothing more is read from a peer that is refused. If its socket is full because the peer does not
+// read, the reason is lost.
+void Daemon::read_from(Peer &peer) {
+  if (std::ranges::find(closing_, peer.id) != closing_.end()) return;
   if (!peer.ready()) {
     Result<bool> more = peer.receive();
-    if (!more || !*more) return hang_up(peer);
+    if (!more || !*more) return close(peer);
   }
-  if (Result<> heard = hear_next(peer); !heard)
+  if (Result<> heard = process_next(peer); !heard)
     refuse(peer, heard.error().what, heard.error().hint);
 }
 
-Result<> Daemon::hear_next(Peer &peer) {
+Result<> Daemon::process_next(Peer &peer) {
   CKPT_TRY(std::optional<Frames::Frame> frame, peer.next());
   if (!frame) return {};
   CKPT_TRY(managed::ToManager message, managed::decode_to_manager(frame->type, frame->body));
-  return hear_one(peer, message);
+  return process(peer, message);
 }
 
 Result<> Daemon::welcome(Peer &peer, const in::Join &m) {
   CKPT_CHECK(check_version(m.version));
-  if (m.name.size() > managed::kMaxNameBytes) return fail("a name of {} bytes", m.name.size());
+  if (m.name.size() > managed::kMaxNameBytes)
+    return fail("the program's name has {} bytes, more than {}", m.name.size(),
+                managed::kMaxNameBytes);
   const Settings &s = options_.settings;
-  bool wants_progress = s.pairs != Pairing::Any || s.victim == Victim::Cheapest;
+  bool wants_progress = s.placement != PlacementMode::FirstFit || s.victim == Victim::Cheapest;
   if (!peer.joined)
-    CKPT_CHECK(
-        peer.send(out::Welcome{managed::kVersion, static_cast<u32>(options_.grace.count())}));
+    CKPT_CHECK(peer.send(
+        out::Welcome{managed::kVersion, static_cast<u32>(options_.reconnect_timeout.count())}));
   if (!peer.joined && wants_progress)
-    CKPT_CHECK(peer.send(out::Report{static_cast<u32>(s.report.count() / 1000)}));
+    CKPT_CHECK(
+        peer.send(out::ReportProgress{static_cast<u32>(s.progress_interval.count() / 1000)}));
   peer.joined = true;
-  absent_.remove(peer.pid);
+  disconnected_.remove(peer.pid);
   return {};
 }
 
-Result<> Daemon::hear_one(Peer &peer, const managed::ToManager &message) {
+Result<> Daemon::process(Peer &peer, const managed::ToManager &message) {
   if (auto *m = std::get_if<in::StatusWanted>(&message)) {
     CKPT_CHECK(check_version(m->version));
     peer.ask_status();
@@ -251,49 +256,50 @@ Result<> Daemon::hear_one(Peer &peer, const managed::ToManager &message) {
   if (!peer.joined && !may_be_first)
     return fail("the first message is {} and not Join", managed::name_of(message));
   if (std::holds_alternative<in::Ping>(message)) return peer.send(out::Pong{});
-  note("from", peer.id, managed::name_of(message));
+  write_journal("from", peer.id, managed::name_of(message));
   if (std::holds_alternative<in::Fin>(message)) {
-    departed_.add(now(), peer.pid);
-    if (peer.holder != 0) departed_.add(now(), peer.holder);
+    exiting_.add(now(), peer.pid);
+    if (peer.holder != 0) exiting_.add(now(), peer.holder);
   }
   measure(&peer);
   decide(peer, message);
   return {};
 }
 
-// All of them at once, and not more often than it costs little.
-void Daemon::answer_who_asks() {
+// One status for all peers that ask, and only as often as it costs little.
+void Daemon::send_statuses() {
   Time began = now();
   if (began < next_status_ || std::ranges::none_of(peers_, &Peer::asks)) return;
   measure(nullptr);
   auto frame = std::make_shared<const Bytes>(as_frame(status()));
   for (Peer &p : peers_)
-    if (p.asks() && !p.answer(frame, began + options_.reading)) hang_up(p);
+    if (p.asks() && !p.answer(frame, began + options_.reading)) close(p);
   next_status_ = now() + kStatusPause * (now() - began);
 }
 
 managed::ToProgram Daemon::status() {
   std::string json = status_as_json(policy_, *meter_);
   if (json.size() + sizeof(u32) <= managed::kMaxStatusBytes) return out::Status{std::move(json)};
-  return out::Refused{fmt::format("the state of this node takes {} MiB to tell", json.size() >> 20),
-                      "ckptd --metrics has the figures"};
+  return out::Refused{
+      fmt::format("the status of this node has {} MiB, which is too large", json.size() >> 20),
+      "read the metrics of ckptd instead (ckptd --metrics)"};
 }
 
 void Daemon::refuse(Peer &peer, std::string what, std::string hint) {
-  log::warn("a peer (pid {}, uid {}) is turned away: {}", peer.pid, peer.uid, what);
+  log::warn("refusing the connection of process {} (uid {}): {}", peer.pid, peer.uid, what);
   (void)peer.send(out::Refused{std::move(what), std::move(hint)});
-  hang_up(peer);
+  close(peer);
 }
 
-void Daemon::hang_up(Peer &peer) {
-  if (std::ranges::find(dead_, peer.id) == dead_.end()) dead_.push_back(peer.id);
+void Daemon::close(Peer &peer) {
+  if (std::ranges::find(closing_, peer.id) == closing_.end()) closing_.push_back(peer.id);
 }
 
-// What a dead program had comes free a moment later, when its driver has seen it, too; until then
-// it is what was measured that counts.
-void Daemon::drop_the_dead() {
-  while (!dead_.empty()) {
-    std::vector<ProgramId> dead = std::exchange(dead_, {});
+// The memory of a program that has ended becomes free a moment later, when its driver notices.
+// Until then the measurement counts.
+void Daemon::close_connections() {
+  while (!closing_.empty()) {
+    std::vector<ProgramId> dead = std::exchange(closing_, {});
     bool programs = false;
     for (const Peer &peer : peers_) {
       if (std::ranges::find(dead, peer.id) == dead.end()) continue;
@@ -304,7 +310,7 @@ void Daemon::drop_the_dead() {
                   [&](const Peer &p) { return std::ranges::find(dead, p.id) != dead.end(); });
     if (programs) measure(nullptr);
     for (ProgramId id : dead) {
-      if (policy_.find(id) != nullptr) note("gone", id, "");
+      if (policy_.find(id) != nullptr) write_journal("gone", id, "");
       counters_.gone(id);
       Time time = now();
       Orders orders = policy_.gone(time, id);
@@ -320,7 +326,7 @@ void Daemon::decide(const Peer &peer, const managed::ToManager &message) {
   Counters::Before before = Counters::before(policy_.find(peer.id));
   Time time = now();
   auto begin = std::chrono::steady_clock::now();
-  Orders orders = policy_.receive(time, peer.id, as_kept(peer.uid, message));
+  Orders orders = policy_.receive(time, peer.id, bounded(peer.uid, message));
   counters_.decided(std::chrono::steady_clock::now() - begin);
   counters_.heard(time, peer.id, message, before);
   counters_.ordered(time, orders);
@@ -329,17 +335,17 @@ void Daemon::decide(const Peer &peer, const managed::ToManager &message) {
 
 void Daemon::carry_out(const Orders &orders) {
   for (const Order &o : orders) {
-    note("to", o.to, managed::name_of(o.message));
+    write_journal("to", o.to, managed::name_of(o.message));
     for (Peer &p : peers_)
       if (p.id == o.to)
         if (Result<> sent = p.send(o.message); !sent) {
-          log::warn("the program of pid {} is given up: {}", p.pid, sent.error().what);
-          hang_up(p);
+          log::warn("closing the connection of process {}: {}", p.pid, sent.error().what);
+          close(p);
         }
   }
 }
 
-void Daemon::note(const char *direction, ProgramId program, const char *message) {
+void Daemon::write_journal(const char *direction, ProgramId program, const char *message) {
   if (!journal_.is_open() && !log::enabled(log::Level::Debug)) return;
   const Program *p = policy_.find(program);
   std::string line = journal_line(now(), direction, program, message, p);

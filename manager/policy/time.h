@@ -5,7 +5,7 @@
 
 namespace ckpt::manager {
 
-// Since any beginning; the policy has no clock.
+// Since an arbitrary start: the policy has no clock.
 using Time = std::chrono::microseconds;
 
 inline double seconds(Time t) { return std::chrono::duration<double>(t).count(); }

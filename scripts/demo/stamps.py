@@ -1,4 +1,4 @@
-"""What scripts/demo/watch noted."""
+"""Reads the files that scripts/demo/watch writes."""
 
 import re
 

@@ -13,15 +13,18 @@ namespace {
 
 constexpr int kIdleMilliseconds = 1000;
 constexpr i64 kLongestNanoseconds = 600'000'000'000;
-// Sums of times stay far from overflowing: a century.
+// A century: sums of times cannot overflow.
 constexpr i64 kLatestNanoseconds = 3'200'000'000'000'000'000;
 
-// The same for the same configuration in the same folder, so that a restored process finds its own.
+// Depends on the socket's path alone, so a restored process finds its devices again.
 std::array<u8, 16> uuid_of(const std::string &seed, u32 device) {
   std::array<u8, 16> out{};
   u64 h = kFnvStart;
   std::string text = fmt::format("{}#{}", seed, device);
-  for (u8 &byte : out) byte = static_cast<u8>((h = fnv1a(text, h)) >> 32);
+  for (u8 &byte : out) {
+    h = fnv1a(text, h);
+    byte = static_cast<u8>(h >> 32);
+  }
   return out;
 }
 
@@ -39,13 +42,13 @@ Result<> Broker::run() {
     std::vector<pollfd> fds{{listener_.get(), POLLIN, 0}};
     for (const PeerPtr &p : peers_) fds.push_back({p->fd.get(), POLLIN, 0});
     int n = poll(fds.data(), fds.size(), peers_.empty() ? kIdleMilliseconds : -1);
-    if (n < 0 && errno != EINTR) return fail_errno("poll");
+    if (n < 0 && errno != EINTR) return fail_errno("cannot wait for messages");
     if (n == 0) return {};
     std::vector<PeerPtr> ready;
     for (size_t i = 1; n > 0 && i < fds.size(); ++i)
       if (fds[i].revents != 0) ready.push_back(peers_[i - 1]);
     for (const PeerPtr &p : ready)
-      if (!handle(p)) hung_up(p);
+      if (!handle(p)) disconnected(p);
     if (n > 0 && fds[0].revents != 0) accept();
   }
 }
@@ -53,7 +56,7 @@ Result<> Broker::run() {
 void Broker::accept() {
   Result<UniqueFd> fd = accept_unix(listener_.get());
   if (!fd) return;
-  // A peer that stops in the middle of a message must not stop everybody.
+  // A client that stops in the middle of a message must not block the others.
   (void)set_receive_timeout(fd->get(), std::chrono::milliseconds(2000));
   auto p = std::make_shared<Peer>();
   Result<ucred> peer = peer_credentials(fd->get());
@@ -65,9 +68,9 @@ void Broker::accept() {
 
 Result<> Broker::handle(const PeerPtr &p) {
   CKPT_TRY(std::optional<Message> m, receive_message(p->fd.get(), kMaxMessage));
-  if (!m) return fail("hung up");
+  if (!m) return fail("the client disconnected");
   Reader r = m->reader();
-  if (p->serves) return answered(*p, r);
+  if (p->takes_orders) return answered(*p, r);
   Writer w;
   switch (static_cast<Request>(m->type)) {
     case Request::Hello:
@@ -79,11 +82,11 @@ Result<> Broker::handle(const PeerPtr &p) {
     case Request::Give: return give(*p, r);
     case Request::Info: return info(*p, r);
     case Request::Processes: return processes(*p, r);
-    case Request::Serve: p->serves = true; return {};
+    case Request::Serve: p->takes_orders = true; return {};
     case Request::Reserve: return reserve(*p, r);
     case Request::Ask: return ask(p, r);
   }
-  return fail("an unknown message");
+  return fail("message {} is unknown", m->type);
 }
 
 Result<> Broker::reply(Peer &p, Response type, const Writer &w) {
@@ -99,7 +102,7 @@ u64 Broker::used(u32 device) const {
 Result<> Broker::take(Peer &p, Reader r) {
   u32 device = r.get<u32>();
   u64 bytes = r.get<u64>();
-  if (!r.done() || device >= devices_.size()) return fail("a bad message");
+  if (!r.done() || device >= devices_.size()) return fail("a message is malformed");
   u64 left = config_.bytes - used(device);
   bool ok = bytes <= left;
   if (ok) p.bytes[device] += bytes;
@@ -112,14 +115,14 @@ Result<> Broker::give(Peer &p, Reader r) {
   u32 device = r.get<u32>();
   u64 bytes = r.get<u64>();
   if (!r.done() || device >= devices_.size() || bytes > p.bytes[device])
-    return fail("a bad message");
+    return fail("a message is malformed");
   p.bytes[device] -= bytes;
   return {};
 }
 
 Result<> Broker::info(Peer &p, Reader r) {
   u32 device = r.get<u32>();
-  if (!r.done() || device >= devices_.size()) return fail("a bad message");
+  if (!r.done() || device >= devices_.size()) return fail("a message is malformed");
   Writer w;
   w.put(config_.bytes).put(config_.bytes - used(device));
   return reply(p, Response::Info, w);
@@ -127,7 +130,7 @@ Result<> Broker::info(Peer &p, Reader r) {
 
 Result<> Broker::processes(Peer &p, Reader r) {
   u32 device = r.get<u32>();
-  if (!r.done() || device >= devices_.size()) return fail("a bad message");
+  if (!r.done() || device >= devices_.size()) return fail("a message is malformed");
   std::map<i32, u64> by_pid;
   for (const PeerPtr &q : peers_)
     if (q->bytes[device] > 0) by_pid[q->pid] += q->bytes[device];
@@ -142,25 +145,25 @@ Result<> Broker::reserve(Peer &p, Reader r) {
   Job job;
   job.since = r.get<i64>();
   bool sane = job.since >= 0 && job.since <= kLatestNanoseconds;
-  for (i64 *span : {&job.kernel, &job.change, &job.bus, &job.bus_change}) {
+  for (i64 *span : {&job.kernel, &job.switch_cost, &job.bus, &job.bus_switch_cost}) {
     *span = std::min(r.get<i64>(), kLongestNanoseconds);
     sane = sane && *span >= 0;
   }
-  if (!r.done() || device >= devices_.size() || !sane) return fail("a bad message");
+  if (!r.done() || device >= devices_.size() || !sane) return fail("a message is malformed");
   Writer w;
   w.put(engines_[device].serve(p.pid, job));
   return reply(p, Response::Time, w);
 }
 
-// One order at a time to each process; who asks meanwhile is told that it is busy.
+// A process executes one order at a time. Meanwhile, other requests get the answer "not known".
 Result<> Broker::ask(const PeerPtr &p, Reader r) {
   i32 pid = r.get<i32>();
   ByteView order = r.blob();
-  if (!r.done()) return fail("a bad message");
+  if (!r.done()) return fail("a message is malformed");
   for (const PeerPtr &q : peers_) {
-    if (!q->serves || q->pid != pid || q->ticket != 0) continue;
+    if (!q->takes_orders || q->pid != pid || q->ticket != 0) continue;
     q->ticket = next_ticket_++;
-    q->asker = p;
+    q->requester = p;
     Writer w;
     w.put(q->ticket).blob(order);
     if (!send_message(q->fd.get(), static_cast<u16>(Response::Order), w.bytes())) break;
@@ -175,7 +178,7 @@ Result<> Broker::answered(Peer &p, Reader r) {
   u32 ticket = r.get<u32>();
   bool last = r.get<u8>() != 0;
   ByteView answer = r.blob();
-  if (!r.done() || ticket == 0 || ticket != p.ticket) return fail("a bad message");
+  if (!r.done() || ticket == 0 || ticket != p.ticket) return fail("a message is malformed");
   if (!last) {
     deliver(p, answer);
     return {};
@@ -187,21 +190,21 @@ Result<> Broker::answered(Peer &p, Reader r) {
 
 void Broker::deliver(Peer &server, ByteView answer) {
   server.ticket = 0;
-  PeerPtr asker = server.asker.lock();
-  if (!asker) return;
+  PeerPtr requester = server.requester.lock();
+  if (!requester) return;
   Writer w;
   w.put<u8>(1).blob(answer);
-  (void)reply(*asker, Response::Reply, w);
+  (void)reply(*requester, Response::Reply, w);
 }
 
-void Broker::hung_up(const PeerPtr &p) {
+void Broker::disconnected(const PeerPtr &p) {
   std::erase(peers_, p);
   if (p->closing) return deliver(*p, p->last_answer);
   if (p->ticket == 0) return;
-  PeerPtr asker = p->asker.lock();
+  PeerPtr requester = p->requester.lock();
   Writer w;
   w.put<u8>(0).blob({});
-  if (asker) (void)reply(*asker, Response::Reply, w);
+  if (requester) (void)reply(*requester, Response::Reply, w);
 }
 
 }  // namespace ckpt::softcuda::broker

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The broker's books and its loop: which process has how much of which device.
+// One process for each user and configuration. It knows how much memory of each device every
+// process has, serialises the modelled time of devices, and carries orders between processes.
 #pragma once
 
 #include <memory>
@@ -15,18 +16,19 @@ namespace ckpt::softcuda::broker {
 class Broker {
  public:
   Broker(Configuration c, UniqueFd listener, const std::string &seed);
-  // Until nobody is connected for kIdle.
+  // Serves until no client has been connected for a second.
   Result<> run();
 
  private:
   struct Peer {
     UniqueFd fd;
     i32 pid = 0;
-    bool serves = false;
-    std::vector<u64> bytes;     // of each device
-    u32 ticket = 0;             // serves: of the order that it has
-    std::weak_ptr<Peer> asker;  // whom to answer
-    Bytes last_answer;          // told when the peer has hung up
+    std::vector<u64> bytes;  // that it has on each device
+    // A connection that executes orders.
+    bool takes_orders = false;
+    u32 ticket = 0;                 // of the current order; 0: none
+    std::weak_ptr<Peer> requester;  // receives the answer
+    Bytes last_answer;              // delivered when the connection is closed
     bool closing = false;
   };
   using PeerPtr = std::shared_ptr<Peer>;
@@ -42,7 +44,7 @@ class Broker {
   Result<> ask(const PeerPtr &p, Reader r);
   Result<> answered(Peer &p, Reader r);
   void deliver(Peer &server, ByteView answer);
-  void hung_up(const PeerPtr &p);
+  void disconnected(const PeerPtr &p);
   u64 used(u32 device) const;
 
   Configuration config_;

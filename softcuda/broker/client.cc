@@ -29,7 +29,7 @@ std::string setting() {
   return set == nullptr ? "" : set;
 }
 
-// Beside our library, as in the build folder; else where it is installed.
+// Next to this library, as in the build folder, or else the installed one.
 std::string executable() {
   if (const char *set = std::getenv("CKPT_SOFTCUDA_BROKER")) return set;
   Dl_info info{};
@@ -42,15 +42,16 @@ std::string executable() {
   return std::string(CKPT_INSTALLED_LIBEXECDIR) + "/ckpt-softcuda-broker";
 }
 
-// The broker forks by itself and the first process ends when the socket is there.
+// The broker forks; its first process exits when the socket accepts connections.
 Result<> start_broker(const std::string &path, const Configuration &c) {
   std::string program = executable(), config = c.text();
   const char *argv[] = {program.c_str(), path.c_str(), config.c_str(), nullptr};
   pid_t pid = 0;
   int e = posix_spawn(&pid, program.c_str(), nullptr, nullptr, const_cast<char **>(argv), environ);
   if (e != 0)
-    return fail_with_hint(fmt::format("cannot start {}: {}", program, std::strerror(e)),
-                          "is the software device installed whole?");
+    return fail_with_hint(
+        fmt::format("cannot start {}: {}", program, std::strerror(e)),
+        "reinstall the software device; CKPT_SOFTCUDA_BROKER names another executable");
   int status = 0;
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
@@ -63,7 +64,7 @@ Result<UniqueFd> connect_or_start() {
   for (int i = 0;; ++i) {
     Result<UniqueFd> fd = connect_unix(path);
     if (fd || i == kStartTries) return fd;
-    // One of several programs starts it.
+    // Of several programs that find no broker, the one with the lock starts it.
     UniqueFd lock(open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     if (!lock) return fail_errno("cannot open {}.lock", path);
     if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0) {
@@ -89,7 +90,7 @@ Client::~Client() {
   if (the_client == this) the_client = nullptr;
 }
 
-void Client::abandon() {
+void Client::close_in_child() {
   if (the_client == nullptr) return;
   if (the_client->socket_) close(the_client->socket_.release());
   if (the_client->service_) close(the_client->service_.release());
@@ -97,12 +98,13 @@ void Client::abandon() {
 
 Result<Bytes> Client::call(Request type, ByteView body, Response expected) {
   std::lock_guard lock(mutex_);
-  if (!socket_) return fail("not connected to the broker");
+  if (!socket_) return fail("not connected to the broker of the software device");
   CKPT_CHECK(send_message(socket_.get(), static_cast<u16>(type), body));
   CKPT_TRY(std::optional<Message> m, receive_message(socket_.get(), kMaxMessage));
-  if (!m) return fail("the broker has gone away");
+  if (!m) return fail("the broker of the software device disconnected");
   if (m->type != static_cast<u16>(expected))
-    return fail("the broker answered with message {}", m->type);
+    return fail("the broker of the software device answered with message {} instead of {}", m->type,
+                static_cast<u16>(expected));
   return std::move(m->body);
 }
 
@@ -118,12 +120,12 @@ Result<> Client::hello() {
     d.total_bytes = r.get<u64>();
     devices_.push_back(std::move(d));
   }
-  return r.done() ? Result<>() : fail("the broker's answer is damaged");
+  return r.done() ? Result<>() : fail("the answer of the software device's broker is malformed");
 }
 
 bool Client::take(u32 device, u64 bytes) {
   Writer w;
-  w.put(place(device)).put(bytes);
+  w.put(broker_index(device)).put(bytes);
   Result<Bytes> answer = call(Request::Take, w.bytes(), Response::Answer);
   if (!answer) return false;
   Reader r(*answer);
@@ -133,25 +135,25 @@ bool Client::take(u32 device, u64 bytes) {
 void Client::give(u32 device, u64 bytes) {
   std::lock_guard lock(mutex_);
   Writer w;
-  w.put(place(device)).put(bytes);
+  w.put(broker_index(device)).put(bytes);
   if (socket_) (void)send_message(socket_.get(), static_cast<u16>(Request::Give), w.bytes());
 }
 
 Result<DeviceUse> Client::use(u32 device) {
   Writer w;
-  w.put(place(device));
+  w.put(broker_index(device));
   CKPT_TRY(Bytes body, call(Request::Info, w.bytes(), Response::Info));
   Reader r(body);
   DeviceUse u;
   u.total_bytes = r.get<u64>();
   u.free_bytes = r.get<u64>();
-  if (!r.done()) return fail("the broker's answer is damaged");
+  if (!r.done()) return fail("the answer of the software device's broker is malformed");
   return u;
 }
 
 Result<std::vector<ProcessUse>> Client::processes(u32 device) {
   Writer w;
-  w.put(place(device));
+  w.put(broker_index(device));
   CKPT_TRY(Bytes body, call(Request::Processes, w.bytes(), Response::Processes));
   Reader r(body);
   std::vector<ProcessUse> list;
@@ -159,18 +161,18 @@ Result<std::vector<ProcessUse>> Client::processes(u32 device) {
     i32 pid = r.get<i32>();
     list.push_back({pid, r.get<u64>()});
   }
-  if (!r.done()) return fail("the broker's answer is damaged");
+  if (!r.done()) return fail("the answer of the software device's broker is malformed");
   return list;
 }
 
 Result<i64> Client::reserve(u32 device, const Job &job) {
   Writer w;
-  w.put(place(device)).put(job.since).put(job.kernel).put(job.change);
-  w.put(job.bus).put(job.bus_change);
+  w.put(broker_index(device)).put(job.since).put(job.kernel).put(job.switch_cost);
+  w.put(job.bus).put(job.bus_switch_cost);
   CKPT_TRY(Bytes body, call(Request::Reserve, w.bytes(), Response::Time));
   Reader r(body);
   i64 end = r.get<i64>();
-  if (!r.done()) return fail("the broker's answer is damaged");
+  if (!r.done()) return fail("the answer of the software device's broker is malformed");
   return end;
 }
 
@@ -181,15 +183,15 @@ Result<std::optional<Bytes>> Client::ask(i32 pid, ByteView order) {
   Reader r(body);
   if (r.get<u8>() == 0) return std::optional<Bytes>();
   ByteView answer = r.blob();
-  if (!r.done()) return fail("the broker's answer is damaged");
+  if (!r.done()) return fail("the answer of the software device's broker is malformed");
   return std::optional<Bytes>(Bytes(answer.begin(), answer.end()));
 }
 
 void Client::disconnect() {
   std::unique_lock lock(mutex_);
   socket_.reset();
-  // The serving thread sees the end of its connection and ends; if it is the one that we are in,
-  // it does so behind its answer.
+  // The serving thread ends when its connection is shut down. If this is that thread, it ends after
+  // it has sent its answer.
   if (!service_ || std::this_thread::get_id() == server_) return;
   shutdown(service_.get(), SHUT_RDWR);
   served_.wait(lock, [&] { return !serving_; });
@@ -204,8 +206,8 @@ Result<> Client::reconnect() {
   return serve_ && !serving_ ? start_serving(serve_) : Result<>();
 }
 
-// The answer to the order that closes the connection says so, and is told to whoever asked when it
-// is closed: then nothing of ours stands in the way of a dump.
+// An answer says whether it is the last one on its connection. The broker delivers the last one
+// only when the connection is closed, so the requester can dump this process at once.
 void Client::serve_loop(int fd) {
   for (;;) {
     Result<std::optional<Message>> m = receive_message(fd, kMaxMessage);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process's connection to the broker, which is started where there is none.
+// A process's connection to the broker. The first client starts the broker.
 #pragma once
 
 #include <condition_variable>
@@ -31,29 +31,32 @@ class Client : public Budget {
   static Result<std::unique_ptr<Client>> connect();
   ~Client() override;
 
-  // As the broker has them, whatever remap() says.
+  // All devices of the broker, in its order.
   const std::vector<DeviceInfo> &devices() const { return devices_; }
-  // Device i of this process is from now on the broker's device places[i].
+  // From now on, device i of this process is the broker's device places[i].
   void remap(std::vector<u32> places) { places_ = std::move(places); }
-  u32 place(u32 device) const { return device < places_.size() ? places_[device] : device; }
+  u32 broker_index(u32 device) const { return device < places_.size() ? places_[device] : device; }
   bool take(u32 device, u64 bytes) override;
   void give(u32 device, u64 bytes) override;
   Result<DeviceUse> use(u32 device);
   Result<std::vector<ProcessUse>> processes(u32 device);
-  // Takes the device's engines for it; returns when it is over: CLOCK_MONOTONIC, in nanoseconds.
+  // Reserves the device's engines for a job. Returns when the job ends: CLOCK_MONOTONIC,
+  // nanoseconds.
   Result<i64> reserve(u32 device, const Job &job);
-  // Carries an order to another process and its answer back. No value: the broker does not know it.
+  // Sends an order to another process and waits for the answer. No value: the broker knows no such
+  // process, or it is busy.
   Result<std::optional<Bytes>> ask(i32 pid, ByteView order);
 
-  // For a checkpoint: no descriptor may be open. What was taken must have been given back.
+  // For a checkpoint: closes both connections. All memory must have been given back before.
   void disconnect();
   Result<> reconnect();
-  // In a forked child: closes its copies of the sockets, so that a hang-up is seen.
-  static void abandon();
+  // In a forked child: closes its copies of the sockets, so that the broker notices when the parent
+  // exits.
+  static void close_in_child();
 
-  // A thread answers orders from other processes by `serve`, over a connection of its own.
+  // Starts a thread that executes orders of other processes with `serve`, over its own connection.
   Result<> start_serving(std::function<Bytes(ByteView)> serve);
-  // While disconnected: one order.
+  // While disconnected: connects for one order. Does nothing if the thread is running.
   Result<> serve_again();
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ckpt-softcuda-broker SOCKET CONFIGURATION: started by the first program that needs a software
-// device; ends by itself when nobody has needed one for a second.
+// ckpt-softcuda-broker SOCKET CONFIGURATION. The first program that uses a software device starts
+// it; it exits when no program has been connected for a second.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -15,8 +15,9 @@ using namespace ckpt::softcuda;
 
 namespace {
 
-// Nothing of the program that started us is kept: its terminal, its folder, its pipes.
-void leave_home() {
+// Gives up the terminal, the working folder and the standard streams of the program that started
+// it.
+void detach_from_parent() {
   setsid();
   signal(SIGHUP, SIG_IGN);
   if (chdir("/") != 0) return;
@@ -24,7 +25,7 @@ void leave_home() {
   for (int fd = 0; fd < 3 && null >= 0; ++fd) dup2(null, fd);
 }
 
-// A program may have left us any descriptors.
+// Closes the descriptors that were inherited from the program.
 void close_others(int keep) {
   for (int fd = 3; fd < 1024; ++fd)
     if (fd != keep) close(fd);
@@ -35,9 +36,9 @@ Result<> serve(const char *path, const char *configuration) {
   unlink(path);
   CKPT_TRY(UniqueFd listener, listen_unix(path));
   pid_t pid = fork();
-  if (pid < 0) return fail_errno("fork");
+  if (pid < 0) return fail_errno("cannot fork");
   if (pid > 0) _exit(0);
-  leave_home();
+  detach_from_parent();
   close_others(listener.get());
   Result<> end = broker::Broker(c, std::move(listener), path).run();
   unlink(path);
@@ -48,7 +49,10 @@ Result<> serve(const char *path, const char *configuration) {
 
 int main(int argc, char **argv) {
   if (argc != 3) {
-    std::fprintf(stderr, "ckpt-softcuda-broker is started by the software device itself\n");
+    std::fprintf(
+        stderr,
+        "ckpt-softcuda-broker: SOCKET and CONFIGURATION are missing; the software device starts "
+        "this program itself\n");
     return 2;
   }
   Result<> r = serve(argv[1], argv[2]);

@@ -16,8 +16,10 @@ Result<Configuration> parse_configuration(std::string_view text) {
   if (text.empty()) return c;
   auto bad = [&] {
     return fail_with_hint(
-        fmt::format("CKPT_SOFTCUDA={} is not understood", text),
-        fmt::format("write 4x4800M for four devices of 4800 MiB; at most {} devices", kMaxDevices));
+        fmt::format("the configuration '{}' of software devices is invalid", text),
+        fmt::format(
+            "4x4800M means four devices of 4800 MiB; at most {} devices, with at least 64 MiB each",
+            kMaxDevices));
   };
   const char *end = text.data() + text.size();
   auto [x, e1] = std::from_chars(text.data(), end, c.devices);
@@ -43,12 +45,12 @@ Result<std::string> socket_path(const Configuration &c) {
   else
     folder = fmt::format("/tmp/ckpt-{}", getuid());
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-    return fail_errno("cannot make the folder {}", folder);
+    return fail_errno("cannot create the folder {}", folder);
   struct stat s {};
-  if (stat(folder.c_str(), &s) != 0) return fail_errno("cannot look at {}", folder);
+  if (stat(folder.c_str(), &s) != 0) return fail_errno("cannot access the folder {}", folder);
   if (s.st_uid != geteuid())
-    return fail_with_hint(fmt::format("{} belongs to somebody else", folder),
-                          "set CKPT_RUNTIME_DIR");
+    return fail_with_hint(fmt::format("the folder {} belongs to another user", folder),
+                          "set CKPT_RUNTIME_DIR to a folder of your own");
   return fmt::format("{}/softcuda-{}.sock", folder, c.text());
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What processes and the broker say to each other: frames of common/ipc/unix_socket.h. A process
-// keeps its connection open while it has anything on a device; when it hangs up, everything that it
-// had is free again. The broker is per user and per configuration of the devices.
+// The messages between processes and the broker; common/ipc/unix_socket.h frames them. A process
+// keeps its connection open while it has memory on a device. When it disconnects, its memory is
+// free again. There is one broker for each user and configuration of devices.
 #pragma once
 
 #include <array>
@@ -20,8 +20,9 @@ enum class Request : u16 {
   Give,       // u32 device, u64 bytes; no answer
   Info,       // u32 device -> Info: u64 total, u64 free
   Processes,  // u32 device -> Processes: u32 count, (i32 pid, u64 bytes)…
-  Serve,      // this connection takes Orders; u32 state
-  Ask,        // i32 pid, blob order -> Reply: u8 known, blob
+  Serve,      // this connection executes orders: Order: u32 ticket, blob;
+              // its answer is Reply: u32 ticket, u8 last, blob
+  Ask,        // i32 pid, blob order -> Reply: u8 known, blob answer
   Reserve,    // u32 device, Job's five i64 -> Time: i64 end (ns)
 };
 
@@ -42,10 +43,10 @@ struct Configuration {
   u64 bytes = 4096ull << 20;
   std::string text() const;
 };
-// Reads CKPT_SOFTCUDA's value; empty means the default.
+// Parses the value of CKPT_SOFTCUDA; empty means the default.
 Result<Configuration> parse_configuration(std::string_view text);
 
-// Where the broker of this configuration listens.
+// The socket of this configuration's broker. Creates its folder.
 Result<std::string> socket_path(const Configuration &c);
 
 }  // namespace ckpt::softcuda::broker

@@ -29,7 +29,7 @@ void Cores::work(Job &job) {
   }
 }
 
-// The threads are never joined: they outlive main, and own nothing.
+// The threads are detached: they run until the process exits.
 void Cores::start_threads() {
   for (; threads_ + 1 < count(); ++threads_) std::thread([this] { thread(); }).detach();
 }
@@ -68,13 +68,13 @@ void Cores::run(vm::Grid &grid) {
   changed_.wait(lock, [&] { return job.helpers == 0; });
 }
 
-void Cores::run_together(vm::Grid &grid) {
+void Cores::run_cooperative(vm::Grid &grid) {
   u64 clusters = grid.grid.count() / grid.cluster.count();
   u64 parts = std::min<u64>(count(), clusters);
   auto part = [&](u64 first) {
     vm::Runner runner(grid);
-    for (u64 c = first; c < clusters; c += parts) runner.add(c);
-    while (runner.run_added()) {
+    for (u64 c = first; c < clusters; c += parts) runner.start(c);
+    while (runner.run_started()) {
     }
   };
   std::vector<std::thread> threads;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host's cores as the device's multiprocessors: blocks of all running kernels are spread over
-// one pool of threads, and the thread that launches helps.
+// The host's cores as multiprocessors: one pool of threads runs the blocks of all kernels. The
+// thread that launches a kernel runs blocks, too.
 #pragma once
 
 #include <atomic>
@@ -18,8 +18,10 @@ class Cores {
  public:
   // Returns when the grid has ended or failed (Grid::fault).
   void run(vm::Grid &grid);
-  // All blocks are there at the same time, since they wait for each other.
-  void run_together(vm::Grid &grid);
+  // For cooperative launches: all blocks are resident at the same time, because they wait for each
+  // other.
+  void run_cooperative(vm::Grid &grid);
+  // CKPT_SOFTCUDA_CORES, or all usable cores.
   static u32 count();
 
  private:

@@ -19,9 +19,9 @@ u64 rounded(u64 n, u64 to) { return (n + to - 1) / to * to; }
 void *pointer(u64 address) { return reinterpret_cast<void *>(address); }
 
 u64 map_window(u64 hint) {
-  void *p = mmap(pointer(hint), kWindowBytes + kChunkBytes, PROT_NONE,
+  void *p = mmap(pointer(hint), kWindowBytes + kGranuleBytes, PROT_NONE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return p == MAP_FAILED ? 0 : rounded(reinterpret_cast<u64>(p), kChunkBytes);
+  return p == MAP_FAILED ? 0 : rounded(reinterpret_cast<u64>(p), kGranuleBytes);
 }
 
 bool on_device(const Allocation &a) {
@@ -41,47 +41,47 @@ bool Memory::open_window() {
   return true;
 }
 
-bool Memory::back(u64 base, u64 bytes) {
+bool Memory::commit(u64 base, u64 bytes) {
   return mmap(pointer(base + distance_), bytes, PROT_READ | PROT_WRITE,
               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != MAP_FAILED;
 }
 
-void Memory::unback(u64 base, u64 bytes) {
+void Memory::decommit(u64 base, u64 bytes) {
   (void)mmap(pointer(base + distance_), bytes, PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
 }
 
-std::optional<u64> Memory::take_chunks(u32 device, u64 bytes) {
+std::optional<u64> Memory::take_granules(u32 device, u64 bytes) {
   if (!budget_.take(device, bytes)) return {};
-  std::optional<u64> base = open_window() ? free_.take(bytes, kChunkBytes) : std::nullopt;
-  if (base && back(*base, bytes)) return base;
+  std::optional<u64> base = open_window() ? free_.take(bytes, kGranuleBytes) : std::nullopt;
+  if (base && commit(*base, bytes)) return base;
   if (base) free_.give(*base, bytes);
   budget_.give(device, bytes);
   return {};
 }
 
-void Memory::give_chunks(u32 device, u64 base, u64 bytes) {
-  unback(base, bytes);
+void Memory::give_granules(u32 device, u64 base, u64 bytes) {
+  decommit(base, bytes);
   free_.give(base, bytes);
   budget_.give(device, bytes);
 }
 
 std::optional<u64> Memory::take_small(u32 device, u64 bytes) {
-  for (auto &[base, chunk] : small_)
-    if (chunk.device == device)
-      if (std::optional<u64> at = chunk.free.take(bytes, kGrainBytes)) return at;
-  std::optional<u64> base = take_chunks(device, kChunkBytes);
+  for (auto &[base, granule] : small_)
+    if (granule.device == device)
+      if (std::optional<u64> at = granule.free.take(bytes, kAllocationAlign)) return at;
+  std::optional<u64> base = take_granules(device, kGranuleBytes);
   if (!base) return {};
-  Chunk &chunk = small_[*base] = Chunk{device, Spans(*base, kChunkBytes)};
-  return chunk.free.take(bytes, kGrainBytes);
+  Granule &granule = small_[*base] = Granule{device, Spans(*base, kGranuleBytes)};
+  return granule.free.take(bytes, kAllocationAlign);
 }
 
 void Memory::give_small(u64 base, u64 bytes) {
   auto it = std::prev(small_.upper_bound(base));
-  Chunk &chunk = it->second;
-  chunk.free.give(base, bytes);
-  if (!chunk.free.holds(it->first, kChunkBytes)) return;
-  give_chunks(chunk.device, it->first, kChunkBytes);
+  Granule &granule = it->second;
+  granule.free.give(base, bytes);
+  if (!granule.free.holds(it->first, kGranuleBytes)) return;
+  give_granules(granule.device, it->first, kGranuleBytes);
   small_.erase(it);
 }
 
@@ -93,9 +93,9 @@ Allocation &Memory::add(Allocation a) {
 std::optional<Allocation> Memory::allocate(u32 device, u64 bytes, MemoryKind kind, void *context) {
   if (bytes == 0 || bytes > kWindowBytes) return {};
   std::unique_lock lock(mutex_);
-  bool small = bytes <= kChunkBytes / 2;
-  u64 reserved = rounded(bytes, small ? kGrainBytes : kChunkBytes);
-  std::optional<u64> base = small ? take_small(device, reserved) : take_chunks(device, reserved);
+  bool small = bytes <= kGranuleBytes / 2;
+  u64 reserved = rounded(bytes, small ? kAllocationAlign : kGranuleBytes);
+  std::optional<u64> base = small ? take_small(device, reserved) : take_granules(device, reserved);
   if (!base) return {};
   Allocation a;
   a.base = *base;
@@ -155,12 +155,12 @@ void Memory::release_locked(const Allocation &a) {
     case MemoryKind::Registered: break;
     case MemoryKind::Managed: budget_.give(a.device, a.reserved); [[fallthrough]];
     case MemoryKind::Pinned: munmap(pointer(a.host), a.reserved); break;
-    case MemoryKind::Mapping: unback(a.base, a.reserved); break;
+    case MemoryKind::Mapping: decommit(a.base, a.reserved); break;
     default:
-      if (a.reserved < kChunkBytes)
+      if (a.reserved < kGranuleBytes)
         give_small(a.base, a.reserved);
       else
-        give_chunks(a.device, a.base, a.reserved);
+        give_granules(a.device, a.base, a.reserved);
   }
 }
 
@@ -208,7 +208,7 @@ char *Memory::host(u64 address, u64 bytes) const {
   --it;
   const Allocation &first = it->second;
   if (address - first.base >= first.reserved) return nullptr;
-  // Mappings side by side are one stretch.
+  // Adjacent mappings form one range.
   u64 end = first.base + first.reserved;
   while (address + bytes > end) {
     ++it;
@@ -227,8 +227,8 @@ bool Memory::in_window(u64 address) const {
 std::optional<u64> Memory::reserve(u64 bytes, u64 align, u64 at) {
   std::unique_lock lock(mutex_);
   if (!open_window()) return {};
-  bool fixed = at != 0 && at % kChunkBytes == 0 && free_.take_at(at, bytes);
-  std::optional<u64> base = fixed ? at : free_.take(bytes, std::max(align, kChunkBytes));
+  bool fixed = at != 0 && at % kGranuleBytes == 0 && free_.take_at(at, bytes);
+  std::optional<u64> base = fixed ? at : free_.take(bytes, std::max(align, kGranuleBytes));
   if (base) reservations_[*base] = bytes;
   return base;
 }
@@ -273,7 +273,7 @@ bool Memory::map(u64 base, u64 bytes, int memory_fd, u64 offset, u32 device, u64
 bool Memory::unmap(u64 base, u64 bytes) {
   std::unique_lock lock(mutex_);
   u64 end = base + bytes;
-  // Whole mappings only.
+  // Only whole mappings can be unmapped.
   u64 at = base;
   for (auto it = allocations_.find(base); at < end; ++it) {
     if (it == allocations_.end() || it->first != at || it->second.kind != MemoryKind::Mapping)
@@ -302,19 +302,19 @@ bool Memory::set_access(u64 base, u64 bytes, u32 device, bool read, bool write) 
   return at == end;
 }
 
-// CRIU would look at every page of the windows, so they go, too; the addresses stay ours because
-// nobody else is given any that far away.
-Result<> Memory::drop_device_memory() {
+// The windows are unmapped, because CRIU would inspect every page of them. Their addresses stay
+// free: the kernel places no other mapping there unless it is asked to.
+Result<> Memory::save_device_memory() {
   std::unique_lock lock(mutex_);
   if (window_ == 0) return {};
   for (const auto &[base, a] : allocations_) {
-    // The bytes of a mapping are those of its physical memory, which its owner keeps.
+    // The contents of mappings belong to their physical memory (driver/vmm.cc).
     if (!on_device(a) || a.kind == MemoryKind::Mapping) continue;
-    Kept &k = kept_.emplace_back(Kept{base, std::vector<std::byte>(a.reserved)});
+    Saved &k = saved_.emplace_back(Saved{base, std::vector<std::byte>(a.reserved)});
     std::memcpy(k.bytes.data(), pointer(a.host), a.reserved);
-    if (a.reserved >= kChunkBytes) budget_.give(a.device, a.reserved);
+    if (a.reserved >= kGranuleBytes) budget_.give(a.device, a.reserved);
   }
-  for (const auto &[base, chunk] : small_) budget_.give(chunk.device, kChunkBytes);
+  for (const auto &[base, granule] : small_) budget_.give(granule.device, kGranuleBytes);
   munmap(pointer(window_), kWindowBytes);
   munmap(pointer(window_ + distance_), kWindowBytes);
   return {};
@@ -324,7 +324,7 @@ bool Memory::reopen_window() {
   for (u64 at : {window_, window_ + distance_}) {
     void *p = mmap(pointer(at), kWindowBytes, PROT_NONE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-    // Where it is still open from a restore that failed, that is as well.
+    // EEXIST: the window is still mapped from a restore that failed.
     if (p == MAP_FAILED && errno != EEXIST) return false;
   }
   return true;
@@ -333,30 +333,31 @@ bool Memory::reopen_window() {
 Result<> Memory::restore_device_memory() {
   std::unique_lock lock(mutex_);
   if (window_ == 0) return {};
-  if (!reopen_window()) return fail_errno("the addresses of device memory are taken");
-  // All of it is there, or nothing.
+  if (!reopen_window()) return fail_errno("cannot map the addresses of device memory again");
+  // Either all of the memory is restored, or none.
   std::vector<std::pair<u32, u64>> taken;
   auto take = [&](u32 device, u64 base, u64 bytes) {
     if (!budget_.take(device, bytes)) return false;
     taken.emplace_back(device, bytes);
-    return back(base, bytes);
+    return commit(base, bytes);
   };
   bool enough = true;
   for (const auto &[base, a] : allocations_)
-    if (on_device(a) && a.kind != MemoryKind::Mapping && a.reserved >= kChunkBytes)
+    if (on_device(a) && a.kind != MemoryKind::Mapping && a.reserved >= kGranuleBytes)
       enough = enough && take(a.device, base, a.reserved);
-  for (const auto &[base, chunk] : small_) enough = enough && take(chunk.device, base, kChunkBytes);
+  for (const auto &[base, granule] : small_)
+    enough = enough && take(granule.device, base, kGranuleBytes);
   if (!enough) {
     for (auto [device, bytes] : taken) budget_.give(device, bytes);
-    return fail("the device has not enough free memory to take the process back");
+    return fail("the device has too little free memory to restore the process");
   }
-  for (const Kept &k : kept_)
+  for (const Saved &k : saved_)
     std::memcpy(pointer(k.base + distance_), k.bytes.data(), k.bytes.size());
-  kept_.clear();
+  saved_.clear();
   return {};
 }
 
-bool Memory::map_again(u64 physical, int memory_fd) {
+bool Memory::remap(u64 physical, int memory_fd) {
   std::unique_lock lock(mutex_);
   for (const auto &[base, a] : allocations_) {
     if (a.kind != MemoryKind::Mapping || a.physical != physical) continue;

@@ -1,9 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All memory that the process's devices can reach. Addresses of device memory lie in a window that
-// is mapped without any access, so that a program that uses one on the host faults, as with a real
-// GPU; the bytes lie at the same offset in a second one, the alias. Managed and pinned memory is
-// ordinary memory of the host, whose device address is its own.
+// All memory that the devices of this process can access.
+//
+// Two large windows of addresses are reserved. Device addresses lie in the first one, which is
+// mapped without any access: a program that uses a device pointer on the host faults, as with a
+// real GPU. The bytes lie in the second window, the alias, at the same offset. So one addition
+// leads from a device address to its bytes, and a window needs no physical memory for what is not
+// allocated.
+//
+//     device address   0x2000'0020'0000   in the window, PROT_NONE
+//     its bytes        0x3000'0020'0000   in the alias, mapped when the memory is allocated
+//
+// Device memory is taken from a Budget (the broker, which knows the other processes) in granules of
+// 2 MiB. Allocations of at most half a granule share granules; larger ones are rounded up to whole
+// granules. Reservations of cuMemAddressReserve are cut from the same window.
+// Managed, pinned and registered memory is ordinary memory of the host: its device address is its
+// host address.
 #pragma once
 
 #include <map>
@@ -18,28 +30,29 @@
 
 namespace ckpt::softcuda {
 
-inline constexpr u64 kChunkBytes = 2u << 20;  // what a device gives out its memory in
-inline constexpr u64 kGrainBytes = 512;       // what small allocations are rounded to
+inline constexpr u64 kGranuleBytes = 2u << 20;
+inline constexpr u64 kAllocationAlign = 512;  // small allocations are rounded up to a multiple
 
 enum class MemoryKind : u8 { Device, Managed, Pinned, Registered, Mapping, Pool };
 
 struct Allocation {
   u64 base = 0;
-  u64 bytes = 0;     // as asked for
-  u64 reserved = 0;  // rounded
+  u64 bytes = 0;     // as requested
+  u64 reserved = 0;  // rounded up
   MemoryKind kind = MemoryKind::Device;
   u32 device = 0;      // Device, Managed, Mapping, Pool
-  unsigned flags = 0;  // as the program gave them
-  u64 host = 0;        // where the bytes lie
+  unsigned flags = 0;  // as the program passed them
+  u64 host = 0;        // host address of the bytes
   void *context = nullptr;
   u64 id = 0;
-  u32 readers = 0;  // Mapping: devices that may read or write, one bit each
+  // Mapping only: the devices that may read or write, one bit each, and the physical memory.
+  u32 readers = 0;
   u32 writers = 0;
-  u64 physical = 0;  // Mapping: the handle …
-  u64 offset = 0;    // … and where in it
+  u64 physical = 0;  // handle
+  u64 offset = 0;    // in the physical memory
 };
 
-// Who gives memory of a device, and takes it back: the broker, which knows all processes.
+// Memory of devices, shared with other processes. take() returns false when too little is free.
 class Budget {
  public:
   virtual ~Budget() = default;
@@ -51,49 +64,52 @@ class Memory {
  public:
   explicit Memory(Budget &budget) : budget_(budget) {}
 
-  // Device memory; no value: out of memory.
+  // Device memory. No value: out of memory.
   std::optional<Allocation> allocate(u32 device, u64 bytes, MemoryKind kind, void *context);
-  // Memory of the host. Managed memory counts for its device.
+  // Memory of the host. Managed memory also counts against the budget of its device.
   std::optional<Allocation> allocate_host(u64 bytes, MemoryKind kind, u32 device, unsigned flags,
                                           void *context);
+  // False: the range overlaps an allocation.
   bool register_host(u64 base, u64 bytes, unsigned flags, void *context);
-  // False: that is not the beginning of an allocation of this kind.
+  // False: `base` is not the beginning of an allocation of this kind.
   bool release(u64 base, MemoryKind kind);
-  // Everything of a context that is going.
+  // Releases everything that belongs to a context, except mappings.
   void release_all(void *context);
 
   std::optional<Allocation> find(u64 address) const;
   std::vector<Allocation> all() const;
-  // The bytes of [address, +bytes) on the host, or nullptr if that is no memory of ours.
+  // Host address of the bytes [address, address + bytes), or nullptr if they are not all allocated.
   char *host(u64 address, u64 bytes) const;
-  // Is this an address of device memory, whether or not there is any?
+  // Whether this is a device address, allocated or not.
   bool in_window(u64 address) const;
 
-  // Virtual memory management: addresses without memory, and memory for them.
+  // Virtual memory management (cuMemAddressReserve, cuMemMap …): addresses without memory, and
+  // mappings of physical memory to them. All sizes are multiples of kGranuleBytes.
   std::optional<u64> reserve(u64 bytes, u64 align, u64 at);
   bool unreserve(u64 base, u64 bytes);
   bool map(u64 base, u64 bytes, int memory_fd, u64 offset, u32 device, u64 physical);
   bool unmap(u64 base, u64 bytes);
   bool set_access(u64 base, u64 bytes, u32 device, bool read, bool write);
 
-  // A checkpoint: takes the bytes of all device memory away and puts them back at the same place.
-  // While they are away the memory is given back to the budget.
-  Result<> drop_device_memory();
+  // For a checkpoint: copies the contents of all device memory aside, returns the memory to the
+  // budget and unmaps the windows; restores all of that at the same addresses. If the budget does
+  // not suffice, the restore fails, takes nothing from the budget, and may be tried again.
+  Result<> save_device_memory();
   Result<> restore_device_memory();
-  // Behind a restore: maps what lies in this physical memory again.
-  bool map_again(u64 physical, int memory_fd);
+  // After a restore: maps all mappings of this physical memory again.
+  bool remap(u64 physical, int memory_fd);
 
  private:
-  struct Chunk {
+  struct Granule {
     u32 device;
     Spans free;
   };
   bool open_window();
   bool reopen_window();
-  std::optional<u64> take_chunks(u32 device, u64 bytes);
-  void give_chunks(u32 device, u64 base, u64 bytes);
-  bool back(u64 base, u64 bytes);
-  void unback(u64 base, u64 bytes);
+  std::optional<u64> take_granules(u32 device, u64 bytes);
+  void give_granules(u32 device, u64 base, u64 bytes);
+  bool commit(u64 base, u64 bytes);
+  void decommit(u64 base, u64 bytes);
   std::optional<u64> take_small(u32 device, u64 bytes);
   void give_small(u64 base, u64 bytes);
   void release_locked(const Allocation &a);
@@ -104,14 +120,14 @@ class Memory {
   u64 window_ = 0;
   u64 distance_ = 0;  // from the window to the alias
   Spans free_;
-  std::map<u64, Chunk> small_;  // chunks that hold small allocations
+  std::map<u64, Granule> small_;  // granules that hold small allocations
   std::map<u64, u64> reservations_;
   std::map<u64, Allocation> allocations_;
-  struct Kept {
+  struct Saved {
     u64 base;
     std::vector<std::byte> bytes;
   };
-  std::vector<Kept> kept_;
+  std::vector<Saved> saved_;
   u64 next_id_ = 1;
 };
 

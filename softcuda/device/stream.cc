@@ -14,42 +14,42 @@ i64 device_now() {
   return static_cast<i64>(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
 }
 
-i64 &moment() {
-  static thread_local i64 now = 0;
-  return now;
+i64 &model_time() {
+  static thread_local i64 time = 0;
+  return time;
 }
 
 void Point::wait() const {
-  if (queue) queue->wait(upto);
+  if (queue) queue->wait(number);
 }
 
-bool Point::reached() const { return !queue || queue->reached(upto); }
+bool Point::reached() const { return !queue || queue->reached(number); }
 
 Point WorkQueue::submit(std::function<void()> work, std::vector<Point> after) {
   std::lock_guard lock(mutex_);
-  last_over_ = std::make_shared<i64>(0);
-  works_.push_back({std::move(work), std::move(after), device_now(), last_over_});
+  last_end_ = std::make_shared<i64>(0);
+  pending_.push_back({std::move(work), std::move(after), device_now(), last_end_});
   if (!started_) {
     started_ = true;
     std::thread([self = shared_from_this()] { self->loop(); }).detach();
   }
   changed_.notify_all();
-  return {shared_from_this(), ++submitted_, last_over_};
+  return {shared_from_this(), ++submitted_, last_end_};
 }
 
 Point WorkQueue::last() {
   std::lock_guard lock(mutex_);
-  return {shared_from_this(), submitted_, last_over_};
+  return {shared_from_this(), submitted_, last_end_};
 }
 
-bool WorkQueue::reached(u64 upto) {
+bool WorkQueue::reached(u64 number) {
   std::lock_guard lock(mutex_);
-  return done_ >= upto;
+  return done_ >= number;
 }
 
-void WorkQueue::wait(u64 upto) {
+void WorkQueue::wait(u64 number) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return done_ >= upto; });
+  changed_.wait(lock, [&] { return done_ >= number; });
 }
 
 void WorkQueue::close() {
@@ -58,26 +58,26 @@ void WorkQueue::close() {
   changed_.notify_all();
 }
 
-// Moments never lie ahead of what has happened: not those of a clock that ran on another machine
-// before a restore, either.
+// Work cannot begin in the future. After a restore on another machine, saved times may be ahead of
+// this machine's clock.
 void WorkQueue::run(Work &work) {
-  i64 ready = std::max(work.submitted, before_);
+  i64 ready = std::max(work.submitted, previous_end_);
   for (const Point &p : work.after) {
     p.wait();
-    if (p.over) ready = std::max(ready, *p.over);
+    if (p.end) ready = std::max(ready, *p.end);
   }
-  moment() = std::min(ready, device_now());
+  model_time() = std::min(ready, device_now());
   work.run();
-  *work.over = before_ = moment();
+  *work.end = previous_end_ = model_time();
 }
 
 void WorkQueue::loop() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [&] { return closed_ || !works_.empty(); });
-    if (works_.empty()) return;
-    Work work = std::move(works_.front());
-    works_.pop_front();
+    changed_.wait(lock, [&] { return closed_ || !pending_.empty(); });
+    if (pending_.empty()) return;
+    Work work = std::move(pending_.front());
+    pending_.pop_front();
     lock.unlock();
     run(work);
     work = Work{};

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A queue of work and the thread that does it, in order. Work may wait for work of other streams.
+// A queue of work and the thread that executes it in order. Work may wait for work of other queues.
 //
-// Each work has its *moment*, for a model of the device's time: at first when it could begin, that
-// is when it had been submitted and all before it was over in the model; whoever gives it a
-// duration moves it on. So a thread that wakes up late makes nothing begin late.
+// Each work has a model time, for the optional model of the device's speed. It starts as the time
+// at which the work could begin: when it was submitted, and all work before it had ended in the
+// model. Code that models a duration advances it. So a thread that wakes up late delays nothing in
+// the model.
 #pragma once
 
 #include <condition_variable>
@@ -22,14 +23,14 @@ class WorkQueue;
 
 // CLOCK_MONOTONIC in nanoseconds.
 i64 device_now();
-// Of the work that this thread does.
-i64 &moment();
+// The model time of the work that this thread executes; the same unit and clock.
+i64 &model_time();
 
-// A point in a queue: all work up to and including number `upto`.
+// A point in a queue: the end of the work with this number, and of all before it.
 struct Point {
   std::shared_ptr<WorkQueue> queue;
-  u64 upto = 0;
-  std::shared_ptr<const i64> over;  // the moment at which it was, once it is reached
+  u64 number = 0;
+  std::shared_ptr<const i64> end;  // in model time; valid once the point is reached
 
   void wait() const;
   bool reached() const;
@@ -37,12 +38,12 @@ struct Point {
 
 class WorkQueue : public std::enable_shared_from_this<WorkQueue> {
  public:
-  // Thread-safe. Returns the point behind this work.
+  // Returns the point at the end of this work. Thread-safe.
   Point submit(std::function<void()> work, std::vector<Point> after = {});
   Point last();
-  bool reached(u64 upto);
-  void wait(u64 upto);
-  // No work comes any more; what was submitted is done, then the thread ends.
+  bool reached(u64 number);
+  void wait(u64 number);
+  // No more work will be submitted. The thread finishes what is pending and ends.
   void close();
 
  private:
@@ -50,16 +51,16 @@ class WorkQueue : public std::enable_shared_from_this<WorkQueue> {
     std::function<void()> run;
     std::vector<Point> after;
     i64 submitted = 0;
-    std::shared_ptr<i64> over;
+    std::shared_ptr<i64> end;
   };
   void run(Work &work);
   void loop();
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Work> works_;
-  std::shared_ptr<i64> last_over_ = std::make_shared<i64>(0);
-  i64 before_ = 0;  // the moment of the work that was done last; only the thread's
+  std::deque<Work> pending_;
+  std::shared_ptr<i64> last_end_ = std::make_shared<i64>(0);
+  i64 previous_end_ = 0;  // of the work before, in model time; used by the thread only
   u64 submitted_ = 0;
   u64 done_ = 0;
   bool started_ = false;

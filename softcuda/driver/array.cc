@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arrays, and texture and surface objects of them or of linear memory. An array is memory of the
-// device with its rows one behind the other.
+// Arrays, and texture and surface objects on arrays or linear memory. An array is device memory
+// with its rows stored one after the other.
 #include <algorithm>
 #include <cstring>
 
@@ -81,7 +81,7 @@ CUresult set_resource(const CUDA_RESOURCE_DESC &r, vm::Texture &t) {
   return CUDA_SUCCESS;
 }
 
-CUresult set_reading(const CUDA_TEXTURE_DESC &d, vm::Texture &t) {
+CUresult set_sampling(const CUDA_TEXTURE_DESC &d, vm::Texture &t) {
   for (int k = 0; k < 3; ++k) {
     REQUIRE(d.addressMode[k] >= CU_TR_ADDRESS_MODE_WRAP &&
                 d.addressMode[k] <= CU_TR_ADDRESS_MODE_BORDER,
@@ -195,7 +195,7 @@ SOFTCUDA_API CUresult cuTexObjectCreate(CUtexObject *out, const CUDA_RESOURCE_DE
   t->resource = *r;
   t->description = *d;
   CHECK_CU(set_resource(*r, *t));
-  CHECK_CU(set_reading(*d, *t));
+  CHECK_CU(set_sampling(*d, *t));
   *out = publish(std::move(t));
   return CUDA_SUCCESS;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Streams that record a graph instead of working.
+#include "softcuda/driver/capture.h"
+
 #include <algorithm>
 
 #include "softcuda/driver/graph.h"
@@ -11,7 +11,7 @@ std::shared_ptr<Capture> capture_of(Stream &s) { return s.capture; }
 
 namespace {
 
-// A node behind everything that the stream has recorded; it is then the last.
+// Adds a node that depends on the last nodes of the stream, and makes it the stream's last node.
 Node *append(Capture &c, Stream &s, CUgraphNodeType type) {
   Node *n = c.graph->add(type, c.last[&s]);
   n->context = s.context;
@@ -19,7 +19,7 @@ Node *append(Capture &c, Stream &s, CUgraphNodeType type) {
   return n;
 }
 
-void join_in(const std::shared_ptr<Capture> &c, Stream &s) {
+void join_capture(const std::shared_ptr<Capture> &c, Stream &s) {
   s.capture = c;
   if (std::ranges::find(c->streams, &s) == c->streams.end()) c->streams.push_back(&s);
 }
@@ -56,10 +56,9 @@ CUresult capture_record(const std::shared_ptr<Capture> &c, Stream &s, Event &e) 
   return CUDA_SUCCESS;
 }
 
-// Waiting for a recorded event brings a stream into the capture. The event's lock is held.
 CUresult capture_wait(Stream &s, Event &e) {
   REQUIRE(s.capture == nullptr || s.capture == e.capture, CUDA_ERROR_STREAM_CAPTURE_MERGE);
-  join_in(e.capture, s);
+  join_capture(e.capture, s);
   std::vector<Node *> &last = e.capture->last[&s];
   for (CUgraphNode n : e.captured) last.push_back(reinterpret_cast<Node *>(n));
   return CUDA_SUCCESS;
@@ -80,7 +79,7 @@ CUresult begin_capture(Stream &s, CUstreamCaptureMode mode) {
   c->origin = &s;
   c->mode = mode;
   c->id = process().next_id++;
-  join_in(c, s);
+  join_capture(c, s);
   return CUDA_SUCCESS;
 }
 
@@ -89,7 +88,7 @@ CUresult end_capture(Stream &s, CUgraph *graph) {
   *graph = nullptr;
   REQUIRE(c != nullptr, CUDA_ERROR_ILLEGAL_STATE);
   REQUIRE(c->origin == &s, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
-  // What other streams have recorded must lead back to this one.
+  // Every other stream of the capture must have been joined to this one again.
   bool unjoined = false;
   for (Stream *other : c->streams) {
     other->capture.reset();
@@ -102,10 +101,10 @@ CUresult end_capture(Stream &s, CUgraph *graph) {
     }
   }
   REQUIRE(!unjoined, CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
-  std::lock_guard lock(graphs().mutex);
-  graphs().graphs.add(c->graph.get());
-  for (const std::unique_ptr<Node> &n : c->graph->nodes) graphs().nodes.add(n.get());
-  graphs().owned[c->graph.get()] = c->graph;
+  std::lock_guard lock(graph_registry().mutex);
+  graph_registry().graphs.add(c->graph.get());
+  for (const std::unique_ptr<Node> &n : c->graph->nodes) graph_registry().nodes.add(n.get());
+  graph_registry().owned[c->graph.get()] = c->graph;
   *graph = reinterpret_cast<CUgraph>(c->graph.get());
   return CUDA_SUCCESS;
 }

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuCheckpointProcess*: RUNNING -> lock -> LOCKED -> checkpoint -> CHECKPOINTED -> restore ->
-// LOCKED -> unlock -> RUNNING, on this process or, as an order that the broker carries, on another
-// one. A checkpointed process has no connection to the broker, which CRIU would refuse; one that is
-// to be restored by somebody else is woken by a file of its PID beside the broker's socket.
+// cuCheckpointProcess*, for this process or another one.
+//
+//     RUNNING -- lock --> LOCKED -- checkpoint --> CHECKPOINTED
+//        <---- unlock ----   <----- restore -----------
+//
+// The broker carries orders to other processes. A checkpointed process has no connection to the
+// broker, because CRIU refuses to dump a process with a connected socket. It looks for a wake file
+// instead, which has its PID in the name and lies next to the broker's socket, and connects when
+// the file is there.
+#include "softcuda/driver/checkpoint.h"
+
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -22,14 +29,14 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kWakePause{20};
-constexpr milliseconds kWakePatience{3000};
+constexpr milliseconds kWakeTimeout{3000};
 
 std::mutex mutex;
 CUprocessState state = CU_PROCESS_STATE_RUNNING;
 
 broker::Client &client() { return *static_cast<broker::Client *>(process().budget.get()); }
 
-struct Pair {
+struct DevicePair {
   CUuuid from, to;
 };
 
@@ -49,11 +56,11 @@ CUresult unlock_here() {
   return CUDA_SUCCESS;
 }
 
-// What a real driver cannot checkpoint is refused before anything is touched.
+// A real driver does not checkpoint managed memory, so the software device refuses it, too.
 CUresult check_memory() {
   for (const Allocation &a : process().memory->all())
     if (a.kind == MemoryKind::Managed) {
-      say("a process with managed memory cannot be checkpointed");
+      warn("managed memory (cudaMallocManaged, __managed__) cannot be checkpointed");
       return CUDA_ERROR_NOT_SUPPORTED;
     }
   return CUDA_SUCCESS;
@@ -66,8 +73,9 @@ std::string wake_file(int pid) {
   return path ? fmt::format("{}.wake.{}", *path, pid) : std::string();
 }
 
-// Looks for the wake file without keeping a descriptor; ends when the process runs again.
-void wait_to_be_woken() {
+// Executes one order each time that the wake file appears. Keeps no descriptor open. Ends when the
+// process is no longer checkpointed.
+void watch_wake_file() {
   std::string file = wake_file(getpid());
   for (;;) {
     std::this_thread::sleep_for(kWakePause);
@@ -86,22 +94,22 @@ CUresult checkpoint_here() {
   REQUIRE(state == CU_PROCESS_STATE_LOCKED, CUDA_ERROR_ILLEGAL_STATE);
   CHECK_CU(check_memory());
   for (Context *c : process().contexts.all()) c->synchronize();
-  Result<> r = drop_physical_memory();
-  if (r) r = process().memory->drop_device_memory();
+  Result<> r = save_physical_memory();
+  if (r) r = process().memory->save_device_memory();
   if (!r) {
-    say(r.error().text());
+    warn(r.error().text());
     state = CU_PROCESS_STATE_FAILED;
     return CUDA_ERROR_UNKNOWN;
   }
   client().disconnect();
   state = CU_PROCESS_STATE_CHECKPOINTED;
-  std::thread(wait_to_be_woken).detach();
+  std::thread(watch_wake_file).detach();
   return CUDA_SUCCESS;
 }
 
 bool same(const CUuuid &a, const void *b) { return std::memcmp(a.bytes, b, sizeof a.bytes) == 0; }
 
-constexpr u32 kNowhere = ~0u;
+constexpr u32 kNoDevice = ~0u;
 
 bool has_context(const Device &d) {
   for (Context *c : process().contexts.all())
@@ -109,22 +117,26 @@ bool has_context(const Device &d) {
   return false;
 }
 
-// Every device that the process uses must be in the map, and lead to one that there is and that no
-// other leads to. Others may be left out; they have no memory then.
-CUresult places_of(const std::vector<Pair> &pairs, std::vector<u32> &places) {
+// For each device of the process, the broker's device that takes its place. A device with a context
+// must be in the map (`pairs`, unless that is empty) and lead to an existing device. No two devices
+// may lead to the same one. Devices without a context may be left out; they then have no memory.
+CUresult target_devices(const std::vector<DevicePair> &pairs, std::vector<u32> &places) {
   const std::vector<broker::DeviceInfo> &now = client().devices();
   for (const std::unique_ptr<Device> &d : process().devices) {
     CUuuid wanted = d->uuid;
     bool mapped = pairs.empty();
-    for (const Pair &p : pairs)
-      if (same(p.from, d->uuid.bytes)) wanted = p.to, mapped = true;
+    for (const DevicePair &p : pairs) {
+      if (!same(p.from, d->uuid.bytes)) continue;
+      wanted = p.to;
+      mapped = true;
+    }
     REQUIRE(mapped || !has_context(*d), CUDA_ERROR_INVALID_VALUE);
     size_t i = 0;
     while (i < now.size() && !same(wanted, now[i].uuid.data())) ++i;
     REQUIRE(i < now.size() || !has_context(*d), CUDA_ERROR_INVALID_DEVICE);
-    u32 place = mapped && i < now.size() ? static_cast<u32>(i) : kNowhere;
+    u32 place = mapped && i < now.size() ? static_cast<u32>(i) : kNoDevice;
     bool taken =
-        place != kNowhere && std::find(places.begin(), places.end(), place) != places.end();
+        place != kNoDevice && std::find(places.begin(), places.end(), place) != places.end();
     REQUIRE(!taken, CUDA_ERROR_INVALID_VALUE);
     places.push_back(place);
   }
@@ -135,19 +147,19 @@ CUresult restore_memory() {
   Result<> r = process().memory->restore_device_memory();
   if (r) r = restore_physical_memory();
   if (r) return CUDA_SUCCESS;
-  say(r.error().text());
+  warn(r.error().text());
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult restore_here(const std::vector<Pair> &pairs) {
+CUresult restore_here(const std::vector<DevicePair> &pairs) {
   std::lock_guard guard(mutex);
   REQUIRE(state == CU_PROCESS_STATE_CHECKPOINTED, CUDA_ERROR_ILLEGAL_STATE);
   if (Result<> r = client().reconnect(); !r) {
-    say(r.error().text());
+    warn(r.error().text());
     return CUDA_ERROR_NO_DEVICE;
   }
   std::vector<u32> places;
-  CUresult e = places_of(pairs, places);
+  CUresult e = target_devices(pairs, places);
   if (e == CUDA_SUCCESS) {
     client().remap(places);
     e = restore_memory();
@@ -157,7 +169,7 @@ CUresult restore_here(const std::vector<Pair> &pairs) {
     return e;
   }
   for (size_t i = 0; i < places.size(); ++i)
-    if (places[i] != kNowhere)
+    if (places[i] != kNoDevice)
       std::memcpy(process().devices[i]->uuid.bytes, client().devices()[places[i]].uuid.data(), 16);
   state = CU_PROCESS_STATE_LOCKED;
   return CUDA_SUCCESS;
@@ -165,14 +177,14 @@ CUresult restore_here(const std::vector<Pair> &pairs) {
 
 enum class Order : u8 { State, Lock, Checkpoint, Restore, Unlock };
 
-Bytes encode(Order order, u32 timeout, const std::vector<Pair> &pairs) {
+Bytes encode(Order order, u32 timeout, const std::vector<DevicePair> &pairs) {
   Writer w;
   w.put(order).put(timeout).put(static_cast<u32>(pairs.size()));
-  for (const Pair &p : pairs) w.raw(p.from.bytes, 16).raw(p.to.bytes, 16);
+  for (const DevicePair &p : pairs) w.raw(p.from.bytes, 16).raw(p.to.bytes, 16);
   return w.take();
 }
 
-CUresult carry_out(Order order, u32 timeout, const std::vector<Pair> &pairs, u32 &value) {
+CUresult execute(Order order, u32 timeout, const std::vector<DevicePair> &pairs, u32 &value) {
   switch (order) {
     case Order::Lock: return lock_here(timeout);
     case Order::Checkpoint: return checkpoint_here();
@@ -185,13 +197,13 @@ CUresult carry_out(Order order, u32 timeout, const std::vector<Pair> &pairs, u32
   return CUDA_SUCCESS;
 }
 
-CUresult order_here(ByteView message, u32 &value) {
+CUresult execute_order(ByteView message, u32 &value) {
   Reader r(message);
   Order order = r.get<Order>();
   u32 timeout = r.get<u32>();
-  std::vector<Pair> pairs;
+  std::vector<DevicePair> pairs;
   for (u32 n = r.get<u32>(); n > 0 && r.ok(); --n) {
-    Pair p{};
+    DevicePair p{};
     ByteView both = r.raw(32);
     if (!r.ok()) break;
     std::memcpy(p.from.bytes, both.data(), 16);
@@ -199,16 +211,16 @@ CUresult order_here(ByteView message, u32 &value) {
     pairs.push_back(p);
   }
   REQUIRE(r.done(), CUDA_ERROR_INVALID_VALUE);
-  return carry_out(order, timeout, pairs, value);
+  return execute(order, timeout, pairs, value);
 }
 
-// A checkpointed process comes when its file is there.
+// A checkpointed process does not receive orders until its wake file is there.
 Result<std::optional<Bytes>> ask_or_wake(int pid, ByteView order) {
   CKPT_TRY(std::optional<Bytes> answer, client().ask(pid, order));
   std::string file = wake_file(pid);
   if (answer || file.empty()) return answer;
   { UniqueFd made(open(file.c_str(), O_CREAT | O_CLOEXEC | O_WRONLY, 0600)); }
-  for (milliseconds waited{0}; !answer && waited < kWakePatience; waited += kWakePause) {
+  for (milliseconds waited{0}; !answer && waited < kWakeTimeout; waited += kWakePause) {
     std::this_thread::sleep_for(kWakePause);
     CKPT_TRY(answer, client().ask(pid, order));
   }
@@ -216,9 +228,9 @@ Result<std::optional<Bytes>> ask_or_wake(int pid, ByteView order) {
   return answer;
 }
 
-CUresult give_order(int pid, const Bytes &order, u32 &value) {
+CUresult send_order(int pid, const Bytes &order, u32 &value) {
   REQUIRE(process().initialised == CUDA_SUCCESS, process().initialised);
-  if (pid == getpid()) return order_here(order, value);
+  if (pid == getpid()) return execute_order(order, value);
   Result<std::optional<Bytes>> answer = ask_or_wake(pid, order);
   REQUIRE(answer && *answer, CUDA_ERROR_INVALID_VALUE);
   Reader r(**answer);
@@ -227,16 +239,17 @@ CUresult give_order(int pid, const Bytes &order, u32 &value) {
   return r.done() ? e : CUDA_ERROR_UNKNOWN;
 }
 
-CUresult give_order(int pid, Order order, u32 timeout = 0, const std::vector<Pair> &pairs = {}) {
+CUresult send_order(int pid, Order order, u32 timeout = 0,
+                    const std::vector<DevicePair> &pairs = {}) {
   u32 value = 0;
-  return give_order(pid, encode(order, timeout, pairs), value);
+  return send_order(pid, encode(order, timeout, pairs), value);
 }
 
 }  // namespace
 
-Bytes serve_order(ByteView message) {
+Bytes answer_order(ByteView message) {
   u32 value = 0;
-  CUresult e = order_here(message, value);
+  CUresult e = execute_order(message, value);
   Writer w;
   w.put(static_cast<u32>(e)).put(value);
   return w.take();
@@ -250,35 +263,35 @@ using namespace ckpt::softcuda::driver;
 SOFTCUDA_API CUresult cuCheckpointProcessGetState(int pid, CUprocessState *out) {
   REQUIRE(out != nullptr, CUDA_ERROR_INVALID_VALUE);
   u32 value = 0;
-  CHECK_CU(give_order(pid, encode(Order::State, 0, {}), value));
+  CHECK_CU(send_order(pid, encode(Order::State, 0, {}), value));
   *out = static_cast<CUprocessState>(value);
   return CUDA_SUCCESS;
 }
 
 SOFTCUDA_API CUresult cuCheckpointProcessLock(int pid, CUcheckpointLockArgs *args) {
-  return give_order(pid, Order::Lock, args == nullptr ? 0 : args->timeoutMs);
+  return send_order(pid, Order::Lock, args == nullptr ? 0 : args->timeoutMs);
 }
 
 SOFTCUDA_API CUresult cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs *) {
-  return give_order(pid, Order::Checkpoint);
+  return send_order(pid, Order::Checkpoint);
 }
 
 SOFTCUDA_API CUresult cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs *args) {
-  std::vector<Pair> pairs;
+  std::vector<DevicePair> pairs;
   if (args != nullptr) {
     REQUIRE(args->gpuPairsCount <= 64 && (args->gpuPairsCount == 0 || args->gpuPairs != nullptr),
             CUDA_ERROR_INVALID_VALUE);
     for (unsigned i = 0; i < args->gpuPairsCount; ++i)
       pairs.push_back({args->gpuPairs[i].oldUuid, args->gpuPairs[i].newUuid});
   }
-  return give_order(pid, Order::Restore, 0, pairs);
+  return send_order(pid, Order::Restore, 0, pairs);
 }
 
 SOFTCUDA_API CUresult cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs *) {
-  return give_order(pid, Order::Unlock);
+  return send_order(pid, Order::Unlock);
 }
 
-// Any thread can restore; the first one is always there.
+// Any thread can restore the process; the main thread always exists.
 SOFTCUDA_API CUresult cuCheckpointProcessGetRestoreThreadId(int pid, int *tid) {
   REQUIRE(tid != nullptr, CUDA_ERROR_INVALID_VALUE);
   CUprocessState s{};

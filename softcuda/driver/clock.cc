@@ -14,18 +14,18 @@
 namespace ckpt::softcuda::driver {
 namespace {
 
-constexpr double kMostSeconds = 600;
+constexpr double kMaxSeconds = 600;
 
-double over(double amount, double rate) { return rate > 0 ? amount / rate : 0; }
+double time_of(double amount, double rate) { return rate > 0 ? amount / rate : 0; }
 
-i64 nanoseconds(double seconds) { return static_cast<i64>(std::min(seconds, kMostSeconds) * 1e9); }
+i64 nanoseconds(double seconds) { return static_cast<i64>(std::min(seconds, kMaxSeconds) * 1e9); }
 
-void pass(Context &c, broker::Job job) {
+void spend(Context &c, broker::Job job) {
   auto *client = static_cast<broker::Client *>(process().budget.get());
-  job.since = moment();
+  job.since = model_time();
   Result<i64> end = client->reserve(static_cast<u32>(c.device->index), job);
-  if (!end) return moment_is_now();
-  moment() = *end;
+  if (!end) return set_model_time_to_now();
+  model_time() = *end;
   timespec t{*end / 1'000'000'000, *end % 1'000'000'000};
   while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, nullptr) == EINTR) {
   }
@@ -36,7 +36,7 @@ double *field(Model &m, const std::string &name) {
          : name == "memory" ? &m.memory
          : name == "copy"   ? &m.copy
          : name == "launch" ? &m.launch
-         : name == "switch" ? &m.change
+         : name == "switch" ? &m.switch_cost
          : name == "mapped" ? &m.mapped
          : name == "crowd"  ? &m.crowd
                             : nullptr;
@@ -48,7 +48,7 @@ Result<Model> read_model(const std::string &path) {
   std::ifstream in(path);
   if (!in)
     return fail_with_hint(fmt::format("cannot read the device model {}", path),
-                          "CKPT_SOFTCUDA_MODEL names it");
+                          "CKPT_SOFTCUDA_MODEL must name a readable file");
   Model m;
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {
@@ -59,34 +59,34 @@ Result<Model> read_model(const std::string &path) {
     double *at = field(m, name);
     if (at == nullptr || !(words >> value) || value < 0 || (words >> rest))
       return fail_with_hint(
-          fmt::format("{}:{}: '{}' is not understood", path, number, line),
-          "lines are: compute RATE, memory RATE, copy RATE, launch SECONDS, switch "
+          fmt::format("{}:{}: '{}' is invalid", path, number, line),
+          "valid lines are: compute RATE, memory RATE, copy RATE, launch SECONDS, switch "
           "SECONDS, mapped PART, crowd PART");
     *at = value;
   }
   return m;
 }
 
-i64 event_time() { return process().model ? moment() : device_now(); }
+i64 event_time() { return process().model ? model_time() : device_now(); }
 
-void moment_is_now() { moment() = device_now(); }
+void set_model_time_to_now() { model_time() = device_now(); }
 
-// Computing and loading overlap: the slower one counts.
-void pass_kernel_time(Context &c, u64 instructions, u64 memory_bytes, bool mapped) {
+// Arithmetic and memory accesses overlap, so the slower of the two counts.
+void spend_kernel_time(Context &c, u64 instructions, u64 memory_bytes, bool mapped) {
   const std::optional<Model> &m = process().model;
   if (!m) return;
-  double work = m->launch + std::max(over(static_cast<double>(instructions), m->compute),
-                                     over(static_cast<double>(memory_bytes), m->memory));
+  double work = m->launch + std::max(time_of(static_cast<double>(instructions), m->compute),
+                                     time_of(static_cast<double>(memory_bytes), m->memory));
   double bus = mapped ? work * m->mapped : 0;
-  pass(c, {0, nanoseconds(work), nanoseconds(m->change), nanoseconds(bus),
-           nanoseconds(bus * m->crowd)});
+  spend(c, {0, nanoseconds(work), nanoseconds(m->switch_cost), nanoseconds(bus),
+            nanoseconds(bus * m->crowd)});
 }
 
-void pass_copy_time(Context &c, u64 bytes) {
+void spend_copy_time(Context &c, u64 bytes) {
   const std::optional<Model> &m = process().model;
   if (!m) return;
-  double bus = m->launch + over(static_cast<double>(bytes), m->copy);
-  pass(c, {0, 0, 0, nanoseconds(bus), nanoseconds(bus * m->crowd)});
+  double bus = m->launch + time_of(static_cast<double>(bytes), m->copy);
+  spend(c, {0, 0, 0, nanoseconds(bus), nanoseconds(bus * m->crowd)});
 }
 
 }  // namespace ckpt::softcuda::driver

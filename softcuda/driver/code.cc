@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Modules, libraries, functions: from what a program hands over to what can be launched.
+#include "softcuda/driver/code.h"
+
 #include <algorithm>
-#include <cstdio>
+#include <fstream>
+#include <iterator>
 
 #include "fatbin/image.h"
-#include "softcuda/driver/process.h"
+#include "softcuda/driver/link.h"
+
 namespace ckpt::softcuda::driver {
 namespace {
 
-// The newest PTX that a device of this kind takes.
+// The newest PTX that the device accepts.
 const fatbin::Entry *best_ptx(const fatbin::Container &c) {
   const fatbin::Entry *best = nullptr;
   for (const fatbin::Entry &e : c.entries)
@@ -19,22 +21,22 @@ const fatbin::Entry *best_ptx(const fatbin::Container &c) {
   return best;
 }
 
-CUresult why_no_ptx(const fatbin::Image &image) {
+CUresult report_missing_ptx(const fatbin::Image &image) {
   bool newer = false;
   for (const fatbin::Container &c : image.containers())
     for (const fatbin::Entry &e : c.entries) newer |= e.kind == fatbin::Kind::Ptx;
-  say(newer
-          ? fmt::format(
-                "the program's PTX is for newer devices than sm_{} (CKPT_SOFTCUDA_SM sets another)",
-                process().sm)
-          : "the program holds no PTX, and the software device runs nothing else: compile with "
-            "-arch=sm_75 or "
-            "-gencode arch=compute_75,code=compute_75");
+  warn(newer
+           ? fmt::format(
+                 "the program's PTX requires a newer device than sm_{}; set CKPT_SOFTCUDA_SM "
+                 "to the compute capability that it was compiled for, times ten",
+                 process().sm)
+           : "the program holds no PTX, which is all that the software device can run; compile it "
+             "with -arch=sm_75 or -gencode arch=compute_75,code=compute_75");
   return CUDA_ERROR_NO_BINARY_FOR_GPU;
 }
 
-// With -rdc=true the linked code is a cubin; its translation units are there as PTX.
-CUresult collect(const fatbin::Image &image, std::vector<std::string> &out) {
+// With -rdc=true the linked code is a cubin, and the translation units are PTX.
+CUresult collect_ptx(const fatbin::Image &image, std::vector<std::string> &out) {
   bool units = std::ranges::any_of(
       image.containers(), [](const fatbin::Container &c) { return c.role == fatbin::Role::Unit; });
   for (const fatbin::Container &c : image.containers()) {
@@ -43,12 +45,12 @@ CUresult collect(const fatbin::Image &image, std::vector<std::string> &out) {
     if (e == nullptr) continue;
     Result<fatbin::Payload> p = image.payload(*e);
     if (!p) {
-      say(p.error().text());
+      warn(p.error().text());
       return CUDA_ERROR_INVALID_IMAGE;
     }
     out.emplace_back(p->text());
   }
-  return out.empty() ? why_no_ptx(image) : CUDA_SUCCESS;
+  return out.empty() ? report_missing_ptx(image) : CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -58,10 +60,10 @@ CUresult read_code(const void *code, std::vector<std::string> &ptx) {
   if (linked_code(code, ptx)) return CUDA_SUCCESS;
   Result<fatbin::Image> image = fatbin::Image::in_memory(code);
   if (!image) {
-    say(image.error().text());
+    warn(image.error().text());
     return CUDA_ERROR_INVALID_IMAGE;
   }
-  return collect(*image, ptx);
+  return collect_ptx(*image, ptx);
 }
 
 CUresult link_image(const std::vector<std::string> &ptx, std::unique_ptr<vm::Image> &out) {
@@ -69,14 +71,14 @@ CUresult link_image(const std::vector<std::string> &ptx, std::unique_ptr<vm::Ima
   for (const std::string &text : ptx) {
     Result<std::unique_ptr<ptx::Module>> m = ptx::parse_module(text);
     if (!m) {
-      say(m.error().text());
+      warn(m.error().text());
       return CUDA_ERROR_INVALID_PTX;
     }
     modules.push_back(std::move(*m));
   }
   Result<std::unique_ptr<vm::Image>> image = vm::Image::link(std::move(modules));
   if (!image) {
-    say(image.error().text());
+    warn(image.error().text());
     return CUDA_ERROR_INVALID_PTX;
   }
   out = std::move(*image);
@@ -88,7 +90,7 @@ namespace {
 CUresult fill_variables(Module &m, bool managed, u64 base) {
   Result<std::vector<std::byte>> bytes = m.image->initial(managed);
   if (!bytes) {
-    say(bytes.error().text());
+    warn(bytes.error().text());
     return CUDA_ERROR_INVALID_PTX;
   }
   if (!bytes->empty())
@@ -158,31 +160,32 @@ void unload_module(Module *m) {
   delete m;
 }
 
-// Decodes a kernel when it is first needed.
 CUresult prepare(Function &f) {
   std::call_once(f.once, [&] {
     Result<std::unique_ptr<vm::Kernel>> k = vm::Kernel::link(*f.module->image, *f.symbol);
     if (k)
       f.kernel = std::move(*k);
     else
-      f.why_not = k.error().what;
+      f.decode_error = k.error().what;
   });
   if (f.kernel) return CUDA_SUCCESS;
-  say(f.why_not);
+  warn(f.decode_error);
   return CUDA_ERROR_INVALID_PTX;
 }
 
 CUresult module_in(Library &l, Context *c, Module *&out) {
   std::lock_guard lock(l.mutex);
   auto it = l.modules.find(c);
-  if (it != l.modules.end()) return out = it->second, CUDA_SUCCESS;
+  if (it != l.modules.end()) {
+    out = it->second;
+    return CUDA_SUCCESS;
+  }
   CHECK_CU(load_module(c, l.ptx, out));
   out->library = &l;
   l.modules[c] = out;
   return CUDA_SUCCESS;
 }
 
-// A launch takes a function, or a kernel that is cast to one.
 CUresult function_of(Context *c, const void *handle, Function *&out) {
   Process &p = process();
   if (p.functions.holds(handle)) {
@@ -196,6 +199,24 @@ CUresult function_of(Context *c, const void *handle, Function *&out) {
   auto it = m->functions.find(k->name);
   REQUIRE(it != m->functions.end(), CUDA_ERROR_NOT_FOUND);
   out = it->second.get();
+  return CUDA_SUCCESS;
+}
+
+CUresult variable_of(Module &m, const char *name, CUdeviceptr *p, size_t *bytes) {
+  const vm::Symbol *s = m.image->find(name);
+  REQUIRE(s != nullptr && s->variable != nullptr, CUDA_ERROR_NOT_FOUND);
+  REQUIRE(s->variable->space == ptx::Space::Global || s->variable->space == ptx::Space::Const,
+          CUDA_ERROR_NOT_FOUND);
+  if (p != nullptr) *p = m.image->address(*s);
+  if (bytes != nullptr) *bytes = s->variable->bytes;
+  return CUDA_SUCCESS;
+}
+
+CUresult read_file(const char *path, std::vector<char> &out) {
+  std::ifstream in(path, std::ios::binary);
+  REQUIRE(in, CUDA_ERROR_FILE_NOT_FOUND);
+  out.assign(std::istreambuf_iterator<char>(in), {});
+  out.push_back('\0');
   return CUDA_SUCCESS;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuCtx*.
-#include "softcuda/driver/process.h"
+// cuCtx*, cuProfiler*.
+#include "softcuda/driver/context_state.h"
 
 using namespace ckpt::softcuda;
 using namespace ckpt::softcuda::driver;
@@ -139,7 +139,7 @@ SOFTCUDA_API CUresult cuCtxGetLimit(size_t *value, CUlimit limit) {
   }
 }
 
-// There is one cache configuration.
+// There is only one cache configuration.
 SOFTCUDA_API CUresult cuCtxGetCacheConfig(CUfunc_cache *config) {
   CALL_WITH_CONTEXT();
   REQUIRE(config != nullptr, CUDA_ERROR_INVALID_VALUE);
@@ -183,7 +183,7 @@ SOFTCUDA_API CUresult cuCtxDisablePeerAccess(CUcontext peer) {
                                                           : CUDA_SUCCESS;
 }
 
-// The forms that name their context.
+// The forms with a context parameter.
 SOFTCUDA_API CUresult cuCtxSynchronize_v2(CUcontext context) {
   CALL_INITIALISED();
   if (context == nullptr) return cuCtxSynchronize();

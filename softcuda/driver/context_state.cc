@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// A context as kernels and streams see it.
+#include "softcuda/driver/context_state.h"
+
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 
-#include "softcuda/driver/process.h"
+#include "softcuda/driver/code.h"
 
 namespace ckpt::softcuda::driver {
 
 namespace {
 
-constexpr u64 kHeapGrain = 16;
+constexpr u64 kHeapAlign = 16;
 constexpr size_t kMaxPrinted = 64u << 20;
 
 }  // namespace
 
-// Memory of the host belongs to every context; that of a device to those that are its peers.
+// A context may access memory of the host, of its own device, of devices that it is a peer of, and
+// mappings that grant access to its device.
 bool Context::find(u64 address, vm::Range &out) const {
   std::optional<Allocation> a = process().memory->find(address);
   if (!a) return false;
@@ -50,7 +51,7 @@ void Context::show_printed() {
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
-// The heap of malloc in kernels. Its books are kept here, outside of it.
+// The heap of malloc() in kernels. The list of free ranges is on the host.
 u64 Context::allocate(u64 bytes) {
   std::lock_guard lock(heap_mutex_);
   if (heap_base_ == 0) {
@@ -61,8 +62,8 @@ u64 Context::allocate(u64 bytes) {
     heap_free_ = Spans(a->base, heap_bytes);
   }
   if (bytes == 0 || bytes > heap_bytes) return 0;
-  u64 size = (bytes + kHeapGrain - 1) / kHeapGrain * kHeapGrain;
-  std::optional<u64> at = heap_free_.take(size, kHeapGrain);
+  u64 size = (bytes + kHeapAlign - 1) / kHeapAlign * kHeapAlign;
+  std::optional<u64> at = heap_free_.take(size, kHeapAlign);
   if (!at) return 0;
   heap_used_[*at] = size;
   return *at;
@@ -77,7 +78,8 @@ bool Context::release(u64 address) {
   return true;
 }
 
-// The legacy default stream waits for all streams that are not non-blocking, and they for it.
+// The legacy default stream waits for all blocking streams, and they wait for it (CUDA driver API,
+// "Stream synchronization behavior").
 Point Context::submit(Stream &s, std::function<void()> work, std::vector<Point> after) {
   std::lock_guard lock(mutex);
   if (s.legacy) {
@@ -86,7 +88,7 @@ Point Context::submit(Stream &s, std::function<void()> work, std::vector<Point> 
   } else if ((s.flags & CU_STREAM_NON_BLOCKING) == 0) {
     after.push_back(legacy.queue->last());
   }
-  // After a fault nothing runs any more.
+  // After an error the context executes nothing more.
   return s.queue->submit(
       [this, work = std::move(work)] {
         if (error == CUDA_SUCCESS) work();
@@ -107,8 +109,7 @@ void Context::synchronize() {
 
 namespace {
 
-// What a context takes for itself: hundreds of MiB on hardware, and nothing here unless it is asked
-// for.
+// Memory that a context needs for itself: hundreds of MiB on hardware, here none by default.
 u64 bytes_of_context() {
   const char *mib = std::getenv("CKPT_SOFTCUDA_CONTEXT");
   return mib == nullptr ? 0 : std::strtoull(mib, nullptr, 10) << 20;
@@ -133,7 +134,7 @@ Context *new_context(Device &d, unsigned flags) {
   return process().contexts.add(c);
 }
 
-// The object itself stays: a thread may still have it on its stack of contexts.
+// The object is not deleted: threads may still have it on their stacks of contexts.
 void destroy_context(Context *c) {
   if (!process().contexts.remove(c)) return;
   c->synchronize();

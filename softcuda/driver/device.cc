@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "softcuda/driver/process.h"
+#include "softcuda/driver/context_state.h"
 
 using namespace ckpt::softcuda;
 using namespace ckpt::softcuda::driver;
@@ -17,7 +17,7 @@ struct AttributeValue {
   int value;
 };
 
-// What is not here is 0: not supported.
+// All other attributes are 0, which means "not supported".
 constexpr AttributeValue kAttributes[] = {
     {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kThreadsPerBlock},
     {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, 1024},
@@ -192,8 +192,10 @@ SOFTCUDA_API CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *id) {
   char own[32];
   for (int i = 0; device_at(i) != nullptr; ++i) {
     std::snprintf(own, sizeof own, "0000:%02x:00.0", static_cast<unsigned>(i + 1));
-    if (std::strcmp(own, id) == 0 || std::strcmp(own + 5, id) == 0)
-      return *device = i, CUDA_SUCCESS;
+    // The domain, "0000:", may be left out.
+    if (std::strcmp(own, id) != 0 && std::strcmp(own + 5, id) != 0) continue;
+    *device = i;
+    return CUDA_SUCCESS;
   }
   return CUDA_ERROR_INVALID_DEVICE;
 }

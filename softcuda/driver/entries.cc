@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuGetProcAddress, over the table of all entries.
+// cuGetProcAddress, with the table of all entries.
 #include <cstring>
 
 #include "softcuda/driver/process.h"
@@ -26,7 +26,7 @@ const Entry kEntries[] = {
 #undef CU_ENTRY
 };
 
-// The newest form that is not newer than `version`.
+// The newest form of an entry that is not newer than `version`. `known`: some form exists.
 const Entry *find(const char *name, int version, bool per_thread, bool &known) {
   const Entry *best = nullptr;
   for (const Entry &e : kEntries) {
@@ -66,7 +66,7 @@ SOFTCUDA_API CUresult cuGetProcAddress(const char *symbol, void **function, int 
   return cuGetProcAddress_v2(symbol, function, version, flags, nullptr);
 }
 
-// The tables behind this are private; there is none here.
+// These tables are private interfaces of NVIDIA's driver.
 SOFTCUDA_API CUresult cuGetExportTable(const void **table, const CUuuid *) {
   if (table != nullptr) *table = nullptr;
   return CUDA_ERROR_NOT_FOUND;

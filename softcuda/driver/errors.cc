@@ -1,39 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// cuGetErrorName, cuGetErrorString.
 #include "softcuda/driver/process.h"
+#include "softcuda/error_table.h"
 
 namespace {
 
-struct ErrorName {
-  CUresult error;
-  const char *name;
-  const char *text;
-};
+using ckpt::softcuda::ErrorName;
 
 #define ERROR(name, text) \
   { name, #name, text }
-
-constexpr ErrorName kErrors[] = {
+constexpr ErrorName<CUresult> kErrors[] = {
 #include "softcuda/driver/errors.api"
 };
+#undef ERROR
 
-const ErrorName *find(CUresult error) {
-  for (const ErrorName &e : kErrors)
-    if (e.error == error) return &e;
-  return nullptr;
+const ErrorName<CUresult> *find(CUresult error) {
+  return ckpt::softcuda::find_error(kErrors, error);
 }
 
 }  // namespace
 
 SOFTCUDA_API CUresult cuGetErrorName(CUresult error, const char **name) {
   REQUIRE(name != nullptr, CUDA_ERROR_INVALID_VALUE);
-  const ErrorName *e = find(error);
+  const ErrorName<CUresult> *e = find(error);
   *name = e == nullptr ? nullptr : e->name;
   return e == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 SOFTCUDA_API CUresult cuGetErrorString(CUresult error, const char **text) {
   REQUIRE(text != nullptr, CUDA_ERROR_INVALID_VALUE);
-  const ErrorName *e = find(error);
+  const ErrorName<CUresult> *e = find(error);
   *text = e == nullptr ? nullptr : e->text;
   return e == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuFunc*, and cuKernel* that mean the same.
-#include "softcuda/driver/process.h"
+// cuFunc*, and the cuKernel* calls with the same meaning.
+#include "softcuda/driver/code.h"
 
 namespace ckpt::softcuda::driver {
 namespace {
@@ -61,7 +61,7 @@ SOFTCUDA_API CUresult cuFuncGetName(const char **name, CUfunction function) {
   Function *f = nullptr;
   CHECK_CU(function_of(call.context, function, f));
   REQUIRE(name != nullptr, CUDA_ERROR_INVALID_VALUE);
-  // The name's own storage ends without a NUL; the key of the map is a string.
+  // The key of the map ends with a NUL; the symbol's name does not.
   *name = f->module->functions.find(std::string(f->symbol->function->name))->first.c_str();
   return CUDA_SUCCESS;
 }

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <set>
 
+#include "softcuda/driver/capture.h"
+
 namespace ckpt::softcuda::driver {
 
-Graphs &graphs() {
-  static Graphs *const kGraphs = new Graphs;
-  return *kGraphs;
+GraphRegistry &graph_registry() {
+  static GraphRegistry *const kRegistry = new GraphRegistry;
+  return *kRegistry;
 }
 
 Node *Graph::add(CUgraphNodeType type, std::vector<Node *> after) {
@@ -19,15 +21,15 @@ Node *Graph::add(CUgraphNodeType type, std::vector<Node *> after) {
   return &n;
 }
 
-std::shared_ptr<Graph> Graph::copy(std::map<const Node *, Node *> &names) const {
+std::shared_ptr<Graph> Graph::copy(std::map<const Node *, Node *> &clones) const {
   auto g = std::make_shared<Graph>();
   for (const std::unique_ptr<Node> &n : nodes) {
     Node &m = *g->nodes.emplace_back(std::make_unique<Node>(*n));
     m.graph = g.get();
-    names[n.get()] = &m;
+    clones[n.get()] = &m;
   }
   for (const std::unique_ptr<Node> &m : g->nodes)
-    for (Node *&before : m->after) before = names[before];
+    for (Node *&before : m->after) before = clones[before];
   return g;
 }
 
@@ -57,7 +59,7 @@ void run_node(Context *c, const Node &n) {
     case CU_GRAPH_NODE_TYPE_KERNEL: return run(n.context != nullptr ? n.context : c, n.launch);
     case CU_GRAPH_NODE_TYPE_MEMCPY: return run(c, n.box);
     case CU_GRAPH_NODE_TYPE_MEMSET: return run(n.fill);
-    case CU_GRAPH_NODE_TYPE_HOST: return n.host(n.host_data), moment_is_now();
+    case CU_GRAPH_NODE_TYPE_HOST: n.host(n.host_data); return set_model_time_to_now();
     case CU_GRAPH_NODE_TYPE_GRAPH: return run_graph(c, *n.child);
     default: return;
   }
@@ -70,7 +72,7 @@ void run_graph(Context *c, const Graph &g) {
   }
 }
 
-Graph *graph_of(CUgraph g) { return graphs().graphs.get(g); }
+Graph *graph_of(CUgraph g) { return graph_registry().graphs.get(g); }
 
 CUresult new_node(CUgraphNode *out, CUgraph graph, const CUgraphNode *after, size_t n,
                   CUgraphNodeType type, Node *&node) {
@@ -79,18 +81,18 @@ CUresult new_node(CUgraphNode *out, CUgraph graph, const CUgraphNode *after, siz
   REQUIRE(g != nullptr, CUDA_ERROR_INVALID_VALUE);
   std::vector<Node *> list;
   for (size_t i = 0; i < n; ++i) {
-    Node *a = graphs().nodes.get(after[i]);
+    Node *a = graph_registry().nodes.get(after[i]);
     REQUIRE(a != nullptr && a->graph == g, CUDA_ERROR_INVALID_VALUE);
     list.push_back(a);
   }
-  node = graphs().nodes.add(g->add(type, std::move(list)));
+  node = graph_registry().nodes.add(g->add(type, std::move(list)));
   *out = reinterpret_cast<CUgraphNode>(node);
   return CUDA_SUCCESS;
 }
 
 void drop_node(Node *n) {
   Graph *g = n->graph;
-  graphs().nodes.remove(n);
+  graph_registry().nodes.remove(n);
   for (const std::unique_ptr<Node> &m : g->nodes) std::erase(m->after, n);
   std::erase_if(g->nodes, [&](const std::unique_ptr<Node> &m) { return m.get() == n; });
 }
@@ -103,6 +105,8 @@ CUresult kernel_launch(Context *c, const CUDA_KERNEL_NODE_PARAMS *p, Launch &l) 
                      p->extra, false, l);
 }
 
+}  // namespace
+
 CUresult fill_of(const CUDA_MEMSET_NODE_PARAMS *p, Fill &f) {
   REQUIRE(p != nullptr && (p->elementSize == 1 || p->elementSize == 2 || p->elementSize == 4),
           CUDA_ERROR_INVALID_VALUE);
@@ -111,12 +115,11 @@ CUresult fill_of(const CUDA_MEMSET_NODE_PARAMS *p, Fill &f) {
   return f.dst != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-// The node of an executable graph that a node of its graph became.
 CUresult node_in(CUgraphExec exec, CUgraphNode node, Node *&out) {
-  Exec *e = graphs().execs.get(exec);
+  ExecutableGraph *e = graph_registry().execs.get(exec);
   REQUIRE(e != nullptr, CUDA_ERROR_INVALID_VALUE);
-  auto it = e->names.find(reinterpret_cast<Node *>(node));
-  REQUIRE(it != e->names.end(), CUDA_ERROR_INVALID_VALUE);
+  auto it = e->clones.find(reinterpret_cast<Node *>(node));
+  REQUIRE(it != e->clones.end(), CUDA_ERROR_INVALID_VALUE);
   out = it->second;
   return CUDA_SUCCESS;
 }
@@ -130,18 +133,16 @@ CUresult list_nodes(const std::vector<Node *> &list, CUgraphNode *out, size_t *n
   return CUDA_SUCCESS;
 }
 
-}  // namespace
-
 CUresult check_exec(CUgraphExec exec) {
-  return graphs().execs.holds(exec) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return graph_registry().execs.holds(exec) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-// What is launched is the graph as it is now: it may be updated while it runs.
+// Runs a copy of the graph, because the program may update the original while it runs.
 CUresult launch_graph(CUgraphExec exec, Stream &s) {
-  Exec *e = graphs().execs.get(exec);
+  ExecutableGraph *e = graph_registry().execs.get(exec);
   REQUIRE(e != nullptr, CUDA_ERROR_INVALID_VALUE);
-  std::map<const Node *, Node *> names;
-  std::shared_ptr<Graph> g = e->graph->copy(names);
+  std::map<const Node *, Node *> clones;
+  std::shared_ptr<Graph> g = e->graph->copy(clones);
   if (std::shared_ptr<Capture> c = capture_of(s)) {
     Node *n = c->graph->add(CU_GRAPH_NODE_TYPE_GRAPH, c->last[&s]);
     n->child = g;
@@ -161,19 +162,19 @@ SOFTCUDA_API CUresult cuGraphCreate(CUgraph *out, unsigned int flags) {
   CALL_INITIALISED();
   REQUIRE(out != nullptr && flags == 0, CUDA_ERROR_INVALID_VALUE);
   auto g = std::make_shared<Graph>();
-  std::lock_guard lock(graphs().mutex);
-  graphs().owned[g.get()] = g;
-  *out = reinterpret_cast<CUgraph>(graphs().graphs.add(g.get()));
+  std::lock_guard lock(graph_registry().mutex);
+  graph_registry().owned[g.get()] = g;
+  *out = reinterpret_cast<CUgraph>(graph_registry().graphs.add(g.get()));
   return CUDA_SUCCESS;
 }
 
 SOFTCUDA_API CUresult cuGraphDestroy(CUgraph graph) {
   CALL_INITIALISED();
-  Graph *g = graphs().graphs.get(graph);
-  REQUIRE(g != nullptr && graphs().graphs.remove(g), CUDA_ERROR_INVALID_VALUE);
-  for (const std::unique_ptr<Node> &n : g->nodes) graphs().nodes.remove(n.get());
-  std::lock_guard lock(graphs().mutex);
-  graphs().owned.erase(g);
+  Graph *g = graph_registry().graphs.get(graph);
+  REQUIRE(g != nullptr && graph_registry().graphs.remove(g), CUDA_ERROR_INVALID_VALUE);
+  for (const std::unique_ptr<Node> &n : g->nodes) graph_registry().nodes.remove(n.get());
+  std::lock_guard lock(graph_registry().mutex);
+  graph_registry().owned.erase(g);
   return CUDA_SUCCESS;
 }
 
@@ -181,12 +182,12 @@ SOFTCUDA_API CUresult cuGraphClone(CUgraph *out, CUgraph graph) {
   CALL_INITIALISED();
   Graph *g = graph_of(graph);
   REQUIRE(out != nullptr && g != nullptr, CUDA_ERROR_INVALID_VALUE);
-  std::map<const Node *, Node *> names;
-  std::shared_ptr<Graph> copy = g->copy(names);
-  std::lock_guard lock(graphs().mutex);
-  for (const std::unique_ptr<Node> &n : copy->nodes) graphs().nodes.add(n.get());
-  graphs().owned[copy.get()] = copy;
-  *out = reinterpret_cast<CUgraph>(graphs().graphs.add(copy.get()));
+  std::map<const Node *, Node *> clones;
+  std::shared_ptr<Graph> copy = g->copy(clones);
+  std::lock_guard lock(graph_registry().mutex);
+  for (const std::unique_ptr<Node> &n : copy->nodes) graph_registry().nodes.add(n.get());
+  graph_registry().owned[copy.get()] = copy;
+  *out = reinterpret_cast<CUgraph>(graph_registry().graphs.add(copy.get()));
   return CUDA_SUCCESS;
 }
 
@@ -253,8 +254,8 @@ SOFTCUDA_API CUresult cuGraphAddChildGraphNode(CUgraphNode *out, CUgraph graph,
   REQUIRE(g != nullptr, CUDA_ERROR_INVALID_VALUE);
   Node *node = nullptr;
   CHECK_CU(new_node(out, graph, after, n, CU_GRAPH_NODE_TYPE_GRAPH, node));
-  std::map<const Node *, Node *> names;
-  node->child = g->copy(names);
+  std::map<const Node *, Node *> clones;
+  node->child = g->copy(clones);
   return CUDA_SUCCESS;
 }
 
@@ -264,7 +265,7 @@ SOFTCUDA_API CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode
   CALL_INITIALISED();
   REQUIRE(graph_of(graph) != nullptr, CUDA_ERROR_INVALID_VALUE);
   for (size_t i = 0; i < n; ++i) {
-    Node *a = graphs().nodes.get(from[i]), *b = graphs().nodes.get(to[i]);
+    Node *a = graph_registry().nodes.get(from[i]), *b = graph_registry().nodes.get(to[i]);
     REQUIRE(a != nullptr && b != nullptr && a != b, CUDA_ERROR_INVALID_VALUE);
     b->after.push_back(a);
   }
@@ -273,7 +274,7 @@ SOFTCUDA_API CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode
 
 SOFTCUDA_API CUresult cuGraphDestroyNode(CUgraphNode node) {
   CALL_INITIALISED();
-  Node *n = graphs().nodes.get(node);
+  Node *n = graph_registry().nodes.get(node);
   REQUIRE(n != nullptr, CUDA_ERROR_INVALID_VALUE);
   drop_node(n);
   return CUDA_SUCCESS;
@@ -300,7 +301,7 @@ SOFTCUDA_API CUresult cuGraphGetRootNodes(CUgraph graph, CUgraphNode *nodes, siz
 
 SOFTCUDA_API CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type) {
   CALL_INITIALISED();
-  Node *n = graphs().nodes.get(node);
+  Node *n = graph_registry().nodes.get(node);
   REQUIRE(n != nullptr && type != nullptr, CUDA_ERROR_INVALID_VALUE);
   *type = n->type;
   return CUDA_SUCCESS;
@@ -312,16 +313,16 @@ SOFTCUDA_API CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph grap
   Graph *g = graph_of(graph);
   REQUIRE(out != nullptr && g != nullptr, CUDA_ERROR_INVALID_VALUE);
   REQUIRE(g->nodes.empty() || !g->in_order().empty(), CUDA_ERROR_INVALID_VALUE);
-  auto e = std::make_unique<Exec>();
-  e->graph = g->copy(e->names);
-  *out = reinterpret_cast<CUgraphExec>(graphs().execs.add(e.release()));
+  auto e = std::make_unique<ExecutableGraph>();
+  e->graph = g->copy(e->clones);
+  *out = reinterpret_cast<CUgraphExec>(graph_registry().execs.add(e.release()));
   return CUDA_SUCCESS;
 }
 
 SOFTCUDA_API CUresult cuGraphExecDestroy(CUgraphExec exec) {
   CALL_INITIALISED();
-  Exec *e = graphs().execs.get(exec);
-  REQUIRE(e != nullptr && graphs().execs.remove(e), CUDA_ERROR_INVALID_VALUE);
+  ExecutableGraph *e = graph_registry().execs.get(exec);
+  REQUIRE(e != nullptr && graph_registry().execs.remove(e), CUDA_ERROR_INVALID_VALUE);
   delete e;
   return CUDA_SUCCESS;
 }
@@ -329,7 +330,7 @@ SOFTCUDA_API CUresult cuGraphExecDestroy(CUgraphExec exec) {
 SOFTCUDA_API CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode node,
                                                     const CUDA_KERNEL_NODE_PARAMS *p) {
   CALL_WITH_CONTEXT();
-  Node *n = graphs().nodes.get(node);
+  Node *n = graph_registry().nodes.get(node);
   REQUIRE(n != nullptr && n->type == CU_GRAPH_NODE_TYPE_KERNEL, CUDA_ERROR_INVALID_VALUE);
   return kernel_launch(call.context, p, n->launch);
 }
@@ -362,11 +363,11 @@ SOFTCUDA_API CUresult cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node,
   return CUDA_SUCCESS;
 }
 
-// Takes over the work of a graph of the same shape.
+// Replaces the work of an executable graph with that of a graph of the same shape.
 SOFTCUDA_API CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph,
                                            CUgraphExecUpdateResultInfo *info) {
   CALL_INITIALISED();
-  Exec *e = graphs().execs.get(exec);
+  ExecutableGraph *e = graph_registry().execs.get(exec);
   Graph *g = graph_of(graph);
   REQUIRE(e != nullptr && g != nullptr && info != nullptr, CUDA_ERROR_INVALID_VALUE);
   *info = {};
@@ -376,7 +377,7 @@ SOFTCUDA_API CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph,
            g->nodes[i]->after.size() == e->graph->nodes[i]->after.size();
   info->result = same ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
   REQUIRE(same, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
-  e->names.clear();
-  e->graph = g->copy(e->names);
+  e->clones.clear();
+  e->graph = g->copy(e->clones);
   return CUDA_SUCCESS;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Graphs: nodes of work with their order, made one by one or by recording what is put into streams.
-// A launch does the nodes in one order that their dependencies allow.
+// Graphs of work. They are built node by node, or by capturing streams. A launch executes the nodes
+// one after the other, in an order that their dependencies allow.
 #pragma once
 
 #include <functional>
@@ -17,14 +17,13 @@ struct Node {
   Graph *graph = nullptr;
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
   std::vector<Node *> after;
-  // The work, by type.
+  // The work; which members are used depends on the type.
   Context *context = nullptr;
   Launch launch;
   Box box;
   Fill fill;
   CUhostFn host = nullptr;
   void *host_data = nullptr;
-  Event *event = nullptr;
   std::shared_ptr<Graph> child;
   bool enabled = true;
 };
@@ -33,14 +32,15 @@ struct Graph {
   std::vector<std::unique_ptr<Node>> nodes;
 
   Node *add(CUgraphNodeType type, std::vector<Node *> after);
-  std::shared_ptr<Graph> copy(std::map<const Node *, Node *> &names) const;
-  // Every node behind those that it comes after; empty if they go round in a circle.
+  // `clones` receives the copy of each node.
+  std::shared_ptr<Graph> copy(std::map<const Node *, Node *> &clones) const;
+  // Nodes in topological order; empty if there is a cycle.
   std::vector<Node *> in_order() const;
 };
 
-struct Exec {
+struct ExecutableGraph {
   std::shared_ptr<Graph> graph;
-  std::map<const Node *, Node *> names;  // nodes of the graph that it was made of -> ours
+  std::map<const Node *, Node *> clones;  // by the nodes of the original graph
 };
 
 struct Capture {
@@ -48,17 +48,29 @@ struct Capture {
   Stream *origin = nullptr;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   u64 id = 0;
-  std::map<Stream *, std::vector<Node *>> last;
+  std::map<Stream *, std::vector<Node *>> last;  // the nodes that the next one depends on
   std::vector<Stream *> streams;
 };
 
-struct Graphs {
+struct GraphRegistry {
   Handles<Graph> graphs;
   Handles<Node> nodes;
-  Handles<Exec> execs;
+  Handles<ExecutableGraph> execs;
   std::map<Graph *, std::shared_ptr<Graph>> owned;
   std::mutex mutex;
 };
-Graphs &graphs();
+GraphRegistry &graph_registry();
+
+// Launches a graph in a stream, or adds it as one node to the graph that the stream records.
+CUresult launch_graph(CUgraphExec exec, Stream &s);
+// CUDA_ERROR_INVALID_VALUE if `exec` is no live executable graph.
+CUresult check_exec(CUgraphExec exec);
+
+// The node of `exec` that was cloned from `node` of the graph that `exec` was made from.
+CUresult node_in(CUgraphExec exec, CUgraphNode node, Node *&out);
+// Checks the parameters of a memset node.
+CUresult fill_of(const CUDA_MEMSET_NODE_PARAMS *p, Fill &f);
+// Writes up to *n handles to `out`, or only their number to *n if `out` is null.
+CUresult list_nodes(const std::vector<Node *> &list, CUgraphNode *out, size_t *n);
 
 }  // namespace ckpt::softcuda::driver

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a graph tells of itself, and how its nodes' work is changed.
+// Queries about graphs, and the calls that change the work of a node.
 #include <algorithm>
 
 #include "softcuda/driver/graph.h"
@@ -10,17 +10,14 @@ using namespace ckpt::softcuda::driver;
 namespace {
 
 CUresult node_of(CUgraphNode handle, CUgraphNodeType type, Node *&out) {
-  out = graphs().nodes.get(handle);
+  out = graph_registry().nodes.get(handle);
   REQUIRE(out != nullptr && out->type == type, CUDA_ERROR_INVALID_VALUE);
   return CUDA_SUCCESS;
 }
 
 CUresult exec_node_of(CUgraphExec exec, CUgraphNode handle, CUgraphNodeType type, Node *&out) {
-  Exec *e = graphs().execs.get(exec);
-  REQUIRE(e != nullptr, CUDA_ERROR_INVALID_VALUE);
-  auto it = e->names.find(reinterpret_cast<Node *>(handle));
-  REQUIRE(it != e->names.end() && it->second->type == type, CUDA_ERROR_INVALID_VALUE);
-  out = it->second;
+  CHECK_CU(node_in(exec, handle, out));
+  REQUIRE(out->type == type, CUDA_ERROR_INVALID_VALUE);
   return CUDA_SUCCESS;
 }
 
@@ -33,12 +30,9 @@ CUresult set_copy(Node &n, const CUDA_MEMCPY3D *p) {
 }
 
 CUresult set_fill(Node &n, const CUDA_MEMSET_NODE_PARAMS *p) {
-  REQUIRE(p != nullptr && (p->elementSize == 1 || p->elementSize == 2 || p->elementSize == 4),
-          CUDA_ERROR_INVALID_VALUE);
-  char *dst =
-      process().memory->host(p->dst, (p->height - 1) * p->pitch + p->width * p->elementSize);
-  REQUIRE(dst != nullptr, CUDA_ERROR_INVALID_VALUE);
-  n.fill = {dst, p->pitch, p->width, p->height, p->elementSize, p->value};
+  Fill f;
+  CHECK_CU(fill_of(p, f));
+  n.fill = f;
   return CUDA_SUCCESS;
 }
 
@@ -49,81 +43,74 @@ CUresult set_host(Node &n, const CUDA_HOST_NODE_PARAMS *p) {
   return CUDA_SUCCESS;
 }
 
-CUresult list(const std::vector<Node *> &nodes, CUgraphNode *out, size_t *n) {
-  REQUIRE(n != nullptr, CUDA_ERROR_INVALID_VALUE);
-  if (out != nullptr)
-    for (size_t i = 0; i < *n; ++i)
-      out[i] = i < nodes.size() ? reinterpret_cast<CUgraphNode>(nodes[i]) : nullptr;
-  *n = out == nullptr ? nodes.size() : std::min(*n, nodes.size());
-  return CUDA_SUCCESS;
+template <class Params>
+using Setter = CUresult (*)(Node &, const Params *);
+
+template <class Params>
+CUresult set_params(CUgraphNode node, CUgraphNodeType type, Setter<Params> set, const Params *p) {
+  CALL_INITIALISED();
+  Node *n = nullptr;
+  CHECK_CU(node_of(node, type, n));
+  return set(*n, p);
+}
+
+template <class Params>
+CUresult set_exec_params(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type,
+                         Setter<Params> set, const Params *p) {
+  CALL_INITIALISED();
+  Node *n = nullptr;
+  CHECK_CU(exec_node_of(exec, node, type, n));
+  return set(*n, p);
 }
 
 }  // namespace
 
 SOFTCUDA_API CUresult cuGraphMemcpyNodeSetParams(CUgraphNode node, const CUDA_MEMCPY3D *p) {
-  CALL_INITIALISED();
-  Node *n = nullptr;
-  CHECK_CU(node_of(node, CU_GRAPH_NODE_TYPE_MEMCPY, n));
-  return set_copy(*n, p);
+  return set_params(node, CU_GRAPH_NODE_TYPE_MEMCPY, &set_copy, p);
 }
 SOFTCUDA_API CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                                      const CUDA_MEMCPY3D *p, CUcontext) {
-  CALL_INITIALISED();
-  Node *n = nullptr;
-  CHECK_CU(exec_node_of(exec, node, CU_GRAPH_NODE_TYPE_MEMCPY, n));
-  return set_copy(*n, p);
+  return set_exec_params(exec, node, CU_GRAPH_NODE_TYPE_MEMCPY, &set_copy, p);
 }
 SOFTCUDA_API CUresult cuGraphMemsetNodeSetParams(CUgraphNode node,
                                                  const CUDA_MEMSET_NODE_PARAMS *p) {
-  CALL_INITIALISED();
-  Node *n = nullptr;
-  CHECK_CU(node_of(node, CU_GRAPH_NODE_TYPE_MEMSET, n));
-  return set_fill(*n, p);
+  return set_params(node, CU_GRAPH_NODE_TYPE_MEMSET, &set_fill, p);
 }
 SOFTCUDA_API CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                                      const CUDA_MEMSET_NODE_PARAMS *p, CUcontext) {
-  CALL_INITIALISED();
-  Node *n = nullptr;
-  CHECK_CU(exec_node_of(exec, node, CU_GRAPH_NODE_TYPE_MEMSET, n));
-  return set_fill(*n, p);
+  return set_exec_params(exec, node, CU_GRAPH_NODE_TYPE_MEMSET, &set_fill, p);
 }
 SOFTCUDA_API CUresult cuGraphHostNodeSetParams(CUgraphNode node, const CUDA_HOST_NODE_PARAMS *p) {
-  CALL_INITIALISED();
-  Node *n = nullptr;
-  CHECK_CU(node_of(node, CU_GRAPH_NODE_TYPE_HOST, n));
-  return set_host(*n, p);
+  return set_params(node, CU_GRAPH_NODE_TYPE_HOST, &set_host, p);
 }
 SOFTCUDA_API CUresult cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                                    const CUDA_HOST_NODE_PARAMS *p) {
-  CALL_INITIALISED();
-  Node *n = nullptr;
-  CHECK_CU(exec_node_of(exec, node, CU_GRAPH_NODE_TYPE_HOST, n));
-  return set_host(*n, p);
+  return set_exec_params(exec, node, CU_GRAPH_NODE_TYPE_HOST, &set_host, p);
 }
 
 SOFTCUDA_API CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode *out,
                                                     CUgraphEdgeData *, size_t *count) {
   CALL_INITIALISED();
-  Node *n = graphs().nodes.get(node);
+  Node *n = graph_registry().nodes.get(node);
   REQUIRE(n != nullptr, CUDA_ERROR_INVALID_VALUE);
-  return list(n->after, out, count);
+  return list_nodes(n->after, out, count);
 }
 
 SOFTCUDA_API CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode *out,
                                                       CUgraphEdgeData *, size_t *count) {
   CALL_INITIALISED();
-  Node *n = graphs().nodes.get(node);
+  Node *n = graph_registry().nodes.get(node);
   REQUIRE(n != nullptr, CUDA_ERROR_INVALID_VALUE);
   std::vector<Node *> nodes;
   for (const std::unique_ptr<Node> &m : n->graph->nodes)
     if (std::ranges::find(m->after, n) != m->after.end()) nodes.push_back(m.get());
-  return list(nodes, out, count);
+  return list_nodes(nodes, out, count);
 }
 
 SOFTCUDA_API CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode *from, CUgraphNode *to,
                                          CUgraphEdgeData *, size_t *count) {
   CALL_INITIALISED();
-  Graph *g = graphs().graphs.get(graph);
+  Graph *g = graph_registry().graphs.get(graph);
   REQUIRE(g != nullptr && count != nullptr, CUDA_ERROR_INVALID_VALUE);
   std::vector<Node *> a, b;
   for (const std::unique_ptr<Node> &m : g->nodes)
@@ -132,8 +119,8 @@ SOFTCUDA_API CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode *from, CUgra
       b.push_back(m.get());
     }
   size_t n = *count;
-  CHECK_CU(list(a, from, count));
-  return list(b, to, to == nullptr ? count : &n);
+  CHECK_CU(list_nodes(a, from, count));
+  return list_nodes(b, to, to == nullptr ? count : &n);
 }
 
 SOFTCUDA_API CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {

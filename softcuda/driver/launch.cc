@@ -1,68 +1,161 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// cuLaunch*. Compiled twice, as copy.cc is.
 #include "softcuda/driver/launch.h"
 
-#include "softcuda/driver/transfer.h"
+#include <algorithm>
 
-using namespace ckpt::softcuda;
-using namespace ckpt::softcuda::driver;
+#include "softcuda/driver/code.h"
 
+namespace ckpt::softcuda::driver {
 namespace {
 
-CUresult launch(const void *f, vm::Dim grid, vm::Dim block, unsigned shared, CUstream stream,
-                void **params, void **extra, bool cooperative, vm::Dim cluster = {0, 0, 0}) {
-  CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, meant(stream));
-  REQUIRE(s != nullptr && process().contexts.holds(s->context), CUDA_ERROR_INVALID_HANDLE);
-  auto l = std::make_shared<Launch>();
-  l->cluster = cluster;
-  CHECK_CU(make_launch(s->context, f, grid, block, shared, params, extra, cooperative, *l));
-  if (std::shared_ptr<Capture> capture = capture_of(*s)) return capture_launch(*capture, *s, *l);
-  s->context->submit(*s, [c = s->context, l] { run(c, *l); });
+CUresult error_of(vm::FaultKind kind) {
+  switch (kind) {
+    case vm::FaultKind::None:
+    case vm::FaultKind::Stopped: return CUDA_SUCCESS;
+    case vm::FaultKind::IllegalAddress: return CUDA_ERROR_ILLEGAL_ADDRESS;
+    case vm::FaultKind::MisalignedAddress: return CUDA_ERROR_MISALIGNED_ADDRESS;
+    case vm::FaultKind::Assert: return CUDA_ERROR_ASSERT;
+    case vm::FaultKind::Trap: return CUDA_ERROR_LAUNCH_FAILED;
+    case vm::FaultKind::Unsupported: return CUDA_ERROR_INVALID_PTX;
+    case vm::FaultKind::IllegalCall: return CUDA_ERROR_INVALID_PC;
+    default: return CUDA_ERROR_LAUNCH_FAILED;
+  }
+}
+
+bool fits(vm::Dim d, u64 x, u64 y, u64 z) {
+  return d.x >= 1 && d.y >= 1 && d.z >= 1 && d.x <= x && d.y <= y && d.z <= z;
+}
+
+CUresult read_parameters(const vm::Kernel &k, void **params, void **extra,
+                         std::vector<std::byte> &out) {
+  out.resize(k.parameter_bytes());
+  if (extra != nullptr) {
+    const void *buffer = nullptr;
+    size_t bytes = 0;
+    for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+      if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER) buffer = extra[1];
+      if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE) bytes = *static_cast<size_t *>(extra[1]);
+    }
+    REQUIRE(out.empty() || (buffer != nullptr && bytes >= out.size()), CUDA_ERROR_INVALID_VALUE);
+    if (!out.empty()) std::memcpy(out.data(), buffer, out.size());
+    return CUDA_SUCCESS;
+  }
+  REQUIRE(out.empty() || params != nullptr, CUDA_ERROR_INVALID_VALUE);
+  const std::vector<vm::Slot> &slots = k.entry().params;
+  for (size_t i = 0; i < slots.size(); ++i)
+    std::memcpy(out.data() + slots[i].offset, params[i], slots[i].bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult check_shape(const Function &f, const Launch &l) {
+  REQUIRE(fits(l.grid, 0x7fffffff, 65535, 65535) && fits(l.block, 1024, 1024, 64),
+          CUDA_ERROR_INVALID_VALUE);
+  u64 threads = l.block.count();
+  REQUIRE(threads <= kThreadsPerBlock, CUDA_ERROR_INVALID_VALUE);
+  const ptx::Function &decl = f.kernel->function();
+  REQUIRE(decl.max_threads == 0 || threads <= decl.max_threads, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+  const u32 *need = decl.required_threads;
+  REQUIRE(need[0] == 0 || (l.block.x == need[0] && l.block.y == need[1] && l.block.z == need[2]),
+          CUDA_ERROR_INVALID_VALUE);
+  u64 limit = std::max<u64>(kSharedPerBlock, f.max_dynamic_shared + u64{f.kernel->static_shared()});
+  REQUIRE(l.shared + u64{f.kernel->static_shared()} <= limit && l.shared <= kSharedPerBlockOptin,
+          CUDA_ERROR_INVALID_VALUE);
+  return CUDA_SUCCESS;
+}
+
+// A launch cannot change a cluster size that the kernel declares (__cluster_dims__).
+CUresult resolve_cluster(const Function &f, Launch &l) {
+  const u32 *declared = f.kernel->function().cluster;
+  vm::Dim wanted{declared[0], declared[1], declared[2]};
+  bool requested = l.cluster.count() != 0;
+  if (wanted.count() == 0) wanted = requested ? l.cluster : vm::Dim{};
+  REQUIRE(
+      !requested || (wanted.x == l.cluster.x && wanted.y == l.cluster.y && wanted.z == l.cluster.z),
+      CUDA_ERROR_INVALID_VALUE);
+  l.explicit_cluster = requested || declared[0] != 0;
+  l.cluster = wanted;
+  REQUIRE(wanted.count() <= kBlocksPerCluster, CUDA_ERROR_INVALID_CLUSTER_SIZE);
+  REQUIRE(l.grid.x % wanted.x == 0 && l.grid.y % wanted.y == 0 && l.grid.z % wanted.z == 0,
+          CUDA_ERROR_INVALID_VALUE);
   return CUDA_SUCCESS;
 }
 
 }  // namespace
 
-SOFTCUDA_API CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz,
-                                     unsigned bx, unsigned by, unsigned bz, unsigned shared,
-                                     CUstream stream, void **params, void **extra) {
-  return launch(f, {gx, gy, gz}, {bx, by, bz}, shared, stream, params, extra, false);
+int blocks_per_multiprocessor(const Function &f, u64 threads, u64 dynamic_shared) {
+  u64 warps = (threads + 31) / 32;
+  if (warps == 0 || threads > kThreadsPerBlock) return 0;
+  u64 by_threads = kThreadsPerMultiprocessor / 32 / warps;
+  u64 shared = f.kernel->static_shared() + dynamic_shared;
+  if (shared > kSharedPerBlockOptin) return 0;
+  u64 by_shared = shared == 0 ? kBlocksPerMultiprocessor : kSharedPerMultiprocessor / shared;
+  return static_cast<int>(std::min<u64>({by_threads, by_shared, kBlocksPerMultiprocessor}));
 }
 
-SOFTCUDA_API CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz,
-                                                unsigned bx, unsigned by, unsigned bz,
-                                                unsigned shared, CUstream stream, void **params) {
-  return launch(f, {gx, gy, gz}, {bx, by, bz}, shared, stream, params, nullptr, true);
-}
-
-// Attributes that change what a kernel does are heeded or refused; those that are about speed are
-// passed over.
-SOFTCUDA_API CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **params,
-                                       void **extra) {
-  REQUIRE(config != nullptr, CUDA_ERROR_INVALID_VALUE);
-  bool cooperative = false;
-  vm::Dim cluster{0, 0, 0};
-  for (unsigned i = 0; i < config->numAttrs; ++i) {
-    const CUlaunchAttribute &a = config->attrs[i];
-    if (a.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) cooperative = a.value.cooperative != 0;
-    if (a.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
-      cluster = {a.value.clusterDim.x, a.value.clusterDim.y, a.value.clusterDim.z};
-      REQUIRE(cluster.count() > 0, CUDA_ERROR_INVALID_VALUE);
-    }
+CUresult make_launch(Context *c, const void *function, vm::Dim grid, vm::Dim block, unsigned shared,
+                     void **params, void **extra, bool cooperative, Launch &out) {
+  CHECK_CU(function_of(c, function, out.function));
+  CHECK_CU(prepare(*out.function));
+  out.grid = grid;
+  out.block = block;
+  out.shared = (shared + 15) & ~15u;
+  out.cooperative = cooperative;
+  CHECK_CU(check_shape(*out.function, out));
+  CHECK_CU(resolve_cluster(*out.function, out));
+  if (cooperative) {
+    u64 max_blocks =
+        static_cast<u64>(blocks_per_multiprocessor(*out.function, block.count(), out.shared)) *
+        kMultiprocessors;
+    REQUIRE(grid.count() <= max_blocks, CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
   }
-  return launch(f, {config->gridDimX, config->gridDimY, config->gridDimZ},
-                {config->blockDimX, config->blockDimY, config->blockDimZ}, config->sharedMemBytes,
-                config->hStream, params, extra, cooperative, cluster);
+  return read_parameters(*out.function->kernel, params, extra, out.params);
 }
 
-SOFTCUDA_API CUresult cuLaunchHostFunc(CUstream stream, CUhostFn f, void *data) {
-  CALL_WITH_CONTEXT();
-  Stream *s = stream_of(call.context, meant(stream));
-  REQUIRE(f != nullptr, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(s != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  if (std::shared_ptr<Capture> capture = capture_of(*s)) return capture_host(*capture, *s, f, data);
-  s->context->submit(*s, [f, data] { f(data), moment_is_now(); });
+namespace {
+
+void fill_grid(vm::Grid &g, Context *c, const Launch &l) {
+  g.kernel = l.function->kernel.get();
+  g.memory = c;
+  g.services = c;
+  g.grid = l.grid;
+  g.block = l.block;
+  g.cluster = l.cluster;
+  g.explicit_cluster = l.explicit_cluster;
+  g.static_shared = (g.kernel->static_shared() + 15) & ~15u;
+  g.dynamic_shared = l.shared;
+  g.id = process().next_id++;
+  g.stack_bytes = static_cast<u32>(c->stack_bytes);
+  g.multiprocessors = kMultiprocessors;
+  g.params = l.params;
+}
+
+// The grid's barrier of cooperative groups is in device memory.
+CUresult run_cooperative(Context *c, vm::Grid &g) {
+  std::optional<Allocation> a = process().memory->allocate(static_cast<u32>(c->device->index),
+                                                           kAllocationAlign, MemoryKind::Device, c);
+  REQUIRE(a, CUDA_ERROR_OUT_OF_MEMORY);
+  g.workspace = a->base;
+  std::memset(reinterpret_cast<void *>(a->host), 0, kAllocationAlign);
+  process().cores.run_cooperative(g);
+  process().memory->release(a->base, MemoryKind::Device);
   return CUDA_SUCCESS;
 }
+
+}  // namespace
+
+void run(Context *c, const Launch &l) {
+  vm::Grid g;
+  fill_grid(g, c, l);
+  if (!l.cooperative) {
+    process().cores.run(g);
+  } else if (CUresult e = run_cooperative(c, g); e != CUDA_SUCCESS) {
+    c->error = e;
+    return;
+  }
+  spend_kernel_time(*c, g.instructions, g.memory_bytes, g.on_host);
+  if (g.fault.kind == vm::FaultKind::None) return;
+  warn(g.fault.text);
+  c->error = error_of(g.fault.kind);
+}
+
+}  // namespace ckpt::softcuda::driver

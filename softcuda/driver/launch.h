@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A kernel launch with all that it needs, so that it can wait in a stream or stand in a graph.
+// A kernel launch with its parameters, which can be queued in a stream or stored in a graph.
 #pragma once
 
 #include "softcuda/driver/process.h"
@@ -10,20 +10,20 @@ namespace ckpt::softcuda::driver {
 struct Launch {
   Function *function = nullptr;
   vm::Dim grid, block;
-  vm::Dim cluster{0, 0,
-                  0};  // before make_launch: what is asked for, 0 for what the kernel declares
+  // What the program asks for, 0 for what the kernel declares. make_launch() resolves it.
+  vm::Dim cluster{0, 0, 0};
   bool explicit_cluster = false;
-  u32 shared = 0;  // dynamic
+  u32 shared = 0;  // dynamic shared memory, bytes
   bool cooperative = false;
   std::vector<std::byte> params;
 };
 
-// Checks everything that a real driver checks at once.
+// Fills in a launch, and reports the errors that a real driver reports when a launch is submitted.
 CUresult make_launch(Context *c, const void *function, vm::Dim grid, vm::Dim block, unsigned shared,
                      void **params, void **extra, bool cooperative, Launch &out);
-// Runs it to its end; a fault becomes the context's error.
+// Executes a launch on this thread. A fault becomes the context's error.
 void run(Context *c, const Launch &l);
+// How many blocks fit on a multiprocessor; `dynamic_shared` in bytes.
 int blocks_per_multiprocessor(const Function &f, u64 threads, u64 dynamic_shared);
-CUresult capture_launch(Capture &c, Stream &s, const Launch &l);
 
 }  // namespace ckpt::softcuda::driver

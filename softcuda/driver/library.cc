@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuLibrary*, and cuKernel* of what is in them.
-#include "softcuda/driver/process.h"
+// cuLibrary*, and the cuKernel* calls about a library's kernels.
+#include "softcuda/driver/code.h"
+#include "softcuda/driver/named_entries.h"
 
 using namespace ckpt::softcuda;
 using namespace ckpt::softcuda::driver;
@@ -12,8 +13,8 @@ SOFTCUDA_API CUresult cuLibraryLoadData(CUlibrary *out, const void *code, CUjit_
   REQUIRE(out != nullptr, CUDA_ERROR_INVALID_VALUE);
   auto l = std::make_unique<Library>();
   CHECK_CU(read_code(code, l->ptx));
-  CHECK_CU(link_image(l->ptx, l->names));
-  for (const vm::Symbol *s : l->names->kernels()) {
+  CHECK_CU(link_image(l->ptx, l->symbols));
+  for (const vm::Symbol *s : l->symbols->kernels()) {
     auto k = std::make_unique<Kernel>();
     k->library = l.get();
     k->name = s->function->name;
@@ -56,32 +57,17 @@ SOFTCUDA_API CUresult cuLibraryUnload(CUlibrary library) {
 
 SOFTCUDA_API CUresult cuLibraryGetKernel(CUkernel *out, CUlibrary library, const char *name) {
   CALL_INITIALISED();
-  Library *l = process().libraries.get(library);
-  REQUIRE(out != nullptr && name != nullptr, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(l != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  auto it = l->kernels.find(name);
-  REQUIRE(it != l->kernels.end(), CUDA_ERROR_NOT_FOUND);
-  *out = reinterpret_cast<CUkernel>(it->second.get());
-  return CUDA_SUCCESS;
+  return find_entry(process().libraries.get(library), &Library::kernels, name, out);
 }
 
 SOFTCUDA_API CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary library) {
   CALL_INITIALISED();
-  Library *l = process().libraries.get(library);
-  REQUIRE(count != nullptr, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(l != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  *count = static_cast<unsigned>(l->kernels.size());
-  return CUDA_SUCCESS;
+  return count_entries(process().libraries.get(library), &Library::kernels, count);
 }
 
 SOFTCUDA_API CUresult cuLibraryEnumerateKernels(CUkernel *out, unsigned int n, CUlibrary library) {
   CALL_INITIALISED();
-  Library *l = process().libraries.get(library);
-  REQUIRE(out != nullptr, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(l != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  for (auto &[name, k] : l->kernels)
-    if (n > 0) --n, *out++ = reinterpret_cast<CUkernel>(k.get());
-  return CUDA_SUCCESS;
+  return list_entries(process().libraries.get(library), &Library::kernels, out, n);
 }
 
 SOFTCUDA_API CUresult cuLibraryGetModule(CUmodule *out, CUlibrary library) {

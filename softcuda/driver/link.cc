@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuLink*: the linker of a driver. What goes in is PTX; what comes out is PTX, too, which is what
-// the device runs. Several inputs stay apart and are linked when they are loaded.
+// cuLink*: the driver's linker. Its inputs and its output are PTX, which is what the device runs.
+// Several inputs are kept apart and linked when they are loaded.
+#include "softcuda/driver/link.h"
+
 #include <cstring>
 #include <fstream>
 #include <iterator>
 
-#include "softcuda/driver/process.h"
+#include "softcuda/driver/code.h"
 
 namespace ckpt::softcuda::driver {
 namespace {
@@ -20,7 +22,8 @@ Handles<Link> &links() {
   return *kLinks;
 }
 
-// What cuLinkComplete gave out begins with its first input's text; the rest is found here.
+// cuLinkComplete returns the address of its first input's text. This map leads from there to all
+// inputs.
 struct Results {
   std::mutex mutex;
   std::map<const void *, std::vector<std::string>> by_address;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuMemAlloc and its kin, host memory, what is known of a pointer.
+// cuMemAlloc and related calls, pinned memory, pointer attributes.
 #include "softcuda/device/memory.h"
 
 #include <cstring>
@@ -47,7 +47,8 @@ CUresult attribute_of(const Allocation &a, CUdeviceptr p, CUpointer_attribute at
                                                                     : CU_MEMORYTYPE_DEVICE);
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: return put(out, p);
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-      return host_side(a) ? put(out, p) : (put(out, u64{0}), CUDA_ERROR_INVALID_VALUE);
+      put(out, host_side(a) ? p : 0);
+      return host_side(a) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: return put(out, 0u);
     case CU_POINTER_ATTRIBUTE_BUFFER_ID: return put(out, a.id);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
@@ -85,7 +86,7 @@ SOFTCUDA_API CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t
   return cuMemAlloc_v2(out, *pitch * height);
 }
 
-// Freeing waits for what runs, since it may use the memory.
+// Waits for running work, which may use the memory.
 SOFTCUDA_API CUresult cuMemFree_v2(CUdeviceptr p) {
   CALL_WITH_CONTEXT();
   if (p == 0) return CUDA_SUCCESS;
@@ -199,7 +200,7 @@ SOFTCUDA_API CUresult cuPointerGetAttribute(void *out, CUpointer_attribute attri
   return attribute_of(*a, p, attribute, out);
 }
 
-// Of a pointer that is not ours everything is zero, and that is no error.
+// For an unknown pointer all attributes are zero, which is not an error.
 SOFTCUDA_API CUresult cuPointerGetAttributes(unsigned int n, CUpointer_attribute *attributes,
                                              void **out, CUdeviceptr p) {
   CALL_INITIALISED();
@@ -226,7 +227,7 @@ SOFTCUDA_API CUresult cuPointerSetAttribute(const void *value, CUpointer_attribu
   return CUDA_SUCCESS;
 }
 
-// All memory of a software device is equally near: advice is checked and changes nothing.
+// All memory of a software device is equally fast, so advice is checked and has no effect.
 SOFTCUDA_API CUresult cuMemAdvise_v2(CUdeviceptr p, size_t bytes, CUmem_advise, CUmemLocation) {
   CALL_WITH_CONTEXT();
   std::optional<Allocation> a = process().memory->find(p);

@@ -1,32 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // cuModule*.
-#include <fstream>
-#include <iterator>
-
-#include "softcuda/driver/process.h"
-
-namespace ckpt::softcuda::driver {
-
-CUresult variable_of(Module &m, const char *name, CUdeviceptr *p, size_t *bytes) {
-  const vm::Symbol *s = m.image->find(name);
-  REQUIRE(s != nullptr && s->variable != nullptr, CUDA_ERROR_NOT_FOUND);
-  REQUIRE(s->variable->space == ptx::Space::Global || s->variable->space == ptx::Space::Const,
-          CUDA_ERROR_NOT_FOUND);
-  if (p != nullptr) *p = m.image->address(*s);
-  if (bytes != nullptr) *bytes = s->variable->bytes;
-  return CUDA_SUCCESS;
-}
-
-CUresult read_file(const char *path, std::vector<char> &out) {
-  std::ifstream in(path, std::ios::binary);
-  REQUIRE(in, CUDA_ERROR_FILE_NOT_FOUND);
-  out.assign(std::istreambuf_iterator<char>(in), {});
-  out.push_back('\0');
-  return CUDA_SUCCESS;
-}
-
-}  // namespace ckpt::softcuda::driver
+#include "softcuda/driver/code.h"
+#include "softcuda/driver/named_entries.h"
 
 using namespace ckpt::softcuda;
 using namespace ckpt::softcuda::driver;
@@ -42,7 +18,7 @@ SOFTCUDA_API CUresult cuModuleLoadData(CUmodule *out, const void *code) {
   return CUDA_SUCCESS;
 }
 
-// The options concern a compiler, which there is none of.
+// The options are for a compiler; the interpreter has none.
 SOFTCUDA_API CUresult cuModuleLoadDataEx(CUmodule *out, const void *code, unsigned int,
                                          CUjit_option *, void **) {
   return cuModuleLoadData(out, code);
@@ -77,32 +53,17 @@ SOFTCUDA_API CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode) {
 
 SOFTCUDA_API CUresult cuModuleGetFunction(CUfunction *out, CUmodule module, const char *name) {
   CALL_WITH_CONTEXT();
-  Module *m = process().modules.get(module);
-  REQUIRE(out != nullptr && name != nullptr, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(m != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  auto it = m->functions.find(name);
-  REQUIRE(it != m->functions.end(), CUDA_ERROR_NOT_FOUND);
-  *out = reinterpret_cast<CUfunction>(it->second.get());
-  return CUDA_SUCCESS;
+  return find_entry(process().modules.get(module), &Module::functions, name, out);
 }
 
 SOFTCUDA_API CUresult cuModuleGetFunctionCount(unsigned int *count, CUmodule module) {
   CALL_WITH_CONTEXT();
-  Module *m = process().modules.get(module);
-  REQUIRE(count != nullptr, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(m != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  *count = static_cast<unsigned>(m->functions.size());
-  return CUDA_SUCCESS;
+  return count_entries(process().modules.get(module), &Module::functions, count);
 }
 
 SOFTCUDA_API CUresult cuModuleEnumerateFunctions(CUfunction *out, unsigned int n, CUmodule module) {
   CALL_WITH_CONTEXT();
-  Module *m = process().modules.get(module);
-  REQUIRE(out != nullptr, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(m != nullptr, CUDA_ERROR_INVALID_HANDLE);
-  for (auto &[name, f] : m->functions)
-    if (n > 0) --n, *out++ = reinterpret_cast<CUfunction>(f.get());
-  return CUDA_SUCCESS;
+  return list_entries(process().modules.get(module), &Module::functions, out, n);
 }
 
 SOFTCUDA_API CUresult cuModuleGetGlobal_v2(CUdeviceptr *p, size_t *bytes, CUmodule module,

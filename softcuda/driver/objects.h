@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the handles of the driver API point to.
+// The objects behind the handles of the driver API.
 #pragma once
 
 #include <cuda.h>
@@ -26,7 +26,8 @@ namespace ckpt::softcuda::driver {
 struct Context;
 struct Capture;
 
-// Live handles of one kind: a program may pass anything.
+// The live objects of one type. A handle is an address; each is looked up here before it is used,
+// since a program may pass an invalid one. Thread-safe.
 template <class T>
 class Handles {
  public:
@@ -43,7 +44,7 @@ class Handles {
   T *get(H handle) const {
     return holds(handle) ? reinterpret_cast<T *>(handle) : nullptr;
   }
-  // True for one caller only.
+  // True for exactly one of several callers.
   bool remove(const void *handle) {
     std::lock_guard lock(mutex_);
     return live_.erase(handle) > 0;
@@ -70,10 +71,10 @@ struct Stream {
   std::shared_ptr<Capture> capture;  // while it records a graph
 };
 
-// What an event was last recorded as.
+// One recording of an event.
 struct Record {
   Point point;
-  std::atomic<i64> nanoseconds{0};
+  std::atomic<i64> nanoseconds{0};  // event_time() when the point was reached
 };
 
 struct Event {
@@ -81,8 +82,9 @@ struct Event {
   unsigned flags = 0;
   std::mutex mutex;
   std::shared_ptr<Record> record;
-  std::shared_ptr<Capture> capture;   // recorded in a capture …
-  std::vector<CUgraphNode> captured;  // … behind these nodes
+  // If it was recorded in a capture: the capture and the nodes before it.
+  std::shared_ptr<Capture> capture;
+  std::vector<CUgraphNode> captured;
 };
 
 struct Module;
@@ -92,7 +94,7 @@ struct Function {
   const vm::Symbol *symbol = nullptr;
   std::once_flag once;
   std::unique_ptr<vm::Kernel> kernel;
-  std::string why_not;  // the kernel cannot run
+  std::string decode_error;  // if `kernel` is null
   int max_dynamic_shared = 48 * 1024;
   std::map<int, int> attributes;
 };
@@ -105,28 +107,28 @@ struct Module {
   struct Library *library = nullptr;
 };
 
-// The same code in several contexts; loaded into one when it is first used there.
+// A kernel of a library.
 struct Kernel {
   struct Library *library = nullptr;
   std::string name;
 };
 
+// Code that is loaded into each context on first use there.
 struct Library {
   std::vector<std::string> ptx;
   std::mutex mutex;
   std::map<Context *, Module *> modules;
   std::map<std::string, std::unique_ptr<Kernel>, std::less<>> kernels;
-  std::unique_ptr<vm::Image> names;  // never placed: for what is in it
+  std::unique_ptr<vm::Image> symbols;  // only for its names: it has no addresses
 };
 
 struct Array {
   Context *context = nullptr;
   CUDA_ARRAY3D_DESCRIPTOR desc{};
   u64 base = 0;
-  u64 row_bytes = 0;    // from row to row
-  u64 slice_bytes = 0;  // from slice to slice, or layer to layer
+  u64 row_bytes = 0;    // distance between rows
+  u64 slice_bytes = 0;  // distance between slices or layers
   u32 element_bytes = 0;
-  bool borrowed = false;  // a level of a mipmapped array
 };
 
 struct Pool;
@@ -149,15 +151,14 @@ struct Context : vm::AddressSpace, vm::DeviceServices {
   u64 id = 0;
   bool is_primary = false;
   std::atomic<CUresult> error{CUDA_SUCCESS};  // once set, every call returns it
-  std::mutex mutex;                           // what follows, and the order of submissions
+  std::mutex mutex;  // guards the next three members and the order of submissions
   Stream legacy;
   std::set<Stream *> streams;
   std::set<Module *> modules;
-  std::atomic<u32> peers{0};  // devices whose memory kernels may touch
+  std::atomic<u32> peers{0};  // devices whose memory kernels may access, one bit each
   size_t stack_bytes = 1024;
   size_t printf_bytes = 1 << 20;
   size_t heap_bytes = 8 << 20;
-  u64 workspace = 0;
 
   // vm::AddressSpace
   bool find(u64 address, vm::Range &out) const override;
@@ -166,9 +167,9 @@ struct Context : vm::AddressSpace, vm::DeviceServices {
   u64 allocate(u64 bytes) override;
   bool release(u64 address) override;
 
-  // Work in a stream, behind what the default stream's rules ask for.
+  // Submits work to a stream, after `after` and what the rules of the default stream demand.
   Point submit(Stream &s, std::function<void()> work, std::vector<Point> after = {});
-  // Waits for all streams; shows what kernels have printed.
+  // Waits for all streams, then writes what kernels have printed to standard output.
   void synchronize();
   void show_printed();
 

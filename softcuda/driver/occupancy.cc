@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuOccupancy*: from the same numbers that a cooperative launch is checked against.
+// cuOccupancy*. The limits are those that cooperative launches are checked against.
 #include <algorithm>
 
+#include "softcuda/driver/code.h"
 #include "softcuda/driver/launch.h"
 
 using namespace ckpt::softcuda;
@@ -34,13 +35,13 @@ SOFTCUDA_API CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *
   Function *f = nullptr;
   CHECK_CU(function_of(call.context, function, f));
   CHECK_CU(prepare(*f));
-  int most = f->kernel->function().max_threads != 0
-                 ? static_cast<int>(f->kernel->function().max_threads)
-                 : static_cast<int>(kThreadsPerBlock);
-  if (limit > 0) most = std::min(most, limit);
+  int max_threads_per_block = f->kernel->function().max_threads != 0
+                                  ? static_cast<int>(f->kernel->function().max_threads)
+                                  : static_cast<int>(kThreadsPerBlock);
+  if (limit > 0) max_threads_per_block = std::min(max_threads_per_block, limit);
   int best_threads = 0;
   *grid = *block = 0;
-  for (int threads = most; threads > 0; threads = (threads - 1) / 32 * 32) {
+  for (int threads = max_threads_per_block; threads > 0; threads = (threads - 1) / 32 * 32) {
     size_t dynamic = shared_of != nullptr ? shared_of(threads) : shared;
     int blocks = blocks_per_multiprocessor(*f, static_cast<ckpt::u64>(threads), dynamic);
     if (blocks * threads <= best_threads) continue;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory in the order of streams. A pool keeps what is freed into it up to its threshold; here what
-// is freed goes back when its stream has come that far.
-#include "softcuda/driver/transfer.h"
+// Memory pools. A pool of a real device keeps freed memory up to its release threshold. Here memory
+// is released as soon as the stream reaches the free.
+#include "softcuda/driver/pool.h"
 
 namespace ckpt::softcuda::driver {
 
@@ -10,7 +10,7 @@ struct Pool {
   int device = 0;
   bool is_default = false;
   u64 threshold = 0;
-  std::map<int, int> flags;  // attributes that only say how memory may be used again
+  std::map<int, int> flags;  // attributes about the reuse of memory, which have no effect
   std::atomic<u64> used{0};
   std::atomic<u64> used_high{0};
 };
@@ -22,10 +22,11 @@ Handles<Pool> &pools() {
   return *kPools;
 }
 
-std::mutex books_mutex;
-std::map<u64, Pool *> &books() {
-  static auto *const kBooks = new std::map<u64, Pool *>;
-  return *kBooks;
+// The pool of each allocation, by address.
+std::mutex pool_of_mutex;
+std::map<u64, Pool *> &pool_of() {
+  static auto *const kPoolOf = new std::map<u64, Pool *>;
+  return *kPoolOf;
 }
 
 Pool *default_pool(Device &d) {
@@ -40,39 +41,45 @@ Pool *default_pool(Device &d) {
   return d.default_pool;
 }
 
-void note(u64 p, u64 bytes, Pool *pool) {
-  std::lock_guard lock(books_mutex);
-  books()[p] = pool;
+// The pool that cuMemAllocAsync takes memory from.
+Pool *current_pool(Device &d) {
+  default_pool(d);  // sets d.pool on first use
+  return d.pool;
+}
+
+void record_allocation(u64 p, u64 bytes, Pool *pool) {
+  std::lock_guard lock(pool_of_mutex);
+  pool_of()[p] = pool;
   u64 used = pool->used += bytes;
   if (used > pool->used_high) pool->used_high = used;
 }
 
-void forget(u64 p, u64 bytes) {
-  std::lock_guard lock(books_mutex);
-  auto it = books().find(p);
-  if (it == books().end()) return;
+void forget_allocation(u64 p, u64 bytes) {
+  std::lock_guard lock(pool_of_mutex);
+  auto it = pool_of().find(p);
+  if (it == pool_of().end()) return;
   it->second->used -= bytes;
-  books().erase(it);
+  pool_of().erase(it);
 }
 
 }  // namespace
 
 CUresult allocate_from(CUmemoryPool handle, Stream &s, size_t bytes, CUdeviceptr *out) {
   Device &d = *s.context->device;
-  Pool *pool = handle == nullptr ? (default_pool(d), d.pool) : pools().get(handle);
+  Pool *pool = handle == nullptr ? current_pool(d) : pools().get(handle);
   REQUIRE(pool != nullptr, CUDA_ERROR_INVALID_VALUE);
   auto take = [&] {
     return process().memory->allocate(static_cast<u32>(pool->device), bytes, MemoryKind::Pool,
                                       s.context);
   };
   std::optional<Allocation> a = take();
-  // What other streams are about to free may do.
+  // Pending frees of other streams may be enough.
   if (!a) {
     s.context->synchronize();
     a = take();
   }
   REQUIRE(a, CUDA_ERROR_OUT_OF_MEMORY);
-  note(a->base, a->reserved, pool);
+  record_allocation(a->base, a->reserved, pool);
   *out = a->base;
   return CUDA_SUCCESS;
 }
@@ -83,7 +90,7 @@ CUresult free_in_order(CUdeviceptr p, Stream &s) {
   REQUIRE(a && a->base == p && (a->kind == MemoryKind::Pool || a->kind == MemoryKind::Device),
           CUDA_ERROR_INVALID_VALUE);
   s.context->submit(s, [p, a] {
-    forget(p, a->reserved);
+    forget_allocation(p, a->reserved);
     process().memory->release(p, a->kind);
   });
   return CUDA_SUCCESS;
@@ -141,7 +148,7 @@ SOFTCUDA_API CUresult cuMemPoolDestroy(CUmemoryPool handle) {
   pools().remove(pool);
   Device *d = device_at(pool->device);
   if (d->pool == pool) d->pool = d->default_pool;
-  // Its memory may still be in use: the books keep it.
+  // The object is not deleted: pool_of() may still refer to it.
   return CUDA_SUCCESS;
 }
 

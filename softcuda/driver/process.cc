@@ -7,29 +7,31 @@
 #include <cstdlib>
 
 #include "softcuda/broker/client.h"
+#include "softcuda/driver/checkpoint.h"
+#include "softcuda/driver/visible_devices.h"
 
 namespace ckpt::softcuda::driver {
 namespace {
 
-thread_local u32 depth = 0;
-thread_local std::vector<Context *> stack;
+thread_local u32 call_depth = 0;
+thread_local std::vector<Context *> current_stack;
 thread_local std::map<Context *, Stream *> own_streams;
 
 // Contexts, threads and the broker's socket do not survive a fork.
-void forked() {
+void disable_in_child() {
   process().initialised = CUDA_ERROR_NOT_INITIALIZED;
   process().devices.clear();
-  broker::Client::abandon();
+  broker::Client::close_in_child();
 }
 
 CUresult open_devices() {
   Process &p = process();
   Result<std::unique_ptr<broker::Client>> client = broker::Client::connect();
   if (!client) {
-    say("the software device cannot start: " + client.error().text());
+    warn("cannot start the software device: " + client.error().text());
     return CUDA_ERROR_NO_DEVICE;
   }
-  std::vector<u32> places = visible_places((*client)->devices());
+  std::vector<u32> places = visible_devices((*client)->devices());
   (*client)->remap(places);
   for (u32 place : places) {
     const broker::DeviceInfo &info = (*client)->devices()[place];
@@ -39,8 +41,8 @@ CUresult open_devices() {
     d.total_bytes = info.total_bytes;
     std::memcpy(d.uuid.bytes, info.uuid.data(), sizeof d.uuid.bytes);
   }
-  if (Result<> r = (*client)->start_serving(&serve_order); !r) {
-    say("the software device cannot start: " + r.error().text());
+  if (Result<> r = (*client)->start_serving(&answer_order); !r) {
+    warn("cannot start the software device: " + r.error().text());
     return CUDA_ERROR_NO_DEVICE;
   }
   p.budget = std::move(*client);
@@ -50,7 +52,7 @@ CUresult open_devices() {
 
 }  // namespace
 
-void say(const std::string &text) {
+void warn(const std::string &text) {
   if (std::getenv("CKPT_SOFTCUDA_QUIET") == nullptr)
     std::fprintf(stderr, "softcuda: %s\n", text.c_str());
 }
@@ -66,7 +68,7 @@ CUresult initialise() {
   Process &p = process();
   if (p.initialised != CUDA_ERROR_NOT_INITIALIZED) return p.initialised;
   static bool once = false;
-  // After a fork the child may not use CUDA.
+  // CUDA cannot be used in a forked child.
   if (once) return CUDA_ERROR_NOT_INITIALIZED;
   once = true;
   if (const char *sm = std::getenv("CKPT_SOFTCUDA_SM"))
@@ -74,12 +76,12 @@ CUresult initialise() {
   if (const char *path = std::getenv("CKPT_SOFTCUDA_MODEL"); path != nullptr && *path != '\0') {
     Result<Model> m = read_model(path);
     if (!m) {
-      say(m.error().text());
+      warn(m.error().text());
       return p.initialised = CUDA_ERROR_INVALID_VALUE;
     }
     p.model = *m;
   }
-  pthread_atfork(nullptr, nullptr, forked);
+  pthread_atfork(nullptr, nullptr, disable_in_child);
   return p.initialised = open_devices();
 }
 
@@ -115,7 +117,7 @@ void Gate::open() {
 
 Call::Call(Need need) {
   Process &p = process();
-  if (depth++ == 0) p.gate.enter();
+  if (call_depth++ == 0) p.gate.enter();
   if (p.initialised != CUDA_SUCCESS) {
     status = p.initialised;
     return;
@@ -131,11 +133,17 @@ Call::Call(Need need) {
 }
 
 Call::~Call() {
-  if (--depth == 0) process().gate.leave();
+  if (--call_depth == 0) process().gate.leave();
 }
 
-std::vector<Context *> &context_stack() { return stack; }
-Context *current_context() { return stack.empty() ? nullptr : stack.back(); }
+StreamCall::StreamCall(CUstream handle) {
+  if (status != CUDA_SUCCESS) return;
+  stream = stream_of(context, handle);
+  if (stream == nullptr) status = CUDA_ERROR_INVALID_HANDLE;
+}
+
+std::vector<Context *> &context_stack() { return current_stack; }
+Context *current_context() { return current_stack.empty() ? nullptr : current_stack.back(); }
 
 Device *device_at(CUdevice d) {
   Process &p = process();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The driver's state in this process, and what every call begins with.
+// The driver's state in this process, and the guards that every entry begins with.
 #pragma once
 
 #include <chrono>
@@ -25,13 +25,13 @@ inline constexpr u32 kSharedPerBlockOptin = 227 * 1024;
 inline constexpr u32 kRegistersPerMultiprocessor = 65536;
 inline constexpr u32 kThreadsPerBlock = 1024;
 
-// Holds API calls while the process is locked for a checkpoint.
+// Makes API calls wait while the process is locked for a checkpoint.
 class Gate {
  public:
   void enter();
   void leave();
-  // Waits until no call is inside. False: the time is over, and the gate open again. Zero: no
-  // limit.
+  // Waits until no call is inside. `limit` 0 means no limit. False: the limit has passed, and the
+  // gate is open again.
   bool close(std::chrono::milliseconds limit);
   void open();
 
@@ -43,7 +43,7 @@ class Gate {
 };
 
 struct Process {
-  CUresult initialised = CUDA_ERROR_NOT_INITIALIZED;
+  CUresult initialised = CUDA_ERROR_NOT_INITIALIZED;  // the result of cuInit
   std::vector<std::unique_ptr<Device>> devices;
   std::unique_ptr<Budget> budget;
   std::unique_ptr<Memory> memory;
@@ -62,20 +62,17 @@ struct Process {
   u32 sm = 90;  // compute capability that the devices report, times ten
 };
 
-// Never destroyed: threads use it until the process has ended.
+// Never destroyed, because threads use it until the process exits.
 Process &process();
 CUresult initialise();
 
-// The stack of current contexts of this thread.
+// This thread's stack of current contexts.
 std::vector<Context *> &context_stack();
 Context *current_context();
 Device *device_at(CUdevice d);
-CUresult open_primary(Device &d, Context *&out);
-// Null: the device has not the memory.
-Context *new_context(Device &d, unsigned flags);
-void destroy_context(Context *c);
 
-// Every entry of the API begins with one of these. Calls that nest count once.
+// The guard of an API call: passes the gate (nested calls pass it once) and checks what the call
+// needs.
 class Call {
  public:
   enum Need { Initialised, CurrentContext };
@@ -86,9 +83,22 @@ class Call {
   Context *context = nullptr;
 };
 
+// A call on a stream. A handle that is not live is CUDA_ERROR_INVALID_HANDLE.
+class StreamCall : public Call {
+ public:
+  explicit StreamCall(CUstream handle);
+  Stream *stream = nullptr;
+};
+
 #define CALL_WITH_CONTEXT() \
   Call call;                \
   if (call.status != CUDA_SUCCESS) return call.status
+
+// `s` is the stream behind a handle.
+#define CALL_WITH_STREAM(handle)                       \
+  StreamCall call(effective(handle));                  \
+  if (call.status != CUDA_SUCCESS) return call.status; \
+  [[maybe_unused]] Stream &s = *call.stream
 
 #define CALL_INITIALISED()      \
   Call call(Call::Initialised); \
@@ -102,37 +112,17 @@ class Call {
 #define REQUIRE(condition, error) \
   if (!(condition)) return error
 
-// The stream that a handle means for the calling file: those that are compiled for the per-thread
-// default stream (CUDA_API_PER_THREAD_DEFAULT_STREAM) read 0 as that.
+// The stream that a handle stands for. In files that are compiled for the per-thread default stream
+// (CUDA_API_PER_THREAD_DEFAULT_STREAM) a null handle is that stream.
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
-inline CUstream meant(CUstream s) { return s == nullptr ? CU_STREAM_PER_THREAD : s; }
+inline CUstream effective(CUstream s) { return s == nullptr ? CU_STREAM_PER_THREAD : s; }
 #else
-inline CUstream meant(CUstream s) { return s; }
+inline CUstream effective(CUstream s) { return s; }
 #endif
 Stream *stream_of(Context *c, CUstream s);
 Stream *per_thread_stream(Context *c);
 
-// A library, a module: driver/code.cc
-CUresult link_image(const std::vector<std::string> &ptx, std::unique_ptr<vm::Image> &out);
-// The module that a library has become in a context.
-CUresult module_in(Library &l, Context *c, Module *&out);
-CUresult variable_of(Module &m, const char *name, CUdeviceptr *p, size_t *bytes);
-CUresult read_file(const char *path, std::vector<char> &out);  // with a NUL behind it
-CUresult load_module(Context *c, const std::vector<std::string> &ptx, Module *&out);
-CUresult read_code(const void *code, std::vector<std::string> &ptx);
-// What cuLinkComplete gave out: driver/link.cc
-bool linked_code(const void *code, std::vector<std::string> &ptx);
-CUresult function_of(Context *c, const void *handle, Function *&out);
-CUresult prepare(Function &f);
-void unload_module(Module *m);
-
-// The broker's devices that this process sees: driver/visible.cc
-std::vector<u32> visible_places(const std::vector<broker::DeviceInfo> &devices);
-
-// Answers an order of cuCheckpointProcess* from another process: driver/checkpoint.cc
-Bytes serve_order(ByteView message);
-
-// Tells the user, on standard error; with CKPT_SOFTCUDA_QUIET set only what is asked for.
-void say(const std::string &text);
+// Writes a message for the user to standard error, unless CKPT_SOFTCUDA_QUIET is set.
+void warn(const std::string &text);
 
 }  // namespace ckpt::softcuda::driver

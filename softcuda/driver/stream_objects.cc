@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Making and destroying streams and events.
+// Calls that create, destroy and query streams and events.
 #include "softcuda/driver/transfer.h"
 
 using namespace ckpt::softcuda;
@@ -25,7 +25,7 @@ SOFTCUDA_API CUresult cuStreamCreate(CUstream *out, unsigned int flags) {
   return cuStreamCreateWithPriority(out, flags, 0);
 }
 
-// What was submitted is still done.
+// Submitted work is still executed.
 SOFTCUDA_API CUresult cuStreamDestroy_v2(CUstream stream) {
   CALL_WITH_CONTEXT();
   Stream *s = process().streams.get(stream);
@@ -33,7 +33,7 @@ SOFTCUDA_API CUresult cuStreamDestroy_v2(CUstream stream) {
   Context *c = s->context;
   std::lock_guard lock(c->mutex);
   c->streams.erase(s);
-  // The default stream must still wait for it.
+  // The default stream must still wait for this stream.
   if ((s->flags & CU_STREAM_NON_BLOCKING) == 0) c->legacy.queue->submit([] {}, {s->queue->last()});
   s->queue->close();
   delete s;

@@ -3,12 +3,14 @@
 
 #include <cstring>
 
+#include "softcuda/driver/capture.h"
+
 namespace ckpt::softcuda::driver {
 namespace {
 
 u64 address(const void *p) { return reinterpret_cast<u64>(p); }
 
-// One side of a copy as cuMemcpy2D and cuMemcpy3D describe it.
+// One side of a copy, as in CUDA_MEMCPY2D and CUDA_MEMCPY3D.
 struct Side {
   CUmemorytype type;
   const void *host;
@@ -58,7 +60,7 @@ bool resolve(u64 p, u64 bytes, char *&host, bool &pageable) {
 
 void run(Context *c, const Box &b) {
   run(b);
-  if (c != nullptr) pass_copy_time(*c, b.width * b.height * b.depth);
+  if (c != nullptr) spend_copy_time(*c, b.width * b.height * b.depth);
 }
 
 void run(const Box &b) {

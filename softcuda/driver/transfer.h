@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies and fills of memory, of any shape, and how they are put into a stream.
+// Copies and fills of memory, of any shape, and how they are submitted to a stream.
 #pragma once
 
 #include "softcuda/driver/process.h"
 
 namespace ckpt::softcuda::driver {
 
-// A box of bytes on both sides. Linear copies are boxes of one row.
+// A copy between two boxes of bytes. A linear copy has one row.
 struct Box {
   char *dst = nullptr;
   const char *src = nullptr;
-  u64 width = 0, height = 1, depth = 1;
-  u64 dst_row = 0, dst_slice = 0;
+  u64 width = 0, height = 1, depth = 1;  // bytes, rows, slices
+  u64 dst_row = 0, dst_slice = 0;        // distances in bytes
   u64 src_row = 0, src_slice = 0;
   bool src_pageable = false;
   bool dst_pageable = false;
@@ -20,47 +20,30 @@ struct Box {
 
 struct Fill {
   char *dst = nullptr;
-  u64 row = 0;
+  u64 row = 0;    // distance between rows in bytes
   u64 width = 0;  // elements
   u64 height = 1;
   u32 element = 1;  // bytes: 1, 2, 4
   u32 value = 0;
 };
 
-// Where the bytes behind a pointer are: memory of the device or of the host. False: the pointer
-// lies in the window of device addresses, but not in an allocation.
+// The host address of the bytes behind a pointer. `pageable`: it is ordinary memory of the host,
+// unknown to the driver. False: null, or a device address that is not allocated.
 bool resolve(u64 address, u64 bytes, char *&host, bool &pageable);
 
+// Execute a copy or fill on this thread. With a context, a copy also takes modelled time.
 void run(const Box &b);
-// The same in modelled time, if there is a model.
 void run(Context *c, const Box &b);
 void run(const Fill &f);
 
-// A copy in a stream, or into the graph that the stream records. Pageable memory is read before
-// this returns, and written before it returns (CUDA driver API, "API synchronization behavior").
+// Submits a copy or fill to a stream, or adds it to the graph that the stream records. Pageable
+// memory is read and written before this returns (CUDA driver API, "API synchronization behavior").
 CUresult submit(Context *c, CUstream stream, Box b, bool wait);
 CUresult submit(Context *c, CUstream stream, const Fill &f, bool wait);
 
+// Check the arguments of a copy and convert them.
 CUresult box_of(const CUDA_MEMCPY3D &d, Box &b);
 CUresult box_of(const CUDA_MEMCPY2D &d, Box &b);
 CUresult linear(u64 dst, u64 src, u64 bytes, Box &b);
-
-// The capture that a stream takes part in, if any.
-std::shared_ptr<Capture> capture_of(Stream &s);
-CUresult capture_box(Capture &c, Stream &s, const Box &b);
-CUresult capture_fill(Capture &c, Stream &s, const Fill &f);
-CUresult capture_host(Capture &c, Stream &s, CUhostFn f, void *data);
-CUresult capture_record(const std::shared_ptr<Capture> &c, Stream &s, Event &e);
-CUresult capture_wait(Stream &s, Event &e);
-void capture_info(Capture &c, Stream &s, cuuint64_t *id, CUgraph *graph, const CUgraphNode **nodes,
-                  size_t *count);
-CUresult begin_capture(Stream &s, CUstreamCaptureMode mode);
-CUresult end_capture(Stream &s, CUgraph *graph);
-CUresult launch_graph(CUgraphExec exec, Stream &s);
-CUresult check_exec(CUgraphExec exec);
-
-// Pools: driver/pool.cc. No pool is the device's current one.
-CUresult allocate_from(CUmemoryPool pool, Stream &s, size_t bytes, CUdeviceptr *out);
-CUresult free_in_order(CUdeviceptr p, Stream &s);
 
 }  // namespace ckpt::softcuda::driver

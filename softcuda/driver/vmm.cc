@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Virtual memory management: addresses (Memory::reserve), physical memory, and mappings of the one
-// onto the other. Physical memory is a file in memory, because it may be mapped several times.
+// Virtual memory management: reservations of addresses, physical memory, and mappings between them.
+// Physical memory is a memfd, because it may be mapped several times.
 #include "softcuda/driver/vmm.h"
 
 #include <sys/mman.h>
@@ -19,7 +19,7 @@ struct Physical {
   CUmemAllocationProp prop{};
   u32 handles = 1;
   u32 mappings = 0;
-  Bytes kept;  // while the process is checkpointed
+  Bytes saved;  // while the process is checkpointed
 };
 
 std::mutex mutex;
@@ -35,7 +35,7 @@ Physical *find(u64 handle) {
 
 u32 device_of(const Physical &p) { return static_cast<u32>(p.prop.location.id); }
 
-// The memory goes when neither a handle nor a mapping leads to it.
+// Physical memory is freed when neither a handle nor a mapping refers to it.
 void drop_if_unused(u64 handle) {
   Physical *p = find(handle);
   if (p == nullptr || p->handles > 0 || p->mappings > 0) return;
@@ -57,12 +57,12 @@ CUresult check_prop(const CUmemAllocationProp *prop) {
 
 }  // namespace
 
-Result<> drop_physical_memory() {
+Result<> save_physical_memory() {
   std::lock_guard lock(mutex);
   for (auto &[handle, p] : physicals()) {
-    p->kept.resize(p->bytes);
-    if (pread(p->fd.get(), p->kept.data(), p->bytes, 0) != static_cast<ssize_t>(p->bytes))
-      return fail_errno("reading device memory");
+    p->saved.resize(p->bytes);
+    if (pread(p->fd.get(), p->saved.data(), p->bytes, 0) != static_cast<ssize_t>(p->bytes))
+      return fail_errno("cannot read device memory");
   }
   for (auto &[handle, p] : physicals()) {
     p->fd.reset();
@@ -75,11 +75,11 @@ Result<> restore_physical_memory() {
   std::lock_guard lock(mutex);
   for (auto &[handle, p] : physicals()) {
     if (!process().budget->take(device_of(*p), p->bytes) || !open_memory(*p))
-      return fail("the device has not enough free memory to take the process back");
-    CKPT_CHECK(write_all(p->fd.get(), p->kept));
-    p->kept = {};
-    if (!process().memory->map_again(handle, p->fd.get()))
-      return fail_errno("mapping device memory again");
+      return fail("the device has too little free memory to restore the process");
+    CKPT_CHECK(write_all(p->fd.get(), p->saved));
+    p->saved = {};
+    if (!process().memory->remap(handle, p->fd.get()))
+      return fail_errno("cannot map device memory again");
   }
   return {};
 }
@@ -95,14 +95,14 @@ SOFTCUDA_API CUresult cuMemGetAllocationGranularity(size_t *bytes, const CUmemAl
   CALL_INITIALISED();
   REQUIRE(bytes != nullptr, CUDA_ERROR_INVALID_VALUE);
   CHECK_CU(check_prop(prop));
-  *bytes = kChunkBytes;
+  *bytes = kGranuleBytes;
   return CUDA_SUCCESS;
 }
 
 SOFTCUDA_API CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t align,
                                           CUdeviceptr at, unsigned long long flags) {
   CALL_INITIALISED();
-  REQUIRE(out != nullptr && bytes > 0 && bytes % kChunkBytes == 0 && flags == 0,
+  REQUIRE(out != nullptr && bytes > 0 && bytes % kGranuleBytes == 0 && flags == 0,
           CUDA_ERROR_INVALID_VALUE);
   REQUIRE((align & (align - 1)) == 0, CUDA_ERROR_INVALID_VALUE);
   std::optional<u64> base = process().memory->reserve(bytes, align, at);
@@ -119,7 +119,7 @@ SOFTCUDA_API CUresult cuMemAddressFree(CUdeviceptr p, size_t bytes) {
 SOFTCUDA_API CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes,
                                   const CUmemAllocationProp *prop, unsigned long long flags) {
   CALL_INITIALISED();
-  REQUIRE(out != nullptr && bytes > 0 && bytes % kChunkBytes == 0 && flags == 0,
+  REQUIRE(out != nullptr && bytes > 0 && bytes % kGranuleBytes == 0 && flags == 0,
           CUDA_ERROR_INVALID_VALUE);
   CHECK_CU(check_prop(prop));
   REQUIRE(prop->requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE, CUDA_ERROR_NOT_SUPPORTED);
@@ -152,7 +152,7 @@ SOFTCUDA_API CUresult cuMemMap(CUdeviceptr at, size_t bytes, size_t offset,
   CALL_INITIALISED();
   std::lock_guard lock(mutex);
   Physical *p = find(handle);
-  REQUIRE(p != nullptr && flags == 0 && offset == 0 && bytes > 0 && bytes % kChunkBytes == 0 &&
+  REQUIRE(p != nullptr && flags == 0 && offset == 0 && bytes > 0 && bytes % kGranuleBytes == 0 &&
               bytes <= p->bytes,
           CUDA_ERROR_INVALID_VALUE);
   REQUIRE(process().memory->map(at, bytes, p->fd.get(), offset, device_of(*p), handle),
@@ -161,7 +161,7 @@ SOFTCUDA_API CUresult cuMemMap(CUdeviceptr at, size_t bytes, size_t offset,
   return CUDA_SUCCESS;
 }
 
-// Waits for what runs, since it may use the memory.
+// Waits for running work, which may use the memory.
 SOFTCUDA_API CUresult cuMemUnmap(CUdeviceptr at, size_t bytes) {
   CALL_INITIALISED();
   for (Context *c : process().contexts.all()) c->synchronize();

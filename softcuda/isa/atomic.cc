@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// atom and red. Blocks run on several threads of the host, so these are the host's atomics: a
-// compare and swap around the operation, sequentially consistent, which is at least what any
-// .sem and .scope asks for.
+// atom and red. Blocks run on several threads of the host, so these use the host's atomics: a loop
+// around a sequentially consistent compare-and-swap, which is at least as strong as any .sem and
+// .scope.
 #include <algorithm>
 
 #include "softcuda/isa/narrow.h"
@@ -82,18 +82,11 @@ T update(char *p, T b, T c) {
 
 template <template <class> class F, class T, Where W>
 void atomic(Warp &w, const Op &o, Mask m) {
-  In<Address<W>> a(w, o.a);
   In<T> b(w, o.b), c(w, o.c == vm::kNoRow ? o.b : o.c);
-  for (; m != 0; m &= m - 1) {
-    u32 i = static_cast<u32>(std::countr_zero(m));
-    u64 address = a[i] + static_cast<u64>(o.imm);
-    if (W != Where::Global) address = static_cast<u32>(address);
-    char *p = place<W>(w, o, i, address, sizeof(T), true);
-    if (p == nullptr || address % sizeof(T) != 0)
-      return report_address(w, o, i, address, sizeof(T), true);
-    T old = update<F<T>, T>(p, b[i], c[i]);
-    if (o.dst != vm::kNoRow) w.row<Cell<T>>(o.dst)[i] = to_cell<T>(old);
-  }
+  for_places<W>(w, o, m, sizeof(T), true, [&](u32 lane, char *p) {
+    T old = update<F<T>, T>(p, b[lane], c[lane]);
+    if (o.dst != vm::kNoRow) w.row<Cell<T>>(o.dst)[lane] = to_cell<T>(old);
+  });
 }
 
 template <template <class> class F, class T>
@@ -133,7 +126,7 @@ bool select_atomic(const Instruction &in, Selected &s) {
   bool red = in.opcode == "red";
   if ((!red && in.opcode != "atom") || in.has("async")) return false;
   Type t = in.type();
-  uniform(s, choose(in, t, where(space_of(in))), t);
+  uniform(s, choose(in, t, where(in.space())), t);
   s.shape = red ? Shape::Reduce : Shape::Atomic;
   s.flow = vm::Flow::Checked;
   return s.run != nullptr;

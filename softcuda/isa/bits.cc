@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Logic, shifts and bit fields; also of predicates.
+// Logic, shifts and bit fields (PTX ISA, "Logic and Shift Instructions"); logic on predicates.
 #include <algorithm>
 
 #include "softcuda/isa/pick.h"
@@ -37,7 +37,7 @@ struct Select {
   static T run(T a, T b, bool p) { return p ? a : b; }
 };
 
-// Shifts by the width or more give zero, or the sign.
+// A shift by at least the width yields zero, or the sign.
 template <class T>
 struct Shl {
   static T run(T a, u32 n) { return n >= 8 * sizeof(T) ? T{0} : static_cast<T>(a << n); }
@@ -51,7 +51,7 @@ struct Shr {
   }
 };
 
-// Predicates are whole rows of bits already.
+// A predicate is one word for the whole warp.
 template <class F>
 void logic(Warp &w, const Op &o, Mask m) {
   set_bits(w, o.dst, m, F()(w.bits(o.a), w.bits(o.b)));
@@ -68,7 +68,7 @@ struct BitXor {
 void logic_not(Warp &w, const Op &o, Mask m) { set_bits(w, o.dst, m, ~w.bits(o.a)); }
 void logic_copy(Warp &w, const Op &o, Mask m) { set_bits(w, o.dst, m, w.bits(o.a)); }
 
-// lop3: the table's bit at (a,b,c) is the result's bit.
+// lop3: a bit of the result is the entry (a, b, c) of the table in Op::imm.
 void lop3(Warp &w, const Op &o, Mask m) {
   In<u32> a(w, o.a), b(w, o.b), c(w, o.c);
   u32 *out = w.row<u32>(o.dst);
@@ -96,7 +96,7 @@ u32 funnel_right_clamp(u32 lo, u32 hi, u32 n) {
   return static_cast<u32>((u64{hi} << 32 | lo) >> std::min(n, 32u));
 }
 
-// Bit 3 of a selector repeats the byte's sign.
+// Bit 3 of a selector replicates the sign of the byte.
 u32 permuted(u64 bytes, u32 selector) {
   u32 byte = static_cast<u8>(bytes >> (8 * (selector & 7)));
   return (selector & 8) ? ((byte & 0x80) ? 0xff : 0) : byte;
@@ -107,7 +107,7 @@ u32 prmt(u32 a, u32 b, u32 c) {
   for (u32 i = 0; i < 4; ++i) r |= permuted(bytes, c >> (4 * i) & 15) << (8 * i);
   return r;
 }
-// The modes of prmt choose selectors by the low two bits of c.
+// The modes of prmt derive the selectors from the low two bits of c.
 template <u32 (*Row)(u32)>
 u32 prmt_mode(u32 a, u32 b, u32 c) {
   return prmt(a, b, Row(c & 3));
@@ -143,7 +143,7 @@ T brev(T a) {
   return r;
 }
 
-// The highest bit that is not the sign's, or ~0.
+// The highest bit that differs from the sign, or ~0.
 template <class T, bool Shift>
 u32 bfind(T a) {
   using V = std::make_unsigned_t<T>;
@@ -184,7 +184,7 @@ struct Insert {
   }
 };
 
-// fns: the position of the n-th set bit from `base` on, upwards or downwards; ~0 if there is none.
+// fns: the position of the n-th set bit from `base` on, upwards or downwards (n < 0); ~0: none.
 u32 fns(u32 mask, u32 base, i32 n) {
   if (n == 0) return mask >> (base & 31) & 1 ? base : ~0u;
   i32 step = n > 0 ? 1 : -1;
@@ -194,7 +194,10 @@ u32 fns(u32 mask, u32 base, i32 n) {
 }
 
 u32 field_mask(u32 pos, u32 width, bool wrap) {
-  if (wrap) pos &= 31, width &= 31;
+  if (wrap) {
+    pos &= 31;
+    width &= 31;
+  }
   if (pos >= 32 || width == 0) return 0;
   return (width >= 32 ? ~0u : (1u << width) - 1) << pos;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Addresses of shared memory in other blocks of a cluster, and its barrier (PTX ISA, "mapa",
-// "getctarank", "barrier.cluster"). An address names its block by the bits above kRankShift, as
-// rank plus one; without them it is the own block's.
+// Addresses of shared memory in other blocks of a cluster, and the cluster's barrier (PTX ISA,
+// "mapa", "getctarank", "barrier.cluster"). The bits of an address above kRankShift hold the
+// block's rank plus one; zero stands for the own block.
 #include "softcuda/isa/place.h"
 
 namespace ckpt::softcuda::isa::any {
@@ -35,7 +35,7 @@ bool select_cluster(const Instruction &in, Selected &s) {
   if (in.opcode == "mapa") {
     uniform(s, wide ? lift<&mapped_generic> : lift<&mapped>, in.type());
     s.src[1] = Type::U32;
-    return wide != (space_of(in) == ptx::Space::Shared);
+    return wide != (in.space() == ptx::Space::Shared);
   }
   if (in.opcode == "getctarank") {
     uniform(s, wide ? &rank_of<u64> : &rank_of<u32>, in.type());

@@ -9,8 +9,8 @@
 namespace ckpt::softcuda::isa::CKPT_ISA {
 namespace {
 
-// The comparisons that the others are made of, by exchanging the sources or inverting the result:
-// without U false where a NaN takes part, and with it true.
+// All other comparisons are made from these, by swapping the sources or inverting the result. An
+// ordered comparison with a NaN is false; an unordered one (equ, ltu …) is true.
 template <class T>
 struct Eq {
   static bool run(T a, T b) { return a == b; }
@@ -32,7 +32,7 @@ struct Num {
   static bool run(T a, T b) { return a == a && b == b; }
 };
 
-// What is compared: 16-bit floats as f32; the high ones of pairs, too.
+// The operand as it is compared: 16-bit floats as f32. High: the upper half of a pair.
 template <class T, bool High>
 auto comparable(T v) {
   if constexpr (std::is_same_v<T, F16> || std::is_same_v<T, BF16>)
@@ -43,7 +43,8 @@ auto comparable(T v) {
     return v;
 }
 
-// Op::imm: what stands for true in the lower half, then these. Op::aux belongs to under_mode.
+// Op::imm: the value for true in the lower half, these flags in the upper one. Op::aux holds the
+// mode of under_mode().
 enum Form : u64 {
   kAlone = 0,
   kAnd = 1ull << 32,
@@ -72,7 +73,7 @@ Mask compare(const Warp &w, const Op &o, Mask m) {
   return inverted ? ~all : all;
 }
 
-// With the third source, a predicate, if there is one.
+// Combines the result with the third source, a predicate, if there is one.
 Mask combined(const Warp &w, const Op &o, Mask bits) {
   u64 how = form_of(o) & kCombine;
   if (how == kAlone) return bits;
@@ -86,7 +87,7 @@ void setp(Warp &w, const Op &o, Mask m) {
   constexpr bool kPair = sizeof(T) == 4 && std::is_class_v<T>;
   Mask bits = compare<C, T>(w, o, m);
   Mask other = kPair ? compare<C, T, true>(w, o, m) : ~bits;
-  // Both before either is written: the third source may be one of them.
+  // Compute both before writing either, because the third source may be one of the results.
   Mask first = combined(w, o, bits), second = combined(w, o, other);
   set_bits(w, o.dst, m, first);
   set_bits(w, o.dst2, m, second);
@@ -114,7 +115,7 @@ template <template <class> class C>
 Run floats(Type t, bool p) {
   return by_type<C, float, double, F16, BF16, Pair<F16>, Pair<BF16>>(t, p);
 }
-// Whether integers are equal does not depend on their sign.
+// Equality of integers does not depend on their signedness.
 Run equal(Type t, bool p) {
   if (Run run = floats<Eq>(t, p)) return run;
   return by_type<Eq, u16, u32, u64>(bits_of(t), p);
@@ -131,7 +132,7 @@ struct Comparison {
   Run (*choose)(Type, bool);
   u64 form = 0;
 };
-// .lo .ls .hi .hs are the orders of unsigned integers.
+// .lo .ls .hi .hs compare unsigned integers.
 constexpr std::array kComparisons{Comparison{"eq", &equal},
                                   Comparison{"lt", &ordered<Lt>},
                                   Comparison{"le", &ordered<Le>},
@@ -150,11 +151,11 @@ constexpr std::array kComparisons{Comparison{"eq", &equal},
                                   Comparison{"num", &floats<Num>},
                                   Comparison{"nan", &floats<Num>, kInverted}};
 
-// The comparison itself, of `t`; its form goes into s.imm.
+// The comparison of operands of type `t`. Adds its flags to s.imm.
 Run choose(const Instruction &in, Type t, bool p, Selected &s) {
   if (in.modifiers.empty()) return nullptr;
   std::string_view name = in.modifiers[0];
-  // Of integers, other is not equal; a u in the name is of floats alone.
+  // For integers, ne is the inverse of eq. For floats it is not, because of NaNs.
   if (!ptx::is_float(t) && name == "ne") {
     s.imm |= static_cast<i64>(kInverted);
     return equal(t, p);

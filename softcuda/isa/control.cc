@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Control flow, barriers of a block, fences. The scheduler does the work; these are its marks.
+// Control flow, barriers of a block, fences. For most of these Op::flow tells the scheduler what to
+// do.
 #include <atomic>
 
 #include "softcuda/isa/pick.h"
@@ -13,17 +14,17 @@ void nothing(Warp &, const Op &, Mask) {}
 void fence(Warp &, const Op &, Mask) { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
 void trap(Warp &w, const Op &o, Mask) {
-  w.fail(vm::FaultKind::Trap, o, "the kernel executed a trap");
+  w.fail(vm::FaultKind::Trap, o, "the kernel executed a trap instruction");
 }
 
-// What bar.red gives, when the barrier is complete. aux: what is asked.
+// Op::aux: the result of bar.red, written when the barrier is complete.
 enum BarrierKind : u16 { kSync = 0, kArrive = 1, kCount = 2, kAll = 3, kAny = 4 };
 
 void barrier_result(Warp &w, const Op &o, Mask m) {
   if (o.aux < kCount) return;
   const vm::Barrier &b = w.block->barriers[w.row<u32>(o.a)[std::countr_zero(m)] % vm::kBarriers];
   if (o.aux != kCount) {
-    bool yes = o.aux == kAll ? b.result == b.of : b.result != 0;
+    bool yes = o.aux == kAll ? b.result == b.result_threads : b.result != 0;
     return set_bits(w, o.dst, m, yes ? m : 0);
   }
   u32 *out = w.row<u32>(o.dst);

@@ -10,8 +10,8 @@
 namespace ckpt::softcuda::isa::CKPT_ISA {
 namespace {
 
-// How a float becomes an integer.
-enum class Whole : u32 { None, Nearest, Zero, Down, Up };
+// The rounding of a float to an integral value.
+enum class ToInteger : u32 { None, Nearest, Zero, Down, Up };
 
 template <class T>
 inline constexpr bool kIsHalf = std::is_same_v<T, F16> || std::is_same_v<T, BF16>;
@@ -19,23 +19,23 @@ template <class T>
 inline constexpr bool kIsFloat = std::is_floating_point_v<T> || kIsHalf<T>;
 
 template <class T>
-T rounded(T v, Whole how) {
+T rounded(T v, ToInteger how) {
   switch (how) {
-    case Whole::Nearest: return std::nearbyint(v);
-    case Whole::Zero: return std::trunc(v);
-    case Whole::Down: return std::floor(v);
-    case Whole::Up: return std::ceil(v);
+    case ToInteger::Nearest: return std::nearbyint(v);
+    case ToInteger::Zero: return std::trunc(v);
+    case ToInteger::Down: return std::floor(v);
+    case ToInteger::Up: return std::ceil(v);
     default: return v;
   }
 }
 
-// Every conversion of a float to an integer clamps. A NaN is zero, or the top bit where 64 bits
-// take part.
+// Every conversion of a float to an integer clamps. A NaN becomes zero, or the top bit if either
+// type has 64 bits.
 template <class D, class A>
 D clamped(A v) {
   using L = std::numeric_limits<D>;
   constexpr bool kTopBit = sizeof(D) == 8 || sizeof(A) == 8;
-  // The bounds as floats may be rounded up: then they are one too many.
+  // The largest integer may not be representable as a float; the next power of two is.
   constexpr A kEnd = static_cast<A>(L::max() / 2 + 1) * 2;  // NOLINT(bugprone-integer-division)
   if (v != v)
     return kTopBit ? static_cast<D>(std::make_unsigned_t<D>{1} << (8 * sizeof(D) - 1)) : D{0};
@@ -52,12 +52,12 @@ auto widened(A v) {
     return v;
 }
 
-// Op::imm: the rounding mode of results of 16 bits, which is ours (of others it is the host's, see
-// under_mode), and in the upper half how a float becomes whole.
+// Op::imm: the rounding mode of 16-bit results in the lower half (the host rounds wider ones, see
+// under_mode), and the rounding to an integral value in the upper half.
 u16 mode_of(const Op &o) { return static_cast<u16>(o.imm); }
-Whole whole_of(const Op &o) { return static_cast<Whole>(o.imm >> 32); }
+ToInteger to_integer_of(const Op &o) { return static_cast<ToInteger>(o.imm >> 32); }
 
-// What does not fit is cut off, or clamped.
+// Truncates or clamps a value that does not fit.
 template <class D, class A, bool Saturate>
 D integer(A v) {
   if constexpr (Saturate) {
@@ -73,7 +73,7 @@ D real(A v) {
   return static_cast<D>(widened(v));
 }
 
-// The commonest: towards zero.
+// Towards zero, by far the most frequent rounding.
 template <class D, class A>
 D truncated(A v) {
   return clamped<D>(std::trunc(v));
@@ -83,16 +83,16 @@ template <class D, class A>
 void to_integer(Warp &w, const Op &o, Mask m) {
   In<A> a(w, o.a);
   Cell<D> *out = w.row<Cell<D>>(o.dst);
-  Whole how = whole_of(o);
+  ToInteger how = to_integer_of(o);
   for_lanes(m, [&](u32 i) { out[i] = to_cell<D>(clamped<D>(rounded(widened(a[i]), how))); });
 }
 
-// f32 and f64 to a whole number of the same type.
+// f32 and f64 to an integral value of the same type.
 template <class T>
-void to_whole(Warp &w, const Op &o, Mask m) {
+void round_in_place(Warp &w, const Op &o, Mask m) {
   In<T> a(w, o.a);
   Cell<T> *out = w.row<Cell<T>>(o.dst);
-  Whole how = whole_of(o);
+  ToInteger how = to_integer_of(o);
   for_lanes(m, [&](u32 i) { out[i] = to_cell<T>(rounded(a[i], how)); });
 }
 
@@ -101,7 +101,7 @@ void to_half(Warp &w, const Op &o, Mask m) {
   In<A> a(w, o.a);
   u32 *out = w.row<u32>(o.dst);
   u16 mode = mode_of(o);
-  Whole how = whole_of(o);
+  ToInteger how = to_integer_of(o);
   for_lanes(m, [&](u32 i) {
     double v = rounded(static_cast<double>(widened(a[i])), how);
     if (mode & kSaturate) v = v > 0 ? std::min(v, 1.0) : 0;
@@ -109,28 +109,28 @@ void to_half(Warp &w, const Op &o, Mask m) {
   });
 }
 
-struct Wanted {
+struct Conversion {
   Type src;
-  Whole whole;
+  ToInteger whole;
   u16 mode;
 };
 
 template <class D, class A>
-Run choose(const Wanted &w) {
+Run choose(const Conversion &w) {
   if constexpr (kIsHalf<D>) return &to_half<D, A>;
   if constexpr (!kIsFloat<D> && !kIsFloat<A>)
     return w.mode & kSaturate ? lift<&integer<D, A, true>> : lift<&integer<D, A, false>>;
   if constexpr (!kIsFloat<D> && std::is_floating_point_v<A>)
-    if (w.whole == Whole::Zero) return lift<&truncated<D, A>>;
+    if (w.whole == ToInteger::Zero) return lift<&truncated<D, A>>;
   if constexpr (!kIsFloat<D> && kIsFloat<A>) return &to_integer<D, A>;
   if constexpr (std::is_same_v<D, A> && std::is_floating_point_v<D>)
-    if (w.whole != Whole::None) return &to_whole<D>;
+    if (w.whole != ToInteger::None) return &round_in_place<D>;
   if constexpr (std::is_floating_point_v<D>) return lift<&real<D, A>>;
   return nullptr;
 }
 
 template <class D>
-Run by_source(const Wanted &w) {
+Run by_source(const Conversion &w) {
   return [&]<class... As>(std::type_identity<As>...) {
     Run found = nullptr;
     ((stands_for<As>(w.src) ? (void)(found = choose<D, As>(w)) : void()), ...);
@@ -142,24 +142,27 @@ Run by_source(const Wanted &w) {
 }
 
 template <class... Ds>
-Run by_destination(Type t, const Wanted &w) {
+Run by_destination(Type t, const Conversion &w) {
   Run found = nullptr;
   ((stands_for<Ds>(t) ? (void)(found = by_source<Ds>(w)) : void()), ...);
   return found;
 }
 
-Whole whole_of(const Instruction &in) {
-  return in.has("rni")   ? Whole::Nearest
-         : in.has("rzi") ? Whole::Zero
-         : in.has("rmi") ? Whole::Down
-         : in.has("rpi") ? Whole::Up
-                         : Whole::None;
+ToInteger to_integer_of(const Instruction &in) {
+  return in.has("rni")   ? ToInteger::Nearest
+         : in.has("rzi") ? ToInteger::Zero
+         : in.has("rmi") ? ToInteger::Down
+         : in.has("rpi") ? ToInteger::Up
+                         : ToInteger::None;
 }
 
-// cvt.rn.f16x2.f32 d, a, b: a becomes the high half.
+// cvt.rn.f16x2.f32 d, a, b: `a` becomes the high half.
 template <class T, u16 M, bool R>
 Pair<T> packed(float a, float b) {
-  if (R) a = a > 0 || a != a ? a : 0, b = b > 0 || b != b ? b : 0;
+  if (R) {
+    a = a > 0 || a != a ? a : 0;
+    b = b > 0 || b != b ? b : 0;
+  }
   return {narrow<T>(b, M), narrow<T>(a, M)};
 }
 
@@ -177,20 +180,19 @@ bool select_packed(const Instruction &in, Selected &s, Type t) {
   return true;
 }
 
-// The formats of eight bits (PTX ISA, "Alternate Floating-Point Data Formats"): E4M3 has no
-// infinity.
-struct Small {
+// The 8-bit formats (PTX ISA, "Alternate Floating-Point Data Formats"). E4M3 has no infinity.
+struct Float8 {
   int mantissa, least_exponent;
   double largest;
   u32 infinity;  // 0: none
 };
-constexpr Small kE4M3{3, -6, 448, 0}, kE5M2{2, -14, 57344, 0x7c};
-constexpr u32 kSmallNan = 0x7f;
+constexpr Float8 kE4M3{3, -6, 448, 0}, kE5M2{2, -14, 57344, 0x7c};
+constexpr u32 kFloat8Nan = 0x7f;
 
 // Saturates to the largest finite value.
-template <const Small &S>
-u32 to_small(double v) {
-  if (v != v) return kSmallNan;
+template <const Float8 &S>
+u32 to_float8(double v) {
+  if (v != v) return kFloat8Nan;
   u32 sign = std::signbit(v) ? 0x80 : 0;
   double magnitude = std::min(std::fabs(v), S.largest);
   int e = magnitude == 0 ? S.least_exponent : std::max(std::ilogb(magnitude), S.least_exponent);
@@ -198,11 +200,11 @@ u32 to_small(double v) {
   return sign | ((static_cast<u32>(e - S.least_exponent) << S.mantissa) + units);
 }
 
-template <const Small &S>
-double from_small(u32 bits) {
+template <const Float8 &S>
+double from_float8(u32 bits) {
   u32 rest = bits & 0x7f;
   double magnitude = 0;
-  if (rest == kSmallNan || (S.infinity != 0 && rest > S.infinity))
+  if (rest == kFloat8Nan || (S.infinity != 0 && rest > S.infinity))
     magnitude = NAN;
   else if (S.infinity != 0 && rest == S.infinity)
     magnitude = INFINITY;
@@ -216,45 +218,51 @@ double from_small(u32 bits) {
 }
 
 // The first source becomes the high half.
-template <const Small &S, bool Relu>
-u16 pack_small(float a, float b) {
-  if (Relu) a = a < 0 ? 0 : a, b = b < 0 ? 0 : b;
-  return static_cast<u16>(to_small<S>(a) << 8 | to_small<S>(b));
+template <const Float8 &S, bool Relu>
+u16 pack_float8(float a, float b) {
+  if (Relu) {
+    a = a < 0 ? 0 : a;
+    b = b < 0 ? 0 : b;
+  }
+  return static_cast<u16>(to_float8<S>(a) << 8 | to_float8<S>(b));
 }
-template <const Small &S, bool Relu>
-u16 repack_small(Pair<F16> v) {
-  return pack_small<S, Relu>(widen(v.high), widen(v.low));
+template <const Float8 &S, bool Relu>
+u16 repack_float8(Pair<F16> v) {
+  return pack_float8<S, Relu>(widen(v.high), widen(v.low));
 }
-template <const Small &S, bool Relu>
-Pair<F16> unpack_small(u16 v) {
-  double low = from_small<S>(v & 0xff), high = from_small<S>(v >> 8);
-  if (Relu) low = low < 0 ? 0 : low, high = high < 0 ? 0 : high;
+template <const Float8 &S, bool Relu>
+Pair<F16> unpack_float8(u16 v) {
+  double low = from_float8<S>(v & 0xff), high = from_float8<S>(v >> 8);
+  if (Relu) {
+    low = low < 0 ? 0 : low;
+    high = high < 0 ? 0 : high;
+  }
   return {narrow<F16>(low), narrow<F16>(high)};
 }
 
-template <const Small &S, bool Relu>
-bool select_small(const Instruction &in, Selected &s, bool from) {
+template <const Float8 &S, bool Relu>
+bool select_float8(const Instruction &in, Selected &s, bool from) {
   if (from) {
-    uniform(s, lift<&unpack_small<S, Relu>>, Type::B16);
+    uniform(s, lift<&unpack_float8<S, Relu>>, Type::B16);
     s.dst = Type::F16x2;
     return in.type(0) == Type::F16x2;
   }
   bool pair = in.type(0) == Type::F16x2;
-  uniform(s, pair ? lift<&repack_small<S, Relu>> : lift<&pack_small<S, Relu>>,
+  uniform(s, pair ? lift<&repack_float8<S, Relu>> : lift<&pack_float8<S, Relu>>,
           pair ? Type::F16x2 : Type::F32);
   s.dst = Type::B16;
   return in.has("satfinite") && (pair || in.type(0) == Type::F32);
 }
 
-bool select_eight_bits(const Instruction &in, Selected &s) {
+bool select_float8_format(const Instruction &in, Selected &s) {
   bool e4m3 = in.has("e4m3x2");
   bool from = in.modifiers.back() == "e4m3x2" || in.modifiers.back() == "e5m2x2";
   if (in.has("relu"))
-    return e4m3 ? select_small<kE4M3, true>(in, s, from) : select_small<kE5M2, true>(in, s, from);
-  return e4m3 ? select_small<kE4M3, false>(in, s, from) : select_small<kE5M2, false>(in, s, from);
+    return e4m3 ? select_float8<kE4M3, true>(in, s, from) : select_float8<kE5M2, true>(in, s, from);
+  return e4m3 ? select_float8<kE4M3, false>(in, s, from) : select_float8<kE5M2, false>(in, s, from);
 }
 
-// f32 with ten bits of fraction; ties away from zero (.rna), or to even (.rn), or cut off (.rz).
+// f32 with ten bits of fraction; ties away from zero (.rna) or to even (.rn), or truncated (.rz).
 template <u32 Half, bool Even>
 u32 to_tf32(u32 v) {
   if ((v & 0x7fffffff) >= 0x7f800000) return v;
@@ -273,7 +281,8 @@ bool select_tf32(const Instruction &in, Selected &s) {
 }  // namespace
 
 bool select_convert(const Instruction &in, Selected &s) {
-  if (in.opcode == "cvt" && (in.has("e4m3x2") || in.has("e5m2x2"))) return select_eight_bits(in, s);
+  if (in.opcode == "cvt" && (in.has("e4m3x2") || in.has("e5m2x2")))
+    return select_float8_format(in, s);
   if (in.opcode == "cvt" && in.has("tf32")) return select_tf32(in, s);
   if (in.opcode != "cvt" || in.has("relu")) {
     Type t = in.type();
@@ -281,7 +290,7 @@ bool select_convert(const Instruction &in, Selected &s) {
   }
   Type dst = in.type(0), src = in.type(1);
   if (dst == Type::F16x2 || dst == Type::BF16x2) return select_packed(in, s, dst);
-  Wanted wanted{src, whole_of(in), CKPT_ISA::mode_of(in)};
+  Conversion wanted{src, to_integer_of(in), CKPT_ISA::mode_of(in)};
   u16 mode = wanted.mode;
   uniform(
       s,
@@ -289,7 +298,7 @@ bool select_convert(const Instruction &in, Selected &s) {
       src);
   s.dst = dst;
   s.imm = static_cast<i64>(wanted.whole) << 32 | mode;
-  // Only f32 and f64 results are rounded by the host; a flush also concerns an f32 source.
+  // The host rounds f32 and f64 results. .ftz also flushes an f32 source.
   bool wide = dst == Type::F32 || dst == Type::F64;
   u16 host = wide ? mode : static_cast<u16>(src == Type::F32 ? mode & kFlush : 0);
   apply_mode(s, host);

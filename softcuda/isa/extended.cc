@@ -24,7 +24,7 @@ T product_high_signed(T a, T b) {
   return static_cast<T>((static_cast<W>(static_cast<S>(a)) * static_cast<S>(b)) >> (8 * sizeof(T)));
 }
 
-// a + b + carry, or a - b - borrow; tells the flag through `carry`.
+// a + b + carry, or a - b - borrow. `carry` returns the flag.
 template <class T, bool Subtract>
 T step(T a, T b, u32 &carry) {
   T r = 0;
@@ -35,7 +35,7 @@ T step(T a, T b, u32 &carry) {
   return r;
 }
 
-// Takes: the flag goes in. Sets: the flag comes out.
+// Takes: the flag is an input. Sets: the flag is an output.
 template <class T, Part P, bool Signed, bool Subtract, bool Takes, bool Sets>
 void extended(Warp &w, const Op &o, Mask m) {
   In<T> a(w, o.a), b(w, o.b), c(w, o.c);

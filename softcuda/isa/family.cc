@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All families of one instruction set of the host.
+// All families of instructions, for one instruction set of the host.
 #include "softcuda/isa/pick.h"
 
 namespace ckpt::softcuda::isa::CKPT_ISA {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// f32 and f64. Rounding modes and the flushing of denormal numbers are the host's own (MXCSR), set
-// around an instruction that asks for them; so nothing here may be contracted or folded
-// (-ffp-contract=off). Approximate instructions are computed as exactly as the host's library does,
-// which is within their documented bounds.
+// f32 and f64. An instruction with a rounding mode or .ftz runs with the host's MXCSR set to it, so
+// the compiler must not contract or fold anything here (-ffp-contract=off). Approximate
+// instructions use the host's mathematical library, which is within the documented bounds.
 #include <xmmintrin.h>
 
 #include <cmath>
@@ -54,7 +53,8 @@ struct Abs {
   static T run(T a) { return std::fabs(a); }
 };
 
-// -0 is below +0; a NaN loses against a number (min, max), or wins (.NaN).
+// -0 is less than +0. If one operand is a NaN, min and max return the other one, and min.NaN and
+// max.NaN return the NaN.
 template <class T>
 bool below(T a, T b) {
   return a < b || (a == b && std::signbit(a));
@@ -87,12 +87,12 @@ float log_two(float a) { return std::log2(a); }
 float exp_two(float a) { return std::exp2(a); }
 float tangent_h(float a) { return std::tanh(a); }
 
-// The gross approximations of f64 have only the upper half of the result's bits.
+// The .approx.ftz forms for f64 use and return only the upper 32 bits.
 double upper_half(double v) {
   return std::bit_cast<double>(std::bit_cast<u64>(v) & ~0xffffffffull);
 }
-double rcp_gross(double a) { return upper_half(1 / upper_half(a)); }
-double rsqrt_gross(double a) { return upper_half(1 / std::sqrt(upper_half(a))); }
+double rcp_approx64(double a) { return upper_half(1 / upper_half(a)); }
+double rsqrt_approx64(double a) { return upper_half(1 / std::sqrt(upper_half(a))); }
 
 template <class T>
 struct Finite {
@@ -119,7 +119,7 @@ struct Subnormal {
   static bool run(T a) { return a != 0 && std::isfinite(a) && !std::isnormal(a); }
 };
 
-// .sat: [0, 1], a NaN becomes 0.
+// .sat: clamps to [0, 1]; a NaN becomes 0.
 void saturate(Warp &w, const Op &o, Mask m) {
   if (o.aux & 16) {
     double *d = w.row<double>(o.dst);
@@ -130,6 +130,7 @@ void saturate(Warp &w, const Op &o, Mask m) {
   }
 }
 
+// Runs Op::inner with the rounding mode and flushing in Op::aux.
 [[gnu::noinline]] void under_mode(Warp &w, const Op &o, Mask m) {
   constexpr u32 kFlushToZero = 0x8000, kDenormalsAreZero = 0x0040;
   constexpr u32 kRounding[] = {0x0000, 0x6000, 0x2000, 0x4000};  // nearest, zero, down, up
@@ -154,9 +155,10 @@ Run approximate(const Instruction &in, Type t) {
   if (in.opcode == "lg2") return single ? lift<&log_two> : nullptr;
   if (in.opcode == "ex2") return single ? lift<&exp_two> : nullptr;
   if (in.opcode == "tanh") return single ? lift<&tangent_h> : nullptr;
-  bool gross = t == Type::F64 && in.has("approx");
-  if (in.opcode == "rcp") return gross ? lift<&rcp_gross> : any<Rcp>(t);
-  if (in.opcode == "rsqrt") return gross && in.has("ftz") ? lift<&rsqrt_gross> : any<Rsqrt>(t);
+  bool approx64 = t == Type::F64 && in.has("approx");
+  if (in.opcode == "rcp") return approx64 ? lift<&rcp_approx64> : any<Rcp>(t);
+  if (in.opcode == "rsqrt")
+    return approx64 && in.has("ftz") ? lift<&rsqrt_approx64> : any<Rsqrt>(t);
   if (in.opcode == "sqrt") return any<Sqrt>(t);
   return nullptr;
 }
@@ -208,13 +210,12 @@ bool select_floating(const Instruction &in, Selected &s) {
   Type t = in.type();
   if ((t != Type::F32 && t != Type::F64) || in.has("xorsign")) return false;
   if (in.opcode == "testp") return select_test(in, s, t);
-  // The type that converts in mixed precision comes second (sm_100); not here.
+  // Mixed precision (sm_100) has a second type, and is not supported.
   if (in.type(1) != Type::None) return false;
   Run run = arithmetic(in, t);
   if (run == nullptr) run = approximate(in, t);
   if (run == nullptr) return false;
   uniform(s, run, t);
-  // Signs and magnitudes are bits: nothing to round, but a .ftz flushes.
   apply_mode(s, mode_of(in));
   return true;
 }

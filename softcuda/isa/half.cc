@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// f16, bf16 and pairs of them. Rounding is to nearest even, the only mode that PTX has here.
+// f16, bf16 and pairs of them. PTX rounds them to nearest even only.
 #include <algorithm>
 #include <cmath>
 
@@ -104,7 +104,7 @@ Run choose(const Instruction &in, Type t, int n) {
   return of_type<F, Plain>(t, n);
 }
 
-// Signs are bits, of one value or two.
+// neg and abs change the sign bits of one value or two.
 template <u32 Bits>
 u32 flip(u32 a) {
   return a ^ Bits;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations that the decoder puts beside instructions, and moves that are none by themselves.
+// Operations that the decoder inserts around instructions, and moves that have no opcode of their
+// own.
 #pragma once
 
 #include "softcuda/vm/op.h"
@@ -60,15 +61,15 @@ enum class Special : u16 {
 };
 
 struct Helpers {
-  vm::Run narrow;       // u64 cells a -> u32 cells dst
-  vm::Run zero_extend;  // u32 cells a -> u64 cells dst
-  vm::Run sign_extend;
-  vm::Run invert;         // predicate
-  vm::Run special;        // aux -> u32 cells dst
-  vm::Run special_wide;   // aux -> u64 cells dst
-  vm::Run frame_address;  // imm bytes into the frame's local memory -> u64 cells dst
-  vm::Run pack;           // aux elements, rows in `list`, each of imm bits -> dst
-  vm::Run unpack;         // a -> aux elements
+  vm::Run narrow;         // a (u64 cells) -> dst (u32 cells)
+  vm::Run zero_extend;    // a (u32 cells) -> dst (u64 cells)
+  vm::Run sign_extend;    // a (u32 cells) -> dst (u64 cells)
+  vm::Run invert;         // predicate a -> predicate dst
+  vm::Run special;        // special register aux -> dst (u32 cells)
+  vm::Run special_wide;   // special register aux -> dst (u64 cells)
+  vm::Run frame_address;  // address of byte imm of the frame's local memory -> dst (u64 cells)
+  vm::Run pack;           // aux rows in `list`, imm bits of each -> dst
+  vm::Run unpack;         // a -> aux rows in `list`, imm bits each
 };
 
 const Helpers &helpers();

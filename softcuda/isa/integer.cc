@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Integer arithmetic (PTX ISA, "Integer Arithmetic Instructions"). Everything wraps, so it is
-// computed unsigned.
+// Integer arithmetic (PTX ISA, "Integer Arithmetic Instructions"). PTX integers wrap, so the
+// arithmetic is unsigned, where C++ defines wrapping.
 #include <algorithm>
 #include <limits>
 
@@ -42,7 +42,7 @@ struct Twice<i64> {
 template <class T>
 using Wide = typename Twice<T>::type;
 
-// u16 would be promoted to a signed int.
+// C++ would promote u16 to int, whose overflow is undefined.
 template <class T>
 T times(T a, T b) {
   if constexpr (sizeof(T) < 4)
@@ -115,7 +115,7 @@ template <class T>
 struct Sad {
   static T run(T a, T b, T c) { return plus(c, a < b ? minus(b, a) : minus(a, b)); }
 };
-// A division by zero has no defined value; devices give all ones.
+// PTX leaves the result of a division by zero undefined; devices return all ones.
 template <class T>
 struct Div {
   static T run(T a, T b) {
@@ -142,7 +142,7 @@ i32 saturated(i64 v) {
 i32 add_sat(i32 a, i32 b) { return saturated(i64{a} + b); }
 i32 sub_sat(i32 a, i32 b) { return saturated(i64{a} - b); }
 
-// mul24: the low 24 bits of each; .lo gives bits 0–31 of the product, .hi bits 16–47.
+// mul24: the product of the low 24 bits of each; .lo returns its bits 0–31, .hi its bits 16–47.
 template <class T>
 struct Mul24 {
   static T cut(T a) { return static_cast<T>(static_cast<T>(static_cast<U<T>>(a) << 8) >> 8); }

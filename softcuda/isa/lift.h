@@ -1,11 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From a function on values to an instruction on a warp: lift<&Add<u32>::run> is a Run that applies
-// it to every active lane. Types of PTX appear as C++ types: u8 … i64, float, double, F16, BF16 and
-// their pairs; bool is a predicate.
+// From a function on values to an instruction on a warp.
 //
-// Arithmetic is compiled twice (see isa/meson.build), into the namespaces `baseline` and `v3`
-// (x86-64-v3: AVX2, FMA), and isa/select.cc chooses at run time; the rest once, into `any`.
+// PTX has about a hundred arithmetic instructions, most of them for several types. Each is written
+// as a function on single values:
+//
+//     template <class T> struct Add { static T run(T a, T b) { return a + b; } };
+//
+// lift<&Add<u32>::run> is then a Run. Its parameter types tell how to read the source rows: In<u32>
+// reads a cell of 32 bits, In<bool> a bit of a predicate. Its result type tells how to write the
+// destination. for_lanes applies the function to all active lanes. If all 32 are active, this is a
+// loop over consecutive cells, which the compiler vectorises.
+//
+// PTX types appear as C++ types: u8 … i64, float, double, F16, BF16, Pair of these; bool is a
+// predicate. A cell has 32 bits, or 64 for 64-bit types.
+//
+// Arithmetic is compiled twice (isa/meson.build), into the namespaces `baseline` and `v3`
+// (x86-64-v3: AVX2 and FMA), between which isa/select.cc chooses at run time. The rest is compiled
+// once, into `any`.
 #pragma once
 
 #include <bit>
@@ -29,11 +41,11 @@ using vm::Warp;
 
 using i8 = std::int8_t;
 using i16 = std::int16_t;
-// __extension__ goes with no alias declaration.
+// `using` would not accept __extension__, without which -Wpedantic rejects these types.
 __extension__ typedef __int128 i128;           // NOLINT(modernize-use-using)
 __extension__ typedef unsigned __int128 u128;  // NOLINT(modernize-use-using)
 
-// Values whose arithmetic is not C++'s.
+// C++20 has no 16-bit floating-point types.
 struct F16 {
   u16 bits;
 };
@@ -58,7 +70,7 @@ inline T from_cell(Cell<T> c) {
     return std::bit_cast<T>(c);
 }
 
-// Signed values fill the cell with their sign, as wider registers expect of ld and cvt.
+// Signed values are sign-extended to the whole cell, as ld and cvt to wider registers require.
 template <class T>
 inline Cell<T> to_cell(T v) {
   if constexpr (std::is_same_v<T, i8> || std::is_same_v<T, i16>)
@@ -99,7 +111,7 @@ struct In<bool> {
   [[gnu::always_inline]] bool operator[](u32 i) const { return bits >> i & 1; }
 };
 
-// Replaces the bits of the lanes in m.
+// Replaces the bits of the lanes `m` of a predicate.
 inline void set_bits(const Warp &w, u32 row, Mask m, u32 value) {
   if (row == vm::kNoRow) return;
   u32 &bits = w.bits(row);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Products of small matrices by a whole warp: wmma.*, mma.sync, ldmatrix, stmatrix (PTX ISA, "Warp
-// Level Matrix Multiply-Accumulate Instructions"). Which lane holds which element is documented for
-// mma, and left to the implementation for wmma. Sums are made in double and rounded once, which is
-// within what PTX promises of tensor cores and not what a device's bits are.
+// Level Matrix Multiply-Accumulate Instructions"). For mma, PTX documents which lane holds which
+// element; for wmma the implementation chooses. Sums are computed in double and rounded once, which
+// is within the precision that PTX guarantees but may differ from a device in the last bits.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -14,19 +14,19 @@
 namespace ckpt::softcuda::isa::any {
 namespace {
 
-enum class Kind : u8 { F16, BF16, TF32, S8, U8, F64, F32, S32 };
+enum class ElementType : u8 { F16, BF16, TF32, S8, U8, F64, F32, S32 };
 enum class Role : u8 { A, B, C };
 
 // Op::imm.
 struct Form {
   u8 m = 0, n = 0, k = 0;
-  Kind a : 4 = Kind::F16;
-  Kind b : 4 = Kind::F16;
-  Kind c : 4 = Kind::F32;
-  Kind d : 4 = Kind::F32;
-  Role role : 2 = Role::A;  // of what is loaded or stored, whose kind is `a`
+  ElementType a : 4 = ElementType::F16;
+  ElementType b : 4 = ElementType::F16;
+  ElementType c : 4 = ElementType::F32;
+  ElementType d : 4 = ElementType::F32;
+  Role role : 2 = Role::A;  // of the matrix that is loaded or stored; `a` is its type
   bool columns : 1 = false;
-  bool documented : 1 = false;  // mma
+  bool documented : 1 = false;  // mma: PTX defines the layout
   bool saturate : 1 = false;
   u8 : 0;
   u16 unused = 0;
@@ -35,29 +35,29 @@ static_assert(sizeof(Form) == 8);
 
 Form form_of(const Op &o) { return std::bit_cast<Form>(o.imm); }
 
-u32 bits_of_kind(Kind k) {
+u32 bits_of_element(ElementType k) {
   switch (k) {
-    case Kind::F16:
-    case Kind::BF16: return 16;
-    case Kind::S8:
-    case Kind::U8: return 8;
-    case Kind::F64: return 64;
+    case ElementType::F16:
+    case ElementType::BF16: return 16;
+    case ElementType::S8:
+    case ElementType::U8: return 8;
+    case ElementType::F64: return 64;
     default: return 32;
   }
 }
-u32 per_register(Kind k) { return std::max(1u, 32 / bits_of_kind(k)); }
+u32 per_register(ElementType k) { return std::max(1u, 32 / bits_of_element(k)); }
 
-constexpr u32 kMostElements = 32 * 16;
-using Matrix = double[kMostElements];
+constexpr u32 kMaxElements = 32 * 16;
+using Matrix = double[kMaxElements];
 
 u32 rows_of(const Form &f, Role r) { return r == Role::B ? f.k : f.m; }
 u32 columns_of(const Form &f, Role r) { return r == Role::A ? f.k : f.n; }
 
-// Where the j-th of a lane's `count` elements stands, counted row by row.
-u32 index_of(const Form &f, Role role, Kind kind, u32 lane, u32 j, u32 count) {
+// The index, row by row, of the j-th of a lane's `count` elements.
+u32 index_of(const Form &f, Role role, ElementType type, u32 lane, u32 j, u32 count) {
   u32 columns = columns_of(f, role);
   if (!f.documented) return (lane * count + j) % (rows_of(f, role) * columns);
-  u32 group = lane >> 2, thread = lane & 3, each = per_register(kind);
+  u32 group = lane >> 2, thread = lane & 3, each = per_register(type);
   u32 reg = j / each, within = j % each;
   if (role == Role::C) return (group + 8 * (j >> 1)) * columns + thread * 2 + (j & 1);
   if (role == Role::B) return (thread * each + within + reg * 4 * each) * columns + group;
@@ -66,22 +66,22 @@ u32 index_of(const Form &f, Role role, Kind kind, u32 lane, u32 j, u32 count) {
   return row * columns + thread * each + within + step * 4 * each;
 }
 
-double decode(Kind kind, u64 bits) {
-  switch (kind) {
-    case Kind::F16: return widen(F16{static_cast<u16>(bits)});
-    case Kind::BF16: return widen(BF16{static_cast<u16>(bits)});
-    // The lower 13 bits are not looked at.
-    case Kind::TF32: return std::bit_cast<float>(static_cast<u32>(bits) & ~0x1fffu);
-    case Kind::F32: return std::bit_cast<float>(static_cast<u32>(bits));
-    case Kind::F64: return std::bit_cast<double>(bits);
-    case Kind::S8: return static_cast<i8>(bits);
-    case Kind::U8: return static_cast<u8>(bits);
-    case Kind::S32: return static_cast<i32>(bits);
+double decode(ElementType type, u64 bits) {
+  switch (type) {
+    case ElementType::F16: return widen(F16{static_cast<u16>(bits)});
+    case ElementType::BF16: return widen(BF16{static_cast<u16>(bits)});
+    // tf32 ignores the lower 13 bits.
+    case ElementType::TF32: return std::bit_cast<float>(static_cast<u32>(bits) & ~0x1fffu);
+    case ElementType::F32: return std::bit_cast<float>(static_cast<u32>(bits));
+    case ElementType::F64: return std::bit_cast<double>(bits);
+    case ElementType::S8: return static_cast<i8>(bits);
+    case ElementType::U8: return static_cast<u8>(bits);
+    case ElementType::S32: return static_cast<i32>(bits);
   }
   return 0;
 }
 
-// Integers are exact in a double; they wrap, or are clamped.
+// A double holds these integers exactly. The result wraps or is clamped.
 u32 whole(double v, bool saturate) {
   using L = std::numeric_limits<i32>;
   if (saturate)
@@ -89,36 +89,36 @@ u32 whole(double v, bool saturate) {
   return static_cast<u32>(static_cast<i64>(v));
 }
 
-u64 encode(Kind kind, double v, bool saturate) {
-  switch (kind) {
-    case Kind::F16: return narrow<F16>(v).bits;
-    case Kind::BF16: return narrow<BF16>(v).bits;
-    case Kind::F64: return std::bit_cast<u64>(v);
-    case Kind::S8:
-    case Kind::U8:
-    case Kind::S32: return whole(v, saturate);
+u64 encode(ElementType type, double v, bool saturate) {
+  switch (type) {
+    case ElementType::F16: return narrow<F16>(v).bits;
+    case ElementType::BF16: return narrow<BF16>(v).bits;
+    case ElementType::F64: return std::bit_cast<u64>(v);
+    case ElementType::S8:
+    case ElementType::U8:
+    case ElementType::S32: return whole(v, saturate);
     default: return std::bit_cast<u32>(static_cast<float>(v));
   }
 }
 
-u64 cell(const Warp &w, u32 row, Kind kind, u32 lane) {
-  return kind == Kind::F64 ? w.row<u64>(row)[lane] : w.row<u32>(row)[lane];
+u64 cell(const Warp &w, u32 row, ElementType type, u32 lane) {
+  return type == ElementType::F64 ? w.row<u64>(row)[lane] : w.row<u32>(row)[lane];
 }
 
-u64 bits_at(const Warp &w, const u32 *rows, Kind kind, u32 lane, u32 j) {
-  u32 each = per_register(kind), bits = bits_of_kind(kind);
-  u64 v = cell(w, rows[j / each], kind, lane) >> (each == 1 ? 0 : j % each * bits);
+u64 bits_at(const Warp &w, const u32 *rows, ElementType type, u32 lane, u32 j) {
+  u32 each = per_register(type), bits = bits_of_element(type);
+  u64 v = cell(w, rows[j / each], type, lane) >> (each == 1 ? 0 : j % each * bits);
   return bits == 64 ? v : v & ((1ull << bits) - 1);
 }
 
-void put_bits(Warp &w, const u32 *rows, Kind kind, u32 lane, u32 j, u64 v) {
-  u32 each = per_register(kind), row = rows[j / each];
+void put_bits(Warp &w, const u32 *rows, ElementType type, u32 lane, u32 j, u64 v) {
+  u32 each = per_register(type), row = rows[j / each];
   if (row == vm::kNoRow) return;
-  if (kind == Kind::F64) {
+  if (type == ElementType::F64) {
     w.row<u64>(row)[lane] = v;
     return;
   }
-  u32 bits = bits_of_kind(kind), shift = each == 1 ? 0 : j % each * bits;
+  u32 bits = bits_of_element(type), shift = each == 1 ? 0 : j % each * bits;
   u32 mask = static_cast<u32>((1ull << bits) - 1) << shift;
   u32 &c = w.row<u32>(row)[lane];
   c = (c & ~mask) | (static_cast<u32>(v) << shift & mask);
@@ -126,19 +126,20 @@ void put_bits(Warp &w, const u32 *rows, Kind kind, u32 lane, u32 j, u64 v) {
 
 const u32 *lists_of(const Warp &w, const Op &o) { return w.frame->code->lists.data() + o.list; }
 
-// Such an instruction is one of the whole warp.
+// Matrix instructions need all lanes of the warp.
 bool complete(Warp &w, const Op &o, Mask m) {
   if (m == kAllLanes) return true;
-  w.fail(vm::FaultKind::Unsupported, o, "not all lanes of the warp take part");
+  w.fail(vm::FaultKind::Unsupported, o,
+         "some lanes of the warp do not execute this matrix instruction");
   return false;
 }
 
-void gather(const Warp &w, const Form &f, Role role, Kind kind, const u32 *rows, u32 registers,
-            Matrix &out) {
-  u32 count = registers * per_register(kind);
+void gather(const Warp &w, const Form &f, Role role, ElementType type, const u32 *rows,
+            u32 registers, Matrix &out) {
+  u32 count = registers * per_register(type);
   for (u32 lane = 0; lane < kLanes; ++lane)
     for (u32 j = 0; j < count; ++j)
-      out[index_of(f, role, kind, lane, j, count)] = decode(kind, bits_at(w, rows, kind, lane, j));
+      out[index_of(f, role, type, lane, j, count)] = decode(type, bits_at(w, rows, type, lane, j));
 }
 
 void multiply(const Form &f, const Matrix &a, const Matrix &b, Matrix &c) {
@@ -150,7 +151,7 @@ void multiply(const Form &f, const Matrix &a, const Matrix &b, Matrix &c) {
     }
 }
 
-// aux: registers of d, a, b, c, less one, four bits each.
+// Op::aux: the number of registers of d, a, b and c, minus one, in four bits each.
 void mma(Warp &w, const Op &o, Mask m) {
   if (!complete(w, o, m)) return;
   Form f = form_of(o);
@@ -169,13 +170,13 @@ void mma(Warp &w, const Op &o, Mask m) {
                encode(f.d, c[index_of(f, Role::C, f.d, lane, j, count)], f.saturate));
 }
 
-// wmma.load, wmma.store: the matrix in memory, its rows or columns `stride` elements apart.
+// wmma.load, wmma.store: rows or columns of the matrix in memory are `stride` elements apart.
 template <Where W, bool Store>
 void matrix_memory(Warp &w, const Op &o, Mask m) {
   if (!complete(w, o, m)) return;
   Form f = form_of(o);
   const u32 *rows = lists_of(w, o);
-  u32 count = o.aux * per_register(f.a), bytes = bits_of_kind(f.a) / 8;
+  u32 count = o.aux * per_register(f.a), bytes = bits_of_element(f.a) / 8;
   u32 columns = columns_of(f, f.role), line = f.columns ? rows_of(f, f.role) : columns;
   In<Address<W>> at(w, o.a);
   for (u32 lane = 0; lane < kLanes; ++lane) {
@@ -218,21 +219,27 @@ void rows_of_matrices(Warp &w, const Op &o, Mask m) {
       for (u32 j = 0; j < 2; ++j) {
         u32 r = lane / 4, c = lane % 4 * 2 + j;
         if (f.columns) std::swap(r, c);
-        u16 v = static_cast<u16>(bits_at(w, rows + k, Kind::F16, lane, j));
-        if (Store)
+        u16 v = static_cast<u16>(bits_at(w, rows + k, ElementType::F16, lane, j));
+        if (Store) {
           std::memcpy(row[r] + 2 * c, &v, 2);
-        else
-          std::memcpy(&v, row[r] + 2 * c, 2), put_bits(w, rows + k, Kind::F16, lane, j, v);
+        } else {
+          std::memcpy(&v, row[r] + 2 * c, 2);
+          put_bits(w, rows + k, ElementType::F16, lane, j, v);
+        }
       }
   }
 }
 
-bool kind_named(std::string_view word, Kind &out) {
-  constexpr std::pair<std::string_view, Kind> kNames[] = {
-      {"f16", Kind::F16}, {"bf16", Kind::BF16}, {"tf32", Kind::TF32}, {"s8", Kind::S8},
-      {"u8", Kind::U8},   {"f64", Kind::F64},   {"f32", Kind::F32},   {"s32", Kind::S32}};
-  for (auto [name, kind] : kNames)
-    if (word == name) return out = kind, true;
+bool element_named(std::string_view word, ElementType &out) {
+  constexpr std::pair<std::string_view, ElementType> kNames[] = {
+      {"f16", ElementType::F16}, {"bf16", ElementType::BF16}, {"tf32", ElementType::TF32},
+      {"s8", ElementType::S8},   {"u8", ElementType::U8},     {"f64", ElementType::F64},
+      {"f32", ElementType::F32}, {"s32", ElementType::S32}};
+  for (auto [name, type] : kNames)
+    if (word == name) {
+      out = type;
+      return true;
+    }
   return false;
 }
 
@@ -252,26 +259,31 @@ bool shape_named(std::string_view word, Form &f) {
   return at == word.size() && f.m * f.n <= 256 && f.m * f.k <= 512 && f.k * f.n <= 512;
 }
 
-// Types as they are named, in their order; of f16 wmma names d and c alone.
+// The types in the order of their modifiers. wmma of f16 names only d and c.
 bool read_form(const Instruction &in, Form &f) {
-  Kind kinds[4];
+  ElementType types[4];
   size_t n = 0;
   bool shaped = false;
   for (std::string_view m : in.modifiers) {
-    if (n < 4 && kind_named(m, kinds[n]))
+    if (n < 4 && element_named(m, types[n]))
       ++n;
     else
       shaped |= m.starts_with('m') && shape_named(m, f);
   }
   f.saturate = in.has("satfinite");
-  if (n == 4)
-    f.d = kinds[0], f.a = kinds[1], f.b = kinds[2], f.c = kinds[3];
-  else if (n == 2 && in.opcode == "wmma")
-    f.d = kinds[0], f.c = kinds[1];
-  else if (n == 1)
-    f.a = kinds[0];
-  else
+  if (n == 4) {
+    f.d = types[0];
+    f.a = types[1];
+    f.b = types[2];
+    f.c = types[3];
+  } else if (n == 2 && in.opcode == "wmma") {
+    f.d = types[0];
+    f.c = types[1];
+  } else if (n == 1) {
+    f.a = types[0];
+  } else {
     return false;
+  }
   return shaped;
 }
 
@@ -281,17 +293,17 @@ size_t registers_in(const Instruction &in, size_t operand) {
   return o.kind == ptx::OperandKind::Vector ? o.inner.size() : 1;
 }
 
-// Whether a fragment of that many registers holds every element as often as every other.
-bool fits(const Form &f, Role role, Kind kind, size_t registers) {
+// Whether this number of registers holds every element equally often.
+bool fits(const Form &f, Role role, ElementType type, size_t registers) {
   size_t all = size_t{rows_of(f, role)} * columns_of(f, role);
-  size_t held = registers * per_register(kind) * kLanes;
+  size_t held = registers * per_register(type) * kLanes;
   return f.documented ? held == all : held >= all && held % all == 0;
 }
 
-// The shapes whose layout is documented in one way; f16 by quarters of a warp (m8n8k4) is not.
+// The shapes that follow the common layout; m8n8k4 of f16, by quarters of a warp, does not.
 bool known_shape(const Form &f) {
-  u32 bits = bits_of_kind(f.a);
-  if (bits_of_kind(f.b) != bits || f.n != 8) return false;
+  u32 bits = bits_of_element(f.a);
+  if (bits_of_element(f.b) != bits || f.n != 8) return false;
   if (bits == 64) return f.m == 8 && f.k == 4;
   if (f.m == 8) return bits == 8 && f.k == 16;
   return f.m == 16 && (f.k * bits == 128 || f.k * bits == 256);
@@ -306,7 +318,7 @@ bool select_product(const Instruction &in, Selected &s) {
       fits(f, Role::C, f.d, registers_in(in, 0)) && fits(f, Role::A, f.a, registers_in(in, 1)) &&
       fits(f, Role::B, f.b, registers_in(in, 2)) && fits(f, Role::C, f.c, registers_in(in, 3));
   if (!fit) return false;
-  uniform(s, &mma, f.a == Kind::F64 ? Type::B64 : Type::B32);
+  uniform(s, &mma, f.a == ElementType::F64 ? Type::B64 : Type::B32);
   s.shape = Shape::Matrix;
   s.imm = std::bit_cast<i64>(f);
   return true;
@@ -321,9 +333,9 @@ Run memory_run(bool single, bool shared) {
 }
 
 bool select_access(const Instruction &in, Selected &s, const Form &f, bool store, bool single) {
-  bool shared = where(space_of(in)) == Where::Shared;
+  bool shared = where(in.space()) == Where::Shared;
   uniform(s, store ? memory_run<true>(single, shared) : memory_run<false>(single, shared),
-          f.a == Kind::F64 ? Type::B64 : Type::B32);
+          f.a == ElementType::F64 ? Type::B64 : Type::B32);
   s.shape = store ? Shape::MatrixStore : Shape::MatrixLoad;
   s.flow = vm::Flow::Checked;
   s.imm = std::bit_cast<i64>(f);

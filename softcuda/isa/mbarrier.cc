@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // mbarrier objects and bulk copies that signal them (PTX ISA, "Parallel Synchronization and
-// Communication Instructions: mbarrier", "Data Movement: cp.async.bulk"). Copies are over when they
-// are issued, so groups of them need no waiting. A block, and all blocks of its cluster, run on one
-// thread of the host: nothing here is atomic.
+// Communication Instructions: mbarrier", "Data Movement: cp.async.bulk"). A copy is complete when
+// the instruction ends, so waiting for a group of copies does nothing. All blocks of a cluster run
+// on one thread of the host, so nothing here needs to be atomic.
 #include "softcuda/isa/place.h"
 
 namespace ckpt::softcuda::isa::any {
 namespace {
 
-// What the 64 bits of an object hold; PTX leaves that to the implementation.
+// The 64 bits of an object. PTX leaves the format to the implementation.
 struct Object {
   u64 phase : 1;
   u64 pending : 20;   // arrivals that the phase still waits for
@@ -17,7 +17,7 @@ struct Object {
   i64 bytes : 23;     // of transactions that the phase still waits for
 };
 static_assert(sizeof(Object) == 8);
-constexpr u32 kMostArrivals = (1u << 20) - 1;
+constexpr u32 kMaxArrivals = (1u << 20) - 1;
 
 // Op::aux.
 enum Action : u16 {
@@ -30,13 +30,13 @@ enum Action : u16 {
   kComplete,
   kTestState,
   kTestParity,
-  kCopied,       // cp.async.mbarrier.arrive: copies are over, and add no arrival
-  kCopiedNoInc,  // an arrival that was counted
+  kCopied,       // cp.async.mbarrier.arrive: adds one arrival and completes it, no net effect
+  kCopiedNoInc,  // with .noinc: one of the expected arrivals
 };
 
 void arrive(Object &b, u64 count) { b.pending = b.pending < count ? 0 : b.pending - count; }
 
-// A phase ends when nothing is waited for, and the next begins.
+// Starts the next phase if nothing is pending.
 void advance(Object &b) {
   if (b.pending != 0 || b.bytes != 0) return;
   b.phase ^= 1;
@@ -45,7 +45,7 @@ void advance(Object &b) {
 
 void change(Object &b, Action action, u64 value) {
   switch (action) {
-    case kInit: b = Object{0, value & kMostArrivals, value & kMostArrivals, 0}; return;
+    case kInit: b = Object{0, value & kMaxArrivals, value & kMaxArrivals, 0}; return;
     case kInvalidate: b = Object{}; return;
     case kArrive:
     case kCopiedNoInc: arrive(b, value); break;
@@ -66,7 +66,7 @@ void change(Object &b, Action action, u64 value) {
 
 bool is_test(Action a) { return a == kTestState || a == kTestParity; }
 
-// aux: the action; a: the address; b: a count, bytes, a state or a parity.
+// Op::aux: the action; a: the address; b: a count, a number of bytes, a state or a parity.
 template <Where W>
 void mbarrier(Warp &w, const Op &o, Mask m) {
   In<Address<W>> at(w, o.a);
@@ -112,12 +112,11 @@ bool select_object(const Instruction &in, Selected &s) {
     return true;
   }
   Action action = action_of(in);
-  // An arrival that also takes arrivals away and expects bytes has another count.
+  // arrive_drop.expect_tx has operands of its own, and is not supported.
   if (action == kArriveDrop && in.has("expect_tx")) return false;
-  s.run =
-      where(space_of(in)) == Where::Shared ? &mbarrier<Where::Shared> : &mbarrier<Where::Global>;
+  s.run = where(in.space()) == Where::Shared ? &mbarrier<Where::Shared> : &mbarrier<Where::Global>;
   s.shape = Shape::MBarrier;
-  // A test that fails is tried again: others should have their turn before that.
+  // Programs repeat a test that fails, so other lanes should run first.
   s.flow = is_test(action) ? vm::Flow::Yield : vm::Flow::Checked;
   s.aux = action;
   s.dst = is_test(action) ? Type::Pred : Type::B64;
@@ -125,8 +124,8 @@ bool select_object(const Instruction &in, Selected &s) {
   return true;
 }
 
-// cp.async.bulk: dst, a: addresses; b: bytes; c: the mbarrier, if there is one. Op::imm, d and list
-// are added to the addresses.
+// cp.async.bulk: dst and a: addresses; b: bytes; c: the mbarrier, or kNoRow. Op::imm, d and list
+// are the offsets of the three addresses.
 template <Where To, Where From>
 void bulk(Warp &w, const Op &o, Mask m) {
   In<Address<To>> to(w, o.dst);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loads and stores, one to eight elements a lane; conversions between address spaces.
+// Loads and stores of one to eight elements for each lane; conversions between address spaces.
 #include "softcuda/isa/place.h"
 
 namespace ckpt::softcuda::isa::CKPT_ISA {
 
 namespace {
 
-// Op::aux: how many elements; with kWide the registers have 64 bits though the elements have not.
+// Op::aux: the number of elements. kWide: the registers have 64 bits, the elements fewer.
 constexpr u16 kWide = 0x100;
 constexpr u16 kCount = 0xff;
 
@@ -29,10 +29,12 @@ T take(const Warp &w, u32 row, bool wide, u32 lane) {
 
 const u32 *rows_of(const Warp &w, const Op &o) { return w.frame->code->lists.data() + o.list; }
 
-// The commonest access of all: every lane beside its neighbour.
+// The most frequent access: all lanes are active and access consecutive elements of one range.
+// Returns the host address of the first, or nullptr if the access is not of this form.
 template <class T>
-char *row_of_lanes(Warp &w, const Op &o, Mask m, bool write) {
-  if (m != kAllLanes || sizeof(T) < 4) return nullptr;
+char *contiguous_lanes(Warp &w, const Op &o, Mask m, bool write) {
+  bool widens = sizeof(T) == 4 && (o.aux & kWide) != 0;
+  if (m != kAllLanes || sizeof(T) < 4 || (o.aux & kCount) != 1 || widens) return nullptr;
   const u64 *a = w.row<u64>(o.a);
   u64 first = a[0], apart = 0;
   for (u32 i = 0; i < kLanes; ++i) apart |= a[i] ^ (first + i * sizeof(T));
@@ -49,27 +51,18 @@ void load(Warp &w, const Op &o, Mask m) {
   bool wide = o.aux & kWide;
   u32 bytes = static_cast<u32>(sizeof(T)) * count;
   const u32 *rows = count == 1 ? &o.dst : rows_of(w, o);
-  if constexpr (W == Where::Global && sizeof(T) >= 4) {
-    if (count == 1 && !(sizeof(T) == 4 && wide))
-      if (char *p = row_of_lanes<T>(w, o, m, false)) {
-        std::memcpy(w.row<T>(o.dst), p, kLanes * sizeof(T));
-        return;
-      }
-  }
-  In<Address<W>> a(w, o.a);
-  for (; m != 0; m &= m - 1) {
-    u32 i = static_cast<u32>(std::countr_zero(m));
-    u64 address = a[i] + static_cast<u64>(o.imm);
-    if (W != Where::Global) address = static_cast<u32>(address);
-    char *p = place<W>(w, o, i, address, bytes, false);
-    // NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): count is 1, 2 or 4
-    if (p == nullptr || address % bytes != 0) return report_address(w, o, i, address, bytes, false);
+  if constexpr (W == Where::Global)
+    if (const char *p = contiguous_lanes<T>(w, o, m, false)) {
+      std::memcpy(w.row<T>(o.dst), p, kLanes * sizeof(T));
+      return;
+    }
+  for_places<W>(w, o, m, bytes, false, [&](u32 lane, const char *p) {
     for (u32 k = 0; k < count; ++k) {
       T v;
       std::memcpy(&v, p + k * sizeof(T), sizeof v);
-      put<T>(w, rows[k], wide, i, v);
+      put<T>(w, rows[k], wide, lane, v);
     }
-  }
+  });
 }
 
 template <class T, Where W>
@@ -78,29 +71,20 @@ void store(Warp &w, const Op &o, Mask m) {
   bool wide = o.aux & kWide;
   u32 bytes = static_cast<u32>(sizeof(T)) * count;
   const u32 *rows = count == 1 ? &o.b : rows_of(w, o);
-  if constexpr (W == Where::Global && sizeof(T) >= 4) {
-    if (count == 1 && !(sizeof(T) == 4 && wide))
-      if (char *p = row_of_lanes<T>(w, o, m, true)) {
-        std::memcpy(p, w.row<T>(o.b), kLanes * sizeof(T));
-        return;
-      }
-  }
-  In<Address<W>> a(w, o.a);
-  for (; m != 0; m &= m - 1) {
-    u32 i = static_cast<u32>(std::countr_zero(m));
-    u64 address = a[i] + static_cast<u64>(o.imm);
-    if (W != Where::Global) address = static_cast<u32>(address);
-    char *p = place<W>(w, o, i, address, bytes, true);
-    // NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): count is 1, 2 or 4
-    if (p == nullptr || address % bytes != 0) return report_address(w, o, i, address, bytes, true);
+  if constexpr (W == Where::Global)
+    if (char *p = contiguous_lanes<T>(w, o, m, true)) {
+      std::memcpy(p, w.row<T>(o.b), kLanes * sizeof(T));
+      return;
+    }
+  for_places<W>(w, o, m, bytes, true, [&](u32 lane, char *p) {
     for (u32 k = 0; k < count; ++k) {
-      T v = take<T>(w, rows[k], wide, i);
+      T v = take<T>(w, rows[k], wide, lane);
       std::memcpy(p + k * sizeof(T), &v, sizeof v);
     }
-  }
+  });
 }
 
-// Parameters of a kernel are the same for all lanes. Without an address row: imm alone.
+// Parameters of a kernel. If Op::a is kNoRow, the address is Op::imm.
 template <class T>
 void load_param(Warp &w, const Op &o, Mask m) {
   u32 count = o.aux & kCount;
@@ -132,7 +116,7 @@ Run load_by_type(Type t) {
   ((stands_for<Ts>(t) ? (void)(found = &load<Ts, W>) : void()), ...);
   return found;
 }
-// Signs count where a load fills a wider register.
+// A load to a wider register extends the sign, so signed types differ.
 template <Where W>
 Run by_type(Type t, bool write) {
   if (write) return store_by_type<W, u8, u16, u32, u64>(bits_of(t));
@@ -146,11 +130,11 @@ Run param_by_type(Type t) {
   return found;
 }
 
-// Floats are moved as bits, and so is what fills its register anyway.
+// Floats and 64-bit values are moved as untyped bits.
 Type moved(Type t) { return ptx::is_float(t) || ptx::size_of(t) == 8 ? bits_of(t) : t; }
 
-// The decoder asks again with Space::Register for the function's own frame and with Space::Param
-// for a kernel's parameters: PTX calls both .param.
+// PTX uses .param both for a kernel's parameters (Space::Param here) and for variables in a
+// function's frame (Space::Register here).
 Run access(ptx::Space space, Type t, bool write) {
   t = moved(t);
   switch (space) {
@@ -170,9 +154,9 @@ u16 vector_of(const Instruction &in) {
 bool select_access(const Instruction &in, Selected &s, bool write) {
   if (in.has("async") || in.has("bulk")) return false;
   Type t = in.type();
-  uniform(s, access(space_of(in), t, write), t);
-  // Of a .param without a name the decoder decides; a store there is always to a frame.
-  if (space_of(in) == ptx::Space::Param) {
+  uniform(s, access(in.space(), t, write), t);
+  // For .param the decoder chooses between the two; a store is always to a frame.
+  if (in.space() == ptx::Space::Param) {
     s.run = access(write ? ptx::Space::Register : ptx::Space::Param, t, write);
     s.inner = access(ptx::Space::Register, t, write);
   }
@@ -191,7 +175,7 @@ u64 window(ptx::Space space) {
   }
 }
 
-// imm: what is added.
+// Adds Op::imm, the start of the state space's window.
 void cvta(Warp &w, const Op &o, Mask m) {
   In<u64> a(w, o.a);
   u64 *out = w.row<u64>(o.dst);
@@ -199,7 +183,7 @@ void cvta(Warp &w, const Op &o, Mask m) {
 }
 
 bool select_cvta(const Instruction &in, Selected &s) {
-  u64 add = window(space_of(in));
+  u64 add = window(in.space());
   uniform(s, &cvta, Type::U64);
   s.imm = static_cast<i64>(in.has("to") ? 0 - add : add);
   return ptx::size_of(in.type()) == 8;
@@ -223,14 +207,15 @@ void isspacep(Warp &w, const Op &o, Mask m) {
 bool select_isspacep(const Instruction &in, Selected &s) {
   uniform(s, &isspacep, Type::U64);
   s.dst = Type::Pred;
-  s.imm = static_cast<i64>(window(space_of(in)));
-  // Constant memory is not told from global memory by its address.
-  return space_of(in) != ptx::Space::Const;
+  s.imm = static_cast<i64>(window(in.space()));
+  // Constant and global memory have the same window.
+  return in.space() != ptx::Space::Const;
 }
 
 void nothing(Warp &, const Op &, Mask) {}
 
-// cp.async: [shared], [global], imm bytes; b: how many of them are copied, the rest is zero.
+// cp.async [shared], [global]: copies Op::aux bytes. If there is a row b, copies only that number
+// of them and clears the rest.
 void copy_async(Warp &w, const Op &o, Mask m) {
   In<u32> to(w, o.dst);
   In<u64> from(w, o.a);

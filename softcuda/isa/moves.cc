@@ -90,7 +90,7 @@ void frame_address(Warp &w, const Op &o, Mask m) {
   for_lanes(m, [&](u32 i) { out[i] = at; });
 }
 
-// Elements of 64 bits would need cells of 128: there are none.
+// Elements have at most 32 bits; wide.cc handles those of 64.
 void pack(Warp &w, const Op &o, Mask m) {
   const u32 *rows = w.frame->code->lists.data() + o.list;
   u64 mask = (1ull << o.imm) - 1;

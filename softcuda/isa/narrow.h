@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// 16-bit floating point by conversion. Sums, products, quotients, roots and fused products of
-// 16-bit operands are computed in double, which has more than twice their digits, so that rounding
-// once more to 16 bits gives what rounding at once would.
+// 16-bit floating point by conversion. Arithmetic on 16-bit operands is computed in double and then
+// rounded to 16 bits. A double has more than twice the digits of a 16-bit float, so this double
+// rounding gives the same result as a single one.
 #pragma once
 
 #include "softcuda/isa/pick.h"
@@ -30,12 +30,12 @@ inline float widen(BF16 v) { return std::bit_cast<float>(static_cast<u32>(v.bits
 inline float widen(F16 v) {
   u32 sign = static_cast<u32>(v.bits & 0x8000) << 16, rest = v.bits & 0x7fff;
   if (rest >= 0x7c00) return std::bit_cast<float>(sign | 0x7f800000 | (rest & 0x3ff) << 13);
-  // The exponent's bias differs by 112; the product also normalises what is denormal.
+  // The biases of the exponents differ by 112. The product also normalises denormal numbers.
   float magnitude = std::bit_cast<float>(rest << 13) * 0x1p112f;
   return std::bit_cast<float>(std::bit_cast<u32>(magnitude) | sign);
 }
 
-// Adds to the integer part of `scaled` what the mode asks for.
+// Rounds `scaled`, which is not negative, to an integer. `negative`: the sign of the whole number.
 inline u32 round_units(double scaled, u16 mode, bool negative) {
   u32 units = static_cast<u32>(scaled);
   double rest = scaled - units;
@@ -60,10 +60,13 @@ inline T narrow(double v, u16 mode = kNearest) {
     return {static_cast<u16>(sign | L::kInfinity)};
   int e = static_cast<int>(std::bit_cast<u64>(magnitude) >> 52) - 1023;
   if (e < L::kMinExponent) e = L::kMinExponent;
-  // Above the largest finite value everything is decided by the mode alone.
-  if (e > L::kMaxExponent) e = L::kMaxExponent, magnitude = 0x1.ffffp0 * power_of_two(e);
+  // Above the largest finite value the result depends on the mode alone.
+  if (e > L::kMaxExponent) {
+    e = L::kMaxExponent;
+    magnitude = 0x1.ffffp0 * power_of_two(e);
+  }
   u32 units = round_units(magnitude * power_of_two(L::kMantissa - e), mode, sign != 0);
-  // Units of a normal number carry the hidden bit, which counts one into the exponent's field.
+  // The units of a normal number include the hidden bit, which adds one to the exponent's field.
   u32 field = static_cast<u32>(e - L::kMinExponent) << L::kMantissa;
   u32 result = field + units;
   return {static_cast<u16>(sign | (result > L::kInfinity ? L::kInfinity : result))};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Choosing the instance of an instruction by its types.
+// Chooses the instance of an instruction template by the instruction's types.
 #pragma once
 
 #include "softcuda/isa/lift.h"
@@ -11,7 +11,7 @@ namespace ckpt::softcuda::isa::CKPT_ISA {
 using ptx::Instruction;
 using ptx::Type;
 
-// Is T how values of this type are computed with? B-types are unsigned numbers.
+// Whether values of this PTX type are computed as T. Untyped bits (.b32) are unsigned integers.
 template <class T>
 constexpr bool stands_for(Type t) {
   if constexpr (std::is_same_v<T, bool>) return t == Type::Pred;
@@ -42,7 +42,7 @@ Run pick(Type type) {
   return found;
 }
 
-// Types of every size by their bits alone.
+// The untyped type of the same size.
 inline Type bits_of(Type t) {
   switch (ptx::size_of(t)) {
     case 1: return Type::B8;
@@ -53,7 +53,7 @@ inline Type bits_of(Type t) {
   }
 }
 
-// An instruction whose result and sources all have the type of its last modifier.
+// For an instruction with one type for its result and all sources. False: `run` is null.
 inline bool uniform(Selected &s, Run run, Type type) {
   s.run = run;
   s.dst = type;
@@ -61,7 +61,7 @@ inline bool uniform(Selected &s, Run run, Type type) {
   return run != nullptr;
 }
 
-// The families of arithmetic.
+// The families of arithmetic. Each returns false if the instruction is not one of its own.
 bool select_integer(const Instruction &in, Selected &s);
 bool select_bits(const Instruction &in, Selected &s);
 bool select_floating(const Instruction &in, Selected &s);
@@ -69,12 +69,12 @@ bool select_half(const Instruction &in, Selected &s);
 bool select_compare(const Instruction &in, Selected &s);
 bool select_convert(const Instruction &in, Selected &s);
 
-// Bits of Selected::aux for floating-point instructions: run `inner` under this mode.
+// Selected::aux of floating-point instructions: the mode under which `inner` runs.
 enum Mode : u16 { kNearest = 0, kToZero = 1, kDown = 2, kUp = 3, kFlush = 4, kSaturate = 8 };
 
-// Reads .rn/.rz/.rm/.rp, .ftz off an instruction.
+// The mode that .rn/.rz/.rm/.rp, .ftz and .sat demand.
 u16 mode_of(const Instruction &in);
-// Wraps s.run where a mode other than the default is wanted.
+// Wraps s.run unless the mode is the default.
 void apply_mode(Selected &s, u16 mode);
 
 }  // namespace ckpt::softcuda::isa::CKPT_ISA

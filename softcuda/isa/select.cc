@@ -7,8 +7,8 @@
 namespace ckpt::softcuda::isa {
 namespace {
 
-// CKPT_SOFTCUDA_ISA=baseline: what a processor without AVX2 runs, for tests.
-bool modern() {
+// For tests, CKPT_SOFTCUDA_ISA=baseline runs what a processor without AVX2 would run.
+bool has_avx2() {
   const char *wanted = std::getenv("CKPT_SOFTCUDA_ISA");
   if (wanted != nullptr && std::string_view(wanted) == "baseline") return false;
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
@@ -18,8 +18,8 @@ bool modern() {
 }  // namespace
 
 bool select(const ptx::Instruction &in, Selected &out) {
-  static const bool kModern = modern();
-  return kModern ? v3::select(in, out) : baseline::select(in, out);
+  static const bool kHasAvx2 = has_avx2();
+  return kHasAvx2 ? v3::select(in, out) : baseline::select(in, out);
 }
 
 }  // namespace ckpt::softcuda::isa

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From a parsed instruction to what carries it out. Each family answers for its opcodes.
+// From a parsed instruction to the function that executes it. Each family of instructions handles
+// its own opcodes.
 #pragma once
 
 #include "softcuda/ptx/module.h"
@@ -8,7 +9,7 @@
 
 namespace ckpt::softcuda::isa {
 
-// How the decoder turns operands into rows.
+// The operands of an instruction, which the decoder turns into rows.
 enum class Shape : u8 {
   Plain,        // d, a, b, c, d
   Load,         // d, [address]
@@ -24,25 +25,27 @@ enum class Shape : u8 {
   Matrix,       // {d…}, {a…}, {b…}, {c…}
   MatrixLoad,   // {d…}, [address], stride
   MatrixStore,  // [address], {d…}, stride
-  Ignored,      // operands without effect: prefetch
+  Ignored,      // the operands have no effect: prefetch
   Barrier,      // bar.*
-  Control,      // bra, call: the decoder knows them
+  Control,      // bra, brx, call
   Texture,      // {d…}, [handle, {coordinates}], …
   Surface,      // sust: [handle, {coordinates}], {values}
 };
 
 struct Selected {
+  // As in vm::Op.
   vm::Run run = nullptr;
   vm::Run inner = nullptr;
   Shape shape = Shape::Plain;
   vm::Flow flow = vm::Flow::Next;
+  // Types of the operands.
   ptx::Type dst = ptx::Type::None;
   ptx::Type src[4] = {};
   u16 aux = 0;
   i64 imm = 0;
 };
 
-// False: no such instruction.
+// False: the instruction is not supported.
 bool select(const ptx::Instruction &in, Selected &out);
 
 namespace baseline {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tex, suld, sust (PTX ISA, "Texture Instructions", "Surface Instructions"), of texture and surface
-// objects. Op::list: first the rows of the values, then those of the coordinates.
+// tex, suld, sust (PTX ISA, "Texture Instructions", "Surface Instructions") on texture and surface
+// objects. Op::list: the rows of the values, then those of the coordinates.
 #include "softcuda/vm/texture.h"
 
 #include "softcuda/isa/pick.h"
+#include "softcuda/vm/report.h"
 
 namespace ckpt::softcuda::isa::CKPT_ISA {
 namespace {
 
-// Op::aux: geometry, and what the coordinates are; Op::d: how many values, Op::c: bytes of each.
+// Op::aux: the geometry and these flags; Op::d: the number of values; Op::c: bytes of each.
 constexpr u16 kFloatCoordinates = 0x10;
 constexpr u16 kOutsideTraps = 0x20;
 
@@ -19,7 +20,7 @@ struct Coordinates {
   u32 layer = 0;
 };
 
-// A layered texture has its layer in front; a surface has it there, too, but we want it behind.
+// PTX has the layer before the other coordinates; vm::surface_element expects it after them.
 Coordinates coordinates_of(const Warp &w, const Op &o, u32 lane, u32 count) {
   const u32 *rows = w.frame->code->lists.data() + o.list + o.d;
   Coordinates c;
@@ -53,7 +54,6 @@ void tex(Warp &w, const Op &o, Mask m) {
   }
 }
 
-// Cells hold values of up to 32 bits, or of 64.
 void to_row(Warp &w, u32 row, u32 lane, const char *p, u32 bytes) {
   if (row == vm::kNoRow) return;
   u64 v = 0;
@@ -95,7 +95,10 @@ bool geometry_of(const Instruction &in, u16 &out) {
                                                                   {"a1d", vm::Geometry::Layered1},
                                                                   {"a2d", vm::Geometry::Layered2}};
   for (auto [name, g] : kNames)
-    if (in.has(name)) return out = static_cast<u16>(g), true;
+    if (in.has(name)) {
+      out = static_cast<u16>(g);
+      return true;
+    }
   return false;
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What lanes of a warp do together: shuffle, vote, match, reduce. Such an instruction runs in two
-// steps (vm/schedule.cc): every lane deposits its value; when all lanes of the member mask have,
-// those who wait take what they want. So lanes may come by different paths.
+// Instructions that lanes of a warp execute together: shuffle, vote, match, reduce. They run in two
+// steps (vm/barriers.h). Each lane first stores its value in Warp::exchange and waits. When all
+// lanes of the member mask have done so, each reads the values that it needs. So the lanes need not
+// come by the same path.
 #include <algorithm>
 
 #include "softcuda/isa/pick.h"
@@ -11,20 +12,20 @@ namespace ckpt::softcuda::isa::CKPT_ISA {
 namespace {
 
 template <class T>
-void deposit(Warp &w, const Op &o, Mask m) {
+void store_value(Warp &w, const Op &o, Mask m) {
   const Cell<T> *a = w.row<Cell<T>>(o.a);
   for_lanes(m, [&](u32 i) { w.exchange[i] = a[i]; });
 }
 
-void deposit_predicate(Warp &w, const Op &o, Mask m) {
+void store_predicate(Warp &w, const Op &o, Mask m) {
   w.exchange_predicate = (w.exchange_predicate & ~m) | (w.bits(o.a) & m);
 }
 
-void deposit_nothing(Warp &, const Op &, Mask) {}
+void store_nothing(Warp &, const Op &, Mask) {}
 
 enum class Shuffle { Up, Down, Butterfly, Index };
 
-// PTX ISA, "shfl.sync": which lane is read, and whether it is in the segment.
+// PTX ISA, "shfl.sync": computes the source lane, and whether it is inside the segment.
 template <Shuffle S>
 void shuffle(Warp &w, const Op &o, Mask m) {
   const u32 *b = w.row<u32>(o.b), *c = w.row<u32>(o.c);
@@ -85,37 +86,37 @@ void match_all(Warp &w, const Op &o, Mask m) {
   set_bits(w, o.dst2, m, all ? m : 0);
 }
 
-struct Plus {
+struct Add {
   template <class T>
   static T run(T a, T b) {
     return static_cast<T>(static_cast<u32>(a) + static_cast<u32>(b));
   }
 };
-struct Least {
+struct Min {
   template <class T>
   static T run(T a, T b) {
     return std::min(a, b);
   }
 };
-struct Most {
+struct Max {
   template <class T>
   static T run(T a, T b) {
     return std::max(a, b);
   }
 };
-struct All {
+struct And {
   template <class T>
   static T run(T a, T b) {
     return a & b;
   }
 };
-struct Some {
+struct Or {
   template <class T>
   static T run(T a, T b) {
     return a | b;
   }
 };
-struct Odd {
+struct Xor {
   template <class T>
   static T run(T a, T b) {
     return a ^ b;
@@ -153,7 +154,7 @@ bool select_shuffle(const Instruction &in, Selected &s) {
             : in.has("down") ? &shuffle<Shuffle::Down>
             : in.has("bfly") ? &shuffle<Shuffle::Butterfly>
                              : &shuffle<Shuffle::Index>;
-  return in.has("sync") && sync(s, run, &deposit<u32>);
+  return in.has("sync") && sync(s, run, &store_value<u32>);
 }
 
 bool select_vote(const Instruction &in, Selected &s) {
@@ -164,28 +165,29 @@ bool select_vote(const Instruction &in, Selected &s) {
             : in.has("all")  ? &vote_all
             : in.has("any")  ? &vote_any
                              : &vote_uni;
-  return in.has("sync") && sync(s, run, &deposit_predicate);
+  return in.has("sync") && sync(s, run, &store_predicate);
 }
 
 bool select_match(const Instruction &in, Selected &s) {
   uniform(s, nullptr, Type::B32);
   bool wide = in.type() == Type::B64;
   s.src[0] = in.type();
-  return sync(s, in.has("any") ? &match_any : &match_all, wide ? &deposit<u64> : &deposit<u32>);
+  return sync(s, in.has("any") ? &match_any : &match_all,
+              wide ? &store_value<u64> : &store_value<u32>);
 }
 
 bool select_redux(const Instruction &in, Selected &s) {
   uniform(s, nullptr, Type::B32);
   bool sign = in.type() == Type::S32;
   if (ptx::is_float(in.type())) return false;
-  Run run = in.has("add")   ? &redux<Plus, u32>
-            : in.has("and") ? &redux<All, u32>
-            : in.has("or")  ? &redux<Some, u32>
-            : in.has("xor") ? &redux<Odd, u32>
-            : in.has("min") ? sign ? &redux<Least, i32> : &redux<Least, u32>
-            : in.has("max") ? sign ? &redux<Most, i32> : &redux<Most, u32>
+  Run run = in.has("add")   ? &redux<Add, u32>
+            : in.has("and") ? &redux<And, u32>
+            : in.has("or")  ? &redux<Or, u32>
+            : in.has("xor") ? &redux<Xor, u32>
+            : in.has("min") ? sign ? &redux<Min, i32> : &redux<Min, u32>
+            : in.has("max") ? sign ? &redux<Max, i32> : &redux<Max, u32>
                             : nullptr;
-  return sync(s, run, &deposit<u32>);
+  return sync(s, run, &store_value<u32>);
 }
 
 }  // namespace
@@ -198,12 +200,12 @@ bool select_warp(const Instruction &in, Selected &s) {
   if (in.opcode == "activemask") return uniform(s, &activemask, Type::B32);
   if (in.opcode == "elect") {
     uniform(s, nullptr, Type::B32);
-    return sync(s, &elect, &deposit_nothing);
+    return sync(s, &elect, &store_nothing);
   }
   if ((in.opcode == "bar" || in.opcode == "barrier") && in.has("warp")) {
     uniform(s, nullptr, Type::B32);
     s.shape = Shape::NoResult;
-    return sync(s, &nothing, &deposit_nothing);
+    return sync(s, &nothing, &store_nothing);
   }
   return false;
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// 128 bits at a time: ld.b128, st.b128, atom.exch.b128, atom.cas.b128. The cells of such a register
-// are two rows of 64 bits, the lower half first. One lock makes them atomic for all threads of the
-// host; no other access may touch the same bytes at the same time (PTX ISA, memory consistency
-// model: mixed-size races are undefined).
+// 128-bit accesses: ld.b128, st.b128, atom.exch.b128, atom.cas.b128. Such a register has two rows
+// of 64-bit cells, the lower half first. One lock makes the accesses atomic. Races with accesses of
+// other sizes are undefined (PTX ISA, "Memory Consistency Model"), so those need not take it.
 #include <mutex>
 
 #include "softcuda/isa/place.h"
@@ -11,7 +10,7 @@
 namespace ckpt::softcuda::isa::any {
 namespace {
 
-constexpr u32 kUpper = vm::kLanes * 8;  // from one half's row to the other's
+constexpr u32 kUpper = vm::kLanes * 8;  // bytes between the rows of the two halves
 
 struct Value {
   u64 low, high;
@@ -27,31 +26,31 @@ void put(Warp &w, u32 row, u32 lane, Value v) {
   w.row<u64>(row + kUpper)[lane] = v.high;
 }
 
-enum class Does { Load, Store, Exchange, Compare };
+enum class Access { Load, Store, Exchange, Compare };
 
-template <Does D, Where W>
+template <Access D, Where W>
 void access(Warp &w, const Op &o, Mask m) {
   static std::mutex mutex;
   In<Address<W>> a(w, o.a);
   for (; m != 0; m &= m - 1) {
     u32 i = static_cast<u32>(std::countr_zero(m));
     u64 address = a[i] + static_cast<u64>(o.imm);
-    char *p = place<W>(w, o, i, address, 16, D != Does::Load);
+    char *p = place<W>(w, o, i, address, 16, D != Access::Load);
     if (p == nullptr || address % 16 != 0)
-      return report_address(w, o, i, address, 16, D != Does::Load);
+      return report_address(w, o, i, address, 16, D != Access::Load);
     Value old{};
     {
       std::lock_guard lock(mutex);
       std::memcpy(&old, p, 16);
-      Value wanted = D == Does::Load ? old : take(w, o.b, i);
-      if (D == Does::Compare) wanted = old == wanted ? take(w, o.c, i) : old;
-      if (D != Does::Load) std::memcpy(p, &wanted, 16);
+      Value wanted = D == Access::Load ? old : take(w, o.b, i);
+      if (D == Access::Compare) wanted = old == wanted ? take(w, o.c, i) : old;
+      if (D != Access::Load) std::memcpy(p, &wanted, 16);
     }
-    if (D != Does::Store) put(w, o.dst, i, old);
+    if (D != Access::Store) put(w, o.dst, i, old);
   }
 }
 
-template <Does D>
+template <Access D>
 Run by_space(Where where) {
   switch (where) {
     case Where::Shared: return &access<D, Where::Shared>;
@@ -66,7 +65,7 @@ void copy(Warp &w, const Op &o, Mask m) {
     put(w, o.dst, i, take(w, o.a, i));
   }
 }
-// {low, high}: the rows a and b.
+// {low, high} are the rows a and b.
 void pack(Warp &w, const Op &o, Mask m) {
   for (; m != 0; m &= m - 1) {
     u32 i = static_cast<u32>(std::countr_zero(m));
@@ -94,17 +93,25 @@ bool select_move(const Instruction &in, Selected &s) {
 bool select_wide(const Instruction &in, Selected &s) {
   if (in.type() != Type::B128) return false;
   if (in.opcode == "mov") return select_move(in, s);
-  ptx::Space space = space_of(in);
+  ptx::Space space = in.space();
   if (space == ptx::Space::Param || in.has("v2")) return false;
   Where w = where(space);
   Run run = nullptr;
   s.flow = vm::Flow::Checked;
-  if (in.opcode == "ld") s.shape = Shape::Load, s.aux = 1, run = by_space<Does::Load>(w);
-  if (in.opcode == "st") s.shape = Shape::Store, s.aux = 1, run = by_space<Does::Store>(w);
+  if (in.opcode == "ld") {
+    s.shape = Shape::Load;
+    s.aux = 1;
+    run = by_space<Access::Load>(w);
+  }
+  if (in.opcode == "st") {
+    s.shape = Shape::Store;
+    s.aux = 1;
+    run = by_space<Access::Store>(w);
+  }
   if (in.opcode == "atom") {
     s.shape = Shape::Atomic;
-    if (in.has("exch")) run = by_space<Does::Exchange>(w);
-    if (in.has("cas")) run = by_space<Does::Compare>(w);
+    if (in.has("exch")) run = by_space<Access::Exchange>(w);
+    if (in.has("cas")) run = by_space<Access::Compare>(w);
   }
   return uniform(s, run, Type::B128);
 }

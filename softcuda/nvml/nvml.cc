@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libnvidia-ml.so.1: what a manager asks of a node's devices. The broker knows it all.
+// libnvidia-ml.so.1: what a resource manager asks about devices. The broker has the answers.
 #include <cstdio>
 #include <cstring>
 #include <functional>
@@ -25,7 +25,7 @@ std::mutex mutex;
 std::unique_ptr<broker::Client> client;
 unsigned uses = 0;
 
-// Handles are indices, one up.
+// A handle is an index plus one.
 nvmlDevice_t handle(unsigned index) {
   return reinterpret_cast<nvmlDevice_t>(static_cast<size_t>(index) + 1);
 }
@@ -38,8 +38,8 @@ nvmlReturn_t index_of(nvmlDevice_t device, u32 &index) {
   return NVML_SUCCESS;
 }
 
-// With a connection for one question: a program that watches its devices holds nothing of them, so
-// that it can be checkpointed.
+// Connects to the broker for one question only, so that a program that monitors devices can be
+// checkpointed.
 template <class T>
 Result<T> ask(const std::function<Result<T>(broker::Client &)> &question) {
   CKPT_CHECK(client->reconnect());
@@ -145,7 +145,10 @@ NVML_API nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *
   if (!client) return NVML_ERROR_UNINITIALIZED;
   if (uuid == nullptr || device == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   for (unsigned i = 0; i < client->devices().size(); ++i)
-    if (uuid_text(client->devices()[i].uuid) == uuid) return *device = handle(i), NVML_SUCCESS;
+    if (uuid_text(client->devices()[i].uuid) == uuid) {
+      *device = handle(i);
+      return NVML_SUCCESS;
+    }
   return NVML_ERROR_NOT_FOUND;
 }
 
@@ -191,7 +194,7 @@ NVML_API nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory
   return NVML_SUCCESS;
 }
 
-// *count: room on the way in, how many there are on the way out.
+// *count: in, the size of `out`; out, the number of processes.
 NVML_API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device,
                                                               unsigned int *count,
                                                               nvmlProcessInfo_t *out) {
@@ -213,8 +216,8 @@ NVML_API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t devic
   return nvmlDeviceGetComputeRunningProcesses_v3(device, count, out);
 }
 
-// What a chip has and this device has not. Monitors (hashcat's among them) look the names up and
-// can do nothing without one of them. The arguments are not looked at.
+// Properties that only hardware has. Programs such as hashcat look these functions up and give up
+// on NVML if one is missing. The arguments are ignored.
 #define NOT_SUPPORTED(function) \
   NVML_API nvmlReturn_t function() { return NVML_ERROR_NOT_SUPPORTED; }
 NOT_SUPPORTED(nvmlDeviceGetBAR1MemoryInfo)

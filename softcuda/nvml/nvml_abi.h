@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of NVML's interface that is here, as NVIDIA's NVML API Reference documents it. The
-// toolkit's compiler packages do not carry nvml.h, so these are our own declarations.
+// The part of NVML's interface that is implemented, after NVIDIA's NVML API Reference. The compiler
+// packages of the toolkit do not contain nvml.h.
 #pragma once
 
 extern "C" {

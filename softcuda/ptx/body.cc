@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parser of bodies. Registers, variables and labels live in the scopes of their braces; nvcc
-// puts inline assembly and every call into braces of their own.
+// The parser of function bodies. Braces are scopes for registers, variables and labels; nvcc puts
+// inline assembly and every call into braces of their own.
 #include <charconv>
 #include <unordered_map>
 
@@ -24,7 +24,7 @@ class BodyParser : Parser {
   }
 
  private:
-  // `%r<99>` stands for ninety-nine registers from `first` on.
+  // The registers that one scope declares. `.reg .b32 %r<99>` declares a row of 99 registers.
   struct Names {
     std::unordered_map<std::string_view, u32> single;
     struct Row {
@@ -36,7 +36,7 @@ class BodyParser : Parser {
   };
 
   Result<> statement() {
-    if (token().kind == TokenKind::End) return error("'}' of the function is missing");
+    if (token().kind == TokenKind::End) return error("the '}' of the function is missing");
     if (accept(";")) return {};
     if (accept("{")) return open();
     if (accept("}")) return close();
@@ -64,7 +64,7 @@ class BodyParser : Parser {
   Result<> directive() {
     Token word = advance();
     if (word.is(".reg")) return registers(advance().text);
-    // cuda_fp16.hpp writes `.reg.b32 f;`
+    // `.reg.b32 f;`, as in cuda_fp16.hpp
     if (word.text.starts_with(".reg.")) return registers(word.text.substr(4));
     if (word.is(".loc")) return skip_line(word.line);
     if (word.is(".pragma")) {
@@ -72,7 +72,7 @@ class BodyParser : Parser {
       return expect(";");
     }
     std::optional<Space> space = space_named(word.text);
-    if (!space) return error(fmt::format("'{}' is not understood", word.text));
+    if (!space) return error(fmt::format("the directive '{}' is not supported", word.text));
     do {
       CKPT_TRY(Variable v, declaration(*space));
       body_.variables.push_back(std::move(v));
@@ -132,7 +132,7 @@ class BodyParser : Parser {
     in.guard_negated = accept("!");
     if (!find_register(token().text, in.guard)) return error("a predicate is expected");
     advance();
-    if (accept("{")) return error("a guarded block is not PTX");
+    if (accept("{")) return error("a guard cannot apply to a block");
     if (token().kind != TokenKind::Word) return error("an instruction is expected");
     return operation(advance(), std::move(in));
   }
@@ -223,24 +223,28 @@ class BodyParser : Parser {
   }
 
   static bool find_in(const Names &names, std::string_view name, u32 &index) {
-    if (auto it = names.single.find(name); it != names.single.end())
-      return index = it->second, true;
+    if (auto it = names.single.find(name); it != names.single.end()) {
+      index = it->second;
+      return true;
+    }
     for (const Names::Row &row : names.rows) {
       if (!name.starts_with(row.prefix)) continue;
       std::string_view digits = name.substr(row.prefix.size());
       u32 n = 0;
       auto [end, e] = std::from_chars(digits.data(), digits.data() + digits.size(), n);
-      if (e == std::errc() && end == digits.data() + digits.size() && n < row.count)
-        return index = row.first + n, true;
+      if (e != std::errc() || end != digits.data() + digits.size() || n >= row.count) continue;
+      index = row.first + n;
+      return true;
     }
     return false;
   }
 
   Body body_;
-  std::vector<u32> open_;     // the scopes that are open, innermost last
+  std::vector<u32> open_;     // open scopes, the innermost last
   std::vector<Names> names_;  // by scope
 };
 
+// The first result of find(scope) that is not null, from `scope` outwards.
 template <class F>
 auto outwards(const std::vector<u32> &scopes, u32 scope, F find) -> decltype(find(scope)) {
   for (;; scope = scopes[scope]) {

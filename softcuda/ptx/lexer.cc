@@ -40,7 +40,7 @@ Token Lexer::take(TokenKind kind, size_t length) {
   return t;
 }
 
-// "::" is inside a word only where one goes on behind it: ".L1::no_allocate", but "label:".
+// "::" is part of a word only if the word continues after it: ".L1::no_allocate", but not "label:".
 size_t Lexer::word_length() const {
   size_t n = 0;
   std::string_view rest = text_.substr(at_);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PTX text as tokens. A word is an identifier, a register, an opcode with all its modifiers, or a
-// directive with its dot: dots belong to words, so "ld.global.v2.u32" and "%tid.x" are one token
-// each.
+// directive. Dots are part of words, so "ld.global.v2.u32" and "%tid.x" are one token each.
 #pragma once
 
 #include <string_view>
@@ -15,7 +14,7 @@ enum class TokenKind : u8 { End, Word, Number, Punct, String, Bad };
 
 struct Token {
   TokenKind kind = TokenKind::End;
-  std::string_view text;  // of a string: without its quotes
+  std::string_view text;  // a string's text is without quotes
   u32 line = 0;
 
   bool is(std::string_view t) const { return kind != TokenKind::String && text == t; }
@@ -27,10 +26,11 @@ class Lexer {
   explicit Lexer(std::string_view text, u32 first_line = 1) : text_(text), line_(first_line) {}
 
   Token next();
-  // Where the next token will be looked for.
+  // The offset after the last token.
   size_t position() const { return at_; }
   u32 line() const { return line_; }
-  // Behind an opening brace: skips to behind its closing one. False: there is none.
+  // After an opening brace: skips its block and the closing brace. False: the closing brace is
+  // missing.
   bool skip_block();
 
  private:

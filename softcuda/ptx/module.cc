@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parser of modules: what stands outside of bodies.
+// The parser of modules: everything outside of function bodies.
 #include "softcuda/ptx/module.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ class ModuleParser : Parser {
 
   Result<> parse() {
     while (token().kind != TokenKind::End) CKPT_CHECK(item());
-    if (module_.target.empty()) return fail("this is no PTX: it names no .target");
+    if (module_.target.empty()) return fail("this is not PTX: it has no .target directive");
     return {};
   }
 
@@ -24,7 +24,7 @@ class ModuleParser : Parser {
   Result<> item() {
     if (token().kind != TokenKind::Word) return error("a directive is expected");
     Token word = advance();
-    if (word.is(".version")) return module_.version = advance().text, Result<>();
+    if (word.is(".version")) return version();
     if (word.is(".address_size")) return address_size();
     if (word.is(".target")) return target();
     if (word.is(".file")) return file();
@@ -33,6 +33,11 @@ class ModuleParser : Parser {
     if (word.is(".alias")) return alias();
     if (word.is(".loc")) return skip_line(word.line);
     return linked(word);
+  }
+
+  Result<> version() {
+    module_.version = advance().text;
+    return {};
   }
 
   Result<> address_size() {
@@ -80,7 +85,7 @@ class ModuleParser : Parser {
     return expect(";");
   }
 
-  // [.extern|.visible|.weak|.common] then a function or a variable.
+  // [.extern|.visible|.weak|.common], then a function or a variable.
   Result<> linked(Token word) {
     bool external = false;
     while (word.is(".extern") || word.is(".visible") || word.is(".weak") || word.is(".common")) {
@@ -89,7 +94,7 @@ class ModuleParser : Parser {
     }
     if (word.is(".entry") || word.is(".func")) return function(word.is(".entry"));
     std::optional<Space> space = space_named(word.text);
-    if (!space) return error(fmt::format("'{}' is not understood", word.text));
+    if (!space) return error(fmt::format("the directive '{}' is not supported", word.text));
     do {
       CKPT_TRY(Variable v, declaration(*space));
       v.external = external;
@@ -148,12 +153,12 @@ class ModuleParser : Parser {
     return {};
   }
 
-  // The brace is our look-ahead: what the lexer reads next is the body.
+  // The parser's look-ahead is the brace, so the lexer is at the beginning of the body.
   Result<> take_body(Function &f) {
     f.defined = true;
     f.body_line = token().line;
     size_t begin = lexer_.position();
-    if (!lexer_.skip_block()) return error("'}' of a function is missing");
+    if (!lexer_.skip_block()) return error("the '}' of a function is missing");
     f.body = std::string_view(module_.text).substr(begin, lexer_.position() - begin);
     advance();
     return {};
@@ -166,6 +171,12 @@ class ModuleParser : Parser {
 
 bool Instruction::has(std::string_view modifier) const {
   return std::find(modifiers.begin(), modifiers.end(), modifier) != modifiers.end();
+}
+
+Space Instruction::space() const {
+  for (std::string_view m : modifiers)
+    if (std::optional<Space> s = space_named(m)) return *s;
+  return Space::Generic;
 }
 
 Type Instruction::type(size_t n) const {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A PTX module as it was parsed: variables and functions; the bodies of functions stay text until
-// one is wanted (parse_body), so that what is never launched costs nothing and cannot fail.
+// A parsed PTX module: its variables and functions. The bodies of functions remain text until
+// parse_body(), so a function that is never used costs nothing and cannot cause an error.
 #pragma once
 
 #include <memory>
@@ -20,8 +20,8 @@ struct Initial {
   u64 bits = 0;
   bool is_double_literal = false;  // 0d…: `bits` is an f64
   bool is_float_literal = false;   // 0f…: `bits` is an f32
-  std::string_view symbol;         // if not empty: its address plus `bits`
-  u64 mask = 0;                    // not 0: only these bits of the address, shifted down
+  std::string_view symbol;         // if not empty, the value is its address plus `bits`
+  u64 mask = 0;                    // if not 0, only these bits of the address, shifted down
 };
 
 struct Variable {
@@ -55,7 +55,7 @@ struct Operand {
   u64 bits = 0;
   std::string_view text;
   std::vector<Operand> inner;
-  std::vector<Operand> second;  // at most one: the q of %p|%q
+  std::vector<Operand> second;  // the q of %p|%q, if any
 };
 
 struct Instruction {
@@ -67,9 +67,11 @@ struct Instruction {
   u32 guard = 0;  // a register
   std::vector<Operand> operands;
   u32 line = 0;
-  u32 scope = 0;  // where its labels and variables are looked up
+  u32 scope = 0;  // of its labels and variables
 
   bool has(std::string_view modifier) const;
+  // The state space among the modifiers, or Generic.
+  Space space() const;
   // The n-th modifier that is a type, or None.
   Type type(size_t n = 0) const;
 };
@@ -78,7 +80,7 @@ struct Label {
   std::string_view name;
   u32 scope = 0;
   u32 target = 0;                         // index of an instruction
-  std::vector<std::string_view> targets;  // of `.branchtargets` and `.calltargets`
+  std::vector<std::string_view> targets;  // if it is a `.branchtargets` or `.calltargets` list
 };
 
 struct Register {
@@ -86,7 +88,7 @@ struct Register {
   Type type = Type::None;
 };
 
-// A body of a function: `scopes[i]` is the parent of scope i; scope 0 is the function's own.
+// The body of a function. scopes[i] is the parent of scope i; scope 0 is the whole body.
 struct Body {
   std::vector<Register> registers;
   std::vector<Variable> variables;  // .local, .shared and .param inside the body
@@ -105,15 +107,15 @@ struct Function {
   bool defined = false;
   std::vector<Variable> params;
   std::vector<Variable> results;
-  std::string_view body;  // behind "{" up to and including "}"
+  std::string_view body;  // from after "{" to "}", inclusive
   u32 body_line = 0;
-  u32 max_threads = 0;  // product of .maxntid, 0: none given
+  u32 max_threads = 0;  // the product of .maxntid; 0: not given
   u32 required_threads[3] = {0, 0, 0};
   u32 cluster[3] = {0, 0, 0};  // .reqnctapercluster
 };
 
 struct Module {
-  std::string text;  // all views lead here
+  std::string text;  // all string_views point into it
   std::string_view version;
   std::string_view target;  // "sm_75"
   std::vector<Variable> variables;
@@ -121,7 +123,7 @@ struct Module {
   std::vector<std::pair<std::string_view, std::string_view>> aliases;  // new name, old name
 };
 
-// `text` ends at its first NUL. Errors name the line.
+// Both report errors with the line. The text ends at its first NUL.
 Result<std::unique_ptr<Module>> parse_module(std::string text);
 Result<Body> parse_body(const Function &function);
 

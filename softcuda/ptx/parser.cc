@@ -8,7 +8,7 @@
 namespace ckpt::softcuda::ptx {
 namespace {
 
-// Digits of an integer literal: 0x…, 0b…, 0…, with an optional U.
+// An integer literal: decimal, 0x…, 0b… or octal 0…, with an optional U.
 bool parse_integer(std::string_view t, u64 &value) {
   if (t.ends_with('U')) t.remove_suffix(1);
   int base = 10;
@@ -45,8 +45,8 @@ Result<> Parser::expect(std::string_view text) {
 }
 
 Failure Parser::error(std::string_view why) const {
-  std::string_view near = token_.kind == TokenKind::End ? "the end" : token_.text.substr(0, 40);
-  return fail("PTX line {}: {} before '{}'", token_.line, why, near);
+  if (token_.kind == TokenKind::End) return fail("PTX line {}: {} at the end", token_.line, why);
+  return fail("PTX line {}: {} near '{}'", token_.line, why, token_.text.substr(0, 40));
 }
 
 Result<Initial> Parser::number() {
@@ -60,7 +60,7 @@ Result<Initial> Parser::number() {
   if (single || dual) {
     std::string_view hex = t.substr(2);
     auto [end, e] = std::from_chars(hex.data(), hex.data() + hex.size(), v.bits, 16);
-    if (e != std::errc() || end != hex.data() + hex.size()) return error("a bad number stands");
+    if (e != std::errc() || end != hex.data() + hex.size()) return error("a number is invalid");
     v.is_float_literal = single;
     v.is_double_literal = dual;
     if (negative) v.bits ^= single ? 0x80000000ull : 0x8000000000000000ull;
@@ -70,7 +70,7 @@ Result<Initial> Parser::number() {
     std::string copy(t);
     char *end = nullptr;
     double d = std::strtod(copy.c_str(), &end);
-    if (*end != '\0') return error("a bad number stands");
+    if (*end != '\0') return error("a number is invalid");
     v.is_double_literal = true;
     v.bits = std::bit_cast<u64>(negative ? -d : d);
   }
@@ -96,7 +96,7 @@ Result<Variable> Parser::declaration(Space space) {
     if (word == ".align") {
       CKPT_TRY(u64 align, integer());
       if (align == 0 || align > 4096 || !std::has_single_bit(align))
-        return error("a bad alignment");
+        return error("an alignment is invalid");
       v.align = static_cast<u32>(align);
     } else if (word == ".v2" || word == ".v4") {
       lanes = word == ".v2" ? 2 : 4;
@@ -108,7 +108,7 @@ Result<Variable> Parser::declaration(Space space) {
              token_.is(".local"))
         advance();
     } else if (word != ".attribute") {
-      return error(fmt::format("'{}' is no type", word));
+      return error(fmt::format("'{}' is not a type", word));
     } else {
       CKPT_CHECK(expect("("));
       for (; !token_.is(")") && token_.kind != TokenKind::End; advance())

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the parsers of modules and of bodies share: a token of look-ahead, numbers, declarations.
+// The common base of the parsers for modules and bodies: one token of look-ahead, numbers,
+// declarations.
 #pragma once
 
 #include <string>
@@ -11,7 +12,7 @@
 
 namespace ckpt::softcuda::ptx {
 
-// Bounds against hostile text.
+// Limits, because PTX may come from an untrusted file.
 inline constexpr u64 kMaxVariableBytes = 1ull << 40;
 inline constexpr u32 kMaxRegisters = 1u << 20;
 
@@ -26,10 +27,10 @@ class Parser {
   Result<> expect(std::string_view text);
   Failure error(std::string_view why) const;
 
-  // A number with its sign: integer, 0f… or 0d….
+  // A number with an optional sign: integer, 0f… or 0d….
   Result<Initial> number();
   Result<u64> integer();
-  // `.align 4 .b8 name[16] = {…}` behind its state space; one or several names up to ';' or ','.
+  // A declaration after its state space, up to ';' or ',': `.align 4 .b8 name[16] = {…}`.
   Result<Variable> declaration(Space space);
 
   Lexer lexer_;

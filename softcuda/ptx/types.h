@@ -39,12 +39,12 @@ enum class Type : u8 {
 
 enum class Space : u8 { Generic, Register, Global, Shared, Local, Param, Const };
 
-// ".u32" or "u32"; no value for a word that is no type.
+// ".u32" or "u32". No value: the word is not a type.
 std::optional<Type> type_named(std::string_view word);
 // ".shared", "shared::cta" …
 std::optional<Space> space_named(std::string_view word);
 
-// Size in bytes; a predicate has none.
+// Size in bytes; 0 for a predicate.
 size_t size_of(Type type);
 bool is_signed(Type type);
 bool is_float(Type type);

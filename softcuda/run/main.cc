@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// softcuda-run: runs a program on the software device, by its library path. A program that carries
-// NVIDIA's static runtime is refused, because that runtime asks for the real driver's proof.
+// softcuda-run: runs a program on the software device, with the device's libraries first in its
+// library path. Refuses programs that contain NVIDIA's static runtime, which only works with
+// NVIDIA's driver.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -22,10 +23,11 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char *kUsage =
-    "Runs a CUDA program on a CUDA device in software.\n"
+    "Usage: softcuda-run [--devices NxSIZE] [--] PROGRAM [ARGUMENT...]\n"
+    "Runs a CUDA program on CUDA devices in software.\n"
     "\n"
-    "  --devices 4x4800M  four devices of 4800 MiB (default 1x4096M)\n"
-    "  --help\n";
+    "  --devices NxSIZE  N devices of SIZE each, as in 4x4800M or 2x8G (default 1x4096M)\n"
+    "  --help            show this help\n";
 
 struct Options {
   std::string devices;
@@ -52,7 +54,8 @@ bool parse(int argc, char **argv, Options &o) {
   return o.command.size() > 1;
 }
 
-// Where the libraries are: beside us in the build folder, or where they are installed.
+// The folders of the device's libraries: next to this executable in the build folder, or else the
+// installed ones.
 std::string library_path() {
   fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
   if (fs::exists(here / "driver" / "libcuda.so.1")) {
@@ -67,7 +70,7 @@ Result<> run(const Options &o) {
   CKPT_CHECK(softcuda::broker::parse_configuration(o.devices));
   std::string program = find_program(o.command[0]);
   if (program.empty() || access(program.c_str(), X_OK) != 0)
-    return fail("{}: there is no such program", o.command[0]);
+    return fail("cannot find the program {}", o.command[0]);
   CKPT_CHECK(fatbin::refuse_static_runtime(program));
   std::string path = library_path();
   if (const char *old = std::getenv("LD_LIBRARY_PATH"); old != nullptr && *old != '\0')

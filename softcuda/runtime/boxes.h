@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the runtime API's copies mean in the driver API's terms.
+// Converts the copies of the runtime API to those of the driver API.
 #pragma once
 
 #include "softcuda/runtime/state.h"
@@ -10,10 +10,10 @@ namespace ckpt::softcuda::runtime {
 inline CUdeviceptr address(const void *p) { return reinterpret_cast<CUdeviceptr>(p); }
 CUarray as_array(cudaArray_const_t a);
 
-// `height` rows of `width` bytes.
+// A copy of `height` rows of `width` bytes.
 CUDA_MEMCPY3D rows(void *dst, size_t dst_pitch, const void *src, size_t src_pitch, size_t width,
                    size_t height);
-// Positions and extents count elements where an array takes part, else bytes.
+// If an array takes part, positions and extents count its elements, otherwise bytes.
 CUDA_MEMCPY3D box(const cudaMemcpy3DParms &p);
 
 }  // namespace ckpt::softcuda::runtime

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies and fills. Compiled twice: also for the per-thread default stream, where the
-// headers give the names of both APIs their _ptds or _ptsz forms.
+// Copies and fills. Compiled twice, the second time for the per-thread default stream, for which
+// the headers give the functions of both APIs their _ptds or _ptsz names.
 #include <cstring>
 
 #include "softcuda/runtime/boxes.h"
@@ -17,12 +17,35 @@ bool on_device(const void *p) {
   return cuPointerGetAttribute(&t, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address(p)) == CUDA_SUCCESS;
 }
 
-// The direction is only checked: addresses tell by themselves where they lie.
+// The direction is checked but not used: addresses are unique among the host and all devices.
 cudaError_t check(const void *dst, const void *src, cudaMemcpyKind kind) {
   if (!is_kind(kind)) return cudaErrorInvalidMemcpyDirection;
   bool to = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
   bool from = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
   return (to && !on_device(dst)) || (from && !on_device(src)) ? cudaErrorInvalidValue : cudaSuccess;
+}
+
+void write_to_array(CUDA_MEMCPY3D &d, cudaArray_t a, size_t x, size_t y) {
+  d.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+  d.dstArray = as_array(a);
+  d.dstXInBytes = x;
+  d.dstY = y;
+}
+
+void read_from_array(CUDA_MEMCPY3D &d, cudaArray_const_t a, size_t x, size_t y) {
+  d.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+  d.srcArray = as_array(a);
+  d.srcXInBytes = x;
+  d.srcY = y;
+}
+
+// The device address of the bytes [at, at + n) of a variable.
+cudaError_t range_of(const void *symbol, size_t at, size_t n, CUdeviceptr &p) {
+  size_t bytes = 0;
+  if (cudaError_t e = variable_of(symbol, p, bytes); e != cudaSuccess) return e;
+  if (at > bytes || n > bytes - at) return cudaErrorInvalidValue;
+  p += at;
+  return cudaSuccess;
 }
 
 }  // namespace
@@ -76,7 +99,7 @@ CUDART_API cudaError_t cudaMemcpy2DToArray(cudaArray_t dst, size_t x, size_t y, 
                                            cudaMemcpyKind) {
   RETURN_IF(enter());
   CUDA_MEMCPY3D d = rows(nullptr, 0, src, pitch, width, height);
-  d.dstMemoryType = CU_MEMORYTYPE_ARRAY, d.dstArray = as_array(dst), d.dstXInBytes = x, d.dstY = y;
+  write_to_array(d, dst, x, y);
   return keep(as_runtime(cuMemcpy3D(&d)));
 }
 CUDART_API cudaError_t cudaMemcpy2DFromArray(void *dst, size_t pitch, cudaArray_const_t src,
@@ -84,7 +107,7 @@ CUDART_API cudaError_t cudaMemcpy2DFromArray(void *dst, size_t pitch, cudaArray_
                                              cudaMemcpyKind) {
   RETURN_IF(enter());
   CUDA_MEMCPY3D d = rows(dst, pitch, nullptr, 0, width, height);
-  d.srcMemoryType = CU_MEMORYTYPE_ARRAY, d.srcArray = as_array(src), d.srcXInBytes = x, d.srcY = y;
+  read_from_array(d, src, x, y);
   return keep(as_runtime(cuMemcpy3D(&d)));
 }
 CUDART_API cudaError_t cudaMemcpy2DToArrayAsync(cudaArray_t dst, size_t x, size_t y,
@@ -92,44 +115,36 @@ CUDART_API cudaError_t cudaMemcpy2DToArrayAsync(cudaArray_t dst, size_t x, size_
                                                 size_t height, cudaMemcpyKind, cudaStream_t s) {
   RETURN_IF(enter());
   CUDA_MEMCPY3D d = rows(nullptr, 0, src, pitch, width, height);
-  d.dstMemoryType = CU_MEMORYTYPE_ARRAY, d.dstArray = as_array(dst), d.dstXInBytes = x, d.dstY = y;
+  write_to_array(d, dst, x, y);
   return keep(as_runtime(cuMemcpy3DAsync(&d, s)));
 }
 CUDART_API cudaError_t cudaMemcpyToSymbol(const void *symbol, const void *src, size_t n, size_t at,
                                           cudaMemcpyKind) {
   RETURN_IF(enter());
   CUdeviceptr p = 0;
-  size_t bytes = 0;
-  RETURN_IF(variable_of(symbol, p, bytes));
-  if (at > bytes || n > bytes - at) return keep(cudaErrorInvalidValue);
-  return keep(as_runtime(cuMemcpy(p + at, address(src), n)));
+  RETURN_IF(range_of(symbol, at, n, p));
+  return keep(as_runtime(cuMemcpy(p, address(src), n)));
 }
 CUDART_API cudaError_t cudaMemcpyFromSymbol(void *dst, const void *symbol, size_t n, size_t at,
                                             cudaMemcpyKind) {
   RETURN_IF(enter());
   CUdeviceptr p = 0;
-  size_t bytes = 0;
-  RETURN_IF(variable_of(symbol, p, bytes));
-  if (at > bytes || n > bytes - at) return keep(cudaErrorInvalidValue);
-  return keep(as_runtime(cuMemcpy(address(dst), p + at, n)));
+  RETURN_IF(range_of(symbol, at, n, p));
+  return keep(as_runtime(cuMemcpy(address(dst), p, n)));
 }
 CUDART_API cudaError_t cudaMemcpyToSymbolAsync(const void *symbol, const void *src, size_t n,
                                                size_t at, cudaMemcpyKind, cudaStream_t s) {
   RETURN_IF(enter());
   CUdeviceptr p = 0;
-  size_t bytes = 0;
-  RETURN_IF(variable_of(symbol, p, bytes));
-  if (at > bytes || n > bytes - at) return keep(cudaErrorInvalidValue);
-  return keep(as_runtime(cuMemcpyAsync(p + at, address(src), n, s)));
+  RETURN_IF(range_of(symbol, at, n, p));
+  return keep(as_runtime(cuMemcpyAsync(p, address(src), n, s)));
 }
 CUDART_API cudaError_t cudaMemcpyFromSymbolAsync(void *dst, const void *symbol, size_t n, size_t at,
                                                  cudaMemcpyKind, cudaStream_t s) {
   RETURN_IF(enter());
   CUdeviceptr p = 0;
-  size_t bytes = 0;
-  RETURN_IF(variable_of(symbol, p, bytes));
-  if (at > bytes || n > bytes - at) return keep(cudaErrorInvalidValue);
-  return keep(as_runtime(cuMemcpyAsync(address(dst), p + at, n, s)));
+  RETURN_IF(range_of(symbol, at, n, p));
+  return keep(as_runtime(cuMemcpyAsync(address(dst), p, n, s)));
 }
 
 #ifndef CUDA_API_PER_THREAD_DEFAULT_STREAM

@@ -1,31 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Devices, errors, functions' attributes.
+// Devices, errors, attributes of functions.
 #include <cstring>
 
+#include "softcuda/error_table.h"
 #include "softcuda/runtime/state.h"
 
 using namespace ckpt::softcuda::runtime;
 
 namespace {
 
-struct ErrorName {
-  cudaError_t error;
-  const char *name;
-  const char *text;
-};
+using ckpt::softcuda::ErrorName;
 
 #define ERROR(name, text) \
   { name, #name, text }
-constexpr ErrorName kErrors[] = {
+constexpr ErrorName<cudaError_t> kErrors[] = {
 #include "softcuda/runtime/errors.api"
 };
+#undef ERROR
 
-const ErrorName *find(cudaError_t e) {
-  for (const ErrorName &n : kErrors)
-    if (n.error == e) return &n;
-  return nullptr;
-}
+const ErrorName<cudaError_t> *find(cudaError_t e) { return ckpt::softcuda::find_error(kErrors, e); }
 
 int attribute(int device, CUdevice_attribute a) {
   int v = 0;
@@ -121,11 +115,11 @@ CUfunction as_function(CUkernel k) { return reinterpret_cast<CUfunction>(k); }
 CUDART_API cudaError_t cudaGetLastError() { return last_error(true); }
 CUDART_API cudaError_t cudaPeekAtLastError() { return last_error(false); }
 CUDART_API const char *cudaGetErrorName(cudaError_t e) {
-  const ErrorName *n = find(e);
+  const ErrorName<cudaError_t> *n = find(e);
   return n == nullptr ? "unrecognized error code" : n->name;
 }
 CUDART_API const char *cudaGetErrorString(cudaError_t e) {
-  const ErrorName *n = find(e);
+  const ErrorName<cudaError_t> *n = find(e);
   return n == nullptr ? "unrecognized error code" : n->text;
 }
 
@@ -190,7 +184,7 @@ CUDART_API cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device) {
   fill_properties(*p, device);
   return cudaSuccess;
 }
-// All devices are alike.
+// All devices are equal.
 CUDART_API cudaError_t cudaChooseDevice(int *device, const cudaDeviceProp *) {
   if (device == nullptr) return keep(cudaErrorInvalidValue);
   *device = 0;

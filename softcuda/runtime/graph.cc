@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Graphs. What concerns a stream is in stream.cc.
+// Graphs; calls that take a stream are in stream.cc.
 #include "softcuda/runtime/boxes.h"
 
 using namespace ckpt::softcuda::runtime;
@@ -88,8 +88,12 @@ static cudaError_t kernel_params(const cudaKernelNodeParams *p, CUDA_KERNEL_NODE
   CUkernel kernel = nullptr;
   if (cudaError_t e = kernel_of(p->func, kernel); e != cudaSuccess) return e;
   k.func = reinterpret_cast<CUfunction>(kernel);
-  k.gridDimX = p->gridDim.x, k.gridDimY = p->gridDim.y, k.gridDimZ = p->gridDim.z;
-  k.blockDimX = p->blockDim.x, k.blockDimY = p->blockDim.y, k.blockDimZ = p->blockDim.z;
+  k.gridDimX = p->gridDim.x;
+  k.gridDimY = p->gridDim.y;
+  k.gridDimZ = p->gridDim.z;
+  k.blockDimX = p->blockDim.x;
+  k.blockDimY = p->blockDim.y;
+  k.blockDimZ = p->blockDim.z;
   k.sharedMemBytes = p->sharedMemBytes;
   k.kernelParams = p->kernelParams;
   k.extra = p->extra;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Launches, of kernels and of functions of the host. Compiled twice: also for the per-thread
-// default stream, where the headers give the names of both APIs their _ptds or _ptsz forms.
+// Launches of kernels and host functions. Compiled twice, as copy.cc is.
 #include "softcuda/runtime/state.h"
 
 using namespace ckpt::softcuda::runtime;

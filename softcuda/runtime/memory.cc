@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocation, and what is known of a pointer.
+// Allocation, pointer attributes, memory pools.
 #include <cstring>
 
 #include "softcuda/runtime/state.h"
@@ -21,7 +21,10 @@ cudaMemoryType type_of(CUmemorytype t, bool managed) {
 
 CUDART_API cudaError_t cudaMalloc(void **p, size_t bytes) {
   if (p == nullptr) return keep(cudaErrorInvalidValue);
-  if (bytes == 0) return *p = nullptr, cudaSuccess;
+  if (bytes == 0) {
+    *p = nullptr;
+    return cudaSuccess;
+  }
   FORWARD(cuMemAlloc(device(p), bytes));
 }
 CUDART_API cudaError_t cudaFree(void *p) { FORWARD(cuMemFree(address(p))); }
@@ -96,7 +99,7 @@ CUDART_API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAt
 CUDART_API cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr a, void *value) {
   FORWARD(cuMemPoolGetAttribute(pool, static_cast<CUmemPool_attribute>(a), value));
 }
-// All memory is equally near: advice changes nothing.
+// All memory is equally fast, so advice has no effect.
 CUDART_API cudaError_t cudaMemAdvise(const void *p, size_t, cudaMemoryAdvise, cudaMemLocation) {
   RETURN_IF(enter());
   unsigned managed = 0;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What nvcc's host code calls before main (crt/host_runtime.h of the toolkit): fat binaries and the
-// kernels and variables in them. Nothing is loaded before it is needed.
-
+// nvcc's host code registers its fat binaries, kernels and variables before main()
+// (crt/host_runtime.h of the toolkit). They are loaded on first use.
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -25,7 +24,7 @@ struct Binary {
   std::vector<Managed> managed;
 };
 
-struct Named {
+struct Registered {
   Binary *binary = nullptr;
   std::string name;
   size_t bytes = 0;
@@ -35,7 +34,7 @@ struct Named {
 
 struct Registry {
   std::mutex mutex;
-  std::map<const void *, Named> kernels, variables;
+  std::map<const void *, Registered> kernels, variables;
 };
 Registry &registry() {
   static Registry *const kRegistry = new Registry;
@@ -64,13 +63,13 @@ cudaError_t kernel_of(const void *function, CUkernel &out) {
   std::lock_guard lock(r.mutex);
   auto it = r.kernels.find(function);
   if (it == r.kernels.end()) {
-    // A handle of cudaGetKernel or cudaLibraryGetKernel will do.
+    // It may be a handle of cudaGetKernel or cudaLibraryGetKernel.
     const char *name = nullptr;
     out = static_cast<CUkernel>(const_cast<void *>(function));
     return cuKernelGetName(&name, out) == CUDA_SUCCESS ? cudaSuccess
                                                        : cudaErrorInvalidDeviceFunction;
   }
-  Named &n = it->second;
+  Registered &n = it->second;
   if (n.kernel == nullptr) {
     if (cudaError_t e = load(*n.binary); e != cudaSuccess) return e;
     if (cuLibraryGetKernel(&n.kernel, n.binary->library, n.name.c_str()) != CUDA_SUCCESS)
@@ -102,14 +101,14 @@ CUDART_API void **__cudaRegisterFatBinary(void *wrapper) {
 
 CUDART_API void __cudaRegisterFatBinaryEnd(void **) {}
 
-// At the end of the process, perhaps in the middle of what other threads do: everything is left.
+// Called when the process exits, perhaps while other threads still use the binary: frees nothing.
 CUDART_API void __cudaUnregisterFatBinary(void **) {}
 
 CUDART_API void __cudaRegisterFunction(void **handle, const char *host, char *, const char *name,
                                        int, uint3 *, uint3 *, dim3 *, dim3 *, int *) {
   Registry &r = registry();
   std::lock_guard lock(r.mutex);
-  Named n;
+  Registered n;
   n.binary = binary_of(handle);
   n.name = name;
   r.kernels[host] = n;
@@ -119,7 +118,7 @@ CUDART_API void __cudaRegisterVar(void **handle, char *host, char *, const char 
                                   size_t bytes, int, int) {
   Registry &r = registry();
   std::lock_guard lock(r.mutex);
-  Named n;
+  Registered n;
   n.binary = binary_of(handle);
   n.name = name;
   n.bytes = bytes;
@@ -134,7 +133,7 @@ CUDART_API void __cudaRegisterManagedVar(void **handle, void **host, char *, con
   binary_of(handle)->managed.push_back({host, name});
 }
 
-// Called before the first use of a managed variable: its pointer on the host must lead to it.
+// Called before the first use of a managed variable: sets the host's pointers to these variables.
 CUDART_API char __cudaInitModule(void **handle) {
   Binary *b = binary_of(handle);
   if (b->managed.empty() || enter() != cudaSuccess) return 1;
@@ -168,8 +167,8 @@ CUDART_API cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_
   return cudaSuccess;
 }
 
-// What it gives back is only handed to __cudaLaunchKernel: the address on the host will do, and
-// nothing needs to be loaded at start.
+// The result is only passed to __cudaLaunchKernel, which also accepts the address on the host. So
+// nothing needs to be loaded when the program starts.
 CUDART_API cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *function) {
   *kernel = reinterpret_cast<cudaKernel_t>(const_cast<void *>(function));
   return cudaSuccess;

@@ -77,8 +77,12 @@ void forget_context(int d) {
 
 CUlaunchConfig as_driver(const cudaLaunchConfig_t &config) {
   CUlaunchConfig c{};
-  c.gridDimX = config.gridDim.x, c.gridDimY = config.gridDim.y, c.gridDimZ = config.gridDim.z;
-  c.blockDimX = config.blockDim.x, c.blockDimY = config.blockDim.y, c.blockDimZ = config.blockDim.z;
+  c.gridDimX = config.gridDim.x;
+  c.gridDimY = config.gridDim.y;
+  c.gridDimZ = config.gridDim.z;
+  c.blockDimX = config.blockDim.x;
+  c.blockDimY = config.blockDim.y;
+  c.blockDimZ = config.blockDim.z;
   c.sharedMemBytes = static_cast<unsigned>(config.dynamicSmemBytes);
   c.hStream = config.stream;
   c.attrs = reinterpret_cast<CUlaunchAttribute *>(config.attrs);

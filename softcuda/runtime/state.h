@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The runtime API is a layer over the driver API: what it adds is the device of a thread, the last
-// error, and the names of kernels and variables by their addresses on the host.
+// The runtime API is a layer over the driver API. It adds each thread's device and last error, and
+// finds kernels and variables by their addresses on the host.
 #pragma once
 
 #include <cuda.h>
@@ -11,27 +11,29 @@
 
 namespace ckpt::softcuda::runtime {
 
-// The numbers of both APIs' errors are the same.
+// Both APIs use the same error numbers.
 inline cudaError_t as_runtime(CUresult e) { return static_cast<cudaError_t>(e); }
 
-// Remembers an error for cudaGetLastError, and returns it.
+// Stores an error for cudaGetLastError, and returns it.
 cudaError_t keep(cudaError_t e);
+// `forget`: also resets it to cudaSuccess.
 cudaError_t last_error(bool forget);
 
 int device_of_thread();
 cudaError_t set_device(int device);
-// Initialises the driver, and gives the thread the primary context of its device.
+// Initialises the driver, and makes the primary context of the thread's device current if the
+// thread has no context.
 cudaError_t enter();
-// As enter(), without a context.
+// Initialises the driver only.
 cudaError_t initialise();
-// The thread's device has a new primary context.
+// After cudaDeviceReset: the next call creates a new primary context.
 void forget_context(int device);
 
-// By address on the host, or by kernel handle.
+// A kernel by its address on the host or its handle, and a variable by its address on the host.
 cudaError_t kernel_of(const void *function, CUkernel &out);
 cudaError_t variable_of(const void *symbol, CUdeviceptr &p, size_t &bytes);
 
-// Both APIs' attributes are one structure, and stay where they are.
+// The attributes have the same layout in both APIs and are not copied.
 CUlaunchConfig as_driver(const cudaLaunchConfig_t &config);
 
 #define RETURN_IF(...)                                                                        \
@@ -39,7 +41,7 @@ CUlaunchConfig as_driver(const cudaLaunchConfig_t &config);
     if (cudaError_t checked_ = (__VA_ARGS__); checked_ != cudaSuccess) return keep(checked_); \
   } while (0)
 
-// The whole of a function that is one call of the driver.
+// The body of a function that makes one call of the driver API.
 #define FORWARD(...)  \
   RETURN_IF(enter()); \
   return keep(as_runtime(__VA_ARGS__))

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Streams, events, and memory in the order of a stream. Compiled twice: also for the per-thread
-// default stream, where the headers give the names of both APIs their _ptds or _ptsz forms.
+// Streams, events and stream-ordered memory. Compiled twice, as copy.cc is.
 #include "softcuda/runtime/boxes.h"
 
 using namespace ckpt::softcuda::runtime;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arrays, texture and surface objects.
+// Arrays, and texture and surface objects.
 #include <cstring>
 
 #include "softcuda/runtime/state.h"
@@ -23,8 +23,10 @@ bool format_of(const cudaChannelFormatDesc &d, CUarray_format &format, unsigned 
   static constexpr CUarray_format kSigned[] = {CU_AD_FORMAT_SIGNED_INT8, CU_AD_FORMAT_SIGNED_INT16,
                                                CU_AD_FORMAT_SIGNED_INT32};
   if (size > 2) return false;
-  if (d.f == cudaChannelFormatKindFloat)
-    return format = size == 1 ? CU_AD_FORMAT_HALF : CU_AD_FORMAT_FLOAT, size > 0;
+  if (d.f == cudaChannelFormatKindFloat) {
+    format = size == 1 ? CU_AD_FORMAT_HALF : CU_AD_FORMAT_FLOAT;
+    return size > 0;
+  }
   if (d.f != cudaChannelFormatKindSigned && d.f != cudaChannelFormatKindUnsigned) return false;
   format = d.f == cudaChannelFormatKindSigned ? kSigned[size] : kUnsigned[size];
   return true;

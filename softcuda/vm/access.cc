@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Addresses that a warp has not just seen.
-#include "softcuda/vm/warp.h"
+#include "softcuda/vm/access.h"
 
 namespace ckpt::softcuda::vm {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operands of instructions that touch memory.
+// Operands of instructions that access memory.
 #include "softcuda/vm/decoder.h"
 #include "softcuda/vm/warp.h"
 
@@ -17,13 +17,6 @@ namespace {
 constexpr u16 kWideRegister = 0x100;  // as in isa/memory.cc
 
 }  // namespace
-
-Space space_of(const Instruction &in) {
-  Space space = Space::Generic;
-  for (std::string_view m : in.modifiers)
-    if (std::optional<Space> found = ptx::space_named(m)) space = *found;
-  return space;
-}
 
 // [register + n], [variable + n], [n]
 Result<> Decoder::address(const Instruction &in, const Operand &o, Space space, Op &op) {
@@ -42,7 +35,8 @@ Result<> Decoder::frame_or_parameter(const Operand &base, const isa::Selected &s
     CKPT_TRY(op.a, source(base, Type::U64));
     op.imm = static_cast<i64>(base.bits);
     return code_.entry ? Result<>()
-                       : error(*current_, "a parameter behind a register is not supported here");
+                       : error(*current_,
+                               "a parameter address in a register is not supported in functions");
   }
   if (std::optional<u32> at = parameter_offset(base.text)) {
     op.a = kNoRow;
@@ -52,7 +46,8 @@ Result<> Decoder::frame_or_parameter(const Operand &base, const isa::Selected &s
   const Symbol *global = nullptr;
   const ptx::Variable *v =
       base.kind == OperandKind::Symbol ? find_variable(base.text, global) : nullptr;
-  if (v == nullptr || global != nullptr) return error(*current_, "there is no such parameter");
+  if (v == nullptr || global != nullptr)
+    return error(*current_, fmt::format("the parameter {} is not declared", base.text));
   if (s.shape == isa::Shape::Load) op.run = s.inner;
   op.a = constant(0, 4);
   op.imm = static_cast<i64>(frame_slot(*v) + base.bits);
@@ -63,7 +58,7 @@ Result<> Decoder::access(const Instruction &in, Op op, const isa::Selected &s) {
   bool write = s.shape == isa::Shape::Store;
   if (in.operands.size() < 2) return error(in, "too few operands");
   const Operand &where = in.operands[write ? 0 : 1], &what = in.operands[write ? 1 : 0];
-  Space space = space_of(in);
+  Space space = in.space();
   op.inner = nullptr;
   if (space != Space::Param && space != Space::Shared && space != Space::Local)
     op.bytes = static_cast<u16>(ptx::size_of(s.src[0]) * (op.aux & 0xff));
@@ -72,7 +67,7 @@ Result<> Decoder::access(const Instruction &in, Op op, const isa::Selected &s) {
   } else {
     CKPT_CHECK(address(in, where, space, op));
   }
-  // A 64-bit register for a smaller type: the access itself knows how.
+  // The access itself converts between a 64-bit register and a smaller type.
   const Operand &first =
       what.kind == OperandKind::Vector && !what.inner.empty() ? what.inner[0] : what;
   Type type = s.src[0];
@@ -83,7 +78,7 @@ Result<> Decoder::access(const Instruction &in, Op op, const isa::Selected &s) {
   }
   if ((op.aux & 0xff) > 1) {
     if (what.inner.size() != (op.aux & 0xff))
-      return error(in, "a vector of that many elements is expected");
+      return error(in, "the vector has the wrong number of elements");
     CKPT_CHECK(rows_of_list(what, type, !write, op));
   } else if (write) {
     CKPT_TRY(op.b, source(what.kind == OperandKind::Vector && what.inner.size() == 1 ? first : what,
@@ -95,16 +90,16 @@ Result<> Decoder::access(const Instruction &in, Op op, const isa::Selected &s) {
   return {};
 }
 
-// Of a vector every element is an atomic operation by itself.
+// On a vector, each element is an atomic operation of its own.
 Result<> Decoder::atomic(const Instruction &in, Op op, const isa::Selected &s) {
   bool returns = s.shape == isa::Shape::Atomic;
   size_t first = returns ? 1 : 0;
   if (in.operands.size() < first + 2) return error(in, "too few operands");
-  CKPT_CHECK(address(in, in.operands[first], space_of(in), op));
+  CKPT_CHECK(address(in, in.operands[first], in.space(), op));
   const Operand &value = in.operands[first + 1];
   bool vector = value.kind == OperandKind::Vector;
   if (vector && returns && in.operands[0].inner.size() != value.inner.size())
-    return error(in, "a result of as many elements is expected");
+    return error(in, "the result has the wrong number of elements");
   op.c = kNoRow;
   if (in.has("cas")) {
     if (vector || in.operands.size() < first + 3) return error(in, "too few operands");
@@ -123,7 +118,7 @@ Result<> Decoder::atomic(const Instruction &in, Op op, const isa::Selected &s) {
   return {};
 }
 
-// cp.async.bulk [to], [from], bytes [, [mbarrier]]; a hint for the cache may follow.
+// cp.async.bulk [to], [from], bytes [, [mbarrier]]; a cache hint may follow.
 Result<> Decoder::bulk(const Instruction &in, Op op, const isa::Selected &s) {
   bool signals = in.has("mbarrier::complete_tx::bytes");
   if (in.operands.size() < (signals ? 4u : 3u)) return error(in, "too few operands");
@@ -143,7 +138,7 @@ Result<> Decoder::bulk(const Instruction &in, Op op, const isa::Selected &s) {
   return {};
 }
 
-// [state or predicate,] [address] [, value]; what is not given is one arrival.
+// [state or predicate,] [address] [, value]; without a value it is one arrival.
 Result<> Decoder::mbarrier(const Instruction &in, Op op, const isa::Selected &s) {
   size_t at = 0;
   if (in.operands.empty()) return error(in, "too few operands");
@@ -153,7 +148,7 @@ Result<> Decoder::mbarrier(const Instruction &in, Op op, const isa::Selected &s)
     ++at;
   }
   if (at >= in.operands.size()) return error(in, "too few operands");
-  Space space = space_of(in) == Space::Shared ? Space::Shared : Space::Generic;
+  Space space = in.space() == Space::Shared ? Space::Shared : Space::Generic;
   CKPT_CHECK(address(in, in.operands[at++], space, op));
   op.b = constant(1, 4);
   if (at < in.operands.size()) {
@@ -178,7 +173,7 @@ Result<> Decoder::copy(const Instruction &in, Op op) {
   op.b = kNoRow;
   op.aux = static_cast<u16>(in.operands[2].bits);
   if (op.aux != 4 && op.aux != 8 && op.aux != 16)
-    return error(in, "4, 8 or 16 bytes can be copied");
+    return error(in, "the number of bytes must be 4, 8 or 16");
   if (in.operands.size() > 3) {
     CKPT_TRY(op.b, source(in.operands[3], Type::U32));
   }
@@ -190,41 +185,25 @@ Result<> Decoder::copy(const Instruction &in, Op op) {
 Result<> Decoder::texture(const Instruction &in, Op op, const isa::Selected &s) {
   bool store = in.opcode == "sust";
   if (in.operands.size() < 2) return error(in, "too few operands");
-  const Operand &where = in.operands[store ? 0 : 1], &what = in.operands[store ? 1 : 0];
+  const Operand &where = in.operands[store ? 0 : 1];
   if (where.kind != OperandKind::Address || where.inner.size() != 2)
     return error(in, "a handle and coordinates are expected");
-  // An offset behind the coordinates, and a level of detail, would change the result.
+  // An offset, a gradient or a level of detail other than 0 would change the result.
   bool level_zero =
       !in.has("level") || (in.operands.size() == 3 && in.operands[2].kind != OperandKind::Vector);
   if (!level_zero || in.has("grad") || in.operands.size() > 3)
     return error(in, "this form is not supported by the software device");
-  std::vector<Operand> values =
-      what.kind == OperandKind::Vector ? what.inner : std::vector<Operand>{what};
-  const Operand &at = where.inner[1];
-  std::vector<Operand> coordinates =
-      at.kind == OperandKind::Vector ? at.inner : std::vector<Operand>{at};
-  if (values.empty() || values.size() > 4 || coordinates.empty() || coordinates.size() > 4)
-    return error(in, "an unexpected number of operands");
+  Operand values = as_vector(in.operands[store ? 1 : 0]), coordinates = as_vector(where.inner[1]);
+  size_t n = values.inner.size(), axes = coordinates.inner.size();
+  if (n == 0 || n > 4 || axes == 0 || axes > 4)
+    return error(in, "the vectors have an unexpected number of elements");
   CKPT_TRY(op.a, source(where.inner[0], Type::U64));
-  std::vector<u32> rows;
-  for (const Operand &v : values) {
-    u32 r = kNoRow;
-    if (store) {
-      CKPT_TRY(r, source(v, s.dst));
-    } else if (v.kind != OperandKind::Sink) {
-      CKPT_CHECK(destination(v, s.dst, r));
-    }
-    rows.push_back(r);
-  }
-  for (const Operand &c : coordinates) {
-    CKPT_TRY(u32 r, source(c, Type::B32));
-    rows.push_back(r);
-  }
-  op.d = static_cast<u32>(values.size());
+  CKPT_CHECK(rows_of_list(values, s.dst, !store, op));
+  Op unused;  // the coordinates follow the values, so op.list leads to both
+  CKPT_CHECK(rows_of_list(coordinates, Type::B32, false, unused));
+  op.d = static_cast<u32>(n);
   op.c = static_cast<u32>(ptx::size_of(s.dst));
-  op.imm = static_cast<i64>(coordinates.size());
-  op.list = static_cast<u32>(code_.lists.size());
-  code_.lists.insert(code_.lists.end(), rows.begin(), rows.end());
+  op.imm = static_cast<i64>(axes);
   emit_with_widening(op);
   return {};
 }

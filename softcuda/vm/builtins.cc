@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions that nvcc calls and no module defines: vprintf, malloc, free, __assertfail (CUDA C++
-// Programming Guide, "Formatted Output", "Dynamic Global Memory Allocation", "Assertion").
-#include <cstdio>
+// nvcc emits calls of these functions, and no module defines them: vprintf, malloc, free,
+// __assertfail (CUDA C++ Programming Guide, "Formatted Output", "Dynamic Global Memory Allocation",
+// "Assertion").
+#include "softcuda/vm/builtins.h"
 
-#include "softcuda/vm/kernel.h"
+#include <bit>
+#include <cstdio>
+#include <cstring>
+
+#include "common/base/result.h"
+#include "softcuda/vm/access.h"
 #include "softcuda/vm/services.h"
 #include "softcuda/vm/warp.h"
 
@@ -18,7 +24,7 @@ void each_lane(Mask m, F f) {
   for (; m != 0; m &= m - 1) f(static_cast<u32>(std::countr_zero(m)));
 }
 
-// Arguments and results of one lane.
+// The arguments and the result of a call by one lane.
 class Arguments {
  public:
   Arguments(Warp &w, u32 lane) : w_(w), lane_(lane) {}
@@ -55,9 +61,9 @@ bool read_string(Warp &w, const Op &op, u32 lane, u64 address, std::string &out)
   return true;
 }
 
-// One conversion of a format: "%-8.3lf".
+// One conversion of a printf format, such as "%-8.3lf".
 struct Conversion {
-  std::string spec;  // without lengths, with the ones that the host needs
+  std::string spec;  // without length modifiers
   int stars = 0;
   char kind = 0;
   bool wide = false;  // ll, l, z, j, t
@@ -106,7 +112,7 @@ class Formatter {
   }
 
  private:
-  // Arguments lie in a buffer, each aligned to its size.
+  // vprintf's arguments lie in one buffer, each aligned to its size.
   template <class T>
   bool next(T &v) {
     args_ = (args_ + sizeof(T) - 1) & ~(u64{sizeof(T)} - 1);
@@ -192,7 +198,9 @@ void print(Warp &w, const Op &op, Mask m, const std::vector<Slot> &args,
     std::string format, text;
     bool ok = read_string(w, op, lane, a.get<u64>(args, 0), format) &&
               Formatter(w, op, lane, a.get<u64>(args, 1)).format(format, text);
-    if (!ok) return w.fail(FaultKind::IllegalAddress, op, "printf was given an invalid pointer");
+    if (!ok)
+      return w.fail(FaultKind::IllegalAddress, op,
+                    "printf: the format or a string argument is an invalid pointer");
     w.grid->services->print(text);
     a.set(results, static_cast<i32>(text.size()));
   });
@@ -212,7 +220,7 @@ void release(Warp &w, const Op &op, Mask m, const std::vector<Slot> &args,
     u64 p = Arguments(w, lane).get<u64>(args, 0);
     if (p != 0 && !w.grid->services->release(p))
       w.fail(FaultKind::IllegalAddress, op,
-             fmt::format("free({:#x}) of what malloc did not give", p));
+             fmt::format("free({:#x}): malloc did not return this pointer", p));
   });
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "softcuda/vm/builtins.h"
 #include "softcuda/vm/warp.h"
 
 namespace ckpt::softcuda::vm {
@@ -30,7 +31,7 @@ Failure Decoder::error(const Instruction &in, std::string_view why) const {
 
 Result<> Decoder::run() {
   if (!function_.defined)
-    return fail("the function {} is called, but nobody defines it", function_.name);
+    return fail("the function {} is called but no module defines it", function_.name);
   CKPT_TRY(body_, ptx::parse_body(function_));
   rows_.assign(body_.registers.size(), kNoRow);
   if (!code_.entry) {
@@ -45,7 +46,7 @@ Result<> Decoder::run() {
     CKPT_CHECK(instruction(in));
   }
   starts_.push_back(static_cast<u32>(code_.ops.size()));
-  // Falling off the end returns.
+  // The end of a body is an implicit ret.
   current_ = nullptr;
   Instruction end;
   end.name = end.opcode = "ret";
@@ -134,7 +135,7 @@ Result<> Decoder::branch_table(const Instruction &in, Op op) {
   if (in.operands.size() != 2) return error(in, "an index and a list are expected");
   const ptx::Label *list = body_.label(in.operands[1].text, in.scope);
   if (list == nullptr || list->targets.empty())
-    return error(in, "there is no such list of targets");
+    return error(in, fmt::format("the list of targets {} is not defined", in.operands[1].text));
   CKPT_TRY(op.a, source(in.operands[0], Type::U32));
   op.list = static_cast<u32>(code_.lists.size());
   op.aux = static_cast<u16>(list->targets.size());
@@ -148,7 +149,7 @@ Result<> Decoder::branch_table(const Instruction &in, Op op) {
 Result<> Decoder::patch_branches() {
   for (const Fixup &f : fixups_) {
     const ptx::Label *label = body_.label(f.label, f.in->scope);
-    if (label == nullptr) return error(*f.in, fmt::format("there is no label {}", f.label));
+    if (label == nullptr) return error(*f.in, fmt::format("the label {} is not defined", f.label));
     u32 target = starts_[label->target];
     if (f.list)
       code_.lists[*f.list] = target;
@@ -185,12 +186,12 @@ Result<> Decoder::callee(const Operand &o, CallSite &site, Op &op) {
   }
   const Symbol *s = kernel_.image().find(symbol_.module, o.text);
   if (s == nullptr || s->function == nullptr)
-    return error(*current_, fmt::format("there is no function {}", o.text));
+    return error(*current_, fmt::format("the function {} is not declared", o.text));
   if (s->function->defined) {
     site.callee = kernel_.code_of(*s);
     if (site.args.size() != s->function->params.size() ||
         site.results.size() != s->function->results.size())
-      return error(*current_, fmt::format("{} has other parameters", o.text));
+      return error(*current_, fmt::format("the call does not match the parameters of {}", o.text));
     return {};
   }
   site.builtin = builtin_named(o.text);
@@ -206,7 +207,7 @@ Result<std::vector<Slot>> Decoder::slots(const Instruction &in, const Operand &l
   for (const Operand &o : list.inner) {
     const ptx::Variable *v =
         o.kind == OperandKind::Symbol ? body_.variable(o.text, in.scope) : nullptr;
-    if (v == nullptr) return error(in, "arguments that are no .param variables are not supported");
+    if (v == nullptr) return error(in, "only .param variables are supported as arguments");
     out.push_back({frame_slot(*v), static_cast<u32>(v->bytes)});
   }
   return out;

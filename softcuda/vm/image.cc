@@ -16,7 +16,6 @@ bool in_memory(const ptx::Variable &v) {
   return v.space == ptx::Space::Global || v.space == ptx::Space::Const;
 }
 
-// What stands for itself wins over what another module must define.
 bool defined(const Symbol &s) { return s.function ? s.function->defined : !s.variable->external; }
 
 }  // namespace
@@ -33,41 +32,48 @@ Result<std::unique_ptr<Image>> Image::link(std::vector<std::unique_ptr<ptx::Modu
 Result<> Image::collect() {
   local_.resize(modules_.size());
   for (u32 m = 0; m < modules_.size(); ++m) {
-    auto add = [&](std::string_view name, Symbol s) {
-      s.module = m;
-      s.ordinal = static_cast<u32>(symbols_.size());
-      u32 index = s.ordinal;
-      symbols_.push_back(s);
-      auto replace = [&](Names &names) {
-        auto [it, fresh] = names.try_emplace(name, index);
-        if (!fresh && !defined(symbols_[it->second])) it->second = index;
-      };
-      replace(local_[m]);
-      if (defined(s)) replace(global_);
-    };
-    for (const ptx::Variable &v : modules_[m]->variables) {
-      Symbol s;
-      s.variable = &v;
-      if (in_memory(v) && !v.external) {
-        u64 &end = v.managed ? managed_bytes_ : bytes_;
-        s.offset = (end + v.align - 1) & ~(u64{v.align} - 1);
-        end = s.offset + v.bytes;
-        if (end > kMaxImageBytes) return fail("the module's variables are too large");
-      }
-      add(v.name, s);
-    }
+    for (const ptx::Variable &v : modules_[m]->variables) CKPT_CHECK(add_variable(m, v));
     for (const ptx::Function &f : modules_[m]->functions) {
       Symbol s;
       s.function = &f;
-      add(f.name, s);
+      add_symbol(m, f.name, s);
     }
-    for (auto [name, old] : modules_[m]->aliases)
-      if (auto it = local_[m].find(old); it != local_[m].end()) {
-        local_[m][name] = it->second;
-        global_.try_emplace(name, it->second);
-      }
+    add_aliases(m);
   }
   return {};
+}
+
+void Image::add_symbol(u32 module, std::string_view name, Symbol s) {
+  s.module = module;
+  s.ordinal = static_cast<u32>(symbols_.size());
+  symbols_.push_back(s);
+  auto set = [&](Names &names) {
+    auto [it, fresh] = names.try_emplace(name, s.ordinal);
+    if (!fresh && !defined(symbols_[it->second])) it->second = s.ordinal;
+  };
+  set(local_[module]);
+  if (defined(s)) set(global_);
+}
+
+Result<> Image::add_variable(u32 module, const ptx::Variable &v) {
+  Symbol s;
+  s.variable = &v;
+  if (in_memory(v) && !v.external) {
+    u64 &end = v.managed ? managed_bytes_ : bytes_;
+    s.offset = (end + v.align - 1) & ~(u64{v.align} - 1);
+    end = s.offset + v.bytes;
+    if (end > kMaxImageBytes) return fail("the module's variables are too large");
+  }
+  add_symbol(module, v.name, s);
+  return {};
+}
+
+void Image::add_aliases(u32 module) {
+  for (auto [name, old] : modules_[module]->aliases)
+    if (auto it = local_[module].find(old); it != local_[module].end()) {
+      local_[module][name] = it->second;
+      global_.try_emplace(name, it->second);
+    }
 }
 
 const Symbol *Image::find(u32 module, std::string_view name) const {
@@ -129,7 +135,8 @@ Result<u64> Image::value(const Symbol &s, const ptx::Initial &e) const {
   if (e.symbol.empty()) return e.bits;
   const Symbol *to = find(s.module, e.symbol);
   if (to == nullptr)
-    return fail("the variable {} refers to {}, which nobody defines", s.variable->name, e.symbol);
+    return fail("the variable {} refers to {}, which no module defines", s.variable->name,
+                e.symbol);
   u64 v = (to->function ? code_address(*to) : address(*to)) + e.bits;
   return e.mask == 0 ? v : (v & e.mask) >> std::countr_zero(e.mask);
 }
@@ -140,7 +147,7 @@ Result<> Image::write(const Symbol &s, std::vector<std::byte> &out) const {
   for (const ptx::Initial &e : s.variable->initial) {
     CKPT_TRY(u64 v, value(s, e));
     if (size > 8)
-      return fail("the variable {} has an initial value of 128 bits: not supported",
+      return fail("the variable {} has an initial value of 128 bits, which is not supported",
                   s.variable->name);
     std::memcpy(out.data() + at, &v, size);
     at += size;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PTX modules linked together: one for an ordinary program, one for each translation unit with
-// -rdc=true. Knows where every variable lies; where that is, whoever loads it decides.
+// -rdc=true. The image lays out all variables; the driver that loads it chooses the base address.
 #pragma once
 
 #include <memory>
@@ -15,33 +15,34 @@
 namespace ckpt::softcuda::vm {
 
 struct Symbol {
-  const ptx::Variable *variable = nullptr;  // or
+  // One of the two.
+  const ptx::Variable *variable = nullptr;
   const ptx::Function *function = nullptr;
   u32 module = 0;
-  u32 ordinal = 0;  // of a function: unique in the image
-  u64 offset = 0;   // of a global or constant variable: from the image's base
+  u32 ordinal = 0;  // unique in the image
+  u64 offset = 0;   // of a global or constant variable, from the image's base
 };
 
 class Image {
  public:
-  // Links the modules; their variables are laid out one behind the other. Errors name what clashes.
+  // Links the modules. A definition takes precedence over declarations of the same name.
   static Result<std::unique_ptr<Image>> link(std::vector<std::unique_ptr<ptx::Module>> modules);
 
-  // As seen from inside a module: its own symbols first. nullptr: undefined.
+  // A name as a module sees it: its own symbols first. nullptr: unknown.
   const Symbol *find(u32 module, std::string_view name) const;
-  // As seen from outside.
+  // A name as the program on the host sees it.
   const Symbol *find(std::string_view name) const;
   const Symbol *function_at(u32 ordinal) const;
   std::vector<const Symbol *> kernels() const;
   std::vector<const Symbol *> variables() const;
 
-  // What a module was compiled for: 75 is sm_75.
+  // The compute capability that a module was compiled for, times ten.
   u32 architecture(u32 module) const;
 
-  // Bytes that global and constant variables need, and those that managed ones do.
+  // Total bytes of the global and constant variables, and of the managed ones.
   u64 bytes() const { return bytes_; }
   u64 managed_bytes() const { return managed_bytes_; }
-  // Puts them at device addresses; initial() is then what they hold at first.
+  // Sets the base addresses. initial() needs them, because variables may hold addresses.
   void place(u64 base, u64 managed_base) {
     base_ = base;
     managed_base_ = managed_base;
@@ -49,10 +50,14 @@ class Image {
   u64 address(const Symbol &s) const {
     return (s.variable->managed ? managed_base_ : base_) + s.offset;
   }
+  // The initial contents of all variables, or of the managed ones.
   Result<std::vector<std::byte>> initial(bool managed) const;
 
  private:
   Result<> collect();
+  void add_symbol(u32 module, std::string_view name, Symbol s);
+  Result<> add_variable(u32 module, const ptx::Variable &v);
+  void add_aliases(u32 module);
   Result<> write(const Symbol &s, std::vector<std::byte> &out) const;
   Result<u64> value(const Symbol &s, const ptx::Initial &e) const;
 
@@ -67,7 +72,7 @@ class Image {
   u64 managed_base_ = 0;
 };
 
-// The value of a pointer to a function.
+// The device address that stands for a function.
 u64 code_address(const Symbol &function);
 
 }  // namespace ckpt::softcuda::vm

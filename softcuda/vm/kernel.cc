@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "softcuda/vm/decoder.h"
 #include "softcuda/vm/warp.h"
 
 namespace ckpt::softcuda::vm {
@@ -63,7 +64,7 @@ Result<u32> Kernel::shared_offset(const ptx::Variable &v) {
   u32 &end = linked_ ? late_shared_ : static_shared_;
   u64 at = aligned(end, v.align);
   if (at + v.bytes > (linked_ ? kSharedBytes - kLateShared : kLateShared))
-    return fail("the shared variables of {} are too large", name());
+    return fail("{}: its shared variables are too large", name());
   end = static_cast<u32>(at + v.bytes);
   return it->second = static_cast<u32>(at) + (linked_ ? kLateShared : 0);
 }
@@ -79,9 +80,11 @@ Result<Code *> Kernel::at_address(u64 address) const {
   u64 ordinal = (address - kCodeWindow) / 16 - 1;
   const Symbol *s = ordinal < ~0u ? image_.function_at(static_cast<u32>(ordinal)) : nullptr;
   if (s == nullptr || address % 16 != 0 || s->function->entry)
-    return fail("a call through the pointer {:#x}, which leads to no function", address);
+    return fail("a call through the pointer {:#x}, which is not the address of a function",
+                address);
   std::lock_guard lock(mutex_);
-  Kernel &self = const_cast<Kernel &>(*this);  // what is added changes nothing that others see
+  // Adding a function does not change those that other threads use.
+  Kernel &self = const_cast<Kernel &>(*this);
   Code *code = self.code_of(*s);
   CKPT_CHECK(self.decode_all());
   return code;

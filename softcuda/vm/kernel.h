@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A kernel with all functions that it may call, decoded and linked. Functions are decoded for each
-// kernel by itself, because where a shared variable lies depends on the kernel.
+// A kernel with all functions that it may call, decoded and linked. Functions are decoded once for
+// each kernel, because the layout of shared memory depends on the kernel.
 #pragma once
 
 #include <deque>
@@ -17,24 +17,25 @@ namespace ckpt::softcuda::vm {
 
 class Kernel {
  public:
-  // Fails for what cannot run, naming the instruction and its line.
+  // Errors name the first instruction that is not supported, and its line.
   static Result<std::unique_ptr<Kernel>> link(const Image &image, const Symbol &entry);
 
   const std::string &name() const { return entry_->name; }
   const Code &entry() const { return *entry_; }
   const ptx::Function &function() const { return *symbol_->function; }
   u32 static_shared() const { return static_shared_; }
-  // What one thread needs of local memory when no function calls itself.
+  // Bytes of local memory that one thread needs if no function calls itself.
   u32 local_bytes() const;
   size_t parameter_bytes() const { return parameter_bytes_; }
-  // The function behind a pointer, decoded when first called. Thread-safe.
+  // The function behind a pointer, decoded on first use. Thread-safe.
   Result<Code *> at_address(u64 address) const;
 
-  // For the decoder.
+  // The rest is for the decoder.
   const Image &image() const { return image_; }
   Code *code_of(const Symbol &function);
   Result<u32> shared_offset(const ptx::Variable &v);
-  // The row's value is where the dynamic shared memory begins, plus `addend`.
+  // The constant's value is the offset of the dynamic shared memory plus `addend`, which is known
+  // when all functions are decoded.
   void patch_later(Code &code, size_t constant, u64 addend);
 
  private:
@@ -50,9 +51,9 @@ class Kernel {
   const Image &image_;
   const Symbol *symbol_;
   Code *entry_ = nullptr;
-  mutable std::mutex mutex_;  // for what at_address() adds
+  mutable std::mutex mutex_;  // guards what at_address() adds
   std::deque<Code> codes_;
-  std::vector<const Symbol *> symbols_;  // of codes_
+  std::vector<const Symbol *> symbols_;  // of codes_, by index
   std::unordered_map<const Symbol *, Code *> by_symbol_;
   size_t decoded_ = 0;
   std::unordered_map<const ptx::Variable *, u32> shared_;
@@ -62,11 +63,5 @@ class Kernel {
   bool linked_ = false;
   size_t parameter_bytes_ = 0;
 };
-
-// The builtin of that name (printf, malloc …) or nullptr.
-Builtin builtin_named(std::string_view name);
-
-// Decodes one function of a kernel into `code`.
-Result<> decode(Kernel &kernel, const Symbol &function, Code &code);
 
 }  // namespace ckpt::softcuda::vm

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operands of instructions on matrices: fragments are lists of registers.
+// Operands of matrix instructions. A fragment is a list of registers.
 #include "softcuda/vm/decoder.h"
 #include "softcuda/vm/warp.h"
 
@@ -14,24 +14,21 @@ using ptx::Type;
 
 namespace {
 
-constexpr size_t kMostRegisters = 16;
+constexpr size_t kMaxRegisters = 16;
 
 }  // namespace
 
-// Adds a fragment's rows to Code::lists; returns how many.
+// Appends the rows of a fragment to Code::lists, and returns their number.
 Result<u32> Decoder::fragment(const Operand &o, Type type, bool write) {
-  Operand one;
-  one.kind = OperandKind::Vector;
-  if (o.kind != OperandKind::Vector) one.inner.push_back(o);
-  const Operand &list = o.kind == OperandKind::Vector ? o : one;
-  if (list.inner.empty() || list.inner.size() > kMostRegisters)
-    return error(*current_, "a fragment of that many registers is not known");
+  Operand list = as_vector(o);
+  if (list.inner.empty() || list.inner.size() > kMaxRegisters)
+    return error(*current_, "a fragment with this number of registers is not supported");
   Op op;
   CKPT_CHECK(rows_of_list(list, type, write, op));
   return static_cast<u32>(list.inner.size());
 }
 
-// {d…}, {a…}, {b…}, {c…}: how many rows each has goes into aux, four bits each, less one.
+// {d…}, {a…}, {b…}, {c…}. Op::aux holds the number of rows of each, minus one, in four bits.
 Result<> Decoder::matrix(const Instruction &in, Op op, const isa::Selected &s) {
   if (in.operands.size() != 4) return error(in, "four fragments are expected");
   u32 first = kNoRow;
@@ -48,18 +45,18 @@ Result<> Decoder::matrix(const Instruction &in, Op op, const isa::Selected &s) {
   return {};
 }
 
-// {d…}, [address] [, stride], or with the first two exchanged. The fragment's rows: list, aux; the
-// stride: b; what is added to the address: d.
+// {d…}, [address] [, stride]; a store has the address first. Op::list and Op::aux: the rows of the
+// fragment; Op::b: the stride; Op::d: the offset of the address.
 Result<> Decoder::matrix_access(const Instruction &in, Op op, const isa::Selected &s) {
   bool store = s.shape == Shape::MatrixStore;
   if (in.operands.size() < 2) return error(in, "too few operands");
   op.list = static_cast<u32>(code_.lists.size());
   CKPT_TRY(u32 n, fragment(in.operands[store ? 1 : 0], s.dst, !store));
   op.aux = static_cast<u16>(n);
-  i64 what = op.imm;
-  CKPT_CHECK(address(in, in.operands[store ? 0 : 1], space_of(in), op));
+  i64 form = op.imm;  // address() overwrites it
+  CKPT_CHECK(address(in, in.operands[store ? 0 : 1], in.space(), op));
   op.d = static_cast<u32>(op.imm);
-  op.imm = what;
+  op.imm = form;
   op.b = kNoRow;
   if (in.operands.size() > 2) {
     CKPT_TRY(op.b, source(in.operands[2], Type::U32));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operands as rows of a frame. A register gets its row when it is first used, an immediate when it
-// is first seen. Registers wider than an instruction's type (which PTX allows for ld, st and cvt)
-// are narrowed before it and widened behind it.
+// Operands as rows of a frame. Each register and each immediate gets its row on first use. PTX
+// allows registers that are wider than the type of ld, st and cvt (PTX ISA, "Operand Size Exceeding
+// Instruction-Type Size"); a source is then narrowed before the instruction, and a result widened
+// after it.
 #include <algorithm>
 #include <bit>
 
@@ -16,7 +17,7 @@ using ptx::Operand;
 using ptx::OperandKind;
 using ptx::Type;
 
-// Predicates share a line of the cache; other rows begin one.
+// Each row begins at a cache line.
 u32 Decoder::new_row(size_t bytes) {
   u32 at = code_.frame_bytes;
   code_.frame_bytes += static_cast<u32>((bytes + 63) / 64 * 64);
@@ -57,17 +58,16 @@ Result<> Decoder::destination(const Operand &o, Type type, u32 &out) {
     out = new_row(kLanes * cell);
     return {};
   }
-  if (o.kind != OperandKind::Register)
-    return error(*current_, "a register is expected as the result");
+  if (o.kind != OperandKind::Register) return error(*current_, "the result must be a register");
   Type reg = body_.registers[o.index].type;
   if ((reg == Type::Pred) != (type == Type::Pred))
-    return error(*current_, "the result's type does not fit");
+    return error(*current_, "the result has the wrong type");
   if (type == Type::Pred || cell_bytes(reg) == cell) {
     out = row(o.index);
     return {};
   }
-  if (cell_bytes(reg) < cell) return error(*current_, "the result's register is too small");
-  if (cell_bytes(reg) > 8) return error(*current_, "the result's type does not fit");
+  if (cell_bytes(reg) < cell) return error(*current_, "the register of the result is too small");
+  if (cell_bytes(reg) > 8) return error(*current_, "the result has the wrong type");
   out = new_row(kLanes * cell);
   Op widen;
   widen.run = ptx::is_signed(type) ? helpers_.sign_extend : helpers_.zero_extend;
@@ -101,7 +101,7 @@ Result<u32> Decoder::source(const Operand &o, Type type) {
   }
   Type reg = body_.registers[o.index].type;
   if ((reg == Type::Pred) != (type == Type::Pred))
-    return error(*current_, "an operand's type does not fit");
+    return error(*current_, "an operand has the wrong type");
   Op op;
   op.line = current_->line;
   op.a = row(o.index);
@@ -111,7 +111,7 @@ Result<u32> Decoder::source(const Operand &o, Type type) {
     op.dst = new_row(sizeof(Mask));
   } else {
     if (cell_bytes(reg) == cell) return op.a;
-    if (cell_bytes(reg) > 8 || cell > 8) return error(*current_, "an operand's type does not fit");
+    if (cell_bytes(reg) > 8 || cell > 8) return error(*current_, "an operand has the wrong type");
     op.run = cell == 4              ? helpers_.narrow
              : ptx::is_signed(type) ? helpers_.sign_extend
                                     : helpers_.zero_extend;
@@ -125,7 +125,7 @@ Result<> Decoder::plain(const Instruction &in, Op op, const isa::Selected &s) {
   if (in.operands.empty() || in.operands.size() > 6)
     return error(in, "an unexpected number of operands");
   bool syncs = s.flow == Flow::WarpSync;
-  // elect.sync _|%p: the first result may be missing.
+  // elect.sync _|%p has no first result.
   if (!syncs || in.operands[0].kind != OperandKind::Sink)
     CKPT_CHECK(destination(in.operands[0], s.dst, op.dst));
   if (!in.operands[0].second.empty())
@@ -141,7 +141,7 @@ Result<> Decoder::plain(const Instruction &in, Op op, const isa::Selected &s) {
   }
   for (size_t i = 0; i < sources; ++i) {
     Operand o = in.operands[i + 1];
-    // setp's third source is negated by the comparison itself.
+    // The comparison itself negates the third source of setp.
     if ((in.opcode == "setp" || in.opcode == "set") && i == 2) o.negated = false;
     // The table of lop3 is part of the instruction.
     if (in.opcode == "lop3" && i == 3) {
@@ -167,7 +167,7 @@ Result<> Decoder::wide_move(const Instruction &in, Op op) {
   const Operand &to = in.operands[0], &from = in.operands[1];
   for (const Operand *o : {&to, &from})
     if (o->kind == OperandKind::Vector && o->inner.size() != 2)
-      return error(in, "these parts are not supported");
+      return error(in, "a vector of this shape is not supported");
   if (from.kind == OperandKind::Vector) {
     CKPT_TRY(op.a, source(from.inner[0], Type::B64));
     CKPT_TRY(op.b, source(from.inner[1], Type::B64));
@@ -189,17 +189,12 @@ Result<> Decoder::wide_move(const Instruction &in, Op op) {
 Result<> Decoder::pack(const Instruction &in, Op op, const isa::Selected &s) {
   const std::vector<Operand> &parts = in.operands[1].inner;
   size_t bits = 8 * ptx::size_of(s.dst) / std::max<size_t>(parts.size(), 1);
-  if (parts.empty() || bits > 32 || bits < 8) return error(in, "these parts are not supported");
-  std::vector<u32> rows;
-  for (const Operand &o : parts) {
-    CKPT_TRY(u32 r, source(o, Type::B32));
-    rows.push_back(r);
-  }
+  if (parts.empty() || bits > 32 || bits < 8)
+    return error(in, "a vector of this shape is not supported");
   op.run = helpers_.pack;
   op.imm = static_cast<i64>(bits);
   op.aux = static_cast<u16>(parts.size());
-  op.list = static_cast<u32>(code_.lists.size());
-  code_.lists.insert(code_.lists.end(), rows.begin(), rows.end());
+  CKPT_CHECK(rows_of_list(in.operands[1], Type::B32, false, op));
   CKPT_CHECK(destination(in.operands[0], s.dst, op.dst));
   emit_with_widening(op);
   return {};
@@ -208,7 +203,8 @@ Result<> Decoder::pack(const Instruction &in, Op op, const isa::Selected &s) {
 Result<> Decoder::unpack(const Instruction &in, Op op, const isa::Selected &s) {
   const std::vector<Operand> &parts = in.operands[0].inner;
   size_t bits = 8 * ptx::size_of(s.dst) / std::max<size_t>(parts.size(), 1);
-  if (parts.empty() || bits > 32 || bits < 8) return error(in, "these parts are not supported");
+  if (parts.empty() || bits > 32 || bits < 8)
+    return error(in, "a vector of this shape is not supported");
   CKPT_TRY(op.a, source(in.operands[1], s.dst));
   op.run = helpers_.unpack;
   op.imm = static_cast<i64>(bits);
@@ -218,7 +214,15 @@ Result<> Decoder::unpack(const Instruction &in, Op op, const isa::Selected &s) {
   return {};
 }
 
-// The rows of {a, b, …}; what is written to `_` goes nowhere.
+Operand as_vector(const Operand &o) {
+  if (o.kind == OperandKind::Vector) return o;
+  Operand v;
+  v.kind = OperandKind::Vector;
+  v.inner.push_back(o);
+  return v;
+}
+
+// Appends the rows of {a, b, …} to Code::lists. Results for `_` are discarded.
 Result<> Decoder::rows_of_list(const Operand &o, Type type, bool write, Op &op) {
   std::vector<u32> rows;
   for (const Operand &part : o.inner) {

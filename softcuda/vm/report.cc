@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Ends kernels, saying what a lane did wrong.
+#include "softcuda/vm/report.h"
+
 #include "common/base/result.h"
-#include "softcuda/vm/texture.h"
-#include "softcuda/vm/warp.h"
 
 namespace ckpt::softcuda::vm {
 
@@ -19,13 +17,14 @@ void report_address(Warp &w, const Op &o, u32 lane, u64 address, u32 bytes, bool
 const Texture *texture_of(Warp &w, const Op &o, u64 handle) {
   const Texture *t = texture_at(handle);
   if (t == nullptr)
-    w.fail(FaultKind::IllegalAddress, o, fmt::format("{:#x} is no texture or surface", handle));
+    w.fail(FaultKind::IllegalAddress, o,
+           fmt::format("{:#x} is not the handle of a texture or surface", handle));
   return t;
 }
 
 void report_outside(Warp &w, const Op &o, const i32 *c) {
   w.fail(FaultKind::IllegalAddress, o,
-         fmt::format("({}, {}, {}) is outside of the surface", c[0], c[1], c[2]));
+         fmt::format("the coordinates ({}, {}, {}) are outside of the surface", c[0], c[1], c[2]));
 }
 
 }  // namespace ckpt::softcuda::vm

@@ -1,67 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Blocks on a thread of the host.
+//
+// A thread runs one cluster at a time (usually a single block): its warps take turns, and each runs
+// until it waits or yields. A round in which no warp runs is a deadlock: all of them wait for
+// threads that have exited or will never arrive. Blocks of a cooperative launch also wait for each
+// other, through memory. There all clusters of the thread are started first and take turns, each
+// for one round.
+//
+// A block needs shared memory, local memory for each lane and a frame for each warp. They are kept
+// as a Resident and used for the next block; only registers, barriers and lane states start anew.
 #include "softcuda/vm/runner.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <new>
+#include <bit>
 
 namespace ckpt::softcuda::vm {
-namespace {
 
-constexpr size_t kLine = 64;
-
-}  // namespace
-
-void AlignedFree::operator()(std::byte *p) const { std::free(p); }
-
-AlignedBytes aligned_bytes(size_t n) {
-  void *p = std::aligned_alloc(kLine, (n + kLine) / kLine * kLine);
-  if (p == nullptr) throw std::bad_alloc();
-  return AlignedBytes(static_cast<std::byte *>(p));
-}
-
-void Grid::fail(FaultKind kind, std::string text) {
-  std::lock_guard lock(fault_mutex);
-  if (fault.kind == FaultKind::None) fault = {kind, std::move(text)};
-  stop = true;
-}
-
-void Warp::fail(FaultKind kind, const Op &op, std::string why) {
-  failed = true;
-  grid->fail(kind, fmt::format("{}: PTX line {}: {}", frame->code->name, op.line, why));
-}
-
-Runner::Runner(Grid &grid) : grid_(grid) {
+Runner::Runner(Grid &grid) : grid_(grid), scheduler_(grid, frames_) {
   u64 wanted = u64{grid.kernel->local_bytes()} + grid.stack_bytes;
   local_bytes_ = static_cast<u32>((wanted + 15) / 16 * 16);
 }
 
-Runner::~Runner() {
-  grid_.instructions += instructions_;
-  grid_.memory_bytes += memory_bytes_;
-}
-
-Frame *Runner::new_frame(const Code &code) {
-  if (code.index >= free_frames_.size()) free_frames_.resize(code.index + 1);
-  std::vector<Frame *> &free = free_frames_[code.index];
-  if (!free.empty()) {
-    Frame *f = free.back();
-    free.pop_back();
-    return f;
-  }
-  Frame &f = frames_.emplace_back();
-  f.code = &code;
-  rows_.push_back(aligned_bytes(code.frame_bytes));
-  f.rows = rows_.back().get();
-  std::memset(f.rows, 0, code.frame_bytes);
-  for (const Constant &c : code.constants)
-    for (u32 i = 0; i < kLanes; ++i) std::memcpy(f.rows + c.row + i * c.bytes, &c.value, c.bytes);
-  return &f;
-}
-
-void Runner::release_frame(Frame *f) { free_frames_[f->code->index].push_back(f); }
-
-// Blocks are furnished once and used again.
+// A resident that no block uses, or a new one. What depends on the block's shape alone is set up
+// once.
 Runner::Resident &Runner::resident() {
   for (std::unique_ptr<Resident> &r : residents_)
     if (!r->active) return *r;
@@ -72,27 +34,31 @@ Runner::Resident &Runner::resident() {
   b.shared_bytes = grid_.static_shared + grid_.dynamic_shared;
   r.shared = aligned_bytes(kSharedBytes);
   b.shared = r.shared.get();
-  // An odd number of cache lines from lane to lane, so that they do not fall upon each other.
-  u64 stride = ((local_bytes_ + kLine - 1) / kLine | 1) * kLine;
-  for (u32 first = 0; first < b.threads; first += kLanes) {
-    Warp &w = *b.warps.emplace_back(std::make_unique<Warp>());
-    w.block = &b;
-    w.grid = &grid_;
-    w.index = first / kLanes;
-    u32 n = std::min(kLanes, b.threads - first);
-    w.lanes = n == kLanes ? kAllLanes : (1u << n) - 1;
-    for (u32 i = 0; i < n; ++i) {
-      u32 t = first + i;
-      w.tid[0][i] = t % grid_.block.x;
-      w.tid[1][i] = t / grid_.block.x % grid_.block.y;
-      w.tid[2][i] = t / grid_.block.x / grid_.block.y;
-    }
-    r.local.push_back(aligned_bytes(stride * kLanes));
-    w.local = r.local.back().get();
-    w.local_stride = stride;
-    w.local_bytes = local_bytes_;
-  }
+  for (u32 first = 0; first < b.threads; first += kLanes) add_warp(r, first);
   return r;
+}
+
+// The warp of the threads from `first` on.
+void Runner::add_warp(Resident &r, u32 first) {
+  Block &b = r.block;
+  Warp &w = *b.warps.emplace_back(std::make_unique<Warp>());
+  w.block = &b;
+  w.grid = &grid_;
+  w.index = first / kLanes;
+  u32 n = std::min(kLanes, b.threads - first);
+  w.lanes = n == kLanes ? kAllLanes : (1u << n) - 1;
+  for (u32 i = 0; i < n; ++i) {
+    u32 t = first + i;
+    w.tid[0][i] = t % grid_.block.x;
+    w.tid[1][i] = t / grid_.block.x % grid_.block.y;
+    w.tid[2][i] = t / grid_.block.x / grid_.block.y;
+  }
+  // From lane to lane an odd number of cache lines, so that the same offset of different lanes
+  // falls into different sets of the cache.
+  w.local_stride = ((local_bytes_ + kCacheLine - 1) / kCacheLine | 1) * kCacheLine;
+  r.local.push_back(aligned_bytes(w.local_stride * kLanes));
+  w.local = r.local.back().get();
+  w.local_bytes = local_bytes_;
 }
 
 namespace {
@@ -120,7 +86,7 @@ Cluster &Runner::begin_cluster(u64 number) {
     r.block.cluster = cluster;
     r.block.rank = rank;
   }
-  // NOLINTNEXTLINE(clang-analyzer-core.uninitialized.UndefReturn): a cluster has a block at least
+  // NOLINTNEXTLINE(clang-analyzer-core.uninitialized.UndefReturn): a cluster has at least one block
   return *cluster;
 }
 
@@ -131,11 +97,11 @@ void Runner::begin(Resident &r, Dim index) {
   b.linear = index.x + u64{grid_.grid.x} * (index.y + u64{grid_.grid.y} * index.z);
   b.live = b.threads;
   std::fill(std::begin(b.barriers), std::end(b.barriers), Barrier{});
-  for (std::unique_ptr<Warp> &w : b.warps) begin_warp(r, *w);
+  for (std::unique_ptr<Warp> &w : b.warps) begin_warp(*w);
 }
 
-void Runner::begin_warp(Resident &, Warp &w) {
-  Frame *f = new_frame(grid_.kernel->entry());
+void Runner::begin_warp(Warp &w) {
+  Frame *f = frames_.take(grid_.kernel->entry());
   f->live = w.lanes;
   f->parent = nullptr;
   f->depth = 0;
@@ -143,13 +109,13 @@ void Runner::begin_warp(Resident &, Warp &w) {
   w.exited = 0;
   w.carry = 0;
   w.failed = false;
-  w.fair = false;
+  w.round_robin = false;
   w.turn = 0;
   std::fill(std::begin(w.cluster_phase), std::end(w.cluster_phase), 0);
   w.groups.assign(1, Group{f, 0, w.lanes});
 }
 
-// False: nobody could go on.
+// One round: runs every warp once. False: no warp could run.
 bool Runner::step(Cluster &c) {
   bool moved = false;
   for (Block *b : c.blocks) moved |= b->live > 0 && step(*b);
@@ -160,7 +126,7 @@ bool Runner::step(Block &b) {
   bool moved = false;
   for (std::unique_ptr<Warp> &w : b.warps) {
     if (w->groups.empty()) continue;
-    moved |= run_warp(*w);
+    moved |= scheduler_.run(*w);
     if (grid_.stop) break;
   }
   return moved;
@@ -168,11 +134,11 @@ bool Runner::step(Block &b) {
 
 namespace {
 
-std::string_view waits_for(const Group &g) {
+std::string_view awaited(const Group &g) {
   switch (g.state) {
     case GroupState::BlockBarrier: return "a barrier of the block";
     case GroupState::ClusterBarrier: return "the barrier of the cluster";
-    default: return "other lanes of its warp";
+    default: return "other lanes of the warp";
   }
 }
 
@@ -189,9 +155,10 @@ void Runner::report_deadlock(Cluster &c) {
         return grid_.fail(
             FaultKind::Deadlock,
             fmt::format(
-                "{}: PTX line {}: warp {} of block ({},{},{}) waits for {} and nobody can come",
+                "{}: PTX line {}: deadlock: warp {} of block ({},{},{}) waits for {}, and no other "
+                "thread can run",
                 g.frame->code->name, g.frame->code->ops[g.pc].line, w->index, b->index.x,
-                b->index.y, b->index.z, waits_for(g)));
+                b->index.y, b->index.z, awaited(g)));
 }
 
 void Runner::run(u64 cluster) {
@@ -201,9 +168,9 @@ void Runner::run(u64 cluster) {
   for (std::unique_ptr<Resident> &r : residents_) r->active = false;
 }
 
-void Runner::add(u64 cluster) { begin_cluster(cluster); }
+void Runner::start(u64 cluster) { begin_cluster(cluster); }
 
-bool Runner::run_added() {
+bool Runner::run_started() {
   bool any = false, moved = false;
   for (std::unique_ptr<Resident> &r : residents_) {
     if (r->block.rank != 0 || !alive(r->cluster) || grid_.stop) continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What kernels ask of the device beyond memory.
+// What kernels need of the device besides memory.
 #pragma once
 
 #include <string_view>
@@ -9,13 +9,14 @@
 
 namespace ckpt::softcuda::vm {
 
-// Thread-safe: all blocks of all kernels call it.
+// Thread-safe: the blocks of all kernels of a context call it.
 class DeviceServices {
  public:
   virtual ~DeviceServices() = default;
-  // A line of printf. Shown when the host synchronises, as on a GPU.
+  // Output of printf. It appears when the host synchronises, as on a GPU.
   virtual void print(std::string_view text) = 0;
-  // The device heap; 0: it is full. Freeing what it does not know returns false.
+  // malloc() and free() in kernels. allocate() returns 0 when the heap is full; release() returns
+  // false for an address that allocate() did not return.
   virtual u64 allocate(u64 bytes) = 0;
   virtual bool release(u64 address) = 0;
 };

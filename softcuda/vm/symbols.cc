@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What names in operands stand for: special registers, variables, parameters, functions.
+// Names in operands: special registers, variables, parameters, functions.
 #include <array>
 
 #include "softcuda/vm/decoder.h"
@@ -99,7 +99,7 @@ Result<u32> Decoder::symbol(const Operand &o, Type type) {
     return constant(*at + o.bits, cell_bytes(type));
   const Symbol *s = kernel_.image().find(symbol_.module, o.text);
   if (s == nullptr || s->function == nullptr)
-    return error(*current_, fmt::format("there is no {}", o.text));
+    return error(*current_, fmt::format("{} is not declared", o.text));
   return constant(code_address(*s) + o.bits, cell_bytes(type));
 }
 
@@ -121,7 +121,7 @@ std::optional<u32> Decoder::parameter_offset(std::string_view name) const {
   return {};
 }
 
-// The address of a variable inside its own state space.
+// A row with the address of a variable, within the variable's state space.
 Result<u32> Decoder::variable(const ptx::Variable &v, const Symbol *global, u64 addend, Type type) {
   size_t bytes = cell_bytes(type);
   if (v.space == Space::Shared) {

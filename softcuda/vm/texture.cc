@@ -72,7 +72,7 @@ bool gives_floats(const Texture &t) {
 
 i64 floor_mod(i64 a, i64 n) { return ((a % n) + n) % n; }
 
-// The index along one axis; -1: the border.
+// Applies the addressing mode to an index along one axis. -1: the border colour.
 i64 index_of(i64 i, i64 n, AddressMode mode, bool normalized) {
   if (i >= 0 && i < n) return i;
   switch (mode) {
@@ -131,7 +131,7 @@ Sample sample(const Texture &t, Geometry g, const i64 *at, u32 layer) {
   return s;
 }
 
-// Weights are kept with 8 bits of fraction.
+// Weights have 8 bits of fraction, as the programming guide specifies ("Linear Filtering").
 Texel filtered(const Texture &t, Geometry g, const float *x, u32 layer) {
   u32 axes = axes_of(g);
   i64 base[3] = {0, 0, 0};
@@ -197,7 +197,7 @@ Texel fetch_at(const Texture &t, Geometry g, const i32 *coordinates, u32 layer) 
   i64 at[3] = {0, 0, 0};
   for (u32 k = 0; k < axes_of(g); ++k) at[k] = coordinates[k];
   Sample s = sample(t, g, at, layer);
-  // Beyond linear memory a fetch gives zero.
+  // A fetch outside of linear memory returns zero.
   bool outside =
       t.linear_memory && (coordinates[0] < 0 || static_cast<u32>(coordinates[0]) >= t.width);
   Texel out;

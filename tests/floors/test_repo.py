@@ -1,4 +1,4 @@
-"""What holds for every file of the repository."""
+"""Rules for every file of the repository."""
 
 import re
 import subprocess
@@ -10,8 +10,8 @@ from repo import ROOT, tracked
 SPDX = "SPDX-License-Identifier: Apache-2.0"
 LONGEST = 800
 
-# Written so that this file does not hold what it looks for.
-OPEN_END = re.compile(r"\b(TO" r"DO|FIX" r"ME)\b")
+# Written so that this file does not contain what it looks for.
+OPEN_TASK = re.compile(r"\b(TO" r"DO|FIX" r"ME)\b")
 SOURCES = {".h", ".cc", ".cpp", ".c", ".api", ".inc", ".py", ".build", ".cl", ".sh", ""}
 
 
@@ -24,34 +24,34 @@ def read(path):
 
 
 def test_every_source_names_its_licence():
-    # The public header is C, and may say it as C does.
+    # The public header is C, whose comments may have the other form.
     spdx = (f"// {SPDX}\n", f"/* {SPDX} */\n")
     bare = [str(f) for f in cpp_files() if not read(f).startswith(spdx)]
-    assert not bare, f"these do not begin with `// {SPDX}`: {bare}"
+    assert not bare, f"these files do not begin with `// {SPDX}`: {bare}"
 
 
-def test_no_source_is_longer_than_a_reader_can_hold():
+def test_no_source_is_too_long():
     long = {str(f): n for f in cpp_files() if (n := len(read(f).splitlines())) > LONGEST}
     assert not long, f"more than {LONGEST} lines: {long}"
 
 
-def test_no_open_ends():
+def test_no_open_tasks_in_comments():
     found = []
     for path in tracked():
         if path.suffix not in SOURCES or path.name == "LICENSE":
             continue
         for number, line in enumerate(read(path).splitlines(), 1):
-            if OPEN_END.search(line):
+            if OPEN_TASK.search(line):
                 found.append(f"{path}:{number}: {line.strip()}")
-    assert not found, "file an issue instead:\n" + "\n".join(found)
+    assert not found, "file an issue for each instead:\n" + "\n".join(found)
 
 
-@pytest.mark.parametrize("path", ["check", "demo", ".ci/run", "scripts/setup", "scripts/get-criu"])
-def test_entry_points_can_be_run(path):
+@pytest.mark.parametrize("path", ["check", "demo", ".ci/run", "scripts/setup", "scripts/get-criu", "scripts/get-cuda"])
+def test_entry_points_are_executable(path):
     assert (ROOT / path).stat().st_mode & 0o111
 
 
 @pytest.mark.parametrize("table", ["opencl-table", "cuda-table"])
-def test_the_table_of_functions_is_in_step(table):
+def test_the_table_of_functions_is_up_to_date(table):
     r = subprocess.run([ROOT / "scripts" / table, "--check"], capture_output=True, text=True)
     assert r.returncode == 0, r.stderr

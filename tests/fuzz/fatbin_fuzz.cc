@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libFuzzer: any bytes as a file with device code (ELF file, fat binary, cubin, PTX), and as the
-// payload of an entry in each of its codings, examined as ckpt-fatbin does.
+// libFuzzer: the input is examined as ckpt-fatbin does it, as a file with device code (an ELF file,
+// a fat binary, a cubin or PTX) and as the payload of an entry with each compression.
 #include <cstdlib>
 
+#include "fatbin/cubin.h"
+#include "fatbin/examination.h"
+#include "fatbin/ptx.h"
 #include "fatbin/summary.h"
 
 namespace {
@@ -11,22 +14,22 @@ namespace {
 using namespace ckpt;
 using namespace ckpt::fatbin;
 
-constexpr u64 kMostPayload = 4u << 20;
+constexpr u64 kMaxPayload = 4u << 20;
 
 void examine(ByteView bytes) {
-  Result<Image> image = Image::of(bytes);
+  Result<Image> image = Image::from_bytes(bytes);
   if (!image) return;
   Result<Summary> s = summarize(
-      *image, {.most_payload_bytes = kMostPayload, .most_bytes = 16u << 20, .threads = 1});
+      *image, {.max_payload_bytes = kMaxPayload, .max_total_bytes = 16u << 20, .threads = 1});
   if (!s) return;
-  // What was not read must never be taken for "no".
+  // An entry that was not examined must never lead to a "no".
   if (s->heap.reason.empty()) std::abort();
-  if (s->heap.use == HeapUse::No && !s->unread.empty())
-    for (const Unread &u : s->unread)
-      if (what_counts(*image)[u.container][u.entry] == Counts::All) std::abort();
+  if (s->heap.use == HeapUse::No && !s->unexamined.empty())
+    for (const Unexamined &u : s->unexamined)
+      if (scopes_of(*image)[u.container][u.entry] == Scope::All) std::abort();
 }
 
-// A container of one entry whose header is right, or nothing behind it would ever be reached.
+// A container with one entry that has a valid header, so that the fuzzer reaches the payload.
 Bytes wrapped(ByteView payload, Kind kind, u64 flags, u64 raw_bytes) {
   u64 padded = (payload.size() + 7) / 8 * 8;
   EntryRecord r{.kind = static_cast<u16>(kind),

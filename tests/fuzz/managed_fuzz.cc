@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libFuzzer: any bytes as what a peer sends to ckptd: cut into frames, decoded, and what comes out
-// given to the policy, as the daemon does it. Each message that was decoded is one that is written
-// as it was read. The same bytes are also what a Manager might send to a program.
+// libFuzzer: feeds any bytes to ckptd as if a peer had sent them: they are cut into frames and
+// decoded, and the messages are given to the policy, as in the daemon. Each decoded message must
+// encode to the same bytes. The bytes are also decoded as messages to a program.
 #include <cstdlib>
 
-#include "manager/daemon/peer.h"
+#include "manager/daemon/io/peer.h"
 #include "manager/policy/policy.h"
 
 namespace {
@@ -23,13 +23,13 @@ void as_a_program(u16 type, ByteView body) {
   if (message && text(managed::encode(*message).bytes()) != text(body)) std::abort();
 }
 
-// Times and sizes that overflow are the peer's to send.
+// Peers may send times and sizes that would overflow.
 void run(ByteView bytes) {
   Settings settings;
-  settings.slice = Time(3);
-  settings.ahead_bytes = 10;
-  settings.balance = Time(5);
-  settings.pairs = static_cast<Pairing>(bytes.size() % 3);
+  settings.time_slice = Time(3);
+  settings.credit_bytes = 10;
+  settings.rebalance_after = Time(5);
+  settings.placement = static_cast<PlacementMode>(bytes.size() % 3);
   Policy policy(settings, {{.uuid = "A", .total = 1000, .free = 1000},
                            {.uuid = "B", .total = 50},
                            {.uuid = "C", .total = 99, .apis = managed::kCuda}});

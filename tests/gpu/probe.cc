@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One page of questions to a real driver that facts/cuda.md marks as not verified: does memory of
-// cuMemCreate, at a reserved address, live with the driver's own checkpoint calls? A row each. It
-// opens the driver by itself, with no library of ours.
+// Asks a real driver what docs/CUDA.md lists as not known on hardware: does memory of cuMemCreate()
+// at a reserved address survive the driver's own checkpoint calls? Prints one row for each
+// question. It opens the driver directly, without any library of ours.
 #include <cuda.h>
 #include <cudaTypedefs.h>
 #include <dlfcn.h>
@@ -29,11 +29,11 @@ double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-bool row(const char *question, CUresult e, const char *more = "") {
+bool row(const char *question, CUresult e) {
   const char *name = "?";
   auto error_name = entry<PFN_cuGetErrorName_v6000>("cuGetErrorName");
   if (error_name) error_name(e, &name);
-  std::printf("%-44s %-8s %s %s\n", question, e == CUDA_SUCCESS ? "ok" : "FAILED", name, more);
+  std::printf("%-44s %-8s %s\n", question, e == CUDA_SUCCESS ? "ok" : "FAILED", name);
   return e == CUDA_SUCCESS;
 }
 
@@ -46,8 +46,8 @@ CUmemAllocationProp on_device() {
   return prop;
 }
 
-// Physical memory beneath [at, +kBytes).
-CUresult back(CUdeviceptr at, CUmemGenericAllocationHandle *handle) {
+// Maps physical memory at [at, at + kBytes).
+CUresult map_memory(CUdeviceptr at, CUmemGenericAllocationHandle *handle) {
   CUmemAllocationProp prop = on_device();
   CUresult e = entry<PFN_cuMemCreate_v10020>("cuMemCreate")(handle, kBytes, &prop, 0);
   if (e == CUDA_SUCCESS) e = entry<PFN_cuMemMap_v10020>("cuMemMap")(at, kBytes, 0, *handle, 0);
@@ -57,13 +57,14 @@ CUresult back(CUdeviceptr at, CUmemGenericAllocationHandle *handle) {
   return e;
 }
 
-CUresult drop(CUdeviceptr at, CUmemGenericAllocationHandle handle) {
+CUresult unmap_memory(CUdeviceptr at, CUmemGenericAllocationHandle handle) {
   CUresult e = entry<PFN_cuMemUnmap_v10020>("cuMemUnmap")(at, kBytes);
   return e != CUDA_SUCCESS ? e : entry<PFN_cuMemRelease_v10020>("cuMemRelease")(handle);
 }
 
-// Lock, checkpoint, restore, unlock on ourselves.
-CUresult around(const char *what) {
+// Locks, checkpoints, restores and unlocks this process with the driver's calls, and prints the
+// times.
+CUresult checkpoint_ourselves(const char *what) {
   CUcheckpointLockArgs lock{};
   lock.timeoutMs = 10000;
   double begin = seconds();
@@ -81,6 +82,7 @@ CUresult around(const char *what) {
   return e;
 }
 
+// Whether all of [p, p + kBytes) has this value.
 CUresult holds(CUdeviceptr p, unsigned value) {
   std::vector<unsigned> host(kBytes / 4);
   CUresult e = entry<PFN_cuMemcpyDtoH_v3020>("cuMemcpyDtoH_v2")(host.data(), p, kBytes);
@@ -89,38 +91,55 @@ CUresult holds(CUdeviceptr p, unsigned value) {
   return e;
 }
 
-}  // namespace
-
-int main() {
-  if (!library()) return std::puts("there is no CUDA driver"), 1;
-  auto set = entry<PFN_cuMemsetD32_v3020>("cuMemsetD32_v2");
-  if (!row("cuInit", entry<PFN_cuInit_v2000>("cuInit")(0))) return 1;
+// Is there a driver with checkpoint calls, and a context?
+bool start() {
+  if (!library()) {
+    std::puts("there is no CUDA driver");
+    return false;
+  }
+  if (!row("cuInit", entry<PFN_cuInit_v2000>("cuInit")(0))) return false;
   if (!dlsym(library(), "cuCheckpointProcessLock"))
-    return row("the driver has checkpoint calls", CUDA_ERROR_NOT_FOUND), 1;
+    return row("the driver has checkpoint calls", CUDA_ERROR_NOT_FOUND);
   CUcontext context;
   CUdevice device = 0;
   entry<PFN_cuDevicePrimaryCtxRetain_v7000>("cuDevicePrimaryCtxRetain")(&context, device);
-  row("a context", entry<PFN_cuCtxSetCurrent_v4000>("cuCtxSetCurrent")(context));
+  row("create a context", entry<PFN_cuCtxSetCurrent_v4000>("cuCtxSetCurrent")(context));
+  return true;
+}
 
-  // As our library does it: the memory goes before, the reservation stays.
+void fill(CUdeviceptr p, unsigned value) {
+  entry<PFN_cuMemsetD32_v3020>("cuMemsetD32_v2")(p, value, kBytes / 4);
+}
+
+void probe_mapped_memory() {
+  // Like our library: unmap the memory first, keep the reservation.
   CUdeviceptr at = 0;
   CUmemGenericAllocationHandle handle = 0;
   row("reserve 16 GiB of addresses",
       entry<PFN_cuMemAddressReserve_v10020>("cuMemAddressReserve")(&at, 16ull << 30, 0, 0, 0));
-  row("physical memory there", back(at, &handle));
-  set(at, 0x5eed, kBytes / 4);
-  row("given back", drop(at, handle));
-  row("checkpoint beside an empty reservation", around("nothing on the device"));
-  row("physical memory there again", back(at, &handle));
-  set(at, 0x5eed, kBytes / 4);
-  // And what the driver does with such memory by itself.
-  row("checkpoint with mapped memory", around("512 MiB of cuMemCreate"));
-  row("it is as it was", holds(at, 0x5eed));
+  row("map physical memory there", map_memory(at, &handle));
+  fill(at, 0x5eed);
+  row("unmap it", unmap_memory(at, handle));
+  row("checkpoint beside an empty reservation", checkpoint_ourselves("nothing on the device"));
+  row("map physical memory there again", map_memory(at, &handle));
+  fill(at, 0x5eed);
+  // Does the driver save such memory itself?
+  row("checkpoint with mapped memory", checkpoint_ourselves("512 MiB of cuMemCreate"));
+  row("contents are unchanged", holds(at, 0x5eed));
+}
 
-  CUdeviceptr plain = 0;
-  row("cuMemAlloc", entry<PFN_cuMemAlloc_v3020>("cuMemAlloc_v2")(&plain, kBytes));
-  set(plain, 0xabc, kBytes / 4);
-  row("checkpoint with cuMemAlloc", around("and 512 MiB of cuMemAlloc"));
-  row("it is as it was", holds(plain, 0xabc));
-  return 0;
+void probe_allocated_memory() {
+  CUdeviceptr p = 0;
+  row("cuMemAlloc", entry<PFN_cuMemAlloc_v3020>("cuMemAlloc_v2")(&p, kBytes));
+  fill(p, 0xabc);
+  row("checkpoint with cuMemAlloc", checkpoint_ourselves("with 512 MiB of cuMemAlloc in addition"));
+  row("contents are unchanged", holds(p, 0xabc));
+}
+
+}  // namespace
+
+int main() {
+  if (!start()) return 1;
+  probe_mapped_memory();
+  probe_allocated_memory();
 }

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""GB/s out of a GPU's memory and in again: ckpt beside the driver's own checkpoint calls, which know nothing
-of compression and keep all in the memory of the process, and beside plain copies.
+"""Moves a GPU's memory out and in again with ckpt, with the driver's own checkpoint calls (which keep everything
+uncompressed in the memory of the process), and with plain copies; in GB/s.
 
-  speed.py TOOLS PROGRAMS [MIB]     rows on standard output; run calls it on the machine with the GPU
+  speed.py TOOLS PROGRAMS [MIB]     prints rows to standard output; tests/gpu/run calls it
 """
 import json
 import os
@@ -25,7 +25,7 @@ def run(*command):
     begin = time.monotonic()
     r = subprocess.run([str(c) for c in command], capture_output=True, text=True, cwd=WORK, timeout=120)
     if r.returncode != 0:
-        sys.exit(f"{command[0]} failed: {(r.stderr or r.stdout).strip().splitlines()[-1:]}")
+        sys.exit(f"speed.py: {command[0]} failed: {(r.stderr or r.stdout).strip()[-300:]}")
     return r.stdout, time.monotonic() - begin
 
 
@@ -40,7 +40,7 @@ class Holder:
     def __enter__(self):
         while "held" not in (text := self.out.read_text()):
             if self.process.poll() is not None:
-                sys.exit(f"hold ended: {text}")
+                sys.exit(f"speed.py: hold ended unexpectedly: {text}")
             time.sleep(0.02)
         self.plain = float(text.split("out")[1].split()[0])
         return self
@@ -73,8 +73,8 @@ def suspended(what):
 def dumped(what):
     with Holder(what, TOOLS / "ckpt-run") as h:
         report = json.loads(run(TOOLS / "ckpt-dump", "--json", "-o", "image", h.process.pid)[0])
-        said, back = run(TOOLS / "ckpt-restore", "--detach", "image")
-        os.kill(int(said.split()[-1]), signal.SIGKILL)
+        output, back = run(TOOLS / "ckpt-restore", "--detach", "image")
+        os.kill(int(output.split()[-1]), signal.SIGKILL)
         row(f"{what}: dump, restore", GB / report["pause_seconds"], GB / back,
             f"durable {GB / report['durable_seconds']:.2f} GB/s, {report['stored_bytes'] / 2**20:.0f} of {MIB} MiB")
     shutil.rmtree(WORK / "image")

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A few steps of training with somebody else's library, from fixed numbers, so that every run ends alike.
+"""A few training steps with a third-party library, from fixed numbers, so that every run has the same result.
 
   train.py torch|cupy|jax|numpy STEPS
 
-A network of two layers learns to add up its inputs. Prints "step N" after each step, waits there while
-the file "pause" says so, and ends with the last loss and a checksum of the weights.
+A network with two layers learns to add up its inputs. Prints "step N" after each step, waits there while a
+file "pause" exists, and prints the last loss and a checksum of the weights at the end.
 """
 import os
 import sys
@@ -62,7 +62,7 @@ def with_jax():
 
 
 def with_arrays(xp):
-    """numpy's own interface, which cupy has on a GPU."""
+    """NumPy, or CuPy, which has the same interface on a GPU."""
     x, y = xp.asarray(DATA), xp.asarray(WANTED)
     weights = [xp.asarray(w) for w in WEIGHTS]
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures of the system tests: the tools as a user runs them, on real programs, with real CRIU.
 
-CKPT_BUILD names the build folder (default: build/ of the checkout). Nothing here measures time; every
-wait is for a condition, with a deadline far beyond what it takes.
+CKPT_BUILD names the build folder (default: build/ of the checkout). Nothing here measures time: every
+wait is for a condition, and its deadline is far beyond what it takes and follows the machine's load.
 """
 import fcntl
 import json
@@ -19,6 +19,8 @@ import time
 
 import pytest
 
+from deadline import Deadline, fair_share
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("CKPT_BUILD", ROOT / "build")).resolve()
 PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
@@ -27,6 +29,7 @@ DEADLINE = 60
 
 def pytest_addoption(parser):
     parser.addoption("--full", action="store_true", help="the long tier as well")
+    parser.addoption("--test-limit", type=float, metavar="S", help="stop a test after S seconds of an idle machine")
 
 
 def pytest_configure(config):
@@ -55,14 +58,32 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.skip(reason="only with --full"))
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item):
+    """Fails a test that hangs."""
+    limit = item.config.getoption("--test-limit")
+    deadline = Deadline(limit or 0)
+
+    def tick(signum, frame):
+        if deadline.passed():
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            pytest.fail(f"stopped after {limit:g} s of an idle machine")
+
+    if limit:
+        signal.signal(signal.SIGALRM, tick)
+        signal.setitimer(signal.ITIMER_REAL, 1, 1)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+
+
 def wait_for(condition, what, deadline=DEADLINE):
-    end = time.monotonic() + deadline
-    while time.monotonic() < end:
+    end = Deadline(deadline)
+    while not end.passed():
         value = condition()
         if value:
             return value
         time.sleep(0.01)
-    raise AssertionError(f"waited {deadline} s for {what}")
+    raise AssertionError(f"waited {deadline} s of an idle machine for {what}")
 
 
 def tree_of(pid):
@@ -88,10 +109,17 @@ def process_exists(pid):
 
 
 class Job:
-    """A tool in the foreground (ckpt-run, ckpt-restore), with its streams, as a shell would start it.
+    """A tool in the foreground (ckpt-run, ckpt-restore), started as by a shell.
 
-    stdout is "pipe", "tty" or an open file; everything that comes through a pipe or a terminal is in
-    .text, lines of it in .lines.
+    stdout is "pipe", "tty" or an open file. Output to a pipe or terminal is collected in .text and .lines,
+    standard error in .error_text.
+
+    wait()          waits for the end, and returns the exit code (negative: death by a signal)
+    wait_lines(n)   waits until n lines were printed, and fails if the job ends before
+    wait_text(t)    waits until t was printed, and fails if the job ends before
+    type(t)         types on the terminal
+    program()       the PID of the program's root, once it has been started
+    kill()          kills the tool and all its descendants
     """
 
     def __init__(self, command, stdout="pipe", stdin=subprocess.DEVNULL, env=None, cwd=None):
@@ -152,7 +180,8 @@ class Job:
         os.write(self.master, text.encode())
 
     def wait(self, deadline=DEADLINE):
-        code = self.process.wait(deadline)
+        wait_for(lambda: self.process.poll() is not None, f"the end of {self.process.args}", deadline)
+        code = self.process.returncode
         for thread in self.readers:
             thread.join(2 if self.master is None else 0.3)
         return code
@@ -193,14 +222,23 @@ class Job:
 
 
 class Tools:
-    """ckpt-run, ckpt-dump and ckpt-restore in one temporary folder."""
+    """ckpt-run, ckpt-dump and ckpt-restore in one temporary folder.
+
+    run(program, …)           ckpt-run with a program of tests/system/programs or of PATH; returns the Job
+    restore(image, …)         ckpt-restore in the foreground; returns the Job
+    restore_detached(image)   ckpt-restore --detach; returns the PID of the program
+    dump(pid, image, …)       ckpt-dump --json, which must succeed; returns the report
+    dump_refused(pid, image)  ckpt-dump, which must fail and leave no image; returns standard error
+    finish()                  creates the file at which the test programs stop pausing
+    partials()                the names of incomplete images in the folder
+    """
 
     def __init__(self, folder, programs):
         self.folder = folder
         self.programs = programs
         self.jobs = []
         self.detached = []
-        # Not below `folder`: a socket's path has at most 107 bytes, and pytest's folders have long names.
+        # Not in `folder`: a socket's path has at most 107 bytes, and pytest's folders have long names.
         self.runtime = pathlib.Path(tempfile.mkdtemp(prefix="ckpt-"))
         self.env = dict(os.environ, CKPT_RUNTIME_DIR=str(self.runtime))
         self.env.pop("CKPT_SESSION", None)
@@ -230,7 +268,7 @@ class Tools:
 
     def restore_detached(self, image, *options):
         r = subprocess.run([self.tool("ckpt-restore"), "--detach", *options, str(image)], env=self.env, cwd=self.folder,
-                           capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=DEADLINE)
+                           capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=DEADLINE / fair_share())
         assert r.returncode == 0, r.stderr
         self.detached.append(int(r.stdout))
         return self.detached[-1]
@@ -238,7 +276,7 @@ class Tools:
     def dump_process(self, pid, image, *options, env=None):
         return subprocess.run([self.tool("ckpt-dump"), str(pid), "-o", str(image), "--json", *options],
                               env=dict(self.env, **(env or {})), cwd=self.folder, capture_output=True, text=True,
-                              timeout=DEADLINE)
+                              timeout=DEADLINE / fair_share())
 
     def dump(self, pid, image, *options):
         r = self.dump_process(pid, image, *options)
@@ -252,7 +290,6 @@ class Tools:
         return r.stderr
 
     def finish(self):
-        """Programs that look for it stop pausing."""
         (self.folder / "finish").touch()
 
     def partials(self):
@@ -278,9 +315,9 @@ def programs(tmp_path_factory):
     for source in sorted(PROGRAMS.glob("*.cc")):
         command = ["c++", "-std=c++20", "-O1", "-pthread", str(source), "-o", str(folder / source.stem)]
         if source.stem == "library":
-            if not (BUILD / "agent" / "libckpt.so").exists():
+            if not (BUILD / "libckpt" / "libckpt.so").exists():
                 continue
-            command += [f"-I{ROOT}/include", f"-L{BUILD}/agent", "-lckpt", f"-Wl,-rpath,{BUILD}/agent"]
+            command += [f"-I{ROOT}/include", f"-L{BUILD}/libckpt", "-lckpt", f"-Wl,-rpath,{BUILD}/libckpt"]
         compilers.append(subprocess.Popen(command))
     assert all(c.wait() == 0 for c in compilers)
     return folder
@@ -294,7 +331,7 @@ def ckpt(tmp_path, programs):
 
 
 class PidBlocker:
-    """Sits on a PID, so that a restore finds it taken."""
+    """Occupies a PID, so that a restore finds it in use."""
 
     def __init__(self):
         self.children = []
@@ -312,7 +349,7 @@ class PidBlocker:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             if process_exists(pid):
-                return  # somebody else has it: taken is taken
+                return  # another process has it, which serves as well
         raise AssertionError(f"cannot take PID {pid}")
 
     def free(self):
@@ -330,7 +367,7 @@ def blocker():
 
 
 def image_manifest(image):
-    """The manifest of an image, through ckpt-image where it is built."""
+    """The output of ckpt-image show --json."""
     tool = BUILD / "tools" / "ckpt-image"
     if not tool.exists():
         tool = BUILD / "tools" / "image" / "ckpt-image"

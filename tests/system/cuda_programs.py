@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tests/programs/cuda as nvcc makes them."""
+"""Fixtures that compile tests/programs/cuda with nvcc, and install numba."""
 import os
 import pathlib
 import re
@@ -25,19 +25,19 @@ FLAGS = {"differential.cu": ["-O2", "-std=c++17", "--fmad=false", "-Xcompiler", 
          "driver.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"]}
 
 
-# The last numba-cuda that talks to the driver by itself and has it link PTX.
+# The last numba-cuda that calls the driver directly and lets it link PTX.
 NUMBA = ["numba==0.61.2", "numba-cuda==0.19.1"]
 
 
 @pytest.fixture(scope="session")
 def numba(tmp_path_factory):
-    """The command of numba_client.py, and what its environment needs."""
+    """The command that runs numba_client.py, and the variables that it requires."""
     site = tmp_path_factory.mktemp("numba")
     r = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-cache-dir", "--only-binary", ":all:",
                         "--target", str(site), *NUMBA], capture_output=True, text=True, timeout=400)
     if r.returncode != 0:
         pytest.skip("numba cannot be installed from the Python package index")
-    # numba-cuda takes the place of numba.cuda by a .pth file, which only a site folder's is read.
+    # numba-cuda replaces numba.cuda by a .pth file. Python reads those in site folders only.
     start = f"import runpy, site; site.addsitedir({str(site)!r}); " \
             f"runpy.run_path({str(SOURCES / 'numba_client.py')!r}, run_name='__main__')"
     return [sys.executable, "-c", start], {"CUDA_HOME": HOME, "NUMBA_CUDA_USE_NVIDIA_BINDING": "0"}
@@ -45,11 +45,11 @@ def numba(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def make(tmp_path_factory):
-    """make("x.cu", flags…): the path of the program; made once."""
+    """make("x.cu", flags…) compiles a program once and returns its path."""
     folder = tmp_path_factory.mktemp("cuda")
 
     def build(source, *flags, runtime="shared"):
-        # nvcc reads a "=" in a file's name as something else.
+        # nvcc misreads a "=" in a file name.
         name = "-".join([source, runtime, *flags])
         target = folder / re.sub("[^a-z0-9]", "_", name.lower())
         if not target.exists():

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node for the tests: ckptd with its programs on the software device, and its protocol by hand."""
+"""A node for the tests: ckptd and managed programs on the software device, and ckptd's protocol by hand.
+
+The test program "tenant" takes a name and sizes in MiB, allocates them one after the other, and prints "have SIZE" for
+each, or "denied SIZE". Before the N-th size it waits while the file NAME-N exists, and before its end while NAME-end
+does: `pause` creates these files, and `go_on` removes them.
+"""
 import json
 import os
 import shutil
@@ -14,14 +19,14 @@ from conftest import BUILD, wait_for
 from cuda_programs import NVCC, RUN, make  # noqa: F401 (make is a fixture)
 from toolkit import WHY_NOT
 
-# Of what needs a node.
+# The marks of tests that need a node.
 NEEDS = [
     pytest.mark.skipif(not NVCC, reason=WHY_NOT),
     pytest.mark.skipif(not RUN.exists(), reason="the software device is not built"),
     pytest.mark.skipif(not (BUILD / "tools" / "ckptd").exists(), reason="ckptd is not built"),
 ]
 
-VERSION = 3
+VERSION = 4
 # common/managed/messages.api
 CONNECT, CUDA_MALLOC, QUERY, JOIN, STATUS_WANTED = 1, 2, 8, 20, 22
 WELCOME, REFUSED, STATUS, REPORT = 20, 23, 24, 50
@@ -36,8 +41,8 @@ def join(version=VERSION, name="by hand"):
             struct.pack("<QQQBBQBQ", 0, 0, 0, 0, 0, 0, 0, 0))
 
 
-def frame(kind, body=b"", fds=0):
-    return struct.pack("<IHH", len(body), kind, fds) + body
+def frame(number, body=b"", fds=0):
+    return struct.pack("<IHH", len(body), number, fds) + body
 
 
 class Peer:
@@ -48,8 +53,8 @@ class Peer:
         self.socket.settimeout(20)
         self.socket.connect(str(path))
 
-    def send(self, kind, body=b""):
-        self.socket.sendall(frame(kind, body))
+    def send(self, number, body=b""):
+        self.socket.sendall(frame(number, body))
 
     def send_raw(self, data):
         self.socket.sendall(data)
@@ -64,18 +69,18 @@ class Peer:
         return data
 
     def receive(self, reports=False):
-        """(type, body), or None at the end. That progress is wanted, only where that matters."""
+        """(number, body), or None at the end. ReportProgress is skipped, unless `reports` asks for it."""
         header = self._exactly(8)
         if header is None:
             return None
-        size, kind, _ = struct.unpack("<IHH", header)
+        size, number, _ = struct.unpack("<IHH", header)
         body = self._exactly(size)
-        return (kind, body) if reports or kind != REPORT else self.receive()
+        return (number, body) if reports or number != REPORT else self.receive()
 
     def refusal(self):
-        """Why it was refused; the connection is over then."""
-        kind, body = self.receive()
-        assert kind == REFUSED, kind
+        """The reason of a refusal, which ends the connection."""
+        number, body = self.receive()
+        assert number == REFUSED, number
         n, = struct.unpack_from("<I", body)
         assert self.receive() is None
         return body[4:4 + n].decode()
@@ -85,7 +90,7 @@ class Peer:
 
 
 class Node:
-    """ckptd, and programs under `ckpt-run --managed`."""
+    """ckptd and programs under `ckpt-run --managed`."""
 
     def __init__(self, ckpt, make, devices, context_mib=10):
         self.ckpt = ckpt
@@ -96,9 +101,9 @@ class Node:
                         CKPTD_SOCKET=str(self.socket))
         self.daemon = None
 
-    def start(self, *options, grace=20, settle=0, opencl="none"):
-        self.daemon = self.ckpt.start("ckptd", ["--journal", self.journal, "--least-run", "0", "--grace", str(grace),
-                                                "--settle", str(settle), "--opencl-devices", opencl, *options])
+    def start(self, *options, reconnect=20, startup=0, opencl="none"):
+        self.daemon = self.ckpt.start("ckptd", ["--journal", self.journal, "--min-residency", "0",
+                                                "--reconnect-timeout", str(reconnect), "--startup-delay", str(startup), "--opencl-devices", opencl, *options])
         self.daemon.wait_text("listening on")
         return self
 
@@ -111,7 +116,7 @@ class Node:
         self.daemon.wait()
 
     def run(self, name, *mib, program=("tenant.cu",), pause=(), options=(), **more):
-        """Starts tenant NAME MIB…, which waits at each place in `pause`."""
+        """Starts the program NAME with sizes in MiB, which waits at each place in `pause`."""
         return self.run_executable(self.make(*program), name, *mib, pause=pause, options=options, **more)
 
     def run_executable(self, path, name, *words, pause=(), options=(), **more):
@@ -124,7 +129,7 @@ class Node:
             (self.ckpt.folder / f"{name}-{place}").unlink()
 
     def top(self, *options):
-        """What ckpt-top prints."""
+        """The output of ckpt-top."""
         r = subprocess.run([self.ckpt.tool("ckpt-top"), *options], env=self.ckpt.env, capture_output=True, text=True, timeout=30)
         assert r.returncode == 0, r.stderr
         return r.stdout
@@ -132,13 +137,13 @@ class Node:
     def status(self):
         peer = Peer(self.socket)
         peer.send(STATUS_WANTED, struct.pack("<I", VERSION))
-        kind, body = peer.receive()
+        number, body = peer.receive()
         peer.close()
-        assert kind == STATUS
+        assert number == STATUS
         return json.loads(body[4:])
 
     def program(self, job):
-        """What ckptd says of a program, or None."""
+        """The status of a program, or None."""
         pid = job.program()
         return next((p for p in self.status()["programs"] if p["pid"] == pid), None)
 
@@ -150,7 +155,7 @@ class Node:
         return wait_for(is_so, f"{state}: {self.status()} {job.error_text}")
 
     def gpu_of(self, job):
-        """Its number, or None."""
+        """The index of its GPU, or None."""
         uuids = [g["uuid"] for g in self.status()["gpus"]]
         gpu = self.program(job)["gpu"]
         return None if gpu is None else uuids.index(gpu)
@@ -159,14 +164,14 @@ class Node:
         return [g["free_bytes"] >> 20 for g in self.status()["gpus"]]
 
     def events(self, job_or_pid=None):
-        """The journal's lines. Not of what is told now and then."""
+        """The lines of the journal, without the messages that are sent at any time."""
         pid = job_or_pid if isinstance(job_or_pid, int) or job_or_pid is None else job_or_pid.program()
-        # What stands behind the last end of a line is being written.
+        # The last line may be incomplete.
         events = [json.loads(line) for line in self.journal.read_text().split("\n")[:-1]]
-        return [e for e in events if e.get("from") not in ("Kind", "Progress") and (pid is None or e.get("pid") == pid)]
+        return [e for e in events if e.get("from") not in ("Workload", "Progress") and (pid is None or e.get("pid") == pid)]
 
     def messages(self, job_or_pid=None):
-        """What was said, in order: "Join", … from a program, "> GoAhead", … to it."""
+        """The messages in order: "Join" from a program, "> GoAhead" to it, "gone"."""
         return [e["from"] if "from" in e else "> " + e["to"] if "to" in e else "gone" for e in self.events(job_or_pid)]
 
     def alive(self):
@@ -174,7 +179,7 @@ class Node:
         self.status()
 
 
-def as_nobody(code, *arguments):
+def as_user_nobody(code, *arguments):
     """Runs Python code as another user."""
     user = shutil.which("setpriv")
     command = [user, "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c", code, *arguments]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ckptd is told: by flags, by its file, by its environment."""
+"""The options of ckptd: on the command line, in its file, in its environment."""
 import pytest
 
 from manager import NEEDS
@@ -27,31 +27,31 @@ def refused(daemon):
 
 @pytest.mark.parametrize("flag", (True, False))
 @pytest.mark.parametrize("file", (True, False))
-def test_a_flag_goes_before_the_file_and_the_file_before_the_environment(ckpt, ckptd, flag, file):
+def test_a_flag_overrides_the_file_and_the_file_the_environment(ckpt, ckptd, flag, file):
     by = {word: str(ckpt.runtime / word) for word in ("flag", "file", "environment")}
     daemon = ckptd(f"socket = {by['file']}\n" if file else "", *(["--socket", by["flag"]] if flag else []),
                    CKPTD_SOCKET=by["environment"])
     daemon.wait_text(f"listening on {by['flag' if flag else 'file' if file else 'environment']}\n")
 
 
-def test_users_of_the_unit_can_be_changed_by_the_file(ckptd):
+def test_the_file_overrides_the_users_of_the_unit(ckptd):
     assert "no user" in refused(ckptd("", CKPTD_USERS="nobody-of-that-name"))
     ckptd("users = own\n").wait_text("listening on")
 
 
-@pytest.mark.parametrize("text,word", (("program-memry = 1G\n", "program-memry"), ("age = soon\n", "soon"),
-                                       ("pairs = all\n", "pairs"), ("users = 4294967296\n", "4294967296"),
+@pytest.mark.parametrize("text,word", (("program-memry = 1G\n", "program-memry"), ("starvation-limit = soon\n", "soon"),
+                                       ("placement = all\n", "placement"), ("users = 4294967296\n", "4294967296"),
                                        ("users = 99999999999999999999\n", "99999999999999999999"),
                                        ("disk-folder = here\n", "absolute"), ("disk-memory = 1G\n", "disk-folder")))
 def test_a_mistake_is_named(ckptd, text, word):
     assert word in refused(ckptd(text))
 
 
-def test_a_name_that_there_is_not_is_said_with_its_file(ckpt, ckptd):
+def test_an_unknown_name_is_reported_with_its_file(ckpt, ckptd):
     assert f"{ckpt.folder}/ckptd.conf: " in refused(ckptd("program-memry = 1G\n"))
 
 
-def test_a_folder_that_others_cannot_write_to_is_named(ckpt, ckptd):
+def test_a_folder_that_is_not_writable_by_all_users_is_named(ckpt, ckptd):
     folder = ckpt.folder / "disk"
     folder.mkdir(mode=0o700)
     daemon = ckptd("users = all\n", "--disk-folder", folder, "--disk-memory", "1G", "--socket", ckpt.runtime / "s")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ckpt-dump: what it accepts, what it refuses, and that nothing short of a complete image harms the
-program."""
+"""ckpt-dump: which programs it accepts and refuses, and that a failed or killed dump leaves the program
+running."""
 import mmap
 import os
 import signal
@@ -16,12 +16,13 @@ PHASES = ["resolve", "preflight", "begin", "quiesce", "save", "detach", "criu", 
 
 
 def counter(ckpt, steps=100000, mib=1):
+    """A running counter, past its third line."""
     job = ckpt.run("counter", steps, 7, mib)
     job.wait_lines(3)
     return job
 
 
-def runs_on(job):
+def keeps_running(job):
     job.wait_lines(len(job.lines) + 5)
 
 
@@ -31,16 +32,16 @@ def test_leave_running_and_restore_several_copies(ckpt):
     assert report["bytes"] > 1 << 20 and report["stored_bytes"] > 0 and report["processes"] == 1
     assert 0 < report["pause_seconds"] and 0 < report["durable_seconds"]
     assert [p["name"] for p in report["phases"]] == PHASES
-    runs_on(job)
+    keeps_running(job)
     copies = [ckpt.restore("one") for _ in range(3)]
     for copy in copies:
         copy.wait_lines(5)
     assert len({c.lines[0] for c in copies}) == 1
-    runs_on(job)
+    keeps_running(job)
     for copy in copies:
         os.kill(copy.pid, signal.SIGTERM)
         assert copy.wait() == -signal.SIGTERM
-    runs_on(job)
+    keeps_running(job)
 
 
 def test_restored_several_times(ckpt):
@@ -77,7 +78,7 @@ def test_trees_and_threads(ckpt, blocker, blocked):
     if blocked:
         blocker.take(root)
     copy = ckpt.restore("one")
-    copy.wait_text("right\n0\n5"[:6])
+    copy.wait_text("right\n")
     ckpt.dump(copy.pid, "two")
     assert copy.wait() == 85
     last = ckpt.restore("two")
@@ -91,7 +92,7 @@ def test_killed_at_each_step(ckpt, phase):
     job = counter(ckpt, mib=8)
     r = ckpt.dump_process(job.pid, "one", env={"CKPT_TEST_STOP_AT": phase})
     assert r.returncode == -signal.SIGKILL
-    runs_on(job)
+    keeps_running(job)
     complete = (ckpt.folder / "one").exists()
     assert complete == (phase == "end")
     ckpt.dump(job.pid, "one", "--overwrite")
@@ -108,7 +109,7 @@ def test_killed_at_any_moment(ckpt, number, delay):
     time.sleep(delay)
     dump.send_signal(number)
     dump.communicate(timeout=60)
-    runs_on(job)
+    keeps_running(job)
     if number == signal.SIGTERM:
         assert (ckpt.folder / "one").exists() == (dump.returncode == 0)
         assert ckpt.partials() == []
@@ -124,32 +125,32 @@ def test_disk_full(ckpt):
         job = counter(ckpt, mib=32)
         error = ckpt.dump_refused(job.pid, "small/one")
         assert "No space left" in error
-        runs_on(job)
+        keeps_running(job)
         assert list(small.glob("*.partial*")) == []
         assert ckpt.dump(job.pid, "two")["stored_bytes"] > 1 << 20
     finally:
         subprocess.run(["umount", "-l", small], check=True)
 
 
-def test_existing_image_stays(ckpt):
+def test_an_existing_image_is_kept(ckpt):
     job = counter(ckpt)
     ckpt.dump(job.pid, "one", "--leave-running")
     before = (ckpt.folder / "one" / "index.ckpt").read_bytes()
     r = ckpt.dump_process(job.pid, "one")
     assert r.returncode == 1 and "exists already" in r.stderr and "--overwrite" in r.stderr
     assert (ckpt.folder / "one" / "index.ckpt").read_bytes() == before
-    runs_on(job)
+    keeps_running(job)
     ckpt.dump(job.pid, "one", "--overwrite")
     assert (ckpt.folder / "one" / "index.ckpt").read_bytes() != before
 
 
-def test_not_under_ckpt_run(ckpt):
+def test_a_process_without_ckpt_run_is_refused(ckpt):
     assert "ckpt-run" in ckpt.dump_refused(os.getpid(), "one")
     assert "no process" in ckpt.dump_refused(2**22 - 1, "one")
 
 
-def test_all_reasons_at_once(ckpt):
-    """A daemon that left the tree, connections to outside and a folder that is not there."""
+def test_all_reasons_are_reported_at_once(ckpt):
+    """A daemon that left the process tree, connections to the outside, and a missing folder."""
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     local = socket.socket(socket.AF_UNIX)
@@ -173,7 +174,7 @@ def test_all_reasons_at_once(ckpt):
     assert "TCP connection" in error
     assert error.count("UNIX socket") == 1 and "outside.sock" in error
     assert "there is no folder" in error
-    runs_on(job)
+    keeps_running(job)
 
 
 def test_large_unlinked_file_survives(ckpt):
@@ -189,8 +190,8 @@ def test_large_unlinked_file_survives(ckpt):
     assert ckpt.restore("one").wait() == 5
 
 
-def test_mapped_driver_without_agent(ckpt, tmp_path):
-    """A device of a driver, opened past our libraries, is refused by its name."""
+def test_a_driver_used_without_ckpt_is_refused(ckpt, tmp_path):
+    """The refusal names the driver's device, which the program has opened without ckpt's libraries."""
     device = "/dev/dri/ckpt-test"
     made = not os.path.isdir("/dev/dri")
     os.makedirs("/dev/dri", exist_ok=True)
@@ -199,26 +200,26 @@ def test_mapped_driver_without_agent(ckpt, tmp_path):
         job = ckpt.run("sh", "-c", f"exec 5<{device}; echo open; while :; do echo x; sleep 0.05; done")
         job.wait_text("open")
         assert device in ckpt.dump_refused(job.pid, "one")
-        runs_on(job)
+        keeps_running(job)
     finally:
         os.unlink(device)
         if made:
             os.rmdir("/dev/dri")
 
 
-def test_null_that_is_a_file(ckpt):
-    """What CRIU's helpers write there would come to programs as input."""
+def test_dev_null_that_is_a_file_is_refused(ckpt):
+    """CRIU's helpers write to /dev/null, and programs that read it would get that output."""
     job = counter(ckpt)
     (ckpt.folder / "null").touch()
     command = f"mount --bind {ckpt.folder}/null /dev/null && exec {ckpt.tool('ckpt-dump')} {job.pid} -o one"
     refused = subprocess.run(["unshare", "--mount", "sh", "-c", command], env=ckpt.env, cwd=ckpt.folder,
                              capture_output=True, text=True)
     assert refused.returncode == 1
-    assert "/dev/null is no device" in refused.stderr and "mknod" in refused.stderr
-    runs_on(job)
+    assert "/dev/null is not a device" in refused.stderr and "mknod" in refused.stderr
+    keeps_running(job)
 
 
-def test_stopped_program_stays_stopped(ckpt):
+def test_a_stopped_program_is_refused(ckpt):
     job = counter(ckpt)
     root = job.program()
     os.kill(root, signal.SIGSTOP)
@@ -227,4 +228,4 @@ def test_stopped_program_stays_stopped(ckpt):
     error = ckpt.dump_refused(root, "one")
     assert "stopped" in error
     os.kill(job.pid, signal.SIGCONT)
-    runs_on(job)
+    keeps_running(job)

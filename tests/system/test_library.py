@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs with an agent and without a GPU: the life cycle over the agent's socket and the word pipe."""
+"""Programs with an agent but without a device: the life cycle over the agent's socket and the outcome pipe."""
 import pytest
 
 from conftest import BUILD, wait_for
 
-pytestmark = pytest.mark.skipif(not (BUILD / "agent" / "libckpt.so").exists(), reason="libckpt.so is not built")
+pytestmark = pytest.mark.skipif(not (BUILD / "libckpt" / "libckpt.so").exists(), reason="libckpt.so is not built")
 
 
 @pytest.mark.parametrize("blocked", [False, True])
@@ -64,12 +64,12 @@ def test_dump_killed(ckpt, phase):
     job.wait_lines(5)
     ckpt.dump_process(job.pid, "one", env={"CKPT_TEST_STOP_AT": phase})
     job.wait_lines(len(job.lines) + 5)
-    # The agent is back once it has undone what was begun.
+    # The agent listens again once it has undone the checkpoint.
     wait_for(lambda: ckpt.dump_process(job.pid, "two").returncode == 0, "a dump after that")
     assert job.wait() == 85
 
 
-def test_an_agent_that_comes_in_the_middle_is_no_part_of_an_image(ckpt):
+def test_a_new_agent_during_a_checkpoint_is_refused(ckpt):
     library = ckpt.programs / "library"
     job = ckpt.run("sh", "-c", f"{library} & until [ -e second ]; do sleep 0.01; done; {library}")
     job.wait_lines(5)

@@ -30,7 +30,7 @@ def test_the_reference_sequence(node):
     c = n.run("c", 60, pause=["end"])
     c.wait_text("have 60")
     assert n.gpu_of(c) == 0
-    # The second malloc of a does not fit beside c: a itself leaves, and is back on the other GPU.
+    # The second malloc of a does not fit beside c: a itself is evicted, and resumes on the other GPU.
     n.go_on("a", "2")
     n.wait_state(a, "evicted")
     pid = a.program()
@@ -64,7 +64,7 @@ def test_device_variables_choose_another_gpu(node):
         jobs[name] = n.run(name, mib, pause=["end"])
         jobs[name].wait_text("have")
     assert [n.gpu_of(j) for j in jobs.values()] == [0, 1, 1]
-    # The context goes where the fewest are; there the variable does not fit beside it.
+    # The context goes to the GPU with the fewest programs, where the variable does not fit.
     d = n.run("d", program=VARIABLE, pause=["end"])
     d.wait_text("variable")
     assert n.gpu_of(d) == 1
@@ -75,7 +75,7 @@ def test_device_variables_choose_another_gpu(node):
         finished(job)
 
 
-def test_device_variables_wait_for_room(node):
+def test_device_variables_wait_for_memory(node):
     n = node("2x256M")
     a = n.run("a", 210, pause=["end"])
     a.wait_text("have 210")
@@ -86,27 +86,27 @@ def test_device_variables_wait_for_room(node):
     n.go_on("b", "1")
     b.wait_text("have 190")
     c = n.run("c", program=VARIABLE, pause=["end"])
-    wait_for(lambda: "held" in [p["state"] for p in n.status()["programs"]], "a program that is held")
+    wait_for(lambda: "pending" in [p["state"] for p in n.status()["programs"]], "a pending program")
     assert c.text == ""
     n.go_on("b", "end")
     finished(b)
     c.wait_text("variable")
     assert n.gpu_of(c) == 1
     said = [m for m in n.messages(None) if m.endswith("Connect")]
-    # a, b: one question, one answer. c: the context found room on GPU 1, the variable did not.
+    # a, b: one request, one answer. c: GPU 1 had room for the context, but not for the variable.
     assert said == ["Connect", "> Connect"] * 3 + ["Connect", "> Connect"]
     for name, job in (("a", a), ("c", c)):
         n.go_on(name, "end")
         finished(job)
 
 
-def test_limits(node):
+def test_the_limit_of_programs_per_gpu(node):
     n = node("1x256M", "--programs-per-gpu", "2")
     jobs = [n.run(name, 10, pause=["end"]) for name in "ab"]
     for job in jobs:
         job.wait_text("have 10")
     c = n.run("c", 10)
-    wait_for(lambda: [p["state"] for p in n.status()["programs"]] == ["running", "running", "held"], "a third one")
+    wait_for(lambda: [p["state"] for p in n.status()["programs"]] == ["running", "running", "pending"], "a third one")
     n.go_on("a", "end")
     finished(jobs[0], c)
     n.go_on("b", "end")
@@ -118,11 +118,11 @@ def test_exclusive_programs_evict_the_others(node):
     a = n.run("a", 100, pause=["end"])
     a.wait_text("have 100")
     x = n.run("x", 20, program=HEAP, pause=["end"])
-    x.wait_text("have 20")  # a makes no call, and is evicted all the same
+    x.wait_text("have 20")  # a is evicted although it makes no call
     assert n.program(a)["state"] == "evicted"
     assert n.status()["gpus"][0]["exclusive"]
     y = n.run("y", program=HEAP)
-    wait_for(lambda: "held" in [p["state"] for p in n.status()["programs"]], "the second one, held")
+    wait_for(lambda: "pending" in [p["state"] for p in n.status()["programs"]], "the second one, pending")
     assert n.messages(a.program())[-4:] == ["> Signal", "Query", "> Suspend", "SuspendDone"]
     n.go_on("x", "end")
     finished(x, y)
@@ -134,7 +134,7 @@ def test_late_code_with_a_heap_evicts_the_others(node):
     n = node("1x256M")
     a = n.run("a", "heap", 100, program=LATE, pause=["load", "end"])
     a.wait_text("have 100")
-    b = n.run("b", 30, 30, pause=["end"])  # of equal size, which must not be taken for one another
+    b = n.run("b", 30, 30, pause=["end"])  # of equal size, which must not be confused
     b.wait_text("have 30\nhave 30")
     assert not n.status()["gpus"][0]["exclusive"]
     n.go_on("a", "load")
@@ -148,7 +148,7 @@ def test_late_code_with_a_heap_evicts_the_others(node):
     finished(a, b)
 
 
-def test_late_code_with_a_heap_goes_where_nobody_is(node):
+def test_late_code_with_a_heap_moves_to_an_idle_gpu(node):
     n = node("2x256M")
     a = n.run("a", "heap", 50, program=LATE, pause=["load", "end"])
     a.wait_text("have 50")
@@ -168,7 +168,7 @@ def test_late_code_with_a_heap_goes_where_nobody_is(node):
     finished(a, c)
 
 
-def test_two_late_ones_on_one_gpu(node):
+def test_two_programs_load_heap_code_on_one_gpu(node):
     n = node("1x256M")
     jobs = [n.run(name, "heap", 50, program=LATE, pause=["load"]) for name in "ab"]
     for job in jobs:
@@ -178,7 +178,7 @@ def test_two_late_ones_on_one_gpu(node):
     finished(*jobs)
 
 
-def test_variables_of_late_code_are_asked_for(node):
+def test_variables_of_late_code_are_requested(node):
     n = node("1x256M")
     a = n.run("a", 150, pause=["end"])
     a.wait_text("have 150")
@@ -194,7 +194,7 @@ def test_variables_of_late_code_are_asked_for(node):
     finished(b)
 
 
-def test_larger_than_any_gpu(node):
+def test_a_request_larger_than_any_gpu_is_denied(node):
     n = node("1x256M")
     a = n.run("a", 300, 50)
     finished(a)
@@ -202,18 +202,18 @@ def test_larger_than_any_gpu(node):
     assert "no GPU of this node has" in a.error_text
 
 
-# ---- beyond it
+# ---- beyond the paper
 
 
 @pytest.mark.parametrize("balance, gpu", [("0.2", 1), ("0", 0)])
-def test_who_shares_a_gpu_moves_to_one_that_nobody_uses(node, balance, gpu):
-    n = node("2x256M", "--balance", balance)
+def test_a_program_that_shares_a_gpu_moves_to_an_idle_one(node, balance, gpu):
+    n = node("2x256M", "--rebalance-after", balance)
     jobs = {}
     for name, mib in (("a", 60), ("b", 80), ("c", 40)):
         jobs[name] = n.run(name, mib, pause=["end"])
         jobs[name].wait_text("have")
     assert [n.gpu_of(j) for j in jobs.values()] == [0, 1, 0]
-    time.sleep(0.7)  # --balance and ten times a move: c, which is the smaller one, may not be too young for it
+    time.sleep(0.7)  # --rebalance-after and ten times the move of c, the smaller one
     n.go_on("b", "end")
     finished(jobs["b"])
     if gpu:
@@ -226,7 +226,7 @@ def test_who_shares_a_gpu_moves_to_one_that_nobody_uses(node, balance, gpu):
     finished(jobs["a"], jobs["c"])
 
 
-def test_a_quota_of_each_gpu(node):
+def test_gpu_memory_limits_each_gpu(node):
     n = node("2x256M", "--gpu-memory", "128M")
     a = n.run("a", 60, pause=["end"])
     a.wait_text("have 60")
@@ -257,7 +257,7 @@ def test_the_cheapest_victim_and_the_disk(node, tmp_path):
 
 
 def test_time_slices(node):
-    n = node("1x256M", "--slice", "0.3")
+    n = node("1x256M", "--time-slice", "0.3")
     a = n.run("a", 150, pause=["end"])
     a.wait_text("have 150")
     b = n.run("b", 150, pause=["end"])
@@ -278,7 +278,7 @@ def test_ckpt_top(node):
     assert lines[0].startswith("GPU 0 [############..................] 146 MiB of 256 MiB free, 1 programs")
     assert lines[-1].split()[:5] == [str(a.program()), "3", "running", "0", "100"]
     live = n.ckpt.start("ckpt-top", ["--interval", "0.1"], stdout="tty")
-    wait_for(lambda: live.text.count("\x1b[2J") > 2, "a second look")
+    wait_for(lambda: live.text.count("\x1b[2J") > 2, "a second refresh")
     live.type("q")
     assert live.wait() == 0
     n.go_on("a", "end")

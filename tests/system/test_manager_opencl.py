@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenCL programs under ckptd: on PoCL's two devices, made small, and on rusticl; some with CUDA programs beside them on
-the software device."""
+"""OpenCL programs under ckptd, on PoCL's two devices with limited memory and on rusticl; some beside CUDA programs on the
+software device."""
 import json
 import os
 import re
@@ -37,7 +37,7 @@ class OpenClNode(Node):
         self.cuda = cuda
 
     def start(self, *options, **more):
-        """opencl="basic=64M,rusticl=…": short names of devices."""
+        """`opencl`: short names of devices, as in "basic=64M,rusticl=63M"."""
         words = [w.partition("=") for w in more.pop("opencl", "basic=64M").split(",")]
         more["opencl"] = ",".join(self.here.get(name, name) + equals + size for name, equals, size in words)
         return super().start(*options, *([] if self.cuda else ["--nvml", "none"]), **more)
@@ -46,7 +46,7 @@ class OpenClNode(Node):
         return self.run_executable(TENANT, name, *words, **more)
 
     def proxies(self, job):
-        """PIDs of the processes that hold a driver for it."""
+        """The PIDs of its proxies."""
         def is_proxy(pid):
             try:
                 return os.path.basename(os.readlink(f"/proc/{pid}/exe")) == "ckpt-ocl-proxy"
@@ -74,7 +74,7 @@ def used(n, job):
     return n.program(job)["used_bytes"] >> 20
 
 
-# ---- one kind
+# ---- OpenCL alone
 
 
 def test_programs_that_do_not_fit_together(node):
@@ -84,7 +84,7 @@ def test_programs_that_do_not_fit_together(node):
     for job in (a, b):
         job.wait_text("have 30")
     assert n.free_mib() == [4] and len(n.proxies(a)) == 1
-    # a asks for more than there is, and leaves the device: its driver's process is gone.
+    # a asks for more than there is, and is evicted: its proxy has ended.
     n.go_on("a", "2")
     assert n.wait_state(a, "evicted")["kept_bytes"] == 30 << 20
     assert n.proxies(a) == [] and n.free_mib() == [34]
@@ -98,7 +98,7 @@ def test_programs_that_do_not_fit_together(node):
     assert used(n, a) == 50 and n.gpu_of(a) == 0
     n.go_on("a", "end")
     finished(a)
-    said = [m for m in n.messages(pid) if m != "Uses"]  # which may come before Join, when nobody is known
+    said = [m for m in n.messages(pid) if m != "Uses"]  # which may come before Join
     assert said == ["Connect", "> Connect", "Holder", "ContextCheck", "> CCheckOk",
                                "CudaMalloc", "> GoAhead", "MallocDone",
                                "CudaMalloc", "> Suspend", "Holder", "SuspendDone", "> Migrate", "Holder", "MigDone",
@@ -106,7 +106,7 @@ def test_programs_that_do_not_fit_together(node):
     assert n.free_mib() == [64] and n.status()["programs"] == []
 
 
-def test_it_comes_back_on_another_device(node):
+def test_a_program_resumes_on_another_device(node):
     n = node("--host-memory", "1M", "--disk-folder", "/tmp", "--disk-memory", "500M", opencl="basic=64M,rusticl=63M")
     a = n.ocl("a", 40, "i8", 10, pause=["3", "end"])
     a.wait_text("have i8")
@@ -130,14 +130,14 @@ def test_it_comes_back_on_another_device(node):
         finished(job)
 
 
-def test_a_device_that_cannot_take_it(node):
+def test_an_unsuited_device_is_not_used(node):
     n = node(opencl="basic=64M,rusticl=100M")
     x = n.ocl("x", 10, pause=["end"])
     x.wait_text("have 10")
     a = n.ocl("fp64", 30, 40, pause=["2", "end"])
     a.wait_text("have 30")
     assert (n.gpu_of(x), n.gpu_of(a)) == (1, 0)
-    # 70 MiB are to be had on rusticl alone, which has no double precision: so they are not to be had.
+    # Only rusticl has 70 MiB, and it has no double precision, so the request is denied.
     n.go_on("fp64", "2")
     a.wait_text("denied 40")
     state = n.program(a)
@@ -149,12 +149,12 @@ def test_a_device_that_cannot_take_it(node):
         finished(job)
 
 
-def test_what_takes_memory_and_what_does_not(node):
+def test_which_objects_take_memory(node):
     n = node("--program-memory", "40M")
     a = n.ocl("a", "s8", "i8", "h8", "p4", "-", "-", 100, 30, 10, "end", pause=["2", "3", "4", "5", "6", "7", "8", "9", "10"])
     for place, word, mib in [("2", "s8", 8), ("3", "i8", 16), ("4", "h8", 24), ("5", "p4", 24), ("6", "-", 24)]:
         a.wait_text(f"have {word}")
-        # The buffer of a sub-buffer that lives is not released.
+        # A buffer is not released while it has a sub-buffer.
         assert used(n, a) == mib
         n.go_on("a", place)
     wait_for(lambda: a.text.count("have -") == 2, "two releases")
@@ -165,7 +165,7 @@ def test_what_takes_memory_and_what_does_not(node):
     a.wait_text("denied 100")
     n.go_on("a", "8")
     a.wait_text("denied 30")
-    assert "a program may have 40 MiB" in a.error_text
+    assert "a program may use 40 MiB" in a.error_text
     n.go_on("a", "9")
     a.wait_text("have 10")
     assert used(n, a) == 26
@@ -173,12 +173,12 @@ def test_what_takes_memory_and_what_does_not(node):
     wait_for(lambda: n.free_mib() == [64], "all memory")
 
 
-def test_limits_and_top(node):
+def test_the_limit_of_programs_and_ckpt_top(node):
     n = node("--programs-per-gpu", "1")
     a = n.ocl("a", 10, pause=["end"], options=["--priority", "2"])
     a.wait_text("have 10")
     b = n.ocl("b", 10)
-    wait_for(lambda: [p["state"] for p in n.status()["programs"]] == ["running", "held"], "the second one, held")
+    wait_for(lambda: [p["state"] for p in n.status()["programs"]] == ["running", "pending"], "the second one, pending")
     assert b.text == ""
     r = subprocess.run([n.ckpt.tool("ckpt-top"), "--once"], env=n.ckpt.env, capture_output=True, text=True, timeout=30)
     lines = r.stdout.splitlines()
@@ -191,7 +191,7 @@ def test_limits_and_top(node):
 
 def test_threads_that_ask_at_the_same_time(node):
     n = node(opencl="pocl=22M")
-    # All threads of a program fit on the device, in steps of 2 MiB each; all programs do not.
+    # The threads of one program fit on the device, in steps of 2 MiB each; the threads of all programs do not.
     jobs = [n.ckpt.start("ckpt-run", ["--managed", "--", str(OPENCL / "ocl-tenants"), "3", "8", "5", str(i)]) for i in range(4)]
     finished(*jobs)
     said = n.messages()
@@ -211,7 +211,7 @@ def test_the_papers_programs(node, tmp_path):
     assert "> Suspend" in n.messages()
 
 
-# ---- what goes wrong
+# ---- failures
 
 
 def two_programs(n):
@@ -226,22 +226,22 @@ def two_programs(n):
 
 
 def test_the_daemon_is_killed(node):
-    n = node(grace=0.5)
+    n = node(reconnect=0.5)
     a, b = two_programs(n)
     n.kill_daemon()
-    # Unmanaged, both go on.
+    # Unmanaged, both continue.
     n.go_on("a", "2", "end")
     n.go_on("b", "end")
     finished(a, b)
-    assert "have 30" in b.text and "the program goes on without" in b.error_text
+    assert "have 30" in b.text and "the program continues without" in b.error_text
 
 
 def test_the_daemon_is_restarted(node):
-    n = node(grace=30)
+    n = node(reconnect=30)
     a, b = two_programs(n)
     n.kill_daemon()
-    n.go_on("a", "2")  # waits for the next one
-    n.start(settle=0.3)
+    n.go_on("a", "2")  # waits for the next ckptd
+    n.start(startup=0.3)
     a.wait_text("have 4")
     assert used(n, a) == 34 and n.free_mib() == [30]
     assert n.program(b)["state"] == "evicted" and n.program(b)["apis"] == ["opencl"]
@@ -251,25 +251,25 @@ def test_the_daemon_is_restarted(node):
 
 
 def test_a_restarted_daemon_has_no_device_for_them(node):
-    n = node(grace=30, cuda=True)
+    n = node(reconnect=30, cuda=True)
     a, b = two_programs(n)
     n.kill_daemon()
     super(OpenClNode, n).start(opencl="none")
-    # What another one managed is not left with the host for ever.
+    # A program that was evicted by another ckptd resumes.
     n.go_on("a", "2", "end")
     n.go_on("b", "end")
     finished(a, b)
 
 
 def stop_proxy(n, job):
-    """A program whose driver's process is stopped stays in the middle of what it does."""
-    proxy, = wait_for(lambda: n.proxies(job), "a driver's process")
+    """Stops its proxy, so that an eviction or a resumption does not end."""
+    proxy, = wait_for(lambda: n.proxies(job), "a proxy")
     os.kill(proxy, signal.SIGSTOP)
     return proxy
 
 
 def kill(n, job, proxy):
-    """Returns what was said."""
+    """Returns the messages."""
     pid = job.program()
     os.kill(pid, signal.SIGKILL)
     os.kill(proxy, signal.SIGCONT)
@@ -285,7 +285,7 @@ def test_a_program_is_killed_while_it_leaves(node):
     c.wait_text("have 20")
     proxy = stop_proxy(n, c)
     n.go_on("c", "2")
-    n.wait_state(c, "leaving")
+    n.wait_state(c, "evicting")
     assert kill(n, c, proxy)[-2:] == ["> Suspend", "gone"]
     wait_for(lambda: n.free_mib() == [34], "its memory")
     n.go_on("a", "2", "end")
@@ -298,7 +298,7 @@ def killed_while_it_returns(n):
     os.kill(a.program(), signal.SIGKILL)
     said = kill(n, b, stop_proxy(n, b))
     assert a.wait() != 0 and "> Migrate" in said
-    wait_for(lambda: n.status()["programs"] == [] and n.free_mib() == [64], "nobody")
+    wait_for(lambda: n.status()["programs"] == [] and n.free_mib() == [64], "no program")
     return "MigDone" not in said
 
 
@@ -308,27 +308,27 @@ def test_a_program_is_killed_while_it_returns(node):
     finished(n.ocl("c", 60))
 
 
-def test_who_has_hung_up_and_lives_still_has_its_memory(node):
+def test_a_disconnected_program_that_lives_still_has_its_memory(node):
     n = node()
     uuid = n.status()["gpus"][0]["uuid"]
     running = (struct.pack("<II", manager.VERSION, os.getpid()) + manager.text("by hand") + struct.pack("<iB", 0, 2) +
                manager.text(uuid) + struct.pack("<QQQBBQBQ", 50 << 20, 0, 0, 0, 0, 0, 0, 0))
 
-    def come():
+    def connect():
         peer = Peer(n.socket)
         peer.send(USES, struct.pack("<I", 2))
         peer.send(manager.JOIN, running)
         assert peer.receive()[0] == manager.WELCOME
         return peer
 
-    peer = come()
+    peer = connect()
     assert n.free_mib() == [14]
     peer.close()
-    wait_for(lambda: n.status()["programs"] == [], "nobody")
+    wait_for(lambda: n.status()["programs"] == [], "no program")
     assert n.free_mib() == [14] and n.status()["gpus"][0]["others"]
     a = n.ocl("a", 30)
     a.wait_text("started")
-    peer = come()
+    peer = connect()
     assert n.free_mib() == [14]
     peer.send(9, struct.pack("<Q", 0))  # Fin
     finished(a)
@@ -336,7 +336,7 @@ def test_who_has_hung_up_and_lives_still_has_its_memory(node):
 
 
 def test_no_descriptor_is_left_for_another_connection(node):
-    """Who knocks waits, and ckptd does not spin meanwhile."""
+    """The peer waits, and ckptd does not use the processor meanwhile."""
     n = node()
     pid = n.daemon.pid
 
@@ -364,7 +364,7 @@ def test_a_managed_program_is_dumped_and_restored(node):
     a = n.ocl("a", 30, 20, pause=["2", "end"])
     a.wait_text("have 30")
     n.ckpt.dump(a.pid, "first", "--leave-running")
-    wait_for(lambda: n.program(a), "it is back")
+    wait_for(lambda: n.program(a), "it to join again")
     assert used(n, a) == 30
     n.ckpt.dump(a.pid, "image")
     assert a.wait() == 85
@@ -384,7 +384,7 @@ def test_a_tool_moves_a_managed_program(node):
     a.wait_text("have 30")
     assert n.gpu_of(a) == 0
     assert subprocess.run([n.ckpt.tool("ckpt-dump"), "--suspend", str(a.pid)], env=n.ckpt.env, timeout=30).returncode == 0
-    n.wait_state(a, "parked")
+    n.wait_state(a, "suspended")
     assert n.free_mib() == [64, 64]
     r = subprocess.run([n.ckpt.tool("ckpt-restore"), "--resume", str(a.pid), "--device", n.here["pocl"]], env=n.ckpt.env,
                        capture_output=True, text=True, timeout=30)
@@ -396,15 +396,15 @@ def test_a_tool_moves_a_managed_program(node):
 
 
 @pytest.mark.parametrize("devices_wanted, why", [("ocl:nobody", 'there is no device "ocl:nobody"'),
-                                                 ("0=lots", "has no size behind the ="),
+                                                 ("0=lots", "has no size after the ="),
                                                  ("none", "this node has no GPU to manage")])
-def test_devices_that_are_none(node, ckpt, devices_wanted, why):
+def test_devices_that_do_not_exist(node, ckpt, devices_wanted, why):
     r = subprocess.run([ckpt.tool("ckptd"), "--nvml", "none", "--opencl-devices", devices_wanted],
                        env=dict(ckpt.env, **bed_environment()), capture_output=True, text=True, timeout=30)
     assert r.returncode == 1 and why in r.stderr
 
 
-# ---- two kinds
+# ---- OpenCL and CUDA
 
 
 @needs_cuda
@@ -425,7 +425,7 @@ def test_cuda_and_opencl_programs_side_by_side(node, make):  # noqa: F811
 
 
 @needs_cuda
-def test_opencl_where_no_device_of_it_is_managed(node):
+def test_opencl_on_a_node_that_manages_no_opencl_device(node):
     n = node(cuda=True, opencl="none")
     a = n.ocl("a", 300)
     finished(a)
@@ -434,17 +434,17 @@ def test_opencl_where_no_device_of_it_is_managed(node):
 
 
 @needs_cuda
-def test_a_program_that_uses_both_on_devices_of_one_kind(node, make):  # noqa: F811
+def test_a_program_that_uses_both_apis_on_devices_of_one(node, make):  # noqa: F811
     n = node(cuda=True)
     a = n.ckpt.start("ckpt-run", ["--managed", "--", str(make("both.cu"))])
     finished(a)
     assert "this program's use of CUDA is not managed: the Manager's device" in a.error_text
-    assert "> Also" in n.messages()
+    assert "> ApiAdded" in n.messages()
 
 
 @needs_cuda
-def test_a_device_of_both_kinds_is_one(devices, make, ckpt):  # noqa: F811
-    """PoCL's device says that it is the software device."""
+def test_a_device_of_both_apis_is_one(devices, make, ckpt):  # noqa: F811
+    """PoCL's device reports the UUID of the software device."""
     n = OpenClNode(ckpt, devices[1], True)
     r = subprocess.run([ckpt.tool("ckpt-run"), "--list-devices", "--json"], env=ckpt.env, capture_output=True, text=True)
     uuid = next(d["uuid"] for d in json.loads(r.stdout) if d["api"] == "cuda")
@@ -457,7 +457,7 @@ def test_a_device_of_both_kinds_is_one(devices, make, ckpt):  # noqa: F811
     a = ckpt.start("ckpt-run", ["--managed", "--", str(make("both.cu"))])
     a.wait_text("step 1")
     assert n.program(a)["apis"] == ["cuda", "opencl"] and n.gpu_of(a) == 0
-    # What needs it for itself sends it away, with both of its APIs; it comes back with both.
+    # An exclusive program evicts it with both of its APIs; it resumes with both.
     n.make = make
     x = n.run("x", 20, program=("tenant.cu", "-DHEAP"), pause=["end"])
     x.wait_text("have 20")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is managed, whom a managed program shares its GPU with, and who goes first."""
+"""Which programs are managed, how they share a GPU with others, and which goes first."""
 import pytest
 
 import manager
@@ -10,17 +10,17 @@ from manager import finished, node  # noqa: F401 (node is a fixture)
 pytestmark = manager.NEEDS
 
 
-# ---- who is managed
+# ---- managed or not
 
 
 @pytest.mark.parametrize("default, options, managed, gpu", [
     (True, [], True, 0), (True, ["--unmanaged"], False, 0), (True, ["--device", "cuda:1"], False, 1),
     (False, [], False, 0), (False, ["--managed"], True, 0)],
     ids=["default", "unmanaged", "device", "no-default", "managed"])
-def test_who_is_managed(node, default, options, managed, gpu):
+def test_which_programs_are_managed(node, default, options, managed, gpu):
     n = node("2x256M")
     if not default:
-        # Where ckptd listens by itself, too.
+        # The default socket of ckptd, too.
         assert n.ckpt.env.pop("CKPTD_SOCKET") == str(n.ckpt.runtime / "ckptd.sock")
     (n.ckpt.folder / "a-end").touch()
     a = n.ckpt.start("ckpt-run", [*options, "--", str(n.make("tenant.cu")), "a", "30"])
@@ -34,16 +34,16 @@ def test_who_is_managed(node, default, options, managed, gpu):
     assert n.messages()[:1] == (["Join"] if managed else [])
 
 
-def test_a_device_and_a_manager_cannot_be_had_together(node):
+def test_device_and_managed_cannot_be_combined(node):
     n = node("2x256M")
     a = n.run("a", 30, options=["--device", "cuda:1"])
-    assert a.wait() == 125 and "--device and --managed cannot be had together" in a.error_text
+    assert a.wait() == 125 and "--device cannot be combined with --managed" in a.error_text
 
 
-# ---- memory of others
+# ---- unmanaged memory
 
 
-def test_memory_of_a_program_without_a_manager_counts(node):
+def test_memory_of_an_unmanaged_program_counts(node):
     n = node("1x256M")
     (n.ckpt.folder / "u-end").touch()
     unmanaged = {k: v for k, v in n.ckpt.env.items() if k != "CKPTD_SOCKET"}
@@ -54,7 +54,7 @@ def test_memory_of_a_program_without_a_manager_counts(node):
     assert n.free_mib() == [96] and n.status()["programs"] == []
     a = n.run("a", 30, 120, pause=["end"])
     a.wait_text("have 30")
-    # Nobody else is managed, and an empty GPU would have room: it waits.
+    # It is the only managed program, and an empty GPU would have room: it waits.
     assert n.wait_state(a, "evicted")["requested_bytes"] == 120 << 20
     n.go_on("u", "end")
     finished(u)
@@ -64,7 +64,7 @@ def test_memory_of_a_program_without_a_manager_counts(node):
     finished(a)
 
 
-# ---- who goes first
+# ---- priorities
 
 
 def test_a_higher_priority_goes_first(node):
@@ -74,7 +74,7 @@ def test_a_higher_priority_goes_first(node):
     waiting = {}
     for name, priority in (("b", 0), ("c", 1), ("d", 5), ("e", -2)):
         waiting[name] = n.run(name, 10, pause=["end"], options=["--priority", str(priority)])
-        n.wait_state(waiting[name], "held")
+        n.wait_state(waiting[name], "pending")
     n.go_on("a", "end")
     finished(a)
     while waiting:

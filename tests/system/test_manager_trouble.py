@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes wrong between ckptd and its programs, who may speak to it, and many at once."""
+"""Failures between ckptd and its programs, the users that are admitted, malformed messages, and many programs at once."""
 import json
 import os
 import signal
@@ -17,11 +17,11 @@ from manager import Node, Peer, finished, node  # noqa: F401 (node is a fixture)
 pytestmark = manager.NEEDS
 
 
-# ---- what goes wrong
+# ---- failures
 
 
 def test_the_daemon_is_killed(node):
-    n = node("1x256M", grace=0.5)
+    n = node("1x256M", reconnect=0.5)
     a = n.run("a", 120, 60, 10, pause=["2", "3", "end"])
     a.wait_text("have 120")
     b = n.run("b", 60, 100, pause=["2", "end"])
@@ -29,9 +29,9 @@ def test_the_daemon_is_killed(node):
     n.go_on("b", "2")
     n.wait_state(b, "evicted")
     n.go_on("a", "2")
-    a.wait_text("have 60")  # and nothing is left for b
+    a.wait_text("have 60")  # so there is no memory for b
     n.kill_daemon()
-    # Unmanaged, a goes on; so does b, as soon as there is room.
+    # Unmanaged, a continues; so does b, as soon as there is room.
     n.go_on("a", "3")
     a.wait_text("have 10\n")
     n.go_on("a", "end")
@@ -39,11 +39,11 @@ def test_the_daemon_is_killed(node):
     n.go_on("b", "end")
     finished(b)
     assert "have 100" in b.text
-    assert "the program goes on without" in b.error_text
+    assert "the program continues without" in b.error_text
 
 
 def test_the_daemon_is_restarted(node):
-    n = node("1x256M", grace=30)
+    n = node("1x256M", reconnect=30)
     a = n.run("a", 120, 30, pause=["2", "end"])
     a.wait_text("have 120")
     b = n.run("b", 60, 100, pause=["2"])
@@ -51,8 +51,8 @@ def test_the_daemon_is_restarted(node):
     n.go_on("b", "2")
     n.wait_state(b, "evicted")
     n.kill_daemon()
-    n.go_on("a", "2")  # waits for the next one
-    n.start(settle=0.3)
+    n.go_on("a", "2")  # waits for the next ckptd
+    n.start(startup=0.3)
     a.wait_text("have 30")
     assert n.program(a)["state"] == "running" and n.program(a)["used_bytes"] == 150 << 20
     assert n.program(b)["state"] == "evicted" and n.program(b)["kept_bytes"] == 60 << 20
@@ -61,7 +61,7 @@ def test_the_daemon_is_restarted(node):
 
 
 def test_the_daemon_does_not_answer(node):
-    n = node("1x256M", "--victim", "cheapest", grace=0.5)  # programs are patient for 3 s at the least
+    n = node("1x256M", "--victim", "cheapest", reconnect=0.5)  # programs wait at least 3 s
     a = n.run("a", 120, 70, 20, pause=["2", "3", "end"])
     a.wait_text("have 120")
     b = n.run("b", 60, pause=["end"])
@@ -71,13 +71,13 @@ def test_the_daemon_does_not_answer(node):
     a.wait_text("have 70")
     os.kill(n.daemon.pid, signal.SIGSTOP)
     c = n.run("c", 10, pause=["end"])
-    # One waits for an answer, one without its device to come back, one for a device.
+    # a waits for an answer, b to resume, c for a GPU.
     n.go_on("a", "3")
     a.wait_text("have 20")
     assert "the Manager has not answered for 3 s" in a.error_text
     n.go_on("a", "end")
     finished(a)
-    wait_for(lambda: "the Manager has not answered for 3 s" in b.error_text, "the other one to lose patience")
+    wait_for(lambda: "the Manager has not answered for 3 s" in b.error_text, "the other one to continue unmanaged")
     os.kill(n.daemon.pid, signal.SIGCONT)
     assert n.wait_state(b, "running")["used_bytes"] >= 60 << 20
     assert n.wait_state(c, "running")["used_bytes"] >= 10 << 20
@@ -85,7 +85,7 @@ def test_the_daemon_does_not_answer(node):
     n.go_on("b", "end")
     n.go_on("c", "end")
     finished(b, c)
-    wait_for(lambda: n.status()["programs"] == [], "nobody")
+    wait_for(lambda: n.status()["programs"] == [], "no program")
 
 
 def test_an_evicted_program_is_killed(node):
@@ -120,13 +120,13 @@ def test_a_managed_program_is_dumped_and_restored(node):
 def test_without_a_manager(ckpt, make):  # noqa: F811
     n = Node(ckpt, make, "1x256M")
     a = n.run("a", 10)
-    assert a.wait() == 125 and "there is no Manager" in a.error_text
-    # Where a default of the node names it, the program runs all the same.
+    assert a.wait() == 125 and "cannot connect to ckptd" in a.error_text
+    # Without --managed, the program runs unmanaged.
     b = ckpt.start("ckpt-run", ["--", str(make("tenant.cu")), "b", "10"])
-    assert b.wait() == 0 and "goes on without" in b.error_text
+    assert b.wait() == 0 and "continues without" in b.error_text
 
 
-# ---- who may speak, and how
+# ---- users and messages
 
 
 def test_another_user_is_refused(node):
@@ -134,7 +134,7 @@ def test_another_user_is_refused(node):
     code = ("import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n"
             "sys.stdout.buffer.write(s.recv(1000))")
     n.ckpt.runtime.chmod(0o755)
-    r = manager.as_nobody(code, str(n.socket))
+    r = manager.as_user_nobody(code, str(n.socket))
     assert "does not serve the user with uid 65534" in r.stdout, r.stderr
     n.alive()
 
@@ -145,7 +145,7 @@ def test_another_user_may_be_allowed(node):
             f"s.sendall(bytes.fromhex('{manager.frame(manager.STATUS_WANTED, struct.pack('<I', manager.VERSION)).hex()}'))\n"
             "print(s.recv(1000))")
     n.ckpt.runtime.chmod(0o755)
-    r = manager.as_nobody(code, str(n.socket))
+    r = manager.as_user_nobody(code, str(n.socket))
     assert "gpus" in r.stdout, r.stderr
 
 
@@ -154,11 +154,11 @@ BAD = {
     "first": (manager.frame(manager.QUERY), "the first message is Query and not Join"),
     "unknown": (manager.frame(4711), "there is no message 4711"),
     "short": (manager.frame(manager.JOIN, manager.join()[:-3]), 'malformed at "context"'),
-    "long": (manager.frame(manager.JOIN, manager.join() + b"x"), "1 bytes too many"),
+    "long": (manager.frame(manager.JOIN, manager.join() + b"x"), "1 extra bytes"),
     "huge": (struct.pack("<IHH", 1 << 30, manager.JOIN, 0), "is too large"),
-    "descriptors": (manager.frame(manager.JOIN, manager.join(), fds=3), "with descriptors"),
-    "name": (manager.frame(manager.JOIN, manager.join(name="x" * 300)), "a name of 300 bytes"),
-    "noise": (bytes(range(7, 255)) * 4, "with descriptors"),
+    "descriptors": (manager.frame(manager.JOIN, manager.join(), fds=3), "carries file descriptors"),
+    "name": (manager.frame(manager.JOIN, manager.join(name="x" * 300)), "name has 300 bytes"),
+    "noise": (bytes(range(7, 255)) * 4, "carries file descriptors"),
 }
 
 
@@ -172,7 +172,7 @@ def test_bad_messages_are_refused_with_a_reason(node):
         peer.send_raw(data)
         assert why in peer.refusal(), name
         peer.close()
-    half = Peer(n.socket)  # and nobody waits for one that says half a message
+    half = Peer(n.socket)  # an incomplete message does not hold up the others
     half.send_raw(manager.frame(manager.JOIN, manager.join())[:20])
     n.alive()
     good.send(manager.CONNECT, struct.pack("<QB", 0, 0))
@@ -183,50 +183,50 @@ def test_bad_messages_are_refused_with_a_reason(node):
     finished(a)
 
 
-@pytest.mark.parametrize("options,told", [(("--pairs", "any"), False), (("--report", "0.05"), True),
-                                          (("--pairs", "learn", "--report", "0.05"), True),
-                                          (("--victim", "cheapest", "--report", "0.05"), True)])
-def test_programs_tell_their_progress_where_somebody_wants_to_know(node, options, told):
+@pytest.mark.parametrize("options,reports", [(("--placement", "first-fit"), False), (("--progress-interval", "0.05"), True),
+                                          (("--placement", "interference", "--progress-interval", "0.05"), True),
+                                          (("--victim", "cheapest", "--progress-interval", "0.05"), True)])
+def test_programs_report_their_progress_where_it_is_used(node, options, reports):
     n = node("1x256M", *options)
     by_hand = Peer(n.socket)
     by_hand.send(manager.JOIN, manager.join())
     assert by_hand.receive()[0] == manager.WELCOME
-    if told:
+    if reports:
         assert by_hand.receive(reports=True) == (manager.REPORT, struct.pack("<I", 50))
     by_hand.close()
     a = n.run("a", 50, pause=["end"])
     a.wait_text("have 50")
-    if told:
-        wait_for(lambda: '"Progress"' in n.journal.read_text(), "a word of its progress")
+    if reports:
+        wait_for(lambda: '"Progress"' in n.journal.read_text(), "a progress report")
     n.go_on("a", "end")
     finished(a)
-    assert ('"Progress"' in n.journal.read_text()) == told
-    assert '"Kind"' in n.journal.read_text()
+    assert ('"Progress"' in n.journal.read_text()) == reports
+    assert '"Workload"' in n.journal.read_text()
 
 
-def test_what_is_known_of_kinds_outlives_the_daemon(node):
+def test_profiles_outlive_the_daemon(node):
     n = node("1x256M")
-    kept = n.ckpt.folder / "kinds.json"
+    kept = n.ckpt.folder / "profiles.json"
     n.stop_daemon()
-    n.start("--kinds", kept)
+    n.start("--profiles", kept)
     finished(n.run("a", 50))
     n.stop_daemon()
-    kind, = json.loads(kept.read_text())["kinds"]
-    assert kind["name"].startswith("tenant") and kind["peak_bytes"] >= 50 << 20
-    n.start("--kinds", kept)
-    assert n.status()["kinds"] == [kind]
-    # Another one of that kind waits for what the first one had, though it has not asked for it yet.
+    profile, = json.loads(kept.read_text())["profiles"]
+    assert profile["name"].startswith("tenant") and profile["peak_bytes"] >= 50 << 20
+    n.start("--profiles", kept)
+    assert n.status()["profiles"] == [profile]
+    # Another run of that workload waits for what the first one used, although it has not asked for it yet.
     b = n.run("b", 190, pause=["end"])
     b.wait_text("have 190")
     a = n.run("a", 50)
-    assert n.wait_state(a, "held")["expected_bytes"] == kind["peak_bytes"]
+    assert n.wait_state(a, "pending")["expected_bytes"] == profile["peak_bytes"]
     n.go_on("b", "end")
     finished(a)
     finished(b)
     n.stop_daemon()
     kept.write_text("{")
-    n.start("--kinds", kept)
-    assert n.status()["kinds"] == [] and "it begins anew" in n.daemon.error_text
+    n.start("--profiles", kept)
+    assert n.status()["profiles"] == [] and "starting without profiles" in n.daemon.error_text
 
 
 def test_two_daemons(node):
@@ -235,7 +235,7 @@ def test_two_daemons(node):
     assert r.returncode == 1 and "another ckptd listens" in r.stderr
 
 
-# ---- many
+# ---- many programs
 
 
 def many(n, count):
@@ -243,7 +243,7 @@ def many(n, count):
     for job in jobs:
         assert job.wait(600) == 0, job.error_text
         assert job.lines[-1] == "PASSED" and "denied" not in job.text
-    wait_for(lambda: n.status()["programs"] == [], "nobody")
+    wait_for(lambda: n.status()["programs"] == [], "no program")
     return n.messages()
 
 
@@ -253,8 +253,8 @@ def test_twenty_programs_at_once(node):
     assert "> Suspend" in said
 
 
-@pytest.mark.parametrize("options", [[], ["--victim", "cheapest"], ["--slice", "0.1"], ["--ahead-memory", "16M"]],
-                         ids=["paper", "cheapest", "slices", "ahead"])
+@pytest.mark.parametrize("options", [[], ["--victim", "cheapest"], ["--time-slice", "0.1"], ["--credit-memory", "16M"]],
+                         ids=["paper", "cheapest", "slices", "credit"])
 def test_threads_that_ask_at_the_same_time(node, options):
     n = node("2x128M", *options)
     program = str(n.make("tenants.cu", "-std=c++17"))
@@ -266,13 +266,13 @@ def test_threads_that_ask_at_the_same_time(node, options):
 
 
 def test_the_daemon_is_killed_again_and_again(node):
-    n = node("2x128M", grace=5)
+    n = node("2x128M", reconnect=5)
     program = str(n.make("tenants.cu", "-std=c++17"))
     jobs = [n.ckpt.start("ckpt-run", ["--managed", "--", program, "2", "40", "50", str(i)]) for i in range(6)]
     while any(job.process.poll() is None for job in jobs):
         time.sleep(0.3)
         n.kill_daemon()
-        n.start(grace=5, settle=0.15)
+        n.start(reconnect=5, startup=0.15)
     finished(*jobs)
     wait_for(lambda: n.free_mib() == [128, 128], "all memory")
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The matrix of facts/criu.md: where the output goes × whether the PID is free at the restore, each
-with dump → restore → dump → restore. What comes out must be every number once and the right sum."""
+"""A matrix of the output's destination × whether the PID is free at the restore, each with dump → restore →
+dump → restore. The output must contain every number once and the right sum."""
 import os
 import subprocess
 
@@ -13,7 +13,7 @@ CODE = 42
 
 
 class Output:
-    """Where a program writes, over several jobs."""
+    """The output of a program over several jobs."""
 
     def __init__(self, kind, folder):
         self.kind = kind
@@ -48,7 +48,7 @@ def check_complete(lines):
 
 @pytest.mark.parametrize("pid", ["free", "taken", "mixed"])
 @pytest.mark.parametrize("kind", ["tty", "file", "append", "pipe"])
-def test_twice(ckpt, blocker, kind, pid):
+def test_dumped_and_restored_twice(ckpt, blocker, kind, pid):
     out = Output(kind, ckpt.folder)
     job = out.started(ckpt.run("counter", STEPS, CODE, **out.streams()))
     out.wait_more()
@@ -72,7 +72,7 @@ def test_twice(ckpt, blocker, kind, pid):
 
 @pytest.mark.parametrize("pid", ["free", "taken"])
 @pytest.mark.parametrize("kind", ["tty", "pipe", "file"])
-def test_detached_twice(ckpt, blocker, kind, pid):
+def test_dumped_and_restored_detached_twice(ckpt, blocker, kind, pid):
     first = Output(kind, ckpt.folder)
     job = first.started(ckpt.run("counter", STEPS, CODE, **first.streams()))
     first.wait_more()
@@ -96,7 +96,8 @@ def test_detached_twice(ckpt, blocker, kind, pid):
 
 
 def test_terminal_image_into_a_pipe(ckpt):
-    """An image with a terminal, restored without one: a pseudo-terminal whose output comes to us."""
+    """An image with a terminal, restored without one: the program gets a pseudo-terminal, and its output goes
+    to the pipe."""
     job = ckpt.run("counter", STEPS, CODE, stdout="tty")
     job.wait_lines(5)
     ckpt.dump(job.pid, "one")
@@ -122,8 +123,8 @@ def test_pipe_image_into_a_file_and_a_terminal(ckpt):
     check_complete(job.lines + on_terminal.lines)
 
 
-def test_tee(ckpt):
-    """As a shell runs it: ckpt-run app | tee log."""
+def test_a_pipeline_with_tee(ckpt):
+    """A pipeline in a shell: ckpt-run app | tee log."""
     log = ckpt.folder / "log"
     script = f"{ckpt.tool('ckpt-run')} {ckpt.programs}/counter {STEPS} | tee {log}"
     shell = subprocess.Popen(["sh", "-c", script], env=ckpt.env, cwd=ckpt.folder, stdout=subprocess.DEVNULL)
@@ -138,7 +139,7 @@ def test_tee(ckpt):
 
 
 def test_session_leader_outside_of_the_pid_namespace(ckpt):
-    """As in a container that was entered: the session has no number there that CRIU could keep."""
+    """As after entering a container: the session leader has no PID in the namespace, so CRIU cannot keep it."""
     log = ckpt.folder / "log"
     tools = BUILD / "tools"
     script = f"""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ckptd --metrics: what Prometheus reads."""
+"""ckptd --metrics: the metrics for Prometheus."""
 import json
 import re
 import socket
@@ -41,7 +41,7 @@ def get(n, path="/metrics", method="GET"):
 
 
 def scrape(n):
-    """{(name, labels): value}, as a strict reading of the format gives it."""
+    """{(name, labels): value}, as a strict parser of the format reads it."""
     parser = pytest.importorskip("prometheus_client.parser")
     with get(n) as answer:
         assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
@@ -49,12 +49,12 @@ def scrape(n):
     check_form(text)
     samples = [s for family in parser.text_string_to_metric_families(text) for s in family.samples]
     values = {(s.name, tuple(sorted(s.labels.items()))): s.value for s in samples}
-    assert len(values) == len(samples), "a sample stands there twice"
+    assert len(values) == len(samples), "a sample appears twice"
     return values
 
 
 def check_form(text):
-    """What the parser lets pass: HELP and TYPE before each metric, counters that end in _total."""
+    """What the parser does not check: HELP and TYPE before each metric, counters that end in _total."""
     assert text.endswith("\n")
     kinds = {}
     for line in text.splitlines():
@@ -81,11 +81,11 @@ def test_values_are_those_of_ckpt_top(node):
     c = n.run("c", 60, pause=["end"])
     c.wait_text("have 60")
     n.go_on("a", "2")
-    a.wait_text("have 90")  # c has left for it, or a has
+    a.wait_text("have 90")  # c was evicted for it
     n.wait_state(c, "evicted")
     r = subprocess.run([n.ckpt.tool("ckpt-top"), "--json"], env=n.ckpt.env, capture_output=True, text=True, timeout=30)
     status = json.loads(r.stdout)
-    time.sleep(0.15)  # what was read less than 0.1 s ago is not read again
+    time.sleep(0.15)  # metrics are cached for 0.1 s
     values = scrape(n)
     for g in status["gpus"]:
         gpu = (("gpu", g["uuid"]),)
@@ -93,15 +93,15 @@ def test_values_are_those_of_ckpt_top(node):
                             ("reserved_bytes", "reserved_bytes"), ("programs", "programs"), ("exclusive", "exclusive")]:
             assert values[f"ckpt_gpu_{metric}", gpu] == g[key], metric
         assert values["ckpt_gpu_info", (("gpu", g["uuid"]), ("name", g["name"]))] == 1
-    for state in ["new", "held", "running", "leaving", "evicted", "returning", "parked"]:
+    for state in ["unassigned", "pending", "running", "evicting", "evicted", "resuming", "suspended"]:
         expected = sum(p["state"] == state for p in status["programs"])
         assert values["ckpt_programs", (("state", state),)] == expected, state
     assert values["ckpt_programs_waiting", ()] == sum(p["waits"] for p in status["programs"]) == 1
     assert values["ckpt_kept_bytes", (("where", "memory"),)] == status["host_kept_bytes"] == 60 << 20
     assert values["ckpt_evictions_total", ()] == sum(p["evictions"] for p in status["programs"]) == 1
     assert values["ckpt_moved_bytes_total", (("direction", "out"),)] == 60 << 20
-    assert values["ckpt_returns_total", ()] == 0
-    assert values["ckpt_waits_total", ()] == 1  # a, for its second piece
+    assert values["ckpt_resumes_total", ()] == 0
+    assert values["ckpt_waits_total", ()] == 1  # a, for its second allocation
     assert values["ckpt_wait_seconds_total", ()] > 0
     before = n.messages().count("CudaMalloc")
     assert values["ckpt_messages_total", (("direction", "from"), ("message", "CudaMalloc"))] == before
@@ -110,7 +110,7 @@ def test_values_are_those_of_ckpt_top(node):
     n.wait_state(c, "running")
     time.sleep(0.15)
     values = scrape(n)
-    assert values["ckpt_returns_total", ()] == values["ckpt_migrations_total", ()] == 1
+    assert values["ckpt_resumes_total", ()] == values["ckpt_migrations_total", ()] == 1
     assert values["ckpt_moved_bytes_total", (("direction", "in"),)] == 60 << 20
     assert values["ckpt_evicted_seconds_total", ()] > 0
     assert values["ckpt_denials_total", ()] == 0
@@ -127,7 +127,7 @@ def test_values_are_those_of_ckpt_top(node):
     assert a.wait() == 0 and c.wait() == 0
 
 
-def test_only_metrics_and_only_here(node):
+def test_only_metrics_and_only_on_the_loopback_interface(node):
     for path, method, code in [("/", "GET", 404), ("/metrics/x", "GET", 404), ("/metrics", "POST", 405),
                                ("/metrics", "DELETE", 405)]:
         with pytest.raises(urllib.error.HTTPError) as e:
@@ -139,7 +139,7 @@ def test_only_metrics_and_only_here(node):
     assert f"127.0.0.1:{node.port}" in listening and "0.0.0.0" not in listening.replace("0.0.0.0:*", "")
 
 
-def test_a_hostile_client_hurts_nobody(node):
+def test_a_hostile_client_does_not_disturb_programs(node):
     def client(data):
         s = socket.create_connection(("127.0.0.1", node.port), timeout=20)
         s.sendall(data)
@@ -154,7 +154,7 @@ def test_a_hostile_client_hurts_nobody(node):
         finally:
             s.close()
 
-    # A line without an end, headers without an end, a body that is never sent, noise.
+    # An endless line, endless headers, a body that is never sent, noise.
     try:
         assert b" 200 " not in answer(b"GET /" + b"a" * 200_000)
     except ConnectionError:
@@ -165,7 +165,7 @@ def test_a_hostile_client_hurts_nobody(node):
         pass
     assert b" 405 " in answer(b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000000\r\n\r\n")
     answer(bytes(range(256)) * 40 + b"\r\n\r\n")
-    # Many that say nothing, or half a request, and stay; the programs do not notice.
+    # Many clients that send nothing or half a request, and stay. Programs do not notice.
     silent = [client(b"" if i % 2 else b"GET /met") for i in range(60)]
     began = time.monotonic()
     a = node.run("a", 50)
@@ -175,7 +175,7 @@ def test_a_hostile_client_hurts_nobody(node):
     for s in silent:
         s.close()
     wait_for(lambda: scrape(node)["ckpt_programs", (("state", "running"),)] == 0, "an answer")
-    # One that reads nothing of many answers.
+    # A client that does not read its answers.
     s = client(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 2000)
     node.alive()
     s.close()

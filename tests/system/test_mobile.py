@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bench/mobile: the paper's programs find what is wrong with their results, and the experiment can be run."""
+"""bench/mobile: the paper's programs check their results, and the experiment runs."""
 import collections
 import json
 import os
@@ -44,7 +44,7 @@ def run_bench(*options, limit=60):
 
 
 @pytest.mark.parametrize("name", paper.PROGRAMS)
-def test_sizes_give_the_papers_seconds(name):
+def test_a_program_takes_the_seconds_of_the_paper(name):
     seconds, gb, _ = paper.PROGRAMS[name]
     for scale in (0.05, 1):
         p = mix.program(name, scale)
@@ -52,7 +52,7 @@ def test_sizes_give_the_papers_seconds(name):
     assert p.mib == pytest.approx(gb * mix.MIB_PER_GB, abs=1)
 
 
-def test_rates_are_changed_by_name():
+def test_a_rate_can_be_changed_by_name():
     model = mix.read_model()
     assert mix.changed(model, ["compute=+25%"])["compute"] == pytest.approx(1.25 * model["compute"])
     assert mix.changed(model, ["copy=-25%"])["copy"] == pytest.approx(0.75 * model["copy"])
@@ -61,23 +61,24 @@ def test_rates_are_changed_by_name():
             mix.changed(model, [bad])
 
 
-def test_orders_are_seeded_and_even():
+def test_an_order_depends_on_its_seed_and_has_all_programs_equally_often():
     names = [[p.name for p in experiment.order(20, seed, 0.1)] for seed in (1, 1, 2)]
     assert names[0] == names[1] != names[2]
     assert set(names[0]) == set(paper.PROGRAMS)
 
 
-def test_a_journal_tells_where_programs_were():
+def test_spans_are_read_from_the_journal():
     run = node.Run(mix.program("map", 0.1), begun=0, ended=9, pid=7, moments={"started": 0, "checked": 9})
-    said = [(0.5, "from", "Connect", "new", -1), (1, "to", "Connect", "running", 0), (2, "to", "Suspend", "leaving", 0),
-            (3, "from", "SuspendDone", "leaving", 0), (5, "to", "Migrate", "returning", 1),
-            (6, "from", "MigDone", "returning", 1), (7, "from", "CudaMalloc", "running", 1),
-            (8, "from", "Fin", "running", 1), (8, "to", "GoAhead", "running", 1)]
+    messages = [(0.5, "from", "Connect", "unassigned", -1), (1, "to", "Connect", "running", 0),
+                (2, "to", "Suspend", "evicting", 0), (3, "from", "SuspendDone", "evicting", 0),
+                (5, "to", "Migrate", "resuming", 1), (6, "from", "MigDone", "resuming", 1),
+                (7, "from", "CudaMalloc", "running", 1), (8, "from", "Fin", "running", 1),
+                (8, "to", "GoAhead", "running", 1)]
     journal = [json.dumps({"us": at * 1e6, "pid": 7, way: message, "state": state, "gpu": gpu})
-               for at, way, message, state, gpu in said]
+               for at, way, message, state, gpu in messages]
     experiment.add_spans([run], journal)
     assert [s for s in run.spans if s[2] < s[3]] == [
-        ("held", -1, 0.5, 1), ("running", 0, 1, 2), ("leaving", 0, 2, 3), ("evicted", 0, 3, 5), ("returning", 1, 5, 6),
+        ("pending", -1, 0.5, 1), ("running", 0, 1, 2), ("evicting", 0, 2, 3), ("evicted", 0, 3, 5), ("resuming", 1, 5, 6),
         ("running", 1, 6, 8)]
     assert run.evictions == 1
     svg = xml.etree.ElementTree.fromstring(gantt.draw([("a & b", [run])], 2, 0.1))
@@ -85,14 +86,14 @@ def test_a_journal_tells_where_programs_were():
     assert "map: running on GPU 1, 20.0 s" in titles and "map: evicted, 20.0 s" in titles
 
 
-def test_the_one_that_stays_longer_was_alone_for_the_rest():
-    a = {"begin": 0, "end": 10, "alone": 5}  # half as fast for all of its time
-    b = {"begin": 0, "end": 14, "alone": 9}  # the last 4 alone: 5 of its work in 10
+def test_the_program_that_runs_longer_was_alone_for_the_rest():
+    a = {"begin": 0, "end": 10, "alone": 5}  # half as fast all the time
+    b = {"begin": 0, "end": 14, "alone": 9}  # alone for the last 4: did 5 of its work in 10
     assert experiment.rate_beside(a, b) == 2
     assert experiment.rate_beside(b, a) == 2
 
 
-def test_by_the_papers_matrix_sharing_gains_and_one_program_does_not():
+def test_by_the_matrix_of_the_paper_many_programs_gain_and_one_does_not():
     def gains(programs, passes):
         out = subprocess.run([BENCH / "predict", "--programs", str(programs), "--seeds", "2", "--passes", str(passes)],
                              capture_output=True, text=True, check=True).stdout
@@ -108,7 +109,7 @@ def test_by_the_papers_matrix_sharing_gains_and_one_program_does_not():
 
 @needs_device
 @pytest.mark.parametrize("name", paper.PROGRAMS)
-def test_programs_check_themselves(made, tmp_path, name):
+def test_programs_check_their_results(made, tmp_path, name):
     program = mix.program(name, 0.01)
     env = dict(os.environ, CKPT_RUNTIME_DIR=str(tmp_path), CKPT_SOFTCUDA=f"1x{mix.GPU_MIB}M")
     r = subprocess.run([RUN, made[mix.SOURCE[program.kind]], *program.arguments()], env=env, capture_output=True, text=True,
@@ -118,7 +119,7 @@ def test_programs_check_themselves(made, tmp_path, name):
 
 @pytest.mark.full
 @pytest.mark.parametrize("source", ["band_width", "matrix_mul", "pcie"])
-def test_opencl_versions_check_themselves(tmp_path, source):
+def test_opencl_versions_check_their_results(tmp_path, source):
     target = tmp_path / source
     subprocess.run(["c++", "-O2", "-std=c++17", "-o", target, BENCH / "programs" / f"{source}_cl.cc", "-lOpenCL"], check=True)
     env = dict(os.environ, OCL_ICD_VENDORS="/etc/OpenCL/vendors/pocl.icd")
@@ -138,7 +139,7 @@ def test_one_program_per_gpu(made, tmp_path):
     seed, = facts["seeds"]
     runs = seed["simple"]["runs"]
     assert len(runs) == 3 and seed["simple"]["failed"] == 0 and "managed" not in seed
-    # Never two at once on a GPU, and each no faster than the model lets it be.
+    # Never two on a GPU at the same time, and none faster than by the model.
     for gpu in (0, 1):
         spans = sorted(span[2:] for r in runs for span in r["spans"] if span[1] == gpu)
         assert all(a[1] <= b[0] for a, b in zip(spans, spans[1:]))
@@ -154,11 +155,11 @@ def test_all_at_once_under_the_manager(made, tmp_path, count, scale):
     seed, = json.loads((tmp_path / "out.json").read_text())["seeds"]
     assert seed["managed"]["failed"] == 0 and len(seed["managed"]["runs"]) == count
     assert seed["managed"]["evictions"] > 0
-    assert all(s["since_first_place"] >= 0.999 * s["on_a_gpu"] > 0 for s in seed["slowdowns"].values())
+    assert all(s["since_first_assignment"] >= 0.999 * s["on_a_gpu"] > 0 for s in seed["slowdowns"].values())
     spans = [(r["program"], *span) for r in seed["managed"]["runs"] for span in r["spans"]]
-    # Both GPUs were used, and nobody was there with the one that wants a GPU for itself.
+    # Both GPUs were used, and the exclusive program was alone on its GPU.
     assert {gpu for _, state, gpu, _, _ in spans if state == "running"} == {0, 1}
-    on_gpu = [s for s in spans if s[1] in ("running", "returning")]
+    on_gpu = [s for s in spans if s[1] in ("running", "resuming")]
     for name, _, gpu, begin, end in on_gpu:
         if name == "malloc_in_kernel":
             assert not [s for s in on_gpu if s[0] != name and s[2] == gpu and s[3] < end and begin < s[4]]
@@ -167,69 +168,71 @@ def test_all_at_once_under_the_manager(made, tmp_path, count, scale):
 @needs_device
 @needs_manager
 @pytest.mark.full
-def test_pairs_and_overhead(made, tmp_path):
+def test_the_matrix_of_pairs_and_the_overhead_are_measured(made, tmp_path):
     run_bench("--matrix", "--scale", 0.01, "--json", tmp_path / "out.json", limit=300)
     facts = json.loads((tmp_path / "out.json").read_text())
     assert len(facts["slowdown"]) == 25 and len(facts["rule"]) == 15
-    # Whatever the machine does meanwhile: two that only need one engine cannot both have it.
+    # However busy the machine is: two programs that need only one engine cannot both have it.
     assert facts["slowdown"]["bandWidth beside bandWidth"] > 1.5
     assert "map" in run_bench("--overhead", 1, "--only", "map", "--scale", 0.01)
 
 
-def together(runs):
-    """The share of the time in which two or more were running."""
+def time_shared(runs):
+    """The fraction of the time in which two or more programs were running."""
     moments = sorted((at, step) for r in runs for state, _, begin, end in r.spans if state == "running"
                      for at, step in ((begin, 1), (end, -1)))
-    there, shared, alone = 0, 0.0, 0.0
+    running, shared, alone = 0, 0.0, 0.0
     for (at, step), (then, _) in zip(moments, moments[1:]):
-        there += step
-        shared += (then - at) * (there > 1)
-        alone += (then - at) * (there == 1)
+        running += step
+        shared += (then - at) * (running > 1)
+        alone += (then - at) * (running == 1)
     return shared / (shared + alone)
 
 
 @needs_device
 @needs_manager
-def test_programs_that_lose_together_are_kept_apart(made):
-    # A change between processes costs a good half of a kernel.
+def test_interference_separates_programs_that_slow_each_other_down(made):
+    # A switch between processes costs more than half of a kernel.
     model = mix.changed(mix.read_model(), ["switch=+5000%"])
     programs = [mix.program("bandWidth", 0.01) for _ in range(6)]
     shares = {}
-    for pairs in ("any", "learn"):
-        runs = experiment.managed(BUILD, 1, 0.01, model, programs, ["--pairs", pairs, "--report", "0.03"])
+    for placement in ("first-fit", "interference"):
+        runs = experiment.managed(BUILD, 1, 0.01, model, programs,
+                                  ["--placement", placement, "--progress-interval", "0.03"])
         assert not [r.failure for r in runs if r.failure]
-        shares[pairs] = together(runs)
-    assert shares["learn"] < 0.6 < shares["any"], shares
+        shares[placement] = time_shared(runs)
+    assert shares["interference"] < 0.6 < shares["first-fit"], shares
 
 
-def alike(runs):
-    """Of the time in which two were running, the share in which both were of one kind."""
+def time_with_equals(runs):
+    """The fraction of the time with two running programs in which both were of one kind."""
     moments = sorted((at, step, r.program.kind) for r in runs for state, _, begin, end in r.spans if state == "running"
                      for at, step in ((begin, 1), (end, -1)))
-    there, shared, same = collections.Counter(), 0.0, 0.0
+    running, shared, same = collections.Counter(), 0.0, 0.0
     for (at, step, kind), (then, _, _) in zip(moments, moments[1:]):
-        there[kind] += step
-        shared += (then - at) * (there.total() > 1)
-        same += (then - at) * (max(there.values()) > 1)
+        running[kind] += step
+        shared += (then - at) * (running.total() > 1)
+        same += (then - at) * (max(running.values()) > 1)
     return same / shared
 
 
 @needs_device
 @needs_manager
-def test_who_copies_shares_with_who_computes(made):
+def test_demand_pairs_programs_that_copy_with_programs_that_compute(made):
     programs = [mix.program(name, 0.01) for name in ["bandWidth"] * 8 + ["pcie"] * 8]
     shares = {}
-    for pairs in ("any", "mix"):
-        runs = experiment.managed(BUILD, 1, 0.01, mix.read_model(), programs, ["--pairs", pairs, "--report", "0.03"])
+    for placement in ("first-fit", "demand"):
+        runs = experiment.managed(BUILD, 1, 0.01, mix.read_model(), programs,
+                                  ["--placement", placement, "--progress-interval", "0.03"])
         assert not [r.failure for r in runs if r.failure]
-        shares[pairs] = alike(runs)
-    assert shares["mix"] < 0.5 < shares["any"], shares
+        shares[placement] = time_with_equals(runs)
+    assert shares["demand"] < 0.5 < shares["first-fit"], shares
 
 
 @pytest.mark.full
 @needs_device
 @needs_manager
-def test_the_experiment_for_a_gpu_runs_on_the_software_device_too(made):
+def test_on_gpu_runs_on_the_software_device(made):
     r = subprocess.run([BENCH / "on_gpu", BUILD / "tools", ROOT / "build" / "mobile", "--programs", "6", "--mib-per-gb", "15",
                         "--scale", "0.01", "--work", "4096", "--software", BUILD], capture_output=True, text=True, timeout=300)
     assert r.returncode == 0, r.stdout + r.stderr

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenCL programs stopped in the middle and started again on another implementation.
+"""OpenCL programs that are dumped in the middle and restored on another implementation.
 
-CRIU alone restores a PoCL program, PoCL being ordinary CPU code; so every test here asserts that no
-driver is in the program's process, and moves it to another implementation (facts/opencl.md).
+CRIU alone can restore a PoCL program, because PoCL is ordinary CPU code. So every test here asserts that
+no driver is in the program's process, and restores it on another implementation.
 """
 import hashlib
 import json
@@ -26,15 +26,15 @@ DEVICES = ("pocl", "rusticl", "oclgrind")
 
 
 def short_name(device):
-    """What the tests call a device. PoCL's second one, "basic", has one thread; its names changed with
-    PoCL 4, from pthread-… and basic-… to cpu-… and cpu-minimal-…."""
+    """The name of a device in these tests. "basic" is PoCL's second device, with one thread. PoCL 4
+    renamed its devices from pthread-… and basic-… to cpu-… and cpu-minimal-…."""
     if "Portable Computing" in device["platform"]:
         return "basic" if device["name"].startswith(("basic", "cpu-minimal")) else "pocl"
     return device["platform"].lower()
 
 
 def bed_environment():
-    """scripts/testbed's environment, whoever runs the tests."""
+    """The environment of scripts/testbed."""
     out = subprocess.run([ROOT / "scripts" / "testbed", BUILD], capture_output=True, text=True, check=True).stdout
     shell = subprocess.run(["bash", "-c", out + "\nenv -0"], capture_output=True, check=True).stdout.decode()
     wanted = ("OCL_ICD_VENDORS", "RUSTICL_ENABLE", "POCL_DEVICES", "POCL_CACHE_DIR", "MESA_SHADER_CACHE_DIR")
@@ -53,7 +53,7 @@ def devices():
 
 
 class Programs:
-    """OpenCL programs under the tools, in the testbed's environment."""
+    """Runs OpenCL programs under the tools, in the environment of the test bed."""
 
     def __init__(self, ckpt, env, here):
         self.ckpt = ckpt
@@ -63,7 +63,7 @@ class Programs:
         self.ckpt.env["CKPT_TEST_GO"] = str(self.go_file)
 
     def device(self, name):
-        """What --device takes; Debian 13 has no oclgrind."""
+        """The argument of --device. Skips the test if the implementation is missing (oclgrind on Debian 13)."""
         if name in DEVICES and name not in self.here:
             pytest.skip(f"{name} is not installed")
         return self.here.get(name, name)
@@ -93,7 +93,7 @@ def ocl(ckpt, devices):
 
 
 def maps_of(job):
-    """The mappings of every process of the program, once our driver is in each that computes."""
+    """The memory maps of every process of the program, once libckpt-ocl is loaded in each of them."""
     found = {}
     for pid in tree_of(job.pid):
         try:
@@ -108,15 +108,15 @@ def maps_of(job):
 
 
 def assert_no_driver(job):
-    maps = wait_for(lambda: maps_of(job) or job.process.poll() is not None, "our driver in the program")
-    assert maps is not True, f"the program ended: {job.text!r} {job.error_text!r}"
+    maps = wait_for(lambda: maps_of(job) or job.process.poll() is not None, "libckpt-ocl in the program")
+    assert maps is not True, f"the program ended early: {job.text!r} {job.error_text!r}"
     for pid, text in maps.items():
         found = DRIVER.findall(text)
         assert not found, f"a driver is in the program's process {pid}: {set(found)}"
 
 
 def wait_until_computing(job):
-    """Until a restored program has its devices: its agent listens again, in the new session's folder."""
+    """Waits until a restored program has its devices: its agent listens in the folder of the new session."""
     folder = wait_for(lambda: session_line(job), "the session").split()[-1].rsplit("/", 1)[0]
     unix = pathlib.Path(f"/proc/{job.pid}/net/unix")
     wait_for(lambda: f"{folder}/agent-" in unix.read_text(), "the agent's socket")
@@ -151,7 +151,7 @@ def test_calls_answer_as_they_do_natively(ocl):
 
 
 @pytest.mark.parametrize("device", ["rusticl", "basic"])
-def test_calls_on_other_devices(ocl, device):
+def test_calls_work_on_other_devices(ocl, device):
     finished(ocl.start("calls", device=device))
 
 
@@ -184,8 +184,8 @@ def test_commands_that_wait_for_a_user_event_move(ocl, source, target):
 
 
 def test_an_increment_reads_only_what_was_written(ocl):
-    """Eight buffers written in eight ways between two images, and one by a command that waited; then a
-    parent that is not the last image, and copies that go on with what their image knew."""
+    """Eight buffers are written in eight ways between two images, and one by a deferred command. Then a
+    parent that is not the last image, and a restored copy that makes an increment on its own image."""
     def unchanged(job, image, parent, *options):
         return ocl.ckpt.dump(job.pid, image, "--parent", parent, *options)["unchanged_bytes"] >> 20
 
@@ -207,7 +207,7 @@ def test_an_increment_reads_only_what_was_written(ocl):
     finished(last)
 
 
-def test_over_three_implementations_and_back(ocl):
+def test_objects_move_over_three_implementations_and_back(ocl):
     job = ocl.start("objects", device="pocl")
     job.wait_text("READY")
     for n, target in enumerate(["rusticl", "oclgrind", "pocl"]):
@@ -221,7 +221,7 @@ def test_over_three_implementations_and_back(ocl):
 
 
 @pytest.mark.parametrize("target", ["pocl", "rusticl"])
-def test_one_image_many_times_at_once(ocl, target):
+def test_one_image_is_restored_several_times_at_once(ocl, target):
     job = ocl.start("objects", device="pocl")
     job.wait_text("READY")
     ocl.ckpt.dump(job.pid, "image")
@@ -234,7 +234,7 @@ def test_one_image_many_times_at_once(ocl, target):
         finished(copy)
 
 
-def test_the_program_runs_on_with_its_devices(ocl):
+def test_the_program_continues_with_its_devices_after_a_dump(ocl):
     job = ocl.start("objects")
     job.wait_text("READY")
     for n in range(3):
@@ -244,27 +244,27 @@ def test_the_program_runs_on_with_its_devices(ocl):
     finished(ocl.restore("image1", "rusticl"))
 
 
-def test_a_dump_waits_for_a_restore_to_be_over(ocl):
+def test_a_dump_waits_for_the_end_of_a_restore(ocl):
     job = ocl.start("objects")
     job.wait_text("READY")
     ocl.ckpt.dump(job.pid, "one")
     assert job.wait() == 85
     copy = ocl.restore("one", "rusticl")
-    wait_for(lambda: session_line(copy), "the session")  # its devices come later
+    wait_for(lambda: session_line(copy), "the session")  # before it has its devices
     ocl.ckpt.dump(copy.pid, "two")
     assert copy.wait() == 85
     ocl.go()
     finished(ocl.restore("two", "pocl"))
 
 
-def test_a_dump_waits_for_the_program_to_be_back_from_another(ocl):
-    """Its keeper, from which it gets its devices back, is stopped meanwhile."""
+def test_a_dump_waits_until_the_program_has_its_devices_back_from_another_dump(ocl):
+    """The keeper, which gives the devices back, is stopped in between."""
     def listens():
         return re.search(f"{ocl.ckpt.runtime}/.*/agent-", pathlib.Path("/proc/net/unix").read_text())
 
     job = ocl.start("objects")
     job.wait_text("READY")
-    for n in range(20):  # until the keeper was stopped before the program had asked it
+    for n in range(20):  # until the keeper stops before the program asks it for its devices
         first = ocl.ckpt.start("ckpt-dump", [str(job.pid), "-o", f"one{n}", "--leave-running"])
         while listens() and first.process.poll() is None:
             pass
@@ -286,7 +286,7 @@ def test_a_dump_waits_for_the_program_to_be_back_from_another(ocl):
     finished(ocl.restore("two", "pocl"))
 
 
-def test_heat_moves_in_the_middle(ocl):
+def test_heat_moves_in_the_middle_of_its_computation(ocl):
     args = ["--n", "256", "--steps", "6000", "--report", "100", "--checksum"]
     job = ocl.ckpt.run(HEAT, *args, options=["--device", ocl.device("pocl")])
     job.wait_text("step 500/")
@@ -303,7 +303,7 @@ def test_heat_moves_in_the_middle(ocl):
 
 
 @pytest.mark.parametrize("target", ["pocl", "rusticl"])
-def test_four_threads_in_the_middle_of_everything(ocl, target):
+def test_four_threads_move_in_the_middle_of_launches_reads_and_maps(ocl, target):
     job = ocl.start("threads")
     job.wait_text("READY")
     ocl.ckpt.dump(job.pid, "running", "--leave-running")
@@ -315,9 +315,9 @@ def test_four_threads_in_the_middle_of_everything(ocl, target):
     finished(copy)
 
 
-def test_parent_child_and_fork(ocl):
+def test_parent_child_and_fork_move(ocl):
     job = ocl.start("family")
-    wait_for(lambda: job.text.count("READY") == 2, f"both in {job.text!r}")
+    wait_for(lambda: job.text.count("READY") == 2, f"two READY in {job.text!r}")
     assert_no_driver(job)
     report = ocl.ckpt.dump(job.pid, "image")
     assert report["processes"] == 2
@@ -328,7 +328,7 @@ def test_parent_child_and_fork(ocl):
     assert copy.text.count("OK") == 2
 
 
-def test_a_running_kernel_is_waited_for_within_bounds(ocl):
+def test_a_dump_waits_for_a_running_kernel_up_to_its_timeout(ocl):
     job = ocl.start("long_kernel", "2000000000")
     job.wait_text("LAUNCHED")
     error = ocl.ckpt.dump_refused(job.pid, "image", "--timeout", "1")
@@ -342,7 +342,7 @@ def test_a_running_kernel_is_waited_for_within_bounds(ocl):
     assert said < copy.lines.index("OK")
 
 
-@pytest.mark.parametrize("need,target,words", [
+@pytest.mark.parametrize("requirement,target,words", [
     ("fp64", "rusticl", ["double precision", "llvmpipe"]),
     ("big", "oclgrind", ["512.0 MiB", "Oclgrind"]),
     ("group", "rusticl", ["4096", "1024"]),
@@ -351,8 +351,8 @@ def test_a_running_kernel_is_waited_for_within_bounds(ocl):
     ("align", "rusticl", ["multiples of 128", "512"]),
     ("fp64", "ocl:nothing", ["nothing"]),
 ])
-def test_a_device_that_cannot_hold_the_program_is_refused(ocl, need, target, words):
-    job = ocl.start("needs", need)
+def test_a_device_that_cannot_hold_the_program_is_refused(ocl, requirement, target, words):
+    job = ocl.start("requirements", requirement)
     job.wait_text("READY")
     ocl.ckpt.dump(job.pid, "image")
     assert job.wait() == 85
@@ -368,10 +368,10 @@ def test_a_device_that_cannot_hold_the_program_is_refused(ocl, need, target, wor
 
 
 def test_a_limit_that_was_only_read_can_be_ignored(ocl):
-    for need in ("local", "limit"):
-        job = ocl.start("needs", need)
+    for requirement in ("local", "limit"):
+        job = ocl.start("requirements", requirement)
         job.wait_text("READY")
-        ocl.ckpt.dump(job.pid, need)
+        ocl.ckpt.dump(job.pid, requirement)
         assert job.wait() == 85
     refused = ocl.restore("local", "rusticl", "--ignore-limits")
     assert refused.wait() == 1 and "65536" in refused.error_text
@@ -379,8 +379,8 @@ def test_a_limit_that_was_only_read_can_be_ignored(ocl):
     finished(ocl.restore("limit", "rusticl", "--ignore-limits"))
 
 
-def test_portable_advertises_the_least(ocl):
-    job = ocl.start("needs", "limit", options=["--portable"])
+def test_portable_advertises_only_what_all_devices_have(ocl):
+    job = ocl.start("requirements", "limit", options=["--portable"])
     job.wait_text("READY")
     assert "work-groups of 1024" in job.text
     ocl.ckpt.dump(job.pid, "image")
@@ -403,7 +403,7 @@ def test_damaged_device_data_is_refused(ocl):
     assert refused.text == "" and "chunks.ckpt" in refused.error_text
 
 
-def test_contents_of_buffers_are_in_chunks_and_needs_in_the_manifest(ocl):
+def test_contents_of_buffers_are_in_chunks_and_requirements_in_the_manifest(ocl):
     job = ocl.start("objects")
     job.wait_text("READY")
     report = ocl.ckpt.dump(job.pid, "image", "--leave-running")
@@ -424,7 +424,7 @@ def test_a_killed_tool_leaves_the_program_computing(ocl, phase):
     finished(job)
 
 
-def test_a_dead_proxy_is_a_device_error_and_no_hang(ocl):
+def test_a_dead_proxy_causes_device_errors_instead_of_a_hang(ocl):
     job = ocl.start("threads")
     job.wait_text("READY")
     proxies = [pid for pid in tree_of(job.pid)
@@ -436,7 +436,7 @@ def test_a_dead_proxy_is_a_device_error_and_no_hang(ocl):
 
 
 @pytest.mark.full
-def test_hashcat_between_two_devices(ocl, tmp_path):
+def test_hashcat_moves_between_two_devices(ocl, tmp_path):
     if not shutil.which("hashcat"):
         pytest.skip("hashcat is not installed")
     home = tmp_path / "home"
@@ -444,7 +444,7 @@ def test_hashcat_between_two_devices(ocl, tmp_path):
     ocl.ckpt.env["HOME"] = str(home)
     command = ["hashcat", "-m", "0", "-a", "3", "--potfile-disable", "--restore-disable", "--force", "--status",
                "--status-timer", "1", "-u", "64", "-n", "32", "hashes", "z?d?l?d?d?l?l?l"]
-    # So many that some are left when it is dumped, and some are found by then.
+    # Enough words that some are found before the dump and some after it.
     letters = iter(random.Random(1).choices(string.ascii_lowercase, k=120))
     words = [f"z{n % 10}{next(letters)}{n:02}{next(letters)}{next(letters)}{next(letters)}" for n in range(30)]
     wanted = {hashlib.md5(w.encode()).hexdigest(): w for w in words}
@@ -464,7 +464,7 @@ def test_hashcat_between_two_devices(ocl, tmp_path):
 
 
 def test_suspended_and_resumed_on_another_implementation(ocl):
-    """In place, without CRIU: no process of a driver is left meanwhile."""
+    """In place, without CRIU. No proxy exists while the program is suspended."""
     def proxies():
         return [p for p in tree_of(job.pid) if os.path.basename(os.readlink(f"/proc/{p}/exe")) == "ckpt-ocl-proxy"]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenCL beyond buffers: images, samplers, sub-devices, intermediate languages, version 3.0."""
+"""OpenCL beyond buffers: images, samplers, sub-devices, intermediate languages, OpenCL 3.0."""
 import re
 
 import pytest
@@ -12,7 +12,7 @@ PAIRS = [("pocl", "rusticl"), ("rusticl", "oclgrind"), ("oclgrind", "pocl")]
 
 
 def moved(ocl, name, *args, source, target, image="image"):
-    """A program dumped at its READY and restored on another implementation."""
+    """Dumps a program at READY and restores it on another implementation."""
     job = ocl.start(name, *args, device=source)
     job.wait_text("READY")
     assert_no_driver(job)
@@ -32,7 +32,7 @@ def test_image_calls_answer_as_they_do_natively(ocl):
 
 
 @pytest.mark.parametrize("device", ["pocl", "rusticl", "oclgrind"])
-def test_image_calls_on_every_device(ocl, device):
+def test_image_calls_work_on_every_device(ocl, device):
     finished(ocl.start("image_calls", "strict", device=device))
 
 
@@ -43,7 +43,7 @@ def test_images_and_samplers_move(ocl, source, target):
     finished(copy)
 
 
-def test_images_move_to_and_fro_and_stay_while_running(ocl):
+def test_images_move_back_and_forth_and_survive_a_dump(ocl):
     copy = moved(ocl, "images", source="pocl", target="rusticl", image="one")
     wait_until_computing(copy)
     ocl.ckpt.dump(copy.pid, "two", "--leave-running")
@@ -55,13 +55,13 @@ def test_images_move_to_and_fro_and_stay_while_running(ocl):
     finished(again)
 
 
-@pytest.mark.parametrize("need,target,words", [
+@pytest.mark.parametrize("requirement,target,words", [
     ("format", "rusticl", ["2D image of CL_A CL_UNSIGNED_INT8", "llvmpipe"]),
     ("size", "oclgrind", ["16384", "8192", "CL_DEVICE_IMAGE2D_MAX_WIDTH"]),
     ("limit", "oclgrind", ["CL_DEVICE_IMAGE2D_MAX_WIDTH = 16384", "8192"]),
 ])
-def test_a_device_that_cannot_hold_the_images_is_refused(ocl, need, target, words):
-    job = ocl.start("image_needs", need)
+def test_a_device_that_cannot_hold_the_images_is_refused(ocl, requirement, target, words):
+    job = ocl.start("image_requirements", requirement)
     job.wait_text("READY")
     ocl.ckpt.dump(job.pid, "image")
     assert job.wait() == 85
@@ -73,9 +73,9 @@ def test_a_device_that_cannot_hold_the_images_is_refused(ocl, need, target, word
     finished(ocl.restore("image", "pocl"))
 
 
-def test_portable_advertises_the_least_of_images_too(ocl):
+def test_portable_advertises_only_image_limits_that_all_devices_have(ocl):
     def read(*options):
-        job = ocl.start("image_needs", "limit", options=options)
+        job = ocl.start("image_requirements", "limit", options=options)
         job.wait_text("READY")
         return [int(n) for n in re.match(r"(\d+) wide, (\d+) formats", job.text).groups()]
 
@@ -85,7 +85,7 @@ def test_portable_advertises_the_least_of_images_too(ocl):
     assert least_wide < wide if "oclgrind" in ocl.here else least_wide <= wide
 
 
-def test_what_3_0_added_is_the_same_natively_where_a_driver_has_it(ocl):
+def test_additions_of_3_0_work_as_they_do_natively(ocl):
     native = ocl.native("version3")
     assert native.returncode == 0, native.stdout
     ocl.go()
@@ -93,13 +93,13 @@ def test_what_3_0_added_is_the_same_natively_where_a_driver_has_it(ocl):
 
 
 @pytest.mark.parametrize("source,target", [("rusticl", "pocl"), ("pocl", "oclgrind")])
-def test_version_3_0_stays_so_even_on_a_device_of_1_2(ocl, source, target):
+def test_version_3_0_stays_visible_on_a_1_2_device(ocl, source, target):
     copy = moved(ocl, "version3", "kept", source=source, target=target)
     ocl.go()
     finished(copy)
 
 
-def test_version_3_0_stays_so_where_the_driver_knows_none_of_its_questions(ocl):
+def test_version_3_0_stays_visible_if_the_driver_knows_none_of_its_queries(ocl):
     job = ocl.start("version3", "kept")
     job.wait_text("READY")
     ocl.ckpt.dump(job.pid, "image")
@@ -109,7 +109,7 @@ def test_version_3_0_stays_so_where_the_driver_knows_none_of_its_questions(ocl):
     finished(ocl.restore("image", "rusticl"))
 
 
-def test_sub_devices_go_where_the_device_cannot_be_divided_and_back(ocl):
+def test_sub_devices_move_to_an_indivisible_device_and_back(ocl):
     copy = moved(ocl, "subdevices", source="pocl", target="rusticl", image="one")
     wait_until_computing(copy)
     ocl.ckpt.dump(copy.pid, "two")
@@ -133,18 +133,18 @@ def test_a_device_without_partitions_says_so(ocl):
 
 
 def language(ocl, device):
-    """The intermediate languages that the driver takes, by itself and under ckpt-run; "" for none."""
-    ocl.device(device)  # skips where it is not installed
+    """The intermediate languages that the driver supports, natively and under ckpt-run; "" for none."""
+    ocl.device(device)  # skips the test if it is not installed
     native = ocl.native("il", "version", vendor=device).stdout.strip()
     job = ocl.start("il", "version", device=device)
     assert job.wait() == 0, job.error_text
-    # A driver of 1.2 has no such question, whatever it answers.
+    # A 1.2 driver has no such query, even if it answers it.
     assert job.text.strip() == (native if device != "oclgrind" else "")
     return native
 
 
 @pytest.mark.parametrize("device", ["pocl", "rusticl", "oclgrind"])
-def test_an_intermediate_language_where_the_driver_takes_one(ocl, device):
+def test_an_intermediate_language_works_if_the_driver_supports_one(ocl, device):
     ocl.go()
     finished(ocl.start("il", "real" if language(ocl, device) else "none", device=device))
 
@@ -153,13 +153,13 @@ def test_an_intermediate_language_where_the_driver_takes_one(ocl, device):
 def test_a_program_in_spirv_moves(ocl, source, target):
     for device in (source, target):
         if not language(ocl, device):
-            pytest.skip(f"{device} takes no SPIR-V here")
+            pytest.skip(f"{device} does not support SPIR-V here")
     copy = moved(ocl, "il", "real", source=source, target=target)
     ocl.go()
     finished(copy)
 
 
-def test_a_program_in_an_intermediate_language_moves_where_it_is_taken(ocl):
+def test_a_program_in_an_intermediate_language_moves_only_to_a_device_that_supports_it(ocl):
     lacking = {"CKPT_TEST_1_2": "1"} if language(ocl, "rusticl") else {"LD_PRELOAD": ""}
     ocl.ckpt.env["LD_PRELOAD"] = EXTRA_OPTIONS
     job = ocl.start("il")
@@ -177,7 +177,7 @@ def test_a_program_in_an_intermediate_language_moves_where_it_is_taken(ocl):
 
 
 @pytest.mark.parametrize("device", ["pocl", "rusticl", "oclgrind"])
-def test_sub_groups_are_what_the_driver_says(ocl, device):
+def test_sub_group_queries_answer_as_the_driver_does(ocl, device):
     ocl.device(device)
     if device == "oclgrind" or int(ocl.native("options", "count", vendor=device).stdout) == 0:
         return finished(ocl.start("options", "none", device=device))
@@ -186,12 +186,12 @@ def test_sub_groups_are_what_the_driver_says(ocl, device):
     assert job.text == ocl.native("options", "answers", vendor=device).stdout
 
 
-def test_sub_groups_are_asked_about_where_there_are_some(ocl):
+def test_sub_group_queries_reach_the_driver(ocl):
     ocl.ckpt.env["LD_PRELOAD"] = EXTRA_OPTIONS
     finished(ocl.start("options", "sub-groups"))
 
 
-def test_variables_at_program_scope_are_named_before_anything_is_touched(ocl):
+def test_the_preflight_names_variables_at_program_scope(ocl):
     ocl.ckpt.env["LD_PRELOAD"] = EXTRA_OPTIONS
     job = ocl.start("options", "variables")
     job.wait_text("READY")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random OpenCL programs: dumped at a random point and restored on another device they must compute
-what they compute natively."""
+"""Random OpenCL programs: dumped at a random point and restored on another device, they must compute the
+same result as natively."""
 import pytest
 
 from test_opencl import assert_no_driver, devices, finished, ocl  # noqa: F401

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ckpt-restore: what it checks first, and how the restored program lives."""
+"""ckpt-restore: what it checks before it starts anything, and how the restored program behaves."""
 import json
 import os
 import signal
@@ -11,6 +11,7 @@ from conftest import wait_for
 
 
 def dumped(ckpt, *command, lines=3, **streams):
+    """Runs a program until it has printed `lines` lines, and dumps it into the image "one"."""
     job = ckpt.run(*command, **streams)
     if "stdout" not in streams or streams["stdout"] in ("pipe", "tty"):
         job.wait_lines(lines)
@@ -21,6 +22,7 @@ def dumped(ckpt, *command, lines=3, **streams):
 
 
 def refused(ckpt, image, *options):
+    """The error of a restore that fails before it starts anything."""
     job = ckpt.restore(image, *options)
     assert job.wait() == 1
     assert job.text == ""
@@ -28,6 +30,7 @@ def refused(ckpt, image, *options):
 
 
 def to_file(ckpt):
+    """A counter that prints into a file."""
     out = ckpt.folder / "out"
     with open(out, "w") as stdout:
         job = ckpt.run("counter", 1000, 7, stdout=stdout)
@@ -48,7 +51,7 @@ def test_grown_file(ckpt):
     assert out.read_text().splitlines()[:1000] == [str(i) for i in range(1000)]
 
 
-def test_missing_and_shorter_files_are_named_together(ckpt):
+def test_missing_and_shorter_files_are_reported_at_once(ckpt):
     (ckpt.folder / "a").write_text("aaaa")
     (ckpt.folder / "b").write_text("bbbb")
     dumped(ckpt, "sh", "-c", "exec 5<a 6<b; while :; do echo x; sleep 0.05; done")
@@ -126,7 +129,7 @@ def feed(ckpt, job_stdin, text):
 
 
 @pytest.mark.parametrize("blocked", [False, True])
-def test_piped_input_goes_on(ckpt, blocker, blocked):
+def test_piped_input_continues(ckpt, blocker, blocked):
     r, w = os.pipe()
     job = ckpt.run("echo", stdin=r)
     os.close(r)
@@ -166,14 +169,14 @@ def test_unread_input_is_not_lost(ckpt):
     assert copy.wait() == 5
     assert copy.lines == [f"got {line}" for line in lines] + ["got quit"]
     os.close(w)
-    # Without a writer the end of file comes after what was unread.
+    # Without a writer the end of file follows the unread lines.
     alone = ckpt.restore("one")
     assert alone.wait() == 0
     assert alone.lines == [f"got {line}" for line in lines] + ["end of file"]
 
 
 def test_two_streams_and_their_order(ckpt):
-    """Standard error in a pipe of its own."""
+    """Standard error is a pipe of its own."""
     script = "i=0; while [ $i -lt 200 ]; do echo o$i; echo e$i >&2; i=$((i+1)); test -e finish || sleep 0.02; done; exit 4"
     job, _ = dumped(ckpt, "sh", "-c", script)
     ckpt.finish()
@@ -186,7 +189,7 @@ def test_two_streams_and_their_order(ckpt):
 
 @pytest.mark.parametrize("given", [False, True])
 def test_third_pipe(ckpt, given):
-    """A pipe on a descriptor of its own: handed in by its number, or said to be lost."""
+    """A pipe above descriptor 2 is inherited by its number. Without it, a warning says what is lost."""
     script = "i=0; while [ $i -lt 200 ]; do echo $i; echo t$i >&7; i=$((i+1)); test -e finish || sleep 0.02; done; exit 4"
     job = ckpt.start_shell(f"exec 7> >(cat > third); exec {ckpt.tool('ckpt-run')} sh -c '{script}'")
     job.wait_lines(5)
@@ -221,7 +224,7 @@ def test_detached_default_output(ckpt):
 
 @pytest.mark.parametrize("blocked", [False, True])
 def test_old_session_path_leads_to_the_new_session(ckpt, blocker, blocked):
-    """Programs that are executed after a restore find the session through the old CKPT_SESSION."""
+    """Programs that are executed after a restore find the new session through the old CKPT_SESSION."""
     script = "echo 1; echo 2; echo 3; while ! test -e finish; do sleep 0.02; done; test -S $CKPT_SESSION && echo there"
     _, root = dumped(ckpt, "sh", "-c", script)
     if blocked:
@@ -256,7 +259,7 @@ def test_no_zombies_and_no_processes_left(ckpt):
     assert left == []
 
 
-# CRIU lets a program's threads go one after the other: the first may be through before the last.
+# CRIU continues the threads one after the other: the first may end the program before the last one runs.
 ENDS_AT_ONCE = """
 import os, threading
 for _ in range(300):
@@ -268,7 +271,7 @@ os._exit(7)
 """
 
 
-def test_a_program_that_ends_at_once_was_restored(ckpt):
+def test_a_program_that_ends_at_once_is_restored(ckpt):
     dumped(ckpt, "/usr/bin/python3", "-c", ENDS_AT_ONCE, lines=1)
     ckpt.finish()
     for _ in range(5):

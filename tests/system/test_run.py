@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ckpt-run is the program, for everybody else."""
+"""ckpt-run: to other processes it looks like the program that it runs."""
 import os
 import pty
 import select
@@ -29,20 +29,20 @@ OPENCL = {"OCL_ICD_VENDORS"}
 CUDA = {"LD_LIBRARY_PATH", "LD_AUDIT", "CKPT_CUDA_DRIVER", "CKPT_CUDA_LIBRARY", "CKPT_CUDA_NOTICE", "CKPT_SOFTCUDA_BROKER"}
 
 
-def test_environment_is_added_to(ckpt):
+def test_environment_of_the_program(ckpt):
     own = shell(ckpt, "env", ).stdout.splitlines()
     added = {line.split("=")[0] for line in own} - set(ckpt.env)
     assert added - {"_", "PWD", "OLDPWD", "SHLVL"} <= {"CKPT_SESSION"} | OPENCL | CUDA
     assert "CKPT_SESSION" in added
 
 
-def test_no_other_way_to_a_driver(ckpt):
-    """The Khronos loader also takes drivers from a list of files."""
+def test_other_opencl_drivers_are_removed(ckpt):
+    """The Khronos loader also reads a list of driver files from OCL_ICD_FILENAMES."""
     ckpt.env["OCL_ICD_FILENAMES"] = "libpocl.so"
     assert "OCL_ICD_FILENAMES" not in shell(ckpt, "env").stdout
 
 
-def test_standard_input_passes(ckpt):
+def test_standard_input_is_passed_on(ckpt):
     assert shell(ckpt, "cat", input="a\nb").stdout == "a\nb"
 
 
@@ -68,7 +68,7 @@ def test_ignored_signals_stay_ignored(ckpt):
     assert int(r.stdout.split()[1], 16) & 0b11 == 0b11
 
 
-def test_signals_are_handed_on(ckpt):
+def test_signals_are_forwarded(ckpt):
     job = ckpt.run("signals")
     job.wait_text("ready")
     for name in ("USR1", "USR2", "HUP", "INT"):
@@ -79,7 +79,7 @@ def test_signals_are_handed_on(ckpt):
 
 
 def test_terminal_keys(ckpt):
-    """Ctrl-C reaches the program once, through the terminal, and not ckpt-run."""
+    """Ctrl-C reaches the program once: from the terminal, and not again from ckpt-run."""
     job = ckpt.run("signals", stdout="tty")
     job.wait_text("ready")
     job.type("\x03")
@@ -99,8 +99,8 @@ def test_stops_and_continues_with_its_program(ckpt):
     def state(pid):
         return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0]
 
-    # Its session has no shell to continue it, so the kernel would ignore the key in an orphaned group:
-    # stop the program itself.
+    # The kernel ignores the key in an orphaned process group, and this session has no shell. So stop the
+    # program itself.
     os.kill(job.program(), signal.SIGSTOP)
     wait_for(lambda: state(job.pid) == "T", "ckpt-run to stop")
     os.kill(job.pid, signal.SIGCONT)
@@ -108,7 +108,7 @@ def test_stops_and_continues_with_its_program(ckpt):
     job.wait_lines(len(job.lines) + 3)
 
 
-def test_folder_is_private_and_goes(ckpt):
+def test_session_folder_is_private_and_removed(ckpt):
     job = ckpt.run("counter", 1000)
     job.wait_lines(2)
     (session,) = ckpt.runtime.iterdir()
@@ -119,8 +119,8 @@ def test_folder_is_private_and_goes(ckpt):
     assert list(ckpt.runtime.iterdir()) == []
 
 
-def test_reader_sees_the_end_of_its_stream(ckpt):
-    """ckpt-run holds no end of the program's pipes."""
+def test_reader_sees_the_end_of_file(ckpt):
+    """ckpt-run keeps no end of the program's pipes open."""
     job = ckpt.run("sh", "-c", "exec >&- 2>&-; sleep 100")
     job.readers[0].join(20)
     assert not job.readers[0].is_alive()
@@ -139,7 +139,7 @@ def images_of(ckpt):
 
 
 def test_images_at_intervals(ckpt):
-    """--every: the newest two are kept, and the last one brings the program back after a crash."""
+    """--every: the two newest images are kept, and the last one restores the program after a crash."""
     job = ckpt.run("counter", 1000, 7, options=["--every", "1s", "--keep", "2"])
     wait_for(lambda: any(name.endswith("0003.img") for name in images_of(ckpt)), "three images", 60)
     wait_for(lambda: len(images_of(ckpt)) == 2 and not ckpt.partials(), "the first to go", 60)
@@ -152,7 +152,7 @@ def test_images_at_intervals(ckpt):
     assert copy.lines[-2] == "999"
 
 
-def test_images_at_intervals_whose_parent_was_taken_away(ckpt):
+def test_images_at_intervals_after_the_parent_was_removed(ckpt):
     job = ckpt.run("counter", 1000, 7, options=["--every", "2s", "--keep", "9"])
     wait_for(lambda: len(images_of(ckpt)) == 1, "the first image", 60)
     for name in images_of(ckpt):
@@ -164,9 +164,9 @@ def test_images_at_intervals_whose_parent_was_taken_away(ckpt):
 
 
 @pytest.mark.parametrize("options,words", [
-    (["--every", "soon"], "no duration"), (["--every", "5x"], "no duration"),
-    (["--every", "auto", "--mtbf", "0"], "no duration"), (["--every", "1h", "--image-dir", "/no/such"], "/no/such")])
-def test_intervals_that_are_none(ckpt, options, words):
+    (["--every", "soon"], "not a duration"), (["--every", "5x"], "not a duration"),
+    (["--every", "auto", "--mtbf", "0"], "not a duration"), (["--every", "1h", "--image-dir", "/no/such"], "/no/such")])
+def test_invalid_intervals_are_refused(ckpt, options, words):
     job = ckpt.run("counter", 10, 7, options=options)
     assert job.wait() == 125 and words in job.error_text and job.text == ""
 
@@ -202,8 +202,8 @@ class Shell:
 
 
 def test_job_control_of_a_shell(ckpt):
-    """Ctrl-Z, fg, bg and Ctrl-C reach the program, and the shell sees it stop and end. (Not a loop of a
-    shell: Ctrl-Z between its vfork and exec stops the child only, without ckpt-run too.)"""
+    """Ctrl-Z, fg, bg and Ctrl-C reach the program, and the shell sees it stop and end. The program is not
+    a loop of a shell: there Ctrl-Z between vfork and exec stops only the child, even without ckpt-run."""
     shell = Shell(ckpt.env)
     try:
         loop = "import time\nfor i in range(10000): print(f'n{i}.', flush=True); time.sleep(0.05)"
@@ -218,7 +218,7 @@ def test_job_control_of_a_shell(ckpt):
         shell.text = ""
         quiet_until = time.monotonic() + 0.5
         while time.monotonic() < quiet_until:
-            assert "." not in shell.read().partition("$ ")[2], "it runs on"
+            assert "." not in shell.read().partition("$ ")[2], "the program was not stopped"
         shell.type("fg\n")
         shell.expect("n12.")
         shell.type("\x1a")

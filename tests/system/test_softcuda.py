@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The software CUDA device, by what nvcc makes of ordinary programs. Without a CUDA toolkit it is skipped."""
+"""Programs compiled by nvcc on the software CUDA device. Skipped where there is no CUDA toolkit."""
 import os
 import shutil
 import signal
@@ -19,7 +19,7 @@ pytestmark = [
 
 @pytest.fixture
 def soft(tmp_path):
-    """soft(program, args…): runs it on the device."""
+    """soft(program, args…) runs a program on the software device."""
     env = dict(os.environ, CKPT_RUNTIME_DIR=str(tmp_path), CKPT_SOFTCUDA="2x256M")
 
     def run(program, *args, expect=0, **more):
@@ -30,7 +30,7 @@ def soft(tmp_path):
 
     run.env = env
     yield run
-    # The broker goes by itself when nobody needs it.
+    # The broker exits by itself when no program uses it.
     end = time.monotonic() + 20
     while list(tmp_path.glob("*.sock")) and time.monotonic() < end:
         time.sleep(0.05)
@@ -45,12 +45,12 @@ def test_programs_check_themselves(make, soft, source):
 
 
 @pytest.mark.full
-def test_the_toolkits_own_libraries(make, soft):
+def test_the_libraries_of_the_toolkit(make, soft):
     assert "PASSED" in soft(make("libraries.cu", "-std=c++17", "-arch=sm_75")).stdout
 
 
 @pytest.mark.full
-def test_a_third_partys_client_numba(soft, numba):  # noqa: F811
+def test_numba(soft, numba):  # noqa: F811
     command, environment = numba
     assert "software device 0 PASSED" in soft(*command, **environment).stdout
 
@@ -60,11 +60,11 @@ def test_printf_of_kernels(make, soft):
     assert lines.count("device 42  1.50 x 1234567890123 ff") == 2
 
 
-def test_one_core_is_enough(make, soft):
+def test_one_core_suffices(make, soft):
     assert "PASSED" in soft(make("streams.cu"), CKPT_SOFTCUDA_CORES="1").stdout
 
 
-def test_a_processor_without_avx2_is_enough(make, soft):
+def test_a_processor_without_avx2_suffices(make, soft):
     for source in ("differential.cu", "kernels.cu"):
         assert "PASSED" in soft(make(source), CKPT_SOFTCUDA_ISA="baseline").stdout
 
@@ -77,19 +77,19 @@ def test_per_thread_default_stream(make, soft):
     assert "PASSED" in soft(make("kernels.cu", "-default-stream=per-thread")).stdout
 
 
-def test_programs_that_link_the_libraries_themselves(make, soft):
+def test_programs_linked_without_nvccs_runtime(make, soft):
     """nvcc -cudart none."""
     runtime = make("vector_add.cu", f"-L{BUILD}/softcuda/runtime", "-lcudart", runtime="none")
     assert "PASSED" in soft(runtime).stdout
     assert "PASSED" in soft(make("driver.cc", runtime="none")).stdout
 
 
-def test_the_static_runtime_is_refused_by_name(make, soft):
+def test_the_static_runtime_is_refused_with_advice(make, soft):
     r = soft(make("vector_add.cu", runtime="static"), expect=127)
     assert "static CUDA runtime" in r.stderr and "-cudart shared" in r.stderr
 
 
-def test_a_program_without_ptx_is_refused_by_name(make, soft):
+def test_a_program_without_ptx_is_refused(make, soft):
     r = soft(make("vector_add.cu", "-gencode=arch=compute_75,code=sm_75"), expect=1)
     assert "holds no PTX" in r.stderr
 
@@ -97,7 +97,7 @@ def test_a_program_without_ptx_is_refused_by_name(make, soft):
 @pytest.mark.parametrize("what, text", [("bounds", "invalid write of 4 bytes"), ("pageable", "invalid write"),
                                         ("misaligned", "misaligned write"), ("assert", "Assertion `n < 3` failed"),
                                         ("trap", "trap"), ("recursion", "cudaLimitStackSize"),
-                                        ("deadlock", "nobody can come"), ("values", "")])
+                                        ("deadlock", "no other thread can run"), ("values", "")])
 def test_errors(make, soft, what, text):
     r = soft(make("errors.cu"), what)
     assert "PASSED" in r.stdout
@@ -122,7 +122,7 @@ def hold(soft, program, mib):
     return p, p.stdout.readline().strip()
 
 
-def test_memory_is_shared_by_processes_and_comes_back(make, soft):
+def test_processes_share_memory_and_a_killed_one_frees_it(make, soft):
     program = make("driver.cc")
     first, answer = hold(soft, program, 200)
     assert answer == "held"
@@ -137,10 +137,10 @@ def test_memory_is_shared_by_processes_and_comes_back(make, soft):
         third.communicate("")
         if answer == "held":
             return
-    pytest.fail("the memory of a dead process did not come back")
+    pytest.fail("the memory of a killed process was not freed")
 
 
-def test_another_process_is_checkpointed(make, soft):
+def test_a_process_checkpoints_another_one(make, soft):
     program = make("driver.cc")
     held, answer = hold(soft, program, 100)
     assert answer == "held"
@@ -152,7 +152,7 @@ def test_another_process_is_checkpointed(make, soft):
 def criu():
     path = os.environ.get("CKPT_CRIU") or "/opt/ckpt/criu/bin/criu"
     if os.geteuid() != 0 or not shutil.which(path):
-        pytest.skip("there is no CRIU, or we are not root")
+        pytest.skip("CRIU is missing, or this is not run by root")
     return path
 
 
@@ -179,22 +179,22 @@ def test_a_checkpointed_process_survives_criu(make, soft, tmp_path):
     assert out.read_text() == "held\nas before\n"
 
 
-def test_a_model_gives_the_device_its_own_time(make, soft, tmp_path):
+def test_a_model_sets_the_speed_of_the_device(make, soft, tmp_path):
     model = tmp_path / "model"
     model.write_text("compute 2e6  # instructions a second\ncopy 40e6\nlaunch 1e-3\n")
     kernel, copy = map(float, soft(make("clock.cu"), CKPT_SOFTCUDA_MODEL=str(model)).stdout.split()[:2])
-    # An addition and a part of a loop, a thousand times in a hundred threads; 8 MiB.
+    # 100 threads run 1000 rounds of a loop with one addition; the copy has 8 MiB.
     assert 51 < kernel < 400
     assert 209 < copy < 400
-    # By the model kernels follow each other without a gap, whenever threads wake up. A copy waits for the
-    # kernel that has the bus.
+    # In the model's time kernels follow each other without a gap, however late threads wake up. A copy
+    # waits for the kernel that uses the bus.
     model.write_text(model.read_text() + "mapped 1\n")
     words = soft(make("clock.cu"), "4", CKPT_SOFTCUDA_MODEL=str(model)).stdout.split()
     kernel, copy, row, beside = map(float, words[:4])
     assert abs(row - 4 * kernel) < 0.03
     assert beside > copy + kernel / 10
-    # Two processes have the time of one device between them: at 2e5 instructions a second each needs
-    # ten times as long as before, and both together twice that.
+    # Two processes share one device: at 2e5 instructions a second each takes ten times as long as before,
+    # and both together twice that.
     model.write_text("compute 2e5\n")
     begin = time.monotonic()
     two = [subprocess.Popen([str(RUN), str(make("clock.cu"))], env=dict(soft.env, CKPT_SOFTCUDA_MODEL=str(model)),
@@ -203,13 +203,13 @@ def test_a_model_gives_the_device_its_own_time(make, soft, tmp_path):
     assert time.monotonic() - begin > 2 * 9 * kernel / 1000
 
 
-def test_a_bad_model_is_named(make, soft, tmp_path):
+def test_an_invalid_model_is_reported_with_its_line(make, soft, tmp_path):
     model = tmp_path / "model"
     model.write_text("speed 3\n")
-    assert "model:1: 'speed 3' is not understood" in soft(make("clock.cu"), expect=1, CKPT_SOFTCUDA_MODEL=str(model)).stderr
+    assert "model:1: 'speed 3' is invalid" in soft(make("clock.cu"), expect=1, CKPT_SOFTCUDA_MODEL=str(model)).stderr
 
 
-def test_nvml_tells_who_has_how_much(make, soft):
+def test_nvml_reports_the_memory_of_each_process(make, soft):
     held, answer = hold(soft, make("driver.cc"), 100)
     assert answer == "held"
     lines = soft(make("nvml.cc")).stdout.splitlines()
@@ -218,7 +218,7 @@ def test_nvml_tells_who_has_how_much(make, soft):
     assert [line for line in lines if line.startswith("process")] == [f"process {held.pid} 100"]
 
 
-def test_criu_refuses_a_process_that_has_the_device(make, soft, tmp_path):
+def test_criu_refuses_a_process_that_uses_the_device(make, soft, tmp_path):
     path = criu()
     held, answer = hold(soft, make("driver.cc"), 10)
     assert answer == "held"

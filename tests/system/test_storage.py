@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images as the tools handle them: increments and their pruning, pipes, encryption, and what is found
-when one is damaged."""
+"""Images in the hands of the tools: increments and pruning, pipes, encryption, and damage."""
 import os
 import pathlib
 import signal
@@ -23,6 +22,7 @@ def image_tool(*args, **more):
 
 
 def counts_on(job, beyond):
+    """A restored counter continues, at `beyond` or later."""
     job.wait_lines(5)
     first = int(job.lines[0])
     assert first >= beyond and job.lines[:5] == [str(first + i) for i in range(5)]
@@ -62,7 +62,7 @@ def test_keep_prunes_after_each_dump(ckpt):
     job.wait_lines(len(job.lines) + 3)
 
 
-def test_parents_that_do_not_fit_are_refused_and_the_program_runs_on(ckpt):
+def test_wrong_parents_are_refused_and_the_program_keeps_running(ckpt):
     job = counter(ckpt)
     ckpt.dump(job.pid, "one", "--leave-running")
     (ckpt.folder / "sub").mkdir()
@@ -73,7 +73,7 @@ def test_parents_that_do_not_fit_are_refused_and_the_program_runs_on(ckpt):
 
 
 def test_through_a_pipe(ckpt):
-    """ckpt-dump -o - | ckpt-restore -: the program goes on at the other end, and only there."""
+    """ckpt-dump -o - | ckpt-restore -: the program continues at the other end, and only there."""
     job = counter(ckpt)
     restored = ckpt.start_shell(
         f"set -o pipefail; {ckpt.tool('ckpt-dump')} -o - {job.pid} 2>report | {ckpt.tool('ckpt-restore')} -")
@@ -107,7 +107,7 @@ def test_a_pipe_into_a_file_and_back(ckpt):
 def test_a_pipe_whose_reader_fails_leaves_the_program_running(ckpt, stop):
     job = counter(ckpt)
     shell = ckpt.start_shell(f"{ckpt.tool('ckpt-dump')} -o - {job.pid} | {stop}; echo ${{PIPESTATUS[0]}}")
-    if stop.startswith("sleep"):  # a reader that takes nothing: cancelled by a signal
+    if stop.startswith("sleep"):  # a reader that reads nothing: a signal cancels the dump
         dump = wait_for(lambda: [p for p in pathlib.Path("/proc").glob("[0-9]*")
                                  if is_dump_of(p, job.pid)], "ckpt-dump")
         stopped = wait_for(lambda: is_stopped(job.program()), "the program to be stopped")
@@ -147,7 +147,7 @@ def test_encrypted(ckpt):
     counts_on(ckpt.restore("two", "--key-file", "key"), int(job.lines[-1]))
 
 
-def test_a_flipped_bit_is_named_before_anything_is_started(ckpt):
+def test_a_flipped_bit_is_reported_before_anything_is_started(ckpt):
     job = counter(ckpt, mib=1)
     ckpt.dump(job.pid, "one")
     with open(ckpt.folder / "one/chunks.ckpt", "r+b") as f:
@@ -166,7 +166,7 @@ def refusal(ckpt, image):
 
 
 def test_background_writing_with_a_bound(ckpt):
-    """--memory 1: the program waits for the disk and still runs on; the image is whole."""
+    """--memory 1: the program waits for the disk and then continues, and the image is complete."""
     job = counter(ckpt, mib=32)
     for name, bound in (("small", ("--memory", "1")), ("large", ("--memory", "256")), ("default", ())):
         report = ckpt.dump(job.pid, name, "--leave-running", *bound)

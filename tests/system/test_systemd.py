@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ckptd.service: the unit as systemd reads it, and ckptd under a systemd of its own."""
+"""ckptd.service: the unit as systemd parses it, and ckptd under a systemd of its own."""
 import os
 import re
 import shutil
@@ -19,12 +19,12 @@ pytestmark = [pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="th
 
 
 def unit(*more):
-    """The unit for the ckptd of the build folder, with more lines of its [Service]."""
+    """The unit for the ckptd of the build folder, with more lines in [Service]."""
     text = re.sub(r"ExecStart=\S*ckptd", f"ExecStart={BUILD}/tools/ckptd", UNIT.read_text())
     return text.replace("[Service]\n", "\n".join(["[Service]", *more, ""]))
 
 
-def test_the_unit_is_sound(tmp_path):
+def test_the_unit_is_valid(tmp_path):
     (tmp_path / "ckptd.service").write_text(unit())
     r = subprocess.run(["systemd-analyze", "verify", "--man=no", tmp_path / "ckptd.service"], capture_output=True,
                        text=True, timeout=60)
@@ -32,8 +32,8 @@ def test_the_unit_is_sound(tmp_path):
     assert r.returncode == 0 and said == []
 
 
-# Over this machine's files, and without its devices: a program under the Manager, whose daemon is
-# killed, and restarted, and stopped.
+# On an overlay of this machine's files, without its devices: a managed program runs while ckptd is
+# killed, restarted and stopped.
 TRY = """#!/bin/bash
 exec 2>&1
 said() { for i in $(seq 300); do grep -q "$1" a.out && return; sleep 0.1; done; echo "not said: $1"; cat a.out; }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CUDA toolkit that test programs are made with, as scripts/find-cuda finds it."""
+"""The CUDA toolkit that compiles the test programs, as scripts/find-cuda finds it."""
 import pathlib
 import subprocess
 

@@ -12,8 +12,8 @@
 #include "ckpt_config.h"
 #include "common/base/gpu.h"
 #include "common/base/log.h"
-#include "manager/daemon/nvml.h"
-#include "manager/daemon/quota.h"
+#include "manager/daemon/measure/nvml.h"
+#include "manager/daemon/measure/quota.h"
 #include "tools/ckptd/opencl.h"
 #include "tools/ckptd/options.h"
 #include "tools/ckptd/ready.h"
@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr const char *kNvml = "libnvidia-ml.so.1";
 
-// The software device's, in the build folder or installed.
+// The software device's NVML, in the build folder or installed; empty: there is none.
 std::string software_nvml() {
   std::error_code ec;
   fs::path build = fs::read_symlink("/proc/self/exe", ec).parent_path().parent_path();
@@ -35,28 +35,29 @@ std::string software_nvml() {
   return {};
 }
 
-// NVIDIA's where there is a GPU; the software device where there is none, as ckpt-run does it.
-// Null: neither, and OpenCL devices are enough.
-Result<std::unique_ptr<manager::Meter>> open_meter(const std::string &wanted, bool enough) {
+// NVIDIA's library if the node has a GPU, otherwise the software device's, as in ckpt-run. Null:
+// the node has neither, and is managed for its OpenCL devices only.
+Result<std::unique_ptr<manager::Meter>> open_meter(const std::string &wanted, bool opencl_only) {
   if (wanted == "none") return nullptr;
   if (!wanted.empty()) return manager::open_nvml(wanted);
   std::string software = software_nvml();
-  if (!has_nvidia_gpu() && software.empty() && enough) return nullptr;
+  if (!has_nvidia_gpu() && software.empty() && opencl_only) return nullptr;
   if (has_nvidia_gpu() || software.empty()) return manager::open_nvml(kNvml);
-  log::warn("this node has no NVIDIA GPU: the software device is managed");
+  log::warn("this node has no NVIDIA GPU: managing the software device");
   fs::path broker = fs::path(software).parent_path().parent_path() / "ckpt-softcuda-broker";
   if (::access(broker.c_str(), X_OK) == 0) ::setenv("CKPT_SOFTCUDA_BROKER", broker.c_str(), 0);
   return manager::open_nvml(software);
 }
 
-// A program is a connection, and one that is gone for now may be a descriptor more. The soft limit
-// is 1024 mostly, for the sake of select(), which is not used here.
+// Each program needs a descriptor for its connection, and one more after it has disconnected. The
+// usual soft limit of 1024 exists for select(2), which ckptd does not use.
 void allow_many_descriptors() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) < 0) return;
   limit.rlim_cur = limit.rlim_max;
   if (::setrlimit(RLIMIT_NOFILE, &limit) < 0)
-    log::warn("the limit of open files stays as it is: {}", std::strerror(errno));
+    log::warn("cannot raise the limit of open files, so fewer programs can join: {}",
+              std::strerror(errno));
 }
 
 Result<> run(const CkptdOptions &o) {
@@ -67,7 +68,8 @@ Result<> run(const CkptdOptions &o) {
   if (o.gpu_memory > 0) meter = manager::with_quota(std::move(meter), o.gpu_memory);
   for (const manager::MeteredGpu &g : meter->gpus())
     log::info("{} ({}), {} MiB", g.name, g.uuid, g.total >> 20);
-  allow_many_descriptors();  // after our children, who have not asked for it
+  // After the proxies that listed the OpenCL devices, which should not inherit the limit.
+  allow_many_descriptors();
   std::string socket = options.socket;
   CKPT_TRY(std::unique_ptr<manager::Daemon> daemon,
            manager::Daemon::create(std::move(options), std::move(meter)));
@@ -86,21 +88,22 @@ int main(int argc, char **argv) {
   CkptdOptions o;
   CLI::App app{
       "ckptd [OPTIONS]: the Manager of this node's GPUs. Programs that are started by "
-      "`ckpt-run --managed` share them: when device memory runs short, one of them is moved to "
-      "host memory and brought back where there is room. Ends with INT or TERM; its programs then "
-      "go on without it."};
+      "`ckpt-run --managed` share the GPUs: when device memory runs short, a program is moved to "
+      "host memory and resumes on any GPU that has room. SIGINT or SIGTERM ends ckptd; its "
+      "programs then continue unmanaged."};
   app.set_version_flag("--version", CKPT_VERSION);
   add_ckptd_options(app, o);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ConfigError &e) {
     std::string file = app.get_config_ptr()->as<std::string>();
-    return log::error(Error{fmt::format("{}: {}", file, e.what()),
-                            "its lines are NAME = VALUE; ckptd --help has the names"}),
-           1;
+    log::error(Error{fmt::format("{}: {}", file, e.what()),
+                     "each line has the form name = value; ckptd --help lists the names"});
+    return 1;
   } catch (const CLI::ParseError &e) {
     return app.exit(e);
   }
-  if (Result<> r = run(o); !r) return log::error(r.error()), 1;
-  return 0;
+  Result<> r = run(o);
+  if (!r) log::error(r.error());
+  return r ? 0 : 1;
 }

@@ -17,7 +17,7 @@ manager::OpenClDevice as_managed(const Device &d, std::optional<u64> cap) {
   return {d.uuid, d.name, d.memory_bytes, cap};
 }
 
-// 0: it is no size.
+// 0 if `text` is not a size.
 u64 bytes_of(std::string text) {
   u64 bytes = 0;
   try {
@@ -28,22 +28,23 @@ u64 bytes_of(std::string text) {
   return CLI::detail::lexical_cast(text, bytes) ? bytes : 0;
 }
 
-struct Word {
+// One entry of the list: a device, and the memory that programs may use there.
+struct Entry {
   std::string device;
   std::optional<u64> cap;
 };
 
-Result<Word> read_word(const std::string &text) {
+Result<Entry> read_entry(const std::string &text) {
   size_t equals = text.rfind('=');
-  if (equals == text.npos) return Word{text, {}};
+  if (equals == text.npos) return Entry{text, {}};
   u64 bytes = bytes_of(text.substr(equals + 1));
   if (bytes == 0)
-    return fail_with_hint(fmt::format("\"{}\" has no size behind the =", text),
-                          "--opencl-devices ocl:NAME=64M, say");
-  return Word{text.substr(0, equals), bytes};
+    return fail_with_hint(fmt::format("\"{}\" has no size after the =", text),
+                          "write, for example, --opencl-devices ocl:NAME=64M");
+  return Entry{text.substr(0, equals), bytes};
 }
 
-bool is_for_all(const Device &d, const std::string &wanted) {
+bool is_selected(const Device &d, const std::string &wanted) {
   return wanted == "all" || d.all.value("type", "") != "cpu";
 }
 
@@ -55,15 +56,15 @@ Result<std::vector<manager::OpenClDevice>> opencl_devices(const std::string &wan
   CKPT_TRY(std::vector<Device> devices, list_devices(kApi));
   if (wanted == "gpus" || wanted == "all") {
     for (const Device &d : devices)
-      if (is_for_all(d, wanted)) out.push_back(as_managed(d, {}));
+      if (is_selected(d, wanted)) out.push_back(as_managed(d, {}));
     return out;
   }
-  std::istringstream words(wanted);
-  for (std::string text; std::getline(words, text, ',');) {
-    CKPT_TRY(Word word, read_word(text));
-    CKPT_TRY(DeviceChoice choice, choose_devices(word.device, devices));
+  std::istringstream entries(wanted);
+  for (std::string text; std::getline(entries, text, ',');) {
+    CKPT_TRY(Entry entry, read_entry(text));
+    CKPT_TRY(DeviceChoice choice, choose_devices(entry.device, devices));
     for (const std::string &id : choice[kApi])
-      out.push_back(as_managed(*std::ranges::find(devices, id, &Device::id), word.cap));
+      out.push_back(as_managed(*std::ranges::find(devices, id, &Device::id), entry.cap));
   }
   return out;
 }

@@ -22,7 +22,6 @@ manager::Time time_of(double seconds) {
   return manager::Time(static_cast<i64>(std::lround(seconds * 1e6)));
 }
 
-// Half of the machine's memory, for the contents of evicted programs.
 u64 half_of_memory() {
   return static_cast<u64>(::sysconf(_SC_PHYS_PAGES)) * static_cast<u64>(::sysconf(_SC_PAGESIZE)) /
          2;
@@ -34,7 +33,7 @@ Result<uid_t> uid_of(const std::string &word) {
   if (error == std::errc{} && end == word.data() + word.size()) return uid;
   if (const passwd *p = ::getpwnam(word.c_str())) return p->pw_uid;
   return fail_with_hint(fmt::format("there is no user \"{}\"", word),
-                        "--users takes own, all, or a comma list of names and numbers");
+                        "--users takes own, all, or user names and numbers separated by commas");
 }
 
 Result<> read_users(const std::string &text, manager::DaemonOptions &d) {
@@ -54,106 +53,158 @@ Result<> read_users(const std::string &text, manager::DaemonOptions &d) {
 Result<> check_disk(const CkptdOptions &o) {
   struct stat st {};
   if (o.disk_folder.empty() && o.disk_memory > 0)
-    return fail_with_hint("--disk-memory without --disk-folder", "say where");
+    return fail_with_hint("--disk-memory needs --disk-folder",
+                          "name the folder for the contents of evicted programs");
   if (o.disk_folder.empty()) return {};
-  const char *hint = "--disk-folder takes the absolute path of a folder that is there";
+  const char *hint = "--disk-folder takes the absolute path of an existing folder";
   if (o.disk_folder[0] != '/')
-    return fail_with_hint(fmt::format("{} is no absolute path", o.disk_folder), hint);
+    return fail_with_hint(fmt::format("{} is not an absolute path", o.disk_folder), hint);
   if (::stat(o.disk_folder.c_str(), &st) < 0)
     return fail_with_hint(fmt::format("cannot use {}: {}", o.disk_folder, std::strerror(errno)),
                           hint);
   if (!S_ISDIR(st.st_mode))
-    return fail_with_hint(fmt::format("{} is no folder", o.disk_folder), hint);
+    return fail_with_hint(fmt::format("{} is not a folder", o.disk_folder), hint);
   if (o.users != "own" && (st.st_mode & S_IWOTH) == 0)
     log::warn(
-        "{} cannot be written by everybody: contents of programs whose users may not write "
-        "there stay on the GPU (chmod 1777 lets all of them)",
+        "{} is not writable by all users: programs of users without write permission keep their "
+        "contents on the GPU (chmod 1777 admits all of them)",
         o.disk_folder);
   return {};
+}
+
+// ---- the options, by what they are about
+
+constexpr double kMaxSeconds = 1e6;
+
+CLI::Option *add_time(CLI::App &app, const char *name, double &value, const char *help) {
+  return app.add_option(name, value, help)->check(CLI::Range(0.0, kMaxSeconds));
+}
+
+CLI::Option *add_bytes(CLI::App &app, const char *name, u64 &value, const char *help) {
+  return app.add_option(name, value, help)->transform(CLI::AsSizeValue(false));
+}
+
+CLI::Option *add_count(CLI::App &app, const char *name, unsigned &value, const char *help) {
+  return app.add_option(name, value, help)->check(CLI::Range(1u, 4096u));
+}
+
+void add_connection_options(CLI::App &app, CkptdOptions &o) {
+  app.add_option("--socket", o.socket, "the socket on which ckptd listens")
+      ->envname(managed::kSocketVariable);
+  app.add_option("--users", o.users,
+                 "the users who may run managed programs besides root: own, all, or a list "
+                 "separated by commas")
+      ->envname("CKPTD_USERS");
+  add_time(app, "--reconnect-timeout", o.reconnect_timeout,
+           "seconds that programs wait for another ckptd when this one has ended, before they "
+           "continue unmanaged");
+  add_time(app, "--startup-delay", o.startup_delay,
+           "seconds after the start in which nothing is granted, so that programs of an earlier "
+           "ckptd can join");
+}
+
+void add_memory_options(CLI::App &app, CkptdOptions &o) {
+  add_count(app, "--programs-per-gpu", o.programs_per_gpu, "programs that share a GPU");
+  add_count(app, "--contextless-per-gpu", o.contextless_per_gpu,
+            "programs that are assigned to a GPU and have no context there yet");
+  add_bytes(app, "--context-memory", o.context_memory,
+            "the assumed size of a context, until one was measured (64M)");
+  add_bytes(app, "--gpu-memory", o.gpu_memory,
+            "the memory of each GPU that managed programs share; 0: all of it");
+  add_bytes(app, "--credit-memory", o.credit_memory,
+            "the memory that a program may allocate without asking first, while no program waits "
+            "and memory is plentiful (256M); 0: every allocation asks");
+  add_bytes(app, "--program-memory", o.program_memory,
+            "the memory that one program may use; 0: no limit");
+  add_bytes(app, "--host-memory", o.host_memory,
+            "host memory for the contents of evicted programs; 0: half of the machine's memory");
+  app.add_option("--disk-folder", o.disk_folder,
+                 "a folder for the contents of evicted programs when host memory is full");
+  add_bytes(app, "--disk-memory", o.disk_memory, "the disk space that may be used there");
+}
+
+void add_decision_options(CLI::App &app, CkptdOptions &o) {
+  app.add_option("--victim", o.victim,
+                 "the program that is evicted when memory runs short: the requester, or the "
+                 "cheapest to move")
+      ->check(CLI::IsMember({"requester", "cheapest"}));
+  app.add_option("--placement", o.placement,
+                 "which waiting program joins the programs on a GPU: the one that demands what "
+                 "they leave idle (demand), the next that fits (first-fit), or the next that was "
+                 "not observed to lose beside them (interference)")
+      ->check(CLI::IsMember({"demand", "first-fit", "interference"}));
+  app.add_option("--progress-interval", o.progress_interval,
+                 "seconds between the progress reports of a program")
+      ->check(CLI::Range(0.001, kMaxSeconds));
+  add_time(app, "--pairing-limit", o.pairing_limit,
+           "seconds after which the starving program shares a GPU with any program");
+  add_time(app, "--starvation-limit", o.starvation_limit,
+           "seconds after which a waiting program goes before all others");
+  add_time(app, "--min-residency", o.min_residency,
+           "seconds on a GPU in which a program is not evicted for another");
+  add_time(app, "--eviction-timeout", o.eviction_timeout,
+           "seconds that a program has to leave its GPU");
+  add_time(app, "--rebalance-after", o.rebalance_after,
+           "seconds after which a program that shares a GPU may move to an idle one; 0: never");
+  add_time(app, "--time-slice", o.time_slice,
+           "the length in seconds of a turn of programs that do not fit together; 0: no turns");
+}
+
+void add_file_options(CLI::App &app, CkptdOptions &o) {
+  app.add_option("--metrics", o.metrics, "a port of 127.0.0.1 for Prometheus; 0: none")
+      ->check(CLI::Range(0u, 65535u));
+  app.add_option("--profiles", o.profiles,
+                 "a file that keeps the profiles of workloads from one ckptd to the next")
+      ->envname("CKPTD_PROFILES");
+  app.add_option("--journal", o.journal, "a file to which each message is appended as JSON");
+  app.add_option("--nvml", o.nvml,
+                 "NVML's library, or one with the same functions; none: no CUDA device is managed");
+  app.add_option("--opencl-devices", o.opencl_devices,
+                 "the OpenCL devices that are managed: gpus (the default), all, none, or a list "
+                 "of ocl:N, ocl:NAME and UUIDs separated by commas, each with an optional =SIZE, "
+                 "the memory that programs may use there");
+}
+
+manager::PlacementMode placement_of(const std::string &word) {
+  if (word == "first-fit") return manager::PlacementMode::FirstFit;
+  if (word == "interference") return manager::PlacementMode::Interference;
+  return manager::PlacementMode::Demand;
+}
+
+manager::Settings settings_of(const CkptdOptions &o) {
+  manager::Settings s;
+  s.programs_per_gpu = o.programs_per_gpu;
+  s.contextless_per_gpu = o.contextless_per_gpu;
+  s.context_bytes = o.context_memory;
+  s.credit_bytes = o.credit_memory;
+  s.program_bytes = o.program_memory;
+  s.host_bytes = o.host_memory != 0 ? o.host_memory : half_of_memory();
+  s.disk_folder = o.disk_folder;
+  s.disk_bytes = o.disk_memory;
+  s.victim = o.victim == "cheapest" ? manager::Victim::Cheapest : manager::Victim::Requester;
+  s.placement = placement_of(o.placement);
+  s.progress_interval = time_of(o.progress_interval);
+  s.pairing_limit = time_of(o.pairing_limit);
+  s.starvation_limit = time_of(o.starvation_limit);
+  s.min_residency = time_of(o.min_residency);
+  s.eviction_timeout = time_of(o.eviction_timeout);
+  s.time_slice = time_of(o.time_slice);
+  s.rebalance_after = time_of(o.rebalance_after);
+  s.startup_delay = time_of(o.startup_delay);
+  return s;
 }
 
 }  // namespace
 
 void add_ckptd_options(CLI::App &app, CkptdOptions &o) {
-  auto bytes = CLI::AsSizeValue(false);
-  auto seconds = CLI::Range(0.0, 1e6);
-  auto count = CLI::Range(1u, 4096u);
-  app.set_config("--config", kConfigurationFile, "a file with any of these options: name = value");
-  app.allow_config_extras(CLI::config_extras_mode::error);  // a misspelt limit would be none
-  app.add_option("--socket", o.socket, "where programs find it")->envname(managed::kSocketVariable);
-  app.add_option("--users", o.users, "who may join: own, all, or a comma list of users (root may)")
-      ->envname("CKPTD_USERS");
-  app.add_option("--grace", o.grace,
-                 "seconds that programs wait for another ckptd when this one is gone, before they "
-                 "go on unmanaged")
-      ->check(seconds);
-  app.add_option("--settle", o.settle,
-                 "seconds after the start in which programs of an earlier ckptd may join, and "
-                 "nothing is given yet")
-      ->check(seconds);
-  app.add_option("--programs-per-gpu", o.programs_per_gpu, "that share a GPU")->check(count);
-  app.add_option("--contextless-per-gpu", o.contextless_per_gpu,
-                 "that are assigned to a GPU and have no context there yet")
-      ->check(count);
-  app.add_option("--context-memory", o.context_memory,
-                 "bytes of a context, until one was measured (64M, say)")
-      ->transform(bytes);
-  app.add_option("--gpu-memory", o.gpu_memory,
-                 "bytes of each GPU that programs share; the rest is left to others; 0: all")
-      ->transform(bytes);
-  app.add_option(
-         "--ahead-memory", o.ahead_memory,
-         "bytes that a program may take without a question while nobody waits and memory is "
-         "plentiful (256M); 0: every allocation asks")
-      ->transform(bytes);
-  app.add_option("--program-memory", o.program_memory, "bytes that one program may have; 0: all")
-      ->transform(bytes);
-  app.add_option("--host-memory", o.host_memory,
-                 "bytes of host memory for the contents of evicted programs; 0: half of it")
-      ->transform(bytes);
-  app.add_option("--disk-folder", o.disk_folder, "where they go when that is used up");
-  app.add_option("--disk-memory", o.disk_memory, "bytes of it")->transform(bytes);
-  app.add_option("--victim", o.victim,
-                 "who leaves when memory runs short: the requester, or who is cheapest to move")
-      ->check(CLI::IsMember({"requester", "cheapest"}));
-  app.add_option(
-         "--pairs", o.pairs,
-         "who shares a GPU: (mix) of the next ones, who needs what the programs there leave "
-         "idle, (any) the next that fits, or (learn) not two that were seen to get less done "
-         "together than one after the other")
-      ->check(CLI::IsMember({"any", "learn", "mix"}));
-  app.add_option("--report", o.report, "seconds between programs' words of their progress")
-      ->check(CLI::Range(0.001, 1e6));
-  app.add_option("--apart", o.apart,
-                 "seconds after which the eldest waiting program shares with anybody")
-      ->check(seconds);
-  app.add_option("--age", o.age, "seconds after which a waiting program goes before all others")
-      ->check(seconds);
-  app.add_option("--least-run", o.least_run, "seconds in which nobody is evicted for another")
-      ->check(seconds);
-  app.add_option("--answer-timeout", o.answer_timeout, "seconds that a program has to leave")
-      ->check(seconds);
-  app.add_option(
-         "--balance", o.balance,
-         "seconds after which a program that shares a GPU may move to one that nobody uses; "
-         "0: never")
-      ->check(seconds);
-  app.add_option("--slice", o.slice,
-                 "seconds of a turn, for programs that do not fit together; 0: no turns")
-      ->check(seconds);
-  app.add_option("--metrics", o.metrics, "a port of 127.0.0.1 for Prometheus; 0: none")
-      ->check(CLI::Range(0u, 65535u));
-  app.add_option("--kinds", o.kinds,
-                 "a file in which ckptd keeps what it has learned of kinds of programs")
-      ->envname("CKPTD_KINDS");
-  app.add_option("--journal", o.journal, "a file for each message, as a line of JSON");
-  app.add_option(
-      "--nvml", o.nvml,
-      "NVML's library, or another that answers like it; none: no CUDA device is managed");
-  app.add_option("--opencl-devices", o.opencl_devices,
-                 "OpenCL devices that are managed: gpus (the default), all, none, or a comma list "
-                 "of ocl:N, ocl:NAME and UUIDs, each perhaps with =SIZE, what programs may have "
-                 "of its memory");
+  app.set_config("--config", kConfigurationFile,
+                 "a file with any of these options, as lines of the form name = value");
+  // A misspelt limit would not limit anything.
+  app.allow_config_extras(CLI::config_extras_mode::error);
+  add_connection_options(app, o);
+  add_memory_options(app, o);
+  add_decision_options(app, o);
+  add_file_options(app, o);
 }
 
 Result<manager::DaemonOptions> daemon_options(const CkptdOptions &o) {
@@ -163,31 +214,11 @@ Result<manager::DaemonOptions> daemon_options(const CkptdOptions &o) {
   d.socket = !o.socket.empty()  ? o.socket
              : ::geteuid() == 0 ? managed::kNodeSocket
                                 : managed::own_socket();
-  d.grace = std::chrono::milliseconds(std::lround(o.grace * 1e3));
+  d.reconnect_timeout = std::chrono::milliseconds(std::lround(o.reconnect_timeout * 1e3));
   d.metrics_port = static_cast<u16>(o.metrics);
-  d.kinds = o.kinds;
+  d.profiles_file = o.profiles;
   d.journal = o.journal;
-  manager::Settings &s = d.settings;
-  s.programs_per_gpu = o.programs_per_gpu;
-  s.contextless_per_gpu = o.contextless_per_gpu;
-  s.context_bytes = o.context_memory;
-  s.ahead_bytes = o.ahead_memory;
-  s.program_bytes = o.program_memory;
-  s.host_bytes = o.host_memory != 0 ? o.host_memory : half_of_memory();
-  s.disk_folder = o.disk_folder;
-  s.disk_bytes = o.disk_memory;
-  s.victim = o.victim == "cheapest" ? manager::Victim::Cheapest : manager::Victim::Requester;
-  s.pairs = o.pairs == "any"     ? manager::Pairing::Any
-            : o.pairs == "learn" ? manager::Pairing::Learn
-                                 : manager::Pairing::Mix;
-  s.report = time_of(o.report);
-  s.apart_limit = time_of(o.apart);
-  s.age_limit = time_of(o.age);
-  s.least_run = time_of(o.least_run);
-  s.answer_timeout = time_of(o.answer_timeout);
-  s.slice = time_of(o.slice);
-  s.balance = time_of(o.balance);
-  s.settle = time_of(o.settle);
+  d.settings = settings_of(o);
   return d;
 }
 

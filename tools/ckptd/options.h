@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ckptd's options: flags, and the same names in a configuration file.
+// The options of ckptd: the same names on the command line and in the configuration file.
 #pragma once
 
 #include <string>
@@ -11,15 +11,16 @@
 
 namespace ckpt::tools {
 
-// As they are written, before they mean something.
+// The options as they were written. Times are in seconds, sizes in bytes.
 struct CkptdOptions {
-  std::string socket, users = "own", nvml, kinds, journal, disk_folder, victim = "requester",
-                      pairs = "mix", opencl_devices = "gpus";
-  double grace = 10, age = 30, least_run = 1, answer_timeout = 60, slice = 0, balance = 10,
-         settle = 0.5, report = 1, apart = 300;
+  std::string socket, users = "own", nvml, profiles, journal, disk_folder, victim = "requester",
+                      placement = "demand", opencl_devices = "gpus";
+  double reconnect_timeout = 10, startup_delay = 0.5;
+  double starvation_limit = 30, pairing_limit = 300, progress_interval = 1;
+  double min_residency = 1, eviction_timeout = 60, rebalance_after = 10, time_slice = 0;
   unsigned programs_per_gpu = 4, contextless_per_gpu = 4, metrics = 0;
-  u64 context_memory = 64ull << 20, ahead_memory = 256ull << 20, gpu_memory = 0, program_memory = 0,
-      host_memory = 0, disk_memory = 0;
+  u64 context_memory = 64ull << 20, credit_memory = 256ull << 20, gpu_memory = 0,
+      program_memory = 0, host_memory = 0, disk_memory = 0;
 };
 
 void add_ckptd_options(CLI::App &app, CkptdOptions &o);

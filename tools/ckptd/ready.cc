@@ -4,8 +4,10 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 
 #include "common/base/log.h"
@@ -27,7 +29,7 @@ void tell_ready() {
   UniqueFd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (::sendto(fd.get(), kReady.data(), kReady.size(), MSG_NOSIGNAL,
                reinterpret_cast<sockaddr *>(&a), size) < 0)
-    log::warn("cannot tell systemd that ckptd listens");
+    log::warn("cannot notify systemd that ckptd listens: {}", std::strerror(errno));
 }
 
 }  // namespace ckpt::tools

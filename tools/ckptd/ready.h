@@ -3,8 +3,8 @@
 
 namespace ckpt::tools {
 
-// Tells systemd, where it has started us (Type=notify), that programs may come: the datagram
-// "READY=1" to $NOTIFY_SOCKET, which sd_notify(3) documents as a protocol that stays.
+// Tells systemd, if it started this process (Type=notify), that ckptd listens: it sends the
+// datagram "READY=1" to $NOTIFY_SOCKET, a protocol that sd_notify(3) documents as stable.
 void tell_ready();
 
 }  // namespace ckpt::tools

@@ -14,8 +14,8 @@ namespace ckpt::tools {
 namespace {
 
 constexpr const char *kInstalledCriu = "/opt/ckpt/criu/bin/criu";
-constexpr int kLeastMajor = 4, kLeastMinor = 1;
-constexpr size_t kDecisiveLines = 3;
+constexpr int kMinMajor = 4, kMinMinor = 1;
+constexpr size_t kQuotedLines = 3;
 
 std::string candidate() {
   if (const char *path = std::getenv("CKPT_CRIU"); path && *path) return path;
@@ -34,78 +34,82 @@ std::string version_in(const std::string &text) {
 bool new_enough(const std::string &version) {
   int major = 0, minor = 0;
   if (std::sscanf(version.c_str(), "%d.%d", &major, &minor) < 1) return false;
-  return std::pair(major, minor) >= std::pair(kLeastMajor, kLeastMinor);
+  return std::pair(major, minor) >= std::pair(kMinMajor, kMinMinor);
 }
 
-// Words of CRIU's own messages, and what a user can do.
+// A part of a message of CRIU, and what a user can do about the error.
 struct Advice {
-  const char *words;
+  const char *message_part;
   const char *hint;
 };
 constexpr Advice kAdvice[] = {
     {"External socket is used",
-     "the program has a UNIX socket to a process outside of it; close it first"},
+     "the program is connected to a process outside of it by a UNIX socket; close it first"},
     {"Connected TCP socket", "close the program's TCP connections first"},
-    {"Can't dump ghost file", "the program holds a large unlinked file; let it close it first"},
-    {"Some file locks are hold by dumping tasks", "let the program release its file locks first"},
+    {"Can't dump ghost file", "the program has a large unlinked file open; close it first"},
+    {"Some file locks are hold by dumping tasks", "release the program's file locks first"},
     {"No space left on device", "make room on the disk"},
-    {"has bad size", "put the file back as it was, or see ckpt-restore --truncate-files"},
-    {"Can't fork for", "a PID of the program is in use"},
+    {"has bad size",
+     "restore the file's contents of the time of the dump, or use ckpt-restore --truncate-files"},
+    {"Can't fork for", "a PID of the program is in use; run ckpt-restore again"},
     {"Operation not permitted", "run as root"},
 };
 
 std::string advice_for(const std::string &text) {
   for (const Advice &a : kAdvice)
-    if (text.find(a.words) != std::string::npos) return a.hint;
+    if (text.find(a.message_part) != std::string::npos) return a.hint;
   return {};
 }
 
-// "(00.017984) 12: Error (criu/cr-restore.c:1230): Can't …": what follows the place in the source.
+// The message after the source position, as in
+// "(00.017984) 12: Error (criu/cr-restore.c:1230): Can't …".
 std::string message_of(const std::string &line) {
   size_t at = line.find("): ", line.find("Error ("));
   return at == std::string::npos ? line : line.substr(at + 3);
 }
 
-// CRIU's helpers write there: what lands in a file is read by every program that wants no input.
-Result<> check_null() {
+// CRIU's helpers write to /dev/null. If it is a regular file, every program that reads /dev/null
+// for empty input would get that output.
+Result<> check_null_device() {
   struct stat s {};
   if (::stat("/dev/null", &s) == 0 && S_ISCHR(s.st_mode)) return {};
-  return fail_with_hint("/dev/null is no device",
-                        "as root: rm -f /dev/null; mknod -m 666 /dev/null c 1 3");
+  return fail_with_hint("/dev/null is not a device",
+                        "as root, run: rm -f /dev/null; mknod -m 666 /dev/null c 1 3");
 }
 
 }  // namespace
 
 Result<Criu> find_criu() {
-  CKPT_CHECK(check_null());
-  const std::string hint =
-      fmt::format("install CRIU {}.{} or later (scripts/setup does), or set CKPT_CRIU", kLeastMajor,
-                  kLeastMinor);
+  CKPT_CHECK(check_null_device());
+  const std::string hint = fmt::format(
+      "install CRIU {}.{} or later (scripts/setup does), or set CKPT_CRIU", kMinMajor, kMinMinor);
   Criu c{candidate(), {}};
   Result<CommandResult> r = run_command({c.path, "--version"}, "");
-  if (!r) return fail_with_hint("there is no CRIU: " + r.error().what, hint);
+  if (!r) return fail_with_hint("cannot run CRIU: " + r.error().what, hint);
   c.version = version_in(r->output);
   if (r->exit_code != 0 || c.version.empty())
-    return fail_with_hint(fmt::format("{} --version failed", c.path), hint);
+    return fail_with_hint(
+        fmt::format("{} --version failed with exit code {}", c.path, r->exit_code), hint);
   if (!new_enough(c.version))
-    return fail_with_hint(fmt::format("{} is version {}, too old", c.path, c.version), hint);
+    return fail_with_hint(fmt::format("{} is version {}, which is too old", c.path, c.version),
+                          hint);
   return c;
 }
 
 Error criu_error(const std::string &log_path, const std::string &verb, int wait_status) {
-  std::string decisive;
+  std::string errors;
   std::ifstream in(log_path);
   size_t lines = 0;
-  for (std::string line; lines < kDecisiveLines && std::getline(in, line);) {
-    // Without CAP_SYS_RESOURCE this one comes every time, and harms nothing (facts/criu.md).
+  for (std::string line; lines < kQuotedLines && std::getline(in, line);) {
+    // CRIU logs this one in every run without CAP_SYS_RESOURCE, and it is harmless.
     if (line.find("Error (") == std::string::npos || line.find("rlimit: ") != std::string::npos)
       continue;
-    decisive += (lines++ ? "; " : "") + message_of(line);
+    errors += (lines++ ? "; " : "") + message_of(line);
   }
-  if (decisive.empty())
-    decisive = WIFSIGNALED(wait_status) ? fmt::format("killed by signal {}", WTERMSIG(wait_status))
-                                        : fmt::format("exit code {}", WEXITSTATUS(wait_status));
-  return {fmt::format("CRIU could not {} the program: {}", verb, decisive), advice_for(decisive)};
+  if (errors.empty())
+    errors = WIFSIGNALED(wait_status) ? fmt::format("killed by signal {}", WTERMSIG(wait_status))
+                                      : fmt::format("exit code {}", WEXITSTATUS(wait_status));
+  return {fmt::format("CRIU cannot {} the program: {}", verb, errors), advice_for(errors)};
 }
 
 }  // namespace ckpt::tools

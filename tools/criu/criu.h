@@ -1,6 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CRIU as an executable: where it is, whether it is new enough, what its log says went wrong.
+// CRIU (criu.org) as an executable: where it is, whether it is new enough, and why it failed.
+//
+// The tools drive CRIU by its command line, never by its library, so that a user can repeat a
+// failed run by hand. It saves and restores the host side of a program: processes, threads, memory,
+// files, pipes, sockets between them. It knows nothing of devices, and would refuse them or, worse,
+// save what cannot be restored. So this is all that it may see:
+//
+//   no device    At a detach each agent removes every trace of a driver from its process: device
+//                files, mappings, rings, sockets to proxies. check_detached() looks for residue.
+//   no outside   Terminals, pipes and sockets that lead out of the program are refused by the
+//                preflight, or replaced at a restore (--shell-job, --inherit-fd).
+//   one pipe     In each process with an agent the read end of its outcome pipe stays open. CRIU
+//                restores it as any other pipe; ckpt-restore passes in one of its own, and through
+//                it tells the agent that its process is a restored copy.
+//   no tools     The keeper and the proxies are parents and siblings of the program, outside of the
+//                tree that CRIU dumps.
+//
+// A dump passes --leave-stopped: whether the program ends or continues is decided after CRIU, once
+// the image is complete. A restore passes it too, because CRIU would start one thread after the
+// other, and fails if the program ends before the last one. The tools continue the program.
+//
+// Both pass --no-default-config, so that /etc/criu/default.conf changes nothing, and --file-locks.
+// CRIU's log level is -v4: the log is what criu_error() reads, and what a user can send to CRIU's
+// developers.
 #pragma once
 
 #include <string>
@@ -15,11 +38,12 @@ struct Criu {
   std::string version;  // "4.1.1"
 };
 
-// $CKPT_CRIU, /opt/ckpt/criu/bin/criu, PATH, in this order; at least 4.1 (facts: earlier ones do
-// not know the vDSO of kernels 6.13 and later, checkpoint-restore/criu#2532).
+// Looks at $CKPT_CRIU, /opt/ckpt/criu/bin/criu and PATH, in this order. Version 4.1 is the first
+// one that knows the vDSO of kernels 6.13 and later (checkpoint-restore/criu#2532).
 Result<Criu> find_criu();
 
-// The lines of a CRIU log that tell why it failed, and what to do about it where that is known.
+// Why CRIU failed, from the errors in its log, with a hint where the cause is known. `verb`: what
+// CRIU was to do, "dump" or "restore".
 Error criu_error(const std::string &log_path, const std::string &verb, int wait_status);
 
 }  // namespace ckpt::tools

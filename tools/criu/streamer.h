@@ -1,77 +1,63 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The protocol of `criu --stream` (criu/img-streamer.c, images/img-streamer.proto): through a UNIX
-// socket in its images folder CRIU names one file after the other, and each file is a pipe. A
-// request is a u32 length and the protobuf message { string filename = 1 }; at a restore it is
-// answered by { bool exists = 1 }; then the pipe's other end comes by SCM_RIGHTS.
+// The streamer protocol of CRIU (criu dump --stream, criu restore --stream), by which CRIU's image
+// files go straight into an image of ours and come out of it, without touching a disk in between.
+//
+// The problem: CRIU writes a folder with dozens of files, among them the program's memory. Written
+// to disk first and copied then, a dump would need twice the space and a pass more over all bytes.
+//
+// The protocol: the tool listens on a UNIX socket in the folder that it passes to CRIU as -D. CRIU
+// connects once and sends a request for each file that it would open:
+//
+//   u32      length of the message that follows
+//   message  protobuf { string filename = 1 }, for example 0a 0a "core-1.img"
+//
+// At a dump ("streamer-capture.sock") CRIU then sends the read end of a pipe by SCM_RIGHTS, and
+// writes the file into the pipe's other end. At a restore ("streamer-serve.sock") the tool first
+// answers each request with
+//
+//   u32      2, the length of the message that follows
+//   message  protobuf { bool exists = 1 }
+//
+// and, only if the file exists, CRIU sends the write end of a pipe and reads the file from the
+// other. CRIU keeps several pipes open at once and uses them in turns. Each file therefore gets a
+// thread of its own, which copies between the pipe and the stream "criu/NAME" of the image.
+//
+// Pages arrive as page-aligned runs in files named pages-N.img. Between two dumps of a program they
+// shift, so they are cut into chunks by content (storage::Cut::Content), which lets an
+// increment find them in its parent. All other files are cut at fixed offsets.
+//
+// The tool ends a dump early by closing the pipes. CRIU then fails by itself, and cures the
+// program: it removes its parasite code from the processes and continues them. CRIU must never be
+// killed before that.
+//
+// Source: criu/img-streamer.c and images/img-streamer.proto in CRIU 4.1.
 #pragma once
 
-#include <atomic>
-#include <list>
-#include <map>
-#include <mutex>
-#include <set>
+#include <optional>
 #include <string>
-#include <thread>
 
+#include "common/base/bytes.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
-#include "storage/read/image_reader.h"
-#include "storage/write/image_writer.h"
 
 namespace ckpt::tools {
 
-// Streams of an image that are CRIU's files.
+// The start of the names of the streams that hold CRIU's files.
 inline constexpr std::string_view kCriuStreams = "criu/";
 
-// Takes what `criu dump --stream -D folder` writes and puts it into an image.
-class Capture {
- public:
-  Capture(storage::ImageWriter &image) : image_(image) {}
-  ~Capture();
-  Result<> start(const std::string &folder);
-  // CRIU has ended: waits for the last bytes; the first error of any file.
-  Result<> finish();
-  // Breaks the pipes: CRIU fails, cures the program and ends by itself (it must never be killed in
-  // the middle, with its parasite inside the program).
-  void cancel();
+namespace streamer {
 
- private:
-  void accept_and_serve();
-  Result<> serve(int socket);
-  void copy(UniqueFd pipe, std::string name);
-  void note(const Result<> &r);
+// The capacity of a pipe; 1 MiB is what an unprivileged user may set (fs.pipe-max-size).
+inline constexpr int kPipeBytes = 1 << 20;
 
-  storage::ImageWriter &image_;
-  UniqueFd listener_;
-  std::thread server_;
-  std::mutex mutex_;
-  std::list<std::thread> copiers_;
-  std::set<int> open_;  // sockets and pipes that cancel() has to break
-  std::atomic<bool> cancelled_ = false;
-  Result<> first_error_;
-};
+// The file name of the next request. No value: CRIU has closed the connection.
+Result<std::optional<std::string>> receive_request(int socket);
+Result<> send_reply(int socket, bool exists);
+Result<UniqueFd> receive_pipe(int socket);
 
-// Hands CRIU's files to `criu restore --stream -D folder` out of an image.
-class Serve {
- public:
-  Serve(const storage::ImageReader &image) : image_(image) {}
-  ~Serve();
-  Result<> start(const std::string &folder);
-  // CRIU has ended. The first error in reading the image, if any.
-  Result<> finish();
+// Parses the protobuf message of a request; takes any bytes.
+Result<std::string> parse_request(ByteView message);
 
- private:
-  void accept_and_serve();
-  Result<> serve(int socket);
-  void copy(std::string name, UniqueFd pipe);
-
-  const storage::ImageReader &image_;
-  UniqueFd listener_;
-  std::thread server_;
-  std::mutex mutex_;
-  std::list<std::thread> copiers_;
-  Result<> first_error_;
-};
-
+}  // namespace streamer
 }  // namespace ckpt::tools

@@ -45,7 +45,7 @@ const Api *find_api(std::string_view name) {
 std::string driver_folder(const Api &api) {
   std::string folder = first_existing({own_folder().parent_path() / api.library_room / "vendors",
                                        fs::path(CKPT_INSTALLED_LIBDIR) / "vendors"});
-  // OpenCL loaders take a folder only with the slash at its end (facts/opencl.md).
+  // OpenCL loaders treat OCL_ICD_VENDORS as a folder only if it ends with a slash.
   return folder.empty() ? folder : folder + "/";
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a tool knows of an API: its name, and how a program is led to our driver for it. All else is
-// behind the executable ckpt-<name>-proxy.
+// All that the tools know of an API: its name, and how a program's loader finds ckpt's driver for
+// it. For everything else they ask the executable ckpt-NAME-proxy.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@ namespace ckpt::tools {
 
 struct Api {
   const char *name;          // "ocl"; the prefix in --device
-  const char *library_room;  // the folder of our libraries for it in a build tree
-  // The environment variable that leads the API's loader to our driver; null: the executable says
-  // how (--environment).
+  const char *library_room;  // the folder of its libraries in a build tree
+  // The environment variable that names our driver to the API's loader. Null: the proxy's
+  // executable tells the whole environment (--environment).
   const char *variable;
-  const char
-      *other_way;  // one by which a loader finds further drivers: not for the program; or null
+  // A variable by which the loader would find further drivers, which is therefore removed; or null.
+  const char *removed_variable;
 };
 
 inline constexpr Api kApis[] = {
@@ -24,12 +24,12 @@ inline constexpr Api kApis[] = {
     {"cuda", "libckpt-cuda", nullptr, nullptr},
 };
 
-// The executable of an API's proxy: of this build tree, or as installed. Empty: there is none.
+// The executable of an API's proxy, in this build tree or as installed; empty if it does not exist.
 std::string proxy_executable(const Api &api);
 const Api *find_api(std::string_view name);
-// The folder that an API's variable names. Empty: there is none.
+// The value of an API's variable: the folder that describes our driver; empty if it does not exist.
 std::string driver_folder(const Api &api);
-// Another tool of this installation: "ckpt-dump".
+// The path of another tool of this installation, such as "ckpt-dump".
 std::string sibling_tool(const std::string &name);
 
 }  // namespace ckpt::tools

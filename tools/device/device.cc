@@ -43,10 +43,12 @@ bool matches(const Device &d, const std::string &word, int number_in_api) {
   std::string rest = lower(word.substr(prefix.size()));
   if (rest.empty()) return true;
   if (is_number(rest)) return number_in_api == std::stoi(rest);
-  // PoCL calls its platform "Portable Computing Language"; its name is in the version.
-  auto says = [&](const std::string &text) { return lower(text).find(rest) != std::string::npos; };
-  return rest == lower(d.id) || says(d.platform) || says(d.name) ||
-         says(d.all.value("version", ""));
+  // PoCL's platform is "Portable Computing Language"; only the version contains "PoCL".
+  auto contains = [&](const std::string &text) {
+    return lower(text).find(rest) != std::string::npos;
+  };
+  return rest == lower(d.id) || contains(d.platform) || contains(d.name) ||
+         contains(d.all.value("version", ""));
 }
 
 Result<> choose_one(const std::vector<Device> &devices, const std::string &word,
@@ -61,7 +63,7 @@ Result<> choose_one(const std::vector<Device> &devices, const std::string &word,
   }
   if (found) return {};
   return fail_with_hint(fmt::format("there is no device \"{}\"", word),
-                        "ckpt-run --list-devices shows what there is");
+                        "ckpt-run --list-devices lists the devices");
 }
 
 std::vector<std::string> strings_of(const json &list) {
@@ -93,7 +95,8 @@ Result<std::vector<Device>> list_devices(std::string_view only) {
     CKPT_TRY(CommandResult r, run_command({proxy, "--list"}, ""));
     json list = json::parse(r.output, nullptr, false);
     if (r.exit_code != 0 || !list.is_array()) {
-      log::warn("{} --list failed with {}", proxy, r.exit_code);
+      log::warn("{} --list failed with exit code {}, so its devices are missing", proxy,
+                r.exit_code);
       continue;
     }
     for (const json &j : list) {
@@ -157,27 +160,29 @@ std::vector<std::string> device_arguments(const std::string &api, const DeviceCh
 std::string misdirected(const DeviceChoice &choice, const std::set<std::string> &apis) {
   auto named = [&](const std::string &api) { return choice.contains(api); };
   if (choice.empty() || apis.empty() || std::ranges::any_of(apis, named)) return {};
-  return fmt::format("the program uses the API \"{}\", and --device names no device of it",
+  return fmt::format("the program uses the API \"{}\", but --device names no device of it",
                      fmt::join(apis, "\", \""));
 }
 
 Result<DeviceCheck> check_devices(const std::string &api_name, const DeviceChoice &choice,
-                                  const json &needs, bool ignore_limits) {
+                                  const json &requirements, bool ignore_limits) {
   const Api *api = find_api(api_name);
   std::string proxy = api ? proxy_executable(*api) : "";
   if (proxy.empty())
     return DeviceCheck{
-        {fmt::format("the program uses the API \"{}\", which this ckpt does not know", api_name)},
+        {fmt::format("the program uses the API \"{}\", which this version of ckpt does not support",
+                     api_name)},
         {}};
   std::vector<std::string> command{proxy, "--check"};
   for (std::string &a : device_arguments(api_name, choice)) command.push_back(std::move(a));
-  CKPT_TRY(CommandResult r,
-           run_command(command, json{{"needs", needs}, {"ignore_limits", ignore_limits}}.dump()));
+  CKPT_TRY(
+      CommandResult r,
+      run_command(command, json{{"needs", requirements}, {"ignore_limits", ignore_limits}}.dump()));
   json answer = json::parse(r.output, nullptr, false);
   DeviceCheck check = read_check(answer);
   if (r.exit_code == 0) check.reasons.clear();
   if (r.exit_code != 0 && check.reasons.empty())
-    check.reasons.push_back(fmt::format("{} --check failed with {}", proxy, r.exit_code));
+    check.reasons.push_back(fmt::format("{} --check failed with exit code {}", proxy, r.exit_code));
   return check;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one numbering of devices (design decision 7): every API's proxy lists its own, in the order
-// of kApis; the index counts over all of them.
+// The devices of this machine. Each API's proxy lists its own devices. All tools number them in the
+// same way: in the order of kApis, with one index that counts over all APIs.
 #pragma once
 
 #include <map>
@@ -18,40 +18,40 @@ namespace ckpt::tools {
 struct Device {
   int index = 0;
   std::string api;
-  std::string id;  // what its proxy takes for --device
+  std::string id;  // for the proxy's --device
   std::string platform;
   std::string name;
   std::string uuid;
   unsigned long long memory_bytes = 0;
-  nlohmann::json all;  // the proxy's own words
+  nlohmann::json all;  // the proxy's whole description
 };
 
-// The devices that a program may use: per API the IDs for its proxy. An API that is absent: all.
+// The devices that a program may use: for each API the IDs. All devices of an API that is absent.
 using DeviceChoice = std::map<std::string, std::vector<std::string>>;
 
-// Of one API, or of all.
+// The devices of the API `only`, or of all APIs if it is empty.
 Result<std::vector<Device>> list_devices(std::string_view only = {});
-// `spec`: a comma list of an index, "ocl:1", "ocl:rusticl" (part of the platform or the name, any
-// case) or a UUID. Empty: no choice.
+// `spec` is a comma-separated list. An item is an index, "ocl:1", "ocl:rusticl" (part of the
+// platform or the name, in any case) or a UUID. An empty `spec` chooses all devices.
 Result<DeviceChoice> choose_devices(const std::string &spec);
 Result<DeviceChoice> choose_devices(const std::string &spec, const std::vector<Device> &devices);
 std::string device_table(const std::vector<Device> &devices);
 nlohmann::json device_json(const std::vector<Device> &devices);
-// What the proxy of an API says of a program that is to come to its devices.
+// The answer of an API's proxy to the question whether devices can take over a program.
 struct DeviceCheck {
-  std::vector<std::string> reasons;  // why not
-  // Which device stands for which, where the program's side has to be told (agent/protocol.h,
-  // DeviceMap).
+  std::vector<std::string> reasons;  // why they cannot; empty: they can
+  // The device mapping to send to the program's agent (DeviceMap in agent/protocol.h); may be
+  // empty.
   std::vector<std::pair<std::string, std::string>> map;
 };
-// Asks whether the chosen devices satisfy `needs`. With `ignore_limits` what the program only read
-// of its device does not count.
+// Asks whether the chosen devices meet `requirements`. With `ignore_limits`, limits that the
+// program has only read, and not used, do not count.
 Result<DeviceCheck> check_devices(const std::string &api, const DeviceChoice &choice,
-                                  const nlohmann::json &needs, bool ignore_limits);
-// Why a choice cannot be meant for a program that uses `apis`: it names devices of others alone.
-// Empty: it can; of an API that it does not name the program may use all devices.
+                                  const nlohmann::json &requirements, bool ignore_limits);
+// The reason why `choice` does not fit a program that uses `apis`: it names only devices of other
+// APIs. Empty if it fits; the program may then use all devices of an API that is not named.
 std::string misdirected(const DeviceChoice &choice, const std::set<std::string> &apis);
-// The arguments for a proxy: --device IDS, or nothing.
+// The arguments "--device IDS" for a proxy, or none if all its devices may be used.
 std::vector<std::string> device_arguments(const std::string &api, const DeviceChoice &choice);
 
 }  // namespace ckpt::tools

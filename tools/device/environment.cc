@@ -12,20 +12,20 @@ namespace {
 
 using nlohmann::json;
 
-// What is there already stands behind.
-std::string in_front(const std::string &name, const std::string &value) {
-  const char *there = std::getenv(name.c_str());
-  return there && *there ? value + ":" + there : value;
+// Puts `value` in front of the variable's present value.
+std::string prepended(const std::string &name, const std::string &value) {
+  const char *present = std::getenv(name.c_str());
+  return present && *present ? value + ":" + present : value;
 }
 
-void add_words_of(const json &words, ProgramEnvironment &e) {
-  e.software_cuda = e.software_cuda || words.value("software", false);
-  const json set = words.value("set", json::object()),
-             front = words.value("in_front", json::object());
+void add_answer(const json &answer, ProgramEnvironment &e) {
+  e.software_cuda = e.software_cuda || answer.value("software", false);
+  const json set = answer.value("set", json::object()),
+             front = answer.value("in_front", json::object());
   for (auto &[name, value] : set.items())
     if (value.is_string()) e.set.emplace_back(name, value.get<std::string>());
   for (auto &[name, value] : front.items())
-    if (value.is_string()) e.set.emplace_back(name, in_front(name, value.get<std::string>()));
+    if (value.is_string()) e.set.emplace_back(name, prepended(name, value.get<std::string>()));
 }
 
 Result<> ask_executable(const Api &api, const DeviceChoice &choice, ProgramEnvironment &e) {
@@ -34,15 +34,17 @@ Result<> ask_executable(const Api &api, const DeviceChoice &choice, ProgramEnvir
   std::vector<std::string> command{executable, "--environment"};
   for (std::string &a : device_arguments(api.name, choice)) command.push_back(std::move(a));
   CKPT_TRY(CommandResult r, run_command(command, ""));
-  json words = json::parse(r.output, nullptr, false);
-  bool sound = r.exit_code == 0 && words.is_object();
-  // Where a program that also knows OpenCL is to use that, it would find no CUDA on this machine.
+  json answer = json::parse(r.output, nullptr, false);
+  bool sound = r.exit_code == 0 && answer.is_object();
+  // If --device names only devices of another API, the program must find no CUDA, as on any machine
+  // without a GPU, instead of the software device.
   bool unwanted =
-      sound && words.value("software", false) && !choice.empty() && !choice.contains(api.name);
+      sound && answer.value("software", false) && !choice.empty() && !choice.contains(api.name);
   if (sound && !unwanted)
-    add_words_of(words, e);
+    add_answer(answer, e);
   else if (!sound)
-    log::warn("{} --environment failed with {}", executable, r.exit_code);
+    log::warn("{} --environment failed with exit code {}, so the program runs without it",
+              executable, r.exit_code);
   return {};
 }
 
@@ -56,7 +58,7 @@ Result<ProgramEnvironment> program_environment(const DeviceChoice &choice) {
     } else if (std::string folder = driver_folder(api); !folder.empty()) {
       e.set.emplace_back(api.variable, folder);
     }
-    if (api.other_way) e.without.emplace_back(api.other_way);
+    if (api.removed_variable) e.without.emplace_back(api.removed_variable);
   }
   return e;
 }

@@ -10,11 +10,11 @@
 
 namespace ckpt::tools {
 
-// What makes a program use our libraries instead of the drivers.
+// Changes to a program's environment that make it use our libraries instead of the drivers.
 struct ProgramEnvironment {
   std::vector<std::pair<std::string, std::string>> set;
   std::vector<std::string> without;
-  bool software_cuda = false;  // CUDA is the software device, because this machine has no GPU
+  bool software_cuda = false;  // the machine has no GPU, so CUDA runs on the software device
 };
 
 Result<ProgramEnvironment> program_environment(const DeviceChoice &choice);

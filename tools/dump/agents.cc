@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "common/base/log.h"
+#include "tools/dump/preflight.h"
 
 namespace ckpt::tools {
 
@@ -18,15 +19,14 @@ Result<> Agents::connect(const Target &target) {
   for (size_t i = 0; i < target.agents.size(); i++) {
     CKPT_TRY(AgentClient client, AgentClient::connect(target.agents[i]));
     CKPT_TRY(AgentClient::Welcome welcome, client.hello("ckpt-dump"));
-    CKPT_TRY(Staging staging, Staging::create());
+    CKPT_TRY(StagingSlots staging, StagingSlots::create());
     all_.push_back(std::make_unique<Agent>(Agent{target.agent_pids[i],
                                                  std::move(client),
                                                  std::move(welcome),
                                                  std::move(staging),
                                                  {},
                                                  {},
-                                                 0,
-                                                 false}));
+                                                 0}));
   }
   return {};
 }
@@ -74,9 +74,9 @@ Result<> Agents::quiesce(std::chrono::milliseconds timeout) {
 
 Result<> Agents::save(storage::ImageWriter &image) {
   return for_each([&](Agent &a, u32 number) -> Result<> {
-    std::optional<u32> before;
-    if (image.parent()) before = agent_number_in(*image.parent(), a.welcome.pid);
-    CKPT_TRY(a.saved, save_agent(a.client, a.staging, image, number, before, progress_));
+    std::optional<u32> in_parent;
+    if (image.parent()) in_parent = agent_number_in(*image.parent(), a.welcome.pid);
+    CKPT_TRY(a.saved, save_agent(a.client, a.staging, image, number, in_parent, progress_));
     return {};
   });
 }
@@ -89,70 +89,69 @@ u64 Agents::unchanged_bytes() const {
 
 Result<u64> Agents::suspend(const std::string &folder, const std::string &session) {
   std::vector<std::optional<u64>> bytes(all_.size());
-  Result<> all_did = for_each([&](Agent &a, u32 number) -> Result<> {
+  Result<> done = for_each([&](Agent &a, u32 number) -> Result<> {
     CKPT_TRY(bytes[number], a.client.suspend(folder));
     return {};
   });
   u64 sum = 0;
   for (u32 i = 0; i < all_.size(); i++) {
     sum += bytes[i].value_or(0);
-    if (!all_did && bytes[i])
+    if (!done && bytes[i])
       if (Result<> r = all_[i]->client.wake(session); !r)
         log::error(std::move(r.error()).in(fmt::format("process {}", all_[i]->host_pid)));
   }
-  if (!all_did) return Failure(all_did.error());
+  if (!done) return Failure(done.error());
   return sum;
 }
 
 Result<> Agents::detach() {
   CKPT_CHECK(for_each([this](Agent &a, u32) { return detach_one(a); }));
-  Reasons left;
-  for (const auto &a : all_) check_detached(a->host_pid, left);
-  if (left.empty()) return {};
-  std::string all;
-  for (const std::string &r : left) all += (all.empty() ? "" : "; ") + r;
-  return fail("the program did not let go of its devices: {}", all);
+  Reasons residue;
+  for (const auto &a : all_) check_detached(a->host_pid, residue);
+  if (residue.empty()) return {};
+  return fail("the program did not release its devices: {}", fmt::join(residue, "; "));
 }
 
 Result<> Agents::detach_one(Agent &a) {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) < 0) return fail_errno("cannot make a pipe");
+  if (::pipe2(ends, O_CLOEXEC) < 0) return fail_errno("cannot create a pipe");
   UniqueFd read_end(ends[0]);
-  a.word.reset(ends[1]);
+  a.outcome_pipe.reset(ends[1]);
   struct stat st {};
-  if (::fstat(read_end.get(), &st) < 0) return fail_errno("cannot look at a pipe");
-  a.word_inode = st.st_ino;
-  CKPT_CHECK(a.client.detach(read_end.get()));
-  a.detached = true;
-  return {};
+  if (::fstat(read_end.get(), &st) < 0) return fail_errno("cannot read the inode of a pipe");
+  a.outcome_inode = st.st_ino;
+  return a.client.detach(read_end.get());
 }
 
 void Agents::undo(const std::string &why) {
   for (u32 i = 0; i < all_.size(); i++) {
-    // An agent whose answer never came may have detached: its pipe says the same to it.
-    if (all_[i]->word) (void)say_word(all_[i]->word.get(), protocol::Outcome::Failed, i, why);
-    all_[i]->word.reset();
+    // An agent that did not answer the detach may have detached nevertheless. It then waits for its
+    // outcome.
+    if (all_[i]->outcome_pipe)
+      (void)send_outcome(all_[i]->outcome_pipe.get(), protocol::Outcome::Failed, i, why);
+    all_[i]->outcome_pipe.reset();
     all_[i]->client = AgentClient(UniqueFd());
   }
 }
 
-void Agents::say_continue() {
+void Agents::send_continue() {
   for (u32 i = 0; i < all_.size(); i++) {
-    if (Result<> r = say_word(all_[i]->word.get(), protocol::Outcome::Continue, i, ""); !r)
+    if (Result<> r = send_outcome(all_[i]->outcome_pipe.get(), protocol::Outcome::Continue, i, "");
+        !r)
       log::warn("process {}: {}", all_[i]->host_pid, r.error().what);
-    all_[i]->word.reset();
+    all_[i]->outcome_pipe.reset();
   }
 }
 
 std::set<u64> Agents::outcome_pipes() const {
   std::set<u64> inodes;
-  for (const auto &a : all_) inodes.insert(a->word_inode);
+  for (const auto &a : all_) inodes.insert(a->outcome_inode);
   return inodes;
 }
 
 std::vector<int> Agents::outcome_pipe_ends() const {
   std::vector<int> ends;
-  for (const auto &a : all_) ends.push_back(a->word.get());
+  for (const auto &a : all_) ends.push_back(a->outcome_pipe.get());
   return ends;
 }
 
@@ -161,25 +160,25 @@ json Agents::describe() const {
   for (const auto &a : all_)
     list.push_back({{"pid", a->welcome.pid},
                     {"protocol", a->welcome.version},
-                    {"pipe_inode", a->word_inode},
+                    {"pipe_inode", a->outcome_inode},
                     {"participants", a->welcome.participants},
                     {"bytes", a->saved.bytes}});
   return list;
 }
 
-// Saved carries [{"api":…, …}…] or, from a participant that names none, its needs in the order of
-// Welcome's names.
-json Agents::describe_needs() const {
+// An agent reports [{"api":…, "needs":…}…]. A participant of an earlier version omits "api"; it is
+// then the participant at the same place in the agent's Welcome.
+json Agents::describe_requirements() const {
   json list = json::array();
   for (u32 i = 0; i < all_.size(); i++) {
-    json needs = json::parse(all_[i]->saved.needs, nullptr, false);
-    if (!needs.is_array()) continue;
-    for (size_t k = 0; k < needs.size(); k++) {
+    json requirements = json::parse(all_[i]->saved.requirements, nullptr, false);
+    if (!requirements.is_array()) continue;
+    for (size_t k = 0; k < requirements.size(); k++) {
+      const json &r = requirements[k];
       const auto &names = all_[i]->welcome.participants;
       std::string api = k < names.size() ? names[k] : "";
-      if (needs[k].is_object()) api = needs[k].value("api", api);
-      json inner =
-          needs[k].is_object() && needs[k].contains("needs") ? needs[k]["needs"] : needs[k];
+      if (r.is_object()) api = r.value("api", api);
+      json inner = r.is_object() && r.contains("needs") ? r["needs"] : r;
       list.push_back({{"agent", i}, {"api", api}, {"needs", inner}});
     }
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All agents of one program, taken through the life cycle together.
+// Takes all agents of one program through the life cycle together.
 #pragma once
 
 #include <atomic>
@@ -10,10 +10,12 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "storage/write/image_writer.h"
-#include "tools/agent/transfer.h"
+#include "tools/agent_link/save_contents.h"
 #include "tools/dump/cancel.h"
-#include "tools/dump/preflight.h"
+#include "tools/reasons.h"
 #include "tools/session/target.h"
 
 namespace ckpt::tools {
@@ -24,41 +26,42 @@ class Agents {
 
   Result<> connect(const Target &target);
   void preflight(Reasons &reasons);
-  // What the processes have to say of their use of devices.
+  // Remarks of all agents on their processes' use of devices.
   std::vector<std::string> remarks();
-  // In parallel; the first failure. What was begun is undone by hang_up().
+  // These three run in all agents in parallel and return the first failure, which undo() then
+  // undoes.
   Result<> quiesce(std::chrono::milliseconds timeout);
   Result<> save(storage::ImageWriter &image);
   Result<> detach();
-  // In the place of save() and detach(); how many bytes of device memory are in `folder`, or in
-  // memory where that is empty. If one cannot, those that have wake up again.
+  // Instead of save() and detach(). Returns the bytes of contents that were moved to `folder`, or
+  // to host memory if it is empty. If one agent fails, the others are woken again.
   Result<u64> suspend(const std::string &folder, const std::string &session);
-  // Before they detached: hangs up, and each agent undoes what it did. After: the word "failed".
+  // Closes the connections, so that agents that are attached undo what they did, and sends the
+  // outcome "failed" to the detached ones.
   void undo(const std::string &why);
-  void say_continue();
+  // Sends the outcome "continue": the dump has succeeded.
+  void send_continue();
 
-  bool none() const { return all_.empty(); }
+  bool empty() const { return all_.empty(); }
   std::set<u64> outcome_pipes() const;         // inodes
   std::vector<int> outcome_pipe_ends() const;  // our ends; CRIU inherits them
-  std::vector<std::string> participants() const;
-  u64 saved_bytes() const { return progress_; }
-  u64 unchanged_bytes() const;            // once saved: what needed no reading
-  nlohmann::json describe() const;        // "agents"
-  nlohmann::json describe_needs() const;  // "participants"
+  // After save(): the bytes that were not read because they equal the parent's.
+  u64 unchanged_bytes() const;
+  nlohmann::json describe() const;               // the manifest's "agents"
+  nlohmann::json describe_requirements() const;  // the manifest's "participants"
 
  private:
   struct Agent {
     pid_t host_pid = 0;
     AgentClient client;
     AgentClient::Welcome welcome;
-    Staging staging;
+    StagingSlots staging;
     SavedAgent saved;
-    UniqueFd word;
-    u64 word_inode = 0;
-    bool detached = false;
+    UniqueFd outcome_pipe;  // the write end
+    u64 outcome_inode = 0;
   };
   Result<> detach_one(Agent &agent);
-  // Runs `f` for each agent in a thread of its own.
+  // Runs `f` for each agent in a thread of its own. A signal closes the connections.
   Result<> for_each(const std::function<Result<>(Agent &, u32)> &f);
 
   Cancel &cancel_;

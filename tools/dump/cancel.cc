@@ -15,7 +15,7 @@ Cancel::Cancel() {
   for (int s : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&set, s);
   signals_.reset(::signalfd(-1, &set, SFD_CLOEXEC));
   stop_.reset(::eventfd(0, EFD_CLOEXEC));
-  ::sigaddset(&set, SIGPIPE);  // a reader of ours that is gone is an error of write()
+  ::sigaddset(&set, SIGPIPE);  // so that write() to a closed pipe returns EPIPE instead
   ::sigprocmask(SIG_BLOCK, &set, nullptr);
   thread_ = std::thread([this] { listen(); });
 }

@@ -12,19 +12,21 @@
 
 namespace ckpt::tools {
 
-// SIGINT, SIGTERM and SIGHUP ask a tool to undo what it began. They are read by a thread, which
-// breaks what the main path is waiting for; the main path then fails and undoes as after any
-// failure.
+// SIGINT, SIGTERM and SIGHUP ask a tool to undo what it has begun. A thread reads them and runs the
+// actions, which interrupt whatever the main path waits for. The main path then fails, and undoes
+// as after any other failure.
 class Cancel {
  public:
   using Action = std::list<std::function<void()>>::iterator;
 
-  Cancel();  // before any other thread is started: blocks the signals
+  // Blocks the signals, so create it before any other thread.
+  Cancel();
   ~Cancel();
 
-  int signal() const { return signal_; }  // 0: none came
+  int signal() const { return signal_; }  // 0: none has arrived
+  // Fails once a signal has arrived.
   Result<> check() const;
-  // `f` runs in the thread when a signal comes (at once if one came already).
+  // Runs `f` in the thread when a signal arrives, or at once if one has arrived already.
   Action add(std::function<void()> f);
   void remove(Action a);
 
@@ -37,7 +39,7 @@ class Cancel {
   std::thread thread_;
 };
 
-// An action for the length of a scope.
+// An action for the duration of a scope.
 class OnCancel {
  public:
   OnCancel(Cancel &cancel, std::function<void()> f)

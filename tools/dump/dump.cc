@@ -13,8 +13,10 @@
 #include "storage/format/uuid.h"
 #include "storage/ops/prune.h"
 #include "storage/read/image_reader.h"
-#include "tools/dump/manifest.h"
-#include "tools/session/tree.h"
+#include "tools/dump/describe_program.h"
+#include "tools/dump/host_side.h"
+#include "tools/dump/outer_pipes.h"
+#include "tools/session/process_tree.h"
 
 namespace ckpt::tools {
 namespace {
@@ -23,13 +25,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using namespace std::chrono_literals;
 
-constexpr auto kGoneWithin = 60s;  // a large program's memory takes a while to free
-
-std::string joined(const Reasons &reasons) {
-  std::string all;
-  for (const std::string &r : reasons) all += "\n  - " + r;
-  return all;
-}
+constexpr auto kEndTimeout = 60s;  // the kernel needs a while to free a large program's memory
 
 std::string default_image_name(const Target &t) {
   return fmt::format("ckpt-{}-{}.img", t.processes.front().command, t.processes.front().ns_pid());
@@ -40,22 +36,22 @@ void make_absolute(std::string &path) {
   path = absolute.has_filename() ? absolute.string() : absolute.parent_path().string();
 }
 
-// A program that goes on need not wait for compression and the disk, as long as there is memory
-// for a copy of what it has: a quarter of what the machine could give now.
+// With --leave-running the program need not wait for compression and the disk, as long as a copy of
+// its data fits into memory. The limit is a quarter of the memory that is available now.
 size_t background_bytes() {
-  constexpr u64 kLeast = 128u << 20, kPart = 4;
+  constexpr u64 kMin = 128u << 20, kPart = 4;
   std::ifstream in("/proc/meminfo");
   std::string name, unit;
   for (u64 kib; in >> name >> kib; std::getline(in, unit))
-    if (name == "MemAvailable:") return std::max(kLeast, kib * 1024 / kPart);
-  return kLeast;
+    if (name == "MemAvailable:") return std::max(kMin, kib * 1024 / kPart);
+  return kMin;
 }
 
 Result<> ask_keeper(int fd, protocol::Type type, const std::string &image) {
   CKPT_CHECK(send_message(fd, static_cast<u16>(type), Writer().str(image).bytes()));
   CKPT_CHECK(set_receive_timeout(fd, 10s));
   CKPT_TRY(std::optional<Message> m, receive_message(fd));
-  if (!m) return fail("the session keeper did not answer");
+  if (!m) return fail("the session keeper closed the connection without an answer");
   if (static_cast<protocol::Type>(m->type) == protocol::Type::Ok) return {};
   Reader r = m->reader();
   return fail("{}", r.str());
@@ -67,7 +63,7 @@ Result<DumpReport> Dump::run() {
   CKPT_CHECK(begin());
   OnCancel guard(cancel_, [this] {
     storage::ImageWriter *image = live_image_;
-    if (image && in_pipe()) image->abandon();  // its reader may never take another byte
+    if (image && in_pipe()) image->abandon();  // the pipe's reader may have stopped reading
   });
   Result<> done = checkpoint();
   if (Result<> cancelled = cancel_.check(); !done && !cancelled) done = cancelled;
@@ -83,52 +79,53 @@ Result<DumpReport> Dump::run() {
   return std::move(report_);
 }
 
-// Nothing of the program is touched here.
+// The program is not touched here.
 Result<> Dump::begin() {
-  // Which program, which processes, which agents?
-  step("resolve");
+  // The PID leads to the program's keeper, processes and agents.
+  phases_.begin("resolve");
   CKPT_CHECK(resolve());
-  // Every reason why this would fail, at once.
-  step("preflight");
+  // All reasons why the dump would fail, reported at once.
+  phases_.begin("preflight");
   CKPT_CHECK(preflight());
-  // The image, beside its final name.
+  // The image is created beside its final name.
   CKPT_CHECK(open_image());
-  // The keeper wakes the program should we die from here on.
+  // From here on the keeper wakes the program if this process dies.
+  phases_.begin("begin");
   return announce();
 }
 
-// The program stands still. Any failure is undone.
+// The program is paused. Every failure is undone.
 Result<> Dump::checkpoint() {
-  // Calls to devices wait, kernels finish.
-  step("quiesce");
+  // New device calls wait at the gate, and submitted work finishes.
+  phases_.begin("quiesce");
   paused_at_ = Phases::Clock::now();
   CKPT_CHECK(agents_.quiesce(std::chrono::seconds(options_.timeout_seconds)));
-  // Device memory goes into the image.
-  step("save");
+  // The agents copy the contents of device memory into the image.
+  phases_.begin("save");
   CKPT_CHECK(agents_.save(*image_));
-  // Nothing of a driver stays in any process.
-  step("detach");
+  // The agents remove every trace of a driver from their processes.
+  phases_.begin("detach");
   CKPT_CHECK(agents_.detach());
-  // All that is left is CRIU's.
-  step("criu");
+  // CRIU writes the host side, and leaves the program stopped.
+  phases_.begin("criu");
   CKPT_CHECK(cancel_.check());
-  CKPT_CHECK(dump_host_side());
-  // What the restore will need to know about the program's surroundings, as they are now.
-  step("record");
+  CKPT_CHECK(dump_criu_side());
+  // The manifest describes files, pipes and processes as they are while nothing can change them.
+  phases_.begin("record");
   CKPT_CHECK(record_stopped_program());
-  // A program that goes on need not wait for the disk.
+  // With --leave-running the program need not wait for the disk.
   if (options_.leave_running) CKPT_CHECK(wake());
-  // The image is durable and has its name, or there is none.
-  step("write");
+  // The image reaches the disk and gets its name.
+  phases_.begin("write");
   return write_image();
 }
 
-// The image is complete.
+// The image is complete. What fails from here on does not undo it.
 Result<> Dump::finish() {
   report_.durable_seconds = phases_.seconds_since(paused_at_);
-  step("end");
+  phases_.begin("end");
   if (!options_.leave_running) CKPT_CHECK(end_program());
-  if (options_.leave_running && options_.word_when_durable) agents_.say_continue();
+  if (options_.leave_running && options_.outcome_when_durable) agents_.send_continue();
   prune();
   keeper_.reset();
   return {};
@@ -158,15 +155,15 @@ Result<> Dump::preflight() {
   check_descriptors(target_, reasons);
   check_unix_sockets(target_, reasons);
   check_drivers(target_, reasons);
-  // A stopped agent cannot answer; that it is stopped is among the reasons already.
+  // The agent of a stopped process would not answer. check_processes() has reported it already.
   if (reasons.empty()) {
     CKPT_CHECK(agents_.connect(target_));
     agents_.preflight(reasons);
     report_.remarks = agents_.remarks();
   }
   if (reasons.empty()) return {};
-  return fail_with_hint(fmt::format("the program cannot be checkpointed now:{}", joined(reasons)),
-                        "nothing was touched; the program runs on");
+  return fail_with_hint(fmt::format("the program cannot be checkpointed now:{}", as_list(reasons)),
+                        "the program was not touched and keeps running");
 }
 
 Result<> Dump::open_image() {
@@ -203,34 +200,40 @@ storage::ImageWriter::Options Dump::writer_options() const {
   return o;
 }
 
-// The new image is safe whatever becomes of the old ones, so this is no failure of the dump.
+// The new image is complete, so the dump succeeds even if this fails.
 void Dump::prune() const {
   if (!options_.keep) return;
   const storage::Key *key = options_.key ? &*options_.key : nullptr;
   Result<storage::PruneReport> done =
       storage::prune_chain(options_.image, *options_.keep, {.key = key});
-  if (!done) log::warn("older images were not pruned: {}", done.error().text());
+  if (!done) log::warn("the older images of the chain were not removed: {}", done.error().text());
 }
 
 Result<> Dump::announce() {
-  step("begin");
   CKPT_TRY(keeper_, connect_unix(target_.session_socket));
   return ask_keeper(keeper_.get(), protocol::Type::DumpBegin, options_.image);
 }
 
-// Pipes, sizes of files: exact, because nobody can change them now.
+Result<> Dump::dump_criu_side() {
+  std::vector<int> inherited = agents_.outcome_pipe_ends();
+  inherited.push_back(keeper_.get());
+  std::string log = (in_pipe() ? "ckpt-dump" : options_.image) + ".criu.log";
+  return dump_host_side({criu_, target_, *image_, cancel_, std::move(inherited), std::move(log)},
+                        stopped_);
+}
+
 Result<> Dump::record_stopped_program() {
-  // Processes have come and gone until CRIU stopped them.
+  // Processes may have started and ended until CRIU stopped them.
   target_.processes = ProcessTable::read().tree(target_.root);
-  if (target_.processes.empty()) return fail("the program is gone");
-  CKPT_CHECK(no_new_agents());
+  if (target_.processes.empty()) return fail("the program ended during the checkpoint");
+  CKPT_CHECK(check_no_new_agents());
   report_.processes = target_.processes.size();
   DescriptorTable table = read_descriptors(target_);
   manifest_["processes"] = describe_processes(target_, stopped_before_);
   manifest_["streams"] = describe_streams(target_, table);
   manifest_["files"] = describe_files(table);
   manifest_["agents"] = agents_.describe();
-  manifest_["participants"] = agents_.describe_needs();
+  manifest_["participants"] = agents_.describe_requirements();
   std::vector<OuterPipe> pipes = find_outer_pipes(target_, table, agents_.outcome_pipes());
   manifest_["pipes"] = describe_pipes(pipes);
   for (const OuterPipe &p : pipes) {
@@ -242,15 +245,15 @@ Result<> Dump::record_stopped_program() {
   return {};
 }
 
-// One that came after we had looked was asked nothing, and its copy would belong to no session.
-Result<> Dump::no_new_agents() const {
+// An agent that started after resolve() has taken no part in the checkpoint: its copy would not be
+// connected to the new session.
+Result<> Dump::check_no_new_agents() const {
   for (const Process &p : target_.processes)
     if (runs_agent(p.pid) && !target_.has_agent(p.pid))
-      return fail_with_hint(
-          fmt::format("process {} ({}) used ckpt or a device for the first time in "
-                      "the middle of the checkpoint",
-                      p.pid, p.command),
-          "try again");
+      return fail_with_hint(fmt::format("process {} ({}) used ckpt or a device for the first time "
+                                        "in the middle of the checkpoint",
+                                        p.pid, p.command),
+                            "run ckpt-dump again");
   return {};
 }
 
@@ -262,23 +265,24 @@ Result<> Dump::write_image() {
 Result<> Dump::wake() {
   continue_tree(target_.root, stopped_before_);
   stopped_ = false;
-  awake_ = true;
-  if (!options_.word_when_durable) agents_.say_continue();
+  if (!options_.outcome_when_durable) agents_.send_continue();
   report_.pause_seconds = phases_.seconds_since(paused_at_);
   return {};
 }
 
-// The keeper hears that the image is complete before its program dies. Then until the PIDs are
-// free: a restore right after this must find them so.
+// The keeper must learn that the image is complete before its program ends, so that it reports a
+// checkpoint. Waits until the PIDs are free, for a restore that follows at once.
 Result<> Dump::end_program() {
-  if (Result<> told = ask_keeper(keeper_.get(), protocol::Type::DumpDone, options_.image); !told)
-    log::warn("{}", told.error().what);
+  if (Result<> done = ask_keeper(keeper_.get(), protocol::Type::DumpDone, options_.image); !done)
+    log::warn("the session keeper did not accept the end of the dump: {}", done.error().what);
   for (const Process &p : target_.processes) ::kill(p.pid, SIGKILL);
-  auto deadline = Phases::Clock::now() + kGoneWithin;
+  auto deadline = Phases::Clock::now() + kEndTimeout;
   for (const Process &p : target_.processes)
     while (read_process(p.pid)) {
       if (Phases::Clock::now() > deadline)
-        return fail("the image {} is complete, but process {} does not end", options_.image, p.pid);
+        return fail(
+            "the image {} is complete, but process {} did not end within {} s of its SIGKILL",
+            options_.image, p.pid, kEndTimeout.count());
       std::this_thread::sleep_for(2ms);
     }
   report_.pause_seconds = phases_.seconds_since(paused_at_);
@@ -286,23 +290,12 @@ Result<> Dump::end_program() {
 }
 
 void Dump::undo(const Error &why) {
-  log::debug("undoing: {}", why.what);
+  log::debug("undoing the checkpoint: {}", why.what);
   if (stopped_) continue_tree(target_.root, stopped_before_);
   agents_.undo(why.what);
   live_image_ = nullptr;
   image_.reset();
   keeper_.reset();
-}
-
-void Dump::step(const std::string &name) {
-  phases_.begin(name);
-  std::lock_guard lock(phase_mutex_);
-  phase_ = name;
-}
-
-std::string Dump::phase() const {
-  std::lock_guard lock(phase_mutex_);
-  return phase_;
 }
 
 u64 Dump::bytes_done() const {

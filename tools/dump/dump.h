@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ckpt-dump's main path.
+// ckpt-dump's main path. dump.cc is the table of contents of a dump: begin(), checkpoint() and
+// finish() list its steps.
 #pragma once
 
 #include <chrono>
@@ -14,27 +15,26 @@
 #include "storage/format/pipe_format.h"
 #include "storage/write/image_writer.h"
 #include "tools/criu/criu.h"
-#include "tools/criu/streamer.h"
 #include "tools/dump/agents.h"
 #include "tools/dump/cancel.h"
 #include "tools/dump/preflight.h"
-#include "tools/dump/streams.h"
 #include "tools/phases.h"
-#include "tools/session/folder.h"
 #include "tools/session/target.h"
 
 namespace ckpt::tools {
 
 struct DumpOptions {
   pid_t pid = 0;
-  std::string image;  // "": a name in the current folder; kPipeImage: standard output
+  std::string image;  // "": ckpt-COMMAND-PID.img in the current folder; kPipeImage: standard output
   bool leave_running = false;
   bool overwrite = false;
-  std::string parent;               // an image beside, on which this one is an increment; "": none
-  std::optional<unsigned> keep;     // afterwards keep so many images of the chain
-  std::optional<storage::Key> key;  // encrypt
-  std::optional<u64> memory_mib;    // of the program's memory that may wait here for the disk
-  bool word_when_durable = false;   // the program itself asked, and is told once the image is safe
+  std::string parent;               // the image that this one is an increment on; "": none
+  std::optional<unsigned> keep;     // how many images of the chain to keep afterwards
+  std::optional<storage::Key> key;  // encrypts the image
+  std::optional<u64> memory_mib;    // limit of the data that waits in memory for the disk
+  // The program has requested the checkpoint itself: it gets its outcome only once the image is
+  // durable, instead of as soon as it is woken.
+  bool outcome_when_durable = false;
   int timeout_seconds = 60;
 };
 
@@ -43,22 +43,21 @@ struct DumpReport {
   pid_t pid = 0;
   size_t processes = 0;
   storage::ImageStats stats;
-  u64 unchanged_bytes = 0;     // of device memory: known to be the parent's without reading it
-  double pause_seconds = 0;    // from the gate until the program runs again or is gone
-  double durable_seconds = 0;  // until the image is safe on the disk
+  u64 unchanged_bytes = 0;     // of device memory, not read because it equals the parent's
+  double pause_seconds = 0;    // from closing the gate until the program runs again or has ended
+  double durable_seconds = 0;  // from closing the gate until the image is on the disk
   nlohmann::json phases;
-  std::vector<std::string> remarks;  // on the program's use of devices
+  std::vector<std::string> remarks;  // of the agents, on the program's use of devices
 };
 
 class Dump {
  public:
   Dump(DumpOptions options, Cancel &cancel)
       : options_(std::move(options)), cancel_(cancel), agents_(cancel) {}
-  // Until the image is complete every failure leaves the program running as before.
+  // A failure leaves the program running as before, unless the image is complete already.
   Result<DumpReport> run();
 
-  // For a progress display, from another thread.
-  std::string phase() const;
+  // For a progress display in another thread.
   u64 bytes_done() const;
   u64 bytes_expected() const { return expected_; }
 
@@ -73,23 +72,17 @@ class Dump {
   bool in_pipe() const { return options_.image == storage::kPipeImage; }
   void prune() const;
   Result<> announce();
-  Result<> dump_host_side();
-  Result<> run_criu(const std::string &folder);
-  std::vector<std::string> criu_command(const std::string &folder) const;
+  Result<> dump_criu_side();
   Result<> record_stopped_program();
-  Result<> no_new_agents() const;
+  Result<> check_no_new_agents() const;
   Result<> write_image();
   Result<> wake();
   Result<> end_program();
   void undo(const Error &why);
-  std::string keep_log(const std::string &log) const;
-  void step(const std::string &name);
 
   DumpOptions options_;
   Cancel &cancel_;
   Phases phases_;
-  mutable std::mutex phase_mutex_;
-  std::string phase_;
   std::atomic<u64> expected_ = 0;
   Phases::Clock::time_point paused_at_;
   Criu criu_;
@@ -99,8 +92,7 @@ class Dump {
   std::unique_ptr<storage::ImageWriter> image_;
   std::atomic<storage::ImageWriter *> live_image_ = nullptr;
   UniqueFd keeper_;
-  bool stopped_ = false;  // CRIU has left the tree stopped
-  bool awake_ = false;    // it runs again, whatever becomes of the image
+  bool stopped_ = false;  // CRIU has left the process tree stopped
   nlohmann::json manifest_;
   DumpReport report_;
 };

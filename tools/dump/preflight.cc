@@ -16,19 +16,19 @@
 #include "tools/dump/tcp.h"
 #include "tools/dump/unix_sockets.h"
 #include "tools/proc/descriptors.h"
-#include "tools/session/tree.h"
+#include "tools/session/process_tree.h"
 
 namespace ckpt::tools {
 namespace {
 
 namespace fs = std::filesystem;
 
-// An image of a program that holds R bytes has been seen at R/200 (zeros) to R (noise); this little
-// is never enough.
-constexpr u64 kLeastFreeBytes = 256u << 10;
+// An image takes between 1/200 (zeros) and all (noise) of the program's resident memory. Less free
+// space than this lower bound is never enough.
+constexpr u64 kMinFreeBytes = 256u << 10;
 constexpr u64 kBestRatio = 200;
 
-std::string who(const Process &p) { return fmt::format("process {} ({})", p.pid, p.command); }
+std::string name_of(const Process &p) { return fmt::format("process {} ({})", p.pid, p.command); }
 
 bool starts_with_any(const std::string &s, std::initializer_list<const char *> prefixes) {
   return std::any_of(prefixes.begin(), prefixes.end(),
@@ -39,39 +39,43 @@ bool is_driver_device(const std::string &path) {
   return starts_with_any(path, {"/dev/nvidia", "/dev/dri/", "/dev/kfd"});
 }
 
-// A software device is reached by a socket, as a real one by a device file.
+// A program reaches a software device through a socket instead of a device file.
 bool is_driver_socket(const std::string &path) {
   return fs::path(path).filename().string().starts_with("softcuda-");
 }
 
-// Character devices whose state is their name: memory devices (major 1), /dev/tty and ptmx (5).
-bool criu_knows(const Descriptor &d) { return major(d.rdev) == 1 || major(d.rdev) == 5; }
+// CRIU reopens these character devices by name, as they have no state: memory devices (major 1),
+// /dev/tty and ptmx (major 5).
+bool criu_can_reopen(const Descriptor &d) { return major(d.rdev) == 1 || major(d.rdev) == 5; }
 
 std::string refused_descriptor(const Process &p, const Descriptor &d, const TcpTable &tcp) {
-  std::string what = fmt::format("{}: descriptor {} is ", who(p), d.fd);
+  std::string what = fmt::format("{}: descriptor {} is ", name_of(p), d.fd);
   using Kind = Descriptor::Kind;
   if (d.kind == Kind::Anonymous)
     for (const char *kind :
          {"[io_uring]", "[userfaultfd]", "[perf_event]", "[bpf", "bpf-", "[kvm", "kvm-"})
       if (d.target.find(kind) != std::string::npos)
         return what + d.target.substr(d.target.find(':') + 1) +
-               ", which CRIU cannot keep: close it first";
+               ", which CRIU cannot checkpoint: close it first";
   if (d.kind == Kind::BlockDevice ||
-      (d.kind == Kind::CharDevice && !criu_knows(d) && !is_driver_device(d.target)))
-    return what + "the device " + d.target + ", whose state nobody can keep: close it first";
+      (d.kind == Kind::CharDevice && !criu_can_reopen(d) && !is_driver_device(d.target)))
+    return what + "the device " + d.target + ", which cannot be checkpointed: close it first";
   if (d.kind == Kind::File && d.deleted && d.size > kMaxUnlinkedBytes &&
       !d.target.starts_with("/memfd:"))
-    return what + fmt::format("an unlinked file of {} MiB ({}): close it or give it a name",
-                              d.size >> 20, d.target);
+    return what +
+           fmt::format(
+               "an unlinked file of {} MiB ({}), which is too large: close it, or give it a name",
+               d.size >> 20, d.target);
   if (d.kind == Kind::Pipe && (d.flags & O_DIRECT))
-    return what + "a pipe in packet mode, which CRIU cannot keep";
+    return what + "a pipe in packet mode (O_DIRECT), which CRIU cannot checkpoint: close it first";
   if (d.kind == Kind::Socket)
     if (const std::string *peer = tcp.established(d.inode))
-      return what + "a TCP connection with " + *peer + ": close it first";
+      return what + "a TCP connection to " + *peer + ": close it first";
   return {};
 }
 
-// Sockets of those who let go when the program is detached: ourselves, the keeper, the proxies.
+// The sockets of this tool, the keeper and the proxies. The agents close their ends when they
+// detach.
 std::set<u64> own_sockets(const Target &target) {
   std::set<u64> inodes;
   std::set<pid_t> program;
@@ -86,14 +90,15 @@ std::set<u64> own_sockets(const Target &target) {
 }
 
 std::string refused_driver(const Process &p) {
-  const char *hint =
-      "the process uses this driver past ckpt; is it started with another driver path or "
-      "statically linked?";
-  for (const Mapping &m : mappings_of(p.pid))
-    if (is_driver_device(m.path)) return fmt::format("{} has {} mapped: {}", who(p), m.path, hint);
+  const char *why =
+      "it uses this driver without ckpt. Start it so that it loads ckpt's driver: without a driver "
+      "path of its own, and not statically linked";
+  for (const ProcMapping &m : mappings_of(p.pid))
+    if (is_driver_device(m.path))
+      return fmt::format("{} has {} mapped: {}", name_of(p), m.path, why);
   for (const Descriptor &d : descriptors_of(p.pid))
     if (is_driver_device(d.target))
-      return fmt::format("{} has {} open: {}", who(p), d.target, hint);
+      return fmt::format("{} has {} open: {}", name_of(p), d.target, why);
   return {};
 }
 
@@ -107,35 +112,40 @@ void check_destination(const Target &target, const std::string &image, bool over
                        Reasons &reasons) {
   std::error_code ec;
   if (fs::exists(image, ec) && !overwrite)
-    reasons.push_back(fmt::format("{} exists already: choose another name, or --overwrite", image));
+    reasons.push_back(
+        fmt::format("{} exists already: choose another name, or add --overwrite", image));
   fs::path folder = fs::absolute(image).lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();
   folder = folder.parent_path();
   if (!fs::is_directory(folder, ec))
-    return reasons.push_back(fmt::format("there is no folder {}", folder.string()));
+    return reasons.push_back(
+        fmt::format("there is no folder {}: create it, or choose another one", folder.string()));
   if (::access(folder.c_str(), W_OK) != 0)
-    return reasons.push_back(fmt::format("the folder {} cannot be written", folder.string()));
+    return reasons.push_back(
+        fmt::format("the folder {} is not writable: choose another one", folder.string()));
   u64 resident = 0;
   for (const Process &p : target.processes) resident += p.resident_bytes;
   struct statvfs disk {};
   if (::statvfs(folder.c_str(), &disk) != 0) return;
   u64 free_bytes = disk.f_bavail * disk.f_frsize;
-  if (free_bytes < std::max(kLeastFreeBytes, resident / kBestRatio))
-    reasons.push_back(fmt::format("only {} KiB are free in {} for a program of {} MiB",
-                                  free_bytes >> 10, folder.string(), resident >> 20));
+  if (free_bytes < std::max(kMinFreeBytes, resident / kBestRatio))
+    reasons.push_back(
+        fmt::format("{} KiB free in {} are not enough for a program of {} MiB: make room there",
+                    free_bytes >> 10, folder.string(), resident >> 20));
 }
 
 void check_processes(const Target &target, Reasons &reasons) {
   for (const Process &p : target.processes) {
     if (p.tracer)
-      reasons.push_back(
-          fmt::format("{} is traced by process {}: detach the debugger", who(p), p.tracer));
+      reasons.push_back(fmt::format("{} is traced by process {}: detach the debugger first",
+                                    name_of(p), p.tracer));
     if (p.state == 'T' && target.has_agent(p.pid))
       reasons.push_back(
-          fmt::format("{} is stopped: continue it first (kill -CONT {})", who(p), p.pid));
+          fmt::format("{} is stopped: continue it first (kill -CONT {})", name_of(p), p.pid));
     if (is_own_helper(p.pid))
       reasons.push_back(fmt::format(
-          "{} is a ckpt tool inside the program: checkpoint its program instead", who(p)));
+          "{} is a ckpt tool inside of the program: checkpoint that tool's program instead",
+          name_of(p)));
   }
   if (Result<Process> keeper = read_process(target.keeper); keeper && keeper->state == 'T')
     reasons.push_back(
@@ -143,9 +153,9 @@ void check_processes(const Target &target, Reasons &reasons) {
   for (pid_t pid : target.escaped)
     if (Result<Process> p = read_process(pid))
       reasons.push_back(
-          fmt::format("{} was started by the program and has left its process tree (a daemon?); "
-                      "it would not be part of the image: end it first",
-                      who(*p)));
+          fmt::format("{} was started by the program and has left its process tree (a daemon?), "
+                      "so it would not be in the image: end it first",
+                      name_of(*p)));
 }
 
 void check_descriptors(const Target &target, Reasons &reasons) {
@@ -169,17 +179,17 @@ void check_unix_sockets(const Target &target, Reasons &reasons) {
       if (peer == 0 || inside.contains(peer)) continue;
       std::string name = peers.name(peer);
       if (is_driver_socket(name) && target.has_agent(p.pid)) continue;
-      // The agent gives up its connection to the Manager by itself.
-      bool managers = !name.empty() && name == environment_of(p.pid, managed::kSocketVariable);
-      if (managers && target.has_agent(p.pid)) continue;
+      // The agent closes its connection to the Manager when it detaches.
+      bool to_manager = !name.empty() && name == environment_of(p.pid, managed::kSocketVariable);
+      if (to_manager && target.has_agent(p.pid)) continue;
       reasons.push_back(fmt::format(
-          "{}: descriptor {} is a UNIX socket that is connected to {}, outside of the program: "
+          "{}: descriptor {} is a UNIX socket that is connected to {} outside of the program: "
           "close it first",
-          who(p), d.fd, name.empty() ? "another process" : name));
+          name_of(p), d.fd, name.empty() ? "another process" : name));
     }
 }
 
-// A process with an agent answers for its drivers itself.
+// A process with an agent reports its drivers itself.
 void check_drivers(const Target &target, Reasons &reasons) {
   for (const Process &p : target.processes)
     if (!target.has_agent(p.pid))
@@ -191,16 +201,17 @@ void check_detached(pid_t pid, Reasons &reasons) {
   constexpr std::array kRings{"/memfd:ckpt-ring", "/memfd:ckpt-staging"};
   constexpr std::array kDrivers{"libpocl",     "libLLVM",   "libRusticl", "liboclgrind",
                                 "/dev/nvidia", "/dev/dri/", "/dev/kfd"};
-  auto left = [&](const std::string &path) {
+  auto is_residue = [&](const std::string &path) {
     return std::any_of(kRings.begin(), kRings.end(),
                        [&](const char *s) { return path.starts_with(s); }) ||
            std::any_of(kDrivers.begin(), kDrivers.end(),
                        [&](const char *s) { return path.find(s) != std::string::npos; });
   };
-  for (const Mapping &m : mappings_of(pid))
-    if (left(m.path)) reasons.push_back(fmt::format("process {} still has {} mapped", pid, m.path));
+  for (const ProcMapping &m : mappings_of(pid))
+    if (is_residue(m.path))
+      reasons.push_back(fmt::format("process {} still has {} mapped", pid, m.path));
   for (const Descriptor &d : descriptors_of(pid))
-    if (left(d.target))
+    if (is_residue(d.target))
       reasons.push_back(fmt::format("process {} still has {} open", pid, d.target));
   std::sort(reasons.begin(), reasons.end());
   reasons.erase(std::unique(reasons.begin(), reasons.end()), reasons.end());

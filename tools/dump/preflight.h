@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Why a dump would fail, all of it, before anything is touched. What is looked for here are the
-// things that CRIU refuses, so that they can be named with what to do about them, and those that it
-// would take along without a word and bring back as something else (facts/criu.md).
+// Searches for everything that would make a dump fail, before anything is touched. There are two
+// kinds: what CRIU refuses, so that the message can say what to do about it; and what CRIU dumps
+// without an error but cannot restore faithfully.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "tools/reasons.h"
 #include "tools/session/target.h"
 
 namespace ckpt::tools {
 
-using Reasons = std::vector<std::string>;
-
-// Files without a name up to this size go into the image (criu --ghost-limit).
+// Unlinked files of at most this size go into the image (criu --ghost-limit).
 inline constexpr u64 kMaxUnlinkedBytes = 1ull << 30;
 
 void check_rights(Reasons &reasons);
@@ -25,7 +24,7 @@ void check_descriptors(const Target &target, Reasons &reasons);
 void check_unix_sockets(const Target &target, Reasons &reasons);
 void check_drivers(const Target &target, Reasons &reasons);
 
-// After Detach: what of rings and drivers is still in a process with an agent.
+// After a detach: the residue of rings and drivers in a process that has an agent.
 void check_detached(pid_t pid, Reasons &reasons);
 
 }  // namespace ckpt::tools

@@ -11,7 +11,8 @@
 namespace ckpt::tools {
 namespace {
 
-constexpr auto kEvery = std::chrono::milliseconds(100);
+constexpr auto kRedrawInterval = std::chrono::milliseconds(100);
+
 }  // namespace
 
 Result<DumpReport> with_progress(Dump &dump, bool quiet) {
@@ -22,7 +23,7 @@ Result<DumpReport> with_progress(Dump &dump, bool quiet) {
   std::thread painter([&] {
     std::unique_lock lock(mutex);
     Progress bar("dump");
-    while (!changed.wait_for(lock, kEvery, [&] { return over; })) {
+    while (!changed.wait_for(lock, kRedrawInterval, [&] { return over; })) {
       u64 expected = dump.bytes_expected();
       bar.update(std::min(dump.bytes_done(), expected), expected);
     }

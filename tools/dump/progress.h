@@ -5,7 +5,7 @@
 
 namespace ckpt::tools {
 
-// Runs the dump, with its progress on standard error.
+// Runs the dump and shows its progress on standard error, unless `quiet`.
 Result<DumpReport> with_progress(Dump &dump, bool quiet);
 
 }  // namespace ckpt::tools

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ckpt-dump --suspend: a program gives its devices up and stays where it is. The same verbs as a
-// dump, without CRIU and without root.
+// ckpt-dump --suspend: the program releases its devices but keeps running. It passes through the
+// same life cycle as in a dump, but neither CRIU nor root is needed.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace ckpt::tools {
 
 struct SuspendOptions {
   pid_t pid = 0;
-  std::string folder;  // where the contents of device memory go; "": host memory
+  std::string folder;  // for the contents of device memory; "": host memory
   int timeout_seconds = 60;
 };
 
@@ -24,7 +24,7 @@ struct SuspendReport {
   double seconds = 0;
 };
 
-// All processes of the program that use a device, or none: a failure leaves the program running.
+// Suspends all processes that use a device. After a failure the program keeps its devices.
 Result<SuspendReport> suspend(const SuspendOptions &options, Cancel &cancel);
 
 }  // namespace ckpt::tools

@@ -13,7 +13,7 @@ namespace {
 
 constexpr unsigned kListen = 10, kClose = 7;  // include/net/tcp_states.h
 
-// "0100007F:0016": the address as 32-bit words in the machine's order, the port in hexadecimal.
+// Parses "0100007F:0016": the address as 32-bit words in host byte order, and the port.
 std::string readable(const std::string &field) {
   size_t colon = field.find(':');
   std::string hex = field.substr(0, colon);

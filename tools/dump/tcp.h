@@ -10,11 +10,11 @@
 
 namespace ckpt::tools {
 
-// The TCP connections in the network namespace of a process, by inode.
+// The TCP connections in the network namespace of a process, by the inode of their socket.
 class TcpTable {
  public:
   explicit TcpTable(pid_t pid);
-  // The peer of an established connection; null: it is none.
+  // The peer's address, for a message; null if the socket is not a connection.
   const std::string *established(u64 inode) const {
     auto it = peers_.find(inode);
     return it == peers_.end() ? nullptr : &it->second;

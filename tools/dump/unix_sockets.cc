@@ -17,7 +17,7 @@
 namespace ckpt::tools {
 namespace {
 
-bool ask(int fd) {
+bool request_all_sockets(int fd) {
   struct {
     nlmsghdr header;
     unix_diag_req request;
@@ -29,7 +29,7 @@ bool ask(int fd) {
   return ::send(fd, &message, sizeof message, 0) == sizeof message;
 }
 
-// "@name" for an abstract one, as ss(8) shows it.
+// "@name" for an abstract socket, as in ss(8).
 std::string name_of(const rtattr *a) {
   const char *text = static_cast<const char *>(RTA_DATA(a));
   std::string name(text, RTA_PAYLOAD(a));
@@ -43,7 +43,7 @@ std::string name_of(const rtattr *a) {
 UnixPeers UnixPeers::read() {
   UnixPeers all;
   UniqueFd fd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
-  if (!fd || !ask(fd.get())) return all;
+  if (!fd || !request_all_sockets(fd.get())) return all;
   alignas(nlmsghdr) char buffer[64 << 10];
   for (;;) {
     ssize_t got = ::recv(fd.get(), buffer, sizeof buffer, 0);

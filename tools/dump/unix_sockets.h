@@ -8,17 +8,17 @@
 
 namespace ckpt::tools {
 
-// The connected UNIX sockets of our network namespace: who is at the other end of each. /proc does
-// not say that; the kernel's socket diagnostics do (sock_diag(7)). Without them the table is empty.
+// The peers of all connected UNIX sockets in our network namespace. /proc does not show them, but
+// the kernel's socket diagnostics do (sock_diag(7)). In a kernel without these the table is empty.
 class UnixPeers {
  public:
   static UnixPeers read();
-  // The inode of the socket at the other end; 0: there is none.
+  // The inode of the peer; 0 if the socket is not connected.
   u64 peer(u64 inode) const {
     auto it = peers_.find(inode);
     return it == peers_.end() ? 0 : it->second;
   }
-  // The path that a socket is bound to; "" if to none.
+  // The path that a socket is bound to, or "".
   std::string name(u64 inode) const {
     auto it = names_.find(inode);
     return it == names_.end() ? "" : it->second;

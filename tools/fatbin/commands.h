@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ckpt-fatbin does; each returns what goes to standard output.
+// The commands of ckpt-fatbin. Those that return text or JSON leave printing to the caller.
 #pragma once
 
 #include <string>
@@ -11,23 +11,23 @@
 
 namespace ckpt::tools {
 
-// A page for a person; `all` names every kernel and variable.
+// The default page, for people. `all` lists every kernel and variable, with whole names.
 std::string show_text(const std::string &path, const fatbin::Image &image,
                       const fatbin::Summary &summary, bool all);
 
-// One line an entry, out of the headers alone.
+// One line for each entry, from the headers alone.
 std::string entries_text(const fatbin::Image &image);
 
-// Everything, for programs; without `summary` what stands in the headers.
+// The same for programs; without `summary` only what the headers contain.
 nlohmann::json show_json(const std::string &path, const fatbin::Image &image,
                          const fatbin::Summary *summary);
 
-// Writes the payload of the entry "CONTAINER.ENTRY" to `fd`, decompressed.
-Result<> extract_entry(const fatbin::Image &image, const std::string &name, u64 most, int fd);
+// Writes the decompressed payload of the entry named "CONTAINER.ENTRY" to `fd`.
+Result<> extract_entry(const fatbin::Image &image, const std::string &name, u64 max_bytes, int fd);
 
-// Writes every PTX to a file of its own in `folder`, which is made, and returns their names.
-// Nothing that is there is written over.
+// Writes each PTX entry to a file of its own in `folder`, which is created if it does not exist,
+// and returns the paths. An existing file is an error, never overwritten.
 Result<std::vector<std::string>> extract_ptx(const fatbin::Image &image, const std::string &folder,
-                                             u64 most);
+                                             u64 max_bytes);
 
 }  // namespace ckpt::tools

@@ -4,6 +4,7 @@
 
 #include <charconv>
 
+#include "common/ipc/unix_socket.h"
 #include "tools/fatbin/commands.h"
 
 namespace ckpt::tools {
@@ -14,34 +15,27 @@ using fatbin::Image;
 using fatbin::Kind;
 using fatbin::Payload;
 
-Result<> write_all(int fd, ByteView bytes) {
-  while (!bytes.empty()) {
-    ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return fail_errno("cannot write");
-    bytes = bytes.subspan(static_cast<size_t>(n));
-  }
-  return {};
-}
-
 ByteView contents(const Entry &entry, const Payload &payload) {
   return entry.kind == Kind::Ptx ? view(payload.text()) : payload.bytes();
 }
 
-Result<size_t> index(std::string_view word, const std::string &name) {
+// One of the two numbers of the entry name `name`.
+Result<size_t> parse_index(std::string_view word, const std::string &name) {
   size_t value = 0;
   auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
   if (error == std::errc() && end == word.data() + word.size() && !word.empty()) return value;
-  return fail_with_hint(fmt::format("'{}' is no entry", name), "--entries lists them: 0.1");
+  return fail_with_hint(fmt::format("'{}' is not the name of an entry", name),
+                        "--entries lists the names, such as 0.1");
 }
 
 Result<const Entry *> find_entry(const Image &image, const std::string &name) {
   size_t dot = std::min(name.find('.'), name.size());
-  CKPT_TRY(size_t i, index(std::string_view(name).substr(0, dot), name));
-  CKPT_TRY(size_t k, index(std::string_view(name).substr(std::min(dot + 1, name.size())), name));
+  CKPT_TRY(size_t i, parse_index(std::string_view(name).substr(0, dot), name));
+  CKPT_TRY(size_t k,
+           parse_index(std::string_view(name).substr(std::min(dot + 1, name.size())), name));
   if (i < image.containers().size() && k < image.containers()[i].entries.size())
     return &image.containers()[i].entries[k];
-  return fail_with_hint(fmt::format("there is no entry {}", name), "--entries lists them");
+  return fail_with_hint(fmt::format("there is no entry {}", name), "--entries lists all entries");
 }
 
 Result<> write_file(const std::string &path, ByteView bytes) {
@@ -53,22 +47,22 @@ Result<> write_file(const std::string &path, ByteView bytes) {
 
 }  // namespace
 
-Result<> extract_entry(const Image &image, const std::string &name, u64 most, int fd) {
+Result<> extract_entry(const Image &image, const std::string &name, u64 max_bytes, int fd) {
   CKPT_TRY(const Entry *entry, find_entry(image, name));
-  CKPT_TRY(Payload payload, image.payload(*entry, most));
+  CKPT_TRY(Payload payload, image.payload(*entry, max_bytes));
   return write_all(fd, contents(*entry, payload));
 }
 
 Result<std::vector<std::string>> extract_ptx(const Image &image, const std::string &folder,
-                                             u64 most) {
+                                             u64 max_bytes) {
   if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST)
-    return fail_errno("cannot make the folder {}", folder);
+    return fail_errno("cannot create the folder {}", folder);
   std::vector<std::string> out;
   for (size_t i = 0; i < image.containers().size(); ++i)
     for (size_t k = 0; k < image.containers()[i].entries.size(); ++k) {
       const Entry &e = image.containers()[i].entries[k];
       if (e.kind != Kind::Ptx) continue;
-      CKPT_TRY(Payload payload, image.payload(e, most));
+      CKPT_TRY(Payload payload, image.payload(e, max_bytes));
       out.push_back(fmt::format("{}/{}.{}.{}.ptx", folder, i, k, e.target()));
       CKPT_CHECK(write_file(out.back(), contents(e, payload)));
     }

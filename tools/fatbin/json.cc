@@ -58,14 +58,14 @@ void add_summary(json &out, const Summary &s) {
   out["dynamic_parallelism"] = s.launches;
   out["textures"] = name_of(s.textures);
   out["surfaces"] = name_of(s.surfaces);
-  out["kernels"] = out["variables"] = out["references"] = out["unread"] = json::array();
+  out["kernels"] = out["variables"] = out["references"] = out["unexamined"] = json::array();
   for (const auto &[name, k] : s.kernels) out["kernels"].push_back(kernel_json(k));
   for (const auto &[name, v] : s.variables) out["variables"].push_back(variable_json(v));
   for (const auto &[name, kind] : s.references)
     out["references"].push_back({{"name", name}, {"kind", name_of(kind)}});
-  for (const Unread &u : s.unread)
-    out["unread"].push_back(
-        {{"entry", fmt::format("{}.{}", u.container, u.entry)}, {"why", u.why}});
+  for (const Unexamined &u : s.unexamined)
+    out["unexamined"].push_back(
+        {{"entry", fmt::format("{}.{}", u.container, u.entry)}, {"reason", u.reason}});
 }
 
 }  // namespace

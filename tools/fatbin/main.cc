@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ckpt-fatbin: what device code a file holds, and whether it uses the device's heap. Trusts nothing
-// that stands in the file, runs nothing of it and needs no device.
+// ckpt-fatbin: which device code a file contains, and whether it uses the device heap. The file is
+// untrusted: nothing in it is run, and no device is needed.
 #include <unistd.h>
 
 #include <cstdio>
 
-#include <CLI/CLI.hpp>
-
-#include "ckpt_config.h"
-#include "common/base/log.h"
+#include "tools/command_line.h"
 #include "tools/fatbin/commands.h"
 #include "tools/image/text.h"
 #include "tools/progress_bar.h"
@@ -17,15 +14,16 @@
 namespace ckpt::tools {
 namespace {
 
-constexpr int kHeapUsed = 1;  // or assumed
-constexpr int kFailed = 2;    // or wrong arguments
+// Exit codes.
+constexpr int kHeapUsed = 1;  // or assumed to be used
+constexpr ExitCodes kCodes{.failed = 2, .usage = 2};
 
 struct Options {
   std::string file, entry, folder;
   bool json = false, entries = false, all = false, quiet = false;
-  u64 limit_mib = fatbin::kMostPayloadBytes >> 20;
+  u64 limit_mib = fatbin::kMaxPayloadBytes >> 20;
 
-  u64 most() const { return limit_mib << 20; }
+  u64 max_bytes() const { return limit_mib << 20; }
 };
 
 void print_json(const nlohmann::json &j) {
@@ -41,16 +39,16 @@ Result<int> list_entries(const fatbin::Image &image, const Options &o) {
 }
 
 Result<int> extract_all_ptx(const fatbin::Image &image, const Options &o) {
-  CKPT_TRY(auto names, extract_ptx(image, o.folder, o.most()));
+  CKPT_TRY(auto names, extract_ptx(image, o.folder, o.max_bytes()));
   for (const std::string &name : names) fmt::print("{}\n", name);
   return 0;
 }
 
 Result<int> show(const fatbin::Image &image, const Options &o) {
   Progress progress("examined", o.quiet);
-  fatbin::SummaryOptions how{.most_payload_bytes = o.most()};
-  how.progress = [&](u64 done, u64 total) { progress.update(done, total); };
-  CKPT_TRY(fatbin::Summary summary, fatbin::summarize(image, how));
+  fatbin::SummaryOptions options{.max_payload_bytes = o.max_bytes()};
+  options.progress = [&](u64 done, u64 total) { progress.update(done, total); };
+  CKPT_TRY(fatbin::Summary summary, fatbin::summarize(image, options));
   progress.finish();
   if (o.json)
     print_json(show_json(o.file, image, &summary));
@@ -59,52 +57,52 @@ Result<int> show(const fatbin::Image &image, const Options &o) {
   return summary.heap.use == fatbin::HeapUse::No ? 0 : kHeapUsed;
 }
 
-Result<int> run(const Options &o) {
+Result<int> run_command(const Options &o) {
   CKPT_TRY(fatbin::Image image, fatbin::Image::open(o.file));
   if (o.entries) return list_entries(image, o);
   if (!o.folder.empty()) return extract_all_ptx(image, o);
   if (o.entry.empty()) return show(image, o);
-  CKPT_CHECK(extract_entry(image, o.entry, o.most(), STDOUT_FILENO));
+  CKPT_CHECK(extract_entry(image, o.entry, o.max_bytes(), STDOUT_FILENO));
   return 0;
+}
+
+// A message may quote names from the file, which is untrusted.
+Result<int> run(const Options &o) {
+  Result<int> code = run_command(o);
+  if (code) return code;
+  return fail_with_hint(for_terminal(code.error().what), for_terminal(code.error().hint));
+}
+
+void add_options(CommandLine &line, Options &o) {
+  line.option("file", o.file,
+              "an executable, a shared library, an object, a .fatbin, a .cubin or a .ptx file")
+      .required();
+  line.flag("--json", o.json, "print everything as one JSON object");
+  line.flag("--all", o.all, "list every kernel and variable, with whole names");
+  line.option("--limit", o.limit_mib,
+              "refuse entries that are longer when decompressed, in MiB (default: 256)")
+      .range(1, 1 << 20);
+  line.flag("-q,--quiet", o.quiet, "show no progress");
+  Option entries =
+      line.flag("--entries", o.entries, "only list the entries, without decompressing them");
+  Option one =
+      line.option("--extract", o.entry, "write this entry (such as 0.1) to standard output");
+  Option ptx =
+      line.option("--extract-ptx", o.folder, "write each PTX entry to a file in this folder");
+  one.excludes(entries).excludes(ptx);
+  ptx.excludes(entries);
 }
 
 }  // namespace
 }  // namespace ckpt::tools
 
 int main(int argc, char **argv) {
-  using namespace ckpt;
   using namespace ckpt::tools;
-  log::set_name("ckpt-fatbin");
+  CommandLine line(
+      "ckpt-fatbin",
+      "Shows the CUDA device code that a file contains.\n"
+      "Exit code 0: no kernel uses the device heap; 1: one does or may; 2: the command failed.");
   Options o;
-  CLI::App app{
-      "What code for CUDA devices a file holds.\n"
-      "Exit code 0: no kernel uses the device's heap, 1: one does or may, 2: failed."};
-  app.set_version_flag("--version", CKPT_VERSION);
-  app.add_option("file", o.file,
-                 "an executable, a shared library, an object, a .fatbin, a .cubin or a .ptx file")
-      ->required();
-  app.add_flag("--json", o.json, "everything, as one JSON object");
-  app.add_flag("--all", o.all, "every kernel and variable, in full");
-  app.add_option("--limit", o.limit_mib, "refuse entries of more MiB once decompressed")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  app.add_flag("-q,--quiet", o.quiet, "no progress");
-  auto *entries =
-      app.add_flag("--entries", o.entries, "only list the entries; decompresses nothing");
-  auto *one =
-      app.add_option("--extract", o.entry, "write this entry, such as 0.1, to standard output");
-  auto *ptx = app.add_option("--extract-ptx", o.folder, "write every PTX into this folder");
-  one->excludes(entries)->excludes(ptx);
-  ptx->excludes(entries);
-
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError &e) {
-    return app.exit(e) == 0 ? 0 : kFailed;
-  }
-  Result<int> code = run(o);
-  if (code) return *code;
-  // Messages name what stands in the file: hostile text, too.
-  log::error(Error{for_terminal(code.error().what), for_terminal(code.error().hint)});
-  return kFailed;
+  add_options(line, o);
+  return run_tool(line, argc, argv, kCodes, [&] { return run(o); });
 }

@@ -10,14 +10,14 @@ namespace {
 
 using namespace fatbin;
 
-constexpr size_t kMostLines = 12;  // of a list, before "and N more"
-constexpr size_t kMostName = 120;  // characters
-constexpr size_t kMostParameters = 12;
+constexpr size_t kMaxLines = 12;       // of a list, before "... and N more"
+constexpr size_t kMaxNameChars = 120;  // of a shown name
+constexpr size_t kMaxParameters = 12;
 
-// Hostile text, cut.
+// A name from the file, safe for a terminal and shortened unless `all`.
 std::string shown(std::string_view text, bool all) {
-  if (all || text.size() <= kMostName) return for_terminal(text);
-  return for_terminal(text.substr(0, kMostName)) + "...";
+  if (all || text.size() <= kMaxNameChars) return for_terminal(text);
+  return for_terminal(text.substr(0, kMaxNameChars)) + "...";
 }
 
 std::string joined(const std::set<std::string> &words) {
@@ -34,13 +34,13 @@ class Page {
     out_ += fmt::format("{:<13}{}\n", name, value);
   }
   void gap() { out_ += '\n'; }
-  // Each item on a line of its own, the first beside the name.
+  // One line for each item; the first stands beside `name`.
   template <class C, class F>
   void list(const char *name, const C &items, F describe) {
     if (items.empty()) return line(name, "none");
     size_t i = 0;
     for (const auto &item : items) {
-      if (!all_ && i == kMostLines) break;
+      if (!all_ && i == kMaxLines) break;
       line(i++ == 0 ? name : "", describe(item));
     }
     if (items.size() > i) line("", fmt::format("... and {} more (--all)", items.size() - i));
@@ -52,7 +52,7 @@ class Page {
   const bool all_;
 };
 
-// Entries that are alike but for their number and size.
+// Entries that look alike in the page: one line counts them.
 struct Group {
   size_t entries = 0;
   u64 stored_bytes = 0, bytes = 0;
@@ -69,7 +69,9 @@ void put_entries(Page &page, const Image &image) {
   for (const Container &c : image.containers())
     for (const Entry &e : c.entries) {
       Group &g = groups[group_name(c, e)];
-      ++g.entries, g.stored_bytes += e.stored_bytes, g.bytes += e.bytes;
+      ++g.entries;
+      g.stored_bytes += e.stored_bytes;
+      g.bytes += e.bytes;
     }
   page.list("entries", groups, [](const auto &item) {
     const auto &[name, g] = item;
@@ -81,7 +83,7 @@ void put_entries(Page &page, const Image &image) {
 std::string parameters_text(const Kernel &k, bool all) {
   std::string out;
   for (size_t i = 0; i < k.parameters.size(); ++i) {
-    if (!all && i == kMostParameters) return out + " ...";
+    if (!all && i == kMaxParameters) return out + " ...";
     const Parameter &p = k.parameters[i];
     out += fmt::format("{}{}@{}", i ? " " : "", p.bytes, p.offset);
   }
@@ -93,21 +95,21 @@ void put_names(Page &page, const Summary &s, bool all) {
   page.list("kernels", s.kernels, [&](const auto &item) {
     const KernelSummary &k = item.second;
     return fmt::format("{} ({}) {}{}", shown(k.kernel.name, all), parameters_text(k.kernel, all),
-                       joined(k.targets), k.differs ? ", not the same in all" : "");
+                       joined(k.targets), k.differs ? ", differs between targets" : "");
   });
   page.list("variables", s.variables, [&](const auto &item) {
     const Variable &v = item.second.variable;
     return fmt::format("{} {}, {} {}{}", shown(v.name, all), name_of(v.space), human_bytes(v.bytes),
                        joined(item.second.targets),
-                       item.second.differs ? ", not the same in all" : "");
+                       item.second.differs ? ", differs between targets" : "");
   });
   if (!s.references.empty())
     page.list("references", s.references, [&](const auto &item) {
       return fmt::format("{} {}", name_of(item.second), shown(item.first, all));
     });
-  if (!s.unread.empty())
-    page.list("not read", s.unread, [&](const Unread &u) {
-      return fmt::format("{}.{}: {}", u.container, u.entry, for_terminal(u.why));
+  if (!s.unexamined.empty())
+    page.list("not examined", s.unexamined, [&](const Unexamined &u) {
+      return fmt::format("{}.{}: {}", u.container, u.entry, for_terminal(u.reason));
     });
 }
 
@@ -131,7 +133,7 @@ std::string show_text(const std::string &path, const Image &image, const Summary
   put_entries(page, image);
   page.line("device heap", fmt::format("{}: {}", name_of(s.heap.use), for_terminal(s.heap.reason)));
   page.line("printf", s.prints ? "yes" : "no");
-  page.line("launches", s.launches ? "yes: kernels start kernels" : "no");
+  page.line("launches", s.launches ? "yes: kernels launch kernels" : "no");
   page.line("textures", name_of(s.textures));
   page.line("surfaces", name_of(s.surfaces));
   put_names(page, s, all);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ckpt-image does to whole images: copies, and the shortening of chains.
+// ckpt-image flatten and prune.
 #include <signal.h>
 #include <unistd.h>
 
@@ -17,8 +17,8 @@ Result<> flatten(const storage::ImageReader &image, const std::string &to, bool 
   if (to != storage::kPipeImage)
     return storage::flatten_image(image, to, {.overwrite = overwrite, .key = key});
   if (::isatty(STDOUT_FILENO))
-    return fail_with_hint("the image would go to standard output, which is a terminal",
-                          "redirect it");
+    return fail_with_hint("-o - writes the image to standard output, which is a terminal",
+                          "redirect it: ckpt-image flatten -o - IMAGE | …");
   ::signal(SIGPIPE, SIG_IGN);
   return storage::send_image(image, STDOUT_FILENO, key);
 }

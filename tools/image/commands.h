@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ckpt-image does; each returns what goes to standard output, or an exit code.
+// The commands of ckpt-image.
 #pragma once
 
 #include <string>
@@ -11,22 +11,23 @@
 
 namespace ckpt::tools {
 
-// A page for a person.
+// A summary for people; with `streams` also a line for each stream.
 std::string show_text(const storage::ImageReader &image, bool streams);
-// Everything, for programs: {"format_version", "uuid", "manifest", "chunks": {…}, "streams": […]}.
+// Everything: {"format_version", "uuid", "manifest", "chunks": {…}, "streams": […], …}.
 nlohmann::json show_json(const storage::ImageReader &image);
 
-// Copies an image, with all that it uses of its parents, to a folder or (kPipeImage) to standard
-// output.
+// Copies an image, together with what it uses of its parents, to the folder `to`, or to standard
+// output if that is kPipeImage.
 Result<> flatten(const storage::ImageReader &image, const std::string &to, bool overwrite,
                  const storage::Key *key);
-// Keeps the newest images of a chain, and says which.
+// Keeps the `keep` newest images of a chain, removes the others, and prints both lists.
 Result<> prune(const std::string &image, size_t keep, bool json, const storage::Key *key);
 
-// Writes one stream's bytes to `fd`.
+// Writes the bytes of one stream to `fd`.
 Result<> extract(const storage::ImageReader &image, const std::string &stream, int fd);
 
-// Reads and checks every byte; says how it went. 0: whole, 1: damaged.
+// Reads and checks every byte, and prints the result. Returns 0 if the image is undamaged, 1 if
+// not.
 int verify(const storage::ImageReader &image, bool quiet, bool json);
 
 struct Difference {

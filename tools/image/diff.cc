@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What differs between two images. Their addresses cannot be compared (each chain of images has a
-// seed of its own), so streams are compared byte by byte, chunk by chunk.
+// ckpt-image diff. The hashes of two images cannot be compared, because each chain has a seed of
+// its own, so streams are compared byte by byte.
 #include <algorithm>
 #include <atomic>
 #include <set>
@@ -19,8 +19,8 @@ struct StreamDifference {
   std::string name;
   bool in_a = false, in_b = false;
   u64 size_a = 0, size_b = 0;
-  u64 bytes = 0;   // that differ, in what both have
-  u64 chunks = 0;  // that hold one of them
+  u64 bytes = 0;   // that differ, within the shorter of the two sizes
+  u64 chunks = 0;  // of the first image that contain a different byte
   bool same() const { return in_a && in_b && size_a == size_b && bytes == 0; }
 };
 
@@ -83,7 +83,7 @@ json to_json(const StreamDifference &d) {
           {"different_chunks", d.chunks}};
 }
 
-// The manifest's fields of the first level that are not equal.
+// The top-level fields of the manifests that differ.
 json different_fields(const json &a, const json &b) {
   std::set<std::string> names;
   for (const json *m : {&a, &b})
@@ -119,7 +119,7 @@ Result<Difference> diff(const storage::ImageReader &a, const storage::ImageReade
     streams.push_back(to_json(d));
   }
   out.same = fields.empty() && streams.empty();
-  out.text += fmt::format("{} of {} streams differ, in {}; {} fields of the manifest\n",
+  out.text += fmt::format("{} of {} streams differ, by {}; {} fields of the manifest differ\n",
                           streams.size(), names.size(), human_bytes(bytes), fields.size());
   out.json = {{"same", out.same}, {"streams", streams}, {"manifest", fields}};
   return out;

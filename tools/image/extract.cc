@@ -8,8 +8,8 @@ namespace ckpt::tools {
 Result<> extract(const storage::ImageReader &image, const std::string &stream, int fd) {
   const storage::StreamEntry *entry = image.find(stream);
   if (!entry)
-    return fail_with_hint(fmt::format("there is no stream '{}'", for_terminal(stream)),
-                          "`ckpt-image show --streams` lists them");
+    return fail_with_hint(fmt::format("the image has no stream '{}'", for_terminal(stream)),
+                          "ckpt-image show --streams lists all streams");
   return image.for_each_chunk(*entry, storage::ImageReader::Order::Ascending,
                               [fd](u64, ByteView bytes) { return write_all(fd, bytes); });
 }

@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ckpt-image: looks into images, and keeps them in order. Trusts nothing that stands in them.
-#include <signal.h>
+// ckpt-image: shows, verifies, compares, copies and removes images, which are untrusted input.
 #include <unistd.h>
 
 #include <cstdio>
 #include <functional>
 #include <optional>
 
-#include <CLI/CLI.hpp>
-
-#include "ckpt_config.h"
-#include "common/base/log.h"
 #include "storage/io/key_file.h"
 #include "storage/ops/receive.h"
+#include "tools/command_line.h"
 #include "tools/image/commands.h"
 #include "tools/image/text.h"
 
@@ -21,9 +17,8 @@ namespace ckpt::tools {
 namespace {
 
 constexpr int kDifferent = 1;
-constexpr int kFailed = 1;  // or damaged
-constexpr int kUsage = 2;
-constexpr int kDiffFailed = 2;  // as diff(1)
+constexpr ExitCodes kCodes{.failed = 1, .usage = 2};
+constexpr int kDiffFailed = 2;  // as in diff(1)
 
 struct Options {
   std::string image, other, stream, key_file;
@@ -94,75 +89,79 @@ Result<> read_key(Options &o) {
   return {};
 }
 
-int report(Result<int> r, int failed = kFailed) {
-  if (r) return *r;
-  // Messages name files and streams of the image: hostile text, too.
-  log::error(Error{for_terminal(r.error().what), for_terminal(r.error().hint)});
-  return failed;
-}
-
-// One command: its options, and what carries it out.
+// One command, and the exit code of its failures.
 struct Command {
-  CLI::App *app;
+  CommandLine line;
   std::function<Result<int>(const Options &)> run;
-  int failed = kFailed;
+  int failed = kCodes.failed;
 };
 
-std::vector<Command> add_commands(CLI::App &app, Options &o) {
-  CLI::App *show = app.add_subcommand("show", "what an image holds");
-  show->add_flag("--streams", o.streams, "every stream too");
-  show->add_option("--extract", o.stream, "write this stream's bytes to standard output");
+std::vector<Command> add_commands(CommandLine &line, Options &o) {
+  CommandLine show = line.command("show", "show what an image contains");
+  show.flag("--streams", o.streams, "list every stream");
+  show.option("--extract", o.stream, "write the bytes of this stream to standard output");
 
-  CLI::App *verify =
-      app.add_subcommand("verify", "read and check every byte; 0: whole, 1: damaged");
-  verify->add_flag("-q,--quiet", o.quiet, "no progress");
+  CommandLine verify =
+      line.command("verify", "read and check every byte; exit code 0: undamaged, 1: damaged");
+  verify.flag("-q,--quiet", o.quiet, "show no progress");
 
-  CLI::App *diff = app.add_subcommand("diff", "what differs; 0: nothing, 1: something");
+  CommandLine diff =
+      line.command("diff", "compare two images; exit code 0: no difference, 1: differences");
 
-  CLI::App *flatten = app.add_subcommand("flatten", "make an increment whole: it needs no parent");
-  flatten->add_option("-o,--output", o.other,
-                      "a new image (default: in place); -: to standard output");
+  CommandLine flatten =
+      line.command("flatten", "turn an increment into an image that needs no parent");
+  flatten.option("-o,--output", o.other, "the new image (default: in place); -: standard output");
 
-  CLI::App *receive = app.add_subcommand("receive", "make an image of what comes from a pipe");
+  CommandLine receive = line.command("receive", "create an image from a pipe (standard input)");
 
-  CLI::App *prune = app.add_subcommand("prune", "remove the older images of a chain");
-  prune->add_option("--keep", o.keep, "how many to keep")
-      ->required()
-      ->check(CLI::Range(1, 1000000));
+  CommandLine prune = line.command("prune", "remove the older images of a chain");
+  prune.option("--keep", o.keep, "how many images to keep").required().range(1, 1000000);
 
-  for (CLI::App *c : {flatten, receive})
-    c->add_flag("--overwrite", o.overwrite, "replace an existing image");
-  for (CLI::App *c : {show, verify, diff, prune})
-    c->add_flag("--json", o.json, "report as one JSON object");
-  for (CLI::App *c : {show, verify, diff, flatten, receive, prune}) {
-    c->add_option("image", o.image, "the image's folder")->required();
-    c->add_option("--key-file", o.key_file, "the key of an encrypted image");
+  for (CommandLine *c : {&flatten, &receive})
+    c->flag("--overwrite", o.overwrite, "replace an existing image");
+  for (CommandLine *c : {&show, &verify, &diff, &prune})
+    c->flag("--json", o.json, "report as one JSON object");
+  for (CommandLine *c : {&show, &verify, &diff, &flatten, &receive, &prune}) {
+    c->option("image", o.image, "the image's folder").required();
+    c->option("--key-file", o.key_file, "the file with the key of an encrypted image");
   }
-  diff->add_option("second", o.other, "another's")->required();
-  return {{show, run_show},       {verify, run_verify},   {diff, run_diff, kDiffFailed},
-          {flatten, run_flatten}, {receive, run_receive}, {prune, run_prune}};
+  diff.option("second", o.other, "the folder of the second image").required();
+
+  std::vector<Command> all;
+  all.push_back({std::move(show), run_show});
+  all.push_back({std::move(verify), run_verify});
+  all.push_back({std::move(diff), run_diff, kDiffFailed});
+  all.push_back({std::move(flatten), run_flatten});
+  all.push_back({std::move(receive), run_receive});
+  all.push_back({std::move(prune), run_prune});
+  return all;
+}
+
+Result<int> execute(const Command &c, Options &o) {
+  CKPT_CHECK(read_key(o));
+  return c.run(o);
+}
+
+int run(const std::vector<Command> &commands, Options &o) {
+  for (const Command &c : commands) {
+    if (!c.line.given()) continue;
+    Result<int> code = execute(c, o);
+    if (code) return *code;
+    // A message may quote names from the image, which is untrusted.
+    const Error &e = code.error();
+    return fail_with_code(c.failed, {for_terminal(e.what), for_terminal(e.hint)});
+  }
+  return kCodes.usage;
 }
 
 }  // namespace
 }  // namespace ckpt::tools
 
 int main(int argc, char **argv) {
-  using namespace ckpt;
   using namespace ckpt::tools;
-  log::set_name("ckpt-image");
+  CommandLine line("ckpt-image",
+                   "Shows, verifies, compares, copies and removes images of ckpt-dump.");
   Options o;
-  CLI::App app{"Looks into images that ckpt-dump wrote, copies them and removes old ones."};
-  app.set_version_flag("--version", CKPT_VERSION);
-  app.require_subcommand(1);
-  std::vector<Command> commands = add_commands(app, o);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError &e) {
-    return app.exit(e) == 0 ? 0 : kUsage;
-  }
-  for (const Command &c : commands) {
-    if (!c.app->parsed()) continue;
-    Result<> key = read_key(o);
-    return report(key ? c.run(o) : Failure(key.error()), c.failed);
-  }
+  std::vector<Command> commands = add_commands(line, o);
+  return run_tool(line, argc, argv, kCodes, [&] { return run(commands, o); });
 }

@@ -4,7 +4,7 @@
 #include "common/base/units.h"
 #include "storage/format/uuid.h"
 #include "tools/image/commands.h"
-#include "tools/image/summary.h"
+#include "tools/image/stream_cost.h"
 #include "tools/image/text.h"
 
 namespace ckpt::tools {
@@ -12,21 +12,21 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMostLines = 12;    // of a list, before "and N more"
-constexpr size_t kMostDetail = 100;  // characters of a nested value
+constexpr size_t kMaxLines = 12;    // of a list; the rest is summed up as "... and N more"
+constexpr size_t kMaxDetail = 100;  // characters of a nested value
 
 class Page {
  public:
   void line(const char *name, const std::string &value) {
     if (!value.empty()) out_ += fmt::format("{:<13}{}\n", name, value);
   }
-  // Each item on a line of its own, the first beside the name.
+  // One line for each item, the first of them beside the name.
   template <class F>
   void list(const char *name, const json &items, F describe) {
-    for (size_t i = 0; i < items.size() && i < kMostLines; ++i)
+    for (size_t i = 0; i < items.size() && i < kMaxLines; ++i)
       out_ += fmt::format("{:<13}{}\n", i == 0 ? name : "", describe(items[i]));
-    if (items.size() > kMostLines)
-      out_ += fmt::format("{:<13}... and {} more\n", "", items.size() - kMostLines);
+    if (items.size() > kMaxLines)
+      out_ += fmt::format("{:<13}... and {} more\n", "", items.size() - kMaxLines);
   }
   void text(const std::string &text) { out_ += text; }
   std::string take() { return std::move(out_); }
@@ -57,16 +57,17 @@ std::string command_line(const json &manifest) {
 
 std::string describe_process(const json &p) {
   bool agent = p.is_object() && p.contains("agent") && p["agent"] == true;
-  return joined({"pid " + field(p, "pid", 20), field(p, "command", kMostDetail),
-                 agent ? "(with agent)" : ""});
+  return joined(
+      {"pid " + field(p, "pid", 20), field(p, "command", kMaxDetail), agent ? "(with agent)" : ""});
 }
 
-// Do kernels of a CUDA program call malloc? Whoever manages a node wants to know. Empty: no CUDA.
+// Whether kernels of a CUDA program allocate from the device heap, in which case the Manager gives
+// the program a GPU of its own. Empty without CUDA.
 std::string device_heap(const json &m) {
   std::string all;
   for (const json &p : list_field(m, "participants")) {
-    json needs = p.is_object() ? p.value("needs", json()) : json();
-    json heap = needs.is_object() ? needs.value("device_heap", json()) : json();
+    json requirements = p.is_object() ? p.value("needs", json()) : json();
+    json heap = requirements.is_object() ? requirements.value("device_heap", json()) : json();
     if (!heap.is_object()) continue;
     bool used = heap.contains("used") && heap["used"] == true;
     if (used) return "yes: " + field(heap, "why");
@@ -77,16 +78,16 @@ std::string device_heap(const json &m) {
 
 std::string describe_participant(const json &p) {
   return joined({prefixed("agent ", field(p, "agent", 20)) + ":", field(p, "api", 20),
-                 field(p, "needs", kMostDetail)});
+                 field(p, "needs", kMaxDetail)});
 }
 
 std::string describe_file(const json &f) {
-  if (!f.is_object()) return value_text(f, kMostDetail);
+  if (!f.is_object()) return value_text(f, kMaxDetail);
   return joined({field(f, "path", 200), prefixed("size ", field(f, "size", 20))});
 }
 
 std::string describe_phase(const json &p) {
-  if (!p.is_object()) return value_text(p, kMostDetail);
+  if (!p.is_object()) return value_text(p, kMaxDetail);
   auto it = p.find("seconds");
   std::string seconds = it != p.end() && it->is_number()
                             ? fmt::format("{:8.3f} s", it->get<double>())
@@ -100,7 +101,7 @@ void put_manifest(Page &page, const json &m) {
                                prefixed("with CRIU ", field(m, "criu_version"))}));
   page.line("host", host.is_object() ? joined({field(host, "name"), field(host, "system"),
                                                field(host, "kernel"), field(host, "machine")})
-                                     : value_text(host.is_null() ? json("") : host, kMostDetail));
+                                     : value_text(host.is_null() ? json("") : host, kMaxDetail));
   page.line("program", field(m, "program"));
   page.line("arguments", command_line(m));
   page.line("folder", field(m, "cwd"));
@@ -121,7 +122,10 @@ std::string groups_table(const storage::ImageReader &image) {
   std::string out = fmt::format("  {:<24} {:>8} {:>12} {:>12} {:>7}\n", "contents", "streams",
                                 "bytes", "stored", "ratio");
   StreamCost all;
-  for (const auto &[name, cost] : cost_of_groups(image)) out += cost_line(name, cost), all += cost;
+  for (const auto &[name, cost] : cost_of_groups(image)) {
+    out += cost_line(name, cost);
+    all += cost;
+  }
   return out + cost_line("all", all);
 }
 
@@ -151,7 +155,7 @@ std::string parents_line(const storage::ImageReader &image) {
   std::string names;
   for (const storage::ParentEntry &p : image.index().parents)
     names += (names.empty() ? "" : ", ") + for_terminal(p.name);
-  return fmt::format("number {}; uses {} chunks ({}) of {}", image.index().generation,
+  return fmt::format("generation {}; uses {} chunks ({}) of {}", image.index().generation,
                      s.parent_chunks, human_bytes(s.parent_bytes),
                      names.empty() ? "no other image" : names);
 }

@@ -8,7 +8,7 @@ namespace {
 
 using nlohmann::json;
 
-// The code point at the start of `text` and its length in bytes; length 0: not UTF-8.
+// The first code point of `text` and its length in bytes, which is 0 if it is not UTF-8.
 struct CodePoint {
   u32 value;
   size_t length;
@@ -49,25 +49,26 @@ std::string for_terminal(std::string_view text) {
   return out;
 }
 
-std::string value_text(const json &value, size_t most) {
+std::string value_text(const json &value, size_t max_bytes) {
   const std::string *s = value.get_ptr<const std::string *>();
   std::string raw = s ? *s : value.dump(-1, ' ', false, json::error_handler_t::replace);
-  if (raw.size() <= most) return for_terminal(raw);
-  while (most > 0 && (static_cast<u8>(raw[most]) & 0xc0) == 0x80) --most;  // not within a character
-  return for_terminal(raw.substr(0, most)) + "...";
+  if (raw.size() <= max_bytes) return for_terminal(raw);
+  // Do not cut within a character.
+  while (max_bytes > 0 && (static_cast<u8>(raw[max_bytes]) & 0xc0) == 0x80) --max_bytes;
+  return for_terminal(raw.substr(0, max_bytes)) + "...";
 }
 
-std::string field(const json &object, const char *name, size_t most) {
+std::string field(const json &object, const char *name, size_t max_bytes) {
   if (!object.is_object()) return "";
   auto it = object.find(name);
-  return it == object.end() || it->is_null() ? "" : value_text(*it, most);
+  return it == object.end() || it->is_null() ? "" : value_text(*it, max_bytes);
 }
 
 const json &list_field(const json &object, const char *name) {
-  static const json none = json::array();
-  if (!object.is_object()) return none;
+  static const json empty = json::array();
+  if (!object.is_object()) return empty;
   auto it = object.find(name);
-  return it != object.end() && it->is_array() ? *it : none;
+  return it != object.end() && it->is_array() ? *it : empty;
 }
 
 std::string ratio_text(u64 raw, u64 stored) {

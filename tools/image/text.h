@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Printing what an image says. A manifest is hostile: any field may be missing or of another type,
-// and any string may hold what a terminal acts upon. Nothing here throws.
+// Text from untrusted input, made safe for a terminal. In a manifest any field may be missing or of
+// another type, and any string may contain a terminal's control sequences. Nothing here throws.
 #pragma once
 
 #include <string>
@@ -13,15 +13,15 @@
 
 namespace ckpt::tools {
 
-// UTF-8 passes; control characters, C1 controls and marks that turn the writing direction become
-// \xNN, as do bytes that are not UTF-8.
+// Keeps UTF-8. Control characters, marks that change the writing direction and bytes that are not
+// UTF-8 become \xNN.
 std::string for_terminal(std::string_view text);
 
-// The field of an object, as text for the terminal: strings as they are, anything else as JSON,
-// cut after `most` characters. "" where there is no such field or `object` is none.
-std::string field(const nlohmann::json &object, const char *name, size_t most = 2000);
-std::string value_text(const nlohmann::json &value, size_t most = 2000);
-// The field if it is an array, else an empty one.
+// A field of an object as text for a terminal, cut after `max_bytes`. Strings are not quoted; other
+// values are printed as JSON. "" if `object` has no such field or is not an object.
+std::string field(const nlohmann::json &object, const char *name, size_t max_bytes = 2000);
+std::string value_text(const nlohmann::json &value, size_t max_bytes = 2000);
+// The field if it is an array, otherwise an empty array.
 const nlohmann::json &list_field(const nlohmann::json &object, const char *name);
 
 std::string ratio_text(u64 raw, u64 stored);

@@ -23,10 +23,10 @@ void print_report(const storage::ImageReader &image,
   for (const std::string &d : report.damages) fmt::print("{}\n", for_terminal(d));
   storage::ImageStats s = image.stats();
   if (report.ok())
-    fmt::print("{}: whole; {} of {} streams checked in {:.1f} s\n", for_terminal(image.path()),
+    fmt::print("{}: undamaged; {} in {} streams checked in {:.1f} s\n", for_terminal(image.path()),
                human_bytes(s.raw_bytes), image.streams().size(), seconds);
   else
-    fmt::print("{}: DAMAGED; {} of {} stored chunks\n", for_terminal(image.path()),
+    fmt::print("{}: DAMAGED; {} of {} stored chunks are affected\n", for_terminal(image.path()),
                report.damaged_chunks, image.index().chunks.size());
 }
 

@@ -18,7 +18,8 @@
 namespace ckpt::tools {
 namespace {
 
-// Everything the child needs, made before fork: after it only async-signal-safe calls are allowed.
+// Everything that the child needs, prepared before the fork: after a fork in a process with threads
+// only async-signal-safe calls are allowed.
 struct Prepared {
   std::vector<char *> argv;
   std::vector<std::string> environment_text;
@@ -29,11 +30,12 @@ Prepared prepare(const Spawn &spec) {
   Prepared p;
   for (const std::string &a : spec.argv) p.argv.push_back(const_cast<char *>(a.c_str()));
   p.argv.push_back(nullptr);
-  std::set<std::string_view> ours(spec.without.begin(), spec.without.end());
-  for (const auto &[name, value] : spec.environment) ours.insert(name);
+  std::set<std::string_view> replaced(spec.without.begin(), spec.without.end());
+  for (const auto &[name, value] : spec.environment) replaced.insert(name);
   for (char **e = environ; *e; e++) {
     std::string_view entry = *e;
-    if (!ours.contains(entry.substr(0, entry.find('=')))) p.environment_text.emplace_back(entry);
+    if (!replaced.contains(entry.substr(0, entry.find('='))))
+      p.environment_text.emplace_back(entry);
   }
   for (const auto &[name, value] : spec.environment)
     p.environment_text.push_back(name + "=" + value);
@@ -61,23 +63,23 @@ void redirect(int from, int to) {
   redirect(spec.err, 2);
   for (int fd : spec.keep) ::fcntl(fd, F_SETFD, 0);
   if (spec.in_child) spec.in_child();
-  sigset_t none;
-  ::sigemptyset(&none);
+  sigset_t empty;
+  ::sigemptyset(&empty);
   ::sigprocmask(SIG_SETMASK,
-                spec.signal_mask ? static_cast<const sigset_t *>(spec.signal_mask) : &none,
+                spec.signal_mask ? static_cast<const sigset_t *>(spec.signal_mask) : &empty,
                 nullptr);
   if (spec.folder.empty() || ::chdir(spec.folder.c_str()) == 0) {
     environ = const_cast<char **>(p.environment.data());
     spec.search_path ? ::execvp(p.argv[0], p.argv.data()) : ::execv(p.argv[0], p.argv.data());
   }
   int why = errno;
-  if (::write(report, &why, sizeof why) < 0) { /* the parent is gone */
+  if (::write(report, &why, sizeof why) < 0) { /* the parent has ended */
   }
   ::_exit(why == ENOENT ? 127 : 126);
 }
 
-// fork() has no flags. The raw call does what it does; what a library would do around it matters
-// only to a child that does not exec.
+// fork() takes no flags for namespaces, so this is the system call that fork() makes. What the C
+// library does around it matters only to a child that does not call exec.
 pid_t fork_into(int namespaces) {
   if (namespaces == 0) return ::fork();
   return static_cast<pid_t>(
@@ -100,7 +102,7 @@ std::string read_to_end(int fd) {
 Result<pid_t> spawn(const Spawn &spec, int *error) {
   Prepared prepared = prepare(spec);
   int pipe_fds[2];
-  if (::pipe2(pipe_fds, O_CLOEXEC) < 0) return fail_errno("cannot make a pipe");
+  if (::pipe2(pipe_fds, O_CLOEXEC) < 0) return fail_errno("cannot create a pipe");
   UniqueFd in(pipe_fds[0]), out(pipe_fds[1]);
   pid_t parent = ::getpid();
   pid_t child = fork_into(spec.new_namespaces);
@@ -108,7 +110,7 @@ Result<pid_t> spawn(const Spawn &spec, int *error) {
   if (child == 0) become(spec, prepared, out.get(), parent);
   out.reset();
   int why = 0;
-  if (!read_exactly(in.get(), &why, sizeof why)) return child;  // closed by exec: it runs
+  if (!read_exactly(in.get(), &why, sizeof why)) return child;  // exec has closed the pipe
   ::waitpid(child, nullptr, 0);
   if (error) *error = why;
   errno = why;
@@ -117,20 +119,20 @@ Result<pid_t> spawn(const Spawn &spec, int *error) {
 
 Result<CommandResult> run_command(const std::vector<std::string> &argv, const std::string &input) {
   int to[2], from[2];
-  if (::pipe2(to, O_CLOEXEC) < 0) return fail_errno("cannot make a pipe");
+  if (::pipe2(to, O_CLOEXEC) < 0) return fail_errno("cannot create a pipe");
   UniqueFd to_read(to[0]), to_write(to[1]);
-  if (::pipe2(from, O_CLOEXEC) < 0) return fail_errno("cannot make a pipe");
+  if (::pipe2(from, O_CLOEXEC) < 0) return fail_errno("cannot create a pipe");
   UniqueFd from_read(from[0]), from_write(from[1]);
   CKPT_TRY(pid_t child, spawn({.argv = argv, .in = to_read.get(), .out = from_write.get()}));
   to_read.reset();
   from_write.reset();
   std::thread feeder([&] {
-    // The helper may not read it all; SIGPIPE is not for us.
+    // The program may end without reading everything, which must not kill us by SIGPIPE.
     sigset_t pipe_signal;
     ::sigemptyset(&pipe_signal);
     ::sigaddset(&pipe_signal, SIGPIPE);
     ::pthread_sigmask(SIG_BLOCK, &pipe_signal, nullptr);
-    if (auto r = write_all(to_write.get(), view(input)); !r) { /* its exit code says more */
+    if (auto r = write_all(to_write.get(), view(input)); !r) { /* the exit code tells more */
     }
     to_write.reset();
   });

@@ -14,29 +14,30 @@
 namespace ckpt::tools {
 
 struct CommandResult {
-  int exit_code = 0;  // 128 + N when signal N ended it
+  int exit_code = 0;  // 128 + N after death by signal N
   std::string output;
 };
 
-// Runs a short helper with `input` on its standard input; its standard error is ours.
+// Runs a short-lived program with `input` as its standard input, and returns its standard output.
+// Its standard error is ours.
 Result<CommandResult> run_command(const std::vector<std::string> &argv, const std::string &input);
 
 struct Spawn {
   std::vector<std::string> argv;
   std::vector<std::pair<std::string, std::string>> environment;  // added to ours
-  std::vector<std::string> without;                              // taken away from ours
-  int in = -1, out = -1, err = -1;  // what becomes 0, 1 and 2; -1: ours
-  std::vector<int> keep;   // close-on-exec descriptors that the child keeps, number and all
-  std::string folder;      // "": ours
-  bool own_group = false;  // out of the reach of the terminal's Ctrl-C
+  std::vector<std::string> without;                              // removed from ours
+  int in = -1, out = -1, err = -1;                               // the standard streams; -1: ours
+  std::vector<int> keep;   // descriptors that the child keeps, although close-on-exec
+  std::string folder;      // the working directory; "": ours
+  bool own_group = false;  // a process group of its own, so that Ctrl-C does not reach it
   bool die_with_us = false;
   bool search_path = true;
   int new_namespaces = 0;             // CLONE_NEW…
-  const void *signal_mask = nullptr;  // a sigset_t; null: nothing blocked
-  std::function<void()> in_child;     // async-signal-safe, right before exec
+  const void *signal_mask = nullptr;  // a sigset_t; null: no signal is blocked
+  std::function<void()> in_child;     // runs right before exec; must be async-signal-safe
 };
 
-// Returns once the program is executed; when it cannot be, errno is in the Error and in *error.
+// Returns once the program is being executed. If that fails, *error is set to errno.
 Result<pid_t> spawn(const Spawn &spec, int *error = nullptr);
 
 }  // namespace ckpt::tools

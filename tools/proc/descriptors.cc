@@ -29,8 +29,8 @@ int flags_of(const std::string &info_path) {
   return 0;
 }
 
-// Character devices of ttys: 4 and 5 (consoles, /dev/tty), 136-143 (the slaves of
-// pseudo-terminals).
+// Major numbers of terminals (Documentation/admin-guide/devices.txt of Linux): 4 and 5 are consoles
+// and /dev/tty, 136 to 143 the slaves of pseudo-terminals.
 bool is_terminal(dev_t rdev) {
   unsigned m = major(rdev);
   return m == 4 || m == 5 || (m >= 136 && m <= 143);
@@ -95,20 +95,11 @@ std::vector<Descriptor> descriptors_of(pid_t pid) {
   return v;
 }
 
-std::vector<Mapping> mappings_of(pid_t pid) {
-  std::vector<Mapping> v;
+std::vector<ProcMapping> mappings_of(pid_t pid) {
   std::ifstream in(fmt::format("/proc/{}/maps", pid));
-  for (std::string line; std::getline(in, line);) {
-    Mapping m;
-    std::string offset, device;
-    char dash;
-    std::istringstream fields(line);
-    fields >> std::hex >> m.start >> dash >> m.end >> m.permissions >> offset >> device >>
-        std::dec >> m.inode >> std::ws;
-    std::getline(fields, m.path);
-    v.push_back(std::move(m));
-  }
-  return v;
+  std::ostringstream text;
+  text << in.rdbuf();
+  return parse_proc_maps(text.view());
 }
 
 }  // namespace ckpt::tools

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The open files and the mappings of another process, as /proc shows them.
+// The open files and the mappings of another process, from /proc.
 #pragma once
 
 #include <sys/types.h>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/bytes.h"
+#include "common/base/proc_maps.h"
 
 namespace ckpt::tools {
 
@@ -26,9 +27,9 @@ struct Descriptor {
   };
   int fd = -1;
   Kind kind = Kind::Anonymous;
-  std::string
-      target;  // "/a/b", "pipe:[7]", "socket:[8]", "anon_inode:[eventpoll]", "/memfd:x (deleted)"
-  int flags = 0;  // as open(2) took them
+  // "/a/b", "pipe:[7]", "socket:[8]", "anon_inode:[eventpoll]" or "/memfd:x (deleted)"
+  std::string target;
+  int flags = 0;  // of open(2)
   u64 inode = 0;
   u64 device = 0;  // of the file system
   u64 rdev = 0;    // of a device file
@@ -43,16 +44,6 @@ struct Descriptor {
 std::vector<Descriptor> descriptors_of(pid_t pid);
 const char *kind_name(Descriptor::Kind kind);
 
-struct Mapping {
-  u64 start = 0;
-  u64 end = 0;
-  std::string permissions;
-  u64 inode = 0;
-  std::string path;  // "" when anonymous
-  bool executable() const { return permissions.size() > 2 && permissions[2] == 'x'; }
-  bool shared() const { return permissions.size() > 3 && permissions[3] == 's'; }
-};
-
-std::vector<Mapping> mappings_of(pid_t pid);
+std::vector<ProcMapping> mappings_of(pid_t pid);
 
 }  // namespace ckpt::tools

@@ -53,7 +53,7 @@ std::vector<pid_t> numeric_entries(const std::string &folder) {
   return v;
 }
 
-// /proc/PID/stat: the command may hold blanks and brackets, so the fields start after the last ')'.
+// The command in /proc/PID/stat may contain blanks and brackets, so the fields follow the last ')'.
 bool parse_stat(const std::string &stat, Process &p) {
   size_t open = stat.find('('), close = stat.rfind(')');
   if (open == std::string::npos || close == std::string::npos) return false;
@@ -92,7 +92,7 @@ std::string executable_of(pid_t pid) { return link_target(fmt::format("/proc/{}/
 
 std::string executable_name(pid_t pid) {
   std::string path = executable_of(pid);
-  constexpr std::string_view kReplaced = " (deleted)";  // the file was rebuilt since
+  constexpr std::string_view kReplaced = " (deleted)";  // the file was removed or replaced since
   if (path.ends_with(kReplaced)) path.resize(path.size() - kReplaced.size());
   return path.substr(path.rfind('/') + 1);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What /proc says about processes. Everything here is a snapshot: a process may be gone a moment
-// later, and every caller must live with that.
+// Processes, as /proc shows them. Every result is a snapshot: the process may have ended when the
+// caller uses it.
 #pragma once
 
 #include <sys/types.h>
@@ -22,8 +22,8 @@ struct Process {
   pid_t session = 0;
   pid_t tracer = 0;
   char state = '?';
-  std::string command;         // comm, at most 15 letters
-  std::vector<pid_t> ns_pids;  // outermost first; the last is its PID in its own namespace
+  std::string command;         // comm: the name, cut to 15 characters
+  std::vector<pid_t> ns_pids;  // from the outermost namespace to its own
   std::vector<pid_t> ns_groups;
   std::vector<pid_t> ns_sessions;
   u64 resident_bytes = 0;
@@ -37,24 +37,24 @@ std::string executable_name(pid_t pid);
 std::vector<std::string> arguments_of(pid_t pid);
 std::string working_folder_of(pid_t pid);
 std::string environment_of(pid_t pid, std::string_view name);
-// The threads, as /proc numbers them for us.
+// The thread IDs in our PID namespace.
 std::vector<pid_t> threads_of(pid_t pid);
 std::string thread_name(pid_t pid, pid_t tid);
-// The same threads as their own namespace numbers them: what CRIU must find free.
+// The IDs of the same threads in their own PID namespace. CRIU needs these free at a restore.
 std::vector<pid_t> ns_threads_of(pid_t pid);
 
-// Does the leader of our session live outside of our PID namespace (`unshare --pid`, a container
-// that was entered)? CRIU keeps no session that it cannot name; a program then needs one of its
-// own.
+// True if the leader of our session is outside of our PID namespace, as after `unshare --pid` or in
+// a container that was entered. getsid(2) then returns 0, and CRIU cannot dump a program in such a
+// session: it needs a session of its own.
 bool session_is_outside();
 
-// All processes of the machine at one moment.
+// All processes of the machine.
 class ProcessTable {
  public:
   static ProcessTable read();
   const Process *find(pid_t pid) const;
   std::vector<pid_t> children(pid_t parent) const;
-  // `root` and all that descends from it, parents before children.
+  // `root` and all its descendants, parents before children.
   std::vector<Process> tree(pid_t root) const;
 
  private:

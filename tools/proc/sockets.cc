@@ -10,7 +10,7 @@
 namespace ckpt::tools {
 namespace {
 
-constexpr unsigned kListening = 0x10000;  // __SO_ACCEPTCON in the column "Flags" of net/unix
+constexpr unsigned kListening = 0x10000;  // __SO_ACCEPTCON, in the column "Flags" of /proc/net/unix
 
 std::map<u64, std::string> listening_by_inode(pid_t pid) {
   std::map<u64, std::string> found;

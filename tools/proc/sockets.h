@@ -8,8 +8,9 @@
 
 namespace ckpt::tools {
 
-// Paths of the UNIX sockets on which `pid` listens and whose file name starts with `prefix`, found
-// as /proc/PID/fd × /proc/PID/net/unix: nothing but the process itself can put them there.
+// The paths of the UNIX sockets on which `pid` listens, if their file name starts with `prefix`.
+// Both /proc/PID/fd and /proc/PID/net/unix must name a socket, so that no other process can claim
+// to be this one.
 std::vector<std::string> listening_sockets(pid_t pid, const std::string &prefix);
 
 }  // namespace ckpt::tools

@@ -26,21 +26,25 @@ void check_files(const ImageManifest &m, bool truncate, Reasons &reasons) {
   for (const auto &f : m.files) {
     struct stat st {};
     if (!is_regular(f.path, st)) {
-      reasons.push_back(fmt::format("the file {} is missing", f.path));
+      reasons.push_back(fmt::format("the file {} is missing: put it back", f.path));
       continue;
     }
     u64 now = static_cast<u64>(st.st_size);
     if (f.append_only || now == f.size) continue;
     if (now < f.size)
-      reasons.push_back(fmt::format("the file {} is shorter than it was ({} bytes instead of {})",
-                                    f.path, now, f.size));
+      reasons.push_back(
+          fmt::format("the file {} is shorter than at the dump ({} bytes instead of {}): put "
+                      "it back as it was",
+                      f.path, now, f.size));
     else if (!f.writable)
       reasons.push_back(
-          fmt::format("the file {} has changed ({} bytes instead of {})", f.path, now, f.size));
+          fmt::format("the file {} has changed since the dump ({} bytes instead of {}): put it "
+                      "back as it was",
+                      f.path, now, f.size));
     else if (!truncate)
       reasons.push_back(fmt::format(
-          "the file {} grew since ({} bytes instead of {}): --truncate-files cuts it back", f.path,
-          now, f.size));
+          "the file {} grew since the dump ({} bytes instead of {}): --truncate-files truncates it",
+          f.path, now, f.size));
   }
 }
 
@@ -48,32 +52,33 @@ void check_mapped_files(const ImageManifest &m, Reasons &reasons) {
   for (const auto &f : m.mapped_files) {
     struct stat st {};
     if (!is_regular(f.path, st))
-      reasons.push_back(fmt::format("{}, which the program has mapped, is missing", f.path));
+      reasons.push_back(
+          fmt::format("{}, which the program has mapped, is missing: install it again", f.path));
     else if (static_cast<u64>(st.st_size) != f.size)
       reasons.push_back(fmt::format(
-          "{}, which the program has mapped, has changed ({} bytes instead of {}; upgraded "
-          "or rebuilt?)",
+          "{}, which the program has mapped, has changed ({} bytes instead of {}): put back the "
+          "version of the dump",
           f.path, st.st_size, f.size));
   }
 }
 
-DeviceMaps check_device_needs(const ImageManifest &m, const DeviceChoice &choice,
-                              bool ignore_limits, Reasons &reasons) {
+DeviceMaps check_devices_of(const ImageManifest &m, const DeviceChoice &choice, bool ignore_limits,
+                            Reasons &reasons) {
   DeviceMaps maps;
   std::set<std::string> apis;
-  for (const auto &need : m.needs) apis.insert(need.api);
+  for (const auto &r : m.requirements) apis.insert(r.api);
   if (std::string why = misdirected(choice, apis); !why.empty()) {
     reasons.push_back(std::move(why));
     return maps;
   }
-  for (const auto &need : m.needs) {
-    Result<DeviceCheck> theirs = check_devices(need.api, choice, need.needs, ignore_limits);
-    if (!theirs) {
-      reasons.push_back(theirs.error().text());
+  for (const auto &r : m.requirements) {
+    Result<DeviceCheck> check = check_devices(r.api, choice, r.requirements, ignore_limits);
+    if (!check) {
+      reasons.push_back(check.error().text());
       continue;
     }
-    reasons.insert(reasons.end(), theirs->reasons.begin(), theirs->reasons.end());
-    if (!theirs->map.empty()) maps[need.agent][need.api] = std::move(theirs->map);
+    reasons.insert(reasons.end(), check->reasons.begin(), check->reasons.end());
+    if (!check->map.empty()) maps[r.agent][r.api] = std::move(check->map);
   }
   std::sort(reasons.begin(), reasons.end());
   reasons.erase(std::unique(reasons.begin(), reasons.end()), reasons.end());

@@ -57,7 +57,7 @@ void Pump::run(Bytes first) {
     open = !fds[0].revents || copy_some();
   }
   write_or_stop(remover_.rest());
-  // Both ends: a reader sees its end of file, and a writer whose reader is gone its broken pipe.
+  // Close both, so that a reader sees the end of file, and a writer a broken pipe.
   to_.reset();
   from_.reset();
 }
@@ -66,13 +66,14 @@ bool Pump::copy_some() {
   Bytes piece(kPieceBytes);
   ssize_t n = ::read(from_.get(), piece.data(), piece.size());
   if (n < 0 && (errno == EINTR || errno == EAGAIN)) return true;
-  if (n <= 0) return false;  // EIO: the last process has closed a pseudo-terminal
+  if (n <= 0) return false;  // EIO: no process has the pseudo-terminal open any more
   piece.resize(static_cast<size_t>(n));
   if (text_ == Text::WithoutCarriageReturns) piece = remover_.next(piece);
   return write_or_stop(piece);
 }
 
-// What the program does not take must not keep us from ending; what we owe to our own output must.
+// With Drop, a program that does not read must not delay our end, so a stop interrupts the wait.
+// With Drain, everything is written.
 bool Pump::write_or_stop(ByteView data) {
   while (!data.empty()) {
     pollfd fds[2]{{to_.get(), POLLOUT, 0}, {stop_.get(), POLLIN, 0}};

@@ -8,31 +8,30 @@
 
 namespace ckpt::tools {
 
-// Takes from a text, which comes in pieces, each carriage return that a line feed follows.
+// Removes every carriage return in front of a line feed from a text that arrives in pieces.
 class ReturnRemover {
  public:
-  // What can be said by now: a return that ends a piece waits for the next one.
+  // A carriage return at the end of a piece is held back until the next piece.
   Bytes next(ByteView piece);
-  // What waited, at the end of the text.
+  // At the end of the text: the carriage return that is still held back.
   Bytes rest();
 
  private:
   bool held_ = false;
 };
 
-// Copies one stream into another in a thread, where CRIU cannot be given our own descriptor.
+// Copies one stream to another in a thread, if the program cannot be given our own descriptor.
 class Pump {
  public:
-  enum class Text {
-    AsIs,
-    WithoutCarriageReturns
-  };  // what a terminal adds and a file should not have
+  // A terminal adds carriage returns, which a file should not contain.
+  enum class Text { AsIs, WithoutCarriageReturns };
   enum class AtStop { Drain, Drop };
 
-  // `first` goes before anything else. At the end of `from` (which may be none) `to` is closed.
+  // Writes `first`, then copies `from`, which may be invalid. Closes `to` at the end.
   Pump(UniqueFd from, UniqueFd to, Text text, AtStop at_stop, Bytes first = {});
   Pump(const Pump &) = delete;
-  ~Pump();  // stops it: hands on what is there already, or drops it
+  // Stops the thread. Data that has arrived already is copied (Drain) or lost (Drop).
+  ~Pump();
 
  private:
   void run(Bytes first);

@@ -6,8 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "common/ipc/unix_socket.h"
-#include "tools/agent/agent.h"
+#include "tools/agent_link/agent_client.h"
 #include "tools/device/device.h"
+#include "tools/reasons.h"
 #include "tools/session/target.h"
 
 namespace ckpt::tools {
@@ -17,12 +18,13 @@ using nlohmann::json;
 using protocol::Type;
 using std::chrono::steady_clock;
 
-struct Sleeper {
+// One agent of the suspended program.
+struct SuspendedAgent {
   AgentClient agent;
   std::vector<std::pair<std::string, DeviceCheck>> checks;  // by API
 };
 
-// Proxies that are started from now on are for these devices.
+// Tells the keeper to start proxies for these devices from now on.
 Result<> tell_keeper(const std::string &session, const DeviceChoice &choice) {
   Writer body;
   body.put(protocol::kVersion).put(static_cast<u32>(choice.size()));
@@ -34,40 +36,43 @@ Result<> tell_keeper(const std::string &session, const DeviceChoice &choice) {
   CKPT_CHECK(send_message(keeper.get(), static_cast<u16>(Type::DevicesChosen), body.bytes()));
   CKPT_TRY(std::optional<Message> m, receive_message(keeper.get()));
   if (m && static_cast<Type>(m->type) == Type::Ok) return {};
-  return fail("the session keeper does not take the choice of devices");
+  return fail("the session keeper refused the choice of devices");
 }
 
-Result<Sleeper> check_one(const std::string &socket, const ResumeOptions &o,
-                          const DeviceChoice &choice) {
+Result<SuspendedAgent> check_one(const std::string &socket, const ResumeOptions &o,
+                                 const DeviceChoice &choice) {
   CKPT_TRY(AgentClient agent, AgentClient::connect(socket));
   CKPT_TRY(AgentClient::Welcome welcome, agent.hello("ckpt-restore"));
   if (welcome.state != protocol::State::Suspended)
-    return fail_with_hint("the program is not suspended", "ckpt-dump --suspend does that");
-  Sleeper sleeper{std::move(agent), {}};
-  CKPT_TRY(std::string text, sleeper.agent.needs());
-  json needs = json::parse(text, nullptr, false);
-  for (size_t i = 0; needs.is_array() && i < needs.size() && i < welcome.participants.size(); i++) {
+    return fail_with_hint("the program is not suspended",
+                          "only a program that ckpt-dump --suspend has suspended can be resumed");
+  SuspendedAgent one{std::move(agent), {}};
+  CKPT_TRY(std::string text, one.agent.requirements());
+  json requirements = json::parse(text, nullptr, false);
+  for (size_t i = 0;
+       requirements.is_array() && i < requirements.size() && i < welcome.participants.size(); i++) {
     const std::string &api = welcome.participants[i];
-    CKPT_TRY(DeviceCheck check, check_devices(api, choice, needs[i], o.ignore_limits));
-    sleeper.checks.emplace_back(api, std::move(check));
+    CKPT_TRY(DeviceCheck check, check_devices(api, choice, requirements[i], o.ignore_limits));
+    one.checks.emplace_back(api, std::move(check));
   }
-  return sleeper;
+  return one;
 }
 
-Result<> no_reason_against(const std::vector<Sleeper> &all, const DeviceChoice &choice) {
-  std::string reasons;
+Result<> refuse_if_any_reason(const std::vector<SuspendedAgent> &all, const DeviceChoice &choice) {
+  Reasons reasons;
   std::set<std::string> apis;
-  for (const Sleeper &s : all)
+  for (const SuspendedAgent &s : all)
     for (auto &[api, check] : s.checks) {
       apis.insert(api);
-      for (const std::string &r : check.reasons) reasons += "\n  - " + r;
+      reasons.insert(reasons.end(), check.reasons.begin(), check.reasons.end());
     }
-  if (std::string why = misdirected(choice, apis); !why.empty()) reasons += "\n  - " + why;
+  if (std::string why = misdirected(choice, apis); !why.empty()) reasons.push_back(std::move(why));
   if (reasons.empty()) return {};
-  return fail_with_hint("the program cannot be resumed there:" + reasons, "it stays suspended");
+  return fail_with_hint("the program cannot be resumed on these devices:" + as_list(reasons),
+                        "the program stays suspended; choose other devices with --device");
 }
 
-Result<> wake(Sleeper &s, const std::string &session) {
+Result<> wake(SuspendedAgent &s, const std::string &session) {
   for (auto &[api, check] : s.checks)
     if (!check.map.empty()) CKPT_CHECK(s.agent.use_devices(api, check.map));
   return s.agent.wake(session);
@@ -76,18 +81,18 @@ Result<> wake(Sleeper &s, const std::string &session) {
 }  // namespace
 
 Result<ResumeReport> resume(const ResumeOptions &o) {
-  auto begin = steady_clock::now();
+  steady_clock::time_point begin = steady_clock::now();
   CKPT_TRY(Target target, resolve_target(o.pid));
   CKPT_TRY(DeviceChoice choice, choose_devices(o.device));
-  std::vector<Sleeper> all;
+  std::vector<SuspendedAgent> all;
   for (const std::string &socket : target.agents) {
-    CKPT_TRY(Sleeper sleeper, check_one(socket, o, choice));
-    all.push_back(std::move(sleeper));
+    CKPT_TRY(SuspendedAgent one, check_one(socket, o, choice));
+    all.push_back(std::move(one));
   }
   if (all.empty()) return fail("the program of process {} uses no device", o.pid);
-  CKPT_CHECK(no_reason_against(all, choice));
+  CKPT_CHECK(refuse_if_any_reason(all, choice));
   if (!choice.empty()) CKPT_CHECK(tell_keeper(target.session_socket, choice));
-  for (Sleeper &s : all) CKPT_CHECK(wake(s, target.session_socket));
+  for (SuspendedAgent &s : all) CKPT_CHECK(wake(s, target.session_socket));
   double seconds = std::chrono::duration<double>(steady_clock::now() - begin).count();
   return ResumeReport{target.root, all.size(), seconds};
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ckpt-restore --resume: a suspended program gets devices again, its own or others.
+// ckpt-restore --resume: gives a suspended program devices again, the same or others.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace ckpt::tools {
 
 struct ResumeOptions {
   pid_t pid = 0;
-  std::string device;  // as --device; "": its own, or whatever can stand for them
+  std::string device;  // as --device; "": all devices
   bool ignore_limits = false;
 };
 
@@ -21,7 +21,7 @@ struct ResumeReport {
   double seconds = 0;
 };
 
-// A failure leaves it suspended.
+// After a failure the program stays suspended.
 Result<ResumeReport> resume(const ResumeOptions &options);
 
 }  // namespace ckpt::tools

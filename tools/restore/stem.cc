@@ -16,9 +16,10 @@
 
 #include "common/base/log.h"
 #include "common/ipc/unix_socket.h"
+#include "tools/command_line.h"
 #include "tools/proc/command.h"
 #include "tools/proc/process.h"
-#include "tools/session/tree.h"
+#include "tools/session/process_tree.h"
 
 namespace ckpt::tools {
 namespace {
@@ -51,30 +52,24 @@ class StemProcess {
   StemProcess(StemOptions o, int events) : o_(std::move(o)), events_(events) {}
 
   int run() {
-    // What is sent to the whole group or comes from the terminal is for the program.
+    // Signals to the process group or from the terminal are meant for the program.
     ignore_signals();
-    // A namespace where every PID is free.
-    if (o_.new_namespace)
-      if (Result<> r = enter_namespace(); !r) return log::error(r.error()), 1;
-    // A session of its own, on a terminal of its own.
-    if (o_.own_terminal || o_.new_namespace || session_is_outside())
-      if (Result<> r = lead_session(); !r) return log::error(r.error()), 1;
+    if (Result<> r = enter_namespace_and_session(); !r) return fail_with_code(1, r.error());
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-    // CRIU makes the program our child.
+    // CRIU makes the program a child of this process. The keeper reports CRIU's error.
     Result<pid_t> root = restore();
     if (!root) return 1;
-    release_devices();
-    say(StemEvent::Started, *root);
-    // It does not run, and cannot end, before the keeper has found it.
-    char seen;
-    (void)read_exactly(events_, &seen, 1);
+    close_descriptors();
+    send(StemEvent::Started, *root);
+    // The program stays stopped, and so cannot end, until the keeper has found its root.
+    char acknowledgement;
+    (void)read_exactly(events_, &acknowledgement, 1);
     continue_tree(*root, o_.leave_stopped);
-    // Reap, and tell how the program does, until nobody is left who needs us.
     return watch(*root);
   }
 
  private:
-  void say(StemEvent::Kind kind, int value) {
+  void send(StemEvent::Kind kind, int value) {
     StemEvent e{kind, value};
     (void)write_all(events_, view(&e, sizeof e));
   }
@@ -85,34 +80,41 @@ class StemProcess {
       ::signal(s, SIG_IGN);
   }
 
-  // We are its first process already. Mounts made outside later are still seen; ours are not.
-  Result<> enter_namespace() {
+  Result<> enter_namespace_and_session() {
+    if (o_.new_namespace) CKPT_CHECK(set_up_namespace());
+    if (o_.own_terminal || o_.new_namespace || session_is_outside()) CKPT_CHECK(lead_session());
+    return {};
+  }
+
+  // This process is the first of the namespace already. With MS_SLAVE, later mounts of the outside
+  // appear inside, but not the other way round.
+  Result<> set_up_namespace() {
     if (::mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) < 0)
-      return fail_errno("cannot part the mounts");
+      return fail_errno("cannot separate the mounts of the new namespace");
     if (::mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) < 0)
-      return fail_errno("cannot mount /proc");
+      return fail_errno("cannot mount /proc in the new namespace");
     if (!o_.bind_to.empty() &&
         ::mount(o_.bind_from.c_str(), o_.bind_to.c_str(), nullptr, MS_BIND, nullptr) < 0)
-      log::debug("cannot show {} as {}", o_.bind_from, o_.bind_to);
-    // CRIU and its helpers take PIDs too: none of the image's.
+      log::debug("cannot mount {} as {}", o_.bind_from, o_.bind_to);
+    // CRIU and its helpers need PIDs too, which must not be the image's.
     std::ofstream last("/proc/sys/kernel/ns_last_pid");
     last << o_.last_pid << std::flush;
-    return last ? Result<>{} : fail_errno("cannot set the namespace's last PID");
+    return last ? Result<>{} : fail_errno("cannot set the last PID of the new namespace");
   }
 
   Result<> lead_session() {
-    if (::setsid() < 0 && ::getsid(0) != ::getpid()) return fail_errno("cannot lead a session");
+    if (::setsid() < 0 && ::getsid(0) != ::getpid()) return fail_errno("cannot create a session");
     if (o_.own_terminal && ::ioctl(o_.terminal, TIOCSCTTY, 0) < 0)
-      return fail_errno("cannot take the terminal");
+      return fail_errno("cannot take the pseudo-terminal as controlling terminal");
     return {};
   }
 
   Result<pid_t> restore() {
-    UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
     UniqueFd console(
         ::open((o_.folder + "/console").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     Spawn spec{.argv = o_.criu,
-               .in = o_.terminal >= 0 ? o_.terminal : nothing.get(),
+               .in = o_.terminal >= 0 ? o_.terminal : null.get(),
                .out = console.get(),
                .err = console.get(),
                .keep = o_.inherited,
@@ -122,31 +124,32 @@ class StemProcess {
     int status = 0;
     while (::waitpid(criu, &status, 0) < 0 && errno == EINTR) {
     }
-    say(StemEvent::CriuEnded, status);
+    send(StemEvent::CriuEnded, status);
     pid_t root = 0;
     std::ifstream(o_.folder + "/" + kPidFile) >> root;
     if (status != 0 || root <= 0) return fail("CRIU failed");
     return root;
   }
 
-  // Whoever reads what the program writes must not wait for us.
-  void release_devices() {
-    int nothing = ::open("/dev/null", O_RDWR);
-    for (int fd : {0, 1, 2}) ::dup2(nothing, fd);
+  // The readers of the program's output must see the end of file when the program closes it.
+  void close_descriptors() {
+    int null = ::open("/dev/null", O_RDWR);
+    for (int fd : {0, 1, 2}) ::dup2(null, fd);
     for (int fd = 3; fd < 1024; fd++)
       if (fd != events_) ::close(fd);
   }
 
+  // Reaps children and reports what happens to the root.
   int watch(pid_t root) {
     int status;
     for (pid_t pid; (pid = ::waitpid(-1, &status, WUNTRACED)) > 0 || errno == EINTR;) {
       if (pid != root) continue;
       if (WIFSTOPPED(status)) {
-        say(StemEvent::Stopped, WSTOPSIG(status));
+        send(StemEvent::Stopped, WSTOPSIG(status));
         continue;
       }
-      say(StemEvent::Ended, status);
-      // As the first process of a namespace we would take those with us who still run.
+      send(StemEvent::Ended, status);
+      // The first process of a namespace stays until the last one has ended.
       if (!o_.new_namespace) return 0;
     }
     return 0;
@@ -183,7 +186,7 @@ Result<> acknowledge(int events) { return write_all(events, view("k")); }
 int stem_main(const std::string &text) {
   json j = json::parse(text, nullptr, false);
   if (!j.is_object()) return 2;
-  // They came through exec open; CRIU's helpers and the program get what --inherit-fd names.
+  // CRIU and the program must not inherit the socket, which came through exec open.
   StemOptions o = from_json(j);
   int events = j["events"];
   ::fcntl(events, F_SETFD, FD_CLOEXEC);

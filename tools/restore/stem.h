@@ -1,10 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stem: a process between the keeper and a restored program, out of which CRIU lets the program
-// grow (`criu restore --restore-sibling`: the program becomes the stem's child, and its exit code
-// can be waited for). It is the place for what the keeper cannot do to itself: be the first process
-// of a new PID namespace, or lead a session on a pseudo-terminal. It is `ckpt-restore --stem JSON`:
-// a fresh process, since the keeper has threads by then.
+// The stem: the process between keeper and program, out of which CRIU restores the program.
+//
+//   ckpt-restore (keeper) ── ckpt-restore --stem (stem) ── program
+//                                                  └── criu restore (ends after the restore)
+//
+// Why a stem. CRIU must run inside of the surroundings that the program needs, and the keeper
+// cannot enter them itself:
+//
+//   PID namespace  If one of the program's PIDs is in use, the program is restored in a new PID
+//                  namespace, in which all are free. unshare(2) moves only later children there, so
+//                  the namespace needs a first process, which reaps orphans.
+//   session        A pseudo-terminal can control a session only if the session's leader opens it.
+//                  The keeper must stay in the session of the shell that has started it.
+//   parent         `criu restore --restore-sibling` makes the program a child of CRIU's parent.
+//                  The stem can therefore wait for the program, learn its exit code, and inherit
+//                  its orphans.
+//
+// The stem is `ckpt-restore --stem JSON`, a process started by exec: the keeper has threads by
+// then, and after a fork alone only async-signal-safe calls would be allowed.
+//
+// The steps, as events on a socket between stem and keeper:
+//
+//   1. The stem ignores signals, enters the namespace and the session, and runs CRIU.
+//   2. CriuEnded. CRIU has left the program stopped. The stem closes all descriptors that it passed
+//      on, so that it holds none of the program's streams open.
+//   3. Started, with the root's PID. The keeper looks up the process and acknowledges. Until then
+//      the program cannot end. The stem continues it, except for processes that were stopped before
+//      the dump.
+//   4. Stopped, for each stop of the root by a signal. Ended, with its wait status.
+//
+// Without a namespace the stem then exits, and orphans pass to the keeper. In a namespace it stays
+// until the last process has ended, because the kernel kills a namespace with its first process.
 #pragma once
 
 #include <sys/types.h>
@@ -19,22 +46,25 @@
 namespace ckpt::tools {
 
 struct StemOptions {
-  std::vector<std::string> criu;   // its command line
-  std::string folder;              // CRIU's, and where its log and its pidfile are
+  std::vector<std::string> criu;   // the command line
+  std::string folder;              // CRIU's working folder, with its log and pidfile
   int terminal = -1;               // CRIU's standard input
   std::vector<int> inherited;      // descriptors for --inherit-fd
-  bool own_terminal = false;       // a new session, led on `terminal`
-  bool new_namespace = false;      // PIDs and mounts
-  pid_t last_pid = 0;              // in a new namespace: our own PIDs start above this
-  std::string bind_from, bind_to;  // in a new namespace: a folder to be seen at another's place
-  std::set<pid_t> leave_stopped;   // were stopped when they were dumped; CRIU leaves all so
+  bool own_terminal = false;       // lead a new session on `terminal`
+  bool new_namespace = false;      // create a PID and a mount namespace
+  pid_t last_pid = 0;              // in a new namespace: PIDs of helpers start above this
+  std::string bind_from, bind_to;  // in a new namespace: a bind mount
+  std::set<pid_t> leave_stopped;   // processes that were stopped before the dump
 };
 
-// What it says, one of these after the other.
 struct StemEvent {
-  enum Kind : int { CriuEnded = 1, Started, Stopped, Ended } kind;
-  int value;  // CRIU's wait status; the root's PID in its namespace; the signal; the root's wait
-              // status
+  enum Kind : int {
+    CriuEnded = 1,  // value: CRIU's wait status
+    Started,        // the root's PID in its own namespace
+    Stopped,        // the signal
+    Ended,          // the root's wait status
+  } kind;
+  int value;
 };
 
 struct Stem {
@@ -43,13 +73,13 @@ struct Stem {
 };
 
 Result<Stem> start_stem(const StemOptions &o);
-// No event: it is gone.
+// Waits for the next event. Fails if the stem has ended.
 Result<StemEvent> next_event(int events);
 
-// After Started: the root's PID was looked up; the program may run, and the stem reap.
+// After Started: lets the stem continue the program.
 Result<> acknowledge(int events);
 
-// The stem's own main.
+// The main function of the stem.
 int stem_main(const std::string &text);
 
 }  // namespace ckpt::tools

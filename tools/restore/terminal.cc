@@ -12,10 +12,10 @@ Result<PseudoTerminal> PseudoTerminal::open(int like) {
   PseudoTerminal p;
   p.master.reset(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
   if (!p.master || ::grantpt(p.master.get()) < 0 || ::unlockpt(p.master.get()) < 0)
-    return fail_errno("cannot make a pseudo-terminal");
+    return fail_errno("cannot create a pseudo-terminal");
   char name[64];
   if (::ptsname_r(p.master.get(), name, sizeof name) != 0)
-    return fail_errno("cannot name a pseudo-terminal");
+    return fail_errno("cannot get the name of a pseudo-terminal");
   p.slave.reset(::open(name, O_RDWR | O_NOCTTY | O_CLOEXEC));
   if (!p.slave) return fail_errno("cannot open {}", name);
   termios modes{};

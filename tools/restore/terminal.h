@@ -8,17 +8,17 @@
 
 namespace ckpt::tools {
 
-// A pseudo-terminal of ours, for a program that had a terminal and cannot have ours.
+// A pseudo-terminal for a restored program that had a terminal and cannot use ours.
 struct PseudoTerminal {
   UniqueFd master, slave;
-  // Modes and window size are `like`'s where that is a terminal.
+  // Copies modes and window size of the terminal `like`, if it is one.
   static Result<PseudoTerminal> open(int like);
 };
 
 void copy_window_size(int from, int to);
 
-// Our own terminal while it only passes on to a pseudo-terminal, which does all that a terminal
-// does.
+// Puts our own terminal into raw mode, while we only copy between it and a pseudo-terminal: echo,
+// line editing and signal keys are then the pseudo-terminal's work.
 class RawTerminal {
  public:
   explicit RawTerminal(int fd) : fd_(fd) { enter(); }

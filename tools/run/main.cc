@@ -1,29 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ckpt-run: runs a program so that it can be checkpointed. For everybody else it is the program:
-// same terminal, same process group, same streams, same way to end.
+// ckpt-run: runs a program so that it can be checkpointed. To every other process ckpt-run looks
+// like the program: the same terminal, process group and streams, and the same end.
 #include <unistd.h>
 
 #include <iostream>
 
-#include <CLI/CLI.hpp>
-
-#include "ckpt_config.h"
-#include "common/base/log.h"
 #include "common/base/program.h"
 #include "fatbin/static_runtime.h"
+#include "tools/command_line.h"
 #include "tools/device/environment.h"
 #include "tools/proc/command.h"
 #include "tools/proc/process.h"
 #include "tools/run/managed.h"
-#include "tools/session/farewell.h"
 #include "tools/session/keeper.h"
 #include "tools/session/periodic.h"
+#include "tools/session/standard_streams.h"
 
 namespace ckpt::tools {
 namespace {
 
-constexpr int kOwnFailure = 125;  // as env, nohup and timeout do
+// Exit codes as in env(1), nohup(1) and timeout(1).
+constexpr int kOwnFailure = 125;
 constexpr int kCannotExecute = 126;
 constexpr int kNotFound = 127;
 
@@ -38,10 +36,9 @@ struct Options {
   std::vector<std::string> program;
 };
 
-int print_devices(bool as_json) {
-  Result<std::vector<Device>> devices = list_devices();
-  if (!devices) return log::error(devices.error()), kOwnFailure;
-  std::cout << (as_json ? device_json(*devices).dump(2) + "\n" : device_table(*devices));
+Result<int> print_devices(bool as_json) {
+  CKPT_TRY(std::vector<Device> devices, list_devices());
+  std::cout << (as_json ? device_json(devices).dump(2) + "\n" : device_table(devices));
   return 0;
 }
 
@@ -61,89 +58,69 @@ Result<pid_t> start_program(const Options &options, const ProgramEnvironment &en
   return spawn(spec, error);
 }
 
-int run(const Options &options) {
-  // Which devices may it use?
-  Result<DeviceChoice> devices = choose_devices(options.device);
-  if (!devices) return log::error(devices.error()), kOwnFailure;
-  Result<ProgramEnvironment> environment = program_environment(*devices);
-  if (!environment) return log::error(environment.error()), kOwnFailure;
-  if (Result<> r = add_manager(options.managed, !options.device.empty(), *environment); !r)
-    return log::error(r.error()), kOwnFailure;
-  if (environment->software_cuda)
+Result<int> run_program(const Options &options) {
+  // The devices that the program may use, and the environment that leads it to our drivers.
+  CKPT_TRY(DeviceChoice devices, choose_devices(options.device));
+  CKPT_TRY(ProgramEnvironment environment, program_environment(devices));
+  CKPT_CHECK(add_manager(options.managed, !options.device.empty(), environment));
+  if (environment.software_cuda)
     if (Result<> r = fatbin::refuse_static_runtime(find_program(options.program[0])); !r)
-      return log::error(r.error()), kCannotExecute;
-  // The keeper's socket must stand before the program can ask for it.
-  Result<std::unique_ptr<Keeper>> keeper = Keeper::create({*devices, options.portable});
-  if (!keeper) return log::error(keeper.error()), kOwnFailure;
-  Result<std::unique_ptr<Periodic>> periodic = Periodic::start(**keeper, options.periodic);
-  if (!periodic) return log::error(periodic.error()), kOwnFailure;
-  // The program, with our drivers in front of the real ones.
+      return fail_with_code(kCannotExecute, r.error());
+  // The keeper opens the session before the program can ask for it.
+  CKPT_TRY(std::unique_ptr<Keeper> keeper, Keeper::create({devices, options.portable}));
+  CKPT_TRY(std::unique_ptr<Periodic> periodic, Periodic::start(*keeper, options.periodic));
+  // The program starts.
   int why = 0;
-  Result<pid_t> program = start_program(options, *environment, **keeper, &why);
-  if (!program) return log::error(program.error()), why == ENOENT ? kNotFound : kCannotExecute;
-  let_go_of_streams();
-  (*keeper)->program_started(*program, session_is_outside(), true);
-  (*keeper)->program_is_whole();
-  // Serve it until it ends, then end as it did.
-  Keeper::Outcome outcome = (*keeper)->run();
-  keeper->reset();
+  Result<pid_t> program = start_program(options, environment, *keeper, &why);
+  if (!program) return fail_with_code(why == ENOENT ? kNotFound : kCannotExecute, program.error());
+  release_streams();
+  keeper->program_started(*program, session_is_outside(), true);
+  keeper->program_ready();
+  // The keeper serves the session until the program ends, and this process ends in the same way.
+  Keeper::Outcome outcome = keeper->run();
+  keeper.reset();
   if (!outcome.image) end_like(outcome.wait_status);
-  say_checkpointed("ckpt-run", *outcome.image);
+  report_checkpointed("ckpt-run", *outcome.image);
   return kCheckpointedExitCode;
 }
 
-// The program starts at the first word that is neither an option of ours nor the value of one;
-// what follows is the program's own, whatever it looks like.
-std::vector<std::string> program_of(const CLI::App &app, int argc, char **argv) {
-  int at = 1;
-  for (; at < argc; at++) {
-    std::string_view word = argv[at];
-    if (word == "--") {
-      at++;
-      break;
-    }
-    if (!word.starts_with('-')) break;
-    const CLI::Option *option = app.get_option_no_throw(std::string(word));
-    if (option && option->get_items_expected_min() > 0) at++;
-  }
-  return {argv + std::min(at, argc), argv + argc};
+Result<int> run(const CommandLine &line, const Options &o) {
+  if (o.list_devices) return print_devices(o.json);
+  if (!o.program.empty()) return run_program(o);
+  std::cerr << line.help();
+  return kOwnFailure;
+}
+
+void add_options(CommandLine &line, Options &o) {
+  line.option("--device", o.device,
+              "devices for the program: a comma-separated list of index, cuda:N, ocl:N, ocl:NAME "
+              "or UUID");
+  line.flag("--portable", o.portable, "report to the program only what every device offers");
+  line.flag("--managed-on-host", o.managed_on_host,
+            "put CUDA's managed memory into host memory, which can be checkpointed");
+  line.flag("--list-devices", o.list_devices, "print the devices and exit");
+  line.flag("--json", o.json, "with --list-devices: print a JSON array");
+  add_periodic_options(line, o.periodic);
+  add_managed_options(line, o.managed);
 }
 
 }  // namespace
 }  // namespace ckpt::tools
 
 int main(int argc, char **argv) {
-  using namespace ckpt;
   using namespace ckpt::tools;
-  log::set_name("ckpt-run");
+  CommandLine line(
+      "ckpt-run",
+      "Runs a program so that ckpt-dump can checkpoint it: ckpt-run [OPTIONS] [--] PROGRAM "
+      "[ARGUMENTS…]\n"
+      "Returns the program's exit code, or dies by the signal that killed it. Exit code 85: the "
+      "program was checkpointed and stopped; 125: ckpt-run itself failed; 126: the program cannot "
+      "be executed; 127: it was not found.");
   Options o;
-  CLI::App app{
-      "ckpt-run [OPTIONS] [--] PROGRAM [ARGUMENTS…]: runs a program so that ckpt-dump can "
-      "checkpoint it.\n"
-      "Returns the program's exit code, or dies by the signal that killed it; 85 when the "
-      "program was checkpointed and stopped, 125 when ckpt-run itself fails, 126 or 127 "
-      "when the program cannot be executed or is not found."};
-  app.add_option("--device", o.device,
-                 "devices for the program: index, cuda:N, ocl:N, ocl:NAME or UUID; a comma list");
-  app.add_flag("--portable", o.portable, "advertise only what every device offers");
-  app.add_flag("--managed-on-host", o.managed_on_host,
-               "CUDA's managed memory is memory of the host, which can be checkpointed");
-  app.add_flag("--list-devices", o.list_devices, "print the devices and exit");
-  app.add_flag("--json", o.json, "with --list-devices: as JSON");
-  add_periodic_options(app, o.periodic);
-  add_managed_options(app, o.managed);
-  app.set_version_flag("--version", CKPT_VERSION);
-  o.program = program_of(app, argc, argv);
-  try {
-    app.parse(argc - static_cast<int>(o.program.size()), argv);
-  } catch (const CLI::ParseError &e) {
-    int code = app.exit(e);
-    return code == 0 ? 0 : kOwnFailure;
-  }
-  if (o.list_devices) return print_devices(o.json);
-  if (o.program.empty()) {
-    std::cerr << app.help();
-    return kOwnFailure;
-  }
-  return run(o);
+  add_options(line, o);
+  // What follows ckpt-run's own options is the program's, whatever it looks like.
+  int own = line.count_options(argc, argv);
+  o.program.assign(argv + own, argv + argc);
+  return run_tool(line, own, argv, {.failed = kOwnFailure, .usage = kOwnFailure},
+                  [&] { return run(line, o); });
 }

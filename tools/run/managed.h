@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ckpt-run --managed: which Manager, and what the program is told of it.
+// ckpt-run --managed: which Manager a program uses, and how the program learns of it.
 #pragma once
 
 #include <optional>
-#include <string>
-
-#include <CLI/CLI.hpp>
 
 #include "common/base/result.h"
+#include "tools/command_line.h"
 #include "tools/device/environment.h"
 
 namespace ckpt::tools {
@@ -18,9 +16,9 @@ struct ManagedOptions {
   std::optional<int> priority;
 };
 
-void add_managed_options(CLI::App &app, ManagedOptions &o);
-// Adds to the program's environment. Where the user has asked for a Manager there must be one;
-// where CKPTD_SOCKET alone names it, the program finds out by itself.
+void add_managed_options(CommandLine &line, ManagedOptions &o);
+// Adds the Manager's socket to the program's environment. With --managed the Manager must be there.
+// If only CKPTD_SOCKET names it, the program itself finds out, and otherwise runs unmanaged.
 Result<> add_manager(const ManagedOptions &o, bool device_chosen, ProgramEnvironment &e);
 
 }  // namespace ckpt::tools

@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "common/base/log.h"
-#include "tools/session/tree.h"
+#include "tools/session/process_tree.h"
 
 namespace ckpt::tools {
 
@@ -24,11 +24,11 @@ Result<std::unique_ptr<Keeper>> Keeper::create(Options options) {
   k->socket_path_ = k->folder_.file(protocol::kSessionSocket);
   CKPT_TRY(k->listener_, listen_unix(k->socket_path_));
   k->wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!k->wake_) return fail_errno("cannot make an eventfd");
-  std::ofstream strangers(k->folder_.file(kStrangersFile));
-  for (pid_t child : ProcessTable::read().children(::getpid())) strangers << child << "\n";
-  // Orphans of the program come to us, so that ckpt-dump can tell them from strangers, and so that
-  // no zombie of a dumped tree keeps a PID taken.
+  if (!k->wake_) return fail_errno("cannot create an eventfd");
+  std::ofstream foreign(k->folder_.file(kForeignChildrenFile));
+  for (pid_t child : ProcessTable::read().children(::getpid())) foreign << child << "\n";
+  // Orphans of the program become our children, so that ckpt-dump recognises them, and no zombie of
+  // a dumped program keeps its PID in use.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   return k;
 }
@@ -40,10 +40,10 @@ void Keeper::program_started(pid_t pid, bool own_session, bool our_child) {
   for (int signal : std::exchange(early_signals_, {})) forward(signal);
 }
 
-void Keeper::program_is_whole() { std::ofstream(folder_.file(kProgramFile)) << program_ << "\n"; }
+void Keeper::program_ready() { std::ofstream(folder_.file(kProgramFile)) << program_ << "\n"; }
 
-// The program was stopped by job control: stop along, so that our own parent sees its job stop.
-// CRIU's stopping of the tree during a dump is none of that.
+// Job control has stopped the program. Stops the keeper too, so that its parent sees the job stop.
+// During a dump it is CRIU that stops the program, which the parent must not see.
 void Keeper::program_stopped(int signal) {
   if (dumps_open_ > 0) return;
   log::debug("the program was stopped by signal {}", signal);
@@ -73,7 +73,8 @@ void Keeper::post(std::function<void()> f) {
   std::lock_guard lock(posted_mutex_);
   posted_.push_back(std::move(f));
   u64 one = 1;
-  if (::write(wake_.get(), &one, sizeof one) < 0) { /* the counter is full: it is awake anyway */
+  if (::write(wake_.get(), &one, sizeof one) <
+      0) { /* the counter is full, so the loop wakes anyway */
   }
 }
 
@@ -84,25 +85,25 @@ void Keeper::on_job_stop(std::function<void()> before, std::function<void()> aft
 
 Keeper::Outcome Keeper::run() {
   while (!finished()) turn();
-  if (outcome_.image) reap_the_dead();
+  if (outcome_.image) reap_dumped_processes();
   return std::move(outcome_);
 }
 
-// A dumped program's processes were killed at once, and its orphans came to us: nobody else would
-// reap them soon, and their PIDs must be free for a restore.
-void Keeper::reap_the_dead() {
+// ckpt-dump has killed all processes of the program, and its orphans have become our children. They
+// must be reaped before we exit, so that their PIDs are free for a restore.
+void Keeper::reap_dumped_processes() {
   using namespace std::chrono_literals;
   proxies_.kill_all();
   for (auto end = std::chrono::steady_clock::now() + 10s; std::chrono::steady_clock::now() < end;) {
     while (::waitpid(-1, nullptr, WNOHANG) > 0) {
     }
-    std::erase_if(dying_, [](pid_t pid) { return !read_process(pid); });
-    if (dying_.empty()) return;
+    std::erase_if(dumped_processes_, [](pid_t pid) { return !read_process(pid); });
+    if (dumped_processes_.empty()) return;
     std::this_thread::sleep_for(1ms);
   }
 }
 
-// A background process of the program may go on using a device after the program itself has ended.
+// A process that the program has started may still use a device after the program itself has ended.
 bool Keeper::finished() const {
   return ended_ && (outcome_.image || outcome_.error || !proxies_.any());
 }
@@ -114,7 +115,7 @@ void Keeper::turn() {
   for (const Client &c : clients_) fds.push_back({c.fd.get(), POLLIN, 0});
   if (::poll(fds.data(), fds.size(), -1) < 0) return;
   size_t at = 3;
-  // New watches and clients are put at the end, past those that were polled.
+  // New watches and clients are added at the end, behind those that were polled.
   size_t watches = watches_.size(), clients = clients_.size();
   auto w = watches_.begin();
   for (size_t i = 0; i < watches; i++, at++)
@@ -182,7 +183,7 @@ void Keeper::reap() {
     }
     if (pid == program_ && our_child_) program_ended(status);
     proxies_.reaped(pid);
-    dump_over(pid, status);
+    dump_ended(pid, status);
   }
 }
 

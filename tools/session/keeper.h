@@ -1,9 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The session keeper: the part of ckpt-run and ckpt-restore that stays beside a program for as long
-// as it runs. It answers the session's socket (agent/protocol.h), starts driver proxies, hands on
-// signals, and sees how the program ends. One loop, in the thread that made it: what other threads
-// want done they post().
+// The session keeper: the process of ckpt-run or ckpt-restore that stays beside a program while it
+// runs.
+//
+// Why there is a keeper. Some things must outlive what CRIU does to the program, and so cannot be
+// done by a thread inside of it:
+//
+//   the socket     Agents, tools and the program's own ckpt_checkpoint() calls meet at
+//   session.sock,
+//                  in the session's folder, before, during and after a checkpoint.
+//   the proxies    A proxy holds the real driver, so it must not be in the program's process tree,
+//                  which CRIU dumps. It is a child of the keeper instead.
+//   the safety     ckpt-dump connects before it touches the program. If the tool is killed, the
+//                  connection closes, and the keeper continues the program, or ends it if its image
+//                  was complete already.
+//   the exit code  The parent of ckpt-run waits for it. The keeper returns the exit code of the
+//                  program or dies by the same signal, stops when the program is stopped, and
+//                  forwards signals. After a dump it returns 85 instead.
+//   the orphans    As a child subreaper (prctl(2)) the keeper inherits processes that leave the
+//                  program's tree. ckpt-dump can then report them, and no zombie occupies a PID.
+//
+// The keeper is one poll(2) loop in the thread that has created it, so its state needs no locks. It
+// waits for signals (a signalfd), for requests (the session's socket and its connections), and for
+// watched descriptors. Other threads run functions in the loop by post().
+//
+// keeper.cc has the loop, the signals and the end of the program; requests.cc has the requests of
+// agent/protocol.h.
 #pragma once
 
 #include <functional>
@@ -22,13 +44,13 @@
 #include "common/base/unique_fd.h"
 #include "common/ipc/unix_socket.h"
 #include "tools/device/device.h"
-#include "tools/session/folder.h"
 #include "tools/session/proxies.h"
+#include "tools/session/session_folder.h"
 #include "tools/session/signals.h"
 
 namespace ckpt::tools {
 
-// What the tools return when their program was dumped away (HTCondor's exit code for a checkpoint).
+// The exit code after the program was checkpointed and stopped, as in HTCondor.
 inline constexpr int kCheckpointedExitCode = 85;
 
 class Keeper {
@@ -39,8 +61,8 @@ class Keeper {
   };
   struct Outcome {
     int wait_status = 0;
-    std::optional<std::string> image;  // it was dumped into this image and stopped
-    std::optional<Error> error;        // it never ran
+    std::optional<std::string> image;  // it was checkpointed into this image and stopped
+    std::optional<Error> error;        // it could not be started
   };
 
   static Result<std::unique_ptr<Keeper>> create(Options options);
@@ -49,31 +71,33 @@ class Keeper {
   const std::string &folder() const { return folder_.path(); }
   const KeeperSignals &signals() const { return signals_; }
 
-  // The program runs; `own_session`: it does not hear the terminal's signals, so hand them on.
+  // The program runs. `own_session`: it does not get the terminal's signals, so they are forwarded.
   void program_started(pid_t pid, bool own_session, bool our_child);
-  // It has its devices too: from now on ckpt-dump finds it.
-  void program_is_whole();
+  // The program has its devices too: from now on ckpt-dump accepts it.
+  void program_ready();
   void program_stopped(int signal);
   void program_ended(int wait_status);
   void program_failed(Error why);
 
-  // Calls `f` in the loop, whenever `fd` can be read. `f` returns false to be taken off.
+  // Calls `f` in the loop whenever `fd` is readable, until `f` returns false.
   void watch(int fd, std::function<bool()> f);
+  // Runs `f` in the loop. May be called by any thread.
   void post(std::function<void()> f);
-  // Agents of a restored program that come back are handed to `f`.
+  // Passes connections from agents of restored copies to `f`, with the agents' numbers.
   void on_restored(std::function<void(UniqueFd, u32)> f) { restored_ = std::move(f); }
-  // Around a stop of the whole job: the terminal is handed back and taken again.
+  // Called before and after the keeper stops together with its program, to give the terminal back
+  // and take it again.
   void on_job_stop(std::function<void()> before, std::function<void()> after);
   void on_window_change(std::function<void()> f) { window_changed_ = std::move(f); }
 
   pid_t program() const { return program_; }
-  // Starts ckpt-dump on the program, in `folder`; `ended` hears its exit and what it reported, in
-  // the loop.
+  // Starts ckpt-dump on the program, in `folder`. Then calls `ended` in the loop, with its exit
+  // status and its report.
   using DumpEnded = std::function<void(int wait_status, const nlohmann::json &report)>;
   Result<> start_dump(const std::vector<std::string> &arguments, const std::string &folder,
                       DumpEnded ended);
 
-  // Serves until the program has ended and nothing of it uses a device any more.
+  // Serves until the program has ended and no process of it uses a device any more.
   Outcome run();
 
  private:
@@ -87,7 +111,7 @@ class Keeper {
     std::function<bool()> call;
   };
   struct DumpRequest {
-    pid_t dump;  // the ckpt-dump that we started
+    pid_t dump;  // the PID of ckpt-dump
     UniqueFd report;
     DumpEnded ended;
   };
@@ -100,20 +124,29 @@ class Keeper {
   bool finished() const;
   void turn();
   void accept_client();
-  bool serve(Client &client);  // false: this client is done
+  bool serve(Client &client);  // false: closes the connection
   bool answer(Client &client, Message &message);
-  Result<> proxy_wanted(Client &client, Message &message);
-  Result<> checkpoint_wanted(Client &client, Message &message);
-  Result<> contents_kept(Message &message);
-  Result<> contents_wanted(Client &client, Message &message);
-  Result<> devices_chosen(Message &message);
-  void dump_hung_up();
+  // What to do after a request: reply Ok, nothing (the reply is sent already), or close the
+  // connection here, because another process or thread has taken it over.
+  enum class Answer { Ok, Sent, Close };
+  Result<Answer> handle(Client &client, Message &message);
+  Result<Answer> start_proxy(Client &client, Message &message);
+  Result<Answer> adopt_proxy(Client &client, Message &message);
+  Result<Answer> drop_proxy(Message &message);
+  Result<Answer> begin_dump(Client &client);
+  Result<Answer> image_complete(Message &message);
+  Result<Answer> keep_contents(Message &message);
+  Result<Answer> return_contents(Client &client, Message &message);
+  Result<Answer> choose_devices(Message &message);
+  Result<Answer> start_checkpoint(Client &client, Message &message);
+  Result<Answer> accept_restored(Client &client, Message &message);
+  void dump_disconnected();
   void handle_signals();
   void handle_signal(const signalfd_siginfo &info);
   void forward(int signal);
   void reap();
-  void dump_over(pid_t pid, int wait_status);
-  void reap_the_dead();
+  void dump_ended(pid_t pid, int wait_status);
+  void reap_dumped_processes();
   void run_posted();
 
   SessionFolder folder_;
@@ -136,11 +169,11 @@ class Keeper {
   bool stopped_ = false;
   bool ended_ = false;
   int dumps_open_ = 0;
-  std::vector<int> early_signals_;  // came before the program ran
+  std::vector<int> early_signals_;  // arrived before the program ran
   std::optional<std::string> dumped_image_;
-  // Device memory of processes that CRIU looks at, by token.
+  // Files with device contents of processes in a checkpoint, by token.
   std::map<u64, std::vector<UniqueFd>> contents_;
-  std::vector<pid_t> dying_;  // the processes of a dumped program
+  std::vector<pid_t> dumped_processes_;  // of a program that was checkpointed and is being killed
   Outcome outcome_;
 };
 

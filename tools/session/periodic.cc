@@ -9,8 +9,6 @@
 #include <cmath>
 #include <filesystem>
 
-#include <CLI/CLI.hpp>
-
 #include "common/base/log.h"
 #include "tools/proc/process.h"
 
@@ -19,9 +17,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Until the first image says what one costs.
+// The cost of an image until the first one has been measured.
 constexpr Seconds kAssumedCost{1};
-constexpr Seconds kLeastInterval{1};
+constexpr Seconds kMinInterval{1};
 
 double unit_of(char letter) {
   switch (letter) {
@@ -41,13 +39,14 @@ std::string error_of(const nlohmann::json &report) {
 
 }  // namespace
 
-void add_periodic_options(CLI::App &app, PeriodicOptions &o) {
-  app.add_option("--every", o.every,
-                 "write an image every 90s, 10m, 1h30m …; auto: as often as is best for --mtbf");
-  app.add_option("--mtbf", o.mtbf, "with --every auto: mean time between failures (default 24h)");
-  app.add_option("--keep", o.keep, "with --every: how many images to keep (default 2)")
-      ->check(CLI::Range(1, 1000));
-  app.add_option("--image-dir", o.folder, "with --every: where the images go (default: here)");
+void add_periodic_options(CommandLine &line, PeriodicOptions &o) {
+  line.option("--every", o.every,
+              "write an image every 90s, 10m, 1h30m, …; auto: at the best interval for --mtbf");
+  line.option("--mtbf", o.mtbf, "with --every auto: mean time between failures (default: 24h)");
+  line.option("--keep", o.keep, "with --every: how many images to keep (default: 2)")
+      .range(1, 1000);
+  line.option("--image-dir", o.folder,
+              "with --every: the folder for the images (default: the current one)");
 }
 
 Result<Seconds> parse_duration(const std::string &text) {
@@ -62,7 +61,8 @@ Result<Seconds> parse_duration(const std::string &text) {
     at = *end ? end + 1 : end;
   }
   if (*at || all <= 0)
-    return fail_with_hint(fmt::format("\"{}\" is no duration", text), "90s, 10m, 1h30m or 2d is");
+    return fail_with_hint(fmt::format("\"{}\" is not a duration", text),
+                          "write it like 90s, 10m, 1h30m or 2d");
   return Seconds(all);
 }
 
@@ -84,9 +84,10 @@ Result<std::unique_ptr<Periodic>> Periodic::start(Keeper &keeper, const Periodic
   std::error_code ec;
   p->options_.folder = fs::absolute(options.folder, ec).lexically_normal().string();
   if (!fs::is_directory(p->options_.folder, ec))
-    return fail("there is no folder {} for the images", p->options_.folder);
+    return fail_with_hint(fmt::format("there is no folder {}", p->options_.folder),
+                          "create it, or name another one with --image-dir");
   p->timer_.reset(::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
-  if (!p->timer_) return fail_errno("cannot make a timer");
+  if (!p->timer_) return fail_errno("cannot create a timer");
   keeper.watch(p->timer_.get(), [self = p.get()] {
     u64 times;
     if (::read(self->timer_.get(), &times, sizeof times) == sizeof times) self->due();
@@ -97,14 +98,14 @@ Result<std::unique_ptr<Periodic>> Periodic::start(Keeper &keeper, const Periodic
 }
 
 void Periodic::arm() {
-  double s = std::max(interval_, kLeastInterval).count();
+  double s = std::max(interval_, kMinInterval).count();
   itimerspec t{};
   t.it_value.tv_sec = static_cast<time_t>(s);
   t.it_value.tv_nsec = static_cast<long>((s - std::floor(s)) * 1e9);
   ::timerfd_settime(timer_.get(), 0, &t, nullptr);
 }
 
-// Ones of an earlier session stay what they are.
+// Leaves the images of earlier sessions alone.
 std::string Periodic::next_name() const {
   std::string program = executable_name(keeper_.program());
   for (unsigned n = number_ + 1;; n++) {
@@ -119,8 +120,8 @@ void Periodic::due() {
   if (keeper_.program() == 0) return arm();
   std::string image = next_name();
   std::vector<std::string> arguments{"--leave-running", "-o", image};
-  if (std::error_code none;
-      fs::exists(last_image_, none))  // somebody may have taken it away: then a whole one
+  // If the last image was removed, the next one is whole.
+  if (std::error_code ignored; fs::exists(last_image_, ignored))
     arguments.insert(arguments.end(),
                      {"--parent", last_image_, "--keep", std::to_string(options_.keep)});
   Result<> started = keeper_.start_dump(arguments, options_.folder,
@@ -130,21 +131,22 @@ void Periodic::due() {
                                           ended(status, report);
                                         });
   if (started) return;
-  log::warn("no image: {}", started.error().what);
+  log::warn("cannot start ckpt-dump; next attempt in {:.0f} s: {}", interval_.count(),
+            started.error().what);
   arm();
 }
 
 void Periodic::ended(int wait_status, const nlohmann::json &report) {
   if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0) {
     number_++;
-    complaint_.clear();
+    last_warning_.clear();
     if (options_.every == "auto")
       interval_ = best_interval(Seconds(report.value("pause_seconds", 1.0)), mtbf_);
-    log::info("{}: complete; the next in {:.0f} s", last_image_, interval_.count());
-  } else if (std::string what = error_of(report); what != complaint_) {
-    log::warn("no image, and the program runs on; another try in {:.0f} s: {}", interval_.count(),
-              what);
-    complaint_ = what;
+    log::info("{} is complete; next image in {:.0f} s", last_image_, interval_.count());
+  } else if (std::string what = error_of(report); what != last_warning_) {
+    log::warn("no image was written, and the program keeps running; next attempt in {:.0f} s: {}",
+              interval_.count(), what);
+    last_warning_ = what;
   }
   arm();
 }

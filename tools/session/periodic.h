@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `--every`: images at intervals while the program runs on, so that a crash of the machine or of a
-// driver costs no more than the time since the last one.
+// --every: images at intervals while the program runs. A crash of the machine or of a driver then
+// costs no more than the work since the last image.
 #pragma once
 
 #include <chrono>
@@ -9,36 +9,34 @@
 #include <string>
 
 #include "common/base/unique_fd.h"
+#include "tools/command_line.h"
 #include "tools/session/keeper.h"
-
-namespace CLI {
-class App;
-}
 
 namespace ckpt::tools {
 
 struct PeriodicOptions {
-  std::string every;         // "10m", or "auto"; empty: never
-  std::string mtbf = "24h";  // with "auto": mean time between failures
-  unsigned keep = 2;         // images
-  std::string folder = ".";  // where they go
+  std::string every;         // "10m", or "auto"; empty: no images
+  std::string mtbf = "24h";  // for "auto": the mean time between failures
+  unsigned keep = 2;         // how many images to keep
+  std::string folder = ".";  // where to write them
 };
 
-void add_periodic_options(CLI::App &app, PeriodicOptions &options);
+void add_periodic_options(CommandLine &line, PeriodicOptions &options);
 
 using Seconds = std::chrono::duration<double>;
 
-// "90", "90s", "10m", "1h30m", "2d": seconds.
+// Parses "90", "90s", "10m", "1h30m" or "2d".
 Result<Seconds> parse_duration(const std::string &text);
 
-// The interval that loses least, where an image costs `cost` and failures come every `mtbf`: J. T.
-// Daly, "A higher order estimate of the optimum checkpoint interval for restart dumps", Future
-// Generation Computer Systems 22 (2006), equation 37; its first term is Young's.
+// The interval with the least expected loss of time, if an image costs `cost` and the mean time
+// between failures is `mtbf`. Too short an interval spends the time on images, too long a one loses
+// work. J. T. Daly, "A higher order estimate of the optimum checkpoint interval for restart dumps",
+// Future Generation Computer Systems 22 (2006), equation 37; its first term is Young's.
 Seconds best_interval(Seconds cost, Seconds mtbf);
 
 class Periodic {
  public:
-  // Nothing if there is nothing to do. `keeper` must outlive it; it lives in the keeper's loop.
+  // Null without --every. Works in the loop of `keeper`, which must outlive it.
   static Result<std::unique_ptr<Periodic>> start(Keeper &keeper, const PeriodicOptions &options);
 
  private:
@@ -54,8 +52,8 @@ class Periodic {
   Seconds interval_{0}, mtbf_{0};
   UniqueFd timer_;
   unsigned number_ = 0;
-  std::string last_image_;  // the newest complete one
-  std::string complaint_;   // said already
+  std::string last_image_;    // the newest complete one
+  std::string last_warning_;  // is not repeated
 };
 
 }  // namespace ckpt::tools

@@ -18,14 +18,14 @@ Result<> Proxies::start(const std::string &api_name, int connection, int out, in
   const Api *api = find_api(api_name);
   std::string executable = api ? proxy_executable(*api) : "";
   if (executable.empty())
-    return fail_with_hint(fmt::format("there is no proxy for the API \"{}\"", api_name),
-                          "the installation of ckpt is not complete");
+    return fail_with_hint(fmt::format("no proxy for the API \"{}\" was found", api_name),
+                          "the installation of ckpt is incomplete; install it again");
   CKPT_TRY(auto control, socket_pair());
-  UniqueFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   u64 token = ++last_token_;
   Spawn spec{.argv = {executable, "--serve", std::to_string(connection), "--control",
                       std::to_string(control.second.get()), "--token", std::to_string(token)},
-             .in = nothing.get(),
+             .in = null.get(),
              .out = out,
              .err = err,
              .keep = {connection, control.second.get()},
@@ -35,7 +35,7 @@ Result<> Proxies::start(const std::string &api_name, int connection, int out, in
   for (std::string &a : device_arguments(api_name, choice)) spec.argv.push_back(std::move(a));
   if (portable_) spec.argv.push_back("--portable");
   CKPT_TRY(pid_t pid, spawn(spec));
-  log::debug("proxy {} serves {} as {}", pid, api_name, token);
+  log::debug("proxy {} serves {} with token {}", pid, api_name, token);
   all_.push_back({pid, token, std::move(control.first)});
   return {};
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The driver proxies of one session: processes beside the program, never inside its tree, that hold
-// the real drivers (design decision 1). They live and die with the keeper.
+// The proxies of one session: processes that hold the real drivers. They are children of the
+// keeper, outside of the program's process tree, so that CRIU never sees a driver. They end with
+// the keeper.
 #pragma once
 
 #include <sys/types.h>
@@ -23,17 +24,17 @@ class Proxies {
   Proxies(const Proxies &) = delete;
   ~Proxies() { kill_all(); }
 
-  // Starts a proxy of `api` that serves `connection` and prints to `out` and `err`; of `device`
-  // alone, where one is given in the place of what was chosen.
+  // Starts a proxy of `api` that serves `connection`, with the standard streams `out` and `err`. It
+  // offers the chosen devices, or only `device` if one is given.
   Result<> start(const std::string &api, int connection, int out, int err,
                  const std::optional<std::string> &device = {});
-  // Hands `connection` to the proxy that is parked under `token`.
+  // Passes `connection` to the parked proxy `token`.
   Result<> adopt(u64 token, int connection);
-  // Ends the proxy that is parked under `token`: nobody will come back to it.
+  // Ends the parked proxy `token`, which no program will use again.
   Result<> drop(u64 token);
-  // For proxies that are started from now on.
+  // Takes effect for proxies that are started later.
   void choose(DeviceChoice choice) { choice_ = std::move(choice); }
-  // A child of ours has ended; true if it was a proxy.
+  // A child of the keeper has ended. Returns true if it was a proxy.
   bool reaped(pid_t pid);
   bool any() const { return !all_.empty(); }
   void kill_all();

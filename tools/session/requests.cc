@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a session keeper does for those who connect to its socket.
+// The requests to a session keeper (agent/protocol.h), from agents and tools.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -18,7 +18,7 @@
 #include "tools/proc/command.h"
 #include "tools/proc/sockets.h"
 #include "tools/session/keeper.h"
-#include "tools/session/tree.h"
+#include "tools/session/process_tree.h"
 
 namespace ckpt::tools {
 namespace {
@@ -26,7 +26,7 @@ namespace {
 using protocol::Type;
 using namespace std::chrono_literals;
 
-constexpr auto kClientPatience = 5s;  // for the rest of a frame; a half one must not stop the loop
+constexpr auto kFrameTimeout = 5s;  // so that an incomplete frame cannot block the loop
 constexpr size_t kMaxRequestBytes = 64u << 10;
 
 Result<> reply(int fd, const Result<> &result) {
@@ -50,8 +50,8 @@ Error error_of_report(const nlohmann::json &j) {
   return e;
 }
 
-// The agent listens again a moment after its program was woken.
-void tell_agent(pid_t program, const Error &error) {
+// The agent listens again shortly after its program was woken, so connecting is retried.
+void report_failure(pid_t program, const Error &error) {
   Writer w;
   w.str(error.what).str(error.hint);
   for (auto end = std::chrono::steady_clock::now() + 20s; std::chrono::steady_clock::now() < end;) {
@@ -59,7 +59,7 @@ void tell_agent(pid_t program, const Error &error) {
          listening_sockets(program, std::string(protocol::kAgentSocketPrefix)))
       if (Result<UniqueFd> fd = connect_unix(path);
           fd && send_message(fd->get(), static_cast<u16>(Type::CheckpointFailed), w.bytes())) {
-        (void)set_receive_timeout(fd->get(), kClientPatience);
+        (void)set_receive_timeout(fd->get(), kFrameTimeout);
         (void)receive_message(fd->get());
         return;
       }
@@ -71,8 +71,11 @@ void tell_agent(pid_t program, const Error &error) {
 
 void Keeper::accept_client() {
   Result<UniqueFd> fd = accept_unix(listener_.get());
-  if (!fd) return log::warn("session: {}", fd.error().what);
-  (void)set_receive_timeout(fd->get(), kClientPatience);
+  if (!fd) {
+    log::warn("refused a connection to the session's socket: {}", fd.error().what);
+    return;
+  }
+  (void)set_receive_timeout(fd->get(), kFrameTimeout);
   Result<ucred> credentials = peer_credentials(fd->get());
   pid_t peer = credentials ? credentials->pid : 0;
   clients_.push_back({std::move(*fd), peer});
@@ -81,70 +84,83 @@ void Keeper::accept_client() {
 bool Keeper::serve(Client &client) {
   Result<std::optional<Message>> m = receive_message(client.fd.get(), kMaxRequestBytes);
   if (m && *m) return answer(client, **m);
-  if (!m) log::debug("session: {}", m.error().what);
-  if (client.dumping) dump_hung_up();
+  if (!m) log::debug("closed a connection to the session's socket: {}", m.error().what);
+  if (client.dumping) dump_disconnected();
   return false;
 }
 
 bool Keeper::answer(Client &client, Message &message) {
-  Reader in = message.reader();
-  Result<> result;
-  bool keep = true;
-  switch (static_cast<Type>(message.type)) {
-    case Type::ProxyWanted:
-    case Type::ProxyFor: {
-      result = proxy_wanted(client, message);
-      if (result) return false;  // the proxy has the connection now, and speaks first
-      break;
-    }
-    case Type::ProxyAgain: {
-      in.get<u32>();
-      u64 token = in.get<u64>();
-      result = in.ok() ? proxies_.adopt(token, client.fd.get()) : fail("malformed request");
-      if (result) return false;
-      break;
-    }
-    case Type::DumpBegin:
-      if (!client.dumping) dumps_open_++;
-      client.dumping = true;
-      break;
-    case Type::DumpDone:
-      dumped_image_ = std::string(in.str());
-      for (const Process &p : ProcessTable::read().tree(program_)) dying_.push_back(p.pid);
-      break;
-    case Type::ContentsKept: result = contents_kept(message); break;
-    case Type::ContentsWanted:
-      result = contents_wanted(client, message);
-      if (result) return true;  // answered, with the file
-      break;
-    case Type::ProxyDrop: {
-      in.get<u32>();
-      u64 token = in.get<u64>();
-      result = in.ok() ? proxies_.drop(token) : fail("malformed request");
-      break;
-    }
-    case Type::DevicesChosen: result = devices_chosen(message); break;
-    case Type::CheckpointWanted: result = checkpoint_wanted(client, message); break;
-    case Type::Restored: {
-      in.get<u32>();
-      u32 agent = in.get<u32>();
-      if (restored_ && in.ok()) {
-        (void)set_receive_timeout(client.fd.get(), 0ms);
-        restored_(std::move(client.fd), agent);
-        return false;
-      }
-      result = fail("no restore is under way in this session");
-      break;
-    }
-    default:
-      result = fail("this ckpt (protocol {}) does not know request {}", protocol::kVersion,
-                    message.type);
-      keep = false;
-  }
-  return reply(client.fd.get(), result).has_value() && keep;
+  Result<Answer> answer = handle(client, message);
+  if (answer && *answer == Answer::Sent) return true;
+  if (answer && *answer == Answer::Close) return false;
+  Result<> outcome;
+  if (!answer) outcome = Failure(answer.error());
+  return reply(client.fd.get(), outcome).has_value();
 }
 
-Result<> Keeper::proxy_wanted(Client &client, Message &message) {
+Result<Keeper::Answer> Keeper::handle(Client &client, Message &message) {
+  switch (static_cast<Type>(message.type)) {
+    case Type::ProxyWanted:
+    case Type::ProxyFor: return start_proxy(client, message);
+    case Type::ProxyAgain: return adopt_proxy(client, message);
+    case Type::ProxyDrop: return drop_proxy(message);
+    case Type::DumpBegin: return begin_dump(client);
+    case Type::DumpDone: return image_complete(message);
+    case Type::ContentsKept: return keep_contents(message);
+    case Type::ContentsWanted: return return_contents(client, message);
+    case Type::DevicesChosen: return choose_devices(message);
+    case Type::CheckpointWanted: return start_checkpoint(client, message);
+    case Type::Restored: return accept_restored(client, message);
+    default: break;
+  }
+  (void)reply(client.fd.get(),
+              fail("this version of ckpt (protocol {}) does not support request {}",
+                   protocol::kVersion, message.type));
+  return Answer::Close;
+}
+
+Result<Keeper::Answer> Keeper::adopt_proxy(Client &client, Message &message) {
+  Reader in = message.reader();
+  in.get<u32>();
+  u64 token = in.get<u64>();
+  if (!in.ok()) return fail("malformed request for a parked proxy");
+  CKPT_CHECK(proxies_.adopt(token, client.fd.get()));
+  return Answer::Close;
+}
+
+Result<Keeper::Answer> Keeper::drop_proxy(Message &message) {
+  Reader in = message.reader();
+  in.get<u32>();
+  u64 token = in.get<u64>();
+  if (!in.ok()) return fail("malformed request to end a proxy");
+  CKPT_CHECK(proxies_.drop(token));
+  return Answer::Ok;
+}
+
+Result<Keeper::Answer> Keeper::begin_dump(Client &client) {
+  if (!client.dumping) dumps_open_++;
+  client.dumping = true;
+  return Answer::Ok;
+}
+
+Result<Keeper::Answer> Keeper::image_complete(Message &message) {
+  Reader in = message.reader();
+  dumped_image_ = std::string(in.str());
+  for (const Process &p : ProcessTable::read().tree(program_)) dumped_processes_.push_back(p.pid);
+  return Answer::Ok;
+}
+
+Result<Keeper::Answer> Keeper::accept_restored(Client &client, Message &message) {
+  Reader in = message.reader();
+  in.get<u32>();
+  u32 agent = in.get<u32>();
+  if (!restored_ || !in.ok()) return fail("this session is not restoring a program");
+  (void)set_receive_timeout(client.fd.get(), 0ms);
+  restored_(std::move(client.fd), agent);
+  return Answer::Close;
+}
+
+Result<Keeper::Answer> Keeper::start_proxy(Client &client, Message &message) {
   Reader in = message.reader();
   in.get<u32>();
   std::string api(in.str());
@@ -152,32 +168,35 @@ Result<> Keeper::proxy_wanted(Client &client, Message &message) {
   if (static_cast<Type>(message.type) == Type::ProxyFor) device = in.str();
   if (!in.ok() || message.fds.size() != 2) return fail("malformed request for a proxy");
   (void)set_receive_timeout(client.fd.get(), 0ms);
-  return proxies_.start(api, client.fd.get(), message.fds[0].get(), message.fds[1].get(), device);
+  CKPT_CHECK(
+      proxies_.start(api, client.fd.get(), message.fds[0].get(), message.fds[1].get(), device));
+  return Answer::Close;
 }
 
-Result<> Keeper::contents_kept(Message &message) {
+Result<Keeper::Answer> Keeper::keep_contents(Message &message) {
   Reader in = message.reader();
   in.get<u32>();
   u64 token = in.get<u64>();
   if (!in.ok() || message.fds.empty() || contents_.contains(token))
-    return fail("malformed request");
+    return fail("malformed request to keep device contents");
   contents_[token] = std::move(message.fds);
-  return {};
+  return Answer::Ok;
 }
 
-Result<> Keeper::contents_wanted(Client &client, Message &message) {
+Result<Keeper::Answer> Keeper::return_contents(Client &client, Message &message) {
   Reader in = message.reader();
   in.get<u32>();
   auto found = contents_.find(in.get<u64>());
-  if (!in.ok() || found == contents_.end()) return fail("there is no such device memory here");
+  if (!in.ok() || found == contents_.end())
+    return fail("the keeper has no device contents with this token");
   std::vector<int> files;
   for (const UniqueFd &file : found->second) files.push_back(file.get());
   CKPT_CHECK(send_message(client.fd.get(), static_cast<u16>(Type::Ok), {}, files));
   contents_.erase(found);
-  return {};
+  return Answer::Sent;
 }
 
-Result<> Keeper::devices_chosen(Message &message) {
+Result<Keeper::Answer> Keeper::choose_devices(Message &message) {
   Reader in = message.reader();
   in.get<u32>();
   DeviceChoice choice;
@@ -185,15 +204,15 @@ Result<> Keeper::devices_chosen(Message &message) {
     std::vector<std::string> &ids = choice[std::string(in.str())];
     for (u32 k = in.get<u32>(); k > 0 && in.ok(); k--) ids.emplace_back(in.str());
   }
-  if (!in.done()) return fail("malformed request");
+  if (!in.done()) return fail("malformed choice of devices");
   proxies_.choose(std::move(choice));
-  return {};
+  return Answer::Ok;
 }
 
-// The tool that was dumping is gone, and so is its CRIU. Whatever it left stopped runs on; but if
-// it had said that the image is complete, what it did not come to kill is killed here, since a
-// program must not run on beside its image without being asked to.
-void Keeper::dump_hung_up() {
+// ckpt-dump has ended, and so has its CRIU, which shares the connection. If the tool was killed,
+// the program may still be stopped: continue it. But if the image was complete, the program must
+// not run beside its image, which --leave-running would have requested: end it.
+void Keeper::dump_disconnected() {
   dumps_open_--;
   if (!program_ || ended_) return;
   if (dumped_image_)
@@ -202,33 +221,34 @@ void Keeper::dump_hung_up() {
     continue_tree(program_);
 }
 
-Result<> Keeper::checkpoint_wanted(Client &client, Message &message) {
+Result<Keeper::Answer> Keeper::start_checkpoint(Client &client, Message &message) {
   Reader in = message.reader();
   in.get<u32>();
   std::string image(in.str());
   u32 flags = in.get<u32>();
   if (!in.ok()) return fail("malformed request for a checkpoint");
   if (program_ == 0) return fail("the program is still being restored");
-  std::vector<std::string> arguments{"--word-when-durable"};
+  std::vector<std::string> arguments{"--outcome-when-durable"};
   if (!image.empty()) arguments.insert(arguments.end(), {"-o", image});
   if (!(flags & protocol::kStopAfter)) arguments.push_back("--leave-running");
   if (flags & protocol::kOverwrite) arguments.push_back("--overwrite");
-  pid_t asked = client.peer;
-  return start_dump(arguments, working_folder_of(asked),
-                    [asked](int wait_status, const nlohmann::json &report) {
-                      if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0) return;
-                      std::thread(tell_agent, asked, error_of_report(report)).detach();
-                    });
+  pid_t requester = client.peer;
+  CKPT_CHECK(start_dump(arguments, working_folder_of(requester),
+                        [requester](int wait_status, const nlohmann::json &report) {
+                          if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0) return;
+                          std::thread(report_failure, requester, error_of_report(report)).detach();
+                        }));
+  return Answer::Ok;
 }
 
 Result<> Keeper::start_dump(const std::vector<std::string> &arguments, const std::string &folder,
                             DumpEnded ended) {
   UniqueFd report(::memfd_create("ckpt-dump-report", MFD_CLOEXEC));
-  UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   Spawn spec{.argv = {sibling_tool("ckpt-dump"), std::to_string(program_), "--json"},
-             .in = nothing.get(),
+             .in = null.get(),
              .out = report.get(),
-             .err = nothing.get(),
+             .err = null.get(),
              .folder = folder,
              .own_group = true};
   spec.argv.insert(spec.argv.end(), arguments.begin(), arguments.end());
@@ -237,12 +257,12 @@ Result<> Keeper::start_dump(const std::vector<std::string> &arguments, const std
   return {};
 }
 
-void Keeper::dump_over(pid_t pid, int wait_status) {
+void Keeper::dump_ended(pid_t pid, int wait_status) {
   for (auto it = dump_requests_.begin(); it != dump_requests_.end(); ++it) {
     if (it->dump != pid) continue;
-    DumpRequest over = std::move(*it);
+    DumpRequest request = std::move(*it);
     dump_requests_.erase(it);
-    return over.ended(wait_status, read_report(over.report.get()));
+    return request.ended(wait_status, read_report(request.report.get()));
   }
 }
 

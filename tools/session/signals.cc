@@ -25,15 +25,14 @@ sigset_t keeper_set() {
 
 Result<KeeperSignals> KeeperSignals::take() {
   KeeperSignals s;
-  // Someone who ignores SIGCHLD hands that on through exec, and then no exit code could be waited
-  // for.
-  struct sigaction plain {};
-  plain.sa_handler = SIG_DFL;
-  ::sigaction(SIGCHLD, &plain, &g_child_action);
+  // An ignored SIGCHLD is inherited through exec, and waitpid(2) would then return no exit code.
+  struct sigaction standard {};
+  standard.sa_handler = SIG_DFL;
+  ::sigaction(SIGCHLD, &standard, &g_child_action);
   sigset_t set = keeper_set();
   ::sigprocmask(SIG_BLOCK, &set, &s.original_mask_);
   s.fd_.reset(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!s.fd_) return fail_errno("cannot make a signalfd");
+  if (!s.fd_) return fail_errno("cannot create a signalfd");
   return s;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The signals of a session keeper. They are blocked and read from a signalfd, not caught: so the
-// dispositions that we were started with (nohup's, a background job's) reach the program untouched.
+// The signals of a session keeper. They are blocked and read from a signalfd instead of being
+// caught, so that the program inherits the dispositions that the keeper was started with (by nohup,
+// or as a background job).
 #pragma once
 
 #include <signal.h>
@@ -16,12 +17,12 @@ namespace ckpt::tools {
 
 class KeeperSignals {
  public:
-  // Blocks them in this thread and all that it starts later.
+  // Blocks the signals in this thread and in all threads that it starts later.
   static Result<KeeperSignals> take();
   int fd() const { return fd_.get(); }
   std::optional<signalfd_siginfo> next();
   const sigset_t &original_mask() const { return original_mask_; }
-  // Puts SIGCHLD's disposition back; for a child before exec.
+  // Restores SIGCHLD's disposition, in a child before exec.
   static void restore_dispositions();
 
  private:
@@ -29,11 +30,12 @@ class KeeperSignals {
   sigset_t original_mask_{};
 };
 
-// True for a signal that the terminal sent to its whole foreground group: the program has it too.
+// True for a signal that the terminal sent to its whole foreground process group, and so to the
+// program too.
 bool from_terminal(const signalfd_siginfo &info);
 
-// Ends this process as the program ended: its exit code, or death by its signal (without a second
-// core file), or 128+N where a signal cannot kill us.
+// Ends this process as the program ended: with its exit code, or by its signal (without a second
+// core file), or with 128+N if signal N does not kill this process.
 [[noreturn]] void end_like(int wait_status);
 
 }  // namespace ckpt::tools

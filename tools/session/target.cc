@@ -12,16 +12,15 @@
 
 #include "agent/protocol.h"
 #include "tools/proc/sockets.h"
-#include "tools/session/folder.h"
-#include "tools/session/tree.h"
+#include "tools/session/process_tree.h"
+#include "tools/session/session_folder.h"
 
 namespace ckpt::tools {
 namespace {
 
-// A large program that is being restored takes its time to load its devices.
-constexpr auto kProgramIsWholeWithin = std::chrono::seconds(60);
-// So does one that CRIU is writing.
-constexpr auto kAgentsAreBackWithin = std::chrono::seconds(60);
+// Limits for a restore that is still loading devices, and for a dump that is under way.
+constexpr std::chrono::seconds kRestoreTimeout{60};
+constexpr std::chrono::seconds kOtherDumpTimeout{60};
 
 bool is_keeper_executable(pid_t pid) {
   std::string name = executable_name(pid);
@@ -35,7 +34,7 @@ std::string session_socket_of(pid_t pid) {
   return {};
 }
 
-// Up the parents: the nearest one that listens on a session's socket.
+// The keeper is the nearest ancestor that listens on a session's socket.
 Result<> find_keeper(const ProcessTable &table, pid_t pid, Target &t) {
   for (pid_t at = pid; at > 0;) {
     const Process *p = table.find(at);
@@ -45,21 +44,24 @@ Result<> find_keeper(const ProcessTable &table, pid_t pid, Target &t) {
     if (!t.session_socket.empty()) return {};
     at = p->parent;
   }
-  return fail_with_hint(fmt::format("process {} does not run under ckpt-run or ckpt-restore", pid),
-                        "start the program with ckpt-run, then it can be checkpointed");
+  return fail_with_hint(
+      fmt::format("process {} does not run under ckpt-run or ckpt-restore", pid),
+      "only programs that were started with ckpt-run or ckpt-restore can be checkpointed");
 }
 
 Result<pid_t> program_of(const Target &t) {
-  // A program may print its first line before its keeper has written down its PID, and a restored
-  // one runs a moment before it has its devices back.
-  for (auto end = std::chrono::steady_clock::now() + kProgramIsWholeWithin;
+  // The keeper writes the PID shortly after the program has started, and after a restore only once
+  // the program has its devices.
+  for (auto end = std::chrono::steady_clock::now() + kRestoreTimeout;
        std::chrono::steady_clock::now() < end && read_process(t.keeper);) {
     std::ifstream in(std::filesystem::path(t.session_socket).parent_path() / kProgramFile);
     pid_t root = 0;
     if (in >> root) return root;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  return fail_with_hint(fmt::format("the program of {} is not there yet", t.keeper), "try again");
+  return fail_with_hint(
+      fmt::format("the program of process {} is still being started or restored", t.keeper),
+      "try again when it runs");
 }
 
 std::string namespace_of(const std::string &process, const char *name) {
@@ -67,18 +69,18 @@ std::string namespace_of(const std::string &process, const char *name) {
   return std::filesystem::read_symlink("/proc/" + process + "/ns/" + name, ec).string();
 }
 
-// The keeper's earlier children, and all below them.
-std::set<pid_t> strangers_of(const ProcessTable &table, const Target &t) {
+// The keeper's foreign children and all their descendants.
+std::set<pid_t> foreign_children_of(const ProcessTable &table, const Target &t) {
   std::set<pid_t> all;
-  std::ifstream in(std::filesystem::path(t.session_socket).parent_path() / kStrangersFile);
+  std::ifstream in(std::filesystem::path(t.session_socket).parent_path() / kForeignChildrenFile);
   for (pid_t pid; in >> pid;)
     for (const Process &p : table.tree(pid)) all.insert(p.pid);
   return all;
 }
 
-// Whatever hangs below the keeper, is no helper of ours and not in the tree.
+// Descendants of the keeper that are neither helpers of ckpt nor in the program's tree.
 void find_escaped(const ProcessTable &table, Target &t) {
-  std::set<pid_t> strangers = strangers_of(table, t);
+  std::set<pid_t> foreign = foreign_children_of(table, t);
   for (const Process &p : table.tree(t.keeper)) {
     bool in_tree = std::any_of(t.processes.begin(), t.processes.end(),
                                [&](const Process &q) { return q.pid == p.pid; });
@@ -86,7 +88,7 @@ void find_escaped(const ProcessTable &table, Target &t) {
     bool below_helper =
         parent && parent->pid != t.keeper && executable_name(parent->pid) != "ckpt-restore";
     if (!in_tree && p.pid != t.keeper && !is_own_helper(p.pid) && !below_helper && p.state != 'Z' &&
-        !strangers.contains(p.pid))
+        !foreign.contains(p.pid))
       t.escaped.push_back(p.pid);
   }
 }
@@ -113,20 +115,20 @@ pid_t find_agents(Target &t) {
   return 0;
 }
 
-// An agent that does not listen is in another tool's hands or on its way back from there to its
-// devices, as after --leave-running. Its process must not be taken for one that has none.
+// An agent that does not listen takes part in another checkpoint, or is not attached again after
+// one (as with --leave-running). Its process must not be treated as one without an agent, so wait.
 Result<> find_members(Target &t) {
-  pid_t away = 0;
-  for (auto end = std::chrono::steady_clock::now() + kAgentsAreBackWithin;
+  pid_t busy = 0;
+  for (auto end = std::chrono::steady_clock::now() + kOtherDumpTimeout;
        std::chrono::steady_clock::now() < end;) {
     find_processes(t);
-    if (t.processes.empty()) return fail("the program of {} has ended", t.keeper);
-    away = find_agents(t);
-    if (away == 0) return {};
+    if (t.processes.empty()) return fail("the program of process {} has ended", t.keeper);
+    busy = find_agents(t);
+    if (busy == 0) return {};
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  return fail_with_hint(fmt::format("process {} is in the middle of another checkpoint", away),
-                        "try again when that is over");
+  return fail_with_hint(fmt::format("process {} is in the middle of another checkpoint", busy),
+                        "try again when that checkpoint has ended");
 }
 
 }  // namespace
@@ -135,7 +137,8 @@ bool Target::has_agent(pid_t pid) const {
   return std::find(agent_pids.begin(), agent_pids.end(), pid) != agent_pids.end();
 }
 
-// Never the first thread: a child that was forked from the agent's has its name and no agent.
+// The first thread does not count: a child that was forked from the agent's thread inherits the
+// thread's name, but has no agent.
 bool runs_agent(pid_t pid) {
   std::vector<pid_t> threads = threads_of(pid);
   return std::any_of(threads.begin(), threads.end(), [pid](pid_t tid) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From any PID to the program that it belongs to: its keeper, its root, its processes.
+// Finds the program to which a PID belongs: its keeper, its root and all its processes.
 #pragma once
 
 #include <sys/types.h>
@@ -16,21 +16,21 @@ namespace ckpt::tools {
 struct Target {
   pid_t keeper = 0;
   std::string session_socket;  // the keeper's
-  pid_t root = 0;              // as we see it
+  pid_t root = 0;              // in our PID namespace
   bool own_pid_namespace = false;
   std::vector<Process> processes;   // the tree, the root first
-  std::vector<std::string> agents;  // sockets, one per process that has an agent
-  std::vector<pid_t> agent_pids;    // whose they are
-  std::vector<pid_t> escaped;       // of the session, and outside the tree
+  std::vector<std::string> agents;  // sockets, one for each process that has an agent
+  std::vector<pid_t> agent_pids;    // the processes that listen on them
+  std::vector<pid_t> escaped;       // started by the program, but no longer in its process tree
 
   bool has_agent(pid_t pid) const;
 };
 
-// Whether or not its agent listens now.
+// True if the process has an agent, whether or not it listens now.
 bool runs_agent(pid_t pid);
 
-// `pid`: a keeper's or any process's of its program. Waits for agents that are on their way back
-// from an earlier checkpoint.
+// `pid` is a keeper or any process of its program. Waits for agents that are not yet attached again
+// after an earlier checkpoint.
 Result<Target> resolve_target(pid_t pid);
 
 }  // namespace ckpt::tools

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ckpt-top: what ckptd knows, live in a terminal, or once as JSON.
+// ckpt-top: shows the state of ckptd, refreshed in a terminal, or once, or as JSON.
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <termios.h>
@@ -9,13 +9,10 @@
 #include <cmath>
 #include <iostream>
 
-#include <CLI/CLI.hpp>
-
-#include "ckpt_config.h"
-#include "common/base/log.h"
 #include "common/ipc/unix_socket.h"
 #include "common/managed/messages.h"
 #include "common/managed/socket.h"
+#include "tools/command_line.h"
 #include "tools/top/table.h"
 
 namespace ckpt::tools {
@@ -23,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::chrono::seconds kPatience{10};
+constexpr std::chrono::seconds kAnswerTimeout{10};
 
 struct Options {
   std::string socket;
@@ -35,19 +32,20 @@ Result<json> ask(int socket) {
   managed::ToManager question = managed::to_manager::StatusWanted{managed::kVersion};
   CKPT_CHECK(send_message(socket, managed::number_of(question), managed::encode(question).bytes()));
   CKPT_TRY(std::optional<Message> m, receive_message(socket, managed::kMaxStatusBytes));
-  if (!m) return fail_with_hint("ckptd has hung up", "look at its log, and ask again");
+  if (!m)
+    return fail_with_hint("ckptd closed the connection", "see the log of ckptd, and try again");
   CKPT_TRY(managed::ToProgram answer, managed::decode_to_program(m->type, m->body));
   if (auto *no = std::get_if<managed::to_program::Refused>(&answer))
     return fail_with_hint(no->what, no->hint);
   auto *status = std::get_if<managed::to_program::Status>(&answer);
   json j = status ? json::parse(status->json, nullptr, false) : json();
   if (!j.is_object())
-    return fail_with_hint("the answer of ckptd makes no sense",
-                          "use the ckptd and the ckpt-top of one version of ckpt");
+    return fail_with_hint("cannot parse the answer of ckptd",
+                          "use ckptd and ckpt-top of the same version of ckpt");
   return j;
 }
 
-// One key at a time, and not shown; as it was at the end.
+// Lets the terminal deliver single keys without echo; the destructor restores its mode.
 class RawTerminal {
  public:
   RawTerminal() {
@@ -71,6 +69,7 @@ int width() {
   return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 ? w.ws_col : 100;
 }
 
+// Whether q was pressed, or the input ended, before `seconds` have passed.
 bool quit_within(double seconds) {
   pollfd p{STDIN_FILENO, POLLIN, 0};
   char key = 0;
@@ -87,17 +86,20 @@ Result<> live(const Options &o, int socket) {
   return {};
 }
 
-Result<> run(const Options &o) {
+Result<int> run(const Options &o) {
   Result<UniqueFd> socket = connect_unix(o.socket.empty() ? managed::usual_socket() : o.socket);
   if (!socket)
-    return fail_with_hint(fmt::format("there is no Manager: {}", socket.error().what),
-                          "start ckptd, or name its socket by --socket or CKPTD_SOCKET");
-  CKPT_CHECK(set_receive_timeout(socket->get(), kPatience));
+    return fail_with_hint(fmt::format("cannot connect to ckptd: {}", socket.error().what),
+                          "start ckptd, or name its socket with --socket or CKPTD_SOCKET");
+  CKPT_CHECK(set_receive_timeout(socket->get(), kAnswerTimeout));
   bool terminal = ::isatty(STDIN_FILENO) && ::isatty(STDOUT_FILENO);
-  if (terminal && !o.once && !o.as_json) return live(o, socket->get());
+  if (terminal && !o.once && !o.as_json) {
+    CKPT_CHECK(live(o, socket->get()));
+    return 0;
+  }
   CKPT_TRY(json status, ask(socket->get()));
   std::cout << (o.as_json ? status.dump(2) + "\n" : status_table(status, width()));
-  return {};
+  return 0;
 }
 
 }  // namespace
@@ -106,18 +108,13 @@ Result<> run(const Options &o) {
 int main(int argc, char **argv) {
   using namespace ckpt;
   using namespace ckpt::tools;
-  log::set_name("ckpt-top");
   Options o;
-  CLI::App app{
-      "ckpt-top [OPTIONS]: the GPUs and programs of this node's Manager (ckptd). In a "
-      "terminal it goes on until q is pressed."};
-  app.add_option("--socket", o.socket, "ckptd's")->envname(managed::kSocketVariable);
-  app.add_option("--interval", o.interval, "seconds between two looks (1)")
-      ->check(CLI::Range(0.05, 3600.0));
-  app.add_flag("--once", o.once, "look once");
-  app.add_flag("--json", o.as_json, "once, as JSON");
-  app.set_version_flag("--version", CKPT_VERSION);
-  CLI11_PARSE(app, argc, argv);
-  if (Result<> r = run(o); !r) return log::error(r.error()), 1;
-  return 0;
+  CommandLine line("ckpt-top",
+                   "Shows the GPUs and programs of this node's Manager (ckptd). In a terminal, the "
+                   "display is refreshed until q is pressed.");
+  line.option("--socket", o.socket, "the socket of ckptd").environment(managed::kSocketVariable);
+  line.option("--interval", o.interval, "seconds between two refreshes (1)").range(0.05, 3600.0);
+  line.flag("--once", o.once, "print the state once");
+  line.flag("--json", o.as_json, "print the state once, as JSON");
+  return run_tool(line, argc, argv, {.failed = 1, .usage = 2}, [&] { return run(o); });
 }

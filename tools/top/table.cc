@@ -30,7 +30,7 @@ std::string text(const json &j, const char *key) {
   return s;
 }
 
-// CUDA goes without saying.
+// CUDA is the usual case and not marked.
 bool of_opencl(const json &j) {
   auto it = j.find("apis");
   return it != j.end() && std::ranges::find(*it, "opencl") != it->end();
@@ -38,7 +38,7 @@ bool of_opencl(const json &j) {
 
 std::string mib(u64 bytes) { return fmt::format("{} MiB", bytes >> 20); }
 
-// Used, promised and free.
+// '#' is used, '+' promised and '.' free memory.
 std::string bar(u64 total, u64 free, u64 reserved) {
   if (total == 0) return "";
   auto columns = [total](u64 bytes) {

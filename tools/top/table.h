@@ -7,8 +7,8 @@
 
 namespace ckpt::tools {
 
-// ckptd's status (manager/daemon/status.h) as text of at most `width` columns. What is missing in
-// it is shown as nothing; names are made harmless for a terminal.
+// The status of ckptd (manager/daemon/report/status.h) as lines of at most `width` columns. A
+// missing value is shown as 0 or as nothing, and a control character in a name as '?'.
 std::string status_table(const nlohmann::json &status, int width);
 
 }  // namespace ckpt::tools

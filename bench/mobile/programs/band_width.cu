@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// bandWidth: vectors are added in device memory again and again, so it is the device's memory that
-// this program waits for. Work is counted in elements.
+// bandWidth: repeatedly adds vectors in device memory, so the bandwidth of that memory limits it.
+// --work counts elements.
 #include "vectors.h"
 
 using namespace mobile;
@@ -10,7 +10,7 @@ int main(int argc, char **argv) {
   Options o = read_options(argc, argv);
   Times t;
   size_t bytes = vector_bytes(o), n = bytes / sizeof(uint32_t);
-  // The sum goes to and fro between two vectors.
+  // The sum alternates between two vectors.
   uint32_t *sum[2] = {allocate<uint32_t>(bytes), allocate<uint32_t>(bytes)};
   uint32_t *b = allocate<uint32_t>(bytes);
   allocate_rest(o);

@@ -16,8 +16,8 @@
 
 namespace mobile {
 
-// Steps that are under way before the host waits for them.
-constexpr size_t kUnderWay = 8;
+// Steps that are submitted before the host waits for them.
+constexpr size_t kMaxSubmitted = 8;
 
 template <class T>
 T *allocate(size_t bytes) {
@@ -26,15 +26,15 @@ T *allocate(size_t bytes) {
   return static_cast<T *>(p);
 }
 
-// Memory that a program has, and does not use.
+// Memory that the program has but does not use.
 inline void allocate_rest(const Options &o) {
   if (rest_bytes(o) > 0) allocate<char>(rest_bytes(o));
 }
 
-// The device has taken a step; let it be ahead by a few only.
+// After each step: limits how far the host is ahead of the device.
 inline void stepped(const Options &o, size_t step) {
   CUDA(cudaGetLastError());
-  if (step % kUnderWay == kUnderWay - 1 || o.gap > 0 || step + 1 == o.steps)
+  if (step % kMaxSubmitted == kMaxSubmitted - 1 || o.gap > 0 || step + 1 == o.steps)
     CUDA(cudaDeviceSynchronize());
   host_works(o.gap);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// devmem: bandWidth, with its vectors in variables of the device. Their size is the compiler's
-// (-DDEVMEM_MIB=N); --mib must say the same. Work is counted in elements.
+// devmem: bandWidth with its vectors in device variables. Their size is set at compile time
+// (-DDEVMEM_MIB=N), and --mib must be equal. --work counts elements.
 #include "cuda.h"
 
 using namespace mobile;

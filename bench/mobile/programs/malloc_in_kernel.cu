@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// malloc_in_kernel: a list that kernels make in the device's own heap, where no host can see it. A
-// third of --mib is the heap. Work is counted in threads.
+// malloc_in_kernel: kernels build lists in the device heap, which the host cannot see. The heap has
+// a third of --mib. --work counts threads.
 #include "cuda.h"
 
 using namespace mobile;
@@ -11,10 +11,10 @@ struct Node {
   uint32_t value;
 };
 
-constexpr size_t kLists = 256;  // each grows by one node a step, in the same step's first threads
+constexpr size_t kLists = 256;  // the first threads of each step add a node to each
 constexpr size_t kRounds = 64;  // of arithmetic in each thread
 
-__device__ uint32_t stir(uint32_t x) {
+__host__ __device__ uint32_t stir(uint32_t x) {
   for (size_t r = 0; r < kRounds; ++r) x = x * 1664525u + 1013904223u;
   return x;
 }
@@ -42,11 +42,6 @@ __global__ void sum_and_free(Node **lists, uint32_t *results) {
   results[i] = sum;
 }
 
-static uint32_t stirred(uint32_t x) {
-  for (size_t r = 0; r < kRounds; ++r) x = x * 1664525u + 1013904223u;
-  return x;
-}
-
 int main(int argc, char **argv) {
   Options o = read_options(argc, argv);
   if (o.work < kLists) o.work = kLists;
@@ -69,7 +64,7 @@ int main(int argc, char **argv) {
   CUDA(cudaMemcpy(sums, results, sizeof sums, cudaMemcpyDeviceToHost));
   for (size_t i = 0; i < kLists; ++i) {
     uint32_t sum = 0;
-    for (size_t s = 0; s < o.steps; ++s) sum += stirred(static_cast<uint32_t>(i + s));
+    for (size_t s = 0; s < o.steps; ++s) sum += stir(static_cast<uint32_t>(i + s));
     CHECK(sums[i] == sum);
   }
   return passed(t);

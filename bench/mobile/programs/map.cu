@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// map: kernels work on pinned memory of the host that is mapped for the device, beside vectors in
-// device memory. Work is counted in elements.
+// map: kernels work on pinned host memory that is mapped into the device, and on vectors in device
+// memory. --work counts elements.
 #include "cuda.h"
 
 using namespace mobile;

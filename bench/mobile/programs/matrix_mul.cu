@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// matrixMul: products of tiles through shared memory, so it is arithmetic that this program waits
-// for. Work is counted in products (tiles.h).
+// matrixMul: multiplies tiles in shared memory, so arithmetic limits it. --work counts products
+// (tiles.h).
 #include "cuda.h"
 #include "tiles.h"
 

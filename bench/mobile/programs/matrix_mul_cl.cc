@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// matrixMul (matrix_mul.cu) for OpenCL: a work-group a product, a work-item an element of it.
+// matrixMul (matrix_mul.cu) for OpenCL: one work-group for each product, one work-item for each
+// element.
 #include "opencl.h"
 #include "tiles.h"
 
 using namespace mobile;
 
-// 256, 512: kOutput and kInput.
+// 256 is kOutput, 512 is kInput.
 const char *const kSource = R"(
 kernel void multiply(global const float *a, global const float *b, global float *c) {
   local float left[512], right[512];

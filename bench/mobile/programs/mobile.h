@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the programs of bench/mobile have in common: options, times, and how they end.
+// What the programs of bench/mobile share: options, times and exit.
 //
 //   PROGRAM [--mib N] [--work N] [--steps N] [--gap SECONDS]
 //
-// --mib    device memory that is allocated, MiB. Kernels touch --work elements of it at a time, and
-//          the rest only when it is copied: on the software device kernels are interpreted, and a
-//          device model says how long they last.
-// --steps  how often
-// --gap    seconds of work of the host after each step
+// --mib    device memory to allocate, in MiB. A step touches --work elements of it, and only copies
+//          touch the rest: the software device interprets kernels, and a device model says how long
+//          they take.
+// --steps  the number of steps
+// --gap    seconds of work on the host after each step
 //
-// The last line but one gives its PID and the moments of CLOCK_MONOTONIC at which the program
-// entered main, had its data on the device, had computed, and had checked; the last one is PASSED
-// or FAILED.
+// The last line but one gives the PID and the times (CLOCK_MONOTONIC) at which the program entered
+// main(), had its data on the device, had computed and had checked the results. The last line is
+// PASSED or FAILED.
 #pragma once
 
 #include <time.h>
@@ -68,18 +68,19 @@ inline Options read_options(int argc, char **argv) {
                                                         : nullptr;
     bool gap = std::strcmp(name, "--gap") == 0;
     if (*end != '\0' || number < 0 || (field == nullptr && !gap))
-      fail(__FILE__, __LINE__, name, "is not understood");
+      fail(__FILE__, __LINE__, name, "unknown option, or not a number");
     if (gap)
       o.gap = number;
     else
       *field = static_cast<size_t>(number);
   }
-  if (argc % 2 == 0) fail(__FILE__, __LINE__, argv[argc - 1], "has no value");
-  if (o.mib < 6 || o.work < 1) fail(__FILE__, __LINE__, "--mib, --work", "at least 6 and 1");
+  if (argc % 2 == 0) fail(__FILE__, __LINE__, argv[argc - 1], "the value is missing");
+  if (o.mib < 6 || o.work < 1)
+    fail(__FILE__, __LINE__, "--mib, --work", "must be at least 6 and 1");
   return o;
 }
 
-// What the host does meanwhile, without needing one of this machine's few cores for it. A
+// Stands for work of the host. It sleeps, since this machine has fewer cores than programs. A
 // checkpoint interrupts the sleep.
 inline void host_works(double seconds) {
   double end = now() + seconds;
@@ -88,27 +89,27 @@ inline void host_works(double seconds) {
   }
 }
 
-// Bytes of each of three vectors: whole pieces of 2 MiB, as devices give memory out.
+// Bytes of each of three vectors: multiples of 2 MiB, as devices allocate.
 inline size_t vector_bytes(const Options &o) { return o.mib / 6 * (2 << 20); }
-// What is allocated besides, so that all is what was asked for.
+// What must be allocated besides to reach --mib.
 inline size_t rest_bytes(const Options &o) { return (o.mib << 20) - 3 * vector_bytes(o); }
 
-// Where a step works, and how often steps have worked there before: windows follow each other, and
-// begin again behind the last.
+// The part of a vector that a step works on. Consecutive steps work on consecutive windows; after
+// the last window the first one follows, which begins the next pass.
 struct Windows {
   size_t size, count;
   Windows(size_t elements, size_t work)
       : size(work < elements ? work : elements), count(elements / size) {}
   size_t first(size_t step) const { return step % count * size; }
   size_t pass(size_t step) const { return step / count; }
-  // How many of `steps` steps have worked on the window of an element.
+  // How many of the first `steps` steps worked on the window of this element.
   size_t passes(size_t element, size_t steps) const {
     size_t w = element / size;
     return w >= count ? 0 : steps / count + (w < steps % count ? 1 : 0);
   }
 };
 
-// Same values in every run, other ones at each place.
+// A pseudorandom value for index `i`, the same in every run.
 inline uint32_t value(size_t i, uint32_t seed) {
   uint32_t x = static_cast<uint32_t>(i) * 2654435761u + seed * 40503u;
   return x ^ (x >> 15);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mobile.h for OpenCL programs: the first device of the first platform.
+// mobile.h for OpenCL programs, which use the first device of the first platform.
 #pragma once
 
 #define CL_TARGET_OPENCL_VERSION 120
@@ -42,7 +42,7 @@ inline Device open_device(const char *source, const char *kernel) {
   return d;
 }
 
-// Of `bytes`, with what is in `from`, or zeros.
+// A buffer with a copy of `from`, or with zeros.
 inline cl_mem buffer(const Device &d, size_t bytes, const void *from = nullptr) {
   cl_int e = CL_SUCCESS;
   cl_mem m = clCreateBuffer(d.context, CL_MEM_READ_WRITE, bytes, nullptr, &e);
@@ -59,7 +59,7 @@ inline void read_back(const Device &d, cl_mem m, size_t bytes, void *to) {
   CL(clEnqueueReadBuffer(d.queue, m, CL_TRUE, 0, bytes, to, 0, nullptr, nullptr));
 }
 
-// The kernel over `size` items from `first` on; its arguments are these buffers.
+// Launches the kernel over `size` items from `first` on, with these buffers as arguments.
 inline void launch(const Device &d, std::initializer_list<cl_mem> buffers, size_t first,
                    size_t size, const size_t *group = nullptr) {
   cl_uint i = 0;

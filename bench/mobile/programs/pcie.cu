@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// pcie: vectors go to the device, are added there and come back, in every step, so it is the bus
-// that this program waits for. Work is counted in elements that are added; all are copied.
+// pcie: each step copies vectors to the device, adds them and copies the sum back, so the bus
+// limits it. --work counts the elements that are added; all elements are copied.
 #include "vectors.h"
 
 using namespace mobile;
@@ -19,7 +19,7 @@ int main(int argc, char **argv) {
   Windows w(n, o.work);
   for (size_t s = 0; s < o.steps; ++s) {
     size_t at = w.first(s);
-    left[at] += 1;  // each step has something new to add
+    left[at] += 1;  // each step has a new input
     CUDA(cudaMemcpy(a, left.data(), bytes, cudaMemcpyHostToDevice));
     CUDA(cudaMemcpy(b, right.data(), bytes, cudaMemcpyHostToDevice));
     add<<<blocks(w.size), kThreads>>>(a + at, b + at, c + at, w.size);

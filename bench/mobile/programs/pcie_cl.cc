@@ -16,7 +16,7 @@ int main(int argc, char **argv) {
   Windows w(n, o.work);
   for (size_t s = 0; s < o.steps; ++s) {
     size_t at = w.first(s);
-    left[at] += 1;  // each step has something new to add
+    left[at] += 1;  // each step has a new input
     CL(clEnqueueWriteBuffer(d.queue, a, CL_TRUE, 0, bytes, left.data(), 0, nullptr, nullptr));
     CL(clEnqueueWriteBuffer(d.queue, b, CL_TRUE, 0, bytes, right.data(), 0, nullptr, nullptr));
     launch(d, {a, b, c}, at, w.size);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// matrixMul's data: many small products C += A·B, of tiles of 16×32 and 32×16. Elements are small
-// whole numbers, so sums are exact whatever the order.
+// The data of matrixMul: many small products C += A·B of 16×32 and 32×16 tiles. Elements are small
+// whole numbers, so that sums are exact in any order.
 #pragma once
 
 #include "mobile.h"
@@ -17,7 +17,7 @@ inline std::vector<float> small_numbers(size_t count, uint32_t seed) {
   return v;
 }
 
-// Whether `c` is what `passes` additions of the product of tile number `tile` give.
+// Whether `c` is the product of `a` and `b`, added `passes` times.
 inline bool is_product(const float *a, const float *b, const float *c, size_t passes) {
   for (size_t y = 0; y < kTile; ++y)
     for (size_t x = 0; x < kTile; ++x) {

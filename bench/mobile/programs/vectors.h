@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The vector addition of bandWidth and pcie.
+// The kernel that bandWidth and pcie share: a vector addition.
 #pragma once
 
 #ifdef __CUDACC__

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Barriers in shared memory, pipelines and asynchronous copies, as libcu++ and cooperative groups
-// make them (sm_90): arrivals and phases, copies by threads, bulk copies that a barrier counts.
+// implement them for sm_90: arrivals and phases, copies by threads, bulk copies that signal a
+// barrier.
 #include <cooperative_groups.h>
 #include <cooperative_groups/memcpy_async.h>
 
@@ -16,7 +17,7 @@ using Barrier = cuda::barrier<cuda::thread_scope_block>;
 
 constexpr int kThreads = 128;
 
-// Each phase, everybody reads what the neighbour wrote in the phase before.
+// In each phase, every thread reads what its neighbour wrote in the phase before.
 __global__ void phases(int *out) {
   __shared__ Barrier barrier;
   __shared__ int values[2][kThreads];
@@ -32,7 +33,7 @@ __global__ void phases(int *out) {
   out[threadIdx.x] = values[1][threadIdx.x];
 }
 
-// Half of the threads leave; the others go on by themselves.
+// Half of the threads exit; the others continue without them.
 __global__ void dropped(int *out) {
   __shared__ Barrier barrier;
   if (threadIdx.x == 0) init(&barrier, kThreads);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program that uses OpenCL and CUDA: each step goes through both. Prints "step N", waits while the
-// file "pause" is there, and ends with the values that both have come to.
+// A program that uses OpenCL and CUDA: each step uses both. Prints "step N", waits while the file
+// "pause" exists, and finally prints the results of both.
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Self-checking programs: CHECK and CUDA end them with the line that failed; passed() is their
-// last.
+// For programs that check themselves: CHECK and CUDA print the line that failed and exit; passed()
+// is the last call.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuCheckpointProcess* on the process itself, on two devices: who is kept out while it is locked,
-// the timeout of a lock, what is refused in which state, and devices that are exchanged by
-// gpuPairs.
+// cuCheckpointProcess* on the process itself, with two devices: calls that wait while it is locked,
+// the timeout of a lock, the calls that each state refuses, and devices that gpuPairs exchanges.
 #include <unistd.h>
 
 #include <atomic>
@@ -61,7 +60,7 @@ static CUresult restore(CUcheckpointGpuPair *pairs, unsigned n) {
   return cuCheckpointProcessRestore(kPid, &args);
 }
 
-// In each state all calls but the next are refused, and change nothing.
+// Each state refuses all calls but the next one, and a refused call changes nothing.
 static void wrong_order() {
   CHECK(state() == CU_PROCESS_STATE_RUNNING);
   CHECK(cuCheckpointProcessCheckpoint(kPid, nullptr) == CUDA_ERROR_ILLEGAL_STATE);
@@ -84,7 +83,7 @@ static void wrong_order() {
   CHECK(cuCheckpointProcessGetState(0x7ffffff0, &s) != CUDA_SUCCESS);
 }
 
-// A call that is inside keeps the lock out until its time is over; one that comes later waits.
+// A running call delays the lock until its timeout; calls after the lock wait.
 static void locks(const OnDevice &d) {
   static std::atomic<bool> hold{true};
   OK(cuCtxSetCurrent(d.context));
@@ -129,18 +128,18 @@ static void exchanged(const OnDevice &a, const OnDevice &b) {
   CHECK(on_a > on_b);
   OK(cuCheckpointProcessLock(kPid, nullptr));
   OK(cuCheckpointProcessCheckpoint(kPid, nullptr));
-  CUuuid nobody{};
+  CUuuid unknown{};
   CUcheckpointGpuPair pairs[2] = {{a.uuid, b.uuid}, {b.uuid, a.uuid}};
   CHECK(restore(pairs, 1) == CUDA_ERROR_INVALID_VALUE);
   pairs[1].newUuid = b.uuid;
   CHECK(restore(pairs, 2) == CUDA_ERROR_INVALID_VALUE);
-  pairs[1].newUuid = nobody;
+  pairs[1].newUuid = unknown;
   CHECK(restore(pairs, 2) == CUDA_ERROR_INVALID_DEVICE);
   CHECK(state() == CU_PROCESS_STATE_CHECKPOINTED);
   pairs[1].newUuid = a.uuid;
   OK(restore(pairs, 2));
   OK(cuCheckpointProcessUnlock(kPid, nullptr));
-  // The memory is where it was for the program, and on the other device for everybody else.
+  // The program finds the memory at the same address; other processes see it on the other device.
   CHECK(a.is(b.uuid) && b.is(a.uuid));
   CHECK(a.used() == on_a && b.used() == on_b);
   a.check(1000);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long a known amount of work takes by events: prints milliseconds of a kernel and of a copy;
-// with an argument also those of so many kernels in a row, and of a copy beside a kernel on mapped
+// Measures a known amount of work with events. Prints the milliseconds of a kernel and of a copy.
+// With an argument N, also those of N kernels in a row, and of a copy during a kernel on mapped
 // memory.
 #include <unistd.h>
 
@@ -46,7 +46,7 @@ int main(int argc, char **argv) {
   work<<<1, 100, 0, kernels>>>(mapped, 1000);
   CUDA(cudaStreamSynchronize(kernels));
   work<<<1, 100, 0, kernels>>>(mapped, 1000);
-  usleep(50000);  // it has asked for the bus
+  usleep(50000);  // until the kernel has reserved the bus
   CUDA(cudaEventRecord(e[4], copies));
   CUDA(cudaMemcpyAsync(p, host, bytes, cudaMemcpyHostToDevice, copies));
   CUDA(cudaEventRecord(e[5], copies));

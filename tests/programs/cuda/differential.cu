@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions compiled for the host and for the device from one source, over random inputs: bit for
-// bit where IEEE 754 or the language demands it, else within the bound of the CUDA C++ Programming
-// Guide ("Mathematical Functions") plus one for the host's own library.
+// Functions compiled from one source for the host and for the device, with random inputs. The
+// results must be identical where IEEE 754 or the language demands it. Elsewhere they must be
+// within the bound of the CUDA C++ Programming Guide ("Mathematical Functions") plus one for the
+// host's library.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -43,7 +44,7 @@ BOTH u64 bits(T v) {
   return u64(v);
 }
 
-// name, bound in ulps (0: every bit), kind of inputs, expression of in.a, in.b, in.c
+// name, bound in ulps (0: identical), kind of inputs, expression of in.a, in.b, in.c
 #define FUNCTIONS(X)                                                                              \
   X(add32, 0, Any, u32(in.a) + u32(in.b))                                                         \
   X(mul16, 0, Any, u16(u16(in.a) * u16(in.b)))                                                    \
@@ -160,7 +161,7 @@ u64 special(bool wide) {
   return wide ? bits(double(f(v))) : v;
 }
 
-// Libraries of the host treat signalling NaNs each in their own way.
+// Libraries of the host differ in how they treat signalling NaNs.
 u32 quiet(u32 v) { return (v & 0x7fffffff) > 0x7f800000 ? v | 0x00400000 : v; }
 
 u64 random_of(Kind kind) {
@@ -197,7 +198,7 @@ void compare(const char *name, u64 bound, Kind kind, int width, H host, K kernel
                (unsigned long long)out[at]);
 }
 
-// Intrinsics that have no name on the host, against plain C++.
+// Intrinsics that do not exist on the host, against plain C++.
 __global__ void intrinsics(const Input *in, u64 *out, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
@@ -262,7 +263,7 @@ void check_intrinsics() {
   }
 }
 
-// Atomics and shuffles, against what order cannot change.
+// Atomics and shuffles, against results that do not depend on the order.
 __global__ void atomics(u32 *p, float *q, u64 *r, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
@@ -297,7 +298,7 @@ __global__ void shuffles(int *out) {
   o[8] = lane < 7 ? __popc(__activemask()) : 0;
   o[9] = lane & 1 ? __shfl_xor_sync(0xaaaaaaaa, v, 2) : __shfl_xor_sync(0x55555555, v, 4);
   o[10] = __syncthreads_count(threadIdx.x % 4 == 0);
-  // The lanes of one shuffle come by two paths.
+  // The lanes of one shuffle reach it by two paths.
   if (lane & 1) {
     asm volatile("// odd");
     o[12] = __shfl_sync(~0u, v * 3, lane ^ 1);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program against the driver API: modules from PTX, virtual memory, the process's own checkpoint.
+// A program of the driver API: modules from PTX, virtual memory management, a checkpoint of the
+// process by itself.
 #include <unistd.h>
 
 #include <chrono>
@@ -92,7 +93,7 @@ static void checkpoint_self(CUdeviceptr a, CUdeviceptr b, CUfunction f) {
   OK(cuCheckpointProcessCheckpoint(pid, nullptr));
   OK(cuCheckpointProcessGetState(pid, &state));
   CHECK(state == CU_PROCESS_STATE_CHECKPOINTED);
-  // No socket of the device may be open now.
+  // The device's sockets must be closed now.
   char path[64], target[256];
   for (int fd = 3; fd < 64; ++fd) {
     std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
@@ -122,14 +123,15 @@ int main(int argc, char **argv) {
   OK(cuDevicePrimaryCtxRetain(&context, device));
   OK(cuCtxSetCurrent(context));
   if (argc > 1 && std::strcmp(argv[1], "--hold") == 0) {
-    // For a test of memory shared between processes: argv[2] MiB until standard input ends.
+    // For tests with several processes: allocates argv[2] MiB.
     CUresult e = cuMemAlloc(&p, std::strtoull(argv[2], nullptr, 10) << 20);
     if (e == CUDA_SUCCESS) fill(p);
     std::printf("%s\n", e == CUDA_SUCCESS               ? "held"
                         : e == CUDA_ERROR_OUT_OF_MEMORY ? "out of memory"
                                                         : "?");
     std::fflush(stdout);
-    // Until standard input ends or, for CRIU, which likes no pipes, a file is there.
+    // Waits for the end of standard input, or for a file where CRIU dumps the process, which would
+    // need the other end of a pipe.
     char c;
     while (argc > 3 ? access(argv[3], F_OK) != 0 : read(0, &c, 1) > 0) usleep(argc > 3 ? 20000 : 0);
     if (e == CUDA_SUCCESS) check_values(p, 0, 1, 0);
@@ -137,8 +139,7 @@ int main(int argc, char **argv) {
     return 0;
   }
   if (argc > 1 && std::strcmp(argv[1], "--order") == 0) {
-    // Half of the life cycle of another process, or all of it, with a look at its memory in
-    // between.
+    // Checkpoints another process, restores it, or both; checks its memory in between.
     int pid = std::atoi(argv[2]);
     bool down = argc < 4 || std::strcmp(argv[3], "down") == 0,
          up = argc < 4 || std::strcmp(argv[3], "up") == 0;
@@ -177,7 +178,7 @@ int main(int argc, char **argv) {
   OK(cuModuleGetFunction(&scale, module, "scale"));
   OK(cuModuleGetFunction(&unknown, module, "unknown"));
   CHECK(cuModuleGetFunction(&scale, module, "nothing") == CUDA_ERROR_NOT_FOUND);
-  // What cannot run fails by itself.
+  // Only the kernel that cannot run fails.
   CHECK(cuLaunchKernel(unknown, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr) ==
         CUDA_ERROR_INVALID_PTX);
   OK(cuMemAlloc(&p, 256));

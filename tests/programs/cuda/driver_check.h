@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Self-checking programs of the driver API: CHECK and OK end them with the line that failed.
+// For programs of the driver API that check themselves: CHECK and OK print the line that failed and
+// exit.
 #pragma once
 
 #include <cuda.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each argument is one thing that must go wrong.
+// Each argument selects one error that must be detected.
 #include <cassert>
 #include <cstring>
 
@@ -18,8 +18,7 @@ __global__ void recursion(int *p) {
   *p = 0;
   *p = deep(1, p);
 }
-// The same word from two streams without an order between them. Each first waits a while for the
-// other one to be there.
+// Two unordered streams write to the same word. Each first waits a while for the other to start.
 __global__ void increments(volatile int *p, int n) {
   atomicAdd(const_cast<int *>(p) + 1, 1);
   for (int i = 0; i < n && p[1] < 2; ++i) {}
@@ -41,7 +40,7 @@ int main(int argc, char **argv) {
   } else if (std::strcmp(what, "bounds") == 0) {
     write<<<1, 1>>>(p, 1 << 20);
     CHECK(cudaDeviceSynchronize() == cudaErrorIllegalAddress);
-    // It stays.
+    // The error is sticky.
     CHECK(cudaMalloc(&p, 4) == cudaErrorIllegalAddress);
     CHECK(cudaDeviceSynchronize() == cudaErrorIllegalAddress);
   } else if (std::strcmp(what, "pageable") == 0) {
@@ -78,7 +77,7 @@ int main(int argc, char **argv) {
     CHECK(cudaGetLastError() == cudaErrorMemoryAllocation);
     CHECK(cudaGetLastError() == cudaSuccess);
     CHECK(cudaEventQuery(reinterpret_cast<cudaEvent_t>(p)) == cudaErrorInvalidResourceHandle);
-    // Nothing of this has hurt the context.
+    // The context still works.
     write<<<1, 1>>>(p, 3);
     CUDA(cudaDeviceSynchronize());
   } else if (std::strcmp(what, "race") == 0) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// exclude keep|exclude: 32 MiB of scratch memory, which an image need not hold, and a little that it
-// must.
+// exclude keep|exclude: 32 MiB of scratch memory that an image need not contain, and a little
+// memory that it must contain.
 #include <ckpt/ckpt.h>
 #include <unistd.h>
 
@@ -22,7 +22,7 @@ int main(int argc, char **argv) {
   std::puts("step 1");
   std::fflush(stdout);
   while (access("pause", F_OK) == 0) usleep(2000);
-  CUDA(cudaMemset(scratch, 1, kScratch));  // it is there, whatever is in it
+  CUDA(cudaMemset(scratch, 1, kScratch));  // the memory still exists, with any contents
   CUDA(cudaMemcpy(&value, wanted, sizeof value, cudaMemcpyDeviceToHost));
   CHECK(value == 42);
   return passed();

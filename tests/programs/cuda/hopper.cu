@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What sm_90 has beyond sm_75, without the libraries' headers: clusters of blocks and the shared
-// memory of the others, 128-bit atomics, atomics on vectors, 8-bit floats, barriers in shared memory.
+// Features of sm_90, used without libraries: clusters of blocks that access each other's shared
+// memory, 128-bit atomics, atomics on vectors, 8-bit floats, barriers in shared memory.
 #include <cooperative_groups.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -14,7 +14,7 @@ namespace cg = cooperative_groups;
 
 constexpr int kThreads = 64;
 
-// Everybody reads the next block's memory, and adds to the first block's counter.
+// Every block reads the memory of the next block, and adds to the counter of the first block.
 __global__ void neighbours(int *out, int *totals) {
   __shared__ int mine[kThreads];
   __shared__ int counter;
@@ -38,7 +38,7 @@ struct alignas(16) Wide {
   long long low, high;
 };
 
-// Both halves change together, whoever reads them.
+// A reader always sees both halves change together.
 __global__ void wide(Wide *shared_by_all, int *torn, int rounds) {
   for (int k = 0; k < rounds; ++k) {
     long long v = blockIdx.x * 100000ll + k;
@@ -57,8 +57,8 @@ __global__ void wide(Wide *shared_by_all, int *torn, int rounds) {
   }
 }
 
-// Each element is added to by itself, so the two of a pair may be of different moments (CUDA's
-// programming guide, atomicAdd).
+// Each element is added to separately, so the elements of a pair may be from different times (CUDA
+// C++ Programming Guide, "atomicAdd()").
 __global__ void vectors(float4 *sum, float2 *pair) {
   atomicAdd(sum, float4{1, 2, 3, 4});
   float2 old = atomicAdd(pair, float2{1, -1});
@@ -72,7 +72,7 @@ __global__ void eight_bits(const float *in, float *out, int n) {
   }
 }
 
-// A barrier by hand: the first lane of each warp arrives for it.
+// A barrier in PTX: the first lane of each warp arrives for the warp.
 __global__ void barrier(int *out) {
   __shared__ unsigned long long object;
   __shared__ int values[kThreads];
@@ -146,7 +146,7 @@ static void atomics() {
   for (int i = 0; i < 6; ++i) CHECK(sums[i] == expected[i]);
 }
 
-// The same conversions by the host's code of the header.
+// The same conversions by the host code of the header.
 static void small_floats() {
   const int n = 4096;
   float *in, *out;

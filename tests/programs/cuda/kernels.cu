@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tiled product of matrices, reduction with shuffles, scan, histogram with atomics, N bodies.
+// Tiled matrix product, reduction with shuffles, scan, histogram with atomics, N-body simulation.
 #include "check.h"
 
 constexpr int kTile = 16;
@@ -55,7 +55,7 @@ __global__ void histogram(const unsigned char *in, unsigned *bins, int n) {
   atomicAdd(&bins[threadIdx.x], local[threadIdx.x]);
 }
 
-// One step of N bodies; positions in shared memory, one tile after the other.
+// One step of the N-body simulation. Positions are read into shared memory tile by tile.
 __host__ __device__ inline float3 pull(float3 a, float4 me, float4 other) {
   float x = other.x - me.x, y = other.y - me.y, z = other.z - me.z;
   float d = x * x + y * y + z * z + 0.01f;

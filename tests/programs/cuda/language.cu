@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What device code may use: recursion, virtual functions, function pointers, malloc and new, printf,
+// C++ in device code: recursion, virtual functions, function pointers, malloc and new, printf,
 // device variables, structures by value, switches, local arrays, divergence, a lock.
 #include "check.h"
 
@@ -67,7 +67,7 @@ __global__ void language(int *out, int n, Big big) {
 
 __device__ int mutex, total;
 
-// Every lane takes the same lock: those that spin must not keep the holder out.
+// Every lane takes the same lock: lanes that spin must not prevent the holder from releasing it.
 __global__ void lock() {
   bool done = false;
   while (!done) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program that loads code in the middle of its life: late NAME heap|variable MIB. Allocates MIB,
-// prints "have MIB", waits while there is a file NAME-load, loads PTX whose kernel calls malloc, or
-// one with a device variable of 60 MiB, prints "loaded", runs it, waits for NAME-end, and finds in
-// its memory what it has written.
+// late NAME heap|variable MIB: a program that loads code late. Allocates MIB and prints "have MIB".
+// While the file NAME-load exists it waits. Then it loads PTX with a kernel that calls malloc, or
+// with a device variable of 60 MiB, prints "loaded" and runs it. While the file NAME-end exists it
+// waits again, and finally checks the contents of its memory.
 #include <unistd.h>
 
 #include <cstring>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The toolkit's C++ libraries on the device: Thrust and CUB, cuda::atomic, cuda::barrier.
+// The C++ libraries of the toolkit: Thrust and CUB, cuda::atomic, cuda::barrier.
 #include <thrust/device_vector.h>
 #include <thrust/reduce.h>
 #include <thrust/scan.h>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// many SEED SECONDS [exit|fork]: threads on every device do things at random, from a seed: allocate,
-// fill, launch, copy between devices and streams, free, and check everything that they hold. With
-// "exit" a thread ends the process in the middle, with "fork" another one forks all the time.
+// many SEED SECONDS [exit|fork]: threads on every device make random calls, determined by SEED:
+// they allocate, fill, launch, copy between devices and streams, free, and check all of their
+// memory. It runs for SECONDS, and for as long as the file "pause" exists. With "exit", it exits
+// abruptly once that file is gone; with "fork", it forks all the time.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -135,7 +136,8 @@ int main(int argc, char **argv) {
   auto begin = std::chrono::steady_clock::now();
   std::puts("step 0");
   std::fflush(stdout);
-  while (std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() < seconds) {
+  while (std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() < seconds ||
+         access("pause", F_OK) == 0 || extra == "exit") {
     if (extra == "fork") fork_once();
     if (extra == "exit" && steps > 20 && access("pause", F_OK) != 0) std::_Exit(3);
     usleep(1000);

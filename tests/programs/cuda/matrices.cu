@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Products of matrices by tensor cores' instructions (sm_80), against the same sums on the host.
+// Matrix products with the tensor core instructions of sm_80, against the same sums on the host.
 #include <mma.h>
 
 #include "check.h"
@@ -21,7 +21,7 @@ __global__ void product(const Storage *a, const Storage *b, C *c, int lda, int l
   wmma::store_matrix_sync(c, fc, ldc, layout);
 }
 
-// Small whole numbers: exact in every type.
+// Small integers are exact in every type.
 static double element(int i) { return i * 7 % 11 - 5; }
 
 template <class A, class C, int M, int N, int K, class LayoutA, class LayoutB, class Storage = A>
@@ -55,7 +55,8 @@ __global__ void by_hand(const half *a, const half *b, float *d) {
   for (int i = threadIdx.x; i < 16 * 8; i += 32) sb[i] = b[i];
   __syncwarp();
   unsigned lane = threadIdx.x, ra[4], rb[2];
-  // Matrices of 8 by 8: above, below, above right, below right; b is transposed while it is read.
+  // 8 by 8 matrices in the order top left, bottom left, top right, bottom right; the load
+  // transposes b.
   unsigned at_a = __cvta_generic_to_shared(sa + (lane % 16) * 16 + lane / 16 * 8);
   unsigned at_b = __cvta_generic_to_shared(sb + (lane % 16) * 8);
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"

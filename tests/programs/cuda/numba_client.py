@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A third party's client of the driver API: numba compiles Python to PTX and launches it."""
+"""A third-party client of the driver API: numba compiles Python to PTX and launches it."""
 import os
 import sys
 import time
@@ -50,7 +50,7 @@ def main():
 
 
 def steps(sums, x, count):
-    """As steps.cu: a test may stop us after any of them."""
+    """As in steps.cu: a test may stop the program after any step."""
     for i in range(count):
         saxpy[8, 128](sums, x, np.float32(1))
         print("step", i + 1, flush=True)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a manager sees: prints the devices and who uses how much, one line each.
+// What a resource manager sees: prints one line for each device and each process with its memory.
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -11,7 +11,7 @@
 template <class F>
 static F *get(void *library, const char *name) {
   void *p = dlsym(library, name);
-  if (p == nullptr) std::printf("there is no %s\n", name), std::exit(1);
+  if (p == nullptr) std::printf("libnvidia-ml.so.1 has no function %s\n", name), std::exit(1);
   return reinterpret_cast<F *>(p);
 }
 
@@ -38,7 +38,7 @@ int main() {
     CALL(nvmlDeviceGetMemoryInfo, (nvmlDevice_t, nvmlMemory_t *), device, &memory);
     std::printf("device %u %s %s %llu %llu %d\n", i, name, uuid, memory.total >> 20,
                 memory.used >> 20, device == same);
-    unsigned celsius = 0;  // there is no sensor
+    unsigned celsius = 0;  // the software device has no sensor
     if (get<nvmlReturn_t(nvmlDevice_t, int, unsigned *)>(library, "nvmlDeviceGetTemperature")(
             device, 0, &celsius) != NVML_ERROR_NOT_SUPPORTED)
       return 1;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// refused managed | capture | heap | kernel | hostfunction: a state that cannot be checkpointed,
-// or not at once, or (heap) has to be told. Prints "ready" in it, leaves it when the file "pause" is gone, and checks itself.
+// refused managed | capture | heap | kernel | hostfunction: enters a state that cannot be
+// checkpointed, or not at once, or (heap) only with a warning. Prints "ready", leaves the state
+// when the file "pause" has been removed, and checks its results.
 #include <unistd.h>
 
 #include <atomic>
@@ -74,7 +75,7 @@ static void kernel() {
   CUDA(cudaDeviceSynchronize());
 }
 
-// One thread launches while it holds the lock that the host function wants.
+// One thread launches while it holds the lock that the host function needs.
 static std::mutex lock;
 static void wants_lock(void *) {
   usleep(3000);

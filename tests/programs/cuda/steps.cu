@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program that can be stopped anywhere: steps whose result depends on every step before, in device
-// memory, in a variable of the device, in an array and in memory of the host that the device reads.
-// Pointers kept in device memory lead to where they led. Prints "step N" after each step, waits
-// while the file PAUSE says so, and ends with the checksum.
+// A program that a test can stop anywhere. The result of each step depends on all steps before. The
+// state is in device memory, a device variable, an array and host memory that the device reads, and
+// device memory contains pointers that must stay valid. Prints "step N" after each step, waits
+// while the file "pause" exists, and finally prints a checksum.
 #include <unistd.h>
 
 #include <cstring>
@@ -69,7 +69,7 @@ int main(int argc, char **argv) {
     host[r % 64] += r;
     std::printf("step %d\n", r + 1);
     std::fflush(stdout);
-    // A test may stop us here for as long as it likes; unread input must not be what we wait for.
+    // A test may stop the program here for any time.
     while (access("pause", F_OK) == 0) usleep(2000);
   }
   CUDA(cudaEventSynchronize(event));

@@ -19,7 +19,7 @@ __global__ void add(int *p, const int *q, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) p[i] += q[i];
 }
-// Waits for the host: only a stream that runs by itself can be overtaken.
+// Waits for the host, which is only possible if the stream runs asynchronously.
 __global__ void wait_for(volatile int *flag) {
   while (*flag == 0) {
   }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program that shares its device: tenant NAME MIB… allocates one piece of memory after the other,
-// writes into each, and finds in the end what it has written: in each its own words, one in 4 KiB.
-// Prints "have MIB" after each, and "denied" where there was none; waits before each piece (1, 2, …),
-// and before the end, while there is a file NAME-1, NAME-2, …, NAME-end. It makes no call of CUDA then.
+// tenant NAME MIB…: a program that shares its device. Allocates pieces of memory of these sizes,
+// writes a word of its own into every 4 KiB of each, and finally checks them all. Prints "have MIB"
+// after each allocation, or "denied" if it failed. Before piece N, and before the end, it waits
+// without CUDA calls while the file NAME-N, or NAME-end, exists.
 #include <unistd.h>
 
 #include <cstring>

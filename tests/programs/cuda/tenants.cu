@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Threads that share a device that others share, too: tenants THREADS ROUNDS MIB SEED. Each thread
-// allocates up to MIB, writes, computes, finds what it should, and frees; small allocations between
-// large ones.
+// tenants THREADS ROUNDS MIB SEED: threads that share a device with each other and with other
+// programs. Each thread allocates up to MIB, writes, computes, checks the results, and frees; small
+// and large allocations alternate.
 #include <atomic>
 #include <random>
 #include <thread>
@@ -24,7 +24,7 @@ static void work(int rounds, int mib, unsigned seed) {
   CUDA(cudaStreamCreate(&stream));
   for (int r = 0; r < rounds; ++r) {
     size_t bytes = (1 + random() % mib) * (1u << 20);
-    // The ends of it are enough, and quick.
+    // Checking both ends is enough, and fast.
     size_t n = 4096;
     unsigned *p, *good, host = 0;
     CUDA(cudaMalloc(&good, sizeof *good));

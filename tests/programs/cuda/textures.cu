@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Textures and surfaces: a stencil, filtering, addressing modes, 3D and layered arrays, linear memory.
+// Textures and surfaces: a stencil, filtering, addressing modes, 3D and layered arrays, linear
+// memory.
 #include "check.h"
 
 __global__ void stencil(cudaTextureObject_t t, float *out, int w, int h) {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The sum of two vectors, for tests that need any program.
 #include "check.h"
 
 __global__ void add(const float *a, const float *b, float *c, int n) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ways linked | FILE: comes to the driver by the linker, or by dlopen(FILE). Prints the library
-// that it has got, and "agent" when that has joined the session.
+// ways linked | FILE: loads the driver by linking to it or with dlopen(FILE). Prints the path of
+// the library that was loaded, and "agent" when a ckpt agent runs in the process.
 #include <cuda.h>
 #include <dlfcn.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@
 #include <fstream>
 #include <string>
 
-// A thread gives itself its name a moment after it was started.
+// The agent's thread sets its name shortly after it starts, so callers try several times.
 static bool has_agent() {
   for (const auto &task : std::filesystem::directory_iterator("/proc/self/task")) {
     std::ifstream in(task.path() / "comm");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// With library.cu, a program of two translation units (-rdc=true).
+// Together with library.cu, a program of two translation units (-rdc=true).
 __device__ int twice(int);
 
 __global__ void kernel(int *p) { *p = twice(*p); }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A bit of everything that ckpt-fatbin tells of. -DHEAP, -DPRINT and -DTEXTURES add to it, -DPOOL
-// has an operator new of its own.
+// Has one example of everything that ckpt-fatbin reports. -DHEAP, -DPRINT and -DTEXTURES add heap
+// use, printf and textures; -DPOOL adds a class with its own operator new, which does not use the
+// heap.
 #include <cstdio>
 #include <cstdlib>
 

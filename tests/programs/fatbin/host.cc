@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls the runtime and has no kernel.
+// Calls the CUDA runtime but has no kernel.
 #include <cuda_runtime.h>
 
 int main() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Dynamic parallelism: a kernel that starts a kernel. -DALLOCATES: and calls cudaMalloc.
+// Dynamic parallelism: a kernel that launches a kernel and, with -DALLOCATES, calls cudaMalloc.
 __global__ void child(int *p) { *p = 1; }
 
 __global__ void parent(int *p) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// -DCALLED: twice() allocates. Without it only a function does that nobody calls, which the device
-// linker leaves out.
+// With -DCALLED, twice() allocates. Without it, only an unused function does, and the device linker
+// removes that.
 #include <cstdlib>
 
 __device__ int *allocate(int n) { return static_cast<int *>(malloc(n)); }

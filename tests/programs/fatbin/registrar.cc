@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Preloaded into a program of nvcc -cudart shared: reads the fat binary that the program registers
-// before main(), as it lies in memory, writes down what is in it, and ends the program.
+// before main(), where it lies in memory, prints what it contains, and ends the program.
 #include <unistd.h>
 
 #include <cstdio>
@@ -12,7 +12,7 @@ namespace {
 
 using namespace ckpt::fatbin;
 
-ckpt::Result<> write_down(const void *wrapper) {
+ckpt::Result<> print_contents(const void *wrapper) {
   CKPT_TRY(Image image, Image::in_memory(wrapper));
   fmt::print("{}\n", name_of(image.form()));
   for (const Container &c : image.containers())
@@ -29,7 +29,7 @@ ckpt::Result<> write_down(const void *wrapper) {
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) void **__cudaRegisterFatBinary(void *wrapper) {
-  ckpt::Result<> done = write_down(wrapper);
+  ckpt::Result<> done = print_contents(wrapper);
   if (!done) fmt::print("{}\n", done.error().text());
   fflush(stdout);
   ::_exit(done ? 0 : 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The calls of OpenCL's core one by one: results and immediate errors. What it prints must be the
-// same natively and under ckpt-run.
+// Each core function of OpenCL in turn: results and immediate errors. The output must be the same
+// natively and under ckpt-run.
 #include "cl_test.h"
 
 #include <thread>
@@ -55,7 +55,7 @@ static void transfers(Cl &cl) {
   CL(clEnqueueReadBuffer(cl.queue, copy, CL_FALSE, 2000, 2000, b.data(), 1, &e[1], &e[2]));
   CL(clWaitForEvents(1, &e[2]));
   EXPECT(b[0] == 0 && b[499] == 499 && b[500] == -1);
-  // The host's memory is read when the command runs: a write of what an earlier read brings.
+  // Host memory is read when the command runs: the write sends the bytes of the earlier read.
   int marker = 424242;
   cl_mem from = cl.buffer(4, CL_MEM_COPY_HOST_PTR, &marker), into = cl.buffer(4);
   int passing = 0;
@@ -113,7 +113,7 @@ static void errors_at_once(Cl &cl) {
   EXPECT(built == CL_BUILD_ERROR);
 }
 
-// A program's own cache of binaries.
+// Binaries, as a program caches them.
 static void binaries(Cl &cl) {
   cl_program p = cl.build(kSource, "-D UNUSED=1");
   char options[256] = "";
@@ -147,7 +147,7 @@ static void binaries(Cl &cl) {
   EXPECT(cl.read_ints(m, 64)[5] == 9);
 }
 
-// What a kernel prints is out before clFinish returns.
+// The output of a kernel's printf appears before clFinish returns.
 static void printing(Cl &cl) {
   cl_kernel k = cl.kernel(cl.build(kSource), "hello");
   int times = 3;
@@ -236,7 +236,7 @@ static void lifetimes(Cl &cl) {
   CL(clFinish(cl.queue));
 }
 
-// There only for whom the program was built to tell it.
+// Argument information exists only if the program was built with it.
 static void argument_info(Cl &cl) {
   char name[16] = "";
   cl_kernel without = cl.kernel(cl.build(kSource), "fill");

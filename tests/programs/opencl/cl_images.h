@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the test programs on images share.
+// Helpers of the test programs on images.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ inline cl_image_desc describe(cl_mem_object_type type, size_t width, size_t heig
   return d;
 }
 
-// Bytes that are not the same anywhere near.
+// Pseudo-random bytes.
 inline std::vector<unsigned char> noise(size_t bytes, unsigned seed) {
   std::vector<unsigned char> v(bytes);
   unsigned x = seed * 2654435761u + 1;

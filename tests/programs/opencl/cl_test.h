@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the OpenCL test programs share. A program checks itself with EXPECT and ends with 0 and the
-// line "OK"; pause_here() is where a test dumps it: it says READY and goes on when the file that
-// CKPT_TEST_GO names exists (at once if the variable is not set).
+// Helpers of the OpenCL test programs. A program checks itself with EXPECT and ends with the line
+// "OK" and exit code 0. pause_here() is the place where a test dumps it: it prints READY and
+// continues when the file named by CKPT_TEST_GO exists (at once if the variable is not set).
 #pragma once
 
 #ifndef CL_TARGET_OPENCL_VERSION

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// User events, event callbacks and queues without order, with all of it pending where the program
-// is dumped: commands that a user event holds up, a callback that has not come, threads that wait.
+// User events, event callbacks and out-of-order queues, all pending when the program is dumped:
+// commands that wait for a user event, a callback that is due later, threads that wait.
 #include <atomic>
 #include <thread>
 
@@ -45,7 +45,7 @@ static cl_int status_of(cl_event e) {
 
 struct Work : Cl {
   cl_kernel add, twice, spin;
-  cl_command_queue free_queue = nullptr;  // without order, where the device has that
+  cl_command_queue free_queue = nullptr;  // out-of-order if the device supports it
   Work() {
     cl_program p = build(kSource);
     add = kernel(p, "add");
@@ -70,7 +70,7 @@ struct Work : Cl {
     std::vector<int> v(kItems, value);
     return buffer(kItems * sizeof(int), CL_MEM_COPY_HOST_PTR, v.data());
   }
-  // add `v`, after the events; the event of it.
+  // Launches `add` with `v`, after the events.
   cl_event launch_add(cl_command_queue q, cl_mem m, int v, std::vector<cl_event> after = {}) const {
     CL(clSetKernelArg(add, 0, sizeof m, &m));
     CL(clSetKernelArg(add, 1, sizeof v, &v));
@@ -89,13 +89,14 @@ struct Work : Cl {
   }
 };
 
-// What is queued behind a user event before the dump, and looked at after it.
+// Commands that wait for a user event; enqueued before the dump, checked after it.
 struct Pending {
   explicit Pending(const Work &w) : w(w), gate(w.user_event()), a(w.ints(1)), b(w.ints(100)) {
-    // Arguments are those of the launch, whatever is set later.
+    // A launch uses the arguments of its time, even if others are set later.
     cl_event added = w.launch_add(w.queue, a, 10, {gate});
-    w.launch_twice(w.queue, a);  // in-order: after that
-    // A read into host memory and a write from it, both behind the gate: what was read is written.
+    w.launch_twice(w.queue, a);  // behind it in the in-order queue
+    // A read into host memory and a write from it, both behind the gate: the write sends the bytes
+    // that the read has brought.
     CL(clEnqueueReadBuffer(w.queue, a, CL_FALSE, 0, sizeof through, through, 0, nullptr, nullptr));
     CL(clEnqueueWriteBuffer(w.queue, b, CL_FALSE, 0, sizeof through, through, 0, nullptr,
                             &written));
@@ -132,7 +133,7 @@ struct Pending {
   std::thread waiter, finisher;
 };
 
-// Two chains in a queue without order, one of them held up: the other goes on.
+// Two chains in an out-of-order queue. One waits for a user event, the other one runs.
 struct Chains {
   explicit Chains(const Work &w) : w(w), gate(w.user_event()), a(w.ints(1)), b(w.ints(1)) {
     cl_event first = w.launch_add(w.free_queue, a, 1, {gate});
@@ -165,7 +166,7 @@ struct Chains {
   cl_mem a, b;
 };
 
-// An error of a user event is one of all that waits for it.
+// An error of a user event becomes an error of every command that waits for it.
 static void failing(const Work &w) {
   cl_event gate = w.user_event();
   cl_mem m = w.ints(5);
@@ -181,7 +182,8 @@ static void failing(const Work &w) {
   EXPECT(s.wait() && s.status < 0);
 }
 
-// A callback that nobody's call brings about, and one that sets a user event on which all waits.
+// A callback without any further OpenCL call, and one that sets the user event which all commands
+// wait for.
 static void callbacks(const Work &w) {
   cl_mem m = w.ints(3);
   Seen s, late;
@@ -199,7 +201,7 @@ static void callbacks(const Work &w) {
   EXPECT(w.read_ints(m, 1)[0] == 28);
 }
 
-// A launch that is refused takes nothing with it: clFinish still waits for the one before.
+// After a refused launch, clFinish still waits for the launch before it.
 static void refused(const Work &w) {
   cl_mem m = w.ints(5);
   cl_uint loops = 50'000'000;
@@ -226,7 +228,7 @@ static void infos(const Work &w) {
          CL_PROFILING_INFO_NOT_AVAILABLE);
   EXPECT(clSetEventCallback(e, CL_QUEUED, seen, nullptr) == CL_INVALID_VALUE);
   EXPECT(clSetEventCallback(e, CL_COMPLETE, nullptr, nullptr) == CL_INVALID_VALUE);
-  CL(clReleaseEvent(e));  // unset, and nobody waits
+  CL(clReleaseEvent(e));  // unset, with no command behind it
 }
 
 int main() {

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options of OpenCL 3.0 that no implementation of the test bed has. Preloaded, this gives them to
-// the drivers in the proxy, as far as our side can see; any other process sees its loader as it is.
+// Features of OpenCL 3.0 that no implementation of the test bed has. Preloaded into the proxy, this
+// library simulates them; it changes nothing in other processes.
 //
-// - SPIR-V: a module is the header of one and OpenCL C behind it, and a specialization constant N
-//   is the macro SPEC_N.
-// - Sub-groups: an answer is the sum of what the question came with, and the question's last digit.
+// - SPIR-V: a module is a SPIR-V header followed by OpenCL C. Specialization constant N becomes the
+//   macro SPEC_N.
+// - Sub-groups: an answer is the sum of the inputs and the last digit of the query.
 // - Variables at program scope: a program built with -D VARIABLES has 64 bytes of them.
+// - Device UUIDs: CKPT_TEST_UUID in the environment (32 hexadecimal digits) is the UUID of PoCL's
+//   device with one thread (cl_khr_device_uuid).
 //
-// - With CKPT_TEST_UUID in the environment, the 32 hexadecimal digits of a UUID: PoCL's device of
-// one
-//   thread has that one (cl_khr_device_uuid).
-//
-// With CKPT_TEST_1_2 in the environment it does the opposite: no driver knows a question of 2.x or
-// 3.0. (Oclgrind 21.10 is one of 1.2 that answers them.)
+// CKPT_TEST_1_2 in the environment has the opposite effect: no driver knows a query of OpenCL 2.x
+// or 3.0. (oclgrind 21.10 is a 1.2 driver that answers them.)
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
 #include <CL/cl_ext.h>
@@ -44,7 +42,7 @@ cl_int answer(const void *what, size_t bytes, size_t room, void *value, size_t *
   return CL_SUCCESS;
 }
 
-// Null: this device keeps what it has.
+// Null: the device keeps its own UUID.
 const char *uuid_of(cl_device_id device) {
   const char *uuid = std::getenv("CKPT_TEST_UUID");
   if (!uuid || !in_proxy()) return nullptr;
@@ -78,7 +76,7 @@ std::map<cl_program, std::map<cl_uint, cl_int>> &constants() {
 
 }  // namespace
 
-// The vendor's header declares them, with names of its own for the parameters.
+// The vendor's header declares these functions with other parameter names.
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name)
 extern "C" {
 

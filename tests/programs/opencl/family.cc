@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A parent and a child that both compute, and a fork that does not: it gets no working OpenCL and
-// must not disturb its parent's. The child starts OpenCL after the fork, by exec.
+// A parent and a child that both compute; the child starts OpenCL after fork and exec. Each also
+// forks a process without exec: OpenCL does not work there, and must not disturb the parent's.
 #include <sys/wait.h>
 
 #include "cl_test.h"
 
-static int compute(const char *who) {
+static int compute(const char *name) {
   Cl cl;
   std::vector<int> data(1000, 1);
   cl_mem m = cl.buffer(4000, CL_MEM_COPY_HOST_PTR, data.data());
@@ -18,7 +18,7 @@ static int compute(const char *who) {
   CL(clFinish(cl.queue));
   pid_t forked = ::fork();
   if (forked == 0) {
-    int x;  // fails, and must neither hang nor reach the parent's queue
+    int x;  // the call must fail without hanging or reaching the parent's queue
     cl_int status = clEnqueueReadBuffer(cl.queue, m, CL_TRUE, 0, 4, &x, 0, nullptr, nullptr);
     ::_exit(status == CL_SUCCESS ? 1 : 0);
   }
@@ -26,7 +26,7 @@ static int compute(const char *who) {
   while (::waitpid(forked, &code, 0) < 0) {
   }
   EXPECT(code == 0);
-  std::printf("%s ", who);
+  std::printf("%s ", name);
   pause_here();
   CL(clEnqueueNDRangeKernel(cl.queue, k, 1, nullptr, &global, nullptr, 0, nullptr, nullptr));
   EXPECT(cl.read_ints(m, 1000)[999] == 3);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program in an intermediate language, with specialization constants: without an argument in
-// extra_options.cc's, with `real` in SPIR-V. `version` says what the device takes, and where that
-// is nothing (`none`), the call says so.
+// A program in an intermediate language, with specialization constants: in that of extra_options.cc
+// without an argument, in SPIR-V with `real`. `version` prints the versions that the device
+// supports; `none` checks the error of a device that supports none.
 #define CL_TARGET_OPENCL_VERSION 300
 #include "cl_test.h"
 
-// What extra_options.cc takes for a module: version 1.2.
+// A module as extra_options.cc expects it, version 1.2.
 static std::string module() {
   cl_uint header[5] = {0x07230203, 0x00010200, 0, 1, 0};
   std::string out(reinterpret_cast<const char *>(header), sizeof header);
@@ -15,7 +15,8 @@ static std::string module() {
          "__kernel void f(__global int *out) { out[0] = SPEC_3; out[1] = SPEC_4; }\n";
 }
 
-// The same kernel in SPIR-V 1.0, word by word (SPIR-V specification, 3.49; OpenCL's environment).
+// The same kernel in SPIR-V 1.0 (SPIR-V specification, section 3.49; OpenCL environment
+// specification).
 static std::string spirv() {
   enum : cl_uint {
     kVoid = 1,
@@ -102,8 +103,8 @@ int main(int argc, char **argv) {
   CL(clBuildProgram(p, 1, &cl.device, "", nullptr, nullptr));
   k = cl.kernel(p, "f");
   give(p, 3, 99);  // too late for this build
-  // A constant that counts from the next build on. (rusticl of Mesa 22.3.6 builds no program again
-  // whose kernels have run.)
+  // A constant that takes effect at the next build. Another program, because rusticl (Mesa 22.3.6)
+  // cannot rebuild a program after its kernels have run.
   cl_program later = clCreateProgramWithIL(cl.context, il.data(), il.size(), &status);
   CL(status);
   give(later, 4, 4);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The calls on images and samplers one by one: results and immediate errors. What it prints must be
+// Each function on images and samplers in turn: results and immediate errors. The output must be
 // the same natively and under ckpt-run.
 #include "cl_images.h"
 
@@ -58,7 +58,7 @@ static void transfers(const Cl &cl) {
   cl_mem m = make_image(cl, kRgba8, describe(CL_MEM_OBJECT_IMAGE3D, 20, 10, 5));
   std::vector<unsigned char> a = noise(20 * 10 * 5 * 4, 7), b(64 * 6 * 3, 0xee);
   write_image(cl, m, {20, 10, 5}, a.data());
-  // Host memory with gaps in both directions, read and written back elsewhere.
+  // Host memory with gaps between rows and slices, written back to another place.
   Point origin{3, 2, 1}, region{8, 4, 3}, to{12, 6, 2};
   CL(clEnqueueReadImage(cl.queue, m, CL_TRUE, origin.data(), region.data(), 64, 64 * 6, b.data(), 0,
                         nullptr, nullptr));
@@ -77,7 +77,7 @@ static void transfers(const Cl &cl) {
     CL(clGetEventInfo(x, CL_EVENT_COMMAND_TYPE, sizeof type, &type, nullptr));
     std::printf("command %x\n", type);
   }
-  // Layers of a 1D array lie a slice pitch apart.
+  // The layers of a 1D array lie a slice pitch apart.
   cl_mem layers = make_image(cl, kRgba8, describe(CL_MEM_OBJECT_IMAGE1D_ARRAY, 20, 0, 5));
   write_image(cl, layers, {20, 5, 1}, a.data());
   Point first{2, 1, 0}, part{4, 3, 1};
@@ -86,7 +86,7 @@ static void transfers(const Cl &cl) {
   EXPECT(b[0] == a[(20 + 2) * 4] && b[16] == a[(40 + 2) * 4] && b[47] == a[(60 + 5) * 4 + 3]);
 }
 
-// More than goes over in one piece, and pieces that end in the middle of a slice.
+// A transfer of several pieces, some of which end in the middle of a slice.
 static void large(const Cl &cl) {
   Point extent{701, 300, 9};
   cl_mem m = make_image(cl, kRgba8, describe(CL_MEM_OBJECT_IMAGE3D, 701, 300, 9));
@@ -156,7 +156,7 @@ static void maps(const Cl &cl) {
   std::vector<unsigned char> got = read_image(cl, m, {20, 10, 5}, 4);
   EXPECT(got[((10 + 2) * 20 + 3) * 4] == 5 && got[((30 + 5) * 20 + 10) * 4 + 3] == 5);
   EXPECT(got[((10 + 2) * 20 + 2) * 4] == a[((10 + 2) * 20 + 2) * 4]);
-  // A map for writing alone: what is not written stays.
+  // A map for writing only: unwritten bytes keep their values.
   p = (unsigned char *)clEnqueueMapImage(cl.queue, m, CL_TRUE, CL_MAP_WRITE, origin.data(),
                                          region.data(), &row, &slice, 0, nullptr, nullptr, &status);
   CL(status);
@@ -208,7 +208,7 @@ static void errors(const Cl &cl) {
   std::printf("info: %d\n", clGetImageInfo(m, 0x9999, sizeof size, &size, nullptr));
 }
 
-// The specification's errors that some driver does not report.
+// Errors of the specification that some drivers do not report.
 static void strict_errors(const Cl &cl) {
   std::vector<unsigned char> host(4000);
   cl_image_desc d = describe(CL_MEM_OBJECT_IMAGE2D, 20, 10);
@@ -265,8 +265,8 @@ static void samplers(const Cl &cl) {
   CL(clReleaseSampler(s));
 }
 
-// `any`: whatever the implementation, whose own numbers are then not of interest; `strict`: under
-// ckpt-run alone.
+// Any argument skips the output that depends on the implementation. `strict` adds errors that only
+// ckpt-run reports.
 int main(int argc, char **argv) {
   Cl cl;
   if (argc == 1) facts(cl);

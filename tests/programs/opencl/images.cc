@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Images of every type and samplers, in every state that must survive: before READY they are made,
-// after it they are used again.
+// Images of every type and samplers, in every state that must survive a checkpoint: created before
+// READY, used after it.
 #include "cl_images.h"
 
 static const char *kSource = R"(
@@ -16,7 +16,7 @@ __kernel void outside(__read_only image2d_t from, sampler_t s, __global uint *ou
 }
 )";
 
-// An image whose contents were written: what it is and what it must hold.
+// An image with known contents.
 struct Kept {
   cl_mem image;
   Point extent;
@@ -29,10 +29,10 @@ struct Kept {
     contents = noise(extent[0] * extent[1] * extent[2] * element, desc.image_type);
     write_image(cl, image, extent, contents.data());
   }
-  bool as_it_was(const Cl &cl) const { return read_image(cl, image, extent, element) == contents; }
+  bool unchanged(const Cl &cl) const { return read_image(cl, image, extent, element) == contents; }
 };
 
-// Rows and slices are such that a piece of a checkpoint ends in the middle of one.
+// The sizes make pieces of a checkpoint end in the middle of rows and slices.
 static std::vector<Kept> every_type(const Cl &cl) {
   std::vector<Kept> all;
   all.emplace_back(cl, kRgba8, 4, describe(CL_MEM_OBJECT_IMAGE1D, 777), Point{777, 1, 1});
@@ -58,7 +58,7 @@ int main() {
   cl_int status;
   std::vector<Kept> all = every_type(cl);
 
-  // From host memory that has gaps: copied, and used in place.
+  // Images from host memory with gaps: copied, and used in place.
   constexpr size_t pitch = 256;
   std::vector<unsigned char> host = noise(pitch * h, 1), used = noise(pitch * h, 2);
   std::vector<unsigned char> used_before = used;
@@ -70,7 +70,7 @@ int main() {
   flat.image_row_pitch = 0;
   cl_mem target = make_image(cl, kRgba8, flat, CL_MEM_ALLOC_HOST_PTR);
 
-  // From a buffer that only the image keeps.
+  // An image from a buffer that only the image keeps alive.
   std::vector<unsigned char> bytes = noise(4 * 300, 3);
   cl_mem buffer = cl.buffer(bytes.size(), CL_MEM_COPY_HOST_PTR, bytes.data());
   cl_image_desc line = describe(CL_MEM_OBJECT_IMAGE1D_BUFFER, 300);
@@ -78,7 +78,7 @@ int main() {
   cl_mem of_buffer = make_image(cl, kRgba8, line);
   CL(clReleaseMemObject(buffer));
 
-  // Arguments that are set over the checkpoint; the application lets go of a sampler.
+  // Arguments that stay set during the checkpoint; the application releases one of the samplers.
   cl_program program = cl.build(kSource);
   cl_kernel mirror = cl.kernel(program, "mirror"), outside = cl.kernel(program, "outside");
   cl_sampler clamp = sampler(cl, CL_ADDRESS_CLAMP), edge = sampler(cl, CL_ADDRESS_CLAMP_TO_EDGE);
@@ -93,7 +93,7 @@ int main() {
   CL(clSetKernelArg(outside, 2, sizeof out, &out));
   CL(clReleaseSampler(edge));
 
-  // Maps that are open over it: of a part of a 3D image, and of the host's own memory.
+  // A map of a part of a 3D image that stays open during the checkpoint.
   Point origin{10, 20, 5}, region{30, 10, 3};
   size_t row = 0, slice = 0;
   auto *mapped = (unsigned char *)clEnqueueMapImage(
@@ -111,13 +111,13 @@ int main() {
   mapped[2 * slice + 9 * row + 29 * 4] ^= 0x0f;
   all[4].contents[at(39, 29, 7)] ^= 0x0f;
   CL(clEnqueueUnmapMemObject(cl.queue, all[4].image, mapped, 0, nullptr, nullptr));
-  for (const Kept &k : all) EXPECT(k.as_it_was(cl));
+  for (const Kept &k : all) EXPECT(k.unchanged(cl));
   EXPECT(read_image(cl, of_buffer, {300, 1, 1}, 4) == bytes);
   std::vector<unsigned char> rows = read_image(cl, in_place, {w, h, 1}, 4);
   for (size_t y = 0; y < h; y++)
     EXPECT(std::memcmp(&rows[y * w * 4], &used_before[y * pitch], w * 4) == 0);
 
-  // Images and samplers as arguments that were set before.
+  // The arguments that were set before the checkpoint.
   size_t global[2] = {w, h};
   CL(clEnqueueNDRangeKernel(cl.queue, mirror, 2, nullptr, global, nullptr, 0, nullptr, nullptr));
   rows = read_image(cl, target, {w, h, 1}, 4);
@@ -133,7 +133,7 @@ int main() {
   std::vector<int> edge_value = cl.read_ints(out, 4);
   EXPECT(edge_value[0] == host[5 * pitch] && edge_value[3] == host[5 * pitch + 3]);
 
-  // In the host's memory an image is seen where that is, with its pitch, once it is mapped.
+  // A map of an image with CL_MEM_USE_HOST_PTR shows the host's own memory, with its pitch.
   write_image(cl, in_place, {2, 1, 1}, "\1\2\3\4\5\6\7", {3, 4, 0});
   Point zero{0, 0, 0}, whole{w, h, 1};
   void *seen = clEnqueueMapImage(cl.queue, in_place, CL_TRUE, CL_MAP_READ, zero.data(),
@@ -141,10 +141,10 @@ int main() {
   CL(status);
   EXPECT(seen == used.data() && row == pitch);
   EXPECT(used[4 * pitch + 12] == 1 && used[4 * pitch + 18] == 7);
-  EXPECT(used[pitch + w * 4] == used_before[pitch + w * 4]);  // the gap is the application's
+  EXPECT(used[pitch + w * 4] == used_before[pitch + w * 4]);  // the gap belongs to the application
   CL(clEnqueueUnmapMemObject(cl.queue, in_place, seen, 0, nullptr, nullptr));
 
-  // A part of it is copied to other images and buffers, and back.
+  // Parts of the image from a buffer are copied to other images and buffers, and back.
   cl_mem other = make_image(cl, kRgba8, describe(CL_MEM_OBJECT_IMAGE1D, 300));
   cl_mem flat_copy = cl.buffer(400);
   Point part{100, 1, 1}, half{50, 1, 1}, from{50, 0, 0}, to{150, 0, 0}, last{200, 0, 0};
@@ -163,7 +163,7 @@ int main() {
   EXPECT(std::memcmp(&line_now[800], &bytes[200], 400) == 0);
   EXPECT(std::memcmp(&line_now[600], &bytes[200], 200) == 0);
 
-  // A write to the image is a write to its buffer.
+  // A write to the image writes to its buffer.
   cl_mem behind = nullptr;
   CL(clGetImageInfo(of_buffer, CL_IMAGE_BUFFER, sizeof behind, &behind, nullptr));
   write_image(cl, of_buffer, {1, 1, 1}, "abcd", {7, 0, 0});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels that say on standard output that they ran, and one that runs for a while: a checkpoint
-// waits for it, within bounds.
+// A kernel that runs for a while, so that a checkpoint must wait for it, and one that prints to
+// standard output.
 #include "cl_test.h"
 
 int main(int, char **argv) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One of every kind of object, in every state that must survive: before READY they are made, after
-// it they are used again.
+// One object of every kind, in every state that must survive a checkpoint: created before READY,
+// used after it.
 #include "cl_test.h"
 
 static const char *kSource = R"(
@@ -32,7 +32,7 @@ int main() {
   Cl cl(CL_QUEUE_PROFILING_ENABLE);
   cl_int status;
 
-  // Buffers with every way of filling them.
+  // Buffers, filled in every possible way.
   std::vector<int> first = ramp(n), used = ramp(n, 1000);
   cl_mem plain = cl.buffer(bytes);
   CL(clEnqueueWriteBuffer(cl.queue, plain, CL_TRUE, 0, bytes, first.data(), 0, nullptr, nullptr));
@@ -69,7 +69,7 @@ int main() {
   cl_event launched;
   CL(clEnqueueNDRangeKernel(cl.queue, scale, 1, nullptr, &global, &local, 0, nullptr, &launched));
 
-  // Released by the application, kept alive by what uses it.
+  // Objects that the application has released and other objects keep alive.
   cl_mem kept = cl.buffer(bytes, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, first.data());
   cl_kernel second = cl.kernel(program, "scale");
   CL(clSetKernelArg(second, 0, sizeof kept, &kept));
@@ -79,7 +79,7 @@ int main() {
   CL(clReleaseProgram(program));
   CL(clReleaseMemObject(constant));
 
-  // A mapping that is open over the checkpoint.
+  // A map that stays open during the checkpoint.
   int *mapped =
       (int *)clEnqueueMapBuffer(cl.queue, alloc, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE,
                                 100 * sizeof(int), 50 * sizeof(int), 0, nullptr, nullptr, &status);
@@ -95,7 +95,7 @@ int main() {
 
   pause_here();
 
-  // The event's facts, and stamps that never run backwards.
+  // The event's state, and time stamps that never run backwards.
   cl_int state = -1;
   CL(clGetEventInfo(launched, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, nullptr));
   EXPECT(state == CL_COMPLETE);
@@ -103,7 +103,7 @@ int main() {
   CL(clGetEventProfilingInfo(launched, CL_PROFILING_COMMAND_END, 8, &again, nullptr));
   EXPECT(again == ended_before);
 
-  // The mapping is as it was, and reaches the device when it is unmapped.
+  // The map is unchanged, and reaches the device when it is unmapped.
   mapped[49] = 71;
   CL(clEnqueueUnmapMemObject(cl.queue, alloc, mapped, 0, nullptr, nullptr));
   std::vector<int> v = cl.read_ints(alloc, n);
@@ -125,7 +125,7 @@ int main() {
   v = cl.read_ints(sub, 4);
   EXPECT(v[1] == (1025 * 6 + 5) * 6 + 5);
   CL(clGetEventProfilingInfo(later, CL_PROFILING_COMMAND_QUEUED, 8, &again, nullptr));
-  EXPECT(again >= queued_before);  // rusticl's START is not to be relied on, natively either
+  EXPECT(again >= queued_before);  // START is unreliable on rusticl, also natively
   CL(clEnqueueNDRangeKernel(cl.queue, second, 1, nullptr, &global, &local, 0, nullptr, nullptr));
   v = cl.read_ints(kept, n);
   EXPECT(v[3] == 3 * 6 + 5);
@@ -141,7 +141,7 @@ int main() {
   EXPECT(used[10] == v[10]);
   CL(clEnqueueUnmapMemObject(cl.queue, host, at, 0, nullptr, nullptr));
 
-  // New objects can still be made.
+  // New objects can still be created.
   cl_kernel third = cl.kernel(cl.build(kSource), "add");
   CL(clSetKernelArg(third, 0, sizeof copied, &copied));
   CL(clSetKernelArg(third, 1, sizeof host, &host));

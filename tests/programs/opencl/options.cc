@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options of OpenCL 3.0. With extra_options.cc in the proxy: `sub-groups` asks about them,
-// `variables` builds a program that has some at program scope. With any driver: `count` says how
-// many sub-groups there can be, `answers` what it answers about them; `none` asks where there are
-// none.
+// Optional features of OpenCL 3.0. With extra_options.cc in the proxy, `sub-groups` queries
+// sub-groups and `variables` builds a program with variables at program scope. With any driver,
+// `count` prints the largest number of sub-groups and `answers` the answers to all queries; `none`
+// checks the error of a device without sub-groups.
 #define CL_TARGET_OPENCL_VERSION 300
 #include "cl_test.h"
 
@@ -65,7 +65,10 @@ int main(int, char **argv) {
   Cl cl;
   std::string what = argv[1] ? argv[1] : "";
   if (what == "sub-groups") sub_groups(cl);
-  if (what == "count") return count(cl), 0;
+  if (what == "count") {
+    count(cl);
+    return 0;
+  }
   if (what == "answers") answers(cl);
   if (what == "none") no_sub_groups(cl);
   if (what == "variables") {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A random program: objects come and go and commands of every kind follow each other, as the seed
-// has it. All commands are ordered, by their queue or by events, so that the seed alone decides
-// what comes out: the last line is a checksum of all that was computed and read. It is to be dumped
-// in the middle, whatever is pending there.
+// A random program: creates and destroys objects and enqueues commands of every kind, as the seed
+// determines. All commands are ordered, by their queue or by events, so the result depends on the
+// seed alone; the last line is a checksum of everything that was computed and read. A test dumps it
+// in the middle, with whatever is pending there.
 //
 //   ocl-random SEED [STEPS]
 #include <memory>
@@ -88,7 +88,7 @@ class Program : Cl {
   Buffer &any() { return buffers[random(static_cast<unsigned>(buffers.size()))]; }
   cl_command_queue any_queue() { return queues[random(static_cast<unsigned>(queues.size()))]; }
 
-  // Every command waits for the one before it, and becomes that for the next.
+  // Every command waits for the previous one.
   template <class Enqueue>
   void enqueue(Enqueue f) {
     cl_event e;
@@ -118,7 +118,7 @@ class Program : Cl {
     CL(status);
     buffers.push_back({part, b.mem, 1024});
   }
-  // What still uses it keeps it; what it holds counts.
+  // Pending commands keep the buffer alive; its contents go into the checksum.
   void drop() {
     if (buffers.size() < 5) return;
     settle();
@@ -134,7 +134,7 @@ class Program : Cl {
       return clEnqueueFillBuffer(q, b.mem, &v, 4, 0, b.words * 2, n, list, out);
     });
   }
-  // The memory that a command reads or writes stays until the end.
+  // The host memory that a command reads or writes exists until the end.
   void write() {
     Buffer &b = any();
     landed.push_back(std::make_unique<std::vector<int>>(noise(b.words / 2)));
@@ -209,7 +209,7 @@ class Program : Cl {
       return clEnqueueUnmapMemObject(q, b.mem, p, n, list, out);
     });
   }
-  // All that follows waits for a user event, until settle().
+  // All further commands wait for a user event, until settle().
   void hold() {
     if (gate) return;
     cl_int status;
@@ -228,7 +228,7 @@ class Program : Cl {
     }
     if (last) CL(clWaitForEvents(1, &last));
   }
-  // The program is built again, and a kernel of it takes the place of one that may be pending.
+  // Builds the program again and replaces a kernel, which may still be pending.
   void renew() {
     static constexpr const char *kNames[] = {"add", "stir", "turn"};
     unsigned i = random(3);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sub-devices: made, asked, used, released, and used again after READY, be it on a device that
-// cannot be divided.
+// Sub-devices: created, queried, used and released before READY; used again after it, possibly on a
+// device that cannot be divided.
 #include "cl_test.h"
 
 static const char *kSource =
@@ -94,7 +94,7 @@ int main() {
   CL(status);
   CL(clSetKernelArg(add, 0, sizeof data, &data));
   CL(clSetKernelArg(add, 1, sizeof by, &by));
-  // Released, but the context keeps them; nobody keeps those by counts.
+  // The context keeps `parts` alive; nothing keeps `counted`.
   for (cl_device_id d : parts) CL(clReleaseDevice(d));
   CL(clReleaseDevice(counted[0]));
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program that shares its device, as tests/programs/cuda/tenant.cu: tenant NAME WORD… takes one
-// piece of memory after the other, writes into each, and finds in the end what it has written. A
-// word is MIB, or one of
+// A program that shares its device with others, like tests/programs/cuda/tenant.cu. `tenant NAME
+// WORD…` allocates one piece of memory after the other, writes into each, and checks all of them at
+// the end. A word is MIB (a buffer of that many MiB), or one of
 //
 //   iMIB   an image            sMIB   buffers of 64 KiB each      hMIB   with CL_MEM_USE_HOST_PTR
-//   pMIB   a sub-buffer of so much of the last piece: no memory of its own
-//   -      the last piece is released
+//   pMIB   a sub-buffer of MIB in the last piece, without memory of its own
+//   -      releases the last piece
 //
-// Prints "have WORD" after each, and "denied WORD" where there was none. Waits before each (1, 2,
-// …), and before the end, while there is a file NAME-1, NAME-2, …, NAME-end; it makes no call of
-// OpenCL then. With a name that begins with "fp64" it uses double precision.
+// Prints "have WORD" after each word, or "denied WORD" if the allocation failed. Waits before word
+// 1, 2, … and before the end while the file NAME-1, NAME-2, …, NAME-end exists, and makes no OpenCL
+// call meanwhile. If NAME begins with "fp64", the program uses double precision.
 #include "cl_test.h"
 
 static const char *kSource =
@@ -26,7 +26,7 @@ static const char *kDoubles =
     "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
     "__kernel void twice(__global double *p) { p[get_global_id(0)] *= 2.0; }\n";
 
-// One word in kStride is written, and found.
+// One word in every kStride bytes is written and checked.
 static constexpr size_t kStride = 4 << 10, kSmall = 64 << 10, kRow = 1024;
 
 struct Piece {
@@ -55,14 +55,14 @@ static cl_mem make_image(const Cl &cl, size_t mib, cl_int *e) {
   return clCreateImage(cl.context, CL_MEM_READ_WRITE, &format, &desc, nullptr, e);
 }
 
-// What takes nothing: it must not be asked for.
+// A sub-buffer takes no device memory, so the Manager must not be asked for it.
 static void take_part(const Cl &cl, const Piece &whole, size_t mib) {
   cl_buffer_region region{0, mib << 20};
   cl_int e;
   cl_mem part = clCreateSubBuffer(whole.mems[0], 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &e);
   CL(e);
   (void)cl;
-  (void)part;  // as long as the program lives
+  (void)part;  // never released
 }
 
 static cl_int take(const Cl &cl, const std::string &word, Piece &p) {
@@ -87,7 +87,7 @@ static cl_int take(const Cl &cl, const std::string &word, Piece &p) {
   return e;
 }
 
-// A kernel keeps its arguments, so there is one for each piece.
+// A kernel keeps its arguments alive, so each piece has a kernel of its own.
 static void write(const Cl &cl, cl_program program, const Piece &p) {
   cl_kernel k = cl.kernel(program, p.image ? "paint" : "mark");
   for (size_t i = 0; i < p.mems.size(); i++) {

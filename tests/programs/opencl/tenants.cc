@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Threads that share a device with other programs and each other: tenants THREADS ROUNDS MIB SEED.
-// Each takes a buffer of up to MIB, in small ones and one large one, fills it, looks whether it
-// still is what it was, and gives it back.
+// Threads that share a device with each other and with other programs: `tenants THREADS ROUNDS MIB
+// SEED`. In each round a thread creates a large buffer of up to MIB MiB and a small one, fills
+// both, checks them after a pause, and releases them.
 #include <random>
 #include <thread>
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Four threads, each with a queue, computing without a pause until the file of CKPT_TEST_GO exists:
-// a dump finds them in the middle of launches, reads, waits and maps. Every value is checked.
+// Four threads, each with its own queue, compute without a pause until the file of CKPT_TEST_GO
+// exists, so that a dump finds them in the middle of launches, reads, waits and maps. Every value
+// is checked.
 #include <atomic>
 #include <thread>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Buffers that are written to between two dumps, each in a way of its own, beside some that are
-// only read: an increment must hold the new bytes of the first, and need not read the second.
+// Buffers that are written between two dumps, each in another way, and some that are only read. An
+// increment must hold the new bytes of the former and need not read the latter.
 #include <functional>
 
 #include "cl_test.h"
@@ -32,7 +32,7 @@ struct Work : Cl {
   }
 };
 
-// A way to write, and the first and the last number that it leaves in a buffer of 0, 1, ….
+// A way to write, and the first and last number that it leaves in a buffer with 0, 1, ….
 struct Way {
   std::function<void(cl_mem)> write;
   int first, last;
@@ -102,26 +102,26 @@ int main() {
   Work w;
   std::vector<Way> all = ways(w);
   for (Way &way : all) way.mem = w.numbered(0);
-  // Sent after the first dump, enqueued before it.
+  // A deferred command: enqueued before the first dump, sent after it.
   cl_int status;
   cl_event gate = clCreateUserEvent(w.context, &status);
   CL(status);
-  cl_command_queue aside = clCreateCommandQueue(w.context, w.device, 0, &status);
+  cl_command_queue other = clCreateCommandQueue(w.context, w.device, 0, &status);
   CL(status);
-  cl_mem held = w.numbered(0);
-  CL(clEnqueueWriteBuffer(aside, held, CL_FALSE, 0, 4, w.host.data(), 1, &gate, nullptr));
+  cl_mem deferred = w.numbered(0);
+  CL(clEnqueueWriteBuffer(other, deferred, CL_FALSE, 0, 4, w.host.data(), 1, &gate, nullptr));
   cl_mem only_read = w.numbered(0);
   CL(clFinish(w.queue));
   pause_here();
   CL(clSetUserEventStatus(gate, CL_COMPLETE));
   for (const Way &way : all) way.write(way.mem);
   EXPECT(w.read_ints(only_read, 2)[1] == 1);
-  CL(clFinish(aside));
+  CL(clFinish(other));
   CL(clFinish(w.queue));
   if (const char *go = std::getenv("CKPT_TEST_GO")) ::unlink(go);
   pause_here();
   for (const Way &way : all) check(w, way);
-  EXPECT(w.read_ints(held, 1)[0] == 5);
+  EXPECT(w.read_ints(deferred, 1)[0] == 5);
   EXPECT(w.read_ints(only_read, 2)[1] == 1);
   EXPECT(w.read_ints(w.source, 1)[0] == 1000 && w.read_ints(w.constant, 1)[0] == 7);
   return finish();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What OpenCL 3.0 added, on a device that the program has seen as one of 3.0: questions, cloned
-// kernels, objects with properties, callbacks of contexts. All of it must stay so wherever the
-// program goes, a device of 1.2 included. With `kept` it also checks what only ckpt-run promises.
+// The additions of OpenCL 3.0: queries, cloned kernels, objects with properties, context callbacks.
+// A program that has seen its device as a 3.0 device must find all of them on every other device,
+// also on a 1.2 device. `kept` also checks what only ckpt-run guarantees.
 #define CL_TARGET_OPENCL_VERSION 300
 #include "cl_test.h"
 
@@ -13,7 +13,7 @@ static const char *kSource =
 
 struct Question {
   cl_device_info param;
-  size_t bytes;  // of the answer; 0: any number
+  size_t bytes;  // of the answer; 0: any size
 };
 
 static const Question kQuestions[] = {
@@ -82,7 +82,7 @@ static void questions(const Cl &cl, bool kept) {
       device_info<cl_device_atomic_capabilities>(cl, CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES);
   EXPECT((memory & relaxed) == relaxed);
   if (!kept) return;
-  // What is not kept is absent, and extensions are the same in both lists.
+  // Features that are not preserved are absent, and both lists name the same extensions.
   EXPECT(device_info<cl_device_svm_capabilities>(cl, CL_DEVICE_SVM_CAPABILITIES) == 0);
   EXPECT(device_info<cl_bool>(cl, CL_DEVICE_PIPE_SUPPORT) == CL_FALSE);
   EXPECT(device_info<size_t>(cl, CL_DEVICE_MAX_GLOBAL_VARIABLE_SIZE) == 0);
@@ -112,13 +112,13 @@ int main(int argc, char **argv) {
   cl_ulong resolution = 1, host = 0, device = 0;
   CL(clGetPlatformInfo(cl.platform, CL_PLATFORM_HOST_TIMER_RESOLUTION, sizeof resolution,
                        &resolution, nullptr));
-  // Timers are a driver's to have or not, and never ours.
+  // A driver may have timers; under ckpt-run there are none.
   cl_int timers = resolution > 0 && !kept ? CL_SUCCESS : CL_INVALID_OPERATION;
   EXPECT(resolution == 0 || !kept);
   EXPECT(clGetHostTimer(cl.device, &host) == timers);
   EXPECT(clGetDeviceAndHostTimer(cl.device, &device, &host) == timers);
 
-  // Properties: an empty list is a list, none is none.
+  // Properties: an empty list is preserved, and differs from no list.
   cl_mem_properties none[] = {0}, unknown[] = {0x1234, 5, 0};
   cl_mem data =
       clCreateBufferWithProperties(cl.context, none, CL_MEM_READ_WRITE, 256, nullptr, &status);
@@ -140,13 +140,13 @@ int main(int argc, char **argv) {
     EXPECT(status == CL_INVALID_QUEUE_PROPERTIES);
   }
 
-  // A clone has its own arguments, and those of the original until it was made.
+  // A clone starts with the arguments of the original, and then has its own.
   cl_kernel add = cl.kernel(cl.build(kSource), "add");
   std::vector<int> zeros(64, 0);
   CL(clEnqueueWriteBuffer(cl.queue, data, CL_TRUE, 0, 256, zeros.data(), 0, nullptr, nullptr));
   int ten = 10, three = 3;
   cl_kernel clone = nullptr;
-  if (kept) {  // nor clCloneKernel
+  if (kept) {  // PoCL 3.1 has no clCloneKernel either
     CL(clSetKernelArg(add, 0, sizeof data, &data));
     CL(clSetKernelArg(add, 1, sizeof ten, &ten));
     clone = clCloneKernel(add, &status);
@@ -161,7 +161,7 @@ int main(int argc, char **argv) {
   EXPECT(clSetContextDestructorCallback(other, nullptr, nullptr) == CL_INVALID_VALUE);
   cl_mem inside = clCreateBuffer(other, CL_MEM_READ_WRITE, 16, nullptr, &status);
   CL(clReleaseContext(other));
-  EXPECT(g_order == 0);  // its buffer keeps it
+  EXPECT(g_order == 0);  // its buffer keeps it alive
 
   pause_here();
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Prints the numbers 0, 1, 2, … and checks at each step that its memory is what it was. Does not
-// pause any more once there is a file "finish" in its folder. counter STEPS [EXIT-CODE [MIB
-// [MILLISECONDS]]]
+// counter STEPS [EXIT-CODE [MIB [MILLISECONDS]]]
+//
+// Prints the numbers 0, 1, 2, … and checks at each step that its memory has not changed. Pauses after
+// each step, until a file "finish" appears in the current folder.
 #include <time.h>
 #include <unistd.h>
 
@@ -27,7 +28,10 @@ int main(int argc, char **argv) {
   uint64_t sum = 0;
   for (long step = 0; step < steps; step++) {
     size_t at = mix(static_cast<uint64_t>(step)) % words;
-    if (memory[at] != mix(at)) return fprintf(stderr, "memory is damaged\n"), 99;
+    if (memory[at] != mix(at)) {
+      fprintf(stderr, "memory is damaged\n");
+      return 99;
+    }
     sum += memory[at];
     dprintf(1, "%ld\n", step);
     timespec t{milliseconds / 1000, milliseconds % 1000 * 1000000};

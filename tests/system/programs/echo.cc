@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads lines and answers each; SLOW reads a byte at a time, once a file of that name is there.
+// echo [FILE]
+//
+// Answers each line of standard input. With FILE it starts to read only when that file exists.
 #include <unistd.h>
 
 #include <cstdio>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A tree of processes: each child counts and writes into a pipe to the parent, one in a session of
-// its own, one with a child of its own; shared memory between them all.
+// A tree of processes with shared memory. Each child counts and writes into a pipe to the parent. One
+// child is in a session of its own, another one has a child of its own.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -27,7 +27,10 @@ int main(int argc, char **argv) {
     if (fork() != 0) continue;
     close(ends[0]);
     if (c == 1) setsid();
-    if (c == 2 && fork() != 0) return wait(nullptr), 0;
+    if (c == 2 && fork() != 0) {
+      wait(nullptr);
+      return 0;
+    }
     for (int r = 0; r < rounds; r++) {
       shared->fetch_add(1);
       if (write(ends[1], "x", 1) != 1) return 1;
@@ -36,12 +39,12 @@ int main(int argc, char **argv) {
     return 0;
   }
   close(ends[1]);
-  long heard = 0;
-  for (char c; read(ends[0], &c, 1) == 1; heard++)
-    if (heard % kChildren == 0) dprintf(1, "%ld\n", heard / kChildren);
+  long received = 0;
+  for (char c; read(ends[0], &c, 1) == 1; received++)
+    if (received % kChildren == 0) dprintf(1, "%ld\n", received / kChildren);
   while (wait(nullptr) > 0) {
   }
-  bool right = heard == static_cast<long>(kChildren) * rounds && shared->load() == heard;
+  bool right = received == static_cast<long>(kChildren) * rounds && shared->load() == received;
   dprintf(1, right ? "right\n" : "wrong\n");
   return right ? 0 : 97;
 }

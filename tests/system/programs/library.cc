@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program with an agent and no GPU: counts, and prints what the C API's callbacks tell it. With
-// an argument it checkpoints itself into that image at its tenth step.
+// library [IMAGE]
+//
+// A program with an agent but without a device: counts, and prints the calls of its callbacks (ckpt.h).
+// A file "refuse" makes the first callback refuse, a file "hold" makes it wait. With IMAGE the program
+// checkpoints itself into that image at its tenth step.
 #include <ckpt/ckpt.h>
 #include <time.h>
 #include <unistd.h>
@@ -11,7 +14,10 @@
 #include <cstdlib>
 
 static int before(void *, const char **reason) {
-  if (access("refuse", F_OK) == 0) return *reason = "not today", 1;
+  if (access("refuse", F_OK) == 0) {
+    *reason = "not today";
+    return 1;
+  }
   dprintf(1, "before\n");
   while (access("hold", F_OK) == 0) usleep(5000);
   return 0;
@@ -20,8 +26,10 @@ static int before(void *, const char **reason) {
 static void after(void *, int outcome) { dprintf(1, "after %d\n", outcome); }
 
 int main(int argc, char **argv) {
-  if (ckpt_on_checkpoint(before, after, nullptr) < 0)
-    return fprintf(stderr, "%s\n", ckpt_last_error()), 96;
+  if (ckpt_on_checkpoint(before, after, nullptr) < 0) {
+    fprintf(stderr, "%s\n", ckpt_last_error());
+    return 96;
+  }
   for (int step = 0; step < 100; step++) {
     dprintf(1, "%d\n", step);
     if (argc > 1 && step == 10) {

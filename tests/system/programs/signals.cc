@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Prints the signals that it gets; ends with 3 on SIGTERM.
+// Prints the signals that it receives. SIGTERM ends it with exit code 3.
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Threads that wait for each other with mutexes and condition variables; prints the rounds.
+// threads [ROUNDS]
+//
+// Threads that take turns with a mutex and a condition variable. Prints each round.
 #include <unistd.h>
 #include <chrono>
 #include <condition_variable>

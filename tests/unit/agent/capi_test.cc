@@ -30,7 +30,7 @@ void after(void *user, int outcome) {
   static_cast<App *>(user)->say("after " + std::to_string(outcome));
 }
 
-// Starts, and checkpoints itself for every line it is told.
+// Checkpoints itself into the image named by each line of the test.
 void run_checkpointing(App &app) {
   app.start();
   ckpt_on_checkpoint(nullptr, after, &app);
@@ -63,7 +63,7 @@ const std::vector<std::string> kBack = {"two.attach_again", "one.attach_again", 
 
 }  // namespace
 
-TEST_CASE("without a session every call says so, and nothing starts") {
+TEST_CASE("without a session every call fails and no thread is started") {
   Subject subject(nullptr, [](App &app) {
     char memory[8192];
     app.need(!add_participant(&app.one), "no participant");
@@ -83,7 +83,7 @@ TEST_CASE("without a session every call says so, and nothing starts") {
   subject.expect({"done"});
 }
 
-TEST_CASE("a session whose folder is gone is an error, not a crash") {
+TEST_CASE("a session without its folder is an error") {
   auto gone = std::make_unique<Session>();
   Session *session = gone.get();
   Subject subject(session, [](App &app) {
@@ -97,7 +97,7 @@ TEST_CASE("a session whose folder is gone is an error, not a crash") {
   subject.expect({"done"});
 }
 
-TEST_CASE("arguments are checked") {
+TEST_CASE("invalid arguments are refused") {
   Session session;
   Subject subject(&session, [](App &app) {
     app.need(ckpt_checkpoint(nullptr, 0, nullptr) == CKPT_ERR_INVALID, "no image");
@@ -114,7 +114,7 @@ TEST_CASE("arguments are checked") {
   subject.expect({"done"});
 }
 
-TEST_CASE("a program checkpoints itself and goes on, twice") {
+TEST_CASE("a program checkpoints itself and continues, twice") {
   Session session;
   Subject subject(&session, run_checkpointing);
   subject.expect({"ready"});
@@ -123,13 +123,13 @@ TEST_CASE("a program checkpoints itself and goes on, twice") {
     grant(session, "/tmp/image");
     Tool tool = session.connect();
     to_detached(tool, subject);
-    tool.say_word(Outcome::Continue);
+    tool.send_outcome(Outcome::Continue);
     subject.expect(kBack);
     subject.expect({"after 0", "returned 0", "0 0 true"});
   }
 }
 
-TEST_CASE("a program checkpoints itself and finds itself restored") {
+TEST_CASE("a program checkpoints itself, and its copy is restored") {
   Session session, second;
   Subject subject(&session, [](App &app) {
     app.one.memory["a"] = std::string(5000, 'x');
@@ -140,18 +140,18 @@ TEST_CASE("a program checkpoints itself and finds itself restored") {
   grant(session, "/tmp/image");
   Tool tool = session.connect();
   to_detached(tool, subject);
-  tool.say_word(Outcome::Restored, second.socket());
+  tool.send_outcome(Outcome::Restored, second.socket());
   Tool keeper = second.accept();
   keeper.receive();
   keeper.hello();
   CHECK(keeper.attach(second.socket()) == Type::Ok);
-  SUBCASE("whole") {
+  SUBCASE("to the end") {
     CHECK(Tool::type(keeper.load(tool.saved)) == Type::Ok);
     CHECK(Tool::type(keeper.ask(Type::Resume)) == Type::Ok);
     for (int i = 0; i < 8; i++) subject.next();
     subject.expect({"after 1", "returned 1", "1 5000 true"});
   }
-  SUBCASE("without its devices") {
+  SUBCASE("and the tool hangs up") {
     keeper.hang_up();
     for (int i = 0; i < 6; i++) subject.next();
     subject.expect({"after 2"});
@@ -160,7 +160,7 @@ TEST_CASE("a program checkpoints itself and finds itself restored") {
   }
 }
 
-TEST_CASE("why a checkpoint failed reaches the caller") {
+TEST_CASE("the caller learns why a checkpoint failed") {
   Session session;
   Subject subject(&session, run_checkpointing);
   subject.expect({"ready"});
@@ -171,13 +171,13 @@ TEST_CASE("why a checkpoint failed reaches the caller") {
     asked.send(Type::Failed, Writer().str("the image exists").str("use CKPT_OVERWRITE"));
     subject.expect({"returned -4 the image exists (use CKPT_OVERWRITE)"});
   }
-  SUBCASE("the keeper talks nonsense") {
+  SUBCASE("a malformed answer of the keeper") {
     Tool asked = session.accept();
     asked.receive();
     asked.send(Type::Welcome);
     CHECK(subject.next().starts_with("returned -4 "));
   }
-  SUBCASE("refused in the preflight") {
+  SUBCASE("refused by the preflight") {
     grant(session, "/tmp/image");
     Tool tool = session.connect();
     tool.hello();
@@ -186,7 +186,7 @@ TEST_CASE("why a checkpoint failed reaches the caller") {
     CHECK(Tool::type(m) == Type::Ok);
     subject.expect({"returned -4 a socket is open (close it)"});
   }
-  SUBCASE("undone; the keeper knows more") {
+  SUBCASE("undone, and the keeper reports the reason") {
     grant(session, "/tmp/image");
     Tool tool = session.connect();
     to_quiesced(tool, subject);
@@ -195,7 +195,7 @@ TEST_CASE("why a checkpoint failed reaches the caller") {
     session.connect().ask(Type::CheckpointFailed, Writer().str("disk full").str(""));
     subject.expect({"returned -4 disk full"});
   }
-  SUBCASE("undone; nobody knows more") {
+  SUBCASE("undone, and the keeper reports nothing") {
     grant(session, "/tmp/image");
     Tool tool = session.connect();
     to_quiesced(tool, subject);
@@ -207,31 +207,31 @@ TEST_CASE("why a checkpoint failed reaches the caller") {
     grant(session, "/tmp/image");
     Tool tool = session.connect();
     to_detached(tool, subject);
-    tool.say_word(Outcome::Failed, "CRIU failed");
+    tool.send_outcome(Outcome::Failed, "CRIU failed");
     subject.expect(kBack);
     subject.expect({"after 2", "returned -4 CRIU failed"});
   }
-  SUBCASE("after detach, without a word") {
+  SUBCASE("after detach, without an outcome") {
     grant(session, "/tmp/image");
     Tool tool = session.connect();
     to_detached(tool, subject);
-    tool.close_word();
+    tool.close_outcome_pipe();
     subject.expect(kBack);
     subject.expect({"after 2"});
     std::string returned = subject.next();
-    CHECK_MESSAGE(returned.starts_with("returned -4 the tool ended without saying"), returned);
+    CHECK_MESSAGE(returned.starts_with("returned -4 the tool ended without reporting"), returned);
   }
   // And the next one works.
   subject.tell("/tmp/image");
   grant(session, "/tmp/image");
   Tool tool = session.connect();
   to_detached(tool, subject);
-  tool.say_word(Outcome::Continue);
+  tool.send_outcome(Outcome::Continue);
   subject.expect(kBack);
   subject.expect({"after 0", "returned 0"});
 }
 
-TEST_CASE("a keeper that dies while it is waited for") {
+TEST_CASE("a keeper that dies during ckpt_checkpoint() is an error") {
   auto session = std::make_unique<Session>();
   Subject subject(session.get(), run_checkpointing);
   subject.expect({"ready"});
@@ -239,10 +239,10 @@ TEST_CASE("a keeper that dies while it is waited for") {
   grant(*session, "/tmp/image");
   session.reset();
   std::string returned = subject.next();
-  CHECK_MESSAGE(returned.find("is gone") != returned.npos, returned);
+  CHECK_MESSAGE(returned.find("has ended") != returned.npos, returned);
 }
 
-TEST_CASE("of two calls at once the second is told so; relative names are made absolute") {
+TEST_CASE("a second concurrent call fails as busy; a relative path is made absolute") {
   Session session;
   Subject subject(&session, [](App &app) {
     app.start();
@@ -264,7 +264,7 @@ TEST_CASE("of two calls at once the second is told so; relative names are made a
   subject.expect({"busy"});
   Tool tool = session.connect();
   to_detached(tool, subject);
-  tool.say_word(Outcome::Continue);
+  tool.send_outcome(Outcome::Continue);
   subject.expect(kBack);
   subject.expect({"done"});
 }
@@ -302,7 +302,7 @@ TEST_CASE("callbacks run in order, may refuse, and can be removed") {
   Tool tool = session.connect();
   tool.hello();
   CHECK(Tool::what(tool.ask(Type::Quiesce, Writer().put(u32{1000}))) ==
-        "the program refuses: in a transaction");
+        "the program refuses the checkpoint: in a transaction");
   subject.expect({"before", "second before", "after 2"});
   subject.tell("agree");
   subject.expect({"agreeing"});
@@ -310,7 +310,7 @@ TEST_CASE("callbacks run in order, may refuse, and can be removed") {
   subject.expect({"before", "second before", "one.quiesce", "two.quiesce"});
   tool.save();
   tool.detach();
-  tool.say_word(Outcome::Continue);
+  tool.send_outcome(Outcome::Continue);
   subject.expect({"one.save", "two.save", "one.detach", "two.detach"});
   subject.expect(kBack);
   subject.expect({"second after 0", "after 0"});
@@ -322,7 +322,7 @@ TEST_CASE("callbacks run in order, may refuse, and can be removed") {
   subject.expect({"second before", "one.quiesce", "two.quiesce"});
 }
 
-TEST_CASE("removing a callback that runs waits for it") {
+TEST_CASE("removing a running callback waits until it returns") {
   static App *g_app;
   static std::atomic<bool> g_inside;
   Session session;
@@ -353,7 +353,7 @@ TEST_CASE("removing a callback that runs waits for it") {
   CHECK(Tool::type(*tool.receive()) == Type::Ok);
 }
 
-TEST_CASE("the state can be asked for") {
+TEST_CASE("ckpt_state() follows the life cycle") {
   Session session;
   Subject subject(&session, [](App &app) {
     app.start();
@@ -375,6 +375,6 @@ TEST_CASE("the state can be asked for") {
   subject.expect({"one.detach", "two.detach"});
   CHECK(tool.hung_up());
   CHECK(state() == "4");
-  tool.say_word(Outcome::Continue);
+  tool.send_outcome(Outcome::Continue);
   subject.expect(kBack);
 }

@@ -50,7 +50,7 @@ void round_trip(const std::string &folder) {
   Result<ContentsStore> store = ContentsStore::create(folder);
   REQUIRE(store);
   Staging s = staging();
-  // `a` begins inside a file's turn (`mixed` is in front of it), and lasts for several.
+  // `a` begins inside a stripe (`mixed` precedes it) and covers several.
   std::vector<u8> a = pattern(19'300'000), zeros(200'000), mixed = pattern(200'000);
   std::memset(mixed.data() + kSlotBytes, 0, kSlotBytes);
   StoreSink ocl(*store, s, "ocl/"), cuda(*store, s, "cuda/");
@@ -66,12 +66,12 @@ void round_trip(const std::string &folder) {
 
 }  // namespace
 
-TEST_CASE("what goes into a store comes out of it, for each API its own") {
+TEST_CASE("a store returns the contents of each API") {
   round_trip("");
   round_trip("/tmp");
 }
 
-TEST_CASE("a store refuses what does not fit") {
+TEST_CASE("a store refuses contents that do not fit") {
   Result<ContentsStore> store = ContentsStore::create("");
   REQUIRE(store);
   Result<> r = store->region("cuda/mem-1", u64{1} << 62);
@@ -86,15 +86,15 @@ TEST_CASE("a store refuses what does not fit") {
   CHECK(!ContentsStore::create("/no/such/folder"));
 }
 
-TEST_CASE("what fits into memory is kept there, and what fits nowhere is refused") {
+TEST_CASE("a store is placed in memory if there is room; without any room it is refused") {
   CHECK(*ContentsStore::place_for(1 << 20) == "");
   Result<std::string> nowhere = ContentsStore::place_for(u64{1} << 62);
-  REQUIRE(!nowhere);  // a disk in between: tests/system/test_cuda.py
+  REQUIRE(!nowhere);  // the disk is covered by tests/system/test_cuda.py
   CHECK(nowhere.error().what.find("/var/tmp") != std::string::npos);
   CHECK(nowhere.error().hint.find("TMPDIR") != std::string::npos);
 }
 
-TEST_CASE("a store that nobody empties says so, instead of waiting") {
+TEST_CASE("a sink without a free slot fails instead of waiting") {
   Result<ContentsStore> store = ContentsStore::create("");
   REQUIRE(store);
   Staging s = staging();
@@ -105,7 +105,7 @@ TEST_CASE("a store that nobody empties says so, instead of waiting") {
 
 namespace {
 
-// A tool with a few slots, which it gives back only when all are with it.
+// A tool with few slots, which it returns only when it has all of them.
 class Tool : public Sink {
  public:
   explicit Tool(Staging &staging) : staging_(staging) {
@@ -120,7 +120,7 @@ class Tool : public Sink {
   }
   Result<Slot> acquire() override {
     if (free_.empty()) free_.swap(full_);
-    if (free_.empty()) return fail("a tool would wait for ever");
+    if (free_.empty()) return fail("a tool would wait without end");
     Slot slot = staging_.slot(free_.back());
     free_.pop_back();
     return slot;
@@ -140,7 +140,7 @@ class Tool : public Sink {
 
 }  // namespace
 
-TEST_CASE("what is saved for a tool goes into the store as well") {
+TEST_CASE("a copying sink writes to the tool and into the store") {
   Result<ContentsStore> store = ContentsStore::create("");
   REQUIRE(store);
   Staging s = staging();
@@ -153,16 +153,16 @@ TEST_CASE("what is saved for a tool goes into the store as well") {
   CHECK(load(source, "mem-1", bytes.size()) == bytes);
 }
 
-TEST_CASE("a piece that cannot be kept is told to whoever comes next") {
+TEST_CASE("a failed copy is reported by take()") {
   std::byte slot[16]{};
-  CopyPool crew([](const CopyPiece &p) -> Result<> {
+  CopyPool pool([](const CopyPiece &p) -> Result<> {
     if (p.offset == 3) return fail("no room");
     return {};
   });
-  for (u64 i = 0; i < 8; i++) crew.add({0, i, {0, slot}, 16, 0});
+  for (u64 i = 0; i < 8; i++) pool.add({0, i, {0, slot}, 16, 0});
   u64 sum = 0, failed = 0;
-  while (crew.under_way() > 0) {
-    Result<CopyPiece> p = crew.take();
+  while (pool.in_flight() > 0) {
+    Result<CopyPiece> p = pool.take();
     if (p)
       sum += p->offset;
     else

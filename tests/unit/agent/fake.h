@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The three sides of an agent test. Subject is an application with two fake participants, in a
-// process of its own (a tool in the same process would be one of its leftovers); what happens in it
-// comes out as lines. Session stands in for ckpt-run, Tool for ckpt-dump and ckpt-restore.
+// The three sides of an agent test. A Subject is an application with two fake participants, in a
+// process of its own (a connection of a tool in the same process would count as residue). Session
+// stands in for ckpt-run, Tool for ckpt-dump and ckpt-restore.
+//
+// The subject reports its events as lines: "one.save" is a verb of participant `one`, "ready" and
+// the like come from App::say(). The test reads them with Subject::next() and expect(), and
+// controls the subject with tell(), which App::hear() receives.
 #pragma once
 
 #include <atomic>
@@ -40,7 +44,7 @@ class FakeParticipant : public Participant {
   bool keeps_contents() const override { return keeps; }
   void release_devices() override { (void)step("release_devices"); }
   Result<> use_devices(std::span<const DevicePair> map) override;
-  std::string needs() override { return std::string("{\"api\":\"") + name_ + "\"}"; }
+  std::string requirements() override { return std::string("{\"api\":\"") + name_ + "\"}"; }
   Result<> detach() override;
   Result<> attach_again() override { return step("attach_again"); }
   Result<> attach(const std::string &session) override;
@@ -53,12 +57,12 @@ class FakeParticipant : public Participant {
   bool include(const void *handle) override { return handle == this; }
   void forked() override;
 
-  std::atomic<const char *> fails_at{""};  // a verb; a literal
-  std::string reason;                      // of preflight
-  bool keeps = true;                       // contents, over detach()
-  bool loads_nothing = false;              // load() returns at once, and well
+  std::atomic<const char *> fails_at{""};  // the verb that fails; a string literal
+  std::string reason;                      // a blocker for preflight()
+  bool keeps = true;                       // keeps_contents()
+  bool loads_nothing = false;              // load() succeeds at once, without reading pieces
   Memory memory;
-  // A call of the API that changes it, while a tool may be at work.
+  // A call of the API that changes `memory`; it passes the gate.
   void write(const std::string &region, const std::string &contents);
   ImageId last_image{};  // of save()
   Memory at_last_save;
@@ -78,9 +82,9 @@ class App {
   FakeParticipant one{*this, "one"}, two{*this, "two"};
 
   void say(const std::string &line);
-  std::string hear();                       // the next line of Subject::tell(); empty: the end
+  std::string hear();                       // the next line of Subject::tell(); empty: end of test
   void wait_for_end();                      // until the subject is destroyed
-  void need(bool holds, const char *what);  // says what does not hold, and ends
+  void need(bool holds, const char *what);  // if false: reports `what` and ends the process
   void start();                             // adds both participants
   void forked(const char *name);
 
@@ -109,21 +113,21 @@ class Tool {
   Type detach();
   Type attach(const std::string &session);
   Message load(const Memory &memory, u32 slots = 2, u32 slot_bytes = 4096);
-  void say_word(Outcome word, const std::string &text = {});
-  void close_word() { word_.reset(); }
+  void send_outcome(Outcome outcome, const std::string &text = {});
+  void close_outcome_pipe() { outcome_pipe_.reset(); }
 
   static Type type(const Message &m) { return Type{m.type}; }
   static std::string what(const Message &failed);
 
-  Memory saved;                   // with the prefixes of participants
-  std::vector<std::string> same;  // regions that came without their bytes
-  std::string needs;              // of the last save
+  Memory saved;                   // names have the prefixes of the participants
+  std::vector<std::string> same;  // regions that are unchanged since the parent image
+  std::string requirements;       // of the last save
 
  private:
   struct Staging;
   void take_slot(const Message &m, Staging &staging);
   std::map<u32, std::string> names_;
-  UniqueFd socket_, word_;
+  UniqueFd socket_, outcome_pipe_;
 };
 
 class Session {
@@ -145,13 +149,13 @@ class Session {
 class Subject {
  public:
   Subject(const Session *session, const std::function<void(App &)> &main);
-  // Checks that it ends well.
+  // Ends the subject and checks its exit code.
   ~Subject();
   pid_t pid() const { return pid_; }
   void tell(const std::string &line);
-  std::string next();  // event; "(nothing)" after a while
+  std::string next();  // the next event; "(nothing)" after 20 s
   void expect(const std::vector<std::string> &events);
-  int end();  // lets it end; its wait status
+  int end();  // ends the subject; returns its wait status
 
  private:
   UniqueFd events_, commands_;
@@ -159,9 +163,9 @@ class Subject {
   pid_t pid_ = -1;
 };
 
-// The usual subject: starts, says "ready", waits for the end.
+// The usual subject: adds both participants, reports "ready" and waits for the end of the test.
 void run_idle(App &app);
-// Taken through the first verbs; events are consumed.
+// Take the subject through the first verbs, and consume the events.
 void to_quiesced(Tool &tool, Subject &subject);
 void to_saved(Tool &tool, Subject &subject);
 void to_detached(Tool &tool, Subject &subject);

@@ -20,7 +20,7 @@ void FakeParticipant::preflight(std::vector<std::string> &reasons) {
 Result<> FakeParticipant::quiesce(std::chrono::steady_clock::time_point deadline) {
   app_.need(deadline > std::chrono::steady_clock::now(), "a deadline in the future");
   gate_.close();
-  app_.need(gate_.wait_empty(deadline), "nobody inside at the deadline");
+  app_.need(gate_.wait_empty(deadline), "no call inside at the deadline");
   if (on_quiesce) on_quiesce();
   return step("quiesce");
 }

@@ -97,7 +97,7 @@ Message Tool::save(u32 slots, u32 slot_bytes) {
     } else if (type(*m) == Type::SlotFull) {
       take_slot(*m, staging);
     } else {
-      if (type(*m) == Type::Saved) needs = in.str();
+      if (type(*m) == Type::Saved) requirements = in.str();
       return std::move(*m);
     }
   }
@@ -107,7 +107,7 @@ Type Tool::detach() {
   int ends[2];
   REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
   UniqueFd read_end(ends[0]);
-  word_.reset(ends[1]);
+  outcome_pipe_.reset(ends[1]);
   return type(ask(Type::Detach, {}, {read_end.get()}));
 }
 
@@ -115,7 +115,7 @@ Type Tool::attach(const std::string &session) {
   return type(ask(Type::Attach, Writer().str(session)));
 }
 
-// Sends the regions' slots in turns, so that participants' pieces are mixed.
+// Sends one slot of each region in turn, so that the pieces of participants alternate.
 Message Tool::load(const Memory &memory, u32 slots, u32 slot_bytes) {
   Staging staging(slots, slot_bytes);
   Message begun = ask(Type::Load, Writer().put(slots).put(slot_bytes), {staging.fd.get()});
@@ -153,13 +153,13 @@ Message Tool::load(const Memory &memory, u32 slots, u32 slot_bytes) {
   }
 }
 
-void Tool::say_word(Outcome word, const std::string &text) {
+void Tool::send_outcome(Outcome outcome, const std::string &text) {
   Writer body;
-  body.put(word).put(u32{7}).str(text);
+  body.put(outcome).put(u32{7}).str(text);
   Writer whole;
   whole.blob(body.bytes());
-  REQUIRE(write_all(word_.get(), whole.bytes()));
-  word_.reset();
+  REQUIRE(write_all(outcome_pipe_.get(), whole.bytes()));
+  outcome_pipe_.reset();
 }
 
 std::string Tool::what(const Message &failed) {
@@ -227,7 +227,7 @@ Subject::Subject(const Session *session, const std::function<void(App &)> &main)
   pid_ = ::fork();
   REQUIRE(pid_ >= 0);
   if (pid_ == 0) {
-    // The test's own sockets must not count as the subject's.
+    // The test's own sockets must not count as residue of the subject.
     for (int fd = 3; fd < 256; fd++)
       if (fd != events[1] && fd != commands[0]) ::close(fd);
     if (session)

@@ -9,7 +9,7 @@ using namespace ckpt;
 using namespace ckpt::agent;
 using namespace std::chrono_literals;
 
-TEST_CASE("a thread whose calls never wait passes a closed gate, and is not waited for") {
+TEST_CASE("an exempt thread passes a closed gate and is not waited for") {
   Gate gate;
   gate.close();
   std::thread callback([&] {
@@ -23,7 +23,7 @@ TEST_CASE("a thread whose calls never wait passes a closed gate, and is not wait
   CHECK(gate.wait_empty(std::chrono::steady_clock::now()));
 }
 
-TEST_CASE("calls wait at a closed gate, and go on when it opens") {
+TEST_CASE("calls wait in front of a closed gate and continue when it opens") {
   Gate gate;
   gate.close();
   std::atomic<bool> inside{false};
@@ -40,16 +40,16 @@ TEST_CASE("calls wait at a closed gate, and go on when it opens") {
   CHECK(inside);
 }
 
-TEST_CASE("a gate counts who came in, and knows when the last one did") {
-  ckpt::Gate gate;
+TEST_CASE("a gate counts calls and records the time of the last one") {
+  Gate gate;
   gate.enter();
-  gate.enter();  // a callback: no call of its own
+  gate.enter();  // nested: not counted
   gate.leave();
   gate.leave();
   CHECK_FALSE(gate.watched());
   CHECK(gate.entered().count == 1);
   CHECK(gate.watched());
-  CHECK(gate.entered().last == 0);  // not asked for until now
+  CHECK(gate.entered().last == 0);  // not recorded until now
   gate.enter();
   gate.pause();
   gate.leave();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The life cycle in the program that goes on: every step, every way back.
+// The life cycle in a program that continues after a dump: every step, and the undoing of each.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -40,12 +40,12 @@ TEST_CASE("a dump that leaves the program running") {
     Tool tool = session.connect();
     old_socket = session.agents().at(0);
     to_detached(tool, subject);
-    CHECK(tool.needs == R"([{"api":"one"},{"api":"two"}])");
+    CHECK(tool.requirements == R"([{"api":"one"},{"api":"two"}])");
     CHECK(session.agents().empty());
-    SUBCASE("continue") { tool.say_word(Outcome::Continue); }
-    SUBCASE("failed") { tool.say_word(Outcome::Failed, "disk full"); }
-    SUBCASE("end of file") { tool.close_word(); }
-    SUBCASE("no word at all") { tool.say_word(Outcome{'?'}); }
+    SUBCASE("continue") { tool.send_outcome(Outcome::Continue); }
+    SUBCASE("failed") { tool.send_outcome(Outcome::Failed, "disk full"); }
+    SUBCASE("end of file") { tool.close_outcome_pipe(); }
+    SUBCASE("an unknown outcome") { tool.send_outcome(Outcome{'?'}); }
   }
   subject.expect(kBack);
   check_running(session, subject);
@@ -91,7 +91,7 @@ TEST_CASE("a hang-up before Detach is answered undoes everything") {
       tool.send(Type::Detach, {}, {read_end.get()});
       tool.hang_up();
       subject.expect({"one.detach", "two.detach"});
-      // Whether the answer still went out or not: nobody holds the word's other end.
+      // Whether or not the answer was sent, the outcome pipe has no writer.
       read_end.reset();
       write_end.reset();
       subject.expect(kBack);
@@ -122,7 +122,7 @@ TEST_CASE("a hang-up in the middle of a save undoes everything") {
   check_running(session, subject);
 }
 
-TEST_CASE("a verb that fails leads back to running, and is named") {
+TEST_CASE("a verb that fails leads back to running, and the error names it") {
   Session session;
   const char *verb = "";
   int which = 1;
@@ -181,11 +181,11 @@ TEST_CASE("a verb that fails leads back to running, and is named") {
   subject.tell("mend");
   subject.expect({"mended"});
   to_detached(tool, subject);
-  tool.say_word(Outcome::Continue);
+  tool.send_outcome(Outcome::Continue);
   subject.expect(kBack);
 }
 
-TEST_CASE("a participant that cannot come back gets resume() all the same") {
+TEST_CASE("a participant that cannot attach again is resumed nevertheless") {
   Session session;
   Subject subject(&session, [](App &app) {
     app.one.fails_at = "attach_again";
@@ -194,12 +194,12 @@ TEST_CASE("a participant that cannot come back gets resume() all the same") {
   subject.expect({"ready"});
   Tool tool = session.connect();
   to_detached(tool, subject);
-  tool.say_word(Outcome::Continue);
+  tool.send_outcome(Outcome::Continue);
   subject.expect(kBack);
   check_running(session, subject);
 }
 
-TEST_CASE("preflight gives every reason") {
+TEST_CASE("preflight reports every blocker") {
   Session session;
   Subject subject(&session, [](App &app) {
     app.one.reason = "shared virtual memory";
@@ -216,7 +216,7 @@ TEST_CASE("preflight gives every reason") {
   CHECK(in.done());
 }
 
-TEST_CASE("what detach leaves behind is found and named, and the detach taken back") {
+TEST_CASE("residue of a detach is found and named, and the detach is undone") {
   Session session;
   Session other;
   std::string named;
@@ -266,7 +266,7 @@ TEST_CASE("what detach leaves behind is found and named, and the detach taken ba
   CHECK(tool.hello() == State::Running);
 }
 
-TEST_CASE("a detached process holds nothing but its pipe") {
+TEST_CASE("a detached process holds no descriptor but its outcome pipe") {
   Session session;
   Subject subject(&session, run_idle);
   subject.expect({"ready"});
@@ -282,6 +282,6 @@ TEST_CASE("a detached process holds nothing but its pipe") {
   }
   CHECK(sockets == 0);
   CHECK(memfds == 0);
-  tool.say_word(Outcome::Continue);
+  tool.send_outcome(Outcome::Continue);
   subject.expect(kBack);
 }

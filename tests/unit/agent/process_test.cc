@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The agent as a guest in somebody's process: threads, forks, the end.
+// The agent as a guest in an application's process: threads, forks, exit.
 #include <dirent.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -18,7 +18,7 @@
 using namespace ckpt;
 using namespace ckpt::test;
 
-// A child of a fork that starts an agent starts a thread, which TSan forbids by default.
+// A forked child that starts an agent starts a thread, which TSan forbids by default.
 extern "C" __attribute__((visibility("default"))) const char *__tsan_default_options();
 extern "C" const char *__tsan_default_options() { return "die_after_fork=0 halt_on_error=1"; }
 
@@ -70,14 +70,14 @@ TEST_CASE("the agent's thread has a name and takes no signals") {
     ::fclose(status);
     if (name.find("ckpt-agent") == name.npos) continue;
     found = true;
-    // All but KILL, STOP and the two that libc keeps for itself.
+    // All but KILL, STOP and the two that libc reserves.
     CHECK_MESSAGE(blocked.find("fffffffe7ffbfeff") != blocked.npos, blocked);
   }
   ::closedir(dir);
   CHECK(found);
 }
 
-TEST_CASE("a socket per process, gone when the process ends") {
+TEST_CASE("each process has a socket, which is removed when the process ends") {
   Session session;
   {
     Subject subject(&session, [](App &app) {
@@ -93,7 +93,7 @@ TEST_CASE("a socket per process, gone when the process ends") {
   CHECK(session.agents().empty());
 }
 
-TEST_CASE("the child of a fork has no agent, and disturbs nobody's") {
+TEST_CASE("a forked child has no agent and does not disturb that of its parent") {
   Session session;
   Subject subject(&session, [](App &app) {
     app.start();
@@ -139,7 +139,7 @@ TEST_CASE("a child that uses the API starts an agent of its own") {
   CHECK(session.agents().size() == 1);
 }
 
-TEST_CASE("forks in the middle of a save leave the agent's descriptors to the parent") {
+TEST_CASE("a child that is forked during a save inherits none of the agent's descriptors") {
   Session session;
   Subject subject(&session, [](App &app) {
     app.one.memory["a"] = std::string(3 << 20, 'x');
@@ -179,7 +179,7 @@ TEST_CASE("forks in the middle of a save leave the agent's descriptors to the pa
   CHECK(event == "stopped");
 }
 
-TEST_CASE("a participant that comes in the middle of a checkpoint waits for its end") {
+TEST_CASE("a participant that is added during a checkpoint waits until it is over") {
   Session session;
   Subject subject(&session, [](App &app) {
     app.need(add_participant(&app.one).has_value(), "participant one");
@@ -199,13 +199,13 @@ TEST_CASE("a participant that comes in the middle of a checkpoint waits for its 
   subject.expect({"coming"});
   tool.save();
   tool.detach();
-  tool.say_word(Outcome::Continue);
+  tool.send_outcome(Outcome::Continue);
   subject.expect({"one.save", "one.detach", "one.attach_again", "one.resume", "there"});
   Tool again = session.connect();
   to_quiesced(again, subject);
 }
 
-TEST_CASE("excluded memory reads as zero afterwards; its neighbours keep theirs") {
+TEST_CASE("excluded memory reads as zero after a checkpoint; adjacent memory is kept") {
   Session session;
   Subject subject(&session, [](App &app) {
     app.start();
@@ -225,7 +225,7 @@ TEST_CASE("excluded memory reads as zero afterwards; its neighbours keep theirs"
     app.need(ckpt_include(kept, size) == CKPT_ERR_UNKNOWN, "included once");
     app.need(ckpt_exclude(&app.two, 0) == 0, "a handle of two");
     app.need(ckpt_include(&app.two, 0) == 0, "a handle of two");
-    app.need(ckpt_exclude(&size, 0) == CKPT_ERR_UNKNOWN, "a handle of nobody");
+    app.need(ckpt_exclude(&size, 0) == CKPT_ERR_UNKNOWN, "an unknown handle");
     app.say("excluded");
     app.hear();
     for (size_t i = 0; i < size; i++) {
@@ -239,13 +239,13 @@ TEST_CASE("excluded memory reads as zero afterwards; its neighbours keep theirs"
   subject.expect({"ready", "excluded"});
   Tool tool = session.connect();
   to_detached(tool, subject);
-  tool.say_word(Outcome::Continue);
+  tool.send_outcome(Outcome::Continue);
   subject.expect({"two.attach_again", "one.attach_again", "two.resume", "one.resume"});
   subject.tell("look");
   subject.expect({"checked"});
 }
 
-TEST_CASE("more data than slots crosses whole, at any size of slot") {
+TEST_CASE("data larger than the staging memory is saved completely, for any size of slot") {
   Session session;
   Memory memory;
   u32 seed = 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an agent makes of tools that are older, newer, confused or broken.
+// The agent and tools that are older, newer or broken.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -11,7 +11,7 @@
 using namespace ckpt;
 using namespace ckpt::test;
 
-TEST_CASE("tools of any version are greeted; what an agent does not know it says") {
+TEST_CASE("tools of any version are greeted; an unknown request is an error") {
   Session session;
   Subject subject(&session, run_idle);
   subject.expect({"ready"});
@@ -21,15 +21,15 @@ TEST_CASE("tools of any version are greeted; what an agent does not know it says
     std::string what = Tool::what(tool.ask(Type{999}));
     CHECK(what.find("999") != what.npos);
   }
-  SUBCASE("of the same day") { CHECK(tool.hello() == State::Running); }
-  SUBCASE("no version at all") {
+  SUBCASE("the same version") { CHECK(tool.hello() == State::Running); }
+  SUBCASE("version 0") {
     Message m = tool.ask(Type::Hello, Writer().put(u32{0}).str("fake"));
     CHECK(Tool::type(m) == Type::Failed);
   }
   CHECK(tool.hello() == State::Running);
 }
 
-TEST_CASE("requests that make no sense are refused and change nothing") {
+TEST_CASE("malformed and premature requests are refused and change nothing") {
   Session session;
   Subject subject(&session, run_idle);
   subject.expect({"ready"});
@@ -63,7 +63,7 @@ Message announce(Tool &tool, u8 image, u8 parent) {
   return tool.ask(Type::Increment, Writer().raw(ids, sizeof ids));
 }
 
-TEST_CASE("an increment: what was not written since the parent image comes without its bytes") {
+TEST_CASE("an increment names unchanged regions without sending their contents") {
   Session session;
   Subject subject(&session, [](App &app) {
     app.one.memory = {{"a", std::string(9000, 'a')}, {"b", "old"}};
@@ -93,11 +93,11 @@ TEST_CASE("an increment: what was not written since the parent image comes witho
   save(second, 2, 1);
   CHECK(second.same == std::vector<std::string>{"one/a"});
   CHECK(second.saved == Memory{{"one/b", "new"}});
-  // On another image than the last: everything.
+  // Relative to another image than the last one: everything is sent.
   Tool third = session.connect();
   save(third, 3, 1);
   CHECK(third.saved.size() == 2);
-  // A tool that says nothing gets everything, and is no parent later.
+  // A tool that does not announce an increment gets everything.
   Tool old = session.connect();
   old.hello();
   CHECK(old.quiesce() == Type::Ok);
@@ -106,7 +106,7 @@ TEST_CASE("an increment: what was not written since the parent image comes witho
   CHECK(old.saved.size() == 2);
 }
 
-TEST_CASE("what both sides had under way when a transfer ended is passed over") {
+TEST_CASE("messages that are left over from a transfer are ignored") {
   Session session;
   Subject subject(&session, run_idle);
   subject.expect({"ready"});
@@ -119,7 +119,7 @@ TEST_CASE("what both sides had under way when a transfer ended is passed over") 
   CHECK(tool.hello() == State::Saved);
 }
 
-TEST_CASE("staging memory that cannot be used fails the save") {
+TEST_CASE("unusable staging memory fails the save") {
   Session session;
   Subject subject(&session, run_idle);
   subject.expect({"ready"});
@@ -138,11 +138,11 @@ TEST_CASE("staging memory that cannot be used fails the save") {
     fds = {memfd.get()};
     slots = 0;
   }
-  SUBCASE("slots that are no pages") {
+  SUBCASE("slots that are not whole pages") {
     fds = {memfd.get()};
     slot_bytes = 100;
   }
-  SUBCASE("more than 32 bits hold") {
+  SUBCASE("a size that exceeds 32 bits") {
     fds = {memfd.get()};
     slots = 0xffffffff;
     slot_bytes = 0xfffff000;
@@ -156,7 +156,7 @@ TEST_CASE("staging memory that cannot be used fails the save") {
   CHECK(tool.hello() == State::Running);
 }
 
-TEST_CASE("a tool that frees slots it does not have fails the save") {
+TEST_CASE("a tool that returns slots that it does not have fails the save") {
   Session session;
   Subject subject(&session, [](App &app) {
     app.one.memory["a"] = std::string(20000, 'x');
@@ -185,7 +185,7 @@ TEST_CASE("a tool that frees slots it does not have fails the save") {
   CHECK(tool.hello() == State::Running);
 }
 
-TEST_CASE("malformed pieces fail the load, and nothing else") {
+TEST_CASE("malformed pieces fail the load only") {
   Session session, second;
   Subject subject(&session, [](App &app) {
     app.one.memory["a"] = std::string(8192, 'x');
@@ -194,7 +194,7 @@ TEST_CASE("malformed pieces fail the load, and nothing else") {
   subject.expect({"ready"});
   Tool tool = session.connect();
   to_detached(tool, subject);
-  tool.say_word(Outcome::Restored, second.socket());
+  tool.send_outcome(Outcome::Restored, second.socket());
   Tool keeper = second.accept();
   keeper.receive();
   keeper.hello();
@@ -214,7 +214,7 @@ TEST_CASE("malformed pieces fail the load, and nothing else") {
     region(1, 8192);
   }
   SUBCASE("a truncated region") { keeper.send(Type::Region, Writer().put(u32{1})); }
-  SUBCASE("a region that was not named") { piece(0, 1, 0, 4096); }
+  SUBCASE("a region that was not announced") { piece(0, 1, 0, 4096); }
   SUBCASE("a slot out of range") {
     region(1, 8192);
     piece(2, 1, 0, 4096);
@@ -254,7 +254,7 @@ TEST_CASE("malformed pieces fail the load, and nothing else") {
   CHECK(keeper.hello() == State::Detached);
 }
 
-TEST_CASE("broken frames cost the connection, not the program") {
+TEST_CASE("a broken frame closes the connection, and the program continues") {
   Session session;
   Subject subject(&session, run_idle);
   subject.expect({"ready"});
@@ -272,7 +272,7 @@ TEST_CASE("broken frames cost the connection, not the program") {
   CHECK(session.connect().hello() == State::Running);
 }
 
-TEST_CASE("random bytes") {
+TEST_CASE("random bytes do not harm the agent") {
   Session session;
   Subject subject(&session, run_idle);
   subject.expect({"ready"});

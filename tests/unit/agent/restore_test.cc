@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The life cycle in a restored copy. Without CRIU: the word alone tells a copy from the original.
+// The life cycle in a restored copy, without CRIU: only the outcome distinguishes a copy from the
+// original.
 #include <unistd.h>
 
 #include <algorithm>
@@ -61,7 +62,7 @@ TEST_CASE("a copy is restored, dumped and restored again") {
     CHECK(tool.saved["one/a"] == std::string(50000, 'a'));
     CHECK(tool.saved["one/b"] == "short");
     CHECK(tool.saved["two/a"] == std::string(30000, 'z'));
-    tool.say_word(Outcome::Restored, to->socket());
+    tool.send_outcome(Outcome::Restored, to->socket());
 
     Tool keeper = arrive(*to);
     CHECK(keeper.hello() == State::Detached);
@@ -70,7 +71,7 @@ TEST_CASE("a copy is restored, dumped and restored again") {
     CHECK(Tool::type(keeper.load(tool.saved)) == Type::Ok);
     expect_load(subject);
     CHECK(Tool::type(keeper.ask(Type::Resume)) == Type::Ok);
-    // Whoever has the answer may dump it again at once.
+    // When Resume is answered, the next tool can connect.
     CHECK(to->agents().size() == 1);
     CHECK(from->agents().empty());
     CHECK(keeper.hung_up());
@@ -81,13 +82,13 @@ TEST_CASE("a copy is restored, dumped and restored again") {
   subject.expect({"mended " + third.socket(), third.socket()});
 }
 
-TEST_CASE("a hang-up before Resume leaves a program whose device calls fail") {
+TEST_CASE("after a hang-up before Resume the program runs without devices") {
   Session first, second;
   Subject subject(&first, run_with_memory);
   subject.expect({"ready"});
   Tool tool = first.connect();
   to_detached(tool, subject);
-  tool.say_word(Outcome::Restored, second.socket());
+  tool.send_outcome(Outcome::Restored, second.socket());
   {
     Tool keeper = arrive(second);
     SUBCASE("at once") {}
@@ -112,13 +113,13 @@ TEST_CASE("a hang-up before Resume leaves a program whose device calls fail") {
   CHECK(again.hello() == State::Running);
 }
 
-TEST_CASE("a copy whose new session is not there") {
+TEST_CASE("a copy that cannot connect to its new session loses its devices") {
   Session first;
   Subject subject(&first, run_with_memory);
   subject.expect({"ready"});
   Tool tool = first.connect();
   to_detached(tool, subject);
-  tool.say_word(Outcome::Restored, first.folder() + "/nobody.sock");
+  tool.send_outcome(Outcome::Restored, first.folder() + "/missing.sock");
   subject.expect({"two.resume", "one.resume"});
 }
 
@@ -134,7 +135,7 @@ TEST_CASE("a restore that fails can be tried again, on another device") {
   subject.expect({"ready"});
   Tool tool = first.connect();
   to_detached(tool, subject);
-  tool.say_word(Outcome::Restored, second.socket());
+  tool.send_outcome(Outcome::Restored, second.socket());
   Tool keeper = arrive(second);
   keeper.hello();
   Message answer = keeper.ask(Type::Attach, Writer().str(second.socket()));
@@ -155,7 +156,7 @@ TEST_CASE("a restore that fails can be tried again, on another device") {
   subject.expect({"two.resume", "one.resume"});
 }
 
-TEST_CASE("a participant that wants no more pieces keeps none from the others") {
+TEST_CASE("a participant that stops loading does not block the others") {
   Session first, second;
   Subject subject(&first, [](App &app) {
     app.two.loads_nothing = true;
@@ -164,7 +165,7 @@ TEST_CASE("a participant that wants no more pieces keeps none from the others") 
   subject.expect({"ready"});
   Tool tool = first.connect();
   to_detached(tool, subject);
-  tool.say_word(Outcome::Restored, second.socket());
+  tool.send_outcome(Outcome::Restored, second.socket());
   Tool keeper = arrive(second);
   keeper.hello();
   CHECK(keeper.attach(second.socket()) == Type::Ok);
@@ -180,13 +181,13 @@ TEST_CASE("an image that does not fit the program is refused") {
   subject.expect({"ready"});
   Tool tool = first.connect();
   to_detached(tool, subject);
-  tool.say_word(Outcome::Restored, second.socket());
+  tool.send_outcome(Outcome::Restored, second.socket());
   Tool keeper = arrive(second);
   keeper.hello();
   CHECK(keeper.attach(second.socket()) == Type::Ok);
   Memory memory = tool.saved;
   std::string part;
-  SUBCASE("a region of nobody") {
+  SUBCASE("a region of an unknown API") {
     memory["three/a"] = "x";
     part = "three/a";
   }

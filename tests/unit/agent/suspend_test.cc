@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program that gives its devices up and stays, and devices that lose their contents when a dump
-// detaches them.
+// Suspended programs, and devices that lose their contents in a detach.
 #include <thread>
 
 #include <doctest/doctest.h>
@@ -37,7 +36,7 @@ Type wake(Tool &tool, Session &session) {
   return Tool::type(tool.ask(Type::Wake, Writer().str(session.socket())));
 }
 
-// What ckpt-run does with device memory while CRIU looks.
+// What ckpt-run does with device memory during a dump.
 void keep_contents(Session &session) {
   Tool agent = session.accept();
   std::optional<Message> kept = agent.receive();
@@ -57,7 +56,7 @@ void keep_contents(Session &session) {
 
 }  // namespace
 
-TEST_CASE("suspended, and awake again") {
+TEST_CASE("a program is suspended and resumed") {
   Session session;
   Subject subject(&session, run_with_memory);
   subject.expect({"ready"});
@@ -85,7 +84,7 @@ TEST_CASE("suspended, and awake again") {
   CHECK(tool.hello() == State::Running);
 }
 
-TEST_CASE("what cannot be suspended runs on") {
+TEST_CASE("a program that cannot be suspended continues") {
   Session session;
   Subject subject(&session, [](App &app) {
     app.two.fails_at = "detach";
@@ -101,7 +100,7 @@ TEST_CASE("what cannot be suspended runs on") {
   CHECK(tool.hello() == State::Running);
 }
 
-TEST_CASE("what cannot wake up stays suspended") {
+TEST_CASE("a program that cannot be resumed stays suspended") {
   Session session;
   Subject subject(&session, [](App &app) {
     app.two.fails_at = "load";
@@ -135,7 +134,7 @@ TEST_CASE("a program suspends itself") {
     app.need(ckpt_state() == CKPT_SUSPENDED, "the state");
     app.need(ckpt_resume() == 0, "resumed");
     app.need(ckpt_state() == CKPT_RUNNING, "running");
-    app.say("through");
+    app.say("done");
     app.wait_for_end();
   });
   subject.expect({"ready", "one.quiesce", "two.quiesce"});
@@ -143,10 +142,10 @@ TEST_CASE("a program suspends itself") {
   subject.expect({"one.attach", "two.attach"});
   subject.expect(kLoaded);
   subject.expect(kResumed);
-  subject.expect({"through"});
+  subject.expect({"done"});
 }
 
-TEST_CASE("contents that devices lose at a detach come back from the keeper") {
+TEST_CASE("contents that devices lose in a detach are restored from the keeper") {
   Session session;
   Subject subject(&session, [](App &app) {
     app.two.keeps = false;
@@ -158,7 +157,7 @@ TEST_CASE("contents that devices lose at a detach come back from the keeper") {
     Tool tool = session.connect();
     to_detached(tool, subject);
     CHECK(tool.saved["two/a"] == "short");
-    tool.say_word(Outcome::Continue);
+    tool.send_outcome(Outcome::Continue);
   }
   subject.expect({"two.attach_again", "two.load", "two.loaded", "one.attach_again"});
   subject.expect(kResumed);

@@ -5,7 +5,7 @@
 
 using namespace ckpt;
 
-TEST_CASE("what a Writer wrote a Reader reads") {
+TEST_CASE("a Reader reads what a Writer has written") {
   Writer w;
   w.put<u8>(7).put<u32>(0xdeadbeef).put(2.5).str("name").blob(view("xyz"));
   Bytes b = w.take();
@@ -18,7 +18,7 @@ TEST_CASE("what a Writer wrote a Reader reads") {
   CHECK(r.done());
 }
 
-TEST_CASE("a Reader never reads past the end and stays failed") {
+TEST_CASE("a Reader never reads past the end, and stays failed") {
   Writer w;
   w.put<u32>(1000).put<u8>(1);  // a blob that announces more than there is
   Bytes b = w.take();

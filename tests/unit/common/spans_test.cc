@@ -8,7 +8,7 @@
 
 using namespace ckpt;
 
-TEST_CASE("spans keep the books that a map of every byte keeps") {
+TEST_CASE("Spans agrees with a map of every byte") {
   constexpr u64 kBase = 1 << 16, kBytes = 256;
   std::mt19937 chance(1);
   Spans spans(kBase, kBytes);

@@ -30,7 +30,7 @@ TEST_CASE("a message and its descriptors cross a socket") {
   CHECK(a.st_rdev == b.st_rdev);
 }
 
-TEST_CASE("a hang-up between messages is no value, inside one it is an error") {
+TEST_CASE("a hang-up between messages yields no value, inside a message it is an error") {
   auto pair = socket_pair();
   REQUIRE(pair);
   SUBCASE("between") {
@@ -47,7 +47,7 @@ TEST_CASE("a hang-up between messages is no value, inside one it is an error") {
   }
 }
 
-TEST_CASE("a message over the bound is refused before memory is taken") {
+TEST_CASE("a message over the limit is refused before memory is allocated") {
   auto pair = socket_pair();
   REQUIRE(pair);
   u32 header[2] = {0xffffffff, 1};
@@ -57,7 +57,7 @@ TEST_CASE("a message over the bound is refused before memory is taken") {
   CHECK(m.error().what.find("4294967295") != std::string::npos);
 }
 
-TEST_CASE("a socket is the owner's alone") {
+TEST_CASE("only the owner can use a socket") {
   char dir[] = "/tmp/ckpt-ipc-test-XXXXXX";
   REQUIRE(::mkdtemp(dir));
   std::string path = std::string(dir) + "/s";
@@ -70,7 +70,7 @@ TEST_CASE("a socket is the owner's alone") {
   REQUIRE(client);
   CHECK(accept_unix(listener->get()));
   CHECK_FALSE(listen_unix(path));
-  // Nobody takes these: at the end of the queue nobody waits either.
+  // Connections that are not accepted: connect_unix_at_once() does not wait when the queue is full.
   std::vector<UniqueFd> queue;
   for (bool taken = true; taken;) {
     auto next = connect_unix_at_once(path);
@@ -84,7 +84,7 @@ TEST_CASE("a socket is the owner's alone") {
   ::rmdir(dir);
 }
 
-TEST_CASE("a wait for a message can be bounded") {
+TEST_CASE("the wait for a message can be limited") {
   auto pair = socket_pair();
   REQUIRE(pair);
   REQUIRE(set_receive_timeout(pair->first.get(), std::chrono::milliseconds(20)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ELF files made by hand, with what a cubin has in it.
+// Builds ELF files with the contents of a cubin.
 #pragma once
 
 #include <elf.h>
@@ -28,7 +28,7 @@ class CubinMaker {
     section("", SHT_NULL, {});
   }
 
-  // Returns its index.
+  // Appends a section and returns its index.
   u16 section(const std::string &name, u32 type, ByteView contents, u32 link = 0, u64 flags = 0) {
     sections_.push_back({name, type, link, flags, Bytes(contents.begin(), contents.end())});
     return static_cast<u16>(sections_.size() - 1);
@@ -44,15 +44,17 @@ class CubinMaker {
     symbols_.raw(&s, sizeof s);
   }
 
-  // The last two sections are the names and the symbols, the one before their strings.
+  // Appends the sections for symbols and names and returns the file.
   Bytes make() {
     u16 strings = section(".strtab", SHT_STRTAB, view(strings_));
     section(".symtab", SHT_SYMTAB, symbols_.bytes(), strings);
     u16 names = section(".shstrtab", SHT_STRTAB, {});
     std::string all;
     std::vector<u32> at;
-    for (const Section &s : sections_)
-      at.push_back(static_cast<u32>(all.size())), all += s.name + '\0';
+    for (const Section &s : sections_) {
+      at.push_back(static_cast<u32>(all.size()));
+      all += s.name + '\0';
+    }
     sections_[names].contents = bytes_of(all);
 
     Writer body, table;
@@ -91,7 +93,7 @@ class CubinMaker {
 
 constexpr u8 kKernelSymbol = 0x10;  // st_other
 
-// A kernel without parameters, or also one that calls malloc.
+// A cubin with one kernel, which calls malloc if `heap`.
 inline Bytes small_cubin(bool heap, u16 type = ET_EXEC, u32 arch = 75) {
   CubinMaker c(type, arch);
   u16 code = c.section(".text.k", SHT_PROGBITS, {});

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fatbin/facts.h"
+#include "fatbin/cubin.h"
+
 #include "tests/unit/fatbin/cubin_maker.h"
 
 namespace ckpt::fatbin::test {
 namespace {
 
-// An attribute of .nv.info with a value of its own.
+// Appends an attribute of .nv.info that describes a parameter.
 void parameter(Writer &w, u16 ordinal, u16 offset, u32 bytes) {
   w.put(u8{4}).put(u8{0x17}).put(u16{12}).put(u32{0}).put(ordinal).put(offset).put(bytes << 18 |
                                                                                    0x1f000);
@@ -15,7 +16,7 @@ void long_parameter(Writer &w, u16 ordinal, u16 offset, u16 bytes) {
       u16{0x500});
 }
 
-TEST_CASE("kernels, their parameters, variables and references") {
+TEST_CASE("kernels with parameters, variables and references are read") {
   Writer info;
   parameter(info, 1, 8, 4);
   info.put(u8{3}).put(u8{0x1b}).put(u16{0xff});
@@ -57,31 +58,31 @@ TEST_CASE("kernels, their parameters, variables and references") {
   CHECK(!f.uses_textures);
 }
 
-TEST_CASE("malloc counts where it is imported") {
-  CHECK(must(facts_of_cubin(small_cubin(true))).allocates == "malloc");
-  CHECK(must(facts_of_cubin(small_cubin(false))).allocates.empty());
+TEST_CASE("malloc counts only if it is imported") {
+  CHECK(must(facts_of_cubin(small_cubin(true))).heap_function == "malloc");
+  CHECK(must(facts_of_cubin(small_cubin(false))).heap_function.empty());
   CubinMaker own;
   own.symbol("malloc", STT_FUNC, own.section(".text.malloc", SHT_PROGBITS, {}), 16);
   own.symbol("free", STT_FUNC, SHN_UNDEF);
   own.symbol("vprintf", STT_FUNC, SHN_UNDEF);
   CodeFacts f = must(facts_of_cubin(own.make()));
-  CHECK(f.allocates.empty());
+  CHECK(f.heap_function.empty());
   CHECK(f.prints);
 }
 
-TEST_CASE("the target: old and new flags, and the letter") {
+TEST_CASE("the target is read from old and new flags and has its suffix") {
   CubinMaker old(ET_REL);
   old.header.e_ident[EI_ABIVERSION] = 7;
   old.header.e_flags = 0x560556;
   CodeFacts f = must(facts_of_cubin(old.make()));
   CHECK(f.target == "sm_86");
   CHECK(f.relocatable);
-  CubinMaker letter(ET_EXEC, 90);
-  letter.section(".note.nv.tkinfo", SHT_NOTE, view("ptxas -arch sm_80a -arch sm_90a -m 64 "));
-  CHECK(must(facts_of_cubin(letter.make())).target == "sm_90a");
+  CubinMaker suffixed(ET_EXEC, 90);
+  suffixed.section(".note.nv.tkinfo", SHT_NOTE, view("ptxas -arch sm_80a -arch sm_90a -m 64 "));
+  CHECK(must(facts_of_cubin(suffixed.make())).target == "sm_90a");
 }
 
-TEST_CASE("the device runtime is known by its mark, until it is linked") {
+TEST_CASE("the device runtime is recognised by its marker, but not after linking") {
   for (u16 type : {ET_REL, ET_EXEC}) {
     CubinMaker c(type);
     c.symbol("__CNPRT_VERSION_NUMBER__", 13, c.section(".nv.global.init", SHT_PROGBITS, {}), 4);
@@ -89,7 +90,7 @@ TEST_CASE("the device runtime is known by its mark, until it is linked") {
   }
 }
 
-TEST_CASE("every truncation and every flipped bit is survived") {
+TEST_CASE("no truncation and no flipped bit crashes the reader") {
   Bytes cubin = small_cubin(true);
   for (size_t n = 0; n < cubin.size(); ++n) CHECK(!facts_of_cubin(ByteView(cubin).first(n)));
   for (size_t i = 0; i < cubin.size() * 8; ++i) {
@@ -99,16 +100,16 @@ TEST_CASE("every truncation and every flipped bit is survived") {
   }
 }
 
-TEST_CASE("other ELF files, and what is beyond all bounds") {
+TEST_CASE("other ELF files and oversized tables are refused") {
   CubinMaker host;
   host.header.e_machine = EM_X86_64;
-  CHECK(contains(facts_of_cubin(host.make()).error().what, "no cubin"));
+  CHECK(contains(facts_of_cubin(host.make()).error().what, "not a cubin"));
 
   CubinMaker narrow;
   narrow.header.e_ident[EI_CLASS] = ELFCLASS32;
   CHECK(contains(facts_of_cubin(narrow.make()).error().what, "64-bit"));
 
-  // More sections than fit into the header: their number stands in the first of them.
+  // More sections than e_shnum can hold: the first section has their number.
   Bytes many = CubinMaker().make();
   Elf64_Ehdr h;
   std::memcpy(&h, many.data(), sizeof h);
@@ -116,7 +117,7 @@ TEST_CASE("other ELF files, and what is beyond all bounds") {
   std::memcpy(many.data(), &h, sizeof h);
   Elf64_Shdr first{.sh_size = ~u64{0} / 64};
   std::memcpy(many.data() + h.e_shoff, &first, sizeof first);
-  CHECK(contains(facts_of_cubin(many).error().what, "beyond all bounds"));
+  CHECK(contains(facts_of_cubin(many).error().what, "exceed the limit"));
 
   CubinMaker cut;
   u16 code = cut.section(".text.k", SHT_PROGBITS, {});
@@ -124,15 +125,15 @@ TEST_CASE("other ELF files, and what is beyond all bounds") {
   info.put(u8{4}).put(u8{0x17}).put(u16{12}).put(u32{0});
   cut.section(".nv.info.k", SHT_LOPROC, info.bytes());
   cut.symbol("k", STT_FUNC, code, 16, kKernelSymbol);
-  CHECK(contains(facts_of_cubin(cut.make()).error().what, "cut short"));
+  CHECK(contains(facts_of_cubin(cut.make()).error().what, "truncated"));
 }
 
-TEST_CASE("names that overlap are bounded") {
+TEST_CASE("the total length of names is limited") {
   CubinMaker c;
   u16 global = c.section(".nv.global", SHT_NOBITS, {});
   std::string name(100u << 10, 'x');
   for (int i = 0; i < 700; ++i) c.symbol(name, STT_OBJECT, global, 4);
-  CHECK(contains(facts_of_cubin(c.make()).error().what, "beyond all bounds"));
+  CHECK(contains(facts_of_cubin(c.make()).error().what, "exceed the limits"));
 }
 
 }  // namespace

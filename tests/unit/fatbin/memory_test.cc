@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a program hands to the runtime or the driver: pointers without a length.
+// Code as a program passes it to the CUDA runtime or driver: a pointer without a length.
 #include <elf.h>
 
 #include "fatbin/cubin.h"
+#include "fatbin/ptx.h"
 #include "fatbin/summary.h"
 #include "tests/unit/fatbin/support.h"
 
@@ -24,7 +25,7 @@ TEST_CASE("a wrapper leads to its container") {
   CHECK(facts.kernels[0].name == "k");
 }
 
-TEST_CASE("a linked wrapper leads to the translation units too") {
+TEST_CASE("a linked wrapper also leads to the translation units") {
   EntryMaker unit = EntryMaker::raw(Kind::Ptx, kHeapPtx);
   unit.options("--compile-only");
   Bytes linked = container({EntryMaker::raw(Kind::Ptx, kSmallPtx, 80)}), empty = container({});
@@ -36,21 +37,21 @@ TEST_CASE("a linked wrapper leads to the translation units too") {
   REQUIRE(image.containers().size() == 3);
   CHECK(image.containers()[0].role == Role::Loaded);
   CHECK(image.containers()[1].role == Role::Unit);
-  // The linked code says what is left after linking.
+  // The linked code decides: it contains what is left after linking.
   CHECK(must(summarize(image)).heap.use == HeapUse::No);
 
-  // The linker had only PTX and left an empty container: then the units are what is loaded.
+  // The linker had only PTX and left an empty container, so the driver loads the units.
   w.data = empty.data();
   Summary all = must(summarize(must(Image::in_memory(&w))));
   CHECK(all.heap.use == HeapUse::Yes);
-  CHECK(contains(all.heap.reason, "not linked"));
+  CHECK(contains(all.heap.reason, "before linking"));
 
   w.units = nullptr;
   w.data = linked.data();
   CHECK(must(Image::in_memory(&w)).containers().size() == 1);
 }
 
-TEST_CASE("a fat binary, PTX and a cubin by themselves") {
+TEST_CASE("a fat binary, PTX and a cubin without a wrapper") {
   Bytes fat = container({EntryMaker::raw(Kind::Ptx, kSmallPtx)});
   CHECK(must(Image::in_memory(fat.data())).form() == Form::FatBinary);
 
@@ -87,7 +88,7 @@ TEST_CASE("a fat binary, PTX and a cubin by themselves") {
   CHECK(!Image::in_memory(&elf));
 }
 
-TEST_CASE("what is no device code is refused") {
+TEST_CASE("memory without device code is refused") {
   CHECK(!Image::in_memory(nullptr));
   CHECK(!Image::in_memory(""));
   CHECK(!Image::in_memory("a text"));

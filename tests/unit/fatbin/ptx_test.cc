@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fatbin/facts.h"
+#include "fatbin/ptx.h"
+
 #include "tests/unit/fatbin/support.h"
 
 namespace ckpt::fatbin::test {
@@ -9,7 +10,7 @@ const std::string kHead = ".version 9.0\n.target sm_90a, debug\n.address_size 64
 
 CodeFacts facts(const std::string &text) { return must(facts_of_ptx(kHead + text)); }
 
-TEST_CASE("parameters are laid out as the PTX ISA says") {
+TEST_CASE("parameters are laid out as the PTX ISA specifies") {
   CodeFacts f = facts(R"(
 // .visible .entry not_me(.param .u64 a)
 /* .entry nor_me() { } */
@@ -39,7 +40,7 @@ TEST_CASE("parameters are laid out as the PTX ISA says") {
   CHECK(f.kernels[1] == Kernel{"none", {}, 0});
 }
 
-TEST_CASE("variables: sizes, spaces, what is not the programmer's") {
+TEST_CASE("variables have sizes and spaces, and compiler-generated ones are left out") {
   CodeFacts f = facts(R"(
 .global .align 4 .b8 counter[400];
 .visible .const .align 8 .v2 .f64 table[3][2];
@@ -64,7 +65,7 @@ TEST_CASE("variables: sizes, spaces, what is not the programmer's") {
   CHECK(f.references.empty());
 }
 
-TEST_CASE("references of the old kind") {
+TEST_CASE("texture, surface and sampler references are read") {
   CodeFacts f = facts(R"(
 .global .texref t;
 .global .surfref s;
@@ -75,14 +76,15 @@ TEST_CASE("references of the old kind") {
   CHECK(f.references == expected);
 }
 
-TEST_CASE("functions that tell something") {
+TEST_CASE("function names reveal heap use, printf and launches") {
   std::string declaration = "(.param .b64 p)\n;\n";
-  CHECK(facts(".extern .func (.param .b64 r) malloc" + declaration).allocates == "malloc");
-  CHECK(facts(".extern .func (.param .b32 r) __cudaCDP2Malloc" + declaration).allocates ==
+  CHECK(facts(".extern .func (.param .b64 r) malloc" + declaration).heap_function == "malloc");
+  CHECK(facts(".extern .func (.param .b32 r) __cudaCDP2Malloc" + declaration).heap_function ==
         "__cudaCDP2Malloc");
-  CHECK(facts(".extern .func free" + declaration).allocates.empty());
-  // A malloc of the program's own is a function like any other.
-  CHECK(facts(".visible .func (.param .b64 r) malloc(.param .b64 n)\n{ ret; }").allocates.empty());
+  CHECK(facts(".extern .func free" + declaration).heap_function.empty());
+  // A function named malloc that the program defines itself is an ordinary function.
+  CHECK(facts(".visible .func (.param .b64 r) malloc(.param .b64 n)\n{ ret; }")
+            .heap_function.empty());
   CHECK(facts(".extern .func (.param .b32 r) vprintf" + declaration).prints);
   CHECK(!facts(".extern .func __assertfail" + declaration).prints);
   CHECK(facts(".extern .func (.param .b32 r) __cudaCDP2LaunchDeviceV2" + declaration).launches);
@@ -90,7 +92,7 @@ TEST_CASE("functions that tell something") {
   CHECK(facts(".visible .global .u32 __CNPRT_VERSION_NUMBER__ = 6000;").is_device_runtime);
 }
 
-TEST_CASE("instructions on textures and surfaces") {
+TEST_CASE("texture and surface instructions are recognised") {
   auto body = [](const std::string &line) { return facts(".entry k()\n{\n" + line + "\n}\n"); };
   CHECK(body("tex.2d.v4.f32.s32 {%f1}, [%rd1, {%r1}];").uses_textures == true);
   CHECK(body("@%p1 tld4.r.2d.v4.f32.f32 {%f1}, [t];").uses_textures == true);
@@ -99,7 +101,7 @@ TEST_CASE("instructions on textures and surfaces") {
   CHECK(body("mov.u32 %r1, 0;").uses_surfaces == false);
 }
 
-TEST_CASE("debug sections and files are passed over") {
+TEST_CASE("debug sections and file names are skipped") {
   CodeFacts f = facts(R"(
 .file	1 "/tmp/{;.entry x(.cu"
 .section	.debug_info
@@ -113,7 +115,7 @@ TEST_CASE("debug sections and files are passed over") {
   CHECK(f.kernels[0].name == "k");
 }
 
-TEST_CASE("text that is cut or wrong is no fault") {
+TEST_CASE("truncated and malformed text does not crash the reader") {
   std::string whole =
       kHead + ".global .b8 x[4] = {1};\n.visible .entry k(.param .u64 p)\n{ { ret; } }\n";
   for (size_t n = 0; n < whole.size(); ++n)
@@ -126,11 +128,11 @@ TEST_CASE("text that is cut or wrong is no fault") {
   CHECK(facts("} ) ] ; , .entry").kernels.empty());
 }
 
-TEST_CASE("names are bounded") {
+TEST_CASE("names are limited") {
   CHECK(!facts_of_ptx(kHead + ".global .b8 " + std::string(300u << 10, 'x') + ";"));
   std::string many = kHead + ".global .b8 ";
   for (int i = 0; i < 1'200'000; ++i) many += "x,";
-  CHECK(contains(facts_of_ptx(many + "x;").error().what, "beyond all bounds"));
+  CHECK(contains(facts_of_ptx(many + "x;").error().what, "exceed the limits"));
 }
 
 }  // namespace

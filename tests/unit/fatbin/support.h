@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fat binaries made by hand, so that anything in them can be wrong.
+// Builds fat binaries in which any field can be wrong.
 #pragma once
 
 #include <lz4.h>
@@ -40,10 +40,10 @@ inline Bytes lz4(ByteView raw) {
   return out;
 }
 
-// One entry; the sizes of the record follow from the payload, unless they are set afterwards.
+// One entry. The sizes in the record follow from the payload; a test may overwrite them.
 struct EntryMaker {
   EntryRecord record{.kind = 1, .version = 0x101, .header_bytes = 64, .arch = 75, .flags = 0x11};
-  Bytes more;  // of the header, behind the record
+  Bytes more;  // the rest of the header, behind the record
   Bytes payload;
 
   static EntryMaker raw(Kind kind, ByteView payload, u32 arch = 75) {

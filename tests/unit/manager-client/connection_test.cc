@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program, and a Manager that does not want it, or that is none; and what it says of its
-// troubles.
+// A Manager that refuses the program or keeps hanging up, and what the program logs.
 #include <atomic>
 #include <fstream>
 #include <iterator>
@@ -9,7 +8,7 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/unit/agent/manager.h"
+#include "tests/unit/manager-client/fake_manager.h"
 
 using namespace ckpt;
 using namespace ckpt::manager_client;
@@ -18,7 +17,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// What a program says to its user.
+// The log of the program.
 class Log {
  public:
   explicit Log(const Session &session) : path_(session.folder() + "/log") {
@@ -40,7 +39,7 @@ class Log {
   std::string path_;
 };
 
-// Takes all connections, and hangs up, perhaps after a word of welcome.
+// Accepts all connections and hangs up, perhaps after a Welcome.
 class Fickle {
  public:
   Fickle(const Session &session, bool welcomes)
@@ -80,36 +79,36 @@ class Fickle {
   std::thread thread_;
 };
 
-// Has its device from the Manager, and may be evicted.
-auto program_with_a_device(const std::string &socket, const std::string &cannot_leave = {}) {
+// Gets its device from the Manager and can be evicted.
+auto program_with_a_device(const std::string &socket, const std::string &blocker = {}) {
   return [=](App &app) {
     ::setenv(managed::kSocketVariable, socket.c_str(), 1);
-    ManagerClient *t = get();
-    if (t == nullptr) return app.need(false, "a tenant");
-    app.need(t->connect(0, false).gpu == "GPU-1", "the device");
-    app.one.reason = cannot_leave;
+    ManagerClient *client = get();
+    if (client == nullptr) return app.need(false, "a client");
+    app.need(client->connect(0, false).gpu == "GPU-1", "the device");
+    app.one.reason = blocker;
     app.start();
-    t->ready();
+    client->ready();
     app.say("it may be evicted");
-    for (std::string word = app.hear(); !word.empty(); word = app.hear()) {
-      if (word == "no return") app.two.fails_at = "attach";
-      if (word == "return") app.two.fails_at = "";
-      if (word == "ask") app.need(t->ask(1000).has_value(), "memory");
-      app.say("done: " + word);
+    for (std::string command = app.hear(); !command.empty(); command = app.hear()) {
+      if (command == "no return") app.two.fails_at = "attach";
+      if (command == "return") app.two.fails_at = "";
+      if (command == "ask") app.need(client->ask(1000).has_value(), "memory");
+      app.say("done: " + command);
     }
   };
 }
 
 void give_device(Manager &manager, Subject &subject) {
-  manager.meet();
+  manager.welcome_next();
   CHECK(manager.heard() == "Connect");
   manager.say(out::Connect{"GPU-1"});
-  hear_until(subject, "it may be evicted");
+  expect_later(subject, "it may be evicted");
 }
 
-void tell(Subject &subject, const std::string &word) {
-  subject.tell(word);
-  hear_until(subject, "done: " + word);
+void tell(Subject &subject, const std::string &command) {
+  subject.tell(command);
+  expect_later(subject, "done: " + command);
 }
 
 }  // namespace
@@ -125,16 +124,18 @@ TEST_CASE("a program that is refused is told why, and runs unmanaged") {
   manager.say(out::Refused{"it speaks another version", "use one version of ckpt"});
   subject.expect({"granted"});
   CHECK(manager.heard() == "nothing");
-  CHECK(log.count("error: the Manager refuses this program: it speaks another version") == 1);
+  CHECK(log.count(
+            "manager-client: error: the Manager refuses this program: it speaks another version") ==
+        1);
   CHECK(log.count("what to do: use one version of ckpt") == 1);
-  // Nobody is asked, and no other Manager is looked for.
+  // From now on nothing is asked, and no other Manager is sought.
   subject.tell("ask");
   subject.expect({"granted"});
-  CHECK_FALSE(manager.is_wanted(milliseconds(2500)));
+  CHECK_FALSE(manager.has_connection(milliseconds(2500)));
   subject.tell("end");
 }
 
-TEST_CASE("an evicted program that is refused comes back by itself") {
+TEST_CASE("an evicted program that is refused resumes by itself") {
   Session session;
   Log log(session);
   Manager manager(session);
@@ -143,12 +144,12 @@ TEST_CASE("an evicted program that is refused comes back by itself") {
   manager.say(out::Suspend{""});
   CHECK(manager.heard() == "SuspendDone");
   manager.say(out::Refused{"its user is not served any longer", "ckptd --users"});
-  hear_until(subject, "two.resume");
+  expect_later(subject, "two.resume");
   tell(subject, "ask");
   CHECK(log.count("the Manager refuses this program") == 1);
 }
 
-TEST_CASE("who takes connections and hangs up is no Manager") {
+TEST_CASE("a server that accepts connections and hangs up is no Manager") {
   Session session;
   Log log(session);
   Fickle fickle(session, false);
@@ -157,20 +158,21 @@ TEST_CASE("who takes connections and hangs up is no Manager") {
   subject.expect({"granted"});
   CHECK(fickle.connections() <= 3);
   CHECK(log.count("no Manager: ") == 1);
-  CHECK(log.count("the program goes on without") == 1);
+  CHECK(log.count("the program continues without") == 1);
   subject.tell("end");
 }
 
-TEST_CASE("a Manager that was there and hangs up on everybody is waited for as if it were gone") {
+TEST_CASE(
+    "a Manager that starts to hang up on all connections is given up after the grace period") {
   Session session;
   Log log(session);
   Manager manager(session);
   Subject subject(&session, program(manager.path()));
-  manager.meet();
+  manager.welcome_next();
   subject.tell("ask");
   CHECK(manager.heard() == "CudaMalloc");
   int times = 0;
-  for (manager.hang_up(); times < 20 && manager.is_wanted(milliseconds(400)); times++) {
+  for (manager.hang_up(); times < 20 && manager.has_connection(milliseconds(400)); times++) {
     manager.accept();
     manager.hang_up();
   }
@@ -180,7 +182,7 @@ TEST_CASE("a Manager that was there and hangs up on everybody is waited for as i
   subject.tell("end");
 }
 
-TEST_CASE("nor does a program spin with one that says welcome and hangs up") {
+TEST_CASE("a client waits between attempts if the Manager welcomes it and hangs up") {
   Session session;
   Fickle fickle(session, true);
   Subject subject(&session, program(fickle.path()));
@@ -190,13 +192,12 @@ TEST_CASE("nor does a program spin with one that says welcome and hangs up") {
   subject.tell("end");
 }
 
-TEST_CASE(
-    "why a program cannot leave or come back is said once, and the Manager hears it in short") {
+TEST_CASE("a failed eviction is logged once, and reported to the Manager in short") {
   Session session;
   Log log(session);
   Manager manager(session);
   std::string long_reason(20'000, 'x');
-  SUBCASE("leave") {
+  SUBCASE("suspend") {
     Subject subject(&session, program_with_a_device(manager.path(), long_reason));
     give_device(manager, subject);
     for (int i = 0; i < 2; i++) {
@@ -207,7 +208,7 @@ TEST_CASE(
     }
     CHECK(log.count("warning: this program cannot be evicted: ") == 1);
   }
-  SUBCASE("come back") {
+  SUBCASE("resume") {
     Subject subject(&session, program_with_a_device(manager.path()));
     give_device(manager, subject);
     tell(subject, "no return");
@@ -220,6 +221,6 @@ TEST_CASE(
     tell(subject, "return");
     manager.say(out::Migrate{"GPU-1"});
     CHECK(manager.heard() == "MigDone");
-    CHECK(log.count("warning: this program cannot come back yet: ") == 1);
+    CHECK(log.count("warning: this program cannot resume yet: ") == 1);
   }
 }

@@ -6,7 +6,7 @@
 using namespace ckpt;
 using namespace ckpt::manager_client;
 using namespace std::chrono_literals;
-using Do = Heartbeat::Do;
+using Action = Heartbeat::Action;
 
 namespace {
 
@@ -14,60 +14,60 @@ constexpr auto kPatience = 8s;
 constexpr auto kBeat = 1s;
 
 struct Waiting {
-  Heartbeat liveness;
+  Heartbeat heartbeat;
   Heartbeat::Clock::time_point now{};
-  // What is done at the next beat.
-  Do beat() { return liveness.turn(now += kBeat, kPatience); }
+  // The action at the next beat.
+  Action beat() { return heartbeat.turn(now += kBeat, kPatience); }
 };
 
 }  // namespace
 
-TEST_CASE("a Manager that answers is asked once a beat, and never given up") {
+TEST_CASE("a Manager that answers is asked once per beat and never given up") {
   Waiting w;
-  CHECK(w.beat() == Do::Nothing);  // somebody has just begun to wait
+  CHECK(w.beat() == Action::None);  // the wait has just begun
   for (int i = 0; i < 100; i++) {
-    CHECK(w.beat() == Do::Ask);
-    CHECK(w.liveness.turn(w.now + kBeat / 2, kPatience) == Do::Nothing);
-    w.liveness.heard();
+    CHECK(w.beat() == Action::Ask);
+    CHECK(w.heartbeat.turn(w.now + kBeat / 2, kPatience) == Action::None);
+    w.heartbeat.heard();
   }
 }
 
-TEST_CASE("a Manager that is silent for all of the patience is given up") {
+TEST_CASE("a Manager that is silent for as long as the patience is given up") {
   Waiting w;
   w.beat();
-  CHECK(w.beat() == Do::Ask);
-  for (int i = 1; i < Heartbeat::kBeats; i++) CHECK(w.beat() == Do::Nothing);
-  CHECK(w.beat() == Do::GiveUp);
+  CHECK(w.beat() == Action::Ask);
+  for (int i = 1; i < Heartbeat::kBeats; i++) CHECK(w.beat() == Action::None);
+  CHECK(w.beat() == Action::GiveUp);
 }
 
-TEST_CASE("a late answer is one") {
+TEST_CASE("a late answer counts") {
   Waiting w;
   w.beat();
-  CHECK(w.beat() == Do::Ask);
+  CHECK(w.beat() == Action::Ask);
   for (int i = 1; i < Heartbeat::kBeats; i++) w.beat();
-  w.liveness.heard();
-  CHECK(w.beat() == Do::Ask);
-  CHECK(w.beat() == Do::Nothing);
+  w.heartbeat.heard();
+  CHECK(w.beat() == Action::Ask);
+  CHECK(w.beat() == Action::None);
 }
 
-TEST_CASE("time that nobody lived through is one beat") {
+TEST_CASE("time that the process was asleep counts as one beat") {
   Waiting w;
   w.beat();
-  CHECK(w.beat() == Do::Ask);
+  CHECK(w.beat() == Action::Ask);
   w.now += 24h;
-  CHECK(w.beat() == Do::Nothing);
+  CHECK(w.beat() == Action::None);
   w.now += 24h;
-  CHECK(w.beat() == Do::Nothing);
+  CHECK(w.beat() == Action::None);
 }
 
-TEST_CASE("nobody waits: nothing is due") {
+TEST_CASE("without a wait nothing is due") {
   Waiting w;
-  CHECK_FALSE(w.liveness.next());
+  CHECK_FALSE(w.heartbeat.next());
   w.beat();
-  CHECK(w.liveness.next() == w.now + kBeat);
+  CHECK(w.heartbeat.next() == w.now + kBeat);
   w.beat();
-  w.liveness.rest();
-  CHECK_FALSE(w.liveness.next());
-  CHECK(w.beat() == Do::Nothing);
-  CHECK(w.beat() == Do::Ask);
+  w.heartbeat.stop();
+  CHECK_FALSE(w.heartbeat.next());
+  CHECK(w.beat() == Action::None);
+  CHECK(w.beat() == Action::Ask);
 }

@@ -1,40 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The program's side of the Manager.
-
+// The dialogue of a program with its Manager.
 #include <atomic>
 #include <cstdlib>
 #include <thread>
 
 #include <doctest/doctest.h>
 
-#include "tests/unit/agent/manager.h"
+#include "tests/unit/manager-client/fake_manager.h"
 
 using namespace ckpt;
 using namespace ckpt::manager_client;
 using namespace ckpt::test;
 
-TEST_CASE("what is asked before the Manager says welcome is said afterwards") {
+TEST_CASE("a request made before the Welcome is sent after it") {
   Session session;
   Manager manager(session);
   Subject subject(&session, program(manager.path()));
   subject.tell("ask");
-  manager.meet();
+  manager.welcome_next();
   managed::ToManager asked = manager.hear();
   REQUIRE(std::get_if<in::CudaMalloc>(&asked) != nullptr);
   CHECK(std::get<in::CudaMalloc>(asked) == in::CudaMalloc{1, 1000});
-  CHECK(manager.kind != 0);  // what runs here, which was told before
+  CHECK(manager.kind != 0);  // sent before the request
   manager.say(out::GoAhead{1});
   subject.expect({"granted"});
   CHECK(manager.heard() == "MallocDone");
   subject.tell("end");
 }
 
-TEST_CASE("a Manager that does not answer is given up, and found again") {
+TEST_CASE("a Manager that does not answer is given up, and accepted again later") {
   Session session;
   Manager manager(session);
   Subject subject(&session, program(manager.path()));
-  manager.meet();
+  manager.welcome_next();
   subject.tell("ask");
   CHECK(manager.heard() == "CudaMalloc");
   CHECK(manager.heard() == "Ping");
@@ -42,14 +41,14 @@ TEST_CASE("a Manager that does not answer is given up, and found again") {
   CHECK(manager.heard() == "Ping");  // and now it is silent
   subject.expect({"granted"});
   CHECK(manager.heard() == "nothing");
-  // It takes connections, and says nothing: nobody waits for it.
+  // It accepts connections and says nothing: no thread waits for it.
   subject.tell("ask");
   subject.expect({"granted"});
   manager.accept();
   CHECK(manager.heard() == "Join");
   subject.tell("ask");
   subject.expect({"granted"});
-  // Once it speaks, it hears what has changed meanwhile, and is asked.
+  // When it welcomes the program, it hears what has changed meanwhile, and is asked again.
   manager.welcome();
   CHECK(std::get<in::Join>(manager.hear()).used == 3000);
   subject.tell("ask");
@@ -59,55 +58,55 @@ TEST_CASE("a Manager that does not answer is given up, and found again") {
   subject.tell("end");
 }
 
-TEST_CASE("what was given ahead is taken without a question, and given back when it is wanted") {
+TEST_CASE("a credit is used without requests, and returned when it is revoked") {
   Session session;
   Manager manager(session);
   Subject subject(&session, program(manager.path()));
-  manager.meet();
+  manager.welcome_next();
   subject.tell("ask");
   CHECK(std::get<in::CudaMalloc>(manager.hear()).ticket == 1);
-  manager.say(out::Ahead{2500});
+  manager.say(out::Credit{2500});
   manager.say(out::GoAhead{1});
   subject.expect({"granted"});
   CHECK(std::get<in::MallocDone>(manager.hear()).used == 1000);
-  // Twice, and once more what was freed.
-  for (const char *word : {"ask", "ask", "free", "ask"}) {
-    subject.tell(word);
-    subject.expect({word == std::string("ask") ? "granted" : "freed"});
+  // Two allocations, and a third one out of what was freed.
+  for (const char *command : {"ask", "ask", "free", "ask"}) {
+    subject.tell(command);
+    subject.expect({command == std::string("ask") ? "granted" : "freed"});
   }
-  // Then it does not suffice: all of it is told, and this is asked for.
+  // Then the credit does not suffice: it is returned, and the Manager is asked.
   subject.tell("ask");
-  CHECK(std::get<in::AheadBack>(manager.hear()).used == 3000);
+  CHECK(std::get<in::CreditReturned>(manager.hear()).used == 3000);
   CHECK(std::get<in::CudaMalloc>(manager.hear()).ticket == 5);
-  manager.say(out::Ahead{2500});
+  manager.say(out::Credit{2500});
   manager.say(out::GoAhead{5});
   subject.expect({"granted"});
   CHECK(std::get<in::MallocDone>(manager.hear()).used == 4000);
-  // Nothing of it was taken: what is freed is told.
+  // Nothing was allocated out of the new credit, so memory that is freed is reported.
   subject.tell("free");
   subject.expect({"freed"});
   CHECK(std::get<in::CudaFree>(manager.hear()).used == 3000);
   subject.tell("ask");
   subject.expect({"granted"});
-  manager.say(out::Recall{});
-  CHECK(std::get<in::AheadBack>(manager.hear()).used == 4000);
+  manager.say(out::RevokeCredit{});
+  CHECK(std::get<in::CreditReturned>(manager.hear()).used == 4000);
   subject.tell("ask");
   CHECK(std::get<in::CudaMalloc>(manager.hear()).ticket == 7);
   manager.say(out::OutOfMemory{7, "no"});
   subject.expect({"denied"});
   subject.tell("end");
-  CHECK(std::get<in::Fin>(manager.hear()).peak == 4000);  // what it took ahead, too
+  CHECK(std::get<in::Fin>(manager.hear()).peak == 4000);  // with allocations out of the credit
 }
 
 namespace {
 
-// Uses CUDA, and OpenCL when it is told to; its eviction lasts until a moment after that.
+// Uses CUDA, and OpenCL when it is told to. Its eviction ends shortly after that.
 auto program_of_two_apis(const std::string &socket) {
   return [socket](App &app) {
     ::setenv(managed::kSocketVariable, socket.c_str(), 1);
-    ManagerClient *t = get();
-    if (t == nullptr) return app.need(false, "a tenant");
-    app.need(t->connect(0, false).gpu == "GPU-1", "the first device");
+    ManagerClient *client = get();
+    if (client == nullptr) return app.need(false, "a client");
+    app.need(client->connect(0, false).gpu == "GPU-1", "the first device");
     std::atomic<bool> asks{false};
     app.one.on_quiesce = [&] {
       app.say("leaving");
@@ -115,32 +114,32 @@ auto program_of_two_apis(const std::string &socket) {
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
     };
     app.start();
-    t->ready();
+    client->ready();
     app.say("it may be evicted");
-    app.need(app.hear() == "also", "a word");
+    app.need(app.hear() == "also", "the command");
     asks = true;
-    app.say("at " + t->connect(0, false, managed::kOpenCl).gpu);
+    app.say("at " + client->connect(0, false, managed::kOpenCl).gpu);
     app.wait_for_end();
   };
 }
 
 }  // namespace
 
-TEST_CASE("an API that is started while the program is evicted gets the device that it comes to") {
+TEST_CASE("an API that is started during an eviction gets the GPU that the program resumes on") {
   Session session;
   Manager manager(session);
   Subject subject(&session, program_of_two_apis(manager.path()));
-  manager.meet();
+  manager.welcome_next();
   CHECK(manager.heard() == "Connect");
   manager.say(out::Connect{"GPU-1"});
-  hear_until(subject, "it may be evicted");
+  expect_later(subject, "it may be evicted");
   manager.say(out::Suspend{""});
-  hear_until(subject, "leaving");
+  expect_later(subject, "leaving");
   subject.tell("also");
   CHECK(manager.heard() == "SuspendDone");
   manager.say(out::Migrate{"GPU-2"});
   CHECK(manager.heard() == "MigDone");
-  CHECK(manager.heard() == "AlsoUses");
-  manager.say(out::Also{true});
-  hear_until(subject, "at GPU-2");
+  CHECK(manager.heard() == "AddApi");
+  manager.say(out::ApiAdded{true});
+  expect_later(subject, "at GPU-2");
 }

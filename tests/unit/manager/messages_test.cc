@@ -16,7 +16,7 @@ Result<Variant> decode(u16 number, ByteView body) {
     return decode_to_program(number, body);
 }
 
-// Comes back as it went, and neither a byte less nor a byte more is taken.
+// Decodes to the same message; one byte less or more is an error.
 template <class Variant, class M>
 void check_one(const M &message) {
   Variant v(message);
@@ -33,7 +33,7 @@ void check_one(const M &message) {
 
 }  // namespace
 
-TEST_CASE("every message comes back as it went") {
+TEST_CASE("every message decodes to what was encoded") {
 #define FIELD(type, name)
 #define TO_MANAGER(Name, number, fields) check_one<ToManager>(to_manager::Name{});
 #define TO_PROGRAM(Name, number, fields) check_one<ToProgram>(to_program::Name{});
@@ -43,13 +43,13 @@ TEST_CASE("every message comes back as it went") {
 #undef FIELD
   check_one<ToManager>(to_manager::Connect{77, true});
   check_one<ToManager>(to_manager::CudaMalloc{3, 1ull << 40});
-  check_one<ToManager>(to_manager::Join{1, 42, "a program", -3, Standing::Parked, "GPU-1", 5, 6, 7,
-                                        true, true, 8, true, 9});
+  check_one<ToManager>(to_manager::Join{1, 42, "a program", -3, Standing::Suspended, "GPU-1", 5, 6,
+                                        7, true, true, 8, true, 9});
   check_one<ToProgram>(to_program::OutOfMemory{9, "why"});
   check_one<ToProgram>(to_program::Refused{"what", "hint"});
 }
 
-TEST_CASE("what is none is refused by name") {
+TEST_CASE("a malformed message is refused with the name of the bad field") {
   CHECK_FALSE(decode_to_manager(0, {}).has_value());
   CHECK_FALSE(decode_to_manager(999, {}).has_value());
   CHECK_FALSE(decode_to_program(0, {}).has_value());
@@ -59,11 +59,11 @@ TEST_CASE("what is none is refused by name") {
   Result<ToManager> r = decode_to_manager(to_manager::Connect::kNumber, w.bytes());
   REQUIRE_FALSE(r.has_value());
   CHECK(r.error().what == "the message Connect is malformed at \"exclusive\"");
-  // A string that announces more than there is.
+  // A string that is longer than the message.
   Writer long_string;
   long_string.put<u32>(0xffffffff);
   CHECK_FALSE(decode_to_manager(to_manager::Failed::kNumber, long_string.bytes()).has_value());
-  // A standing that is none.
+  // A standing that does not exist.
   to_manager::Join join;
   Writer j = encode(ToManager(join));
   Bytes bytes(j.bytes().begin(), j.bytes().end());

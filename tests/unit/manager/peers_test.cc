@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A daemon in a process of its own, and peers that are no programs: they talk too much, or do not
-// read, or are too many.
+// A daemon in a process of its own, and hostile peers: they send too much, do not read, or are too
+// many.
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -35,7 +35,7 @@ constexpr u64 kGiB = 1u << 30;
 constexpr milliseconds kSlow{2};  // of a measurement
 constexpr milliseconds kSoon{500};
 
-// One GPU that nobody uses. Tells how often it was measured, across processes.
+// One idle GPU. Counts its measurements, across processes.
 class TestMeter final : public Meter {
  public:
   using Count = std::atomic<u64>;
@@ -77,7 +77,7 @@ class Ckptd {
     REQUIRE(shared != MAP_FAILED);
     reads_ = new (shared) TestMeter::Count(0);
     options.socket = socket();
-    options.settings.least_run = options.settings.settle = Time{0};
+    options.settings.min_residency = options.settings.startup_delay = Time{0};
     int ready[2];
     REQUIRE(::pipe(ready) == 0);
     pid_ = ::fork();
@@ -146,13 +146,13 @@ class Caller {
     socket_ = std::move(*fd);
     REQUIRE(set_receive_timeout(socket_.get(), std::chrono::seconds(20)));
   }
-  // Who was refused already need not hear it.
+  // A peer that was refused may have been disconnected.
   void say(const std::string &bytes) {
     bool said = push(bytes, std::chrono::seconds(20)) == bytes.size();
     REQUIRE((said || is_hung_up(milliseconds(0))));
   }
   void say(const managed::ToManager &m) { say(frame(m)); }
-  // As much of `bytes` as the other side lets us send until it hangs up, or for so long.
+  // Sends as much of `bytes` as the daemon reads before it disconnects, or within `time`.
   size_t push(const std::string &bytes, milliseconds time) {
     size_t sent = 0;
     for (auto end = Clock::now() + time; Clock::now() < end && sent < bytes.size();) {
@@ -173,7 +173,7 @@ class Caller {
     pollfd p{socket_.get(), POLLIN, 0};
     return ::poll(&p, 1, static_cast<int>(soon.count())) == 1;
   }
-  // monostate: it hung up.
+  // monostate: the daemon has disconnected.
   managed::ToProgram hear() {
     Result<std::optional<Message>> m = receive_message(socket_.get());
     REQUIRE(m);
@@ -193,7 +193,7 @@ class Caller {
     REQUIRE(std::get_if<out::Status>(&m) != nullptr);
     return nlohmann::json::parse(std::get<out::Status>(m).json);
   }
-  // How long it takes until there is an answer.
+  // The time until the answer.
   milliseconds ping() {
     auto began = Clock::now();
     say(in::Ping{});
@@ -213,17 +213,17 @@ size_t count_of(const std::string &what, const std::string &in) {
 
 }  // namespace
 
-TEST_CASE("who asks and does not read is not listened to for ever, and then hung up") {
+TEST_CASE("a peer that asks and does not read is disconnected") {
   Ckptd ckptd({.reading = milliseconds(300)});
   Caller silent(ckptd);
-  // As many answers as the socket takes, a message that is refused, and no end.
+  // More answers than the socket takes, a malformed message, and bytes without end.
   std::string much = times(3000, frame(kAskStatus)) + kBad + std::string(64u << 20, 'x');
   CHECK(silent.push(much, milliseconds(6000)) < (2u << 20));
   CHECK(silent.is_hung_up(milliseconds(2000)));
   CHECK(Caller(ckptd).status()["programs"].empty());
 }
 
-TEST_CASE("a program that is refused is no program any longer, whether or not it reads why") {
+TEST_CASE("a refused program is removed, whether or not it reads the reason") {
   Ckptd ckptd;
   Caller refused(ckptd), other(ckptd);
   refused.join();
@@ -239,17 +239,17 @@ TEST_CASE("a program that is refused is no program any longer, whether or not it
   CHECK(reads.heard() == "nothing");
 }
 
-TEST_CASE("the others do not wait for one who says much at a time") {
+TEST_CASE("a peer that sends much at a time does not hold up the others") {
   Ckptd ckptd({}, kSlow);
   Caller loud(ckptd), other(ckptd);
   other.join();
-  // Each is measured for: 2 ms.
+  // Each message causes a measurement of 2 ms.
   loud.join();
   loud.say(times(2000, frame(in::Query{})));
   for (int i = 0; i < 5; i++) CHECK(other.ping() < milliseconds(200));
 }
 
-TEST_CASE("telling how the node is takes a small part of the time, however often one asks") {
+TEST_CASE("status requests take a small part of the time, however many there are") {
   Ckptd ckptd({}, kSlow);
   Caller curious(ckptd), other(ckptd);
   other.join();
@@ -262,7 +262,7 @@ TEST_CASE("telling how the node is takes a small part of the time, however often
   CHECK(measured < (Clock::now() - began) / 5);
 }
 
-TEST_CASE("all who ask at a time are told how the node is, and after the question") {
+TEST_CASE("all peers that ask get a status that is newer than their request") {
   Ckptd ckptd;
   std::list<Caller> all;
   for (int i = 0; i < 20; i++) all.emplace_back(ckptd).say(kAskStatus);
@@ -271,7 +271,7 @@ TEST_CASE("all who ask at a time are told how the node is, and after the questio
   CHECK(all.back().status()["programs"].size() == 1);
 }
 
-TEST_CASE("where there is no place left one waits for it, and the log says so once") {
+TEST_CASE("a peer waits for a free connection, and the log reports it once") {
   Ckptd ckptd({.connections = 3});
   auto first = std::make_unique<Caller>(ckptd);
   Caller second(ckptd), third(ckptd), fourth(ckptd);
@@ -283,12 +283,12 @@ TEST_CASE("where there is no place left one waits for it, and the log says so on
   CHECK(third.ping() < kSoon);
   first.reset();
   CHECK(fourth.heard() == "Welcome");
-  CHECK(count_of("no program can join for now: there are 3 connections", ckptd.log()) == 1);
+  CHECK(count_of("no program can join for now: all 3 connections", ckptd.log()) == 1);
 }
 
 namespace {
 
-// Connections of another user, where we may be one.
+// Acts as another user, if this process is root.
 struct As {
   explicit As(uid_t uid) : before(::geteuid()) {
     if (before == 0) REQUIRE(::seteuid(uid) == 0);
@@ -311,11 +311,11 @@ TEST_CASE("one user cannot take all connections") {
   Ckptd ckptd({.all_users = true, .connections = 8});
   std::list<Caller> all;
   auto join_until_refused = [&](uid_t uid) {
-    As somebody(uid);
+    As user(uid);
     for (int joined = 0; joined < 10; joined++)
       if (std::optional<std::string> why = refused(all.emplace_back(ckptd))) {
-        CHECK(why->find("has as many connections to the Manager as are left") != why->npos);
-        CHECK(why->find("start fewer programs") != why->npos);
+        CHECK(why->find("has as many connections to the Manager as are free") != why->npos);
+        CHECK(why->find("run fewer managed programs") != why->npos);
         all.pop_back();
         return joined;
       }
@@ -327,7 +327,7 @@ TEST_CASE("one user cannot take all connections") {
   CHECK_FALSE(refused(all.emplace_back(ckptd)));
 }
 
-TEST_CASE("of why a program cannot leave only the beginning is kept") {
+TEST_CASE("only the start of a long reason for a failed eviction is kept") {
   Ckptd ckptd;
   Caller first(ckptd), second(ckptd), tool(ckptd);
   for (Caller *c : {&first, &second}) {
@@ -344,14 +344,14 @@ TEST_CASE("of why a program cannot leave only the beginning is kept") {
   CHECK(why == std::string(managed::kMaxReasonBytes, 'x'));
 }
 
-TEST_CASE("what stands where the socket should be, and is none, is not removed") {
+TEST_CASE("a file at the path of the socket that is not a socket is not removed") {
   Folder folder;
   TestMeter::Count count{0};
   auto is_refused = [&] {
     auto daemon = Daemon::create({.socket = folder / "socket"},
                                  std::make_unique<TestMeter>(&count, milliseconds(0)));
     REQUIRE_FALSE(daemon);
-    CHECK(daemon.error().what == (folder / "socket") + " is there already, and is no socket");
+    CHECK(daemon.error().what == (folder / "socket") + " exists and is not a socket");
     CHECK(daemon.error().hint.find("--socket") != std::string::npos);
     std::string kept;
     std::ifstream(folder / "socket") >> kept;
@@ -359,7 +359,7 @@ TEST_CASE("what stands where the socket should be, and is none, is not removed")
   };
   std::ofstream(folder / "socket") << "precious";
   is_refused();
-  // Nor is a symbolic link.
+  // A symbolic link is not removed, either.
   REQUIRE(::rename((folder / "socket").c_str(), (folder / "log").c_str()) == 0);
   REQUIRE(::symlink((folder / "log").c_str(), (folder / "socket").c_str()) == 0);
   is_refused();

@@ -6,41 +6,42 @@
 
 #include <doctest/doctest.h>
 
-#include "libckpt-ocl/client/gate.h"
-#include "libckpt-ocl/client/staging.h"
+#include "agent/participant/gate.h"
+#include "libckpt-ocl/client/link/staging.h"
 
 using namespace ckpt;
 using namespace ckpt::ocl;
 using namespace std::chrono_literals;
 
-TEST_CASE("staging space: what is allocated never overlaps, and all of it comes back") {
+TEST_CASE("staging space: allocations never overlap, and released memory is free again") {
   StagingSpace space(1 << 20);
   std::mt19937 random(7);
-  std::map<u64, u64> held;
+  std::map<u64, u64> allocated;
   for (int i = 0; i < 20000; i++) {
-    if (random() % 2 == 0 || held.empty()) {
+    if (random() % 2 == 0 || allocated.empty()) {
       u64 bytes = 1 + random() % 9000;
       std::optional<u64> at = space.allocate(bytes);
       if (!at) continue;
-      auto next = held.lower_bound(*at);
-      if (next != held.end()) REQUIRE(*at + bytes <= next->first);
-      if (next != held.begin()) REQUIRE(std::prev(next)->first + std::prev(next)->second <= *at);
+      auto next = allocated.lower_bound(*at);
+      if (next != allocated.end()) REQUIRE(*at + bytes <= next->first);
+      if (next != allocated.begin())
+        REQUIRE(std::prev(next)->first + std::prev(next)->second <= *at);
       REQUIRE(*at + bytes <= 1 << 20);
-      held[*at] = bytes;
+      allocated[*at] = bytes;
     } else {
-      auto it = std::next(held.begin(), static_cast<long>(random() % held.size()));
+      auto it = std::next(allocated.begin(), static_cast<long>(random() % allocated.size()));
       space.release(it->first, it->second);
-      held.erase(it);
+      allocated.erase(it);
     }
   }
-  for (auto &[at, bytes] : held) space.release(at, bytes);
+  for (auto &[at, bytes] : allocated) space.release(at, bytes);
   CHECK(space.empty());
   CHECK(space.allocate(1 << 20));
   CHECK_FALSE(space.allocate(1));
 }
 
-TEST_CASE("a closed gate lets nobody in, and those inside out") {
-  Gate gate;
+TEST_CASE("a closed gate makes new calls wait and lets calls inside finish") {
+  agent::Gate gate;
   std::atomic<int> inside{0}, stop{0};
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; i++)
@@ -64,8 +65,8 @@ TEST_CASE("a closed gate lets nobody in, and those inside out") {
   for (std::thread &t : threads) t.join();
 }
 
-TEST_CASE("a thread that waits inside steps out of a closing gate") {
-  Gate gate;
+TEST_CASE("a waiting thread leaves a closing gate") {
+  agent::Gate gate;
   std::atomic<bool> entered{false}, done{false};
   std::thread waiter([&] {
     gate.enter();
@@ -84,12 +85,12 @@ TEST_CASE("a thread that waits inside steps out of a closing gate") {
   waiter.join();
 }
 
-TEST_CASE("a gate that does not empty says so at the deadline, and nested entries pass") {
-  Gate gate;
+TEST_CASE("wait_empty() fails at the deadline, and nested calls pass a closed gate") {
+  agent::Gate gate;
   gate.enter();
   gate.close();
   CHECK_FALSE(gate.wait_empty(std::chrono::steady_clock::now() + 10ms));
-  gate.enter();  // a callback's own call
+  gate.enter();  // a call that a callback makes
   gate.leave();
   gate.open();
   gate.leave();

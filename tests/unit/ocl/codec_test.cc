@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A `.api` line as encoder and decoder, with functions of our own in place of a driver's.
+// The encoder and decoder of an `.api` line, with the test's own functions in place of a driver's.
 #include "common/api/call.h"
 
 #include <map>
@@ -37,10 +37,10 @@ int calls(int a, void *thing, unsigned n, void *const *things, const void *bytes
   return 77;
 }
 
-struct Near {
+struct ClientSide {
   u64 number(u8, const void *handle) const { return reinterpret_cast<u64>(handle) / 16; }
 };
-struct Far {
+struct ProxySide {
   std::map<u64, void *> objects;
   void *object(u8, u64 number) const {
     auto it = objects.find(number);
@@ -66,8 +66,8 @@ void *thing(u64 number) { return reinterpret_cast<void *>(number * 16); }
 Bytes encoded(unsigned n, void *const *things, const char *text, const size_t *sizes) {
   Writer w;
   int unused;
-  api::encode<&calls>(w, Near{}, 5, thing(3), n, things, "abc", size_t{3}, text, 2u, sizes, &unused,
-                      &unused);
+  api::encode<&calls>(w, ClientSide{}, 5, thing(3), n, things, "abc", size_t{3}, text, 2u, sizes,
+                      &unused, &unused);
   return w.take();
 }
 
@@ -77,9 +77,9 @@ TEST_CASE("every role crosses the wire") {
   void *list[] = {thing(3), thing(4)};
   size_t sizes[] = {10, 20};
   Bytes b = encoded(2, list, "hello", sizes);
-  Far far{{{3, thing(30)}, {4, thing(40)}}};
+  ProxySide proxy{{{3, thing(30)}, {4, thing(40)}}};
   Reader r(b);
-  api::Arguments<&calls> call(r, far);
+  api::Arguments<&calls> call(r, proxy);
   REQUIRE(call.ok());
   CHECK(r.done());
   CHECK(call.call() == 77);
@@ -92,11 +92,11 @@ TEST_CASE("every role crosses the wire") {
   CHECK(g_seen.sizes == std::vector<size_t>{10, 20});
 }
 
-TEST_CASE("a list leaves out objects that are gone, and its count follows") {
+TEST_CASE("a list leaves out destroyed objects, and its count is adjusted") {
   void *list[] = {thing(3), thing(9)};
   Bytes b = encoded(2, list, nullptr, nullptr);
   Reader r(b);
-  api::Arguments<&calls> call(r, Far{{{3, thing(30)}}});
+  api::Arguments<&calls> call(r, ProxySide{{{3, thing(30)}}});
   REQUIRE(call.ok());
   call.call();
   CHECK(g_seen.things == std::vector<void *>{thing(30)});
@@ -104,27 +104,27 @@ TEST_CASE("a list leaves out objects that are gone, and its count follows") {
   CHECK(g_seen.sizes.empty());
 }
 
-TEST_CASE("an object that is not there makes the call not ok") {
+TEST_CASE("a call with an unknown object is not ok") {
   Bytes b = encoded(0, nullptr, nullptr, nullptr);
   Reader r(b);
-  CHECK_FALSE(api::Arguments<&calls>(r, Far{}).ok());
+  CHECK_FALSE(api::Arguments<&calls>(r, ProxySide{}).ok());
 }
 
-TEST_CASE("every truncation is found, and no flipped bit reads out of bounds") {
+TEST_CASE("every truncation is detected, and no flipped bit causes a read out of bounds") {
   void *list[] = {thing(3)};
   size_t sizes[] = {10, 20};
   Bytes whole = encoded(1, list, "hello", sizes);
-  Far far{{{3, thing(30)}}};
+  ProxySide proxy{{{3, thing(30)}}};
   for (size_t n = 0; n < whole.size(); n++) {
     Bytes part(whole.begin(), whole.begin() + static_cast<long>(n));
     Reader r(part);
-    CHECK_FALSE(api::Arguments<&calls>(r, far).ok());
+    CHECK_FALSE(api::Arguments<&calls>(r, proxy).ok());
   }
   for (size_t bit = 0; bit < whole.size() * 8; bit++) {
     Bytes bad = whole;
     bad[bit / 8] ^= std::byte{static_cast<unsigned char>(1 << bit % 8)};
     Reader r(bad);
-    api::Arguments<&calls> call(r, far);
-    if (call.ok()) call.call();  // the sanitizers watch
+    api::Arguments<&calls> call(r, proxy);
+    if (call.ok()) call.call();  // under the sanitizers
   }
 }

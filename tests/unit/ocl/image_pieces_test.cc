@@ -11,7 +11,8 @@ using namespace ckpt::ocl;
 
 namespace {
 
-// The boxes of [at, end), each element of which must be the next one in the row.
+// Cuts [at, end) into boxes, whose elements must be consecutive in the sequence. Returns their
+// number.
 size_t boxes_of(const std::array<size_t, 3> &extent, u64 at, u64 end) {
   size_t boxes = 0;
   u64 next = at;
@@ -34,7 +35,7 @@ size_t boxes_of(const std::array<size_t, 3> &extent, u64 at, u64 end) {
 
 }  // namespace
 
-TEST_CASE("image pieces: boxes cover a part of the row, in order and nothing else") {
+TEST_CASE("image pieces: boxes cover exactly a part of the sequence, in order") {
   std::mt19937 random(11);
   for (int i = 0; i < 2000; i++) {
     std::array<size_t, 3> extent{1 + random() % 9, 1 + random() % 7, 1 + random() % 5};

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The proxy's end of the ring against a client that writes the ring by hand, well and badly.
+// The proxy's end of the ring, against a client that writes valid and damaged commands by hand.
 #include <thread>
 
 #include <doctest/doctest.h>
 
 #include "libckpt-ocl/container.h"
-#include "libckpt-ocl/proxy/channel.h"
-#include "libckpt-ocl/proxy/mapping.h"
+#include "libckpt-ocl/proxy/device/mapping.h"
+#include "libckpt-ocl/proxy/serve/channel.h"
 
 using namespace ckpt;
 using namespace ckpt::ocl;
@@ -40,7 +40,7 @@ struct Pair {
 
 }  // namespace
 
-TEST_CASE("commands come out as they went in, over the ring's end too") {
+TEST_CASE("commands arrive as they were sent, also across the end of the ring") {
   Pair p = Pair::make();
   std::string payload(40'000, 'x');
   u64 at = 0;
@@ -63,7 +63,7 @@ TEST_CASE("commands come out as they went in, over the ring's end too") {
   }
 }
 
-TEST_CASE("a payload may come on the socket") {
+TEST_CASE("a payload may arrive on the socket") {
   Pair p = Pair::make();
   std::string big(500'000, 'y');
   std::thread sender([&] { CHECK(send_message(p.client.get(), kPayload, view(big))); });
@@ -75,9 +75,9 @@ TEST_CASE("a payload may come on the socket") {
   CHECK(text(c->payload) == big);
 }
 
-TEST_CASE("a damaged ring ends the service instead of reading outside") {
+TEST_CASE("a damaged ring ends the service without a read out of bounds") {
   Pair p = Pair::make();
-  SUBCASE("longer than what was written") {
+  SUBCASE("longer than the written bytes") {
     p.write(0, {1000, 1, 0, 0}, "short");
     p.header().command_head = 24;
   }
@@ -85,27 +85,27 @@ TEST_CASE("a damaged ring ends the service instead of reading outside") {
     p.write(0, {0xfffffff0, 1, 0, 0}, "");
     p.header().command_head = kCommandRingBytes;
   }
-  SUBCASE("a head beyond all bounds") {
+  SUBCASE("a head far beyond the ring") {
     p.write(0, {8, 1, 0, 0}, "12345678");
     p.header().command_head = ~u64{0} / 2;
   }
   CHECK_FALSE(p.channel.next());
 }
 
-TEST_CASE("a client that hangs up ends the service") {
+TEST_CASE("the service ends when the client hangs up") {
   Pair p = Pair::make();
   p.client.reset();
   CHECK_FALSE(p.channel.next());
 }
 
-TEST_CASE("staging is bounded") {
+TEST_CASE("staging offsets are checked") {
   Pair p = Pair::make();
   CHECK(p.channel.staging(0, kStagingBytes));
   CHECK_FALSE(p.channel.staging(1, kStagingBytes));
   CHECK_FALSE(p.channel.staging(~u64{0}, 2));
 }
 
-TEST_CASE("completions wait for room and are never lost") {
+TEST_CASE("completions wait for room, and none is lost") {
   Pair p = Pair::make();
   constexpr u64 n = kCompletions * 3;
   std::thread proxy([&] {
@@ -121,7 +121,7 @@ TEST_CASE("completions wait for room and are never lost") {
   proxy.join();
 }
 
-TEST_CASE("a container comes back whole, and nothing else is taken for one") {
+TEST_CASE("a container survives packing, and other bytes are not taken for one") {
   Container c{
       "driver", "-O", "source", {{"unit", "-D A", {{"a.h", "text"}}}}, Bytes(100, std::byte{7})};
   Bytes b = c.pack();
@@ -141,30 +141,30 @@ TEST_CASE("a container comes back whole, and nothing else is taken for one") {
                              "ELF and so on")));
 }
 
-TEST_CASE("which device stands for which") {
+TEST_CASE("device mapping") {
   RealPlatform a{nullptr, "A", {{nullptr, "0.0", "cpu", 0, 0}, {nullptr, "0.1", "cpu", 0, 1}}};
   RealPlatform b{nullptr, "B", {{nullptr, "1.0", "gpu", 0, 0}}};
-  WantedDevice used{1, true, "A", "cpu", 1}, unused{2, false, "C", "x", 0},
+  ProgramDevice used{1, true, "A", "cpu", 1}, unused{2, false, "C", "x", 0},
       elsewhere{3, true, "C", "x", 0};
-  std::vector<RealPlatform> both{a, b}, only_b{b};  // the answers point into them
-  SUBCASE("its twin, by name and position") {
-    auto m = map_wanted({used, unused}, both, false);
+  std::vector<RealPlatform> both{a, b}, only_b{b};  // the results point into these
+  SUBCASE("an identical device, by name and position") {
+    auto m = map_program_devices({used, unused}, both, false);
     REQUIRE(m);
     CHECK((*m)[0]->key == "0.1");
     CHECK((*m)[1] == nullptr);
   }
-  SUBCASE("a used device that is not here is refused by name") {
-    auto m = map_wanted({elsewhere}, both, false);
+  SUBCASE("a missing used device is refused by name") {
+    auto m = map_program_devices({elsewhere}, both, false);
     REQUIRE_FALSE(m);
     CHECK(m.error().what.find("\"x\" of \"C\"") != std::string::npos);
   }
-  SUBCASE("unless the user chose one") {
-    auto m = map_wanted({elsewhere}, only_b, true);
+  SUBCASE("a missing used device maps to the chosen one") {
+    auto m = map_program_devices({elsewhere}, only_b, true);
     REQUIRE(m);
     CHECK((*m)[0]->key == "1.0");
   }
-  SUBCASE("the last one chosen stands for the rest") {
-    auto m = map_wanted({elsewhere, used, elsewhere}, only_b, true);
+  SUBCASE("the last chosen device stands for the rest") {
+    auto m = map_program_devices({elsewhere, used, elsewhere}, only_b, true);
     REQUIRE(m);
     CHECK((*m)[2]->key == "1.0");
   }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The model of a device's time: when engines serve what, and which moments work has.
+// The device clock: when engines serve jobs, and the model time of work in streams.
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -17,81 +18,100 @@ namespace {
 
 constexpr i64 kMillisecond = 1'000'000;
 
-void sleep_until(i64 moment) {
-  std::this_thread::sleep_for(std::chrono::nanoseconds(moment - device_now()));
+void sleep_until(i64 time) {
+  std::this_thread::sleep_for(std::chrono::nanoseconds(time - device_now()));
+}
+
+// For work that must not end, in the model, before the test has submitted all that follows it:
+// waits for that, however long the machine delays it, and continues from then on.
+void wait_for(const std::atomic<bool> &submitted) {
+  while (!submitted) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  model_time() = device_now();
 }
 
 }  // namespace
 
-TEST_CASE("an engine serves one after the other, and not before it was asked") {
+TEST_CASE("an engine serves jobs one after the other, and none before it is ready") {
   Engines e;
   CHECK(e.serve(1, {.since = 100, .kernel = 10}) == 110);
-  // Ready long before: it begins when the engine became free, not when somebody asked.
+  // Ready long before the call: the job starts when the engine became free.
   CHECK(e.serve(1, {.since = 50, .kernel = 10}) == 120);
   CHECK(e.serve(2, {.since = 60, .kernel = 10}) == 130);
   CHECK(e.serve(2, {.since = 200, .kernel = 10}) == 210);
-  // The bus is another engine.
+  // The bus is a separate engine.
   CHECK(e.serve(1, {.since = 100, .bus = 20}) == 120);
   CHECK(e.serve(2, {.since = 100, .bus = 20}) == 140);
 }
 
-TEST_CASE("another process's turn costs a change") {
+TEST_CASE("a switch between processes takes time") {
   Engines e;
-  CHECK(e.serve(1, {.since = 0, .kernel = 10, .change = 3}) == 10);
-  CHECK(e.serve(1, {.since = 0, .kernel = 10, .change = 3}) == 20);
-  CHECK(e.serve(2, {.since = 0, .kernel = 10, .change = 3}) == 33);
-  CHECK(e.serve(1, {.since = 0, .kernel = 10, .change = 3}) == 46);
-  CHECK(e.serve(1, {.since = 0, .bus = 10, .bus_change = 4}) == 10);
-  CHECK(e.serve(2, {.since = 0, .bus = 10, .bus_change = 4}) == 24);
+  CHECK(e.serve(1, {.since = 0, .kernel = 10, .switch_cost = 3}) == 10);
+  CHECK(e.serve(1, {.since = 0, .kernel = 10, .switch_cost = 3}) == 20);
+  CHECK(e.serve(2, {.since = 0, .kernel = 10, .switch_cost = 3}) == 33);
+  CHECK(e.serve(1, {.since = 0, .kernel = 10, .switch_cost = 3}) == 46);
+  CHECK(e.serve(1, {.since = 0, .bus = 10, .bus_switch_cost = 4}) == 10);
+  CHECK(e.serve(2, {.since = 0, .bus = 10, .bus_switch_cost = 4}) == 24);
 }
 
-TEST_CASE("a kernel on the host's memory and copies share the bus") {
+TEST_CASE("a kernel on pinned memory and copies share the bus") {
   Engines e;
-  // It has the bus for a half of its time; a copy waits for that.
+  // The kernel uses the bus for half of its time, and a copy waits for that.
   CHECK(e.serve(1, {.since = 0, .kernel = 100, .bus = 50}) == 100);
   CHECK(e.serve(2, {.since = 10, .bus = 30}) == 80);
-  // The next one has to wait for the bus, and keeps its engine meanwhile.
+  // The next kernel waits for the bus, and keeps the kernel engine meanwhile.
   CHECK(e.serve(2, {.since = 80, .bus = 100}) == 180);
   CHECK(e.serve(1, {.since = 100, .kernel = 100, .bus = 50}) == 230);
   CHECK(e.serve(2, {.since = 0, .kernel = 10}) == 240);
 }
 
-TEST_CASE("a stream's work begins when the work before it was over in the model") {
+TEST_CASE("work starts when the work before it in its stream has ended in the model") {
   auto queue = std::make_shared<WorkQueue>();
-  i64 begin = device_now();
+  std::atomic<bool> submitted{false};
+  i64 begin = device_now(), first = 0;
   std::vector<i64> begins;
+  queue->submit([&] {
+    wait_for(submitted);
+    first = model_time();
+  });
   Point last;
   for (int i = 0; i < 5; ++i)
     last = queue->submit([&] {
-      begins.push_back(moment());
-      moment() += 5 * kMillisecond;
-      sleep_until(moment() + 2 * kMillisecond);  // it wakes up late
+      begins.push_back(model_time());
+      model_time() += 5 * kMillisecond;
+      sleep_until(model_time() + 2 * kMillisecond);  // wakes up late
     });
+  submitted = true;
   last.wait();
-  CHECK(begins[0] >= begin);
+  CHECK(first >= begin);
+  CHECK(begins[0] == first);
   for (size_t i = 1; i < begins.size(); ++i) CHECK(begins[i] == begins[i - 1] + 5 * kMillisecond);
-  // What comes later is not ready earlier.
+  // Work does not start before it is submitted.
   begin = device_now();
-  queue->submit([&] { begins.push_back(moment()); }).wait();
+  queue->submit([&] { begins.push_back(model_time()); }).wait();
   CHECK(begins.back() >= begin);
   queue->close();
 }
 
-TEST_CASE("work that waits for another stream begins at the moment of what it waits for") {
+TEST_CASE("work that waits for another stream starts when that work has ended in the model") {
   auto first = std::make_shared<WorkQueue>(), second = std::make_shared<WorkQueue>();
+  std::atomic<bool> submitted{false};
   i64 over = 0, begun = 0;
   Point p = first->submit([&] {
-    over = moment() += 5 * kMillisecond;
+    wait_for(submitted);
+    model_time() += 5 * kMillisecond;
+    over = model_time();
     sleep_until(over + kMillisecond);
   });
-  // A later moment of the same stream is not what is waited for.
-  first->submit([&] { moment() += kMillisecond; });
-  second->submit([&] { begun = moment(); }, {p}).wait();
+  // Later work of that stream does not delay it.
+  first->submit([&] { model_time() += kMillisecond; });
+  Point done = second->submit([&] { begun = model_time(); }, {p});
+  submitted = true;
+  done.wait();
   CHECK(begun == over);
-  // Moments do not run ahead of what has happened, as of a clock that was another machine's.
-  p = first->submit([] { moment() += 3600'000 * kMillisecond; });
+  // Model time is never ahead of the clock, as it could be after a restore on another machine.
+  p = first->submit([] { model_time() += 3600'000 * kMillisecond; });
   p.wait();
-  first->submit([&] { begun = moment(); }).wait();
+  first->submit([&] { begun = model_time(); }).wait();
   CHECK(begun <= device_now());
   first->close();
   second->close();

@@ -13,15 +13,19 @@ using namespace ckpt::softcuda;
 
 namespace {
 
-class Limited : public Budget {
+class LimitedBudget : public Budget {
  public:
-  explicit Limited(u64 bytes) : left(bytes) {}
-  bool take(u32, u64 bytes) override { return bytes <= left && (left -= bytes, true); }
+  explicit LimitedBudget(u64 bytes) : left(bytes) {}
+  bool take(u32, u64 bytes) override {
+    if (bytes > left) return false;
+    left -= bytes;
+    return true;
+  }
   void give(u32, u64 bytes) override { left += bytes; }
   u64 left;
 };
 
-// Two windows of 8 TiB do not fit beside ThreadSanitizer's own memory.
+// Two windows of 8 TiB do not fit next to ThreadSanitizer's own memory.
 #if defined(__SANITIZE_THREAD__)
 constexpr bool kHasWindows = false;
 #else
@@ -30,7 +34,7 @@ constexpr bool kHasWindows = true;
 
 }  // namespace
 
-TEST_CASE("spans are cut and become one again") {
+TEST_CASE("spans are split and merged again") {
   Spans s(0x1000, 0x1000);
   CHECK(s.take(0x100, 0x100) == 0x1000);
   CHECK(s.take_at(0x1800, 0x100));
@@ -43,24 +47,24 @@ TEST_CASE("spans are cut and become one again") {
   CHECK(s.holds(0x1000, 0x1000));
 }
 
-TEST_CASE("device memory is accounted in chunks and comes back") {
+TEST_CASE("device memory is taken from the budget in granules and returned") {
   if (!kHasWindows) {
-    MESSAGE("SKIPPED: device memory (ThreadSanitizer leaves no room)");
+    MESSAGE("SKIPPED: device memory (ThreadSanitizer leaves too little address space)");
     return;
   }
-  Limited budget(8 * kChunkBytes);
+  LimitedBudget budget(8 * kGranuleBytes);
   Memory memory(budget);
   std::optional<Allocation> a = memory.allocate(0, 100, MemoryKind::Device, nullptr);
   std::optional<Allocation> b = memory.allocate(0, 100, MemoryKind::Device, nullptr);
   REQUIRE(a);
   REQUIRE(b);
   CHECK(a->base != b->base);
-  CHECK(budget.left == 7 * kChunkBytes);
-  CHECK_FALSE(memory.allocate(0, 8 * kChunkBytes, MemoryKind::Device, nullptr));
+  CHECK(budget.left == 7 * kGranuleBytes);
+  CHECK_FALSE(memory.allocate(0, 8 * kGranuleBytes, MemoryKind::Device, nullptr));
   std::optional<Allocation> big =
-      memory.allocate(0, 3 * kChunkBytes + 1, MemoryKind::Device, nullptr);
+      memory.allocate(0, 3 * kGranuleBytes + 1, MemoryKind::Device, nullptr);
   REQUIRE(big);
-  CHECK(budget.left == 3 * kChunkBytes);
+  CHECK(budget.left == 3 * kGranuleBytes);
   CHECK(memory.host(a->base, 512) != nullptr);
   CHECK(memory.host(a->base, 513) == nullptr);
   CHECK(memory.in_window(a->base));
@@ -68,34 +72,34 @@ TEST_CASE("device memory is accounted in chunks and comes back") {
   CHECK(memory.release(a->base, MemoryKind::Device));
   CHECK(memory.release(b->base, MemoryKind::Device));
   CHECK(memory.release(big->base, MemoryKind::Device));
-  CHECK(budget.left == 8 * kChunkBytes);
+  CHECK(budget.left == 8 * kGranuleBytes);
 }
 
-TEST_CASE("device memory goes for a checkpoint and returns to its addresses") {
+TEST_CASE("a checkpoint saves device memory and restores it at its addresses") {
   if (!kHasWindows) {
-    MESSAGE("SKIPPED: device memory (ThreadSanitizer leaves no room)");
+    MESSAGE("SKIPPED: device memory (ThreadSanitizer leaves too little address space)");
     return;
   }
-  Limited budget(8 * kChunkBytes);
+  LimitedBudget budget(8 * kGranuleBytes);
   Memory memory(budget);
   std::optional<Allocation> a = memory.allocate(0, 64, MemoryKind::Device, nullptr);
-  std::optional<Allocation> b = memory.allocate(0, kChunkBytes, MemoryKind::Device, nullptr);
+  std::optional<Allocation> b = memory.allocate(0, kGranuleBytes, MemoryKind::Device, nullptr);
   std::memcpy(memory.host(a->base, 64), "small", 6);
   std::memcpy(memory.host(b->base, 64), "large", 6);
-  REQUIRE(memory.drop_device_memory());
-  CHECK(budget.left == 8 * kChunkBytes);
-  // Nothing is restored where there is no room, and it may be tried again.
-  u64 left = std::exchange(budget.left, kChunkBytes);
+  REQUIRE(memory.save_device_memory());
+  CHECK(budget.left == 8 * kGranuleBytes);
+  // A restore with too little free memory restores nothing, and can be tried again.
+  u64 left = std::exchange(budget.left, kGranuleBytes);
   CHECK_FALSE(memory.restore_device_memory());
-  CHECK(budget.left == kChunkBytes);
+  CHECK(budget.left == kGranuleBytes);
   budget.left = left;
   REQUIRE(memory.restore_device_memory());
-  CHECK(budget.left == 6 * kChunkBytes);
+  CHECK(budget.left == 6 * kGranuleBytes);
   CHECK(std::string(memory.host(a->base, 64)) == "small");
   CHECK(std::string(memory.host(b->base, 64)) == "large");
 }
 
-TEST_CASE("the broker's configuration is read strictly") {
+TEST_CASE("invalid configurations of the broker are refused") {
   CHECK(broker::parse_configuration("")->text() == "1x4096M");
   CHECK(broker::parse_configuration("4x4800M")->text() == "4x4800M");
   CHECK(broker::parse_configuration("2x8G")->bytes == 8ull << 30);
@@ -104,7 +108,7 @@ TEST_CASE("the broker's configuration is read strictly") {
     CHECK_FALSE(broker::parse_configuration(bad));
 }
 
-TEST_CASE("a peer that lies to the broker is hung up on, and others are served") {
+TEST_CASE("the broker disconnects a client with invalid requests and serves the others") {
   char folder[] = "/tmp/softcuda-test-XXXXXX";
   REQUIRE(mkdtemp(folder) != nullptr);
   std::string path = std::string(folder) + "/s";
@@ -120,25 +124,26 @@ TEST_CASE("a peer that lies to the broker is hung up on, and others are served")
     Result<std::optional<Message>> m = receive_message(fd.get());
     return m && *m ? static_cast<int>((*m)->reader().get<u8>()) : -1;
   };
-  Writer good, lie, wrong;
-  good.put<u32>(0).put<u64>(40u << 20);
-  lie.put<u32>(0).put<u64>(1);
-  wrong.put<u32>(7).put<u64>(1);
+  Writer take_40_mib, give_1_byte, take_unknown_device;
+  take_40_mib.put<u32>(0).put<u64>(40u << 20);
+  give_1_byte.put<u32>(0).put<u64>(1);
+  take_unknown_device.put<u32>(7).put<u64>(1);
   {
-    UniqueFd honest = *connect_unix(path), liar = *connect_unix(path), fool = *connect_unix(path);
-    REQUIRE(send(honest, broker::Request::Take, good));
-    CHECK(answer(honest) == 1);
-    REQUIRE(send(liar, broker::Request::Give, lie));  // what it never had
-    CHECK(answer(liar) == -1);
-    REQUIRE(send(fool, broker::Request::Take, wrong));
-    CHECK(answer(fool) == -1);
+    UniqueFd first = *connect_unix(path), bad_give = *connect_unix(path),
+             bad_device = *connect_unix(path);
+    REQUIRE(send(first, broker::Request::Take, take_40_mib));
+    CHECK(answer(first) == 1);
+    REQUIRE(send(bad_give, broker::Request::Give, give_1_byte));  // memory that it does not have
+    CHECK(answer(bad_give) == -1);
+    REQUIRE(send(bad_device, broker::Request::Take, take_unknown_device));
+    CHECK(answer(bad_device) == -1);
     UniqueFd second = *connect_unix(path);
-    REQUIRE(send(second, broker::Request::Take, good));
+    REQUIRE(send(second, broker::Request::Take, take_40_mib));
     CHECK(answer(second) == 0);
-    honest.reset();
+    first.reset();
     int got = 0;
     for (int i = 0; i < 200 && got == 0; ++i) {
-      REQUIRE(send(second, broker::Request::Take, good));
+      REQUIRE(send(second, broker::Request::Take, take_40_mib));
       got = answer(second);
     }
     CHECK(got == 1);

@@ -16,7 +16,7 @@ std::string error_of(const std::string &text) {
   return m ? "" : m.error().what;
 }
 
-// What is wrong with a kernel named k, or "".
+// The error of linking the kernel `k`, or "".
 std::string kernel_error(const std::string &text) {
   Result<std::unique_ptr<ptx::Module>> m = ptx::parse_module(kHead + text);
   if (!m) return m.error().what;
@@ -32,7 +32,7 @@ std::string kernel_error(const std::string &text) {
 
 }  // namespace
 
-TEST_CASE("a module's declarations are read") {
+TEST_CASE("the declarations of a module are parsed") {
   Result<std::unique_ptr<ptx::Module>> m = ptx::parse_module(
       kHead +
       "/* a comment\n of two lines */ .visible .global .align 8 .b8 table[3][4]; // another\n"
@@ -59,7 +59,7 @@ TEST_CASE("a module's declarations are read") {
   CHECK_FALSE(module.functions[1].defined);
 }
 
-TEST_CASE("what is no PTX is refused with its line") {
+TEST_CASE("invalid PTX is refused, and the error names the line") {
   CHECK(error_of("").find(".target") != std::string::npos);
   CHECK(error_of("\x7f"
                  "ELF")
@@ -74,7 +74,7 @@ TEST_CASE("what is no PTX is refused with its line") {
         std::string::npos);
 }
 
-TEST_CASE("a kernel that cannot run names the instruction and its line") {
+TEST_CASE("the error of a kernel that cannot run names the instruction and its line") {
   CHECK(kernel_error(".entry k()\n{\n  ret;\n}\n") == "");
   CHECK(kernel_error(".entry k()\n{\n  .reg .b32 %r<3>;\n  mma.magic %r1, %r2;\n}\n")
             .find("k: PTX line 7: mma.magic") != std::string::npos);
@@ -92,7 +92,7 @@ TEST_CASE("a kernel that cannot run names the instruction and its line") {
         std::string::npos);
 }
 
-TEST_CASE("registers and labels live in the scopes of their braces") {
+TEST_CASE("braces are scopes for registers and labels") {
   CHECK(kernel_error(".entry k() {\n"
                      "  .reg .b32 %r<2>;\n"
                      "  { .reg.b16 h; mov.b16 h, 1; }\n"

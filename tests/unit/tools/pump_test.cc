@@ -11,7 +11,7 @@ ByteView bytes_of(std::string_view text) {
   return {reinterpret_cast<const std::byte *>(text.data()), text.size()};
 }
 
-// The text that comes out when `text` comes in pieces of `size` bytes.
+// The result for a text that arrives in pieces of `size` bytes.
 std::string in_pieces(std::string_view text, size_t size) {
   ReturnRemover remover;
   std::string out;
@@ -24,7 +24,7 @@ std::string in_pieces(std::string_view text, size_t size) {
   return out;
 }
 
-TEST_CASE("a terminal's carriage returns are taken out, wherever its text is cut") {
+TEST_CASE("a terminal's carriage returns are removed, wherever its text is cut") {
   for (size_t size : {1, 2, 3, 4, 5, 100}) {
     CAPTURE(size);
     CHECK(in_pieces("one\r\ntwo\r\n", size) == "one\ntwo\n");

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Loading and unloading code. The code of a managed program is examined before it is loaded,
+// because a program whose kernels have used the device's heap can no longer be evicted.
+#include "libckpt-cuda/code/code.h"
+#include "libckpt-cuda/entry/pass.h"
+#include "libckpt-cuda/lifecycle/manager_requests.h"
+
+namespace ckpt::cuda {
+namespace {
+
+// `real` calls the driver, which writes `*handle`. A module belongs to a context, a library does
+// not.
+template <class Handle, class Real>
+CUresult load(NewCode code, Handle *handle, bool of_context, Real real) {
+  PASS_OR_RETURN(pass);
+  ManagedLoad managed(of_context);
+  if (CUresult e = managed.ask(code); e != CUDA_SUCCESS) return e;
+  CUresult e = real();
+  managed.done(e == CUDA_SUCCESS ? *handle : nullptr);
+  if (e == CUDA_SUCCESS) code.loaded();
+  return e;
+}
+
+}  // namespace
+
+CUresult entry_cuModuleLoad(CUmodule *module, const char *path) {
+  return load(NewCode(path), module, true, [&] { return REAL(cuModuleLoad)(module, path); });
+}
+
+CUresult entry_cuModuleLoadData(CUmodule *module, const void *code) {
+  return load(NewCode(code), module, true, [&] { return REAL(cuModuleLoadData)(module, code); });
+}
+
+CUresult entry_cuModuleLoadDataEx(CUmodule *module, const void *code, unsigned int n,
+                                  CUjit_option *options, void **values) {
+  return load(NewCode(code), module, true,
+              [&] { return REAL(cuModuleLoadDataEx)(module, code, n, options, values); });
+}
+
+CUresult entry_cuModuleLoadFatBinary(CUmodule *module, const void *code) {
+  return load(NewCode(code), module, true,
+              [&] { return REAL(cuModuleLoadFatBinary)(module, code); });
+}
+
+CUresult entry_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit,
+                                 void **jit_values, unsigned int n_jit, CUlibraryOption *options,
+                                 void **values, unsigned int n) {
+  return load(NewCode(code), library, false, [&] {
+    return REAL(cuLibraryLoadData)(library, code, jit, jit_values, n_jit, options, values, n);
+  });
+}
+
+CUresult entry_cuLibraryLoadFromFile(CUlibrary *library, const char *path, CUjit_option *jit,
+                                     void **jit_values, unsigned int n_jit,
+                                     CUlibraryOption *options, void **values, unsigned int n) {
+  return load(NewCode(path), library, false, [&] {
+    return REAL(cuLibraryLoadFromFile)(library, path, jit, jit_values, n_jit, options, values, n);
+  });
+}
+
+CUresult entry_cuModuleUnload(CUmodule module) {
+  PASS_OR_RETURN(pass);
+  CUresult e = REAL(cuModuleUnload)(module);
+  if (e == CUDA_SUCCESS) report_unloaded(module);
+  return e;
+}
+
+CUresult entry_cuLibraryUnload(CUlibrary library) {
+  PASS_OR_RETURN(pass);
+  CUresult e = REAL(cuLibraryUnload)(library);
+  if (e == CUDA_SUCCESS) report_unloaded(library);
+  return e;
+}
+
+}  // namespace ckpt::cuda

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the lines of cuda.api become: a template for each kind of line. `Gated<Id, type>::call` has
+// the C signature `type` of the entry, so its address can stand in for the driver's.
+#pragma once
+
+#include <tuple>
+
+#include "libckpt-cuda/entry/copied_bytes.h"
+#include "libckpt-cuda/entry/pass.h"
+#include "libckpt-cuda/lifecycle/blockers.h"
+#include "libckpt-cuda/memory/managed_memory.h"
+
+namespace ckpt::cuda {
+
+// Passes the gate and calls the driver.
+template <Id I, class F>
+struct Gated;
+template <Id I, class... A>
+struct Gated<I, CUresult (*)(A...)> {
+  static CUresult call(A... a) {
+    PASS_OR_RETURN(pass);
+    if (!copies_within_devices(I) && gate().watched()) gate().copied(copied_by(a...));
+    return reinterpret_cast<CUresult (*)(A...)>(real_entry(I))(a...);
+  }
+};
+
+// Advice about where managed memory should be; parameter N is its address. Does nothing for managed
+// memory that is on the host (ckpt-run --managed-on-host).
+template <Id I, size_t N, class F>
+struct Hint;
+template <Id I, size_t N, class... A>
+struct Hint<I, N, CUresult (*)(A...)> {
+  static CUresult call(A... a) {
+    if (managed_memory().on_host(std::get<N>(std::tuple{a...}))) return CUDA_SUCCESS;
+    return Gated<I, CUresult (*)(A...)>::call(a...);
+  }
+};
+
+// A template parameter must be an object, not a string literal.
+struct Reason {
+  const char *text;
+};
+
+// Once it has succeeded, the process can no longer be checkpointed.
+template <Id I, const Reason &R, class F>
+struct Blocking;
+template <Id I, const Reason &R, class... A>
+struct Blocking<I, R, CUresult (*)(A...)> {
+  static CUresult call(A... a) {
+    CUresult e = Gated<I, CUresult (*)(A...)>::call(a...);
+    if (e == CUDA_SUCCESS) note_blocker(I, R.text);
+    return e;
+  }
+};
+
+// Returns CUDA_ERROR_NOT_SUPPORTED; logs `reason` at the first call of each entry.
+CUresult refuse(Id id, const char *reason);
+
+// In the x86-64 calling convention a function may ignore the arguments that its caller passes, so
+// one signature serves all refused entries.
+template <Id I, const Reason &R>
+struct Refused {
+  static CUresult call() { return refuse(I, R.text); }
+};
+
+}  // namespace ckpt::cuda

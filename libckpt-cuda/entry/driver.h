@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The real driver, and those of its entries that this library calls itself. Their addresses come
+// from the driver's file, so these calls do not pass the gate.
+#pragma once
+
+#include <string>
+
+#include "common/base/result.h"
+#include "libckpt-cuda/entry/entries.h"
+
+namespace ckpt::cuda {
+
+// The entries that this library calls. Those that an older driver does not have are null: the
+// cuCheckpointProcess* came with CUDA 12.8.
+#define CKPT_CUDA_USED(X)                                                    \
+  X(cuGetErrorName, PFN_cuGetErrorName_v6000)                                \
+  X(cuDeviceGetCount, PFN_cuDeviceGetCount_v2000)                            \
+  X(cuDeviceGet, PFN_cuDeviceGet_v2000)                                      \
+  X(cuDeviceGetName, PFN_cuDeviceGetName_v2000)                              \
+  X(cuDeviceGetUuid_v2, PFN_cuDeviceGetUuid_v11040)                          \
+  X(cuDeviceGetAttribute, PFN_cuDeviceGetAttribute_v2000)                    \
+  X(cuDeviceTotalMem_v2, PFN_cuDeviceTotalMem_v3020)                         \
+  X(cuDevicePrimaryCtxGetState, PFN_cuDevicePrimaryCtxGetState_v7000)        \
+  X(cuCtxGetCurrent, PFN_cuCtxGetCurrent_v4000)                              \
+  X(cuCtxGetDevice, PFN_cuCtxGetDevice_v2000)                                \
+  X(cuCtxPushCurrent_v2, PFN_cuCtxPushCurrent_v4000)                         \
+  X(cuCtxPopCurrent_v2, PFN_cuCtxPopCurrent_v4000)                           \
+  X(cuCtxSynchronize, PFN_cuCtxSynchronize_v2000)                            \
+  X(cuStreamCreate, PFN_cuStreamCreate_v2000)                                \
+  X(cuStreamSynchronize, PFN_cuStreamSynchronize_v2000)                      \
+  X(cuStreamSynchronize_ptsz, PFN_cuStreamSynchronize_v7000_ptsz)            \
+  X(cuStreamDestroy_v2, PFN_cuStreamDestroy_v4000)                           \
+  X(cuEventCreate, PFN_cuEventCreate_v2000)                                  \
+  X(cuEventRecord, PFN_cuEventRecord_v2000)                                  \
+  X(cuEventSynchronize, PFN_cuEventSynchronize_v2000)                        \
+  X(cuEventDestroy_v2, PFN_cuEventDestroy_v4000)                             \
+  X(cuMemHostRegister_v2, PFN_cuMemHostRegister_v6050)                       \
+  X(cuMemHostUnregister, PFN_cuMemHostUnregister_v4000)                      \
+  X(cuMemHostAlloc, PFN_cuMemHostAlloc_v2020)                                \
+  X(cuMemFreeHost, PFN_cuMemFreeHost_v2000)                                  \
+  X(cuMemcpyHtoDAsync_v2, PFN_cuMemcpyHtoDAsync_v3020)                       \
+  X(cuMemcpyDtoHAsync_v2, PFN_cuMemcpyDtoHAsync_v3020)                       \
+  X(cuMemGetAllocationGranularity, PFN_cuMemGetAllocationGranularity_v10020) \
+  X(cuMemAddressReserve, PFN_cuMemAddressReserve_v10020)                     \
+  X(cuMemCreate, PFN_cuMemCreate_v10020)                                     \
+  X(cuMemRelease, PFN_cuMemRelease_v10020)                                   \
+  X(cuMemMap, PFN_cuMemMap_v10020)                                           \
+  X(cuMemUnmap, PFN_cuMemUnmap_v10020)                                       \
+  X(cuMemSetAccess, PFN_cuMemSetAccess_v10020)                               \
+  X(cuCheckpointProcessGetState, PFN_cuCheckpointProcessGetState_v12080)     \
+  X(cuCheckpointProcessLock, PFN_cuCheckpointProcessLock_v12080)             \
+  X(cuCheckpointProcessCheckpoint, PFN_cuCheckpointProcessCheckpoint_v12080) \
+  X(cuCheckpointProcessRestore, PFN_cuCheckpointProcessRestore_v12080)       \
+  X(cuCheckpointProcessUnlock, PFN_cuCheckpointProcessUnlock_v12080)
+
+struct Driver {
+#define X(symbol, type) type symbol = nullptr;
+  CKPT_CUDA_USED(X)
+#undef X
+  const char *path = "";  // of the driver's file; empty: it could not be loaded
+};
+
+// Loaded by this library's constructor, and never unloaded.
+const Driver &driver();
+
+// "CUDA_ERROR_OUT_OF_MEMORY"
+std::string error_name(CUresult e);
+// An error says "cannot {what}: {error_name(e)}".
+Result<> as_result(CUresult e, const char *what);
+
+// Makes `context` the calling thread's current one for the lifetime of this object.
+class CurrentContext {
+ public:
+  explicit CurrentContext(CUcontext context) { pushed_ = driver().cuCtxPushCurrent_v2(context); }
+  ~CurrentContext() {
+    CUcontext ignored = nullptr;
+    if (pushed_ == CUDA_SUCCESS) driver().cuCtxPopCurrent_v2(&ignored);
+  }
+  CurrentContext(const CurrentContext &) = delete;
+  CUresult status() const { return pushed_; }
+
+ private:
+  CUresult pushed_;
+};
+
+}  // namespace ckpt::cuda

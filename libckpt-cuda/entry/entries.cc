@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libckpt-cuda/entry/entries.h"
+
+#include <cstring>
+
+#include "libckpt-cuda/entry/calls.h"
+
+namespace ckpt::cuda {
+
+void *g_real[kEntries];
+
+namespace {
+
+// The target of an entry that the driver does not have, or of all where no driver was found.
+CUresult not_found() { return CUDA_ERROR_NOT_FOUND; }
+
+// Returns the address of our function; null: the entry is not in cuda.api. A function, because the
+// address of another function, cast to void *, is no constant expression.
+template <Id I>
+inline constexpr void *(*kOurs)() = nullptr;
+
+#define GATED(symbol, type)                            \
+  template <>                                          \
+  inline constexpr void *(*kOurs<Id::id_##symbol>)() = \
+      [] { return reinterpret_cast<void *>(&Gated<Id::id_##symbol, type>::call); };
+#define BLOCKING(symbol, type, reason)                                                        \
+  constexpr Reason reason_##symbol{reason};                                                   \
+  template <>                                                                                 \
+  inline constexpr void *(*kOurs<Id::id_##symbol>)() = [] {                                   \
+    return reinterpret_cast<void *>(&Blocking<Id::id_##symbol, reason_##symbol, type>::call); \
+  };
+#define HINT(symbol, type, n)                          \
+  template <>                                          \
+  inline constexpr void *(*kOurs<Id::id_##symbol>)() = \
+      [] { return reinterpret_cast<void *>(&Hint<Id::id_##symbol, n, type>::call); };
+#define OURS(symbol, type, how)                        \
+  template <>                                          \
+  inline constexpr void *(*kOurs<Id::id_##symbol>)() = \
+      [] { return reinterpret_cast<void *>(&entry_##symbol); };
+#define REFUSED(symbol, reason)                        \
+  constexpr Reason reason_##symbol{reason};            \
+  template <>                                          \
+  inline constexpr void *(*kOurs<Id::id_##symbol>)() = \
+      [] { return reinterpret_cast<void *>(&Refused<Id::id_##symbol, reason_##symbol>::call); };
+#include "libckpt-cuda/cuda.api"
+#undef GATED
+#undef BLOCKING
+#undef HINT
+#undef OURS
+#undef REFUSED
+
+void *ours(void *(*address)()) { return address == nullptr ? nullptr : address(); }
+
+}  // namespace
+
+// One jump for each entry (see entries.h). A target needs no synchronisation: the constructor
+// writes it before the program can call. endbr64 makes the symbol a valid target of indirect calls
+// (CET).
+#define CU_ENTRY(name, version, symbol, per_thread)                            \
+  extern "C" __attribute__((visibility("hidden"))) void *target_##symbol;      \
+  asm(".pushsection .data.rel,\"aw\"\n"                                        \
+      ".balign 8\n"                                                            \
+      ".hidden target_" #symbol "\n.globl target_" #symbol                     \
+      "\n"                                                                     \
+      "target_" #symbol                                                        \
+      ": .quad 0\n"                                                            \
+      ".popsection\n.pushsection .text\n"                                      \
+      ".balign 16\n.globl " #symbol "\n.type " #symbol ", @function\n" #symbol \
+      ": endbr64\n  jmp *target_" #symbol                                      \
+      "(%rip)\n"                                                               \
+      ".size " #symbol ", . - " #symbol "\n.popsection\n");
+#include "common/api/cuda_entries.api"
+#undef CU_ENTRY
+
+namespace {
+
+void **const kTargets[] = {
+#define CU_ENTRY(name, version, symbol, per_thread) &target_##symbol,
+#include "common/api/cuda_entries.api"
+#undef CU_ENTRY
+};
+
+// A local static, because the constructor in driver.cc may run before those of this file.
+const EntryInfo *infos() {
+  static const EntryInfo kInfo[] = {
+#define CU_ENTRY(name, version, symbol, per_thread) \
+  {#name, version, #symbol, per_thread, ours(kOurs<Id::id_##symbol>)},
+#include "common/api/cuda_entries.api"
+#undef CU_ENTRY
+  };
+  return kInfo;
+}
+
+}  // namespace
+
+const EntryInfo &entry_info(Id id) { return infos()[static_cast<size_t>(id)]; }
+
+Id find_entry(const char *name, int version, bool per_thread) {
+  Id best = Id::Count;
+  for (size_t i = 0; i < kEntries; i++) {
+    const EntryInfo &e = infos()[i];
+    if (e.per_thread != per_thread || e.version > version || std::strcmp(e.name, name) != 0)
+      continue;
+    best = static_cast<Id>(i);  // the forms of one name are listed by ascending version
+  }
+  return best == Id::Count && per_thread ? find_entry(name, version, false) : best;
+}
+
+void fill_targets(bool wrap) {
+  for (size_t i = 0; i < kEntries; i++) {
+    void *real = g_real[i];
+    void *given = wrap && infos()[i].ours != nullptr ? infos()[i].ours : real;
+    *kTargets[i] = real != nullptr ? given : reinterpret_cast<void *>(&not_found);
+  }
+}
+
+}  // namespace ckpt::cuda

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every entry of the driver API: the real driver's address, and what the program is given instead.
+//
+// The problem. A program reaches the driver in two ways: it is linked to symbols of libcuda.so.1
+// (-lcuda, dlsym), or it asks cuGetProcAddress for pointers, as every CUDA runtime does. We must
+// stand in front of 230 entries and stay out of the way of the 400 others, of which we need not
+// know the parameters.
+//
+// Example. The program calls cuEventRecord, which needs nothing from us, and cuMemAlloc_v2, which
+// we replace:
+//
+//   cuEventRecord:  endbr64            target_cuEventRecord: .quad the driver's cuEventRecord
+//                   jmp *target(%rip)
+//   cuMemAlloc_v2:  endbr64            target_cuMemAlloc_v2: .quad entry_cuMemAlloc_v2
+//                   jmp *target(%rip)
+//
+// How it works. cuda_entries.api lists all entries. For each line, entries.cc emits one exported
+// function of one indirect jump, in assembly, because a jump passes every argument on, on the stack
+// and in registers, whatever the signature. The constructor of this library (driver.cc) looks up
+// each entry in the driver and fills the targets: with ours where cuda.api has a line and the
+// process runs under ckpt-run, else with the driver's. cuGetProcAddress hands out the same targets,
+// so a pointer that we do not replace goes straight to the driver.
+//
+// Cost. One jump for an entry that is linked and not ours; nothing for one from cuGetProcAddress;
+// the gate (about 16 ns) for one of ours. The table is filled by 640 calls of dlsym at the start.
+//
+// Source. CUDA driver API, "Driver Entry Point Access"; System V ABI for x86-64, section 3.2.
+#pragma once
+
+// With this, cuda.h declares each form of an entry under its own symbol (cuMemAlloc_v2) and does
+// not rename it by a macro. The table below names all forms.
+#define __CUDA_API_VERSION_INTERNAL 1
+#include <cuda.h>
+#include <cudaTypedefs.h>
+
+#include <type_traits>
+
+#include "common/base/bytes.h"
+
+namespace ckpt::cuda {
+
+enum class Id : u16 {
+#define CU_ENTRY(name, version, symbol, per_thread) id_##symbol,
+#include "common/api/cuda_entries.api"
+#undef CU_ENTRY
+  Count,
+};
+
+struct EntryInfo {
+  const char *name;  // as cuGetProcAddress knows it
+  int version;       // of the CUDA release that introduced this form, 12080 for 12.8
+  const char *symbol;
+  bool per_thread;  // the form for the per-thread default stream
+  void *ours;       // null: the program is given the driver's own
+};
+
+const EntryInfo &entry_info(Id id);
+// The form of `name` that a program built for `version` means, or Id::Count.
+Id find_entry(const char *name, int version, bool per_thread);
+
+inline constexpr size_t kEntries = static_cast<size_t>(Id::Count);
+// The driver's address of each entry; null: this driver does not have it.
+extern void *g_real[kEntries];
+inline void *real_entry(Id id) { return g_real[static_cast<size_t>(id)]; }
+
+// Fills the target of every exported symbol. With `wrap` false all are the driver's own.
+void fill_targets(bool wrap);
+
+// A line OURS of cuda.api is defined in this library as entry_SYMBOL.
+#define GATED(symbol, type) using Type_##symbol = type;
+#define BLOCKING(symbol, type, reason) GATED(symbol, type)
+#define HINT(symbol, type, n) GATED(symbol, type)
+#define OURS(symbol, type, how) \
+  GATED(symbol, type)           \
+  std::remove_pointer_t<type> entry_##symbol;
+#define REFUSED(symbol, reason)
+#include "libckpt-cuda/cuda.api"
+#undef GATED
+#undef BLOCKING
+#undef HINT
+#undef OURS
+#undef REFUSED
+
+// The driver's own form of an entry that stands in cuda.api.
+#define REAL(symbol)                             \
+  reinterpret_cast<::ckpt::cuda::Type_##symbol>( \
+      ::ckpt::cuda::real_entry(::ckpt::cuda::Id::id_##symbol))
+
+}  // namespace ckpt::cuda

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The program's uses of CUDA that keep it from being checkpointed, now or for the rest of its life.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libckpt-cuda/entry/entries.h"
+
+namespace ckpt::cuda {
+
+// A call of `id` has succeeded after which no checkpoint is possible. `what` has static storage
+// duration and names the use: "it uses multicast memory".
+void note_blocker(Id id, const char *what);
+
+// Appends a sentence for each blocker there is now: those noted, managed memory and variables, and
+// streams that are being captured.
+void append_blockers(std::vector<std::string> &reasons);
+
+}  // namespace ckpt::cuda

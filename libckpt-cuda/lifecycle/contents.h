@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Copies the contents of cuMemAlloc's memory to the staging memory of a tool, and back.
+#pragma once
+
+#include "agent/participant/participant.h"
+
+namespace ckpt::cuda {
+
+// The sum of what save_contents() will write, in bytes.
+u64 contents_bytes();
+Result<> save_contents(agent::Sink &sink);
+Result<> load_contents(agent::Source &source);
+
+}  // namespace ckpt::cuda

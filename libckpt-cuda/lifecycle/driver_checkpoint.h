@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The driver's own checkpoint: cuCheckpointProcess*, called by a process on itself.
+//
+// The problem. Most of what a CUDA program has on a device cannot be read and rebuilt from outside:
+// contexts, modules, streams, graphs, arrays, the device's heap, page tables. The driver alone can
+// save it, and since driver 570 it does.
+//
+// How it works. The driver of a process is in one of these states:
+//
+//   RUNNING ── Lock ──► LOCKED ── Checkpoint ──► CHECKPOINTED
+//      ▲                  │ ▲                         │
+//      └───── Unlock ─────┘ └──────── Restore ────────┘        FAILED: an attempt has lost the
+//      state
+//
+// Lock waits until submitted work has ended and blocks new calls. Checkpoint copies all device
+// memory into memory of the process and gives the devices up: no descriptor of a device, no mapping
+// of one remains, so CRIU can dump the process. Restore does the reverse, on the same devices or,
+// since driver 580, on others of the same chip type; the arguments then map each UUID to another
+// one.
+//
+// What it keeps: all objects and handles, memory of pools, arrays, device variables, and the
+// contents of memory of cuMemCreate that is mapped. What it refuses or loses: managed memory,
+// memory shared by cuIpc* (blockers.h; docs/CUDA.md has the whole list).
+//
+// Device memory of cuMemAlloc, usually by far the largest part, does not go this way. We save it
+// into the image directly and unmap it beforehand (memory/memory.h), because the driver's copies
+// would need as much host memory again, and CRIU would write them as part of the process.
+//
+// Cost. The time to copy what is left on the devices, plus the driver's own start and stop.
+//
+// Source. CUDA driver API, section "CUDA Checkpointing"; https://github.com/NVIDIA/cuda-checkpoint.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "agent/participant/participant.h"
+#include "common/base/result.h"
+
+namespace ckpt::cuda {
+
+// Why this driver has no checkpoint; empty: it has.
+std::string no_driver_checkpoint();
+// From RUNNING to CHECKPOINTED. All contexts must be idle.
+Result<> driver_checkpoint();
+// To RUNNING, from whichever state driver_checkpoint() has reached. `map`: UUIDs as uuid_text()
+// writes them; empty: the same devices.
+Result<> driver_restore(std::span<const agent::DevicePair> map);
+
+}  // namespace ckpt::cuda

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libckpt-cuda/lifecycle/quiesce.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "libckpt-cuda/entry/pass.h"
+#include "libckpt-cuda/lifecycle/streams.h"
+#include "libckpt-cuda/memory/contexts.h"
+
+namespace ckpt::cuda {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// How long the gate stays closed while a host function runs, and for how long it then opens.
+constexpr milliseconds kClosedStep{20};
+constexpr milliseconds kOpenStep{5};
+// Captures are short, because a program records work and does not wait for it. A capture that lasts
+// longer makes the checkpoint fail.
+constexpr milliseconds kCaptureLimit{2000};
+
+// cuCtxSynchronize has no time limit, so a separate thread waits for all contexts. After the
+// deadline it waits on, and ends when the device becomes idle.
+struct ContextWait {
+  std::vector<ContextInfo> contexts;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  Result<> outcome;
+};
+
+Result<> synchronize(const ContextInfo &c) {
+  CurrentContext current(c.handle);
+  CUresult e = current.status() == CUDA_SUCCESS ? driver().cuCtxSynchronize() : current.status();
+  if (e == CUDA_SUCCESS) return {};
+  return fail_with_hint(
+      fmt::format("a CUDA context on device {} has failed with {}", c.device, error_name(e)),
+      "the program has lost this context: fix the failing kernel or copy");
+}
+
+void *wait_for_contexts(void *p) {
+  std::unique_ptr<std::shared_ptr<ContextWait>> owner(
+      static_cast<std::shared_ptr<ContextWait> *>(p));
+  ContextWait &wait = **owner;
+  Result<> outcome;
+  for (const ContextInfo &c : wait.contexts) {
+    Result<> idle = synchronize(c);
+    if (!idle && outcome) outcome = std::move(idle);
+  }
+  std::lock_guard lock(wait.mutex);
+  wait.done = true;
+  wait.outcome = std::move(outcome);
+  wait.changed.notify_all();
+  return nullptr;
+}
+
+Result<std::shared_ptr<ContextWait>> start_context_wait() {
+  auto wait = std::make_shared<ContextWait>();
+  wait->contexts = live_contexts();
+  auto handed = std::make_unique<std::shared_ptr<ContextWait>>(wait);
+  pthread_t thread;
+  int error = ::pthread_create(&thread, nullptr, wait_for_contexts, handed.get());
+  if (error != 0) return fail("cannot start a thread: {}", std::strerror(error));
+  handed.release();  // wait_for_contexts() deletes it
+  ::pthread_detach(thread);
+  return wait;
+}
+
+// Opens the gate until no host function runs, and for kOpenStep at most: calls that come in submit
+// new work, which must be waited for in turn.
+void let_host_calls_end(Clock::time_point deadline) {
+  Clock::time_point end = std::min(deadline, Clock::now() + kOpenStep);
+  close_gate_after_host_calls(true);
+  gate().open();
+  while (host_calls_running() > 0 && Clock::now() < end)
+    std::this_thread::sleep_for(milliseconds(1));
+  gate().close();
+  close_gate_after_host_calls(false);
+}
+
+Result<> wait_for_calls(Clock::time_point deadline) {
+  for (;;) {
+    if (gate().wait_empty(std::min(deadline, Clock::now() + kClosedStep))) return {};
+    if (Clock::now() >= deadline)
+      return fail_with_hint("a CUDA call did not return in time; it may be waiting for a kernel",
+                            "try again, or wait longer with --timeout");
+    if (host_calls_running() > 0) let_host_calls_end(deadline);
+  }
+}
+
+Result<> wait_for_captures(Clock::time_point deadline) {
+  Clock::time_point end = std::min(deadline, Clock::now() + kCaptureLimit);
+  while (capturing()) {
+    if (Clock::now() >= end)
+      return fail_with_hint("a stream is being captured into a graph",
+                            "try again after the capture");
+    gate().open();
+    std::this_thread::sleep_for(milliseconds(1));
+    gate().close();
+    gate().wait_empty(end);
+  }
+  return {};
+}
+
+// False: calls have come in through the gate, which was open for a host function.
+Result<bool> wait_until_idle(Clock::time_point deadline) {
+  CKPT_TRY(std::shared_ptr<ContextWait> wait, start_context_wait());
+  std::unique_lock lock(wait->mutex);
+  auto done = [&] { return wait->done; };
+  while (!wait->changed.wait_until(lock, std::min(deadline, Clock::now() + kClosedStep), done)) {
+    if (Clock::now() >= deadline)
+      return fail_with_hint("kernels are still running", "wait longer with --timeout");
+    if (host_calls_running() == 0) continue;
+    lock.unlock();
+    let_host_calls_end(deadline);
+    return false;
+  }
+  CKPT_CHECK(wait->outcome);
+  return true;
+}
+
+}  // namespace
+
+Result<> quiesce_devices(Clock::time_point deadline) {
+  gate().close();
+  for (bool idle = false; !idle;) {
+    CKPT_CHECK(wait_for_calls(deadline));
+    CKPT_CHECK(wait_for_captures(deadline));
+    CKPT_TRY(idle, wait_until_idle(deadline));
+  }
+  return {};
+}
+
+}  // namespace ckpt::cuda

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libckpt-cuda/memory/addresses.h"
+
+#include <algorithm>
+
+namespace ckpt::cuda {
+namespace {
+
+constexpr u64 kLeastWindowBytes = 16ull << 30;
+// A window is this many times the device's memory. Addresses are plentiful (47 bits or more), and
+// free holes between blocks must not exhaust a window before the memory is exhausted.
+constexpr u64 kWindowsPerDevice = 4;
+
+}  // namespace
+
+CUmemAllocationProp memory_of(CUdevice device) {
+  CUmemAllocationProp prop{};
+  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  prop.location.id = device;
+  return prop;
+}
+
+u64 Addresses::granularity(CUdevice device) {
+  u64 &known = granularity_[device];
+  if (known != 0) return known;
+  CUmemAllocationProp prop = memory_of(device);
+  size_t bytes = 0;
+  driver().cuMemGetAllocationGranularity(&bytes, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+  known = std::max<u64>(bytes, kGrainBytes);
+  return known;
+}
+
+CUresult Addresses::reserve_window(CUdevice device, u64 least) {
+  size_t total = 0;
+  driver().cuDeviceTotalMem_v2(&total, device);
+  u64 align = granularity(device);
+  u64 bytes = rounded_up(std::max({kLeastWindowBytes, kWindowsPerDevice * total, least}), align);
+  CUdeviceptr p = 0;
+  CUresult e = driver().cuMemAddressReserve(&p, bytes, align, 0, 0);
+  if (e == CUDA_SUCCESS) free_.give(p, bytes);
+  return e;
+}
+
+CUresult Addresses::take(CUdevice device, u64 bytes, u64 &base) {
+  u64 align = granularity(device);
+  std::optional<u64> at = free_.take(bytes, align);
+  if (!at) {
+    if (CUresult e = reserve_window(device, bytes); e != CUDA_SUCCESS) return e;
+    at = free_.take(bytes, align);
+  }
+  if (!at) return CUDA_ERROR_OUT_OF_MEMORY;
+  base = *at;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace ckpt::cuda

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Device addresses for blocks: windows are reserved once and never given back to the driver (see
+// memory.h). Not thread-safe.
+#pragma once
+
+#include <map>
+
+#include "common/base/spans.h"
+#include "libckpt-cuda/entry/driver.h"
+
+namespace ckpt::cuda {
+
+// Small allocations are rounded up to this and aligned at it. The driver guarantees at least 256.
+inline constexpr u64 kGrainBytes = 512;
+// No allocation is larger; keeps sums of sizes far from overflow.
+inline constexpr u64 kLargestBytes = u64{1} << 50;
+
+// `to` need not be a power of two.
+constexpr u64 rounded_up(u64 bytes, u64 to) { return (bytes + to - 1) / to * to; }
+
+// Physical memory that belongs to `device`, for cuMemCreate and cuMemGetAllocationGranularity.
+CUmemAllocationProp memory_of(CUdevice device);
+
+class Addresses {
+ public:
+  // The size of physical memory is a multiple of this, and blocks are aligned at it: 2 MiB on
+  // today's devices.
+  u64 granularity(CUdevice device);
+  // `bytes` is a multiple of the granularity. Reserves a further window if need be.
+  CUresult take(CUdevice device, u64 bytes, u64 &base);
+  void give(u64 base, u64 bytes) { free_.give(base, bytes); }
+
+ private:
+  CUresult reserve_window(CUdevice device, u64 least);
+
+  Spans free_;  // parts of windows that no block has
+  std::map<CUdevice, u64> granularity_;
+};
+
+}  // namespace ckpt::cuda

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The live contexts, and which contexts have access to the memory of which others.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "libckpt-cuda/entry/driver.h"
+
+namespace ckpt::cuda {
+
+struct ContextInfo {
+  CUcontext handle = nullptr;
+  CUdevice device = 0;
+  bool primary = false;
+};
+
+// The calling thread's context. It is added to the live ones: a program may have contexts that were
+// made by an entry that is not ours, green contexts for example.
+CUresult current_context(ContextInfo &out);
+std::vector<ContextInfo> live_contexts();
+
+// The devices with access to the memory of `context`, its own first (cuCtxEnablePeerAccess).
+std::vector<CUdevice> devices_with_access(const ContextInfo &context);
+
+}  // namespace ckpt::cuda

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libckpt-cuda/memory/memory.h"
+
+#include <algorithm>
+
+namespace ckpt::cuda {
+namespace {
+
+CUresult give_access(u64 base, u64 bytes, CUdevice device, bool allowed) {
+  CUmemAccessDesc access{};
+  access.location = memory_of(device).location;
+  access.flags = allowed ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  return driver().cuMemSetAccess(base, bytes, &access, 1);
+}
+
+}  // namespace
+
+Memory &memory() {
+  static Memory *const kMemory = new Memory;
+  return *kMemory;
+}
+
+// ---- blocks
+
+CUresult Memory::map(Block &b) {
+  CUmemAllocationProp prop = memory_of(b.context.device);
+  CUresult e = driver().cuMemCreate(&b.physical, b.bytes, &prop, 0);
+  if (e != CUDA_SUCCESS) return e;
+  e = driver().cuMemMap(b.base, b.bytes, 0, b.physical, 0);
+  b.mapped = e == CUDA_SUCCESS;
+  for (CUdevice d : devices_with_access(b.context))
+    if (e == CUDA_SUCCESS) e = give_access(b.base, b.bytes, d, true);
+  if (e != CUDA_SUCCESS) unmap(b);
+  return e;
+}
+
+void Memory::unmap(Block &b) {
+  if (b.mapped) driver().cuMemUnmap(b.base, b.bytes);
+  if (b.physical != 0) driver().cuMemRelease(b.physical);
+  b.mapped = false;
+  b.physical = 0;
+}
+
+CUresult Memory::new_block(const ContextInfo &context, u64 bytes, bool small, Block *&out) {
+  auto b = std::make_unique<Block>();
+  b->bytes = bytes;
+  b->context = context;
+  b->small = small;
+  CUresult e = addresses_.take(context.device, bytes, b->base);
+  if (e != CUDA_SUCCESS) return e;
+  e = map(*b);
+  if (e != CUDA_SUCCESS) {
+    addresses_.give(b->base, bytes);
+    return e;
+  }
+  out = b.get();
+  block_bytes_ += bytes;
+  blocks_[b->base] = std::move(b);
+  return CUDA_SUCCESS;
+}
+
+void Memory::drop_block(Block &b) {
+  if (b.small) set_largest_free(b, 0);
+  unmap(b);
+  block_bytes_ -= b.bytes;
+  addresses_.give(b.base, b.bytes);
+  blocks_.erase(b.base);
+}
+
+void Memory::set_largest_free(Block &b, u64 largest) {
+  if (largest == b.largest_free) return;
+  Roomy &roomy = roomy_[b.context.handle];
+  roomy.erase({b.largest_free, b.base});
+  b.largest_free = largest;
+  if (largest > 0) roomy.insert({largest, b.base});
+}
+
+// ---- allocations
+
+bool Memory::is_small(const ContextInfo &context, u64 bytes) {
+  return bytes <= addresses_.granularity(context.device) / 2;
+}
+
+u64 Memory::bytes_to_reserve(const ContextInfo &context, u64 bytes) {
+  std::lock_guard lock(mutex_);
+  return rounded_up(bytes, addresses_.granularity(context.device));
+}
+
+bool Memory::allocate_from_blocks(const ContextInfo &context, u64 bytes, u64 &out) {
+  std::lock_guard lock(mutex_);
+  Block *block = cut_from_blocks(context, bytes, out);
+  if (block == nullptr) return false;
+  record(*block, out, bytes);
+  return true;
+}
+
+CUresult Memory::allocate(const ContextInfo &context, u64 bytes, u64 &out) {
+  std::lock_guard lock(mutex_);
+  if (bytes > kLargestBytes) return CUDA_ERROR_OUT_OF_MEMORY;
+  Block *block = cut_from_blocks(context, bytes, out);
+  if (block == nullptr) return allocate_in_new_block(context, bytes, out);
+  record(*block, out, bytes);
+  return CUDA_SUCCESS;
+}
+
+// Null: no block has room.
+Memory::Block *Memory::cut_from_blocks(const ContextInfo &context, u64 bytes, u64 &out) {
+  if (!is_small(context, bytes)) return nullptr;
+  u64 grains = rounded_up(bytes, kGrainBytes);
+  Roomy &roomy = roomy_[context.handle];
+  for (auto it = roomy.lower_bound({grains, 0}); it != roomy.end();
+       it = roomy.lower_bound({grains, 0})) {
+    Block &b = *blocks_[it->second];
+    if (std::optional<u64> at = b.free.take(grains, kGrainBytes)) {
+      out = *at;
+      return &b;
+    }
+    set_largest_free(b, grains - kGrainBytes);  // the bound was too high
+  }
+  return nullptr;
+}
+
+CUresult Memory::allocate_in_new_block(const ContextInfo &context, u64 bytes, u64 &out) {
+  bool small = is_small(context, bytes);
+  u64 size = rounded_up(bytes, addresses_.granularity(context.device));
+  Block *block = nullptr;
+  CUresult e = new_block(context, size, small, block);
+  if (e != CUDA_SUCCESS) return e;
+  out = block->base;
+  if (small) {
+    u64 grains = rounded_up(bytes, kGrainBytes);
+    block->free = Spans(block->base, size);
+    block->free.take(grains, kGrainBytes);
+    set_largest_free(*block, size - grains);
+  }
+  record(*block, out, bytes);
+  return CUDA_SUCCESS;
+}
+
+void Memory::record(Block &block, u64 base, u64 bytes) {
+  block.live++;
+  const ContextInfo &c = block.context;
+  allocations_[base] = {base, bytes, block.base, next_id_++, c.handle, c.device, false};
+}
+
+bool Memory::has_other_spare(const Block &b) {
+  auto spare = blocks_.find(spare_[b.context.handle]);
+  return spare != blocks_.end() && spare->second.get() != &b && spare->second->live == 0;
+}
+
+void Memory::free_piece(const Allocation &a) {
+  Block &b = *blocks_[a.block];
+  b.live--;
+  if (!b.small) return drop_block(b);
+  b.free.give(a.base, rounded_up(a.bytes, kGrainBytes));
+  set_largest_free(b, b.bytes);
+  if (b.live > 0) return;
+  if (has_other_spare(b)) return drop_block(b);
+  spare_[b.context.handle] = b.base;
+}
+
+u64 Memory::release(u64 base) {
+  std::lock_guard lock(mutex_);
+  u64 before = block_bytes_;
+  auto it = allocations_.find(base);
+  if (it == allocations_.end()) return 0;
+  free_piece(it->second);
+  allocations_.erase(it);
+  return before - block_bytes_;
+}
+
+void Memory::release_context(CUcontext context) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(allocations_, [&](auto &p) { return p.second.context == context; });
+  for (auto it = blocks_.begin(); it != blocks_.end();) {
+    Block &b = *it++->second;
+    if (b.context.handle == context) drop_block(b);
+  }
+  roomy_.erase(context);
+  spare_.erase(context);
+}
+
+std::optional<Allocation> Memory::find(u64 address) const {
+  std::lock_guard lock(mutex_);
+  auto it = allocations_.upper_bound(address);
+  if (it == allocations_.begin()) return {};
+  const Allocation &a = std::prev(it)->second;
+  if (address - a.base >= a.bytes) return {};
+  return a;
+}
+
+CUresult Memory::set_access(CUcontext owner, CUdevice device, bool allowed) {
+  std::lock_guard lock(mutex_);
+  for (auto &[base, b] : blocks_) {
+    if (b->context.handle != owner || b->context.device == device) continue;
+    if (CUresult e = give_access(base, b->bytes, device, allowed); e != CUDA_SUCCESS) return e;
+  }
+  return CUDA_SUCCESS;
+}
+
+bool Memory::exclude(u64 base, bool excluded) {
+  std::lock_guard lock(mutex_);
+  auto it = allocations_.find(base);
+  if (it == allocations_.end()) return false;
+  it->second.excluded = excluded;
+  return true;
+}
+
+// ---- sizes
+
+u64 Memory::spare_bytes(CUdevice device) const {
+  std::lock_guard lock(mutex_);
+  u64 bytes = 0;
+  for (auto &[base, b] : blocks_)
+    if (b->live == 0 && b->context.device == device) bytes += b->bytes;
+  return bytes;
+}
+
+u64 Memory::block_bytes(CUdevice device) const {
+  std::lock_guard lock(mutex_);
+  u64 bytes = 0;
+  for (auto &[base, b] : blocks_)
+    if (b->context.device == device) bytes += b->bytes;
+  return bytes;
+}
+
+// ---- a checkpoint
+
+// A block is saved up to the end of its last allocation that is not excluded.
+std::vector<Contents> Memory::contents() const {
+  std::lock_guard lock(mutex_);
+  std::map<u64, u64> saved;  // bytes of each block, by its base
+  for (auto &[base, a] : allocations_)
+    if (!a.excluded) saved[a.block] = std::max(saved[a.block], base + a.bytes - a.block);
+  std::vector<Contents> all;
+  for (auto &[base, bytes] : saved)
+    all.push_back({fmt::format("mem-{:x}", base), base, rounded_up(bytes, kGrainBytes),
+                   blocks_.at(base)->context.handle});
+  return all;
+}
+
+// Adjacent blocks are unmapped by one call: cuMemUnmap takes a range of several mappings.
+void Memory::unmap_ranges() {
+  u64 begin = 0, end = 0;
+  auto unmap_range = [&] {
+    if (end > begin) driver().cuMemUnmap(begin, end - begin);
+  };
+  for (auto &[base, b] : blocks_) {
+    if (!b->mapped) continue;
+    if (base != end) {
+      unmap_range();
+      begin = base;
+    }
+    end = base + b->bytes;
+    b->mapped = false;
+  }
+  unmap_range();
+}
+
+void Memory::unmap_all() {
+  std::lock_guard lock(mutex_);
+  unmap_ranges();
+  for (auto it = blocks_.begin(); it != blocks_.end();) {
+    Block &b = *it++->second;
+    unmap(b);
+    if (b.live == 0) drop_block(b);
+  }
+}
+
+Result<> Memory::remap_all() {
+  std::lock_guard lock(mutex_);
+  for (auto &[base, b] : blocks_) {
+    if (b->mapped) continue;
+    if (CUresult e = map(*b); e != CUDA_SUCCESS)
+      return fail("cannot map {} bytes of device memory at {:#x} again: {}", b->bytes, base,
+                  error_name(e));
+  }
+  return {};
+}
+
+}  // namespace ckpt::cuda

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Device memory of cuMemAlloc, so that it can be taken away and brought back at the same addresses.
+//
+// The problem. A program keeps device addresses in its own variables, on the host and in device
+// memory, where they cannot be found and corrected. After a checkpoint every allocation must be
+// where it was, on this device or on another one. cuMemAlloc chooses the address itself, so memory
+// that was freed cannot be allocated again at the same place.
+//
+// The driver's virtual memory management separates addresses (cuMemAddressReserve) from physical
+// memory (cuMemCreate) and joins the two (cuMemMap). We serve cuMemAlloc with it: addresses stay
+// reserved for the life of the process, physical memory comes and goes beneath them. But physical
+// memory comes in multiples of the granularity, 2 MiB, and to map it takes three driver calls,
+// while programs allocate a few KiB and expect that to be quick. Hence three levels:
+//
+//   window      a reservation of addresses, four times the device's memory; never given back
+//   block       a part of a window with physical memory beneath it, mapped as one
+//   allocation  what the program gets: a block of its own, or a piece of a block of small ones
+//
+// Example, with a granularity of 2 MiB: cuMemAlloc(3 MiB), (1 KiB), (5 KiB), in one context.
+//
+//   window  |         block 1, 4 MiB         |   block 2, 2 MiB   |       free addresses …
+//           | allocation of 3 MiB     unused | 1K | 5K |   free   |
+//
+// The algorithm. An allocation of more than half the granularity gets a block of its own, at the
+// first free addresses that suffice (Spans). A smaller one is cut from a block of small ones of the
+// same context. Best fit by block: the search begins with the block with the smallest largest_free
+// that suffices. largest_free is an upper bound, so that a free costs no search: a free raises it,
+// a failed search in the block lowers it. A block is dropped with its last allocation, except one
+// block of small allocations for each context: a program that allocates and frees one buffer in a
+// loop then maps nothing.
+//
+// A checkpoint saves each block up to its last allocation that is not excluded, unmaps all blocks
+// (unmap_all), and has the driver checkpoint
+// what else it keeps (lifecycle/driver_checkpoint.h). Afterwards each block is mapped again where
+// it was (remap_all). Blocks belong to a context, because an allocation does: it dies with its
+// context.
+//
+// Cost. A small allocation or free: a few tree operations, no driver call. A block: three driver
+// calls to make it, two to drop it. To find the allocation of an address: one look-up in a tree. An
+// allocation of just over 1 MiB leaves half of its block unused; that is the worst case.
+//
+// Source. CUDA driver API, section "Virtual Memory Management"; CUDA C++ Programming Guide, chapter
+// of the same name.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/spans.h"
+#include "libckpt-cuda/memory/addresses.h"
+#include "libckpt-cuda/memory/contexts.h"
+
+namespace ckpt::cuda {
+
+struct Allocation {
+  u64 base = 0;
+  u64 bytes = 0;  // as the program asked
+  u64 block = 0;  // the base of its block
+  u64 id = 0;     // unique in this process
+  CUcontext context = nullptr;
+  CUdevice device = 0;
+  bool excluded = false;  // its contents need not be saved
+};
+
+// A part of a block that is saved.
+struct Contents {
+  std::string region;  // its name in the image
+  u64 base = 0;
+  u64 bytes = 0;
+  CUcontext context = nullptr;
+};
+
+// Thread-safe.
+class Memory {
+ public:
+  // True: cut from a block that exists, `out` is the address. False: no block has room.
+  bool allocate_from_blocks(const ContextInfo &context, u64 bytes, u64 &out);
+  // Bytes of device memory that a new block for `bytes` takes.
+  u64 bytes_to_reserve(const ContextInfo &context, u64 bytes);
+  // From a block that exists, or else from a new one.
+  CUresult allocate(const ContextInfo &context, u64 bytes, u64 &out);
+  // Bytes of device memory that became free; 0 also where no allocation begins at `base`. The
+  // device must have finished all work that uses the allocation.
+  u64 release(u64 base);
+  void release_context(CUcontext context);
+  // The allocation that `address` lies in.
+  std::optional<Allocation> find(u64 address) const;
+  // Gives `device` access to all blocks of the context `owner`, or takes it back.
+  CUresult set_access(CUcontext owner, CUdevice device, bool allowed);
+  // False: no allocation begins at `base`.
+  bool exclude(u64 base, bool excluded);
+
+  // Bytes in blocks without an allocation.
+  u64 spare_bytes(CUdevice device) const;
+  // Bytes of all blocks, mapped or not.
+  u64 block_bytes(CUdevice device) const;
+  u64 block_bytes() const { return block_bytes_.load(std::memory_order_relaxed); }
+
+  // For a checkpoint. Between unmap_all() and remap_all() nothing else may be called.
+  std::vector<Contents> contents() const;
+  // Gives all physical memory back, and blocks without an allocation with their addresses.
+  void unmap_all();
+  // Maps every block again, at its address. A failure leaves those mapped that were done.
+  Result<> remap_all();
+
+ private:
+  struct Block {
+    u64 base = 0;
+    u64 bytes = 0;
+    ContextInfo context;
+    CUmemGenericAllocationHandle physical = 0;
+    bool mapped = false;
+    bool small = false;    // for small allocations
+    Spans free;            // of a small one
+    u64 largest_free = 0;  // an upper bound
+    u64 live = 0;          // the number of its allocations
+  };
+  // The blocks of a context with room for small allocations, as (largest_free, base).
+  using Roomy = std::set<std::pair<u64, u64>>;
+
+  bool is_small(const ContextInfo &context, u64 bytes);
+  Block *cut_from_blocks(const ContextInfo &context, u64 bytes, u64 &out);
+  CUresult allocate_in_new_block(const ContextInfo &context, u64 bytes, u64 &out);
+  CUresult new_block(const ContextInfo &context, u64 bytes, bool small, Block *&out);
+  void record(Block &block, u64 base, u64 bytes);
+  CUresult map(Block &block);
+  void unmap(Block &block);
+  void drop_block(Block &block);
+  void free_piece(const Allocation &a);
+  bool has_other_spare(const Block &block);
+  void set_largest_free(Block &block, u64 largest);
+  void unmap_ranges();
+
+  mutable std::mutex mutex_;
+  Addresses addresses_;
+  std::map<u64, std::unique_ptr<Block>> blocks_;
+  std::map<u64, Allocation> allocations_;
+  std::map<CUcontext, Roomy> roomy_;
+  std::map<CUcontext, u64> spare_;  // the block of small allocations that is kept empty
+  u64 next_id_ = 1;
+  std::atomic<u64> block_bytes_{0};
+};
+
+// Lives as long as the process.
+Memory &memory();
+
+}  // namespace ckpt::cuda

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libckpt-cuda/proxy/device_check.h"
+
+#include <algorithm>
+#include <list>
+
+namespace ckpt::cuda {
+namespace {
+
+using nlohmann::json;
+
+// A device of the process that is to be restored.
+struct OldDevice {
+  std::string name;
+  std::string uuid;
+  int capability = 0;
+  bool used = false;
+  unsigned long long bytes = 0;
+};
+
+// Devices that are used come first: the others take what is left.
+std::vector<OldDevice> read_requirements(const json &requirements) {
+  std::vector<OldDevice> all;
+  auto devices = requirements.find("devices");
+  if (devices == requirements.end() || !devices->is_array()) return all;
+  for (const json &d : *devices) {
+    if (!d.is_object()) continue;
+    all.push_back({d.value("name", ""), d.value("uuid", ""), d.value("capability", 0),
+                   d.value("used", false), d.value("bytes", 0ULL)});
+  }
+  std::stable_partition(all.begin(), all.end(), [](const OldDevice &o) { return o.used; });
+  return all;
+}
+
+std::string reason_against(const OldDevice &o, const RealDevice &d) {
+  if (o.capability != d.capability)
+    return fmt::format(
+        "\"{}\" (compute capability {}.{}) cannot stand for \"{}\" ({}.{}): a CUDA driver restores "
+        "a process on devices of the same chip type only",
+        d.name, d.capability / 10, d.capability % 10, o.name, o.capability / 10, o.capability % 10);
+  if (o.bytes > d.free_bytes)
+    return fmt::format("the program has {} MiB on \"{}\", and only {} MiB are free on {}",
+                       o.bytes >> 20, o.name, d.free_bytes >> 20, d.uuid);
+  return {};
+}
+
+using Remaining = std::list<RealDevice>;
+
+Remaining::iterator pick(const OldDevice &o, Remaining &remaining,
+                         const std::vector<std::string> &chosen) {
+  auto may = [&](const RealDevice &d) {
+    return !o.used || chosen.empty() || std::ranges::find(chosen, d.uuid) != chosen.end();
+  };
+  auto itself = std::ranges::find(remaining, o.uuid, &RealDevice::uuid);
+  if (itself != remaining.end() && may(*itself)) return itself;
+  return std::ranges::find_if(remaining, may);
+}
+
+// Chosen devices in the order of the choice, then the others.
+Remaining in_order(const std::vector<RealDevice> &offered, const std::vector<std::string> &chosen) {
+  Remaining remaining;
+  for (const std::string &uuid : chosen)
+    for (const RealDevice &d : offered)
+      if (d.uuid == uuid) remaining.push_back(d);
+  for (const RealDevice &d : offered)
+    if (std::ranges::find(chosen, d.uuid) == chosen.end()) remaining.push_back(d);
+  return remaining;
+}
+
+}  // namespace
+
+DeviceCheck check_devices(const json &requirements, const std::vector<RealDevice> &offered,
+                          const std::vector<std::string> &chosen) {
+  DeviceCheck check;
+  Remaining remaining = in_order(offered, chosen);
+  for (const OldDevice &o : read_requirements(requirements)) {
+    auto d = pick(o, remaining, chosen);
+    if (d == remaining.end()) {
+      if (o.used)
+        check.reasons.push_back(
+            fmt::format("there is no CUDA device left for \"{}\" ({})", o.name, o.uuid));
+      continue;
+    }
+    if (std::string why = o.used ? reason_against(o, *d) : ""; !why.empty())
+      check.reasons.push_back(std::move(why));
+    check.map.emplace_back(o.uuid, d->uuid);
+    remaining.erase(d);
+  }
+  return check;
+}
+
+}  // namespace ckpt::cuda

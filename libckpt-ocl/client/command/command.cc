@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libckpt-ocl/client/command/command.h"
+
+#include "libckpt-ocl/client/command/callbacks.h"
+#include "libckpt-ocl/client/command/deferred.h"
+
+namespace ckpt::ocl {
+
+Command::Command(cl_command_queue queue, cl_command_type type, Waits waits) : type_(type) {
+  auto *q = object<Queue>(queue);
+  if (!q) {
+    status_ = CL_INVALID_COMMAND_QUEUE;
+    return;
+  }
+  queue_ = Ref<Queue>(q);
+  no_wait_list_ = waits.count == 0;
+  if (no_wait_list_ != (waits.list == nullptr)) {
+    status_ = CL_INVALID_EVENT_WAIT_LIST;
+    return;
+  }
+  for (cl_uint i = 0; i < waits.count; i++) {
+    auto *e = object<Event>(waits.list[i]);
+    if (!e) status_ = CL_INVALID_EVENT_WAIT_LIST;
+    if (!e || status_ != CL_SUCCESS) return;
+    if (e->context.get() != q->context.get()) status_ = CL_INVALID_CONTEXT;
+    if (!e->finished())
+      waits_.push_back(waits.list[i]);
+    else if (e->status.load() < 0)
+      wait_failed_ = true;
+  }
+}
+
+Command::Command(Queue &queue, cl_command_type type, Event *before) : type_(type), queue_(&queue) {
+  wait_for(before);
+}
+
+void Command::wait_for(Event *before) {
+  waits_.clear();
+  if (before) waits_.push_back(handle<cl_event>(before));
+}
+
+Command &Command::with_waits_of(const Command &other) {
+  waits_ = other.waits_;
+  return *this;
+}
+
+Event &Command::event() {
+  if (!event_) {
+    auto *e = new Event;
+    event_ = Ref<Event>(e);
+    e->drop();  // the application's own reference comes with hand_out()
+    e->queue = queue_;
+    e->context = queue_->context;
+    e->type = type_;
+  }
+  return *event_;
+}
+
+void Command::put_waits(Writer &w) const {
+  w.put(static_cast<u32>(waits_.size()));
+  for (cl_event e : waits_) w.put(object<Event>(e)->number);
+}
+
+bool Command::waits_for_all() const {
+  return no_wait_list_ && (type_ == CL_COMMAND_MARKER || type_ == CL_COMMAND_BARRIER);
+}
+
+bool Command::can_send_now() const {
+  if (wait_failed_) return false;
+  if (deferred_commands().none()) return true;
+  bool behind_queue =
+      queue_->deferred.load() > 0 &&
+      (queue_->in_order() || queue_->deferred_barriers.load() > 0 || waits_for_all());
+  auto is_deferred = [](cl_event e) { return object<Event>(e)->deferred.load(); };
+  return !behind_queue && std::none_of(waits_.begin(), waits_.end(), is_deferred);
+}
+
+cl_int Command::defer(cl_event *out, std::function<cl_int(Command &)> send) {
+  event();
+  hand_out(out);
+  if (wait_failed_) {
+    finish_event(event(), CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+    return CL_SUCCESS;
+  }
+  for (cl_event e : waits_) kept_events_.emplace_back(object<Event>(e));
+  deferred_commands().add(std::move(*this), std::move(send));
+  return CL_SUCCESS;
+}
+
+cl_int Command::send(u16 op, ByteView payload, Trip trip) {
+  Event *e = event_.get();
+  link().flush_releases();
+  std::lock_guard in_order(queue_->order);
+  {
+    std::lock_guard lock(queue_->mutex);
+    if (e) queue_->last = event_;
+    queue_->untracked = !e || !queue_->in_order();
+  }
+  if (e) link().expect(e);
+  u64 made = e ? e->number : 0;
+  cl_int status =
+      trip == Trip::OneWay ? link().send(op, made, payload) : link().round_trip(op, made, payload);
+  if (status != CL_SUCCESS) send_failed(status);
+  link().drain();
+  return status;
+}
+
+// The failed command has already replaced the queue's newest event, and says nothing about the
+// commands before it: the next clFinish must ask for a marker.
+void Command::send_failed(cl_int status) {
+  if (!event_) return;
+  link().unexpect(event_.get());
+  {
+    std::lock_guard lock(queue_->mutex);
+    queue_->untracked = true;
+  }
+  finish_event(*event_, status);
+}
+
+cl_int Command::hand_out(cl_event *out) {
+  if (out) {
+    event().keep();  // the application's reference; event_ drops its own with this Command
+    *out = handle<cl_event>(event_.get());
+  }
+  return CL_SUCCESS;
+}
+
+void finish_event(Event &e, cl_int status) {
+  e.status.store(status, std::memory_order_release);
+  e.deferred.store(false);
+  forget_if_last(e);
+  notify_finished(e);
+  link().wake_waiters();
+}
+
+// The marker becomes the queue's newest event, so that the next finish() waits for it.
+Ref<Event> request_marker(Queue &q) {
+  std::lock_guard in_order(q.order);
+  {
+    std::lock_guard lock(q.mutex);
+    if (!q.untracked) return q.last;
+  }
+  Command c(q, CL_COMMAND_MARKER, nullptr);
+  Ref<Event> marker(&c.event());
+  {
+    std::lock_guard lock(q.mutex);
+    q.last = marker;
+    q.untracked = false;
+  }
+  link().expect(marker.get());
+  Writer w;
+  w.put(q.number);
+  if (cl_int r = link().send(Op::Marker, marker->number, w.bytes()); r != CL_SUCCESS) {
+    link().unexpect(marker.get());
+    finish_event(*marker, r);
+  }
+  return marker;
+}
+
+cl_int finish(Queue &q) {
+  link().drain();
+  if (q.deferred.load() > 0) link().wait_until([&] { return q.deferred.load() == 0; }, true);
+  // When the newest event has finished, so has everything. Its error belongs to the event, not to
+  // clFinish.
+  if (Ref<Event> last = request_marker(q)) wait(*last);
+  return link().usable() ? CL_SUCCESS : CL_DEVICE_NOT_AVAILABLE;
+}
+
+cl_int wait(Event &e) {
+  if (!e.finished()) link().wait_until([&] { return e.finished(); }, true);
+  return e.status.load(std::memory_order_acquire);
+}
+
+cl_int check_mem(const Queue &q, const void *mem) {
+  auto *m = object<Mem>(mem);
+  if (!m) return CL_INVALID_MEM_OBJECT;
+  return m->context.get() == q.context.get() ? CL_SUCCESS : CL_INVALID_CONTEXT;
+}
+
+}  // namespace ckpt::ocl

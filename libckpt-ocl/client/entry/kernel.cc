@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kernels. Arguments are sent with the next launch, because a program may set the same one
+// thousands of times a second. The driver checks the first value of each size and kind with a round
+// trip; later values of the same size and kind need no check.
+#include "libckpt-ocl/client/entry/kernel.h"
+
+#include "libckpt-ocl/client/entry/api_call.h"
+#include "libckpt-ocl/client/entry/icd.h"
+#include "libckpt-ocl/client/entry/program.h"
+#include "libckpt-ocl/client/object/create.h"
+#include "libckpt-ocl/client/object/info.h"
+#include "libckpt-ocl/client/object/memory_flags.h"
+
+namespace ckpt::ocl {
+namespace {
+
+cl_int learn_arguments(Kernel &k) {
+  Writer w;
+  w.put(k.number);
+  Bytes reply;
+  cl_int status = link().round_trip(Op::KernelParameters, 0, w.bytes(), &reply);
+  if (status != CL_SUCCESS) return status;
+  Reader r(reply);
+  u32 n = r.get<u32>();
+  for (u32 i = 0; i < n && r.ok(); i++) {
+    KernelArgument &a = k.args.emplace_back();
+    a.qualifier = r.get<u32>();
+    a.type = r.str();
+  }
+  return r.ok() ? CL_SUCCESS : CL_OUT_OF_RESOURCES;
+}
+
+Kernel *make_kernel(Program &p, const std::string &name, cl_int &status) {
+  auto *k = new Kernel;
+  k->program = Ref<Program>(&p);
+  k->name = name;
+  p.kernels.fetch_add(1);
+  status = create<&::clCreateKernel>(k, handle<cl_program>(&p), name.c_str(), nullptr);
+  if (status == CL_SUCCESS) status = learn_arguments(*k);
+  if (status == CL_SUCCESS) return k;
+  destroy(k);
+  return nullptr;
+}
+
+const void *handle_in(const void *value) {
+  const void *handle;
+  std::memcpy(&handle, value, sizeof handle);
+  return handle;
+}
+
+bool is_buffer(const KernelArgument &a, size_t size, const void *value) {
+  if (a.qualifier != 0)
+    return a.qualifier == CL_KERNEL_ARG_ADDRESS_GLOBAL ||
+           a.qualifier == CL_KERNEL_ARG_ADDRESS_CONSTANT;
+  // The driver does not report the parameter's type, which only happens with programs from native
+  // binaries. A number that equals the address of a live buffer would be taken for the buffer.
+  if (size != sizeof(cl_mem) || !value) return false;
+  return registry().holds(handle_in(value), Kind::Mem);
+}
+
+bool is_sampler(const KernelArgument &a, size_t size, const void *value) {
+  if (a.qualifier != 0) return a.type == "sampler_t";
+  return size == sizeof(cl_sampler) && value && registry().holds(handle_in(value), Kind::Sampler);
+}
+
+cl_int read_sampler(const Kernel &k, KernelArgument &a, size_t size, const void *value) {
+  a.kind = ArgKind::Sampler;
+  if (!value) return CL_INVALID_ARG_VALUE;
+  if (size != sizeof(cl_sampler)) return CL_INVALID_ARG_SIZE;
+  auto *s = object<Sampler>(handle_in(value));
+  if (!s || s->context.get() != k.program->context.get()) return CL_INVALID_SAMPLER;
+  a.sampler = Ref<Sampler>(s);
+  return CL_SUCCESS;
+}
+
+// Reads the value of clSetKernelArg and returns the errors that need no driver.
+cl_int read_argument(const Kernel &k, KernelArgument &a, size_t size, const void *value) {
+  a.size = size;
+  a.value.clear();
+  a.mem = {};
+  if (is_sampler(a, size, value)) return read_sampler(k, a, size, value);
+  if (!value && a.qualifier == CL_KERNEL_ARG_ADDRESS_LOCAL) {
+    a.kind = ArgKind::Local;
+    return size > 0 ? CL_SUCCESS : CL_INVALID_ARG_SIZE;
+  }
+  if (is_buffer(a, size, value)) {
+    a.kind = ArgKind::Mem;
+    if (size != sizeof(cl_mem)) return CL_INVALID_ARG_SIZE;
+    const void *handle = value ? handle_in(value) : nullptr;
+    if (!handle) return CL_SUCCESS;
+    auto *m = object<Mem>(handle);
+    if (!m || m->context.get() != k.program->context.get()) return CL_INVALID_MEM_OBJECT;
+    a.mem = Ref<Mem>(m);
+    return CL_SUCCESS;
+  }
+  a.kind = value ? ArgKind::Bytes
+                 : ArgKind::Local;  // of an unknown type, NULL can only mean local memory
+  if (a.qualifier == CL_KERNEL_ARG_ADDRESS_LOCAL && value) return CL_INVALID_ARG_VALUE;
+  if (a.qualifier == CL_KERNEL_ARG_ADDRESS_PRIVATE && !value) return CL_INVALID_ARG_VALUE;
+  const auto *b = static_cast<const std::byte *>(value);
+  if (value) a.value.assign(b, b + size);
+  return CL_SUCCESS;
+}
+
+// What the driver's check of a value depends on besides its size; for an image also its type and
+// access flags.
+int kind_of_value(const ArgumentValue &a) {
+  int kind = static_cast<int>(a.kind);
+  if (!a.mem || !a.mem->image) return kind;
+  return kind | static_cast<int>(a.mem->image->desc.image_type & 0xff) << 8 |
+         static_cast<int>(a.mem->flags & kKernelAccess) << 16;
+}
+
+void put_argument(Writer &w, u32 index, const ArgumentValue &a) {
+  w.put(index).put(u64{a.size}).put(a.kind);
+  if (a.kind == ArgKind::Mem)
+    w.put(u64{a.mem ? a.mem->number : 0});
+  else if (a.kind == ArgKind::Sampler)
+    w.put(u64{a.sampler->number});
+  else
+    w.blob(a.value);
+}
+
+}  // namespace
+
+void send_arguments(Kernel &k) {
+  Writer list;
+  u32 n = 0;
+  for (u32 i = 0; i < k.args.size(); i++) {
+    KernelArgument &a = k.args[i];
+    if (!a.set || a.sent) continue;
+    put_argument(list, i, a);
+    a.sent = true;
+    n++;
+  }
+  if (n == 0) return;
+  Writer w;
+  w.put(k.number).put(n).raw(list.bytes().data(), list.size());
+  link().send(Op::KernelArgs, 0, w.bytes());
+}
+
+ArgumentList arguments_of(const Kernel &k) {
+  ArgumentList list;
+  for (const KernelArgument &a : k.args) list.push_back(a);
+  return list;
+}
+
+void send_arguments(Kernel &k, const ArgumentList &values) {
+  Writer w;
+  w.put(k.number).put(static_cast<u32>(values.size()));
+  for (u32 i = 0; i < values.size(); i++) put_argument(w, i, values[i]);
+  link().send(Op::KernelArgs, 0, w.bytes());
+  for (KernelArgument &a : k.args) a.sent = false;
+}
+
+bool all_arguments_set(const Kernel &k) {
+  return std::all_of(k.args.begin(), k.args.end(), [](const auto &a) { return a.set; });
+}
+
+void forget_proxy_state(Kernel &k) {
+  k.accepted.clear();
+  for (KernelArgument &a : k.args) {
+    a.sent = false;
+    a.accepted.clear();
+  }
+}
+
+}  // namespace ckpt::ocl
+
+namespace ckpt::ocl::entry {
+
+cl_kernel clCreateKernel(cl_program program, const char *name, cl_int *errcode) {
+  ApiCall call;
+  auto *p = object<Program>(program);
+  if (!p) return failed<cl_kernel>(CL_INVALID_PROGRAM, errcode);
+  if (!name) return failed<cl_kernel>(CL_INVALID_VALUE, errcode);
+  cl_int status;
+  Kernel *k = make_kernel(*p, name, status);
+  if (errcode) *errcode = status;
+  return handle<cl_kernel>(k);
+}
+
+cl_int clCreateKernelsInProgram(cl_program program, cl_uint room, cl_kernel *kernels,
+                                cl_uint *count) {
+  ApiCall call;
+  auto *p = object<Program>(program);
+  if (!p) return CL_INVALID_PROGRAM;
+  if (!p->was_built) return CL_INVALID_PROGRAM_EXECUTABLE;
+  std::vector<std::string> names = kernel_names(*p);
+  if (kernels && room < names.size()) return CL_INVALID_VALUE;
+  if (count) *count = static_cast<cl_uint>(names.size());
+  for (size_t i = 0; kernels && i < names.size(); i++) {
+    cl_int status;
+    kernels[i] = handle<cl_kernel>(make_kernel(*p, names[i], status));
+    if (status == CL_SUCCESS) continue;
+    while (i-- > 0) entry::clReleaseKernel(kernels[i]);
+    return status;
+  }
+  return CL_SUCCESS;
+}
+
+cl_kernel clCloneKernel(cl_kernel source, cl_int *errcode) {
+  ApiCall call;
+  auto *from = object<Kernel>(source);
+  if (!from) return failed<cl_kernel>(CL_INVALID_KERNEL, errcode);
+  cl_int status;
+  Kernel *k = make_kernel(*from->program, from->name, status);
+  if (k) k->args = from->args;
+  for (size_t i = 0; k && i < k->args.size(); i++) k->args[i].sent = false;
+  if (errcode) *errcode = status;
+  return handle<cl_kernel>(k);
+}
+
+cl_int clRetainKernel(cl_kernel kernel) { return retain<Kernel>(kernel, CL_INVALID_KERNEL); }
+
+cl_int clReleaseKernel(cl_kernel kernel) { return release_call<Kernel>(kernel, CL_INVALID_KERNEL); }
+
+cl_int clSetKernelArg(cl_kernel kernel, cl_uint index, size_t size, const void *value) {
+  ApiCall call;
+  auto *k = object<Kernel>(kernel);
+  if (!k) return CL_INVALID_KERNEL;
+  if (index >= k->args.size()) return CL_INVALID_ARG_INDEX;
+  KernelArgument &old = k->args[index];
+  KernelArgument a;
+  a.qualifier = old.qualifier;
+  a.type = old.type;
+  if (cl_int r = read_argument(*k, a, size, value); r != CL_SUCCESS) return r;
+  std::pair<size_t, int> shape{size, kind_of_value(a)};
+  bool check = !old.accepted.contains(shape);
+  if (check) {
+    Writer w;
+    w.put(k->number).put(u32{1});
+    put_argument(w, index, a);
+    if (cl_int r = link().round_trip(Op::KernelArgs, 0, w.bytes()); r != CL_SUCCESS) return r;
+    old.accepted.insert(shape);
+  }
+  old.kind = a.kind;
+  old.size = size;
+  old.value = std::move(a.value);
+  old.mem = std::move(a.mem);
+  old.sampler = std::move(a.sampler);
+  old.set = true;
+  old.sent = check;
+  return CL_SUCCESS;
+}
+
+cl_int clGetKernelInfo(cl_kernel kernel, cl_kernel_info param, size_t room, void *value,
+                       size_t *needed) {
+  ApiCall call;
+  Answer out{room, value, needed};
+  auto *k = object<Kernel>(kernel);
+  if (!k) return CL_INVALID_KERNEL;
+  switch (param) {
+    case CL_KERNEL_FUNCTION_NAME: return out.text(k->name);
+    case CL_KERNEL_NUM_ARGS: return out.scalar(static_cast<cl_uint>(k->args.size()));
+    case CL_KERNEL_REFERENCE_COUNT: return out.scalar(cl_uint{k->app_count.load()});
+    case CL_KERNEL_CONTEXT: return out.scalar(handle<cl_context>(k->program->context.get()));
+    case CL_KERNEL_PROGRAM: return out.scalar(handle<cl_program>(k->program.get()));
+    case CL_KERNEL_ATTRIBUTES: return remote_info(InfoOf::Kernel, *k, 0, param, out);
+    default: return CL_INVALID_VALUE;
+  }
+}
+
+// The proxy always builds with argument information; the application gets it only if it asked for
+// it, as the specification says.
+cl_int clGetKernelArgInfo(cl_kernel kernel, cl_uint index, cl_kernel_arg_info param, size_t room,
+                          void *value, size_t *needed) {
+  ApiCall call;
+  auto *k = object<Kernel>(kernel);
+  if (!k) return CL_INVALID_KERNEL;
+  if (index >= k->args.size()) return CL_INVALID_ARG_INDEX;
+  if (!shows_argument_info(*k->program)) return CL_KERNEL_ARG_INFO_NOT_AVAILABLE;
+  return remote_info(InfoOf::KernelArg, *k, index, param, Answer{room, value, needed});
+}
+
+cl_int clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device,
+                                cl_kernel_work_group_info param, size_t room, void *value,
+                                size_t *needed) {
+  ApiCall call;
+  auto *k = object<Kernel>(kernel);
+  if (!k) return CL_INVALID_KERNEL;
+  auto *d = object<Device>(device);
+  const auto &devices = k->program->devices;
+  if (!d && !device && devices.size() == 1) d = devices.front();
+  if (!d || !k->program->built_for(d)) return CL_INVALID_DEVICE;
+  return remote_info(InfoOf::KernelWorkGroup, *k, d->number, param, Answer{room, value, needed});
+}
+
+}  // namespace ckpt::ocl::entry

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// clEnqueueNDRangeKernel. A launch of a new shape makes a round trip, because its immediate errors
+// depend on the driver; once the driver has accepted it, launches of the same shape go one way
+// (command.h).
+#include "common/base/fnv.h"
+#include "libckpt-ocl/client/command/command.h"
+#include "libckpt-ocl/client/entry/api_call.h"
+#include "libckpt-ocl/client/entry/icd.h"
+#include "libckpt-ocl/client/entry/kernel.h"
+
+namespace ckpt::ocl {
+namespace {
+
+// Bounds the memory: a kernel with more shapes forgets all of them.
+constexpr size_t kMaxShapes = 4096;
+
+using Sizes = std::array<size_t, 3>;
+
+struct Shape {
+  cl_uint dims;
+  std::optional<Sizes> offset, global, local;
+
+  // Covers everything that the driver's decision can depend on, also the sizes of local memory.
+  u64 hash(const Kernel &k, const Queue &q) const {
+    u64 h = kFnvStart;
+    auto mix = [&](u64 v) { h = fnv1a(text(view(&v, sizeof v)), h); };
+    mix(q.device->number);
+    mix(dims);
+    for (cl_uint i = 0; i < dims; i++) {
+      mix(offset ? (*offset)[i] : 0);
+      mix((*global)[i]);
+      mix(local ? (*local)[i] : 0);
+    }
+    for (const KernelArgument &a : k.args)
+      if (a.kind == ArgKind::Local) mix(a.size);
+    return h;
+  }
+};
+
+// The largest launches become requirements on another device.
+void note_largest(Kernel &k, const Shape &s) {
+  u64 items = 1, bytes = 0;
+  for (cl_uint i = 0; s.local && i < s.dims; i++) {
+    u64 size = (*s.local)[i];
+    items *= size;
+    k.max_local_size[i] = std::max(k.max_local_size[i], size);
+  }
+  for (const KernelArgument &a : k.args)
+    if (a.kind == ArgKind::Local) bytes += a.size;
+  if (s.local) k.max_work_items = std::max(k.max_work_items, items);
+  k.max_local_bytes = std::max(k.max_local_bytes, bytes);
+}
+
+// Notes the buffers that the kernel may write to. A pointer to const does not count as read-only: C
+// allows to cast it away.
+template <class Values>
+void note_written(const Kernel &k, const Values &values) {
+  for (size_t i = 0; i < values.size(); i++) {
+    Mem *m = values[i].mem.get();
+    if (m && !(m->flags & CL_MEM_READ_ONLY) &&
+        k.args[i].qualifier != CL_KERNEL_ARG_ADDRESS_CONSTANT)
+      m->will_be_written();
+  }
+}
+
+const size_t *list_or_null(const std::optional<Sizes> &s) { return s ? s->data() : nullptr; }
+
+std::optional<Sizes> sizes(cl_uint dims, const size_t *list) {
+  if (!list || dims > 3) return {};
+  Sizes s{};
+  std::copy_n(list, dims, s.begin());
+  return s;
+}
+
+// Sends a launch. The proxy already has its arguments.
+cl_int send_launch(Command &c, Kernel &k, const Shape &shape) {
+  u64 hash = shape.hash(k, c.queue());
+  Trip trip = k.accepted.contains(hash) ? Trip::OneWay : Trip::Round;
+  cl_int r = c.send<&::clEnqueueNDRangeKernel>(
+      trip, handle<cl_command_queue>(&c.queue()), handle<cl_kernel>(&k), shape.dims,
+      list_or_null(shape.offset), list_or_null(shape.global), list_or_null(shape.local),
+      c.waits().count, c.waits().list, nullptr);
+  if (r != CL_SUCCESS || trip == Trip::OneWay) return r;
+  if (k.accepted.size() >= kMaxShapes) k.accepted.clear();
+  k.accepted.insert(hash);
+  note_largest(k, shape);
+  return r;
+}
+
+cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_command_type type, const Shape &shape,
+              Waits waits, cl_event *out) {
+  auto *k = object<Kernel>(kernel);
+  auto *q = object<Queue>(queue);
+  if (!q) return CL_INVALID_COMMAND_QUEUE;
+  if (!k) return CL_INVALID_KERNEL;
+  if (k->program->context.get() != q->context.get()) return CL_INVALID_CONTEXT;
+  if (!k->program->built_for(q->device)) return CL_INVALID_PROGRAM_EXECUTABLE;
+  if (shape.dims < 1 || shape.dims > 3) return CL_INVALID_WORK_DIMENSION;
+  if (!shape.global) return CL_INVALID_GLOBAL_WORK_SIZE;
+  if (!all_arguments_set(*k)) return CL_INVALID_KERNEL_ARGS;
+  Command c(queue, type, waits);
+  if (c.status() != CL_SUCCESS) return c.status();
+  if (c.can_send_now())
+    return c.run_now(out, [k, &shape](Command &it) {
+      std::lock_guard together(k->mutex);
+      send_arguments(*k);
+      note_written(*k, k->args);
+      return send_launch(it, *k, shape);
+    });
+  // A deferred launch takes the arguments that are set now.
+  return c.defer(out, [keep = Ref<Kernel>(k), now = arguments_of(*k), shape](Command &it) {
+    std::lock_guard together(keep->mutex);
+    send_arguments(*keep, now);
+    note_written(*keep, now);
+    return send_launch(it, *keep, shape);
+  });
+}
+
+}  // namespace
+}  // namespace ckpt::ocl
+
+namespace ckpt::ocl::entry {
+
+cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dims,
+                              const size_t *offset, const size_t *global, const size_t *local,
+                              cl_uint n, const cl_event *list, cl_event *out) {
+  ApiCall call;
+  Shape shape{dims, sizes(dims, offset), sizes(dims, global), sizes(dims, local)};
+  return launch(queue, kernel, CL_COMMAND_NDRANGE_KERNEL, shape, {n, list}, out);
+}
+
+cl_int clEnqueueTask(cl_command_queue queue, cl_kernel kernel, cl_uint n, const cl_event *list,
+                     cl_event *out) {
+  ApiCall call;
+  Sizes one{1, 0, 0};
+  return launch(queue, kernel, CL_COMMAND_TASK, {1, {}, one, one}, {n, list}, out);
+}
+
+}  // namespace ckpt::ocl::entry

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "libckpt-ocl/client/object/objects.h"
+
+namespace ckpt::ocl {
+
+// The option for kernel argument information, which tells handles from numbers in kernel arguments.
+// Every build gets it; CL_PROGRAM_BUILD_OPTIONS shows it only if the application asked for it.
+inline constexpr std::string_view kArgumentInfo = "-cl-kernel-arg-info";
+bool asks_for_argument_info(const std::string &options);
+
+// What the program was linked from. Empty if it was not linked, or if an input has no source.
+std::vector<Container::Unit> link_units_of(const Program &p);
+
+// The kernels of a built program; empty if the driver does not report them.
+std::vector<std::string> kernel_names(Program &p);
+
+// Whether the application built the program, or an input of it, with -cl-kernel-arg-info.
+bool shows_argument_info(const Program &p);
+
+}  // namespace ckpt::ocl

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The verbs of the life cycle for OpenCL. Only the contents of memory objects need saving: all
+// other state lies in the application's memory, which CRIU saves.
+#include "libckpt-ocl/client/lifecycle/participant.h"
+
+#include "common/base/log.h"
+#include "libckpt-ocl/client/command/callbacks.h"
+#include "libckpt-ocl/client/command/command.h"
+#include "libckpt-ocl/client/entry/devices.h"
+#include "libckpt-ocl/client/entry/kernel.h"
+#include "libckpt-ocl/client/lifecycle/manager_requests.h"
+#include "libckpt-ocl/client/lifecycle/requirements.h"
+#include "libckpt-ocl/client/link/link.h"
+#include "libckpt-ocl/client/object/info.h"
+
+namespace ckpt::ocl {
+namespace {
+
+constexpr std::string_view kRegionPrefix = "mem-";
+
+std::string region_name(const Mem &m) { return fmt::format("{}{}", kRegionPrefix, m.number); }
+
+std::unordered_map<std::string, Mem *> mems_by_region() {
+  std::unordered_map<std::string, Mem *> all;
+  for (Mem *m : registry().all<Mem>()) all.emplace(region_name(*m), m);
+  return all;
+}
+
+Result<> give_staging(int fd, u64 bytes) {
+  CKPT_CHECK(link().send_fd(kStagingFd, fd));
+  Writer w;
+  w.put(bytes);
+  if (link().round_trip(Op::Staging, 0, w.bytes()) != CL_SUCCESS)
+    return fail("the OpenCL proxy cannot map the tool's staging memory; its log names the reason");
+  return {};
+}
+
+// Moves bytes between a memory object and the tool's staging memory.
+Result<> move(Op op, const Mem &m, u64 offset, u64 bytes, u64 place) {
+  Writer w;
+  w.put(m.number).put(offset).put(bytes).put(place).put(u8{1});
+  cl_int status = link().round_trip(op, 0, w.bytes());
+  if (status != CL_SUCCESS)
+    return fail("cannot {} {} {} of {} bytes: OpenCL error {}",
+                op == Op::ReadContents ? "read" : "write", m.image ? "image" : "buffer", m.number,
+                m.size, status);
+  return {};
+}
+
+Result<> save_buffer(Mem &m, agent::Sink &sink) {
+  CKPT_TRY(u32 region, sink.region(region_name(m), m.size));
+  for (u64 at = 0; at < m.size; at += sink.slot_bytes()) {
+    u32 bytes = static_cast<u32>(std::min<u64>(sink.slot_bytes(), m.size - at));
+    CKPT_TRY(agent::Slot slot, sink.acquire());
+    CKPT_CHECK(move(Op::ReadContents, m, at, bytes, u64{slot.index} * sink.slot_bytes()));
+    CKPT_CHECK(sink.put(region, at, slot, bytes));
+  }
+  return {};
+}
+
+Result<> save_memory(Mem &m, bool increment, agent::Sink &sink) {
+  if (m.parent) return {};
+  if (m.excluded) {  // no increment may refer to this image for contents that it does not hold
+    m.written = true;
+    return {};
+  }
+  bool same = increment && !m.written.load();
+  CKPT_CHECK(same ? sink.same(region_name(m), m.size) : save_buffer(m, sink));
+  m.written = false;
+  return {};
+}
+
+// Sends the ledger to the new proxy, in the order of the original commands: a kernel comes after
+// the build of its program, and a link after the compilation of its inputs.
+Result<> recreate_objects() {
+  std::map<u64, std::pair<Object *, const LedgerEntry *>> entries;
+  for (Object *o : registry().all(Kind::None))
+    for (const LedgerEntry &e : o->ledger_entries) entries[e.when] = {o, &e};
+  for (auto &[when, what] : entries) {
+    auto [o, entry] = what;
+    cl_int status = link().round_trip(entry->op, o->number, entry->payload);
+    if (status != CL_SUCCESS)
+      return fail("cannot recreate object {} of kind {} on the new device: OpenCL error {}",
+                  o->number, static_cast<int>(o->kind), status);
+  }
+  return {};
+}
+
+// The check that ckpt-restore makes before a restore. If the Manager assigns the device, no tool
+// makes it, so it is made here. Returns the reasons against the device, or an empty string.
+std::string reasons_against(const std::string &device, const Greeting &greeting) {
+  if (greeting.platforms.empty())
+    return fmt::format("the OpenCL device {} is not visible to this program", device);
+  Bytes reply;
+  std::string reasons;
+  if (link().round_trip(Op::CheckRequirements, 0, Writer().str(requirements_as_json()).bytes(),
+                        &reply) != CL_SUCCESS)
+    return {};
+  Reader r(reply);
+  for (u32 n = r.get<u32>(); n > 0 && r.ok(); n--)
+    reasons += fmt::format("{}{}", reasons.empty() ? "" : "; ", r.str());
+  return reasons;
+}
+
+// Variables at program scope (OpenCL C 2.0 and 3.0) lie in no buffer, so nothing can read them. No
+// device advertises them, but a program may use them without a query.
+//
+// The gate is open: a program may be destroyed before the proxy gets the query; it then has none.
+void find_program_scope_variables(std::vector<std::string> &reasons) {
+  constexpr cl_program_build_info kParam = CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE;
+  std::vector<std::pair<u64, u64>> built;  // numbers of a program and of a device
+  registry().each<Program>([&](Program &p) {
+    for (Device *d : p.devices)
+      if (p.was_built && d->shows_3_0()) built.emplace_back(p.number, d->number);
+  });
+  for (auto [program, device] : built) {
+    Bytes value;
+    size_t bytes = 0;
+    if (remote_info(InfoOf::ProgramBuild, program, device, kParam, value) != CL_SUCCESS) continue;
+    std::memcpy(&bytes, value.data(), std::min(value.size(), sizeof bytes));
+    if (bytes > 0)
+      reasons.push_back(fmt::format(
+          "OpenCL program {} keeps {} bytes in variables at program scope, which cannot be saved",
+          program, bytes));
+  }
+}
+
+class OpenCl final : public agent::Participant {
+ public:
+  // Creates what forked() uses: a fork in the middle of its creation would leave it half made.
+  OpenCl() {
+    link();
+    gate();
+  }
+
+  const char *name() const override { return "ocl"; }
+
+  void preflight(std::vector<std::string> &reasons) override {
+    if (!link().usable())
+      reasons.push_back("the OpenCL proxy has ended, and the contents of its buffers are lost");
+    else
+      find_program_scope_variables(reasons);
+  }
+
+  Result<> quiesce(std::chrono::steady_clock::time_point deadline) override {
+    gate().close();
+    link().wake_waiters();
+    if (!gate().wait_empty(deadline))
+      return fail_with_hint("an OpenCL call did not return in time",
+                            "it may be compiling a program; try again, or with a longer --timeout");
+    for (Queue *q : registry().all<Queue>()) request_marker(*q);
+    link().flush_releases();
+    auto late = [&] { return std::chrono::steady_clock::now() >= deadline; };
+    bool alive = link().wait_until([&] { return link().idle() || late(); }, false);
+    if (!alive) return fail("the OpenCL proxy has ended");
+    if (!link().idle())
+      return fail_with_hint("OpenCL commands are still running on the device",
+                            "try again with a longer --timeout");
+    return {};
+  }
+
+  Result<> save(agent::Sink &sink) override {
+    CKPT_CHECK(give_staging(sink.staging_fd(), u64{sink.slot_count()} * sink.slot_bytes()));
+    // Mem::written counts since the last save, so it says something about this image's parent only
+    // if that is the image of the last save.
+    bool increment = last_save_ != agent::ImageId{} && sink.parent() == last_save_;
+    last_save_ = {};
+    Result<> saved;
+    for (Mem *m : registry().all<Mem>())
+      if (saved) saved = save_memory(*m, increment, sink);
+    link().round_trip(Op::StagingEnd, 0, {});
+    if (saved) last_save_ = sink.image();
+    return saved;
+  }
+
+  std::string requirements() override { return requirements_as_json(); }
+
+  Result<> detach() override {
+    CKPT_CHECK(link().park());
+    std::unordered_set<Mem *> mapped;
+    std::vector<Mem *> mems = registry().all<Mem>();
+    for (Mem *m : mems)
+      if (!m->maps.empty()) mapped.insert(m->root());
+    for (Mem *m : mems)  // an unmapped shadow holds nothing that the device does not have
+      if (m->shadow.data && !mapped.contains(m))
+        ::madvise(m->shadow.data, m->shadow.bytes, MADV_DONTNEED);
+    return {};
+  }
+
+  void release_devices() override {
+    report_memory_owner(0);
+    if (Result<> r = link().abandon(agent::session_socket()); !r) log::warn("{}", r.error().what);
+  }
+
+  Result<> attach_again() override { return link().reopen(agent::session_socket()); }
+
+  // The Manager assigns one device for all old ones.
+  Result<> use_devices(std::span<const agent::DevicePair> map) override {
+    device_ = map.empty() ? "" : map.back().to;
+    return {};
+  }
+
+  Result<> attach(const std::string &session) override {
+    unsuited_.clear();
+    Result<> attached = attach_to(session, std::exchange(device_, {}));
+    if (!attached) link().close();
+    return attached;
+  }
+
+  std::string unsuited() const override { return unsuited_; }
+
+  std::string place() const override {
+    std::set<std::string> uuids;
+    for (Device *d : used_devices()) uuids.insert(d->real.uuid);
+    return uuids.size() == 1 ? *uuids.begin() : "";
+  }
+
+  Result<> load(agent::Source &source) override {
+    CKPT_CHECK(give_staging(source.staging_fd(), u64{source.slot_count()} * source.slot_bytes()));
+    std::unordered_map<std::string, Mem *> mems = mems_by_region();
+    agent::Source::Piece piece;
+    for (;;) {
+      CKPT_TRY(bool more, source.next(piece));
+      if (!more) break;
+      auto found = mems.find(piece.region);
+      Mem *m = found == mems.end() ? nullptr : found->second;
+      if (!m || piece.offset > m->size || piece.bytes > m->size - piece.offset)
+        return fail("the image holds region \"{}\", which does not exist in this program",
+                    piece.region);
+      CKPT_CHECK(move(Op::WriteContents, *m, piece.offset, piece.bytes,
+                      u64{piece.slot.index} * source.slot_bytes()));
+      CKPT_CHECK(source.release(piece.slot));
+    }
+    link().round_trip(Op::StagingEnd, 0, {});
+    return {};
+  }
+
+  void resume() override { gate().open(); }
+
+  bool exclude(const void *handle) override {
+    if (!registry().holds(handle, Kind::Mem)) return false;
+    object<Mem>(handle)->root()->excluded = true;
+    return true;
+  }
+
+  void forked() override {
+    link().forget();
+    gate().forget();
+    reset_callbacks();
+    last_save_ = {};
+  }
+
+ private:
+  Result<> attach_to(const std::string &session, const std::string &device) {
+    CKPT_TRY(Greeting greeting, link().open(session, device));
+    report_memory_owner(greeting.pid);
+    forget_info(nullptr);
+    for (Device *d : registry().all<Device>()) {
+      d->stamp_offset = 0;
+      d->stamp_floor = d->last_stamp;
+    }
+    if (!device.empty()) unsuited_ = reasons_against(device, greeting);
+    if (!unsuited_.empty()) return fail("{}", unsuited_);
+    if (!map_devices())
+      return fail(
+          "the new devices cannot take the place of the old ones; the proxy's log names the "
+          "reason");
+    CKPT_CHECK(recreate_objects());
+    for (Kernel *k : registry().all<Kernel>()) forget_proxy_state(*k);
+    return {};
+  }
+
+  std::string device_;    // UUID of the device for the next attach(); empty: the session's choice
+  std::string unsuited_;  // the reasons against the devices of the last attach()
+  // The image of the last complete save, in this process or in the one that it is a copy of.
+  // Objects without Mem::written have not changed since.
+  agent::ImageId last_save_{};
+};
+
+}  // namespace
+
+agent::Participant *participant() {
+  static OpenCl *p = new OpenCl;
+  return p;
+}
+
+}  // namespace ckpt::ocl

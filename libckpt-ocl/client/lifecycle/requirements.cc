@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libckpt-ocl/client/lifecycle/requirements.h"
+
+#include <nlohmann/json.hpp>
+
+#include "libckpt-ocl/client/entry/program.h"
+#include "libckpt-ocl/client/object/memory_flags.h"
+#include "libckpt-ocl/device_limits.h"
+
+namespace ckpt::ocl {
+namespace {
+
+using nlohmann::json;
+
+json limits_read(Device &d) {
+  json out = json::object();
+  for (auto &[param, value] : d.limits_read)
+    if (const Limit *l = find_limit(param)) out[l->name] = value;
+  return out;
+}
+
+// The distinct descriptions of images on the device; a program may have thousands of equal ones.
+json images(const Device &d) {
+  std::set<json> descriptions;
+  for (Mem *m : registry().all<Mem>()) {
+    if (!m->image || !m->context->uses(&d)) continue;
+    const cl_image_desc &desc = m->image->desc;
+    bool from_buffer = m->parent && desc.image_type == CL_MEM_OBJECT_IMAGE2D;
+    json description = {{"type", desc.image_type},
+                        {"order", m->image->format.image_channel_order},
+                        {"channel", m->image->format.image_channel_data_type},
+                        {"access", m->flags & kKernelAccess},
+                        {"width", desc.image_width},
+                        {"height", desc.image_height},
+                        {"depth", desc.image_depth},
+                        {"layers", desc.image_array_size},
+                        {"row_pitch", from_buffer ? m->image->row_pitch : 0}};
+    descriptions.insert(std::move(description));
+  }
+  return json(descriptions);
+}
+
+json device(Device &d) {
+  u64 largest = 0, total = 0;
+  bool used = false;
+  for (Context *c : registry().all<Context>()) used = used || c->uses(&d);
+  u64 origins = 0;  // combined with OR: the lowest bit is the common alignment
+  for (Mem *m : registry().all<Mem>()) {
+    if (!m->context->uses(&d)) continue;
+    origins |= m->origin;
+    if (m->parent) continue;
+    largest = std::max<u64>(largest, m->size);
+    total += m->size;
+  }
+  return {{"number", d.number},
+          {"platform", d.real.platform},
+          {"name", d.real.name},
+          {"nth", d.real.nth},
+          {"used", used},
+          {"limits", limits_read(d)},
+          {"largest_buffer", largest},
+          {"buffer_bytes", total},
+          {"sub_buffer_alignment", origins & -origins},
+          {"images", images(d)}};
+}
+
+json units_of(const Program &p) {
+  json units = json::array();
+  for (const Container::Unit &u : link_units_of(p)) {
+    json headers = json::array();
+    for (const Container::Unit::Header &h : u.headers)
+      headers.push_back({{"name", h.name}, {"source", h.source}});
+    units.push_back({{"source", u.source}, {"options", u.options}, {"headers", headers}});
+  }
+  return units;
+}
+
+// "SPIR-V_1.2", in the form of CL_DEVICE_IL_VERSION, from the second word of a module (SPIR-V
+// specification, 2.3). Empty: the program has a source.
+std::string language(const Program &p) {
+  constexpr u32 kSpirv = 0x07230203;
+  u32 words[2] = {};
+  if (p.il.empty()) return {};
+  std::memcpy(words, p.il.data(), std::min(sizeof words, p.il.size()));
+  if (words[0] != kSpirv) return "an unknown language";
+  return fmt::format("SPIR-V_{}.{}", (words[1] >> 16) & 0xff, (words[1] >> 8) & 0xff);
+}
+
+json program(Program &p) {
+  json devices = json::array(), kernels = json::array();
+  for (Device *d : p.devices) devices.push_back(d->root()->number);
+  for (Kernel *k : registry().all<Kernel>())
+    if (k->program.get() == &p)
+      kernels.push_back({{"name", k->name},
+                         {"work_items", k->max_work_items},
+                         {"local_size", k->max_local_size},
+                         {"local_bytes", k->max_local_bytes}});
+  json units = units_of(p);
+  return {{"number", p.number},   {"devices", devices},
+          {"source", p.source},   {"options", p.options},
+          {"built", p.was_built}, {"native_only", p.source.empty() && units.empty()},
+          {"units", units},       {"kernels", kernels},
+          {"il", language(p)}};
+}
+
+}  // namespace
+
+std::string requirements_as_json() {
+  json devices = json::array(), programs = json::array();
+  for (Device *d : registry().all<Device>())
+    if (!d->partition) devices.push_back(device(*d));
+  for (Program *p : registry().all<Program>()) programs.push_back(program(*p));
+  json all = {{"devices", devices}, {"programs", programs}};
+  return all.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+}  // namespace ckpt::ocl

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libckpt-ocl/client/link/link.h"
+
+#include <poll.h>
+
+#include "common/base/futex.h"
+#include "common/base/log.h"
+#include "common/ipc/unix_socket.h"
+#include "libckpt-ocl/client/command/callbacks.h"
+#include "libckpt-ocl/client/command/time_stamps.h"
+#include "libckpt-ocl/client/transfer/transfer.h"
+
+namespace ckpt::ocl {
+namespace {
+
+// How often a sleeping thread checks that the proxy is still alive.
+constexpr std::chrono::milliseconds kLivenessInterval{200};
+// How long a thread spins before it sleeps: about what the two futex calls would cost.
+constexpr std::chrono::microseconds kSpinTime{5};
+
+}  // namespace
+
+Link &link() {
+  static Link *l = new Link;
+  return *l;
+}
+
+void forget_if_last(const Event &e) {
+  Ref<Event> dropped_outside_the_lock;
+  if (!e.queue) return;
+  std::lock_guard lock(e.queue->mutex);
+  if (e.queue->last.get() == &e) dropped_outside_the_lock = std::move(e.queue->last);
+}
+
+// usable() is tested before any lock is taken: in the child of a fork, the thread that holds the
+// lock may not exist.
+cl_int Link::send(u16 op, u64 made, ByteView payload, u16 flags) {
+  if (!usable()) return CL_DEVICE_NOT_AVAILABLE;
+  std::lock_guard lock(send_mutex_);
+  return send_locked(op, made, payload, flags);
+}
+
+cl_int Link::send_locked(u16 op, u64 made, ByteView payload, u16 flags) {
+  if (!usable()) return CL_DEVICE_NOT_AVAILABLE;
+  bool in_ring = payload.size() <= kMaxInRing;
+  if (!in_ring) flags |= kOnSocket;
+  CommandHeader h{static_cast<u32>(payload.size()), op, flags, made};
+  if (!wait_for_room(sizeof h + (in_ring ? padded(payload.size()) : 0)))
+    return CL_DEVICE_NOT_AVAILABLE;
+  push(h, in_ring ? payload : ByteView{});
+  ring(header().proxy_bell, header().proxy_waits);
+  if (!in_ring && !send_message(socket_.get(), kPayload, payload)) return CL_DEVICE_NOT_AVAILABLE;
+  return CL_SUCCESS;
+}
+
+// A command never straddles the end of the ring: where it does not fit, a wrap mark (kWrap) tells
+// the proxy to continue at the start.
+bool Link::wait_for_room(size_t bytes) {
+  Header &h = header();
+  u64 head = h.command_head.load(std::memory_order_relaxed);
+  size_t to_end = kCommandRingBytes - head % kCommandRingBytes;
+  size_t need = to_end < bytes ? to_end + bytes : bytes;
+  auto room = [&] {
+    return kCommandRingBytes - (head - h.command_tail.load(std::memory_order_acquire)) >= need;
+  };
+  if (!room()) {
+    h.client_wants_room.fetch_add(1);
+    bool alive = wait_until(room, false);
+    if (!alive) return false;
+    h.client_wants_room.fetch_sub(1);
+  }
+  if (to_end < bytes) {
+    CommandHeader wrap{kWrap, 0, 0, 0};
+    std::memcpy(memory_.data() + kCommandsAt + head % kCommandRingBytes, &wrap,
+                std::min(sizeof wrap, to_end));
+    h.command_head.store(head + to_end, std::memory_order_release);
+  }
+  return true;
+}
+
+void Link::push(const CommandHeader &c, ByteView payload) {
+  Header &h = header();
+  u64 head = h.command_head.load(std::memory_order_relaxed);
+  std::byte *at = memory_.data() + kCommandsAt + head % kCommandRingBytes;
+  std::memcpy(at, &c, sizeof c);
+  if (!payload.empty()) std::memcpy(at + sizeof c, payload.data(), payload.size());
+  h.command_head.store(head + sizeof c + padded(payload.size()), std::memory_order_seq_cst);
+}
+
+cl_int Link::round_trip(u16 op, u64 made, ByteView payload, Bytes *reply) {
+  if (!usable()) return CL_DEVICE_NOT_AVAILABLE;
+  std::lock_guard lock(round_trip_mutex_);
+  if (!usable()) return CL_DEVICE_NOT_AVAILABLE;
+  Header &h = header();
+  h.reply_ready.store(0, std::memory_order_relaxed);
+  if (cl_int r = send(op, made, payload, kSync); r != CL_SUCCESS) return r;
+  if (!wait_until([&] { return h.reply_ready.load(std::memory_order_acquire) != 0; }, false))
+    return CL_DEVICE_NOT_AVAILABLE;
+  u32 bytes = h.reply_bytes.load();
+  if (h.reply_on_socket.load() != 0) {
+    auto m = receive_message(socket_.get());
+    if (!m || !*m) return CL_DEVICE_NOT_AVAILABLE;
+    if (reply) *reply = std::move((*m)->body);
+  } else if (reply) {
+    const std::byte *p = memory_.data() + kReplyAt;
+    reply->assign(p, p + std::min<size_t>(bytes, kReplyBytes));
+  }
+  return h.reply_status.load();
+}
+
+Result<> Link::send_fd(u16 type, int fd) {
+  std::lock_guard lock(send_mutex_);
+  return send_message(socket_.get(), type, {}, std::span(&fd, 1));
+}
+
+// Does not send: it may be called while a sending thread receives completions.
+void Link::release_later(const Release &r) {
+  std::lock_guard lock(release_mutex_);
+  releases_.push_back(r);
+  any_releases_.store(true, std::memory_order_release);
+}
+
+void Link::flush_releases() {
+  if (!any_releases_.load(std::memory_order_acquire)) return;
+  std::vector<Release> now;
+  {
+    std::lock_guard lock(release_mutex_);
+    now.swap(releases_);
+    any_releases_.store(false, std::memory_order_relaxed);
+  }
+  for (const Release &r : now) {
+    if (r.needs_marker) request_release_marker(r.number);
+    Writer w;
+    w.put(r.kind).put(r.number);
+    send(Op::Release, 0, w.bytes());
+  }
+}
+
+// The application no longer waits for the last commands of a released queue, but a checkpoint must.
+void Link::request_release_marker(u64 queue) {
+  auto *e = new Event;
+  Ref<Event> marker(e);
+  e->drop();
+  expect(e);
+  Writer w;
+  w.put(queue);
+  if (send(Op::Marker, e->number, w.bytes()) != CL_SUCCESS) unexpect(e);
+}
+
+void Link::expect(Event *event) {
+  std::lock_guard lock(drain_mutex_);
+  pending_.emplace(event->number, Ref<Event>(event));
+}
+
+void Link::unexpect(Event *event) {
+  Ref<Event> dropped_outside_the_lock;
+  std::lock_guard lock(drain_mutex_);
+  auto it = pending_.find(event->number);
+  if (it == pending_.end()) return;
+  dropped_outside_the_lock = std::move(it->second);
+  pending_.erase(it);
+}
+
+void Link::drain() {
+  if (!usable()) return;
+  Header &h = header();
+  if (h.completion_head.load(std::memory_order_acquire) ==
+      h.completion_tail.load(std::memory_order_relaxed))
+    return;
+  std::vector<Ref<Event>> finished;
+  receive_completions(finished);
+  for (const Ref<Event> &e : finished) {
+    forget_if_last(*e);
+    notify_finished(*e);
+  }
+}
+
+void Link::receive_completions(std::vector<Ref<Event>> &finished) {
+  Header &h = header();
+  std::lock_guard lock(drain_mutex_);
+  u64 tail = h.completion_tail.load(std::memory_order_relaxed);
+  while (tail != h.completion_head.load(std::memory_order_acquire)) {
+    Completion c;
+    std::memcpy(&c, memory_.data() + kCompletionsAt + tail % kCompletions * sizeof c, sizeof c);
+    h.completion_tail.store(++tail, std::memory_order_release);
+    auto it = pending_.find(c.event);
+    if (it == pending_.end()) continue;
+    complete_event(*it->second, c);
+    finished.push_back(std::move(it->second));
+    pending_.erase(it);
+  }
+  if (!finished.empty()) ring(h.proxy_bell, h.proxy_waits);  // the completion ring has room again
+}
+
+void Link::complete_event(Event &e, const Completion &c) {
+  if (c.status == CL_COMPLETE) copy_read_to_host(e);
+  if (e.staging_bytes) space_.release(e.staging, e.staging_bytes);
+  e.staging_bytes = 0;
+  set_time_stamps(e, c);
+  e.status.store(c.status, std::memory_order_release);
+}
+
+bool Link::idle() {
+  drain();
+  std::lock_guard lock(drain_mutex_);
+  return pending_.empty();
+}
+
+bool Link::wait_until(const std::function<bool()> &done, bool may_pause) {
+  for (;;) {
+    if (!usable()) return done();
+    u32 seen = header().client_bell.load(std::memory_order_seq_cst);
+    drain();
+    if (done()) return true;
+    if (may_pause && gate().closing()) {
+      gate().pause();
+      continue;
+    }
+    auto rung = [&] { return header().client_bell.load(std::memory_order_acquire) != seen; };
+    if (!spin_until(rung, kSpinTime) && !sleep_until_bell(seen)) {
+      fail_pending();
+      return done();
+    }
+  }
+}
+
+// Returns false if the proxy is gone.
+bool Link::sleep_until_bell(u32 seen) {
+  Header &h = header();
+  h.client_waits.fetch_add(1, std::memory_order_seq_cst);
+  futex_wait(h.client_bell, seen, kLivenessInterval);
+  h.client_waits.fetch_sub(1, std::memory_order_seq_cst);
+  return h.client_bell.load() != seen || !hung_up();
+}
+
+bool Link::hung_up() {
+  pollfd p{socket_.get(), POLLRDHUP, 0};
+  return ::poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+void Link::fail_pending() {
+  if (!usable_.exchange(false)) return;
+  log::error("the OpenCL proxy has ended; every OpenCL call of this program fails from now on");
+  std::unordered_map<u64, Ref<Event>> lost;
+  {
+    std::lock_guard lock(drain_mutex_);
+    lost.swap(pending_);
+  }
+  for (auto &[number, event] : lost) {
+    event->status = CL_DEVICE_NOT_AVAILABLE;
+    forget_if_last(*event);
+    notify_finished(*event);
+  }
+}
+
+void Link::wake_waiters() {
+  if (!usable()) return;
+  header().client_bell.fetch_add(1);
+  futex_wake_all(header().client_bell);
+}
+
+std::optional<u64> Link::allocate_staging(u64 bytes) {
+  std::optional<u64> at;
+  if (!wait_until([&] { return (at = space_.allocate(bytes)).has_value(); }, true)) return {};
+  return usable() ? at : std::nullopt;
+}
+
+}  // namespace ckpt::ocl

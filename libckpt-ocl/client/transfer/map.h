@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "libckpt-ocl/client/transfer/transfer.h"
+
+namespace ckpt::ocl {
+
+// The immediate errors of a map's flags.
+cl_int check_map_flags(const Mem &m, cl_map_flags flags);
+
+// Maps a region of a buffer or an image into host memory; sets map.at.
+cl_int map_region(cl_command_queue queue, cl_command_type type, Mem &m, Mem::Map &map,
+                  Blocking blocking, Waits waits, cl_event *out);
+cl_int unmap_region(cl_command_queue queue, Mem &m, void *at, Waits waits, cl_event *out);
+
+}  // namespace ckpt::ocl

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The specification says that a non-blocking write reads host memory when the command executes.
+// This library copies it to staging when the command is enqueued. The application may not change
+// the memory in between, so the difference shows in one case only: an earlier non-blocking read
+// into the same memory is still pending. wait_for_pending_reads() waits for such reads first.
+#include "libckpt-ocl/client/transfer/transfer.h"
+
+#include <algorithm>
+#include <deque>
+
+#include "common/base/reversed.h"
+
+namespace ckpt::ocl {
+namespace {
+
+// Pending reads, by the host memory that they will fill.
+class PendingReads {
+ public:
+  void add(Event *e, std::byte *from, std::byte *to) {
+    std::lock_guard lock(mutex_);
+    list_.push_back({Ref<Event>(e), from, to});
+  }
+  // The newest read that will touch [from, to). Also drops the reads that have finished.
+  Ref<Event> overlapping(const std::byte *from, const std::byte *to) {
+    std::lock_guard lock(mutex_);
+    std::erase_if(list_, [](const PendingRead &l) { return l.event->finished(); });
+    for (const PendingRead &l : reversed(list_))
+      if (l.from < to && from < l.to) return l.event;
+    return {};
+  }
+
+ private:
+  struct PendingRead {
+    Ref<Event> event;
+    std::byte *from, *to;
+  };
+  std::mutex mutex_;
+  std::vector<PendingRead> list_;
+};
+
+PendingReads &pending_reads() {
+  static PendingReads *l = new PendingReads;
+  return *l;
+}
+
+void copy_rows(std::byte *to, size_t to_row, size_t to_slice, const std::byte *from,
+               size_t from_row, size_t from_slice, const size_t region[3]) {
+  for (size_t z = 0; z < region[2]; z++)
+    for (size_t y = 0; y < region[1]; y++)
+      std::memcpy(to + z * to_slice + y * to_row, from + z * from_slice + y * from_row, region[0]);
+}
+
+// How a transfer is cut: the size of a piece, and how many pieces may be under way.
+struct Pace {
+  size_t piece_bytes = kMaxPiece, window = SIZE_MAX;
+};
+
+// For blocking transfers: a piece is still in the processor's cache when the other side copies it,
+// and the same few pieces of staging are used again and again.
+constexpr Pace kInCache{1u << 20, 4};
+
+// Cuts a rectangle into pieces of at most `most` bytes: whole slices, else rows, else parts of a
+// row. A contiguous transfer is one long row, so the last rule cuts it.
+std::vector<Rect> pieces_of(const Rect &all, size_t most) {
+  size_t step[3] = {std::min(all.region[0], most), 1, 1};
+  if (step[0] == all.region[0])
+    step[1] = std::min(all.region[1], std::max<size_t>(1, most / all.region[0]));
+  if (step[1] == all.region[1])
+    step[2] = std::min(all.region[2], std::max<size_t>(1, most / (all.region[0] * all.region[1])));
+  std::vector<Rect> pieces;
+  for (size_t z = 0; z < all.region[2]; z += step[2])
+    for (size_t y = 0; y < all.region[1]; y += step[1])
+      for (size_t x = 0; x < all.region[0]; x += step[0]) {
+        Rect p = all;
+        size_t at[3] = {x, y, z};
+        for (int d = 0; d < 3; d++) {
+          p.buffer_origin[d] += at[d];
+          p.region[d] = std::min(step[d], all.region[d] - at[d]);
+        }
+        pieces.push_back(p);
+      }
+  return pieces;
+}
+
+size_t bytes_of(const Rect &r) { return r.region[0] * r.region[1] * r.region[2]; }
+
+size_t host_offset(const Rect &piece, const Rect &all) {
+  return piece.buffer_origin[0] - all.buffer_origin[0] +
+         (piece.buffer_origin[1] - all.buffer_origin[1]) * all.host_row +
+         (piece.buffer_origin[2] - all.buffer_origin[2]) * all.host_slice;
+}
+
+bool is_contiguous(const Rect &r) { return r.region[1] == 1 && r.region[2] == 1; }
+
+Op operation_of(bool reading, const Mem &mem, const Rect &r) {
+  if (mem.image) return reading ? Op::ReadImage : Op::WriteImage;
+  if (is_contiguous(r)) return reading ? Op::Read : Op::Write;
+  return reading ? Op::ReadRect : Op::WriteRect;
+}
+
+void put_place(Writer &w, Command &c, const Mem &mem, const Rect &r, u64 staging) {
+  w.put(c.queue().number).put(mem.number);
+  if (mem.image) {
+    size_t element = mem.image->element;
+    w.put(u64{r.buffer_origin[0] / element}).put(u64{r.buffer_origin[1]});
+    w.put(u64{r.buffer_origin[2]}).put(u64{r.region[0] / element});
+    w.put(u64{r.region[1]}).put(u64{r.region[2]});
+  } else if (is_contiguous(r)) {
+    u64 offset = r.buffer_origin[0] + r.buffer_origin[1] * r.buffer_row +
+                 r.buffer_origin[2] * r.buffer_slice;
+    w.put(offset).put(u64{r.region[0]});
+  } else {
+    for (size_t v : r.buffer_origin) w.put(u64{v});
+    for (size_t v : r.region) w.put(u64{v});
+    w.put(u64{r.buffer_row}).put(u64{r.buffer_slice});
+  }
+  w.put(staging);
+  c.put_waits(w);
+}
+
+// Sends one piece of a transfer; `data` is its place in host memory.
+cl_int send_piece(Command &c, bool reading, const Mem &mem, const Rect &r, std::byte *data) {
+  size_t bytes = bytes_of(r);
+  u16 operation = static_cast<u16>(operation_of(reading, mem, r));
+  Writer w;
+  // The bytes of a small write travel in the command itself.
+  if (!reading && bytes <= 4096) {
+    put_place(w, c, mem, r, kInline);
+    Bytes packed(bytes);
+    copy_rows(packed.data(), r.region[0], r.region[0] * r.region[1], data, r.host_row, r.host_slice,
+              r.region);
+    w.blob(packed);
+    return c.send(operation, w.bytes(), Trip::OneWay);
+  }
+  std::optional<u64> staging = link().allocate_staging(bytes);
+  if (!staging) return CL_DEVICE_NOT_AVAILABLE;
+  Event &e = c.event();
+  e.staging = *staging;
+  e.staging_bytes = bytes;
+  put_place(w, c, mem, r, *staging);
+  if (reading) {
+    e.target = {data, r.region[0], r.region[1], r.region[2], r.host_row, r.host_slice};
+    return c.send(operation, w.bytes(), Trip::OneWay);
+  }
+  copy_rows(link().staging(*staging), r.region[0], r.region[0] * r.region[1], data, r.host_row,
+            r.host_slice, r.region);
+  return c.send(operation, w.bytes(), Trip::OneWay);
+}
+
+size_t host_extent(const Rect &r) {
+  return r.region[0] + (r.region[1] - 1) * r.host_row + (r.region[2] - 1) * r.host_slice;
+}
+
+// Sends the pieces of a transfer. `last` has the application's event. In an out-of-order queue each
+// piece waits for the one before it.
+cl_int send_pieces(Command &last, bool reading, Mem &mem, const Rect &all, std::byte *host,
+                   Pace pace) {
+  if (!reading) {
+    wait_for_pending_reads(host, host_extent(all));
+    mem.will_be_written();
+  }
+  std::vector<Rect> pieces = pieces_of(all, pace.piece_bytes);
+  Ref<Event> first, before;
+  std::deque<Ref<Event>> under_way;
+  for (size_t i = 0; i + 1 < pieces.size(); i++) {
+    if (under_way.size() == pace.window) {
+      wait(*under_way.front());
+      under_way.pop_front();
+    }
+    Command c(last.queue(), last.type(), before.get());
+    Command &piece = i == 0 ? c.with_waits_of(last) : c;
+    Ref<Event> sent(&piece.event());
+    std::byte *data = host + host_offset(pieces[i], all);
+    if (cl_int r = send_piece(piece, reading, mem, pieces[i], data); r != CL_SUCCESS) return r;
+    if (i == 0) first = sent;
+    under_way.push_back(sent);
+    before = std::move(sent);  // not earlier: the wait list refers to the previous event
+  }
+  if (first) {
+    last.wait_for(before.get());
+    last.event().first = first;
+  }
+  return send_piece(last, reading, mem, pieces.back(), host + host_offset(pieces.back(), all));
+}
+
+cl_int transfer(bool reading, cl_command_queue queue, cl_command_type type, Mem &mem,
+                const Rect &all, std::byte *host, Blocking blocking, Waits waits, cl_event *out) {
+  Command c(queue, type, waits);
+  if (c.status() != CL_SUCCESS) return c.status();
+  // A blocking write ends when host memory has been read. That is at once, unless it is deferred.
+  bool now = c.can_send_now();
+  bool must_wait = blocking == Blocking::Yes && (reading || !now);
+  Ref<Event> done(reading || must_wait ? &c.event() : nullptr);
+  Pace pace = now && blocking == Blocking::Yes ? kInCache : Pace{};
+  auto send = [=, keep = Ref<Mem>(&mem)](Command &it) {
+    if (reading && !must_wait) pending_reads().add(&it.event(), host, host + host_extent(all));
+    return send_pieces(it, reading, *keep, all, host, pace);
+  };
+  cl_int r = now ? c.run_now(out, std::move(send)) : c.defer(out, std::move(send));
+  if (r == CL_SUCCESS && must_wait && wait(*done) < 0) return done->status.load();
+  return r;
+}
+
+Rect one_row(size_t offset, size_t size) {
+  return {{size, 1, 1}, {offset, 0, 0}, size, size, size, size};
+}
+
+}  // namespace
+
+void wait_for_pending_reads(const void *host, size_t bytes) {
+  const auto *from = static_cast<const std::byte *>(host);
+  while (Ref<Event> e = pending_reads().overlapping(from, from + bytes)) wait(*e);
+}
+
+cl_int read_buffer(cl_command_queue queue, cl_command_type type, Mem &mem, size_t offset,
+                   size_t size, void *host, Blocking blocking, Waits waits, cl_event *out) {
+  return transfer(true, queue, type, mem, one_row(offset, size), static_cast<std::byte *>(host),
+                  blocking, waits, out);
+}
+
+cl_int write_buffer(cl_command_queue queue, cl_command_type type, Mem &mem, size_t offset,
+                    size_t size, const void *host, Blocking blocking, Waits waits, cl_event *out) {
+  auto *from = static_cast<std::byte *>(const_cast<void *>(host));
+  return transfer(false, queue, type, mem, one_row(offset, size), from, blocking, waits, out);
+}
+
+cl_int send_write(Command &c, Mem &mem, const Rect &rect, const std::byte *host) {
+  return send_pieces(c, false, mem, rect, const_cast<std::byte *>(host), {});
+}
+
+cl_int send_write(Command &c, Mem &mem, size_t offset, size_t size, const std::byte *host) {
+  return send_write(c, mem, one_row(offset, size), host);
+}
+
+cl_int read_rect(cl_command_queue queue, cl_command_type type, Mem &mem, const Rect &rect,
+                 void *host, Blocking blocking, Waits waits, cl_event *out) {
+  return transfer(true, queue, type, mem, rect, static_cast<std::byte *>(host), blocking, waits,
+                  out);
+}
+
+cl_int write_rect(cl_command_queue queue, cl_command_type type, Mem &mem, const Rect &rect,
+                  const void *host, Blocking blocking, Waits waits, cl_event *out) {
+  return transfer(false, queue, type, mem, rect, static_cast<std::byte *>(const_cast<void *>(host)),
+                  blocking, waits, out);
+}
+
+cl_int write_initial_contents(const Mem &mem, const CopyContents &copy) {
+  for (size_t at = 0; at < mem.size; at += kMaxPiece) {
+    size_t bytes = std::min(kMaxPiece, mem.size - at);
+    std::optional<u64> staging = link().allocate_staging(bytes);
+    if (!staging) return CL_DEVICE_NOT_AVAILABLE;
+    copy(at, bytes, link().staging(*staging));
+    Writer w;
+    w.put(mem.number).put(u64{at}).put(u64{bytes}).put(*staging).put(u8{0});
+    cl_int status = link().round_trip(Op::WriteContents, 0, w.bytes());
+    link().staging_space().release(*staging, bytes);
+    if (status != CL_SUCCESS) return status;
+  }
+  return CL_SUCCESS;
+}
+
+void copy_read_to_host(Event &e) {
+  if (!e.target) return;
+  const Event::Target &t = *e.target;
+  size_t region[3] = {t.row, t.rows, t.slices};
+  copy_rows(t.at, t.row_pitch, t.slice_pitch, link().staging(e.staging), t.row, t.row * t.rows,
+            region);
+  e.target.reset();
+}
+
+}  // namespace ckpt::ocl

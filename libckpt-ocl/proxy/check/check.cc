@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libckpt-ocl/proxy/check/check.h"
+
+#include <regex>
+
+#include <fmt/format.h>
+
+#include "libckpt-ocl/device_limits.h"
+#include "libckpt-ocl/proxy/check/check_images.h"
+#include "libckpt-ocl/proxy/check/json_fields.h"
+#include "libckpt-ocl/proxy/device/mapping.h"
+#include "libckpt-ocl/proxy/device/quirks.h"
+#include "libckpt-ocl/proxy/serve/objects.h"
+#include "libckpt-ocl/proxy/serve/sources.h"
+
+namespace ckpt::ocl {
+namespace {
+
+using nlohmann::json;
+
+// A number, or a list of them.
+LimitValue numbers(const json &j, const char *name) {
+  LimitValue out;
+  if (!j.is_object() || !j.contains(name)) return out;
+  const json &v = j[name];
+  if (v.is_number_unsigned()) out.push_back(v.get<u64>());
+  if (v.is_array())
+    for (const json &x : v) out.push_back(x.is_number_unsigned() ? x.get<u64>() : 0);
+  return out;
+}
+
+// "64 × 2 × 1"
+std::string product(const LimitValue &factors) {
+  std::string out;
+  for (u64 f : factors) out += (out.empty() ? "" : " × ") + std::to_string(f);
+  return out;
+}
+
+std::string mebibytes(u64 bytes) { return fmt::format("{:.1f} MiB", double(bytes) / (1 << 20)); }
+
+// The source without its comments, in which names do not count.
+std::string code_of(const std::string &source) {
+  std::string out;
+  for (size_t i = 0; i < source.size();) {
+    if (source.compare(i, 2, "//") == 0) {
+      i = std::min(source.find('\n', i), source.size());
+    } else if (source.compare(i, 2, "/*") == 0) {
+      size_t end = source.find("*/", i + 2);
+      i = end == std::string::npos ? source.size() : end + 2;
+    } else {
+      out += source[i++];
+    }
+  }
+  return out;
+}
+
+class Check {
+ public:
+  Check(const RealDevice &device, std::vector<std::string> &reasons)
+      : device_(device), reasons_(reasons) {}
+
+  void limits(const json &values) {
+    for (const Limit &l : kLimits) {
+      LimitValue read = numbers(values, l.name), here = device_limit(device_.id, l);
+      if (!satisfies(l, read, here))
+        add_reason(
+            "the program has read {} = {} and may rely on it; \"{}\" has {} "
+            "(use --ignore-limits if it does not)",
+            l.name, product(read), device_.name, product(here));
+    }
+  }
+
+  void buffers(const json &device) {
+    u64 largest = field<u64>(device, "largest_buffer", 0);
+    u64 total = field<u64>(device, "buffer_bytes", 0);
+    u64 aligned = field<u64>(device, "sub_buffer_alignment", 0);
+    u64 alignment = device_number(device_.id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;  // in bits
+    if (aligned && aligned < alignment)
+      add_reason(
+          "the program's sub-buffers begin at multiples of {} bytes; \"{}\" requires multiples of "
+          "{}",
+          aligned, device_.name, alignment);
+    u64 most = device_number(device_.id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+    u64 memory = device_number(device_.id, CL_DEVICE_GLOBAL_MEM_SIZE);
+    if (largest > most)
+      add_reason("the program's largest buffer or image has {}; \"{}\" supports at most {}",
+                 mebibytes(largest), device_.name, mebibytes(most));
+    if (total > memory)
+      add_reason("the program's buffers and images have {}; \"{}\" has {} of memory",
+                 mebibytes(total), device_.name, mebibytes(memory));
+  }
+
+  void program(const json &p) {
+    ProgramToBuild w{field<u64>(p, "number", 0), field<std::string>(p, "source", ""), units(p),
+                     field<std::string>(p, "options", "")};
+    if (!field(p, "built", false)) return;
+    if (std::string il = field<std::string>(p, "il", ""); !il.empty())
+      return language(w.number, il);
+    if (field(p, "native_only", false))
+      return add_reason(
+          "program {} was created from another driver's binary, and its source is unknown",
+          w.number);
+    size_t before = reasons_.size();
+    extensions(w.number, code_of(w.source));
+    for (const Container::Unit &u : w.units) extensions(w.number, code_of(u.source));
+    if (reasons_.size() == before) build(w, p);
+  }
+
+ private:
+  struct ProgramToBuild {
+    u64 number;
+    std::string source;
+    std::vector<Container::Unit> units;
+    std::string options;
+  };
+
+  static std::vector<Container::Unit> units(const json &p) {
+    std::vector<Container::Unit> out;
+    for (const json &u : list(p, "units")) {
+      Container::Unit &unit = out.emplace_back();
+      unit.source = field<std::string>(u, "source", "");
+      unit.options = field<std::string>(u, "options", "");
+      for (const json &h : list(u, "headers"))
+        unit.headers.push_back(
+            {field<std::string>(h, "name", ""), field<std::string>(h, "source", "")});
+    }
+    return out;
+  }
+
+  template <class... A>
+  void add_reason(fmt::format_string<A...> f, A &&...a) {
+    reasons_.push_back(fmt::format(f, std::forward<A>(a)...));
+  }
+
+  // The device must name the version of the intermediate language.
+  void language(u64 number, const std::string &il) {
+    std::string here = " " + device_text(device_.id, CL_DEVICE_IL_VERSION) + " ";
+    if (here.find(" " + il + " ") == std::string::npos)
+      add_reason("program {} is in {}, which \"{}\" does not support{}", number, il, device_.name,
+                 here.size() > 2 ? "; it supports" + here : "");
+  }
+
+  // The extensions that the source enables, and double precision, which needs one.
+  void extensions(u64 number, const std::string &code) {
+    std::string here = " " + device_text(device_.id, CL_DEVICE_EXTENSIONS) + " ";
+    static const std::regex doubles(R"(\bdouble\d*\b)"),
+        pragma(R"(#\s*pragma\s+OPENCL\s+EXTENSION\s+(\w+)\s*:\s*(enable|require))");
+    bool fp64 = device_number(device_.id, CL_DEVICE_DOUBLE_FP_CONFIG) != 0 ||
+                here.find(" cl_khr_fp64 ") != std::string::npos;
+    if (!fp64 && std::regex_search(code, doubles))
+      add_reason("program {} uses double precision (fp64), which \"{}\" does not support", number,
+                 device_.name);
+    for (std::sregex_iterator it(code.begin(), code.end(), pragma), end; it != end; ++it) {
+      std::string name = (*it)[1];
+      bool known = name == "all" || name == "cl_khr_fp64" ||
+                   here.find(" " + name + " ") != std::string::npos;
+      if (!known)
+        add_reason("program {} enables {}, which \"{}\" does not support", number, name,
+                   device_.name);
+    }
+  }
+
+  void build(const ProgramToBuild &w, const json &p) {
+    cl_int status;
+    cl_context context = ::clCreateContext(nullptr, 1, &device_.id, nullptr, nullptr, &status);
+    if (!context) return add_reason("\"{}\" cannot be used: OpenCL error {}", device_.name, status);
+    cl_program program = w.units.empty()
+                             ? from_source(context, w.source, status)
+                             : from_units(context, {device_.id}, w.units, w.options, status);
+    if (program && w.units.empty())
+      status = ::clBuildProgram(program, 1, &device_.id, w.options.c_str(), nullptr, nullptr);
+    if (status != CL_SUCCESS)
+      add_reason("program {} does not compile for \"{}\": {}", w.number, device_.name,
+                 build_log(program));
+    for (const json &k : list(p, "kernels"))
+      if (status == CL_SUCCESS) launches(program, k);
+    release_handle(Kind::Program, program);
+    release_handle(Kind::Context, context);
+  }
+
+  void launches(cl_program program, const json &k) {
+    std::string name = field<std::string>(k, "name", "");
+    cl_kernel kernel = ::clCreateKernel(program, name.c_str(), nullptr);
+    if (!kernel) return add_reason("kernel {} cannot be created on \"{}\"", name, device_.name);
+    work_group(kernel, name, k);
+    local_memory(kernel, name, k);
+    release_handle(Kind::Kernel, kernel);
+  }
+
+  void work_group(cl_kernel kernel, const std::string &name, const json &k) {
+    const Limit &sizes = *find_limit(CL_DEVICE_MAX_WORK_ITEM_SIZES);
+    LimitValue size = numbers(k, "local_size"), here = device_limit(device_.id, sizes);
+    if (!satisfies(sizes, size, here))
+      add_reason("kernel {} runs in work-groups of {}; \"{}\" supports at most {}", name,
+                 product(size), device_.name, product(here));
+    size_t most = device_number(device_.id, CL_DEVICE_MAX_WORK_GROUP_SIZE);
+    if (!understates_work_groups(device_.id))
+      ::clGetKernelWorkGroupInfo(kernel, device_.id, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most,
+                                 nullptr);
+    u64 launched = field<u64>(k, "work_items", 0);
+    if (launched > most)
+      add_reason("kernel {} runs in work-groups of {}; \"{}\" supports at most {}", name, launched,
+                 device_.name, most);
+  }
+
+  // The kernel's own local memory, as this device's compiler lays it out, and that of its
+  // arguments.
+  void local_memory(cl_kernel kernel, const std::string &name, const json &k) {
+    cl_ulong declared = 0;
+    ::clGetKernelWorkGroupInfo(kernel, device_.id, CL_KERNEL_LOCAL_MEM_SIZE, sizeof declared,
+                               &declared, nullptr);
+    u64 required = declared + field<u64>(k, "local_bytes", 0);
+    u64 here = device_number(device_.id, CL_DEVICE_LOCAL_MEM_SIZE);
+    if (required > here)
+      add_reason("kernel {} uses {} bytes of local memory; \"{}\" has {}", name, required,
+                 device_.name, here);
+  }
+
+  std::string build_log(cl_program program) {
+    size_t size = 0;
+    if (!program || ::clGetProgramBuildInfo(program, device_.id, CL_PROGRAM_BUILD_LOG, 0, nullptr,
+                                            &size) != CL_SUCCESS)
+      return "no build log";
+    std::string log(size, '\0');
+    ::clGetProgramBuildInfo(program, device_.id, CL_PROGRAM_BUILD_LOG, size, log.data(), nullptr);
+    log.resize(std::min(log.find('\0'), log.size()));
+    return log.substr(0, 600);
+  }
+
+  const RealDevice &device_;
+  std::vector<std::string> &reasons_;
+};
+
+std::vector<ProgramDevice> program_devices(const json &requirements) {
+  std::vector<ProgramDevice> out;
+  for (const json &d : list(requirements, "devices"))
+    out.push_back({field<u64>(d, "number", 0), field(d, "used", false),
+                   field<std::string>(d, "platform", ""), field<std::string>(d, "name", ""),
+                   field<u32>(d, "nth", 0)});
+  return out;
+}
+
+bool is_for(const json &program, u64 device) {
+  for (const json &d : list(program, "devices"))
+    if (d.is_number_unsigned() && d.get<u64>() == device) return true;
+  return false;
+}
+
+bool same_driver(const ProgramDevice &w, const RealDevice &d,
+                 const std::vector<RealPlatform> &all) {
+  for (const RealPlatform &p : all)
+    for (const RealDevice &x : p.devices)
+      if (&x == &d) return p.name == w.platform && d.name == w.name;
+  return false;
+}
+
+}  // namespace
+
+std::vector<std::string> check_requirements(const json &requirements, const CheckOptions &options) {
+  const std::string &keys = options.devices;
+  std::vector<std::string> reasons;
+  std::vector<RealPlatform> all = real_platforms(keys);
+  std::vector<ProgramDevice> devices = program_devices(requirements);
+  auto real = map_program_devices(devices, all, !keys.empty());
+  if (!real) return {real.error().text()};
+  for (size_t i = 0; i < devices.size(); i++) {
+    const RealDevice *d = (*real)[i];
+    // The same device has served the program before.
+    if (!d || !devices[i].used || same_driver(devices[i], *d, all)) continue;
+    const json &device = list(requirements, "devices")[i];
+    Check check(*d, reasons);
+    if (!options.ignore_limits && device.contains("limits")) check.limits(device["limits"]);
+    check.buffers(device);
+    check_images(*d, list(device, "images"), reasons);
+    for (const json &p : list(requirements, "programs"))
+      if (is_for(p, devices[i].number)) check.program(p);
+  }
+  return reasons;
+}
+
+}  // namespace ckpt::ocl

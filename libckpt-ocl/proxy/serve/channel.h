@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The proxy's end of the ring (wire.h): it receives commands and sends replies and completions. The
+// application's memory may be damaged, so everything in the ring is checked: it cannot make this
+// process read or write outside the ring.
+#pragma once
+
+#include <mutex>
+
+#include "common/ipc/shared_memory.h"
+#include "common/ipc/unix_socket.h"
+#include "libckpt-ocl/wire.h"
+
+namespace ckpt::ocl {
+
+class Channel {
+ public:
+  // Creates the ring. The greeting passes it to the client.
+  static Result<Channel> make();
+  Channel(Channel &&o) noexcept : fd_(std::move(o.fd_)), memory_(std::move(o.memory_)) {}
+
+  void connect(UniqueFd socket) {
+    socket_ = std::move(socket);
+    client_ = socket_.get();
+  }
+  // Whether a client is connected and has hung up. For the thread that watches the client.
+  bool client_is_gone() const;
+  int socket() const { return socket_.get(); }
+  int memory_fd() const { return fd_.get(); }
+
+  struct Incoming {
+    CommandHeader header;
+    ByteView payload;  // valid until done()
+  };
+  // Whether the ring holds a command.
+  bool ready();
+  // Waits for the next command. No value: the client is gone, or the ring is damaged.
+  std::optional<Incoming> next();
+  void done();
+
+  Result<> reply(i32 status, ByteView bytes = {});
+  void complete(const Completion &c);
+
+  // A part of the staging memory; nullptr if it is not completely inside.
+  std::byte *staging(u64 offset, u64 bytes);
+
+ private:
+  Channel() = default;
+  Header &header() { return *reinterpret_cast<Header *>(memory_.data()); }
+  bool wait_for_command();
+  bool hung_up() const;
+
+  UniqueFd fd_;
+  Mapping memory_;
+  UniqueFd socket_;
+  std::atomic<int> client_{-1};  // socket_, for client_is_gone()
+  Bytes from_socket_;            // the payload of a command with kOnSocket
+  u64 next_tail_ = 0;
+  std::mutex completions_;
+};
+
+}  // namespace ckpt::ocl

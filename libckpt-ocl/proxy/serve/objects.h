@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mutex>
+#include <unordered_map>
+
+#include "libckpt-ocl/table.h"
+
+namespace ckpt::ocl {
+
+// The proxy's side of the codec: the driver's handles by the client's numbers. Numbers are unique
+// over all kinds. Thread-safe, because drivers report completions on threads of their own.
+class Objects {
+ public:
+  void put(Kind kind, u64 number, void *handle) {
+    std::lock_guard lock(mutex_);
+    all_[number] = {kind, handle};
+  }
+  // nullptr if there is no such object, or if it is of another kind.
+  void *object(u8 kind, u64 number) const {
+    std::lock_guard lock(mutex_);
+    auto it = all_.find(number);
+    return it != all_.end() && static_cast<u8>(it->second.kind) == kind ? it->second.handle
+                                                                        : nullptr;
+  }
+  template <class H>
+  H get(Kind kind, u64 number) const {
+    return static_cast<H>(object(static_cast<u8>(kind), number));
+  }
+  void *take(Kind kind, u64 number) {
+    std::lock_guard lock(mutex_);
+    auto it = all_.find(number);
+    if (it == all_.end() || it->second.kind != kind) return nullptr;
+    void *handle = it->second.handle;
+    all_.erase(it);
+    return handle;
+  }
+
+ private:
+  struct Entry {
+    Kind kind;
+    void *handle;
+  };
+  mutable std::mutex mutex_;
+  std::unordered_map<u64, Entry> all_;
+};
+
+// Releases a driver's object.
+inline void release_handle(Kind kind, void *handle) {
+  if (!handle) return;
+  switch (kind) {
+    case Kind::Context: ::clReleaseContext(static_cast<cl_context>(handle)); return;
+    case Kind::Queue: ::clReleaseCommandQueue(static_cast<cl_command_queue>(handle)); return;
+    case Kind::Mem: ::clReleaseMemObject(static_cast<cl_mem>(handle)); return;
+    case Kind::Program: ::clReleaseProgram(static_cast<cl_program>(handle)); return;
+    case Kind::Kernel: ::clReleaseKernel(static_cast<cl_kernel>(handle)); return;
+    case Kind::Event: ::clReleaseEvent(static_cast<cl_event>(handle)); return;
+    case Kind::Sampler: ::clReleaseSampler(static_cast<cl_sampler>(handle)); return;
+    case Kind::Device: ::clReleaseDevice(static_cast<cl_device_id>(handle)); return;
+    case Kind::None:
+    case Kind::Platform:
+    case Kind::Partition: return;
+  }
+}
+
+}  // namespace ckpt::ocl

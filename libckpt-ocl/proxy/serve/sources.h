@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Creates programs from the parts of a container, for the application and for the check before a
+// restore.
+#pragma once
+
+#include "libckpt-ocl/container.h"
+#include "libckpt-ocl/table.h"
+
+namespace ckpt::ocl {
+
+cl_program from_source(cl_context context, const std::string &source, cl_int &status);
+cl_program from_native(cl_context context, const std::vector<cl_device_id> &devices,
+                       const std::vector<Bytes> &binaries, cl_int &status);
+// Compiles every unit and links them; the result is an executable program.
+cl_program from_units(cl_context context, const std::vector<cl_device_id> &devices,
+                      const std::vector<Container::Unit> &units, const std::string &options,
+                      cl_int &status);
+// The driver's binaries, in the order of CL_PROGRAM_DEVICES.
+cl_int native_binaries(cl_program program, std::vector<cl_device_id> &devices,
+                       std::vector<Bytes> &binaries);
+
+}  // namespace ckpt::ocl

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The interface to what measures the GPUs: NVML in the daemon, numbers in tests. Sizes are in
+// bytes.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/bytes.h"
+#include "common/base/result.h"
+#include "common/managed/messages.h"
+
+namespace ckpt::manager {
+
+struct MeteredGpu {
+  std::string uuid, name;
+  u64 total = 0;
+  u32 apis = managed::kCuda;  // the APIs that it serves
+  bool measured = true;       // false: read() returns the capacity, and no processes
+};
+
+struct Reading {
+  u64 free = 0;
+  struct Process {
+    i32 pid = 0;
+    u64 bytes = 0;
+  };
+  std::optional<std::vector<Process>> processes;  // no value: the driver does not report them
+};
+
+class Meter {
+ public:
+  virtual ~Meter() = default;
+  virtual const std::vector<MeteredGpu> &gpus() const = 0;
+  virtual Result<Reading> read(size_t gpu) = 0;
+};
+
+}  // namespace ckpt::manager

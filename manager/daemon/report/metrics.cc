@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "manager/daemon/report/metrics.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace ckpt::manager {
+namespace {
+
+using Labels = std::vector<std::pair<const char *, std::string>>;
+
+std::string escaped(const std::string &value) {
+  std::string out;
+  for (char c : value) {
+    if (c == '\\' || c == '"') out += '\\';
+    if (c == '\n')
+      out += "\\n";
+    else
+      out += c;
+  }
+  return out;
+}
+
+class Text {
+ public:
+  // Starts a metric; its samples follow.
+  Text &metric(const char *name, const char *type, const char *help) {
+    name_ = name;
+    out_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
+    return *this;
+  }
+  template <class Value>
+  Text &sample(Value value, const Labels &labels = {}, const char *suffix = "") {
+    out_ += fmt::format("{}{}{} {}\n", name_, suffix, in_braces(labels), value);
+    return *this;
+  }
+  std::string take() { return std::move(out_); }
+
+ private:
+  static std::string in_braces(const Labels &labels) {
+    std::string all;
+    for (auto &[name, value] : labels)
+      all += fmt::format("{}{}=\"{}\"", all.empty() ? "" : ",", name, escaped(value));
+    return all.empty() ? all : "{" + all + "}";
+  }
+  std::string name_, out_;
+};
+
+void put_gpus(Text &text, const Policy &policy, const Accounting &accounting, const Meter &meter) {
+  auto gauge = [&](const char *name, const char *help, auto value) {
+    text.metric(name, "gauge", help);
+    for (size_t g = 0; g < accounting.gpus.size(); g++)
+      text.sample(value(policy.gpus()[g], accounting.gpus[g]), {{"gpu", policy.gpus()[g].uuid}});
+  };
+  gauge("ckpt_gpu_memory_bytes", "Memory of the GPU.",
+        [](const Gpu &g, const GpuAccount &) { return g.total; });
+  gauge("ckpt_gpu_free_bytes", "Free memory of the GPU, as it was last measured.",
+        [](const Gpu &, const GpuAccount &b) { return b.free; });
+  gauge("ckpt_gpu_reserved_bytes", "Free memory that is promised to programs.",
+        [](const Gpu &, const GpuAccount &b) { return b.reserved; });
+  gauge("ckpt_gpu_programs", "Programs on the GPU.",
+        [](const Gpu &, const GpuAccount &b) { return b.programs; });
+  gauge("ckpt_gpu_exclusive", "1 if one program has the GPU for itself, or will.",
+        [](const Gpu &, const GpuAccount &b) { return b.exclusive != nullptr ? 1 : 0; });
+  text.metric("ckpt_gpu_info", "gauge", "Always 1.");
+  for (const MeteredGpu &g : meter.gpus()) text.sample(1, {{"gpu", g.uuid}, {"name", g.name}});
+}
+
+void put_programs(Text &text, const Policy &policy, const Accounting &accounting) {
+  text.metric("ckpt_programs", "gauge", "Programs by state.");
+  auto count = [&](auto holds) { return std::ranges::count_if(policy.programs(), holds); };
+  for (Phase phase : {Phase::Unassigned, Phase::Pending, Phase::Assigned, Phase::Evicting,
+                      Phase::Evicted, Phase::Resuming})
+    text.sample(
+        count([&](const auto &p) { return !p->suspended_by_tool() && p->phase() == phase; }),
+        {{"state", name_of(phase)}});
+  text.sample(count([](const auto &p) { return p->suspended_by_tool(); }),
+              {{"state", "suspended"}});
+  text.metric("ckpt_programs_waiting", "gauge", "Programs that wait for a GPU or for memory.")
+      .sample(count([](const auto &p) { return p->waiting() || p->blocked(); }));
+  text.metric("ckpt_kept_bytes", "gauge", "Contents of evicted programs.")
+      .sample(accounting.host_kept, {{"where", "memory"}})
+      .sample(accounting.disk_kept, {{"where", "disk"}});
+}
+
+void put_events(Text &text, const Counters &c) {
+  text.metric("ckpt_evictions_total", "counter", "Evictions of programs from a GPU.")
+      .sample(c.evictions);
+  text.metric("ckpt_resumes_total", "counter", "Evicted programs that have resumed.")
+      .sample(c.resumes);
+  text.metric("ckpt_migrations_total", "counter", "Programs that have resumed on another GPU.")
+      .sample(c.migrations);
+  text.metric("ckpt_moved_bytes_total", "counter", "Contents moved by evictions and resumptions.")
+      .sample(c.bytes_out, {{"direction", "out"}})
+      .sample(c.bytes_in, {{"direction", "in"}});
+  text.metric("ckpt_evicted_seconds_total", "counter",
+              "Time for which resumed programs were evicted.")
+      .sample(seconds(c.away));
+  text.metric("ckpt_waits_total", "counter", "Requests that were granted after a wait.")
+      .sample(c.waits);
+  text.metric("ckpt_wait_seconds_total", "counter", "Time that granted requests have waited.")
+      .sample(seconds(c.waited));
+  text.metric("ckpt_denials_total", "counter", "Requests denied with an out-of-memory error.")
+      .sample(c.denials);
+}
+
+void put_decisions(Text &text, const Counters &c) {
+  text.metric("ckpt_decision_seconds", "histogram", "Time of one decision, without measurements.");
+  u64 sum = 0;
+  for (size_t i = 0; i < c.decisions.size(); i++) {
+    sum += c.decisions[i];
+    bool last = i == Counters::kBucketSeconds.size();
+    text.sample(sum, {{"le", last ? "+Inf" : fmt::format("{}", Counters::kBucketSeconds[i])}},
+                "_bucket");
+  }
+  text.sample(c.deciding.count(), {}, "_sum").sample(sum, {}, "_count");
+}
+
+void put_messages(Text &text, const Counters &c) {
+  text.metric("ckpt_messages_total", "counter", "Messages from and to programs.");
+  for (auto &[name, n] : c.from_programs)
+    text.sample(n, {{"direction", "from"}, {"message", name}});
+  for (auto &[name, n] : c.to_programs) text.sample(n, {{"direction", "to"}, {"message", name}});
+}
+
+}  // namespace
+
+std::string metrics_text(const Policy &policy, const Meter &meter, const Counters &counters) {
+  Text text;
+  Accounting accounting = policy.accounting();
+  put_gpus(text, policy, accounting, meter);
+  put_programs(text, policy, accounting);
+  put_events(text, counters);
+  put_decisions(text, counters);
+  put_messages(text, counters);
+  return text.take();
+}
+
+}  // namespace ckpt::manager

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The accounting of one moment: for each GPU, what was measured as free, and what of it is promised
+// (MC-9 to MC-12). It is computed anew from the programs for each decision, so no counter can drift
+// from the truth. Sizes are in bytes.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "manager/policy/program.h"
+#include "manager/policy/settings.h"
+
+namespace ckpt::manager {
+
+struct GpuAccount {
+  u64 free = 0;
+  u64 reserved = 0;                    // granted or assigned, and not yet missing in `free`
+  u64 freeing = 0;                     // becomes free when the evicted programs have left
+  u32 programs = 0;                    // on this GPU
+  u32 contextless = 0;                 // of these
+  u32 leaving = 0;                     // of these, evicted programs that should be gone soon
+  const Program *exclusive = nullptr;  // has this GPU for itself, or it is cleared for it
+  std::vector<ProfileIndex> profiles;  // of its programs, each once
+  Load load;                           // of all of them
+  u64 expected = 0;                    // what newly assigned programs will soon ask for
+  const Program *starving = nullptr;   // what becomes free is kept for this program
+  u64 starving_need = 0;
+
+  u64 available() const { return free > reserved ? free - reserved : 0; }
+  // The same for a program that may not take what is kept for the starving program.
+  u64 available_to(const Program &p) const {
+    u64 kept = starving != nullptr && starving != &p ? starving_need : 0;
+    return available() > kept ? available() - kept : 0;
+  }
+  bool taken(const Program &p) const { return exclusive != nullptr && exclusive != &p; }
+  bool kept_from(const Program &p) const { return starving != nullptr && starving != &p; }
+};
+
+struct Accounting {
+  std::vector<GpuAccount> gpus;
+  // Programs that hold an assignment, evicted ones included (MC-18). Programs that were exclusive
+  // from the start do not count: those that they evict keep their assignments and would block them.
+  u32 assigned = 0;
+  std::array<u32, managed::kAllApis + 1> assigned_by{};  // the same, by the APIs that they need
+  const Program *starving = nullptr;                     // an assignment is kept for it, too
+  u64 host_kept = 0;                                     // contents in host memory
+  u64 disk_kept = 0;
+
+  Accounting() = default;
+  Accounting(const std::vector<Gpu> &gpus, const Programs &programs, const Settings &settings);
+  // `p` was placed on `gpu`, its GPU, after the counting.
+  void add(const Program &p, const Gpu &gpu, const Settings &settings);
+  void add_assignment(const Program &p);
+  void keep(const Contents &contents);
+};
+
+u64 context_cost(const Gpu &gpu, const Settings &settings);
+// The least that a program needs on `gpu`. An assumed cost of a context is left out, because an
+// assumption is no reason to deny a request.
+u64 least_need_of(const Program &p, const Gpu &gpu);
+// What it has asked for, with an assumed cost of a context.
+u64 asked_of(const Program &p, const Gpu &gpu, const Settings &settings);
+// The same, or what its workload has used in earlier runs if that is more.
+u64 need_of(const Program &p, const Gpu &gpu, const Settings &settings);
+// What it will soon ask for beyond what it was promised, if it behaves like earlier runs.
+u64 expected_of(const Program &p);
+// The part of the measured free memory that `p` was promised.
+u64 reserved_by(const Program &p, const Gpu &gpu, const Settings &settings);
+// What it holds there now, as it reports.
+u64 held_by(const Program &p, const Gpu &gpu, const Settings &settings);
+// What becomes free when it leaves.
+u64 footprint_of(const Program &p, const Gpu &gpu, const Settings &settings);
+
+}  // namespace ckpt::manager

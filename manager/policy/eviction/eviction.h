@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which program leaves its GPU when memory runs short, and how. policy.h explains the algorithm.
+#pragma once
+
+#include "manager/policy/accounting/credit.h"
+#include "manager/policy/state.h"
+
+namespace ckpt::manager {
+
+class Eviction {
+ public:
+  Eviction(State &state, const WorkloadProfiles &profiles, Credits &credits)
+      : state_(state), profiles_(profiles), credits_(credits) {}
+
+  // It has not refused too often, and the host has room for its contents.
+  bool can_leave(const Program &p) const;
+  // Tells a running program to leave: the signal of MC-16, which it answers with Query.
+  void signal(Program &p);
+  // Tells a program to leave because its own request cannot be granted. It waits for an answer, so
+  // no signal is needed.
+  void suspend(Program &p);
+  // The answer to Query, if the program still has to leave.
+  void send_suspend(Program &p);
+
+  // `p` asks for `bytes` that are not free on its GPU: evicts one program, or none if enough is
+  // about to become free or no program can leave.
+  void make_room(Program &p, u64 bytes);
+  // The time slices on `g` are over, where a program has waited too long for that GPU.
+  void end_time_slices(const Program &starving, GpuIndex g);
+
+  // Programs that have not left in time (Settings::eviction_timeout). Others no longer wait for
+  // them.
+  void note_unresponsive();
+  // The evicted and unresponsive program `p` would be resumed before `other`, the program that it
+  // should leave for, so its eviction would be useless.
+  static bool resumes_first(const Program &p, const Program &other);
+
+ private:
+  Evicting &begin(Program &p);
+  Program *cheapest(const Program &asking, u64 bytes) const;
+  Program *longest_resident(const Program &starving, GpuIndex g) const;
+  bool is_spared(const Program &p) const;
+
+  State &state_;
+  const WorkloadProfiles &profiles_;
+  Credits &credits_;
+};
+
+}  // namespace ckpt::manager

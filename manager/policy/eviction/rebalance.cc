@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "manager/policy/eviction/rebalance.h"
+
+#include <algorithm>
+
+namespace ckpt::manager {
+
+namespace {
+
+// A program must have run for this many times the duration of its move: a program that has run for
+// long is expected to run for as long again.
+constexpr i64 kWorthwhile = 10;
+
+// Out and in at 2 GB/s each, since the bandwidth of this node is unknown: 1 GB/s in microseconds.
+Time move_time(const Program &p) { return Time(static_cast<i64>((p.used + p.variables) / 1000)); }
+
+}  // namespace
+
+void Rebalance::run() {
+  if (state_.settings.rebalance_after == Time{0}) return;
+  for (GpuIndex g = 0; g < state_.gpu_count(); g++) {
+    if (!is_idle(g)) continue;
+    Program *mover = choose(g);
+    if (mover == nullptr) continue;
+    eviction_.signal(*mover);
+    std::get<Evicting>(mover->state).rebalancing = true;
+    return;
+  }
+}
+
+bool Rebalance::still_useful(const Program &p) const {
+  auto *e = std::get_if<Evicting>(&p.state);
+  if (e == nullptr || !e->rebalancing) return false;
+  for (GpuIndex g = 0; g < state_.gpu_count(); g++) {
+    auto there = [g](const auto &q) { return q->gpu() == g; };
+    if (placement_.suits(p, g) && std::ranges::none_of(state_.programs, there)) return true;
+  }
+  return false;
+}
+
+// No program is there, is about to be, or could be in a moment.
+bool Rebalance::is_idle(GpuIndex g) const {
+  const GpuAccount &account = state_.account(g);
+  if (account.programs > 0 || account.exclusive != nullptr || account.starving != nullptr)
+    return false;
+  return std::ranges::none_of(state_.programs, [&](const auto &p) {
+    bool coming = p->waiting() || (p->is(Phase::Evicting) && !p->unresponsive());
+    return coming && placement_.suits(*p, g);
+  });
+}
+
+// The smallest program of the most shared GPU.
+Program *Rebalance::choose(GpuIndex idle) const {
+  Program *best = nullptr;
+  auto sharing = [this](const Program &p) { return state_.account(p.gpu()).programs; };
+  for (const auto &p : state_.programs) {
+    if (!shares(*p) || !may_move(*p, idle)) continue;
+    bool better = best == nullptr || sharing(*p) > sharing(*best) ||
+                  (sharing(*p) == sharing(*best) && p->used < best->used);
+    if (better) best = p.get();
+  }
+  return best;
+}
+
+bool Rebalance::shares(const Program &p) const {
+  return p.is(Phase::Assigned) && p.gpu() != kNoGpu && state_.account(p.gpu()).programs > 1;
+}
+
+// A program is not sent without need to a GPU on which it has failed to resume.
+bool Rebalance::could_move(const Program &p, GpuIndex to) const {
+  return p.context() && placement_.suits(p, to) && !p.wants_alone() && eviction_.can_leave(p) &&
+         p.failures(to) == 0;
+}
+
+bool Rebalance::may_move(const Program &p, GpuIndex to) const {
+  const Settings &s = state_.settings;
+  return could_move(p, to) && p.requests.empty() &&
+         need_of(p, state_.gpu(to), s) <= state_.account(to).available() &&
+         state_.has_run(p, s.rebalance_after + kWorthwhile * move_time(p));
+}
+
+// Counts the programs itself, because the accounting is that of the last decision.
+bool Rebalance::is_possible() const {
+  if (state_.settings.rebalance_after == Time{0}) return false;
+  std::vector<u32> there(state_.gpus.size());
+  for (const auto &p : state_.programs)
+    if (p->gpu() != kNoGpu) there[static_cast<size_t>(p->gpu())]++;
+  for (GpuIndex g = 0; g < state_.gpu_count(); g++) {
+    auto could = [&](const auto &p) {
+      return p->is(Phase::Assigned) && p->gpu() != kNoGpu &&
+             there[static_cast<size_t>(p->gpu())] > 1 && could_move(*p, g);
+    };
+    if (there[static_cast<size_t>(g)] == 0 && std::ranges::any_of(state_.programs, could))
+      return true;
+  }
+  return false;
+}
+
+}  // namespace ckpt::manager

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Stream-ordered memory.
+#pragma once
+
+#include "softcuda/driver/process.h"
+
+namespace ckpt::softcuda::driver {
+
+// A null `pool` means the device's current pool.
+CUresult allocate_from(CUmemoryPool pool, Stream &s, size_t bytes, CUdeviceptr *out);
+CUresult free_in_order(CUdeviceptr p, Stream &s);
+
+}  // namespace ckpt::softcuda::driver

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every entry of the driver API exists. The ones that are not implemented are weak symbols here:
+// they write their name to standard error once and return CUDA_ERROR_NOT_SUPPORTED. A definition in
+// another file replaces the weak one.
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "softcuda/driver/process.h"
+
+namespace {
+
+CUresult refuse(const char *name) {
+  static std::mutex mutex;
+  static std::set<std::string> *const kReported = new std::set<std::string>;
+  std::lock_guard lock(mutex);
+  if (kReported->insert(name).second)
+    ckpt::softcuda::driver::warn(std::string(name) + " is not supported by the software device");
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+}  // namespace
+
+// The functions ignore their arguments, so the types do not matter.
+#define CU_ENTRY(name, version, symbol, per_thread)                                                \
+  extern "C" __attribute__((used)) CUresult softcuda_refuse_##symbol() { return refuse(#symbol); } \
+  asm(".weak " #symbol "\n.type " #symbol ", @function\n.set " #symbol                             \
+      ", softcuda_refuse_" #symbol);
+#include "common/api/cuda_entries.api"
+#undef CU_ENTRY

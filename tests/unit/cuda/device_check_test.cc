@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libckpt-cuda/proxy/device_check.h"
+
+#include <doctest/doctest.h>
+
+#include "libckpt-cuda/uuid.h"
+
+using namespace ckpt::cuda;
+using nlohmann::json;
+
+namespace {
+
+RealDevice device(const char *uuid, unsigned long long free_mib = 100, int capability = 90) {
+  return {"a GPU", uuid, 200ull << 20, free_mib << 20, capability};
+}
+
+json old_device(const char *uuid, bool used, unsigned mib = 10) {
+  return {{"name", "a GPU"}, {"uuid", uuid},       {"capability", 90},
+          {"used", used},    {"bytes", mib << 20}, {"memory_bytes", 200u << 20}};
+}
+
+json requirements(std::initializer_list<json> devices) { return {{"devices", json(devices)}}; }
+
+using Map = std::vector<std::pair<std::string, std::string>>;
+
+}  // namespace
+
+TEST_CASE("without a choice each device is mapped to itself") {
+  DeviceCheck v = check_devices(requirements({old_device("b", true), old_device("a", false)}),
+                                {device("a"), device("b")}, {});
+  CHECK(v.reasons.empty());
+  CHECK(v.map == Map{{"b", "b"}, {"a", "a"}});
+}
+
+TEST_CASE("--device moves a used device, and the others take what is left") {
+  DeviceCheck v = check_devices(requirements({old_device("a", true), old_device("b", false)}),
+                                {device("a"), device("b")}, {"b"});
+  CHECK(v.reasons.empty());
+  CHECK(v.map == Map{{"a", "b"}, {"b", "a"}});
+}
+
+TEST_CASE("on another machine devices are mapped in order, and an unused one may go without") {
+  DeviceCheck v = check_devices(requirements({old_device("a", false), old_device("b", true)}),
+                                {device("x")}, {});
+  CHECK(v.reasons.empty());
+  CHECK(v.map == Map{{"b", "x"}});
+}
+
+TEST_CASE("two used devices never become one") {
+  DeviceCheck v = check_devices(requirements({old_device("a", true), old_device("b", true)}),
+                                {device("x")}, {});
+  REQUIRE(v.reasons.size() == 1);
+  CHECK(v.reasons[0].find("no CUDA device left") != std::string::npos);
+  v = check_devices(requirements({old_device("a", true), old_device("b", true)}),
+                    {device("x"), device("y")}, {"y"});
+  CHECK(v.reasons.size() == 1);
+}
+
+TEST_CASE("every reason is reported: too little memory, another chip type") {
+  DeviceCheck v = check_devices(requirements({old_device("a", true, 150), old_device("b", true)}),
+                                {device("x", 100), device("y", 100, 80)}, {});
+  REQUIRE(v.reasons.size() == 2);
+  CHECK(v.reasons[0].find("100 MiB are free") != std::string::npos);
+  CHECK(v.reasons[1].find("same chip type") != std::string::npos);
+}
+
+TEST_CASE("malformed requirements are no error") {
+  for (const char *text : {"{}", "{\"devices\": 3}", "{\"devices\": [3, null, {}]}"})
+    CHECK(check_devices(json::parse(text), {device("x")}, {}).reasons.empty());
+}
+
+TEST_CASE("UUIDs are parsed as they are written") {
+  CUuuid u{};
+  for (int i = 0; i < 16; i++) u.bytes[i] = static_cast<char>(i * 17);
+  std::string text = uuid_text(u);
+  CHECK(text == "GPU-00112233-4455-6677-8899-aabbccddeeff");
+  ckpt::Result<CUuuid> back = parse_uuid(text);
+  REQUIRE(back);
+  CHECK(uuid_text(*back) == text);
+  for (const char *bad : {"", "GPU-", "GPU-0011", "GPU-zz112233-4455-6677-8899-aabbccddeeff"})
+    CHECK(!parse_uuid(bad));
+}

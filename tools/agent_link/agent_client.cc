@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/agent_link/agent_client.h"
+
+namespace ckpt::tools {
+namespace {
+
+using protocol::Type;
+using namespace std::chrono_literals;
+
+// An agent answers from a thread of its own. Only a stopped process takes this long.
+constexpr auto kAnswerTimeout = 15s;
+// A CUDA driver copies its own memory out of the process during a detach.
+constexpr auto kDetachTimeout = 300s;
+constexpr u32 kMaxSentences = 1000;
+
+}  // namespace
+
+Result<AgentClient> AgentClient::connect(const std::string &socket) {
+  CKPT_TRY(UniqueFd fd, connect_unix(socket));
+  return AgentClient(std::move(fd));
+}
+
+Result<> AgentClient::send(Type type, const Writer &body, std::span<const int> fds) {
+  return send_message(fd_.get(), static_cast<u16>(type), body.bytes(), fds);
+}
+
+Result<Message> AgentClient::receive(std::chrono::milliseconds timeout) {
+  CKPT_CHECK(set_receive_timeout(fd_.get(), timeout));
+  CKPT_TRY(std::optional<Message> m, receive_message(fd_.get()));
+  if (!m) return fail("the program's agent closed the connection");
+  if (static_cast<Type>(m->type) != Type::Failed) return std::move(*m);
+  Reader in = m->reader();
+  std::string what(in.str()), hint(in.str());
+  return fail_with_hint(what, hint);
+}
+
+Result<Message> AgentClient::ask(Type type, const Writer &body, std::span<const int> fds,
+                                 std::chrono::milliseconds timeout, Type expected) {
+  CKPT_CHECK(send(type, body, fds));
+  CKPT_TRY(Message m, receive(timeout));
+  if (static_cast<Type>(m.type) != expected)
+    return fail("the agent answered request {} with message {} instead of {}",
+                static_cast<int>(type), m.type, static_cast<int>(expected));
+  return m;
+}
+
+Result<AgentClient::Welcome> AgentClient::hello(const std::string &tool) {
+  CKPT_TRY(Message m, ask(Type::Hello, Writer().put(protocol::kVersion).str(tool), {},
+                          kAnswerTimeout, Type::Welcome));
+  Reader in = m.reader();
+  Welcome w;
+  w.version = in.get<u32>();
+  w.pid = static_cast<pid_t>(in.get<u32>());
+  w.state = in.get<protocol::State>();
+  for (u32 n = in.get<u32>(); in.ok() && n > 0; n--) w.participants.emplace_back(in.str());
+  if (!in.ok()) return fail("the agent sent a malformed welcome");
+  return w;
+}
+
+Result<std::vector<std::string>> AgentClient::preflight() { return sentences(Type::Preflight); }
+
+Result<std::vector<std::string>> AgentClient::remarks() { return sentences(Type::RemarksWanted); }
+
+Result<std::vector<std::string>> AgentClient::sentences(Type request) {
+  CKPT_TRY(Message m, ask(request, {}, {}, kAnswerTimeout, Type::Reasons));
+  Reader in = m.reader();
+  std::vector<std::string> all;
+  for (u32 n = std::min(in.get<u32>(), kMaxSentences); in.ok() && n > 0; n--)
+    all.emplace_back(in.str());
+  if (!in.ok()) return fail("the agent sent a malformed list of reasons");
+  return all;
+}
+
+Result<> AgentClient::quiesce(std::chrono::milliseconds timeout) {
+  CKPT_TRY(Message m, ask(Type::Quiesce, Writer().put(static_cast<u32>(timeout.count())), {},
+                          timeout + kAnswerTimeout, Type::Ok));
+  return {};
+}
+
+bool AgentClient::announce(const storage::Uuid &image, const storage::Uuid &parent) {
+  Writer body;
+  body.raw(image.data(), image.size()).raw(parent.data(), parent.size());
+  return ask(Type::Increment, body, {}, kAnswerTimeout, Type::Ok).has_value();
+}
+
+Result<> AgentClient::begin_save(const StagingSlots &staging) {
+  int fd = staging.fd();
+  return send(Type::Save, Writer().put(StagingSlots::kSlots).put(StagingSlots::kSlotBytes),
+              std::span(&fd, 1));
+}
+
+Result<> AgentClient::begin_load(const StagingSlots &staging) {
+  int fd = staging.fd();
+  CKPT_TRY(Message m,
+           ask(Type::Load, Writer().put(StagingSlots::kSlots).put(StagingSlots::kSlotBytes),
+               std::span(&fd, 1), {}, Type::Ok));
+  return {};
+}
+
+Result<> AgentClient::detach(int outcome_pipe) {
+  CKPT_TRY(Message m, ask(Type::Detach, {}, std::span(&outcome_pipe, 1), kDetachTimeout, Type::Ok));
+  // The agent closes its sockets after it has answered, so wait for the end of the connection.
+  CKPT_CHECK(set_receive_timeout(fd_.get(), kAnswerTimeout));
+  (void)receive_message(fd_.get());
+  fd_.reset();
+  return {};
+}
+
+Result<> AgentClient::use_devices(const std::string &api,
+                                  const std::vector<std::pair<std::string, std::string>> &map) {
+  Writer body;
+  body.str(api).put(static_cast<u32>(map.size()));
+  for (auto &[from, to] : map) body.str(from).str(to);
+  CKPT_TRY(Message m, ask(Type::DeviceMap, body, {}, kAnswerTimeout, Type::Ok));
+  return {};
+}
+
+Result<u64> AgentClient::suspend(const std::string &folder) {
+  CKPT_TRY(Message m, ask(Type::Suspend, Writer().str(folder), {}, {}, Type::Suspended));
+  return m.reader().get<u64>();
+}
+
+Result<std::string> AgentClient::requirements() {
+  CKPT_TRY(Message m, ask(Type::RequirementsWanted, {}, {}, kAnswerTimeout, Type::Saved));
+  return std::string(m.reader().str());
+}
+
+Result<> AgentClient::wake(const std::string &session) {
+  CKPT_TRY(Message m, ask(Type::Wake, Writer().str(session), {}, {}, Type::Ok));
+  return {};
+}
+
+// Without a timeout: the device's compiler may build the programs again.
+Result<> AgentClient::attach(const std::string &session) {
+  CKPT_TRY(Message m, ask(Type::Attach, Writer().str(session), {}, {}, Type::Ok));
+  return {};
+}
+
+Result<> AgentClient::resume() {
+  CKPT_TRY(Message m, ask(Type::Resume, {}, {}, kAnswerTimeout, Type::Ok));
+  return {};
+}
+
+Result<> send_outcome(int pipe, protocol::Outcome outcome, u32 agent, const std::string &text) {
+  Writer body;
+  body.put(outcome).put(agent).str(text.substr(0, protocol::kMaxOutcomeBytes - 64));
+  Writer all;
+  all.blob(body.bytes());
+  return write_all(pipe, all.bytes());
+}
+
+}  // namespace ckpt::tools

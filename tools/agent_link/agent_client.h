@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A connection to one agent: the requests of agent/protocol.h as calls. A call returns with the
+// agent's answer, and fails if the agent closes the connection or a timeout expires.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "agent/protocol.h"
+#include "common/base/result.h"
+#include "common/ipc/unix_socket.h"
+#include "storage/format/format.h"
+#include "tools/agent_link/staging_slots.h"
+
+namespace ckpt::tools {
+
+class AgentClient {
+ public:
+  struct Welcome {
+    u32 version = 0;
+    pid_t pid = 0;  // in its own namespace
+    protocol::State state = protocol::State::Running;
+    std::vector<std::string> participants;
+  };
+
+  static Result<AgentClient> connect(const std::string &socket);
+  explicit AgentClient(UniqueFd fd) : fd_(std::move(fd)) {}
+
+  int fd() const { return fd_.get(); }
+  Result<Welcome> hello(const std::string &tool);
+  Result<std::vector<std::string>> preflight();
+  // Remarks on the process's use of devices. Fails with an agent of an earlier protocol version.
+  Result<std::vector<std::string>> remarks();
+  Result<> quiesce(std::chrono::milliseconds timeout);
+  // Before begin_save(): names the image and its parent (zeros: none), so that the agent can report
+  // regions as unchanged. False: the agent is of an earlier version and will save everything.
+  bool announce(const storage::Uuid &image, const storage::Uuid &parent);
+  // Sends the request alone; save_agent() and load_agent() exchange the contents.
+  Result<> begin_save(const StagingSlots &staging);
+  Result<> begin_load(const StagingSlots &staging);
+  Result<> detach(int outcome_pipe);
+  // Before attach() or wake(): the mapping of the devices of `api`, as pairs of the old and the new
+  // one.
+  Result<> use_devices(const std::string &api,
+                       const std::vector<std::pair<std::string, std::string>> &map);
+  Result<> attach(const std::string &session);
+  // Instead of a save and a detach. The contents go to a file in `folder`, or to host memory if it
+  // is empty. Returns their size in bytes.
+  Result<u64> suspend(const std::string &folder);
+  // Of a suspended program: the requirements on its devices, in the format of
+  // SavedAgent::requirements.
+  Result<std::string> requirements();
+  // Gives a suspended program devices again.
+  Result<> wake(const std::string &session);
+  Result<> resume();
+
+  Result<> send(protocol::Type type, const Writer &body = {}, std::span<const int> fds = {});
+  // Receives the next message. Failed becomes an Error. A timeout of zero means none.
+  Result<Message> receive(std::chrono::milliseconds timeout = {});
+
+ private:
+  Result<std::vector<std::string>> sentences(protocol::Type request);
+  Result<Message> ask(protocol::Type type, const Writer &body, std::span<const int> fds,
+                      std::chrono::milliseconds timeout, protocol::Type expected);
+  UniqueFd fd_;
+};
+
+// Writes the outcome of a checkpoint into an agent's outcome pipe.
+Result<> send_outcome(int pipe, protocol::Outcome outcome, u32 agent, const std::string &text);
+
+}  // namespace ckpt::tools

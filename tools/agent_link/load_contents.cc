@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/agent_link/load_contents.h"
+
+#include <sys/socket.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "tools/agent_link/device_streams.h"
+
+namespace ckpt::tools {
+namespace {
+
+using protocol::Type;
+
+// All cores decompress the image into free slots. A listener thread receives SlotFree messages and
+// makes the slots available again.
+class ContentsLoader {
+ public:
+  ContentsLoader(AgentClient &agent, StagingSlots &staging, const storage::ImageReader &image,
+                 u32 number)
+      : agent_(agent), staging_(staging), image_(image), prefix_(device_stream_prefix(number)) {
+    for (u32 slot = StagingSlots::kSlots; slot-- > 0;) free_.push_back(slot);
+  }
+
+  Result<> run() {
+    CKPT_CHECK(agent_.begin_load(staging_));
+    std::thread listener([this] { listen(); });
+    Result<> sent = send_all();
+    if (sent) sent = send(Type::LoadEnd, {});
+    if (!sent) ::shutdown(agent_.fd(), SHUT_RDWR);  // ends the listener, which waits for an answer
+    listener.join();
+    return answer_ ? sent : answer_;
+  }
+
+ private:
+  Result<> send(Type type, const Writer &body) {
+    std::lock_guard lock(send_mutex_);
+    return agent_.send(type, body);
+  }
+
+  Result<> send_all() {
+    u32 region = 0;
+    for (const storage::StreamEntry &stream : image_.streams()) {
+      if (!stream.name.starts_with(prefix_)) continue;
+      CKPT_CHECK(
+          send(Type::Region,
+               Writer().put(region).str(stream.name.substr(prefix_.size())).put(stream.size)));
+      CKPT_CHECK(image_.for_each_chunk(
+          stream, storage::ImageReader::Order::Any,
+          [&, region](u64 offset, ByteView bytes) { return send_chunk(region, offset, bytes); }));
+      region++;
+    }
+    return {};
+  }
+
+  // The image format allows chunks that are larger than a slot.
+  Result<> send_chunk(u32 region, u64 offset, ByteView bytes) {
+    while (!bytes.empty()) {
+      ByteView piece = bytes.first(std::min<size_t>(bytes.size(), StagingSlots::kSlotBytes));
+      CKPT_TRY(u32 slot, take_slot());
+      std::memcpy(staging_.slot(slot).data(), piece.data(), piece.size());
+      CKPT_CHECK(send(Type::SlotFull, Writer().put(slot).put(region).put(offset).put(
+                                          static_cast<u32>(piece.size()))));
+      offset += piece.size();
+      bytes = bytes.subspan(piece.size());
+    }
+    return {};
+  }
+
+  Result<u32> take_slot() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !free_.empty() || over_; });
+    if (over_) return fail("the agent stopped loading before all contents were sent");
+    u32 slot = free_.back();
+    free_.pop_back();
+    return slot;
+  }
+
+  // Runs until the agent answers LoadEnd, or fails.
+  void listen() {
+    for (;;) {
+      Result<Message> m = agent_.receive();
+      std::lock_guard lock(mutex_);
+      u32 slot = m ? m->reader().get<u32>() : 0;
+      if (m && static_cast<Type>(m->type) == Type::SlotFree && slot < StagingSlots::kSlots) {
+        free_.push_back(slot);
+        changed_.notify_one();
+        continue;
+      }
+      if (!m) answer_ = Failure(m.error());
+      over_ = true;
+      changed_.notify_all();
+      return;
+    }
+  }
+
+  AgentClient &agent_;
+  StagingSlots &staging_;
+  const storage::ImageReader &image_;
+  std::string prefix_;
+  std::mutex send_mutex_, mutex_;
+  std::condition_variable changed_;
+  std::vector<u32> free_;
+  bool over_ = false;
+  Result<> answer_;
+};
+
+}  // namespace
+
+Result<> load_agent(AgentClient &agent, StagingSlots &staging, const storage::ImageReader &image,
+                    u32 number) {
+  return ContentsLoader(agent, staging, image, number).run();
+}
+
+}  // namespace ckpt::tools

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/agent_link/save_contents.h"
+
+#include <array>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "storage/read/image_reader.h"
+#include "tools/agent_link/device_streams.h"
+
+namespace ckpt::tools {
+namespace {
+
+using protocol::Type;
+
+// Which slots are in use. Shared with the image's workers, which may free a slot after save_agent()
+// has returned.
+struct SlotTable {
+  std::mutex mutex;
+  int socket = -1;  // the agent's, for SlotFree; -1 once the save is over
+  std::array<bool, StagingSlots::kSlots> busy{};
+
+  bool take(u32 slot) {
+    std::lock_guard lock(mutex);
+    if (slot >= busy.size() || busy[slot]) return false;
+    busy[slot] = true;
+    return true;
+  }
+  void free(u32 slot) {
+    std::lock_guard lock(mutex);
+    busy[slot] = false;
+    if (socket >= 0)
+      (void)send_message(socket, static_cast<u16>(Type::SlotFree), Writer().put(slot).bytes());
+  }
+  void hang_up() {
+    std::lock_guard lock(mutex);
+    socket = -1;
+  }
+};
+
+class ContentsSaver {
+ public:
+  ContentsSaver(AgentClient &agent, StagingSlots &staging, storage::ImageWriter &image, u32 number,
+                std::optional<u32> number_in_parent, std::atomic<u64> &progress)
+      : agent_(agent),
+        staging_(staging),
+        image_(image),
+        prefix_(device_stream_prefix(number)),
+        number_in_parent_(image.parent() ? number_in_parent : std::nullopt),
+        progress_(progress) {
+    slots_->socket = agent.fd();
+  }
+  ~ContentsSaver() { slots_->hang_up(); }
+
+  Result<SavedAgent> run() {
+    (void)agent_.announce(image_.uuid(),
+                          number_in_parent_ ? image_.parent()->index().uuid : storage::Uuid{});
+    CKPT_CHECK(agent_.begin_save(staging_));
+    for (;;) {
+      CKPT_TRY(Message m, agent_.receive());
+      Reader in = m.reader();
+      switch (static_cast<Type>(m.type)) {
+        case Type::Region: CKPT_CHECK(region(in)); break;
+        case Type::RegionSame: CKPT_CHECK(region_same(in)); break;
+        case Type::SlotFull: CKPT_CHECK(slot_full(in)); break;
+        case Type::Saved: saved_.requirements = std::string(in.str()); return std::move(saved_);
+        default: return fail("the agent sent the unexpected message {} during the save", m.type);
+      }
+    }
+  }
+
+ private:
+  Result<> region(Reader &in) {
+    u32 number = in.get<u32>();
+    std::string name(in.str());
+    u64 bytes = in.get<u64>();
+    if (!in.ok() || number != regions_.size())
+      return fail("the agent sent a malformed message about a region");
+    CKPT_TRY(storage::StreamId id, image_.stream(prefix_ + name));
+    regions_.push_back(id);
+    saved_.bytes += bytes;
+    return {};
+  }
+
+  Result<> region_same(Reader &in) {
+    Reader fields = in;
+    fields.get<u32>();
+    std::string name(fields.str());
+    u64 bytes = fields.get<u64>();
+    CKPT_CHECK(region(in));
+    if (!number_in_parent_)
+      return fail("the agent refers to a parent image, but this image has none");
+    progress_ += bytes;
+    saved_.unchanged_bytes += bytes;
+    return image_.reuse(regions_.back(), device_stream_prefix(*number_in_parent_) + name, bytes);
+  }
+
+  Result<> slot_full(Reader &in) {
+    u32 slot = in.get<u32>(), region = in.get<u32>();
+    u64 offset = in.get<u64>();
+    u32 bytes = in.get<u32>();
+    if (!in.ok() || region >= regions_.size() || bytes > StagingSlots::kSlotBytes ||
+        !slots_->take(slot))
+      return fail("the agent sent a malformed message about a slot");
+    progress_ += bytes;
+    return image_.put(regions_[region], offset, staging_.slot(slot).first(bytes),
+                      [slots = slots_, slot] { slots->free(slot); });
+  }
+
+  AgentClient &agent_;
+  StagingSlots &staging_;
+  storage::ImageWriter &image_;
+  std::string prefix_;
+  std::optional<u32> number_in_parent_;
+  std::atomic<u64> &progress_;
+  std::shared_ptr<SlotTable> slots_ = std::make_shared<SlotTable>();
+  std::vector<storage::StreamId> regions_;
+  SavedAgent saved_;
+};
+
+}  // namespace
+
+// The manifest is untrusted input: any field may be missing or of another type.
+std::optional<u32> agent_number_in(const storage::ImageReader &image, pid_t pid) {
+  auto agents = image.manifest().find("agents");
+  if (agents == image.manifest().end() || !agents->is_array()) return std::nullopt;
+  for (u32 i = 0; i < agents->size(); i++) {
+    const nlohmann::json &a = (*agents)[i];
+    if (a.is_object() && a.contains("pid") && a["pid"] == pid) return i;
+  }
+  return std::nullopt;
+}
+
+Result<SavedAgent> save_agent(AgentClient &agent, StagingSlots &staging,
+                              storage::ImageWriter &image, u32 number,
+                              std::optional<u32> number_in_parent, std::atomic<u64> &progress) {
+  return ContentsSaver(agent, staging, image, number, number_in_parent, progress).run();
+}
+
+}  // namespace ckpt::tools

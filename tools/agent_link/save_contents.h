@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Saves the contents of one agent's devices into an image, through staging slots.
+#pragma once
+
+#include <atomic>
+#include <optional>
+#include <string>
+
+#include "storage/write/image_writer.h"
+#include "tools/agent_link/agent_client.h"
+
+namespace ckpt::tools {
+
+struct SavedAgent {
+  std::string requirements;  // a JSON array with one element for each participant
+  u64 bytes = 0;
+  // The part of `bytes` that was not read, because the agent knows that it equals the parent's.
+  u64 unchanged_bytes = 0;
+};
+
+// The number of process `pid` (in its own namespace) among the agents of an image.
+std::optional<u32> agent_number_in(const storage::ImageReader &image, pid_t pid);
+
+// Regions that did not change since the parent image are taken from it; `number_in_parent` is the
+// process's number there. `staging` must live until the image is finished or dropped, because the
+// image's workers compress its slots in place. Adds the bytes that are done to `progress`.
+Result<SavedAgent> save_agent(AgentClient &agent, StagingSlots &staging,
+                              storage::ImageWriter &image, u32 number,
+                              std::optional<u32> number_in_parent, std::atomic<u64> &progress);
+
+}  // namespace ckpt::tools

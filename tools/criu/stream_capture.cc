@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/criu/stream_capture.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <vector>
+
+#include "common/ipc/unix_socket.h"
+#include "tools/criu/streamer.h"
+
+namespace ckpt::tools {
+namespace {
+
+constexpr const char *kCaptureSocket = "streamer-capture.sock";
+
+}  // namespace
+
+Result<> StreamCapture::start(const std::string &folder) {
+  CKPT_TRY(listener_, listen_unix(folder + "/" + kCaptureSocket));
+  server_ = std::thread([this] { accept_and_serve(); });
+  return {};
+}
+
+// If CRIU ends before it connects, finish() shuts the listener down and so ends this thread.
+void StreamCapture::accept_and_serve() {
+  Result<UniqueFd> socket = accept_unix(listener_.get());
+  if (!socket) return;
+  {
+    std::lock_guard lock(mutex_);
+    open_.insert(socket->get());
+    if (cancelled_) ::shutdown(socket->get(), SHUT_RDWR);
+  }
+  note(serve(socket->get()));
+  std::lock_guard lock(mutex_);
+  open_.erase(socket->get());
+}
+
+Result<> StreamCapture::serve(int socket) {
+  for (;;) {
+    CKPT_TRY(std::optional<std::string> name, streamer::receive_request(socket));
+    if (!name) return {};
+    CKPT_TRY(UniqueFd pipe, streamer::receive_pipe(socket));
+    ::fcntl(pipe.get(), F_SETPIPE_SZ, streamer::kPipeBytes);
+    std::lock_guard lock(mutex_);
+    copiers_.emplace_back(
+        [this, p = std::move(pipe), n = *name]() mutable { copy(std::move(p), n); });
+  }
+}
+
+// Copies one file. After an error the pipe is closed, so that CRIU fails too.
+void StreamCapture::copy(UniqueFd pipe, std::string name) {
+  // The pages of a process: content-defined cuts find pages that moved since the parent image.
+  auto cut = name.starts_with("pages-") ? storage::Cut::Content : storage::Cut::Fixed;
+  Result<storage::StreamId> id = image_.stream(std::string(kCriuStreams) + name, cut);
+  if (!id) return note(Failure(id.error()));
+  while (!cancelled_) {
+    pollfd p{pipe.get(), POLLIN, 0};
+    if (::poll(&p, 1, 100) == 0) continue;  // checks cancelled_ again
+    Result<std::span<std::byte>> room = image_.room(*id);
+    if (!room) return note(Failure(room.error()));
+    ssize_t n = ::read(pipe.get(), room->data(), room->size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return note(fail_errno("cannot read {} from CRIU", name));
+    if (n == 0) return note(image_.close(*id));
+    if (Result<> r = image_.commit(*id, static_cast<size_t>(n)); !r) {
+      pipe.reset();
+      return note(r);
+    }
+  }
+}
+
+void StreamCapture::note(const Result<> &r) {
+  std::lock_guard lock(mutex_);
+  if (!r && first_error_) first_error_ = r;
+}
+
+void StreamCapture::cancel() {
+  std::lock_guard lock(mutex_);
+  cancelled_ = true;
+  for (int fd : open_) ::shutdown(fd, SHUT_RDWR);
+  if (listener_) ::shutdown(listener_.get(), SHUT_RDWR);
+}
+
+Result<> StreamCapture::finish() {
+  if (listener_) ::shutdown(listener_.get(), SHUT_RDWR);
+  if (server_.joinable()) server_.join();
+  for (std::thread &t : copiers_) t.join();
+  copiers_.clear();
+  return cancelled_ ? fail("the dump was cancelled") : first_error_;
+}
+
+StreamCapture::~StreamCapture() {
+  cancel();
+  (void)finish();
+}
+
+}  // namespace ckpt::tools

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <list>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "common/base/result.h"
+#include "common/base/unique_fd.h"
+#include "storage/write/image_writer.h"
+
+namespace ckpt::tools {
+
+// Writes the files of `criu dump --stream -D folder` into an image (tools/criu/streamer.h).
+class StreamCapture {
+ public:
+  explicit StreamCapture(storage::ImageWriter &image) : image_(image) {}
+  ~StreamCapture();
+  Result<> start(const std::string &folder);
+  // After CRIU has ended: waits until all bytes are in the image. Returns the first error.
+  Result<> finish();
+  // Breaks the pipes, so that CRIU fails, cures the program and ends.
+  void cancel();
+
+ private:
+  void accept_and_serve();
+  Result<> serve(int socket);
+  void copy(UniqueFd pipe, std::string name);
+  void note(const Result<> &r);
+
+  storage::ImageWriter &image_;
+  UniqueFd listener_;
+  std::thread server_;
+  std::mutex mutex_;
+  std::list<std::thread> copiers_;
+  std::set<int> open_;  // sockets that cancel() shuts down
+  std::atomic<bool> cancelled_ = false;
+  Result<> first_error_;
+};
+
+}  // namespace ckpt::tools

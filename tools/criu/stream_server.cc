@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/criu/stream_server.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/ipc/unix_socket.h"
+#include "tools/criu/streamer.h"
+
+namespace ckpt::tools {
+namespace {
+
+constexpr const char *kServeSocket = "streamer-serve.sock";
+
+// CRIU closes a pipe before the end of the file when it needs no more of it, which is not an error.
+bool reader_has_closed(int pipe) {
+  pollfd p{pipe, POLLOUT, 0};
+  return ::poll(&p, 1, 0) == 1 && (p.revents & POLLERR);
+}
+
+void block_sigpipe() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  ::sigaddset(&set, SIGPIPE);
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
+}  // namespace
+
+Result<> StreamServer::start(const std::string &folder) {
+  CKPT_TRY(listener_, listen_unix(folder + "/" + kServeSocket));
+  server_ = std::thread([this] { accept_and_serve(); });
+  return {};
+}
+
+void StreamServer::accept_and_serve() {
+  Result<UniqueFd> socket = accept_unix(listener_.get());
+  if (!socket) return;
+  if (Result<> r = serve(socket->get()); !r) {
+    std::lock_guard lock(mutex_);
+    if (first_error_) first_error_ = r;
+  }
+}
+
+Result<> StreamServer::serve(int socket) {
+  for (;;) {
+    CKPT_TRY(std::optional<std::string> name, streamer::receive_request(socket));
+    if (!name) return {};
+    std::string stream = std::string(kCriuStreams) + *name;
+    bool exists = image_.find(stream) != nullptr;
+    CKPT_CHECK(streamer::send_reply(socket, exists));
+    if (!exists) continue;
+    CKPT_TRY(UniqueFd pipe, streamer::receive_pipe(socket));
+    ::fcntl(pipe.get(), F_SETPIPE_SZ, streamer::kPipeBytes);
+    std::lock_guard lock(mutex_);
+    copiers_.emplace_back(
+        [this, s = std::move(stream), p = std::move(pipe)]() mutable { copy(s, std::move(p)); });
+  }
+}
+
+void StreamServer::copy(std::string name, UniqueFd pipe) {
+  block_sigpipe();
+  bool closed = false;
+  Result<> r = image_.for_each_chunk(*image_.find(name), storage::ImageReader::Order::Ascending,
+                                     [&](u64, ByteView bytes) {
+                                       Result<> written = write_all(pipe.get(), bytes);
+                                       closed = !written && reader_has_closed(pipe.get());
+                                       return written;
+                                     });
+  std::lock_guard lock(mutex_);
+  if (!r && !closed && first_error_)
+    first_error_ = Failure(std::move(r).error().in(fmt::format("the stream {}", name)));
+}
+
+Result<> StreamServer::finish() {
+  if (listener_) ::shutdown(listener_.get(), SHUT_RDWR);
+  if (server_.joinable()) server_.join();
+  for (std::thread &t : copiers_) t.join();
+  copiers_.clear();
+  return first_error_;
+}
+
+StreamServer::~StreamServer() { (void)finish(); }
+
+}  // namespace ckpt::tools

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The host side of a dump: CRIU, which writes memory, threads and descriptors into the image.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "storage/write/image_writer.h"
+#include "tools/criu/criu.h"
+#include "tools/dump/cancel.h"
+#include "tools/session/target.h"
+
+namespace ckpt::tools {
+
+struct HostSide {
+  const Criu &criu;
+  const Target &target;
+  storage::ImageWriter &image;
+  Cancel &cancel;
+  // Descriptors that CRIU inherits: the connection to the keeper and our ends of the outcome pipes.
+  // If this tool is killed, they stay open until CRIU has ended too, so that neither the keeper nor
+  // an agent acts while CRIU still works on the program.
+  std::vector<int> inherited;
+  std::string kept_log;  // where a copy of CRIU's log goes after a failure
+};
+
+// Runs CRIU. Sets `stopped` if CRIU leaves the whole process tree stopped, which it also does when
+// a later step of this call fails.
+Result<> dump_host_side(const HostSide &side, bool &stopped);
+
+}  // namespace ckpt::tools

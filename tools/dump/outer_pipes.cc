@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/dump/outer_pipes.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "common/ipc/unix_socket.h"
+
+namespace ckpt::tools {
+namespace {
+
+UniqueFd reopen(pid_t pid, int fd, int flags) {
+  return UniqueFd(
+      ::open(fmt::format("/proc/{}/fd/{}", pid, fd).c_str(), flags | O_CLOEXEC | O_NONBLOCK));
+}
+
+// poll(2) reports POLLHUP for the read end of a pipe without writers, and POLLERR for the write end
+// of one without readers. We open the same end that the program has: opening the other one would
+// change the answer.
+bool other_end_is_open(const OuterPipe &p) {
+  UniqueFd fd = reopen(p.holder, p.holder_fd, p.program_reads ? O_RDONLY : O_WRONLY);
+  pollfd poll_fd{fd.get(), static_cast<short>(p.program_reads ? POLLIN : POLLOUT), 0};
+  if (!fd || ::poll(&poll_fd, 1, 0) < 0) return false;
+  return !(poll_fd.revents & (POLLHUP | POLLERR));
+}
+
+struct Ends {
+  bool read = false, write = false;
+  OuterPipe pipe;
+};
+
+}  // namespace
+
+DescriptorTable read_descriptors(const Target &target) {
+  DescriptorTable table;
+  for (const Process &p : target.processes) table[p.pid] = descriptors_of(p.pid);
+  return table;
+}
+
+std::vector<OuterPipe> find_outer_pipes(const Target &target, const DescriptorTable &table,
+                                        const std::set<u64> &own) {
+  std::map<u64, Ends> all;
+  for (const Process &p : target.processes)
+    for (const Descriptor &d : table.at(p.pid)) {
+      if (d.kind != Descriptor::Kind::Pipe || own.contains(d.inode)) continue;
+      Ends &e = all[d.inode];
+      e.read |= d.readable();
+      e.write |= d.writable();
+      if (e.pipe.fd < 0 || (p.pid == target.root && e.pipe.holder == p.pid && d.fd < e.pipe.fd))
+        e.pipe = {d.inode, d.readable(), d.fd, p.pid, d.fd};
+    }
+  std::vector<OuterPipe> outer;
+  for (const auto &[inode, e] : all)
+    if (e.read != e.write && other_end_is_open(e.pipe)) outer.push_back(e.pipe);
+  return outer;
+}
+
+// As CRIU does (criu/pipes.c): tee(2) copies the bytes without consuming them.
+Result<Bytes> peek_unread(const OuterPipe &pipe) {
+  UniqueFd from = reopen(pipe.holder, pipe.holder_fd, O_RDONLY);
+  if (!from) return fail_errno("cannot read pipe {}", pipe.inode);
+  int size = ::fcntl(from.get(), F_GETPIPE_SZ);
+  int ends[2];
+  if (size < 0 || ::pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+    return fail_errno("cannot create a pipe");
+  UniqueFd read_end(ends[0]), write_end(ends[1]);
+  if (::fcntl(write_end.get(), F_SETPIPE_SZ, size) < 0)
+    return fail_errno("cannot create a pipe of {} bytes", size);
+  ssize_t n = ::tee(from.get(), write_end.get(), static_cast<size_t>(size), SPLICE_F_NONBLOCK);
+  if (n < 0 && errno != EAGAIN) return fail_errno("cannot read pipe {}", pipe.inode);
+  Bytes unread(n > 0 ? static_cast<size_t>(n) : 0);
+  CKPT_CHECK(read_exactly(read_end.get(), unread.data(), unread.size()));
+  return unread;
+}
+
+std::string pipe_stream(u64 inode) { return fmt::format("pipe/{}", inode); }
+
+}  // namespace ckpt::tools

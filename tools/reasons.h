@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace ckpt::tools {
+
+// Reasons why something is refused. A tool collects all of them before it reports any, so that a
+// user does not meet them one after the other.
+using Reasons = std::vector<std::string>;
+
+// One line for each, to follow a colon.
+inline std::string as_list(const Reasons &reasons) {
+  std::string list;
+  for (const std::string &r : reasons) list += "\n  - " + r;
+  return list;
+}
+
+}  // namespace ckpt::tools

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/restore/background.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "common/ipc/unix_socket.h"
+
+namespace ckpt::tools {
+namespace {
+
+constexpr int kFailed = 1;
+
+int wait_for_report(UniqueFd in, pid_t child) {
+  pid_t pid = 0;
+  if (read_exactly(in.get(), &pid, sizeof pid)) {
+    fmt::print("{}\n", pid);
+    return 0;
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status) : kFailed;
+}
+
+}  // namespace
+
+std::optional<int> Background::detach() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) < 0) return kFailed;
+  UniqueFd in(ends[0]);
+  report_.reset(ends[1]);
+  pid_t child = ::fork();
+  if (child < 0) return kFailed;
+  if (child > 0) {
+    report_.reset();
+    return wait_for_report(std::move(in), child);
+  }
+  ::setsid();
+  return std::nullopt;
+}
+
+void Background::report(pid_t pid) {
+  if (!report_) return;
+  (void)write_all(report_.get(), view(&pid, sizeof pid));
+  report_.reset();
+  int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  ::dup2(null, STDERR_FILENO);
+  if (null > 2) ::close(null);
+}
+
+}  // namespace ckpt::tools

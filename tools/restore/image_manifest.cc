@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/restore/image_manifest.h"
+
+#include <algorithm>
+
+#include "agent/protocol.h"
+
+namespace ckpt::tools {
+namespace {
+
+using nlohmann::json;
+
+template <class T, class F>
+std::vector<T> each(const json &list, F &&f) {
+  std::vector<T> v;
+  for (const json &j : list) v.push_back(f(j));
+  return v;
+}
+
+ImageManifest::File file_of(const json &j) {
+  return {j.at("path").get<std::string>(), j.at("size").get<u64>(), j.value("append", false),
+          j.value("writable", false)};
+}
+
+// nlohmann's accessors throw if a field is missing or of another type. parse() catches that, which
+// saves a check for each field.
+ImageManifest parse_or_throw(const json &j) {
+  ImageManifest m;
+  m.program = j.at("program").get<std::string>();
+  m.cwd = j.at("cwd").get<std::string>();
+  m.root_pid = j.at("root_pid").get<pid_t>();
+  m.session_folder = j.at("session_dir").get<std::string>();
+  m.processes = each<ImageManifest::ProcessEntry>(j.at("processes"), [](const json &p) {
+    return ImageManifest::ProcessEntry{
+        p.at("pid").get<pid_t>(), p.at("group").get<pid_t>(), p.at("session").get<pid_t>(),
+        p.at("threads").get<std::vector<pid_t>>(), p.value("stopped", false)};
+  });
+  m.outcome_pipes =
+      each<u64>(j.at("agents"), [](const json &a) { return a.at("pipe_inode").get<u64>(); });
+  m.agent_pids =
+      each<pid_t>(j.at("agents"), [](const json &a) { return a.at("pid").get<pid_t>(); });
+  m.requirements = each<ImageManifest::Requirement>(j.at("participants"), [](const json &p) {
+    return ImageManifest::Requirement{p.at("agent").get<u32>(), p.at("api").get<std::string>(),
+                                      p.at("needs")};
+  });
+  m.files = each<ImageManifest::File>(j.at("files"), file_of);
+  m.mapped_files = each<ImageManifest::File>(j.at("mapped_files"), file_of);
+  m.pipes = each<ImageManifest::Pipe>(j.at("pipes"), [](const json &p) {
+    return ImageManifest::Pipe{p.at("inode").get<u64>(), p.at("fd").get<int>(),
+                               p.at("program_reads").get<bool>()};
+  });
+  const json &streams = j.at("streams");
+  m.terminal = streams.at("terminal").get<bool>();
+  static constexpr const char *kNames[] = {"stdin", "stdout", "stderr"};
+  for (int fd = 0; fd < 3; fd++)
+    m.terminal_at[fd] = streams.contains(kNames[fd]) && streams.at(kNames[fd]).at("kind") == "tty";
+  return m;
+}
+
+bool plausible(const ImageManifest &m) {
+  auto positive = [](pid_t p) { return p > 0; };
+  bool has_root = false;
+  for (const auto &p : m.processes) {
+    if (!positive(p.pid) || p.group < 0 || p.session < 0 ||
+        !std::all_of(p.threads.begin(), p.threads.end(), positive))
+      return false;
+    has_root |= p.pid == m.root_pid;
+  }
+  return has_root;
+}
+
+}  // namespace
+
+Result<ImageManifest> ImageManifest::parse(const json &manifest) {
+  try {
+    if (u32 protocol = manifest.at("protocol").get<u32>(); protocol > protocol::kVersion)
+      return fail_with_hint(fmt::format("the image was written by a newer version of ckpt ({})",
+                                        manifest.value("ckpt_version", "?")),
+                            "restore it with that version or a later one");
+    ImageManifest m = parse_or_throw(manifest);
+    if (!plausible(m))
+      return fail("the image's manifest is damaged: it describes impossible processes");
+    return m;
+  } catch (const json::exception &e) {
+    return fail("the image's manifest is damaged: {}", e.what());
+  }
+}
+
+// criu restore --shell-job puts the root's process group and session into ours. All other groups
+// and sessions need their IDs.
+std::vector<pid_t> ImageManifest::pids() const {
+  std::vector<pid_t> v;
+  auto root = std::find_if(processes.begin(), processes.end(),
+                           [this](const ProcessEntry &p) { return p.pid == root_pid; });
+  for (const ProcessEntry &p : processes) {
+    v.push_back(p.pid);
+    v.insert(v.end(), p.threads.begin(), p.threads.end());
+    if (p.group && p.group != root->group) v.push_back(p.group);
+    if (p.session && p.session != root->session) v.push_back(p.session);
+  }
+  std::sort(v.begin(), v.end());
+  v.erase(std::unique(v.begin(), v.end()), v.end());
+  return v;
+}
+
+std::set<pid_t> ImageManifest::stopped() const {
+  std::set<pid_t> s;
+  for (const ProcessEntry &p : processes)
+    if (p.stopped) s.insert(p.pid);
+  return s;
+}
+
+}  // namespace ckpt::tools

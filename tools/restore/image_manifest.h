@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The part of an image's manifest that ckpt-restore uses. tools/dump/describe_program.cc writes it.
+// Like the whole image it is untrusted input: a field that is missing or of another type is an
+// error.
+#pragma once
+
+#include <sys/types.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "common/base/bytes.h"
+#include "common/base/result.h"
+
+namespace ckpt::tools {
+
+struct ImageManifest {
+  struct ProcessEntry {
+    pid_t pid;
+    pid_t group;
+    pid_t session;
+    std::vector<pid_t> threads;
+    bool stopped;  // was stopped before the dump
+  };
+  struct Requirement {  // of one participant
+    u32 agent;
+    std::string api;
+    nlohmann::json requirements;
+  };
+  struct File {
+    std::string path;
+    u64 size;
+    bool append_only;
+    bool writable;
+  };
+  struct Pipe {
+    u64 inode;
+    int fd;
+    bool program_reads;
+  };
+
+  std::string program;
+  std::string cwd;
+  pid_t root_pid = 0;
+  std::string session_folder;
+  std::vector<ProcessEntry> processes;
+  std::vector<u64> outcome_pipes;  // by agent: the inode
+  std::vector<pid_t> agent_pids;   // by agent: the PID in the program's PID namespace
+  std::vector<Requirement> requirements;
+  std::vector<File> files;
+  std::vector<File> mapped_files;
+  std::vector<Pipe> pipes;
+  bool terminal = false;  // any process has a terminal open
+  bool terminal_at[3]{};  // whether the root's stdin, stdout and stderr are terminals
+
+  static Result<ImageManifest> parse(const nlohmann::json &manifest);
+  // All IDs that must be free in the PID namespace of the restore, in ascending order: of
+  // processes, threads, process groups and sessions.
+  std::vector<pid_t> pids() const;
+  std::set<pid_t> stopped() const;
+};
+
+}  // namespace ckpt::tools

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/restore/plan.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "storage/io/key_file.h"
+#include "storage/ops/receive.h"
+
+namespace ckpt::tools {
+namespace {
+
+// Where an image from a pipe is kept. Its files have no names there, and vanish with this process.
+std::string spool_folder() {
+  const char *folder = std::getenv("TMPDIR");
+  return folder && *folder ? folder : "/var/tmp";
+}
+
+// The image came through standard input, which the program must not inherit.
+void close_image_pipe() {
+  UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  ::dup2(null.get(), STDIN_FILENO);
+}
+
+Result<std::unique_ptr<storage::ImageReader>> open_image(const RestoreOptions &o) {
+  std::optional<storage::Key> key;
+  if (!o.key_file.empty()) {
+    CKPT_TRY(key, storage::read_key(o.key_file));
+  }
+  storage::ReadOptions options{.key = key ? &*key : nullptr};
+  if (o.image != storage::kPipeImage) return storage::ImageReader::open(o.image, options);
+  if (::isatty(STDIN_FILENO))
+    return fail_with_hint("- reads an image from standard input, which is a terminal",
+                          "name the image's folder, or pipe `ckpt-dump -o -` into ckpt-restore");
+  CKPT_TRY(auto image, storage::spool_image(STDIN_FILENO, spool_folder(), options));
+  close_image_pipe();
+  return image;
+}
+
+}  // namespace
+
+Result<RestorePlan> make_plan(const RestoreOptions &o) {
+  RestorePlan plan;
+  CKPT_TRY(plan.image, open_image(o));
+  CKPT_TRY(plan.manifest, ImageManifest::parse(plan.image->manifest()));
+  CKPT_TRY(plan.devices, choose_devices(o.device));
+  Reasons reasons;
+  if (::geteuid() != 0) reasons.push_back("CRIU needs root: run ckpt-restore as root");
+  if (Result<Criu> criu = find_criu())
+    plan.criu = *criu;
+  else
+    reasons.push_back(criu.error().text());
+  if (Result<> sound = plan.image->verify(storage::ImageReader::Depth::Stored).result(); !sound)
+    reasons.push_back(sound.error().text());
+  check_files(plan.manifest, o.truncate_files, reasons);
+  check_mapped_files(plan.manifest, reasons);
+  plan.maps = check_devices_of(plan.manifest, plan.devices, o.ignore_limits, reasons);
+  if (reasons.empty()) return plan;
+  std::string name = o.image == storage::kPipeImage ? "the image from the pipe" : o.image;
+  return fail_with_hint(fmt::format("{} cannot be restored here:{}", name, as_list(reasons)),
+                        "nothing was started");
+}
+
+}  // namespace ckpt::tools

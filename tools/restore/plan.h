@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "storage/read/image_reader.h"
+#include "tools/criu/criu.h"
+#include "tools/device/device.h"
+#include "tools/restore/checks.h"
+#include "tools/restore/image_manifest.h"
+#include "tools/session/periodic.h"
+
+namespace ckpt::tools {
+
+struct RestoreOptions {
+  std::string image;  // kPipeImage: from standard input
+  std::string key_file;
+  std::string device;
+  bool portable = false;
+  bool ignore_limits = false;
+  bool detach = false;
+  std::string output_file;
+  bool truncate_files = false;
+  std::string json_report;
+  PeriodicOptions periodic;
+};
+
+// An image, and everything that was found for its restore.
+struct RestorePlan {
+  std::unique_ptr<storage::ImageReader> image;
+  ImageManifest manifest;
+  DeviceChoice devices;
+  DeviceMaps maps;
+  Criu criu;
+};
+
+// Opens the image and checks all that a restore needs, before anything is started. The error names
+// all reasons against the restore at once.
+Result<RestorePlan> make_plan(const RestoreOptions &o);
+
+}  // namespace ckpt::tools

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/restore/restore.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tools/criu/stream_server.h"
+#include "tools/proc/process.h"
+#include "tools/session/process_tree.h"
+
+namespace ckpt::tools {
+namespace {
+
+constexpr const char *kLog = "restore.log";
+constexpr pid_t kPidGap = 50;  // leaves the PIDs just above the image's to CRIU's helpers
+
+// CRIU's messages for a process and for a thread (-17 is EEXIST). The kernel frees a thread's ID
+// shortly after its process has vanished from /proc, so pids_taken() may have missed one.
+bool says_pid_was_taken(const std::string &error) {
+  return error.find("Can't fork for") != std::string::npos ||
+         error.find("Unable to create a thread: -17") != std::string::npos;
+}
+
+}  // namespace
+
+Restore::Restore(Keeper &keeper, const RestoreOptions &o, const RestorePlan &plan, Phases &phases,
+                 Running running)
+    : keeper_(keeper),
+      options_(o),
+      plan_(plan),
+      phases_(phases),
+      running_(std::move(running)),
+      agents_(plan, keeper.socket_path()) {
+  keeper_.on_restored([this](UniqueFd fd, u32 agent) { agents_.connected(agent, std::move(fd)); });
+  keeper_.on_window_change([this] {
+    if (streams_) streams_->window_changed();
+  });
+  keeper_.on_job_stop(
+      [this] {
+        if (streams_) streams_->before_stop();
+      },
+      [this] {
+        if (streams_) streams_->after_stop();
+      });
+  thread_ = std::thread([this] { run(); });
+}
+
+Restore::~Restore() { thread_.join(); }
+
+void Restore::run() {
+  Result<> done = restore();
+  if (done) return;
+  // Before the kill, so that the keeper does not take the end of an incomplete copy for the
+  // program's own end.
+  keeper_.post([this, e = done.error()] { keeper_.program_failed(e); });
+  if (root_) kill_tree(root_);
+}
+
+// Any failure ends the copy. The image stays as it is.
+Result<> Restore::restore() {
+  // CRIU brings back processes, memory and files, and leaves them stopped.
+  phases_.begin("criu");
+  CKPT_CHECK(restore_host_side());
+  // The keeper watches the program, and the stem continues it.
+  CKPT_CHECK(hand_to_keeper());
+  // Each agent learns that its process is a copy, gets devices with their contents, and opens its
+  // gate.
+  phases_.begin("devices");
+  CKPT_CHECK(agents_.bring_back(stem_.pid));
+  phases_.end();
+  // From here on ckpt-dump accepts the program.
+  keeper_.post([this] { keeper_.program_ready(); });
+  // --json-report names what was restored.
+  CKPT_CHECK(write_report());
+  // --detach: the process that waits for this one prints the PID and returns.
+  running_(root_);
+  return {};
+}
+
+// In this PID namespace if all PIDs are free, otherwise in a new one.
+Result<> Restore::restore_host_side() {
+  alias_ = std::make_unique<SessionAlias>(plan_.manifest.session_folder, keeper_.folder());
+  if (!pids_taken(plan_.manifest)) {
+    Result<> done = try_criu(false);
+    // A PID may have been taken since. The copy has not run yet, so a second attempt is safe.
+    if (done || !pid_was_taken_) return done;
+  }
+  return try_criu(true);
+}
+
+Result<> Restore::try_criu(bool new_namespace) {
+  new_namespace_ = new_namespace;
+  CKPT_TRY(streams_, RestoredStreams::plan(plan_.manifest, *plan_.image,
+                                           {.detach = options_.detach,
+                                            .new_namespace = new_namespace,
+                                            .output_file = options_.output_file}));
+  CKPT_CHECK(agents_.make_outcome_pipes());
+  CKPT_TRY(SessionFolder folder, SessionFolder::create("restore-"));
+  Result<> done = run_stem(folder.path(), new_namespace);
+  if (done) return {};
+  Error e = done.error();
+  std::string kept = fmt::format("{}/ckpt-restore-{}.log", runtime_folder(), ::getpid());
+  std::error_code ec;
+  std::filesystem::copy_file(folder.file(kLog), kept,
+                             std::filesystem::copy_options::overwrite_existing, ec);
+  if (!ec) e.what += fmt::format("; its log is {}", kept);
+  return Failure(std::move(e));
+}
+
+StemOptions Restore::stem_options(const std::string &folder, bool new_namespace) const {
+  const ImageManifest &m = plan_.manifest;
+  // --leave-stopped: CRIU would start one thread after the other, and would fail if the program
+  // ended before the last one. The stem continues the program instead.
+  StemOptions s{
+      .criu = {plan_.criu.path, "restore", "--no-default-config", "--stream", "-d", "-S",
+               "--leave-stopped", "--shell-job", "--file-locks", "-D", folder, "-o", kLog, "-v4"},
+      .folder = folder,
+      .terminal = streams_->terminal(),
+      .own_terminal = streams_->own_terminal(),
+      .new_namespace = new_namespace,
+      .leave_stopped = m.stopped()};
+  auto inherit = [&s](const std::vector<std::pair<int, u64>> &pipes) {
+    for (auto [fd, inode] : pipes) {
+      s.criu.insert(s.criu.end(), {"--inherit-fd", fmt::format("fd[{}]:pipe:[{}]", fd, inode)});
+      s.inherited.push_back(fd);
+    }
+  };
+  inherit(streams_->pipes());
+  inherit(agents_.outcome_pipes());
+  s.last_pid = m.pids().back() + kPidGap;
+  if (new_namespace && !alias_->linked() && m.session_folder != keeper_.folder()) {
+    s.bind_from = keeper_.folder();
+    s.bind_to = m.session_folder;
+  }
+  return s;
+}
+
+Result<> Restore::run_stem(const std::string &folder, bool new_namespace) {
+  StreamServer server(*plan_.image);
+  CKPT_CHECK(server.start(folder));
+  CKPT_TRY(stem_, start_stem(stem_options(folder, new_namespace)));
+  Result<StemEvent> ended = next_event(stem_.events.get());
+  Result<> served = server.finish();
+  if (!ended) return fail("the stem, in which CRIU restores the program, ended early");
+  if (ended->value != 0) {
+    // If the image could not be read, CRIU fails too. The error of the image is the cause.
+    if (!served) return served;
+    Error e = criu_error(folder + "/" + kLog, "restore", ended->value);
+    pid_was_taken_ = says_pid_was_taken(e.what);
+    return Failure(std::move(e));
+  }
+  CKPT_TRY(StemEvent started, next_event(stem_.events.get()));
+  return find_root(started.value);
+}
+
+Result<> Restore::find_root(pid_t ns_root) {
+  ProcessTable table = ProcessTable::read();
+  for (pid_t child : table.children(stem_.pid))
+    if (table.find(child)->ns_pid() == ns_root) root_ = child;
+  return root_ ? Result<>{} : fail("the restored program is not among the children of its stem");
+}
+
+Result<> Restore::hand_to_keeper() {
+  CKPT_CHECK(acknowledge(stem_.events.get()));
+  streams_->handed_over();
+  agents_.handed_over();
+  bool own_session = new_namespace_ || streams_->own_terminal() || session_is_outside();
+  keeper_.post([this, own_session] {
+    keeper_.program_started(root_, own_session, false);
+    keeper_.watch(stem_.events.get(), [this] { return stem_event(); });
+  });
+  return {};
+}
+
+// Runs in the keeper's loop.
+bool Restore::stem_event() {
+  Result<StemEvent> e = next_event(stem_.events.get());
+  if (e && e->kind == StemEvent::Stopped) {
+    keeper_.program_stopped(e->value);
+    return true;
+  }
+  agents_.program_ended();
+  // No event: the stem was killed, so the program's exit code is lost.
+  keeper_.program_ended(e ? e->value : SIGKILL);
+  return false;
+}
+
+Result<> Restore::write_report() const {
+  if (options_.json_report.empty()) return {};
+  nlohmann::json phases = phases_.json();
+  double seconds = phases.empty() ? 0
+                                  : phases.back()["start"].get<double>() +
+                                        phases.back()["seconds"].get<double>();
+  nlohmann::json j{{"image", options_.image},
+                   {"pid", root_},
+                   {"processes", plan_.manifest.processes.size()},
+                   {"bytes", plan_.image->stats().raw_bytes},
+                   {"own_pid_namespace", new_namespace_},
+                   {"seconds", seconds},
+                   {"phases", phases}};
+  std::ofstream out(options_.json_report);
+  out << j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n" << std::flush;
+  return out ? Result<>{} : fail_errno("cannot write the report {}", options_.json_report);
+}
+
+}  // namespace ckpt::tools

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ckpt-restore's main path, in a thread of its own while the keeper's loop serves the new session.
+// restore() in restore.cc is the table of contents.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "tools/phases.h"
+#include "tools/restore/plan.h"
+#include "tools/restore/restored_agents.h"
+#include "tools/restore/restored_streams.h"
+#include "tools/restore/session_alias.h"
+#include "tools/restore/stem.h"
+#include "tools/session/keeper.h"
+
+namespace ckpt::tools {
+
+class Restore {
+ public:
+  // Called in this object's thread once the program has its devices and runs.
+  using Running = std::function<void(pid_t pid)>;
+
+  // Starts the thread. A failure is reported to the keeper, whose loop then ends.
+  Restore(Keeper &keeper, const RestoreOptions &o, const RestorePlan &plan, Phases &phases,
+          Running running);
+  ~Restore();
+
+ private:
+  void run();
+  Result<> restore();
+  Result<> restore_host_side();
+  Result<> try_criu(bool new_namespace);
+  Result<> run_stem(const std::string &folder, bool new_namespace);
+  StemOptions stem_options(const std::string &folder, bool new_namespace) const;
+  Result<> find_root(pid_t ns_root);
+  Result<> hand_to_keeper();
+  bool stem_event();
+  Result<> write_report() const;
+
+  Keeper &keeper_;
+  const RestoreOptions &options_;
+  const RestorePlan &plan_;
+  Phases &phases_;
+  Running running_;
+
+  std::unique_ptr<RestoredStreams> streams_;
+  std::unique_ptr<SessionAlias> alias_;
+  RestoredAgents agents_;
+  Stem stem_;
+  bool new_namespace_ = false;
+  bool pid_was_taken_ = false;
+  pid_t root_ = 0;  // in our PID namespace
+  std::thread thread_;
+};
+
+}  // namespace ckpt::tools

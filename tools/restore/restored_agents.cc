@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/restore/restored_agents.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+#include "tools/agent_link/load_contents.h"
+#include "tools/proc/process.h"
+
+namespace ckpt::tools {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::steady_clock;
+
+constexpr auto kConnectTimeout = 60s;
+constexpr int kMinGivenFd = 20;  // above the descriptors that CRIU uses itself
+
+}  // namespace
+
+Result<> RestoredAgents::make_outcome_pipes() {
+  pipes_.clear();
+  for (size_t i = 0; i < plan_.manifest.outcome_pipes.size(); i++) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) < 0) return fail_errno("cannot create a pipe");
+    UniqueFd read_end(ends[0]), write_end(ends[1]);
+    pipes_.push_back(
+        {UniqueFd(::fcntl(read_end.get(), F_DUPFD_CLOEXEC, kMinGivenFd)), std::move(write_end)});
+  }
+  return {};
+}
+
+std::vector<std::pair<int, u64>> RestoredAgents::outcome_pipes() const {
+  std::vector<std::pair<int, u64>> all;
+  for (size_t i = 0; i < pipes_.size(); i++)
+    all.emplace_back(pipes_[i].read_end.get(), plan_.manifest.outcome_pipes[i]);
+  return all;
+}
+
+void RestoredAgents::handed_over() {
+  for (OutcomePipe &p : pipes_) p.read_end.reset();
+}
+
+void RestoredAgents::connected(u32 agent, UniqueFd fd) {
+  std::lock_guard lock(mutex_);
+  connections_[agent] = std::move(fd);
+  changed_.notify_all();
+}
+
+void RestoredAgents::program_ended() {
+  std::lock_guard lock(mutex_);
+  ended_ = true;
+  changed_.notify_all();
+}
+
+// All gates open only after the last agent is loaded, because the processes may wait for each
+// other.
+Result<> RestoredAgents::bring_back(pid_t stem) {
+  stem_ = stem;
+  std::vector<Agent> agents(pipes_.size());
+  std::vector<Result<>> results(pipes_.size());
+  std::vector<std::thread> threads;
+  for (u32 i = 0; i < agents.size(); i++)
+    threads.emplace_back([&, i] { results[i] = bring_back_one(i, agents[i]); });
+  for (std::thread &t : threads) t.join();
+  for (u32 i = 0; i < agents.size(); i++) {
+    if (results[i] && agents[i].client) results[i] = agents[i].client->resume();
+    if (!results[i] && !process_ended(plan_.manifest.agent_pids[i]))
+      return Failure(
+          std::move(results[i].error()).in("the program's devices could not be restored"));
+  }
+  return {};
+}
+
+Result<> RestoredAgents::bring_back_one(u32 number, Agent &agent) {
+  CKPT_CHECK(
+      send_outcome(pipes_[number].write_end.get(), protocol::Outcome::Restored, number, session_));
+  CKPT_TRY(UniqueFd fd, wait_for_connection(number));
+  CKPT_TRY(StagingSlots staging, StagingSlots::create());
+  agent.staging.emplace(std::move(staging));
+  agent.client.emplace(std::move(fd));
+  CKPT_CHECK(agent.client->hello("ckpt-restore"));
+  if (auto maps = plan_.maps.find(number); maps != plan_.maps.end())
+    for (auto &[api, map] : maps->second) CKPT_CHECK(agent.client->use_devices(api, map));
+  CKPT_CHECK(agent.client->attach(session_));
+  return load_agent(*agent.client, *agent.staging, *plan_.image, number);
+}
+
+bool RestoredAgents::process_lives(pid_t ns_pid) const {
+  for (const Process &p : ProcessTable::read().tree(stem_))
+    if (p.ns_pid() == ns_pid && p.state != 'Z' && p.state != 'X') return true;
+  return false;
+}
+
+// An agent fails a moment before its process is seen to end, so this waits a moment.
+bool RestoredAgents::process_ended(pid_t ns_pid) {
+  for (auto end = steady_clock::now() + 2s; steady_clock::now() < end;) {
+    if (!process_lives(ns_pid)) return true;
+    std::unique_lock lock(mutex_);
+    if (changed_.wait_for(lock, 20ms, [this] { return ended_; })) return true;
+  }
+  return false;
+}
+
+Result<UniqueFd> RestoredAgents::wait_for_connection(u32 number) {
+  std::unique_lock lock(mutex_);
+  auto deadline = steady_clock::now() + kConnectTimeout;
+  while (!ended_ && !connections_.contains(number) && steady_clock::now() <= deadline) {
+    changed_.wait_for(lock, 200ms);
+    if (ended_ || connections_.contains(number)) continue;
+    lock.unlock();
+    bool lives = process_lives(plan_.manifest.agent_pids[number]);
+    lock.lock();
+    if (!lives) return fail("the process ended before its devices were restored");
+  }
+  if (ended_) return fail("the program ended before its devices were restored");
+  if (!connections_.contains(number))
+    return fail("agent {} of the program did not connect within {} s", number,
+                kConnectTimeout.count());
+  return std::move(connections_[number]);
+}
+
+}  // namespace ckpt::tools

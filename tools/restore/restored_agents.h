@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// All agents of one restored program: the counterpart of tools/dump/agents.h.
+//
+// A restored agent first reads its outcome pipe, as it would after a dump. The outcome "restored"
+// tells it that its process is a copy, and names the new session's socket. The agent connects
+// there, and the keeper passes the connection on to connected().
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/agent_link/agent_client.h"
+#include "tools/restore/plan.h"
+
+namespace ckpt::tools {
+
+class RestoredAgents {
+ public:
+  // `session` is the socket of the new session.
+  RestoredAgents(const RestorePlan &plan, std::string session)
+      : plan_(plan), session_(std::move(session)) {}
+
+  // Creates new outcome pipes for one attempt of CRIU.
+  Result<> make_outcome_pipes();
+  // For criu --inherit-fd: our descriptor of each pipe, and its inode in the image.
+  std::vector<std::pair<int, u64>> outcome_pipes() const;
+  // CRIU has inherited the read ends, so ours are closed.
+  void handed_over();
+
+  // Called in the keeper's loop.
+  void connected(u32 agent, UniqueFd fd);
+  void program_ended();
+
+  // Attaches all agents, loads their contents and opens their gates. `stem` is the program's
+  // parent. A restored program runs at once, before its devices are back. A process that ends in
+  // between, without having called a device, is not a failure.
+  Result<> bring_back(pid_t stem);
+
+ private:
+  struct OutcomePipe {
+    UniqueFd read_end, write_end;
+  };
+  struct Agent {
+    std::optional<AgentClient> client;
+    std::optional<StagingSlots> staging;
+  };
+  Result<> bring_back_one(u32 number, Agent &agent);
+  Result<UniqueFd> wait_for_connection(u32 number);
+  bool process_lives(pid_t ns_pid) const;
+  bool process_ended(pid_t ns_pid);
+
+  const RestorePlan &plan_;
+  const std::string session_;
+  pid_t stem_ = 0;
+  std::vector<OutcomePipe> pipes_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<u32, UniqueFd> connections_;
+  bool ended_ = false;
+};
+
+}  // namespace ckpt::tools

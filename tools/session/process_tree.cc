@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/session/process_tree.h"
+
+#include <signal.h>
+
+#include <algorithm>
+
+namespace ckpt::tools {
+
+void continue_tree(pid_t root, const std::set<pid_t> &leave_stopped) {
+  std::vector<Process> tree = ProcessTable::read().tree(root);
+  std::reverse(tree.begin(), tree.end());
+  for (const Process &p : tree)
+    if (!leave_stopped.contains(p.pid)) ::kill(p.pid, SIGCONT);
+}
+
+void kill_tree(pid_t root) {
+  // SIGSTOP first, so that no process can start another one meanwhile.
+  for (int signal : {SIGSTOP, SIGKILL})
+    for (const Process &p : ProcessTable::read().tree(root)) ::kill(p.pid, signal);
+}
+
+bool is_own_helper(pid_t pid) {
+  std::string name = executable_name(pid);
+  return name == "ckpt-run" || name == "ckpt-dump" || name == "ckpt-restore" ||
+         (name.starts_with("ckpt-") && (name.ends_with("-proxy") || name.ends_with("-broker")));
+}
+
+}  // namespace ckpt::tools

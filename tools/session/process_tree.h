@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include <set>
+#include <vector>
+
+#include "tools/proc/process.h"
+
+namespace ckpt::tools {
+
+// Continues a process tree that CRIU left stopped, except for `leave_stopped`. Children are
+// continued before their parents, so that no parent sees a stopped child in waitpid(WUNTRACED).
+void continue_tree(pid_t root, const std::set<pid_t> &leave_stopped = {});
+// Sends SIGKILL to all processes of a tree.
+void kill_tree(pid_t root);
+// True for proxies, stems and tools of ckpt, which are recognised by the name of their executable.
+bool is_own_helper(pid_t pid);
+
+}  // namespace ckpt::tools

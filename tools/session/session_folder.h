@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "common/base/result.h"
+
+namespace ckpt::tools {
+
+// $CKPT_RUNTIME_DIR, $XDG_RUNTIME_DIR or /tmp: the first that is an existing folder.
+std::string runtime_folder();
+
+// A new folder of mode 0700 in the runtime folder. The process that has created it removes it with
+// its contents; a forked child does not.
+class SessionFolder {
+ public:
+  static Result<SessionFolder> create(const std::string &purpose = "");
+  SessionFolder(SessionFolder &&o) noexcept;
+  SessionFolder &operator=(SessionFolder &&) = delete;
+  ~SessionFolder();
+
+  const std::string &path() const { return path_; }
+  std::string file(std::string_view name) const { return fmt::format("{}/{}", path_, name); }
+
+ private:
+  SessionFolder(std::string path, int owner) : path_(std::move(path)), owner_(owner) {}
+  std::string path_;
+  int owner_;
+};
+
+// Files in a session's folder. The PID of the program's root, in the keeper's PID namespace:
+inline constexpr std::string_view kProgramFile = "program";
+// The PIDs of children that the keeper had before it became the keeper. `exec ckpt-run` in a shell
+// inherits the shell's children, which are not part of the program.
+inline constexpr std::string_view kForeignChildrenFile = "foreign-children";
+
+}  // namespace ckpt::tools

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/session/standard_streams.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "storage/format/pipe_format.h"
+
+namespace ckpt::tools {
+
+void report_checkpointed(const char *tool, const std::string &image) {
+  struct stat st {};
+  if (::fstat(STDERR_FILENO, &st) == 0 && S_ISREG(st.st_mode)) return;
+  if (image == storage::kPipeImage) {
+    fmt::print(stderr, "{}: the program was checkpointed into a pipe and stopped\n", tool);
+    return;
+  }
+  fmt::print(
+      stderr,
+      "{}: the program was checkpointed to {} and stopped; restart it with: ckpt-restore {}\n",
+      tool, image, image);
+}
+
+void release_streams() {
+  int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (int fd : {STDIN_FILENO, STDOUT_FILENO}) ::dup2(null, fd);
+  if (null > STDERR_FILENO) ::close(null);
+}
+
+}  // namespace ckpt::tools

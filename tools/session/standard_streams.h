@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+namespace ckpt::tools {
+
+// Prints "TOOL: the program was checkpointed to IMAGE and stopped; …" to standard error. Prints
+// nothing if that is a regular file: it probably belongs to the program too, and must keep the size
+// that the image recorded.
+void report_checkpointed(const char *tool, const std::string &image);
+
+// Replaces our standard input and output by /dev/null. While the program runs, only the program may
+// hold its streams open, so that a reader sees the end of file, and a writer a closed pipe, as soon
+// as the program closes them.
+void release_streams();
+
+}  // namespace ckpt::tools
