@@ -113,7 +113,7 @@ enum class Type : u16 {
   DevicesChosen = 49,   // {u32 version, u32 n, n × {str api, u32 k, k × str device}}: for proxies
                         // that are started later
   ProxyFor = 51,        // {u32 version, str api, str device} + stdout, stderr: as ProxyWanted, for
-                  // one device, given by its UUID; DevicesChosen still holds for other proxies
+  // one device, given by its UUID; DevicesChosen still holds for other proxies
 
   // Keeper to proxy, over the proxy's control socket.
   Adopt = 50,  // {} + connection: a parked client is back

@@ -45,8 +45,8 @@ using AnswersFor = std::function<bool(std::string_view file)>;
 // driver without us.
 Result<std::vector<std::string>> mapped_drivers(const AnswersFor &answered);
 
-// Everything that detach() should have removed, one phrase each. `expected` are descriptors that may
-// be open.
+// Everything that detach() should have removed, one phrase each. `expected` are descriptors that
+// may be open.
 Result<std::vector<std::string>> residue(std::span<const int> expected,
                                          const std::string &session_folder,
                                          const AnswersFor &answered);

@@ -14,7 +14,7 @@
 //     A asks for 40      more than 20: A itself is evicted, its 30 MiB go to the host
 //     B asks for 50      60 are free now: granted, and reserved until they are missing in `free`
 //     C arrives          pending: it needs 10 for its context, and the 10 that are left are enough
-//     B ends             80 are free: A resumes with 10 + 30 + 40, and its request is granted
+//     B ends             90 are free: A resumes with 10 + 30 + 40, and its request is granted
 //
 // The algorithm. Each message changes the state of its program (messages.cc). Then one decision is
 // made for the whole node (Policy::decide()):

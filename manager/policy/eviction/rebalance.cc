@@ -9,7 +9,7 @@ namespace {
 
 // A program must have run for this many times the duration of its move: a program that has run for
 // long is expected to run for as long again.
-constexpr i64 kWorthwhile = 10;
+constexpr i64 kMoveTimesToPayOff = 10;
 
 // Out and in at 2 GB/s each, since the bandwidth of this node is unknown: 1 GB/s in microseconds.
 Time move_time(const Program &p) { return Time(static_cast<i64>((p.used + p.variables) / 1000)); }
@@ -76,7 +76,7 @@ bool Rebalance::may_move(const Program &p, GpuIndex to) const {
   const Settings &s = state_.settings;
   return could_move(p, to) && p.requests.empty() &&
          need_of(p, state_.gpu(to), s) <= state_.account(to).available() &&
-         state_.has_run(p, s.rebalance_after + kWorthwhile * move_time(p));
+         state_.has_run(p, s.rebalance_after + kMoveTimesToPayOff * move_time(p));
 }
 
 // Counts the programs itself, because the accounting is that of the last decision.

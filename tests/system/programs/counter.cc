@@ -2,8 +2,8 @@
 //
 // counter STEPS [EXIT-CODE [MIB [MILLISECONDS]]]
 //
-// Prints the numbers 0, 1, 2, … and checks at each step that its memory has not changed. Pauses after
-// each step, until a file "finish" appears in the current folder.
+// Prints the numbers 0, 1, 2, … and checks at each step that its memory has not changed. Pauses
+// after each step, until a file "finish" appears in the current folder.
 #include <time.h>
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A tree of processes with shared memory. Each child counts and writes into a pipe to the parent. One
-// child is in a session of its own, another one has a child of its own.
+// A tree of processes with shared memory. Each child counts and writes into a pipe to the parent.
+// One child is in a session of its own, another one has a child of its own.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
