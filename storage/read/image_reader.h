@@ -36,10 +36,6 @@ struct ReadOptions {
   FileSystem *file_system = nullptr;  // null: the real one
 };
 
-inline FileSystem &file_system(const ReadOptions &options) {
-  return options.file_system ? *options.file_system : FileSystem::real();
-}
-
 class ImageReader {
  public:
   // Called by one thread at a time. Counts the raw bytes of distinct chunks.

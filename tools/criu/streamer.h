@@ -24,7 +24,7 @@
 // thread of its own, which copies between the pipe and the stream "criu/NAME" of the image.
 //
 // Pages arrive as page-aligned runs in files named pages-N.img. Between two dumps of a program they
-// shift, so they are cut into chunks by content (storage::ImageWriter::Cut::Content), which lets an
+// shift, so they are cut into chunks by content (storage::Cut::Content), which lets an
 // increment find them in its parent. All other files are cut at fixed offsets.
 //
 // The tool ends a dump early by closing the pipes. CRIU then fails by itself, and cures the

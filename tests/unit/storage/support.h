@@ -78,10 +78,6 @@ T must(Result<T> r) {
   if (!r) FAIL(r.error().text());
   return std::move(*r);
 }
-inline bool mentions(const Error &e, std::string_view part) {
-  return e.text().find(part) != std::string::npos;
-}
-
 inline void must(Result<> r) {
   if (!r) FAIL(r.error().text());
 }
