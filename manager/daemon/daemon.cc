@@ -24,17 +24,6 @@ constexpr int kStatusPause = 9;
 // Scrapes in between read the same text: every user of the machine may scrape.
 constexpr std::chrono::milliseconds kMetricsAge{100};
 
-std::vector<Gpu> gpus_of(const Meter &meter) {
-  std::vector<Gpu> all;
-  for (const MeteredGpu &g : meter.gpus())
-    all.push_back({.uuid = g.uuid,
-                   .total = g.total,
-                   .free = g.measured ? 0 : g.total,
-                   .apis = g.apis,
-                   .measured = g.measured});
-  return all;
-}
-
 Result<> check_version(u32 version) {
   if (version == managed::kVersion) return {};
   return fail_with_hint(fmt::format("the Manager speaks version {} of its protocol, not {}",
@@ -58,8 +47,8 @@ managed::ToManager bounded(uid_t uid, managed::ToManager message) {
 
 Daemon::Daemon(DaemonOptions options, std::unique_ptr<Meter> meter)
     : options_(std::move(options)),
-      meter_(std::move(meter)),
-      policy_(options_.settings, gpus_of(*meter_)),
+      measurements_(std::move(meter)),
+      policy_(options_.settings, measurements_.gpus()),
       profiles_file_(options_.profiles_file),
       listener_(options_.connections) {}
 
@@ -91,7 +80,7 @@ Result<> Daemon::serve_metrics() {
 std::string Daemon::metrics() {
   if (metrics_.empty() || now() - metrics_at_ >= kMetricsAge) {
     measure(nullptr);
-    metrics_ = metrics_text(policy_, *meter_, counters_);
+    metrics_ = metrics_text(policy_, measurements_.meter(), counters_);
     metrics_at_ = now();
   }
   return metrics_;
@@ -155,17 +144,20 @@ void Daemon::turn() {
   send_statuses();
   if (fds[0].revents != 0) accept();
   if (metrics_server_) metrics_server_->turn();
-  // By the clock and not when poll(2) times out: a peer may send all the time.
-  if (policy_.waits() && now() - last_tick_ >= kTick) {
-    last_tick_ = now();
-    measure(nullptr);
-    Orders orders = policy_.tick(last_tick_);
-    counters_.ordered(last_tick_, orders);
-    carry_out(orders);
-  }
+  tick();
   close_connections();
   if (profiles_file_.timeout(policy_.profiles(), now()) == 0)
     profiles_file_.save(policy_.profiles(), now());
+}
+
+// By the clock and not when poll(2) times out: a peer may send all the time.
+void Daemon::tick() {
+  if (!policy_.waits() || now() - last_tick_ < kTick) return;
+  last_tick_ = now();
+  measure(nullptr);
+  Orders orders = policy_.tick(last_tick_);
+  counters_.ordered(last_tick_, orders);
+  carry_out(orders);
 }
 
 void Daemon::accept() {
@@ -240,7 +232,7 @@ Result<> Daemon::welcome(Peer &peer, const in::Join &m) {
     CKPT_CHECK(
         peer.send(out::ReportProgress{static_cast<u32>(s.progress_interval.count() / 1000)}));
   peer.joined = true;
-  disconnected_.remove(peer.pid);
+  measurements_.joined(peer);
   return {};
 }
 
@@ -251,16 +243,13 @@ Result<> Daemon::process(Peer &peer, const managed::ToManager &message) {
     return {};
   }
   if (auto *m = std::get_if<in::Join>(&message)) CKPT_CHECK(welcome(peer, *m));
-  if (auto *m = std::get_if<in::Holder>(&message)) note_holder(peer, m->pid);
+  if (auto *m = std::get_if<in::Holder>(&message)) Measurements::note_holder(peer, m->pid);
   bool may_be_first = std::holds_alternative<in::Uses>(message);
   if (!peer.joined && !may_be_first)
     return fail("the first message is {} and not Join", managed::name_of(message));
   if (std::holds_alternative<in::Ping>(message)) return peer.send(out::Pong{});
   write_journal("from", peer.id, managed::name_of(message));
-  if (std::holds_alternative<in::Fin>(message)) {
-    exiting_.add(now(), peer.pid);
-    if (peer.holder != 0) exiting_.add(now(), peer.holder);
-  }
+  if (std::holds_alternative<in::Fin>(message)) measurements_.exits(now(), peer);
   measure(&peer);
   decide(peer, message);
   return {};
@@ -278,7 +267,7 @@ void Daemon::send_statuses() {
 }
 
 managed::ToProgram Daemon::status() {
-  std::string json = status_as_json(policy_, *meter_);
+  std::string json = status_as_json(policy_, measurements_.meter());
   if (json.size() + sizeof(u32) <= managed::kMaxStatusBytes) return out::Status{std::move(json)};
   return out::Refused{
       fmt::format("the status of this node has {} MiB, which is too large", json.size() >> 20),
@@ -304,7 +293,7 @@ void Daemon::close_connections() {
     for (const Peer &peer : peers_) {
       if (std::ranges::find(dead, peer.id) == dead.end()) continue;
       programs = programs || peer.joined;
-      remember(peer);
+      measurements_.disconnected(peer, policy_);
     }
     std::erase_if(peers_,
                   [&](const Peer &p) { return std::ranges::find(dead, p.id) != dead.end(); });
@@ -321,6 +310,8 @@ void Daemon::close_connections() {
 }
 
 // ---- the policy
+
+void Daemon::measure(const Peer *about) { measurements_.report(now(), peers_, about, policy_); }
 
 void Daemon::decide(const Peer &peer, const managed::ToManager &message) {
   Counters::Before before = Counters::before(policy_.find(peer.id));

@@ -11,14 +11,11 @@
 #include <fstream>
 #include <list>
 #include <memory>
-#include <set>
 
 #include "manager/daemon/io/listener.h"
 #include "manager/daemon/io/metrics_server.h"
 #include "manager/daemon/io/peer.h"
-#include "manager/daemon/measure/disconnected_clients.h"
-#include "manager/daemon/measure/exiting_clients.h"
-#include "manager/daemon/measure/meter.h"
+#include "manager/daemon/measure/measurements.h"
 #include "manager/daemon/report/counters.h"
 #include "manager/daemon/report/profiles_file.h"
 #include "manager/policy/policy.h"
@@ -51,6 +48,7 @@ class Daemon {
   Result<> serve_metrics();
   std::string metrics();
   void turn();
+  void tick();
   int poll_timeout() const;
   std::optional<Time> next_of(const Peer &peer) const;
   void accept();
@@ -66,17 +64,14 @@ class Daemon {
   void refuse(Peer &peer, std::string what, std::string hint);
   void close(Peer &peer);
   void close_connections();
-  void remember(const Peer &peer);
-  void note_holder(Peer &peer, u32 pid);
   void measure(const Peer *about);
-  void measure_one(GpuIndex gpu, const Reading &reading, const Peer *about, std::set<i32> &seen);
   void decide(const Peer &peer, const managed::ToManager &message);
   void carry_out(const Orders &orders);
   void write_journal(const char *direction, ProgramId program, const char *message);
   Time now() const;
 
   DaemonOptions options_;
-  std::unique_ptr<Meter> meter_;
+  Measurements measurements_;
   Policy policy_;
   ProfilesFile profiles_file_;
   Counters counters_;
@@ -86,8 +81,6 @@ class Daemon {
   Listener listener_;
   UniqueFd signals_;
   std::list<Peer> peers_;
-  DisconnectedClients disconnected_;
-  ExitingClients exiting_;
   std::vector<ProgramId> closing_;  // connections to be closed at the end of the turn
   ProgramId next_id_ = 1;
   std::ofstream journal_;

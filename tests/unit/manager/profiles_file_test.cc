@@ -83,7 +83,7 @@ TEST_CASE("a malformed file of profiles is refused with a reason") {
   folder.put(with(kOne));
   CHECK(folder.why_not() == "");
   for (const char *text :
-       {"", "[]", "{", "{}", R"({"version": 2})", R"({"version": 2, "profiles": []})",
+       {"", "[]", "{", "{}", R"({"version": 2})", R"({"version": 1, "profiles": []})",
         R"({"version": 2, "profiles": {}})"}) {
     folder.put(text);
     CHECK(folder.why_not().ends_with("is not a file of profiles of this version of ckptd"));
