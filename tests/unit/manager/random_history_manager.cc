@@ -62,7 +62,10 @@ void History::restart() {
     join.context = s.context.value_or(0);
     if (s.at == At::Assigned) join.standing = managed::Standing::Assigned;
     if (s.at == At::Running) join.standing = managed::Standing::Running;
-    if (s.at == At::Suspended) join.standing = managed::Standing::Evicted, join.kept = s.used;
+    if (s.at == At::Suspended) {
+      join.standing = managed::Standing::Evicted;
+      join.kept = s.used;
+    }
     if (s.gpu != kNoGpu) join.gpu = std::to_string(s.gpu);
     s.refused.clear();
     if (s.apis != managed::kCuda) s.sent.push_back(in::Uses{s.apis});
