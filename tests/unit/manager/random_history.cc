@@ -84,17 +84,6 @@ u64 History::context_on(GpuIndex gpu) const {
   return gpu != kNoGpu && apis_[static_cast<size_t>(gpu)] == managed::kOpenCl ? 0 : context_;
 }
 
-std::unique_ptr<Policy> History::new_policy() const {
-  std::vector<Gpu> gpus;
-  for (size_t i = 0; i < total_.size(); i++)
-    gpus.push_back({.uuid = std::to_string(i),
-                    .total = total_[i],
-                    .free = total_[i],
-                    .apis = apis_[i],
-                    .measured = apis_[i] != managed::kOpenCl});
-  return std::make_unique<Policy>(settings_, std::move(gpus));
-}
-
 void History::broken(const std::string &what) {
   if (broken_.empty()) broken_ = what;
 }
