@@ -5,23 +5,6 @@
 
 namespace ckpt::manager {
 
-u64 context_cost(const Gpu &gpu, const Settings &settings) {
-  bool measured = gpu.context_known || gpu.context_bytes > 0;
-  return measured ? gpu.context_bytes : settings.context_bytes;
-}
-
-u64 least_need_of(const Program &p, const Gpu &gpu) {
-  return (gpu.context_known ? gpu.context_bytes : 0) + p.variables + p.used + p.requested();
-}
-
-u64 asked_of(const Program &p, const Gpu &gpu, const Settings &settings) {
-  return context_cost(gpu, settings) + p.variables + p.used + p.requested();
-}
-
-u64 need_of(const Program &p, const Gpu &gpu, const Settings &settings) {
-  return std::max(asked_of(p, gpu, settings), context_cost(gpu, settings) + p.workload.expected);
-}
-
 u64 expected_of(const Program &p) {
   u64 promised = p.variables + p.used + p.granted() + p.credit();
   return p.workload.expected > promised ? p.workload.expected - promised : 0;

@@ -5,6 +5,7 @@
 // from the truth. Sizes are in bytes.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -55,14 +56,23 @@ struct Accounting {
   void keep(const Contents &contents);
 };
 
-u64 context_cost(const Gpu &gpu, const Settings &settings);
+inline u64 context_cost(const Gpu &gpu, const Settings &settings) {
+  bool measured = gpu.context_known || gpu.context_bytes > 0;
+  return measured ? gpu.context_bytes : settings.context_bytes;
+}
 // The least that a program needs on `gpu`. An assumed cost of a context is left out, because an
 // assumption is no reason to deny a request.
-u64 least_need_of(const Program &p, const Gpu &gpu);
+inline u64 least_need_of(const Program &p, const Gpu &gpu) {
+  return (gpu.context_known ? gpu.context_bytes : 0) + p.variables + p.used + p.requested();
+}
 // What it has asked for, with an assumed cost of a context.
-u64 asked_of(const Program &p, const Gpu &gpu, const Settings &settings);
+inline u64 asked_of(const Program &p, const Gpu &gpu, const Settings &settings) {
+  return context_cost(gpu, settings) + p.variables + p.used + p.requested();
+}
 // The same, or what its workload has used in earlier runs if that is more.
-u64 need_of(const Program &p, const Gpu &gpu, const Settings &settings);
+inline u64 need_of(const Program &p, const Gpu &gpu, const Settings &settings) {
+  return std::max(asked_of(p, gpu, settings), context_cost(gpu, settings) + p.workload.expected);
+}
 // What it will soon ask for beyond what it was promised, if it behaves like earlier runs.
 u64 expected_of(const Program &p);
 // The part of the measured free memory that `p` was promised.

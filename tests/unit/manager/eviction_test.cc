@@ -13,7 +13,10 @@ TEST_CASE("contents go to host memory, then to disk; after that no program is ev
   s.disk_folder = "/spool";
   s.disk_bytes = 45;
   Node n(s, {200});
-  for (ProgramId p = 1; p <= 4; p++) n.start(p, 0, 10), n.has(p, 40);
+  for (ProgramId p = 1; p <= 4; p++) {
+    n.start(p, 0, 10);
+    n.has(p, 40);
+  }
   CHECK(told(n.say(1, in::CudaMalloc{1, 100})) == Told{"1 Suspend"});
   CHECK(told(n.say(2, in::CudaMalloc{1, 100})) == Told{"2 Suspend /spool"});
   n.leaves(1, 10);
@@ -207,10 +210,12 @@ TEST_CASE("of three programs that take turns, each gets its turns") {
         there = next[0].to;
         turns[there]++;
         n.free(0, 0);
-        if (n.phase(there) == Phase::Resuming)
+        if (n.phase(there) == Phase::Resuming) {
           n.say(there, in::MigDone{n.at(there).used});
-        else
-          n.policy.footprint(there, 100), n.say(there, in::ContextCheck{});
+        } else {
+          n.policy.footprint(there, 100);
+          n.say(there, in::ContextCheck{});
+        }
       }
     }
   for (ProgramId p : {1, 2, 3}) CHECK(turns[p] >= 5);

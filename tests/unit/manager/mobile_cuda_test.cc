@@ -193,7 +193,10 @@ TEST_CASE("at most four programs per GPU hold an assignment (MC-18)") {
   Settings s = small();
   s.contextless_per_gpu = 100;
   Node n(s, {1000, 1000});
-  for (ProgramId p = 1; p <= 9; p++) n.join(p), n.say(p, in::Connect{});
+  for (ProgramId p = 1; p <= 9; p++) {
+    n.join(p);
+    n.say(p, in::Connect{});
+  }
   for (ProgramId p = 1; p <= 8; p++) CHECK(n.phase(p) == Phase::Assigned);
   CHECK(n.phase(9) == Phase::Pending);
   CHECK(told(n.say(3, in::Fin{})).size() == 1);
@@ -204,7 +207,10 @@ TEST_CASE("at most four without a context per GPU (MC-19)") {
   Settings s = small();
   s.programs_per_gpu = 100;
   Node n(s, {1000});
-  for (ProgramId p = 1; p <= 5; p++) n.join(p), n.say(p, in::Connect{});
+  for (ProgramId p = 1; p <= 5; p++) {
+    n.join(p);
+    n.say(p, in::Connect{});
+  }
   CHECK(n.phase(4) == Phase::Assigned);
   CHECK(n.phase(5) == Phase::Pending);
   // One of them makes its context.
@@ -271,7 +277,7 @@ TEST_CASE("an exclusive program waits until the memory of ended programs is free
 TEST_CASE("two exclusive programs get two GPUs, and a third waits") {
   Node n(small(), {100, 100});
   n.start(1, 0, 10);
-  n.join(2), n.join(3), n.join(4);
+  for (ProgramId p : {2, 3, 4}) n.join(p);
   CHECK(told(n.say(2, in::Connect{0, true})) == Told{"2 Connect GPU1"});
   CHECK(told(n.say(3, in::Connect{0, true})) == Told{"1 Signal"});
   CHECK(told(n.say(4, in::Connect{0, true})) == Told{});

@@ -36,7 +36,10 @@ std::vector<Gpu> cuda_and_opencl() {
 // Devices that serve OpenCL only, without measurements.
 std::vector<Gpu> of_opencl(const std::vector<u64> &bytes) {
   std::vector<Gpu> all = Node::gpus(bytes);
-  for (Gpu &gpu : all) gpu.apis = kOpenCl, gpu.measured = false;
+  for (Gpu &gpu : all) {
+    gpu.apis = kOpenCl;
+    gpu.measured = false;
+  }
   return all;
 }
 

@@ -31,8 +31,14 @@ History::History(u64 seed) : random_(seed) {
   settings_.pairing_limit = std::chrono::milliseconds(upto(20'000));
   settings_.rebalance_after = one_in(2) ? Time{0} : std::chrono::milliseconds(1 + upto(1'000));
   if (one_in(4)) settings_.time_slice = std::chrono::milliseconds(500 + upto(3'000));
-  if (one_in(4)) settings_.host_bytes = upto(150), strict_ = false;
-  if (one_in(2)) settings_.disk_folder = "/disk", settings_.disk_bytes = upto(100);
+  if (one_in(4)) {
+    settings_.host_bytes = upto(150);
+    strict_ = false;
+  }
+  if (one_in(2)) {
+    settings_.disk_folder = "/disk";
+    settings_.disk_bytes = upto(100);
+  }
   if (one_in(8)) settings_.program_bytes = 40 + upto(100);
   if (one_in(3)) settings_.credit_bytes = 1 + upto(50);
   for (u64 n = 1 + upto(2); n > 0; n--) total_.push_back(60 + upto(140));
@@ -57,7 +63,10 @@ History::History(u64 seed) : random_(seed) {
 void History::mix() {
   for (u32 &apis : apis_) apis = static_cast<u32>(1 + upto(2));
   for (Sim &s : sims_) {
-    if (one_in(6)) s.further = static_cast<u32>(1 + upto(1)), strict_ = false;
+    if (one_in(6)) {
+      s.further = static_cast<u32>(1 + upto(1));
+      strict_ = false;
+    }
     s.picky = one_in(4);
     if (one_in(2)) continue;
     s.apis = managed::kOpenCl;
@@ -73,17 +82,6 @@ bool History::served(const Sim &s, GpuIndex gpu) const {
 // Where nothing is measured, the cost of a context is unknown.
 u64 History::context_on(GpuIndex gpu) const {
   return gpu != kNoGpu && apis_[static_cast<size_t>(gpu)] == managed::kOpenCl ? 0 : context_;
-}
-
-std::unique_ptr<Policy> History::new_policy() const {
-  std::vector<Gpu> gpus;
-  for (size_t i = 0; i < total_.size(); i++)
-    gpus.push_back({.uuid = std::to_string(i),
-                    .total = total_[i],
-                    .free = total_[i],
-                    .apis = apis_[i],
-                    .measured = apis_[i] != managed::kOpenCl});
-  return std::make_unique<Policy>(settings_, std::move(gpus));
 }
 
 void History::broken(const std::string &what) {
@@ -202,10 +200,8 @@ void History::live_on(Sim &s) {
     if (taken_back(s, granted->first) || retried(s, granted->first, granted->second)) return;
     u64 bytes = granted->second.bytes;
     take(s, bytes);
-    if (granted->second.load)
-      s.variables += bytes, s.told += bytes;
-    else
-      s.used += bytes;
+    (granted->second.load ? s.variables : s.used) += bytes;
+    if (granted->second.load) s.told += bytes;
     did(s, granted->first, granted->second);
     s.asks.erase(granted);
     return;
@@ -233,7 +229,8 @@ void History::give_back(Sim &s) {
 
 void History::free_some(Sim &s) {
   u64 bytes = upto(s.used);
-  s.used -= bytes, s.held -= bytes;
+  s.used -= bytes;
+  s.held -= bytes;
   if (s.gpu != kNoGpu) free_[static_cast<size_t>(s.gpu)] += bytes;
   u64 room = s.credit - s.spare;
   s.spare += std::min(room, bytes);
@@ -256,7 +253,10 @@ void History::allocate(Sim &s) {
   ask.bytes = 1 + upto(60);
   ask.load = one_in(6);
   ask.alone = s.late && one_in(3);
-  if (ask.alone) ask.load = true, s.late = false;
+  if (ask.alone) {
+    ask.load = true;
+    s.late = false;
+  }
   ask.wanted = s.variables + s.used;
   for (auto &[t, other] : s.asks) ask.wanted += other.bytes;
   this->ask(s, ticket);

@@ -13,6 +13,17 @@ namespace out = managed::to_program;
 
 // ---- the Manager
 
+std::unique_ptr<Policy> History::new_policy() const {
+  std::vector<Gpu> gpus;
+  for (size_t i = 0; i < total_.size(); i++)
+    gpus.push_back({.uuid = std::to_string(i),
+                    .total = total_[i],
+                    .free = total_[i],
+                    .apis = apis_[i],
+                    .measured = apis_[i] != managed::kOpenCl});
+  return std::make_unique<Policy>(settings_, std::move(gpus));
+}
+
 void History::deliver(Sim &s) {
   if (s.sent.empty()) return;
   managed::ToManager message = std::move(s.sent.front());
@@ -62,7 +73,10 @@ void History::restart() {
     join.context = s.context.value_or(0);
     if (s.at == At::Assigned) join.standing = managed::Standing::Assigned;
     if (s.at == At::Running) join.standing = managed::Standing::Running;
-    if (s.at == At::Suspended) join.standing = managed::Standing::Evicted, join.kept = s.used;
+    if (s.at == At::Suspended) {
+      join.standing = managed::Standing::Evicted;
+      join.kept = s.used;
+    }
     if (s.gpu != kNoGpu) join.gpu = std::to_string(s.gpu);
     s.refused.clear();
     if (s.apis != managed::kCuda) s.sent.push_back(in::Uses{s.apis});

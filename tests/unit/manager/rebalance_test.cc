@@ -74,7 +74,8 @@ TEST_CASE("a program on an unmanaged device is left there, whatever it reports")
   SUBCASE("its requests are granted") {
     n.join(3);
     n.say(3, in::Failed{"nothing"});
-    n.free(0, 0), n.free(1, 0);
+    n.free(0, 0);
+    n.free(1, 0);
     CHECK(told(n.say(3, in::Connect{})) == Told{});
     CHECK(told(n.say(3, in::CudaMalloc{1, 50})) == Told{});
     CHECK(told(n.say(3, in::Uses{static_cast<u32>(managed::Api::kOpenCl)})) == Told{"3 Migrate "});

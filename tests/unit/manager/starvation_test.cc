@@ -48,7 +48,8 @@ TEST_CASE("the program with the higher priority is served first") {
   Node n(small_settings(), {100});
   n.start(1, 0, 10);
   n.has(1, 85);
-  n.join(2), n.join(3, 7);
+  n.join(2);
+  n.join(3, 7);
   n.say(2, in::Connect{50});
   n.say(3, in::Connect{50});
   n.give(0, 95);
