@@ -184,21 +184,25 @@ NEEDS = [
       "ckpt-dump -o heat.img $(pgrep -x heat)"]),
     (r"\./(simulation|job\.sh)\b",
      ["printf '#!/bin/sh\\nexec heat --n 64 --steps 50\\n' >simulation", "cp simulation job.sh", "chmod +x simulation job.sh"]),
-    (r"(\./app|libfoo\.so|kernels\.cubin|app\.fatbin)\b",
+    (r"(ckpt-fatbin.* \./app|libfoo\.so|kernels\.cubin|app\.fatbin)\b",
      ["cp $FACTS app", "cp $FACTS libfoo.so", "nvcc -w -cubin -arch=sm_75 -o kernels.cubin tests/programs/fatbin/facts.cu",
       "nvcc -w -fatbin -gencode arch=compute_75,code=[sm_75,compute_75] -o app.fatbin tests/programs/fatbin/facts.cu"]),
+    (r"app\.cu\b|softcuda-run\b",
+     ["echo 'int main() { return cudaDeviceSynchronize(); }' >app.cu",
+      "nvcc -cudart shared app.cu -o app"]),
+    (r"^ckpt-top", ["ckptd &", "until [ -S $CKPTD_SOCKET ]; do sleep 0.1; done"]),
     (r"\bssh\b", ['ssh() { shift; "$@"; }']),
-    (r"scratch/", ["mkdir -p scratch/images"]),
+    (r"/scratch", ["mkdir -p scratch/images"]),
 ]
 EXAMPLES = [(p.name, line) for p in documents.PAGES for line in documents.examples(p)]
 
 
 @pytest.mark.parametrize("page, example", EXAMPLES, ids=[line[:60] for _, line in EXAMPLES])
 def test_an_example_of_a_man_page_runs(page, example, shell, tmp_path):
-    if page == "ckpt-fatbin.1.scd" and not NVCC:
+    if re.search("fatbin|softcuda", page) and not NVCC:
         pytest.skip("there is no CUDA toolkit")
     environment = {}
-    if "./app" in example or "fatbin" in page:
+    if "fatbin" in page:
         environment["FACTS"] = str(tmp_path / "facts")
         (tmp_path / "tests").symlink_to(ROOT / "tests")
         subprocess.run([NVCC, "-w", "-arch=sm_75", "-cudart", "shared", "-DHEAP", "-o", tmp_path / "facts",
@@ -208,8 +212,9 @@ def test_an_example_of_a_man_page_runs(page, example, shell, tmp_path):
         if re.search(pattern, example):
             for command in commands:
                 session.run(command)
-    session.run(example.replace("/scratch/", "scratch/").replace("4711", "$(pgrep -x heat)"),
-                statuses=statuses_of(example))
+    shown = ["ckptd: listening on …"] if example.startswith("ckptd") else []
+    session.run(example.replace("/scratch", "scratch").replace("4711", "$(pgrep -x heat)"), shown,
+                statuses_of(example))
 
 
 @pytest.mark.no_criu
