@@ -213,7 +213,7 @@ def test_an_example_of_a_man_page_runs(page, example, shell, tmp_path):
             for command in commands:
                 session.run(command)
     shown = ["ckptd: listening on …"] if example.startswith("ckptd") else []
-    session.run(example.replace("/scratch", "scratch").replace("4711", "$(pgrep -x heat)"), shown,
+    session.run(example.replace("/scratch", f"{tmp_path}/scratch").replace("4711", "$(pgrep -x heat)"), shown,
                 statuses_of(example))
 
 
