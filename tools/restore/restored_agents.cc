@@ -9,6 +9,7 @@
 
 #include "tools/agent_link/load_contents.h"
 #include "tools/proc/process.h"
+#include "tools/restore/restored_streams.h"
 
 namespace ckpt::tools {
 namespace {
@@ -17,7 +18,6 @@ using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 
 constexpr auto kConnectTimeout = 60s;
-constexpr int kMinGivenFd = 20;  // above the descriptors that CRIU uses itself
 
 }  // namespace
 
@@ -27,8 +27,7 @@ Result<> RestoredAgents::make_outcome_pipes() {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) < 0) return fail_errno("cannot create a pipe");
     UniqueFd read_end(ends[0]), write_end(ends[1]);
-    pipes_.push_back(
-        {UniqueFd(::fcntl(read_end.get(), F_DUPFD_CLOEXEC, kMinGivenFd)), std::move(write_end)});
+    pipes_.push_back({copy_of(read_end.get()), std::move(write_end)});
   }
   return {};
 }

@@ -10,11 +10,6 @@
 namespace ckpt::tools {
 namespace {
 
-// Above the descriptors that CRIU and shells use themselves.
-constexpr int kMinGivenFd = 20;
-
-UniqueFd copy_of(int fd) { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, kMinGivenFd)); }
-
 bool is_pipe(int fd) {
   struct stat st {};
   return ::fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode);
@@ -49,6 +44,12 @@ Pump::Text text_for(int target) {
 }
 
 }  // namespace
+
+UniqueFd copy_of(int fd) {
+  // Above the descriptors that CRIU and shells use themselves.
+  constexpr int kMinGivenFd = 20;
+  return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, kMinGivenFd));
+}
 
 Result<std::unique_ptr<RestoredStreams>> RestoredStreams::plan(const ImageManifest &m,
                                                                const storage::ImageReader &image,

@@ -25,6 +25,9 @@
 
 namespace ckpt::tools {
 
+// A copy of `fd` that can be given to CRIU; invalid where there are no descriptors left.
+UniqueFd copy_of(int fd);
+
 class RestoredStreams {
  public:
   struct Options {
