@@ -25,12 +25,21 @@ namespace ckpt::log {
 
 enum class Level { Debug, Info, Warn, Error, Off };
 
+// A path as meson passes it, less the way from the build folder to the repository's root:
+// "../a.cc", or, where several sources are compiled as one, "/root/build/../a.cc".
+constexpr std::string_view below_build_folder(std::string_view path) {
+  constexpr std::string_view kUp = "../";
+  size_t at = path.rfind(kUp);
+  return at == std::string_view::npos ? path : path.substr(at + kUp.size());
+}
+
 // The room of a source file, "agent" for "../agent/ipc/channel.cc"; empty for tools/ and for files
 // outside the repository. This header's own path shows how the compiler sees the root.
 constexpr std::string_view module_of(std::string_view file) {
-  constexpr std::string_view kThis = __FILE__, kName = "common/base/log.h";
+  constexpr std::string_view kThis = below_build_folder(__FILE__), kName = "common/base/log.h";
   constexpr std::string_view kLibraryPrefix = "libckpt-", kTools = "tools";
   std::string_view root = kThis.substr(0, kThis.size() - kName.size());
+  file = below_build_folder(file);
   if (!file.starts_with(root)) return {};
   file.remove_prefix(root.size());
   std::string_view room = file.substr(0, file.find('/'));
