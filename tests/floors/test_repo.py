@@ -46,6 +46,18 @@ def test_no_open_tasks_in_comments():
     assert not found, "file an issue for each instead:\n" + "\n".join(found)
 
 
+# References that lead out of the repository; written so that this file does not match.
+OUTSIDE = re.compile(r"\.\./sha" r"red|fac" r"ts/[a-z]+\.md|design dec" r"ision \d")
+
+
+def test_no_file_refers_to_what_is_not_in_the_repository():
+    found = []
+    for path in tracked():
+        if path.suffix in SOURCES | {".md", ".scd", ".cu"} and path.name != "CHANGELOG.md":
+            found += [f"{path}:{n}" for n, line in enumerate(read(path).splitlines(), 1) if OUTSIDE.search(line)]
+    assert not found, found
+
+
 @pytest.mark.parametrize("path", ["check", "demo", ".ci/run", "scripts/setup", "scripts/get-criu", "scripts/get-cuda"])
 def test_entry_points_are_executable(path):
     assert (ROOT / path).stat().st_mode & 0o111
