@@ -26,11 +26,13 @@ void put(Warp &w, u32 row, u32 lane, Value v) {
   w.row<u64>(row + kUpper)[lane] = v.high;
 }
 
+// One for all instantiations of access() together: a load must not see half of an exchange.
+std::mutex all_accesses;
+
 enum class Access { Load, Store, Exchange, Compare };
 
 template <Access D, Where W>
 void access(Warp &w, const Op &o, Mask m) {
-  static std::mutex mutex;
   In<Address<W>> a(w, o.a);
   for (; m != 0; m &= m - 1) {
     u32 i = static_cast<u32>(std::countr_zero(m));
@@ -40,7 +42,7 @@ void access(Warp &w, const Op &o, Mask m) {
       return report_address(w, o, i, address, 16, D != Access::Load);
     Value old{};
     {
-      std::lock_guard lock(mutex);
+      std::lock_guard lock(all_accesses);
       std::memcpy(&old, p, 16);
       Value wanted = D == Access::Load ? old : take(w, o.b, i);
       if (D == Access::Compare) wanted = old == wanted ? take(w, o.c, i) : old;
