@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The contents of device memory in files of this machine, in memory or on a disk: for a suspended
-// program, and during a dump for an API whose devices lose them in detach().
+// program, and during a dump for an API that loses them in detach().
 #pragma once
 
 #include <array>

@@ -11,7 +11,7 @@
 namespace ckpt {
 
 Result<> write_all(int fd, ByteView data);
-// At `offset` of the file, whose position stays as it is (pwrite).
+// At `offset` of the file; the position of the file does not change (pwrite).
 Result<> write_all_at(int fd, ByteView data, off_t offset);
 
 // Fails at end of file.
