@@ -14,7 +14,7 @@ namespace ckpt::tools {
 namespace {
 
 constexpr const char *kInstalledCriu = "/opt/ckpt/criu/bin/criu";
-constexpr int kMinMajor = 4, kMinMinor = 1;
+constexpr int kMinMajor = 4, kMinMinor = 2;
 constexpr size_t kQuotedLines = 3;
 
 std::string candidate() {
@@ -23,7 +23,7 @@ std::string candidate() {
   return "criu";
 }
 
-// "Version: 4.1.1"
+// "Version: 4.2.1"
 std::string version_in(const std::string &text) {
   size_t at = text.find("Version:");
   if (at == std::string::npos) return {};

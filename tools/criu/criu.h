@@ -35,11 +35,11 @@ namespace ckpt::tools {
 
 struct Criu {
   std::string path;
-  std::string version;  // "4.1.1"
+  std::string version;  // "4.2.1"
 };
 
-// Looks at $CKPT_CRIU, /opt/ckpt/criu/bin/criu and PATH, in this order. Version 4.1 is the first
-// one that knows the vDSO of kernels 6.13 and later (checkpoint-restore/criu#2532).
+// Looks at $CKPT_CRIU, /opt/ckpt/criu/bin/criu and PATH, in this order. Version 4.2 is the first
+// one that dumps TCP and UDP sockets on kernel 6.18 (checkpoint-restore/criu commit 4b7398595).
 Result<Criu> find_criu();
 
 // Why CRIU failed, from the errors in its log, with a hint where the cause is known. `verb`: what
