@@ -99,8 +99,7 @@ struct Each {
     using A = Address<W>;
     const A *a = w.row<A>(o.a);
     const A add = static_cast<A>(o.imm);
-    const Stretch s =
-        stretch_at<W>(w, o, static_cast<A>(a[std::countr_zero(m)] + add), write);
+    const Stretch s = stretch_at<W>(w, o, static_cast<A>(a[std::countr_zero(m)] + add), write);
     if (s.bytes < bytes) return false;
     host = s.host;
     // The highest bit of `beyond` tells whether an offset exceeds the last one: such an offset
