@@ -113,21 +113,28 @@ Plan Planner::with_idle_pieces(const Start &start, IdleKinds kinds) const {
   return plan;
 }
 
-// By how much longer the plan occupies the job's nodes than the fastest whole run would.
-double Planner::waste_of(const Plan &plan) const {
-  Ticks occupied = 0, fastest = Calendar::kForever;
-  for (const Piece &p : plan) occupied += p.end - p.begin;
+Ticks Planner::fastest_run() const {
+  Ticks fastest = Calendar::kForever;
   for (ClassIndex c = 0; c < cluster_.classes.size(); c++)
     if (fits(c)) fastest = std::min(fastest, run_on(c));
-  return static_cast<double>(occupied - fastest);
+  return fastest;
+}
+
+// By how much longer the plan occupies the job's nodes than the fastest whole run would.
+double Planner::waste_of(const Plan &plan) const {
+  Ticks occupied = 0;
+  for (const Piece &p : plan) occupied += p.end - p.begin;
+  return static_cast<double>(occupied - fastest_run());
 }
 
 Plan Planner::least_wasteful(const Start &start, double weight) const {
+  // The longer the queue, the more jobs wait for the node time that is wasted.
+  const double backlog = static_cast<double>(start.at - now_) / static_cast<double>(fastest_run());
   Plan best;
   double best_value = 0;
   auto consider = [&](Plan plan) {
     if (plan.empty()) return;
-    double value = static_cast<double>(plan.back().end) + weight * waste_of(plan);
+    double value = static_cast<double>(plan.back().end) + weight * backlog * waste_of(plan);
     if (!best.empty() && value >= best_value) return;
     best = std::move(plan);
     best_value = value;

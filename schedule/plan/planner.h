@@ -51,6 +51,7 @@ class Planner {
   Ticks waits_until(ClassIndex c) const;
   bool fits(ClassIndex c) const;
   Ticks run_on(ClassIndex c) const { return w_.run_time(job_, c); }
+  Ticks fastest_run() const;
   double waste_of(const Plan &plan) const;
 
   const Workload &w_;

@@ -48,9 +48,9 @@ struct PolicyOptions {
   // The planned cost of a move divided by its real one, at least 1 (KS-5.5: 25, 50 and 75 s per
   // GB).
   double overestimate = 1;
-  // WMCT: how many seconds earlier a job must end for each second by which its plan keeps its nodes
-  // occupied longer than its fastest run would.
-  double waste_weight = 0.5;
+  // WMCT: how much later a plan may end to occupy its job's nodes for a second less, where the job
+  // would have to wait as long as it runs.
+  double waste_weight = 0.05;
 };
 
 class Policy {
