@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# Completion for ckpt-run, ckpt-dump, ckpt-restore, ckpt-image, ckpt-fatbin, ckptd and ckpt-top. It is
+# Completion for ckpt-run, ckpt-dump, ckpt-restore, ckpt-image, ckpt-fatbin, ckptd,
+# ckpt-top and ckpt-sim. It is
 # installed under each of these names. To try it: . completions/ckpt.bash
 
 # The values of --device: indexes, API:N, API:IMPLEMENTATION and UUIDs of this machine's devices. They
@@ -256,6 +257,24 @@ _ckpt_top() {
   esac
 }
 
+_ckpt_sim() {
+  local cur prev words _ckpt_command=$1
+  _ckpt_split
+  case $prev in
+    --swf | --gavel | --pods | --gpu-nodes | --gantt | --sweep) _ckpt_files ;;
+    --policy) _ckpt_words 'MCT MCTB MCTM MCTBM WMCT' ;;
+    --load-of) _ckpt_words 'fastest all' ;;
+    --storage) _ckpt_words 'shared per-node' ;;
+    --charge) _ckpt_words 'printed exact' ;;
+    *)
+      _ckpt_words '--policy --swf --gavel --pods --gpu-nodes --memory-in-bytes --seconds-per-step
+        --jobs --seed --load --load-of --sizes --max-minutes --max-speedup --memory-per-node
+        --classes --cost --compile --storage --charge --overestimate --waste-weight
+        --json --gantt --sweep --version --help'
+      ;;
+  esac
+}
+
 _ckptd() {
   local cur prev words _ckpt_command=$1
   _ckpt_split
@@ -288,3 +307,4 @@ complete -F _ckpt_image ckpt-image
 complete -F _ckpt_fatbin ckpt-fatbin
 complete -F _ckptd ckptd
 complete -F _ckpt_top ckpt-top
+complete -F _ckpt_sim ckpt-sim

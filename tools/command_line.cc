@@ -27,6 +27,11 @@ Option &Option::range(double min, double max) {
   return *this;
 }
 
+Option &Option::one_of(const std::vector<std::string> &values) {
+  option_->check(CLI::IsMember(values));
+  return *this;
+}
+
 Option &Option::environment(const std::string &variable) {
   option_->envname(variable);
   return *this;

@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/base/result.h"
 
@@ -34,6 +35,7 @@ class Option {
   // Values outside of [min, max] are refused.
   Option &range(int min, int max);
   Option &range(double min, double max);
+  Option &one_of(const std::vector<std::string> &values);
   // The default is the value of an environment variable.
   Option &environment(const std::string &variable);
   Option &needs(const Option &other);
