@@ -9,7 +9,7 @@ bool select(const Instruction &in, Selected &out) {
   using Select = bool (*)(const Instruction &, Selected &);
   constexpr Select kFamilies[] = {
       &any::select_wide,     &any::select_extended, &select_integer,      &select_floating,
-      &select_half,          &select_compare,       &select_convert,      &any::select_memory,
+      &select_half,          &select_compare,       &select_convert,      &select_memory,
       &any::select_atomic,   &any::select_warp,     &any::select_control, &any::select_texture,
       &any::select_mbarrier, &any::select_cluster,  &any::select_matrix,  &select_bits};
   for (Select family : kFamilies) {

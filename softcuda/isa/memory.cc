@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Loads and stores of one to eight elements for each lane; conversions between address spaces.
-#include "softcuda/isa/place.h"
+#include <algorithm>
+
+#include "softcuda/isa/together.h"
 
 namespace ckpt::softcuda::isa::CKPT_ISA {
 
@@ -11,84 +13,159 @@ namespace {
 constexpr u16 kWide = 0x100;
 constexpr u16 kCount = 0xff;
 
-template <class T>
-void put(Warp &w, u32 row, bool wide, u32 lane, T v) {
-  if (row == vm::kNoRow) return;
-  if (sizeof(T) < 8 && wide)
-    w.row<u64>(row)[lane] = static_cast<u64>(
-        std::is_signed_v<T> ? static_cast<i64>(v) : static_cast<i64>(static_cast<u64>(v)));
+// The register that an element of type T is loaded to or stored from.
+template <class T, bool Wide>
+using Register = std::conditional_t<Wide, u64, Cell<T>>;
+
+template <class T, bool Wide>
+Register<T, Wide> to_register(T v) {
+  if constexpr (Wide && std::is_signed_v<T>)
+    return static_cast<u64>(i64{v});
+  else if constexpr (Wide)
+    return v;
   else
-    w.row<Cell<T>>(row)[lane] = to_cell<T>(v);
+    return to_cell<T>(v);
+}
+template <class T>
+T from_register(u32 cell) {
+  return from_cell<T>(static_cast<Cell<T>>(cell));
+}
+template <class T>
+T from_register(u64 cell) {
+  return static_cast<T>(cell);
 }
 
 template <class T>
-T take(const Warp &w, u32 row, bool wide, u32 lane) {
-  if (sizeof(T) < 8 && wide) return static_cast<T>(w.row<u64>(row)[lane]);
-  return from_cell<T>(w.row<Cell<T>>(row)[lane]);
+T read(const char *p) {
+  T v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+template <class T>
+void write(char *p, T v) {
+  std::memcpy(p, &v, sizeof v);
 }
 
-const u32 *rows_of(const Warp &w, const Op &o) { return w.frame->code->lists.data() + o.list; }
+template <class T, bool Wide, Where W>
+[[gnu::always_inline]] inline void load_halves(const Warp &w, u32 row,
+                                               const Halves<W, sizeof(T)> &from, u32 k) {
+  auto *out = w.row<Register<T, Wide>>(row);
+  const char *low = from.host[0] + k * sizeof(T), *high = from.host[1] + k * sizeof(T);
+  auto element = [](const char *p) { return to_register<T, Wide>(read<T>(p)); };
+  if (from.same) {
+    auto l = element(low), h = element(high);
+    for_lanes(kAllLanes, [&](u32 i) { out[i] = i < kHalf ? l : h; });
+  } else if constexpr (sizeof(T) == sizeof *out) {
+    std::memcpy(out, low, kHalf * sizeof(T));
+    std::memcpy(out + kHalf, high, kHalf * sizeof(T));
+  } else {
+    for (u32 i = 0; i < kHalf; ++i) out[i] = element(low + i * sizeof(T));
+    for (u32 i = 0; i < kHalf; ++i) out[kHalf + i] = element(high + i * sizeof(T));
+  }
+}
 
-// The most frequent access: all lanes are active and access consecutive elements of one range.
-// Returns the host address of the first, or nullptr if the access is not of this form.
-template <class T>
-char *contiguous_lanes(Warp &w, const Op &o, Mask m, bool write) {
-  bool widens = sizeof(T) == 4 && (o.aux & kWide) != 0;
-  if (m != kAllLanes || sizeof(T) < 4 || (o.aux & kCount) != 1 || widens) return nullptr;
-  const u64 *a = w.row<u64>(o.a);
-  u64 first = a[0], apart = 0;
-  for (u32 i = 0; i < kLanes; ++i) apart |= a[i] ^ (first + i * sizeof(T));
-  u64 address = first + static_cast<u64>(o.imm);
-  const vm::Range &r = w.cache[o.site];
-  if (apart != 0 || address % sizeof(T) != 0 || !r.holds(address, kLanes * sizeof(T)))
-    return nullptr;
-  return !write || r.writable ? r.host(address) : nullptr;
+// Of lanes that store to the same address, the last one remains.
+template <class T, bool Wide, Where W>
+[[gnu::always_inline]] inline void store_halves(const Warp &w, u32 row,
+                                                const Halves<W, sizeof(T)> &to, u32 k) {
+  const auto *in = w.row<Register<T, Wide>>(row);
+  for (u32 h = 0; h < 2; ++h, in += kHalf) {
+    char *p = to.host[h] + k * sizeof(T);
+    if (to.same)
+      write(p, from_register<T>(in[kHalf - 1]));
+    else if constexpr (sizeof(T) == sizeof *in)
+      std::memcpy(p, in, kHalf * sizeof(T));
+    else
+      for (u32 i = 0; i < kHalf; ++i) write(p + i * sizeof(T), from_register<T>(in[i]));
+  }
+}
+
+template <class T, bool Wide, Where W>
+[[gnu::noinline]] void load_each(Warp &w, const Op &o, Mask m, const u32 *rows, u32 count) {
+  u32 bytes = static_cast<u32>(sizeof(T)) * count;
+  auto element = [](const char *p, u32 k) {
+    return to_register<T, Wide>(read<T>(p + k * sizeof(T)));
+  };
+  Each<W> from;
+  if (!from.find(w, o, m, bytes, false))
+    return for_places<W>(w, o, m, bytes, false, [&](u32 lane, const char *p) {
+      for (u32 k = 0; k < count; ++k)
+        if (rows[k] != vm::kNoRow) w.row<Register<T, Wide>>(rows[k])[lane] = element(p, k);
+    });
+  for (u32 k = 0; k < count; ++k) {
+    if (rows[k] == vm::kNoRow) continue;
+    auto *out = w.row<Register<T, Wide>>(rows[k]);
+    for_lanes(m, [&](u32 i) { out[i] = element(from.host + from.offset[i], k); });
+  }
+}
+
+template <class T, bool Wide, Where W>
+[[gnu::noinline]] void store_each(Warp &w, const Op &o, Mask m, const u32 *rows, u32 count) {
+  u32 bytes = static_cast<u32>(sizeof(T)) * count;
+  auto store_lane = [&](u32 lane, char *p) {
+    for (u32 k = 0; k < count; ++k)
+      write(p + k * sizeof(T), from_register<T>(w.row<Register<T, Wide>>(rows[k])[lane]));
+  };
+  Each<W> to;
+  if (!to.find(w, o, m, bytes, true)) return for_places<W>(w, o, m, bytes, true, store_lane);
+  for (; m != 0; m &= m - 1) {
+    u32 lane = static_cast<u32>(std::countr_zero(m));
+    store_lane(lane, to.host + to.offset[lane]);
+  }
+}
+
+// The rows of the elements: one in Op::dst or Op::b, several in a list.
+const u32 *rows_of(const Warp &w, const Op &o, const u32 &one) {
+  return (o.aux & kCount) == 1 ? &one : w.frame->code->lists.data() + o.list;
+}
+
+// Lanes have local memory of their own, so they never access the same bytes of it.
+template <Where W>
+constexpr bool kOfAllLanes = W == Where::Global || W == Where::Shared;
+
+template <class T, bool Wide, Where W>
+[[gnu::always_inline]] inline void load_elements(Warp &w, const Op &o, Mask m) {
+  const u32 *rows = rows_of(w, o, o.dst), count = o.aux & kCount;
+  Halves<W, sizeof(T)> halves;
+  if (!kOfAllLanes<W> || m != kAllLanes || !halves.find(w, o, count, false))
+    return load_each<T, Wide, W>(w, o, m, rows, count);
+  for (u32 k = 0; k < count; ++k)
+    if (rows[k] != vm::kNoRow) load_halves<T, Wide, W>(w, rows[k], halves, k);
+}
+template <class T, bool Wide, Where W>
+[[gnu::always_inline]] inline void store_elements(Warp &w, const Op &o, Mask m) {
+  const u32 *rows = rows_of(w, o, o.b), count = o.aux & kCount;
+  Halves<W, sizeof(T)> halves;
+  if (!kOfAllLanes<W> || m != kAllLanes || !halves.find(w, o, count, true))
+    return store_each<T, Wide, W>(w, o, m, rows, count);
+  for (u32 k = 0; k < count; ++k) store_halves<T, Wide, W>(w, rows[k], halves, k);
 }
 
 template <class T, Where W>
 void load(Warp &w, const Op &o, Mask m) {
-  u32 count = o.aux & kCount;
-  bool wide = o.aux & kWide;
-  u32 bytes = static_cast<u32>(sizeof(T)) * count;
-  const u32 *rows = count == 1 ? &o.dst : rows_of(w, o);
-  if constexpr (W == Where::Global)
-    if (const char *p = contiguous_lanes<T>(w, o, m, false)) {
-      std::memcpy(w.row<T>(o.dst), p, kLanes * sizeof(T));
-      return;
-    }
-  for_places<W>(w, o, m, bytes, false, [&](u32 lane, const char *p) {
-    for (u32 k = 0; k < count; ++k) {
-      T v;
-      std::memcpy(&v, p + k * sizeof(T), sizeof v);
-      put<T>(w, rows[k], wide, lane, v);
-    }
-  });
+  if (sizeof(T) < 8 && (o.aux & kWide) != 0) return load_elements<T, true, W>(w, o, m);
+  load_elements<T, false, W>(w, o, m);
 }
-
 template <class T, Where W>
 void store(Warp &w, const Op &o, Mask m) {
-  u32 count = o.aux & kCount;
-  bool wide = o.aux & kWide;
-  u32 bytes = static_cast<u32>(sizeof(T)) * count;
-  const u32 *rows = count == 1 ? &o.b : rows_of(w, o);
-  if constexpr (W == Where::Global)
-    if (char *p = contiguous_lanes<T>(w, o, m, true)) {
-      std::memcpy(p, w.row<T>(o.b), kLanes * sizeof(T));
-      return;
-    }
-  for_places<W>(w, o, m, bytes, true, [&](u32 lane, char *p) {
-    for (u32 k = 0; k < count; ++k) {
-      T v = take<T>(w, rows[k], wide, lane);
-      std::memcpy(p + k * sizeof(T), &v, sizeof v);
-    }
-  });
+  if (sizeof(T) < 8 && (o.aux & kWide) != 0) return store_elements<T, true, W>(w, o, m);
+  store_elements<T, false, W>(w, o, m);
+}
+
+template <class T>
+void put(const Warp &w, u32 row, bool wide, u32 lane, T v) {
+  if (row == vm::kNoRow) return;
+  if (wide)
+    w.row<u64>(row)[lane] = to_register<T, true>(v);
+  else
+    w.row<Cell<T>>(row)[lane] = to_cell<T>(v);
 }
 
 // Parameters of a kernel. If Op::a is kNoRow, the address is Op::imm.
 template <class T>
 void load_param(Warp &w, const Op &o, Mask m) {
   u32 count = o.aux & kCount;
-  const u32 *rows = count == 1 ? &o.dst : rows_of(w, o);
+  const u32 *rows = rows_of(w, o, o.dst);
   const std::vector<std::byte> &params = w.grid->params;
   for (Mask left = m; left != 0; left &= left - 1) {
     u32 i = static_cast<u32>(std::countr_zero(left));
@@ -96,11 +173,9 @@ void load_param(Warp &w, const Op &o, Mask m) {
     u64 bytes = sizeof(T) * count;
     if (at > params.size() || bytes > params.size() - at)
       return report_address(w, o, i, at, static_cast<u32>(bytes), false);
-    for (u32 k = 0; k < count; ++k) {
-      T v;
-      std::memcpy(&v, params.data() + at + k * sizeof(T), sizeof v);
-      put<T>(w, rows[k], o.aux & kWide, i, v);
-    }
+    for (u32 k = 0; k < count; ++k)
+      put<T>(w, rows[k], o.aux & kWide, i,
+             read<T>(reinterpret_cast<const char *>(params.data()) + at + k * sizeof(T)));
   }
 }
 

@@ -68,6 +68,7 @@ bool select_floating(const Instruction &in, Selected &s);
 bool select_half(const Instruction &in, Selected &s);
 bool select_compare(const Instruction &in, Selected &s);
 bool select_convert(const Instruction &in, Selected &s);
+bool select_memory(const Instruction &in, Selected &s);
 
 // Selected::aux of floating-point instructions: the mode under which `inner` runs.
 enum Mode : u16 { kNearest = 0, kToZero = 1, kDown = 2, kUp = 3, kFlush = 4, kSaturate = 8 };
@@ -82,7 +83,6 @@ void apply_mode(Selected &s, u16 mode);
 // The families that are compiled once.
 namespace ckpt::softcuda::isa::any {
 bool select_extended(const ptx::Instruction &in, Selected &s);
-bool select_memory(const ptx::Instruction &in, Selected &s);
 bool select_atomic(const ptx::Instruction &in, Selected &s);
 bool select_warp(const ptx::Instruction &in, Selected &s);
 bool select_control(const ptx::Instruction &in, Selected &s);

@@ -39,6 +39,7 @@ def soft(tmp_path):
 
 @pytest.mark.parametrize("source", ["vector_add.cu", "kernels.cu", "language.cu", "streams.cu", "textures.cu",
                                     "differential.cu", "driver.cc", "checkpoint.cc", "hopper.cu", "matrices.cu",
+                                    "accesses.cu",
                                     pytest.param("barriers.cu", marks=pytest.mark.full)])
 def test_programs_check_themselves(make, soft, source):
     assert "PASSED" in soft(make(source)).stdout
@@ -102,6 +103,23 @@ def test_errors(make, soft, what, text):
     r = soft(make("errors.cu"), what)
     assert "PASSED" in r.stdout
     assert text in r.stderr
+
+
+@pytest.mark.parametrize("space", ["shared", "global"])
+@pytest.mark.parametrize("pattern", ["same", "consecutive", "halves", "mixed"])
+def test_one_lane_out_of_bounds(make, soft, space, pattern):
+    r = soft(make("accesses.cu"), space, pattern)
+    assert "PASSED" in r.stdout
+    assert "invalid read of 4 bytes" in r.stderr
+
+
+def test_kernels_on_shared_memory_are_not_far_slower_than_the_host(make, soft):
+    """The bound is generous: 7 to 10 are measured, and above 100 without the short cuts for warps."""
+    rows = soft(make("../../../bench/softcuda/against_host.cu", "-O2"), CKPT_SOFTCUDA_CORES="1").stdout.splitlines()
+    assert len(rows) == 7 and "WRONG" not in "".join(rows)
+    for row in rows:
+        if row.startswith("matmul"):
+            assert float(row.split()[-2]) < 40, row
 
 
 def test_the_host_cannot_touch_device_memory(make, soft):
