@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "softcuda/driver/context_state.h"
+#include "softcuda/driver/process.h"
 
 using namespace ckpt::softcuda;
 using namespace ckpt::softcuda::driver;
@@ -214,54 +214,5 @@ SOFTCUDA_API CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute 
   REQUIRE(value != nullptr && from != to, CUDA_ERROR_INVALID_VALUE);
   REQUIRE(device_at(from) != nullptr && device_at(to) != nullptr, CUDA_ERROR_INVALID_DEVICE);
   *value = attribute == CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ? 0 : 1;
-  return CUDA_SUCCESS;
-}
-
-SOFTCUDA_API CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
-  CALL_INITIALISED();
-  Device *d = device_at(device);
-  REQUIRE(context != nullptr, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(d != nullptr, CUDA_ERROR_INVALID_DEVICE);
-  Context *c = nullptr;
-  CHECK_CU(open_primary(*d, c));
-  ++d->primary_uses;
-  *context = reinterpret_cast<CUcontext>(c);
-  return CUDA_SUCCESS;
-}
-
-SOFTCUDA_API CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
-  CALL_INITIALISED();
-  Device *d = device_at(device);
-  REQUIRE(d != nullptr, CUDA_ERROR_INVALID_DEVICE);
-  Context *c = std::exchange(d->primary, nullptr);
-  if (c != nullptr) destroy_context(c);
-  return CUDA_SUCCESS;
-}
-
-SOFTCUDA_API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
-  CALL_INITIALISED();
-  Device *d = device_at(device);
-  REQUIRE(d != nullptr, CUDA_ERROR_INVALID_DEVICE);
-  REQUIRE(d->primary_uses > 0, CUDA_ERROR_INVALID_CONTEXT);
-  return --d->primary_uses == 0 ? cuDevicePrimaryCtxReset_v2(device) : CUDA_SUCCESS;
-}
-
-SOFTCUDA_API CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags) {
-  CALL_INITIALISED();
-  Device *d = device_at(device);
-  REQUIRE(d != nullptr, CUDA_ERROR_INVALID_DEVICE);
-  d->primary_flags = flags;
-  if (d->primary != nullptr) d->primary->flags = flags;
-  return CUDA_SUCCESS;
-}
-
-SOFTCUDA_API CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags,
-                                                 int *active) {
-  CALL_INITIALISED();
-  Device *d = device_at(device);
-  REQUIRE(flags != nullptr && active != nullptr, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(d != nullptr, CUDA_ERROR_INVALID_DEVICE);
-  *flags = d->primary_flags;
-  *active = d->primary != nullptr;
   return CUDA_SUCCESS;
 }

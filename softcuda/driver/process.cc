@@ -8,6 +8,7 @@
 
 #include "softcuda/broker/client.h"
 #include "softcuda/driver/checkpoint.h"
+#include "softcuda/driver/context_state.h"
 #include "softcuda/driver/visible_devices.h"
 
 namespace ckpt::softcuda::driver {
@@ -128,7 +129,7 @@ Call::Call(Need need) {
     status = CUDA_ERROR_INVALID_CONTEXT;
   else if (!p.contexts.holds(context))
     status = CUDA_ERROR_CONTEXT_IS_DESTROYED;
-  else
+  else if (!context->inactive || (status = activate(*context)) == CUDA_SUCCESS)
     status = context->error;
 }
 
@@ -153,7 +154,8 @@ Device *device_at(CUdevice d) {
 
 Stream *per_thread_stream(Context *c) {
   Stream *&s = own_streams[c];
-  if (s == nullptr) {
+  // A reset of the primary context has destroyed the stream of before.
+  if (s == nullptr || !process().streams.holds(s)) {
     s = process().streams.add(new Stream);
     s->context = c;
     s->id = process().next_id++;

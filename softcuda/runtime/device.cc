@@ -98,6 +98,7 @@ cudaError_t function_attributes(CUfunction f, cudaFuncAttributes &a) {
     return as_runtime(e);
   a = {};
   a.sharedSizeBytes = static_cast<size_t>(shared);
+  a.constSizeBytes = static_cast<size_t>(get(CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES));
   a.localSizeBytes = static_cast<size_t>(get(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES));
   a.maxThreadsPerBlock = get(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
   a.numRegs = get(CU_FUNC_ATTRIBUTE_NUM_REGS);
@@ -162,10 +163,7 @@ CUDART_API cudaError_t cudaGetDeviceFlags(unsigned int *flags) {
 }
 CUDART_API cudaError_t cudaDeviceReset() {
   RETURN_IF(initialise());
-  int d = device_of_thread();
-  RETURN_IF(as_runtime(cuDevicePrimaryCtxReset(d)));
-  forget_context(d);
-  cuCtxSetCurrent(nullptr);
+  RETURN_IF(as_runtime(cuDevicePrimaryCtxReset(device_of_thread())));
   last_error(true);
   return cudaSuccess;
 }

@@ -69,12 +69,6 @@ cudaError_t set_device(int d) {
   return as_runtime(cuCtxSetCurrent(c));
 }
 
-void forget_context(int d) {
-  Primaries &p = primaries();
-  std::lock_guard lock(p.mutex);
-  p.contexts.erase(d);
-}
-
 CUlaunchConfig as_driver(const cudaLaunchConfig_t &config) {
   CUlaunchConfig c{};
   c.gridDimX = config.gridDim.x;

@@ -26,8 +26,6 @@ cudaError_t set_device(int device);
 cudaError_t enter();
 // Initialises the driver only.
 cudaError_t initialise();
-// After cudaDeviceReset: the next call creates a new primary context.
-void forget_context(int device);
 
 // A kernel by its address on the host or its handle, and a variable by its address on the host.
 cudaError_t kernel_of(const void *function, CUkernel &out);
