@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "softcuda/driver/code.h"
+#include "softcuda/driver/pool.h"
 
 namespace ckpt::softcuda::driver {
 
@@ -18,7 +19,7 @@ constexpr size_t kMaxPrinted = 64u << 20;
 }  // namespace
 
 // A context may access memory of the host, of its own device, of devices that it is a peer of, and
-// mappings that grant access to its device.
+// mappings and pools that grant access to its device.
 bool Context::find(u64 address, vm::Range &out) const {
   std::optional<Allocation> a = process().memory->find(address);
   if (!a) return false;
@@ -27,7 +28,9 @@ bool Context::find(u64 address, vm::Range &out) const {
   if (a->kind == MemoryKind::Mapping) {
     if ((a->readers & here) == 0) return false;
     writable = a->writers & here;
-  } else if (a->kind == MemoryKind::Device || a->kind == MemoryKind::Pool) {
+  } else if (a->kind == MemoryKind::Pool) {
+    if (!pool_access(a->base, device->index, writable)) return false;
+  } else if (a->kind == MemoryKind::Device) {
     if (a->device != static_cast<u32>(device->index) && (peers & 1u << a->device) == 0)
       return false;
   }

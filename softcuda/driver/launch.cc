@@ -96,6 +96,7 @@ CUresult make_launch(Context *c, const void *function, vm::Dim grid, vm::Dim blo
                      void **params, void **extra, bool cooperative, Launch &out) {
   CHECK_CU(function_of(c, function, out.function));
   CHECK_CU(prepare(*out.function));
+  out.handle = function;
   out.grid = grid;
   out.block = block;
   out.shared = shared;

@@ -69,6 +69,7 @@ struct Stream {
   u64 id = 0;
   bool legacy = false;
   std::shared_ptr<Capture> capture;  // while it records a graph
+  std::map<int, CUlaunchAttributeValue> attributes;
 };
 
 // One recording of an event.

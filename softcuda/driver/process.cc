@@ -46,6 +46,7 @@ CUresult open_devices() {
     warn("cannot start the software device: " + r.error().text());
     return CUDA_ERROR_NO_DEVICE;
   }
+  (*client)->on_refusal = &warn;
   p.budget = std::move(*client);
   p.memory = std::make_unique<Memory>(*p.budget);
   return p.devices.empty() ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;

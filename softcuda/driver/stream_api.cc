@@ -149,6 +149,17 @@ SOFTCUDA_API CUresult cuGraphUpload(CUgraphExec exec, CUstream) {
   return check_exec(exec);
 }
 
+SOFTCUDA_API CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph,
+                                                   CUDA_GRAPH_INSTANTIATE_PARAMS *p) {
+  CALL_INITIALISED();
+  REQUIRE(p != nullptr, CUDA_ERROR_INVALID_VALUE);
+  p->hErrNode_out = nullptr;
+  CUresult e = cuGraphInstantiateWithFlags(out, graph, p->flags);
+  p->result_out =
+      e == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE;
+  return e;
+}
+
 // Stream-ordered memory: a free takes effect when the stream reaches it.
 SOFTCUDA_API CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream) {
   CALL_WITH_STREAM(stream);
