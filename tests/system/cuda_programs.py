@@ -21,6 +21,7 @@ FLAGS = {"differential.cu": ["-O2", "-std=c++17", "--fmad=false", "-Xcompiler", 
          "nvml.cc": ["-ldl"],
          "checkpoint.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "both.cu": ["-lOpenCL"],
+         "linking.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "late.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "driver.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"]}
 

@@ -38,7 +38,7 @@ def soft(tmp_path):
 
 
 @pytest.mark.parametrize("source", ["vector_add.cu", "kernels.cu", "language.cu", "streams.cu", "textures.cu",
-                                    "differential.cu", "driver.cc", "checkpoint.cc", "hopper.cu", "matrices.cu",
+                                    "differential.cu", "driver.cc", "checkpoint.cc", "hopper.cu", "matrices.cu", "entries.cu", "linking.cc",
                                     pytest.param("barriers.cu", marks=pytest.mark.full)])
 def test_programs_check_themselves(make, soft, source):
     assert "PASSED" in soft(make(source)).stdout
@@ -95,7 +95,7 @@ def test_a_program_without_ptx_is_refused(make, soft):
 
 
 @pytest.mark.parametrize("what, text", [("bounds", "invalid write of 4 bytes"), ("pageable", "invalid write"),
-                                        ("misaligned", "misaligned write"), ("assert", "Assertion `n < 3` failed"),
+                                        ("misaligned", "misaligned write"), ("shared", "invalid write of 1 bytes"), ("assert", "Assertion `n < 3` failed"),
                                         ("trap", "trap"), ("recursion", "cudaLimitStackSize"),
                                         ("deadlock", "no other thread can run"), ("values", "")])
 def test_errors(make, soft, what, text):
