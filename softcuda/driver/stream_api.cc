@@ -119,6 +119,11 @@ SOFTCUDA_API CUresult cuStreamGetCtx(CUstream stream, CUcontext *context) {
              [](const Stream &s) { return reinterpret_cast<CUcontext>(s.context); });
 }
 
+SOFTCUDA_API CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext *context, CUgreenCtx *green) {
+  if (green != nullptr) *green = nullptr;
+  return cuStreamGetCtx(stream, context);
+}
+
 SOFTCUDA_API CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
   CALL_WITH_STREAM(stream);
   REQUIRE(!s.legacy, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
