@@ -151,8 +151,9 @@ void Client::explain_refusal(u32 device, u64 bytes) {
       "device {} has too little free memory for {} MiB: other programs that run with the same "
       "setting of CKPT_SOFTCUDA share it and have {} of its {} MiB: process {}. A program with "
       "another setting, as in softcuda-run --devices 1x{}M, has devices of its own",
-      device, (bytes + kGranuleBytes / 2) >> 20, others >> 20, devices_[broker_index(device)].total_bytes >> 20,
-      who, (devices_[broker_index(device)].total_bytes >> 20) + 1));
+      device, (bytes + (1u << 20) - 1) >> 20, others >> 20,
+      devices_[broker_index(device)].total_bytes >> 20, who,
+      (devices_[broker_index(device)].total_bytes >> 20) + 1));
 }
 
 void Client::give(u32 device, u64 bytes) {

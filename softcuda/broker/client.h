@@ -37,8 +37,8 @@ class Client : public Budget {
   // From now on, device i of this process is the broker's device places[i].
   void remap(std::vector<u32> places) { places_ = std::move(places); }
   u32 broker_index(u32 device) const { return device < places_.size() ? places_[device] : device; }
-  // False: too little is free. Then `on_refusal` is called, once in the life of the process, if other
-  // processes have memory of the device.
+  // False: too little is free. Then `on_refusal` is called, once in the life of the process, if
+  // other processes have memory of the device.
   bool take(u32 device, u64 bytes) override;
   std::function<void(const std::string &text)> on_refusal;
   void give(u32 device, u64 bytes) override;

@@ -85,15 +85,16 @@ void report_private_interface(const void *caller) {
   std::lock_guard lock(mutex);
   if (file.empty() || !kReported->insert(file).second) return;
   ckpt::softcuda::driver::warn(
-      file + " contains NVIDIA's static CUDA runtime, which runs on NVIDIA's driver only: its calls "
-              "fail here. If it is yours, link it with -cudart shared; NVIDIA's own libraries that "
-              "contain this runtime (cuBLAS, cuFFT, cuDNN …) need a GPU");
+      file +
+      " contains NVIDIA's static CUDA runtime, which runs on NVIDIA's driver only: its calls "
+      "fail here. If it is yours, link it with -cudart shared; NVIDIA's own libraries that "
+      "contain this runtime (cuBLAS, cuFFT, cuDNN …) need a GPU");
 }
 
 }  // namespace
 
-// These tables are private interfaces of NVIDIA's driver. A library with the static runtime may have
-// been loaded after softcuda-run examined the program.
+// These tables are private interfaces of NVIDIA's driver. A library with the static runtime may
+// have been loaded after softcuda-run examined the program.
 SOFTCUDA_API CUresult cuGetExportTable(const void **table, const CUuuid *) {
   report_private_interface(__builtin_return_address(0));
   if (table != nullptr) *table = nullptr;

@@ -11,8 +11,8 @@ void take_events(Graph &g) {
     if (n->child) take_events(*n->child);
     if (n->event == nullptr || !process().events.holds(n->event)) continue;
     std::lock_guard lock(n->event->mutex);
-    n->record = n->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD ? std::make_shared<Record>()
-                                                           : n->event->record;
+    n->record =
+        n->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD ? std::make_shared<Record>() : n->event->record;
   }
 }
 

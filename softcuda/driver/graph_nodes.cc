@@ -34,8 +34,8 @@ CUDA_MEMSET_NODE_PARAMS memset_params(const Fill &f) {
 
 // The older forms of the parameters are the beginning of the newer ones.
 CUDA_KERNEL_NODE_PARAMS older(const CUDA_KERNEL_NODE_PARAMS_v3 &p) {
-  return {p.func,         p.gridDimX,     p.gridDimY, p.gridDimZ, p.blockDimX, p.blockDimY, p.blockDimZ,
-          p.sharedMemBytes, p.kernelParams, p.extra,    p.kern,     p.ctx};
+  return {p.func,      p.gridDimX,       p.gridDimY,     p.gridDimZ, p.blockDimX, p.blockDimY,
+          p.blockDimZ, p.sharedMemBytes, p.kernelParams, p.extra,    p.kern,      p.ctx};
 }
 CUDA_MEMSET_NODE_PARAMS older(const CUDA_MEMSET_NODE_PARAMS_v2 &p) {
   return {p.dst, p.pitch, p.value, p.elementSize, p.width, p.height};
@@ -177,7 +177,8 @@ SOFTCUDA_API CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph *o
   return CUDA_SUCCESS;
 }
 
-SOFTCUDA_API CUresult cuGraphNodeFindInClone(CUgraphNode *out, CUgraphNode original, CUgraph clone) {
+SOFTCUDA_API CUresult cuGraphNodeFindInClone(CUgraphNode *out, CUgraphNode original,
+                                             CUgraph clone) {
   CALL_INITIALISED();
   const Graph *g = graph_registry().graphs.get(clone);
   REQUIRE(out != nullptr && g != nullptr && graph_registry().nodes.holds(original),

@@ -68,8 +68,8 @@ CUresult add_text(Link &l, const char *data, size_t bytes) {
   return CUDA_SUCCESS;
 }
 
-// NVIDIA's library for kernels that launch kernels or synchronise a grid. Its code is SASS. What the
-// device itself offers of it needs no library, and what it lacks is an error that names the
+// NVIDIA's library for kernels that launch kernels or synchronise a grid. Its code is SASS. What
+// the device itself offers of it needs no library, and what it lacks is an error that names the
 // function.
 bool is_device_runtime(const char *name) {
   return name != nullptr && std::string_view(name).find("cudadevrt") != std::string_view::npos;

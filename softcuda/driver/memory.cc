@@ -228,8 +228,9 @@ SOFTCUDA_API CUresult cuPointerSetAttribute(const void *value, CUpointer_attribu
 }
 
 // Advice is not stored, so the attributes have the values that they have without any.
-SOFTCUDA_API CUresult cuMemRangeGetAttribute(void *out, size_t bytes, CUmem_range_attribute attribute,
-                                             CUdeviceptr p, size_t count) {
+SOFTCUDA_API CUresult cuMemRangeGetAttribute(void *out, size_t bytes,
+                                             CUmem_range_attribute attribute, CUdeviceptr p,
+                                             size_t count) {
   CALL_WITH_CONTEXT();
   REQUIRE(out != nullptr && bytes >= 4 && bytes % 4 == 0 && count > 0, CUDA_ERROR_INVALID_VALUE);
   std::optional<Allocation> a = process().memory->find(p);
@@ -241,7 +242,8 @@ SOFTCUDA_API CUresult cuMemRangeGetAttribute(void *out, size_t bytes, CUmem_rang
     case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION:
     case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION: return put(out, CU_DEVICE_INVALID);
     case CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY:
-      for (size_t i = 0; i < bytes / 4; ++i) put(static_cast<char *>(out) + 4 * i, CU_DEVICE_INVALID);
+      for (size_t i = 0; i < bytes / 4; ++i)
+        put(static_cast<char *>(out) + 4 * i, CU_DEVICE_INVALID);
       return CUDA_SUCCESS;
     default: return CUDA_ERROR_NOT_SUPPORTED;
   }

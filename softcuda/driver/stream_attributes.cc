@@ -13,8 +13,7 @@ namespace {
 bool of_streams(CUstreamAttrID id) {
   return id == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW ||
          id == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY || id == CU_LAUNCH_ATTRIBUTE_PRIORITY ||
-         id == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP ||
-         id == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN;
+         id == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP || id == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN;
 }
 
 CUstreamAttrValue initial(const Stream &s, CUstreamAttrID id) {

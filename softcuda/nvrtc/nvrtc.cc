@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // libnvrtc.so.13 in front of the toolkit's. A program that compiles for a real architecture (sm_90)
-// loads the result of nvrtcGetCUBIN, which is machine code that the software device cannot run. Here
-// nvrtcGetCUBIN returns the PTX of the same program, which cuModuleLoadData accepts as well. All
-// other functions are the toolkit's own.
+// loads the result of nvrtcGetCUBIN, which is machine code that the software device cannot run.
+// Here nvrtcGetCUBIN returns the PTX of the same program, which cuModuleLoadData accepts as well.
+// All other functions are the toolkit's own.
 #include <dlfcn.h>
 #include <limits.h>
 #include <nvrtc.h>
@@ -21,8 +21,8 @@ extern "C" {
 #include "softcuda/nvrtc/entries.api"
 #undef NVRTC_ENTRY
 }
-#define NVRTC_ENTRY(name)                                                             \
-  asm(".text\n.globl " #name "\n.type " #name ", @function\n" #name                   \
+#define NVRTC_ENTRY(name)                                           \
+  asm(".text\n.globl " #name "\n.type " #name ", @function\n" #name \
       ":\nendbr64\njmp *softcuda_real_" #name "(%rip)\n.size " #name ", . - " #name "\n");
 #include "softcuda/nvrtc/entries.api"
 #undef NVRTC_ENTRY
@@ -34,7 +34,8 @@ constexpr const char *kName = "libnvrtc.so.13";
 std::string own_file() {
   Dl_info info{};
   char real[PATH_MAX];
-  if (dladdr(reinterpret_cast<void *>(&own_file), &info) == 0 || info.dli_fname == nullptr) return {};
+  if (dladdr(reinterpret_cast<void *>(&own_file), &info) == 0 || info.dli_fname == nullptr)
+    return {};
   return realpath(info.dli_fname, real) == nullptr ? std::string() : real;
 }
 
@@ -64,10 +65,11 @@ void *open_real() {
     if (realpath(path.c_str(), real) == nullptr || own == real) continue;
     if (void *handle = dlopen(real, RTLD_NOW | RTLD_LOCAL)) return handle;
   }
-  std::fprintf(stderr,
-               "softcuda: cannot find the toolkit's %s behind the one of the software device; put its "
-               "folder into LD_LIBRARY_PATH\n",
-               kName);
+  std::fprintf(
+      stderr,
+      "softcuda: cannot find the toolkit's %s behind the one of the software device; put its "
+      "folder into LD_LIBRARY_PATH\n",
+      kName);
   return nullptr;
 }
 
@@ -75,8 +77,8 @@ nvrtcResult missing() { return NVRTC_ERROR_INTERNAL_ERROR; }
 
 __attribute__((constructor)) void find_real() {
   void *handle = open_real();
-#define NVRTC_ENTRY(name)                                                                       \
-  softcuda_real_##name = handle == nullptr ? nullptr : dlsym(handle, #name);                    \
+#define NVRTC_ENTRY(name)                                                    \
+  softcuda_real_##name = handle == nullptr ? nullptr : dlsym(handle, #name); \
   if (softcuda_real_##name == nullptr) softcuda_real_##name = reinterpret_cast<void *>(&missing);
 #include "softcuda/nvrtc/entries.api"
 #undef NVRTC_ENTRY

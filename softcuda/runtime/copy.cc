@@ -185,7 +185,8 @@ CUDART_API cudaError_t cudaMemcpyBatchAsync(void *const *dsts, const void *const
                                             cudaMemcpyAttributes *attrs, size_t *, size_t n_attrs,
                                             cudaStream_t s) {
   bool complete = dsts != nullptr && srcs != nullptr && sizes != nullptr && attrs != nullptr;
-  if (!complete || count == 0 || n_attrs == 0 || n_attrs > count) return keep(cudaErrorInvalidValue);
+  if (!complete || count == 0 || n_attrs == 0 || n_attrs > count)
+    return keep(cudaErrorInvalidValue);
   RETURN_IF(enter());
   for (size_t i = 0; i < count; ++i)
     RETURN_IF(as_runtime(cuMemcpyAsync(address(dsts[i]), address(srcs[i]), sizes[i], s)));

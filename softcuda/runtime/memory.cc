@@ -111,15 +111,14 @@ CUDART_API cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags *flags, cudaMemPo
 }
 CUDART_API cudaError_t cudaMemRangeGetAttribute(void *out, size_t bytes, cudaMemRangeAttribute a,
                                                 const void *p, size_t count) {
-  FORWARD(cuMemRangeGetAttribute(out, bytes, static_cast<CUmem_range_attribute>(a), address(p),
-                                 count));
+  FORWARD(
+      cuMemRangeGetAttribute(out, bytes, static_cast<CUmem_range_attribute>(a), address(p), count));
 }
 CUDART_API cudaError_t cudaMemRangeGetAttributes(void **out, size_t *bytes,
                                                  cudaMemRangeAttribute *attributes, size_t n,
                                                  const void *p, size_t count) {
-  FORWARD(cuMemRangeGetAttributes(out, bytes,
-                                  reinterpret_cast<CUmem_range_attribute *>(attributes), n,
-                                  address(p), count));
+  FORWARD(cuMemRangeGetAttributes(out, bytes, reinterpret_cast<CUmem_range_attribute *>(attributes),
+                                  n, address(p), count));
 }
 // All memory is equally fast, so advice has no effect.
 CUDART_API cudaError_t cudaMemAdvise(const void *p, size_t, cudaMemoryAdvise, cudaMemLocation) {
