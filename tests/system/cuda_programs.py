@@ -21,6 +21,8 @@ FLAGS = {"differential.cu": ["-O2", "-std=c++17", "--fmad=false", "-Xcompiler", 
          "nvml.cc": ["-ldl"],
          "checkpoint.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "both.cu": ["-lOpenCL"],
+         "linking.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
+         "nvrtc.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver", "-lnvrtc"],
          "late.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "driver.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"]}
 
