@@ -9,6 +9,7 @@
 #include "ckpt_config.h"
 #include "common/base/bytes.h"
 #include "common/base/log.h"
+#include "common/base/shortage.h"
 
 namespace ckpt::tools {
 
@@ -119,7 +120,8 @@ int fail_with_code(int code, const Error &error) {
 int run_tool(CommandLine &line, int argc, const char *const *argv, ExitCodes codes,
              const std::function<Result<int>()> &run) {
   if (std::optional<int> code = line.parse(argc, argv, codes.usage)) return *code;
-  Result<int> code = run();
+  survive_file_size_limit();
+  Result<int> code = guarded(run);
   return code ? *code : fail_with_code(codes.failed, code.error());
 }
 
