@@ -9,8 +9,7 @@
 namespace ckpt {
 
 Error error_of(const std::exception &e) {
-  if (dynamic_cast<const std::bad_alloc *>(&e))
-    return {"not enough memory", resource_hint(ENOMEM)};
+  if (dynamic_cast<const std::bad_alloc *>(&e)) return {"not enough memory", resource_hint(ENOMEM)};
   return {fmt::format("unexpected failure: {}", e.what()), ""};
 }
 

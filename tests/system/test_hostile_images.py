@@ -3,7 +3,7 @@
 sentence, or read in memory and time that follow from the size of its files, never from what they declare."""
 import os
 import resource
-import signal
+import shutil
 import struct
 
 import pytest
@@ -134,7 +134,7 @@ def test_zeros_cost_by_their_number_and_not_by_their_size(tmp_path):
 
     def zeros(name, chunk, size, sizes=None):
         entries = chunk * n if sizes is None else b"".join(
-            chunk[:40] + struct.pack("<I", s) + chunk[44:] for s in sizes)
+            chunk[:36] + struct.pack("<I", s) + chunk[40:] for s in sizes)
         return crafted.write(tmp_path / name, chunk_table=struct.pack("<Q", n) + entries,
                              streams=[crafted.stream("device/0/x", size, numbers)])
 
@@ -183,16 +183,16 @@ def test_unread_input_of_64_gib_is_not_allocated(ckpt, tmp_path):
 def test_too_little_memory_is_an_error(tmp_path, command):
     """An image that needs more memory than there is: a sentence, never a signal, and nothing half done."""
     path = crafted.write(tmp_path / "image", manifest={"a": [[]] * 1_000_000})
-    more = {"diff": [path], "flatten": ["-o", tmp_path / "flat"]}.get(command, [])
-    limits = [96 << 20, 128 << 20, 160 << 20, 192 << 20]
+    flat = tmp_path / "flat"
+    arguments = {"diff": [path, path], "flatten": ["-o", flat, path]}.get(command, [path])
     codes = set()
-    for limit in limits:
-        done = image(tmp_path, command, *more[:2 if command == "flatten" else 0], path,
-                     *(more if command == "diff" else []), address_space=limit)
-        assert done.code not in (-signal.SIGABRT, -signal.SIGSEGV), done.text
-        if done.code not in (0, 127):
-            assert "memory" in done.text or "start a thread" in done.text or "shared object" in done.text, done.text
-        codes.add(done.code)
-        assert not (tmp_path / "flat").exists() or done.code == 0
+    for limit in [24 << 20, 40 << 20, 64 << 20, 80 << 20, 256 << 20]:
+        done = image(tmp_path, command, *arguments, address_space=limit)
+        assert done.code in (0, 1, 2, 127), done.text  # 127: too little for the dynamic linker
+        if done.code in (1, 2):
+            assert "memory" in done.text or "start a thread" in done.text, done.text
+        assert flat.exists() == (command == "flatten" and done.code == 0)
         assert not [p for p in tmp_path.iterdir() if ".partial-" in p.name]
+        shutil.rmtree(flat, ignore_errors=True)
+        codes.add(done.code)
     assert codes & {1, 2}

@@ -134,3 +134,54 @@ def test_a_refused_thread_is_an_error(ckpt, pids_cgroup):
         if r.returncode == 0:
             break
     assert codes[0] == 1 and codes[-1] == 0, codes
+
+
+MEMORY = "/sys/fs/cgroup/memory"
+
+
+@pytest.fixture
+def memory_cgroup():
+    path = os.path.join(MEMORY, f"ckpt-test-{os.getpid()}")
+    try:
+        os.mkdir(path)
+    except OSError:
+        pytest.skip("cgroups cannot be made here")
+    yield path
+    wait_for(lambda: not open(os.path.join(path, "cgroup.procs")).read(), "an empty cgroup")
+    os.rmdir(path)
+
+
+@pytest.mark.parametrize("limit", [2, 8, 24, 256])
+def test_a_dump_in_a_small_cgroup(ckpt, memory_cgroup, limit):
+    """The kernel may kill ckpt-dump or CRIU. The program runs on, and the next dump removes what is left."""
+    job = counter(ckpt, mib=64)
+    with open(os.path.join(memory_cgroup, "memory.limit_in_bytes"), "w") as f:
+        f.write(str(limit * MIB))
+
+    def enter():
+        with open(os.path.join(memory_cgroup, "cgroup.procs"), "w") as f:
+            f.write(str(os.getpid()))
+
+    r = subprocess.run([ckpt.tool("ckpt-dump"), str(job.pid), "-o", "one", "--leave-running"], env=ckpt.env,
+                       cwd=ckpt.folder, preexec_fn=enter, capture_output=True, text=True, timeout=DEADLINE / fair_share())
+    assert r.returncode in (0, 1, -signal.SIGKILL), (r.returncode, r.stderr)
+    assert r.returncode == 0 or not (ckpt.folder / "one").exists()
+    keeps_running(job)
+    ckpt.dump(job.pid, "one", "--overwrite")
+    assert job.wait() == 85
+    assert not ckpt.partials()
+    ckpt.restore("one").wait_lines(3)
+
+
+def test_a_full_dev_shm_does_not_matter(ckpt):
+    """Staging memory and contents are memfds, which the size of /dev/shm does not limit."""
+    job = ckpt.start_shell(
+        "exec unshare --mount sh -c 'mount -t tmpfs -o size=4k tmpfs /dev/shm && echo full >/dev/shm/a && "
+        f"exec {ckpt.tool('ckpt-run')} -- {ckpt.programs}/counter 100000 7 8 </dev/null'")
+    job.wait_lines(3)
+    inside = ["nsenter", "--mount", "--target", str(job.pid), f"--wd={ckpt.folder}"]
+    r = subprocess.run([*inside, ckpt.tool("ckpt-dump"), str(job.pid), "-o", "one"], env=ckpt.env, cwd=ckpt.folder,
+                       capture_output=True, text=True, timeout=DEADLINE / fair_share())
+    assert r.returncode == 0, r.stderr
+    assert job.wait() == 85
+    ckpt.restore("one").wait_lines(3)

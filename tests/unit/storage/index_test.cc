@@ -206,7 +206,8 @@ TEST_CASE("a manifest has 64 levels at most, and brackets in strings are none") 
   };
   CHECK(parse_manifest(nested(64)));
   CHECK_FALSE(parse_manifest(nested(65)));
-  CHECK(parse_manifest("{\"" + std::string(100, '[') + "\":\"\\\"" + std::string(100, '{') + "\"}"));
+  CHECK(
+      parse_manifest("{\"" + std::string(100, '[') + "\":\"\\\"" + std::string(100, '{') + "\"}"));
 }
 
 TEST_CASE("a manifest must be an object of limited depth") {
