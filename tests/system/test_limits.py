@@ -151,7 +151,7 @@ def memory_cgroup():
     os.rmdir(path)
 
 
-@pytest.mark.parametrize("limit", [2, 8, 24, 256])
+@pytest.mark.parametrize("limit", [8, 64])
 def test_a_dump_in_a_small_cgroup(ckpt, memory_cgroup, limit):
     """The kernel may kill ckpt-dump or CRIU. The program runs on, and the next dump removes what is left."""
     job = counter(ckpt, mib=64)
