@@ -9,9 +9,9 @@
 
 #include "bench/storage/data.h"
 #include "common/base/cores.h"
+#include "common/base/parallel.h"
 #include "storage/chunk/chunk_codec.h"
 #include "storage/chunk/content_cut.h"
-#include "storage/io/parallel.h"
 #include "storage/read/image_reader.h"
 #include "storage/write/image_writer.h"
 
