@@ -88,7 +88,8 @@ struct ExitCodes {
 int fail_with_code(int code, const Error &error);
 
 // Parses the command line and runs the tool. `run` returns the exit code; its error is logged, and
-// the exit code is then `codes.failed`.
+// the exit code is then `codes.failed`. A shortage of memory, threads or file size is such an error
+// too, whatever the tool was doing: what it holds is released on the way, which undoes its work.
 int run_tool(CommandLine &line, int argc, const char *const *argv, ExitCodes codes,
              const std::function<Result<int>()> &run);
 

@@ -11,6 +11,7 @@
 #include "agent/ipc/session.h"
 #include "agent/runtime/dialogue.h"
 #include "common/base/log.h"
+#include "common/base/shortage.h"
 #include "common/ipc/unix_socket.h"
 
 namespace ckpt::agent {
@@ -180,14 +181,18 @@ void Agent::serve_next_tool() {
 
 void Agent::serve(Channel tool) {
   Dialogue dialogue(lifecycle, tool, {listener_.fd()});
-  if (dialogue.run() == Dialogue::End::Detached) {
+  // Without memory for a request, the application goes on as if the tool had hung up.
+  Result<Dialogue::End> end = guarded([&]() -> Result<Dialogue::End> { return dialogue.run(); });
+  if (end && *end == Dialogue::End::Detached) {
     stop_listening();
     tool.hang_up();
     return after_detach(dialogue.take_outcome_pipe());
   }
   bool finished = lifecycle.state() == protocol::State::Running ||
                   lifecycle.state() == protocol::State::Suspended;
-  if (!finished) lifecycle.undo({"the tool hung up before the image was complete", {}});
+  if (finished) return;
+  const char *hung_up = "the tool hung up before the image was complete";
+  lifecycle.undo(end ? Error{hung_up, {}} : end.error());
 }
 
 // CRIU dumps this process while this thread waits in read_outcome().

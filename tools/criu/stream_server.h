@@ -24,7 +24,7 @@ class StreamServer {
  private:
   void accept_and_serve();
   Result<> serve(int socket);
-  void copy(std::string name, UniqueFd pipe);
+  void copy(const std::string &name, UniqueFd pipe);
 
   const storage::ImageReader &image_;
   UniqueFd listener_;

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "common/base/log.h"
+#include "common/base/shortage.h"
 #include "tools/dump/preflight.h"
 
 namespace ckpt::tools {
@@ -53,12 +54,18 @@ std::vector<std::string> Agents::remarks() {
 Result<> Agents::for_each(const std::function<Result<>(Agent &, u32)> &f) {
   std::vector<Result<>> results(all_.size());
   std::vector<std::thread> threads;
-  for (u32 i = 0; i < all_.size(); i++)
-    threads.emplace_back([&, i] {
+  threads.reserve(all_.size());
+  for (u32 i = 0; i < all_.size(); i++) {
+    Result<std::thread> thread = start_thread([&, i] {
       int fd = all_[i]->client.fd();
       OnCancel guard(cancel_, [fd] { ::shutdown(fd, SHUT_RDWR); });
-      results[i] = f(*all_[i], i);
+      results[i] = guarded([&] { return f(*all_[i], i); });
     });
+    if (thread)
+      threads.push_back(std::move(*thread));
+    else
+      results[i] = Failure(std::move(thread).error());
+  }
   for (std::thread &t : threads) t.join();
   CKPT_CHECK(cancel_.check());
   for (u32 i = 0; i < all_.size(); i++)

@@ -10,6 +10,7 @@
 
 #include "ckpt_config.h"
 #include "common/base/log.h"
+#include "common/base/shortage.h"
 #include "storage/format/uuid.h"
 #include "storage/ops/prune.h"
 #include "storage/read/image_reader.h"
@@ -59,13 +60,14 @@ Result<> ask_keeper(int fd, protocol::Type type, const std::string &image) {
 
 }  // namespace
 
+// A shortage of memory or threads is a failed step like any other.
 Result<DumpReport> Dump::run() {
-  CKPT_CHECK(begin());
+  CKPT_CHECK(guarded([this] { return begin(); }));
   OnCancel guard(cancel_, [this] {
     storage::ImageWriter *image = live_image_;
     if (image && in_pipe()) image->abandon();  // the pipe's reader may have stopped reading
   });
-  Result<> done = checkpoint();
+  Result<> done = guarded([this] { return checkpoint(); });
   if (Result<> cancelled = cancel_.check(); !done && !cancelled) done = cancelled;
   if (!done) {
     undo(done.error());

@@ -2,6 +2,7 @@
 #include "tools/dump/host_side.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,6 +32,10 @@ std::vector<std::string> criu_command(const HostSide &side, const std::string &f
   return c;
 }
 
+// CRIU writes its log while its parasite is inside the program, so a log beyond `ulimit -f` must
+// not end it. It is cut short instead.
+void ignore_file_size_signal() { ::signal(SIGXFSZ, SIG_IGN); }
+
 // Returns CRIU's wait status.
 Result<int> run_criu(const HostSide &side, const std::string &folder) {
   UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
@@ -41,7 +46,8 @@ Result<int> run_criu(const HostSide &side, const std::string &folder) {
                               .err = console.get(),
                               .keep = side.inherited,
                               .folder = folder,
-                              .own_group = true}));
+                              .own_group = true,
+                              .in_child = ignore_file_size_signal}));
   int status = 0;
   while (::waitpid(criu, &status, 0) < 0 && errno == EINTR) {
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "agent/protocol.h"
+#include "tools/device/apis.h"
 
 namespace ckpt::tools {
 namespace {
@@ -57,6 +58,13 @@ ImageManifest parse_or_throw(const json &j) {
   return m;
 }
 
+// For each agent a thread and staging memory are needed, for each requirement a process that checks
+// it.
+bool plausible_agents(const ImageManifest &m) {
+  return m.agent_pids.size() <= m.processes.size() &&
+         m.requirements.size() <= m.agent_pids.size() * std::size(kApis);
+}
+
 bool plausible(const ImageManifest &m) {
   auto positive = [](pid_t p) { return p > 0; };
   bool has_root = false;
@@ -66,7 +74,7 @@ bool plausible(const ImageManifest &m) {
       return false;
     has_root |= p.pid == m.root_pid;
   }
-  return has_root;
+  return has_root && plausible_agents(m);
 }
 
 }  // namespace

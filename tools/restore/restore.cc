@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/base/shortage.h"
 #include "tools/criu/stream_server.h"
 #include "tools/proc/process.h"
 #include "tools/session/process_tree.h"
@@ -51,7 +52,7 @@ Restore::Restore(Keeper &keeper, const RestoreOptions &o, const RestorePlan &pla
 Restore::~Restore() { thread_.join(); }
 
 void Restore::run() {
-  Result<> done = restore();
+  Result<> done = guarded([this] { return restore(); });
   if (done) return;
   // Before the kill, so that the keeper does not take the end of an incomplete copy for the
   // program's own end.

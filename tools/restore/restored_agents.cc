@@ -7,6 +7,7 @@
 #include <chrono>
 #include <thread>
 
+#include "common/base/shortage.h"
 #include "tools/agent_link/load_contents.h"
 #include "tools/proc/process.h"
 #include "tools/restore/restored_streams.h"
@@ -62,8 +63,15 @@ Result<> RestoredAgents::bring_back(pid_t stem) {
   std::vector<Agent> agents(pipes_.size());
   std::vector<Result<>> results(pipes_.size());
   std::vector<std::thread> threads;
-  for (u32 i = 0; i < agents.size(); i++)
-    threads.emplace_back([&, i] { results[i] = bring_back_one(i, agents[i]); });
+  threads.reserve(agents.size());
+  for (u32 i = 0; i < agents.size(); i++) {
+    Result<std::thread> thread = start_thread(
+        [&, i] { results[i] = guarded([&] { return bring_back_one(i, agents[i]); }); });
+    if (thread)
+      threads.push_back(std::move(*thread));
+    else
+      results[i] = Failure(std::move(thread).error());
+  }
   for (std::thread &t : threads) t.join();
   for (u32 i = 0; i < agents.size(); i++) {
     if (results[i] && agents[i].client) results[i] = agents[i].client->resume();

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/log.h"
+#include "common/base/shortage.h"
 #include "tools/device/apis.h"
 #include "tools/proc/command.h"
 #include "tools/proc/sockets.h"
@@ -67,6 +68,19 @@ void report_failure(pid_t program, const Error &error) {
   }
 }
 
+// Without a thread the program learns nothing, but runs on.
+void report_in_background(pid_t program, const Error &error) {
+  auto report = [program, error] {
+    Result<> done =
+        guarded([&]() -> Result<> { return report_failure(program, error), Result<>(); });
+    if (!done) log::warn("a failed checkpoint was not reported: {}", done.error().what);
+  };
+  if (Result<std::thread> thread = start_thread(report))
+    thread->detach();
+  else
+    log::warn("a failed checkpoint was not reported: {}", thread.error().text());
+}
+
 }  // namespace
 
 void Keeper::accept_client() {
@@ -90,7 +104,7 @@ bool Keeper::serve(Client &client) {
 }
 
 bool Keeper::answer(Client &client, Message &message) {
-  Result<Answer> answer = handle(client, message);
+  Result<Answer> answer = guarded([&] { return handle(client, message); });
   if (answer && *answer == Answer::Sent) return true;
   if (answer && *answer == Answer::Close) return false;
   Result<> outcome;
@@ -236,7 +250,7 @@ Result<Keeper::Answer> Keeper::start_checkpoint(Client &client, Message &message
   CKPT_CHECK(start_dump(arguments, working_folder_of(requester),
                         [requester](int wait_status, const nlohmann::json &report) {
                           if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0) return;
-                          std::thread(report_failure, requester, error_of_report(report)).detach();
+                          report_in_background(requester, error_of_report(report));
                         }));
   return Answer::Ok;
 }

@@ -8,6 +8,7 @@
 #include <deque>
 #include <thread>
 
+#include "common/base/shortage.h"
 #include "libckpt-ocl/client/entry/api_call.h"
 #include "libckpt-ocl/client/link/link.h"
 
@@ -23,9 +24,9 @@ struct Call {
 
 class Notifier {
  public:
-  void add(Event &e, Event::Callback callback) {
+  bool add(Event &e, Event::Callback callback) {
     std::lock_guard lock(mutex_);
-    start();
+    if (!start()) return false;
     if (e.finished()) {
       due_.push_back({Ref<Event>(&e), callback});
     } else {
@@ -34,6 +35,7 @@ class Notifier {
       expected_++;
     }
     wake();
+    return true;
   }
 
   void finished(Event &e) {
@@ -49,13 +51,16 @@ class Notifier {
 
  private:
   // All signals are blocked in this thread: the application's threads handle them.
-  void start() {
-    if (std::exchange(started_, true)) return;
+  bool start() {
+    if (started_) return true;
     sigset_t all, before;
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    std::thread([this] { run(); }).detach();
+    Result<std::thread> thread = start_thread([this] { run(); });
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (thread) thread->detach();
+    started_ = thread.has_value();
+    return started_;
   }
 
   void wake() {
@@ -119,7 +124,7 @@ Notifier &notifier() {
 
 }  // namespace
 
-void add_callback(Event &e, Event::Callback callback) { notifier().add(e, callback); }
+bool add_callback(Event &e, Event::Callback callback) { return notifier().add(e, callback); }
 
 void notify_finished(Event &e) {
   if (Notifier *n = g_notifier.load()) n->finished(e);

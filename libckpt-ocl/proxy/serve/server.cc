@@ -7,6 +7,7 @@
 
 #include "agent/protocol.h"
 #include "common/base/log.h"
+#include "common/base/shortage.h"
 #include "libckpt-ocl/proxy/check/check.h"
 #include "libckpt-ocl/proxy/device/quirks.h"
 
@@ -31,7 +32,8 @@ void Server::watch_client() {
 
 Result<> Server::run(UniqueFd client) {
   CKPT_CHECK(greet(std::move(client)));
-  std::thread([this] { watch_client(); }).detach();
+  CKPT_TRY(std::thread watcher, start_thread([this] { watch_client(); }));
+  watcher.detach();
   for (;;) {
     serve();
     if (!parked_ || !wait_for_return()) return {};
