@@ -24,7 +24,7 @@ struct Headers {
   std::vector<std::pair<std::string, std::string>> absolute;
 
   bool operator==(const Headers &) const = default;
-  bool empty() const { return files.empty(); }
+  bool empty() const { return folder.empty(); }  // the source includes nothing
 };
 
 inline void put(Writer &w, const Headers &h) {

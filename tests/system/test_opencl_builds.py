@@ -51,6 +51,7 @@ def headers(folder):
 #include "first.h"
 #  include <angle.h> /* a comment */
 #include "{folder}/work/far/absolute.h"
+#define HEADER <by_macro.h>
 #include HEADER
 #define TEXT(x) #x
 #define TEXT_OF(x) TEXT(x)
@@ -65,7 +66,7 @@ def headers(folder):
 #endif
 #define VALUE FIRST + THIRD + ANGLE + ABSOLUTE + MACRO + STRING + REAL
 """ + KERNEL)
-    return '-I. -I inc -DHEADER="by_macro.h" -DNAME=by_string.h'.replace('"', '\\"'), 654321
+    return "-I. -I inc -DNAME=by_string.h", 654321
 
 
 @pytest.mark.parametrize("how", [[], ["compile"]], ids=["build", "compile"])

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // build SOURCE OPTIONS [FOLDER [compile]]: builds the file SOURCE in FOLDER, which it enters after
-// its first call of OpenCL, and prints what its kernel `k` writes. `compile`: with clCompileProgram,
-// which also gets the header given.h, and clLinkProgram.
+// its first call of OpenCL, and prints what its kernel `k` writes. `compile`: with
+// clCompileProgram, which also gets the header given.h, and clLinkProgram.
 #include <fstream>
 #include <iterator>
 
