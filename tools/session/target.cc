@@ -58,7 +58,8 @@ Result<> wait_for_keeper(pid_t pid, Target &t) {
   if (!read_process(pid)) return fail("there is no process {}", pid);
   for (auto end = steady_clock::now() + kRestoreTimeout; steady_clock::now() < end;) {
     ProcessTable table = ProcessTable::read();
-    if (!table.find(pid)) return fail("process {} has ended", pid);
+    const Process *p = table.find(pid);
+    if (!p || p->state == 'Z') return fail("process {} has ended", pid);
     pid_t starting = 0;
     if (find_keeper(table, pid, t, starting)) return {};
     if (starting == 0)
