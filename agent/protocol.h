@@ -39,6 +39,9 @@ inline constexpr u32 kVersion = 1;
 inline constexpr std::string_view kSessionSocket = "session.sock";
 inline constexpr std::string_view kAgentSocketPrefix = "agent-";
 inline constexpr const char *kSessionVariable = "CKPT_SESSION";
+// A file in the session's folder while a dump is under way: an agent that starts meanwhile would
+// take no part in it, so it waits.
+inline constexpr std::string_view kDumpMarker = "dump-under-way";
 
 // The name of the agent's thread. It marks a process that has an agent while that agent does not
 // listen: from Detach until the process has its devices again.
@@ -114,6 +117,11 @@ enum class Type : u16 {
                         // that are started later
   ProxyFor = 51,        // {u32 version, str api, str device} + stdout, stderr: as ProxyWanted, for
   // one device, given by its UUID; DevicesChosen still holds for other proxies
+
+  // {u32 version, str api, u8 1: the next counts, str device} + stdout, stderr and folder of the
+  // process, and a file with its environment (entries that end with 0), unless it is a restored
+  // copy: as ProxyWanted or ProxyFor
+  ProxyIn = 55,
 
   // Keeper to proxy, over the proxy's control socket.
   Adopt = 50,  // {} + connection: a parked client is back

@@ -128,6 +128,10 @@ enum class Op : u16 {
   CheckRequirements = 25,
   // {}: sync; all earlier commands have been carried out
   RoundTrip = 26,
+  // {}, on the socket with a descriptor: the program's working folder, for the builds that follow
+  Folder = 27,
+  // {u64 program, Headers}: sync; the next build or compilation of the program finds these files
+  Headers = 28,
   // {u64 queue}: a completion once everything enqueued so far has finished
   Marker = 40,
 };

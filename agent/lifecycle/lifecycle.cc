@@ -23,6 +23,8 @@ using std::chrono::system_clock;
 namespace {
 
 constexpr milliseconds kMaxQuiesce = std::chrono::hours(24);
+// Less than a tool waits for the answer to Preflight.
+constexpr milliseconds kStartTimeout = std::chrono::seconds(45);
 // A connection to the session keeper is used for one request and its answer.
 constexpr milliseconds kKeeperTimeout = std::chrono::seconds(5);
 // Staging memory for copies into and out of a contents store.
@@ -40,6 +42,9 @@ Error cannot(const char *verb, const Participant *p, Error why) {
 // ---- before CRIU
 
 std::vector<std::string> Lifecycle::preflight() {
+  // Until its participant is added, the mappings of a driver that is being started look foreign.
+  if (!barrier.wait_empty(kStartTimeout))
+    return {"a device driver is still being started: try again later"};
   std::vector<std::string> reasons;
   for (Participant *p : participants_()) p->preflight(reasons);
   auto answered = [this](std::string_view file) { return answered_for(file); };
@@ -72,10 +77,13 @@ Result<> Lifecycle::quiesce(milliseconds timeout) {
     return undo_and_fail(std::move(agreed).error());
 
   barrier.close();
-  collect_members();
   checkpoint_at_ = system_clock::now();
   gated_at_ = steady_clock::now();
   steady_clock::time_point deadline = gated_at_ + std::min(timeout, kMaxQuiesce);
+  if (!barrier.wait_empty(std::min(timeout, kMaxQuiesce)))
+    return undo_and_fail(
+        {"a device driver did not start in time", "try again, or with a longer --timeout"});
+  collect_members();
   for (Member &m : members_) {
     m.stage = Stage::Gated;  // also if it fails, because the gate may be closed
     if (Result<> r = m.participant->quiesce(deadline); !r)

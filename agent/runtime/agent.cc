@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 
 #include "agent/ipc/session.h"
@@ -17,6 +18,23 @@
 namespace ckpt::agent {
 
 using protocol::Type;
+
+namespace {
+
+// How long an agent waits with its start for the end of a dump. A keeper that was killed leaves the
+// marker behind.
+constexpr std::chrono::minutes kDumpTimeout{10};
+
+// Neither lock nor descriptor is held here: CRIU may dump this process, and its copy continues.
+void wait_until_no_dump() {
+  constexpr timespec kPause{0, 5'000'000};
+  std::string marker = session_folder() + "/" + std::string(protocol::kDumpMarker);
+  for (auto end = std::chrono::steady_clock::now() + kDumpTimeout;
+       ::access(marker.c_str(), F_OK) == 0 && std::chrono::steady_clock::now() < end;)
+    ::nanosleep(&kPause, nullptr);
+}
+
+}  // namespace
 
 // The agent of this process, for the handlers of fork() and exit().
 struct AgentProcess {
@@ -84,6 +102,7 @@ Result<Agent *> Agent::get() {
   if (Agent *agent = running()) return agent;
   if (session_socket().empty())
     return fail_with_hint("this program has no session", "start it with ckpt-run");
+  wait_until_no_dump();
   std::scoped_lock lock(AgentProcess::mutex);
   if (Agent *agent = running()) return agent;
   CKPT_CHECK(AgentProcess::set_handlers());
@@ -120,10 +139,11 @@ void *Agent::thread(void *self) {
   return nullptr;
 }
 
-Result<> Agent::add(Participant *participant) {
+Result<> Agent::add(Participant *participant, const std::function<bool()> &start) {
   if (on_its_thread() && lifecycle.state() != protocol::State::Running)
     return fail("an API cannot be added by a callback in the middle of a checkpoint");
   CheckpointBarrier::Pass pass(lifecycle.barrier);
+  if (!start()) return {};
   std::scoped_lock lock(AgentProcess::mutex);
   participants_.push_back(participant);
   return {};
@@ -249,9 +269,13 @@ void Agent::stop_listening() {
 
 // ---- what participants call
 
-Result<> add_participant(Participant *participant) {
+Result<> start_participant(Participant *participant, const std::function<bool()> &start) {
   CKPT_TRY(Agent * agent, Agent::get());
-  return agent->add(participant);
+  return agent->add(participant, start);
+}
+
+Result<> add_participant(Participant *participant) {
+  return start_participant(participant, [] { return true; });
 }
 
 }  // namespace ckpt::agent

@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -25,7 +26,8 @@ class Agent {
   // The agent of this process if it runs, else null.
   static Agent *running();
 
-  Result<> add(Participant *participant);
+  // Adds the participant if `start` returns true.
+  Result<> add(Participant *participant, const std::function<bool()> &start);
   // A connection of this process to its own agent, like a tool's: its requests wait for their turn.
   Result<Channel> connect_to_self();
   std::vector<Participant *> participants();

@@ -61,7 +61,8 @@ class AgentClient {
   Result<Message> receive(std::chrono::milliseconds timeout = {});
 
  private:
-  Result<std::vector<std::string>> sentences(protocol::Type request);
+  Result<std::vector<std::string>> sentences(protocol::Type request,
+                                             std::chrono::milliseconds timeout);
   Result<Message> ask(protocol::Type type, const Writer &body, std::span<const int> fds,
                       std::chrono::milliseconds timeout, protocol::Type expected);
   UniqueFd fd_;

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "common/base/log.h"
@@ -76,7 +77,12 @@ Result<> Agents::for_each(const std::function<Result<>(Agent &, u32)> &f) {
 }
 
 Result<> Agents::quiesce(std::chrono::milliseconds timeout) {
-  return for_each([timeout](Agent &a, u32) { return a.client.quiesce(timeout); });
+  return for_each([timeout](Agent &a, u32) -> Result<> {
+    CKPT_CHECK(a.client.quiesce(timeout));
+    // An API that was being started when the connection was made has become a participant since.
+    CKPT_TRY(a.welcome, a.client.hello("ckpt-dump"));
+    return {};
+  });
 }
 
 Result<> Agents::save(storage::ImageWriter &image) {
@@ -148,6 +154,10 @@ void Agents::send_continue() {
       log::warn("process {}: {}", all_[i]->host_pid, r.error().what);
     all_[i]->outcome_pipe.reset();
   }
+}
+
+bool Agents::any_detached() const {
+  return std::ranges::any_of(all_, [](const auto &a) { return a->outcome_inode != 0; });
 }
 
 std::set<u64> Agents::outcome_pipes() const {

@@ -26,6 +26,8 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using namespace std::chrono_literals;
 
+// A script that starts programs all the time changes the tree between any two looks at it.
+constexpr int kAttempts = 20;
 constexpr auto kEndTimeout = 60s;  // the kernel needs a while to free a large program's memory
 
 std::string default_image_name(const Target &t) {
@@ -62,16 +64,20 @@ Result<> ask_keeper(int fd, protocol::Type type, const std::string &image) {
 
 // A shortage of memory or threads is a failed step like any other.
 Result<DumpReport> Dump::run() {
-  CKPT_CHECK(guarded([this] { return begin(); }));
   OnCancel guard(cancel_, [this] {
     storage::ImageWriter *image = live_image_;
     if (image && in_pipe()) image->abandon();  // the pipe's reader may have stopped reading
   });
-  Result<> done = guarded([this] { return checkpoint(); });
-  if (Result<> cancelled = cancel_.check(); !done && !cancelled) done = cancelled;
-  if (!done) {
+  auto deadline = Phases::Clock::now() + std::chrono::seconds(options_.timeout_seconds);
+  for (int attempt = 1;; attempt++) {
+    Result<> done = guarded([this] { return begin(); });
+    if (done) done = guarded([this] { return checkpoint(); });
+    if (done) break;
+    if (Result<> cancelled = cancel_.check(); !cancelled) done = cancelled;
+    bool again = attempt < kAttempts && Phases::Clock::now() < deadline && another_may_succeed();
     undo(done.error());
-    return Failure(done.error());
+    if (!again) return Failure(done.error());
+    start_again();
   }
   CKPT_CHECK(finish());
   report_.stats = image_->stats();
@@ -89,11 +95,12 @@ Result<> Dump::begin() {
   // All reasons why the dump would fail, reported at once.
   phases_.begin("preflight");
   CKPT_CHECK(preflight());
-  // The image is created beside its final name.
-  CKPT_CHECK(open_image());
-  // From here on the keeper wakes the program if this process dies.
+  // From here on the keeper wakes the program if this process dies, and new agents wait.
   phases_.begin("begin");
-  return announce();
+  CKPT_CHECK(announce());
+  CKPT_CHECK(check_no_new_agents());
+  // The image is created beside its final name.
+  return open_image();
 }
 
 // The program is paused. Every failure is undone.
@@ -159,7 +166,9 @@ Result<> Dump::preflight() {
   check_drivers(target_, reasons);
   // The agent of a stopped process would not answer. check_processes() has reported it already.
   if (reasons.empty()) {
-    CKPT_CHECK(agents_.connect(target_));
+    Result<> connected = agents_.connect(target_);
+    agents_missed_ = !connected;
+    CKPT_CHECK(connected);
     agents_.preflight(reasons);
     report_.remarks = agents_.remarks();
   }
@@ -250,13 +259,13 @@ Result<> Dump::record_stopped_program() {
 // An agent that started after resolve() has taken no part in the checkpoint: its copy would not be
 // connected to the new session.
 Result<> Dump::check_no_new_agents() const {
-  for (const Process &p : target_.processes)
-    if (runs_agent(p.pid) && !target_.has_agent(p.pid))
-      return fail_with_hint(fmt::format("process {} ({}) used ckpt or a device for the first time "
-                                        "in the middle of the checkpoint",
-                                        p.pid, p.command),
-                            "run ckpt-dump again");
-  return {};
+  pid_t late = new_agent(target_);
+  if (late == 0) return {};
+  return fail_with_hint(
+      fmt::format(
+          "process {} used ckpt or a device for the first time in the middle of the checkpoint",
+          late),
+      "run ckpt-dump again");
 }
 
 Result<> Dump::write_image() {
@@ -267,6 +276,7 @@ Result<> Dump::write_image() {
 Result<> Dump::wake() {
   continue_tree(target_.root, stopped_before_);
   stopped_ = false;
+  ::unlink(fs::path(target_.session_socket).replace_filename(protocol::kDumpMarker).c_str());
   if (!options_.outcome_when_durable) agents_.send_continue();
   report_.pause_seconds = phases_.seconds_since(paused_at_);
   return {};
@@ -298,6 +308,26 @@ void Dump::undo(const Error &why) {
   live_image_ = nullptr;
   image_.reset();
   keeper_.reset();
+}
+
+// A process that starts, gets an agent or ends while a dump begins can make it fail, whatever the
+// error says. What was written to a pipe cannot be taken back; and a program that has requested the
+// checkpoint itself has the outcome of this attempt already.
+bool Dump::another_may_succeed() const {
+  if (cancel_.signal() || (in_pipe() && image_)) return false;
+  if (options_.outcome_when_durable && agents_.any_detached()) return false;
+  return agents_missed_ || (target_.root != 0 && has_changed(target_));
+}
+
+void Dump::start_again() {
+  log::debug("the program has changed meanwhile; the dump begins again");
+  agents_.clear();
+  phases_ = {};
+  target_ = {};
+  stopped_before_.clear();
+  expected_ = 0;
+  stopped_ = agents_missed_ = false;
+  report_ = {};
 }
 
 u64 Dump::bytes_done() const {

@@ -79,6 +79,8 @@ class Dump {
   Result<> wake();
   Result<> end_program();
   void undo(const Error &why);
+  bool another_may_succeed() const;
+  void start_again();
 
   DumpOptions options_;
   Cancel &cancel_;
@@ -92,7 +94,8 @@ class Dump {
   std::unique_ptr<storage::ImageWriter> image_;
   std::atomic<storage::ImageWriter *> live_image_ = nullptr;
   UniqueFd keeper_;
-  bool stopped_ = false;  // CRIU has left the process tree stopped
+  bool agents_missed_ = false;  // an agent could not be connected
+  bool stopped_ = false;        // CRIU has left the process tree stopped
   nlohmann::json manifest_;
   DumpReport report_;
 };

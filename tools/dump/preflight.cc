@@ -170,6 +170,7 @@ void check_descriptors(const Target &target, Reasons &reasons) {
 void check_unix_sockets(const Target &target, Reasons &reasons) {
   UnixPeers peers = UnixPeers::read();
   std::set<u64> inside = own_sockets(target);
+  std::string session = fs::path(target.session_socket).parent_path().string() + "/";
   std::map<pid_t, std::vector<Descriptor>> all;
   for (const Process &p : target.processes)
     for (const Descriptor &d : all[p.pid] = descriptors_of(p.pid)) inside.insert(d.inode);
@@ -178,6 +179,8 @@ void check_unix_sockets(const Target &target, Reasons &reasons) {
       u64 peer = d.kind == Descriptor::Kind::Socket ? peers.peer(d.inode) : 0;
       if (peer == 0 || inside.contains(peer)) continue;
       std::string name = peers.name(peer);
+      // Connections of agents and proxies, which may be newer than `inside`.
+      if (name.starts_with(session) || peers.name(d.inode).starts_with(session)) continue;
       if (is_driver_socket(name) && target.has_agent(p.pid)) continue;
       // The agent closes its connection to the Manager when it detaches.
       bool to_manager = !name.empty() && name == environment_of(p.pid, managed::kSocketVariable);

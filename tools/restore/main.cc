@@ -69,6 +69,9 @@ Result<int> run_resume(const Options &o) {
 Result<> check(const Options &o) {
   if (o.resumed && !o.restore.image.empty())
     return fail_with_hint("--resume cannot be combined with an image", "leave one of them out");
+  if (o.resumed && o.restore.continue_without_devices)
+    return fail_with_hint("--resume cannot be combined with --continue-without-devices",
+                          "a program that cannot be resumed stays suspended");
   if (!o.resumed && o.restore.image.empty())
     return fail_with_hint("no image was given", "name the image's folder, or - for standard input");
   return {};
@@ -94,6 +97,8 @@ void add_options(CommandLine &line, Options &o) {
   line.flag("--portable", r.portable, "report to the program only what every device offers");
   line.flag("--ignore-limits", r.ignore_limits,
             "accept devices with lower limits than the program has read, if it did not use them");
+  line.flag("--continue-without-devices", r.continue_without_devices,
+            "if the devices cannot be restored, let the program run on without them");
   line.flag("--detach", r.detach, "run in the background; print the program's PID and return");
   line.option("--output", r.output_file,
               "with --detach: the file for output to a terminal or pipe (default: ckpt-PID.out)");

@@ -19,6 +19,7 @@ struct RestoreOptions {
   std::string device;
   bool portable = false;
   bool ignore_limits = false;
+  bool continue_without_devices = false;
   bool detach = false;
   std::string output_file;
   bool truncate_files = false;

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "common/base/shortage.h"
+#include "common/base/log.h"
 #include "tools/criu/stream_server.h"
 #include "tools/proc/process.h"
 #include "tools/session/process_tree.h"
@@ -70,7 +71,7 @@ Result<> Restore::restore() {
   // Each agent learns that its process is a copy, gets devices with their contents, and opens its
   // gate.
   phases_.begin("devices");
-  CKPT_CHECK(agents_.bring_back(stem_.pid));
+  CKPT_CHECK(bring_back_devices());
   phases_.end();
   // From here on ckpt-dump accepts the program.
   keeper_.post([this] { keeper_.program_ready(); });
@@ -187,6 +188,20 @@ bool Restore::stem_event() {
   // No event: the stem was killed, so the program's exit code is lost.
   keeper_.program_ended(e ? e->value : SIGKILL);
   return false;
+}
+
+// A program without its devices would write wrong results, so only the user can want it.
+Result<> Restore::bring_back_devices() {
+  Result<> done = agents_.bring_back(stem_.pid);
+  if (done) return {};
+  if (!options_.continue_without_devices)
+    return fail_with_hint(
+        done.error().what,
+        "the copy was ended, and the image is unchanged; --continue-without-devices lets it run "
+        "on, with errors from every call that needs a device");
+  log::error("{}; the program continues without them", done.error().what);
+  agents_.continue_without_devices();
+  return {};
 }
 
 Result<> Restore::write_report() const {

@@ -39,6 +39,7 @@ class Restore {
   Result<> find_root(pid_t ns_root);
   Result<> hand_to_keeper();
   bool stem_event();
+  Result<> bring_back_devices();
   Result<> write_report() const;
 
   Keeper &keeper_;

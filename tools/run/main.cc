@@ -67,7 +67,8 @@ Result<int> run_program(const Options &options) {
     if (Result<> r = fatbin::refuse_static_runtime(find_program(options.program[0])); !r)
       return fail_with_code(kCannotExecute, r.error());
   // The keeper opens the session before the program can ask for it.
-  CKPT_TRY(std::unique_ptr<Keeper> keeper, Keeper::create({devices, options.portable}));
+  CKPT_TRY(std::unique_ptr<Keeper> keeper,
+           Keeper::create({devices, options.portable, environment}));
   CKPT_TRY(std::unique_ptr<Periodic> periodic, Periodic::start(*keeper, options.periodic));
   // The program starts.
   int why = 0;

@@ -58,6 +58,7 @@ class Keeper {
   struct Options {
     DeviceChoice devices;
     bool portable = false;
+    ProgramEnvironment environment = {};  // what was changed for the program
   };
   struct Outcome {
     int wait_status = 0;
@@ -119,7 +120,7 @@ class Keeper {
   Keeper(Options options, SessionFolder folder, KeeperSignals signals)
       : folder_(std::move(folder)),
         signals_(std::move(signals)),
-        proxies_(std::move(options.devices), options.portable) {}
+        proxies_(std::move(options.devices), options.portable, std::move(options.environment)) {}
 
   bool finished() const;
   void turn();
@@ -140,6 +141,7 @@ class Keeper {
   Result<Answer> choose_devices(Message &message);
   Result<Answer> start_checkpoint(Client &client, Message &message);
   Result<Answer> accept_restored(Client &client, Message &message);
+  void mark_dump(bool under_way);
   void dump_disconnected();
   void handle_signals();
   void handle_signal(const signalfd_siginfo &info);

@@ -40,16 +40,24 @@ cl_int Link::send(u16 op, u64 made, ByteView payload, u16 flags) {
   return send_locked(op, made, payload, flags);
 }
 
-cl_int Link::send_locked(u16 op, u64 made, ByteView payload, u16 flags) {
+// Sends a command one way, with a descriptor.
+cl_int Link::send_with(Op op, int fd) {
+  std::lock_guard lock(send_mutex_);
+  return send_locked(static_cast<u16>(op), 0, {}, 0, fd);
+}
+
+cl_int Link::send_locked(u16 op, u64 made, ByteView payload, u16 flags, int fd) {
   if (!usable()) return CL_DEVICE_NOT_AVAILABLE;
-  bool in_ring = payload.size() <= kMaxInRing;
+  bool in_ring = payload.size() <= kMaxInRing && fd < 0;
   if (!in_ring) flags |= kOnSocket;
   CommandHeader h{static_cast<u32>(payload.size()), op, flags, made};
   if (!wait_for_room(sizeof h + (in_ring ? padded(payload.size()) : 0)))
     return CL_DEVICE_NOT_AVAILABLE;
   push(h, in_ring ? payload : ByteView{});
   ring(header().proxy_bell, header().proxy_waits);
-  if (!in_ring && !send_message(socket_.get(), kPayload, payload)) return CL_DEVICE_NOT_AVAILABLE;
+  std::span<const int> fds(&fd, fd < 0 ? 0 : 1);
+  if (!in_ring && !send_message(socket_.get(), kPayload, payload, fds))
+    return CL_DEVICE_NOT_AVAILABLE;
   return CL_SUCCESS;
 }
 

@@ -205,8 +205,10 @@ struct Program : Object {
     Ref<Program> program;
     std::string name;
   };
-  std::vector<Header> headers;         // of the last compilation
-  std::vector<Container::Unit> units;  // of the container that the program was created from
+  std::vector<Header> headers;            // of the last compilation
+  std::vector<Container::Unit> units;     // of the container that the program was created from
+  std::shared_ptr<const Headers> files;   // that the last build included; may be null
+  std::vector<std::string> missed_files;  // FoundHeaders::missed of the last build
   std::mutex mutex;
   bool was_built = false;
   std::string options;              // of the last build, as the application gave them
