@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libckpt-ocl/client/command/callbacks.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <condition_variable>
 #include <deque>
-#include <thread>
 
+#include "libckpt-ocl/client/command/helper_thread.h"
 #include "libckpt-ocl/client/entry/api_call.h"
 #include "libckpt-ocl/client/link/link.h"
 
@@ -48,14 +45,9 @@ class Notifier {
   }
 
  private:
-  // All signals are blocked in this thread: the application's threads handle them.
   void start() {
-    if (std::exchange(started_, true)) return;
-    sigset_t all, before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    std::thread([this] { run(); }).detach();
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    auto run = [](void *self) { static_cast<Notifier *>(self)->run(); };
+    if (!started_) started_ = start_helper_thread("ckpt-callbacks", run, this);
   }
 
   void wake() {
@@ -64,7 +56,6 @@ class Notifier {
   }
 
   [[noreturn]] void run() {
-    ::pthread_setname_np(::pthread_self(), "ckpt-callbacks");
     for (;;) {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [this] { return !due_.empty() || expected_ > 0; });
