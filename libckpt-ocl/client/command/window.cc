@@ -48,8 +48,7 @@ void WorkTimes::spread(std::span<const WorkCount> work, double ns) {
 }
 
 void WorkTimes::scale(std::span<const WorkCount> work, double factor) {
-  for (const WorkCount &c : work)
-    times_[c.work.kind] = std::max(kLeast, known(c.work) * factor);
+  for (const WorkCount &c : work) times_[c.work.kind] = std::max(kLeast, known(c.work) * factor);
 }
 
 void WorkTimes::forget() {

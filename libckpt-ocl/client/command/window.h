@@ -26,7 +26,8 @@
 // WorkTimes spreads the time over the kinds in the segment. A kernel that was never measured counts
 // as a full window: nothing follows it into the driver until it was measured. An estimate that is
 // too high costs little, since smaller segments correct it sooner; a single long segment, such as
-// one that waited for another queue, is forgotten after a few pulses (each takes half of the error).
+// one that waited for another queue, is forgotten after a few pulses (each takes half of the
+// error).
 //
 // So at most kAhead and one command are under way, as long as a kernel takes as long as before. A
 // kernel whose time depends on its data can exceed that, once.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Long queues: seconds of work that is enqueued and not waited for when the program is dumped. Every
-// kernel's result depends on all results before it, so a command that is lost, repeated or out of
-// order changes the sum.
+// Long queues: seconds of work that is enqueued and not waited for when the program is dumped.
+// Every kernel's result depends on all results before it, so a command that is lost, repeated or
+// out of order changes the sum.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -54,7 +54,8 @@ struct Work : Cl {
     CL(clEnqueueNDRangeKernel(q, advance, 1, nullptr, &n, nullptr, (cl_uint)after.size(),
                               after.empty() ? nullptr : after.data(), out));
   }
-  cl_event event_of(cl_command_queue q, cl_mem m, cl_uint v, std::vector<cl_event> after = {}) const {
+  cl_event event_of(cl_command_queue q, cl_mem m, cl_uint v,
+                    std::vector<cl_event> after = {}) const {
     cl_event e;
     launch(q, m, v, std::move(after), &e);
     return e;
@@ -200,7 +201,8 @@ struct Turns {
 // Commands behind a user event, and others behind those, in the midst of commands that run.
 struct Blocked {
   static constexpr cl_uint kSteps = 100;
-  explicit Blocked(const Work &w) : w(w), q(w.make_queue(0)), gate(w.user_event()), m(w.numbers(4)) {
+  explicit Blocked(const Work &w)
+      : w(w), q(w.make_queue(0)), gate(w.user_event()), m(w.numbers(4)) {
     for (cl_uint i = 0; i < kSteps; i++) w.launch(q, m, i);
     w.launch(q, m, 99, {gate});
     for (cl_uint i = 0; i < kSteps; i++) w.launch(q, m, i, {}, i + 1 == kSteps ? &last : nullptr);
