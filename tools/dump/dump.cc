@@ -109,6 +109,7 @@ Result<> Dump::checkpoint() {
   phases_.begin("quiesce");
   paused_at_ = Phases::Clock::now();
   CKPT_CHECK(agents_.quiesce(std::chrono::seconds(options_.timeout_seconds)));
+  report_.devices_seconds = phases_.seconds_since(paused_at_);
   // The agents copy the contents of device memory into the image.
   phases_.begin("save");
   CKPT_CHECK(agents_.save(*image_));

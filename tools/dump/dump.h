@@ -46,6 +46,7 @@ struct DumpReport {
   u64 unchanged_bytes = 0;     // of device memory, not read because it equals the parent's
   double pause_seconds = 0;    // from closing the gate until the program runs again or has ended
   double durable_seconds = 0;  // from closing the gate until the image is on the disk
+  double devices_seconds = 0;  // the part of the pause until the devices had done what they had got
   nlohmann::json phases;
   std::vector<std::string> remarks;  // of the agents, on the program's use of devices
 };

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libckpt-ocl/client/command/callbacks.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <condition_variable>
 #include <deque>
-#include <thread>
 
-#include "common/base/shortage.h"
+#include "libckpt-ocl/client/command/helper_thread.h"
 #include "libckpt-ocl/client/entry/api_call.h"
 #include "libckpt-ocl/client/link/link.h"
 
@@ -50,16 +46,9 @@ class Notifier {
   }
 
  private:
-  // All signals are blocked in this thread: the application's threads handle them.
   bool start() {
-    if (started_) return true;
-    sigset_t all, before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    Result<std::thread> thread = start_thread([this] { run(); });
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (thread) thread->detach();
-    started_ = thread.has_value();
+    auto run = [](void *self) { static_cast<Notifier *>(self)->run(); };
+    if (!started_) started_ = start_helper_thread("ckpt-callbacks", run, this);
     return started_;
   }
 
@@ -69,7 +58,6 @@ class Notifier {
   }
 
   [[noreturn]] void run() {
-    ::pthread_setname_np(::pthread_self(), "ckpt-callbacks");
     for (;;) {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [this] { return !due_.empty() || expected_ > 0; });

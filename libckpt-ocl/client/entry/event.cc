@@ -26,7 +26,7 @@ cl_int enqueue_synchronization(cl_command_queue queue, cl_command_type type, Wai
                                cl_event *out) {
   Command c(queue, type, waits);
   if (c.status() != CL_SUCCESS) return c.status();
-  return c.run(out, [queue](Command &it) {
+  return c.run(out, Trip::OneWay, [queue](Command &it) {
     return it.send<Fn>(Trip::OneWay, queue, it.waits().count, it.waits().list, nullptr);
   });
 }

@@ -331,7 +331,9 @@ class OpenCl final : public agent::Participant {
     for (Device *d : registry().all<Device>()) {
       d->stamp_offset = 0;
       d->stamp_floor = d->last_stamp;
+      d->work_times.forget();
     }
+    for (Queue *q : registry().all<Queue>()) q->window.reset();
     if (!device.empty()) unsuited_ = reasons_against(device, greeting);
     if (!unsuited_.empty()) return fail("{}", unsuited_);
     if (!map_devices())

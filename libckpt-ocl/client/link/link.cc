@@ -205,6 +205,7 @@ void Link::complete_event(Event &e, const Completion &c) {
   if (e.staging_bytes) space_.release(e.staging, e.staging_bytes);
   e.staging_bytes = 0;
   set_time_stamps(e, c);
+  e.busy = c.busy;
   e.status.store(c.status, std::memory_order_release);
 }
 
@@ -262,9 +263,7 @@ void Link::fail_pending() {
 }
 
 void Link::wake_waiters() {
-  if (!usable()) return;
-  header().client_bell.fetch_add(1);
-  futex_wake_all(header().client_bell);
+  if (usable()) ring(header().client_bell, header().client_waits);
 }
 
 std::optional<u64> Link::allocate_staging(u64 bytes) {
