@@ -61,6 +61,11 @@ Result<std::vector<std::string>> AgentClient::preflight() { return sentences(Typ
 
 Result<std::vector<std::string>> AgentClient::remarks() { return sentences(Type::RemarksWanted); }
 
+std::string AgentClient::loss() {
+  Result<std::vector<std::string>> all = sentences(Type::LossWanted);
+  return all && !all->empty() ? all->front() : "";
+}
+
 Result<std::vector<std::string>> AgentClient::sentences(Type request) {
   CKPT_TRY(Message m, ask(request, {}, {}, kAnswerTimeout, Type::Reasons));
   Reader in = m.reader();

@@ -60,6 +60,8 @@ class Dump {
   // For a progress display in another thread.
   u64 bytes_done() const;
   u64 bytes_expected() const { return expected_; }
+  // After a failure: the image is complete, but the program has lost its devices.
+  bool devices_lost() const { return devices_lost_; }
 
  private:
   Result<> begin();
@@ -78,6 +80,7 @@ class Dump {
   Result<> write_image();
   Result<> wake();
   Result<> end_program();
+  Result<> check_returned();
   void undo(const Error &why);
 
   DumpOptions options_;
@@ -92,6 +95,7 @@ class Dump {
   std::unique_ptr<storage::ImageWriter> image_;
   std::atomic<storage::ImageWriter *> live_image_ = nullptr;
   UniqueFd keeper_;
+  bool devices_lost_ = false;
   bool stopped_ = false;  // CRIU has left the process tree stopped
   nlohmann::json manifest_;
   DumpReport report_;
