@@ -26,10 +26,10 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 
-constexpr auto kPatience = 5s;         // for CRIU to fail by itself
-constexpr auto kReleaseTimeout = 5s;   // for the kernel to release tracees
-constexpr int kLookInterval = 100;     // milliseconds
-constexpr auto kStopTime = 20ms;       // until every thread of CRIU has stopped
+constexpr auto kPatience = 5s;                         // for CRIU to fail by itself
+constexpr auto kReleaseTimeout = 5s;                   // for the kernel to release tracees
+constexpr int kLookInterval = 100;                     // milliseconds
+constexpr auto kStopTime = 20ms;                       // until every thread of CRIU has stopped
 constexpr std::string_view kParasiteFile = "CRIUMFD";  // compel maps a memfd of this name
 // compel's code for one system call, which it writes over the first executable bytes:
 // syscall; int3 …
@@ -91,8 +91,8 @@ bool may_lose_tracer(const Process &p) {
   std::string status = read_file(fmt::format("/proc/{}/status", p.pid));
   if (!in_parasite && status.find(kAllBlocked) != status.npos) return false;
   if (code_is_injected(p.pid, first_executable(maps))) return false;
-  return std::ranges::all_of(
-      threads_of(p.pid), [&](pid_t tid) { return thread_may_lose_tracer(p.pid, tid, maps); });
+  return std::ranges::all_of(threads_of(p.pid),
+                             [&](pid_t tid) { return thread_may_lose_tracer(p.pid, tid, maps); });
 }
 
 // Kills CRIU if the program survives it.
