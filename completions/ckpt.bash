@@ -209,13 +209,14 @@ _ckpt_image() {
   esac
   case $verb,$cur in
     ,-*) _ckpt_words '--version --help' ;;
-    ,*) _ckpt_words 'show verify diff flatten receive prune' ;;
+    ,*) _ckpt_words 'show verify diff flatten receive prune clean' ;;
     show,-*) _ckpt_words '--json --streams --extract --key-file --help' ;;
     verify,-*) _ckpt_words '--json --quiet --key-file --help' ;;
     diff,-*) _ckpt_words '--json --key-file --help' ;;
     flatten,-*) _ckpt_words '--output --overwrite --key-file --help' ;;
     receive,-*) _ckpt_words '--overwrite --key-file --help' ;;
     prune,-*) _ckpt_words '--keep --json --key-file --help' ;;
+    clean,-*) _ckpt_words '--json --help' ;;
     *) _ckpt_images ;;
   esac
 }

@@ -176,11 +176,17 @@ void Agent::run() {
 
 // False: the event source had its turn instead.
 bool Agent::wait_for_tool() {
-  pollfd fds[] = {{listener_.fd(), POLLIN, 0}, {source_ ? source_->fd() : -1, POLLIN, 0}};
-  int n = ::poll(fds, 2, source_ ? source_->timeout() : -1);
+  pollfd fds[] = {{listener_.fd(), POLLIN, 0},
+                  {source_ ? source_->fd() : -1, POLLIN, 0},
+                  {keeper_.fd(), POLLIN, 0}};
+  int n = ::poll(fds, 3, source_ ? source_->timeout() : -1);
   if (n < 0 && errno == EINTR) return false;
   if (n > 0 && fds[0].revents != 0) return true;
   if (n < 0 || listener_.fd() < 0) return true;
+  if (fds[2].revents != 0) {
+    keeper_.hang_up();
+    if (lifecycle.state() == protocol::State::Suspended) lifecycle.wake_without_keeper();
+  }
   if (source_) source_->dispatch(fds[1].revents != 0);
   return false;
 }
@@ -200,6 +206,7 @@ void Agent::serve_next_tool() {
 }
 
 void Agent::serve(Channel tool) {
+  bool was_suspended = lifecycle.state() == protocol::State::Suspended;
   Dialogue dialogue(lifecycle, tool, {listener_.fd()});
   // Without memory for a request, the application goes on as if the tool had hung up.
   Result<Dialogue::End> end = guarded([&]() -> Result<Dialogue::End> { return dialogue.run(); });
@@ -210,22 +217,46 @@ void Agent::serve(Channel tool) {
   }
   bool finished = lifecycle.state() == protocol::State::Running ||
                   lifecycle.state() == protocol::State::Suspended;
-  if (finished) return;
   const char *hung_up = "the tool hung up before the image was complete";
-  lifecycle.undo(end ? Error{hung_up, {}} : end.error());
+  if (!finished) lifecycle.undo(end ? Error{hung_up, {}} : end.error());
+  if (lifecycle.state() != protocol::State::Suspended)
+    keeper_.hang_up();
+  else if (!was_suspended)
+    watch_keeper();
+}
+
+// After a tool's suspend, since only a tool can resume the program then. What the Manager has
+// evicted, it resumes.
+void Agent::watch_keeper() {
+  if (Result<Channel> keeper = connect_to_session())
+    keeper_ = std::move(*keeper);
+  else
+    lifecycle.wake_without_keeper();
 }
 
 // CRIU dumps this process while this thread waits in read_outcome().
 void Agent::after_detach(OwnFd outcome_pipe) {
+  PipeIdentity original(outcome_pipe);
   CheckpointOutcome read = read_outcome(outcome_pipe);
+  bool copy = !original.is_still(outcome_pipe);
   outcome_pipe.close();
   if (read.outcome == protocol::Outcome::Restored) return arrive(read);
-  lifecycle.reattach();
+  if (copy)
+    lose_as_copy({read.text, "restore the image again"});
+  else
+    lifecycle.reattach();
   listen();
   if (read.outcome == protocol::Outcome::Continue)
     lifecycle.finish({CKPT_CONTINUED, {}});
   else
     lifecycle.finish({CKPT_ERR_FAILED, {read.text, {}}});
+}
+
+// A copy whose restore failed. The devices and the proxy that this process remembers are those of
+// the original, which may be running.
+void Agent::lose_as_copy(const Error &why) {
+  log::error("this restored program has lost its devices: {}", why.what);
+  lifecycle.lose_devices(why);
 }
 
 // This process is a restored copy. The keeper of its new session tells it which devices to use. If
@@ -237,7 +268,7 @@ void Agent::arrive(const CheckpointOutcome &outcome) {
   Verdict verdict{CKPT_RESTORED, {}};
   if (!restored) {
     log::error("this restored program has lost its devices: {}", restored.error().what);
-    lifecycle.lose_devices();
+    lifecycle.lose_devices(restored.error());
     verdict = {CKPT_ERR_LOST, {restored.error().what, "restore the image again"}};
   }
   listen();

@@ -46,11 +46,14 @@ class Agent {
   void serve(Channel tool);
   void after_detach(OwnFd outcome_pipe);
   void arrive(const CheckpointOutcome &outcome);
+  void lose_as_copy(const Error &why);
+  void watch_keeper();
   Result<> restore(Channel &keeper, const CheckpointOutcome &outcome);
   void listen();
   void stop_listening();
 
   Listener listener_;
+  Channel keeper_;  // of a suspended program; a hang-up says that the keeper has ended
   pthread_t thread_{};
   std::vector<Participant *> participants_;
   std::unique_ptr<EventSource> source_;

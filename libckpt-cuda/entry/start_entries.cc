@@ -7,7 +7,7 @@
 
 #include "common/base/log.h"
 #include "libckpt-cuda/entry/driver.h"
-#include "libckpt-cuda/entry/entries.h"
+#include "libckpt-cuda/entry/jumps.h"
 #include "libckpt-cuda/lifecycle/manager_requests.h"
 #include "libckpt-cuda/lifecycle/participant.h"
 
@@ -70,7 +70,7 @@ void *entry_for_program(const char *name, void *real, int version, cuuint64_t fl
     return nullptr;
   }
   void *ours = entry_info(id).ours;
-  if (ours == nullptr) return real;
+  if (ours == nullptr) return real == real_entry(id) ? jump_to(id) : real;
   if (version > kKnownVersion && is_newer_form(name, real, id, flags)) return nullptr;
   return ours;
 }

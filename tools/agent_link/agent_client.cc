@@ -67,6 +67,11 @@ Result<std::vector<std::string>> AgentClient::remarks() {
   return sentences(Type::RemarksWanted, kAnswerTimeout);
 }
 
+std::string AgentClient::loss() {
+  Result<std::vector<std::string>> all = sentences(Type::LossWanted, kAnswerTimeout);
+  return all && !all->empty() ? all->front() : "";
+}
+
 Result<std::vector<std::string>> AgentClient::sentences(Type request,
                                                         std::chrono::milliseconds timeout) {
   CKPT_TRY(Message m, ask(request, {}, {}, timeout, Type::Reasons));

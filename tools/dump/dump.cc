@@ -17,6 +17,8 @@
 #include "tools/dump/describe_program.h"
 #include "tools/dump/host_side.h"
 #include "tools/dump/outer_pipes.h"
+#include "tools/dump/returned.h"
+#include "tools/session/leftovers.h"
 #include "tools/session/process_tree.h"
 
 namespace ckpt::tools {
@@ -89,6 +91,7 @@ Result<DumpReport> Dump::run() {
 
 // The program is not touched here.
 Result<> Dump::begin() {
+  (void)remove_leftovers();
   // The PID leads to the program's keeper, processes and agents.
   phases_.begin("resolve");
   CKPT_CHECK(resolve());
@@ -138,6 +141,7 @@ Result<> Dump::finish() {
   if (options_.leave_running && options_.outcome_when_durable) agents_.send_continue();
   prune();
   keeper_.reset();
+  if (options_.leave_running) return check_returned();
   return {};
 }
 
@@ -300,6 +304,14 @@ Result<> Dump::end_program() {
     }
   report_.pause_seconds = phases_.seconds_since(paused_at_);
   return {};
+}
+
+Result<> Dump::check_returned() {
+  Result<> back = check_devices_returned(target_, cancel_);
+  if (back) return back;
+  devices_lost_ = true;
+  return Failure(
+      std::move(back.error()).in(fmt::format("the image {} is complete", options_.image)));
 }
 
 void Dump::undo(const Error &why) {

@@ -61,6 +61,8 @@ class Dump {
   // For a progress display in another thread.
   u64 bytes_done() const;
   u64 bytes_expected() const { return expected_; }
+  // After a failure: the image is complete, but the program has lost its devices.
+  bool devices_lost() const { return devices_lost_; }
 
  private:
   Result<> begin();
@@ -79,6 +81,7 @@ class Dump {
   Result<> write_image();
   Result<> wake();
   Result<> end_program();
+  Result<> check_returned();
   void undo(const Error &why);
   bool another_may_succeed() const;
   void start_again();
@@ -96,7 +99,8 @@ class Dump {
   std::atomic<storage::ImageWriter *> live_image_ = nullptr;
   UniqueFd keeper_;
   bool agents_missed_ = false;  // an agent could not be connected
-  bool stopped_ = false;        // CRIU has left the process tree stopped
+  bool devices_lost_ = false;
+  bool stopped_ = false;  // CRIU has left the process tree stopped
   nlohmann::json manifest_;
   DumpReport report_;
 };

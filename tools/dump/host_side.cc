@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "tools/criu/stream_capture.h"
+#include "tools/dump/hung_criu.h"
 #include "tools/dump/preflight.h"
 #include "tools/proc/command.h"
 #include "tools/session/session_folder.h"
@@ -48,11 +49,11 @@ Result<int> run_criu(const HostSide &side, const std::string &folder) {
                               .folder = folder,
                               .own_group = true,
                               .in_child = ignore_file_size_signal}));
-  int status = 0;
-  while (::waitpid(criu, &status, 0) < 0 && errno == EINTR) {
-  }
-  return status;
+  return wait_for_criu(criu, side.target, side.cancel);
 }
+
+// A wrapper, such as nsenter, reports a signal as a shell does.
+bool was_killed(int status) { return WIFSIGNALED(status) || WEXITSTATUS(status) > 128; }
 
 Result<> dump_in(const std::string &folder, const HostSide &side, bool &stopped) {
   StreamCapture capture(side.image);
@@ -60,12 +61,16 @@ Result<> dump_in(const std::string &folder, const HostSide &side, bool &stopped)
   OnCancel guard(side.cancel, [&] { capture.cancel(); });
   CKPT_TRY(int status, run_criu(side, folder));
   stopped = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  if (was_killed(status)) {
+    stopped = true;  // perhaps: it stops the processes one after the other
+    report_parasites(side.target);
+  }
   Result<> captured = capture.finish();
   CKPT_CHECK(side.cancel.check());
   // If the image cannot be written, CRIU fails too, because of a broken pipe. The error of the
   // image is the cause.
   if (!captured) return captured;
-  if (!stopped) return Failure(criu_error(folder + "/" + kLog, "dump", status));
+  if (status != 0) return Failure(criu_error(folder + "/" + kLog, "dump", status));
   return {};
 }
 

@@ -16,6 +16,7 @@ namespace ckpt::tools {
 namespace {
 
 constexpr ExitCodes kCodes{.failed = 1, .usage = 2};
+constexpr int kDevicesLost = 3;
 
 struct Options {
   DumpOptions dump;
@@ -83,16 +84,17 @@ void print_report(const DumpReport &r, bool left_running) {
 }
 
 // Reports the failure of a dump or a suspend, and returns the exit code.
-int fail_run(const Error &error, const Cancel &cancel, const Options &o) {
+int fail_run(const Error &error, const Cancel &cancel, const Options &o, int code = kCodes.failed) {
   if (o.json) print_json({{"error", {{"what", error.what}, {"hint", error.hint}}}}, o.dump.image);
-  return fail_with_code(cancel.signal() ? 128 + cancel.signal() : kCodes.failed, error);
+  return fail_with_code(cancel.signal() ? 128 + cancel.signal() : code, error);
 }
 
 int run_dump(const Options &o) {
   Cancel cancel;
   Dump dump(o.dump, cancel);
   Result<DumpReport> report = with_progress(dump, o.json);
-  if (!report) return fail_run(report.error(), cancel, o);
+  if (!report)
+    return fail_run(report.error(), cancel, o, dump.devices_lost() ? kDevicesLost : kCodes.failed);
   if (o.json)
     print_json(as_json(*report), o.dump.image);
   else

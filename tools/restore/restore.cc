@@ -37,6 +37,7 @@ Restore::Restore(Keeper &keeper, const RestoreOptions &o, const RestorePlan &pla
       running_(std::move(running)),
       agents_(plan, keeper.socket_path()) {
   keeper_.on_restored([this](UniqueFd fd, u32 agent) { agents_.connected(agent, std::move(fd)); });
+  keeper_.on_cancel([this](int signal) { cancel(signal); });
   keeper_.on_window_change([this] {
     if (streams_) streams_->window_changed();
   });
@@ -55,10 +56,21 @@ Restore::~Restore() { thread_.join(); }
 void Restore::run() {
   Result<> done = guarded([this] { return restore(); });
   if (done) return;
-  // Before the kill, so that the keeper does not take the end of an incomplete copy for the
-  // program's own end.
-  keeper_.post([this, e = done.error()] { keeper_.program_failed(e); });
-  if (root_) kill_tree(root_);
+  Error why = done.error();
+  if (int signal = cancelled_) why = {fmt::format("cancelled by signal {}", signal), ""};
+  // Not root_ alone: if the stem was killed, CRIU and what it has restored are the keeper's
+  // children. program_failed() comes first, so that the keeper does not take the end of an
+  // incomplete copy for the program's own end.
+  keeper_.post([this, why] {
+    keeper_.program_failed(why);
+    keeper_.kill_program();
+  });
+}
+
+// Runs in the keeper's loop. The copy has not run yet, so CRIU may be killed at any moment.
+void Restore::cancel(int signal) {
+  cancelled_ = signal;
+  keeper_.kill_program();
 }
 
 // Any failure ends the copy. The image stays as it is.
@@ -141,6 +153,7 @@ StemOptions Restore::stem_options(const std::string &folder, bool new_namespace)
 }
 
 Result<> Restore::run_stem(const std::string &folder, bool new_namespace) {
+  if (cancelled_) return fail("cancelled");
   StreamServer server(*plan_.image);
   CKPT_CHECK(server.start(folder));
   CKPT_TRY(stem_, start_stem(stem_options(folder, new_namespace)));
@@ -171,7 +184,7 @@ Result<> Restore::hand_to_keeper() {
   agents_.handed_over();
   bool own_session = new_namespace_ || streams_->own_terminal() || session_is_outside();
   keeper_.post([this, own_session] {
-    keeper_.program_started(root_, own_session, false);
+    keeper_.program_started(root_, own_session);
     keeper_.watch(stem_.events.get(), [this] { return stem_event(); });
   });
   return {};
@@ -184,9 +197,11 @@ bool Restore::stem_event() {
     keeper_.program_stopped(e->value);
     return true;
   }
+  // No event: the stem was killed. The keeper, a subreaper, inherits the program and its exit code,
+  // unless the stem was the first process of a PID namespace, which ends with it.
+  if (!e && !new_namespace_ && read_process(root_)) return false;
   agents_.program_ended();
-  // No event: the stem was killed, so the program's exit code is lost.
-  keeper_.program_ended(e ? e->value : SIGKILL);
+  if (!keeper_.program_has_ended()) keeper_.program_ended(e ? e->value : SIGKILL);
   return false;
 }
 

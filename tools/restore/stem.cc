@@ -63,7 +63,10 @@ class StemProcess {
     send(StemEvent::Started, *root);
     // The program stays stopped, and so cannot end, until the keeper has found its root.
     char acknowledgement;
-    (void)read_exactly(events_, &acknowledgement, 1);
+    if (Result<> r = read_exactly(events_, &acknowledgement, 1); !r) {
+      kill_tree(*root);  // the keeper was killed: nobody would give the copy its devices
+      return 1;
+    }
     continue_tree(*root, o_.leave_stopped);
     return watch(*root);
   }

@@ -75,7 +75,7 @@ Result<int> run_program(const Options &options) {
   Result<pid_t> program = start_program(options, environment, *keeper, &why);
   if (!program) return fail_with_code(why == ENOENT ? kNotFound : kCannotExecute, program.error());
   release_streams();
-  keeper->program_started(*program, session_is_outside(), true);
+  keeper->program_started(*program, session_is_outside());
   keeper->program_ready();
   // The keeper serves the session until the program ends, and this process ends in the same way.
   Keeper::Outcome outcome = keeper->run();

@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "agent/protocol.h"
 #include "common/base/log.h"
 #include "common/ipc/unix_socket.h"
@@ -73,6 +75,15 @@ Result<> Proxies::drop(u64 token) {
 
 bool Proxies::reaped(pid_t pid) {
   return std::erase_if(all_, [pid](const Proxy &p) { return p.pid == pid; }) > 0;
+}
+
+bool Proxies::has(pid_t pid) const {
+  return std::ranges::any_of(all_, [pid](const Proxy &p) { return p.pid == pid; });
+}
+
+// A parked proxy waits for a client at the other end, and sees the hang-up.
+void Proxies::release_parked() {
+  for (Proxy &p : all_) p.control.reset();
 }
 
 void Proxies::kill_all() {

@@ -44,6 +44,10 @@ class Proxies {
   // A child of the keeper has ended. Returns true if it was a proxy.
   bool reaped(pid_t pid);
   bool any() const { return !all_.empty(); }
+  bool has(pid_t pid) const;
+  // No process of the program is left: parked proxies end. The others end by themselves, once they
+  // have passed on what the devices printed.
+  void release_parked();
   void kill_all();
 
  private:
