@@ -6,7 +6,9 @@ in a folder of its own. It creates the file "ready", waits for the file "go", an
 "fail: …", or "not here: …" where the machine lacks the feature. To add a row: a function in the program of the
 family, and a line in FEATURES.
 """
+import ctypes
 import dataclasses
+import fcntl
 import os
 import pathlib
 import pty
@@ -15,6 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -86,8 +89,10 @@ FEATURES = {
     }),
     "descriptors": ("Descriptors", {
         "eventfd": "eventfd",
+        "eventfd_semaphore": "eventfd as a semaphore",
         "signalfd": "signalfd with a pending signal",
         "timerfd": "timerfd",
+        "timerfd_boottime": "timerfd of `CLOCK_BOOTTIME`",
         "timerfd_expired": "a periodic timerfd that expired unread",
         "timerfd_once_expired": "a single timerfd that expired unread",
         "epoll": "epoll, edge-triggered",
@@ -276,7 +281,8 @@ class Program:
             self.slave_name = os.ttyname(stdin)
         with open(self.folder / "out", "wb") as out:
             process = subprocess.Popen([*prefix, *self.command], stdin=stdin, stdout=out, stderr=out, cwd=self.work,
-                                       start_new_session=not self.feature.terminal, env=self.environment())
+                                       start_new_session=True, env=self.environment(),
+                                       preexec_fn=take_terminal if self.feature.terminal else None)
         if self.feature.terminal:
             os.close(stdin)
         self.started.append(process)
@@ -302,9 +308,10 @@ class Program:
         """After the restore, or after a refusal: lets the program go on, and returns what it says."""
         (self.work / "go").touch()
         try:
-            said = wait_until(self.result, "the result")
+            said = wait_until(lambda: self.result() or not processes_in(self.work), "the result")
         except TimeoutError:
             return Outcome("fails", "it does not go on")
+        said = self.result() or "it is gone"
         return Outcome("works") if said == "ok" else Outcome("fails", said)
 
     def try_it(self):
@@ -348,6 +355,23 @@ def processes_in(folder):
     return found
 
 
+def become_subreaper():
+    """Orphans of a dumped program become our children, so that reap() can free their PIDs."""
+    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+
+
+def reap(pids):
+    for pid in pids:
+        try:
+            wait_until(lambda p=pid: os.waitpid(p, os.WNOHANG)[0], f"the end of process {pid}")
+        except ChildProcessError:
+            pass
+
+
+def take_terminal():
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 def last_error(log):
     errors = [line.split("): ", 1)[-1] for line in log.splitlines() if "Error (" in line and "rlimit: " not in line]
     return errors[0] if errors else "no error in the log"
@@ -361,17 +385,18 @@ class PlainCriu(Program):
     def checkpointed(self, process):
         images = self.folder / "images"
         images.mkdir()
+        tree = processes_in(self.work)
         r = self.run(self.criu, "dump", "-t", process.pid, "-D", images, "-o", "dump.log", "--link-remap",
                      "--ghost-limit", 1 << 30, *self.OPTIONS)
         if r.returncode:
             return Outcome("fails", "dump: " + last_error((images / "dump.log").read_text(errors="replace")))
         process.wait()
-        stdin = {"stdin": subprocess.DEVNULL}
+        reap(tree)
+        stdin, setup = subprocess.DEVNULL, None
         if self.feature.terminal:
-            slave = os.open(self.slave_name, os.O_RDWR | os.O_NOCTTY)
-            stdin = {"stdin": slave}
+            stdin, setup = os.open(self.slave_name, os.O_RDWR | os.O_NOCTTY), take_terminal
         r = subprocess.run([self.criu, "restore", "-D", str(images), "-o", "restore.log", "-d", *self.OPTIONS],
-                           capture_output=True, timeout=PATIENCE, **stdin)
+                           capture_output=True, timeout=PATIENCE, stdin=stdin, start_new_session=True, preexec_fn=setup)
         if r.returncode:
             return Outcome("fails", "restore: " + last_error((images / "restore.log").read_text(errors="replace")))
         return self.answer()
@@ -425,6 +450,7 @@ def reason_in(error):
 
 def outcome(kind, feature, programs):
     """What `kind` (Program, PlainCriu, Ckpt) does with the feature."""
+    become_subreaper()
     program = kind(feature, programs)
     try:
         return program.try_it()

@@ -17,6 +17,7 @@
 #include "tools/criu/criu.h"
 #include "tools/dump/agents.h"
 #include "tools/dump/cancel.h"
+#include "tools/dump/file_hashes.h"
 #include "tools/dump/preflight.h"
 #include "tools/phases.h"
 #include "tools/session/target.h"
@@ -74,6 +75,7 @@ class Dump {
   Result<> announce();
   Result<> dump_criu_side();
   Result<> record_stopped_program();
+  Result<> check_restorable() const;
   Result<> check_no_new_agents() const;
   Result<> write_image();
   Result<> wake();
@@ -93,6 +95,8 @@ class Dump {
   std::atomic<storage::ImageWriter *> live_image_ = nullptr;
   UniqueFd keeper_;
   bool stopped_ = false;  // CRIU has left the process tree stopped
+  FileHashes hashes_;
+  std::vector<std::string> link_remaps_;
   nlohmann::json manifest_;
   DumpReport report_;
 };

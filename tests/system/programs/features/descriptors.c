@@ -14,6 +14,13 @@
 #include <sys/timerfd.h>
 
 static void event(void) {
+  int fd = eventfd(0, EFD_NONBLOCK);
+  uint64_t value = 3;
+  CHECK(write(fd, &value, 8) == 8);
+  checkpoint_here();
+  CHECK(read(fd, &value, 8) == 8 && value == 3 && read(fd, &value, 8) < 0 && errno == EAGAIN);
+}
+static void event_semaphore(void) {
   int fd = eventfd(0, EFD_SEMAPHORE);
   uint64_t value = 3;
   CHECK(write(fd, &value, 8) == 8);
@@ -44,13 +51,18 @@ static int ticking(int fd, int times) {
   }
   return 1;
 }
-static void timer(void) {
-  int fd = timerfd_create(CLOCK_MONOTONIC, 0);
-  struct itimerspec every = {{0, 20000000}, {0, 20000000}};
-  CHECK(timerfd_settime(fd, 0, &every, NULL) == 0 && ticking(fd, 2));
+static void timer_of(int clock) {
+  int fd = timerfd_create(clock, 0);
+  NEED(fd >= 0);
+  struct itimerspec every = {{0, 20000000}, {600, 0}};
+  CHECK(timerfd_settime(fd, 0, &every, NULL) == 0);
   checkpoint_here();
-  CHECK(ticking(fd, 3));
+  CHECK(timerfd_gettime(fd, &every) == 0 && every.it_value.tv_sec > 60 && every.it_interval.tv_nsec == 20000000);
+  every.it_value = every.it_interval;
+  CHECK(timerfd_settime(fd, 0, &every, NULL) == 0 && ticking(fd, 3));
 }
+static void timer(void) { timer_of(CLOCK_MONOTONIC); }
+static void timer_boottime(void) { timer_of(CLOCK_BOOTTIME); }
 static void timer_expired(void) {
   int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
   struct itimerspec every = {{0, 1000000}, {0, 1000000}};
@@ -245,7 +257,7 @@ static void mount_object(void) {
   checkpoint_here();
 }
 
-FEATURES({"eventfd", event}, {"signalfd", signal_fd}, {"timerfd", timer}, {"timerfd_expired", timer_expired},
+FEATURES({"eventfd", event}, {"eventfd_semaphore", event_semaphore}, {"signalfd", signal_fd}, {"timerfd", timer}, {"timerfd_boottime", timer_boottime}, {"timerfd_expired", timer_expired},
          {"timerfd_once_expired", timer_once_expired}, {"epoll", epoll}, {"epoll_nested", epoll_nested},
          {"epoll_moved", epoll_moved}, {"inotify", inotify}, {"fanotify", fanotify}, {"pidfd", pid_fd},
          {"full_pipe", full_pipe}, {"large_pipe", large_pipe}, {"packet_pipe", packet_pipe},

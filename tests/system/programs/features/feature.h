@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program of the table of process features (docs/PROCESSES.md). It is run as `FAMILY FEATURE` in a folder of its own:
-// it makes the feature, says that it is ready, waits until it has been dumped and restored, and then checks
-// that what it had is still there. Its answer is the file "result".
+// A program of the table of process features (docs/PROCESSES.md). It is run as `FAMILY FEATURE` in
+// a folder of its own: it makes the feature, says that it is ready, waits until it has been dumped
+// and restored, and then checks that what it had is still there. Its answer is the file "result".
 #pragma once
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -47,7 +47,8 @@ static void write_file(const char *name, const char *text) {
   renameat(start_folder, partial, start_folder, name);
 }
 
-__attribute__((noreturn, unused)) static void answer(const char *kind, const char *format, va_list args) {
+__attribute__((noreturn, unused)) static void answer(const char *kind, const char *format,
+                                                     va_list args) {
   char text[512];
   int n = snprintf(text, sizeof text, "%s", kind);
   vsnprintf(text + n, sizeof text - (size_t)n, format, args);
@@ -63,18 +64,19 @@ __attribute__((noreturn, unused, format(printf, 1, 2))) static void fail(const c
 }
 
 // This machine does not have the feature.
-__attribute__((noreturn, unused, format(printf, 1, 2))) static void not_here(const char *format, ...) {
+__attribute__((noreturn, unused, format(printf, 1, 2))) static void not_here(const char *format,
+                                                                             ...) {
   va_list args;
   va_start(args, format);
   answer("not here: ", format, args);
 }
 
-#define CHECK(condition) \
-  do {                   \
+#define CHECK(condition)                                                               \
+  do {                                                                                 \
     if (!(condition)) fail("line %d: %s (%s)", __LINE__, #condition, strerror(errno)); \
   } while (0)
-#define NEED(condition) \
-  do {                  \
+#define NEED(condition)                                                \
+  do {                                                                 \
     if (!(condition)) not_here("%s: %s", #condition, strerror(errno)); \
   } while (0)
 
@@ -91,7 +93,8 @@ __attribute__((unused)) static void checkpoint_here(void) {
 }
 
 __attribute__((unused)) static void fill(void *memory, size_t bytes, unsigned seed) {
-  for (size_t i = 0; i < bytes; i++) ((unsigned char *)memory)[i] = (unsigned char)(i * 31 + (i >> 8) + seed);
+  for (size_t i = 0; i < bytes; i++)
+    ((unsigned char *)memory)[i] = (unsigned char)(i * 31 + (i >> 8) + seed);
 }
 
 __attribute__((unused)) static int filled(const void *memory, size_t bytes, unsigned seed) {
@@ -120,8 +123,8 @@ static int run_feature(int argc, char **argv, const Feature *table) {
   return 2;
 }
 
-#define FEATURES(...)                                              \
-  int main(int argc, char **argv) {                                \
-    static const Feature table[] = {__VA_ARGS__, {NULL, NULL}};    \
-    return run_feature(argc, argv, table);                         \
+#define FEATURES(...)                                           \
+  int main(int argc, char **argv) {                             \
+    static const Feature table[] = {__VA_ARGS__, {NULL, NULL}}; \
+    return run_feature(argc, argv, table);                      \
   }
