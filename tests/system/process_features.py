@@ -341,6 +341,24 @@ def kill(pid):
         pass
 
 
+def tree_of(root):
+    """The processes below `root`."""
+    parents = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+                parents.setdefault(parent, []).append(int(entry.name))
+            except OSError:
+                pass
+    found, todo = [], [root]
+    while todo:
+        children = parents.get(todo.pop(), [])
+        found += children
+        todo += children
+    return found
+
+
 def processes_in(folder):
     """The processes that were started in `folder`, by their environment or their working folder."""
     found = []
@@ -385,7 +403,7 @@ class PlainCriu(Program):
     def checkpointed(self, process):
         images = self.folder / "images"
         images.mkdir()
-        tree = processes_in(self.work)
+        tree = tree_of(process.pid)
         r = self.run(self.criu, "dump", "-t", process.pid, "-D", images, "-o", "dump.log", "--link-remap",
                      "--ghost-limit", 1 << 30, *self.OPTIONS)
         if r.returncode:

@@ -51,6 +51,8 @@ constexpr Advice kAdvice[] = {
     {"No space left on device", "make room on the disk"},
     {"has bad size",
      "put the file back as it was, or use ckpt-restore --truncate-files or --append-files"},
+    {"Timeout reached",
+     "a process did not stop; if it is between vfork and exec, or waits for a disk, try again"},
     {"ctty inheritance detected",
      "a process has /dev/tty of a terminal open that another session controls; close it first"},
     {"Can't fork for", "a PID of the program is in use; run ckpt-restore again"},

@@ -33,6 +33,15 @@ const char *kind_of_stream(const Descriptor &d, bool outer_terminal) {
   return kind_name(d.kind);
 }
 
+// The program itself changes these, and may do so after the dump.
+std::set<std::string> written_files(const DescriptorTable &table) {
+  std::set<std::string> paths;
+  for (const auto &[pid, descriptors] : table)
+    for (const Descriptor &d : descriptors)
+      if (d.kind == Descriptor::Kind::File && d.writable()) paths.insert(d.target);
+  return paths;
+}
+
 bool is_outer_file(const Descriptor &d) {
   return d.kind == Descriptor::Kind::File && !d.deleted && !d.made_by_kernel();
 }
@@ -103,21 +112,25 @@ json describe_files(const Target &target, const DescriptorTable &table, const Fi
   return list;
 }
 
-json describe_mapped_files(const Target &target, FileHashes &hashes) {
+json describe_mapped_files(const Target &target, const DescriptorTable &table, FileHashes &hashes) {
   std::map<std::string, json> by_path;
-  for (const Process &p : target.processes) {
+  std::set<std::string> written = written_files(table);
+  for (const Process &p : target.processes)
     for (const ProcMapping &m : mappings_of(p.pid)) {
       struct stat st {};
-      if (!m.path.starts_with('/') || by_path.contains(m.path) ||
-          ::stat(m.path.c_str(), &st) != 0 || st.st_ino != m.inode || !S_ISREG(st.st_mode))
+      if (!m.path.starts_with('/') || ::stat(m.path.c_str(), &st) != 0 || st.st_ino != m.inode ||
+          !S_ISREG(st.st_mode))
         continue;
-      json &f = by_path[m.path] = {
+      if (m.permissions == "rw-s") written.insert(m.path);
+      by_path[m.path] = {
           {"path", m.path}, {"size", st.st_size}, {"mtime_ns", modification_time(st)}};
-      if (auto hash = hashes.add_mapped_file(m.path)) f["hash"] = *hash;
     }
-  }
   json list = json::array();
-  for (auto &[path, f] : by_path) list.push_back(std::move(f));
+  for (auto &[path, f] : by_path) {
+    if (auto hash = written.contains(path) ? std::nullopt : hashes.add_mapped_file(path))
+      f["hash"] = *hash;
+    list.push_back(std::move(f));
+  }
   return list;
 }
 

@@ -22,8 +22,9 @@ nlohmann::json describe_streams(const Target &target, const DescriptorTable &tab
 nlohmann::json describe_pipes(const std::vector<OuterPipe> &pipes);
 nlohmann::json describe_files(const Target &target, const DescriptorTable &table,
                               const FileHashes &hashes);
+nlohmann::json describe_mapped_files(const Target &target, const DescriptorTable &table,
+                                     FileHashes &hashes);
 // These do not change while the program runs.
-nlohmann::json describe_mapped_files(const Target &target, FileHashes &hashes);
 nlohmann::json describe_host();
 std::string utc_now();
 // The folder of the session in which the program was first started, from its $CKPT_SESSION.

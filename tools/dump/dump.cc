@@ -178,9 +178,8 @@ Result<> Dump::open_image() {
                {"criu_version", criu_.version},
                {"host", describe_host()},
                {"root_pid", target_.processes.front().ns_pid()},
-               {"session_dir", session_folder_of(target_.root)},
-               {"mapped_files", describe_mapped_files(target_, hashes_)}};
-  hashes_.add_open_files(read_descriptors(target_));
+               {"session_dir", session_folder_of(target_.root)}};
+  hash_files();
   for (const Process &p : target_.processes) expected_ += p.resident_bytes;
   if (in_pipe()) {
     CKPT_TRY(image_, storage::ImageWriter::create_in_pipe(STDOUT_FILENO, writer_options()));
@@ -192,6 +191,13 @@ Result<> Dump::open_image() {
                            {"uuid", storage::uuid_text(parent->index().uuid)}};
   live_image_ = image_.get();
   return {};
+}
+
+// Now, so that it need not be done while the program stands still.
+void Dump::hash_files() {
+  DescriptorTable table = read_descriptors(target_);
+  hashes_.add_open_files(table);
+  (void)describe_mapped_files(target_, table, hashes_);
 }
 
 storage::ImageWriter::Options Dump::writer_options() const {
@@ -237,6 +243,7 @@ Result<> Dump::record_stopped_program() {
   manifest_["processes"] = describe_processes(target_, stopped_before_);
   manifest_["streams"] = describe_streams(target_, table);
   manifest_["files"] = describe_files(target_, table, hashes_);
+  manifest_["mapped_files"] = describe_mapped_files(target_, table, hashes_);
   manifest_["link_remaps"] = link_remaps_;
   manifest_["file_size_limit"] = target_.smallest_file_size_limit();
   manifest_["agents"] = agents_.describe();

@@ -69,6 +69,7 @@ class Dump {
   Result<> resolve();
   Result<> preflight();
   Result<> open_image();
+  void hash_files();
   storage::ImageWriter::Options writer_options() const;
   bool in_pipe() const { return options_.image == storage::kPipeImage; }
   void prune() const;

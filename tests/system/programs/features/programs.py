@@ -137,7 +137,7 @@ def command(argv, feed=b"go on\n", answer=b"", needs=None):
 
 
 def shell_loop():
-    command(["bash", "-c", 'n=0; echo begin; while ! read -t 0.05 line; do n=$((n+1)); sleep 0.01; done; '
+    command(["bash", "-c", 'n=0; echo begin; while ! test -e go; do n=$((n+1)); sleep 0.01; done; read line; '
              'echo "$line after $(seq 3 | wc -l)"'], answer=b"go on after 3")
 
 
@@ -199,8 +199,9 @@ def tail():
     checkpoint_here()
     with open("log", "a") as log:
         log.write("more\n")
-    assert process.stdout.readline() == b"more\n"
+    line = process.stdout.readline()
     process.kill()
+    assert line == b"more\n", line
 
 
 def sqlite():
