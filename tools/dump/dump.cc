@@ -229,7 +229,7 @@ Result<> Dump::dump_criu_side() {
   std::string log = (in_pipe() ? "ckpt-dump" : options_.image) + ".criu.log";
   CKPT_CHECK(dump_host_side(
       {criu_, target_, *image_, cancel_, std::move(inherited), std::move(log)}, stopped_));
-  link_remaps_ = find_link_remaps(target_, read_descriptors(target_));
+  links_ = keep_link_remaps(target_, read_descriptors(target_));
   return {};
 }
 
@@ -244,7 +244,7 @@ Result<> Dump::record_stopped_program() {
   manifest_["streams"] = describe_streams(target_, table);
   manifest_["files"] = describe_files(target_, table, hashes_);
   manifest_["mapped_files"] = describe_mapped_files(target_, table, hashes_);
-  manifest_["link_remaps"] = link_remaps_;
+  manifest_["link_remaps"] = describe_links(links_);
   manifest_["file_size_limit"] = target_.smallest_file_size_limit();
   manifest_["agents"] = agents_.describe();
   manifest_["participants"] = agents_.describe_requirements();
@@ -317,7 +317,7 @@ Result<> Dump::end_program() {
 
 void Dump::undo(const Error &why) {
   log::debug("undoing the checkpoint: {}", why.what);
-  remove_link_remaps(link_remaps_);
+  remove_links(links_);
   if (stopped_) continue_tree(target_.root, stopped_before_);
   agents_.undo(why.what);
   live_image_ = nullptr;

@@ -20,6 +20,7 @@
 #include "tools/dump/file_hashes.h"
 #include "tools/dump/preflight.h"
 #include "tools/phases.h"
+#include "tools/restore/image_manifest.h"
 #include "tools/session/target.h"
 
 namespace ckpt::tools {
@@ -97,7 +98,7 @@ class Dump {
   UniqueFd keeper_;
   bool stopped_ = false;  // CRIU has left the process tree stopped
   FileHashes hashes_;
-  std::vector<std::string> link_remaps_;
+  std::vector<ImageManifest::Link> links_;
   nlohmann::json manifest_;
   DumpReport report_;
 };

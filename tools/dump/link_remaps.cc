@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <set>
 
@@ -39,23 +40,42 @@ FilesByFolder unlinked_files(const Target &target, const DescriptorTable &table)
   return files;
 }
 
+// CRIU's own names end in a number.
+bool is_criu_name(const std::string &name) {
+  return name.starts_with(kName) &&
+         name.find_first_not_of("0123456789", kName.size()) == std::string::npos;
+}
+
+std::string kept_name(const std::string &path) {
+  auto now = std::chrono::system_clock::now().time_since_epoch().count();
+  return fmt::format("{}.ckpt-{:x}", path, now);
+}
+
 }  // namespace
 
-std::vector<std::string> find_link_remaps(const Target &target, const DescriptorTable &table) {
-  std::vector<std::string> found;
+std::vector<ImageManifest::Link> keep_link_remaps(const Target &target,
+                                                  const DescriptorTable &table) {
+  std::vector<ImageManifest::Link> kept;
   std::error_code ec;
   for (const auto &[folder, ids] : unlinked_files(target, table))
     for (const auto &entry : fs::directory_iterator(folder, ec)) {
       struct stat st {};
-      if (entry.path().filename().string().starts_with(kName) &&
-          ::lstat(entry.path().c_str(), &st) == 0 && ids.contains({st.st_dev, st.st_ino}))
-        found.push_back(entry.path());
+      if (is_criu_name(entry.path().filename()) && ::lstat(entry.path().c_str(), &st) == 0 &&
+          ids.contains({st.st_dev, st.st_ino}))
+        kept.push_back({entry.path(), kept_name(entry.path())});
     }
-  return found;
+  for (const ImageManifest::Link &l : kept) ::rename(l.path.c_str(), l.kept.c_str());
+  return kept;
 }
 
-void remove_link_remaps(const std::vector<std::string> &paths) {
-  for (const std::string &path : paths) ::unlink(path.c_str());
+nlohmann::json describe_links(const std::vector<ImageManifest::Link> &links) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const ImageManifest::Link &l : links) list.push_back({{"path", l.path}, {"kept", l.kept}});
+  return list;
+}
+
+void remove_links(const std::vector<ImageManifest::Link> &links) {
+  for (const ImageManifest::Link &l : links) ::unlink(l.kept.c_str());
 }
 
 }  // namespace ckpt::tools

@@ -58,7 +58,9 @@ ImageManifest parse_or_throw(const json &j) {
   const json &streams = j.at("streams");
   m.own_terminals = streams.value("own_terminals", std::vector<int>());
   m.file_size_limit = j.value("file_size_limit", m.file_size_limit);
-  m.link_remaps = j.value("link_remaps", std::vector<std::string>());
+  m.links = each<ImageManifest::Link>(j.value("link_remaps", json::array()), [](const json &l) {
+    return ImageManifest::Link{l.at("path").get<std::string>(), l.at("kept").get<std::string>()};
+  });
   m.terminal = streams.at("terminal").get<bool>();
   static constexpr const char *kNames[] = {"stdin", "stdout", "stderr"};
   for (int fd = 0; fd < 3; fd++)

@@ -10,43 +10,31 @@
 namespace ckpt::tools {
 namespace {
 
-std::string second_name(const std::string &path) { return path + ".ckpt"; }
-
-bool exists(const std::string &path) { return ::access(path.c_str(), F_OK) == 0; }
-
-// The manifest is untrusted: nothing else is linked or renamed.
+// The manifest is untrusted: no other name is made or removed.
 bool is_link_remap(const std::string &path) {
   return path.starts_with('/') &&
          std::filesystem::path(path).filename().string().starts_with("link_remap.");
 }
 
-void give_back(const std::string &path) {
-  if (exists(path))
-    ::unlink(second_name(path).c_str());
-  else
-    ::rename(second_name(path).c_str(), path.c_str());
-}
-
 }  // namespace
 
-KeptLinks::KeptLinks(std::vector<std::string> paths) : paths_(std::move(paths)) {
-  std::erase_if(paths_, [](const std::string &p) { return !is_link_remap(p); });
-  for (const std::string &path : paths_) {
-    give_back(path);  // what a killed ckpt-restore has left
-    (void)::link(path.c_str(), second_name(path).c_str());
-  }
+KeptLinks::KeptLinks(std::vector<ImageManifest::Link> links) {
+  for (const ImageManifest::Link &l : links)
+    if (is_link_remap(l.path) && is_link_remap(l.kept) &&
+        ::link(l.kept.c_str(), l.path.c_str()) == 0)
+      links_.push_back(l);
 }
 
 KeptLinks::~KeptLinks() {
-  for (const std::string &path : paths_) give_back(path);
+  for (const ImageManifest::Link &l : links_) ::unlink(l.path.c_str());
 }
 
-void check_links(const std::vector<std::string> &paths, Reasons &reasons) {
-  for (const std::string &path : paths)
-    if (!exists(path) && !exists(second_name(path)))
+void check_links(const std::vector<ImageManifest::Link> &links, Reasons &reasons) {
+  for (const ImageManifest::Link &l : links)
+    if (::access(l.kept.c_str(), F_OK) != 0)
       reasons.push_back(fmt::format(
           "{}, the name that the dump gave to an unlinked file, is missing: start the program anew",
-          path));
+          l.kept));
 }
 
 }  // namespace ckpt::tools

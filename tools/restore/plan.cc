@@ -57,7 +57,7 @@ Result<RestorePlan> make_plan(const RestoreOptions &o) {
     reasons.push_back(sound.error().text());
   check_files(plan.manifest, o.grown_files, reasons);
   check_mapped_files(plan.manifest, reasons);
-  check_links(plan.manifest.link_remaps, reasons);
+  check_links(plan.manifest.links, reasons);
   plan.maps = check_devices_of(plan.manifest, plan.devices, o.ignore_limits, reasons);
   if (reasons.empty()) return plan;
   std::string name = o.image == storage::kPipeImage ? "the image from the pipe" : o.image;

@@ -142,7 +142,7 @@ StemOptions Restore::stem_options(const std::string &folder, bool new_namespace)
 }
 
 Result<> Restore::run_stem(const std::string &folder, bool new_namespace) {
-  KeptLinks links(plan_.manifest.link_remaps);
+  KeptLinks links(plan_.manifest.links);
   StreamServer server(*plan_.image, image_edits(plan_.manifest, options_.grown_files));
   CKPT_CHECK(server.start(folder));
   CKPT_TRY(stem_, start_stem(stem_options(folder, new_namespace)));
