@@ -14,6 +14,8 @@
 namespace ckpt::tools {
 namespace {
 
+// 60,000 mappings take 4 MiB. A larger file is served as it is.
+constexpr u64 kMaxEditedBytes = 64u << 20;
 constexpr const char *kServeSocket = "streamer-serve.sock";
 
 // CRIU closes a pipe before the end of the file when it needs no more of it, which is not an error.
@@ -64,16 +66,28 @@ Result<> StreamServer::serve(int socket) {
   }
 }
 
+Result<> StreamServer::read_stream(const std::string &name, const Write &write) const {
+  std::string file = name.substr(kCriuStreams.size());
+  const storage::StreamEntry &stream = *image_.find(name);
+  if (stream.size <= kMaxEditedBytes && edits_.wanted(file)) {
+    Bytes all(stream.size);
+    CKPT_CHECK(image_.read(stream, 0, all));
+    return write(edits_.edited(file, std::move(all)));
+  }
+  return image_.for_each_chunk(stream, storage::ImageReader::Order::Ascending,
+                               [&](u64, ByteView bytes) { return write(bytes); });
+}
+
 void StreamServer::copy(const std::string &name, UniqueFd pipe) {
   block_sigpipe();
   bool closed = false;
-  auto write = [&](u64, ByteView bytes) {
+  auto write = [&](ByteView bytes) {
     Result<> written = write_all(pipe.get(), bytes);
     closed = !written && reader_has_closed(pipe.get());
     return written;
   };
   Result<> r = guarded([&] {
-    return image_.for_each_chunk(*image_.find(name), storage::ImageReader::Order::Ascending, write);
+    return read_stream(name, write);
   });
   std::lock_guard lock(mutex_);
   if (!r && !closed && first_error_)

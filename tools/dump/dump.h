@@ -17,8 +17,10 @@
 #include "tools/criu/criu.h"
 #include "tools/dump/agents.h"
 #include "tools/dump/cancel.h"
+#include "tools/dump/file_hashes.h"
 #include "tools/dump/preflight.h"
 #include "tools/phases.h"
+#include "tools/restore/image_manifest.h"
 #include "tools/session/target.h"
 
 namespace ckpt::tools {
@@ -71,12 +73,14 @@ class Dump {
   Result<> resolve();
   Result<> preflight();
   Result<> open_image();
+  void hash_files();
   storage::ImageWriter::Options writer_options() const;
   bool in_pipe() const { return options_.image == storage::kPipeImage; }
   void prune() const;
   Result<> announce();
   Result<> dump_criu_side();
   Result<> record_stopped_program();
+  Result<> check_restorable() const;
   Result<> check_no_new_agents() const;
   Result<> write_image();
   Result<> wake();
@@ -101,6 +105,8 @@ class Dump {
   bool agents_missed_ = false;  // an agent could not be connected
   bool devices_lost_ = false;
   bool stopped_ = false;  // CRIU has left the process tree stopped
+  FileHashes hashes_;
+  std::vector<ImageManifest::Link> links_;
   nlohmann::json manifest_;
   DumpReport report_;
 };

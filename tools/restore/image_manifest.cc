@@ -18,9 +18,15 @@ std::vector<T> each(const json &list, F &&f) {
   return v;
 }
 
+template <class T>
+std::optional<T> optional_at(const json &j, const char *name) {
+  return j.contains(name) ? std::optional(j.at(name).get<T>()) : std::nullopt;
+}
+
 ImageManifest::File file_of(const json &j) {
-  return {j.at("path").get<std::string>(), j.at("size").get<u64>(), j.value("append", false),
-          j.value("writable", false)};
+  return {j.at("path").get<std::string>(), j.at("size").get<u64>(),
+          j.value("append", false),        j.value("writable", false),
+          optional_at<i64>(j, "mtime_ns"), optional_at<u64>(j, "hash")};
 }
 
 // nlohmann's accessors throw if a field is missing or of another type. parse() catches that, which
@@ -51,6 +57,11 @@ ImageManifest parse_or_throw(const json &j) {
                                p.at("program_reads").get<bool>()};
   });
   const json &streams = j.at("streams");
+  m.own_terminals = streams.value("own_terminals", std::vector<int>());
+  m.file_size_limit = j.value("file_size_limit", m.file_size_limit);
+  m.links = each<ImageManifest::Link>(j.value("link_remaps", json::array()), [](const json &l) {
+    return ImageManifest::Link{l.at("path").get<std::string>(), l.at("kept").get<std::string>()};
+  });
   m.terminal = streams.at("terminal").get<bool>();
   static constexpr const char *kNames[] = {"stdin", "stdout", "stderr"};
   for (int fd = 0; fd < 3; fd++)
