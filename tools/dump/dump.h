@@ -17,6 +17,7 @@
 #include "tools/criu/criu.h"
 #include "tools/dump/agents.h"
 #include "tools/dump/cancel.h"
+#include "tools/dump/connections.h"
 #include "tools/dump/preflight.h"
 #include "tools/phases.h"
 #include "tools/session/target.h"
@@ -72,12 +73,15 @@ class Dump {
   bool in_pipe() const { return options_.image == storage::kPipeImage; }
   void prune() const;
   Result<> announce();
+  Result<> lock_connections();
   Result<> dump_criu_side();
+  Result<> check_no_new_connections(const Connections &now) const;
   Result<> record_stopped_program();
   Result<> check_no_new_agents() const;
   Result<> write_image();
   Result<> wake();
   Result<> end_program();
+  void continue_program();
   void undo(const Error &why);
 
   DumpOptions options_;
@@ -92,6 +96,9 @@ class Dump {
   std::unique_ptr<storage::ImageWriter> image_;
   std::atomic<storage::ImageWriter *> live_image_ = nullptr;
   UniqueFd keeper_;
+  Connections connections_;
+  ReuseOfSockets reuse_;
+  ConnectionLock connection_lock_;
   bool stopped_ = false;  // CRIU has left the process tree stopped
   nlohmann::json manifest_;
   DumpReport report_;

@@ -28,6 +28,7 @@ std::vector<std::string> criu_command(const HostSide &side, const std::string &f
            {side.criu.path, "dump", "--no-default-config", "--stream", "--leave-stopped",
             "--shell-job", "--file-locks", "--ghost-limit", std::to_string(kMaxUnlinkedBytes), "-t",
             std::to_string(target.processes.front().ns_pid()), "-D", folder, "-o", kLog, "-v4"});
+  if (side.tcp_connections) c.insert(c.end(), {"--tcp-established", "--network-lock", "skip"});
   return c;
 }
 

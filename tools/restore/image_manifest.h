@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 
 #include "common/base/bytes.h"
 #include "common/base/result.h"
+#include "tools/net/inet_table.h"
 
 namespace ckpt::tools {
 
@@ -43,6 +45,13 @@ struct ImageManifest {
     bool program_reads;
   };
 
+  struct Socket {
+    bool udp;
+    bool v6;
+    Endpoint local;
+    std::optional<Endpoint> remote;  // of a TCP connection
+  };
+
   std::string program;
   std::string cwd;
   pid_t root_pid = 0;
@@ -54,6 +63,7 @@ struct ImageManifest {
   std::vector<File> files;
   std::vector<File> mapped_files;
   std::vector<Pipe> pipes;
+  std::vector<Socket> sockets;  // of IP that have a port; none in images of ckpt 0.1
   bool terminal = false;  // any process has a terminal open
   bool terminal_at[3]{};  // whether the root's stdin, stdout and stderr are terminals
 

@@ -8,6 +8,7 @@
 
 #include "storage/io/key_file.h"
 #include "storage/ops/receive.h"
+#include "tools/restore/recorded_sockets.h"
 
 namespace ckpt::tools {
 namespace {
@@ -56,6 +57,7 @@ Result<RestorePlan> make_plan(const RestoreOptions &o) {
     reasons.push_back(sound.error().text());
   check_files(plan.manifest, o.truncate_files, reasons);
   check_mapped_files(plan.manifest, reasons);
+  check_sockets(plan.manifest, reasons);
   plan.maps = check_devices_of(plan.manifest, plan.devices, o.ignore_limits, reasons);
   if (reasons.empty()) return plan;
   std::string name = o.image == storage::kPipeImage ? "the image from the pipe" : o.image;

@@ -9,6 +9,7 @@
 
 #include "tools/criu/stream_server.h"
 #include "tools/proc/process.h"
+#include "tools/restore/recorded_sockets.h"
 #include "tools/session/process_tree.h"
 
 namespace ckpt::tools {
@@ -128,6 +129,8 @@ StemOptions Restore::stem_options(const std::string &folder, bool new_namespace)
       s.inherited.push_back(fd);
     }
   };
+  if (!flows_of(m).empty())
+    s.criu.insert(s.criu.end(), {"--tcp-established", "--network-lock", "skip"});
   inherit(streams_->pipes());
   inherit(agents_.outcome_pipes());
   s.last_pid = m.pids().back() + kPidGap;
@@ -139,6 +142,11 @@ StemOptions Restore::stem_options(const std::string &folder, bool new_namespace)
 }
 
 Result<> Restore::run_stem(const std::string &folder, bool new_namespace) {
+  // No packet may arrive before both ends of its connection exist.
+  ConnectionLock lock;
+  if (std::vector<PacketFlow> flows = flows_of(plan_.manifest); !flows.empty()) {
+    CKPT_TRY(lock, ConnectionLock::take(flows));
+  }
   StreamServer server(*plan_.image);
   CKPT_CHECK(server.start(folder));
   CKPT_TRY(stem_, start_stem(stem_options(folder, new_namespace)));
