@@ -81,9 +81,10 @@ Connections::Trouble Connections::trouble_of(const Held &h) const {
             true};
   if (!s.connected()) return {};
   if (h.own_namespace)
-    return {fmt::format("is a TCP connection to {} in a network namespace of the program's own, "
-                        "which ckpt cannot checkpoint: close it first",
-                        s.remote.text())};
+    return {
+        fmt::format("is a TCP connection to {} in a network namespace of the program's own, "
+                    "which ckpt cannot checkpoint: close it first",
+                    s.remote.text())};
   auto other = std::find_if(table_.begin(), table_.end(), [&](const InetSocket &o) {
     return o.connected() && o.local == s.remote && o.remote == s.local;
   });
@@ -156,7 +157,8 @@ json Connections::describe() const {
   for (const Held &h : held_) {
     const InetSocket &s = h.socket;
     if (h.own_namespace || s.local.port == 0) continue;
-    json j{{"protocol", h.udp ? "udp" : "tcp"}, {"v6", s.v6}, {"local", describe_endpoint(s.local)}};
+    json j{
+        {"protocol", h.udp ? "udp" : "tcp"}, {"v6", s.v6}, {"local", describe_endpoint(s.local)}};
     if (!h.udp && s.connected()) j["remote"] = describe_endpoint(s.remote);
     list.push_back(std::move(j));
   }

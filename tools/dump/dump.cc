@@ -16,6 +16,7 @@
 #include "tools/dump/describe_program.h"
 #include "tools/dump/host_side.h"
 #include "tools/dump/outer_pipes.h"
+#include "tools/dump/unsupported.h"
 #include "tools/session/process_tree.h"
 
 namespace ckpt::tools {
@@ -156,6 +157,11 @@ Result<> Dump::preflight() {
   check_descriptors(target_, reasons);
   check_unix_sockets(target_, reasons);
   check_drivers(target_, reasons);
+  check_socket_kinds(target_, reasons);
+  check_shared_memory(target_, reasons);
+  check_namespaces(target_, reasons);
+  check_vfork(target_, reasons);
+  check_mpi_rank(target_, reasons);
   // The agent of a stopped process would not answer. check_processes() has reported it already.
   if (reasons.empty()) {
     CKPT_CHECK(agents_.connect(target_));
@@ -219,8 +225,8 @@ Result<> Dump::announce() {
 // the same moment.
 Result<> Dump::lock_connections() {
   connections_ = Connections::read(target_);
+  reuse_ = reuse_of_sockets(target_.processes);
   if (connections_.empty()) return {};
-  reuse_ = reuse_of_connections(target_.processes);
   CKPT_TRY(connection_lock_, ConnectionLock::take(connections_.flows()));
   return {};
 }
@@ -229,8 +235,7 @@ Result<> Dump::dump_criu_side() {
   std::vector<int> inherited = agents_.outcome_pipe_ends();
   inherited.push_back(keeper_.get());
   std::string log = (in_pipe() ? "ckpt-dump" : options_.image) + ".criu.log";
-  return dump_host_side({criu_, target_, *image_, cancel_, std::move(inherited),
-                         !connections_.empty(), std::move(log)},
+  return dump_host_side({criu_, target_, *image_, cancel_, std::move(inherited), std::move(log)},
                         stopped_);
 }
 

@@ -26,9 +26,9 @@ std::vector<std::string> criu_command(const HostSide &side, const std::string &f
     c = {"nsenter", "-t", std::to_string(target.root), "-p", "-m", fmt::format("--wd={}", folder)};
   c.insert(c.end(),
            {side.criu.path, "dump", "--no-default-config", "--stream", "--leave-stopped",
-            "--shell-job", "--file-locks", "--ghost-limit", std::to_string(kMaxUnlinkedBytes), "-t",
+            "--shell-job", "--file-locks", "--tcp-established", "--network-lock", "skip",
+            "--ghost-limit", std::to_string(kMaxUnlinkedBytes), "-t",
             std::to_string(target.processes.front().ns_pid()), "-D", folder, "-o", kLog, "-v4"});
-  if (side.tcp_connections) c.insert(c.end(), {"--tcp-established", "--network-lock", "skip"});
   return c;
 }
 

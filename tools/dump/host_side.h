@@ -22,7 +22,6 @@ struct HostSide {
   // If this tool is killed, they stay open until CRIU has ended too, so that neither the keeper nor
   // an agent acts while CRIU still works on the program.
   std::vector<int> inherited;
-  bool tcp_connections = false;  // all of them have both ends in the program
   std::string kept_log;  // where a copy of CRIU's log goes after a failure
 };
 

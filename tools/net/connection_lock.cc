@@ -153,9 +153,8 @@ class Batch {
   void drop() {
     expression("immediate", [&] {
       number(NFTA_IMMEDIATE_DREG, NFT_REG_VERDICT);
-      nested(NFTA_IMMEDIATE_DATA, [&] {
-        nested(NFTA_DATA_VERDICT, [&] { number(NFTA_VERDICT_CODE, NF_DROP); });
-      });
+      nested(NFTA_IMMEDIATE_DATA,
+             [&] { nested(NFTA_DATA_VERDICT, [&] { number(NFTA_VERDICT_CODE, NF_DROP); }); });
     });
   }
 

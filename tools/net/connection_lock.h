@@ -6,8 +6,8 @@
 // not: between the two reads a retransmission, a delayed acknowledgement or the small segment that
 // waited for it (Nagle) can move bytes from one end to the other. The first end was then saved
 // without these bytes and the second one as having sent them, and both wait for ever after a
-// restore. A restore has the same problem: CRIU sends what was unsent as soon as one end exists, and
-// without the other end the kernel answers with a reset.
+// restore. A restore has the same problem: CRIU sends what was unsent as soon as one end exists,
+// and without the other end the kernel answers with a reset.
 //
 // How. A table of nftables drops what arrives for these connections. TCP repeats it afterwards. It
 // is what `criu --network-lock nftables` does, but CRIU leaves its table behind if it leaves the

@@ -19,9 +19,9 @@ namespace ckpt::tools {
 // SO_REUSEADDR by the inode of the socket. Repair mode overwrites it (tcp_setsockopt() of Linux),
 // so it is read before.
 using ReuseOfSockets = std::map<u64, int>;
-ReuseOfSockets reuse_of_connections(const std::vector<Process> &processes);
+ReuseOfSockets reuse_of_sockets(const std::vector<Process> &processes);
 
-// All connections of these processes. Where it is not known, SO_REUSEADDR becomes 1, so that a
+// All sockets of these processes. Where it is not known, SO_REUSEADDR becomes 1, so that a
 // server can still bind its port again.
 void leave_repair_mode(const std::vector<Process> &processes, const ReuseOfSockets &reuse);
 

@@ -64,8 +64,8 @@ struct ImageManifest {
   std::vector<File> mapped_files;
   std::vector<Pipe> pipes;
   std::vector<Socket> sockets;  // of IP that have a port; none in images of ckpt 0.1
-  bool terminal = false;  // any process has a terminal open
-  bool terminal_at[3]{};  // whether the root's stdin, stdout and stderr are terminals
+  bool terminal = false;        // any process has a terminal open
+  bool terminal_at[3]{};        // whether the root's stdin, stdout and stderr are terminals
 
   static Result<ImageManifest> parse(const nlohmann::json &manifest);
   // All IDs that must be free in the PID namespace of the restore, in ascending order: of

@@ -63,17 +63,20 @@ int try_out(const ImageManifest::Socket &s) {
 std::string refused(const ImageManifest::Socket &s, int error) {
   const char *protocol = s.udp ? "UDP" : "TCP";
   if (error == EADDRNOTAVAIL && !s.remote)
-    return fmt::format("the program uses {} {}, which is no address of this machine: add it (ip "
-                       "address add), or restore on a machine that has it",
-                       protocol, s.local.text());
+    return fmt::format(
+        "the program uses {} {}, which is no address of this machine: add it (ip "
+        "address add), or restore on a machine that has it",
+        protocol, s.local.text());
   if (s.remote)
-    return fmt::format("the program's TCP connection from {} to {} cannot be made here ({}): end "
-                       "the program that has it now (ss -tnp shows it), and add the address where "
-                       "it is missing",
-                       s.local.text(), s.remote->text(), std::strerror(error));
-  return fmt::format("the program uses {} {}, which cannot be had here ({}): end the program that "
-                     "has it now (ss -tunlp shows it)",
-                     protocol, s.local.text(), std::strerror(error));
+    return fmt::format(
+        "the program's TCP connection from {} to {} cannot be made here ({}): end "
+        "the program that has it now (ss -tnp shows it), and add the address where "
+        "it is missing",
+        s.local.text(), s.remote->text(), std::strerror(error));
+  return fmt::format(
+      "the program uses {} {}, which cannot be had here ({}): end the program that "
+      "has it now (ss -tunlp shows it)",
+      protocol, s.local.text(), std::strerror(error));
 }
 
 }  // namespace

@@ -115,22 +115,20 @@ StemOptions Restore::stem_options(const std::string &folder, bool new_namespace)
   const ImageManifest &m = plan_.manifest;
   // --leave-stopped: CRIU would start one thread after the other, and would fail if the program
   // ended before the last one. The stem continues the program instead.
-  StemOptions s{
-      .criu = {plan_.criu.path, "restore", "--no-default-config", "--stream", "-d", "-S",
-               "--leave-stopped", "--shell-job", "--file-locks", "-D", folder, "-o", kLog, "-v4"},
-      .folder = folder,
-      .terminal = streams_->terminal(),
-      .own_terminal = streams_->own_terminal(),
-      .new_namespace = new_namespace,
-      .leave_stopped = m.stopped()};
+  StemOptions s{.criu = {plan_.criu.path, "restore", "--no-default-config", "--stream", "-d", "-S",
+                         "--leave-stopped", "--shell-job", "--file-locks", "--tcp-established",
+                         "--network-lock", "skip", "-D", folder, "-o", kLog, "-v4"},
+                .folder = folder,
+                .terminal = streams_->terminal(),
+                .own_terminal = streams_->own_terminal(),
+                .new_namespace = new_namespace,
+                .leave_stopped = m.stopped()};
   auto inherit = [&s](const std::vector<std::pair<int, u64>> &pipes) {
     for (auto [fd, inode] : pipes) {
       s.criu.insert(s.criu.end(), {"--inherit-fd", fmt::format("fd[{}]:pipe:[{}]", fd, inode)});
       s.inherited.push_back(fd);
     }
   };
-  if (!flows_of(m).empty())
-    s.criu.insert(s.criu.end(), {"--tcp-established", "--network-lock", "skip"});
   inherit(streams_->pipes());
   inherit(agents_.outcome_pipes());
   s.last_pid = m.pids().back() + kPidGap;
