@@ -183,7 +183,7 @@ _ckpt_restore() {
     --resume) _ckpt_words "$(_ckpt_programs)" ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --ignore-limits --every --mtbf --keep --image-dir --detach --output --truncate-files --key-file --resume --json-report --version --help'
+        _ckpt_words '--device --portable --ignore-limits --every --mtbf --keep --image-dir --detach --output --truncate-files --append-files --key-file --resume --json-report --version --help'
       else
         _ckpt_images
       fi

@@ -53,7 +53,9 @@ constexpr Advice kAdvice[] = {
     {"Some file locks are hold by dumping tasks", "release the program's file locks first"},
     {"No space left on device", "make room on the disk"},
     {"has bad size",
-     "restore the file's contents of the time of the dump, or use ckpt-restore --truncate-files"},
+     "put the file back as it was, or use ckpt-restore --truncate-files or --append-files"},
+    {"ctty inheritance detected",
+     "a process has /dev/tty of a terminal open that another session controls; close it first"},
     {"Can't fork for", "a PID of the program is in use; run ckpt-restore again"},
     {"Operation not permitted", "run as root"},
 };
@@ -97,6 +99,11 @@ Result<Criu> find_criu() {
     return fail_with_hint(fmt::format("{} is version {}, which is too old", c.path, c.version),
                           hint);
   return c;
+}
+
+const char *log_level(u64 file_size_limit) {
+  constexpr u64 kLargestLog = 1u << 30;
+  return file_size_limit < kLargestLog ? "-v1" : "-v4";
 }
 
 Error criu_error(const std::string &log_path, const std::string &verb, int wait_status) {

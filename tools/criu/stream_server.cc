@@ -13,6 +13,8 @@
 namespace ckpt::tools {
 namespace {
 
+// 60,000 mappings take 4 MiB. A larger file is served as it is.
+constexpr u64 kMaxEditedBytes = 64u << 20;
 constexpr const char *kServeSocket = "streamer-serve.sock";
 
 // CRIU closes a pipe before the end of the file when it needs no more of it, which is not an error.
@@ -61,15 +63,26 @@ Result<> StreamServer::serve(int socket) {
   }
 }
 
-void StreamServer::copy(std::string name, UniqueFd pipe) {
+Result<> StreamServer::read_stream(const std::string &name, const Write &write) const {
+  std::string file = name.substr(kCriuStreams.size());
+  const storage::StreamEntry &stream = *image_.find(name);
+  if (stream.size <= kMaxEditedBytes && edits_.wanted(file)) {
+    Bytes all(stream.size);
+    CKPT_CHECK(image_.read(stream, 0, all));
+    return write(edits_.edited(file, std::move(all)));
+  }
+  return image_.for_each_chunk(stream, storage::ImageReader::Order::Ascending,
+                               [&](u64, ByteView bytes) { return write(bytes); });
+}
+
+void StreamServer::copy(const std::string &name, UniqueFd pipe) {
   block_sigpipe();
   bool closed = false;
-  Result<> r = image_.for_each_chunk(*image_.find(name), storage::ImageReader::Order::Ascending,
-                                     [&](u64, ByteView bytes) {
-                                       Result<> written = write_all(pipe.get(), bytes);
-                                       closed = !written && reader_has_closed(pipe.get());
-                                       return written;
-                                     });
+  Result<> r = read_stream(name, [&](ByteView bytes) {
+    Result<> written = write_all(pipe.get(), bytes);
+    closed = !written && reader_has_closed(pipe.get());
+    return written;
+  });
   std::lock_guard lock(mutex_);
   if (!r && !closed && first_error_)
     first_error_ = Failure(std::move(r).error().in(fmt::format("the stream {}", name)));

@@ -15,8 +15,10 @@
 #include "storage/read/image_reader.h"
 #include "tools/dump/describe_program.h"
 #include "tools/dump/host_side.h"
+#include "tools/dump/link_remaps.h"
 #include "tools/dump/outer_pipes.h"
 #include "tools/dump/unsupported.h"
+#include "tools/restore/file_checks.h"
 #include "tools/session/process_tree.h"
 
 namespace ckpt::tools {
@@ -184,7 +186,8 @@ Result<> Dump::open_image() {
                {"host", describe_host()},
                {"root_pid", target_.processes.front().ns_pid()},
                {"session_dir", session_folder_of(target_.root)},
-               {"mapped_files", describe_mapped_files(target_)}};
+               {"mapped_files", describe_mapped_files(target_, hashes_)}};
+  hashes_.add_open_files(read_descriptors(target_));
   for (const Process &p : target_.processes) expected_ += p.resident_bytes;
   if (in_pipe()) {
     CKPT_TRY(image_, storage::ImageWriter::create_in_pipe(STDOUT_FILENO, writer_options()));
@@ -235,8 +238,10 @@ Result<> Dump::dump_criu_side() {
   std::vector<int> inherited = agents_.outcome_pipe_ends();
   inherited.push_back(keeper_.get());
   std::string log = (in_pipe() ? "ckpt-dump" : options_.image) + ".criu.log";
-  return dump_host_side({criu_, target_, *image_, cancel_, std::move(inherited), std::move(log)},
-                        stopped_);
+  CKPT_CHECK(dump_host_side(
+      {criu_, target_, *image_, cancel_, std::move(inherited), std::move(log)}, stopped_));
+  link_remaps_ = find_link_remaps(target_, read_descriptors(target_));
+  return {};
 }
 
 Result<> Dump::record_stopped_program() {
@@ -251,7 +256,9 @@ Result<> Dump::record_stopped_program() {
   DescriptorTable table = read_descriptors(target_);
   manifest_["processes"] = describe_processes(target_, stopped_before_);
   manifest_["streams"] = describe_streams(target_, table);
-  manifest_["files"] = describe_files(table);
+  manifest_["files"] = describe_files(target_, table, hashes_);
+  manifest_["link_remaps"] = link_remaps_;
+  manifest_["file_size_limit"] = target_.smallest_file_size_limit();
   manifest_["agents"] = agents_.describe();
   manifest_["participants"] = agents_.describe_requirements();
   std::vector<OuterPipe> pipes = find_outer_pipes(target_, table, agents_.outcome_pipes());
@@ -262,7 +269,19 @@ Result<> Dump::record_stopped_program() {
     CKPT_TRY(storage::StreamId id, image_->stream(pipe_stream(p.inode)));
     CKPT_CHECK(image_->append(id, unread));
   }
-  return {};
+  return check_restorable();
+}
+
+// Asks what ckpt-restore will ask of files: a program must not end for an image that is refused.
+// While the program runs the answers would change, so the preflight cannot ask.
+Result<> Dump::check_restorable() const {
+  CKPT_TRY(ImageManifest m, ImageManifest::parse(manifest_));
+  Reasons reasons;
+  check_files(m, GrownFiles::Refuse, reasons);
+  check_mapped_files(m, reasons);
+  if (reasons.empty()) return {};
+  return fail_with_hint(fmt::format("the image could not be restored:{}", as_list(reasons)),
+                        "the program keeps running");
 }
 
 // An agent that started after resolve() has taken no part in the checkpoint: its copy would not be
@@ -326,6 +345,7 @@ Result<> Dump::end_program() {
 void Dump::undo(const Error &why) {
   log::debug("undoing the checkpoint: {}", why.what);
   connection_lock_.release();
+  remove_link_remaps(link_remaps_);
   if (stopped_) continue_program();
   agents_.undo(why.what);
   live_image_ = nullptr;

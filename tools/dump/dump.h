@@ -18,6 +18,7 @@
 #include "tools/dump/agents.h"
 #include "tools/dump/cancel.h"
 #include "tools/dump/connections.h"
+#include "tools/dump/file_hashes.h"
 #include "tools/dump/preflight.h"
 #include "tools/phases.h"
 #include "tools/session/target.h"
@@ -77,6 +78,7 @@ class Dump {
   Result<> dump_criu_side();
   Result<> check_no_new_connections(const Connections &now) const;
   Result<> record_stopped_program();
+  Result<> check_restorable() const;
   Result<> check_no_new_agents() const;
   Result<> write_image();
   Result<> wake();
@@ -100,6 +102,8 @@ class Dump {
   ReuseOfSockets reuse_;
   ConnectionLock connection_lock_;
   bool stopped_ = false;  // CRIU has left the process tree stopped
+  FileHashes hashes_;
+  std::vector<std::string> link_remaps_;
   nlohmann::json manifest_;
   DumpReport report_;
 };

@@ -27,6 +27,7 @@ namespace fs = std::filesystem;
 // space than this lower bound is never enough.
 constexpr u64 kMinFreeBytes = 256u << 10;
 constexpr u64 kBestRatio = 200;
+constexpr long kMessageQueues = 0x19800202;  // MQUEUE_MAGIC of ipc/mqueue.c
 
 std::string name_of(const Process &p) { return fmt::format("process {} ({})", p.pid, p.command); }
 
@@ -48,15 +49,39 @@ bool is_driver_socket(const std::string &path) {
 // /dev/tty and ptmx (major 5).
 bool criu_can_reopen(const Descriptor &d) { return major(d.rdev) == 1 || major(d.rdev) == 5; }
 
-std::string refused_descriptor(const Process &p, const Descriptor &d) {
+// The kinds that CRIU restores.
+bool is_known_anonymous(const std::string &target) {
+  return target == "inotify" || target == "anon_inode:inotify" ||
+         starts_with_any(target,
+                         {"anon_inode:[eventfd]", "anon_inode:[eventpoll]", "anon_inode:[signalfd]",
+                          "anon_inode:[timerfd]", "anon_inode:[fanotify]", "anon_inode:[pidfd]"});
+}
+
+std::string refused_detail(const Descriptor &d) {
+  if (d.semaphore)
+    return "an eventfd in semaphore mode, which CRIU would restore without that mode";
+  if (d.file_system == kMessageQueues) return "a POSIX message queue, which CRIU cannot checkpoint";
+  return {};
+}
+
+// A driver has descriptors of its own open, which an agent removes with it. Of these only such
+// kinds count as no driver opens.
+std::string refused_anonymous(const Descriptor &d, bool has_agent) {
+  if (std::string detail = has_agent ? "" : refused_detail(d); !detail.empty())
+    return detail + ": close it first";
+  bool refused = d.target.starts_with("anon_inode:") && !is_known_anonymous(d.target);
+  if (has_agent)
+    refused = starts_with_any(
+        d.target, {"anon_inode:[io_uring]", "anon_inode:[userfaultfd]", "anon_inode:[perf_event]",
+                   "anon_inode:bpf", "anon_inode:[bpf", "anon_inode:kvm"});
+  if (!refused) return {};
+  return d.target.substr(d.target.find(':') + 1) + ", which CRIU cannot checkpoint: close it first";
+}
+
+std::string refused_descriptor(const Process &p, const Descriptor &d, bool has_agent) {
   std::string what = fmt::format("{}: descriptor {} is ", name_of(p), d.fd);
   using Kind = Descriptor::Kind;
-  if (d.kind == Kind::Anonymous)
-    for (const char *kind :
-         {"[io_uring]", "[userfaultfd]", "[perf_event]", "[bpf", "bpf-", "[kvm", "kvm-"})
-      if (d.target.find(kind) != std::string::npos)
-        return what + d.target.substr(d.target.find(':') + 1) +
-               ", which CRIU cannot checkpoint: close it first";
+  if (std::string why = refused_anonymous(d, has_agent); !why.empty()) return what + why;
   if (d.kind == Kind::BlockDevice ||
       (d.kind == Kind::CharDevice && !criu_can_reopen(d) && !is_driver_device(d.target)))
     return what + "the device " + d.target + ", which cannot be checkpointed: close it first";
@@ -69,6 +94,32 @@ std::string refused_descriptor(const Process &p, const Descriptor &d) {
   if (d.kind == Kind::Pipe && (d.flags & O_DIRECT))
     return what + "a pipe in packet mode (O_DIRECT), which CRIU cannot checkpoint: close it first";
   return {};
+}
+
+// CRIU dumps a program whose processes share their PID and time namespaces with its root, their
+// user namespace with the root's parent (keeper or stem), and their mounts with CRIU. It dumps a
+// mount namespace, too, but restores only those that were set up for it.
+std::string refused_namespace(const Process &p, const Target &target) {
+  const Process &root = target.processes.front();
+  struct Kind {
+    const char *name, *text;
+    pid_t outside;
+  };
+  pid_t criu = target.own_pid_namespace ? root.parent : ::getpid();
+  for (Kind k : {Kind{"user", "user", root.parent}, Kind{"pid", "PID", root.pid},
+                 Kind{"time", "time", root.pid}, Kind{"mnt", "mount", criu}})
+    if (u64 own = namespace_of(p.pid, k.name); own && own != namespace_of(k.outside, k.name))
+      return fmt::format(
+          "{} lives in a {} namespace of its own, which CRIU cannot restore: start ckpt-run and "
+          "ckpt-dump inside of it",
+          name_of(p), k.text);
+  return {};
+}
+
+bool has_secret_memory(pid_t pid) {
+  std::vector<ProcMapping> maps = mappings_of(pid);
+  return std::any_of(maps.begin(), maps.end(),
+                     [](const ProcMapping &m) { return m.path.starts_with("/secretmem"); });
 }
 
 // The sockets of this tool, the keeper and the proxies. The agents close their ends when they
@@ -139,6 +190,13 @@ void check_processes(const Target &target, Reasons &reasons) {
     if (p.state == 'T' && target.has_agent(p.pid))
       reasons.push_back(
           fmt::format("{} is stopped: continue it first (kill -CONT {})", name_of(p), p.pid));
+    if (std::string why = refused_namespace(p, target); !why.empty())
+      reasons.push_back(std::move(why));
+    if (has_secret_memory(p.pid))
+      reasons.push_back(
+          fmt::format("{} has secret memory (memfd_secret), which only itself can read: it cannot "
+                      "be checkpointed",
+                      name_of(p)));
     if (is_own_helper(p.pid))
       reasons.push_back(fmt::format(
           "{} is a ckpt tool inside of the program: checkpoint that tool's program instead",
@@ -158,7 +216,7 @@ void check_processes(const Target &target, Reasons &reasons) {
 void check_descriptors(const Target &target, Reasons &reasons) {
   for (const Process &p : target.processes)
     for (const Descriptor &d : descriptors_of(p.pid))
-      if (std::string reason = refused_descriptor(p, d); !reason.empty())
+      if (std::string reason = refused_descriptor(p, d, target.has_agent(p.pid)); !reason.empty())
         reasons.push_back(std::move(reason));
   Connections::check(target, reasons);
 }

@@ -43,10 +43,9 @@ std::string unsupported_kind(int socket) {
     ::getsockopt(socket, SOL_SOCKET, name, &value, &size);
     return value;
   };
-  static const std::map<int, const char *> kNames{{AF_VSOCK, "vsock"},     {AF_ALG, "kernel crypto"},
-                                                  {AF_CAN, "CAN"},         {AF_BLUETOOTH, "Bluetooth"},
-                                                  {AF_TIPC, "TIPC"},       {AF_XDP, "XDP"},
-                                                  {AF_RDS, "RDS"},         {AF_SMC, "SMC"}};
+  static const std::map<int, const char *> kNames{
+      {AF_VSOCK, "vsock"}, {AF_ALG, "kernel crypto"}, {AF_CAN, "CAN"}, {AF_BLUETOOTH, "Bluetooth"},
+      {AF_TIPC, "TIPC"},   {AF_XDP, "XDP"},           {AF_RDS, "RDS"}, {AF_SMC, "SMC"}};
   int family = option(SO_DOMAIN), type = option(SO_TYPE), protocol = option(SO_PROTOCOL);
   if (family == AF_UNIX || family == AF_NETLINK || family == AF_PACKET || family < 0) return {};
   if (family != AF_INET && family != AF_INET6) {
@@ -100,8 +99,7 @@ bool waits_in_vfork(pid_t pid) {
   if (!p || p->state != 'D') return false;
   std::ifstream in(fmt::format("/proc/{}/syscall", pid));
   long number = -1;
-  return (in >> number) &&
-         (number == SYS_vfork || number == SYS_clone || number == SYS_clone3);
+  return (in >> number) && (number == SYS_vfork || number == SYS_clone || number == SYS_clone3);
 }
 
 }  // namespace
@@ -113,9 +111,10 @@ void check_socket_kinds(const Target &target, Reasons &reasons) {
       if (d.kind != Descriptor::Kind::Socket || !seen.insert(d.inode).second) continue;
       UniqueFd socket = duplicate_descriptor(p.pid, d.fd);
       if (std::string kind = socket ? unsupported_kind(socket.get()) : ""; !kind.empty())
-        reasons.push_back(fmt::format("{}: descriptor {} is {}, which CRIU cannot checkpoint: close "
-                                      "it first",
-                                      process_text(p), d.fd, kind));
+        reasons.push_back(
+            fmt::format("{}: descriptor {} is {}, which CRIU cannot checkpoint: close "
+                        "it first",
+                        process_text(p), d.fd, kind));
     }
 }
 
@@ -124,13 +123,15 @@ void check_shared_memory(const Target &target, Reasons &reasons) {
     check_mappings(p, namespace_link(p.pid, "ipc") != namespace_link(::getpid(), "ipc"), reasons);
     for (const Descriptor &d : descriptors_of(p.pid)) {
       if (is_message_queue(p.pid, d))
-        reasons.push_back(fmt::format("{}: descriptor {} is the POSIX message queue {}, which CRIU "
-                                      "cannot checkpoint: close it first (mq_close)",
-                                      process_text(p), d.fd, d.target));
+        reasons.push_back(
+            fmt::format("{}: descriptor {} is the POSIX message queue {}, which CRIU "
+                        "cannot checkpoint: close it first (mq_close)",
+                        process_text(p), d.fd, d.target));
       if (d.target.starts_with("/secretmem"))
-        reasons.push_back(fmt::format("{}: descriptor {} is secret memory (memfd_secret), which "
-                                      "cannot be checkpointed: close it first",
-                                      process_text(p), d.fd));
+        reasons.push_back(
+            fmt::format("{}: descriptor {} is secret memory (memfd_secret), which "
+                        "cannot be checkpointed: close it first",
+                        process_text(p), d.fd));
     }
   }
 }

@@ -17,9 +17,15 @@ std::vector<T> each(const json &list, F &&f) {
   return v;
 }
 
+template <class T>
+std::optional<T> optional_at(const json &j, const char *name) {
+  return j.contains(name) ? std::optional(j.at(name).get<T>()) : std::nullopt;
+}
+
 ImageManifest::File file_of(const json &j) {
-  return {j.at("path").get<std::string>(), j.at("size").get<u64>(), j.value("append", false),
-          j.value("writable", false)};
+  return {j.at("path").get<std::string>(), j.at("size").get<u64>(),
+          j.value("append", false),        j.value("writable", false),
+          optional_at<i64>(j, "mtime_ns"), optional_at<u64>(j, "hash")};
 }
 
 std::optional<Endpoint> endpoint_of(const json &j) {
@@ -60,6 +66,9 @@ ImageManifest parse_or_throw(const json &j) {
       m.sockets.push_back({s.at("protocol") == "udp", s.at("v6").get<bool>(), *local, remote});
   }
   const json &streams = j.at("streams");
+  m.own_terminals = streams.value("own_terminals", std::vector<int>());
+  m.file_size_limit = j.value("file_size_limit", m.file_size_limit);
+  m.link_remaps = j.value("link_remaps", std::vector<std::string>());
   m.terminal = streams.at("terminal").get<bool>();
   static constexpr const char *kNames[] = {"stdin", "stdout", "stderr"};
   for (int fd = 0; fd < 3; fd++)

@@ -38,6 +38,8 @@ struct ImageManifest {
     u64 size;
     bool append_only;
     bool writable;
+    std::optional<i64> mtime_ns;  // images of earlier versions lack these two
+    std::optional<u64> hash;
   };
   struct Pipe {
     u64 inode;
@@ -64,8 +66,11 @@ struct ImageManifest {
   std::vector<File> mapped_files;
   std::vector<Pipe> pipes;
   std::vector<Socket> sockets;  // of IP that have a port; none in images of ckpt 0.1
-  bool terminal = false;        // any process has a terminal open
-  bool terminal_at[3]{};        // whether the root's stdin, stdout and stderr are terminals
+  u64 file_size_limit = ~u64{0};         // the smallest RLIMIT_FSIZE of all processes
+  std::vector<std::string> link_remaps;  // names that CRIU gave to unlinked files (link_remaps.h)
+  std::vector<int> own_terminals;        // N of each /dev/pts/N that the program made itself
+  bool terminal = false;                 // any process has another terminal open
+  bool terminal_at[3]{};  // whether the root's stdin, stdout and stderr are terminals
 
   static Result<ImageManifest> parse(const nlohmann::json &manifest);
   // All IDs that must be free in the PID namespace of the restore, in ascending order: of

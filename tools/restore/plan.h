@@ -8,6 +8,7 @@
 #include "tools/criu/criu.h"
 #include "tools/device/device.h"
 #include "tools/restore/checks.h"
+#include "tools/restore/file_checks.h"
 #include "tools/restore/image_manifest.h"
 #include "tools/session/periodic.h"
 
@@ -21,7 +22,7 @@ struct RestoreOptions {
   bool ignore_limits = false;
   bool detach = false;
   std::string output_file;
-  bool truncate_files = false;
+  GrownFiles grown_files = GrownFiles::Refuse;
   std::string json_report;
   PeriodicOptions periodic;
 };

@@ -9,6 +9,8 @@
 
 #include "tools/criu/stream_server.h"
 #include "tools/proc/process.h"
+#include "tools/restore/image_edits.h"
+#include "tools/restore/kept_links.h"
 #include "tools/restore/recorded_sockets.h"
 #include "tools/session/process_tree.h"
 
@@ -81,10 +83,10 @@ Result<> Restore::restore() {
   return {};
 }
 
-// In this PID namespace if all PIDs are free, otherwise in a new one.
+// In this PID namespace if all PIDs and pseudo-terminals are free, otherwise in a new one.
 Result<> Restore::restore_host_side() {
   alias_ = std::make_unique<SessionAlias>(plan_.manifest.session_folder, keeper_.folder());
-  if (!pids_taken(plan_.manifest)) {
+  if (!pids_taken(plan_.manifest) && !terminals_taken(plan_.manifest)) {
     Result<> done = try_criu(false);
     // A PID may have been taken since. The copy has not run yet, so a second attempt is safe.
     if (done || !pid_was_taken_) return done;
@@ -115,14 +117,16 @@ StemOptions Restore::stem_options(const std::string &folder, bool new_namespace)
   const ImageManifest &m = plan_.manifest;
   // --leave-stopped: CRIU would start one thread after the other, and would fail if the program
   // ended before the last one. The stem continues the program instead.
-  StemOptions s{.criu = {plan_.criu.path, "restore", "--no-default-config", "--stream", "-d", "-S",
-                         "--leave-stopped", "--shell-job", "--file-locks", "--tcp-established",
-                         "--network-lock", "skip", "-D", folder, "-o", kLog, "-v4"},
-                .folder = folder,
-                .terminal = streams_->terminal(),
-                .own_terminal = streams_->own_terminal(),
-                .new_namespace = new_namespace,
-                .leave_stopped = m.stopped()};
+  StemOptions s{
+      .criu = {plan_.criu.path, "restore", "--no-default-config", "--stream", "-d", "-S",
+               "--leave-stopped", "--shell-job", "--file-locks", "--tcp-established",
+               "--network-lock", "skip", "-D", folder, "-o", kLog, log_level(m.file_size_limit)},
+      .folder = folder,
+      .terminal = streams_->terminal(),
+      .own_terminal = streams_->own_terminal(),
+      .new_namespace = new_namespace,
+      .own_terminals = !m.own_terminals.empty(),
+      .leave_stopped = m.stopped()};
   auto inherit = [&s](const std::vector<std::pair<int, u64>> &pipes) {
     for (auto [fd, inode] : pipes) {
       s.criu.insert(s.criu.end(), {"--inherit-fd", fmt::format("fd[{}]:pipe:[{}]", fd, inode)});
@@ -145,7 +149,8 @@ Result<> Restore::run_stem(const std::string &folder, bool new_namespace) {
   if (std::vector<PacketFlow> flows = flows_of(plan_.manifest); !flows.empty()) {
     CKPT_TRY(lock, ConnectionLock::take(flows));
   }
-  StreamServer server(*plan_.image);
+  KeptLinks links(plan_.manifest.link_remaps);
+  StreamServer server(*plan_.image, image_edits(plan_.manifest, options_.grown_files));
   CKPT_CHECK(server.start(folder));
   CKPT_TRY(stem_, start_stem(stem_options(folder, new_namespace)));
   Result<StemEvent> ended = next_event(stem_.events.get());

@@ -75,7 +75,7 @@ Result<> RestoredStreams::plan_terminal(const ImageManifest &m, const Options &o
 Result<> RestoredStreams::plan_pty(const ImageManifest &m, const Options &o) {
   bool reads = m.terminal_at[0] && !o.detach && was_given(0);
   if (!o.detach && (::isatty(0) || ::isatty(1))) real_terminal_ = copy_of(::isatty(0) ? 0 : 1);
-  CKPT_TRY(pty_, PseudoTerminal::open(real_terminal_.get()));
+  CKPT_TRY(pty_, PseudoTerminal::open(real_terminal_.get(), m.own_terminals));
   terminal_ = copy_of(pty_.slave.get());
   pty_.slave.reset();
   CKPT_TRY(UniqueFd out, output_for(m.terminal_at[1] || !m.terminal_at[2] ? 1 : 2, o));

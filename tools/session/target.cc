@@ -64,11 +64,6 @@ Result<pid_t> program_of(const Target &t) {
       "try again when it runs");
 }
 
-std::string namespace_of(const std::string &process, const char *name) {
-  std::error_code ec;
-  return std::filesystem::read_symlink("/proc/" + process + "/ns/" + name, ec).string();
-}
-
 // The keeper's foreign children and all their descendants.
 std::set<pid_t> foreign_children_of(const ProcessTable &table, const Target &t) {
   std::set<pid_t> all;
@@ -137,6 +132,12 @@ bool Target::has_agent(pid_t pid) const {
   return std::find(agent_pids.begin(), agent_pids.end(), pid) != agent_pids.end();
 }
 
+u64 Target::smallest_file_size_limit() const {
+  u64 smallest = ~u64{0};
+  for (const Process &p : processes) smallest = std::min(smallest, file_size_limit_of(p.pid));
+  return smallest;
+}
+
 // The first thread does not count: a child that was forked from the agent's thread inherits the
 // thread's name, but has no agent.
 bool runs_agent(pid_t pid) {
@@ -153,7 +154,7 @@ Result<Target> resolve_target(pid_t pid) {
   CKPT_CHECK(find_keeper(table, pid, t));
   CKPT_TRY(t.root, program_of(t));
   CKPT_CHECK(find_members(t));
-  t.own_pid_namespace = namespace_of(std::to_string(t.root), "pid") != namespace_of("self", "pid");
+  t.own_pid_namespace = namespace_of(t.root, "pid") != namespace_of(::getpid(), "pid");
   return t;
 }
 

@@ -24,6 +24,7 @@ struct Target {
   std::vector<pid_t> escaped;       // started by the program, but no longer in its process tree
 
   bool has_agent(pid_t pid) const;
+  u64 smallest_file_size_limit() const;  // of all processes (RLIMIT_FSIZE)
 };
 
 // True if the process has an agent, whether or not it listens now.
