@@ -3,7 +3,6 @@
 
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -12,7 +11,6 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <optional>
 #include <set>
 #include <thread>
 
@@ -24,7 +22,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kExecTimeout = 1s;
-constexpr u64 kMqueueMagic = 0x19800202;  // MQUEUE_MAGIC, ipc/mqueue.c of Linux
 
 std::string process_text(const Process &p) {
   return fmt::format("process {} ({})", p.pid, p.command);
@@ -61,36 +58,13 @@ std::string unsupported_kind(int socket) {
   return fmt::format("an IP socket of protocol {}", protocol);
 }
 
-bool is_message_queue(pid_t pid, const Descriptor &d) {
-  struct statfs fs {};
-  return d.kind == Descriptor::Kind::File &&
-         ::statfs(fmt::format("/proc/{}/fd/{}", pid, d.fd).c_str(), &fs) == 0 &&
-         static_cast<u64>(fs.f_type) == kMqueueMagic;
-}
-
 // SysV memory lies in an IPC namespace, which CRIU saves only as a whole. That of the machine is
 // shared with everybody.
-void check_mappings(const Process &p, bool own_ipc, Reasons &reasons) {
-  bool sysv = false, secret = false;
-  for (const ProcMapping &m : mappings_of(p.pid)) {
-    sysv |= m.path.starts_with("/SYSV");
-    secret |= m.path.starts_with("/secretmem");
-  }
-  if (sysv && !own_ipc)
-    reasons.push_back(
-        process_text(p) +
-        " has System V shared memory in the IPC namespace of the machine, which CRIU cannot "
-        "checkpoint: start the program by ckpt-run as root and without --share-ipc, which gives it "
-        "an IPC namespace of its own, or detach the memory (shmdt)");
-  if (secret)
-    reasons.push_back(process_text(p) +
-                      " has secret memory (memfd_secret), which nobody else can read, so it cannot "
-                      "be checkpointed: unmap it first");
+bool has_sysv_memory(pid_t pid) {
+  std::vector<ProcMapping> all = mappings_of(pid);
+  return std::any_of(all.begin(), all.end(),
+                     [](const ProcMapping &m) { return m.path.starts_with("/SYSV"); });
 }
-
-struct NestedKind {
-  const char *link, *name;
-};
 
 // fork(2) by the C library is clone(2) too, but returns at once: only vfork(2), posix_spawn(3) and
 // clone(2) with CLONE_VFORK wait, in state D.
@@ -118,42 +92,22 @@ void check_socket_kinds(const Target &target, Reasons &reasons) {
     }
 }
 
-void check_shared_memory(const Target &target, Reasons &reasons) {
-  for (const Process &p : target.processes) {
-    check_mappings(p, namespace_link(p.pid, "ipc") != namespace_link(::getpid(), "ipc"), reasons);
-    for (const Descriptor &d : descriptors_of(p.pid)) {
-      if (is_message_queue(p.pid, d))
-        reasons.push_back(
-            fmt::format("{}: descriptor {} is the POSIX message queue {}, which CRIU "
-                        "cannot checkpoint: close it first (mq_close)",
-                        process_text(p), d.fd, d.target));
-      if (d.target.starts_with("/secretmem"))
-        reasons.push_back(
-            fmt::format("{}: descriptor {} is secret memory (memfd_secret), which "
-                        "cannot be checkpointed: close it first",
-                        process_text(p), d.fd));
-    }
-  }
+void check_system_v_memory(const Target &target, Reasons &reasons) {
+  for (const Process &p : target.processes)
+    if (namespace_link(p.pid, "ipc") == namespace_link(::getpid(), "ipc") && has_sysv_memory(p.pid))
+      reasons.push_back(
+          process_text(p) +
+          " has System V shared memory in the IPC namespace of the machine, which CRIU cannot "
+          "checkpoint: start the program by ckpt-run as root and without --share-ipc, which gives "
+          "it an IPC namespace of its own, or detach the memory (shmdt)");
 }
 
-// CRIU restores the root's namespaces and, of the other processes', only those of mounts, IPC,
-// host name and network (criu/namespaces.c).
-void check_namespaces(const Target &target, Reasons &reasons) {
-  static constexpr NestedKind kNested[] = {{"pid", "PID"}, {"time", "time"}};
-  for (const Process &p : target.processes) {
-    for (auto [link, name] : kNested)
-      if (namespace_link(p.pid, link) != namespace_link(target.root, link))
-        reasons.push_back(fmt::format(
-            "{} is in a {} namespace that the program made for it, which CRIU cannot checkpoint: "
-            "start ckpt-run inside of such a namespace instead",
-            process_text(p), name));
-    for (auto [link, name] : {NestedKind{"user", "user"}, NestedKind{"cgroup", "cgroup"}})
-      if (namespace_link(p.pid, link) != namespace_link(target.keeper, link))
-        reasons.push_back(fmt::format(
-            "{} is in a {} namespace that the program made, which cannot be restored: start "
-            "ckpt-run inside of such a namespace instead, or do without it",
-            process_text(p), name));
-  }
+void check_cgroup_namespaces(const Target &target, Reasons &reasons) {
+  for (const Process &p : target.processes)
+    if (namespace_link(p.pid, "cgroup") != namespace_link(target.keeper, "cgroup"))
+      reasons.push_back(process_text(p) +
+                        " is in a cgroup namespace that the program made, in whose restore CRIU "
+                        "hangs: start ckpt-run inside of such a namespace instead");
 }
 
 void check_vfork(const Target &target, Reasons &reasons) {
