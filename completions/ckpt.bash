@@ -144,7 +144,7 @@ _ckpt_run() {
     --image-dir) _ckpt_files ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --managed-on-host --managed --unmanaged --priority --every --mtbf --keep --image-dir --list-devices --json --version --help --'
+        _ckpt_words '--device --portable --managed-on-host --share-ipc --managed --unmanaged --priority --every --mtbf --keep --image-dir --list-devices --json --version --help --'
       else
         compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -c -- "$cur")

@@ -45,7 +45,10 @@ struct Advice {
 constexpr Advice kAdvice[] = {
     {"External socket is used",
      "the program is connected to a process outside of it by a UNIX socket; close it first"},
-    {"Connected TCP socket", "close the program's TCP connections first"},
+    {"In-flight connection", "a connection was not accepted yet; run ckpt-dump again"},
+    {"on an in-flight socket",
+     "a UNIX connection was not accepted yet and has data already; run ckpt-dump again when the "
+     "program has accepted it"},
     {"Can't dump ghost file", "the program has a large unlinked file open; close it first"},
     {"Some file locks are hold by dumping tasks", "release the program's file locks first"},
     {"No space left on device", "make room on the disk"},

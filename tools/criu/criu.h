@@ -22,6 +22,8 @@
 // other, and fails if the program ends before the last one. The tools continue the program.
 //
 // Both pass --no-default-config, so that /etc/criu/default.conf changes nothing, and --file-locks.
+// Both pass --tcp-established --network-lock skip: the preflight refuses connections with an end
+// outside of the program, and tools/net/connection_lock.h stops the packets of the others.
 // CRIU's log level is -v4: the log is what criu_error() reads, and what a user can send to CRIU's
 // developers. In a part of its work CRIU runs inside of the program and writes to the log from
 // there, which the program's RLIMIT_FSIZE may forbid: the kernel would kill it (SIGXFSZ). Where

@@ -19,6 +19,7 @@
 #include "tools/dump/link_remaps.h"
 #include "tools/dump/outer_pipes.h"
 #include "tools/dump/returned.h"
+#include "tools/dump/unsupported.h"
 #include "tools/session/leftovers.h"
 #include "tools/restore/file_checks.h"
 #include "tools/session/process_tree.h"
@@ -124,6 +125,7 @@ Result<> Dump::checkpoint() {
   // CRIU writes the host side, and leaves the program stopped.
   phases_.begin("criu");
   CKPT_CHECK(cancel_.check());
+  CKPT_CHECK(lock_connections());
   CKPT_CHECK(dump_criu_side());
   // The manifest describes files, pipes and processes as they are while nothing can change them.
   phases_.begin("record");
@@ -171,6 +173,11 @@ Result<> Dump::preflight() {
   check_descriptors(target_, reasons);
   check_unix_sockets(target_, reasons);
   check_drivers(target_, reasons);
+  check_socket_kinds(target_, reasons);
+  check_system_v_memory(target_, reasons);
+  check_cgroup_namespaces(target_, reasons);
+  check_vfork(target_, reasons);
+  check_mpi_rank(target_, reasons);
   // The agent of a stopped process would not answer. check_processes() has reported it already.
   if (reasons.empty()) {
     Result<> connected = agents_.connect(target_);
@@ -239,6 +246,16 @@ Result<> Dump::announce() {
   return ask_keeper(keeper_.get(), protocol::Type::DumpBegin, options_.image);
 }
 
+// The packets of connections stay where they are from here on, so that CRIU finds both ends as of
+// the same moment.
+Result<> Dump::lock_connections() {
+  connections_ = Connections::read(target_);
+  reuse_ = reuse_of_sockets(target_.processes);
+  if (connections_.empty()) return {};
+  CKPT_TRY(connection_lock_, ConnectionLock::take(connections_.flows()));
+  return {};
+}
+
 Result<> Dump::dump_criu_side() {
   std::vector<int> inherited = agents_.outcome_pipe_ends();
   inherited.push_back(keeper_.get());
@@ -255,6 +272,9 @@ Result<> Dump::record_stopped_program() {
   if (target_.processes.empty()) return fail("the program ended during the checkpoint");
   CKPT_CHECK(check_no_new_agents());
   report_.processes = target_.processes.size();
+  Connections connections = Connections::read(target_);
+  CKPT_CHECK(check_no_new_connections(connections));
+  manifest_["sockets"] = connections.describe();
   DescriptorTable table = read_descriptors(target_);
   manifest_["processes"] = describe_processes(target_, stopped_before_);
   manifest_["streams"] = describe_streams(target_, table);
@@ -299,18 +319,32 @@ Result<> Dump::check_no_new_agents() const {
       "run ckpt-dump again");
 }
 
+// CRIU has dumped these too, while their packets went on.
+Result<> Dump::check_no_new_connections(const Connections &now) const {
+  if (now.all_in(connections_)) return {};
+  return fail_with_hint("the program made a TCP connection in the middle of the checkpoint",
+                        "run ckpt-dump again");
+}
+
 Result<> Dump::write_image() {
   manifest_["phases"] = phases_.json();
   return image_->finish(manifest_);
 }
 
 Result<> Dump::wake() {
-  continue_tree(target_.root, stopped_before_);
-  stopped_ = false;
+  continue_program();
   ::unlink(fs::path(target_.session_socket).replace_filename(protocol::kDumpMarker).c_str());
   if (!options_.outcome_when_durable) agents_.send_continue();
   report_.pause_seconds = phases_.seconds_since(paused_at_);
   return {};
+}
+
+// The lock goes first: a connection that leaves repair mode asks the other end at once where it
+// stands, instead of after a timeout.
+void Dump::continue_program() {
+  connection_lock_.release();
+  continue_tree(target_.root, stopped_before_, reuse_);
+  stopped_ = false;
 }
 
 // The keeper must learn that the image is complete before its program ends, so that it reports a
@@ -342,8 +376,9 @@ Result<> Dump::check_returned() {
 
 void Dump::undo(const Error &why) {
   log::debug("undoing the checkpoint: {}", why.what);
+  connection_lock_.release();
   remove_links(links_);
-  if (stopped_) continue_tree(target_.root, stopped_before_);
+  if (stopped_) continue_program();
   agents_.undo(why.what);
   live_image_ = nullptr;
   image_.reset();

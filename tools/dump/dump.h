@@ -17,6 +17,7 @@
 #include "tools/criu/criu.h"
 #include "tools/dump/agents.h"
 #include "tools/dump/cancel.h"
+#include "tools/dump/connections.h"
 #include "tools/dump/file_hashes.h"
 #include "tools/dump/preflight.h"
 #include "tools/phases.h"
@@ -78,7 +79,9 @@ class Dump {
   bool in_pipe() const { return options_.image == storage::kPipeImage; }
   void prune() const;
   Result<> announce();
+  Result<> lock_connections();
   Result<> dump_criu_side();
+  Result<> check_no_new_connections(const Connections &now) const;
   Result<> record_stopped_program();
   Result<> check_restorable() const;
   Result<> check_no_new_agents() const;
@@ -86,6 +89,7 @@ class Dump {
   Result<> wake();
   Result<> end_program();
   Result<> check_returned();
+  void continue_program();
   void undo(const Error &why);
   bool another_may_succeed() const;
   void start_again();
@@ -104,6 +108,9 @@ class Dump {
   UniqueFd keeper_;
   bool agents_missed_ = false;  // an agent could not be connected
   bool devices_lost_ = false;
+  Connections connections_;
+  ReuseOfSockets reuse_;
+  ConnectionLock connection_lock_;
   bool stopped_ = false;  // CRIU has left the process tree stopped
   FileHashes hashes_;
   std::vector<ImageManifest::Link> links_;

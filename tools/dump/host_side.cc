@@ -26,10 +26,25 @@ std::vector<std::string> criu_command(const HostSide &side, const std::string &f
   std::vector<std::string> c;
   if (target.own_pid_namespace)
     c = {"nsenter", "-t", std::to_string(target.root), "-p", "-m", fmt::format("--wd={}", folder)};
-  c.insert(c.end(), {side.criu.path, "dump", "--no-default-config", "--stream", "--leave-stopped",
-                     "--shell-job", "--file-locks", "--link-remap", "--ghost-limit",
-                     std::to_string(kMaxUnlinkedBytes), "-t",
-                     std::to_string(target.processes.front().ns_pid()), "-D", folder, "-o", kLog,
+  c.insert(c.end(), {side.criu.path,
+                     "dump",
+                     "--no-default-config",
+                     "--stream",
+                     "--leave-stopped",
+                     "--shell-job",
+                     "--file-locks",
+                     "--link-remap",
+                     "--tcp-established",
+                     "--network-lock",
+                     "skip",
+                     "--ghost-limit",
+                     std::to_string(kMaxUnlinkedBytes),
+                     "-t",
+                     std::to_string(target.processes.front().ns_pid()),
+                     "-D",
+                     folder,
+                     "-o",
+                     kLog,
                      log_level(target.smallest_file_size_limit())});
   return c;
 }

@@ -13,7 +13,7 @@
 #include <set>
 
 #include "common/managed/messages.h"
-#include "tools/dump/tcp.h"
+#include "tools/dump/connections.h"
 #include "tools/dump/unix_sockets.h"
 #include "tools/proc/descriptors.h"
 #include "tools/session/process_tree.h"
@@ -78,8 +78,7 @@ std::string refused_anonymous(const Descriptor &d, bool has_agent) {
   return d.target.substr(d.target.find(':') + 1) + ", which CRIU cannot checkpoint: close it first";
 }
 
-std::string refused_descriptor(const Process &p, const Descriptor &d, const TcpTable &tcp,
-                               bool has_agent) {
+std::string refused_descriptor(const Process &p, const Descriptor &d, bool has_agent) {
   std::string what = fmt::format("{}: descriptor {} is ", name_of(p), d.fd);
   using Kind = Descriptor::Kind;
   if (std::string why = refused_anonymous(d, has_agent); !why.empty()) return what + why;
@@ -94,9 +93,6 @@ std::string refused_descriptor(const Process &p, const Descriptor &d, const TcpT
                d.size >> 20, d.target);
   if (d.kind == Kind::Pipe && (d.flags & O_DIRECT))
     return what + "a pipe in packet mode (O_DIRECT), which CRIU cannot checkpoint: close it first";
-  if (d.kind == Kind::Socket)
-    if (const std::string *peer = tcp.established(d.inode))
-      return what + "a TCP connection to " + *peer + ": close it first";
   return {};
 }
 
@@ -219,13 +215,11 @@ void check_processes(const Target &target, Reasons &reasons) {
 }
 
 void check_descriptors(const Target &target, Reasons &reasons) {
-  for (const Process &p : target.processes) {
-    TcpTable tcp(p.pid);
+  for (const Process &p : target.processes)
     for (const Descriptor &d : descriptors_of(p.pid))
-      if (std::string reason = refused_descriptor(p, d, tcp, target.has_agent(p.pid));
-          !reason.empty())
+      if (std::string reason = refused_descriptor(p, d, target.has_agent(p.pid)); !reason.empty())
         reasons.push_back(std::move(reason));
-  }
+  Connections::check(target, reasons);
 }
 
 void check_unix_sockets(const Target &target, Reasons &reasons) {

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -115,6 +116,12 @@ std::vector<Descriptor> descriptors_of(pid_t pid) {
     if (Descriptor d; read_descriptor(pid, std::atoi(e.path().filename().c_str()), d))
       v.push_back(std::move(d));
   return v;
+}
+
+UniqueFd duplicate_descriptor(pid_t pid, int fd) {
+  UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!process) return {};
+  return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_getfd, process.get(), fd, 0)));
 }
 
 std::vector<ProcMapping> mappings_of(pid_t pid) {

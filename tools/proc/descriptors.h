@@ -10,6 +10,7 @@
 
 #include "common/base/bytes.h"
 #include "common/base/proc_maps.h"
+#include "common/base/unique_fd.h"
 
 namespace ckpt::tools {
 
@@ -50,6 +51,8 @@ struct Descriptor {
 int terminal_index_of(u64 rdev);
 
 std::vector<Descriptor> descriptors_of(pid_t pid);
+// A duplicate of another process's descriptor (pidfd_getfd(2)); needs the right to trace it.
+UniqueFd duplicate_descriptor(pid_t pid, int fd);
 const char *kind_name(Descriptor::Kind kind);
 
 std::vector<ProcMapping> mappings_of(pid_t pid);

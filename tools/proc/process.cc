@@ -165,6 +165,12 @@ std::vector<pid_t> ProcessTable::children(pid_t parent) const {
   return v;
 }
 
+std::vector<Process> ProcessTable::all() const {
+  std::vector<Process> v;
+  for (const auto &[pid, p] : all_) v.push_back(p);
+  return v;
+}
+
 std::vector<Process> ProcessTable::tree(pid_t root) const {
   std::vector<Process> v;
   if (const Process *p = find(root)) v.push_back(*p);

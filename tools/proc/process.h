@@ -61,6 +61,7 @@ class ProcessTable {
   std::vector<pid_t> children(pid_t parent) const;
   // `root` and all its descendants, parents before children.
   std::vector<Process> tree(pid_t root) const;
+  std::vector<Process> all() const;
 
  private:
   std::map<pid_t, Process> all_;

@@ -29,6 +29,10 @@ ImageManifest::File file_of(const json &j) {
           optional_at<i64>(j, "mtime_ns"), optional_at<u64>(j, "hash")};
 }
 
+std::optional<Endpoint> endpoint_of(const json &j) {
+  return Endpoint::parse(j.at("address").get<std::string>(), j.at("port").get<u16>());
+}
+
 // nlohmann's accessors throw if a field is missing or of another type. parse() catches that, which
 // saves a check for each field.
 ImageManifest parse_or_throw(const json &j) {
@@ -56,6 +60,12 @@ ImageManifest parse_or_throw(const json &j) {
     return ImageManifest::Pipe{p.at("inode").get<u64>(), p.at("fd").get<int>(),
                                p.at("program_reads").get<bool>()};
   });
+  for (const json &s : j.value("sockets", json::array())) {
+    std::optional<Endpoint> local = endpoint_of(s.at("local")), remote;
+    if (s.contains("remote")) remote = endpoint_of(s.at("remote"));
+    if (local)
+      m.sockets.push_back({s.at("protocol") == "udp", s.at("v6").get<bool>(), *local, remote});
+  }
   const json &streams = j.at("streams");
   m.own_terminals = streams.value("own_terminals", std::vector<int>());
   m.file_size_limit = j.value("file_size_limit", m.file_size_limit);

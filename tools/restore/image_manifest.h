@@ -16,6 +16,7 @@
 
 #include "common/base/bytes.h"
 #include "common/base/result.h"
+#include "tools/net/inet_table.h"
 
 namespace ckpt::tools {
 
@@ -50,6 +51,13 @@ struct ImageManifest {
     bool program_reads;
   };
 
+  struct Socket {
+    bool udp;
+    bool v6;
+    Endpoint local;
+    std::optional<Endpoint> remote;  // of a TCP connection
+  };
+
   std::string program;
   std::string cwd;
   pid_t root_pid = 0;
@@ -61,6 +69,7 @@ struct ImageManifest {
   std::vector<File> files;
   std::vector<File> mapped_files;
   std::vector<Pipe> pipes;
+  std::vector<Socket> sockets;     // of IP that have a port; none in images of ckpt 0.1
   u64 file_size_limit = ~u64{0};   // the smallest RLIMIT_FSIZE of all processes
   std::vector<Link> links;         // to unlinked files (link_remaps.h)
   std::vector<int> own_terminals;  // N of each /dev/pts/N that the program made itself

@@ -13,6 +13,7 @@
 #include "tools/proc/process.h"
 #include "tools/restore/image_edits.h"
 #include "tools/restore/kept_links.h"
+#include "tools/restore/recorded_sockets.h"
 #include "tools/session/process_tree.h"
 
 namespace ckpt::tools {
@@ -130,15 +131,16 @@ StemOptions Restore::stem_options(const std::string &folder, bool new_namespace)
   const ImageManifest &m = plan_.manifest;
   // --leave-stopped: CRIU would start one thread after the other, and would fail if the program
   // ended before the last one. The stem continues the program instead.
-  StemOptions s{.criu = {plan_.criu.path, "restore", "--no-default-config", "--stream", "-d", "-S",
-                         "--leave-stopped", "--shell-job", "--file-locks", "-D", folder, "-o", kLog,
-                         log_level(m.file_size_limit)},
-                .folder = folder,
-                .terminal = streams_->terminal(),
-                .own_terminal = streams_->own_terminal(),
-                .new_namespace = new_namespace,
-                .own_terminals = !m.own_terminals.empty(),
-                .leave_stopped = m.stopped()};
+  StemOptions s{
+      .criu = {plan_.criu.path, "restore", "--no-default-config", "--stream", "-d", "-S",
+               "--leave-stopped", "--shell-job", "--file-locks", "--tcp-established",
+               "--network-lock", "skip", "-D", folder, "-o", kLog, log_level(m.file_size_limit)},
+      .folder = folder,
+      .terminal = streams_->terminal(),
+      .own_terminal = streams_->own_terminal(),
+      .new_namespace = new_namespace,
+      .own_terminals = !m.own_terminals.empty(),
+      .leave_stopped = m.stopped()};
   auto inherit = [&s](const std::vector<std::pair<int, u64>> &pipes) {
     for (auto [fd, inode] : pipes) {
       s.criu.insert(s.criu.end(), {"--inherit-fd", fmt::format("fd[{}]:pipe:[{}]", fd, inode)});
@@ -157,6 +159,11 @@ StemOptions Restore::stem_options(const std::string &folder, bool new_namespace)
 
 Result<> Restore::run_stem(const std::string &folder, bool new_namespace) {
   if (cancelled_) return fail("cancelled");
+  // No packet may arrive before both ends of its connection exist.
+  ConnectionLock lock;
+  if (std::vector<PacketFlow> flows = flows_of(plan_.manifest); !flows.empty()) {
+    CKPT_TRY(lock, ConnectionLock::take(flows));
+  }
   KeptLinks links(plan_.manifest.links);
   StreamServer server(*plan_.image, image_edits(plan_.manifest, options_.grown_files));
   CKPT_CHECK(server.start(folder));
