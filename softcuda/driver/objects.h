@@ -151,7 +151,7 @@ struct Context : vm::AddressSpace, vm::DeviceServices {
   unsigned flags = 0;
   u64 id = 0;
   bool is_primary = false;
-  std::atomic<bool> inactive{false};  // a primary context after a reset or the last release
+  std::atomic<bool> inactive{false};          // a primary context after a reset or the last release
   std::atomic<CUresult> error{CUDA_SUCCESS};  // once set, every call returns it
   std::mutex mutex;  // guards the next three members and the order of submissions
   Stream legacy;

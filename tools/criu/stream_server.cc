@@ -86,9 +86,7 @@ void StreamServer::copy(const std::string &name, UniqueFd pipe) {
     closed = !written && reader_has_closed(pipe.get());
     return written;
   };
-  Result<> r = guarded([&] {
-    return read_stream(name, write);
-  });
+  Result<> r = guarded([&] { return read_stream(name, write); });
   std::lock_guard lock(mutex_);
   if (!r && !closed && first_error_)
     first_error_ = Failure(std::move(r).error().in(fmt::format("the stream {}", name)));

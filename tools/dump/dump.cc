@@ -20,8 +20,8 @@
 #include "tools/dump/outer_pipes.h"
 #include "tools/dump/returned.h"
 #include "tools/dump/unsupported.h"
-#include "tools/session/leftovers.h"
 #include "tools/restore/file_checks.h"
+#include "tools/session/leftovers.h"
 #include "tools/session/process_tree.h"
 
 namespace ckpt::tools {

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "common/base/shortage.h"
 #include "common/base/log.h"
+#include "common/base/shortage.h"
 #include "tools/criu/stream_server.h"
 #include "tools/proc/process.h"
 #include "tools/restore/image_edits.h"

@@ -23,7 +23,8 @@ static const char kCallee[] =
 
 static void add(CUlinkState state, const char *text) {
   std::string ptx = std::string(kHead) + text;
-  OK(cuLinkAddData(state, CU_JIT_INPUT_PTX, ptx.data(), ptx.size() + 1, "input", 0, nullptr, nullptr));
+  OK(cuLinkAddData(state, CU_JIT_INPUT_PTX, ptx.data(), ptx.size() + 1, "input", 0, nullptr,
+                   nullptr));
 }
 
 // The driver owns the image only until cuLinkDestroy, so a program copies it.
@@ -63,7 +64,8 @@ static void check_linked_images() {
   CUlinkState state;
   void *again;
   OK(cuLinkCreate(0, nullptr, nullptr, &state));
-  OK(cuLinkAddData(state, CU_JIT_INPUT_CUBIN, image.data(), image.size(), "image", 0, nullptr, nullptr));
+  OK(cuLinkAddData(state, CU_JIT_INPUT_CUBIN, image.data(), image.size(), "image", 0, nullptr,
+                   nullptr));
   OK(cuLinkComplete(state, &again, nullptr));
   run(again);
   OK(cuLinkDestroy(state));

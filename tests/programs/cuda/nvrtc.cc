@@ -8,7 +8,8 @@
 
 #include "driver_check.h"
 
-static const char kSource[] = "extern \"C\" __global__ void store(int *p) { *p = 3 * threadIdx.x + 4; }";
+static const char kSource[] =
+    "extern \"C\" __global__ void store(int *p) { *p = 3 * threadIdx.x + 4; }";
 
 int main() {
   CUcontext c;

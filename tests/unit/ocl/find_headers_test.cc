@@ -57,16 +57,18 @@ TEST_CASE("headers: every place and every branch count, and what headers include
                  {"sub/c.h", ""},
                  {"inc/a.h", ""},
                  {"inc/d.h", "#include \"d.h\"\n"}});
-  FoundHeaders found = find_headers("#include \"a.h\"\n#if 0\n # include <d.h> // x\n#endif\n", "-I inc");
+  FoundHeaders found =
+      find_headers("#include \"a.h\"\n#if 0\n # include <d.h> // x\n#endif\n", "-I inc");
   CHECK(names(found) == std::set<std::string>{"a.h", "inc/a.h", "inc/d.h", "sub/b.h", "sub/c.h"});
   CHECK(found.missed.empty());
 }
 
 TEST_CASE("headers: by macro, by absolute path, and given to the compiler") {
   Folder folder({{"m.h", ""}, {"dir/n.h", ""}, {"abs.h", ""}});
-  std::string source = "#define ONE \"m.h\"\n#include ONE\n#define S(x) #x\n#define X(x) S(x)\n"
-                       "#include X(DIR/n.h)\n#include \"given.h\"\n#include \"" +
-                       folder.path("dir/../abs.h") + "\"\n";
+  std::string source =
+      "#define ONE \"m.h\"\n#include ONE\n#define S(x) #x\n#define X(x) S(x)\n"
+      "#include X(DIR/n.h)\n#include \"given.h\"\n#include \"" +
+      folder.path("dir/../abs.h") + "\"\n";
   FoundHeaders found = find_headers(source, "-DDIR=dir", {{"given.h", "#include \"m.h\"\n"}});
   CHECK(names(found) == std::set<std::string>{"m.h", "dir/n.h", "abs.h"});
   CHECK(found.missed.empty());
@@ -76,8 +78,8 @@ TEST_CASE("headers: by macro, by absolute path, and given to the compiler") {
 
 TEST_CASE("headers: what is not found, or no file, is noted") {
   Folder folder({{"sub/x.h", ""}, {"other.h", ""}});
-  FoundHeaders found =
-      find_headers("#include \"none.h\"\n#include \"sub\"\n#include </dev/zero>\n#include M(a)\n", "");
+  FoundHeaders found = find_headers(
+      "#include \"none.h\"\n#include \"sub\"\n#include </dev/zero>\n#include M(a)\n", "");
   CHECK(found.headers.files.empty());
   CHECK(found.missed == std::vector<std::string>{"none.h", "sub", "/dev/zero", "M(a)"});
   CHECK(find_headers("kernel void f() {}", "-I.").headers.empty());
