@@ -104,7 +104,17 @@ Result<std::vector<std::string>> list_images(FileSystem &fs, const std::string &
   return images;
 }
 
-Result<std::vector<std::string>> remove_stale(FileSystem &fs, const std::string &folder) {
+namespace {
+
+bool is_partial_of(std::string_view image, std::string_view entry) {
+  return !image.empty() && is_partial_name(entry) && entry.starts_with(image) &&
+         entry.size() == image.size() + kInfix.size() + kSuffix.size();
+}
+
+// `image`: the name that the caller is about to write. Two writers of one name would be a mistake,
+// so its folders need not be left alone while they are new.
+Result<std::vector<std::string>> remove_stale_but_new(FileSystem &fs, const std::string &folder,
+                                                      std::string_view image) {
   CKPT_TRY(UniqueFd fd, open_folder(fs, folder));
   CKPT_TRY(std::vector<std::string> names, list_folder(fd.get(), folder));
   std::vector<std::string> removed;
@@ -112,11 +122,16 @@ Result<std::vector<std::string>> remove_stale(FileSystem &fs, const std::string 
     if (!is_partial_name(name)) continue;
     std::string path = folder + "/" + name;
     Result<UniqueFd> stale = open_own_folder(fs, path);
-    if (stale && !is_new(stale->get(), path) && try_lock(stale->get()) &&
-        remove_image(fs, stale->get(), path))
-      removed.push_back(path);
+    if (!stale || (!is_partial_of(image, name) && is_new(stale->get(), path))) continue;
+    if (try_lock(stale->get()) && remove_image(fs, stale->get(), path)) removed.push_back(path);
   }
   return removed;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> remove_stale(FileSystem &fs, const std::string &folder) {
+  return remove_stale_but_new(fs, folder, {});
 }
 
 Result<> remove_published(FileSystem &fs, const std::string &path) {
@@ -140,7 +155,7 @@ Result<std::unique_ptr<PartialFolder>> PartialFolder::create(const std::string &
   std::unique_ptr<PartialFolder> out(new PartialFolder(parts.folder + "/" + parts.name, fs));
   out->replaces_ = exists(out->final_path_);
   if (out->replaces_) CKPT_CHECK(check_replaceable(fs, final_path, overwrite));
-  (void)remove_stale(fs, parts.folder);
+  (void)remove_stale_but_new(fs, parts.folder, parts.name);
   CKPT_CHECK(out->make_and_lock());
   if (out->replaces_) CKPT_CHECK(check_exchange(fs, out->path_, out->name_template()));
   return out;
