@@ -103,11 +103,14 @@ void check_system_v_memory(const Target &target, Reasons &reasons) {
 }
 
 void check_cgroup_namespaces(const Target &target, Reasons &reasons) {
-  for (const Process &p : target.processes)
-    if (namespace_link(p.pid, "cgroup") != namespace_link(target.keeper, "cgroup"))
+  const std::string outside = namespace_link(target.keeper, "cgroup");
+  for (const Process &p : target.processes) {
+    std::string own = namespace_link(p.pid, "cgroup");
+    if (!own.empty() && own != outside)  // empty: the process has ended
       reasons.push_back(process_text(p) +
                         " is in a cgroup namespace that the program made, in whose restore CRIU "
                         "hangs: start ckpt-run inside of such a namespace instead");
+  }
 }
 
 void check_vfork(const Target &target, Reasons &reasons) {
