@@ -126,7 +126,7 @@ def test_connection_between_processes_where_pids_are_taken(ckpt, blocker):
     job = run(ckpt, body)
     report = ckpt.dump(job.pid, "img")
     assert job.wait() == 85
-    assert {"tcp"} == {s["protocol"] for s in image_manifest(ckpt.folder / "img")["sockets"]}
+    assert {"tcp"} == {s["protocol"] for s in image_manifest(ckpt.folder / "img")["manifest"]["sockets"]}
     blocker.take(report["pid"])
     copy = ckpt.restore("img")
     wait_for(lambda: copy.program(), "the copy")

@@ -175,7 +175,6 @@ Result<> Dump::preflight() {
   check_drivers(target_, reasons);
   check_socket_kinds(target_, reasons);
   check_system_v_memory(target_, reasons);
-  check_cgroup_namespaces(target_, reasons);
   check_vfork(target_, reasons);
   check_mpi_rank(target_, reasons);
   // The agent of a stopped process would not answer. check_processes() has reported it already.

@@ -108,7 +108,7 @@ std::string refused_namespace(const Process &p, const Target &target) {
   pid_t criu = target.own_pid_namespace ? root.parent : ::getpid();
   for (Kind k : {Kind{"user", "user", root.parent}, Kind{"pid", "PID", root.pid},
                  Kind{"time", "time", root.pid}, Kind{"mnt", "mount", criu},
-                 Kind{"cgroup", "control group", criu}})
+                 Kind{"cgroup", "cgroup", criu}})
     if (u64 own = namespace_of(p.pid, k.name); own && own != namespace_of(k.outside, k.name))
       return fmt::format(
           "{} lives in a {} namespace of its own, which CRIU cannot restore: start ckpt-run and "
@@ -118,9 +118,9 @@ std::string refused_namespace(const Process &p, const Target &target) {
 }
 
 bool has_secret_memory(pid_t pid) {
-  std::vector<ProcMapping> maps = mappings_of(pid);
-  return std::any_of(maps.begin(), maps.end(),
-                     [](const ProcMapping &m) { return m.path.starts_with("/secretmem"); });
+  auto is_secret = [](const std::string &path) { return path.starts_with("/secretmem"); };
+  return std::ranges::any_of(mappings_of(pid), is_secret, &ProcMapping::path) ||
+         std::ranges::any_of(descriptors_of(pid), is_secret, &Descriptor::target);
 }
 
 // The sockets of this tool, the keeper and the proxies. The agents close their ends when they

@@ -102,17 +102,6 @@ void check_system_v_memory(const Target &target, Reasons &reasons) {
           "it an IPC namespace of its own, or detach the memory (shmdt)");
 }
 
-void check_cgroup_namespaces(const Target &target, Reasons &reasons) {
-  const std::string outside = namespace_link(target.keeper, "cgroup");
-  for (const Process &p : target.processes) {
-    std::string own = namespace_link(p.pid, "cgroup");
-    if (!own.empty() && own != outside)  // empty: the process has ended
-      reasons.push_back(process_text(p) +
-                        " is in a cgroup namespace that the program made, in whose restore CRIU "
-                        "hangs: start ckpt-run inside of such a namespace instead");
-  }
-}
-
 void check_vfork(const Target &target, Reasons &reasons) {
   auto end = std::chrono::steady_clock::now() + kExecTimeout;
   for (const Process &p : target.processes) {

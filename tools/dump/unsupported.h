@@ -12,7 +12,6 @@ namespace ckpt::tools {
 
 void check_socket_kinds(const Target &target, Reasons &reasons);
 void check_system_v_memory(const Target &target, Reasons &reasons);
-void check_cgroup_namespaces(const Target &target, Reasons &reasons);
 // A process that called vfork(2) cannot be stopped until its child has called exec. Waits a moment.
 void check_vfork(const Target &target, Reasons &reasons);
 // One process of an MPI job whose mpirun is not in the program.
