@@ -312,16 +312,18 @@ def test_a_dump_waits_until_the_program_has_its_devices_back_from_another_dump(o
         while listens() and first.process.poll() is None:
             pass
         os.kill(job.pid, signal.SIGSTOP)
-        assert first.wait() == 0, first.error_text
+        wait_for(lambda: (ocl.ckpt.folder / f"one{n}").exists() or first.process.poll() is not None, "the image")
         if not listens():
             break
         os.kill(job.pid, signal.SIGCONT)
+        assert first.wait() == 0, first.error_text
     assert not listens()
     second = ocl.ckpt.start("ckpt-dump", [str(job.pid), "-o", "two", "--verbose"])
     wait_for(lambda: "resolve" in second.error_text, "the second dump")
     with pytest.raises(subprocess.TimeoutExpired):
         second.process.wait(0.3)
     os.kill(job.pid, signal.SIGCONT)
+    assert first.wait() == 0, first.error_text  # it returns when the devices are back
     assert second.wait() == 0, second.error_text
     assert job.wait() == 85
     assert len(image_manifest(ocl.ckpt.folder / "two")["manifest"]["agents"]) == 1
