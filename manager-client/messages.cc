@@ -125,8 +125,8 @@ void ManagerClient::leave() {
   changed_.notify_all();
 }
 
-// Whether a program that cannot resume runs on without its devices (Lifecycle::wake). It has nothing
-// to manage then, and its calls must return their errors.
+// Whether a program that cannot resume runs on without its devices (Lifecycle::wake). It has
+// nothing to manage then, and its calls must return their errors.
 bool ManagerClient::left_without_devices() {
   if (lifecycle_.state() != protocol::State::Running) return false;
   eviction_.resumed();

@@ -106,9 +106,9 @@ std::string refused_namespace(const Process &p, const Target &target) {
     pid_t outside;
   };
   pid_t criu = target.own_pid_namespace ? root.parent : ::getpid();
-  for (Kind k : {Kind{"user", "user", root.parent}, Kind{"pid", "PID", root.pid},
-                 Kind{"time", "time", root.pid}, Kind{"mnt", "mount", criu},
-                 Kind{"cgroup", "cgroup", criu}})
+  for (Kind k :
+       {Kind{"user", "user", root.parent}, Kind{"pid", "PID", root.pid},
+        Kind{"time", "time", root.pid}, Kind{"mnt", "mount", criu}, Kind{"cgroup", "cgroup", criu}})
     if (u64 own = namespace_of(p.pid, k.name); own && own != namespace_of(k.outside, k.name))
       return fmt::format(
           "{} lives in a {} namespace of its own, which CRIU cannot restore: start ckpt-run and "
