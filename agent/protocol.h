@@ -39,6 +39,9 @@ inline constexpr u32 kVersion = 1;
 inline constexpr std::string_view kSessionSocket = "session.sock";
 inline constexpr std::string_view kAgentSocketPrefix = "agent-";
 inline constexpr const char *kSessionVariable = "CKPT_SESSION";
+// A file in the session's folder while a dump is under way: an agent that starts meanwhile would
+// take no part in it, so it waits.
+inline constexpr std::string_view kDumpMarker = "dump-under-way";
 
 // The name of the agent's thread. It marks a process that has an agent while that agent does not
 // listen: from Detach until the process has its devices again.
@@ -81,9 +84,11 @@ enum class Type : u16 {
               // by Ok. Older agents refuse it and choose their devices themselves
   Wake = 28,  // {str session socket}: Attach, Load and Resume in one; answered by Ok
 
-  Increment = 23,  // {16 bytes: id of the image that the next Save writes, 16 bytes: id of its
-                   // parent, zeros: none}; answered by Ok. Older agents refuse it and save
-                   // everything
+  Increment = 23,   // {16 bytes: id of the image that the next Save writes, 16 bytes: id of its
+                    // parent, zeros: none}; answered by Ok. Older agents refuse it and save
+                    // everything
+  LossWanted = 34,  // {}: answered by Reasons: why the program has lost its devices; none: it has
+                    // them. Older agents refuse it
   // Data in staging slots; the sender sends Region once before the first slot of a region.
   Region = 30,      // {u32 region, str name, u64 total bytes}
   SlotFull = 31,    // {u32 slot, u32 region, u64 offset, u32 bytes}
@@ -114,6 +119,11 @@ enum class Type : u16 {
                         // that are started later
   ProxyFor = 51,        // {u32 version, str api, str device} + stdout, stderr: as ProxyWanted, for
   // one device, given by its UUID; DevicesChosen still holds for other proxies
+
+  // {u32 version, str api, u8 1: the next counts, str device} + stdout, stderr and folder of the
+  // process, and a file with its environment (entries that end with 0), unless it is a restored
+  // copy: as ProxyWanted or ProxyFor
+  ProxyIn = 55,
 
   // Keeper to proxy, over the proxy's control socket.
   Adopt = 50,  // {} + connection: a parked client is back

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# Completion for ckpt-run, ckpt-dump, ckpt-restore, ckpt-image, ckpt-fatbin, ckptd and ckpt-top. It is
+# Completion for ckpt-run, ckpt-dump, ckpt-restore, ckpt-image, ckpt-fatbin, ckptd,
+# ckpt-top and ckpt-sim. It is
 # installed under each of these names. To try it: . completions/ckpt.bash
 
 # The values of --device: indexes, API:N, API:IMPLEMENTATION and UUIDs of this machine's devices. They
@@ -143,7 +144,7 @@ _ckpt_run() {
     --image-dir) _ckpt_files ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --managed-on-host --managed --unmanaged --priority --every --mtbf --keep --image-dir --list-devices --json --version --help --'
+        _ckpt_words '--device --portable --managed-on-host --share-ipc --managed --unmanaged --priority --every --mtbf --keep --image-dir --list-devices --json --version --help --'
       else
         compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -c -- "$cur")
@@ -183,7 +184,7 @@ _ckpt_restore() {
     --resume) _ckpt_words "$(_ckpt_programs)" ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --ignore-limits --every --mtbf --keep --image-dir --detach --output --truncate-files --key-file --resume --json-report --version --help'
+        _ckpt_words '--device --portable --ignore-limits --continue-without-devices --every --mtbf --keep --image-dir --detach --output --truncate-files --append-files --key-file --resume --json-report --version --help'
       else
         _ckpt_images
       fi
@@ -208,13 +209,14 @@ _ckpt_image() {
   esac
   case $verb,$cur in
     ,-*) _ckpt_words '--version --help' ;;
-    ,*) _ckpt_words 'show verify diff flatten receive prune' ;;
+    ,*) _ckpt_words 'show verify diff flatten receive prune clean' ;;
     show,-*) _ckpt_words '--json --streams --extract --key-file --help' ;;
     verify,-*) _ckpt_words '--json --quiet --key-file --help' ;;
     diff,-*) _ckpt_words '--json --key-file --help' ;;
     flatten,-*) _ckpt_words '--output --overwrite --key-file --help' ;;
     receive,-*) _ckpt_words '--overwrite --key-file --help' ;;
     prune,-*) _ckpt_words '--keep --json --key-file --help' ;;
+    clean,-*) _ckpt_words '--json --help' ;;
     *) _ckpt_images ;;
   esac
 }
@@ -256,6 +258,24 @@ _ckpt_top() {
   esac
 }
 
+_ckpt_sim() {
+  local cur prev words _ckpt_command=$1
+  _ckpt_split
+  case $prev in
+    --swf | --gavel | --pods | --gpu-nodes | --gantt | --sweep) _ckpt_files ;;
+    --policy) _ckpt_words 'MCT MCTB MCTM MCTBM WMCT' ;;
+    --load-of) _ckpt_words 'fastest all' ;;
+    --storage) _ckpt_words 'shared per-node' ;;
+    --charge) _ckpt_words 'printed exact' ;;
+    *)
+      _ckpt_words '--policy --swf --gavel --pods --gpu-nodes --memory-in-bytes --seconds-per-step
+        --jobs --seed --load --load-of --sizes --max-minutes --max-speedup --memory-per-node
+        --classes --cost --compile --storage --charge --overestimate --waste-weight
+        --json --gantt --sweep --version --help'
+      ;;
+  esac
+}
+
 _ckptd() {
   local cur prev words _ckpt_command=$1
   _ckpt_split
@@ -288,3 +308,4 @@ complete -F _ckpt_image ckpt-image
 complete -F _ckpt_fatbin ckpt-fatbin
 complete -F _ckptd ckptd
 complete -F _ckpt_top ckpt-top
+complete -F _ckpt_sim ckpt-sim

@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
-#include <thread>
 #include <unordered_set>
 
 #include "common/base/cores.h"
+#include "common/base/parallel.h"
+#include "common/base/shortage.h"
 #include "fatbin/cubin.h"
 #include "fatbin/examination.h"
 #include "fatbin/ptx.h"
@@ -187,10 +188,7 @@ class Examiner {
   }
 
   Result<Summary> run() {
-    std::vector<std::thread> threads;
-    for (unsigned i = 1; i < thread_count(); ++i) threads.emplace_back([this] { work(); });
-    work();
-    for (std::thread &t : threads) t.join();
+    run_parallel(thread_count(), [this](unsigned) { work(); });
     if (!failed_) return Failure(std::move(failed_).error());
     Summary summary = merger_.take(!jobs_.empty());
     summary.payload_bytes = payload_bytes_;
@@ -198,15 +196,15 @@ class Examiner {
   }
 
  private:
-  size_t thread_count() const {
+  unsigned thread_count() const {
     size_t wanted = options_.threads ? options_.threads : std::min(usable_cores(), 4u);
-    return std::min(wanted, std::max<size_t>(jobs_.size(), 1));
+    return static_cast<unsigned>(std::min(wanted, std::max<size_t>(jobs_.size(), 1)));
   }
 
   void work() {
     for (size_t i; (i = next_++) < jobs_.size();) {
       const Entry &e = *jobs_[i].entry;
-      Result<CodeFacts> facts = examine(e);
+      Result<CodeFacts> facts = guarded([&] { return examine(e); });
       std::lock_guard lock(mutex_);
       if (!failed_) return;
       if (facts) {

@@ -5,7 +5,8 @@ namespace ckpt::ocl {
 namespace {
 
 constexpr std::string_view kMagic = "CKPT-OCL";
-constexpr u32 kVersion = 1;
+constexpr u32 kWithoutFiles = 1;  // of earlier versions of ckpt
+constexpr u32 kVersion = 2;
 
 void put(Writer &w, const Container::Unit &u) {
   w.str(u.source).str(u.options).put(static_cast<u32>(u.headers.size()));
@@ -33,12 +34,16 @@ Bytes Container::pack() const {
   w.put(kVersion).str(device).str(options).str(source).put(static_cast<u32>(units.size()));
   for (const Unit &u : units) put(w, u);
   w.blob(native);
+  put(w, files);
+  for (const Unit &u : units) put(w, u.files);
   return w.take();
 }
 
 std::optional<Container> Container::unpack(ByteView bytes) {
   Reader r(bytes);
-  if (text(r.raw(kMagic.size())) != kMagic || r.get<u32>() != kVersion) return {};
+  if (text(r.raw(kMagic.size())) != kMagic) return {};
+  u32 version = r.get<u32>();
+  if (version != kVersion && version != kWithoutFiles) return {};
   Container c;
   c.device = r.str();
   c.options = r.str();
@@ -47,6 +52,10 @@ std::optional<Container> Container::unpack(ByteView bytes) {
   for (u32 i = 0; i < n && r.ok(); i++) c.units.push_back(get_unit(r));
   ByteView native = r.blob();
   c.native.assign(native.begin(), native.end());
+  if (version == kVersion) {
+    c.files = get_headers(r);
+    for (Unit &u : c.units) u.files = get_headers(r);
+  }
   if (!r.done()) return {};
   return c;
 }

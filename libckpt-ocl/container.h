@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/base/bytes.h"
+#include "libckpt-ocl/headers.h"
 
 namespace ckpt::ocl {
 
@@ -22,6 +23,7 @@ struct Container {
     };
     std::string source, options;
     std::vector<Header> headers;
+    Headers files;
   };
 
   std::string device;       // identifies the driver and device of `native`
@@ -29,6 +31,7 @@ struct Container {
   std::string source;       // empty: the program was linked, or has no source
   std::vector<Unit> units;  // the inputs of a linked program
   Bytes native;
+  Headers files;  // that `source` includes
 
   Bytes pack() const;
   // No value: not a container, so perhaps a driver's own binary.

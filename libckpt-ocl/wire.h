@@ -128,6 +128,10 @@ enum class Op : u16 {
   CheckRequirements = 25,
   // {}: sync; all earlier commands have been carried out
   RoundTrip = 26,
+  // {}, on the socket with a descriptor: the program's working folder, for the builds that follow
+  Folder = 27,
+  // {u64 program, Headers}: sync; the next build or compilation of the program finds these files
+  Headers = 28,
   // {u64 queue}: a completion once everything enqueued so far has finished
   Marker = 40,
 };
@@ -168,7 +172,9 @@ inline constexpr u32 kWrap = 0xffffffff;
 struct Completion {
   u64 event;
   i32 status;  // CL_COMPLETE or an error
-  u32 unused;
+  // For how long the command's queue has been busy so far, in microseconds (modulo 2^32, never 0);
+  // 0: the command did not run, or the proxy is of a version that does not say.
+  u32 busy;
   u64 queued, submitted, started, ended;
 };
 static_assert(sizeof(Completion) == 48);

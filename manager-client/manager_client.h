@@ -137,6 +137,8 @@ class [[gnu::visibility("default")]] ManagerClient {
   void report();
   Clock::time_point next_while_evicted() const;
   Result<> resume_on(const std::string &gpu);  // without the lock
+  void leave();
+  bool left_without_devices();
   void resume_standalone();
 
   agent::Lifecycle &lifecycle_;

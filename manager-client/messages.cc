@@ -114,9 +114,24 @@ void ManagerClient::on(const in::Welcome &m) {
 void ManagerClient::on(const in::Refused &m) {
   log::error(Error{"the Manager refuses this program: " + m.what, m.hint});
   std::lock_guard lock(mutex_);
+  leave();
+}
+
+// From now on the program is not managed, and nothing waits for the Manager.
+void ManagerClient::leave() {
   connection_.refuse();
   grant_all();
   drop_credit();
+  changed_.notify_all();
+}
+
+// Whether a program that cannot resume runs on without its devices (Lifecycle::wake). It has
+// nothing to manage then, and its calls must return their errors.
+bool ManagerClient::left_without_devices() {
+  if (lifecycle_.state() != protocol::State::Running) return false;
+  eviction_.resumed();
+  leave();
+  return true;
 }
 
 // ---- answers
@@ -186,6 +201,7 @@ void ManagerClient::on(const in::Migrate &m) {
   Result<> resumed = resume_on(m.gpu);
   std::lock_guard lock(mutex_);
   if (!resumed) {
+    if (left_without_devices()) return;
     eviction_.cannot_resume(resumed.error().what);
     std::string unsuited = lifecycle_.unsuited();
     if (!unsuited.empty()) return connection_.send(out::Unsuited{m.gpu, shortened(unsuited)});
@@ -209,6 +225,7 @@ void ManagerClient::resume_standalone() {
   Result<> resumed = resume_on(program_.gpu);
   std::lock_guard lock(mutex_);
   eviction_.schedule_attempt();
+  if (!resumed && left_without_devices()) return;
   if (!resumed) return eviction_.cannot_resume(resumed.error().what);
   eviction_.resumed();
 }

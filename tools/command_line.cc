@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/command_line.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <new>
 #include <string_view>
 
 #include <CLI/CLI.hpp>
@@ -9,6 +14,7 @@
 #include "ckpt_config.h"
 #include "common/base/bytes.h"
 #include "common/base/log.h"
+#include "common/base/shortage.h"
 
 namespace ckpt::tools {
 
@@ -24,6 +30,11 @@ Option &Option::range(int min, int max) {
 
 Option &Option::range(double min, double max) {
   option_->check(CLI::Range(min, max));
+  return *this;
+}
+
+Option &Option::one_of(const std::vector<std::string> &values) {
+  option_->check(CLI::IsMember(values));
   return *this;
 }
 
@@ -106,6 +117,29 @@ int CommandLine::count_options(int argc, const char *const *argv) const {
   return std::min(at, argc);
 }
 
+namespace {
+
+int code_of_failure = 1;
+
+// The last resort for a shortage of memory where no exception can pass: in a destructor (that of
+// nlohmann's json allocates), or in a thread of a library. What the tool holds is then released by
+// the kernel, as after a SIGKILL: a keeper and its agents undo an unfinished dump.
+[[noreturn]] void give_up() {
+  static constexpr std::string_view kMessage =
+      "error: not enough memory (free memory, or raise its limit: ulimit -v, the cgroup's limit)\n";
+  try {
+    if (std::current_exception()) std::rethrow_exception(std::current_exception());
+  } catch (const std::bad_alloc &) {
+    if (::write(STDERR_FILENO, kMessage.data(), kMessage.size()) < 0) { /* there is no reader */
+    }
+    ::_exit(code_of_failure);
+  } catch (...) {
+  }
+  std::abort();
+}
+
+}  // namespace
+
 int fail_with_code(int code, const Error &error) {
   log::error(error);
   return code;
@@ -114,7 +148,10 @@ int fail_with_code(int code, const Error &error) {
 int run_tool(CommandLine &line, int argc, const char *const *argv, ExitCodes codes,
              const std::function<Result<int>()> &run) {
   if (std::optional<int> code = line.parse(argc, argv, codes.usage)) return *code;
-  Result<int> code = run();
+  survive_file_size_limit();
+  code_of_failure = codes.failed;
+  std::set_terminate(give_up);
+  Result<int> code = guarded(run);
   return code ? *code : fail_with_code(codes.failed, code.error());
 }
 

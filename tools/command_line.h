@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/base/result.h"
 
@@ -34,6 +35,7 @@ class Option {
   // Values outside of [min, max] are refused.
   Option &range(int min, int max);
   Option &range(double min, double max);
+  Option &one_of(const std::vector<std::string> &values);
   // The default is the value of an environment variable.
   Option &environment(const std::string &variable);
   Option &needs(const Option &other);
@@ -86,7 +88,8 @@ struct ExitCodes {
 int fail_with_code(int code, const Error &error);
 
 // Parses the command line and runs the tool. `run` returns the exit code; its error is logged, and
-// the exit code is then `codes.failed`.
+// the exit code is then `codes.failed`. A shortage of memory, threads or file size is such an error
+// too, whatever the tool was doing: what it holds is released on the way, which undoes its work.
 int run_tool(CommandLine &line, int argc, const char *const *argv, ExitCodes codes,
              const std::function<Result<int>()> &run);
 

@@ -19,6 +19,7 @@ void Phases::begin(const std::string &name) {
   all_.push_back({name, Clock::now(), {}});
   log::info("{}", name);
   if (const char *stop = std::getenv("CKPT_TEST_STOP_AT"); stop && name == stop) ::raise(SIGKILL);
+  if (const char *hold = std::getenv("CKPT_TEST_HOLD_AT"); hold && name == hold) ::raise(SIGSTOP);
 }
 
 void Phases::end() {

@@ -48,6 +48,11 @@ CheckpointOutcome read_outcome(const OwnFd &pipe) {
           "the tool ended without reporting whether the image is complete: " + read.error().what};
 }
 
+PipeIdentity::PipeIdentity(const OwnFd &pipe) {
+  struct stat st {};
+  inode_ = ::fstat(pipe.get(), &st) == 0 ? st.st_ino : 0;
+}
+
 bool is_pipe(int fd) {
   struct stat st {};
   return ::fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode);

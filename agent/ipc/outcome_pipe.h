@@ -21,4 +21,15 @@ struct CheckpointOutcome {
 CheckpointOutcome read_outcome(const OwnFd &pipe);
 bool is_pipe(int fd);
 
+// Tells a restored copy, whose pipe is a new one (criu restore --inherit-fd), from the original. A
+// copy learns the outcome "restored" and never asks, unless its restore was killed before that.
+class PipeIdentity {
+ public:
+  explicit PipeIdentity(const OwnFd &pipe);
+  bool is_still(const OwnFd &pipe) const { return PipeIdentity(pipe).inode_ == inode_; }
+
+ private:
+  u64 inode_;
+};
+
 }  // namespace ckpt::agent

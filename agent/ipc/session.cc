@@ -43,4 +43,6 @@ Result<Channel> connect_to_session() {
   return Channel(std::move(socket));
 }
 
+bool session_has_keeper() { return connect_to_session().has_value(); }
+
 }  // namespace ckpt::agent

@@ -16,5 +16,7 @@ std::string session_folder();
 // Changes the session of this process, and of the programs that it starts from now on.
 void move_to_session(const std::string &socket);
 Result<Channel> connect_to_session();
+// False: it has ended, or was killed.
+bool session_has_keeper();
 
 }  // namespace ckpt::agent

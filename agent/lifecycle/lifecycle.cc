@@ -23,6 +23,8 @@ using std::chrono::system_clock;
 namespace {
 
 constexpr milliseconds kMaxQuiesce = std::chrono::hours(24);
+// Less than a tool waits for the answer to Preflight.
+constexpr milliseconds kStartTimeout = std::chrono::seconds(45);
 // A connection to the session keeper is used for one request and its answer.
 constexpr milliseconds kKeeperTimeout = std::chrono::seconds(5);
 // Staging memory for copies into and out of a contents store.
@@ -40,6 +42,9 @@ Error cannot(const char *verb, const Participant *p, Error why) {
 // ---- before CRIU
 
 std::vector<std::string> Lifecycle::preflight() {
+  // Until its participant is added, the mappings of a driver that is being started look foreign.
+  if (!barrier.wait_empty(kStartTimeout))
+    return {"a device driver is still being started: try again later"};
   std::vector<std::string> reasons;
   for (Participant *p : participants_()) p->preflight(reasons);
   auto answered = [this](std::string_view file) { return answered_for(file); };
@@ -72,10 +77,13 @@ Result<> Lifecycle::quiesce(milliseconds timeout) {
     return undo_and_fail(std::move(agreed).error());
 
   barrier.close();
-  collect_members();
   checkpoint_at_ = system_clock::now();
   gated_at_ = steady_clock::now();
   steady_clock::time_point deadline = gated_at_ + std::min(timeout, kMaxQuiesce);
+  if (!barrier.wait_empty(std::min(timeout, kMaxQuiesce)))
+    return undo_and_fail(
+        {"a device driver did not start in time", "try again, or with a longer --timeout"});
+  collect_members();
   for (Member &m : members_) {
     m.stage = Stage::Gated;  // also if it fails, because the gate may be closed
     if (Result<> r = m.participant->quiesce(deadline); !r)
@@ -219,7 +227,20 @@ Result<> Lifecycle::wake(const std::string &session) {
   detach_again();
   for (Member &m : members_) m.participant->release_devices();
   state_ = State::Suspended;
+  if (!session_has_keeper()) lose_suspended(awake.error());
   return awake;
+}
+
+// Without a keeper no tool finds the program again, and no proxy starts.
+void Lifecycle::wake_without_keeper() {
+  log::warn("the session keeper of this suspended program has ended: the program continues");
+  (void)wake(session_socket());
+}
+
+void Lifecycle::lose_suspended(const Error &why) {
+  log::error("this suspended program has lost its devices: {}", why.what);
+  lose_devices(why);
+  finish({CKPT_ERR_LOST, why});
 }
 
 Result<> Lifecycle::load_from_store(Participant *participant) {
@@ -288,8 +309,9 @@ void Lifecycle::reattach() {
   open_gates();
 }
 
-void Lifecycle::lose_devices() {
+void Lifecycle::lose_devices(const Error &why) {
   devices_lost_ = true;
+  lost_because_ = why.what;
   detach_again();  // new devices without the contents are of no use
   open_gates();
 }
@@ -321,13 +343,24 @@ void Lifecycle::reattach_members() {
     Result<> r = reattach(m.participant);
     m.stage = r ? Stage::Gated : Stage::Detached;
     if (r) continue;
+    Error why = cannot("use its devices again", m.participant, std::move(r).error());
     devices_lost_ = true;
-    log::error(cannot("use its devices again", m.participant, std::move(r).error()));
+    lost_because_ = why.what;
+    log::error(std::move(why));
   }
 }
 
+// Devices without their contents are given up again: every call must fail then, since the program
+// would compute with whatever the new memory holds.
 Result<> Lifecycle::reattach(Participant *participant) {
   CKPT_CHECK(participant->attach_again());
+  Result<> loaded = load_kept(participant);
+  if (loaded) return {};
+  if (Result<> r = participant->detach(); !r) log::error(std::move(r).error());
+  return loaded;
+}
+
+Result<> Lifecycle::load_kept(Participant *participant) {
   if (participant->keeps_contents() || !store_) return {};
   if (store_->handed()) CKPT_CHECK(store_->fetch_from_keeper());
   return load_from_store(participant);

@@ -59,8 +59,10 @@ class Lifecycle {
   // waits for wake(). Returns the number of bytes.
   Result<u64> suspend(const std::string &folder);
   // attach(), load() and resume() on the devices of use_devices(). After a failure the program is
-  // still suspended.
+  // still suspended, or has lost its devices if its session has no keeper any more.
   Result<> wake(const std::string &session);
+  // The session keeper of a suspended program has ended.
+  void wake_without_keeper();
   Result<> use_devices(const std::string &participant, std::span<const DevicePair> map);
   // Participant::unsuited() and Participant::place() of the first participant that returns a text.
   std::string unsuited() const;
@@ -76,9 +78,12 @@ class Lifecycle {
 
   // Between them the agent opens its socket again, because a thread that learns the outcome may
   // request the next checkpoint at once.
-  void reattach();      // the same devices again
-  void lose_devices();  // no devices: every call of their API fails from now on
+  void reattach();                      // the same devices again
+  void lose_devices(const Error &why);  // none: every call of their API fails from now on
   void finish(Verdict verdict);
+
+  // Why the program has lost its devices; empty: it has them.
+  const std::string &lost_because() const { return lost_because_; }
 
   u64 saved_bytes() const { return saved_bytes_; }
   double seconds_paused() const { return paused_; }
@@ -94,6 +99,8 @@ class Lifecycle {
   void open_gates();
   void reattach_members();
   Result<> reattach(Participant *participant);
+  Result<> load_kept(Participant *participant);
+  void lose_suspended(const Error &why);
   void detach_again();
   Result<> detach_members();
   Result<> keep_with_keeper();
@@ -110,7 +117,8 @@ class Lifecycle {
   // The contents of devices that lose them in detach(), until the checkpoint is over.
   std::optional<ContentsStore> store_;
   std::atomic<protocol::State> state_{protocol::State::Running};
-  bool devices_lost_ = false;
+  bool devices_lost_ = false;  // in the checkpoint in progress
+  std::string lost_because_;
   std::atomic<u64> saved_bytes_{0};
   // Real time: a copy may be restored on another machine, with another monotonic clock.
   std::chrono::system_clock::time_point checkpoint_at_;

@@ -37,6 +37,7 @@
 
 #include <array>
 #include <chrono>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -180,6 +181,12 @@ class Participant {
 // not running yet. Waits while a checkpoint is in progress. Fails in a process that was not started
 // by ckpt-run. Thread-safe; exported by libckpt.so.
 [[gnu::visibility("default")]] Result<> add_participant(Participant *participant);
+
+// The same for an API that starts its driver: calls `start`, and registers `participant` if it
+// returns true. A checkpoint that begins meanwhile waits for both, so it meets the driver's sockets
+// only together with the participant that closes them.
+[[gnu::visibility("default")]] Result<> start_participant(Participant *participant,
+                                                          const std::function<bool()> &start);
 
 // The socket of the session that this process belongs to: CKPT_SESSION, or that of the last
 // restore. Empty: none. Thread-safe; exported by libckpt.so.

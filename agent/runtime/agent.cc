@@ -6,16 +6,35 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 
 #include "agent/ipc/session.h"
 #include "agent/runtime/dialogue.h"
 #include "common/base/log.h"
+#include "common/base/shortage.h"
 #include "common/ipc/unix_socket.h"
 
 namespace ckpt::agent {
 
 using protocol::Type;
+
+namespace {
+
+// How long an agent waits with its start for the end of a dump. A keeper that was killed leaves the
+// marker behind.
+constexpr std::chrono::minutes kDumpTimeout{10};
+
+// Neither lock nor descriptor is held here: CRIU may dump this process, and its copy continues.
+void wait_until_no_dump() {
+  constexpr timespec kPause{0, 5'000'000};
+  std::string marker = session_folder() + "/" + std::string(protocol::kDumpMarker);
+  for (auto end = std::chrono::steady_clock::now() + kDumpTimeout;
+       ::access(marker.c_str(), F_OK) == 0 && std::chrono::steady_clock::now() < end;)
+    ::nanosleep(&kPause, nullptr);
+}
+
+}  // namespace
 
 // The agent of this process, for the handlers of fork() and exit().
 struct AgentProcess {
@@ -83,6 +102,7 @@ Result<Agent *> Agent::get() {
   if (Agent *agent = running()) return agent;
   if (session_socket().empty())
     return fail_with_hint("this program has no session", "start it with ckpt-run");
+  wait_until_no_dump();
   std::scoped_lock lock(AgentProcess::mutex);
   if (Agent *agent = running()) return agent;
   CKPT_CHECK(AgentProcess::set_handlers());
@@ -119,10 +139,11 @@ void *Agent::thread(void *self) {
   return nullptr;
 }
 
-Result<> Agent::add(Participant *participant) {
+Result<> Agent::add(Participant *participant, const std::function<bool()> &start) {
   if (on_its_thread() && lifecycle.state() != protocol::State::Running)
     return fail("an API cannot be added by a callback in the middle of a checkpoint");
   CheckpointBarrier::Pass pass(lifecycle.barrier);
+  if (!start()) return {};
   std::scoped_lock lock(AgentProcess::mutex);
   participants_.push_back(participant);
   return {};
@@ -155,11 +176,17 @@ void Agent::run() {
 
 // False: the event source had its turn instead.
 bool Agent::wait_for_tool() {
-  pollfd fds[] = {{listener_.fd(), POLLIN, 0}, {source_ ? source_->fd() : -1, POLLIN, 0}};
-  int n = ::poll(fds, 2, source_ ? source_->timeout() : -1);
+  pollfd fds[] = {{listener_.fd(), POLLIN, 0},
+                  {source_ ? source_->fd() : -1, POLLIN, 0},
+                  {keeper_.fd(), POLLIN, 0}};
+  int n = ::poll(fds, 3, source_ ? source_->timeout() : -1);
   if (n < 0 && errno == EINTR) return false;
   if (n > 0 && fds[0].revents != 0) return true;
   if (n < 0 || listener_.fd() < 0) return true;
+  if (fds[2].revents != 0) {
+    keeper_.hang_up();
+    if (lifecycle.state() == protocol::State::Suspended) lifecycle.wake_without_keeper();
+  }
   if (source_) source_->dispatch(fds[1].revents != 0);
   return false;
 }
@@ -179,28 +206,57 @@ void Agent::serve_next_tool() {
 }
 
 void Agent::serve(Channel tool) {
+  bool was_suspended = lifecycle.state() == protocol::State::Suspended;
   Dialogue dialogue(lifecycle, tool, {listener_.fd()});
-  if (dialogue.run() == Dialogue::End::Detached) {
+  // Without memory for a request, the application goes on as if the tool had hung up.
+  Result<Dialogue::End> end = guarded([&]() -> Result<Dialogue::End> { return dialogue.run(); });
+  if (end && *end == Dialogue::End::Detached) {
     stop_listening();
     tool.hang_up();
     return after_detach(dialogue.take_outcome_pipe());
   }
   bool finished = lifecycle.state() == protocol::State::Running ||
                   lifecycle.state() == protocol::State::Suspended;
-  if (!finished) lifecycle.undo({"the tool hung up before the image was complete", {}});
+  const char *hung_up = "the tool hung up before the image was complete";
+  if (!finished) lifecycle.undo(end ? Error{hung_up, {}} : end.error());
+  if (lifecycle.state() != protocol::State::Suspended)
+    keeper_.hang_up();
+  else if (!was_suspended)
+    watch_keeper();
+}
+
+// After a tool's suspend, since only a tool can resume the program then. What the Manager has
+// evicted, it resumes.
+void Agent::watch_keeper() {
+  if (Result<Channel> keeper = connect_to_session())
+    keeper_ = std::move(*keeper);
+  else
+    lifecycle.wake_without_keeper();
 }
 
 // CRIU dumps this process while this thread waits in read_outcome().
 void Agent::after_detach(OwnFd outcome_pipe) {
+  PipeIdentity original(outcome_pipe);
   CheckpointOutcome read = read_outcome(outcome_pipe);
+  bool copy = !original.is_still(outcome_pipe);
   outcome_pipe.close();
   if (read.outcome == protocol::Outcome::Restored) return arrive(read);
-  lifecycle.reattach();
+  if (copy)
+    lose_as_copy({read.text, "restore the image again"});
+  else
+    lifecycle.reattach();
   listen();
   if (read.outcome == protocol::Outcome::Continue)
     lifecycle.finish({CKPT_CONTINUED, {}});
   else
     lifecycle.finish({CKPT_ERR_FAILED, {read.text, {}}});
+}
+
+// A copy whose restore failed. The devices and the proxy that this process remembers are those of
+// the original, which may be running.
+void Agent::lose_as_copy(const Error &why) {
+  log::error("this restored program has lost its devices: {}", why.what);
+  lifecycle.lose_devices(why);
 }
 
 // This process is a restored copy. The keeper of its new session tells it which devices to use. If
@@ -212,7 +268,7 @@ void Agent::arrive(const CheckpointOutcome &outcome) {
   Verdict verdict{CKPT_RESTORED, {}};
   if (!restored) {
     log::error("this restored program has lost its devices: {}", restored.error().what);
-    lifecycle.lose_devices();
+    lifecycle.lose_devices(restored.error());
     verdict = {CKPT_ERR_LOST, {restored.error().what, "restore the image again"}};
   }
   listen();
@@ -244,9 +300,13 @@ void Agent::stop_listening() {
 
 // ---- what participants call
 
-Result<> add_participant(Participant *participant) {
+Result<> start_participant(Participant *participant, const std::function<bool()> &start) {
   CKPT_TRY(Agent * agent, Agent::get());
-  return agent->add(participant);
+  return agent->add(participant, start);
+}
+
+Result<> add_participant(Participant *participant) {
+  return start_participant(participant, [] { return true; });
 }
 
 }  // namespace ckpt::agent

@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -25,7 +26,8 @@ class Agent {
   // The agent of this process if it runs, else null.
   static Agent *running();
 
-  Result<> add(Participant *participant);
+  // Adds the participant if `start` returns true.
+  Result<> add(Participant *participant, const std::function<bool()> &start);
   // A connection of this process to its own agent, like a tool's: its requests wait for their turn.
   Result<Channel> connect_to_self();
   std::vector<Participant *> participants();
@@ -44,11 +46,14 @@ class Agent {
   void serve(Channel tool);
   void after_detach(OwnFd outcome_pipe);
   void arrive(const CheckpointOutcome &outcome);
+  void lose_as_copy(const Error &why);
+  void watch_keeper();
   Result<> restore(Channel &keeper, const CheckpointOutcome &outcome);
   void listen();
   void stop_listening();
 
   Listener listener_;
+  Channel keeper_;  // of a suspended program; a hang-up says that the keeper has ended
   pthread_t thread_{};
   std::vector<Participant *> participants_;
   std::unique_ptr<EventSource> source_;

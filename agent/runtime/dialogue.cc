@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "agent/ipc/outcome_pipe.h"
+#include "agent/participant/participant.h"
 #include "common/base/log.h"
 
 namespace ckpt::agent {
@@ -48,6 +49,7 @@ const Dialogue::Verb Dialogue::kVerbs[] = {
     {Type::Hello, "Hello", {}, &Dialogue::hello},
     {Type::Preflight, "Preflight", State::Running, &Dialogue::preflight},
     {Type::RemarksWanted, "RemarksWanted", State::Running, &Dialogue::remarks},
+    {Type::LossWanted, "LossWanted", {}, &Dialogue::loss},
     {Type::Quiesce, "Quiesce", State::Running, &Dialogue::quiesce},
     {Type::Increment, "Increment", State::Quiesced, &Dialogue::increment},
     {Type::Save, "Save", State::Quiesced, &Dialogue::save},
@@ -121,6 +123,13 @@ void Dialogue::remarks(Incoming &request) {
   answer_reasons(lifecycle_.remarks());
 }
 
+void Dialogue::loss(Incoming &request) {
+  if (!request.reader().done()) return malformed("LossWanted");
+  std::vector<std::string> all;
+  if (!lifecycle_.lost_because().empty()) all.push_back(lifecycle_.lost_because());
+  answer_reasons(all);
+}
+
 void Dialogue::answer_reasons(const std::vector<std::string> &sentences) {
   Writer out;
   out.put(static_cast<u32>(sentences.size()));
@@ -177,7 +186,9 @@ void Dialogue::suspend(Incoming &request) {
   if (!in.done()) return malformed("Suspend");
   Result<u64> bytes = lifecycle_.suspend(folder);
   if (!bytes) return answer(Failure(bytes.error()));
-  (void)tool_.send(Type::Suspended, Writer().put(*bytes));
+  // A tool that was killed resumes nothing, and its user does not know of the suspended program.
+  if (Result<> sent = tool_.send(Type::Suspended, Writer().put(*bytes)); !sent)
+    (void)lifecycle_.wake(session_socket());
 }
 
 void Dialogue::requirements(Incoming &request) {

@@ -9,9 +9,9 @@
 
 #include "bench/storage/data.h"
 #include "common/base/cores.h"
+#include "common/base/parallel.h"
 #include "storage/chunk/chunk_codec.h"
 #include "storage/chunk/content_cut.h"
-#include "storage/io/parallel.h"
 #include "storage/read/image_reader.h"
 #include "storage/write/image_writer.h"
 
@@ -161,7 +161,7 @@ void bench_reading(const Bytes &memory) {
     Clock::time_point start = Clock::now();
     unsigned threads = usable_cores();
     size_t part = memory.size() / threads;
-    storage::run_parallel(threads, [&](unsigned t) {
+    run_parallel(threads, [&](unsigned t) {
       volatile u64 low = storage::chunk_address(ByteView(memory).subspan(t * part, part), t).low;
       (void)low;
     });

@@ -40,11 +40,24 @@ inline Failure fail_with_hint(std::string what, std::string hint) {
   return Failure(Error{std::move(what), std::move(hint)});
 }
 
+// What a user can do if a system call fails for want of a resource; otherwise empty.
+inline const char *resource_hint(int error) {
+  switch (error) {
+    case ENOMEM: return "free memory, or raise its limit (ulimit -v, the cgroup's limit)";
+    case EMFILE: return "raise the limit of open files (ulimit -n)";
+    case EFBIG: return "raise the limit of file sizes (ulimit -f)";
+    case ENOSPC: return "make room on that file system";
+    case EDQUOT: return "make room, or raise the quota";
+    default: return "";
+  }
+}
+
 // As fail(), followed by a colon and the text of errno, which is read before anything else runs.
 template <class... A>
 Failure fail_errno(fmt::format_string<A...> f, A &&...a) {
   int saved = errno;
-  return Failure(Error{fmt::format(f, std::forward<A>(a)...) + ": " + std::strerror(saved), {}});
+  return Failure(Error{fmt::format(f, std::forward<A>(a)...) + ": " + std::strerror(saved),
+                       resource_hint(saved)});
 }
 
 }  // namespace ckpt

@@ -7,10 +7,13 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <array>
 
 namespace ckpt {
 namespace {
+
+constexpr size_t kReceivedAtOnce = 1u << 20;
 
 struct FrameHeader {
   u32 size;
@@ -200,9 +203,11 @@ Result<std::optional<Message>> receive_message(int socket, size_t max_bytes) {
         "the peer announced a message of {} bytes and {} descriptors, which exceeds the limit",
         h.size, h.fds);
   m.type = h.type;
-  m.body.resize(h.size);
-  if (h.size > 0) {
-    CKPT_TRY(bool whole, receive_parts(socket, m.body.data(), h.size, m.fds));
+  // Not more memory than has arrived, whatever the header says.
+  while (m.body.size() < h.size) {
+    size_t at = m.body.size(), n = std::min<size_t>(h.size - at, kReceivedAtOnce);
+    m.body.resize(at + n);
+    CKPT_TRY(bool whole, receive_parts(socket, m.body.data() + at, n, m.fds));
     if (!whole) return fail("the peer hung up in the middle of a message");
   }
   if (m.fds.size() != h.fds)

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "libckpt-cuda/entry/calls.h"
+#include "libckpt-cuda/entry/jumps.h"
 
 namespace ckpt::cuda {
 
@@ -13,6 +14,8 @@ namespace {
 
 // The target of an entry that the driver does not have, or of all where no driver was found.
 CUresult not_found() { return CUDA_ERROR_NOT_FOUND; }
+// The target of entries that are the driver's own, after the devices were lost.
+CUresult unavailable() { return CUDA_ERROR_DEVICE_UNAVAILABLE; }
 
 // Returns the address of our function; null: the entry is not in cuda.api. A function, because the
 // address of another function, cast to void *, is no constant expression.
@@ -56,18 +59,21 @@ void *ours(void *(*address)()) { return address == nullptr ? nullptr : address()
 // One jump for each entry (see entries.h). A target needs no synchronisation: the constructor
 // writes it before the program can call. endbr64 makes the symbol a valid target of indirect calls
 // (CET).
-#define CU_ENTRY(name, version, symbol, per_thread)                            \
-  extern "C" __attribute__((visibility("hidden"))) void *target_##symbol;      \
-  asm(".pushsection .data.rel,\"aw\"\n"                                        \
-      ".balign 8\n"                                                            \
-      ".hidden target_" #symbol "\n.globl target_" #symbol                     \
-      "\n"                                                                     \
-      "target_" #symbol                                                        \
-      ": .quad 0\n"                                                            \
-      ".popsection\n.pushsection .text\n"                                      \
-      ".balign 16\n.globl " #symbol "\n.type " #symbol ", @function\n" #symbol \
-      ": endbr64\n  jmp *target_" #symbol                                      \
-      "(%rip)\n"                                                               \
+#define CU_ENTRY(name, version, symbol, per_thread)                                  \
+  extern "C" __attribute__((visibility("hidden"))) void *target_##symbol;            \
+  extern "C" __attribute__((visibility("hidden"))) char jump_##symbol[];             \
+  asm(".pushsection .data.rel,\"aw\"\n"                                              \
+      ".balign 8\n"                                                                  \
+      ".hidden target_" #symbol "\n.globl target_" #symbol                           \
+      "\n"                                                                           \
+      "target_" #symbol                                                              \
+      ": .quad 0\n"                                                                  \
+      ".popsection\n.pushsection .text\n"                                            \
+      ".balign 16\n.hidden jump_" #symbol "\n.globl jump_" #symbol "\njump_" #symbol \
+      ":\n"                                                                          \
+      ".globl " #symbol "\n.type " #symbol ", @function\n" #symbol                   \
+      ": endbr64\n  jmp *target_" #symbol                                            \
+      "(%rip)\n"                                                                     \
       ".size " #symbol ", . - " #symbol "\n.popsection\n");
 #include "common/api/cuda_entries.api"
 #undef CU_ENTRY
@@ -79,6 +85,18 @@ void **const kTargets[] = {
 #include "common/api/cuda_entries.api"
 #undef CU_ENTRY
 };
+
+char *const kJumps[] = {
+#define CU_ENTRY(name, version, symbol, per_thread) jump_##symbol,
+#include "common/api/cuda_entries.api"
+#undef CU_ENTRY
+};
+
+bool needs_no_device(const char *name) {
+  for (const char *free : {"cuGetErrorName", "cuGetErrorString", "cuDriverGetVersion"})
+    if (std::strcmp(name, free) == 0) return true;
+  return false;
+}
 
 // A local static, because the constructor in driver.cc may run before those of this file.
 const EntryInfo *infos() {
@@ -112,6 +130,14 @@ void fill_targets(bool wrap) {
     void *given = wrap && infos()[i].ours != nullptr ? infos()[i].ours : real;
     *kTargets[i] = real != nullptr ? given : reinterpret_cast<void *>(&not_found);
   }
+}
+
+void *jump_to(Id id) { return kJumps[static_cast<size_t>(id)]; }
+
+void lose_targets() {
+  for (size_t i = 0; i < kEntries; i++)
+    if (infos()[i].ours == nullptr && g_real[i] != nullptr && !needs_no_device(infos()[i].name))
+      __atomic_store_n(kTargets[i], reinterpret_cast<void *>(&unavailable), __ATOMIC_RELAXED);
 }
 
 }  // namespace ckpt::cuda

@@ -3,10 +3,11 @@
 // cuInit, and cuGetProcAddress, which runtimes call for each entry that they use.
 #include <atomic>
 #include <cstdlib>
+#include <optional>
 
 #include "common/base/log.h"
 #include "libckpt-cuda/entry/driver.h"
-#include "libckpt-cuda/entry/entries.h"
+#include "libckpt-cuda/entry/jumps.h"
 #include "libckpt-cuda/lifecycle/manager_requests.h"
 #include "libckpt-cuda/lifecycle/participant.h"
 
@@ -24,12 +25,25 @@ void log_notice() {
   ::unsetenv(kNoticeVariable);  // not again in programs that this one executes
 }
 
-void join_session() {
+// Starts the driver. The first successful start joins the session: a checkpoint that begins
+// meanwhile waits, because the driver's descriptors would look like those of a program without
+// ckpt.
+CUresult start_driver(unsigned int flags) {
   static std::atomic<bool> joined{false};
-  if (joined.exchange(true)) return;
+  std::optional<CUresult> result;
+  auto start = [&] {
+    result = REAL(cuInit)(flags);
+    return *result == CUDA_SUCCESS;
+  };
+  if (joined.exchange(true)) return REAL(cuInit)(flags);
+  Result<> added = agent::start_participant(participant(), start);
+  if (!result) start();
+  joined = *result == CUDA_SUCCESS;
+  if (!joined) return *result;
   log_notice();
-  if (Result<> r = agent::add_participant(participant()); !r)
-    log::error(std::move(r.error()).in("this program's CUDA state cannot be checkpointed"));
+  if (!added)
+    log::error(std::move(added.error()).in("this program's CUDA state cannot be checkpointed"));
+  return *result;
 }
 
 // Whether the driver has a form of `name` that is newer than those in cuda_entries.api. Handing it
@@ -56,7 +70,7 @@ void *entry_for_program(const char *name, void *real, int version, cuuint64_t fl
     return nullptr;
   }
   void *ours = entry_info(id).ours;
-  if (ours == nullptr) return real;
+  if (ours == nullptr) return real == real_entry(id) ? jump_to(id) : real;
   if (version > kKnownVersion && is_newer_form(name, real, id, flags)) return nullptr;
   return ours;
 }
@@ -67,8 +81,7 @@ CUresult entry_cuInit(unsigned int flags) {
   // Once for the process: a denied program stays denied.
   static const CUresult kAcquired = acquire_device();
   if (kAcquired != CUDA_SUCCESS) return kAcquired;
-  CUresult e = REAL(cuInit)(flags);
-  if (e == CUDA_SUCCESS) join_session();
+  CUresult e = start_driver(flags);
   report_started();
   return e;
 }

@@ -7,6 +7,7 @@
 #include "common/base/log.h"
 #include "libckpt-cuda/code/code.h"
 #include "libckpt-cuda/entry/driver.h"
+#include "libckpt-cuda/entry/jumps.h"
 #include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/lifecycle/blockers.h"
 #include "libckpt-cuda/lifecycle/contents.h"
@@ -90,6 +91,7 @@ class Cuda final : public agent::Participant {
 
   void resume() override {
     g_devices_lost = detached_;
+    if (detached_) lose();
     gate().open();
   }
 
@@ -114,6 +116,14 @@ class Cuda final : public agent::Participant {
     }
     detached_ = false;
     return {};
+  }
+
+  // Calls that came while the driver was checkpointed wait inside it, and return only when it runs
+  // again. It has no memory then, and no later call reaches it.
+  void lose() {
+    lose_targets();
+    if (Result<> r = driver_restore({}); !r)
+      log::warn("calls that wait in the driver will not return: {}", r.error().what);
   }
 
   std::vector<DeviceInfo> devices_;  // as of the last quiesce(), or of an attach() that failed

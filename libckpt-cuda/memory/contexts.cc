@@ -22,6 +22,7 @@ struct ContextTable {
   };
   std::mutex mutex;
   std::map<CUcontext, ContextInfo> contexts;
+  std::set<CUcontext> primaries;  // keep their handles after a reset
   std::set<Access> access;
 };
 ContextTable &table() {
@@ -32,9 +33,9 @@ ContextTable &table() {
 void insert(const ContextInfo &context) {
   std::lock_guard lock(table().mutex);
   ContextInfo &known = table().contexts[context.handle];
-  bool primary = known.primary || context.primary;
+  if (context.primary) table().primaries.insert(context.handle);
   known = context;
-  known.primary = primary;
+  known.primary = table().primaries.contains(context.handle);
 }
 
 void erase(CUcontext context) {

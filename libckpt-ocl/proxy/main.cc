@@ -12,6 +12,7 @@
 
 #include "ckpt_config.h"
 #include "common/base/log.h"
+#include "common/base/shortage.h"
 #include "libckpt-ocl/proxy/check/check.h"
 #include "libckpt-ocl/proxy/serve/server.h"
 
@@ -40,15 +41,15 @@ int check(const std::string &devices) {
   return reasons.empty() ? 0 : 1;
 }
 
-int serve(int client, int control, ServeOptions options) {
-  auto channel = Channel::make();
-  if (!channel) {
-    log::error(channel.error());
-    return 1;
-  }
+Result<> serve(int client, int control, ServeOptions options) {
+  CKPT_TRY(Channel channel, Channel::make());
   // Never destroyed: the driver may call back until the process ends.
-  auto *server = new Server(std::move(*channel), UniqueFd(control), std::move(options));
-  auto r = server->run(UniqueFd(client));
+  auto *server = new Server(std::move(channel), UniqueFd(control), std::move(options));
+  return server->run(UniqueFd(client));
+}
+
+int serve_or_fail(int client, int control, const ServeOptions &options) {
+  Result<> r = guarded([&] { return serve(client, control, options); });
   if (!r) log::error(r.error());
   return r ? 0 : 1;
 }
@@ -70,7 +71,7 @@ int run(int argc, char **argv) {
   CLI11_PARSE(app, argc, argv);
   if (list) return list_devices();
   if (check_devices) return check(options.devices);
-  if (client >= 0 && control >= 0) return serve(client, control, options);
+  if (client >= 0 && control >= 0) return serve_or_fail(client, control, options);
   std::cerr << app.help();
   return 2;
 }
@@ -80,6 +81,7 @@ int run(int argc, char **argv) {
 
 int main(int argc, char **argv) {
   ckpt::log::set_name("ckpt-ocl-proxy");
+  ckpt::survive_file_size_limit();
   int code = ckpt::ocl::run(argc, argv);
   std::cout.flush();
   std::fflush(nullptr);

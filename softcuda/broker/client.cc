@@ -129,7 +129,31 @@ bool Client::take(u32 device, u64 bytes) {
   Result<Bytes> answer = call(Request::Take, w.bytes(), Response::Answer);
   if (!answer) return false;
   Reader r(*answer);
-  return r.get<u8>() == 1 && r.ok();
+  bool taken = r.get<u8>() == 1 && r.ok();
+  if (!taken && on_refusal && !explained_) explain_refusal(device, bytes);
+  return taken;
+}
+
+// Programs that run with the same setting share the devices, which is not obvious: there is nothing
+// that they share on a machine without a GPU.
+void Client::explain_refusal(u32 device, u64 bytes) {
+  Result<std::vector<ProcessUse>> list = processes(device);
+  if (!list) return;
+  u64 others = 0;
+  std::string who;
+  for (const ProcessUse &p : *list) {
+    if (p.pid == getpid() || p.bytes == 0) continue;
+    others += p.bytes;
+    who += fmt::format("{}{} ({} MiB)", who.empty() ? "" : ", ", p.pid, p.bytes >> 20);
+  }
+  if (others == 0 || explained_.exchange(true)) return;
+  on_refusal(fmt::format(
+      "device {} has too little free memory for {} MiB: other programs that run with the same "
+      "setting of CKPT_SOFTCUDA share it and have {} of its {} MiB: process {}. A program with "
+      "another setting, as in softcuda-run --devices 1x{}M, has devices of its own",
+      device, (bytes + (1u << 20) - 1) >> 20, others >> 20,
+      devices_[broker_index(device)].total_bytes >> 20, who,
+      (devices_[broker_index(device)].total_bytes >> 20) + 1));
 }
 
 void Client::give(u32 device, u64 bytes) {

@@ -3,6 +3,7 @@
 // A process's connection to the broker. The first client starts the broker.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -36,7 +37,10 @@ class Client : public Budget {
   // From now on, device i of this process is the broker's device places[i].
   void remap(std::vector<u32> places) { places_ = std::move(places); }
   u32 broker_index(u32 device) const { return device < places_.size() ? places_[device] : device; }
+  // False: too little is free. Then `on_refusal` is called, once in the life of the process, if
+  // other processes have memory of the device.
   bool take(u32 device, u64 bytes) override;
+  std::function<void(const std::string &text)> on_refusal;
   void give(u32 device, u64 bytes) override;
   Result<DeviceUse> use(u32 device);
   Result<std::vector<ProcessUse>> processes(u32 device);
@@ -63,9 +67,11 @@ class Client : public Budget {
   Client() = default;
   Result<Bytes> call(Request type, ByteView body, Response expected);
   Result<> hello();
+  void explain_refusal(u32 device, u64 bytes);
   void serve_loop(int fd);
   bool socket_open();
 
+  std::atomic<bool> explained_{false};
   std::mutex mutex_;
   UniqueFd socket_;
   UniqueFd service_;

@@ -34,6 +34,9 @@ struct DeviceInfo {
   u64 total_bytes = 0;
 };
 
+// The PCI bus that a device of the broker reports.
+inline u32 pci_bus(u32 index) { return index + 1; }
+
 inline constexpr size_t kMaxMessage = 1u << 20;
 inline constexpr u32 kMaxDevices = 16;
 

@@ -48,7 +48,7 @@ CUresult collect_ptx(const fatbin::Image &image, std::vector<std::string> &out) 
       warn(p.error().text());
       return CUDA_ERROR_INVALID_IMAGE;
     }
-    out.emplace_back(p->text());
+    std::ranges::move(linked_parts(p->text()), std::back_inserter(out));
   }
   return out.empty() ? report_missing_ptx(image) : CUDA_SUCCESS;
 }
@@ -57,7 +57,6 @@ CUresult collect_ptx(const fatbin::Image &image, std::vector<std::string> &out) 
 
 CUresult read_code(const void *code, std::vector<std::string> &ptx) {
   REQUIRE(code != nullptr, CUDA_ERROR_INVALID_VALUE);
-  if (linked_code(code, ptx)) return CUDA_SUCCESS;
   Result<fatbin::Image> image = fatbin::Image::in_memory(code);
   if (!image) {
     warn(image.error().text());

@@ -7,8 +7,8 @@
 
 namespace ckpt::softcuda::driver {
 
-// The PTX in `code`: PTX text, a fat binary, or what cuLinkComplete returned. Of each container the
-// newest PTX that the device accepts.
+// Appends the PTX in `code`: PTX text, a fat binary, or what cuLinkComplete returned. Of each
+// container the newest PTX that the device accepts.
 CUresult read_code(const void *code, std::vector<std::string> &ptx);
 // Reads a whole file and appends a NUL.
 CUresult read_file(const char *path, std::vector<char> &out);

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "softcuda/driver/code.h"
+#include "softcuda/driver/pool.h"
 
 namespace ckpt::softcuda::driver {
 
@@ -18,7 +19,7 @@ constexpr size_t kMaxPrinted = 64u << 20;
 }  // namespace
 
 // A context may access memory of the host, of its own device, of devices that it is a peer of, and
-// mappings that grant access to its device.
+// mappings and pools that grant access to its device.
 bool Context::find(u64 address, vm::Range &out) const {
   std::optional<Allocation> a = process().memory->find(address);
   if (!a) return false;
@@ -27,7 +28,9 @@ bool Context::find(u64 address, vm::Range &out) const {
   if (a->kind == MemoryKind::Mapping) {
     if ((a->readers & here) == 0) return false;
     writable = a->writers & here;
-  } else if (a->kind == MemoryKind::Device || a->kind == MemoryKind::Pool) {
+  } else if (a->kind == MemoryKind::Pool) {
+    if (!pool_access(a->base, device->index, writable)) return false;
+  } else if (a->kind == MemoryKind::Device) {
     if (a->device != static_cast<u32>(device->index) && (peers & 1u << a->device) == 0)
       return false;
   }
@@ -96,6 +99,17 @@ Point Context::submit(Stream &s, std::function<void()> work, std::vector<Point> 
       std::move(after));
 }
 
+void Context::renew() {
+  std::scoped_lock lock(mutex, print_mutex_, heap_mutex_);
+  legacy.queue = std::make_shared<WorkQueue>();
+  printed_.clear();
+  heap_base_ = 0;
+  heap_used_.clear();
+  peers = 0;
+  error = CUDA_SUCCESS;
+  inactive = false;
+}
+
 void Context::synchronize() {
   std::vector<Point> points;
   {
@@ -110,52 +124,51 @@ void Context::synchronize() {
 namespace {
 
 // Memory that a context needs for itself: hundreds of MiB on hardware, here none by default.
-u64 bytes_of_context() {
+bool take_own_memory(Context *c) {
   const char *mib = std::getenv("CKPT_SOFTCUDA_CONTEXT");
-  return mib == nullptr ? 0 : std::strtoull(mib, nullptr, 10) << 20;
+  u64 bytes = mib == nullptr ? 0 : std::strtoull(mib, nullptr, 10) << 20;
+  u32 device = static_cast<u32>(c->device->index);
+  return bytes == 0 || process().memory->allocate(device, bytes, MemoryKind::Device, c);
 }
 
 }  // namespace
 
 Context *new_context(Device &d, unsigned flags) {
-  Context *c = new Context;
-  u64 bytes = bytes_of_context();
-  if (bytes > 0 &&
-      !process().memory->allocate(static_cast<u32>(d.index), bytes, MemoryKind::Device, c)) {
-    delete c;
-    return nullptr;
-  }
+  auto c = std::make_unique<Context>();
   c->device = &d;
+  if (!take_own_memory(c.get())) return nullptr;
   c->flags = flags;
   c->id = process().next_id++;
-  c->legacy.context = c;
+  c->legacy.context = c.get();
   c->legacy.legacy = true;
   c->legacy.id = process().next_id++;
-  return process().contexts.add(c);
+  return process().contexts.add(c.release());
 }
 
-// The object is not deleted: threads may still have it on their stacks of contexts.
-void destroy_context(Context *c) {
-  if (!process().contexts.remove(c)) return;
+void empty_context(Context *c) {
   c->synchronize();
   for (Module *m : std::set(c->modules)) unload_module(m);
   for (Stream *s : std::set(c->streams)) {
     process().streams.remove(s);
     s->queue->close();
   }
+  c->streams.clear();
   c->legacy.queue->close();
   process().memory->release_all(c);
+  c->inactive = true;
 }
 
-CUresult open_primary(Device &d, Context *&out) {
+// The object is not deleted: threads may still have it on their stacks of contexts.
+void destroy_context(Context *c) {
+  if (process().contexts.remove(c)) empty_context(c);
+}
+
+CUresult activate(Context &c) {
   static std::mutex mutex;
   std::lock_guard lock(mutex);
-  if (d.primary == nullptr) {
-    d.primary = new_context(d, d.primary_flags);
-    if (d.primary == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-    d.primary->is_primary = true;
-  }
-  out = d.primary;
+  if (!c.inactive) return CUDA_SUCCESS;
+  REQUIRE(take_own_memory(&c), CUDA_ERROR_OUT_OF_MEMORY);
+  c.renew();
   return CUDA_SUCCESS;
 }
 

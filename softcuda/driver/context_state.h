@@ -10,7 +10,9 @@ namespace ckpt::softcuda::driver {
 // nullptr: the device has not enough free memory for the context itself.
 Context *new_context(Device &d, unsigned flags);
 void destroy_context(Context *c);
-// The primary context of a device; creates it on first use.
-CUresult open_primary(Device &d, Context *&out);
+// Frees all that a context has and leaves it inactive.
+void empty_context(Context *c);
+// Makes an inactive context usable again.
+CUresult activate(Context &c);
 
 }  // namespace ckpt::softcuda::driver

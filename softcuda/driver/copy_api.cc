@@ -32,7 +32,7 @@ CUresult copy_shape(const D *d, CUstream stream, bool wait) {
 CUresult fill(CUdeviceptr dst, u64 pitch, ckpt::u32 value, ckpt::u32 element, u64 width, u64 height,
               CUstream stream) {
   CALL_WITH_CONTEXT();
-  Fill f{nullptr, pitch, width, height, element, value};
+  Fill f{nullptr, pitch, width, height, element, value, dst};
   if (width == 0 || height == 0) return CUDA_SUCCESS;
   REQUIRE(dst % element == 0 && (height == 1 || pitch >= width * element),
           CUDA_ERROR_INVALID_VALUE);
@@ -166,6 +166,18 @@ SOFTCUDA_API CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *p, CUstream 
   REQUIRE(p != nullptr, CUDA_ERROR_INVALID_VALUE);
   CUDA_MEMCPY3D d = without_contexts(*p);
   return copy_shape(&d, s, false);
+}
+
+// The attributes say when the host's memory is read and where managed memory should be. The copies
+// read it as those of cuMemcpyAsync do, which satisfies each of them.
+SOFTCUDA_API CUresult cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
+                                         size_t count, CUmemcpyAttributes *attrs, size_t *,
+                                         size_t n_attrs, CUstream s) {
+  REQUIRE(dsts != nullptr && srcs != nullptr && sizes != nullptr && count > 0 && attrs != nullptr &&
+              n_attrs > 0 && n_attrs <= count,
+          CUDA_ERROR_INVALID_VALUE);
+  for (size_t i = 0; i < count; ++i) CHECK_CU(copy(dsts[i], srcs[i], sizes[i], s, false));
+  return CUDA_SUCCESS;
 }
 
 SOFTCUDA_API CUresult cuMemsetD8(CUdeviceptr p, unsigned char v, size_t n) {

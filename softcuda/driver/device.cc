@@ -5,7 +5,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "softcuda/driver/context_state.h"
+#include "softcuda/broker/client.h"
+#include "softcuda/driver/process.h"
 
 using namespace ckpt::softcuda;
 using namespace ckpt::softcuda::driver;
@@ -91,6 +92,15 @@ constexpr AttributeValue kAttributes[] = {
     {CU_DEVICE_ATTRIBUTE_NUMA_ID, -1},
     {CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, -1}};
 
+// Of the device behind `d`, as NVML numbers them: CUDA_VISIBLE_DEVICES and a restore on another
+// device change what `d` is.
+int bus_of(CUdevice d) {
+  auto *client = static_cast<broker::Client *>(process().budget.get());
+  return static_cast<int>(broker::pci_bus(client->broker_index(static_cast<ckpt::u32>(d))));
+}
+
+std::string bus_id(CUdevice d) { return fmt::format("0000:{:02x}:00.0", bus_of(d)); }
+
 }  // namespace
 
 SOFTCUDA_API CUresult cuInit(unsigned int flags) {
@@ -164,7 +174,7 @@ SOFTCUDA_API CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attrib
     *value = static_cast<int>(process().sm / 10);
   if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
     *value = static_cast<int>(process().sm % 10);
-  if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) *value = device + 1;
+  if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) *value = bus_of(device);
   return CUDA_SUCCESS;
 }
 
@@ -181,19 +191,17 @@ SOFTCUDA_API CUresult cuDeviceGetPCIBusId(char *id, int length, CUdevice device)
   CALL_INITIALISED();
   REQUIRE(id != nullptr && length > 0, CUDA_ERROR_INVALID_VALUE);
   REQUIRE(device_at(device) != nullptr, CUDA_ERROR_INVALID_DEVICE);
-  std::snprintf(id, static_cast<size_t>(length), "0000:%02x:00.0",
-                static_cast<unsigned>(device + 1));
+  std::snprintf(id, static_cast<size_t>(length), "%s", bus_id(device).c_str());
   return CUDA_SUCCESS;
 }
 
 SOFTCUDA_API CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *id) {
   CALL_INITIALISED();
   REQUIRE(device != nullptr && id != nullptr, CUDA_ERROR_INVALID_VALUE);
-  char own[32];
   for (int i = 0; device_at(i) != nullptr; ++i) {
-    std::snprintf(own, sizeof own, "0000:%02x:00.0", static_cast<unsigned>(i + 1));
+    std::string own = bus_id(i);
     // The domain, "0000:", may be left out.
-    if (std::strcmp(own, id) != 0 && std::strcmp(own + 5, id) != 0) continue;
+    if (own != id && own.substr(5) != id) continue;
     *device = i;
     return CUDA_SUCCESS;
   }
@@ -214,54 +222,5 @@ SOFTCUDA_API CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute 
   REQUIRE(value != nullptr && from != to, CUDA_ERROR_INVALID_VALUE);
   REQUIRE(device_at(from) != nullptr && device_at(to) != nullptr, CUDA_ERROR_INVALID_DEVICE);
   *value = attribute == CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ? 0 : 1;
-  return CUDA_SUCCESS;
-}
-
-SOFTCUDA_API CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
-  CALL_INITIALISED();
-  Device *d = device_at(device);
-  REQUIRE(context != nullptr, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(d != nullptr, CUDA_ERROR_INVALID_DEVICE);
-  Context *c = nullptr;
-  CHECK_CU(open_primary(*d, c));
-  ++d->primary_uses;
-  *context = reinterpret_cast<CUcontext>(c);
-  return CUDA_SUCCESS;
-}
-
-SOFTCUDA_API CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
-  CALL_INITIALISED();
-  Device *d = device_at(device);
-  REQUIRE(d != nullptr, CUDA_ERROR_INVALID_DEVICE);
-  Context *c = std::exchange(d->primary, nullptr);
-  if (c != nullptr) destroy_context(c);
-  return CUDA_SUCCESS;
-}
-
-SOFTCUDA_API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
-  CALL_INITIALISED();
-  Device *d = device_at(device);
-  REQUIRE(d != nullptr, CUDA_ERROR_INVALID_DEVICE);
-  REQUIRE(d->primary_uses > 0, CUDA_ERROR_INVALID_CONTEXT);
-  return --d->primary_uses == 0 ? cuDevicePrimaryCtxReset_v2(device) : CUDA_SUCCESS;
-}
-
-SOFTCUDA_API CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags) {
-  CALL_INITIALISED();
-  Device *d = device_at(device);
-  REQUIRE(d != nullptr, CUDA_ERROR_INVALID_DEVICE);
-  d->primary_flags = flags;
-  if (d->primary != nullptr) d->primary->flags = flags;
-  return CUDA_SUCCESS;
-}
-
-SOFTCUDA_API CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags,
-                                                 int *active) {
-  CALL_INITIALISED();
-  Device *d = device_at(device);
-  REQUIRE(flags != nullptr && active != nullptr, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(d != nullptr, CUDA_ERROR_INVALID_DEVICE);
-  *flags = d->primary_flags;
-  *active = d->primary != nullptr;
   return CUDA_SUCCESS;
 }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // cuGetProcAddress, with the table of all entries.
+#include <dlfcn.h>
+
 #include <cstring>
 
+#include "fatbin/static_runtime.h"
 #include "softcuda/driver/process.h"
 
 namespace {
@@ -66,8 +69,34 @@ SOFTCUDA_API CUresult cuGetProcAddress(const char *symbol, void **function, int 
   return cuGetProcAddress_v2(symbol, function, version, flags, nullptr);
 }
 
-// These tables are private interfaces of NVIDIA's driver.
+namespace {
+
+// The file of the code that contains `address`, if NVIDIA's static runtime is in it.
+std::string file_with_static_runtime(const void *address) {
+  Dl_info info{};
+  if (dladdr(address, &info) == 0 || info.dli_fname == nullptr) return {};
+  return ckpt::fatbin::refuse_static_runtime(info.dli_fname) ? std::string() : info.dli_fname;
+}
+
+void report_private_interface(const void *caller) {
+  static std::mutex mutex;
+  static std::set<std::string> *const kReported = new std::set<std::string>;
+  std::string file = file_with_static_runtime(caller);
+  std::lock_guard lock(mutex);
+  if (file.empty() || !kReported->insert(file).second) return;
+  ckpt::softcuda::driver::warn(
+      file +
+      " contains NVIDIA's static CUDA runtime, which runs on NVIDIA's driver only: its calls "
+      "fail here. If it is yours, link it with -cudart shared; NVIDIA's own libraries that "
+      "contain this runtime (cuBLAS, cuFFT, cuDNN …) need a GPU");
+}
+
+}  // namespace
+
+// These tables are private interfaces of NVIDIA's driver. A library with the static runtime may
+// have been loaded after softcuda-run examined the program.
 SOFTCUDA_API CUresult cuGetExportTable(const void **table, const CUuuid *) {
+  report_private_interface(__builtin_return_address(0));
   if (table != nullptr) *table = nullptr;
   return CUDA_ERROR_NOT_FOUND;
 }

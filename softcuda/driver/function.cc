@@ -13,6 +13,8 @@ int attribute_of(Function &f, CUfunction_attribute a) {
       return decl.max_threads != 0 ? static_cast<int>(decl.max_threads)
                                    : static_cast<int>(kThreadsPerBlock);
     case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: return static_cast<int>(f.kernel->static_shared());
+    case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
+      return static_cast<int>(f.module->image->constant_bytes());
     case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: return static_cast<int>(f.kernel->local_bytes());
     case CU_FUNC_ATTRIBUTE_NUM_REGS: return 32;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:

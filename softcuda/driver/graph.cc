@@ -26,6 +26,7 @@ std::shared_ptr<Graph> Graph::copy(std::map<const Node *, Node *> &clones) const
   for (const std::unique_ptr<Node> &n : nodes) {
     Node &m = *g->nodes.emplace_back(std::make_unique<Node>(*n));
     m.graph = g.get();
+    m.original = n.get();
     clones[n.get()] = &m;
   }
   for (const std::unique_ptr<Node> &m : g->nodes)
@@ -61,6 +62,10 @@ void run_node(Context *c, const Node &n) {
     case CU_GRAPH_NODE_TYPE_MEMSET: return run(n.fill);
     case CU_GRAPH_NODE_TYPE_HOST: n.host(n.host_data); return set_model_time_to_now();
     case CU_GRAPH_NODE_TYPE_GRAPH: return run_graph(c, *n.child);
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD: n.record->nanoseconds = event_time(); return;
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+      if (n.record) n.record->point.wait();
+      return;
     default: return;
   }
 }
@@ -73,22 +78,6 @@ void run_graph(Context *c, const Graph &g) {
 }
 
 Graph *graph_of(CUgraph g) { return graph_registry().graphs.get(g); }
-
-CUresult new_node(CUgraphNode *out, CUgraph graph, const CUgraphNode *after, size_t n,
-                  CUgraphNodeType type, Node *&node) {
-  Graph *g = graph_of(graph);
-  REQUIRE(out != nullptr && (after != nullptr || n == 0), CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(g != nullptr, CUDA_ERROR_INVALID_VALUE);
-  std::vector<Node *> list;
-  for (size_t i = 0; i < n; ++i) {
-    Node *a = graph_registry().nodes.get(after[i]);
-    REQUIRE(a != nullptr && a->graph == g, CUDA_ERROR_INVALID_VALUE);
-    list.push_back(a);
-  }
-  node = graph_registry().nodes.add(g->add(type, std::move(list)));
-  *out = reinterpret_cast<CUgraphNode>(node);
-  return CUDA_SUCCESS;
-}
 
 void drop_node(Node *n) {
   Graph *g = n->graph;
@@ -107,10 +96,26 @@ CUresult kernel_launch(Context *c, const CUDA_KERNEL_NODE_PARAMS *p, Launch &l) 
 
 }  // namespace
 
+CUresult new_node(CUgraphNode *out, CUgraph graph, const CUgraphNode *after, size_t n,
+                  CUgraphNodeType type, Node *&node) {
+  Graph *g = graph_of(graph);
+  REQUIRE(out != nullptr && (after != nullptr || n == 0), CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(g != nullptr, CUDA_ERROR_INVALID_VALUE);
+  std::vector<Node *> list;
+  for (size_t i = 0; i < n; ++i) {
+    Node *a = graph_registry().nodes.get(after[i]);
+    REQUIRE(a != nullptr && a->graph == g, CUDA_ERROR_INVALID_VALUE);
+    list.push_back(a);
+  }
+  node = graph_registry().nodes.add(g->add(type, std::move(list)));
+  *out = reinterpret_cast<CUgraphNode>(node);
+  return CUDA_SUCCESS;
+}
+
 CUresult fill_of(const CUDA_MEMSET_NODE_PARAMS *p, Fill &f) {
   REQUIRE(p != nullptr && (p->elementSize == 1 || p->elementSize == 2 || p->elementSize == 4),
           CUDA_ERROR_INVALID_VALUE);
-  f = {nullptr, p->pitch, p->width, p->height, p->elementSize, p->value};
+  f = {nullptr, p->pitch, p->width, p->height, p->elementSize, p->value, p->dst};
   f.dst = process().memory->host(p->dst, (p->height - 1) * p->pitch + p->width * p->elementSize);
   return f.dst != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -149,7 +154,8 @@ CUresult launch_graph(CUgraphExec exec, Stream &s) {
     c->last[&s] = {n};
     return CUDA_SUCCESS;
   }
-  s.context->submit(s, [c = s.context, g] { run_graph(c, *g); });
+  take_events(*g);
+  publish_events(*g, s.context->submit(s, [c = s.context, g] { run_graph(c, *g); }));
   return CUDA_SUCCESS;
 }
 
@@ -308,13 +314,14 @@ SOFTCUDA_API CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type
 }
 
 SOFTCUDA_API CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph,
-                                                  unsigned long long) {
+                                                  unsigned long long flags) {
   CALL_INITIALISED();
   Graph *g = graph_of(graph);
   REQUIRE(out != nullptr && g != nullptr, CUDA_ERROR_INVALID_VALUE);
   REQUIRE(g->nodes.empty() || !g->in_order().empty(), CUDA_ERROR_INVALID_VALUE);
   auto e = std::make_unique<ExecutableGraph>();
   e->graph = g->copy(e->clones);
+  e->flags = flags;
   *out = reinterpret_cast<CUgraphExec>(graph_registry().execs.add(e.release()));
   return CUDA_SUCCESS;
 }

@@ -15,6 +15,7 @@ struct Graph;
 
 struct Node {
   Graph *graph = nullptr;
+  const Node *original = nullptr;  // if the graph is a copy
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
   std::vector<Node *> after;
   // The work; which members are used depends on the type.
@@ -25,7 +26,10 @@ struct Node {
   CUhostFn host = nullptr;
   void *host_data = nullptr;
   std::shared_ptr<Graph> child;
+  Event *event = nullptr;
+  std::shared_ptr<Record> record;  // of one launch: what it records or waits for
   bool enabled = true;
+  std::vector<void *> arguments;  // for cuGraphKernelNodeGetParams: into launch.params
 };
 
 struct Graph {
@@ -41,6 +45,7 @@ struct Graph {
 struct ExecutableGraph {
   std::shared_ptr<Graph> graph;
   std::map<const Node *, Node *> clones;  // by the nodes of the original graph
+  unsigned long long flags = 0;
 };
 
 struct Capture {
@@ -60,6 +65,16 @@ struct GraphRegistry {
   std::mutex mutex;
 };
 GraphRegistry &graph_registry();
+
+// Adds a node to a graph after checking the handles.
+CUresult new_node(CUgraphNode *out, CUgraph graph, const CUgraphNode *after, size_t n,
+                  CUgraphNodeType type, Node *&node);
+// The node behind a handle, if it has this type.
+CUresult node_of(CUgraphNode handle, CUgraphNodeType type, Node *&out);
+CUresult exec_node_of(CUgraphExec exec, CUgraphNode handle, CUgraphNodeType type, Node *&out);
+// The records that the event nodes of a graph wait for, and, once it is submitted, make.
+void take_events(Graph &g);
+void publish_events(Graph &g, const Point &end);
 
 // Launches a graph in a stream, or adds it as one node to the graph that the stream records.
 CUresult launch_graph(CUgraphExec exec, Stream &s);

@@ -5,9 +5,7 @@
 
 #include "softcuda/driver/graph.h"
 
-using namespace ckpt::softcuda::driver;
-
-namespace {
+namespace ckpt::softcuda::driver {
 
 CUresult node_of(CUgraphNode handle, CUgraphNodeType type, Node *&out) {
   out = graph_registry().nodes.get(handle);
@@ -20,6 +18,12 @@ CUresult exec_node_of(CUgraphExec exec, CUgraphNode handle, CUgraphNodeType type
   REQUIRE(out->type == type, CUDA_ERROR_INVALID_VALUE);
   return CUDA_SUCCESS;
 }
+
+}  // namespace ckpt::softcuda::driver
+
+using namespace ckpt::softcuda::driver;
+
+namespace {
 
 CUresult set_copy(Node &n, const CUDA_MEMCPY3D *p) {
   REQUIRE(p != nullptr, CUDA_ERROR_INVALID_VALUE);

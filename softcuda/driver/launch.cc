@@ -97,9 +97,10 @@ CUresult make_launch(Context *c, const void *function, vm::Dim grid, vm::Dim blo
                      void **params, void **extra, bool cooperative, Launch &out) {
   CHECK_CU(function_of(c, function, out.function));
   CHECK_CU(prepare(*out.function));
+  out.handle = function;
   out.grid = grid;
   out.block = block;
-  out.shared = (shared + 15) & ~15u;
+  out.shared = shared;
   out.cooperative = cooperative;
   CHECK_CU(check_shape(*out.function, out));
   CHECK_CU(resolve_cluster(*out.function, out));
@@ -122,8 +123,11 @@ void fill_grid(vm::Grid &g, Context *c, const Launch &l, vm::DeviceServices *ser
   g.block = l.block;
   g.cluster = l.cluster;
   g.explicit_cluster = l.explicit_cluster;
-  g.static_shared = (g.kernel->static_shared() + 15) & ~15u;
+  // Dynamic shared memory begins at a multiple of 16.
+  u32 fixed = g.kernel->static_shared();
+  g.static_shared = l.shared == 0 ? fixed : (fixed + 15) & ~15u;
   g.dynamic_shared = l.shared;
+  g.shared_unit = process().sm >= 80 ? 128 : 256;
   g.id = process().next_id++;
   g.stack_bytes = static_cast<u32>(c->stack_bytes);
   g.multiprocessors = kMultiprocessors;

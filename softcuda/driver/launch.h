@@ -9,6 +9,7 @@ namespace ckpt::softcuda::driver {
 
 struct Launch {
   Function *function = nullptr;
+  const void *handle = nullptr;  // of the function, as the program passed it
   vm::Dim grid, block;
   // What the program asks for, 0 for what the kernel declares. make_launch() resolves it.
   vm::Dim cluster{0, 0, 0};

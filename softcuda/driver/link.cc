@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // cuLink*: the driver's linker. Its inputs and its output are PTX, which is what the device runs.
-// Several inputs are kept apart and linked when they are loaded.
+// The output lists the inputs one after the other, behind a comment with their sizes. They are
+// linked when the output is loaded, because static names of different inputs may be the same.
 #include "softcuda/driver/link.h"
 
+#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -13,8 +15,11 @@
 namespace ckpt::softcuda::driver {
 namespace {
 
+constexpr std::string_view kHead = "// softcuda: linked from inputs of these sizes:";
+
 struct Link {
   std::vector<std::string> ptx;
+  std::string image;  // once it is complete
 };
 
 Handles<Link> &links() {
@@ -22,27 +27,55 @@ Handles<Link> &links() {
   return *kLinks;
 }
 
-// cuLinkComplete returns the address of its first input's text. This map leads from there to all
-// inputs.
-struct Results {
-  std::mutex mutex;
-  std::map<const void *, std::vector<std::string>> by_address;
-};
-Results &results() {
-  static auto *const kResults = new Results;
-  return *kResults;
+// Takes a number from the front of `text`.
+std::optional<size_t> take_size(std::string_view &text) {
+  size_t n = 0;
+  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  auto [end, e] = std::from_chars(text.data(), text.data() + text.size(), n);
+  if (e != std::errc{}) return {};
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  return n;
 }
 
 }  // namespace
 
-bool linked_code(const void *code, std::vector<std::string> &ptx) {
-  std::lock_guard lock(results().mutex);
-  auto it = results().by_address.find(code);
-  if (it == results().by_address.end()) return false;
-  ptx = it->second;
-  return true;
+std::string linked_image(const std::vector<std::string> &ptx) {
+  std::string image(kHead);
+  for (const std::string &p : ptx) image += fmt::format(" {}", p.size() + 1);
+  image += '\n';
+  for (const std::string &p : ptx) image += p + '\n';
+  return image;
 }
 
+std::vector<std::string> linked_parts(std::string_view text) {
+  if (!text.starts_with(kHead)) return {std::string(text)};
+  size_t line = std::min(text.find('\n'), text.size() - 1);
+  std::string_view sizes = text.substr(kHead.size(), line - kHead.size());
+  text.remove_prefix(line + 1);
+  std::vector<std::string> parts;
+  while (std::optional<size_t> n = take_size(sizes)) {
+    parts.emplace_back(text.substr(0, *n));
+    text.remove_prefix(std::min(*n, text.size()));
+  }
+  return parts;
+}
+
+namespace {
+
+CUresult add_text(Link &l, const char *data, size_t bytes) {
+  std::string text(data, strnlen(data, bytes));
+  for (std::string &part : linked_parts(text)) l.ptx.push_back(std::move(part));
+  return CUDA_SUCCESS;
+}
+
+// NVIDIA's library for kernels that launch kernels or synchronise a grid. Its code is SASS. What
+// the device itself offers of it needs no library, and what it lacks is an error that names the
+// function.
+bool is_device_runtime(const char *name) {
+  return name != nullptr && std::string_view(name).find("cudadevrt") != std::string_view::npos;
+}
+
+}  // namespace
 }  // namespace ckpt::softcuda::driver
 
 using namespace ckpt::softcuda::driver;
@@ -55,19 +88,16 @@ SOFTCUDA_API CUresult cuLinkCreate_v2(unsigned int, CUjit_option *, void **, CUl
 }
 
 SOFTCUDA_API CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data,
-                                       size_t bytes, const char *, unsigned int, CUjit_option *,
+                                       size_t bytes, const char *name, unsigned int, CUjit_option *,
                                        void **) {
   CALL_WITH_CONTEXT();
   Link *l = links().get(state);
   REQUIRE(l != nullptr, CUDA_ERROR_INVALID_HANDLE);
   REQUIRE(data != nullptr && bytes > 0, CUDA_ERROR_INVALID_VALUE);
-  if (type == CU_JIT_INPUT_PTX) {
-    std::string text(static_cast<const char *>(data), bytes);
-    text.resize(std::min(text.find('\0'), text.size()));
-    l->ptx.push_back(std::move(text));
-    return CUDA_SUCCESS;
-  }
-  REQUIRE(type == CU_JIT_INPUT_FATBINARY, CUDA_ERROR_NO_BINARY_FOR_GPU);
+  if (type == CU_JIT_INPUT_PTX) return add_text(*l, static_cast<const char *>(data), bytes);
+  if (type == CU_JIT_INPUT_LIBRARY && is_device_runtime(name)) return CUDA_SUCCESS;
+  REQUIRE(type == CU_JIT_INPUT_CUBIN || type == CU_JIT_INPUT_FATBINARY,
+          CUDA_ERROR_NO_BINARY_FOR_GPU);
   return read_code(data, l->ptx);
 }
 
@@ -85,11 +115,9 @@ SOFTCUDA_API CUresult cuLinkComplete(CUlinkState state, void **code, size_t *byt
   Link *l = links().get(state);
   REQUIRE(l != nullptr, CUDA_ERROR_INVALID_HANDLE);
   REQUIRE(code != nullptr && !l->ptx.empty(), CUDA_ERROR_INVALID_VALUE);
-  std::lock_guard lock(results().mutex);
-  const char *text = l->ptx[0].c_str();
-  results().by_address[text] = l->ptx;
-  *code = const_cast<char *>(text);
-  if (bytes != nullptr) *bytes = l->ptx[0].size() + 1;
+  l->image = linked_image(l->ptx);
+  *code = l->image.data();
+  if (bytes != nullptr) *bytes = l->image.size() + 1;
   return CUDA_SUCCESS;
 }
 
@@ -97,8 +125,6 @@ SOFTCUDA_API CUresult cuLinkDestroy(CUlinkState state) {
   CALL_WITH_CONTEXT();
   Link *l = links().get(state);
   REQUIRE(l != nullptr && links().remove(l), CUDA_ERROR_INVALID_HANDLE);
-  std::lock_guard lock(results().mutex);
-  if (!l->ptx.empty()) results().by_address.erase(l->ptx[0].c_str());
   delete l;
   return CUDA_SUCCESS;
 }

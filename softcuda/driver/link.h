@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The results of cuLinkComplete.
+// The image that cuLinkComplete returns: one text that holds all PTX inputs. A program may copy it,
+// store it in a file, and load it when the linker's state is destroyed.
 #pragma once
 
 #include "softcuda/driver/process.h"
 
 namespace ckpt::softcuda::driver {
 
-// The PTX inputs behind an address that cuLinkComplete returned. False: it returned no such
-// address.
-bool linked_code(const void *code, std::vector<std::string> &ptx);
+std::string linked_image(const std::vector<std::string> &ptx);
+// The inputs of a linked image; of any other text, the text itself.
+std::vector<std::string> linked_parts(std::string_view text);
 
 }  // namespace ckpt::softcuda::driver

@@ -227,6 +227,38 @@ SOFTCUDA_API CUresult cuPointerSetAttribute(const void *value, CUpointer_attribu
   return CUDA_SUCCESS;
 }
 
+// Advice is not stored, so the attributes have the values that they have without any.
+SOFTCUDA_API CUresult cuMemRangeGetAttribute(void *out, size_t bytes,
+                                             CUmem_range_attribute attribute, CUdeviceptr p,
+                                             size_t count) {
+  CALL_WITH_CONTEXT();
+  REQUIRE(out != nullptr && bytes >= 4 && bytes % 4 == 0 && count > 0, CUDA_ERROR_INVALID_VALUE);
+  std::optional<Allocation> a = process().memory->find(p);
+  REQUIRE(a && a->kind == MemoryKind::Managed && p + count <= a->base + a->reserved,
+          CUDA_ERROR_INVALID_VALUE);
+  std::memset(out, 0, bytes);
+  switch (attribute) {
+    case CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY: return CUDA_SUCCESS;
+    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION:
+    case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION: return put(out, CU_DEVICE_INVALID);
+    case CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY:
+      for (size_t i = 0; i < bytes / 4; ++i)
+        put(static_cast<char *>(out) + 4 * i, CU_DEVICE_INVALID);
+      return CUDA_SUCCESS;
+    default: return CUDA_ERROR_NOT_SUPPORTED;
+  }
+}
+
+SOFTCUDA_API CUresult cuMemRangeGetAttributes(void **out, size_t *bytes,
+                                              CUmem_range_attribute *attributes, size_t n,
+                                              CUdeviceptr p, size_t count) {
+  REQUIRE(out != nullptr && bytes != nullptr && attributes != nullptr && n > 0,
+          CUDA_ERROR_INVALID_VALUE);
+  for (size_t i = 0; i < n; ++i)
+    CHECK_CU(cuMemRangeGetAttribute(out[i], bytes[i], attributes[i], p, count));
+  return CUDA_SUCCESS;
+}
+
 // All memory of a software device is equally fast, so advice is checked and has no effect.
 SOFTCUDA_API CUresult cuMemAdvise_v2(CUdeviceptr p, size_t bytes, CUmem_advise, CUmemLocation) {
   CALL_WITH_CONTEXT();

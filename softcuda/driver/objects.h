@@ -69,6 +69,7 @@ struct Stream {
   u64 id = 0;
   bool legacy = false;
   std::shared_ptr<Capture> capture;  // while it records a graph
+  std::map<int, CUlaunchAttributeValue> attributes;
 };
 
 // One recording of an event.
@@ -150,6 +151,7 @@ struct Context : vm::AddressSpace {
   unsigned flags = 0;
   u64 id = 0;
   bool is_primary = false;
+  std::atomic<bool> inactive{false};          // a primary context after a reset or the last release
   std::atomic<CUresult> error{CUDA_SUCCESS};  // once set, every call returns it
   std::mutex mutex;  // guards the next three members and the order of submissions
   Stream legacy;
@@ -172,6 +174,8 @@ struct Context : vm::AddressSpace {
   // Waits for all streams, then writes what kernels have printed to standard output.
   void synchronize();
   void show_printed();
+  // Makes an inactive context usable again. It has nothing of what it had before.
+  void renew();
 
  private:
   std::mutex print_mutex_;

@@ -8,6 +8,7 @@ namespace ckpt::softcuda::driver {
 
 struct Pool {
   int device = 0;
+  std::atomic<u32> readers{0}, writers{0};  // devices, one bit each; its own always may
   bool is_default = false;
   u64 threshold = 0;
   std::map<int, int> flags;  // attributes about the reuse of memory, which have no effect
@@ -62,7 +63,35 @@ void forget_allocation(u64 p, u64 bytes) {
   pool_of().erase(it);
 }
 
+CUmemAccess_flags access_of(const Pool &pool, int device) {
+  u32 bit = 1u << device;
+  if (device == pool.device || (pool.writers & bit) != 0) return CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return (pool.readers & bit) != 0 ? CU_MEM_ACCESS_FLAGS_PROT_READ : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+}
+
+CUresult set_access(Pool &pool, const CUmemAccessDesc &d) {
+  REQUIRE(d.location.type == CU_MEM_LOCATION_TYPE_DEVICE && device_at(d.location.id) != nullptr,
+          CUDA_ERROR_INVALID_DEVICE);
+  u32 bit = 1u << d.location.id;
+  bool write = d.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  bool read = write || d.flags == CU_MEM_ACCESS_FLAGS_PROT_READ;
+  // A pool's own device always has access.
+  REQUIRE(write || d.location.id != pool.device, CUDA_ERROR_INVALID_VALUE);
+  read ? pool.readers |= bit : pool.readers &= ~bit;
+  write ? pool.writers |= bit : pool.writers &= ~bit;
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
+
+bool pool_access(u64 base, int device, bool &writable) {
+  std::lock_guard lock(pool_of_mutex);
+  auto it = pool_of().find(base);
+  if (it == pool_of().end()) return false;
+  CUmemAccess_flags access = access_of(*it->second, device);
+  writable = access == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return access != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+}
 
 CUresult allocate_from(CUmemoryPool handle, Stream &s, size_t bytes, CUdeviceptr *out) {
   Device &d = *s.context->device;
@@ -149,6 +178,26 @@ SOFTCUDA_API CUresult cuMemPoolDestroy(CUmemoryPool handle) {
   Device *d = device_at(pool->device);
   if (d->pool == pool) d->pool = d->default_pool;
   // The object is not deleted: pool_of() may still refer to it.
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *access,
+                                         size_t n) {
+  CALL_INITIALISED();
+  Pool *pool = pools().get(handle);
+  REQUIRE(pool != nullptr && (access != nullptr || n == 0), CUDA_ERROR_INVALID_VALUE);
+  for (size_t i = 0; i < n; ++i) CHECK_CU(set_access(*pool, access[i]));
+  return CUDA_SUCCESS;
+}
+
+SOFTCUDA_API CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool handle,
+                                         CUmemLocation *location) {
+  CALL_INITIALISED();
+  Pool *pool = pools().get(handle);
+  REQUIRE(flags != nullptr && pool != nullptr && location != nullptr &&
+              location->type == CU_MEM_LOCATION_TYPE_DEVICE && device_at(location->id) != nullptr,
+          CUDA_ERROR_INVALID_VALUE);
+  *flags = access_of(*pool, location->id);
   return CUDA_SUCCESS;
 }
 

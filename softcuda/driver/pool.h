@@ -10,5 +10,7 @@ namespace ckpt::softcuda::driver {
 // A null `pool` means the device's current pool.
 CUresult allocate_from(CUmemoryPool pool, Stream &s, size_t bytes, CUdeviceptr *out);
 CUresult free_in_order(CUdeviceptr p, Stream &s);
+// Whether a device may read, and also write, the allocation of a pool that begins at `base`.
+bool pool_access(u64 base, int device, bool &writable);
 
 }  // namespace ckpt::softcuda::driver

@@ -8,6 +8,7 @@
 
 #include "softcuda/broker/client.h"
 #include "softcuda/driver/checkpoint.h"
+#include "softcuda/driver/context_state.h"
 #include "softcuda/driver/visible_devices.h"
 
 namespace ckpt::softcuda::driver {
@@ -45,6 +46,7 @@ CUresult open_devices() {
     warn("cannot start the software device: " + r.error().text());
     return CUDA_ERROR_NO_DEVICE;
   }
+  (*client)->on_refusal = &warn;
   p.budget = std::move(*client);
   p.memory = std::make_unique<Memory>(*p.budget);
   return p.devices.empty() ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
@@ -128,7 +130,7 @@ Call::Call(Need need) {
     status = CUDA_ERROR_INVALID_CONTEXT;
   else if (!p.contexts.holds(context))
     status = CUDA_ERROR_CONTEXT_IS_DESTROYED;
-  else
+  else if (!context->inactive || (status = activate(*context)) == CUDA_SUCCESS)
     status = context->error;
 }
 
@@ -153,7 +155,8 @@ Device *device_at(CUdevice d) {
 
 Stream *per_thread_stream(Context *c) {
   Stream *&s = own_streams[c];
-  if (s == nullptr) {
+  // A reset of the primary context has destroyed the stream of before.
+  if (s == nullptr || !process().streams.holds(s)) {
     s = process().streams.add(new Stream);
     s->context = c;
     s->id = process().next_id++;

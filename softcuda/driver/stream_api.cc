@@ -119,6 +119,11 @@ SOFTCUDA_API CUresult cuStreamGetCtx(CUstream stream, CUcontext *context) {
              [](const Stream &s) { return reinterpret_cast<CUcontext>(s.context); });
 }
 
+SOFTCUDA_API CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext *context, CUgreenCtx *green) {
+  if (green != nullptr) *green = nullptr;
+  return cuStreamGetCtx(stream, context);
+}
+
 SOFTCUDA_API CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
   CALL_WITH_STREAM(stream);
   REQUIRE(!s.legacy, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
@@ -147,6 +152,17 @@ SOFTCUDA_API CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
 SOFTCUDA_API CUresult cuGraphUpload(CUgraphExec exec, CUstream) {
   CALL_WITH_CONTEXT();
   return check_exec(exec);
+}
+
+SOFTCUDA_API CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph,
+                                                   CUDA_GRAPH_INSTANTIATE_PARAMS *p) {
+  CALL_INITIALISED();
+  REQUIRE(p != nullptr, CUDA_ERROR_INVALID_VALUE);
+  p->hErrNode_out = nullptr;
+  CUresult e = cuGraphInstantiateWithFlags(out, graph, p->flags);
+  p->result_out =
+      e == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE;
+  return e;
 }
 
 // Stream-ordered memory: a free takes effect when the stream reaches it.

@@ -123,6 +123,11 @@ CUresult submit(Context *c, CUstream stream, const Fill &f, bool wait) {
 CUresult linear(u64 dst, u64 src, u64 bytes, Box &b) {
   char *from = nullptr;
   b.width = bytes;
+  b.described.dstMemoryType = b.described.srcMemoryType = CU_MEMORYTYPE_UNIFIED;
+  b.described.dstDevice = dst;
+  b.described.srcDevice = src;
+  b.described.dstPitch = b.described.srcPitch = b.described.WidthInBytes = bytes;
+  b.described.Height = b.described.Depth = 1;
   if (bytes == 0) return CUDA_SUCCESS;
   REQUIRE(resolve(dst, bytes, b.dst, b.dst_pageable) && resolve(src, bytes, from, b.src_pageable),
           CUDA_ERROR_INVALID_VALUE);
@@ -134,6 +139,7 @@ CUresult box_of(const CUDA_MEMCPY3D &d, Box &b) {
   b.width = d.WidthInBytes;
   b.height = d.Height;
   b.depth = d.Depth;
+  b.described = d;
   if (b.width == 0 || b.height == 0 || b.depth == 0) return CUDA_SUCCESS;
   REQUIRE(d.srcLOD == 0 && d.dstLOD == 0, CUDA_ERROR_INVALID_VALUE);
   Side src{d.srcMemoryType, d.srcHost, d.srcDevice, d.srcArray, d.srcXInBytes,

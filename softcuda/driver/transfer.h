@@ -16,6 +16,7 @@ struct Box {
   u64 src_row = 0, src_slice = 0;
   bool src_pageable = false;
   bool dst_pageable = false;
+  CUDA_MEMCPY3D described{};  // as the program asked for it
 };
 
 struct Fill {
@@ -25,6 +26,7 @@ struct Fill {
   u64 height = 1;
   u32 element = 1;  // bytes: 1, 2, 4
   u32 value = 0;
+  u64 address = 0;  // of `dst` on the device
 };
 
 // The host address of the bytes behind a pointer. `pageable`: it is ordinary memory of the host,

@@ -70,7 +70,10 @@ u64 value_of(const Warp &w, Special id, u32 lane) {
     case Special::MaskGe: return ~((1u << lane) - 1);
     case Special::MaskGt: return ~((2u << lane) - 1);
     case Special::DynamicShared: return g.dynamic_shared;
-    case Special::TotalShared: return g.static_shared + g.dynamic_shared;
+    // In allocation units (PTX ISA, "%total_smem_size").
+    case Special::TotalShared:
+      return (g.static_shared + g.dynamic_shared + g.shared_unit - 1) / g.shared_unit *
+             g.shared_unit;
     case Special::EnvReg1: return g.workspace >> 32;
     case Special::EnvReg2: return g.workspace;
   }

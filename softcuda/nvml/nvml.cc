@@ -152,6 +152,37 @@ NVML_API nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *
   return NVML_ERROR_NOT_FOUND;
 }
 
+// The domain may have four or eight digits, or be left out.
+NVML_API nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id, nvmlDevice_t *device) {
+  std::lock_guard lock(mutex);
+  if (!client) return NVML_ERROR_UNINITIALIZED;
+  unsigned domain = 0, bus = 0, slot = 0, function = 0;
+  if (id == nullptr || device == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  if (std::sscanf(id, "%x:%x:%x.%x", &domain, &bus, &slot, &function) < 3) {
+    domain = function = 0;
+    if (std::sscanf(id, "%x:%x.%x", &bus, &slot, &function) < 2) return NVML_ERROR_INVALID_ARGUMENT;
+  }
+  for (unsigned i = 0; i < client->devices().size(); ++i)
+    if (domain == 0 && bus == broker::pci_bus(i) && slot == 0 && function == 0) {
+      *device = handle(i);
+      return NVML_SUCCESS;
+    }
+  return NVML_ERROR_NOT_FOUND;
+}
+NVML_API nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *id, nvmlDevice_t *device) {
+  return nvmlDeviceGetHandleByPciBusId_v2(id, device);
+}
+
+NVML_API nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *out) {
+  WITH_DEVICE(device, index);
+  if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  *out = {};
+  out->bus = broker::pci_bus(index);
+  std::snprintf(out->busIdLegacy, sizeof out->busIdLegacy, "0000:%02x:00.0", out->bus);
+  std::snprintf(out->busId, sizeof out->busId, "00000000:%02x:00.0", out->bus);
+  return NVML_SUCCESS;
+}
+
 NVML_API nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *out) {
   WITH_DEVICE(device, index);
   if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
@@ -236,7 +267,6 @@ NOT_SUPPORTED(nvmlDeviceGetMaxClockInfo)
 NOT_SUPPORTED(nvmlDeviceGetMaxPcieLinkGeneration)
 NOT_SUPPORTED(nvmlDeviceGetMaxPcieLinkWidth)
 NOT_SUPPORTED(nvmlDeviceGetPciInfo)
-NOT_SUPPORTED(nvmlDeviceGetPciInfo_v3)
 NOT_SUPPORTED(nvmlDeviceGetPcieThroughput)
 NOT_SUPPORTED(nvmlDeviceGetPerformanceState)
 NOT_SUPPORTED(nvmlDeviceGetPersistenceMode)

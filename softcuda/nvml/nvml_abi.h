@@ -28,6 +28,13 @@ struct nvmlMemory_v2_t {
   unsigned long long total, reserved, free, used;
 };
 
+struct nvmlPciInfo_t {
+  char busIdLegacy[16];  // "0000:01:00.0"
+  unsigned int domain, bus, device;
+  unsigned int pciDeviceId, pciSubSystemId;
+  char busId[32];  // "00000000:01:00.0"
+};
+
 struct nvmlProcessInfo_t {
   unsigned int pid;
   unsigned long long usedGpuMemory;  // bytes

@@ -60,8 +60,8 @@ std::string library_path() {
   fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
   if (fs::exists(here / "driver" / "libcuda.so.1")) {
     setenv("CKPT_SOFTCUDA_BROKER", (here / "ckpt-softcuda-broker").c_str(), 0);
-    return fmt::format("{}:{}:{}", (here / "driver").string(), (here / "runtime").string(),
-                       (here / "nvml").string());
+    return fmt::format("{}:{}:{}:{}", (here / "driver").string(), (here / "runtime").string(),
+                       (here / "nvml").string(), (here / "nvrtc").string());
   }
   return std::string(CKPT_INSTALLED_LIBDIR) + "/softcuda";
 }

@@ -2,7 +2,6 @@
 #include "softcuda/runtime/boxes.h"
 
 namespace ckpt::softcuda::runtime {
-namespace {
 
 size_t element_bytes(CUarray a) {
   CUDA_ARRAY3D_DESCRIPTOR d{};
@@ -16,7 +15,11 @@ size_t element_bytes(CUarray a) {
   return channel * d.NumChannels;
 }
 
-}  // namespace
+size_t row_bytes(CUarray a) {
+  CUDA_ARRAY3D_DESCRIPTOR d{};
+  if (cuArray3DGetDescriptor(&d, a) != CUDA_SUCCESS) return 0;
+  return d.Width * element_bytes(a);
+}
 
 CUDA_MEMCPY3D rows(void *dst, size_t dst_pitch, const void *src, size_t src_pitch, size_t width,
                    size_t height) {

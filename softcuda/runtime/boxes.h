@@ -9,6 +9,10 @@ namespace ckpt::softcuda::runtime {
 
 inline CUdeviceptr address(const void *p) { return reinterpret_cast<CUdeviceptr>(p); }
 CUarray as_array(cudaArray_const_t a);
+// Bytes of an array's element; 1 for no array.
+size_t element_bytes(CUarray a);
+// Bytes of an array's row; 0: not an array.
+size_t row_bytes(CUarray a);
 
 // A copy of `height` rows of `width` bytes.
 CUDA_MEMCPY3D rows(void *dst, size_t dst_pitch, const void *src, size_t src_pitch, size_t width,

@@ -25,20 +25,6 @@ cudaError_t check(const void *dst, const void *src, cudaMemcpyKind kind) {
   return (to && !on_device(dst)) || (from && !on_device(src)) ? cudaErrorInvalidValue : cudaSuccess;
 }
 
-void write_to_array(CUDA_MEMCPY3D &d, cudaArray_t a, size_t x, size_t y) {
-  d.dstMemoryType = CU_MEMORYTYPE_ARRAY;
-  d.dstArray = as_array(a);
-  d.dstXInBytes = x;
-  d.dstY = y;
-}
-
-void read_from_array(CUDA_MEMCPY3D &d, cudaArray_const_t a, size_t x, size_t y) {
-  d.srcMemoryType = CU_MEMORYTYPE_ARRAY;
-  d.srcArray = as_array(a);
-  d.srcXInBytes = x;
-  d.srcY = y;
-}
-
 // The device address of the bytes [at, at + n) of a variable.
 cudaError_t range_of(const void *symbol, size_t at, size_t n, CUdeviceptr &p) {
   size_t bytes = 0;
@@ -94,30 +80,6 @@ CUDART_API cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms *p, cudaStream_
   CUDA_MEMCPY3D d = box(*p);
   return keep(as_runtime(cuMemcpy3DAsync(&d, s)));
 }
-CUDART_API cudaError_t cudaMemcpy2DToArray(cudaArray_t dst, size_t x, size_t y, const void *src,
-                                           size_t pitch, size_t width, size_t height,
-                                           cudaMemcpyKind) {
-  RETURN_IF(enter());
-  CUDA_MEMCPY3D d = rows(nullptr, 0, src, pitch, width, height);
-  write_to_array(d, dst, x, y);
-  return keep(as_runtime(cuMemcpy3D(&d)));
-}
-CUDART_API cudaError_t cudaMemcpy2DFromArray(void *dst, size_t pitch, cudaArray_const_t src,
-                                             size_t x, size_t y, size_t width, size_t height,
-                                             cudaMemcpyKind) {
-  RETURN_IF(enter());
-  CUDA_MEMCPY3D d = rows(dst, pitch, nullptr, 0, width, height);
-  read_from_array(d, src, x, y);
-  return keep(as_runtime(cuMemcpy3D(&d)));
-}
-CUDART_API cudaError_t cudaMemcpy2DToArrayAsync(cudaArray_t dst, size_t x, size_t y,
-                                                const void *src, size_t pitch, size_t width,
-                                                size_t height, cudaMemcpyKind, cudaStream_t s) {
-  RETURN_IF(enter());
-  CUDA_MEMCPY3D d = rows(nullptr, 0, src, pitch, width, height);
-  write_to_array(d, dst, x, y);
-  return keep(as_runtime(cuMemcpy3DAsync(&d, s)));
-}
 CUDART_API cudaError_t cudaMemcpyToSymbol(const void *symbol, const void *src, size_t n, size_t at,
                                           cudaMemcpyKind) {
   RETURN_IF(enter());
@@ -170,10 +132,63 @@ CUDART_API cudaError_t cudaMemset2DAsync(void *p, size_t pitch, int v, size_t wi
                                          cudaStream_t s) {
   FORWARD(cuMemsetD2D8Async(address(p), pitch, static_cast<unsigned char>(v), width, height, s));
 }
-CUDART_API cudaError_t cudaMemset3D(cudaPitchedPtr p, int v, cudaExtent e) {
+namespace {
+
+template <class Fill>
+cudaError_t fill_slices(const cudaPitchedPtr &p, const cudaExtent &e, Fill fill) {
   RETURN_IF(enter());
   for (size_t z = 0; z < e.depth; ++z)
-    RETURN_IF(as_runtime(cuMemsetD2D8(address(p.ptr) + z * p.pitch * p.ysize, p.pitch,
-                                      static_cast<unsigned char>(v), e.width, e.height)));
+    RETURN_IF(as_runtime(fill(address(p.ptr) + z * p.pitch * p.ysize)));
+  return cudaSuccess;
+}
+
+}  // namespace
+
+CUDART_API cudaError_t cudaMemset3D(cudaPitchedPtr p, int v, cudaExtent e) {
+  return fill_slices(p, e, [&](CUdeviceptr at) {
+    return cuMemsetD2D8(at, p.pitch, static_cast<unsigned char>(v), e.width, e.height);
+  });
+}
+CUDART_API cudaError_t cudaMemset3DAsync(cudaPitchedPtr p, int v, cudaExtent e, cudaStream_t s) {
+  return fill_slices(p, e, [&](CUdeviceptr at) {
+    return cuMemsetD2D8Async(at, p.pitch, static_cast<unsigned char>(v), e.width, e.height, s);
+  });
+}
+
+// Addresses are unique among all devices, so a copy between two of them is one like any other.
+static CUDA_MEMCPY3D without_devices(const cudaMemcpy3DPeerParms &p) {
+  cudaMemcpy3DParms q{};
+  q.srcArray = p.srcArray;
+  q.srcPos = p.srcPos;
+  q.srcPtr = p.srcPtr;
+  q.dstArray = p.dstArray;
+  q.dstPos = p.dstPos;
+  q.dstPtr = p.dstPtr;
+  q.extent = p.extent;
+  return box(q);
+}
+CUDART_API cudaError_t cudaMemcpy3DPeer(const cudaMemcpy3DPeerParms *p) {
+  if (p == nullptr) return keep(cudaErrorInvalidValue);
+  RETURN_IF(enter());
+  CUDA_MEMCPY3D d = without_devices(*p);
+  return keep(as_runtime(cuMemcpy3D(&d)));
+}
+CUDART_API cudaError_t cudaMemcpy3DPeerAsync(const cudaMemcpy3DPeerParms *p, cudaStream_t s) {
+  if (p == nullptr) return keep(cudaErrorInvalidValue);
+  RETURN_IF(enter());
+  CUDA_MEMCPY3D d = without_devices(*p);
+  return keep(as_runtime(cuMemcpy3DAsync(&d, s)));
+}
+// The attributes choose when the source is read and have no effect on the result.
+CUDART_API cudaError_t cudaMemcpyBatchAsync(void *const *dsts, const void *const *srcs,
+                                            const size_t *sizes, size_t count,
+                                            cudaMemcpyAttributes *attrs, size_t *, size_t n_attrs,
+                                            cudaStream_t s) {
+  bool complete = dsts != nullptr && srcs != nullptr && sizes != nullptr && attrs != nullptr;
+  if (!complete || count == 0 || n_attrs == 0 || n_attrs > count)
+    return keep(cudaErrorInvalidValue);
+  RETURN_IF(enter());
+  for (size_t i = 0; i < count; ++i)
+    RETURN_IF(as_runtime(cuMemcpyAsync(address(dsts[i]), address(srcs[i]), sizes[i], s)));
   return cudaSuccess;
 }

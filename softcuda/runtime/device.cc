@@ -98,6 +98,7 @@ cudaError_t function_attributes(CUfunction f, cudaFuncAttributes &a) {
     return as_runtime(e);
   a = {};
   a.sharedSizeBytes = static_cast<size_t>(shared);
+  a.constSizeBytes = static_cast<size_t>(get(CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES));
   a.localSizeBytes = static_cast<size_t>(get(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES));
   a.maxThreadsPerBlock = get(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
   a.numRegs = get(CU_FUNC_ATTRIBUTE_NUM_REGS);
@@ -162,10 +163,7 @@ CUDART_API cudaError_t cudaGetDeviceFlags(unsigned int *flags) {
 }
 CUDART_API cudaError_t cudaDeviceReset() {
   RETURN_IF(initialise());
-  int d = device_of_thread();
-  RETURN_IF(as_runtime(cuDevicePrimaryCtxReset(d)));
-  forget_context(d);
-  cuCtxSetCurrent(nullptr);
+  RETURN_IF(as_runtime(cuDevicePrimaryCtxReset(device_of_thread())));
   last_error(true);
   return cudaSuccess;
 }
@@ -267,6 +265,22 @@ CUDART_API cudaError_t cudaFuncSetCacheConfig(const void *function, cudaFuncCach
   CUkernel k = nullptr;
   return keep(kernel_of(function, k));
 }
+// Banks of shared memory have no size here, as on every device since sm_50.
+CUDART_API cudaError_t cudaDeviceGetSharedMemConfig(cudaSharedMemConfig *config) {
+  if (config == nullptr) return keep(cudaErrorInvalidValue);
+  *config = cudaSharedMemBankSizeFourByte;
+  return keep(enter());
+}
+CUDART_API cudaError_t cudaDeviceSetSharedMemConfig(cudaSharedMemConfig) { return keep(enter()); }
+CUDART_API cudaError_t cudaFuncSetSharedMemConfig(const void *function, cudaSharedMemConfig) {
+  RETURN_IF(enter());
+  CUkernel k = nullptr;
+  return keep(kernel_of(function, k));
+}
+CUDART_API cudaError_t cudaCtxResetPersistingL2Cache() { FORWARD(cuCtxResetPersistingL2Cache()); }
+CUDART_API cudaError_t cudaSetValidDevices(int *devices, int n) {
+  return keep(set_valid_devices(devices, n));
+}
 CUDART_API cudaError_t cudaFuncGetName(const char **name, const void *function) {
   RETURN_IF(enter());
   CUkernel k = nullptr;
@@ -305,16 +319,6 @@ CUDART_API cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t *bytes,
 }
 CUDART_API cudaError_t cudaProfilerStart() { return cudaSuccess; }
 CUDART_API cudaError_t cudaProfilerStop() { return cudaSuccess; }
-CUDART_API cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function,
-                                                        unsigned int version,
-                                                        unsigned long long flags,
-                                                        cudaDriverEntryPointQueryResult *result) {
-  CUdriverProcAddressQueryResult r{};
-  CUresult e = cuGetProcAddress(symbol, function, static_cast<int>(version), flags, &r);
-  if (result != nullptr) *result = static_cast<cudaDriverEntryPointQueryResult>(r);
-  return e == CUDA_ERROR_NOT_FOUND ? cudaSuccess : keep(as_runtime(e));
-}
-
 namespace {
 
 using Clusters = CUresult (*)(int *, CUfunction, const CUlaunchConfig *);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Graphs; calls that take a stream are in stream.cc.
-#include "softcuda/runtime/boxes.h"
+#include "softcuda/runtime/graph_params.h"
 
 using namespace ckpt::softcuda::runtime;
 
@@ -58,13 +58,7 @@ CUDART_API cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t *out, cudaGraph_t 
                                               const cudaGraphNode_t *after, size_t n,
                                               const cudaMemsetParams *p) {
   if (p == nullptr) return keep(cudaErrorInvalidValue);
-  CUDA_MEMSET_NODE_PARAMS m{};
-  m.dst = address(p->dst);
-  m.pitch = p->pitch;
-  m.value = p->value;
-  m.elementSize = p->elementSize;
-  m.width = p->width;
-  m.height = p->height;
+  CUDA_MEMSET_NODE_PARAMS m = memset_params(*p);
   FORWARD(cuGraphAddMemsetNode(out, g, after, n, &m, nullptr));
 }
 CUDART_API cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t *out, cudaGraph_t g,
@@ -82,23 +76,6 @@ CUDART_API cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t *out, cudaGraph_
   FORWARD(cuGraphAddMemcpyNode(out, g, after, n, &d, nullptr));
 }
 
-static cudaError_t kernel_params(const cudaKernelNodeParams *p, CUDA_KERNEL_NODE_PARAMS &k) {
-  if (p == nullptr) return cudaErrorInvalidValue;
-  if (cudaError_t e = enter(); e != cudaSuccess) return e;
-  CUkernel kernel = nullptr;
-  if (cudaError_t e = kernel_of(p->func, kernel); e != cudaSuccess) return e;
-  k.func = reinterpret_cast<CUfunction>(kernel);
-  k.gridDimX = p->gridDim.x;
-  k.gridDimY = p->gridDim.y;
-  k.gridDimZ = p->gridDim.z;
-  k.blockDimX = p->blockDim.x;
-  k.blockDimY = p->blockDim.y;
-  k.blockDimZ = p->blockDim.z;
-  k.sharedMemBytes = p->sharedMemBytes;
-  k.kernelParams = p->kernelParams;
-  k.extra = p->extra;
-  return cudaSuccess;
-}
 CUDART_API cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *out, cudaGraph_t g,
                                               const cudaGraphNode_t *after, size_t n,
                                               const cudaKernelNodeParams *p) {

@@ -99,6 +99,27 @@ CUDART_API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAt
 CUDART_API cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr a, void *value) {
   FORWARD(cuMemPoolGetAttribute(pool, static_cast<CUmemPool_attribute>(a), value));
 }
+// The descriptions have the same layout in both APIs.
+CUDART_API cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const cudaMemAccessDesc *access,
+                                            size_t n) {
+  FORWARD(cuMemPoolSetAccess(pool, reinterpret_cast<const CUmemAccessDesc *>(access), n));
+}
+CUDART_API cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags *flags, cudaMemPool_t pool,
+                                            cudaMemLocation *location) {
+  FORWARD(cuMemPoolGetAccess(reinterpret_cast<CUmemAccess_flags *>(flags), pool,
+                             reinterpret_cast<CUmemLocation *>(location)));
+}
+CUDART_API cudaError_t cudaMemRangeGetAttribute(void *out, size_t bytes, cudaMemRangeAttribute a,
+                                                const void *p, size_t count) {
+  FORWARD(
+      cuMemRangeGetAttribute(out, bytes, static_cast<CUmem_range_attribute>(a), address(p), count));
+}
+CUDART_API cudaError_t cudaMemRangeGetAttributes(void **out, size_t *bytes,
+                                                 cudaMemRangeAttribute *attributes, size_t n,
+                                                 const void *p, size_t count) {
+  FORWARD(cuMemRangeGetAttributes(out, bytes, reinterpret_cast<CUmem_range_attribute *>(attributes),
+                                  n, address(p), count));
+}
 // All memory is equally fast, so advice has no effect.
 CUDART_API cudaError_t cudaMemAdvise(const void *p, size_t, cudaMemoryAdvise, cudaMemLocation) {
   RETURN_IF(enter());

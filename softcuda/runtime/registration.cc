@@ -79,6 +79,14 @@ cudaError_t kernel_of(const void *function, CUkernel &out) {
   return cudaSuccess;
 }
 
+const void *host_function(CUkernel kernel) {
+  Registry &r = registry();
+  std::lock_guard lock(r.mutex);
+  for (const auto &[host, n] : r.kernels)
+    if (n.kernel == kernel) return host;
+  return kernel;
+}
+
 cudaError_t variable_of(const void *symbol, CUdeviceptr &p, size_t &bytes) {
   Registry &r = registry();
   std::lock_guard lock(r.mutex);

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "softcuda/runtime/state.h"
 
+#include <atomic>
 #include <map>
 #include <mutex>
 
 namespace ckpt::softcuda::runtime {
 namespace {
 
-thread_local int device = 0;
+constexpr int kNone = -1;
+thread_local int device = kNone;     // as set by cudaSetDevice
+std::atomic<int> default_device{0};  // of all other threads
 thread_local cudaError_t last = cudaSuccess;
 
 struct Primaries {
@@ -42,7 +45,7 @@ cudaError_t last_error(bool forget) {
   return e;
 }
 
-int device_of_thread() { return device; }
+int device_of_thread() { return device == kNone ? default_device.load() : device; }
 
 cudaError_t initialise() { return as_runtime(cuInit(0)); }
 
@@ -54,7 +57,7 @@ cudaError_t enter() {
     return as_runtime(e);
   }
   if (c != nullptr) return cudaSuccess;
-  if (CUresult e = primary(device, c); e != CUDA_SUCCESS) return as_runtime(e);
+  if (CUresult e = primary(device_of_thread(), c); e != CUDA_SUCCESS) return as_runtime(e);
   return as_runtime(cuCtxSetCurrent(c));
 }
 
@@ -69,10 +72,15 @@ cudaError_t set_device(int d) {
   return as_runtime(cuCtxSetCurrent(c));
 }
 
-void forget_context(int d) {
-  Primaries &p = primaries();
-  std::lock_guard lock(p.mutex);
-  p.contexts.erase(d);
+cudaError_t set_valid_devices(const int *devices, int n) {
+  if (cudaError_t e = initialise(); e != cudaSuccess) return e;
+  int count = 0;
+  if (CUresult e = cuDeviceGetCount(&count); e != CUDA_SUCCESS) return as_runtime(e);
+  if (n < 0 || n > count || (devices == nullptr && n > 0)) return cudaErrorInvalidValue;
+  for (int i = 0; i < n; ++i)
+    if (devices[i] < 0 || devices[i] >= count) return cudaErrorInvalidDevice;
+  default_device = n == 0 ? 0 : devices[0];
+  return cudaSuccess;
 }
 
 CUlaunchConfig as_driver(const cudaLaunchConfig_t &config) {

@@ -21,17 +21,19 @@ cudaError_t last_error(bool forget);
 
 int device_of_thread();
 cudaError_t set_device(int device);
+// The devices that threads without cudaSetDevice may use, in order of priority; none: all of them.
+cudaError_t set_valid_devices(const int *devices, int n);
 // Initialises the driver, and makes the primary context of the thread's device current if the
 // thread has no context.
 cudaError_t enter();
 // Initialises the driver only.
 cudaError_t initialise();
-// After cudaDeviceReset: the next call creates a new primary context.
-void forget_context(int device);
 
 // A kernel by its address on the host or its handle, and a variable by its address on the host.
 cudaError_t kernel_of(const void *function, CUkernel &out);
 cudaError_t variable_of(const void *symbol, CUdeviceptr &p, size_t &bytes);
+// The address on the host of a kernel that nvcc registered; of any other, its handle.
+const void *host_function(CUkernel kernel);
 
 // The attributes have the same layout in both APIs and are not copied.
 CUlaunchConfig as_driver(const cudaLaunchConfig_t &config);

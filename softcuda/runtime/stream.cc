@@ -87,3 +87,47 @@ CUDART_API cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t s) {
 CUDART_API cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t s) {
   FORWARD(cuGraphUpload(exec, s));
 }
+CUDART_API cudaError_t cudaGraphInstantiateWithParams(cudaGraphExec_t *out, cudaGraph_t g,
+                                                      cudaGraphInstantiateParams *p) {
+  if (p == nullptr) return keep(cudaErrorInvalidValue);
+  CUDA_GRAPH_INSTANTIATE_PARAMS d{};
+  d.flags = p->flags;
+  d.hUploadStream = p->uploadStream;
+  RETURN_IF(enter());
+  CUresult e = cuGraphInstantiateWithParams(out, g, &d);
+  p->errNode_out = d.hErrNode_out;
+  p->result_out = static_cast<cudaGraphInstantiateResult>(d.result_out);
+  return keep(as_runtime(e));
+}
+CUDART_API cudaError_t cudaStreamGetCaptureInfo(cudaStream_t s, cudaStreamCaptureStatus *status,
+                                                unsigned long long *id, cudaGraph_t *graph,
+                                                const cudaGraphNode_t **nodes,
+                                                const cudaGraphEdgeData **edges, size_t *count) {
+  cuuint64_t number = 0;
+  if (edges != nullptr) *edges = nullptr;
+  RETURN_IF(enter());
+  CUresult e = cuStreamGetCaptureInfo(s, reinterpret_cast<CUstreamCaptureStatus *>(status), &number,
+                                      graph, nodes, nullptr, count);
+  if (id != nullptr) *id = number;
+  return keep(as_runtime(e));
+}
+
+// The attributes have the same layout in both APIs.
+CUDART_API cudaError_t cudaStreamSetAttribute(cudaStream_t s, cudaStreamAttrID id,
+                                              const cudaStreamAttrValue *value) {
+  FORWARD(cuStreamSetAttribute(s, static_cast<CUstreamAttrID>(id),
+                               reinterpret_cast<const CUstreamAttrValue *>(value)));
+}
+CUDART_API cudaError_t cudaStreamGetAttribute(cudaStream_t s, cudaStreamAttrID id,
+                                              cudaStreamAttrValue *value) {
+  FORWARD(cuStreamGetAttribute(s, static_cast<CUstreamAttrID>(id),
+                               reinterpret_cast<CUstreamAttrValue *>(value)));
+}
+CUDART_API cudaError_t cudaStreamCopyAttributes(cudaStream_t to, cudaStream_t from) {
+  FORWARD(cuStreamCopyAttributes(to, from));
+}
+#ifndef CUDA_API_PER_THREAD_DEFAULT_STREAM
+CUDART_API cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode *mode) {
+  FORWARD(cuThreadExchangeStreamCaptureMode(reinterpret_cast<CUstreamCaptureMode *>(mode)));
+}
+#endif

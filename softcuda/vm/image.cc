@@ -121,6 +121,14 @@ std::vector<const Symbol *> Image::variables() const {
   return found;
 }
 
+u64 Image::constant_bytes() const {
+  u64 end = 0;
+  for (const Symbol *s : variables())
+    if (const ptx::Variable &v = *s->variable; v.space == ptx::Space::Const)
+      end = ((end + v.align - 1) & ~(u64{v.align} - 1)) + v.bytes;
+  return end;
+}
+
 Result<std::vector<std::byte>> Image::initial(bool managed) const {
   std::vector<std::byte> out(managed ? managed_bytes_ : bytes_);
   for (const Symbol *s : variables())

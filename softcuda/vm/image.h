@@ -42,6 +42,8 @@ class Image {
   // Total bytes of the global and constant variables, and of the managed ones.
   u64 bytes() const { return bytes_; }
   u64 managed_bytes() const { return managed_bytes_; }
+  // Of all constant variables, in a space of their own as on hardware.
+  u64 constant_bytes() const;
   // Sets the base addresses. initial() needs them, because variables may hold addresses.
   void place(u64 base, u64 managed_base) {
     base_ = base;

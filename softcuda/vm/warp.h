@@ -51,6 +51,7 @@ struct Grid {
   bool explicit_cluster = false;
   u32 static_shared = 0;
   u32 dynamic_shared = 0;
+  u32 shared_unit = 128;  // the device allocates shared memory in multiples of it
   u64 id = 0;
   u64 workspace = 0;  // cooperative launch: device address of the grid's barrier
   u32 stack_bytes = 1024;

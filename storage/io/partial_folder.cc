@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +18,8 @@ namespace {
 
 constexpr std::string_view kInfix = ".partial-";
 constexpr std::string_view kSuffix = "XXXXXX";
+// A folder that is empty for less than this may have a writer that has not locked it yet.
+constexpr time_t kTimeToLock = 60;  // seconds
 
 // Removes the two files of an image and then the folder. A folder that contains anything else
 // remains.
@@ -44,23 +48,11 @@ Result<> remove_image(FileSystem &fs, const std::string &path) {
 
 bool try_lock(int folder) { return ::flock(folder, LOCK_EX | LOCK_NB) == 0; }
 
-bool is_partial_of(std::string_view name, std::string_view entry) {
-  return entry.size() == name.size() + kInfix.size() + kSuffix.size() && entry.starts_with(name) &&
-         entry.substr(name.size()).starts_with(kInfix);
-}
-
-// Removes what killed writers of the same image have left. Best effort.
-void remove_stale(FileSystem &fs, const PathParts &final_path) {
-  Result<UniqueFd> parent = open_folder(fs, final_path.folder);
-  if (!parent) return;
-  Result<std::vector<std::string>> names = list_folder(parent->get(), final_path.folder);
-  if (!names) return;
-  for (const std::string &entry : *names) {
-    if (!is_partial_of(final_path.name, entry)) continue;
-    std::string path = final_path.folder + "/" + entry;
-    Result<UniqueFd> folder = open_own_folder(fs, path);
-    if (folder && try_lock(folder->get())) (void)remove_image(fs, folder->get(), path);
-  }
+bool is_new(int folder, const std::string &path) {
+  Result<std::vector<std::string>> names = list_folder(folder, path);
+  struct stat st {};
+  return names && names->empty() && ::fstat(folder, &st) == 0 &&
+         ::time(nullptr) - st.st_ctime < kTimeToLock;
 }
 
 // Only an image may be replaced: a mistyped name must not delete a home folder.
@@ -112,6 +104,36 @@ Result<std::vector<std::string>> list_images(FileSystem &fs, const std::string &
   return images;
 }
 
+namespace {
+
+bool is_partial_of(std::string_view image, std::string_view entry) {
+  return !image.empty() && is_partial_name(entry) && entry.starts_with(image) &&
+         entry.size() == image.size() + kInfix.size() + kSuffix.size();
+}
+
+// `image`: the name that the caller is about to write. Two writers of one name would be a mistake,
+// so its folders need not be left alone while they are new.
+Result<std::vector<std::string>> remove_stale_but_new(FileSystem &fs, const std::string &folder,
+                                                      std::string_view image) {
+  CKPT_TRY(UniqueFd fd, open_folder(fs, folder));
+  CKPT_TRY(std::vector<std::string> names, list_folder(fd.get(), folder));
+  std::vector<std::string> removed;
+  for (const std::string &name : names) {
+    if (!is_partial_name(name)) continue;
+    std::string path = folder + "/" + name;
+    Result<UniqueFd> stale = open_own_folder(fs, path);
+    if (!stale || (!is_partial_of(image, name) && is_new(stale->get(), path))) continue;
+    if (try_lock(stale->get()) && remove_image(fs, stale->get(), path)) removed.push_back(path);
+  }
+  return removed;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> remove_stale(FileSystem &fs, const std::string &folder) {
+  return remove_stale_but_new(fs, folder, {});
+}
+
 Result<> remove_published(FileSystem &fs, const std::string &path) {
   std::string aside = path + std::string(kInfix) + std::string(kSuffix);
   if (!fs.mkdtemp(aside.data())) return fail_errno("cannot create {}", aside);
@@ -133,7 +155,7 @@ Result<std::unique_ptr<PartialFolder>> PartialFolder::create(const std::string &
   std::unique_ptr<PartialFolder> out(new PartialFolder(parts.folder + "/" + parts.name, fs));
   out->replaces_ = exists(out->final_path_);
   if (out->replaces_) CKPT_CHECK(check_replaceable(fs, final_path, overwrite));
-  remove_stale(fs, parts);
+  (void)remove_stale_but_new(fs, parts.folder, parts.name);
   CKPT_CHECK(out->make_and_lock());
   if (out->replaces_) CKPT_CHECK(check_exchange(fs, out->path_, out->name_template()));
   return out;

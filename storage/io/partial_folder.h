@@ -20,9 +20,10 @@
 // folders. If the last fsync() fails, the rename is undone.
 //
 // A killed writer leaves its partial folder behind. The kernel releases a lock with the process
-// that holds it (flock(2)), so the next writer of the same name removes each partial folder that it
-// can lock. It removes only folders of its own user, follows no links, and deletes only the two
-// files of an image, because other users may write to the same parent folder (/var/tmp).
+// that holds it (flock(2)), so the next writer in the same folder, and `ckpt-image clean`, remove
+// each partial folder that they can lock. They remove only folders of their own user, follow no
+// links, and delete only the two files of an image, because other users may write to the same
+// parent folder (/var/tmp).
 //
 // Cost: four fsync() calls for an image, and no temporary copy of any data.
 #pragma once
@@ -43,6 +44,9 @@ bool is_partial_name(std::string_view name);
 
 // The paths of all images in `folder`, except partial ones.
 Result<std::vector<std::string>> list_images(FileSystem &fs, const std::string &folder);
+
+// Removes the partial folders in `folder` whose writers have ended, and returns their paths.
+Result<std::vector<std::string>> remove_stale(FileSystem &fs, const std::string &folder);
 
 // Removes the image at `path`. Readers see either the whole image or none.
 Result<> remove_published(FileSystem &fs, const std::string &path);

@@ -7,8 +7,11 @@
 #include <map>
 
 #include "common/base/cores.h"
+#include "common/base/parallel.h"
+#include "common/base/shortage.h"
+#include "storage/chunk/chunk_codec.h"
 #include "storage/chunk/decode_scratch.h"
-#include "storage/io/parallel.h"
+#include "storage/format/hash.h"
 #include "storage/read/image_reader.h"
 
 namespace ckpt::storage {
@@ -68,17 +71,15 @@ class VerifyState {
     if (!result) add_damage(chunk, std::move(result).error());
     if (progress_) progress_(done_, total_);
   }
-  ImageReader::VerifyReport report() && {
-    ImageReader::VerifyReport out{count_, {}};
-    for (auto &[chunk, what] : damages_) out.damages.push_back(std::move(what));
-    return out;
-  }
+  // The number of damaged chunks, and the first kMaxDamages in the order of the chunk table. Only
+  // these are named, because naming a chunk searches all streams.
+  u64 count() const { return count_; }
+  std::map<u32, Error> damages() && { return std::move(damages_); }
 
  private:
-  // Keeps the first kMaxDamages in the order of the chunk table.
   void add_damage(u32 chunk, Error error) {
     ++count_;
-    damages_.emplace(chunk, std::move(error.what));
+    damages_.emplace(chunk, std::move(error));
     if (damages_.size() > ImageReader::kMaxDamages) damages_.erase(std::prev(damages_.end()));
   }
 
@@ -87,8 +88,40 @@ class VerifyState {
   const ImageReader::Progress &progress_;
   u64 done_ = 0;
   u64 count_ = 0;
-  std::map<u32, std::string> damages_;
+  std::map<u32, Error> damages_;
 };
+
+// The zero chunks of an image, the shortest first.
+std::vector<u32> zeros_by_size(const std::vector<ChunkEntry> &chunks) {
+  std::vector<u32> out;
+  for (size_t i = 0; i < chunks.size(); ++i)
+    if (chunks[i].codec == Codec::Zero) out.push_back(static_cast<u32>(i));
+  std::ranges::sort(out, {}, [&](u32 chunk) { return chunks[chunk].raw_size; });
+  return out;
+}
+
+// Checks all chunks of zeros. An image may have millions of them, and they store
+// nothing, so their number bounds the cost and not their size: one pass over the zeros of the
+// longest chunk gives the hash of every shorter one.
+void check_zeros(const Index &index, VerifyState &state) {
+  static constexpr std::byte kZeros[64u << 10]{};
+  Xxh3_128 hash(index.seed);
+  u32 hashed = 0;
+  XXH128_hash_t address = hash.value();
+  for (u32 chunk : zeros_by_size(index.chunks)) {
+    const ChunkEntry &entry = index.chunks[chunk];
+    bool is_longer = hashed < entry.raw_size;
+    for (size_t n; hashed < entry.raw_size; hashed += static_cast<u32>(n)) {
+      n = std::min<size_t>(entry.raw_size - hashed, sizeof kZeros);
+      hash.add(ByteView(kZeros).first(n));
+    }
+    if (is_longer) address = hash.value();
+    if (entry.stored_checksum != stored_checksum({}))
+      state.add(chunk, 0, fail("wrong checksum: damaged"));
+    else if (entry.address != ChunkAddress{address.low64, address.high64})
+      state.add(chunk, 0, fail("wrong address: damaged"));
+  }
+}
 
 }  // namespace
 
@@ -107,24 +140,23 @@ Result<> ImageReader::for_each_chunk(const StreamEntry &stream, Order order, con
     std::unique_ptr<DecodeScratch> scratch = take_scratch();
     scratch->cached.reset();
     for (u64 i; tickets.take(i);)
-      if (auto ok = one(i, *scratch); !ok) tickets.fail_with(std::move(ok).error());
+      if (auto ok = guarded([&] { return one(i, *scratch); }); !ok)
+        tickets.fail_with(std::move(ok).error());
     give_scratch(std::move(scratch));
   });
   return std::move(tickets).result();
 }
 
+// The error does not name the chunk.
 Result<> ImageReader::check_chunk(u32 chunk, Depth depth, DecodeScratch &scratch) const {
   const ChunkEntry &entry = index_.chunks[chunk];
-  Result<ByteView> stored = load(entry, scratch);
-  if (!stored) return damaged(chunk, std::move(stored).error());
+  if (depth == Depth::Full && entry.codec == Codec::Zero) return {};  // see check_zeros()
+  CKPT_TRY(ByteView stored, load(entry, scratch));
   if (depth == Depth::Stored) return {};
   std::span<std::byte> raw{scratch.raw.get(), entry.raw_size};
-  if (auto ok = unpack(entry, *stored, scratch, raw); !ok)
-    return damaged(chunk, std::move(ok).error());
-  if (entry.codec == Codec::Delta)
-    if (auto ok = add_base(entry, scratch, raw); !ok) return damaged(chunk, std::move(ok).error());
-  if (chunk_address(raw, index_.seed) != entry.address)
-    return damaged(chunk, {"wrong address: damaged", {}});
+  CKPT_CHECK(unpack(entry, stored, scratch, raw));
+  if (entry.codec == Codec::Delta) CKPT_CHECK(add_base(entry, scratch, raw));
+  if (chunk_address(raw, index_.seed) != entry.address) return fail("wrong address: damaged");
   return {};
 }
 
@@ -133,6 +165,7 @@ ImageReader::VerifyReport ImageReader::verify(Depth depth, const Progress &progr
   u64 total = 0;
   for (const ChunkEntry &c : index_.chunks) total += c.raw_size;
   VerifyState state(total, progress);
+  if (depth == Depth::Full) check_zeros(index_, state);
   Tickets tickets(index_.chunks.size());
   run_parallel(threads_for(index_.chunks.size(), threads), [&](unsigned) {
     std::unique_ptr<DecodeScratch> scratch = take_scratch();
@@ -143,7 +176,10 @@ ImageReader::VerifyReport ImageReader::verify(Depth depth, const Progress &progr
     }
     give_scratch(std::move(scratch));
   });
-  return std::move(state).report();
+  VerifyReport report{state.count(), {}};
+  for (auto &[chunk, error] : std::move(state).damages())
+    report.damages.push_back(damaged(chunk, std::move(error)).value().what);
+  return report;
 }
 
 Result<> ImageReader::VerifyReport::result() const {

@@ -73,6 +73,7 @@ class ImageWriter::Impl {
   // Protects the members below and the streams, except what belongs to the appending thread.
   mutable std::mutex mutex_;
   std::deque<WrittenStream> streams_;
+  u64 places_ = 0;  // see WrittenStream::claim()
   std::set<std::string, std::less<>> names_;
   Error error_;
   std::atomic<bool> failed_ = false;

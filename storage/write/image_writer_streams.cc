@@ -3,6 +3,7 @@
 // The functions of ImageWriter that fill streams.
 #include <array>
 
+#include "common/base/shortage.h"
 #include "storage/format/stream_name.h"
 #include "storage/write/image_writer_impl.h"
 
@@ -149,7 +150,7 @@ Result<> ImageWriter::Impl::put(StreamId id, u64 offset, ByteView data,
   {
     std::lock_guard lock(mutex_);
     CKPT_CHECK(stream->set_mode(Mode::Put));
-    CKPT_CHECK(stream->claim(first, offset, data.size()));
+    CKPT_CHECK(stream->claim(first, offset, data.size(), places_));
   }
   for (u64 chunk = first; !data.empty(); ++chunk) {
     ByteView raw = data.first(std::min(data.size(), kChunkBytes));
@@ -190,7 +191,7 @@ void ImageWriter::Impl::submit(WrittenStream &stream, u64 chunk, ByteView raw,
 
 void ImageWriter::Impl::store_chunk(WrittenStream &stream, u64 chunk, ByteView raw,
                                     const std::optional<DeltaBase> &similar, unsigned worker) {
-  Result<u32> number = store_->add(raw, *encoders_[worker], similar);
+  Result<u32> number = guarded([&] { return store_->add(raw, *encoders_[worker], similar); });
   if (!number) return set_error(std::move(number).error());
   std::lock_guard lock(mutex_);
   stream.chunks[chunk] = *number;

@@ -3,7 +3,7 @@
 
 #include <sys/resource.h>
 
-#include "storage/io/parallel.h"
+#include "common/base/shortage.h"
 
 namespace ckpt::storage {
 namespace {
@@ -16,9 +16,12 @@ Result<std::unique_ptr<Workers>> Workers::start(unsigned threads, size_t max_wei
                                                 bool yielding) {
   std::unique_ptr<Workers> out(new Workers(max_weight, yielding));
   out->threads_.reserve(threads);
-  for (unsigned i = 0; i < threads; ++i)
-    if (!add_thread(out->threads_, [w = out.get(), i] { w->run(i); })) break;
-  if (out->threads_.empty()) return fail("cannot start a thread: the system refuses more threads");
+  for (unsigned i = 0; i < threads; ++i) {
+    Result<std::thread> thread = start_thread([w = out.get(), i] { w->run(i); });
+    if (!thread && i == 0) return Failure(std::move(thread).error());
+    if (!thread) break;
+    out->threads_.push_back(std::move(*thread));
+  }
   return out;
 }
 

@@ -4,6 +4,11 @@
 #include <algorithm>
 
 namespace ckpt::storage {
+namespace {
+
+constexpr u64 kMaxPlaces = kMaxIndexBytes / sizeof(u32);
+
+}  // namespace
 
 Result<> WrittenStream::set_mode(Mode next) {
   if (mode != Mode::Empty && mode != next)
@@ -12,13 +17,17 @@ Result<> WrittenStream::set_mode(Mode next) {
   return {};
 }
 
-Result<> WrittenStream::claim(u64 first, u64 offset, u64 bytes) {
+Result<> WrittenStream::claim(u64 first, u64 offset, u64 bytes, u64 &places) {
   if (offset % kChunkBytes != 0)
     return fail("stream '{}': offset {} is not a multiple of {}", name, offset, kChunkBytes);
   if (offset > kMaxStreamBytes || bytes > kMaxStreamBytes - offset)
     return fail("stream '{}' would exceed {} bytes", name, kMaxStreamBytes);
   u64 count = (bytes + kChunkBytes - 1) / kChunkBytes;
-  if (count > 0 && chunks.size() < first + count) chunks.resize(first + count, kHole);
+  if (count > 0 && chunks.size() < first + count) {
+    places += first + count - chunks.size();
+    if (places > kMaxPlaces) return fail("the streams have more than {} chunks", kMaxPlaces);
+    chunks.resize(first + count, kHole);
+  }
   for (u64 i = first; i < first + count; ++i)
     if (chunks[i] != kHole)
       return fail("stream '{}' is filled twice at byte {}", name, i * kChunkBytes);

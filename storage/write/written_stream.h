@@ -22,8 +22,10 @@ struct WrittenStream {
 
   // Both are called with the writer's lock.
   Result<> set_mode(Mode next);
-  // Reserves the chunks from `first` that `bytes` at `offset` fill. Fails if one is filled already.
-  Result<> claim(u64 first, u64 offset, u64 bytes);
+  // Reserves the chunks from `first` that `bytes` at `offset` fill. Fails if one is filled already,
+  // or if that would make `places`, the number of chunks of all streams that are filled by put(),
+  // more than an index can list: an agent may send any offset first.
+  Result<> claim(u64 first, u64 offset, u64 bytes, u64 &places);
   // Fails if a chunk is missing. Call after everything is stored.
   Result<> check_filled(const ChunkStore &store) const;
 

@@ -23,6 +23,8 @@ FLAGS = {"differential.cu": ["-O2", "-std=c++17", "--fmad=false", "-Xcompiler", 
          "video.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "checkpoint.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "both.cu": ["-lOpenCL"],
+         "linking.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
+         "nvrtc.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver", "-lnvrtc"],
          "late.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"],
          "driver.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"]}
 

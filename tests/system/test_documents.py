@@ -12,7 +12,7 @@ from conftest import BUILD, ROOT
 from cuda_programs import make  # noqa: F401, a fixture
 from toolkit import NVCC
 
-TOOLS = ["ckpt-run", "ckpt-dump", "ckpt-restore", "ckpt-image", "ckpt-fatbin", "ckpt-top", "ckptd"]
+TOOLS = ["ckpt-run", "ckpt-dump", "ckpt-restore", "ckpt-image", "ckpt-fatbin", "ckpt-top", "ckpt-sim", "ckptd"]
 DEADLINE = 90
 
 
@@ -178,7 +178,7 @@ NEEDS = [
     (r"\b4711\b|\bpgrep\b", [HEAT.format(steps=100000000, report=1000), "until grep -q step heat.log; do sleep 0.1; done"]),
     (r"\bjob-1\.img\b", ["ckpt-dump --leave-running -o job-1.img $(pgrep -x heat)"]),
     (r"\b(heat|monday|tuesday)\.img\b",
-     [HEAT.format(steps=60000, report=1000), "until grep -q step heat.log; do sleep 0.1; done",
+     [HEAT.format(steps=30000, report=1000), "until grep -q step heat.log; do sleep 0.1; done",
       "ckpt-dump --leave-running -o monday.img $(pgrep -x heat)",
       "ckpt-dump --leave-running --parent monday.img -o tuesday.img $(pgrep -x heat)",
       "ckpt-dump -o heat.img $(pgrep -x heat)"]),
@@ -190,6 +190,7 @@ NEEDS = [
     (r"app\.cu\b|softcuda-run\b",
      ["echo 'int main() { return cudaDeviceSynchronize(); }' >app.cu",
       "nvcc -cudart shared app.cu -o app"]),
+    (r"\blog\.swf\b", ["echo '1 0 0 60 4 -1 -1 4 90 -1 1 1 1 -1 -1 1 -1 -1' >log.swf"]),
     (r"^ckpt-top", ["ckptd &", "until [ -S $CKPTD_SOCKET ]; do sleep 0.1; done"]),
     (r"\bssh\b", ['ssh() { shift; "$@"; }']),
     (r"/scratch", ["mkdir -p scratch/images"]),
@@ -220,7 +221,7 @@ def test_an_example_of_a_man_page_runs(page, example, shell, tmp_path):
 @pytest.mark.no_criu
 def test_every_tool_has_examples():
     pages = {p.name.split(".")[0] for p in documents.PAGES if documents.examples(p)}
-    assert pages >= {"ckpt-run", "ckpt-dump", "ckpt-restore", "ckpt-image", "ckpt-fatbin", "ckptd", "ckpt-top", "softcuda-run"}
+    assert pages >= {"ckpt-run", "ckpt-dump", "ckpt-restore", "ckpt-image", "ckpt-fatbin", "ckptd", "ckpt-top", "ckpt-sim", "softcuda-run"}
 
 
 # ---- other commands

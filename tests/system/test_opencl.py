@@ -183,6 +183,49 @@ def test_commands_that_wait_for_a_user_event_move(ocl, source, target):
     finished(copy)
 
 
+@pytest.mark.parametrize("source,target", [("pocl", "pocl"), ("pocl", "rusticl"), ("rusticl", "pocl")])
+def test_long_queues_move(ocl, source, target):
+    """Seconds of work in an in-order queue, an out-of-order one, two that take turns, one with time stamps
+    and one behind a user event: what the device has not begun runs after the restore, in order."""
+    job = ocl.start("queued", device=source)
+    job.wait_text("READY")
+    ocl.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    copy = ocl.restore("image", target)
+    ocl.go()
+    finished(copy)
+
+
+def test_a_suspended_program_keeps_its_queues(ocl):
+    job = ocl.start("queued")
+    job.wait_text("READY")
+    for options in (["ckpt-dump", "--suspend"], ["ckpt-restore", "--device", ocl.device("rusticl"), "--resume"]):
+        r = subprocess.run([ocl.ckpt.tool(options[0]), *options[1:], str(job.pid)], env=ocl.ckpt.env,
+                           capture_output=True, text=True, timeout=120)
+        assert r.returncode == 0, r.stderr
+    ocl.go()
+    finished(job)
+
+
+def has_thread(job, name):
+    return any((t / "comm").read_text().strip() == name for t in pathlib.Path(f"/proc/{job.program()}/task").iterdir())
+
+
+def test_the_pause_does_not_grow_with_what_is_queued(ocl):
+    """heat waits after 200 steps, or after 50,000, which take seconds. The medians of the pauses are compared."""
+    def pause(steps):
+        job = ocl.ckpt.run(HEAT, "--n", "256", "--steps", "100000000", "--report", str(steps),
+                           options=["--device", ocl.device("pocl")])
+        job.wait_text("heat:")
+        wait_for(lambda: has_thread(job, "ckpt-feeder"), "a full window")
+        dumps = [ocl.ckpt.dump(job.pid, f"{steps}-{n}", "--leave-running") for n in range(3)]
+        job.kill()
+        assert all(0 < d["devices_seconds"] < d["pause_seconds"] for d in dumps)
+        return sorted(d["pause_seconds"] for d in dumps)[1]
+
+    assert pause(50_000) < 4 * pause(200)
+
+
 def test_an_increment_reads_only_what_was_written(ocl):
     """Eight buffers are written in eight ways between two images, and one by a deferred command. Then a
     parent that is not the last image, and a restored copy that makes an increment on its own image."""
@@ -269,16 +312,18 @@ def test_a_dump_waits_until_the_program_has_its_devices_back_from_another_dump(o
         while listens() and first.process.poll() is None:
             pass
         os.kill(job.pid, signal.SIGSTOP)
-        assert first.wait() == 0, first.error_text
+        wait_for(lambda: (ocl.ckpt.folder / f"one{n}").exists() or first.process.poll() is not None, "the image")
         if not listens():
             break
         os.kill(job.pid, signal.SIGCONT)
+        assert first.wait() == 0, first.error_text
     assert not listens()
     second = ocl.ckpt.start("ckpt-dump", [str(job.pid), "-o", "two", "--verbose"])
     wait_for(lambda: "resolve" in second.error_text, "the second dump")
     with pytest.raises(subprocess.TimeoutExpired):
         second.process.wait(0.3)
     os.kill(job.pid, signal.SIGCONT)
+    assert first.wait() == 0, first.error_text  # it returns when the devices are back
     assert second.wait() == 0, second.error_text
     assert job.wait() == 85
     assert len(image_manifest(ocl.ckpt.folder / "two")["manifest"]["agents"]) == 1
@@ -287,7 +332,7 @@ def test_a_dump_waits_until_the_program_has_its_devices_back_from_another_dump(o
 
 
 def test_heat_moves_in_the_middle_of_its_computation(ocl):
-    args = ["--n", "256", "--steps", "6000", "--report", "100", "--checksum"]
+    args = ["--n", "256", "--steps", "3000", "--report", "100", "--checksum"]
     job = ocl.ckpt.run(HEAT, *args, options=["--device", ocl.device("pocl")])
     job.wait_text("step 500/")
     assert_no_driver(job)

@@ -25,7 +25,7 @@ def moves(ocl, seed):
     ocl.go_file.unlink()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", [pytest.param(n, marks=[pytest.mark.full] if n >= 8 else []) for n in range(20)])
 def test_a_random_program_moves(ocl, seed):
     moves(ocl, seed)
 

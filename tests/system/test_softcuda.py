@@ -4,11 +4,12 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
 
-from cuda_programs import BUILD, NVCC, RUN, make, numba  # noqa: F401 (fixtures)
+from cuda_programs import BUILD, NVCC, ROOT, RUN, make, numba  # noqa: F401 (fixtures)
 from toolkit import WHY_NOT
 
 pytestmark = [
@@ -39,7 +40,7 @@ def soft(tmp_path):
 
 @pytest.mark.parametrize("source", ["vector_add.cu", "kernels.cu", "language.cu", "streams.cu", "textures.cu",
                                     "differential.cu", "driver.cc", "checkpoint.cc", "hopper.cu", "matrices.cu",
-                                    "accesses.cu", "video.cc", "launches.cu",
+                                    "accesses.cu", "entries.cu", "linking.cc", "video.cc", "launches.cu",
                                     pytest.param("barriers.cu", marks=pytest.mark.full)])
 def test_programs_check_themselves(make, soft, source):
     assert "PASSED" in soft(make(source)).stdout
@@ -90,13 +91,42 @@ def test_the_static_runtime_is_refused_with_advice(make, soft):
     assert "static CUDA runtime" in r.stderr and "-cudart shared" in r.stderr
 
 
+def test_a_loaded_library_with_the_static_runtime_is_named(make, soft):
+    """softcuda-run cannot see it when the program starts."""
+    def load(plugin):
+        return soft(sys.executable, "-c", f"import ctypes; print('probe', ctypes.CDLL({str(plugin)!r}).probe())")
+
+    flags = ("-shared", "-Xcompiler", "-fPIC")
+    static = make("plugin.cu", *flags, runtime="static")
+    r = load(static)
+    assert "probe 0" not in r.stdout
+    assert r.stderr.count(f"{static} contains NVIDIA's static CUDA runtime") == 1
+    r = load(make("plugin.cu", *flags))
+    assert "probe 0" in r.stdout and r.stderr == ""
+
+
+def test_nvrtc_compiles_for_a_real_architecture(make, soft):
+    assert "PASSED" in soft(make("nvrtc.cc")).stdout
+
+
+def test_the_list_of_refused_functions_is_up_to_date():
+    r = subprocess.run([ROOT / "scripts" / "softcuda-table", "--check", str(BUILD)], capture_output=True, text=True)
+    assert r.returncode == 0, r.stderr
+
+
+def test_a_refused_function_is_named_once(make, soft):
+    r = soft(make("refusals.cu"))
+    assert "PASSED" in r.stdout
+    assert r.stderr == "softcuda: cudaGraphConditionalHandleCreate is not supported by the software device\n"
+
+
 def test_a_program_without_ptx_is_refused(make, soft):
     r = soft(make("vector_add.cu", "-gencode=arch=compute_75,code=sm_75"), expect=1)
     assert "holds no PTX" in r.stderr
 
 
 @pytest.mark.parametrize("what, text", [("bounds", "invalid write of 4 bytes"), ("pageable", "invalid write"),
-                                        ("misaligned", "misaligned write"), ("assert", "Assertion `n < 3` failed"),
+                                        ("misaligned", "misaligned write"), ("shared", "invalid write of 1 bytes"), ("assert", "Assertion `n < 3` failed"),
                                         ("trap", "trap"), ("recursion", "cudaLimitStackSize"),
                                         ("deadlock", "no other thread can run"), ("values", "")])
 def test_errors(make, soft, what, text):
@@ -140,9 +170,9 @@ def test_a_race_between_streams_is_visible(make, soft):
     pytest.fail("two streams never ran at the same time")
 
 
-def hold(soft, program, mib):
+def hold(soft, program, mib, **more):
     p = subprocess.Popen([str(RUN), str(program), "--hold", str(mib)], env=soft.env, stdin=subprocess.PIPE,
-                         stdout=subprocess.PIPE, text=True, start_new_session=True)
+                         stdout=subprocess.PIPE, text=True, start_new_session=True, **more)
     return p, p.stdout.readline().strip()
 
 
@@ -150,9 +180,11 @@ def test_processes_share_memory_and_a_killed_one_frees_it(make, soft):
     program = make("driver.cc")
     first, answer = hold(soft, program, 200)
     assert answer == "held"
-    second, answer = hold(soft, program, 100)
+    second, answer = hold(soft, program, 100, stderr=subprocess.PIPE)
     assert answer == "out of memory"
-    second.communicate("")
+    _, message = second.communicate("")
+    assert "too little free memory for 100 MiB" in message and "CKPT_SOFTCUDA" in message
+    assert f"have 200 of its 256 MiB: process {first.pid} (200 MiB)" in message
     first.kill()
     first.wait()
     end = time.monotonic() + 20

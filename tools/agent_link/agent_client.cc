@@ -9,6 +9,8 @@ using namespace std::chrono_literals;
 
 // An agent answers from a thread of its own. Only a stopped process takes this long.
 constexpr auto kAnswerTimeout = 15s;
+// A preflight waits for drivers that are being started.
+constexpr auto kPreflightTimeout = 60s;
 // A CUDA driver copies its own memory out of the process during a detach.
 constexpr auto kDetachTimeout = 300s;
 constexpr u32 kMaxSentences = 1000;
@@ -57,12 +59,22 @@ Result<AgentClient::Welcome> AgentClient::hello(const std::string &tool) {
   return w;
 }
 
-Result<std::vector<std::string>> AgentClient::preflight() { return sentences(Type::Preflight); }
+Result<std::vector<std::string>> AgentClient::preflight() {
+  return sentences(Type::Preflight, kPreflightTimeout);
+}
 
-Result<std::vector<std::string>> AgentClient::remarks() { return sentences(Type::RemarksWanted); }
+Result<std::vector<std::string>> AgentClient::remarks() {
+  return sentences(Type::RemarksWanted, kAnswerTimeout);
+}
 
-Result<std::vector<std::string>> AgentClient::sentences(Type request) {
-  CKPT_TRY(Message m, ask(request, {}, {}, kAnswerTimeout, Type::Reasons));
+std::string AgentClient::loss() {
+  Result<std::vector<std::string>> all = sentences(Type::LossWanted, kAnswerTimeout);
+  return all && !all->empty() ? all->front() : "";
+}
+
+Result<std::vector<std::string>> AgentClient::sentences(Type request,
+                                                        std::chrono::milliseconds timeout) {
+  CKPT_TRY(Message m, ask(request, {}, {}, timeout, Type::Reasons));
   Reader in = m.reader();
   std::vector<std::string> all;
   for (u32 n = std::min(in.get<u32>(), kMaxSentences); in.ok() && n > 0; n--)

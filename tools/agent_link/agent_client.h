@@ -55,13 +55,16 @@ class AgentClient {
   // Gives a suspended program devices again.
   Result<> wake(const std::string &session);
   Result<> resume();
+  // Why the program has lost its devices; empty: it has them, or its agent is older.
+  std::string loss();
 
   Result<> send(protocol::Type type, const Writer &body = {}, std::span<const int> fds = {});
   // Receives the next message. Failed becomes an Error. A timeout of zero means none.
   Result<Message> receive(std::chrono::milliseconds timeout = {});
 
  private:
-  Result<std::vector<std::string>> sentences(protocol::Type request);
+  Result<std::vector<std::string>> sentences(protocol::Type request,
+                                             std::chrono::milliseconds timeout);
   Result<Message> ask(protocol::Type type, const Writer &body, std::span<const int> fds,
                       std::chrono::milliseconds timeout, protocol::Type expected);
   UniqueFd fd_;

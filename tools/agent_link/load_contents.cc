@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/base/shortage.h"
 #include "tools/agent_link/device_streams.h"
 
 namespace ckpt::tools {
@@ -27,7 +28,7 @@ class ContentsLoader {
 
   Result<> run() {
     CKPT_CHECK(agent_.begin_load(staging_));
-    std::thread listener([this] { listen(); });
+    CKPT_TRY(std::thread listener, start_thread([this] { listen(); }));
     Result<> sent = send_all();
     if (sent) sent = send(Type::LoadEnd, {});
     if (!sent) ::shutdown(agent_.fd(), SHUT_RDWR);  // ends the listener, which waits for an answer
@@ -82,7 +83,7 @@ class ContentsLoader {
   // Runs until the agent answers LoadEnd, or fails.
   void listen() {
     for (;;) {
-      Result<Message> m = agent_.receive();
+      Result<Message> m = guarded([this] { return agent_.receive(); });
       std::lock_guard lock(mutex_);
       u32 slot = m ? m->reader().get<u32>() : 0;
       if (m && static_cast<Type>(m->type) == Type::SlotFree && slot < StagingSlots::kSlots) {

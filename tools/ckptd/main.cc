@@ -12,6 +12,7 @@
 #include "ckpt_config.h"
 #include "common/base/gpu.h"
 #include "common/base/log.h"
+#include "common/base/shortage.h"
 #include "manager/daemon/measure/nvml.h"
 #include "manager/daemon/measure/quota.h"
 #include "tools/ckptd/opencl.h"
@@ -103,7 +104,8 @@ int main(int argc, char **argv) {
   } catch (const CLI::ParseError &e) {
     return app.exit(e);
   }
-  Result<> r = run(o);
+  survive_file_size_limit();
+  Result<> r = guarded([&] { return run(o); });
   if (!r) log::error(r.error());
   return r ? 0 : 1;
 }

@@ -45,12 +45,19 @@ struct Advice {
 constexpr Advice kAdvice[] = {
     {"External socket is used",
      "the program is connected to a process outside of it by a UNIX socket; close it first"},
-    {"Connected TCP socket", "close the program's TCP connections first"},
+    {"In-flight connection", "a connection was not accepted yet; run ckpt-dump again"},
+    {"on an in-flight socket",
+     "a UNIX connection was not accepted yet and has data already; run ckpt-dump again when the "
+     "program has accepted it"},
     {"Can't dump ghost file", "the program has a large unlinked file open; close it first"},
     {"Some file locks are hold by dumping tasks", "release the program's file locks first"},
     {"No space left on device", "make room on the disk"},
     {"has bad size",
-     "restore the file's contents of the time of the dump, or use ckpt-restore --truncate-files"},
+     "put the file back as it was, or use ckpt-restore --truncate-files or --append-files"},
+    {"Timeout reached",
+     "a process did not stop; if it is between vfork and exec, or waits for a disk, try again"},
+    {"ctty inheritance detected",
+     "a process has /dev/tty of a terminal open that another session controls; close it first"},
     {"Can't fork for", "a PID of the program is in use; run ckpt-restore again"},
     {"Operation not permitted", "run as root"},
 };
@@ -94,6 +101,11 @@ Result<Criu> find_criu() {
     return fail_with_hint(fmt::format("{} is version {}, which is too old", c.path, c.version),
                           hint);
   return c;
+}
+
+const char *log_level(u64 file_size_limit) {
+  constexpr u64 kLargestLog = 1u << 30;
+  return file_size_limit < kLargestLog ? "-v1" : "-v4";
 }
 
 Error criu_error(const std::string &log_path, const std::string &verb, int wait_status) {

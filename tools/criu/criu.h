@@ -22,13 +22,18 @@
 // other, and fails if the program ends before the last one. The tools continue the program.
 //
 // Both pass --no-default-config, so that /etc/criu/default.conf changes nothing, and --file-locks.
+// Both pass --tcp-established --network-lock skip: the preflight refuses connections with an end
+// outside of the program, and tools/net/connection_lock.h stops the packets of the others.
 // CRIU's log level is -v4: the log is what criu_error() reads, and what a user can send to CRIU's
-// developers.
+// developers. In a part of its work CRIU runs inside of the program and writes to the log from
+// there, which the program's RLIMIT_FSIZE may forbid: the kernel would kill it (SIGXFSZ). Where
+// that limit is small, CRIU logs errors only.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "common/base/bytes.h"
 #include "common/base/result.h"
 
 namespace ckpt::tools {
@@ -41,6 +46,9 @@ struct Criu {
 // Looks at $CKPT_CRIU, /opt/ckpt/criu/bin/criu and PATH, in this order. Version 4.2 is the first
 // one that dumps TCP and UDP sockets on kernel 6.18 (checkpoint-restore/criu commit 4b7398595).
 Result<Criu> find_criu();
+
+// The option for CRIU's log, if the program may write files of this size at most.
+const char *log_level(u64 file_size_limit);
 
 // Why CRIU failed, from the errors in its log, with a hint where the cause is known. `verb`: what
 // CRIU was to do, "dump" or "restore".

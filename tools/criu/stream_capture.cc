@@ -8,6 +8,7 @@
 
 #include <vector>
 
+#include "common/base/shortage.h"
 #include "common/ipc/unix_socket.h"
 #include "tools/criu/streamer.h"
 
@@ -20,7 +21,7 @@ constexpr const char *kCaptureSocket = "streamer-capture.sock";
 
 Result<> StreamCapture::start(const std::string &folder) {
   CKPT_TRY(listener_, listen_unix(folder + "/" + kCaptureSocket));
-  server_ = std::thread([this] { accept_and_serve(); });
+  CKPT_TRY(server_, start_thread([this] { accept_and_serve(); }));
   return {};
 }
 
@@ -33,7 +34,7 @@ void StreamCapture::accept_and_serve() {
     open_.insert(socket->get());
     if (cancelled_) ::shutdown(socket->get(), SHUT_RDWR);
   }
-  note(serve(socket->get()));
+  note(guarded([&] { return serve(socket->get()); }));
   std::lock_guard lock(mutex_);
   open_.erase(socket->get());
 }
@@ -44,32 +45,31 @@ Result<> StreamCapture::serve(int socket) {
     if (!name) return {};
     CKPT_TRY(UniqueFd pipe, streamer::receive_pipe(socket));
     ::fcntl(pipe.get(), F_SETPIPE_SZ, streamer::kPipeBytes);
+    auto held = std::make_shared<UniqueFd>(std::move(pipe));
+    CKPT_TRY(std::thread copier, start_thread([this, held, n = *name] {
+               note(guarded([&] { return copy(std::move(*held), n); }));
+             }));
     std::lock_guard lock(mutex_);
-    copiers_.emplace_back(
-        [this, p = std::move(pipe), n = *name]() mutable { copy(std::move(p), n); });
+    copiers_.push_back(std::move(copier));
   }
 }
 
 // Copies one file. After an error the pipe is closed, so that CRIU fails too.
-void StreamCapture::copy(UniqueFd pipe, std::string name) {
+Result<> StreamCapture::copy(UniqueFd pipe, const std::string &name) {
   // The pages of a process: content-defined cuts find pages that moved since the parent image.
   auto cut = name.starts_with("pages-") ? storage::Cut::Content : storage::Cut::Fixed;
-  Result<storage::StreamId> id = image_.stream(std::string(kCriuStreams) + name, cut);
-  if (!id) return note(Failure(id.error()));
+  CKPT_TRY(storage::StreamId id, image_.stream(std::string(kCriuStreams) + name, cut));
   while (!cancelled_) {
     pollfd p{pipe.get(), POLLIN, 0};
     if (::poll(&p, 1, 100) == 0) continue;  // checks cancelled_ again
-    Result<std::span<std::byte>> room = image_.room(*id);
-    if (!room) return note(Failure(room.error()));
-    ssize_t n = ::read(pipe.get(), room->data(), room->size());
+    CKPT_TRY(std::span<std::byte> room, image_.room(id));
+    ssize_t n = ::read(pipe.get(), room.data(), room.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return note(fail_errno("cannot read {} from CRIU", name));
-    if (n == 0) return note(image_.close(*id));
-    if (Result<> r = image_.commit(*id, static_cast<size_t>(n)); !r) {
-      pipe.reset();
-      return note(r);
-    }
+    if (n < 0) return fail_errno("cannot read {} from CRIU", name);
+    if (n == 0) return image_.close(id);
+    CKPT_CHECK(image_.commit(id, static_cast<size_t>(n)));
   }
+  return {};
 }
 
 void StreamCapture::note(const Result<> &r) {

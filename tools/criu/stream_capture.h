@@ -28,7 +28,7 @@ class StreamCapture {
  private:
   void accept_and_serve();
   Result<> serve(int socket);
-  void copy(UniqueFd pipe, std::string name);
+  Result<> copy(UniqueFd pipe, const std::string &name);
   void note(const Result<> &r);
 
   storage::ImageWriter &image_;

@@ -7,12 +7,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/base/shortage.h"
 #include "common/ipc/unix_socket.h"
 #include "tools/criu/streamer.h"
 
 namespace ckpt::tools {
 namespace {
 
+// 60,000 mappings take 4 MiB. A larger file is served as it is.
+constexpr u64 kMaxEditedBytes = 64u << 20;
 constexpr const char *kServeSocket = "streamer-serve.sock";
 
 // CRIU closes a pipe before the end of the file when it needs no more of it, which is not an error.
@@ -32,14 +35,14 @@ void block_sigpipe() {
 
 Result<> StreamServer::start(const std::string &folder) {
   CKPT_TRY(listener_, listen_unix(folder + "/" + kServeSocket));
-  server_ = std::thread([this] { accept_and_serve(); });
+  CKPT_TRY(server_, start_thread([this] { accept_and_serve(); }));
   return {};
 }
 
 void StreamServer::accept_and_serve() {
   Result<UniqueFd> socket = accept_unix(listener_.get());
   if (!socket) return;
-  if (Result<> r = serve(socket->get()); !r) {
+  if (Result<> r = guarded([&] { return serve(socket->get()); }); !r) {
     std::lock_guard lock(mutex_);
     if (first_error_) first_error_ = r;
   }
@@ -55,21 +58,35 @@ Result<> StreamServer::serve(int socket) {
     if (!exists) continue;
     CKPT_TRY(UniqueFd pipe, streamer::receive_pipe(socket));
     ::fcntl(pipe.get(), F_SETPIPE_SZ, streamer::kPipeBytes);
+    auto held = std::make_shared<UniqueFd>(std::move(pipe));
+    CKPT_TRY(std::thread copier,
+             start_thread([this, held, stream] { copy(stream, std::move(*held)); }));
     std::lock_guard lock(mutex_);
-    copiers_.emplace_back(
-        [this, s = std::move(stream), p = std::move(pipe)]() mutable { copy(s, std::move(p)); });
+    copiers_.push_back(std::move(copier));
   }
 }
 
-void StreamServer::copy(std::string name, UniqueFd pipe) {
+Result<> StreamServer::read_stream(const std::string &name, const Write &write) const {
+  std::string file = name.substr(kCriuStreams.size());
+  const storage::StreamEntry &stream = *image_.find(name);
+  if (stream.size <= kMaxEditedBytes && edits_.wanted(file)) {
+    Bytes all(stream.size);
+    CKPT_CHECK(image_.read(stream, 0, all));
+    return write(edits_.edited(file, std::move(all)));
+  }
+  return image_.for_each_chunk(stream, storage::ImageReader::Order::Ascending,
+                               [&](u64, ByteView bytes) { return write(bytes); });
+}
+
+void StreamServer::copy(const std::string &name, UniqueFd pipe) {
   block_sigpipe();
   bool closed = false;
-  Result<> r = image_.for_each_chunk(*image_.find(name), storage::ImageReader::Order::Ascending,
-                                     [&](u64, ByteView bytes) {
-                                       Result<> written = write_all(pipe.get(), bytes);
-                                       closed = !written && reader_has_closed(pipe.get());
-                                       return written;
-                                     });
+  auto write = [&](ByteView bytes) {
+    Result<> written = write_all(pipe.get(), bytes);
+    closed = !written && reader_has_closed(pipe.get());
+    return written;
+  };
+  Result<> r = guarded([&] { return read_stream(name, write); });
   std::lock_guard lock(mutex_);
   if (!r && !closed && first_error_)
     first_error_ = Failure(std::move(r).error().in(fmt::format("the stream {}", name)));

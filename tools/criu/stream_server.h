@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <list>
 #include <mutex>
 #include <string>
@@ -12,10 +13,17 @@
 
 namespace ckpt::tools {
 
+// Changes that a restore makes to CRIU's files on their way to CRIU. The image stays as it is.
+struct StreamEdits {
+  std::function<bool(const std::string &name)> wanted;  // of a file such as "files.img"
+  std::function<Bytes(const std::string &name, Bytes)> edited;
+};
+
 // Serves CRIU's files from an image to `criu restore --stream -D folder` (tools/criu/streamer.h).
 class StreamServer {
  public:
-  explicit StreamServer(const storage::ImageReader &image) : image_(image) {}
+  StreamServer(const storage::ImageReader &image, StreamEdits edits)
+      : image_(image), edits_(std::move(edits)) {}
   ~StreamServer();
   Result<> start(const std::string &folder);
   // After CRIU has ended: returns the first error of reading the image.
@@ -24,9 +32,12 @@ class StreamServer {
  private:
   void accept_and_serve();
   Result<> serve(int socket);
-  void copy(std::string name, UniqueFd pipe);
+  void copy(const std::string &name, UniqueFd pipe);
+  using Write = std::function<Result<>(ByteView)>;
+  Result<> read_stream(const std::string &name, const Write &write) const;
 
   const storage::ImageReader &image_;
+  StreamEdits edits_;
   UniqueFd listener_;
   std::thread server_;
   std::mutex mutex_;

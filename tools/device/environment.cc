@@ -25,7 +25,10 @@ void add_answer(const json &answer, ProgramEnvironment &e) {
   for (auto &[name, value] : set.items())
     if (value.is_string()) e.set.emplace_back(name, value.get<std::string>());
   for (auto &[name, value] : front.items())
-    if (value.is_string()) e.set.emplace_back(name, prepended(name, value.get<std::string>()));
+    if (value.is_string()) {
+      e.set.emplace_back(name, prepended(name, value.get<std::string>()));
+      e.front.emplace_back(name, value.get<std::string>());
+    }
 }
 
 Result<> ask_executable(const Api &api, const DeviceChoice &choice, ProgramEnvironment &e) {

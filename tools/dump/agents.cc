@@ -6,9 +6,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "common/base/log.h"
+#include "common/base/shortage.h"
 #include "tools/dump/preflight.h"
 
 namespace ckpt::tools {
@@ -53,12 +55,18 @@ std::vector<std::string> Agents::remarks() {
 Result<> Agents::for_each(const std::function<Result<>(Agent &, u32)> &f) {
   std::vector<Result<>> results(all_.size());
   std::vector<std::thread> threads;
-  for (u32 i = 0; i < all_.size(); i++)
-    threads.emplace_back([&, i] {
+  threads.reserve(all_.size());
+  for (u32 i = 0; i < all_.size(); i++) {
+    Result<std::thread> thread = start_thread([&, i] {
       int fd = all_[i]->client.fd();
       OnCancel guard(cancel_, [fd] { ::shutdown(fd, SHUT_RDWR); });
-      results[i] = f(*all_[i], i);
+      results[i] = guarded([&] { return f(*all_[i], i); });
     });
+    if (thread)
+      threads.push_back(std::move(*thread));
+    else
+      results[i] = Failure(std::move(thread).error());
+  }
   for (std::thread &t : threads) t.join();
   CKPT_CHECK(cancel_.check());
   for (u32 i = 0; i < all_.size(); i++)
@@ -69,7 +77,12 @@ Result<> Agents::for_each(const std::function<Result<>(Agent &, u32)> &f) {
 }
 
 Result<> Agents::quiesce(std::chrono::milliseconds timeout) {
-  return for_each([timeout](Agent &a, u32) { return a.client.quiesce(timeout); });
+  return for_each([timeout](Agent &a, u32) -> Result<> {
+    CKPT_CHECK(a.client.quiesce(timeout));
+    // An API that was being started when the connection was made has become a participant since.
+    CKPT_TRY(a.welcome, a.client.hello("ckpt-dump"));
+    return {};
+  });
 }
 
 Result<> Agents::save(storage::ImageWriter &image) {
@@ -141,6 +154,10 @@ void Agents::send_continue() {
       log::warn("process {}: {}", all_[i]->host_pid, r.error().what);
     all_[i]->outcome_pipe.reset();
   }
+}
+
+bool Agents::any_detached() const {
+  return std::ranges::any_of(all_, [](const auto &a) { return a->outcome_inode != 0; });
 }
 
 std::set<u64> Agents::outcome_pipes() const {

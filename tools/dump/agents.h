@@ -43,6 +43,8 @@ class Agents {
   void send_continue();
 
   bool empty() const { return all_.empty(); }
+  bool any_detached() const;
+  void clear() { all_.clear(); }
   std::set<u64> outcome_pipes() const;         // inodes
   std::vector<int> outcome_pipe_ends() const;  // our ends; CRIU inherits them
   // After save(): the bytes that were not read because they equal the parent's.

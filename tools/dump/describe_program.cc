@@ -10,6 +10,8 @@
 #include <filesystem>
 
 #include "agent/protocol.h"
+#include "tools/dump/own_terminals.h"
+#include "tools/restore/file_checks.h"
 
 namespace ckpt::tools {
 namespace {
@@ -23,6 +25,25 @@ pid_t last_or(const std::vector<pid_t> &v, pid_t otherwise) {
 // A restore compares the size of every file with the recorded one, except for these.
 bool append_only(const Descriptor &d) {
   return (d.flags & O_APPEND) && (d.flags & O_ACCMODE) == O_WRONLY;
+}
+
+const char *kind_of_stream(const Descriptor &d, bool outer_terminal) {
+  if (d.target == "/dev/null") return "null";
+  if (d.kind == Descriptor::Kind::Terminal && !outer_terminal) return "own tty";
+  return kind_name(d.kind);
+}
+
+// The program itself changes these, and may do so after the dump.
+std::set<std::string> written_files(const DescriptorTable &table) {
+  std::set<std::string> paths;
+  for (const auto &[pid, descriptors] : table)
+    for (const Descriptor &d : descriptors)
+      if (d.kind == Descriptor::Kind::File && d.writable()) paths.insert(d.target);
+  return paths;
+}
+
+bool is_outer_file(const Descriptor &d) {
+  return d.kind == Descriptor::Kind::File && !d.deleted && !d.made_by_kernel();
 }
 
 }  // namespace
@@ -41,16 +62,18 @@ json describe_processes(const Target &target, const std::set<pid_t> &stopped_bef
   return list;
 }
 
-// The root's standard streams, and whether any process of the program has a terminal open.
+// The root's standard streams, and whether any process of the program has an outer terminal open.
 json describe_streams(const Target &target, const DescriptorTable &table) {
   static constexpr const char *kNames[] = {"stdin", "stdout", "stderr"};
-  json streams = json::object();
+  OwnTerminals own(table);
+  json streams = {{"own_terminals", own.indices()}};
   bool terminal = false;
-  for (const auto &[pid, descriptors] : table)
-    for (const Descriptor &d : descriptors) {
-      terminal |= d.kind == Descriptor::Kind::Terminal;
-      if (pid == target.root && d.fd >= 0 && d.fd <= 2)
-        streams[kNames[d.fd]] = {{"kind", d.target == "/dev/null" ? "null" : kind_name(d.kind)},
+  for (const Process &p : target.processes)
+    for (const Descriptor &d : table.at(p.pid)) {
+      bool outer = d.kind == Descriptor::Kind::Terminal && !own.has(p, d);
+      terminal |= outer;
+      if (p.pid == target.root && d.fd >= 0 && d.fd <= 2)
+        streams[kNames[d.fd]] = {{"kind", kind_of_stream(d, outer)},
                                  {"target", d.target},
                                  {"rdev", d.rdev},
                                  {"inode", d.inode}};
@@ -66,38 +89,48 @@ json describe_pipes(const std::vector<OuterPipe> &pipes) {
   return list;
 }
 
-json describe_files(const DescriptorTable &table) {
+json describe_files(const Target &target, const DescriptorTable &table, const FileHashes &hashes) {
   std::map<std::string, json> by_path;
-  for (const auto &[pid, descriptors] : table)
-    for (const Descriptor &d : descriptors) {
-      if (d.kind != Descriptor::Kind::File || d.deleted) continue;
+  for (const Process &p : target.processes) {
+    for (const Descriptor &d : table.at(p.pid)) {
+      if (!is_outer_file(d)) continue;
       auto [it, is_new] = by_path.emplace(d.target, json{{"path", d.target},
                                                          {"size", d.size},
+                                                         {"mtime_ns", d.mtime_ns},
                                                          {"append", true},
                                                          {"writable", false},
                                                          {"pids", json::array()}});
       json &f = it->second;
       f["append"] = f["append"].get<bool>() && append_only(d);
       f["writable"] = f["writable"].get<bool>() || d.writable();
-      if (f["pids"].empty() || f["pids"].back() != pid) f["pids"].push_back(pid);
+      if (f["pids"].empty() || f["pids"].back() != p.pid) f["pids"].push_back(p.pid);
+      if (auto hash = hashes.find(d.target, d.mtime_ns)) f["hash"] = *hash;
     }
+  }
   json list = json::array();
   for (auto &[path, f] : by_path) list.push_back(std::move(f));
   return list;
 }
 
-json describe_mapped_files(const Target &target) {
+json describe_mapped_files(const Target &target, const DescriptorTable &table, FileHashes &hashes) {
   std::map<std::string, json> by_path;
+  std::set<std::string> written = written_files(table);
   for (const Process &p : target.processes)
     for (const ProcMapping &m : mappings_of(p.pid)) {
       struct stat st {};
       if (!m.path.starts_with('/') || ::stat(m.path.c_str(), &st) != 0 || st.st_ino != m.inode ||
           !S_ISREG(st.st_mode))
         continue;
-      by_path[m.path] = {{"path", m.path}, {"size", st.st_size}, {"mtime", st.st_mtim.tv_sec}};
+      if (m.permissions == "rw-s") written.insert(m.path);
+      by_path[m.path] = {
+          {"path", m.path}, {"size", st.st_size}, {"mtime_ns", modification_time(st)}};
     }
   json list = json::array();
-  for (auto &[path, f] : by_path) list.push_back(std::move(f));
+  for (auto &[path, f] : by_path) {
+    if (auto hash = written.contains(path) ? std::nullopt : hashes.add_mapped_file(path))
+      f["hash"] = *hash;
+    list.push_back(std::move(f));
+  }
   return list;
 }
 

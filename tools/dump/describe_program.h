@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tools/dump/file_hashes.h"
 #include "tools/dump/outer_pipes.h"
 #include "tools/session/target.h"
 
@@ -19,9 +20,11 @@ namespace ckpt::tools {
 nlohmann::json describe_processes(const Target &target, const std::set<pid_t> &stopped_before);
 nlohmann::json describe_streams(const Target &target, const DescriptorTable &table);
 nlohmann::json describe_pipes(const std::vector<OuterPipe> &pipes);
-nlohmann::json describe_files(const DescriptorTable &table);
+nlohmann::json describe_files(const Target &target, const DescriptorTable &table,
+                              const FileHashes &hashes);
+nlohmann::json describe_mapped_files(const Target &target, const DescriptorTable &table,
+                                     FileHashes &hashes);
 // These do not change while the program runs.
-nlohmann::json describe_mapped_files(const Target &target);
 nlohmann::json describe_host();
 std::string utc_now();
 // The folder of the session in which the program was first started, from its $CKPT_SESSION.

@@ -10,12 +10,18 @@
 
 #include "ckpt_config.h"
 #include "common/base/log.h"
+#include "common/base/shortage.h"
 #include "storage/format/uuid.h"
 #include "storage/ops/prune.h"
 #include "storage/read/image_reader.h"
 #include "tools/dump/describe_program.h"
 #include "tools/dump/host_side.h"
+#include "tools/dump/link_remaps.h"
 #include "tools/dump/outer_pipes.h"
+#include "tools/dump/returned.h"
+#include "tools/dump/unsupported.h"
+#include "tools/restore/file_checks.h"
+#include "tools/session/leftovers.h"
 #include "tools/session/process_tree.h"
 
 namespace ckpt::tools {
@@ -25,6 +31,8 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using namespace std::chrono_literals;
 
+// A script that starts programs all the time changes the tree between any two looks at it.
+constexpr int kAttempts = 20;
 constexpr auto kEndTimeout = 60s;  // the kernel needs a while to free a large program's memory
 
 std::string default_image_name(const Target &t) {
@@ -59,17 +67,22 @@ Result<> ask_keeper(int fd, protocol::Type type, const std::string &image) {
 
 }  // namespace
 
+// A shortage of memory or threads is a failed step like any other.
 Result<DumpReport> Dump::run() {
-  CKPT_CHECK(begin());
   OnCancel guard(cancel_, [this] {
     storage::ImageWriter *image = live_image_;
     if (image && in_pipe()) image->abandon();  // the pipe's reader may have stopped reading
   });
-  Result<> done = checkpoint();
-  if (Result<> cancelled = cancel_.check(); !done && !cancelled) done = cancelled;
-  if (!done) {
+  auto deadline = Phases::Clock::now() + std::chrono::seconds(options_.timeout_seconds);
+  for (int attempt = 1;; attempt++) {
+    Result<> done = guarded([this] { return begin(); });
+    if (done) done = guarded([this] { return checkpoint(); });
+    if (done) break;
+    if (Result<> cancelled = cancel_.check(); !cancelled) done = cancelled;
+    bool again = attempt < kAttempts && Phases::Clock::now() < deadline && another_may_succeed();
     undo(done.error());
-    return Failure(done.error());
+    if (!again) return Failure(done.error());
+    start_again();
   }
   CKPT_CHECK(finish());
   report_.stats = image_->stats();
@@ -81,17 +94,19 @@ Result<DumpReport> Dump::run() {
 
 // The program is not touched here.
 Result<> Dump::begin() {
+  (void)remove_leftovers();
   // The PID leads to the program's keeper, processes and agents.
   phases_.begin("resolve");
   CKPT_CHECK(resolve());
   // All reasons why the dump would fail, reported at once.
   phases_.begin("preflight");
   CKPT_CHECK(preflight());
-  // The image is created beside its final name.
-  CKPT_CHECK(open_image());
-  // From here on the keeper wakes the program if this process dies.
+  // From here on the keeper wakes the program if this process dies, and new agents wait.
   phases_.begin("begin");
-  return announce();
+  CKPT_CHECK(announce());
+  CKPT_CHECK(check_no_new_agents());
+  // The image is created beside its final name.
+  return open_image();
 }
 
 // The program is paused. Every failure is undone.
@@ -100,6 +115,7 @@ Result<> Dump::checkpoint() {
   phases_.begin("quiesce");
   paused_at_ = Phases::Clock::now();
   CKPT_CHECK(agents_.quiesce(std::chrono::seconds(options_.timeout_seconds)));
+  report_.devices_seconds = phases_.seconds_since(paused_at_);
   // The agents copy the contents of device memory into the image.
   phases_.begin("save");
   CKPT_CHECK(agents_.save(*image_));
@@ -109,6 +125,7 @@ Result<> Dump::checkpoint() {
   // CRIU writes the host side, and leaves the program stopped.
   phases_.begin("criu");
   CKPT_CHECK(cancel_.check());
+  CKPT_CHECK(lock_connections());
   CKPT_CHECK(dump_criu_side());
   // The manifest describes files, pipes and processes as they are while nothing can change them.
   phases_.begin("record");
@@ -128,6 +145,7 @@ Result<> Dump::finish() {
   if (options_.leave_running && options_.outcome_when_durable) agents_.send_continue();
   prune();
   keeper_.reset();
+  if (options_.leave_running) return check_returned();
   return {};
 }
 
@@ -155,9 +173,15 @@ Result<> Dump::preflight() {
   check_descriptors(target_, reasons);
   check_unix_sockets(target_, reasons);
   check_drivers(target_, reasons);
+  check_socket_kinds(target_, reasons);
+  check_system_v_memory(target_, reasons);
+  check_vfork(target_, reasons);
+  check_mpi_rank(target_, reasons);
   // The agent of a stopped process would not answer. check_processes() has reported it already.
   if (reasons.empty()) {
-    CKPT_CHECK(agents_.connect(target_));
+    Result<> connected = agents_.connect(target_);
+    agents_missed_ = !connected;
+    CKPT_CHECK(connected);
     agents_.preflight(reasons);
     report_.remarks = agents_.remarks();
   }
@@ -176,8 +200,8 @@ Result<> Dump::open_image() {
                {"criu_version", criu_.version},
                {"host", describe_host()},
                {"root_pid", target_.processes.front().ns_pid()},
-               {"session_dir", session_folder_of(target_.root)},
-               {"mapped_files", describe_mapped_files(target_)}};
+               {"session_dir", session_folder_of(target_.root)}};
+  hash_files();
   for (const Process &p : target_.processes) expected_ += p.resident_bytes;
   if (in_pipe()) {
     CKPT_TRY(image_, storage::ImageWriter::create_in_pipe(STDOUT_FILENO, writer_options()));
@@ -189,6 +213,13 @@ Result<> Dump::open_image() {
                            {"uuid", storage::uuid_text(parent->index().uuid)}};
   live_image_ = image_.get();
   return {};
+}
+
+// Now, so that it need not be done while the program stands still.
+void Dump::hash_files() {
+  DescriptorTable table = read_descriptors(target_);
+  hashes_.add_open_files(table);
+  (void)describe_mapped_files(target_, table, hashes_);
 }
 
 storage::ImageWriter::Options Dump::writer_options() const {
@@ -214,12 +245,24 @@ Result<> Dump::announce() {
   return ask_keeper(keeper_.get(), protocol::Type::DumpBegin, options_.image);
 }
 
+// The packets of connections stay where they are from here on, so that CRIU finds both ends as of
+// the same moment.
+Result<> Dump::lock_connections() {
+  connections_ = Connections::read(target_);
+  reuse_ = reuse_of_sockets(target_.processes);
+  if (connections_.empty()) return {};
+  CKPT_TRY(connection_lock_, ConnectionLock::take(connections_.flows()));
+  return {};
+}
+
 Result<> Dump::dump_criu_side() {
   std::vector<int> inherited = agents_.outcome_pipe_ends();
   inherited.push_back(keeper_.get());
   std::string log = (in_pipe() ? "ckpt-dump" : options_.image) + ".criu.log";
-  return dump_host_side({criu_, target_, *image_, cancel_, std::move(inherited), std::move(log)},
-                        stopped_);
+  CKPT_CHECK(dump_host_side(
+      {criu_, target_, *image_, cancel_, std::move(inherited), std::move(log)}, stopped_));
+  links_ = keep_link_remaps(target_, read_descriptors(target_));
+  return {};
 }
 
 Result<> Dump::record_stopped_program() {
@@ -228,10 +271,16 @@ Result<> Dump::record_stopped_program() {
   if (target_.processes.empty()) return fail("the program ended during the checkpoint");
   CKPT_CHECK(check_no_new_agents());
   report_.processes = target_.processes.size();
+  Connections connections = Connections::read(target_);
+  CKPT_CHECK(check_no_new_connections(connections));
+  manifest_["sockets"] = connections.describe();
   DescriptorTable table = read_descriptors(target_);
   manifest_["processes"] = describe_processes(target_, stopped_before_);
   manifest_["streams"] = describe_streams(target_, table);
-  manifest_["files"] = describe_files(table);
+  manifest_["files"] = describe_files(target_, table, hashes_);
+  manifest_["mapped_files"] = describe_mapped_files(target_, table, hashes_);
+  manifest_["link_remaps"] = describe_links(links_);
+  manifest_["file_size_limit"] = target_.smallest_file_size_limit();
   manifest_["agents"] = agents_.describe();
   manifest_["participants"] = agents_.describe_requirements();
   std::vector<OuterPipe> pipes = find_outer_pipes(target_, table, agents_.outcome_pipes());
@@ -242,19 +291,38 @@ Result<> Dump::record_stopped_program() {
     CKPT_TRY(storage::StreamId id, image_->stream(pipe_stream(p.inode)));
     CKPT_CHECK(image_->append(id, unread));
   }
-  return {};
+  return check_restorable();
+}
+
+// Asks what ckpt-restore will ask of files: a program must not end for an image that is refused.
+// While the program runs the answers would change, so the preflight cannot ask.
+Result<> Dump::check_restorable() const {
+  CKPT_TRY(ImageManifest m, ImageManifest::parse(manifest_));
+  Reasons reasons;
+  check_files(m, GrownFiles::Refuse, reasons);
+  check_mapped_files(m, reasons);
+  if (reasons.empty()) return {};
+  return fail_with_hint(fmt::format("the image could not be restored:{}", as_list(reasons)),
+                        "the program keeps running");
 }
 
 // An agent that started after resolve() has taken no part in the checkpoint: its copy would not be
 // connected to the new session.
 Result<> Dump::check_no_new_agents() const {
-  for (const Process &p : target_.processes)
-    if (runs_agent(p.pid) && !target_.has_agent(p.pid))
-      return fail_with_hint(fmt::format("process {} ({}) used ckpt or a device for the first time "
-                                        "in the middle of the checkpoint",
-                                        p.pid, p.command),
-                            "run ckpt-dump again");
-  return {};
+  pid_t late = new_agent(target_);
+  if (late == 0) return {};
+  return fail_with_hint(
+      fmt::format(
+          "process {} used ckpt or a device for the first time in the middle of the checkpoint",
+          late),
+      "run ckpt-dump again");
+}
+
+// CRIU has dumped these too, while their packets went on.
+Result<> Dump::check_no_new_connections(const Connections &now) const {
+  if (now.all_in(connections_)) return {};
+  return fail_with_hint("the program made a TCP connection in the middle of the checkpoint",
+                        "run ckpt-dump again");
 }
 
 Result<> Dump::write_image() {
@@ -263,11 +331,19 @@ Result<> Dump::write_image() {
 }
 
 Result<> Dump::wake() {
-  continue_tree(target_.root, stopped_before_);
-  stopped_ = false;
+  continue_program();
+  ::unlink(fs::path(target_.session_socket).replace_filename(protocol::kDumpMarker).c_str());
   if (!options_.outcome_when_durable) agents_.send_continue();
   report_.pause_seconds = phases_.seconds_since(paused_at_);
   return {};
+}
+
+// The lock goes first: a connection that leaves repair mode asks the other end at once where it
+// stands, instead of after a timeout.
+void Dump::continue_program() {
+  connection_lock_.release();
+  continue_tree(target_.root, stopped_before_, reuse_);
+  stopped_ = false;
 }
 
 // The keeper must learn that the image is complete before its program ends, so that it reports a
@@ -289,13 +365,43 @@ Result<> Dump::end_program() {
   return {};
 }
 
+Result<> Dump::check_returned() {
+  Result<> back = check_devices_returned(target_, cancel_);
+  if (back) return back;
+  devices_lost_ = true;
+  return Failure(
+      std::move(back.error()).in(fmt::format("the image {} is complete", options_.image)));
+}
+
 void Dump::undo(const Error &why) {
   log::debug("undoing the checkpoint: {}", why.what);
-  if (stopped_) continue_tree(target_.root, stopped_before_);
+  connection_lock_.release();
+  remove_links(links_);
+  if (stopped_) continue_program();
   agents_.undo(why.what);
   live_image_ = nullptr;
   image_.reset();
   keeper_.reset();
+}
+
+// A process that starts, gets an agent or ends while a dump begins can make it fail, whatever the
+// error says. What was written to a pipe cannot be taken back; and a program that has requested the
+// checkpoint itself has the outcome of this attempt already.
+bool Dump::another_may_succeed() const {
+  if (cancel_.signal() || (in_pipe() && image_)) return false;
+  if (options_.outcome_when_durable && agents_.any_detached()) return false;
+  return agents_missed_ || (target_.root != 0 && has_changed(target_));
+}
+
+void Dump::start_again() {
+  log::debug("the program has changed meanwhile; the dump begins again");
+  agents_.clear();
+  phases_ = {};
+  target_ = {};
+  stopped_before_.clear();
+  expected_ = 0;
+  stopped_ = agents_missed_ = false;
+  report_ = {};
 }
 
 u64 Dump::bytes_done() const {

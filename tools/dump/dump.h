@@ -17,8 +17,11 @@
 #include "tools/criu/criu.h"
 #include "tools/dump/agents.h"
 #include "tools/dump/cancel.h"
+#include "tools/dump/connections.h"
+#include "tools/dump/file_hashes.h"
 #include "tools/dump/preflight.h"
 #include "tools/phases.h"
+#include "tools/restore/image_manifest.h"
 #include "tools/session/target.h"
 
 namespace ckpt::tools {
@@ -46,6 +49,7 @@ struct DumpReport {
   u64 unchanged_bytes = 0;     // of device memory, not read because it equals the parent's
   double pause_seconds = 0;    // from closing the gate until the program runs again or has ended
   double durable_seconds = 0;  // from closing the gate until the image is on the disk
+  double devices_seconds = 0;  // the part of the pause until the devices had done what they had got
   nlohmann::json phases;
   std::vector<std::string> remarks;  // of the agents, on the program's use of devices
 };
@@ -60,6 +64,8 @@ class Dump {
   // For a progress display in another thread.
   u64 bytes_done() const;
   u64 bytes_expected() const { return expected_; }
+  // After a failure: the image is complete, but the program has lost its devices.
+  bool devices_lost() const { return devices_lost_; }
 
  private:
   Result<> begin();
@@ -68,17 +74,25 @@ class Dump {
   Result<> resolve();
   Result<> preflight();
   Result<> open_image();
+  void hash_files();
   storage::ImageWriter::Options writer_options() const;
   bool in_pipe() const { return options_.image == storage::kPipeImage; }
   void prune() const;
   Result<> announce();
+  Result<> lock_connections();
   Result<> dump_criu_side();
+  Result<> check_no_new_connections(const Connections &now) const;
   Result<> record_stopped_program();
+  Result<> check_restorable() const;
   Result<> check_no_new_agents() const;
   Result<> write_image();
   Result<> wake();
   Result<> end_program();
+  Result<> check_returned();
+  void continue_program();
   void undo(const Error &why);
+  bool another_may_succeed() const;
+  void start_again();
 
   DumpOptions options_;
   Cancel &cancel_;
@@ -92,7 +106,14 @@ class Dump {
   std::unique_ptr<storage::ImageWriter> image_;
   std::atomic<storage::ImageWriter *> live_image_ = nullptr;
   UniqueFd keeper_;
+  bool agents_missed_ = false;  // an agent could not be connected
+  bool devices_lost_ = false;
+  Connections connections_;
+  ReuseOfSockets reuse_;
+  ConnectionLock connection_lock_;
   bool stopped_ = false;  // CRIU has left the process tree stopped
+  FileHashes hashes_;
+  std::vector<ImageManifest::Link> links_;
   nlohmann::json manifest_;
   DumpReport report_;
 };

@@ -2,12 +2,14 @@
 #include "tools/dump/host_side.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 
 #include "tools/criu/stream_capture.h"
+#include "tools/dump/hung_criu.h"
 #include "tools/dump/preflight.h"
 #include "tools/proc/command.h"
 #include "tools/session/session_folder.h"
@@ -24,12 +26,32 @@ std::vector<std::string> criu_command(const HostSide &side, const std::string &f
   std::vector<std::string> c;
   if (target.own_pid_namespace)
     c = {"nsenter", "-t", std::to_string(target.root), "-p", "-m", fmt::format("--wd={}", folder)};
-  c.insert(c.end(),
-           {side.criu.path, "dump", "--no-default-config", "--stream", "--leave-stopped",
-            "--shell-job", "--file-locks", "--ghost-limit", std::to_string(kMaxUnlinkedBytes), "-t",
-            std::to_string(target.processes.front().ns_pid()), "-D", folder, "-o", kLog, "-v4"});
+  c.insert(c.end(), {side.criu.path,
+                     "dump",
+                     "--no-default-config",
+                     "--stream",
+                     "--leave-stopped",
+                     "--shell-job",
+                     "--file-locks",
+                     "--link-remap",
+                     "--tcp-established",
+                     "--network-lock",
+                     "skip",
+                     "--ghost-limit",
+                     std::to_string(kMaxUnlinkedBytes),
+                     "-t",
+                     std::to_string(target.processes.front().ns_pid()),
+                     "-D",
+                     folder,
+                     "-o",
+                     kLog,
+                     log_level(target.smallest_file_size_limit())});
   return c;
 }
+
+// CRIU writes its log while its parasite is inside the program, so a log beyond `ulimit -f` must
+// not end it. It is cut short instead.
+void ignore_file_size_signal() { ::signal(SIGXFSZ, SIG_IGN); }
 
 // Returns CRIU's wait status.
 Result<int> run_criu(const HostSide &side, const std::string &folder) {
@@ -41,12 +63,13 @@ Result<int> run_criu(const HostSide &side, const std::string &folder) {
                               .err = console.get(),
                               .keep = side.inherited,
                               .folder = folder,
-                              .own_group = true}));
-  int status = 0;
-  while (::waitpid(criu, &status, 0) < 0 && errno == EINTR) {
-  }
-  return status;
+                              .own_group = true,
+                              .in_child = ignore_file_size_signal}));
+  return wait_for_criu(criu, side.target, side.cancel);
 }
+
+// A wrapper, such as nsenter, reports a signal as a shell does.
+bool was_killed(int status) { return WIFSIGNALED(status) || WEXITSTATUS(status) > 128; }
 
 Result<> dump_in(const std::string &folder, const HostSide &side, bool &stopped) {
   StreamCapture capture(side.image);
@@ -54,12 +77,16 @@ Result<> dump_in(const std::string &folder, const HostSide &side, bool &stopped)
   OnCancel guard(side.cancel, [&] { capture.cancel(); });
   CKPT_TRY(int status, run_criu(side, folder));
   stopped = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  if (was_killed(status)) {
+    stopped = true;  // perhaps: it stops the processes one after the other
+    report_parasites(side.target);
+  }
   Result<> captured = capture.finish();
   CKPT_CHECK(side.cancel.check());
   // If the image cannot be written, CRIU fails too, because of a broken pipe. The error of the
   // image is the cause.
   if (!captured) return captured;
-  if (!stopped) return Failure(criu_error(folder + "/" + kLog, "dump", status));
+  if (status != 0) return Failure(criu_error(folder + "/" + kLog, "dump", status));
   return {};
 }
 

@@ -16,6 +16,7 @@ namespace ckpt::tools {
 namespace {
 
 constexpr ExitCodes kCodes{.failed = 1, .usage = 2};
+constexpr int kDevicesLost = 3;
 
 struct Options {
   DumpOptions dump;
@@ -37,6 +38,7 @@ nlohmann::json as_json(const DumpReport &r) {
           {"parent_bytes", r.stats.parent_bytes},
           {"unchanged_bytes", r.unchanged_bytes},
           {"pause_seconds", r.pause_seconds},
+          {"devices_seconds", r.devices_seconds},
           {"durable_seconds", r.durable_seconds},
           {"remarks", r.remarks},
           {"phases", r.phases}};
@@ -51,6 +53,10 @@ void print_json(const nlohmann::json &j, const std::string &image) {
   fmt::print(report_file(image), "{}\n",
              j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
+
+// What a program with a full queue of short kernels never exceeds (docs/OPENCL.md, Queues and
+// events).
+constexpr double kWorthSaying = 0.2;
 
 void print_report(const DumpReport &r, bool left_running) {
   constexpr double kMiB = 1 << 20;
@@ -69,20 +75,26 @@ void print_report(const DumpReport &r, bool left_running) {
     fmt::print(out, "devices  {:.1f} MiB equal the parent's and were not read\n",
                static_cast<double>(r.unchanged_bytes) / kMiB);
   for (const std::string &remark : r.remarks) fmt::print(out, "remark   {}\n", remark);
-  fmt::print(out, "pause    {:.3f} s\ndurable  {:.3f} s\n", r.pause_seconds, r.durable_seconds);
+  std::string devices;
+  if (r.devices_seconds >= kWorthSaying)
+    devices = fmt::format(", of which the devices took {:.3f} s to finish what they had been given",
+                          r.devices_seconds);
+  fmt::print(out, "pause    {:.3f} s{}\ndurable  {:.3f} s\n", r.pause_seconds, devices,
+             r.durable_seconds);
 }
 
 // Reports the failure of a dump or a suspend, and returns the exit code.
-int fail_run(const Error &error, const Cancel &cancel, const Options &o) {
+int fail_run(const Error &error, const Cancel &cancel, const Options &o, int code = kCodes.failed) {
   if (o.json) print_json({{"error", {{"what", error.what}, {"hint", error.hint}}}}, o.dump.image);
-  return fail_with_code(cancel.signal() ? 128 + cancel.signal() : kCodes.failed, error);
+  return fail_with_code(cancel.signal() ? 128 + cancel.signal() : code, error);
 }
 
 int run_dump(const Options &o) {
   Cancel cancel;
   Dump dump(o.dump, cancel);
   Result<DumpReport> report = with_progress(dump, o.json);
-  if (!report) return fail_run(report.error(), cancel, o);
+  if (!report)
+    return fail_run(report.error(), cancel, o, dump.devices_lost() ? kDevicesLost : kCodes.failed);
   if (o.json)
     print_json(as_json(*report), o.dump.image);
   else

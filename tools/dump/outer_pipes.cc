@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "common/ipc/unix_socket.h"
+#include "tools/dump/in_flight.h"
 
 namespace ckpt::tools {
 namespace {
@@ -53,6 +54,9 @@ std::vector<OuterPipe> find_outer_pipes(const Target &target, const DescriptorTa
   std::vector<OuterPipe> outer;
   for (const auto &[inode, e] : all)
     if (e.read != e.write && other_end_is_open(e.pipe)) outer.push_back(e.pipe);
+  if (outer.empty()) return outer;
+  std::set<u64> in_flight = pipes_in_flight(table);
+  std::erase_if(outer, [&](const OuterPipe &p) { return in_flight.contains(p.inode); });
   return outer;
 }
 

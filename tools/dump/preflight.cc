@@ -13,7 +13,7 @@
 #include <set>
 
 #include "common/managed/messages.h"
-#include "tools/dump/tcp.h"
+#include "tools/dump/connections.h"
 #include "tools/dump/unix_sockets.h"
 #include "tools/proc/descriptors.h"
 #include "tools/session/process_tree.h"
@@ -27,6 +27,7 @@ namespace fs = std::filesystem;
 // space than this lower bound is never enough.
 constexpr u64 kMinFreeBytes = 256u << 10;
 constexpr u64 kBestRatio = 200;
+constexpr long kMessageQueues = 0x19800202;  // MQUEUE_MAGIC of ipc/mqueue.c
 
 std::string name_of(const Process &p) { return fmt::format("process {} ({})", p.pid, p.command); }
 
@@ -48,15 +49,39 @@ bool is_driver_socket(const std::string &path) {
 // /dev/tty and ptmx (major 5).
 bool criu_can_reopen(const Descriptor &d) { return major(d.rdev) == 1 || major(d.rdev) == 5; }
 
-std::string refused_descriptor(const Process &p, const Descriptor &d, const TcpTable &tcp) {
+// The kinds that CRIU restores.
+bool is_known_anonymous(const std::string &target) {
+  return target == "inotify" || target == "anon_inode:inotify" ||
+         starts_with_any(target,
+                         {"anon_inode:[eventfd]", "anon_inode:[eventpoll]", "anon_inode:[signalfd]",
+                          "anon_inode:[timerfd]", "anon_inode:[fanotify]", "anon_inode:[pidfd]"});
+}
+
+std::string refused_detail(const Descriptor &d) {
+  if (d.semaphore)
+    return "an eventfd in semaphore mode, which CRIU would restore without that mode";
+  if (d.file_system == kMessageQueues) return "a POSIX message queue, which CRIU cannot checkpoint";
+  return {};
+}
+
+// A driver has descriptors of its own open, which an agent removes with it. Of these only such
+// kinds count as no driver opens.
+std::string refused_anonymous(const Descriptor &d, bool has_agent) {
+  if (std::string detail = has_agent ? "" : refused_detail(d); !detail.empty())
+    return detail + ": close it first";
+  bool refused = d.target.starts_with("anon_inode:") && !is_known_anonymous(d.target);
+  if (has_agent)
+    refused = starts_with_any(
+        d.target, {"anon_inode:[io_uring]", "anon_inode:[userfaultfd]", "anon_inode:[perf_event]",
+                   "anon_inode:bpf", "anon_inode:[bpf", "anon_inode:kvm"});
+  if (!refused) return {};
+  return d.target.substr(d.target.find(':') + 1) + ", which CRIU cannot checkpoint: close it first";
+}
+
+std::string refused_descriptor(const Process &p, const Descriptor &d, bool has_agent) {
   std::string what = fmt::format("{}: descriptor {} is ", name_of(p), d.fd);
   using Kind = Descriptor::Kind;
-  if (d.kind == Kind::Anonymous)
-    for (const char *kind :
-         {"[io_uring]", "[userfaultfd]", "[perf_event]", "[bpf", "bpf-", "[kvm", "kvm-"})
-      if (d.target.find(kind) != std::string::npos)
-        return what + d.target.substr(d.target.find(':') + 1) +
-               ", which CRIU cannot checkpoint: close it first";
+  if (std::string why = refused_anonymous(d, has_agent); !why.empty()) return what + why;
   if (d.kind == Kind::BlockDevice ||
       (d.kind == Kind::CharDevice && !criu_can_reopen(d) && !is_driver_device(d.target)))
     return what + "the device " + d.target + ", which cannot be checkpointed: close it first";
@@ -68,10 +93,34 @@ std::string refused_descriptor(const Process &p, const Descriptor &d, const TcpT
                d.size >> 20, d.target);
   if (d.kind == Kind::Pipe && (d.flags & O_DIRECT))
     return what + "a pipe in packet mode (O_DIRECT), which CRIU cannot checkpoint: close it first";
-  if (d.kind == Kind::Socket)
-    if (const std::string *peer = tcp.established(d.inode))
-      return what + "a TCP connection to " + *peer + ": close it first";
   return {};
+}
+
+// CRIU dumps a program whose processes share their PID and time namespaces with its root, their
+// user namespace with the root's parent (keeper or stem), and their mounts with CRIU. It dumps a
+// mount namespace, too, but restores only those that were set up for it.
+std::string refused_namespace(const Process &p, const Target &target) {
+  const Process &root = target.processes.front();
+  struct Kind {
+    const char *name, *text;
+    pid_t outside;
+  };
+  pid_t criu = target.own_pid_namespace ? root.parent : ::getpid();
+  for (Kind k :
+       {Kind{"user", "user", root.parent}, Kind{"pid", "PID", root.pid},
+        Kind{"time", "time", root.pid}, Kind{"mnt", "mount", criu}, Kind{"cgroup", "cgroup", criu}})
+    if (u64 own = namespace_of(p.pid, k.name); own && own != namespace_of(k.outside, k.name))
+      return fmt::format(
+          "{} lives in a {} namespace of its own, which CRIU cannot restore: start ckpt-run and "
+          "ckpt-dump inside of it",
+          name_of(p), k.text);
+  return {};
+}
+
+bool has_secret_memory(pid_t pid) {
+  auto is_secret = [](const std::string &path) { return path.starts_with("/secretmem"); };
+  return std::ranges::any_of(mappings_of(pid), is_secret, &ProcMapping::path) ||
+         std::ranges::any_of(descriptors_of(pid), is_secret, &Descriptor::target);
 }
 
 // The sockets of this tool, the keeper and the proxies. The agents close their ends when they
@@ -142,6 +191,13 @@ void check_processes(const Target &target, Reasons &reasons) {
     if (p.state == 'T' && target.has_agent(p.pid))
       reasons.push_back(
           fmt::format("{} is stopped: continue it first (kill -CONT {})", name_of(p), p.pid));
+    if (std::string why = refused_namespace(p, target); !why.empty())
+      reasons.push_back(std::move(why));
+    if (has_secret_memory(p.pid))
+      reasons.push_back(
+          fmt::format("{} has secret memory (memfd_secret), which only itself can read: it cannot "
+                      "be checkpointed",
+                      name_of(p)));
     if (is_own_helper(p.pid))
       reasons.push_back(fmt::format(
           "{} is a ckpt tool inside of the program: checkpoint that tool's program instead",
@@ -159,17 +215,17 @@ void check_processes(const Target &target, Reasons &reasons) {
 }
 
 void check_descriptors(const Target &target, Reasons &reasons) {
-  for (const Process &p : target.processes) {
-    TcpTable tcp(p.pid);
+  for (const Process &p : target.processes)
     for (const Descriptor &d : descriptors_of(p.pid))
-      if (std::string reason = refused_descriptor(p, d, tcp); !reason.empty())
+      if (std::string reason = refused_descriptor(p, d, target.has_agent(p.pid)); !reason.empty())
         reasons.push_back(std::move(reason));
-  }
+  Connections::check(target, reasons);
 }
 
 void check_unix_sockets(const Target &target, Reasons &reasons) {
   UnixPeers peers = UnixPeers::read();
   std::set<u64> inside = own_sockets(target);
+  std::string session = fs::path(target.session_socket).parent_path().string() + "/";
   std::map<pid_t, std::vector<Descriptor>> all;
   for (const Process &p : target.processes)
     for (const Descriptor &d : all[p.pid] = descriptors_of(p.pid)) inside.insert(d.inode);
@@ -178,6 +234,8 @@ void check_unix_sockets(const Target &target, Reasons &reasons) {
       u64 peer = d.kind == Descriptor::Kind::Socket ? peers.peer(d.inode) : 0;
       if (peer == 0 || inside.contains(peer)) continue;
       std::string name = peers.name(peer);
+      // Connections of agents and proxies, which may be newer than `inside`.
+      if (name.starts_with(session) || peers.name(d.inode).starts_with(session)) continue;
       if (is_driver_socket(name) && target.has_agent(p.pid)) continue;
       // The agent closes its connection to the Manager when it detaches.
       bool to_manager = !name.empty() && name == environment_of(p.pid, managed::kSocketVariable);

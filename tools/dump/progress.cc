@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
-#include <thread>
 
+#include "common/base/shortage.h"
 #include "tools/progress_bar.h"
 
 namespace ckpt::tools {
@@ -20,7 +20,7 @@ Result<DumpReport> with_progress(Dump &dump, bool quiet) {
   std::mutex mutex;
   std::condition_variable changed;
   bool over = false;
-  std::thread painter([&] {
+  Result<std::thread> painter = start_thread([&] {
     std::unique_lock lock(mutex);
     Progress bar("dump");
     while (!changed.wait_for(lock, kRedrawInterval, [&] { return over; })) {
@@ -28,13 +28,14 @@ Result<DumpReport> with_progress(Dump &dump, bool quiet) {
       bar.update(std::min(dump.bytes_done(), expected), expected);
     }
   });
-  Result<DumpReport> r = dump.run();
+  if (!painter) return Failure(std::move(painter).error());
+  Result<DumpReport> r = guarded([&] { return dump.run(); });
   {
     std::lock_guard lock(mutex);
     over = true;
   }
   changed.notify_one();
-  painter.join();
+  painter->join();
   return r;
 }
 

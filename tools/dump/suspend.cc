@@ -21,18 +21,24 @@ Result<> check_agents(Agents &agents) {
 }  // namespace
 
 Result<SuspendReport> suspend(const SuspendOptions &options, Cancel &cancel) {
+  Phases phases;
+  phases.begin("resolve");
   Phases::Clock::time_point begin = Phases::Clock::now();
   CKPT_TRY(Target target, resolve_target(options.pid));
   std::string folder =
       options.folder.empty() ? "" : std::filesystem::absolute(options.folder).string();
+  phases.begin("preflight");
   Agents agents(cancel);
   CKPT_CHECK(agents.connect(target));
   if (agents.empty())
     return fail_with_hint(fmt::format("the program of process {} uses no device", options.pid),
                           "only a program that uses a device can be suspended");
   CKPT_CHECK(check_agents(agents));
+  phases.begin("quiesce");
   CKPT_CHECK(agents.quiesce(std::chrono::seconds(options.timeout_seconds)));
+  phases.begin("suspend");
   CKPT_TRY(u64 bytes, agents.suspend(folder, target.session_socket));
+  phases.begin("end");
   double seconds = std::chrono::duration<double>(Phases::Clock::now() - begin).count();
   return SuspendReport{target.root, bytes, seconds};
 }

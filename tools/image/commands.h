@@ -23,6 +23,10 @@ Result<> flatten(const storage::ImageReader &image, const std::string &to, bool 
 // Keeps the `keep` newest images of a chain, removes the others, and prints both lists.
 Result<> prune(const std::string &image, size_t keep, bool json, const storage::Key *key);
 
+// Removes what killed tools have left in the runtime folder, and their partial images in `folder`.
+// Prints what was removed.
+Result<> clean(const std::string &folder, bool json);
+
 // Writes the bytes of one stream to `fd`.
 Result<> extract(const storage::ImageReader &image, const std::string &stream, int fd);
 

@@ -83,6 +83,11 @@ Result<int> run_prune(const Options &o) {
   return 0;
 }
 
+Result<int> run_clean(const Options &o) {
+  CKPT_CHECK(clean(o.image.empty() ? "." : o.image, o.json));
+  return 0;
+}
+
 Result<> read_key(Options &o) {
   if (o.key_file.empty()) return {};
   CKPT_TRY(o.key, storage::read_key(o.key_file));
@@ -117,9 +122,12 @@ std::vector<Command> add_commands(CommandLine &line, Options &o) {
   CommandLine prune = line.command("prune", "remove the older images of a chain");
   prune.option("--keep", o.keep, "how many images to keep").required().range(1, 1000000);
 
+  CommandLine clean = line.command("clean", "remove what killed tools have left behind");
+  clean.option("folder", o.image, "also remove partial images here (default: the current folder)");
+
   for (CommandLine *c : {&flatten, &receive})
     c->flag("--overwrite", o.overwrite, "replace an existing image");
-  for (CommandLine *c : {&show, &verify, &diff, &prune})
+  for (CommandLine *c : {&show, &verify, &diff, &prune, &clean})
     c->flag("--json", o.json, "report as one JSON object");
   for (CommandLine *c : {&show, &verify, &diff, &flatten, &receive, &prune}) {
     c->option("image", o.image, "the image's folder").required();
@@ -134,6 +142,7 @@ std::vector<Command> add_commands(CommandLine &line, Options &o) {
   all.push_back({std::move(flatten), run_flatten});
   all.push_back({std::move(receive), run_receive});
   all.push_back({std::move(prune), run_prune});
+  all.push_back({std::move(clean), run_clean});
   return all;
 }
 

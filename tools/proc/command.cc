@@ -12,6 +12,7 @@
 #include <set>
 #include <thread>
 
+#include "common/base/shortage.h"
 #include "common/base/unique_fd.h"
 #include "common/ipc/unix_socket.h"
 
@@ -126,7 +127,7 @@ Result<CommandResult> run_command(const std::vector<std::string> &argv, const st
   CKPT_TRY(pid_t child, spawn({.argv = argv, .in = to_read.get(), .out = from_write.get()}));
   to_read.reset();
   from_write.reset();
-  std::thread feeder([&] {
+  Result<std::thread> feeder = start_thread([&] {
     // The program may end without reading everything, which must not kill us by SIGPIPE.
     sigset_t pipe_signal;
     ::sigemptyset(&pipe_signal);
@@ -136,12 +137,14 @@ Result<CommandResult> run_command(const std::vector<std::string> &argv, const st
     }
     to_write.reset();
   });
+  if (!feeder) to_write.reset();  // the program ends, as it reads an end of file
   CommandResult r;
   r.output = read_to_end(from_read.get());
-  feeder.join();
+  if (feeder) feeder->join();
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
+  if (!feeder) return Failure(std::move(feeder).error());
   r.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return r;
 }

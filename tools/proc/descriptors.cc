@@ -2,10 +2,15 @@
 #include "tools/proc/descriptors.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <climits>
 #include <filesystem>
 #include <fstream>
@@ -18,15 +23,19 @@ namespace {
 
 constexpr std::string_view kDeleted = " (deleted)";
 
-int flags_of(const std::string &info_path) {
-  std::ifstream in(info_path);
-  for (std::string key; in >> key;)
-    if (key == "flags:") {
-      std::string octal;
-      in >> octal;
-      return static_cast<int>(std::strtol(octal.c_str(), nullptr, 8));
-    }
-  return 0;
+// The fields of proc_pid_fdinfo(5) that are used here.
+void read_fdinfo(const std::string &path, Descriptor &d) {
+  std::ifstream in(path);
+  for (std::string key, value; in >> key && std::getline(in, value);) {
+    if (key == "flags:") d.flags = static_cast<int>(std::strtol(value.c_str(), nullptr, 8));
+    if (key == "tty-index:") d.terminal_index = std::atoi(value.c_str());
+    if (key == "eventfd-semaphore:") d.semaphore = std::atoi(value.c_str()) != 0;
+  }
+}
+
+long file_system_of(const std::string &path) {
+  struct statfs fs {};
+  return ::statfs(path.c_str(), &fs) == 0 ? static_cast<long>(fs.f_type) : 0;
 }
 
 // Major numbers of terminals (Documentation/admin-guide/devices.txt of Linux): 4 and 5 are consoles
@@ -56,7 +65,8 @@ bool read_descriptor(pid_t pid, int fd, Descriptor &d) {
   d.fd = fd;
   d.target.assign(buf, static_cast<size_t>(n));
   d.kind = kind_of(st, d.target);
-  d.flags = flags_of(fmt::format("/proc/{}/fdinfo/{}", pid, fd));
+  read_fdinfo(fmt::format("/proc/{}/fdinfo/{}", pid, fd), d);
+  d.file_system = file_system_of(link);
   d.inode = st.st_ino;
   d.device = st.st_dev;
   d.rdev = st.st_rdev;
@@ -70,6 +80,13 @@ bool read_descriptor(pid_t pid, int fd, Descriptor &d) {
 
 bool Descriptor::readable() const { return (flags & O_ACCMODE) != O_WRONLY; }
 bool Descriptor::writable() const { return (flags & O_ACCMODE) != O_RDONLY; }
+
+bool Descriptor::made_by_kernel() const {
+  constexpr std::array<long, 8> kTypes{PROC_SUPER_MAGIC,    SYSFS_MAGIC,   CGROUP_SUPER_MAGIC,
+                                       CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC, TRACEFS_MAGIC,
+                                       SECURITYFS_MAGIC,    NSFS_MAGIC};
+  return std::find(kTypes.begin(), kTypes.end(), file_system) != kTypes.end();
+}
 
 const char *kind_name(Descriptor::Kind kind) {
   switch (kind) {
@@ -86,6 +103,12 @@ const char *kind_name(Descriptor::Kind kind) {
   return "unknown";
 }
 
+int terminal_index_of(u64 rdev) {
+  constexpr unsigned kFirst = 136, kLast = 143, kPerMajor = 256;
+  unsigned m = major(rdev);
+  return m < kFirst || m > kLast ? -1 : static_cast<int>((m - kFirst) * kPerMajor + minor(rdev));
+}
+
 std::vector<Descriptor> descriptors_of(pid_t pid) {
   std::vector<Descriptor> v;
   std::error_code ec;
@@ -93,6 +116,12 @@ std::vector<Descriptor> descriptors_of(pid_t pid) {
     if (Descriptor d; read_descriptor(pid, std::atoi(e.path().filename().c_str()), d))
       v.push_back(std::move(d));
   return v;
+}
+
+UniqueFd duplicate_descriptor(pid_t pid, int fd) {
+  UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!process) return {};
+  return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_getfd, process.get(), fd, 0)));
 }
 
 std::vector<ProcMapping> mappings_of(pid_t pid) {

@@ -10,6 +10,7 @@
 
 #include "common/base/bytes.h"
 #include "common/base/proc_maps.h"
+#include "common/base/unique_fd.h"
 
 namespace ckpt::tools {
 
@@ -36,12 +37,22 @@ struct Descriptor {
   u64 size = 0;
   bool deleted = false;
   i64 mtime_ns = 0;
+  int terminal_index = -1;  // of the master of a pseudo-terminal: N of its /dev/pts/N
+  bool semaphore = false;   // an eventfd with EFD_SEMAPHORE
+  long file_system = 0;     // its magic number (statfs(2))
 
+  // A file of procfs, sysfs and the like: the kernel makes its contents when they are read.
+  bool made_by_kernel() const;
   bool readable() const;
   bool writable() const;
 };
 
+// The N of /dev/pts/N for the device number of a pseudo-terminal's slave, otherwise -1.
+int terminal_index_of(u64 rdev);
+
 std::vector<Descriptor> descriptors_of(pid_t pid);
+// A duplicate of another process's descriptor (pidfd_getfd(2)); needs the right to trace it.
+UniqueFd duplicate_descriptor(pid_t pid, int fd);
 const char *kind_name(Descriptor::Kind kind);
 
 std::vector<ProcMapping> mappings_of(pid_t pid);

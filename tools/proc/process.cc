@@ -2,6 +2,7 @@
 #include "tools/proc/process.h"
 
 #include <dirent.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -59,7 +60,7 @@ bool parse_stat(const std::string &stat, Process &p) {
   if (open == std::string::npos || close == std::string::npos) return false;
   p.command = stat.substr(open + 1, close - open - 1);
   std::istringstream in(stat.substr(close + 1));
-  in >> p.state >> p.parent >> p.group >> p.session;
+  in >> p.state >> p.parent >> p.group >> p.session >> p.terminal;
   return !in.fail();
 }
 
@@ -110,6 +111,20 @@ std::string environment_of(pid_t pid, std::string_view name) {
   return {};
 }
 
+u64 file_size_limit_of(pid_t pid) {
+  constexpr std::string_view kName = "Max file size";
+  std::ifstream in(fmt::format("/proc/{}/limits", pid));
+  for (std::string line; std::getline(in, line);)
+    if (u64 limit = 0; line.starts_with(kName))
+      return std::istringstream(line.substr(kName.size())) >> limit ? limit : ~u64{0};
+  return ~u64{0};
+}
+
+u64 namespace_of(pid_t pid, const char *name) {
+  struct stat st {};
+  return ::stat(fmt::format("/proc/{}/ns/{}", pid, name).c_str(), &st) == 0 ? st.st_ino : 0;
+}
+
 std::vector<pid_t> threads_of(pid_t pid) {
   return numeric_entries(fmt::format("/proc/{}/task", pid));
 }
@@ -147,6 +162,12 @@ std::vector<pid_t> ProcessTable::children(pid_t parent) const {
   std::vector<pid_t> v;
   for (const auto &[pid, p] : all_)
     if (p.parent == parent) v.push_back(pid);
+  return v;
+}
+
+std::vector<Process> ProcessTable::all() const {
+  std::vector<Process> v;
+  for (const auto &[pid, p] : all_) v.push_back(p);
   return v;
 }
 

@@ -21,6 +21,7 @@ struct Process {
   pid_t group = 0;
   pid_t session = 0;
   pid_t tracer = 0;
+  u64 terminal = 0;  // the device number of the controlling terminal; 0: none
   char state = '?';
   std::string command;         // comm: the name, cut to 15 characters
   std::vector<pid_t> ns_pids;  // from the outermost namespace to its own
@@ -37,6 +38,10 @@ std::string executable_name(pid_t pid);
 std::vector<std::string> arguments_of(pid_t pid);
 std::string working_folder_of(pid_t pid);
 std::string environment_of(pid_t pid, std::string_view name);
+// The soft limit of the size of files (RLIMIT_FSIZE); the greatest u64: none.
+u64 file_size_limit_of(pid_t pid);
+// The inode of a namespace ("mnt", "user"): equal for processes in the same one. 0: unknown.
+u64 namespace_of(pid_t pid, const char *name);
 // The thread IDs in our PID namespace.
 std::vector<pid_t> threads_of(pid_t pid);
 std::string thread_name(pid_t pid, pid_t tid);
@@ -56,6 +61,7 @@ class ProcessTable {
   std::vector<pid_t> children(pid_t parent) const;
   // `root` and all its descendants, parents before children.
   std::vector<Process> tree(pid_t root) const;
+  std::vector<Process> all() const;
 
  private:
   std::map<pid_t, Process> all_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "agent/protocol.h"
+#include "tools/device/apis.h"
 
 namespace ckpt::tools {
 namespace {
@@ -17,9 +18,19 @@ std::vector<T> each(const json &list, F &&f) {
   return v;
 }
 
+template <class T>
+std::optional<T> optional_at(const json &j, const char *name) {
+  return j.contains(name) ? std::optional(j.at(name).get<T>()) : std::nullopt;
+}
+
 ImageManifest::File file_of(const json &j) {
-  return {j.at("path").get<std::string>(), j.at("size").get<u64>(), j.value("append", false),
-          j.value("writable", false)};
+  return {j.at("path").get<std::string>(), j.at("size").get<u64>(),
+          j.value("append", false),        j.value("writable", false),
+          optional_at<i64>(j, "mtime_ns"), optional_at<u64>(j, "hash")};
+}
+
+std::optional<Endpoint> endpoint_of(const json &j) {
+  return Endpoint::parse(j.at("address").get<std::string>(), j.at("port").get<u16>());
 }
 
 // nlohmann's accessors throw if a field is missing or of another type. parse() catches that, which
@@ -49,12 +60,30 @@ ImageManifest parse_or_throw(const json &j) {
     return ImageManifest::Pipe{p.at("inode").get<u64>(), p.at("fd").get<int>(),
                                p.at("program_reads").get<bool>()};
   });
+  for (const json &s : j.value("sockets", json::array())) {
+    std::optional<Endpoint> local = endpoint_of(s.at("local")), remote;
+    if (s.contains("remote")) remote = endpoint_of(s.at("remote"));
+    if (local)
+      m.sockets.push_back({s.at("protocol") == "udp", s.at("v6").get<bool>(), *local, remote});
+  }
   const json &streams = j.at("streams");
+  m.own_terminals = streams.value("own_terminals", std::vector<int>());
+  m.file_size_limit = j.value("file_size_limit", m.file_size_limit);
+  m.links = each<ImageManifest::Link>(j.value("link_remaps", json::array()), [](const json &l) {
+    return ImageManifest::Link{l.at("path").get<std::string>(), l.at("kept").get<std::string>()};
+  });
   m.terminal = streams.at("terminal").get<bool>();
   static constexpr const char *kNames[] = {"stdin", "stdout", "stderr"};
   for (int fd = 0; fd < 3; fd++)
     m.terminal_at[fd] = streams.contains(kNames[fd]) && streams.at(kNames[fd]).at("kind") == "tty";
   return m;
+}
+
+// For each agent a thread and staging memory are needed, for each requirement a process that checks
+// it.
+bool plausible_agents(const ImageManifest &m) {
+  return m.agent_pids.size() <= m.processes.size() &&
+         m.requirements.size() <= m.agent_pids.size() * std::size(kApis);
 }
 
 bool plausible(const ImageManifest &m) {
@@ -66,7 +95,7 @@ bool plausible(const ImageManifest &m) {
       return false;
     has_root |= p.pid == m.root_pid;
   }
-  return has_root;
+  return has_root && plausible_agents(m);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 
 #include "common/base/bytes.h"
 #include "common/base/result.h"
+#include "tools/net/inet_table.h"
 
 namespace ckpt::tools {
 
@@ -36,11 +38,24 @@ struct ImageManifest {
     u64 size;
     bool append_only;
     bool writable;
+    std::optional<i64> mtime_ns;  // images of earlier versions lack these two
+    std::optional<u64> hash;
+  };
+  struct Link {
+    std::string path;  // that CRIU opens, and removes
+    std::string kept;  // the same file, as long as there is the image
   };
   struct Pipe {
     u64 inode;
     int fd;
     bool program_reads;
+  };
+
+  struct Socket {
+    bool udp;
+    bool v6;
+    Endpoint local;
+    std::optional<Endpoint> remote;  // of a TCP connection
   };
 
   std::string program;
@@ -54,8 +69,12 @@ struct ImageManifest {
   std::vector<File> files;
   std::vector<File> mapped_files;
   std::vector<Pipe> pipes;
-  bool terminal = false;  // any process has a terminal open
-  bool terminal_at[3]{};  // whether the root's stdin, stdout and stderr are terminals
+  std::vector<Socket> sockets;     // of IP that have a port; none in images of ckpt 0.1
+  u64 file_size_limit = ~u64{0};   // the smallest RLIMIT_FSIZE of all processes
+  std::vector<Link> links;         // to unlinked files (link_remaps.h)
+  std::vector<int> own_terminals;  // N of each /dev/pts/N that the program made itself
+  bool terminal = false;           // any process has another terminal open
+  bool terminal_at[3]{};           // whether the root's stdin, stdout and stderr are terminals
 
   static Result<ImageManifest> parse(const nlohmann::json &manifest);
   // All IDs that must be free in the PID namespace of the restore, in ascending order: of

@@ -19,6 +19,7 @@ constexpr ExitCodes kCodes{.failed = 1, .usage = 2};
 
 struct Options {
   RestoreOptions restore;
+  bool truncate_files = false, append_files = false;
   pid_t resumed = 0;
 };
 
@@ -34,7 +35,7 @@ Result<int> run_restore(RestoreOptions o) {
   Phases phases;
   phases.begin("check");
   CKPT_TRY(RestorePlan plan, make_plan(o));
-  if (o.truncate_files) CKPT_CHECK(truncate_files(plan.manifest));
+  if (o.grown_files == GrownFiles::Truncate) CKPT_CHECK(truncate_files(plan.manifest));
   if (o.output_file.empty())
     o.output_file = fmt::format("{}/ckpt-{}.out", std::filesystem::current_path().string(),
                                 plan.manifest.root_pid);
@@ -69,14 +70,22 @@ Result<int> run_resume(const Options &o) {
 Result<> check(const Options &o) {
   if (o.resumed && !o.restore.image.empty())
     return fail_with_hint("--resume cannot be combined with an image", "leave one of them out");
+  if (o.resumed && o.restore.continue_without_devices)
+    return fail_with_hint("--resume cannot be combined with --continue-without-devices",
+                          "a program that cannot be resumed stays suspended");
   if (!o.resumed && o.restore.image.empty())
     return fail_with_hint("no image was given", "name the image's folder, or - for standard input");
+  if (o.truncate_files && o.append_files)
+    return fail_with_hint("--truncate-files cannot be combined with --append-files",
+                          "leave one of them out");
   return {};
 }
 
 Result<int> run(Options &o) {
   if (Result<> sound = check(o); !sound) return fail_with_code(kCodes.usage, sound.error());
   if (o.resumed) return run_resume(o);
+  if (o.truncate_files) o.restore.grown_files = GrownFiles::Truncate;
+  if (o.append_files) o.restore.grown_files = GrownFiles::Append;
   for (std::string *path : {&o.restore.output_file, &o.restore.json_report})
     if (!path->empty()) *path = std::filesystem::absolute(*path).string();
   return run_restore(std::move(o.restore));
@@ -94,11 +103,14 @@ void add_options(CommandLine &line, Options &o) {
   line.flag("--portable", r.portable, "report to the program only what every device offers");
   line.flag("--ignore-limits", r.ignore_limits,
             "accept devices with lower limits than the program has read, if it did not use them");
+  line.flag("--continue-without-devices", r.continue_without_devices,
+            "if the devices cannot be restored, let the program run on without them");
   line.flag("--detach", r.detach, "run in the background; print the program's PID and return");
   line.option("--output", r.output_file,
               "with --detach: the file for output to a terminal or pipe (default: ckpt-PID.out)");
-  line.flag("--truncate-files", r.truncate_files,
+  line.flag("--truncate-files", o.truncate_files,
             "truncate files that grew since the dump to their recorded size");
+  line.flag("--append-files", o.append_files, "go on at the end of files that grew since the dump");
   line.option("--json-report", r.json_report,
               "write what was restored, and how long it took, to this file");
   add_periodic_options(line, r.periodic);

@@ -8,6 +8,8 @@
 
 #include "storage/io/key_file.h"
 #include "storage/ops/receive.h"
+#include "tools/restore/kept_links.h"
+#include "tools/restore/recorded_sockets.h"
 
 namespace ckpt::tools {
 namespace {
@@ -54,8 +56,10 @@ Result<RestorePlan> make_plan(const RestoreOptions &o) {
     reasons.push_back(criu.error().text());
   if (Result<> sound = plan.image->verify(storage::ImageReader::Depth::Stored).result(); !sound)
     reasons.push_back(sound.error().text());
-  check_files(plan.manifest, o.truncate_files, reasons);
+  check_files(plan.manifest, o.grown_files, reasons);
   check_mapped_files(plan.manifest, reasons);
+  check_links(plan.manifest.links, reasons);
+  check_sockets(plan.manifest, reasons);
   plan.maps = check_devices_of(plan.manifest, plan.devices, o.ignore_limits, reasons);
   if (reasons.empty()) return plan;
   std::string name = o.image == storage::kPipeImage ? "the image from the pipe" : o.image;

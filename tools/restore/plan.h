@@ -8,6 +8,7 @@
 #include "tools/criu/criu.h"
 #include "tools/device/device.h"
 #include "tools/restore/checks.h"
+#include "tools/restore/file_checks.h"
 #include "tools/restore/image_manifest.h"
 #include "tools/session/periodic.h"
 
@@ -19,9 +20,10 @@ struct RestoreOptions {
   std::string device;
   bool portable = false;
   bool ignore_limits = false;
+  bool continue_without_devices = false;
   bool detach = false;
   std::string output_file;
-  bool truncate_files = false;
+  GrownFiles grown_files = GrownFiles::Refuse;
   std::string json_report;
   PeriodicOptions periodic;
 };

@@ -8,6 +8,9 @@
 
 #include <utility>
 
+#include "common/base/log.h"
+#include "common/base/shortage.h"
+
 namespace ckpt::tools {
 namespace {
 
@@ -30,13 +33,13 @@ Bytes ReturnRemover::rest() {
   return std::exchange(held_, false) ? Bytes{std::byte{'\r'}} : Bytes{};
 }
 
-Pump::Pump(UniqueFd from, UniqueFd to, Text text, AtStop at_stop, Bytes first)
+Pump::Pump(UniqueFd from, UniqueFd to, Text text, AtStop at_stop, First first)
     : from_(std::move(from)),
       to_(std::move(to)),
       stop_(::eventfd(0, EFD_CLOEXEC)),
       text_(text),
       at_stop_(at_stop) {
-  thread_ = std::thread([this, f = std::move(first)]() mutable { run(std::move(f)); });
+  thread_ = std::thread([this, f = std::move(first)] { run(f); });
 }
 
 Pump::~Pump() {
@@ -47,8 +50,23 @@ Pump::~Pump() {
     thread_.detach();
 }
 
-void Pump::run(Bytes first) {
-  bool open = write_or_stop(first) && from_;
+// An error loses the rest of what the program would have read, which must not pass unnoticed.
+bool Pump::write_first(const First &first) {
+  if (!first) return true;
+  bool stopped = false;
+  Result<> done = guarded([&] {
+    return first([&](ByteView piece) -> Result<> {
+      stopped = !write_or_stop(piece);
+      return stopped ? fail("stopped") : Result<>();
+    });
+  });
+  if (!done && !stopped)
+    log::error(std::move(done.error()).in("the program's unread input is incomplete"));
+  return done.has_value();
+}
+
+void Pump::run(const First &first) {
+  bool open = write_first(first) && from_;
   while (open) {
     pollfd fds[2]{{from_.get(), POLLIN, 0}, {stop_.get(), POLLIN, 0}};
     if (::poll(fds, 2, -1) < 0) continue;

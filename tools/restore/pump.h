@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <thread>
 
 #include "common/base/bytes.h"
+#include "common/base/result.h"
 #include "common/base/unique_fd.h"
 
 namespace ckpt::tools {
@@ -27,14 +29,21 @@ class Pump {
   enum class Text { AsIs, WithoutCarriageReturns };
   enum class AtStop { Drain, Drop };
 
-  // Writes `first`, then copies `from`, which may be invalid. Closes `to` at the end.
-  Pump(UniqueFd from, UniqueFd to, Text text, AtStop at_stop, Bytes first = {});
+  // Gives what is to be written before `from` to a function, piece by piece. Stops when that
+  // returns an error.
+  using Write = std::function<Result<>(ByteView)>;
+  using First = std::function<Result<>(const Write &)>;
+
+  // Writes what `first` gives, then copies `from`, which may be invalid. Closes `to` at the end.
+  // Throws std::system_error if the system refuses another thread.
+  Pump(UniqueFd from, UniqueFd to, Text text, AtStop at_stop, First first = {});
   Pump(const Pump &) = delete;
   // Stops the thread. Data that has arrived already is copied (Drain) or lost (Drop).
   ~Pump();
 
  private:
-  void run(Bytes first);
+  void run(const First &first);
+  bool write_first(const First &first);
   bool copy_some();
   bool write_or_stop(ByteView data);
 

@@ -7,8 +7,13 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/base/log.h"
+#include "common/base/shortage.h"
 #include "tools/criu/stream_server.h"
 #include "tools/proc/process.h"
+#include "tools/restore/image_edits.h"
+#include "tools/restore/kept_links.h"
+#include "tools/restore/recorded_sockets.h"
 #include "tools/session/process_tree.h"
 
 namespace ckpt::tools {
@@ -35,6 +40,7 @@ Restore::Restore(Keeper &keeper, const RestoreOptions &o, const RestorePlan &pla
       running_(std::move(running)),
       agents_(plan, keeper.socket_path()) {
   keeper_.on_restored([this](UniqueFd fd, u32 agent) { agents_.connected(agent, std::move(fd)); });
+  keeper_.on_cancel([this](int signal) { cancel(signal); });
   keeper_.on_window_change([this] {
     if (streams_) streams_->window_changed();
   });
@@ -51,12 +57,23 @@ Restore::Restore(Keeper &keeper, const RestoreOptions &o, const RestorePlan &pla
 Restore::~Restore() { thread_.join(); }
 
 void Restore::run() {
-  Result<> done = restore();
+  Result<> done = guarded([this] { return restore(); });
   if (done) return;
-  // Before the kill, so that the keeper does not take the end of an incomplete copy for the
-  // program's own end.
-  keeper_.post([this, e = done.error()] { keeper_.program_failed(e); });
-  if (root_) kill_tree(root_);
+  Error why = done.error();
+  if (int signal = cancelled_) why = {fmt::format("cancelled by signal {}", signal), ""};
+  // Not root_ alone: if the stem was killed, CRIU and what it has restored are the keeper's
+  // children. program_failed() comes first, so that the keeper does not take the end of an
+  // incomplete copy for the program's own end.
+  keeper_.post([this, why] {
+    keeper_.program_failed(why);
+    keeper_.kill_program();
+  });
+}
+
+// Runs in the keeper's loop. The copy has not run yet, so CRIU may be killed at any moment.
+void Restore::cancel(int signal) {
+  cancelled_ = signal;
+  keeper_.kill_program();
 }
 
 // Any failure ends the copy. The image stays as it is.
@@ -69,7 +86,7 @@ Result<> Restore::restore() {
   // Each agent learns that its process is a copy, gets devices with their contents, and opens its
   // gate.
   phases_.begin("devices");
-  CKPT_CHECK(agents_.bring_back(stem_.pid));
+  CKPT_CHECK(bring_back_devices());
   phases_.end();
   // From here on ckpt-dump accepts the program.
   keeper_.post([this] { keeper_.program_ready(); });
@@ -80,10 +97,10 @@ Result<> Restore::restore() {
   return {};
 }
 
-// In this PID namespace if all PIDs are free, otherwise in a new one.
+// In this PID namespace if all PIDs and pseudo-terminals are free, otherwise in a new one.
 Result<> Restore::restore_host_side() {
   alias_ = std::make_unique<SessionAlias>(plan_.manifest.session_folder, keeper_.folder());
-  if (!pids_taken(plan_.manifest)) {
+  if (!pids_taken(plan_.manifest) && !terminals_taken(plan_.manifest)) {
     Result<> done = try_criu(false);
     // A PID may have been taken since. The copy has not run yet, so a second attempt is safe.
     if (done || !pid_was_taken_) return done;
@@ -116,11 +133,13 @@ StemOptions Restore::stem_options(const std::string &folder, bool new_namespace)
   // ended before the last one. The stem continues the program instead.
   StemOptions s{
       .criu = {plan_.criu.path, "restore", "--no-default-config", "--stream", "-d", "-S",
-               "--leave-stopped", "--shell-job", "--file-locks", "-D", folder, "-o", kLog, "-v4"},
+               "--leave-stopped", "--shell-job", "--file-locks", "--tcp-established",
+               "--network-lock", "skip", "-D", folder, "-o", kLog, log_level(m.file_size_limit)},
       .folder = folder,
       .terminal = streams_->terminal(),
       .own_terminal = streams_->own_terminal(),
       .new_namespace = new_namespace,
+      .own_terminals = !m.own_terminals.empty(),
       .leave_stopped = m.stopped()};
   auto inherit = [&s](const std::vector<std::pair<int, u64>> &pipes) {
     for (auto [fd, inode] : pipes) {
@@ -139,7 +158,14 @@ StemOptions Restore::stem_options(const std::string &folder, bool new_namespace)
 }
 
 Result<> Restore::run_stem(const std::string &folder, bool new_namespace) {
-  StreamServer server(*plan_.image);
+  if (cancelled_) return fail("cancelled");
+  // No packet may arrive before both ends of its connection exist.
+  ConnectionLock lock;
+  if (std::vector<PacketFlow> flows = flows_of(plan_.manifest); !flows.empty()) {
+    CKPT_TRY(lock, ConnectionLock::take(flows));
+  }
+  KeptLinks links(plan_.manifest.links);
+  StreamServer server(*plan_.image, image_edits(plan_.manifest, options_.grown_files));
   CKPT_CHECK(server.start(folder));
   CKPT_TRY(stem_, start_stem(stem_options(folder, new_namespace)));
   Result<StemEvent> ended = next_event(stem_.events.get());
@@ -169,7 +195,7 @@ Result<> Restore::hand_to_keeper() {
   agents_.handed_over();
   bool own_session = new_namespace_ || streams_->own_terminal() || session_is_outside();
   keeper_.post([this, own_session] {
-    keeper_.program_started(root_, own_session, false);
+    keeper_.program_started(root_, own_session);
     keeper_.watch(stem_.events.get(), [this] { return stem_event(); });
   });
   return {};
@@ -182,10 +208,26 @@ bool Restore::stem_event() {
     keeper_.program_stopped(e->value);
     return true;
   }
+  // No event: the stem was killed. The keeper, a subreaper, inherits the program and its exit code,
+  // unless the stem was the first process of a PID namespace, which ends with it.
+  if (!e && !new_namespace_ && read_process(root_)) return false;
   agents_.program_ended();
-  // No event: the stem was killed, so the program's exit code is lost.
-  keeper_.program_ended(e ? e->value : SIGKILL);
+  if (!keeper_.program_has_ended()) keeper_.program_ended(e ? e->value : SIGKILL);
   return false;
+}
+
+// A program without its devices would write wrong results, so only the user can want it.
+Result<> Restore::bring_back_devices() {
+  Result<> done = agents_.bring_back(stem_.pid);
+  if (done) return {};
+  if (!options_.continue_without_devices)
+    return fail_with_hint(
+        done.error().what,
+        "the copy was ended, and the image is unchanged; --continue-without-devices lets it run "
+        "on, with errors from every call that needs a device");
+  log::error("{}; the program continues without them", done.error().what);
+  agents_.continue_without_devices();
+  return {};
 }
 
 Result<> Restore::write_report() const {

@@ -4,6 +4,7 @@
 // restore() in restore.cc is the table of contents.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -31,6 +32,7 @@ class Restore {
 
  private:
   void run();
+  void cancel(int signal);
   Result<> restore();
   Result<> restore_host_side();
   Result<> try_criu(bool new_namespace);
@@ -39,6 +41,7 @@ class Restore {
   Result<> find_root(pid_t ns_root);
   Result<> hand_to_keeper();
   bool stem_event();
+  Result<> bring_back_devices();
   Result<> write_report() const;
 
   Keeper &keeper_;
@@ -53,7 +56,8 @@ class Restore {
   Stem stem_;
   bool new_namespace_ = false;
   bool pid_was_taken_ = false;
-  pid_t root_ = 0;  // in our PID namespace
+  std::atomic<int> cancelled_ = 0;  // the signal
+  pid_t root_ = 0;                  // in our PID namespace
   std::thread thread_;
 };
 

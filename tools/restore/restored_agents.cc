@@ -7,6 +7,7 @@
 #include <chrono>
 #include <thread>
 
+#include "common/base/shortage.h"
 #include "tools/agent_link/load_contents.h"
 #include "tools/proc/process.h"
 #include "tools/restore/restored_streams.h"
@@ -59,20 +60,36 @@ void RestoredAgents::program_ended() {
 // other.
 Result<> RestoredAgents::bring_back(pid_t stem) {
   stem_ = stem;
-  std::vector<Agent> agents(pipes_.size());
+  agents_ = std::vector<Agent>(pipes_.size());
   std::vector<Result<>> results(pipes_.size());
   std::vector<std::thread> threads;
-  for (u32 i = 0; i < agents.size(); i++)
-    threads.emplace_back([&, i] { results[i] = bring_back_one(i, agents[i]); });
-  for (std::thread &t : threads) t.join();
-  for (u32 i = 0; i < agents.size(); i++) {
-    if (results[i] && agents[i].client) results[i] = agents[i].client->resume();
-    if (!results[i] && !process_ended(plan_.manifest.agent_pids[i]))
-      return Failure(
-          std::move(results[i].error()).in("the program's devices could not be restored"));
+  threads.reserve(agents_.size());
+  for (u32 i = 0; i < agents_.size(); i++) {
+    Result<std::thread> thread = start_thread(
+        [&, i] { results[i] = guarded([&] { return bring_back_one(i, agents_[i]); }); });
+    if (thread)
+      threads.push_back(std::move(*thread));
+    else
+      results[i] = Failure(std::move(thread).error());
   }
+  for (std::thread &t : threads) t.join();
+  for (u32 i = 0; i < agents_.size(); i++)
+    if (!results[i]) CKPT_CHECK(failed(i, std::move(results[i]).error()));
+  for (u32 i = 0; i < agents_.size(); i++)
+    if (results[i])
+      if (Result<> r = agents_[i].client->resume(); !r) CKPT_CHECK(failed(i, r.error()));
+  agents_.clear();
   return {};
 }
+
+// A process that has ended needs no device.
+Result<> RestoredAgents::failed(u32 number, Error why) {
+  if (process_ended(plan_.manifest.agent_pids[number])) return {};
+  return Failure(std::move(why).in("the program's devices could not be restored"));
+}
+
+// Devices that could be restored are of use only with the others.
+void RestoredAgents::continue_without_devices() { agents_.clear(); }
 
 Result<> RestoredAgents::bring_back_one(u32 number, Agent &agent) {
   CKPT_CHECK(

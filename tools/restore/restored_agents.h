@@ -40,7 +40,12 @@ class RestoredAgents {
   // Attaches all agents, loads their contents and opens their gates. `stem` is the program's
   // parent. A restored program runs at once, before its devices are back. A process that ends in
   // between, without having called a device, is not a failure.
+  //
+  // If an agent fails, no gate opens: the agents wait until the connections close, and the caller
+  // ends the program before that.
   Result<> bring_back(pid_t stem);
+  // After bring_back() has failed: the program runs on, and every call of its lost devices fails.
+  void continue_without_devices();
 
  private:
   struct OutcomePipe {
@@ -51,6 +56,7 @@ class RestoredAgents {
     std::optional<StagingSlots> staging;
   };
   Result<> bring_back_one(u32 number, Agent &agent);
+  Result<> failed(u32 number, Error why);
   Result<UniqueFd> wait_for_connection(u32 number);
   bool process_lives(pid_t ns_pid) const;
   bool process_ended(pid_t ns_pid);
@@ -59,6 +65,7 @@ class RestoredAgents {
   const std::string session_;
   pid_t stem_ = 0;
   std::vector<OutcomePipe> pipes_;
+  std::vector<Agent> agents_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<u32, UniqueFd> connections_;

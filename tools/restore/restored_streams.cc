@@ -39,6 +39,16 @@ Result<UniqueFd> discarded_output(int fd) {
   return null;
 }
 
+// The bytes of a stream, read while they are written: an image may declare any number of them. On
+// one thread, because what the pipe does not take yet would have to be kept.
+Pump::First contents(const storage::ImageReader &image, const storage::StreamEntry &stream) {
+  return [&image, &stream](const Pump::Write &write) {
+    return image.for_each_chunk(
+        stream, storage::ImageReader::Order::Ascending,
+        [&write](u64, ByteView piece) { return write(piece); }, 1);
+  };
+}
+
 Pump::Text text_for(int target) {
   return ::isatty(target) ? Pump::Text::AsIs : Pump::Text::WithoutCarriageReturns;
 }
@@ -75,7 +85,7 @@ Result<> RestoredStreams::plan_terminal(const ImageManifest &m, const Options &o
 Result<> RestoredStreams::plan_pty(const ImageManifest &m, const Options &o) {
   bool reads = m.terminal_at[0] && !o.detach && was_given(0);
   if (!o.detach && (::isatty(0) || ::isatty(1))) real_terminal_ = copy_of(::isatty(0) ? 0 : 1);
-  CKPT_TRY(pty_, PseudoTerminal::open(real_terminal_.get()));
+  CKPT_TRY(pty_, PseudoTerminal::open(real_terminal_.get(), m.own_terminals));
   terminal_ = copy_of(pty_.slave.get());
   pty_.slave.reset();
   CKPT_TRY(UniqueFd out, output_for(m.terminal_at[1] || !m.terminal_at[2] ? 1 : 2, o));
@@ -94,24 +104,21 @@ Result<> RestoredStreams::plan_pipe(const ImageManifest::Pipe &p, const storage:
 
 Result<> RestoredStreams::plan_input(const ImageManifest::Pipe &p,
                                      const storage::ImageReader &image, const Options &o) {
-  Bytes unread;
-  if (const storage::StreamEntry *stream = image.find(fmt::format("pipe/{}", p.inode))) {
-    unread.resize(stream->size);
-    CKPT_CHECK(image.read(*stream, 0, unread));
-  }
+  const storage::StreamEntry *unread = image.find(fmt::format("pipe/{}", p.inode));
+  if (unread && unread->size == 0) unread = nullptr;
   bool have = !o.detach && was_given(p.fd);
   if (!have && p.fd > 2)
     log::warn(
         "the program's descriptor {0} was a pipe from a process outside of the image, so it reads "
         "the end of file there; to give it input, start ckpt-restore with {0}<FILE",
         p.fd);
-  if (unread.empty() && have && is_pipe(p.fd)) {
+  if (!unread && have && is_pipe(p.fd)) {
     given_.push_back(copy_of(p.fd));
   } else {
     CKPT_TRY(auto ends, make_pipe());
     ::fcntl(ends.second.get(), F_SETFL, O_WRONLY | O_NONBLOCK);
     pumps_.emplace_back(have ? copy_of(p.fd) : UniqueFd(), std::move(ends.second), Pump::Text::AsIs,
-                        Pump::AtStop::Drop, std::move(unread));
+                        Pump::AtStop::Drop, unread ? contents(image, *unread) : Pump::First());
     given_.push_back(std::move(ends.first));
   }
   pipes_.emplace_back(given_.back().get(), p.inode);

@@ -8,6 +8,7 @@
 #include "common/ipc/unix_socket.h"
 #include "tools/agent_link/agent_client.h"
 #include "tools/device/device.h"
+#include "tools/phases.h"
 #include "tools/reasons.h"
 #include "tools/session/target.h"
 
@@ -18,9 +19,11 @@ using nlohmann::json;
 using protocol::Type;
 using std::chrono::steady_clock;
 
-// One agent of the suspended program.
+// One agent of the suspended program. A tool that was killed in the middle of a suspend or a resume
+// leaves some agents running.
 struct SuspendedAgent {
   AgentClient agent;
+  bool suspended = false;
   std::vector<std::pair<std::string, DeviceCheck>> checks;  // by API
 };
 
@@ -43,10 +46,9 @@ Result<SuspendedAgent> check_one(const std::string &socket, const ResumeOptions 
                                  const DeviceChoice &choice) {
   CKPT_TRY(AgentClient agent, AgentClient::connect(socket));
   CKPT_TRY(AgentClient::Welcome welcome, agent.hello("ckpt-restore"));
-  if (welcome.state != protocol::State::Suspended)
-    return fail_with_hint("the program is not suspended",
-                          "only a program that ckpt-dump --suspend has suspended can be resumed");
   SuspendedAgent one{std::move(agent), {}};
+  one.suspended = welcome.state == protocol::State::Suspended;
+  if (!one.suspended) return one;
   CKPT_TRY(std::string text, one.agent.requirements());
   json requirements = json::parse(text, nullptr, false);
   for (size_t i = 0;
@@ -81,6 +83,8 @@ Result<> wake(SuspendedAgent &s, const std::string &session) {
 }  // namespace
 
 Result<ResumeReport> resume(const ResumeOptions &o) {
+  Phases phases;
+  phases.begin("resolve");
   steady_clock::time_point begin = steady_clock::now();
   CKPT_TRY(Target target, resolve_target(o.pid));
   CKPT_TRY(DeviceChoice choice, choose_devices(o.device));
@@ -90,9 +94,15 @@ Result<ResumeReport> resume(const ResumeOptions &o) {
     all.push_back(std::move(one));
   }
   if (all.empty()) return fail("the program of process {} uses no device", o.pid);
+  std::erase_if(all, [](const SuspendedAgent &s) { return !s.suspended; });
+  if (all.empty())
+    return fail_with_hint("the program is not suspended",
+                          "only a program that ckpt-dump --suspend has suspended can be resumed");
   CKPT_CHECK(refuse_if_any_reason(all, choice));
+  phases.begin("wake");
   if (!choice.empty()) CKPT_CHECK(tell_keeper(target.session_socket, choice));
   for (SuspendedAgent &s : all) CKPT_CHECK(wake(s, target.session_socket));
+  phases.begin("end");
   double seconds = std::chrono::duration<double>(steady_clock::now() - begin).count();
   return ResumeReport{target.root, all.size(), seconds};
 }

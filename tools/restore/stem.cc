@@ -35,6 +35,7 @@ json to_json(const StemOptions &o, int events) {
           {"inherited", o.inherited},
           {"own_terminal", o.own_terminal},
           {"new_namespace", o.new_namespace},
+          {"own_terminals", o.own_terminals},
           {"last_pid", o.last_pid},
           {"bind_from", o.bind_from},
           {"bind_to", o.bind_to},
@@ -43,8 +44,9 @@ json to_json(const StemOptions &o, int events) {
 }
 
 StemOptions from_json(const json &j) {
-  return {j["criu"],          j["folder"],   j["terminal"],  j["inherited"], j["own_terminal"],
-          j["new_namespace"], j["last_pid"], j["bind_from"], j["bind_to"],   j["leave_stopped"]};
+  return {j["criu"],         j["folder"],        j["terminal"],      j["inherited"],
+          j["own_terminal"], j["new_namespace"], j["own_terminals"], j["last_pid"],
+          j["bind_from"],    j["bind_to"],       j["leave_stopped"]};
 }
 
 class StemProcess {
@@ -63,7 +65,10 @@ class StemProcess {
     send(StemEvent::Started, *root);
     // The program stays stopped, and so cannot end, until the keeper has found its root.
     char acknowledgement;
-    (void)read_exactly(events_, &acknowledgement, 1);
+    if (Result<> r = read_exactly(events_, &acknowledgement, 1); !r) {
+      kill_tree(*root);  // the keeper was killed: nobody would give the copy its devices
+      return 1;
+    }
     continue_tree(*root, o_.leave_stopped);
     return watch(*root);
   }
@@ -93,6 +98,7 @@ class StemProcess {
       return fail_errno("cannot separate the mounts of the new namespace");
     if (::mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) < 0)
       return fail_errno("cannot mount /proc in the new namespace");
+    if (o_.own_terminals) CKPT_CHECK(mount_terminals());
     if (!o_.bind_to.empty() &&
         ::mount(o_.bind_from.c_str(), o_.bind_to.c_str(), nullptr, MS_BIND, nullptr) < 0)
       log::debug("cannot mount {} as {}", o_.bind_from, o_.bind_to);
@@ -100,6 +106,15 @@ class StemProcess {
     std::ofstream last("/proc/sys/kernel/ns_last_pid");
     last << o_.last_pid << std::flush;
     return last ? Result<>{} : fail_errno("cannot set the last PID of the new namespace");
+  }
+
+  // devpts has its multiplexer inside; programs open it as /dev/ptmx.
+  Result<> mount_terminals() {
+    if (::mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
+                "newinstance,ptmxmode=0666,mode=0620") < 0 ||
+        ::mount("/dev/pts/ptmx", "/dev/ptmx", nullptr, MS_BIND, nullptr) < 0)
+      return fail_errno("cannot mount pseudo-terminals in the new namespace");
+    return {};
   }
 
   Result<> lead_session() {

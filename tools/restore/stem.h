@@ -11,6 +11,9 @@
 //   PID namespace  If one of the program's PIDs is in use, the program is restored in a new PID
 //                  namespace, in which all are free. unshare(2) moves only later children there, so
 //                  the namespace needs a first process, which reaps orphans.
+//   terminals      The numbers of the pseudo-terminals that the program had made may be in use,
+//   too.
+//                  A new instance of devpts in the namespace has them free.
 //   session        A pseudo-terminal can control a session only if the session's leader opens it.
 //                  The keeper must stay in the session of the shell that has started it.
 //   parent         `criu restore --restore-sibling` makes the program a child of CRIU's parent.
@@ -52,6 +55,7 @@ struct StemOptions {
   std::vector<int> inherited;      // descriptors for --inherit-fd
   bool own_terminal = false;       // lead a new session on `terminal`
   bool new_namespace = false;      // create a PID and a mount namespace
+  bool own_terminals = false;      // in a new namespace: with pseudo-terminals of its own
   pid_t last_pid = 0;              // in a new namespace: PIDs of helpers start above this
   std::string bind_from, bind_to;  // in a new namespace: a bind mount
   std::set<pid_t> leave_stopped;   // processes that were stopped before the dump

@@ -6,11 +6,32 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 namespace ckpt::tools {
 
-Result<PseudoTerminal> PseudoTerminal::open(int like) {
+namespace {
+
+UniqueFd open_master() { return UniqueFd(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)); }
+
+// The kernel gives out the lowest free number, so the others stay open meanwhile.
+UniqueFd open_master_beside(const std::vector<int> &reserved) {
+  std::vector<UniqueFd> unsuitable;
+  for (;;) {
+    UniqueFd master = open_master();
+    unsigned number = 0;
+    if (!master || ::ioctl(master.get(), TIOCGPTN, &number) < 0) return master;
+    if (std::find(reserved.begin(), reserved.end(), static_cast<int>(number)) == reserved.end())
+      return master;
+    unsuitable.push_back(std::move(master));
+  }
+}
+
+}  // namespace
+
+Result<PseudoTerminal> PseudoTerminal::open(int like, const std::vector<int> &reserved) {
   PseudoTerminal p;
-  p.master.reset(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  p.master = open_master_beside(reserved);
   if (!p.master || ::grantpt(p.master.get()) < 0 || ::unlockpt(p.master.get()) < 0)
     return fail_errno("cannot create a pseudo-terminal");
   char name[64];

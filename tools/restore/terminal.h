@@ -3,6 +3,8 @@
 
 #include <termios.h>
 
+#include <vector>
+
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
 
@@ -11,8 +13,9 @@ namespace ckpt::tools {
 // A pseudo-terminal for a restored program that had a terminal and cannot use ours.
 struct PseudoTerminal {
   UniqueFd master, slave;
-  // Copies modes and window size of the terminal `like`, if it is one.
-  static Result<PseudoTerminal> open(int like);
+  // Copies modes and window size of the terminal `like`, if it is one. Does not take one of the
+  // numbers in `reserved`: CRIU needs /dev/pts/N for these N.
+  static Result<PseudoTerminal> open(int like, const std::vector<int> &reserved);
 };
 
 void copy_window_size(int from, int to);

@@ -2,6 +2,7 @@
 //
 // ckpt-run: runs a program so that it can be checkpointed. To every other process ckpt-run looks
 // like the program: the same terminal, process group and streams, and the same end.
+#include <sched.h>
 #include <unistd.h>
 
 #include <iostream>
@@ -29,6 +30,7 @@ struct Options {
   std::string device;
   bool portable = false;
   bool managed_on_host = false;
+  bool share_ipc = false;
   bool list_devices = false;
   bool json = false;
   PeriodicOptions periodic;
@@ -42,7 +44,16 @@ Result<int> print_devices(bool as_json) {
   return 0;
 }
 
+// CRIU saves System V memory, semaphores and message queues with their IPC namespace, so the
+// program gets one of its own, as in a container. Without the right to make one nothing is lost:
+// CRIU needs more than that right.
 void in_child() {
+  if (session_is_outside()) ::setsid();
+  ::unshare(CLONE_NEWIPC);
+  KeeperSignals::restore_dispositions();
+}
+
+void in_child_that_shares_ipc() {
   if (session_is_outside()) ::setsid();
   KeeperSignals::restore_dispositions();
 }
@@ -54,7 +65,7 @@ Result<pid_t> start_program(const Options &options, const ProgramEnvironment &en
   if (options.managed_on_host) spec.environment.emplace_back("CKPT_CUDA_MANAGED_ON_HOST", "1");
   spec.environment.emplace_back(protocol::kSessionVariable, keeper.socket_path());
   spec.signal_mask = &keeper.signals().original_mask();
-  spec.in_child = in_child;
+  spec.in_child = options.share_ipc ? in_child_that_shares_ipc : in_child;
   return spawn(spec, error);
 }
 
@@ -67,14 +78,15 @@ Result<int> run_program(const Options &options) {
     if (Result<> r = fatbin::refuse_static_runtime(find_program(options.program[0])); !r)
       return fail_with_code(kCannotExecute, r.error());
   // The keeper opens the session before the program can ask for it.
-  CKPT_TRY(std::unique_ptr<Keeper> keeper, Keeper::create({devices, options.portable}));
+  CKPT_TRY(std::unique_ptr<Keeper> keeper,
+           Keeper::create({devices, options.portable, environment}));
   CKPT_TRY(std::unique_ptr<Periodic> periodic, Periodic::start(*keeper, options.periodic));
   // The program starts.
   int why = 0;
   Result<pid_t> program = start_program(options, environment, *keeper, &why);
   if (!program) return fail_with_code(why == ENOENT ? kNotFound : kCannotExecute, program.error());
   release_streams();
-  keeper->program_started(*program, session_is_outside(), true);
+  keeper->program_started(*program, session_is_outside());
   keeper->program_ready();
   // The keeper serves the session until the program ends, and this process ends in the same way.
   Keeper::Outcome outcome = keeper->run();
@@ -98,6 +110,8 @@ void add_options(CommandLine &line, Options &o) {
   line.flag("--portable", o.portable, "report to the program only what every device offers");
   line.flag("--managed-on-host", o.managed_on_host,
             "put CUDA's managed memory into host memory, which can be checkpointed");
+  line.flag("--share-ipc", o.share_ipc,
+            "share System V memory, semaphores and message queues with programs outside");
   line.flag("--list-devices", o.list_devices, "print the devices and exit");
   line.flag("--json", o.json, "with --list-devices: print a JSON array");
   add_periodic_options(line, o.periodic);

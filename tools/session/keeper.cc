@@ -13,11 +13,21 @@
 #include <thread>
 
 #include "common/base/log.h"
+#include "tools/session/leftovers.h"
 #include "tools/session/process_tree.h"
+#include "tools/session/stop_watcher.h"
 
 namespace ckpt::tools {
+namespace {
+
+bool ends_a_tool(int signal) {
+  return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Keeper>> Keeper::create(Options options) {
+  (void)remove_leftovers();
   CKPT_TRY(SessionFolder folder, SessionFolder::create());
   CKPT_TRY(KeeperSignals signals, KeeperSignals::take());
   std::unique_ptr<Keeper> k(new Keeper(std::move(options), std::move(folder), std::move(signals)));
@@ -26,17 +36,19 @@ Result<std::unique_ptr<Keeper>> Keeper::create(Options options) {
   k->wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!k->wake_) return fail_errno("cannot create an eventfd");
   std::ofstream foreign(k->folder_.file(kForeignChildrenFile));
-  for (pid_t child : ProcessTable::read().children(::getpid())) foreign << child << "\n";
+  for (pid_t child : ProcessTable::read().children(::getpid())) {
+    foreign << child << "\n";
+    k->foreign_.insert(child);
+  }
   // Orphans of the program become our children, so that ckpt-dump recognises them, and no zombie of
   // a dumped program keeps its PID in use.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   return k;
 }
 
-void Keeper::program_started(pid_t pid, bool own_session, bool our_child) {
+void Keeper::program_started(pid_t pid, bool own_session) {
   program_ = pid;
   own_session_ = own_session;
-  our_child_ = our_child;
   for (int signal : std::exchange(early_signals_, {})) forward(signal);
 }
 
@@ -47,12 +59,13 @@ void Keeper::program_ready() { std::ofstream(folder_.file(kProgramFile)) << prog
 void Keeper::program_stopped(int signal) {
   if (dumps_open_ > 0) return;
   log::debug("the program was stopped by signal {}", signal);
-  stopped_ = true;
+  // Somebody may have continued the program already.
+  if (Result<Process> p = read_process(program_); !p || p->state != 'T') return;
   if (before_stop_) before_stop_();
-  ::kill(::getpid(), SIGSTOP);
+  StopWatcher watcher(program_);
+  stop_watcher_ = watcher.pid();
+  if (watcher.started()) ::kill(::getpid(), SIGSTOP);
   if (after_stop_) after_stop_();
-  stopped_ = false;
-  if (Result<Process> p = read_process(program_); p && p->state == 'T') ::kill(program_, SIGCONT);
 }
 
 void Keeper::program_ended(int wait_status) {
@@ -104,8 +117,30 @@ void Keeper::reap_dumped_processes() {
 }
 
 // A process that the program has started may still use a device after the program itself has ended.
-bool Keeper::finished() const {
-  return ended_ && (outcome_.image || outcome_.error || !proxies_.any());
+bool Keeper::finished() {
+  if (!ended_) return false;
+  if (outcome_.image || outcome_.error || !proxies_.any()) return true;
+  if (!program_lives()) proxies_.release_parked();
+  return false;
+}
+
+// Orphans of the program are children of the keeper.
+std::vector<pid_t> Keeper::children_of_program(const ProcessTable &table) const {
+  std::vector<pid_t> all = table.children(::getpid());
+  std::erase_if(all, [this](pid_t p) { return foreign_.contains(p) || proxies_.has(p); });
+  return all;
+}
+
+bool Keeper::program_lives() const {
+  ProcessTable table = ProcessTable::read();
+  for (pid_t child : children_of_program(table))
+    for (const Process &p : table.tree(child))
+      if (p.state != 'Z' && p.state != 'X' && !is_own_helper(p.pid)) return true;
+  return false;
+}
+
+void Keeper::kill_program() {
+  for (pid_t child : children_of_program(ProcessTable::read())) kill_tree(child);
 }
 
 void Keeper::turn() {
@@ -157,6 +192,8 @@ void Keeper::handle_signal(const signalfd_siginfo &info) {
         forward(signal);
       return;
     case SIGCONT: {
+      if (static_cast<pid_t>(info.ssi_pid) == stop_watcher_) return;  // the program runs already
+      // Whoever continues this process alone means the program.
       Result<Process> p = read_process(program_);
       if (program_ && p && p->state == 'T' && dumps_open_ == 0) forward(signal);
       return;
@@ -167,10 +204,14 @@ void Keeper::handle_signal(const signalfd_siginfo &info) {
 }
 
 void Keeper::forward(int signal) {
-  if (program_ == 0)
+  if (program_ == 0 && !ended_ && cancel_ && ends_a_tool(signal))
+    cancel_(signal);
+  else if (program_ == 0)
     early_signals_.push_back(signal);
   else if (!ended_)
     ::kill(program_, signal);
+  else if (ends_a_tool(signal))
+    proxies_.kill_all();  // a device that hangs must not keep this process
 }
 
 void Keeper::reap() {
@@ -178,10 +219,11 @@ void Keeper::reap() {
   while (pid_t pid = ::waitpid(-1, &status, WNOHANG | WUNTRACED)) {
     if (pid < 0) return;
     if (WIFSTOPPED(status)) {
-      if (pid == program_ && our_child_) program_stopped(WSTOPSIG(status));
+      if (pid == program_) program_stopped(WSTOPSIG(status));
       continue;
     }
-    if (pid == program_ && our_child_) program_ended(status);
+    // The child of a stem that was killed is ours too.
+    if (pid == program_) program_ended(status);
     proxies_.reaped(pid);
     dump_ended(pid, status);
   }

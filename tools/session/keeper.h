@@ -34,6 +34,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,7 @@
 #include "common/base/unique_fd.h"
 #include "common/ipc/unix_socket.h"
 #include "tools/device/device.h"
+#include "tools/proc/process.h"
 #include "tools/session/proxies.h"
 #include "tools/session/session_folder.h"
 #include "tools/session/signals.h"
@@ -58,6 +60,7 @@ class Keeper {
   struct Options {
     DeviceChoice devices;
     bool portable = false;
+    ProgramEnvironment environment = {};  // what was changed for the program
   };
   struct Outcome {
     int wait_status = 0;
@@ -72,10 +75,12 @@ class Keeper {
   const KeeperSignals &signals() const { return signals_; }
 
   // The program runs. `own_session`: it does not get the terminal's signals, so they are forwarded.
-  void program_started(pid_t pid, bool own_session, bool our_child);
+  void program_started(pid_t pid, bool own_session);
   // The program has its devices too: from now on ckpt-dump accepts it.
   void program_ready();
   void program_stopped(int signal);
+  // Ends the program, whole or half restored, and what restores it.
+  void kill_program();
   void program_ended(int wait_status);
   void program_failed(Error why);
 
@@ -88,9 +93,12 @@ class Keeper {
   // Called before and after the keeper stops together with its program, to give the terminal back
   // and take it again.
   void on_job_stop(std::function<void()> before, std::function<void()> after);
+  // Called instead of forwarding INT, TERM, HUP or QUIT as long as there is no program.
+  void on_cancel(std::function<void(int signal)> f) { cancel_ = std::move(f); }
   void on_window_change(std::function<void()> f) { window_changed_ = std::move(f); }
 
   pid_t program() const { return program_; }
+  bool program_has_ended() const { return ended_; }
   // Starts ckpt-dump on the program, in `folder`. Then calls `ended` in the loop, with its exit
   // status and its report.
   using DumpEnded = std::function<void(int wait_status, const nlohmann::json &report)>;
@@ -119,9 +127,11 @@ class Keeper {
   Keeper(Options options, SessionFolder folder, KeeperSignals signals)
       : folder_(std::move(folder)),
         signals_(std::move(signals)),
-        proxies_(std::move(options.devices), options.portable) {}
+        proxies_(std::move(options.devices), options.portable, std::move(options.environment)) {}
 
-  bool finished() const;
+  bool finished();
+  bool program_lives() const;
+  std::vector<pid_t> children_of_program(const ProcessTable &table) const;
   void turn();
   void accept_client();
   bool serve(Client &client);  // false: closes the connection
@@ -140,6 +150,7 @@ class Keeper {
   Result<Answer> choose_devices(Message &message);
   Result<Answer> start_checkpoint(Client &client, Message &message);
   Result<Answer> accept_restored(Client &client, Message &message);
+  void mark_dump(bool under_way);
   void dump_disconnected();
   void handle_signals();
   void handle_signal(const signalfd_siginfo &info);
@@ -161,14 +172,15 @@ class Keeper {
   std::list<Watch> watches_;
   std::list<DumpRequest> dump_requests_;
   std::function<void(UniqueFd, u32)> restored_;
+  std::function<void(int)> cancel_;
   std::function<void()> before_stop_, after_stop_, window_changed_;
 
   pid_t program_ = 0;
   bool own_session_ = false;
-  bool our_child_ = false;
-  bool stopped_ = false;
   bool ended_ = false;
   int dumps_open_ = 0;
+  pid_t stop_watcher_ = 0;          // the last one
+  std::set<pid_t> foreign_;         // children that this process had before (kForeignChildrenFile)
   std::vector<int> early_signals_;  // arrived before the program ran
   std::optional<std::string> dumped_image_;
   // Files with device contents of processes in a checkpoint, by token.

@@ -6,13 +6,16 @@
 #include <set>
 #include <vector>
 
+#include "tools/net/repair_mode.h"
 #include "tools/proc/process.h"
 
 namespace ckpt::tools {
 
-// Continues a process tree that CRIU left stopped, except for `leave_stopped`. Children are
+// Continues a process tree that CRIU left stopped, except for `leave_stopped`, and takes its TCP
+// connections out of repair mode. Children are
 // continued before their parents, so that no parent sees a stopped child in waitpid(WUNTRACED).
-void continue_tree(pid_t root, const std::set<pid_t> &leave_stopped = {});
+void continue_tree(pid_t root, const std::set<pid_t> &leave_stopped = {},
+                   const ReuseOfSockets &reuse = {});
 // Sends SIGKILL to all processes of a tree.
 void kill_tree(pid_t root);
 // True for proxies, stems and tools of ckpt, which are recognised by the name of their executable.

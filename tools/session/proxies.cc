@@ -4,38 +4,52 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
 
 #include "agent/protocol.h"
 #include "common/base/log.h"
 #include "common/ipc/unix_socket.h"
 #include "tools/device/apis.h"
 #include "tools/proc/command.h"
+#include "tools/session/proxy_environment.h"
 
 namespace ckpt::tools {
 
-Result<> Proxies::start(const std::string &api_name, int connection, int out, int err,
-                        const std::optional<std::string> &device) {
-  const Api *api = find_api(api_name);
+Result<> Proxies::start(const Request &r) {
+  const Api *api = find_api(r.api);
   std::string executable = api ? proxy_executable(*api) : "";
   if (executable.empty())
-    return fail_with_hint(fmt::format("no proxy for the API \"{}\" was found", api_name),
+    return fail_with_hint(fmt::format("no proxy for the API \"{}\" was found", r.api),
                           "the installation of ckpt is incomplete; install it again");
   CKPT_TRY(auto control, socket_pair());
   UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   u64 token = ++last_token_;
-  Spawn spec{.argv = {executable, "--serve", std::to_string(connection), "--control",
+  Spawn spec{.argv = {executable, "--serve", std::to_string(r.connection), "--control",
                       std::to_string(control.second.get()), "--token", std::to_string(token)},
              .in = null.get(),
-             .out = out,
-             .err = err,
-             .keep = {connection, control.second.get()},
+             .out = r.out,
+             .err = r.err,
+             .keep = {r.connection, control.second.get()},
              .own_group = true,
              .die_with_us = true};
-  DeviceChoice choice = device ? DeviceChoice{{api_name, {*device}}} : choice_;
-  for (std::string &a : device_arguments(api_name, choice)) spec.argv.push_back(std::move(a));
+  DeviceChoice choice = r.device ? DeviceChoice{{r.api, {*r.device}}} : choice_;
+  for (std::string &a : device_arguments(r.api, choice)) spec.argv.push_back(std::move(a));
   if (portable_) spec.argv.push_back("--portable");
+  if (r.folder >= 0)
+    spec.in_child = [folder = r.folder] {
+      if (::fchdir(folder) != 0) { /* it stays in ours */
+      }
+    };
+  if (r.environment >= 0) {
+    CKPT_TRY(std::vector<std::string> entries, read_environment(r.environment));
+    EnvironmentChanges changes = proxy_environment(entries, program_);
+    spec.environment = std::move(changes.set);
+    spec.without = std::move(changes.without);
+  }
   CKPT_TRY(pid_t pid, spawn(spec));
-  log::debug("proxy {} serves {} with token {}", pid, api_name, token);
+  log::debug("proxy {} serves {} with token {}", pid, r.api, token);
   all_.push_back({pid, token, std::move(control.first)});
   return {};
 }
@@ -61,6 +75,15 @@ Result<> Proxies::drop(u64 token) {
 
 bool Proxies::reaped(pid_t pid) {
   return std::erase_if(all_, [pid](const Proxy &p) { return p.pid == pid; }) > 0;
+}
+
+bool Proxies::has(pid_t pid) const {
+  return std::ranges::any_of(all_, [pid](const Proxy &p) { return p.pid == pid; });
+}
+
+// A parked proxy waits for a client at the other end, and sees the hang-up.
+void Proxies::release_parked() {
+  for (Proxy &p : all_) p.control.reset();
 }
 
 void Proxies::kill_all() {

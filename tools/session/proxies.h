@@ -15,19 +15,26 @@
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
 #include "tools/device/device.h"
+#include "tools/device/environment.h"
 
 namespace ckpt::tools {
 
 class Proxies {
  public:
-  Proxies(DeviceChoice choice, bool portable) : choice_(std::move(choice)), portable_(portable) {}
+  Proxies(DeviceChoice choice, bool portable, ProgramEnvironment program)
+      : choice_(std::move(choice)), portable_(portable), program_(std::move(program)) {}
   Proxies(const Proxies &) = delete;
   ~Proxies() { kill_all(); }
 
-  // Starts a proxy of `api` that serves `connection`, with the standard streams `out` and `err`. It
-  // offers the chosen devices, or only `device` if one is given.
-  Result<> start(const std::string &api, int connection, int out, int err,
-                 const std::optional<std::string> &device = {});
+  struct Request {
+    std::string api;
+    int connection;                     // the proxy serves it
+    int out, err;                       // its standard streams
+    std::optional<std::string> device;  // the only one to offer; none: the chosen devices
+    int folder = -1;                    // its working folder; -1: ours
+    int environment = -1;               // a file with the program's environment; -1: ours
+  };
+  Result<> start(const Request &request);
   // Passes `connection` to the parked proxy `token`.
   Result<> adopt(u64 token, int connection);
   // Ends the parked proxy `token`, which no program will use again.
@@ -37,6 +44,10 @@ class Proxies {
   // A child of the keeper has ended. Returns true if it was a proxy.
   bool reaped(pid_t pid);
   bool any() const { return !all_.empty(); }
+  bool has(pid_t pid) const;
+  // No process of the program is left: parked proxies end. The others end by themselves, once they
+  // have passed on what the devices printed.
+  void release_parked();
   void kill_all();
 
  private:
@@ -47,6 +58,7 @@ class Proxies {
   };
   DeviceChoice choice_;
   bool portable_;
+  ProgramEnvironment program_;  // what was changed for the program
   u64 last_token_ = 0;
   std::list<Proxy> all_;
 };

@@ -9,11 +9,13 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <fstream>
 #include <thread>
 
 #include <nlohmann/json.hpp>
 
 #include "common/base/log.h"
+#include "common/base/shortage.h"
 #include "tools/device/apis.h"
 #include "tools/proc/command.h"
 #include "tools/proc/sockets.h"
@@ -67,6 +69,19 @@ void report_failure(pid_t program, const Error &error) {
   }
 }
 
+// Without a thread the program learns nothing, but runs on.
+void report_in_background(pid_t program, const Error &error) {
+  auto report = [program, error] {
+    Result<> done =
+        guarded([&]() -> Result<> { return report_failure(program, error), Result<>(); });
+    if (!done) log::warn("a failed checkpoint was not reported: {}", done.error().what);
+  };
+  if (Result<std::thread> thread = start_thread(report))
+    thread->detach();
+  else
+    log::warn("a failed checkpoint was not reported: {}", thread.error().text());
+}
+
 }  // namespace
 
 void Keeper::accept_client() {
@@ -90,7 +105,7 @@ bool Keeper::serve(Client &client) {
 }
 
 bool Keeper::answer(Client &client, Message &message) {
-  Result<Answer> answer = handle(client, message);
+  Result<Answer> answer = guarded([&] { return handle(client, message); });
   if (answer && *answer == Answer::Sent) return true;
   if (answer && *answer == Answer::Close) return false;
   Result<> outcome;
@@ -101,7 +116,8 @@ bool Keeper::answer(Client &client, Message &message) {
 Result<Keeper::Answer> Keeper::handle(Client &client, Message &message) {
   switch (static_cast<Type>(message.type)) {
     case Type::ProxyWanted:
-    case Type::ProxyFor: return start_proxy(client, message);
+    case Type::ProxyFor:
+    case Type::ProxyIn: return start_proxy(client, message);
     case Type::ProxyAgain: return adopt_proxy(client, message);
     case Type::ProxyDrop: return drop_proxy(message);
     case Type::DumpBegin: return begin_dump(client);
@@ -140,7 +156,17 @@ Result<Keeper::Answer> Keeper::drop_proxy(Message &message) {
 Result<Keeper::Answer> Keeper::begin_dump(Client &client) {
   if (!client.dumping) dumps_open_++;
   client.dumping = true;
+  mark_dump(true);
   return Answer::Ok;
+}
+
+// ckpt-dump removes the mark itself where the program runs on before the image is complete.
+void Keeper::mark_dump(bool under_way) {
+  std::string marker = folder_.file(protocol::kDumpMarker);
+  if (under_way)
+    std::ofstream{marker};
+  else
+    ::unlink(marker.c_str());
 }
 
 Result<Keeper::Answer> Keeper::image_complete(Message &message) {
@@ -163,13 +189,22 @@ Result<Keeper::Answer> Keeper::accept_restored(Client &client, Message &message)
 Result<Keeper::Answer> Keeper::start_proxy(Client &client, Message &message) {
   Reader in = message.reader();
   in.get<u32>();
+  auto type = static_cast<Type>(message.type);
   std::string api(in.str());
+  bool one_device = type == Type::ProxyFor || (type == Type::ProxyIn && in.get<u8>() != 0);
   std::optional<std::string> device;
-  if (static_cast<Type>(message.type) == Type::ProxyFor) device = in.str();
-  if (!in.ok() || message.fds.size() != 2) return fail("malformed request for a proxy");
+  if (one_device) device = in.str();
+  size_t files = message.fds.size();
+  bool sound = type == Type::ProxyIn ? files == 3 || files == 4 : files == 2;
+  if (!in.ok() || !sound) return fail("malformed request for a proxy");
+  Proxies::Request r{api, client.fd.get(), message.fds[0].get(), message.fds[1].get(), device};
+  // The proxy runs as this process, so only the same user may say how.
+  Result<ucred> peer = peer_credentials(client.fd.get());
+  bool same_user = peer && peer->uid == ::geteuid();
+  if (same_user && files >= 3) r.folder = message.fds[2].get();
+  if (same_user && files >= 4) r.environment = message.fds[3].get();
   (void)set_receive_timeout(client.fd.get(), 0ms);
-  CKPT_CHECK(
-      proxies_.start(api, client.fd.get(), message.fds[0].get(), message.fds[1].get(), device));
+  CKPT_CHECK(proxies_.start(r));
   return Answer::Close;
 }
 
@@ -214,6 +249,7 @@ Result<Keeper::Answer> Keeper::choose_devices(Message &message) {
 // not run beside its image, which --leave-running would have requested: end it.
 void Keeper::dump_disconnected() {
   dumps_open_--;
+  if (dumps_open_ == 0) mark_dump(false);
   if (!program_ || ended_) return;
   if (dumped_image_)
     kill_tree(program_);
@@ -236,7 +272,7 @@ Result<Keeper::Answer> Keeper::start_checkpoint(Client &client, Message &message
   CKPT_CHECK(start_dump(arguments, working_folder_of(requester),
                         [requester](int wait_status, const nlohmann::json &report) {
                           if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0) return;
-                          std::thread(report_failure, requester, error_of_report(report)).detach();
+                          report_in_background(requester, error_of_report(report));
                         }));
   return Answer::Ok;
 }

@@ -6,6 +6,8 @@
 
 #include <filesystem>
 
+#include "tools/session/leftovers.h"
+
 namespace ckpt::tools {
 
 std::string runtime_folder() {
@@ -20,11 +22,12 @@ std::string runtime_folder() {
 Result<SessionFolder> SessionFolder::create(const std::string &purpose) {
   std::string path = fmt::format("{}/ckpt-{}-{}XXXXXX", runtime_folder(), ::getuid(), purpose);
   if (!::mkdtemp(path.data())) return fail_errno("cannot create the folder {}", path);
-  return SessionFolder(path, ::getpid());
+  CKPT_TRY(UniqueFd lock, lock_folder(path));
+  return SessionFolder(path, std::move(lock), ::getpid());
 }
 
 SessionFolder::SessionFolder(SessionFolder &&o) noexcept
-    : path_(std::exchange(o.path_, {})), owner_(o.owner_) {}
+    : path_(std::exchange(o.path_, {})), lock_(std::move(o.lock_)), owner_(o.owner_) {}
 
 SessionFolder::~SessionFolder() {
   std::error_code ec;

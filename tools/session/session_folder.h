@@ -4,6 +4,7 @@
 #include <string>
 
 #include "common/base/result.h"
+#include "common/base/unique_fd.h"
 
 namespace ckpt::tools {
 
@@ -23,8 +24,10 @@ class SessionFolder {
   std::string file(std::string_view name) const { return fmt::format("{}/{}", path_, name); }
 
  private:
-  SessionFolder(std::string path, int owner) : path_(std::move(path)), owner_(owner) {}
+  SessionFolder(std::string path, UniqueFd lock, int owner)
+      : path_(std::move(path)), lock_(std::move(lock)), owner_(owner) {}
   std::string path_;
+  UniqueFd lock_;  // shows that the owner lives (leftovers.h)
   int owner_;
 };
 

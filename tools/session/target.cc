@@ -18,9 +18,12 @@
 namespace ckpt::tools {
 namespace {
 
+using std::chrono::steady_clock;
+
 // Limits for a restore that is still loading devices, and for a dump that is under way.
 constexpr std::chrono::seconds kRestoreTimeout{60};
 constexpr std::chrono::seconds kOtherDumpTimeout{60};
+constexpr std::chrono::milliseconds kPoll{5};
 
 bool is_keeper_executable(pid_t pid) {
   std::string name = executable_name(pid);
@@ -34,39 +37,58 @@ std::string session_socket_of(pid_t pid) {
   return {};
 }
 
-// The keeper is the nearest ancestor that listens on a session's socket.
-Result<> find_keeper(const ProcessTable &table, pid_t pid, Target &t) {
+// The keeper is the nearest ancestor that listens on a session's socket. Returns false if there is
+// none; `starting` is then an ancestor that may become a keeper, or 0.
+bool find_keeper(const ProcessTable &table, pid_t pid, Target &t, pid_t &starting) {
+  starting = 0;
   for (pid_t at = pid; at > 0;) {
     const Process *p = table.find(at);
     if (!p) break;
     t.session_socket = session_socket_of(at);
     t.keeper = at;
-    if (!t.session_socket.empty()) return {};
+    if (!t.session_socket.empty()) return true;
+    if (is_keeper_executable(at) && p->state != 'Z') starting = at;
     at = p->parent;
   }
-  return fail_with_hint(
-      fmt::format("process {} does not run under ckpt-run or ckpt-restore", pid),
-      "only programs that were started with ckpt-run or ckpt-restore can be checkpointed");
+  return false;
+}
+
+// ckpt-run opens its session a moment after it was started, and closes it a moment before it ends.
+Result<> wait_for_keeper(pid_t pid, Target &t) {
+  if (!read_process(pid)) return fail("there is no process {}", pid);
+  for (auto end = steady_clock::now() + kRestoreTimeout; steady_clock::now() < end;) {
+    ProcessTable table = ProcessTable::read();
+    const Process *p = table.find(pid);
+    if (!p || p->state == 'Z') return fail("process {} has ended", pid);
+    pid_t starting = 0;
+    if (find_keeper(table, pid, t, starting)) return {};
+    if (starting == 0)
+      return fail_with_hint(
+          fmt::format("process {} does not run under ckpt-run or ckpt-restore", pid),
+          "only programs that were started with ckpt-run or ckpt-restore can be checkpointed");
+    std::this_thread::sleep_for(kPoll);
+  }
+  return fail_with_hint(fmt::format("the program of process {} is still being started", pid),
+                        "try again when it runs");
+}
+
+Failure program_has_ended(const Target &t) {
+  return fail("the program of process {} has ended", t.keeper);
 }
 
 Result<pid_t> program_of(const Target &t) {
   // The keeper writes the PID shortly after the program has started, and after a restore only once
   // the program has its devices.
-  for (auto end = std::chrono::steady_clock::now() + kRestoreTimeout;
-       std::chrono::steady_clock::now() < end && read_process(t.keeper);) {
+  for (auto end = steady_clock::now() + kRestoreTimeout; steady_clock::now() < end;) {
     std::ifstream in(std::filesystem::path(t.session_socket).parent_path() / kProgramFile);
     pid_t root = 0;
     if (in >> root) return root;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    if (session_socket_of(t.keeper).empty()) return program_has_ended(t);
+    std::this_thread::sleep_for(kPoll);
   }
   return fail_with_hint(
       fmt::format("the program of process {} is still being started or restored", t.keeper),
       "try again when it runs");
-}
-
-std::string namespace_of(const std::string &process, const char *name) {
-  std::error_code ec;
-  return std::filesystem::read_symlink("/proc/" + process + "/ns/" + name, ec).string();
 }
 
 // The keeper's foreign children and all their descendants.
@@ -100,13 +122,16 @@ void find_processes(Target &t) {
   find_escaped(table, t);
 }
 
+std::vector<std::string> agent_sockets(pid_t pid) {
+  return listening_sockets(pid, std::string(protocol::kAgentSocketPrefix));
+}
+
 // Returns the first process with an agent that does not listen, or 0.
 pid_t find_agents(Target &t) {
   t.agents.clear();
   t.agent_pids.clear();
   for (const Process &p : t.processes) {
-    std::vector<std::string> sockets =
-        listening_sockets(p.pid, std::string(protocol::kAgentSocketPrefix));
+    std::vector<std::string> sockets = agent_sockets(p.pid);
     if (sockets.empty() && runs_agent(p.pid)) return p.pid;
     if (sockets.empty()) continue;
     t.agents.push_back(sockets.front());
@@ -119,13 +144,12 @@ pid_t find_agents(Target &t) {
 // one (as with --leave-running). Its process must not be treated as one without an agent, so wait.
 Result<> find_members(Target &t) {
   pid_t busy = 0;
-  for (auto end = std::chrono::steady_clock::now() + kOtherDumpTimeout;
-       std::chrono::steady_clock::now() < end;) {
+  for (auto end = steady_clock::now() + kOtherDumpTimeout; steady_clock::now() < end;) {
     find_processes(t);
-    if (t.processes.empty()) return fail("the program of process {} has ended", t.keeper);
+    if (t.processes.empty() || t.processes.front().state == 'Z') return program_has_ended(t);
     busy = find_agents(t);
     if (busy == 0) return {};
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::this_thread::sleep_for(kPoll);
   }
   return fail_with_hint(fmt::format("process {} is in the middle of another checkpoint", busy),
                         "try again when that checkpoint has ended");
@@ -137,6 +161,12 @@ bool Target::has_agent(pid_t pid) const {
   return std::find(agent_pids.begin(), agent_pids.end(), pid) != agent_pids.end();
 }
 
+u64 Target::smallest_file_size_limit() const {
+  u64 smallest = ~u64{0};
+  for (const Process &p : processes) smallest = std::min(smallest, file_size_limit_of(p.pid));
+  return smallest;
+}
+
 // The first thread does not count: a child that was forked from the agent's thread inherits the
 // thread's name, but has no agent.
 bool runs_agent(pid_t pid) {
@@ -146,14 +176,28 @@ bool runs_agent(pid_t pid) {
   });
 }
 
+pid_t new_agent(const Target &t) {
+  for (const Process &p : ProcessTable::read().tree(t.root))
+    if (!t.has_agent(p.pid) && (runs_agent(p.pid) || !agent_sockets(p.pid).empty())) return p.pid;
+  return 0;
+}
+
+bool has_changed(const Target &t) {
+  auto living = [](const std::vector<Process> &processes) {
+    std::set<pid_t> pids;
+    for (const Process &p : processes)
+      if (p.state != 'Z') pids.insert(p.pid);
+    return pids;
+  };
+  return new_agent(t) != 0 || living(ProcessTable::read().tree(t.root)) != living(t.processes);
+}
+
 Result<Target> resolve_target(pid_t pid) {
   Target t;
-  ProcessTable table = ProcessTable::read();
-  if (!table.find(pid)) return fail("there is no process {}", pid);
-  CKPT_CHECK(find_keeper(table, pid, t));
+  CKPT_CHECK(wait_for_keeper(pid, t));
   CKPT_TRY(t.root, program_of(t));
   CKPT_CHECK(find_members(t));
-  t.own_pid_namespace = namespace_of(std::to_string(t.root), "pid") != namespace_of("self", "pid");
+  t.own_pid_namespace = namespace_of(t.root, "pid") != namespace_of(::getpid(), "pid");
   return t;
 }
 

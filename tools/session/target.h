@@ -24,10 +24,16 @@ struct Target {
   std::vector<pid_t> escaped;       // started by the program, but no longer in its process tree
 
   bool has_agent(pid_t pid) const;
+  u64 smallest_file_size_limit() const;  // of all processes (RLIMIT_FSIZE)
 };
 
 // True if the process has an agent, whether or not it listens now.
 bool runs_agent(pid_t pid);
+
+// A process of the program that has got an agent since `t` was found; 0: none.
+pid_t new_agent(const Target &t);
+// Whether processes have started or ended since `t` was found, or have got an agent.
+bool has_changed(const Target &t);
 
 // `pid` is a keeper or any process of its program. Waits for agents that are not yet attached again
 // after an earlier checkpoint.

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libckpt-ocl/client/command/callbacks.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <condition_variable>
 #include <deque>
-#include <thread>
 
+#include "libckpt-ocl/client/command/helper_thread.h"
 #include "libckpt-ocl/client/entry/api_call.h"
 #include "libckpt-ocl/client/link/link.h"
 
@@ -23,9 +20,9 @@ struct Call {
 
 class Notifier {
  public:
-  void add(Event &e, Event::Callback callback) {
+  bool add(Event &e, Event::Callback callback) {
     std::lock_guard lock(mutex_);
-    start();
+    if (!start()) return false;
     if (e.finished()) {
       due_.push_back({Ref<Event>(&e), callback});
     } else {
@@ -34,6 +31,7 @@ class Notifier {
       expected_++;
     }
     wake();
+    return true;
   }
 
   void finished(Event &e) {
@@ -48,14 +46,10 @@ class Notifier {
   }
 
  private:
-  // All signals are blocked in this thread: the application's threads handle them.
-  void start() {
-    if (std::exchange(started_, true)) return;
-    sigset_t all, before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    std::thread([this] { run(); }).detach();
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  bool start() {
+    auto run = [](void *self) { static_cast<Notifier *>(self)->run(); };
+    if (!started_) started_ = start_helper_thread("ckpt-callbacks", run, this);
+    return started_;
   }
 
   void wake() {
@@ -64,7 +58,6 @@ class Notifier {
   }
 
   [[noreturn]] void run() {
-    ::pthread_setname_np(::pthread_self(), "ckpt-callbacks");
     for (;;) {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [this] { return !due_.empty() || expected_ > 0; });
@@ -119,7 +112,7 @@ Notifier &notifier() {
 
 }  // namespace
 
-void add_callback(Event &e, Event::Callback callback) { notifier().add(e, callback); }
+bool add_callback(Event &e, Event::Callback callback) { return notifier().add(e, callback); }
 
 void notify_finished(Event &e) {
   if (Notifier *n = g_notifier.load()) n->finished(e);

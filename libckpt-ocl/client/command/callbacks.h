@@ -9,8 +9,9 @@
 
 namespace ckpt::ocl {
 
-// `callback` is made once `e` has reached its status, immediately if it has already.
-void add_callback(Event &e, Event::Callback callback);
+// `callback` is made once `e` has reached its status, immediately if it has already. Returns false
+// if the system refuses the thread that makes callbacks.
+bool add_callback(Event &e, Event::Callback callback);
 // `e` has finished; called by the thread that received the completion.
 void notify_finished(Event &e);
 // In the child of a fork, which does not have the thread.

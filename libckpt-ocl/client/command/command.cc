@@ -1,10 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libckpt-ocl/client/command/command.h"
 
+#include <bit>
+
 #include "libckpt-ocl/client/command/callbacks.h"
 #include "libckpt-ocl/client/command/deferred.h"
 
 namespace ckpt::ocl {
+namespace {
+
+// The marker becomes the queue's newest event, so that the next finish() waits for it.
+// The caller holds q.order.
+Ref<Event> marker_in_order(Queue &q) {
+  {
+    std::lock_guard lock(q.mutex);
+    if (!q.untracked) return q.last;
+  }
+  Command c(q, CL_COMMAND_MARKER, nullptr);
+  Ref<Event> marker(&c.event());
+  {
+    std::lock_guard lock(q.mutex);
+    q.last = marker;
+    q.untracked = false;
+  }
+  link().expect(marker.get());
+  Writer w;
+  w.put(q.number);
+  if (cl_int r = link().send(Op::Marker, marker->number, w.bytes()); r != CL_SUCCESS) {
+    link().unexpect(marker.get());
+    finish_event(*marker, r);
+  }
+  return marker;
+}
+
+}  // namespace
 
 Command::Command(cl_command_queue queue, cl_command_type type, Waits waits) : type_(type) {
   auto *q = object<Queue>(queue);
@@ -13,6 +42,11 @@ Command::Command(cl_command_queue queue, cl_command_type type, Waits waits) : ty
     return;
   }
   queue_ = Ref<Queue>(q);
+  // In the child of a fork, another thread of the parent may hold any lock.
+  if (!link().usable()) {
+    status_ = CL_DEVICE_NOT_AVAILABLE;
+    return;
+  }
   no_wait_list_ = waits.count == 0;
   if (no_wait_list_ != (waits.list == nullptr)) {
     status_ = CL_INVALID_EVENT_WAIT_LIST;
@@ -67,23 +101,69 @@ bool Command::waits_for_all() const {
 
 bool Command::can_send_now() const {
   if (wait_failed_) return false;
-  if (deferred_commands().none()) return true;
+  return !depends_on_deferred() && !queue_->held_back.load() && has_room(*queue_);
+}
+
+bool Command::depends_on_deferred() const {
+  if (deferred_commands().none()) return false;
   bool behind_queue =
       queue_->deferred.load() > 0 &&
       (queue_->in_order() || queue_->deferred_barriers.load() > 0 || waits_for_all());
   auto is_deferred = [](cl_event e) { return object<Event>(e)->deferred.load(); };
-  return !behind_queue && std::none_of(waits_.begin(), waits_.end(), is_deferred);
+  return behind_queue || std::any_of(waits_.begin(), waits_.end(), is_deferred);
 }
 
-cl_int Command::defer(cl_event *out, std::function<cl_int(Command &)> send) {
-  event();
+Work work_of_bytes(cl_command_type type, u64 bytes) {
+  return {u64{type} << 8 | static_cast<u64>(std::bit_width(bytes)), 10'000 + bytes};
+}
+
+// Markers and barriers take no time; of other commands it is unknown, but they are no kernels.
+Work Command::work() const {
+  if (work_.kind != 0) return work_;
+  bool empty = type_ == CL_COMMAND_MARKER || type_ == CL_COMMAND_BARRIER;
+  return {u64{type_} << 8, empty ? 1'000 : kPulse / 4};
+}
+
+bool has_room(Queue &q) {
+  return !link().usable() || q.window.has_room(q.device->work_times) ||
+         !deferred_commands().can_feed();
+}
+
+cl_int Command::defer(cl_event *out, std::function<cl_int(Command &)> send, Trip trip) {
+  // Where a user event is unset, this thread may be the one that must set it, so it does not wait.
+  if (trip == Trip::Round && !wait_failed_ && !deferred_commands().user_events())
+    return defer_until_sent(out, std::move(send));
+  if (out) event();
   hand_out(out);
   if (wait_failed_) {
-    finish_event(event(), CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+    if (event_) finish_event(*event_, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
     return CL_SUCCESS;
   }
   for (cl_event e : waits_) kept_events_.emplace_back(object<Event>(e));
   deferred_commands().add(std::move(*this), std::move(send));
+  return CL_SUCCESS;
+}
+
+cl_int Command::defer_until_sent(cl_event *out, std::function<cl_int(Command &)> send) {
+  struct Answer {
+    std::atomic<bool> known{false};
+    cl_int status = CL_SUCCESS;
+  };
+  auto answer = std::make_shared<Answer>();
+  auto answering = [answer, send = std::move(send)](Command &it) {
+    answer->status = send(it);
+    answer->known = true;
+    link().wake_waiters();
+    return answer->status;
+  };
+  Ref<Event> e(&event());
+  if (cl_int r = defer(nullptr, std::move(answering), Trip::OneWay); r != CL_SUCCESS) return r;
+  // It finishes without having been sent if an event of its wait list fails.
+  link().wait_until([&] { return answer->known.load() || e->finished(); }, true);
+  if (!answer->known && !e->finished()) return CL_DEVICE_NOT_AVAILABLE;
+  if (answer->status != CL_SUCCESS || !out) return answer->status;
+  e->keep();  // the application's reference
+  *out = handle<cl_event>(e.get());
   return CL_SUCCESS;
 }
 
@@ -100,7 +180,10 @@ cl_int Command::send(u16 op, ByteView payload, Trip trip) {
   u64 made = e ? e->number : 0;
   cl_int status =
       trip == Trip::OneWay ? link().send(op, made, payload) : link().round_trip(op, made, payload);
-  if (status != CL_SUCCESS) send_failed(status);
+  if (status != CL_SUCCESS)
+    send_failed(status);
+  else if (queue_->window.sent(work(), queue_->device->work_times))
+    queue_->window.mark(marker_in_order(*queue_));
   link().drain();
   return status;
 }
@@ -133,31 +216,13 @@ void finish_event(Event &e, cl_int status) {
   link().wake_waiters();
 }
 
-// The marker becomes the queue's newest event, so that the next finish() waits for it.
 Ref<Event> request_marker(Queue &q) {
   std::lock_guard in_order(q.order);
-  {
-    std::lock_guard lock(q.mutex);
-    if (!q.untracked) return q.last;
-  }
-  Command c(q, CL_COMMAND_MARKER, nullptr);
-  Ref<Event> marker(&c.event());
-  {
-    std::lock_guard lock(q.mutex);
-    q.last = marker;
-    q.untracked = false;
-  }
-  link().expect(marker.get());
-  Writer w;
-  w.put(q.number);
-  if (cl_int r = link().send(Op::Marker, marker->number, w.bytes()); r != CL_SUCCESS) {
-    link().unexpect(marker.get());
-    finish_event(*marker, r);
-  }
-  return marker;
+  return marker_in_order(q);
 }
 
 cl_int finish(Queue &q) {
+  if (!link().usable()) return CL_DEVICE_NOT_AVAILABLE;
   link().drain();
   if (q.deferred.load() > 0) link().wait_until([&] { return q.deferred.load() == 0; }, true);
   // When the newest event has finished, so has everything. Its error belongs to the event, not to

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What every clEnqueue… function has in common: it checks the wait list, makes an event if one is
-// needed, and sends the command to the proxy, or defers it behind a user event (deferred.h).
+// needed, and sends the command to the proxy, or defers it (deferred.h): behind a user event, or
+// because enough is under way (window.h).
 //
 // Which calls may go one way
 //
@@ -30,7 +31,8 @@
 // the specification allows for errors at execution; without an event the proxy logs it.
 //
 // Order is kept in any case: one-way messages and round trips share one ring, and the proxy takes
-// commands off it one by one.
+// commands off it one by one. A call that needs the driver's answer, in a queue whose window is
+// full, returns when its turn has come.
 #pragma once
 
 #include <functional>
@@ -70,14 +72,19 @@ class Command {
   bool can_send_now() const;
 
   // Hands out the event and calls `send(Command &)`: now, or when the command is no longer
-  // deferred.
+  // deferred. `trip` is that of the command that it sends.
   template <class Send>
-  cl_int run(cl_event *out, Send send) {
-    return can_send_now() ? run_now(out, std::move(send)) : defer(out, std::move(send));
+  cl_int run(cl_event *out, Trip trip, Send send) {
+    return can_send_now() ? run_now(out, std::move(send)) : defer(out, std::move(send), trip);
   }
   template <class Send>
   cl_int run_now(cl_event *out, Send send);
-  cl_int defer(cl_event *out, std::function<cl_int(Command &)> send);
+  cl_int defer(cl_event *out, std::function<cl_int(Command &)> send, Trip trip);
+  // Also returns only when the command has been sent.
+  cl_int defer_until_sent(cl_event *out, std::function<cl_int(Command &)> send);
+
+  // What kind of work it is, where its type does not say it.
+  void is(const Work &work) { work_ = work; }
 
   cl_int send(u16 op, ByteView payload, Trip trip);
   template <auto Fn, class... A>
@@ -89,11 +96,14 @@ class Command {
   friend class DeferredCommands;
   // A marker or barrier without a wait list waits for all earlier commands of its queue.
   bool waits_for_all() const;
+  bool depends_on_deferred() const;
+  Work work() const;
   void send_failed(cl_int status);
   cl_int hand_out(cl_event *out);
 
   cl_int status_ = CL_SUCCESS;
   cl_command_type type_ = 0;
+  Work work_;
   Ref<Queue> queue_;
   Ref<Event> event_;
   std::vector<cl_event> waits_;
@@ -115,6 +125,10 @@ void finish_event(Event &e, cl_int status);
 // An event that finishes when everything sent to the queue so far has finished; null if nothing is
 // under way.
 Ref<Event> request_marker(Queue &q);
+// Whether the queue may send another command (window.h).
+bool has_room(Queue &q);
+// Copies, and transfers of `bytes` bytes, count as equally long if they move about as many bytes.
+Work work_of_bytes(cl_command_type type, u64 bytes);
 cl_int finish(Queue &q);
 // Waits for one command. Returns CL_COMPLETE or the command's error.
 cl_int wait(Event &e);

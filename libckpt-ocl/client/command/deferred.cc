@@ -1,9 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libckpt-ocl/client/command/deferred.h"
 
-#include <set>
+#include <chrono>
+
+#include "common/base/log.h"
+#include "libckpt-ocl/client/command/helper_thread.h"
+#include "libckpt-ocl/client/entry/api_call.h"
 
 namespace ckpt::ocl {
+namespace {
+
+// About 6 MiB of the application's memory, and a second of the device's time with kernels of 0.1
+// ms.
+constexpr u32 kMostKept = 8192;
+
+u64 now_ns() {
+  auto t = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<u64>(std::chrono::duration_cast<std::chrono::nanoseconds>(t).count());
+}
+
+}  // namespace
 
 DeferredCommands &deferred_commands() {
   static DeferredCommands *d = new DeferredCommands;
@@ -11,33 +27,66 @@ DeferredCommands &deferred_commands() {
 }
 
 void DeferredCommands::add(Command c, std::function<cl_int(Command &)> send) {
+  wait_for_room();
   Queue &q = c.queue();
-  Event &e = c.event();
-  e.status = CL_QUEUED;
-  e.deferred = true;
+  if (Event *e = c.event_.get()) {
+    if (user_events()) e->status = CL_QUEUED;
+    e->deferred = true;
+  }
   bool all = c.waits_for_all(), barrier = c.type() == CL_COMMAND_BARRIER;
   {
     std::lock_guard lock(mutex_);
     commands_.fetch_add(1);
     q.deferred.fetch_add(1);
     if (barrier) q.deferred_barriers.fetch_add(1);
-    list_.push_back({std::move(c), std::move(send), all, barrier});
+    queues_[&q].push_back({std::move(c), std::move(send), all, barrier, now_ns()});
+    if (held_back_) return;  // the feeder looks again when there is room
   }
   release();  // the user event may have been set since can_send_now() looked at it
 }
 
+void DeferredCommands::wait_for_room() {
+  auto may_add = [this](u32 most) {
+    return commands_.load() < most || user_events() || !link().usable();
+  };
+  if (!may_add(kMostKept)) link().wait_until([&] { return may_add(kMostKept / 2); }, true);
+}
+
 // The first entry that depends on no deferred event and on no earlier entry of its queue.
-std::list<DeferredCommands::Entry>::iterator DeferredCommands::next_ready() {
-  std::set<Queue *> blocked, seen;
-  for (auto it = list_.begin(); it != list_.end(); ++it) {
-    Queue *q = it->command.queue_.get();
-    bool behind = blocked.contains(q) || (it->waits_for_all && seen.contains(q));
+DeferredCommands::Entries::iterator DeferredCommands::ready_in(const Queue &q, Entries &entries) {
+  for (auto it = entries.begin(); it != entries.end(); ++it) {
+    bool behind = it->waits_for_all && it != entries.begin();
     for (const Ref<Event> &e : it->command.kept_events_) behind = behind || e->deferred.load();
     if (!behind) return it;
-    seen.insert(q);
-    if (q->in_order() || it->barrier) blocked.insert(q);
+    if (q.in_order() || it->barrier) break;
   }
-  return list_.end();
+  return entries.end();
+}
+
+// Takes an entry that can be sent off its list.
+DeferredCommands::Entries DeferredCommands::take_ready() {
+  Entries one;
+  held_back_ = false;
+  for (auto at = queues_.begin(); at != queues_.end(); ++at) {
+    auto &[queue, entries] = *at;
+    auto it = ready_in(*queue, entries);
+    bool ready = it != entries.end(), room = ready && has_room(*queue);
+    queue->held_back = ready && !room;
+    held_back_ = held_back_ || (ready && !room);
+    if (!room) continue;
+    one.splice(one.begin(), entries, it);
+    if (entries.empty()) queues_.erase(at);
+    break;
+  }
+  return one;
+}
+
+bool DeferredCommands::any_ready() {
+  std::lock_guard lock(mutex_);
+  if (releasing_) return false;
+  for (auto &[queue, entries] : queues_)
+    if (ready_in(*queue, entries) != entries.end() && has_room(*queue)) return true;
+  return !held_back_;
 }
 
 void DeferredCommands::release() {
@@ -46,21 +95,26 @@ void DeferredCommands::release() {
   if (releasing_) return;
   releasing_ = true;
   while (std::exchange(again_, false)) {
-    for (auto it = next_ready(); it != list_.end(); it = next_ready()) {
+    for (Entries one = take_ready(); !one.empty(); one = take_ready()) {
       // The queue counts it until it is sent, so that no later command overtakes it.
-      std::list<Entry> one;
-      one.splice(one.begin(), list_, it);
       lock.unlock();
       run(one.front());
+      one.clear();
+      bool stop = gate().closing() && can_feed();
       lock.lock();
+      if (stop) break;  // a checkpoint waits for this thread; the feeder goes on after it
     }
+    held_back_ = held_back_ || (gate().closing() && !queues_.empty());
   }
   releasing_ = false;
+  if (!held_back_) return;
+  fed_.notify_all();
+  link().wake_waiters();  // the feeder may have seen releasing_
 }
 
 void DeferredCommands::run(Entry &entry) {
   Command &c = entry.command;
-  Ref<Event> event(&c.event());
+  Ref<Event> event = c.event_;
   Ref<Queue> queue(&c.queue());
   bool failed = false;
   c.waits_.clear();
@@ -69,16 +123,40 @@ void DeferredCommands::run(Entry &entry) {
     failed = failed || e->status.load() < 0;
   }
   cl_int r = CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
+  if (event) event->deferred_ns = now_ns() - entry.since;
   if (!failed) {
-    event->status = CL_SUBMITTED;
+    if (event) event->status = CL_SUBMITTED;
     r = entry.send(c);
   }
-  if (r != CL_SUCCESS && !event->finished()) finish_event(*event, r);
-  event->deferred = false;
+  if (r != CL_SUCCESS && event && !event->finished()) finish_event(*event, r);
+  if (r != CL_SUCCESS && !event) log::warn("a deferred command failed: OpenCL error {}", r);
+  if (event) event->deferred = false;
   if (entry.barrier) queue->deferred_barriers.fetch_sub(1);
-  queue->deferred.fetch_sub(1);
-  commands_.fetch_sub(1);
-  link().wake_waiters();  // clFinish waits for deferred commands to be sent
+  bool last = queue->deferred.fetch_sub(1) == 1;
+  u32 left = commands_.fetch_sub(1) - 1;
+  // clFinish waits for the first, wait_for_room() for the second.
+  if (last || left + 1 == kMostKept / 2) link().wake_waiters();
+}
+
+bool DeferredCommands::can_feed() {
+  std::call_once(feeder_started_, [this] {
+    auto run = [](void *self) { static_cast<DeferredCommands *>(self)->feed(); };
+    can_feed_ = start_helper_thread("ckpt-feeder", run, this);
+  });
+  return can_feed_;
+}
+
+void DeferredCommands::feed() {
+  for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      fed_.wait(lock, [this] { return held_back_; });
+    }
+    ApiCall call;
+    link().wait_until([this] { return any_ready(); }, true);
+    release();
+    link().flush_releases();
+  }
 }
 
 }  // namespace ckpt::ocl

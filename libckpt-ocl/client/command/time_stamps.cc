@@ -14,6 +14,8 @@ void set_time_stamps(Event &e, const Completion &c) {
   auto shown = [&](u64 driver) { return driver + d.stamp_offset; };
   const Event &first = e.first ? *e.first : e;
   e.queued = e.first ? first.queued : shown(c.queued);
+  // The driver got a deferred command later than the application enqueued it.
+  e.queued -= std::min(e.deferred_ns, e.queued - std::min(e.queued, d.stamp_floor));
   e.submitted = e.first ? first.submitted : shown(c.submitted);
   e.started = e.first ? first.started : shown(c.started);
   e.ended = shown(c.ended);

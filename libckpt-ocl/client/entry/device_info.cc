@@ -113,8 +113,6 @@ std::optional<cl_int> fixed_info(Device &d, cl_device_info param, const Answer &
     case CL_DEVICE_PARENT_DEVICE: return out.scalar(handle<cl_device_id>(parent));
     case CL_DEVICE_REFERENCE_COUNT: return out.scalar(parent ? cl_uint{d.app_count} : cl_uint{1});
     case CL_DEVICE_AVAILABLE: return out.scalar(cl_bool{d.present});
-    case CL_DEVICE_QUEUE_PROPERTIES:
-      return out.scalar(cl_command_queue_properties{CL_QUEUE_PROFILING_ENABLE});
     case CL_DEVICE_EXECUTION_CAPABILITIES:
       return out.scalar(cl_device_exec_capabilities{CL_EXEC_KERNEL});
     case CL_DEVICE_PARTITION_TYPE:
@@ -131,7 +129,8 @@ std::optional<cl_int> fixed_info(Device &d, cl_device_info param, const Answer &
 std::optional<cl_int> unsupported_option(const Device &d, cl_device_info param, const Answer &out) {
   switch (param) {
     case CL_DEVICE_NUMERIC_VERSION: return out.scalar(d.shown);
-    case CL_DEVICE_LATEST_CONFORMANCE_VERSION_PASSED: return out.text("v0000-00-00-00");
+    // The form that conformance tests read, with a date on which there were none.
+    case CL_DEVICE_LATEST_CONFORMANCE_VERSION_PASSED: return out.text("v0000-01-01-00");
     case CL_DEVICE_BUILT_IN_KERNELS_WITH_VERSION: return out.bytes(nullptr, 0);
     case CL_DEVICE_SVM_CAPABILITIES:
     case CL_DEVICE_DEVICE_ENQUEUE_CAPABILITIES:
@@ -220,6 +219,13 @@ Bytes filtered_answer(const Device &d, cl_device_info param, Bytes answer) {
       std::memcpy(&c, answer.data(), std::min(sizeof c, answer.size()));
       return bytes_of(
           cl_device_atomic_capabilities{c & ~cl_bitfield{CL_DEVICE_ATOMIC_SCOPE_ALL_DEVICES}});
+    }
+    // A device of a restore without out-of-order queues gets in-order queues in their place.
+    case CL_DEVICE_QUEUE_PROPERTIES: {
+      cl_command_queue_properties p = 0;
+      std::memcpy(&p, answer.data(), std::min(sizeof p, answer.size()));
+      return bytes_of(cl_command_queue_properties{
+          p & (CL_QUEUE_PROFILING_ENABLE | CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)});
     }
     default: return answer;
   }

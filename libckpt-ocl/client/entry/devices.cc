@@ -59,18 +59,24 @@ void note_versions() {
   }
 }
 
-void start(const std::string &session, const std::string &device) {
+// Starts a proxy with the real drivers. False: this program sees no OpenCL device.
+bool start_proxy(const std::string &session, const std::string &device) {
   Result<Greeting> greeting = link().open(session, device);
-  if (!greeting) return log::error(greeting.error());
+  if (!greeting) {
+    log::error(greeting.error());
+    return false;
+  }
   if (greeting->platforms.empty() && !device.empty())
     log::error(
         Error{fmt::format("assigned OpenCL device {} is not visible to this program", device),
               "start ckptd with the same OpenCL drivers as the program (OCL_ICD_VENDORS)"});
   report_memory_owner(greeting->pid);
   make_devices(*greeting);
-  if (!map_devices()) return log::error("the OpenCL proxy does not find its own devices again");
-  note_versions();
-  if (auto r = agent::add_participant(participant()); !r) log::error(r.error());
+  if (map_devices())
+    note_versions();
+  else
+    log::error("the OpenCL proxy does not find its own devices again");
+  return true;
 }
 
 void connect() {
@@ -81,7 +87,13 @@ void connect() {
   }
   std::optional<std::string> device = acquire_device();
   if (!device) return;
-  start(session, *device);
+  bool started = false;
+  auto start = [&] {
+    started = true;
+    return start_proxy(session, *device);
+  };
+  if (auto r = agent::start_participant(participant(), start); !r) log::error(r.error());
+  if (!started) start();
   device_acquired();
 }
 

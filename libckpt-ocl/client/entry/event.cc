@@ -26,7 +26,7 @@ cl_int enqueue_synchronization(cl_command_queue queue, cl_command_type type, Wai
                                cl_event *out) {
   Command c(queue, type, waits);
   if (c.status() != CL_SUCCESS) return c.status();
-  return c.run(out, [queue](Command &it) {
+  return c.run(out, Trip::OneWay, [queue](Command &it) {
     return it.send<Fn>(Trip::OneWay, queue, it.waits().count, it.waits().list, nullptr);
   });
 }
@@ -116,8 +116,7 @@ cl_int clSetEventCallback(cl_event event, cl_int type,
   if (!e) return CL_INVALID_EVENT;
   if (!fn || (type != CL_COMPLETE && type != CL_RUNNING && type != CL_SUBMITTED))
     return CL_INVALID_VALUE;
-  add_callback(*e, {type, fn, user});
-  return CL_SUCCESS;
+  return add_callback(*e, {type, fn, user}) ? CL_SUCCESS : CL_OUT_OF_RESOURCES;
 }
 
 cl_int clRetainEvent(cl_event event) { return retain<Event>(event, CL_INVALID_EVENT); }

@@ -109,7 +109,7 @@ cl_int run_round_trip(cl_command_queue queue, cl_command_type type, Waits waits,
   if (c.status() != CL_SUCCESS) return c.status();
   std::vector<Ref<Mem>> keep;
   for (cl_mem m : uses) keep.emplace_back(object<Mem>(m));
-  return c.run(out, [=, keep = std::move(keep)](Command &it) {
+  return c.run(out, Trip::Round, [=, keep = std::move(keep)](Command &it) {
     keep.back()->will_be_written();
     return it.send<Fn>(Trip::Round, queue, argument(args)..., it.waits().count, it.waits().list,
                        nullptr);

@@ -5,6 +5,7 @@
 // trip; later values of the same size and kind need no check.
 #include "libckpt-ocl/client/entry/kernel.h"
 
+#include "common/base/fnv.h"
 #include "libckpt-ocl/client/entry/api_call.h"
 #include "libckpt-ocl/client/entry/icd.h"
 #include "libckpt-ocl/client/entry/program.h"
@@ -28,13 +29,20 @@ cl_int learn_arguments(Kernel &k) {
     a.qualifier = r.get<u32>();
     a.type = r.str();
   }
+  k.values.resize(k.args.size());
   return r.ok() ? CL_SUCCESS : CL_OUT_OF_RESOURCES;
+}
+
+u64 next_value() {
+  static std::atomic<u64> last{0};
+  return last.fetch_add(1) + 1;
 }
 
 Kernel *make_kernel(Program &p, const std::string &name, cl_int &status) {
   auto *k = new Kernel;
   k->program = Ref<Program>(&p);
   k->name = name;
+  k->work_kind = fnv1a(name, fnv1a(text(view(&p.number, sizeof p.number))));
   p.kernels.fetch_add(1);
   status = create<&::clCreateKernel>(k, handle<cl_program>(&p), name.c_str(), nullptr);
   if (status == CL_SUCCESS) status = learn_arguments(*k);
@@ -64,7 +72,7 @@ bool is_sampler(const KernelArgument &a, size_t size, const void *value) {
   return size == sizeof(cl_sampler) && value && registry().holds(handle_in(value), Kind::Sampler);
 }
 
-cl_int read_sampler(const Kernel &k, KernelArgument &a, size_t size, const void *value) {
+cl_int read_sampler(const Kernel &k, ArgumentValue &a, size_t size, const void *value) {
   a.kind = ArgKind::Sampler;
   if (!value) return CL_INVALID_ARG_VALUE;
   if (size != sizeof(cl_sampler)) return CL_INVALID_ARG_SIZE;
@@ -75,16 +83,16 @@ cl_int read_sampler(const Kernel &k, KernelArgument &a, size_t size, const void 
 }
 
 // Reads the value of clSetKernelArg and returns the errors that need no driver.
-cl_int read_argument(const Kernel &k, KernelArgument &a, size_t size, const void *value) {
+cl_int read_argument(const Kernel &k, const KernelArgument &parameter, ArgumentValue &a,
+                     size_t size, const void *value) {
+  a.number = next_value();
   a.size = size;
-  a.value.clear();
-  a.mem = {};
-  if (is_sampler(a, size, value)) return read_sampler(k, a, size, value);
-  if (!value && a.qualifier == CL_KERNEL_ARG_ADDRESS_LOCAL) {
+  if (is_sampler(parameter, size, value)) return read_sampler(k, a, size, value);
+  if (!value && parameter.qualifier == CL_KERNEL_ARG_ADDRESS_LOCAL) {
     a.kind = ArgKind::Local;
     return size > 0 ? CL_SUCCESS : CL_INVALID_ARG_SIZE;
   }
-  if (is_buffer(a, size, value)) {
+  if (is_buffer(parameter, size, value)) {
     a.kind = ArgKind::Mem;
     if (size != sizeof(cl_mem)) return CL_INVALID_ARG_SIZE;
     const void *handle = value ? handle_in(value) : nullptr;
@@ -96,8 +104,8 @@ cl_int read_argument(const Kernel &k, KernelArgument &a, size_t size, const void
   }
   a.kind = value ? ArgKind::Bytes
                  : ArgKind::Local;  // of an unknown type, NULL can only mean local memory
-  if (a.qualifier == CL_KERNEL_ARG_ADDRESS_LOCAL && value) return CL_INVALID_ARG_VALUE;
-  if (a.qualifier == CL_KERNEL_ARG_ADDRESS_PRIVATE && !value) return CL_INVALID_ARG_VALUE;
+  if (parameter.qualifier == CL_KERNEL_ARG_ADDRESS_LOCAL && value) return CL_INVALID_ARG_VALUE;
+  if (parameter.qualifier == CL_KERNEL_ARG_ADDRESS_PRIVATE && !value) return CL_INVALID_ARG_VALUE;
   const auto *b = static_cast<const std::byte *>(value);
   if (value) a.value.assign(b, b + size);
   return CL_SUCCESS;
@@ -122,16 +130,23 @@ void put_argument(Writer &w, u32 index, const ArgumentValue &a) {
     w.blob(a.value);
 }
 
+// The driver's answer to a value of a size or kind that it has not accepted before.
+cl_int judge_argument(const Kernel &k, u32 index, const ArgumentValue &a) {
+  Writer w;
+  w.put(k.number).put(u32{1});
+  put_argument(w, index, a);
+  return link().round_trip(Op::KernelArgs, 0, w.bytes());
+}
+
 }  // namespace
 
-void send_arguments(Kernel &k) {
+void send_arguments(Kernel &k, const ArgumentList &values) {
   Writer list;
   u32 n = 0;
-  for (u32 i = 0; i < k.args.size(); i++) {
-    KernelArgument &a = k.args[i];
-    if (!a.set || a.sent) continue;
-    put_argument(list, i, a);
-    a.sent = true;
+  for (u32 i = 0; i < values.size(); i++) {
+    if (!values[i] || values[i]->number == k.args[i].in_proxy) continue;
+    put_argument(list, i, *values[i]);
+    k.args[i].in_proxy = values[i]->number;
     n++;
   }
   if (n == 0) return;
@@ -140,28 +155,14 @@ void send_arguments(Kernel &k) {
   link().send(Op::KernelArgs, 0, w.bytes());
 }
 
-ArgumentList arguments_of(const Kernel &k) {
-  ArgumentList list;
-  for (const KernelArgument &a : k.args) list.push_back(a);
-  return list;
-}
-
-void send_arguments(Kernel &k, const ArgumentList &values) {
-  Writer w;
-  w.put(k.number).put(static_cast<u32>(values.size()));
-  for (u32 i = 0; i < values.size(); i++) put_argument(w, i, values[i]);
-  link().send(Op::KernelArgs, 0, w.bytes());
-  for (KernelArgument &a : k.args) a.sent = false;
-}
-
 bool all_arguments_set(const Kernel &k) {
-  return std::all_of(k.args.begin(), k.args.end(), [](const auto &a) { return a.set; });
+  return std::all_of(k.values.begin(), k.values.end(), [](const auto &a) { return a != nullptr; });
 }
 
 void forget_proxy_state(Kernel &k) {
   k.accepted.clear();
   for (KernelArgument &a : k.args) {
-    a.sent = false;
+    a.in_proxy = 0;
     a.accepted.clear();
   }
 }
@@ -206,8 +207,7 @@ cl_kernel clCloneKernel(cl_kernel source, cl_int *errcode) {
   if (!from) return failed<cl_kernel>(CL_INVALID_KERNEL, errcode);
   cl_int status;
   Kernel *k = make_kernel(*from->program, from->name, status);
-  if (k) k->args = from->args;
-  for (size_t i = 0; k && i < k->args.size(); i++) k->args[i].sent = false;
+  if (k) k->values = from->values;
   if (errcode) *errcode = status;
   return handle<cl_kernel>(k);
 }
@@ -221,27 +221,18 @@ cl_int clSetKernelArg(cl_kernel kernel, cl_uint index, size_t size, const void *
   auto *k = object<Kernel>(kernel);
   if (!k) return CL_INVALID_KERNEL;
   if (index >= k->args.size()) return CL_INVALID_ARG_INDEX;
-  KernelArgument &old = k->args[index];
-  KernelArgument a;
-  a.qualifier = old.qualifier;
-  a.type = old.type;
-  if (cl_int r = read_argument(*k, a, size, value); r != CL_SUCCESS) return r;
-  std::pair<size_t, int> shape{size, kind_of_value(a)};
-  bool check = !old.accepted.contains(shape);
-  if (check) {
-    Writer w;
-    w.put(k->number).put(u32{1});
-    put_argument(w, index, a);
-    if (cl_int r = link().round_trip(Op::KernelArgs, 0, w.bytes()); r != CL_SUCCESS) return r;
-    old.accepted.insert(shape);
+  if (!link().usable()) return CL_DEVICE_NOT_AVAILABLE;
+  KernelArgument &parameter = k->args[index];
+  auto a = std::make_shared<ArgumentValue>();
+  if (cl_int r = read_argument(*k, parameter, *a, size, value); r != CL_SUCCESS) return r;
+  std::pair<size_t, int> shape{size, kind_of_value(*a)};
+  std::lock_guard lock(k->mutex);
+  if (!parameter.accepted.contains(shape)) {
+    if (cl_int r = judge_argument(*k, index, *a); r != CL_SUCCESS) return r;
+    parameter.accepted.insert(shape);
+    parameter.in_proxy = a->number;
   }
-  old.kind = a.kind;
-  old.size = size;
-  old.value = std::move(a.value);
-  old.mem = std::move(a.mem);
-  old.sampler = std::move(a.sampler);
-  old.set = true;
-  old.sent = check;
+  k->values[index] = std::move(a);
   return CL_SUCCESS;
 }
 

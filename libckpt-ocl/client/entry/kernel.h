@@ -5,10 +5,7 @@
 
 namespace ckpt::ocl {
 
-// Sends the arguments that have changed since they were last sent.
-void send_arguments(Kernel &k);
-// A copy of the arguments for a deferred launch, and the function that sends the copy.
-ArgumentList arguments_of(const Kernel &k);
+// Sends those of a launch's arguments that the proxy does not have. The caller holds k.mutex.
 void send_arguments(Kernel &k, const ArgumentList &values);
 bool all_arguments_set(const Kernel &k);
 // A new proxy has no arguments, and its driver has accepted none.

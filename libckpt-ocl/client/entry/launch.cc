@@ -3,6 +3,8 @@
 // clEnqueueNDRangeKernel. A launch of a new shape makes a round trip, because its immediate errors
 // depend on the driver; once the driver has accepted it, launches of the same shape go one way
 // (command.h).
+#include <bit>
+
 #include "common/base/fnv.h"
 #include "libckpt-ocl/client/command/command.h"
 #include "libckpt-ocl/client/entry/api_call.h"
@@ -22,7 +24,7 @@ struct Shape {
   std::optional<Sizes> offset, global, local;
 
   // Covers everything that the driver's decision can depend on, also the sizes of local memory.
-  u64 hash(const Kernel &k, const Queue &q) const {
+  u64 hash(const ArgumentList &values, const Queue &q) const {
     u64 h = kFnvStart;
     auto mix = [&](u64 v) { h = fnv1a(text(view(&v, sizeof v)), h); };
     mix(q.device->number);
@@ -32,32 +34,38 @@ struct Shape {
       mix((*global)[i]);
       mix(local ? (*local)[i] : 0);
     }
-    for (const KernelArgument &a : k.args)
-      if (a.kind == ArgKind::Local) mix(a.size);
+    for (const auto &a : values)
+      if (a->kind == ArgKind::Local) mix(a->size);
     return h;
+  }
+
+  // Launches of one kernel with about as many work-items count as equally long (window.h).
+  Work work(const Kernel &k) const {
+    u64 items = 1;
+    for (cl_uint i = 0; i < dims; i++) items *= (*global)[i];
+    return {k.work_kind + static_cast<u64>(std::bit_width(items)), 0};
   }
 };
 
 // The largest launches become requirements on another device.
-void note_largest(Kernel &k, const Shape &s) {
+void note_largest(Kernel &k, const ArgumentList &values, const Shape &s) {
   u64 items = 1, bytes = 0;
   for (cl_uint i = 0; s.local && i < s.dims; i++) {
     u64 size = (*s.local)[i];
     items *= size;
     k.max_local_size[i] = std::max(k.max_local_size[i], size);
   }
-  for (const KernelArgument &a : k.args)
-    if (a.kind == ArgKind::Local) bytes += a.size;
+  for (const auto &a : values)
+    if (a->kind == ArgKind::Local) bytes += a->size;
   if (s.local) k.max_work_items = std::max(k.max_work_items, items);
   k.max_local_bytes = std::max(k.max_local_bytes, bytes);
 }
 
 // Notes the buffers that the kernel may write to. A pointer to const does not count as read-only: C
 // allows to cast it away.
-template <class Values>
-void note_written(const Kernel &k, const Values &values) {
+void note_written(const Kernel &k, const ArgumentList &values) {
   for (size_t i = 0; i < values.size(); i++) {
-    Mem *m = values[i].mem.get();
+    Mem *m = values[i]->mem.get();
     if (m && !(m->flags & CL_MEM_READ_ONLY) &&
         k.args[i].qualifier != CL_KERNEL_ARG_ADDRESS_CONSTANT)
       m->will_be_written();
@@ -73,10 +81,14 @@ std::optional<Sizes> sizes(cl_uint dims, const size_t *list) {
   return s;
 }
 
-// Sends a launch. The proxy already has its arguments.
-cl_int send_launch(Command &c, Kernel &k, const Shape &shape) {
-  u64 hash = shape.hash(k, c.queue());
+// Sends a launch with these arguments.
+cl_int send_launch(Command &c, Kernel &k, const ArgumentList &values, const Shape &shape) {
+  std::lock_guard together(k.mutex);
+  send_arguments(k, values);
+  note_written(k, values);
+  u64 hash = shape.hash(values, c.queue());
   Trip trip = k.accepted.contains(hash) ? Trip::OneWay : Trip::Round;
+  c.is(shape.work(k));
   cl_int r = c.send<&::clEnqueueNDRangeKernel>(
       trip, handle<cl_command_queue>(&c.queue()), handle<cl_kernel>(&k), shape.dims,
       list_or_null(shape.offset), list_or_null(shape.global), list_or_null(shape.local),
@@ -84,8 +96,13 @@ cl_int send_launch(Command &c, Kernel &k, const Shape &shape) {
   if (r != CL_SUCCESS || trip == Trip::OneWay) return r;
   if (k.accepted.size() >= kMaxShapes) k.accepted.clear();
   k.accepted.insert(hash);
-  note_largest(k, shape);
+  note_largest(k, values, shape);
   return r;
+}
+
+Trip trip_of(Kernel &k, const Shape &shape, const Queue &q) {
+  std::lock_guard lock(k.mutex);
+  return k.accepted.contains(shape.hash(k.values, q)) ? Trip::OneWay : Trip::Round;
 }
 
 cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_command_type type, const Shape &shape,
@@ -102,19 +119,13 @@ cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_command_type type, co
   Command c(queue, type, waits);
   if (c.status() != CL_SUCCESS) return c.status();
   if (c.can_send_now())
-    return c.run_now(out, [k, &shape](Command &it) {
-      std::lock_guard together(k->mutex);
-      send_arguments(*k);
-      note_written(*k, k->args);
-      return send_launch(it, *k, shape);
-    });
+    return c.run_now(out,
+                     [k, &shape](Command &it) { return send_launch(it, *k, k->values, shape); });
   // A deferred launch takes the arguments that are set now.
-  return c.defer(out, [keep = Ref<Kernel>(k), now = arguments_of(*k), shape](Command &it) {
-    std::lock_guard together(keep->mutex);
-    send_arguments(*keep, now);
-    note_written(*keep, now);
-    return send_launch(it, *keep, shape);
-  });
+  auto later = [keep = Ref<Kernel>(k), now = k->values, shape](Command &it) {
+    return send_launch(it, *keep, now, shape);
+  };
+  return c.defer(out, std::move(later), trip_of(*k, shape, *q));
 }
 
 }  // namespace

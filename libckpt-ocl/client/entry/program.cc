@@ -8,6 +8,7 @@
 #include "libckpt-ocl/client/entry/icd.h"
 #include "libckpt-ocl/client/object/create.h"
 #include "libckpt-ocl/client/object/info.h"
+#include "libckpt-ocl/client/source/find_headers.h"
 #include "libckpt-ocl/container.h"
 
 namespace ckpt::ocl {
@@ -69,15 +70,40 @@ void drop_superseded_entries(Program &p) {
   p.ledger_entries = std::move(kept);
 }
 
+// Libraries build many programs with the same headers.
+std::shared_ptr<const Headers> shared(Headers headers) {
+  static std::mutex mutex;
+  static auto *const kLast = new std::weak_ptr<const Headers>;
+  std::lock_guard lock(mutex);
+  if (auto last = kLast->lock(); last && *last == headers) return last;
+  auto made = std::make_shared<const Headers>(std::move(headers));
+  *kLast = made;
+  return made;
+}
+
+// Keeps the files that a build has included, for the same build on another device.
+void record_headers(Program &p, const std::string &options) {
+  if (p.from_binary || p.source.empty()) return;
+  GivenHeaders given;
+  for (const Program::Header &h : p.headers) given.emplace_back(h.name, h.program->source);
+  FoundHeaders found = find_headers(p.source, options, given);
+  p.missed_files = std::move(found.missed);
+  p.files = found.headers.empty() ? nullptr : shared(std::move(found.headers));
+  if (p.files) p.record(static_cast<u16>(Op::Headers), Writer().put(p.number).take(), p.files);
+}
+
 // Builds or compiles the program, and records how.
 cl_int build(Program &p, u16 op, Bytes payload, const std::string &options) {
+  link().follow_folder();
   cl_int status = link().round_trip(op, p.number, payload);
   forget_info(&p);
   std::lock_guard lock(p.mutex);
   if (!p.from_binary) p.options = options;
   p.containers.clear();
   if (!p.was_linked) drop_superseded_entries(p);
-  if (status == CL_SUCCESS) p.record(op, std::move(payload));
+  if (status != CL_SUCCESS) return status;
+  record_headers(p, options);
+  p.record(op, std::move(payload));
   return status;
 }
 
@@ -90,6 +116,7 @@ cl_int add_binary(Program &p, Device *d, ByteView binary, Writer &w) {
     p.source = container->source;
     p.options = container->options;
     p.units = container->units;
+    if (!container->files.empty()) p.files = shared(std::move(container->files));
   }
   p.devices.push_back(d);
   w.put(d->number).blob(binary);
@@ -193,6 +220,7 @@ cl_int clBuildProgram(cl_program program, cl_uint n, const cl_device_id *devices
   std::string asked = options ? options : "";
   // A container may be built from its source again, with the options of its first build.
   bool has_options = p->from_binary && !p->source.empty();
+  p->headers.clear();
   std::string sent = with_argument_info(has_options ? p->options : asked);
   Bytes payload = encoded<&::clBuildProgram>(program, n, devices, sent.c_str(), nullptr, nullptr);
   cl_int status = build(*p, api::spec<&::clBuildProgram>.op, std::move(payload), asked);
@@ -220,8 +248,8 @@ cl_int clCompileProgram(cl_program program, cl_uint n, const cl_device_id *devic
   put_devices(w, n, devices);
   w.str(with_argument_info(asked)).put(u32{count});
   for (const Program::Header &h : list) w.put(h.program->number).str(h.name);
-  cl_int status = build(*p, static_cast<u16>(Op::CompileProgram), w.take(), asked);
   p->headers = std::move(list);
+  cl_int status = build(*p, static_cast<u16>(Op::CompileProgram), w.take(), asked);
   p->was_built = false;
   if (notify) notify(program, user);
   return status;

@@ -31,6 +31,7 @@ Bytes pack_container(Program &p, Device &d) {
   c.options = p.options;
   c.source = p.source;
   c.units = link_units_of(p);
+  if (p.files) c.files = *p.files;
   return c.pack();
 }
 
@@ -67,6 +68,7 @@ std::vector<Container::Unit> link_units_of(const Program &p) {
     Container::Unit &u = units.emplace_back();
     u.source = in->source;
     u.options = in->options;
+    if (in->files) u.files = *in->files;
     for (const Program::Header &h : in->headers) u.headers.push_back({h.name, h.program->source});
   }
   return units;

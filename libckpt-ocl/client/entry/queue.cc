@@ -93,7 +93,7 @@ cl_int clGetCommandQueueInfo(cl_command_queue queue, cl_command_queue_info param
 cl_int clFlush(cl_command_queue queue) {
   ApiCall call;
   if (!object<Queue>(queue)) return CL_INVALID_COMMAND_QUEUE;
-  // Commands are sent when they are enqueued, so there is nothing else to flush.
+  // Commands are sent when they are enqueued, or as soon as the device has got less to do.
   link().flush_releases();
   return link().usable() ? CL_SUCCESS : CL_DEVICE_NOT_AVAILABLE;
 }

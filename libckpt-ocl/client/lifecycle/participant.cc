@@ -71,6 +71,52 @@ Result<> save_memory(Mem &m, bool increment, agent::Sink &sink) {
   return {};
 }
 
+Bytes payload_with_headers(const LedgerEntry &entry) {
+  Writer w;
+  w.raw(entry.payload.data(), entry.payload.size());
+  put(w, *entry.headers);
+  return w.take();
+}
+
+const char *name_of(Kind kind) {
+  switch (kind) {
+    case Kind::Context: return "context";
+    case Kind::Queue: return "command queue";
+    case Kind::Mem: return "buffer or image";
+    case Kind::Program: return "program";
+    case Kind::Kernel: return "kernel";
+    case Kind::Sampler: return "sampler";
+    case Kind::Device:
+    case Kind::Partition: return "sub-device";
+    case Kind::None:
+    case Kind::Platform:
+    case Kind::Event: break;
+  }
+  return "object";
+}
+
+// What the compiler says of a program that cannot be built, for each of its devices.
+std::string build_logs(const Program &p) {
+  constexpr size_t kMaxBytes = 2000;
+  std::string all;
+  for (Device *d : p.devices) {
+    Bytes answer;
+    if (remote_info(InfoOf::ProgramBuild, p.number, d->number, CL_PROGRAM_BUILD_LOG, answer) !=
+        CL_SUCCESS)
+      continue;
+    std::string_view log = text(answer);
+    log = log.substr(0, std::min(log.find('\0'), kMaxBytes));
+    if (!log.empty()) all += fmt::format("; the compiler for \"{}\" says: {}", d->real.name, log);
+  }
+  return all;
+}
+
+Failure cannot_recreate(const Object &o, cl_int status) {
+  bool program = o.kind == Kind::Program;
+  return fail("cannot make {} {} again on the new device: OpenCL error {}{}", name_of(o.kind),
+              o.number, status, program ? build_logs(static_cast<const Program &>(o)) : "");
+}
+
 // Sends the ledger to the new proxy, in the order of the original commands: a kernel comes after
 // the build of its program, and a link after the compilation of its inputs.
 Result<> recreate_objects() {
@@ -79,12 +125,23 @@ Result<> recreate_objects() {
     for (const LedgerEntry &e : o->ledger_entries) entries[e.when] = {o, &e};
   for (auto &[when, what] : entries) {
     auto [o, entry] = what;
-    cl_int status = link().round_trip(entry->op, o->number, entry->payload);
-    if (status != CL_SUCCESS)
-      return fail("cannot recreate object {} of kind {} on the new device: OpenCL error {}",
-                  o->number, static_cast<int>(o->kind), status);
+    Bytes with_headers = entry->headers ? payload_with_headers(*entry) : Bytes();
+    cl_int status =
+        link().round_trip(entry->op, o->number, entry->headers ? with_headers : entry->payload);
+    if (status != CL_SUCCESS) return cannot_recreate(*o, status);
   }
   return {};
+}
+
+std::vector<std::string> failed_requirements(const std::string &requirements) {
+  Bytes reply;
+  std::vector<std::string> reasons;
+  if (link().round_trip(Op::CheckRequirements, 0, Writer().str(requirements).bytes(), &reply) !=
+      CL_SUCCESS)
+    return {};
+  Reader r(reply);
+  for (u32 n = r.get<u32>(); n > 0 && r.ok(); n--) reasons.emplace_back(r.str());
+  return reasons;
 }
 
 // The check that ckpt-restore makes before a restore. If the Manager assigns the device, no tool
@@ -92,15 +149,7 @@ Result<> recreate_objects() {
 std::string reasons_against(const std::string &device, const Greeting &greeting) {
   if (greeting.platforms.empty())
     return fmt::format("the OpenCL device {} is not visible to this program", device);
-  Bytes reply;
-  std::string reasons;
-  if (link().round_trip(Op::CheckRequirements, 0, Writer().str(requirements_as_json()).bytes(),
-                        &reply) != CL_SUCCESS)
-    return {};
-  Reader r(reply);
-  for (u32 n = r.get<u32>(); n > 0 && r.ok(); n--)
-    reasons += fmt::format("{}{}", reasons.empty() ? "" : "; ", r.str());
-  return reasons;
+  return fmt::format("{}", fmt::join(failed_requirements(requirements_as_json()), "; "));
 }
 
 // Variables at program scope (OpenCL C 2.0 and 3.0) lie in no buffer, so nothing can read them. No
@@ -126,6 +175,22 @@ void find_program_scope_variables(std::vector<std::string> &reasons) {
   }
 }
 
+// Whether the compiler finds all that a program includes among the files that were kept.
+void find_missing_headers(std::vector<std::string> &reasons) {
+  std::string doubtful = doubtful_programs_as_json();
+  if (doubtful.empty()) return;
+  for (const std::string &why : failed_requirements(doubtful))
+    reasons.push_back(
+        fmt::format("an OpenCL program includes a file that was not found when it was built, so a "
+                    "restore could not build it: {}",
+                    why));
+  if (!reasons.empty()) return;
+  registry().each<Program>([](Program &p) {
+    std::lock_guard lock(p.mutex);
+    p.missed_files.clear();
+  });
+}
+
 class OpenCl final : public agent::Participant {
  public:
   // Creates what forked() uses: a fork in the middle of its creation would leave it half made.
@@ -139,8 +204,9 @@ class OpenCl final : public agent::Participant {
   void preflight(std::vector<std::string> &reasons) override {
     if (!link().usable())
       reasons.push_back("the OpenCL proxy has ended, and the contents of its buffers are lost");
-    else
-      find_program_scope_variables(reasons);
+    if (!reasons.empty()) return;
+    find_program_scope_variables(reasons);
+    find_missing_headers(reasons);
   }
 
   Result<> quiesce(std::chrono::steady_clock::time_point deadline) override {
@@ -244,6 +310,12 @@ class OpenCl final : public agent::Participant {
     return true;
   }
 
+  bool include(const void *handle) override {
+    if (!registry().holds(handle, Kind::Mem)) return false;
+    object<Mem>(handle)->root()->excluded = false;
+    return true;
+  }
+
   void forked() override {
     link().forget();
     gate().forget();
@@ -259,7 +331,9 @@ class OpenCl final : public agent::Participant {
     for (Device *d : registry().all<Device>()) {
       d->stamp_offset = 0;
       d->stamp_floor = d->last_stamp;
+      d->work_times.forget();
     }
+    for (Queue *q : registry().all<Queue>()) q->window.reset();
     if (!device.empty()) unsuited_ = reasons_against(device, greeting);
     if (!unsuited_.empty()) return fail("{}", unsuited_);
     if (!map_devices())

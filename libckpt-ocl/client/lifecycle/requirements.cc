@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libckpt-ocl/client/lifecycle/requirements.h"
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "libckpt-ocl/client/entry/program.h"
@@ -64,13 +66,43 @@ json device(Device &d) {
           {"images", images(d)}};
 }
 
-json units_of(const Program &p) {
+// The different sets of files that programs include; most programs of a library share one.
+class FileSets {
+ public:
+  // What a program's "files" says: a place in all().
+  json place_of(const Headers &h) {
+    if (h.empty()) return nullptr;
+    auto it = std::ranges::find(sets_, h);
+    if (it == sets_.end()) it = sets_.insert(it, h);
+    return static_cast<size_t>(it - sets_.begin());
+  }
+  json all() const {
+    json out = json::array();
+    for (const Headers &h : sets_) {
+      json files = json::array();
+      for (const Headers::File &f : h.files) files.push_back({{"path", f.path}, {"text", f.text}});
+      out.push_back({{"folder", h.folder},
+                     {"folders", h.folders},
+                     {"files", files},
+                     {"absolute", h.absolute}});
+    }
+    return out;
+  }
+
+ private:
+  std::vector<Headers> sets_;
+};
+
+json units_of(const Program &p, FileSets &sets) {
   json units = json::array();
   for (const Container::Unit &u : link_units_of(p)) {
     json headers = json::array();
     for (const Container::Unit::Header &h : u.headers)
       headers.push_back({{"name", h.name}, {"source", h.source}});
-    units.push_back({{"source", u.source}, {"options", u.options}, {"headers", headers}});
+    units.push_back({{"source", u.source},
+                     {"options", u.options},
+                     {"headers", headers},
+                     {"files", sets.place_of(u.files)}});
   }
   return units;
 }
@@ -86,21 +118,31 @@ std::string language(const Program &p) {
   return fmt::format("SPIR-V_{}.{}", (words[1] >> 16) & 0xff, (words[1] >> 8) & 0xff);
 }
 
-json program(Program &p) {
-  json devices = json::array(), kernels = json::array();
-  for (Device *d : p.devices) devices.push_back(d->root()->number);
+json kernels_of(const Program &p) {
+  json kernels = json::array();
   for (Kernel *k : registry().all<Kernel>())
     if (k->program.get() == &p)
       kernels.push_back({{"name", k->name},
                          {"work_items", k->max_work_items},
                          {"local_size", k->max_local_size},
                          {"local_bytes", k->max_local_bytes}});
-  json units = units_of(p);
+  return kernels;
+}
+
+// Without its kernels.
+json program(const Program &p, FileSets &sets) {
+  json devices = json::array();
+  for (Device *d : p.devices) devices.push_back(d->root()->number);
+  json units = units_of(p, sets);
   return {{"number", p.number},   {"devices", devices},
           {"source", p.source},   {"options", p.options},
           {"built", p.was_built}, {"native_only", p.source.empty() && units.empty()},
-          {"units", units},       {"kernels", kernels},
+          {"units", units},       {"files", sets.place_of(p.files ? *p.files : Headers())},
           {"il", language(p)}};
+}
+
+std::string text_of(const json &j) {
+  return j.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 }  // namespace
@@ -109,9 +151,34 @@ std::string requirements_as_json() {
   json devices = json::array(), programs = json::array();
   for (Device *d : registry().all<Device>())
     if (!d->partition) devices.push_back(device(*d));
-  for (Program *p : registry().all<Program>()) programs.push_back(program(*p));
-  json all = {{"devices", devices}, {"programs", programs}};
-  return all.dump(-1, ' ', false, json::error_handler_t::replace);
+  FileSets sets;
+  for (Program *p : registry().all<Program>()) {
+    programs.push_back(program(*p, sets));
+    programs.back()["kernels"] = kernels_of(*p);
+  }
+  return text_of({{"devices", devices}, {"programs", programs}, {"file_sets", sets.all()}});
+}
+
+std::string doubtful_programs_as_json() {
+  json devices = json::array(), programs = json::array();
+  FileSets sets;
+  registry().each<Program>([&](Program &p) {
+    std::lock_guard lock(p.mutex);
+    if (p.was_built && !p.missed_files.empty()) programs.push_back(program(p, sets));
+  });
+  if (programs.empty()) return {};
+  registry().each<Device>([&](Device &d) {
+    if (!d.partition)
+      devices.push_back({{"number", d.number},
+                         {"platform", d.real.platform},
+                         {"name", d.real.name},
+                         {"nth", d.real.nth},
+                         {"used", d.present}});
+  });
+  return text_of({{"devices", devices},
+                  {"programs", programs},
+                  {"file_sets", sets.all()},
+                  {"same_driver_too", true}});
 }
 
 }  // namespace ckpt::ocl

@@ -13,10 +13,17 @@ namespace ckpt::ocl {
 //                 images: [{type, order, channel, access, width, height, depth, layers,
 //                 row_pitch}]}],
 //    "programs": [{number, devices: [number], source, options, built, native_only, il,
-//                  units: [{source, options, headers: [{name, source}]}],
-//                  kernels: [{name, work_items, local_size, local_bytes}]}]}
+//                  files: place in file_sets or null,
+//                  units: [{source, options, headers: [{name, source}], files}],
+//                  kernels: [{name, work_items, local_size, local_bytes}]}],
+//    "file_sets": [{folder, folders: [path], files: [{path, text}], absolute: [[name, path]]}]}
 //
 // Sizes are in bytes, image sizes in pixels. Call with the gate closed.
 std::string requirements_as_json();
+
+// The same, only for the programs that include a name which was not found as a file: can they be
+// built without it? "same_driver_too": also by the driver that has built them. Empty: there are
+// none.
+std::string doubtful_programs_as_json();
 
 }  // namespace ckpt::ocl

@@ -52,13 +52,26 @@ class OutputStreams {
 
 Result<Greeting> Link::open(const std::string &session, const std::string &device) {
   CKPT_TRY(UniqueFd socket, connect_unix(session));
+  CKPT_TRY(UniqueFd environment, first_environment(session));
+  proxy_folder_ = {};
+  CKPT_TRY(UniqueFd folder, working_folder());
   Writer w;
-  w.put(protocol::kVersion).str("ocl");
-  if (!device.empty()) w.str(device);
-  auto wanted = device.empty() ? protocol::Type::ProxyWanted : protocol::Type::ProxyFor;
+  w.put(protocol::kVersion).str("ocl").put(u8{!device.empty()}).str(device);
   OutputStreams streams;
-  CKPT_CHECK(send_message(socket.get(), static_cast<u16>(wanted), w.bytes(), streams.fds()));
+  std::vector<int> files(streams.fds().begin(), streams.fds().end());
+  files.push_back(folder.get());
+  if (environment) files.push_back(environment.get());
+  CKPT_CHECK(
+      send_message(socket.get(), static_cast<u16>(protocol::Type::ProxyIn), w.bytes(), files));
   return greet(std::move(socket));
+}
+
+// In the proxy a path means what it means in the program.
+void Link::follow_folder() {
+  if (!usable()) return;
+  std::lock_guard lock(folder_mutex_);
+  Result<UniqueFd> folder = proxy_folder_.to_follow();
+  if (folder && *folder) send_with(Op::Folder, folder->get());
 }
 
 Result<> Link::reopen(const std::string &session) {

@@ -40,16 +40,24 @@ cl_int Link::send(u16 op, u64 made, ByteView payload, u16 flags) {
   return send_locked(op, made, payload, flags);
 }
 
-cl_int Link::send_locked(u16 op, u64 made, ByteView payload, u16 flags) {
+// Sends a command one way, with a descriptor.
+cl_int Link::send_with(Op op, int fd) {
+  std::lock_guard lock(send_mutex_);
+  return send_locked(static_cast<u16>(op), 0, {}, 0, fd);
+}
+
+cl_int Link::send_locked(u16 op, u64 made, ByteView payload, u16 flags, int fd) {
   if (!usable()) return CL_DEVICE_NOT_AVAILABLE;
-  bool in_ring = payload.size() <= kMaxInRing;
+  bool in_ring = payload.size() <= kMaxInRing && fd < 0;
   if (!in_ring) flags |= kOnSocket;
   CommandHeader h{static_cast<u32>(payload.size()), op, flags, made};
   if (!wait_for_room(sizeof h + (in_ring ? padded(payload.size()) : 0)))
     return CL_DEVICE_NOT_AVAILABLE;
   push(h, in_ring ? payload : ByteView{});
   ring(header().proxy_bell, header().proxy_waits);
-  if (!in_ring && !send_message(socket_.get(), kPayload, payload)) return CL_DEVICE_NOT_AVAILABLE;
+  std::span<const int> fds(&fd, fd < 0 ? 0 : 1);
+  if (!in_ring && !send_message(socket_.get(), kPayload, payload, fds))
+    return CL_DEVICE_NOT_AVAILABLE;
   return CL_SUCCESS;
 }
 
@@ -197,6 +205,7 @@ void Link::complete_event(Event &e, const Completion &c) {
   if (e.staging_bytes) space_.release(e.staging, e.staging_bytes);
   e.staging_bytes = 0;
   set_time_stamps(e, c);
+  e.busy = c.busy;
   e.status.store(c.status, std::memory_order_release);
 }
 
@@ -254,9 +263,7 @@ void Link::fail_pending() {
 }
 
 void Link::wake_waiters() {
-  if (!usable()) return;
-  header().client_bell.fetch_add(1);
-  futex_wake_all(header().client_bell);
+  if (usable()) ring(header().client_bell, header().client_waits);
 }
 
 std::optional<u64> Link::allocate_staging(u64 bytes) {

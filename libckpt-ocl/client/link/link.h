@@ -18,6 +18,7 @@
 #include "common/ipc/shared_memory.h"
 #include "libckpt-ocl/client/link/gate.h"
 #include "libckpt-ocl/client/link/staging.h"
+#include "libckpt-ocl/client/link/surroundings.h"
 #include "libckpt-ocl/client/object/objects.h"
 #include "libckpt-ocl/wire.h"
 
@@ -67,6 +68,8 @@ class Link {
   }
   // Sends a descriptor; the command that refers to it follows.
   Result<> send_fd(u16 type, int fd);
+  // Makes the program's working folder the proxy's, too.
+  void follow_folder();
   // Queues the release of an object on the proxy's side; flush_releases() sends it.
   struct Release {
     Kind kind;
@@ -98,7 +101,8 @@ class Link {
  private:
   Result<Greeting> greet(UniqueFd socket);
   Header &header() { return *reinterpret_cast<Header *>(memory_.data()); }
-  cl_int send_locked(u16 op, u64 made, ByteView payload, u16 flags);
+  cl_int send_locked(u16 op, u64 made, ByteView payload, u16 flags, int fd = -1);
+  cl_int send_with(Op op, int fd);
   bool wait_for_room(size_t bytes);
   void push(const CommandHeader &c, ByteView payload);
   bool sleep_until_bell(u32 seen);
@@ -122,6 +126,8 @@ class Link {
   std::vector<Release> releases_;
   std::atomic<bool> any_releases_{false};
   StagingSpace space_{kStagingBytes};
+  std::mutex folder_mutex_;  // locked before all others
+  ProxyFolder proxy_folder_;
 };
 
 Link &link();

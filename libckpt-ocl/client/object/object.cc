@@ -14,8 +14,8 @@ std::atomic<u64> g_next_step{1};
 
 Object::Object(Kind k) : dispatch(icd_dispatch()), kind(k), number(g_next_number.fetch_add(1)) {}
 
-void Object::record(u16 op, Bytes payload) {
-  ledger_entries.push_back({g_next_step.fetch_add(1), op, std::move(payload)});
+void Object::record(u16 op, Bytes payload, std::shared_ptr<const Headers> headers) {
+  ledger_entries.push_back({g_next_step.fetch_add(1), op, std::move(payload), std::move(headers)});
 }
 
 void Object::drop() {

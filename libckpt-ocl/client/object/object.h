@@ -11,10 +11,12 @@
 
 #include <atomic>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <vector>
 
 #include "libckpt-ocl/client/object/ref.h"
+#include "libckpt-ocl/headers.h"
 #include "libckpt-ocl/table.h"
 
 struct _cl_icd_dispatch;
@@ -26,6 +28,7 @@ struct LedgerEntry {
   u64 when;
   u16 op;
   Bytes payload;
+  std::shared_ptr<const Headers> headers = {};  // of Op::Headers: they follow the payload
 };
 
 struct Object {
@@ -38,7 +41,8 @@ struct Object {
   std::vector<LedgerEntry> ledger_entries;
 
   explicit Object(Kind k);
-  void record(u16 op, Bytes payload);  // adds a ledger entry
+  // Adds a ledger entry.
+  void record(u16 op, Bytes payload, std::shared_ptr<const Headers> headers = {});
   Object(const Object &) = delete;
   void keep() { keepers.fetch_add(1, std::memory_order_relaxed); }
   void drop();

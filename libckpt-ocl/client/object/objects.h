@@ -16,6 +16,7 @@
 #include <unordered_set>
 
 #include "common/ipc/shared_memory.h"
+#include "libckpt-ocl/client/command/window.h"
 #include "libckpt-ocl/client/object/object.h"
 #include "libckpt-ocl/container.h"
 #include "libckpt-ocl/device_limits.h"
@@ -71,6 +72,8 @@ struct Device : Object {
   u64 stamp_offset = 0;  // added to the driver's time stamps
   u64 last_stamp = 0;
   u64 stamp_floor = 0;  // last_stamp at the latest restore
+
+  WorkTimes work_times;  // of the real device
 };
 
 struct Context : Object {
@@ -111,6 +114,8 @@ struct Queue : Object {
   bool untracked = false;  // commands without an event were sent after `last` (request_marker)
   // Commands of this queue that are deferred (deferred.h), and the barriers among them.
   std::atomic<u32> deferred{0}, deferred_barriers{0};
+  std::atomic<bool> held_back{false};  // one of them only waits for room in the window
+  BasicWindow<Ref<Event>> window;      // what was sent to the proxy, and is under way
 };
 
 // Host address space in which a mapped buffer or image appears; as large as the root buffer.
@@ -205,8 +210,10 @@ struct Program : Object {
     Ref<Program> program;
     std::string name;
   };
-  std::vector<Header> headers;         // of the last compilation
-  std::vector<Container::Unit> units;  // of the container that the program was created from
+  std::vector<Header> headers;            // of the last compilation
+  std::vector<Container::Unit> units;     // of the container that the program was created from
+  std::shared_ptr<const Headers> files;   // that the last build included; may be null
+  std::vector<std::string> missed_files;  // FoundHeaders::missed of the last build
   std::mutex mutex;
   bool was_built = false;
   std::string options;              // of the last build, as the application gave them
@@ -217,20 +224,21 @@ struct Program : Object {
   }
 };
 
+// The value of a kernel's argument. It never changes, because deferred launches refer to it.
 struct ArgumentValue {
+  u64 number = 0;  // no other value has it
   ArgKind kind = ArgKind::Bytes;
   size_t size = 0;
   Bytes value;
   Ref<Mem> mem;
   Ref<Sampler> sampler;
 };
-using ArgumentList = std::vector<ArgumentValue>;
+using ArgumentList = std::vector<std::shared_ptr<const ArgumentValue>>;
 
-struct KernelArgument : ArgumentValue {
+struct KernelArgument {
   u32 qualifier = 0;  // CL_KERNEL_ARG_ADDRESS_…, or 0 if the driver does not report it
   std::string type;
-  bool set = false;
-  bool sent = false;                          // the proxy has this value
+  u64 in_proxy = 0;                           // the number of the value that the proxy has; 0: none
   std::set<std::pair<size_t, int>> accepted;  // sizes and kinds that the driver has accepted
 };
 
@@ -240,7 +248,11 @@ struct Kernel : Object {
   Ref<Program> program;
   std::string name;
   std::vector<KernelArgument> args;
-  std::mutex mutex;  // held from sending the arguments to sending the launch
+  ArgumentList values;  // of `args`, as the application has set them; null: not set
+  u64 work_kind = 0;    // the same for every kernel of this program and name (window.h)
+  // Held from sending the arguments to sending the launch, and while the following or
+  // KernelArgument::in_proxy are used: deferred launches are sent by another thread.
+  std::mutex mutex;
   // Hashes of launch shapes that the driver has accepted: such launches go one way.
   std::unordered_set<u64> accepted;
   // The maxima of all launches: work-items of a work-group, in total and in each dimension, and
@@ -261,7 +273,9 @@ struct Event : Object {
   // An unset user event or a deferred command: the proxy does not know this event.
   std::atomic<bool> deferred{false};
   u64 queued = 0, submitted = 0, started = 0, ended = 0;
-  Ref<Event> first;  // of a transfer in pieces: the event of the first piece
+  u64 deferred_ns = 0;  // for how long the command was deferred
+  u32 busy = 0;         // Completion::busy
+  Ref<Event> first;     // of a transfer in pieces: the event of the first piece
 
   bool finished() const { return status.load(std::memory_order_acquire) <= CL_COMPLETE; }
 

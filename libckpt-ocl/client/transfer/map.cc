@@ -43,7 +43,7 @@ cl_int enqueue_marker(cl_command_queue queue, cl_command_type type, Waits waits,
   Command c(queue, type, waits);
   if (c.status() != CL_SUCCESS) return c.status();
   Ref<Event> done(blocking == Blocking::Yes ? &c.event() : nullptr);
-  cl_int r = c.run(out, send_marker);
+  cl_int r = c.run(out, Trip::OneWay, send_marker);
   return r == CL_SUCCESS && done && wait(*done) < 0 ? done->status.load() : r;
 }
 
@@ -113,7 +113,7 @@ cl_int unmap_region(cl_command_queue queue, Mem &m, void *at, Waits waits, cl_ev
   if (c.status() != CL_SUCCESS) return c.status();
   std::optional<Mem::Map> map = find_map(m, at);
   if (!map) return CL_INVALID_VALUE;
-  return c.run(out, [map = *map, keep = Ref<Mem>(&m)](Command &it) {
+  return c.run(out, Trip::OneWay, [map = *map, keep = Ref<Mem>(&m)](Command &it) {
     cl_int r = write_mapped(it, *keep, map);
     erase_map(*keep, map.at);  // not earlier: a checkpoint discards shadows without a map
     keep->drop();              // the reference that map_region() took

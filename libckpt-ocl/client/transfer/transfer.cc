@@ -122,6 +122,7 @@ void put_place(Writer &w, Command &c, const Mem &mem, const Rect &r, u64 staging
 // Sends one piece of a transfer; `data` is its place in host memory.
 cl_int send_piece(Command &c, bool reading, const Mem &mem, const Rect &r, std::byte *data) {
   size_t bytes = bytes_of(r);
+  c.is(work_of_bytes(c.type(), bytes));
   u16 operation = static_cast<u16>(operation_of(reading, mem, r));
   Writer w;
   // The bytes of a small write travel in the command itself.
@@ -188,18 +189,22 @@ cl_int transfer(bool reading, cl_command_queue queue, cl_command_type type, Mem 
                 const Rect &all, std::byte *host, Blocking blocking, Waits waits, cl_event *out) {
   Command c(queue, type, waits);
   if (c.status() != CL_SUCCESS) return c.status();
-  // A blocking write ends when host memory has been read. That is at once, unless it is deferred.
+  // A blocking write ends when host memory has been read: when it is sent.
   bool now = c.can_send_now();
-  bool must_wait = blocking == Blocking::Yes && (reading || !now);
-  Ref<Event> done(reading || must_wait ? &c.event() : nullptr);
+  bool must_wait = blocking == Blocking::Yes && reading;
+  bool until_sent = blocking == Blocking::Yes && !reading && !now;
+  Ref<Event> done(reading || until_sent ? &c.event() : nullptr);
   Pace pace = now && blocking == Blocking::Yes ? kInCache : Pace{};
   auto send = [=, keep = Ref<Mem>(&mem)](Command &it) {
     if (reading && !must_wait) pending_reads().add(&it.event(), host, host + host_extent(all));
     return send_pieces(it, reading, *keep, all, host, pace);
   };
-  cl_int r = now ? c.run_now(out, std::move(send)) : c.defer(out, std::move(send));
-  if (r == CL_SUCCESS && must_wait && wait(*done) < 0) return done->status.load();
-  return r;
+  cl_int r = now          ? c.run_now(out, std::move(send))
+             : until_sent ? c.defer_until_sent(out, std::move(send))
+                          : c.defer(out, std::move(send), Trip::OneWay);
+  if (r == CL_SUCCESS && must_wait) wait(*done);
+  return r == CL_SUCCESS && blocking == Blocking::Yes && done ? std::min(0, done->status.load())
+                                                              : r;
 }
 
 Rect one_row(size_t offset, size_t size) {

@@ -56,8 +56,8 @@ std::string code_of(const std::string &source) {
 
 class Check {
  public:
-  Check(const RealDevice &device, std::vector<std::string> &reasons)
-      : device_(device), reasons_(reasons) {}
+  Check(const RealDevice &device, const json &file_sets, std::vector<std::string> &reasons)
+      : device_(device), file_sets_(file_sets), reasons_(reasons) {}
 
   void limits(const json &values) {
     for (const Limit &l : kLimits) {
@@ -91,8 +91,8 @@ class Check {
   }
 
   void program(const json &p) {
-    ProgramToBuild w{field<u64>(p, "number", 0), field<std::string>(p, "source", ""), units(p),
-                     field<std::string>(p, "options", "")};
+    ProgramToBuild w{field<u64>(p, "number", 0), field<std::string>(p, "source", ""), files(p),
+                     units(p), field<std::string>(p, "options", "")};
     if (!field(p, "built", false)) return;
     if (std::string il = field<std::string>(p, "il", ""); !il.empty())
       return language(w.number, il);
@@ -100,26 +100,42 @@ class Check {
       return add_reason(
           "program {} was created from another driver's binary, and its source is unknown",
           w.number);
-    size_t before = reasons_.size();
-    extensions(w.number, code_of(w.source));
-    for (const Container::Unit &u : w.units) extensions(w.number, code_of(u.source));
-    if (reasons_.size() == before) build(w, p);
+    build(w, p);
   }
 
  private:
   struct ProgramToBuild {
     u64 number;
     std::string source;
+    Headers files;
     std::vector<Container::Unit> units;
     std::string options;
   };
 
-  static std::vector<Container::Unit> units(const json &p) {
+  // The files that a program or unit includes.
+  Headers files(const json &p) const {
+    Headers h;
+    u64 place = field<u64>(p, "files", ~u64{0});
+    if (!file_sets_.is_array() || place >= file_sets_.size()) return h;
+    const json &set = file_sets_[place];
+    h.folder = field<std::string>(set, "folder", "");
+    for (const json &f : list(set, "folders"))
+      if (f.is_string()) h.folders.push_back(f.get<std::string>());
+    for (const json &f : list(set, "files"))
+      h.files.push_back({field<std::string>(f, "path", ""), field<std::string>(f, "text", "")});
+    for (const json &a : list(set, "absolute"))
+      if (a.is_array() && a.size() == 2 && a[0].is_string() && a[1].is_string())
+        h.absolute.emplace_back(a[0].get<std::string>(), a[1].get<std::string>());
+    return h;
+  }
+
+  std::vector<Container::Unit> units(const json &p) const {
     std::vector<Container::Unit> out;
     for (const json &u : list(p, "units")) {
       Container::Unit &unit = out.emplace_back();
       unit.source = field<std::string>(u, "source", "");
       unit.options = field<std::string>(u, "options", "");
+      unit.files = files(u);
       for (const json &h : list(u, "headers"))
         unit.headers.push_back(
             {field<std::string>(h, "name", ""), field<std::string>(h, "source", "")});
@@ -140,38 +156,38 @@ class Check {
                  here.size() > 2 ? "; it supports" + here : "");
   }
 
-  // The extensions that the source enables, and double precision, which needs one.
-  void extensions(u64 number, const std::string &code) {
-    std::string here = " " + device_text(device_.id, CL_DEVICE_EXTENSIONS) + " ";
+  // Why the source probably does not compile: the extensions that it enables, and double precision,
+  // which needs one. Only the compiler knows which branches it takes, so this is an explanation of
+  // its error and no error itself.
+  std::string likely_cause(const ProgramToBuild &w) const {
+    std::string code = code_of(w.source),
+                here = " " + device_text(device_.id, CL_DEVICE_EXTENSIONS) + " ";
+    for (const Container::Unit &u : w.units) code += code_of(u.source);
     static const std::regex doubles(R"(\bdouble\d*\b)"),
         pragma(R"(#\s*pragma\s+OPENCL\s+EXTENSION\s+(\w+)\s*:\s*(enable|require))");
     bool fp64 = device_number(device_.id, CL_DEVICE_DOUBLE_FP_CONFIG) != 0 ||
                 here.find(" cl_khr_fp64 ") != std::string::npos;
     if (!fp64 && std::regex_search(code, doubles))
-      add_reason("program {} uses double precision (fp64), which \"{}\" does not support", number,
-                 device_.name);
-    for (std::sregex_iterator it(code.begin(), code.end(), pragma), end; it != end; ++it) {
-      std::string name = (*it)[1];
-      bool known = name == "all" || name == "cl_khr_fp64" ||
-                   here.find(" " + name + " ") != std::string::npos;
-      if (!known)
-        add_reason("program {} enables {}, which \"{}\" does not support", number, name,
-                   device_.name);
-    }
+      return fmt::format(" (it uses double precision (fp64), which \"{}\" does not support)",
+                         device_.name);
+    for (std::sregex_iterator it(code.begin(), code.end(), pragma), end; it != end; ++it)
+      if (std::string name = (*it)[1]; here.find(" " + name + " ") == std::string::npos)
+        return fmt::format(" (it enables {}, which \"{}\" does not support)", name, device_.name);
+    return {};
   }
 
   void build(const ProgramToBuild &w, const json &p) {
     cl_int status;
+    std::string log;
     cl_context context = ::clCreateContext(nullptr, 1, &device_.id, nullptr, nullptr, &status);
     if (!context) return add_reason("\"{}\" cannot be used: OpenCL error {}", device_.name, status);
-    cl_program program = w.units.empty()
-                             ? from_source(context, w.source, status)
-                             : from_units(context, {device_.id}, w.units, w.options, status);
-    if (program && w.units.empty())
-      status = ::clBuildProgram(program, 1, &device_.id, w.options.c_str(), nullptr, nullptr);
+    cl_program program =
+        w.units.empty()
+            ? built_from_source(context, {device_.id}, w.source, w.options, w.files, status)
+            : from_units(context, {device_.id}, w.units, w.options, status, &log);
     if (status != CL_SUCCESS)
-      add_reason("program {} does not compile for \"{}\": {}", w.number, device_.name,
-                 build_log(program));
+      add_reason("program {} does not compile for \"{}\"{}: {}", w.number, device_.name,
+                 likely_cause(w), log.empty() ? build_log(program, device_.id) : log);
     for (const json &k : list(p, "kernels"))
       if (status == CL_SUCCESS) launches(program, k);
     release_handle(Kind::Program, program);
@@ -216,18 +232,8 @@ class Check {
                  device_.name, here);
   }
 
-  std::string build_log(cl_program program) {
-    size_t size = 0;
-    if (!program || ::clGetProgramBuildInfo(program, device_.id, CL_PROGRAM_BUILD_LOG, 0, nullptr,
-                                            &size) != CL_SUCCESS)
-      return "no build log";
-    std::string log(size, '\0');
-    ::clGetProgramBuildInfo(program, device_.id, CL_PROGRAM_BUILD_LOG, size, log.data(), nullptr);
-    log.resize(std::min(log.find('\0'), log.size()));
-    return log.substr(0, 600);
-  }
-
   const RealDevice &device_;
+  const json &file_sets_;
   std::vector<std::string> &reasons_;
 };
 
@@ -263,12 +269,14 @@ std::vector<std::string> check_requirements(const json &requirements, const Chec
   std::vector<ProgramDevice> devices = program_devices(requirements);
   auto real = map_program_devices(devices, all, !keys.empty());
   if (!real) return {real.error().text()};
+  const json file_sets = requirements.value("file_sets", json::array());
+  bool same_too = field(requirements, "same_driver_too", false);
   for (size_t i = 0; i < devices.size(); i++) {
     const RealDevice *d = (*real)[i];
     // The same device has served the program before.
-    if (!d || !devices[i].used || same_driver(devices[i], *d, all)) continue;
+    if (!d || !devices[i].used || (!same_too && same_driver(devices[i], *d, all))) continue;
     const json &device = list(requirements, "devices")[i];
-    Check check(*d, reasons);
+    Check check(*d, file_sets, reasons);
     if (!options.ignore_limits && device.contains("limits")) check.limits(device["limits"]);
     check.buffers(device);
     check_images(*d, list(device, "images"), reasons);

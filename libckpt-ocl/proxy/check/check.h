@@ -18,8 +18,8 @@
 //                 `--ignore-limits` skips these, since a limit that was read may not matter
 //   memory        the largest object, the sum of all, the alignment of sub-buffers
 //   images        formats and sizes (check_images.h)
-//   programs      extensions named in the source, then a build for the new device, so that
-//                 compiler errors appear now and not during the restore
+//   programs      a build for the new device, so that compiler errors appear now and not during the
+//                 restore
 //   kernels       the largest work-group and local memory of all launches, against what the driver
 //                 reports for the kernel that was just built
 //

@@ -53,6 +53,19 @@ cl_int enqueue(api::Arguments<&::clEnqueueCopyImageToBuffer> &call) {
 }
 
 template <auto Fn>
+cl_int perform(Server &, api::Arguments<Fn> &call) {
+  return call.call();
+}
+
+cl_int perform(Server &s, api::Arguments<&::clBuildProgram> &call) {
+  const char *options = call.get<3>();
+  return s.with_headers(call.get<0>(), options ? options : "", [&](const char *moved) {
+    call.set<3>(moved);
+    return call.call();
+  });
+}
+
+template <auto Fn>
 void carry_out(Server &s, const CommandHeader &h, Reader r) {
   api::Arguments<Fn> call(r, ProxySide{s.objects});
   constexpr auto spec = api::spec<Fn>;
@@ -64,7 +77,7 @@ void carry_out(Server &s, const CommandHeader &h, Reader r) {
     cl_int status = call.ok() ? enqueue(call) : CL_INVALID_VALUE;
     s.enqueued(h, call.template get<0>(), static_cast<cl_event>(call.made), status);
   } else {
-    s.reply(h, call.ok() ? call.call() : CL_INVALID_VALUE);
+    s.reply(h, call.ok() ? perform(s, call) : CL_INVALID_VALUE);
   }
 }
 

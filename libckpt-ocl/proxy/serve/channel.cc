@@ -83,12 +83,14 @@ std::optional<Channel::Incoming> Channel::next() {
   auto m = receive_message(socket_.get());
   if (!m || !*m || (*m)->type != kPayload) return {};
   from_socket_ = std::move((*m)->body);
-  return Incoming{c, from_socket_};
+  if (!(*m)->fds.empty()) fd_from_socket_ = std::move((*m)->fds.front());
+  return Incoming{c, from_socket_, fd_from_socket_.get()};
 }
 
 void Channel::done() {
   Header &h = header();
   from_socket_.clear();
+  fd_from_socket_.reset();
   h.command_tail.store(next_tail_, std::memory_order_seq_cst);
   if (h.client_wants_room.load(std::memory_order_seq_cst) != 0) {
     h.client_bell.fetch_add(1);

@@ -31,6 +31,7 @@ class Channel {
   struct Incoming {
     CommandHeader header;
     ByteView payload;  // valid until done()
+    int fd = -1;       // a descriptor that came with it, valid until done()
   };
   // Whether the ring holds a command.
   bool ready();
@@ -55,6 +56,7 @@ class Channel {
   UniqueFd socket_;
   std::atomic<int> client_{-1};  // socket_, for client_is_gone()
   Bytes from_socket_;            // the payload of a command with kOnSocket
+  UniqueFd fd_from_socket_;
   u64 next_tail_ = 0;
   std::mutex completions_;
 };

@@ -64,6 +64,7 @@ void release_object(Server &s, Reader r) {
   void *handle = s.objects.take(kind, r.get<u64>());
   if (kind == Kind::Queue && handle) s.queues.remove(static_cast<cl_command_queue>(handle));
   if (kind == Kind::Context && handle) s.remove_context(static_cast<cl_context>(handle));
+  if (kind == Kind::Program) s.header_folders.erase(static_cast<cl_program>(handle));
   release_handle(kind, handle);
 }
 

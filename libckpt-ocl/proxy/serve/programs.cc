@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "common/base/log.h"
 #include "libckpt-ocl/container.h"
 #include "libckpt-ocl/proxy/serve/server.h"
 #include "libckpt-ocl/proxy/serve/sources.h"
@@ -24,10 +25,26 @@ bool native_fits(const DeviceBinary &b) {
          (b.container.device.empty() || b.container.device == identity(b.device));
 }
 
+// A program from a source, the next build of which finds these files.
+cl_program with_files(Server &s, cl_context context, const std::string &source,
+                      const Headers &files, cl_int &status) {
+  if (files.empty()) return from_source(context, source, status);
+  Result<HeaderFolder> folder = HeaderFolder::create(files);
+  if (!folder) {
+    log::error(folder.error());
+    status = CL_OUT_OF_HOST_MEMORY;
+    return nullptr;
+  }
+  cl_program p = from_source(context, folder->moved(source), status);
+  if (p) s.header_folders.emplace(p, std::move(*folder));
+  return p;
+}
+
 // A program from containers: from the native binaries if every device still has their driver, else
 // from their sources. The application builds the program next in either case; the client then adds
 // the options.
-cl_program from_containers(cl_context context, std::vector<DeviceBinary> &list, cl_int &status) {
+cl_program from_containers(Server &s, cl_context context, std::vector<DeviceBinary> &list,
+                           cl_int &status) {
   std::vector<cl_device_id> devices;
   std::vector<Bytes> natives;
   for (const DeviceBinary &b : list) {
@@ -39,7 +56,7 @@ cl_program from_containers(cl_context context, std::vector<DeviceBinary> &list, 
     if (p && status == CL_SUCCESS) return p;
   }
   const Container &c = list.front().container;
-  if (!c.source.empty()) return from_source(context, c.source, status);
+  if (!c.source.empty()) return with_files(s, context, c.source, c.files, status);
   status = CL_INVALID_BINARY;
   if (c.units.empty()) return nullptr;
   // Links the inputs again and loads the result as a binary, because the application holds a
@@ -49,6 +66,15 @@ cl_program from_containers(cl_context context, std::vector<DeviceBinary> &list, 
   cl_program p = status == CL_SUCCESS ? from_native(context, devices, natives, status) : nullptr;
   release_handle(Kind::Program, linked);
   return p;
+}
+
+std::string source_of(cl_program program) {
+  size_t size = 0;
+  ::clGetProgramInfo(program, CL_PROGRAM_SOURCE, 0, nullptr, &size);
+  std::string source(size, '\0');
+  ::clGetProgramInfo(program, CL_PROGRAM_SOURCE, size, source.data(), nullptr);
+  if (size > 0) source.pop_back();  // the final NUL
+  return source;
 }
 
 std::vector<cl_device_id> read_devices(Server &s, Reader &r) {
@@ -61,6 +87,34 @@ std::vector<cl_device_id> read_devices(Server &s, Reader &r) {
 }
 
 }  // namespace
+
+cl_int Server::with_headers(cl_program program, const std::string &options,
+                            const std::function<cl_int(const char *options)> &build) {
+  auto found = header_folders.find(program);
+  if (found == header_folders.end()) return build(options.c_str());
+  HeaderFolder folder = std::move(found->second);
+  header_folders.erase(found);
+  HeaderFolder::Entered entered(folder);
+  return build(folder.moved_options(options).c_str());
+}
+
+// The program is replaced, because its source may name files by absolute paths.
+void headers(Server &s, const CommandHeader &h, Reader r) {
+  u64 number = r.get<u64>();
+  auto program = s.objects.get<cl_program>(Kind::Program, number);
+  Headers files = get_headers(r);
+  if (!program || !r.ok()) return s.reply(h, CL_INVALID_PROGRAM);
+  cl_context context = nullptr;
+  ::clGetProgramInfo(program, CL_PROGRAM_CONTEXT, sizeof context, &context, nullptr);
+  cl_int status = CL_SUCCESS;
+  cl_program p = with_files(s, context, source_of(program), files, status);
+  if (status == CL_SUCCESS && p) {
+    s.objects.put(Kind::Program, number, p);
+    s.header_folders.erase(program);  // before the handle is free for another program
+    release_handle(Kind::Program, program);
+  }
+  s.reply(h, status);
+}
 
 void program_source(Server &s, const CommandHeader &h, Reader r) {
   auto context = s.objects.get<cl_context>(Kind::Context, r.get<u64>());
@@ -91,7 +145,7 @@ void program_binary(Server &s, const CommandHeader &h, Reader r) {
   }
   if (!context || !r.ok() || list.empty()) return s.reply(h, CL_INVALID_VALUE);
   cl_int status = CL_SUCCESS;
-  cl_program p = from_containers(context, list, status);
+  cl_program p = from_containers(s, context, list, status);
   if (status == CL_SUCCESS)
     s.objects.put(Kind::Program, h.made, p);
   else
@@ -114,11 +168,12 @@ void compile_program(Server &s, const CommandHeader &h, Reader r) {
   if (!program || !r.ok()) return s.reply(h, CL_INVALID_PROGRAM);
   std::vector<const char *> c_names;
   for (const std::string &name : names) c_names.push_back(name.c_str());
-  s.reply(h, ::clCompileProgram(program, static_cast<cl_uint>(devices.size()),
-                                devices.empty() ? nullptr : devices.data(), options.c_str(),
-                                static_cast<cl_uint>(headers.size()),
-                                headers.empty() ? nullptr : headers.data(),
-                                c_names.empty() ? nullptr : c_names.data(), nullptr, nullptr));
+  s.reply(h, s.with_headers(program, options, [&](const char *moved) {
+    return ::clCompileProgram(
+        program, static_cast<cl_uint>(devices.size()), devices.empty() ? nullptr : devices.data(),
+        moved, static_cast<cl_uint>(headers.size()), headers.empty() ? nullptr : headers.data(),
+        c_names.empty() ? nullptr : c_names.data(), nullptr, nullptr);
+  }));
 }
 
 void link_program(Server &s, const CommandHeader &h, Reader r) {

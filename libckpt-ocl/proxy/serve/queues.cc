@@ -19,14 +19,24 @@ u64 stamp(cl_event e, cl_profiling_info which) {
 
 }  // namespace
 
+u32 Queues::Busy::until_now(Clock::time_point since) {
+  std::lock_guard lock(mutex_);
+  Clock::time_point now = Clock::now();
+  sum_ += now - std::max(since, until_);
+  until_ = now;
+  auto us = std::chrono::duration_cast<std::chrono::microseconds>(sum_).count();
+  return std::max(u32{1}, static_cast<u32>(us));
+}
+
 void Queues::add(cl_command_queue queue) {
   cl_command_queue_properties properties = 0;
   cl_device_id device = nullptr;
   ::clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, nullptr);
   ::clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, nullptr);
-  queues_[queue] = {.profiling = (properties & CL_QUEUE_PROFILING_ENABLE) != 0,
-                    .out_of_order = (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) != 0,
-                    .wait_at_once = single_threaded(device)};
+  Queue &q = queues_[queue] = {};
+  q.profiling = (properties & CL_QUEUE_PROFILING_ENABLE) != 0;
+  q.out_of_order = (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) != 0;
+  q.wait_at_once = single_threaded(device);
 }
 
 void Queues::remove(cl_command_queue queue) {
@@ -39,6 +49,7 @@ void Queues::remove(cl_command_queue queue) {
 void Queues::enqueued(cl_command_queue queue, u64 number, cl_event event, Bytes data) {
   Queue &q = queues_[queue];
   q.unflushed++;
+  if (!q.since) q.since = Busy::Clock::now();
   release_handle(Kind::Event, q.last);
   q.last = nullptr;
   if (number != 0 || !data.empty()) {
@@ -64,7 +75,9 @@ cl_int Queues::complete_after_all(cl_command_queue queue, u64 number) {
 
 void Queues::watch(Queue &q, u64 number, cl_event event, Bytes data) {
   if (number != 0) objects_.put(Kind::Event, number, event);
-  auto *p = new Pending{this, number, q.profiling, std::move(data)};
+  Busy::Clock::time_point since = q.since.value_or(Busy::Clock::now());
+  q.since.reset();
+  auto *p = new Pending{this, number, q.profiling, std::move(data), q.busy, since};
   if (!q.wait_at_once &&
       ::clSetEventCallback(event, CL_COMPLETE, on_event_finished, p) == CL_SUCCESS)
     return;
@@ -101,6 +114,7 @@ void CL_CALLBACK Queues::on_event_finished(cl_event event, cl_int status, void *
 void Queues::finish(const Pending &p, cl_event event, cl_int status) {
   Completion c{};
   c.event = p.number;
+  c.busy = p.busy->until_now(p.since);
   cl_int reported = status;
   if (status < 0)  // the callback may report only that an event of the wait list failed
     ::clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof reported, &reported, nullptr);

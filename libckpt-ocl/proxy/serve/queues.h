@@ -6,7 +6,10 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -36,17 +39,34 @@ class Queues {
   void release_finished();
 
  private:
+  // For how long a queue has been busy: the sum of the times from a command's beginning, or from
+  // the end of the one before it, to its end. Drivers call back on any thread.
+  class Busy {
+   public:
+    using Clock = std::chrono::steady_clock;
+    // Commands that were enqueued from `since` on have finished. Returns Completion::busy.
+    u32 until_now(Clock::time_point since);
+
+   private:
+    std::mutex mutex_;
+    Clock::time_point until_{};
+    Clock::duration sum_{};
+  };
   struct Queue {
     bool profiling, out_of_order;
     bool wait_at_once;        // the serving thread waits for each command (quirks.h)
     cl_event last = nullptr;  // the newest command, if it gets no completion
     u32 unflushed = 0;
+    std::optional<Busy::Clock::time_point> since;  // the first command after the last watched one
+    std::shared_ptr<Busy> busy = std::make_shared<Busy>();
   };
   struct Pending {
     Queues *queues;
     u64 number;
     bool profiling;
     Bytes data;
+    std::shared_ptr<Busy> busy;
+    Busy::Clock::time_point since;
   };
   void watch(Queue &q, u64 number, cl_event event, Bytes data);
   void flush(cl_command_queue handle, Queue &q);

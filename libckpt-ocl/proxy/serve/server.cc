@@ -7,6 +7,7 @@
 
 #include "agent/protocol.h"
 #include "common/base/log.h"
+#include "common/base/shortage.h"
 #include "libckpt-ocl/proxy/check/check.h"
 #include "libckpt-ocl/proxy/device/quirks.h"
 
@@ -31,7 +32,8 @@ void Server::watch_client() {
 
 Result<> Server::run(UniqueFd client) {
   CKPT_CHECK(greet(std::move(client)));
-  std::thread([this] { watch_client(); }).detach();
+  CKPT_TRY(std::thread watcher, start_thread([this] { watch_client(); }));
+  watcher.detach();
   for (;;) {
     serve();
     if (!parked_ || !wait_for_return()) return {};
@@ -83,6 +85,7 @@ void Server::carry_out(const Channel::Incoming &c) {
     case Op::Info: return info(h, r);
     case Op::KernelParameters: return kernel_parameters(*this, h, r);
     case Op::KernelArgs: return kernel_args(*this, h, r);
+    case Op::Headers: return headers(*this, h, r);
     case Op::ProgramSource: return program_source(*this, h, r);
     case Op::ProgramBinary: return program_binary(*this, h, r);
     case Op::CompileProgram: return compile_program(*this, h, r);
@@ -105,6 +108,7 @@ void Server::carry_out(const Channel::Incoming &c) {
     case Op::Marker: return marker(h, r);
     case Op::RoundTrip: return reply(h, CL_SUCCESS);
     case Op::CheckRequirements: return check(h, r);
+    case Op::Folder: return enter_folder(c.fd);
   }
   if (!carry_out_api(*this, h, r)) {
     log::error("the application sent command {}, which this proxy does not know", h.op);
@@ -203,6 +207,12 @@ void Server::map_devices(const CommandHeader &h, Reader r) {
   }
   for (const RealDevice *d : *real) w.str(d ? uuid_of_device(*d) : "");
   reply(h, CL_SUCCESS, w.bytes());
+}
+
+// Where it fails, a build that needs the folder says so.
+void Server::enter_folder(int folder) {
+  if (folder < 0 || ::fchdir(folder) != 0)
+    log::warn("the OpenCL proxy cannot follow the program into its working folder");
 }
 
 // The check of ckpt-restore, against the devices that this proxy shows.

@@ -5,12 +5,14 @@
 // for an event of another thread never blocks that thread's commands.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 
 #include "libckpt-ocl/proxy/device/mapping.h"
 #include "libckpt-ocl/proxy/device/portable.h"
 #include "libckpt-ocl/proxy/serve/channel.h"
+#include "libckpt-ocl/proxy/serve/header_folder.h"
 #include "libckpt-ocl/proxy/serve/objects.h"
 #include "libckpt-ocl/proxy/serve/queues.h"
 
@@ -35,6 +37,12 @@ class Server {
   Queues queues{channel, objects};
   std::optional<Portable> portable;  // with --portable
 
+  // The files for the next build of a program, after Op::Headers.
+  std::map<cl_program, HeaderFolder> header_folders;
+  // Calls `build` with the options, where these files are.
+  cl_int with_headers(cl_program program, const std::string &options,
+                      const std::function<cl_int(const char *options)> &build);
+
   void reply(const CommandHeader &h, cl_int status, ByteView bytes = {});
   // A command was enqueued, or failed with `status`. Its event has the number `h.made`; 0: it has
   // none.
@@ -50,6 +58,7 @@ class Server {
   void serve();
   [[noreturn]] void watch_client();
   void carry_out(const Channel::Incoming &c);
+  void enter_folder(int folder);
   void check(const CommandHeader &h, Reader r);
   std::string uuid_of_device(const RealDevice &device) const;
   void info(const CommandHeader &h, Reader r);
@@ -81,6 +90,7 @@ bool carry_out_api(Server &s, const CommandHeader &h, Reader r);
 void release_object(Server &s, Reader r);
 void kernel_parameters(Server &s, const CommandHeader &h, Reader r);
 void kernel_args(Server &s, const CommandHeader &h, Reader r);
+void headers(Server &s, const CommandHeader &h, Reader r);
 void program_source(Server &s, const CommandHeader &h, Reader r);
 void program_binary(Server &s, const CommandHeader &h, Reader r);
 void compile_program(Server &s, const CommandHeader &h, Reader r);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libckpt-ocl/proxy/serve/sources.h"
 
+#include "common/base/log.h"
+#include "libckpt-ocl/proxy/serve/header_folder.h"
 #include "libckpt-ocl/proxy/serve/objects.h"
 
 namespace ckpt::ocl {
@@ -18,9 +20,21 @@ struct Parts {
   }
 };
 
+std::optional<HeaderFolder> folder_of(const Headers &files) {
+  if (files.empty()) return {};
+  Result<HeaderFolder> folder = HeaderFolder::create(files);
+  if (folder) return std::move(*folder);
+  log::error(folder.error());
+  return {};
+}
+
 cl_program compile_unit(cl_context context, const std::vector<cl_device_id> &devices,
                         const Container::Unit &unit, Parts &parts, cl_int &status) {
-  cl_program p = parts.add(from_source(context, unit.source, status));
+  std::optional<HeaderFolder> files = folder_of(unit.files);
+  std::optional<HeaderFolder::Entered> entered;
+  if (files) entered.emplace(*files);
+  std::string source = files ? files->moved(unit.source) : unit.source;
+  cl_program p = parts.add(from_source(context, source, status));
   std::vector<cl_program> headers;
   std::vector<const char *> names;
   for (const Container::Unit::Header &h : unit.headers) {
@@ -28,7 +42,8 @@ cl_program compile_unit(cl_context context, const std::vector<cl_device_id> &dev
     names.push_back(h.name.c_str());
   }
   if (status != CL_SUCCESS) return p;
-  std::string options = unit.options + " -cl-kernel-arg-info";
+  std::string options = files ? files->moved_options(unit.options) : unit.options;
+  options += " -cl-kernel-arg-info";
   status = ::clCompileProgram(p, static_cast<cl_uint>(devices.size()), devices.data(),
                               options.c_str(), static_cast<cl_uint>(headers.size()),
                               headers.empty() ? nullptr : headers.data(),
@@ -42,6 +57,20 @@ cl_program from_source(cl_context context, const std::string &source, cl_int &st
   const char *text = source.data();
   size_t length = source.size();
   return ::clCreateProgramWithSource(context, 1, &text, &length, &status);
+}
+
+cl_program built_from_source(cl_context context, const std::vector<cl_device_id> &devices,
+                             const std::string &source, const std::string &options,
+                             const Headers &files, cl_int &status) {
+  std::optional<HeaderFolder> folder = folder_of(files);
+  std::optional<HeaderFolder::Entered> entered;
+  if (folder) entered.emplace(*folder);
+  cl_program p = from_source(context, folder ? folder->moved(source) : source, status);
+  if (!p) return p;
+  std::string moved = folder ? folder->moved_options(options) : options;
+  status = ::clBuildProgram(p, static_cast<cl_uint>(devices.size()), devices.data(), moved.c_str(),
+                            nullptr, nullptr);
+  return p;
 }
 
 cl_program from_native(cl_context context, const std::vector<cl_device_id> &devices,
@@ -58,17 +87,31 @@ cl_program from_native(cl_context context, const std::vector<cl_device_id> &devi
 
 cl_program from_units(cl_context context, const std::vector<cl_device_id> &devices,
                       const std::vector<Container::Unit> &units, const std::string &options,
-                      cl_int &status) {
+                      cl_int &status, std::string *log) {
   Parts parts;
   std::vector<cl_program> compiled;
   status = CL_SUCCESS;
   for (const Container::Unit &u : units) {
     compiled.push_back(compile_unit(context, devices, u, parts, status));
-    if (status != CL_SUCCESS) return nullptr;
+    if (status == CL_SUCCESS) continue;
+    if (log) *log += build_log(compiled.back(), devices.front());
+    return nullptr;
   }
   return ::clLinkProgram(context, static_cast<cl_uint>(devices.size()), devices.data(),
                          options.c_str(), static_cast<cl_uint>(compiled.size()), compiled.data(),
                          nullptr, nullptr, &status);
+}
+
+std::string build_log(cl_program program, cl_device_id device) {
+  constexpr size_t kMaxBytes = 600;
+  size_t size = 0;
+  if (!program || ::clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, 0, nullptr,
+                                          &size) != CL_SUCCESS)
+    return "no build log";
+  std::string log(size, '\0');
+  ::clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, size, log.data(), nullptr);
+  log.resize(std::min({log.find('\0'), log.size(), kMaxBytes}));
+  return log;
 }
 
 cl_int native_binaries(cl_program program, std::vector<cl_device_id> &devices,

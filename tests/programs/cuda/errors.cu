@@ -7,6 +7,11 @@
 #include "check.h"
 
 __global__ void write(int *p, int at) { p[at] = threadIdx.x; }
+// One byte behind the dynamic shared memory that was asked for.
+__global__ void overrun(int bytes) {
+  extern __shared__ char shared[];
+  shared[bytes] = 1;
+}
 __global__ void failing(int n) { assert(n < 3); }
 __global__ void trapping() { __trap(); }
 __global__ void endless(volatile int *p) {
@@ -42,6 +47,11 @@ int main(int argc, char **argv) {
     CHECK(cudaDeviceSynchronize() == cudaErrorIllegalAddress);
     // The error is sticky.
     CHECK(cudaMalloc(&p, 4) == cudaErrorIllegalAddress);
+    CHECK(cudaDeviceSynchronize() == cudaErrorIllegalAddress);
+  } else if (std::strcmp(what, "shared") == 0) {
+    overrun<<<1, 1, 20>>>(19);
+    CUDA(cudaDeviceSynchronize());
+    overrun<<<1, 1, 20>>>(20);
     CHECK(cudaDeviceSynchronize() == cudaErrorIllegalAddress);
   } else if (std::strcmp(what, "pageable") == 0) {
     std::vector<int> host(10);

@@ -12,6 +12,7 @@
 //
 // CKPT_TEST_1_2 in the environment has the opposite effect: no driver knows a query of OpenCL 2.x
 // or 3.0. (oclgrind 21.10 is a 1.2 driver that answers them.)
+// CKPT_TEST_NO_COMPILER: every build fails, with a build log.
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
 #include <CL/cl_ext.h>
@@ -152,6 +153,7 @@ extern "C" {
                                                      void *user) {
   auto real = next<decltype(&clBuildProgram)>("clBuildProgram");
   if (!in_proxy()) return real(program, n, devices, options, notify, user);
+  if (std::getenv("CKPT_TEST_NO_COMPILER")) options = "-cl-no-such-option";
   std::string all = options ? options : "";
   for (auto [id, value] : constants()[program])
     all += " -D SPEC_" + std::to_string(id) + "=" + std::to_string(value);

@@ -138,11 +138,7 @@ TEST_CASE("a program checkpoints itself, and its copy is restored") {
   subject.expect({"ready"});
   subject.tell("/tmp/image");
   grant(session, "/tmp/image");
-  Tool tool = session.connect();
-  to_detached(tool, subject);
-  tool.send_outcome(Outcome::Restored, second.socket());
-  Tool keeper = second.accept();
-  keeper.receive();
+  auto [tool, keeper] = to_restored(session, second, subject);
   keeper.hello();
   CHECK(keeper.attach(second.socket()) == Type::Ok);
   SUBCASE("to the end") {

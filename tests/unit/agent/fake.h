@@ -170,4 +170,11 @@ void to_quiesced(Tool &tool, Subject &subject);
 void to_saved(Tool &tool, Subject &subject);
 void to_detached(Tool &tool, Subject &subject);
 
+// A copy of a program that was dumped: the tool that dumped it has the contents, and the keeper of
+// the copy has received its Restored.
+struct Copy {
+  Tool tool, keeper;
+};
+Copy to_restored(Session &from, Session &to, Subject &subject);
+
 }  // namespace ckpt::test

@@ -301,4 +301,19 @@ void to_detached(Tool &tool, Subject &subject) {
   CHECK(tool.hung_up());
 }
 
+Copy to_restored(Session &from, Session &to, Subject &subject) {
+  Tool tool = from.connect();
+  to_detached(tool, subject);
+  tool.send_outcome(Outcome::Restored, to.socket());
+  Tool keeper = to.accept();
+  std::optional<Message> m = keeper.receive();
+  REQUIRE(m);
+  CHECK(Tool::type(*m) == Type::Restored);
+  Reader in = m->reader();
+  CHECK(in.get<u32>() == protocol::kVersion);
+  CHECK(in.get<u32>() == 7);
+  CHECK(in.done());
+  return {std::move(tool), std::move(keeper)};
+}
+
 }  // namespace ckpt::test

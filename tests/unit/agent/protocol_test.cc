@@ -192,11 +192,7 @@ TEST_CASE("malformed pieces fail the load only") {
     run_idle(app);
   });
   subject.expect({"ready"});
-  Tool tool = session.connect();
-  to_detached(tool, subject);
-  tool.send_outcome(Outcome::Restored, second.socket());
-  Tool keeper = second.accept();
-  keeper.receive();
+  Tool keeper = to_restored(session, second, subject).keeper;
   keeper.hello();
   CHECK(keeper.attach(second.socket()) == Type::Ok);
   UniqueFd memfd(::memfd_create("ckpt-staging", MFD_CLOEXEC));

@@ -36,18 +36,6 @@ void expect_load(Subject &subject) {
   CHECK(seen == std::vector<std::string>{"one.load", "one.loaded", "two.load", "two.loaded"});
 }
 
-Tool arrive(Session &to) {
-  Tool keeper = to.accept();
-  std::optional<Message> m = keeper.receive();
-  REQUIRE(m);
-  CHECK(Tool::type(*m) == Type::Restored);
-  Reader in = m->reader();
-  CHECK(in.get<u32>() == protocol::kVersion);
-  CHECK(in.get<u32>() == 7);
-  CHECK(in.done());
-  return keeper;
-}
-
 }  // namespace
 
 TEST_CASE("a copy is restored, dumped and restored again") {
@@ -56,15 +44,11 @@ TEST_CASE("a copy is restored, dumped and restored again") {
   subject.expect({"ready"});
   Session *from = &first;
   for (Session *to : {&second, &third}) {
-    Tool tool = from->connect();
-    to_detached(tool, subject);
+    auto [tool, keeper] = to_restored(*from, *to, subject);
     CHECK(tool.saved.size() == 4);
     CHECK(tool.saved["one/a"] == std::string(50000, 'a'));
     CHECK(tool.saved["one/b"] == "short");
     CHECK(tool.saved["two/a"] == std::string(30000, 'z'));
-    tool.send_outcome(Outcome::Restored, to->socket());
-
-    Tool keeper = arrive(*to);
     CHECK(keeper.hello() == State::Detached);
     CHECK(keeper.attach(to->socket()) == Type::Ok);
     subject.expect({"one.attach", "two.attach"});
@@ -86,11 +70,8 @@ TEST_CASE("after a hang-up before Resume the program runs without devices") {
   Session first, second;
   Subject subject(&first, run_with_memory);
   subject.expect({"ready"});
-  Tool tool = first.connect();
-  to_detached(tool, subject);
-  tool.send_outcome(Outcome::Restored, second.socket());
   {
-    Tool keeper = arrive(second);
+    auto [tool, keeper] = to_restored(first, second, subject);
     SUBCASE("at once") {}
     SUBCASE("after Attach") {
       keeper.hello();
@@ -133,10 +114,7 @@ TEST_CASE("a restore that fails can be tried again, on another device") {
     run_with_memory(app);
   });
   subject.expect({"ready"});
-  Tool tool = first.connect();
-  to_detached(tool, subject);
-  tool.send_outcome(Outcome::Restored, second.socket());
-  Tool keeper = arrive(second);
+  auto [tool, keeper] = to_restored(first, second, subject);
   keeper.hello();
   Message answer = keeper.ask(Type::Attach, Writer().str(second.socket()));
   if (Tool::type(answer) == Type::Ok) answer = keeper.load(tool.saved);
@@ -163,10 +141,7 @@ TEST_CASE("a participant that stops loading does not block the others") {
     run_with_memory(app);
   });
   subject.expect({"ready"});
-  Tool tool = first.connect();
-  to_detached(tool, subject);
-  tool.send_outcome(Outcome::Restored, second.socket());
-  Tool keeper = arrive(second);
+  auto [tool, keeper] = to_restored(first, second, subject);
   keeper.hello();
   CHECK(keeper.attach(second.socket()) == Type::Ok);
   subject.expect({"one.attach", "two.attach"});
@@ -179,10 +154,7 @@ TEST_CASE("an image that does not fit the program is refused") {
   Session first, second;
   Subject subject(&first, run_with_memory);
   subject.expect({"ready"});
-  Tool tool = first.connect();
-  to_detached(tool, subject);
-  tool.send_outcome(Outcome::Restored, second.socket());
-  Tool keeper = arrive(second);
+  auto [tool, keeper] = to_restored(first, second, subject);
   keeper.hello();
   CHECK(keeper.attach(second.socket()) == Type::Ok);
   Memory memory = tool.saved;

@@ -24,6 +24,19 @@ struct Pair : Node {
     start(1, 0, 10);
     if (gpus.size() == 1) start(2, 0, 10);
   }
+  // Program 1 loads heap code, and program 2 is asked to leave.
+  void asks_to_be_alone() {
+    CHECK(told(say(1, heap_code(5))) == Told{"2 Signal"});
+    CHECK(told(say(2, in::Query{})) == Told{"2 Suspend"});
+  }
+  // Program 2 has left, and returns when program 1 has ended.
+  void loads_and_ends() {
+    CHECK(told(leaves(2, 10)) == Told{"1 GoAhead 5"});
+    say(1, in::LoadDone{5, 0, 0, true});
+    CHECK(told(after(std::chrono::seconds(60))).empty());
+    give(0, 10);
+    CHECK(told(say(1, in::Fin{})) == Told{"2 Migrate GPU0"});
+  }
 };
 
 }  // namespace
@@ -44,13 +57,8 @@ TEST_CASE("a program that is alone on its GPU loads heap code at once") {
 TEST_CASE("the other programs leave before heap code is loaded") {
   Pair n;
   n.has(2, 30);
-  CHECK(told(n.say(1, heap_code(5))) == Told{"2 Signal"});
-  CHECK(told(n.say(2, in::Query{})) == Told{"2 Suspend"});
-  CHECK(told(n.leaves(2, 10)) == Told{"1 GoAhead 5"});
-  n.say(1, in::LoadDone{5, 0, 0, true});
-  CHECK(told(n.after(std::chrono::seconds(60))).empty());
-  n.give(0, 10);
-  CHECK(told(n.say(1, in::Fin{})) == Told{"2 Migrate GPU0"});
+  n.asks_to_be_alone();
+  n.loads_and_ends();
 }
 
 TEST_CASE("a program that loads heap code moves to an empty GPU") {
@@ -72,19 +80,14 @@ TEST_CASE("of two programs that load heap code on one GPU, one leaves until the 
   // Before program 2 has received its signal.
   CHECK(told(n.say(2, heap_code(6))).empty());
   CHECK(told(n.say(2, in::Query{})) == Told{"2 Suspend"});
-  CHECK(told(n.leaves(2, 10)) == Told{"1 GoAhead 5"});
-  n.say(1, in::LoadDone{5, 0, 0, true});
-  CHECK(told(n.after(std::chrono::seconds(60))).empty());
-  n.give(0, 10);
-  CHECK(told(n.say(1, in::Fin{})) == Told{"2 Migrate GPU0"});
+  n.loads_and_ends();
   CHECK(told(n.comes(2, 0, 10)) == Told{"2 GoAhead 6"});
   CHECK(n.at(2).alone());
 }
 
 TEST_CASE("a program leaves if another of its GPU cannot") {
   Pair n;
-  CHECK(told(n.say(1, heap_code(5))) == Told{"2 Signal"});
-  CHECK(told(n.say(2, in::Query{})) == Told{"2 Suspend"});
+  n.asks_to_be_alone();
   CHECK(told(n.say(2, in::Failed{"it cannot"})) == Told{"1 Suspend"});
   CHECK(told(n.leaves(1, 10)).empty());
   n.give(0, 10);

@@ -7,17 +7,32 @@ using namespace ckpt;
 using namespace ckpt::manager;
 using namespace std::chrono_literals;
 
-TEST_CASE("a program that shares a GPU moves to one that has become idle") {
+namespace {
+
+Settings rebalancing() {
   Settings s = small_settings();
   s.rebalance_after = 10s;
-  Node n(s, {100, 100});
-  n.start(1, 0, 10);
-  n.start(2, 1, 10);
-  n.start(3, 0, 10);
-  n.has(1, 30);
-  n.has(3, 20);
-  n.give(1, 10);
-  CHECK(told(n.say(2, in::Fin{})) == Told{});
+  return s;
+}
+
+// Programs 1 and 3 share GPU0, and program 2 has left GPU1.
+struct IdleSecondGpu : Node {
+  IdleSecondGpu(u64 gpu_bytes, u64 bytes_of_1, u64 bytes_of_3)
+      : Node(rebalancing(), {gpu_bytes, gpu_bytes}) {
+    start(1, 0, 10);
+    start(2, 1, 10);
+    start(3, 0, 10);
+    if (bytes_of_1 > 0) has(1, bytes_of_1);
+    if (bytes_of_3 > 0) has(3, bytes_of_3);
+    give(1, 10);
+    CHECK(told(say(2, in::Fin{})) == Told{});
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a program that shares a GPU moves to one that has become idle") {
+  IdleSecondGpu n(100, 30, 20);
   CHECK(n.policy.waits());
   CHECK(told(n.after(9s)) == Told{});
   CHECK(told(n.after(2s)) == Told{"3 Signal"});  // it has fewer bytes to move
@@ -44,22 +59,13 @@ TEST_CASE("a program does not move to a GPU that is too small, or when its move 
   CHECK(told(n.after(1h)) == Told{});  // GPU2 is too small
   n.give(1, 10);
   n.say(2, in::Fin{});
-  Node m(s, {100 * kGb, 100 * kGb});
-  m.start(1, 0, 10);
-  m.start(2, 1, 10);
-  m.start(3, 0, 10);
-  m.has(1, 30 * kGb);
-  m.has(3, 20 * kGb);
-  m.give(1, 10);
-  m.say(2, in::Fin{});
+  IdleSecondGpu m(100 * kGb, 30 * kGb, 20 * kGb);
   CHECK(told(m.after(205s)) == Told{});
   CHECK(told(m.after(6s)) == Told{"3 Signal"});  // 10 s, and ten times the move of 20 s
 }
 
 TEST_CASE("a program on an unmanaged device is left there, whatever it reports") {
-  Settings s = small_settings();
-  s.rebalance_after = 10s;
-  Node n(s, {100, 100});
+  Node n(rebalancing(), {100, 100});
   n.learn(10);
   n.start(1, 0, 10);
   n.say(2, in::Join{.version = managed::kVersion, .standing = managed::Standing::Running});
@@ -85,14 +91,7 @@ TEST_CASE("a program on an unmanaged device is left there, whatever it reports")
 }
 
 TEST_CASE("a GPU on which a program failed to resume is its last choice, and not one to move to") {
-  Settings s = small_settings();
-  s.rebalance_after = 10s;
-  Node n(s, {100, 100});
-  n.start(1, 0, 10);
-  n.start(2, 1, 10);
-  n.start(3, 0, 10);
-  n.give(1, 10);
-  n.say(2, in::Fin{});
+  IdleSecondGpu n(100, 0, 0);
   CHECK(told(n.after(11s)) == Told{"1 Signal"});
   CHECK(told(n.say(1, in::Query{})) == Told{"1 Suspend"});
   CHECK(told(n.leaves(1, 10)) == Told{"1 Migrate GPU1"});
@@ -104,9 +103,7 @@ TEST_CASE("a GPU on which a program failed to resume is its last choice, and not
 }
 
 TEST_CASE("a program that asked twice for its GPU is moved like any other") {
-  Settings s = small_settings();
-  s.rebalance_after = 10s;
-  Node n(s, {100, 100});
+  Node n(rebalancing(), {100, 100});
   n.learn(10);
   n.start(1, 0, 10);
   n.start(2, 1, 10);

@@ -200,6 +200,16 @@ TEST_CASE("an index with too many parents is not written") {
   CHECK(r.error().hint.find("prune") != std::string::npos);
 }
 
+TEST_CASE("a manifest has 64 levels at most, and brackets in strings are none") {
+  auto nested = [](size_t depth) {
+    return "{\"a\":" + std::string(depth - 1, '[') + std::string(depth - 1, ']') + "}";
+  };
+  CHECK(parse_manifest(nested(64)));
+  CHECK_FALSE(parse_manifest(nested(65)));
+  CHECK(
+      parse_manifest("{\"" + std::string(100, '[') + "\":\"\\\"" + std::string(100, '{') + "\"}"));
+}
+
 TEST_CASE("a manifest must be an object of limited depth") {
   CHECK(parse_manifest("{}"));
   CHECK(parse_manifest(R"({"a":[[[{"b":null}]]]})"));

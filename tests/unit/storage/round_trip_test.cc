@@ -98,6 +98,20 @@ TEST_CASE("put() works in any order and from any thread, and calls done() once")
   CHECK(must(read_stream(*must(ImageReader::open(tmp / "image")), "a")) == bytes);
 }
 
+TEST_CASE("offsets that an agent merely names cost no memory beyond what an index can list") {
+  TempFolder tmp;
+  auto writer = must(ImageWriter::create(tmp / "image", {}));
+  Bytes byte(1);
+  Result<> put;
+  int streams = 0;
+  for (; put && streams < 64; ++streams) {
+    StreamId id = must(writer->stream(fmt::format("s{}", streams)));
+    put = writer->put(id, kMaxStreamBytes / 2, byte, nullptr);
+  }
+  CHECK(streams == 4);  // 2^25 + 1 chunks each, and an index of 512 MiB lists 2^27
+  CHECK(put.error().what.find("more than 134217728 chunks") != std::string::npos);
+}
+
 TEST_CASE("put() refuses invalid ranges, overlaps and the wrong mode") {
   TempFolder tmp;
   Bytes bytes = random_bytes(2 * kC, 7);

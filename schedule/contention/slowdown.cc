@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedule/contention/slowdown.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace ckpt::schedule {
+namespace {
+
+// Crossings of the links for each byte that a copy moves: a core reads it and writes it into a
+// pinned buffer, and the GPU reads that.
+constexpr double kCopyPerCore = 2, kCopyPerMemory = 3;
+
+// The share of `capacity` that each of two kinds of users gets who demand `a` and `b` each: max-min
+// fair, so what a small demand leaves is given to the large ones.
+struct Fair {
+  double a, b;
+};
+
+Fair share_fairly(double a, unsigned users_of_a, double b, unsigned users_of_b, double capacity) {
+  if (a * users_of_a + b * users_of_b <= capacity) return {a, b};
+  double equal = capacity / (users_of_a + users_of_b);
+  if (users_of_a > 0 && a <= equal) return {a, (capacity - a * users_of_a) / users_of_b};
+  if (users_of_b > 0 && b <= equal) return {(capacity - b * users_of_b) / users_of_a, b};
+  return {equal, equal};
+}
+
+bool is_copy(Stage s) { return s == Stage::HostToDevice || s == Stage::DeviceToHost; }
+
+}  // namespace
+
+double stage_slowdown(Stage own, const StageCounts &neighbours, const Bandwidths &node) {
+  if (own == Stage::Other) return 1;
+  StageCounts all = neighbours;
+  if (own == Stage::Memory) all.memory++;
+  if (own == Stage::HostToDevice) all.host_to_device++;
+  if (own == Stage::DeviceToHost) all.device_to_host++;
+  unsigned copies = all.host_to_device + all.device_to_host;
+
+  // Cores to router: rates per task.
+  auto [memory, copy] =
+      share_fairly(node.core, all.memory, kCopyPerCore * node.copy, copies, node.cpu);
+  // Router to memory: all traffic is reduced in proportion.
+  double traffic = memory * all.memory + copy * (kCopyPerMemory / kCopyPerCore) * copies;
+  double left = std::min(1.0, node.memory / traffic);
+  double rate = (is_copy(own) ? copy / kCopyPerCore : memory) * left;
+  // Router to GPUs, of which each direction is a link of its own.
+  if (is_copy(own)) {
+    unsigned same = own == Stage::HostToDevice ? all.host_to_device : all.device_to_host;
+    rate = std::min(rate, node.link / same);
+  }
+  return (is_copy(own) ? node.copy : node.core) / rate;
+}
+
+namespace {
+
+// The probability of each count of neighbours in each stage.
+class Counts {
+ public:
+  explicit Counts(size_t neighbours) : n_(neighbours + 1), of_(n_ * n_ * n_, 0.0) {
+    at(0, 0, 0) = 1;
+  }
+
+  // In place: the largest counts first, so that each neighbour counts once.
+  void add(const StageShares &neighbour) {
+    added_++;
+    for (size_t m = added_ + 1; m-- > 0;)
+      for (size_t h = added_ + 1 - m; h-- > 0;)
+        for (size_t d = added_ + 1 - m - h; d-- > 0;) {
+          double p = at(m, h, d) * neighbour[Stage::Other];
+          if (m > 0) p += at(m - 1, h, d) * neighbour[Stage::Memory];
+          if (h > 0) p += at(m, h - 1, d) * neighbour[Stage::HostToDevice];
+          if (d > 0) p += at(m, h, d - 1) * neighbour[Stage::DeviceToHost];
+          at(m, h, d) = p;
+        }
+  }
+
+  template <class F>
+  double expected(F &&value) const {
+    double sum = 0;
+    for (size_t m = 0; m <= added_; m++)
+      for (size_t h = 0; m + h <= added_; h++)
+        for (size_t d = 0; m + h + d <= added_; d++)
+          if (double p = of_[index(m, h, d)]; p > 0)
+            sum += p * value(StageCounts{static_cast<unsigned>(m), static_cast<unsigned>(h),
+                                         static_cast<unsigned>(d)});
+    return sum;
+  }
+
+ private:
+  size_t index(size_t m, size_t h, size_t d) const { return (m * n_ + h) * n_ + d; }
+  double &at(size_t m, size_t h, size_t d) { return of_[index(m, h, d)]; }
+
+  size_t n_, added_ = 0;
+  std::vector<double> of_;
+};
+
+}  // namespace
+
+double slowdown(const StageShares &task, std::span<const StageShares> neighbours,
+                const Bandwidths &node) {
+  Counts counts(neighbours.size());
+  for (const StageShares &n : neighbours) counts.add(n);
+  return counts.expected([&](const StageCounts &c) {
+    double sum = 0;
+    for (Stage own : {Stage::Memory, Stage::HostToDevice, Stage::DeviceToHost, Stage::Other})
+      if (task[own] > 0) sum += task[own] * stage_slowdown(own, c, node);
+    return sum;
+  });
+}
+
+}  // namespace ckpt::schedule

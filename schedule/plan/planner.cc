@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedule/plan/planner.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace ckpt::schedule {
+
+Planner::Planner(const Workload &w, size_t job, Ticks now, const Cluster &cluster,
+                 std::span<const MoveCost> costs, Charge charge)
+    : w_(w), job_(job), now_(now), cluster_(cluster), costs_(costs), charge_(charge) {}
+
+bool Planner::fits(ClassIndex c) const {
+  return run_on(c) > 0 && w_.jobs[job_].nodes <= cluster_.classes[c].of.nodes;
+}
+
+// W_i of KS-5.3: when the class has started everything that is planned there, and has enough nodes.
+Ticks Planner::waits_until(ClassIndex c) const {
+  const ClassState &state = cluster_.classes[c];
+  return state.calendar.free_for_ever(std::max(now_, state.last_start), w_.jobs[job_].nodes);
+}
+
+std::optional<Start> Planner::earliest_completion() const {
+  std::optional<Start> best;
+  for (ClassIndex c = 0; c < cluster_.classes.size(); c++) {
+    if (!fits(c)) continue;
+    Start s{c, waits_until(c)};
+    if (!best || s.at + run_on(c) < best->at + run_on(best->on)) best = s;
+  }
+  return best;
+}
+
+Plan Planner::whole(const Start &start) const {
+  return {{start.on, start.at, start.at + run_on(start.on), {}}};
+}
+
+Plan Planner::whole_in_idle() const {
+  Plan best;
+  for (ClassIndex c = 0; c < cluster_.classes.size(); c++) {
+    if (!fits(c)) continue;
+    std::optional<Interval> idle;
+    for (Ticks from = now_;; from = idle->end) {
+      idle = cluster_.classes[c].calendar.idle_after(from, w_.jobs[job_].nodes);
+      if (!idle || idle->end - idle->begin >= run_on(c)) break;
+    }
+    if (idle && (best.empty() || idle->begin + run_on(c) < best.back().end))
+      best = whole({c, idle->begin});
+  }
+  return best;
+}
+
+// The first idle interval of a class that begins before `start`, cut off there (reading of [?24]).
+std::optional<Interval> Planner::idle_on(ClassIndex c, Ticks from, const Start &start,
+                                         IdleKinds kinds) const {
+  if (!fits(c) || (c != start.on && !kinds.other_classes)) return {};
+  if (!kinds.holes) from = std::max(from, waits_until(c));
+  if (from >= start.at) return {};
+  std::optional<Interval> idle = cluster_.classes[c].calendar.idle_after(from, w_.jobs[job_].nodes);
+  if (!idle || idle->begin >= start.at) return {};
+  idle->end = std::min(idle->end, start.at);
+  return idle;
+}
+
+// Step 2: the earliest idle interval; it ends where one of a faster class begins.
+std::optional<Planner::Region> Planner::next_region(Ticks from, const Start &start,
+                                                    IdleKinds kinds) const {
+  std::optional<Region> first;
+  std::vector<Region> all;
+  for (ClassIndex c = 0; c < cluster_.classes.size(); c++) {
+    std::optional<Interval> idle = idle_on(c, from, start, kinds);
+    if (!idle) continue;
+    all.push_back({c, *idle});
+    const Region &r = all.back();
+    if (!first || r.when.begin < first->when.begin ||
+        (r.when.begin == first->when.begin && run_on(c) < run_on(first->on)))
+      first = r;
+  }
+  for (const Region &r : all)
+    if (run_on(r.on) < run_on(first->on) && r.when.begin < first->when.end)
+      first->when.end = r.when.begin;
+  return first;
+}
+
+Plan Planner::with_idle_pieces(const Start &start, IdleKinds kinds) const {
+  const double whole_run = static_cast<double>(run_on(start.on));
+  Plan plan;
+  double done = 0;  // P
+  Ticks from = now_;
+  while (std::optional<Region> r = next_region(from, start, kinds)) {
+    from = r->when.end;
+    MoveCost cost = costs_[r->on];
+    if (charge_ == Charge::Exact && plan.empty()) cost.restore = 0;
+    Ticks run = r->when.end - r->when.begin - cost.checkpoint - cost.restore;
+    double needed = std::ceil((1 - done) * static_cast<double>(run_on(r->on)) - 1e-6);
+    // The last piece needs no checkpoint.
+    bool last =
+        static_cast<double>(run + (charge_ == Charge::Exact ? cost.checkpoint : 0)) >= needed;
+    if (last) {
+      if (charge_ == Charge::Exact) cost.checkpoint = 0;
+      run = static_cast<Ticks>(needed);  // step 6, shortened to what is needed (reading of [?26])
+    }
+    if (run <= 0) continue;  // step 4
+    plan.push_back(
+        {r->on, r->when.begin, r->when.begin + cost.restore + run + cost.checkpoint, cost});
+    if (last) return plan;
+    done += static_cast<double>(run) / static_cast<double>(run_on(r->on));  // step 5
+  }
+  // Step 7.
+  Ticks restore = costs_[start.on].restore;
+  if (plan.empty() || whole_run * done <= static_cast<double>(restore)) return whole(start);
+  Ticks rest = static_cast<Ticks>(std::ceil((1 - done) * whole_run - 1e-6));
+  plan.push_back({start.on, start.at, start.at + restore + rest, {0, restore}});
+  return plan;
+}
+
+Ticks Planner::fastest_run() const {
+  Ticks fastest = Calendar::kForever;
+  for (ClassIndex c = 0; c < cluster_.classes.size(); c++)
+    if (fits(c)) fastest = std::min(fastest, run_on(c));
+  return fastest;
+}
+
+// By how much longer the plan occupies the job's nodes than the fastest whole run would.
+double Planner::waste_of(const Plan &plan) const {
+  Ticks occupied = 0;
+  for (const Piece &p : plan) occupied += p.end - p.begin;
+  return static_cast<double>(occupied - fastest_run());
+}
+
+Plan Planner::least_wasteful(const Start &start, double weight) const {
+  // The longer the queue, the more jobs wait for the node time that is wasted.
+  const double backlog = static_cast<double>(start.at - now_) / static_cast<double>(fastest_run());
+  Plan best;
+  double best_value = 0;
+  auto consider = [&](Plan plan) {
+    if (plan.empty()) return;
+    double value = static_cast<double>(plan.back().end) + weight * backlog * waste_of(plan);
+    if (!best.empty() && value >= best_value) return;
+    best = std::move(plan);
+    best_value = value;
+  };
+  for (ClassIndex c = 0; c < cluster_.classes.size(); c++)
+    if (fits(c)) consider(whole({c, waits_until(c)}));
+  consider(whole_in_idle());
+  consider(with_idle_pieces(start, {.holes = true, .other_classes = true}));
+  return best;
+}
+
+}  // namespace ckpt::schedule

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The plans that are possible for one job at one moment; policies choose among them.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "schedule/plan/policy.h"
+
+namespace ckpt::schedule {
+
+// The begin of a whole run.
+struct Start {
+  ClassIndex on = 0;
+  Ticks at = 0;
+};
+
+// Which idle intervals a job may use before its start.
+struct IdleKinds {
+  bool holes = false;          // before reservations, so the job must leave them again
+  bool other_classes = false;  // of classes other than the one where it starts
+};
+
+class Planner {
+ public:
+  // `costs`: of a move, by class. All must outlive the planner.
+  Planner(const Workload &w, size_t job, Ticks now, const Cluster &cluster,
+          std::span<const MoveCost> costs, Charge charge);
+
+  // MCT's choice: the class on which the job ends first if it starts after all that is planned
+  // there. Nothing if it fits on no class.
+  std::optional<Start> earliest_completion() const;
+  Plan whole(const Start &start) const;
+  // The first idle interval that is long enough for the whole job, on the class where it ends
+  // first.
+  Plan whole_in_idle() const;
+  // KS-5.4: steps 2 to 6, and step 7 for what is left.
+  Plan with_idle_pieces(const Start &start, IdleKinds kinds) const;
+  // Of all of the above, the plan that ends first when `weight` times its waste is added.
+  Plan least_wasteful(const Start &start, double weight) const;
+
+ private:
+  struct Region {
+    ClassIndex on;
+    Interval when;
+  };
+  std::optional<Region> next_region(Ticks from, const Start &start, IdleKinds kinds) const;
+  std::optional<Interval> idle_on(ClassIndex c, Ticks from, const Start &start,
+                                  IdleKinds kinds) const;
+  Ticks waits_until(ClassIndex c) const;
+  bool fits(ClassIndex c) const;
+  Ticks run_on(ClassIndex c) const { return w_.run_time(job_, c); }
+  Ticks fastest_run() const;
+  double waste_of(const Plan &plan) const;
+
+  const Workload &w_;
+  const size_t job_;
+  const Ticks now_;
+  const Cluster &cluster_;
+  const std::span<const MoveCost> costs_;
+  const Charge charge_;
+};
+
+}  // namespace ckpt::schedule

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where and when a job runs (KS-5.3 and KS-5.4, docs/PAPERS.md).
+//
+// Problem. Jobs come one by one and are planned in that order, each once and for good. A job of n
+// nodes must wait until n nodes of a class are free at the same time, and until then fewer than n
+// stand idle, or those of a slower class. A job that can be checkpointed can use them meanwhile: it
+// runs in an idle interval, is moved out of it, and goes on elsewhere. Each move costs a checkpoint
+// and a restore.
+//
+// Example. A job of 8 fast nodes would start in an hour. 8 slow nodes, half as fast, are idle now.
+// It runs there for an hour, moves in 5 minutes, and has (60 - 5) / 2 minutes less to do.
+//
+// Policies.
+//   MCT    minimum completion time: the class on which the job ends first, after all that is
+//   planned
+//          there. It never starts before a job that was planned there earlier.
+//   MCTB   with preemptive backfill: first uses the idle intervals of that class, before its start.
+//   MCTM   with migration: first uses nodes of the other classes that nothing follows.
+//   MCTBM  both: the seven steps of KS-5.4.
+//   WMCT   our own: of all plans (a whole run in any idle interval, and those of the policies
+//   above)
+//          the one that ends first when what it wastes is added: see `waste_weight`.
+//
+// No policy delays a job that was planned before. Cost: a walk over the reservations between now
+// and the job's start, on each class.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "schedule/plan/cluster.h"
+
+namespace ckpt::schedule {
+
+enum class PolicyName : u8 { Mct, Mctb, Mctm, Mctbm, Wmct };
+std::optional<PolicyName> policy_named(std::string_view name);  // "MCTBM", in either case
+std::string_view name_of(PolicyName p);
+
+enum class Charge : u8 {
+  Printed,  // every piece before the last run has a checkpoint and a restore, as KS-5.4 step 5 says
+  Exact,    // the first piece has no restore, the last one no checkpoint
+};
+
+struct PolicyOptions {
+  Charge charge = Charge::Printed;
+  // The planned cost of a move divided by its real one, at least 1 (KS-5.5: 25, 50 and 75 s per
+  // GB).
+  double overestimate = 1;
+  // WMCT: how much later a plan may end to occupy its job's nodes for a second less, where the job
+  // would have to wait as long as it runs.
+  double waste_weight = 0.05;
+};
+
+class Policy {
+ public:
+  Policy(PolicyName name, const PolicyOptions &options) : name_(name), options_(options) {}
+
+  // The plan for a job that is submitted now; empty if no class has enough nodes. Reserves nothing.
+  Plan plan(const Workload &w, size_t job, Ticks now, const Cluster &cluster) const;
+
+  MoveCost planned_cost(const Job &job, const ResourceClass &c) const;
+
+ private:
+  PolicyName name_;
+  PolicyOptions options_;
+};
+
+// What a move of the job out of, or into, that class really takes.
+MoveCost real_cost(const Job &job, const ResourceClass &c);
+
+}  // namespace ckpt::schedule

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedule/simulate/workload.h"
+
+#include <algorithm>
+#include <bit>
+#include <random>
+
+namespace ckpt::schedule {
+namespace {
+
+// The distributions of the standard library differ from one library to the next.
+class Random {
+ public:
+  explicit Random(u64 seed) : bits_(seed) {}
+  double uniform() { return static_cast<double>(bits_() >> 11) * 0x1p-53; }  // [0, 1)
+  double between(double a, double b) { return a + uniform() * (b - a); }
+  double exponential(double mean) { return -mean * std::log1p(-uniform()); }
+
+ private:
+  std::mt19937_64 bits_;
+};
+
+// Mean seconds between two submissions: I = W / (P L), with W the mean node-seconds of a job and P
+// the nodes that L is a share of (reading of [?28]).
+double mean_interval(const Workload &w, const SyntheticOptions &o, unsigned fast, unsigned slow) {
+  double on_fast = 0, on_slow = 0;
+  for (size_t i = 0; i < w.jobs.size(); i++) {
+    on_fast += w.jobs[i].nodes * seconds_of(w.run_time(i, 0));
+    on_slow += w.jobs[i].nodes * seconds_of(w.run_time(i, 1));
+  }
+  double n = static_cast<double>(w.jobs.size());
+  double jobs_a_second = fast / (on_fast / n);
+  if (o.load_of == LoadOf::All) jobs_a_second += slow / (on_slow / n);
+  return 1 / (jobs_a_second * o.load);
+}
+
+}  // namespace
+
+Workload synthetic_workload(const SyntheticOptions &o, unsigned fast, unsigned slow) {
+  Random random(o.seed);
+  Workload w{2, {}, {}};
+  w.jobs.resize(o.jobs);
+  w.run.reserve(2 * o.jobs);
+  int least = std::bit_width(o.min_nodes) - 1, most = std::bit_width(o.max_nodes) - 1;
+  for (Job &job : w.jobs) {
+    job.nodes = 1u << static_cast<unsigned>(random.between(least, most + 1));
+    job.megabytes = static_cast<float>(random.between(0, o.max_gb_per_node) * 1024 * job.nodes);
+    job.compile_seconds = static_cast<float>(o.compile_seconds);
+    double slow_seconds = random.between(0, o.max_minutes * 60);
+    Ticks on_slow = std::max<Ticks>(1, ticks_of(slow_seconds));
+    Ticks on_fast = std::max<Ticks>(1, ticks_of(slow_seconds / random.between(1, o.max_speedup)));
+    w.run.insert(w.run.end(), {on_fast, on_slow});
+  }
+  double interval = mean_interval(w, o, fast, slow), now = 0;
+  for (Job &job : w.jobs) job.submit = ticks_of(now += random.exponential(interval));
+  return w;
+}
+
+}  // namespace ckpt::schedule

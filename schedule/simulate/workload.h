@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Synthetic workloads (KS-5.5).
+#pragma once
+
+#include "schedule/plan/job.h"
+
+namespace ckpt::schedule {
+
+// Of what the load is a share. The paper does not say, and it decides everything ([?28]).
+enum class LoadOf : u8 {
+  Fastest,  // of the nodes of the fastest class, on which every job's work is measured
+  All,      // of all nodes, each of which works at its own speed
+};
+
+struct SyntheticOptions {
+  size_t jobs = 100'000;
+  u64 seed = 1;
+  double load = 0.9;
+  LoadOf load_of = LoadOf::Fastest;
+  unsigned min_nodes = 1, max_nodes = 16;  // powers of two, each equally likely
+  double max_minutes = 1440;               // on the slowest class; uniform from 0
+  double max_speedup = 10;                 // of the fastest class; uniform from 1
+  double max_gb_per_node = 4;              // uniform from 0
+  double compile_seconds = 0;
+};
+
+// For two classes: 0 is the fast one, 1 the slow one. The same options give the same jobs on every
+// machine.
+Workload synthetic_workload(const SyntheticOptions &options, unsigned fast_nodes,
+                            unsigned slow_nodes);
+
+}  // namespace ckpt::schedule

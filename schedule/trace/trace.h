@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Logs of real clusters as workloads. A log is untrusted text: each error names its line, and what
+// a line asks for is bounded. Records that no simulation can use (a job without a run time, say)
+// are left out and counted.
+#pragma once
+
+#include <string_view>
+
+#include "common/base/result.h"
+#include "schedule/plan/job.h"
+
+namespace ckpt::schedule {
+
+struct TraceJob {
+  double submit = 0;   // seconds
+  double seconds = 0;  // run time on a node of speed 1
+  unsigned nodes = 1;  // or processors, or GPUs, whatever the log counts
+  double megabytes = 0;
+  std::string kinds;  // names of the classes on which it may run, separated by '|'; empty: all
+};
+
+struct Trace {
+  std::vector<TraceJob> jobs;
+  size_t left_out = 0;
+};
+
+struct TraceOptions {
+  // Of jobs for which the log has no memory, in MB a node.
+  double megabytes_per_node = 2048;
+  // SWF's columns 7 and 10: kilobytes a processor, as the format says; or bytes of the whole job,
+  // as some archives write.
+  bool memory_in_bytes = false;
+  // Gavel's traces count steps, and their length depends on the model and the GPU.
+  double seconds_per_step = 0.1;
+};
+
+// Standard Workload Format, version 2.2: 18 columns a line, more are ignored.
+Result<Trace> read_swf(std::string_view text, const TraceOptions &options);
+// Gavel: seven columns, separated by tabs: the model, …, steps, seconds of arrival, GPUs.
+Result<Trace> read_gavel(std::string_view text, const TraceOptions &options);
+// Alibaba's gpu-v2023: a list of pods, with a header that names the columns. Pods without a GPU are
+// left out; one that uses a part of a GPU gets a whole one.
+Result<Trace> read_pods(std::string_view text, const TraceOptions &options);
+
+// Its list of nodes: one class for each model, with as many nodes as there are GPUs.
+Result<std::vector<ResourceClass>> read_gpu_nodes(std::string_view text);
+
+// `speeds`: of a node of each class, at which run times are divided. Sorted by the time of
+// submission, which starts at 0.
+Workload workload_of(Trace trace, const std::vector<ResourceClass> &classes,
+                     const std::vector<double> &speeds);
+
+}  // namespace ckpt::schedule

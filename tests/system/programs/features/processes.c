@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0
+// Processes, threads, signals, timers, rights and limits.
+#include "feature.h"
+
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/landlock.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/personality.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+
+static volatile sig_atomic_t caught, caught_value;
+static void catch(int signal, siginfo_t *info, void *context) {
+  (void)context;
+  caught = signal;
+  caught_value = info->si_value.sival_int;
+}
+static void catch_with(int signal, int flags) {
+  struct sigaction a = {.sa_sigaction = catch, .sa_flags = SA_SIGINFO | flags};
+  CHECK(sigaction(signal, &a, NULL) == 0);
+}
+static sigset_t only(int signal) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, signal);
+  return set;
+}
+static void pause_until_killed(void) {
+  for (;;) pause();
+}
+
+static volatile int counted, stop;
+static void *count(void *argument) {
+  static __thread int own;
+  own = (int)(intptr_t)argument;
+  while (!stop) nap(20);
+  __sync_fetch_and_add(&counted, own);
+  return NULL;
+}
+static void threads_of(int n) {
+  pthread_t *t = calloc((size_t)n, sizeof *t);
+  pthread_attr_t small;
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, 65536);
+  for (int i = 0; i < n; i++) NEED(pthread_create(&t[i], &small, count, (void *)1) == 0);
+  checkpoint_here();
+  stop = 1;
+  for (int i = 0; i < n; i++) pthread_join(t[i], NULL);
+  CHECK(counted == n);
+}
+static void threads(void) { threads_of(8); }
+static void threads_1000(void) { threads_of(1000); }
+static void thread_names(void) {
+  pthread_t t;
+  NEED(pthread_create(&t, NULL, count, (void *)1) == 0);
+  CHECK(pthread_setname_np(t, "worker") == 0 && prctl(PR_SET_NAME, "leader") == 0);
+  checkpoint_here();
+  char name[16];
+  CHECK(pthread_getname_np(t, name, sizeof name) == 0 && strcmp(name, "worker") == 0);
+  CHECK(prctl(PR_GET_NAME, name) == 0 && strcmp(name, "leader") == 0);
+}
+static void *outlive(void *argument) {
+  (void)argument;
+  checkpoint_here();
+  write_file("result", "ok");
+  exit(0);
+}
+static void leader_ended(void) {
+  pthread_t t;
+  NEED(pthread_create(&t, NULL, outlive, NULL) == 0);
+  pthread_exit(NULL);
+}
+static void processes_200(void) {
+  pid_t children[200];
+  for (int i = 0; i < 200; i++) NEED((children[i] = child_of(pause_until_killed)) > 0);
+  checkpoint_here();
+  for (int i = 0; i < 200; i++) CHECK(kill(children[i], SIGTERM) == 0);
+  for (int i = 0; i < 200; i++) {
+    int status;
+    CHECK(waitpid(children[i], &status, 0) == children[i] && WTERMSIG(status) == SIGTERM);
+  }
+}
+static void zombie(void) {
+  pid_t child = fork();
+  if (child == 0) _exit(7);
+  nap(50);
+  checkpoint_here();
+  int status;
+  CHECK(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 7);
+}
+static void session(void) {
+  pid_t child = fork();
+  if (child == 0) {
+    setsid();
+    pid_t inner = child_of(pause_until_killed);
+    (void)inner;
+    pause_until_killed();
+  }
+  nap(50);
+  checkpoint_here();
+  CHECK(getsid(child) == child && getpgid(child) == child && kill(-child, SIGKILL) == 0);
+}
+static void own_group(void) {
+  pid_t child = child_of(pause_until_killed);
+  CHECK(setpgid(child, child) == 0);
+  checkpoint_here();
+  CHECK(getpgid(child) == child && kill(-child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
+}
+static void stopped_child(void) {
+  pid_t child = child_of(pause_until_killed);
+  int status;
+  CHECK(kill(child, SIGSTOP) == 0 && waitpid(child, &status, WUNTRACED) == child);
+  checkpoint_here();
+  char path[64], stat[256] = "";
+  snprintf(path, sizeof path, "/proc/%d/stat", (int)child);
+  CHECK(read(open(path, O_RDONLY), stat, sizeof stat - 1) > 0 && strstr(stat, ") T "));
+  CHECK(kill(child, SIGCONT) == 0 && kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
+}
+static void vfork_exec(void) {
+  int ends[2];
+  CHECK(pipe2(ends, O_CLOEXEC) == 0);
+  pid_t child = vfork();
+  if (child == 0) {
+    dup2(ends[0], 0);
+    execlp("cat", "cat", NULL);
+    _exit(1);
+  }
+  close(ends[0]);
+  checkpoint_here();
+  close(ends[1]);
+  int status;
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+static void in_vfork(void) {
+  pid_t child = vfork();
+  if (child == 0) {
+    checkpoint_here();
+    _exit(5);
+  }
+  int status;
+  CHECK(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 5);
+}
+static void daemon_child(void) {
+  pid_t child = fork();
+  if (child == 0) {
+    setsid();
+    if (fork() == 0) pause_until_killed();
+    _exit(0);
+  }
+  CHECK(waitpid(child, NULL, 0) == child);
+  checkpoint_here();
+}
+static void subreaper(void) {
+  CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+  pid_t child = fork();
+  if (child == 0) {
+    if (fork() == 0) pause_until_killed();
+    _exit(0);
+  }
+  CHECK(waitpid(child, NULL, 0) == child);
+  checkpoint_here();
+  int is = 0;
+  CHECK(prctl(PR_GET_CHILD_SUBREAPER, &is) == 0 && is == 1);
+  kill(child + 1, SIGKILL);
+  CHECK(waitpid(-1, NULL, 0) > 0);
+}
+static void traced_child(void) {
+  pid_t child = fork();
+  if (child == 0) {
+    ptrace(PTRACE_TRACEME, 0, 0, 0);
+    raise(SIGSTOP);
+    _exit(0);
+  }
+  CHECK(waitpid(child, NULL, 0) == child);
+  checkpoint_here();
+  kill(child, SIGKILL);
+}
+static void robust_mutex(void) {
+  pthread_mutex_t *m = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  pthread_mutexattr_t a;
+  pthread_mutexattr_init(&a);
+  pthread_mutexattr_setpshared(&a, PTHREAD_PROCESS_SHARED);
+  pthread_mutexattr_setrobust(&a, PTHREAD_MUTEX_ROBUST);
+  CHECK(pthread_mutex_init(m, &a) == 0);
+  pid_t child = fork();
+  if (child == 0) {
+    pthread_mutex_lock(m);
+    pause_until_killed();
+  }
+  nap(50);
+  checkpoint_here();
+  CHECK(pthread_mutex_trylock(m) == EBUSY && kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
+  CHECK(pthread_mutex_lock(m) == EOWNERDEAD);
+}
+static void condition(void) {
+  pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+  pthread_cond_t c = PTHREAD_COND_INITIALIZER;
+  checkpoint_here();
+  struct timespec end;
+  clock_gettime(CLOCK_REALTIME, &end);
+  end.tv_nsec = (end.tv_nsec + 50000000) % 1000000000;
+  pthread_mutex_lock(&m);
+  CHECK(pthread_cond_timedwait(&c, &m, &end) == ETIMEDOUT);
+}
+static void interval_timer(void) {
+  catch_with(SIGALRM, SA_RESTART);
+  struct itimerval every = {{0, 20000}, {0, 20000}};
+  CHECK(setitimer(ITIMER_REAL, &every, NULL) == 0);
+  checkpoint_here();
+  caught = 0;
+  for (int i = 0; i < 500 && !caught; i++) nap(10);
+  CHECK(caught == SIGALRM);
+}
+static void posix_timer(void) {
+  catch_with(SIGUSR1, SA_RESTART);
+  timer_t timer;
+  struct sigevent e = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1, .sigev_value = {.sival_int = 41}};
+  CHECK(timer_create(CLOCK_MONOTONIC, &e, &timer) == 0);
+  struct itimerspec every = {{0, 20000000}, {0, 20000000}};
+  CHECK(timer_settime(timer, 0, &every, NULL) == 0);
+  checkpoint_here();
+  caught = 0;
+  for (int i = 0; i < 500 && !caught; i++) nap(10);
+  CHECK(caught == SIGUSR1 && caught_value == 41);
+}
+static void alternate_stack(void) {
+  static char memory[65536];
+  stack_t had = {.ss_sp = memory, .ss_size = sizeof memory}, now;
+  CHECK(sigaltstack(&had, NULL) == 0);
+  catch_with(SIGUSR1, SA_ONSTACK);
+  checkpoint_here();
+  CHECK(sigaltstack(NULL, &now) == 0 && now.ss_sp == memory && raise(SIGUSR1) == 0 && caught == SIGUSR1);
+}
+static void queued_signals(void) {
+  int signal = SIGRTMIN + 3;
+  sigset_t set = only(signal);
+  CHECK(sigprocmask(SIG_BLOCK, &set, NULL) == 0);
+  for (int i = 0; i < 5; i++) CHECK(sigqueue(getpid(), signal, (union sigval){.sival_int = 100 + i}) == 0);
+  checkpoint_here();
+  for (int i = 0; i < 5; i++) {
+    siginfo_t info;
+    CHECK(sigwaitinfo(&set, &info) == signal && info.si_value.sival_int == 100 + i);
+  }
+}
+static void signal_actions(void) {
+  signal(SIGHUP, SIG_IGN);
+  catch_with(SIGTERM, 0);
+  sigset_t set = only(SIGUSR2), now;
+  CHECK(sigprocmask(SIG_BLOCK, &set, NULL) == 0);
+  checkpoint_here();
+  CHECK(raise(SIGHUP) == 0 && raise(SIGTERM) == 0 && caught == SIGTERM);
+  CHECK(sigprocmask(SIG_BLOCK, NULL, &now) == 0 && sigismember(&now, SIGUSR2));
+}
+static void parent_death_signal(void) {
+  // A signal that is ignored: the program may come from a process that ends.
+  CHECK(prctl(PR_SET_PDEATHSIG, SIGURG) == 0);
+  checkpoint_here();
+  int now = 0;
+  CHECK(prctl(PR_GET_PDEATHSIG, &now) == 0 && now == SIGURG);
+}
+static void limits(void) {
+  struct rlimit files = {200, 300}, stack = {4 << 20, 16 << 20}, now;
+  CHECK(setrlimit(RLIMIT_NOFILE, &files) == 0 && setrlimit(RLIMIT_STACK, &stack) == 0);
+  checkpoint_here();
+  CHECK(getrlimit(RLIMIT_NOFILE, &now) == 0 && now.rlim_cur == 200 && now.rlim_max == 300);
+  CHECK(getrlimit(RLIMIT_STACK, &now) == 0 && now.rlim_cur == 4 << 20);
+}
+static void address_space_limit(void) {
+  struct rlimit l = {1ul << 30, 1ul << 30};
+  CHECK(setrlimit(RLIMIT_AS, &l) == 0);
+  checkpoint_here();
+  CHECK(mmap(NULL, 2ul << 30, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED);
+}
+static void few_descriptors(void) {
+  struct rlimit l = {8, 8};
+  CHECK(setrlimit(RLIMIT_NOFILE, &l) == 0);
+  checkpoint_here();
+  CHECK(getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur == 8);
+}
+static void data_limit(void) {
+  struct rlimit l = {16 << 20, 16 << 20};
+  CHECK(setrlimit(RLIMIT_DATA, &l) == 0);
+  checkpoint_here();
+  CHECK(getrlimit(RLIMIT_DATA, &l) == 0 && l.rlim_cur == 16 << 20);
+}
+static void cpu_limit(void) {
+  struct rlimit l = {3600, 7200};
+  CHECK(setrlimit(RLIMIT_CPU, &l) == 0);
+  checkpoint_here();
+  CHECK(getrlimit(RLIMIT_CPU, &l) == 0 && l.rlim_cur == 3600);
+}
+static void seccomp_filter(void) {
+  struct sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getppid, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 77),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog program = {sizeof code / sizeof *code, code};
+  CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+  NEED(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0);
+  checkpoint_here();
+  CHECK(syscall(SYS_getppid) == -1 && errno == 77);
+}
+static void landlock(void) {
+  struct landlock_ruleset_attr a = {.handled_access_fs = LANDLOCK_ACCESS_FS_MAKE_DIR};
+  int fd = (int)syscall(444 /* landlock_create_ruleset */, &a, sizeof a, 0);
+  NEED(fd >= 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall(446, fd, 0) == 0 && close(fd) == 0);
+  checkpoint_here();
+  CHECK(mkdir("forbidden", 0700) < 0 && errno == EACCES);
+}
+static void bounding_set(void) {
+  NEED(prctl(PR_CAPBSET_DROP, 22 /* CAP_SYS_BOOT */) == 0);
+  checkpoint_here();
+  CHECK(prctl(PR_CAPBSET_READ, 22) == 0 && prctl(PR_CAPBSET_READ, 0) == 1);
+}
+static void other_user(void) {
+  CHECK(chmod(".", 0777) == 0);
+  NEED(setresgid(65534, 65534, 65534) == 0 && setresuid(65534, 65534, 65534) == 0);
+  prctl(PR_SET_DUMPABLE, 1);
+  checkpoint_here();
+  CHECK(getuid() == 65534 && geteuid() == 65534 && getgid() == 65534 && setuid(0) < 0);
+}
+static void no_new_privileges(void) {
+  CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+  checkpoint_here();
+  CHECK(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
+}
+static void not_dumpable(void) {
+  CHECK(prctl(PR_SET_DUMPABLE, 0) == 0);
+  checkpoint_here();
+  CHECK(prctl(PR_GET_DUMPABLE) == 0);
+}
+static void setarch(void) {
+  CHECK(personality(ADDR_NO_RANDOMIZE) >= 0);
+  checkpoint_here();
+  CHECK(personality(0xffffffff) & ADDR_NO_RANDOMIZE);
+}
+static void taskset(void) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(0, &set);
+  CHECK(sched_setaffinity(0, sizeof set, &set) == 0);
+  checkpoint_here();
+  CHECK(sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) == 1 && CPU_ISSET(0, &set));
+}
+static void niceness(void) {
+  CHECK(setpriority(PRIO_PROCESS, 0, 5) == 0);
+  checkpoint_here();
+  CHECK(getpriority(PRIO_PROCESS, 0) == 5);
+}
+static void batch_policy(void) {
+  struct sched_param p = {0};
+  CHECK(sched_setscheduler(0, SCHED_BATCH, &p) == 0);
+  checkpoint_here();
+  CHECK(sched_getscheduler(0) == SCHED_BATCH);
+}
+static void realtime_policy(void) {
+  struct sched_param p = {5};
+  NEED(sched_setscheduler(0, SCHED_FIFO, &p) == 0);
+  checkpoint_here();
+  CHECK(sched_getscheduler(0) == SCHED_FIFO && sched_getparam(0, &p) == 0 && p.sched_priority == 5);
+}
+static void file_mask(void) {
+  umask(027);
+  checkpoint_here();
+  CHECK(umask(0) == 027);
+}
+static void root_folder(void) {
+  CHECK(mkdir("root", 0755) == 0);
+  NEED(chroot("root") == 0 && chdir("/") == 0);
+  checkpoint_here();
+  CHECK(access("/etc", F_OK) < 0 && access("/", F_OK) == 0);
+}
+static void floating_point(void) {
+  volatile double third = 1.0 / 3;
+  unsigned control = 0x1f80;  // all exceptions masked; and round towards +infinity
+  unsigned mxcsr = control | 0x4000;
+  __asm__ volatile("ldmxcsr %0" : : "m"(mxcsr));
+  checkpoint_here();
+  unsigned now = 0;
+  __asm__ volatile("stmxcsr %0" : "=m"(now));
+  CHECK((now & 0x6000) == 0x4000 && third > 0.333);
+}
+static void monotonic_clock(void) {
+  struct timespec before, after;
+  clock_gettime(CLOCK_MONOTONIC, &before);
+  checkpoint_here();
+  clock_gettime(CLOCK_MONOTONIC, &after);
+  CHECK(after.tv_sec >= before.tv_sec && after.tv_sec < before.tv_sec + 600);
+}
+static void oom_score(void) {
+  int fd = open("/proc/self/oom_score_adj", O_RDWR);
+  NEED(fd >= 0 && write(fd, "500", 3) == 3 && close(fd) == 0);
+  checkpoint_here();
+  char text[16] = "";
+  CHECK(read(open("/proc/self/oom_score_adj", O_RDONLY), text, 15) > 0 && atoi(text) == 500);
+}
+
+FEATURES({"threads", threads}, {"threads_1000", threads_1000}, {"thread_names", thread_names},
+         {"leader_ended", leader_ended}, {"processes_200", processes_200}, {"zombie", zombie}, {"session", session},
+         {"own_group", own_group}, {"stopped_child", stopped_child}, {"vfork_exec", vfork_exec},
+         {"in_vfork", in_vfork}, {"daemon", daemon_child}, {"subreaper", subreaper}, {"traced_child", traced_child},
+         {"robust_mutex", robust_mutex}, {"condition", condition}, {"interval_timer", interval_timer},
+         {"posix_timer", posix_timer}, {"alternate_stack", alternate_stack}, {"queued_signals", queued_signals},
+         {"signal_actions", signal_actions}, {"parent_death_signal", parent_death_signal}, {"limits", limits},
+         {"address_space_limit", address_space_limit}, {"few_descriptors", few_descriptors},
+         {"data_limit", data_limit}, {"cpu_limit", cpu_limit}, {"seccomp_filter", seccomp_filter},
+         {"landlock", landlock}, {"bounding_set", bounding_set}, {"other_user", other_user},
+         {"no_new_privileges", no_new_privileges}, {"not_dumpable", not_dumpable}, {"setarch", setarch},
+         {"taskset", taskset}, {"niceness", niceness}, {"batch_policy", batch_policy},
+         {"realtime_policy", realtime_policy}, {"file_mask", file_mask}, {"root_folder", root_folder},
+         {"floating_point", floating_point}, {"monotonic_clock", monotonic_clock}, {"oom_score", oom_score})

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that are not part of an image: which a restore accepts, and what it does with them."""
+import os
+import shutil
+import subprocess
+
+import pytest
+
+import process_features as table
+from conftest import wait_for
+from test_restore import dumped, refused
+
+READS = "exec 5<data; while :; do echo x; sleep 0.05; done"
+
+
+def reads_file(ckpt):
+    """A dumped program that has the file "data" open for reading."""
+    data = ckpt.folder / "data"
+    data.write_text("as it was")
+    dumped(ckpt, "sh", "-c", READS)
+    return data
+
+
+def test_a_file_that_changed_at_the_same_size_is_refused(ckpt):
+    data = reads_file(ckpt)
+    data.write_text("otherwise")
+    assert f"{data} has changed since the dump, at the same size" in refused(ckpt, "one")
+
+
+def test_a_file_that_was_only_copied_is_accepted(ckpt):
+    data = reads_file(ckpt)
+    shutil.copyfile(data, ckpt.folder / "copy")
+    os.rename(ckpt.folder / "copy", data)
+    ckpt.restore("one").wait_lines(3)
+
+
+def test_a_rebuilt_executable_without_a_build_id_is_refused(ckpt):
+    own = ckpt.folder / "own"
+    source = ckpt.folder / "own.c"
+    source.write_text('#include <stdio.h>\n#include <unistd.h>\nint main(void) { for (;;) { puts("1"); fflush(stdout); '
+                      "usleep(20000); } }\n")
+    build = ["cc", "-Wl,--build-id=none", str(source), "-o", str(own)]
+    assert ckpt.start_shell(" ".join(build)).wait() == 0
+    dumped(ckpt, str(own))
+    contents = own.read_bytes()
+    assert contents.count(b"\0001\0") >= 1
+    own.write_bytes(contents.replace(b"\0001\0", b"\0002\0"))
+    assert f"{own}, which the program has mapped, has changed, at the same size" in refused(ckpt, "one")
+
+
+def test_append_files(ckpt):
+    """The program and its script share a log, which goes on after the dump."""
+    log = ckpt.folder / "log"
+    script = "while test ! -e finish; do echo line; sleep 0.02; done; echo end"
+    with open(log, "w") as stdout:
+        job = ckpt.run("sh", "-c", script, stdout=stdout)
+    wait_for(lambda: log.read_text().count("line") > 3, "lines")
+    ckpt.dump(job.pid, "one")
+    assert job.wait() == 85
+    with open(log, "a") as others:
+        others.write("from another program\n")
+    before = log.read_text()
+    error = refused(ckpt, "one")
+    assert "--truncate-files" in error and "--append-files" in error
+    ckpt.finish()
+    assert ckpt.restore("one", "--append-files").wait() == 0
+    after = log.read_text()
+    assert after.startswith(before) and after.endswith("end\n") and "\0" not in after
+
+
+def test_append_and_truncate_exclude_each_other(ckpt):
+    assert ckpt.restore("one", "--append-files", "--truncate-files").wait() == 2
+
+
+def holds_hard_link(ckpt):
+    (ckpt.folder / "first").write_text("contents")
+    script = "exec 5<first; ln first second; rm first; echo ready; while test ! -e finish; do sleep 0.02; done; cat <&5"
+    job = ckpt.run("sh", "-c", script)
+    job.wait_lines(1)
+    return job
+
+
+def links(ckpt):
+    return [p.name for p in ckpt.folder.iterdir() if p.name.startswith("link_remap")]
+
+
+def test_an_unlinked_file_with_another_name_is_restored_more_than_once(ckpt):
+    job = holds_hard_link(ckpt)
+    ckpt.dump(job.pid, "one")
+    ckpt.finish()
+    for _ in range(2):
+        copy = ckpt.restore("one")
+        assert copy.wait() == 0 and copy.text == "contents"
+        assert len(links(ckpt)) == 1
+    (ckpt.folder / links(ckpt)[0]).unlink()
+    assert "link_remap" in refused(ckpt, "one")
+
+
+@pytest.fixture
+def covered(ckpt):
+    """Covers a file by a mount, and uncovers it in the end."""
+    yield lambda path: f"mount --bind /etc/passwd {path}"
+    subprocess.run(["umount", str(ckpt.folder / "data")], stderr=subprocess.DEVNULL)
+
+
+def spoiling_criu(ckpt, command):
+    """A CRIU that runs a command once it has dumped the program, so that ckpt-dump cannot go on."""
+    script = ckpt.folder / "criu"
+    script.write_text(f'#!/bin/sh\n{table.PlainCriu.criu} "$@" || exit\n[ "$1" != dump ] || {command}\n')
+    script.chmod(0o755)
+    return {"CKPT_CRIU": str(script)}
+
+
+def test_a_program_does_not_end_for_an_image_that_would_be_refused(ckpt, covered):
+    """The name of the file that it reads leads to another file."""
+    data = ckpt.folder / "data"
+    data.write_text("data")
+    job = ckpt.run("sh", "-c", READS)
+    job.wait_lines(3)
+    r = ckpt.dump_process(job.pid, "one", env=spoiling_criu(ckpt, covered(data)))
+    assert r.returncode == 1 and "could not be restored" in r.stderr and str(data) in r.stderr
+    assert not (ckpt.folder / "one").exists()
+    job.wait_lines(len(job.lines) + 3)
+
+
+def test_a_failed_dump_leaves_no_link(ckpt):
+    job = holds_hard_link(ckpt)
+    r = ckpt.dump_process(job.pid, "one", env=spoiling_criu(ckpt, f"rm -r {ckpt.folder}/one.partial-*"))
+    assert r.returncode == 1, r.stdout
+    assert links(ckpt) == [] and ckpt.partials() == []
+    ckpt.finish()
+    assert job.wait() == 0 and job.text.endswith("contents")
+
+
+ON_OWN_TERMINAL = """
+import os, pty
+pid, master = pty.fork()
+if pid == 0:
+    os.execlp("sh", "sh", "-c", "echo ready; while test ! -e finish; do sleep 0.02; done; tty")
+try:
+    while piece := os.read(master, 1000):
+        os.write(1, piece)
+except OSError:  # the other end is closed
+    pass
+"""
+
+
+def test_two_copies_of_a_program_with_its_own_terminal(ckpt):
+    """The number of the terminal is taken for the second copy, which can be dumped again all the same."""
+    job = ckpt.run("/usr/bin/python3", "-c", ON_OWN_TERMINAL)
+    job.wait_lines(1)
+    ckpt.dump(job.pid, "one")
+    first, second = ckpt.restore("one"), ckpt.restore("one")
+    first.program()
+    second.program()
+    ckpt.dump(second.pid, "two")
+    assert second.wait() == 85
+    third = ckpt.restore("two")
+    third.program()
+    ckpt.finish()
+    for copy in (first, third):
+        assert copy.wait() == 0 and "/dev/pts/" in copy.text, copy.error_text

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whole simulations: random workloads, whose results are checked from the pieces alone.
+#include "schedule/simulate/simulation.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "schedule/simulate/workload.h"
+
+using namespace ckpt::schedule;
+
+namespace {
+
+constexpr PolicyName kAll[] = {PolicyName::Mct, PolicyName::Mctb, PolicyName::Mctm,
+                               PolicyName::Mctbm, PolicyName::Wmct};
+
+// Classes whose moves cost `seconds_per_gb`, half of it for the checkpoint.
+std::vector<ResourceClass> classes(unsigned fast, unsigned slow, double seconds_per_gb) {
+  Line half{seconds_per_gb / 2 / 1024, 0.5};
+  return {{"fast", fast, {half, half}}, {"slow", slow, {half, half}}};
+}
+
+// The nodes in use at each time at which that changes.
+std::map<Ticks, int> use_of(const Workload &w, const Outcome &o, ClassIndex c) {
+  std::map<Ticks, int> change;
+  for (const RanPiece &r : o.pieces) {
+    if (r.piece.on != c) continue;
+    change[r.piece.begin] += static_cast<int>(w.jobs[r.job].nodes);
+    change[r.piece.end] -= static_cast<int>(w.jobs[r.job].nodes);
+  }
+  int used = 0;
+  for (auto &[t, n] : change) n = used += n;
+  return change;
+}
+
+void check_nodes(const Workload &w, const std::vector<ResourceClass> &of, const Outcome &o) {
+  for (ClassIndex c = 0; c < of.size(); c++)
+    for (auto [t, used] : use_of(w, o, c)) {
+      REQUIRE(used >= 0);
+      REQUIRE(used <= static_cast<int>(of[c].nodes));
+    }
+}
+
+// Each job does all of its work, in pieces that do not overlap, after it was submitted.
+void check_jobs(const Workload &w, const Outcome &o) {
+  std::vector<double> done(w.jobs.size());
+  std::vector<Ticks> last(w.jobs.size()), spent(w.jobs.size());
+  for (const RanPiece &r : o.pieces) {
+    const Piece &p = r.piece;
+    REQUIRE(p.begin >= std::max(last[r.job], w.jobs[r.job].submit));
+    REQUIRE(p.cost.checkpoint >= 0);
+    REQUIRE(p.cost.restore >= 0);
+    Ticks run = p.end - p.begin - p.cost.checkpoint - p.cost.restore;
+    REQUIRE(run >= 0);
+    done[r.job] += static_cast<double>(run) / static_cast<double>(w.run_time(r.job, p.on));
+    spent[r.job] += p.end - p.begin;
+    last[r.job] = p.end;
+  }
+  for (size_t i = 0; i < w.jobs.size(); i++) {
+    REQUIRE(done[i] >= 1 - 1e-9);
+    REQUIRE(done[i] <= 1 + 3.0 / static_cast<double>(std::min(w.run_time(i, 0), w.run_time(i, 1))));
+    const JobResult &r = o.jobs[i];
+    REQUIRE(r.end == last[i]);
+    REQUIRE(r.execution + r.migration == spent[i]);
+    REQUIRE(r.wait_a + r.wait_b + spent[i] == r.turnaround(w.jobs[i]));
+  }
+}
+
+Workload random_workload(std::mt19937 &chance) {
+  SyntheticOptions o;
+  o.seed = chance();
+  o.jobs = 20 + chance() % 100;
+  o.load = 0.3 + static_cast<double>(chance() % 100) / 70;
+  o.load_of = chance() % 2 == 0 ? LoadOf::All : LoadOf::Fastest;
+  o.max_nodes = 1u << chance() % 5;
+  o.max_minutes = 0.1 + static_cast<double>(chance() % 100);
+  return synthetic_workload(o, 16, 16);
+}
+
+}  // namespace
+
+TEST_CASE("no job is lost and no node is used twice, whatever the policy") {
+  std::mt19937 chance(11);
+  for (int i = 0; i < 60; i++) {
+    Workload w = random_workload(chance);
+    std::vector<ResourceClass> of = classes(16, 16, static_cast<double>(chance() % 60));
+    for (PolicyName p : kAll)
+      for (Charge charge : {Charge::Printed, Charge::Exact})
+        for (double over : {1.0, 3.0}) {
+          INFO("workload ", i, " ", std::string(name_of(p)));
+          ckpt::Result<Outcome> o = simulate(w, of, p, {.charge = charge, .overestimate = over});
+          REQUIRE(o);
+          check_nodes(w, of, *o);
+          check_jobs(w, *o);
+        }
+  }
+}
+
+TEST_CASE("MCT starts the jobs of a class in the order of their submission") {
+  std::mt19937 chance(12);
+  for (int i = 0; i < 50; i++) {
+    Workload w = random_workload(chance);
+    ckpt::Result<Outcome> o = simulate(w, classes(16, 16, 25), PolicyName::Mct, {});
+    REQUIRE(o);
+    Ticks last[2] = {0, 0};
+    for (const RanPiece &r : o->pieces) {
+      REQUIRE(r.piece.begin >= last[r.piece.on]);
+      last[r.piece.on] = r.piece.begin;
+    }
+  }
+}
+
+TEST_CASE("wait A is the time for which enough nodes of a class were idle") {
+  std::mt19937 chance(13);
+  for (int i = 0; i < 20; i++) {
+    Workload w = random_workload(chance);
+    std::vector<ResourceClass> of = classes(16, 16, 25);
+    ckpt::Result<Outcome> o = simulate(w, of, PolicyName::Mct, {});
+    REQUIRE(o);
+    std::map<Ticks, int> use[2] = {use_of(w, *o, 0), use_of(w, *o, 1)};
+    auto used = [&](ClassIndex c, Ticks t) {
+      auto after = use[c].upper_bound(t);
+      return after == use[c].begin() ? 0 : std::prev(after)->second;
+    };
+    for (size_t j = 0; j < w.jobs.size(); j++) {
+      // All times at which the use changes while the job waits.
+      std::vector<Ticks> times = {w.jobs[j].submit, o->jobs[j].start};
+      for (const auto &u : use)
+        for (auto [t, n] : u)
+          if (t > times[0] && t < times[1]) times.push_back(t);
+      std::sort(times.begin(), times.end());
+      Ticks wait_a = 0;
+      for (size_t k = 0; k + 1 < times.size(); k++) {
+        int n = static_cast<int>(w.jobs[j].nodes);
+        if (used(0, times[k]) + n <= 16 || used(1, times[k]) + n <= 16)
+          wait_a += times[k + 1] - times[k];
+      }
+      REQUIRE(o->jobs[j].wait_a == wait_a);
+    }
+  }
+}
+
+TEST_CASE("what an overestimated cost has reserved is given back when the job ends") {
+  // Two jobs of all nodes: the first moves once, and its plan is 20 s too long.
+  Workload w{1,
+             {{.submit = 0, .nodes = 4},
+              {.submit = 1000, .nodes = 8},
+              {.submit = 1000, .nodes = 4},
+              {.submit = 200'000, .nodes = 8}},
+             {50'000, 50'000, 100'000, 10'000}};
+  std::vector<ResourceClass> of = {{"only", 8, {{0, 1}, {0, 1}}}};
+  ckpt::Result<Outcome> o =
+      simulate(w, of, PolicyName::Mctb, {.charge = Charge::Exact, .overestimate = 5});
+  REQUIRE(o);
+  // Job 2 runs from 1 s to 49 s real (planned to leave 5 s before 50 s), and again from 100 s.
+  CHECK(o->jobs[2].migration == 2000);
+  CHECK(o->jobs[2].moves == 1);
+  CHECK(o->jobs[2].end == 100'000 + 1000 + (100'000 - 48'000));
+  CHECK(o->jobs[3].start == 200'000);
+}
+
+TEST_CASE("jobs that fit on no class are counted") {
+  Workload w{1, {{.nodes = 9}, {.nodes = 1}}, {1000, 1000}};
+  ckpt::Result<Outcome> o = simulate(w, {{"only", 8, {}}}, PolicyName::Mct, {});
+  REQUIRE(o);
+  CHECK(o->impossible == 1);
+  CHECK(o->jobs[1].end == 1000);
+}
+
+TEST_CASE("policies on large jobs: both kinds of backfill pay, and WMCT more") {
+  SyntheticOptions options{.jobs = 3000, .load = 0.9, .min_nodes = 64, .max_nodes = 512};
+  Workload w = synthetic_workload(options, 512, 512);
+  std::map<PolicyName, double> mean;
+  for (PolicyName p : kAll) {
+    ckpt::Result<Outcome> o = simulate(w, classes(512, 512, 25), p, {});
+    REQUIRE(o);
+    for (size_t i = 0; i < w.jobs.size(); i++)
+      mean[p] += static_cast<double>(o->jobs[i].turnaround(w.jobs[i]));
+  }
+  CHECK(mean[PolicyName::Mctb] < 0.9 * mean[PolicyName::Mct]);
+  CHECK(mean[PolicyName::Mctbm] < 0.9 * mean[PolicyName::Mct]);
+  CHECK(mean[PolicyName::Wmct] < mean[PolicyName::Mctbm]);
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CRIU's image files, as far as a restore changes them: a head of two magic numbers, then messages
+// of protocol buffers, each after its length (u32). The fields that are used stand in CRIU's
+// images/*.proto; all others are kept as they are, in their order.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "common/base/bytes.h"
+
+namespace ckpt::tools {
+
+// A message of protocol buffers (protobuf.dev, "Encoding").
+class ProtoMessage {
+ public:
+  static std::optional<ProtoMessage> parse(ByteView bytes);
+  Bytes encode() const;
+
+  // An integer field; 0 if it is absent.
+  u64 number(u32 field) const;
+  void set_number(u32 field, u64 value);  // does nothing if it is absent
+  // A string, or an embedded message as bytes; empty if it is absent.
+  ByteView bytes(u32 field) const;
+  // Passes each embedded message of this field to `edit`.
+  void edit_each(u32 field, const std::function<void(ProtoMessage &)> &edit);
+
+ private:
+  struct Field {
+    u32 number;
+    u32 wire_type;
+    u64 value;  // of an integer; the bytes of the others are in `content`
+    Bytes content;
+  };
+  const Field *find(u32 field) const;
+
+  std::vector<Field> fields_;
+};
+
+// Passes each message of a file to `edit`. Returns the file as it was if it cannot be understood.
+Bytes edit_criu_file(Bytes file, const std::function<void(ProtoMessage &)> &edit);
+
+}  // namespace ckpt::tools

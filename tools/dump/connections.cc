@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/dump/connections.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <thread>
+
+#include "tools/proc/descriptors.h"
+
+namespace ckpt::tools {
+namespace {
+
+using nlohmann::json;
+using namespace std::chrono_literals;
+
+// A connection is made and accepted within moments, unless the program has stopped to do so.
+constexpr auto kAcceptTimeout = 1s;
+
+bool in_our_network(pid_t pid) {
+  std::error_code ec;
+  namespace fs = std::filesystem;
+  return fs::read_symlink(fmt::format("/proc/{}/ns/net", pid), ec) ==
+         fs::read_symlink("/proc/self/ns/net", ec);
+}
+
+// "process 12 (sshd)", or "" if no process of this machine has the socket.
+std::string owner_of(u64 inode) {
+  if (inode == 0) return {};
+  for (const Process &p : ProcessTable::read().all())
+    for (const Descriptor &d : descriptors_of(p.pid))
+      if (d.kind == Descriptor::Kind::Socket && d.inode == inode)
+        return fmt::format("process {} ({})", p.pid, p.command);
+  return {};
+}
+
+json describe_endpoint(const Endpoint &e) {
+  return {{"address", e.address_text()}, {"port", e.port}};
+}
+
+}  // namespace
+
+Connections Connections::read(const Target &target) {
+  Connections c;
+  c.table_ = inet_sockets(::getpid(), InetProtocol::Tcp);
+  for (const Process &p : target.processes) c.read_process(p);
+  c.find_flows();
+  return c;
+}
+
+void Connections::read_process(const Process &p) {
+  bool ours = in_our_network(p.pid);
+  std::map<u64, Held> here;
+  for (InetProtocol protocol : {InetProtocol::Tcp, InetProtocol::Udp})
+    for (const InetSocket &s : inet_sockets(p.pid, protocol))
+      if (s.inode) here[s.inode] = {p.pid, -1, p.command, protocol == InetProtocol::Udp, !ours, s};
+  for (const Descriptor &d : descriptors_of(p.pid)) {
+    auto it = d.kind == Descriptor::Kind::Socket ? here.find(d.inode) : here.end();
+    if (it == here.end() || !inside_.insert(d.inode).second) continue;
+    it->second.fd = d.fd;
+    held_.push_back(it->second);
+  }
+}
+
+void Connections::find_flows() {
+  for (const Held &h : held_)
+    if (!h.udp && !h.own_namespace && h.socket.connected())
+      flows_.push_back({h.socket.remote, h.socket.local});
+}
+
+Connections::Trouble Connections::trouble_of(const Held &h) const {
+  const InetSocket &s = h.socket;
+  if (h.udp) return {};
+  if (s.state == InetSocket::Listen && s.unaccepted)
+    return {fmt::format("listens at TCP {} and has not accepted {} connection{} yet: try again "
+                        "when the program has",
+                        s.local.text(), s.unaccepted, s.unaccepted == 1 ? "" : "s"),
+            true};
+  if (!s.connected()) return {};
+  if (h.own_namespace)
+    return {
+        fmt::format("is a TCP connection to {} in a network namespace of the program's own, "
+                    "which ckpt cannot checkpoint: close it first",
+                    s.remote.text())};
+  auto other = std::find_if(table_.begin(), table_.end(), [&](const InetSocket &o) {
+    return o.connected() && o.local == s.remote && o.remote == s.local;
+  });
+  if (s.state == InetSocket::SynSent || s.state == InetSocket::SynReceived)
+    return {fmt::format("is a TCP connection to {} that is still being made: try again when it is "
+                        "made, or close it",
+                        s.remote.text()),
+            true};
+  if (other == table_.end()) {
+    // The other end has been closed, and had received everything.
+    if (s.state == InetSocket::CloseWait) return {};
+    return {fmt::format("is a TCP connection to {}, outside of the program: close it first",
+                        s.remote.text())};
+  }
+  if (other->inode == 0) {
+    bool closed = other->state == InetSocket::FinWait2 || other->state == InetSocket::TimeWait;
+    if (closed) return {};
+    return {fmt::format("is a TCP connection to {} that is not accepted yet, or not closed yet: "
+                        "try again when it is",
+                        s.remote.text()),
+            true};
+  }
+  if (inside_.contains(other->inode)) return {};
+  std::string owner = owner_of(other->inode);
+  return {fmt::format("is a TCP connection to {}{}, outside of the program: close it first",
+                      s.remote.text(), owner.empty() ? "" : " of " + owner)};
+}
+
+std::vector<Connections::Trouble> Connections::troubles() const {
+  std::vector<Trouble> all;
+  for (const Held &h : held_)
+    if (Trouble t = trouble_of(h); !t.why.empty()) {
+      t.why = fmt::format("process {} ({}): descriptor {} {}", h.pid, h.command, h.fd, t.why);
+      all.push_back(std::move(t));
+    }
+  return all;
+}
+
+void Connections::check(const Target &target, Reasons &reasons) {
+  auto end = std::chrono::steady_clock::now() + kAcceptTimeout;
+  Connections now = read(target);
+  std::vector<Trouble> all = now.troubles();
+  auto wait_helps = [&] {
+    return !all.empty() &&
+           std::all_of(all.begin(), all.end(), [](const Trouble &t) { return t.may_pass; });
+  };
+  while (wait_helps() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(5ms);
+    now = read(target);
+    all = now.troubles();
+  }
+  for (Trouble &t : all) reasons.push_back(std::move(t.why));
+  if (now.empty() || !all.empty()) return;
+  if (Result<ConnectionLock> lock = ConnectionLock::take({}); !lock)
+    reasons.push_back(fmt::format(
+        "the program has TCP connections, which have to stand still during a dump, and {}: load "
+        "the kernel module nf_tables (modprobe nf_tables), or close the connections",
+        lock.error().what));
+}
+
+bool Connections::all_in(const Connections &earlier) const {
+  return std::all_of(flows_.begin(), flows_.end(), [&](const PacketFlow &f) {
+    return std::find(earlier.flows_.begin(), earlier.flows_.end(), f) != earlier.flows_.end();
+  });
+}
+
+// Sockets in a network namespace of the program's own meet no other program's at a restore.
+json Connections::describe() const {
+  json list = json::array();
+  for (const Held &h : held_) {
+    const InetSocket &s = h.socket;
+    if (h.own_namespace || s.local.port == 0) continue;
+    json j{
+        {"protocol", h.udp ? "udp" : "tcp"}, {"v6", s.v6}, {"local", describe_endpoint(s.local)}};
+    if (!h.udp && s.connected()) j["remote"] = describe_endpoint(s.remote);
+    list.push_back(std::move(j));
+  }
+  return list;
+}
+
+}  // namespace ckpt::tools

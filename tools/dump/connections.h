@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The IP sockets of a program: which TCP connections have both ends in it, and can be dumped, and
+// which do not.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "tools/net/connection_lock.h"
+#include "tools/net/inet_table.h"
+#include "tools/net/repair_mode.h"
+#include "tools/reasons.h"
+#include "tools/session/target.h"
+
+namespace ckpt::tools {
+
+class Connections {
+ public:
+  static Connections read(const Target &target);
+
+  // Connections that lead out of the program, or that are neither made nor accepted yet. Waits a
+  // moment for the latter.
+  static void check(const Target &target, Reasons &reasons);
+
+  bool empty() const { return flows_.empty(); }
+  // What a lock has to stop.
+  const std::vector<PacketFlow> &flows() const { return flows_; }
+  // The connections that `earlier` did not have: nothing has stopped their packets.
+  bool all_in(const Connections &earlier) const;
+  nlohmann::json describe() const;  // the manifest's "sockets"
+
+ private:
+  struct Held {
+    pid_t pid = 0;
+    int fd = -1;
+    std::string command;
+    bool udp = false;
+    bool own_namespace = false;  // in a network namespace that is not ours
+    InetSocket socket;
+  };
+  // What is wrong with a connection: nothing, something that a moment may change, or for good.
+  struct Trouble {
+    std::string why;
+    bool may_pass = false;
+  };
+
+  void read_process(const Process &p);
+  void find_flows();
+  Trouble trouble_of(const Held &h) const;
+  std::vector<Trouble> troubles() const;
+
+  std::vector<InetSocket> table_;  // all TCP sockets of our network namespace
+  std::vector<Held> held_;
+  std::set<u64> inside_;  // inodes of the program's sockets
+  std::vector<PacketFlow> flows_;
+};
+
+}  // namespace ckpt::tools

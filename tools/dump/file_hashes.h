@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Hashes of the files that a program reads, taken while it still runs, so that its pause does not
+// grow. A restore compares them where a file's time of modification differs.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "tools/dump/outer_pipes.h"
+
+namespace ckpt::tools {
+
+class FileHashes {
+ public:
+  // Small files that are open for reading alone. The program may write the others until it stops.
+  void add_open_files(const DescriptorTable &table);
+  // The hash of a mapped file, or none if CRIU itself compares the file's build ID.
+  std::optional<u64> add_mapped_file(const std::string &path);
+  // None if the file has been modified since it was added.
+  std::optional<u64> find(const std::string &path, i64 mtime_ns) const;
+
+ private:
+  struct Entry {
+    i64 mtime_ns;
+    u64 hash;
+  };
+  std::optional<u64> add(const std::string &path);
+
+  std::map<std::string, Entry> by_path_;
+  u64 bytes_left_ = 256u << 20;  // bounds what a dump reads
+};
+
+}  // namespace ckpt::tools

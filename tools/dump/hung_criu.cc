@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/dump/hung_criu.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <thread>
+
+#include "common/base/log.h"
+#include "common/base/proc_maps.h"
+#include "common/base/unique_fd.h"
+
+namespace ckpt::tools {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::steady_clock;
+
+constexpr auto kPatience = 5s;                         // for CRIU to fail by itself
+constexpr auto kReleaseTimeout = 5s;                   // for the kernel to release tracees
+constexpr int kLookInterval = 100;                     // milliseconds
+constexpr auto kStopTime = 20ms;                       // until every thread of CRIU has stopped
+constexpr std::string_view kParasiteFile = "CRIUMFD";  // compel maps a memfd of this name
+// compel's code for one system call, which it writes over the first executable bytes:
+// syscall; int3 …
+constexpr std::array<unsigned char, 8> kInjected{0x0f, 0x05, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc};
+// What a process blocks between compel_prepare() and its release. sigfillset(3) of the C library
+// leaves two more signals out.
+constexpr std::string_view kAllBlocked = "fffffffffffbfeff";
+
+std::string read_file(const std::string &path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::vector<ProcMapping> maps_of(pid_t pid) {
+  return parse_proc_maps(read_file(fmt::format("/proc/{}/maps", pid)));
+}
+
+const ProcMapping *mapping_at(const std::vector<ProcMapping> &maps, u64 address) {
+  for (const ProcMapping &m : maps)
+    if (address >= m.begin && address < m.end) return &m;
+  return nullptr;
+}
+
+bool is_parasite(const ProcMapping &m) { return m.path.find(kParasiteFile) != m.path.npos; }
+
+// Where compel executes system calls.
+u64 first_executable(const std::vector<ProcMapping> &maps) {
+  for (const ProcMapping &m : maps)
+    if (m.permissions.size() > 2 && m.permissions[2] == 'x') return m.begin;
+  return 0;
+}
+
+bool code_is_injected(pid_t pid, u64 address) {
+  UniqueFd memory(::open(fmt::format("/proc/{}/mem", pid).c_str(), O_RDONLY | O_CLOEXEC));
+  std::array<unsigned char, kInjected.size()> code{};
+  return ::pread(memory.get(), code.data(), code.size(), static_cast<off_t>(address)) ==
+             static_cast<ssize_t>(code.size()) &&
+         code == kInjected;
+}
+
+// proc(5): the number of the system call, its arguments, the stack pointer and the program counter;
+// or "running".
+bool thread_may_lose_tracer(pid_t pid, pid_t tid, const std::vector<ProcMapping> &maps) {
+  std::string line = read_file(fmt::format("/proc/{}/task/{}/syscall", pid, tid));
+  size_t last = line.rfind(' ');
+  if (last == line.npos) return false;
+  u64 counter = std::strtoull(line.c_str() + last, nullptr, 16);
+  long number = std::strtol(line.c_str(), nullptr, 10);
+  u64 injected = first_executable(maps);
+  if (counter >= injected && counter < injected + kInjected.size()) return false;
+  const ProcMapping *where = mapping_at(maps, counter);
+  return where && (!is_parasite(*where) || number == SYS_recvfrom);
+}
+
+bool may_lose_tracer(const Process &p) {
+  if (p.tracer == 0 || p.state == 'Z' || p.state == 'X') return true;
+  std::vector<ProcMapping> maps = maps_of(p.pid);
+  bool in_parasite = std::ranges::any_of(maps, is_parasite);
+  std::string status = read_file(fmt::format("/proc/{}/status", p.pid));
+  if (!in_parasite && status.find(kAllBlocked) != status.npos) return false;
+  if (code_is_injected(p.pid, first_executable(maps))) return false;
+  return std::ranges::all_of(threads_of(p.pid),
+                             [&](pid_t tid) { return thread_may_lose_tracer(p.pid, tid, maps); });
+}
+
+// Kills CRIU if the program survives it.
+bool kill_criu(pid_t criu, const Target &target) {
+  ::kill(-criu, SIGSTOP);
+  std::this_thread::sleep_for(kStopTime);
+  std::vector<Process> tree = ProcessTable::read().tree(target.root);
+  bool safe = std::ranges::all_of(tree, may_lose_tracer);
+  ::kill(-criu, safe ? SIGKILL : SIGCONT);
+  if (safe) log::warn("CRIU does not end, and was killed");
+  return safe;
+}
+
+bool any_traced(const Target &target) {
+  for (const Process &p : ProcessTable::read().tree(target.root))
+    if (p.tracer != 0) return true;
+  return false;
+}
+
+}  // namespace
+
+Result<int> wait_for_criu(pid_t criu, const Target &target, const Cancel &cancel) {
+  UniqueFd ended(static_cast<int>(::syscall(SYS_pidfd_open, criu, 0)));
+  if (!ended) return fail_errno("cannot watch CRIU");
+  std::optional<steady_clock::time_point> deadline;
+  bool killed = false;
+  for (pollfd p{ended.get(), POLLIN, 0}; ::poll(&p, 1, kLookInterval) != 1;) {
+    if (!deadline && cancel.signal()) deadline = steady_clock::now() + kPatience;
+    if (!killed && deadline && steady_clock::now() > *deadline) killed = kill_criu(criu, target);
+  }
+  int status = 0;
+  while (::waitpid(criu, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
+void report_parasites(const Target &target) {
+  for (auto end = steady_clock::now() + kReleaseTimeout;
+       any_traced(target) && steady_clock::now() < end;)
+    std::this_thread::sleep_for(5ms);
+  for (const Process &p : ProcessTable::read().tree(target.root))
+    if (std::ranges::any_of(maps_of(p.pid), is_parasite))
+      log::warn("CRIU was killed at work: some of its memory stays mapped in process {} ({})",
+                p.pid, p.command);
+}
+
+}  // namespace ckpt::tools

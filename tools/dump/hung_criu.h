@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CRIU that does not end.
+//
+// A cancelled dump breaks CRIU's pipes. CRIU then fails, takes its parasite code out of the program
+// and releases it. This is the only clean way, so CRIU gets some seconds for it. CRIU that hangs is
+// killed after that, but not at any moment: while it executes system calls inside of a process, the
+// death of CRIU kills that process (SIGTRAP). So CRIU is stopped first, the program is looked at,
+// and CRIU is killed only if all threads are in one of these states. Otherwise it is continued, and
+// the next look comes soon.
+//
+//   not traced              CRIU has not come so far, or is done with it
+//   stopped in its own code the kernel releases the tracees of a tracer that ends (ptrace(2))
+//   parasite, in recvfrom   it finds its socket closed and restores the registers and the signal
+//                           mask of the program itself (fini() of compel's plugins/std/infect.c);
+//                           its memory stays mapped, which is harmless and is reported
+//
+// Source: CRIU 4.2, compel/src/lib/infect.c.
+#pragma once
+
+#include <sys/types.h>
+
+#include "common/base/result.h"
+#include "tools/dump/cancel.h"
+#include "tools/session/target.h"
+
+namespace ckpt::tools {
+
+// Waits for the child `criu`, the leader of a process group of its own that dumps `target`, and
+// returns its wait status. Some seconds after a signal to this tool, CRIU is killed.
+Result<int> wait_for_criu(pid_t criu, const Target &target, const Cancel &cancel);
+
+// After CRIU was killed: waits until no process of the program has a tracer, and logs which ones
+// still hold CRIU's code.
+void report_parasites(const Target &target);
+
+}  // namespace ckpt::tools

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/dump/link_remaps.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <set>
+
+namespace ckpt::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kDeleted = " (deleted)";
+constexpr std::string_view kName = "link_remap.";
+
+using FileId = std::pair<u64, u64>;  // device, inode
+using FilesByFolder = std::map<std::string, std::set<FileId>>;
+
+void add_unlinked(FilesByFolder &files, const std::string &path, const std::string &link) {
+  struct stat st {};
+  if (!path.starts_with('/') || !path.ends_with(kDeleted) || ::stat(link.c_str(), &st) < 0 ||
+      st.st_nlink == 0)
+    return;
+  files[fs::path(path).parent_path()].insert({st.st_dev, st.st_ino});
+}
+
+FilesByFolder unlinked_files(const Target &target, const DescriptorTable &table) {
+  FilesByFolder files;
+  for (const Process &p : target.processes) {
+    for (const Descriptor &d : table.at(p.pid))
+      if (d.kind == Descriptor::Kind::File)
+        add_unlinked(files, d.target, fmt::format("/proc/{}/fd/{}", p.pid, d.fd));
+    for (const ProcMapping &m : mappings_of(p.pid))
+      add_unlinked(files, m.path,
+                   fmt::format("/proc/{}/map_files/{:x}-{:x}", p.pid, m.begin, m.end));
+  }
+  return files;
+}
+
+// CRIU's own names end in a number.
+bool is_criu_name(const std::string &name) {
+  return name.starts_with(kName) &&
+         name.find_first_not_of("0123456789", kName.size()) == std::string::npos;
+}
+
+std::string kept_name(const std::string &path) {
+  auto now = std::chrono::system_clock::now().time_since_epoch().count();
+  return fmt::format("{}.ckpt-{:x}", path, now);
+}
+
+}  // namespace
+
+std::vector<ImageManifest::Link> keep_link_remaps(const Target &target,
+                                                  const DescriptorTable &table) {
+  std::vector<ImageManifest::Link> kept;
+  std::error_code ec;
+  for (const auto &[folder, ids] : unlinked_files(target, table))
+    for (const auto &entry : fs::directory_iterator(folder, ec)) {
+      struct stat st {};
+      if (is_criu_name(entry.path().filename()) && ::lstat(entry.path().c_str(), &st) == 0 &&
+          ids.contains({st.st_dev, st.st_ino}))
+        kept.push_back({entry.path(), kept_name(entry.path())});
+    }
+  for (const ImageManifest::Link &l : kept) ::rename(l.path.c_str(), l.kept.c_str());
+  return kept;
+}
+
+nlohmann::json describe_links(const std::vector<ImageManifest::Link> &links) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const ImageManifest::Link &l : links) list.push_back({{"path", l.path}, {"kept", l.kept}});
+  return list;
+}
+
+void remove_links(const std::vector<ImageManifest::Link> &links) {
+  for (const ImageManifest::Link &l : links) ::unlink(l.kept.c_str());
+}
+
+}  // namespace ckpt::tools

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An unlinked file that still has another name, such as a POSIX named semaphore (sem_open(3) makes
+// it under a name that it removes again). CRIU cannot know the other name, so it gives the file a
+// further one in the same folder, "link_remap.N", by which a restore finds it (criu dump
+// --link-remap). CRIU fails where that name exists, and its restore removes it. So the dump renames
+// it to "link_remap.N.ckpt-XXXX"; this name belongs to the image.
+#pragma once
+
+#include <vector>
+
+#include "tools/dump/outer_pipes.h"
+#include "tools/restore/image_manifest.h"
+#include "tools/session/target.h"
+
+namespace ckpt::tools {
+
+// Renames the names that CRIU has made for the files of the stopped program.
+std::vector<ImageManifest::Link> keep_link_remaps(const Target &target,
+                                                  const DescriptorTable &table);
+nlohmann::json describe_links(const std::vector<ImageManifest::Link> &links);
+// For a dump that fails after CRIU.
+void remove_links(const std::vector<ImageManifest::Link> &links);
+
+}  // namespace ckpt::tools

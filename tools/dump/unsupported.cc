@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/dump/unsupported.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <thread>
+
+#include "tools/proc/descriptors.h"
+
+namespace ckpt::tools {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kExecTimeout = 1s;
+
+std::string process_text(const Process &p) {
+  return fmt::format("process {} ({})", p.pid, p.command);
+}
+
+std::string namespace_link(pid_t pid, const char *name) {
+  std::error_code ec;
+  return std::filesystem::read_symlink(fmt::format("/proc/{}/ns/{}", pid, name), ec);
+}
+
+// "a socket of the family vsock (40)", or "" for one that CRIU can dump (criu/sockets.c).
+std::string unsupported_kind(int socket) {
+  auto option = [socket](int name) {
+    int value = -1;
+    socklen_t size = sizeof value;
+    ::getsockopt(socket, SOL_SOCKET, name, &value, &size);
+    return value;
+  };
+  static const std::map<int, const char *> kNames{
+      {AF_VSOCK, "vsock"}, {AF_ALG, "kernel crypto"}, {AF_CAN, "CAN"}, {AF_BLUETOOTH, "Bluetooth"},
+      {AF_TIPC, "TIPC"},   {AF_XDP, "XDP"},           {AF_RDS, "RDS"}, {AF_SMC, "SMC"}};
+  int family = option(SO_DOMAIN), type = option(SO_TYPE), protocol = option(SO_PROTOCOL);
+  if (family == AF_UNIX || family == AF_NETLINK || family == AF_PACKET || family < 0) return {};
+  if (family != AF_INET && family != AF_INET6) {
+    auto name = kNames.find(family);
+    return fmt::format("a socket of the family {} ({})",
+                       name == kNames.end() ? "with the number" : name->second, family);
+  }
+  if (type == SOCK_RAW || protocol == IPPROTO_TCP || protocol == IPPROTO_UDP ||
+      protocol == IPPROTO_UDPLITE)
+    return {};
+  constexpr int kMptcp = 262;  // IPPROTO_MPTCP
+  if (protocol == kMptcp) return "a Multipath TCP socket (Go programs: GODEBUG=multipathtcp=0)";
+  return fmt::format("an IP socket of protocol {}", protocol);
+}
+
+// SysV memory lies in an IPC namespace, which CRIU saves only as a whole. That of the machine is
+// shared with everybody.
+bool has_sysv_memory(pid_t pid) {
+  std::vector<ProcMapping> all = mappings_of(pid);
+  return std::any_of(all.begin(), all.end(),
+                     [](const ProcMapping &m) { return m.path.starts_with("/SYSV"); });
+}
+
+// fork(2) by the C library is clone(2) too, but returns at once: only vfork(2), posix_spawn(3) and
+// clone(2) with CLONE_VFORK wait, in state D.
+bool waits_in_vfork(pid_t pid) {
+  Result<Process> p = read_process(pid);
+  if (!p || p->state != 'D') return false;
+  std::ifstream in(fmt::format("/proc/{}/syscall", pid));
+  long number = -1;
+  return (in >> number) && (number == SYS_vfork || number == SYS_clone || number == SYS_clone3);
+}
+
+}  // namespace
+
+void check_socket_kinds(const Target &target, Reasons &reasons) {
+  std::set<u64> seen;
+  for (const Process &p : target.processes)
+    for (const Descriptor &d : descriptors_of(p.pid)) {
+      if (d.kind != Descriptor::Kind::Socket || !seen.insert(d.inode).second) continue;
+      UniqueFd socket = duplicate_descriptor(p.pid, d.fd);
+      if (std::string kind = socket ? unsupported_kind(socket.get()) : ""; !kind.empty())
+        reasons.push_back(
+            fmt::format("{}: descriptor {} is {}, which CRIU cannot checkpoint: close "
+                        "it first",
+                        process_text(p), d.fd, kind));
+    }
+}
+
+void check_system_v_memory(const Target &target, Reasons &reasons) {
+  for (const Process &p : target.processes)
+    if (namespace_link(p.pid, "ipc") == namespace_link(::getpid(), "ipc") && has_sysv_memory(p.pid))
+      reasons.push_back(
+          process_text(p) +
+          " has System V shared memory in the IPC namespace of the machine, which CRIU cannot "
+          "checkpoint: start the program by ckpt-run as root and without --share-ipc, which gives "
+          "it an IPC namespace of its own, or detach the memory (shmdt)");
+}
+
+void check_vfork(const Target &target, Reasons &reasons) {
+  auto end = std::chrono::steady_clock::now() + kExecTimeout;
+  for (const Process &p : target.processes) {
+    while (waits_in_vfork(p.pid) && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(5ms);
+    if (waits_in_vfork(p.pid))
+      reasons.push_back(process_text(p) +
+                        " waits in vfork for its child, which has not called exec yet, and cannot "
+                        "be stopped: try again when it has");
+  }
+}
+
+void check_mpi_rank(const Target &target, Reasons &reasons) {
+  // Set by mpirun for each rank: Open MPI, PMIx, and MPICH's hydra and Slurm by PMI.
+  for (const char *name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
+    if (!environment_of(target.keeper, name).empty())
+      return reasons.push_back(fmt::format(
+          "the program is rank {} of an MPI job, and cannot be checkpointed without the others: "
+          "start the whole job by one ckpt-run (ckpt-run mpirun -n 4 PROGRAM, instead of mpirun -n "
+          "4 ckpt-run PROGRAM)",
+          environment_of(target.keeper, name)));
+}
+
+}  // namespace ckpt::tools

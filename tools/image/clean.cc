@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/io/partial_folder.h"
+#include "tools/image/commands.h"
+#include "tools/image/text.h"
+#include "tools/session/leftovers.h"
+
+namespace ckpt::tools {
+
+Result<> clean(const std::string &folder, bool json) {
+  std::vector<std::string> removed = remove_leftovers();
+  CKPT_TRY(std::vector<std::string> partial,
+           storage::remove_stale(storage::FileSystem::real(), folder));
+  removed.insert(removed.end(), partial.begin(), partial.end());
+  if (json) {
+    nlohmann::json report{{"removed", removed}};
+    fmt::print("{}\n", report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    return {};
+  }
+  for (const std::string &path : removed) fmt::print("removed  {}\n", for_terminal(path));
+  return {};
+}
+
+}  // namespace ckpt::tools

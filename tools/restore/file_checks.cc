@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/restore/file_checks.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/base/unique_fd.h"
+#include "common/ipc/unix_socket.h"
+#include "storage/format/hash.h"
+
+namespace ckpt::tools {
+namespace {
+
+bool is_regular(const std::string &path, struct stat &st) {
+  return ::stat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode);
+}
+
+// The kernel's files. Images of earlier versions name them too.
+bool is_made_by_kernel(const std::string &path) {
+  return path.starts_with("/proc/") || path.starts_with("/sys/");
+}
+
+enum class Contents { Same, Changed, Unknown };
+
+// A file may have been copied here, which changes its time of modification alone.
+Contents contents_of(const ImageManifest::File &f, const struct stat &st) {
+  if (!f.mtime_ns || *f.mtime_ns == modification_time(st)) return Contents::Same;
+  if (!f.hash) return Contents::Unknown;
+  return hash_of_file(f.path) == f.hash ? Contents::Same : Contents::Changed;
+}
+
+std::string with_sizes(const ImageManifest::File &f, u64 now) {
+  return fmt::format("({} bytes instead of {})", now, f.size);
+}
+
+std::string refused_size(const ImageManifest::File &f, u64 now, GrownFiles grown) {
+  if (now < f.size)
+    return fmt::format("the file {} is shorter than at the dump {}: put it back as it was", f.path,
+                       with_sizes(f, now));
+  if (!f.writable)
+    return fmt::format("the file {} has changed since the dump {}: put it back as it was", f.path,
+                       with_sizes(f, now));
+  if (grown != GrownFiles::Refuse) return {};
+  return fmt::format(
+      "the file {} grew since the dump {}: --truncate-files cuts off what was added, "
+      "--append-files goes on at its end",
+      f.path, with_sizes(f, now));
+}
+
+std::string refused_file(const ImageManifest::File &f, GrownFiles grown) {
+  struct stat st {};
+  if (is_made_by_kernel(f.path)) return {};
+  if (!is_regular(f.path, st)) return fmt::format("the file {} is missing: put it back", f.path);
+  u64 now = static_cast<u64>(st.st_size);
+  if (f.append_only) return {};
+  if (now != f.size) return refused_size(f, now, grown);
+  Contents contents = contents_of(f, st);
+  if (contents == Contents::Changed)
+    return fmt::format(
+        "the file {} has changed since the dump, at the same size: put it back as it was", f.path);
+  if (contents == Contents::Unknown)
+    log::warn(
+        "the file {} was written since the dump; the program goes on with what it contains now",
+        f.path);
+  return {};
+}
+
+std::string refused_mapped_file(const ImageManifest::File &f) {
+  struct stat st {};
+  if (!is_regular(f.path, st))
+    return fmt::format("{}, which the program has mapped, is missing: install it again", f.path);
+  const char *advice = "put back the version of the dump";
+  u64 now = static_cast<u64>(st.st_size);
+  if (now != f.size)
+    return fmt::format("{}, which the program has mapped, has changed {}: {}", f.path,
+                       with_sizes(f, now), advice);
+  if (contents_of(f, st) == Contents::Changed)
+    return fmt::format("{}, which the program has mapped, has changed, at the same size: {}",
+                       f.path, advice);
+  return {};
+}
+
+}  // namespace
+
+void check_files(const ImageManifest &m, GrownFiles grown, Reasons &reasons) {
+  for (const auto &f : m.files)
+    if (std::string reason = refused_file(f, grown); !reason.empty())
+      reasons.push_back(std::move(reason));
+}
+
+void check_mapped_files(const ImageManifest &m, Reasons &reasons) {
+  for (const auto &f : m.mapped_files)
+    if (std::string reason = refused_mapped_file(f); !reason.empty())
+      reasons.push_back(std::move(reason));
+}
+
+bool has_grown(const ImageManifest::File &f) {
+  struct stat st {};
+  return f.writable && !f.append_only && is_regular(f.path, st) &&
+         static_cast<u64>(st.st_size) > f.size;
+}
+
+Result<> truncate_files(const ImageManifest &m) {
+  for (const auto &f : m.files)
+    if (has_grown(f) && ::truncate(f.path.c_str(), static_cast<off_t>(f.size)) < 0)
+      return fail_errno("cannot truncate {}", f.path);
+  return {};
+}
+
+std::optional<u64> hash_of_file(const std::string &path) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat st {};
+  if (!fd || ::fstat(fd.get(), &st) < 0 || !S_ISREG(st.st_mode) ||
+      static_cast<u64>(st.st_size) > kMaxHashedBytes)
+    return std::nullopt;
+  Bytes contents(static_cast<size_t>(st.st_size));
+  if (!read_exactly(fd.get(), contents.data(), contents.size())) return std::nullopt;
+  return storage::xxh3_64(contents);
+}
+
+i64 modification_time(const struct stat &st) {
+  return st.st_mtim.tv_sec * 1'000'000'000LL + st.st_mtim.tv_nsec;
+}
+
+}  // namespace ckpt::tools

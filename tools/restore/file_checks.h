@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The files that a program has open or mapped are not part of its image: a restore needs them as
+// they were. ckpt-restore asks this before it starts anything, and ckpt-dump before it touches a
+// program and once more before it ends it.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <optional>
+#include <string>
+
+#include "tools/reasons.h"
+#include "tools/restore/image_manifest.h"
+
+namespace ckpt::tools {
+
+// What to do with a file that the program was writing, and that has grown since the dump.
+enum class GrownFiles {
+  Refuse,
+  Truncate,  // cut it to its recorded size
+  Append     // go on at its end
+};
+
+void check_files(const ImageManifest &m, GrownFiles grown, Reasons &reasons);
+void check_mapped_files(const ImageManifest &m, Reasons &reasons);
+// True for a file that grew since the dump and that the program has open for writing, but not only
+// for appending.
+bool has_grown(const ImageManifest::File &f);
+// Truncates the files that have grown.
+Result<> truncate_files(const ImageManifest &m);
+
+// A hash of a file's contents, by which a change without a change of the size is found. None if the
+// file cannot be read, or is larger than kMaxHashedBytes.
+inline constexpr u64 kMaxHashedBytes = 16u << 20;
+std::optional<u64> hash_of_file(const std::string &path);
+// Nanoseconds since 1970.
+i64 modification_time(const struct stat &st);
+
+}  // namespace ckpt::tools

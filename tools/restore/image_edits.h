@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a restore tells CRIU otherwise than the image does:
+//
+//   reservations   CRIU maps all private memory writable first, so the kernel refuses a mapping
+//   that
+//                  is larger than its memory although the program never wrote there (criu#3010,
+//                  vm.overcommit_memory 0). Such a mapping is made with MAP_NORESERVE.
+//   timerfds       The kernel stops a periodic timer that has expired until the program reads it.
+//                  CRIU saves it as one that is not armed. It is armed to expire at once.
+//   grown files    With --append-files: the recorded size and, where the program was at the end,
+//   its
+//                  position become the present size.
+#pragma once
+
+#include "tools/criu/stream_server.h"
+#include "tools/restore/file_checks.h"
+#include "tools/restore/image_manifest.h"
+
+namespace ckpt::tools {
+
+StreamEdits image_edits(const ImageManifest &m, GrownFiles grown);
+
+}  // namespace ckpt::tools

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/restore/kept_links.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+namespace ckpt::tools {
+namespace {
+
+// The manifest is untrusted: no other name is made or removed.
+bool is_link_remap(const std::string &path) {
+  return path.starts_with('/') &&
+         std::filesystem::path(path).filename().string().starts_with("link_remap.");
+}
+
+}  // namespace
+
+KeptLinks::KeptLinks(std::vector<ImageManifest::Link> links) {
+  for (const ImageManifest::Link &l : links)
+    if (is_link_remap(l.path) && is_link_remap(l.kept) &&
+        ::link(l.kept.c_str(), l.path.c_str()) == 0)
+      links_.push_back(l);
+}
+
+KeptLinks::~KeptLinks() {
+  for (const ImageManifest::Link &l : links_) ::unlink(l.path.c_str());
+}
+
+void check_links(const std::vector<ImageManifest::Link> &links, Reasons &reasons) {
+  for (const ImageManifest::Link &l : links)
+    if (::access(l.kept.c_str(), F_OK) != 0)
+      reasons.push_back(fmt::format(
+          "{}, the name that the dump gave to an unlinked file, is missing: start the program anew",
+          l.kept));
+}
+
+}  // namespace ckpt::tools

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/restore/recorded_sockets.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/base/unique_fd.h"
+
+namespace ckpt::tools {
+namespace {
+
+struct Address {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+  const sockaddr *get() const { return reinterpret_cast<const sockaddr *>(&storage); }
+};
+
+// `v6`: for an IPv6 socket, which names an IPv4 address as "::ffff:127.0.0.1".
+Address address_of(const Endpoint &e, bool v6) {
+  Address a;
+  if (!v6) {
+    auto *in = reinterpret_cast<sockaddr_in *>(&a.storage);
+    in->sin_family = AF_INET;
+    in->sin_port = htons(e.port);
+    std::memcpy(&in->sin_addr, e.address.data(), sizeof in->sin_addr);
+    a.size = sizeof *in;
+    return a;
+  }
+  auto *in = reinterpret_cast<sockaddr_in6 *>(&a.storage);
+  in->sin6_family = AF_INET6;
+  in->sin6_port = htons(e.port);
+  std::string text = e.v6 ? e.address_text() : "::ffff:" + e.address_text();
+  ::inet_pton(AF_INET6, text.c_str(), &in->sin6_addr);
+  a.size = sizeof *in;
+  return a;
+}
+
+void turn_on(int socket, int level, int option) {
+  int on = 1;
+  ::setsockopt(socket, level, option, &on, sizeof on);
+}
+
+// Returns errno. As CRIU does (criu/sk-inet.c, soccr/soccr.c): a connection is made in repair mode,
+// in which no packet leaves the machine, and everything else is bound with SO_REUSEADDR.
+int try_out(const ImageManifest::Socket &s) {
+  int type = s.udp ? SOCK_DGRAM : SOCK_STREAM;
+  UniqueFd socket(::socket(s.v6 ? AF_INET6 : AF_INET, type | SOCK_CLOEXEC, 0));
+  if (!socket) return errno;
+  turn_on(socket.get(), SOL_SOCKET, SO_REUSEADDR);
+  if (s.remote) turn_on(socket.get(), IPPROTO_TCP, TCP_REPAIR);
+  Address local = address_of(s.local, s.v6);
+  if (::bind(socket.get(), local.get(), local.size) < 0) return errno;
+  if (!s.remote) return 0;
+  Address remote = address_of(*s.remote, s.v6);
+  return ::connect(socket.get(), remote.get(), remote.size) < 0 ? errno : 0;
+}
+
+std::string refused(const ImageManifest::Socket &s, int error) {
+  const char *protocol = s.udp ? "UDP" : "TCP";
+  if (error == EADDRNOTAVAIL && !s.remote)
+    return fmt::format(
+        "the program uses {} {}, which is no address of this machine: add it (ip "
+        "address add), or restore on a machine that has it",
+        protocol, s.local.text());
+  if (s.remote)
+    return fmt::format(
+        "the program's TCP connection from {} to {} cannot be made here ({}): end "
+        "the program that has it now (ss -tnp shows it), and add the address where "
+        "it is missing",
+        s.local.text(), s.remote->text(), std::strerror(error));
+  return fmt::format(
+      "the program uses {} {}, which cannot be had here ({}): end the program that "
+      "has it now (ss -tunlp shows it)",
+      protocol, s.local.text(), std::strerror(error));
+}
+
+}  // namespace
+
+void check_sockets(const ImageManifest &m, Reasons &reasons) {
+  for (const ImageManifest::Socket &s : m.sockets)
+    if (int error = try_out(s)) reasons.push_back(refused(s, error));
+  std::sort(reasons.begin(), reasons.end());
+  reasons.erase(std::unique(reasons.begin(), reasons.end()), reasons.end());
+  if (flows_of(m).empty()) return;
+  if (Result<ConnectionLock> lock = ConnectionLock::take({}); !lock)
+    reasons.push_back(fmt::format(
+        "the program has TCP connections, which have to stand still during a restore, and {}: load "
+        "the kernel module nf_tables (modprobe nf_tables)",
+        lock.error().what));
+}
+
+std::vector<PacketFlow> flows_of(const ImageManifest &m) {
+  std::vector<PacketFlow> flows;
+  for (const ImageManifest::Socket &s : m.sockets)
+    if (s.remote) flows.push_back({*s.remote, s.local});
+  return flows;
+}
+
+}  // namespace ckpt::tools

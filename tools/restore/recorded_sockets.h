@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The addresses and TCP connections that a program had when it was dumped, and needs again.
+#pragma once
+
+#include <vector>
+
+#include "tools/net/connection_lock.h"
+#include "tools/reasons.h"
+#include "tools/restore/image_manifest.h"
+
+namespace ckpt::tools {
+
+// Tries each of them as CRIU will, and gives it up again.
+void check_sockets(const ImageManifest &m, Reasons &reasons);
+
+// What a lock must stop while CRIU makes one end after the other.
+std::vector<PacketFlow> flows_of(const ImageManifest &m);
+
+}  // namespace ckpt::tools

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ckpt-sim: simulates the scheduling of jobs that can be moved.
+#include <fstream>
+#include <iostream>
+
+#include "tools/command_line.h"
+#include "tools/sim/options.h"
+#include "tools/sim/report.h"
+
+namespace ckpt::tools {
+namespace {
+
+using namespace schedule;
+
+// More rectangles than that are no picture.
+constexpr size_t kMostPieces = 20'000;
+
+Result<> write_file(const std::string &path, const std::string &text) {
+  std::ofstream out(path, std::ios::binary);
+  if (!(out << text) || !out.flush())
+    return fail_with_hint(fmt::format("cannot write {}: {}", path, std::strerror(errno)),
+                          "check the folder and its free space");
+  return {};
+}
+
+Result<> draw_gantt(const SimOptions &o, const Experiment &e, const Workload &w,
+                    const Outcome &outcome, PolicyName policy) {
+  if (outcome.pieces.size() > kMostPieces)
+    return fail_with_hint(
+        fmt::format("--gantt: {} rectangles are too many for a picture", outcome.pieces.size()),
+        "use fewer --jobs");
+  return write_file(o.gantt, gantt_svg(w, e.classes, outcome, std::string(name_of(policy))));
+}
+
+Result<std::vector<Run>> run_load(const SimOptions &o, const Experiment &e, double load) {
+  CKPT_TRY(Jobs jobs, jobs_of(o, e, load));
+  std::vector<Run> runs;
+  double mct = 0;
+  for (PolicyName p : e.policies) {
+    CKPT_TRY(Outcome outcome, simulate(jobs.workload, e.classes, p, e.policy));
+    runs.push_back({p, load, jobs.workload.jobs.size(), outcome.impossible, jobs.left_out,
+                    means_of(jobs.workload, outcome)});
+    if (p == PolicyName::Mct) mct = runs.back().means.turnaround;
+    // Of the last policy, if there are several.
+    if (!o.gantt.empty() && p == e.policies.back())
+      CKPT_CHECK(draw_gantt(o, e, jobs.workload, outcome, p));
+  }
+  if (mct > 0)
+    for (Run &r : runs) r.to_mct = r.means.turnaround / mct;
+  return runs;
+}
+
+Result<int> run(const SimOptions &o) {
+  CKPT_TRY(Experiment e, experiment_of(o));
+  std::vector<Run> all;
+  for (double load : e.loads) {
+    CKPT_TRY(std::vector<Run> runs, run_load(o, e, load));
+    all.insert(all.end(), runs.begin(), runs.end());
+  }
+  if (!o.sweep.empty()) CKPT_CHECK(write_file(o.sweep, sweep_svg(all)));
+  std::cout << (o.as_json ? json_of(all, !e.from_log).dump(2) + "\n" : table_of(all, !e.from_log));
+  return 0;
+}
+
+}  // namespace
+}  // namespace ckpt::tools
+
+int main(int argc, char **argv) {
+  using namespace ckpt;
+  using namespace ckpt::tools;
+  SimOptions o;
+  CommandLine line("ckpt-sim",
+                   "Simulates the scheduling of jobs that can be checkpointed and moved between "
+                   "classes of nodes, under several policies.");
+  line.option("--policy", o.policies,
+              "policies separated by commas (all: MCT,MCTB,MCTM,MCTBM,WMCT)");
+  line.option("--swf", o.swf, "jobs of a log in the Standard Workload Format");
+  line.option("--gavel", o.gavel, "jobs of a trace of Gavel");
+  line.option("--pods", o.pods, "jobs of a list of pods (Alibaba gpu-v2023)");
+  line.option("--gpu-nodes", o.gpu_nodes, "the classes of a list of GPU nodes (Alibaba gpu-v2023)");
+  line.option("--classes", o.classes,
+              "classes as NAME:NODES[:SPEED], separated by commas (fast:512,slow:512:0.2)");
+  line.option("--jobs", o.jobs, "how many synthetic jobs (100000)");
+  line.option("--seed", o.seed, "the seed of synthetic jobs (1)");
+  line.option("--load", o.loads, "loads of synthetic jobs separated by commas (0.9)");
+  line.option("--load-of", o.load_of, "what the load is a share of: the fastest class, or all")
+      .one_of({"fastest", "all"});
+  line.option("--sizes", o.sizes, "nodes of a synthetic job, powers of two (1-16)");
+  line.option("--max-minutes", o.max_minutes, "the longest run time on slow nodes (1440)")
+      .range(0.001, 1e6);
+  line.option("--max-speedup", o.max_speedup, "of fast nodes (10)").range(1.0, 1e6);
+  line.option(
+          "--memory-per-node", o.memory_per_node,
+          "the most memory of a job on each node, in GB (4); jobs of a log without a figure get "
+          "half of it")
+      .range(0.0, 1e6);
+  line.option("--cost", o.cost, "seconds that a move takes for each GB (25)").range(0.0, 1e6);
+  line.option("--compile", o.compile, "seconds in which a restore builds kernels (0)")
+      .range(0.0, 1e6);
+  line.option("--storage", o.storage, "where images go: one shared storage, or one per-node")
+      .one_of({"shared", "per-node"});
+  line.option("--charge", o.charge, "moves charged as printed in the paper, or exact")
+      .one_of({"printed", "exact"});
+  line.option("--overestimate", o.overestimate, "planned costs divided by real ones (1)")
+      .range(1.0, 1e3);
+  line.option("--waste-weight", o.waste_weight, "WMCT: the weight of wasted node time (0.05)")
+      .range(0.0, 1e3);
+  line.option("--seconds-per-step", o.seconds_per_step, "of a trace of Gavel (0.1)")
+      .range(1e-6, 1e6);
+  line.flag("--memory-in-bytes", o.memory_in_bytes,
+            "the log's memory is in bytes for the whole job, not in KiB for each processor");
+  line.flag("--json", o.as_json, "print the results as JSON");
+  line.option("--gantt", o.gantt, "draw the schedule of the last policy into this SVG file");
+  line.option("--sweep", o.sweep, "draw turnaround over load into this SVG file");
+  return run_tool(line, argc, argv, {.failed = 1, .usage = 2}, [&] { return run(o); });
+}
