@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "softcuda/driver/code.h"
+#include "softcuda/driver/device_launch.h"
 
 namespace ckpt::softcuda::driver {
 namespace {
@@ -114,10 +115,10 @@ CUresult make_launch(Context *c, const void *function, vm::Dim grid, vm::Dim blo
 
 namespace {
 
-void fill_grid(vm::Grid &g, Context *c, const Launch &l) {
+void fill_grid(vm::Grid &g, Context *c, const Launch &l, vm::DeviceServices *services) {
   g.kernel = l.function->kernel.get();
   g.memory = c;
-  g.services = c;
+  g.services = services;
   g.grid = l.grid;
   g.block = l.block;
   g.cluster = l.cluster;
@@ -145,11 +146,11 @@ CUresult run_cooperative(Context *c, vm::Grid &g) {
   return CUDA_SUCCESS;
 }
 
-}  // namespace
-
-void run(Context *c, const Launch &l) {
+// Appends the launches of the kernel itself to `stack`.
+void run_one(Context *c, const Launch &l, std::vector<Launch> &stack) {
   vm::Grid g;
-  fill_grid(g, c, l);
+  GridServices services(c, l);
+  fill_grid(g, c, l, &services);
   if (!l.cooperative) {
     process().cores.run(g);
   } else if (CUresult e = run_cooperative(c, g); e != CUDA_SUCCESS) {
@@ -157,9 +158,23 @@ void run(Context *c, const Launch &l) {
     return;
   }
   spend_kernel_time(*c, g.instructions, g.memory_bytes, g.on_host);
-  if (g.fault.kind == vm::FaultKind::None) return;
+  if (g.fault.kind == vm::FaultKind::None) return services.take_children(stack);
   warn(g.fault.text);
   c->error = error_of(g.fault.kind);
+}
+
+}  // namespace
+
+// A kernel ends when all those that it has launched have ended, so they run before what was
+// launched after it.
+void run(Context *c, const Launch &l) {
+  std::vector<Launch> stack;
+  run_one(c, l, stack);
+  while (!stack.empty() && c->error == CUDA_SUCCESS) {
+    Launch next = std::move(stack.back());
+    stack.pop_back();
+    run_one(c, next, stack);
+  }
 }
 
 }  // namespace ckpt::softcuda::driver

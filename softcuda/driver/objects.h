@@ -19,7 +19,7 @@
 #include "softcuda/device/stream.h"
 #include "softcuda/vm/image.h"
 #include "softcuda/vm/kernel.h"
-#include "softcuda/vm/services.h"
+#include "softcuda/vm/memory_view.h"
 
 namespace ckpt::softcuda::driver {
 
@@ -146,7 +146,7 @@ struct Device {
   Pool *pool = nullptr;
 };
 
-struct Context : vm::AddressSpace, vm::DeviceServices {
+struct Context : vm::AddressSpace {
   Device *device = nullptr;
   unsigned flags = 0;
   u64 id = 0;
@@ -164,10 +164,10 @@ struct Context : vm::AddressSpace, vm::DeviceServices {
 
   // vm::AddressSpace
   bool find(u64 address, vm::Range &out) const override;
-  // vm::DeviceServices
-  void print(std::string_view text) override;
-  u64 allocate(u64 bytes) override;
-  bool release(u64 address) override;
+  // What kernels call through GridServices (device_launch.h).
+  void print(std::string_view text);
+  u64 allocate(u64 bytes);
+  bool release(u64 address);
 
   // Submits work to a stream, after `after` and what the rules of the default stream demand.
   Point submit(Stream &s, std::function<void()> work, std::vector<Point> after = {});

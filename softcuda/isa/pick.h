@@ -91,4 +91,5 @@ bool select_mbarrier(const ptx::Instruction &in, Selected &s);
 bool select_cluster(const ptx::Instruction &in, Selected &s);
 bool select_wide(const ptx::Instruction &in, Selected &s);
 bool select_matrix(const ptx::Instruction &in, Selected &s);
+bool select_video(const ptx::Instruction &in, Selected &s);
 }  // namespace ckpt::softcuda::isa::any

@@ -142,6 +142,7 @@ class BodyParser : Parser {
     in.line = word.line;
     in.scope = open_.back();
     split(word.text, in);
+    video_ = in.opcode.starts_with('v');
     while (!token().is(";")) {
       if (token().kind == TokenKind::End) return error("';' is expected");
       CKPT_TRY(Operand o, operand(0));
@@ -169,6 +170,12 @@ class BodyParser : Parser {
     if (token().is("{")) return group(OperandKind::Vector, "}", depth);
     if (token().is("(")) return group(OperandKind::List, ")", depth);
     if (accept("!")) {
+      CKPT_TRY(Operand o, operand(depth + 1));
+      o.negated = true;
+      return o;
+    }
+    if (video_ && token().is("-") && Lexer(lexer_).next().kind == TokenKind::Word) {
+      advance();
       CKPT_TRY(Operand o, operand(depth + 1));
       o.negated = true;
       return o;
@@ -212,6 +219,10 @@ class BodyParser : Parser {
     o.text = name;
     if (name == "_") return o;
     o.kind = find_register(name, o.index) ? OperandKind::Register : OperandKind::Symbol;
+    if (size_t dot = name.rfind('.'); video_ && o.kind == OperandKind::Symbol && dot != name.npos) {
+      o.part = name.substr(dot + 1);
+      if (find_register(name.substr(0, dot), o.index)) o.kind = OperandKind::Register;
+    }
     return o;
   }
 
@@ -240,6 +251,7 @@ class BodyParser : Parser {
   }
 
   Body body_;
+  bool video_ = false;        // the operands may have parts and signs
   std::vector<u32> open_;     // open scopes, the innermost last
   std::vector<Names> names_;  // by scope
 };

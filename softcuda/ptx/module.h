@@ -50,12 +50,13 @@ enum class OperandKind : u8 {
 
 struct Operand {
   OperandKind kind = OperandKind::Sink;
-  bool negated = false;  // !%p
+  bool negated = false;  // !%p, or -%r of vmad
   u32 index = 0;
   u64 bits = 0;
   std::string_view text;
   std::vector<Operand> inner;
   std::vector<Operand> second;  // the q of %p|%q, if any
+  std::string_view part;        // of a video instruction: the "b0" of %r.b0
 };
 
 struct Instruction {

@@ -11,6 +11,8 @@
 
 #include "common/base/result.h"
 #include "softcuda/vm/access.h"
+#include "softcuda/vm/arguments.h"
+#include "softcuda/vm/device_runtime.h"
 #include "softcuda/vm/services.h"
 #include "softcuda/vm/warp.h"
 
@@ -18,34 +20,6 @@ namespace ckpt::softcuda::vm {
 namespace {
 
 constexpr size_t kMaxString = 4096;
-
-template <class F>
-void each_lane(Mask m, F f) {
-  for (; m != 0; m &= m - 1) f(static_cast<u32>(std::countr_zero(m)));
-}
-
-// The arguments and the result of a call by one lane.
-class Arguments {
- public:
-  Arguments(Warp &w, u32 lane) : w_(w), lane_(lane) {}
-  template <class T>
-  T get(const std::vector<Slot> &slots, size_t n) const {
-    T v{};
-    if (n < slots.size()) std::memcpy(&v, at(slots[n]), std::min<size_t>(sizeof v, slots[n].bytes));
-    return v;
-  }
-  template <class T>
-  void set(const std::vector<Slot> &slots, T v) const {
-    if (!slots.empty()) std::memcpy(at(slots[0]), &v, std::min<size_t>(sizeof v, slots[0].bytes));
-  }
-
- private:
-  std::byte *at(const Slot &s) const {
-    return w_.local + lane_ * w_.local_stride + w_.frame->local_base + s.offset;
-  }
-  Warp &w_;
-  u32 lane_;
-};
 
 bool read_memory(Warp &w, const Op &op, u32 lane, u64 address, void *out, u32 bytes) {
   char *p = host_address(w, op.site, lane, address, bytes, false);
@@ -249,7 +223,7 @@ Builtin builtin_named(std::string_view name) {
   if (name == "malloc") return &allocate;
   if (name == "free") return &release;
   if (name == "__assertfail") return &assert_failed;
-  return nullptr;
+  return device_runtime_named(name);
 }
 
 }  // namespace ckpt::softcuda::vm

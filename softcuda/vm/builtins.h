@@ -7,7 +7,8 @@
 
 namespace ckpt::softcuda::vm {
 
-// vprintf, malloc, free or __assertfail; nullptr for any other name.
+// vprintf, malloc, free, __assertfail or one of the device runtime (device_runtime.h); nullptr for
+// any other name.
 Builtin builtin_named(std::string_view name);
 
 }  // namespace ckpt::softcuda::vm

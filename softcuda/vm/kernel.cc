@@ -11,7 +11,23 @@ namespace {
 
 u64 aligned(u64 n, u64 to) { return (n + to - 1) / to * to; }
 
+std::vector<Slot> parameter_slots(const ptx::Function &kernel) {
+  std::vector<Slot> slots;
+  u64 at = 0;
+  for (const ptx::Variable &p : kernel.params) {
+    at = aligned(at, p.align);
+    slots.push_back({static_cast<u32>(at), static_cast<u32>(p.bytes)});
+    at += p.bytes;
+  }
+  return slots;
+}
+
 }  // namespace
+
+u64 parameter_bytes(const ptx::Function &kernel) {
+  std::vector<Slot> slots = parameter_slots(kernel);
+  return slots.empty() ? 0 : u64{slots.back().offset} + slots.back().bytes;
+}
 
 Result<std::unique_ptr<Kernel>> Kernel::link(const Image &image, const Symbol &entry) {
   std::unique_ptr<Kernel> kernel(new Kernel(image, entry));
@@ -43,13 +59,8 @@ Result<> Kernel::decode_all() {
 }
 
 void Kernel::lay_out_parameters() {
-  size_t at = 0;
-  for (const ptx::Variable &p : function().params) {
-    at = aligned(at, p.align);
-    entry_->params.push_back({static_cast<u32>(at), static_cast<u32>(p.bytes)});
-    at += p.bytes;
-  }
-  parameter_bytes_ = at;
+  entry_->params = parameter_slots(function());
+  parameter_bytes_ = vm::parameter_bytes(function());
 }
 
 u32 Kernel::local_bytes() const {

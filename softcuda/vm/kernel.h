@@ -64,4 +64,7 @@ class Kernel {
   size_t parameter_bytes_ = 0;
 };
 
+// Bytes of the parameters of a kernel in a launch.
+u64 parameter_bytes(const ptx::Function &kernel);
+
 }  // namespace ckpt::softcuda::vm

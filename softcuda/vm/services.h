@@ -3,11 +3,24 @@
 // What kernels need of the device besides memory.
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <vector>
 
-#include "common/base/bytes.h"
+#include "softcuda/vm/warp.h"
 
 namespace ckpt::softcuda::vm {
+
+struct Symbol;
+
+// A kernel that a kernel launches.
+struct DeviceLaunch {
+  const Symbol *kernel = nullptr;
+  Dim grid, block;
+  u32 shared = 0;     // dynamic shared memory, bytes
+  bool tail = false;  // runs after all others that the grid launches
+  std::vector<std::byte> params;
+};
 
 // Thread-safe: the blocks of all kernels of a context call it.
 class DeviceServices {
@@ -19,6 +32,8 @@ class DeviceServices {
   // false for an address that allocate() did not return.
   virtual u64 allocate(u64 bytes) = 0;
   virtual bool release(u64 address) = 0;
+  // Runs a kernel after the grid of the caller. Returns why it cannot be launched, or nothing.
+  virtual std::string launch(DeviceLaunch child) = 0;
 };
 
 }  // namespace ckpt::softcuda::vm

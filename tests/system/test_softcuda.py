@@ -40,7 +40,7 @@ def soft(tmp_path):
 
 @pytest.mark.parametrize("source", ["vector_add.cu", "kernels.cu", "language.cu", "streams.cu", "textures.cu",
                                     "differential.cu", "driver.cc", "checkpoint.cc", "hopper.cu", "matrices.cu",
-                                    "accesses.cu", "entries.cu", "linking.cc",
+                                    "accesses.cu", "entries.cu", "linking.cc", "video.cc", "launches.cu",
                                     pytest.param("barriers.cu", marks=pytest.mark.full)])
 def test_programs_check_themselves(make, soft, source):
     assert "PASSED" in soft(make(source)).stdout
@@ -133,6 +133,12 @@ def test_errors(make, soft, what, text):
     r = soft(make("errors.cu"), what)
     assert "PASSED" in r.stdout
     assert text in r.stderr
+
+
+def test_a_launch_of_a_kernel_that_is_too_large_is_reported(make, soft):
+    r = soft(make("launches.cu"), "too large")
+    assert "PASSED" in r.stdout
+    assert "a kernel cannot be launched: error 1 for a grid of 1 blocks of 2000 threads" in r.stderr
 
 
 @pytest.mark.parametrize("space", ["shared", "global"])
