@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Video instructions (PTX ISA, "Video Instructions"): vadd … vset on one part of a register, vadd2 …
-// vset4 on two half-words or four bytes of two registers. All of them extract parts, compute with
-// more than 32 bits, saturate, and then either combine the result with c or merge it into c. What an
-// instruction does is a Form in Op::imm, and one function executes all of them: they are too rare
-// for more.
+// Video instructions (PTX ISA, "Video Instructions"): vadd … vset on one part of a register, vadd2
+// … vset4 on two half-words or four bytes of two registers. All of them extract parts, compute with
+// more than 32 bits, saturate, and then either combine the result with c or merge it into c. What
+// an instruction does is a Form in Op::imm, and one function executes all of them: they are too
+// rare for more.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -77,7 +77,8 @@ i128 computed(const Form &f, i64 a, i64 b) {
     case Kind::Min: return std::min(a, b);
     case Kind::Max: return std::max(a, b);
     case Kind::Average: return (a + b + (a + b >= 0 ? 1 : 0)) >> 1;
-    case Kind::Shl: return static_cast<i128>(a) * (i128{1} << (f.wrap ? b & 31 : std::min<i64>(b, 32)));
+    case Kind::Shl:
+      return static_cast<i128>(a) * (i128{1} << (f.wrap ? b & 31 : std::min<i64>(b, 32)));
     case Kind::Shr: return a >> (f.wrap ? b & 31 : std::min<i64>(b, 32));
     case Kind::Set: return holds(f.compare, a, b);
     case Kind::Mad: break;
@@ -145,14 +146,16 @@ struct Named {
   std::string_view name;
   E value;
 };
-constexpr std::array kKinds{Named<Kind>{"add", Kind::Add},         Named<Kind>{"sub", Kind::Sub},
-                            Named<Kind>{"absdiff", Kind::AbsDiff}, Named<Kind>{"min", Kind::Min},
-                            Named<Kind>{"max", Kind::Max},         Named<Kind>{"avrg", Kind::Average},
-                            Named<Kind>{"shl", Kind::Shl},         Named<Kind>{"shr", Kind::Shr},
-                            Named<Kind>{"mad", Kind::Mad},         Named<Kind>{"set", Kind::Set}};
-constexpr std::array kCompares{Named<Compare>{"eq", Compare::Eq}, Named<Compare>{"ne", Compare::Ne},
-                               Named<Compare>{"lt", Compare::Lt}, Named<Compare>{"le", Compare::Le},
-                               Named<Compare>{"gt", Compare::Gt}, Named<Compare>{"ge", Compare::Ge}};
+constexpr std::array kKinds{
+    Named<Kind>{"add", Kind::Add},         Named<Kind>{"sub", Kind::Sub},
+    Named<Kind>{"absdiff", Kind::AbsDiff}, Named<Kind>{"min", Kind::Min},
+    Named<Kind>{"max", Kind::Max},         Named<Kind>{"avrg", Kind::Average},
+    Named<Kind>{"shl", Kind::Shl},         Named<Kind>{"shr", Kind::Shr},
+    Named<Kind>{"mad", Kind::Mad},         Named<Kind>{"set", Kind::Set}};
+constexpr std::array kCompares{
+    Named<Compare>{"eq", Compare::Eq}, Named<Compare>{"ne", Compare::Ne},
+    Named<Compare>{"lt", Compare::Lt}, Named<Compare>{"le", Compare::Le},
+    Named<Compare>{"gt", Compare::Gt}, Named<Compare>{"ge", Compare::Ge}};
 constexpr std::array kSeconds{Named<Second>{"add", Second::Add}, Named<Second>{"min", Second::Min},
                               Named<Second>{"max", Second::Max}};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels that launch kernels (CUDA C++ Programming Guide, "CUDA Dynamic Parallelism"). nvcc compiles
-// `child<<<…>>>(…)` in a kernel to two calls, which cuda_device_runtime_api.h declares:
+// Kernels that launch kernels (CUDA C++ Programming Guide, "CUDA Dynamic Parallelism"). nvcc
+// compiles `child<<<…>>>(…)` in a kernel to two calls, which cuda_device_runtime_api.h declares:
 //
 //     p = GetParameterBufferV2(child, grid, block, shared bytes)
 //     store the arguments at p
@@ -55,7 +55,9 @@ void get_parameter_buffer(Warp &w, const Op &op, Mask m, const std::vector<Slot>
                           const std::vector<Slot> &results) {
   each_lane(m, [&](u32 lane) {
     Arguments a(w, lane);
-    Header h{kMark, a.get<u64>(args, 0), a.get<Dim>(args, 1), a.get<Dim>(args, 2), a.get<u32>(args, 3), 0};
+    Header h{
+        kMark, a.get<u64>(args, 0), a.get<Dim>(args, 1), a.get<Dim>(args, 2), a.get<u32>(args, 3),
+        0};
     const Symbol *kernel = kernel_at(w, h.function);
     if (kernel == nullptr) return refuse(w, op, "the pointer is not the address of a kernel");
     h.bytes = static_cast<u32>(parameter_bytes(*kernel->function));
@@ -68,7 +70,8 @@ void get_parameter_buffer(Warp &w, const Op &op, Mask m, const std::vector<Slot>
   });
 }
 
-void launch(Warp &w, const Op &op, Mask m, const std::vector<Slot> &args, const std::vector<Slot> &results) {
+void launch(Warp &w, const Op &op, Mask m, const std::vector<Slot> &args,
+            const std::vector<Slot> &results) {
   each_lane(m, [&](u32 lane) {
     Arguments a(w, lane);
     u64 p = a.get<u64>(args, 0) - sizeof(Header);
@@ -76,7 +79,8 @@ void launch(Warp &w, const Op &op, Mask m, const std::vector<Slot> &args, const 
     Header h{};
     if (host != nullptr) std::memcpy(&h, host, sizeof h);
     if (h.mark != kMark) return refuse(w, op, "the pointer is not a parameter buffer");
-    DeviceLaunch child{kernel_at(w, h.function), h.grid, h.block, h.shared, a.get<u64>(args, 1) == kTailLaunch, {}};
+    DeviceLaunch child{kernel_at(w, h.function),           h.grid, h.block, h.shared,
+                       a.get<u64>(args, 1) == kTailLaunch, {}};
     const char *params = host_address(w, op.site, lane, p + sizeof h, std::max(h.bytes, 1u), false);
     if (child.kernel == nullptr || params == nullptr)
       return refuse(w, op, "the parameter buffer is damaged");
@@ -90,7 +94,8 @@ void launch(Warp &w, const Op &op, Mask m, const std::vector<Slot> &args, const 
 }
 
 // The first argument is a pointer to the new handle.
-void create(Warp &w, const Op &op, Mask m, const std::vector<Slot> &args, const std::vector<Slot> &results) {
+void create(Warp &w, const Op &op, Mask m, const std::vector<Slot> &args,
+            const std::vector<Slot> &results) {
   static std::atomic<u64> next{0x1000};
   each_lane(m, [&](u32 lane) {
     Arguments a(w, lane);
@@ -103,7 +108,8 @@ void create(Warp &w, const Op &op, Mask m, const std::vector<Slot> &args, const 
 }
 
 // The order of launches already satisfies it; or there is no error to report.
-void succeed(Warp &w, const Op &, Mask m, const std::vector<Slot> &, const std::vector<Slot> &results) {
+void succeed(Warp &w, const Op &, Mask m, const std::vector<Slot> &,
+             const std::vector<Slot> &results) {
   each_lane(m, [&](u32 lane) { Arguments(w, lane).set(results, u32{0}); });
 }
 
@@ -117,8 +123,9 @@ Builtin device_runtime_named(std::string_view name) {
   if (name == "GetParameterBufferV2") return &get_parameter_buffer;
   if (name == "LaunchDeviceV2") return &launch;
   if (name == "StreamCreateWithFlags" || name == "EventCreateWithFlags") return &create;
-  for (std::string_view known : {"StreamDestroy", "StreamWaitEvent", "EventRecord", "EventRecordWithFlags",
-                                 "EventDestroy", "GetLastError", "PeekAtLastError"})
+  for (std::string_view known :
+       {"StreamDestroy", "StreamWaitEvent", "EventRecord", "EventRecordWithFlags", "EventDestroy",
+        "GetLastError", "PeekAtLastError"})
     if (name == known) return &succeed;
   return nullptr;
 }

@@ -39,7 +39,8 @@ i64 field(u32 v, int low, int bits, bool sign) {
   return x;
 }
 Wide saturated(Wide v, int bits, bool sign) {
-  Wide most = sign ? (Wide(1) << (bits - 1)) - 1 : (Wide(1) << bits) - 1, least = sign ? -most - 1 : 0;
+  Wide most = sign ? (Wide(1) << (bits - 1)) - 1 : (Wide(1) << bits) - 1,
+       least = sign ? -most - 1 : 0;
   return v > most ? most : v < least ? least : v;
 }
 
@@ -49,8 +50,9 @@ struct Part {
   int low, bits;
 };
 Part random_part() {
-  static const std::vector<Part> kParts{{"", 0, 32},    {"", 0, 32},    {".b0", 0, 8},  {".b1", 8, 8},
-                                        {".b2", 16, 8}, {".b3", 24, 8}, {".h0", 0, 16}, {".h1", 16, 16}};
+  static const std::vector<Part> kParts{{"", 0, 32},    {"", 0, 32},    {".b0", 0, 8},
+                                        {".b1", 8, 8},  {".b2", 16, 8}, {".b3", 24, 8},
+                                        {".h0", 0, 16}, {".h1", 16, 16}};
   return one_of(kParts);
 }
 
@@ -104,7 +106,8 @@ Case scalar() {
   u32 second = pd.bits == 32 ? pick(4) : 0;  // none, add, min, max
   name += std::vector<std::string>{"", ".add", ".min", ".max"}[second];
   bool third = second != 0 || pd.bits != 32;
-  std::string text = name + " %r0" + pd.suffix + ", %r1" + pa.suffix + ", %r2" + pb.suffix + (third ? ", %r3;" : ";");
+  std::string text = name + " %r0" + pd.suffix + ", %r1" + pa.suffix + ", %r2" + pb.suffix +
+                     (third ? ", %r3;" : ";");
   return {text, [=](u32 x, u32 y, u32 z) {
             Wide v = op.run(field(x, pa.low, pa.bits, a), field(y, pb.low, pb.bits, b));
             if (sat) v = saturated(v, pd.bits, d);
@@ -124,10 +127,13 @@ Case multiply() {
   bool sign = a || b || minus_ab || minus_c;
   int scale = one_of<int>({0, 7, 15});
   Part pa = random_part(), pb = random_part();
-  std::string text = std::string("vmad") + type_name(sign) + type_name(a) + type_name(b) + (po ? ".po" : "") +
-                     (sat ? ".sat" : "") + (scale == 7 ? ".shr7" : scale == 15 ? ".shr15" : "") + " %r0, " +
-                     (minus_ab ? "-" : "") + "%r1" + pa.suffix + ", %r2" + pb.suffix + ", " + (minus_c ? "-" : "") +
-                     "%r3;";
+  std::string text = std::string("vmad") + type_name(sign) + type_name(a) + type_name(b) +
+                     (po ? ".po" : "") + (sat ? ".sat" : "") +
+                     (scale == 7    ? ".shr7"
+                      : scale == 15 ? ".shr15"
+                                    : "") +
+                     " %r0, " + (minus_ab ? "-" : "") + "%r1" + pa.suffix + ", %r2" + pb.suffix +
+                     ", " + (minus_c ? "-" : "") + "%r3;";
   return {text, [=](u32 x, u32 y, u32 z) {
             Wide v = Wide(field(x, pa.low, pa.bits, a)) * field(y, pb.low, pb.bits, b);
             Wide c = field(minus_c ? ~z : z, 0, 32, sign);
@@ -151,7 +157,8 @@ std::string random_selection(u32 n, u32 first, std::vector<u32> &elements) {
 Case simd() {
   u32 n = pick(2) ? 2 : 4;
   int bits = 32 / int(n);
-  bool set = pick(6) == 0, d = !set && pick(2), a = pick(2), b = pick(2), adds = pick(2), sat = !set && !adds && pick(2);
+  bool set = pick(6) == 0, d = !set && pick(2), a = pick(2), b = pick(2), adds = pick(2),
+       sat = !set && !adds && pick(2);
   Named op = set ? random_comparison() : random_operation(true);
   std::vector<u32> from_a, from_b;
   u32 mask = pick(3) == 0 ? 1 + pick((1u << n) - 1) : (1u << n) - 1;
@@ -161,9 +168,11 @@ Case simd() {
   std::string text = set ? "vset" : "v" + op.name;
   text += std::to_string(n);
   if (!set) text += type_name(d);
-  text += std::string(type_name(a)) + type_name(b) + (set ? op.name : "") + (sat ? ".sat" : "") + (adds ? ".add" : "");
+  text += std::string(type_name(a)) + type_name(b) + (set ? op.name : "") + (sat ? ".sat" : "") +
+          (adds ? ".add" : "");
   text += " %r0" + (mask == (1u << n) - 1 && pick(2) ? "" : mask_text);
-  text += ", %r1" + random_selection(n, 0, from_a) + ", %r2" + random_selection(n, n, from_b) + ", %r3;";
+  text += ", %r1" + random_selection(n, 0, from_a) + ", %r2" + random_selection(n, n, from_b) +
+          ", %r3;";
   return {text, [=](u32 x, u32 y, u32 z) {
             auto element = [&](u32 which, bool sign) {
               return field(which < n ? x : y, int(which % n) * bits, bits, sign);
@@ -177,8 +186,10 @@ Case simd() {
               }
               Wide v = op.run(element(from_a[i], a), element(from_b[i], b));
               if (sat) v = saturated(v, bits, d);
-              if (adds) result += u32(v);
-              else result |= u32(v) << low & own;
+              if (adds)
+                result += u32(v);
+              else
+                result |= u32(v) << low & own;
             }
             return result;
           }};
@@ -195,19 +206,21 @@ std::string module_of(const std::vector<Case> &cases) {
       "mad.wide.u32 %p2, %r4, 12, %p0;\nmad.wide.u32 %p3, %r4, 4, %p1;\n"
       "ld.global.u32 %r1, [%p2];\nld.global.u32 %r2, [%p2+4];\nld.global.u32 %r3, [%p2+8];\n";
   for (size_t i = 0; i < cases.size(); ++i)
-    text += cases[i].text + "\nst.global.u32 [%p3+" + std::to_string(4 * kThreads * i) + "], %r0;\n";
+    text +=
+        cases[i].text + "\nst.global.u32 [%p3+" + std::to_string(4 * kThreads * i) + "], %r0;\n";
   return text + "ret;\n}\n";
 }
 
 u32 random_value() {
-  static const u32 kEdges[] = {0, 1, 0xffffffff, 0x80000000, 0x7fffffff, 0x80808080, 0x7f7f7f7f, 0x80007fff, 33};
+  static const u32 kEdges[] = {0,          1,          0xffffffff, 0x80000000, 0x7fffffff,
+                               0x80808080, 0x7f7f7f7f, 0x80007fff, 33};
   return pick(3) == 0 ? kEdges[pick(9)] : engine();
 }
 
 int main(int argc, char **argv) {
   // By hand, from the examples of a sum of absolute differences.
-  std::vector<Case> cases{
-      {"vabsdiff4.u32.u32.u32 %r0, %r1, %r2, %r3;", {}}, {"vabsdiff4.u32.u32.u32.add %r0, %r1, %r2, %r3;", {}}};
+  std::vector<Case> cases{{"vabsdiff4.u32.u32.u32 %r0, %r1, %r2, %r3;", {}},
+                          {"vabsdiff4.u32.u32.u32.add %r0, %r1, %r2, %r3;", {}}};
   for (int i = 0; i < 400; ++i) cases.push_back(scalar());
   for (int i = 0; i < 80; ++i) cases.push_back(multiply());
   for (int i = 0; i < 400; ++i) cases.push_back(simd());
@@ -237,8 +250,8 @@ int main(int argc, char **argv) {
       const u32 *v = &in[3 * t];
       u32 wanted = cases[i].expected(v[0], v[1], v[2]), got = out[i * kThreads + t];
       if (wanted == got) continue;
-      std::fprintf(stderr, "%s (%#x, %#x, %#x): expected %#x, got %#x\n", cases[i].text.c_str(), v[0], v[1], v[2],
-                   wanted, got);
+      std::fprintf(stderr, "%s (%#x, %#x, %#x): expected %#x, got %#x\n", cases[i].text.c_str(),
+                   v[0], v[1], v[2], wanted, got);
       return 1;
     }
   std::puts("PASSED");
