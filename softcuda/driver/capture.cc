@@ -9,15 +9,14 @@ namespace ckpt::softcuda::driver {
 
 std::shared_ptr<Capture> capture_of(Stream &s) { return s.capture; }
 
-namespace {
-
-// Adds a node that depends on the last nodes of the stream, and makes it the stream's last node.
 Node *append(Capture &c, Stream &s, CUgraphNodeType type) {
   Node *n = c.graph->add(type, c.last[&s]);
   n->context = s.context;
   c.last[&s] = {n};
   return n;
 }
+
+namespace {
 
 void join_capture(const std::shared_ptr<Capture> &c, Stream &s) {
   s.capture = c;

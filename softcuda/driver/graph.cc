@@ -5,6 +5,7 @@
 #include <set>
 
 #include "softcuda/driver/capture.h"
+#include "softcuda/driver/graph_memory.h"
 
 namespace ckpt::softcuda::driver {
 
@@ -31,6 +32,7 @@ std::shared_ptr<Graph> Graph::copy(std::map<const Node *, Node *> &clones) const
   }
   for (const std::unique_ptr<Node> &m : g->nodes)
     for (Node *&before : m->after) before = clones[before];
+  g->objects = objects;
   return g;
 }
 
@@ -154,6 +156,7 @@ CUresult launch_graph(CUgraphExec exec, Stream &s) {
     c->last[&s] = {n};
     return CUDA_SUCCESS;
   }
+  CHECK_CU(take_graph_memory(*g, e->flags));
   take_events(*g);
   publish_events(*g, s.context->submit(s, [c = s.context, g] { run_graph(c, *g); }));
   return CUDA_SUCCESS;

@@ -12,6 +12,8 @@
 namespace ckpt::softcuda::driver {
 
 struct Graph;
+struct GraphMemory;
+struct UserObject;
 
 struct Node {
   Graph *graph = nullptr;
@@ -27,13 +29,16 @@ struct Node {
   void *host_data = nullptr;
   std::shared_ptr<Graph> child;
   Event *event = nullptr;
-  std::shared_ptr<Record> record;  // of one launch: what it records or waits for
+  std::shared_ptr<Record> record;       // of one launch: what it records or waits for
+  std::shared_ptr<GraphMemory> memory;  // that it allocates
+  u64 freed = 0;                        // address of the memory that it frees
   bool enabled = true;
   std::vector<void *> arguments;  // for cuGraphKernelNodeGetParams: into launch.params
 };
 
 struct Graph {
   std::vector<std::unique_ptr<Node>> nodes;
+  std::vector<std::shared_ptr<UserObject>> objects;  // one for each reference
 
   Node *add(CUgraphNodeType type, std::vector<Node *> after);
   // `clones` receives the copy of each node.
@@ -75,6 +80,9 @@ CUresult exec_node_of(CUgraphExec exec, CUgraphNode handle, CUgraphNodeType type
 // The records that the event nodes of a graph wait for, and, once it is submitted, make.
 void take_events(Graph &g);
 void publish_events(Graph &g, const Point &end);
+
+// Adds a node that depends on the last nodes of a stream, and makes it the stream's last node.
+Node *append(Capture &c, Stream &s, CUgraphNodeType type);
 
 // Launches a graph in a stream, or adds it as one node to the graph that the stream records.
 CUresult launch_graph(CUgraphExec exec, Stream &s);

@@ -20,6 +20,8 @@ std::string label_of(const Node &n) {
     case CU_GRAPH_NODE_TYPE_GRAPH: return "GRAPH";
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD: return "EVENT_RECORD";
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT: return "EVENT_WAIT";
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC: return "MEM_ALLOC";
+    case CU_GRAPH_NODE_TYPE_MEM_FREE: return "MEM_FREE";
     default: return "EMPTY";
   }
 }

@@ -63,6 +63,8 @@ CUresult add_any(CUgraphNode *out, CUgraph g, const CUgraphNode *after, size_t n
   if (p.type == CU_GRAPH_NODE_TYPE_EMPTY) return cuGraphAddEmptyNode(out, g, after, n);
   if (p.type == CU_GRAPH_NODE_TYPE_GRAPH)
     return cuGraphAddChildGraphNode(out, g, after, n, p.graph.graph);
+  if (p.type == CU_GRAPH_NODE_TYPE_MEM_FREE)
+    return cuGraphAddMemFreeNode(out, g, after, n, p.free.dptr);
   return set_any(
       &p, [&](CUDA_KERNEL_NODE_PARAMS k) { return cuGraphAddKernelNode(out, g, after, n, &k); },
       [&](const CUDA_MEMCPY3D *c) { return cuGraphAddMemcpyNode(out, g, after, n, c, nullptr); },
@@ -189,4 +191,17 @@ SOFTCUDA_API CUresult cuGraphNodeFindInClone(CUgraphNode *out, CUgraphNode origi
   REQUIRE(it != g->nodes.end(), CUDA_ERROR_INVALID_VALUE);
   *out = reinterpret_cast<CUgraphNode>(it->get());
   return CUDA_SUCCESS;
+}
+
+#undef cuGraphInstantiate
+// The forms of before CUDA 11.4.
+SOFTCUDA_API CUresult cuGraphInstantiate_v2(CUgraphExec *out, CUgraph graph, CUgraphNode *error,
+                                            char *log, size_t bytes) {
+  if (error != nullptr) *error = nullptr;
+  if (log != nullptr && bytes > 0) *log = '\0';
+  return cuGraphInstantiateWithFlags(out, graph, 0);
+}
+SOFTCUDA_API CUresult cuGraphInstantiate(CUgraphExec *out, CUgraph graph, CUgraphNode *error,
+                                         char *log, size_t bytes) {
+  return cuGraphInstantiate_v2(out, graph, error, log, bytes);
 }

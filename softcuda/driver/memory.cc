@@ -6,7 +6,8 @@
 #include <cstring>
 
 #include "softcuda/broker/client.h"
-#include "softcuda/driver/process.h"
+#include "softcuda/driver/graph_memory.h"
+#include "softcuda/driver/pool.h"
 
 using namespace ckpt;
 using namespace ckpt::softcuda;
@@ -98,6 +99,10 @@ SOFTCUDA_API CUresult cuMemFree_v2(CUdeviceptr p) {
   call.context->synchronize();
   Context *owner = static_cast<Context *>(a->context);
   if (owner != call.context && process().contexts.holds(owner)) owner->synchronize();
+  if (a->kind == MemoryKind::Pool) {
+    if (!free_graph_memory(p)) release_to_pool(p);
+    return call.context->error;
+  }
   REQUIRE(process().memory->release(p, a->kind), CUDA_ERROR_INVALID_VALUE);
   return call.context->error;
 }

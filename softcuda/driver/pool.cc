@@ -4,6 +4,8 @@
 // is released as soon as the stream reaches the free.
 #include "softcuda/driver/pool.h"
 
+#include "softcuda/driver/graph_memory.h"
+
 namespace ckpt::softcuda::driver {
 
 struct Pool {
@@ -93,18 +95,17 @@ bool pool_access(u64 base, int device, bool &writable) {
   return access != CU_MEM_ACCESS_FLAGS_PROT_NONE;
 }
 
-CUresult allocate_from(CUmemoryPool handle, Stream &s, size_t bytes, CUdeviceptr *out) {
-  Device &d = *s.context->device;
+CUresult allocate_from(CUmemoryPool handle, Context &c, size_t bytes, CUdeviceptr *out) {
+  Device &d = *c.device;
   Pool *pool = handle == nullptr ? current_pool(d) : pools().get(handle);
   REQUIRE(pool != nullptr, CUDA_ERROR_INVALID_VALUE);
   auto take = [&] {
-    return process().memory->allocate(static_cast<u32>(pool->device), bytes, MemoryKind::Pool,
-                                      s.context);
+    return process().memory->allocate(static_cast<u32>(pool->device), bytes, MemoryKind::Pool, &c);
   };
   std::optional<Allocation> a = take();
   // Pending frees of other streams may be enough.
   if (!a) {
-    s.context->synchronize();
+    c.synchronize();
     a = take();
   }
   REQUIRE(a, CUDA_ERROR_OUT_OF_MEMORY);
@@ -113,15 +114,19 @@ CUresult allocate_from(CUmemoryPool handle, Stream &s, size_t bytes, CUdeviceptr
   return CUDA_SUCCESS;
 }
 
+void release_to_pool(CUdeviceptr p) {
+  std::optional<Allocation> a = process().memory->find(p);
+  if (!a || a->base != p) return;
+  forget_allocation(p, a->reserved);
+  process().memory->release(p, a->kind);
+}
+
 CUresult free_in_order(CUdeviceptr p, Stream &s) {
-  if (p == 0) return CUDA_SUCCESS;
+  if (p == 0 || free_graph_memory(p)) return CUDA_SUCCESS;
   std::optional<Allocation> a = process().memory->find(p);
   REQUIRE(a && a->base == p && (a->kind == MemoryKind::Pool || a->kind == MemoryKind::Device),
           CUDA_ERROR_INVALID_VALUE);
-  s.context->submit(s, [p, a] {
-    forget_allocation(p, a->reserved);
-    process().memory->release(p, a->kind);
-  });
+  s.context->submit(s, [p] { release_to_pool(p); });
   return CUDA_SUCCESS;
 }
 

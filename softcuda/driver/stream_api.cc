@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "softcuda/driver/capture.h"
-#include "softcuda/driver/graph.h"
+#include "softcuda/driver/graph_memory.h"
 #include "softcuda/driver/pool.h"
 
 using namespace ckpt::softcuda;
@@ -169,8 +169,9 @@ SOFTCUDA_API CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph gra
 SOFTCUDA_API CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream) {
   CALL_WITH_STREAM(stream);
   REQUIRE(out != nullptr && bytes > 0, CUDA_ERROR_INVALID_VALUE);
-  REQUIRE(capture_of(s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  return allocate_from(nullptr, s, bytes, out);
+  if (std::shared_ptr<Capture> capture = capture_of(s))
+    return capture_alloc(*capture, s, bytes, out);
+  return allocate_from(nullptr, *s.context, bytes, out);
 }
 
 SOFTCUDA_API CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool,
@@ -179,12 +180,12 @@ SOFTCUDA_API CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CU
   REQUIRE(pool != nullptr, CUDA_ERROR_INVALID_HANDLE);
   REQUIRE(out != nullptr && bytes > 0, CUDA_ERROR_INVALID_VALUE);
   REQUIRE(capture_of(s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  return allocate_from(pool, s, bytes, out);
+  return allocate_from(pool, *s.context, bytes, out);
 }
 
 SOFTCUDA_API CUresult cuMemFreeAsync(CUdeviceptr p, CUstream stream) {
   CALL_WITH_STREAM(stream);
-  REQUIRE(capture_of(s) == nullptr, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  if (std::shared_ptr<Capture> capture = capture_of(s)) return capture_free(*capture, s, p);
   return free_in_order(p, s);
 }
 

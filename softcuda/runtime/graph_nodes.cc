@@ -193,3 +193,49 @@ CUDART_API cudaError_t cudaGraphExecGetFlags(cudaGraphExec_t e, unsigned long lo
 CUDART_API cudaError_t cudaGraphDebugDotPrint(cudaGraph_t g, const char *path, unsigned int flags) {
   FORWARD(cuGraphDebugDotPrint(g, path, flags));
 }
+
+CUDART_API cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t *out, cudaGraph_t g,
+                                                const cudaGraphNode_t *after, size_t n,
+                                                cudaMemAllocNodeParams *p) {
+  if (p == nullptr) return keep(cudaErrorInvalidValue);
+  CUDA_MEM_ALLOC_NODE_PARAMS d{};
+  d.poolProps.allocType = static_cast<CUmemAllocationType>(p->poolProps.allocType);
+  d.poolProps.location.type = static_cast<CUmemLocationType>(p->poolProps.location.type);
+  d.poolProps.location.id = p->poolProps.location.id;
+  d.accessDescCount = p->accessDescCount;
+  d.bytesize = p->bytesize;
+  RETURN_IF(enter());
+  RETURN_IF(as_runtime(cuGraphAddMemAllocNode(out, g, after, n, &d)));
+  p->dptr = reinterpret_cast<void *>(d.dptr);
+  return cudaSuccess;
+}
+CUDART_API cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t *out, cudaGraph_t g,
+                                               const cudaGraphNode_t *after, size_t n, void *p) {
+  FORWARD(cuGraphAddMemFreeNode(out, g, after, n, address(p)));
+}
+CUDART_API cudaError_t cudaGraphMemFreeNodeGetParams(cudaGraphNode_t node, void *p) {
+  FORWARD(cuGraphMemFreeNodeGetParams(node, static_cast<CUdeviceptr *>(p)));
+}
+CUDART_API cudaError_t cudaDeviceGraphMemTrim(int device) {
+  RETURN_IF(initialise());
+  return keep(as_runtime(cuDeviceGraphMemTrim(device)));
+}
+
+CUDART_API cudaError_t cudaUserObjectCreate(cudaUserObject_t *out, void *data, cudaHostFn_t destroy,
+                                            unsigned int count, unsigned int flags) {
+  FORWARD(cuUserObjectCreate(out, data, destroy, count, flags));
+}
+CUDART_API cudaError_t cudaUserObjectRetain(cudaUserObject_t object, unsigned int count) {
+  FORWARD(cuUserObjectRetain(object, count));
+}
+CUDART_API cudaError_t cudaUserObjectRelease(cudaUserObject_t object, unsigned int count) {
+  FORWARD(cuUserObjectRelease(object, count));
+}
+CUDART_API cudaError_t cudaGraphRetainUserObject(cudaGraph_t g, cudaUserObject_t object,
+                                                 unsigned int count, unsigned int flags) {
+  FORWARD(cuGraphRetainUserObject(g, object, count, flags));
+}
+CUDART_API cudaError_t cudaGraphReleaseUserObject(cudaGraph_t g, cudaUserObject_t object,
+                                                  unsigned int count) {
+  FORWARD(cuGraphReleaseUserObject(g, object, count));
+}

@@ -173,6 +173,66 @@ static cudaGraphNodeParams kernel_node(void **args) {
   return p;
 }
 
+// The address is known before the graph runs, and the memory is there while it does.
+static void check_graph_memory() {
+  cudaGraph_t g;
+  cudaStream_t s;
+  int *p, n = 4, host[4] = {};
+  CUDA(cudaStreamCreate(&s));
+  CUDA(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+  CUDA(cudaMallocAsync(&p, sizeof host, s));
+  CUDA(cudaMemsetAsync(p, 0, sizeof host, s));
+  add<<<1, 4, 0, s>>>(p, n);
+  CUDA(cudaMemcpyAsync(host, p, sizeof host, cudaMemcpyDefault, s));
+  CUDA(cudaFreeAsync(p, s));
+  CUDA(cudaStreamEndCapture(s, &g));
+  cudaGraphExec_t e;
+  CUDA(cudaGraphInstantiate(&e, g, 0));
+  for (int i = 0; i < 2; ++i) CUDA(cudaGraphLaunch(e, s));
+  CUDA(cudaStreamSynchronize(s));
+  CHECK(host[0] == 4 && host[3] == 4);
+  CUDA(cudaGraphExecDestroy(e));
+  CUDA(cudaGraphDestroy(g));
+
+  // Without a node that frees it, the program does.
+  cudaMemAllocNodeParams m{};
+  m.poolProps.allocType = cudaMemAllocationTypePinned;
+  m.poolProps.location = {cudaMemLocationTypeDevice, 0};
+  m.bytesize = 64;
+  cudaGraphNode_t node;
+  CUDA(cudaGraphCreate(&g, 0));
+  CUDA(cudaGraphAddMemAllocNode(&node, g, nullptr, 0, &m));
+  CUDA(cudaGraphInstantiate(&e, g, 0));
+  CUDA(cudaGraphLaunch(e, s));
+  CHECK(cudaGraphLaunch(e, s) == cudaErrorInvalidValue);
+  cudaGetLastError();
+  CUDA(cudaFree(m.dptr));
+  CUDA(cudaGraphLaunch(e, s));
+  CUDA(cudaGraphExecDestroy(e));
+  CUDA(cudaGraphDestroy(g));
+  CUDA(cudaMemset(m.dptr, 1, 64));
+  CUDA(cudaFree(m.dptr));
+  CHECK(cudaMemset(m.dptr, 1, 64) == cudaErrorInvalidValue);
+  cudaGetLastError();
+  CUDA(cudaStreamDestroy(s));
+}
+
+static void check_user_objects() {
+  static int destroyed = 0;
+  cudaUserObject_t object;
+  cudaGraph_t g;
+  CUDA(cudaGraphCreate(&g, 0));
+  CUDA(cudaUserObjectCreate(&object, &destroyed, [](void *n) { ++*static_cast<int *>(n); }, 1,
+                            cudaUserObjectNoDestructorSync));
+  CUDA(cudaGraphRetainUserObject(g, object, 1, cudaGraphUserObjectMove));
+  cudaGraphExec_t e;
+  CUDA(cudaGraphInstantiate(&e, g, 0));
+  CUDA(cudaGraphDestroy(g));
+  CHECK(destroyed == 0);
+  CUDA(cudaGraphExecDestroy(e));
+  CHECK(destroyed == 1);
+}
+
 static std::string text_of(const std::string &path) {
   std::ifstream in(path);
   return {std::istreambuf_iterator<char>(in), {}};
@@ -363,6 +423,8 @@ int main() {
   check_capture();
   check_graphs();
   check_graph_waits_for_an_event();
+  check_graph_memory();
+  check_user_objects();
   check_pool_access();
   check_managed_ranges();
   check_libraries();
