@@ -21,8 +21,9 @@ struct CheckpointOutcome {
 CheckpointOutcome read_outcome(const OwnFd &pipe);
 bool is_pipe(int fd);
 
-// Tells a restored copy, whose pipe is a new one (criu restore --inherit-fd), from the original. A
-// copy learns the outcome "restored" and never asks, unless its restore was killed before that.
+// Distinguishes a restored copy from the original: a restore replaces the outcome pipe by a new one
+// (criu restore --inherit-fd). It is needed only if the restore was killed before it could send the
+// outcome "restored".
 class PipeIdentity {
  public:
   explicit PipeIdentity(const OwnFd &pipe);

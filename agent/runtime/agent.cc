@@ -252,8 +252,8 @@ void Agent::after_detach(OwnFd outcome_pipe) {
     lifecycle.finish({CKPT_ERR_FAILED, {read.text, {}}});
 }
 
-// A copy whose restore failed. The devices and the proxy that this process remembers are those of
-// the original, which may be running.
+// This process is a copy, and its restore failed. The devices and the proxy that it remembers
+// belong to the original, which may be running.
 void Agent::lose_as_copy(const Error &why) {
   log::error("this restored program has lost its devices: {}", why.what);
   lifecycle.lose_devices(why);

@@ -140,11 +140,11 @@ void Client::explain_refusal(u32 device, u64 bytes) {
   Result<std::vector<ProcessUse>> list = processes(device);
   if (!list) return;
   u64 others = 0;
-  std::string who;
+  std::string holders;
   for (const ProcessUse &p : *list) {
     if (p.pid == getpid() || p.bytes == 0) continue;
     others += p.bytes;
-    who += fmt::format("{}{} ({} MiB)", who.empty() ? "" : ", ", p.pid, p.bytes >> 20);
+    holders += fmt::format("{}{} ({} MiB)", holders.empty() ? "" : ", ", p.pid, p.bytes >> 20);
   }
   if (others == 0 || explained_.exchange(true)) return;
   on_refusal(fmt::format(
@@ -152,7 +152,7 @@ void Client::explain_refusal(u32 device, u64 bytes) {
       "setting of CKPT_SOFTCUDA share it and have {} of its {} MiB: process {}. A program with "
       "another setting, as in softcuda-run --devices 1x{}M, has devices of its own",
       device, (bytes + (1u << 20) - 1) >> 20, others >> 20,
-      devices_[broker_index(device)].total_bytes >> 20, who,
+      devices_[broker_index(device)].total_bytes >> 20, holders,
       (devices_[broker_index(device)].total_bytes >> 20) + 1));
 }
 

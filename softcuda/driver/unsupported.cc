@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every entry of the driver API exists. The ones that are not implemented are weak symbols here:
-// they write their name to standard error once and return CUDA_ERROR_NOT_SUPPORTED. A definition in
-// another file replaces the weak one.
+// The entries that the software device refuses (docs/SOFTCUDA.md lists them): they write their name
+// to standard error once and return CUDA_ERROR_NOT_SUPPORTED. This file defines every entry of the
+// driver API as a weak symbol; a definition in another file replaces it.
 #include <mutex>
 #include <set>
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every function of libcudart.so.13 exists. The ones that are not implemented are weak symbols
-// here, as in driver/unsupported.cc.
+// The functions of libcudart.so.13 that the software device refuses, as in driver/unsupported.cc:
+// all functions are weak symbols here, and a definition in another file replaces them.
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>

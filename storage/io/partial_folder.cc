@@ -111,10 +111,10 @@ bool is_partial_of(std::string_view image, std::string_view entry) {
          entry.size() == image.size() + kInfix.size() + kSuffix.size();
 }
 
-// `image`: the name that the caller is about to write. Two writers of one name would be a mistake,
-// so its folders need not be left alone while they are new.
-Result<std::vector<std::string>> remove_stale_but_new(FileSystem &fs, const std::string &folder,
-                                                      std::string_view image) {
+// A new folder that is empty is left alone, unless it belongs to `image`, the name that the caller
+// is about to write: two writers of one name at a time would be a mistake.
+Result<std::vector<std::string>> remove_stale_before(FileSystem &fs, const std::string &folder,
+                                                     std::string_view image) {
   CKPT_TRY(UniqueFd fd, open_folder(fs, folder));
   CKPT_TRY(std::vector<std::string> names, list_folder(fd.get(), folder));
   std::vector<std::string> removed;
@@ -131,7 +131,7 @@ Result<std::vector<std::string>> remove_stale_but_new(FileSystem &fs, const std:
 }  // namespace
 
 Result<std::vector<std::string>> remove_stale(FileSystem &fs, const std::string &folder) {
-  return remove_stale_but_new(fs, folder, {});
+  return remove_stale_before(fs, folder, {});
 }
 
 Result<> remove_published(FileSystem &fs, const std::string &path) {
@@ -155,7 +155,7 @@ Result<std::unique_ptr<PartialFolder>> PartialFolder::create(const std::string &
   std::unique_ptr<PartialFolder> out(new PartialFolder(parts.folder + "/" + parts.name, fs));
   out->replaces_ = exists(out->final_path_);
   if (out->replaces_) CKPT_CHECK(check_replaceable(fs, final_path, overwrite));
-  (void)remove_stale_but_new(fs, parts.folder, parts.name);
+  (void)remove_stale_before(fs, parts.folder, parts.name);
   CKPT_CHECK(out->make_and_lock());
   if (out->replaces_) CKPT_CHECK(check_exchange(fs, out->path_, out->name_template()));
   return out;

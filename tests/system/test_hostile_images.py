@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images with right checksums that nobody would write in good faith (crafted.py): each is refused with a
+"""Crafted images with right checksums (crafted.py): each is refused with a
 sentence, or read in memory and time that follow from the size of its files, never from what they declare."""
 import os
 import resource

@@ -91,7 +91,7 @@ def test_connection_goes_on_after_a_dump_of_a_running_program(ckpt, case):
     assert copy.wait() == 7, copy.error_text
 
 
-# CRIU leaves connections in repair mode: whoever continues the program must take them out of it.
+# CRIU leaves connections in repair mode; a process that continues the program takes them out of it.
 @pytest.mark.parametrize("step", ["record", "write"])
 def test_connection_goes_on_after_a_killed_dump(ckpt, step):
     body = ("a, b = pair(); a.setsockopt(S.SOL_SOCKET, S.SO_REUSEADDR, 1); wait()\n"

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <map>
 #include <thread>
 
@@ -20,20 +19,12 @@ using namespace std::chrono_literals;
 // A connection is made and accepted within moments, unless the program has stopped to do so.
 constexpr auto kAcceptTimeout = 1s;
 
-bool in_our_network(pid_t pid) {
-  std::error_code ec;
-  namespace fs = std::filesystem;
-  return fs::read_symlink(fmt::format("/proc/{}/ns/net", pid), ec) ==
-         fs::read_symlink("/proc/self/ns/net", ec);
-}
-
 // "process 12 (sshd)", or "" if no process of this machine has the socket.
 std::string owner_of(u64 inode) {
   if (inode == 0) return {};
   for (const Process &p : ProcessTable::read().all())
     for (const Descriptor &d : descriptors_of(p.pid))
-      if (d.kind == Descriptor::Kind::Socket && d.inode == inode)
-        return fmt::format("process {} ({})", p.pid, p.command);
+      if (d.kind == Descriptor::Kind::Socket && d.inode == inode) return name_of(p);
   return {};
 }
 
@@ -52,7 +43,7 @@ Connections Connections::read(const Target &target) {
 }
 
 void Connections::read_process(const Process &p) {
-  bool ours = in_our_network(p.pid);
+  bool ours = namespace_of(p.pid, "net") == namespace_of(::getpid(), "net");
   std::map<u64, Held> here;
   for (InetProtocol protocol : {InetProtocol::Tcp, InetProtocol::Udp})
     for (const InetSocket &s : inet_sockets(p.pid, protocol))

@@ -11,7 +11,7 @@
 
 #include "agent/protocol.h"
 #include "tools/dump/own_terminals.h"
-#include "tools/restore/file_checks.h"
+#include "tools/manifest/file_checks.h"
 
 namespace ckpt::tools {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The description of the program in an image's manifest: what ckpt-restore checks before it starts
-// anything, and what it has to pass to CRIU. tools/restore/image_manifest.h reads it.
+// anything, and what it has to pass to CRIU. tools/manifest/image_manifest.h reads it.
 #pragma once
 
 #include <sys/types.h>

@@ -20,7 +20,7 @@
 #include "tools/dump/outer_pipes.h"
 #include "tools/dump/returned.h"
 #include "tools/dump/unsupported.h"
-#include "tools/restore/file_checks.h"
+#include "tools/manifest/file_checks.h"
 #include "tools/session/leftovers.h"
 #include "tools/session/process_tree.h"
 
@@ -115,7 +115,7 @@ Result<> Dump::checkpoint() {
   phases_.begin("quiesce");
   paused_at_ = Phases::Clock::now();
   CKPT_CHECK(agents_.quiesce(std::chrono::seconds(options_.timeout_seconds)));
-  report_.devices_seconds = phases_.seconds_since(paused_at_);
+  report_.quiesce_seconds = phases_.seconds_since(paused_at_);
   // The agents copy the contents of device memory into the image.
   phases_.begin("save");
   CKPT_CHECK(agents_.save(*image_));
@@ -291,19 +291,7 @@ Result<> Dump::record_stopped_program() {
     CKPT_TRY(storage::StreamId id, image_->stream(pipe_stream(p.inode)));
     CKPT_CHECK(image_->append(id, unread));
   }
-  return check_restorable();
-}
-
-// Asks what ckpt-restore will ask of files: a program must not end for an image that is refused.
-// While the program runs the answers would change, so the preflight cannot ask.
-Result<> Dump::check_restorable() const {
-  CKPT_TRY(ImageManifest m, ImageManifest::parse(manifest_));
-  Reasons reasons;
-  check_files(m, GrownFiles::Refuse, reasons);
-  check_mapped_files(m, reasons);
-  if (reasons.empty()) return {};
-  return fail_with_hint(fmt::format("the image could not be restored:{}", as_list(reasons)),
-                        "the program keeps running");
+  return check_restorable(manifest_);
 }
 
 // An agent that started after resolve() has taken no part in the checkpoint: its copy would not be

@@ -20,8 +20,8 @@
 #include "tools/dump/connections.h"
 #include "tools/dump/file_hashes.h"
 #include "tools/dump/preflight.h"
+#include "tools/manifest/image_manifest.h"
 #include "tools/phases.h"
-#include "tools/restore/image_manifest.h"
 #include "tools/session/target.h"
 
 namespace ckpt::tools {
@@ -49,7 +49,7 @@ struct DumpReport {
   u64 unchanged_bytes = 0;     // of device memory, not read because it equals the parent's
   double pause_seconds = 0;    // from closing the gate until the program runs again or has ended
   double durable_seconds = 0;  // from closing the gate until the image is on the disk
-  double devices_seconds = 0;  // the part of the pause until the devices had done what they had got
+  double quiesce_seconds = 0;  // of the pause: `before` callbacks, and until the devices were idle
   nlohmann::json phases;
   std::vector<std::string> remarks;  // of the agents, on the program's use of devices
 };
@@ -83,7 +83,6 @@ class Dump {
   Result<> dump_criu_side();
   Result<> check_no_new_connections(const Connections &now) const;
   Result<> record_stopped_program();
-  Result<> check_restorable() const;
   Result<> check_no_new_agents() const;
   Result<> write_image();
   Result<> wake();

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "common/base/unique_fd.h"
-#include "tools/restore/file_checks.h"
+#include "tools/manifest/file_checks.h"
 
 namespace ckpt::tools {
 namespace {

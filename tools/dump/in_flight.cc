@@ -3,9 +3,7 @@
 
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include <array>
 
@@ -13,12 +11,6 @@
 
 namespace ckpt::tools {
 namespace {
-
-UniqueFd copy_from(pid_t pid, int fd) {
-  UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  return UniqueFd(process ? static_cast<int>(::syscall(SYS_pidfd_getfd, process.get(), fd, 0))
-                          : -1);
-}
 
 bool is_unix_socket(int fd) {
   int domain = 0;
@@ -75,7 +67,7 @@ std::set<u64> pipes_in_flight(const DescriptorTable &table) {
   for (const auto &[pid, descriptors] : table)
     for (const Descriptor &d : descriptors) {
       if (d.kind != Descriptor::Kind::Socket || !seen.insert(d.inode).second) continue;
-      if (UniqueFd socket = copy_from(pid, d.fd); socket && is_unix_socket(socket.get()))
+      if (UniqueFd socket = duplicate_descriptor(pid, d.fd); socket && is_unix_socket(socket.get()))
         look_into(socket.get(), inodes);
     }
   return inodes;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tools/dump/outer_pipes.h"
-#include "tools/restore/image_manifest.h"
+#include "tools/manifest/image_manifest.h"
 #include "tools/session/target.h"
 
 namespace ckpt::tools {

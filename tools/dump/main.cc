@@ -38,7 +38,7 @@ nlohmann::json as_json(const DumpReport &r) {
           {"parent_bytes", r.stats.parent_bytes},
           {"unchanged_bytes", r.unchanged_bytes},
           {"pause_seconds", r.pause_seconds},
-          {"devices_seconds", r.devices_seconds},
+          {"quiesce_seconds", r.quiesce_seconds},
           {"durable_seconds", r.durable_seconds},
           {"remarks", r.remarks},
           {"phases", r.phases}};
@@ -76,9 +76,9 @@ void print_report(const DumpReport &r, bool left_running) {
                static_cast<double>(r.unchanged_bytes) / kMiB);
   for (const std::string &remark : r.remarks) fmt::print(out, "remark   {}\n", remark);
   std::string devices;
-  if (r.devices_seconds >= kWorthSaying)
-    devices = fmt::format(", of which the devices took {:.3f} s to finish what they had been given",
-                          r.devices_seconds);
+  if (r.quiesce_seconds >= kWorthSaying)
+    devices = fmt::format(", of which {:.3f} s until callbacks had returned and devices were idle",
+                          r.quiesce_seconds);
   fmt::print(out, "pause    {:.3f} s{}\ndurable  {:.3f} s\n", r.pause_seconds, devices,
              r.durable_seconds);
 }

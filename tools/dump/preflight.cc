@@ -29,8 +29,6 @@ constexpr u64 kMinFreeBytes = 256u << 10;
 constexpr u64 kBestRatio = 200;
 constexpr long kMessageQueues = 0x19800202;  // MQUEUE_MAGIC of ipc/mqueue.c
 
-std::string name_of(const Process &p) { return fmt::format("process {} ({})", p.pid, p.command); }
-
 bool starts_with_any(const std::string &s, std::initializer_list<const char *> prefixes) {
   return std::any_of(prefixes.begin(), prefixes.end(),
                      [&](const char *x) { return s.starts_with(x); });

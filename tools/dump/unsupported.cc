@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
@@ -22,15 +21,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kExecTimeout = 1s;
-
-std::string process_text(const Process &p) {
-  return fmt::format("process {} ({})", p.pid, p.command);
-}
-
-std::string namespace_link(pid_t pid, const char *name) {
-  std::error_code ec;
-  return std::filesystem::read_symlink(fmt::format("/proc/{}/ns/{}", pid, name), ec);
-}
 
 // "a socket of the family vsock (40)", or "" for one that CRIU can dump (criu/sockets.c).
 std::string unsupported_kind(int socket) {
@@ -59,7 +49,7 @@ std::string unsupported_kind(int socket) {
 }
 
 // SysV memory lies in an IPC namespace, which CRIU saves only as a whole. That of the machine is
-// shared with everybody.
+// shared with all programs.
 bool has_sysv_memory(pid_t pid) {
   std::vector<ProcMapping> all = mappings_of(pid);
   return std::any_of(all.begin(), all.end(),
@@ -88,15 +78,15 @@ void check_socket_kinds(const Target &target, Reasons &reasons) {
         reasons.push_back(
             fmt::format("{}: descriptor {} is {}, which CRIU cannot checkpoint: close "
                         "it first",
-                        process_text(p), d.fd, kind));
+                        name_of(p), d.fd, kind));
     }
 }
 
 void check_system_v_memory(const Target &target, Reasons &reasons) {
   for (const Process &p : target.processes)
-    if (namespace_link(p.pid, "ipc") == namespace_link(::getpid(), "ipc") && has_sysv_memory(p.pid))
+    if (namespace_of(p.pid, "ipc") == namespace_of(::getpid(), "ipc") && has_sysv_memory(p.pid))
       reasons.push_back(
-          process_text(p) +
+          name_of(p) +
           " has System V shared memory in the IPC namespace of the machine, which CRIU cannot "
           "checkpoint: start the program by ckpt-run as root and without --share-ipc, which gives "
           "it an IPC namespace of its own, or detach the memory (shmdt)");
@@ -108,7 +98,7 @@ void check_vfork(const Target &target, Reasons &reasons) {
     while (waits_in_vfork(p.pid) && std::chrono::steady_clock::now() < end)
       std::this_thread::sleep_for(5ms);
     if (waits_in_vfork(p.pid))
-      reasons.push_back(process_text(p) +
+      reasons.push_back(name_of(p) +
                         " waits in vfork for its child, which has not called exec yet, and cannot "
                         "be stopped: try again when it has");
   }

@@ -120,6 +120,8 @@ u64 file_size_limit_of(pid_t pid) {
   return ~u64{0};
 }
 
+std::string name_of(const Process &p) { return fmt::format("process {} ({})", p.pid, p.command); }
+
 u64 namespace_of(pid_t pid, const char *name) {
   struct stat st {};
   return ::stat(fmt::format("/proc/{}/ns/{}", pid, name).c_str(), &st) == 0 ? st.st_ino : 0;

@@ -32,6 +32,7 @@ struct Process {
   pid_t ns_pid() const { return ns_pids.empty() ? pid : ns_pids.back(); }
 };
 
+std::string name_of(const Process &p);  // "process 12 (sh)"
 Result<Process> read_process(pid_t pid);
 std::string executable_of(pid_t pid);  // the target of /proc/PID/exe, "" if it cannot be read
 std::string executable_name(pid_t pid);

@@ -14,8 +14,8 @@
 #pragma once
 
 #include "tools/criu/stream_server.h"
-#include "tools/restore/file_checks.h"
-#include "tools/restore/image_manifest.h"
+#include "tools/manifest/file_checks.h"
+#include "tools/manifest/image_manifest.h"
 
 namespace ckpt::tools {
 

@@ -7,8 +7,8 @@
 
 #include <vector>
 
+#include "tools/manifest/image_manifest.h"
 #include "tools/reasons.h"
-#include "tools/restore/image_manifest.h"
 
 namespace ckpt::tools {
 

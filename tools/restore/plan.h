@@ -7,9 +7,9 @@
 #include "storage/read/image_reader.h"
 #include "tools/criu/criu.h"
 #include "tools/device/device.h"
+#include "tools/manifest/file_checks.h"
+#include "tools/manifest/image_manifest.h"
 #include "tools/restore/checks.h"
-#include "tools/restore/file_checks.h"
-#include "tools/restore/image_manifest.h"
 #include "tools/session/periodic.h"
 
 namespace ckpt::tools {

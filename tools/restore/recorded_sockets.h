@@ -5,9 +5,9 @@
 
 #include <vector>
 
+#include "tools/manifest/image_manifest.h"
 #include "tools/net/connection_lock.h"
 #include "tools/reasons.h"
-#include "tools/restore/image_manifest.h"
 
 namespace ckpt::tools {
 

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "storage/read/image_reader.h"
-#include "tools/restore/image_manifest.h"
+#include "tools/manifest/image_manifest.h"
 #include "tools/restore/pump.h"
 #include "tools/restore/terminal.h"
 

@@ -66,7 +66,7 @@ class StemProcess {
     // The program stays stopped, and so cannot end, until the keeper has found its root.
     char acknowledgement;
     if (Result<> r = read_exactly(events_, &acknowledgement, 1); !r) {
-      kill_tree(*root);  // the keeper was killed: nobody would give the copy its devices
+      kill_tree(*root);  // the keeper was killed, so the copy cannot get its devices
       return 1;
     }
     continue_tree(*root, o_.leave_stopped);

@@ -10,8 +10,8 @@
 namespace ckpt::ocl {
 namespace {
 
-// About 6 MiB of the application's memory, and a second of the device's time with kernels of 0.1
-// ms.
+// By estimate 6 MiB of the application's memory, and a second of the device's time with kernels of
+// 0.1 ms.
 constexpr u32 kMostKept = 8192;
 
 u64 now_ns() {

@@ -11,8 +11,8 @@
 //             ╰── 50 ms: the driver ──╯╰── kept: memory of the application ──╯
 //
 // A number of commands would not do: a hundred copies of 4 KiB are nothing, a hundred kernels of a
-// second each are a long wait. So the window counts time. Nobody knows beforehand how long a kernel
-// runs, but programs repeat themselves: what a *kind* of command (a kernel with about as many
+// second each are a long wait. So the window counts time. How long a kernel runs is unknown
+// beforehand, but programs repeat themselves: what a *kind* of command (a kernel with about as many
 // work-items, a copy of about as many bytes) took before, it will take again.
 //
 // Measuring must not slow the device down, so most commands are not watched. After every kPulse of

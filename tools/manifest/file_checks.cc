@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/restore/file_checks.h"
+#include "tools/manifest/file_checks.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -94,6 +94,16 @@ void check_mapped_files(const ImageManifest &m, Reasons &reasons) {
   for (const auto &f : m.mapped_files)
     if (std::string reason = refused_mapped_file(f); !reason.empty())
       reasons.push_back(std::move(reason));
+}
+
+Result<> check_restorable(const nlohmann::json &manifest) {
+  CKPT_TRY(ImageManifest m, ImageManifest::parse(manifest));
+  Reasons reasons;
+  check_files(m, GrownFiles::Refuse, reasons);
+  check_mapped_files(m, reasons);
+  if (reasons.empty()) return {};
+  return fail_with_hint(fmt::format("the image could not be restored:{}", as_list(reasons)),
+                        "the program keeps running");
 }
 
 bool has_grown(const ImageManifest::File &f) {

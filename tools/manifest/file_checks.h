@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The files that a program has open or mapped are not part of its image: a restore needs them as
-// they were. ckpt-restore asks this before it starts anything, and ckpt-dump before it touches a
-// program and once more before it ends it.
+// they were. ckpt-restore asks this before it starts anything, and ckpt-dump while the program is
+// stopped, before it ends it.
 #pragma once
 
 #include <sys/stat.h>
@@ -10,8 +10,8 @@
 #include <optional>
 #include <string>
 
+#include "tools/manifest/image_manifest.h"
 #include "tools/reasons.h"
-#include "tools/restore/image_manifest.h"
 
 namespace ckpt::tools {
 
@@ -24,6 +24,9 @@ enum class GrownFiles {
 
 void check_files(const ImageManifest &m, GrownFiles grown, Reasons &reasons);
 void check_mapped_files(const ImageManifest &m, Reasons &reasons);
+// Both questions, asked by a dump: a program must not end for an image that is refused. They have
+// an answer only while the program is stopped, because it changes its files.
+Result<> check_restorable(const nlohmann::json &manifest);
 // True for a file that grew since the dump and that the program has open for writing, but not only
 // for appending.
 bool has_grown(const ImageManifest::File &f);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/restore/image_manifest.h"
+#include "tools/manifest/image_manifest.h"
 
 #include <algorithm>
 
