@@ -25,7 +25,8 @@ class AgentClient {
     std::vector<std::string> participants;
   };
 
-  static Result<AgentClient> connect(const std::string &socket);
+  // The socket's path is as the process of the agent sees it.
+  static Result<AgentClient> connect(pid_t process, const std::string &socket);
   explicit AgentClient(UniqueFd fd) : fd_(std::move(fd)) {}
 
   int fd() const { return fd_.get(); }

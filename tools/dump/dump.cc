@@ -21,6 +21,7 @@
 #include "tools/dump/returned.h"
 #include "tools/dump/unsupported.h"
 #include "tools/manifest/file_checks.h"
+#include "tools/proc/process_root.h"
 #include "tools/session/leftovers.h"
 #include "tools/session/process_tree.h"
 
@@ -164,10 +165,12 @@ Result<> Dump::resolve() {
 Result<> Dump::preflight() {
   Reasons reasons;
   check_rights(reasons);
-  if (Result<Criu> criu = find_criu())
+  if (Result<Criu> criu = find_criu()) {
     criu_ = *criu;
-  else
+    check_container(target_, criu_, reasons);
+  } else {
     reasons.push_back(criu.error().text());
+  }
   if (!in_pipe()) check_destination(target_, options_.image, options_.overwrite, reasons);
   check_processes(target_, reasons);
   check_descriptors(target_, reasons);
@@ -218,6 +221,7 @@ Result<> Dump::open_image() {
 // Now, so that it need not be done while the program stands still.
 void Dump::hash_files() {
   DescriptorTable table = read_descriptors(target_);
+  hashes_ = FileHashes(target_.files);
   hashes_.add_open_files(table);
   (void)describe_mapped_files(target_, table, hashes_);
 }
@@ -241,7 +245,7 @@ void Dump::prune() const {
 }
 
 Result<> Dump::announce() {
-  CKPT_TRY(keeper_, connect_unix(target_.session_socket));
+  CKPT_TRY(keeper_, connect_unix_of(target_.keeper, target_.session_socket));
   return ask_keeper(keeper_.get(), protocol::Type::DumpBegin, options_.image);
 }
 
@@ -291,7 +295,7 @@ Result<> Dump::record_stopped_program() {
     CKPT_TRY(storage::StreamId id, image_->stream(pipe_stream(p.inode)));
     CKPT_CHECK(image_->append(id, unread));
   }
-  return check_restorable(manifest_);
+  return check_restorable(manifest_, target_.files);
 }
 
 // An agent that started after resolve() has taken no part in the checkpoint: its copy would not be
@@ -320,7 +324,9 @@ Result<> Dump::write_image() {
 
 Result<> Dump::wake() {
   continue_program();
-  ::unlink(fs::path(target_.session_socket).replace_filename(protocol::kDumpMarker).c_str());
+  fs::path session = fs::path(target_.session_socket).parent_path();
+  if (Result<UniqueFd> folder = open_folder_of(target_.keeper, session); folder)
+    ::unlinkat(folder->get(), std::string(protocol::kDumpMarker).c_str(), 0);
   if (!options_.outcome_when_durable) agents_.send_continue();
   report_.pause_seconds = phases_.seconds_since(paused_at_);
   return {};
@@ -364,7 +370,7 @@ Result<> Dump::check_returned() {
 void Dump::undo(const Error &why) {
   log::debug("undoing the checkpoint: {}", why.what);
   connection_lock_.release();
-  remove_links(links_);
+  remove_links(links_, target_.files);
   if (stopped_) continue_program();
   agents_.undo(why.what);
   live_image_ = nullptr;

@@ -167,6 +167,17 @@ std::vector<pid_t> ProcessTable::children(pid_t parent) const {
   return v;
 }
 
+// A descendant lives in the namespace of `ancestor` or in one below it, so that its own list of
+// PIDs (NSpid in proc_pid_status(5)) begins with as many namespaces.
+const Process *ProcessTable::find_below(pid_t ancestor, pid_t number) const {
+  const Process *above = find(ancestor);
+  size_t depth = above ? std::max<size_t>(above->ns_pids.size(), 1) : 0;
+  for (const Process &p : tree(ancestor))
+    if (p.pid != ancestor && p.ns_pids.size() >= depth && p.ns_pids[depth - 1] == number)
+      return find(p.pid);
+  return nullptr;
+}
+
 std::vector<Process> ProcessTable::all() const {
   std::vector<Process> v;
   for (const auto &[pid, p] : all_) v.push_back(p);

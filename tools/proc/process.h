@@ -60,6 +60,8 @@ class ProcessTable {
   static ProcessTable read();
   const Process *find(pid_t pid) const;
   std::vector<pid_t> children(pid_t parent) const;
+  // The descendant of `ancestor` that has the PID `number` in the PID namespace of `ancestor`.
+  const Process *find_below(pid_t ancestor, pid_t number) const;
   // `root` and all its descendants, parents before children.
   std::vector<Process> tree(pid_t root) const;
   std::vector<Process> all() const;
