@@ -24,12 +24,21 @@ Result<AgentClient> AgentClient::connect(pid_t process, const std::string &socke
   return AgentClient(std::move(fd));
 }
 
+Result<AgentClient> AgentClient::glance(pid_t process, const std::string &socket,
+                                        std::chrono::milliseconds patience) {
+  CKPT_TRY(std::optional<UniqueFd> fd, connect_unix_at_once_of(process, socket));
+  if (!fd) return fail("the program's agent is busy");
+  AgentClient client(std::move(*fd));
+  client.patience_ = patience;
+  return client;
+}
+
 Result<> AgentClient::send(Type type, const Writer &body, std::span<const int> fds) {
   return send_message(fd_.get(), static_cast<u16>(type), body.bytes(), fds);
 }
 
 Result<Message> AgentClient::receive(std::chrono::milliseconds timeout) {
-  CKPT_CHECK(set_receive_timeout(fd_.get(), timeout));
+  CKPT_CHECK(set_receive_timeout(fd_.get(), patience_.value_or(timeout)));
   CKPT_TRY(std::optional<Message> m, receive_message(fd_.get()));
   if (!m) return fail("the program's agent closed the connection");
   if (static_cast<Type>(m->type) != Type::Failed) return std::move(*m);
@@ -67,6 +76,10 @@ Result<std::vector<std::string>> AgentClient::preflight() {
 
 Result<std::vector<std::string>> AgentClient::remarks() {
   return sentences(Type::RemarksWanted, kAnswerTimeout);
+}
+
+Result<std::vector<std::string>> AgentClient::devices() {
+  return sentences(Type::DevicesWanted, kAnswerTimeout);
 }
 
 std::string AgentClient::loss() {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,10 @@ class AgentClient {
 
   // The socket's path is as the process of the agent sees it.
   static Result<AgentClient> connect(pid_t process, const std::string &socket);
+  // For a tool that only looks: fails at once if the agent is busy with another tool, and waits at
+  // most `patience` for each answer.
+  static Result<AgentClient> glance(pid_t process, const std::string &socket,
+                                    std::chrono::milliseconds patience);
   explicit AgentClient(UniqueFd fd) : fd_(std::move(fd)) {}
 
   int fd() const { return fd_.get(); }
@@ -34,6 +39,7 @@ class AgentClient {
   Result<std::vector<std::string>> preflight();
   // Remarks on the process's use of devices. Fails with an agent of an earlier protocol version.
   Result<std::vector<std::string>> remarks();
+  Result<std::vector<std::string>> devices();  // the names of those that the process uses
   Result<> quiesce(std::chrono::milliseconds timeout);
   // Before begin_save(): names the image and its parent (zeros: none), so that the agent can report
   // regions as unchanged. False: the agent is of an earlier version and will save everything.
@@ -69,6 +75,7 @@ class AgentClient {
   Result<Message> ask(protocol::Type type, const Writer &body, std::span<const int> fds,
                       std::chrono::milliseconds timeout, protocol::Type expected);
   UniqueFd fd_;
+  std::optional<std::chrono::milliseconds> patience_;
 };
 
 // Writes the outcome of a checkpoint into an agent's outcome pipe.

@@ -146,6 +146,7 @@ Result<> Dump::finish() {
   if (options_.leave_running && options_.outcome_when_durable) agents_.send_continue();
   prune();
   keeper_.reset();
+  if (options_.leave_running && !in_pipe()) tell_keeper_of_image();
   if (options_.leave_running) return check_returned();
   return {};
 }
@@ -357,6 +358,12 @@ Result<> Dump::end_program() {
     }
   report_.pause_seconds = phases_.seconds_since(paused_at_);
   return {};
+}
+
+// By a connection of its own: an older keeper refuses the request and closes it.
+void Dump::tell_keeper_of_image() const {
+  Result<UniqueFd> keeper = connect_unix_of(target_.keeper, target_.session_socket);
+  if (keeper) (void)ask_keeper(keeper->get(), protocol::Type::ImageWritten, options_.image);
 }
 
 Result<> Dump::check_returned() {

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -61,7 +62,12 @@ bool parse_stat(const std::string &stat, Process &p) {
   p.command = stat.substr(open + 1, close - open - 1);
   std::istringstream in(stat.substr(close + 1));
   in >> p.state >> p.parent >> p.group >> p.session >> p.terminal;
-  return !in.fail();
+  if (in.fail()) return false;
+  constexpr int kSkipped = 14;  // tpgid to itrealvalue (proc_pid_stat(5))
+  std::string skipped;
+  for (int i = 0; i < kSkipped; i++) in >> skipped;
+  in >> p.start_ticks;
+  return true;
 }
 
 void parse_status(const std::string &status, Process &p) {
@@ -74,6 +80,7 @@ void parse_status(const std::string &status, Process &p) {
     if (key == "NSpid") p.ns_pids = numbers(value);
     if (key == "NSpgid") p.ns_groups = numbers(value);
     if (key == "NSsid") p.ns_sessions = numbers(value);
+    if (key == "Uid") p.uid = static_cast<uid_t>(std::strtoul(value.c_str(), nullptr, 10));
     if (key == "VmRSS") p.resident_bytes = std::strtoull(value.c_str(), nullptr, 10) << 10;
   }
 }
@@ -118,6 +125,14 @@ u64 file_size_limit_of(pid_t pid) {
     if (u64 limit = 0; line.starts_with(kName))
       return std::istringstream(line.substr(kName.size())) >> limit ? limit : ~u64{0};
   return ~u64{0};
+}
+
+double seconds_since_start(const Process &p) {
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  double started = static_cast<double>(p.start_ticks) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  return std::max(0.0, static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) -
+                           started);
 }
 
 std::string name_of(const Process &p) { return fmt::format("process {} ({})", p.pid, p.command); }

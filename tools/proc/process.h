@@ -28,10 +28,13 @@ struct Process {
   std::vector<pid_t> ns_groups;
   std::vector<pid_t> ns_sessions;
   u64 resident_bytes = 0;
+  u64 start_ticks = 0;  // since the boot, in sysconf(_SC_CLK_TCK)
+  uid_t uid = 0;
 
   pid_t ns_pid() const { return ns_pids.empty() ? pid : ns_pids.back(); }
 };
 
+double seconds_since_start(const Process &p);
 std::string name_of(const Process &p);  // "process 12 (sh)"
 Result<Process> read_process(pid_t pid);
 std::string executable_of(pid_t pid);  // the target of /proc/PID/exe, "" if it cannot be read

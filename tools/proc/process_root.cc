@@ -21,6 +21,20 @@ constexpr size_t kMaxFileBytes = 64u << 10;
 
 std::string root_link(pid_t pid) { return fmt::format("/proc/{}/root", pid); }
 
+struct SocketName {
+  std::string path;
+  UniqueFd folder;
+};
+
+// By the folder's descriptor, because its name is short: a socket's path has 107 bytes at most.
+Result<SocketName> name_here(pid_t pid, const std::string &socket) {
+  if (shares_files(pid)) return SocketName{socket, {}};
+  fs::path path(socket);
+  CKPT_TRY(UniqueFd folder, open_folder_of(pid, path.parent_path().string()));
+  std::string here = fmt::format("/proc/self/fd/{}/{}", folder.get(), path.filename().string());
+  return SocketName{std::move(here), std::move(folder)};
+}
+
 }  // namespace
 
 bool shares_root(pid_t pid) {
@@ -51,13 +65,14 @@ Result<UniqueFd> open_folder_of(pid_t pid, const std::string &path) {
   return folder;
 }
 
-// Through the folder's descriptor, whose name is short: a socket's path has 107 bytes at most.
 Result<UniqueFd> connect_unix_of(pid_t pid, const std::string &socket) {
-  if (shares_files(pid)) return connect_unix(socket);
-  fs::path path(socket);
-  CKPT_TRY(UniqueFd folder, open_folder_of(pid, path.parent_path().string()));
-  return connect_unix(
-      fmt::format("/proc/self/fd/{}/{}", folder.get(), path.filename().string()));
+  CKPT_TRY(SocketName name, name_here(pid, socket));
+  return connect_unix(name.path);
+}
+
+Result<std::optional<UniqueFd>> connect_unix_at_once_of(pid_t pid, const std::string &socket) {
+  CKPT_TRY(SocketName name, name_here(pid, socket));
+  return connect_unix_at_once(name.path);
 }
 
 std::string read_file_of(pid_t pid, const std::string &path) {

@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 
 #include "common/base/result.h"
@@ -25,6 +26,8 @@ std::string prefix_of_files(pid_t pid);
 // `path` is absolute, as the process sees it.
 Result<UniqueFd> open_folder_of(pid_t pid, const std::string &path);
 Result<UniqueFd> connect_unix_of(pid_t pid, const std::string &socket);
+// Does not wait for a server with a full queue of connections: then there is none.
+Result<std::optional<UniqueFd>> connect_unix_at_once_of(pid_t pid, const std::string &socket);
 // The first kilobytes of a regular file; "" if there is none.
 std::string read_file_of(pid_t pid, const std::string &path);
 

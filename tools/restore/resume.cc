@@ -43,12 +43,13 @@ Result<> tell_keeper(const Target &target, const DeviceChoice &choice) {
   return fail("the session keeper refused the choice of devices");
 }
 
+// A container with files of its own may have other drivers: there the agent chooses itself.
 Result<SuspendedAgent> check_one(AgentClient agent, const ResumeOptions &o,
-                                 const DeviceChoice &choice) {
+                                 const DeviceChoice &choice, bool same_drivers) {
   CKPT_TRY(AgentClient::Welcome welcome, agent.hello("ckpt-restore"));
   SuspendedAgent one{std::move(agent), {}};
   one.suspended = welcome.state == protocol::State::Suspended;
-  if (!one.suspended) return one;
+  if (!one.suspended || !same_drivers) return one;
   CKPT_TRY(std::string text, one.agent.requirements());
   json requirements = json::parse(text, nullptr, false);
   for (size_t i = 0;
@@ -87,12 +88,18 @@ Result<ResumeReport> resume(const ResumeOptions &o) {
   phases.begin("resolve");
   steady_clock::time_point begin = steady_clock::now();
   CKPT_TRY(Target target, resolve_target(o.pid));
+  bool same_drivers = shares_root(target.root);
+  if (!same_drivers && !o.device.empty())
+    return fail_with_hint(
+        "the program lives in a container with files of its own, whose devices cannot be chosen "
+        "from outside",
+        "leave out --device, or run ckpt-restore --resume in the container");
   CKPT_TRY(DeviceChoice choice, choose_devices(o.device));
   std::vector<SuspendedAgent> all;
   for (size_t i = 0; i < target.agents.size(); i++) {
     CKPT_TRY(AgentClient agent,
              AgentClient::connect(target.agent_pids[i], target.agents[i]));
-    CKPT_TRY(SuspendedAgent one, check_one(std::move(agent), o, choice));
+    CKPT_TRY(SuspendedAgent one, check_one(std::move(agent), o, choice, same_drivers));
     all.push_back(std::move(one));
   }
   if (all.empty()) return fail("the program of process {} uses no device", o.pid);
