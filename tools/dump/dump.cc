@@ -17,6 +17,7 @@
 #include "tools/dump/describe_program.h"
 #include "tools/dump/host_side.h"
 #include "tools/dump/link_remaps.h"
+#include "tools/dump/memory_files.h"
 #include "tools/dump/outer_pipes.h"
 #include "tools/dump/returned.h"
 #include "tools/dump/unsupported.h"
@@ -173,10 +174,7 @@ Result<> Dump::preflight() {
   check_descriptors(target_, reasons);
   check_unix_sockets(target_, reasons);
   check_drivers(target_, reasons);
-  check_socket_kinds(target_, reasons);
-  check_system_v_memory(target_, reasons);
-  check_vfork(target_, reasons);
-  check_mpi_rank(target_, reasons);
+  check_unsupported(target_, reasons);
   // The agent of a stopped process would not answer. check_processes() has reported it already.
   if (reasons.empty()) {
     Result<> connected = agents_.connect(target_);
@@ -219,7 +217,7 @@ Result<> Dump::open_image() {
 void Dump::hash_files() {
   DescriptorTable table = read_descriptors(target_);
   hashes_.add_open_files(table);
-  (void)describe_mapped_files(target_, table, hashes_);
+  (void)describe_mapped_files(target_, table, hashes_, false);
 }
 
 storage::ImageWriter::Options Dump::writer_options() const {
@@ -278,19 +276,17 @@ Result<> Dump::record_stopped_program() {
   manifest_["processes"] = describe_processes(target_, stopped_before_);
   manifest_["streams"] = describe_streams(target_, table);
   manifest_["files"] = describe_files(target_, table, hashes_);
-  manifest_["mapped_files"] = describe_mapped_files(target_, table, hashes_);
+  manifest_["mapped_files"] = describe_mapped_files(target_, table, hashes_, true);
+  MemoryFiles memory_files = MemoryFiles::of(target_);
+  CKPT_CHECK(memory_files.save(*image_, links_));
+  manifest_["memory_files"] = memory_files.describe();
   manifest_["link_remaps"] = describe_links(links_);
   manifest_["file_size_limit"] = target_.smallest_file_size_limit();
   manifest_["agents"] = agents_.describe();
   manifest_["participants"] = agents_.describe_requirements();
   std::vector<OuterPipe> pipes = find_outer_pipes(target_, table, agents_.outcome_pipes());
   manifest_["pipes"] = describe_pipes(pipes);
-  for (const OuterPipe &p : pipes) {
-    if (!p.program_reads) continue;
-    CKPT_TRY(Bytes unread, peek_unread(p));
-    CKPT_TRY(storage::StreamId id, image_->stream(pipe_stream(p.inode)));
-    CKPT_CHECK(image_->append(id, unread));
-  }
+  CKPT_CHECK(save_unread(pipes, *image_));
   return check_restorable(manifest_);
 }
 
