@@ -39,8 +39,8 @@ inline constexpr u32 kVersion = 1;
 inline constexpr std::string_view kSessionSocket = "session.sock";
 inline constexpr std::string_view kAgentSocketPrefix = "agent-";
 inline constexpr const char *kSessionVariable = "CKPT_SESSION";
-// A file in the session's folder while a dump is under way: an agent that starts meanwhile would
-// take no part in it, so it waits.
+// A file in the session's folder while a dump is under way, on which the dump holds a lock
+// (flock(2)): an agent that starts meanwhile would take no part in it, so it waits.
 inline constexpr std::string_view kDumpMarker = "dump-under-way";
 
 // The name of the agent's thread. It marks a process that has an agent while that agent does not

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs with an agent but without a device: the life cycle over the agent's socket and the outcome pipe."""
+import os
+import signal
 from contextlib import suppress
 from pathlib import Path
 
@@ -99,3 +101,24 @@ def test_an_agent_that_starts_during_a_checkpoint_waits_for_its_end(ckpt):
     wait_for(lambda: (job.lines + copy.lines).count("0") == 2, "the second one's first step")
     ckpt.dump(copy.pid, "two", "--leave-running")
     assert copy.wait() == 6
+
+
+def test_an_agent_does_not_wait_for_a_dump_that_was_killed(ckpt):
+    """Nor for a keeper: its marker stays behind."""
+    library = ckpt.programs / "library"
+    job = ckpt.run("sh", "-c", f"{library} & until [ -e second ]; do sleep 0.01; done; exec {library}")
+    job.wait_lines(5)
+    program = job.program()
+    dump = ckpt.start("ckpt-dump", [str(job.pid), "-o", "one"], env={"CKPT_TEST_HOLD_AT": "quiesce"})
+    wait_for(lambda: Path(f"/proc/{dump.pid}/stat").read_text().split()[2] == "T", "the step")
+    marker = next(ckpt.runtime.glob("*/dump-under-way"))
+    os.kill(job.pid, signal.SIGKILL)
+    os.kill(dump.pid, signal.SIGKILL)
+    (ckpt.folder / "second").touch()
+    try:
+        wait_for(lambda: job.lines.count("0") == 2, "the second one's first step")
+        assert marker.exists()
+    finally:
+        for pid in [program, *tree_of(program)]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)

@@ -135,7 +135,8 @@ Result<> Dump::checkpoint() {
   if (options_.leave_running) CKPT_CHECK(wake());
   // The image reaches the disk and gets its name.
   phases_.begin("write");
-  return write_image();
+  manifest_["phases"] = phases_.json();
+  return image_->finish(manifest_);
 }
 
 // The image is complete. What fails from here on does not undo it.
@@ -240,7 +241,9 @@ void Dump::prune() const {
 
 Result<> Dump::announce() {
   CKPT_TRY(keeper_, connect_unix(target_.session_socket));
-  return ask_keeper(keeper_.get(), protocol::Type::DumpBegin, options_.image);
+  CKPT_CHECK(ask_keeper(keeper_.get(), protocol::Type::DumpBegin, options_.image));
+  marker_.lock(target_.session_socket);
+  return {};
 }
 
 // The packets of connections stay where they are from here on, so that CRIU finds both ends as of
@@ -256,6 +259,7 @@ Result<> Dump::lock_connections() {
 Result<> Dump::dump_criu_side() {
   std::vector<int> inherited = agents_.outcome_pipe_ends();
   inherited.push_back(keeper_.get());
+  if (marker_.descriptor() >= 0) inherited.push_back(marker_.descriptor());
   std::string log = (in_pipe() ? "ckpt-dump" : options_.image) + ".criu.log";
   CKPT_CHECK(dump_host_side(
       {criu_, target_, *image_, cancel_, std::move(inherited), std::move(log)}, stopped_));
@@ -273,6 +277,8 @@ Result<> Dump::record_stopped_program() {
   CKPT_CHECK(check_no_new_connections(connections));
   manifest_["sockets"] = connections.describe();
   DescriptorTable table = read_descriptors(target_);
+  agents_missed_ = marker_.is_open_in(table);
+  if (agents_missed_) return fail("an agent started in the middle of the checkpoint");
   manifest_["processes"] = describe_processes(target_, stopped_before_);
   manifest_["streams"] = describe_streams(target_, table);
   manifest_["files"] = describe_files(target_, table, hashes_);
@@ -309,14 +315,9 @@ Result<> Dump::check_no_new_connections(const Connections &now) const {
                         "run ckpt-dump again");
 }
 
-Result<> Dump::write_image() {
-  manifest_["phases"] = phases_.json();
-  return image_->finish(manifest_);
-}
-
 Result<> Dump::wake() {
   continue_program();
-  ::unlink(fs::path(target_.session_socket).replace_filename(protocol::kDumpMarker).c_str());
+  marker_.remove();
   if (!options_.outcome_when_durable) agents_.send_continue();
   report_.pause_seconds = phases_.seconds_since(paused_at_);
   return {};

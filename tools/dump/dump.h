@@ -18,6 +18,7 @@
 #include "tools/dump/agents.h"
 #include "tools/dump/cancel.h"
 #include "tools/dump/connections.h"
+#include "tools/dump/dump_marker.h"
 #include "tools/dump/file_hashes.h"
 #include "tools/dump/preflight.h"
 #include "tools/manifest/image_manifest.h"
@@ -84,7 +85,6 @@ class Dump {
   Result<> check_no_new_connections(const Connections &now) const;
   Result<> record_stopped_program();
   Result<> check_no_new_agents() const;
-  Result<> write_image();
   Result<> wake();
   Result<> end_program();
   Result<> check_returned();
@@ -105,7 +105,8 @@ class Dump {
   std::unique_ptr<storage::ImageWriter> image_;
   std::atomic<storage::ImageWriter *> live_image_ = nullptr;
   UniqueFd keeper_;
-  bool agents_missed_ = false;  // an agent could not be connected
+  DumpMarker marker_;
+  bool agents_missed_ = false;  // an agent could not be connected, or was about to start
   bool devices_lost_ = false;
   Connections connections_;
   ReuseOfSockets reuse_;

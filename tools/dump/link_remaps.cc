@@ -34,8 +34,7 @@ FilesByFolder unlinked_files(const Target &target, const DescriptorTable &table)
     for (const Descriptor &d : table.at(p.pid))
       if (d.kind == Descriptor::Kind::File)
         add_unlinked(files, d.target, fmt::format("/proc/{}/fd/{}", p.pid, d.fd));
-    for (const ProcMapping &m : mappings_of(p.pid))
-      add_unlinked(files, m.path, map_file(p.pid, m));
+    for (const ProcMapping &m : mappings_of(p.pid)) add_unlinked(files, m.path, map_file(p.pid, m));
   }
   return files;
 }

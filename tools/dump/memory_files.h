@@ -2,9 +2,9 @@
 //
 // Memory files: files of a tmpfs, such as /dev/shm, that the program has mapped shared and can
 // write, as shm_open(3), sem_open(3) and MPI make them. CRIU saves their names, not their contents
-// (criu/mem.c: only mappings without a file, and memfds, count as shared memory). But a program that
-// runs on changes them, and a restart of the machine removes them. So the contents are part of the
-// image; tools/restore/memory_files puts them back.
+// (criu/mem.c: only mappings without a file, and memfds, count as shared memory). But a program
+// that runs on changes them, and a restart of the machine removes them. So the contents are part of
+// the image; tools/restore/memory_files puts them back.
 //
 // Unlinked files without another name are CRIU's (its "ghost files").
 #pragma once

@@ -35,8 +35,7 @@ std::set<FileId> written_by(pid_t pid, const std::set<FileId> &files) {
   for (const FileId &id : files)
     if (open.contains(id)) found.insert(id);
   for (const ProcMapping &m : mappings_of(pid))
-    if (files.contains({m.device, m.inode}) && can_write(pid, m))
-      found.insert({m.device, m.inode});
+    if (files.contains({m.device, m.inode}) && can_write(pid, m)) found.insert({m.device, m.inode});
   return found;
 }
 
