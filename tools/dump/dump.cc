@@ -117,6 +117,7 @@ Result<> Dump::checkpoint() {
   paused_at_ = Phases::Clock::now();
   CKPT_CHECK(agents_.quiesce(std::chrono::seconds(options_.timeout_seconds)));
   report_.quiesce_seconds = phases_.seconds_since(paused_at_);
+  report_.waits = agents_.waits();
   // The agents copy the contents of device memory into the image.
   phases_.begin("save");
   CKPT_CHECK(agents_.save(*image_));

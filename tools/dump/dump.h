@@ -51,6 +51,7 @@ struct DumpReport {
   double pause_seconds = 0;    // from closing the gate until the program runs again or has ended
   double durable_seconds = 0;  // from closing the gate until the image is on the disk
   double quiesce_seconds = 0;  // of the pause: `before` callbacks, and until the devices were idle
+  std::map<std::string, double> waits;  // of that, by API; and for "callbacks"
   nlohmann::json phases;
   std::vector<std::string> remarks;  // of the agents, on the program's use of devices
 };

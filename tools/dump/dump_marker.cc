@@ -25,9 +25,8 @@ bool DumpMarker::is_open_in(const DescriptorTable &program) const {
     return d.kind == Descriptor::Kind::File &&
            std::filesystem::path(d.target).filename() == protocol::kDumpMarker;
   };
-  return std::ranges::any_of(program, [&](const auto &process) {
-    return std::ranges::any_of(process.second, is_marker);
-  });
+  return std::ranges::any_of(
+      program, [&](const auto &process) { return std::ranges::any_of(process.second, is_marker); });
 }
 
 }  // namespace ckpt::tools

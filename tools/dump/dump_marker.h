@@ -19,8 +19,8 @@ class DumpMarker {
   // Agents may start from here on.
   void remove();
   int descriptor() const { return file_.get(); }
-  // An agent looked whether the file is locked, and was stopped in the middle of that: its copy would
-  // have a file open that no restore finds.
+  // An agent looked whether the file is locked, and was stopped in the middle of that: its copy
+  // would have a file open that no restore finds.
   bool is_open_in(const DescriptorTable &program) const;
 
  private:
