@@ -14,6 +14,7 @@
 #include "storage/format/uuid.h"
 #include "storage/ops/prune.h"
 #include "storage/read/image_reader.h"
+#include "tools/criu/interrupted_waits.h"
 #include "tools/dump/describe_program.h"
 #include "tools/dump/host_side.h"
 #include "tools/dump/link_remaps.h"
@@ -328,6 +329,7 @@ Result<> Dump::wake() {
 // stands, instead of after a timeout.
 void Dump::continue_program() {
   connection_lock_.release();
+  restart_interrupted_waits(ProcessTable::read().tree(target_.root));
   continue_tree(target_.root, stopped_before_, reuse_);
   stopped_ = false;
 }
