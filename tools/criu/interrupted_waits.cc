@@ -60,7 +60,8 @@ void restart_in(pid_t thread) {
   if (::ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) < 0) return;
   ::ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
   if (wait_for_stop(thread) && ::ptrace(PTRACE_GETREGS, thread, nullptr, &r) == 0 &&
-      can_begin_again({static_cast<i64>(r.orig_rax), static_cast<i64>(r.rax), r.rsi, r.rdx, r.r10})) {
+      can_begin_again(
+          {static_cast<i64>(r.orig_rax), static_cast<i64>(r.rax), r.rsi, r.rdx, r.r10})) {
     r.rax = static_cast<unsigned long long>(kRestartUnlessHandled);
     ::ptrace(PTRACE_SETREGS, thread, nullptr, &r);
   }

@@ -2,8 +2,8 @@
 //
 // Waits without a limit in five ways, one thread each, until there is a file "finish". A call that
 // returns early is printed, with its error. SIGUSR2 has a handler, in the thread of poll(2).
-#include <pthread.h>
 #include <poll.h>
+#include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <sys/epoll.h>
@@ -57,9 +57,8 @@ int main() {
       return poll(&p, 1, -1) == 1;
     });
   });
-  threads.emplace_back([&] {
-    wait_in("epoll_wait", [&] { return epoll_wait(epoll, &event, 1, -1) == 1; });
-  });
+  threads.emplace_back(
+      [&] { wait_in("epoll_wait", [&] { return epoll_wait(epoll, &event, 1, -1) == 1; }); });
   threads.emplace_back([&] {
     sembuf down{0, -1, 0};
     wait_in("semop", [&] { return semop(semaphores, &down, 1) == 0; });
@@ -68,9 +67,8 @@ int main() {
     timespec end{time(nullptr) + 100000, 0};
     wait_in("sem_timedwait", [&] { return sem_timedwait(&semaphore, &end) == 0; });
   });
-  threads.emplace_back([&] {
-    wait_in("sigwaitinfo", [&] { return sigwaitinfo(&set, nullptr) == SIGUSR1; });
-  });
+  threads.emplace_back(
+      [&] { wait_in("sigwaitinfo", [&] { return sigwaitinfo(&set, nullptr) == SIGUSR1; }); });
   dprintf(1, "waits\n");
   while (access("finish", F_OK) != 0) usleep(10'000);
   finished = true;
