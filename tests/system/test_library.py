@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs with an agent but without a device: the life cycle over the agent's socket and the outcome pipe."""
 import os
+import re
 import signal
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -32,6 +34,18 @@ def test_callbacks(ckpt, blocker, blocked):
     assert "after 1" in last.text
     numbers = [int(line) for line in job.lines + copy.lines + last.lines if line.isdigit()]
     assert numbers == list(range(100))
+
+
+def test_the_report_says_that_it_waited_for_a_callback(ckpt):
+    job = ckpt.run("library")
+    job.wait_lines(5)
+    (ckpt.folder / "hold").touch()
+    dump = ckpt.start("ckpt-dump", [str(job.pid), "-o", "one"])
+    job.wait_text("before")
+    time.sleep(0.3)  # no condition: the time is what is reported
+    (ckpt.folder / "hold").unlink()
+    assert dump.wait() == 0
+    assert re.search(r"until callbacks had returned and devices were idle \(callbacks \d+\.\d+ s\)", dump.text), dump.text
 
 
 def test_callback_refuses(ckpt):
