@@ -136,3 +136,26 @@ def test_an_agent_does_not_wait_for_a_dump_that_was_killed(ckpt):
         for pid in [program, *tree_of(program)]:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+
+def test_a_dump_that_stops_a_process_at_the_marker_begins_again(ckpt):
+    """The shell does for longer what a waiting agent does for a moment: the copy would miss the open file."""
+    script = f'{ckpt.programs}/library & until [ -e open ]; do sleep 0.01; done; exec 5<"${{CKPT_SESSION%/*}}/dump-under-way"; touch opened; wait'
+    job = ckpt.run("sh", "-c", script)
+    job.wait_lines(5)
+    dump = ckpt.start("ckpt-dump", [str(job.pid), "-o", "one"], env={"CKPT_TEST_HOLD_AT": "quiesce"})
+
+    def held():
+        return Path(f"/proc/{dump.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
+
+    wait_for(held, "the step")
+    (ckpt.folder / "open").touch()
+    wait_for((ckpt.folder / "opened").exists, "the open file")
+    attempts = 0
+    while dump.process.poll() is None:
+        if held():
+            attempts += 1
+            os.kill(dump.pid, signal.SIGCONT)
+        time.sleep(0.01)
+    assert dump.wait() == 0 and attempts > 1, dump.error_text
+    ckpt.restore("one").wait_text("after 1")
