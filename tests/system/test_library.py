@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import BUILD, tree_of, wait_for
+from conftest import BUILD, criu_with, image_manifest, tree_of, wait_for
 
 pytestmark = pytest.mark.skipif(not (BUILD / "libckpt" / "libckpt.so").exists(), reason="libckpt.so is not built")
 
@@ -115,6 +115,19 @@ def test_an_agent_that_starts_during_a_checkpoint_waits_for_its_end(ckpt):
     wait_for(lambda: (job.lines + copy.lines).count("0") == 2, "the second one's first step")
     ckpt.dump(copy.pid, "two", "--leave-running")
     assert copy.wait() == 6
+
+
+def test_a_dump_begins_again_if_an_agent_has_started_meanwhile(ckpt):
+    """One that does not wait, as the agents of earlier versions."""
+    library = ckpt.programs / "library"
+    job = ckpt.run("sh", "-c", f"{library} & until [ -e second ]; do sleep 0.01; done; {library} >second.out")
+    job.wait_lines(5)
+    start = f"rm {ckpt.runtime}/*/dump-under-way; touch second; until [ -s second.out ]; do sleep 0.01; done"
+    r = ckpt.dump_process(job.pid, "one", env=criu_with(ckpt, before_dump=start))
+    assert r.returncode == 0, r.stderr
+    assert len(image_manifest(ckpt.folder / "one")["manifest"]["agents"]) == 2
+    assert ckpt.restore("one").wait() == 6
+    assert "after 1" in (ckpt.folder / "second.out").read_text()
 
 
 def test_an_agent_does_not_wait_for_a_dump_that_was_killed(ckpt):

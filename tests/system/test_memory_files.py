@@ -8,7 +8,7 @@ import uuid
 
 import pytest
 
-from conftest import image_manifest, wait_for
+from conftest import criu_with, image_manifest, wait_for
 from test_restore import refused
 
 # Counts in shared memory, and in its own memory: the two must agree at any time.
@@ -121,16 +121,12 @@ def test_memory_that_another_program_can_change_is_refused(ckpt, shm):
         ckpt.dump(job.pid, "one")
 
 
-def test_a_failed_restore_removes_what_it_made(ckpt, shm, tmp_path):
+def test_a_failed_restore_removes_what_it_made(ckpt, shm):
     dumped_and_run_on(ckpt, shm)
     shm.unlink()
-    criu = tmp_path / "criu"
-    real = os.environ.get("CKPT_CRIU") or "/opt/ckpt/criu/bin/criu"
-    criu.write_text(f'#!/bin/sh\n[ "$1" != restore ] || {{ stat -c %s {shm} >{tmp_path}/size; exit 1; }}\nexec {real} "$@"\n')
-    criu.chmod(0o755)
-    job = ckpt.restore("one", env={"CKPT_CRIU": str(criu)})
+    job = ckpt.restore("one", env=criu_with(ckpt, before_restore=f"stat -c %s {shm} >size; false"))
     assert job.wait() == 1
-    assert (tmp_path / "size").read_text().strip() == str(1 << 20) and not shm.exists()
+    assert (ckpt.folder / "size").read_text().strip() == str(1 << 20) and not shm.exists()
 
 
 def test_memory_of_another_user_is_refused(ckpt, shm):
