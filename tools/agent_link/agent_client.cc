@@ -67,6 +67,18 @@ Result<std::vector<std::string>> AgentClient::remarks() {
   return sentences(Type::RemarksWanted, kAnswerTimeout);
 }
 
+std::map<std::string, double> AgentClient::waits() {
+  std::map<std::string, double> all;
+  Result<Message> m = ask(Type::WaitsWanted, {}, {}, kAnswerTimeout, Type::Waits);
+  if (!m) return all;
+  Reader in = m->reader();
+  for (u32 n = std::min(in.get<u32>(), kMaxSentences); in.ok() && n > 0; n--) {
+    std::string name(in.str());
+    all[name] += static_cast<double>(in.get<u64>()) / 1000;
+  }
+  return all;
+}
+
 std::string AgentClient::loss() {
   Result<std::vector<std::string>> all = sentences(Type::LossWanted, kAnswerTimeout);
   return all && !all->empty() ? all->front() : "";

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,9 @@ class AgentClient {
   // Remarks on the process's use of devices. Fails with an agent of an earlier protocol version.
   Result<std::vector<std::string>> remarks();
   Result<> quiesce(std::chrono::milliseconds timeout);
+  // After quiesce(): seconds by name of a participant, and for "callbacks". Empty: the agent is of
+  // an earlier version.
+  std::map<std::string, double> waits();
   // Before begin_save(): names the image and its parent (zeros: none), so that the agent can report
   // regions as unchanged. False: the agent is of an earlier version and will save everything.
   bool announce(const storage::Uuid &image, const storage::Uuid &parent);
