@@ -112,9 +112,11 @@ int main(int argc, char **argv) {
   CommandLine line("ckpt-top",
                    "Shows the GPUs and programs of this node's Manager (ckptd). In a terminal, the "
                    "display is refreshed until q is pressed.");
-  line.option("--socket", o.socket, "the socket of ckptd").environment(managed::kSocketVariable);
-  line.option("--interval", o.interval, "seconds between two refreshes (1)").range(0.05, 3600.0);
+  line.option("--socket=PATH", o.socket, "the socket of ckptd")
+      .environment(managed::kSocketVariable);
+  line.option("--interval=SECONDS", o.interval, "seconds between two refreshes")
+      .range(0.05, 3600.0);
   line.flag("--once", o.once, "print the state once");
   line.flag("--json", o.as_json, "print the state once, as JSON");
-  return run_tool(line, argc, argv, {.failed = 1, .usage = 2}, [&] { return run(o); });
+  return run_tool(line, argc, argv, 1, [&] { return run(o); });
 }
