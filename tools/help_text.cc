@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <sstream>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 namespace ckpt::tools {
 namespace {
@@ -101,8 +101,7 @@ std::string help_text(const CLI::App &app, const std::string &more) {
   for (const CLI::App *c : app.get_subcommands({}))
     commands += row(c->get_name(), c->get_description());
   return usage(app, more) + "\n" + paragraphs(app.get_description()) +
-         titled("Arguments", arguments) + titled("Options", options) +
-         titled("Commands", commands);
+         titled("Arguments", arguments) + titled("Options", options) + titled("Commands", commands);
 }
 
 }  // namespace ckpt::tools

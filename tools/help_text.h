@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The text of --help: usage, arguments, options with their values and defaults, commands. It is also
-// what scripts/completions makes the completions of zsh and fish from.
+// The text of --help: usage, arguments, options with their values and defaults, commands. It is
+// also what scripts/completions makes the completions of zsh and fish from.
 #pragma once
 
 #include <string>

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <optional>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "tools/help_text.h"
 #include "tools/suggestion.h"
@@ -44,7 +44,9 @@ std::vector<std::string> commands_of(const CLI::App &app) {
 // that of the option. CLI11 would rather blame what the value was taken for.
 std::optional<std::string> unexpected(const CLI::App &app, int argc, const char *const *argv) {
   std::vector<std::string> left = app.remaining(true);
-  auto is_left = [&](const std::string &word) { return std::ranges::find(left, word) != left.end(); };
+  auto is_left = [&](const std::string &word) {
+    return std::ranges::find(left, word) != left.end();
+  };
   std::optional<std::string> value;
   for (int i = 1; i < argc; i++) {
     std::string word = argv[i];

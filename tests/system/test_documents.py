@@ -26,7 +26,7 @@ def help_of(tool, *words):
 
 def verbs_of(tool):
     """Its subcommands, as its --help lists them."""
-    _, _, listed = help_of(tool).partition("Subcommands:\n")
+    _, _, listed = help_of(tool).partition("Commands:\n")
     return re.findall(r"^  (\w+)", listed, flags=re.M)
 
 

@@ -21,7 +21,7 @@ constexpr int kDevicesLost = 3;
 struct Options {
   DumpOptions dump;
   SuspendOptions suspend;
-  bool suspend_program = false, json = false, verbose = false;
+  bool suspend_program = false, json = false, quiet = false, verbose = false;
   std::string key_file;
 };
 
@@ -92,12 +92,12 @@ int fail_run(const Error &error, const Cancel &cancel, const Options &o, int cod
 int run_dump(const Options &o) {
   Cancel cancel;
   Dump dump(o.dump, cancel);
-  Result<DumpReport> report = with_progress(dump, o.json);
+  Result<DumpReport> report = with_progress(dump, o.json || o.quiet);
   if (!report)
     return fail_run(report.error(), cancel, o, dump.devices_lost() ? kDevicesLost : kFailed);
   if (o.json)
     print_json(as_json(*report), o.dump.image);
-  else
+  else if (!o.quiet)
     print_report(*report, o.dump.leave_running);
   return 0;
 }
@@ -108,7 +108,7 @@ int run_suspend(const Options &o) {
   if (!r) return fail_run(r.error(), cancel, o);
   if (o.json)
     print_json({{"pid", r->pid}, {"device_bytes", r->device_bytes}, {"seconds", r->seconds}}, "");
-  else
+  else if (!o.quiet)
     fmt::print(
         "program  {}, suspended; resume it with ckpt-restore --resume {}\n"
         "devices  released; {:.1f} MiB of contents are kept in {}\ntime     {:.3f} s\n",
@@ -147,11 +147,11 @@ void add_options(CommandLine &line, Options &o) {
   DumpOptions &d = o.dump;
   line.option("PID", d.pid, "any process of the program, or its ckpt-run or ckpt-restore")
       .required();
-  line.option("-o,--output=FOLDER", d.image, "the image's folder; -: standard output")
+  line.option("-o,--output=IMAGE", d.image, "the image's folder; -: standard output")
       .default_is("ckpt-COMMAND-PID.img");
   line.flag("--leave-running", d.leave_running, "let the program continue");
   line.flag("--overwrite", d.overwrite, "replace an existing image");
-  line.option("--parent=FOLDER", d.parent,
+  line.option("--parent=IMAGE", d.parent,
               "an earlier image in the same folder; what it holds is not stored again");
   line.option("--keep=N", d.keep, "afterwards remove all but the N newest images of this chain")
       .range(1, 1000000);
@@ -169,6 +169,7 @@ void add_options(CommandLine &line, Options &o) {
       .needs(suspend)
       .default_is("host memory");
   line.flag("--json", o.json, "report as one JSON object on standard output");
+  line.flag("-q,--quiet", o.quiet, "print neither progress nor the report");
   line.flag("--verbose", o.verbose, "log every step");
   line.flag("--outcome-when-durable", d.outcome_when_durable, "").hide();
 }

@@ -108,14 +108,14 @@ std::vector<Command> add_commands(CommandLine &line, Options &o) {
 
   CommandLine verify =
       line.command("verify", "read and check every byte; exit code 0: undamaged, 1: damaged");
-  verify.flag("-q,--quiet", o.quiet, "show no progress");
+  verify.flag("-q,--quiet", o.quiet, "show no progress, and print only damages");
 
   CommandLine diff =
       line.command("diff", "compare two images; exit code 0: no difference, 1: differences");
 
   CommandLine flatten =
       line.command("flatten", "turn an increment into an image that needs no parent");
-  flatten.option("-o,--output=FOLDER", o.other, "the new image; -: standard output")
+  flatten.option("-o,--output=IMAGE", o.other, "the new image; -: standard output")
       .default_is("in place");
 
   CommandLine receive = line.command("receive", "create an image from a pipe (standard input)");
