@@ -254,7 +254,8 @@ _ckpt_top() {
   _ckpt_split
   case $prev in
     --socket) _ckpt_files ;;
-    *) _ckpt_words '--socket --interval --once --json --version --help' ;;
+    --sort) _ckpt_words 'arrival pid user time memory' ;;
+    *) _ckpt_words '--socket --interval --sort --once --json --version --help' ;;
   esac
 }
 
