@@ -134,3 +134,35 @@ def complete(tool, *words):
     """
     r = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
     return {word.strip() for word in r.stdout.split() if word.startswith("--")} - {"--"}
+
+
+def complete_in_fish(line):
+    """{word: description} that fish offers for this command line."""
+    r = subprocess.run(["fish", "--no-config", "-c", f"source {ROOT}/completions/ckpt.fish; complete -C '{line}'"],
+                       capture_output=True, text=True, check=True)
+    return dict(offer.partition("\t")[::2] for offer in r.stdout.splitlines())
+
+
+# Lists what zsh offers, on a terminal of its own (zshmodules(1), zpty): a completion widget that keeps
+# what is added instead of showing it.
+ZSH = r"""
+zmodload zsh/zpty
+zpty z zsh -f -i
+zpty -w z 'PROMPT=; fpath=(%(folder)s $fpath); autoload -Uz compinit; compinit -u -D'
+zpty -w z 'compadd() { [[ ${@[1,(i)(-|--)]} == *-(O|A|D)\ * ]] && { builtin compadd "$@"; return }; local -a hits; builtin compadd -A hits "$@"; print -rl -- offer:$^hits }'
+zpty -w z 'list() { comppostfuncs=(done_); _main_complete }; done_() { print end of offers }'
+zpty -w z 'zle -C list complete-word list; bindkey "^T" list'
+zpty -w -n z '%(line)s'$'\C-t'
+while zpty -r z text; do print -r -- "$text"; [[ $text == *end\ of\ offers* && $text != *print* ]] && break; done
+zpty -d z
+"""
+
+
+def complete_in_zsh(line, folder):
+    """The words that zsh offers for this command line; `folder` takes a file."""
+    link = folder / "_ckpt"
+    if not link.exists():
+        link.symlink_to(ROOT / "completions" / "ckpt.zsh")
+    r = subprocess.run(["zsh", "-f", "-c", ZSH % {"folder": folder, "line": line}], capture_output=True, text=True,
+                       check=True, timeout=60)
+    return {word for word in re.findall(r"offer:(\S+)", r.stdout) if "$" not in word}  # not the echo of ZSH

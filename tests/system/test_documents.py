@@ -2,6 +2,7 @@
 """What the documents say is so: options, transcripts, examples, names."""
 import os
 import re
+import shutil
 import subprocess
 import time
 
@@ -44,6 +45,34 @@ def test_help_man_page_and_completion_have_the_same_options(tool):
         assert documents.complete(tool, verb) == more, verb
         said |= more
     assert documents.options_of_page(page_of(tool)) == said
+
+
+@pytest.mark.no_criu
+def test_the_completions_of_zsh_and_fish_are_what_help_says():
+    r = subprocess.run([ROOT / "scripts" / "completions", "--check", BUILD], capture_output=True, text=True, timeout=60)
+    assert r.returncode == 0, r.stderr
+
+
+@pytest.mark.no_criu
+@pytest.mark.parametrize("shell", ["fish", "zsh"])
+def test_zsh_and_fish_offer_options_commands_and_values(shell, tmp_path):
+    if not shutil.which(shell):
+        pytest.skip(f"there is no {shell}")
+
+    def offered(line):
+        return set(documents.complete_in_fish(line) if shell == "fish" else documents.complete_in_zsh(line, tmp_path))
+
+    def options(line):
+        return {word for word in offered(line) if word.startswith("--")}
+
+    for tool in TOOLS:
+        assert options(f"{tool} --") == documents.options_of_help(help_of(tool)), tool
+    assert offered("ckpt-image ") == set(verbs_of("ckpt-image"))
+    for verb in verbs_of("ckpt-image"):
+        assert options(f"ckpt-image {verb} --") == documents.options_of_help(help_of("ckpt-image", verb)), verb
+    assert {word.removeprefix("--victim=") for word in offered("ckptd --victim=")} == {"requester", "cheapest"}
+    (tmp_path / "monday.img").mkdir()
+    assert any("monday.img" in word for word in offered(f"ckpt-restore {tmp_path}/mon"))
 
 
 @pytest.mark.no_criu
