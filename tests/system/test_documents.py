@@ -59,20 +59,18 @@ def test_zsh_and_fish_offer_options_commands_and_values(shell, tmp_path):
     if not shutil.which(shell):
         pytest.skip(f"there is no {shell}")
 
-    def offered(line):
-        return set(documents.complete_in_fish(line) if shell == "fish" else documents.complete_in_zsh(line, tmp_path))
-
-    def options(line):
-        return {word for word in offered(line) if word.startswith("--")}
-
-    for tool in TOOLS:
-        assert options(f"{tool} --") == documents.options_of_help(help_of(tool)), tool
-    assert offered("ckpt-image ") == set(verbs_of("ckpt-image"))
-    for verb in verbs_of("ckpt-image"):
-        assert options(f"ckpt-image {verb} --") == documents.options_of_help(help_of("ckpt-image", verb)), verb
-    assert {word.removeprefix("--victim=") for word in offered("ckptd --victim=")} == {"requester", "cheapest"}
     (tmp_path / "monday.img").mkdir()
-    assert any("monday.img" in word for word in offered(f"ckpt-restore {tmp_path}/mon"))
+    image, victim, commands = f"ckpt-restore {tmp_path}/mon", "ckptd --victim=", "ckpt-image "
+    helps = {f"{tool} --": (tool,) for tool in TOOLS}
+    helps |= {f"ckpt-image {verb} --": ("ckpt-image", verb) for verb in verbs_of("ckpt-image")}
+    complete = documents.complete_in_fish if shell == "fish" else documents.complete_in_zsh
+    offered = complete([*helps, image, victim, commands], tmp_path)
+    for line, words in helps.items():
+        options = {word for word in offered[line] if word.startswith("--")}
+        assert options == documents.options_of_help(help_of(*words)), line
+    assert offered[commands] == set(verbs_of("ckpt-image"))
+    assert {word.removeprefix("--victim=") for word in offered[victim]} == {"requester", "cheapest"}
+    assert any("monday.img" in word for word in offered[image])
 
 
 @pytest.mark.no_criu
