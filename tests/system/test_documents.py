@@ -263,6 +263,7 @@ ELSEWHERE = {
     "./check": "is what runs this",
     "scripts/setup": "./check has called it",
     "scripts/build": "./check has called it",
+    "scripts/fuzz": "runs in ./check --full",
     "meson": "installing is tested in test_library.py",
     "ninja": "builds a bench; the benches are run by hand",
     "build/bench": "a measurement",
