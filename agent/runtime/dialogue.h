@@ -38,6 +38,7 @@ class Dialogue {
   void loss(Incoming &request);
   void answer_reasons(const std::vector<std::string> &sentences);
   void quiesce(Incoming &request);
+  void waits(Incoming &request);
   void increment(Incoming &request);
   void suspend(Incoming &request);
   void requirements(Incoming &request);

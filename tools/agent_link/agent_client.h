@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,6 +42,9 @@ class AgentClient {
   Result<std::vector<std::string>> remarks();
   Result<std::vector<std::string>> devices();  // the names of those that the process uses
   Result<> quiesce(std::chrono::milliseconds timeout);
+  // After quiesce(): seconds by name of a participant, and for "callbacks". Empty: the agent is of
+  // an earlier version.
+  std::map<std::string, double> waits();
   // Before begin_save(): names the image and its parent (zeros: none), so that the agent can report
   // regions as unchanged. False: the agent is of an earlier version and will save everything.
   bool announce(const storage::Uuid &image, const storage::Uuid &parent);

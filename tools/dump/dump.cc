@@ -14,9 +14,11 @@
 #include "storage/format/uuid.h"
 #include "storage/ops/prune.h"
 #include "storage/read/image_reader.h"
+#include "tools/criu/interrupted_waits.h"
 #include "tools/dump/describe_program.h"
 #include "tools/dump/host_side.h"
 #include "tools/dump/link_remaps.h"
+#include "tools/dump/memory_files.h"
 #include "tools/dump/outer_pipes.h"
 #include "tools/dump/returned.h"
 #include "tools/dump/unsupported.h"
@@ -117,6 +119,7 @@ Result<> Dump::checkpoint() {
   paused_at_ = Phases::Clock::now();
   CKPT_CHECK(agents_.quiesce(std::chrono::seconds(options_.timeout_seconds)));
   report_.quiesce_seconds = phases_.seconds_since(paused_at_);
+  report_.waits = agents_.waits();
   // The agents copy the contents of device memory into the image.
   phases_.begin("save");
   CKPT_CHECK(agents_.save(*image_));
@@ -135,7 +138,8 @@ Result<> Dump::checkpoint() {
   if (options_.leave_running) CKPT_CHECK(wake());
   // The image reaches the disk and gets its name.
   phases_.begin("write");
-  return write_image();
+  manifest_["phases"] = phases_.json();
+  return image_->finish(manifest_);
 }
 
 // The image is complete. What fails from here on does not undo it.
@@ -177,10 +181,7 @@ Result<> Dump::preflight() {
   check_descriptors(target_, reasons);
   check_unix_sockets(target_, reasons);
   check_drivers(target_, reasons);
-  check_socket_kinds(target_, reasons);
-  check_system_v_memory(target_, reasons);
-  check_vfork(target_, reasons);
-  check_mpi_rank(target_, reasons);
+  check_unsupported(target_, reasons);
   // The agent of a stopped process would not answer. check_processes() has reported it already.
   if (reasons.empty()) {
     Result<> connected = agents_.connect(target_);
@@ -224,7 +225,7 @@ void Dump::hash_files() {
   DescriptorTable table = read_descriptors(target_);
   hashes_ = FileHashes(target_.files);
   hashes_.add_open_files(table);
-  (void)describe_mapped_files(target_, table, hashes_);
+  (void)describe_mapped_files(target_, table, hashes_, false);
 }
 
 storage::ImageWriter::Options Dump::writer_options() const {
@@ -247,7 +248,9 @@ void Dump::prune() const {
 
 Result<> Dump::announce() {
   CKPT_TRY(keeper_, connect_unix_of(target_.keeper, target_.session_socket));
-  return ask_keeper(keeper_.get(), protocol::Type::DumpBegin, options_.image);
+  CKPT_CHECK(ask_keeper(keeper_.get(), protocol::Type::DumpBegin, options_.image));
+  marker_.lock(target_.keeper, target_.session_socket);
+  return {};
 }
 
 // The packets of connections stay where they are from here on, so that CRIU finds both ends as of
@@ -263,6 +266,7 @@ Result<> Dump::lock_connections() {
 Result<> Dump::dump_criu_side() {
   std::vector<int> inherited = agents_.outcome_pipe_ends();
   inherited.push_back(keeper_.get());
+  if (marker_.descriptor() >= 0) inherited.push_back(marker_.descriptor());
   std::string log = (in_pipe() ? "ckpt-dump" : options_.image) + ".criu.log";
   CKPT_CHECK(dump_host_side(
       {criu_, target_, *image_, cancel_, std::move(inherited), std::move(log)}, stopped_));
@@ -280,22 +284,22 @@ Result<> Dump::record_stopped_program() {
   CKPT_CHECK(check_no_new_connections(connections));
   manifest_["sockets"] = connections.describe();
   DescriptorTable table = read_descriptors(target_);
+  agents_missed_ = marker_.is_open_in(table);
+  if (agents_missed_) return fail("an agent started in the middle of the checkpoint");
   manifest_["processes"] = describe_processes(target_, stopped_before_);
   manifest_["streams"] = describe_streams(target_, table);
   manifest_["files"] = describe_files(target_, table, hashes_);
-  manifest_["mapped_files"] = describe_mapped_files(target_, table, hashes_);
+  manifest_["mapped_files"] = describe_mapped_files(target_, table, hashes_, true);
+  MemoryFiles memory_files = MemoryFiles::of(target_);
+  CKPT_CHECK(memory_files.save(*image_, links_));
+  manifest_["memory_files"] = memory_files.describe();
   manifest_["link_remaps"] = describe_links(links_);
   manifest_["file_size_limit"] = target_.smallest_file_size_limit();
   manifest_["agents"] = agents_.describe();
   manifest_["participants"] = agents_.describe_requirements();
   std::vector<OuterPipe> pipes = find_outer_pipes(target_, table, agents_.outcome_pipes());
   manifest_["pipes"] = describe_pipes(pipes);
-  for (const OuterPipe &p : pipes) {
-    if (!p.program_reads) continue;
-    CKPT_TRY(Bytes unread, peek_unread(p));
-    CKPT_TRY(storage::StreamId id, image_->stream(pipe_stream(p.inode)));
-    CKPT_CHECK(image_->append(id, unread));
-  }
+  CKPT_CHECK(save_unread(pipes, *image_));
   return check_restorable(manifest_, target_.files);
 }
 
@@ -318,16 +322,9 @@ Result<> Dump::check_no_new_connections(const Connections &now) const {
                         "run ckpt-dump again");
 }
 
-Result<> Dump::write_image() {
-  manifest_["phases"] = phases_.json();
-  return image_->finish(manifest_);
-}
-
 Result<> Dump::wake() {
   continue_program();
-  fs::path session = fs::path(target_.session_socket).parent_path();
-  if (Result<UniqueFd> folder = open_folder_of(target_.keeper, session); folder)
-    ::unlinkat(folder->get(), std::string(protocol::kDumpMarker).c_str(), 0);
+  marker_.remove();
   if (!options_.outcome_when_durable) agents_.send_continue();
   report_.pause_seconds = phases_.seconds_since(paused_at_);
   return {};
@@ -337,6 +334,7 @@ Result<> Dump::wake() {
 // stands, instead of after a timeout.
 void Dump::continue_program() {
   connection_lock_.release();
+  restart_interrupted_waits(ProcessTable::read().tree(target_.root));
   continue_tree(target_.root, stopped_before_, reuse_);
   stopped_ = false;
 }

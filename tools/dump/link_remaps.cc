@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <set>
 
+#include "tools/proc/file_writers.h"
+
 namespace ckpt::tools {
 namespace {
 
@@ -16,7 +18,6 @@ namespace fs = std::filesystem;
 constexpr std::string_view kDeleted = " (deleted)";
 constexpr std::string_view kName = "link_remap.";
 
-using FileId = std::pair<u64, u64>;  // device, inode
 using FilesByFolder = std::map<std::string, std::set<FileId>>;
 
 void add_unlinked(FilesByFolder &files, const std::string &path, const std::string &link) {
@@ -33,9 +34,7 @@ FilesByFolder unlinked_files(const Target &target, const DescriptorTable &table)
     for (const Descriptor &d : table.at(p.pid))
       if (d.kind == Descriptor::Kind::File)
         add_unlinked(files, d.target, fmt::format("/proc/{}/fd/{}", p.pid, d.fd));
-    for (const ProcMapping &m : mappings_of(p.pid))
-      add_unlinked(files, m.path,
-                   fmt::format("/proc/{}/map_files/{:x}-{:x}", p.pid, m.begin, m.end));
+    for (const ProcMapping &m : mappings_of(p.pid)) add_unlinked(files, m.path, map_file(p.pid, m));
   }
   return files;
 }

@@ -15,6 +15,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr int kFailed = 1;
+
 struct Options {
   std::string user;
   bool json = false;
@@ -91,7 +93,7 @@ int main(int argc, char **argv) {
   CommandLine line("ckpt-ps",
                    "Lists the programs that run under ckpt-run or ckpt-restore: a user's own, or "
                    "all if root asks.");
-  line.option("--user", o.user, "only the programs of this user");
+  line.option("--user=NAME", o.user, "only the programs of this user");
   line.flag("--json", o.json, "print a JSON array");
-  return run_tool(line, argc, argv, {.failed = 1, .usage = 2}, [&] { return run(o); });
+  return run_tool(line, argc, argv, kFailed, [&] { return run(o); });
 }

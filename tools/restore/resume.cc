@@ -3,10 +3,9 @@
 
 #include <chrono>
 
-#include <nlohmann/json.hpp>
-
 #include "common/ipc/unix_socket.h"
 #include "tools/agent_link/agent_client.h"
+#include "tools/agent_link/requirements.h"
 #include "tools/device/device.h"
 #include "tools/phases.h"
 #include "tools/proc/process_root.h"
@@ -16,7 +15,6 @@
 namespace ckpt::tools {
 namespace {
 
-using nlohmann::json;
 using protocol::Type;
 using std::chrono::steady_clock;
 
@@ -51,11 +49,8 @@ Result<SuspendedAgent> check_one(AgentClient agent, const ResumeOptions &o,
   one.suspended = welcome.state == protocol::State::Suspended;
   if (!one.suspended || !same_drivers) return one;
   CKPT_TRY(std::string text, one.agent.requirements());
-  json requirements = json::parse(text, nullptr, false);
-  for (size_t i = 0;
-       requirements.is_array() && i < requirements.size() && i < welcome.participants.size(); i++) {
-    const std::string &api = welcome.participants[i];
-    CKPT_TRY(DeviceCheck check, check_devices(api, choice, requirements[i], o.ignore_limits));
+  for (auto &[api, needs] : parse_requirements(text, welcome.participants)) {
+    CKPT_TRY(DeviceCheck check, check_devices(api, choice, needs, o.ignore_limits));
     one.checks.emplace_back(api, std::move(check));
   }
   return one;

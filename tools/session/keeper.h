@@ -156,6 +156,7 @@ class Keeper {
   Result<Answer> accept_restored(Client &client, Message &message);
   void mark_dump(bool under_way);
   void dump_disconnected();
+  void continue_program();
   void handle_signals();
   void handle_signal(const signalfd_siginfo &info);
   void forward(int signal);

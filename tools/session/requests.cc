@@ -16,6 +16,7 @@
 
 #include "common/base/log.h"
 #include "common/base/shortage.h"
+#include "tools/criu/interrupted_waits.h"
 #include "tools/device/apis.h"
 #include "tools/proc/command.h"
 #include "tools/proc/sockets.h"
@@ -260,7 +261,12 @@ void Keeper::dump_disconnected() {
   if (dumped_image_)
     kill_tree(program_);
   else
-    continue_tree(program_);
+    continue_program();
+}
+
+void Keeper::continue_program() {
+  restart_interrupted_waits(ProcessTable::read().tree(program_));
+  continue_tree(program_);
 }
 
 Result<Keeper::Answer> Keeper::start_checkpoint(Client &client, Message &message) {
