@@ -30,6 +30,8 @@ void mark_ended(const std::string &image) {
               std::strerror(errno));
 }
 
+void remove_mark(const std::string &image) { ::unlink(mark_of(image).c_str()); }
+
 bool is_marked_ended(const std::string &image) {
   struct stat mark {
   }, index{};

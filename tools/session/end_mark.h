@@ -13,5 +13,7 @@ namespace ckpt::tools {
 void mark_ended(const std::string &image);
 // False if the image was written after the mark, under the same name.
 bool is_marked_ended(const std::string &image);
+// For an image that was removed.
+void remove_mark(const std::string &image);
 
 }  // namespace ckpt::tools
