@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <mutex>
 
@@ -150,7 +151,7 @@ class DumpAll {
 
   static std::string who(const Job &job) {
     return fmt::format("{} {} ({})", job.program.root, for_terminal(job.program.user),
-                       field(json{{"c", job.program.command}}, "c", 60));
+                       value_text(job.program.command, 60));
   }
 
   static json describe(const Job &job, const json &image, const json &error) {

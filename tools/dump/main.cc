@@ -160,7 +160,7 @@ Result<> check(Options &o) {
   DumpOptions &d = o.dump;
   if (o.all) return check_all(o);
   if (!o.pid)
-    return fail_with_hint("PID is required",
+    return fail_with_hint("PID is missing",
                           "name a process of the program (ckpt-ps lists the programs), or use --all");
   if (o.suspend_program &&
       (!d.image.empty() || d.leave_running || !d.parent.empty() || !o.key_file.empty()))

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 
 #include "storage/io/key_file.h"
@@ -135,7 +136,7 @@ class RestoreAll {
 
   static void say(const char *what, const SavedImage &image, const std::string &more) {
     std::string name = for_terminal(image.path);
-    std::string program = image.program.empty() ? "" : field({{"p", image.program}}, "p", 60);
+    std::string program = image.program.empty() ? "" : value_text(image.program, 60);
     fmt::print("{:<8}  {}  {}{}{}\n", what, name, program, program.empty() ? "" : ": ", more);
   }
   void skip(const SavedImage &image, const std::string &why) {
