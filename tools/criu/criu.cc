@@ -50,7 +50,6 @@ constexpr Advice kAdvice[] = {
      "a UNIX connection was not accepted yet and has data already; run ckpt-dump again when the "
      "program has accepted it"},
     {"Can't dump ghost file", "the program has a large unlinked file open; close it first"},
-    {"Some file locks are hold by dumping tasks", "release the program's file locks first"},
     {"No space left on device", "make room on the disk"},
     {"has bad size",
      "put the file back as it was, or use ckpt-restore --truncate-files or --append-files"},
