@@ -139,7 +139,7 @@ class DumpAll {
     json report = report_of(job);
     double stored = report.is_object() ? report.value("stored_bytes", 0.0) : 0;
     say(fmt::format("dumped   {}  {} ({})", who(job), for_terminal(job.image),
-                         human_bytes(static_cast<u64>(stored))));
+                    human_bytes(static_cast<u64>(stored))));
     list_.push_back(describe(job, job.image, {}));
   }
 
@@ -155,8 +155,10 @@ class DumpAll {
   }
 
   static json describe(const Job &job, const json &image, const json &error) {
-    return {{"pid", job.program.root},        {"user", job.program.user},
-            {"program", job.program.command}, {"image", image},
+    return {{"pid", job.program.root},
+            {"user", job.program.user},
+            {"program", job.program.command},
+            {"image", image},
             {"error", error}};
   }
 
@@ -166,8 +168,9 @@ class DumpAll {
 
   void print_sum() const {
     if (options_.json)
-      fmt::print("{}\n", json{{"programs", list_}, {"dumped", dumped_.size()}, {"failed", failed_}}
-                             .dump(-1, ' ', false, json::error_handler_t::replace));
+      fmt::print("{}\n",
+                 json{{"programs", list_}, {"dumped", dumped_.size()}, {"failed", failed_}}.dump(
+                     -1, ' ', false, json::error_handler_t::replace));
     else if (!options_.quiet || failed_)
       fmt::print("{} dumped, {} failed\n", dumped_.size(), failed_);
   }
@@ -187,7 +190,8 @@ class DumpAll {
         return is_new(i) && i.is_of_program(old) && !i.session_folder.empty();
       });
       std::string name = std::filesystem::path(old.path).filename().string();
-      bool needed = std::ranges::any_of(*images, [&](const SavedImage &i) { return i.parent == name; });
+      bool needed =
+          std::ranges::any_of(*images, [&](const SavedImage &i) { return i.parent == name; });
       if (!replaced || is_new(old) || needed) continue;
       if (storage::remove_published(storage::FileSystem::real(), old.path)) remove_mark(old.path);
     }

@@ -139,7 +139,8 @@ Result<int> run_all(const Options &o) {
                      .quiet = o.quiet};
   all.options = {"--timeout", std::to_string(d.timeout_seconds)};
   if (d.leave_running) all.options.push_back("--leave-running");
-  if (d.memory_mib) all.options.insert(all.options.end(), {"--memory", std::to_string(*d.memory_mib)});
+  if (d.memory_mib)
+    all.options.insert(all.options.end(), {"--memory", std::to_string(*d.memory_mib)});
   if (!o.key_file.empty()) all.options.insert(all.options.end(), {"--key-file", o.key_file});
   Cancel cancel;
   return dump_all(all, cancel);
@@ -160,8 +161,9 @@ Result<> check(Options &o) {
   DumpOptions &d = o.dump;
   if (o.all) return check_all(o);
   if (!o.pid)
-    return fail_with_hint("PID is missing",
-                          "name a process of the program (ckpt-ps lists the programs), or use --all");
+    return fail_with_hint(
+        "PID is missing",
+        "name a process of the program (ckpt-ps lists the programs), or use --all");
   if (o.suspend_program &&
       (!d.image.empty() || d.leave_running || !d.parent.empty() || !o.key_file.empty()))
     return fail_with_hint("--suspend writes no image",

@@ -9,8 +9,8 @@
 #include "common/base/log.h"
 #include "tools/command_line.h"
 #include "tools/restore/background.h"
-#include "tools/restore/restore_all.h"
 #include "tools/restore/restore.h"
+#include "tools/restore/restore_all.h"
 #include "tools/restore/resume.h"
 #include "tools/session/standard_streams.h"
 

@@ -86,7 +86,8 @@ class RestoreAll {
       skip(newest, fmt::format("the program runs already (PID {})", runs->root));
     else
       tried = restore_newest(newest_first);
-    for (size_t i = tried; i < newest_first.size(); i++) skip(newest_first[i], "there is a newer one");
+    for (size_t i = tried; i < newest_first.size(); i++)
+      skip(newest_first[i], "there is a newer one");
   }
 
   // Returns how many images were tried. Only damage makes an older one worth it.
