@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "common/base/printable.h"
 #include "storage/format/index.h"
 #include "storage/format/stream_name.h"
 #include "storage/format/uuid.h"

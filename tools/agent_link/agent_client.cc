@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/agent_link/agent_client.h"
 
+#include "tools/proc/sockets.h"
+
 namespace ckpt::tools {
 namespace {
 
@@ -17,8 +19,8 @@ constexpr u32 kMaxSentences = 1000;
 
 }  // namespace
 
-Result<AgentClient> AgentClient::connect(const std::string &socket) {
-  CKPT_TRY(UniqueFd fd, connect_unix(socket));
+Result<AgentClient> AgentClient::connect(pid_t pid, const std::string &socket) {
+  CKPT_TRY(UniqueFd fd, connect_unix_of(pid, socket));
   return AgentClient(std::move(fd));
 }
 

@@ -25,7 +25,7 @@ class AgentClient {
     std::vector<std::string> participants;
   };
 
-  static Result<AgentClient> connect(const std::string &socket);
+  static Result<AgentClient> connect(pid_t pid, const std::string &socket);
   explicit AgentClient(UniqueFd fd) : fd_(std::move(fd)) {}
 
   int fd() const { return fd_.get(); }

@@ -10,6 +10,7 @@
 
 #include "ckpt_config.h"
 #include "common/base/log.h"
+#include "common/base/printable.h"
 #include "common/base/shortage.h"
 #include "storage/format/uuid.h"
 #include "storage/ops/prune.h"
@@ -21,8 +22,11 @@
 #include "tools/dump/returned.h"
 #include "tools/dump/unsupported.h"
 #include "tools/manifest/file_checks.h"
+#include "tools/proc/sockets.h"
 #include "tools/session/leftovers.h"
+#include "tools/session/owners.h"
 #include "tools/session/process_tree.h"
+#include "tools/session/session_file.h"
 
 namespace ckpt::tools {
 namespace {
@@ -36,7 +40,8 @@ constexpr int kAttempts = 20;
 constexpr auto kEndTimeout = 60s;  // the kernel needs a while to free a large program's memory
 
 std::string default_image_name(const Target &t) {
-  return fmt::format("ckpt-{}-{}.img", t.processes.front().command, t.processes.front().ns_pid());
+  return fmt::format("ckpt-{}-{}.img", name_part(t.processes.front().command),
+                     t.processes.front().ns_pid());
 }
 
 void make_absolute(std::string &path) {
@@ -241,7 +246,7 @@ void Dump::prune() const {
 }
 
 Result<> Dump::announce() {
-  CKPT_TRY(keeper_, connect_unix(target_.session_socket));
+  CKPT_TRY(keeper_, connect_unix_of(target_.keeper, target_.session_socket));
   return ask_keeper(keeper_.get(), protocol::Type::DumpBegin, options_.image);
 }
 
@@ -268,7 +273,11 @@ Result<> Dump::dump_criu_side() {
 Result<> Dump::record_stopped_program() {
   // Processes may have started and ended until CRIU stopped them.
   target_.processes = ProcessTable::read().tree(target_.root);
-  if (target_.processes.empty()) return fail("the program ended during the checkpoint");
+  if (target_.processes.empty() || !target_.root_handle.has_pid())
+    return fail("the program ended during the checkpoint");
+  // A process may have become another user's by a setuid program.
+  CKPT_CHECK(check_owners(ProcessTable::read(), target_));
+  CKPT_TRY(handles_, handles_of_tree(target_.root, target_.processes));
   CKPT_CHECK(check_no_new_agents());
   report_.processes = target_.processes.size();
   Connections connections = Connections::read(target_);
@@ -320,7 +329,10 @@ Result<> Dump::write_image() {
 
 Result<> Dump::wake() {
   continue_program();
-  ::unlink(fs::path(target_.session_socket).replace_filename(protocol::kDumpMarker).c_str());
+  if (Result<Process> keeper = read_process(target_.keeper))
+    remove_session_file(keeper->credentials(),
+                        fs::path(target_.session_socket).parent_path().string(),
+                        protocol::kDumpMarker);
   if (!options_.outcome_when_durable) agents_.send_continue();
   report_.pause_seconds = phases_.seconds_since(paused_at_);
   return {};
@@ -339,7 +351,7 @@ void Dump::continue_program() {
 Result<> Dump::end_program() {
   if (Result<> done = ask_keeper(keeper_.get(), protocol::Type::DumpDone, options_.image); !done)
     log::warn("the session keeper did not accept the end of the dump: {}", done.error().what);
-  for (const Process &p : target_.processes) ::kill(p.pid, SIGKILL);
+  for (const ProcessHandle &p : handles_) p.signal(SIGKILL);
   auto deadline = Phases::Clock::now() + kEndTimeout;
   for (const Process &p : target_.processes)
     while (read_process(p.pid)) {
@@ -386,6 +398,7 @@ void Dump::start_again() {
   agents_.clear();
   phases_ = {};
   target_ = {};
+  handles_.clear();
   stopped_before_.clear();
   expected_ = 0;
   stopped_ = agents_missed_ = false;

@@ -6,11 +6,13 @@
 #include <cstdio>
 
 #include "common/base/log.h"
+#include "common/base/printable.h"
 #include "storage/io/key_file.h"
 #include "tools/command_line.h"
 #include "tools/dump/dump.h"
 #include "tools/dump/progress.h"
 #include "tools/dump/suspend.h"
+#include "tools/json_text.h"
 
 namespace ckpt::tools {
 namespace {
@@ -50,19 +52,19 @@ FILE *report_file(const std::string &image) {
 }
 
 void print_json(const nlohmann::json &j, const std::string &image) {
-  fmt::print(report_file(image), "{}\n",
-             j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  fmt::print(report_file(image), "{}\n", json_text(j));
 }
 
 // What a program with a full queue of short kernels never exceeds (docs/OPENCL.md, Queues and
 // events).
 constexpr double kWorthSaying = 0.2;
+constexpr size_t kMaxRemarkBytes = 2000;  // an agent has written them
 
 void print_report(const DumpReport &r, bool left_running) {
   constexpr double kMiB = 1 << 20;
   nlohmann::json j = as_json(r);
   FILE *out = report_file(r.image);
-  fmt::print(out, "image    {}\n", r.image);
+  fmt::print(out, "image    {}\n", printable(r.image));
   fmt::print(out, "program  {} process{}, {}\n", r.processes, r.processes == 1 ? "" : "es",
              left_running ? "still running" : "stopped; restart it with ckpt-restore");
   fmt::print(out, "size     {:.1f} MiB, stored in {:.1f} MiB (ratio {:.1f})\n",
@@ -74,7 +76,8 @@ void print_report(const DumpReport &r, bool left_running) {
   if (r.unchanged_bytes)
     fmt::print(out, "devices  {:.1f} MiB equal the parent's and were not read\n",
                static_cast<double>(r.unchanged_bytes) / kMiB);
-  for (const std::string &remark : r.remarks) fmt::print(out, "remark   {}\n", remark);
+  for (const std::string &remark : r.remarks)
+    fmt::print(out, "remark   {}\n", printable(remark, kMaxRemarkBytes));
   std::string devices;
   if (r.quiesce_seconds >= kWorthSaying)
     devices = fmt::format(", of which {:.3f} s until callbacks had returned and devices were idle",
@@ -113,7 +116,7 @@ int run_suspend(const Options &o) {
         "program  {}, suspended; resume it with ckpt-restore --resume {}\n"
         "devices  released; {:.1f} MiB of contents are kept in {}\ntime     {:.3f} s\n",
         r->pid, r->pid, static_cast<double>(r->device_bytes) / (1 << 20),
-        o.suspend.folder.empty() ? "host memory" : o.suspend.folder, r->seconds);
+        o.suspend.folder.empty() ? "host memory" : printable(o.suspend.folder), r->seconds);
   return 0;
 }
 

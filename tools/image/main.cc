@@ -12,6 +12,7 @@
 #include "tools/command_line.h"
 #include "tools/image/commands.h"
 #include "tools/image/text.h"
+#include "tools/json_text.h"
 
 namespace ckpt::tools {
 namespace {
@@ -30,9 +31,7 @@ struct Options {
   storage::ReadOptions reading() const { return {.key = key_or_null()}; }
 };
 
-void print_json(const nlohmann::json &j) {
-  fmt::print("{}\n", j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-}
+void print_json(const nlohmann::json &j) { fmt::print("{}\n", json_text(j, 2)); }
 
 Result<int> run_show(const Options &o) {
   CKPT_TRY(auto image, storage::ImageReader::open(o.image, o.reading()));
@@ -158,7 +157,7 @@ int run(const std::vector<Command> &commands, Options &o) {
     if (code) return *code;
     // A message may quote names from the image, which is untrusted.
     const Error &e = code.error();
-    return fail_with_code(c.failed, {for_terminal(e.what), for_terminal(e.hint)});
+    return fail_with_code(c.failed, {printable(e.what), printable(e.hint)});
   }
   return kCodes.usage;
 }

@@ -10,6 +10,7 @@
 #include "common/base/log.h"
 #include "common/base/shortage.h"
 #include "tools/criu/stream_server.h"
+#include "tools/json_text.h"
 #include "tools/proc/process.h"
 #include "tools/restore/image_edits.h"
 #include "tools/restore/kept_links.h"
@@ -244,7 +245,7 @@ Result<> Restore::write_report() const {
                    {"seconds", seconds},
                    {"phases", phases}};
   std::ofstream out(options_.json_report);
-  out << j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n" << std::flush;
+  out << json_text(j) << "\n" << std::flush;
   return out ? Result<>{} : fail_errno("cannot write the report {}", options_.json_report);
 }
 

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "common/base/printable.h"
 #include "storage/format/pipe_format.h"
 
 namespace ckpt::tools {
@@ -21,7 +22,7 @@ void report_checkpointed(const char *tool, const std::string &image) {
   fmt::print(
       stderr,
       "{}: the program was checkpointed to {} and stopped; restart it with: ckpt-restore {}\n",
-      tool, image, image);
+      tool, printable(image), printable(image));
 }
 
 void release_streams() {

@@ -10,6 +10,7 @@
 
 #include "common/base/result.h"
 #include "tools/proc/process.h"
+#include "tools/proc/process_handle.h"
 
 namespace ckpt::tools {
 
@@ -17,6 +18,7 @@ struct Target {
   pid_t keeper = 0;
   std::string session_socket;  // the keeper's
   pid_t root = 0;              // in our PID namespace
+  ProcessHandle root_handle;
   bool own_pid_namespace = false;
   std::vector<Process> processes;   // the tree, the root first
   std::vector<std::string> agents;  // sockets, one for each process that has an agent

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "common/base/bytes.h"
+#include "common/base/printable.h"
 
 namespace ckpt::tools {
 namespace {
@@ -13,21 +14,28 @@ namespace {
 using nlohmann::json;
 
 constexpr int kBarColumns = 30;
+constexpr size_t kMaxTextBytes = 200;
 
 u64 number(const json &j, const char *key) {
   auto it = j.find(key);
   return it != j.end() && it->is_number_unsigned() ? it->get<u64>() : 0;
 }
+i64 signed_number(const json &j, const char *key) {
+  auto it = j.find(key);
+  return it != j.end() && it->is_number_integer() ? it->get<i64>() : 0;
+}
 bool flag(const json &j, const char *key) {
   auto it = j.find(key);
   return it != j.end() && it->is_boolean() && it->get<bool>();
 }
+// ckptd may be another user's, and its answer anything.
+json list(const json &j, const char *key) {
+  auto it = j.find(key);
+  return it != j.end() && it->is_array() ? *it : json::array();
+}
 std::string text(const json &j, const char *key) {
   auto it = j.find(key);
-  std::string s = it != j.end() && it->is_string() ? it->get<std::string>() : "";
-  std::ranges::replace_if(
-      s, [](char c) { return static_cast<unsigned char>(c) < 32 || c == 127; }, '?');
-  return s;
+  return it != j.end() && it->is_string() ? printable(it->get<std::string>(), kMaxTextBytes) : "";
 }
 
 // CUDA is the usual case and not marked.
@@ -71,7 +79,7 @@ std::string state_of(const json &p) {
 }
 
 std::string gpu_number(const json &status, const std::string &uuid) {
-  const json gpus = status.value("gpus", json::array());
+  const json gpus = list(status, "gpus");
   for (size_t i = 0; i < gpus.size(); i++)
     if (!uuid.empty() && text(gpus[i], "uuid") == uuid) return std::to_string(i);
   return "-";
@@ -79,7 +87,7 @@ std::string gpu_number(const json &status, const std::string &uuid) {
 
 std::string program_line(const json &status, const json &p) {
   return fmt::format("{:>8} {:>3} {:<10} {:>4} {:>9} {:>9} {:>9} {:>6}  {}", number(p, "pid"),
-                     p.value("priority", 0), state_of(p), gpu_number(status, text(p, "gpu")),
+                     signed_number(p, "priority"), state_of(p), gpu_number(status, text(p, "gpu")),
                      number(p, "used_bytes") >> 20, number(p, "requested_bytes") >> 20,
                      number(p, "kept_bytes") >> 20, number(p, "evictions"),
                      text(p, "name") + (of_opencl(p) ? " (OpenCL)" : "") +
@@ -94,8 +102,8 @@ std::string status_table(const json &status, int width) {
   auto add = [&](const std::string &line) {
     out += line.substr(0, static_cast<size_t>(std::max(width, 1))) + "\n";
   };
-  const json gpus = status.value("gpus", json::array());
-  const json programs = status.value("programs", json::array());
+  const json gpus = list(status, "gpus");
+  const json programs = list(status, "programs");
   for (size_t i = 0; i < gpus.size(); i++) add(gpu_line(i, gpus[i]));
   add(fmt::format("evicted: {} in host memory, {} on disk", mib(number(status, "host_kept_bytes")),
                   mib(number(status, "disk_kept_bytes"))));
