@@ -21,7 +21,8 @@ std::vector<gid_t> own_groups() {
   return groups;
 }
 
-// setfsuid(2) and setfsgid(2) report no error, but the ID before; an impossible one changes nothing.
+// setfsuid(2) and setfsgid(2) report no error, but the ID before; an impossible one changes
+// nothing.
 uid_t file_system_uid() { return static_cast<uid_t>(::setfsuid(static_cast<uid_t>(-1))); }
 gid_t file_system_gid() { return static_cast<gid_t>(::setfsgid(static_cast<gid_t>(-1))); }
 

@@ -10,9 +10,9 @@
 
 namespace ckpt {
 
-// `text` on one line, for a terminal or a log. Keeps UTF-8. Control characters, line feeds included,
-// marks that change the writing direction, and bytes that are not UTF-8 become \xNN. What exceeds
-// `max_bytes` is cut off and replaced by "...".
+// `text` on one line, for a terminal or a log. Keeps UTF-8. Control characters, line feeds
+// included, marks that change the writing direction, and bytes that are not UTF-8 become \xNN. What
+// exceeds `max_bytes` is cut off and replaced by "...".
 std::string printable(std::string_view text, size_t max_bytes = std::string_view::npos);
 
 // The same for a text of several lines: a line feed stays if two blanks follow it, as before the

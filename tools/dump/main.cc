@@ -25,6 +25,7 @@ struct Options {
   SuspendOptions suspend;
   bool suspend_program = false, json = false, verbose = false;
   std::string key_file;
+  bool shared_key = false;
 };
 
 nlohmann::json as_json(const DumpReport &r) {
@@ -134,7 +135,8 @@ Result<> check(Options &o) {
     return fail_with_hint("-o - cannot be combined with --parent, --keep or --overwrite",
                           "leave these out: the reader of a pipe gets one whole image");
   if (o.key_file.empty()) return {};
-  CKPT_TRY(d.key, storage::read_key(o.key_file));
+  CKPT_TRY(d.key, storage::read_key(o.key_file, o.shared_key ? storage::KeyAccess::Shared
+                                                             : storage::KeyAccess::Private));
   return {};
 }
 
@@ -159,6 +161,7 @@ void add_options(CommandLine &line, Options &o) {
   line.option("--keep", d.keep, "afterwards remove all but the N newest images of this chain")
       .range(1, 1000000);
   line.option("--encrypt", o.key_file, "encrypt the image with the key in this file");
+  line.flag("--shared-key", o.shared_key, "accept a key file that other users can read");
   line.option("--memory", d.memory_mib,
               "MiB of the program's data that may wait in memory for the disk")
       .range(1, 1 << 24);

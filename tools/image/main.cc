@@ -23,7 +23,7 @@ constexpr int kDiffFailed = 2;  // as in diff(1)
 
 struct Options {
   std::string image, other, stream, key_file;
-  bool json = false, streams = false, quiet = false, overwrite = false;
+  bool shared_key = false, json = false, streams = false, quiet = false, overwrite = false;
   size_t keep = 0;
   std::optional<storage::Key> key;
 
@@ -89,7 +89,8 @@ Result<int> run_clean(const Options &o) {
 
 Result<> read_key(Options &o) {
   if (o.key_file.empty()) return {};
-  CKPT_TRY(o.key, storage::read_key(o.key_file));
+  CKPT_TRY(o.key, storage::read_key(o.key_file, o.shared_key ? storage::KeyAccess::Shared
+                                                             : storage::KeyAccess::Private));
   return {};
 }
 
@@ -131,6 +132,7 @@ std::vector<Command> add_commands(CommandLine &line, Options &o) {
   for (CommandLine *c : {&show, &verify, &diff, &flatten, &receive, &prune}) {
     c->option("image", o.image, "the image's folder").required();
     c->option("--key-file", o.key_file, "the file with the key of an encrypted image");
+    c->flag("--shared-key", o.shared_key, "accept a key file that other users can read");
   }
   diff.option("second", o.other, "the folder of the second image").required();
 

@@ -112,13 +112,6 @@ bool has_grown(const ImageManifest::File &f) {
          static_cast<u64>(st.st_size) > f.size;
 }
 
-Result<> truncate_files(const ImageManifest &m) {
-  for (const auto &f : m.files)
-    if (has_grown(f) && ::truncate(f.path.c_str(), static_cast<off_t>(f.size)) < 0)
-      return fail_errno("cannot truncate {}", f.path);
-  return {};
-}
-
 std::optional<u64> hash_of_file(const std::string &path) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat st {};

@@ -21,10 +21,9 @@ Failure other_rights(const Process &p, const Process &keeper) {
       all += fmt::format("{}{}", all.empty() ? "" : " and ", uid);
     return all;
   };
-  return fail_with_hint(
-      fmt::format("{} has the rights of uid {}, but {} those of uid {}", name_of(p), text(p),
-                  name_of(keeper), text(keeper)),
-      "end it first, or start the whole program by root's ckpt-run");
+  return fail_with_hint(fmt::format("{} has the rights of uid {}, but {} those of uid {}",
+                                    name_of(p), text(p), name_of(keeper), text(keeper)),
+                        "end it first, or start the whole program by root's ckpt-run");
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The small files in a session's folder (session_folder.h), as a tool reads them. The folder belongs
-// to the user of the program. To a tool of root its contents are a claim, never a fact: what they
-// say is compared with what the kernel says, and any of them may be a link, a FIFO or endless.
+// The small files in a session's folder (session_folder.h), as a tool reads them. The folder
+// belongs to the user of the program. To a tool of root its contents are a claim, never a fact:
+// what they say is compared with what the kernel says, and any of them may be a link, a FIFO or
+// endless.
 #pragma once
 
 #include <sys/types.h>

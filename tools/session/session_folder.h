@@ -31,6 +31,9 @@ class SessionFolder {
   int owner_;
 };
 
+// True for a name that SessionFolder::create() gives to the folder of a session.
+bool is_session_name(std::string_view name);
+
 // Files in a session's folder. The PID of the program's root, in the keeper's PID namespace:
 inline constexpr std::string_view kProgramFile = "program";
 // The PIDs of children that the keeper had before it became the keeper. `exec ckpt-run` in a shell

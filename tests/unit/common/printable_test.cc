@@ -11,9 +11,9 @@ TEST_CASE("what a terminal would interpret is escaped") {
   CHECK(printable("a\x1b[2Jb") == "a\\x1b[2Jb");
   CHECK(printable("a\nckpt-dump: error\r\t\x7f") == "a\\x0ackpt-dump: error\\x0d\\x09\\x7f");
   CHECK(printable("\xc2\x9b"
-                  "31m") == "\\xc2\\x9b31m");                        // CSI in one code point
-  CHECK(printable("\xe2\x80\xae") == "\\xe2\\x80\\xae");             // from right to left
-  CHECK(printable("\xff\xc3") == "\\xff\\xc3");                      // not UTF-8
+                  "31m") == "\\xc2\\x9b31m");             // CSI in one code point
+  CHECK(printable("\xe2\x80\xae") == "\\xe2\\x80\\xae");  // from right to left
+  CHECK(printable("\xff\xc3") == "\\xff\\xc3");           // not UTF-8
   CHECK(printable("na\xc3\xafve \xe2\x82\xac") == "na\xc3\xafve \xe2\x82\xac");
 }
 

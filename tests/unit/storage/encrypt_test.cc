@@ -107,6 +107,9 @@ TEST_CASE("key files contain 32 bytes or 64 hex digits") {
   for (const char *name : {"raw", "hex", "hex-line"})
     CHECK(must(read_key(tmp / name)).check(Uuid{1}) == key.check(Uuid{1}));
   CHECK(key.check(Uuid{1}) != key.check(Uuid{2}));
+  ::chmod((tmp / "raw").c_str(), 0640);
+  CHECK(mentions(read_key(tmp / "raw").error(), "other users may access"));
+  CHECK(read_key(tmp / "raw", KeyAccess::Shared));
   write_file(tmp / "short", ByteView(bytes).first(31));
   write_file(tmp / "long", view(hex + "\n\n"));
   write_file(tmp / "words", view(std::string(64, 'x')));
