@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sys/stat.h>
+
 #include "storage/chunk/chunk_codec.h"
 #include "storage/io/key_file.h"
 #include "tests/unit/storage/support.h"
@@ -96,6 +98,7 @@ TEST_CASE("every flip in an encrypted image is found, even with correct checksum
 }
 
 TEST_CASE("key files contain 32 bytes or 64 hex digits") {
+  mode_t before = ::umask(077);
   TempFolder tmp;
   Bytes bytes = random_bytes(Key::kBytes, 5);
   std::string hex;
@@ -120,6 +123,7 @@ TEST_CASE("key files contain 32 bytes or 64 hex digits") {
   }
   CHECK(mentions(read_key(tmp / "absent").error(), "No such file"));
   CHECK_FALSE(read_key(tmp.path()));
+  ::umask(before);
 }
 
 }  // namespace
