@@ -43,7 +43,7 @@ int verify(const storage::ImageReader &image, bool quiet, bool as_json) {
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (as_json)
     fmt::print("{}\n", json_text(report_json(image, report), 2));
-  else
+  else if (!quiet || !report.ok())
     print_report(image, report, seconds);
   return report.ok() ? 0 : 1;
 }

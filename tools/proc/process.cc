@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -70,7 +71,12 @@ bool parse_stat(const std::string &stat, Process &p) {
   p.command = stat.substr(open + 1, close - open - 1);
   std::istringstream in(stat.substr(close + 1));
   in >> p.state >> p.parent >> p.group >> p.session >> p.terminal;
-  return !in.fail();
+  if (in.fail()) return false;
+  constexpr int kSkipped = 14;  // tpgid to itrealvalue (proc_pid_stat(5))
+  std::string skipped;
+  for (int i = 0; i < kSkipped; i++) in >> skipped;
+  in >> p.start_ticks;
+  return true;
 }
 
 void parse_status(const std::string &status, Process &p) {
@@ -80,7 +86,10 @@ void parse_status(const std::string &status, Process &p) {
     if (colon == std::string::npos) continue;
     std::string key = line.substr(0, colon), value = line.substr(colon + 1);
     if (key == "TracerPid") p.tracer = std::atoi(value.c_str());
-    if (key == "Uid") p.uids = ids_in(value);
+    if (key == "Uid") {
+      p.uids = ids_in(value);
+      p.uid = p.uids.empty() ? p.uid : p.uids.front();
+    }
     if (key == "Gid") p.gids = ids_in(value);
     if (key == "Groups") p.groups = ids_in(value);
     if (key == "NSpid") p.ns_pids = numbers(value);
@@ -139,6 +148,14 @@ u64 file_size_limit_of(pid_t pid) {
     if (u64 limit = 0; line.starts_with(kName))
       return std::istringstream(line.substr(kName.size())) >> limit ? limit : ~u64{0};
   return ~u64{0};
+}
+
+double seconds_since_start(const Process &p) {
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  double started = static_cast<double>(p.start_ticks) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  return std::max(
+      0.0, static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) - started);
 }
 
 std::string name_of(const Process &p) {

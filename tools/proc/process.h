@@ -29,6 +29,8 @@ struct Process {
   std::vector<pid_t> ns_groups;
   std::vector<pid_t> ns_sessions;
   u64 resident_bytes = 0;
+  u64 start_ticks = 0;  // since the boot, in sysconf(_SC_CLK_TCK)
+  uid_t uid = 0;
   // Real, effective, saved and file system IDs (proc_pid_status(5)), and the further groups.
   std::vector<uid_t> uids;
   std::vector<gid_t> gids;
@@ -41,6 +43,7 @@ struct Process {
   Credentials credentials() const;
 };
 
+double seconds_since_start(const Process &p);
 std::string name_of(const Process &p);  // "process 12 (sh)", harmless for a terminal
 Result<Process> read_process(pid_t pid);
 std::string executable_of(pid_t pid);  // the target of /proc/PID/exe, "" if it cannot be read

@@ -5,7 +5,6 @@
 #include <map>
 #include <sstream>
 
-#include "common/ipc/unix_socket.h"
 #include "tools/proc/descriptors.h"
 
 namespace ckpt::tools {
@@ -42,14 +41,6 @@ std::vector<std::string> listening_sockets(pid_t pid, const std::string &prefix)
       paths.push_back(it->second);
   }
   return paths;
-}
-
-Result<UniqueFd> connect_unix_of(pid_t pid, const std::string &socket) {
-  CKPT_TRY(UniqueFd fd, connect_unix(socket));
-  CKPT_TRY(ucred peer, peer_credentials(fd.get()));
-  if (peer.pid != pid)
-    return fail("process {} listens on {}, instead of process {}", peer.pid, socket, pid);
-  return fd;
 }
 
 }  // namespace ckpt::tools

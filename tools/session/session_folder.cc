@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <sstream>
 
 #include "tools/session/leftovers.h"
 
@@ -19,6 +20,13 @@ std::string runtime_folder() {
       if (std::filesystem::is_directory(value, ec)) return value;
     }
   return "/tmp";
+}
+
+std::vector<pid_t> pids_in(const std::string &text) {
+  std::vector<pid_t> pids;
+  std::istringstream in(text);
+  for (pid_t pid; in >> pid && pid > 0;) pids.push_back(pid);
+  return pids;
 }
 
 // ckpt-UID-XXXXXX; mkdtemp(3) uses letters and digits.

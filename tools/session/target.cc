@@ -10,10 +10,10 @@
 #include <thread>
 
 #include "agent/protocol.h"
+#include "tools/proc/process_root.h"
 #include "tools/proc/sockets.h"
 #include "tools/session/owners.h"
 #include "tools/session/process_tree.h"
-#include "tools/session/session_file.h"
 #include "tools/session/session_folder.h"
 
 namespace ckpt::tools {
@@ -78,8 +78,8 @@ Failure program_has_ended(const Target &t) {
 }
 
 std::string session_file(const Target &t, std::string_view name) {
-  std::filesystem::path folder = std::filesystem::path(t.session_socket).parent_path();
-  return read_session_file(folder.string(), name).value_or("");
+  std::string folder = std::filesystem::path(t.session_socket).parent_path();
+  return read_file_of(t.keeper, fmt::format("{}/{}", folder, name));
 }
 
 Result<pid_t> program_of(const Target &t) {
@@ -206,6 +206,7 @@ Result<Target> resolve_target(pid_t pid) {
   CKPT_TRY(t.root_handle, ProcessHandle::open(t.root));
   CKPT_CHECK(find_members(t));
   t.own_pid_namespace = namespace_of(t.root, "pid") != namespace_of(::getpid(), "pid");
+  t.files = prefix_of_files(t.root);
   return t;
 }
 
