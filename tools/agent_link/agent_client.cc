@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/agent_link/agent_client.h"
 
+#include "tools/proc/process_root.h"
+
 namespace ckpt::tools {
 namespace {
 
@@ -19,9 +21,18 @@ constexpr size_t kMaxAnswerBytes = storage::kMaxManifestBytes;
 
 }  // namespace
 
-Result<AgentClient> AgentClient::connect(const std::string &socket) {
-  CKPT_TRY(UniqueFd fd, connect_unix(socket));
+Result<AgentClient> AgentClient::connect(pid_t process, const std::string &socket) {
+  CKPT_TRY(UniqueFd fd, connect_unix_of(process, socket));
   return AgentClient(std::move(fd));
+}
+
+Result<AgentClient> AgentClient::glance(pid_t process, const std::string &socket,
+                                        std::chrono::milliseconds patience) {
+  CKPT_TRY(std::optional<UniqueFd> fd, connect_unix_at_once_of(process, socket));
+  if (!fd) return fail("the program's agent is busy");
+  AgentClient client(std::move(*fd));
+  client.patience_ = patience;
+  return client;
 }
 
 Result<> AgentClient::send(Type type, const Writer &body, std::span<const int> fds) {
@@ -29,7 +40,7 @@ Result<> AgentClient::send(Type type, const Writer &body, std::span<const int> f
 }
 
 Result<Message> AgentClient::receive(std::chrono::milliseconds timeout) {
-  CKPT_CHECK(set_receive_timeout(fd_.get(), timeout));
+  CKPT_CHECK(set_receive_timeout(fd_.get(), patience_.value_or(timeout)));
   CKPT_TRY(std::optional<Message> m, receive_message(fd_.get(), kMaxAnswerBytes));
   if (!m) return fail("the program's agent closed the connection");
   if (static_cast<Type>(m->type) != Type::Failed) return std::move(*m);
@@ -69,6 +80,22 @@ Result<std::vector<std::string>> AgentClient::preflight() {
 
 Result<std::vector<std::string>> AgentClient::remarks() {
   return sentences(Type::RemarksWanted, kAnswerTimeout);
+}
+
+Result<std::vector<std::string>> AgentClient::devices() {
+  return sentences(Type::DevicesWanted, kAnswerTimeout);
+}
+
+std::map<std::string, double> AgentClient::waits() {
+  std::map<std::string, double> all;
+  Result<Message> m = ask(Type::WaitsWanted, {}, {}, kAnswerTimeout, Type::Waits);
+  if (!m) return all;
+  Reader in = m->reader();
+  for (u32 n = std::min(in.get<u32>(), kMaxSentences); in.ok() && n > 0; n--) {
+    std::string name(in.str());
+    all[name] += static_cast<double>(in.get<u64>()) / 1000;
+  }
+  return all;
 }
 
 std::string AgentClient::loss() {

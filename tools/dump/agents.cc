@@ -20,13 +20,15 @@ using nlohmann::json;
 
 Result<> Agents::connect(const Target &target) {
   for (size_t i = 0; i < target.agents.size(); i++) {
-    CKPT_TRY(AgentClient client, AgentClient::connect(target.agents[i]));
+    CKPT_TRY(AgentClient client,
+             AgentClient::connect(target.agent_pids[i], target.agents[i]));
     CKPT_TRY(AgentClient::Welcome welcome, client.hello("ckpt-dump"));
     CKPT_TRY(StagingSlots staging, StagingSlots::create());
     all_.push_back(std::make_unique<Agent>(Agent{target.agent_pids[i],
                                                  std::move(client),
                                                  std::move(welcome),
                                                  std::move(staging),
+                                                 {},
                                                  {},
                                                  {},
                                                  0}));
@@ -80,6 +82,7 @@ Result<> Agents::for_each(const std::function<Result<>(Agent &, u32)> &f) {
 Result<> Agents::quiesce(std::chrono::milliseconds timeout) {
   return for_each([timeout](Agent &a, u32) -> Result<> {
     CKPT_CHECK(a.client.quiesce(timeout));
+    a.waits = a.client.waits();
     // An API that was being started when the connection was made has become a participant since.
     CKPT_TRY(a.welcome, a.client.hello("ckpt-dump"));
     return {};
@@ -93,6 +96,13 @@ Result<> Agents::save(storage::ImageWriter &image) {
     CKPT_TRY(a.saved, save_agent(a.client, a.staging, image, number, in_parent, progress_));
     return {};
   });
+}
+
+std::map<std::string, double> Agents::waits() const {
+  std::map<std::string, double> longest;
+  for (const auto &a : all_)
+    for (const auto &[name, seconds] : a->waits) longest[name] = std::max(longest[name], seconds);
+  return longest;
 }
 
 u64 Agents::unchanged_bytes() const {
