@@ -92,6 +92,8 @@ enum class Type : u16 {
   WaitsWanted = 35,  // {}, after Quiesce; answered by Waits. Older agents refuse it
   Waits = 36,        // {u32 n, n × {str name, u64 ms}}: for how long Quiesce has waited for each
                      // participant's devices, and for "callbacks" of the program
+  DevicesWanted = 37,  // {}: answered by Reasons: the names of the devices that the process uses.
+                       // Older agents refuse it
   // Data in staging slots; the sender sends Region once before the first slot of a region.
   Region = 30,      // {u32 region, str name, u64 total bytes}
   SlotFull = 31,    // {u32 slot, u32 region, u64 offset, u32 bytes}
@@ -127,6 +129,9 @@ enum class Type : u16 {
   // process, and a file with its environment (entries that end with 0), unless it is a restored
   // copy: as ProxyWanted or ProxyFor
   ProxyIn = 55,
+
+  ImageWritten = 56,  // {str image}: an image of the program is complete, and the program runs on;
+                      // answered by Ok. Older keepers refuse it
 
   // Keeper to proxy, over the proxy's control socket.
   Adopt = 50,  // {} + connection: a parked client is back

@@ -64,6 +64,12 @@ std::vector<std::string> Lifecycle::remarks() const {
   return all;
 }
 
+std::vector<std::string> Lifecycle::devices() const {
+  std::vector<std::string> all;
+  for (Participant *p : participants_()) p->devices(all);
+  return all;
+}
+
 Participant::Calls Lifecycle::calls() const {
   Participant::Calls sum;
   for (Participant *p : participants_()) {

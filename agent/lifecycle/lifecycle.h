@@ -42,6 +42,7 @@ class Lifecycle {
 
   std::vector<std::string> preflight();  // the blockers
   std::vector<std::string> remarks() const;
+  std::vector<std::string> devices() const;
   Participant::Calls calls() const;  // summed over all participants
   Result<> quiesce(std::chrono::milliseconds timeout);
   // For how long quiesce() waited: for "callbacks", and for each participant by its name.

@@ -49,6 +49,7 @@ const Dialogue::Verb Dialogue::kVerbs[] = {
     {Type::Hello, "Hello", {}, &Dialogue::hello},
     {Type::Preflight, "Preflight", State::Running, &Dialogue::preflight},
     {Type::RemarksWanted, "RemarksWanted", State::Running, &Dialogue::remarks},
+    {Type::DevicesWanted, "DevicesWanted", State::Running, &Dialogue::devices},
     {Type::LossWanted, "LossWanted", {}, &Dialogue::loss},
     {Type::Quiesce, "Quiesce", State::Running, &Dialogue::quiesce},
     {Type::WaitsWanted, "WaitsWanted", State::Quiesced, &Dialogue::waits},
@@ -122,6 +123,11 @@ void Dialogue::preflight(Incoming &request) {
 void Dialogue::remarks(Incoming &request) {
   if (!request.reader().done()) return malformed("RemarksWanted");
   answer_reasons(lifecycle_.remarks());
+}
+
+void Dialogue::devices(Incoming &request) {
+  if (!request.reader().done()) return malformed("DevicesWanted");
+  answer_reasons(lifecycle_.devices());
 }
 
 void Dialogue::loss(Incoming &request) {

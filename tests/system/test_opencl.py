@@ -211,6 +211,7 @@ def has_thread(job, name):
     return any((t / "comm").read_text().strip() == name for t in pathlib.Path(f"/proc/{job.program()}/task").iterdir())
 
 
+@pytest.mark.alone
 def test_the_pause_does_not_grow_with_what_is_queued(ocl):
     """heat waits after 200 steps, or after 50,000, which take seconds. The medians of the pauses are compared."""
     def pause(steps):

@@ -120,8 +120,8 @@ json describe_mapped_files(const Target &target, const DescriptorTable &table, F
   for (const Process &p : target.processes)
     for (const ProcMapping &m : mappings_of(p.pid)) {
       struct stat st {};
-      if (!m.path.starts_with('/') || ::stat(m.path.c_str(), &st) != 0 || st.st_ino != m.inode ||
-          !S_ISREG(st.st_mode))
+      if (!m.path.starts_with('/') || ::stat((target.files + m.path).c_str(), &st) != 0 ||
+          st.st_ino != m.inode || !S_ISREG(st.st_mode))
         continue;
       if (can_write(p.pid, m)) shared.insert(m.path);
       by_path[m.path] = {

@@ -23,6 +23,7 @@
 #include "tools/dump/returned.h"
 #include "tools/dump/unsupported.h"
 #include "tools/manifest/file_checks.h"
+#include "tools/proc/process_root.h"
 #include "tools/session/leftovers.h"
 #include "tools/session/process_tree.h"
 
@@ -149,6 +150,7 @@ Result<> Dump::finish() {
   if (options_.leave_running && options_.outcome_when_durable) agents_.send_continue();
   prune();
   keeper_.reset();
+  if (options_.leave_running && !in_pipe()) tell_keeper_of_image();
   if (options_.leave_running) return check_returned();
   return {};
 }
@@ -168,10 +170,12 @@ Result<> Dump::resolve() {
 Result<> Dump::preflight() {
   Reasons reasons;
   check_rights(reasons);
-  if (Result<Criu> criu = find_criu())
+  if (Result<Criu> criu = find_criu()) {
     criu_ = *criu;
-  else
+    check_container(target_, criu_, reasons);
+  } else {
     reasons.push_back(criu.error().text());
+  }
   if (!in_pipe()) check_destination(target_, options_.image, options_.overwrite, reasons);
   check_processes(target_, reasons);
   check_descriptors(target_, reasons);
@@ -219,6 +223,7 @@ Result<> Dump::open_image() {
 // Now, so that it need not be done while the program stands still.
 void Dump::hash_files() {
   DescriptorTable table = read_descriptors(target_);
+  hashes_ = FileHashes(target_.files);
   hashes_.add_open_files(table);
   (void)describe_mapped_files(target_, table, hashes_, false);
 }
@@ -242,9 +247,9 @@ void Dump::prune() const {
 }
 
 Result<> Dump::announce() {
-  CKPT_TRY(keeper_, connect_unix(target_.session_socket));
+  CKPT_TRY(keeper_, connect_unix_of(target_.keeper, target_.session_socket));
   CKPT_CHECK(ask_keeper(keeper_.get(), protocol::Type::DumpBegin, options_.image));
-  marker_.lock(target_.session_socket);
+  marker_.lock(target_.keeper, target_.session_socket);
   return {};
 }
 
@@ -295,7 +300,7 @@ Result<> Dump::record_stopped_program() {
   std::vector<OuterPipe> pipes = find_outer_pipes(target_, table, agents_.outcome_pipes());
   manifest_["pipes"] = describe_pipes(pipes);
   CKPT_CHECK(save_unread(pipes, *image_));
-  return check_restorable(manifest_);
+  return check_restorable(manifest_, target_.files);
 }
 
 // An agent that started after resolve() has taken no part in the checkpoint: its copy would not be
@@ -353,6 +358,12 @@ Result<> Dump::end_program() {
   return {};
 }
 
+// By a connection of its own: an older keeper refuses the request and closes it.
+void Dump::tell_keeper_of_image() const {
+  Result<UniqueFd> keeper = connect_unix_of(target_.keeper, target_.session_socket);
+  if (keeper) (void)ask_keeper(keeper->get(), protocol::Type::ImageWritten, options_.image);
+}
+
 Result<> Dump::check_returned() {
   Result<> back = check_devices_returned(target_, cancel_);
   if (back) return back;
@@ -364,7 +375,7 @@ Result<> Dump::check_returned() {
 void Dump::undo(const Error &why) {
   log::debug("undoing the checkpoint: {}", why.what);
   connection_lock_.release();
-  remove_links(links_);
+  remove_links(links_, target_.files);
   if (stopped_) continue_program();
   agents_.undo(why.what);
   live_image_ = nullptr;

@@ -89,6 +89,7 @@ class Dump {
   Result<> wake();
   Result<> end_program();
   Result<> check_returned();
+  void tell_keeper_of_image() const;
   void continue_program();
   void undo(const Error &why);
   bool another_may_succeed() const;

@@ -9,16 +9,27 @@
 #include <filesystem>
 
 #include "agent/protocol.h"
+#include "tools/proc/process_root.h"
 
 namespace ckpt::tools {
+namespace {
 
-void DumpMarker::lock(const std::string &session_socket) {
-  path_ = std::filesystem::path(session_socket).replace_filename(protocol::kDumpMarker);
-  file_.reset(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+const std::string kName(protocol::kDumpMarker);
+
+}  // namespace
+
+void DumpMarker::lock(pid_t keeper, const std::string &session_socket) {
+  std::filesystem::path session = std::filesystem::path(session_socket).parent_path();
+  Result<UniqueFd> folder = open_folder_of(keeper, session);
+  if (!folder) return;
+  folder_ = std::move(*folder);
+  file_.reset(::openat(folder_.get(), kName.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (file_) ::flock(file_.get(), LOCK_SH | LOCK_NB);  // there may be another dump
 }
 
-void DumpMarker::remove() { ::unlink(path_.c_str()); }
+void DumpMarker::remove() {
+  if (folder_) ::unlinkat(folder_.get(), kName.c_str(), 0);
+}
 
 bool DumpMarker::is_open_in(const DescriptorTable &program) const {
   auto is_marker = [](const Descriptor &d) {

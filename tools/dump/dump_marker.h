@@ -15,7 +15,7 @@ namespace ckpt::tools {
 class DumpMarker {
  public:
   // Locks the file that the keeper has made.
-  void lock(const std::string &session_socket);
+  void lock(pid_t keeper, const std::string &session_socket);
   // Agents may start from here on.
   void remove();
   int descriptor() const { return file_.get(); }
@@ -24,7 +24,7 @@ class DumpMarker {
   bool is_open_in(const DescriptorTable &program) const;
 
  private:
-  std::string path_;
+  UniqueFd folder_;  // of the session
   UniqueFd file_;
 };
 

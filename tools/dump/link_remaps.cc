@@ -57,13 +57,15 @@ std::vector<ImageManifest::Link> keep_link_remaps(const Target &target,
   std::vector<ImageManifest::Link> kept;
   std::error_code ec;
   for (const auto &[folder, ids] : unlinked_files(target, table))
-    for (const auto &entry : fs::directory_iterator(folder, ec)) {
+    for (const auto &entry : fs::directory_iterator(target.files + folder, ec)) {
       struct stat st {};
+      std::string path = folder + "/" + entry.path().filename().string();
       if (is_criu_name(entry.path().filename()) && ::lstat(entry.path().c_str(), &st) == 0 &&
           ids.contains({st.st_dev, st.st_ino}))
-        kept.push_back({entry.path(), kept_name(entry.path())});
+        kept.push_back({path, kept_name(path)});
     }
-  for (const ImageManifest::Link &l : kept) ::rename(l.path.c_str(), l.kept.c_str());
+  for (const ImageManifest::Link &l : kept)
+    ::rename((target.files + l.path).c_str(), (target.files + l.kept).c_str());
   return kept;
 }
 
@@ -73,8 +75,8 @@ nlohmann::json describe_links(const std::vector<ImageManifest::Link> &links) {
   return list;
 }
 
-void remove_links(const std::vector<ImageManifest::Link> &links) {
-  for (const ImageManifest::Link &l : links) ::unlink(l.kept.c_str());
+void remove_links(const std::vector<ImageManifest::Link> &links, const std::string &files) {
+  for (const ImageManifest::Link &l : links) ::unlink((files + l.kept).c_str());
 }
 
 }  // namespace ckpt::tools

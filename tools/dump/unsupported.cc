@@ -82,8 +82,9 @@ void check_socket_kinds(const Target &target, Reasons &reasons) {
 }
 
 void check_system_v_memory(const Target &target, Reasons &reasons) {
+  pid_t outside = target.processes.front().parent;
   for (const Process &p : target.processes)
-    if (namespace_of(p.pid, "ipc") == namespace_of(::getpid(), "ipc") && has_sysv_memory(p.pid))
+    if (namespace_of(p.pid, "ipc") == namespace_of(outside, "ipc") && has_sysv_memory(p.pid))
       reasons.push_back(
           name_of(p) +
           " has System V shared memory in the IPC namespace of the machine, which CRIU cannot "

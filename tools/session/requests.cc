@@ -123,6 +123,7 @@ Result<Keeper::Answer> Keeper::handle(Client &client, Message &message) {
     case Type::ProxyDrop: return drop_proxy(message);
     case Type::DumpBegin: return begin_dump(client);
     case Type::DumpDone: return image_complete(message);
+    case Type::ImageWritten: return note_image(message);
     case Type::ContentsKept: return keep_contents(message);
     case Type::ContentsWanted: return return_contents(client, message);
     case Type::DevicesChosen: return choose_devices(message);
@@ -174,6 +175,11 @@ Result<Keeper::Answer> Keeper::image_complete(Message &message) {
   Reader in = message.reader();
   dumped_image_ = std::string(in.str());
   for (const Process &p : ProcessTable::read().tree(program_)) dumped_processes_.push_back(p.pid);
+  return Answer::Ok;
+}
+
+Result<Keeper::Answer> Keeper::note_image(Message &message) {
+  image_written(std::string(message.reader().str()));
   return Answer::Ok;
 }
 
