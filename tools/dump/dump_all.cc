@@ -19,6 +19,7 @@
 #include "storage/io/partial_folder.h"
 #include "tools/device/apis.h"
 #include "tools/image/text.h"
+#include "tools/json_text.h"
 #include "tools/manifest/saved_images.h"
 #include "tools/proc/command.h"
 #include "tools/proc/process.h"
@@ -138,7 +139,7 @@ class DumpAll {
     dumped_.push_back(job.image);
     json report = report_of(job);
     double stored = report.is_object() ? report.value("stored_bytes", 0.0) : 0;
-    say(fmt::format("dumped   {}  {} ({})", who(job), for_terminal(job.image),
+    say(fmt::format("dumped   {}  {} ({})", who(job), printable(job.image),
                     human_bytes(static_cast<u64>(stored))));
     list_.push_back(describe(job, job.image, {}));
   }
@@ -150,7 +151,7 @@ class DumpAll {
   }
 
   static std::string who(const Job &job) {
-    return fmt::format("{} {} ({})", job.program.root, for_terminal(job.program.user),
+    return fmt::format("{} {} ({})", job.program.root, printable(job.program.user),
                        value_text(job.program.command, 60));
   }
 
@@ -169,8 +170,7 @@ class DumpAll {
   void print_sum() const {
     if (options_.json)
       fmt::print("{}\n",
-                 json{{"programs", list_}, {"dumped", dumped_.size()}, {"failed", failed_}}.dump(
-                     -1, ' ', false, json::error_handler_t::replace));
+                 json_text({{"programs", list_}, {"dumped", dumped_.size()}, {"failed", failed_}}));
     else if (!options_.quiet || failed_)
       fmt::print("{} dumped, {} failed\n", dumped_.size(), failed_);
   }

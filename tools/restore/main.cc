@@ -38,7 +38,6 @@ Result<int> run_restore(RestoreOptions o) {
   Phases phases;
   phases.begin("check");
   CKPT_TRY(RestorePlan plan, make_plan(o));
-  if (o.grown_files == GrownFiles::Truncate) CKPT_CHECK(truncate_files(plan.manifest));
   if (o.output_file.empty())
     o.output_file = fmt::format("{}/ckpt-{}.out", std::filesystem::current_path().string(),
                                 plan.manifest.root_pid);
@@ -74,12 +73,14 @@ Result<int> run_resume(const Options &o) {
 Result<int> run_all(const Options &o) {
   const RestoreOptions &r = o.restore;
   RestoreAllOptions all{.folder = o.all, .key_file = r.key_file};
+  if (r.shared_key) all.key_access = storage::KeyAccess::Shared;
   if (!r.device.empty()) all.options.insert(all.options.end(), {"--device", r.device});
   for (auto [given, flag] :
        {std::pair{r.portable, "--portable"}, std::pair{r.ignore_limits, "--ignore-limits"},
         std::pair{r.continue_without_devices, "--continue-without-devices"},
         std::pair{o.truncate_files, "--truncate-files"},
-        std::pair{o.append_files, "--append-files"}})
+        std::pair{o.append_files, "--append-files"},
+        std::pair{r.shared_key, "--shared-key"}, std::pair{r.trust_image, "--trust-image"}})
     if (given) all.options.emplace_back(flag);
   return restore_all(all);
 }
@@ -124,6 +125,9 @@ void add_options(CommandLine &line, Options &o) {
               "instead of an image: restore, in the background, the newest image of each program "
               "whose images are in this folder");
   line.option("--key-file=FILE", r.key_file, "the file with the key of an encrypted image");
+  line.flag("--shared-key", r.shared_key, "accept a key file that other users can read");
+  line.flag("--trust-image", r.trust_image,
+            "restore an image that another user owns or can change: it runs with your rights");
   line.option("--device=LIST", r.device,
               "devices for the program: a comma-separated list of index, cuda:N, ocl:N, ocl:NAME "
               "or UUID")

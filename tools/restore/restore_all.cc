@@ -136,29 +136,18 @@ class RestoreAll {
   }
 
   static void say(const char *what, const SavedImage &image, const std::string &more) {
-    std::string name = for_terminal(image.path);
+    std::string name = printable(image.path);
     std::string program = image.program.empty() ? "" : value_text(image.program, 60);
     fmt::print("{:<8}  {}  {}{}{}\n", what, name, program, program.empty() ? "" : ": ", more);
   }
   void skip(const SavedImage &image, const std::string &why) {
     skipped_++;
-    say("skipped", image, for_lines(why));
+    say("skipped", image, printable_lines(why));
   }
   void fail(const SavedImage &image, const std::string &why) {
     failed_++;
-    say("FAILED", image, for_lines(why));
+    say("FAILED", image, printable_lines(why));
   }
-  // The reasons of a refused restore are a list.
-  static std::string for_lines(const std::string &text) {
-    std::string out;
-    for (size_t at = 0; at <= text.size();) {
-      size_t end = std::min(text.find('\n', at), text.size());
-      out += (at ? "\n" : "") + for_terminal(text.substr(at, end - at));
-      at = end + 1;
-    }
-    return out;
-  }
-
   const RestoreAllOptions &options_;
   std::optional<storage::Key> key_;
   std::vector<RunningProgram> running_;
@@ -170,7 +159,7 @@ class RestoreAll {
 Result<int> restore_all(const RestoreAllOptions &options) {
   std::optional<storage::Key> key;
   if (!options.key_file.empty()) {
-    CKPT_TRY(key, storage::read_key(options.key_file));
+    CKPT_TRY(key, storage::read_key(options.key_file, options.key_access));
   }
   return RestoreAll(options, std::move(key)).run();
 }

@@ -12,12 +12,14 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "storage/io/key_file.h"
 
 namespace ckpt::tools {
 
 struct RestoreAllOptions {
   std::string folder;
   std::string key_file;
+  storage::KeyAccess key_access = storage::KeyAccess::Private;
   std::vector<std::string> options;  // for every ckpt-restore
 };
 
