@@ -79,8 +79,8 @@ Result<int> run_all(const Options &o) {
        {std::pair{r.portable, "--portable"}, std::pair{r.ignore_limits, "--ignore-limits"},
         std::pair{r.continue_without_devices, "--continue-without-devices"},
         std::pair{o.truncate_files, "--truncate-files"},
-        std::pair{o.append_files, "--append-files"},
-        std::pair{r.shared_key, "--shared-key"}, std::pair{r.trust_image, "--trust-image"}})
+        std::pair{o.append_files, "--append-files"}, std::pair{r.shared_key, "--shared-key"},
+        std::pair{r.trust_image, "--trust-image"}})
     if (given) all.options.emplace_back(flag);
   return restore_all(all);
 }

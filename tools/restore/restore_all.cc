@@ -65,11 +65,15 @@ class RestoreAll {
  private:
   const storage::Key *key_or_null() const { return key_ ? &*key_ : nullptr; }
 
+  bool trusts_others() const {
+    return std::ranges::find(options_.options, "--trust-image") != options_.options.end();
+  }
+
   // What cannot be assigned to a program, or must not be started.
   bool set_aside(const SavedImage &i) {
     if (i.state == State::Incomplete)
       return skip(i, "incomplete: its dump was killed, or is under way"), true;
-    if (!is_own(i.path)) return skip(i, "it belongs to another user"), true;
+    if (!trusts_others() && !is_own(i.path)) return skip(i, "it belongs to another user"), true;
     if (i.state == State::Locked || i.state == State::Damaged) return fail(i, i.why), true;
     return false;
   }
