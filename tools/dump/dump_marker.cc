@@ -15,7 +15,7 @@
 namespace ckpt::tools {
 namespace {
 
-const std::string kName(protocol::kDumpMarker);
+const std::string kMarkerName(protocol::kDumpMarker);
 
 }  // namespace
 
@@ -25,13 +25,13 @@ void DumpMarker::lock(pid_t keeper, const std::string &session_socket) {
   if (!folder) return;
   folder_ = std::move(*folder);
   file_.reset(
-      ::openat(folder_.get(), kName.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+      ::openat(folder_.get(), kMarkerName.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (Result<Process> p = read_process(keeper)) keeper_user_ = p->credentials();
   if (file_) ::flock(file_.get(), LOCK_SH | LOCK_NB);  // there may be another dump
 }
 
 void DumpMarker::remove() {
-  if (AsUser as(keeper_user_); folder_ && as.active()) ::unlinkat(folder_.get(), kName.c_str(), 0);
+  if (AsUser as(keeper_user_); folder_ && as.active()) ::unlinkat(folder_.get(), kMarkerName.c_str(), 0);
 }
 
 bool DumpMarker::is_open_in(const DescriptorTable &program) const {
