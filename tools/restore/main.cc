@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "common/base/log.h"
+#include "storage/format/pipe_format.h"
 #include "tools/command_line.h"
 #include "tools/restore/background.h"
 #include "tools/restore/restore.h"
