@@ -102,6 +102,7 @@ class Dump {
   Phases::Clock::time_point paused_at_;
   Criu criu_;
   Target target_;
+  std::vector<ProcessHandle> handles_;  // of its stopped processes
   std::set<pid_t> stopped_before_;
   Agents agents_;
   std::unique_ptr<storage::ImageWriter> image_;

@@ -6,8 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <filesystem>
-
+#include "common/base/new_file.h"
 #include "tools/criu/stream_capture.h"
 #include "tools/dump/hung_criu.h"
 #include "tools/dump/preflight.h"
@@ -29,9 +28,9 @@ std::vector<std::string> entered_namespaces(const Target &target) {
   };
   pid_t root = target.root, parent = target.processes.front().parent;
   std::vector<std::string> options;
-  for (Kind k : {Kind{"pid", "pid", root}, Kind{"mnt", "mount", root}, Kind{"net", "net", parent},
-                 Kind{"uts", "uts", parent}, Kind{"ipc", "ipc", parent},
-                 Kind{"cgroup", "cgroup", parent}})
+  for (Kind k :
+       {Kind{"pid", "pid", root}, Kind{"mnt", "mount", root}, Kind{"net", "net", parent},
+        Kind{"uts", "uts", parent}, Kind{"ipc", "ipc", parent}, Kind{"cgroup", "cgroup", parent}})
     if (u64 its = namespace_of(k.of, k.name); its && its != namespace_of(::getpid(), k.name))
       options.push_back(fmt::format("--{}=/proc/{}/ns/{}", k.option, k.of, k.name));
   return options;
@@ -116,10 +115,9 @@ Result<> dump_host_side(const HostSide &side, bool &stopped) {
   Result<> done = dump_in(folder.path(), side, stopped);
   if (done || side.cancel.signal()) return done;
   Error e = done.error();
-  std::error_code ec;
-  std::filesystem::copy_file(folder.file(kLog), side.kept_log,
-                             std::filesystem::copy_options::overwrite_existing, ec);
-  if (!ec) e.what += fmt::format("; its log is {}", side.kept_log);
+  UniqueFd log(::open(folder.file(kLog).c_str(), O_RDONLY | O_CLOEXEC));
+  if (log && copy_to_new_file(log.get(), side.kept_log))
+    e.what += fmt::format("; its log is {}", side.kept_log);
   return Failure(std::move(e));
 }
 

@@ -6,11 +6,13 @@
 #include <cstdio>
 
 #include "common/base/log.h"
+#include "common/base/printable.h"
 #include "storage/io/key_file.h"
 #include "tools/command_line.h"
 #include "tools/dump/dump.h"
 #include "tools/dump/progress.h"
 #include "tools/dump/suspend.h"
+#include "tools/json_text.h"
 
 namespace ckpt::tools {
 namespace {
@@ -23,6 +25,7 @@ struct Options {
   SuspendOptions suspend;
   bool suspend_program = false, json = false, quiet = false, verbose = false;
   std::string key_file;
+  bool shared_key = false;
 };
 
 nlohmann::json as_json(const DumpReport &r) {
@@ -51,13 +54,13 @@ FILE *report_file(const std::string &image) {
 }
 
 void print_json(const nlohmann::json &j, const std::string &image) {
-  fmt::print(report_file(image), "{}\n",
-             j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  fmt::print(report_file(image), "{}\n", json_text(j));
 }
 
 // What a program with a full queue of short kernels never exceeds (docs/OPENCL.md, Queues and
 // events).
 constexpr double kWorthSaying = 0.2;
+constexpr size_t kMaxRemarkBytes = 2000;  // an agent has written them
 
 // ", of which 2.340 s until devices were idle (cuda 2.330 s)"
 std::string waited(const DumpReport &r) {
@@ -75,7 +78,7 @@ void print_report(const DumpReport &r, bool left_running) {
   constexpr double kMiB = 1 << 20;
   nlohmann::json j = as_json(r);
   FILE *out = report_file(r.image);
-  fmt::print(out, "image    {}\n", r.image);
+  fmt::print(out, "image    {}\n", printable(r.image));
   fmt::print(out, "program  {} process{}, {}\n", r.processes, r.processes == 1 ? "" : "es",
              left_running ? "still running" : "stopped; restart it with ckpt-restore");
   fmt::print(out, "size     {:.1f} MiB, stored in {:.1f} MiB (ratio {:.1f})\n",
@@ -87,7 +90,8 @@ void print_report(const DumpReport &r, bool left_running) {
   if (r.unchanged_bytes)
     fmt::print(out, "devices  {:.1f} MiB equal the parent's and were not read\n",
                static_cast<double>(r.unchanged_bytes) / kMiB);
-  for (const std::string &remark : r.remarks) fmt::print(out, "remark   {}\n", remark);
+  for (const std::string &remark : r.remarks)
+    fmt::print(out, "remark   {}\n", printable(remark, kMaxRemarkBytes));
   fmt::print(out, "pause    {:.3f} s{}\ndurable  {:.3f} s\n", r.pause_seconds, waited(r),
              r.durable_seconds);
 }
@@ -122,7 +126,7 @@ int run_suspend(const Options &o) {
         "program  {}, suspended; resume it with ckpt-restore --resume {}\n"
         "devices  released; {:.1f} MiB of contents are kept in {}\ntime     {:.3f} s\n",
         r->pid, r->pid, static_cast<double>(r->device_bytes) / (1 << 20),
-        o.suspend.folder.empty() ? "host memory" : o.suspend.folder, r->seconds);
+        o.suspend.folder.empty() ? "host memory" : printable(o.suspend.folder), r->seconds);
   return 0;
 }
 
@@ -140,7 +144,8 @@ Result<> check(Options &o) {
     return fail_with_hint("-o - cannot be combined with --parent, --keep or --overwrite",
                           "leave these out: the reader of a pipe gets one whole image");
   if (o.key_file.empty()) return {};
-  CKPT_TRY(d.key, storage::read_key(o.key_file));
+  CKPT_TRY(d.key, storage::read_key(o.key_file, o.shared_key ? storage::KeyAccess::Shared
+                                                             : storage::KeyAccess::Private));
   return {};
 }
 
@@ -165,6 +170,7 @@ void add_options(CommandLine &line, Options &o) {
   line.option("--keep=N", d.keep, "afterwards remove all but the N newest images of this chain")
       .range(1, 1000000);
   line.option("--key-file=FILE", o.key_file, "encrypt the image with the key in this file");
+  line.flag("--shared-key", o.shared_key, "accept a key file that other users can read");
   line.option("--memory=MIB", d.memory_mib,
               "MiB of the program's data that may wait in memory for the disk")
       .range(1, 1 << 24);

@@ -7,6 +7,7 @@
 #include "common/base/units.h"
 #include "tools/command_line.h"
 #include "tools/image/text.h"
+#include "tools/json_text.h"
 #include "tools/session/programs.h"
 #include "tools/table.h"
 
@@ -33,18 +34,17 @@ std::string elapsed(double seconds) {
 std::string last_image(const RunningProgram &p) {
   if (p.last_image.empty()) return "-";
   double age = std::max(0.0, static_cast<double>(::time(nullptr) - p.last_image_time));
-  return fmt::format("{} ({} ago)", for_terminal(p.last_image), elapsed(age));
+  return fmt::format("{} ({} ago)", printable(p.last_image), elapsed(age));
 }
 
 std::string text_of(const std::vector<RunningProgram> &programs) {
-  if (programs.empty())
-    return "no program runs under ckpt-run or ckpt-restore\n";
+  if (programs.empty()) return "no program runs under ckpt-run or ckpt-restore\n";
   Table table({"PID", "USER", "TIME", "STATE", "MEMORY", "DEVICES", "LAST IMAGE", "PROGRAM"});
   for (const RunningProgram &p : programs)
-    table.row({std::to_string(p.root ? p.root : p.keeper), for_terminal(p.user),
-               elapsed(p.seconds), p.state, human_bytes(p.resident_bytes),
-               for_terminal(p.devices.empty() ? "-" : fmt::format("{}", fmt::join(p.devices, ", "))),
-               last_image(p), for_terminal(p.command)});
+    table.row({std::to_string(p.root ? p.root : p.keeper), printable(p.user), elapsed(p.seconds),
+               p.state, human_bytes(p.resident_bytes),
+               printable(p.devices.empty() ? "-" : fmt::format("{}", fmt::join(p.devices, ", "))),
+               last_image(p), printable(p.command)});
   return table.text();
 }
 
@@ -78,7 +78,7 @@ Result<int> run(const Options &o) {
   CKPT_TRY(std::optional<uid_t> uid, shown_user(o));
   std::vector<RunningProgram> programs = running_programs(uid);
   if (o.json)
-    fmt::print("{}\n", json_of(programs).dump(2, ' ', false, json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(json_of(programs), 2));
   else
     fmt::print("{}", text_of(programs));
   return 0;

@@ -36,7 +36,6 @@ Result<int> run_restore(RestoreOptions o) {
   Phases phases;
   phases.begin("check");
   CKPT_TRY(RestorePlan plan, make_plan(o));
-  if (o.grown_files == GrownFiles::Truncate) CKPT_CHECK(truncate_files(plan.manifest));
   if (o.output_file.empty())
     o.output_file = fmt::format("{}/ckpt-{}.out", std::filesystem::current_path().string(),
                                 plan.manifest.root_pid);
@@ -100,6 +99,9 @@ void add_options(CommandLine &line, Options &o) {
   line.option("--resume=PID", o.resumed,
               "instead of an image: a process of a program that ckpt-dump --suspend has suspended");
   line.option("--key-file=FILE", r.key_file, "the file with the key of an encrypted image");
+  line.flag("--shared-key", r.shared_key, "accept a key file that other users can read");
+  line.flag("--trust-image", r.trust_image,
+            "restore an image that another user owns or can change: it runs with your rights");
   line.option("--device=LIST", r.device,
               "devices for the program: a comma-separated list of index, cuda:N, ocl:N, ocl:NAME "
               "or UUID")

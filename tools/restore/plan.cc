@@ -30,9 +30,10 @@ void close_image_pipe() {
 Result<std::unique_ptr<storage::ImageReader>> open_image(const RestoreOptions &o) {
   std::optional<storage::Key> key;
   if (!o.key_file.empty()) {
-    CKPT_TRY(key, storage::read_key(o.key_file));
+    CKPT_TRY(key, storage::read_key(o.key_file, o.shared_key ? storage::KeyAccess::Shared
+                                                             : storage::KeyAccess::Private));
   }
-  storage::ReadOptions options{.key = key ? &*key : nullptr};
+  storage::ReadOptions options{.key = key ? &*key : nullptr, .only_own = !o.trust_image};
   if (o.image != storage::kPipeImage) return storage::ImageReader::open(o.image, options);
   if (::isatty(STDIN_FILENO))
     return fail_with_hint("- reads an image from standard input, which is a terminal",

@@ -11,6 +11,7 @@
 #include "fatbin/static_runtime.h"
 #include "tools/command_line.h"
 #include "tools/device/environment.h"
+#include "tools/json_text.h"
 #include "tools/proc/command.h"
 #include "tools/proc/process.h"
 #include "tools/run/managed.h"
@@ -40,7 +41,7 @@ struct Options {
 
 Result<int> print_devices(bool as_json) {
   CKPT_TRY(std::vector<Device> devices, list_devices());
-  std::cout << (as_json ? device_json(devices).dump(2) + "\n" : device_table(devices));
+  std::cout << (as_json ? json_text(device_json(devices), 2) + "\n" : device_table(devices));
   return 0;
 }
 

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "common/base/log.h"
+#include "common/base/printable.h"
 #include "tools/proc/process.h"
 
 namespace ckpt::tools {
@@ -106,7 +107,7 @@ void Periodic::arm() {
 
 // Leaves the images of earlier sessions alone.
 std::string Periodic::next_name() const {
-  std::string program = executable_name(keeper_.program());
+  std::string program = name_part(executable_name(keeper_.program()));
   for (unsigned n = number_ + 1;; n++) {
     std::string path =
         fmt::format("{}/ckpt-{}-{}-{:04}.img", options_.folder, program, keeper_.program(), n);

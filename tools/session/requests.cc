@@ -19,6 +19,7 @@
 #include "tools/criu/interrupted_waits.h"
 #include "tools/device/apis.h"
 #include "tools/proc/command.h"
+#include "tools/proc/process_root.h"
 #include "tools/proc/sockets.h"
 #include "tools/session/keeper.h"
 #include "tools/session/process_tree.h"
@@ -60,7 +61,7 @@ void report_failure(pid_t program, const Error &error) {
   for (auto end = std::chrono::steady_clock::now() + 20s; std::chrono::steady_clock::now() < end;) {
     for (const std::string &path :
          listening_sockets(program, std::string(protocol::kAgentSocketPrefix)))
-      if (Result<UniqueFd> fd = connect_unix(path);
+      if (Result<UniqueFd> fd = connect_unix_of(program, path);
           fd && send_message(fd->get(), static_cast<u16>(Type::CheckpointFailed), w.bytes())) {
         (void)set_receive_timeout(fd->get(), kFrameTimeout);
         (void)receive_message(fd->get());

@@ -7,12 +7,12 @@
 #include <chrono>
 #include <filesystem>
 #include <set>
-#include <sstream>
 #include <thread>
 
 #include "agent/protocol.h"
 #include "tools/proc/process_root.h"
 #include "tools/proc/sockets.h"
+#include "tools/session/owners.h"
 #include "tools/session/process_tree.h"
 #include "tools/session/session_folder.h"
 
@@ -86,12 +86,9 @@ Result<pid_t> program_of(const Target &t) {
   // The keeper writes the PID shortly after the program has started, and after a restore only once
   // the program has its devices.
   for (auto end = steady_clock::now() + kRestoreTimeout; steady_clock::now() < end;) {
-    std::istringstream in(session_file(t, kProgramFile));
-    if (pid_t number = 0; in >> number) {
-      ProcessTable table = ProcessTable::read();
-      const Process *root = table.find_below(t.keeper, number);
-      return root ? Result<pid_t>(root->pid) : program_has_ended(t);
-    }
+    ProcessTable table = ProcessTable::read();
+    for (pid_t number : pids_in(session_file(t, kProgramFile)))
+      if (const Process *root = table.find_below(t.keeper, number)) return root->pid;
     if (session_socket_of(t.keeper).empty()) return program_has_ended(t);
     std::this_thread::sleep_for(kPoll);
   }
@@ -103,8 +100,7 @@ Result<pid_t> program_of(const Target &t) {
 // The keeper's foreign children and all their descendants.
 std::set<pid_t> foreign_children_of(const ProcessTable &table, const Target &t) {
   std::set<pid_t> all;
-  std::istringstream in(session_file(t, kForeignChildrenFile));
-  for (pid_t number; in >> number;)
+  for (pid_t number : pids_in(session_file(t, kForeignChildrenFile)))
     if (const Process *child = table.find_below(t.keeper, number))
       for (const Process &p : table.tree(child->pid)) all.insert(p.pid);
   return all;
@@ -157,6 +153,7 @@ Result<> find_members(Target &t) {
   for (auto end = steady_clock::now() + kOtherDumpTimeout; steady_clock::now() < end;) {
     find_processes(t);
     if (t.processes.empty() || t.processes.front().state == 'Z') return program_has_ended(t);
+    CKPT_CHECK(check_owners(ProcessTable::read(), t));
     busy = find_agents(t);
     if (busy == 0) return {};
     std::this_thread::sleep_for(kPoll);
@@ -206,6 +203,7 @@ Result<Target> resolve_target(pid_t pid) {
   Target t;
   CKPT_CHECK(wait_for_keeper(pid, t));
   CKPT_TRY(t.root, program_of(t));
+  CKPT_TRY(t.root_handle, ProcessHandle::open(t.root));
   CKPT_CHECK(find_members(t));
   t.own_pid_namespace = namespace_of(t.root, "pid") != namespace_of(::getpid(), "pid");
   t.files = prefix_of_files(t.root);
