@@ -18,11 +18,11 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 
-// The kernel's own values (include/linux/errno.h). -ERESTARTNOHAND: EINTR if a handler runs, else the
-// call begins again. -ERESTART_RESTARTBLOCK: it goes on as restart_syscall(2), which another dump
-// could not begin again, because the number of the call is lost.
+// The kernel's own values (include/linux/errno.h). -ERESTARTNOHAND: EINTR if a handler runs, else
+// the call begins again. -ERESTART_RESTARTBLOCK: it goes on as restart_syscall(2), which another
+// dump could not begin again, because the number of the call is lost.
 constexpr i64 kRestartUnlessHandled = -514, kRestartBlock = -516;
-constexpr u64 kInstructionBytes = 2;          // of `syscall`
+constexpr u64 kInstructionBytes = 2;  // of `syscall`
 constexpr auto kStopTimeout = 1s;
 
 struct SystemCall {

@@ -20,8 +20,7 @@ using nlohmann::json;
 
 Result<> Agents::connect(const Target &target) {
   for (size_t i = 0; i < target.agents.size(); i++) {
-    CKPT_TRY(AgentClient client,
-             AgentClient::connect(target.agent_pids[i], target.agents[i]));
+    CKPT_TRY(AgentClient client, AgentClient::connect(target.agent_pids[i], target.agents[i]));
     CKPT_TRY(AgentClient::Welcome welcome, client.hello("ckpt-dump"));
     CKPT_TRY(StagingSlots staging, StagingSlots::create());
     all_.push_back(std::make_unique<Agent>(Agent{target.agent_pids[i],

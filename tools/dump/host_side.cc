@@ -29,9 +29,9 @@ std::vector<std::string> entered_namespaces(const Target &target) {
   };
   pid_t root = target.root, parent = target.processes.front().parent;
   std::vector<std::string> options;
-  for (Kind k : {Kind{"pid", "pid", root}, Kind{"mnt", "mount", root}, Kind{"net", "net", parent},
-                 Kind{"uts", "uts", parent}, Kind{"ipc", "ipc", parent},
-                 Kind{"cgroup", "cgroup", parent}})
+  for (Kind k :
+       {Kind{"pid", "pid", root}, Kind{"mnt", "mount", root}, Kind{"net", "net", parent},
+        Kind{"uts", "uts", parent}, Kind{"ipc", "ipc", parent}, Kind{"cgroup", "cgroup", parent}})
     if (u64 its = namespace_of(k.of, k.name); its && its != namespace_of(::getpid(), k.name))
       options.push_back(fmt::format("--{}=/proc/{}/ns/{}", k.option, k.of, k.name));
   return options;

@@ -213,8 +213,8 @@ void check_processes(const Target &target, Reasons &reasons) {
                       name_of(*p)));
 }
 
-// CRIU runs with this tool's rights and in the program's mount namespace. There it must be our CRIU,
-// and not what a container has under the same name.
+// CRIU runs with this tool's rights and in the program's mount namespace. There it must be our
+// CRIU, and not what a container has under the same name.
 void check_container(const Target &target, const Criu &criu, Reasons &reasons) {
   u64 user = namespace_of(target.keeper, "user");
   if (user && user != namespace_of(::getpid(), "user"))

@@ -13,12 +13,18 @@ namespace {
 using nlohmann::json;
 
 json as_json(const SavedImage &image) {
-  return {{"image", image.path},           {"state", state_name(image.state)},
-          {"why", image.why},              {"program", image.program},
-          {"created", image.created},      {"bytes", image.raw_bytes},
-          {"devices", image.devices},      {"stored_bytes", image.stored_bytes},
-          {"encrypted", image.encrypted},  {"generation", image.generation},
-          {"parent", image.parent},        {"session_dir", image.session_folder},
+  return {{"image", image.path},
+          {"state", state_name(image.state)},
+          {"why", image.why},
+          {"program", image.program},
+          {"created", image.created},
+          {"bytes", image.raw_bytes},
+          {"devices", image.devices},
+          {"stored_bytes", image.stored_bytes},
+          {"encrypted", image.encrypted},
+          {"generation", image.generation},
+          {"parent", image.parent},
+          {"session_dir", image.session_folder},
           {"root_pid", image.root_pid}};
 }
 
@@ -32,7 +38,8 @@ void add_row(Table &table, const SavedImage &image) {
   if (image.encrypted) state += ", encrypted";
   if (!image.why.empty()) state += ": " + for_terminal(image.why);
   table.row({name_of(image.path), for_terminal(image.created),
-             known ? human_bytes(image.raw_bytes) : "", known ? human_bytes(image.stored_bytes) : "",
+             known ? human_bytes(image.raw_bytes) : "",
+             known ? human_bytes(image.stored_bytes) : "",
              for_terminal(fmt::format("{}", fmt::join(image.devices, ", "))),
              for_terminal(image.parent), for_terminal(image.program), state});
 }

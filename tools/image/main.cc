@@ -127,7 +127,8 @@ std::vector<Command> add_commands(CommandLine &line, Options &o) {
   CommandLine prune = line.command("prune", "remove the older images of a chain");
   prune.option("--keep=N", o.keep, "how many images to keep").required().range(1, 1000000);
 
-  CommandLine list = line.command("list", "list the images in a folder; exit code 1: one is damaged");
+  CommandLine list =
+      line.command("list", "list the images in a folder; exit code 1: one is damaged");
   list.option("FOLDER", o.image, "the folder with the images").default_is("the current folder");
   list.flag("--verify", o.every_byte, "check every stored byte, not only that each file is whole");
   list.option("--key-file=FILE", o.key_file, "the file with the key of encrypted images");

@@ -34,8 +34,7 @@ bool is_made_by_kernel(const std::string &path) {
 enum class Contents { Same, Changed, Unknown };
 
 // A file may have been copied here, which changes its time of modification alone.
-Contents contents_of(const ImageManifest::File &f, const std::string &path,
-                     const struct stat &st) {
+Contents contents_of(const ImageManifest::File &f, const std::string &path, const struct stat &st) {
   bool untouched = !f.mtime_ns || *f.mtime_ns == modification_time(st);
   if (untouched && !(f.shared && f.hash)) return Contents::Same;
   if (!f.hash) return Contents::Unknown;

@@ -131,8 +131,8 @@ double seconds_since_start(const Process &p) {
   timespec now{};
   ::clock_gettime(CLOCK_BOOTTIME, &now);
   double started = static_cast<double>(p.start_ticks) / static_cast<double>(::sysconf(_SC_CLK_TCK));
-  return std::max(0.0, static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) -
-                           started);
+  return std::max(
+      0.0, static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) - started);
 }
 
 std::string name_of(const Process &p) { return fmt::format("process {} ({})", p.pid, p.command); }

@@ -37,14 +37,14 @@ std::string last_image(const RunningProgram &p) {
 }
 
 std::string text_of(const std::vector<RunningProgram> &programs) {
-  if (programs.empty())
-    return "no program runs under ckpt-run or ckpt-restore\n";
+  if (programs.empty()) return "no program runs under ckpt-run or ckpt-restore\n";
   Table table({"PID", "USER", "TIME", "STATE", "MEMORY", "DEVICES", "LAST IMAGE", "PROGRAM"});
   for (const RunningProgram &p : programs)
-    table.row({std::to_string(p.root ? p.root : p.keeper), for_terminal(p.user),
-               elapsed(p.seconds), p.state, human_bytes(p.resident_bytes),
-               for_terminal(p.devices.empty() ? "-" : fmt::format("{}", fmt::join(p.devices, ", "))),
-               last_image(p), for_terminal(p.command)});
+    table.row(
+        {std::to_string(p.root ? p.root : p.keeper), for_terminal(p.user), elapsed(p.seconds),
+         p.state, human_bytes(p.resident_bytes),
+         for_terminal(p.devices.empty() ? "-" : fmt::format("{}", fmt::join(p.devices, ", "))),
+         last_image(p), for_terminal(p.command)});
   return table.text();
 }
 

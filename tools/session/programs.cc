@@ -64,8 +64,7 @@ void ask_agent(pid_t pid, RunningProgram &p) {
 }
 
 void read_last_image(const std::string &folder, RunningProgram &p) {
-  std::istringstream in(
-      read_file_of(p.keeper, fmt::format("{}/{}", folder, kLastImageFile)));
+  std::istringstream in(read_file_of(p.keeper, fmt::format("{}/{}", folder, kLastImageFile)));
   if (in >> p.last_image_time && in.get() == ' ') std::getline(in, p.last_image);
 }
 
@@ -79,7 +78,8 @@ void read_program(const ProcessTable &table, const std::string &folder, RunningP
   p.command = command_of(root->pid);
   if (p.command.empty()) p.command = root->command;
   std::string session = environment_of(root->pid, protocol::kSessionVariable);
-  p.session_folder = session.empty() ? folder : std::filesystem::path(session).parent_path().string();
+  p.session_folder =
+      session.empty() ? folder : std::filesystem::path(session).parent_path().string();
   p.state = root->state == 'T' ? "stopped" : "running";
   if (has_file(p.keeper, folder, protocol::kDumpMarker)) p.state = "dumping";
   for (const Process &q : table.tree(root->pid)) {

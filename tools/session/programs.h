@@ -19,7 +19,7 @@ struct RunningProgram {
   pid_t root = 0;  // 0: it is still being started or restored
   uid_t uid = 0;
   std::string user;
-  std::string state;  // "running", "stopped", "suspended", "dumping", "starting"
+  std::string state;   // "running", "stopped", "suspended", "dumping", "starting"
   double seconds = 0;  // since the keeper was started
   size_t processes = 0;
   u64 resident_bytes = 0;
