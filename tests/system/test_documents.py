@@ -259,7 +259,7 @@ ELSEWHERE = {
     "./check": "is what runs this",
     "scripts/setup": "./check has called it",
     "scripts/build": "./check has called it",
-    "meson": "installing is tested in test_library.py",
+    "meson": "installing is tested in test_install.py",
     "ninja": "builds a bench; the benches are run by hand",
     "build/bench": "a measurement",
 }
