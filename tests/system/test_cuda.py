@@ -309,6 +309,16 @@ def test_the_device_heap_is_kept_and_reported(cuda):
     assert copy.wait() == 0, copy.error_text
 
 
+def test_the_report_says_that_it_waited_for_the_drivers_queue(cuda):
+    job = cuda.start(source="queue.cu", paused=False)
+    job.wait_text("READY")
+    waits = [cuda.ckpt.dump(job.pid, f"image{n}", "--leave-running")["waits"] for n in range(3)]
+    assert all(w.keys() == {"callbacks", "cuda"} for w in waits)
+    assert max(w["cuda"] for w in waits) >= 0.01
+    cuda.ckpt.finish()
+    assert job.wait() == 0, job.error_text
+
+
 def test_a_host_function_never_deadlocks_with_a_checkpoint(cuda):
     """The host function waits for a lock, and the thread with the lock waits at the gate."""
     job = cuda.start("hostfunction", source="refused.cu")

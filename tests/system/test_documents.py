@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import time
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import documents
 from conftest import BUILD, ROOT
 from cuda_programs import make  # noqa: F401, a fixture
+from deadline import Deadline
 from toolkit import NVCC
 
 TOOLS = ["ckpt-run", "ckpt-dump", "ckpt-restore", "ckpt-image", "ckpt-fatbin", "ckpt-top", "ckpt-sim", "ckptd"]
@@ -108,10 +110,11 @@ class Shell:
 
     def __init__(self, folder, environment=None):
         self.folder, self.log = folder, folder / "shell.log"
+        self.runtime = tempfile.TemporaryDirectory(prefix="ckpt-")  # sockets need a short path
         path = f"{BUILD}/tools:{BUILD}/examples:{BUILD}/softcuda:{os.environ['PATH']}"
         if NVCC:
             path += f":{os.path.dirname(NVCC)}"
-        env = {**os.environ, "PATH": path, "CKPTD_SOCKET": str(folder / "ckptd.sock"), "CKPT_RUNTIME_DIR": str(folder),
+        env = {**os.environ, "PATH": path, "CKPTD_SOCKET": str(folder / "ckptd.sock"), "CKPT_RUNTIME_DIR": self.runtime.name,
                "MANPATH": "", **(environment or {})}
         self.process = subprocess.Popen(
             # A pipe, as a terminal would be: tools say less to a file. It is made in the new mount
@@ -132,14 +135,14 @@ class Shell:
         begin = len(self.output())
         self.process.stdin.write(f"{command}\necho {mark} $?\n")
         self.process.stdin.flush()
-        end = time.monotonic() + DEADLINE
+        end = Deadline(DEADLINE)
         while True:
             output = self.output()[begin:]
             over = re.search(rf"^{mark} (\d+)$", output, flags=re.M)
             missing = [line for line in shown if not documents.is_shown(line, output, self.folder)]
             if over and not missing:
                 break
-            if time.monotonic() > end:
+            if end.passed():
                 raise AssertionError(f"{command}\nnot shown: {missing}\n---- shown:\n{output[-3000:]}")
             time.sleep(0.05)
         assert int(over.group(1)) in statuses, f"{command}\n{output}"
@@ -149,6 +152,7 @@ class Shell:
         self.process.stdin.close()
         self.process.kill()
         self.process.wait()
+        self.runtime.cleanup()
 
 
 @pytest.fixture
@@ -259,6 +263,7 @@ ELSEWHERE = {
     "./check": "is what runs this",
     "scripts/setup": "./check has called it",
     "scripts/build": "./check has called it",
+    "scripts/fuzz": "runs in ./check --full",
     "meson": "installing is tested in test_install.py",
     "ninja": "builds a bench; the benches are run by hand",
     "build/bench": "a measurement",

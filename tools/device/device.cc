@@ -2,6 +2,7 @@
 #include "tools/device/device.h"
 
 #include <algorithm>
+#include <ranges>
 #include <sstream>
 
 #include "common/base/log.h"
@@ -94,6 +95,18 @@ Result<> choose_one(const std::vector<Device> &devices, const std::string &word,
   return Failure(no_such_device(devices, word));
 }
 
+// The API that all words of `spec` begin with ("ocl:1,ocl:pocl"), or "". To load the drivers of the
+// others would take half a second.
+std::string_view only_api(const std::string &spec) {
+  for (const Api &api : kApis) {
+    auto names_it = [&](const auto &word) {
+      return lower(std::string(word.begin(), word.end())).starts_with(fmt::format("{}:", api.name));
+    };
+    if (std::ranges::all_of(spec | std::views::split(','), names_it)) return api.name;
+  }
+  return {};
+}
+
 std::vector<std::string> strings_of(const json &list) {
   std::vector<std::string> all;
   if (list.is_array())
@@ -139,7 +152,7 @@ Result<std::vector<Device>> list_devices(std::string_view only) {
 Result<DeviceChoice> choose_devices(const std::string &spec) {
   DeviceChoice choice;
   if (spec.empty()) return choice;
-  CKPT_TRY(std::vector<Device> devices, list_devices());
+  CKPT_TRY(std::vector<Device> devices, list_devices(only_api(spec)));
   return choose_devices(spec, devices);
 }
 

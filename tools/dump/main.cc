@@ -39,6 +39,7 @@ nlohmann::json as_json(const DumpReport &r) {
           {"unchanged_bytes", r.unchanged_bytes},
           {"pause_seconds", r.pause_seconds},
           {"quiesce_seconds", r.quiesce_seconds},
+          {"waits", r.waits},
           {"durable_seconds", r.durable_seconds},
           {"remarks", r.remarks},
           {"phases", r.phases}};
@@ -58,6 +59,18 @@ void print_json(const nlohmann::json &j, const std::string &image) {
 // events).
 constexpr double kWorthSaying = 0.2;
 
+// ", of which 2.340 s until devices were idle (cuda 2.330 s)"
+std::string waited(const DumpReport &r) {
+  constexpr double kLeast = 0.01;
+  if (r.quiesce_seconds < kWorthSaying) return {};
+  std::string each;
+  for (const auto &[name, seconds] : r.waits)
+    if (seconds >= kLeast)
+      each += fmt::format("{}{} {:.3f} s", each.empty() ? "" : ", ", name, seconds);
+  return fmt::format(", of which {:.3f} s until callbacks had returned and devices were idle{}",
+                     r.quiesce_seconds, each.empty() ? "" : " (" + each + ")");
+}
+
 void print_report(const DumpReport &r, bool left_running) {
   constexpr double kMiB = 1 << 20;
   nlohmann::json j = as_json(r);
@@ -75,11 +88,7 @@ void print_report(const DumpReport &r, bool left_running) {
     fmt::print(out, "devices  {:.1f} MiB equal the parent's and were not read\n",
                static_cast<double>(r.unchanged_bytes) / kMiB);
   for (const std::string &remark : r.remarks) fmt::print(out, "remark   {}\n", remark);
-  std::string devices;
-  if (r.quiesce_seconds >= kWorthSaying)
-    devices = fmt::format(", of which {:.3f} s until callbacks had returned and devices were idle",
-                          r.quiesce_seconds);
-  fmt::print(out, "pause    {:.3f} s{}\ndurable  {:.3f} s\n", r.pause_seconds, devices,
+  fmt::print(out, "pause    {:.3f} s{}\ndurable  {:.3f} s\n", r.pause_seconds, waited(r),
              r.durable_seconds);
 }
 

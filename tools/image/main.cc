@@ -22,7 +22,7 @@ constexpr int kDiffFailed = 2;  // as in diff(1)
 
 struct Options {
   std::string image, other, stream, key_file;
-  bool json = false, streams = false, quiet = false, overwrite = false;
+  bool json = false, streams = false, every_byte = false, quiet = false, overwrite = false;
   size_t keep = 0;
   std::optional<storage::Key> key;
 
@@ -83,6 +83,10 @@ Result<int> run_prune(const Options &o) {
   return 0;
 }
 
+Result<int> run_list(const Options &o) {
+  return list(o.image.empty() ? "." : o.image, o.json, o.every_byte, o.key_or_null());
+}
+
 Result<int> run_clean(const Options &o) {
   CKPT_CHECK(clean(o.image.empty() ? "." : o.image, o.json));
   return 0;
@@ -123,13 +127,19 @@ std::vector<Command> add_commands(CommandLine &line, Options &o) {
   CommandLine prune = line.command("prune", "remove the older images of a chain");
   prune.option("--keep=N", o.keep, "how many images to keep").required().range(1, 1000000);
 
+  CommandLine list =
+      line.command("list", "list the images in a folder; exit code 1: one is damaged");
+  list.option("FOLDER", o.image, "the folder with the images").default_is("the current folder");
+  list.flag("--verify", o.every_byte, "check every stored byte, not only that each file is whole");
+  list.option("--key-file=FILE", o.key_file, "the file with the key of encrypted images");
+
   CommandLine clean = line.command("clean", "remove what killed tools have left behind");
   clean.option("FOLDER", o.image, "also remove partial images here")
       .default_is("the current folder");
 
   for (CommandLine *c : {&flatten, &receive})
     c->flag("--overwrite", o.overwrite, "replace an existing image");
-  for (CommandLine *c : {&show, &verify, &diff, &prune, &clean})
+  for (CommandLine *c : {&show, &list, &verify, &diff, &prune, &clean})
     c->flag("--json", o.json, "report as one JSON object");
   for (CommandLine *c : {&show, &verify, &diff, &flatten, &receive, &prune}) {
     c->option("IMAGE", o.image, "the image's folder").required();
@@ -139,6 +149,7 @@ std::vector<Command> add_commands(CommandLine &line, Options &o) {
 
   std::vector<Command> all;
   all.push_back({std::move(show), run_show});
+  all.push_back({std::move(list), run_list});
   all.push_back({std::move(verify), run_verify});
   all.push_back({std::move(diff), run_diff, kDiffFailed});
   all.push_back({std::move(flatten), run_flatten});
@@ -171,7 +182,7 @@ int run(const std::vector<Command> &commands, Options &o) {
 int main(int argc, char **argv) {
   using namespace ckpt::tools;
   CommandLine line("ckpt-image",
-                   "Shows, verifies, compares, copies and removes images of ckpt-dump.\n"
+                   "Lists, shows, verifies, compares, copies and removes images of ckpt-dump.\n"
                    "Exit code 125: the arguments are wrong; ckpt-image(1) lists the others.");
   Options o;
   std::vector<Command> commands = add_commands(line, o);

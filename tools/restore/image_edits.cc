@@ -8,6 +8,7 @@
 #include <map>
 
 #include "tools/criu/criu_file.h"
+#include "tools/criu/interrupted_waits.h"
 
 namespace ckpt::tools {
 namespace {
@@ -87,11 +88,15 @@ StreamEdits image_edits(const ImageManifest &m, GrownFiles grown) {
   auto edit_memory = [largest = largest_mapping()](ProtoMessage &mm) {
     mm.edit_each(MmEntry::kVmas, [&](ProtoMessage &vma) { edit_vma(vma, largest); });
   };
-  return {.wanted = [](const std::string &n) { return n == "files.img" || n.starts_with("mm-"); },
+  return {.wanted =
+              [](const std::string &n) {
+                return n == "files.img" || n.starts_with("mm-") || n.starts_with("core-");
+              },
           .edited =
               [=](const std::string &n, Bytes bytes) {
-                return n == "files.img" ? edit_criu_file(std::move(bytes), edit_file)
-                                        : edit_criu_file(std::move(bytes), edit_memory);
+                if (n == "files.img") return edit_criu_file(std::move(bytes), edit_file);
+                if (n.starts_with("mm-")) return edit_criu_file(std::move(bytes), edit_memory);
+                return edit_criu_file(std::move(bytes), restart_interrupted_wait);
               }};
 }
 

@@ -47,6 +47,8 @@ Result<int> run_restore(RestoreOptions o) {
   // The keeper opens the new session.
   phases.begin("session");
   CKPT_TRY(std::unique_ptr<Keeper> keeper, Keeper::create({plan.devices, o.portable}));
+  if (o.image != storage::kPipeImage)
+    keeper->image_written(std::filesystem::absolute(o.image).lexically_normal());
   CKPT_TRY(std::unique_ptr<Periodic> periodic, Periodic::start(*keeper, o.periodic));
   // A thread restores the program, while this one serves the session until the program ends.
   Keeper::Outcome outcome;

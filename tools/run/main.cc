@@ -77,6 +77,7 @@ Result<int> run_program(const Options &options) {
   if (environment.software_cuda)
     if (Result<> r = fatbin::refuse_static_runtime(find_program(options.program[0])); !r)
       return fail_with_code(kCannotExecute, r.error());
+  adopt_null_streams();
   // The keeper opens the session before the program can ask for it.
   CKPT_TRY(std::unique_ptr<Keeper> keeper,
            Keeper::create({devices, options.portable, environment}));
