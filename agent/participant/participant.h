@@ -182,7 +182,7 @@ class Participant {
 // Registers `participant`, which must live as long as the process, and starts the agent if it is
 // not running yet. Waits while a checkpoint is in progress. Fails in a process that was not started
 // by ckpt-run. Thread-safe; exported by libckpt.so.
-[[gnu::visibility("default")]] Result<> add_participant(Participant *participant);
+Result<> add_participant(Participant *participant);
 
 // The same for an API that starts its driver: calls `start`, and registers `participant` if it
 // returns true. A checkpoint that begins meanwhile waits for both, so it meets the driver's sockets

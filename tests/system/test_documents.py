@@ -264,7 +264,7 @@ ELSEWHERE = {
     "scripts/setup": "./check has called it",
     "scripts/build": "./check has called it",
     "scripts/fuzz": "runs in ./check --full",
-    "meson": "installing is tested in test_library.py",
+    "meson": "installing is tested in test_install.py",
     "ninja": "builds a bench; the benches are run by hand",
     "build/bench": "a measurement",
 }

@@ -1,63 +1,63 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tree that `meson install` makes, moved to another place."""
+"""What `meson install` and `meson dist` make: stripped files, symbols that are meant for others, one
+archive for one commit."""
+import hashlib
 import json
-import os
-import shutil
+import re
 import subprocess
 
 import pytest
 
-from conftest import BUILD, tree_of
-from test_opencl import HEAT, bed_environment
+from conftest import BUILD, ROOT
 
-PREFIX = "usr/local"
-
-
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory):
-    """Installed for /usr/local, and found under another folder."""
-    folder = tmp_path_factory.mktemp("moved")
-    r = subprocess.run(["meson", "install", "--no-rebuild", "--quiet", "--destdir", folder], cwd=BUILD, capture_output=True,
-                       text=True, timeout=300)
-    if r.returncode != 0:
-        pytest.skip(f"not everything is built: {r.stderr[-200:]}")
-    return folder / PREFIX
+pytestmark = pytest.mark.no_criu
 
 
-def tool(tree, name, *options, env, cwd=None):
-    return subprocess.run([tree / "bin" / name, *map(str, options)], env=env, cwd=cwd, capture_output=True, text=True,
-                          stdin=subprocess.DEVNULL, timeout=100)
+def meson(*arguments, **more):
+    return subprocess.run(["meson", *arguments], capture_output=True, text=True, check=True, timeout=300, **more).stdout
 
 
-@pytest.mark.no_criu
-def test_a_moved_tree_lists_the_same_devices(tree):
-    env = {**os.environ, **bed_environment()}
-    devices = [json.loads(subprocess.run([where / "ckpt-run", "--list-devices", "--json"], env=env, capture_output=True,
-                                         text=True, timeout=100).stdout) for where in (tree / "bin", BUILD / "tools")]
-    assert devices[0] == devices[1] != []
+def symbols(library, which):
+    """{(name, version node)} of a dynamic symbol table."""
+    said = subprocess.run(["nm", "-D", which, library], capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r" (\w+)@{1,2}(CKPT_\w+)$", said, flags=re.M))
 
 
-@pytest.mark.skipif(not HEAT.exists(), reason="the OpenCL parts are not built")
-def test_a_moved_tree_runs_dumps_and_restores_an_opencl_program(tree, ckpt, monkeypatch):
-    ckpt.env.update(bed_environment())
-    monkeypatch.setattr(ckpt, "tool", lambda name: str(tree / "bin" / name))
-    job = ckpt.start("ckpt-run", ["--device", "ocl:pthread", "--", HEAT, "--n", "64", "--steps", "10000000", "--report", "50"])
-    job.wait_text("step")
-    maps = open(f"/proc/{job.program()}/maps").read()
-    assert str(tree) in maps and "pocl" not in maps
-    proxies = [p for p in tree_of(job.pid) if os.readlink(f"/proc/{p}/exe").startswith(f"{tree}/libexec")]
-    assert proxies
-    ckpt.dump(job.pid, "one")
-    copy = ckpt.restore("one")
-    copy.wait_text("step")
+def test_what_is_installed_is_stripped(tmp_path):
+    options = json.loads(meson("introspect", "--buildoptions", ROOT / "meson.build"))
+    assert next(o["value"] for o in options if o["name"] == "strip") is True
+    meson("install", "-C", BUILD, "--no-rebuild", "--strip", "--destdir", tmp_path)
+    files = [p for p in tmp_path.rglob("*") if p.is_file() and not p.is_symlink()]
+    programs = [p for p in files if p.read_bytes().startswith(b"\x7fELF")]
+    assert {"ckpt-run", "ckptd", "libckpt.so.1"} <= {p.name for p in programs}
+    for program in programs:
+        sections = subprocess.run(["readelf", "-SW", program], capture_output=True, text=True, check=True).stdout
+        assert ".debug_" not in sections, program
+    names = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*")}
+    for end in ("zsh/site-functions/_ckpt", "vendor_completions.d/ckpt-dump.fish", "bash-completion/completions/ckptd"):
+        assert any(name.endswith(end) for name in names), end
 
 
-@pytest.mark.no_criu
-def test_tools_without_their_parts_say_so(tree, tmp_path):
-    shutil.copytree(tree / "bin", tmp_path / "bin")
-    env = {**os.environ, **bed_environment()}
-    r = tool(tmp_path, "ckpt-run", "--list-devices", env=env)
-    assert r.returncode == 125 and "no device was found, because parts of ckpt are missing" in r.stderr
-    assert str(tmp_path) not in r.stdout and "ckpt-ocl-proxy" in r.stderr
-    r = tool(tmp_path, "ckpt-run", "--device", "ocl:pthread", "true", env=env)
-    assert r.returncode == 125 and "parts of ckpt are missing" in r.stderr
+def test_libckpt_exports_the_c_api_and_what_our_own_libraries_call():
+    libckpt = BUILD / "libckpt" / "libckpt.so.1"
+    ours = [p for p in (BUILD / "libckpt-ocl" / "libckpt-ocl.so", BUILD / "libckpt-cuda" / "libcuda.so.1") if p.exists()]
+    if not libckpt.exists() or len(ours) < 2:
+        pytest.skip("not all libraries are built")
+    exported = symbols(libckpt, "--defined-only")
+    called = set().union(*(symbols(p, "--undefined-only") for p in ours))
+    assert {name for name, node in exported if node == "CKPT_PRIVATE"} == {name for name, _ in called}
+    assert all(name.startswith("ckpt_") for name, node in exported if node != "CKPT_PRIVATE")
+
+
+@pytest.mark.full
+def test_one_commit_makes_one_archive(tmp_path):
+    if not (ROOT / ".git").exists():
+        pytest.skip("this is no git repository")
+    meson("setup", tmp_path, ROOT)
+
+    def archive():
+        meson("dist", "-C", tmp_path, "--no-tests", "--allow-dirty", "--formats", "xztar")
+        made = next((tmp_path / "meson-dist").glob("*.tar.xz"))
+        return hashlib.sha256(made.read_bytes()).hexdigest()
+
+    assert archive() == archive()

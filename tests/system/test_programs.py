@@ -65,7 +65,7 @@ def test_a_program_is_listed_with_its_last_image(ckpt):
     text = run(ckpt, "ckpt-ps")
     assert text.split()[:3] == ["PID", "USER", "TIME"]
     line = next(line for line in text.splitlines() if line.startswith(f"{program['pid']} "))
-    assert user in line and "counter" in line and " ago)" in line
+    assert user in line and "counter" in line and " ago: " in line
     assert ps(ckpt, "--user", user) and not ps(ckpt, "--user", "nobody")
     run(ckpt, "ckpt-ps", "--user", "no-such-user", code=1)
 

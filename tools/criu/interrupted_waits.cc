@@ -18,10 +18,11 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 
-// The kernel's own value (include/linux/errno.h): EINTR if a handler runs, else the call begins
-// again.
-constexpr long kRestartUnlessHandled = -514;  // -ERESTARTNOHAND
-constexpr u64 kInstructionBytes = 2;          // of `syscall`
+// The kernel's own values (include/linux/errno.h). -ERESTARTNOHAND: EINTR if a handler runs, else
+// the call begins again. -ERESTART_RESTARTBLOCK: it goes on as restart_syscall(2), which another
+// dump could not begin again, because the number of the call is lost.
+constexpr i64 kRestartUnlessHandled = -514, kRestartBlock = -516;
+constexpr u64 kInstructionBytes = 2;  // of `syscall`
 constexpr auto kStopTimeout = 1s;
 
 struct SystemCall {
@@ -69,7 +70,7 @@ void restart_in(pid_t thread) {
   if (::ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) < 0) return;
   ::ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
   if (wait_for_stop(thread) && ::ptrace(PTRACE_GETREGS, thread, nullptr, &r) == 0 &&
-      static_cast<i64>(r.rax) == -EINTR &&
+      (static_cast<i64>(r.rax) == -EINTR || static_cast<i64>(r.rax) == kRestartBlock) &&
       can_begin_again({static_cast<i64>(r.orig_rax), r.rsi, r.rdx, r.r10})) {
     r.rax = static_cast<unsigned long long>(kRestartUnlessHandled);
     ::ptrace(PTRACE_SETREGS, thread, nullptr, &r);

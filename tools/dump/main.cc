@@ -26,10 +26,10 @@ struct Options {
   SuspendOptions suspend;
   bool suspend_program = false, json = false, quiet = false, verbose = false;
   std::string key_file;
+  bool shared_key = false;
   std::optional<int> pid;
   bool all = false;
   std::string user;
-  bool shared_key = false;
 };
 
 nlohmann::json as_json(const DumpReport &r) {

@@ -22,26 +22,19 @@ struct Options {
   bool json = false;
 };
 
-// As in ps(1): minutes and seconds, or hours and minutes, or days and hours.
-std::string elapsed(double seconds) {
-  u64 s = static_cast<u64>(seconds);
-  if (s < 3600) return fmt::format("{}m{:02}s", s / 60, s % 60);
-  if (s < 86400) return fmt::format("{}h{:02}m", s / 3600, s / 60 % 60);
-  return fmt::format("{}d{:02}h", s / 86400, s / 3600 % 24);
-}
-
 std::string last_image(const RunningProgram &p) {
   if (p.last_image.empty()) return "-";
   double age = std::max(0.0, static_cast<double>(::time(nullptr) - p.last_image_time));
-  return fmt::format("{} ({} ago)", printable(p.last_image), elapsed(age));
+  // A long path is cut at its end.
+  return fmt::format("{} ago: {}", human_duration(static_cast<u64>(age)), printable(p.last_image));
 }
 
 std::string text_of(const std::vector<RunningProgram> &programs) {
   if (programs.empty()) return "no program runs under ckpt-run or ckpt-restore\n";
   Table table({"PID", "USER", "TIME", "STATE", "MEMORY", "DEVICES", "LAST IMAGE", "PROGRAM"});
   for (const RunningProgram &p : programs)
-    table.row({std::to_string(p.root ? p.root : p.keeper), printable(p.user), elapsed(p.seconds),
-               p.state, human_bytes(p.resident_bytes),
+    table.row({std::to_string(p.root ? p.root : p.keeper), printable(p.user),
+               human_duration(static_cast<u64>(p.seconds)), p.state, human_bytes(p.resident_bytes),
                printable(p.devices.empty() ? "-" : fmt::format("{}", fmt::join(p.devices, ", "))),
                last_image(p), printable(p.command)});
   return table.text();

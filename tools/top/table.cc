@@ -10,6 +10,7 @@
 
 #include "common/base/bytes.h"
 #include "common/base/printable.h"
+#include "common/base/units.h"
 
 namespace ckpt::tools {
 namespace {
@@ -100,14 +101,6 @@ std::string user_of(const json &p) {
   return at->second;
 }
 
-// "2:05" minutes, "3h07m" or "12d03h".
-std::string age(u64 seconds) {
-  u64 minutes = seconds / 60, hours = minutes / 60;
-  if (hours == 0) return fmt::format("{}:{:02}", minutes, seconds % 60);
-  if (hours < 100) return fmt::format("{}h{:02}m", hours, minutes % 60);
-  return fmt::format("{}d{:02}h", hours / 24, hours % 24);
-}
-
 constexpr const char *kTitles =
     "    PID PRI STATE      GPU   USED  WANTS   KEPT EVICT   TIME USER     PROGRAM";
 constexpr size_t kStateAt = 12;
@@ -117,7 +110,7 @@ std::string program_line(const json &status, const json &p) {
                      number(p, "pid"), signed_number(p, "priority"), state_of(p),
                      gpu_number(status, text(p, "gpu")), number(p, "used_bytes") >> 20,
                      number(p, "requested_bytes") >> 20, number(p, "kept_bytes") >> 20,
-                     number(p, "evictions"), age(number(p, "seconds")), user_of(p),
+                     number(p, "evictions"), human_duration(number(p, "seconds")), user_of(p),
                      text(p, "name") + (of_opencl(p) ? " (OpenCL)" : "") +
                          (flag(p, "exclusive") ? " (exclusive)" : "") +
                          (p.contains("cannot_be_suspended") ? " (stays)" : ""));
@@ -195,7 +188,7 @@ USED      MiB of device memory that the program uses
 WANTS     MiB that it has asked for and waits for
 KEPT      MiB of its contents that are kept in host memory or on disk
 EVICT     how often it was evicted
-TIME      since it has joined: minutes:seconds, 3h07m, or 12d03h
+TIME      since it has joined ckptd
 )";
 }
 
