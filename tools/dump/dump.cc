@@ -163,7 +163,7 @@ Result<> Dump::resolve() {
 
 Result<> Dump::preflight() {
   Reasons reasons;
-  check_rights(reasons);
+  rights_ = rights_to_dump(target_, reasons);
   if (Result<Criu> criu = find_criu())
     criu_ = *criu;
   else
@@ -201,6 +201,8 @@ Result<> Dump::open_image() {
                {"host", describe_host()},
                {"root_pid", target_.processes.front().ns_pid()},
                {"session_dir", session_folder_of(target_.root)}};
+  if (std::optional<helper::Identity> owner = owner_of(target_))
+    manifest_["owner"] = {{"uid", owner->uid}, {"gid", owner->gid}, {"groups", owner->groups}};
   hash_files();
   for (const Process &p : target_.processes) expected_ += p.resident_bytes;
   if (in_pipe()) {
@@ -250,6 +252,7 @@ Result<> Dump::announce() {
 Result<> Dump::lock_connections() {
   connections_ = Connections::read(target_);
   reuse_ = reuse_of_sockets(target_.processes);
+  rights_.connections = !connections_.empty();
   if (connections_.empty()) return {};
   CKPT_TRY(connection_lock_, ConnectionLock::take(connections_.flows()));
   return {};
@@ -260,7 +263,7 @@ Result<> Dump::dump_criu_side() {
   inherited.push_back(keeper_.get());
   std::string log = (in_pipe() ? "ckpt-dump" : options_.image) + ".criu.log";
   CKPT_CHECK(dump_host_side(
-      {criu_, target_, *image_, cancel_, std::move(inherited), std::move(log)}, stopped_));
+      {criu_, rights_, target_, *image_, cancel_, std::move(inherited), std::move(log)}, stopped_));
   links_ = keep_link_remaps(target_, read_descriptors(target_));
   return {};
 }

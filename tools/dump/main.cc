@@ -6,8 +6,10 @@
 #include <cstdio>
 
 #include "common/base/log.h"
+#include "helper/serve.h"
 #include "storage/io/key_file.h"
 #include "tools/command_line.h"
+#include "tools/criu/criu_by_helper.h"
 #include "tools/dump/dump.h"
 #include "tools/dump/progress.h"
 #include "tools/dump/suspend.h"
@@ -177,6 +179,7 @@ void add_options(CommandLine &line, Options &o) {
 
 int main(int argc, char **argv) {
   using namespace ckpt::tools;
+  if (is_helper(argc, argv)) return ckpt::helper::serve_starter(argv + 2);
   Options o;
   CommandLine line(
       "ckpt-dump",

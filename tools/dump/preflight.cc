@@ -13,6 +13,7 @@
 #include <set>
 
 #include "common/managed/messages.h"
+#include "helper/criu_arguments.h"
 #include "tools/dump/connections.h"
 #include "tools/dump/unix_sockets.h"
 #include "tools/proc/descriptors.h"
@@ -83,7 +84,7 @@ std::string refused_descriptor(const Process &p, const Descriptor &d, bool has_a
   if (d.kind == Kind::BlockDevice ||
       (d.kind == Kind::CharDevice && !criu_can_reopen(d) && !is_driver_device(d.target)))
     return what + "the device " + d.target + ", which cannot be checkpointed: close it first";
-  if (d.kind == Kind::File && d.deleted && d.size > kMaxUnlinkedBytes &&
+  if (d.kind == Kind::File && d.deleted && d.size > helper::kMaxUnlinkedBytes &&
       !d.target.starts_with("/memfd:"))
     return what +
            fmt::format(
@@ -150,10 +151,6 @@ std::string refused_driver(const Process &p) {
 }
 
 }  // namespace
-
-void check_rights(Reasons &reasons) {
-  if (::geteuid() != 0) reasons.push_back("CRIU needs root: run ckpt-dump as root");
-}
 
 void check_destination(const Target &target, const std::string &image, bool overwrite,
                        Reasons &reasons) {

@@ -19,6 +19,15 @@ struct MmEntry {
 struct VmaEntry {
   static constexpr u32 kStart = 1, kEnd = 2, kProtection = 5, kFlags = 6;
 };
+struct CoreEntry {
+  static constexpr u32 kThread = 5;
+};
+struct ThreadCoreEntry {
+  static constexpr u32 kCreds = 10;
+};
+struct CredsEntry {
+  static constexpr u32 kBoundingSet = 12;
+};
 struct FileEntry {
   static constexpr u32 kRegular = 3, kTimer = 12;
 };
@@ -76,9 +85,19 @@ void edit_regular_file(ProtoMessage &file, const GrownByPath &grown) {
     file.set_number(RegularFileEntry::kPosition, now);
 }
 
+// Nothing is missing in the bounding set.
+void edit_core(ProtoMessage &core) {
+  constexpr u64 kAll = ~u32{0};
+  core.edit_each(CoreEntry::kThread, [](ProtoMessage &thread) {
+    thread.edit_each(ThreadCoreEntry::kCreds, [](ProtoMessage &creds) {
+      creds.set_number(CredsEntry::kBoundingSet, kAll);
+    });
+  });
+}
+
 }  // namespace
 
-StreamEdits image_edits(const ImageManifest &m, GrownFiles grown) {
+StreamEdits image_edits(const ImageManifest &m, GrownFiles grown, const CriuRights &rights) {
   GrownByPath files = grown == GrownFiles::Append ? grown_files(m) : GrownByPath();
   auto edit_file = [files](ProtoMessage &entry) {
     entry.edit_each(FileEntry::kTimer, edit_timer);
@@ -87,11 +106,16 @@ StreamEdits image_edits(const ImageManifest &m, GrownFiles grown) {
   auto edit_memory = [largest = largest_mapping()](ProtoMessage &mm) {
     mm.edit_each(MmEntry::kVmas, [&](ProtoMessage &vma) { edit_vma(vma, largest); });
   };
-  return {.wanted = [](const std::string &n) { return n == "files.img" || n.starts_with("mm-"); },
+  return {.wanted =
+              [cores = rights.unprivileged()](const std::string &n) {
+                return n == "files.img" || n.starts_with("mm-") ||
+                       (cores && n.starts_with("core-"));
+              },
           .edited =
               [=](const std::string &n, Bytes bytes) {
-                return n == "files.img" ? edit_criu_file(std::move(bytes), edit_file)
-                                        : edit_criu_file(std::move(bytes), edit_memory);
+                if (n == "files.img") return edit_criu_file(std::move(bytes), edit_file);
+                if (n.starts_with("core-")) return edit_criu_file(std::move(bytes), edit_core);
+                return edit_criu_file(std::move(bytes), edit_memory);
               }};
 }
 

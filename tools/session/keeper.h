@@ -79,6 +79,8 @@ class Keeper {
   // The program has its devices too: from now on ckpt-dump accepts it.
   void program_ready();
   void program_stopped(int signal);
+  // ckpt-helper restores the program: it and its orphans are below this process, not below ours.
+  void stem_started(pid_t stem) { helper_stem_ = stem; }
   // Ends the program, whole or half restored, and what restores it.
   void kill_program();
   void program_ended(int wait_status);
@@ -175,6 +177,7 @@ class Keeper {
   std::function<void(int)> cancel_;
   std::function<void()> before_stop_, after_stop_, window_changed_;
 
+  pid_t helper_stem_ = 0;
   pid_t program_ = 0;
   bool own_session_ = false;
   bool ended_ = false;

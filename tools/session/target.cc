@@ -11,6 +11,8 @@
 #include <thread>
 
 #include "agent/protocol.h"
+#include "helper/protocol.h"
+#include "helper/status.h"
 #include "tools/proc/sockets.h"
 #include "tools/session/process_tree.h"
 #include "tools/session/session_folder.h"
@@ -37,18 +39,45 @@ std::string session_socket_of(pid_t pid) {
   return {};
 }
 
+std::string folder_of(const std::string &session_socket) {
+  return std::filesystem::path(session_socket).parent_path().string() + "/";
+}
+
+// A program that ckpt-helper has restored is not below its keeper, but below a stem. The keeper is
+// the one of the same user whose program the stem's child is.
+bool find_keeper_of_stem(const ProcessTable &table, pid_t stem, pid_t root, Target &t) {
+  Result<helper::Status> program = helper::read_status(root);
+  for (const Process &p : table.all()) {
+    std::string socket = session_socket_of(p.pid);
+    Result<helper::Status> keeper = helper::read_status(p.pid);
+    if (socket.empty() || !keeper || !program || keeper->uids != program->uids) continue;
+    pid_t its_program = 0;
+    if (std::ifstream(folder_of(socket) + std::string(kProgramFile)) >> its_program;
+        its_program != root)
+      continue;
+    t.session_socket = socket;
+    t.keeper = p.pid;
+    t.helper_stem = stem;
+    return true;
+  }
+  return false;
+}
+
 // The keeper is the nearest ancestor that listens on a session's socket. Returns false if there is
 // none; `starting` is then an ancestor that may become a keeper, or 0.
 bool find_keeper(const ProcessTable &table, pid_t pid, Target &t, pid_t &starting) {
   starting = 0;
-  for (pid_t at = pid; at > 0;) {
+  for (pid_t at = pid, below = 0; at > 0; below = std::exchange(at, table.find(at)->parent)) {
     const Process *p = table.find(at);
     if (!p) break;
+    if (p->command == helper::kStemName && below) {
+      starting = at;
+      return find_keeper_of_stem(table, at, below, t);
+    }
     t.session_socket = session_socket_of(at);
     t.keeper = at;
     if (!t.session_socket.empty()) return true;
     if (is_keeper_executable(at) && p->state != 'Z') starting = at;
-    at = p->parent;
   }
   return false;
 }
@@ -103,13 +132,16 @@ std::set<pid_t> foreign_children_of(const ProcessTable &table, const Target &t) 
 // Descendants of the keeper that are neither helpers of ckpt nor in the program's tree.
 void find_escaped(const ProcessTable &table, Target &t) {
   std::set<pid_t> foreign = foreign_children_of(table, t);
-  for (const Process &p : table.tree(t.keeper)) {
+  std::vector<Process> below = table.tree(t.keeper);
+  if (t.helper_stem)
+    for (Process &p : table.tree(t.helper_stem)) below.push_back(std::move(p));
+  for (const Process &p : below) {
     bool in_tree = std::any_of(t.processes.begin(), t.processes.end(),
                                [&](const Process &q) { return q.pid == p.pid; });
     const Process *parent = table.find(p.parent);
-    bool below_helper =
-        parent && parent->pid != t.keeper && executable_name(parent->pid) != "ckpt-restore";
-    if (!in_tree && p.pid != t.keeper && !is_own_helper(p.pid) && !below_helper && p.state != 'Z' &&
+    bool below_helper = parent && parent->pid != t.keeper && parent->pid != t.helper_stem &&
+                        executable_name(parent->pid) != "ckpt-restore";
+    if (!in_tree && p.pid != t.keeper && p.pid != t.helper_stem && !is_own_helper(p.pid) && !below_helper && p.state != 'Z' &&
         !foreign.contains(p.pid))
       t.escaped.push_back(p.pid);
   }
