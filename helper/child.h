@@ -15,11 +15,11 @@ namespace ckpt::helper {
 
 struct Child {
   std::vector<std::string> argv;
-  std::string folder;         // the working directory
-  int in = -1;                // -1: /dev/null
-  int out = -1;               // its standard output and standard error
+  std::string folder;  // the working directory
+  int in = -1;         // -1: /dev/null
+  int out = -1;        // its standard output and standard error
   std::vector<int> inherited;
-  int mount_namespace = -1;   // a descriptor of the one to enter; -1: ours
+  int mount_namespace = -1;  // a descriptor of the one to enter; -1: ours
 };
 
 // CRIU gets nothing from the caller but the descriptors: the environment is a fixed one. Fails only

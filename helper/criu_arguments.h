@@ -18,12 +18,12 @@ namespace ckpt::helper {
 inline constexpr u64 kMaxUnlinkedBytes = 1ull << 30;
 
 struct CriuRun {
-  std::string criu;                             // the executable
-  std::string folder;                           // of the streamer's socket
-  std::string log;                              // a file's name, or "-": standard output
-  bool errors_only = false;                     // in the log
-  bool unprivileged = false;                    // CRIU does not run as root
-  std::vector<std::pair<int, u64>> inherited;   // a restore: descriptors, and inodes of the pipes
+  std::string criu;                            // the executable
+  std::string folder;                          // of the streamer's socket
+  std::string log;                             // a file's name, or "-": standard output
+  bool errors_only = false;                    // in the log
+  bool unprivileged = false;                   // CRIU does not run as root
+  std::vector<std::pair<int, u64>> inherited;  // a restore: descriptors, and inodes of the pipes
 };
 
 std::vector<std::string> dump_arguments(const CriuRun &run, pid_t root);

@@ -126,6 +126,7 @@ std::string names_of(u64 capabilities) {
   constexpr std::array kNames{Name{CAP_CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE"},
                               Name{CAP_SYS_PTRACE, "CAP_SYS_PTRACE"},
                               Name{CAP_SYS_ADMIN, "CAP_SYS_ADMIN"},
+                              Name{CAP_SYS_CHROOT, "CAP_SYS_CHROOT"},
                               Name{CAP_NET_ADMIN, "CAP_NET_ADMIN"},
                               Name{CAP_SETPCAP, "CAP_SETPCAP"},
                               Name{CAP_SETUID, "CAP_SETUID"},

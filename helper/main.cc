@@ -59,10 +59,10 @@ bool parse_count(const char *text, size_t &count) {
 // No value: go on. Otherwise the exit code.
 std::optional<int> parse(int argc, char **argv, Options &o) {
   enum { Help, Version, Socket, Criu, Folder, PerUser, Total };
-  constexpr option kOptions[] = {{"help", 0, nullptr, Help},         {"version", 0, nullptr, Version},
-                                 {"socket", 1, nullptr, Socket},     {"criu", 1, nullptr, Criu},
-                                 {"folder", 1, nullptr, Folder},     {"per-user", 1, nullptr, PerUser},
-                                 {"total", 1, nullptr, Total},       {}};
+  constexpr option kOptions[] = {{"help", 0, nullptr, Help},     {"version", 0, nullptr, Version},
+                                 {"socket", 1, nullptr, Socket}, {"criu", 1, nullptr, Criu},
+                                 {"folder", 1, nullptr, Folder}, {"per-user", 1, nullptr, PerUser},
+                                 {"total", 1, nullptr, Total},   {}};
   bool sound = true;
   for (int c; (c = ::getopt_long(argc, argv, "", kOptions, nullptr)) != -1;) switch (c) {
       case Help: std::fputs(kHelp, stdout); return 0;
@@ -170,7 +170,7 @@ class Acceptor {
 
 // What the helper needs of root's capabilities (docs/HELPER.md has the table).
 constexpr u64 kNeeded = bit(CAP_SETUID) | bit(CAP_SETGID) | bit(CAP_SETPCAP) | bit(CAP_SYS_ADMIN) |
-                        bit(CAP_SYS_PTRACE) | bit(CAP_CHECKPOINT_RESTORE);
+                        bit(CAP_SYS_CHROOT) | bit(CAP_SYS_PTRACE) | bit(CAP_CHECKPOINT_RESTORE);
 
 Result<> start(const Options &o) {
   if (::geteuid() != 0) return fail("ckpt-helper must be started as root");

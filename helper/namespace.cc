@@ -36,7 +36,9 @@ UniqueFd open_folder(const std::string &path, uid_t owner) {
 // A folder of the program's user over another one: this user could have changed its contents too.
 void mount_folder(const NewNamespace &n) {
   UniqueFd from = open_folder(n.seen_from, n.owner), as = open_folder(n.seen_as, n.owner);
-  if (!from || !as || ::mount(by_descriptor(from).c_str(), by_descriptor(as).c_str(), nullptr, MS_BIND, nullptr) < 0)
+  if (!from || !as ||
+      ::mount(by_descriptor(from).c_str(), by_descriptor(as).c_str(), nullptr, MS_BIND, nullptr) <
+          0)
     log::debug("cannot mount {} as {}", n.seen_from, n.seen_as);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the first process of a new PID and mount namespace does before CRIU restores a program there.
+// What the first process of a new PID and mount namespace does before CRIU restores a program
+// there.
 #pragma once
 
 #include <sys/types.h>

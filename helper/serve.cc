@@ -57,8 +57,7 @@ class Serving {
   Result<> dump(const Request &request) {
     CKPT_CHECK(check_program(request.root, caller_));
     CKPT_TRY(UniqueFd mounts, enter_namespace(request.root));
-    CKPT_TRY(StreamFolder folder,
-             StreamFolder::create(service_.folder, StreamFolder::For::Dump));
+    CKPT_TRY(StreamFolder folder, StreamFolder::create(service_.folder, StreamFolder::For::Dump));
     CriuRun run = run_of(request, folder);
     CKPT_TRY(Status root, read_status(request.root));
     Child child = child_of(request, dump_arguments(run, root.pid_inside));
@@ -133,7 +132,8 @@ class Serving {
             .owner = caller_.uid};
   }
 
-  // The caller gets one end of a connection; between it and CRIU stands the vetting of capabilities.
+  // The caller gets one end of a connection; between it and CRIU stands the vetting of
+  // capabilities.
   Result<> connect_criu(StreamFolder &folder, pid_t stem, int log) {
     UniqueFd process = process_descriptor(stem);
     CKPT_TRY(UniqueFd criu, folder.accept(process.get(), [stem](pid_t pid) {

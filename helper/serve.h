@@ -11,9 +11,9 @@
 namespace ckpt::helper {
 
 struct Service {
-  std::string criu;                  // an executable of root's
-  std::string folder;                // of root's, for what lives as long as a request
-  u64 capabilities = 0;              // of CRIU
+  std::string criu;      // an executable of root's
+  std::string folder;    // of root's, for what lives as long as a request
+  u64 capabilities = 0;  // of CRIU
   // Root's own tool asks, for a program of this user. It may dump programs in any namespace.
   const Identity *for_root = nullptr;
 };

@@ -72,9 +72,9 @@ bool parse_field(std::string_view name, std::string_view line, Status &s) {
 }
 
 // Every one of these must be there: what is missing would otherwise read as "nothing".
-constexpr std::array<std::string_view, 12> kFields{"PPid", "NSpid",  "Uid",        "Gid",    "Groups",
-                                                   "CapInh", "CapPrm",     "CapEff", "CapBnd",
-                                                   "CapAmb", "NoNewPrivs", "Seccomp"};
+constexpr std::array<std::string_view, 12> kFields{"PPid",   "NSpid",  "Uid",        "Gid",
+                                                   "Groups", "CapInh", "CapPrm",     "CapEff",
+                                                   "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp"};
 
 }  // namespace
 

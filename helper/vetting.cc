@@ -96,8 +96,7 @@ class Vetting {
   // { string filename = 1 }: the name follows a tag and a length of one byte.
   static bool names(const Bytes &request, std::string_view prefix) {
     constexpr size_t kNameAt = sizeof(u32) + 2;
-    return request.size() > kNameAt &&
-           text(ByteView(request).subspan(kNameAt)).starts_with(prefix);
+    return request.size() > kNameAt && text(ByteView(request).subspan(kNameAt)).starts_with(prefix);
   }
 
   // { bool exists = 1 }

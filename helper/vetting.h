@@ -3,11 +3,11 @@
 // What stands between the caller's image and CRIU.
 //
 // An image says which capabilities its processes have, and CRIU gives them to the processes as far
-// as it has them itself. So an image could keep what was lent to CRIU. A process of its own, without
-// any right, passes the streamer's messages on (tools/criu/streamer.h) and reads the files that name
-// capabilities before CRIU does: core-PID.img, one for each thread. The others go straight from the
-// caller into CRIU's pipes. The older creds-PID.img, which CRIU reads if a core names none, does not
-// exist for it.
+// as it has them itself. So an image could keep what was lent to CRIU. A process of its own,
+// without any right, passes the streamer's messages on (tools/criu/streamer.h) and reads the files
+// that name capabilities before CRIU does: core-PID.img, one for each thread. The others go
+// straight from the caller into CRIU's pipes. The older creds-PID.img, which CRIU reads if a core
+// names none, does not exist for it.
 //
 // Source: CRIU 4.2.1, images/core.proto, images/creds.proto, criu/cr-restore.c (rst_prep_creds).
 #pragma once

@@ -16,8 +16,8 @@ namespace {
 using Way = CriuRights::Way;
 
 // What CRIU asks for as root.
-constexpr u64 kRootNeeds = helper::bit(CAP_CHECKPOINT_RESTORE) | helper::bit(CAP_SYS_PTRACE) |
-                           helper::bit(CAP_SYS_ADMIN);
+constexpr u64 kRootNeeds =
+    helper::bit(CAP_CHECKPOINT_RESTORE) | helper::bit(CAP_SYS_PTRACE) | helper::bit(CAP_SYS_ADMIN);
 
 void check_root(Reasons &reasons) {
   if (u64 missing = kRootNeeds & ~helper::own_capabilities())
@@ -45,8 +45,7 @@ Way way_of_user(bool alone, Reasons &reasons) {
   return Way::Own;
 }
 
-void check_owner(const std::optional<helper::Identity> &owner, const char *what,
-                 Reasons &reasons) {
+void check_owner(const std::optional<helper::Identity> &owner, const char *what, Reasons &reasons) {
   if (owner && owner->uid != ::geteuid())
     reasons.push_back(fmt::format("{} belongs to uid {}, and you are uid {}: run this as that user",
                                   what, owner->uid, ::geteuid()));
@@ -58,7 +57,8 @@ void check_groups(const helper::Identity &owner, Reasons &reasons) {
   groups.resize(static_cast<size_t>(::getgroups(static_cast<int>(groups.size()), groups.data())));
   if (owner.gid == ::getegid() && owner.groups == groups) return;
   reasons.push_back(
-      "the program had other groups than you have now (id): log in as you were then, or run this as "
+      "the program had other groups than you have now (id): log in as you were then, or run this "
+      "as "
       "root");
 }
 

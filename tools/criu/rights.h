@@ -27,7 +27,7 @@ namespace ckpt::tools {
 struct CriuRights {
   enum class Way { Root, Own, Helper, ForUser };
   Way way = Way::Root;
-  helper::Identity user;  // the program's
+  helper::Identity user;     // the program's
   bool connections = false;  // ForUser: the program has TCP connections
 
   bool by_helper() const { return way == Way::Helper || way == Way::ForUser; }

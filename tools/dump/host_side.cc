@@ -28,13 +28,13 @@ std::vector<std::string> criu_command(const HostSide &side, const std::string &f
   std::vector<std::string> c;
   if (target.own_pid_namespace)
     c = {"nsenter", "-t", std::to_string(target.root), "-p", "-m", fmt::format("--wd={}", folder)};
-  std::vector<std::string> criu = helper::dump_arguments(
-      {.criu = side.criu.path,
-       .folder = folder,
-       .log = kLog,
-       .errors_only = errors_only(target.smallest_file_size_limit()),
-       .unprivileged = side.rights.unprivileged()},
-      target.processes.front().ns_pid());
+  std::vector<std::string> criu =
+      helper::dump_arguments({.criu = side.criu.path,
+                              .folder = folder,
+                              .log = kLog,
+                              .errors_only = errors_only(target.smallest_file_size_limit()),
+                              .unprivileged = side.rights.unprivileged()},
+                             target.processes.front().ns_pid());
   c.insert(c.end(), criu.begin(), criu.end());
   return c;
 }
@@ -72,8 +72,8 @@ Result<int> run_criu_by_helper(const HostSide &side, const std::string &folder,
   request.type = helper::Type::Dump;
   request.root = side.target.root;
   if (errors_only(side.target.smallest_file_size_limit())) request.flags = helper::kErrorsOnly;
-  request.log.reset(::open((folder + "/" + kLog).c_str(),
-                           O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  request.log.reset(
+      ::open((folder + "/" + kLog).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   std::vector<std::pair<int, u64>> inherited;
   for (int fd : side.inherited) inherited.emplace_back(fd, 0);
   request.inherited = copies_of(inherited);

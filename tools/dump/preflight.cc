@@ -104,10 +104,13 @@ std::string refused_namespace(const Process &p, const Target &target) {
     const char *name, *text;
     pid_t outside;
   };
-  pid_t criu = target.own_pid_namespace ? root.parent : ::getpid();
+  // The namespaces of ckpt-helper's stem cannot be seen; it lives in those that it made.
+  pid_t above = target.helper_stem ? ::getpid() : root.parent;
+  pid_t inside = target.helper_stem ? root.pid : root.parent;
+  pid_t criu = target.own_pid_namespace ? inside : ::getpid();
   for (Kind k :
-       {Kind{"user", "user", root.parent}, Kind{"pid", "PID", root.pid},
-        Kind{"time", "time", root.pid}, Kind{"mnt", "mount", criu}, Kind{"cgroup", "cgroup", criu}})
+       {Kind{"user", "user", above}, Kind{"pid", "PID", root.pid}, Kind{"time", "time", root.pid},
+        Kind{"mnt", "mount", criu}, Kind{"cgroup", "cgroup", criu}})
     if (u64 own = namespace_of(p.pid, k.name); own && own != namespace_of(k.outside, k.name))
       return fmt::format(
           "{} lives in a {} namespace of its own, which CRIU cannot restore: start ckpt-run and "

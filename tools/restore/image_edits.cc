@@ -89,9 +89,8 @@ void edit_regular_file(ProtoMessage &file, const GrownByPath &grown) {
 void edit_core(ProtoMessage &core) {
   constexpr u64 kAll = ~u32{0};
   core.edit_each(CoreEntry::kThread, [](ProtoMessage &thread) {
-    thread.edit_each(ThreadCoreEntry::kCreds, [](ProtoMessage &creds) {
-      creds.set_number(CredsEntry::kBoundingSet, kAll);
-    });
+    thread.edit_each(ThreadCoreEntry::kCreds,
+                     [](ProtoMessage &creds) { creds.set_number(CredsEntry::kBoundingSet, kAll); });
   });
 }
 

@@ -11,7 +11,8 @@
 //   grown files    With --append-files: the recorded size and, where the program was at the end,
 //   its
 //                  position become the present size.
-//   bounding set   CRIU takes from a program what its bounding set of capabilities lacks, which needs
+//   bounding set   CRIU takes from a program what its bounding set of capabilities lacks, which
+//   needs
 //                  SETPCAP. Where CRIU does not run as root, the program keeps that of this tool.
 #pragma once
 

@@ -141,14 +141,13 @@ std::vector<std::pair<int, u64>> Restore::inherited_pipes() const {
 
 StemOptions Restore::stem_options(const std::string &folder, bool new_namespace) const {
   const ImageManifest &m = plan_.manifest;
-  StemOptions s{
-      .criu = {},
-      .folder = folder,
-      .terminal = streams_->terminal(),
-      .own_terminal = streams_->own_terminal(),
-      .new_namespace = new_namespace,
-      .own_terminals = !m.own_terminals.empty(),
-      .leave_stopped = m.stopped()};
+  StemOptions s{.criu = {},
+                .folder = folder,
+                .terminal = streams_->terminal(),
+                .own_terminal = streams_->own_terminal(),
+                .new_namespace = new_namespace,
+                .own_terminals = !m.own_terminals.empty(),
+                .leave_stopped = m.stopped()};
   for (auto [fd, inode] : inherited_pipes()) s.inherited.push_back(fd);
   s.criu = helper::restore_arguments({.criu = plan_.criu.path,
                                       .folder = folder,
@@ -174,7 +173,8 @@ Result<> Restore::run_stem(const std::string &folder, bool new_namespace) {
     CKPT_TRY(lock, ConnectionLock::take(flows));
   }
   KeptLinks links(plan_.manifest.links);
-  StreamServer server(*plan_.image, image_edits(plan_.manifest, options_.grown_files, plan_.rights));
+  StreamServer server(*plan_.image,
+                      image_edits(plan_.manifest, options_.grown_files, plan_.rights));
   CKPT_CHECK(plan_.rights.by_helper() ? start_helper_stem(folder, server)
                                       : start_own_stem(folder, new_namespace, server));
   Result<StemEvent> ended = next_event(stem_.events.get());
@@ -210,8 +210,8 @@ Result<> Restore::start_helper_stem(const std::string &folder, StreamServer &ser
   if (o.own_terminals) request.flags |= helper::kOwnTerminals;
   if (o.own_terminal) request.flags |= helper::kTerminal;
   if (o.own_terminal) request.terminal = copy_of(o.terminal);
-  request.log.reset(::open((folder + "/" + kLog).c_str(),
-                           O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  request.log.reset(
+      ::open((folder + "/" + kLog).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   request.inherited = copies_of(inherited_pipes());
   stem_.events = std::move(helper_);
   CKPT_TRY(HelperRun run, request_run(stem_.events.get(), request));

@@ -48,8 +48,7 @@ json to_json(const StemOptions &o, int events) {
 StemOptions from_json(const json &j) {
   return {j["criu"],         j["folder"],        j["terminal"],      j["inherited"],
           j["own_terminal"], j["new_namespace"], j["own_terminals"], j["last_pid"],
-          j["bind_from"],    j["bind_to"],       j["leave_stopped"],
-          j["keep_capabilities"]};
+          j["bind_from"],    j["bind_to"],       j["leave_stopped"], j["keep_capabilities"]};
 }
 
 class StemProcess {
@@ -120,9 +119,8 @@ class StemProcess {
                .err = console.get(),
                .keep = o_.inherited,
                .folder = o_.folder,
-               .in_child = keep_own_capabilities({.way = o_.keep_capabilities
-                                                             ? CriuRights::Way::Own
-                                                             : CriuRights::Way::Root})};
+               .in_child = keep_own_capabilities(
+                   {.way = o_.keep_capabilities ? CriuRights::Way::Own : CriuRights::Way::Root})};
     spec.argv.insert(spec.argv.end(), {"--pidfile", o_.folder + "/" + kPidFile});
     CKPT_TRY(pid_t criu, spawn(spec));
     int status = 0;

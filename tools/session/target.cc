@@ -141,8 +141,8 @@ void find_escaped(const ProcessTable &table, Target &t) {
     const Process *parent = table.find(p.parent);
     bool below_helper = parent && parent->pid != t.keeper && parent->pid != t.helper_stem &&
                         executable_name(parent->pid) != "ckpt-restore";
-    if (!in_tree && p.pid != t.keeper && p.pid != t.helper_stem && !is_own_helper(p.pid) && !below_helper && p.state != 'Z' &&
-        !foreign.contains(p.pid))
+    if (!in_tree && p.pid != t.keeper && p.pid != t.helper_stem && !is_own_helper(p.pid) &&
+        !below_helper && p.state != 'Z' && !foreign.contains(p.pid))
       t.escaped.push_back(p.pid);
   }
 }
