@@ -24,10 +24,14 @@ u64 capabilities_for(const CriuRights &rights) {
 
 Result<UniqueFd> start_own_helper(const CriuRights &rights, const Criu &criu) {
   CKPT_TRY(auto ends, socket_pair());
+  UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   CKPT_TRY(pid_t ignored,
            spawn({.argv = {"/proc/self/exe", "--helper", std::to_string(ends.second.get()),
                            helper::to_text(rights.user),
                            fmt::format("{:x}", capabilities_for(rights)), criu.path, kRootsFolder},
+                  .in = null.get(),
+                  .out = null.get(),
+                  .err = null.get(),
                   .keep = {ends.second.get()},
                   .own_group = true}));
   (void)ignored;
