@@ -12,7 +12,7 @@ from conftest import BUILD, ROOT
 from cuda_programs import make  # noqa: F401, a fixture
 from toolkit import NVCC
 
-TOOLS = ["ckpt-run", "ckpt-dump", "ckpt-restore", "ckpt-image", "ckpt-fatbin", "ckpt-top", "ckpt-sim", "ckptd"]
+TOOLS = ["ckpt-run", "ckpt-dump", "ckpt-restore", "ckpt-image", "ckpt-fatbin", "ckpt-top", "ckpt-sim", "ckptd", "ckpt-helper"]
 DEADLINE = 90
 
 
@@ -21,7 +21,8 @@ def page_of(tool):
 
 
 def help_of(tool, *words):
-    return subprocess.run([BUILD / "tools" / tool, *words, "--help"], capture_output=True, text=True, check=True).stdout
+    folder = "helper" if tool == "ckpt-helper" else "tools"
+    return subprocess.run([BUILD / folder / tool, *words, "--help"], capture_output=True, text=True, check=True).stdout
 
 
 def verbs_of(tool):
