@@ -158,13 +158,13 @@ _ckpt_dump() {
   _ckpt_split
   case $prev in
     -o | --output | --parent) _ckpt_images ;;
-    --encrypt | --to) _ckpt_files ;;
+    --key-file | --to) _ckpt_files ;;
     --keep) _ckpt_words '2 3 7 24' ;;
     --memory) _ckpt_words '128 1024 4096' ;;
     --timeout) _ckpt_words '10 60 300 3600' ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--output --leave-running --overwrite --parent --keep --encrypt --memory --timeout --suspend --to --json --verbose --version --help'
+        _ckpt_words '--output --leave-running --overwrite --parent --keep --key-file --memory --timeout --suspend --to --json --quiet --verbose --version --help'
       else
         _ckpt_words "$(_ckpt_programs)"
       fi
@@ -254,7 +254,8 @@ _ckpt_top() {
   _ckpt_split
   case $prev in
     --socket) _ckpt_files ;;
-    *) _ckpt_words '--socket --interval --once --json --version --help' ;;
+    --sort) _ckpt_words 'arrival pid user time memory' ;;
+    *) _ckpt_words '--socket --interval --sort --once --json --version --help' ;;
   esac
 }
 

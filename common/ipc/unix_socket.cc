@@ -118,6 +118,9 @@ Result<bool> receive_parts(int socket, void *data, size_t size, std::vector<Uniq
     CKPT_TRY(size_t n, receive_some(socket, into.subspan(done), fds));
     if (n == 0 && done == 0) return false;
     if (n == 0) return fail("the peer hung up in the middle of a message");
+    // Each byte can bring more of them: a hostile peer could use up all that we may have.
+    if (fds.size() > kMaxMessageFds)
+      return fail("a message came with more than {} descriptors", kMaxMessageFds);
     done += n;
   }
   return true;

@@ -267,7 +267,9 @@ void Daemon::send_statuses() {
 }
 
 managed::ToProgram Daemon::status() {
-  std::string json = status_as_json(policy_, measurements_.meter());
+  Users users;
+  for (const Peer &p : peers_) users.emplace(p.id, p.uid);
+  std::string json = status_as_json(policy_, measurements_.meter(), users, now());
   if (json.size() + sizeof(u32) <= managed::kMaxStatusBytes) return out::Status{std::move(json)};
   return out::Refused{
       fmt::format("the status of this node has {} MiB, which is too large", json.size() >> 20),

@@ -12,6 +12,7 @@
 #include "agent/protocol.h"
 #include "tools/dump/own_terminals.h"
 #include "tools/manifest/file_checks.h"
+#include "tools/proc/file_writers.h"
 
 namespace ckpt::tools {
 namespace {
@@ -112,23 +113,30 @@ json describe_files(const Target &target, const DescriptorTable &table, const Fi
   return list;
 }
 
-json describe_mapped_files(const Target &target, const DescriptorTable &table, FileHashes &hashes) {
+json describe_mapped_files(const Target &target, const DescriptorTable &table, FileHashes &hashes,
+                           bool stopped) {
   std::map<std::string, json> by_path;
-  std::set<std::string> written = written_files(table);
+  std::set<std::string> written = written_files(table), shared;
   for (const Process &p : target.processes)
     for (const ProcMapping &m : mappings_of(p.pid)) {
       struct stat st {};
-      if (!m.path.starts_with('/') || ::stat(m.path.c_str(), &st) != 0 || st.st_ino != m.inode ||
-          !S_ISREG(st.st_mode))
+      if (!m.path.starts_with('/') || ::stat((target.files + m.path).c_str(), &st) != 0 ||
+          st.st_ino != m.inode || !S_ISREG(st.st_mode))
         continue;
-      if (m.permissions == "rw-s") written.insert(m.path);
+      if (can_write(p.pid, m)) shared.insert(m.path);
       by_path[m.path] = {
           {"path", m.path}, {"size", st.st_size}, {"mtime_ns", modification_time(st)}};
     }
   json list = json::array();
   for (auto &[path, f] : by_path) {
-    if (auto hash = written.contains(path) ? std::nullopt : hashes.add_mapped_file(path))
-      f["hash"] = *hash;
+    std::optional<u64> hash;
+    if (shared.contains(path)) {
+      f["shared"] = true;
+      hash = stopped ? hashes.of_shared_file(path) : std::nullopt;
+    } else if (!written.contains(path)) {
+      hash = hashes.add_mapped_file(path);
+    }
+    if (hash) f["hash"] = *hash;
     list.push_back(std::move(f));
   }
   return list;

@@ -23,7 +23,7 @@ nlohmann::json describe_pipes(const std::vector<OuterPipe> &pipes);
 nlohmann::json describe_files(const Target &target, const DescriptorTable &table,
                               const FileHashes &hashes);
 nlohmann::json describe_mapped_files(const Target &target, const DescriptorTable &table,
-                                     FileHashes &hashes);
+                                     FileHashes &hashes, bool stopped);
 // These do not change while the program runs.
 nlohmann::json describe_host();
 std::string utc_now();

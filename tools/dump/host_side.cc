@@ -21,16 +21,35 @@ namespace {
 
 constexpr const char *kLog = "dump.log";
 
-// A program in a PID namespace of its own is dumped from inside of it, because CRIU finds processes
-// by the PIDs that it sees itself.
+// CRIU finds processes and files by the PIDs and paths that it sees itself, and would save every
+// namespace that is not its own. So it runs in those of the program: the root's PIDs and mounts,
+// which a restore may have made for it, and for the rest those of the root's parent.
+std::vector<std::string> entered_namespaces(const Target &target) {
+  struct Kind {
+    const char *name, *option;
+    pid_t of;
+  };
+  pid_t root = target.root, parent = target.processes.front().parent;
+  std::vector<std::string> options;
+  for (Kind k : {Kind{"pid", "pid", root}, Kind{"mnt", "mount", root}, Kind{"net", "net", parent},
+                 Kind{"uts", "uts", parent}, Kind{"ipc", "ipc", parent},
+                 Kind{"cgroup", "cgroup", parent}})
+    if (u64 its = namespace_of(k.of, k.name); its && its != namespace_of(::getpid(), k.name))
+      options.push_back(fmt::format("--{}=/proc/{}/ns/{}", k.option, k.of, k.name));
+  return options;
+}
+
+// The folder may have no name in the program's mount namespace, so it is the working folder.
 std::vector<std::string> criu_command(const HostSide &side, const std::string &folder) {
   const Target &target = side.target;
-  std::vector<std::string> c;
-  if (target.own_pid_namespace)
-    c = {"nsenter", "-t", std::to_string(target.root), "-p", "-m", fmt::format("--wd={}", folder)};
+  std::vector<std::string> c = entered_namespaces(target);
+  if (!c.empty()) {
+    c.insert(c.begin(), "nsenter");
+    c.push_back(fmt::format("--wd={}", folder));
+  }
   std::vector<std::string> criu =
       helper::dump_arguments({.criu = side.criu.path,
-                              .folder = folder,
+                              .folder = ".",
                               .log = kLog,
                               .errors_only = errors_only(target.smallest_file_size_limit()),
                               .unprivileged = side.rights.unprivileged()},

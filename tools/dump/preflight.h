@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/criu/criu.h"
 #include "tools/reasons.h"
 #include "tools/session/target.h"
 
@@ -16,6 +17,8 @@ namespace ckpt::tools {
 void check_destination(const Target &target, const std::string &image, bool overwrite,
                        Reasons &reasons);
 void check_processes(const Target &target, Reasons &reasons);
+// Whether CRIU can run among the program's files.
+void check_container(const Target &target, const Criu &criu, Reasons &reasons);
 void check_descriptors(const Target &target, Reasons &reasons);
 void check_unix_sockets(const Target &target, Reasons &reasons);
 void check_drivers(const Target &target, Reasons &reasons);

@@ -43,7 +43,7 @@ int verify(const storage::ImageReader &image, bool quiet, bool as_json) {
   if (as_json)
     fmt::print("{}\n",
                report_json(image, report).dump(2, ' ', false, json::error_handler_t::replace));
-  else
+  else if (!quiet || !report.ok())
     print_report(image, report, seconds);
   return report.ok() ? 0 : 1;
 }

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -61,7 +62,12 @@ bool parse_stat(const std::string &stat, Process &p) {
   p.command = stat.substr(open + 1, close - open - 1);
   std::istringstream in(stat.substr(close + 1));
   in >> p.state >> p.parent >> p.group >> p.session >> p.terminal;
-  return !in.fail();
+  if (in.fail()) return false;
+  constexpr int kSkipped = 14;  // tpgid to itrealvalue (proc_pid_stat(5))
+  std::string skipped;
+  for (int i = 0; i < kSkipped; i++) in >> skipped;
+  in >> p.start_ticks;
+  return true;
 }
 
 void parse_status(const std::string &status, Process &p) {
@@ -74,6 +80,7 @@ void parse_status(const std::string &status, Process &p) {
     if (key == "NSpid") p.ns_pids = numbers(value);
     if (key == "NSpgid") p.ns_groups = numbers(value);
     if (key == "NSsid") p.ns_sessions = numbers(value);
+    if (key == "Uid") p.uid = static_cast<uid_t>(std::strtoul(value.c_str(), nullptr, 10));
     if (key == "VmRSS") p.resident_bytes = std::strtoull(value.c_str(), nullptr, 10) << 10;
   }
 }
@@ -118,6 +125,14 @@ u64 file_size_limit_of(pid_t pid) {
     if (u64 limit = 0; line.starts_with(kName))
       return std::istringstream(line.substr(kName.size())) >> limit ? limit : ~u64{0};
   return ~u64{0};
+}
+
+double seconds_since_start(const Process &p) {
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  double started = static_cast<double>(p.start_ticks) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  return std::max(0.0, static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) -
+                           started);
 }
 
 std::string name_of(const Process &p) { return fmt::format("process {} ({})", p.pid, p.command); }
@@ -165,6 +180,17 @@ std::vector<pid_t> ProcessTable::children(pid_t parent) const {
   for (const auto &[pid, p] : all_)
     if (p.parent == parent) v.push_back(pid);
   return v;
+}
+
+// A descendant lives in the namespace of `ancestor` or in one below it, so that its own list of
+// PIDs (NSpid in proc_pid_status(5)) begins with as many namespaces.
+const Process *ProcessTable::find_below(pid_t ancestor, pid_t number) const {
+  const Process *above = find(ancestor);
+  size_t depth = above ? std::max<size_t>(above->ns_pids.size(), 1) : 0;
+  for (const Process &p : tree(ancestor))
+    if (p.pid != ancestor && p.ns_pids.size() >= depth && p.ns_pids[depth - 1] == number)
+      return find(p.pid);
+  return nullptr;
 }
 
 std::vector<Process> ProcessTable::all() const {

@@ -28,10 +28,13 @@ struct Process {
   std::vector<pid_t> ns_groups;
   std::vector<pid_t> ns_sessions;
   u64 resident_bytes = 0;
+  u64 start_ticks = 0;  // since the boot, in sysconf(_SC_CLK_TCK)
+  uid_t uid = 0;
 
   pid_t ns_pid() const { return ns_pids.empty() ? pid : ns_pids.back(); }
 };
 
+double seconds_since_start(const Process &p);
 std::string name_of(const Process &p);  // "process 12 (sh)"
 Result<Process> read_process(pid_t pid);
 std::string executable_of(pid_t pid);  // the target of /proc/PID/exe, "" if it cannot be read
@@ -60,6 +63,8 @@ class ProcessTable {
   static ProcessTable read();
   const Process *find(pid_t pid) const;
   std::vector<pid_t> children(pid_t parent) const;
+  // The descendant of `ancestor` that has the PID `number` in the PID namespace of `ancestor`.
+  const Process *find_below(pid_t ancestor, pid_t number) const;
   // `root` and all its descendants, parents before children.
   std::vector<Process> tree(pid_t root) const;
   std::vector<Process> all() const;

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "tools/criu/criu_file.h"
+#include "tools/criu/interrupted_waits.h"
 
 namespace ckpt::tools {
 namespace {
@@ -86,7 +87,7 @@ void edit_regular_file(ProtoMessage &file, const GrownByPath &grown) {
 }
 
 // Nothing is missing in the bounding set.
-void edit_core(ProtoMessage &core) {
+void fill_bounding_set(ProtoMessage &core) {
   constexpr u64 kAll = ~u32{0};
   core.edit_each(CoreEntry::kThread, [](ProtoMessage &thread) {
     thread.edit_each(ThreadCoreEntry::kCreds,
@@ -105,16 +106,19 @@ StreamEdits image_edits(const ImageManifest &m, GrownFiles grown, const CriuRigh
   auto edit_memory = [largest = largest_mapping()](ProtoMessage &mm) {
     mm.edit_each(MmEntry::kVmas, [&](ProtoMessage &vma) { edit_vma(vma, largest); });
   };
+  auto edit_core = [unprivileged = rights.unprivileged()](ProtoMessage &core) {
+    restart_interrupted_wait(core);
+    if (unprivileged) fill_bounding_set(core);
+  };
   return {.wanted =
-              [cores = rights.unprivileged()](const std::string &n) {
-                return n == "files.img" || n.starts_with("mm-") ||
-                       (cores && n.starts_with("core-"));
+              [](const std::string &n) {
+                return n == "files.img" || n.starts_with("mm-") || n.starts_with("core-");
               },
           .edited =
               [=](const std::string &n, Bytes bytes) {
                 if (n == "files.img") return edit_criu_file(std::move(bytes), edit_file);
-                if (n.starts_with("core-")) return edit_criu_file(std::move(bytes), edit_core);
-                return edit_criu_file(std::move(bytes), edit_memory);
+                if (n.starts_with("mm-")) return edit_criu_file(std::move(bytes), edit_memory);
+                return edit_criu_file(std::move(bytes), edit_core);
               }};
 }
 

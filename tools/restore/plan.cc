@@ -9,6 +9,7 @@
 #include "storage/io/key_file.h"
 #include "storage/ops/receive.h"
 #include "tools/restore/kept_links.h"
+#include "tools/restore/memory_files.h"
 #include "tools/restore/recorded_sockets.h"
 
 namespace ckpt::tools {
@@ -59,7 +60,8 @@ Result<RestorePlan> make_plan(const RestoreOptions &o) {
     reasons.push_back(sound.error().text());
   check_files(plan.manifest, o.grown_files, reasons);
   check_mapped_files(plan.manifest, reasons);
-  check_links(plan.manifest.links, reasons);
+  check_memory_files(plan.manifest, reasons);
+  check_links(plan.manifest, reasons);
   check_sockets(plan.manifest, reasons);
   plan.maps = check_devices_of(plan.manifest, plan.devices, o.ignore_limits, reasons);
   if (reasons.empty()) return plan;

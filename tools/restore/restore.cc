@@ -83,6 +83,7 @@ void Restore::cancel(int signal) {
 Result<> Restore::restore() {
   // CRIU brings back processes, memory and files, and leaves them stopped.
   phases_.begin("criu");
+  CKPT_CHECK(memory_files_.write(plan_.manifest, *plan_.image));
   CKPT_CHECK(restore_host_side());
   // The keeper watches the program, and the stem continues it.
   CKPT_CHECK(hand_to_keeper());
@@ -93,6 +94,7 @@ Result<> Restore::restore() {
   phases_.end();
   // From here on ckpt-dump accepts the program.
   keeper_.post([this] { keeper_.program_ready(); });
+  memory_files_.program_runs();
   // --json-report names what was restored.
   CKPT_CHECK(write_report());
   // --detach: the process that waits for this one prints the PID and returns.

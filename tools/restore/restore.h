@@ -12,6 +12,7 @@
 
 #include "tools/criu/stream_server.h"
 #include "tools/phases.h"
+#include "tools/restore/memory_files.h"
 #include "tools/restore/plan.h"
 #include "tools/restore/restored_agents.h"
 #include "tools/restore/restored_streams.h"
@@ -58,6 +59,7 @@ class Restore {
 
   std::unique_ptr<RestoredStreams> streams_;
   std::unique_ptr<SessionAlias> alias_;
+  RestoredMemoryFiles memory_files_;
   RestoredAgents agents_;
   Stem stem_;
   UniqueFd helper_;

@@ -26,7 +26,8 @@ bool is_ours(const std::string &path, struct stat &st) {
 bool remove_unlocked(const std::string &folder, const struct stat &st) {
   UniqueFd dir(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!dir) return false;
-  UniqueFd lock(::openat(dir.get(), kLockFile, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  // O_NONBLOCK: a FIFO of that name must not make us wait for its writer.
+  UniqueFd lock(::openat(dir.get(), kLockFile, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!lock)  // rmdir() removes an empty folder only
     return ::time(nullptr) - st.st_ctime > kTimeToLock && ::rmdir(folder.c_str()) == 0;
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return false;

@@ -16,6 +16,7 @@
 
 #include "common/base/log.h"
 #include "common/base/shortage.h"
+#include "tools/criu/interrupted_waits.h"
 #include "tools/device/apis.h"
 #include "tools/proc/command.h"
 #include "tools/proc/sockets.h"
@@ -122,6 +123,7 @@ Result<Keeper::Answer> Keeper::handle(Client &client, Message &message) {
     case Type::ProxyDrop: return drop_proxy(message);
     case Type::DumpBegin: return begin_dump(client);
     case Type::DumpDone: return image_complete(message);
+    case Type::ImageWritten: return note_image(message);
     case Type::ContentsKept: return keep_contents(message);
     case Type::ContentsWanted: return return_contents(client, message);
     case Type::DevicesChosen: return choose_devices(message);
@@ -173,6 +175,11 @@ Result<Keeper::Answer> Keeper::image_complete(Message &message) {
   Reader in = message.reader();
   dumped_image_ = std::string(in.str());
   for (const Process &p : ProcessTable::read().tree(program_)) dumped_processes_.push_back(p.pid);
+  return Answer::Ok;
+}
+
+Result<Keeper::Answer> Keeper::note_image(Message &message) {
+  image_written(std::string(message.reader().str()));
   return Answer::Ok;
 }
 
@@ -254,7 +261,12 @@ void Keeper::dump_disconnected() {
   if (dumped_image_)
     kill_tree(program_);
   else
-    continue_tree(program_);
+    continue_program();
+}
+
+void Keeper::continue_program() {
+  restart_interrupted_waits(ProcessTable::read().tree(program_));
+  continue_tree(program_);
 }
 
 Result<Keeper::Answer> Keeper::start_checkpoint(Client &client, Message &message) {

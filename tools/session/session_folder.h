@@ -33,6 +33,8 @@ class SessionFolder {
 
 // Files in a session's folder. The PID of the program's root, in the keeper's PID namespace:
 inline constexpr std::string_view kProgramFile = "program";
+// "SECONDS PATH": when the last complete image of the program was written, and its folder.
+inline constexpr std::string_view kLastImageFile = "last-image";
 // The PIDs of children that the keeper had before it became the keeper. `exec ckpt-run` in a shell
 // inherits the shell's children, which are not part of the program.
 inline constexpr std::string_view kForeignChildrenFile = "foreign-children";

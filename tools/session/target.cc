@@ -6,13 +6,14 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <set>
+#include <sstream>
 #include <thread>
 
 #include "agent/protocol.h"
 #include "helper/protocol.h"
 #include "helper/status.h"
+#include "tools/proc/process_root.h"
 #include "tools/proc/sockets.h"
 #include "tools/session/process_tree.h"
 #include "tools/session/session_folder.h"
@@ -105,13 +106,29 @@ Failure program_has_ended(const Target &t) {
   return fail("the program of process {} has ended", t.keeper);
 }
 
+std::string session_file(const Target &t, std::string_view name) {
+  std::string folder = std::filesystem::path(t.session_socket).parent_path();
+  return read_file_of(t.keeper, fmt::format("{}/{}", folder, name));
+}
+
+// The process that the keeper knows by this PID. ckpt-helper serves only its own PID namespace, which
+// is then the keeper's and ours.
+const Process *process_of(const ProcessTable &table, const Target &t, pid_t number) {
+  if (!t.helper_stem) return table.find_below(t.keeper, number);
+  const Process *p = table.find(number);
+  return p && p->parent == t.helper_stem ? p : nullptr;
+}
+
 Result<pid_t> program_of(const Target &t) {
   // The keeper writes the PID shortly after the program has started, and after a restore only once
   // the program has its devices.
   for (auto end = steady_clock::now() + kRestoreTimeout; steady_clock::now() < end;) {
-    std::ifstream in(std::filesystem::path(t.session_socket).parent_path() / kProgramFile);
-    pid_t root = 0;
-    if (in >> root) return root;
+    std::istringstream in(session_file(t, kProgramFile));
+    if (pid_t number = 0; in >> number) {
+      ProcessTable table = ProcessTable::read();
+      const Process *root = process_of(table, t, number);
+      return root ? Result<pid_t>(root->pid) : program_has_ended(t);
+    }
     if (session_socket_of(t.keeper).empty()) return program_has_ended(t);
     std::this_thread::sleep_for(kPoll);
   }
@@ -123,9 +140,10 @@ Result<pid_t> program_of(const Target &t) {
 // The keeper's foreign children and all their descendants.
 std::set<pid_t> foreign_children_of(const ProcessTable &table, const Target &t) {
   std::set<pid_t> all;
-  std::ifstream in(std::filesystem::path(t.session_socket).parent_path() / kForeignChildrenFile);
-  for (pid_t pid; in >> pid;)
-    for (const Process &p : table.tree(pid)) all.insert(p.pid);
+  std::istringstream in(session_file(t, kForeignChildrenFile));
+  for (pid_t number; in >> number;)
+    if (const Process *child = table.find_below(t.keeper, number))
+      for (const Process &p : table.tree(child->pid)) all.insert(p.pid);
   return all;
 }
 
@@ -230,6 +248,7 @@ Result<Target> resolve_target(pid_t pid) {
   CKPT_TRY(t.root, program_of(t));
   CKPT_CHECK(find_members(t));
   t.own_pid_namespace = namespace_of(t.root, "pid") != namespace_of(::getpid(), "pid");
+  t.files = prefix_of_files(t.root);
   return t;
 }
 
