@@ -4,7 +4,10 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#include <algorithm>
 
 namespace ckpt::helper {
 namespace {
@@ -45,6 +48,16 @@ bool set_streams(const Child &child) {
 }
 
 }  // namespace
+
+void close_all_but(std::vector<int> kept) {
+  std::sort(kept.begin(), kept.end());
+  int next = 3;
+  for (int fd : kept) {
+    if (fd > next) ::syscall(SYS_close_range, next, fd - 1, 0);
+    next = std::max(next, fd + 1);
+  }
+  ::syscall(SYS_close_range, next, ~0u, 0);
+}
 
 Result<pid_t> start_criu(const Child &child, const Identity &identity, u64 capabilities) {
   pid_t pid = ::fork();

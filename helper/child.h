@@ -22,6 +22,9 @@ struct Child {
   int mount_namespace = -1;  // a descriptor of the one to enter; -1: ours
 };
 
+// Closes all descriptors above 2 but these.
+void close_all_but(std::vector<int> kept);
+
 // CRIU gets nothing from the caller but the descriptors: the environment is a fixed one. Fails only
 // if there is no process left; a child that cannot become CRIU ends with code 127.
 Result<pid_t> start_criu(const Child &child, const Identity &identity, u64 capabilities);

@@ -26,7 +26,7 @@
 namespace ckpt::helper {
 namespace {
 
-constexpr int kUsage = 2;
+constexpr int kUsage = 125;
 
 struct Options {
   std::string socket;  // "": systemd's
@@ -36,17 +36,20 @@ struct Options {
 };
 
 constexpr const char *kHelp =
-    R"(Lets users without root checkpoint and restore their own programs.
-Usage: ckpt-helper [OPTIONS]
+    R"(Usage: ckpt-helper [OPTIONS]
+
+Lets users without root checkpoint and restore their own programs.
 
 Options:
-  --help           print this
-  --version        print the version
-  --socket PATH    listen here (default: the socket that systemd passes)
-  --criu PATH      CRIU, which only root can change (default: /opt/ckpt/criu/bin/criu)
-  --folder PATH    for what lives as long as a request (default: /run/ckpt-helper)
-  --per-user N     requests and restored programs of one user at a time (default: 256)
-  --total N        … of all users (default: 1024)
+  --help          print this help and exit
+  --version       print the version and exit
+  --socket=PATH   listen here (default: the socket that systemd passes)
+  --criu=PATH     CRIU, which only root can change
+                  (default: /opt/ckpt/criu/bin/criu)
+  --folder=PATH   for what lives as long as a request (default: /run/ckpt-helper)
+  --per-user=N    requests and restored programs of one user at a time
+                  (default: 256)
+  --total=N       the same for all users (default: 1024)
 )";
 
 bool parse_count(const char *text, size_t &count) {

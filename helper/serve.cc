@@ -73,7 +73,7 @@ class Serving {
     return write_all(connection_.get(), view(&ended, sizeof ended));
   }
 
-  Result<> restore(const Request &request) {
+  Result<> restore(Request request) {
     CKPT_TRY(StreamFolder folder,
              StreamFolder::create(service_.folder, StreamFolder::For::Restore));
     CKPT_TRY(auto events, socket_pair());
@@ -85,6 +85,9 @@ class Serving {
     plan.criu.in = request.terminal.get();
     CKPT_TRY(pid_t stem, start_stem(plan, caller_, service_.capabilities));
     events.second.reset();
+    // The readers of the program's output must see its end.
+    request.inherited.clear();
+    request.terminal.reset();
     CKPT_TRY(MadeNamespace made, MadeNamespace::remember(service_.folder, stem));
     CKPT_CHECK(connect_criu(folder, stem, request.log.get()));
     forward(events.first.get());
@@ -197,7 +200,8 @@ Result<> serve_request(int connection, const Service &service) {
     return fail_with_hint("kernel.yama.ptrace_scope does not let CRIU trace the program",
                           "sysctl kernel.yama.ptrace_scope=0, or run this command as root");
   Serving serving(UniqueFd(::dup(connection)), service, std::move(identity));
-  return request.type == Type::Dump ? serving.dump(request) : serving.restore(request);
+  return request.type == Type::Dump ? serving.dump(request)
+                                    : serving.restore(std::move(request));
 }
 
 }  // namespace

@@ -25,6 +25,10 @@ class Stem {
 
   int run() {
     ::prctl(PR_SET_NAME, kStemName);
+    // Above all not the other end of `events`, whose end could not be seen then.
+    std::vector<int> kept = plan_.criu.inherited;
+    kept.insert(kept.end(), {plan_.events, plan_.criu.in, plan_.criu.out});
+    close_all_but(std::move(kept));
     Result<> done = prepare();
     if (done) done = restore();
     if (!done) {
@@ -78,8 +82,7 @@ class Stem {
   void close_descriptors() {
     int null = ::open("/dev/null", O_RDWR);
     for (int fd : {0, 1, 2}) ::dup2(null, fd);
-    if (plan_.events > 3) ::syscall(SYS_close_range, 3, plan_.events - 1, 0);
-    ::syscall(SYS_close_range, plan_.events + 1, ~0u, 0);
+    close_all_but({plan_.events});
   }
 
   // The first process of a namespace inherits all orphans of it.

@@ -101,8 +101,8 @@ Result<int> run_criu_by_helper(const HostSide &side, const std::string &folder,
   if (run.streams) CKPT_CHECK(capture.start(std::move(run.streams)));
   CKPT_CHECK(wait_for_criu(run.pid, side.target, side.cancel));
   helper::Event ended{};
-  CKPT_CHECK(read_exactly(helper.get(), &ended, sizeof ended));
-  return ended.value;
+  // Without an answer the helper was killed. CRIU may have left the program stopped.
+  return read_exactly(helper.get(), &ended, sizeof ended) ? ended.value : SIGKILL;
 }
 
 // A wrapper, such as nsenter, reports a signal as a shell does.
