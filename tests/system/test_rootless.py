@@ -254,18 +254,19 @@ def bed(user, env):
 def test_a_users_opencl_program_moves_to_another_device(user, helper, root, devices, by_root):  # noqa: F811
     env, here = devices
     bed(user, env)
-    arguments = ["--size", "64", "--steps", "6000", "--report", "500"]
-    job = user.run(HEAT, *arguments, options=["--device", here["basic"]])
-    job.wait_lines(3)
+    arguments = ["--n", "256", "--steps", "3000", "--report", "100", "--checksum"]
+    job = user.run(HEAT, *arguments, options=["--device", here["pocl"]])
+    job.wait_text("step 500/")
     tool = root if by_root else user.tool
     r = tool("ckpt-dump", job.pid, "-o", "heat.img")
     assert r.returncode == 0, r.stderr
     assert job.wait() == 85
-    r = tool("ckpt-restore", "--device", here["pocl"], "heat.img")
+    assert "checksum" not in job.text
+    r = tool("ckpt-restore", "--device", here["rusticl"], "heat.img")
     assert r.returncode == 0, r.stderr
-    native = user.run(HEAT, *arguments, options=["--device", here["basic"]])
-    assert native.wait() == 0
-    assert r.stdout.splitlines()[-1] == native.lines[-1]
+    whole = user.run(HEAT, *arguments, options=["--device", here["pocl"]])
+    assert whole.wait(120) == 0
+    assert r.stdout.splitlines()[-1] == whole.lines[-1] and "checksum 0x" in r.stdout
 
 
 @pytest.mark.skipif(not NVCC or not RUN.exists(), reason="there is no CUDA toolkit or no software device")
