@@ -314,7 +314,18 @@ _ckptd() {
   esac
 }
 
+_ckpt_helper() {
+  local cur prev words _ckpt_command=$1
+  _ckpt_split
+  case $prev in
+    --socket | --criu) _ckpt_files ;;
+    --folder) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
+    *) _ckpt_words '--socket --criu --folder --per-user --total --version --help' ;;
+  esac
+}
+
 complete -F _ckpt_run ckpt-run
+complete -F _ckpt_helper ckpt-helper
 complete -F _ckpt_dump ckpt-dump
 complete -F _ckpt_restore ckpt-restore
 complete -F _ckpt_image ckpt-image

@@ -33,8 +33,7 @@ std::string installed_driver() {
 std::string software_driver() {
   std::error_code ec;
   fs::path here = own_folder().parent_path();
-  for (const fs::path &p :
-       {here / kSoftware / "driver", installed_libdir() / kSoftware})
+  for (const fs::path &p : {here / kSoftware / "driver", installed_libdir() / kSoftware})
     if (fs::exists(p / "libcuda.so.1", ec)) return (p / "libcuda.so.1").string();
   return {};
 }

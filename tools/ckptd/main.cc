@@ -29,8 +29,7 @@ constexpr const char *kNvml = "libnvidia-ml.so.1";
 std::string software_nvml() {
   std::error_code ec;
   fs::path build = own_folder().parent_path();
-  for (const fs::path &folder :
-       {build / "softcuda" / "nvml", installed_libdir() / "softcuda"})
+  for (const fs::path &folder : {build / "softcuda" / "nvml", installed_libdir() / "softcuda"})
     if (fs::exists(folder / kNvml, ec)) return (folder / kNvml).string();
   return {};
 }

@@ -61,15 +61,17 @@ constexpr Advice kAdvice[] = {
      "the program's network namespace has no loopback interface: run there: ip link set lo up"},
     {"Can't fork for", "a PID of the program is in use; run ckpt-restore again"},
     {"Can't get rlimit",
-     "this tool lacks CAP_SYS_RESOURCE, which is needed for the programs of another user: run it as "
+     "this tool lacks CAP_SYS_RESOURCE, which is needed for the programs of another user: run it "
+     "as "
      "that user, or with this capability"},
 };
 
 // Root without some capability, as in a container, does not become more by being root.
 const char *advice_on_rights() {
-  return ::geteuid() == 0 ? "root lacks a capability here; run outside of the container, or give it "
-                            "more capabilities (capsh --print shows them)"
-                          : "run as root";
+  return ::geteuid() == 0
+             ? "root lacks a capability here; run outside of the container, or give it "
+               "more capabilities (capsh --print shows them)"
+             : "run as root";
 }
 
 std::string advice_for(const std::string &text) {
@@ -113,9 +115,9 @@ Result<Criu> find_criu() {
   return c;
 }
 
-const char *log_level(u64 file_size_limit) {
+bool errors_only(u64 file_size_limit) {
   constexpr u64 kLargestLog = 1u << 30;
-  return file_size_limit < kLargestLog ? "-v1" : "-v4";
+  return file_size_limit < kLargestLog;
 }
 
 Error criu_error(const std::string &log_path, const std::string &verb, int wait_status) {

@@ -47,8 +47,8 @@ struct Criu {
 // one that dumps TCP and UDP sockets on kernel 6.18 (checkpoint-restore/criu commit 4b7398595).
 Result<Criu> find_criu();
 
-// The option for CRIU's log, if the program may write files of this size at most.
-const char *log_level(u64 file_size_limit);
+// Whether CRIU logs errors only: the program may write files of this size at most.
+bool errors_only(u64 file_size_limit);
 
 // Why CRIU failed, from the errors in its log, with a hint where the cause is known. `verb`: what
 // CRIU was to do, "dump" or "restore".

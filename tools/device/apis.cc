@@ -24,8 +24,8 @@ std::string first_existing(const std::vector<fs::path> &candidates) {
   return {};
 }
 
-// The file in `vendors` names the library by its path when it was built. If the tree was moved since:
-// the library beside the folder, which ocl-icd takes instead of a folder (libOpenCL(7)).
+// The file in `vendors` names the library by its path when it was built. If the tree was moved
+// since: the library beside the folder, which ocl-icd takes instead of a folder (libOpenCL(7)).
 std::string moved_library(const fs::path &vendors) {
   std::ifstream in(vendors / "ckpt.icd");
   std::string named;
@@ -47,8 +47,8 @@ std::string why_no_proxy() {
 
 std::string proxy_executable(const Api &api) {
   std::string name = fmt::format("ckpt-{}-proxy", api.name);
-  return first_existing({own_folder().parent_path() / api.library_room / name,
-                         installed_libexecdir() / name});
+  return first_existing(
+      {own_folder().parent_path() / api.library_room / name, installed_libexecdir() / name});
 }
 
 const Api *find_api(std::string_view name) {
@@ -58,8 +58,8 @@ const Api *find_api(std::string_view name) {
 }
 
 std::string driver_folder(const Api &api) {
-  std::string folder = first_existing({own_folder().parent_path() / api.library_room / "vendors",
-                                       installed_libdir() / "vendors"});
+  std::string folder = first_existing(
+      {own_folder().parent_path() / api.library_room / "vendors", installed_libdir() / "vendors"});
   if (std::string library = moved_library(folder); !library.empty()) return library;
   // OpenCL loaders treat OCL_ICD_VENDORS as a folder only if it ends with a slash.
   return folder.empty() ? folder : folder + "/";

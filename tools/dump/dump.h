@@ -15,6 +15,7 @@
 #include "storage/format/pipe_format.h"
 #include "storage/write/image_writer.h"
 #include "tools/criu/criu.h"
+#include "tools/criu/rights.h"
 #include "tools/dump/agents.h"
 #include "tools/dump/cancel.h"
 #include "tools/dump/connections.h"
@@ -101,6 +102,7 @@ class Dump {
   std::atomic<u64> expected_ = 0;
   Phases::Clock::time_point paused_at_;
   Criu criu_;
+  CriuRights rights_;
   Target target_;
   std::vector<ProcessHandle> handles_;  // of its stopped processes
   std::set<pid_t> stopped_before_;

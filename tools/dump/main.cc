@@ -7,8 +7,10 @@
 
 #include "common/base/log.h"
 #include "common/base/printable.h"
+#include "helper/serve.h"
 #include "storage/io/key_file.h"
 #include "tools/command_line.h"
+#include "tools/criu/criu_by_helper.h"
 #include "tools/dump/dump.h"
 #include "tools/dump/dump_all.h"
 #include "tools/dump/progress.h"
@@ -233,6 +235,7 @@ void add_options(CommandLine &line, Options &o) {
 
 int main(int argc, char **argv) {
   using namespace ckpt::tools;
+  if (is_helper(argc, argv)) return ckpt::helper::serve_starter(argv + 2);
   Options o;
   CommandLine line(
       "ckpt-dump",

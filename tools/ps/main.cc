@@ -25,19 +25,17 @@ struct Options {
 std::string last_image(const RunningProgram &p) {
   if (p.last_image.empty()) return "-";
   double age = std::max(0.0, static_cast<double>(::time(nullptr) - p.last_image_time));
-  return fmt::format("{} ({} ago)", printable(p.last_image),
-                     human_duration(static_cast<u64>(age)));
+  return fmt::format("{} ({} ago)", printable(p.last_image), human_duration(static_cast<u64>(age)));
 }
 
 std::string text_of(const std::vector<RunningProgram> &programs) {
   if (programs.empty()) return "no program runs under ckpt-run or ckpt-restore\n";
   Table table({"PID", "USER", "TIME", "STATE", "MEMORY", "DEVICES", "LAST IMAGE", "PROGRAM"});
   for (const RunningProgram &p : programs)
-    table.row(
-        {std::to_string(p.root ? p.root : p.keeper), printable(p.user),
-         human_duration(static_cast<u64>(p.seconds)), p.state, human_bytes(p.resident_bytes),
-         printable(p.devices.empty() ? "-" : fmt::format("{}", fmt::join(p.devices, ", "))),
-         last_image(p), printable(p.command)});
+    table.row({std::to_string(p.root ? p.root : p.keeper), printable(p.user),
+               human_duration(static_cast<u64>(p.seconds)), p.state, human_bytes(p.resident_bytes),
+               printable(p.devices.empty() ? "-" : fmt::format("{}", fmt::join(p.devices, ", "))),
+               last_image(p), printable(p.command)});
   return table.text();
 }
 

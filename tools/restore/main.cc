@@ -7,7 +7,9 @@
 #include <optional>
 
 #include "common/base/log.h"
+#include "helper/serve.h"
 #include "tools/command_line.h"
+#include "tools/criu/criu_by_helper.h"
 #include "tools/restore/background.h"
 #include "tools/restore/restore.h"
 #include "tools/restore/restore_all.h"
@@ -45,6 +47,12 @@ Result<int> run_restore(RestoreOptions o) {
   Background background;
   if (o.detach)
     if (std::optional<int> code = background.detach()) return *code;
+  // From here on, for a program of another user than root, this is a process of that user.
+  UniqueFd helper;
+  if (plan.rights.by_helper()) {
+    CKPT_TRY(helper, connect_helper(plan.rights, plan.criu));
+  }
+  if (plan.rights.way == CriuRights::Way::ForUser) CKPT_CHECK(become_user(plan.rights.user));
   // The keeper opens the new session.
   phases.begin("session");
   CKPT_TRY(std::unique_ptr<Keeper> keeper, Keeper::create({plan.devices, o.portable}));
@@ -54,7 +62,7 @@ Result<int> run_restore(RestoreOptions o) {
   // A thread restores the program, while this one serves the session until the program ends.
   Keeper::Outcome outcome;
   {
-    Restore restore(*keeper, o, plan, phases, [&](pid_t pid) {
+    Restore restore(*keeper, o, plan, phases, std::move(helper), [&](pid_t pid) {
       background.report(pid);
       release_streams();
     });
@@ -160,6 +168,7 @@ int main(int argc, char **argv) {
       "85: the program was checkpointed again and stopped; 1: it could not be "
       "restored; 125: the arguments are wrong.");
   if (argc == 3 && std::string_view(argv[1]) == "--stem") return stem_main(argv[2]);
+  if (is_helper(argc, argv)) return helper::serve_starter(argv + 2);
   Options o;
   add_options(line, o);
   return run_tool(line, argc, argv, kFailed, [&] { return run(o); });

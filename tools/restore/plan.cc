@@ -51,7 +51,8 @@ Result<RestorePlan> make_plan(const RestoreOptions &o) {
   CKPT_TRY(plan.manifest, ImageManifest::parse(plan.image->manifest()));
   CKPT_TRY(plan.devices, choose_devices(o.device));
   Reasons reasons;
-  if (::geteuid() != 0) reasons.push_back("CRIU needs root: run ckpt-restore as root");
+  plan.rights = rights_to_restore(
+      plan.manifest, pids_taken(plan.manifest) || terminals_taken(plan.manifest), reasons);
   if (Result<Criu> criu = find_criu())
     plan.criu = *criu;
   else

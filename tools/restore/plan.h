@@ -6,6 +6,7 @@
 
 #include "storage/read/image_reader.h"
 #include "tools/criu/criu.h"
+#include "tools/criu/rights.h"
 #include "tools/device/device.h"
 #include "tools/manifest/file_checks.h"
 #include "tools/manifest/image_manifest.h"
@@ -37,6 +38,7 @@ struct RestorePlan {
   DeviceChoice devices;
   DeviceMaps maps;
   Criu criu;
+  CriuRights rights;
 };
 
 // Opens the image and checks all that a restore needs, before anything is started. The error names

@@ -135,10 +135,12 @@ bool Keeper::finished() {
   return false;
 }
 
-// Orphans of the program are children of the keeper.
+// Orphans of the program are children of the keeper, or of the stem of ckpt-helper.
 std::vector<pid_t> Keeper::children_of_program(const ProcessTable &table) const {
   std::vector<pid_t> all = table.children(::getpid());
   std::erase_if(all, [this](pid_t p) { return foreign_.contains(p) || proxies_.has(p); });
+  if (helper_stem_)
+    for (pid_t child : table.children(helper_stem_)) all.push_back(child);
   return all;
 }
 
@@ -150,8 +152,10 @@ bool Keeper::program_lives() const {
   return false;
 }
 
+// A PID namespace ends with its first process.
 void Keeper::kill_program() {
   for (pid_t child : children_of_program(ProcessTable::read())) kill_tree(child);
+  if (helper_stem_) ::kill(helper_stem_, SIGKILL);
 }
 
 void Keeper::turn() {

@@ -79,6 +79,8 @@ class Keeper {
   // The program has its devices too: from now on ckpt-dump accepts it.
   void program_ready();
   void program_stopped(int signal);
+  // ckpt-helper restores the program: it and its orphans are below this process, not below ours.
+  void stem_started(pid_t stem) { helper_stem_ = stem; }
   // An image of the program is complete, or it was restored from one. Shown by ckpt-ps, and marked
   // when the program ends by itself (end_mark.h).
   void image_written(const std::string &image);
@@ -180,6 +182,7 @@ class Keeper {
   std::function<void(int)> cancel_;
   std::function<void()> before_stop_, after_stop_, window_changed_;
 
+  pid_t helper_stem_ = 0;
   pid_t program_ = 0;
   bool own_session_ = false;
   bool ended_ = false;

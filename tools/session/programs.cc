@@ -122,8 +122,7 @@ Result<std::optional<uid_t>> selected_user(const std::string &name) {
   uid_t uid = 0;
   auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), uid);
   if (error == std::errc() && end == name.data() + name.size()) return uid;
-  return fail_with_hint(fmt::format("there is no user {}", name),
-                        "getent passwd lists the users");
+  return fail_with_hint(fmt::format("there is no user {}", name), "getent passwd lists the users");
 }
 
 }  // namespace ckpt::tools
