@@ -29,6 +29,8 @@ std::vector<std::string> criu_command(const HostSide &side, const std::string &f
   c.insert(c.end(), {side.criu.path,
                      "dump",
                      "--no-default-config",
+                     "--libdir",
+                     folder,
                      "--stream",
                      "--leave-stopped",
                      "--shell-job",
