@@ -20,8 +20,8 @@ constexpr const char *kProcFolder = "/proc/driver/nvidia/gpus";
 constexpr unsigned kMaxProcesses = 256;
 constexpr std::string_view kUuidLine = "GPU UUID:";
 
-// Empty: the file has none, or one of question marks, which the driver writes before the GPU's first
-// use.
+// Empty: the file has none, or one of question marks, which the driver writes before the GPU's
+// first use.
 std::string uuid_in(const fs::path &information) {
   std::ifstream in(information);
   for (std::string line; std::getline(in, line);) {
@@ -61,9 +61,7 @@ struct Nvml {
   int (*uuid)(void *, char *, unsigned) = nullptr;
   int (*memory)(void *, NvmlMemory *) = nullptr;
   int (*processes)(void *, unsigned *, NvmlProcess *) = nullptr;
-  bool loaded() const {
-    return init && shutdown && count && handle && uuid && memory && processes;
-  }
+  bool loaded() const { return init && shutdown && count && handle && uuid && memory && processes; }
 };
 
 Nvml look_up_nvml() {

@@ -16,11 +16,11 @@ struct DeviceInfo {
   std::string name;
   std::string uuid;  // as uuid_text() writes it
   u64 memory_bytes = 0;
-  int capability = 0;  // ten times the compute capability: 90 for 9.0
+  int capability = 0;    // ten times the compute capability: 90 for 9.0
   u64 driver_bytes = 0;  // of this process and not ours: contexts, pools, arrays; 0: not known
 };
-// What a checkpoint must know of the devices. Read while the driver runs: it answers no call between
-// driver_checkpoint() and driver_restore().
+// What a checkpoint must know of the devices. Read while the driver runs: it answers no call
+// between driver_checkpoint() and driver_restore().
 struct Devices {
   std::vector<DeviceInfo> visible;
   std::vector<std::string> gpus;  // all of the machine (devices/node_gpus.h)
@@ -28,8 +28,8 @@ struct Devices {
 };
 Devices read_devices();
 
-// Whether the places of `before` have room for the driver's share and for our blocks. What cannot be
-// found out counts as room.
+// Whether the places of `before` have room for the driver's share and for our blocks. What cannot
+// be found out counts as room.
 Result<> devices_have_room(const std::vector<DeviceInfo> &before, const DeviceMap &map);
 
 // The visible devices, after a move with `map` from `before`: an error if one is not where the map

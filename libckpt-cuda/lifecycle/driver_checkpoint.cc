@@ -124,8 +124,8 @@ Result<> driver_checkpoint() {
   // A Lock that returns after its deadline would block the program for ever.
   CKPT_CHECK(checked(call_in_time(lock_driver, [] { unlock_driver(); }), "lock the driver"));
   holes().note();
-  CKPT_CHECK(checked(call_in_time(checkpoint_driver),
-                     "checkpoint the driver's state of this process"));
+  CKPT_CHECK(
+      checked(call_in_time(checkpoint_driver), "checkpoint the driver's state of this process"));
   return holes().fill();
 }
 

@@ -105,8 +105,8 @@ class Memory {
 
   // For a checkpoint. Between unmap_all() and remap_all() nothing else may be called.
   std::vector<Contents> contents() const;
-  // Gives all physical memory back, and blocks without an allocation with their addresses. A failure
-  // leaves those mapped that the driver did not unmap.
+  // Gives all physical memory back, and blocks without an allocation with their addresses. A
+  // failure leaves those mapped that the driver did not unmap.
   Result<> unmap_all();
   // Maps every block again, at its address. A failure leaves those mapped that were done.
   Result<> remap_all();

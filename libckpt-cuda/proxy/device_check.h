@@ -30,8 +30,8 @@ DeviceCheck check_devices(const nlohmann::json &requirements,
                           const std::vector<RealDevice> &offered,
                           const std::vector<std::string> &chosen);
 
-// Makes the map what the driver's Restore wants (devices/device_map.h), or adds the reason why there
-// is none. `gpus`: all GPUs of this machine.
+// Makes the map what the driver's Restore wants (devices/device_map.h), or adds the reason why
+// there is none. `gpus`: all GPUs of this machine.
 void complete_check(DeviceCheck &check, const nlohmann::json &requirements,
                     const std::vector<std::string> &gpus, int driver_version);
 

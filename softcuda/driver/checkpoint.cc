@@ -35,8 +35,8 @@ constexpr milliseconds kWakeTimeout{3000};
 
 std::mutex mutex;
 CUprocessState state = CU_PROCESS_STATE_RUNNING;
-// Strict: a Restore has failed for want of memory. The process stays CHECKPOINTED, and every further
-// Restore fails with 304 (NVIDIA/cuda-checkpoint#44, driver 580).
+// Strict: a Restore has failed for want of memory. The process stays CHECKPOINTED, and every
+// further Restore fails with 304 (NVIDIA/cuda-checkpoint#44, driver 580).
 bool lost = false;
 std::vector<broker::DeviceInfo> devices_before;  // all of the machine, as of the last checkpoint
 

@@ -36,8 +36,8 @@ void unmap_device_ranges() {
   bool placeholders = std::getenv("CKPT_SOFTCUDA_PLACEHOLDERS") != nullptr;
   for (const Range &r : ranges) {
     if (placeholders)
-      (void)mmap(r.at, r.bytes, PROT_NONE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+      (void)mmap(r.at, r.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+                 -1, 0);
     else
       munmap(r.at, r.bytes);
   }

@@ -19,9 +19,9 @@ inline constexpr u32 kNoDevice = ~0u;
 // For each device of the process, the device of `now` that takes its place, or kNoDevice. `before`
 // and `now` are the broker's devices at the checkpoint and today.
 //
-// A device with a context must be in the map (`pairs`, unless that is empty) and lead to an existing
-// device. No two devices may lead to the same one. Devices without a context may be left out; they
-// then have no memory.
+// A device with a context must be in the map (`pairs`, unless that is empty) and lead to an
+// existing device. No two devices may lead to the same one. Devices without a context may be left
+// out; they then have no memory.
 //
 // Strict: the map names each device of `before` once, seen by the process or not, and each with a
 // device of its own. A driver older than 580 takes no map.

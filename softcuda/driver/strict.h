@@ -21,12 +21,12 @@ inline constexpr int kFirstVersionWithMaps = 13000;
 // can fail so, and a test can write it while the program runs. The effects `hang` and `crash` take
 // place in here.
 struct Fault {
-  bool nothing = false;            // the call returns success without its effect
+  bool nothing = false;           // the call returns success without its effect
   CUresult error = CUDA_SUCCESS;  // another value: the call returns it
 };
 Fault fault_at(const char *call);
 
-#define FAIL_IF_ORDERED(call)                                                      \
+#define FAIL_IF_ORDERED(call) \
   if (Fault ordered_ = fault_at(call); ordered_.error != CUDA_SUCCESS) return ordered_.error
 
 }  // namespace ckpt::softcuda::driver

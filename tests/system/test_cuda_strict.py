@@ -2,6 +2,7 @@
 """What NVIDIA's driver does at a checkpoint and a kinder one would not (docs/SOFTCUDA.md, "As strict as a driver").
 Every CUDA test runs on the strict device; the tests in here order what does not happen every day."""
 import signal
+import subprocess
 import time
 
 import pytest
@@ -218,3 +219,47 @@ def test_an_out_of_memory_that_is_final_is_reported_as_lost(cuda, order):  # noq
     cuda.go_on()
     assert job.wait() != 0
     assert "has lost its devices" in job.error_text
+
+
+# ---- CRIU
+
+PLUGIN = r"""
+#include <fcntl.h>
+#include <stdlib.h>
+static int note(int stage) { open(getenv("PLUGIN_CALLED"), O_CREAT | O_WRONLY, 0600); return 0; }
+struct { const char *name; int (*init)(int); void (*exit)(int, int); unsigned version, most; void *hooks[64]; }
+    CR_PLUGIN_DESC = {"cuda_plugin", note, 0, 1, 64};
+"""
+
+
+def test_plugins_of_criu_are_never_called(cuda):  # noqa: F811
+    """A distribution's CRIU has cuda_plugin, which would restore the driver without our map."""
+    plugins = cuda.ckpt.folder / "plugins"
+    plugins.mkdir()
+    (plugins / "plugin.c").write_text(PLUGIN)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", plugins / "cuda_plugin.so", plugins / "plugin.c"], check=True)
+    called = cuda.ckpt.folder / "called"
+    cuda.ckpt.env.update(CRIU_LIBS_DIR=str(plugins), PLUGIN_CALLED=str(called))
+    job = cuda.start(2)
+    cuda.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    cuda.go_on()
+    copy = cuda.ckpt.restore("image")
+    assert copy.wait() == 0, copy.error_text
+    assert not called.exists()
+
+
+def test_a_program_that_maps_llvm_is_dumped_and_restored(cuda, tmp_path):  # noqa: F811
+    """As Julia and Mesa do. The library of PoCL or Rusticl is what shows a driver that was not left."""
+    source = tmp_path / "library.c"
+    source.write_text("int nothing;\n")
+    library = tmp_path / "libLLVM-15.so.1"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    expected = cuda.expected(4)
+    job = cuda.start(4, env={"LD_PRELOAD": str(library)})
+    cuda.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    cuda.go_on()
+    copy = cuda.ckpt.restore("image")
+    assert copy.wait() == 0, copy.error_text
+    assert copy.lines[-2:] == expected

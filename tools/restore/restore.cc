@@ -132,8 +132,8 @@ StemOptions Restore::stem_options(const std::string &folder, bool new_namespace)
   // --leave-stopped: CRIU would start one thread after the other, and would fail if the program
   // ended before the last one. The stem continues the program instead.
   StemOptions s{
-      .criu = {plan_.criu.path, "restore", "--no-default-config", "--libdir", folder, "--stream", "-d", "-S",
-               "--leave-stopped", "--shell-job", "--file-locks", "--tcp-established",
+      .criu = {plan_.criu.path, "restore", "--no-default-config", "--libdir", folder, "--stream",
+               "-d", "-S", "--leave-stopped", "--shell-job", "--file-locks", "--tcp-established",
                "--network-lock", "skip", "-D", folder, "-o", kLog, log_level(m.file_size_limit)},
       .folder = folder,
       .terminal = streams_->terminal(),
