@@ -135,6 +135,8 @@ class Participant {
   // Appends remarks on the program's use of devices for users and administrators, one sentence
   // each. Changes nothing.
   virtual void remarks(std::vector<std::string> &) {}
+  // Appends the names of the devices that the process uses. Changes nothing.
+  virtual void devices(std::vector<std::string> &) {}
   // Closes the gate, so that new calls wait. Returns when no call is inside and the devices are
   // idle, or fails at the deadline (the agent then calls resume()).
   virtual Result<> quiesce(std::chrono::steady_clock::time_point deadline) = 0;
@@ -182,7 +184,7 @@ class Participant {
 // Registers `participant`, which must live as long as the process, and starts the agent if it is
 // not running yet. Waits while a checkpoint is in progress. Fails in a process that was not started
 // by ckpt-run. Thread-safe; exported by libckpt.so.
-[[gnu::visibility("default")]] Result<> add_participant(Participant *participant);
+Result<> add_participant(Participant *participant);
 
 // The same for an API that starts its driver: calls `start`, and registers `participant` if it
 // returns true. A checkpoint that begins meanwhile waits for both, so it meets the driver's sockets

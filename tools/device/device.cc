@@ -2,11 +2,14 @@
 #include "tools/device/device.h"
 
 #include <algorithm>
+#include <charconv>
+#include <ranges>
 #include <sstream>
 
 #include "common/base/log.h"
 #include "tools/device/apis.h"
 #include "tools/proc/command.h"
+#include "tools/suggestion.h"
 
 namespace ckpt::tools {
 namespace {
@@ -23,6 +26,13 @@ bool is_number(const std::string &s) {
          std::all_of(s.begin(), s.end(), [](unsigned char c) { return std::isdigit(c); });
 }
 
+// Whether `digits` are this number, however many they are.
+bool says(const std::string &digits, int number) {
+  int value = 0;
+  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  return error == std::errc{} && value == number;
+}
+
 Device read_device(const std::string &api, const json &j) {
   Device d;
   d.api = j.value("api", api);
@@ -36,19 +46,47 @@ Device read_device(const std::string &api, const json &j) {
 }
 
 bool matches(const Device &d, const std::string &word, int number_in_api) {
-  if (is_number(word)) return d.index == std::stoi(word);
+  if (is_number(word)) return says(word, d.index);
   if (!d.uuid.empty() && lower(word) == lower(d.uuid)) return true;
   std::string prefix = d.api + ":";
   if (!lower(word).starts_with(prefix)) return false;
   std::string rest = lower(word.substr(prefix.size()));
   if (rest.empty()) return true;
-  if (is_number(rest)) return number_in_api == std::stoi(rest);
+  if (is_number(rest)) return says(rest, number_in_api);
   // PoCL's platform is "Portable Computing Language"; only the version contains "PoCL".
   auto contains = [&](const std::string &text) {
     return lower(text).find(rest) != std::string::npos;
   };
   return rest == lower(d.id) || contains(d.platform) || contains(d.name) ||
          contains(d.all.value("version", ""));
+}
+
+// Names for devices, of those that matches() finds: cuda:0, ocl:rusticl, ocl:pthread, a UUID.
+std::vector<std::string> names_of(const std::vector<Device> &devices) {
+  std::vector<std::string> names;
+  std::map<std::string, int> count;
+  for (const Device &d : devices) {
+    names.push_back(fmt::format("{}:{}", d.api, count[d.api]++));
+    for (const std::string &text : {d.platform, d.name})
+      names.push_back(fmt::format("{}:{}", d.api, lower(text.substr(0, text.find_first_of(" -")))));
+    if (!d.uuid.empty()) names.push_back(d.uuid);
+  }
+  return names;
+}
+
+// A device that would be found if the word had its API in front: "rusticl" for "ocl:rusticl".
+std::string without_api(const std::vector<Device> &devices, const std::string &word) {
+  for (const Device &d : devices)
+    if (std::string whole = d.api + ":" + word; matches(d, whole, -1)) return whole;
+  return {};
+}
+
+Error no_such_device(const std::vector<Device> &devices, const std::string &word) {
+  std::string what = fmt::format("there is no device \"{}\"", word);
+  std::string whole = without_api(devices, word);
+  what += whole.empty() ? did_you_mean(word, names_of(devices))
+                        : fmt::format("; did you mean \"{}\"?", whole);
+  return {what, "ckpt-run --list-devices lists the devices"};
 }
 
 Result<> choose_one(const std::vector<Device> &devices, const std::string &word,
@@ -62,8 +100,19 @@ Result<> choose_one(const std::vector<Device> &devices, const std::string &word,
     if (std::find(ids.begin(), ids.end(), d.id) == ids.end()) ids.push_back(d.id);
   }
   if (found) return {};
-  return fail_with_hint(fmt::format("there is no device \"{}\"", word),
-                        "ckpt-run --list-devices lists the devices");
+  return Failure(devices.empty() ? no_devices() : no_such_device(devices, word));
+}
+
+// The API that all words of `spec` begin with ("ocl:1,ocl:pocl"), or "". To load the drivers of the
+// others would take half a second.
+std::string_view only_api(const std::string &spec) {
+  for (const Api &api : kApis) {
+    auto names_it = [&](const auto &word) {
+      return lower(std::string(word.begin(), word.end())).starts_with(fmt::format("{}:", api.name));
+    };
+    if (std::ranges::all_of(spec | std::views::split(','), names_it)) return api.name;
+  }
+  return {};
 }
 
 std::vector<std::string> strings_of(const json &list) {
@@ -111,7 +160,7 @@ Result<std::vector<Device>> list_devices(std::string_view only) {
 Result<DeviceChoice> choose_devices(const std::string &spec) {
   DeviceChoice choice;
   if (spec.empty()) return choice;
-  CKPT_TRY(std::vector<Device> devices, list_devices());
+  CKPT_TRY(std::vector<Device> devices, list_devices(only_api(spec)));
   return choose_devices(spec, devices);
 }
 
@@ -123,16 +172,25 @@ Result<DeviceChoice> choose_devices(const std::string &spec, const std::vector<D
   return choice;
 }
 
+Error no_devices() {
+  if (std::string why = why_no_proxy(); !why.empty())
+    return {"no device was found, because parts of ckpt are missing: " + why,
+            "install ckpt again, or copy the whole tree"};
+  return {"no device was found: no OpenCL driver offers one, and CUDA has none",
+          "install a driver; clinfo and nvidia-smi show what the drivers find"};
+}
+
 std::string device_table(const std::vector<Device> &devices) {
-  size_t platform = std::string_view("implementation").size(), name = 4;
+  size_t api = 3, platform = std::string_view("implementation").size(), name = 4;
   for (const Device &d : devices) {
+    api = std::max(api, d.api.size());
     platform = std::max(platform, d.platform.size());
     name = std::max(name, d.name.size());
   }
-  std::string out = fmt::format("{:>5}  {:<3}  {:<{}}  {:<{}}  {:>9}  {}\n", "index", "api",
+  std::string out = fmt::format("{:>5}  {:<{}}  {:<{}}  {:<{}}  {:>9}  {}\n", "index", "api", api,
                                 "implementation", platform, "name", name, "memory", "uuid");
   for (const Device &d : devices)
-    out += fmt::format("{:>5}  {:<3}  {:<{}}  {:<{}}  {:>5.1f} GiB  {}\n", d.index, d.api,
+    out += fmt::format("{:>5}  {:<{}}  {:<{}}  {:<{}}  {:>5.1f} GiB  {}\n", d.index, d.api, api,
                        d.platform, platform, d.name, name,
                        static_cast<double>(d.memory_bytes) / (1ull << 30), d.uuid);
   return out;
