@@ -25,6 +25,14 @@ DeviceInfo describe(int number, CUdevice d) {
   return {number, name.data(), uuid_text(uuid), bytes, 10 * major + minor};
 }
 
+std::string place_after(const std::string &uuid, const DeviceMap &map) {
+  for (auto &[from, to] : map)
+    if (from == uuid) return to;
+  return uuid;
+}
+
+}  // namespace
+
 std::vector<DeviceInfo> visible_devices() {
   std::vector<DeviceInfo> all;
   int count = 0;
@@ -35,14 +43,6 @@ std::vector<DeviceInfo> visible_devices() {
   }
   return all;
 }
-
-std::string place_after(const std::string &uuid, const DeviceMap &map) {
-  for (auto &[from, to] : map)
-    if (from == uuid) return to;
-  return uuid;
-}
-
-}  // namespace
 
 Devices read_devices() {
   Devices d{visible_devices(), node_gpus()};

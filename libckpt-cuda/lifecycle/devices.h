@@ -19,6 +19,8 @@ struct DeviceInfo {
   int capability = 0;    // ten times the compute capability: 90 for 9.0
   u64 driver_bytes = 0;  // of this process and not ours: contexts, pools, arrays; 0: not known
 };
+std::vector<DeviceInfo> visible_devices();
+
 // What a checkpoint must know of the devices. Read while the driver runs: it answers no call
 // between driver_checkpoint() and driver_restore().
 struct Devices {
