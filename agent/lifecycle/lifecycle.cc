@@ -242,7 +242,8 @@ Result<> Lifecycle::wake(const std::string &session) {
   detach_again();
   for (Member &m : members_) m.participant->release_devices();
   state_ = State::Suspended;
-  if (!session_has_keeper()) lose_suspended(awake.error());
+  auto lost = [](const Member &m) { return m.participant->lost(); };
+  if (std::ranges::any_of(members_, lost) || !session_has_keeper()) lose_suspended(awake.error());
   return awake;
 }
 

@@ -66,7 +66,8 @@ class Lifecycle {
   // waits for wake(). Returns the number of bytes.
   Result<u64> suspend(const std::string &folder);
   // attach(), load() and resume() on the devices of use_devices(). After a failure the program is
-  // still suspended, or has lost its devices if its session has no keeper any more.
+  // still suspended, or has lost its devices: its session has no keeper any more, or
+  // Participant::lost().
   Result<> wake(const std::string &session);
   // The session keeper of a suspended program has ended.
   void wake_without_keeper();

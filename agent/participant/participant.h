@@ -157,6 +157,8 @@ class Participant {
   // After an attach() that failed: why these devices can never take over this process. Empty: a
   // later attempt may succeed.
   virtual std::string unsuited() const { return {}; }
+  // After an attach() that failed: no attach() can succeed any more.
+  virtual bool lost() const { return false; }
   // The UUID of the device that it uses; empty: it uses none or several, or the UUID is not known.
   virtual std::string place() const { return {}; }
 

@@ -15,6 +15,7 @@ namespace ckpt::cuda {
 // cuCheckpointProcess* came with CUDA 12.8.
 #define CKPT_CUDA_USED(X)                                                    \
   X(cuGetErrorName, PFN_cuGetErrorName_v6000)                                \
+  X(cuDriverGetVersion, PFN_cuDriverGetVersion_v2020)                        \
   X(cuDeviceGetCount, PFN_cuDeviceGetCount_v2000)                            \
   X(cuDeviceGet, PFN_cuDeviceGet_v2000)                                      \
   X(cuDeviceGetName, PFN_cuDeviceGetName_v2000)                              \

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "common/base/log.h"
+
 namespace ckpt::cuda {
 namespace {
 
@@ -34,11 +36,14 @@ CUresult Memory::map(Block &b) {
   return e;
 }
 
-void Memory::unmap(Block &b) {
-  if (b.mapped) driver().cuMemUnmap(b.base, b.bytes);
+// Where the driver does not unmap it, the block keeps its memory.
+CUresult Memory::unmap(Block &b) {
+  CUresult e = b.mapped ? driver().cuMemUnmap(b.base, b.bytes) : CUDA_SUCCESS;
+  if (e != CUDA_SUCCESS) return e;
   if (b.physical != 0) driver().cuMemRelease(b.physical);
   b.mapped = false;
   b.physical = 0;
+  return CUDA_SUCCESS;
 }
 
 CUresult Memory::new_block(const ContextInfo &context, u64 bytes, bool small, Block *&out) {
@@ -61,9 +66,13 @@ CUresult Memory::new_block(const ContextInfo &context, u64 bytes, bool small, Bl
 
 void Memory::drop_block(Block &b) {
   if (b.small) set_largest_free(b, 0);
-  unmap(b);
+  // Addresses that are still mapped can serve no other block.
+  if (CUresult e = unmap(b); e == CUDA_SUCCESS)
+    addresses_.give(b.base, b.bytes);
+  else
+    log::warn("{} bytes of device memory are not freed: cuMemUnmap fails with {}", b.bytes,
+              error_name(e));
   block_bytes_ -= b.bytes;
-  addresses_.give(b.base, b.bytes);
   blocks_.erase(b.base);
 }
 
@@ -239,32 +248,39 @@ std::vector<Contents> Memory::contents() const {
   return all;
 }
 
-// Adjacent blocks are unmapped by one call: cuMemUnmap takes a range of several mappings.
+// Adjacent blocks of one window are unmapped by one call: cuMemUnmap takes a range of several
+// mappings, but of one reservation.
 void Memory::unmap_ranges() {
   u64 begin = 0, end = 0;
-  auto unmap_range = [&] {
-    if (end > begin) driver().cuMemUnmap(begin, end - begin);
-  };
   for (auto &[base, b] : blocks_) {
     if (!b->mapped) continue;
-    if (base != end) {
-      unmap_range();
+    if (base != end || addresses_.window_of(base) != addresses_.window_of(begin)) {
+      unmap_range(begin, end);
       begin = base;
     }
     end = base + b->bytes;
-    b->mapped = false;
   }
-  unmap_range();
+  unmap_range(begin, end);
 }
 
-void Memory::unmap_all() {
+// A failure is left to unmap(), block by block.
+void Memory::unmap_range(u64 begin, u64 end) {
+  if (end == begin || driver().cuMemUnmap(begin, end - begin) != CUDA_SUCCESS) return;
+  for (auto it = blocks_.lower_bound(begin); it != blocks_.end() && it->first < end; ++it)
+    it->second->mapped = false;
+}
+
+Result<> Memory::unmap_all() {
   std::lock_guard lock(mutex_);
   unmap_ranges();
   for (auto it = blocks_.begin(); it != blocks_.end();) {
     Block &b = *it++->second;
-    unmap(b);
+    if (CUresult e = unmap(b); e != CUDA_SUCCESS)
+      return fail("cannot unmap {} bytes of device memory at {:#x}: {}", b.bytes, b.base,
+                  error_name(e));
     if (b.live == 0) drop_block(b);
   }
+  return {};
 }
 
 Result<> Memory::remap_all() {

@@ -105,8 +105,9 @@ class Memory {
 
   // For a checkpoint. Between unmap_all() and remap_all() nothing else may be called.
   std::vector<Contents> contents() const;
-  // Gives all physical memory back, and blocks without an allocation with their addresses.
-  void unmap_all();
+  // Gives all physical memory back, and blocks without an allocation with their addresses. A
+  // failure leaves those mapped that the driver did not unmap.
+  Result<> unmap_all();
   // Maps every block again, at its address. A failure leaves those mapped that were done.
   Result<> remap_all();
 
@@ -131,12 +132,13 @@ class Memory {
   CUresult new_block(const ContextInfo &context, u64 bytes, bool small, Block *&out);
   void record(Block &block, u64 base, u64 bytes);
   CUresult map(Block &block);
-  void unmap(Block &block);
+  CUresult unmap(Block &block);
   void drop_block(Block &block);
   void free_piece(const Allocation &a);
   bool has_other_spare(const Block &block);
   void set_largest_free(Block &block, u64 largest);
   void unmap_ranges();
+  void unmap_range(u64 begin, u64 end);
 
   mutable std::mutex mutex_;
   Addresses addresses_;

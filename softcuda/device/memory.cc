@@ -244,6 +244,14 @@ bool Memory::unreserve(u64 base, u64 bytes) {
   return true;
 }
 
+bool Memory::in_one_reservation(u64 base, u64 bytes) const {
+  std::shared_lock lock(mutex_);
+  auto r = reservations_.upper_bound(base);
+  if (r == reservations_.begin()) return false;
+  --r;
+  return base + bytes <= r->first + r->second;
+}
+
 bool Memory::map(u64 base, u64 bytes, int memory_fd, u64 offset, u32 device, u64 physical) {
   std::unique_lock lock(mutex_);
   auto r = reservations_.upper_bound(base);

@@ -9,6 +9,7 @@
 #include "softcuda/broker/client.h"
 #include "softcuda/driver/checkpoint.h"
 #include "softcuda/driver/context_state.h"
+#include "softcuda/driver/device_ranges.h"
 #include "softcuda/driver/visible_devices.h"
 
 namespace ckpt::softcuda::driver {
@@ -49,6 +50,7 @@ CUresult open_devices() {
   (*client)->on_refusal = &warn;
   p.budget = std::move(*client);
   p.memory = std::make_unique<Memory>(*p.budget);
+  map_device_ranges();
   return p.devices.empty() ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
 }
 

@@ -299,8 +299,10 @@ void check_drivers(const Target &target, Reasons &reasons) {
 
 void check_detached(pid_t pid, Reasons &reasons) {
   constexpr std::array kRings{"/memfd:ckpt-ring", "/memfd:ckpt-staging"};
-  constexpr std::array kDrivers{"libpocl",     "libLLVM",   "libRusticl", "liboclgrind",
-                                "/dev/nvidia", "/dev/dri/", "/dev/kfd"};
+  // libLLVM alone is no residue: compilers, Julia and Mesa map it. It came with a driver only where
+  // that driver is mapped, too.
+  constexpr std::array kDrivers{"libpocl",     "libRusticl", "liboclgrind",
+                                "/dev/nvidia", "/dev/dri/",  "/dev/kfd"};
   auto is_residue = [&](const std::string &path) {
     return std::any_of(kRings.begin(), kRings.end(),
                        [&](const char *s) { return path.starts_with(s); }) ||
