@@ -62,6 +62,7 @@ Result<u64> Eviction::suspend(const std::string &folder) {
     return fail("the program is suspended already");
   std::vector<std::string> blockers = lifecycle_.preflight();
   if (!blockers.empty()) return fail("{}", fmt::join(blockers, "; "));
+  if (folder.empty()) lifecycle_.prepare(protocol::kAheadBytes);
   CKPT_CHECK(lifecycle_.quiesce(kQuiesceTimeout));
   return lifecycle_.suspend(folder);
 }

@@ -25,6 +25,9 @@
 
 namespace ckpt::agent {
 
+// "cuda cannot {verb}: {why}"
+Error cannot(const char *verb, const Participant *p, Error why);
+
 class Lifecycle {
  public:
   Callbacks callbacks;
@@ -43,6 +46,10 @@ class Lifecycle {
   std::vector<std::string> preflight();  // the blockers
   std::vector<std::string> remarks() const;
   Participant::Calls calls() const;  // summed over all participants
+  // Takes at most `most` bytes of host memory for the contents, while the program still runs, so
+  // that they need not wait for it. finish(), undo() and drop_prepared() give it back.
+  void prepare(u64 most);
+  void drop_prepared() { prepared_.reset(); }
   Result<> quiesce(std::chrono::milliseconds timeout);
   // Returns the requirements.
   Result<std::string> save(Channel &tool, Staging &staging, const StagingSink::Lineage &lineage);
@@ -107,6 +114,8 @@ class Lifecycle {
   Result<> check_residue(std::span<const int> our_fds) const;
   Result<> save_one(Participant &participant, StagingSink &sink);
   Result<> create_store();
+  Result<> open_store(const std::string &folder);
+  u64 direct_bytes() const;
   Result<> move_into_store();
   Result<> load_from_store(Participant *participant);
   bool answered_for(std::string_view file) const;
@@ -116,6 +125,8 @@ class Lifecycle {
   std::vector<Member> members_;  // of the checkpoint in progress, in order of registration
   // The contents of devices that lose them in detach(), until the checkpoint is over.
   std::optional<ContentsStore> store_;
+  std::optional<ContentsStore> prepared_;  // for the next one
+  u64 prepared_bytes_ = 0;                 // for which it has room
   std::atomic<protocol::State> state_{protocol::State::Running};
   bool devices_lost_ = false;  // in the checkpoint in progress
   std::string lost_because_;

@@ -50,7 +50,9 @@ const Dialogue::Verb Dialogue::kVerbs[] = {
     {Type::Preflight, "Preflight", State::Running, &Dialogue::preflight},
     {Type::RemarksWanted, "RemarksWanted", State::Running, &Dialogue::remarks},
     {Type::LossWanted, "LossWanted", {}, &Dialogue::loss},
+    {Type::Prepare, "Prepare", State::Running, &Dialogue::prepare},
     {Type::Quiesce, "Quiesce", State::Running, &Dialogue::quiesce},
+    {Type::ContentsReadable, "ContentsReadable", State::Quiesced, &Dialogue::contents_readable},
     {Type::Increment, "Increment", State::Quiesced, &Dialogue::increment},
     {Type::Save, "Save", State::Quiesced, &Dialogue::save},
     {Type::Detach, "Detach", State::Saved, &Dialogue::detach},
@@ -68,7 +70,10 @@ Dialogue::End Dialogue::run() {
   while (!over_) {
     Result<std::optional<Incoming>> request = tool_.receive();
     if (!request) log::warn("closing the connection of a tool: {}", request.error().what);
-    if (!request || !*request) return End::HungUp;
+    if (!request || !*request) {
+      lifecycle_.drop_prepared();
+      return End::HungUp;
+    }
     serve(**request);
   }
   return end_;
@@ -142,6 +147,20 @@ void Dialogue::quiesce(Incoming &request) {
   std::chrono::milliseconds timeout(in.get<u32>());
   if (!in.done()) return malformed("Quiesce");
   answer(lifecycle_.quiesce(timeout));
+}
+
+void Dialogue::prepare(Incoming &request) {
+  Reader in = request.reader();
+  u64 bytes = in.get<u64>();
+  if (!in.done()) return malformed("Prepare");
+  lifecycle_.prepare(bytes);
+  answer({});
+}
+
+void Dialogue::contents_readable(Incoming &request) {
+  if (!request.reader().done()) return malformed("ContentsReadable");
+  lineage_.reads_store = true;
+  answer({});
 }
 
 void Dialogue::increment(Incoming &request) {

@@ -111,6 +111,9 @@ Result<> Dump::begin() {
 
 // The program is paused. Every failure is undone.
 Result<> Dump::checkpoint() {
+  // Host memory for the contents of device memory, while the program still runs.
+  phases_.begin("prepare");
+  CKPT_CHECK(agents_.prepare(options_.prepare_bytes));
   // New device calls wait at the gate, and submitted work finishes.
   phases_.begin("quiesce");
   paused_at_ = Phases::Clock::now();
@@ -118,7 +121,7 @@ Result<> Dump::checkpoint() {
   report_.quiesce_seconds = phases_.seconds_since(paused_at_);
   // The agents copy the contents of device memory into the image.
   phases_.begin("save");
-  CKPT_CHECK(agents_.save(*image_));
+  CKPT_CHECK(agents_.save(*image_, options_.leave_running));
   // The agents remove every trace of a driver from their processes.
   phases_.begin("detach");
   CKPT_CHECK(agents_.detach());
@@ -134,6 +137,7 @@ Result<> Dump::checkpoint() {
   if (options_.leave_running) CKPT_CHECK(wake());
   // The image reaches the disk and gets its name.
   phases_.begin("write");
+  CKPT_CHECK(agents_.write_kept(*image_));
   return write_image();
 }
 

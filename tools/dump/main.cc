@@ -21,6 +21,7 @@ constexpr int kDevicesLost = 3;
 struct Options {
   DumpOptions dump;
   SuspendOptions suspend;
+  u64 prepare_mib = protocol::kAheadBytes >> 20;
   bool suspend_program = false, json = false, verbose = false;
   std::string key_file;
 };
@@ -107,7 +108,11 @@ int run_suspend(const Options &o) {
   Result<SuspendReport> r = suspend(o.suspend, cancel);
   if (!r) return fail_run(r.error(), cancel, o);
   if (o.json)
-    print_json({{"pid", r->pid}, {"device_bytes", r->device_bytes}, {"seconds", r->seconds}}, "");
+    print_json({{"pid", r->pid},
+                {"device_bytes", r->device_bytes},
+                {"seconds", r->seconds},
+                {"pause_seconds", r->pause_seconds}},
+               "");
   else
     fmt::print(
         "program  {}, suspended; resume it with ckpt-restore --resume {}\n"
@@ -140,6 +145,7 @@ Result<int> run(Options &o) {
   if (Result<> sound = check(o); !sound) return fail_with_code(kCodes.usage, sound.error());
   o.suspend.pid = o.dump.pid;
   o.suspend.timeout_seconds = o.dump.timeout_seconds;
+  o.suspend.prepare_bytes = o.dump.prepare_bytes = o.prepare_mib << 20;
   return o.suspend_program ? run_suspend(o) : run_dump(o);
 }
 
@@ -159,6 +165,10 @@ void add_options(CommandLine &line, Options &o) {
   line.option("--memory", d.memory_mib,
               "MiB of the program's data that may wait in memory for the disk")
       .range(1, 1 << 24);
+  line.option("--prepare", o.prepare_mib,
+              "MiB of host memory to take for device memory before the program is paused "
+              "(default: 2048)")
+      .range(0, 1 << 24);
   line.option("--timeout", d.timeout_seconds, "seconds to wait for running kernels (default: 60)")
       .range(1, 86400);
   Option suspend =
