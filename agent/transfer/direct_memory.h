@@ -39,7 +39,8 @@ class DirectMemory {
   DirectMemory(const DirectMemory &) = delete;
 
   // A new file of bytes(), mapped. It is sealed against any change of its size, so that another
-  // process may map it. Fails where the addresses or the file are refused (RLIMIT_AS, RLIMIT_FSIZE).
+  // process may map it. Fails where the addresses or the file are refused (RLIMIT_AS,
+  // RLIMIT_FSIZE).
   Result<OwnFd> make_file();
   // Maps the file again after unmap().
   Result<> map(int fd);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Threads that make the pieces of a direct memory ready for a device, ahead of its copies: a piece
-// gets its pages and is page-locked. They run at most a given number of bytes ahead, so that no more
-// host memory than that is taken before it is needed. Exists for one save or load.
+// gets its pages and is page-locked. They run at most a given number of bytes ahead, so that no
+// more host memory than that is taken before it is needed. Exists for one save or load.
 #pragma once
 
 #include <pthread.h>

@@ -34,6 +34,7 @@ Result<SuspendReport> suspend(const SuspendOptions &options, Cancel &cancel) {
     return fail_with_hint(fmt::format("the program of process {} uses no device", options.pid),
                           "only a program that uses a device can be suspended");
   CKPT_CHECK(check_agents(agents));
+  phases.begin("prepare");
   if (folder.empty()) CKPT_CHECK(agents.prepare(options.prepare_bytes));
   phases.begin("quiesce");
   Phases::Clock::time_point paused = Phases::Clock::now();
