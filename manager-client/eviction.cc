@@ -75,7 +75,9 @@ Result<> Eviction::resume(const std::string &gpu, u32 apis) {
     if (!gpu.empty() && (apis & api) != 0)
       CKPT_CHECK(lifecycle_.use_devices(name, std::array{agent::DevicePair{"", gpu}}));
   }
-  return lifecycle_.wake(agent::session_socket());
+  Result<> awake = lifecycle_.wake(agent::session_socket());
+  lifecycle_.release_spent();
+  return awake;
 }
 
 }  // namespace ckpt::manager_client

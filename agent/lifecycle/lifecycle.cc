@@ -27,6 +27,11 @@ constexpr milliseconds kMaxQuiesce = std::chrono::hours(24);
 constexpr milliseconds kStartTimeout = std::chrono::seconds(45);
 // A connection to the session keeper is used for one request and its answer.
 constexpr milliseconds kKeeperTimeout = std::chrono::seconds(5);
+
+milliseconds milliseconds_since(steady_clock::time_point t) {
+  return std::chrono::duration_cast<milliseconds>(steady_clock::now() - t);
+}
+
 }  // namespace
 
 Error cannot(const char *verb, const Participant *p, Error why) {
@@ -54,6 +59,12 @@ std::vector<std::string> Lifecycle::remarks() const {
   return all;
 }
 
+std::vector<std::string> Lifecycle::devices() const {
+  std::vector<std::string> all;
+  for (Participant *p : participants_()) p->devices(all);
+  return all;
+}
+
 Participant::Calls Lifecycle::calls() const {
   Participant::Calls sum;
   for (Participant *p : participants_()) {
@@ -66,9 +77,12 @@ Participant::Calls Lifecycle::calls() const {
 }
 
 Result<> Lifecycle::quiesce(milliseconds timeout) {
+  waits_.clear();
+  steady_clock::time_point begun = steady_clock::now();
   // The callbacks of the program come first, because they may use the devices.
   if (Result<> agreed = callbacks.before(); !agreed)
     return undo_and_fail(std::move(agreed).error());
+  waits_.push_back({"callbacks", milliseconds_since(begun)});
 
   barrier.close();
   checkpoint_at_ = system_clock::now();
@@ -80,8 +94,10 @@ Result<> Lifecycle::quiesce(milliseconds timeout) {
   collect_members();
   for (Member &m : members_) {
     m.stage = Stage::Gated;  // also if it fails, because the gate may be closed
+    begun = steady_clock::now();
     if (Result<> r = m.participant->quiesce(deadline); !r)
       return undo_and_fail(cannot("quiesce", m.participant, std::move(r).error()));
+    waits_.push_back({std::string(m.participant->name()), milliseconds_since(begun)});
   }
   state_ = State::Quiesced;
   return {};
@@ -185,6 +201,7 @@ Result<> Lifecycle::wake(const std::string &session) {
     if (awake) awake = load_from_store(m.participant);
   if (awake) {
     open_gates();
+    spent_ = std::exchange(store_, std::nullopt);
     finish({CKPT_CONTINUED, {}});
     return {};
   }
@@ -199,6 +216,7 @@ Result<> Lifecycle::wake(const std::string &session) {
 void Lifecycle::wake_without_keeper() {
   log::warn("the session keeper of this suspended program has ended: the program continues");
   (void)wake(session_socket());
+  release_spent();
 }
 
 void Lifecycle::lose_suspended(const Error &why) {

@@ -45,12 +45,19 @@ class Lifecycle {
 
   std::vector<std::string> preflight();  // the blockers
   std::vector<std::string> remarks() const;
+  std::vector<std::string> devices() const;
   Participant::Calls calls() const;  // summed over all participants
   // Takes at most `most` bytes of host memory for the contents, while the program still runs, so
   // that they need not wait for it. finish(), undo() and drop_prepared() give it back.
   void prepare(u64 most);
   void drop_prepared() { prepared_.reset(); }
   Result<> quiesce(std::chrono::milliseconds timeout);
+  // For how long quiesce() waited: for "callbacks", and for each participant by its name.
+  struct Wait {
+    std::string name;
+    std::chrono::milliseconds time;
+  };
+  const std::vector<Wait> &waits() const { return waits_; }
   // Returns the requirements.
   Result<std::string> save(Channel &tool, Staging &staging, const StagingSink::Lineage &lineage);
   // `our_fds` are descriptors of the agent that may still be open.
@@ -68,6 +75,9 @@ class Lifecycle {
   // attach(), load() and resume() on the devices of use_devices(). After a failure the program is
   // still suspended, or has lost its devices if its session has no keeper any more.
   Result<> wake(const std::string &session);
+  // After wake(): gives the memory of the contents back, which takes a while, so whoever waits for
+  // the program should hear of its end before.
+  void release_spent() { spent_.reset(); }
   // The session keeper of a suspended program has ended.
   void wake_without_keeper();
   Result<> use_devices(const std::string &participant, std::span<const DevicePair> map);
@@ -125,9 +135,11 @@ class Lifecycle {
   std::vector<Member> members_;  // of the checkpoint in progress, in order of registration
   // The contents of devices that lose them in detach(), until the checkpoint is over.
   std::optional<ContentsStore> store_;
+  std::optional<ContentsStore> spent_;     // of the last wake()
   std::optional<ContentsStore> prepared_;  // for the next one
   u64 prepared_bytes_ = 0;                 // for which it has room
   std::atomic<protocol::State> state_{protocol::State::Running};
+  std::vector<Wait> waits_;
   bool devices_lost_ = false;  // in the checkpoint in progress
   std::string lost_because_;
   std::atomic<u64> saved_bytes_{0};

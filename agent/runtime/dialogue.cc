@@ -49,9 +49,11 @@ const Dialogue::Verb Dialogue::kVerbs[] = {
     {Type::Hello, "Hello", {}, &Dialogue::hello},
     {Type::Preflight, "Preflight", State::Running, &Dialogue::preflight},
     {Type::RemarksWanted, "RemarksWanted", State::Running, &Dialogue::remarks},
+    {Type::DevicesWanted, "DevicesWanted", State::Running, &Dialogue::devices},
     {Type::LossWanted, "LossWanted", {}, &Dialogue::loss},
     {Type::Prepare, "Prepare", State::Running, &Dialogue::prepare},
     {Type::Quiesce, "Quiesce", State::Running, &Dialogue::quiesce},
+    {Type::WaitsWanted, "WaitsWanted", State::Quiesced, &Dialogue::waits},
     {Type::ContentsReadable, "ContentsReadable", State::Quiesced, &Dialogue::contents_readable},
     {Type::Increment, "Increment", State::Quiesced, &Dialogue::increment},
     {Type::Save, "Save", State::Quiesced, &Dialogue::save},
@@ -88,6 +90,7 @@ void Dialogue::serve(Incoming &request) {
                                  "it has version 1 of the protocol: use an older tool"));
   if (Result<> possible = check(*verb); !possible) return answer(possible);
   (this->*verb->serve)(request);
+  lifecycle_.release_spent();
 }
 
 Result<> Dialogue::check(const Verb &verb) const {
@@ -128,6 +131,11 @@ void Dialogue::remarks(Incoming &request) {
   answer_reasons(lifecycle_.remarks());
 }
 
+void Dialogue::devices(Incoming &request) {
+  if (!request.reader().done()) return malformed("DevicesWanted");
+  answer_reasons(lifecycle_.devices());
+}
+
 void Dialogue::loss(Incoming &request) {
   if (!request.reader().done()) return malformed("LossWanted");
   std::vector<std::string> all;
@@ -161,6 +169,15 @@ void Dialogue::contents_readable(Incoming &request) {
   if (!request.reader().done()) return malformed("ContentsReadable");
   lineage_.reads_store = true;
   answer({});
+}
+
+void Dialogue::waits(Incoming &request) {
+  if (!request.reader().done()) return malformed("WaitsWanted");
+  Writer out;
+  out.put(static_cast<u32>(lifecycle_.waits().size()));
+  for (const Lifecycle::Wait &w : lifecycle_.waits())
+    out.str(w.name).put(static_cast<u64>(w.time.count()));
+  (void)tool_.send(Type::Waits, out);
 }
 
 void Dialogue::increment(Incoming &request) {

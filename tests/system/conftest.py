@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import pty
+import shlex
 import shutil
 import signal
 import subprocess
@@ -20,6 +21,7 @@ import time
 import pytest
 
 from deadline import Deadline, fair_share
+from workers import make_once, shared_folder, turn
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("CKPT_BUILD", ROOT / "build")).resolve()
@@ -34,6 +36,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "full: only with --full")
+    config.addinivalue_line("markers", "alone: compares times, so that no other test may run beside it")
     config.addinivalue_line("markers", "no_criu: needs neither CRIU nor root nor the other tools")
 
 
@@ -58,14 +61,33 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.skip(reason="only with --full"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def nothing_is_left_running():
+    """Holds where a worker has a PID namespace of its own (scripts/suites/own-namespace), which ends
+    what is left without a word."""
+    yield
+    if "PYTEST_XDIST_WORKER" in os.environ and os.getppid() == 1:
+        wait_for(lambda: not commands_of(tree_of(1)), f"the end of {commands_of(tree_of(1))}", 10)
+
+
+TEST_DEADLINE = pytest.StashKey()
+
+
+@pytest.fixture(autouse=True)
+def own_turn(request, tmp_path_factory):
+    with turn(tmp_path_factory, "alone" in request.keywords):
+        request.node.stash[TEST_DEADLINE] = Deadline(request.config.getoption("--test-limit") or 0)
+        yield
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item):
-    """Fails a test that hangs."""
+    """Fails a test that hangs. Its limit counts from its turn."""
     limit = item.config.getoption("--test-limit")
-    deadline = Deadline(limit or 0)
+    item.stash[TEST_DEADLINE] = Deadline((limit or 0) * 3)
 
     def tick(signum, frame):
-        if deadline.passed():
+        if item.stash[TEST_DEADLINE].passed():
             signal.setitimer(signal.ITIMER_REAL, 0)
             pytest.fail(f"stopped after {limit:g} s of an idle machine")
 
@@ -102,6 +124,17 @@ def tree_of(pid):
         found += children
         todo += children
     return found
+
+
+def commands_of(pids):
+    """The command lines of other processes than this one, without those that have ended."""
+    commands = {}
+    for pid in set(pids) - {os.getpid()}:
+        try:
+            commands[pid] = pathlib.Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")[:100]
+        except OSError:
+            pass
+    return [c for c in commands.values() if c]
 
 
 def process_exists(pid):
@@ -310,16 +343,21 @@ class Tools:
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory):
     """tests/system/programs, compiled side by side."""
-    folder = tmp_path_factory.mktemp("programs")
-    compilers = []
-    for source in sorted(PROGRAMS.glob("*.cc")):
-        command = ["c++", "-std=c++20", "-O1", "-pthread", str(source), "-o", str(folder / source.stem)]
-        if source.stem == "library":
-            if not (BUILD / "libckpt" / "libckpt.so").exists():
-                continue
-            command += [f"-I{ROOT}/include", f"-L{BUILD}/libckpt", "-lckpt", f"-Wl,-rpath,{BUILD}/libckpt"]
-        compilers.append(subprocess.Popen(command))
-    assert all(c.wait() == 0 for c in compilers)
+    folder = shared_folder(tmp_path_factory, "programs")
+
+    def compile():
+        compilers = []
+        for source in sorted(PROGRAMS.glob("*.cc")):
+            command = ["c++", "-std=c++20", "-O1", "-pthread", str(source), "-o", str(folder / source.stem)]
+            if source.stem == "library":
+                if not (BUILD / "libckpt" / "libckpt.so").exists():
+                    continue
+                command += [f"-I{ROOT}/include", f"-L{BUILD}/libckpt", "-lckpt", f"-Wl,-rpath,{BUILD}/libckpt"]
+            compilers.append(subprocess.Popen(command))
+        assert all(c.wait() == 0 for c in compilers)
+        (folder / "compiled").touch()
+
+    make_once(folder / "compiled", compile)
     return folder
 
 
@@ -328,6 +366,21 @@ def ckpt(tmp_path, programs):
     tools = Tools(tmp_path, programs)
     yield tools
     tools.close()
+
+
+def criu_with(ckpt, before_dump="true", after_dump="true", before_restore="true"):
+    """The environment for a CRIU that runs shell commands before and after its work, in the folder `ckpt.folder`."""
+    script = ckpt.folder / "criu"
+    real = os.environ.get("CKPT_CRIU") or "/opt/ckpt/criu/bin/criu"
+    script.write_text(f"""#!/bin/bash
+in_folder() {{ (cd {ckpt.folder} && eval "$1"); }}
+[ "$1" != dump ] || in_folder {shlex.quote(before_dump)} || exit
+[ "$1" != restore ] || in_folder {shlex.quote(before_restore)} || exit
+{real} "$@" || exit
+[ "$1" != dump ] || in_folder {shlex.quote(after_dump)}
+""")
+    script.chmod(0o755)
+    return {"CKPT_CRIU": str(script)}
 
 
 class PidBlocker:

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from toolkit import HOME, NVCC
+from workers import make_once, shared_folder
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("CKPT_BUILD", ROOT / "build")).resolve()
@@ -36,11 +37,16 @@ NUMBA = ["numba==0.61.2", "numba-cuda==0.19.1"]
 @pytest.fixture(scope="session")
 def numba(tmp_path_factory):
     """The command that runs numba_client.py, and the variables that it requires."""
-    site = tmp_path_factory.mktemp("numba")
-    r = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-cache-dir", "--only-binary", ":all:",
-                        "--target", str(site), *NUMBA], capture_output=True, text=True, timeout=400)
-    if r.returncode != 0:
-        pytest.skip("numba cannot be installed from the Python package index")
+    site = shared_folder(tmp_path_factory, "numba")
+
+    def install():
+        r = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-cache-dir", "--only-binary", ":all:",
+                            "--target", str(site), *NUMBA], capture_output=True, text=True, timeout=400)
+        if r.returncode != 0:
+            pytest.skip("numba cannot be installed from the Python package index")
+        (site / "installed").touch()
+
+    make_once(site / "installed", install)
     # numba-cuda replaces numba.cuda by a .pth file. Python reads those in site folders only.
     start = f"import runpy, site; site.addsitedir({str(site)!r}); " \
             f"runpy.run_path({str(SOURCES / 'numba_client.py')!r}, run_name='__main__')"
@@ -50,16 +56,18 @@ def numba(tmp_path_factory):
 @pytest.fixture(scope="session")
 def make(tmp_path_factory):
     """make("x.cu", flags…) compiles a program once and returns its path."""
-    folder = tmp_path_factory.mktemp("cuda")
+    folder = shared_folder(tmp_path_factory, "cuda")
 
     def build(source, *flags, runtime="shared"):
         # nvcc misreads a "=" in a file name.
         name = "-".join([source, runtime, *flags])
         target = folder / re.sub("[^a-z0-9]", "_", name.lower())
-        if not target.exists():
+
+        def compile():
             r = subprocess.run([NVCC, "-w", "-cudart", runtime, *FLAGS.get(source, []), *flags, f"-I{SOURCES}",
                                 "-o", str(target), str(SOURCES / source)], capture_output=True, text=True, timeout=200)
             assert r.returncode == 0, r.stderr
-        return target
+
+        return make_once(target, compile)
 
     return build

@@ -2,7 +2,9 @@
 """What the documents say is so: options, transcripts, examples, names."""
 import os
 import re
+import shutil
 import subprocess
+import tempfile
 import time
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 import documents
 from conftest import BUILD, ROOT
 from cuda_programs import make  # noqa: F401, a fixture
+from deadline import Deadline
 from toolkit import NVCC
 
 TOOLS = ["ckpt-run", "ckpt-dump", "ckpt-restore", "ckpt-image", "ckpt-fatbin", "ckpt-top", "ckpt-sim", "ckptd"]
@@ -26,7 +29,7 @@ def help_of(tool, *words):
 
 def verbs_of(tool):
     """Its subcommands, as its --help lists them."""
-    _, _, listed = help_of(tool).partition("Subcommands:\n")
+    _, _, listed = help_of(tool).partition("Commands:\n")
     return re.findall(r"^  (\w+)", listed, flags=re.M)
 
 
@@ -44,6 +47,32 @@ def test_help_man_page_and_completion_have_the_same_options(tool):
         assert documents.complete(tool, verb) == more, verb
         said |= more
     assert documents.options_of_page(page_of(tool)) == said
+
+
+@pytest.mark.no_criu
+def test_the_completions_of_zsh_and_fish_are_what_help_says():
+    r = subprocess.run([ROOT / "scripts" / "completions", "--check", BUILD], capture_output=True, text=True, timeout=60)
+    assert r.returncode == 0, r.stderr
+
+
+@pytest.mark.no_criu
+@pytest.mark.parametrize("shell", ["fish", "zsh"])
+def test_zsh_and_fish_offer_options_commands_and_values(shell, tmp_path):
+    if not shutil.which(shell):
+        pytest.skip(f"there is no {shell}")
+
+    (tmp_path / "monday.img").mkdir()
+    image, victim, commands = f"ckpt-restore {tmp_path}/mon", "ckptd --victim=", "ckpt-image "
+    helps = {f"{tool} --": (tool,) for tool in TOOLS}
+    helps |= {f"ckpt-image {verb} --": ("ckpt-image", verb) for verb in verbs_of("ckpt-image")}
+    complete = documents.complete_in_fish if shell == "fish" else documents.complete_in_zsh
+    offered = complete([*helps, image, victim, commands], tmp_path)
+    for line, words in helps.items():
+        options = {word for word in offered[line] if word.startswith("--")}
+        assert options == documents.options_of_help(help_of(*words)), line
+    assert offered[commands] == set(verbs_of("ckpt-image"))
+    assert {word.removeprefix("--victim=") for word in offered[victim]} == {"requester", "cheapest"}
+    assert any("monday.img" in word for word in offered[image])
 
 
 @pytest.mark.no_criu
@@ -81,10 +110,11 @@ class Shell:
 
     def __init__(self, folder, environment=None):
         self.folder, self.log = folder, folder / "shell.log"
+        self.runtime = tempfile.TemporaryDirectory(prefix="ckpt-")  # sockets need a short path
         path = f"{BUILD}/tools:{BUILD}/examples:{BUILD}/softcuda:{os.environ['PATH']}"
         if NVCC:
             path += f":{os.path.dirname(NVCC)}"
-        env = {**os.environ, "PATH": path, "CKPTD_SOCKET": str(folder / "ckptd.sock"), "CKPT_RUNTIME_DIR": str(folder),
+        env = {**os.environ, "PATH": path, "CKPTD_SOCKET": str(folder / "ckptd.sock"), "CKPT_RUNTIME_DIR": self.runtime.name,
                "MANPATH": "", **(environment or {})}
         self.process = subprocess.Popen(
             # A pipe, as a terminal would be: tools say less to a file. It is made in the new mount
@@ -105,14 +135,14 @@ class Shell:
         begin = len(self.output())
         self.process.stdin.write(f"{command}\necho {mark} $?\n")
         self.process.stdin.flush()
-        end = time.monotonic() + DEADLINE
+        end = Deadline(DEADLINE)
         while True:
             output = self.output()[begin:]
             over = re.search(rf"^{mark} (\d+)$", output, flags=re.M)
             missing = [line for line in shown if not documents.is_shown(line, output, self.folder)]
             if over and not missing:
                 break
-            if time.monotonic() > end:
+            if end.passed():
                 raise AssertionError(f"{command}\nnot shown: {missing}\n---- shown:\n{output[-3000:]}")
             time.sleep(0.05)
         assert int(over.group(1)) in statuses, f"{command}\n{output}"
@@ -122,6 +152,7 @@ class Shell:
         self.process.stdin.close()
         self.process.kill()
         self.process.wait()
+        self.runtime.cleanup()
 
 
 @pytest.fixture
@@ -232,6 +263,7 @@ ELSEWHERE = {
     "./check": "is what runs this",
     "scripts/setup": "./check has called it",
     "scripts/build": "./check has called it",
+    "scripts/fuzz": "runs in ./check --full",
     "meson": "installing is tested in test_library.py",
     "ninja": "builds a bench; the benches are run by hand",
     "build/bench": "a measurement",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ckpt-fatbin on files that nvcc makes. Skipped without a CUDA toolkit."""
 import functools
-import itertools
+import hashlib
 import json
 import os
 import pathlib
@@ -12,6 +12,7 @@ import pytest
 
 from conftest import BUILD, ROOT
 from toolkit import NVCC, WHY_NOT
+from workers import make_once, shared_folder
 
 SOURCES = ROOT / "tests" / "programs" / "fatbin"
 TOOL = BUILD / "tools" / "ckpt-fatbin"
@@ -28,17 +29,19 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def make(tmp_path_factory):
     """make("facts.cu", "-arch=sm_75", to="x.fatbin") runs nvcc, once for equal arguments, and returns the path."""
-    folder = tmp_path_factory.mktemp("fatbin")
-    number = itertools.count()
+    folder = shared_folder(tmp_path_factory, "fatbin")
 
     @functools.lru_cache(maxsize=None)
     def run(*words, to):
-        path = folder / f"{next(number)}-{to}"
         words = [str(SOURCES / w) if w.endswith((".cu", ".cc")) else w for w in words]
-        done = subprocess.run([NVCC, *words, "-o", str(path)], capture_output=True, text=True,
-                              cwd=folder, timeout=200)
-        assert done.returncode == 0, done.stderr
-        return path
+        path = folder / f"{hashlib.sha256(repr(words).encode()).hexdigest()[:16]}-{to}"
+
+        def compile():
+            done = subprocess.run([NVCC, *words, "-o", str(path)], capture_output=True, text=True,
+                                  cwd=folder, timeout=200)
+            assert done.returncode == 0, done.stderr
+
+        return make_once(path, compile)
 
     return run
 

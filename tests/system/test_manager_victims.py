@@ -176,7 +176,8 @@ def test_of_two_that_cannot_be_suspended_the_last_is_denied(node):
     n.go_on("a", "2")
     n.go_on("b", "2")
     denied = wait_for(lambda: [name for name in "ab" if "denied 60" in jobs[name].text], "one of the two to be denied")
-    assert len(denied) == 1 and "all programs of this GPU wait for memory" in jobs[denied[0]].error_text
+    assert len(denied) == 1
+    wait_for(lambda: "all programs of this GPU wait for memory" in jobs[denied[0]].error_text, "the reason")
     n.go_on(denied[0], "end")
     finished(jobs.pop(denied[0]))
     (name, other), = jobs.items()

@@ -11,6 +11,7 @@ import pytest
 
 from conftest import BUILD, ROOT
 from toolkit import NVCC, WHY_NOT
+from workers import locked
 
 BENCH = ROOT / "bench" / "mobile"
 sys.path.insert(0, str(BENCH))
@@ -31,7 +32,10 @@ needs_manager = pytest.mark.skipif(not CKPTD.exists(), reason="ckptd is not buil
 
 @pytest.fixture(scope="module")
 def made():
-    return node.compile_programs(ROOT / "build" / "mobile")
+    folder = ROOT / "build" / "mobile"
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder / "lock"):
+        return node.compile_programs(folder)
 
 
 def run_bench(*options, limit=60):

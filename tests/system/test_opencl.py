@@ -211,6 +211,7 @@ def has_thread(job, name):
     return any((t / "comm").read_text().strip() == name for t in pathlib.Path(f"/proc/{job.program()}/task").iterdir())
 
 
+@pytest.mark.alone
 def test_the_pause_does_not_grow_with_what_is_queued(ocl):
     """heat waits after 200 steps, or after 50,000, which take seconds. The medians of the pauses are compared."""
     def pause(steps):
@@ -221,6 +222,7 @@ def test_the_pause_does_not_grow_with_what_is_queued(ocl):
         dumps = [ocl.ckpt.dump(job.pid, f"{steps}-{n}", "--leave-running") for n in range(3)]
         job.kill()
         assert all(0 < d["quiesce_seconds"] < d["pause_seconds"] for d in dumps)
+        assert all(d["waits"].keys() == {"callbacks", "ocl"} for d in dumps)
         return sorted(d["pause_seconds"] for d in dumps)[1]
 
     assert pause(50_000) < 4 * pause(200)

@@ -129,11 +129,11 @@ class ContentsSaver {
                       [slots = slots_, slot] { slots->free(slot); });
   }
 
-  Result<> contents_file(const Message &m) {
+  Result<> contents_file(Message &m) {
     u64 bytes = m.reader().get<u64>();
     if (m.fds.size() != 1 || saved_.file)
       return fail("the agent sent a malformed message about its file of device memory");
-    CKPT_TRY(saved_.file, ContentsFile::map(m.fds[0].get(), bytes));
+    CKPT_TRY(saved_.file, ContentsFile::map(std::move(m.fds[0]), bytes));
     return {};
   }
 
