@@ -42,6 +42,7 @@ namespace ckpt::cuda {
   X(cuMemFreeHost, PFN_cuMemFreeHost_v2000)                                  \
   X(cuMemcpyHtoDAsync_v2, PFN_cuMemcpyHtoDAsync_v3020)                       \
   X(cuMemcpyDtoHAsync_v2, PFN_cuMemcpyDtoHAsync_v3020)                       \
+  X(cuMemsetD8Async, PFN_cuMemsetD8Async_v3020)                              \
   X(cuMemGetAllocationGranularity, PFN_cuMemGetAllocationGranularity_v10020) \
   X(cuMemAddressReserve, PFN_cuMemAddressReserve_v10020)                     \
   X(cuMemCreate, PFN_cuMemCreate_v10020)                                     \

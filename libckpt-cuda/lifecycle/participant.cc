@@ -18,6 +18,7 @@
 #include "libckpt-cuda/lifecycle/driver_checkpoint.h"
 #include "libckpt-cuda/lifecycle/quiesce.h"
 #include "libckpt-cuda/lifecycle/requirements.h"
+#include "libckpt-cuda/lifecycle/transfer.h"
 #include "libckpt-cuda/memory/contexts.h"
 #include "libckpt-cuda/memory/memory.h"
 
@@ -41,6 +42,14 @@ class Cuda final : public agent::Participant {
   // detach() gives the physical memory back, and the contents with it.
   bool keeps_contents() const override { return false; }
   u64 contents_bytes() const override { return cuda::contents_bytes(); }
+  void lock_pages(std::span<std::byte> memory) override {
+    if (std::vector<ContextInfo> all = live_contexts(); !all.empty())
+      cuda::lock_pages(all.front().handle, memory.data(), memory.size());
+  }
+  void unlock_pages(std::span<std::byte> memory) override {
+    if (std::vector<ContextInfo> all = live_contexts(); !all.empty())
+      cuda::unlock_pages(all.front().handle, memory.data());
+  }
   Calls calls() override {
     agent::Gate::Entered e = gate().entered();
     return {e.count, e.last, e.copied};

@@ -54,6 +54,7 @@ CUresult Memory::new_block(const ContextInfo &context, u64 bytes, bool small, Bl
   CUresult e = addresses_.take(context.device, bytes, b->base);
   if (e != CUDA_SUCCESS) return e;
   e = map(*b);
+  if (e == CUDA_ERROR_OUT_OF_MEMORY && drop_kept_blocks()) e = map(*b);
   if (e != CUDA_SUCCESS) {
     addresses_.give(b->base, bytes);
     return e;
@@ -66,6 +67,7 @@ CUresult Memory::new_block(const ContextInfo &context, u64 bytes, bool small, Bl
 
 void Memory::drop_block(Block &b) {
   if (b.small) set_largest_free(b, 0);
+  kept_.erase(b.base);
   // Addresses that are still mapped can serve no other block.
   if (CUresult e = unmap(b); e == CUDA_SUCCESS)
     addresses_.give(b.base, b.bytes);
@@ -133,7 +135,8 @@ CUresult Memory::allocate_in_new_block(const ContextInfo &context, u64 bytes, u6
   bool small = is_small(context, bytes);
   u64 size = rounded_up(bytes, addresses_.granularity(context.device));
   Block *block = nullptr;
-  CUresult e = new_block(context, size, small, block);
+  CUresult e = CUDA_SUCCESS;
+  if (small || !reuse_kept(context, size, block)) e = new_block(context, size, small, block);
   if (e != CUDA_SUCCESS) return e;
   out = block->base;
   if (small) {
@@ -160,12 +163,52 @@ bool Memory::has_other_spare(const Block &b) {
 void Memory::free_piece(const Allocation &a) {
   Block &b = *blocks_[a.block];
   b.live--;
-  if (!b.small) return drop_block(b);
+  if (!b.small) return keep_or_drop(b);
   b.free.give(a.base, rounded_up(a.bytes, kGrainBytes));
   set_largest_free(b, b.bytes);
   if (b.live > 0) return;
   if (has_other_spare(b)) return drop_block(b);
   spare_[b.context.handle] = b.base;
+}
+
+// ---- blocks that stay mapped without an allocation
+
+bool Memory::reuse_kept(const ContextInfo &context, u64 bytes, Block *&out) {
+  std::optional<u64> base = kept_.take(context.handle, bytes);
+  if (base) out = blocks_.at(*base).get();
+  return base.has_value();
+}
+
+u64 Memory::most_kept(CUdevice device) {
+  auto [it, first] = most_kept_.try_emplace(device, 0);
+  size_t total = 0;
+  if (first && driver().cuDeviceTotalMem_v2(&total, device) == CUDA_SUCCESS)
+    it->second = std::min(kMostKeptBytes, total / kKeptShare);
+  return it->second;
+}
+
+void Memory::keep_or_drop(Block &b) {
+  CUdevice device = b.context.device;
+  u64 most = keeps_blocks_ ? most_kept(device) : 0;
+  if (b.bytes > most) return drop_block(b);
+  kept_.add({b.base, b.bytes, b.context.handle, device});
+  while (kept_.bytes(device) > most) drop_block(*blocks_.at(*kept_.oldest(device)));
+}
+
+bool Memory::drop_kept_blocks() {
+  bool any = false;
+  for (auto it = blocks_.begin(); it != blocks_.end();) {
+    Block &b = *it++->second;
+    if (b.live > 0) continue;
+    drop_block(b);
+    any = true;
+  }
+  return any;
+}
+
+bool Memory::drop_kept() {
+  std::lock_guard lock(mutex_);
+  return drop_kept_blocks();
 }
 
 u64 Memory::release(u64 base) {

@@ -266,6 +266,7 @@ bool Memory::map(u64 base, u64 bytes, int memory_fd, u64 offset, u32 device, u64
   void *p = mmap(pointer(base + distance_), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
                  memory_fd, static_cast<off_t>(offset));
   if (p == MAP_FAILED) return false;
+  madvise(p, bytes, MADV_HUGEPAGE);  // a device's memory needs no page faults
   Allocation a;
   a.base = base;
   a.bytes = a.reserved = bytes;

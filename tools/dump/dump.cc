@@ -117,6 +117,9 @@ Result<> Dump::begin() {
 
 // The program is paused. Every failure is undone.
 Result<> Dump::checkpoint() {
+  // Host memory for the contents of device memory, while the program still runs.
+  phases_.begin("prepare");
+  CKPT_CHECK(agents_.prepare(options_.prepare_bytes));
   // New device calls wait at the gate, and submitted work finishes.
   phases_.begin("quiesce");
   paused_at_ = Phases::Clock::now();
@@ -125,7 +128,7 @@ Result<> Dump::checkpoint() {
   report_.waits = agents_.waits();
   // The agents copy the contents of device memory into the image.
   phases_.begin("save");
-  CKPT_CHECK(agents_.save(*image_));
+  CKPT_CHECK(agents_.save(*image_, options_.leave_running));
   // The agents remove every trace of a driver from their processes.
   phases_.begin("detach");
   CKPT_CHECK(agents_.detach());
@@ -141,6 +144,7 @@ Result<> Dump::checkpoint() {
   if (options_.leave_running) CKPT_CHECK(wake());
   // The image reaches the disk and gets its name.
   phases_.begin("write");
+  CKPT_CHECK(agents_.write_kept(*image_));
   manifest_["phases"] = phases_.json();
   return image_->finish(manifest_);
 }
