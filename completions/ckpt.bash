@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# Completion for ckpt-run, ckpt-dump, ckpt-restore, ckpt-image, ckpt-fatbin, ckptd,
+# Completion for ckpt-run, ckpt-dump, ckpt-restore, ckpt-image, ckpt-fatbin, ckpt-ps, ckptd,
 # ckpt-top and ckpt-sim. It is
 # installed under each of these names. To try it: . completions/ckpt.bash
 
@@ -158,13 +158,14 @@ _ckpt_dump() {
   _ckpt_split
   case $prev in
     -o | --output | --parent) _ckpt_images ;;
+    --user) mapfile -t COMPREPLY < <(compgen -u -- "$cur") ;;
     --key-file | --to) _ckpt_files ;;
     --keep) _ckpt_words '2 3 7 24' ;;
     --memory) _ckpt_words '128 1024 4096' ;;
     --timeout) _ckpt_words '10 60 300 3600' ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--output --leave-running --overwrite --parent --keep --key-file --shared-key --memory --timeout --suspend --to --json --quiet --verbose --version --help'
+        _ckpt_words '--output --leave-running --overwrite --parent --keep --key-file --shared-key --memory --timeout --suspend --to --all --user --json --quiet --verbose --version --help'
       else
         _ckpt_words "$(_ckpt_programs)"
       fi
@@ -181,10 +182,11 @@ _ckpt_restore() {
     --mtbf) _ckpt_words '24h' ;;
     --keep) _ckpt_words '2 3 7' ;;
     --output | --json-report | --key-file | --image-dir) _ckpt_files ;;
+    --all) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
     --resume) _ckpt_words "$(_ckpt_programs)" ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --ignore-limits --continue-without-devices --every --mtbf --keep --image-dir --detach --output --truncate-files --append-files --key-file --shared-key --trust-image --resume --json-report --version --help'
+        _ckpt_words '--device --portable --ignore-limits --continue-without-devices --every --mtbf --keep --image-dir --detach --output --truncate-files --append-files --key-file --shared-key --trust-image --resume --all --json-report --version --help'
       else
         _ckpt_images
       fi
@@ -209,7 +211,8 @@ _ckpt_image() {
   esac
   case $verb,$cur in
     ,-*) _ckpt_words '--version --help' ;;
-    ,*) _ckpt_words 'show verify diff flatten receive prune clean' ;;
+    ,*) _ckpt_words 'list show verify diff flatten receive prune clean' ;;
+    list,-*) _ckpt_words '--json --verify --key-file --shared-key --help' ;;
     show,-*) _ckpt_words '--json --streams --extract --key-file --shared-key --help' ;;
     verify,-*) _ckpt_words '--json --quiet --key-file --shared-key --help' ;;
     diff,-*) _ckpt_words '--json --key-file --shared-key --help' ;;
@@ -246,6 +249,15 @@ _ckpt_fatbin() {
         _ckpt_files
       fi
       ;;
+  esac
+}
+
+_ckpt_ps() {
+  local cur prev words _ckpt_command=$1
+  _ckpt_split
+  case $prev in
+    --user) mapfile -t COMPREPLY < <(compgen -u -- "$cur") ;;
+    *) _ckpt_words '--user --json --version --help' ;;
   esac
 }
 
@@ -308,5 +320,6 @@ complete -F _ckpt_restore ckpt-restore
 complete -F _ckpt_image ckpt-image
 complete -F _ckpt_fatbin ckpt-fatbin
 complete -F _ckptd ckptd
+complete -F _ckpt_ps ckpt-ps
 complete -F _ckpt_top ckpt-top
 complete -F _ckpt_sim ckpt-sim

@@ -10,8 +10,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "ckpt_config.h"
 #include "common/base/gpu.h"
+#include "common/base/installation.h"
 #include "libckpt-cuda/uuid.h"
 
 namespace ckpt::cuda {
@@ -32,9 +32,9 @@ std::string installed_driver() {
 
 std::string software_driver() {
   std::error_code ec;
-  fs::path here = fs::read_symlink("/proc/self/exe", ec).parent_path().parent_path();
+  fs::path here = own_folder().parent_path();
   for (const fs::path &p :
-       {here / kSoftware / "driver", fs::path(CKPT_INSTALLED_LIBDIR) / kSoftware})
+       {here / kSoftware / "driver", installed_libdir() / kSoftware})
     if (fs::exists(p / "libcuda.so.1", ec)) return (p / "libcuda.so.1").string();
   return {};
 }

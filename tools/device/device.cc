@@ -100,7 +100,7 @@ Result<> choose_one(const std::vector<Device> &devices, const std::string &word,
     if (std::find(ids.begin(), ids.end(), d.id) == ids.end()) ids.push_back(d.id);
   }
   if (found) return {};
-  return Failure(no_such_device(devices, word));
+  return Failure(devices.empty() ? no_devices() : no_such_device(devices, word));
 }
 
 // The API that all words of `spec` begin with ("ocl:1,ocl:pocl"), or "". To load the drivers of the
@@ -170,6 +170,14 @@ Result<DeviceChoice> choose_devices(const std::string &spec, const std::vector<D
   for (std::string word; std::getline(words, word, ',');)
     CKPT_CHECK(choose_one(devices, word, choice));
   return choice;
+}
+
+Error no_devices() {
+  if (std::string why = why_no_proxy(); !why.empty())
+    return {"no device was found, because parts of ckpt are missing: " + why,
+            "install ckpt again, or copy the whole tree"};
+  return {"no device was found: no OpenCL driver offers one, and CUDA has none",
+          "install a driver; clinfo and nvidia-smi show what the drivers find"};
 }
 
 std::string device_table(const std::vector<Device> &devices) {

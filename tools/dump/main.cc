@@ -10,6 +10,7 @@
 #include "storage/io/key_file.h"
 #include "tools/command_line.h"
 #include "tools/dump/dump.h"
+#include "tools/dump/dump_all.h"
 #include "tools/dump/progress.h"
 #include "tools/dump/suspend.h"
 #include "tools/json_text.h"
@@ -26,6 +27,9 @@ struct Options {
   bool suspend_program = false, json = false, quiet = false, verbose = false;
   std::string key_file;
   bool shared_key = false;
+  std::optional<int> pid;
+  bool all = false;
+  std::string user;
 };
 
 nlohmann::json as_json(const DumpReport &r) {
@@ -130,9 +134,40 @@ int run_suspend(const Options &o) {
   return 0;
 }
 
+Result<int> run_all(const Options &o) {
+  const DumpOptions &d = o.dump;
+  DumpAllOptions all{.folder = d.image,
+                     .user = o.user,
+                     .remove_older = d.overwrite,
+                     .json = o.json,
+                     .quiet = o.quiet};
+  all.options = {"--timeout", std::to_string(d.timeout_seconds)};
+  if (d.leave_running) all.options.push_back("--leave-running");
+  if (d.memory_mib)
+    all.options.insert(all.options.end(), {"--memory", std::to_string(*d.memory_mib)});
+  if (!o.key_file.empty()) all.options.insert(all.options.end(), {"--key-file", o.key_file});
+  Cancel cancel;
+  return dump_all(all, cancel);
+}
+
+Result<> check_all(const Options &o) {
+  const DumpOptions &d = o.dump;
+  if (o.pid || o.suspend_program || !d.parent.empty() || d.keep)
+    return fail_with_hint("--all cannot be combined with a PID, --suspend, --parent or --keep",
+                          "leave these out");
+  if (d.image.empty() || d.image == storage::kPipeImage)
+    return fail_with_hint("--all needs a folder for the images", "name it with --output");
+  return {};
+}
+
 // What the command line alone cannot check.
 Result<> check(Options &o) {
   DumpOptions &d = o.dump;
+  if (o.all) return check_all(o);
+  if (!o.pid)
+    return fail_with_hint(
+        "PID is missing",
+        "name a process of the program (ckpt-ps lists the programs), or use --all");
   if (o.suspend_program &&
       (!d.image.empty() || d.leave_running || !d.parent.empty() || !o.key_file.empty()))
     return fail_with_hint("--suspend writes no image",
@@ -152,15 +187,19 @@ Result<> check(Options &o) {
 Result<int> run(Options &o) {
   if (o.verbose) log::set_level(log::Level::Info);
   if (Result<> sound = check(o); !sound) return fail_with_code(kWrongUsage, sound.error());
-  o.suspend.pid = o.dump.pid;
+  if (o.all) return run_all(o);
+  o.suspend.pid = o.dump.pid = *o.pid;
   o.suspend.timeout_seconds = o.dump.timeout_seconds;
   return o.suspend_program ? run_suspend(o) : run_dump(o);
 }
 
 void add_options(CommandLine &line, Options &o) {
   DumpOptions &d = o.dump;
-  line.option("PID", d.pid, "any process of the program, or its ckpt-run or ckpt-restore")
-      .required();
+  line.option("PID", o.pid, "any process of the program, or its ckpt-run or ckpt-restore");
+  Option all = line.flag("--all", o.all,
+                         "dump all programs: of this user, or of all users if root asks; --output "
+                         "names a folder that gets an image of each");
+  line.option("--user=NAME", o.user, "with --all: only the programs of this user").needs(all);
   line.option("-o,--output=IMAGE", d.image, "the image's folder; -: standard output")
       .default_is("ckpt-COMMAND-PID.img");
   line.flag("--leave-running", d.leave_running, "let the program continue");

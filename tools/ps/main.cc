@@ -2,7 +2,6 @@
 //
 // ckpt-ps: lists the programs that run under ckpt-run or ckpt-restore, with or without a Manager.
 #include <time.h>
-#include <unistd.h>
 
 #include "common/base/units.h"
 #include "tools/command_line.h"
@@ -60,16 +59,8 @@ json json_of(const std::vector<RunningProgram> &programs) {
   return list;
 }
 
-// A user sees their own programs, and root all.
-Result<std::optional<uid_t>> shown_user(const Options &o) {
-  if (o.user.empty()) return ::geteuid() == 0 ? std::nullopt : std::optional(::geteuid());
-  std::optional<uid_t> uid = user_id(o.user);
-  if (!uid) return fail_with_hint(fmt::format("there is no user {}", o.user), "see getent passwd");
-  return uid;
-}
-
 Result<int> run(const Options &o) {
-  CKPT_TRY(std::optional<uid_t> uid, shown_user(o));
+  CKPT_TRY(std::optional<uid_t> uid, selected_user(o.user));
   std::vector<RunningProgram> programs = running_programs(uid);
   if (o.json)
     fmt::print("{}\n", json_text(json_of(programs), 2));

@@ -10,6 +10,7 @@
 #include "tools/command_line.h"
 #include "tools/restore/background.h"
 #include "tools/restore/restore.h"
+#include "tools/restore/restore_all.h"
 #include "tools/restore/resume.h"
 #include "tools/session/standard_streams.h"
 
@@ -22,6 +23,7 @@ struct Options {
   RestoreOptions restore;
   bool truncate_files = false, append_files = false;
   std::optional<pid_t> resumed;
+  std::string all;  // a folder with images
 };
 
 Result<int> end(const Keeper::Outcome &outcome) {
@@ -68,14 +70,32 @@ Result<int> run_resume(const Options &o) {
   return 0;
 }
 
+Result<int> run_all(const Options &o) {
+  const RestoreOptions &r = o.restore;
+  RestoreAllOptions all{.folder = o.all, .key_file = r.key_file};
+  if (!r.device.empty()) all.options.insert(all.options.end(), {"--device", r.device});
+  for (auto [given, flag] :
+       {std::pair{r.portable, "--portable"}, std::pair{r.ignore_limits, "--ignore-limits"},
+        std::pair{r.continue_without_devices, "--continue-without-devices"},
+        std::pair{o.truncate_files, "--truncate-files"},
+        std::pair{o.append_files, "--append-files"}})
+    if (given) all.options.emplace_back(flag);
+  return restore_all(all);
+}
+
 // What the command line alone cannot check.
 Result<> check(const Options &o) {
+  if (!o.all.empty() && (o.resumed || !o.restore.image.empty() || !o.restore.output_file.empty() ||
+                         !o.restore.json_report.empty() || !o.restore.periodic.every.empty()))
+    return fail_with_hint(
+        "--all cannot be combined with an image, --resume, --output, --json-report or --every",
+        "leave these out; each program writes to IMAGE.out");
   if (o.resumed && !o.restore.image.empty())
     return fail_with_hint("--resume cannot be combined with an image", "leave one of them out");
   if (o.resumed && o.restore.continue_without_devices)
     return fail_with_hint("--resume cannot be combined with --continue-without-devices",
                           "a program that cannot be resumed stays suspended");
-  if (!o.resumed && o.restore.image.empty())
+  if (o.all.empty() && !o.resumed && o.restore.image.empty())
     return fail_with_hint("no image was given", "name the image's folder, or - for standard input");
   if (o.truncate_files && o.append_files)
     return fail_with_hint("--truncate-files cannot be combined with --append-files",
@@ -86,6 +106,7 @@ Result<> check(const Options &o) {
 Result<int> run(Options &o) {
   if (Result<> sound = check(o); !sound) return fail_with_code(kWrongUsage, sound.error());
   if (o.resumed) return run_resume(o);
+  if (!o.all.empty()) return run_all(o);
   if (o.truncate_files) o.restore.grown_files = GrownFiles::Truncate;
   if (o.append_files) o.restore.grown_files = GrownFiles::Append;
   for (std::string *path : {&o.restore.output_file, &o.restore.json_report})
@@ -98,6 +119,9 @@ void add_options(CommandLine &line, Options &o) {
   line.option("IMAGE", r.image, "the image's folder; -: standard input");
   line.option("--resume=PID", o.resumed,
               "instead of an image: a process of a program that ckpt-dump --suspend has suspended");
+  line.option("--all=FOLDER", o.all,
+              "instead of an image: restore, in the background, the newest image of each program "
+              "whose images are in this folder");
   line.option("--key-file=FILE", r.key_file, "the file with the key of an encrypted image");
   line.flag("--shared-key", r.shared_key, "accept a key file that other users can read");
   line.flag("--trust-image", r.trust_image,

@@ -42,7 +42,9 @@ struct Options {
 Result<int> print_devices(bool as_json) {
   CKPT_TRY(std::vector<Device> devices, list_devices());
   std::cout << (as_json ? json_text(device_json(devices), 2) + "\n" : device_table(devices));
-  return 0;
+  if (!devices.empty()) return 0;
+  std::cout << std::flush;
+  return Failure(no_devices());
 }
 
 // CRIU saves System V memory, semaphores and message queues with their IPC namespace, so the

@@ -44,7 +44,7 @@ std::string command_of(pid_t pid) {
   return all;
 }
 
-void add_once(std::vector<std::string> &all, const std::string &name) {
+void add_device(std::vector<std::string> &all, const std::string &name) {
   if (std::ranges::find(all, name) == all.end()) all.push_back(name);
 }
 
@@ -59,7 +59,7 @@ void ask_agent(pid_t pid, RunningProgram &p) {
     if (welcome->state == protocol::State::Suspended) p.state = "suspended";
     Result<std::vector<std::string>> names = agent->devices();
     for (const std::string &name : names && !names->empty() ? *names : welcome->participants)
-      add_once(p.devices, name);
+      add_device(p.devices, name);
   }
 }
 
@@ -115,12 +115,15 @@ std::string user_name(uid_t uid) {
   return entry ? entry->pw_name : std::to_string(uid);
 }
 
-std::optional<uid_t> user_id(const std::string &name) {
+Result<std::optional<uid_t>> selected_user(const std::string &name) {
+  if (name.empty() && ::geteuid() == 0) return std::nullopt;
+  if (name.empty()) return ::geteuid();
   if (const passwd *entry = ::getpwnam(name.c_str())) return entry->pw_uid;
   uid_t uid = 0;
   auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), uid);
-  if (name.empty() || error != std::errc() || end != name.data() + name.size()) return std::nullopt;
-  return uid;
+  if (error == std::errc() && end == name.data() + name.size()) return uid;
+  return fail_with_hint(fmt::format("there is no user {}", name),
+                        "getent passwd lists the users");
 }
 
 }  // namespace ckpt::tools

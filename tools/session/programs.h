@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/base/bytes.h"
+#include "common/base/result.h"
 
 namespace ckpt::tools {
 
@@ -37,7 +38,8 @@ std::vector<RunningProgram> running_programs(std::optional<uid_t> of_user);
 
 // The name of a user, or the number if there is no name.
 std::string user_name(uid_t uid);
-// A user's name or number; none if there is no such user.
-std::optional<uid_t> user_id(const std::string &name);
+// For --user: the user of this name or number. Without a name: the user of this tool, or none, which
+// means all, if that is root.
+Result<std::optional<uid_t>> selected_user(const std::string &name);
 
 }  // namespace ckpt::tools
