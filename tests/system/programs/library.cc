@@ -4,8 +4,7 @@
 //
 // A program with an agent but without a device: counts, and prints the calls of its callbacks
 // (ckpt.h). A file "refuse" makes the first callback refuse, a file "hold" makes it wait. With
-// IMAGE the program checkpoints itself into that image at its tenth step. $STEPS: how many, else
-// 100.
+// IMAGE the program checkpoints itself into that image at its tenth step.
 #include <ckpt/ckpt.h>
 #include <time.h>
 #include <unistd.h>
