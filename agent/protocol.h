@@ -39,8 +39,8 @@ inline constexpr u32 kVersion = 1;
 inline constexpr std::string_view kSessionSocket = "session.sock";
 inline constexpr std::string_view kAgentSocketPrefix = "agent-";
 inline constexpr const char *kSessionVariable = "CKPT_SESSION";
-// A file in the session's folder while a dump is under way: an agent that starts meanwhile would
-// take no part in it, so it waits.
+// A file in the session's folder while a dump is under way, on which the dump holds a lock
+// (flock(2)): an agent that starts meanwhile would take no part in it, so it waits.
 inline constexpr std::string_view kDumpMarker = "dump-under-way";
 
 // The name of the agent's thread. It marks a process that has an agent while that agent does not
@@ -84,11 +84,16 @@ enum class Type : u16 {
               // by Ok. Older agents refuse it and choose their devices themselves
   Wake = 28,  // {str session socket}: Attach, Load and Resume in one; answered by Ok
 
-  Increment = 23,   // {16 bytes: id of the image that the next Save writes, 16 bytes: id of its
-                    // parent, zeros: none}; answered by Ok. Older agents refuse it and save
-                    // everything
-  LossWanted = 34,  // {}: answered by Reasons: why the program has lost its devices; none: it has
-                    // them. Older agents refuse it
+  Increment = 23,    // {16 bytes: id of the image that the next Save writes, 16 bytes: id of its
+                     // parent, zeros: none}; answered by Ok. Older agents refuse it and save
+                     // everything
+  LossWanted = 34,   // {}: answered by Reasons: why the program has lost its devices; none: it has
+                     // them. Older agents refuse it
+  WaitsWanted = 35,  // {}, after Quiesce; answered by Waits. Older agents refuse it
+  Waits = 36,        // {u32 n, n × {str name, u64 ms}}: for how long Quiesce has waited for each
+                     // participant's devices, and for "callbacks" of the program
+  DevicesWanted = 37,  // {}: answered by Reasons: the names of the devices that the process uses.
+                       // Older agents refuse it
   // Data in staging slots; the sender sends Region once before the first slot of a region.
   Region = 30,      // {u32 region, str name, u64 total bytes}
   SlotFull = 31,    // {u32 slot, u32 region, u64 offset, u32 bytes}
@@ -124,6 +129,9 @@ enum class Type : u16 {
   // process, and a file with its environment (entries that end with 0), unless it is a restored
   // copy: as ProxyWanted or ProxyFor
   ProxyIn = 55,
+
+  ImageWritten = 56,  // {str image}: an image of the program is complete, and the program runs on;
+                      // answered by Ok. Older keepers refuse it
 
   // Keeper to proxy, over the proxy's control socket.
   Adopt = 50,  // {} + connection: a parked client is back

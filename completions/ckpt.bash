@@ -158,13 +158,13 @@ _ckpt_dump() {
   _ckpt_split
   case $prev in
     -o | --output | --parent) _ckpt_images ;;
-    --encrypt | --to) _ckpt_files ;;
+    --key-file | --to) _ckpt_files ;;
     --keep) _ckpt_words '2 3 7 24' ;;
     --memory) _ckpt_words '128 1024 4096' ;;
     --timeout) _ckpt_words '10 60 300 3600' ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--output --leave-running --overwrite --parent --keep --encrypt --memory --timeout --suspend --to --json --verbose --version --help'
+        _ckpt_words '--output --leave-running --overwrite --parent --keep --key-file --shared-key --memory --timeout --suspend --to --json --quiet --verbose --version --help'
       else
         _ckpt_words "$(_ckpt_programs)"
       fi
@@ -184,7 +184,7 @@ _ckpt_restore() {
     --resume) _ckpt_words "$(_ckpt_programs)" ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --ignore-limits --continue-without-devices --every --mtbf --keep --image-dir --detach --output --truncate-files --append-files --key-file --resume --json-report --version --help'
+        _ckpt_words '--device --portable --ignore-limits --continue-without-devices --every --mtbf --keep --image-dir --detach --output --truncate-files --append-files --key-file --shared-key --trust-image --resume --json-report --version --help'
       else
         _ckpt_images
       fi
@@ -210,12 +210,12 @@ _ckpt_image() {
   case $verb,$cur in
     ,-*) _ckpt_words '--version --help' ;;
     ,*) _ckpt_words 'show verify diff flatten receive prune clean' ;;
-    show,-*) _ckpt_words '--json --streams --extract --key-file --help' ;;
-    verify,-*) _ckpt_words '--json --quiet --key-file --help' ;;
-    diff,-*) _ckpt_words '--json --key-file --help' ;;
-    flatten,-*) _ckpt_words '--output --overwrite --key-file --help' ;;
-    receive,-*) _ckpt_words '--overwrite --key-file --help' ;;
-    prune,-*) _ckpt_words '--keep --json --key-file --help' ;;
+    show,-*) _ckpt_words '--json --streams --extract --key-file --shared-key --help' ;;
+    verify,-*) _ckpt_words '--json --quiet --key-file --shared-key --help' ;;
+    diff,-*) _ckpt_words '--json --key-file --shared-key --help' ;;
+    flatten,-*) _ckpt_words '--output --overwrite --key-file --shared-key --help' ;;
+    receive,-*) _ckpt_words '--overwrite --key-file --shared-key --help' ;;
+    prune,-*) _ckpt_words '--keep --json --key-file --shared-key --help' ;;
     clean,-*) _ckpt_words '--json --help' ;;
     *) _ckpt_images ;;
   esac
@@ -254,7 +254,8 @@ _ckpt_top() {
   _ckpt_split
   case $prev in
     --socket) _ckpt_files ;;
-    *) _ckpt_words '--socket --interval --once --json --version --help' ;;
+    --sort) _ckpt_words 'arrival pid user time memory' ;;
+    *) _ckpt_words '--socket --interval --sort --once --json --version --help' ;;
   esac
 }
 

@@ -6,9 +6,10 @@
 //   int main(int argc, char **argv) {
 //     Options o;
 //     CommandLine line("ckpt-dump", "Writes an image of a running program.");
-//     line.option("pid", o.pid, "any process of the program").required();
+//     line.option("PID", o.pid, "any process of the program").required();
+//     line.option("-o,--output=FOLDER", o.image, "the image's folder");
 //     line.flag("--overwrite", o.overwrite, "replace an existing image");
-//     return run_tool(line, argc, argv, {.failed = 1, .usage = 2}, [&] { return dump(o); });
+//     return run_tool(line, argc, argv, 1, [&] { return dump(o); });
 //   }
 #pragma once
 
@@ -18,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/bytes.h"
 #include "common/base/result.h"
 
 namespace CLI {
@@ -27,6 +29,11 @@ class Option;
 
 namespace ckpt::tools {
 
+// The exit code of every tool if its arguments are wrong: the one that env(1), timeout(1) and
+// docker-run(1) have for an error of their own. ckpt-run and ckpt-restore return the exit codes of
+// programs, in which 1 and 2 are common.
+constexpr int kWrongUsage = 125;
+
 // One declared option. Its methods return it again, so that they can be chained.
 class Option {
  public:
@@ -35,11 +42,15 @@ class Option {
   // Values outside of [min, max] are refused.
   Option &range(int min, int max);
   Option &range(double min, double max);
+  // Also names the value: --victim=requester|cheapest.
   Option &one_of(const std::vector<std::string> &values);
   // The default is the value of an environment variable.
   Option &environment(const std::string &variable);
   Option &needs(const Option &other);
   Option &excludes(const Option &other);
+  // What --help says of the default, where the variable's value does not say it.
+  Option &default_is(const std::string &text);
+  Option &refuse_unless(const std::function<std::string(std::string &)> &check);
   // Leaves it out of --help.
   Option &hide();
 
@@ -55,19 +66,28 @@ class CommandLine {
   CommandLine(CommandLine &&) noexcept;
   ~CommandLine();
 
-  // `names`: "-o,--output", or without dashes a positional argument.
+  // What follows the options and arguments in the line of usage: "[--] PROGRAM".
+  void followed_by(const std::string &usage);
+
+  // `names`: "-o,--output=FOLDER", with the name of the value for --help; "PID", without dashes, is
+  // a positional argument. --help shows the value that the variable has now as the default.
   Option flag(const std::string &names, bool &value, const std::string &help);
   // T: std::string, int, unsigned, u64, double, or std::optional of int, unsigned or u64.
   template <class T>
   Option option(const std::string &names, T &value, const std::string &help);
+  // With a unit: 512M, 2G.
+  Option size_option(const std::string &names, u64 &bytes, const std::string &help);
+  // An option that names a file with any of the options, as lines of the form name = value.
+  void configuration_file(const std::string &names, const std::string &path,
+                          const std::string &help);
   // A command such as `ckpt-image show`, with options of its own. Exactly one must be given.
   CommandLine command(const std::string &name, const std::string &help);
   // After parse(): this command was given.
   bool given() const;
 
   // No value: the arguments are right. Otherwise a message, or the text that --help or --version
-  // asks for, was printed; the value is the exit code, `usage` if the arguments are wrong.
-  std::optional<int> parse(int argc, const char *const *argv, int usage);
+  // asks for, was printed; the value is the exit code.
+  std::optional<int> parse(int argc, const char *const *argv);
   std::string help() const;
   // The number of arguments before the first one that is neither an option nor the value of an
   // option. "--" ends the options and is counted.
@@ -77,20 +97,19 @@ class CommandLine {
   explicit CommandLine(CLI::App *command);
   std::unique_ptr<CLI::App> owned_;  // null for a command, which belongs to its tool
   CLI::App *app_;
+  std::string usage_;
 };
 
-struct ExitCodes {
-  int failed;
-  int usage;
-};
+// "512M", "2G" or a number of bytes; nothing if `text` is none of these.
+std::optional<u64> parse_size(std::string text);
 
 // Logs `error` and returns `code`.
 int fail_with_code(int code, const Error &error);
 
 // Parses the command line and runs the tool. `run` returns the exit code; its error is logged, and
-// the exit code is then `codes.failed`. A shortage of memory, threads or file size is such an error
+// the exit code is then `failed`. A shortage of memory, threads or file size is such an error
 // too, whatever the tool was doing: what it holds is released on the way, which undoes its work.
-int run_tool(CommandLine &line, int argc, const char *const *argv, ExitCodes codes,
+int run_tool(CommandLine &line, int argc, const char *const *argv, int failed,
              const std::function<Result<int>()> &run);
 
 }  // namespace ckpt::tools

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The progress of work that is counted in bytes. A terminal shows a bar that is redrawn ten times a
-// second; elsewhere a line is printed for each tenth of the work, at most one a second. Not
-// thread-safe.
+// The progress of work that is counted in bytes: a bar that is redrawn ten times a second, for
+// those who watch a terminal. Nothing is written to anything else: cron would mail it, and a log
+// keep it. Not thread-safe.
 #pragma once
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -17,57 +18,62 @@
 
 namespace ckpt::tools {
 
+// Whether the total is known, or an estimate that says nothing about the time that is left.
+enum class Total { Exact, Estimate };
+
 class Progress {
  public:
   using Clock = std::chrono::steady_clock;
 
   // `what` stands before the figures: "verify". With `quiet` nothing is printed.
-  explicit Progress(std::string what, bool quiet = false, int fd = STDERR_FILENO)
-      : what_(std::move(what)), quiet_(quiet), fd_(fd), terminal_(::isatty(fd) == 1) {}
+  explicit Progress(std::string what, bool quiet = false, Total total = Total::Exact,
+                    int fd = STDERR_FILENO)
+      : what_(std::move(what)), shown_(!quiet && ::isatty(fd) == 1), total_(total), fd_(fd) {}
   ~Progress() { finish(); }
 
-  // A total of 0 means that it is not known yet. Bar and remaining time are then left out.
+  // A total of 0 means that it is not known yet. The bar is then left out.
   void update(u64 done, u64 total) {
-    if (quiet_ || !due(done, total)) return;
-    write(terminal_ ? "\r" + bar(done, total) + "\x1b[K" : line(done, total) + "\n");
+    Clock::time_point now = Clock::now();
+    if (!shown_ || now < next_) return;
+    next_ = now + kRedrawInterval;
+    write("\r" + bar(done, total) + line(done, total, now - start_) + "\x1b[K");
     drawn_ = true;
   }
   // Erases the bar.
   void finish() {
-    if (terminal_ && drawn_) write("\r\x1b[K");
+    if (drawn_) write("\r\x1b[K");
     drawn_ = false;
   }
 
-  std::string line(u64 done, u64 total) const {
-    double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+  // The figures, `elapsed` after the start.
+  std::string line(u64 done, u64 total, std::chrono::duration<double> elapsed) const {
+    double seconds = elapsed.count();
     double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0;
     std::string out = fmt::format("{}: {}", what_, human_bytes(done));
     if (total > 0) out += fmt::format(" of {} ({}%)", human_bytes(total), percent(done, total));
     out += fmt::format(", {}/s", human_bytes(static_cast<u64>(rate)));
-    if (total > done && rate > 0)
-      out += fmt::format(", {:.0f} s left", static_cast<double>(total - done) / rate);
+    if (total_ == Total::Exact && total > done && rate > 0 && seconds >= kSecondsForRate)
+      out += ", about " + duration(static_cast<double>(total - done) / rate) + " left";
     return out;
   }
 
  private:
+  static constexpr std::chrono::milliseconds kRedrawInterval{100};
+  // The first files are found in caches, and threads start: a rate of less time foretells nothing.
+  static constexpr double kSecondsForRate = 3;
+
   static u64 percent(u64 done, u64 total) {
     return static_cast<u64>(100.0 * static_cast<double>(done) / static_cast<double>(total));
   }
-  std::string bar(u64 done, u64 total) const {
-    constexpr u64 kWidth = 24;
-    if (total == 0) return line(done, total);
-    u64 filled = std::min(kWidth, percent(done, total) * kWidth / 100);
-    return "[" + std::string(filled, '#') + std::string(kWidth - filled, ' ') + "] " +
-           line(done, total);
+  static std::string duration(double seconds) {
+    if (seconds < 60) return fmt::format("{:.0f} s", std::ceil(seconds));
+    return fmt::format("{:.0f} min", std::ceil(seconds / 60));
   }
-  bool due(u64 done, u64 total) {
-    Clock::time_point now = Clock::now();
-    if (now < next_) return false;
-    u64 tenth = total > 0 ? percent(done, total) / 10 : 0;
-    if (!terminal_ && tenth <= tenth_) return false;
-    tenth_ = tenth;
-    next_ = now + (terminal_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(1000));
-    return true;
+  static std::string bar(u64 done, u64 total) {
+    constexpr u64 kWidth = 24;
+    if (total == 0) return "";
+    u64 filled = std::min(kWidth, percent(done, total) * kWidth / 100);
+    return "[" + std::string(filled, '#') + std::string(kWidth - filled, ' ') + "] ";
   }
   void write(const std::string &text) const {
     ssize_t ignored = ::write(fd_, text.data(), text.size());
@@ -75,12 +81,11 @@ class Progress {
   }
 
   const std::string what_;
-  const bool quiet_;
+  const bool shown_;
+  const Total total_;
   const int fd_;
-  const bool terminal_;
   const Clock::time_point start_ = Clock::now();
-  Clock::time_point next_ = start_ + std::chrono::milliseconds(100);
-  u64 tenth_ = 0;
+  Clock::time_point next_ = start_ + kRedrawInterval;
   bool drawn_ = false;
 };
 

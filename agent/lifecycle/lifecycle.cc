@@ -31,6 +31,10 @@ constexpr milliseconds kKeeperTimeout = std::chrono::seconds(5);
 constexpr u32 kStoreSlots = 32;
 constexpr u32 kStoreSlotBytes = 1u << 20;
 
+milliseconds milliseconds_since(steady_clock::time_point t) {
+  return std::chrono::duration_cast<milliseconds>(steady_clock::now() - t);
+}
+
 std::string prefix_of(const Participant *p) { return std::string(p->name()) + "/"; }
 
 Error cannot(const char *verb, const Participant *p, Error why) {
@@ -60,6 +64,12 @@ std::vector<std::string> Lifecycle::remarks() const {
   return all;
 }
 
+std::vector<std::string> Lifecycle::devices() const {
+  std::vector<std::string> all;
+  for (Participant *p : participants_()) p->devices(all);
+  return all;
+}
+
 Participant::Calls Lifecycle::calls() const {
   Participant::Calls sum;
   for (Participant *p : participants_()) {
@@ -72,9 +82,12 @@ Participant::Calls Lifecycle::calls() const {
 }
 
 Result<> Lifecycle::quiesce(milliseconds timeout) {
+  waits_.clear();
+  steady_clock::time_point begun = steady_clock::now();
   // The callbacks of the program come first, because they may use the devices.
   if (Result<> agreed = callbacks.before(); !agreed)
     return undo_and_fail(std::move(agreed).error());
+  waits_.push_back({"callbacks", milliseconds_since(begun)});
 
   barrier.close();
   checkpoint_at_ = system_clock::now();
@@ -86,8 +99,10 @@ Result<> Lifecycle::quiesce(milliseconds timeout) {
   collect_members();
   for (Member &m : members_) {
     m.stage = Stage::Gated;  // also if it fails, because the gate may be closed
+    begun = steady_clock::now();
     if (Result<> r = m.participant->quiesce(deadline); !r)
       return undo_and_fail(cannot("quiesce", m.participant, std::move(r).error()));
+    waits_.push_back({std::string(m.participant->name()), milliseconds_since(begun)});
   }
   state_ = State::Quiesced;
   return {};

@@ -42,8 +42,15 @@ class Lifecycle {
 
   std::vector<std::string> preflight();  // the blockers
   std::vector<std::string> remarks() const;
+  std::vector<std::string> devices() const;
   Participant::Calls calls() const;  // summed over all participants
   Result<> quiesce(std::chrono::milliseconds timeout);
+  // For how long quiesce() waited: for "callbacks", and for each participant by its name.
+  struct Wait {
+    std::string name;
+    std::chrono::milliseconds time;
+  };
+  const std::vector<Wait> &waits() const { return waits_; }
   // Returns the requirements.
   Result<std::string> save(Channel &tool, Staging &staging, const StagingSink::Lineage &lineage);
   // `our_fds` are descriptors of the agent that may still be open.
@@ -117,6 +124,7 @@ class Lifecycle {
   // The contents of devices that lose them in detach(), until the checkpoint is over.
   std::optional<ContentsStore> store_;
   std::atomic<protocol::State> state_{protocol::State::Running};
+  std::vector<Wait> waits_;
   bool devices_lost_ = false;  // in the checkpoint in progress
   std::string lost_because_;
   std::atomic<u64> saved_bytes_{0};

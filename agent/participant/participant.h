@@ -135,6 +135,8 @@ class Participant {
   // Appends remarks on the program's use of devices for users and administrators, one sentence
   // each. Changes nothing.
   virtual void remarks(std::vector<std::string> &) {}
+  // Appends the names of the devices that the process uses. Changes nothing.
+  virtual void devices(std::vector<std::string> &) {}
   // Closes the gate, so that new calls wait. Returns when no call is inside and the devices are
   // idle, or fails at the deadline (the agent then calls resume()).
   virtual Result<> quiesce(std::chrono::steady_clock::time_point deadline) = 0;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/runtime/agent.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdlib>
 
 #include "agent/ipc/session.h"
@@ -21,17 +22,24 @@ using protocol::Type;
 
 namespace {
 
-// How long an agent waits with its start for the end of a dump. A keeper that was killed leaves the
-// marker behind.
-constexpr std::chrono::minutes kDumpTimeout{10};
+// The dump holds a lock on its marker. If it and the keeper were killed, the marker is left without
+// a lock.
+bool is_locked(const std::string &marker) {
+  UniqueFd file(::open(marker.c_str(), O_RDONLY | O_CLOEXEC));
+  return file && ::flock(file.get(), LOCK_EX | LOCK_NB) < 0;
+}
 
-// Neither lock nor descriptor is held here: CRIU may dump this process, and its copy continues.
+// An agent waits with its start for the end of a dump. CRIU may dump this process meanwhile, and
+// its copy continues here. So neither a lock nor a descriptor is held, but for moments; a dump that
+// finds one in a process begins again (tools/dump/dump_marker.h).
 void wait_until_no_dump() {
   constexpr timespec kPause{0, 5'000'000};
+  constexpr int kLooksPerLock = 100;
   std::string marker = session_folder() + "/" + std::string(protocol::kDumpMarker);
-  for (auto end = std::chrono::steady_clock::now() + kDumpTimeout;
-       ::access(marker.c_str(), F_OK) == 0 && std::chrono::steady_clock::now() < end;)
+  for (int look = 1; ::access(marker.c_str(), F_OK) == 0; look++) {
     ::nanosleep(&kPause, nullptr);
+    if (look % kLooksPerLock == 0 && !is_locked(marker)) return;
+  }
 }
 
 }  // namespace

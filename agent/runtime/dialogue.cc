@@ -49,8 +49,10 @@ const Dialogue::Verb Dialogue::kVerbs[] = {
     {Type::Hello, "Hello", {}, &Dialogue::hello},
     {Type::Preflight, "Preflight", State::Running, &Dialogue::preflight},
     {Type::RemarksWanted, "RemarksWanted", State::Running, &Dialogue::remarks},
+    {Type::DevicesWanted, "DevicesWanted", State::Running, &Dialogue::devices},
     {Type::LossWanted, "LossWanted", {}, &Dialogue::loss},
     {Type::Quiesce, "Quiesce", State::Running, &Dialogue::quiesce},
+    {Type::WaitsWanted, "WaitsWanted", State::Quiesced, &Dialogue::waits},
     {Type::Increment, "Increment", State::Quiesced, &Dialogue::increment},
     {Type::Save, "Save", State::Quiesced, &Dialogue::save},
     {Type::Detach, "Detach", State::Saved, &Dialogue::detach},
@@ -123,6 +125,11 @@ void Dialogue::remarks(Incoming &request) {
   answer_reasons(lifecycle_.remarks());
 }
 
+void Dialogue::devices(Incoming &request) {
+  if (!request.reader().done()) return malformed("DevicesWanted");
+  answer_reasons(lifecycle_.devices());
+}
+
 void Dialogue::loss(Incoming &request) {
   if (!request.reader().done()) return malformed("LossWanted");
   std::vector<std::string> all;
@@ -142,6 +149,15 @@ void Dialogue::quiesce(Incoming &request) {
   std::chrono::milliseconds timeout(in.get<u32>());
   if (!in.done()) return malformed("Quiesce");
   answer(lifecycle_.quiesce(timeout));
+}
+
+void Dialogue::waits(Incoming &request) {
+  if (!request.reader().done()) return malformed("WaitsWanted");
+  Writer out;
+  out.put(static_cast<u32>(lifecycle_.waits().size()));
+  for (const Lifecycle::Wait &w : lifecycle_.waits())
+    out.str(w.name).put(static_cast<u64>(w.time.count()));
+  (void)tool_.send(Type::Waits, out);
 }
 
 void Dialogue::increment(Incoming &request) {

@@ -34,9 +34,11 @@ class Dialogue {
   void hello(Incoming &request);
   void preflight(Incoming &request);
   void remarks(Incoming &request);
+  void devices(Incoming &request);
   void loss(Incoming &request);
   void answer_reasons(const std::vector<std::string> &sentences);
   void quiesce(Incoming &request);
+  void waits(Incoming &request);
   void increment(Incoming &request);
   void suspend(Incoming &request);
   void requirements(Incoming &request);

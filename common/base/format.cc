@@ -14,5 +14,7 @@ namespace ckpt {
 [[gnu::used]] static void (*const to_stdout)(fmt::string_view, fmt::format_args) = &fmt::vprint;
 [[gnu::used]] static void (*const to_file)(std::FILE *, fmt::string_view,
                                            fmt::format_args) = &fmt::vprint;
+// Of "{:?}". Other files call it where the compiler inlines less than with -O2.
+[[gnu::used]] static bool (*const for_escapes)(uint32_t) = &fmt::detail::is_printable;
 
 }  // namespace ckpt

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/base/proc_maps.h"
 
+#include <sys/sysmacros.h>
+
 #include <cinttypes>
 #include <cstdio>
 
@@ -15,10 +17,12 @@ bool ProcMapping::private_anonymous() const {
 std::optional<ProcMapping> parse_proc_mapping(const std::string &line) {
   ProcMapping m;
   char permissions[5] = "";
+  unsigned major = 0, minor = 0;
   int path_at = 0;
-  int fields = std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64 " %4s %*s %*s %" SCNu64 " %n",
-                           &m.begin, &m.end, permissions, &m.inode, &path_at);
-  if (fields != 4) return std::nullopt;
+  int fields = std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64 " %4s %*s %x:%x %" SCNu64 " %n",
+                           &m.begin, &m.end, permissions, &major, &minor, &m.inode, &path_at);
+  if (fields != 6) return std::nullopt;
+  m.device = makedev(major, minor);
   m.permissions = permissions;
   m.path = path_at > 0 ? line.substr(static_cast<size_t>(path_at)) : "";
   return m;

@@ -15,6 +15,7 @@ namespace ckpt {
 struct ProcMapping {
   u64 begin = 0, end = 0;   // addresses; `end` is the first one after the mapping
   std::string permissions;  // "rw-p"
+  u64 device = 0;           // of the file system, as in struct stat; 0: no file
   u64 inode = 0;
   std::string path;  // a file, "[heap]", "[anon:…]", or empty
 

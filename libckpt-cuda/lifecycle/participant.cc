@@ -4,6 +4,8 @@
 // own checkpoint keeps everything else, in the memory of the process.
 #include "libckpt-cuda/lifecycle/participant.h"
 
+#include <algorithm>
+
 #include "common/base/log.h"
 #include "libckpt-cuda/code/code.h"
 #include "libckpt-cuda/entry/driver.h"
@@ -15,6 +17,7 @@
 #include "libckpt-cuda/lifecycle/driver_checkpoint.h"
 #include "libckpt-cuda/lifecycle/quiesce.h"
 #include "libckpt-cuda/lifecycle/requirements.h"
+#include "libckpt-cuda/memory/contexts.h"
 #include "libckpt-cuda/memory/memory.h"
 
 namespace ckpt::cuda {
@@ -68,6 +71,13 @@ class Cuda final : public agent::Participant {
   Result<> save(agent::Sink &sink) override { return save_contents(sink); }
 
   std::string requirements() override { return requirements_as_json(devices_); }
+
+  void devices(std::vector<std::string> &all) override {
+    std::vector<ContextInfo> contexts = live_contexts();
+    for (const DeviceInfo &d : visible_devices())
+      if (std::ranges::any_of(contexts, [&](const ContextInfo &c) { return c.device == d.number; }))
+        all.push_back(d.name);
+  }
 
   Result<> detach() override {
     detached_ = true;

@@ -27,14 +27,20 @@ constexpr const char *kUsage =
     "Runs a CUDA program on CUDA devices in software.\n"
     "\n"
     "  --devices NxSIZE  N devices of SIZE each, as in 4x4800M or 2x8G (default 1x4096M)\n"
-    "  --help            show this help\n";
+    "  -h, --help        print this help and exit\n"
+    "\n"
+    "Returns the program's exit code. 125: the arguments are wrong; 127: it cannot be run.\n";
+
+// As in the other tools, and in env(1).
+constexpr int kWrongUsage = 125, kCannotRun = 127;
 
 struct Options {
   std::string devices;
   std::vector<char *> command;
 };
 
-bool parse(int argc, char **argv, Options &o) {
+// Empty, or what is wrong with the arguments.
+std::string parse(int argc, char **argv, Options &o) {
   int i = 1;
   for (; i < argc && argv[i][0] == '-'; ++i) {
     std::string a = argv[i];
@@ -42,16 +48,17 @@ bool parse(int argc, char **argv, Options &o) {
       ++i;
       break;
     }
-    if (a == "--help") {
+    if (a == "-h" || a == "--help") {
       std::fputs(kUsage, stdout);
       std::exit(0);
     }
-    if (a != "--devices" || i + 1 >= argc) return false;
+    if (a != "--devices") return "there is no option " + a;
+    if (i + 1 >= argc) return "--devices needs a value";
     o.devices = argv[++i];
   }
   for (; i < argc; ++i) o.command.push_back(argv[i]);
   o.command.push_back(nullptr);
-  return o.command.size() > 1;
+  return o.command.size() > 1 ? "" : "no program was given";
 }
 
 // The folders of the device's libraries: next to this executable in the build folder, or else the
@@ -85,11 +92,12 @@ Result<> run(const Options &o) {
 
 int main(int argc, char **argv) {
   Options o;
-  if (!parse(argc, argv, o)) {
-    std::fputs(kUsage, stderr);
-    return 2;
+  if (std::string wrong = parse(argc, argv, o); !wrong.empty()) {
+    std::fprintf(stderr, "softcuda-run: error: %s\n", wrong.c_str());
+    std::fputs("softcuda-run:   what to do: softcuda-run --help lists the options\n", stderr);
+    return kWrongUsage;
   }
   Result<> r = run(o);
-  std::fprintf(stderr, "softcuda-run: %s\n", r.error().text().c_str());
-  return 127;
+  std::fprintf(stderr, "softcuda-run: error: %s\n", r.error().text().c_str());
+  return kCannotRun;
 }

@@ -2,14 +2,13 @@
 //
 // libFuzzer: receives any bytes as an image in a pipe (storage/ops/receive.h), unchanged and with a
 // corrected header, index size and checksum. Verifies and reads the images that are accepted.
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstdlib>
 
 #include "common/base/log.h"
 #include "storage/ops/receive.h"
+#include "tests/fuzz/scratch.h"
 #include "tests/fuzz/seal_index.h"
+#include "tests/fuzz/volatile_file_system.h"
 
 namespace {
 
@@ -17,35 +16,10 @@ using namespace ckpt;
 
 constexpr size_t kMaxRead = 64u << 20;
 
-// Skips fsync(), because these images need not survive a power cut.
-class VolatileFileSystem : public storage::FileSystem {
- public:
-  int fsync(int) override { return 0; }
-};
-
-const std::string &folder() {
-  static std::string path = [] {
-    std::string name = ::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-    name += "/pipe-fuzz-XXXXXX";
-    if (!::mkdtemp(name.data())) std::abort();
-    static const std::string made = name;
-    std::atexit([] { ::rmdir(made.c_str()); });
-    return name;
-  }();
-  return path;
-}
-
-UniqueFd memory_file(ByteView bytes) {
-  UniqueFd fd(::memfd_create("pipe", MFD_CLOEXEC));
-  if (!fd ||
-      ::pwrite(fd.get(), bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
-    std::abort();
-  return fd;
-}
-
 void receive(ByteView bytes) {
   static VolatileFileSystem fs;
-  auto image = storage::spool_image(memory_file(bytes).get(), folder(), {.file_system = &fs});
+  auto image =
+      storage::spool_image(memory_file(bytes).get(), scratch_folder(), {.file_system = &fs});
   if (!image) return;
   u64 size = 0;
   for (const storage::StreamEntry &s : (*image)->streams()) size += s.size;

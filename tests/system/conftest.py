@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import pty
+import shlex
 import shutil
 import signal
 import subprocess
@@ -365,6 +366,21 @@ def ckpt(tmp_path, programs):
     tools = Tools(tmp_path, programs)
     yield tools
     tools.close()
+
+
+def criu_with(ckpt, before_dump="true", after_dump="true", before_restore="true"):
+    """The environment for a CRIU that runs shell commands before and after its work, in the folder `ckpt.folder`."""
+    script = ckpt.folder / "criu"
+    real = os.environ.get("CKPT_CRIU") or "/opt/ckpt/criu/bin/criu"
+    script.write_text(f"""#!/bin/bash
+in_folder() {{ (cd {ckpt.folder} && eval "$1"); }}
+[ "$1" != dump ] || in_folder {shlex.quote(before_dump)} || exit
+[ "$1" != restore ] || in_folder {shlex.quote(before_restore)} || exit
+{real} "$@" || exit
+[ "$1" != dump ] || in_folder {shlex.quote(after_dump)}
+""")
+    script.chmod(0o755)
+    return {"CKPT_CRIU": str(script)}
 
 
 class PidBlocker:

@@ -134,3 +134,40 @@ def complete(tool, *words):
     """
     r = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
     return {word.strip() for word in r.stdout.split() if word.startswith("--")} - {"--"}
+
+
+def complete_in_fish(lines, _):
+    """{line: the words that fish offers for this command line}."""
+    script = f"source {ROOT}/completions/ckpt.fish; while read line; complete -C $line; echo next line; end"
+    r = subprocess.run(["fish", "--no-config", "-c", script], input="".join(f"{line}\n" for line in lines),
+                       capture_output=True, text=True, check=True, timeout=120)
+    return {line: {offer.partition("\t")[0] for offer in shown.splitlines()}
+            for line, shown in zip(lines, r.stdout.split("next line\n"))}
+
+
+# Lists what zsh offers for each line, on a terminal of its own (zshmodules(1), zpty): a completion
+# widget that prints what is added instead of showing it.
+ZSH = r"""
+zmodload zsh/zpty
+zpty z zsh -f -i
+zpty -w z 'PROMPT=; fpath=(%(folder)s $fpath); autoload -Uz compinit; compinit -u -D'
+zpty -w z 'compadd() { [[ ${@[1,(i)(-|--)]} == *-(O|A|D)\ * ]] && { builtin compadd "$@"; return }; local -a hits; builtin compadd -A hits "$@"; print -rl -- offer:$^hits }'
+zpty -w z 'list() { comppostfuncs=(done_); _main_complete }; done_() { print end of offers }'
+zpty -w z 'zle -C list complete-word list; bindkey "^T" list'
+while IFS= read -r line; do
+  zpty -w -n z $'\C-u'$line$'\C-t'
+  while zpty -r z text; do print -r -- "$text"; [[ $text == *end\ of\ offers* && $text != *print* ]] && break; done
+  print next line
+done
+zpty -d z
+"""
+
+
+def complete_in_zsh(lines, folder):
+    """{line: the words that zsh offers for this command line}; `folder` takes a file."""
+    (folder / "_ckpt").symlink_to(ROOT / "completions" / "ckpt.zsh")
+    r = subprocess.run(["zsh", "-f", "-c", ZSH % {"folder": folder}], input="".join(f"{line}\n" for line in lines),
+                       capture_output=True, text=True, check=True, timeout=120)
+    # What is typed is echoed, and so is the text of compadd().
+    return {line: {word for word in re.findall(r"offer:(\S+)", shown) if "$" not in word}
+            for line, shown in zip(lines, r.stdout.split("next line\n"))}

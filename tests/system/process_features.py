@@ -24,7 +24,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCES = pathlib.Path(__file__).resolve().parent / "programs" / "features"
 PATIENCE = 120  # seconds of a loaded machine; nothing waits that long unless something is wrong
 
-# Family: its heading, and its rows. A row ends in " [tty]" if its standard input is a terminal of ours.
+# Family: its heading, and its rows. A row ends in " [tty]" if its standard input is a terminal of ours, in
+# " [ran on]" if the program runs on after the dump and changes what it has, in " [restarted]" if the files that
+# it names in "volatile" are gone before the restore.
 FEATURES = {
     "files": ("Files", {
         "position": "a position that two descriptors share",
@@ -79,6 +81,9 @@ FEATURES = {
         "secret_memory": "`memfd_secret`",
         "hugetlb": "`MAP_HUGETLB`",
         "posix_shm": "`shm_open`",
+        "posix_shm_changed": "`shm_open`, after the program ran on [ran on]",
+        "posix_shm_lost": "`shm_open`, after a restart of the machine [restarted]",
+        "shared_file_changed": "a shared mapping of a file on a disk, after the program ran on [ran on]",
         "locked": "`mlock`",
         "advice": "`MADV_WIPEONFORK`",
         "grows_down": "`MAP_GROWSDOWN`",
@@ -194,6 +199,7 @@ FEATURES = {
     }),
     "ipc": ("Inter-process communication", {
         "named_semaphore": "a POSIX named semaphore",
+        "named_semaphore_changed": "a POSIX named semaphore, after the program ran on [ran on]",
         "unlinked_semaphore": "an unlinked one, with a waiting child",
         "unnamed_semaphore": "a semaphore in shared memory",
         "message_queue": "a POSIX message queue",
@@ -224,6 +230,8 @@ class Feature:
     name: str
     text: str
     terminal: bool
+    ran_on: bool = False
+    restarted: bool = False
 
     @property
     def id(self):
@@ -238,7 +246,8 @@ class Outcome:
 
 
 def features():
-    return [Feature(family, name, text.removesuffix(" [tty]"), text.endswith(" [tty]"))
+    return [Feature(family, name, text.split(" [")[0], text.endswith(" [tty]"), text.endswith(" [ran on]"),
+                    text.endswith(" [restarted]"))
             for family, (_, rows) in FEATURES.items() for name, text in rows.items()]
 
 
@@ -323,6 +332,21 @@ class Program:
     def checkpointed(self, process):
         return self.answer()
 
+    def leave_running(self):
+        return ["--leave-running"] if self.feature.ran_on else []
+
+    def after_dump(self):
+        """What happens to the program and to the machine until the restore."""
+        if self.feature.ran_on:
+            (self.work / "change").touch()
+            wait_until((self.work / "changed").exists, "the change")
+            for pid in processes_in(self.work):
+                kill(pid)
+            for name in ("change", "changed"):
+                (self.work / name).unlink()
+        if self.feature.restarted:
+            pathlib.Path((self.work / "volatile").read_text()).unlink()
+
     def close(self):
         for pid in processes_in(self.work):
             kill(pid)
@@ -405,9 +429,10 @@ class PlainCriu(Program):
         images.mkdir()
         tree = tree_of(process.pid)
         r = self.run(self.criu, "dump", "-t", process.pid, "-D", images, "-o", "dump.log", "--link-remap",
-                     "--ghost-limit", 1 << 30, *self.OPTIONS)
+                     "--ghost-limit", 1 << 30, *self.OPTIONS, *self.leave_running())
         if r.returncode:
             return Outcome("fails", "dump: " + last_error((images / "dump.log").read_text(errors="replace")))
+        self.after_dump()
         process.wait()
         reap(tree)
         stdin, setup = subprocess.DEVNULL, None
@@ -438,13 +463,14 @@ class Ckpt(Program):
         return super().start([*prefix, self.tool("ckpt-run"), "--"])
 
     def checkpointed(self, process):
-        r = self.run(self.tool("ckpt-dump"), process.pid, "-o", self.folder / "image")
+        r = self.run(self.tool("ckpt-dump"), process.pid, "-o", self.folder / "image", *self.leave_running())
         if r.returncode:
             runs_on = self.answer()
             if runs_on.kind != "works" and self.feature.id not in MAY_NOT_RUN_ON:
                 return Outcome("fails", f"dump: {r.stderr.strip()}; it does not run on: {runs_on.why}")
             before = "cannot be checkpointed now:" in r.stderr
             return Outcome("refused" if before else "fails", reason_in(r.stderr))
+        self.after_dump()
         process.wait()
         r = self.run(self.tool("ckpt-restore"), "--detach", "--output", self.folder / "out", self.folder / "image")
         if r.returncode:

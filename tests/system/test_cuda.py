@@ -244,7 +244,7 @@ def test_migration_in_place(cuda):
 def test_options_that_exclude_each_other(cuda):
     for tool, *arguments in (("ckpt-dump", "--suspend", "-o", "image", "1"), ("ckpt-dump", "--to", "/tmp", "1"),
                              ("ckpt-restore", "--resume", "1", "image"), ("ckpt-restore",)):
-        assert cuda.tool(tool, *arguments).returncode == 2
+        assert cuda.tool(tool, *arguments).returncode == 125
     r = cuda.tool("ckpt-restore", "--resume", "1")
     assert r.returncode == 1 and "does not run under ckpt-run" in r.stderr
 
@@ -307,6 +307,16 @@ def test_the_device_heap_is_kept_and_reported(cuda):
     cuda.go_on()
     copy = cuda.ckpt.restore("image", "--device", "cuda:1")
     assert copy.wait() == 0, copy.error_text
+
+
+def test_the_report_says_that_it_waited_for_the_drivers_queue(cuda):
+    job = cuda.start(source="queue.cu", paused=False)
+    job.wait_text("READY")
+    waits = [cuda.ckpt.dump(job.pid, f"image{n}", "--leave-running")["waits"] for n in range(3)]
+    assert all(w.keys() == {"callbacks", "cuda"} for w in waits)
+    assert max(w["cuda"] for w in waits) >= 0.01
+    cuda.ckpt.finish()
+    assert job.wait() == 0, job.error_text
 
 
 def test_a_host_function_never_deadlocks_with_a_checkpoint(cuda):

@@ -2,6 +2,7 @@
 """What the documents say is so: options, transcripts, examples, names."""
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 import time
@@ -28,7 +29,7 @@ def help_of(tool, *words):
 
 def verbs_of(tool):
     """Its subcommands, as its --help lists them."""
-    _, _, listed = help_of(tool).partition("Subcommands:\n")
+    _, _, listed = help_of(tool).partition("Commands:\n")
     return re.findall(r"^  (\w+)", listed, flags=re.M)
 
 
@@ -46,6 +47,32 @@ def test_help_man_page_and_completion_have_the_same_options(tool):
         assert documents.complete(tool, verb) == more, verb
         said |= more
     assert documents.options_of_page(page_of(tool)) == said
+
+
+@pytest.mark.no_criu
+def test_the_completions_of_zsh_and_fish_are_what_help_says():
+    r = subprocess.run([ROOT / "scripts" / "completions", "--check", BUILD], capture_output=True, text=True, timeout=60)
+    assert r.returncode == 0, r.stderr
+
+
+@pytest.mark.no_criu
+@pytest.mark.parametrize("shell", ["fish", "zsh"])
+def test_zsh_and_fish_offer_options_commands_and_values(shell, tmp_path):
+    if not shutil.which(shell):
+        pytest.skip(f"there is no {shell}")
+
+    (tmp_path / "monday.img").mkdir()
+    image, victim, commands = f"ckpt-restore {tmp_path}/mon", "ckptd --victim=", "ckpt-image "
+    helps = {f"{tool} --": (tool,) for tool in TOOLS}
+    helps |= {f"ckpt-image {verb} --": ("ckpt-image", verb) for verb in verbs_of("ckpt-image")}
+    complete = documents.complete_in_fish if shell == "fish" else documents.complete_in_zsh
+    offered = complete([*helps, image, victim, commands], tmp_path)
+    for line, words in helps.items():
+        options = {word for word in offered[line] if word.startswith("--")}
+        assert options == documents.options_of_help(help_of(*words)), line
+    assert offered[commands] == set(verbs_of("ckpt-image"))
+    assert {word.removeprefix("--victim=") for word in offered[victim]} == {"requester", "cheapest"}
+    assert any("monday.img" in word for word in offered[image])
 
 
 @pytest.mark.no_criu
@@ -236,6 +263,7 @@ ELSEWHERE = {
     "./check": "is what runs this",
     "scripts/setup": "./check has called it",
     "scripts/build": "./check has called it",
+    "scripts/fuzz": "runs in ./check --full",
     "meson": "installing is tested in test_library.py",
     "ninja": "builds a bench; the benches are run by hand",
     "build/bench": "a measurement",

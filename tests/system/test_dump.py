@@ -5,6 +5,7 @@ import mmap
 import os
 import signal
 import socket
+import struct
 import subprocess
 import time
 
@@ -229,3 +230,15 @@ def test_a_stopped_program_is_refused(ckpt):
     assert "stopped" in error
     os.kill(job.pid, signal.SIGCONT)
     keeps_running(job)
+
+
+def test_a_dump_killed_once_its_image_is_complete_ends_the_program(ckpt):
+    """The program must not go on beside its image. Only the requests to the keeper are made here."""
+    job = counter(ckpt)
+    with socket.socket(socket.AF_UNIX) as keeper:
+        keeper.connect(str(next(ckpt.runtime.glob("*/session.sock"))))
+        for request in (42, 43):  # DumpBegin, DumpDone of agent/protocol.h
+            body = struct.pack("<I", 5) + b"image"
+            keeper.sendall(struct.pack("<IHH", len(body), request, 0) + body)
+            assert struct.unpack("<IHH", keeper.recv(8)) == (0, 1, 0)  # Ok
+    assert job.wait() == 85

@@ -6,8 +6,7 @@ import subprocess
 
 import pytest
 
-import process_features as table
-from conftest import wait_for
+from conftest import criu_with, wait_for
 from test_restore import dumped, refused
 
 READS = "exec 5<data; while :; do echo x; sleep 0.05; done"
@@ -103,21 +102,13 @@ def covered(ckpt):
     subprocess.run(["umount", str(ckpt.folder / "data")], stderr=subprocess.DEVNULL)
 
 
-def spoiling_criu(ckpt, command):
-    """A CRIU that runs a command once it has dumped the program, so that ckpt-dump cannot go on."""
-    script = ckpt.folder / "criu"
-    script.write_text(f'#!/bin/sh\n{table.PlainCriu.criu} "$@" || exit\n[ "$1" != dump ] || {command}\n')
-    script.chmod(0o755)
-    return {"CKPT_CRIU": str(script)}
-
-
 def test_a_program_does_not_end_for_an_image_that_would_be_refused(ckpt, covered):
     """The name of the file that it reads leads to another file."""
     data = ckpt.folder / "data"
     data.write_text("data")
     job = ckpt.run("sh", "-c", READS)
     job.wait_lines(3)
-    r = ckpt.dump_process(job.pid, "one", env=spoiling_criu(ckpt, covered(data)))
+    r = ckpt.dump_process(job.pid, "one", env=criu_with(ckpt, after_dump=covered(data)))
     assert r.returncode == 1 and "could not be restored" in r.stderr and str(data) in r.stderr
     assert not (ckpt.folder / "one").exists()
     job.wait_lines(len(job.lines) + 3)
@@ -125,7 +116,7 @@ def test_a_program_does_not_end_for_an_image_that_would_be_refused(ckpt, covered
 
 def test_a_failed_dump_leaves_no_link(ckpt):
     job = holds_hard_link(ckpt)
-    r = ckpt.dump_process(job.pid, "one", env=spoiling_criu(ckpt, f"rm -r {ckpt.folder}/one.partial-*"))
+    r = ckpt.dump_process(job.pid, "one", env=criu_with(ckpt, after_dump=f"rm -r {ckpt.folder}/one.partial-*"))
     assert r.returncode == 1, r.stdout
     assert links(ckpt) == [] and ckpt.partials() == []
     ckpt.finish()

@@ -298,7 +298,7 @@ def test_dump_and_killed_criu(subject, ckpt, moment):
     clean(ckpt)
 
 
-@pytest.mark.parametrize("moment", [m if m == "infected" else pytest.param(m, marks=pytest.mark.full) for m in HUNG_CRIU])
+@pytest.mark.parametrize("moment", [pytest.param(m, marks=pytest.mark.full) if m == "seized" else m for m in HUNG_CRIU])
 @pytest.mark.parametrize("name", ["TERM", pytest.param("INT", marks=pytest.mark.full)])
 def test_a_dump_with_hung_criu_is_cancelled(ckpt, moment, name):
     job = ckpt.run("threads", 100000)

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs with an agent but without a device: the life cycle over the agent's socket and the outcome pipe."""
+import os
+import re
+import signal
+import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from conftest import BUILD, tree_of, wait_for
+from conftest import BUILD, criu_with, image_manifest, tree_of, wait_for
 
 pytestmark = pytest.mark.skipif(not (BUILD / "libckpt" / "libckpt.so").exists(), reason="libckpt.so is not built")
 
@@ -30,6 +34,18 @@ def test_callbacks(ckpt, blocker, blocked):
     assert "after 1" in last.text
     numbers = [int(line) for line in job.lines + copy.lines + last.lines if line.isdigit()]
     assert numbers == list(range(100))
+
+
+def test_the_report_says_that_it_waited_for_a_callback(ckpt):
+    job = ckpt.run("library")
+    job.wait_lines(5)
+    (ckpt.folder / "hold").touch()
+    dump = ckpt.start("ckpt-dump", [str(job.pid), "-o", "one"])
+    job.wait_text("before")
+    time.sleep(0.3)  # no condition: the time is what is reported
+    (ckpt.folder / "hold").unlink()
+    assert dump.wait() == 0
+    assert re.search(r"until callbacks had returned and devices were idle \(callbacks \d+\.\d+ s\)", dump.text), dump.text
 
 
 def test_callback_refuses(ckpt):
@@ -99,3 +115,60 @@ def test_an_agent_that_starts_during_a_checkpoint_waits_for_its_end(ckpt):
     wait_for(lambda: (job.lines + copy.lines).count("0") == 2, "the second one's first step")
     ckpt.dump(copy.pid, "two", "--leave-running")
     assert copy.wait() == 6
+
+
+def test_a_dump_begins_again_if_an_agent_has_started_meanwhile(ckpt):
+    """One that does not wait, as the agents of earlier versions."""
+    library = ckpt.programs / "library"
+    job = ckpt.run("sh", "-c", f"{library} & until [ -e second ]; do sleep 0.01; done; {library} >second.out")
+    job.wait_lines(5)
+    start = f"rm {ckpt.runtime}/*/dump-under-way; touch second; until [ -s second.out ]; do sleep 0.01; done"
+    r = ckpt.dump_process(job.pid, "one", env=criu_with(ckpt, before_dump=start))
+    assert r.returncode == 0, r.stderr
+    assert len(image_manifest(ckpt.folder / "one")["manifest"]["agents"]) == 2
+    assert ckpt.restore("one").wait() == 6
+    assert "after 1" in (ckpt.folder / "second.out").read_text()
+
+
+def test_an_agent_does_not_wait_for_a_dump_that_was_killed(ckpt):
+    """Nor for a keeper: its marker stays behind."""
+    library = ckpt.programs / "library"
+    job = ckpt.run("sh", "-c", f"{library} & until [ -e second ]; do sleep 0.01; done; exec {library}")
+    job.wait_lines(5)
+    program = job.program()
+    dump = ckpt.start("ckpt-dump", [str(job.pid), "-o", "one"], env={"CKPT_TEST_HOLD_AT": "quiesce"})
+    wait_for(lambda: Path(f"/proc/{dump.pid}/stat").read_text().split()[2] == "T", "the step")
+    marker = next(ckpt.runtime.glob("*/dump-under-way"))
+    os.kill(job.pid, signal.SIGKILL)
+    os.kill(dump.pid, signal.SIGKILL)
+    (ckpt.folder / "second").touch()
+    try:
+        wait_for(lambda: job.lines.count("0") == 2, "the second one's first step")
+        assert marker.exists()
+    finally:
+        for pid in [program, *tree_of(program)]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def test_a_dump_that_stops_a_process_at_the_marker_begins_again(ckpt):
+    """The shell does for longer what a waiting agent does for a moment: the copy would miss the open file."""
+    script = f'{ckpt.programs}/library & until [ -e open ]; do sleep 0.01; done; exec 5<"${{CKPT_SESSION%/*}}/dump-under-way"; touch opened; wait'
+    job = ckpt.run("sh", "-c", script)
+    job.wait_lines(5)
+    dump = ckpt.start("ckpt-dump", [str(job.pid), "-o", "one"], env={"CKPT_TEST_HOLD_AT": "quiesce"})
+
+    def held():
+        return Path(f"/proc/{dump.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
+
+    wait_for(held, "the step")
+    (ckpt.folder / "open").touch()
+    wait_for((ckpt.folder / "opened").exists, "the open file")
+    attempts = 0
+    while dump.process.poll() is None:
+        if held():
+            attempts += 1
+            os.kill(dump.pid, signal.SIGCONT)
+        time.sleep(0.01)
+    assert dump.wait() == 0 and attempts > 1, dump.error_text
+    ckpt.restore("one").wait_text("after 1")

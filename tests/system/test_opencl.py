@@ -222,6 +222,7 @@ def test_the_pause_does_not_grow_with_what_is_queued(ocl):
         dumps = [ocl.ckpt.dump(job.pid, f"{steps}-{n}", "--leave-running") for n in range(3)]
         job.kill()
         assert all(0 < d["quiesce_seconds"] < d["pause_seconds"] for d in dumps)
+        assert all(d["waits"].keys() == {"callbacks", "ocl"} for d in dumps)
         return sorted(d["pause_seconds"] for d in dumps)[1]
 
     assert pause(50_000) < 4 * pause(200)

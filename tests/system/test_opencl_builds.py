@@ -132,6 +132,15 @@ def test_the_driver_sees_the_environment_of_the_program(ocl):
     assert [line for line in job.lines if line.startswith("devices")] == ["devices 3", "devices 1"]
 
 
+def test_the_driver_works_in_the_folder_of_the_program(ocl):
+    only_pocl(ocl)
+    write(ocl.ckpt.folder, {"inner/kernel.cl": "#define VALUE 1\n" + KERNEL})
+    ocl.go()
+    job = ocl.ckpt.run("sh", "-c", f"cd inner && POCL_CACHE_DIR=cache exec {OPENCL}/ocl-build kernel.cl ''")
+    finished(job)
+    assert (ocl.ckpt.folder / "inner" / "cache").is_dir()
+
+
 def test_a_restored_program_has_the_devices_of_the_restore(ocl):
     """What the job script of the first machine said of its devices means nothing on another one."""
     only_pocl(ocl)

@@ -13,10 +13,10 @@ PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "PROCESSES.md"
 
 # A row of each kind that was once lost, and some of each family.
 SAMPLE = {"files/proc_status", "files/sys_file", "files/hard_link", "files/file_size_limit", "files/flock",
-          "memory/reserved", "memory/mapped_hard_link", "memory/secret_memory", "descriptors/timerfd_expired",
+          "memory/reserved", "memory/mapped_hard_link", "memory/secret_memory", "memory/posix_shm_changed", "descriptors/timerfd_expired",
           "descriptors/eventfd_semaphore", "sockets/pipe_in_flight", "terminals/own_pair", "terminals/outer_and_own",
           "processes/zombie", "processes/queued_signals", "ipc/named_semaphore", "namespaces/user",
-          "programs/mp_spawn", "programs/script"}
+          "programs/mp_spawn", "programs/script", "programs/tail"}
 
 
 def documented():

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from conftest import image_manifest, wait_for
+from conftest import criu_with, image_manifest, wait_for
 
 # What every program here begins and goes on with: it says that it is ready, and waits for the file.
 HEAD = ("import ctypes, os, socket, sys, time\n"
@@ -99,6 +99,20 @@ def test_connection_goes_on_after_a_killed_dump(ckpt, step):
     job = run(ckpt, body)
     r = ckpt.dump_process(job.pid, "img", env={"CKPT_TEST_STOP_AT": step})
     assert r.returncode == -signal.SIGKILL
+    ckpt.finish()
+    assert job.wait() == 7, job.error_text
+
+
+def test_a_connection_that_is_made_in_the_middle_of_a_dump_fails_it(ckpt):
+    """Its packets were not stopped while CRIU read the two ends."""
+    body = ("l = tcp(); print('ready', flush=True)\n"
+            "while not os.path.exists('connect'): time.sleep(0.01)\n"
+            "c = S.create_connection(l.getsockname()); a = l.accept()[0]; open('connected', 'w'); wait(); talk(a, c)")
+    job = run(ckpt, body)
+    env = criu_with(ckpt, before_dump="touch connect; until [ -e connected ]; do sleep 0.01; done")
+    r = ckpt.dump_process(job.pid, "img", env=env)
+    assert r.returncode == 1 and "made a TCP connection in the middle of the checkpoint" in r.stderr
+    ckpt.dump(job.pid, "img", "--leave-running")
     ckpt.finish()
     assert job.wait() == 7, job.error_text
 

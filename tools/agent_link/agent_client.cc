@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/agent_link/agent_client.h"
 
+#include "tools/proc/process_root.h"
+
 namespace ckpt::tools {
 namespace {
 
@@ -13,13 +15,24 @@ constexpr auto kAnswerTimeout = 15s;
 constexpr auto kPreflightTimeout = 60s;
 // A CUDA driver copies its own memory out of the process during a detach.
 constexpr auto kDetachTimeout = 300s;
-constexpr u32 kMaxSentences = 1000;
+constexpr u32 kMaxSentences = 1000, kMaxParticipants = 64;
+// The largest answer is the requirements, which become a part of the manifest.
+constexpr size_t kMaxAnswerBytes = storage::kMaxManifestBytes;
 
 }  // namespace
 
-Result<AgentClient> AgentClient::connect(const std::string &socket) {
-  CKPT_TRY(UniqueFd fd, connect_unix(socket));
+Result<AgentClient> AgentClient::connect(pid_t process, const std::string &socket) {
+  CKPT_TRY(UniqueFd fd, connect_unix_of(process, socket));
   return AgentClient(std::move(fd));
+}
+
+Result<AgentClient> AgentClient::glance(pid_t process, const std::string &socket,
+                                        std::chrono::milliseconds patience) {
+  CKPT_TRY(std::optional<UniqueFd> fd, connect_unix_at_once_of(process, socket));
+  if (!fd) return fail("the program's agent is busy");
+  AgentClient client(std::move(*fd));
+  client.patience_ = patience;
+  return client;
 }
 
 Result<> AgentClient::send(Type type, const Writer &body, std::span<const int> fds) {
@@ -27,8 +40,8 @@ Result<> AgentClient::send(Type type, const Writer &body, std::span<const int> f
 }
 
 Result<Message> AgentClient::receive(std::chrono::milliseconds timeout) {
-  CKPT_CHECK(set_receive_timeout(fd_.get(), timeout));
-  CKPT_TRY(std::optional<Message> m, receive_message(fd_.get()));
+  CKPT_CHECK(set_receive_timeout(fd_.get(), patience_.value_or(timeout)));
+  CKPT_TRY(std::optional<Message> m, receive_message(fd_.get(), kMaxAnswerBytes));
   if (!m) return fail("the program's agent closed the connection");
   if (static_cast<Type>(m->type) != Type::Failed) return std::move(*m);
   Reader in = m->reader();
@@ -54,8 +67,10 @@ Result<AgentClient::Welcome> AgentClient::hello(const std::string &tool) {
   w.version = in.get<u32>();
   w.pid = static_cast<pid_t>(in.get<u32>());
   w.state = in.get<protocol::State>();
-  for (u32 n = in.get<u32>(); in.ok() && n > 0; n--) w.participants.emplace_back(in.str());
-  if (!in.ok()) return fail("the agent sent a malformed welcome");
+  u32 left = in.get<u32>();
+  bool plausible = left <= kMaxParticipants;
+  for (; plausible && in.ok() && left > 0; left--) w.participants.emplace_back(in.str());
+  if (!plausible || !in.ok()) return fail("the agent sent a malformed welcome");
   return w;
 }
 
@@ -65,6 +80,22 @@ Result<std::vector<std::string>> AgentClient::preflight() {
 
 Result<std::vector<std::string>> AgentClient::remarks() {
   return sentences(Type::RemarksWanted, kAnswerTimeout);
+}
+
+Result<std::vector<std::string>> AgentClient::devices() {
+  return sentences(Type::DevicesWanted, kAnswerTimeout);
+}
+
+std::map<std::string, double> AgentClient::waits() {
+  std::map<std::string, double> all;
+  Result<Message> m = ask(Type::WaitsWanted, {}, {}, kAnswerTimeout, Type::Waits);
+  if (!m) return all;
+  Reader in = m->reader();
+  for (u32 n = std::min(in.get<u32>(), kMaxSentences); in.ok() && n > 0; n--) {
+    std::string name(in.str());
+    all[name] += static_cast<double>(in.get<u64>()) / 1000;
+  }
+  return all;
 }
 
 std::string AgentClient::loss() {
@@ -129,7 +160,10 @@ Result<> AgentClient::use_devices(const std::string &api,
 
 Result<u64> AgentClient::suspend(const std::string &folder) {
   CKPT_TRY(Message m, ask(Type::Suspend, Writer().str(folder), {}, {}, Type::Suspended));
-  return m.reader().get<u64>();
+  Reader in = m.reader();
+  u64 bytes = in.get<u64>();
+  if (!in.ok()) return fail("the agent sent a malformed answer to a suspend");
+  return bytes;
 }
 
 Result<std::string> AgentClient::requirements() {

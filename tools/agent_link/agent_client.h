@@ -5,6 +5,8 @@
 #pragma once
 
 #include <chrono>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,7 +27,12 @@ class AgentClient {
     std::vector<std::string> participants;
   };
 
-  static Result<AgentClient> connect(const std::string &socket);
+  // The socket's path is as the process of the agent sees it.
+  static Result<AgentClient> connect(pid_t process, const std::string &socket);
+  // For a tool that only looks: fails at once if the agent is busy with another tool, and waits at
+  // most `patience` for each answer.
+  static Result<AgentClient> glance(pid_t process, const std::string &socket,
+                                    std::chrono::milliseconds patience);
   explicit AgentClient(UniqueFd fd) : fd_(std::move(fd)) {}
 
   int fd() const { return fd_.get(); }
@@ -33,7 +40,11 @@ class AgentClient {
   Result<std::vector<std::string>> preflight();
   // Remarks on the process's use of devices. Fails with an agent of an earlier protocol version.
   Result<std::vector<std::string>> remarks();
+  Result<std::vector<std::string>> devices();  // the names of those that the process uses
   Result<> quiesce(std::chrono::milliseconds timeout);
+  // After quiesce(): seconds by name of a participant, and for "callbacks". Empty: the agent is of
+  // an earlier version.
+  std::map<std::string, double> waits();
   // Before begin_save(): names the image and its parent (zeros: none), so that the agent can report
   // regions as unchanged. False: the agent is of an earlier version and will save everything.
   bool announce(const storage::Uuid &image, const storage::Uuid &parent);
@@ -68,6 +79,7 @@ class AgentClient {
   Result<Message> ask(protocol::Type type, const Writer &body, std::span<const int> fds,
                       std::chrono::milliseconds timeout, protocol::Type expected);
   UniqueFd fd_;
+  std::optional<std::chrono::milliseconds> patience_;
 };
 
 // Writes the outcome of a checkpoint into an agent's outcome pipe.

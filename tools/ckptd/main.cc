@@ -12,7 +12,6 @@
 #include "ckpt_config.h"
 #include "common/base/gpu.h"
 #include "common/base/log.h"
-#include "common/base/shortage.h"
 #include "manager/daemon/measure/nvml.h"
 #include "manager/daemon/measure/quota.h"
 #include "tools/ckptd/opencl.h"
@@ -61,7 +60,7 @@ void allow_many_descriptors() {
               std::strerror(errno));
 }
 
-Result<> run(const CkptdOptions &o) {
+Result<int> run(const CkptdOptions &o) {
   CKPT_TRY(manager::DaemonOptions options, daemon_options(o));
   CKPT_TRY(std::vector<manager::OpenClDevice> opencl, opencl_devices(o.opencl_devices));
   CKPT_TRY(std::unique_ptr<manager::Meter> nvml, open_meter(o.nvml, !opencl.empty()));
@@ -76,7 +75,8 @@ Result<> run(const CkptdOptions &o) {
            manager::Daemon::create(std::move(options), std::move(meter)));
   std::cout << "ckptd: listening on " << socket << std::endl;
   tell_ready();
-  return daemon->run();
+  CKPT_CHECK(daemon->run());
+  return 0;
 }
 
 }  // namespace
@@ -85,27 +85,15 @@ Result<> run(const CkptdOptions &o) {
 int main(int argc, char **argv) {
   using namespace ckpt;
   using namespace ckpt::tools;
-  log::set_name("ckptd");
   CkptdOptions o;
-  CLI::App app{
-      "ckptd [OPTIONS]: the Manager of this node's GPUs. Programs that are started by "
-      "`ckpt-run --managed` share the GPUs: when device memory runs short, a program is moved to "
-      "host memory and resumes on any GPU that has room. SIGINT or SIGTERM ends ckptd; its "
-      "programs then continue unmanaged."};
-  app.set_version_flag("--version", CKPT_VERSION);
-  add_ckptd_options(app, o);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ConfigError &e) {
-    std::string file = app.get_config_ptr()->as<std::string>();
-    log::error(Error{fmt::format("{}: {}", file, e.what()),
-                     "each line has the form name = value; ckptd --help lists the names"});
-    return 1;
-  } catch (const CLI::ParseError &e) {
-    return app.exit(e);
-  }
-  survive_file_size_limit();
-  Result<> r = guarded([&] { return run(o); });
-  if (!r) log::error(r.error());
-  return r ? 0 : 1;
+  CommandLine line(
+      "ckptd",
+      "The Manager of this node's GPUs. Programs that are started by `ckpt-run --managed` share "
+      "the GPUs: when device memory runs short, a program is moved to host memory and resumes on "
+      "any GPU that has room. SIGINT or SIGTERM ends ckptd; its programs then continue "
+      "unmanaged.\n"
+      "Exit code 0: ended by a signal; 1: failure; 125: the arguments, or the configuration file, "
+      "are wrong.");
+  add_ckptd_options(line, o);
+  return run_tool(line, argc, argv, 1, [&] { return run(o); });
 }

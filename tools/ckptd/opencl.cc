@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include <CLI/CLI.hpp>
-
+#include "tools/command_line.h"
 #include "tools/device/device.h"
 
 namespace ckpt::tools {
@@ -17,17 +16,6 @@ manager::OpenClDevice as_managed(const Device &d, std::optional<u64> cap) {
   return {d.uuid, d.name, d.memory_bytes, cap};
 }
 
-// 0 if `text` is not a size.
-u64 bytes_of(std::string text) {
-  u64 bytes = 0;
-  try {
-    CLI::AsSizeValue(false)(text);
-  } catch (const CLI::ValidationError &) {
-    return 0;
-  }
-  return CLI::detail::lexical_cast(text, bytes) ? bytes : 0;
-}
-
 // One entry of the list: a device, and the memory that programs may use there.
 struct Entry {
   std::string device;
@@ -37,8 +25,8 @@ struct Entry {
 Result<Entry> read_entry(const std::string &text) {
   size_t equals = text.rfind('=');
   if (equals == text.npos) return Entry{text, {}};
-  u64 bytes = bytes_of(text.substr(equals + 1));
-  if (bytes == 0)
+  std::optional<u64> bytes = parse_size(text.substr(equals + 1));
+  if (bytes.value_or(0) == 0)
     return fail_with_hint(fmt::format("\"{}\" has no size after the =", text),
                           "write, for example, --opencl-devices ocl:NAME=64M");
   return Entry{text.substr(0, equals), bytes};

@@ -76,93 +76,93 @@ Result<> check_disk(const CkptdOptions &o) {
 
 constexpr double kMaxSeconds = 1e6;
 
-CLI::Option *add_time(CLI::App &app, const char *name, double &value, const char *help) {
-  return app.add_option(name, value, help)->check(CLI::Range(0.0, kMaxSeconds));
+void add_time(CommandLine &line, const char *name, double &value, const char *help) {
+  line.option(name + std::string("=SECONDS"), value, help).range(0.0, kMaxSeconds);
 }
 
-CLI::Option *add_bytes(CLI::App &app, const char *name, u64 &value, const char *help) {
-  return app.add_option(name, value, help)->transform(CLI::AsSizeValue(false));
+void add_bytes(CommandLine &line, const char *name, u64 &value, const char *help) {
+  line.size_option(name + std::string("=SIZE"), value, help);
 }
 
-CLI::Option *add_count(CLI::App &app, const char *name, unsigned &value, const char *help) {
-  return app.add_option(name, value, help)->check(CLI::Range(1u, 4096u));
+void add_count(CommandLine &line, const char *name, unsigned &value, const char *help) {
+  line.option(name + std::string("=N"), value, help).range(1, 4096);
 }
 
-void add_connection_options(CLI::App &app, CkptdOptions &o) {
-  app.add_option("--socket", o.socket, "the socket on which ckptd listens")
-      ->envname(managed::kSocketVariable);
-  app.add_option("--users", o.users,
-                 "the users who may run managed programs besides root: own, all, or a list "
-                 "separated by commas")
-      ->envname("CKPTD_USERS");
-  add_time(app, "--reconnect-timeout", o.reconnect_timeout,
+void add_connection_options(CommandLine &line, CkptdOptions &o) {
+  line.option("--socket=PATH", o.socket, "the socket on which ckptd listens")
+      .environment(managed::kSocketVariable);
+  line.option("--users=LIST", o.users,
+              "the users who may run managed programs besides root: own, all, or a list "
+              "separated by commas")
+      .environment("CKPTD_USERS");
+  add_time(line, "--reconnect-timeout", o.reconnect_timeout,
            "seconds that programs wait for another ckptd when this one has ended, before they "
            "continue unmanaged");
-  add_time(app, "--startup-delay", o.startup_delay,
+  add_time(line, "--startup-delay", o.startup_delay,
            "seconds after the start in which nothing is granted, so that programs of an earlier "
            "ckptd can join");
 }
 
-void add_memory_options(CLI::App &app, CkptdOptions &o) {
-  add_count(app, "--programs-per-gpu", o.programs_per_gpu, "programs that share a GPU");
-  add_count(app, "--contextless-per-gpu", o.contextless_per_gpu,
+void add_memory_options(CommandLine &line, CkptdOptions &o) {
+  add_count(line, "--programs-per-gpu", o.programs_per_gpu, "programs that share a GPU");
+  add_count(line, "--contextless-per-gpu", o.contextless_per_gpu,
             "programs that are assigned to a GPU and have no context there yet");
-  add_bytes(app, "--context-memory", o.context_memory,
-            "the assumed size of a context, until one was measured (64M)");
-  add_bytes(app, "--gpu-memory", o.gpu_memory,
+  add_bytes(line, "--context-memory", o.context_memory,
+            "the assumed size of a context, until one was measured");
+  add_bytes(line, "--gpu-memory", o.gpu_memory,
             "the memory of each GPU that managed programs share; 0: all of it");
-  add_bytes(app, "--credit-memory", o.credit_memory,
+  add_bytes(line, "--credit-memory", o.credit_memory,
             "the memory that a program may allocate without asking first, while no program waits "
-            "and memory is plentiful (256M); 0: every allocation asks");
-  add_bytes(app, "--program-memory", o.program_memory,
+            "and memory is plentiful; 0: every allocation asks");
+  add_bytes(line, "--program-memory", o.program_memory,
             "the memory that one program may use; 0: no limit");
-  add_bytes(app, "--host-memory", o.host_memory,
+  add_bytes(line, "--host-memory", o.host_memory,
             "host memory for the contents of evicted programs; 0: half of the machine's memory");
-  app.add_option("--disk-folder", o.disk_folder,
-                 "a folder for the contents of evicted programs when host memory is full");
-  add_bytes(app, "--disk-memory", o.disk_memory, "the disk space that may be used there");
+  line.option("--disk-folder=FOLDER", o.disk_folder,
+              "a folder for the contents of evicted programs when host memory is full");
+  add_bytes(line, "--disk-memory", o.disk_memory, "the disk space that may be used there");
 }
 
-void add_decision_options(CLI::App &app, CkptdOptions &o) {
-  app.add_option("--victim", o.victim,
-                 "the program that is evicted when memory runs short: the requester, or the "
-                 "cheapest to move")
-      ->check(CLI::IsMember({"requester", "cheapest"}));
-  app.add_option("--placement", o.placement,
-                 "which waiting program joins the programs on a GPU: the one that demands what "
-                 "they leave idle (demand), the next that fits (first-fit), or the next that was "
-                 "not observed to lose beside them (interference)")
-      ->check(CLI::IsMember({"demand", "first-fit", "interference"}));
-  app.add_option("--progress-interval", o.progress_interval,
-                 "seconds between the progress reports of a program")
-      ->check(CLI::Range(0.001, kMaxSeconds));
-  add_time(app, "--pairing-limit", o.pairing_limit,
+void add_decision_options(CommandLine &line, CkptdOptions &o) {
+  line.option("--victim", o.victim,
+              "the program that is evicted when memory runs short: the requester, or the "
+              "cheapest to move")
+      .one_of({"requester", "cheapest"});
+  line.option("--placement", o.placement,
+              "which waiting program joins the programs on a GPU: the one that demands what "
+              "they leave idle (demand), the next that fits (first-fit), or the next that was "
+              "not observed to lose beside them (interference)")
+      .one_of({"demand", "first-fit", "interference"});
+  line.option("--progress-interval=SECONDS", o.progress_interval,
+              "seconds between the progress reports of a program")
+      .range(0.001, kMaxSeconds);
+  add_time(line, "--pairing-limit", o.pairing_limit,
            "seconds after which the starving program shares a GPU with any program");
-  add_time(app, "--starvation-limit", o.starvation_limit,
+  add_time(line, "--starvation-limit", o.starvation_limit,
            "seconds after which a waiting program goes before all others");
-  add_time(app, "--min-residency", o.min_residency,
+  add_time(line, "--min-residency", o.min_residency,
            "seconds on a GPU in which a program is not evicted for another");
-  add_time(app, "--eviction-timeout", o.eviction_timeout,
+  add_time(line, "--eviction-timeout", o.eviction_timeout,
            "seconds that a program has to leave its GPU");
-  add_time(app, "--rebalance-after", o.rebalance_after,
+  add_time(line, "--rebalance-after", o.rebalance_after,
            "seconds after which a program that shares a GPU may move to an idle one; 0: never");
-  add_time(app, "--time-slice", o.time_slice,
+  add_time(line, "--time-slice", o.time_slice,
            "the length in seconds of a turn of programs that do not fit together; 0: no turns");
 }
 
-void add_file_options(CLI::App &app, CkptdOptions &o) {
-  app.add_option("--metrics", o.metrics, "a port of 127.0.0.1 for Prometheus; 0: none")
-      ->check(CLI::Range(0u, 65535u));
-  app.add_option("--profiles", o.profiles,
-                 "a file that keeps the profiles of workloads from one ckptd to the next")
-      ->envname("CKPTD_PROFILES");
-  app.add_option("--journal", o.journal, "a file to which each message is appended as JSON");
-  app.add_option("--nvml", o.nvml,
-                 "NVML's library, or one with the same functions; none: no CUDA device is managed");
-  app.add_option("--opencl-devices", o.opencl_devices,
-                 "the OpenCL devices that are managed: gpus (the default), all, none, or a list "
-                 "of ocl:N, ocl:NAME and UUIDs separated by commas, each with an optional =SIZE, "
-                 "the memory that programs may use there");
+void add_file_options(CommandLine &line, CkptdOptions &o) {
+  line.option("--metrics=PORT", o.metrics, "a port of 127.0.0.1 for Prometheus; 0: none")
+      .range(0, 65535);
+  line.option("--profiles=FILE", o.profiles,
+              "a file that keeps the profiles of workloads from one ckptd to the next")
+      .environment("CKPTD_PROFILES");
+  line.option("--journal=FILE", o.journal, "a file to which each message is appended as JSON");
+  line.option("--nvml=FILE", o.nvml,
+              "NVML's library, or one with the same functions; none: no CUDA device is managed");
+  line.option("--opencl-devices=LIST", o.opencl_devices,
+              "the OpenCL devices that are managed: gpus, all, none, or a list "
+              "of ocl:N, ocl:NAME and UUIDs separated by commas, each with an optional =SIZE, "
+              "the memory that programs may use there");
 }
 
 manager::PlacementMode placement_of(const std::string &word) {
@@ -196,15 +196,13 @@ manager::Settings settings_of(const CkptdOptions &o) {
 
 }  // namespace
 
-void add_ckptd_options(CLI::App &app, CkptdOptions &o) {
-  app.set_config("--config", kConfigurationFile,
-                 "a file with any of these options, as lines of the form name = value");
-  // A misspelt limit would not limit anything.
-  app.allow_config_extras(CLI::config_extras_mode::error);
-  add_connection_options(app, o);
-  add_memory_options(app, o);
-  add_decision_options(app, o);
-  add_file_options(app, o);
+void add_ckptd_options(CommandLine &line, CkptdOptions &o) {
+  line.configuration_file("--config=FILE", kConfigurationFile,
+                          "a file with any of these options, as lines of the form name = value");
+  add_connection_options(line, o);
+  add_memory_options(line, o);
+  add_decision_options(line, o);
+  add_file_options(line, o);
 }
 
 Result<manager::DaemonOptions> daemon_options(const CkptdOptions &o) {

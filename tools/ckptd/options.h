@@ -5,9 +5,8 @@
 
 #include <string>
 
-#include <CLI/CLI.hpp>
-
 #include "manager/daemon/daemon.h"
+#include "tools/command_line.h"
 
 namespace ckpt::tools {
 
@@ -23,7 +22,7 @@ struct CkptdOptions {
       program_memory = 0, host_memory = 0, disk_memory = 0;
 };
 
-void add_ckptd_options(CLI::App &app, CkptdOptions &o);
+void add_ckptd_options(CommandLine &line, CkptdOptions &o);
 Result<manager::DaemonOptions> daemon_options(const CkptdOptions &o);
 
 }  // namespace ckpt::tools

@@ -58,6 +58,8 @@ constexpr Advice kAdvice[] = {
      "a process did not stop; if it is between vfork and exec, or waits for a disk, try again"},
     {"ctty inheritance detected",
      "a process has /dev/tty of a terminal open that another session controls; close it first"},
+    {"kerndat_tcp_repair failed",
+     "the program's network namespace has no loopback interface: run there: ip link set lo up"},
     {"Can't fork for", "a PID of the program is in use; run ckpt-restore again"},
     {"Operation not permitted", "run as root"},
 };

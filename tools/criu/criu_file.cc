@@ -7,6 +7,7 @@ namespace ckpt::tools {
 namespace {
 
 constexpr u32 kVarint = 0, kFixed64 = 1, kBlob = 2, kFixed32 = 5;  // wire types
+constexpr u64 kMaxKey = ~u32{0};                                   // field numbers have 29 bits
 constexpr size_t kHeadBytes = 2 * sizeof(u32);
 
 // Reads and drops a variable-length integer from the front.
@@ -46,7 +47,7 @@ std::optional<ProtoMessage> ProtoMessage::parse(ByteView in) {
   ProtoMessage m;
   while (!in.empty()) {
     std::optional<u64> key = take_varint(in);
-    if (!key) return std::nullopt;
+    if (!key || *key > kMaxKey) return std::nullopt;
     Field f{static_cast<u32>(*key >> 3), static_cast<u32>(*key & 7), 0, {}};
     if (f.wire_type == kVarint) {
       std::optional<u64> value = take_varint(in);

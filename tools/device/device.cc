@@ -2,11 +2,13 @@
 #include "tools/device/device.h"
 
 #include <algorithm>
+#include <ranges>
 #include <sstream>
 
 #include "common/base/log.h"
 #include "tools/device/apis.h"
 #include "tools/proc/command.h"
+#include "tools/suggestion.h"
 
 namespace ckpt::tools {
 namespace {
@@ -51,6 +53,34 @@ bool matches(const Device &d, const std::string &word, int number_in_api) {
          contains(d.all.value("version", ""));
 }
 
+// Names for devices, of those that matches() finds: cuda:0, ocl:rusticl, ocl:pthread, a UUID.
+std::vector<std::string> names_of(const std::vector<Device> &devices) {
+  std::vector<std::string> names;
+  std::map<std::string, int> count;
+  for (const Device &d : devices) {
+    names.push_back(fmt::format("{}:{}", d.api, count[d.api]++));
+    for (const std::string &text : {d.platform, d.name})
+      names.push_back(fmt::format("{}:{}", d.api, lower(text.substr(0, text.find_first_of(" -")))));
+    if (!d.uuid.empty()) names.push_back(d.uuid);
+  }
+  return names;
+}
+
+// A device that would be found if the word had its API in front: "rusticl" for "ocl:rusticl".
+std::string without_api(const std::vector<Device> &devices, const std::string &word) {
+  for (const Device &d : devices)
+    if (std::string whole = d.api + ":" + word; matches(d, whole, -1)) return whole;
+  return {};
+}
+
+Error no_such_device(const std::vector<Device> &devices, const std::string &word) {
+  std::string what = fmt::format("there is no device \"{}\"", word);
+  std::string whole = without_api(devices, word);
+  what += whole.empty() ? did_you_mean(word, names_of(devices))
+                        : fmt::format("; did you mean \"{}\"?", whole);
+  return {what, "ckpt-run --list-devices lists the devices"};
+}
+
 Result<> choose_one(const std::vector<Device> &devices, const std::string &word,
                     DeviceChoice &choice) {
   bool found = false;
@@ -62,8 +92,19 @@ Result<> choose_one(const std::vector<Device> &devices, const std::string &word,
     if (std::find(ids.begin(), ids.end(), d.id) == ids.end()) ids.push_back(d.id);
   }
   if (found) return {};
-  return fail_with_hint(fmt::format("there is no device \"{}\"", word),
-                        "ckpt-run --list-devices lists the devices");
+  return Failure(no_such_device(devices, word));
+}
+
+// The API that all words of `spec` begin with ("ocl:1,ocl:pocl"), or "". To load the drivers of the
+// others would take half a second.
+std::string_view only_api(const std::string &spec) {
+  for (const Api &api : kApis) {
+    auto names_it = [&](const auto &word) {
+      return lower(std::string(word.begin(), word.end())).starts_with(fmt::format("{}:", api.name));
+    };
+    if (std::ranges::all_of(spec | std::views::split(','), names_it)) return api.name;
+  }
+  return {};
 }
 
 std::vector<std::string> strings_of(const json &list) {
@@ -111,7 +152,7 @@ Result<std::vector<Device>> list_devices(std::string_view only) {
 Result<DeviceChoice> choose_devices(const std::string &spec) {
   DeviceChoice choice;
   if (spec.empty()) return choice;
-  CKPT_TRY(std::vector<Device> devices, list_devices());
+  CKPT_TRY(std::vector<Device> devices, list_devices(only_api(spec)));
   return choose_devices(spec, devices);
 }
 
@@ -124,15 +165,16 @@ Result<DeviceChoice> choose_devices(const std::string &spec, const std::vector<D
 }
 
 std::string device_table(const std::vector<Device> &devices) {
-  size_t platform = std::string_view("implementation").size(), name = 4;
+  size_t api = 3, platform = std::string_view("implementation").size(), name = 4;
   for (const Device &d : devices) {
+    api = std::max(api, d.api.size());
     platform = std::max(platform, d.platform.size());
     name = std::max(name, d.name.size());
   }
-  std::string out = fmt::format("{:>5}  {:<3}  {:<{}}  {:<{}}  {:>9}  {}\n", "index", "api",
+  std::string out = fmt::format("{:>5}  {:<{}}  {:<{}}  {:<{}}  {:>9}  {}\n", "index", "api", api,
                                 "implementation", platform, "name", name, "memory", "uuid");
   for (const Device &d : devices)
-    out += fmt::format("{:>5}  {:<3}  {:<{}}  {:<{}}  {:>5.1f} GiB  {}\n", d.index, d.api,
+    out += fmt::format("{:>5}  {:<{}}  {:<{}}  {:<{}}  {:>5.1f} GiB  {}\n", d.index, d.api, api,
                        d.platform, platform, d.name, name,
                        static_cast<double>(d.memory_bytes) / (1ull << 30), d.uuid);
   return out;

@@ -11,6 +11,7 @@
 
 #include "common/base/log.h"
 #include "common/base/shortage.h"
+#include "tools/agent_link/requirements.h"
 #include "tools/dump/preflight.h"
 
 namespace ckpt::tools {
@@ -19,13 +20,14 @@ using nlohmann::json;
 
 Result<> Agents::connect(const Target &target) {
   for (size_t i = 0; i < target.agents.size(); i++) {
-    CKPT_TRY(AgentClient client, AgentClient::connect(target.agents[i]));
+    CKPT_TRY(AgentClient client, AgentClient::connect(target.agent_pids[i], target.agents[i]));
     CKPT_TRY(AgentClient::Welcome welcome, client.hello("ckpt-dump"));
     CKPT_TRY(StagingSlots staging, StagingSlots::create());
     all_.push_back(std::make_unique<Agent>(Agent{target.agent_pids[i],
                                                  std::move(client),
                                                  std::move(welcome),
                                                  std::move(staging),
+                                                 {},
                                                  {},
                                                  {},
                                                  0}));
@@ -79,6 +81,7 @@ Result<> Agents::for_each(const std::function<Result<>(Agent &, u32)> &f) {
 Result<> Agents::quiesce(std::chrono::milliseconds timeout) {
   return for_each([timeout](Agent &a, u32) -> Result<> {
     CKPT_CHECK(a.client.quiesce(timeout));
+    a.waits = a.client.waits();
     // An API that was being started when the connection was made has become a participant since.
     CKPT_TRY(a.welcome, a.client.hello("ckpt-dump"));
     return {};
@@ -92,6 +95,13 @@ Result<> Agents::save(storage::ImageWriter &image) {
     CKPT_TRY(a.saved, save_agent(a.client, a.staging, image, number, in_parent, progress_));
     return {};
   });
+}
+
+std::map<std::string, double> Agents::waits() const {
+  std::map<std::string, double> longest;
+  for (const auto &a : all_)
+    for (const auto &[name, seconds] : a->waits) longest[name] = std::max(longest[name], seconds);
+  return longest;
 }
 
 u64 Agents::unchanged_bytes() const {
@@ -183,22 +193,12 @@ json Agents::describe() const {
   return list;
 }
 
-// An agent reports [{"api":…, "needs":…}…]. A participant of an earlier version omits "api"; it is
-// then the participant at the same place in the agent's Welcome.
 json Agents::describe_requirements() const {
   json list = json::array();
-  for (u32 i = 0; i < all_.size(); i++) {
-    json requirements = json::parse(all_[i]->saved.requirements, nullptr, false);
-    if (!requirements.is_array()) continue;
-    for (size_t k = 0; k < requirements.size(); k++) {
-      const json &r = requirements[k];
-      const auto &names = all_[i]->welcome.participants;
-      std::string api = k < names.size() ? names[k] : "";
-      if (r.is_object()) api = r.value("api", api);
-      json inner = r.is_object() && r.contains("needs") ? r["needs"] : r;
-      list.push_back({{"agent", i}, {"api", api}, {"needs", inner}});
-    }
-  }
+  for (u32 i = 0; i < all_.size(); i++)
+    for (auto &[api, needs] :
+         parse_requirements(all_[i]->saved.requirements, all_[i]->welcome.participants))
+      list.push_back({{"agent", i}, {"api", std::move(api)}, {"needs", std::move(needs)}});
   return list;
 }
 

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -47,6 +48,9 @@ class Agents {
   void clear() { all_.clear(); }
   std::set<u64> outcome_pipes() const;         // inodes
   std::vector<int> outcome_pipe_ends() const;  // our ends; CRIU inherits them
+  // After quiesce(): the seconds that it took at most in one process, for each API whose devices
+  // had to become idle, and for "callbacks".
+  std::map<std::string, double> waits() const;
   // After save(): the bytes that were not read because they equal the parent's.
   u64 unchanged_bytes() const;
   nlohmann::json describe() const;               // the manifest's "agents"
@@ -59,6 +63,7 @@ class Agents {
     AgentClient::Welcome welcome;
     StagingSlots staging;
     SavedAgent saved;
+    std::map<std::string, double> waits;
     UniqueFd outcome_pipe;  // the write end
     u64 outcome_inode = 0;
   };

@@ -12,6 +12,7 @@
 #include "agent/protocol.h"
 #include "tools/dump/own_terminals.h"
 #include "tools/manifest/file_checks.h"
+#include "tools/proc/file_writers.h"
 
 namespace ckpt::tools {
 namespace {
@@ -112,23 +113,30 @@ json describe_files(const Target &target, const DescriptorTable &table, const Fi
   return list;
 }
 
-json describe_mapped_files(const Target &target, const DescriptorTable &table, FileHashes &hashes) {
+json describe_mapped_files(const Target &target, const DescriptorTable &table, FileHashes &hashes,
+                           bool stopped) {
   std::map<std::string, json> by_path;
-  std::set<std::string> written = written_files(table);
+  std::set<std::string> written = written_files(table), shared;
   for (const Process &p : target.processes)
     for (const ProcMapping &m : mappings_of(p.pid)) {
       struct stat st {};
-      if (!m.path.starts_with('/') || ::stat(m.path.c_str(), &st) != 0 || st.st_ino != m.inode ||
-          !S_ISREG(st.st_mode))
+      if (!m.path.starts_with('/') || ::stat((target.files + m.path).c_str(), &st) != 0 ||
+          st.st_ino != m.inode || !S_ISREG(st.st_mode))
         continue;
-      if (m.permissions == "rw-s") written.insert(m.path);
+      if (can_write(p.pid, m)) shared.insert(m.path);
       by_path[m.path] = {
           {"path", m.path}, {"size", st.st_size}, {"mtime_ns", modification_time(st)}};
     }
   json list = json::array();
   for (auto &[path, f] : by_path) {
-    if (auto hash = written.contains(path) ? std::nullopt : hashes.add_mapped_file(path))
-      f["hash"] = *hash;
+    std::optional<u64> hash;
+    if (shared.contains(path)) {
+      f["shared"] = true;
+      hash = stopped ? hashes.of_shared_file(path) : std::nullopt;
+    } else if (!written.contains(path)) {
+      hash = hashes.add_mapped_file(path);
+    }
+    if (hash) f["hash"] = *hash;
     list.push_back(std::move(f));
   }
   return list;
@@ -150,8 +158,22 @@ std::string utc_now() {
   return text;
 }
 
-std::string session_folder_of(pid_t root) {
-  return std::filesystem::path(environment_of(root, protocol::kSessionVariable)).parent_path();
+// A restored program names the folder of its first session, which is a link to that of its keeper
+// or, in a mount namespace of its own, a bind mount of it. Any other name would be the program's
+// invention.
+std::string session_folder_of(const Target &target) {
+  namespace fs = std::filesystem;
+  std::string keeper = fs::path(target.session_socket).parent_path();
+  std::string named =
+      fs::path(environment_of(target.root, protocol::kSessionVariable)).parent_path();
+  struct stat its {
+  }, keepers{};
+  bool same =
+      named.starts_with('/') &&
+      ::stat(fmt::format("/proc/{}/root{}", target.root, named).c_str(), &its) == 0 &&
+      ::stat(fmt::format("/proc/{}/root{}", target.keeper, keeper).c_str(), &keepers) == 0 &&
+      its.st_ino == keepers.st_ino && its.st_dev == keepers.st_dev;
+  return same ? named : keeper;
 }
 
 }  // namespace ckpt::tools

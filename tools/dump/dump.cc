@@ -10,18 +10,23 @@
 
 #include "ckpt_config.h"
 #include "common/base/log.h"
+#include "common/base/printable.h"
 #include "common/base/shortage.h"
 #include "storage/format/uuid.h"
 #include "storage/ops/prune.h"
 #include "storage/read/image_reader.h"
+#include "tools/criu/interrupted_waits.h"
 #include "tools/dump/describe_program.h"
 #include "tools/dump/host_side.h"
 #include "tools/dump/link_remaps.h"
+#include "tools/dump/memory_files.h"
 #include "tools/dump/outer_pipes.h"
 #include "tools/dump/returned.h"
 #include "tools/dump/unsupported.h"
 #include "tools/manifest/file_checks.h"
+#include "tools/proc/process_root.h"
 #include "tools/session/leftovers.h"
+#include "tools/session/owners.h"
 #include "tools/session/process_tree.h"
 
 namespace ckpt::tools {
@@ -36,7 +41,8 @@ constexpr int kAttempts = 20;
 constexpr auto kEndTimeout = 60s;  // the kernel needs a while to free a large program's memory
 
 std::string default_image_name(const Target &t) {
-  return fmt::format("ckpt-{}-{}.img", t.processes.front().command, t.processes.front().ns_pid());
+  return fmt::format("ckpt-{}-{}.img", name_part(t.processes.front().command),
+                     t.processes.front().ns_pid());
 }
 
 void make_absolute(std::string &path) {
@@ -116,6 +122,7 @@ Result<> Dump::checkpoint() {
   paused_at_ = Phases::Clock::now();
   CKPT_CHECK(agents_.quiesce(std::chrono::seconds(options_.timeout_seconds)));
   report_.quiesce_seconds = phases_.seconds_since(paused_at_);
+  report_.waits = agents_.waits();
   // The agents copy the contents of device memory into the image.
   phases_.begin("save");
   CKPT_CHECK(agents_.save(*image_));
@@ -134,7 +141,8 @@ Result<> Dump::checkpoint() {
   if (options_.leave_running) CKPT_CHECK(wake());
   // The image reaches the disk and gets its name.
   phases_.begin("write");
-  return write_image();
+  manifest_["phases"] = phases_.json();
+  return image_->finish(manifest_);
 }
 
 // The image is complete. What fails from here on does not undo it.
@@ -145,6 +153,7 @@ Result<> Dump::finish() {
   if (options_.leave_running && options_.outcome_when_durable) agents_.send_continue();
   prune();
   keeper_.reset();
+  if (options_.leave_running && !in_pipe()) tell_keeper_of_image();
   if (options_.leave_running) return check_returned();
   return {};
 }
@@ -164,19 +173,18 @@ Result<> Dump::resolve() {
 Result<> Dump::preflight() {
   Reasons reasons;
   check_rights(reasons);
-  if (Result<Criu> criu = find_criu())
+  if (Result<Criu> criu = find_criu()) {
     criu_ = *criu;
-  else
+    check_container(target_, criu_, reasons);
+  } else {
     reasons.push_back(criu.error().text());
+  }
   if (!in_pipe()) check_destination(target_, options_.image, options_.overwrite, reasons);
   check_processes(target_, reasons);
   check_descriptors(target_, reasons);
   check_unix_sockets(target_, reasons);
   check_drivers(target_, reasons);
-  check_socket_kinds(target_, reasons);
-  check_system_v_memory(target_, reasons);
-  check_vfork(target_, reasons);
-  check_mpi_rank(target_, reasons);
+  check_unsupported(target_, reasons);
   // The agent of a stopped process would not answer. check_processes() has reported it already.
   if (reasons.empty()) {
     Result<> connected = agents_.connect(target_);
@@ -200,7 +208,7 @@ Result<> Dump::open_image() {
                {"criu_version", criu_.version},
                {"host", describe_host()},
                {"root_pid", target_.processes.front().ns_pid()},
-               {"session_dir", session_folder_of(target_.root)}};
+               {"session_dir", session_folder_of(target_)}};
   hash_files();
   for (const Process &p : target_.processes) expected_ += p.resident_bytes;
   if (in_pipe()) {
@@ -218,8 +226,9 @@ Result<> Dump::open_image() {
 // Now, so that it need not be done while the program stands still.
 void Dump::hash_files() {
   DescriptorTable table = read_descriptors(target_);
+  hashes_ = FileHashes(target_.files);
   hashes_.add_open_files(table);
-  (void)describe_mapped_files(target_, table, hashes_);
+  (void)describe_mapped_files(target_, table, hashes_, false);
 }
 
 storage::ImageWriter::Options Dump::writer_options() const {
@@ -241,8 +250,10 @@ void Dump::prune() const {
 }
 
 Result<> Dump::announce() {
-  CKPT_TRY(keeper_, connect_unix(target_.session_socket));
-  return ask_keeper(keeper_.get(), protocol::Type::DumpBegin, options_.image);
+  CKPT_TRY(keeper_, connect_unix_of(target_.keeper, target_.session_socket));
+  CKPT_CHECK(ask_keeper(keeper_.get(), protocol::Type::DumpBegin, options_.image));
+  marker_.lock(target_.keeper, target_.session_socket);
+  return {};
 }
 
 // The packets of connections stay where they are from here on, so that CRIU finds both ends as of
@@ -258,6 +269,7 @@ Result<> Dump::lock_connections() {
 Result<> Dump::dump_criu_side() {
   std::vector<int> inherited = agents_.outcome_pipe_ends();
   inherited.push_back(keeper_.get());
+  if (marker_.descriptor() >= 0) inherited.push_back(marker_.descriptor());
   std::string log = (in_pipe() ? "ckpt-dump" : options_.image) + ".criu.log";
   CKPT_CHECK(dump_host_side(
       {criu_, target_, *image_, cancel_, std::move(inherited), std::move(log)}, stopped_));
@@ -268,30 +280,34 @@ Result<> Dump::dump_criu_side() {
 Result<> Dump::record_stopped_program() {
   // Processes may have started and ended until CRIU stopped them.
   target_.processes = ProcessTable::read().tree(target_.root);
-  if (target_.processes.empty()) return fail("the program ended during the checkpoint");
+  if (target_.processes.empty() || !target_.root_handle.has_pid())
+    return fail("the program ended during the checkpoint");
+  // A process may have become another user's by a setuid program.
+  CKPT_CHECK(check_owners(ProcessTable::read(), target_));
+  CKPT_TRY(handles_, handles_of_tree(target_.root, target_.processes));
   CKPT_CHECK(check_no_new_agents());
   report_.processes = target_.processes.size();
   Connections connections = Connections::read(target_);
   CKPT_CHECK(check_no_new_connections(connections));
   manifest_["sockets"] = connections.describe();
   DescriptorTable table = read_descriptors(target_);
+  agents_missed_ = marker_.is_open_in(table);
+  if (agents_missed_) return fail("an agent started in the middle of the checkpoint");
   manifest_["processes"] = describe_processes(target_, stopped_before_);
   manifest_["streams"] = describe_streams(target_, table);
   manifest_["files"] = describe_files(target_, table, hashes_);
-  manifest_["mapped_files"] = describe_mapped_files(target_, table, hashes_);
+  manifest_["mapped_files"] = describe_mapped_files(target_, table, hashes_, true);
+  MemoryFiles memory_files = MemoryFiles::of(target_);
+  CKPT_CHECK(memory_files.save(*image_, links_));
+  manifest_["memory_files"] = memory_files.describe();
   manifest_["link_remaps"] = describe_links(links_);
   manifest_["file_size_limit"] = target_.smallest_file_size_limit();
   manifest_["agents"] = agents_.describe();
   manifest_["participants"] = agents_.describe_requirements();
   std::vector<OuterPipe> pipes = find_outer_pipes(target_, table, agents_.outcome_pipes());
   manifest_["pipes"] = describe_pipes(pipes);
-  for (const OuterPipe &p : pipes) {
-    if (!p.program_reads) continue;
-    CKPT_TRY(Bytes unread, peek_unread(p));
-    CKPT_TRY(storage::StreamId id, image_->stream(pipe_stream(p.inode)));
-    CKPT_CHECK(image_->append(id, unread));
-  }
-  return check_restorable(manifest_);
+  CKPT_CHECK(save_unread(pipes, *image_));
+  return check_restorable(manifest_, target_.files);
 }
 
 // An agent that started after resolve() has taken no part in the checkpoint: its copy would not be
@@ -313,14 +329,9 @@ Result<> Dump::check_no_new_connections(const Connections &now) const {
                         "run ckpt-dump again");
 }
 
-Result<> Dump::write_image() {
-  manifest_["phases"] = phases_.json();
-  return image_->finish(manifest_);
-}
-
 Result<> Dump::wake() {
   continue_program();
-  ::unlink(fs::path(target_.session_socket).replace_filename(protocol::kDumpMarker).c_str());
+  marker_.remove();
   if (!options_.outcome_when_durable) agents_.send_continue();
   report_.pause_seconds = phases_.seconds_since(paused_at_);
   return {};
@@ -330,6 +341,7 @@ Result<> Dump::wake() {
 // stands, instead of after a timeout.
 void Dump::continue_program() {
   connection_lock_.release();
+  restart_interrupted_waits(ProcessTable::read().tree(target_.root));
   continue_tree(target_.root, stopped_before_, reuse_);
   stopped_ = false;
 }
@@ -339,7 +351,7 @@ void Dump::continue_program() {
 Result<> Dump::end_program() {
   if (Result<> done = ask_keeper(keeper_.get(), protocol::Type::DumpDone, options_.image); !done)
     log::warn("the session keeper did not accept the end of the dump: {}", done.error().what);
-  for (const Process &p : target_.processes) ::kill(p.pid, SIGKILL);
+  for (const ProcessHandle &p : handles_) p.signal(SIGKILL);
   auto deadline = Phases::Clock::now() + kEndTimeout;
   for (const Process &p : target_.processes)
     while (read_process(p.pid)) {
@@ -353,6 +365,12 @@ Result<> Dump::end_program() {
   return {};
 }
 
+// By a connection of its own: an older keeper refuses the request and closes it.
+void Dump::tell_keeper_of_image() const {
+  Result<UniqueFd> keeper = connect_unix_of(target_.keeper, target_.session_socket);
+  if (keeper) (void)ask_keeper(keeper->get(), protocol::Type::ImageWritten, options_.image);
+}
+
 Result<> Dump::check_returned() {
   Result<> back = check_devices_returned(target_, cancel_);
   if (back) return back;
@@ -364,7 +382,7 @@ Result<> Dump::check_returned() {
 void Dump::undo(const Error &why) {
   log::debug("undoing the checkpoint: {}", why.what);
   connection_lock_.release();
-  remove_links(links_);
+  remove_links(links_, target_.files);
   if (stopped_) continue_program();
   agents_.undo(why.what);
   live_image_ = nullptr;
@@ -386,6 +404,7 @@ void Dump::start_again() {
   agents_.clear();
   phases_ = {};
   target_ = {};
+  handles_.clear();
   stopped_before_.clear();
   expected_ = 0;
   stopped_ = agents_missed_ = false;

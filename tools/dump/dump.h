@@ -18,6 +18,7 @@
 #include "tools/dump/agents.h"
 #include "tools/dump/cancel.h"
 #include "tools/dump/connections.h"
+#include "tools/dump/dump_marker.h"
 #include "tools/dump/file_hashes.h"
 #include "tools/dump/preflight.h"
 #include "tools/manifest/image_manifest.h"
@@ -50,6 +51,7 @@ struct DumpReport {
   double pause_seconds = 0;    // from closing the gate until the program runs again or has ended
   double durable_seconds = 0;  // from closing the gate until the image is on the disk
   double quiesce_seconds = 0;  // of the pause: `before` callbacks, and until the devices were idle
+  std::map<std::string, double> waits;  // of that, by API; and for "callbacks"
   nlohmann::json phases;
   std::vector<std::string> remarks;  // of the agents, on the program's use of devices
 };
@@ -84,10 +86,10 @@ class Dump {
   Result<> check_no_new_connections(const Connections &now) const;
   Result<> record_stopped_program();
   Result<> check_no_new_agents() const;
-  Result<> write_image();
   Result<> wake();
   Result<> end_program();
   Result<> check_returned();
+  void tell_keeper_of_image() const;
   void continue_program();
   void undo(const Error &why);
   bool another_may_succeed() const;
@@ -100,12 +102,14 @@ class Dump {
   Phases::Clock::time_point paused_at_;
   Criu criu_;
   Target target_;
+  std::vector<ProcessHandle> handles_;  // of its stopped processes
   std::set<pid_t> stopped_before_;
   Agents agents_;
   std::unique_ptr<storage::ImageWriter> image_;
   std::atomic<storage::ImageWriter *> live_image_ = nullptr;
   UniqueFd keeper_;
-  bool agents_missed_ = false;  // an agent could not be connected
+  DumpMarker marker_;
+  bool agents_missed_ = false;  // an agent could not be connected, or was about to start
   bool devices_lost_ = false;
   Connections connections_;
   ReuseOfSockets reuse_;

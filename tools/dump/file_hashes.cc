@@ -2,6 +2,8 @@
 #include "tools/dump/file_hashes.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <array>
@@ -35,18 +37,30 @@ void FileHashes::add_open_files(const DescriptorTable &table) {
 }
 
 std::optional<u64> FileHashes::add_mapped_file(const std::string &path) {
-  return has_build_id(path) ? std::nullopt : add(path);
+  return has_build_id(files_ + path) ? std::nullopt : add(path);
+}
+
+std::optional<u64> FileHashes::of_shared_file(const std::string &path) {
+  struct stat st {};
+  struct statfs fs {};
+  std::string here = files_ + path;
+  if (::stat(here.c_str(), &st) < 0 || static_cast<u64>(st.st_size) > shared_bytes_left_ ||
+      ::statfs(here.c_str(), &fs) < 0 || static_cast<long>(fs.f_type) == TMPFS_MAGIC)
+    return std::nullopt;
+  shared_bytes_left_ -= static_cast<u64>(st.st_size);
+  return hash_of_file(here);
 }
 
 std::optional<u64> FileHashes::add(const std::string &path) {
   struct stat st {};
-  if (::stat(path.c_str(), &st) < 0) return std::nullopt;
+  std::string here = files_ + path;
+  if (::stat(here.c_str(), &st) < 0) return std::nullopt;
   i64 mtime_ns = modification_time(st);
   if (auto known = find(path, mtime_ns)) return known;
   u64 size = static_cast<u64>(st.st_size);
   if (size > kMaxHashedBytes || size > bytes_left_) return std::nullopt;
   bytes_left_ -= size;
-  std::optional<u64> hash = hash_of_file(path);
+  std::optional<u64> hash = hash_of_file(here);
   if (hash) by_path_[path] = {mtime_ns, *hash};
   return hash;
 }

@@ -6,8 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <filesystem>
-
+#include "common/base/new_file.h"
 #include "tools/criu/stream_capture.h"
 #include "tools/dump/hung_criu.h"
 #include "tools/dump/preflight.h"
@@ -19,13 +18,32 @@ namespace {
 
 constexpr const char *kLog = "dump.log";
 
-// A program in a PID namespace of its own is dumped from inside of it, because CRIU finds processes
-// by the PIDs that it sees itself.
+// CRIU finds processes and files by the PIDs and paths that it sees itself, and would save every
+// namespace that is not its own. So it runs in those of the program: the root's PIDs and mounts,
+// which a restore may have made for it, and for the rest those of the root's parent.
+std::vector<std::string> entered_namespaces(const Target &target) {
+  struct Kind {
+    const char *name, *option;
+    pid_t of;
+  };
+  pid_t root = target.root, parent = target.processes.front().parent;
+  std::vector<std::string> options;
+  for (Kind k :
+       {Kind{"pid", "pid", root}, Kind{"mnt", "mount", root}, Kind{"net", "net", parent},
+        Kind{"uts", "uts", parent}, Kind{"ipc", "ipc", parent}, Kind{"cgroup", "cgroup", parent}})
+    if (u64 its = namespace_of(k.of, k.name); its && its != namespace_of(::getpid(), k.name))
+      options.push_back(fmt::format("--{}=/proc/{}/ns/{}", k.option, k.of, k.name));
+  return options;
+}
+
+// The folder may have no name in the program's mount namespace, so it is the working folder.
 std::vector<std::string> criu_command(const HostSide &side, const std::string &folder) {
   const Target &target = side.target;
-  std::vector<std::string> c;
-  if (target.own_pid_namespace)
-    c = {"nsenter", "-t", std::to_string(target.root), "-p", "-m", fmt::format("--wd={}", folder)};
+  std::vector<std::string> c = entered_namespaces(target);
+  if (!c.empty()) {
+    c.insert(c.begin(), "nsenter");
+    c.push_back(fmt::format("--wd={}", folder));
+  }
   c.insert(c.end(), {side.criu.path,
                      "dump",
                      "--no-default-config",
@@ -42,7 +60,7 @@ std::vector<std::string> criu_command(const HostSide &side, const std::string &f
                      "-t",
                      std::to_string(target.processes.front().ns_pid()),
                      "-D",
-                     folder,
+                     ".",
                      "-o",
                      kLog,
                      log_level(target.smallest_file_size_limit())});
@@ -97,10 +115,9 @@ Result<> dump_host_side(const HostSide &side, bool &stopped) {
   Result<> done = dump_in(folder.path(), side, stopped);
   if (done || side.cancel.signal()) return done;
   Error e = done.error();
-  std::error_code ec;
-  std::filesystem::copy_file(folder.file(kLog), side.kept_log,
-                             std::filesystem::copy_options::overwrite_existing, ec);
-  if (!ec) e.what += fmt::format("; its log is {}", side.kept_log);
+  UniqueFd log(::open(folder.file(kLog).c_str(), O_RDONLY | O_CLOEXEC));
+  if (log && copy_to_new_file(log.get(), side.kept_log))
+    e.what += fmt::format("; its log is {}", side.kept_log);
   return Failure(std::move(e));
 }
 

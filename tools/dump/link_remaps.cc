@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <set>
 
+#include "tools/proc/file_writers.h"
+
 namespace ckpt::tools {
 namespace {
 
@@ -16,7 +18,6 @@ namespace fs = std::filesystem;
 constexpr std::string_view kDeleted = " (deleted)";
 constexpr std::string_view kName = "link_remap.";
 
-using FileId = std::pair<u64, u64>;  // device, inode
 using FilesByFolder = std::map<std::string, std::set<FileId>>;
 
 void add_unlinked(FilesByFolder &files, const std::string &path, const std::string &link) {
@@ -33,9 +34,7 @@ FilesByFolder unlinked_files(const Target &target, const DescriptorTable &table)
     for (const Descriptor &d : table.at(p.pid))
       if (d.kind == Descriptor::Kind::File)
         add_unlinked(files, d.target, fmt::format("/proc/{}/fd/{}", p.pid, d.fd));
-    for (const ProcMapping &m : mappings_of(p.pid))
-      add_unlinked(files, m.path,
-                   fmt::format("/proc/{}/map_files/{:x}-{:x}", p.pid, m.begin, m.end));
+    for (const ProcMapping &m : mappings_of(p.pid)) add_unlinked(files, m.path, map_file(p.pid, m));
   }
   return files;
 }
@@ -58,13 +57,15 @@ std::vector<ImageManifest::Link> keep_link_remaps(const Target &target,
   std::vector<ImageManifest::Link> kept;
   std::error_code ec;
   for (const auto &[folder, ids] : unlinked_files(target, table))
-    for (const auto &entry : fs::directory_iterator(folder, ec)) {
+    for (const auto &entry : fs::directory_iterator(target.files + folder, ec)) {
       struct stat st {};
+      std::string path = folder + "/" + entry.path().filename().string();
       if (is_criu_name(entry.path().filename()) && ::lstat(entry.path().c_str(), &st) == 0 &&
           ids.contains({st.st_dev, st.st_ino}))
-        kept.push_back({entry.path(), kept_name(entry.path())});
+        kept.push_back({path, kept_name(path)});
     }
-  for (const ImageManifest::Link &l : kept) ::rename(l.path.c_str(), l.kept.c_str());
+  for (const ImageManifest::Link &l : kept)
+    ::rename((target.files + l.path).c_str(), (target.files + l.kept).c_str());
   return kept;
 }
 
@@ -74,8 +75,8 @@ nlohmann::json describe_links(const std::vector<ImageManifest::Link> &links) {
   return list;
 }
 
-void remove_links(const std::vector<ImageManifest::Link> &links) {
-  for (const ImageManifest::Link &l : links) ::unlink(l.kept.c_str());
+void remove_links(const std::vector<ImageManifest::Link> &links, const std::string &files) {
+  for (const ImageManifest::Link &l : links) ::unlink((files + l.kept).c_str());
 }
 
 }  // namespace ckpt::tools

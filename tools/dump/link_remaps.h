@@ -20,6 +20,6 @@ std::vector<ImageManifest::Link> keep_link_remaps(const Target &target,
                                                   const DescriptorTable &table);
 nlohmann::json describe_links(const std::vector<ImageManifest::Link> &links);
 // For a dump that fails after CRIU.
-void remove_links(const std::vector<ImageManifest::Link> &links);
+void remove_links(const std::vector<ImageManifest::Link> &links, const std::string &files);
 
 }  // namespace ckpt::tools

@@ -6,23 +6,26 @@
 #include <cstdio>
 
 #include "common/base/log.h"
+#include "common/base/printable.h"
 #include "storage/io/key_file.h"
 #include "tools/command_line.h"
 #include "tools/dump/dump.h"
 #include "tools/dump/progress.h"
 #include "tools/dump/suspend.h"
+#include "tools/json_text.h"
 
 namespace ckpt::tools {
 namespace {
 
-constexpr ExitCodes kCodes{.failed = 1, .usage = 2};
+constexpr int kFailed = 1;
 constexpr int kDevicesLost = 3;
 
 struct Options {
   DumpOptions dump;
   SuspendOptions suspend;
-  bool suspend_program = false, json = false, verbose = false;
+  bool suspend_program = false, json = false, quiet = false, verbose = false;
   std::string key_file;
+  bool shared_key = false;
 };
 
 nlohmann::json as_json(const DumpReport &r) {
@@ -39,6 +42,7 @@ nlohmann::json as_json(const DumpReport &r) {
           {"unchanged_bytes", r.unchanged_bytes},
           {"pause_seconds", r.pause_seconds},
           {"quiesce_seconds", r.quiesce_seconds},
+          {"waits", r.waits},
           {"durable_seconds", r.durable_seconds},
           {"remarks", r.remarks},
           {"phases", r.phases}};
@@ -50,19 +54,31 @@ FILE *report_file(const std::string &image) {
 }
 
 void print_json(const nlohmann::json &j, const std::string &image) {
-  fmt::print(report_file(image), "{}\n",
-             j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  fmt::print(report_file(image), "{}\n", json_text(j));
 }
 
 // What a program with a full queue of short kernels never exceeds (docs/OPENCL.md, Queues and
 // events).
 constexpr double kWorthSaying = 0.2;
+constexpr size_t kMaxRemarkBytes = 2000;  // an agent has written them
+
+// ", of which 2.340 s until devices were idle (cuda 2.330 s)"
+std::string waited(const DumpReport &r) {
+  constexpr double kLeast = 0.01;
+  if (r.quiesce_seconds < kWorthSaying) return {};
+  std::string each;
+  for (const auto &[name, seconds] : r.waits)
+    if (seconds >= kLeast)
+      each += fmt::format("{}{} {:.3f} s", each.empty() ? "" : ", ", name, seconds);
+  return fmt::format(", of which {:.3f} s until callbacks had returned and devices were idle{}",
+                     r.quiesce_seconds, each.empty() ? "" : " (" + each + ")");
+}
 
 void print_report(const DumpReport &r, bool left_running) {
   constexpr double kMiB = 1 << 20;
   nlohmann::json j = as_json(r);
   FILE *out = report_file(r.image);
-  fmt::print(out, "image    {}\n", r.image);
+  fmt::print(out, "image    {}\n", printable(r.image));
   fmt::print(out, "program  {} process{}, {}\n", r.processes, r.processes == 1 ? "" : "es",
              left_running ? "still running" : "stopped; restart it with ckpt-restore");
   fmt::print(out, "size     {:.1f} MiB, stored in {:.1f} MiB (ratio {:.1f})\n",
@@ -74,17 +90,14 @@ void print_report(const DumpReport &r, bool left_running) {
   if (r.unchanged_bytes)
     fmt::print(out, "devices  {:.1f} MiB equal the parent's and were not read\n",
                static_cast<double>(r.unchanged_bytes) / kMiB);
-  for (const std::string &remark : r.remarks) fmt::print(out, "remark   {}\n", remark);
-  std::string devices;
-  if (r.quiesce_seconds >= kWorthSaying)
-    devices = fmt::format(", of which {:.3f} s until callbacks had returned and devices were idle",
-                          r.quiesce_seconds);
-  fmt::print(out, "pause    {:.3f} s{}\ndurable  {:.3f} s\n", r.pause_seconds, devices,
+  for (const std::string &remark : r.remarks)
+    fmt::print(out, "remark   {}\n", printable(remark, kMaxRemarkBytes));
+  fmt::print(out, "pause    {:.3f} s{}\ndurable  {:.3f} s\n", r.pause_seconds, waited(r),
              r.durable_seconds);
 }
 
 // Reports the failure of a dump or a suspend, and returns the exit code.
-int fail_run(const Error &error, const Cancel &cancel, const Options &o, int code = kCodes.failed) {
+int fail_run(const Error &error, const Cancel &cancel, const Options &o, int code = kFailed) {
   if (o.json) print_json({{"error", {{"what", error.what}, {"hint", error.hint}}}}, o.dump.image);
   return fail_with_code(cancel.signal() ? 128 + cancel.signal() : code, error);
 }
@@ -92,12 +105,12 @@ int fail_run(const Error &error, const Cancel &cancel, const Options &o, int cod
 int run_dump(const Options &o) {
   Cancel cancel;
   Dump dump(o.dump, cancel);
-  Result<DumpReport> report = with_progress(dump, o.json);
+  Result<DumpReport> report = with_progress(dump, o.json || o.quiet);
   if (!report)
-    return fail_run(report.error(), cancel, o, dump.devices_lost() ? kDevicesLost : kCodes.failed);
+    return fail_run(report.error(), cancel, o, dump.devices_lost() ? kDevicesLost : kFailed);
   if (o.json)
     print_json(as_json(*report), o.dump.image);
-  else
+  else if (!o.quiet)
     print_report(*report, o.dump.leave_running);
   return 0;
 }
@@ -108,12 +121,12 @@ int run_suspend(const Options &o) {
   if (!r) return fail_run(r.error(), cancel, o);
   if (o.json)
     print_json({{"pid", r->pid}, {"device_bytes", r->device_bytes}, {"seconds", r->seconds}}, "");
-  else
+  else if (!o.quiet)
     fmt::print(
         "program  {}, suspended; resume it with ckpt-restore --resume {}\n"
         "devices  released; {:.1f} MiB of contents are kept in {}\ntime     {:.3f} s\n",
         r->pid, r->pid, static_cast<double>(r->device_bytes) / (1 << 20),
-        o.suspend.folder.empty() ? "host memory" : o.suspend.folder, r->seconds);
+        o.suspend.folder.empty() ? "host memory" : printable(o.suspend.folder), r->seconds);
   return 0;
 }
 
@@ -123,7 +136,7 @@ Result<> check(Options &o) {
   if (o.suspend_program &&
       (!d.image.empty() || d.leave_running || !d.parent.empty() || !o.key_file.empty()))
     return fail_with_hint("--suspend writes no image",
-                          "leave out --output, --leave-running, --parent and --encrypt");
+                          "leave out --output, --leave-running, --parent and --key-file");
   if (d.image == storage::kPipeImage && ::isatty(STDOUT_FILENO))
     return fail_with_hint("-o - writes the image to standard output, which is a terminal",
                           "redirect it: ckpt-dump -o - PID | …");
@@ -131,13 +144,14 @@ Result<> check(Options &o) {
     return fail_with_hint("-o - cannot be combined with --parent, --keep or --overwrite",
                           "leave these out: the reader of a pipe gets one whole image");
   if (o.key_file.empty()) return {};
-  CKPT_TRY(d.key, storage::read_key(o.key_file));
+  CKPT_TRY(d.key, storage::read_key(o.key_file, o.shared_key ? storage::KeyAccess::Shared
+                                                             : storage::KeyAccess::Private));
   return {};
 }
 
 Result<int> run(Options &o) {
   if (o.verbose) log::set_level(log::Level::Info);
-  if (Result<> sound = check(o); !sound) return fail_with_code(kCodes.usage, sound.error());
+  if (Result<> sound = check(o); !sound) return fail_with_code(kWrongUsage, sound.error());
   o.suspend.pid = o.dump.pid;
   o.suspend.timeout_seconds = o.dump.timeout_seconds;
   return o.suspend_program ? run_suspend(o) : run_dump(o);
@@ -145,29 +159,32 @@ Result<int> run(Options &o) {
 
 void add_options(CommandLine &line, Options &o) {
   DumpOptions &d = o.dump;
-  line.option("pid", d.pid, "any process of the program, or its ckpt-run or ckpt-restore")
+  line.option("PID", d.pid, "any process of the program, or its ckpt-run or ckpt-restore")
       .required();
-  line.option("-o,--output", d.image,
-              "the image's folder (default: ckpt-COMMAND-PID.img); -: standard output");
+  line.option("-o,--output=IMAGE", d.image, "the image's folder; -: standard output")
+      .default_is("ckpt-COMMAND-PID.img");
   line.flag("--leave-running", d.leave_running, "let the program continue");
   line.flag("--overwrite", d.overwrite, "replace an existing image");
-  line.option("--parent", d.parent,
+  line.option("--parent=IMAGE", d.parent,
               "an earlier image in the same folder; what it holds is not stored again");
-  line.option("--keep", d.keep, "afterwards remove all but the N newest images of this chain")
+  line.option("--keep=N", d.keep, "afterwards remove all but the N newest images of this chain")
       .range(1, 1000000);
-  line.option("--encrypt", o.key_file, "encrypt the image with the key in this file");
-  line.option("--memory", d.memory_mib,
+  line.option("--key-file=FILE", o.key_file, "encrypt the image with the key in this file");
+  line.flag("--shared-key", o.shared_key, "accept a key file that other users can read");
+  line.option("--memory=MIB", d.memory_mib,
               "MiB of the program's data that may wait in memory for the disk")
       .range(1, 1 << 24);
-  line.option("--timeout", d.timeout_seconds, "seconds to wait for running kernels (default: 60)")
+  line.option("--timeout=SECONDS", d.timeout_seconds, "seconds to wait for running kernels")
       .range(1, 86400);
   Option suspend =
       line.flag("--suspend", o.suspend_program,
                 "write no image: make the program release its devices until it is resumed");
-  line.option("--to", o.suspend.folder,
-              "with --suspend: the folder for the contents of device memory (default: host memory)")
-      .needs(suspend);
+  line.option("--to=FOLDER", o.suspend.folder,
+              "with --suspend: the folder for the contents of device memory")
+      .needs(suspend)
+      .default_is("host memory");
   line.flag("--json", o.json, "report as one JSON object on standard output");
+  line.flag("-q,--quiet", o.quiet, "print neither progress nor the report");
   line.flag("--verbose", o.verbose, "log every step");
   line.flag("--outcome-when-durable", d.outcome_when_durable, "").hide();
 }
@@ -181,7 +198,9 @@ int main(int argc, char **argv) {
   CommandLine line(
       "ckpt-dump",
       "Writes an image of a running program (started by ckpt-run or ckpt-restore) and stops it.\n"
-      "Exit code 0: the image is complete; 1: there is no image, and the program keeps running.");
+      "Exit code 0: the image is complete; 1: there is no image, and the program keeps running; "
+      "3: the image is complete, but the program has lost its devices; 125: the arguments are "
+      "wrong.");
   add_options(line, o);
-  return run_tool(line, argc, argv, kCodes, [&] { return run(o); });
+  return run_tool(line, argc, argv, kFailed, [&] { return run(o); });
 }

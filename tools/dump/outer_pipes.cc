@@ -31,6 +31,24 @@ struct Ends {
   OuterPipe pipe;
 };
 
+// As CRIU does (criu/pipes.c): tee(2) copies the bytes without consuming them.
+Result<Bytes> peek_unread(const OuterPipe &pipe) {
+  UniqueFd from = reopen(pipe.holder, pipe.holder_fd, O_RDONLY);
+  if (!from) return fail_errno("cannot read pipe {}", pipe.inode);
+  int size = ::fcntl(from.get(), F_GETPIPE_SZ);
+  int ends[2];
+  if (size < 0 || ::pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+    return fail_errno("cannot create a pipe");
+  UniqueFd read_end(ends[0]), write_end(ends[1]);
+  if (::fcntl(write_end.get(), F_SETPIPE_SZ, size) < 0)
+    return fail_errno("cannot create a pipe of {} bytes", size);
+  ssize_t n = ::tee(from.get(), write_end.get(), static_cast<size_t>(size), SPLICE_F_NONBLOCK);
+  if (n < 0 && errno != EAGAIN) return fail_errno("cannot read pipe {}", pipe.inode);
+  Bytes unread(n > 0 ? static_cast<size_t>(n) : 0);
+  CKPT_CHECK(read_exactly(read_end.get(), unread.data(), unread.size()));
+  return unread;
+}
+
 }  // namespace
 
 DescriptorTable read_descriptors(const Target &target) {
@@ -60,22 +78,14 @@ std::vector<OuterPipe> find_outer_pipes(const Target &target, const DescriptorTa
   return outer;
 }
 
-// As CRIU does (criu/pipes.c): tee(2) copies the bytes without consuming them.
-Result<Bytes> peek_unread(const OuterPipe &pipe) {
-  UniqueFd from = reopen(pipe.holder, pipe.holder_fd, O_RDONLY);
-  if (!from) return fail_errno("cannot read pipe {}", pipe.inode);
-  int size = ::fcntl(from.get(), F_GETPIPE_SZ);
-  int ends[2];
-  if (size < 0 || ::pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
-    return fail_errno("cannot create a pipe");
-  UniqueFd read_end(ends[0]), write_end(ends[1]);
-  if (::fcntl(write_end.get(), F_SETPIPE_SZ, size) < 0)
-    return fail_errno("cannot create a pipe of {} bytes", size);
-  ssize_t n = ::tee(from.get(), write_end.get(), static_cast<size_t>(size), SPLICE_F_NONBLOCK);
-  if (n < 0 && errno != EAGAIN) return fail_errno("cannot read pipe {}", pipe.inode);
-  Bytes unread(n > 0 ? static_cast<size_t>(n) : 0);
-  CKPT_CHECK(read_exactly(read_end.get(), unread.data(), unread.size()));
-  return unread;
+Result<> save_unread(const std::vector<OuterPipe> &pipes, storage::ImageWriter &image) {
+  for (const OuterPipe &p : pipes) {
+    if (!p.program_reads) continue;
+    CKPT_TRY(Bytes unread, peek_unread(p));
+    CKPT_TRY(storage::StreamId id, image.stream(pipe_stream(p.inode)));
+    CKPT_CHECK(image.append(id, unread));
+  }
+  return {};
 }
 
 std::string pipe_stream(u64 inode) { return fmt::format("pipe/{}", inode); }

@@ -35,8 +35,8 @@ DescriptorTable read_descriptors(const Target &target);
 // restores as they are, and those in `own`, the agents' outcome pipes.
 std::vector<OuterPipe> find_outer_pipes(const Target &target, const DescriptorTable &table,
                                         const std::set<u64> &own);
-// The bytes that the program has not read yet. They stay in the pipe; the program must be stopped.
-Result<Bytes> peek_unread(const OuterPipe &pipe);
+// The bytes that the program has not read yet. They stay in the pipes; the program must be stopped.
+Result<> save_unread(const std::vector<OuterPipe> &pipes, storage::ImageWriter &image);
 
 // The image's stream for the unread bytes of a pipe.
 std::string pipe_stream(u64 inode);

@@ -12,10 +12,12 @@
 #include <map>
 #include <set>
 
+#include "common/base/program.h"
 #include "common/managed/messages.h"
 #include "tools/dump/connections.h"
 #include "tools/dump/unix_sockets.h"
 #include "tools/proc/descriptors.h"
+#include "tools/proc/process_root.h"
 #include "tools/session/process_tree.h"
 
 namespace ckpt::tools {
@@ -94,19 +96,18 @@ std::string refused_descriptor(const Process &p, const Descriptor &d, bool has_a
   return {};
 }
 
-// CRIU dumps a program whose processes share their PID and time namespaces with its root, their
-// user namespace with the root's parent (keeper or stem), and their mounts with CRIU. It dumps a
-// mount namespace, too, but restores only those that were set up for it.
+// CRIU dumps a program whose processes share their PID and time namespaces with its root, and the
+// others with the root's parent (keeper or stem), whose namespaces CRIU enters (host_side.cc). It
+// dumps a mount namespace, too, but restores only those that were set up for it.
 std::string refused_namespace(const Process &p, const Target &target) {
   const Process &root = target.processes.front();
   struct Kind {
     const char *name, *text;
     pid_t outside;
   };
-  pid_t criu = target.own_pid_namespace ? root.parent : ::getpid();
-  for (Kind k :
-       {Kind{"user", "user", root.parent}, Kind{"pid", "PID", root.pid},
-        Kind{"time", "time", root.pid}, Kind{"mnt", "mount", criu}, Kind{"cgroup", "cgroup", criu}})
+  for (Kind k : {Kind{"user", "user", root.parent}, Kind{"pid", "PID", root.pid},
+                 Kind{"time", "time", root.pid}, Kind{"mnt", "mount", root.parent},
+                 Kind{"cgroup", "cgroup", root.parent}})
     if (u64 own = namespace_of(p.pid, k.name); own && own != namespace_of(k.outside, k.name))
       return fmt::format(
           "{} lives in a {} namespace of its own, which CRIU cannot restore: start ckpt-run and "
@@ -212,11 +213,54 @@ void check_processes(const Target &target, Reasons &reasons) {
                       name_of(*p)));
 }
 
+// CRIU runs with this tool's rights and in the program's mount namespace. There it must be our
+// CRIU, and not what a container has under the same name.
+void check_container(const Target &target, const Criu &criu, Reasons &reasons) {
+  u64 user = namespace_of(target.keeper, "user");
+  if (user && user != namespace_of(::getpid(), "user"))
+    return reasons.push_back(
+        "the program lives in another user namespace than ckpt-dump, where CRIU outside of it "
+        "would lack rights: run ckpt-dump inside of that namespace");
+  if (target.files.empty()) return;
+  std::string path = find_program(criu.path);
+  struct stat ours {
+  }, theirs{};
+  bool same = ::stat(path.c_str(), &ours) == 0 &&
+              ::stat((target.files + path).c_str(), &theirs) == 0 && ours.st_dev == theirs.st_dev &&
+              ours.st_ino == theirs.st_ino;
+  if (!shares_root(target.root))
+    reasons.push_back(
+        "the program lives in a container with files of its own, from which no program may be run "
+        "with the rights of ckpt-dump, as CRIU would have to be: run ckpt-dump in the container "
+        "(--suspend works from here)");
+  else if (!same)
+    reasons.push_back(fmt::format(
+        "CRIU ({}) is hidden in the program's mount namespace, where it must run: set CKPT_CRIU to "
+        "a path that is the same there",
+        path));
+}
+
+// CRIU looks the mount of every open file up in the program's mount namespace.
+std::string refused_mount(const Process &p, const Descriptor &d, const std::set<int> &mounts) {
+  using Kind = Descriptor::Kind;
+  bool has_name = d.target.starts_with('/') && !d.deleted &&
+                  (d.kind == Kind::File || d.kind == Kind::Folder || d.kind == Kind::CharDevice);
+  if (!has_name || is_driver_device(d.target) || mounts.contains(d.mount)) return {};
+  return fmt::format(
+      "{}: descriptor {} ({}) was opened outside of the program's mount namespace: open it inside, "
+      "or use a pipe (… | cat >FILE)",
+      name_of(p), d.fd, d.target);
+}
+
 void check_descriptors(const Target &target, Reasons &reasons) {
+  std::set<int> mounts;
+  if (!target.files.empty()) mounts = mounts_of(target.root);
   for (const Process &p : target.processes)
-    for (const Descriptor &d : descriptors_of(p.pid))
-      if (std::string reason = refused_descriptor(p, d, target.has_agent(p.pid)); !reason.empty())
-        reasons.push_back(std::move(reason));
+    for (const Descriptor &d : descriptors_of(p.pid)) {
+      std::string reason = refused_descriptor(p, d, target.has_agent(p.pid));
+      if (reason.empty() && !mounts.empty()) reason = refused_mount(p, d, mounts);
+      if (!reason.empty()) reasons.push_back(std::move(reason));
+    }
   Connections::check(target, reasons);
 }
 

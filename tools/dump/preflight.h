@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/criu/criu.h"
 #include "tools/reasons.h"
 #include "tools/session/target.h"
 
@@ -20,6 +21,8 @@ void check_rights(Reasons &reasons);
 void check_destination(const Target &target, const std::string &image, bool overwrite,
                        Reasons &reasons);
 void check_processes(const Target &target, Reasons &reasons);
+// Whether CRIU can run among the program's files.
+void check_container(const Target &target, const Criu &criu, Reasons &reasons);
 void check_descriptors(const Target &target, Reasons &reasons);
 void check_unix_sockets(const Target &target, Reasons &reasons);
 void check_drivers(const Target &target, Reasons &reasons);

@@ -32,8 +32,8 @@ std::string wait_for_socket(pid_t pid, const Cancel &cancel) {
 }
 
 // Empty: none, or the agent cannot say: it may be busy with a callback of the program.
-std::string loss_of(const std::string &socket) {
-  Result<AgentClient> agent = AgentClient::connect(socket);
+std::string loss_of(pid_t pid, const std::string &socket) {
+  Result<AgentClient> agent = AgentClient::connect(pid, socket);
   if (!agent || !agent->hello("ckpt-dump")) return {};
   return agent->loss();
 }
@@ -43,7 +43,7 @@ std::string loss_of(const std::string &socket) {
 Result<> check_devices_returned(const Target &target, const Cancel &cancel) {
   for (pid_t pid : target.agent_pids) {
     std::string socket = wait_for_socket(pid, cancel);
-    std::string why = socket.empty() ? "" : loss_of(socket);
+    std::string why = socket.empty() ? "" : loss_of(pid, socket);
     if (!why.empty())
       return fail_with_hint(fmt::format("process {} has lost its devices: {}", pid, why),
                             "end the program and restore it with ckpt-restore");

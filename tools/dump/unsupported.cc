@@ -13,6 +13,7 @@
 #include <set>
 #include <thread>
 
+#include "tools/dump/memory_files.h"
 #include "tools/proc/descriptors.h"
 
 namespace ckpt::tools {
@@ -66,8 +67,6 @@ bool waits_in_vfork(pid_t pid) {
   return (in >> number) && (number == SYS_vfork || number == SYS_clone || number == SYS_clone3);
 }
 
-}  // namespace
-
 void check_socket_kinds(const Target &target, Reasons &reasons) {
   std::set<u64> seen;
   for (const Process &p : target.processes)
@@ -83,8 +82,9 @@ void check_socket_kinds(const Target &target, Reasons &reasons) {
 }
 
 void check_system_v_memory(const Target &target, Reasons &reasons) {
+  pid_t outside = target.processes.front().parent;
   for (const Process &p : target.processes)
-    if (namespace_of(p.pid, "ipc") == namespace_of(::getpid(), "ipc") && has_sysv_memory(p.pid))
+    if (namespace_of(p.pid, "ipc") == namespace_of(outside, "ipc") && has_sysv_memory(p.pid))
       reasons.push_back(
           name_of(p) +
           " has System V shared memory in the IPC namespace of the machine, which CRIU cannot "
@@ -92,6 +92,7 @@ void check_system_v_memory(const Target &target, Reasons &reasons) {
           "it an IPC namespace of its own, or detach the memory (shmdt)");
 }
 
+// It cannot be stopped until its child has called exec.
 void check_vfork(const Target &target, Reasons &reasons) {
   auto end = std::chrono::steady_clock::now() + kExecTimeout;
   for (const Process &p : target.processes) {
@@ -104,6 +105,7 @@ void check_vfork(const Target &target, Reasons &reasons) {
   }
 }
 
+// One process of an MPI job whose mpirun is not in the program.
 void check_mpi_rank(const Target &target, Reasons &reasons) {
   // Set by mpirun for each rank: Open MPI, PMIx, and MPICH's hydra and Slurm by PMI.
   for (const char *name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
@@ -113,6 +115,16 @@ void check_mpi_rank(const Target &target, Reasons &reasons) {
           "start the whole job by one ckpt-run (ckpt-run mpirun -n 4 PROGRAM, instead of mpirun -n "
           "4 ckpt-run PROGRAM)",
           environment_of(target.keeper, name)));
+}
+
+}  // namespace
+
+void check_unsupported(const Target &target, Reasons &reasons) {
+  check_socket_kinds(target, reasons);
+  check_system_v_memory(target, reasons);
+  check_vfork(target, reasons);
+  check_mpi_rank(target, reasons);
+  MemoryFiles::of(target).check_not_shared_with_others(target, reasons);
 }
 
 }  // namespace ckpt::tools

@@ -9,6 +9,7 @@
 #include "tools/command_line.h"
 #include "tools/fatbin/commands.h"
 #include "tools/image/text.h"
+#include "tools/json_text.h"
 #include "tools/progress_bar.h"
 
 namespace ckpt::tools {
@@ -16,7 +17,7 @@ namespace {
 
 // Exit codes.
 constexpr int kHeapUsed = 1;  // or assumed to be used
-constexpr ExitCodes kCodes{.failed = 2, .usage = 2};
+constexpr int kFailed = 2;
 
 struct Options {
   std::string file, entry, folder;
@@ -26,9 +27,7 @@ struct Options {
   u64 max_bytes() const { return limit_mib << 20; }
 };
 
-void print_json(const nlohmann::json &j) {
-  fmt::print("{}\n", j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-}
+void print_json(const nlohmann::json &j) { fmt::print("{}\n", json_text(j, 2)); }
 
 Result<int> list_entries(const fatbin::Image &image, const Options &o) {
   if (o.json)
@@ -70,25 +69,25 @@ Result<int> run_command(const Options &o) {
 Result<int> run(const Options &o) {
   Result<int> code = run_command(o);
   if (code) return code;
-  return fail_with_hint(for_terminal(code.error().what), for_terminal(code.error().hint));
+  return fail_with_hint(printable(code.error().what), printable(code.error().hint));
 }
 
 void add_options(CommandLine &line, Options &o) {
-  line.option("file", o.file,
+  line.option("FILE", o.file,
               "an executable, a shared library, an object, a .fatbin, a .cubin or a .ptx file")
       .required();
   line.flag("--json", o.json, "print everything as one JSON object");
   line.flag("--all", o.all, "list every kernel and variable, with whole names");
-  line.option("--limit", o.limit_mib,
-              "refuse entries that are longer when decompressed, in MiB (default: 256)")
+  line.option("--limit=MIB", o.limit_mib,
+              "refuse entries that are longer when decompressed, in MiB")
       .range(1, 1 << 20);
   line.flag("-q,--quiet", o.quiet, "show no progress");
   Option entries =
       line.flag("--entries", o.entries, "only list the entries, without decompressing them");
   Option one =
-      line.option("--extract", o.entry, "write this entry (such as 0.1) to standard output");
-  Option ptx =
-      line.option("--extract-ptx", o.folder, "write each PTX entry to a file in this folder");
+      line.option("--extract=ENTRY", o.entry, "write this entry (such as 0.1) to standard output");
+  Option ptx = line.option("--extract-ptx=FOLDER", o.folder,
+                           "write each PTX entry to a file in this folder");
   one.excludes(entries).excludes(ptx);
   ptx.excludes(entries);
 }
@@ -101,8 +100,9 @@ int main(int argc, char **argv) {
   CommandLine line(
       "ckpt-fatbin",
       "Shows the CUDA device code that a file contains.\n"
-      "Exit code 0: no kernel uses the device heap; 1: one does or may; 2: the command failed.");
+      "Exit code 0: no kernel uses the device heap; 1: one does or may; 2: the file could not "
+      "be examined; 125: the arguments are wrong.");
   Options o;
   add_options(line, o);
-  return run_tool(line, argc, argv, kCodes, [&] { return run(o); });
+  return run_tool(line, argc, argv, kFailed, [&] { return run(o); });
 }

@@ -23,6 +23,10 @@ Result<> flatten(const storage::ImageReader &image, const std::string &to, bool 
 // Keeps the `keep` newest images of a chain, removes the others, and prints both lists.
 Result<> prune(const std::string &image, size_t keep, bool json, const storage::Key *key);
 
+// Prints what the images in `folder` hold, and whether they are complete. Returns 1 if one is
+// damaged.
+Result<int> list(const std::string &folder, bool json, bool every_byte, const storage::Key *key);
+
 // Removes what killed tools have left in the runtime folder, and their partial images in `folder`.
 // Prints what was removed.
 Result<> clean(const std::string &folder, bool json);

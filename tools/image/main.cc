@@ -12,17 +12,19 @@
 #include "tools/command_line.h"
 #include "tools/image/commands.h"
 #include "tools/image/text.h"
+#include "tools/json_text.h"
 
 namespace ckpt::tools {
 namespace {
 
 constexpr int kDifferent = 1;
-constexpr ExitCodes kCodes{.failed = 1, .usage = 2};
+constexpr int kFailed = 1;
 constexpr int kDiffFailed = 2;  // as in diff(1)
 
 struct Options {
   std::string image, other, stream, key_file;
-  bool json = false, streams = false, quiet = false, overwrite = false;
+  bool shared_key = false, json = false, streams = false, every_byte = false, quiet = false,
+       overwrite = false;
   size_t keep = 0;
   std::optional<storage::Key> key;
 
@@ -30,9 +32,7 @@ struct Options {
   storage::ReadOptions reading() const { return {.key = key_or_null()}; }
 };
 
-void print_json(const nlohmann::json &j) {
-  fmt::print("{}\n", j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-}
+void print_json(const nlohmann::json &j) { fmt::print("{}\n", json_text(j, 2)); }
 
 Result<int> run_show(const Options &o) {
   CKPT_TRY(auto image, storage::ImageReader::open(o.image, o.reading()));
@@ -49,7 +49,7 @@ Result<int> run_show(const Options &o) {
 Result<int> run_verify(const Options &o) {
   auto image = storage::ImageReader::open(o.image, o.reading());
   if (!image && o.json)
-    print_json({{"image", o.image}, {"ok", false}, {"damages", {image.error().what}}});
+    print_json({{"IMAGE", o.image}, {"ok", false}, {"damages", {image.error().what}}});
   if (!image) return Failure(std::move(image).error());
   return verify(**image, o.quiet, o.json);
 }
@@ -83,6 +83,10 @@ Result<int> run_prune(const Options &o) {
   return 0;
 }
 
+Result<int> run_list(const Options &o) {
+  return list(o.image.empty() ? "." : o.image, o.json, o.every_byte, o.key_or_null());
+}
+
 Result<int> run_clean(const Options &o) {
   CKPT_CHECK(clean(o.image.empty() ? "." : o.image, o.json));
   return 0;
@@ -90,7 +94,8 @@ Result<int> run_clean(const Options &o) {
 
 Result<> read_key(Options &o) {
   if (o.key_file.empty()) return {};
-  CKPT_TRY(o.key, storage::read_key(o.key_file));
+  CKPT_TRY(o.key, storage::read_key(o.key_file, o.shared_key ? storage::KeyAccess::Shared
+                                                             : storage::KeyAccess::Private));
   return {};
 }
 
@@ -98,45 +103,55 @@ Result<> read_key(Options &o) {
 struct Command {
   CommandLine line;
   std::function<Result<int>(const Options &)> run;
-  int failed = kCodes.failed;
+  int failed = kFailed;
 };
 
 std::vector<Command> add_commands(CommandLine &line, Options &o) {
   CommandLine show = line.command("show", "show what an image contains");
   show.flag("--streams", o.streams, "list every stream");
-  show.option("--extract", o.stream, "write the bytes of this stream to standard output");
+  show.option("--extract=STREAM", o.stream, "write the bytes of this stream to standard output");
 
   CommandLine verify =
       line.command("verify", "read and check every byte; exit code 0: undamaged, 1: damaged");
-  verify.flag("-q,--quiet", o.quiet, "show no progress");
+  verify.flag("-q,--quiet", o.quiet, "show no progress, and print only damages");
 
   CommandLine diff =
       line.command("diff", "compare two images; exit code 0: no difference, 1: differences");
 
   CommandLine flatten =
       line.command("flatten", "turn an increment into an image that needs no parent");
-  flatten.option("-o,--output", o.other, "the new image (default: in place); -: standard output");
+  flatten.option("-o,--output=IMAGE", o.other, "the new image; -: standard output")
+      .default_is("in place");
 
   CommandLine receive = line.command("receive", "create an image from a pipe (standard input)");
 
   CommandLine prune = line.command("prune", "remove the older images of a chain");
-  prune.option("--keep", o.keep, "how many images to keep").required().range(1, 1000000);
+  prune.option("--keep=N", o.keep, "how many images to keep").required().range(1, 1000000);
+
+  CommandLine list =
+      line.command("list", "list the images in a folder; exit code 1: one is damaged");
+  list.option("FOLDER", o.image, "the folder with the images").default_is("the current folder");
+  list.flag("--verify", o.every_byte, "check every stored byte, not only that each file is whole");
+  list.option("--key-file=FILE", o.key_file, "the file with the key of encrypted images");
 
   CommandLine clean = line.command("clean", "remove what killed tools have left behind");
-  clean.option("folder", o.image, "also remove partial images here (default: the current folder)");
+  clean.option("FOLDER", o.image, "also remove partial images here")
+      .default_is("the current folder");
 
   for (CommandLine *c : {&flatten, &receive})
     c->flag("--overwrite", o.overwrite, "replace an existing image");
-  for (CommandLine *c : {&show, &verify, &diff, &prune, &clean})
+  for (CommandLine *c : {&show, &list, &verify, &diff, &prune, &clean})
     c->flag("--json", o.json, "report as one JSON object");
   for (CommandLine *c : {&show, &verify, &diff, &flatten, &receive, &prune}) {
-    c->option("image", o.image, "the image's folder").required();
-    c->option("--key-file", o.key_file, "the file with the key of an encrypted image");
+    c->option("IMAGE", o.image, "the image's folder").required();
+    c->option("--key-file=FILE", o.key_file, "the file with the key of an encrypted image");
+    c->flag("--shared-key", o.shared_key, "accept a key file that other users can read");
   }
-  diff.option("second", o.other, "the folder of the second image").required();
+  diff.option("SECOND", o.other, "the folder of the second image").required();
 
   std::vector<Command> all;
   all.push_back({std::move(show), run_show});
+  all.push_back({std::move(list), run_list});
   all.push_back({std::move(verify), run_verify});
   all.push_back({std::move(diff), run_diff, kDiffFailed});
   all.push_back({std::move(flatten), run_flatten});
@@ -158,9 +173,9 @@ int run(const std::vector<Command> &commands, Options &o) {
     if (code) return *code;
     // A message may quote names from the image, which is untrusted.
     const Error &e = code.error();
-    return fail_with_code(c.failed, {for_terminal(e.what), for_terminal(e.hint)});
+    return fail_with_code(c.failed, {printable(e.what), printable(e.hint)});
   }
-  return kCodes.usage;
+  return kWrongUsage;
 }
 
 }  // namespace
@@ -169,8 +184,9 @@ int run(const std::vector<Command> &commands, Options &o) {
 int main(int argc, char **argv) {
   using namespace ckpt::tools;
   CommandLine line("ckpt-image",
-                   "Shows, verifies, compares, copies and removes images of ckpt-dump.");
+                   "Lists, shows, verifies, compares, copies and removes images of ckpt-dump.\n"
+                   "Exit code 125: the arguments are wrong; ckpt-image(1) lists the others.");
   Options o;
   std::vector<Command> commands = add_commands(line, o);
-  return run_tool(line, argc, argv, kCodes, [&] { return run(commands, o); });
+  return run_tool(line, argc, argv, kFailed, [&] { return run(commands, o); });
 }

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <set>
+
 #include "common/base/log.h"
 #include "common/base/unique_fd.h"
 #include "common/ipc/unix_socket.h"
@@ -17,6 +19,13 @@ bool is_regular(const std::string &path, struct stat &st) {
   return ::stat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode);
 }
 
+// A restore puts the contents of these back.
+std::set<std::string> paths_of_memory_files(const ImageManifest &m) {
+  std::set<std::string> paths;
+  for (const ImageManifest::MemoryFile &f : m.memory_files) paths.insert(f.path);
+  return paths;
+}
+
 // The kernel's files. Images of earlier versions name them too.
 bool is_made_by_kernel(const std::string &path) {
   return path.starts_with("/proc/") || path.starts_with("/sys/");
@@ -25,10 +34,11 @@ bool is_made_by_kernel(const std::string &path) {
 enum class Contents { Same, Changed, Unknown };
 
 // A file may have been copied here, which changes its time of modification alone.
-Contents contents_of(const ImageManifest::File &f, const struct stat &st) {
-  if (!f.mtime_ns || *f.mtime_ns == modification_time(st)) return Contents::Same;
+Contents contents_of(const ImageManifest::File &f, const std::string &path, const struct stat &st) {
+  bool untouched = !f.mtime_ns || *f.mtime_ns == modification_time(st);
+  if (untouched && !(f.shared && f.hash)) return Contents::Same;
   if (!f.hash) return Contents::Unknown;
-  return hash_of_file(f.path) == f.hash ? Contents::Same : Contents::Changed;
+  return hash_of_file(path) == f.hash ? Contents::Same : Contents::Changed;
 }
 
 std::string with_sizes(const ImageManifest::File &f, u64 now) {
@@ -49,34 +59,43 @@ std::string refused_size(const ImageManifest::File &f, u64 now, GrownFiles grown
       f.path, with_sizes(f, now));
 }
 
-std::string refused_file(const ImageManifest::File &f, GrownFiles grown) {
+void warn_of_later_contents(const ImageManifest::File &f) {
+  log::warn("the file {} was written since the dump; the program goes on with what it contains now",
+            f.path);
+}
+
+std::string refused_file(const ImageManifest::File &f, GrownFiles grown,
+                         const std::string &prefix) {
   struct stat st {};
   if (is_made_by_kernel(f.path)) return {};
-  if (!is_regular(f.path, st)) return fmt::format("the file {} is missing: put it back", f.path);
+  if (!is_regular(prefix + f.path, st))
+    return fmt::format("the file {} is missing: put it back", f.path);
   u64 now = static_cast<u64>(st.st_size);
   if (f.append_only) return {};
   if (now != f.size) return refused_size(f, now, grown);
-  Contents contents = contents_of(f, st);
+  Contents contents = contents_of(f, prefix + f.path, st);
   if (contents == Contents::Changed)
     return fmt::format(
         "the file {} has changed since the dump, at the same size: put it back as it was", f.path);
-  if (contents == Contents::Unknown)
-    log::warn(
-        "the file {} was written since the dump; the program goes on with what it contains now",
-        f.path);
+  if (contents == Contents::Unknown) warn_of_later_contents(f);
   return {};
 }
 
-std::string refused_mapped_file(const ImageManifest::File &f) {
+std::string refused_mapped_file(const ImageManifest::File &f, const std::string &prefix) {
   struct stat st {};
-  if (!is_regular(f.path, st))
+  if (!is_regular(prefix + f.path, st))
     return fmt::format("{}, which the program has mapped, is missing: install it again", f.path);
   const char *advice = "put back the version of the dump";
   u64 now = static_cast<u64>(st.st_size);
   if (now != f.size)
     return fmt::format("{}, which the program has mapped, has changed {}: {}", f.path,
                        with_sizes(f, now), advice);
-  if (contents_of(f, st) == Contents::Changed)
+  Contents contents = contents_of(f, prefix + f.path, st);
+  if (f.shared && contents != Contents::Same) {
+    warn_of_later_contents(f);
+    return {};
+  }
+  if (contents == Contents::Changed)
     return fmt::format("{}, which the program has mapped, has changed, at the same size: {}",
                        f.path, advice);
   return {};
@@ -84,23 +103,30 @@ std::string refused_mapped_file(const ImageManifest::File &f) {
 
 }  // namespace
 
-void check_files(const ImageManifest &m, GrownFiles grown, Reasons &reasons) {
+void check_files(const ImageManifest &m, GrownFiles grown, Reasons &reasons,
+                 const std::string &prefix) {
+  std::set<std::string> in_image = paths_of_memory_files(m);
   for (const auto &f : m.files)
-    if (std::string reason = refused_file(f, grown); !reason.empty())
+    if (in_image.contains(f.path))
+      continue;
+    else if (std::string reason = refused_file(f, grown, prefix); !reason.empty())
       reasons.push_back(std::move(reason));
 }
 
-void check_mapped_files(const ImageManifest &m, Reasons &reasons) {
+void check_mapped_files(const ImageManifest &m, Reasons &reasons, const std::string &prefix) {
+  std::set<std::string> in_image = paths_of_memory_files(m);
   for (const auto &f : m.mapped_files)
-    if (std::string reason = refused_mapped_file(f); !reason.empty())
+    if (in_image.contains(f.path))
+      continue;
+    else if (std::string reason = refused_mapped_file(f, prefix); !reason.empty())
       reasons.push_back(std::move(reason));
 }
 
-Result<> check_restorable(const nlohmann::json &manifest) {
+Result<> check_restorable(const nlohmann::json &manifest, const std::string &prefix) {
   CKPT_TRY(ImageManifest m, ImageManifest::parse(manifest));
   Reasons reasons;
-  check_files(m, GrownFiles::Refuse, reasons);
-  check_mapped_files(m, reasons);
+  check_files(m, GrownFiles::Refuse, reasons, prefix);
+  check_mapped_files(m, reasons, prefix);
   if (reasons.empty()) return {};
   return fail_with_hint(fmt::format("the image could not be restored:{}", as_list(reasons)),
                         "the program keeps running");
@@ -110,13 +136,6 @@ bool has_grown(const ImageManifest::File &f) {
   struct stat st {};
   return f.writable && !f.append_only && is_regular(f.path, st) &&
          static_cast<u64>(st.st_size) > f.size;
-}
-
-Result<> truncate_files(const ImageManifest &m) {
-  for (const auto &f : m.files)
-    if (has_grown(f) && ::truncate(f.path.c_str(), static_cast<off_t>(f.size)) < 0)
-      return fail_errno("cannot truncate {}", f.path);
-  return {};
 }
 
 std::optional<u64> hash_of_file(const std::string &path) {

@@ -22,16 +22,16 @@ enum class GrownFiles {
   Append     // go on at its end
 };
 
-void check_files(const ImageManifest &m, GrownFiles grown, Reasons &reasons);
-void check_mapped_files(const ImageManifest &m, Reasons &reasons);
+// `prefix`: what the program's paths begin with here (prefix_of_files in process_root.h).
+void check_files(const ImageManifest &m, GrownFiles grown, Reasons &reasons,
+                 const std::string &prefix = "");
+void check_mapped_files(const ImageManifest &m, Reasons &reasons, const std::string &prefix = "");
 // Both questions, asked by a dump: a program must not end for an image that is refused. They have
 // an answer only while the program is stopped, because it changes its files.
-Result<> check_restorable(const nlohmann::json &manifest);
+Result<> check_restorable(const nlohmann::json &manifest, const std::string &prefix);
 // True for a file that grew since the dump and that the program has open for writing, but not only
 // for appending.
 bool has_grown(const ImageManifest::File &f);
-// Truncates the files that have grown.
-Result<> truncate_files(const ImageManifest &m);
 
 // A hash of a file's contents, by which a change without a change of the size is found. None if the
 // file cannot be read, or is larger than kMaxHashedBytes.

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "agent/protocol.h"
+#include "storage/format/format.h"
 #include "tools/device/apis.h"
 
 namespace ckpt::tools {
@@ -26,7 +27,32 @@ std::optional<T> optional_at(const json &j, const char *name) {
 ImageManifest::File file_of(const json &j) {
   return {j.at("path").get<std::string>(), j.at("size").get<u64>(),
           j.value("append", false),        j.value("writable", false),
-          optional_at<i64>(j, "mtime_ns"), optional_at<u64>(j, "hash")};
+          optional_at<i64>(j, "mtime_ns"), optional_at<u64>(j, "hash"),
+          j.value("shared", false)};
+}
+
+ImageManifest::MemoryFile memory_file_of(const json &j) {
+  return {j.at("path").get<std::string>(),
+          j.at("names").get<std::vector<std::string>>(),
+          j.at("stream").get<std::string>(),
+          j.at("size").get<u64>(),
+          j.at("mode").get<u32>(),
+          j.at("uid").get<u32>(),
+          j.at("gid").get<u32>(),
+          j.at("extents").get<std::vector<std::pair<u64, u64>>>()};
+}
+
+// Extents in order, within the file; so none of them overflows.
+bool plausible_file(const ImageManifest::MemoryFile &f) {
+  u64 end = 0;
+  for (auto [offset, length] : f.extents) {
+    if (offset < end || offset > f.size || length > f.size - offset) return false;
+    end = offset + length;
+  }
+  auto folder = [](const std::string &path) { return path.substr(0, path.rfind('/') + 1); };
+  auto is_beside = [&](const std::string &name) { return folder(name) == folder(f.path); };
+  return f.size <= storage::kMaxStreamBytes && f.mode <= 0777 && f.path.starts_with('/') &&
+         std::all_of(f.names.begin(), f.names.end(), is_beside);
 }
 
 std::optional<Endpoint> endpoint_of(const json &j) {
@@ -56,6 +82,8 @@ ImageManifest parse_or_throw(const json &j) {
   });
   m.files = each<ImageManifest::File>(j.at("files"), file_of);
   m.mapped_files = each<ImageManifest::File>(j.at("mapped_files"), file_of);
+  m.memory_files =
+      each<ImageManifest::MemoryFile>(j.value("memory_files", json::array()), memory_file_of);
   m.pipes = each<ImageManifest::Pipe>(j.at("pipes"), [](const json &p) {
     return ImageManifest::Pipe{p.at("inode").get<u64>(), p.at("fd").get<int>(),
                                p.at("program_reads").get<bool>()};
@@ -95,10 +123,17 @@ bool plausible(const ImageManifest &m) {
       return false;
     has_root |= p.pid == m.root_pid;
   }
-  return has_root && plausible_agents(m);
+  return has_root && plausible_agents(m) &&
+         std::all_of(m.memory_files.begin(), m.memory_files.end(), plausible_file);
 }
 
 }  // namespace
+
+u64 ImageManifest::MemoryFile::data_bytes() const {
+  u64 sum = 0;
+  for (auto [offset, length] : extents) sum += length;
+  return sum;
+}
 
 Result<ImageManifest> ImageManifest::parse(const json &manifest) {
   try {
@@ -108,7 +143,7 @@ Result<ImageManifest> ImageManifest::parse(const json &manifest) {
                             "restore it with that version or a later one");
     ImageManifest m = parse_or_throw(manifest);
     if (!plausible(m))
-      return fail("the image's manifest is damaged: it describes impossible processes");
+      return fail("the image's manifest is damaged: it describes impossible processes or files");
     return m;
   } catch (const json::exception &e) {
     return fail("the image's manifest is damaged: {}", e.what());

@@ -40,6 +40,16 @@ struct ImageManifest {
     bool writable;
     std::optional<i64> mtime_ns;  // images of earlier versions lack these two
     std::optional<u64> hash;
+    bool shared = false;  // mapped so that the program changes it
+  };
+  struct MemoryFile {  // tools/dump/memory_files.h
+    std::string path;
+    std::vector<std::string> names;  // others in the same folder
+    std::string stream;              // the extents, one after the other
+    u64 size;
+    u32 mode, uid, gid;
+    std::vector<std::pair<u64, u64>> extents;  // offset and length; holes lie between them
+    u64 data_bytes() const;
   };
   struct Link {
     std::string path;  // that CRIU opens, and removes
@@ -68,6 +78,7 @@ struct ImageManifest {
   std::vector<Requirement> requirements;
   std::vector<File> files;
   std::vector<File> mapped_files;
+  std::vector<MemoryFile> memory_files;
   std::vector<Pipe> pipes;
   std::vector<Socket> sockets;     // of IP that have a port; none in images of ckpt 0.1
   u64 file_size_limit = ~u64{0};   // the smallest RLIMIT_FSIZE of all processes

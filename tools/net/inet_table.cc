@@ -66,18 +66,29 @@ std::optional<Endpoint> Endpoint::parse(const std::string &address, u16 port) {
 
 std::string Endpoint::text() const { return fmt::format("{} port {}", address_text(), port); }
 
+// The first line is a heading.
+std::vector<InetSocket> parse_inet_table(std::string_view text, bool v6) {
+  std::vector<InetSocket> all;
+  std::istringstream lines{std::string(text)};
+  std::string line;
+  std::getline(lines, line);
+  while (std::getline(lines, line))
+    if (InetSocket s; parse_line(line, s)) {
+      s.v6 = v6;
+      all.push_back(s);
+    }
+  return all;
+}
+
 std::vector<InetSocket> inet_sockets(pid_t pid, InetProtocol protocol) {
   const char *name = protocol == InetProtocol::Tcp ? "tcp" : "udp";
   std::vector<InetSocket> all;
   for (bool v6 : {false, true}) {
     std::ifstream in(fmt::format("/proc/{}/net/{}{}", pid, name, v6 ? "6" : ""));
-    std::string line;
-    std::getline(in, line);
-    while (std::getline(in, line))
-      if (InetSocket s; parse_line(line, s)) {
-        s.v6 = v6;
-        all.push_back(s);
-      }
+    std::ostringstream text;
+    text << in.rdbuf();
+    std::vector<InetSocket> more = parse_inet_table(text.view(), v6);
+    all.insert(all.end(), more.begin(), more.end());
   }
   return all;
 }

@@ -11,6 +11,7 @@
 #include <compare>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/bytes.h"
@@ -58,6 +59,8 @@ struct InetSocket {
   bool connected() const { return state != Listen && state != Close; }
 };
 
+// From the text of such a file; a line that is none is left out. `v6`: of tcp6 or udp6.
+std::vector<InetSocket> parse_inet_table(std::string_view text, bool v6);
 // All of the network namespace of `pid`.
 std::vector<InetSocket> inet_sockets(pid_t pid, InetProtocol protocol);
 

@@ -28,6 +28,7 @@ void read_fdinfo(const std::string &path, Descriptor &d) {
   std::ifstream in(path);
   for (std::string key, value; in >> key && std::getline(in, value);) {
     if (key == "flags:") d.flags = static_cast<int>(std::strtol(value.c_str(), nullptr, 8));
+    if (key == "mnt_id:") d.mount = std::atoi(value.c_str());
     if (key == "tty-index:") d.terminal_index = std::atoi(value.c_str());
     if (key == "eventfd-semaphore:") d.semaphore = std::atoi(value.c_str()) != 0;
   }
@@ -122,6 +123,13 @@ UniqueFd duplicate_descriptor(pid_t pid, int fd) {
   UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!process) return {};
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_getfd, process.get(), fd, 0)));
+}
+
+std::set<int> mounts_of(pid_t pid) {
+  std::set<int> all;
+  std::ifstream in(fmt::format("/proc/{}/mountinfo", pid));
+  for (std::string line; std::getline(in, line);) all.insert(std::atoi(line.c_str()));
+  return all;
 }
 
 std::vector<ProcMapping> mappings_of(pid_t pid) {

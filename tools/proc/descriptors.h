@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,7 @@ struct Descriptor {
   int terminal_index = -1;  // of the master of a pseudo-terminal: N of its /dev/pts/N
   bool semaphore = false;   // an eventfd with EFD_SEMAPHORE
   long file_system = 0;     // its magic number (statfs(2))
+  int mount = -1;           // the mount through which it was opened
 
   // A file of procfs, sysfs and the like: the kernel makes its contents when they are read.
   bool made_by_kernel() const;
@@ -53,6 +55,9 @@ int terminal_index_of(u64 rdev);
 std::vector<Descriptor> descriptors_of(pid_t pid);
 // A duplicate of another process's descriptor (pidfd_getfd(2)); needs the right to trace it.
 UniqueFd duplicate_descriptor(pid_t pid, int fd);
+// The mounts that the process sees (proc_pid_mountinfo(5)). A file that was opened before the
+// process entered its mount namespace belongs to none of them.
+std::set<int> mounts_of(pid_t pid);
 const char *kind_name(Descriptor::Kind kind);
 
 std::vector<ProcMapping> mappings_of(pid_t pid);

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,8 @@
 #include <fstream>
 #include <memory>
 #include <sstream>
+
+#include "common/base/printable.h"
 
 namespace ckpt::tools {
 namespace {
@@ -33,6 +36,13 @@ std::vector<pid_t> numbers(const std::string &line) {
   std::vector<pid_t> v;
   for (pid_t n; in >> n;) v.push_back(n);
   return v;
+}
+
+std::vector<u32> ids_in(const std::string &line) {
+  std::istringstream in(line);
+  std::vector<u32> ids;
+  for (u32 id; in >> id;) ids.push_back(id);
+  return ids;
 }
 
 std::vector<std::string> split_at_zero(const std::string &s) {
@@ -61,7 +71,12 @@ bool parse_stat(const std::string &stat, Process &p) {
   p.command = stat.substr(open + 1, close - open - 1);
   std::istringstream in(stat.substr(close + 1));
   in >> p.state >> p.parent >> p.group >> p.session >> p.terminal;
-  return !in.fail();
+  if (in.fail()) return false;
+  constexpr int kSkipped = 14;  // tpgid to itrealvalue (proc_pid_stat(5))
+  std::string skipped;
+  for (int i = 0; i < kSkipped; i++) in >> skipped;
+  in >> p.start_ticks;
+  return true;
 }
 
 void parse_status(const std::string &status, Process &p) {
@@ -71,6 +86,12 @@ void parse_status(const std::string &status, Process &p) {
     if (colon == std::string::npos) continue;
     std::string key = line.substr(0, colon), value = line.substr(colon + 1);
     if (key == "TracerPid") p.tracer = std::atoi(value.c_str());
+    if (key == "Uid") {
+      p.uids = ids_in(value);
+      p.uid = p.uids.empty() ? p.uid : p.uids.front();
+    }
+    if (key == "Gid") p.gids = ids_in(value);
+    if (key == "Groups") p.groups = ids_in(value);
     if (key == "NSpid") p.ns_pids = numbers(value);
     if (key == "NSpgid") p.ns_groups = numbers(value);
     if (key == "NSsid") p.ns_sessions = numbers(value);
@@ -79,6 +100,15 @@ void parse_status(const std::string &status, Process &p) {
 }
 
 }  // namespace
+
+bool Process::has_only(uid_t uid) const {
+  return !uids.empty() && std::ranges::all_of(uids, [uid](uid_t u) { return u == uid; });
+}
+
+Credentials Process::credentials() const {
+  constexpr u32 kNobody = 65534;
+  return {uids.empty() ? kNobody : uids.front(), gids.empty() ? kNobody : gids.front(), groups};
+}
 
 Result<Process> read_process(pid_t pid) {
   Process p;
@@ -120,7 +150,17 @@ u64 file_size_limit_of(pid_t pid) {
   return ~u64{0};
 }
 
-std::string name_of(const Process &p) { return fmt::format("process {} ({})", p.pid, p.command); }
+double seconds_since_start(const Process &p) {
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  double started = static_cast<double>(p.start_ticks) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  return std::max(
+      0.0, static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) - started);
+}
+
+std::string name_of(const Process &p) {
+  return fmt::format("process {} ({})", p.pid, printable(p.command));
+}
 
 u64 namespace_of(pid_t pid, const char *name) {
   struct stat st {};
@@ -165,6 +205,17 @@ std::vector<pid_t> ProcessTable::children(pid_t parent) const {
   for (const auto &[pid, p] : all_)
     if (p.parent == parent) v.push_back(pid);
   return v;
+}
+
+// A descendant lives in the namespace of `ancestor` or in one below it, so that its own list of
+// PIDs (NSpid in proc_pid_status(5)) begins with as many namespaces.
+const Process *ProcessTable::find_below(pid_t ancestor, pid_t number) const {
+  const Process *above = find(ancestor);
+  size_t depth = above ? std::max<size_t>(above->ns_pids.size(), 1) : 0;
+  for (const Process &p : tree(ancestor))
+    if (p.pid != ancestor && p.ns_pids.size() >= depth && p.ns_pids[depth - 1] == number)
+      return find(p.pid);
+  return nullptr;
 }
 
 std::vector<Process> ProcessTable::all() const {

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "tools/criu/criu_file.h"
+#include "tools/criu/interrupted_waits.h"
 
 namespace ckpt::tools {
 namespace {
@@ -54,15 +55,16 @@ void edit_timer(ProtoMessage &t) {
 
 struct GrownFile {
   u64 recorded, now;
+  bool at_end;  // a program that stood at the end stands at the end now
 };
 using GrownByPath = std::map<std::string, GrownFile>;
 
-GrownByPath grown_files(const ImageManifest &m) {
+GrownByPath grown_files(const ImageManifest &m, bool at_end) {
   GrownByPath files;
   for (const ImageManifest::File &f : m.files) {
     struct stat st {};
     if (has_grown(f) && ::stat(f.path.c_str(), &st) == 0)
-      files[f.path] = {f.size, static_cast<u64>(st.st_size)};
+      files[f.path] = {f.size, static_cast<u64>(st.st_size), at_end};
   }
   return files;
 }
@@ -70,16 +72,18 @@ GrownByPath grown_files(const ImageManifest &m) {
 void edit_regular_file(ProtoMessage &file, const GrownByPath &grown) {
   auto it = grown.find(std::string(text(file.bytes(RegularFileEntry::kName))));
   if (it == grown.end()) return;
-  auto [recorded, now] = it->second;
+  auto [recorded, now, at_end] = it->second;
   file.set_number(RegularFileEntry::kSize, now);
-  if (file.number(RegularFileEntry::kPosition) == recorded)
+  if (at_end && file.number(RegularFileEntry::kPosition) == recorded)
     file.set_number(RegularFileEntry::kPosition, now);
 }
 
 }  // namespace
 
 StreamEdits image_edits(const ImageManifest &m, GrownFiles grown) {
-  GrownByPath files = grown == GrownFiles::Append ? grown_files(m) : GrownByPath();
+  // CRIU compares the sizes. Files are truncated after it (grown_files.h).
+  GrownByPath files;
+  if (grown != GrownFiles::Refuse) files = grown_files(m, grown == GrownFiles::Append);
   auto edit_file = [files](ProtoMessage &entry) {
     entry.edit_each(FileEntry::kTimer, edit_timer);
     entry.edit_each(FileEntry::kRegular, [&](ProtoMessage &f) { edit_regular_file(f, files); });
@@ -87,11 +91,15 @@ StreamEdits image_edits(const ImageManifest &m, GrownFiles grown) {
   auto edit_memory = [largest = largest_mapping()](ProtoMessage &mm) {
     mm.edit_each(MmEntry::kVmas, [&](ProtoMessage &vma) { edit_vma(vma, largest); });
   };
-  return {.wanted = [](const std::string &n) { return n == "files.img" || n.starts_with("mm-"); },
+  return {.wanted =
+              [](const std::string &n) {
+                return n == "files.img" || n.starts_with("mm-") || n.starts_with("core-");
+              },
           .edited =
               [=](const std::string &n, Bytes bytes) {
-                return n == "files.img" ? edit_criu_file(std::move(bytes), edit_file)
-                                        : edit_criu_file(std::move(bytes), edit_memory);
+                if (n == "files.img") return edit_criu_file(std::move(bytes), edit_file);
+                if (n.starts_with("mm-")) return edit_criu_file(std::move(bytes), edit_memory);
+                return edit_criu_file(std::move(bytes), restart_interrupted_wait);
               }};
 }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -29,9 +30,11 @@ KeptLinks::~KeptLinks() {
   for (const ImageManifest::Link &l : links_) ::unlink(l.path.c_str());
 }
 
-void check_links(const std::vector<ImageManifest::Link> &links, Reasons &reasons) {
-  for (const ImageManifest::Link &l : links)
-    if (::access(l.kept.c_str(), F_OK) != 0)
+void check_links(const ImageManifest &m, Reasons &reasons) {
+  std::set<std::string> made_anew;
+  for (const ImageManifest::MemoryFile &f : m.memory_files) made_anew.insert(f.path);
+  for (const ImageManifest::Link &l : m.links)
+    if (!made_anew.contains(l.kept) && ::access(l.kept.c_str(), F_OK) != 0)
       reasons.push_back(fmt::format(
           "{}, the name that the dump gave to an unlinked file, is missing: start the program anew",
           l.kept));

@@ -22,7 +22,7 @@ class KeptLinks {
   std::vector<ImageManifest::Link> links_;
 };
 
-// Names of files that are missing here.
-void check_links(const std::vector<ImageManifest::Link> &links, Reasons &reasons);
+// Names of files that are missing here, and are not memory files, which the restore makes anew.
+void check_links(const ImageManifest &m, Reasons &reasons);
 
 }  // namespace ckpt::tools

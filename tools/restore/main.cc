@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <optional>
 
 #include "common/base/log.h"
 #include "tools/command_line.h"
@@ -16,13 +17,13 @@
 namespace ckpt::tools {
 namespace {
 
-constexpr ExitCodes kCodes{.failed = 1, .usage = 2};
+constexpr int kFailed = 1;
 
 struct Options {
   RestoreOptions restore;
   BatchOptions batch;
   bool truncate_files = false, append_files = false;
-  pid_t resumed = 0;
+  std::optional<pid_t> resumed;
 };
 
 Result<int> end(const Keeper::Outcome &outcome, BatchJob *job) {
@@ -71,7 +72,6 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job) {
   Phases phases;
   phases.begin("check");
   CKPT_TRY(RestorePlan plan, job ? plan_series(o, job->series()) : make_plan(o));
-  if (o.grown_files == GrownFiles::Truncate) CKPT_CHECK(truncate_files(plan.manifest));
   if (o.output_file.empty())
     o.output_file = fmt::format("{}/ckpt-{}.out", std::filesystem::current_path().string(),
                                 plan.manifest.root_pid);
@@ -82,6 +82,8 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job) {
   // The keeper opens the new session.
   phases.begin("session");
   CKPT_TRY(std::unique_ptr<Keeper> keeper, Keeper::create({plan.devices, o.portable}));
+  if (o.image != storage::kPipeImage)
+    keeper->image_written(std::filesystem::absolute(o.image).lexically_normal());
   CKPT_TRY(std::unique_ptr<Periodic> periodic,
            Periodic::start(*keeper, o.periodic, job ? &job->series() : nullptr));
   if (job) CKPT_CHECK(job->start(*keeper, o.periodic.keep));
@@ -99,7 +101,7 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job) {
 }
 
 Result<int> run_resume(const Options &o) {
-  CKPT_TRY(ResumeReport r, resume({o.resumed, o.restore.device, o.restore.ignore_limits}));
+  CKPT_TRY(ResumeReport r, resume({*o.resumed, o.restore.device, o.restore.ignore_limits}));
   fmt::print("program  {}, running again\ntime     {:.3f} s\n", r.pid, r.seconds);
   return 0;
 }
@@ -120,7 +122,7 @@ Result<> check(const Options &o) {
 }
 
 Result<int> run(Options &o) {
-  if (Result<> sound = check(o); !sound) return fail_with_code(kCodes.usage, sound.error());
+  if (Result<> sound = check(o); !sound) return fail_with_code(kWrongUsage, sound.error());
   if (o.resumed) return run_resume(o);
   if (o.truncate_files) o.restore.grown_files = GrownFiles::Truncate;
   if (o.append_files) o.restore.grown_files = GrownFiles::Append;
@@ -135,26 +137,31 @@ Result<int> run(Options &o) {
 
 void add_options(CommandLine &line, Options &o) {
   RestoreOptions &r = o.restore;
-  line.option("image", r.image,
+  line.option("IMAGE", r.image,
               "the image's folder, or the folder of a series (ckpt-run --image); -: standard input");
-  line.option("--resume", o.resumed,
+  line.option("--resume=PID", o.resumed,
               "instead of an image: a process of a program that ckpt-dump --suspend has suspended");
-  line.option("--key-file", r.key_file, "the file with the key of an encrypted image");
-  line.option("--device", r.device,
+  line.option("--key-file=FILE", r.key_file, "the file with the key of an encrypted image");
+  line.flag("--shared-key", r.shared_key, "accept a key file that other users can read");
+  line.flag("--trust-image", r.trust_image,
+            "restore an image that another user owns or can change: it runs with your rights");
+  line.option("--device=LIST", r.device,
               "devices for the program: a comma-separated list of index, cuda:N, ocl:N, ocl:NAME "
-              "or UUID");
+              "or UUID")
+      .default_is("every device");
   line.flag("--portable", r.portable, "report to the program only what every device offers");
   line.flag("--ignore-limits", r.ignore_limits,
             "accept devices with lower limits than the program has read, if it did not use them");
   line.flag("--continue-without-devices", r.continue_without_devices,
             "if the devices cannot be restored, let the program run on without them");
   line.flag("--detach", r.detach, "run in the background; print the program's PID and return");
-  line.option("--output", r.output_file,
-              "with --detach: the file for output to a terminal or pipe (default: ckpt-PID.out)");
+  line.option("--output=FILE", r.output_file,
+              "with --detach: the file for output to a terminal or pipe")
+      .default_is("ckpt-PID.out");
   line.flag("--truncate-files", o.truncate_files,
             "truncate files that grew since the dump to their recorded size");
   line.flag("--append-files", o.append_files, "go on at the end of files that grew since the dump");
-  line.option("--json-report", r.json_report,
+  line.option("--json-report=FILE", r.json_report,
               "write what was restored, and how long it took, to this file");
   add_batch_options(line, o.batch);
   add_periodic_options(line, r.periodic);
@@ -171,9 +178,9 @@ int main(int argc, char **argv) {
       "Starts a program from an image that ckpt-dump wrote, as often as you like.\n"
       "Returns the program's exit code, or dies by the signal that killed it. Exit code "
       "85: the program was checkpointed again and stopped; 1: it could not be "
-      "restored; 2: the arguments are wrong.");
+      "restored; 125: the arguments are wrong.");
   if (argc == 3 && std::string_view(argv[1]) == "--stem") return stem_main(argv[2]);
   Options o;
   add_options(line, o);
-  return run_tool(line, argc, argv, kCodes, [&] { return run(o); });
+  return run_tool(line, argc, argv, kFailed, [&] { return run(o); });
 }

@@ -9,6 +9,7 @@
 #include "storage/io/key_file.h"
 #include "storage/ops/receive.h"
 #include "tools/restore/kept_links.h"
+#include "tools/restore/memory_files.h"
 #include "tools/restore/recorded_sockets.h"
 
 namespace ckpt::tools {
@@ -31,9 +32,10 @@ void close_image_pipe() {
 Result<std::unique_ptr<storage::ImageReader>> open_image(const RestoreOptions &o) {
   std::optional<storage::Key> key;
   if (!o.key_file.empty()) {
-    CKPT_TRY(key, storage::read_key(o.key_file));
+    CKPT_TRY(key, storage::read_key(o.key_file, o.shared_key ? storage::KeyAccess::Shared
+                                                             : storage::KeyAccess::Private));
   }
-  storage::ReadOptions options{.key = key ? &*key : nullptr};
+  storage::ReadOptions options{.key = key ? &*key : nullptr, .only_own = !o.trust_image};
   if (o.image != storage::kPipeImage) return storage::ImageReader::open(o.image, options);
   if (::isatty(STDIN_FILENO))
     return fail_with_hint("- reads an image from standard input, which is a terminal",
@@ -58,7 +60,8 @@ Result<RestorePlan> make_plan(const RestoreOptions &o) {
     reasons.push_back(sound.error().text());
   check_files(plan.manifest, o.grown_files, reasons);
   check_mapped_files(plan.manifest, reasons);
-  check_links(plan.manifest.links, reasons);
+  check_memory_files(plan.manifest, reasons);
+  check_links(plan.manifest, reasons);
   check_sockets(plan.manifest, reasons);
   plan.maps = check_devices_of(plan.manifest, plan.devices, o.ignore_limits, reasons);
   if (reasons.empty()) return plan;

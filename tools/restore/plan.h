@@ -17,6 +17,8 @@ namespace ckpt::tools {
 struct RestoreOptions {
   std::string image;  // kPipeImage: from standard input
   std::string key_file;
+  bool shared_key = false;   // other users can read the key file
+  bool trust_image = false;  // other users can have made the image
   std::string device;
   bool portable = false;
   bool ignore_limits = false;

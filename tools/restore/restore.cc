@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/restore/restore.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 
 #include "common/base/log.h"
+#include "common/base/new_file.h"
 #include "common/base/shortage.h"
 #include "tools/criu/stream_server.h"
+#include "tools/json_text.h"
 #include "tools/proc/process.h"
+#include "tools/restore/grown_files.h"
 #include "tools/restore/image_edits.h"
 #include "tools/restore/kept_links.h"
 #include "tools/restore/recorded_sockets.h"
@@ -80,7 +83,10 @@ void Restore::cancel(int signal) {
 Result<> Restore::restore() {
   // CRIU brings back processes, memory and files, and leaves them stopped.
   phases_.begin("criu");
+  CKPT_CHECK(memory_files_.write(plan_.manifest, *plan_.image));
   CKPT_CHECK(restore_host_side());
+  if (options_.grown_files == GrownFiles::Truncate)
+    CKPT_CHECK(truncate_grown_files(root_, plan_.manifest));
   // The keeper watches the program, and the stem continues it.
   CKPT_CHECK(hand_to_keeper());
   // Each agent learns that its process is a copy, gets devices with their contents, and opens its
@@ -90,6 +96,7 @@ Result<> Restore::restore() {
   phases_.end();
   // From here on ckpt-dump accepts the program.
   keeper_.post([this] { keeper_.program_ready(); });
+  memory_files_.program_runs();
   // --json-report names what was restored.
   CKPT_CHECK(write_report());
   // --detach: the process that waits for this one prints the PID and returns.
@@ -119,11 +126,10 @@ Result<> Restore::try_criu(bool new_namespace) {
   Result<> done = run_stem(folder.path(), new_namespace);
   if (done) return {};
   Error e = done.error();
-  std::string kept = fmt::format("{}/ckpt-restore-{}.log", runtime_folder(), ::getpid());
-  std::error_code ec;
-  std::filesystem::copy_file(folder.file(kLog), kept,
-                             std::filesystem::copy_options::overwrite_existing, ec);
-  if (!ec) e.what += fmt::format("; its log is {}", kept);
+  UniqueFd log(::open(folder.file(kLog).c_str(), O_RDONLY | O_CLOEXEC));
+  if (Result<std::string> kept =
+          copy_to_unique_file(log.get(), runtime_folder() + "/ckpt-restore-", ".log"))
+    e.what += fmt::format("; its log is {}", *kept);
   return Failure(std::move(e));
 }
 
@@ -243,9 +249,8 @@ Result<> Restore::write_report() const {
                    {"own_pid_namespace", new_namespace_},
                    {"seconds", seconds},
                    {"phases", phases}};
-  std::ofstream out(options_.json_report);
-  out << j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n" << std::flush;
-  return out ? Result<>{} : fail_errno("cannot write the report {}", options_.json_report);
+  CKPT_TRY(UniqueFd out, open_output(options_.json_report, O_TRUNC, 0666));
+  return write_all(out.get(), view(json_text(j) + "\n"));
 }
 
 }  // namespace ckpt::tools

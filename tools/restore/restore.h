@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "tools/phases.h"
+#include "tools/restore/memory_files.h"
 #include "tools/restore/plan.h"
 #include "tools/restore/restored_agents.h"
 #include "tools/restore/restored_streams.h"
@@ -52,6 +53,7 @@ class Restore {
 
   std::unique_ptr<RestoredStreams> streams_;
   std::unique_ptr<SessionAlias> alias_;
+  RestoredMemoryFiles memory_files_;
   RestoredAgents agents_;
   Stem stem_;
   bool new_namespace_ = false;

@@ -3,19 +3,18 @@
 
 #include <chrono>
 
-#include <nlohmann/json.hpp>
-
 #include "common/ipc/unix_socket.h"
 #include "tools/agent_link/agent_client.h"
+#include "tools/agent_link/requirements.h"
 #include "tools/device/device.h"
 #include "tools/phases.h"
+#include "tools/proc/process_root.h"
 #include "tools/reasons.h"
 #include "tools/session/target.h"
 
 namespace ckpt::tools {
 namespace {
 
-using nlohmann::json;
 using protocol::Type;
 using std::chrono::steady_clock;
 
@@ -28,33 +27,30 @@ struct SuspendedAgent {
 };
 
 // Tells the keeper to start proxies for these devices from now on.
-Result<> tell_keeper(const std::string &session, const DeviceChoice &choice) {
+Result<> tell_keeper(const Target &target, const DeviceChoice &choice) {
   Writer body;
   body.put(protocol::kVersion).put(static_cast<u32>(choice.size()));
   for (auto &[api, ids] : choice) {
     body.str(api).put(static_cast<u32>(ids.size()));
     for (const std::string &id : ids) body.str(id);
   }
-  CKPT_TRY(UniqueFd keeper, connect_unix(session));
+  CKPT_TRY(UniqueFd keeper, connect_unix_of(target.keeper, target.session_socket));
   CKPT_CHECK(send_message(keeper.get(), static_cast<u16>(Type::DevicesChosen), body.bytes()));
   CKPT_TRY(std::optional<Message> m, receive_message(keeper.get()));
   if (m && static_cast<Type>(m->type) == Type::Ok) return {};
   return fail("the session keeper refused the choice of devices");
 }
 
-Result<SuspendedAgent> check_one(const std::string &socket, const ResumeOptions &o,
-                                 const DeviceChoice &choice) {
-  CKPT_TRY(AgentClient agent, AgentClient::connect(socket));
+// A container with files of its own may have other drivers: there the agent chooses itself.
+Result<SuspendedAgent> check_one(AgentClient agent, const ResumeOptions &o,
+                                 const DeviceChoice &choice, bool same_drivers) {
   CKPT_TRY(AgentClient::Welcome welcome, agent.hello("ckpt-restore"));
   SuspendedAgent one{std::move(agent), {}};
   one.suspended = welcome.state == protocol::State::Suspended;
-  if (!one.suspended) return one;
+  if (!one.suspended || !same_drivers) return one;
   CKPT_TRY(std::string text, one.agent.requirements());
-  json requirements = json::parse(text, nullptr, false);
-  for (size_t i = 0;
-       requirements.is_array() && i < requirements.size() && i < welcome.participants.size(); i++) {
-    const std::string &api = welcome.participants[i];
-    CKPT_TRY(DeviceCheck check, check_devices(api, choice, requirements[i], o.ignore_limits));
+  for (auto &[api, needs] : parse_requirements(text, welcome.participants)) {
+    CKPT_TRY(DeviceCheck check, check_devices(api, choice, needs, o.ignore_limits));
     one.checks.emplace_back(api, std::move(check));
   }
   return one;
@@ -87,10 +83,17 @@ Result<ResumeReport> resume(const ResumeOptions &o) {
   phases.begin("resolve");
   steady_clock::time_point begin = steady_clock::now();
   CKPT_TRY(Target target, resolve_target(o.pid));
+  bool same_drivers = shares_root(target.root);
+  if (!same_drivers && !o.device.empty())
+    return fail_with_hint(
+        "the program lives in a container with files of its own, whose devices cannot be chosen "
+        "from outside",
+        "leave out --device, or run ckpt-restore --resume in the container");
   CKPT_TRY(DeviceChoice choice, choose_devices(o.device));
   std::vector<SuspendedAgent> all;
-  for (const std::string &socket : target.agents) {
-    CKPT_TRY(SuspendedAgent one, check_one(socket, o, choice));
+  for (size_t i = 0; i < target.agents.size(); i++) {
+    CKPT_TRY(AgentClient agent, AgentClient::connect(target.agent_pids[i], target.agents[i]));
+    CKPT_TRY(SuspendedAgent one, check_one(std::move(agent), o, choice, same_drivers));
     all.push_back(std::move(one));
   }
   if (all.empty()) return fail("the program of process {} uses no device", o.pid);
@@ -100,7 +103,7 @@ Result<ResumeReport> resume(const ResumeOptions &o) {
                           "only a program that ckpt-dump --suspend has suspended can be resumed");
   CKPT_CHECK(refuse_if_any_reason(all, choice));
   phases.begin("wake");
-  if (!choice.empty()) CKPT_CHECK(tell_keeper(target.session_socket, choice));
+  if (!choice.empty()) CKPT_CHECK(tell_keeper(target, choice));
   for (SuspendedAgent &s : all) CKPT_CHECK(wake(s, target.session_socket));
   phases.begin("end");
   double seconds = std::chrono::duration<double>(steady_clock::now() - begin).count();

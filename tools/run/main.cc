@@ -12,6 +12,7 @@
 #include "tools/command_line.h"
 #include "tools/device/environment.h"
 #include "tools/device/apis.h"
+#include "tools/json_text.h"
 #include "tools/proc/command.h"
 #include "tools/proc/process.h"
 #include "tools/run/managed.h"
@@ -44,7 +45,7 @@ struct Options {
 
 Result<int> print_devices(bool as_json) {
   CKPT_TRY(std::vector<Device> devices, list_devices());
-  std::cout << (as_json ? device_json(devices).dump(2) + "\n" : device_table(devices));
+  std::cout << (as_json ? json_text(device_json(devices), 2) + "\n" : device_table(devices));
   return 0;
 }
 
@@ -103,6 +104,7 @@ Result<int> run_program(const Options &options) {
   if (environment.software_cuda)
     if (Result<> r = fatbin::refuse_static_runtime(find_program(options.program[0])); !r)
       return fail_with_code(kCannotExecute, r.error());
+  adopt_null_streams();
   // The keeper opens the session before the program can ask for it.
   CKPT_TRY(std::unique_ptr<Keeper> keeper,
            Keeper::create({devices, options.portable, environment}));
@@ -125,17 +127,19 @@ Result<int> run_program(const Options &options) {
   return code ? code : kCheckpointedExitCode;
 }
 
-Result<int> run(const CommandLine &line, const Options &o) {
+Result<int> run(const Options &o) {
   if (o.list_devices) return print_devices(o.json);
   if (!o.program.empty()) return run_program(o);
-  std::cerr << line.help();
-  return kOwnFailure;
+  return fail_with_code(kWrongUsage, {"no program was given",
+                                      "write ckpt-run PROGRAM, or "
+                                      "ckpt-run --help for the options"});
 }
 
 void add_options(CommandLine &line, Options &o) {
-  line.option("--device", o.device,
+  line.option("--device=LIST", o.device,
               "devices for the program: a comma-separated list of index, cuda:N, ocl:N, ocl:NAME "
-              "or UUID");
+              "or UUID")
+      .default_is("every device");
   line.flag("--portable", o.portable, "report to the program only what every device offers");
   line.flag("--managed-on-host", o.managed_on_host,
             "put CUDA's managed memory into host memory, which can be checkpointed");
@@ -143,7 +147,7 @@ void add_options(CommandLine &line, Options &o) {
             "share System V memory, semaphores and message queues with programs outside");
   line.flag("--list-devices", o.list_devices, "print the devices and exit");
   line.flag("--json", o.json, "with --list-devices: print a JSON array");
-  line.option("--image", o.image,
+  line.option("--image=FOLDER", o.image,
               "the folder of a series of images: go on from the newest one, or start the program; "
               "%j in it is the batch job's number");
   add_batch_options(line, o.batch);
@@ -158,16 +162,15 @@ int main(int argc, char **argv) {
   using namespace ckpt::tools;
   CommandLine line(
       "ckpt-run",
-      "Runs a program so that ckpt-dump can checkpoint it: ckpt-run [OPTIONS] [--] PROGRAM "
-      "[ARGUMENTS…]\n"
+      "Runs a program so that ckpt-dump can checkpoint it.\n"
       "Returns the program's exit code, or dies by the signal that killed it. Exit code 85: the "
-      "program was checkpointed and stopped; 125: ckpt-run itself failed; 126: the program cannot "
-      "be executed; 127: it was not found.");
+      "program was checkpointed and stopped; 125: ckpt-run itself failed, or its arguments are "
+      "wrong; 126: the program cannot be executed; 127: it was not found.");
+  line.followed_by("[--] PROGRAM [ARGUMENTS…]");
   Options o;
   add_options(line, o);
   // What follows ckpt-run's own options is the program's, whatever it looks like.
   int own = line.count_options(argc, argv);
   o.program.assign(argv + own, argv + argc);
-  return run_tool(line, own, argv, {.failed = kOwnFailure, .usage = kOwnFailure},
-                  [&] { return run(line, o); });
+  return run_tool(line, own, argv, kOwnFailure, [&] { return run(o); });
 }

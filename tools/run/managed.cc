@@ -25,8 +25,9 @@ void add_managed_options(CommandLine &line, ManagedOptions &o) {
                 "let the node's Manager (ckptd) choose the GPU and move the program while it runs");
   line.flag("--unmanaged", o.unmanaged, "run without the Manager, although CKPTD_SOCKET is set")
       .excludes(managed);
-  line.option("--priority", o.priority,
-              "for the Manager: programs with a higher priority go first (default: 0)");
+  line.option("--priority=N", o.priority,
+              "for the Manager: programs with a higher priority go first")
+      .default_is("0");
 }
 
 Result<> add_manager(const ManagedOptions &o, bool device_chosen, ProgramEnvironment &e) {

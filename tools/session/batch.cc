@@ -8,9 +8,9 @@
 namespace ckpt::tools {
 
 void add_batch_options(CommandLine &line, BatchOptions &o) {
-  line.option("--on-signal", o.on_signal,
+  line.option("--on-signal=LIST", o.on_signal,
               "with a series of images: the signals that checkpoint and stop the program; none: no "
-              "signal (default: TERM,USR1,USR2)");
+              "signal");
 }
 
 Result<std::unique_ptr<BatchJob>> BatchJob::open(const std::string &folder,

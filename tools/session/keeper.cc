@@ -5,7 +5,9 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -13,6 +15,7 @@
 #include <thread>
 
 #include "common/base/log.h"
+#include "tools/session/end_mark.h"
 #include "tools/session/leftovers.h"
 #include "tools/session/process_tree.h"
 #include "tools/session/stop_watcher.h"
@@ -57,6 +60,13 @@ void Keeper::program_ready() {
   ready_ = true;
 }
 
+void Keeper::image_written(const std::string &image) {
+  last_image_ = image;
+  struct stat index {};
+  if (::stat((image + "/index.ckpt").c_str(), &index) != 0) index.st_mtime = ::time(nullptr);
+  std::ofstream(folder_.file(kLastImageFile)) << index.st_mtime << " " << image << "\n";
+}
+
 // Job control has stopped the program. Stops the keeper too, so that its parent sees the job stop.
 // During a dump it is CRIU that stops the program, which the parent must not see.
 void Keeper::program_stopped(int signal) {
@@ -76,6 +86,7 @@ void Keeper::program_ended(int wait_status) {
   outcome_.wait_status = wait_status;
   if (dumped_image_ && WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL)
     outcome_.image = dumped_image_;
+  if (WIFEXITED(wait_status) && !last_image_.empty()) mark_ended(last_image_);
 }
 
 void Keeper::program_failed(Error why) {

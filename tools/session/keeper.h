@@ -79,6 +79,9 @@ class Keeper {
   // The program has its devices too: from now on ckpt-dump accepts it.
   void program_ready();
   void program_stopped(int signal);
+  // An image of the program is complete, or it was restored from one. Shown by ckpt-ps, and marked
+  // when the program ends by itself (end_mark.h).
+  void image_written(const std::string &image);
   // Ends the program, whole or half restored, and what restores it.
   void kill_program();
   void program_ended(int wait_status);
@@ -154,6 +157,7 @@ class Keeper {
   Result<Answer> drop_proxy(Message &message);
   Result<Answer> begin_dump(Client &client);
   Result<Answer> image_complete(Message &message);
+  Result<Answer> note_image(Message &message);
   Result<Answer> keep_contents(Message &message);
   Result<Answer> return_contents(Client &client, Message &message);
   Result<Answer> choose_devices(Message &message);
@@ -161,6 +165,7 @@ class Keeper {
   Result<Answer> accept_restored(Client &client, Message &message);
   void mark_dump(bool under_way);
   void dump_disconnected();
+  void continue_program();
   void handle_signals();
   void handle_signal(const signalfd_siginfo &info);
   void forward(int signal);
@@ -193,6 +198,7 @@ class Keeper {
   std::set<pid_t> foreign_;         // children that this process had before (kForeignChildrenFile)
   std::vector<int> early_signals_;  // arrived before the program ran
   std::optional<std::string> dumped_image_;
+  std::string last_image_;
   // Files with device contents of processes in a checkpoint, by token.
   std::map<u64, std::vector<UniqueFd>> contents_;
   std::vector<pid_t> dumped_processes_;  // of a program that was checkpointed and is being killed

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "common/base/log.h"
+#include "common/base/printable.h"
 #include "tools/proc/process.h"
 
 namespace ckpt::tools {
@@ -34,13 +35,12 @@ double unit_of(char letter) {
 }  // namespace
 
 void add_periodic_options(CommandLine &line, PeriodicOptions &o) {
-  line.option("--every", o.every,
+  line.option("--every=TIME", o.every,
               "write an image every 90s, 10m, 1h30m, …; auto: at the best interval for --mtbf");
-  line.option("--mtbf", o.mtbf, "with --every auto: mean time between failures (default: 24h)");
-  line.option("--keep", o.keep, "with --every: how many images to keep (default: 2)")
-      .range(1, 1000);
-  line.option("--image-dir", o.folder,
-              "with --every: the folder for the images (default: the current one)");
+  line.option("--mtbf=TIME", o.mtbf, "with --every auto: mean time between failures");
+  line.option("--keep=N", o.keep, "with --every: how many images to keep").range(1, 1000);
+  line.option("--image-dir=FOLDER", o.folder, "with --every: the folder for the images")
+      .default_is("the current one");
 }
 
 Result<Seconds> parse_duration(const std::string &text) {
@@ -104,7 +104,7 @@ void Periodic::arm() {
 // Leaves the images of earlier sessions alone.
 std::string Periodic::next_name() const {
   if (series_) return series_->next();
-  std::string program = executable_name(keeper_.program());
+  std::string program = name_part(executable_name(keeper_.program()));
   for (unsigned n = number_ + 1;; n++) {
     std::string path =
         fmt::format("{}/ckpt-{}-{}-{:04}.img", options_.folder, program, keeper_.program(), n);

@@ -16,8 +16,10 @@
 
 #include "common/base/log.h"
 #include "common/base/shortage.h"
+#include "tools/criu/interrupted_waits.h"
 #include "tools/device/apis.h"
 #include "tools/proc/command.h"
+#include "tools/proc/process_root.h"
 #include "tools/proc/sockets.h"
 #include "tools/session/keeper.h"
 #include "tools/session/process_tree.h"
@@ -52,7 +54,7 @@ void report_failure(pid_t program, const Error &error) {
   for (auto end = std::chrono::steady_clock::now() + 20s; std::chrono::steady_clock::now() < end;) {
     for (const std::string &path :
          listening_sockets(program, std::string(protocol::kAgentSocketPrefix)))
-      if (Result<UniqueFd> fd = connect_unix(path);
+      if (Result<UniqueFd> fd = connect_unix_of(program, path);
           fd && send_message(fd->get(), static_cast<u16>(Type::CheckpointFailed), w.bytes())) {
         (void)set_receive_timeout(fd->get(), kFrameTimeout);
         (void)receive_message(fd->get());
@@ -122,6 +124,7 @@ Result<Keeper::Answer> Keeper::handle(Client &client, Message &message) {
     case Type::ProxyDrop: return drop_proxy(message);
     case Type::DumpBegin: return begin_dump(client);
     case Type::DumpDone: return image_complete(message);
+    case Type::ImageWritten: return note_image(message);
     case Type::ContentsKept: return keep_contents(message);
     case Type::ContentsWanted: return return_contents(client, message);
     case Type::DevicesChosen: return choose_devices(message);
@@ -173,6 +176,11 @@ Result<Keeper::Answer> Keeper::image_complete(Message &message) {
   Reader in = message.reader();
   dumped_image_ = std::string(in.str());
   for (const Process &p : ProcessTable::read().tree(program_)) dumped_processes_.push_back(p.pid);
+  return Answer::Ok;
+}
+
+Result<Keeper::Answer> Keeper::note_image(Message &message) {
+  image_written(std::string(message.reader().str()));
   return Answer::Ok;
 }
 
@@ -254,7 +262,12 @@ void Keeper::dump_disconnected() {
   if (dumped_image_)
     kill_tree(program_);
   else
-    continue_tree(program_);
+    continue_program();
+}
+
+void Keeper::continue_program() {
+  restart_interrupted_waits(ProcessTable::read().tree(program_));
+  continue_tree(program_);
 }
 
 Result<Keeper::Answer> Keeper::start_checkpoint(Client &client, Message &message) {

@@ -7,7 +7,10 @@
 
 #include <fmt/format.h>
 
+#include "common/base/printable.h"
+#include "common/base/unique_fd.h"
 #include "storage/format/pipe_format.h"
+#include "tools/proc/descriptors.h"
 
 namespace ckpt::tools {
 
@@ -21,7 +24,16 @@ void report_checkpointed(const char *tool, const std::string &image) {
   fmt::print(
       stderr,
       "{}: the program was checkpointed to {} and stopped; restart it with: ckpt-restore {}\n",
-      tool, image, image);
+      tool, printable(image), printable(image));
+}
+
+void adopt_null_streams() {
+  std::set<int> mounts = mounts_of(::getpid());
+  for (const Descriptor &d : descriptors_of(::getpid())) {
+    if (d.fd > STDERR_FILENO || d.target != "/dev/null" || mounts.contains(d.mount)) continue;
+    UniqueFd null(::open("/dev/null", (d.flags & O_ACCMODE) | O_CLOEXEC));
+    if (null) ::dup2(null.get(), d.fd);
+  }
 }
 
 void release_streams() {

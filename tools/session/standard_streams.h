@@ -10,6 +10,10 @@ namespace ckpt::tools {
 // that the image recorded.
 void report_checkpointed(const char *tool, const std::string &image);
 
+// Opens a standard stream that is /dev/null anew if it was opened outside of our mount namespace,
+// as a container's creator does: CRIU could not save it.
+void adopt_null_streams();
+
 // Replaces our standard input and output by /dev/null. While the program runs, only the program may
 // hold its streams open, so that a reader sees the end of file, and a writer a closed pipe, as soon
 // as the program closes them.

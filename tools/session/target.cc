@@ -6,12 +6,13 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <set>
 #include <thread>
 
 #include "agent/protocol.h"
+#include "tools/proc/process_root.h"
 #include "tools/proc/sockets.h"
+#include "tools/session/owners.h"
 #include "tools/session/process_tree.h"
 #include "tools/session/session_folder.h"
 
@@ -76,13 +77,18 @@ Failure program_has_ended(const Target &t) {
   return fail("the program of process {} has ended", t.keeper);
 }
 
+std::string session_file(const Target &t, std::string_view name) {
+  std::string folder = std::filesystem::path(t.session_socket).parent_path();
+  return read_file_of(t.keeper, fmt::format("{}/{}", folder, name));
+}
+
 Result<pid_t> program_of(const Target &t) {
   // The keeper writes the PID shortly after the program has started, and after a restore only once
   // the program has its devices.
   for (auto end = steady_clock::now() + kRestoreTimeout; steady_clock::now() < end;) {
-    std::ifstream in(std::filesystem::path(t.session_socket).parent_path() / kProgramFile);
-    pid_t root = 0;
-    if (in >> root) return root;
+    ProcessTable table = ProcessTable::read();
+    for (pid_t number : pids_in(session_file(t, kProgramFile)))
+      if (const Process *root = table.find_below(t.keeper, number)) return root->pid;
     if (session_socket_of(t.keeper).empty()) return program_has_ended(t);
     std::this_thread::sleep_for(kPoll);
   }
@@ -94,9 +100,9 @@ Result<pid_t> program_of(const Target &t) {
 // The keeper's foreign children and all their descendants.
 std::set<pid_t> foreign_children_of(const ProcessTable &table, const Target &t) {
   std::set<pid_t> all;
-  std::ifstream in(std::filesystem::path(t.session_socket).parent_path() / kForeignChildrenFile);
-  for (pid_t pid; in >> pid;)
-    for (const Process &p : table.tree(pid)) all.insert(p.pid);
+  for (pid_t number : pids_in(session_file(t, kForeignChildrenFile)))
+    if (const Process *child = table.find_below(t.keeper, number))
+      for (const Process &p : table.tree(child->pid)) all.insert(p.pid);
   return all;
 }
 
@@ -147,6 +153,7 @@ Result<> find_members(Target &t) {
   for (auto end = steady_clock::now() + kOtherDumpTimeout; steady_clock::now() < end;) {
     find_processes(t);
     if (t.processes.empty() || t.processes.front().state == 'Z') return program_has_ended(t);
+    CKPT_CHECK(check_owners(ProcessTable::read(), t));
     busy = find_agents(t);
     if (busy == 0) return {};
     std::this_thread::sleep_for(kPoll);
@@ -196,8 +203,10 @@ Result<Target> resolve_target(pid_t pid) {
   Target t;
   CKPT_CHECK(wait_for_keeper(pid, t));
   CKPT_TRY(t.root, program_of(t));
+  CKPT_TRY(t.root_handle, ProcessHandle::open(t.root));
   CKPT_CHECK(find_members(t));
   t.own_pid_namespace = namespace_of(t.root, "pid") != namespace_of(::getpid(), "pid");
+  t.files = prefix_of_files(t.root);
   return t;
 }
 

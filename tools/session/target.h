@@ -10,16 +10,21 @@
 
 #include "common/base/result.h"
 #include "tools/proc/process.h"
+#include "tools/proc/process_handle.h"
 
 namespace ckpt::tools {
 
 struct Target {
   pid_t keeper = 0;
-  std::string session_socket;  // the keeper's
+  std::string session_socket;  // the keeper's, as the keeper sees it
   pid_t root = 0;              // in our PID namespace
+  ProcessHandle root_handle;
   bool own_pid_namespace = false;
+  // What paths of the program begin with here: "", or "/proc/PID/root" if it has mounts or a root
+  // of its own.
+  std::string files;
   std::vector<Process> processes;   // the tree, the root first
-  std::vector<std::string> agents;  // sockets, one for each process that has an agent
+  std::vector<std::string> agents;  // sockets, as these processes see them
   std::vector<pid_t> agent_pids;    // the processes that listen on them
   std::vector<pid_t> escaped;       // started by the program, but no longer in its process tree
 

@@ -72,46 +72,46 @@ int main(int argc, char **argv) {
   SimOptions o;
   CommandLine line("ckpt-sim",
                    "Simulates the scheduling of jobs that can be checkpointed and moved between "
-                   "classes of nodes, under several policies.");
-  line.option("--policy", o.policies,
-              "policies separated by commas (all: MCT,MCTB,MCTM,MCTBM,WMCT)");
-  line.option("--swf", o.swf, "jobs of a log in the Standard Workload Format");
-  line.option("--gavel", o.gavel, "jobs of a trace of Gavel");
-  line.option("--pods", o.pods, "jobs of a list of pods (Alibaba gpu-v2023)");
-  line.option("--gpu-nodes", o.gpu_nodes, "the classes of a list of GPU nodes (Alibaba gpu-v2023)");
-  line.option("--classes", o.classes,
-              "classes as NAME:NODES[:SPEED], separated by commas (fast:512,slow:512:0.2)");
-  line.option("--jobs", o.jobs, "how many synthetic jobs (100000)");
-  line.option("--seed", o.seed, "the seed of synthetic jobs (1)");
-  line.option("--load", o.loads, "loads of synthetic jobs separated by commas (0.9)");
+                   "classes of nodes, under several policies.\n"
+                   "Exit code 0: success; 1: failure; 125: the arguments are wrong.");
+  line.option("--policy=LIST", o.policies, "policies separated by commas");
+  line.option("--swf=FILE", o.swf, "jobs of a log in the Standard Workload Format");
+  line.option("--gavel=FILE", o.gavel, "jobs of a trace of Gavel");
+  line.option("--pods=FILE", o.pods, "jobs of a list of pods (Alibaba gpu-v2023)");
+  line.option("--gpu-nodes=FILE", o.gpu_nodes,
+              "the classes of a list of GPU nodes (Alibaba gpu-v2023)");
+  line.option("--classes=LIST", o.classes, "classes as NAME:NODES[:SPEED], separated by commas")
+      .default_is("fast:512,slow:512:0.2");
+  line.option("--jobs=N", o.jobs, "how many synthetic jobs");
+  line.option("--seed=N", o.seed, "the seed of synthetic jobs");
+  line.option("--load=LIST", o.loads, "loads of synthetic jobs separated by commas");
   line.option("--load-of", o.load_of, "what the load is a share of: the fastest class, or all")
       .one_of({"fastest", "all"});
-  line.option("--sizes", o.sizes, "nodes of a synthetic job, powers of two (1-16)");
-  line.option("--max-minutes", o.max_minutes, "the longest run time on slow nodes (1440)")
+  line.option("--sizes=MIN-MAX", o.sizes, "nodes of a synthetic job, powers of two");
+  line.option("--max-minutes=N", o.max_minutes, "the longest run time on slow nodes")
       .range(0.001, 1e6);
-  line.option("--max-speedup", o.max_speedup, "of fast nodes (10)").range(1.0, 1e6);
-  line.option(
-          "--memory-per-node", o.memory_per_node,
-          "the most memory of a job on each node, in GB (4); jobs of a log without a figure get "
-          "half of it")
+  line.option("--max-speedup=N", o.max_speedup, "of fast nodes").range(1.0, 1e6);
+  line.option("--memory-per-node=GB", o.memory_per_node,
+              "the most memory of a job on each node, in GB; jobs of a log without a figure get "
+              "half of it")
       .range(0.0, 1e6);
-  line.option("--cost", o.cost, "seconds that a move takes for each GB (25)").range(0.0, 1e6);
-  line.option("--compile", o.compile, "seconds in which a restore builds kernels (0)")
+  line.option("--cost=SECONDS", o.cost, "seconds that a move takes for each GB").range(0.0, 1e6);
+  line.option("--compile=SECONDS", o.compile, "seconds in which a restore builds kernels")
       .range(0.0, 1e6);
   line.option("--storage", o.storage, "where images go: one shared storage, or one per-node")
       .one_of({"shared", "per-node"});
   line.option("--charge", o.charge, "moves charged as printed in the paper, or exact")
       .one_of({"printed", "exact"});
-  line.option("--overestimate", o.overestimate, "planned costs divided by real ones (1)")
+  line.option("--overestimate=FACTOR", o.overestimate, "planned costs divided by real ones")
       .range(1.0, 1e3);
-  line.option("--waste-weight", o.waste_weight, "WMCT: the weight of wasted node time (0.05)")
+  line.option("--waste-weight=N", o.waste_weight, "WMCT: the weight of wasted node time")
       .range(0.0, 1e3);
-  line.option("--seconds-per-step", o.seconds_per_step, "of a trace of Gavel (0.1)")
+  line.option("--seconds-per-step=SECONDS", o.seconds_per_step, "of a trace of Gavel")
       .range(1e-6, 1e6);
   line.flag("--memory-in-bytes", o.memory_in_bytes,
             "the log's memory is in bytes for the whole job, not in KiB for each processor");
   line.flag("--json", o.as_json, "print the results as JSON");
-  line.option("--gantt", o.gantt, "draw the schedule of the last policy into this SVG file");
-  line.option("--sweep", o.sweep, "draw turnaround over load into this SVG file");
-  return run_tool(line, argc, argv, {.failed = 1, .usage = 2}, [&] { return run(o); });
+  line.option("--gantt=FILE", o.gantt, "draw the schedule of the last policy into this SVG file");
+  line.option("--sweep=FILE", o.sweep, "draw turnaround over load into this SVG file");
+  return run_tool(line, argc, argv, 1, [&] { return run(o); });
 }

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ckpt-top: shows the state of ckptd, refreshed in a terminal, or once, or as JSON.
-#include <poll.h>
-#include <sys/ioctl.h>
-#include <termios.h>
 #include <unistd.h>
 
-#include <cmath>
 #include <iostream>
 
 #include "common/ipc/unix_socket.h"
 #include "common/managed/messages.h"
 #include "common/managed/socket.h"
 #include "tools/command_line.h"
+#include "tools/json_text.h"
+#include "tools/top/screen.h"
 #include "tools/top/table.h"
 
 namespace ckpt::tools {
@@ -23,7 +21,7 @@ using nlohmann::json;
 constexpr std::chrono::seconds kAnswerTimeout{10};
 
 struct Options {
-  std::string socket;
+  std::string socket, sort = kSortings[0];
   double interval = 1;
   bool once = false, as_json = false;
 };
@@ -45,45 +43,34 @@ Result<json> ask(int socket) {
   return j;
 }
 
-// Lets the terminal deliver single keys without echo; the destructor restores its mode.
-class RawTerminal {
- public:
-  RawTerminal() {
-    if (::tcgetattr(STDIN_FILENO, &before_) != 0) return;
-    termios raw = before_;
-    raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
-    changed_ = ::tcsetattr(STDIN_FILENO, TCSANOW, &raw) == 0;
-  }
-  ~RawTerminal() {
-    if (changed_) ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
-  }
-  RawTerminal(const RawTerminal &) = delete;
-
- private:
-  termios before_{};
-  bool changed_ = false;
-};
-
-int width() {
-  winsize w{};
-  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 ? w.ws_col : 100;
+TableOptions table_options(const Options &o) {
+  return {.width = terminal_width(), .colours = takes_colours(), .sort = o.sort};
 }
 
-// Whether q was pressed, or the input ended, before `seconds` have passed.
-bool quit_within(double seconds) {
-  pollfd p{STDIN_FILENO, POLLIN, 0};
-  char key = 0;
-  if (::poll(&p, 1, static_cast<int>(std::lround(seconds * 1000))) <= 0) return false;
-  return ::read(STDIN_FILENO, &key, 1) <= 0 || key == 'q' || key == 'Q';
+constexpr const char *kKeys =
+    "\nKeys      a p u t m: sort by arrival, PID, user, time, memory\n"
+    "          h or ?: this help; q: quit\n"
+    "\nPress any key to go on.\n";
+
+// What a key changes. False: ckpt-top ends.
+bool obey(char key, Options &o, Screen &screen) {
+  constexpr double kUntilPressed = 3600;
+  for (const std::string &sorting : kSortings)
+    if (key == sorting[0]) o.sort = sorting;
+  if (key != 'h' && key != '?') return key != 'q' && key != 'Q';
+  screen.show(table_legend() + kKeys);
+  std::optional<char> next = screen.key(kUntilPressed);
+  return next != 'q' && next != 'Q';
 }
 
-Result<> live(const Options &o, int socket) {
-  RawTerminal terminal;
-  do {
+Result<> live(Options o, int socket) {
+  Screen screen;
+  for (;;) {
     CKPT_TRY(json status, ask(socket));
-    std::cout << "\x1b[H\x1b[2J" << status_table(status, width()) << std::flush;
-  } while (!quit_within(o.interval));
-  return {};
+    screen.show(status_table(status, table_options(o)));
+    std::optional<char> key = screen.key(o.interval);
+    if (key && !obey(*key, o, screen)) return {};
+  }
 }
 
 Result<int> run(const Options &o) {
@@ -98,7 +85,7 @@ Result<int> run(const Options &o) {
     return 0;
   }
   CKPT_TRY(json status, ask(socket->get()));
-  std::cout << (o.as_json ? status.dump(2) + "\n" : status_table(status, width()));
+  std::cout << (o.as_json ? json_text(status, 2) + "\n" : status_table(status, table_options(o)));
   return 0;
 }
 
@@ -111,10 +98,14 @@ int main(int argc, char **argv) {
   Options o;
   CommandLine line("ckpt-top",
                    "Shows the GPUs and programs of this node's Manager (ckptd). In a terminal, the "
-                   "display is refreshed until q is pressed.");
-  line.option("--socket", o.socket, "the socket of ckptd").environment(managed::kSocketVariable);
-  line.option("--interval", o.interval, "seconds between two refreshes (1)").range(0.05, 3600.0);
+                   "display is refreshed until q is pressed; h explains columns and keys.\n"
+                   "Exit code 0: success; 1: failure; 125: the arguments are wrong.");
+  line.option("--socket=PATH", o.socket, "the socket of ckptd")
+      .environment(managed::kSocketVariable);
+  line.option("--interval=SECONDS", o.interval, "seconds between two refreshes")
+      .range(0.05, 3600.0);
+  line.option("--sort", o.sort, "the order of the programs").one_of(kSortings);
   line.flag("--once", o.once, "print the state once");
   line.flag("--json", o.as_json, "print the state once, as JSON");
-  return run_tool(line, argc, argv, {.failed = 1, .usage = 2}, [&] { return run(o); });
+  return run_tool(line, argc, argv, 1, [&] { return run(o); });
 }

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/top/table.h"
 
+#include <pwd.h>
+
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
 #include "common/base/bytes.h"
+#include "common/base/printable.h"
 
 namespace ckpt::tools {
 namespace {
@@ -13,21 +17,28 @@ namespace {
 using nlohmann::json;
 
 constexpr int kBarColumns = 30;
+constexpr size_t kMaxTextBytes = 200;
 
 u64 number(const json &j, const char *key) {
   auto it = j.find(key);
   return it != j.end() && it->is_number_unsigned() ? it->get<u64>() : 0;
 }
+i64 signed_number(const json &j, const char *key) {
+  auto it = j.find(key);
+  return it != j.end() && it->is_number_integer() ? it->get<i64>() : 0;
+}
 bool flag(const json &j, const char *key) {
   auto it = j.find(key);
   return it != j.end() && it->is_boolean() && it->get<bool>();
 }
+// ckptd may be another user's, and its answer anything.
+json list(const json &j, const char *key) {
+  auto it = j.find(key);
+  return it != j.end() && it->is_array() ? *it : json::array();
+}
 std::string text(const json &j, const char *key) {
   auto it = j.find(key);
-  std::string s = it != j.end() && it->is_string() ? it->get<std::string>() : "";
-  std::ranges::replace_if(
-      s, [](char c) { return static_cast<unsigned char>(c) < 32 || c == 127; }, '?');
-  return s;
+  return it != j.end() && it->is_string() ? printable(it->get<std::string>(), kMaxTextBytes) : "";
 }
 
 // CUDA is the usual case and not marked.
@@ -71,38 +82,121 @@ std::string state_of(const json &p) {
 }
 
 std::string gpu_number(const json &status, const std::string &uuid) {
-  const json gpus = status.value("gpus", json::array());
+  const json gpus = list(status, "gpus");
   for (size_t i = 0; i < gpus.size(); i++)
     if (!uuid.empty() && text(gpus[i], "uuid") == uuid) return std::to_string(i);
   return "-";
 }
 
+// The users of a node are asked for by name once each.
+std::string user_of(const json &p) {
+  static std::map<u64, std::string> names;
+  if (!p.contains("uid")) return "-";
+  auto [at, is_new] = names.try_emplace(number(p, "uid"));
+  if (is_new) {
+    const passwd *user = ::getpwuid(static_cast<uid_t>(at->first));
+    at->second = user ? user->pw_name : std::to_string(at->first);
+  }
+  return at->second;
+}
+
+// "2:05" minutes, "3h07m" or "12d03h".
+std::string age(u64 seconds) {
+  u64 minutes = seconds / 60, hours = minutes / 60;
+  if (hours == 0) return fmt::format("{}:{:02}", minutes, seconds % 60);
+  if (hours < 100) return fmt::format("{}h{:02}m", hours, minutes % 60);
+  return fmt::format("{}d{:02}h", hours / 24, hours % 24);
+}
+
+constexpr const char *kTitles =
+    "    PID PRI STATE      GPU   USED  WANTS   KEPT EVICT   TIME USER     PROGRAM";
+constexpr size_t kStateAt = 12;
+
 std::string program_line(const json &status, const json &p) {
-  return fmt::format("{:>8} {:>3} {:<10} {:>4} {:>9} {:>9} {:>9} {:>6}  {}", number(p, "pid"),
-                     p.value("priority", 0), state_of(p), gpu_number(status, text(p, "gpu")),
-                     number(p, "used_bytes") >> 20, number(p, "requested_bytes") >> 20,
-                     number(p, "kept_bytes") >> 20, number(p, "evictions"),
+  return fmt::format("{:>7} {:>3} {:<10} {:>3} {:>6} {:>6} {:>6} {:>5} {:>6} {:<8} {}",
+                     number(p, "pid"), signed_number(p, "priority"), state_of(p),
+                     gpu_number(status, text(p, "gpu")), number(p, "used_bytes") >> 20,
+                     number(p, "requested_bytes") >> 20, number(p, "kept_bytes") >> 20,
+                     number(p, "evictions"), age(number(p, "seconds")), user_of(p),
                      text(p, "name") + (of_opencl(p) ? " (OpenCL)" : "") +
                          (flag(p, "exclusive") ? " (exclusive)" : "") +
                          (p.contains("cannot_be_suspended") ? " (stays)" : ""));
 }
 
+// The largest and the oldest first, numbers and names in their order.
+std::vector<json> sorted(const json &programs, const std::string &by) {
+  std::vector<json> list(programs.begin(), programs.end());
+  auto order = [&](auto key) { std::ranges::stable_sort(list, {}, key); };
+  if (by == "pid") order([](const json &p) { return number(p, "pid"); });
+  if (by == "user") order(user_of);
+  if (by == "time") order([](const json &p) { return ~number(p, "seconds"); });
+  if (by == "memory")
+    order([](const json &p) { return ~(number(p, "used_bytes") + number(p, "kept_bytes")); });
+  return list;
+}
+
+// ---- for terminals
+
+// ECMA-48, Select Graphic Rendition.
+constexpr const char *kBold = "1", *kRed = "31", *kGreen = "32", *kYellow = "33", *kBlue = "34";
+
+const char *colour_of(const std::string &state) {
+  if (state.ends_with('!')) return kRed;
+  if (state == "running") return kGreen;
+  if (state == "waits" || state == "pending" || state == "unassigned") return kYellow;
+  return kBlue;
+}
+
+// At most `width` columns of UTF-8 text.
+std::string cut(const std::string &line, int width) {
+  if (width <= 0) return line;
+  size_t at = 0;
+  for (int columns = 0; at < line.size(); at++)
+    if ((line[at] & 0xC0) != 0x80 && columns++ == width) break;
+  return line.substr(0, at);
+}
+
+// Paints the `size` bytes from `begin` on, if the line has them.
+std::string painted(std::string line, size_t begin, size_t size, const char *colour) {
+  if (size == 0 || begin >= line.size()) return line;
+  size = std::min(size, line.size() - begin);
+  line.insert(begin + size, "\x1b[0m");
+  return line.insert(begin, fmt::format("\x1b[{}m", colour));
+}
+
 }  // namespace
 
-std::string status_table(const json &status, int width) {
+std::string status_table(const json &status, const TableOptions &o) {
   std::string out;
-  auto add = [&](const std::string &line) {
-    out += line.substr(0, static_cast<size_t>(std::max(width, 1))) + "\n";
+  auto add = [&](const std::string &line, size_t at, size_t size, const char *colour) {
+    std::string shown = cut(line, o.width);
+    out += (o.colours ? painted(shown, at, size, colour) : shown) + "\n";
   };
-  const json gpus = status.value("gpus", json::array());
-  const json programs = status.value("programs", json::array());
-  for (size_t i = 0; i < gpus.size(); i++) add(gpu_line(i, gpus[i]));
-  add(fmt::format("evicted: {} in host memory, {} on disk", mib(number(status, "host_kept_bytes")),
-                  mib(number(status, "disk_kept_bytes"))));
-  add("");
-  add("     PID PRI STATE       GPU  USED MiB WANTS MiB KEPT MiB EVICT.  PROGRAM");
-  for (const json &p : programs) add(program_line(status, p));
+  const json gpus = list(status, "gpus");
+  for (size_t i = 0; i < gpus.size(); i++) add(gpu_line(i, gpus[i]), 0, 6, kBold);
+  add(fmt::format("evicted: {} in host memory, {} on disk        # used, + promised, . free",
+                  mib(number(status, "host_kept_bytes")), mib(number(status, "disk_kept_bytes"))),
+      0, 0, kBold);
+  add("", 0, 0, kBold);
+  add(kTitles, 0, cut(kTitles, o.width).size(), kBold);
+  for (const json &p : sorted(list(status, "programs"), o.sort))
+    add(program_line(status, p), kStateAt, state_of(p).size(), colour_of(state_of(p)));
   return out;
+}
+
+std::string table_legend() {
+  return R"(GPU       # used memory, + memory that is promised to a program which has not
+          allocated it yet, . free memory
+PRI       priority; higher goes first
+STATE     unassigned, pending (waits for a GPU), running, waits (for memory),
+          evicting, evicted (contents in host memory), on disk, resuming,
+          suspended (by ckpt-dump); ! it should leave its GPU and does not answer
+USED      MiB of device memory that the program uses
+WANTS     MiB that it has asked for and waits for
+KEPT      MiB of its contents that are kept in host memory or on disk
+EVICT     how often it was evicted
+TIME      since it has joined: minutes:seconds, 3h07m, or 12d03h
+)";
 }
 
 }  // namespace ckpt::tools

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The status of ckptd (manager/daemon/report/status.h) as text.
 #pragma once
 
 #include <string>
@@ -7,8 +9,17 @@
 
 namespace ckpt::tools {
 
-// The status of ckptd (manager/daemon/report/status.h) as lines of at most `width` columns. A
-// missing value is shown as 0 or as nothing, and a control character in a name as '?'.
-std::string status_table(const nlohmann::json &status, int width);
+struct TableOptions {
+  int width = 0;  // columns at which lines are cut; 0: they are not
+  bool colours = false;
+  std::string sort = "arrival";  // one of kSortings
+};
+
+inline const std::vector<std::string> kSortings = {"arrival", "pid", "user", "time", "memory"};
+
+// A missing value is shown as 0 or as nothing, and a control character in a name as \xNN.
+std::string status_table(const nlohmann::json &status, const TableOptions &options);
+// What the columns and marks of the table mean.
+std::string table_legend();
 
 }  // namespace ckpt::tools

@@ -241,6 +241,7 @@ class OpenCl final : public agent::Participant {
   }
 
   std::string requirements() override { return requirements_as_json(); }
+  void devices(std::vector<std::string> &all) override { append_used_devices(all); }
 
   Result<> detach() override {
     CKPT_CHECK(link().park());

@@ -159,6 +159,15 @@ std::string requirements_as_json() {
   return text_of({{"devices", devices}, {"programs", programs}, {"file_sets", sets.all()}});
 }
 
+void append_used_devices(std::vector<std::string> &names) {
+  std::vector<Device *> devices = registry().all<Device>();  // these are never destroyed
+  registry().each<Context>([&](Context &c) {
+    for (Device *d : devices)
+      if (c.uses(d) && std::ranges::find(names, d->real.name) == names.end())
+        names.push_back(d->real.name);
+  });
+}
+
 std::string doubtful_programs_as_json() {
   json devices = json::array(), programs = json::array();
   FileSets sets;

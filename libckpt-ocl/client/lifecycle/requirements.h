@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace ckpt::ocl {
 
@@ -25,5 +26,8 @@ std::string requirements_as_json();
 // built without it? "same_driver_too": also by the driver that has built them. Empty: there are
 // none.
 std::string doubtful_programs_as_json();
+
+// Appends the names of the devices of all contexts. At any time.
+void append_used_devices(std::vector<std::string> &names);
 
 }  // namespace ckpt::ocl

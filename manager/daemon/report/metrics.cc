@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "ckpt_config.h"
+
 namespace ckpt::manager {
 namespace {
 
@@ -129,6 +131,8 @@ void put_messages(Text &text, const Counters &c) {
 std::string metrics_text(const Policy &policy, const Meter &meter, const Counters &counters) {
   Text text;
   Accounting accounting = policy.accounting();
+  text.metric("ckptd_build_info", "gauge", "Always 1; the version of ckptd.")
+      .sample(1, {{"version", CKPT_VERSION}});
   put_gpus(text, policy, accounting, meter);
   put_programs(text, policy, accounting);
   put_events(text, counters);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "manager/daemon/report/status.h"
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "manager/daemon/report/profiles_file.h"
@@ -60,14 +62,23 @@ json program_as_json(const Program &p, const std::vector<Gpu> &gpus) {
   return j;
 }
 
+// A program says itself how old it is, when it joins a new Manager.
+u64 seconds_since(Time begin, Time now) {
+  return static_cast<u64>(std::max(now - begin, Time(0)).count() / 1'000'000);
+}
+
 }  // namespace
 
-std::string status_as_json(const Policy &policy, const Meter &meter) {
+std::string status_as_json(const Policy &policy, const Meter &meter, const Users &users, Time now) {
   Accounting accounting = policy.accounting();
   json gpus = json::array(), programs = json::array();
   for (size_t i = 0; i < accounting.gpus.size(); i++)
     gpus.push_back(gpu_as_json(policy.gpus()[i], accounting.gpus[i], meter.gpus()[i].name));
-  for (const auto &p : policy.programs()) programs.push_back(program_as_json(*p, policy.gpus()));
+  for (const auto &p : policy.programs()) {
+    programs.push_back(program_as_json(*p, policy.gpus()));
+    programs.back()["seconds"] = seconds_since(p->arrived, now);
+    if (auto user = users.find(p->id); user != users.end()) programs.back()["uid"] = user->second;
+  }
   json interference = json::array();
   for (const Interference::Finding &f : policy.findings())
     interference.push_back({{"a", policy.profiles().name(f.a)},

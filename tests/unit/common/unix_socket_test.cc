@@ -57,6 +57,35 @@ TEST_CASE("a message over the limit is refused before memory is allocated") {
   CHECK(m.error().what.find("4294967295") != std::string::npos);
 }
 
+TEST_CASE("a message cannot bring more descriptors than a message may have") {
+  auto pair = socket_pair();
+  REQUIRE(pair);
+  u32 header[2] = {1000, 1};
+  REQUIRE(write_all(pair->first.get(), view(header, sizeof header)));
+  // Eight with each byte of the body.
+  UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  const std::vector<int> fds(kMaxMessageFds, null.get());
+  for (int i = 0; i < 10; i++) {
+    char byte = 0;
+    iovec iov{&byte, 1};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxMessageFds)]{};
+    msghdr m{};
+    m.msg_iov = &iov;
+    m.msg_iovlen = 1;
+    m.msg_control = control;
+    m.msg_controllen = sizeof control;
+    cmsghdr *c = CMSG_FIRSTHDR(&m);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int) * fds.size());
+    std::memcpy(CMSG_DATA(c), fds.data(), sizeof(int) * fds.size());
+    REQUIRE(::sendmsg(pair->first.get(), &m, 0) == 1);
+  }
+  auto m = receive_message(pair->second.get());  // it does not wait for the rest
+  REQUIRE_FALSE(m);
+  CHECK(m.error().what.find("more than 8 descriptors") != std::string::npos);
+}
+
 TEST_CASE("only the owner can use a socket") {
   char dir[] = "/tmp/ckpt-ipc-test-XXXXXX";
   REQUIRE(::mkdtemp(dir));

@@ -45,6 +45,9 @@ TEST_CASE("a file that cannot be understood stays as it was") {
   Bytes endless = bytes({0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0xff, 0xff, 0xff});
   CHECK(edit_criu_file(endless, change_all) == endless);
   CHECK(edit_criu_file(bytes({1, 2, 3}), change_all).size() == 3);
+  // The number of its field has 33 bits; the lower 32 say "1".
+  Bytes large = bytes({0, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0x88, 0x80, 0x80, 0x80, 0x80, 1, 9});
+  CHECK(edit_criu_file(large, change_all) == large);
 }
 
 }  // namespace

@@ -86,11 +86,20 @@ static void nap(long milliseconds) {
   }
 }
 
-// Says that the feature is there, and waits until the program has been dumped and restored.
-__attribute__((unused)) static void checkpoint_here(void) {
+// Says that the feature is there, and waits until the program has been dumped and restored. If it
+// runs on after the dump, it calls `change` before it is killed.
+__attribute__((unused)) static void checkpoint_here_and_change(void (*change)(void)) {
   write_file("ready", "");
-  while (faccessat(start_folder, "go", F_OK, 0) != 0) nap(10);
+  while (faccessat(start_folder, "go", F_OK, 0) != 0) {
+    if (change && faccessat(start_folder, "change", F_OK, 0) == 0) {
+      change();
+      write_file("changed", "");
+      change = NULL;
+    }
+    nap(10);
+  }
 }
+__attribute__((unused)) static void checkpoint_here(void) { checkpoint_here_and_change(NULL); }
 
 __attribute__((unused)) static void fill(void *memory, size_t bytes, unsigned seed) {
   for (size_t i = 0; i < bytes; i++)

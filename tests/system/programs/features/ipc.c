@@ -24,6 +24,15 @@ static void named_semaphore(void) {
   CHECK(again != SEM_FAILED && sem_post(again) == 0 && sem_trywait(s) == 0);
   sem_unlink(name);
 }
+static sem_t *changing;
+static void change(void) { sem_wait(changing); }
+static void named_semaphore_changed(void) {
+  changing = sem_open(own_name(), O_CREAT | O_EXCL, 0600, 2);
+  NEED(changing != SEM_FAILED);
+  checkpoint_here_and_change(change);
+  sem_unlink(name);
+  CHECK(sem_trywait(changing) == 0 && sem_trywait(changing) == 0 && sem_trywait(changing) < 0);
+}
 static void unlinked_semaphore(void) {
   sem_t *s = sem_open(own_name(), O_CREAT | O_EXCL, 0600, 1);
   NEED(s != SEM_FAILED);
@@ -85,6 +94,7 @@ static void sysv_messages(void) {
   CHECK(got == 7 && strcmp(m.text, "queued") == 0);
 }
 
-FEATURES({"named_semaphore", named_semaphore}, {"unlinked_semaphore", unlinked_semaphore},
+FEATURES({"named_semaphore", named_semaphore}, {"named_semaphore_changed", named_semaphore_changed},
+         {"unlinked_semaphore", unlinked_semaphore},
          {"unnamed_semaphore", unnamed_semaphore}, {"message_queue", message_queue}, {"sysv_memory", sysv_memory},
          {"sysv_semaphores", sysv_semaphores}, {"sysv_messages", sysv_messages})

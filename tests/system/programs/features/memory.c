@@ -152,6 +152,28 @@ static void posix_shm(void) {
   checkpoint_here();
   CHECK(filled(p, kMiB, 12) && shm_unlink(name) == 0);
 }
+static unsigned char *changing;
+static void change(void) { fill(changing, kMiB, 99); }
+static void map_changing(int fd) {
+  NEED(fd >= 0 && ftruncate(fd, kMiB) == 0);
+  changing = mmap(NULL, kMiB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  close(fd);
+  fill(changing, kMiB, 12);
+}
+static void posix_shm_changed(void) {
+  char name[64], path[80];
+  snprintf(name, sizeof name, "/ckpt-feature-%d", (int)getpid());
+  snprintf(path, sizeof path, "/dev/shm%s", name);
+  map_changing(shm_open(name, O_RDWR | O_CREAT, 0600));
+  write_file("volatile", path);
+  checkpoint_here_and_change(change);
+  CHECK(shm_unlink(name) == 0 && filled(changing, kMiB, 12));
+}
+static void shared_file_changed(void) {
+  map_changing(open("mapped", O_RDWR | O_CREAT, 0600));
+  checkpoint_here_and_change(change);
+  CHECK(filled(changing, kMiB, 12));
+}
 static void locked(void) {
   unsigned char *p = map(kMiB, PROT_READ | PROT_WRITE, MAP_PRIVATE);
   fill(p, kMiB, 13);
@@ -220,6 +242,7 @@ FEATURES({"anonymous", anonymous}, {"huge_pages", huge_pages}, {"sparse_100g", s
          {"read_only_file", read_only_file}, {"many_mappings", many_mappings}, {"shared_by_fork", shared_by_fork},
          {"file_shared", file_shared}, {"file_private", file_private}, {"file_deleted", file_deleted},
          {"mapped_hard_link", mapped_hard_link}, {"memfd", memfd}, {"memfd_seals", memfd_seals},
-         {"secret_memory", secret_memory}, {"hugetlb", hugetlb}, {"posix_shm", posix_shm}, {"locked", locked},
+         {"secret_memory", secret_memory}, {"hugetlb", hugetlb}, {"posix_shm", posix_shm},
+         {"posix_shm_changed", posix_shm_changed}, {"posix_shm_lost", posix_shm_changed}, {"shared_file_changed", shared_file_changed}, {"locked", locked},
          {"advice", advice}, {"grows_down", grows_down}, {"executable", executable}, {"protection_key", protection_key},
          {"copy_on_write", copy_on_write}, {"device_zero", device_zero})

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a tool does with the answers of a hostile agent.
+#include "tools/agent_link/agent_client.h"
+
+#include <doctest/doctest.h>
+
+namespace ckpt::test {
+using namespace tools;
+using protocol::Type;
+namespace {
+
+// An agent that has given its only answer before it is asked.
+struct Agent {
+  Agent(Type type, const Writer &body) {
+    auto ends = socket_pair();
+    REQUIRE(ends);
+    socket = std::move(ends->second);
+    REQUIRE(send_message(socket.get(), static_cast<u16>(type), body.bytes()));
+    client.emplace(std::move(ends->first));
+  }
+  UniqueFd socket;
+  std::optional<AgentClient> client;
+};
+
+Writer welcome(u32 participants, u32 sent) {
+  Writer w;
+  w.put(protocol::kVersion).put(u32{7}).put(protocol::State::Running).put(participants);
+  for (u32 i = 0; i < sent; i++) w.str("");
+  return w;
+}
+
+}  // namespace
+
+TEST_CASE("a welcome names the participants") {
+  Result<AgentClient::Welcome> w = Agent(Type::Welcome, welcome(2, 2)).client->hello("test");
+  REQUIRE(w);
+  CHECK(w->pid == 7);
+  CHECK(w->participants.size() == 2);
+}
+
+TEST_CASE("a welcome with more participants than it has, or than can be, is malformed") {
+  CHECK_FALSE(Agent(Type::Welcome, welcome(3, 2)).client->hello("test"));
+  CHECK_FALSE(Agent(Type::Welcome, welcome(10'000, 10'000)).client->hello("test"));
+}
+
+TEST_CASE("an answer of another type or without its body is an error, a failure is the agent's") {
+  CHECK_FALSE(Agent(Type::Ok, {}).client->hello("test"));
+  CHECK_FALSE(Agent(Type::Suspended, {}).client->suspend(""));
+  CHECK(*Agent(Type::Suspended, Writer().put(u64{5})).client->suspend("") == 5);
+  Agent agent(Type::Failed, Writer().str("why").str("what to do"));
+  Result<> failed = agent.client->resume();
+  REQUIRE_FALSE(failed);
+  CHECK(failed.error().what == "why");
+  CHECK(failed.error().hint == "what to do");
+}
+
+TEST_CASE("an answer that is larger than any agent's is refused before it is read") {
+  auto ends = socket_pair();
+  REQUIRE(ends);
+  u32 header[2] = {200u << 20, static_cast<u32>(Type::Saved)};
+  REQUIRE(write_all(ends->second.get(), view(header, sizeof header)));
+  Result<std::string> needs = AgentClient(std::move(ends->first)).requirements();
+  REQUIRE_FALSE(needs);
+  CHECK(needs.error().what.find("exceeds the limit") != std::string::npos);
+}
+
+}  // namespace ckpt::test

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/criu/interrupted_waits.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+namespace ckpt::tools {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::steady_clock;
+
+// The kernel's own value (include/linux/errno.h): EINTR if a handler runs, else the call begins
+// again.
+constexpr long kRestartUnlessHandled = -514;  // -ERESTARTNOHAND
+constexpr u64 kInstructionBytes = 2;          // of `syscall`
+constexpr auto kStopTimeout = 1s;
+
+struct SystemCall {
+  i64 number = -1;
+  u64 second = 0, third = 0, fourth = 0;  // arguments
+};
+
+// Whether its third or fourth argument says that it waits without a limit. Futexes that wait for a
+// bit set have an absolute time (futex(2)).
+bool can_begin_again(const SystemCall &c) {
+  switch (c.number) {
+    case SYS_poll: return static_cast<int>(c.third) < 0;
+    case SYS_epoll_wait:
+    case SYS_epoll_pwait: return static_cast<int>(c.fourth) < 0;
+    case SYS_epoll_pwait2:
+    case SYS_semtimedop: return c.fourth == 0;
+    case SYS_rt_sigtimedwait: return c.third == 0;
+    case SYS_semop: return true;
+    case SYS_futex: return (c.second & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET;
+    default: return false;
+  }
+}
+
+bool wait_for_stop(pid_t thread) {
+  int status;
+  for (auto end = steady_clock::now() + kStopTimeout; steady_clock::now() < end;) {
+    pid_t stopped = ::waitpid(thread, &status, __WALL | WNOHANG);
+    if (stopped != 0) return stopped == thread && WIFSTOPPED(status);
+    std::this_thread::sleep_for(100us);
+  }
+  return false;
+}
+
+// As /proc/PID/task/TID/syscall has it (proc_pid_syscall(5)).
+SystemCall call_of(pid_t pid, pid_t thread) {
+  std::ifstream in(fmt::format("/proc/{}/task/{}/syscall", pid, thread));
+  SystemCall c;
+  u64 first;
+  if (!(in >> c.number >> std::hex >> first >> c.second >> c.third >> c.fourth)) c.number = -1;
+  return c;
+}
+
+void restart_in(pid_t thread) {
+  user_regs_struct r{};
+  if (::ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) < 0) return;
+  ::ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
+  if (wait_for_stop(thread) && ::ptrace(PTRACE_GETREGS, thread, nullptr, &r) == 0 &&
+      static_cast<i64>(r.rax) == -EINTR &&
+      can_begin_again({static_cast<i64>(r.orig_rax), r.rsi, r.rdx, r.r10})) {
+    r.rax = static_cast<unsigned long long>(kRestartUnlessHandled);
+    ::ptrace(PTRACE_SETREGS, thread, nullptr, &r);
+  }
+  ::ptrace(PTRACE_DETACH, thread, nullptr, nullptr);
+}
+
+// Field numbers of CRIU's images/core.proto, core-x86.proto and siginfo.proto.
+struct CoreEntry {
+  static constexpr u32 kThreadInfo = 2, kTask = 3, kThread = 5;
+};
+constexpr u32 kSharedSignals = 10, kOwnSignals = 9;  // of a task, of a thread
+constexpr u32 kSignals = 1, kRegisters = 2;
+struct Registers {
+  static constexpr u32 kR10 = 8, kAx = 11, kDx = 13, kSi = 14, kOrigAx = 16, kIp = 17;
+};
+
+// A restored thread runs the handlers of its pending signals first, and then begins the call again.
+bool has_signals(const ProtoMessage &core, u32 part, u32 queue) {
+  std::optional<ProtoMessage> entry = ProtoMessage::parse(core.bytes(part));
+  std::optional<ProtoMessage> signals = entry ? ProtoMessage::parse(entry->bytes(queue)) : entry;
+  return signals && !signals->bytes(kSignals).empty();
+}
+
+void edit_registers(ProtoMessage &r) {
+  SystemCall c{static_cast<i64>(r.number(Registers::kOrigAx)), r.number(Registers::kSi),
+               r.number(Registers::kDx), r.number(Registers::kR10)};
+  if (static_cast<i64>(r.number(Registers::kAx)) != -EINTR || !can_begin_again(c)) return;
+  r.set_number(Registers::kAx, r.number(Registers::kOrigAx));
+  r.set_number(Registers::kIp, r.number(Registers::kIp) - kInstructionBytes);
+}
+
+}  // namespace
+
+void restart_interrupted_waits(const std::vector<Process> &processes) {
+  for (const Process &p : processes)
+    for (pid_t thread : threads_of(p.pid))
+      if (can_begin_again(call_of(p.pid, thread))) restart_in(thread);
+}
+
+void restart_interrupted_wait(ProtoMessage &core) {
+  if (has_signals(core, CoreEntry::kTask, kSharedSignals) ||
+      has_signals(core, CoreEntry::kThread, kOwnSignals))
+    return;
+  core.edit_each(CoreEntry::kThreadInfo,
+                 [](ProtoMessage &info) { info.edit_each(kRegisters, edit_registers); });
+}
+
+}  // namespace ckpt::tools

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/dump/dump_marker.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "agent/protocol.h"
+#include "tools/proc/process.h"
+#include "tools/proc/process_root.h"
+
+namespace ckpt::tools {
+namespace {
+
+const std::string kName(protocol::kDumpMarker);
+
+}  // namespace
+
+void DumpMarker::lock(pid_t keeper, const std::string &session_socket) {
+  std::filesystem::path session = std::filesystem::path(session_socket).parent_path();
+  Result<UniqueFd> folder = open_folder_of(keeper, session);
+  if (!folder) return;
+  folder_ = std::move(*folder);
+  file_.reset(
+      ::openat(folder_.get(), kName.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (Result<Process> p = read_process(keeper)) keeper_user_ = p->credentials();
+  if (file_) ::flock(file_.get(), LOCK_SH | LOCK_NB);  // there may be another dump
+}
+
+void DumpMarker::remove() {
+  if (AsUser as(keeper_user_); folder_ && as.active()) ::unlinkat(folder_.get(), kName.c_str(), 0);
+}
+
+bool DumpMarker::is_open_in(const DescriptorTable &program) const {
+  auto is_marker = [](const Descriptor &d) {
+    return d.kind == Descriptor::Kind::File &&
+           std::filesystem::path(d.target).filename() == protocol::kDumpMarker;
+  };
+  return std::ranges::any_of(
+      program, [&](const auto &process) { return std::ranges::any_of(process.second, is_marker); });
+}
+
+}  // namespace ckpt::tools

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The file in a session's folder that says "a dump is under way" (agent/protocol.h). The dump holds
+// a lock on it (flock(2)), and so does its CRIU, so that agents do not wait for a dump that was
+// killed.
+#pragma once
+
+#include <string>
+
+#include "common/base/as_user.h"
+#include "common/base/unique_fd.h"
+#include "tools/dump/outer_pipes.h"
+
+namespace ckpt::tools {
+
+class DumpMarker {
+ public:
+  // Locks the file that the keeper has made.
+  void lock(pid_t keeper, const std::string &session_socket);
+  // Agents may start from here on.
+  void remove();
+  int descriptor() const { return file_.get(); }
+  // An agent looked whether the file is locked, and was stopped in the middle of that: its copy
+  // would have a file open that no restore finds.
+  bool is_open_in(const DescriptorTable &program) const;
+
+ private:
+  Credentials keeper_user_;  // who may remove files in it
+  UniqueFd folder_;          // of the session
+  UniqueFd file_;
+};
+
+}  // namespace ckpt::tools

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory files: files of a tmpfs, such as /dev/shm, that the program has mapped shared and can
+// write, as shm_open(3), sem_open(3) and MPI make them. CRIU saves their names, not their contents
+// (criu/mem.c: only mappings without a file, and memfds, count as shared memory). But a program
+// that runs on changes them, and a restart of the machine removes them. So the contents are part of
+// the image; tools/restore/memory_files puts them back.
+//
+// Unlinked files without another name are CRIU's (its "ghost files").
+#pragma once
+
+#include <sys/stat.h>
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "common/base/unique_fd.h"
+#include "storage/write/image_writer.h"
+#include "tools/manifest/image_manifest.h"
+#include "tools/proc/file_writers.h"
+#include "tools/reasons.h"
+#include "tools/session/target.h"
+
+namespace ckpt::tools {
+
+class MemoryFiles {
+ public:
+  static MemoryFiles of(const Target &target);
+  // A process outside of the program that can change one of them at any time. The program cannot be
+  // restored without it.
+  void check_not_shared_with_others(const Target &target, Reasons &reasons) const;
+  // While the program is stopped. `links`: the names that this dump has given to unlinked files.
+  Result<> save(storage::ImageWriter &image, const std::vector<ImageManifest::Link> &links);
+  nlohmann::json describe() const { return described_; }
+
+ private:
+  struct File {
+    FileId id;
+    UniqueFd fd;
+    std::string name;  // as /proc/PID/maps has it
+  };
+  Result<> save(const File &f, storage::ImageWriter &image,
+                const std::vector<ImageManifest::Link> &links);
+
+  std::vector<File> files_;
+  nlohmann::json described_ = nlohmann::json::array();
+};
+
+}  // namespace ckpt::tools

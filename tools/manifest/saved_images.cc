@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/manifest/saved_images.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include <nlohmann/json.hpp>
+
+#include "storage/io/partial_folder.h"
+#include "storage/read/image_reader.h"
+#include "tools/session/end_mark.h"
+
+namespace ckpt::tools {
+namespace {
+
+using nlohmann::json;
+using storage::ImageReader;
+
+const json &member(const json &j, const char *name) {
+  static const json none;
+  auto it = j.is_object() ? j.find(name) : j.end();
+  return it == j.end() ? none : *it;
+}
+
+std::string text_in(const json &j, const char *name) {
+  const std::string *text = member(j, name).get_ptr<const std::string *>();
+  return text ? *text : "";
+}
+
+std::string command_of(const json &manifest) {
+  std::string all;
+  for (const json &word : member(manifest, "argv"))
+    if (const std::string *w = word.get_ptr<const std::string *>())
+      all += (all.empty() ? "" : " ") + *w;
+  return all.empty() ? text_in(manifest, "program") : all;
+}
+
+void add_once(std::vector<std::string> &all, const std::string &name) {
+  if (!name.empty() && std::ranges::find(all, name) == all.end()) all.push_back(name);
+}
+
+// The names of the devices that were used, or of the API if a participant names none.
+std::vector<std::string> devices_of(const json &manifest) {
+  std::vector<std::string> all;
+  for (const json &participant : member(manifest, "participants")) {
+    size_t before = all.size();
+    for (const json &d : member(member(participant, "needs"), "devices"))
+      if (member(d, "used") != json(false)) add_once(all, text_in(d, "name"));
+    if (all.size() == before) add_once(all, text_in(participant, "api"));
+  }
+  return all;
+}
+
+void describe(const ImageReader &reader, SavedImage &image) {
+  const json &m = reader.manifest();
+  image.program = command_of(m);
+  image.created = text_in(m, "created");
+  image.devices = devices_of(m);
+  image.raw_bytes = reader.stats().raw_bytes;
+  image.stored_bytes = reader.stats().stored_bytes;
+  image.encrypted = reader.index().key_check != 0;
+  image.generation = reader.index().generation;
+  image.parent = text_in(member(m, "parent"), "name");
+  image.session_folder = text_in(m, "session_dir");
+  const json &pid = member(m, "root_pid");
+  image.root_pid = pid.is_number_integer() ? pid.get<pid_t>() : 0;
+}
+
+SavedImage read_image(const std::string &path, const storage::Key *key, Thoroughness thoroughness) {
+  SavedImage image{.path = path};
+  auto reader = ImageReader::open(path, {.key = key});
+  if (!reader) {
+    bool locked = reader.error().what.find("the image is encrypted") != std::string::npos;
+    image.state = locked ? SavedImage::State::Locked : SavedImage::State::Damaged;
+    image.why = reader.error().what;
+    return image;
+  }
+  describe(**reader, image);
+  if (thoroughness == Thoroughness::EveryByte)
+    if (Result<> sound = (*reader)->verify(ImageReader::Depth::Stored).result(); !sound) {
+      image.state = SavedImage::State::Damaged;
+      image.why = sound.error().what;
+      return image;
+    }
+  if (is_marked_ended(path)) image.state = SavedImage::State::Ended;
+  return image;
+}
+
+}  // namespace
+
+const char *state_name(SavedImage::State state) {
+  switch (state) {
+    case SavedImage::State::Complete: return "complete";
+    case SavedImage::State::Damaged: return "damaged";
+    case SavedImage::State::Locked: return "locked";
+    case SavedImage::State::Incomplete: return "incomplete";
+    case SavedImage::State::Ended: return "ended";
+  }
+  return "?";
+}
+
+Result<std::vector<SavedImage>> images_in(const std::string &folder, const storage::Key *key,
+                                          Thoroughness thoroughness) {
+  std::error_code ec;
+  std::filesystem::directory_iterator entries(folder, ec);
+  if (ec)
+    return fail_with_hint(fmt::format("cannot read the folder {}: {}", folder, ec.message()),
+                          "name the folder that contains the images");
+  std::vector<SavedImage> all;
+  for (const auto &entry : entries) {
+    const std::string path = entry.path().string(), name = entry.path().filename().string();
+    struct stat index {};
+    if (storage::is_partial_name(name))
+      all.push_back({.path = path, .state = SavedImage::State::Incomplete});
+    else if (::stat((path + "/index.ckpt").c_str(), &index) == 0 ||
+             ::stat((path + "/chunks.ckpt").c_str(), &index) == 0)
+      all.push_back(read_image(path, key, thoroughness));
+  }
+  std::ranges::sort(all, {}, &SavedImage::path);
+  return all;
+}
+
+}  // namespace ckpt::tools

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/proc/file_writers.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "tools/proc/descriptors.h"
+
+namespace ckpt::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The links in /proc/PID/fd and /proc/PID/map_files have the rights of the descriptor.
+bool is_for_writing(const std::string &link) {
+  struct stat st {};
+  return ::lstat(link.c_str(), &st) == 0 && (st.st_mode & S_IWUSR);
+}
+
+std::set<FileId> open_for_writing(pid_t pid) {
+  std::set<FileId> files;
+  std::error_code ec;
+  for (const auto &e : fs::directory_iterator(fmt::format("/proc/{}/fd", pid), ec)) {
+    struct stat st {};
+    if (::stat(e.path().c_str(), &st) == 0 && S_ISREG(st.st_mode) && is_for_writing(e.path()))
+      files.insert({st.st_dev, st.st_ino});
+  }
+  return files;
+}
+
+std::set<FileId> written_by(pid_t pid, const std::set<FileId> &files) {
+  std::set<FileId> found, open = open_for_writing(pid);
+  for (const FileId &id : files)
+    if (open.contains(id)) found.insert(id);
+  for (const ProcMapping &m : mappings_of(pid))
+    if (files.contains({m.device, m.inode}) && can_write(pid, m)) found.insert({m.device, m.inode});
+  return found;
+}
+
+}  // namespace
+
+std::string map_file(pid_t pid, const ProcMapping &m) {
+  return fmt::format("/proc/{}/map_files/{:x}-{:x}", pid, m.begin, m.end);
+}
+
+bool can_write(pid_t pid, const ProcMapping &m) {
+  if (!m.permissions.ends_with('s')) return false;
+  return m.permissions[1] == 'w' || is_for_writing(map_file(pid, m));
+}
+
+std::vector<FileWriter> writers_of(const std::set<FileId> &files, const std::set<pid_t> &except) {
+  std::vector<FileWriter> writers;
+  if (files.empty()) return writers;
+  for (const Process &p : ProcessTable::read().all())
+    if (!except.contains(p.pid))
+      for (const FileId &id : written_by(p.pid, files)) writers.push_back({id, p});
+  return writers;
+}
+
+}  // namespace ckpt::tools

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/restore/memory_files.h"
+
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <map>
+#include <optional>
+
+#include "common/base/io.h"
+#include "tools/proc/file_writers.h"
+
+namespace ckpt::tools {
+namespace {
+
+using MemoryFile = ImageManifest::MemoryFile;
+
+std::string folder_of(const std::string &path) {
+  return std::filesystem::path(path).parent_path().string();
+}
+
+bool is_tmpfs(const std::string &folder) {
+  struct statfs fs {};
+  return ::statfs(folder.c_str(), &fs) == 0 && static_cast<long>(fs.f_type) == TMPFS_MAGIC;
+}
+
+std::optional<struct stat> stat_of(const std::string &path) {
+  struct stat st {};
+  return ::lstat(path.c_str(), &st) == 0 ? std::optional(st) : std::nullopt;
+}
+
+// A name that leads to another file than the program's cannot be given to the program's again.
+std::string refused_names(const MemoryFile &f, const std::optional<struct stat> &now) {
+  for (const std::string &name : f.names)
+    if (auto other = stat_of(name); other && (!now || other->st_ino != now->st_ino))
+      return fmt::format(
+          "{} is another file now than the program's shared memory of that name: remove it, if no "
+          "program uses it",
+          name);
+  return {};
+}
+
+std::string refused(const MemoryFile &f) {
+  if (!is_tmpfs(folder_of(f.path)))
+    return fmt::format("the program has shared memory in {}, where no tmpfs is mounted: mount one",
+                       f.path);
+  std::optional<struct stat> now = stat_of(f.path);
+  if (now && !S_ISREG(now->st_mode))
+    return fmt::format("{}, the program's shared memory, is no regular file here: remove it",
+                       f.path);
+  if (now && now->st_uid != f.uid)
+    return fmt::format(
+        "{}, the program's shared memory, belongs to user {} here instead of user {}: remove it",
+        f.path, now->st_uid, f.uid);
+  return refused_names(f, now);
+}
+
+void check_room(const std::vector<MemoryFile> &files, Reasons &reasons) {
+  std::map<std::string, i64> more;  // by folder
+  for (const MemoryFile &f : files) {
+    std::optional<struct stat> now = stat_of(f.path);
+    more[folder_of(f.path)] += static_cast<i64>(f.data_bytes()) - (now ? now->st_blocks * 512 : 0);
+  }
+  for (auto [folder, bytes] : more) {
+    struct statvfs fs {};
+    if (::statvfs(folder.c_str(), &fs) != 0) continue;
+    if (bytes > static_cast<i64>(fs.f_bavail * fs.f_frsize))
+      reasons.push_back(fmt::format(
+          "the program's shared memory needs {} MiB more in {}, where {} MiB are free: make room "
+          "there, or enlarge it (mount -o remount,size=)",
+          (bytes >> 20) + 1, folder, fs.f_bavail * fs.f_frsize >> 20));
+  }
+}
+
+void check_writers(const std::vector<MemoryFile> &files, Reasons &reasons) {
+  std::map<FileId, std::string> paths;
+  std::set<FileId> ids;
+  for (const MemoryFile &f : files)
+    if (auto now = stat_of(f.path)) {
+      ids.insert({now->st_dev, now->st_ino});
+      paths[{now->st_dev, now->st_ino}] = f.path;
+    }
+  for (const FileWriter &w : writers_of(ids, {::getpid()}))
+    reasons.push_back(fmt::format(
+        "{}, the program's shared memory, is in use by {}, which may be the original or a copy of "
+        "the program: end it first",
+        paths[w.file], name_of(w.process)));
+}
+
+Result<> clear(int fd, u64 begin, u64 end) {
+  constexpr int kHole = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+  if (begin >= end) return {};
+  if (::fallocate(fd, kHole, static_cast<off_t>(begin), static_cast<off_t>(end - begin)) == 0)
+    return {};
+  return fail_errno("cannot clear it");
+}
+
+Result<> fill(int fd, const MemoryFile &f, const storage::ImageReader &image) {
+  const storage::StreamEntry *stream = image.find(f.stream);
+  if (!stream || stream->size != f.data_bytes())
+    return fail("the image is damaged: it lacks the contents");
+  Bytes buffer(storage::kChunkBytes);
+  u64 read = 0, cleared = 0;
+  for (auto [offset, length] : f.extents) {
+    CKPT_CHECK(clear(fd, cleared, offset));
+    cleared = offset + length;
+    for (u64 at = offset; at < cleared;) {
+      auto piece = std::span(buffer).first(std::min<u64>(buffer.size(), cleared - at));
+      CKPT_CHECK(image.read(*stream, read, piece));
+      CKPT_CHECK(write_all_at(fd, piece, static_cast<off_t>(at)));
+      at += piece.size();
+      read += piece.size();
+    }
+  }
+  return clear(fd, cleared, f.size);
+}
+
+}  // namespace
+
+void check_memory_files(const ImageManifest &m, Reasons &reasons) {
+  for (const MemoryFile &f : m.memory_files)
+    if (std::string why = refused(f); !why.empty()) reasons.push_back(std::move(why));
+  check_room(m.memory_files, reasons);
+  check_writers(m.memory_files, reasons);
+}
+
+RestoredMemoryFiles::~RestoredMemoryFiles() {
+  for (const std::string &path : made_) ::unlink(path.c_str());
+}
+
+Result<> RestoredMemoryFiles::write(const ImageManifest &m, const storage::ImageReader &image) {
+  for (const MemoryFile &f : m.memory_files)
+    if (Result<> done = write(f, image); !done)
+      return Failure(
+          std::move(done.error()).in(fmt::format("cannot restore the shared memory {}", f.path)));
+  return {};
+}
+
+Result<UniqueFd> RestoredMemoryFiles::open(const MemoryFile &f) {
+  constexpr int kFlags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  UniqueFd fd(::open(f.path.c_str(), kFlags));
+  if (!fd && errno == ENOENT) {
+    fd.reset(::open(f.path.c_str(), kFlags | O_CREAT | O_EXCL, 0600));
+    if (!fd) return fail_errno("cannot make it");
+    made_.push_back(f.path);
+    if (::fchown(fd.get(), f.uid, f.gid) < 0)
+      return fail_errno("cannot give it to user {}, group {}", f.uid, f.gid);
+  }
+  if (!fd) return fail_errno("cannot open it");
+  if (::fchmod(fd.get(), f.mode) < 0) return fail_errno("cannot set its rights");  // CRIU compares
+  return fd;
+}
+
+Result<> RestoredMemoryFiles::write(const MemoryFile &f, const storage::ImageReader &image) {
+  CKPT_TRY(UniqueFd fd, open(f));
+  if (::ftruncate(fd.get(), static_cast<off_t>(f.size)) < 0)
+    return fail_errno("cannot set its size");
+  CKPT_CHECK(fill(fd.get(), f, image));
+  return add_names(f);
+}
+
+Result<> RestoredMemoryFiles::add_names(const MemoryFile &f) {
+  for (const std::string &name : f.names) {
+    if (::link(f.path.c_str(), name.c_str()) == 0)
+      made_.push_back(name);
+    else if (errno != EEXIST)
+      return fail_errno("cannot give it the name {}", name);
+  }
+  return {};
+}
+
+}  // namespace ckpt::tools

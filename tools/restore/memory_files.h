@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Puts the contents of memory files (tools/dump/memory_files.h) back before CRIU opens them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/base/unique_fd.h"
+#include "storage/read/image_reader.h"
+#include "tools/manifest/image_manifest.h"
+#include "tools/reasons.h"
+
+namespace ckpt::tools {
+
+// What prevents it here: no tmpfs, too little room, a file of another user, or a process that can
+// change the file, such as the original program.
+void check_memory_files(const ImageManifest &m, Reasons &reasons);
+
+class RestoredMemoryFiles {
+ public:
+  RestoredMemoryFiles() = default;
+  RestoredMemoryFiles(const RestoredMemoryFiles &) = delete;
+  // Removes the names that it has made, unless the program runs.
+  ~RestoredMemoryFiles();
+
+  // A file that exists keeps its inode: other names of it stay valid.
+  Result<> write(const ImageManifest &m, const storage::ImageReader &image);
+  void program_runs() { made_.clear(); }
+
+ private:
+  Result<UniqueFd> open(const ImageManifest::MemoryFile &f);
+  Result<> write(const ImageManifest::MemoryFile &f, const storage::ImageReader &image);
+  Result<> add_names(const ImageManifest::MemoryFile &f);
+
+  std::vector<std::string> made_;
+};
+
+}  // namespace ckpt::tools

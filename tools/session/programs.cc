@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/session/programs.h"
+
+#include <fcntl.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <sstream>
+
+#include "agent/protocol.h"
+#include "tools/agent_link/agent_client.h"
+#include "tools/proc/process.h"
+#include "tools/proc/process_root.h"
+#include "tools/proc/sockets.h"
+#include "tools/session/session_folder.h"
+
+namespace ckpt::tools {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kPatience = 500ms;
+
+std::string keeper_socket(pid_t pid) {
+  std::string name = executable_name(pid);
+  if (name != "ckpt-run" && name != "ckpt-restore") return {};
+  for (const std::string &path : listening_sockets(pid, std::string(protocol::kSessionSocket)))
+    return path;
+  return {};
+}
+
+bool has_file(pid_t pid, const std::string &folder, std::string_view name) {
+  Result<UniqueFd> fd = open_folder_of(pid, folder);
+  return fd && ::faccessat(fd->get(), std::string(name).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+std::string command_of(pid_t pid) {
+  std::string all;
+  for (const std::string &word : arguments_of(pid)) all += (all.empty() ? "" : " ") + word;
+  return all;
+}
+
+void add_once(std::vector<std::string> &all, const std::string &name) {
+  if (std::ranges::find(all, name) == all.end()) all.push_back(name);
+}
+
+// An agent may be busy, for example with a dump; then its devices stay unknown.
+void ask_agent(pid_t pid, RunningProgram &p) {
+  for (const std::string &socket :
+       listening_sockets(pid, std::string(protocol::kAgentSocketPrefix))) {
+    Result<AgentClient> agent = AgentClient::glance(pid, socket, kPatience);
+    if (!agent) return;
+    Result<AgentClient::Welcome> welcome = agent->hello("ckpt-ps");
+    if (!welcome) return;
+    if (welcome->state == protocol::State::Suspended) p.state = "suspended";
+    Result<std::vector<std::string>> names = agent->devices();
+    for (const std::string &name : names && !names->empty() ? *names : welcome->participants)
+      add_once(p.devices, name);
+  }
+}
+
+void read_last_image(const std::string &folder, RunningProgram &p) {
+  std::istringstream in(read_file_of(p.keeper, fmt::format("{}/{}", folder, kLastImageFile)));
+  if (in >> p.last_image_time && in.get() == ' ') std::getline(in, p.last_image);
+}
+
+void read_program(const ProcessTable &table, const std::string &folder, RunningProgram &p) {
+  std::istringstream in(read_file_of(p.keeper, fmt::format("{}/{}", folder, kProgramFile)));
+  pid_t number = 0;
+  const Process *root = in >> number ? table.find_below(p.keeper, number) : nullptr;
+  if (!root) return;
+  p.root = root->pid;
+  p.root_ns_pid = root->ns_pid();
+  p.command = command_of(root->pid);
+  if (p.command.empty()) p.command = root->command;
+  std::string session = environment_of(root->pid, protocol::kSessionVariable);
+  p.session_folder =
+      session.empty() ? folder : std::filesystem::path(session).parent_path().string();
+  p.state = root->state == 'T' ? "stopped" : "running";
+  if (has_file(p.keeper, folder, protocol::kDumpMarker)) p.state = "dumping";
+  for (const Process &q : table.tree(root->pid)) {
+    p.processes++;
+    p.resident_bytes += q.resident_bytes;
+    if (p.state == "running" || p.state == "suspended") ask_agent(q.pid, p);
+  }
+}
+
+}  // namespace
+
+std::vector<RunningProgram> running_programs(std::optional<uid_t> of_user) {
+  std::vector<RunningProgram> all;
+  ProcessTable table = ProcessTable::read();
+  for (const Process &keeper : table.all()) {
+    if (of_user && keeper.uid != *of_user) continue;
+    std::string socket = keeper_socket(keeper.pid);
+    if (socket.empty()) continue;
+    RunningProgram p{.keeper = keeper.pid, .uid = keeper.uid, .user = user_name(keeper.uid)};
+    p.state = "starting";
+    p.seconds = seconds_since_start(keeper);
+    p.command = command_of(keeper.pid);
+    std::string folder = std::filesystem::path(socket).parent_path();
+    read_program(table, folder, p);
+    read_last_image(folder, p);
+    all.push_back(std::move(p));
+  }
+  return all;
+}
+
+std::string user_name(uid_t uid) {
+  const passwd *entry = ::getpwuid(uid);
+  return entry ? entry->pw_name : std::to_string(uid);
+}
+
+std::optional<uid_t> user_id(const std::string &name) {
+  if (const passwd *entry = ::getpwnam(name.c_str())) return entry->pw_uid;
+  uid_t uid = 0;
+  auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), uid);
+  if (name.empty() || error != std::errc() || end != name.data() + name.size()) return std::nullopt;
+  return uid;
+}
+
+}  // namespace ckpt::tools
