@@ -12,7 +12,7 @@
 
 #include "common/base/gpu.h"
 #include "common/base/installation.h"
-#include "libckpt-cuda/uuid.h"
+#include "libckpt-cuda/devices/uuid.h"
 
 namespace ckpt::cuda {
 namespace {
@@ -110,6 +110,15 @@ Result<std::vector<RealDevice>> list_devices(const RealDriver &driver, bool with
     if (with_free) all.back().free_bytes = free_memory(handle, d);
   }
   return all;
+}
+
+int driver_version(const RealDriver &driver) {
+  void *handle = ::dlopen(driver.path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) return 0;
+  int version = 0;
+  auto get = entry<PFN_cuDriverGetVersion_v2020>(handle, "cuDriverGetVersion");
+  if (get) get(&version);
+  return version;
 }
 
 }  // namespace ckpt::cuda

@@ -193,6 +193,11 @@ Result<std::vector<ProcessUse>> Client::processes(u32 device) {
   return list;
 }
 
+bool Client::has_others() {
+  Result<Bytes> answer = call(Request::Others, {}, Response::Answer);
+  return answer && Reader(*answer).get<u8>() == 1;
+}
+
 Result<i64> Client::reserve(u32 device, const Job &job) {
   Writer w;
   w.put(broker_index(device)).put(job.since).put(job.kernel).put(job.switch_cost);

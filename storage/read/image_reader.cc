@@ -28,9 +28,10 @@ Result<std::unique_ptr<ImageReader>> ImageReader::open(const std::string &path,
   if (!folder) return fail_errno("cannot open the image {}", path);
   struct stat index {};
   if (::fstatat(folder.get(), kIndexFile, &index, 0) != 0 && errno == ENOENT)
-    return fail_with_hint(fmt::format("{} is not an image: it contains no {}", path, kIndexFile),
-                          "name a folder that ckpt-dump has written (ckpt-image list shows those of "
-                          "a folder)");
+    return fail_with_hint(
+        fmt::format("{} is not an image: it contains no {}", path, kIndexFile),
+        "name a folder that ckpt-dump has written (ckpt-image list shows those of "
+        "a folder)");
   if (options.only_own) CKPT_CHECK(check_own(out->fs_, folder.get(), path));
   CKPT_CHECK(out->open_index(folder.get(), options.only_own));
   if (auto ok = out->files_.open(out->fs_, folder.get(), path, out->index_, options.hold); !ok)

@@ -24,7 +24,8 @@ def page_of(tool):
 
 
 def help_of(tool, *words):
-    return subprocess.run([BUILD / "tools" / tool, *words, "--help"], capture_output=True, text=True, check=True).stdout
+    folder = "helper" if tool == "ckpt-helper" else "tools"
+    return subprocess.run([BUILD / folder / tool, *words, "--help"], capture_output=True, text=True, check=True).stdout
 
 
 def verbs_of(tool):
@@ -36,7 +37,7 @@ def verbs_of(tool):
 # ---- options
 
 @pytest.mark.no_criu
-@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("tool", [*TOOLS, "ckpt-helper"])
 def test_help_man_page_and_completion_have_the_same_options(tool):
     said = documents.options_of_help(help_of(tool))
     offered = documents.complete(tool)

@@ -115,9 +115,9 @@ Result<Criu> find_criu() {
   return c;
 }
 
-const char *log_level(u64 file_size_limit) {
+bool errors_only(u64 file_size_limit) {
   constexpr u64 kLargestLog = 1u << 30;
-  return file_size_limit < kLargestLog ? "-v1" : "-v4";
+  return file_size_limit < kLargestLog;
 }
 
 Error criu_error(const std::string &log_path, const std::string &verb, int wait_status) {

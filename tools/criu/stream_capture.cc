@@ -25,18 +25,27 @@ Result<> StreamCapture::start(const std::string &folder) {
   return {};
 }
 
+Result<> StreamCapture::start(UniqueFd connection) {
+  connection_ = std::move(connection);
+  CKPT_TRY(server_, start_thread([this] { serve_connected(connection_.get()); }));
+  return {};
+}
+
 // If CRIU ends before it connects, finish() shuts the listener down and so ends this thread.
 void StreamCapture::accept_and_serve() {
   Result<UniqueFd> socket = accept_unix(listener_.get());
-  if (!socket) return;
+  if (socket) serve_connected(socket->get());
+}
+
+void StreamCapture::serve_connected(int socket) {
   {
     std::lock_guard lock(mutex_);
-    open_.insert(socket->get());
-    if (cancelled_) ::shutdown(socket->get(), SHUT_RDWR);
+    open_.insert(socket);
+    if (cancelled_) ::shutdown(socket, SHUT_RDWR);
   }
-  note(guarded([&] { return serve(socket->get()); }));
+  note(guarded([&] { return serve(socket); }));
   std::lock_guard lock(mutex_);
-  open_.erase(socket->get());
+  open_.erase(socket);
 }
 
 Result<> StreamCapture::serve(int socket) {

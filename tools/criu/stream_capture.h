@@ -20,6 +20,8 @@ class StreamCapture {
   explicit StreamCapture(storage::ImageWriter &image) : image_(image) {}
   ~StreamCapture();
   Result<> start(const std::string &folder);
+  // The same, for a connection that CRIU has made already.
+  Result<> start(UniqueFd connection);
   // After CRIU has ended: waits until all bytes are in the image. Returns the first error.
   Result<> finish();
   // Breaks the pipes, so that CRIU fails, cures the program and ends.
@@ -27,12 +29,13 @@ class StreamCapture {
 
  private:
   void accept_and_serve();
+  void serve_connected(int socket);
   Result<> serve(int socket);
   Result<> copy(UniqueFd pipe, const std::string &name);
   void note(const Result<> &r);
 
   storage::ImageWriter &image_;
-  UniqueFd listener_;
+  UniqueFd listener_, connection_;
   std::thread server_;
   std::mutex mutex_;
   std::list<std::thread> copiers_;

@@ -39,10 +39,19 @@ Result<> StreamServer::start(const std::string &folder) {
   return {};
 }
 
+Result<> StreamServer::start(UniqueFd connection) {
+  connection_ = std::move(connection);
+  CKPT_TRY(server_, start_thread([this] { serve_connected(connection_.get()); }));
+  return {};
+}
+
 void StreamServer::accept_and_serve() {
   Result<UniqueFd> socket = accept_unix(listener_.get());
-  if (!socket) return;
-  if (Result<> r = guarded([&] { return serve(socket->get()); }); !r) {
+  if (socket) serve_connected(socket->get());
+}
+
+void StreamServer::serve_connected(int socket) {
+  if (Result<> r = guarded([&] { return serve(socket); }); !r) {
     std::lock_guard lock(mutex_);
     if (first_error_) first_error_ = r;
   }

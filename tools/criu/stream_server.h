@@ -26,11 +26,14 @@ class StreamServer {
       : image_(image), edits_(std::move(edits)) {}
   ~StreamServer();
   Result<> start(const std::string &folder);
+  // The same, for a connection that CRIU has made already.
+  Result<> start(UniqueFd connection);
   // After CRIU has ended: returns the first error of reading the image.
   Result<> finish();
 
  private:
   void accept_and_serve();
+  void serve_connected(int socket);
   Result<> serve(int socket);
   void copy(const std::string &name, UniqueFd pipe);
   using Write = std::function<Result<>(ByteView)>;
@@ -38,7 +41,7 @@ class StreamServer {
 
   const storage::ImageReader &image_;
   StreamEdits edits_;
-  UniqueFd listener_;
+  UniqueFd listener_, connection_;
   std::thread server_;
   std::mutex mutex_;
   std::list<std::thread> copiers_;

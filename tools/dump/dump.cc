@@ -117,6 +117,9 @@ Result<> Dump::begin() {
 
 // The program is paused. Every failure is undone.
 Result<> Dump::checkpoint() {
+  // Host memory for the contents of device memory, while the program still runs.
+  phases_.begin("prepare");
+  CKPT_CHECK(agents_.prepare(options_.prepare_bytes));
   // New device calls wait at the gate, and submitted work finishes.
   phases_.begin("quiesce");
   paused_at_ = Phases::Clock::now();
@@ -125,7 +128,7 @@ Result<> Dump::checkpoint() {
   report_.waits = agents_.waits();
   // The agents copy the contents of device memory into the image.
   phases_.begin("save");
-  CKPT_CHECK(agents_.save(*image_));
+  CKPT_CHECK(agents_.save(*image_, options_.leave_running));
   // The agents remove every trace of a driver from their processes.
   phases_.begin("detach");
   CKPT_CHECK(agents_.detach());
@@ -141,6 +144,7 @@ Result<> Dump::checkpoint() {
   if (options_.leave_running) CKPT_CHECK(wake());
   // The image reaches the disk and gets its name.
   phases_.begin("write");
+  CKPT_CHECK(agents_.write_kept(*image_));
   manifest_["phases"] = phases_.json();
   return image_->finish(manifest_);
 }
@@ -172,7 +176,7 @@ Result<> Dump::resolve() {
 
 Result<> Dump::preflight() {
   Reasons reasons;
-  check_rights(reasons);
+  rights_ = rights_to_dump(target_, reasons);
   if (Result<Criu> criu = find_criu()) {
     criu_ = *criu;
     check_container(target_, criu_, reasons);
@@ -209,6 +213,8 @@ Result<> Dump::open_image() {
                {"host", describe_host()},
                {"root_pid", target_.processes.front().ns_pid()},
                {"session_dir", session_folder_of(target_)}};
+  if (std::optional<helper::Identity> owner = owner_of(target_))
+    manifest_["owner"] = {{"uid", owner->uid}, {"gid", owner->gid}, {"groups", owner->groups}};
   hash_files();
   for (const Process &p : target_.processes) expected_ += p.resident_bytes;
   if (in_pipe()) {
@@ -261,6 +267,7 @@ Result<> Dump::announce() {
 Result<> Dump::lock_connections() {
   connections_ = Connections::read(target_);
   reuse_ = reuse_of_sockets(target_.processes);
+  rights_.connections = !connections_.empty();
   if (connections_.empty()) return {};
   CKPT_TRY(connection_lock_, ConnectionLock::take(connections_.flows()));
   return {};
@@ -272,7 +279,7 @@ Result<> Dump::dump_criu_side() {
   if (marker_.descriptor() >= 0) inherited.push_back(marker_.descriptor());
   std::string log = (in_pipe() ? "ckpt-dump" : options_.image) + ".criu.log";
   CKPT_CHECK(dump_host_side(
-      {criu_, target_, *image_, cancel_, std::move(inherited), std::move(log)}, stopped_));
+      {criu_, rights_, target_, *image_, cancel_, std::move(inherited), std::move(log)}, stopped_));
   links_ = keep_link_remaps(target_, read_descriptors(target_));
   return {};
 }

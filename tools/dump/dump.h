@@ -15,6 +15,7 @@
 #include "storage/format/pipe_format.h"
 #include "storage/write/image_writer.h"
 #include "tools/criu/criu.h"
+#include "tools/criu/rights.h"
 #include "tools/dump/agents.h"
 #include "tools/dump/cancel.h"
 #include "tools/dump/connections.h"
@@ -35,6 +36,7 @@ struct DumpOptions {
   std::string parent;               // the image that this one is an increment on; "": none
   std::optional<unsigned> keep;     // how many images of the chain to keep afterwards
   std::optional<storage::Key> key;  // encrypts the image
+  u64 prepare_bytes = 0;            // host memory that is taken before the program is paused
   std::optional<u64> memory_mib;    // limit of the data that waits in memory for the disk
   // The program has requested the checkpoint itself: it gets its outcome only once the image is
   // durable, instead of as soon as it is woken.
@@ -101,6 +103,7 @@ class Dump {
   std::atomic<u64> expected_ = 0;
   Phases::Clock::time_point paused_at_;
   Criu criu_;
+  CriuRights rights_;
   Target target_;
   std::vector<ProcessHandle> handles_;  // of its stopped processes
   std::set<pid_t> stopped_before_;

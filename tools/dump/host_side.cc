@@ -6,7 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "common/base/new_file.h"
+#include "helper/criu_arguments.h"
+#include "tools/criu/criu_by_helper.h"
 #include "tools/criu/stream_capture.h"
 #include "tools/dump/hung_criu.h"
 #include "tools/dump/preflight.h"
@@ -44,26 +48,14 @@ std::vector<std::string> criu_command(const HostSide &side, const std::string &f
     c.insert(c.begin(), "nsenter");
     c.push_back(fmt::format("--wd={}", folder));
   }
-  c.insert(c.end(), {side.criu.path,
-                     "dump",
-                     "--no-default-config",
-                     "--stream",
-                     "--leave-stopped",
-                     "--shell-job",
-                     "--file-locks",
-                     "--link-remap",
-                     "--tcp-established",
-                     "--network-lock",
-                     "skip",
-                     "--ghost-limit",
-                     std::to_string(kMaxUnlinkedBytes),
-                     "-t",
-                     std::to_string(target.processes.front().ns_pid()),
-                     "-D",
-                     ".",
-                     "-o",
-                     kLog,
-                     log_level(target.smallest_file_size_limit())});
+  std::vector<std::string> criu =
+      helper::dump_arguments({.criu = side.criu.path,
+                              .folder = ".",
+                              .log = kLog,
+                              .errors_only = errors_only(target.smallest_file_size_limit()),
+                              .unprivileged = side.rights.unprivileged()},
+                             target.processes.front().ns_pid());
+  c.insert(c.end(), criu.begin(), criu.end());
   return c;
 }
 
@@ -72,7 +64,8 @@ std::vector<std::string> criu_command(const HostSide &side, const std::string &f
 void ignore_file_size_signal() { ::signal(SIGXFSZ, SIG_IGN); }
 
 // Returns CRIU's wait status.
-Result<int> run_criu(const HostSide &side, const std::string &folder) {
+Result<int> run_criu(const HostSide &side, const std::string &folder, StreamCapture &capture) {
+  CKPT_CHECK(capture.start(folder));
   UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   UniqueFd console(::open((folder + "/console").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   CKPT_TRY(pid_t criu, spawn({.argv = criu_command(side, folder),
@@ -82,8 +75,35 @@ Result<int> run_criu(const HostSide &side, const std::string &folder) {
                               .keep = side.inherited,
                               .folder = folder,
                               .own_group = true,
-                              .in_child = ignore_file_size_signal}));
-  return wait_for_criu(criu, side.target, side.cancel);
+                              .in_child = [keep = keep_own_capabilities(side.rights)] {
+                                ignore_file_size_signal();
+                                keep();
+                              }}));
+  CKPT_CHECK(wait_for_criu(criu, side.target, side.cancel));
+  int status = 0;
+  while (::waitpid(criu, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
+Result<int> run_criu_by_helper(const HostSide &side, const std::string &folder,
+                               StreamCapture &capture) {
+  helper::Request request;
+  request.type = helper::Type::Dump;
+  request.root = side.target.root;
+  if (errors_only(side.target.smallest_file_size_limit())) request.flags = helper::kErrorsOnly;
+  request.log.reset(
+      ::open((folder + "/" + kLog).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  std::vector<std::pair<int, u64>> inherited;
+  for (int fd : side.inherited) inherited.emplace_back(fd, 0);
+  request.inherited = copies_of(inherited);
+  CKPT_TRY(UniqueFd helper, connect_helper(side.rights, side.criu));
+  CKPT_TRY(HelperRun run, request_run(helper.get(), request));
+  if (run.streams) CKPT_CHECK(capture.start(std::move(run.streams)));
+  CKPT_CHECK(wait_for_criu(run.pid, side.target, side.cancel));
+  helper::Event ended{};
+  // Without an answer the helper was killed. CRIU may have left the program stopped.
+  return read_exactly(helper.get(), &ended, sizeof ended) ? ended.value : SIGKILL;
 }
 
 // A wrapper, such as nsenter, reports a signal as a shell does.
@@ -91,9 +111,9 @@ bool was_killed(int status) { return WIFSIGNALED(status) || WEXITSTATUS(status) 
 
 Result<> dump_in(const std::string &folder, const HostSide &side, bool &stopped) {
   StreamCapture capture(side.image);
-  CKPT_CHECK(capture.start(folder));
   OnCancel guard(side.cancel, [&] { capture.cancel(); });
-  CKPT_TRY(int status, run_criu(side, folder));
+  CKPT_TRY(int status, side.rights.by_helper() ? run_criu_by_helper(side, folder, capture)
+                                               : run_criu(side, folder, capture));
   stopped = WIFEXITED(status) && WEXITSTATUS(status) == 0;
   if (was_killed(status)) {
     stopped = true;  // perhaps: it stops the processes one after the other

@@ -8,6 +8,7 @@
 
 #include "storage/write/image_writer.h"
 #include "tools/criu/criu.h"
+#include "tools/criu/rights.h"
 #include "tools/dump/cancel.h"
 #include "tools/session/target.h"
 
@@ -15,6 +16,7 @@ namespace ckpt::tools {
 
 struct HostSide {
   const Criu &criu;
+  const CriuRights &rights;
   const Target &target;
   storage::ImageWriter &image;
   Cancel &cancel;

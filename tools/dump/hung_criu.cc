@@ -114,8 +114,9 @@ bool any_traced(const Target &target) {
 
 }  // namespace
 
-Result<int> wait_for_criu(pid_t criu, const Target &target, const Cancel &cancel) {
+Result<> wait_for_criu(pid_t criu, const Target &target, const Cancel &cancel) {
   UniqueFd ended(static_cast<int>(::syscall(SYS_pidfd_open, criu, 0)));
+  if (!ended && errno == ESRCH) return {};  // it was not our child
   if (!ended) return fail_errno("cannot watch CRIU");
   std::optional<steady_clock::time_point> deadline;
   bool killed = false;
@@ -123,10 +124,7 @@ Result<int> wait_for_criu(pid_t criu, const Target &target, const Cancel &cancel
     if (!deadline && cancel.signal()) deadline = steady_clock::now() + kPatience;
     if (!killed && deadline && steady_clock::now() > *deadline) killed = kill_criu(criu, target);
   }
-  int status = 0;
-  while (::waitpid(criu, &status, 0) < 0 && errno == EINTR) {
-  }
-  return status;
+  return {};
 }
 
 void report_parasites(const Target &target) {

@@ -26,9 +26,9 @@
 
 namespace ckpt::tools {
 
-// Waits for the child `criu`, the leader of a process group of its own that dumps `target`, and
-// returns its wait status. Some seconds after a signal to this tool, CRIU is killed.
-Result<int> wait_for_criu(pid_t criu, const Target &target, const Cancel &cancel);
+// Waits until the process `criu` has ended, the leader of a process group of its own that dumps
+// `target`. Some seconds after a signal to this tool, CRIU is killed.
+Result<> wait_for_criu(pid_t criu, const Target &target, const Cancel &cancel);
 
 // After CRIU was killed: waits until no process of the program has a tracer, and logs which ones
 // still hold CRIU's code.

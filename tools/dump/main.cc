@@ -7,8 +7,10 @@
 
 #include "common/base/log.h"
 #include "common/base/printable.h"
+#include "helper/serve.h"
 #include "storage/io/key_file.h"
 #include "tools/command_line.h"
+#include "tools/criu/criu_by_helper.h"
 #include "tools/dump/dump.h"
 #include "tools/dump/dump_all.h"
 #include "tools/dump/progress.h"
@@ -24,6 +26,7 @@ constexpr int kDevicesLost = 3;
 struct Options {
   DumpOptions dump;
   SuspendOptions suspend;
+  u64 prepare_mib = protocol::kAheadBytes >> 20;
   bool suspend_program = false, json = false, quiet = false, verbose = false;
   std::string key_file;
   bool shared_key = false;
@@ -124,7 +127,11 @@ int run_suspend(const Options &o) {
   Result<SuspendReport> r = suspend(o.suspend, cancel);
   if (!r) return fail_run(r.error(), cancel, o);
   if (o.json)
-    print_json({{"pid", r->pid}, {"device_bytes", r->device_bytes}, {"seconds", r->seconds}}, "");
+    print_json({{"pid", r->pid},
+                {"device_bytes", r->device_bytes},
+                {"seconds", r->seconds},
+                {"pause_seconds", r->pause_seconds}},
+               "");
   else if (!o.quiet)
     fmt::print(
         "program  {}, suspended; resume it with ckpt-restore --resume {}\n"
@@ -191,6 +198,7 @@ Result<int> run(Options &o) {
   if (o.all) return run_all(o);
   o.suspend.pid = o.dump.pid = *o.pid;
   o.suspend.timeout_seconds = o.dump.timeout_seconds;
+  o.suspend.prepare_bytes = o.dump.prepare_bytes = o.prepare_mib << 20;
   return o.suspend_program ? run_suspend(o) : run_dump(o);
 }
 
@@ -214,6 +222,9 @@ void add_options(CommandLine &line, Options &o) {
   line.option("--memory=MIB", d.memory_mib,
               "MiB of the program's data that may wait in memory for the disk")
       .range(1, 1 << 24);
+  line.option("--prepare=MIB", o.prepare_mib,
+              "MiB of host memory to take for device memory before the program is paused")
+      .range(0, 1 << 24);
   line.option("--timeout=SECONDS", d.timeout_seconds, "seconds to wait for running kernels")
       .range(1, 86400);
   Option suspend =
@@ -234,6 +245,7 @@ void add_options(CommandLine &line, Options &o) {
 
 int main(int argc, char **argv) {
   using namespace ckpt::tools;
+  if (is_helper(argc, argv)) return ckpt::helper::serve_starter(argv + 2);
   Options o;
   CommandLine line(
       "ckpt-dump",

@@ -14,6 +14,7 @@
 
 #include "common/base/program.h"
 #include "common/managed/messages.h"
+#include "helper/criu_arguments.h"
 #include "tools/dump/connections.h"
 #include "tools/dump/unix_sockets.h"
 #include "tools/proc/descriptors.h"
@@ -85,7 +86,7 @@ std::string refused_descriptor(const Process &p, const Descriptor &d, bool has_a
   if (d.kind == Kind::BlockDevice ||
       (d.kind == Kind::CharDevice && !criu_can_reopen(d) && !is_driver_device(d.target)))
     return what + "the device " + d.target + ", which cannot be checkpointed: close it first";
-  if (d.kind == Kind::File && d.deleted && d.size > kMaxUnlinkedBytes &&
+  if (d.kind == Kind::File && d.deleted && d.size > helper::kMaxUnlinkedBytes &&
       !d.target.starts_with("/memfd:"))
     return what +
            fmt::format(
@@ -105,9 +106,12 @@ std::string refused_namespace(const Process &p, const Target &target) {
     const char *name, *text;
     pid_t outside;
   };
-  for (Kind k : {Kind{"user", "user", root.parent}, Kind{"pid", "PID", root.pid},
-                 Kind{"time", "time", root.pid}, Kind{"mnt", "mount", root.parent},
-                 Kind{"cgroup", "cgroup", root.parent}})
+  // The namespaces of ckpt-helper's stem cannot be seen; it lives in those that it made.
+  pid_t above = target.helper_stem ? ::getpid() : root.parent;
+  pid_t beside = target.helper_stem ? root.pid : root.parent;
+  for (Kind k :
+       {Kind{"user", "user", above}, Kind{"pid", "PID", root.pid}, Kind{"time", "time", root.pid},
+        Kind{"mnt", "mount", beside}, Kind{"cgroup", "cgroup", beside}})
     if (u64 own = namespace_of(p.pid, k.name); own && own != namespace_of(k.outside, k.name))
       return fmt::format(
           "{} lives in a {} namespace of its own, which CRIU cannot restore: start ckpt-run and "
@@ -151,10 +155,6 @@ std::string refused_driver(const Process &p) {
 }
 
 }  // namespace
-
-void check_rights(Reasons &reasons) {
-  if (::geteuid() != 0) reasons.push_back("CRIU needs root: run ckpt-dump as root");
-}
 
 void check_destination(const Target &target, const std::string &image, bool overwrite,
                        Reasons &reasons) {
@@ -299,8 +299,10 @@ void check_drivers(const Target &target, Reasons &reasons) {
 
 void check_detached(pid_t pid, Reasons &reasons) {
   constexpr std::array kRings{"/memfd:ckpt-ring", "/memfd:ckpt-staging"};
-  constexpr std::array kDrivers{"libpocl",     "libLLVM",   "libRusticl", "liboclgrind",
-                                "/dev/nvidia", "/dev/dri/", "/dev/kfd"};
+  // libLLVM alone is no residue: compilers, Julia and Mesa map it. It came with a driver only where
+  // that driver is mapped, too.
+  constexpr std::array kDrivers{"libpocl",     "libRusticl", "liboclgrind",
+                                "/dev/nvidia", "/dev/dri/",  "/dev/kfd"};
   auto is_residue = [&](const std::string &path) {
     return std::any_of(kRings.begin(), kRings.end(),
                        [&](const char *s) { return path.starts_with(s); }) ||

@@ -14,10 +14,6 @@
 
 namespace ckpt::tools {
 
-// Unlinked files of at most this size go into the image (criu --ghost-limit).
-inline constexpr u64 kMaxUnlinkedBytes = 1ull << 30;
-
-void check_rights(Reasons &reasons);
 void check_destination(const Target &target, const std::string &image, bool overwrite,
                        Reasons &reasons);
 void check_processes(const Target &target, Reasons &reasons);

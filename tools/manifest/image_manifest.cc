@@ -67,6 +67,9 @@ ImageManifest parse_or_throw(const json &j) {
   m.cwd = j.at("cwd").get<std::string>();
   m.root_pid = j.at("root_pid").get<pid_t>();
   m.session_folder = j.at("session_dir").get<std::string>();
+  if (j.contains("owner"))
+    m.owner = {j.at("owner").at("uid").get<uid_t>(), j.at("owner").at("gid").get<gid_t>(),
+               j.at("owner").at("groups").get<std::vector<gid_t>>()};
   m.processes = each<ImageManifest::ProcessEntry>(j.at("processes"), [](const json &p) {
     return ImageManifest::ProcessEntry{
         p.at("pid").get<pid_t>(), p.at("group").get<pid_t>(), p.at("session").get<pid_t>(),

@@ -16,6 +16,7 @@
 
 #include "common/base/bytes.h"
 #include "common/base/result.h"
+#include "helper/identity.h"
 #include "tools/net/inet_table.h"
 
 namespace ckpt::tools {
@@ -72,6 +73,7 @@ struct ImageManifest {
   std::string cwd;
   pid_t root_pid = 0;
   std::string session_folder;
+  std::optional<helper::Identity> owner;  // if all processes are one user's
   std::vector<ProcessEntry> processes;
   std::vector<u64> outcome_pipes;  // by agent: the inode
   std::vector<pid_t> agent_pids;   // by agent: the PID in the program's PID namespace

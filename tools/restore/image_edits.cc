@@ -20,6 +20,15 @@ struct MmEntry {
 struct VmaEntry {
   static constexpr u32 kStart = 1, kEnd = 2, kProtection = 5, kFlags = 6;
 };
+struct CoreEntry {
+  static constexpr u32 kThread = 5;
+};
+struct ThreadCoreEntry {
+  static constexpr u32 kCreds = 10;
+};
+struct CredsEntry {
+  static constexpr u32 kBoundingSet = 12;
+};
 struct FileEntry {
   static constexpr u32 kRegular = 3, kTimer = 12;
 };
@@ -78,9 +87,18 @@ void edit_regular_file(ProtoMessage &file, const GrownByPath &grown) {
     file.set_number(RegularFileEntry::kPosition, now);
 }
 
+// Nothing is missing in the bounding set.
+void fill_bounding_set(ProtoMessage &core) {
+  constexpr u64 kAll = ~u32{0};
+  core.edit_each(CoreEntry::kThread, [](ProtoMessage &thread) {
+    thread.edit_each(ThreadCoreEntry::kCreds,
+                     [](ProtoMessage &creds) { creds.set_number(CredsEntry::kBoundingSet, kAll); });
+  });
+}
+
 }  // namespace
 
-StreamEdits image_edits(const ImageManifest &m, GrownFiles grown) {
+StreamEdits image_edits(const ImageManifest &m, GrownFiles grown, const CriuRights &rights) {
   // CRIU compares the sizes. Files are truncated after it (grown_files.h).
   GrownByPath files;
   if (grown != GrownFiles::Refuse) files = grown_files(m, grown == GrownFiles::Append);
@@ -91,6 +109,10 @@ StreamEdits image_edits(const ImageManifest &m, GrownFiles grown) {
   auto edit_memory = [largest = largest_mapping()](ProtoMessage &mm) {
     mm.edit_each(MmEntry::kVmas, [&](ProtoMessage &vma) { edit_vma(vma, largest); });
   };
+  auto edit_core = [unprivileged = rights.unprivileged()](ProtoMessage &core) {
+    restart_interrupted_wait(core);
+    if (unprivileged) fill_bounding_set(core);
+  };
   return {.wanted =
               [](const std::string &n) {
                 return n == "files.img" || n.starts_with("mm-") || n.starts_with("core-");
@@ -99,7 +121,7 @@ StreamEdits image_edits(const ImageManifest &m, GrownFiles grown) {
               [=](const std::string &n, Bytes bytes) {
                 if (n == "files.img") return edit_criu_file(std::move(bytes), edit_file);
                 if (n.starts_with("mm-")) return edit_criu_file(std::move(bytes), edit_memory);
-                return edit_criu_file(std::move(bytes), restart_interrupted_wait);
+                return edit_criu_file(std::move(bytes), edit_core);
               }};
 }
 

@@ -11,14 +11,18 @@
 //   grown files    With --append-files: the recorded size and, where the program was at the end,
 //   its
 //                  position become the present size.
+//   bounding set   CRIU takes from a program what its bounding set of capabilities lacks, which
+//   needs
+//                  SETPCAP. Where CRIU does not run as root, the program keeps that of this tool.
 #pragma once
 
+#include "tools/criu/rights.h"
 #include "tools/criu/stream_server.h"
 #include "tools/manifest/file_checks.h"
 #include "tools/manifest/image_manifest.h"
 
 namespace ckpt::tools {
 
-StreamEdits image_edits(const ImageManifest &m, GrownFiles grown);
+StreamEdits image_edits(const ImageManifest &m, GrownFiles grown, const CriuRights &rights);
 
 }  // namespace ckpt::tools

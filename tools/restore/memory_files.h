@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "common/base/unique_fd.h"
 #include "common/base/as_user.h"
+#include "common/base/unique_fd.h"
 #include "storage/read/image_reader.h"
 #include "tools/manifest/image_manifest.h"
 #include "tools/reasons.h"

@@ -27,6 +27,8 @@ void close_image_pipe() {
   ::dup2(null.get(), STDIN_FILENO);
 }
 
+}  // namespace
+
 Result<std::unique_ptr<storage::ImageReader>> open_image(const RestoreOptions &o) {
   std::optional<storage::Key> key;
   if (!o.key_file.empty()) {
@@ -43,15 +45,14 @@ Result<std::unique_ptr<storage::ImageReader>> open_image(const RestoreOptions &o
   return image;
 }
 
-}  // namespace
-
 Result<RestorePlan> make_plan(const RestoreOptions &o) {
   RestorePlan plan;
   CKPT_TRY(plan.image, open_image(o));
   CKPT_TRY(plan.manifest, ImageManifest::parse(plan.image->manifest()));
   CKPT_TRY(plan.devices, choose_devices(o.device));
   Reasons reasons;
-  if (::geteuid() != 0) reasons.push_back("CRIU needs root: run ckpt-restore as root");
+  plan.rights = rights_to_restore(
+      plan.manifest, pids_taken(plan.manifest) || terminals_taken(plan.manifest), reasons);
   if (Result<Criu> criu = find_criu())
     plan.criu = *criu;
   else

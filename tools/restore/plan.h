@@ -6,6 +6,7 @@
 
 #include "storage/read/image_reader.h"
 #include "tools/criu/criu.h"
+#include "tools/criu/rights.h"
 #include "tools/device/device.h"
 #include "tools/manifest/file_checks.h"
 #include "tools/manifest/image_manifest.h"
@@ -37,7 +38,11 @@ struct RestorePlan {
   DeviceChoice devices;
   DeviceMaps maps;
   Criu criu;
+  CriuRights rights;
 };
+
+// The image alone, unless its index is damaged.
+Result<std::unique_ptr<storage::ImageReader>> open_image(const RestoreOptions &o);
 
 // Opens the image and checks all that a restore needs, before anything is started. The error names
 // all reasons against the restore at once.

@@ -10,6 +10,8 @@
 #include "common/base/log.h"
 #include "common/base/new_file.h"
 #include "common/base/shortage.h"
+#include "helper/criu_arguments.h"
+#include "tools/criu/criu_by_helper.h"
 #include "tools/criu/stream_server.h"
 #include "tools/json_text.h"
 #include "tools/proc/process.h"
@@ -35,13 +37,14 @@ bool says_pid_was_taken(const std::string &error) {
 }  // namespace
 
 Restore::Restore(Keeper &keeper, const RestoreOptions &o, const RestorePlan &plan, Phases &phases,
-                 Running running)
+                 UniqueFd helper, Running running)
     : keeper_(keeper),
       options_(o),
       plan_(plan),
       phases_(phases),
       running_(std::move(running)),
-      agents_(plan, keeper.socket_path()) {
+      agents_(plan, keeper.socket_path()),
+      helper_(std::move(helper)) {
   keeper_.on_restored([this](UniqueFd fd, u32 agent) { agents_.connected(agent, std::move(fd)); });
   keeper_.on_cancel([this](int signal) { cancel(signal); });
   keeper_.on_window_change([this] {
@@ -104,9 +107,11 @@ Result<> Restore::restore() {
   return {};
 }
 
-// In this PID namespace if all PIDs and pseudo-terminals are free, otherwise in a new one.
+// In this PID namespace if all PIDs and pseudo-terminals are free, otherwise in a new one. With
+// ckpt-helper always in a new one: what a user restores must not choose PIDs among all others.
 Result<> Restore::restore_host_side() {
   alias_ = std::make_unique<SessionAlias>(plan_.manifest.session_folder, keeper_.folder());
+  if (plan_.rights.by_helper()) return try_criu(true);
   if (!pids_taken(plan_.manifest) && !terminals_taken(plan_.manifest)) {
     Result<> done = try_criu(false);
     // A PID may have been taken since. The copy has not run yet, so a second attempt is safe.
@@ -133,28 +138,31 @@ Result<> Restore::try_criu(bool new_namespace) {
   return Failure(std::move(e));
 }
 
+std::vector<std::pair<int, u64>> Restore::inherited_pipes() const {
+  std::vector<std::pair<int, u64>> all = streams_->pipes();
+  std::vector<std::pair<int, u64>> outcome = agents_.outcome_pipes();
+  all.insert(all.end(), outcome.begin(), outcome.end());
+  return all;
+}
+
 StemOptions Restore::stem_options(const std::string &folder, bool new_namespace) const {
   const ImageManifest &m = plan_.manifest;
-  // --leave-stopped: CRIU would start one thread after the other, and would fail if the program
-  // ended before the last one. The stem continues the program instead.
-  StemOptions s{
-      .criu = {plan_.criu.path, "restore", "--no-default-config", "--stream", "-d", "-S",
-               "--leave-stopped", "--shell-job", "--file-locks", "--tcp-established",
-               "--network-lock", "skip", "-D", folder, "-o", kLog, log_level(m.file_size_limit)},
-      .folder = folder,
-      .terminal = streams_->terminal(),
-      .own_terminal = streams_->own_terminal(),
-      .new_namespace = new_namespace,
-      .own_terminals = !m.own_terminals.empty(),
-      .leave_stopped = m.stopped()};
-  auto inherit = [&s](const std::vector<std::pair<int, u64>> &pipes) {
-    for (auto [fd, inode] : pipes) {
-      s.criu.insert(s.criu.end(), {"--inherit-fd", fmt::format("fd[{}]:pipe:[{}]", fd, inode)});
-      s.inherited.push_back(fd);
-    }
-  };
-  inherit(streams_->pipes());
-  inherit(agents_.outcome_pipes());
+  StemOptions s{.criu = {},
+                .folder = folder,
+                .terminal = streams_->terminal(),
+                .own_terminal = streams_->own_terminal(),
+                .new_namespace = new_namespace,
+                .own_terminals = !m.own_terminals.empty(),
+                .leave_stopped = m.stopped()};
+  for (auto [fd, inode] : inherited_pipes()) s.inherited.push_back(fd);
+  s.criu = helper::restore_arguments({.criu = plan_.criu.path,
+                                      .folder = folder,
+                                      .log = kLog,
+                                      .errors_only = errors_only(m.file_size_limit),
+                                      .unprivileged = plan_.rights.unprivileged(),
+                                      .inherited = inherited_pipes()});
+  s.criu.push_back("--restore-sibling");  // a child of the stem
+  s.keep_capabilities = plan_.rights.way == CriuRights::Way::Own;
   s.last_pid = m.pids().back() + kPidGap;
   if (new_namespace && !alias_->linked() && m.session_folder != keeper_.folder()) {
     s.bind_from = keeper_.folder();
@@ -171,9 +179,10 @@ Result<> Restore::run_stem(const std::string &folder, bool new_namespace) {
     CKPT_TRY(lock, ConnectionLock::take(flows));
   }
   KeptLinks links(plan_.manifest.links);
-  StreamServer server(*plan_.image, image_edits(plan_.manifest, options_.grown_files));
-  CKPT_CHECK(server.start(folder));
-  CKPT_TRY(stem_, start_stem(stem_options(folder, new_namespace)));
+  StreamServer server(*plan_.image,
+                      image_edits(plan_.manifest, options_.grown_files, plan_.rights));
+  CKPT_CHECK(plan_.rights.by_helper() ? start_helper_stem(folder, server)
+                                      : start_own_stem(folder, new_namespace, server));
   Result<StemEvent> ended = next_event(stem_.events.get());
   Result<> served = server.finish();
   if (!ended) return fail("the stem, in which CRIU restores the program, ended early");
@@ -188,6 +197,35 @@ Result<> Restore::run_stem(const std::string &folder, bool new_namespace) {
   return find_root(started.value);
 }
 
+Result<> Restore::start_own_stem(const std::string &folder, bool new_namespace,
+                                 StreamServer &server) {
+  CKPT_CHECK(server.start(folder));
+  CKPT_TRY(stem_, start_stem(stem_options(folder, new_namespace)));
+  return {};
+}
+
+Result<> Restore::start_helper_stem(const std::string &folder, StreamServer &server) {
+  StemOptions o = stem_options(folder, true);
+  helper::Request request;
+  request.type = helper::Type::Restore;
+  request.root = plan_.manifest.root_pid;
+  request.last_pid = o.last_pid;
+  request.seen_from = o.bind_from;
+  request.seen_as = o.bind_to;
+  if (errors_only(plan_.manifest.file_size_limit)) request.flags |= helper::kErrorsOnly;
+  if (o.own_terminals) request.flags |= helper::kOwnTerminals;
+  if (o.own_terminal) request.flags |= helper::kTerminal;
+  if (o.own_terminal) request.terminal = copy_of(o.terminal);
+  request.log.reset(
+      ::open((folder + "/" + kLog).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  request.inherited = copies_of(inherited_pipes());
+  stem_.events = std::move(helper_);
+  CKPT_TRY(HelperRun run, request_run(stem_.events.get(), request));
+  stem_.pid = run.pid;
+  keeper_.post([this, stem = run.pid] { keeper_.stem_started(stem); });
+  return run.streams ? server.start(std::move(run.streams)) : Result<>{};
+}
+
 Result<> Restore::find_root(pid_t ns_root) {
   ProcessTable table = ProcessTable::read();
   for (pid_t child : table.children(stem_.pid))
@@ -195,7 +233,18 @@ Result<> Restore::find_root(pid_t ns_root) {
   return root_ ? Result<>{} : fail("the restored program is not among the children of its stem");
 }
 
+// The manifest has the PIDs that these processes see themselves.
+std::set<pid_t> Restore::stopped_before() const {
+  std::set<pid_t> ns_pids = plan_.manifest.stopped(), pids;
+  for (const Process &p : ProcessTable::read().tree(root_))
+    if (ns_pids.contains(p.ns_pid())) pids.insert(p.pid);
+  return pids;
+}
+
 Result<> Restore::hand_to_keeper() {
+  // ckpt-helper's stem continues nothing. It looks at the program once this is acknowledged, and
+  // must not find it stopped.
+  if (plan_.rights.by_helper()) continue_tree(root_, stopped_before());
   CKPT_CHECK(acknowledge(stem_.events.get()));
   streams_->handed_over();
   agents_.handed_over();

@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "tools/criu/stream_server.h"
 #include "tools/phases.h"
 #include "tools/restore/memory_files.h"
 #include "tools/restore/plan.h"
@@ -26,9 +27,10 @@ class Restore {
   // Called in this object's thread once the program has its devices and runs.
   using Running = std::function<void(pid_t pid)>;
 
-  // Starts the thread. A failure is reported to the keeper, which then ends its loop.
+  // `helper`: the connection with ckpt-helper, if the plan needs one. Starts the thread. A failure
+  // is reported to the keeper, which then ends its loop.
   Restore(Keeper &keeper, const RestoreOptions &o, const RestorePlan &plan, Phases &phases,
-          Running running);
+          UniqueFd helper, Running running);
   ~Restore();
 
  private:
@@ -38,6 +40,10 @@ class Restore {
   Result<> restore_host_side();
   Result<> try_criu(bool new_namespace);
   Result<> run_stem(const std::string &folder, bool new_namespace);
+  Result<> start_own_stem(const std::string &folder, bool new_namespace, StreamServer &server);
+  Result<> start_helper_stem(const std::string &folder, StreamServer &server);
+  std::vector<std::pair<int, u64>> inherited_pipes() const;
+  std::set<pid_t> stopped_before() const;
   StemOptions stem_options(const std::string &folder, bool new_namespace) const;
   Result<> find_root(pid_t ns_root);
   Result<> hand_to_keeper();
@@ -56,6 +62,7 @@ class Restore {
   RestoredMemoryFiles memory_files_;
   RestoredAgents agents_;
   Stem stem_;
+  UniqueFd helper_;
   bool new_namespace_ = false;
   bool pid_was_taken_ = false;
   std::atomic<int> cancelled_ = 0;  // the signal

@@ -5,7 +5,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,7 +15,9 @@
 
 #include "common/base/log.h"
 #include "common/ipc/unix_socket.h"
+#include "helper/namespace.h"
 #include "tools/command_line.h"
+#include "tools/criu/rights.h"
 #include "tools/proc/command.h"
 #include "tools/proc/process.h"
 #include "tools/session/process_tree.h"
@@ -40,13 +41,14 @@ json to_json(const StemOptions &o, int events) {
           {"bind_from", o.bind_from},
           {"bind_to", o.bind_to},
           {"leave_stopped", o.leave_stopped},
+          {"keep_capabilities", o.keep_capabilities},
           {"events", events}};
 }
 
 StemOptions from_json(const json &j) {
   return {j["criu"],         j["folder"],        j["terminal"],      j["inherited"],
           j["own_terminal"], j["new_namespace"], j["own_terminals"], j["last_pid"],
-          j["bind_from"],    j["bind_to"],       j["leave_stopped"]};
+          j["bind_from"],    j["bind_to"],       j["leave_stopped"], j["keep_capabilities"]};
 }
 
 class StemProcess {
@@ -91,30 +93,13 @@ class StemProcess {
     return {};
   }
 
-  // This process is the first of the namespace already. With MS_SLAVE, later mounts of the outside
-  // appear inside, but not the other way round.
+  // This process is the first of the namespace already.
   Result<> set_up_namespace() {
-    if (::mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) < 0)
-      return fail_errno("cannot separate the mounts of the new namespace");
-    if (::mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) < 0)
-      return fail_errno("cannot mount /proc in the new namespace");
-    if (o_.own_terminals) CKPT_CHECK(mount_terminals());
-    if (!o_.bind_to.empty() &&
-        ::mount(o_.bind_from.c_str(), o_.bind_to.c_str(), nullptr, MS_BIND, nullptr) < 0)
-      log::debug("cannot mount {} as {}", o_.bind_from, o_.bind_to);
-    // CRIU and its helpers need PIDs too, which must not be the image's.
-    std::ofstream last("/proc/sys/kernel/ns_last_pid");
-    last << o_.last_pid << std::flush;
-    return last ? Result<>{} : fail_errno("cannot set the last PID of the new namespace");
-  }
-
-  // devpts has its multiplexer inside; programs open it as /dev/ptmx.
-  Result<> mount_terminals() {
-    if (::mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
-                "newinstance,ptmxmode=0666,mode=0620") < 0 ||
-        ::mount("/dev/pts/ptmx", "/dev/ptmx", nullptr, MS_BIND, nullptr) < 0)
-      return fail_errno("cannot mount pseudo-terminals in the new namespace");
-    return {};
+    return helper::set_up_namespace({.own_terminals = o_.own_terminals,
+                                     .last_pid = o_.last_pid,
+                                     .seen_from = o_.bind_from,
+                                     .seen_as = o_.bind_to,
+                                     .owner = ::geteuid()});
   }
 
   Result<> lead_session() {
@@ -133,7 +118,9 @@ class StemProcess {
                .out = console.get(),
                .err = console.get(),
                .keep = o_.inherited,
-               .folder = o_.folder};
+               .folder = o_.folder,
+               .in_child = keep_own_capabilities(
+                   {.way = o_.keep_capabilities ? CriuRights::Way::Own : CriuRights::Way::Root})};
     spec.argv.insert(spec.argv.end(), {"--pidfile", o_.folder + "/" + kPidFile});
     CKPT_TRY(pid_t criu, spawn(spec));
     int status = 0;

@@ -45,6 +45,7 @@
 
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
+#include "helper/protocol.h"
 
 namespace ckpt::tools {
 
@@ -59,17 +60,10 @@ struct StemOptions {
   pid_t last_pid = 0;              // in a new namespace: PIDs of helpers start above this
   std::string bind_from, bind_to;  // in a new namespace: a bind mount
   std::set<pid_t> leave_stopped;   // processes that were stopped before the dump
+  bool keep_capabilities = false;  // CRIU gets those that this process has
 };
 
-struct StemEvent {
-  enum Kind : int {
-    CriuEnded = 1,  // value: CRIU's wait status
-    Started,        // the root's PID in its own namespace
-    Stopped,        // the signal
-    Ended,          // the root's wait status
-  } kind;
-  int value;
-};
+using StemEvent = helper::Event;
 
 struct Stem {
   pid_t pid = 0;

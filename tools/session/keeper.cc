@@ -55,7 +55,10 @@ void Keeper::program_started(pid_t pid, bool own_session) {
   for (int signal : std::exchange(early_signals_, {})) forward(signal);
 }
 
-void Keeper::program_ready() { std::ofstream(folder_.file(kProgramFile)) << program_ << "\n"; }
+void Keeper::program_ready() {
+  std::ofstream(folder_.file(kProgramFile)) << program_ << "\n";
+  ready_ = true;
+}
 
 void Keeper::image_written(const std::string &image) {
   last_image_ = image;
@@ -130,15 +133,19 @@ void Keeper::reap_dumped_processes() {
 // A process that the program has started may still use a device after the program itself has ended.
 bool Keeper::finished() {
   if (!ended_) return false;
-  if (outcome_.image || outcome_.error || !proxies_.any()) return true;
+  // ckpt-dump may still remove older images (--keep); a batch system kills what is left of a job.
+  if (outcome_.image) return dump_requests_.empty();
+  if (outcome_.error || !proxies_.any()) return true;
   if (!program_lives()) proxies_.release_parked();
   return false;
 }
 
-// Orphans of the program are children of the keeper.
+// Orphans of the program are children of the keeper, or of the stem of ckpt-helper.
 std::vector<pid_t> Keeper::children_of_program(const ProcessTable &table) const {
   std::vector<pid_t> all = table.children(::getpid());
   std::erase_if(all, [this](pid_t p) { return foreign_.contains(p) || proxies_.has(p); });
+  if (helper_stem_)
+    for (pid_t child : table.children(helper_stem_)) all.push_back(child);
   return all;
 }
 
@@ -150,8 +157,10 @@ bool Keeper::program_lives() const {
   return false;
 }
 
+// A PID namespace ends with its first process.
 void Keeper::kill_program() {
   for (pid_t child : children_of_program(ProcessTable::read())) kill_tree(child);
+  if (helper_stem_) ::kill(helper_stem_, SIGKILL);
 }
 
 void Keeper::turn() {
@@ -215,7 +224,8 @@ void Keeper::handle_signal(const signalfd_siginfo &info) {
 }
 
 void Keeper::forward(int signal) {
-  if (program_ == 0 && !ended_ && cancel_ && ends_a_tool(signal))
+  if (!ended_ && signal_ && signal_(signal)) return;
+  if (restoring() && ends_a_tool(signal))
     cancel_(signal);
   else if (program_ == 0)
     early_signals_.push_back(signal);

@@ -14,6 +14,12 @@ bool is_below(const ProcessTable &table, pid_t pid, pid_t ancestor) {
   return p != nullptr;
 }
 
+// ckpt-helper's stem is not below the keeper (find_keeper_of_stem() in target.cc).
+bool is_below_stem(const ProcessTable &table, const Target &target) {
+  const Process *root = table.find(target.root);
+  return target.helper_stem && root && root->parent == target.helper_stem;
+}
+
 Failure other_rights(const Process &p, const Process &keeper) {
   auto text = [](const Process &q) {
     std::string all;
@@ -30,7 +36,7 @@ Failure other_rights(const Process &p, const Process &keeper) {
 
 Result<> check_owners(const ProcessTable &table, const Target &target) {
   const Process *keeper = table.find(target.keeper);
-  if (!keeper || !is_below(table, target.root, target.keeper))
+  if (!keeper || !(is_below(table, target.root, target.keeper) || is_below_stem(table, target)))
     return fail("process {} is not a program of process {}", target.root, target.keeper);
   if (keeper->has_only(0)) return {};
   uid_t user = keeper->credentials().uid;

@@ -10,6 +10,8 @@
 #include <thread>
 
 #include "agent/protocol.h"
+#include "helper/protocol.h"
+#include "helper/status.h"
 #include "tools/proc/process_root.h"
 #include "tools/proc/sockets.h"
 #include "tools/session/owners.h"
@@ -38,18 +40,44 @@ std::string session_socket_of(pid_t pid) {
   return {};
 }
 
+std::string folder_of(const std::string &session_socket) {
+  return std::filesystem::path(session_socket).parent_path().string() + "/";
+}
+
+// A program that ckpt-helper has restored is not below its keeper, but below a stem. The keeper is
+// the one of the same user whose program the stem's child is.
+bool find_keeper_of_stem(const ProcessTable &table, pid_t stem, pid_t root, Target &t) {
+  Result<helper::Status> program = helper::read_status(root);
+  for (const Process &p : table.all()) {
+    std::string socket = session_socket_of(p.pid);
+    Result<helper::Status> keeper = helper::read_status(p.pid);
+    if (socket.empty() || !keeper || !program || keeper->uids != program->uids) continue;
+    std::string file = folder_of(socket) + std::string(kProgramFile);
+    std::vector<pid_t> programs = pids_in(read_file_of(p.pid, file));
+    if (std::ranges::find(programs, root) == programs.end()) continue;
+    t.session_socket = socket;
+    t.keeper = p.pid;
+    t.helper_stem = stem;
+    return true;
+  }
+  return false;
+}
+
 // The keeper is the nearest ancestor that listens on a session's socket. Returns false if there is
 // none; `starting` is then an ancestor that may become a keeper, or 0.
 bool find_keeper(const ProcessTable &table, pid_t pid, Target &t, pid_t &starting) {
   starting = 0;
-  for (pid_t at = pid; at > 0;) {
+  for (pid_t at = pid, below = 0; at > 0; below = std::exchange(at, table.find(at)->parent)) {
     const Process *p = table.find(at);
     if (!p) break;
+    if (p->command == helper::kStemName && below) {
+      starting = at;
+      return find_keeper_of_stem(table, at, below, t);
+    }
     t.session_socket = session_socket_of(at);
     t.keeper = at;
     if (!t.session_socket.empty()) return true;
     if (is_keeper_executable(at) && p->state != 'Z') starting = at;
-    at = p->parent;
   }
   return false;
 }
@@ -82,13 +110,21 @@ std::string session_file(const Target &t, std::string_view name) {
   return read_file_of(t.keeper, fmt::format("{}/{}", folder, name));
 }
 
+// The process that the keeper knows by this PID. ckpt-helper serves only its own PID namespace,
+// which is then the keeper's and ours.
+const Process *process_of(const ProcessTable &table, const Target &t, pid_t number) {
+  if (!t.helper_stem) return table.find_below(t.keeper, number);
+  const Process *p = table.find(number);
+  return p && p->parent == t.helper_stem ? p : nullptr;
+}
+
 Result<pid_t> program_of(const Target &t) {
   // The keeper writes the PID shortly after the program has started, and after a restore only once
   // the program has its devices.
   for (auto end = steady_clock::now() + kRestoreTimeout; steady_clock::now() < end;) {
     ProcessTable table = ProcessTable::read();
     for (pid_t number : pids_in(session_file(t, kProgramFile)))
-      if (const Process *root = table.find_below(t.keeper, number)) return root->pid;
+      if (const Process *root = process_of(table, t, number)) return root->pid;
     if (session_socket_of(t.keeper).empty()) return program_has_ended(t);
     std::this_thread::sleep_for(kPoll);
   }
@@ -109,14 +145,17 @@ std::set<pid_t> foreign_children_of(const ProcessTable &table, const Target &t) 
 // Descendants of the keeper that are neither helpers of ckpt nor in the program's tree.
 void find_escaped(const ProcessTable &table, Target &t) {
   std::set<pid_t> foreign = foreign_children_of(table, t);
-  for (const Process &p : table.tree(t.keeper)) {
+  std::vector<Process> below = table.tree(t.keeper);
+  if (t.helper_stem)
+    for (Process &p : table.tree(t.helper_stem)) below.push_back(std::move(p));
+  for (const Process &p : below) {
     bool in_tree = std::any_of(t.processes.begin(), t.processes.end(),
                                [&](const Process &q) { return q.pid == p.pid; });
     const Process *parent = table.find(p.parent);
-    bool below_helper =
-        parent && parent->pid != t.keeper && executable_name(parent->pid) != "ckpt-restore";
-    if (!in_tree && p.pid != t.keeper && !is_own_helper(p.pid) && !below_helper && p.state != 'Z' &&
-        !foreign.contains(p.pid))
+    bool below_helper = parent && parent->pid != t.keeper && parent->pid != t.helper_stem &&
+                        executable_name(parent->pid) != "ckpt-restore";
+    if (!in_tree && p.pid != t.keeper && p.pid != t.helper_stem && !is_own_helper(p.pid) &&
+        !below_helper && p.state != 'Z' && !foreign.contains(p.pid))
       t.escaped.push_back(p.pid);
   }
 }

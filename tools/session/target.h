@@ -16,6 +16,7 @@ namespace ckpt::tools {
 
 struct Target {
   pid_t keeper = 0;
+  pid_t helper_stem = 0;       // of ckpt-helper, if it has restored the program
   std::string session_socket;  // the keeper's, as the keeper sees it
   pid_t root = 0;              // in our PID namespace
   ProcessHandle root_handle;

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The process that asks. What it asks for is done in its own surroundings: a caller that lives in a
+// container or a sandbox must not get out of it with the help of a program of the host.
+#pragma once
+
+#include <sys/types.h>
+
+#include "common/base/result.h"
+#include "common/base/unique_fd.h"
+#include "helper/identity.h"
+
+namespace ckpt::helper {
+
+class Caller {
+ public:
+  // The process at the other end of a connection. Refuses one that is confined in a way that this
+  // process is not: by namespaces, a system call filter, no_new_privs (which Landlock needs too) or
+  // AppArmor.
+  static Result<Caller> of(int connection);
+
+  const Identity &identity() const { return identity_; }
+  // Puts this process where the caller is: its cgroups, resource limits, priority, processors.
+  Result<> join() const;
+
+ private:
+  Caller(pid_t pid, UniqueFd process, Identity identity)
+      : pid_(pid), process_(std::move(process)), identity_(std::move(identity)) {}
+  Result<> check_confinement();
+  Result<> check_alive() const;
+  Result<> join_cgroups() const;
+  void take_limits() const;
+
+  pid_t pid_;
+  UniqueFd process_;  // a pidfd: while it lives, nothing else has its PID
+  Identity identity_;
+};
+
+}  // namespace ckpt::helper

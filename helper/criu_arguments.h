@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CRIU's command line. tools/criu/criu.h says why it is what it is.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/bytes.h"
+#include "common/base/result.h"
+
+namespace ckpt::helper {
+
+// Unlinked files that are open are saved up to this size.
+inline constexpr u64 kMaxUnlinkedBytes = 1ull << 30;
+
+struct CriuRun {
+  std::string criu;                            // the executable
+  std::string folder;                          // of the streamer's socket
+  std::string log;                             // a file's name, or "-": standard output
+  bool errors_only = false;                    // in the log
+  bool unprivileged = false;                   // CRIU does not run as root
+  std::vector<std::pair<int, u64>> inherited;  // a restore: descriptors, and inodes of the pipes
+};
+
+std::vector<std::string> dump_arguments(const CriuRun &run, pid_t root);
+std::vector<std::string> restore_arguments(const CriuRun &run);
+
+// An executable that nobody but root can replace: it and the folders above it belong to root, and
+// no other user can write to them.
+Result<> check_owned_by_root(const std::string &executable);
+
+}  // namespace ckpt::helper

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The namespaces in which ckpt-helper has restored programs. To dump such a program, CRIU has to
+// run inside of them. It must not run inside of others, where another /opt or /lib may be mounted:
+// a caller could put a program of its own in CRIU's place.
+//
+// A namespace is remembered as an empty file, in a folder that only root can write to, for as long
+// as the process that started it waits for its end.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "common/base/result.h"
+
+namespace ckpt::helper {
+
+class MadeNamespace {
+ public:
+  MadeNamespace() = default;
+  // `first`: the first process of the namespaces.
+  static Result<MadeNamespace> remember(const std::string &folder, pid_t first);
+  MadeNamespace(MadeNamespace &&o) noexcept : file_(std::exchange(o.file_, {})) {}
+  MadeNamespace &operator=(MadeNamespace &&o) noexcept {
+    std::swap(file_, o.file_);
+    return *this;
+  }
+  ~MadeNamespace();
+
+ private:
+  std::string file_;
+};
+
+// Whether `process` is in namespaces that were remembered in `folder`.
+bool is_made_namespace(const std::string &folder, pid_t process);
+
+}  // namespace ckpt::helper

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ckpt-helper: lets users without root checkpoint and restore their own programs. This process
+// accepts connections; each request is served by a process of its own (serve.cc).
+#include <getopt.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include "ckpt_config.h"
+#include "common/base/log.h"
+#include "common/ipc/unix_socket.h"
+#include "helper/criu_arguments.h"
+#include "helper/protocol.h"
+#include "helper/serve.h"
+
+namespace ckpt::helper {
+namespace {
+
+constexpr int kUsage = 125;
+
+struct Options {
+  std::string socket;  // "": systemd's
+  std::string criu = "/opt/ckpt/criu/bin/criu";
+  std::string folder = "/run/ckpt-helper";
+  size_t per_user = 256, total = 1024;
+};
+
+constexpr const char *kHelp =
+    R"(Usage: ckpt-helper [OPTIONS]
+
+Lets users without root checkpoint and restore their own programs.
+
+Options:
+  --help          print this help and exit
+  --version       print the version and exit
+  --socket=PATH   listen here (default: the socket that systemd passes)
+  --criu=PATH     CRIU, which only root can change
+                  (default: /opt/ckpt/criu/bin/criu)
+  --folder=PATH   for what lives as long as a request (default: /run/ckpt-helper)
+  --per-user=N    requests and restored programs of one user at a time
+                  (default: 256)
+  --total=N       the same for all users (default: 1024)
+)";
+
+bool parse_count(const char *text, size_t &count) {
+  char *end = nullptr;
+  unsigned long n = std::strtoul(text, &end, 10);
+  count = n;
+  return *text && !*end && n > 0 && n <= 1'000'000;
+}
+
+// No value: go on. Otherwise the exit code.
+std::optional<int> parse(int argc, char **argv, Options &o) {
+  enum { Help, Version, Socket, Criu, Folder, PerUser, Total };
+  constexpr option kOptions[] = {{"help", 0, nullptr, Help},     {"version", 0, nullptr, Version},
+                                 {"socket", 1, nullptr, Socket}, {"criu", 1, nullptr, Criu},
+                                 {"folder", 1, nullptr, Folder}, {"per-user", 1, nullptr, PerUser},
+                                 {"total", 1, nullptr, Total},   {}};
+  bool sound = true;
+  for (int c; (c = ::getopt_long(argc, argv, "", kOptions, nullptr)) != -1;) switch (c) {
+      case Help: std::fputs(kHelp, stdout); return 0;
+      case Version: std::puts(CKPT_VERSION); return 0;
+      case Socket: o.socket = optarg; break;
+      case Criu: o.criu = optarg; break;
+      case Folder: o.folder = optarg; break;
+      case PerUser: sound = sound && parse_count(optarg, o.per_user); break;
+      case Total: sound = sound && parse_count(optarg, o.total); break;
+      default: sound = false;
+    }
+  if (sound && optind == argc) return std::nullopt;
+  std::fputs("ckpt-helper: the arguments are wrong; see ckpt-helper --help\n", stderr);
+  return kUsage;
+}
+
+// sd_listen_fds(3), without its library.
+Result<UniqueFd> systemd_socket() {
+  constexpr int kFirst = 3;
+  const char *pid = std::getenv("LISTEN_PID"), *count = std::getenv("LISTEN_FDS");
+  if (!pid || !count || std::atoi(pid) != ::getpid() || std::atoi(count) != 1)
+    return fail_with_hint("there is no socket", "start ckpt-helper.socket, or pass --socket PATH");
+  return UniqueFd(kFirst);
+}
+
+Result<UniqueFd> open_socket(const Options &o) {
+  if (o.socket.empty()) return systemd_socket();
+  ::unlink(o.socket.c_str());
+  CKPT_TRY(UniqueFd listener, listen_unix(o.socket));
+  if (::chmod(o.socket.c_str(), 0666) != 0) return fail_errno("cannot chmod {}", o.socket);
+  return listener;
+}
+
+// Left-overs of an earlier one are empty files and folders, in a folder of root's.
+Result<> open_folder(const std::string &path) {
+  if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST)
+    return fail_errno("cannot create {}", path);
+  struct stat st {};
+  if (::lstat(path.c_str(), &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != 0 ||
+      (st.st_mode & (S_IWGRP | S_IWOTH)))
+    return fail("{} is not a folder that only root can write to", path);
+  return {};
+}
+
+class Acceptor {
+ public:
+  Acceptor(UniqueFd listener, const Options &o)
+      : listener_(std::move(listener)),
+        options_(o),
+        service_{.criu = o.criu, .folder = o.folder, .capabilities = bit(CAP_CHECKPOINT_RESTORE)} {
+    sigset_t set;
+    ::sigemptyset(&set);
+    ::sigaddset(&set, SIGCHLD);
+    ::sigprocmask(SIG_BLOCK, &set, &before_);
+    signals_.reset(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+
+  [[noreturn]] void run() {
+    for (;;) {
+      pollfd fds[]{{signals_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+      if (::poll(fds, 2, -1) < 0) continue;
+      if (fds[0].revents) reap();
+      if (fds[1].revents) accept();
+    }
+  }
+
+ private:
+  void reap() {
+    signalfd_siginfo ignored;
+    while (::read(signals_.get(), &ignored, sizeof ignored) > 0) {
+    }
+    for (pid_t pid; (pid = ::waitpid(-1, nullptr, WNOHANG)) > 0;) workers_.erase(pid);
+  }
+
+  void accept() {
+    UniqueFd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!connection) return;
+    Result<ucred> peer = peer_credentials(connection.get());
+    if (!peer) return;
+    if (!may_start(peer->uid))
+      return refuse(connection.get(), {"ckpt-helper serves too many requests", "try again later"});
+    pid_t worker = ::fork();
+    if (worker == 0) {
+      listener_.reset();
+      signals_.reset();
+      ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+      serve(std::move(connection), service_);
+      ::_exit(0);
+    }
+    if (worker > 0) workers_[worker] = peer->uid;
+  }
+
+  bool may_start(uid_t uid) const {
+    size_t theirs = 0;
+    for (auto [pid, owner] : workers_) theirs += owner == uid;
+    return workers_.size() < options_.total && theirs < options_.per_user;
+  }
+
+  UniqueFd listener_, signals_;
+  const Options &options_;
+  Service service_;
+  sigset_t before_;
+  std::map<pid_t, uid_t> workers_;
+};
+
+// What the helper needs of root's capabilities (docs/HELPER.md has the table).
+constexpr u64 kNeeded = bit(CAP_SETUID) | bit(CAP_SETGID) | bit(CAP_SETPCAP) | bit(CAP_SYS_ADMIN) |
+                        bit(CAP_SYS_CHROOT) | bit(CAP_SYS_PTRACE) | bit(CAP_CHECKPOINT_RESTORE);
+
+Result<> start(const Options &o) {
+  if (::geteuid() != 0) return fail("ckpt-helper must be started as root");
+  if (u64 missing = kNeeded & ~own_capabilities())
+    return fail("ckpt-helper lacks {}", names_of(missing));
+  CKPT_CHECK(check_owned_by_root(o.criu));
+  CKPT_CHECK(open_folder(o.folder));
+  CKPT_TRY(UniqueFd listener, open_socket(o));
+  if (!keep_only(kNeeded)) return fail_errno("cannot give up capabilities");
+  Acceptor(std::move(listener), o).run();
+}
+
+}  // namespace
+}  // namespace ckpt::helper
+
+int main(int argc, char **argv) {
+  using namespace ckpt;
+  helper::Options options;
+  if (std::optional<int> code = helper::parse(argc, argv, options)) return *code;
+  log::set_name("ckpt-helper");
+  ::signal(SIGPIPE, SIG_IGN);
+  ::umask(022);
+  Result<> done = helper::start(options);
+  log::error(done.error());
+  return 1;
+}

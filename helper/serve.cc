@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "helper/serve.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "common/base/log.h"
+#include "common/ipc/unix_socket.h"
+#include "helper/caller.h"
+#include "helper/child.h"
+#include "helper/criu_arguments.h"
+#include "helper/made_namespaces.h"
+#include "helper/protocol.h"
+#include "helper/status.h"
+#include "helper/stem.h"
+#include "helper/streams.h"
+#include "helper/vetting.h"
+
+namespace ckpt::helper {
+namespace {
+
+constexpr unsigned kRequestSeconds = 20;  // a caller that sends too slowly is dropped (SIGALRM)
+
+UniqueFd process_descriptor(pid_t pid) {
+  return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+}
+
+// Every process of the program belongs to the caller alone. The kernel would refuse CRIU the others
+// (ptrace(2), "Ptrace access mode checking"): it runs as the caller, and has no SYS_PTRACE. This
+// check comes first for the sake of the message.
+Result<> check_program(pid_t root, const Identity &caller) {
+  for (pid_t pid : tree_of(root)) {
+    CKPT_TRY(Status s, read_status(pid));
+    if (!s.has_uid(caller.uid))
+      return fail("process {} belongs to uid {}, not to the caller", pid, s.uids[1]);
+    if (std::ranges::any_of(s.gids, [&](gid_t g) { return g != caller.gid; }))
+      return fail("process {} has gid {} instead of the caller's {}", pid, s.gids[1], caller.gid);
+    if (s.permitted != 0)
+      return fail_with_hint(fmt::format("process {} has capabilities of its own", pid),
+                            "dump the program as root");
+  }
+  return {};
+}
+
+class Serving {
+ public:
+  Serving(UniqueFd connection, const Service &service, Identity caller)
+      : connection_(std::move(connection)), service_(service), caller_(std::move(caller)) {}
+
+  Result<> dump(const Request &request) {
+    CKPT_CHECK(check_program(request.root, caller_));
+    CKPT_TRY(UniqueFd mounts, enter_namespace(request.root));
+    CKPT_TRY(StreamFolder folder, StreamFolder::create(service_.folder, StreamFolder::For::Dump));
+    CriuRun run = run_of(request, folder);
+    CKPT_TRY(Status root, read_status(request.root));
+    Child child = child_of(request, dump_arguments(run, root.pid_inside));
+    child.mount_namespace = mounts.get();
+    CKPT_TRY(pid_t criu, start_criu(child, caller_, service_.capabilities));
+    UniqueFd process = process_descriptor(criu);
+    CKPT_TRY(UniqueFd streams,
+             folder.accept(process.get(), [criu](pid_t pid) { return pid == criu; }));
+    (void)send_streams(criu, std::move(streams));  // without its streams, CRIU ends
+    int status = 0;
+    ::waitpid(criu, &status, 0);
+    Event ended{Event::CriuEnded, status};
+    return write_all(connection_.get(), view(&ended, sizeof ended));
+  }
+
+  Result<> restore(Request request) {
+    CKPT_TRY(StreamFolder folder,
+             StreamFolder::create(service_.folder, StreamFolder::For::Restore));
+    CKPT_TRY(auto events, socket_pair());
+    StemPlan plan{.criu = child_of(request, restore_arguments(run_of(request, folder))),
+                  .surroundings = surroundings_of(request),
+                  .lead_terminal = (request.flags & kTerminal) != 0,
+                  .root = request.root,
+                  .events = events.second.get()};
+    plan.criu.in = request.terminal.get();
+    CKPT_TRY(pid_t stem, start_stem(plan, caller_, service_.capabilities));
+    events.second.reset();
+    // The readers of the program's output must see its end.
+    request.inherited.clear();
+    request.terminal.reset();
+    CKPT_TRY(MadeNamespace made, MadeNamespace::remember(service_.folder, stem));
+    CKPT_CHECK(connect_criu(folder, stem, request.log.get()));
+    forward(events.first.get());
+    ::waitpid(stem, nullptr, 0);
+    return {};
+  }
+
+ private:
+  // A program in a PID namespace is dumped from inside of it: later children of this process go
+  // there. Returns the mount namespace that goes with it.
+  Result<UniqueFd> enter_namespace(pid_t root) {
+    if (namespace_inode(root, "pid") == namespace_inode(::getpid(), "pid")) return UniqueFd();
+    if (!service_.for_root && !is_made_namespace(service_.folder, root))
+      return fail_with_hint("the program is in a PID namespace that ckpt-helper has not made",
+                            "dump it as root");
+    UniqueFd pids(::open(fmt::format("/proc/{}/ns/pid", root).c_str(), O_RDONLY | O_CLOEXEC));
+    UniqueFd mounts(::open(fmt::format("/proc/{}/ns/mnt", root).c_str(), O_RDONLY | O_CLOEXEC));
+    if (!pids || !mounts || ::setns(pids.get(), CLONE_NEWPID) < 0)
+      return fail_errno("cannot enter the program's PID namespace");
+    return mounts;
+  }
+
+  CriuRun run_of(const Request &request, const StreamFolder &folder) const {
+    CriuRun run{.criu = service_.criu,
+                .folder = folder.path(),
+                .log = "-",
+                .errors_only = (request.flags & kErrorsOnly) != 0,
+                .unprivileged = true};
+    for (const Inherited &i : request.inherited) run.inherited.emplace_back(i.fd.get(), i.inode);
+    return run;
+  }
+
+  static Child child_of(const Request &request, std::vector<std::string> argv) {
+    std::string folder = "/";
+    Child child{.argv = std::move(argv), .folder = folder, .out = request.log.get()};
+    for (const Inherited &i : request.inherited) child.inherited.push_back(i.fd.get());
+    return child;
+  }
+
+  NewNamespace surroundings_of(const Request &request) const {
+    return {.own_terminals = (request.flags & kOwnTerminals) != 0,
+            .last_pid = request.last_pid,
+            .seen_from = request.seen_from,
+            .seen_as = request.seen_as,
+            .owner = caller_.uid};
+  }
+
+  // The caller gets one end of a connection; between it and CRIU stands the vetting of
+  // capabilities.
+  Result<> connect_criu(StreamFolder &folder, pid_t stem, int log) {
+    UniqueFd process = process_descriptor(stem);
+    CKPT_TRY(UniqueFd criu, folder.accept(process.get(), [stem](pid_t pid) {
+      Result<Status> s = read_status(pid);
+      return s && s->parent == stem;
+    }));
+    if (!criu) return send_streams(stem, {});
+    CKPT_TRY(auto ends, socket_pair());
+    CKPT_CHECK(start_vetting(std::move(criu), std::move(ends.second), caller_, log));
+    return send_streams(stem, std::move(ends.first));
+  }
+
+  Result<> send_streams(pid_t pid, UniqueFd streams) {
+    std::vector<int> fds;
+    if (streams) fds.push_back(streams.get());
+    return send_message(connection_.get(), static_cast<u16>(Type::Streams), view(&pid, sizeof pid),
+                        fds);
+  }
+
+  // Copies events to the caller, and what it says to the stem, until the stem has ended.
+  void forward(int stem) {
+    char buffer[256];
+    pollfd fds[]{{stem, POLLIN, 0}, {connection_.get(), POLLIN, 0}};
+    for (;;) {
+      if (::poll(fds, 2, -1) < 0) continue;
+      if (fds[0].revents) {
+        ssize_t n = ::read(stem, buffer, sizeof buffer);
+        if (n <= 0) return;
+        (void)write_all(connection_.get(), view(buffer, static_cast<size_t>(n)));
+      }
+      if (fds[1].revents == 0) continue;
+      ssize_t n = ::read(connection_.get(), buffer, sizeof buffer);
+      if (n > 0) {
+        (void)write_all(stem, view(buffer, static_cast<size_t>(n)));
+      } else {
+        ::shutdown(stem, SHUT_WR);
+        fds[1].fd = -1;
+      }
+    }
+  }
+
+  UniqueFd connection_;
+  const Service &service_;
+  Identity caller_;
+};
+
+Result<> serve_request(int connection, const Service &service) {
+  ::alarm(kRequestSeconds);
+  CKPT_TRY(Request request, receive_request(connection));
+  ::alarm(0);
+  Identity identity;
+  if (service.for_root) {
+    identity = *service.for_root;
+  } else {
+    CKPT_TRY(Caller caller, Caller::of(connection));
+    if (caller.identity().uid == 0) return fail("root needs no helper");
+    CKPT_CHECK(caller.join());
+    identity = caller.identity();
+  }
+  if (yama_restricts_ptrace() && !(service.capabilities & bit(CAP_SYS_PTRACE)))
+    return fail_with_hint("kernel.yama.ptrace_scope does not let CRIU trace the program",
+                          "sysctl kernel.yama.ptrace_scope=0, or run this command as root");
+  Serving serving(UniqueFd(::dup(connection)), service, std::move(identity));
+  return request.type == Type::Dump ? serving.dump(request) : serving.restore(std::move(request));
+}
+
+}  // namespace
+
+void serve(UniqueFd connection, const Service &service) {
+  Result<> done = serve_request(connection.get(), service);
+  if (done) return;
+  log::info("refused: {}", done.error().text());
+  refuse(connection.get(), done.error());
+}
+
+int serve_starter(const char *const *arguments) {
+  UniqueFd connection(std::atoi(arguments[0]));
+  ::fcntl(connection.get(), F_SETFD, FD_CLOEXEC);
+  Result<Identity> identity = identity_from(arguments[1]);
+  if (!identity) return 2;
+  Service service{.criu = arguments[3],
+                  .folder = arguments[4],
+                  .capabilities = std::strtoull(arguments[2], nullptr, 16),
+                  .for_root = &*identity};
+  serve(std::move(connection), service);
+  return 0;
+}
+
+}  // namespace ckpt::helper

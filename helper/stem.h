@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The stem of a restore by ckpt-helper: the first process of the PID namespace in which CRIU
+// restores the program. tools/restore/stem.h says why there is one. This one has no right left once
+// it has started CRIU: it is the caller's process then, as the program is.
+#pragma once
+
+#include <sys/types.h>
+
+#include "common/base/result.h"
+#include "helper/child.h"
+#include "helper/identity.h"
+#include "helper/namespace.h"
+
+namespace ckpt::helper {
+
+struct StemPlan {
+  Child criu;
+  NewNamespace surroundings;
+  bool lead_terminal = false;  // a session on CRIU's standard input
+  pid_t root = 0;              // of the program, in the namespace
+  int events = -1;             // the connection
+};
+
+// Starts the stem in its namespaces. It ends when the last process of the namespace has ended, or
+// if the connection ends before the program was acknowledged, and takes the namespace with it.
+Result<pid_t> start_stem(const StemPlan &plan, const Identity &identity, u64 capabilities);
+
+}  // namespace ckpt::helper

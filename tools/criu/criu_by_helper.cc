@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/criu/criu_by_helper.h"
+
+#include <fcntl.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "common/ipc/unix_socket.h"
+#include "tools/proc/command.h"
+
+namespace ckpt::tools {
+namespace {
+
+constexpr const char *kRootsFolder = "/run";
+
+u64 capabilities_for(const CriuRights &rights) {
+  u64 capabilities = helper::criu_capabilities();
+  if (rights.connections) capabilities |= helper::bit(CAP_NET_ADMIN);
+  return capabilities;
+}
+
+Result<UniqueFd> start_own_helper(const CriuRights &rights, const Criu &criu) {
+  CKPT_TRY(auto ends, socket_pair());
+  UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  CKPT_TRY(pid_t ignored,
+           spawn({.argv = {"/proc/self/exe", "--helper", std::to_string(ends.second.get()),
+                           helper::to_text(rights.user),
+                           fmt::format("{:x}", capabilities_for(rights)), criu.path, kRootsFolder},
+                  .in = null.get(),
+                  .out = null.get(),
+                  .err = null.get(),
+                  .keep = {ends.second.get()},
+                  .own_group = true}));
+  (void)ignored;
+  return std::move(ends.first);
+}
+
+}  // namespace
+
+Result<UniqueFd> connect_helper(const CriuRights &rights, const Criu &criu) {
+  if (rights.way == CriuRights::Way::ForUser) return start_own_helper(rights, criu);
+  return connect_unix(helper_socket());
+}
+
+bool is_helper(int argc, const char *const *argv) {
+  return argc == 7 && std::string_view(argv[1]) == "--helper";
+}
+
+Result<HelperRun> request_run(int connection, const helper::Request &request) {
+  CKPT_CHECK(helper::send_request(connection, request));
+  CKPT_TRY(std::optional<Message> m, receive_message(connection));
+  if (!m) return fail("ckpt-helper has ended without an answer");
+  Reader in = m->reader();
+  if (static_cast<helper::Type>(m->type) == helper::Type::Refused) {
+    std::string what(in.str());
+    return fail_with_hint("ckpt-helper: " + what, std::string(in.str()));
+  }
+  HelperRun run{in.get<i32>(), {}};
+  if (static_cast<helper::Type>(m->type) != helper::Type::Streams || !in.done())
+    return fail("this version of ckpt does not understand ckpt-helper's answer");
+  if (!m->fds.empty()) run.streams = std::move(m->fds[0]);
+  return run;
+}
+
+std::vector<helper::Inherited> copies_of(const std::vector<std::pair<int, u64>> &descriptors) {
+  std::vector<helper::Inherited> copies;
+  for (auto [fd, inode] : descriptors)
+    copies.push_back({UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 3)), inode});
+  return copies;
+}
+
+Result<> become_user(const helper::Identity &user) {
+  if (!helper::become(user, 0)) return fail_errno("cannot become uid {}", user.uid);
+  std::string runtime = fmt::format("/run/user/{}", user.uid);
+  for (const char *name : {"CKPT_RUNTIME_DIR", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "TMPDIR"})
+    ::unsetenv(name);
+  std::error_code ec;
+  if (std::filesystem::is_directory(runtime, ec)) ::setenv("XDG_RUNTIME_DIR", runtime.c_str(), 1);
+  const passwd *entry = ::getpwuid(user.uid);
+  ::setenv("HOME", entry ? entry->pw_dir : "/", 1);
+  if (entry) ::setenv("USER", entry->pw_name, 1);
+  return {};
+}
+
+}  // namespace ckpt::tools

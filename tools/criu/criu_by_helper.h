@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CRIU as a child of ckpt-helper, or, for root's tools, of a process that does the same.
+#pragma once
+
+#include <sys/types.h>
+
+#include "common/base/result.h"
+#include "common/base/unique_fd.h"
+#include "helper/protocol.h"
+#include "tools/criu/criu.h"
+#include "tools/criu/rights.h"
+
+namespace ckpt::tools {
+
+// A connection with the helper. With Way::ForUser this starts a process, which needs root.
+Result<UniqueFd> connect_helper(const CriuRights &rights, const Criu &criu);
+
+// Whether a main function was called to be that process (helper::serve_starter).
+bool is_helper(int argc, const char *const *argv);
+
+struct HelperRun {
+  pid_t pid = 0;     // of CRIU (a dump) or of the stem (a restore)
+  UniqueFd streams;  // to CRIU; invalid if it has ended before it connected
+};
+
+// Sends the request. Then `connection` carries helper::Event's.
+Result<HelperRun> request_run(int connection, const helper::Request &request);
+
+// Copies of descriptors, for a request.
+std::vector<helper::Inherited> copies_of(const std::vector<std::pair<int, u64>> &descriptors);
+
+// Makes this process one of the program's user, for good. Ways that lead to root's own files, such
+// as root's runtime folder, are forgotten.
+Result<> become_user(const helper::Identity &user);
+
+}  // namespace ckpt::tools

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/criu/rights.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "common/ipc/unix_socket.h"
+#include "helper/protocol.h"
+#include "helper/status.h"
+
+namespace ckpt::tools {
+namespace {
+
+using Way = CriuRights::Way;
+
+// What CRIU asks for as root.
+constexpr u64 kRootNeeds =
+    helper::bit(CAP_CHECKPOINT_RESTORE) | helper::bit(CAP_SYS_PTRACE) | helper::bit(CAP_SYS_ADMIN);
+
+void check_root(Reasons &reasons) {
+  if (u64 missing = kRootNeeds & ~helper::own_capabilities())
+    reasons.push_back(fmt::format(
+        "root lacks {} here: give it to this container, or run this command outside of it",
+        helper::names_of(missing)));
+}
+
+bool helper_listens() { return connect_unix(helper_socket()).has_value(); }
+
+// Of a user who is not root. `alone`: CRIU needs nothing else than its capabilities.
+Way way_of_user(bool alone, Reasons &reasons) {
+  u64 missing = helper::criu_capabilities() & ~helper::own_capabilities();
+  if (missing == 0 && alone) return Way::Own;
+  if (helper_listens()) return Way::Helper;
+  if (missing == 0)
+    reasons.push_back(fmt::format(
+        "the program needs a PID namespace, which a user cannot make: ask the administrator to "
+        "start ckpt-helper (systemctl enable --now ckpt-helper.socket), or run this as root"));
+  else
+    reasons.push_back(fmt::format(
+        "CRIU needs {}, and ckpt-helper does not listen on {}: ask the administrator to start it "
+        "(systemctl enable --now ckpt-helper.socket), or run this as root",
+        helper::names_of(missing), helper_socket()));
+  return Way::Own;
+}
+
+void check_owner(const std::optional<helper::Identity> &owner, const char *what, Reasons &reasons) {
+  if (owner && owner->uid != ::geteuid())
+    reasons.push_back(fmt::format("{} belongs to uid {}, and you are uid {}: run this as that user",
+                                  what, owner->uid, ::geteuid()));
+}
+
+// CRIU sets the groups of the program, which only root may do.
+void check_groups(const helper::Identity &owner, Reasons &reasons) {
+  std::vector<gid_t> groups(static_cast<size_t>(::getgroups(0, nullptr)));
+  groups.resize(static_cast<size_t>(::getgroups(static_cast<int>(groups.size()), groups.data())));
+  if (owner.gid == ::getegid() && owner.groups == groups) return;
+  reasons.push_back(
+      "the program had other groups than you have now (id): log in as you were then, or run this "
+      "as "
+      "root");
+}
+
+}  // namespace
+
+std::optional<helper::Identity> owner_of(const Target &target) {
+  std::optional<helper::Identity> owner;
+  for (const Process &p : target.processes) {
+    Result<helper::Status> s = helper::read_status(p.pid);
+    if (!s) continue;
+    if (!owner) owner = {s->uids[0], s->gids[0], s->groups};
+    bool one_gid = std::ranges::all_of(s->gids, [&](gid_t g) { return g == owner->gid; });
+    if (!s->has_uid(owner->uid) || !one_gid || s->groups != owner->groups) return std::nullopt;
+    if (owner->uid != 0 && s->permitted != 0) return std::nullopt;
+  }
+  return owner;
+}
+
+CriuRights rights_to_dump(const Target &target, Reasons &reasons) {
+  CriuRights rights;
+  std::optional<helper::Identity> owner = owner_of(target);
+  if (owner) rights.user = *owner;
+  if (::geteuid() == 0) {
+    if (owner && owner->uid != 0) rights.way = Way::ForUser;
+    check_root(reasons);
+    return rights;
+  }
+  rights.way = way_of_user(!target.own_pid_namespace, reasons);
+  if (!owner)
+    reasons.push_back(
+        "not all processes of the program are yours alone, without other groups or capabilities: "
+        "run this as root");
+  check_owner(owner, "the program", reasons);
+  return rights;
+}
+
+CriuRights rights_to_restore(const ImageManifest &m, bool new_namespace, Reasons &reasons) {
+  CriuRights rights;
+  if (m.owner) rights.user = *m.owner;
+  if (::geteuid() == 0) {
+    if (m.owner && m.owner->uid != 0) rights.way = Way::ForUser;
+    check_root(reasons);
+    return rights;
+  }
+  rights.way = way_of_user(!new_namespace, reasons);
+  check_owner(m.owner, "the image's program", reasons);
+  if (m.owner && m.owner->uid == ::geteuid()) check_groups(*m.owner, reasons);
+  return rights;
+}
+
+std::string helper_socket() {
+  const char *path = ::secure_getenv(helper::kSocketVariable);
+  return path && *path ? path : helper::kSocket;
+}
+
+std::function<void()> keep_own_capabilities(const CriuRights &rights) {
+  u64 kept = rights.way == Way::Own ? helper::criu_capabilities() : 0;
+  return [kept] {
+    if (kept) (void)helper::pass_on(kept);
+  };
+}
+
+}  // namespace ckpt::tools

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// With which rights CRIU works on a program:
+//
+//   Root     this tool is root's, and so is the program; or its processes belong to several users
+//   Own      as the user of this tool, who has the capabilities that CRIU needs
+//   Helper   by ckpt-helper, for a user who has them not
+//   ForUser  this tool is root's, the program belongs to one other user: as that user. A root
+//            without SYS_RESOURCE could not dump it, and devices open as the program's user.
+//
+// docs/HELPER.md says what is needed why. With Helper and ForUser, CRIU is a child of a process of
+// the room helper/ (criu_by_helper.h).
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "common/base/result.h"
+#include "helper/identity.h"
+#include "tools/manifest/image_manifest.h"
+#include "tools/reasons.h"
+#include "tools/session/target.h"
+
+namespace ckpt::tools {
+
+struct CriuRights {
+  enum class Way { Root, Own, Helper, ForUser };
+  Way way = Way::Root;
+  helper::Identity user;     // the program's
+  bool connections = false;  // ForUser: the program has TCP connections
+
+  bool by_helper() const { return way == Way::Helper || way == Way::ForUser; }
+  bool unprivileged() const { return way != Way::Root; }
+};
+
+// What is missing goes to `reasons`.
+CriuRights rights_to_dump(const Target &target, Reasons &reasons);
+// `new_namespace`: a PID that the program needs is in use.
+CriuRights rights_to_restore(const ImageManifest &m, bool new_namespace, Reasons &reasons);
+
+// Whose the program is, if all its processes belong to one user and have no capabilities.
+std::optional<helper::Identity> owner_of(const Target &target);
+
+// The socket of ckpt-helper: $CKPT_HELPER, or the installed one.
+std::string helper_socket();
+
+// For the child that becomes CRIU: makes the exec keep what Way::Own has. Otherwise does nothing.
+std::function<void()> keep_own_capabilities(const CriuRights &rights);
+
+}  // namespace ckpt::tools
