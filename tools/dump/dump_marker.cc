@@ -14,7 +14,7 @@
 namespace ckpt::tools {
 namespace {
 
-const std::string kName(protocol::kDumpMarker);
+const std::string kMarkerName(protocol::kDumpMarker);
 
 }  // namespace
 
@@ -23,12 +23,12 @@ void DumpMarker::lock(pid_t keeper, const std::string &session_socket) {
   Result<UniqueFd> folder = open_folder_of(keeper, session);
   if (!folder) return;
   folder_ = std::move(*folder);
-  file_.reset(::openat(folder_.get(), kName.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  file_.reset(::openat(folder_.get(), kMarkerName.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (file_) ::flock(file_.get(), LOCK_SH | LOCK_NB);  // there may be another dump
 }
 
 void DumpMarker::remove() {
-  if (folder_) ::unlinkat(folder_.get(), kName.c_str(), 0);
+  if (folder_) ::unlinkat(folder_.get(), kMarkerName.c_str(), 0);
 }
 
 bool DumpMarker::is_open_in(const DescriptorTable &program) const {
