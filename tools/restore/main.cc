@@ -8,6 +8,7 @@
 
 #include "common/base/log.h"
 #include "helper/serve.h"
+#include "storage/format/pipe_format.h"
 #include "tools/command_line.h"
 #include "tools/criu/criu_by_helper.h"
 #include "tools/restore/background.h"
