@@ -101,6 +101,16 @@ enum class Type : u16 {
   RegionSame = 33,  // {u32 region, str name, u64 bytes}: in a Save after Increment, instead of
                     // Region and its slots: the contents equal those in the parent image
 
+  // Contents without slots, for an agent that keeps them in a file of its own during the dump. It
+  // is made of memory, cannot change its size, and the tool reads it as long as it needs to.
+  ContentsReadable = 60,  // {}: before Save: the tool can read such a file; answered by Ok. Older
+                          // agents refuse it and fill slots
+  ContentsFile = 61,      // {u64 bytes} + the file: in a Save, from the agent, once
+  ContentsAt = 62,  // {u32 region, u64 offset, u64 bytes, u64 at}: instead of SlotFull: where they
+                    // are in that file; kZeros: nowhere, all are zero
+  Prepare = 63,     // {u64 bytes}: before Quiesce: take at most so much host memory for contents
+                    // already; answered by Ok. Older agents refuse it
+
   // To a session keeper.
   ProxyWanted =
       40,           // {u32 version, str api} + stdout, stderr of the process. On success the keeper
@@ -136,6 +146,10 @@ enum class Type : u16 {
   // Keeper to proxy, over the proxy's control socket.
   Adopt = 50,  // {} + connection: a parked client is back
 };
+
+// Host memory that is taken before it is needed, unless a tool's Prepare says otherwise.
+inline constexpr u64 kAheadBytes = u64{2} << 30;
+inline constexpr u64 kZeros = ~u64{0};  // in ContentsAt
 
 // Flags of CheckpointWanted.
 inline constexpr u32 kStopAfter = 1;  // end the program after the dump

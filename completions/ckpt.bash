@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# Completion for ckpt-run, ckpt-dump, ckpt-restore, ckpt-image, ckpt-fatbin, ckptd,
+# Completion for ckpt-run, ckpt-dump, ckpt-restore, ckpt-image, ckpt-fatbin, ckpt-ps, ckptd,
 # ckpt-top and ckpt-sim. It is
 # installed under each of these names. To try it: . completions/ckpt.bash
 
@@ -110,7 +110,7 @@ _ckpt_program_at() {
   for ((i = 1; i < COMP_CWORD; i++)); do
     case ${COMP_WORDS[i]} in
       --) echo $((i + 1)); return ;;
-      --device | --every | --mtbf | --keep | --image-dir | --priority)
+      --device | --every | --mtbf | --keep | --image-dir | --image | --on-signal | --priority)
         ((i++))
         while [[ ${COMP_WORDS[i + 1]} == [:=] || ${COMP_WORDS[i]} == [:=] ]] && ((i < COMP_CWORD)); do ((i++)); done
         ;;
@@ -141,10 +141,11 @@ _ckpt_run() {
     --mtbf) _ckpt_words '24h' ;;
     --keep) _ckpt_words '2 3 7' ;;
     --priority) _ckpt_words '0 1 10' ;;
-    --image-dir) _ckpt_files ;;
+    --image | --image-dir) _ckpt_files ;;
+    --on-signal) _ckpt_words 'TERM TERM,USR1 TERM,USR1,USR2 none' ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --managed-on-host --share-ipc --managed --unmanaged --priority --every --mtbf --keep --image-dir --list-devices --json --version --help --'
+        _ckpt_words '--device --portable --managed-on-host --share-ipc --managed --unmanaged --priority --image --on-signal --every --mtbf --keep --image-dir --list-devices --json --version --help --'
       else
         compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -c -- "$cur")
@@ -158,13 +159,15 @@ _ckpt_dump() {
   _ckpt_split
   case $prev in
     -o | --output | --parent) _ckpt_images ;;
+    --user) mapfile -t COMPREPLY < <(compgen -u -- "$cur") ;;
     --key-file | --to) _ckpt_files ;;
     --keep) _ckpt_words '2 3 7 24' ;;
     --memory) _ckpt_words '128 1024 4096' ;;
+    --prepare) _ckpt_words '0 2048 16384' ;;
     --timeout) _ckpt_words '10 60 300 3600' ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--output --leave-running --overwrite --parent --keep --key-file --memory --timeout --suspend --to --json --quiet --verbose --version --help'
+        _ckpt_words '--output --leave-running --overwrite --parent --keep --key-file --shared-key --memory --prepare --timeout --suspend --to --all --user --json --quiet --verbose --version --help'
       else
         _ckpt_words "$(_ckpt_programs)"
       fi
@@ -181,10 +184,12 @@ _ckpt_restore() {
     --mtbf) _ckpt_words '24h' ;;
     --keep) _ckpt_words '2 3 7' ;;
     --output | --json-report | --key-file | --image-dir) _ckpt_files ;;
+    --on-signal) _ckpt_words 'TERM TERM,USR1 TERM,USR1,USR2 none' ;;
+    --all) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
     --resume) _ckpt_words "$(_ckpt_programs)" ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --ignore-limits --continue-without-devices --every --mtbf --keep --image-dir --detach --output --truncate-files --append-files --key-file --resume --json-report --version --help'
+        _ckpt_words '--device --portable --ignore-limits --continue-without-devices --on-signal --every --mtbf --keep --image-dir --detach --output --truncate-files --append-files --key-file --shared-key --trust-image --resume --all --json-report --version --help'
       else
         _ckpt_images
       fi
@@ -209,13 +214,14 @@ _ckpt_image() {
   esac
   case $verb,$cur in
     ,-*) _ckpt_words '--version --help' ;;
-    ,*) _ckpt_words 'show verify diff flatten receive prune clean' ;;
-    show,-*) _ckpt_words '--json --streams --extract --key-file --help' ;;
-    verify,-*) _ckpt_words '--json --quiet --key-file --help' ;;
-    diff,-*) _ckpt_words '--json --key-file --help' ;;
-    flatten,-*) _ckpt_words '--output --overwrite --key-file --help' ;;
-    receive,-*) _ckpt_words '--overwrite --key-file --help' ;;
-    prune,-*) _ckpt_words '--keep --json --key-file --help' ;;
+    ,*) _ckpt_words 'list show verify diff flatten receive prune clean' ;;
+    list,-*) _ckpt_words '--json --verify --key-file --shared-key --help' ;;
+    show,-*) _ckpt_words '--json --streams --extract --key-file --shared-key --help' ;;
+    verify,-*) _ckpt_words '--json --quiet --key-file --shared-key --help' ;;
+    diff,-*) _ckpt_words '--json --key-file --shared-key --help' ;;
+    flatten,-*) _ckpt_words '--output --overwrite --key-file --shared-key --help' ;;
+    receive,-*) _ckpt_words '--overwrite --key-file --shared-key --help' ;;
+    prune,-*) _ckpt_words '--keep --json --key-file --shared-key --help' ;;
     clean,-*) _ckpt_words '--json --help' ;;
     *) _ckpt_images ;;
   esac
@@ -246,6 +252,15 @@ _ckpt_fatbin() {
         _ckpt_files
       fi
       ;;
+  esac
+}
+
+_ckpt_ps() {
+  local cur prev words _ckpt_command=$1
+  _ckpt_split
+  case $prev in
+    --user) mapfile -t COMPREPLY < <(compgen -u -- "$cur") ;;
+    *) _ckpt_words '--user --json --version --help' ;;
   esac
 }
 
@@ -319,5 +334,6 @@ complete -F _ckpt_restore ckpt-restore
 complete -F _ckpt_image ckpt-image
 complete -F _ckpt_fatbin ckpt-fatbin
 complete -F _ckptd ckptd
+complete -F _ckpt_ps ckpt-ps
 complete -F _ckpt_top ckpt-top
 complete -F _ckpt_sim ckpt-sim

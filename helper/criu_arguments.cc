@@ -12,6 +12,10 @@ std::vector<std::string> common_arguments(const CriuRun &run, const char *verb) 
   std::vector<std::string> c{run.criu,
                              verb,
                              "--no-default-config",
+                             // Without plugins: cuda_plugin, where it is installed, would lock and
+                             // resume the devices that the agent has left. The folder has none.
+                             "--libdir",
+                             run.folder,
                              "--stream",
                              "--leave-stopped",
                              "--shell-job",

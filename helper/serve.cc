@@ -200,8 +200,7 @@ Result<> serve_request(int connection, const Service &service) {
     return fail_with_hint("kernel.yama.ptrace_scope does not let CRIU trace the program",
                           "sysctl kernel.yama.ptrace_scope=0, or run this command as root");
   Serving serving(UniqueFd(::dup(connection)), service, std::move(identity));
-  return request.type == Type::Dump ? serving.dump(request)
-                                    : serving.restore(std::move(request));
+  return request.type == Type::Dump ? serving.dump(request) : serving.restore(std::move(request));
 }
 
 }  // namespace

@@ -62,6 +62,7 @@ Result<u64> Eviction::suspend(const std::string &folder) {
     return fail("the program is suspended already");
   std::vector<std::string> blockers = lifecycle_.preflight();
   if (!blockers.empty()) return fail("{}", fmt::join(blockers, "; "));
+  if (folder.empty()) lifecycle_.prepare(protocol::kAheadBytes);
   CKPT_CHECK(lifecycle_.quiesce(kQuiesceTimeout));
   return lifecycle_.suspend(folder);
 }
@@ -74,7 +75,9 @@ Result<> Eviction::resume(const std::string &gpu, u32 apis) {
     if (!gpu.empty() && (apis & api) != 0)
       CKPT_CHECK(lifecycle_.use_devices(name, std::array{agent::DevicePair{"", gpu}}));
   }
-  return lifecycle_.wake(agent::session_socket());
+  Result<> awake = lifecycle_.wake(agent::session_socket());
+  lifecycle_.release_spent();
+  return awake;
 }
 
 }  // namespace ckpt::manager_client

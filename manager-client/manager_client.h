@@ -32,10 +32,13 @@
 
 namespace ckpt::manager_client {
 
-class [[gnu::visibility("default")]] ManagerClient {
+// libckpt.so exports only what libckpt-ocl and libckpt-cuda call.
+#define CKPT_PRIVATE_API [[gnu::visibility("default")]]
+
+class ManagerClient {
  public:
   using Api = managed::Api;
-  ManagerClient(agent::Lifecycle & lifecycle, std::string socket_path);
+  ManagerClient(agent::Lifecycle &lifecycle, std::string socket_path);
 
   // ---- any thread of the program
 
@@ -49,26 +52,26 @@ class [[gnu::visibility("default")]] ManagerClient {
       "is not managed: the Manager's device for this program does not serve it";
   // Before the driver is started, and again with each device variable that is found later (MC-14).
   // `variables`: bytes of all device variables. May wait for a long time.
-  Place connect(u64 variables, bool exclusive, Api api = Api::kCuda);
+  CKPT_PRIVATE_API Place connect(u64 variables, bool exclusive, Api api = Api::kCuda);
   // The driver is started and the API has joined the agent: from now on it can be evicted.
-  void ready();
-  void context_made(Api api = Api::kCuda);
+  CKPT_PRIVATE_API void ready();
+  CKPT_PRIVATE_API void context_made(Api api = Api::kCuda);
   // Asks for `bytes` of device memory. Returns a ticket for done(), or the reason why the memory
   // will not become available. May wait, and be evicted meanwhile.
-  Result<u32> ask(u64 bytes, Api api = Api::kCuda);
+  CKPT_PRIVATE_API Result<u32> ask(u64 bytes, Api api = Api::kCuda);
   // Asks to load code with `bytes` of device variables. If its kernels need a GPU for themselves
   // (`exclusive`), the program may be moved, or others evicted, before this returns. The ticket is
   // for done_loading().
-  Result<u32> ask_to_load(u64 bytes, bool exclusive);
+  CKPT_PRIVATE_API Result<u32> ask_to_load(u64 bytes, bool exclusive);
   // The allocation is over, successful or not. `used`: bytes that the program now holds by this
   // API.
-  void done(u32 ticket, u64 used, Api api = Api::kCuda);
+  CKPT_PRIVATE_API void done(u32 ticket, u64 used, Api api = Api::kCuda);
   // The load is over, or (ticket 0) code was unloaded. `variables`: bytes of all loaded code.
-  void done_loading(u32 ticket, u64 used, u64 variables, bool exclusive);
-  void freed(u64 used, Api api = Api::kCuda);
+  CKPT_PRIVATE_API void done_loading(u32 ticket, u64 used, u64 variables, bool exclusive);
+  CKPT_PRIVATE_API void freed(u64 used, Api api = Api::kCuda);
   // The process that holds the program's device memory, if it is another one; 0: none. Also from
   // the agent's thread.
-  void held_by(u32 pid);
+  CKPT_PRIVATE_API void held_by(u32 pid);
   // The program ends.
   void exiting();
 
@@ -90,22 +93,22 @@ class [[gnu::visibility("default")]] ManagerClient {
   };
 
   // With the lock held. The waits release it.
-  void wait(std::unique_lock<std::mutex> & lock, const std::function<bool()> &settled);
+  void wait(std::unique_lock<std::mutex> &lock, const std::function<bool()> &settled);
   bool something_waits() const;
-  void settle(Answer & answer, Fate fate, std::string why = {});
-  void settle(Request & request, Fate fate, std::string why = {});
+  void settle(Answer &answer, Fate fate, std::string why = {});
+  void settle(Request &request, Fate fate, std::string why = {});
   void grant_all();
   Result<u32> ask(Request request);
-  bool take_credit(Request & request);
+  bool take_credit(Request &request);
   void return_credit();
   void drop_credit();
   void tell_used();
 
   // connect() (assignment.cc)
-  Place connect_first(std::unique_lock<std::mutex> & lock, Api api);
-  Place connect_further(std::unique_lock<std::mutex> & lock, Api api);
-  Place wait_for_place(std::unique_lock<std::mutex> & lock, u32 further_api);
-  void wait_until_on_device(std::unique_lock<std::mutex> & lock);
+  Place connect_first(std::unique_lock<std::mutex> &lock, Api api);
+  Place connect_further(std::unique_lock<std::mutex> &lock, Api api);
+  Place wait_for_place(std::unique_lock<std::mutex> &lock, u32 further_api);
+  void wait_until_on_device(std::unique_lock<std::mutex> &lock);
   void ask_for_place();
 
   // The connection as the program experiences it (messages.cc)
@@ -157,6 +160,8 @@ class [[gnu::visibility("default")]] ManagerClient {
 };
 
 // The client of this process; null: the program is not managed (ckpt-run --managed).
-[[gnu::visibility("default")]] ManagerClient *get();
+CKPT_PRIVATE_API ManagerClient *get();
+
+#undef CKPT_PRIVATE_API
 
 }  // namespace ckpt::manager_client

@@ -135,6 +135,8 @@ template <class T>
 std::string no_number(const std::string &text) {
   T value{};
   if (CLI::detail::lexical_cast(text, value)) return {};
+  bool digits = text.find_first_not_of("0123456789") == text.npos && !text.empty();
+  if (digits) return fmt::format("\"{}\" is too large a number", text);
   return fmt::format("\"{}\" is not a {}number", text, std::is_integral_v<T> ? "whole " : "");
 }
 

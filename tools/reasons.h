@@ -4,16 +4,21 @@
 #include <string>
 #include <vector>
 
+#include "common/base/printable.h"
+
 namespace ckpt::tools {
 
 // Reasons why something is refused. A tool collects all of them before it reports any, so that a
 // user does not meet them one after the other.
 using Reasons = std::vector<std::string>;
 
+// Agents write some of them.
+inline constexpr size_t kMaxReasonBytes = 2000;
+
 // One line for each, to follow a colon.
 inline std::string as_list(const Reasons &reasons) {
   std::string list;
-  for (const std::string &r : reasons) list += "\n  - " + r;
+  for (const std::string &r : reasons) list += "\n  - " + printable(r, kMaxReasonBytes);
   return list;
 }
 

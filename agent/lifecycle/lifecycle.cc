@@ -27,21 +27,16 @@ constexpr milliseconds kMaxQuiesce = std::chrono::hours(24);
 constexpr milliseconds kStartTimeout = std::chrono::seconds(45);
 // A connection to the session keeper is used for one request and its answer.
 constexpr milliseconds kKeeperTimeout = std::chrono::seconds(5);
-// Staging memory for copies into and out of a contents store.
-constexpr u32 kStoreSlots = 32;
-constexpr u32 kStoreSlotBytes = 1u << 20;
 
 milliseconds milliseconds_since(steady_clock::time_point t) {
   return std::chrono::duration_cast<milliseconds>(steady_clock::now() - t);
 }
 
-std::string prefix_of(const Participant *p) { return std::string(p->name()) + "/"; }
+}  // namespace
 
 Error cannot(const char *verb, const Participant *p, Error why) {
   return std::move(why).in(fmt::format("{} cannot {}", p->name(), verb));
 }
-
-}  // namespace
 
 // ---- before CRIU
 
@@ -116,27 +111,10 @@ Result<std::string> Lifecycle::save(Channel &tool, Staging &staging,
     if (Result<> r = save_one(*m.participant, sink); !r)
       return undo_and_fail(cannot("save its devices", m.participant, std::move(r).error()));
   }
+  prepared_.reset();  // where no participant needed it
   saved_bytes_ = sink.bytes();
   state_ = State::Saved;
   return requirements();
-}
-
-// Contents that the devices lose in detach() also go into a store, until the dump is over.
-Result<> Lifecycle::save_one(Participant &participant, StagingSink &sink) {
-  if (participant.keeps_contents()) return participant.save(sink);
-  if (!store_) CKPT_CHECK(create_store());
-  CopyingSink both(sink, *store_, prefix_of(&participant));
-  CKPT_CHECK(participant.save(both));
-  return both.finish();
-}
-
-Result<> Lifecycle::create_store() {
-  u64 bytes = 0;
-  for (const Member &m : members_)
-    if (!m.participant->keeps_contents()) bytes += m.participant->contents_bytes();
-  CKPT_TRY(std::string folder, ContentsStore::place_for(bytes));
-  CKPT_TRY(store_, ContentsStore::create(folder));
-  return {};
 }
 
 // Neither function of the JSON library may throw here: a participant's JSON comes from a driver's
@@ -209,25 +187,12 @@ Failure Lifecycle::undo_and_fail(Error why) {
 // ---- suspended
 
 Result<u64> Lifecycle::suspend(const std::string &folder) {
-  Result<ContentsStore> store = ContentsStore::create(folder);
-  if (!store) return undo_and_fail(std::move(store).error());
-  store_.emplace(std::move(*store));
+  if (Result<> r = open_store(folder); !r) return undo_and_fail(std::move(r).error());
   if (Result<> moved = move_into_store(); !moved) return undo_and_fail(std::move(moved).error());
   if (Result<> r = detach_members(); !r) return undo_and_fail(std::move(r).error());
   for (Member &m : members_) m.participant->release_devices();
   state_ = State::Suspended;
   return store_->bytes();
-}
-
-Result<> Lifecycle::move_into_store() {
-  CKPT_TRY(Staging staging, Staging::create(kStoreSlots, kStoreSlotBytes));
-  for (Member &m : members_) {
-    StoreSink sink(*store_, staging, prefix_of(m.participant));
-    Result<> saved = m.participant->save(sink);
-    if (saved) saved = sink.finish();
-    if (!saved) return Failure(cannot("save its devices", m.participant, std::move(saved).error()));
-  }
-  return {};
 }
 
 Result<> Lifecycle::wake(const std::string &session) {
@@ -236,13 +201,15 @@ Result<> Lifecycle::wake(const std::string &session) {
     if (awake) awake = load_from_store(m.participant);
   if (awake) {
     open_gates();
+    spent_ = std::exchange(store_, std::nullopt);
     finish({CKPT_CONTINUED, {}});
     return {};
   }
   detach_again();
   for (Member &m : members_) m.participant->release_devices();
   state_ = State::Suspended;
-  if (!session_has_keeper()) lose_suspended(awake.error());
+  auto lost = [](const Member &m) { return m.participant->lost(); };
+  if (std::ranges::any_of(members_, lost) || !session_has_keeper()) lose_suspended(awake.error());
   return awake;
 }
 
@@ -250,20 +217,13 @@ Result<> Lifecycle::wake(const std::string &session) {
 void Lifecycle::wake_without_keeper() {
   log::warn("the session keeper of this suspended program has ended: the program continues");
   (void)wake(session_socket());
+  release_spent();
 }
 
 void Lifecycle::lose_suspended(const Error &why) {
   log::error("this suspended program has lost its devices: {}", why.what);
   lose_devices(why);
   finish({CKPT_ERR_LOST, why});
-}
-
-Result<> Lifecycle::load_from_store(Participant *participant) {
-  CKPT_TRY(Staging staging, Staging::create(kStoreSlots, kStoreSlotBytes));
-  StoreSource source(*store_, staging, prefix_of(participant));
-  Result<> loaded = participant->load(source);
-  if (!loaded) return Failure(cannot("load its devices", participant, std::move(loaded).error()));
-  return {};
 }
 
 Result<> Lifecycle::use_devices(const std::string &participant, std::span<const DevicePair> map) {
@@ -336,6 +296,7 @@ void Lifecycle::finish(Verdict verdict) {
   devices_lost_ = false;
   members_.clear();
   store_.reset();
+  prepared_.reset();
   state_ = State::Running;
   barrier.open();
   callbacks.after(verdict.code < 0 ? CKPT_FAILED : static_cast<ckpt_outcome>(verdict.code));

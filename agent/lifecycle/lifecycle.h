@@ -25,6 +25,9 @@
 
 namespace ckpt::agent {
 
+// "cuda cannot {verb}: {why}"
+Error cannot(const char *verb, const Participant *p, Error why);
+
 class Lifecycle {
  public:
   Callbacks callbacks;
@@ -44,6 +47,10 @@ class Lifecycle {
   std::vector<std::string> remarks() const;
   std::vector<std::string> devices() const;
   Participant::Calls calls() const;  // summed over all participants
+  // Takes at most `most` bytes of host memory for the contents, while the program still runs, so
+  // that they need not wait for it. finish(), undo() and drop_prepared() give it back.
+  void prepare(u64 most);
+  void drop_prepared() { prepared_.reset(); }
   Result<> quiesce(std::chrono::milliseconds timeout);
   // For how long quiesce() waited: for "callbacks", and for each participant by its name.
   struct Wait {
@@ -66,8 +73,12 @@ class Lifecycle {
   // waits for wake(). Returns the number of bytes.
   Result<u64> suspend(const std::string &folder);
   // attach(), load() and resume() on the devices of use_devices(). After a failure the program is
-  // still suspended, or has lost its devices if its session has no keeper any more.
+  // still suspended, or has lost its devices: its session has no keeper any more, or
+  // Participant::lost().
   Result<> wake(const std::string &session);
+  // After wake(): gives the memory of the contents back, which takes a while, so whoever waits for
+  // the program should hear of its end before.
+  void release_spent() { spent_.reset(); }
   // The session keeper of a suspended program has ended.
   void wake_without_keeper();
   Result<> use_devices(const std::string &participant, std::span<const DevicePair> map);
@@ -114,6 +125,8 @@ class Lifecycle {
   Result<> check_residue(std::span<const int> our_fds) const;
   Result<> save_one(Participant &participant, StagingSink &sink);
   Result<> create_store();
+  Result<> open_store(const std::string &folder);
+  u64 direct_bytes() const;
   Result<> move_into_store();
   Result<> load_from_store(Participant *participant);
   bool answered_for(std::string_view file) const;
@@ -123,6 +136,9 @@ class Lifecycle {
   std::vector<Member> members_;  // of the checkpoint in progress, in order of registration
   // The contents of devices that lose them in detach(), until the checkpoint is over.
   std::optional<ContentsStore> store_;
+  std::optional<ContentsStore> spent_;     // of the last wake()
+  std::optional<ContentsStore> prepared_;  // for the next one
+  u64 prepared_bytes_ = 0;                 // for which it has room
   std::atomic<protocol::State> state_{protocol::State::Running};
   std::vector<Wait> waits_;
   bool devices_lost_ = false;  // in the checkpoint in progress

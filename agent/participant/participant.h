@@ -48,6 +48,12 @@
 
 namespace ckpt::agent {
 
+// Regions begin at multiples of this in a place where they are kept together: a page.
+inline constexpr u64 kRegionAlign = 4096;
+
+// Of host memory that is no slot of staging memory.
+inline constexpr u32 kNoSlot = ~u32{0};
+
 // A piece of staging memory, shared by the tool, the agent and a driver proxy.
 struct Slot {
   u32 index = 0;              // its number; it stands at index × slot size in the staging memfd
@@ -72,6 +78,16 @@ class Sink {
   // to the tool. The pieces may come in any order.
   virtual Result<> put(u32 region, u64 offset, Slot slot, u32 bytes) = 0;
 
+  // Instead of acquire() and put(), for a device that copies to any host memory: memory where at
+  // most `bytes` bytes of `region` from `offset` on stay, page-locked by lock_pages(). Empty: this
+  // sink has none (any more), so the rest of the region takes slots. To be called in order of the
+  // offsets, each at the end of the place before.
+  virtual Result<std::span<std::byte>> place(u32, u64, u64) { return std::span<std::byte>(); }
+  // The device has written the place. In the order of place().
+  virtual Result<> placed(u32, u64, std::span<std::byte>) {
+    return fail("this save has no memory for direct copies");
+  }
+
   // For increments: the image that this save writes, and its parent. A participant may remember the
   // image() of its last save and track what was written since. If parent() is that image, it may
   // call same() instead of region() and put() for a region that was not written, which saves
@@ -90,8 +106,9 @@ class Source {
   struct Piece {
     std::string region;  // its name in save()
     u64 offset = 0;
-    Slot slot;
+    Slot slot;  // kNoSlot: host memory that is page-locked already
     u32 bytes = 0;
+    bool zeros = false;  // instead of a slot; only for participants that take places
   };
   virtual ~Source() = default;
   virtual int staging_fd() const = 0;
@@ -114,8 +131,13 @@ class Participant {
   // Whether device memory keeps its contents from detach() to attach_again(). If not, the agent
   // keeps a copy of what save() delivers, and calls load() with it after attach_again().
   virtual bool keeps_contents() const { return true; }
-  // If it does not: an upper bound of what save() will write, in bytes.
+  // An upper bound of what save() will write to places, in bytes, each region rounded up to
+  // kRegionAlign. Also while the program runs. 0: it takes slots only.
   virtual u64 contents_bytes() const { return 0; }
+  // Page-locks host memory for copies of its devices, and the reverse. From several threads at a
+  // time, while the gate is closed. Where a driver refuses, copies are only slower.
+  virtual void lock_pages(std::span<std::byte>) {}
+  virtual void unlock_pages(std::span<std::byte>) {}
   // `file` is a driver that is mapped into this process. True: this participant vouches that it
   // holds no device state after detach(), so that it may stay mapped.
   virtual bool answers_for(std::string_view) const { return false; }
@@ -157,6 +179,8 @@ class Participant {
   // After an attach() that failed: why these devices can never take over this process. Empty: a
   // later attempt may succeed.
   virtual std::string unsuited() const { return {}; }
+  // After an attach() that failed: no attach() can succeed any more.
+  virtual bool lost() const { return false; }
   // The UUID of the device that it uses; empty: it uses none or several, or the UUID is not known.
   virtual std::string place() const { return {}; }
 
@@ -182,7 +206,7 @@ class Participant {
 // Registers `participant`, which must live as long as the process, and starts the agent if it is
 // not running yet. Waits while a checkpoint is in progress. Fails in a process that was not started
 // by ckpt-run. Thread-safe; exported by libckpt.so.
-[[gnu::visibility("default")]] Result<> add_participant(Participant *participant);
+Result<> add_participant(Participant *participant);
 
 // The same for an API that starts its driver: calls `start`, and registers `participant` if it
 // returns true. A checkpoint that begins meanwhile waits for both, so it meets the driver's sockets

@@ -92,6 +92,8 @@ Result<> ask_self(const Channel &self, Type type, const Writer &body = {}) {
 Result<> suspend(Agent &agent, const std::string &folder) {
   CKPT_TRY(Channel self, agent.connect_to_self());
   CKPT_CHECK(ask_self(self, Type::Preflight));
+  if (folder.empty())
+    CKPT_CHECK(ask_self(self, Type::Prepare, Writer().put(protocol::kAheadBytes)));
   CKPT_CHECK(ask_self(self, Type::Quiesce, Writer().put(kSuspendTimeoutMs)));
   return ask_self(self, Type::Suspend, Writer().str(folder));
 }

@@ -51,8 +51,10 @@ const Dialogue::Verb Dialogue::kVerbs[] = {
     {Type::RemarksWanted, "RemarksWanted", State::Running, &Dialogue::remarks},
     {Type::DevicesWanted, "DevicesWanted", State::Running, &Dialogue::devices},
     {Type::LossWanted, "LossWanted", {}, &Dialogue::loss},
+    {Type::Prepare, "Prepare", State::Running, &Dialogue::prepare},
     {Type::Quiesce, "Quiesce", State::Running, &Dialogue::quiesce},
     {Type::WaitsWanted, "WaitsWanted", State::Quiesced, &Dialogue::waits},
+    {Type::ContentsReadable, "ContentsReadable", State::Quiesced, &Dialogue::contents_readable},
     {Type::Increment, "Increment", State::Quiesced, &Dialogue::increment},
     {Type::Save, "Save", State::Quiesced, &Dialogue::save},
     {Type::Detach, "Detach", State::Saved, &Dialogue::detach},
@@ -70,7 +72,10 @@ Dialogue::End Dialogue::run() {
   while (!over_) {
     Result<std::optional<Incoming>> request = tool_.receive();
     if (!request) log::warn("closing the connection of a tool: {}", request.error().what);
-    if (!request || !*request) return End::HungUp;
+    if (!request || !*request) {
+      lifecycle_.drop_prepared();
+      return End::HungUp;
+    }
     serve(**request);
   }
   return end_;
@@ -85,6 +90,7 @@ void Dialogue::serve(Incoming &request) {
                                  "it has version 1 of the protocol: use an older tool"));
   if (Result<> possible = check(*verb); !possible) return answer(possible);
   (this->*verb->serve)(request);
+  lifecycle_.release_spent();
 }
 
 Result<> Dialogue::check(const Verb &verb) const {
@@ -149,6 +155,20 @@ void Dialogue::quiesce(Incoming &request) {
   std::chrono::milliseconds timeout(in.get<u32>());
   if (!in.done()) return malformed("Quiesce");
   answer(lifecycle_.quiesce(timeout));
+}
+
+void Dialogue::prepare(Incoming &request) {
+  Reader in = request.reader();
+  u64 bytes = in.get<u64>();
+  if (!in.done()) return malformed("Prepare");
+  lifecycle_.prepare(bytes);
+  answer({});
+}
+
+void Dialogue::contents_readable(Incoming &request) {
+  if (!request.reader().done()) return malformed("ContentsReadable");
+  lineage_.reads_store = true;
+  answer({});
 }
 
 void Dialogue::waits(Incoming &request) {

@@ -37,7 +37,9 @@ class Dialogue {
   void devices(Incoming &request);
   void loss(Incoming &request);
   void answer_reasons(const std::vector<std::string> &sentences);
+  void prepare(Incoming &request);
   void quiesce(Incoming &request);
+  void contents_readable(Incoming &request);
   void waits(Incoming &request);
   void increment(Incoming &request);
   void suspend(Incoming &request);

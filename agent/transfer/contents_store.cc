@@ -13,6 +13,7 @@
 
 #include "agent/ipc/session.h"
 #include "common/base/io.h"
+#include "common/base/log.h"
 #include "common/ipc/unix_socket.h"
 
 namespace ckpt::agent {
@@ -24,7 +25,6 @@ namespace {
 // All files travel to the session keeper in one message, and back in one.
 static_assert(ContentsStore::kFiles <= kMaxMessageFds);
 
-constexpr u64 kPage = 4096;
 // The contents are striped over the files. A stripe is as large as a slot of staging memory, so
 // that a piece is usually one write.
 constexpr u64 kStripe = 1 << 20;
@@ -65,14 +65,16 @@ bool all_zero(ByteView bytes) {
                            std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
 }
 
+constexpr size_t kStriped = ContentsStore::kFiles - 1;
+
 // Calls step(file, offset in the file, begin, length) for each stripe of `size` bytes at `at`.
 template <class Step>
 Result<> for_each_stripe(u64 at, size_t size, Step step) {
   for (size_t done = 0; done < size;) {
     u64 stripe = (at + done) / kStripe, inside = (at + done) % kStripe;
     size_t n = std::min<size_t>(size - done, kStripe - inside);
-    off_t offset = static_cast<off_t>(stripe / ContentsStore::kFiles * kStripe + inside);
-    CKPT_CHECK(step(stripe % ContentsStore::kFiles, offset, done, n));
+    off_t offset = static_cast<off_t>(stripe / kStriped * kStripe + inside);
+    CKPT_CHECK(step(1 + stripe % kStriped, offset, done, n));
     done += n;
   }
   return {};
@@ -82,12 +84,24 @@ Result<> for_each_stripe(u64 at, size_t size, Step step) {
 
 // ---- the files
 
-Result<ContentsStore> ContentsStore::create(const std::string &folder) {
+Result<ContentsStore> ContentsStore::create(const std::string &folder, u64 direct_bytes) {
   Files files;
   for (OwnFd &file : files) {
     CKPT_TRY(file, OwnFd::make([&] { return open_file(folder); }));
   }
-  return ContentsStore(std::move(files), room_in(folder));
+  ContentsStore store(std::move(files), room_in(folder));
+  if (folder.empty() && direct_bytes > 0) store.add_direct(direct_bytes);
+  return store;
+}
+
+// Without it, contents are copied once more.
+void ContentsStore::add_direct(u64 bytes) {
+  if (bytes > capacity_) return;
+  auto direct = std::make_unique<DirectMemory>(bytes);
+  Result<OwnFd> file = direct->make_file();
+  if (!file) return log::info("device memory is copied in small pieces: {}", file.error().what);
+  files_[0] = std::move(*file);
+  direct_ = std::move(direct);
 }
 
 Result<std::string> ContentsStore::place_for(u64 bytes) {
@@ -111,10 +125,24 @@ Result<> ContentsStore::region(const std::string &name, u64 bytes) {
                     "are free",
                     (bytes_ + bytes) >> 20, capacity_ >> 20),
         "free host memory, or suspend the program to a disk (ckpt-dump --suspend --to)");
-  if (!regions_.emplace(name, Region{name, bytes, bytes_}).second)
+  if (!regions_.emplace(name, Region{name, bytes, bytes_, {}, 0}).second)
     return fail("the region name \"{}\" is taken", name);
-  bytes_ += (bytes + kPage - 1) / kPage * kPage;
+  bytes_ += (bytes + kRegionAlign - 1) / kRegionAlign * kRegionAlign;
   return {};
+}
+
+// Most contents differ from zero at their first bytes, so the search costs nothing.
+Result<u64> ContentsStore::placed(const std::string &name, DirectMemory::Place place) {
+  auto it = regions_.find(name);
+  if (it == regions_.end() || place.bytes > it->second.bytes - it->second.placed)
+    return fail("{} bytes exceed the region {}", place.bytes, name);
+  if (all_zero({direct_->at(place.at), place.bytes})) {
+    direct_->give(place);
+    place.at = kZeros;
+  }
+  it->second.places.push_back(place);
+  it->second.placed += place.bytes;
+  return place.at;
 }
 
 std::vector<ContentsStore::Region> ContentsStore::regions(const std::string &prefix) const {
@@ -162,6 +190,7 @@ Result<> ContentsStore::hand_to_keeper() {
   CKPT_CHECK(
       keeper.send(Type::ContentsKept, Writer().put(protocol::kVersion).put(token), std::span(fds)));
   CKPT_TRY(Incoming answer, keeper.answer());
+  if (direct_) direct_->unmap();
   for (OwnFd &file : files_) file.close();
   token_ = token;
   return {};
@@ -175,7 +204,7 @@ Result<> ContentsStore::fetch_from_keeper() {
     return fail("the session keeper returned {} files instead of {}", answer.fds.size(), kFiles);
   std::ranges::move(answer.fds, files_.begin());
   token_ = 0;
-  return {};
+  return direct_ ? direct_->map(direct_fd()) : Result<>{};
 }
 
 }  // namespace ckpt::agent

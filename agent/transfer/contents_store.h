@@ -6,10 +6,12 @@
 
 #include <array>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "agent/ipc/own_fd.h"
+#include "agent/transfer/direct_memory.h"
 #include "common/base/bytes.h"
 #include "common/base/result.h"
 
@@ -20,11 +22,13 @@ class ContentsStore {
   // The kernel serialises writes to one file, so the contents are striped over several: two threads
   // that write to one file are slower than one thread (3.4 instead of 5.3 GB/s), with two files
   // they are almost twice as fast (9.8 GB/s). The number is that of descriptors in one message.
+  // The first file is not striped: it is the memory for direct copies, where there is one.
   static constexpr size_t kFiles = 8;
 
   // In memory if `folder` is empty, else in unnamed files (O_TMPFILE) in that folder. The capacity
-  // is 90 % of what is free now.
-  static Result<ContentsStore> create(const std::string &folder);
+  // is 90 % of what is free now. In memory there is room for `direct_bytes` bytes of direct copies,
+  // unless the system refuses the addresses; what finds no room there is written.
+  static Result<ContentsStore> create(const std::string &folder, u64 direct_bytes = 0);
 
   // A folder for create() with room for `bytes`: "" for memory, else TMPDIR, else /var/tmp. Fails
   // if none has.
@@ -39,7 +43,13 @@ class ContentsStore {
     std::string name;
     u64 bytes = 0;
     u64 at = 0;  // its position in the store, for write() and read()
+    // What is in direct(): the region's first bytes, in order.
+    std::vector<DirectMemory::Place> places;
+    u64 placed = 0;  // the sum of their bytes
   };
+  // Instead of the position of a place that holds only zeros, and takes no memory.
+  static constexpr u64 kZeros = ~u64{0};
+
   std::vector<Region> regions(const std::string &prefix) const;
   // The position in the store of `bytes` bytes at `offset` of a region.
   Result<u64> place_of(const std::string &name, u64 offset, u64 bytes) const;
@@ -47,6 +57,13 @@ class ContentsStore {
   // From any thread, also while regions are added. Zeros take no space.
   Result<> write(u64 at, ByteView bytes) const;
   Result<> read(u64 at, std::span<std::byte> into) const;
+
+  // Memory for direct copies; null: there is none.
+  DirectMemory *direct() const { return direct_.get(); }
+  int direct_fd() const { return files_[0].get(); }
+  // The device has written the next bytes of a region to `place`. Returns the position: kZeros if
+  // all of them are zero, and then the place is free again.
+  Result<u64> placed(const std::string &name, DirectMemory::Place place);
 
   // The session keeper holds the files while CRIU dumps this process, because CRIU would save them.
   Result<> hand_to_keeper();
@@ -57,7 +74,10 @@ class ContentsStore {
   using Files = std::array<OwnFd, kFiles>;
   ContentsStore(Files files, u64 capacity) : files_(std::move(files)), capacity_(capacity) {}
 
+  void add_direct(u64 bytes);
+
   Files files_;
+  std::unique_ptr<DirectMemory> direct_;
   u64 capacity_ = 0;  // bytes
   u64 bytes_ = 0;
   u64 token_ = 0;  // of the files at the session keeper; zero: they are here

@@ -51,6 +51,24 @@ Result<> StagingSink::put(u32 region, u64 offset, Slot slot, u32 bytes) {
   return tool_.send(Type::SlotFull, Writer().put(slot.index).put(region).put(offset).put(bytes));
 }
 
+Result<> StagingSink::stored(u32 region, u64 offset, u64 bytes, u64 at, File file) {
+  if (!std::exchange(file_sent_, true))
+    CKPT_CHECK(tool_.send(Type::ContentsFile, Writer().put(file.bytes), std::span(&file.fd, 1)));
+  return send_place(region, offset, bytes, at);
+}
+
+Result<> StagingSink::zeros(u32 region, u64 offset, u64 bytes) {
+  return send_place(region, offset, bytes, protocol::kZeros);
+}
+
+Result<> StagingSink::send_place(u32 region, u64 offset, u64 bytes, u64 at) {
+  if (region >= region_bytes_.size() || offset > region_bytes_[region] ||
+      bytes > region_bytes_[region] - offset)
+    return fail("{} bytes at offset {} exceed region {}", bytes, offset, region);
+  bytes_ += bytes;
+  return tool_.send(Type::ContentsAt, Writer().put(region).put(offset).put(bytes).put(at));
+}
+
 Result<> StagingSink::wait_for_slot() {
   CKPT_TRY(std::optional<Incoming> message, tool_.receive());
   if (!message) return fail("the tool hung up");

@@ -10,10 +10,24 @@
 
 namespace ckpt::agent {
 
-class StagingSink : public Sink {
+// The end of a save that reads contents in a file of this process.
+class StoreReader {
+ public:
+  struct File {
+    int fd;
+    u64 bytes;
+  };
+  virtual ~StoreReader() = default;
+  // `bytes` bytes of `region` at `offset` are in `file` at `at`. The file is the same in all calls.
+  virtual Result<> stored(u32 region, u64 offset, u64 bytes, u64 at, File file) = 0;
+  virtual Result<> zeros(u32 region, u64 offset, u64 bytes) = 0;
+};
+
+class StagingSink : public Sink, public StoreReader {
  public:
   struct Lineage {
     ImageId image{}, parent{};
+    bool reads_store = false;  // the tool can read a StoreReader::File
   };
   StagingSink(Channel &tool, Staging &staging, const Lineage &lineage);
 
@@ -30,11 +44,16 @@ class StagingSink : public Sink {
   ImageId image() const override { return lineage_.image; }
   ImageId parent() const override { return lineage_.parent; }
   Result<> same(const std::string &name, u64 bytes) override;
+  // Null: the tool cannot.
+  StoreReader *reader() { return lineage_.reads_store ? this : nullptr; }
+  Result<> stored(u32 region, u64 offset, u64 bytes, u64 at, File file) override;
+  Result<> zeros(u32 region, u64 offset, u64 bytes) override;
 
  private:
   enum class Holder : u8 { Free, Participant, Tool };
   Result<u32> announce(protocol::Type type, const std::string &name, u64 bytes);
   Result<> wait_for_slot();
+  Result<> send_place(u32 region, u64 offset, u64 bytes, u64 at);
 
   Channel &tool_;
   Staging &staging_;
@@ -44,6 +63,7 @@ class StagingSink : public Sink {
   std::vector<u64> region_bytes_;  // by number
   std::vector<Holder> holders_;    // by slot
   std::vector<u32> free_;
+  bool file_sent_ = false;
   u64 bytes_ = 0;
 };
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "common/base/log.h"
+
 namespace ckpt::agent {
 namespace {
 
@@ -22,10 +24,35 @@ CopyPool::Work read_from(const ContentsStore &store) {
 
 }  // namespace
 
+// ---- places
+
+std::span<std::byte> StorePlaces::take(u64 bytes) {
+  DirectMemory *direct = store_.direct();
+  if (direct == nullptr || full_) return {};
+  if (!ahead_) ahead_.emplace(*direct, participant_);
+  std::optional<DirectMemory::Place> place = direct->take(bytes);
+  Result<> ready = place ? ahead_->wait_for(DirectMemory::piece_of(place->at)) : Result<>{};
+  if (!ready) log::info("device memory is copied in small pieces: {}", ready.error().what);
+  full_ = !place || !ready;
+  if (full_) return {};
+  return {direct->at(place->at), place->bytes};
+}
+
+Result<u64> StorePlaces::placed(const std::string &region, std::span<std::byte> bytes) {
+  u64 at = static_cast<u64>(bytes.data() - store_.direct()->at(0));
+  return store_.placed(region, {at, bytes.size()});
+}
+
 // ---- into the store and to the next sink
 
-CopyingSink::CopyingSink(Sink &next, ContentsStore &store, std::string prefix)
-    : next_(next), store_(store), prefix_(std::move(prefix)), pool_(write_to(store)) {}
+CopyingSink::CopyingSink(Sink &next, ContentsStore &store, std::string prefix, StoreReader *reader,
+                         Participant *participant)
+    : next_(next),
+      store_(store),
+      prefix_(std::move(prefix)),
+      reader_(reader),
+      places_(store, participant),
+      pool_(write_to(store)) {}
 
 Result<u32> CopyingSink::region(const std::string &name, u64 bytes) {
   CKPT_TRY(u32 number, next_.region(name, bytes));
@@ -49,6 +76,18 @@ Result<> CopyingSink::put(u32 region, u64 offset, Slot slot, u32 bytes) {
   return {};
 }
 
+Result<std::span<std::byte>> CopyingSink::place(u32, u64, u64 bytes) {
+  return reader_ != nullptr ? places_.take(bytes) : std::span<std::byte>();
+}
+
+Result<> CopyingSink::placed(u32 region, u64 offset, std::span<std::byte> bytes) {
+  if (region >= names_.size()) return fail("region {} was never announced", region);
+  CKPT_TRY(u64 at, places_.placed(names_[region], bytes));
+  if (at == ContentsStore::kZeros) return reader_->zeros(region, offset, bytes.size());
+  return reader_->stored(region, offset, bytes.size(), at,
+                         {store_.direct_fd(), store_.direct()->bytes()});
+}
+
 Result<> CopyingSink::finish() {
   while (pool_.in_flight() > 0) CKPT_CHECK(pass_on());
   return {};
@@ -61,11 +100,13 @@ Result<> CopyingSink::pass_on() {
 
 // ---- into the store only
 
-StoreSink::StoreSink(ContentsStore &store, Staging &staging, std::string prefix)
+StoreSink::StoreSink(ContentsStore &store, Staging &staging, std::string prefix,
+                     Participant *participant)
     : store_(store),
       staging_(staging),
       prefix_(std::move(prefix)),
       free_(all_slots(staging)),
+      places_(store, participant),
       pool_(write_to(store)) {}
 
 Result<u32> StoreSink::region(const std::string &name, u64 bytes) {
@@ -89,6 +130,14 @@ Result<> StoreSink::put(u32 region, u64 offset, Slot slot, u32 bytes) {
   return {};
 }
 
+Result<std::span<std::byte>> StoreSink::place(u32, u64, u64 bytes) { return places_.take(bytes); }
+
+Result<> StoreSink::placed(u32 region, u64, std::span<std::byte> bytes) {
+  if (region >= names_.size()) return fail("region {} was never announced", region);
+  CKPT_CHECK(places_.placed(names_[region], bytes));
+  return {};
+}
+
 Result<> StoreSink::finish() {
   while (pool_.in_flight() > 0) CKPT_CHECK(take_one());
   return {};
@@ -102,26 +151,55 @@ Result<> StoreSink::take_one() {
 
 // ---- out of the store
 
-StoreSource::StoreSource(const ContentsStore &store, Staging &staging, const std::string &prefix)
-    : staging_(staging),
+StoreSource::StoreSource(const ContentsStore &store, Staging &staging, const std::string &prefix,
+                         Participant *participant)
+    : store_(store),
+      staging_(staging),
       prefix_bytes_(prefix.size()),
       regions_(store.regions(prefix)),
       free_(all_slots(staging)),
-      pool_(read_from(store)) {}
+      pool_(read_from(store)) {
+  auto has_places = [](const ContentsStore::Region &r) { return r.placed > 0; };
+  if (!regions_.empty()) offset_ = regions_.front().placed;
+  if (std::ranges::any_of(regions_, has_places)) ahead_.emplace(*store.direct(), participant);
+}
+
+Result<bool> StoreSource::next_place(Piece &piece) {
+  while (placed_region_ < regions_.size() && place_ == regions_[placed_region_].places.size()) {
+    placed_region_++;
+    place_ = place_offset_ = 0;
+  }
+  if (placed_region_ == regions_.size()) return false;
+  const ContentsStore::Region &r = regions_[placed_region_];
+  const DirectMemory::Place &p = r.places[place_++];
+  bool zeros = p.at == ContentsStore::kZeros;
+  piece = {r.name.substr(prefix_bytes_),
+           place_offset_,
+           {kNoSlot, nullptr},
+           static_cast<u32>(p.bytes),
+           zeros};
+  place_offset_ += p.bytes;
+  if (zeros) return true;
+  piece.slot.data = store_.direct()->at(p.at);
+  CKPT_CHECK(ahead_->wait_for(DirectMemory::piece_of(p.at)));
+  return true;
+}
 
 Result<bool> StoreSource::next(Piece &piece) {
+  CKPT_TRY(bool placed, next_place(piece));
+  if (placed) return true;
   read_ahead();
   if (pool_.in_flight() == 0) {
     if (region_ == regions_.size()) return false;
     return fail("every slot of staging memory is in use");
   }
   CKPT_TRY(CopyPiece p, pool_.take());
-  piece = {regions_[p.region].name.substr(prefix_bytes_), p.offset, p.slot, p.bytes};
+  piece = {regions_[p.region].name.substr(prefix_bytes_), p.offset, p.slot, p.bytes, false};
   return true;
 }
 
 Result<> StoreSource::release(Slot slot) {
-  free_.push_back(slot.index);
+  if (slot.index != kNoSlot) free_.push_back(slot.index);
   return {};
 }
 
@@ -129,7 +207,7 @@ void StoreSource::read_ahead() {
   for (;;) {
     while (region_ < regions_.size() && offset_ == regions_[region_].bytes) {
       region_++;
-      offset_ = 0;
+      offset_ = region_ < regions_.size() ? regions_[region_].placed : 0;
     }
     if (region_ == regions_.size() || free_.empty()) return;
     const ContentsStore::Region &r = regions_[region_];

@@ -8,6 +8,8 @@
 #include <atomic>
 #include <cstdlib>
 
+#include "common/base/printable.h"
+
 namespace ckpt::log {
 namespace {
 
@@ -15,7 +17,7 @@ const char *g_name = "ckpt";
 std::atomic<int> g_lowest{-1};  // negative: CKPT_LOG was not read yet
 
 Level level_from_environment() {
-  const char *s = std::getenv("CKPT_LOG");
+  const char *s = ::secure_getenv("CKPT_LOG");
   std::string_view v = s ? s : "";
   if (v == "debug") return Level::Debug;
   if (v == "info") return Level::Info;
@@ -26,8 +28,8 @@ Level level_from_environment() {
 
 // Opened for every line: CRIU would have to save a descriptor that stays open.
 int open_file() {
-  const char *path = std::getenv("CKPT_LOG_FILE");
-  return path ? ::open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600) : -1;
+  const char *path = ::secure_getenv("CKPT_LOG_FILE");
+  return path ? ::open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600) : -1;
 }
 
 // systemd.exec(5): JOURNAL_STREAM is the device and inode of the stream to the journal. Standard
@@ -72,8 +74,9 @@ void write(Level level, std::string_view text, std::string_view module) {
   int saved = errno;
   int file = open_file();
   int fd = file >= 0 ? file : STDERR_FILENO;
-  std::string line = fmt::format("{}{}: {}{}{}{}\n", is_journal(fd) ? priority(level) : "", g_name,
-                                 module, module.empty() ? "" : ": ", level_name(level), text);
+  std::string line =
+      fmt::format("{}{}: {}{}{}{}\n", is_journal(fd) ? priority(level) : "", g_name, module,
+                  module.empty() ? "" : ": ", level_name(level), printable_lines(text));
   // A log that cannot be written has no other place to report that.
   if (::write(fd, line.data(), line.size()) < 0) errno = 0;
   if (file >= 0) ::close(file);

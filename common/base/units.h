@@ -21,4 +21,11 @@ inline std::string human_bytes(u64 bytes) {
   return fmt::format("{:.1f} {}", value, kUnits[unit]);
 }
 
+// "2m05s", "3h07m" or "12d03h".
+inline std::string human_duration(u64 seconds) {
+  if (seconds < 3600) return fmt::format("{}m{:02}s", seconds / 60, seconds % 60);
+  if (seconds < 86400) return fmt::format("{}h{:02}m", seconds / 3600, seconds / 60 % 60);
+  return fmt::format("{}d{:02}h", seconds / 86400, seconds / 3600 % 24);
+}
+
 }  // namespace ckpt

@@ -14,6 +14,7 @@ namespace ckpt {
 namespace {
 
 constexpr size_t kReceivedAtOnce = 1u << 20;
+constexpr std::chrono::seconds kConnectTimeout{15};
 
 struct FrameHeader {
   u32 size;
@@ -41,6 +42,14 @@ Result<UniqueFd> authorised(UniqueFd fd, Side side) {
   if (peer.uid != ::geteuid() && peer.uid != 0 && !root_may_connect)
     return fail("the peer has uid {} instead of {}", peer.uid, ::geteuid());
   return fd;
+}
+
+// connect(2) waits no longer than this while the server's queue of connections is full (unix(7)).
+Result<> set_send_timeout(int socket, std::chrono::seconds timeout) {
+  timeval tv{timeout.count(), 0};
+  if (::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof tv) < 0)
+    return fail_errno("cannot set a timeout on a socket");
+  return {};
 }
 
 // Room for the control message that carries descriptors (cmsg(3)).
@@ -145,8 +154,14 @@ Result<UniqueFd> connect_unix(const std::string &path) {
   CKPT_TRY(sockaddr_un a, address(path));
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd) return fail_errno("cannot create a UNIX socket");
-  while (::connect(fd.get(), reinterpret_cast<sockaddr *>(&a), sizeof a) < 0)
+  CKPT_CHECK(set_send_timeout(fd.get(), kConnectTimeout));
+  while (::connect(fd.get(), reinterpret_cast<sockaddr *>(&a), sizeof a) < 0) {
+    if (errno == EAGAIN)
+      return fail("cannot connect to {}: its process accepted no connection within {} s", path,
+                  kConnectTimeout.count());
     if (errno != EINTR) return fail_errno("cannot connect to {}", path);
+  }
+  CKPT_CHECK(set_send_timeout(fd.get(), std::chrono::seconds(0)));
   return authorised(std::move(fd), Side::Client);
 }
 

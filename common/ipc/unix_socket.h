@@ -34,7 +34,8 @@ inline constexpr size_t kMaxMessageFds = 8;
 
 // Binds and listens at `path` (which must not exist), mode 0600, close-on-exec.
 Result<UniqueFd> listen_unix(const std::string &path);
-// Connects to `path`; the peer must have our uid, or be root.
+// Connects to `path`; the peer must have our uid, or be root, or we are. Fails after 15 s if the
+// server accepts no connection.
 Result<UniqueFd> connect_unix(const std::string &path);
 // The same without waiting. No value: the server's queue of connections is full.
 Result<std::optional<UniqueFd>> connect_unix_at_once(const std::string &path);

@@ -3,6 +3,7 @@
 // The default sockets of ckptd, where programs and tools find it.
 #pragma once
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -21,10 +22,13 @@ inline std::string own_socket() {
   return "/tmp/ckptd-" + std::to_string(::getuid()) + ".sock";
 }
 
-// The socket of the user's own ckptd if it exists, otherwise the node's.
+// The socket of the user's own ckptd if it exists, otherwise the node's. In /tmp any user could
+// have made a file of that name.
 inline std::string usual_socket() {
   std::string own = own_socket();
-  return ::access(own.c_str(), F_OK) == 0 ? own : kNodeSocket;
+  struct stat st {};
+  bool ours = ::lstat(own.c_str(), &st) == 0 && S_ISSOCK(st.st_mode) && st.st_uid == ::geteuid();
+  return ours ? own : kNodeSocket;
 }
 
 }  // namespace ckpt::managed

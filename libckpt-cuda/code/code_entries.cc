@@ -3,6 +3,7 @@
 // Loading and unloading code. The code of a managed program is examined before it is loaded,
 // because a program whose kernels have used the device's heap can no longer be evicted.
 #include "libckpt-cuda/code/code.h"
+#include "libckpt-cuda/entry/calls.h"
 #include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/lifecycle/manager_requests.h"
 
@@ -16,7 +17,7 @@ CUresult load(NewCode code, Handle *handle, bool of_context, Real real) {
   PASS_OR_RETURN(pass);
   ManagedLoad managed(of_context);
   if (CUresult e = managed.ask(code); e != CUDA_SUCCESS) return e;
-  CUresult e = real();
+  CUresult e = with_memory(real);
   managed.done(e == CUDA_SUCCESS ? *handle : nullptr);
   if (e == CUDA_SUCCESS) code.loaded();
   return e;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "common/base/log.h"
+#include "libckpt-cuda/memory/memory.h"
 
 namespace ckpt::cuda {
 namespace {
@@ -20,6 +21,8 @@ RefusedEntries &refused_entries() {
 }
 
 }  // namespace
+
+bool free_kept_memory() { return memory().drop_kept(); }
 
 CUresult refuse(Id id, const char *reason) {
   std::lock_guard lock(refused_entries().mutex);

@@ -13,6 +13,18 @@
 
 namespace ckpt::cuda {
 
+// Drops device memory that is kept without need. False: there was none.
+bool free_kept_memory();
+
+// Calls the driver, and once more if memory was short and some was kept without need.
+template <class Fn>
+CUresult with_memory(Fn call) {
+  CUresult e = call();
+  if (e != CUDA_ERROR_OUT_OF_MEMORY || !free_kept_memory()) [[likely]]
+    return e;
+  return call();
+}
+
 // Passes the gate and calls the driver.
 template <Id I, class F>
 struct Gated;
@@ -21,7 +33,8 @@ struct Gated<I, CUresult (*)(A...)> {
   static CUresult call(A... a) {
     PASS_OR_RETURN(pass);
     if (!copies_within_devices(I) && gate().watched()) gate().copied(copied_by(a...));
-    return reinterpret_cast<CUresult (*)(A...)>(real_entry(I))(a...);
+    auto real = reinterpret_cast<CUresult (*)(A...)>(real_entry(I));
+    return with_memory([&] { return real(a...); });
   }
 };
 

@@ -15,6 +15,7 @@ namespace ckpt::cuda {
 // cuCheckpointProcess* came with CUDA 12.8.
 #define CKPT_CUDA_USED(X)                                                    \
   X(cuGetErrorName, PFN_cuGetErrorName_v6000)                                \
+  X(cuDriverGetVersion, PFN_cuDriverGetVersion_v2020)                        \
   X(cuDeviceGetCount, PFN_cuDeviceGetCount_v2000)                            \
   X(cuDeviceGet, PFN_cuDeviceGet_v2000)                                      \
   X(cuDeviceGetName, PFN_cuDeviceGetName_v2000)                              \
@@ -41,6 +42,7 @@ namespace ckpt::cuda {
   X(cuMemFreeHost, PFN_cuMemFreeHost_v2000)                                  \
   X(cuMemcpyHtoDAsync_v2, PFN_cuMemcpyHtoDAsync_v3020)                       \
   X(cuMemcpyDtoHAsync_v2, PFN_cuMemcpyDtoHAsync_v3020)                       \
+  X(cuMemsetD8Async, PFN_cuMemsetD8Async_v3020)                              \
   X(cuMemGetAllocationGranularity, PFN_cuMemGetAllocationGranularity_v10020) \
   X(cuMemAddressReserve, PFN_cuMemAddressReserve_v10020)                     \
   X(cuMemCreate, PFN_cuMemCreate_v10020)                                     \

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "common/base/log.h"
+#include "libckpt-cuda/devices/node_gpus.h"
 #include "libckpt-cuda/entry/driver.h"
 #include "libckpt-cuda/entry/jumps.h"
 #include "libckpt-cuda/lifecycle/manager_requests.h"
@@ -40,6 +41,7 @@ CUresult start_driver(unsigned int flags) {
   if (!result) start();
   joined = *result == CUDA_SUCCESS;
   if (!joined) return *result;
+  load_nvml();  // now, because this thread may wait for the loader
   log_notice();
   if (!added)
     log::error(std::move(added.error()).in("this program's CUDA state cannot be checkpointed"));

@@ -16,7 +16,8 @@ class PinnedStaging {
   PinnedStaging(u32 slots, u32 slot_bytes)
       : bytes_(u64{slots} * slot_bytes), slot_bytes_(slot_bytes) {}
   void pin(CUcontext context, const agent::Slot &slot) {
-    if (!pinned_) pinned_.emplace(context, slot.data - u64{slot.index} * slot_bytes_, bytes_);
+    if (!pinned_ && slot.index != agent::kNoSlot)
+      pinned_.emplace(context, slot.data - u64{slot.index} * slot_bytes_, bytes_);
   }
 
  private:
@@ -24,18 +25,41 @@ class PinnedStaging {
   std::optional<PinnedMemory> pinned_;
 };
 
-// `transfer` and `staging` are passed along because copies of several regions overlap.
-Result<> save_region(const Contents &c, u32 region, agent::Sink &sink, PinnedStaging &staging,
-                     Transfer &transfer) {
-  for (u64 at = 0; at < c.bytes; at += sink.slot_bytes()) {
-    u32 bytes = static_cast<u32>(std::min<u64>(sink.slot_bytes(), c.bytes - at));
-    CKPT_TRY(agent::Slot slot, sink.acquire());
-    staging.pin(c.context, slot);
-    CKPT_CHECK(transfer.to_host(c.context, slot.data, c.base + at, bytes,
-                                [=, &sink] { return sink.put(region, at, slot, bytes); }));
+// Copies of several regions overlap.
+class Saver {
+ public:
+  explicit Saver(agent::Sink &sink) : sink_(sink), staging_(sink.slot_count(), sink.slot_bytes()) {}
+
+  Result<> save(const Contents &c) {
+    CKPT_TRY(u32 region, sink_.region(c.region, c.bytes));
+    for (u64 at = 0; at < c.bytes;) {
+      CKPT_TRY(std::span<std::byte> place, sink_.place(region, at, c.bytes - at));
+      CKPT_TRY(u64 bytes, place.empty() ? to_slot(c, region, at) : to_place(c, region, at, place));
+      at += bytes;
+    }
+    return {};
   }
-  return {};
-}
+  Result<> finish() { return transfer_.drain(); }
+
+ private:
+  Result<u64> to_place(const Contents &c, u32 region, u64 at, std::span<std::byte> place) {
+    CKPT_CHECK(transfer_.to_host(c.context, place.data(), c.base + at, place.size(),
+                                 [=, this] { return sink_.placed(region, at, place); }));
+    return place.size();
+  }
+  Result<u64> to_slot(const Contents &c, u32 region, u64 at) {
+    u32 bytes = static_cast<u32>(std::min<u64>(sink_.slot_bytes(), c.bytes - at));
+    CKPT_TRY(agent::Slot slot, sink_.acquire());
+    staging_.pin(c.context, slot);
+    CKPT_CHECK(transfer_.to_host(c.context, slot.data, c.base + at, bytes,
+                                 [=, this] { return sink_.put(region, at, slot, bytes); }));
+    return bytes;
+  }
+
+  agent::Sink &sink_;
+  PinnedStaging staging_;
+  Transfer transfer_;
+};
 
 using Regions = std::unordered_map<std::string, Contents>;
 
@@ -55,18 +79,14 @@ Result<Contents> region_of(const agent::Source::Piece &piece, const Regions &reg
 
 u64 contents_bytes() {
   u64 bytes = 0;
-  for (const Contents &c : memory().contents()) bytes += c.bytes;
+  for (const Contents &c : memory().contents()) bytes += rounded_up(c.bytes, agent::kRegionAlign);
   return bytes;
 }
 
 Result<> save_contents(agent::Sink &sink) {
-  PinnedStaging staging(sink.slot_count(), sink.slot_bytes());
-  Transfer transfer;
-  for (const Contents &c : memory().contents()) {
-    CKPT_TRY(u32 region, sink.region(c.region, c.bytes));
-    CKPT_CHECK(save_region(c, region, sink, staging, transfer));
-  }
-  return transfer.drain();
+  Saver saver(sink);
+  for (const Contents &c : memory().contents()) CKPT_CHECK(saver.save(c));
+  return saver.finish();
 }
 
 Result<> load_contents(agent::Source &source) {
@@ -79,6 +99,10 @@ Result<> load_contents(agent::Source &source) {
     CKPT_TRY(bool more, source.next(piece));
     if (!more) return transfer.drain();
     CKPT_TRY(Contents c, region_of(piece, regions));
+    if (piece.zeros) {
+      CKPT_CHECK(transfer.zero(c.context, c.base + piece.offset, piece.bytes));
+      continue;
+    }
     staging.pin(c.context, piece.slot);
     CKPT_CHECK(transfer.to_device(c.context, c.base + piece.offset, piece.slot.data, piece.bytes,
                                   [&source, slot = piece.slot] { return source.release(slot); }));

@@ -7,7 +7,7 @@
 
 namespace ckpt::cuda {
 
-// The sum of what save_contents() will write, in bytes.
+// The sum of what save_contents() will write, in bytes, with each region rounded up to 4096.
 u64 contents_bytes();
 Result<> save_contents(agent::Sink &sink);
 Result<> load_contents(agent::Source &source);

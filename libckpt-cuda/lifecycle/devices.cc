@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libckpt-cuda/lifecycle/devices.h"
 
+#include <algorithm>
 #include <array>
 
+#include "libckpt-cuda/devices/node_gpus.h"
+#include "libckpt-cuda/devices/uuid.h"
 #include "libckpt-cuda/entry/driver.h"
-#include "libckpt-cuda/uuid.h"
+#include "libckpt-cuda/memory/memory.h"
 
 namespace ckpt::cuda {
 namespace {
@@ -22,6 +25,12 @@ DeviceInfo describe(int number, CUdevice d) {
   return {number, name.data(), uuid_text(uuid), bytes, 10 * major + minor};
 }
 
+std::string place_after(const std::string &uuid, const DeviceMap &map) {
+  for (auto &[from, to] : map)
+    if (from == uuid) return to;
+  return uuid;
+}
+
 }  // namespace
 
 std::vector<DeviceInfo> visible_devices() {
@@ -33,6 +42,46 @@ std::vector<DeviceInfo> visible_devices() {
     if (driver().cuDeviceGet(&d, i) == CUDA_SUCCESS) all.push_back(describe(i, d));
   }
   return all;
+}
+
+Devices read_devices() {
+  Devices d{visible_devices(), node_gpus()};
+  for (const GpuMemory &m : gpu_memory())
+    for (DeviceInfo &info : d.visible)
+      if (u64 ours = memory().block_bytes(info.number); info.uuid == m.uuid && m.own_bytes > ours)
+        info.driver_bytes = m.own_bytes - ours;
+  driver().cuDriverGetVersion(&d.driver_version);
+  return d;
+}
+
+Result<> devices_have_room(const std::vector<DeviceInfo> &before, const DeviceMap &map) {
+  std::vector<GpuMemory> gpus = gpu_memory();
+  for (const DeviceInfo &d : before) {
+    u64 needed = d.driver_bytes + memory().block_bytes(d.number);
+    auto place = std::ranges::find(gpus, place_after(d.uuid, map), &GpuMemory::uuid);
+    if (d.driver_bytes > 0 && place != gpus.end() && place->free_bytes < needed)
+      return fail_with_hint(
+          fmt::format("{} has {} MiB free, and the program needs {} MiB there, {} MiB of them for "
+                      "the CUDA driver",
+                      place->uuid, place->free_bytes >> 20, needed >> 20, d.driver_bytes >> 20),
+          "free memory of the device, or use another one");
+  }
+  return {};
+}
+
+Result<> check_moved(const std::vector<DeviceInfo> &before, const DeviceMap &map) {
+  std::vector<DeviceInfo> now = visible_devices();
+  for (size_t i = 0; i < before.size(); i++) {
+    std::string wanted = place_after(before[i].uuid, map);
+    std::string found = i < now.size() ? now[i].uuid : "no device";
+    if (found != wanted)
+      return fail_with_hint(
+          fmt::format("the CUDA driver has not moved device {} of the process: it is {} instead of "
+                      "{}",
+                      i, found, wanted),
+          "resume it on the device that it had; another version of the driver may move it");
+  }
+  return {};
 }
 
 }  // namespace ckpt::cuda

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The devices that this process sees.
+// The devices that this process sees, and the other GPUs of the machine.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "common/base/bytes.h"
+#include "libckpt-cuda/devices/device_map.h"
 
 namespace ckpt::cuda {
 
@@ -15,9 +16,26 @@ struct DeviceInfo {
   std::string name;
   std::string uuid;  // as uuid_text() writes it
   u64 memory_bytes = 0;
-  int capability = 0;  // ten times the compute capability: 90 for 9.0
+  int capability = 0;    // ten times the compute capability: 90 for 9.0
+  u64 driver_bytes = 0;  // of this process and not ours: contexts, pools, arrays; 0: not known
 };
-// Not between driver_checkpoint() and driver_restore(), when the driver answers no call.
 std::vector<DeviceInfo> visible_devices();
+
+// What a checkpoint must know of the devices. Read while the driver runs: it answers no call
+// between driver_checkpoint() and driver_restore().
+struct Devices {
+  std::vector<DeviceInfo> visible;
+  std::vector<std::string> gpus;  // all of the machine (devices/node_gpus.h)
+  int driver_version = 0;
+};
+Devices read_devices();
+
+// Whether the places of `before` have room for the driver's share and for our blocks. What cannot
+// be found out counts as room.
+Result<> devices_have_room(const std::vector<DeviceInfo> &before, const DeviceMap &map);
+
+// The visible devices, after a move with `map` from `before`: an error if one is not where the map
+// says. A driver's Restore may succeed and move nothing (NVIDIA/cuda-python test_checkpoint.py).
+Result<> check_moved(const std::vector<DeviceInfo> &before, const DeviceMap &map);
 
 }  // namespace ckpt::cuda

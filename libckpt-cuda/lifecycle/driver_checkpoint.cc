@@ -3,10 +3,14 @@
 
 #include <unistd.h>
 
+#include <atomic>
+#include <memory>
 #include <vector>
 
+#include "libckpt-cuda/devices/uuid.h"
 #include "libckpt-cuda/entry/driver.h"
-#include "libckpt-cuda/uuid.h"
+#include "libckpt-cuda/lifecycle/holes.h"
+#include "libckpt-cuda/lifecycle/late_call.h"
 
 namespace ckpt::cuda {
 namespace {
@@ -14,25 +18,94 @@ namespace {
 // No call is inside the driver and the devices are idle, so Lock has nothing to wait for.
 constexpr unsigned kLockMilliseconds = 30'000;
 
-Result<CUprocessState> state() {
-  CUprocessState s{};
-  CKPT_CHECK(as_result(driver().cuCheckpointProcessGetState(::getpid(), &s),
-                       "get the driver's checkpoint state of this process"));
-  return s;
+Holes &holes() {
+  static Holes *const kHoles = new Holes;
+  return *kHoles;
 }
 
-Result<> restore(std::span<const agent::DevicePair> map) {
-  std::vector<CUcheckpointGpuPair> pairs;
-  for (const agent::DevicePair &p : map) {
-    CKPT_TRY(CUuuid from, parse_uuid(p.from));
-    CKPT_TRY(CUuuid to, parse_uuid(p.to));
-    pairs.push_back({from, to});
-  }
+// A Restore that ran out of memory has been seen to leave the process unrestorable: every further
+// one fails with CUDA_ERROR_OPERATING_SYSTEM (NVIDIA/cuda-checkpoint#44).
+std::atomic<bool> ran_out{false};
+std::atomic<bool> lost{false};
+
+Result<> checked(std::optional<CUresult> result, const char *what) {
+  if (result) return as_result(*result, what);
+  return fail_with_hint(
+      fmt::format("cannot {}: the CUDA driver has not returned within {} s", what,
+                  driver_deadline()),
+      "this version of the driver may hang; CKPT_CUDA_DRIVER_TIMEOUT=SECONDS waits longer");
+}
+
+Result<CUprocessState> state() {
+  auto s = std::make_shared<CUprocessState>();
+  CKPT_CHECK(checked(
+      call_in_time([s] { return driver().cuCheckpointProcessGetState(::getpid(), s.get()); }),
+      "get the driver's checkpoint state of this process"));
+  return *s;
+}
+
+CUresult unlock_driver() {
+  CUcheckpointUnlockArgs args{};
+  return driver().cuCheckpointProcessUnlock(::getpid(), &args);
+}
+
+CUresult lock_driver() {
+  CUcheckpointLockArgs args{};
+  args.timeoutMs = kLockMilliseconds;
+  return driver().cuCheckpointProcessLock(::getpid(), &args);
+}
+
+CUresult checkpoint_driver() {
+  CUcheckpointCheckpointArgs args{};
+  return driver().cuCheckpointProcessCheckpoint(::getpid(), &args);
+}
+
+CUresult restore_driver(std::vector<CUcheckpointGpuPair> &pairs) {
   CUcheckpointRestoreArgs args{};
   args.gpuPairs = pairs.data();
   args.gpuPairsCount = static_cast<unsigned>(pairs.size());
-  return as_result(driver().cuCheckpointProcessRestore(::getpid(), pairs.empty() ? nullptr : &args),
-                   "restore the driver's state of this process");
+  return driver().cuCheckpointProcessRestore(::getpid(), pairs.empty() ? nullptr : &args);
+}
+
+Result<std::vector<CUcheckpointGpuPair>> as_pairs(const DeviceMap &map) {
+  std::vector<CUcheckpointGpuPair> pairs;
+  for (const auto &[from, to] : map) {
+    CKPT_TRY(CUuuid before, parse_uuid(from));
+    CKPT_TRY(CUuuid now, parse_uuid(to));
+    pairs.push_back({before, now});
+  }
+  return pairs;
+}
+
+Failure lost_for_good(const std::string &why) {
+  lost = true;
+  return fail_with_hint(why, "end the program, and restore it from an image");
+}
+
+// After an out-of-memory, a second call tells whether that was final: it costs nothing then.
+Result<> restore(const DeviceMap &map) {
+  CKPT_TRY(std::vector<CUcheckpointGpuPair> pairs, as_pairs(map));
+  auto once = [&] { return call_in_time([pairs]() mutable { return restore_driver(pairs); }); };
+  std::optional<CUresult> e = once();
+  if (e == CUDA_ERROR_OUT_OF_MEMORY) {
+    ran_out = true;
+    e = once();
+  }
+  if (!e)
+    return lost_for_good(fmt::format(
+        "the CUDA driver has not restored this process within {} s, and its state is lost",
+        driver_deadline()));
+  if (ran_out && e == CUDA_ERROR_OPERATING_SYSTEM)
+    return lost_for_good(
+        "the devices had too little free memory for the CUDA driver's state of this process, and "
+        "this version of the driver cannot restore it after that");
+  Result<> restored = as_result(*e, "restore the driver's state of this process");
+  if (restored) ran_out = false;
+  if (*e == CUDA_ERROR_OPERATING_SYSTEM || *e == CUDA_ERROR_NOT_INITIALIZED)
+    restored.error().hint =
+        "enable persistence mode (nvidia-smi -pm 1), or keep another CUDA program running: the "
+        "driver restores a process only on a device that is initialised";
+  return restored;
 }
 
 }  // namespace
@@ -48,25 +121,33 @@ std::string no_driver_checkpoint() {
 }
 
 Result<> driver_checkpoint() {
-  CUcheckpointLockArgs lock{};
-  lock.timeoutMs = kLockMilliseconds;
-  CKPT_CHECK(as_result(driver().cuCheckpointProcessLock(::getpid(), &lock), "lock the driver"));
-  CUcheckpointCheckpointArgs args{};
-  return as_result(driver().cuCheckpointProcessCheckpoint(::getpid(), &args),
-                   "checkpoint the driver's state of this process");
+  // A Lock that returns after its deadline would block the program for ever.
+  CKPT_CHECK(checked(call_in_time(lock_driver, [] { unlock_driver(); }), "lock the driver"));
+  holes().note();
+  CKPT_CHECK(
+      checked(call_in_time(checkpoint_driver), "checkpoint the driver's state of this process"));
+  return holes().fill();
 }
 
-Result<> driver_restore(std::span<const agent::DevicePair> map) {
+Result<> driver_restore(const DeviceMap &map) {
   CKPT_TRY(CUprocessState now, state());
   if (now == CU_PROCESS_STATE_FAILED)
-    return fail("the driver's checkpoint has failed, and its state is lost");
+    return lost_for_good("the driver's checkpoint has failed, and its state is lost");
   if (now == CU_PROCESS_STATE_CHECKPOINTED) {
+    CKPT_CHECK(holes().fill());
     CKPT_CHECK(restore(map));
+    holes().release();
     CKPT_TRY(now, state());
   }
   if (now != CU_PROCESS_STATE_LOCKED) return {};
-  CUcheckpointUnlockArgs args{};
-  return as_result(driver().cuCheckpointProcessUnlock(::getpid(), &args), "unlock the driver");
+  return checked(call_in_time(unlock_driver), "unlock the driver");
 }
+
+bool driver_is_checkpointed() {
+  Result<CUprocessState> now = state();
+  return now && *now == CU_PROCESS_STATE_CHECKPOINTED;
+}
+
+bool driver_lost() { return lost; }
 
 }  // namespace ckpt::cuda

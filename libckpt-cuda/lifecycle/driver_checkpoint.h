@@ -16,8 +16,8 @@
 // Lock waits until submitted work has ended and blocks new calls. Checkpoint copies all device
 // memory into memory of the process and gives the devices up: no descriptor of a device, no mapping
 // of one remains, so CRIU can dump the process. Restore does the reverse, on the same devices or,
-// since driver 580, on others of the same chip type; the arguments then map each UUID to another
-// one.
+// since driver 580, on others of the same chip type; the arguments then map the UUID of each GPU of
+// the machine to another one (devices/device_map.h).
 //
 // What it keeps: all objects and handles, memory of pools, arrays, device variables, and the
 // contents of memory of cuMemCreate that is mapped. What it refuses or loses: managed memory,
@@ -27,16 +27,19 @@
 // into the image directly and unmap it beforehand (memory/memory.h), because the driver's copies
 // would need as much host memory again, and CRIU would write them as part of the process.
 //
+// What is guarded. Each call has a deadline (late_call.h). The addresses that the driver gives up
+// are kept free (holes.h). A Restore that ran out of memory, or does not return, is final: the
+// process has lost its devices.
+//
 // Cost. The time to copy what is left on the devices, plus the driver's own start and stop.
 //
 // Source. CUDA driver API, section "CUDA Checkpointing"; https://github.com/NVIDIA/cuda-checkpoint.
 #pragma once
 
-#include <span>
 #include <string>
 
-#include "agent/participant/participant.h"
 #include "common/base/result.h"
+#include "libckpt-cuda/devices/device_map.h"
 
 namespace ckpt::cuda {
 
@@ -44,8 +47,12 @@ namespace ckpt::cuda {
 std::string no_driver_checkpoint();
 // From RUNNING to CHECKPOINTED. All contexts must be idle.
 Result<> driver_checkpoint();
-// To RUNNING, from whichever state driver_checkpoint() has reached. `map`: UUIDs as uuid_text()
-// writes them; empty: the same devices.
-Result<> driver_restore(std::span<const agent::DevicePair> map);
+// To RUNNING, from whichever state driver_checkpoint() has reached. `map` is a complete one; empty:
+// the same devices.
+Result<> driver_restore(const DeviceMap &map);
+// Its Restore is next; false also where the driver does not tell.
+bool driver_is_checkpointed();
+// A driver_restore() has failed, and none can succeed any more.
+bool driver_lost();
 
 }  // namespace ckpt::cuda

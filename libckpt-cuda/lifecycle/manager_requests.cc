@@ -97,6 +97,7 @@ ManagerClient::Place connect(ManagerClient &client) {
 CUresult acquire_device() {
   ManagerClient *client = manager_client::get();
   if (client == nullptr) return CUDA_SUCCESS;
+  memory().keep_no_blocks();  // what is freed is reported, so that others get it
   ManagerClient::Place place = connect(*client);
   if (!place.denied.empty()) return denied(place.denied);
   if (place.aside) log::warn("this program's use of CUDA {}", ManagerClient::kAside);

@@ -8,6 +8,7 @@
 
 #include "common/base/log.h"
 #include "libckpt-cuda/code/code.h"
+#include "libckpt-cuda/devices/node_gpus.h"
 #include "libckpt-cuda/entry/driver.h"
 #include "libckpt-cuda/entry/jumps.h"
 #include "libckpt-cuda/entry/pass.h"
@@ -17,6 +18,7 @@
 #include "libckpt-cuda/lifecycle/driver_checkpoint.h"
 #include "libckpt-cuda/lifecycle/quiesce.h"
 #include "libckpt-cuda/lifecycle/requirements.h"
+#include "libckpt-cuda/lifecycle/transfer.h"
 #include "libckpt-cuda/memory/contexts.h"
 #include "libckpt-cuda/memory/memory.h"
 
@@ -40,6 +42,14 @@ class Cuda final : public agent::Participant {
   // detach() gives the physical memory back, and the contents with it.
   bool keeps_contents() const override { return false; }
   u64 contents_bytes() const override { return cuda::contents_bytes(); }
+  void lock_pages(std::span<std::byte> memory) override {
+    if (std::vector<ContextInfo> all = live_contexts(); !all.empty())
+      cuda::lock_pages(all.front().handle, memory.data(), memory.size());
+  }
+  void unlock_pages(std::span<std::byte> memory) override {
+    if (std::vector<ContextInfo> all = live_contexts(); !all.empty())
+      cuda::unlock_pages(all.front().handle, memory.data());
+  }
   Calls calls() override {
     agent::Gate::Entered e = gate().entered();
     return {e.count, e.last, e.copied};
@@ -64,7 +74,7 @@ class Cuda final : public agent::Participant {
 
   Result<> quiesce(std::chrono::steady_clock::time_point deadline) override {
     CKPT_CHECK(quiesce_devices(deadline));
-    devices_ = visible_devices();
+    devices_ = read_devices();
     return {};
   }
 
@@ -81,19 +91,24 @@ class Cuda final : public agent::Participant {
 
   Result<> detach() override {
     detached_ = true;
-    memory().unmap_all();
+    CKPT_CHECK(memory().unmap_all());
     return driver_checkpoint();
   }
 
   Result<> attach_again() override { return attach_to({}); }
 
   Result<> use_devices(std::span<const agent::DevicePair> map) override {
-    map_.assign(map.begin(), map.end());
+    DeviceMap wanted;
     // The Manager names only the new device: the program then sees one device, the old one.
-    for (agent::DevicePair &p : map_)
-      if (p.from.empty() && !devices_.empty()) p.from = devices_.front().uuid;
+    for (const agent::DevicePair &p : map)
+      wanted.emplace_back(p.from.empty() ? first_device() : p.from, p.to);
+    CKPT_TRY(map_, complete_map(wanted, devices_.gpus, node_gpus()));
+    unsuited_ = reason_against_map(map_, devices_.driver_version);
+    if (!unsuited_.empty()) return fail("{}", unsuited_);
     return {};
   }
+  std::string unsuited() const override { return unsuited_; }
+  bool lost() const override { return driver_lost(); }
 
   Result<> attach(const std::string &) override { return attach_to(std::exchange(map_, {})); }
 
@@ -115,17 +130,37 @@ class Cuda final : public agent::Participant {
   void forked() override { gate().forget(); }
 
  private:
-  Result<> attach_to(const std::vector<agent::DevicePair> &map) {
+  std::string first_device() const {
+    return devices_.visible.empty() ? std::string() : devices_.visible.front().uuid;
+  }
+
+  Result<> attach_to(const DeviceMap &map) {
+    unsuited_.clear();
+    CKPT_CHECK(check_room(map));
     CKPT_CHECK(driver_restore(map));
-    if (Result<> mapped = memory().remap_all(); !mapped) {
-      // A program that waits for room on a device must not hold a part of it.
-      devices_ = visible_devices();
-      memory().unmap_all();
-      if (Result<> r = driver_checkpoint(); !r) log::error(r.error());
-      return mapped;
+    Result<> attached = check_moved(devices_.visible, map);
+    if (!attached) unsuited_ = attached.error().what;
+    if (attached) attached = memory().remap_all();
+    if (!attached) {
+      leave_again();
+      return attached;
     }
     detached_ = false;
     return {};
+  }
+
+  // The driver's Restore must not run out of memory, because that can be final. Where it is not
+  // checkpointed, it still has its share.
+  Result<> check_room(const DeviceMap &map) const {
+    return driver_is_checkpointed() ? devices_have_room(devices_.visible, map) : Result<>();
+  }
+
+  // A program that waits for room on a device must not hold a part of it.
+  void leave_again() {
+    devices_ = read_devices();
+    Result<> left = memory().unmap_all();
+    if (left) left = driver_checkpoint();
+    if (!left) log::error(left.error());
   }
 
   // Calls that came while the driver was checkpointed wait inside it, and return only when it runs
@@ -136,8 +171,9 @@ class Cuda final : public agent::Participant {
       log::warn("calls that wait in the driver will not return: {}", r.error().what);
   }
 
-  std::vector<DeviceInfo> devices_;  // as of the last quiesce(), or of an attach() that failed
-  std::vector<agent::DevicePair> map_;
+  Devices devices_;  // as of the last quiesce(), or of an attach() that failed
+  DeviceMap map_;
+  std::string unsuited_;  // why the devices of the last use_devices() can never be its own
   bool detached_ = false;
 };
 

@@ -10,6 +10,6 @@ namespace ckpt::cuda {
 
 // What other devices must offer to take over this process: a JSON object, stored in the image and
 // read by `ckpt-cuda-proxy --check`.
-std::string requirements_as_json(const std::vector<DeviceInfo> &devices);
+std::string requirements_as_json(const Devices &devices);
 
 }  // namespace ckpt::cuda

@@ -5,20 +5,25 @@
 
 namespace ckpt::cuda {
 
-PinnedMemory::PinnedMemory(CUcontext context, void *memory, u64 bytes) : context_(context) {
-  CurrentContext current(context_);
+bool lock_pages(CUcontext context, void *memory, u64 bytes) {
+  CurrentContext current(context);
   CUresult e = driver().cuMemHostRegister_v2(memory, bytes, CU_MEMHOSTREGISTER_PORTABLE);
-  if (e == CUDA_SUCCESS)
-    memory_ = memory;
-  else
-    log::debug("the driver does not pin the staging memory, so copies are slower: {}",
-               error_name(e));
+  if (e != CUDA_SUCCESS)
+    log::debug("the driver does not pin {} MiB of host memory, so copies are slower: {}",
+               bytes >> 20, error_name(e));
+  return e == CUDA_SUCCESS;
 }
 
+void unlock_pages(CUcontext context, void *memory) {
+  CurrentContext current(context);
+  driver().cuMemHostUnregister(memory);
+}
+
+PinnedMemory::PinnedMemory(CUcontext context, void *memory, u64 bytes)
+    : context_(context), memory_(lock_pages(context, memory, bytes) ? memory : nullptr) {}
+
 PinnedMemory::~PinnedMemory() {
-  if (memory_ == nullptr) return;
-  CurrentContext current(context_);
-  driver().cuMemHostUnregister(memory_);
+  if (memory_ != nullptr) unlock_pages(context_, memory_);
 }
 
 Transfer::~Transfer() {
@@ -67,6 +72,12 @@ Result<> Transfer::to_device(CUcontext context, u64 device, const void *host, u6
   return start(context, std::move(done), [=](CUstream stream) {
     return driver().cuMemcpyHtoDAsync_v2(device, host, bytes, stream);
   });
+}
+
+Result<> Transfer::zero(CUcontext context, u64 device, u64 bytes) {
+  return start(
+      context, [] { return Result<>{}; },
+      [=](CUstream stream) { return driver().cuMemsetD8Async(device, 0, bytes, stream); });
 }
 
 Result<> Transfer::complete_oldest() {

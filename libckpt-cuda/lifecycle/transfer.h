@@ -13,6 +13,10 @@
 
 namespace ckpt::cuda {
 
+// Page-locks host memory, for all contexts. False: the driver refuses. From any thread.
+bool lock_pages(CUcontext context, void *memory, u64 bytes);
+void unlock_pages(CUcontext context, void *memory);
+
 // Host memory, page-locked while this lives, so that devices access it directly (DMA). Where the
 // driver refuses, copies are only slower.
 class PinnedMemory {
@@ -38,6 +42,7 @@ class Transfer {
 
   Result<> to_host(CUcontext context, void *host, u64 device, u64 bytes, Done done);
   Result<> to_device(CUcontext context, u64 device, const void *host, u64 bytes, Done done);
+  Result<> zero(CUcontext context, u64 device, u64 bytes);
   // Waits until all copies have ended and all Done were called.
   Result<> drain();
 

@@ -38,16 +38,26 @@ CUresult Addresses::reserve_window(CUdevice device, u64 least) {
   u64 bytes = rounded_up(std::max({kLeastWindowBytes, kWindowsPerDevice * total, least}), align);
   CUdeviceptr p = 0;
   CUresult e = driver().cuMemAddressReserve(&p, bytes, align, 0, 0);
-  if (e == CUDA_SUCCESS) free_.give(p, bytes);
+  if (e == CUDA_SUCCESS) windows_.emplace(p, Spans(p, bytes));
   return e;
 }
 
+std::optional<u64> Addresses::take_from_windows(u64 bytes, u64 align) {
+  for (auto &[base, free] : windows_)
+    if (std::optional<u64> at = free.take(bytes, align)) return at;
+  return {};
+}
+
+u64 Addresses::window_of(u64 base) const { return std::prev(windows_.upper_bound(base))->first; }
+
+void Addresses::give(u64 base, u64 bytes) { windows_[window_of(base)].give(base, bytes); }
+
 CUresult Addresses::take(CUdevice device, u64 bytes, u64 &base) {
   u64 align = granularity(device);
-  std::optional<u64> at = free_.take(bytes, align);
+  std::optional<u64> at = take_from_windows(bytes, align);
   if (!at) {
     if (CUresult e = reserve_window(device, bytes); e != CUDA_SUCCESS) return e;
-    at = free_.take(bytes, align);
+    at = take_from_windows(bytes, align);
   }
   if (!at) return CUDA_ERROR_OUT_OF_MEMORY;
   base = *at;

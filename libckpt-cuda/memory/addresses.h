@@ -29,12 +29,15 @@ class Addresses {
   u64 granularity(CUdevice device);
   // `bytes` is a multiple of the granularity. Reserves a further window if need be.
   CUresult take(CUdevice device, u64 bytes, u64 &base);
-  void give(u64 base, u64 bytes) { free_.give(base, bytes); }
+  void give(u64 base, u64 bytes);
+  // The first address of its window: cuMemUnmap takes no range of two reservations.
+  u64 window_of(u64 base) const;
 
  private:
   CUresult reserve_window(CUdevice device, u64 least);
+  std::optional<u64> take_from_windows(u64 bytes, u64 align);
 
-  Spans free_;  // parts of windows that no block has
+  std::map<u64, Spans> windows_;  // by first address; the parts that no block has
   std::map<CUdevice, u64> granularity_;
 };
 

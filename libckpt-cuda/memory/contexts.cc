@@ -7,6 +7,7 @@
 #include <mutex>
 #include <set>
 
+#include "libckpt-cuda/entry/calls.h"
 #include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/lifecycle/manager_requests.h"
 #include "libckpt-cuda/memory/memory.h"
@@ -132,19 +133,22 @@ std::vector<CUdevice> devices_with_access(const ContextInfo &context) {
 
 CUresult entry_cuCtxCreate_v2(CUcontext *out, unsigned int flags, CUdevice device) {
   PASS_OR_RETURN(pass);
-  return created(REAL(cuCtxCreate_v2)(out, flags, device), out, device, false);
+  return created(with_memory([&] { return REAL(cuCtxCreate_v2)(out, flags, device); }), out, device,
+                 false);
 }
 
 CUresult entry_cuCtxCreate_v3(CUcontext *out, CUexecAffinityParam *params, int n,
                               unsigned int flags, CUdevice device) {
   PASS_OR_RETURN(pass);
-  return created(REAL(cuCtxCreate_v3)(out, params, n, flags, device), out, device, false);
+  return created(with_memory([&] { return REAL(cuCtxCreate_v3)(out, params, n, flags, device); }),
+                 out, device, false);
 }
 
 CUresult entry_cuCtxCreate_v4(CUcontext *out, CUctxCreateParams *params, unsigned int flags,
                               CUdevice device) {
   PASS_OR_RETURN(pass);
-  return created(REAL(cuCtxCreate_v4)(out, params, flags, device), out, device, false);
+  return created(with_memory([&] { return REAL(cuCtxCreate_v4)(out, params, flags, device); }), out,
+                 device, false);
 }
 
 CUresult entry_cuCtxDestroy_v2(CUcontext context) {
@@ -159,7 +163,8 @@ CUresult entry_cuCtxDestroy(CUcontext context) {
 
 CUresult entry_cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
   PASS_OR_RETURN(pass);
-  return created(REAL(cuDevicePrimaryCtxRetain)(out, device), out, device, true);
+  return created(with_memory([&] { return REAL(cuDevicePrimaryCtxRetain)(out, device); }), out,
+                 device, true);
 }
 
 CUresult entry_cuDevicePrimaryCtxRelease(CUdevice device) {

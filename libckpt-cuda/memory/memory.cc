@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "common/base/log.h"
+
 namespace ckpt::cuda {
 namespace {
 
@@ -34,11 +36,14 @@ CUresult Memory::map(Block &b) {
   return e;
 }
 
-void Memory::unmap(Block &b) {
-  if (b.mapped) driver().cuMemUnmap(b.base, b.bytes);
+// Where the driver does not unmap it, the block keeps its memory.
+CUresult Memory::unmap(Block &b) {
+  CUresult e = b.mapped ? driver().cuMemUnmap(b.base, b.bytes) : CUDA_SUCCESS;
+  if (e != CUDA_SUCCESS) return e;
   if (b.physical != 0) driver().cuMemRelease(b.physical);
   b.mapped = false;
   b.physical = 0;
+  return CUDA_SUCCESS;
 }
 
 CUresult Memory::new_block(const ContextInfo &context, u64 bytes, bool small, Block *&out) {
@@ -49,6 +54,7 @@ CUresult Memory::new_block(const ContextInfo &context, u64 bytes, bool small, Bl
   CUresult e = addresses_.take(context.device, bytes, b->base);
   if (e != CUDA_SUCCESS) return e;
   e = map(*b);
+  if (e == CUDA_ERROR_OUT_OF_MEMORY && drop_kept_blocks()) e = map(*b);
   if (e != CUDA_SUCCESS) {
     addresses_.give(b->base, bytes);
     return e;
@@ -61,9 +67,14 @@ CUresult Memory::new_block(const ContextInfo &context, u64 bytes, bool small, Bl
 
 void Memory::drop_block(Block &b) {
   if (b.small) set_largest_free(b, 0);
-  unmap(b);
+  kept_.erase(b.base);
+  // Addresses that are still mapped can serve no other block.
+  if (CUresult e = unmap(b); e == CUDA_SUCCESS)
+    addresses_.give(b.base, b.bytes);
+  else
+    log::warn("{} bytes of device memory are not freed: cuMemUnmap fails with {}", b.bytes,
+              error_name(e));
   block_bytes_ -= b.bytes;
-  addresses_.give(b.base, b.bytes);
   blocks_.erase(b.base);
 }
 
@@ -124,7 +135,8 @@ CUresult Memory::allocate_in_new_block(const ContextInfo &context, u64 bytes, u6
   bool small = is_small(context, bytes);
   u64 size = rounded_up(bytes, addresses_.granularity(context.device));
   Block *block = nullptr;
-  CUresult e = new_block(context, size, small, block);
+  CUresult e = CUDA_SUCCESS;
+  if (small || !reuse_kept(context, size, block)) e = new_block(context, size, small, block);
   if (e != CUDA_SUCCESS) return e;
   out = block->base;
   if (small) {
@@ -151,12 +163,52 @@ bool Memory::has_other_spare(const Block &b) {
 void Memory::free_piece(const Allocation &a) {
   Block &b = *blocks_[a.block];
   b.live--;
-  if (!b.small) return drop_block(b);
+  if (!b.small) return keep_or_drop(b);
   b.free.give(a.base, rounded_up(a.bytes, kGrainBytes));
   set_largest_free(b, b.bytes);
   if (b.live > 0) return;
   if (has_other_spare(b)) return drop_block(b);
   spare_[b.context.handle] = b.base;
+}
+
+// ---- blocks that stay mapped without an allocation
+
+bool Memory::reuse_kept(const ContextInfo &context, u64 bytes, Block *&out) {
+  std::optional<u64> base = kept_.take(context.handle, bytes);
+  if (base) out = blocks_.at(*base).get();
+  return base.has_value();
+}
+
+u64 Memory::most_kept(CUdevice device) {
+  auto [it, first] = most_kept_.try_emplace(device, 0);
+  size_t total = 0;
+  if (first && driver().cuDeviceTotalMem_v2(&total, device) == CUDA_SUCCESS)
+    it->second = std::min(kMostKeptBytes, total / kKeptShare);
+  return it->second;
+}
+
+void Memory::keep_or_drop(Block &b) {
+  CUdevice device = b.context.device;
+  u64 most = keeps_blocks_ ? most_kept(device) : 0;
+  if (b.bytes > most) return drop_block(b);
+  kept_.add({b.base, b.bytes, b.context.handle, device});
+  while (kept_.bytes(device) > most) drop_block(*blocks_.at(*kept_.oldest(device)));
+}
+
+bool Memory::drop_kept_blocks() {
+  bool any = false;
+  for (auto it = blocks_.begin(); it != blocks_.end();) {
+    Block &b = *it++->second;
+    if (b.live > 0) continue;
+    drop_block(b);
+    any = true;
+  }
+  return any;
+}
+
+bool Memory::drop_kept() {
+  std::lock_guard lock(mutex_);
+  return drop_kept_blocks();
 }
 
 u64 Memory::release(u64 base) {
@@ -239,32 +291,39 @@ std::vector<Contents> Memory::contents() const {
   return all;
 }
 
-// Adjacent blocks are unmapped by one call: cuMemUnmap takes a range of several mappings.
+// Adjacent blocks of one window are unmapped by one call: cuMemUnmap takes a range of several
+// mappings, but of one reservation.
 void Memory::unmap_ranges() {
   u64 begin = 0, end = 0;
-  auto unmap_range = [&] {
-    if (end > begin) driver().cuMemUnmap(begin, end - begin);
-  };
   for (auto &[base, b] : blocks_) {
     if (!b->mapped) continue;
-    if (base != end) {
-      unmap_range();
+    if (base != end || addresses_.window_of(base) != addresses_.window_of(begin)) {
+      unmap_range(begin, end);
       begin = base;
     }
     end = base + b->bytes;
-    b->mapped = false;
   }
-  unmap_range();
+  unmap_range(begin, end);
 }
 
-void Memory::unmap_all() {
+// A failure is left to unmap(), block by block.
+void Memory::unmap_range(u64 begin, u64 end) {
+  if (end == begin || driver().cuMemUnmap(begin, end - begin) != CUDA_SUCCESS) return;
+  for (auto it = blocks_.lower_bound(begin); it != blocks_.end() && it->first < end; ++it)
+    it->second->mapped = false;
+}
+
+Result<> Memory::unmap_all() {
   std::lock_guard lock(mutex_);
   unmap_ranges();
   for (auto it = blocks_.begin(); it != blocks_.end();) {
     Block &b = *it++->second;
-    unmap(b);
+    if (CUresult e = unmap(b); e != CUDA_SUCCESS)
+      return fail("cannot unmap {} bytes of device memory at {:#x}: {}", b.bytes, b.base,
+                  error_name(e));
     if (b.live == 0) drop_block(b);
   }
+  return {};
 }
 
 Result<> Memory::remap_all() {

@@ -27,8 +27,8 @@
 // same context. Best fit by block: the search begins with the block with the smallest largest_free
 // that suffices. largest_free is an upper bound, so that a free costs no search: a free raises it,
 // a failed search in the block lowers it. A block is dropped with its last allocation, except one
-// block of small allocations for each context: a program that allocates and frees one buffer in a
-// loop then maps nothing.
+// block of small allocations for each context and some of large ones (kept_blocks.h): a program
+// that allocates and frees one buffer in a loop then maps nothing.
 //
 // A checkpoint saves each block up to its last allocation that is not excluded, unmaps all blocks
 // (unmap_all), and has the driver checkpoint
@@ -56,6 +56,7 @@
 #include "common/base/spans.h"
 #include "libckpt-cuda/memory/addresses.h"
 #include "libckpt-cuda/memory/contexts.h"
+#include "libckpt-cuda/memory/kept_blocks.h"
 
 namespace ckpt::cuda {
 
@@ -97,6 +98,11 @@ class Memory {
   // False: no allocation begins at `base`.
   bool exclude(u64 base, bool excluded);
 
+  // From now on no block of a large allocation is kept: another one accounts for device memory.
+  void keep_no_blocks() { keeps_blocks_ = false; }
+  // Memory is short: drops what is kept without an allocation. False: nothing was.
+  bool drop_kept();
+
   // Bytes in blocks without an allocation.
   u64 spare_bytes(CUdevice device) const;
   // Bytes of all blocks, mapped or not.
@@ -105,8 +111,9 @@ class Memory {
 
   // For a checkpoint. Between unmap_all() and remap_all() nothing else may be called.
   std::vector<Contents> contents() const;
-  // Gives all physical memory back, and blocks without an allocation with their addresses.
-  void unmap_all();
+  // Gives all physical memory back, and blocks without an allocation with their addresses. A
+  // failure leaves those mapped that the driver did not unmap.
+  Result<> unmap_all();
   // Maps every block again, at its address. A failure leaves those mapped that were done.
   Result<> remap_all();
 
@@ -131,18 +138,26 @@ class Memory {
   CUresult new_block(const ContextInfo &context, u64 bytes, bool small, Block *&out);
   void record(Block &block, u64 base, u64 bytes);
   CUresult map(Block &block);
-  void unmap(Block &block);
+  CUresult unmap(Block &block);
   void drop_block(Block &block);
   void free_piece(const Allocation &a);
+  bool reuse_kept(const ContextInfo &context, u64 bytes, Block *&out);
+  void keep_or_drop(Block &block);
+  u64 most_kept(CUdevice device);
+  bool drop_kept_blocks();
   bool has_other_spare(const Block &block);
   void set_largest_free(Block &block, u64 largest);
   void unmap_ranges();
+  void unmap_range(u64 begin, u64 end);
 
   mutable std::mutex mutex_;
   Addresses addresses_;
   std::map<u64, std::unique_ptr<Block>> blocks_;
   std::map<u64, Allocation> allocations_;
   std::map<CUcontext, Roomy> roomy_;
+  KeptBlocks kept_;
+  std::map<CUdevice, u64> most_kept_;
+  std::atomic<bool> keeps_blocks_{true};
   std::map<CUcontext, u64> spare_;  // the block of small allocations that is kept empty
   u64 next_id_ = 1;
   std::atomic<u64> block_bytes_{0};

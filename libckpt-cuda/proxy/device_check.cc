@@ -26,7 +26,7 @@ std::vector<OldDevice> read_requirements(const json &requirements) {
   for (const json &d : *devices) {
     if (!d.is_object()) continue;
     all.push_back({d.value("name", ""), d.value("uuid", ""), d.value("capability", 0),
-                   d.value("used", false), d.value("bytes", 0ULL)});
+                   d.value("used", false), d.value("bytes", 0ULL) + d.value("driver_bytes", 0ULL)});
   }
   std::stable_partition(all.begin(), all.end(), [](const OldDevice &o) { return o.used; });
   return all;
@@ -87,6 +87,21 @@ DeviceCheck check_devices(const json &requirements, const std::vector<RealDevice
     remaining.erase(d);
   }
   return check;
+}
+
+void complete_check(DeviceCheck &check, const json &requirements,
+                    const std::vector<std::string> &gpus, int driver_version) {
+  std::vector<std::string> before;
+  for (const json &uuid : requirements.value("gpus", json::array()))
+    if (uuid.is_string()) before.push_back(uuid.get<std::string>());
+  Result<DeviceMap> complete = complete_map(check.map, before, gpus);
+  if (!complete) {
+    check.reasons.push_back(complete.error().text());
+    return;
+  }
+  check.map = std::move(*complete);
+  if (std::string why = reason_against_map(check.map, driver_version); !why.empty())
+    check.reasons.push_back(std::move(why));
 }
 
 }  // namespace ckpt::cuda

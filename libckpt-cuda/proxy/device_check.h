@@ -9,13 +9,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include "libckpt-cuda/devices/device_map.h"
 #include "libckpt-cuda/proxy/real_driver.h"
 
 namespace ckpt::cuda {
 
 struct DeviceCheck {
-  std::vector<std::string> reasons;                      // why not; empty: a restore can be tried
-  std::vector<std::pair<std::string, std::string>> map;  // UUIDs: from, to
+  std::vector<std::string> reasons;  // why not; empty: a restore can be tried
+  DeviceMap map;
 };
 
 // `requirements` is the JSON of lifecycle/requirements.h. `chosen` holds the UUIDs that --device
@@ -28,5 +29,10 @@ struct DeviceCheck {
 DeviceCheck check_devices(const nlohmann::json &requirements,
                           const std::vector<RealDevice> &offered,
                           const std::vector<std::string> &chosen);
+
+// Makes the map what the driver's Restore wants (devices/device_map.h), or adds the reason why
+// there is none. `gpus`: all GPUs of this machine.
+void complete_check(DeviceCheck &check, const nlohmann::json &requirements,
+                    const std::vector<std::string> &gpus, int driver_version);
 
 }  // namespace ckpt::cuda

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "ckpt_config.h"
+#include "common/base/installation.h"
 
 namespace ckpt::cuda {
 namespace {
@@ -23,9 +23,7 @@ std::string first_existing(const std::vector<fs::path> &candidates) {
 
 // A library of ours: beside this executable in the build folder, else where it is installed.
 std::string find_library(const std::string &file) {
-  std::error_code ec;
-  fs::path own = fs::read_symlink("/proc/self/exe", ec).parent_path();
-  return first_existing({own / file, fs::path(CKPT_INSTALLED_LIBDIR) / "cuda" / file});
+  return first_existing({own_folder() / file, installed_libdir() / "cuda" / file});
 }
 
 // The software device has a broker, a runtime and an NVML of its own: in the build folder each in a
@@ -37,6 +35,7 @@ void add_software_device(const fs::path &driver, json &out, std::string &folders
     out["set"]["CKPT_SOFTCUDA_BROKER"] = (room / "ckpt-softcuda-broker").string();
     folders += ":" + (room / "runtime").string() + ":" + (room / "nvml").string();
   } else {
+    out["set"]["CKPT_SOFTCUDA_BROKER"] = (own_folder() / "ckpt-softcuda-broker").string();
     folders += ":" + here.string();
   }
   out["set"]["CKPT_CUDA_NOTICE"] = kNotice;

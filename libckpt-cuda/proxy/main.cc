@@ -12,6 +12,7 @@
 
 #include "ckpt_config.h"
 #include "common/base/log.h"
+#include "libckpt-cuda/devices/node_gpus.h"
 #include "libckpt-cuda/proxy/device_check.h"
 #include "libckpt-cuda/proxy/environment.h"
 
@@ -63,6 +64,14 @@ int list() {
   return 0;
 }
 
+// Where nothing tells the others, the devices that this process sees.
+std::vector<std::string> all_gpus(const std::vector<RealDevice> &visible) {
+  std::vector<std::string> gpus = node_gpus();
+  if (gpus.empty())
+    for (const RealDevice &d : visible) gpus.push_back(d.uuid);
+  return gpus;
+}
+
 DeviceCheck check_installed(const json &requirements, const std::string &chosen) {
   if (!requirements.is_object())
     return {{"the image does not say what it requires of a CUDA device"}, {}};
@@ -70,7 +79,9 @@ DeviceCheck check_installed(const json &requirements, const std::string &chosen)
   set_driver_variables(driver);
   Result<std::vector<RealDevice>> devices = list_devices(driver, true);
   if (!devices) return {{devices.error().text()}, {}};
-  return check_devices(requirements, *devices, split_at_commas(chosen));
+  DeviceCheck c = check_devices(requirements, *devices, split_at_commas(chosen));
+  complete_check(c, requirements, all_gpus(*devices), driver_version(driver));
+  return c;
 }
 
 // Reads {"needs": {…}} from standard input.

@@ -10,9 +10,9 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "ckpt_config.h"
 #include "common/base/gpu.h"
-#include "libckpt-cuda/uuid.h"
+#include "common/base/installation.h"
+#include "libckpt-cuda/devices/uuid.h"
 
 namespace ckpt::cuda {
 namespace {
@@ -32,9 +32,8 @@ std::string installed_driver() {
 
 std::string software_driver() {
   std::error_code ec;
-  fs::path here = fs::read_symlink("/proc/self/exe", ec).parent_path().parent_path();
-  for (const fs::path &p :
-       {here / kSoftware / "driver", fs::path(CKPT_INSTALLED_LIBDIR) / kSoftware})
+  fs::path here = own_folder().parent_path();
+  for (const fs::path &p : {here / kSoftware / "driver", installed_libdir() / kSoftware})
     if (fs::exists(p / "libcuda.so.1", ec)) return (p / "libcuda.so.1").string();
   return {};
 }
@@ -111,6 +110,15 @@ Result<std::vector<RealDevice>> list_devices(const RealDriver &driver, bool with
     if (with_free) all.back().free_bytes = free_memory(handle, d);
   }
   return all;
+}
+
+int driver_version(const RealDriver &driver) {
+  void *handle = ::dlopen(driver.path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) return 0;
+  int version = 0;
+  auto get = entry<PFN_cuDriverGetVersion_v2020>(handle, "cuDriverGetVersion");
+  if (get) get(&version);
+  return version;
 }
 
 }  // namespace ckpt::cuda

@@ -277,9 +277,19 @@ managed::ToProgram Daemon::status() {
 }
 
 void Daemon::refuse(Peer &peer, std::string what, std::string hint) {
-  log::warn("refusing the connection of process {} (uid {}): {}", peer.pid, peer.uid, what);
+  warn_of(peer, fmt::format("refusing the connection of process {} (uid {}): {}", peer.pid,
+                            peer.uid, what));
   (void)peer.send(out::Refused{std::move(what), std::move(hint)});
   close(peer);
+}
+
+void Daemon::warn_of(const Peer &peer, const std::string &what) {
+  std::optional<u64> left_out = log_limit_.admit(now(), peer.uid);
+  if (!left_out) return;
+  if (*left_out > 0)
+    log::warn("{} messages about processes of uid {} were left out, because there were too many",
+              *left_out, peer.uid);
+  log::warn("{}", what);
 }
 
 void Daemon::close(Peer &peer) {
@@ -332,7 +342,8 @@ void Daemon::carry_out(const Orders &orders) {
     for (Peer &p : peers_)
       if (p.id == o.to)
         if (Result<> sent = p.send(o.message); !sent) {
-          log::warn("closing the connection of process {}: {}", p.pid, sent.error().what);
+          warn_of(p, fmt::format("closing the connection of process {} (uid {}): {}", p.pid, p.uid,
+                                 sent.error().what));
           close(p);
         }
   }

@@ -17,6 +17,7 @@
 #include "manager/daemon/io/peer.h"
 #include "manager/daemon/measure/measurements.h"
 #include "manager/daemon/report/counters.h"
+#include "manager/daemon/report/log_limit.h"
 #include "manager/daemon/report/profiles_file.h"
 #include "manager/policy/policy.h"
 
@@ -62,6 +63,7 @@ class Daemon {
   void send_statuses();
   managed::ToProgram status();
   void refuse(Peer &peer, std::string what, std::string hint);
+  void warn_of(const Peer &peer, const std::string &what);
   void close(Peer &peer);
   void close_connections();
   void measure(const Peer *about);
@@ -75,6 +77,7 @@ class Daemon {
   Policy policy_;
   ProfilesFile profiles_file_;
   Counters counters_;
+  LogLimit log_limit_;
   std::unique_ptr<MetricsServer> metrics_server_;  // null: no port was given
   std::string metrics_;
   Time metrics_at_{0};

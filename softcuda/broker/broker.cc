@@ -85,6 +85,7 @@ Result<> Broker::handle(const PeerPtr &p) {
     case Request::Serve: p->takes_orders = true; return {};
     case Request::Reserve: return reserve(*p, r);
     case Request::Ask: return ask(p, r);
+    case Request::Others: return others(*p);
   }
   return fail("message {} is unknown", m->type);
 }
@@ -126,6 +127,12 @@ Result<> Broker::info(Peer &p, Reader r) {
   Writer w;
   w.put(config_.bytes).put(config_.bytes - used(device));
   return reply(p, Response::Info, w);
+}
+
+Result<> Broker::others(Peer &p) {
+  Writer w;
+  w.put<u8>(std::ranges::any_of(peers_, [&](const PeerPtr &q) { return q->pid != p.pid; }));
+  return reply(p, Response::Answer, w);
 }
 
 Result<> Broker::processes(Peer &p, Reader r) {

@@ -40,6 +40,7 @@ class Broker {
   Result<> give(Peer &p, Reader r);
   Result<> info(Peer &p, Reader r);
   Result<> processes(Peer &p, Reader r);
+  Result<> others(Peer &p);
   Result<> reserve(Peer &p, Reader r);
   Result<> ask(const PeerPtr &p, Reader r);
   Result<> answered(Peer &p, Reader r);

@@ -11,9 +11,10 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <thread>
 
-#include "ckpt_config.h"
+#include "common/base/installation.h"
 #include "common/ipc/unix_socket.h"
 
 namespace ckpt::softcuda::broker {
@@ -35,11 +36,14 @@ std::string executable() {
   Dl_info info{};
   if (dladdr(reinterpret_cast<void *>(&parse_configuration), &info) != 0 &&
       info.dli_fname != nullptr) {
-    std::string path = info.dli_fname;
-    path = path.substr(0, path.rfind('/') + 1) + "ckpt-softcuda-broker";
-    if (access(path.c_str(), X_OK) == 0) return path;
+    std::error_code ec;
+    std::filesystem::path folder =
+        std::filesystem::absolute(info.dli_fname, ec).lexically_normal().parent_path();
+    for (const auto &path : {folder, installation_prefix(folder) / CKPT_LIBEXECDIR})
+      if (access((path / "ckpt-softcuda-broker").c_str(), X_OK) == 0)
+        return (path / "ckpt-softcuda-broker").string();
   }
-  return std::string(CKPT_INSTALLED_LIBEXECDIR) + "/ckpt-softcuda-broker";
+  return std::string(CKPT_PREFIX "/" CKPT_LIBEXECDIR "/ckpt-softcuda-broker");
 }
 
 // The broker forks; its first process exits when the socket accepts connections.
@@ -187,6 +191,11 @@ Result<std::vector<ProcessUse>> Client::processes(u32 device) {
   }
   if (!r.done()) return fail("the answer of the software device's broker is malformed");
   return list;
+}
+
+bool Client::has_others() {
+  Result<Bytes> answer = call(Request::Others, {}, Response::Answer);
+  return answer && Reader(*answer).get<u8>() == 1;
 }
 
 Result<i64> Client::reserve(u32 device, const Job &job) {

@@ -44,6 +44,8 @@ class Client : public Budget {
   void give(u32 device, u64 bytes) override;
   Result<DeviceUse> use(u32 device);
   Result<std::vector<ProcessUse>> processes(u32 device);
+  // Whether another process uses the devices.
+  bool has_others();
   // Reserves the device's engines for a job. Returns when the job ends: CLOCK_MONOTONIC,
   // nanoseconds.
   Result<i64> reserve(u32 device, const Job &job);

@@ -24,6 +24,7 @@ enum class Request : u16 {
               // its answer is Reply: u32 ticket, u8 last, blob
   Ask,        // i32 pid, blob order -> Reply: u8 known, blob answer
   Reserve,    // u32 device, Job's five i64 -> Time: i64 end (ns)
+  Others,     // -> Answer: u8; whether another process is connected
 };
 
 enum class Response : u16 { Devices = 100, Answer, Info, Processes, Order, Reply, Time };

@@ -244,6 +244,14 @@ bool Memory::unreserve(u64 base, u64 bytes) {
   return true;
 }
 
+bool Memory::in_one_reservation(u64 base, u64 bytes) const {
+  std::shared_lock lock(mutex_);
+  auto r = reservations_.upper_bound(base);
+  if (r == reservations_.begin()) return false;
+  --r;
+  return base + bytes <= r->first + r->second;
+}
+
 bool Memory::map(u64 base, u64 bytes, int memory_fd, u64 offset, u32 device, u64 physical) {
   std::unique_lock lock(mutex_);
   auto r = reservations_.upper_bound(base);
@@ -258,6 +266,7 @@ bool Memory::map(u64 base, u64 bytes, int memory_fd, u64 offset, u32 device, u64
   void *p = mmap(pointer(base + distance_), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
                  memory_fd, static_cast<off_t>(offset));
   if (p == MAP_FAILED) return false;
+  madvise(p, bytes, MADV_HUGEPAGE);  // a device's memory needs no page faults
   Allocation a;
   a.base = base;
   a.bytes = a.reserved = bytes;

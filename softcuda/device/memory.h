@@ -87,6 +87,8 @@ class Memory {
   // mappings of physical memory to them. All sizes are multiples of kGranuleBytes.
   std::optional<u64> reserve(u64 bytes, u64 align, u64 at);
   bool unreserve(u64 base, u64 bytes);
+  // Whether the range lies in one reservation.
+  bool in_one_reservation(u64 base, u64 bytes) const;
   bool map(u64 base, u64 bytes, int memory_fd, u64 offset, u32 device, u64 physical);
   bool unmap(u64 base, u64 bytes);
   bool set_access(u64 base, u64 bytes, u32 device, bool read, bool write);

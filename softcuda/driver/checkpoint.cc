@@ -14,13 +14,15 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <thread>
 
 #include "common/base/unique_fd.h"
 #include "softcuda/broker/client.h"
+#include "softcuda/driver/device_ranges.h"
+#include "softcuda/driver/restore_map.h"
+#include "softcuda/driver/strict.h"
 #include "softcuda/driver/vmm.h"
 
 namespace ckpt::softcuda::driver {
@@ -33,12 +35,12 @@ constexpr milliseconds kWakeTimeout{3000};
 
 std::mutex mutex;
 CUprocessState state = CU_PROCESS_STATE_RUNNING;
+// Strict: a Restore has failed for want of memory. The process stays CHECKPOINTED, and every
+// further Restore fails with 304 (NVIDIA/cuda-checkpoint#44, driver 580).
+bool lost = false;
+std::vector<broker::DeviceInfo> devices_before;  // all of the machine, as of the last checkpoint
 
 broker::Client &client() { return *static_cast<broker::Client *>(process().budget.get()); }
-
-struct DevicePair {
-  CUuuid from, to;
-};
 
 CUresult lock_here(u32 timeout) {
   std::lock_guard guard(mutex);
@@ -101,45 +103,11 @@ CUresult checkpoint_here() {
     state = CU_PROCESS_STATE_FAILED;
     return CUDA_ERROR_UNKNOWN;
   }
+  unmap_device_ranges();
+  devices_before = client().devices();
   client().disconnect();
   state = CU_PROCESS_STATE_CHECKPOINTED;
   std::thread(watch_wake_file).detach();
-  return CUDA_SUCCESS;
-}
-
-bool same(const CUuuid &a, const void *b) { return std::memcmp(a.bytes, b, sizeof a.bytes) == 0; }
-
-constexpr u32 kNoDevice = ~0u;
-
-bool has_context(const Device &d) {
-  for (Context *c : process().contexts.all())
-    if (c->device == &d) return true;
-  return false;
-}
-
-// For each device of the process, the broker's device that takes its place. A device with a context
-// must be in the map (`pairs`, unless that is empty) and lead to an existing device. No two devices
-// may lead to the same one. Devices without a context may be left out; they then have no memory.
-CUresult target_devices(const std::vector<DevicePair> &pairs, std::vector<u32> &places) {
-  const std::vector<broker::DeviceInfo> &now = client().devices();
-  for (const std::unique_ptr<Device> &d : process().devices) {
-    CUuuid wanted = d->uuid;
-    bool mapped = pairs.empty();
-    for (const DevicePair &p : pairs) {
-      if (!same(p.from, d->uuid.bytes)) continue;
-      wanted = p.to;
-      mapped = true;
-    }
-    REQUIRE(mapped || !has_context(*d), CUDA_ERROR_INVALID_VALUE);
-    size_t i = 0;
-    while (i < now.size() && !same(wanted, now[i].uuid.data())) ++i;
-    REQUIRE(i < now.size() || !has_context(*d), CUDA_ERROR_INVALID_DEVICE);
-    u32 place = mapped && i < now.size() ? static_cast<u32>(i) : kNoDevice;
-    bool taken =
-        place != kNoDevice && std::find(places.begin(), places.end(), place) != places.end();
-    REQUIRE(!taken, CUDA_ERROR_INVALID_VALUE);
-    places.push_back(place);
-  }
   return CUDA_SUCCESS;
 }
 
@@ -151,21 +119,32 @@ CUresult restore_memory() {
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+// CKPT_SOFTCUDA_COLD: nothing but a process that has called cuInit keeps the device initialised.
+bool is_cold() {
+  const char *set = std::getenv("CKPT_SOFTCUDA_COLD");
+  if (set == nullptr || std::string_view(set) != "1") return false;
+  return !client().has_others();
+}
+
 CUresult restore_here(const std::vector<DevicePair> &pairs) {
   std::lock_guard guard(mutex);
   REQUIRE(state == CU_PROCESS_STATE_CHECKPOINTED, CUDA_ERROR_ILLEGAL_STATE);
+  REQUIRE(!lost, CUDA_ERROR_OPERATING_SYSTEM);
   if (Result<> r = client().reconnect(); !r) {
     warn(r.error().text());
     return CUDA_ERROR_NO_DEVICE;
   }
   std::vector<u32> places;
-  CUresult e = target_devices(pairs, places);
+  CUresult e = target_devices(pairs, devices_before, client().devices(), places);
+  if (e == CUDA_SUCCESS && is_cold()) e = CUDA_ERROR_OPERATING_SYSTEM;
   if (e == CUDA_SUCCESS) {
     client().remap(places);
     e = restore_memory();
   }
+  if (e == CUDA_SUCCESS && !map_device_ranges_again()) e = CUDA_ERROR_OUT_OF_MEMORY;
   if (e != CUDA_SUCCESS) {
     client().disconnect();
+    lost = strict() && e == CUDA_ERROR_OUT_OF_MEMORY;
     return e;
   }
   for (size_t i = 0; i < places.size(); ++i)
@@ -269,16 +248,19 @@ SOFTCUDA_API CUresult cuCheckpointProcessGetState(int pid, CUprocessState *out) 
 }
 
 SOFTCUDA_API CUresult cuCheckpointProcessLock(int pid, CUcheckpointLockArgs *args) {
+  FAIL_IF_ORDERED("cuCheckpointProcessLock");
   return send_order(pid, Order::Lock, args == nullptr ? 0 : args->timeoutMs);
 }
 
 SOFTCUDA_API CUresult cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs *) {
+  FAIL_IF_ORDERED("cuCheckpointProcessCheckpoint");
   return send_order(pid, Order::Checkpoint);
 }
 
 SOFTCUDA_API CUresult cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs *args) {
+  FAIL_IF_ORDERED("cuCheckpointProcessRestore");
   std::vector<DevicePair> pairs;
-  if (args != nullptr) {
+  if (args != nullptr && !fault_at("cuCheckpointProcessRestore").nothing) {
     REQUIRE(args->gpuPairsCount <= 64 && (args->gpuPairsCount == 0 || args->gpuPairs != nullptr),
             CUDA_ERROR_INVALID_VALUE);
     for (unsigned i = 0; i < args->gpuPairsCount; ++i)
@@ -288,6 +270,7 @@ SOFTCUDA_API CUresult cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArg
 }
 
 SOFTCUDA_API CUresult cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs *) {
+  FAIL_IF_ORDERED("cuCheckpointProcessUnlock");
   return send_order(pid, Order::Unlock);
 }
 

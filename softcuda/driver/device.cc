@@ -7,6 +7,7 @@
 
 #include "softcuda/broker/client.h"
 #include "softcuda/driver/process.h"
+#include "softcuda/driver/strict.h"
 
 using namespace ckpt::softcuda;
 using namespace ckpt::softcuda::driver;
@@ -110,7 +111,7 @@ SOFTCUDA_API CUresult cuInit(unsigned int flags) {
 
 SOFTCUDA_API CUresult cuDriverGetVersion(int *version) {
   REQUIRE(version != nullptr, CUDA_ERROR_INVALID_VALUE);
-  *version = kDriverVersion;
+  *version = driver_version();
   return CUDA_SUCCESS;
 }
 

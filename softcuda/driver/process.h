@@ -14,7 +14,6 @@
 
 namespace ckpt::softcuda::driver {
 
-inline constexpr int kDriverVersion = 13000;
 inline constexpr u32 kMultiprocessors = 8;
 inline constexpr u32 kThreadsPerMultiprocessor = 2048;
 inline constexpr u32 kBlocksPerMultiprocessor = 32;

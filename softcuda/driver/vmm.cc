@@ -9,6 +9,7 @@
 
 #include "common/base/unique_fd.h"
 #include "common/ipc/unix_socket.h"
+#include "softcuda/driver/strict.h"
 
 namespace ckpt::softcuda::driver {
 namespace {
@@ -163,7 +164,9 @@ SOFTCUDA_API CUresult cuMemMap(CUdeviceptr at, size_t bytes, size_t offset,
 
 // Waits for running work, which may use the memory.
 SOFTCUDA_API CUresult cuMemUnmap(CUdeviceptr at, size_t bytes) {
+  FAIL_IF_ORDERED("cuMemUnmap");
   CALL_INITIALISED();
+  REQUIRE(!strict() || process().memory->in_one_reservation(at, bytes), CUDA_ERROR_INVALID_VALUE);
   for (Context *c : process().contexts.all()) c->synchronize();
   std::lock_guard lock(mutex);
   std::vector<u64> handles;

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "ckpt_config.h"
+#include "common/base/installation.h"
 #include "common/base/program.h"
 #include "fatbin/static_runtime.h"
 #include "softcuda/broker/protocol.h"
@@ -70,7 +70,7 @@ std::string library_path() {
     return fmt::format("{}:{}:{}:{}", (here / "driver").string(), (here / "runtime").string(),
                        (here / "nvml").string(), (here / "nvrtc").string());
   }
-  return std::string(CKPT_INSTALLED_LIBDIR) + "/softcuda";
+  return (installed_libdir() / "softcuda").string();
 }
 
 Result<> run(const Options &o) {

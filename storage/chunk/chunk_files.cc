@@ -3,9 +3,11 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
 
+#include "common/base/printable.h"
 #include "storage/format/index.h"
 #include "storage/format/stream_name.h"
 #include "storage/format/uuid.h"
@@ -41,6 +43,25 @@ Result<UniqueFd> open_inside(FileSystem &fs, int folder, const char *name, const
   if (!S_ISREG(st.st_mode)) return fail("{} is not a regular file", path);
   size = static_cast<u64>(st.st_size);
   return fd;
+}
+
+Result<> check_own(FileSystem &fs, int fd, const std::string &path) {
+  struct stat st {};
+  if (fs.fstat(fd, &st) != 0) return fail_errno("cannot stat {}", path);
+  constexpr const char *kHint =
+      "a restored program runs with your rights, so restore only images from users whom you trust, "
+      "with --trust-image";
+  if (st.st_uid != ::geteuid() && st.st_uid != 0)
+    return fail_with_hint(fmt::format("{} belongs to uid {}", path, st.st_uid), kHint);
+  if (st.st_mode & (S_IWGRP | S_IWOTH))
+    return fail_with_hint(
+        fmt::format("other users may change {} (mode {:04o})", path, st.st_mode & 07777u), kHint);
+  return {};
+}
+
+Result<> ChunkFiles::check_own(FileSystem &fs) const {
+  for (const File &f : files_) CKPT_CHECK(storage::check_own(fs, f.fd.get(), f.path));
+  return {};
 }
 
 Result<> ChunkFiles::open(FileSystem &fs, int folder, const std::string &path, const Index &index,

@@ -17,6 +17,9 @@ namespace ckpt::storage {
 
 // Opens the regular file `name` in `folder` and sets `size`. Fails for a link or a FIFO. `path` is
 // only for messages.
+// Refuses an open file or folder of an image that another user but root owns or can change.
+Result<> check_own(FileSystem &fs, int fd, const std::string &path);
+
 Result<UniqueFd> open_inside(FileSystem &fs, int folder, const char *name, const std::string &path,
                              u64 &size);
 
@@ -27,6 +30,7 @@ class ChunkFiles {
   Result<> open(FileSystem &fs, int folder, const std::string &path, const Index &index, bool hold);
   // Reads the entry.stored_size stored bytes of a chunk into `to`.
   Result<> read(FileSystem &fs, const ChunkEntry &entry, std::byte *to) const;
+  Result<> check_own(FileSystem &fs) const;
   const std::string &path(u32 file) const { return files_[file].path; }
 
  private:

@@ -5,6 +5,7 @@
 #include <set>
 #include <unordered_set>
 
+#include "common/base/printable.h"
 #include "storage/format/stream_name.h"
 
 namespace ckpt::storage {

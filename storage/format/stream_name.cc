@@ -3,12 +3,13 @@
 
 #include <algorithm>
 
+#include "common/base/printable.h"
 #include "storage/format/format.h"
 
 namespace ckpt::storage {
 namespace {
 
-bool is_printable(char c) { return c >= 0x20 && c <= 0x7e; }
+bool is_plain(char c) { return c >= 0x20 && c <= 0x7e; }
 
 bool is_safe_component(std::string_view c) { return !c.empty() && c != "." && c != ".."; }
 
@@ -18,7 +19,7 @@ Result<> check_stream_name(std::string_view name) {
   if (name.empty() || name.size() > kMaxNameBytes)
     return fail("a stream name has {} bytes; it must have 1 to {}", name.size(), kMaxNameBytes);
   bool plain =
-      std::all_of(name.begin(), name.end(), [](char c) { return is_printable(c) && c != '\\'; });
+      std::all_of(name.begin(), name.end(), [](char c) { return is_plain(c) && c != '\\'; });
   if (!plain)
     return fail("stream name '{}' contains a character that is not allowed", printable(name));
   for (size_t at = 0; at <= name.size();) {
@@ -28,17 +29,6 @@ Result<> check_stream_name(std::string_view name) {
     at = end + 1;
   }
   return {};
-}
-
-std::string printable(std::string_view text) {
-  std::string out;
-  for (char c : text) {
-    if (is_printable(c))
-      out += c;
-    else
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-  }
-  return out;
 }
 
 }  // namespace ckpt::storage

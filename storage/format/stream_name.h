@@ -11,7 +11,4 @@ namespace ckpt::storage {
 // printable ASCII without '\', components separated by one '/', none of them "." or "..".
 Result<> check_stream_name(std::string_view name);
 
-// `text` with every byte that a terminal could interpret replaced by \xNN, for messages.
-std::string printable(std::string_view text);
-
 }  // namespace ckpt::storage

@@ -2,6 +2,7 @@
 #include "storage/read/image_reader.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 
@@ -25,16 +26,25 @@ Result<std::unique_ptr<ImageReader>> ImageReader::open(const std::string &path,
   std::unique_ptr<ImageReader> out(new ImageReader(path, options));
   UniqueFd folder(out->fs_.open(path.c_str(), O_RDONLY | O_DIRECTORY));
   if (!folder) return fail_errno("cannot open the image {}", path);
-  CKPT_CHECK(out->open_index(folder.get()));
+  struct stat index {};
+  if (::fstatat(folder.get(), kIndexFile, &index, 0) != 0 && errno == ENOENT)
+    return fail_with_hint(
+        fmt::format("{} is not an image: it contains no {}", path, kIndexFile),
+        "name a folder that ckpt-dump has written (ckpt-image list shows those of "
+        "a folder)");
+  if (options.only_own) CKPT_CHECK(check_own(out->fs_, folder.get(), path));
+  CKPT_CHECK(out->open_index(folder.get(), options.only_own));
   if (auto ok = out->files_.open(out->fs_, folder.get(), path, out->index_, options.hold); !ok)
     return Failure(out->loss_named(folder.get(), std::move(ok).error()));
+  if (options.only_own) CKPT_CHECK(out->files_.check_own(out->fs_));
   return out;
 }
 
-Result<> ImageReader::open_index(int folder) {
+Result<> ImageReader::open_index(int folder, bool only_own) {
   std::string file = path_ + "/" + kIndexFile;
   u64 size = 0;
   CKPT_TRY(UniqueFd fd, open_inside(fs_, folder, kIndexFile, file, size));
+  if (only_own) CKPT_CHECK(check_own(fs_, fd.get(), file));
   if (size > kMaxIndexBytes)
     return fail("{} has {} bytes; the limit is {}", file, size, kMaxIndexBytes);
   Bytes bytes(size);

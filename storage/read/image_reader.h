@@ -33,6 +33,8 @@ struct ReadOptions {
   const Key *key = nullptr;  // for an encrypted image; copied
   // Prevents this image and its parents from being pruned while the reader exists.
   bool hold = false;
+  // Refuses an image, or a parent, that a user other than this one and root owns or can change.
+  bool only_own = false;
   FileSystem *file_system = nullptr;  // null: the real one
 };
 
@@ -91,7 +93,7 @@ class ImageReader {
 
  private:
   ImageReader(std::string path, const ReadOptions &options);
-  Result<> open_index(int folder);
+  Result<> open_index(int folder, bool only_own);
   Error loss_named(int folder, Error error) const;
   std::string streams_of(u32 chunk) const;
   Failure damaged(u32 chunk, Error error) const;

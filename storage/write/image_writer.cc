@@ -170,7 +170,11 @@ Result<std::span<std::byte>> ImageWriter::room(StreamId id) { return impl_->room
 Result<> ImageWriter::commit(StreamId id, size_t size) { return impl_->commit(id, size); }
 Result<> ImageWriter::close(StreamId id) { return impl_->close(id); }
 Result<> ImageWriter::put(StreamId id, u64 offset, ByteView data, std::function<void()> done) {
-  return impl_->put(id, offset, data, std::move(done));
+  return impl_->put(id, offset, data, std::move(done), impl_->copies_puts());
+}
+Result<> ImageWriter::put_in_place(StreamId id, u64 offset, ByteView data,
+                                   std::function<void()> done) {
+  return impl_->put(id, offset, data, std::move(done), false);
 }
 Result<> ImageWriter::finish(const nlohmann::json &manifest) { return impl_->finish(manifest); }
 ImageStats ImageWriter::stats() const { return impl_->stats(); }

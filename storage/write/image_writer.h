@@ -93,6 +93,9 @@ class ImageWriter {
   // writer. A stream is filled by append() or by put(), not both.
   Result<> put(StreamId id, u64 offset, ByteView data, std::function<void()> done = {});
 
+  // put() without a copy, also with copy_puts.
+  Result<> put_in_place(StreamId id, u64 offset, ByteView data, std::function<void()> done = {});
+
   // Waits for the workers, writes the index, makes everything durable, and renames the folder.
   // After an error the final path is unchanged. `manifest` is an object; bytes that are not UTF-8
   // are replaced. Call it once, when no other call is running.

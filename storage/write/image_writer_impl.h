@@ -30,7 +30,8 @@ class ImageWriter::Impl {
   Result<std::span<std::byte>> room(StreamId id);
   Result<> commit(StreamId id, size_t size);
   Result<> close(StreamId id);
-  Result<> put(StreamId id, u64 offset, ByteView data, std::function<void()> done);
+  bool copies_puts() const { return copy_puts_; }
+  Result<> put(StreamId id, u64 offset, ByteView data, std::function<void()> done, bool copy);
   Result<> finish(const nlohmann::json &manifest);
   void abandon();
   ImageStats stats() const { return store_->stats(); }

@@ -142,8 +142,8 @@ void ImageWriter::Impl::submit_rest(WrittenStream &stream) {
 
 // ---- put
 
-Result<> ImageWriter::Impl::put(StreamId id, u64 offset, ByteView data,
-                                std::function<void()> done) {
+Result<> ImageWriter::Impl::put(StreamId id, u64 offset, ByteView data, std::function<void()> done,
+                                bool copy) {
   auto completion = std::make_shared<Completion>(std::move(done));
   CKPT_TRY(WrittenStream * stream, find(id));
   u64 first = offset / kChunkBytes;
@@ -156,7 +156,7 @@ Result<> ImageWriter::Impl::put(StreamId id, u64 offset, ByteView data,
     ByteView raw = data.first(std::min(data.size(), kChunkBytes));
     data = data.subspan(raw.size());
     std::shared_ptr<void> held = completion;
-    if (copy_puts_) held = copied(raw);
+    if (copy) held = copied(raw);
     std::optional<DeltaBase> similar;
     if (stream->parent_stream) similar = base_at(*stream->parent_stream, chunk * kChunkBytes);
     submit(*stream, chunk, raw, similar, std::move(held));

@@ -21,7 +21,16 @@ MAKE_IMAGE = os.environ.get("CKPT_MAKE_IMAGE", str(BUILD / "tests/format/make-im
 GOLDEN = sorted((ROOT / "tests/golden").glob("v*/*"))
 
 
-KEY_FILE = ROOT / "tests/golden/golden.key"
+GOLDEN_KEY = ROOT / "tests/golden/golden.key"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def private_key(tmp_path_factory):
+    """A key file must be its owner's alone, which the checkout's is not."""
+    global KEY_FILE
+    KEY_FILE = tmp_path_factory.mktemp("key") / "key"
+    KEY_FILE.touch(0o600)
+    KEY_FILE.write_bytes(GOLDEN_KEY.read_bytes())
 
 
 def run(*args, check=True):

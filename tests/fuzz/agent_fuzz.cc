@@ -53,11 +53,11 @@ void check_image(const std::string &path) {
 
 void save(AgentClient &agent, bool with_parent) {
   std::string path = image_folder("image");
+  Result<StagingSlots> staging = StagingSlots::create();  // outlives the image's workers
   auto image = ImageWriter::create(path, {.threads = 1,
                                           .overwrite = true,
                                           .parent = with_parent ? golden_image() : "",
                                           .file_system = &file_system()});
-  Result<StagingSlots> staging = StagingSlots::create();
   if (!image || !staging) std::abort();
   Result<AgentClient::Welcome> welcome = agent.hello("fuzz");
   if (!welcome) return;

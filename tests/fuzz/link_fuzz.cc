@@ -37,7 +37,7 @@ class FakeProxy {
       if (c->header.made != 0) complete(c->header.made);
       if (c->header.flags & kSync) reply(channel->socket());
       channel->done();
-      ocl::ring(header().client_bell, header().client_waits);
+      ckpt::ring(header().client_bell, header().client_waits);
     }
   }
 
@@ -75,7 +75,7 @@ class FakeProxy {
     u8 how = in_.get<u8>();
     ByteView bytes = in_.raw(std::min<size_t>(in_.get<u16>(), in_.left()));
     std::memcpy(ring_.data() + kReplyAt, bytes.data(), std::min(bytes.size(), kReplyBytes));
-    h.reply_status = static_cast<i8>(in_.get<u8>());
+    h.reply_status = static_cast<signed char>(in_.get<u8>());
     h.reply_bytes = how & 2 ? in_.get<u32>() : static_cast<u32>(bytes.size());
     h.reply_on_socket = how & 1;
     if (how & 1) (void)send_message(socket, how & 4 ? u16{9} : kPayload, bytes);

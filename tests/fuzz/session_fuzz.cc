@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libFuzzer: what a program's user may have put where the tools look: a runtime folder full of
+// libFuzzer: what a program's user may have put where the tools look: folders of sessions and
 // left-overs, the file with a program's environment, and the kernel's table of sockets.
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -11,6 +11,7 @@
 #include "common/base/log.h"
 #include "tests/fuzz/scratch.h"
 #include "tools/net/inet_table.h"
+#include "tools/proc/process_root.h"
 #include "tools/session/leftovers.h"
 #include "tools/session/proxy_environment.h"
 #include "tools/session/session_folder.h"
@@ -29,18 +30,19 @@ void make_file(const std::string &path, ByteView contents) {
   if (fd) (void)write_all(fd.get(), contents);
 }
 
+constexpr const char *kFolders[] = {"ckpt-0-abc", "ckpt-0-", "ckpt-0-dump-x", "ckpt-1-abc",
+                                    "other"};
+constexpr const char *kFiles[] = {"lock",         "program",    "foreign-children",
+                                  "session.sock", "last-image", "x"};
+
 // Puts the entries that the input names into `folder`, at most two levels deep. They may be files,
 // folders, links to `outside`, FIFOs and sockets' names.
 void fill(const std::string &folder, Reader &in, const std::string &outside) {
-  static constexpr const char *kNames[] = {"ckpt-0-abc", "ckpt-0-", "ckpt-0-dump-x", "ckpt-1-abc",
-                                           "other"};
-  static constexpr const char *kFiles[] = {"lock",         "program",        "foreign-children",
-                                           "session.sock", "dump-under-way", "x"};
   std::string at = folder;
   for (size_t i = 0; in.left() > 0 && i < kMostEntries; i++) {
     u8 kind = in.get<u8>(), name = in.get<u8>();
     bool inner = at != folder;
-    std::string path = at + "/" + (inner ? kFiles[name % 6] : kNames[name % 5]);
+    std::string path = at + "/" + (inner ? kFiles[name % 6] : kFolders[name % 5]);
     std::error_code ec;
     switch (kind % 6) {
       case 0:
@@ -56,6 +58,20 @@ void fill(const std::string &folder, Reader &in, const std::string &outside) {
   }
 }
 
+// As ckpt-dump and ckpt-ps read the folder of a session. Nothing there may make them wait, and no
+// link leads them to a file of others.
+void read_sessions(const std::string &runtime) {
+  for (const char *folder : kFolders)
+    for (const char *file : kFiles) {
+      std::string path = fmt::format("{}/{}/{}", runtime, folder, file), text;
+      text = read_file_of(::getpid(), path);
+      if (fs::is_symlink(path) && !text.empty()) std::abort();
+      for (pid_t pid : pids_in(text))
+        if (pid <= 0) std::abort();
+      if (connect_unix_of(::getpid(), path)) std::abort();
+    }
+}
+
 // Whatever there is in the runtime folder, nothing outside it changes.
 void remove_from_folder(ByteView bytes) {
   std::string runtime = scratch_folder() + "/runtime", outside = scratch_folder() + "/outside";
@@ -67,6 +83,7 @@ void remove_from_folder(ByteView bytes) {
   ::setenv("CKPT_RUNTIME_DIR", runtime.c_str(), 1);
   Reader in(bytes);
   fill(runtime, in, outside);
+  read_sessions(runtime);
   Result<SessionFolder> own = SessionFolder::create();
   (void)remove_leftovers();
   if (!own || !fs::exists(own->path()) || fs::file_size(outside + "/lock", ec) != 4) std::abort();

@@ -25,6 +25,8 @@ from workers import make_once, shared_folder, turn
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("CKPT_BUILD", ROOT / "build")).resolve()
+# The software device behaves as NVIDIA's driver does where that is unkind (docs/SOFTCUDA.md).
+os.environ.setdefault("CKPT_SOFTCUDA_STRICT", "1")
 PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
 DEADLINE = 60
 

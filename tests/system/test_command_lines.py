@@ -21,6 +21,7 @@ WRONG = [
     ("ckpt-dump --jsn 1", 'no option --jsn; did you mean "--json"?'),
     ("ckpt-dump --over=5 1", 'no option --over; did you mean "--overwrite"?'),
     ("ckpt-dump abc", 'PID: "abc" is not a whole number'),
+    ("ckpt-dump 99999999999", "too large"),
     ("ckpt-dump 1 2", '"2" is one argument too many'),
     ("ckpt-dump --keep 0 1", '--keep: "0" is not a number from 1 to'),
     ("ckpt-dump --timeout soon 1", '--timeout: "soon" is not a whole number'),
@@ -71,6 +72,7 @@ def test_a_misspelt_name_of_the_configuration_file_gets_a_suggestion(tmp_path):
 
 def test_a_misspelt_device_gets_a_suggestion():
     listed = run(BUILD / "tools" / "ckpt-run", "--list-devices").stdout.splitlines()[1:]
+    assert 'no device "99999999999"' in run(BUILD / "tools" / "ckpt-run", "--device", "99999999999", "true").stderr
     if not listed:
         pytest.skip("there is no device")
     api, word = listed[0].split()[1], listed[0].split()[2].lower()

@@ -15,7 +15,7 @@ from cuda_programs import make  # noqa: F401, a fixture
 from deadline import Deadline
 from toolkit import NVCC
 
-TOOLS = ["ckpt-run", "ckpt-dump", "ckpt-restore", "ckpt-image", "ckpt-fatbin", "ckpt-top", "ckpt-sim", "ckptd"]
+TOOLS = ["ckpt-run", "ckpt-dump", "ckpt-restore", "ckpt-image", "ckpt-fatbin", "ckpt-ps", "ckpt-top", "ckpt-sim", "ckptd"]
 DEADLINE = 90
 
 
@@ -265,7 +265,7 @@ ELSEWHERE = {
     "scripts/setup": "./check has called it",
     "scripts/build": "./check has called it",
     "scripts/fuzz": "runs in ./check --full",
-    "meson": "installing is tested in test_library.py",
+    "meson": "installing is tested in test_install.py",
     "ninja": "builds a bench; the benches are run by hand",
     "build/bench": "a measurement",
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import BUILD, criu_with, image_manifest, tree_of, wait_for
+from conftest import BUILD, tree_of, wait_for
 
 pytestmark = pytest.mark.skipif(not (BUILD / "libckpt" / "libckpt.so").exists(), reason="libckpt.so is not built")
 
@@ -117,19 +117,6 @@ def test_an_agent_that_starts_during_a_checkpoint_waits_for_its_end(ckpt):
     assert copy.wait() == 6
 
 
-def test_a_dump_begins_again_if_an_agent_has_started_meanwhile(ckpt):
-    """One that does not wait, as the agents of earlier versions."""
-    library = ckpt.programs / "library"
-    job = ckpt.run("sh", "-c", f"{library} & until [ -e second ]; do sleep 0.01; done; {library} >second.out")
-    job.wait_lines(5)
-    start = f"rm {ckpt.runtime}/*/dump-under-way; touch second; until [ -s second.out ]; do sleep 0.01; done"
-    r = ckpt.dump_process(job.pid, "one", env=criu_with(ckpt, before_dump=start))
-    assert r.returncode == 0, r.stderr
-    assert len(image_manifest(ckpt.folder / "one")["manifest"]["agents"]) == 2
-    assert ckpt.restore("one").wait() == 6
-    assert "after 1" in (ckpt.folder / "second.out").read_text()
-
-
 def test_an_agent_does_not_wait_for_a_dump_that_was_killed(ckpt):
     """Nor for a keeper: its marker stays behind."""
     library = ckpt.programs / "library"
@@ -149,26 +136,3 @@ def test_an_agent_does_not_wait_for_a_dump_that_was_killed(ckpt):
         for pid in [program, *tree_of(program)]:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-
-
-def test_a_dump_that_stops_a_process_at_the_marker_begins_again(ckpt):
-    """The shell does for longer what a waiting agent does for a moment: the copy would miss the open file."""
-    script = f'{ckpt.programs}/library & until [ -e open ]; do sleep 0.01; done; exec 5<"${{CKPT_SESSION%/*}}/dump-under-way"; touch opened; wait'
-    job = ckpt.run("sh", "-c", script)
-    job.wait_lines(5)
-    dump = ckpt.start("ckpt-dump", [str(job.pid), "-o", "one"], env={"CKPT_TEST_HOLD_AT": "quiesce"})
-
-    def held():
-        return Path(f"/proc/{dump.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
-
-    wait_for(held, "the step")
-    (ckpt.folder / "open").touch()
-    wait_for((ckpt.folder / "opened").exists, "the open file")
-    attempts = 0
-    while dump.process.poll() is None:
-        if held():
-            attempts += 1
-            os.kill(dump.pid, signal.SIGCONT)
-        time.sleep(0.01)
-    assert dump.wait() == 0 and attempts > 1, dump.error_text
-    ckpt.restore("one").wait_text("after 1")

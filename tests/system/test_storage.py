@@ -133,8 +133,9 @@ def is_stopped(pid):
 
 
 def test_encrypted(ckpt):
-    (ckpt.folder / "key").write_bytes(os.urandom(32))
-    (ckpt.folder / "other").write_bytes(os.urandom(32))
+    for name in ("key", "other"):
+        (ckpt.folder / name).touch(0o600)
+        (ckpt.folder / name).write_bytes(os.urandom(32))
     job = counter(ckpt)
     ckpt.dump(job.pid, "one", "--leave-running", "--key-file", "key")
     two = ckpt.dump(job.pid, "two", "--key-file", "key", "--parent", "one")

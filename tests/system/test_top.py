@@ -20,7 +20,7 @@ COLOUR = "\x1b[3"
 
 def listed(text):
     """Of each program: (PID, state, user, name)."""
-    lines = re.findall(r"^ *(\d+) +\d+ (\w+) .* \d+:\d\d (\w+) +(.+)$", text, flags=re.M)
+    lines = re.findall(r"^ *(\d+) +\d+ (\w+) .* \d+m\d\ds (\w+) +(.+)$", text, flags=re.M)
     return [(int(pid), state, user, name) for pid, state, user, name in lines]
 
 

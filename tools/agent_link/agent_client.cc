@@ -15,6 +15,8 @@ constexpr auto kAnswerTimeout = 15s;
 constexpr auto kPreflightTimeout = 60s;
 // A CUDA driver copies its own memory out of the process during a detach.
 constexpr auto kDetachTimeout = 300s;
+// The kernel clears the memory that it gives, at 1 GB/s on a very busy machine.
+constexpr auto kPrepareTimeout = 300s;
 constexpr u32 kMaxSentences = 1000, kMaxParticipants = 64;
 // The largest answer is the requirements, which become a part of the manifest.
 constexpr size_t kMaxAnswerBytes = storage::kMaxManifestBytes;
@@ -124,6 +126,14 @@ bool AgentClient::announce(const storage::Uuid &image, const storage::Uuid &pare
   Writer body;
   body.raw(image.data(), image.size()).raw(parent.data(), parent.size());
   return ask(Type::Increment, body, {}, kAnswerTimeout, Type::Ok).has_value();
+}
+
+bool AgentClient::offer_to_read() {
+  return ask(Type::ContentsReadable, {}, {}, kAnswerTimeout, Type::Ok).has_value();
+}
+
+bool AgentClient::prepare(u64 bytes) {
+  return ask(Type::Prepare, Writer().put(bytes), {}, kPrepareTimeout, Type::Ok).has_value();
 }
 
 Result<> AgentClient::begin_save(const StagingSlots &staging) {

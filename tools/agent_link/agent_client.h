@@ -48,6 +48,12 @@ class AgentClient {
   // Before begin_save(): names the image and its parent (zeros: none), so that the agent can report
   // regions as unchanged. False: the agent is of an earlier version and will save everything.
   bool announce(const storage::Uuid &image, const storage::Uuid &parent);
+  // Before begin_save(): the tool can read the agent's own file of contents. False: the agent is of
+  // an earlier version and will fill slots.
+  bool offer_to_read();
+  // Before quiesce(): at most `bytes` bytes of host memory are taken for contents already. False:
+  // the agent is of an earlier version.
+  bool prepare(u64 bytes);
   // Sends the request alone; save_agent() and load_agent() exchange the contents.
   Result<> begin_save(const StagingSlots &staging);
   Result<> begin_load(const StagingSlots &staging);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/agent_link/save_contents.h"
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <mutex>
@@ -41,16 +42,30 @@ struct SlotTable {
   }
 };
 
+// `bytes` of zeros, or of the file, which the image's workers hold until they have written them.
+Result<> write_piece(const KeptPiece &piece, const std::shared_ptr<ContentsFile> &file,
+                     storage::ImageWriter &image) {
+  static constinit std::array<std::byte, storage::kChunkBytes> zeros{};  // not const: in .bss
+  if (!piece.bytes.empty())
+    return image.put_in_place(piece.stream, piece.offset, piece.bytes, [file] {});
+  for (u64 at = 0; at < piece.size; at += zeros.size())
+    CKPT_CHECK(
+        image.put_in_place(piece.stream, piece.offset + at,
+                           ByteView(zeros).first(std::min<u64>(zeros.size(), piece.size - at))));
+  return {};
+}
+
 class ContentsSaver {
  public:
   ContentsSaver(AgentClient &agent, StagingSlots &staging, storage::ImageWriter &image, u32 number,
-                std::optional<u32> number_in_parent, std::atomic<u64> &progress)
+                std::optional<u32> number_in_parent, std::atomic<u64> &progress, bool later)
       : agent_(agent),
         staging_(staging),
         image_(image),
         prefix_(device_stream_prefix(number)),
         number_in_parent_(image.parent() ? number_in_parent : std::nullopt),
-        progress_(progress) {
+        progress_(progress),
+        later_(later) {
     slots_->socket = agent.fd();
   }
   ~ContentsSaver() { slots_->hang_up(); }
@@ -58,6 +73,7 @@ class ContentsSaver {
   Result<SavedAgent> run() {
     (void)agent_.announce(image_.uuid(),
                           number_in_parent_ ? image_.parent()->index().uuid : storage::Uuid{});
+    (void)agent_.offer_to_read();
     CKPT_CHECK(agent_.begin_save(staging_));
     for (;;) {
       CKPT_TRY(Message m, agent_.receive());
@@ -66,6 +82,8 @@ class ContentsSaver {
         case Type::Region: CKPT_CHECK(region(in)); break;
         case Type::RegionSame: CKPT_CHECK(region_same(in)); break;
         case Type::SlotFull: CKPT_CHECK(slot_full(in)); break;
+        case Type::ContentsFile: CKPT_CHECK(contents_file(m)); break;
+        case Type::ContentsAt: CKPT_CHECK(contents_at(in)); break;
         case Type::Saved: saved_.requirements = std::string(in.str()); return std::move(saved_);
         default: return fail("the agent sent the unexpected message {} during the save", m.type);
       }
@@ -81,6 +99,7 @@ class ContentsSaver {
       return fail("the agent sent a malformed message about a region");
     CKPT_TRY(storage::StreamId id, image_.stream(prefix_ + name));
     regions_.push_back(id);
+    sizes_.push_back(bytes);
     saved_.bytes += bytes;
     return {};
   }
@@ -110,6 +129,30 @@ class ContentsSaver {
                       [slots = slots_, slot] { slots->free(slot); });
   }
 
+  Result<> contents_file(Message &m) {
+    u64 bytes = m.reader().get<u64>();
+    if (m.fds.size() != 1 || saved_.file)
+      return fail("the agent sent a malformed message about its file of device memory");
+    CKPT_TRY(saved_.file, ContentsFile::map(std::move(m.fds[0]), bytes));
+    return {};
+  }
+
+  Result<> contents_at(Reader &in) {
+    u32 region = in.get<u32>();
+    u64 offset = in.get<u64>(), bytes = in.get<u64>(), at = in.get<u64>();
+    if (!in.ok() || region >= regions_.size() || bytes == 0 || bytes > sizes_[region] ||
+        offset > sizes_[region] - bytes || (at != protocol::kZeros && !saved_.file))
+      return fail("the agent sent a malformed message about contents in its file");
+    KeptPiece piece{regions_[region], offset, {}, bytes};
+    if (at != protocol::kZeros) {
+      CKPT_TRY(piece.bytes, saved_.file->part(at, bytes));
+    }
+    progress_ += bytes;
+    if (!later_) return write_piece(piece, saved_.file, image_);
+    saved_.kept.push_back(piece);
+    return {};
+  }
+
   AgentClient &agent_;
   StagingSlots &staging_;
   storage::ImageWriter &image_;
@@ -117,7 +160,9 @@ class ContentsSaver {
   std::optional<u32> number_in_parent_;
   std::atomic<u64> &progress_;
   std::shared_ptr<SlotTable> slots_ = std::make_shared<SlotTable>();
+  const bool later_;
   std::vector<storage::StreamId> regions_;
+  std::vector<u64> sizes_;  // of the regions
   SavedAgent saved_;
 };
 
@@ -136,8 +181,16 @@ std::optional<u32> agent_number_in(const storage::ImageReader &image, pid_t pid)
 
 Result<SavedAgent> save_agent(AgentClient &agent, StagingSlots &staging,
                               storage::ImageWriter &image, u32 number,
-                              std::optional<u32> number_in_parent, std::atomic<u64> &progress) {
-  return ContentsSaver(agent, staging, image, number, number_in_parent, progress).run();
+                              std::optional<u32> number_in_parent, std::atomic<u64> &progress,
+                              bool later) {
+  return ContentsSaver(agent, staging, image, number, number_in_parent, progress, later).run();
+}
+
+Result<> write_kept(SavedAgent &saved, storage::ImageWriter &image) {
+  for (const KeptPiece &piece : std::exchange(saved.kept, {}))
+    CKPT_CHECK(write_piece(piece, saved.file, image));
+  saved.file.reset();
+  return {};
 }
 
 }  // namespace ckpt::tools

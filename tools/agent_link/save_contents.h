@@ -4,19 +4,32 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "storage/write/image_writer.h"
 #include "tools/agent_link/agent_client.h"
+#include "tools/agent_link/contents_file.h"
 
 namespace ckpt::tools {
+
+// Contents that are still in the agent's file.
+struct KeptPiece {
+  storage::StreamId stream;
+  u64 offset;
+  ByteView bytes;  // empty: zeros
+  u64 size;
+};
 
 struct SavedAgent {
   std::string requirements;  // a JSON array with one element for each participant
   u64 bytes = 0;
   // The part of `bytes` that was not read, because the agent knows that it equals the parent's.
   u64 unchanged_bytes = 0;
+  std::vector<KeptPiece> kept;         // for write_kept()
+  std::shared_ptr<ContentsFile> file;  // where they are
 };
 
 // The number of process `pid` (in its own namespace) among the agents of an image.
@@ -24,9 +37,13 @@ std::optional<u32> agent_number_in(const storage::ImageReader &image, pid_t pid)
 
 // Regions that did not change since the parent image are taken from it; `number_in_parent` is the
 // process's number there. `staging` must live until the image is finished or dropped, because the
-// image's workers compress its slots in place. Adds the bytes that are done to `progress`.
+// image's workers compress its slots in place. Adds the bytes that are done to `progress`. With
+// `later`, contents in the agent's file are left for write_kept().
 Result<SavedAgent> save_agent(AgentClient &agent, StagingSlots &staging,
                               storage::ImageWriter &image, u32 number,
-                              std::optional<u32> number_in_parent, std::atomic<u64> &progress);
+                              std::optional<u32> number_in_parent, std::atomic<u64> &progress,
+                              bool later);
+// Writes them into the image; from then on the workers hold the file.
+Result<> write_kept(SavedAgent &saved, storage::ImageWriter &image);
 
 }  // namespace ckpt::tools

@@ -9,8 +9,8 @@
 #include <filesystem>
 #include <iostream>
 
-#include "ckpt_config.h"
 #include "common/base/gpu.h"
+#include "common/base/installation.h"
 #include "common/base/log.h"
 #include "manager/daemon/measure/nvml.h"
 #include "manager/daemon/measure/quota.h"
@@ -28,9 +28,8 @@ constexpr const char *kNvml = "libnvidia-ml.so.1";
 // The software device's NVML, in the build folder or installed; empty: there is none.
 std::string software_nvml() {
   std::error_code ec;
-  fs::path build = fs::read_symlink("/proc/self/exe", ec).parent_path().parent_path();
-  for (const fs::path &folder :
-       {build / "softcuda" / "nvml", fs::path(CKPT_INSTALLED_LIBDIR) / "softcuda"})
+  fs::path build = own_folder().parent_path();
+  for (const fs::path &folder : {build / "softcuda" / "nvml", installed_libdir() / "softcuda"})
     if (fs::exists(folder / kNvml, ec)) return (folder / kNvml).string();
   return {};
 }

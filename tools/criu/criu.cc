@@ -50,7 +50,6 @@ constexpr Advice kAdvice[] = {
      "a UNIX connection was not accepted yet and has data already; run ckpt-dump again when the "
      "program has accepted it"},
     {"Can't dump ghost file", "the program has a large unlinked file open; close it first"},
-    {"Some file locks are hold by dumping tasks", "release the program's file locks first"},
     {"No space left on device", "make room on the disk"},
     {"has bad size",
      "put the file back as it was, or use ckpt-restore --truncate-files or --append-files"},
@@ -61,13 +60,24 @@ constexpr Advice kAdvice[] = {
     {"kerndat_tcp_repair failed",
      "the program's network namespace has no loopback interface: run there: ip link set lo up"},
     {"Can't fork for", "a PID of the program is in use; run ckpt-restore again"},
-    {"Operation not permitted", "run as root"},
+    {"Can't get rlimit",
+     "this tool lacks CAP_SYS_RESOURCE, which is needed for the programs of another user: run it "
+     "as "
+     "that user, or with this capability"},
 };
+
+// Root without some capability, as in a container, does not become more by being root.
+const char *advice_on_rights() {
+  return ::geteuid() == 0
+             ? "root lacks a capability here; run outside of the container, or give it "
+               "more capabilities (capsh --print shows them)"
+             : "run as root";
+}
 
 std::string advice_for(const std::string &text) {
   for (const Advice &a : kAdvice)
     if (text.find(a.message_part) != std::string::npos) return a.hint;
-  return {};
+  return text.find("Operation not permitted") != std::string::npos ? advice_on_rights() : "";
 }
 
 // The message after the source position, as in

@@ -24,6 +24,10 @@
 // Both pass --no-default-config, so that /etc/criu/default.conf changes nothing, and --file-locks.
 // Both pass --tcp-established --network-lock skip: the preflight refuses connections with an end
 // outside of the program, and tools/net/connection_lock.h stops the packets of the others.
+// Both pass --libdir with a folder that has no plugins. A distribution's CRIU has cuda_plugin,
+// which would lock, checkpoint and restore the CUDA driver a second time, without our map of
+// devices (cuda_plugin_resume_devices_late in CRIU's plugins/cuda).
+//
 // CRIU's log level is -v4: the log is what criu_error() reads, and what a user can send to CRIU's
 // developers. In a part of its work CRIU runs inside of the program and writes to the log from
 // there, which the program's RLIMIT_FSIZE may forbid: the kernel would kill it (SIGXFSZ). Where

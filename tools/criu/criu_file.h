@@ -16,7 +16,7 @@ namespace ckpt::tools {
 // A message of protocol buffers (protobuf.dev, "Encoding").
 class ProtoMessage {
  public:
-  static std::optional<ProtoMessage> parse(ByteView bytes);
+  static std::optional<ProtoMessage> parse(ByteView in);
   Bytes encode() const;
 
   // An integer field; 0 if it is absent.

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include <chrono>
+#include <fstream>
 #include <thread>
 
 namespace ckpt::tools {
@@ -17,21 +18,21 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 
-// The kernel's own value (include/linux/errno.h): EINTR if a handler runs, else the call begins
-// again.
-constexpr long kRestartUnlessHandled = -514;  // -ERESTARTNOHAND
-constexpr u64 kInstructionBytes = 2;          // of `syscall`
+// The kernel's own values (include/linux/errno.h). -ERESTARTNOHAND: EINTR if a handler runs, else
+// the call begins again. -ERESTART_RESTARTBLOCK: it goes on as restart_syscall(2), which another
+// dump could not begin again, because the number of the call is lost.
+constexpr i64 kRestartUnlessHandled = -514, kRestartBlock = -516;
+constexpr u64 kInstructionBytes = 2;  // of `syscall`
 constexpr auto kStopTimeout = 1s;
 
 struct SystemCall {
-  i64 number, result;
-  u64 second, third, fourth;  // arguments
+  i64 number = -1;
+  u64 second = 0, third = 0, fourth = 0;  // arguments
 };
 
 // Whether its third or fourth argument says that it waits without a limit. Futexes that wait for a
 // bit set have an absolute time (futex(2)).
 bool can_begin_again(const SystemCall &c) {
-  if (c.result != -EINTR) return false;
   switch (c.number) {
     case SYS_poll: return static_cast<int>(c.third) < 0;
     case SYS_epoll_wait:
@@ -55,13 +56,22 @@ bool wait_for_stop(pid_t thread) {
   return false;
 }
 
+// As /proc/PID/task/TID/syscall has it (proc_pid_syscall(5)).
+SystemCall call_of(pid_t pid, pid_t thread) {
+  std::ifstream in(fmt::format("/proc/{}/task/{}/syscall", pid, thread));
+  SystemCall c;
+  u64 first;
+  if (!(in >> c.number >> std::hex >> first >> c.second >> c.third >> c.fourth)) c.number = -1;
+  return c;
+}
+
 void restart_in(pid_t thread) {
   user_regs_struct r{};
   if (::ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) < 0) return;
   ::ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
   if (wait_for_stop(thread) && ::ptrace(PTRACE_GETREGS, thread, nullptr, &r) == 0 &&
-      can_begin_again(
-          {static_cast<i64>(r.orig_rax), static_cast<i64>(r.rax), r.rsi, r.rdx, r.r10})) {
+      (static_cast<i64>(r.rax) == -EINTR || static_cast<i64>(r.rax) == kRestartBlock) &&
+      can_begin_again({static_cast<i64>(r.orig_rax), r.rsi, r.rdx, r.r10})) {
     r.rax = static_cast<unsigned long long>(kRestartUnlessHandled);
     ::ptrace(PTRACE_SETREGS, thread, nullptr, &r);
   }
@@ -86,10 +96,9 @@ bool has_signals(const ProtoMessage &core, u32 part, u32 queue) {
 }
 
 void edit_registers(ProtoMessage &r) {
-  if (!can_begin_again({static_cast<i64>(r.number(Registers::kOrigAx)),
-                        static_cast<i64>(r.number(Registers::kAx)), r.number(Registers::kSi),
-                        r.number(Registers::kDx), r.number(Registers::kR10)}))
-    return;
+  SystemCall c{static_cast<i64>(r.number(Registers::kOrigAx)), r.number(Registers::kSi),
+               r.number(Registers::kDx), r.number(Registers::kR10)};
+  if (static_cast<i64>(r.number(Registers::kAx)) != -EINTR || !can_begin_again(c)) return;
   r.set_number(Registers::kAx, r.number(Registers::kOrigAx));
   r.set_number(Registers::kIp, r.number(Registers::kIp) - kInstructionBytes);
 }
@@ -98,7 +107,8 @@ void edit_registers(ProtoMessage &r) {
 
 void restart_interrupted_waits(const std::vector<Process> &processes) {
   for (const Process &p : processes)
-    for (pid_t thread : threads_of(p.pid)) restart_in(thread);
+    for (pid_t thread : threads_of(p.pid))
+      if (can_begin_again(call_of(p.pid, thread))) restart_in(thread);
 }
 
 void restart_interrupted_wait(ProtoMessage &core) {

@@ -4,21 +4,17 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "ckpt_config.h"
+#include "common/base/installation.h"
 
 namespace ckpt::tools {
 namespace {
 
 namespace fs = std::filesystem;
-
-fs::path own_folder() {
-  std::error_code ec;
-  return fs::read_symlink("/proc/self/exe", ec).parent_path();
-}
 
 // The first of the candidates that exists.
 std::string first_existing(const std::vector<fs::path> &candidates) {
@@ -28,12 +24,31 @@ std::string first_existing(const std::vector<fs::path> &candidates) {
   return {};
 }
 
+// The file in `vendors` names the library by its path when it was built. If the tree was moved
+// since: the library beside the folder, which ocl-icd takes instead of a folder (libOpenCL(7)).
+std::string moved_library(const fs::path &vendors) {
+  std::ifstream in(vendors / "ckpt.icd");
+  std::string named;
+  std::error_code ec;
+  if (!(in >> named) || fs::exists(named, ec)) return {};
+  return first_existing({vendors.parent_path() / fs::path(named).filename()});
+}
+
 }  // namespace
+
+std::string why_no_proxy() {
+  std::string names;
+  for (const Api &api : kApis) {
+    if (!proxy_executable(api).empty()) return {};
+    names += fmt::format("{}ckpt-{}-proxy", names.empty() ? "" : " nor ", api.name);
+  }
+  return fmt::format("neither {} is in {}", names, installed_libexecdir().string());
+}
 
 std::string proxy_executable(const Api &api) {
   std::string name = fmt::format("ckpt-{}-proxy", api.name);
-  return first_existing({own_folder().parent_path() / api.library_room / name,
-                         fs::path(CKPT_INSTALLED_LIBEXECDIR) / name});
+  return first_existing(
+      {own_folder().parent_path() / api.library_room / name, installed_libexecdir() / name});
 }
 
 const Api *find_api(std::string_view name) {
@@ -43,8 +58,9 @@ const Api *find_api(std::string_view name) {
 }
 
 std::string driver_folder(const Api &api) {
-  std::string folder = first_existing({own_folder().parent_path() / api.library_room / "vendors",
-                                       fs::path(CKPT_INSTALLED_LIBDIR) / "vendors"});
+  std::string folder = first_existing(
+      {own_folder().parent_path() / api.library_room / "vendors", installed_libdir() / "vendors"});
+  if (std::string library = moved_library(folder); !library.empty()) return library;
   // OpenCL loaders treat OCL_ICD_VENDORS as a folder only if it ends with a slash.
   return folder.empty() ? folder : folder + "/";
 }

@@ -27,7 +27,10 @@ inline constexpr Api kApis[] = {
 // The executable of an API's proxy, in this build tree or as installed; empty if it does not exist.
 std::string proxy_executable(const Api &api);
 const Api *find_api(std::string_view name);
-// The value of an API's variable: the folder that describes our driver; empty if it does not exist.
+// If not a single one exists: which were looked for, and where; otherwise "".
+std::string why_no_proxy();
+// The value of an API's variable: the folder that describes our driver, or the driver itself; empty
+// if it does not exist.
 std::string driver_folder(const Api &api);
 // The path of another tool of this installation, such as "ckpt-dump".
 std::string sibling_tool(const std::string &name);

@@ -2,6 +2,7 @@
 #include "tools/device/device.h"
 
 #include <algorithm>
+#include <charconv>
 #include <ranges>
 #include <sstream>
 
@@ -25,6 +26,13 @@ bool is_number(const std::string &s) {
          std::all_of(s.begin(), s.end(), [](unsigned char c) { return std::isdigit(c); });
 }
 
+// Whether `digits` are this number, however many they are.
+bool says(const std::string &digits, int number) {
+  int value = 0;
+  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  return error == std::errc{} && value == number;
+}
+
 Device read_device(const std::string &api, const json &j) {
   Device d;
   d.api = j.value("api", api);
@@ -38,13 +46,13 @@ Device read_device(const std::string &api, const json &j) {
 }
 
 bool matches(const Device &d, const std::string &word, int number_in_api) {
-  if (is_number(word)) return d.index == std::stoi(word);
+  if (is_number(word)) return says(word, d.index);
   if (!d.uuid.empty() && lower(word) == lower(d.uuid)) return true;
   std::string prefix = d.api + ":";
   if (!lower(word).starts_with(prefix)) return false;
   std::string rest = lower(word.substr(prefix.size()));
   if (rest.empty()) return true;
-  if (is_number(rest)) return number_in_api == std::stoi(rest);
+  if (is_number(rest)) return says(rest, number_in_api);
   // PoCL's platform is "Portable Computing Language"; only the version contains "PoCL".
   auto contains = [&](const std::string &text) {
     return lower(text).find(rest) != std::string::npos;
@@ -92,7 +100,7 @@ Result<> choose_one(const std::vector<Device> &devices, const std::string &word,
     if (std::find(ids.begin(), ids.end(), d.id) == ids.end()) ids.push_back(d.id);
   }
   if (found) return {};
-  return Failure(no_such_device(devices, word));
+  return Failure(devices.empty() ? no_devices() : no_such_device(devices, word));
 }
 
 // The API that all words of `spec` begin with ("ocl:1,ocl:pocl"), or "". To load the drivers of the
@@ -162,6 +170,14 @@ Result<DeviceChoice> choose_devices(const std::string &spec, const std::vector<D
   for (std::string word; std::getline(words, word, ',');)
     CKPT_CHECK(choose_one(devices, word, choice));
   return choice;
+}
+
+Error no_devices() {
+  if (std::string why = why_no_proxy(); !why.empty())
+    return {"no device was found, because parts of ckpt are missing: " + why,
+            "install ckpt again, or copy the whole tree"};
+  return {"no device was found: no OpenCL driver offers one, and CUDA has none",
+          "install a driver; clinfo and nvidia-smi show what the drivers find"};
 }
 
 std::string device_table(const std::vector<Device> &devices) {

@@ -35,6 +35,8 @@ Result<std::vector<Device>> list_devices(std::string_view only = {});
 // platform or the name, in any case) or a UUID. An empty `spec` chooses all devices.
 Result<DeviceChoice> choose_devices(const std::string &spec);
 Result<DeviceChoice> choose_devices(const std::string &spec, const std::vector<Device> &devices);
+// Why list_devices() finds nothing.
+Error no_devices();
 std::string device_table(const std::vector<Device> &devices);
 nlohmann::json device_json(const std::vector<Device> &devices);
 // The answer of an API's proxy to the question whether devices can take over a program.

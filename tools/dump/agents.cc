@@ -20,8 +20,7 @@ using nlohmann::json;
 
 Result<> Agents::connect(const Target &target) {
   for (size_t i = 0; i < target.agents.size(); i++) {
-    CKPT_TRY(AgentClient client,
-             AgentClient::connect(target.agent_pids[i], target.agents[i]));
+    CKPT_TRY(AgentClient client, AgentClient::connect(target.agent_pids[i], target.agents[i]));
     CKPT_TRY(AgentClient::Welcome welcome, client.hello("ckpt-dump"));
     CKPT_TRY(StagingSlots staging, StagingSlots::create());
     all_.push_back(std::make_unique<Agent>(Agent{target.agent_pids[i],
@@ -89,11 +88,23 @@ Result<> Agents::quiesce(std::chrono::milliseconds timeout) {
   });
 }
 
-Result<> Agents::save(storage::ImageWriter &image) {
+Result<> Agents::prepare(u64 bytes) {
+  return for_each([bytes](Agent &a, u32) -> Result<> {
+    (void)a.client.prepare(bytes);
+    return {};
+  });
+}
+
+Result<> Agents::write_kept(storage::ImageWriter &image) {
+  for (const auto &a : all_) CKPT_CHECK(tools::write_kept(a->saved, image));
+  return {};
+}
+
+Result<> Agents::save(storage::ImageWriter &image, bool later) {
   return for_each([&](Agent &a, u32 number) -> Result<> {
     std::optional<u32> in_parent;
     if (image.parent()) in_parent = agent_number_in(*image.parent(), a.welcome.pid);
-    CKPT_TRY(a.saved, save_agent(a.client, a.staging, image, number, in_parent, progress_));
+    CKPT_TRY(a.saved, save_agent(a.client, a.staging, image, number, in_parent, progress_, later));
     return {};
   });
 }

@@ -29,11 +29,15 @@ class Agents {
   void preflight(Reasons &reasons);
   // Remarks of all agents on their processes' use of devices.
   std::vector<std::string> remarks();
+  // Host memory for contents, while the program still runs; at most `bytes` bytes in each agent.
+  Result<> prepare(u64 bytes);
   // These three run in all agents in parallel and return the first failure, which undo() then
   // undoes.
   Result<> quiesce(std::chrono::milliseconds timeout);
-  Result<> save(storage::ImageWriter &image);
+  // With `later`, contents that an agent keeps in memory itself are left for write_kept().
+  Result<> save(storage::ImageWriter &image, bool later);
   Result<> detach();
+  Result<> write_kept(storage::ImageWriter &image);
   // Instead of save() and detach(). Returns the bytes of contents that were moved to `folder`, or
   // to host memory if it is empty. If one agent fails, the others are woken again.
   Result<u64> suspend(const std::string &folder, const std::string &session);

@@ -158,8 +158,22 @@ std::string utc_now() {
   return text;
 }
 
-std::string session_folder_of(pid_t root) {
-  return std::filesystem::path(environment_of(root, protocol::kSessionVariable)).parent_path();
+// A restored program names the folder of its first session, which is a link to that of its keeper
+// or, in a mount namespace of its own, a bind mount of it. Any other name would be the program's
+// invention.
+std::string session_folder_of(const Target &target) {
+  namespace fs = std::filesystem;
+  std::string keeper = fs::path(target.session_socket).parent_path();
+  std::string named =
+      fs::path(environment_of(target.root, protocol::kSessionVariable)).parent_path();
+  struct stat its {
+  }, keepers{};
+  bool same =
+      named.starts_with('/') &&
+      ::stat(fmt::format("/proc/{}/root{}", target.root, named).c_str(), &its) == 0 &&
+      ::stat(fmt::format("/proc/{}/root{}", target.keeper, keeper).c_str(), &keepers) == 0 &&
+      its.st_ino == keepers.st_ino && its.st_dev == keepers.st_dev;
+  return same ? named : keeper;
 }
 
 }  // namespace ckpt::tools

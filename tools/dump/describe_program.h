@@ -27,7 +27,8 @@ nlohmann::json describe_mapped_files(const Target &target, const DescriptorTable
 // These do not change while the program runs.
 nlohmann::json describe_host();
 std::string utc_now();
-// The folder of the session in which the program was first started, from its $CKPT_SESSION.
-std::string session_folder_of(pid_t root);
+// The folder of the session that the program's $CKPT_SESSION names, if that leads to its keeper;
+// otherwise its keeper's.
+std::string session_folder_of(const Target &target);
 
 }  // namespace ckpt::tools

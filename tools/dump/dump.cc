@@ -10,6 +10,7 @@
 
 #include "ckpt_config.h"
 #include "common/base/log.h"
+#include "common/base/printable.h"
 #include "common/base/shortage.h"
 #include "storage/format/uuid.h"
 #include "storage/ops/prune.h"
@@ -25,6 +26,7 @@
 #include "tools/manifest/file_checks.h"
 #include "tools/proc/process_root.h"
 #include "tools/session/leftovers.h"
+#include "tools/session/owners.h"
 #include "tools/session/process_tree.h"
 
 namespace ckpt::tools {
@@ -39,7 +41,8 @@ constexpr int kAttempts = 20;
 constexpr auto kEndTimeout = 60s;  // the kernel needs a while to free a large program's memory
 
 std::string default_image_name(const Target &t) {
-  return fmt::format("ckpt-{}-{}.img", t.processes.front().command, t.processes.front().ns_pid());
+  return fmt::format("ckpt-{}-{}.img", name_part(t.processes.front().command),
+                     t.processes.front().ns_pid());
 }
 
 void make_absolute(std::string &path) {
@@ -114,6 +117,9 @@ Result<> Dump::begin() {
 
 // The program is paused. Every failure is undone.
 Result<> Dump::checkpoint() {
+  // Host memory for the contents of device memory, while the program still runs.
+  phases_.begin("prepare");
+  CKPT_CHECK(agents_.prepare(options_.prepare_bytes));
   // New device calls wait at the gate, and submitted work finishes.
   phases_.begin("quiesce");
   paused_at_ = Phases::Clock::now();
@@ -122,7 +128,7 @@ Result<> Dump::checkpoint() {
   report_.waits = agents_.waits();
   // The agents copy the contents of device memory into the image.
   phases_.begin("save");
-  CKPT_CHECK(agents_.save(*image_));
+  CKPT_CHECK(agents_.save(*image_, options_.leave_running));
   // The agents remove every trace of a driver from their processes.
   phases_.begin("detach");
   CKPT_CHECK(agents_.detach());
@@ -138,6 +144,7 @@ Result<> Dump::checkpoint() {
   if (options_.leave_running) CKPT_CHECK(wake());
   // The image reaches the disk and gets its name.
   phases_.begin("write");
+  CKPT_CHECK(agents_.write_kept(*image_));
   manifest_["phases"] = phases_.json();
   return image_->finish(manifest_);
 }
@@ -205,7 +212,7 @@ Result<> Dump::open_image() {
                {"criu_version", criu_.version},
                {"host", describe_host()},
                {"root_pid", target_.processes.front().ns_pid()},
-               {"session_dir", session_folder_of(target_.root)}};
+               {"session_dir", session_folder_of(target_)}};
   if (std::optional<helper::Identity> owner = owner_of(target_))
     manifest_["owner"] = {{"uid", owner->uid}, {"gid", owner->gid}, {"groups", owner->groups}};
   hash_files();
@@ -280,7 +287,11 @@ Result<> Dump::dump_criu_side() {
 Result<> Dump::record_stopped_program() {
   // Processes may have started and ended until CRIU stopped them.
   target_.processes = ProcessTable::read().tree(target_.root);
-  if (target_.processes.empty()) return fail("the program ended during the checkpoint");
+  if (target_.processes.empty() || !target_.root_handle.has_pid())
+    return fail("the program ended during the checkpoint");
+  // A process may have become another user's by a setuid program.
+  CKPT_CHECK(check_owners(ProcessTable::read(), target_));
+  CKPT_TRY(handles_, handles_of_tree(target_.root, target_.processes));
   CKPT_CHECK(check_no_new_agents());
   report_.processes = target_.processes.size();
   Connections connections = Connections::read(target_);
@@ -347,7 +358,7 @@ void Dump::continue_program() {
 Result<> Dump::end_program() {
   if (Result<> done = ask_keeper(keeper_.get(), protocol::Type::DumpDone, options_.image); !done)
     log::warn("the session keeper did not accept the end of the dump: {}", done.error().what);
-  for (const Process &p : target_.processes) ::kill(p.pid, SIGKILL);
+  for (const ProcessHandle &p : handles_) p.signal(SIGKILL);
   auto deadline = Phases::Clock::now() + kEndTimeout;
   for (const Process &p : target_.processes)
     while (read_process(p.pid)) {
@@ -400,6 +411,7 @@ void Dump::start_again() {
   agents_.clear();
   phases_ = {};
   target_ = {};
+  handles_.clear();
   stopped_before_.clear();
   expected_ = 0;
   stopped_ = agents_missed_ = false;

@@ -36,6 +36,7 @@ struct DumpOptions {
   std::string parent;               // the image that this one is an increment on; "": none
   std::optional<unsigned> keep;     // how many images of the chain to keep afterwards
   std::optional<storage::Key> key;  // encrypts the image
+  u64 prepare_bytes = 0;            // host memory that is taken before the program is paused
   std::optional<u64> memory_mib;    // limit of the data that waits in memory for the disk
   // The program has requested the checkpoint itself: it gets its outcome only once the image is
   // durable, instead of as soon as it is woken.
@@ -104,6 +105,7 @@ class Dump {
   Criu criu_;
   CriuRights rights_;
   Target target_;
+  std::vector<ProcessHandle> handles_;  // of its stopped processes
   std::set<pid_t> stopped_before_;
   Agents agents_;
   std::unique_ptr<storage::ImageWriter> image_;

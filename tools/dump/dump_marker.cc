@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "agent/protocol.h"
+#include "tools/proc/process.h"
 #include "tools/proc/process_root.h"
 
 namespace ckpt::tools {
@@ -23,12 +24,14 @@ void DumpMarker::lock(pid_t keeper, const std::string &session_socket) {
   Result<UniqueFd> folder = open_folder_of(keeper, session);
   if (!folder) return;
   folder_ = std::move(*folder);
-  file_.reset(::openat(folder_.get(), kMarkerName.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  file_.reset(
+      ::openat(folder_.get(), kMarkerName.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (Result<Process> p = read_process(keeper)) keeper_user_ = p->credentials();
   if (file_) ::flock(file_.get(), LOCK_SH | LOCK_NB);  // there may be another dump
 }
 
 void DumpMarker::remove() {
-  if (folder_) ::unlinkat(folder_.get(), kMarkerName.c_str(), 0);
+  if (AsUser as(keeper_user_); folder_ && as.active()) ::unlinkat(folder_.get(), kMarkerName.c_str(), 0);
 }
 
 bool DumpMarker::is_open_in(const DescriptorTable &program) const {

@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include "common/base/as_user.h"
 #include "common/base/unique_fd.h"
 #include "tools/dump/outer_pipes.h"
 
@@ -24,7 +25,8 @@ class DumpMarker {
   bool is_open_in(const DescriptorTable &program) const;
 
  private:
-  UniqueFd folder_;  // of the session
+  Credentials keeper_user_;  // who may remove files in it
+  UniqueFd folder_;          // of the session
   UniqueFd file_;
 };
 

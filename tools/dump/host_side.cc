@@ -8,6 +8,7 @@
 
 #include <filesystem>
 
+#include "common/base/new_file.h"
 #include "helper/criu_arguments.h"
 #include "tools/criu/criu_by_helper.h"
 #include "tools/criu/stream_capture.h"
@@ -31,9 +32,9 @@ std::vector<std::string> entered_namespaces(const Target &target) {
   };
   pid_t root = target.root, parent = target.processes.front().parent;
   std::vector<std::string> options;
-  for (Kind k : {Kind{"pid", "pid", root}, Kind{"mnt", "mount", root}, Kind{"net", "net", parent},
-                 Kind{"uts", "uts", parent}, Kind{"ipc", "ipc", parent},
-                 Kind{"cgroup", "cgroup", parent}})
+  for (Kind k :
+       {Kind{"pid", "pid", root}, Kind{"mnt", "mount", root}, Kind{"net", "net", parent},
+        Kind{"uts", "uts", parent}, Kind{"ipc", "ipc", parent}, Kind{"cgroup", "cgroup", parent}})
     if (u64 its = namespace_of(k.of, k.name); its && its != namespace_of(::getpid(), k.name))
       options.push_back(fmt::format("--{}=/proc/{}/ns/{}", k.option, k.of, k.name));
   return options;
@@ -134,10 +135,9 @@ Result<> dump_host_side(const HostSide &side, bool &stopped) {
   Result<> done = dump_in(folder.path(), side, stopped);
   if (done || side.cancel.signal()) return done;
   Error e = done.error();
-  std::error_code ec;
-  std::filesystem::copy_file(folder.file(kLog), side.kept_log,
-                             std::filesystem::copy_options::overwrite_existing, ec);
-  if (!ec) e.what += fmt::format("; its log is {}", side.kept_log);
+  UniqueFd log(::open(folder.file(kLog).c_str(), O_RDONLY | O_CLOEXEC));
+  if (log && copy_to_new_file(log.get(), side.kept_log))
+    e.what += fmt::format("; its log is {}", side.kept_log);
   return Failure(std::move(e));
 }
 

@@ -6,13 +6,16 @@
 #include <cstdio>
 
 #include "common/base/log.h"
+#include "common/base/printable.h"
 #include "helper/serve.h"
 #include "storage/io/key_file.h"
 #include "tools/command_line.h"
 #include "tools/criu/criu_by_helper.h"
 #include "tools/dump/dump.h"
+#include "tools/dump/dump_all.h"
 #include "tools/dump/progress.h"
 #include "tools/dump/suspend.h"
+#include "tools/json_text.h"
 
 namespace ckpt::tools {
 namespace {
@@ -23,8 +26,13 @@ constexpr int kDevicesLost = 3;
 struct Options {
   DumpOptions dump;
   SuspendOptions suspend;
+  u64 prepare_mib = protocol::kAheadBytes >> 20;
   bool suspend_program = false, json = false, quiet = false, verbose = false;
   std::string key_file;
+  bool shared_key = false;
+  std::optional<int> pid;
+  bool all = false;
+  std::string user;
 };
 
 nlohmann::json as_json(const DumpReport &r) {
@@ -53,13 +61,13 @@ FILE *report_file(const std::string &image) {
 }
 
 void print_json(const nlohmann::json &j, const std::string &image) {
-  fmt::print(report_file(image), "{}\n",
-             j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  fmt::print(report_file(image), "{}\n", json_text(j));
 }
 
 // What a program with a full queue of short kernels never exceeds (docs/OPENCL.md, Queues and
 // events).
 constexpr double kWorthSaying = 0.2;
+constexpr size_t kMaxRemarkBytes = 2000;  // an agent has written them
 
 // ", of which 2.340 s until devices were idle (cuda 2.330 s)"
 std::string waited(const DumpReport &r) {
@@ -77,7 +85,7 @@ void print_report(const DumpReport &r, bool left_running) {
   constexpr double kMiB = 1 << 20;
   nlohmann::json j = as_json(r);
   FILE *out = report_file(r.image);
-  fmt::print(out, "image    {}\n", r.image);
+  fmt::print(out, "image    {}\n", printable(r.image));
   fmt::print(out, "program  {} process{}, {}\n", r.processes, r.processes == 1 ? "" : "es",
              left_running ? "still running" : "stopped; restart it with ckpt-restore");
   fmt::print(out, "size     {:.1f} MiB, stored in {:.1f} MiB (ratio {:.1f})\n",
@@ -89,7 +97,8 @@ void print_report(const DumpReport &r, bool left_running) {
   if (r.unchanged_bytes)
     fmt::print(out, "devices  {:.1f} MiB equal the parent's and were not read\n",
                static_cast<double>(r.unchanged_bytes) / kMiB);
-  for (const std::string &remark : r.remarks) fmt::print(out, "remark   {}\n", remark);
+  for (const std::string &remark : r.remarks)
+    fmt::print(out, "remark   {}\n", printable(remark, kMaxRemarkBytes));
   fmt::print(out, "pause    {:.3f} s{}\ndurable  {:.3f} s\n", r.pause_seconds, waited(r),
              r.durable_seconds);
 }
@@ -118,19 +127,54 @@ int run_suspend(const Options &o) {
   Result<SuspendReport> r = suspend(o.suspend, cancel);
   if (!r) return fail_run(r.error(), cancel, o);
   if (o.json)
-    print_json({{"pid", r->pid}, {"device_bytes", r->device_bytes}, {"seconds", r->seconds}}, "");
+    print_json({{"pid", r->pid},
+                {"device_bytes", r->device_bytes},
+                {"seconds", r->seconds},
+                {"pause_seconds", r->pause_seconds}},
+               "");
   else if (!o.quiet)
     fmt::print(
         "program  {}, suspended; resume it with ckpt-restore --resume {}\n"
         "devices  released; {:.1f} MiB of contents are kept in {}\ntime     {:.3f} s\n",
         r->pid, r->pid, static_cast<double>(r->device_bytes) / (1 << 20),
-        o.suspend.folder.empty() ? "host memory" : o.suspend.folder, r->seconds);
+        o.suspend.folder.empty() ? "host memory" : printable(o.suspend.folder), r->seconds);
   return 0;
+}
+
+Result<int> run_all(const Options &o) {
+  const DumpOptions &d = o.dump;
+  DumpAllOptions all{.folder = d.image,
+                     .user = o.user,
+                     .remove_older = d.overwrite,
+                     .json = o.json,
+                     .quiet = o.quiet};
+  all.options = {"--timeout", std::to_string(d.timeout_seconds)};
+  if (d.leave_running) all.options.push_back("--leave-running");
+  if (d.memory_mib)
+    all.options.insert(all.options.end(), {"--memory", std::to_string(*d.memory_mib)});
+  if (!o.key_file.empty()) all.options.insert(all.options.end(), {"--key-file", o.key_file});
+  Cancel cancel;
+  return dump_all(all, cancel);
+}
+
+Result<> check_all(const Options &o) {
+  const DumpOptions &d = o.dump;
+  if (o.pid || o.suspend_program || !d.parent.empty() || d.keep)
+    return fail_with_hint("--all cannot be combined with a PID, --suspend, --parent or --keep",
+                          "leave these out");
+  if (d.image.empty() || d.image == storage::kPipeImage)
+    return fail_with_hint("--all needs a folder for the images", "name it with --output");
+  return {};
 }
 
 // What the command line alone cannot check.
 Result<> check(Options &o) {
   DumpOptions &d = o.dump;
+  if (o.all) return check_all(o);
+  if (!o.pid)
+    return fail_with_hint(
+        "PID is missing",
+        "name a process of the program (ckpt-ps lists the programs), or use --all");
   if (o.suspend_program &&
       (!d.image.empty() || d.leave_running || !d.parent.empty() || !o.key_file.empty()))
     return fail_with_hint("--suspend writes no image",
@@ -142,22 +186,28 @@ Result<> check(Options &o) {
     return fail_with_hint("-o - cannot be combined with --parent, --keep or --overwrite",
                           "leave these out: the reader of a pipe gets one whole image");
   if (o.key_file.empty()) return {};
-  CKPT_TRY(d.key, storage::read_key(o.key_file));
+  CKPT_TRY(d.key, storage::read_key(o.key_file, o.shared_key ? storage::KeyAccess::Shared
+                                                             : storage::KeyAccess::Private));
   return {};
 }
 
 Result<int> run(Options &o) {
   if (o.verbose) log::set_level(log::Level::Info);
   if (Result<> sound = check(o); !sound) return fail_with_code(kWrongUsage, sound.error());
-  o.suspend.pid = o.dump.pid;
+  if (o.all) return run_all(o);
+  o.suspend.pid = o.dump.pid = *o.pid;
   o.suspend.timeout_seconds = o.dump.timeout_seconds;
+  o.suspend.prepare_bytes = o.dump.prepare_bytes = o.prepare_mib << 20;
   return o.suspend_program ? run_suspend(o) : run_dump(o);
 }
 
 void add_options(CommandLine &line, Options &o) {
   DumpOptions &d = o.dump;
-  line.option("PID", d.pid, "any process of the program, or its ckpt-run or ckpt-restore")
-      .required();
+  line.option("PID", o.pid, "any process of the program, or its ckpt-run or ckpt-restore");
+  Option all = line.flag("--all", o.all,
+                         "dump all programs: of this user, or of all users if root asks; --output "
+                         "names a folder that gets an image of each");
+  line.option("--user=NAME", o.user, "with --all: only the programs of this user").needs(all);
   line.option("-o,--output=IMAGE", d.image, "the image's folder; -: standard output")
       .default_is("ckpt-COMMAND-PID.img");
   line.flag("--leave-running", d.leave_running, "let the program continue");
@@ -167,9 +217,13 @@ void add_options(CommandLine &line, Options &o) {
   line.option("--keep=N", d.keep, "afterwards remove all but the N newest images of this chain")
       .range(1, 1000000);
   line.option("--key-file=FILE", o.key_file, "encrypt the image with the key in this file");
+  line.flag("--shared-key", o.shared_key, "accept a key file that other users can read");
   line.option("--memory=MIB", d.memory_mib,
               "MiB of the program's data that may wait in memory for the disk")
       .range(1, 1 << 24);
+  line.option("--prepare=MIB", o.prepare_mib,
+              "MiB of host memory to take for device memory before the program is paused")
+      .range(0, 1 << 24);
   line.option("--timeout=SECONDS", d.timeout_seconds, "seconds to wait for running kernels")
       .range(1, 86400);
   Option suspend =

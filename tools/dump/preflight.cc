@@ -213,8 +213,8 @@ void check_processes(const Target &target, Reasons &reasons) {
                       name_of(*p)));
 }
 
-// CRIU runs with this tool's rights and in the program's mount namespace. There it must be our CRIU,
-// and not what a container has under the same name.
+// CRIU runs with this tool's rights and in the program's mount namespace. There it must be our
+// CRIU, and not what a container has under the same name.
 void check_container(const Target &target, const Criu &criu, Reasons &reasons) {
   u64 user = namespace_of(target.keeper, "user");
   if (user && user != namespace_of(::getpid(), "user"))
@@ -299,8 +299,10 @@ void check_drivers(const Target &target, Reasons &reasons) {
 
 void check_detached(pid_t pid, Reasons &reasons) {
   constexpr std::array kRings{"/memfd:ckpt-ring", "/memfd:ckpt-staging"};
-  constexpr std::array kDrivers{"libpocl",     "libLLVM",   "libRusticl", "liboclgrind",
-                                "/dev/nvidia", "/dev/dri/", "/dev/kfd"};
+  // libLLVM alone is no residue: compilers, Julia and Mesa map it. It came with a driver only where
+  // that driver is mapped, too.
+  constexpr std::array kDrivers{"libpocl",     "libRusticl", "liboclgrind",
+                                "/dev/nvidia", "/dev/dri/",  "/dev/kfd"};
   auto is_residue = [&](const std::string &path) {
     return std::any_of(kRings.begin(), kRings.end(),
                        [&](const char *s) { return path.starts_with(s); }) ||

@@ -34,13 +34,16 @@ Result<SuspendReport> suspend(const SuspendOptions &options, Cancel &cancel) {
     return fail_with_hint(fmt::format("the program of process {} uses no device", options.pid),
                           "only a program that uses a device can be suspended");
   CKPT_CHECK(check_agents(agents));
+  phases.begin("prepare");
+  if (folder.empty()) CKPT_CHECK(agents.prepare(options.prepare_bytes));
   phases.begin("quiesce");
+  Phases::Clock::time_point paused = Phases::Clock::now();
   CKPT_CHECK(agents.quiesce(std::chrono::seconds(options.timeout_seconds)));
   phases.begin("suspend");
   CKPT_TRY(u64 bytes, agents.suspend(folder, target.session_socket));
   phases.begin("end");
-  double seconds = std::chrono::duration<double>(Phases::Clock::now() - begin).count();
-  return SuspendReport{target.root, bytes, seconds};
+  return SuspendReport{target.root, bytes, phases.seconds_since(begin),
+                       phases.seconds_since(paused)};
 }
 
 }  // namespace ckpt::tools

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "agent/protocol.h"
 #include "common/base/bytes.h"
 #include "common/base/result.h"
 #include "tools/dump/cancel.h"
@@ -16,12 +17,14 @@ struct SuspendOptions {
   pid_t pid = 0;
   std::string folder;  // for the contents of device memory; "": host memory
   int timeout_seconds = 60;
+  u64 prepare_bytes = protocol::kAheadBytes;  // host memory that is taken before the program waits
 };
 
 struct SuspendReport {
   pid_t pid = 0;
   u64 device_bytes = 0;
   double seconds = 0;
+  double pause_seconds = 0;  // of these, the time in which the program could not use its devices
 };
 
 // Suspends all processes that use a device. After a failure the program keeps its devices.

@@ -9,6 +9,7 @@
 #include "tools/command_line.h"
 #include "tools/fatbin/commands.h"
 #include "tools/image/text.h"
+#include "tools/json_text.h"
 #include "tools/progress_bar.h"
 
 namespace ckpt::tools {
@@ -26,9 +27,7 @@ struct Options {
   u64 max_bytes() const { return limit_mib << 20; }
 };
 
-void print_json(const nlohmann::json &j) {
-  fmt::print("{}\n", j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-}
+void print_json(const nlohmann::json &j) { fmt::print("{}\n", json_text(j, 2)); }
 
 Result<int> list_entries(const fatbin::Image &image, const Options &o) {
   if (o.json)
@@ -70,7 +69,7 @@ Result<int> run_command(const Options &o) {
 Result<int> run(const Options &o) {
   Result<int> code = run_command(o);
   if (code) return code;
-  return fail_with_hint(for_terminal(code.error().what), for_terminal(code.error().hint));
+  return fail_with_hint(printable(code.error().what), printable(code.error().hint));
 }
 
 void add_options(CommandLine &line, Options &o) {

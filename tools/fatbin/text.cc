@@ -16,13 +16,13 @@ constexpr size_t kMaxParameters = 12;
 
 // A name from the file, safe for a terminal and shortened unless `all`.
 std::string shown(std::string_view text, bool all) {
-  if (all || text.size() <= kMaxNameChars) return for_terminal(text);
-  return for_terminal(text.substr(0, kMaxNameChars)) + "...";
+  if (all || text.size() <= kMaxNameChars) return printable(text);
+  return printable(text.substr(0, kMaxNameChars)) + "...";
 }
 
 std::string joined(const std::set<std::string> &words) {
   std::string out;
-  for (const std::string &w : words) out += (out.empty() ? "" : " ") + for_terminal(w);
+  for (const std::string &w : words) out += (out.empty() ? "" : " ") + printable(w);
   return out;
 }
 
@@ -109,13 +109,13 @@ void put_names(Page &page, const Summary &s, bool all) {
     });
   if (!s.unexamined.empty())
     page.list("not examined", s.unexamined, [&](const Unexamined &u) {
-      return fmt::format("{}.{}: {}", u.container, u.entry, for_terminal(u.reason));
+      return fmt::format("{}.{}: {}", u.container, u.entry, printable(u.reason));
     });
 }
 
 std::string runtime_text(const RuntimeFact &fact) {
   std::string name = name_of(fact.runtime);
-  return fact.reason.empty() ? name : fmt::format("{}: {}", name, for_terminal(fact.reason));
+  return fact.reason.empty() ? name : fmt::format("{}: {}", name, printable(fact.reason));
 }
 
 bool is_host_file(Form form) {
@@ -126,12 +126,12 @@ bool is_host_file(Form form) {
 
 std::string show_text(const std::string &path, const Image &image, const Summary &s, bool all) {
   Page page(all);
-  page.line("file", for_terminal(path));
+  page.line("file", printable(path));
   page.line("form", fmt::format("{}, {}", name_of(image.form()), human_bytes(image.bytes())));
   if (is_host_file(image.form())) page.line("runtime", runtime_text(image.runtime()));
   page.line("fat binaries", fmt::format("{}", image.containers().size()));
   put_entries(page, image);
-  page.line("device heap", fmt::format("{}: {}", name_of(s.heap.use), for_terminal(s.heap.reason)));
+  page.line("device heap", fmt::format("{}: {}", name_of(s.heap.use), printable(s.heap.reason)));
   page.line("printf", s.prints ? "yes" : "no");
   page.line("launches", s.launches ? "yes: kernels launch kernels" : "no");
   page.line("textures", name_of(s.textures));
@@ -147,11 +147,10 @@ std::string entries_text(const Image &image) {
     const Container &c = image.containers()[i];
     for (size_t k = 0; k < c.entries.size(); ++k) {
       const Entry &e = c.entries[k];
-      std::string line =
-          fmt::format("{:>7} {:<14} {:<7} {:<8} {:<7} {:>12} {:>12}  {}",
-                      fmt::format("{}.{}", i, k), e.target(), name_of(e.kind),
-                      name_of(e.compression), c.role == Role::Unit ? "unit" : "loaded",
-                      e.stored_bytes, e.bytes, for_terminal(e.options));
+      std::string line = fmt::format(
+          "{:>7} {:<14} {:<7} {:<8} {:<7} {:>12} {:>12}  {}", fmt::format("{}.{}", i, k),
+          e.target(), name_of(e.kind), name_of(e.compression),
+          c.role == Role::Unit ? "unit" : "loaded", e.stored_bytes, e.bytes, printable(e.options));
       out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
     }
   }

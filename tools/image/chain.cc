@@ -9,6 +9,7 @@
 #include "storage/ops/prune.h"
 #include "tools/image/commands.h"
 #include "tools/image/text.h"
+#include "tools/json_text.h"
 
 namespace ckpt::tools {
 
@@ -27,11 +28,11 @@ Result<> prune(const std::string &image, size_t keep, bool json, const storage::
   CKPT_TRY(storage::PruneReport report, storage::prune_chain(image, keep, {.key = key}));
   if (json) {
     nlohmann::json j{{"kept", report.kept}, {"removed", report.removed}};
-    fmt::print("{}\n", j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(j, 2));
     return {};
   }
-  for (const std::string &path : report.removed) fmt::print("removed  {}\n", for_terminal(path));
-  for (const std::string &path : report.kept) fmt::print("kept     {}\n", for_terminal(path));
+  for (const std::string &path : report.removed) fmt::print("removed  {}\n", printable(path));
+  for (const std::string &path : report.kept) fmt::print("kept     {}\n", printable(path));
   return {};
 }
 

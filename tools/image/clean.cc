@@ -2,6 +2,7 @@
 #include "storage/io/partial_folder.h"
 #include "tools/image/commands.h"
 #include "tools/image/text.h"
+#include "tools/json_text.h"
 #include "tools/session/leftovers.h"
 
 namespace ckpt::tools {
@@ -13,10 +14,10 @@ Result<> clean(const std::string &folder, bool json) {
   removed.insert(removed.end(), partial.begin(), partial.end());
   if (json) {
     nlohmann::json report{{"removed", removed}};
-    fmt::print("{}\n", report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(report, 2));
     return {};
   }
-  for (const std::string &path : removed) fmt::print("removed  {}\n", for_terminal(path));
+  for (const std::string &path : removed) fmt::print("removed  {}\n", printable(path));
   return {};
 }
 

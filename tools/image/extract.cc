@@ -8,7 +8,7 @@ namespace ckpt::tools {
 Result<> extract(const storage::ImageReader &image, const std::string &stream, int fd) {
   const storage::StreamEntry *entry = image.find(stream);
   if (!entry)
-    return fail_with_hint(fmt::format("the image has no stream '{}'", for_terminal(stream)),
+    return fail_with_hint(fmt::format("the image has no stream '{}'", printable(stream)),
                           "ckpt-image show --streams lists all streams");
   return image.for_each_chunk(*entry, storage::ImageReader::Order::Ascending,
                               [fd](u64, ByteView bytes) { return write_all(fd, bytes); });

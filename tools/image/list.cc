@@ -4,6 +4,7 @@
 #include "common/base/units.h"
 #include "tools/image/commands.h"
 #include "tools/image/text.h"
+#include "tools/json_text.h"
 #include "tools/manifest/saved_images.h"
 #include "tools/table.h"
 
@@ -13,28 +14,35 @@ namespace {
 using nlohmann::json;
 
 json as_json(const SavedImage &image) {
-  return {{"image", image.path},           {"state", state_name(image.state)},
-          {"why", image.why},              {"program", image.program},
-          {"created", image.created},      {"bytes", image.raw_bytes},
-          {"devices", image.devices},      {"stored_bytes", image.stored_bytes},
-          {"encrypted", image.encrypted},  {"generation", image.generation},
-          {"parent", image.parent},        {"session_dir", image.session_folder},
+  return {{"image", image.path},
+          {"state", state_name(image.state)},
+          {"why", image.why},
+          {"program", image.program},
+          {"created", image.created},
+          {"bytes", image.raw_bytes},
+          {"devices", image.devices},
+          {"stored_bytes", image.stored_bytes},
+          {"encrypted", image.encrypted},
+          {"generation", image.generation},
+          {"parent", image.parent},
+          {"session_dir", image.session_folder},
           {"root_pid", image.root_pid}};
 }
 
 std::string name_of(const std::string &path) {
-  return for_terminal(std::filesystem::path(path).filename().string());
+  return printable(std::filesystem::path(path).filename().string());
 }
 
 void add_row(Table &table, const SavedImage &image) {
   bool known = !image.created.empty();
   std::string state = state_name(image.state);
   if (image.encrypted) state += ", encrypted";
-  if (!image.why.empty()) state += ": " + for_terminal(image.why);
-  table.row({name_of(image.path), for_terminal(image.created),
-             known ? human_bytes(image.raw_bytes) : "", known ? human_bytes(image.stored_bytes) : "",
-             for_terminal(fmt::format("{}", fmt::join(image.devices, ", "))),
-             for_terminal(image.parent), for_terminal(image.program), state});
+  if (!image.why.empty()) state += ": " + printable(image.why);
+  table.row({name_of(image.path), printable(image.created),
+             known ? human_bytes(image.raw_bytes) : "",
+             known ? human_bytes(image.stored_bytes) : "",
+             printable(fmt::format("{}", fmt::join(image.devices, ", "))), printable(image.parent),
+             printable(image.program), state});
 }
 
 }  // namespace
@@ -52,9 +60,9 @@ Result<int> list(const std::string &folder, bool as_json_array, bool every_byte,
     add_row(table, image);
   }
   if (as_json_array)
-    fmt::print("{}\n", array.dump(2, ' ', false, json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(array, 2));
   else if (images.empty())
-    fmt::print("there is no image in {}\n", for_terminal(folder));
+    fmt::print("there is no image in {}\n", printable(folder));
   else
     fmt::print("{}", table.text());
   return damaged ? 1 : 0;

@@ -12,6 +12,7 @@
 #include "tools/command_line.h"
 #include "tools/image/commands.h"
 #include "tools/image/text.h"
+#include "tools/json_text.h"
 
 namespace ckpt::tools {
 namespace {
@@ -22,7 +23,8 @@ constexpr int kDiffFailed = 2;  // as in diff(1)
 
 struct Options {
   std::string image, other, stream, key_file;
-  bool json = false, streams = false, every_byte = false, quiet = false, overwrite = false;
+  bool shared_key = false, json = false, streams = false, every_byte = false, quiet = false,
+       overwrite = false;
   size_t keep = 0;
   std::optional<storage::Key> key;
 
@@ -30,9 +32,7 @@ struct Options {
   storage::ReadOptions reading() const { return {.key = key_or_null()}; }
 };
 
-void print_json(const nlohmann::json &j) {
-  fmt::print("{}\n", j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-}
+void print_json(const nlohmann::json &j) { fmt::print("{}\n", json_text(j, 2)); }
 
 Result<int> run_show(const Options &o) {
   CKPT_TRY(auto image, storage::ImageReader::open(o.image, o.reading()));
@@ -94,7 +94,8 @@ Result<int> run_clean(const Options &o) {
 
 Result<> read_key(Options &o) {
   if (o.key_file.empty()) return {};
-  CKPT_TRY(o.key, storage::read_key(o.key_file));
+  CKPT_TRY(o.key, storage::read_key(o.key_file, o.shared_key ? storage::KeyAccess::Shared
+                                                             : storage::KeyAccess::Private));
   return {};
 }
 
@@ -127,7 +128,8 @@ std::vector<Command> add_commands(CommandLine &line, Options &o) {
   CommandLine prune = line.command("prune", "remove the older images of a chain");
   prune.option("--keep=N", o.keep, "how many images to keep").required().range(1, 1000000);
 
-  CommandLine list = line.command("list", "list the images in a folder; exit code 1: one is damaged");
+  CommandLine list =
+      line.command("list", "list the images in a folder; exit code 1: one is damaged");
   list.option("FOLDER", o.image, "the folder with the images").default_is("the current folder");
   list.flag("--verify", o.every_byte, "check every stored byte, not only that each file is whole");
   list.option("--key-file=FILE", o.key_file, "the file with the key of encrypted images");
@@ -143,6 +145,7 @@ std::vector<Command> add_commands(CommandLine &line, Options &o) {
   for (CommandLine *c : {&show, &verify, &diff, &flatten, &receive, &prune}) {
     c->option("IMAGE", o.image, "the image's folder").required();
     c->option("--key-file=FILE", o.key_file, "the file with the key of an encrypted image");
+    c->flag("--shared-key", o.shared_key, "accept a key file that other users can read");
   }
   diff.option("SECOND", o.other, "the folder of the second image").required();
 
@@ -170,7 +173,7 @@ int run(const std::vector<Command> &commands, Options &o) {
     if (code) return *code;
     // A message may quote names from the image, which is untrusted.
     const Error &e = code.error();
-    return fail_with_code(c.failed, {for_terminal(e.what), for_terminal(e.hint)});
+    return fail_with_code(c.failed, {printable(e.what), printable(e.hint)});
   }
   return kWrongUsage;
 }

@@ -154,7 +154,7 @@ std::string parents_line(const storage::ImageReader &image) {
   storage::ImageStats s = image.stats();
   std::string names;
   for (const storage::ParentEntry &p : image.index().parents)
-    names += (names.empty() ? "" : ", ") + for_terminal(p.name);
+    names += (names.empty() ? "" : ", ") + printable(p.name);
   return fmt::format("generation {}; uses {} chunks ({}) of {}", image.index().generation,
                      s.parent_chunks, human_bytes(s.parent_bytes),
                      names.empty() ? "no other image" : names);
@@ -172,7 +172,7 @@ json stream_json(const storage::StreamEntry &s, const StreamCost &c) {
 
 std::string show_text(const storage::ImageReader &image, bool streams) {
   Page page;
-  page.line("image", for_terminal(image.path()));
+  page.line("image", printable(image.path()));
   const storage::Index &index = image.index();
   page.line("format", fmt::format("version {}, {}{}", index.version, storage::uuid_text(index.uuid),
                                   index.key_check ? ", encrypted" : ""));

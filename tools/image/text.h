@@ -10,12 +10,9 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/bytes.h"
+#include "common/base/printable.h"  // IWYU pragma: export
 
 namespace ckpt::tools {
-
-// Keeps UTF-8. Control characters, marks that change the writing direction and bytes that are not
-// UTF-8 become \xNN.
-std::string for_terminal(std::string_view text);
 
 // A field of an object as text for a terminal, cut after `max_bytes`. Strings are not quoted; other
 // values are printed as JSON. "" if `object` has no such field or is not an object.

@@ -3,6 +3,7 @@
 
 #include "tools/image/commands.h"
 #include "tools/image/text.h"
+#include "tools/json_text.h"
 #include "tools/progress_bar.h"
 
 namespace ckpt::tools {
@@ -20,13 +21,13 @@ json report_json(const storage::ImageReader &image,
 
 void print_report(const storage::ImageReader &image,
                   const storage::ImageReader::VerifyReport &report, double seconds) {
-  for (const std::string &d : report.damages) fmt::print("{}\n", for_terminal(d));
+  for (const std::string &d : report.damages) fmt::print("{}\n", printable(d));
   storage::ImageStats s = image.stats();
   if (report.ok())
-    fmt::print("{}: undamaged; {} in {} streams checked in {:.1f} s\n", for_terminal(image.path()),
+    fmt::print("{}: undamaged; {} in {} streams checked in {:.1f} s\n", printable(image.path()),
                human_bytes(s.raw_bytes), image.streams().size(), seconds);
   else
-    fmt::print("{}: DAMAGED; {} of {} stored chunks are affected\n", for_terminal(image.path()),
+    fmt::print("{}: DAMAGED; {} of {} stored chunks are affected\n", printable(image.path()),
                report.damaged_chunks, image.index().chunks.size());
 }
 
@@ -41,8 +42,7 @@ int verify(const storage::ImageReader &image, bool quiet, bool as_json) {
   progress.finish();
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (as_json)
-    fmt::print("{}\n",
-               report_json(image, report).dump(2, ' ', false, json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(report_json(image, report), 2));
   else if (!quiet || !report.ok())
     print_report(image, report, seconds);
   return report.ok() ? 0 : 1;

@@ -34,8 +34,7 @@ bool is_made_by_kernel(const std::string &path) {
 enum class Contents { Same, Changed, Unknown };
 
 // A file may have been copied here, which changes its time of modification alone.
-Contents contents_of(const ImageManifest::File &f, const std::string &path,
-                     const struct stat &st) {
+Contents contents_of(const ImageManifest::File &f, const std::string &path, const struct stat &st) {
   bool untouched = !f.mtime_ns || *f.mtime_ns == modification_time(st);
   if (untouched && !(f.shared && f.hash)) return Contents::Same;
   if (!f.hash) return Contents::Unknown;
@@ -137,13 +136,6 @@ bool has_grown(const ImageManifest::File &f) {
   struct stat st {};
   return f.writable && !f.append_only && is_regular(f.path, st) &&
          static_cast<u64>(st.st_size) > f.size;
-}
-
-Result<> truncate_files(const ImageManifest &m) {
-  for (const auto &f : m.files)
-    if (has_grown(f) && ::truncate(f.path.c_str(), static_cast<off_t>(f.size)) < 0)
-      return fail_errno("cannot truncate {}", f.path);
-  return {};
 }
 
 std::optional<u64> hash_of_file(const std::string &path) {

@@ -32,8 +32,6 @@ Result<> check_restorable(const nlohmann::json &manifest, const std::string &pre
 // True for a file that grew since the dump and that the program has open for writing, but not only
 // for appending.
 bool has_grown(const ImageManifest::File &f);
-// Truncates the files that have grown.
-Result<> truncate_files(const ImageManifest &m);
 
 // A hash of a file's contents, by which a change without a change of the size is found. None if the
 // file cannot be read, or is larger than kMaxHashedBytes.

@@ -69,8 +69,7 @@ void describe(const ImageReader &reader, SavedImage &image) {
   image.root_pid = pid.is_number_integer() ? pid.get<pid_t>() : 0;
 }
 
-SavedImage read_image(const std::string &path, const storage::Key *key,
-                      Thoroughness thoroughness) {
+SavedImage read_image(const std::string &path, const storage::Key *key, Thoroughness thoroughness) {
   SavedImage image{.path = path};
   auto reader = ImageReader::open(path, {.key = key});
   if (!reader) {

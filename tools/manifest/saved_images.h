@@ -45,8 +45,8 @@ struct SavedImage {
 const char *state_name(SavedImage::State state);
 
 enum class Thoroughness {
-  Index,        // the index is whole, and the chunks of the image and its parents have their sizes
-  EveryByte     // also the checksums of all stored bytes
+  Index,     // the index is whole, and the chunks of the image and its parents have their sizes
+  EveryByte  // also the checksums of all stored bytes
 };
 // In the order of their names. Partial folders come with the others.
 Result<std::vector<SavedImage>> images_in(const std::string &folder, const storage::Key *key,

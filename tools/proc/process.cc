@@ -13,6 +13,8 @@
 #include <memory>
 #include <sstream>
 
+#include "common/base/printable.h"
+
 namespace ckpt::tools {
 namespace {
 
@@ -34,6 +36,13 @@ std::vector<pid_t> numbers(const std::string &line) {
   std::vector<pid_t> v;
   for (pid_t n; in >> n;) v.push_back(n);
   return v;
+}
+
+std::vector<u32> ids_in(const std::string &line) {
+  std::istringstream in(line);
+  std::vector<u32> ids;
+  for (u32 id; in >> id;) ids.push_back(id);
+  return ids;
 }
 
 std::vector<std::string> split_at_zero(const std::string &s) {
@@ -77,15 +86,29 @@ void parse_status(const std::string &status, Process &p) {
     if (colon == std::string::npos) continue;
     std::string key = line.substr(0, colon), value = line.substr(colon + 1);
     if (key == "TracerPid") p.tracer = std::atoi(value.c_str());
+    if (key == "Uid") {
+      p.uids = ids_in(value);
+      p.uid = p.uids.empty() ? p.uid : p.uids.front();
+    }
+    if (key == "Gid") p.gids = ids_in(value);
+    if (key == "Groups") p.groups = ids_in(value);
     if (key == "NSpid") p.ns_pids = numbers(value);
     if (key == "NSpgid") p.ns_groups = numbers(value);
     if (key == "NSsid") p.ns_sessions = numbers(value);
-    if (key == "Uid") p.uid = static_cast<uid_t>(std::strtoul(value.c_str(), nullptr, 10));
     if (key == "VmRSS") p.resident_bytes = std::strtoull(value.c_str(), nullptr, 10) << 10;
   }
 }
 
 }  // namespace
+
+bool Process::has_only(uid_t uid) const {
+  return !uids.empty() && std::ranges::all_of(uids, [uid](uid_t u) { return u == uid; });
+}
+
+Credentials Process::credentials() const {
+  constexpr u32 kNobody = 65534;
+  return {uids.empty() ? kNobody : uids.front(), gids.empty() ? kNobody : gids.front(), groups};
+}
 
 Result<Process> read_process(pid_t pid) {
   Process p;
@@ -131,11 +154,13 @@ double seconds_since_start(const Process &p) {
   timespec now{};
   ::clock_gettime(CLOCK_BOOTTIME, &now);
   double started = static_cast<double>(p.start_ticks) / static_cast<double>(::sysconf(_SC_CLK_TCK));
-  return std::max(0.0, static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) -
-                           started);
+  return std::max(
+      0.0, static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) - started);
 }
 
-std::string name_of(const Process &p) { return fmt::format("process {} ({})", p.pid, p.command); }
+std::string name_of(const Process &p) {
+  return fmt::format("process {} ({})", p.pid, printable(p.command));
+}
 
 u64 namespace_of(pid_t pid, const char *name) {
   struct stat st {};

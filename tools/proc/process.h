@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/as_user.h"
 #include "common/base/bytes.h"
 #include "common/base/result.h"
 
@@ -30,12 +31,20 @@ struct Process {
   u64 resident_bytes = 0;
   u64 start_ticks = 0;  // since the boot, in sysconf(_SC_CLK_TCK)
   uid_t uid = 0;
+  // Real, effective, saved and file system IDs (proc_pid_status(5)), and the further groups.
+  std::vector<uid_t> uids;
+  std::vector<gid_t> gids;
+  std::vector<gid_t> groups;
 
   pid_t ns_pid() const { return ns_pids.empty() ? pid : ns_pids.back(); }
+  // True if all its uids are `uid`, as those of a process are that is no setuid program.
+  bool has_only(uid_t uid) const;
+  // By its real IDs: those of the user who has started it.
+  Credentials credentials() const;
 };
 
 double seconds_since_start(const Process &p);
-std::string name_of(const Process &p);  // "process 12 (sh)"
+std::string name_of(const Process &p);  // "process 12 (sh)", harmless for a terminal
 Result<Process> read_process(pid_t pid);
 std::string executable_of(pid_t pid);  // the target of /proc/PID/exe, "" if it cannot be read
 std::string executable_name(pid_t pid);

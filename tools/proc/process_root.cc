@@ -35,6 +35,14 @@ Result<SocketName> name_here(pid_t pid, const std::string &socket) {
   return SocketName{std::move(here), std::move(folder)};
 }
 
+// The name alone proves nothing: its folder may be another user's, who can put another process's
+// socket there (SO_PEERCRED, unix(7)).
+Result<> check_listener(int connection, pid_t pid, const std::string &socket) {
+  CKPT_TRY(ucred peer, peer_credentials(connection));
+  if (peer.pid == pid) return {};
+  return fail("process {} listens on {}, instead of process {}", peer.pid, socket, pid);
+}
+
 }  // namespace
 
 bool shares_root(pid_t pid) {
@@ -67,12 +75,16 @@ Result<UniqueFd> open_folder_of(pid_t pid, const std::string &path) {
 
 Result<UniqueFd> connect_unix_of(pid_t pid, const std::string &socket) {
   CKPT_TRY(SocketName name, name_here(pid, socket));
-  return connect_unix(name.path);
+  CKPT_TRY(UniqueFd fd, connect_unix(name.path));
+  CKPT_CHECK(check_listener(fd.get(), pid, socket));
+  return fd;
 }
 
 Result<std::optional<UniqueFd>> connect_unix_at_once_of(pid_t pid, const std::string &socket) {
   CKPT_TRY(SocketName name, name_here(pid, socket));
-  return connect_unix_at_once(name.path);
+  CKPT_TRY(std::optional<UniqueFd> fd, connect_unix_at_once(name.path));
+  if (fd) CKPT_CHECK(check_listener(fd->get(), pid, socket));
+  return fd;
 }
 
 std::string read_file_of(pid_t pid, const std::string &path) {

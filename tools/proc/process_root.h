@@ -25,6 +25,7 @@ std::string prefix_of_files(pid_t pid);
 
 // `path` is absolute, as the process sees it.
 Result<UniqueFd> open_folder_of(pid_t pid, const std::string &path);
+// Fails if another process than `pid` listens there.
 Result<UniqueFd> connect_unix_of(pid_t pid, const std::string &socket);
 // Does not wait for a server with a full queue of connections: then there is none.
 Result<std::optional<UniqueFd>> connect_unix_at_once_of(pid_t pid, const std::string &socket);

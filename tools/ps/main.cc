@@ -2,11 +2,11 @@
 //
 // ckpt-ps: lists the programs that run under ckpt-run or ckpt-restore, with or without a Manager.
 #include <time.h>
-#include <unistd.h>
 
 #include "common/base/units.h"
 #include "tools/command_line.h"
 #include "tools/image/text.h"
+#include "tools/json_text.h"
 #include "tools/session/programs.h"
 #include "tools/table.h"
 
@@ -22,29 +22,20 @@ struct Options {
   bool json = false;
 };
 
-// As in ps(1): minutes and seconds, or hours and minutes, or days and hours.
-std::string elapsed(double seconds) {
-  u64 s = static_cast<u64>(seconds);
-  if (s < 3600) return fmt::format("{}m{:02}s", s / 60, s % 60);
-  if (s < 86400) return fmt::format("{}h{:02}m", s / 3600, s / 60 % 60);
-  return fmt::format("{}d{:02}h", s / 86400, s / 3600 % 24);
-}
-
 std::string last_image(const RunningProgram &p) {
   if (p.last_image.empty()) return "-";
   double age = std::max(0.0, static_cast<double>(::time(nullptr) - p.last_image_time));
-  return fmt::format("{} ({} ago)", for_terminal(p.last_image), elapsed(age));
+  return fmt::format("{} ({} ago)", printable(p.last_image), human_duration(static_cast<u64>(age)));
 }
 
 std::string text_of(const std::vector<RunningProgram> &programs) {
-  if (programs.empty())
-    return "no program runs under ckpt-run or ckpt-restore\n";
+  if (programs.empty()) return "no program runs under ckpt-run or ckpt-restore\n";
   Table table({"PID", "USER", "TIME", "STATE", "MEMORY", "DEVICES", "LAST IMAGE", "PROGRAM"});
   for (const RunningProgram &p : programs)
-    table.row({std::to_string(p.root ? p.root : p.keeper), for_terminal(p.user),
-               elapsed(p.seconds), p.state, human_bytes(p.resident_bytes),
-               for_terminal(p.devices.empty() ? "-" : fmt::format("{}", fmt::join(p.devices, ", "))),
-               last_image(p), for_terminal(p.command)});
+    table.row({std::to_string(p.root ? p.root : p.keeper), printable(p.user),
+               human_duration(static_cast<u64>(p.seconds)), p.state, human_bytes(p.resident_bytes),
+               printable(p.devices.empty() ? "-" : fmt::format("{}", fmt::join(p.devices, ", "))),
+               last_image(p), printable(p.command)});
   return table.text();
 }
 
@@ -66,19 +57,11 @@ json json_of(const std::vector<RunningProgram> &programs) {
   return list;
 }
 
-// A user sees their own programs, and root all.
-Result<std::optional<uid_t>> shown_user(const Options &o) {
-  if (o.user.empty()) return ::geteuid() == 0 ? std::nullopt : std::optional(::geteuid());
-  std::optional<uid_t> uid = user_id(o.user);
-  if (!uid) return fail_with_hint(fmt::format("there is no user {}", o.user), "see getent passwd");
-  return uid;
-}
-
 Result<int> run(const Options &o) {
-  CKPT_TRY(std::optional<uid_t> uid, shown_user(o));
+  CKPT_TRY(std::optional<uid_t> uid, selected_user(o.user));
   std::vector<RunningProgram> programs = running_programs(uid);
   if (o.json)
-    fmt::print("{}\n", json_of(programs).dump(2, ' ', false, json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(json_of(programs), 2));
   else
     fmt::print("{}", text_of(programs));
   return 0;

@@ -64,15 +64,16 @@ void edit_timer(ProtoMessage &t) {
 
 struct GrownFile {
   u64 recorded, now;
+  bool at_end;  // a program that stood at the end stands at the end now
 };
 using GrownByPath = std::map<std::string, GrownFile>;
 
-GrownByPath grown_files(const ImageManifest &m) {
+GrownByPath grown_files(const ImageManifest &m, bool at_end) {
   GrownByPath files;
   for (const ImageManifest::File &f : m.files) {
     struct stat st {};
     if (has_grown(f) && ::stat(f.path.c_str(), &st) == 0)
-      files[f.path] = {f.size, static_cast<u64>(st.st_size)};
+      files[f.path] = {f.size, static_cast<u64>(st.st_size), at_end};
   }
   return files;
 }
@@ -80,9 +81,9 @@ GrownByPath grown_files(const ImageManifest &m) {
 void edit_regular_file(ProtoMessage &file, const GrownByPath &grown) {
   auto it = grown.find(std::string(text(file.bytes(RegularFileEntry::kName))));
   if (it == grown.end()) return;
-  auto [recorded, now] = it->second;
+  auto [recorded, now, at_end] = it->second;
   file.set_number(RegularFileEntry::kSize, now);
-  if (file.number(RegularFileEntry::kPosition) == recorded)
+  if (at_end && file.number(RegularFileEntry::kPosition) == recorded)
     file.set_number(RegularFileEntry::kPosition, now);
 }
 
@@ -98,7 +99,9 @@ void fill_bounding_set(ProtoMessage &core) {
 }  // namespace
 
 StreamEdits image_edits(const ImageManifest &m, GrownFiles grown, const CriuRights &rights) {
-  GrownByPath files = grown == GrownFiles::Append ? grown_files(m) : GrownByPath();
+  // CRIU compares the sizes. Files are truncated after it (grown_files.h).
+  GrownByPath files;
+  if (grown != GrownFiles::Refuse) files = grown_files(m, grown == GrownFiles::Append);
   auto edit_file = [files](ProtoMessage &entry) {
     entry.edit_each(FileEntry::kTimer, edit_timer);
     entry.edit_each(FileEntry::kRegular, [&](ProtoMessage &f) { edit_regular_file(f, files); });

@@ -13,7 +13,9 @@
 #include "tools/criu/criu_by_helper.h"
 #include "tools/restore/background.h"
 #include "tools/restore/restore.h"
+#include "tools/restore/restore_all.h"
 #include "tools/restore/resume.h"
+#include "tools/session/batch.h"
 #include "tools/session/standard_streams.h"
 
 namespace ckpt::tools {
@@ -23,23 +25,58 @@ constexpr int kFailed = 1;
 
 struct Options {
   RestoreOptions restore;
+  BatchOptions batch;
   bool truncate_files = false, append_files = false;
   std::optional<pid_t> resumed;
+  std::string all;  // a folder with images
 };
 
-Result<int> end(const Keeper::Outcome &outcome) {
-  if (outcome.error) return Failure(*outcome.error);
+Result<int> end(const Keeper::Outcome &outcome, BatchJob *job) {
+  int code = job ? job->end(outcome) : 0;
+  if (outcome.error && code == 0) return Failure(*outcome.error);
+  if (outcome.error) {
+    log::warn("{}", outcome.error->text());
+    return code;
+  }
   if (!outcome.image) end_like(outcome.wait_status);
   report_checkpointed("ckpt-restore", *outcome.image);
-  return kCheckpointedExitCode;
+  return code ? code : kCheckpointedExitCode;
 }
 
-Result<int> run_restore(RestoreOptions o) {
+bool names_series(const std::string &folder) {
+  std::error_code ec;
+  return std::filesystem::is_directory(folder, ec) &&
+         !std::filesystem::exists(folder + "/index.ckpt", ec) && Series::has_images(folder);
+}
+
+bool is_damaged(const RestoreOptions &o) {
+  Result<std::unique_ptr<storage::ImageReader>> image = open_image(o);
+  return !image || !(*image)->verify(storage::ImageReader::Depth::Stored).ok();
+}
+
+// From the newest image that is not damaged. Any other reason against a restore holds for all of
+// them, so that nothing is lost by an older image.
+Result<RestorePlan> plan_series(RestoreOptions &o, Series &series) {
+  std::vector<std::string> images = series.images();
+  if (images.empty())
+    return fail_with_hint(fmt::format("the program of {} has finished", series.folder()),
+                          "name one of its images to go back to it");
+  for (const std::string &image : images) {
+    o.image = image;
+    series.set_last(image);
+    Result<RestorePlan> plan = make_plan(o);
+    if (plan || !is_damaged(o) || image == images.back()) return plan;
+    log::warn("the image before this one is taken, and the work since then is lost: {}",
+              plan.error().text());
+  }
+  return fail("there is no image in {}", series.folder());
+}
+
+Result<int> run_restore(RestoreOptions o, BatchJob *job) {
   // Everything is checked before anything is started.
   Phases phases;
   phases.begin("check");
-  CKPT_TRY(RestorePlan plan, make_plan(o));
-  if (o.grown_files == GrownFiles::Truncate) CKPT_CHECK(truncate_files(plan.manifest));
+  CKPT_TRY(RestorePlan plan, job ? plan_series(o, job->series()) : make_plan(o));
   if (o.output_file.empty())
     o.output_file = fmt::format("{}/ckpt-{}.out", std::filesystem::current_path().string(),
                                 plan.manifest.root_pid);
@@ -58,7 +95,9 @@ Result<int> run_restore(RestoreOptions o) {
   CKPT_TRY(std::unique_ptr<Keeper> keeper, Keeper::create({plan.devices, o.portable}));
   if (o.image != storage::kPipeImage)
     keeper->image_written(std::filesystem::absolute(o.image).lexically_normal());
-  CKPT_TRY(std::unique_ptr<Periodic> periodic, Periodic::start(*keeper, o.periodic));
+  CKPT_TRY(std::unique_ptr<Periodic> periodic,
+           Periodic::start(*keeper, o.periodic, job ? &job->series() : nullptr));
+  if (job) CKPT_CHECK(job->start(*keeper, o.periodic.keep));
   // A thread restores the program, while this one serves the session until the program ends.
   Keeper::Outcome outcome;
   {
@@ -69,7 +108,7 @@ Result<int> run_restore(RestoreOptions o) {
     outcome = keeper->run();
   }
   keeper.reset();
-  return end(outcome);
+  return end(outcome, job);
 }
 
 Result<int> run_resume(const Options &o) {
@@ -78,14 +117,32 @@ Result<int> run_resume(const Options &o) {
   return 0;
 }
 
+Result<int> run_all(const Options &o) {
+  const RestoreOptions &r = o.restore;
+  RestoreAllOptions all{.folder = o.all, .key_file = r.key_file};
+  if (!r.device.empty()) all.options.insert(all.options.end(), {"--device", r.device});
+  for (auto [given, flag] :
+       {std::pair{r.portable, "--portable"}, std::pair{r.ignore_limits, "--ignore-limits"},
+        std::pair{r.continue_without_devices, "--continue-without-devices"},
+        std::pair{o.truncate_files, "--truncate-files"},
+        std::pair{o.append_files, "--append-files"}})
+    if (given) all.options.emplace_back(flag);
+  return restore_all(all);
+}
+
 // What the command line alone cannot check.
 Result<> check(const Options &o) {
+  if (!o.all.empty() && (o.resumed || !o.restore.image.empty() || !o.restore.output_file.empty() ||
+                         !o.restore.json_report.empty() || !o.restore.periodic.every.empty()))
+    return fail_with_hint(
+        "--all cannot be combined with an image, --resume, --output, --json-report or --every",
+        "leave these out; each program writes to IMAGE.out");
   if (o.resumed && !o.restore.image.empty())
     return fail_with_hint("--resume cannot be combined with an image", "leave one of them out");
   if (o.resumed && o.restore.continue_without_devices)
     return fail_with_hint("--resume cannot be combined with --continue-without-devices",
                           "a program that cannot be resumed stays suspended");
-  if (!o.resumed && o.restore.image.empty())
+  if (o.all.empty() && !o.resumed && o.restore.image.empty())
     return fail_with_hint("no image was given", "name the image's folder, or - for standard input");
   if (o.truncate_files && o.append_files)
     return fail_with_hint("--truncate-files cannot be combined with --append-files",
@@ -96,19 +153,31 @@ Result<> check(const Options &o) {
 Result<int> run(Options &o) {
   if (Result<> sound = check(o); !sound) return fail_with_code(kWrongUsage, sound.error());
   if (o.resumed) return run_resume(o);
+  if (!o.all.empty()) return run_all(o);
   if (o.truncate_files) o.restore.grown_files = GrownFiles::Truncate;
   if (o.append_files) o.restore.grown_files = GrownFiles::Append;
   for (std::string *path : {&o.restore.output_file, &o.restore.json_report})
     if (!path->empty()) *path = std::filesystem::absolute(*path).string();
-  return run_restore(std::move(o.restore));
+  std::unique_ptr<BatchJob> job;
+  if (names_series(o.restore.image)) {
+    CKPT_TRY(job, BatchJob::open(o.restore.image, o.batch));
+  }
+  return run_restore(std::move(o.restore), job.get());
 }
 
 void add_options(CommandLine &line, Options &o) {
   RestoreOptions &r = o.restore;
-  line.option("IMAGE", r.image, "the image's folder; -: standard input");
+  line.option("IMAGE", r.image,
+              "the image's folder, or the folder of a series (ckpt-run --image); -: standard input");
   line.option("--resume=PID", o.resumed,
               "instead of an image: a process of a program that ckpt-dump --suspend has suspended");
+  line.option("--all=FOLDER", o.all,
+              "instead of an image: restore, in the background, the newest image of each program "
+              "whose images are in this folder");
   line.option("--key-file=FILE", r.key_file, "the file with the key of an encrypted image");
+  line.flag("--shared-key", r.shared_key, "accept a key file that other users can read");
+  line.flag("--trust-image", r.trust_image,
+            "restore an image that another user owns or can change: it runs with your rights");
   line.option("--device=LIST", r.device,
               "devices for the program: a comma-separated list of index, cuda:N, ocl:N, ocl:NAME "
               "or UUID")
@@ -127,6 +196,7 @@ void add_options(CommandLine &line, Options &o) {
   line.flag("--append-files", o.append_files, "go on at the end of files that grew since the dump");
   line.option("--json-report=FILE", r.json_report,
               "write what was restored, and how long it took, to this file");
+  add_batch_options(line, o.batch);
   add_periodic_options(line, r.periodic);
 }
 

@@ -13,6 +13,7 @@
 #include <map>
 #include <optional>
 
+#include "common/base/as_user.h"
 #include "common/base/io.h"
 #include "tools/proc/file_writers.h"
 
@@ -20,6 +21,8 @@ namespace ckpt::tools {
 namespace {
 
 using MemoryFile = ImageManifest::MemoryFile;
+
+Credentials owner_of(const MemoryFile &f) { return {f.uid, f.gid, {}}; }
 
 std::string folder_of(const std::string &path) {
   return std::filesystem::path(path).parent_path().string();
@@ -131,7 +134,8 @@ void check_memory_files(const ImageManifest &m, Reasons &reasons) {
 }
 
 RestoredMemoryFiles::~RestoredMemoryFiles() {
-  for (const std::string &path : made_) ::unlink(path.c_str());
+  for (const auto &[path, owner] : made_)
+    if (AsUser as(owner); as.active()) ::unlink(path.c_str());
 }
 
 Result<> RestoredMemoryFiles::write(const ImageManifest &m, const storage::ImageReader &image) {
@@ -148,7 +152,7 @@ Result<UniqueFd> RestoredMemoryFiles::open(const MemoryFile &f) {
   if (!fd && errno == ENOENT) {
     fd.reset(::open(f.path.c_str(), kFlags | O_CREAT | O_EXCL, 0600));
     if (!fd) return fail_errno("cannot make it");
-    made_.push_back(f.path);
+    made_.emplace_back(f.path, owner_of(f));
     if (::fchown(fd.get(), f.uid, f.gid) < 0)
       return fail_errno("cannot give it to user {}, group {}", f.uid, f.gid);
   }
@@ -158,6 +162,9 @@ Result<UniqueFd> RestoredMemoryFiles::open(const MemoryFile &f) {
 }
 
 Result<> RestoredMemoryFiles::write(const MemoryFile &f, const storage::ImageReader &image) {
+  // The owner of the file may let the folder's name lead elsewhere by now.
+  AsUser as(owner_of(f));
+  if (!as.active()) return fail("cannot access it as user {}", f.uid);
   CKPT_TRY(UniqueFd fd, open(f));
   if (::ftruncate(fd.get(), static_cast<off_t>(f.size)) < 0)
     return fail_errno("cannot set its size");
@@ -168,7 +175,7 @@ Result<> RestoredMemoryFiles::write(const MemoryFile &f, const storage::ImageRea
 Result<> RestoredMemoryFiles::add_names(const MemoryFile &f) {
   for (const std::string &name : f.names) {
     if (::link(f.path.c_str(), name.c_str()) == 0)
-      made_.push_back(name);
+      made_.emplace_back(name, owner_of(f));
     else if (errno != EEXIST)
       return fail_errno("cannot give it the name {}", name);
   }

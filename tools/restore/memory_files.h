@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/as_user.h"
 #include "common/base/unique_fd.h"
 #include "storage/read/image_reader.h"
 #include "tools/manifest/image_manifest.h"
@@ -33,7 +34,7 @@ class RestoredMemoryFiles {
   Result<> write(const ImageManifest::MemoryFile &f, const storage::ImageReader &image);
   Result<> add_names(const ImageManifest::MemoryFile &f);
 
-  std::vector<std::string> made_;
+  std::vector<std::pair<std::string, Credentials>> made_;
 };
 
 }  // namespace ckpt::tools

@@ -27,12 +27,15 @@ void close_image_pipe() {
   ::dup2(null.get(), STDIN_FILENO);
 }
 
+}  // namespace
+
 Result<std::unique_ptr<storage::ImageReader>> open_image(const RestoreOptions &o) {
   std::optional<storage::Key> key;
   if (!o.key_file.empty()) {
-    CKPT_TRY(key, storage::read_key(o.key_file));
+    CKPT_TRY(key, storage::read_key(o.key_file, o.shared_key ? storage::KeyAccess::Shared
+                                                             : storage::KeyAccess::Private));
   }
-  storage::ReadOptions options{.key = key ? &*key : nullptr};
+  storage::ReadOptions options{.key = key ? &*key : nullptr, .only_own = !o.trust_image};
   if (o.image != storage::kPipeImage) return storage::ImageReader::open(o.image, options);
   if (::isatty(STDIN_FILENO))
     return fail_with_hint("- reads an image from standard input, which is a terminal",
@@ -41,8 +44,6 @@ Result<std::unique_ptr<storage::ImageReader>> open_image(const RestoreOptions &o
   close_image_pipe();
   return image;
 }
-
-}  // namespace
 
 Result<RestorePlan> make_plan(const RestoreOptions &o) {
   RestorePlan plan;

@@ -18,6 +18,8 @@ namespace ckpt::tools {
 struct RestoreOptions {
   std::string image;  // kPipeImage: from standard input
   std::string key_file;
+  bool shared_key = false;   // other users can read the key file
+  bool trust_image = false;  // other users can have made the image
   std::string device;
   bool portable = false;
   bool ignore_limits = false;
@@ -38,6 +40,9 @@ struct RestorePlan {
   Criu criu;
   CriuRights rights;
 };
+
+// The image alone, unless its index is damaged.
+Result<std::unique_ptr<storage::ImageReader>> open_image(const RestoreOptions &o);
 
 // Opens the image and checks all that a restore needs, before anything is started. The error names
 // all reasons against the restore at once.

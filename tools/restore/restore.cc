@@ -6,13 +6,16 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 
 #include "common/base/log.h"
+#include "common/base/new_file.h"
 #include "common/base/shortage.h"
 #include "helper/criu_arguments.h"
 #include "tools/criu/criu_by_helper.h"
+#include "tools/criu/stream_server.h"
+#include "tools/json_text.h"
 #include "tools/proc/process.h"
+#include "tools/restore/grown_files.h"
 #include "tools/restore/image_edits.h"
 #include "tools/restore/kept_links.h"
 #include "tools/restore/recorded_sockets.h"
@@ -85,6 +88,8 @@ Result<> Restore::restore() {
   phases_.begin("criu");
   CKPT_CHECK(memory_files_.write(plan_.manifest, *plan_.image));
   CKPT_CHECK(restore_host_side());
+  if (options_.grown_files == GrownFiles::Truncate)
+    CKPT_CHECK(truncate_grown_files(root_, plan_.manifest));
   // The keeper watches the program, and the stem continues it.
   CKPT_CHECK(hand_to_keeper());
   // Each agent learns that its process is a copy, gets devices with their contents, and opens its
@@ -126,11 +131,10 @@ Result<> Restore::try_criu(bool new_namespace) {
   Result<> done = run_stem(folder.path(), new_namespace);
   if (done) return {};
   Error e = done.error();
-  std::string kept = fmt::format("{}/ckpt-restore-{}.log", runtime_folder(), ::getpid());
-  std::error_code ec;
-  std::filesystem::copy_file(folder.file(kLog), kept,
-                             std::filesystem::copy_options::overwrite_existing, ec);
-  if (!ec) e.what += fmt::format("; its log is {}", kept);
+  UniqueFd log(::open(folder.file(kLog).c_str(), O_RDONLY | O_CLOEXEC));
+  if (Result<std::string> kept =
+          copy_to_unique_file(log.get(), runtime_folder() + "/ckpt-restore-", ".log"))
+    e.what += fmt::format("; its log is {}", *kept);
   return Failure(std::move(e));
 }
 
@@ -294,9 +298,8 @@ Result<> Restore::write_report() const {
                    {"own_pid_namespace", new_namespace_},
                    {"seconds", seconds},
                    {"phases", phases}};
-  std::ofstream out(options_.json_report);
-  out << j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n" << std::flush;
-  return out ? Result<>{} : fail_errno("cannot write the report {}", options_.json_report);
+  CKPT_TRY(UniqueFd out, open_output(options_.json_report, O_TRUNC, 0666));
+  return write_all(out.get(), view(json_text(j) + "\n"));
 }
 
 }  // namespace ckpt::tools

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/base/new_file.h"
 
 namespace ckpt::tools {
 namespace {
@@ -142,9 +143,7 @@ Result<> RestoredStreams::plan_output(const ImageManifest::Pipe &p, const Option
 Result<UniqueFd> RestoredStreams::output_for(int fd, const Options &o) {
   if (fd > 2 && (o.detach || !was_given(fd))) return discarded_output(fd);
   if (!o.detach) return copy_of(was_given(fd) ? fd : 2);
-  UniqueFd file(::open(o.output_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  if (!file) return fail_errno("cannot open {} for the program's output", o.output_file);
-  return file;
+  return open_output(o.output_file, O_APPEND, 0644);
 }
 
 void RestoredStreams::handed_over() {

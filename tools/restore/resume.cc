@@ -92,8 +92,7 @@ Result<ResumeReport> resume(const ResumeOptions &o) {
   CKPT_TRY(DeviceChoice choice, choose_devices(o.device));
   std::vector<SuspendedAgent> all;
   for (size_t i = 0; i < target.agents.size(); i++) {
-    CKPT_TRY(AgentClient agent,
-             AgentClient::connect(target.agent_pids[i], target.agents[i]));
+    CKPT_TRY(AgentClient agent, AgentClient::connect(target.agent_pids[i], target.agents[i]));
     CKPT_TRY(SuspendedAgent one, check_one(std::move(agent), o, choice, same_drivers));
     all.push_back(std::move(one));
   }

@@ -1,44 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/restore/session_alias.h"
 
+#include <fcntl.h>
+#include <linux/openat2.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <climits>
 #include <filesystem>
 
-#include "agent/protocol.h"
 #include "common/base/log.h"
-#include "common/ipc/unix_socket.h"
+#include "tools/session/leftovers.h"
+#include "tools/session/session_folder.h"
 
 namespace ckpt::tools {
 namespace {
 
-namespace fs = std::filesystem;
-
-// True for the folder of a keeper that was killed: it is ours, has the name of a session's folder,
-// and no process listens in it.
-bool is_dead_session(const std::string &folder) {
+// The name comes from the environment of the program. Root follows no link to the folder, because
+// the user could let it lead to any other one.
+UniqueFd open_parent(const std::filesystem::path &folder) {
+  open_how how{.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+               .mode = 0,
+               .resolve = ::geteuid() == 0 ? u64{RESOLVE_NO_SYMLINKS} : 0};
+  std::string parent = folder.parent_path();
+  UniqueFd fd(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, parent.c_str(), &how, sizeof how)));
   struct stat st {};
-  if (::lstat(folder.c_str(), &st) < 0 || st.st_uid != ::geteuid()) return false;
-  if (!fs::path(folder).filename().string().starts_with("ckpt-")) return false;
-  return !connect_unix(folder + "/" + std::string(protocol::kSessionSocket));
+  bool trusted = fd && ::fstat(fd.get(), &st) == 0 && (st.st_uid == ::geteuid() || st.st_uid == 0);
+  return trusted ? std::move(fd) : UniqueFd();
+}
+
+std::string link_at(int folder, const std::string &name) {
+  char target[PATH_MAX];
+  ssize_t n = ::readlinkat(folder, name.c_str(), target, sizeof target);
+  return n < 0 ? std::string() : std::string(target, static_cast<size_t>(n));
 }
 
 }  // namespace
 
-SessionAlias::SessionAlias(std::string old_folder, std::string new_folder)
-    : old_(std::move(old_folder)), new_(std::move(new_folder)) {
-  if (old_.empty() || old_ == new_) return;
-  std::error_code ec;
-  if (is_dead_session(old_)) fs::remove_all(old_, ec);
-  fs::create_directory_symlink(new_, old_, ec);
-  linked_ = !ec;
-  if (ec) log::debug("cannot create the link {} to {}: {}", old_, new_, ec.message());
+SessionAlias::SessionAlias(const std::string &old_folder, const std::string &new_folder)
+    : name_(std::filesystem::path(old_folder).filename()), new_(new_folder) {
+  if (!old_folder.starts_with('/') || old_folder == new_ || !is_session_name(name_)) return;
+  parent_ = open_parent(old_folder);
+  if (!parent_) return;
+  remove_dead_folder(parent_.get(), name_);  // of a keeper that was killed
+  linked_ = ::symlinkat(new_.c_str(), parent_.get(), name_.c_str()) == 0;
+  if (!linked_)
+    log::debug("cannot create the link {} to {}: {}", old_folder, new_, strerror(errno));
 }
 
 SessionAlias::~SessionAlias() {
-  std::error_code ec;
-  if (linked_ && fs::read_symlink(old_, ec) == new_) fs::remove(old_, ec);
+  if (linked_ && link_at(parent_.get(), name_) == new_) ::unlinkat(parent_.get(), name_.c_str(), 0);
 }
 
 }  // namespace ckpt::tools

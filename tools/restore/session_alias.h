@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "common/base/unique_fd.h"
+
 namespace ckpt::tools {
 
 // The environment of a restored program still contains the CKPT_SESSION of its first start, and
@@ -10,15 +12,17 @@ namespace ckpt::tools {
 // session's folder to the new one.
 class SessionAlias {
  public:
-  // Creates the link, unless a live session uses `old_folder`.
-  SessionAlias(std::string old_folder, std::string new_folder);
+  // Creates the link, unless a live session uses `old_folder`, or the name is not one that a
+  // keeper gives to its session's folder.
+  SessionAlias(const std::string &old_folder, const std::string &new_folder);
   SessionAlias(const SessionAlias &) = delete;
   ~SessionAlias();  // removes the link if it is still ours
 
   bool linked() const { return linked_; }
 
  private:
-  std::string old_, new_;
+  std::string name_, new_;
+  UniqueFd parent_;  // the folder of the link
   bool linked_ = false;
 };
 

@@ -24,11 +24,13 @@ bool is_newer(const struct stat &a, const struct stat &b) {
 void mark_ended(const std::string &image) {
   if (::access(index_of(image).c_str(), F_OK) != 0) return;  // it was removed since
   std::string mark = mark_of(image);
-  UniqueFd fd(::open(mark.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  UniqueFd fd(::open(mark.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
   if (!fd || ::futimens(fd.get(), nullptr) != 0)
-    log::warn("cannot write {}, so that ckpt-restore --all would start the program again: {}", mark,
+    log::info("cannot write {}, so that ckpt-restore --all would start the program again: {}", mark,
               std::strerror(errno));
 }
+
+void remove_mark(const std::string &image) { ::unlink(mark_of(image).c_str()); }
 
 bool is_marked_ended(const std::string &image) {
   struct stat mark {

@@ -9,9 +9,11 @@
 
 namespace ckpt::tools {
 
-// Only a warning is logged where the mark cannot be written.
+// Only the log says so where the mark cannot be written.
 void mark_ended(const std::string &image);
 // False if the image was written after the mark, under the same name.
 bool is_marked_ended(const std::string &image);
+// For an image that was removed.
+void remove_mark(const std::string &image);
 
 }  // namespace ckpt::tools

@@ -23,17 +23,15 @@ bool is_ours(const std::string &path, struct stat &st) {
   return ::lstat(path.c_str(), &st) == 0 && st.st_uid == ::geteuid();
 }
 
-bool remove_unlocked(const std::string &folder, const struct stat &st) {
-  UniqueFd dir(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!dir) return false;
-  // O_NONBLOCK: a FIFO of that name must not make us wait for its writer.
-  UniqueFd lock(::openat(dir.get(), kLockFile, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  if (!lock)  // rmdir() removes an empty folder only
-    return ::time(nullptr) - st.st_ctime > kTimeToLock && ::rmdir(folder.c_str()) == 0;
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return false;
+// The lock goes last, so that whatever happens meanwhile the next remover finds it.
+void remove_files(int folder) {
+  std::vector<std::string> names;
   std::error_code ec;
-  fs::remove_all(folder, ec);
-  return !ec;
+  for (const fs::directory_entry &e :
+       fs::directory_iterator(fmt::format("/proc/self/fd/{}", folder), ec))
+    if (e.path().filename() != kLockFile) names.push_back(e.path().filename());
+  for (const std::string &name : names) ::unlinkat(folder, name.c_str(), 0);
+  ::unlinkat(folder, kLockFile, 0);
 }
 
 bool remove_dangling(const std::string &link) {
@@ -42,6 +40,18 @@ bool remove_dangling(const std::string &link) {
 }
 
 }  // namespace
+
+bool remove_dead_folder(int parent, const std::string &name) {
+  UniqueFd dir(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat st {};
+  if (!dir || ::fstat(dir.get(), &st) != 0 || st.st_uid != ::geteuid()) return false;
+  UniqueFd lock(::openat(dir.get(), kLockFile, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  // Without a lock, only an empty folder is removed.
+  if (!lock && ::time(nullptr) - st.st_ctime <= kTimeToLock) return false;
+  if (lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return false;
+  if (lock) remove_files(dir.get());
+  return ::unlinkat(parent, name.c_str(), AT_REMOVEDIR) == 0;
+}
 
 Result<UniqueFd> lock_folder(const std::string &folder) {
   std::string path = folder + "/" + kLockFile;
@@ -64,7 +74,7 @@ std::vector<std::string> remove_leftovers() {
       (e.is_symlink(ec) ? links : folders).push_back(e.path().string());
   struct stat st {};
   for (const std::string &f : folders)
-    if (is_ours(f, st) && S_ISDIR(st.st_mode) && remove_unlocked(f, st)) removed.push_back(f);
+    if (remove_dead_folder(AT_FDCWD, f)) removed.push_back(f);
   for (const std::string &l : links)  // they lead to the folders
     if (is_ours(l, st) && remove_dangling(l)) removed.push_back(l);
   return removed;

@@ -23,4 +23,8 @@ Result<UniqueFd> lock_folder(const std::string &folder);
 // Returns their paths. What cannot be removed is left alone.
 std::vector<std::string> remove_leftovers();
 
+// Removes the folder `name` in the open folder `parent`, if it is this user's and its owner, which
+// held the lock, has ended. Follows no link, and leaves folders in it alone.
+bool remove_dead_folder(int parent, const std::string &name);
+
 }  // namespace ckpt::tools

@@ -44,7 +44,7 @@ std::string command_of(pid_t pid) {
   return all;
 }
 
-void add_once(std::vector<std::string> &all, const std::string &name) {
+void add_device(std::vector<std::string> &all, const std::string &name) {
   if (std::ranges::find(all, name) == all.end()) all.push_back(name);
 }
 
@@ -59,13 +59,12 @@ void ask_agent(pid_t pid, RunningProgram &p) {
     if (welcome->state == protocol::State::Suspended) p.state = "suspended";
     Result<std::vector<std::string>> names = agent->devices();
     for (const std::string &name : names && !names->empty() ? *names : welcome->participants)
-      add_once(p.devices, name);
+      add_device(p.devices, name);
   }
 }
 
 void read_last_image(const std::string &folder, RunningProgram &p) {
-  std::istringstream in(
-      read_file_of(p.keeper, fmt::format("{}/{}", folder, kLastImageFile)));
+  std::istringstream in(read_file_of(p.keeper, fmt::format("{}/{}", folder, kLastImageFile)));
   if (in >> p.last_image_time && in.get() == ' ') std::getline(in, p.last_image);
 }
 
@@ -79,7 +78,8 @@ void read_program(const ProcessTable &table, const std::string &folder, RunningP
   p.command = command_of(root->pid);
   if (p.command.empty()) p.command = root->command;
   std::string session = environment_of(root->pid, protocol::kSessionVariable);
-  p.session_folder = session.empty() ? folder : std::filesystem::path(session).parent_path().string();
+  p.session_folder =
+      session.empty() ? folder : std::filesystem::path(session).parent_path().string();
   p.state = root->state == 'T' ? "stopped" : "running";
   if (has_file(p.keeper, folder, protocol::kDumpMarker)) p.state = "dumping";
   for (const Process &q : table.tree(root->pid)) {
@@ -115,12 +115,14 @@ std::string user_name(uid_t uid) {
   return entry ? entry->pw_name : std::to_string(uid);
 }
 
-std::optional<uid_t> user_id(const std::string &name) {
+Result<std::optional<uid_t>> selected_user(const std::string &name) {
+  if (name.empty() && ::geteuid() == 0) return std::nullopt;
+  if (name.empty()) return ::geteuid();
   if (const passwd *entry = ::getpwnam(name.c_str())) return entry->pw_uid;
   uid_t uid = 0;
   auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), uid);
-  if (name.empty() || error != std::errc() || end != name.data() + name.size()) return std::nullopt;
-  return uid;
+  if (error == std::errc() && end == name.data() + name.size()) return uid;
+  return fail_with_hint(fmt::format("there is no user {}", name), "getent passwd lists the users");
 }
 
 }  // namespace ckpt::tools

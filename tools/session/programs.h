@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/base/bytes.h"
+#include "common/base/result.h"
 
 namespace ckpt::tools {
 
@@ -19,7 +20,7 @@ struct RunningProgram {
   pid_t root = 0;  // 0: it is still being started or restored
   uid_t uid = 0;
   std::string user;
-  std::string state;  // "running", "stopped", "suspended", "dumping", "starting"
+  std::string state;   // "running", "stopped", "suspended", "dumping", "starting"
   double seconds = 0;  // since the keeper was started
   size_t processes = 0;
   u64 resident_bytes = 0;
@@ -37,7 +38,8 @@ std::vector<RunningProgram> running_programs(std::optional<uid_t> of_user);
 
 // The name of a user, or the number if there is no name.
 std::string user_name(uid_t uid);
-// A user's name or number; none if there is no such user.
-std::optional<uid_t> user_id(const std::string &name);
+// For --user: the user of this name or number. Without a name: the user of this tool, or none,
+// which means all, if that is root.
+Result<std::optional<uid_t>> selected_user(const std::string &name);
 
 }  // namespace ckpt::tools

@@ -19,6 +19,7 @@
 #include "tools/criu/interrupted_waits.h"
 #include "tools/device/apis.h"
 #include "tools/proc/command.h"
+#include "tools/proc/process_root.h"
 #include "tools/proc/sockets.h"
 #include "tools/session/keeper.h"
 #include "tools/session/process_tree.h"
@@ -46,13 +47,6 @@ nlohmann::json read_report(int fd) {
   return nlohmann::json::parse(text, nullptr, false);
 }
 
-Error error_of_report(const nlohmann::json &j) {
-  Error e{"ckpt-dump failed", ""};
-  if (j.is_object() && j.contains("error") && j["error"].is_object())
-    e = {j["error"].value("what", e.what), j["error"].value("hint", "")};
-  return e;
-}
-
 // The agent listens again shortly after its program was woken, so connecting is retried.
 void report_failure(pid_t program, const Error &error) {
   Writer w;
@@ -60,7 +54,7 @@ void report_failure(pid_t program, const Error &error) {
   for (auto end = std::chrono::steady_clock::now() + 20s; std::chrono::steady_clock::now() < end;) {
     for (const std::string &path :
          listening_sockets(program, std::string(protocol::kAgentSocketPrefix)))
-      if (Result<UniqueFd> fd = connect_unix(path);
+      if (Result<UniqueFd> fd = connect_unix_of(program, path);
           fd && send_message(fd->get(), static_cast<u16>(Type::CheckpointFailed), w.bytes())) {
         (void)set_receive_timeout(fd->get(), kFrameTimeout);
         (void)receive_message(fd->get());
@@ -84,6 +78,13 @@ void report_in_background(pid_t program, const Error &error) {
 }
 
 }  // namespace
+
+Error dump_error(const nlohmann::json &j) {
+  Error e{"ckpt-dump failed", ""};
+  if (j.is_object() && j.contains("error") && j["error"].is_object())
+    e = {j["error"].value("what", e.what), j["error"].value("hint", "")};
+  return e;
+}
 
 void Keeper::accept_client() {
   Result<UniqueFd> fd = accept_unix(listener_.get());
@@ -284,7 +285,7 @@ Result<Keeper::Answer> Keeper::start_checkpoint(Client &client, Message &message
   CKPT_CHECK(start_dump(arguments, working_folder_of(requester),
                         [requester](int wait_status, const nlohmann::json &report) {
                           if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0) return;
-                          report_in_background(requester, error_of_report(report));
+                          report_in_background(requester, dump_error(report));
                         }));
   return Answer::Ok;
 }

@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <filesystem>
+#include <sstream>
 
 #include "tools/session/leftovers.h"
 
@@ -17,6 +20,29 @@ std::string runtime_folder() {
       if (std::filesystem::is_directory(value, ec)) return value;
     }
   return "/tmp";
+}
+
+std::vector<pid_t> pids_in(const std::string &text) {
+  std::vector<pid_t> pids;
+  std::istringstream in(text);
+  for (pid_t pid; in >> pid && pid > 0;) pids.push_back(pid);
+  return pids;
+}
+
+// ckpt-UID-XXXXXX; mkdtemp(3) uses letters and digits.
+bool is_session_name(std::string_view name) {
+  constexpr std::string_view kPrefix = "ckpt-";
+  constexpr size_t kRandom = 6;
+  if (!name.starts_with(kPrefix)) return false;
+  name.remove_prefix(kPrefix.size());
+  size_t dash = name.find('-');
+  auto all = [](std::string_view text, auto is) {
+    return !text.empty() && std::all_of(text.begin(), text.end(),
+                                        [is](unsigned char c) { return c < 0x80 && is(c) != 0; });
+  };
+  return dash != name.npos && all(name.substr(0, dash), [](int c) { return std::isdigit(c); }) &&
+         name.size() == dash + 1 + kRandom &&
+         all(name.substr(dash + 1), [](int c) { return std::isalnum(c); });
 }
 
 Result<SessionFolder> SessionFolder::create(const std::string &purpose) {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
+#include <vector>
 
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
@@ -31,7 +34,15 @@ class SessionFolder {
   int owner_;
 };
 
-// Files in a session's folder. The PID of the program's root, in the keeper's PID namespace:
+// True for a name that SessionFolder::create() gives to the folder of a session.
+bool is_session_name(std::string_view name);
+
+// The positive numbers at the beginning of a file of a session's folder.
+std::vector<pid_t> pids_in(const std::string &text);
+
+// Files in a session's folder. To a tool of root their contents are a claim of the program's user,
+// which is compared with what the kernel says. The PID of the program's root, in the keeper's PID
+// namespace:
 inline constexpr std::string_view kProgramFile = "program";
 // "SECONDS PATH": when the last complete image of the program was written, and its folder.
 inline constexpr std::string_view kLastImageFile = "last-image";

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "common/base/printable.h"
 #include "common/base/unique_fd.h"
 #include "storage/format/pipe_format.h"
 #include "tools/proc/descriptors.h"
@@ -23,7 +24,7 @@ void report_checkpointed(const char *tool, const std::string &image) {
   fmt::print(
       stderr,
       "{}: the program was checkpointed to {} and stopped; restart it with: ckpt-restore {}\n",
-      tool, image, image);
+      tool, printable(image), printable(image));
 }
 
 void adopt_null_streams() {

@@ -10,8 +10,8 @@ namespace ckpt::tools {
 // that the image recorded.
 void report_checkpointed(const char *tool, const std::string &image);
 
-// Opens a standard stream that is /dev/null anew if it was opened outside of our mount namespace, as
-// a container's creator does: CRIU could not save it.
+// Opens a standard stream that is /dev/null anew if it was opened outside of our mount namespace,
+// as a container's creator does: CRIU could not save it.
 void adopt_null_streams();
 
 // Replaces our standard input and output by /dev/null. While the program runs, only the program may

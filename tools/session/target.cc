@@ -7,7 +7,6 @@
 #include <chrono>
 #include <filesystem>
 #include <set>
-#include <sstream>
 #include <thread>
 
 #include "agent/protocol.h"
@@ -15,6 +14,7 @@
 #include "helper/status.h"
 #include "tools/proc/process_root.h"
 #include "tools/proc/sockets.h"
+#include "tools/session/owners.h"
 #include "tools/session/process_tree.h"
 #include "tools/session/session_folder.h"
 
@@ -52,10 +52,9 @@ bool find_keeper_of_stem(const ProcessTable &table, pid_t stem, pid_t root, Targ
     std::string socket = session_socket_of(p.pid);
     Result<helper::Status> keeper = helper::read_status(p.pid);
     if (socket.empty() || !keeper || !program || keeper->uids != program->uids) continue;
-    pid_t its_program = 0;
-    if (std::ifstream(folder_of(socket) + std::string(kProgramFile)) >> its_program;
-        its_program != root)
-      continue;
+    std::string file = folder_of(socket) + std::string(kProgramFile);
+    std::vector<pid_t> programs = pids_in(read_file_of(p.pid, file));
+    if (std::ranges::find(programs, root) == programs.end()) continue;
     t.session_socket = socket;
     t.keeper = p.pid;
     t.helper_stem = stem;
@@ -111,8 +110,8 @@ std::string session_file(const Target &t, std::string_view name) {
   return read_file_of(t.keeper, fmt::format("{}/{}", folder, name));
 }
 
-// The process that the keeper knows by this PID. ckpt-helper serves only its own PID namespace, which
-// is then the keeper's and ours.
+// The process that the keeper knows by this PID. ckpt-helper serves only its own PID namespace,
+// which is then the keeper's and ours.
 const Process *process_of(const ProcessTable &table, const Target &t, pid_t number) {
   if (!t.helper_stem) return table.find_below(t.keeper, number);
   const Process *p = table.find(number);
@@ -123,12 +122,9 @@ Result<pid_t> program_of(const Target &t) {
   // The keeper writes the PID shortly after the program has started, and after a restore only once
   // the program has its devices.
   for (auto end = steady_clock::now() + kRestoreTimeout; steady_clock::now() < end;) {
-    std::istringstream in(session_file(t, kProgramFile));
-    if (pid_t number = 0; in >> number) {
-      ProcessTable table = ProcessTable::read();
-      const Process *root = process_of(table, t, number);
-      return root ? Result<pid_t>(root->pid) : program_has_ended(t);
-    }
+    ProcessTable table = ProcessTable::read();
+    for (pid_t number : pids_in(session_file(t, kProgramFile)))
+      if (const Process *root = process_of(table, t, number)) return root->pid;
     if (session_socket_of(t.keeper).empty()) return program_has_ended(t);
     std::this_thread::sleep_for(kPoll);
   }
@@ -140,8 +136,7 @@ Result<pid_t> program_of(const Target &t) {
 // The keeper's foreign children and all their descendants.
 std::set<pid_t> foreign_children_of(const ProcessTable &table, const Target &t) {
   std::set<pid_t> all;
-  std::istringstream in(session_file(t, kForeignChildrenFile));
-  for (pid_t number; in >> number;)
+  for (pid_t number : pids_in(session_file(t, kForeignChildrenFile)))
     if (const Process *child = table.find_below(t.keeper, number))
       for (const Process &p : table.tree(child->pid)) all.insert(p.pid);
   return all;
@@ -197,6 +192,7 @@ Result<> find_members(Target &t) {
   for (auto end = steady_clock::now() + kOtherDumpTimeout; steady_clock::now() < end;) {
     find_processes(t);
     if (t.processes.empty() || t.processes.front().state == 'Z') return program_has_ended(t);
+    CKPT_CHECK(check_owners(ProcessTable::read(), t));
     busy = find_agents(t);
     if (busy == 0) return {};
     std::this_thread::sleep_for(kPoll);
@@ -246,6 +242,7 @@ Result<Target> resolve_target(pid_t pid) {
   Target t;
   CKPT_CHECK(wait_for_keeper(pid, t));
   CKPT_TRY(t.root, program_of(t));
+  CKPT_TRY(t.root_handle, ProcessHandle::open(t.root));
   CKPT_CHECK(find_members(t));
   t.own_pid_namespace = namespace_of(t.root, "pid") != namespace_of(::getpid(), "pid");
   t.files = prefix_of_files(t.root);

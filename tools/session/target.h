@@ -10,6 +10,7 @@
 
 #include "common/base/result.h"
 #include "tools/proc/process.h"
+#include "tools/proc/process_handle.h"
 
 namespace ckpt::tools {
 
@@ -18,6 +19,7 @@ struct Target {
   pid_t helper_stem = 0;       // of ckpt-helper, if it has restored the program
   std::string session_socket;  // the keeper's, as the keeper sees it
   pid_t root = 0;              // in our PID namespace
+  ProcessHandle root_handle;
   bool own_pid_namespace = false;
   // What paths of the program begin with here: "", or "/proc/PID/root" if it has mounts or a root
   // of its own.

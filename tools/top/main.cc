@@ -9,6 +9,7 @@
 #include "common/managed/messages.h"
 #include "common/managed/socket.h"
 #include "tools/command_line.h"
+#include "tools/json_text.h"
 #include "tools/top/screen.h"
 #include "tools/top/table.h"
 
@@ -84,7 +85,7 @@ Result<int> run(const Options &o) {
     return 0;
   }
   CKPT_TRY(json status, ask(socket->get()));
-  std::cout << (o.as_json ? status.dump(2) + "\n" : status_table(status, table_options(o)));
+  std::cout << (o.as_json ? json_text(status, 2) + "\n" : status_table(status, table_options(o)));
   return 0;
 }
 

@@ -8,8 +8,9 @@
 
 namespace ckpt::tools {
 
-// Single keys without echo, on the terminal's other screen; the destructor restores the mode and the
-// screen, as do the signals INT, TERM, HUP and QUIT, by which the process then ends. One at a time.
+// Single keys without echo, on the terminal's other screen; the destructor restores the mode and
+// the screen, as do the signals INT, TERM, HUP and QUIT, by which the process then ends. One at a
+// time.
 class Screen {
  public:
   Screen();
@@ -17,7 +18,8 @@ class Screen {
   Screen(const Screen &) = delete;
 
   void show(const std::string &text);
-  // The key that is pressed within `seconds`; nothing if there is none; 'q' at the end of the input.
+  // The key that is pressed within `seconds`; nothing if there is none; 'q' at the end of the
+  // input.
   std::optional<char> key(double seconds);
 };
 

@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 
 #include "common/base/bytes.h"
+#include "common/base/printable.h"
+#include "common/base/units.h"
 
 namespace ckpt::tools {
 namespace {
@@ -16,21 +18,28 @@ namespace {
 using nlohmann::json;
 
 constexpr int kBarColumns = 30;
+constexpr size_t kMaxTextBytes = 200;
 
 u64 number(const json &j, const char *key) {
   auto it = j.find(key);
   return it != j.end() && it->is_number_unsigned() ? it->get<u64>() : 0;
 }
+i64 signed_number(const json &j, const char *key) {
+  auto it = j.find(key);
+  return it != j.end() && it->is_number_integer() ? it->get<i64>() : 0;
+}
 bool flag(const json &j, const char *key) {
   auto it = j.find(key);
   return it != j.end() && it->is_boolean() && it->get<bool>();
 }
+// ckptd may be another user's, and its answer anything.
+json list(const json &j, const char *key) {
+  auto it = j.find(key);
+  return it != j.end() && it->is_array() ? *it : json::array();
+}
 std::string text(const json &j, const char *key) {
   auto it = j.find(key);
-  std::string s = it != j.end() && it->is_string() ? it->get<std::string>() : "";
-  std::ranges::replace_if(
-      s, [](char c) { return static_cast<unsigned char>(c) < 32 || c == 127; }, '?');
-  return s;
+  return it != j.end() && it->is_string() ? printable(it->get<std::string>(), kMaxTextBytes) : "";
 }
 
 // CUDA is the usual case and not marked.
@@ -74,7 +83,7 @@ std::string state_of(const json &p) {
 }
 
 std::string gpu_number(const json &status, const std::string &uuid) {
-  const json gpus = status.value("gpus", json::array());
+  const json gpus = list(status, "gpus");
   for (size_t i = 0; i < gpus.size(); i++)
     if (!uuid.empty() && text(gpus[i], "uuid") == uuid) return std::to_string(i);
   return "-";
@@ -92,24 +101,16 @@ std::string user_of(const json &p) {
   return at->second;
 }
 
-// "2:05" minutes, "3h07m" or "12d03h".
-std::string age(u64 seconds) {
-  u64 minutes = seconds / 60, hours = minutes / 60;
-  if (hours == 0) return fmt::format("{}:{:02}", minutes, seconds % 60);
-  if (hours < 100) return fmt::format("{}h{:02}m", hours, minutes % 60);
-  return fmt::format("{}d{:02}h", hours / 24, hours % 24);
-}
-
 constexpr const char *kTitles =
     "    PID PRI STATE      GPU   USED  WANTS   KEPT EVICT   TIME USER     PROGRAM";
 constexpr size_t kStateAt = 12;
 
 std::string program_line(const json &status, const json &p) {
   return fmt::format("{:>7} {:>3} {:<10} {:>3} {:>6} {:>6} {:>6} {:>5} {:>6} {:<8} {}",
-                     number(p, "pid"), p.value("priority", 0), state_of(p),
+                     number(p, "pid"), signed_number(p, "priority"), state_of(p),
                      gpu_number(status, text(p, "gpu")), number(p, "used_bytes") >> 20,
                      number(p, "requested_bytes") >> 20, number(p, "kept_bytes") >> 20,
-                     number(p, "evictions"), age(number(p, "seconds")), user_of(p),
+                     number(p, "evictions"), human_duration(number(p, "seconds")), user_of(p),
                      text(p, "name") + (of_opencl(p) ? " (OpenCL)" : "") +
                          (flag(p, "exclusive") ? " (exclusive)" : "") +
                          (p.contains("cannot_be_suspended") ? " (stays)" : ""));
@@ -164,14 +165,14 @@ std::string status_table(const json &status, const TableOptions &o) {
     std::string shown = cut(line, o.width);
     out += (o.colours ? painted(shown, at, size, colour) : shown) + "\n";
   };
-  const json gpus = status.value("gpus", json::array());
+  const json gpus = list(status, "gpus");
   for (size_t i = 0; i < gpus.size(); i++) add(gpu_line(i, gpus[i]), 0, 6, kBold);
   add(fmt::format("evicted: {} in host memory, {} on disk        # used, + promised, . free",
                   mib(number(status, "host_kept_bytes")), mib(number(status, "disk_kept_bytes"))),
       0, 0, kBold);
   add("", 0, 0, kBold);
   add(kTitles, 0, cut(kTitles, o.width).size(), kBold);
-  for (const json &p : sorted(status.value("programs", json::array()), o.sort))
+  for (const json &p : sorted(list(status, "programs"), o.sort))
     add(program_line(status, p), kStateAt, state_of(p).size(), colour_of(state_of(p)));
   return out;
 }
@@ -187,7 +188,7 @@ USED      MiB of device memory that the program uses
 WANTS     MiB that it has asked for and waits for
 KEPT      MiB of its contents that are kept in host memory or on disk
 EVICT     how often it was evicted
-TIME      since it has joined: minutes:seconds, 3h07m, or 12d03h
+TIME      since it has joined ckptd
 )";
 }
 

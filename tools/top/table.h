@@ -17,7 +17,7 @@ struct TableOptions {
 
 inline const std::vector<std::string> kSortings = {"arrival", "pid", "user", "time", "memory"};
 
-// A missing value is shown as 0 or as nothing, and a control character in a name as '?'.
+// A missing value is shown as 0 or as nothing, and a control character in a name as \xNN.
 std::string status_table(const nlohmann::json &status, const TableOptions &options);
 // What the columns and marks of the table mean.
 std::string table_legend();

@@ -40,7 +40,7 @@ void Measurements::report(Time now, const std::list<Peer> &peers, const Peer *ab
     GpuIndex gpu = static_cast<GpuIndex>(g);
     Result<Reading> r = meter_->read(g);
     if (!r) {
-      log::warn("{}", r.error().what);
+      if (unreadable_.admit(now, gpu)) log::warn("{}", r.error().what);
     } else if (!meter_->gpus()[g].measured) {
       u64 disconnected = std::min(r->free, disconnected_.bytes(gpu));
       policy.measured(gpu, r->free - disconnected, disconnected > 0);

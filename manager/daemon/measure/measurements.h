@@ -10,6 +10,7 @@
 #include "manager/daemon/measure/disconnected_clients.h"
 #include "manager/daemon/measure/exiting_clients.h"
 #include "manager/daemon/measure/meter.h"
+#include "manager/daemon/report/log_limit.h"
 #include "manager/policy/policy.h"
 
 namespace ckpt::manager {
@@ -39,6 +40,7 @@ class Measurements {
   std::unique_ptr<Meter> meter_;
   DisconnectedClients disconnected_;
   ExitingClients exiting_;
+  LogLimit unreadable_;  // by GPU instead of by user
 };
 
 }  // namespace ckpt::manager

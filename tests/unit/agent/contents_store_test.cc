@@ -2,6 +2,8 @@
 #include "agent/transfer/store_io.h"
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <vector>
@@ -92,6 +94,103 @@ TEST_CASE("a store is placed in memory if there is room; without any room it is 
   REQUIRE(!nowhere);  // the disk is covered by tests/system/test_cuda.py
   CHECK(nowhere.error().what.find("/var/tmp") != std::string::npos);
   CHECK(nowhere.error().hint.find("TMPDIR") != std::string::npos);
+}
+
+namespace {
+
+// Saves `bytes` as a device does that writes to places, and to slots where there are none.
+Result<> save_to_places(StoreSink &sink, const std::string &name, const std::vector<u8> &bytes) {
+  CKPT_TRY(u32 region, sink.region(name, bytes.size()));
+  for (size_t at = 0; at < bytes.size();) {
+    CKPT_TRY(std::span<std::byte> place, sink.place(region, at, bytes.size() - at));
+    if (place.empty()) {
+      size_t n = std::min<size_t>(kSlotBytes, bytes.size() - at);
+      CKPT_TRY(Slot slot, sink.acquire());
+      std::memcpy(slot.data, bytes.data() + at, n);
+      CKPT_CHECK(sink.put(region, at, slot, static_cast<u32>(n)));
+      at += n;
+      continue;
+    }
+    std::memcpy(place.data(), bytes.data() + at, place.size());
+    CKPT_CHECK(sink.placed(region, at, place));
+    at += place.size();
+  }
+  return sink.finish();
+}
+
+// load() for a device, which clears its memory where a piece has zeros.
+std::vector<u8> load_places(Source &source, const std::string &name, size_t bytes) {
+  std::vector<u8> out(bytes, 0xee);
+  Source::Piece piece;
+  for (;;) {
+    Result<bool> more = source.next(piece);
+    REQUIRE(more);
+    if (!*more) return out;
+    if (piece.region == name && piece.zeros) std::memset(out.data() + piece.offset, 0, piece.bytes);
+    if (piece.region == name && !piece.zeros)
+      std::memcpy(out.data() + piece.offset, piece.slot.data, piece.bytes);
+    if (!piece.zeros) REQUIRE(source.release(piece.slot));
+  }
+}
+
+// 70 MB that cross the ends of pieces, and small regions.
+void round_trip_of_places(u64 direct_bytes) {
+  Result<ContentsStore> store = ContentsStore::create("", direct_bytes);
+  REQUIRE(store);
+  REQUIRE(store->direct() != nullptr);
+  Staging s = staging();
+  std::vector<u8> small = pattern(12'345), large = pattern(70'000'000), last = pattern(2'000'000);
+  {
+    StoreSink sink(*store, s, "cuda/");
+    REQUIRE(save_to_places(sink, "mem-1", small));
+    REQUIRE(save_to_places(sink, "mem-2", large));
+    REQUIRE(save_to_places(sink, "mem-3", last));
+  }
+  for (const char *name : {"mem-1", "mem-2", "mem-3"}) {
+    const std::vector<u8> &expected = name[4] == '1' ? small : name[4] == '2' ? large : last;
+    StoreSource source(*store, s, "cuda/");
+    CHECK(load_places(source, name, expected.size()) == expected);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("what a device writes to places comes back from there") {
+  round_trip_of_places(72'100'000);
+}
+
+TEST_CASE("what finds no place goes through slots, also in the middle of a region") {
+  round_trip_of_places(40'000'000);
+  round_trip_of_places(1);
+}
+
+TEST_CASE("zeros take no memory in places") {
+  constexpr u64 kBytes = 4 * DirectMemory::kPieceBytes;
+  Result<ContentsStore> store = ContentsStore::create("", kBytes);
+  REQUIRE(store);
+  Staging s = staging();
+  std::vector<u8> zeros(kBytes);
+  {
+    StoreSink sink(*store, s, "cuda/");
+    REQUIRE(save_to_places(sink, "mem-1", zeros));
+  }
+  CHECK(store->direct()->next_piece() == 1);
+  StoreSource source(*store, s, "cuda/");
+  CHECK(load_places(source, "mem-1", zeros.size()) == zeros);
+}
+
+TEST_CASE("the memory for places cannot change its size, and a limit on files leaves slots") {
+  Result<ContentsStore> store = ContentsStore::create("", 1 << 20);
+  REQUIRE(store);
+  CHECK(::ftruncate(store->direct_fd(), 0) < 0);
+  rlimit before{}, small{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  small = {1 << 20, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+  Result<ContentsStore> limited = ContentsStore::create("", 64 << 20);
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  REQUIRE(limited);
+  CHECK(limited->direct() == nullptr);
 }
 
 TEST_CASE("a sink without a free slot fails instead of waiting") {

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "libckpt-cuda/uuid.h"
+#include "libckpt-cuda/devices/uuid.h"
 
 using namespace ckpt::cuda;
 using nlohmann::json;
@@ -67,6 +67,38 @@ TEST_CASE("every reason is reported: too little memory, another chip type") {
 TEST_CASE("malformed requirements are no error") {
   for (const char *text : {"{}", "{\"devices\": 3}", "{\"devices\": [3, null, {}]}"})
     CHECK(check_devices(json::parse(text), {device("x")}, {}).reasons.empty());
+}
+
+TEST_CASE("a map names every GPU of the machine, each with one of its own") {
+  std::vector<std::string> four{"a", "b", "c", "d"};
+  CHECK(complete_map({{"a", "c"}}, four, four)->size() == 4);
+  CHECK(*complete_map({{"a", "c"}}, four, four) ==
+        Map{{"a", "c"}, {"b", "b"}, {"d", "d"}, {"c", "a"}});
+  CHECK(*complete_map({{"a", "y"}}, {"a", "b"}, {"x", "y"}) == Map{{"a", "y"}, {"b", "x"}});
+  CHECK(*complete_map({{"a", "y"}}, {"a"}, {"x", "y"}) == Map{{"a", "y"}});
+  CHECK(*complete_map({{"a", "y"}}, {}, {"x", "y"}) == Map{{"a", "y"}});  // an older image
+}
+
+TEST_CASE("a map that moves nothing is left out") {
+  CHECK(complete_map({{"a", "a"}, {"b", "b"}}, {"a", "b", "c"}, {"a", "b", "c"})->empty());
+  CHECK(complete_map({}, {"a"}, {"b"})->empty());
+}
+
+TEST_CASE("fewer GPUs than before, and drivers without maps, are refused by name") {
+  json needs = requirements({old_device("a", true)});
+  needs["gpus"] = {"a", "b"};
+  DeviceCheck v = check_devices(needs, {device("x")}, {});
+  complete_check(v, needs, {"x"}, 13000);
+  REQUIRE(v.reasons.size() == 1);
+  CHECK(v.reasons[0].find("a machine with 2 GPUs, and this one has 1") != std::string::npos);
+  v = check_devices(needs, {device("a"), device("b")}, {"b"});
+  complete_check(v, needs, {"a", "b"}, 12080);
+  REQUIRE(v.reasons.size() == 1);
+  CHECK(v.reasons[0].find("CUDA 12.8") != std::string::npos);
+  v = check_devices(needs, {device("a"), device("b")}, {});
+  complete_check(v, needs, {"a", "b"}, 12080);
+  CHECK(v.reasons.empty());
+  CHECK(v.map.empty());
 }
 
 TEST_CASE("UUIDs are parsed as they are written") {

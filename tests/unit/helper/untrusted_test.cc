@@ -63,8 +63,8 @@ TEST_CASE("a core file with a capability in any set, in any form is refused") {
   }
   CHECK(!check_core_file(with_creds(field(10, Bytes(1, std::byte{1})))));
   // A decoder merges two messages of one field.
-  Bytes twice = field(kThread, field(kCreds, integer(10, 0))) +
-                field(kThread, field(kCreds, integer(10, 1)));
+  Bytes twice =
+      field(kThread, field(kCreds, integer(10, 0))) + field(kThread, field(kCreds, integer(10, 1)));
   CHECK(!check_core_file(core_file(twice)));
 }
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sys/stat.h>
+
 #include "storage/chunk/chunk_codec.h"
 #include "storage/io/key_file.h"
 #include "tests/unit/storage/support.h"
@@ -96,6 +98,7 @@ TEST_CASE("every flip in an encrypted image is found, even with correct checksum
 }
 
 TEST_CASE("key files contain 32 bytes or 64 hex digits") {
+  mode_t before = ::umask(077);
   TempFolder tmp;
   Bytes bytes = random_bytes(Key::kBytes, 5);
   std::string hex;
@@ -107,6 +110,9 @@ TEST_CASE("key files contain 32 bytes or 64 hex digits") {
   for (const char *name : {"raw", "hex", "hex-line"})
     CHECK(must(read_key(tmp / name)).check(Uuid{1}) == key.check(Uuid{1}));
   CHECK(key.check(Uuid{1}) != key.check(Uuid{2}));
+  ::chmod((tmp / "raw").c_str(), 0640);
+  CHECK(mentions(read_key(tmp / "raw").error(), "other users may access"));
+  CHECK(read_key(tmp / "raw", KeyAccess::Shared));
   write_file(tmp / "short", ByteView(bytes).first(31));
   write_file(tmp / "long", view(hex + "\n\n"));
   write_file(tmp / "words", view(std::string(64, 'x')));
@@ -117,6 +123,7 @@ TEST_CASE("key files contain 32 bytes or 64 hex digits") {
   }
   CHECK(mentions(read_key(tmp / "absent").error(), "No such file"));
   CHECK_FALSE(read_key(tmp.path()));
+  ::umask(before);
 }
 
 }  // namespace

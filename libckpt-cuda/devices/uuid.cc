@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libckpt-cuda/uuid.h"
+#include "libckpt-cuda/devices/uuid.h"
 
 #include <charconv>
 

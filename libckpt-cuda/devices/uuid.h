@@ -3,6 +3,8 @@
 // UUIDs of devices as nvidia-smi writes them: GPU-2b0c6a3e-….
 #pragma once
 
+// As in entry/entries.h, whichever of them is included first.
+#define __CUDA_API_VERSION_INTERNAL 1
 #include <cuda.h>
 
 #include <string>

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Threads that make the pieces of a direct memory ready for a device, ahead of its copies: a piece
+// gets its pages and is page-locked. They run at most a given number of bytes ahead, so that no
+// more host memory than that is taken before it is needed. Exists for one save or load.
+#pragma once
+
+#include <pthread.h>
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "agent/participant/participant.h"
+#include "agent/transfer/direct_memory.h"
+
+namespace ckpt::agent {
+
+// Used by one thread.
+class PiecesAhead {
+ public:
+  // `participant` page-locks the pieces; null: none does.
+  PiecesAhead(DirectMemory &memory, Participant *participant);
+  // Unlocks the pieces.
+  ~PiecesAhead();
+  PiecesAhead(const PiecesAhead &) = delete;
+
+  // Returns when the piece is ready; fails if there is no memory for it.
+  Result<> wait_for(u64 piece);
+  // Whether wait_for() would wait.
+  bool ready(u64 piece);
+
+ private:
+  enum class State : u8 { Waiting, Ready, Failed };
+  static void *thread(void *self);
+  void start_threads();
+  void loop();
+  bool may_begin() const;
+  void begin_next(std::unique_lock<std::mutex> &lock);
+
+  DirectMemory &memory_;
+  Participant *const participant_;
+  std::vector<pthread_t> threads_;
+  std::mutex mutex_;  // guards all below
+  std::condition_variable changed_;
+  std::vector<State> pieces_;
+  std::vector<std::string> errors_;
+  u64 next_ = 0;     // the next piece to begin
+  u64 reached_ = 0;  // the largest that was waited for
+  bool closed_ = false;
+};
+
+// Gives pages to the pieces of the first `bytes` bytes, on all cores. A shortage is no error here.
+void populate_first(const DirectMemory &memory, u64 bytes);
+
+}  // namespace ckpt::agent

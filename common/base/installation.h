@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where the parts of this installation are. An installed tree may have been moved or copied, so
+// they are found from the place of the asking file, and only otherwise under the prefix of the
+// build.
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <string>
+
+#include "ckpt_config.h"
+
+namespace ckpt {
+
+// The prefix of the tree to which `folder`, of an executable or a library of ours, belongs.
+inline std::filesystem::path installation_prefix(const std::filesystem::path &folder) {
+  const std::string libraries = CKPT_LIBDIR;
+  for (const std::string &below : std::array<std::string, 5>{
+           CKPT_BINDIR, CKPT_LIBEXECDIR, libraries, libraries + "/cuda", libraries + "/softcuda"}) {
+    std::string text = folder.string(), end = "/" + below;
+    if (text.ends_with(end)) return text.substr(0, text.size() - below.size());
+  }
+  return CKPT_PREFIX;
+}
+
+inline std::filesystem::path own_folder() {
+  std::error_code ec;
+  return std::filesystem::read_symlink("/proc/self/exe", ec).parent_path();
+}
+
+// For executables. Libraries pass their own folder to installation_prefix().
+inline std::filesystem::path installed_libdir() {
+  return installation_prefix(own_folder()) / CKPT_LIBDIR;
+}
+inline std::filesystem::path installed_libexecdir() {
+  return installation_prefix(own_folder()) / CKPT_LIBEXECDIR;
+}
+
+}  // namespace ckpt

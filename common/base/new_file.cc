@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/base/new_file.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "common/base/io.h"
+
+namespace ckpt {
+namespace {
+
+Result<> copy(int from, int to) {
+  std::array<std::byte, 64u << 10> piece;
+  for (;;) {
+    ssize_t n = ::read(from, piece.data(), piece.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return fail_errno("cannot read");
+    if (n == 0) return {};
+    CKPT_CHECK(write_all(to, std::span(piece).first(static_cast<size_t>(n))));
+  }
+}
+
+bool is_trusted(const struct stat &st) { return st.st_uid == ::geteuid() || st.st_uid == 0; }
+
+Failure of_another_user(const std::string &path) {
+  return fail_with_hint(path + " belongs to another user, or could be changed by one",
+                        "choose another name, or a folder that only you may write to");
+}
+
+// Of a link, the link itself.
+Result<> check_name(const std::string &path) {
+  struct stat st {};
+  if (::lstat(path.c_str(), &st) != 0) return {};
+  return is_trusted(st) ? Result<>{} : of_another_user(path);
+}
+
+// An own file with a second name may be a link (link(2)) that another user has made to it.
+bool is_safe_output(int fd) {
+  struct stat st {};
+  if (::fstat(fd, &st) != 0 || !is_trusted(st)) return false;
+  return !S_ISREG(st.st_mode) || st.st_nlink == 1;
+}
+
+}  // namespace
+
+Result<std::string> copy_to_unique_file(int from, const std::string &prefix,
+                                        const std::string &suffix) {
+  std::string name = prefix + "XXXXXX" + suffix;
+  UniqueFd file(::mkostemps(name.data(), static_cast<int>(suffix.size()), O_CLOEXEC));
+  if (!file) return fail_errno("cannot create {}", name);
+  if (Result<> done = copy(from, file.get()); !done) {
+    ::unlink(name.c_str());
+    return Failure(std::move(done).error().in(name));
+  }
+  return name;
+}
+
+Result<> copy_to_new_file(int from, const std::string &path) {
+  CKPT_TRY(std::string name, copy_to_unique_file(from, path + ".", ""));
+  if (::rename(name.c_str(), path.c_str()) == 0) return {};
+  Failure why = fail_errno("cannot rename {} to {}", name, path);
+  ::unlink(name.c_str());
+  return why;
+}
+
+Result<UniqueFd> open_output(const std::string &path, int flags, mode_t mode) {
+  constexpr int kAlways = O_WRONLY | O_CLOEXEC | O_NOCTTY;
+  UniqueFd made(::open(path.c_str(), kAlways | O_CREAT | O_EXCL | (flags & O_APPEND), mode));
+  if (made) return made;
+  if (errno != EEXIST) return fail_errno("cannot create {}", path);
+  CKPT_CHECK(check_name(path));
+  // Without O_CREAT and O_TRUNC, which would do something to the file before it is checked. A FIFO
+  // has a reader, or it is refused.
+  UniqueFd file(::open(path.c_str(), kAlways | O_NONBLOCK | (flags & O_APPEND)));
+  if (!file) return fail_errno("cannot open {}", path);
+  if (!is_safe_output(file.get())) return of_another_user(path);
+  if ((flags & O_TRUNC) && ::ftruncate(file.get(), 0) != 0 && errno != EINVAL)
+    return fail_errno("cannot truncate {}", path);
+  ::fcntl(file.get(), F_SETFL, flags & O_APPEND);  // blocking again
+  return file;
+}
+
+}  // namespace ckpt

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Addresses of the process that the driver gives up for the time of a checkpoint.
+//
+// The problem. The driver's Checkpoint unmaps the ranges of /dev/nvidia* from the process, and its
+// Restore maps them at the same addresses with MAP_FIXED. The threads of the program run meanwhile,
+// for hours where it is suspended. If one of them maps memory, the kernel may place it in such a
+// hole, and Restore destroys it (google/gvisor#14776). Newer drivers leave placeholders themselves
+// (google/gvisor#14008).
+//
+// How it works. Device ranges are shared mappings. note() records all shared mappings before the
+// checkpoint. fill() puts a mapping without access into each that is gone. Between the driver's
+// munmap and that moment a thread may have been quicker; threads that map often also unmap soon, so
+// fill() waits for that, and fails at a deadline. The placeholders stay during Restore, which maps
+// over them, so that no moment is left. release() removes those that Restore has not used.
+//
+// Cost. /proc/self/maps is read two times a checkpoint and once a restore.
+#pragma once
+
+#include <vector>
+
+#include "common/base/proc_maps.h"
+#include "common/base/result.h"
+
+namespace ckpt::cuda {
+
+class Holes {
+ public:
+  void note();
+  Result<> fill();
+  void release();
+
+ private:
+  struct Range {
+    u64 begin = 0, end = 0;
+  };
+  std::vector<ProcMapping> before_;
+  std::vector<Range> placed_;
+};
+
+}  // namespace ckpt::cuda

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A call of the driver with a deadline. The driver's own checkpoint calls have none (but Lock), and
+// have been seen to hang (NVIDIA/cuda-checkpoint#58). The call is made by a thread of its own,
+// which is left behind where it does not return in time.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "libckpt-cuda/entry/driver.h"
+
+namespace ckpt::cuda {
+
+// No value: it has not returned in time. `if_late` runs if it succeeds afterwards.
+std::optional<CUresult> call_in_time(std::function<CUresult()> call,
+                                     std::function<void()> if_late = {});
+// The deadline in seconds, for messages.
+unsigned driver_deadline();
+
+}  // namespace ckpt::cuda

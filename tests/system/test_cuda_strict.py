@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What NVIDIA's driver does at a checkpoint and a kinder one would not (docs/SOFTCUDA.md, "As strict as a driver").
+Every CUDA test runs on the strict device; the tests in here order what does not happen every day."""
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import wait_for
+from cuda_programs import NVCC, RUN, make  # noqa: F401 (make is a fixture)
+from test_cuda import Cuda, cuda  # noqa: F401 (cuda is a fixture)
+from toolkit import WHY_NOT
+
+pytestmark = [
+    pytest.mark.skipif(not NVCC, reason=WHY_NOT),
+    pytest.mark.skipif(not RUN.exists(), reason="the software device is not built"),
+]
+
+
+@pytest.fixture
+def four(cuda):  # noqa: F811
+    """A machine with four devices."""
+    cuda.ckpt.env["CKPT_SOFTCUDA"] = "4x96M"
+    return cuda
+
+
+@pytest.fixture
+def order(cuda):  # noqa: F811
+    """order("cuMemUnmap 999"): from now on the device does this; order() ends it."""
+    file = cuda.ckpt.folder / "faults"
+    cuda.ckpt.env["CKPT_SOFTCUDA_FAULTS"] = str(file)
+    return lambda *lines: file.write_text("\n".join(lines))
+
+
+def device_in_use(cuda):  # noqa: F811
+    used = cuda.used_mib()
+    assert sum(mib > 0 for mib in used) == 1, used
+    return next(i for i, mib in enumerate(used) if mib > 0)
+
+
+# ---- maps of devices
+
+def test_one_of_four_devices_is_dumped_and_restored_in_place_and_elsewhere(four):
+    """The driver's map names all four devices of the machine, although the program sees one."""
+    expected = four.expected(6)
+    job = four.start(6, options=["--device", "cuda:2"])
+    four.ckpt.dump(job.pid, "one")
+    assert job.wait() == 85
+    copy = four.ckpt.restore("one")
+    wait_for(lambda: sum(four.used_mib()) > 0, "the restored program's memory")
+    assert device_in_use(four) == 2
+    four.ckpt.dump(copy.pid, "two")
+    assert copy.wait() == 85
+    copy = four.ckpt.restore("two", "--device", "cuda:1")
+    wait_for(lambda: sum(four.used_mib()) > 0, "the restored program's memory")
+    assert device_in_use(four) == 1
+    four.go_on()
+    assert copy.wait() == 0, copy.error_text
+    assert copy.lines[-2:] == expected
+
+
+def test_one_of_four_devices_is_resumed_in_place_and_elsewhere(four):
+    expected = four.expected(6)
+    job = four.start(6, options=["--device", "cuda:2"])
+    for options, place in ([], 2), (["--device", "cuda:0"], 0), (["--device", "cuda:3"], 3), ([], 3):
+        assert four.suspend(job).returncode == 0
+        r = four.resume(job, *options)
+        assert r.returncode == 0, r.stderr
+        assert device_in_use(four) == place
+    four.go_on()
+    assert job.wait() == 0, job.error_text
+    assert job.lines[-2:] == expected
+
+
+def test_a_driver_that_takes_no_map_restores_in_place_only(four):
+    four.ckpt.env["CKPT_SOFTCUDA_DRIVER"] = "570"
+    expected = four.expected(6)
+    job = four.start(6, options=["--device", "cuda:2"])
+    assert four.suspend(job).returncode == 0
+    r = four.resume(job, "--device", "cuda:1")
+    assert r.returncode == 1 and "another GPU needs driver 580" in r.stderr
+    assert four.resume(job).returncode == 0
+    four.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    copy = four.ckpt.restore("image", "--device", "cuda:1")
+    assert copy.wait() != 0 and "another GPU needs driver 580" in copy.error_text
+    four.go_on()
+    copy = four.ckpt.restore("image")
+    assert copy.wait() == 0, copy.error_text
+    assert copy.lines[-2:] == expected
+
+
+def test_a_move_that_moves_nothing_is_an_error(four, order):
+    expected = four.expected(6)
+    job = four.start(6, options=["--device", "cuda:2"])
+    assert four.suspend(job).returncode == 0
+    order("cuCheckpointProcessRestore nothing")
+    r = four.resume(job, "--device", "cuda:1")
+    assert r.returncode == 1 and "has not moved device 0" in r.stderr, r.stderr
+    assert sum(four.used_mib()) == 0  # the program is suspended still
+    order()
+    assert four.resume(job, "--device", "cuda:1").returncode == 0
+    assert device_in_use(four) == 1
+    four.go_on()
+    assert job.wait() == 0, job.error_text
+    assert job.lines[-2:] == expected
+
+
+def test_an_image_of_a_machine_with_more_devices_is_refused(four):
+    job = four.start(2)
+    four.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    four.ckpt.env["CKPT_SOFTCUDA"] = "2x128M"
+    copy = four.ckpt.restore("image")
+    assert copy.wait() != 0 and "a machine with 4 GPUs, and this one has 2" in copy.error_text
+
+
+# ---- addresses that the driver gives up and takes back
+
+@pytest.mark.parametrize("placeholders", [False, True], ids=["holes", "placeholders"])
+@pytest.mark.parametrize("suspends, dumps", [(6, 2), pytest.param(100, 20, marks=pytest.mark.full)])
+def test_mappings_of_the_program_keep_their_contents(cuda, suspends, dumps, placeholders):  # noqa: F811
+    if placeholders:
+        cuda.ckpt.env["CKPT_SOFTCUDA_PLACEHOLDERS"] = "1"
+    job = cuda.start(source="mapping.cu", paused=False)
+    job.wait_lines(1)
+    for _ in range(suspends):
+        assert cuda.suspend(job).returncode == 0
+        time.sleep(0.05)  # the threads map memory meanwhile
+        r = cuda.resume(job)
+        assert r.returncode == 0, r.stderr
+    for i in range(dumps):
+        cuda.ckpt.dump(job.pid, f"image{i}", "--leave-running")
+    cuda.ckpt.finish()
+    assert job.wait() == 0, job.text
+
+
+# ---- faults of the driver
+
+@pytest.mark.parametrize("fault, words", [("cuMemUnmap 999", "cannot unmap"),
+                                          ("cuCheckpointProcessLock 3", "cannot lock the driver"),
+                                          ("cuCheckpointProcessCheckpoint 801", "NOT_SUPPORTED")])
+def test_a_fault_leaves_the_program_running(cuda, order, fault, words):  # noqa: F811
+    expected = cuda.expected(6)
+    job = cuda.start(6)
+    order(fault)
+    assert words in cuda.ckpt.dump_refused(job.pid, "image")
+    r = cuda.suspend(job)
+    assert r.returncode == 1 and words in r.stderr
+    order()
+    cuda.go_on()
+    assert job.wait() == 0, job.error_text
+    assert job.lines[-2:] == expected
+
+
+@pytest.mark.parametrize("call", ["Lock", "Checkpoint"])
+def test_a_call_that_hangs_before_the_devices_are_left_is_given_up(cuda, order, call):  # noqa: F811
+    cuda.ckpt.env["CKPT_CUDA_DRIVER_TIMEOUT"] = "2"
+    expected = cuda.expected(6)
+    job = cuda.start(6)
+    order(f"cuCheckpointProcess{call} hang")
+    r = cuda.suspend(job)
+    assert r.returncode == 1 and "has not returned within 2 s" in r.stderr, r.stderr
+    order()
+    cuda.go_on()
+    assert job.wait() == 0, job.error_text
+    assert job.lines[-2:] == expected
+
+
+def test_a_restore_that_hangs_is_reported_as_lost(cuda, order):  # noqa: F811
+    cuda.ckpt.env["CKPT_CUDA_DRIVER_TIMEOUT"] = "2"
+    job = cuda.start(6)
+    assert cuda.suspend(job).returncode == 0
+    order("cuCheckpointProcessRestore hang")
+    r = cuda.resume(job)
+    assert r.returncode == 1 and "its state is lost" in r.stderr, r.stderr
+    cuda.go_on()
+    assert job.wait() != 0
+    assert "has lost its devices" in job.error_text
+
+
+def test_a_driver_that_crashes_ends_the_program_and_leaves_no_image(cuda, order):  # noqa: F811
+    job = cuda.start(6)
+    order("cuCheckpointProcessCheckpoint crash")
+    cuda.ckpt.dump_refused(job.pid, "image")
+    assert job.wait() == 128 + signal.SIGSEGV
+
+
+# ---- too little memory in the driver's Restore
+
+def test_room_for_the_drivers_share_is_checked_before(cuda):  # noqa: F811
+    """The driver's share is 40 MiB of the context; afterwards the driver itself would refuse for ever."""
+    cuda.ckpt.env.update(CKPT_SOFTCUDA="1x96M", CKPT_SOFTCUDA_CONTEXT="40")
+    expected = cuda.expected(6)
+    job = cuda.start(6)
+    assert cuda.suspend(job).returncode == 0
+    hog = cuda.start(2, 12 << 20)  # 48 MiB and a context
+    r = cuda.resume(job)
+    assert r.returncode == 1 and "MiB are free" in r.stderr, r.stderr
+    hog.kill()
+    wait_for(lambda: cuda.used_mib() == [0], "the other program's memory to be free")
+    r = cuda.resume(job)
+    assert r.returncode == 0, r.stderr
+    cuda.go_on()
+    assert job.wait() == 0, job.error_text
+    assert job.lines[-2:] == expected
+
+
+def test_an_out_of_memory_that_is_final_is_reported_as_lost(cuda, order):  # noqa: F811
+    job = cuda.start(6)
+    assert cuda.suspend(job).returncode == 0
+    order("cuCheckpointProcessRestore 2")
+    r = cuda.resume(job)
+    assert r.returncode == 1 and "OUT_OF_MEMORY" in r.stderr, r.stderr
+    order("cuCheckpointProcessRestore 304")
+    r = cuda.resume(job)
+    assert r.returncode == 1 and "cannot restore it after that" in r.stderr, r.stderr
+    cuda.go_on()
+    assert job.wait() != 0
+    assert "has lost its devices" in job.error_text
+
+
+# ---- CRIU
+
+PLUGIN = r"""
+#include <fcntl.h>
+#include <stdlib.h>
+static int note(int stage) { open(getenv("PLUGIN_CALLED"), O_CREAT | O_WRONLY, 0600); return 0; }
+struct { const char *name; int (*init)(int); void (*exit)(int, int); unsigned version, most; void *hooks[64]; }
+    CR_PLUGIN_DESC = {"cuda_plugin", note, 0, 1, 64};
+"""
+
+
+def test_plugins_of_criu_are_never_called(cuda):  # noqa: F811
+    """A distribution's CRIU has cuda_plugin, which would restore the driver without our map."""
+    plugins = cuda.ckpt.folder / "plugins"
+    plugins.mkdir()
+    (plugins / "plugin.c").write_text(PLUGIN)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", plugins / "cuda_plugin.so", plugins / "plugin.c"], check=True)
+    called = cuda.ckpt.folder / "called"
+    cuda.ckpt.env.update(CRIU_LIBS_DIR=str(plugins), PLUGIN_CALLED=str(called))
+    job = cuda.start(2)
+    cuda.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    cuda.go_on()
+    copy = cuda.ckpt.restore("image")
+    assert copy.wait() == 0, copy.error_text
+    assert not called.exists()
+
+
+def test_a_program_that_maps_llvm_is_dumped_and_restored(cuda, tmp_path):  # noqa: F811
+    """As Julia and Mesa do. The library of PoCL or Rusticl is what shows a driver that was not left."""
+    source = tmp_path / "library.c"
+    source.write_text("int nothing;\n")
+    library = tmp_path / "libLLVM-15.so.1"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    expected = cuda.expected(4)
+    job = cuda.start(4, env={"LD_PRELOAD": str(library)})
+    cuda.ckpt.dump(job.pid, "image")
+    assert job.wait() == 85
+    cuda.go_on()
+    copy = cuda.ckpt.restore("image")
+    assert copy.wait() == 0, copy.error_text
+    assert copy.lines[-2:] == expected

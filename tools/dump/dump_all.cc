@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/dump/dump_all.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <mutex>
+
+#include <nlohmann/json.hpp>
+
+#include "common/base/units.h"
+#include "storage/io/partial_folder.h"
+#include "tools/device/apis.h"
+#include "tools/image/text.h"
+#include "tools/manifest/saved_images.h"
+#include "tools/proc/command.h"
+#include "tools/proc/process.h"
+#include "tools/session/end_mark.h"
+#include "tools/session/programs.h"
+
+namespace ckpt::tools {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kAtOnce = 4;
+constexpr size_t kMaxReport = 1u << 20;
+
+struct Job {
+  RunningProgram program;
+  std::string image;
+  pid_t dump = 0;
+  UniqueFd report;
+};
+
+// A name from a program's user: no path, and nothing for a shell to interpret.
+std::string safe_name(std::string name) {
+  for (char &c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '.') c = '_';
+  return name;
+}
+
+// With the time, because PIDs come again after a boot.
+std::string image_name(const std::string &folder, const RunningProgram &p) {
+  std::time_t now = ::time(nullptr);
+  std::tm t{};
+  ::gmtime_r(&now, &t);
+  char when[32];
+  std::strftime(when, sizeof when, "%Y%m%dT%H%M%SZ", &t);
+  Result<Process> root = read_process(p.root);
+  return fmt::format("{}/ckpt-{}-{}-{}-{}.img", folder, safe_name(p.user),
+                     safe_name(root ? root->command : "program"), p.root, when);
+}
+
+class DumpAll {
+ public:
+  DumpAll(const DumpAllOptions &options, Cancel &cancel) : options_(options), cancel_(cancel) {}
+
+  Result<int> run() {
+    std::error_code ec;
+    std::string folder = std::filesystem::canonical(options_.folder, ec).string();
+    if (ec || !std::filesystem::is_directory(folder, ec))
+      return fail_with_hint(fmt::format("there is no folder {}", options_.folder),
+                            "create it; it gets one image of each program");
+    CKPT_TRY(std::optional<uid_t> uid, selected_user(options_.user));
+    OnCancel guard(cancel_, [this] { pass_on(cancel_.signal()); });
+    for (RunningProgram &p : running_programs(uid)) {
+      if (running_.size() == kAtOnce) wait_for_one();
+      if (cancel_.signal()) break;
+      std::string image = image_name(folder, p);
+      start({.program = std::move(p), .image = std::move(image)});
+    }
+    while (!running_.empty()) wait_for_one();
+    if (options_.remove_older) remove_older(folder);
+    print_sum();
+    if (int signal = cancel_.signal()) return 128 + signal;
+    return failed_ == 0 ? 0 : 1;
+  }
+
+ private:
+  void start(Job job) {
+    if (job.program.root == 0) return failed(job, "it is still being started or restored");
+    job.report.reset(::memfd_create("ckpt-dump-report", MFD_CLOEXEC));
+    UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    Spawn spec{.argv = {sibling_tool("ckpt-dump"), std::to_string(job.program.root), "--json", "-o",
+                        job.image},
+               .in = null.get(),
+               .out = job.report.get(),
+               .err = null.get(),
+               .own_group = true};
+    spec.argv.insert(spec.argv.end(), options_.options.begin(), options_.options.end());
+    Result<pid_t> child = spawn(spec);
+    if (!child) return failed(job, child.error().text());
+    job.dump = *child;
+    std::lock_guard lock(mutex_);
+    running_.push_back(std::move(job));
+  }
+
+  void wait_for_one() {
+    int status = 0;
+    pid_t pid = ::waitpid(-1, &status, 0);
+    if (pid < 0) return;
+    std::unique_lock lock(mutex_);
+    auto it = std::ranges::find(running_, pid, &Job::dump);
+    if (it == running_.end()) return;
+    Job job = std::move(*it);
+    running_.erase(it);
+    lock.unlock();
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+      dumped(job);
+    else
+      failed(job, why(job, status));
+  }
+
+  static json report_of(const Job &job) {
+    std::string text(kMaxReport, '\0');
+    ssize_t n = ::pread(job.report.get(), text.data(), text.size(), 0);
+    text.resize(n > 0 ? static_cast<size_t>(n) : 0);
+    return json::parse(text, nullptr, false);
+  }
+
+  static std::string why(const Job &job, int status) {
+    json report = report_of(job);
+    if (report.is_object() && report.contains("error") && report["error"].is_object())
+      if (std::string what = field(report["error"], "what"); !what.empty()) return what;
+    return WIFEXITED(status) ? fmt::format("exit code {}", WEXITSTATUS(status))
+                             : fmt::format("killed by signal {}", WTERMSIG(status));
+  }
+
+  void dumped(const Job &job) {
+    dumped_.push_back(job.image);
+    json report = report_of(job);
+    double stored = report.is_object() ? report.value("stored_bytes", 0.0) : 0;
+    say(fmt::format("dumped   {}  {} ({})", who(job), for_terminal(job.image),
+                    human_bytes(static_cast<u64>(stored))));
+    list_.push_back(describe(job, job.image, {}));
+  }
+
+  void failed(const Job &job, const std::string &reason) {
+    failed_++;
+    say(fmt::format("FAILED   {}  {}", who(job), reason));
+    list_.push_back(describe(job, {}, reason));
+  }
+
+  static std::string who(const Job &job) {
+    return fmt::format("{} {} ({})", job.program.root, for_terminal(job.program.user),
+                       value_text(job.program.command, 60));
+  }
+
+  static json describe(const Job &job, const json &image, const json &error) {
+    return {{"pid", job.program.root},
+            {"user", job.program.user},
+            {"program", job.program.command},
+            {"image", image},
+            {"error", error}};
+  }
+
+  void say(const std::string &line) const {
+    if (!options_.json && !options_.quiet) fmt::print("{}\n", line);
+  }
+
+  void print_sum() const {
+    if (options_.json)
+      fmt::print("{}\n",
+                 json{{"programs", list_}, {"dumped", dumped_.size()}, {"failed", failed_}}.dump(
+                     -1, ' ', false, json::error_handler_t::replace));
+    else if (!options_.quiet || failed_)
+      fmt::print("{} dumped, {} failed\n", dumped_.size(), failed_);
+  }
+
+  void pass_on(int signal) {
+    std::lock_guard lock(mutex_);
+    for (const Job &job : running_) ::kill(job.dump, signal);
+  }
+
+  // Not what another image needs as its parent.
+  void remove_older(const std::string &folder) const {
+    Result<std::vector<SavedImage>> images = images_in(folder, nullptr, Thoroughness::Index);
+    if (!images) return;
+    auto is_new = [&](const SavedImage &i) { return std::ranges::count(dumped_, i.path) > 0; };
+    for (const SavedImage &old : *images) {
+      bool replaced = std::ranges::any_of(*images, [&](const SavedImage &i) {
+        return is_new(i) && i.is_of_program(old) && !i.session_folder.empty();
+      });
+      std::string name = std::filesystem::path(old.path).filename().string();
+      bool needed =
+          std::ranges::any_of(*images, [&](const SavedImage &i) { return i.parent == name; });
+      if (!replaced || is_new(old) || needed) continue;
+      if (storage::remove_published(storage::FileSystem::real(), old.path)) remove_mark(old.path);
+    }
+  }
+
+  const DumpAllOptions &options_;
+  Cancel &cancel_;
+  std::mutex mutex_;  // guards running_ against the thread of cancel_
+  std::vector<Job> running_;
+  std::vector<std::string> dumped_;
+  size_t failed_ = 0;
+  json list_ = json::array();
+};
+
+}  // namespace
+
+Result<int> dump_all(const DumpAllOptions &options, Cancel &cancel) {
+  return DumpAll(options, cancel).run();
+}
+
+}  // namespace ckpt::tools

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ckpt-dump --all: one image of each program of a user or of the node, into one folder. Each is
+// written by a ckpt-dump of its own, four at a time; what fails does not stop the others.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "tools/dump/cancel.h"
+
+namespace ckpt::tools {
+
+struct DumpAllOptions {
+  std::string folder;  // must exist
+  std::string user;    // see selected_user()
+  // Afterwards remove the older images of the same programs in the folder.
+  bool remove_older = false;
+  bool json = false, quiet = false;
+  std::vector<std::string> options;  // for every ckpt-dump
+};
+
+// Prints a line for each program. Returns the exit code: 0 if every program was dumped.
+Result<int> dump_all(const DumpAllOptions &options, Cancel &cancel);
+
+}  // namespace ckpt::tools

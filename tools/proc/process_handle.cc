@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/proc/process_handle.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <set>
+
+namespace ckpt::tools {
+
+Result<ProcessHandle> ProcessHandle::open(pid_t pid) {
+  UniqueFd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!fd) return fail_errno("cannot open process {}", pid);
+  return ProcessHandle(std::move(fd));
+}
+
+bool ProcessHandle::signal(int number) const {
+  return fd_ && ::syscall(SYS_pidfd_send_signal, fd_.get(), number, nullptr, 0) == 0;
+}
+
+// A PID may get another process between the look at the tree and pidfd_open(). But if the PID is
+// in the tree afterwards, and the handle still has it, the process behind it is of the tree.
+Result<std::vector<ProcessHandle>> handles_of_tree(pid_t root,
+                                                   const std::vector<Process> &processes) {
+  std::vector<ProcessHandle> handles;
+  for (const Process &p : processes) {
+    CKPT_TRY(ProcessHandle handle, ProcessHandle::open(p.pid));
+    handles.push_back(std::move(handle));
+  }
+  std::set<pid_t> now;
+  for (const Process &p : ProcessTable::read().tree(root)) now.insert(p.pid);
+  for (size_t i = 0; i < processes.size(); i++)
+    if (!now.contains(processes[i].pid) || !handles[i].has_pid())
+      return fail("process {} of the program ended during the checkpoint", processes[i].pid);
+  return handles;
+}
+
+}  // namespace ckpt::tools
