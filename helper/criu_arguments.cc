@@ -9,25 +9,12 @@ namespace ckpt::helper {
 namespace {
 
 std::vector<std::string> common_arguments(const CriuRun &run, const char *verb) {
-  std::vector<std::string> c{run.criu,
-                             verb,
-                             "--no-default-config",
+  std::vector<std::string> c{run.criu, verb, "--no-default-config",
                              // Without plugins: cuda_plugin, where it is installed, would lock and
                              // resume the devices that the agent has left. The folder has none.
-                             "--libdir",
-                             run.folder,
-                             "--stream",
-                             "--leave-stopped",
-                             "--shell-job",
-                             "--file-locks",
-                             "--tcp-established",
-                             "--network-lock",
-                             "skip",
-                             "-D",
-                             run.folder,
-                             "-o",
-                             run.log,
-                             run.errors_only ? "-v1" : "-v4"};
+                             "--libdir", run.folder, "--stream", "--leave-stopped", "--shell-job",
+                             "--file-locks", "--tcp-established", "--network-lock", "skip", "-D",
+                             run.folder, "-o", run.log, run.errors_only ? "-v1" : "-v4"};
   if (run.unprivileged) c.push_back("--unprivileged");
   return c;
 }

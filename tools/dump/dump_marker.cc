@@ -31,7 +31,8 @@ void DumpMarker::lock(pid_t keeper, const std::string &session_socket) {
 }
 
 void DumpMarker::remove() {
-  if (AsUser as(keeper_user_); folder_ && as.active()) ::unlinkat(folder_.get(), kMarkerName.c_str(), 0);
+  if (AsUser as(keeper_user_); folder_ && as.active())
+    ::unlinkat(folder_.get(), kMarkerName.c_str(), 0);
 }
 
 bool DumpMarker::is_open_in(const DescriptorTable &program) const {

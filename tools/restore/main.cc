@@ -169,8 +169,9 @@ Result<int> run(Options &o) {
 
 void add_options(CommandLine &line, Options &o) {
   RestoreOptions &r = o.restore;
-  line.option("IMAGE", r.image,
-              "the image's folder, or the folder of a series (ckpt-run --image); -: standard input");
+  line.option(
+      "IMAGE", r.image,
+      "the image's folder, or the folder of a series (ckpt-run --image); -: standard input");
   line.option("--resume=PID", o.resumed,
               "instead of an image: a process of a program that ckpt-dump --suspend has suspended");
   line.option("--all=FOLDER", o.all,
