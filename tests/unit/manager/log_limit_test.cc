@@ -5,22 +5,22 @@
 
 using namespace ckpt;
 using namespace ckpt::manager;
-using std::chrono::seconds;
 
 TEST_CASE("a user gets so many lines in an interval, and the rest is counted") {
   LogLimit limit;
-  for (int i = 0; i < LogLimit::kLines; i++) CHECK(limit.admit(seconds(1), 7) == u64{0});
-  for (int i = 0; i < 5; i++) CHECK_FALSE(limit.admit(seconds(2), 7));
-  CHECK(limit.admit(seconds(2), 8) == u64{0});  // others are not affected
-  CHECK(limit.admit(seconds(61), 7) == u64{5});
-  CHECK(limit.admit(seconds(61), 7) == u64{0});
+  for (int i = 0; i < LogLimit::kLines; i++)
+    CHECK(limit.admit(std::chrono::seconds(1), 7) == u64{0});
+  for (int i = 0; i < 5; i++) CHECK_FALSE(limit.admit(std::chrono::seconds(2), 7));
+  CHECK(limit.admit(std::chrono::seconds(2), 8) == u64{0});  // others are not affected
+  CHECK(limit.admit(std::chrono::seconds(61), 7) == u64{5});
+  CHECK(limit.admit(std::chrono::seconds(61), 7) == u64{0});
 }
 
 TEST_CASE("users who are quiet are forgotten, but not what was left out") {
   LogLimit limit;
-  for (uid_t user = 0; user < 100; user++) (void)limit.admit(seconds(0), user);
-  for (int i = 0; i < LogLimit::kLines; i++) (void)limit.admit(seconds(0), 7);
-  (void)limit.admit(seconds(100), 1000);
+  for (uid_t user = 0; user < 100; user++) (void)limit.admit(std::chrono::seconds(0), user);
+  for (int i = 0; i < LogLimit::kLines; i++) (void)limit.admit(std::chrono::seconds(0), 7);
+  (void)limit.admit(std::chrono::seconds(100), 1000);
   CHECK(limit.users() == 2);
-  CHECK(limit.admit(seconds(200), 7) == u64{1});
+  CHECK(limit.admit(std::chrono::seconds(200), 7) == u64{1});
 }
