@@ -68,7 +68,7 @@ def test_append_files(ckpt):
 
 
 def test_append_and_truncate_exclude_each_other(ckpt):
-    assert ckpt.restore("one", "--append-files", "--truncate-files").wait() == 2
+    assert ckpt.restore("one", "--append-files", "--truncate-files").wait() == 125
 
 
 def holds_hard_link(ckpt):

@@ -10,7 +10,7 @@ import pytest
 
 import crafted
 from conftest import tree_of, wait_for
-from hostile_user import UID, criu_for_users, other, user, victim  # noqa: F401
+from hostile_user import UID, other, user, victim  # noqa: F401
 
 
 def root_program(session):
@@ -154,7 +154,7 @@ threading.Thread(target=serve, daemon=True).start()
 
 
 @pytest.mark.parametrize("trick", ["folder", "free name", "link"])
-def test_the_environment_removes_and_creates_nothing(ckpt, user, criu_for_users, trick):
+def test_the_environment_removes_and_creates_nothing(ckpt, user, trick):
     """$CKPT_SESSION names root's folder, or a place of root where there is nothing, as the user's program says."""
     precious = ckpt.folder / "place" / "ckpt-0-abcdef"
     precious.parent.mkdir(mode=0o755)
@@ -165,7 +165,7 @@ def test_the_environment_removes_and_creates_nothing(ckpt, user, criu_for_users,
     if trick == "link":
         (user.folder / "way").symlink_to(precious.parent)
         place = user.folder / "way" / "ckpt-0-abcdef"
-    env = dict(ckpt.env, CKPT_CRIU=criu_for_users)
+    env = ckpt.env
     job = ckpt.run("setpriv", "--reuid", UID, "--regid", UID, "--clear-groups",
                    "env", f"CKPT_SESSION={place}/session.sock", "sleep", "1000")
     wait_for(lambda: os.path.basename(exe(job.program()) or "") == "sleep", "the program")
@@ -245,6 +245,7 @@ def test_the_log_of_a_failed_restore_has_a_name_that_nobody_knows(ckpt, user, sh
         os.chown(shared / f"ckpt-restore-{pid}.log", UID, UID, follow_symlinks=False)
     job = ckpt.restore("image", env={"CKPT_CRIU": failing_criu(ckpt.folder), "CKPT_RUNTIME_DIR": str(shared)})
     assert job.wait() == 1
+    assert "its log is " in job.error_text, job.error_text
     log = pathlib.Path(job.error_text.split("its log is ")[1].split("\n")[0])
     assert not log.is_symlink() and "no" in log.read_text()
 
@@ -262,7 +263,7 @@ def test_output_is_not_written_to_a_file_of_another_user(ckpt, user, shared, pre
         assert user.run("touch", name).returncode == 0
     else:
         assert user.run("mkfifo", name).returncode == 0
-    job = ckpt.run("counter", "9", stdout="pipe")
+    job = ckpt.run("counter", "1000", stdout="pipe")
     job.wait_lines(2)
     ckpt.dump(job.pid, "image")
     job.wait()

@@ -104,6 +104,10 @@ Result<> Dump::begin() {
   // The PID leads to the program's keeper, processes and agents.
   phases_.begin("resolve");
   CKPT_CHECK(resolve());
+  // Two dumps of one program would stop each other's processes.
+  bool waited = false;
+  CKPT_CHECK(marker_.wait_for_turn(target_.keeper, target_.session_socket, waited));
+  if (waited) CKPT_CHECK(resolve());
   // All reasons why the dump would fail, reported at once.
   phases_.begin("preflight");
   CKPT_CHECK(preflight());

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "agent/protocol.h"
 #include "tools/proc/process.h"
@@ -16,8 +18,24 @@ namespace ckpt::tools {
 namespace {
 
 const std::string kMarkerName(protocol::kDumpMarker);
+constexpr std::chrono::minutes kTurnTimeout{10};
+constexpr std::chrono::milliseconds kTurnPoll{20};
 
 }  // namespace
+
+Result<> DumpMarker::wait_for_turn(pid_t keeper, const std::string &session_socket, bool &waited) {
+  using std::chrono::steady_clock;
+  if (turn_) return {};
+  std::filesystem::path session = std::filesystem::path(session_socket).parent_path();
+  CKPT_TRY(turn_, open_folder_of(keeper, session));
+  for (auto end = steady_clock::now() + kTurnTimeout; steady_clock::now() < end;) {
+    if (::flock(turn_.get(), LOCK_EX | LOCK_NB) == 0) return {};
+    waited = true;
+    std::this_thread::sleep_for(kTurnPoll);
+  }
+  turn_.reset();
+  return fail_with_hint("another dump of this program is under way", "try again when it has ended");
+}
 
 void DumpMarker::lock(pid_t keeper, const std::string &session_socket) {
   std::filesystem::path session = std::filesystem::path(session_socket).parent_path();

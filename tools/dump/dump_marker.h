@@ -8,6 +8,7 @@
 #include <string>
 
 #include "common/base/as_user.h"
+#include "common/base/result.h"
 #include "common/base/unique_fd.h"
 #include "tools/dump/outer_pipes.h"
 
@@ -15,6 +16,8 @@ namespace ckpt::tools {
 
 class DumpMarker {
  public:
+  // Waits until no other dump of the program is under way; `waited` says whether there was one.
+  Result<> wait_for_turn(pid_t keeper, const std::string &session_socket, bool &waited);
   // Locks the file that the keeper has made.
   void lock(pid_t keeper, const std::string &session_socket);
   // Agents may start from here on.
@@ -26,6 +29,7 @@ class DumpMarker {
 
  private:
   Credentials keeper_user_;  // who may remove files in it
+  UniqueFd turn_;            // the session's folder, locked by the dump that is under way
   UniqueFd folder_;          // of the session
   UniqueFd file_;
 };
