@@ -12,7 +12,11 @@ namespace ckpt::tools {
 Cancel::Cancel() {
   sigset_t set;
   ::sigemptyset(&set);
-  for (int s : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&set, s);
+  // As with nohup(1), a signal that is ignored from the start does not end a dump.
+  for (int s : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction now {};
+    if (::sigaction(s, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) ::sigaddset(&set, s);
+  }
   signals_.reset(::signalfd(-1, &set, SFD_CLOEXEC));
   stop_.reset(::eventfd(0, EFD_CLOEXEC));
   ::sigaddset(&set, SIGPIPE);  // so that write() to a closed pipe returns EPIPE instead

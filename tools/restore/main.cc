@@ -10,6 +10,7 @@
 #include "tools/restore/background.h"
 #include "tools/restore/restore.h"
 #include "tools/restore/resume.h"
+#include "tools/session/batch.h"
 #include "tools/session/standard_streams.h"
 
 namespace ckpt::tools {
@@ -19,22 +20,57 @@ constexpr ExitCodes kCodes{.failed = 1, .usage = 2};
 
 struct Options {
   RestoreOptions restore;
+  BatchOptions batch;
   bool truncate_files = false, append_files = false;
   pid_t resumed = 0;
 };
 
-Result<int> end(const Keeper::Outcome &outcome) {
-  if (outcome.error) return Failure(*outcome.error);
+Result<int> end(const Keeper::Outcome &outcome, BatchJob *job) {
+  int code = job ? job->end(outcome) : 0;
+  if (outcome.error && code == 0) return Failure(*outcome.error);
+  if (outcome.error) {
+    log::warn("{}", outcome.error->text());
+    return code;
+  }
   if (!outcome.image) end_like(outcome.wait_status);
   report_checkpointed("ckpt-restore", *outcome.image);
-  return kCheckpointedExitCode;
+  return code ? code : kCheckpointedExitCode;
 }
 
-Result<int> run_restore(RestoreOptions o) {
+bool names_series(const std::string &folder) {
+  std::error_code ec;
+  return std::filesystem::is_directory(folder, ec) &&
+         !std::filesystem::exists(folder + "/index.ckpt", ec) && Series::has_images(folder);
+}
+
+bool is_damaged(const RestoreOptions &o) {
+  Result<std::unique_ptr<storage::ImageReader>> image = open_image(o);
+  return !image || !(*image)->verify(storage::ImageReader::Depth::Stored).ok();
+}
+
+// From the newest image that is not damaged. Any other reason against a restore holds for all of
+// them, so that nothing is lost by an older image.
+Result<RestorePlan> plan_series(RestoreOptions &o, Series &series) {
+  std::vector<std::string> images = series.images();
+  if (images.empty())
+    return fail_with_hint(fmt::format("the program of {} has finished", series.folder()),
+                          "name one of its images to go back to it");
+  for (const std::string &image : images) {
+    o.image = image;
+    series.set_last(image);
+    Result<RestorePlan> plan = make_plan(o);
+    if (plan || !is_damaged(o) || image == images.back()) return plan;
+    log::warn("the image before this one is taken, and the work since then is lost: {}",
+              plan.error().text());
+  }
+  return fail("there is no image in {}", series.folder());
+}
+
+Result<int> run_restore(RestoreOptions o, BatchJob *job) {
   // Everything is checked before anything is started.
   Phases phases;
   phases.begin("check");
-  CKPT_TRY(RestorePlan plan, make_plan(o));
+  CKPT_TRY(RestorePlan plan, job ? plan_series(o, job->series()) : make_plan(o));
   if (o.grown_files == GrownFiles::Truncate) CKPT_CHECK(truncate_files(plan.manifest));
   if (o.output_file.empty())
     o.output_file = fmt::format("{}/ckpt-{}.out", std::filesystem::current_path().string(),
@@ -46,7 +82,9 @@ Result<int> run_restore(RestoreOptions o) {
   // The keeper opens the new session.
   phases.begin("session");
   CKPT_TRY(std::unique_ptr<Keeper> keeper, Keeper::create({plan.devices, o.portable}));
-  CKPT_TRY(std::unique_ptr<Periodic> periodic, Periodic::start(*keeper, o.periodic));
+  CKPT_TRY(std::unique_ptr<Periodic> periodic,
+           Periodic::start(*keeper, o.periodic, job ? &job->series() : nullptr));
+  if (job) CKPT_CHECK(job->start(*keeper, o.periodic.keep));
   // A thread restores the program, while this one serves the session until the program ends.
   Keeper::Outcome outcome;
   {
@@ -57,7 +95,7 @@ Result<int> run_restore(RestoreOptions o) {
     outcome = keeper->run();
   }
   keeper.reset();
-  return end(outcome);
+  return end(outcome, job);
 }
 
 Result<int> run_resume(const Options &o) {
@@ -88,12 +126,17 @@ Result<int> run(Options &o) {
   if (o.append_files) o.restore.grown_files = GrownFiles::Append;
   for (std::string *path : {&o.restore.output_file, &o.restore.json_report})
     if (!path->empty()) *path = std::filesystem::absolute(*path).string();
-  return run_restore(std::move(o.restore));
+  std::unique_ptr<BatchJob> job;
+  if (names_series(o.restore.image)) {
+    CKPT_TRY(job, BatchJob::open(o.restore.image, o.batch));
+  }
+  return run_restore(std::move(o.restore), job.get());
 }
 
 void add_options(CommandLine &line, Options &o) {
   RestoreOptions &r = o.restore;
-  line.option("image", r.image, "the image's folder; -: standard input");
+  line.option("image", r.image,
+              "the image's folder, or the folder of a series (ckpt-run --image); -: standard input");
   line.option("--resume", o.resumed,
               "instead of an image: a process of a program that ckpt-dump --suspend has suspended");
   line.option("--key-file", r.key_file, "the file with the key of an encrypted image");
@@ -113,6 +156,7 @@ void add_options(CommandLine &line, Options &o) {
   line.flag("--append-files", o.append_files, "go on at the end of files that grew since the dump");
   line.option("--json-report", r.json_report,
               "write what was restored, and how long it took, to this file");
+  add_batch_options(line, o.batch);
   add_periodic_options(line, r.periodic);
 }
 

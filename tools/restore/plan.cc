@@ -26,6 +26,8 @@ void close_image_pipe() {
   ::dup2(null.get(), STDIN_FILENO);
 }
 
+}  // namespace
+
 Result<std::unique_ptr<storage::ImageReader>> open_image(const RestoreOptions &o) {
   std::optional<storage::Key> key;
   if (!o.key_file.empty()) {
@@ -40,8 +42,6 @@ Result<std::unique_ptr<storage::ImageReader>> open_image(const RestoreOptions &o
   close_image_pipe();
   return image;
 }
-
-}  // namespace
 
 Result<RestorePlan> make_plan(const RestoreOptions &o) {
   RestorePlan plan;

@@ -37,6 +37,9 @@ struct RestorePlan {
   Criu criu;
 };
 
+// The image alone, unless its index is damaged.
+Result<std::unique_ptr<storage::ImageReader>> open_image(const RestoreOptions &o);
+
 // Opens the image and checks all that a restore needs, before anything is started. The error names
 // all reasons against the restore at once.
 Result<RestorePlan> make_plan(const RestoreOptions &o);

@@ -11,9 +11,11 @@
 #include "fatbin/static_runtime.h"
 #include "tools/command_line.h"
 #include "tools/device/environment.h"
+#include "tools/device/apis.h"
 #include "tools/proc/command.h"
 #include "tools/proc/process.h"
 #include "tools/run/managed.h"
+#include "tools/session/batch.h"
 #include "tools/session/keeper.h"
 #include "tools/session/periodic.h"
 #include "tools/session/standard_streams.h"
@@ -34,6 +36,8 @@ struct Options {
   bool list_devices = false;
   bool json = false;
   PeriodicOptions periodic;
+  std::string image;  // the folder of a series; empty: none
+  BatchOptions batch;
   ManagedOptions managed;
   std::vector<std::string> program;
 };
@@ -69,7 +73,29 @@ Result<pid_t> start_program(const Options &options, const ProgramEnvironment &en
   return spawn(spec, error);
 }
 
+// Goes on from the series' newest image: ckpt-restore takes this process's place.
+Failure restore_series(const Options &o, const Series &series) {
+  // The batch system writes into the job's output file too, so that it may have grown.
+  std::vector<std::string> words{sibling_tool("ckpt-restore"), "--append-files", "--on-signal",
+                                 o.batch.on_signal, "--keep", std::to_string(o.periodic.keep)};
+  if (!o.device.empty()) words.insert(words.end(), {"--device", o.device});
+  if (o.portable) words.push_back("--portable");
+  if (!o.periodic.every.empty())
+    words.insert(words.end(), {"--every", o.periodic.every, "--mtbf", o.periodic.mtbf});
+  words.push_back(series.folder());
+  std::vector<char *> argv;
+  for (std::string &word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  ::execv(argv[0], argv.data());
+  return fail_errno("cannot execute {}", words[0]);
+}
+
 Result<int> run_program(const Options &options) {
+  std::unique_ptr<BatchJob> job;
+  if (!options.image.empty()) {
+    CKPT_TRY(job, BatchJob::open(options.image, options.batch));
+    if (!job->series().images().empty()) return restore_series(options, job->series());
+  }
   // The devices that the program may use, and the environment that leads it to our drivers.
   CKPT_TRY(DeviceChoice devices, choose_devices(options.device));
   CKPT_TRY(ProgramEnvironment environment, program_environment(devices));
@@ -80,7 +106,9 @@ Result<int> run_program(const Options &options) {
   // The keeper opens the session before the program can ask for it.
   CKPT_TRY(std::unique_ptr<Keeper> keeper,
            Keeper::create({devices, options.portable, environment}));
-  CKPT_TRY(std::unique_ptr<Periodic> periodic, Periodic::start(*keeper, options.periodic));
+  CKPT_TRY(std::unique_ptr<Periodic> periodic,
+           Periodic::start(*keeper, options.periodic, job ? &job->series() : nullptr));
+  if (job) CKPT_CHECK(job->start(*keeper, options.periodic.keep));
   // The program starts.
   int why = 0;
   Result<pid_t> program = start_program(options, environment, *keeper, &why);
@@ -91,9 +119,10 @@ Result<int> run_program(const Options &options) {
   // The keeper serves the session until the program ends, and this process ends in the same way.
   Keeper::Outcome outcome = keeper->run();
   keeper.reset();
+  int code = job ? job->end(outcome) : 0;
   if (!outcome.image) end_like(outcome.wait_status);
   report_checkpointed("ckpt-run", *outcome.image);
-  return kCheckpointedExitCode;
+  return code ? code : kCheckpointedExitCode;
 }
 
 Result<int> run(const CommandLine &line, const Options &o) {
@@ -114,6 +143,10 @@ void add_options(CommandLine &line, Options &o) {
             "share System V memory, semaphores and message queues with programs outside");
   line.flag("--list-devices", o.list_devices, "print the devices and exit");
   line.flag("--json", o.json, "with --list-devices: print a JSON array");
+  line.option("--image", o.image,
+              "the folder of a series of images: go on from the newest one, or start the program; "
+              "%j in it is the batch job's number");
+  add_batch_options(line, o.batch);
   add_periodic_options(line, o.periodic);
   add_managed_options(line, o.managed);
 }

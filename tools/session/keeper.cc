@@ -52,7 +52,10 @@ void Keeper::program_started(pid_t pid, bool own_session) {
   for (int signal : std::exchange(early_signals_, {})) forward(signal);
 }
 
-void Keeper::program_ready() { std::ofstream(folder_.file(kProgramFile)) << program_ << "\n"; }
+void Keeper::program_ready() {
+  std::ofstream(folder_.file(kProgramFile)) << program_ << "\n";
+  ready_ = true;
+}
 
 // Job control has stopped the program. Stops the keeper too, so that its parent sees the job stop.
 // During a dump it is CRIU that stops the program, which the parent must not see.
@@ -119,7 +122,9 @@ void Keeper::reap_dumped_processes() {
 // A process that the program has started may still use a device after the program itself has ended.
 bool Keeper::finished() {
   if (!ended_) return false;
-  if (outcome_.image || outcome_.error || !proxies_.any()) return true;
+  // ckpt-dump may still remove older images (--keep); a batch system kills what is left of a job.
+  if (outcome_.image) return dump_requests_.empty();
+  if (outcome_.error || !proxies_.any()) return true;
   if (!program_lives()) proxies_.release_parked();
   return false;
 }
@@ -204,7 +209,8 @@ void Keeper::handle_signal(const signalfd_siginfo &info) {
 }
 
 void Keeper::forward(int signal) {
-  if (program_ == 0 && !ended_ && cancel_ && ends_a_tool(signal))
+  if (!ended_ && signal_ && signal_(signal)) return;
+  if (restoring() && ends_a_tool(signal))
     cancel_(signal);
   else if (program_ == 0)
     early_signals_.push_back(signal);

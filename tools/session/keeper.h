@@ -95,10 +95,19 @@ class Keeper {
   void on_job_stop(std::function<void()> before, std::function<void()> after);
   // Called instead of forwarding INT, TERM, HUP or QUIT as long as there is no program.
   void on_cancel(std::function<void(int signal)> f) { cancel_ = std::move(f); }
+  // Called for a signal before it is forwarded or cancels a restore. True: it is dealt with.
+  void on_signal(std::function<bool(int signal)> f) { signal_ = std::move(f); }
   void on_window_change(std::function<void()> f) { window_changed_ = std::move(f); }
 
   pid_t program() const { return program_; }
   bool program_has_ended() const { return ended_; }
+  // A restore is under way that can be cancelled.
+  bool restoring() const { return program_ == 0 && !ended_ && cancel_; }
+  void cancel(int signal) { cancel_(signal); }
+  // The program has its devices, and no dump of it is under way.
+  bool accepts_dumps() const {
+    return ready_ && !ended_ && dumps_open_ == 0 && dump_requests_.empty();
+  }
   // Starts ckpt-dump on the program, in `folder`. Then calls `ended` in the loop, with its exit
   // status and its report.
   using DumpEnded = std::function<void(int wait_status, const nlohmann::json &report)>;
@@ -173,11 +182,12 @@ class Keeper {
   std::list<DumpRequest> dump_requests_;
   std::function<void(UniqueFd, u32)> restored_;
   std::function<void(int)> cancel_;
+  std::function<bool(int)> signal_;
   std::function<void()> before_stop_, after_stop_, window_changed_;
 
   pid_t program_ = 0;
   bool own_session_ = false;
-  bool ended_ = false;
+  bool ready_ = false, ended_ = false;
   int dumps_open_ = 0;
   pid_t stop_watcher_ = 0;          // the last one
   std::set<pid_t> foreign_;         // children that this process had before (kForeignChildrenFile)
@@ -188,5 +198,8 @@ class Keeper {
   std::vector<pid_t> dumped_processes_;  // of a program that was checkpointed and is being killed
   Outcome outcome_;
 };
+
+// Why a dump failed, by its report.
+Error dump_error(const nlohmann::json &report);
 
 }  // namespace ckpt::tools

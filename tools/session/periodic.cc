@@ -31,12 +31,6 @@ double unit_of(char letter) {
   }
 }
 
-std::string error_of(const nlohmann::json &report) {
-  nlohmann::json e =
-      report.is_object() ? report.value("error", nlohmann::json()) : nlohmann::json();
-  return e.is_object() ? e.value("what", "ckpt-dump failed") : "ckpt-dump failed";
-}
-
 }  // namespace
 
 void add_periodic_options(CommandLine &line, PeriodicOptions &o) {
@@ -73,16 +67,18 @@ Seconds best_interval(Seconds cost, Seconds mtbf) {
   return Seconds(std::sqrt(2 * d * m) * (1 + std::sqrt(half) / 3 + half / 9) - d);
 }
 
-Result<std::unique_ptr<Periodic>> Periodic::start(Keeper &keeper, const PeriodicOptions &options) {
+Result<std::unique_ptr<Periodic>> Periodic::start(Keeper &keeper, const PeriodicOptions &options,
+                                                  Series *series) {
   if (options.every.empty()) return nullptr;
-  std::unique_ptr<Periodic> p(new Periodic(keeper, options));
+  std::unique_ptr<Periodic> p(new Periodic(keeper, options, series));
   CKPT_TRY(p->mtbf_, parse_duration(options.mtbf));
   p->interval_ = best_interval(kAssumedCost, p->mtbf_);
   if (options.every != "auto") {
     CKPT_TRY(p->interval_, parse_duration(options.every));
   }
   std::error_code ec;
-  p->options_.folder = fs::absolute(options.folder, ec).lexically_normal().string();
+  p->options_.folder =
+      series ? series->folder() : fs::absolute(options.folder, ec).lexically_normal().string();
   if (!fs::is_directory(p->options_.folder, ec))
     return fail_with_hint(fmt::format("there is no folder {}", p->options_.folder),
                           "create it, or name another one with --image-dir");
@@ -107,6 +103,7 @@ void Periodic::arm() {
 
 // Leaves the images of earlier sessions alone.
 std::string Periodic::next_name() const {
+  if (series_) return series_->next();
   std::string program = executable_name(keeper_.program());
   for (unsigned n = number_ + 1;; n++) {
     std::string path =
@@ -117,13 +114,13 @@ std::string Periodic::next_name() const {
 }
 
 void Periodic::due() {
-  if (keeper_.program() == 0) return arm();
+  if (!keeper_.accepts_dumps()) return arm();
   std::string image = next_name();
   std::vector<std::string> arguments{"--leave-running", "-o", image};
   // If the last image was removed, the next one is whole.
-  if (std::error_code ignored; fs::exists(last_image_, ignored))
-    arguments.insert(arguments.end(),
-                     {"--parent", last_image_, "--keep", std::to_string(options_.keep)});
+  std::string parent = series_ ? series_->last() : last_image_;
+  if (std::error_code ignored; fs::exists(parent, ignored))
+    arguments.insert(arguments.end(), {"--parent", parent, "--keep", std::to_string(options_.keep)});
   Result<> started = keeper_.start_dump(arguments, options_.folder,
                                         [this, image](int status, const nlohmann::json &report) {
                                           if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
@@ -139,11 +136,12 @@ void Periodic::due() {
 void Periodic::ended(int wait_status, const nlohmann::json &report) {
   if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0) {
     number_++;
+    if (series_) series_->set_last(last_image_);
     last_warning_.clear();
     if (options_.every == "auto")
       interval_ = best_interval(Seconds(report.value("pause_seconds", 1.0)), mtbf_);
     log::info("{} is complete; next image in {:.0f} s", last_image_, interval_.count());
-  } else if (std::string what = error_of(report); what != last_warning_) {
+  } else if (std::string what = dump_error(report).what; what != last_warning_) {
     log::warn("no image was written, and the program keeps running; next attempt in {:.0f} s: {}",
               interval_.count(), what);
     last_warning_ = what;

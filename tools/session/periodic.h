@@ -11,6 +11,7 @@
 #include "common/base/unique_fd.h"
 #include "tools/command_line.h"
 #include "tools/session/keeper.h"
+#include "tools/session/series.h"
 
 namespace ckpt::tools {
 
@@ -36,12 +37,14 @@ Seconds best_interval(Seconds cost, Seconds mtbf);
 
 class Periodic {
  public:
-  // Null without --every. Works in the loop of `keeper`, which must outlive it.
-  static Result<std::unique_ptr<Periodic>> start(Keeper &keeper, const PeriodicOptions &options);
+  // Null without --every. Works in the loop of `keeper`, which must outlive it, as must `series`:
+  // if there is one, the images belong to it.
+  static Result<std::unique_ptr<Periodic>> start(Keeper &keeper, const PeriodicOptions &options,
+                                                 Series *series = nullptr);
 
  private:
-  Periodic(Keeper &keeper, PeriodicOptions options)
-      : keeper_(keeper), options_(std::move(options)) {}
+  Periodic(Keeper &keeper, PeriodicOptions options, Series *series)
+      : keeper_(keeper), options_(std::move(options)), series_(series) {}
   void arm();
   void due();
   void ended(int wait_status, const nlohmann::json &report);
@@ -49,6 +52,7 @@ class Periodic {
 
   Keeper &keeper_;
   PeriodicOptions options_;
+  Series *series_;
   Seconds interval_{0}, mtbf_{0};
   UniqueFd timer_;
   unsigned number_ = 0;

@@ -45,13 +45,6 @@ nlohmann::json read_report(int fd) {
   return nlohmann::json::parse(text, nullptr, false);
 }
 
-Error error_of_report(const nlohmann::json &j) {
-  Error e{"ckpt-dump failed", ""};
-  if (j.is_object() && j.contains("error") && j["error"].is_object())
-    e = {j["error"].value("what", e.what), j["error"].value("hint", "")};
-  return e;
-}
-
 // The agent listens again shortly after its program was woken, so connecting is retried.
 void report_failure(pid_t program, const Error &error) {
   Writer w;
@@ -83,6 +76,13 @@ void report_in_background(pid_t program, const Error &error) {
 }
 
 }  // namespace
+
+Error dump_error(const nlohmann::json &j) {
+  Error e{"ckpt-dump failed", ""};
+  if (j.is_object() && j.contains("error") && j["error"].is_object())
+    e = {j["error"].value("what", e.what), j["error"].value("hint", "")};
+  return e;
+}
 
 void Keeper::accept_client() {
   Result<UniqueFd> fd = accept_unix(listener_.get());
@@ -272,7 +272,7 @@ Result<Keeper::Answer> Keeper::start_checkpoint(Client &client, Message &message
   CKPT_CHECK(start_dump(arguments, working_folder_of(requester),
                         [requester](int wait_status, const nlohmann::json &report) {
                           if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0) return;
-                          report_in_background(requester, error_of_report(report));
+                          report_in_background(requester, dump_error(report));
                         }));
   return Answer::Ok;
 }

@@ -11,17 +11,28 @@ namespace ckpt::tools {
 namespace {
 
 struct sigaction g_child_action;
+std::optional<sigset_t> g_mask_before;  // block()
 
 sigset_t keeper_set() {
   sigset_t set;
   ::sigemptyset(&set);
   for (int s : {SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP,
-                SIGCONT, SIGALRM, SIGTTIN, SIGTTOU, SIGPIPE})
+                SIGCONT, SIGALRM, SIGTTIN, SIGTTOU, SIGPIPE, SIGXCPU})
     ::sigaddset(&set, s);
   return set;
 }
 
 }  // namespace
+
+void KeeperSignals::block() {
+  sigset_t set = keeper_set(), before{};
+  ::sigprocmask(SIG_BLOCK, &set, &before);
+  if (!g_mask_before) g_mask_before = before;
+}
+
+std::vector<int> KeeperSignals::of_batch_systems() {
+  return {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM, SIGXCPU};
+}
 
 Result<KeeperSignals> KeeperSignals::take() {
   KeeperSignals s;
@@ -29,8 +40,9 @@ Result<KeeperSignals> KeeperSignals::take() {
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
   ::sigaction(SIGCHLD, &standard, &g_child_action);
+  block();
+  s.original_mask_ = *g_mask_before;
   sigset_t set = keeper_set();
-  ::sigprocmask(SIG_BLOCK, &set, &s.original_mask_);
   s.fd_.reset(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!s.fd_) return fail_errno("cannot create a signalfd");
   return s;

@@ -9,6 +9,7 @@
 #include <sys/signalfd.h>
 
 #include <optional>
+#include <vector>
 
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
@@ -17,8 +18,12 @@ namespace ckpt::tools {
 
 class KeeperSignals {
  public:
-  // Blocks the signals in this thread and in all threads that it starts later.
+  // Blocks the signals in this thread and in all threads that it starts later. May be called before
+  // take(), so that no signal is lost.
+  static void block();
   static Result<KeeperSignals> take();
+  // Those that a batch system sends to a job.
+  static std::vector<int> of_batch_systems();
   int fd() const { return fd_.get(); }
   std::optional<signalfd_siginfo> next();
   const sigset_t &original_mask() const { return original_mask_; }

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ckpt-run --image: a batch job goes on from its newest image, and a signal of the batch system checkpoints it."""
+import os
+import signal
+import socket
+from contextlib import suppress
+
+import pytest
+
+from conftest import tree_of, wait_for
+from test_opencl import OPENCL, Programs, devices, finished, wait_until_computing  # noqa: F401 (a fixture)
+
+
+def batch(ckpt, *command, options=(), env=None):
+    return ckpt.run(*command, options=["--image", "series", *options], env=env or {})
+
+
+def numbers(*jobs):
+    return [int(line) for job in jobs for line in job.lines if line.isdigit()]
+
+
+def images(ckpt, folder="series"):
+    return sorted(p.name for p in (ckpt.folder / folder).glob("*.img"))
+
+
+def preempted(ckpt, job, name="TERM"):
+    job.wait_lines(3)
+    os.kill(job.pid, getattr(signal, "SIG" + name))
+    return job.wait()
+
+
+def damage(image):
+    data = max((p for p in image.rglob("*") if p.is_file()), key=lambda p: p.stat().st_size)
+    with open(data, "r+b") as f:
+        f.seek(data.stat().st_size // 2)
+        f.write(b"damage" * 20)
+
+
+@pytest.mark.parametrize("name,code", [("TERM", 85), ("USR1", 85), ("USR2", 86)])
+def test_a_signal_checkpoints_the_program(ckpt, name, code):
+    first = batch(ckpt, "counter", 100)
+    assert preempted(ckpt, first, name) == code
+    last = batch(ckpt, "counter", 100)
+    assert last.wait() == 0, last.error_text
+    assert numbers(first, last) == list(range(100))
+
+
+def test_signals_to_all_processes_of_the_job(ckpt, devices):  # noqa: F811
+    """As Slurm sends them, twice: to the program, the proxy, ckpt-dump and CRIU too."""
+    ocl = Programs(ckpt, *devices)
+    program = OPENCL / "ocl-objects"
+    job = batch(ckpt, program, options=["--device", ocl.device("pocl")])
+    job.wait_text("READY")
+    for _ in range(2):
+        for pid in [*tree_of(job.pid), job.pid]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        wait_for(lambda: job.process.poll() is not None or "criu" in names(job.pid), "CRIU")
+    assert job.wait() == 85, job.error_text
+    copy = batch(ckpt, program, options=["--device", ocl.device("rusticl")])
+    wait_until_computing(copy)
+    ocl.go()
+    finished(copy)
+
+
+def names(root):
+    found = set()
+    for pid in tree_of(root):
+        try:
+            with open(f"/proc/{pid}/comm") as f:
+                found.add(f.read().strip())
+        except OSError:
+            pass
+    return found
+
+
+def test_a_damaged_image_falls_back_to_the_one_before(ckpt):
+    first = batch(ckpt, "counter", 200, options=["--every", "1s", "--keep", "10"])
+    wait_for(lambda: len(images(ckpt)) >= 2 or first.process.poll() is not None, "two images")
+    assert preempted(ckpt, first) == 85
+    newest = images(ckpt)[-1]
+    damage(ckpt.folder / "series" / newest)
+    copy = batch(ckpt, "counter", 200)
+    copy.wait_lines(1)
+    assert f"{newest}" in copy.error_text and "the image before this one is taken" in copy.error_text
+    assert copy.wait() == 0
+    again = numbers(copy)
+    assert again == list(range(again[0], 200)) and again[0] <= numbers(first)[-1] + 1
+
+
+def test_only_damaged_images_are_an_error(ckpt):
+    assert preempted(ckpt, batch(ckpt, "counter", 200)) == 85
+    damage(ckpt.folder / "series" / "0001.img")
+    copy = batch(ckpt, "counter", 200)
+    assert copy.wait() == 1
+    assert "damaged" in copy.error_text and not copy.text
+
+
+def test_a_finished_program_begins_anew(ckpt):
+    assert preempted(ckpt, batch(ckpt, "counter", 60)) == 85
+    assert batch(ckpt, "counter", 60).wait() == 0
+    anew = batch(ckpt, "counter", 60)
+    assert preempted(ckpt, anew) == 85
+    assert numbers(anew)[0] == 0
+    assert images(ckpt)[-1] == "0002.img"
+    assert batch(ckpt, "counter", 60).wait() == 0
+
+
+def test_images_at_intervals_and_by_signal_are_one_chain(ckpt):
+    first = batch(ckpt, "counter", 300, options=["--every", "1s"])
+    wait_for(lambda: "0002.img" in images(ckpt), "the second image")
+    assert preempted(ckpt, first) == 85
+    assert len(images(ckpt)) <= 2
+    second = batch(ckpt, "counter", 300, options=["--every", "1s"])
+    second.wait_lines(3)
+    assert preempted(ckpt, second) == 85
+    assert len(images(ckpt)) <= 2
+    last = batch(ckpt, "counter", 300)
+    assert last.wait() == 0
+    assert numbers(first, second, last) == list(range(300))
+
+
+def test_a_signal_during_a_restore_leaves_the_image(ckpt):
+    first = batch(ckpt, "counter", 100)
+    assert preempted(ckpt, first) == 85
+    copy = batch(ckpt, "counter", 100)
+    wait_for(lambda: tree_of(copy.pid) or copy.lines, "the restore's begin")
+    os.kill(copy.pid, signal.SIGTERM)
+    assert copy.wait() == 85
+    last = batch(ckpt, "counter", 100)
+    assert last.wait() == 0
+    assert numbers(first, copy, last) == list(range(100))
+
+
+def test_a_signal_before_the_program_runs(ckpt):
+    job = batch(ckpt, "counter", 100)
+    wait_for(lambda: (ckpt.folder / "series").is_dir(), "the series")
+    os.kill(job.pid, signal.SIGTERM)
+    assert job.wait() == 85
+    last = batch(ckpt, "counter", 100)
+    assert last.wait() == 0
+    assert numbers(job, last) == list(range(100))
+
+
+def test_a_program_that_cannot_be_dumped_runs_on(ckpt):
+    outside = socket.create_server(("127.0.0.1", 0))
+    connect = f"exec 5<>/dev/tcp/127.0.0.1/{outside.getsockname()[1]}"
+    job = batch(ckpt, "bash", "-c", connect + "; until [ -e go ]; do echo on; sleep 0.1; done")
+    job.wait_lines(2)
+    os.kill(job.pid, signal.SIGTERM)
+    wait_for(lambda: "no image was written, and the program keeps running" in job.error_text, "the refusal")
+    job.wait_lines(len(job.lines) + 3)
+    (ckpt.folder / "go").touch()
+    assert job.wait() == 0
+    assert images(ckpt) == []
+
+
+def test_names_and_signals_are_checked(ckpt):
+    job = ckpt.run("counter", 10, options=["--image", "runs/%j"], env={"SLURM_JOB_ID": "4711"})
+    assert job.wait() == 0
+    assert (ckpt.folder / "runs" / "4711").stat().st_mode & 0o777 == 0o700
+    for options, message in [(["--image", "runs/%j"], "SLURM_JOB_ID"), (["--image", "a%q"], "placeholder"),
+                             (["--image", "a", "--on-signal", "KILL"], "KILL")]:
+        job = ckpt.run("counter", 10, options=options)
+        assert job.wait() == 125 and message in job.error_text, job.error_text
+    forwarded = ckpt.run("counter", 100, options=["--image", "b", "--on-signal", "none"])
+    assert preempted(ckpt, forwarded) == -signal.SIGTERM

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/session/batch.h"
+
+#include <sys/wait.h>
+
+#include "common/base/log.h"
+
+namespace ckpt::tools {
+
+void add_batch_options(CommandLine &line, BatchOptions &o) {
+  line.option("--on-signal", o.on_signal,
+              "with a series of images: the signals that checkpoint and stop the program; none: no "
+              "signal (default: TERM,USR1,USR2)");
+}
+
+Result<std::unique_ptr<BatchJob>> BatchJob::open(const std::string &folder,
+                                                 const BatchOptions &options) {
+  CKPT_TRY(std::vector<int> signals, parse_signals(options.on_signal));
+  hold_signals(signals);
+  CKPT_TRY(Series series, Series::open(folder));
+  return std::unique_ptr<BatchJob>(new BatchJob(std::move(series), std::move(signals)));
+}
+
+Result<> BatchJob::start(Keeper &keeper, unsigned keep) {
+  if (signals_.empty()) return {};
+  CKPT_TRY(on_signal_, OnSignal::start(keeper, series_, signals_, keep));
+  return {};
+}
+
+int BatchJob::end(const Keeper::Outcome &outcome) {
+  bool stopped = outcome.image || outcome.error;
+  if (stopped && on_signal_ && on_signal_->exit_code() != 0) return on_signal_->exit_code();
+  if (!stopped && WIFEXITED(outcome.wait_status) && WEXITSTATUS(outcome.wait_status) == 0)
+    if (Result<> marked = series_.mark_finished(); !marked)
+      log::warn("{}", marked.error().text());
+  return 0;
+}
+
+}  // namespace ckpt::tools

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A program in a batch system: its images form a series, from the newest of which it goes on when
+// the job is started again, and signals of the batch system checkpoint it (ckpt-run --image).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tools/session/on_signal.h"
+#include "tools/session/series.h"
+
+namespace ckpt::tools {
+
+struct BatchOptions {
+  std::string on_signal = "TERM,USR1,USR2";
+};
+
+void add_batch_options(CommandLine &line, BatchOptions &options);
+
+class BatchJob {
+ public:
+  // To be called first of all: see hold_signals(). `folder`: as for Series::open().
+  static Result<std::unique_ptr<BatchJob>> open(const std::string &folder,
+                                                const BatchOptions &options);
+  Series &series() { return series_; }
+  Result<> start(Keeper &keeper, unsigned keep);
+  // After the keeper's loop. Notes a finished program. The exit code that a signal has decided, or 0.
+  int end(const Keeper::Outcome &outcome);
+
+ private:
+  BatchJob(Series series, std::vector<int> signals)
+      : series_(std::move(series)), signals_(std::move(signals)) {}
+
+  Series series_;
+  std::vector<int> signals_;
+  std::unique_ptr<OnSignal> on_signal_;
+};
+
+}  // namespace ckpt::tools

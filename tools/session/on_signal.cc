@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/session/on_signal.h"
+
+#include <string.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+
+#include "common/base/log.h"
+
+namespace ckpt::tools {
+namespace {
+
+constexpr long kRetryNanoseconds = 50'000'000;
+
+int signal_named(std::string name) {
+  if (name.starts_with("SIG")) name.erase(0, 3);
+  for (int s : KeeperSignals::of_batch_systems())
+    if (name == ::sigabbrev_np(s) || name == std::to_string(s)) return s;
+  return 0;
+}
+
+}  // namespace
+
+Result<std::vector<int>> parse_signals(const std::string &list) {
+  std::vector<int> signals;
+  if (list.empty() || list == "none") return signals;
+  std::istringstream in(list);
+  for (std::string name; std::getline(in, name, ',');) {
+    int signal = signal_named(name);
+    if (signal == 0)
+      return fail_with_hint(fmt::format("--on-signal: \"{}\" cannot start a checkpoint", name),
+                            "choose among HUP, INT, QUIT, USR1, USR2, ALRM, TERM and XCPU");
+    signals.push_back(signal);
+  }
+  return signals;
+}
+
+// Blocked before they are ignored: a blocked signal is queued even if it is ignored.
+void hold_signals(const std::vector<int> &signals) {
+  if (signals.empty()) return;
+  KeeperSignals::block();
+  for (int s : signals) ::signal(s, SIG_IGN);
+}
+
+Result<std::unique_ptr<OnSignal>> OnSignal::start(Keeper &keeper, Series &series,
+                                                  std::vector<int> signals, unsigned keep) {
+  std::unique_ptr<OnSignal> o(new OnSignal(keeper, series, keep));
+  o->timer_.reset(::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
+  if (!o->timer_) return fail_errno("cannot create a timer");
+  keeper.watch(o->timer_.get(), [self = o.get()] {
+    u64 times;
+    if (::read(self->timer_.get(), &times, sizeof times) == sizeof times) self->checkpoint();
+    return true;
+  });
+  keeper.on_signal([self = o.get(), signals = std::move(signals)](int signal) {
+    if (std::ranges::find(signals, signal) == signals.end()) return false;
+    self->arrived(signal);
+    return true;
+  });
+  return o;
+}
+
+int OnSignal::exit_code() const {
+  return signal_ == 0 ? 0 : signal_ == SIGUSR2 ? kHeldExitCode : kCheckpointedExitCode;
+}
+
+// A batch system may send several, one after the other. Each asks for the same.
+void OnSignal::arrived(int signal) {
+  bool first = signal_ == 0;
+  signal_ = signal;
+  if (!first) return;
+  log::info("signal {}: the program is checkpointed and stopped", ::sigabbrev_np(signal));
+  if (keeper_.restoring())
+    keeper_.cancel(signal);  // its image is there still
+  else
+    checkpoint();
+}
+
+void OnSignal::retry_soon() {
+  itimerspec t{};
+  t.it_value.tv_nsec = kRetryNanoseconds;
+  ::timerfd_settime(timer_.get(), 0, &t, nullptr);
+}
+
+void OnSignal::checkpoint() {
+  // An image at an interval may be under way, or a restored program may not have its devices yet.
+  if (!keeper_.accepts_dumps()) return retry_soon();
+  std::string image = series_.next();
+  std::vector<std::string> arguments{"-o", image};
+  if (std::error_code ignored; std::filesystem::exists(series_.last(), ignored))
+    arguments.insert(arguments.end(),
+                     {"--parent", series_.last(), "--keep", std::to_string(keep_)});
+  Result<> started = keeper_.start_dump(
+      arguments, series_.folder(), [this](int wait_status, const nlohmann::json &report) {
+        if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0) return;
+        log::warn("signal {}: no image was written, and the program keeps running: {}",
+                  ::sigabbrev_np(signal_), dump_error(report).what);
+        signal_ = 0;
+      });
+  if (started) return;
+  log::warn("signal {}: cannot start ckpt-dump: {}", ::sigabbrev_np(signal_), started.error().what);
+  signal_ = 0;
+}
+
+}  // namespace ckpt::tools

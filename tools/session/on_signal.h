@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// --on-signal: a signal of the batch system becomes a checkpoint of the program, which then stops.
+//
+// A batch system says that a job must leave its node by a signal to the job's processes: to one, or
+// to all. So the signals are ignored by whatever the keeper starts (the program until it catches
+// them, the proxies, ckpt-dump and CRIU), and only the keeper acts on them. It returns 85, by which
+// the batch system knows that the job has to be queued again; 86 for USR2, which leaves it held
+// until a scheduler has chosen another node (slurm.conf(5), RequeueExit and RequeueExitHold).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/unique_fd.h"
+#include "tools/command_line.h"
+#include "tools/session/keeper.h"
+#include "tools/session/series.h"
+
+namespace ckpt::tools {
+
+constexpr int kHeldExitCode = 86;
+
+// "TERM,USR1", with or without SIG, or "none". At most those that a keeper reads.
+Result<std::vector<int>> parse_signals(const std::string &list);
+
+// To be called first of all, while this process has one thread: from now on these signals wait for
+// the keeper, and what this process starts ignores them.
+void hold_signals(const std::vector<int> &signals);
+
+class OnSignal {
+ public:
+  // Works in the loop of `keeper`. Both must outlive this object.
+  static Result<std::unique_ptr<OnSignal>> start(Keeper &keeper, Series &series,
+                                                 std::vector<int> signals, unsigned keep);
+  // 85 or 86 if such a signal has ended the program or its restore; otherwise 0.
+  int exit_code() const;
+
+ private:
+  OnSignal(Keeper &keeper, Series &series, unsigned keep)
+      : keeper_(keeper), series_(series), keep_(keep) {}
+  void arrived(int signal);
+  void retry_soon();
+  void checkpoint();
+
+  Keeper &keeper_;
+  Series &series_;
+  unsigned keep_;
+  UniqueFd timer_;
+  int signal_ = 0;  // the last one that is not dealt with
+};
+
+}  // namespace ckpt::tools

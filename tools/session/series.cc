@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/session/series.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace ckpt::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char *kFinished = "finished";
+
+// As Slurm, PBS, Grid Engine and LSF name them.
+constexpr const char *kJobVariables[] = {"SLURM_JOB_ID", "PBS_JOBID", "JOB_ID", "LSB_JOBID"};
+constexpr const char *kTaskVariables[] = {"SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"};
+
+template <size_t N>
+Result<std::string> first_of(const char *const (&variables)[N], char placeholder) {
+  std::string names;
+  for (const char *v : variables) {
+    // A job's number must not lead out of the folder.
+    std::string value = std::getenv(v) ? std::getenv(v) : "";
+    if (!value.empty() && value.find('/') == value.npos) return value;
+    names += names.empty() ? v : fmt::format(", {}", v);
+  }
+  return fail_with_hint(fmt::format("--image has %{}, but none of {} is set", placeholder, names),
+                        "write the folder without it, or start the program in a batch job");
+}
+
+Result<std::string> expand(const std::string &pattern) {
+  std::string path;
+  for (size_t i = 0; i < pattern.size(); i++) {
+    if (pattern[i] != '%') {
+      path += pattern[i];
+      continue;
+    }
+    char letter = i + 1 < pattern.size() ? pattern[++i] : '\0';
+    if (letter == '%') {
+      path += '%';
+    } else if (letter == 'j') {
+      CKPT_TRY(std::string job, first_of(kJobVariables, 'j'));
+      path += job;
+    } else if (letter == 't') {
+      CKPT_TRY(std::string task, first_of(kTaskVariables, 't'));
+      path += task;
+    } else {
+      return fail_with_hint(fmt::format("--image {}: unknown placeholder", pattern),
+                            "%j is the job's number, %t the task's; %% is a percent sign");
+    }
+  }
+  return path;
+}
+
+bool is_complete(const std::string &image) {
+  std::error_code ec;
+  return fs::exists(image + "/index.ckpt", ec);
+}
+
+// 0: it is not a name of a series.
+unsigned number_of(const std::string &image) {
+  std::string name = fs::path(image).filename().string();
+  unsigned n = 0;
+  auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), n);
+  return error == std::errc() && std::string_view(end) == ".img" ? n : 0;
+}
+
+}  // namespace
+
+bool Series::has_images(const std::string &folder) {
+  std::error_code ec;
+  for (const fs::directory_entry &e : fs::directory_iterator(folder, ec))
+    if (number_of(e.path().string()) > 0) return true;
+  return false;
+}
+
+Result<Series> Series::open(const std::string &pattern) {
+  CKPT_TRY(std::string path, expand(pattern));
+  std::error_code ec;
+  path = fs::absolute(path, ec).lexically_normal().string();
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  fs::create_directories(fs::path(path).parent_path(), ec);
+  if (!fs::create_directory(path, ec) && ec)
+    return fail_with_hint(fmt::format("cannot create the folder {}: {}", path, ec.message()),
+                          "name a folder that you may write to with --image");
+  else if (!ec && fs::is_empty(path, ec))
+    fs::permissions(path, fs::perms::owner_all, ec);
+  return Series(path);
+}
+
+unsigned Series::highest() const {
+  unsigned highest = finished();
+  std::error_code ec;
+  for (const fs::directory_entry &e : fs::directory_iterator(folder_, ec))
+    highest = std::max(highest, number_of(e.path().string()));
+  return highest;
+}
+
+std::vector<std::string> Series::images() const {
+  std::vector<std::pair<unsigned, std::string>> found;
+  std::error_code ec;
+  for (const fs::directory_entry &e : fs::directory_iterator(folder_, ec)) {
+    unsigned n = number_of(e.path().string());
+    if (n > finished() && is_complete(e.path().string()))
+      found.emplace_back(n, e.path().string());
+  }
+  std::sort(found.rbegin(), found.rend());
+  std::vector<std::string> paths;
+  for (auto &[n, path] : found) paths.push_back(std::move(path));
+  return paths;
+}
+
+std::string Series::next() const { return fmt::format("{}/{:04}.img", folder_, highest() + 1); }
+
+unsigned Series::finished() const {
+  unsigned n = 0;
+  std::ifstream(fs::path(folder_) / kFinished) >> n;
+  return n;
+}
+
+Result<> Series::mark_finished() const {
+  fs::path file = fs::path(folder_) / kFinished, fresh = file;
+  fresh += ".new";
+  std::ofstream out(fresh, std::ios::trunc);
+  out << highest() << "\n";
+  out.close();
+  std::error_code ec;
+  if (out) fs::rename(fresh, file, ec);
+  if (!out || ec)
+    return fail_with_hint(fmt::format("cannot write {}", file.string()),
+                          fmt::format("remove {} before the program is started anew", folder_));
+  return {};
+}
+
+}  // namespace ckpt::tools

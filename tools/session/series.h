@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The images of one program, numbered in a folder of their own: 0001.img, 0002.img, … A batch job
+// that is started again with the same folder goes on from the newest one (ckpt-run --image).
+//
+// A program that ends with status 0 needs its images no more. The file "finished" then holds the
+// last number, and the next start begins anew instead of going back to what is done.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+
+namespace ckpt::tools {
+
+class Series {
+ public:
+  // `pattern`: the folder. %j stands for the batch job's number, %t for the task's, %% for %. A
+  // missing folder is created, for this user only.
+  static Result<Series> open(const std::string &pattern);
+
+  const std::string &folder() const { return folder_; }
+  // The complete images of the program that is not finished, the newest first.
+  std::vector<std::string> images() const;
+  static bool has_images(const std::string &folder);
+  // A path that no image has, complete or not.
+  std::string next() const;
+
+  // The image that the program was restored from, or the last one that it has written: the parent
+  // of the next one.
+  const std::string &last() const { return last_; }
+  void set_last(const std::string &image) { last_ = image; }
+
+  Result<> mark_finished() const;
+
+ private:
+  explicit Series(std::string folder) : folder_(std::move(folder)) {}
+  unsigned highest() const;
+  unsigned finished() const;
+
+  std::string folder_, last_;
+};
+
+}  // namespace ckpt::tools
