@@ -110,7 +110,7 @@ _ckpt_program_at() {
   for ((i = 1; i < COMP_CWORD; i++)); do
     case ${COMP_WORDS[i]} in
       --) echo $((i + 1)); return ;;
-      --device | --every | --mtbf | --keep | --image-dir | --priority)
+      --device | --every | --mtbf | --keep | --image-dir | --image | --on-signal | --priority)
         ((i++))
         while [[ ${COMP_WORDS[i + 1]} == [:=] || ${COMP_WORDS[i]} == [:=] ]] && ((i < COMP_CWORD)); do ((i++)); done
         ;;
@@ -141,10 +141,11 @@ _ckpt_run() {
     --mtbf) _ckpt_words '24h' ;;
     --keep) _ckpt_words '2 3 7' ;;
     --priority) _ckpt_words '0 1 10' ;;
-    --image-dir) _ckpt_files ;;
+    --image | --image-dir) _ckpt_files ;;
+    --on-signal) _ckpt_words 'TERM TERM,USR1 TERM,USR1,USR2 none' ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --managed-on-host --share-ipc --managed --unmanaged --priority --every --mtbf --keep --image-dir --list-devices --json --version --help --'
+        _ckpt_words '--device --portable --managed-on-host --share-ipc --managed --unmanaged --priority --image --on-signal --every --mtbf --keep --image-dir --list-devices --json --version --help --'
       else
         compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -c -- "$cur")
@@ -181,10 +182,11 @@ _ckpt_restore() {
     --mtbf) _ckpt_words '24h' ;;
     --keep) _ckpt_words '2 3 7' ;;
     --output | --json-report | --key-file | --image-dir) _ckpt_files ;;
+    --on-signal) _ckpt_words 'TERM TERM,USR1 TERM,USR1,USR2 none' ;;
     --resume) _ckpt_words "$(_ckpt_programs)" ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --ignore-limits --continue-without-devices --every --mtbf --keep --image-dir --detach --output --truncate-files --append-files --key-file --resume --json-report --version --help'
+        _ckpt_words '--device --portable --ignore-limits --continue-without-devices --on-signal --every --mtbf --keep --image-dir --detach --output --truncate-files --append-files --key-file --resume --json-report --version --help'
       else
         _ckpt_images
       fi

@@ -4,6 +4,8 @@
 CKPT_BUILD names the build folder (default: build/ of the checkout). Nothing here measures time: every
 wait is for a condition, and its deadline is far beyond what it takes and follows the machine's load.
 """
+import contextlib
+import faulthandler
 import fcntl
 import json
 import os
@@ -12,6 +14,7 @@ import pty
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import termios
 import threading
@@ -84,17 +87,43 @@ def pytest_runtest_protocol(item):
     """Fails a test that hangs. Its limit counts from its turn."""
     limit = item.config.getoption("--test-limit")
     item.stash[TEST_DEADLINE] = Deadline((limit or 0) * 3)
+    watch = contextlib.nullcontext()
+    if limit:
+        in_main = threading.current_thread() is threading.main_thread()
+        watch = (interrupt_late if in_main else end_worker_late)(item, limit)
+    with watch:
+        yield
 
+
+@contextlib.contextmanager
+def interrupt_late(item, limit):
     def tick(signum, frame):
         if item.stash[TEST_DEADLINE].passed():
             signal.setitimer(signal.ITIMER_REAL, 0)
             pytest.fail(f"stopped after {limit:g} s of an idle machine")
 
-    if limit:
-        signal.signal(signal.SIGALRM, tick)
-        signal.setitimer(signal.ITIMER_REAL, 1, 1)
+    signal.signal(signal.SIGALRM, tick)
+    signal.setitimer(signal.ITIMER_REAL, 1, 1)
     yield
     signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+@contextlib.contextmanager
+def end_worker_late(item, limit):
+    """A worker may run its tests in another thread than the main one, which no signal interrupts. So the
+    worker ends, with all in its PID namespace; pytest-xdist reports the test and starts another one."""
+    over = threading.Event()
+
+    def watch():
+        while not over.wait(1):
+            if item.stash[TEST_DEADLINE].passed():
+                print(f"{item.nodeid}: stopped after {limit:g} s of an idle machine", file=sys.__stderr__, flush=True)
+                faulthandler.dump_traceback(sys.__stderr__)
+                os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+    yield
+    over.set()
 
 
 def wait_for(condition, what, deadline=DEADLINE):

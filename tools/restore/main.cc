@@ -135,8 +135,9 @@ Result<int> run(Options &o) {
 
 void add_options(CommandLine &line, Options &o) {
   RestoreOptions &r = o.restore;
-  line.option("image", r.image,
-              "the image's folder, or the folder of a series (ckpt-run --image); -: standard input");
+  line.option(
+      "image", r.image,
+      "the image's folder, or the folder of a series (ckpt-run --image); -: standard input");
   line.option("--resume", o.resumed,
               "instead of an image: a process of a program that ckpt-dump --suspend has suspended");
   line.option("--key-file", r.key_file, "the file with the key of an encrypted image");

@@ -10,8 +10,8 @@
 #include "common/base/program.h"
 #include "fatbin/static_runtime.h"
 #include "tools/command_line.h"
-#include "tools/device/environment.h"
 #include "tools/device/apis.h"
+#include "tools/device/environment.h"
 #include "tools/proc/command.h"
 #include "tools/proc/process.h"
 #include "tools/run/managed.h"
@@ -76,8 +76,9 @@ Result<pid_t> start_program(const Options &options, const ProgramEnvironment &en
 // Goes on from the series' newest image: ckpt-restore takes this process's place.
 Failure restore_series(const Options &o, const Series &series) {
   // The batch system writes into the job's output file too, so that it may have grown.
-  std::vector<std::string> words{sibling_tool("ckpt-restore"), "--append-files", "--on-signal",
-                                 o.batch.on_signal, "--keep", std::to_string(o.periodic.keep)};
+  std::vector<std::string> words{
+      sibling_tool("ckpt-restore"),   "--append-files", "--on-signal", o.batch.on_signal, "--keep",
+      std::to_string(o.periodic.keep)};
   if (!o.device.empty()) words.insert(words.end(), {"--device", o.device});
   if (o.portable) words.push_back("--portable");
   if (!o.periodic.every.empty())

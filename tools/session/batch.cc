@@ -31,8 +31,7 @@ int BatchJob::end(const Keeper::Outcome &outcome) {
   bool stopped = outcome.image || outcome.error;
   if (stopped && on_signal_ && on_signal_->exit_code() != 0) return on_signal_->exit_code();
   if (!stopped && WIFEXITED(outcome.wait_status) && WEXITSTATUS(outcome.wait_status) == 0)
-    if (Result<> marked = series_.mark_finished(); !marked)
-      log::warn("{}", marked.error().text());
+    if (Result<> marked = series_.mark_finished(); !marked) log::warn("{}", marked.error().text());
   return 0;
 }
 

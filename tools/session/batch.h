@@ -26,7 +26,8 @@ class BatchJob {
                                                 const BatchOptions &options);
   Series &series() { return series_; }
   Result<> start(Keeper &keeper, unsigned keep);
-  // After the keeper's loop. Notes a finished program. The exit code that a signal has decided, or 0.
+  // After the keeper's loop. Notes a finished program. The exit code that a signal has decided, or
+  // 0.
   int end(const Keeper::Outcome &outcome);
 
  private:

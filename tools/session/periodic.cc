@@ -120,7 +120,8 @@ void Periodic::due() {
   // If the last image was removed, the next one is whole.
   std::string parent = series_ ? series_->last() : last_image_;
   if (std::error_code ignored; fs::exists(parent, ignored))
-    arguments.insert(arguments.end(), {"--parent", parent, "--keep", std::to_string(options_.keep)});
+    arguments.insert(arguments.end(),
+                     {"--parent", parent, "--keep", std::to_string(options_.keep)});
   Result<> started = keeper_.start_dump(arguments, options_.folder,
                                         [this, image](int status, const nlohmann::json &report) {
                                           if (WIFEXITED(status) && WEXITSTATUS(status) == 0)

@@ -105,8 +105,7 @@ std::vector<std::string> Series::images() const {
   std::error_code ec;
   for (const fs::directory_entry &e : fs::directory_iterator(folder_, ec)) {
     unsigned n = number_of(e.path().string());
-    if (n > finished() && is_complete(e.path().string()))
-      found.emplace_back(n, e.path().string());
+    if (n > finished() && is_complete(e.path().string())) found.emplace_back(n, e.path().string());
   }
   std::sort(found.rbegin(), found.rend());
   std::vector<std::string> paths;
