@@ -24,7 +24,8 @@ import paper  # noqa: E402
 RUN = BUILD / "softcuda" / "softcuda-run"
 CKPTD = BUILD / "tools" / "ckptd"
 
-pytestmark = pytest.mark.no_criu
+# The schedules depend on how long programs take.
+pytestmark = [pytest.mark.no_criu, pytest.mark.alone]
 needs_device = pytest.mark.skipif(not NVCC or not RUN.exists(),
                                   reason=WHY_NOT if not NVCC else "the software device is not built")
 needs_manager = pytest.mark.skipif(not CKPTD.exists(), reason="ckptd is not built")
