@@ -190,7 +190,7 @@ Result<> Restore::find_root(pid_t ns_root) {
 }
 
 Result<> Restore::hand_to_keeper() {
-  CKPT_CHECK(acknowledge(stem_.events.get()));
+  CKPT_CHECK(let_continue(stem_.events.get()));
   streams_->handed_over();
   agents_.handed_over();
   bool own_session = new_namespace_ || streams_->own_terminal() || session_is_outside();
