@@ -48,6 +48,7 @@ struct Event {
   enum Kind : int {
     CriuEnded = 1,  // value: CRIU's wait status
     Started,        // the root's PID in its own namespace
+    Continued,      // 0
     Stopped,        // the signal
     Ended,          // the root's wait status
   } kind;

@@ -41,6 +41,7 @@ class Stem {
     // The program stays stopped until its keeper has found it.
     char acknowledgement;
     if (!read_exactly(plan_.events, &acknowledgement, 1)) return 1;
+    send(Event::Continued, 0);  // by the caller
     return watch();
   }
 

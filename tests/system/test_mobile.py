@@ -24,7 +24,8 @@ import paper  # noqa: E402
 RUN = BUILD / "softcuda" / "softcuda-run"
 CKPTD = BUILD / "tools" / "ckptd"
 
-pytestmark = pytest.mark.no_criu
+# The schedules depend on how long programs take.
+pytestmark = [pytest.mark.no_criu, pytest.mark.alone]
 needs_device = pytest.mark.skipif(not NVCC or not RUN.exists(),
                                   reason=WHY_NOT if not NVCC else "the software device is not built")
 needs_manager = pytest.mark.skipif(not CKPTD.exists(), reason="ckptd is not built")
@@ -199,13 +200,18 @@ def test_interference_separates_programs_that_slow_each_other_down(made):
     # A switch between processes costs more than half of a kernel.
     model = mix.changed(mix.read_model(), ["switch=+5000%"])
     programs = [mix.program("bandWidth", 0.01) for _ in range(6)]
-    shares = {}
-    for placement in ("first-fit", "interference"):
-        runs = experiment.managed(BUILD, 1, 0.01, model, programs,
-                                  ["--placement", placement, "--progress-interval", "0.03"])
-        assert not [r.failure for r in runs if r.failure]
-        shares[placement] = time_shared(runs)
-    assert shares["interference"] < 0.6 < shares["first-fit"], shares
+    tries = []
+    for _ in range(3):  # what a kernel costs is measured, which other programs of the machine disturb
+        shares = {}
+        for placement in ("first-fit", "interference"):
+            runs = experiment.managed(BUILD, 1, 0.01, model, programs,
+                                      ["--placement", placement, "--progress-interval", "0.03"])
+            assert not [r.failure for r in runs if r.failure]
+            shares[placement] = time_shared(runs)
+        tries.append(shares)
+        if shares["interference"] < 0.6 < shares["first-fit"]:
+            return
+    raise AssertionError(tries)
 
 
 def time_with_equals(runs):

@@ -10,6 +10,9 @@ import pytest
 
 from conftest import PROGRAMS
 
+# Ranks that wait for a message spin, and there are more of them than cores.
+pytestmark = pytest.mark.alone
+
 KINDS = {"openmpi": ["mpirun.openmpi", "--oversubscribe"], "mpich": ["mpirun.mpich"]}
 RANKS = 4
 # Small enough for a round of seconds, long enough to be dumped in the middle.

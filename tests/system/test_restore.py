@@ -290,3 +290,16 @@ def test_a_stopped_process_comes_back_stopped(ckpt):
     ckpt.finish()
     assert copy.wait() == 0
     assert "on" in copy.text
+
+
+def test_a_dump_as_soon_as_a_restore_is_ready_finds_running_processes(ckpt):
+    """Many processes, because continuing them one after the other must be over when the restore says that it is."""
+    job = ckpt.run("sh", "-c", "for i in $(seq 60); do sleep 600 & all=\"$all $!\"; done; echo ready; "
+                               "while test ! -e finish; do sleep 0.1; done; kill $all")
+    job.wait_lines(1)
+    ckpt.dump(job.pid, "0")
+    for n in range(1, 4):
+        ckpt.dump(ckpt.restore_detached(f"{n - 1}"), f"{n}")
+    copy = ckpt.restore("3")
+    ckpt.finish()
+    assert copy.wait() == 0, "the images have stopped processes"

@@ -245,7 +245,7 @@ Result<> Restore::hand_to_keeper() {
   // ckpt-helper's stem continues nothing. It looks at the program once this is acknowledged, and
   // must not find it stopped.
   if (plan_.rights.by_helper()) continue_tree(root_, stopped_before());
-  CKPT_CHECK(acknowledge(stem_.events.get()));
+  CKPT_CHECK(let_continue(stem_.events.get()));
   streams_->handed_over();
   agents_.handed_over();
   bool own_session = new_namespace_ || streams_->own_terminal() || session_is_outside();

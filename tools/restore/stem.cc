@@ -72,6 +72,7 @@ class StemProcess {
       return 1;
     }
     continue_tree(*root, o_.leave_stopped);
+    send(StemEvent::Continued, 0);
     return watch(*root);
   }
 
@@ -183,7 +184,10 @@ Result<StemEvent> next_event(int events) {
   return e;
 }
 
-Result<> acknowledge(int events) { return write_all(events, view("k")); }
+Result<> let_continue(int events) {
+  CKPT_CHECK(write_all(events, view("k")));
+  return next_event(events).transform([](auto) {});
+}
 
 int stem_main(const std::string &text) {
   json j = json::parse(text, nullptr, false);

@@ -29,9 +29,10 @@
 //   2. CriuEnded. CRIU has left the program stopped. The stem closes all descriptors that it passed
 //      on, so that it holds none of the program's streams open.
 //   3. Started, with the root's PID. The keeper looks up the process and acknowledges. Until then
-//      the program cannot end. The stem continues it, except for processes that were stopped before
-//      the dump.
-//   4. Stopped, for each stop of the root by a signal. Ended, with its wait status.
+//      the program cannot end.
+//   4. Continued. The stem has continued the program, except for processes that were stopped before
+//      the dump. Until then a dump would take all of them for stopped ones.
+//   5. Stopped, for each stop of the root by a signal. Ended, with its wait status.
 //
 // Without a namespace the stem then exits, and orphans pass to the keeper. In a namespace it stays
 // until the last process has ended, because the kernel kills a namespace with its first process.
@@ -74,8 +75,8 @@ Result<Stem> start_stem(const StemOptions &o);
 // Waits for the next event. Fails if the stem has ended.
 Result<StemEvent> next_event(int events);
 
-// After Started: lets the stem continue the program.
-Result<> acknowledge(int events);
+// After Started: lets the stem continue the program, and waits until it has.
+Result<> let_continue(int events);
 
 // The main function of the stem.
 int stem_main(const std::string &text);
