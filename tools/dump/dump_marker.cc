@@ -13,6 +13,7 @@
 #include "agent/protocol.h"
 #include "tools/proc/process.h"
 #include "tools/proc/process_root.h"
+#include "tools/session/session_folder.h"
 
 namespace ckpt::tools {
 namespace {
@@ -27,7 +28,11 @@ Result<> DumpMarker::wait_for_turn(pid_t keeper, const std::string &session_sock
   using std::chrono::steady_clock;
   if (turn_) return {};
   std::filesystem::path session = std::filesystem::path(session_socket).parent_path();
-  CKPT_TRY(turn_, open_folder_of(keeper, session));
+  CKPT_TRY(UniqueFd folder, open_folder_of(keeper, session));
+  // The keeper holds the lock of the folder itself.
+  turn_.reset(::openat(folder.get(), std::string(kProgramFile).c_str(),
+                       O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!turn_) return {};  // the preflight says what is wrong
   for (auto end = steady_clock::now() + kTurnTimeout; steady_clock::now() < end;) {
     if (::flock(turn_.get(), LOCK_EX | LOCK_NB) == 0) return {};
     waited = true;

@@ -29,7 +29,7 @@ class DumpMarker {
 
  private:
   Credentials keeper_user_;  // who may remove files in it
-  UniqueFd turn_;            // the session's folder, locked by the dump that is under way
+  UniqueFd turn_;            // a file of the session, locked by the dump that is under way
   UniqueFd folder_;          // of the session
   UniqueFd file_;
 };
