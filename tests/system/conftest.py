@@ -68,8 +68,8 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(scope="session", autouse=True)
 def nothing_is_left_running():
-    """Holds where a worker has a PID namespace of its own (scripts/suites/own-namespace), which ends
-    what is left without a word."""
+    """Holds where a worker has a PID namespace of its own (scripts/suites/own-namespace), where the kernel
+    ends what is left."""
     yield
     if "PYTEST_XDIST_WORKER" in os.environ and os.getppid() == 1:
         wait_for(lambda: not commands_of(tree_of(1)), f"the end of {commands_of(tree_of(1))}", 10)

@@ -165,3 +165,13 @@ def test_names_and_signals_are_checked(ckpt):
         assert job.wait() == 125 and message in job.error_text, job.error_text
     forwarded = ckpt.run("counter", 100, options=["--image", "b", "--on-signal", "none"])
     assert preempted(ckpt, forwarded) == -signal.SIGTERM
+
+
+def test_signals_need_a_series(ckpt):
+    job = ckpt.start("ckpt-run", ["--on-signal", "USR1", "true"])
+    assert job.wait() == 125 and "--image" in job.error_text
+    program = ckpt.run("sh", "-c", "echo ready; sleep 100")
+    program.wait_lines(1)
+    ckpt.dump(program.pid, "one")
+    copy = ckpt.start("ckpt-restore", ["--on-signal", "USR1", "one"])
+    assert copy.wait() == 125 and "series of images" in copy.error_text

@@ -3,14 +3,16 @@
 lists the promises; each test plays the user against one of them."""
 import os
 import pathlib
+import shutil
 import stat
 import subprocess
+import tempfile
 
 import pytest
 
 import crafted
 from conftest import tree_of, wait_for
-from hostile_user import UID, other, user, victim  # noqa: F401
+from hostile_user import UID, criu_for_users, other, user, victim  # noqa: F401
 
 
 def root_program(session):
@@ -154,7 +156,7 @@ threading.Thread(target=serve, daemon=True).start()
 
 
 @pytest.mark.parametrize("trick", ["folder", "free name", "link"])
-def test_the_environment_removes_and_creates_nothing(ckpt, user, trick):
+def test_the_environment_removes_and_creates_nothing(ckpt, user, criu_for_users, trick):
     """$CKPT_SESSION names root's folder, or a place of root where there is nothing, as the user's program says."""
     precious = ckpt.folder / "place" / "ckpt-0-abcdef"
     precious.parent.mkdir(mode=0o755)
@@ -165,9 +167,9 @@ def test_the_environment_removes_and_creates_nothing(ckpt, user, trick):
     if trick == "link":
         (user.folder / "way").symlink_to(precious.parent)
         place = user.folder / "way" / "ckpt-0-abcdef"
-    env = ckpt.env
-    job = ckpt.run("setpriv", "--reuid", UID, "--regid", UID, "--clear-groups",
-                   "env", f"CKPT_SESSION={place}/session.sock", "sleep", "1000")
+    env = dict(ckpt.env, CKPT_CRIU=criu_for_users)
+    job = ckpt.run("setpriv", "--reuid", UID, "--regid", UID, "--clear-groups", "env", "-C", user.folder,
+                   f"CKPT_SESSION={place}/session.sock", "sleep", "1000")
     wait_for(lambda: os.path.basename(exe(job.program()) or "") == "sleep", "the program")
     done = ckpt.dump_process(job.pid, "image", env=env)
     assert done.returncode == 0, done.stdout
@@ -208,14 +210,12 @@ def failing_criu(folder):
 
 
 @pytest.fixture
-def shared(tmp_path):
-    """A folder like /tmp."""
-    folder = tmp_path / "shared"
-    folder.mkdir()
+def shared():
+    """A folder like /tmp, with a short name because of the sockets in it."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="shared-"))
     folder.chmod(0o1777)
-    for f in [tmp_path, *tmp_path.parents][:-2]:
-        f.chmod(f.stat().st_mode | 0o11)
-    return folder
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture

@@ -25,12 +25,11 @@ def locked(path, how=fcntl.LOCK_EX):
 
 @contextlib.contextmanager
 def turn(factory, alone):
-    """The time of one test. A test that waits to be alone keeps the door shut, so that others do not
-    begin before it."""
+    """The time of one test. While a test waits to be alone, no other begins."""
     folder = shared_folder(factory, "turns")
     with contextlib.ExitStack() as inside:
-        with locked(folder / "door"):
-            inside.enter_context(locked(folder / "room", fcntl.LOCK_EX if alone else fcntl.LOCK_SH))
+        with locked(folder / "entry"):
+            inside.enter_context(locked(folder / "running", fcntl.LOCK_EX if alone else fcntl.LOCK_SH))
         yield
 
 

@@ -62,6 +62,13 @@ void check_groups(const helper::Identity &owner, Reasons &reasons) {
       "root");
 }
 
+// A program that root has started for a user (setpriv, a service) may have files and a working folder
+// and namespaces that the user cannot reach. CRIU then works as root.
+bool started_by(const helper::Identity &owner, const Target &target) {
+  Result<Process> keeper = read_process(target.keeper);
+  return keeper && keeper->credentials().uid == owner.uid;
+}
+
 }  // namespace
 
 std::optional<helper::Identity> owner_of(const Target &target) {
@@ -82,7 +89,7 @@ CriuRights rights_to_dump(const Target &target, Reasons &reasons) {
   std::optional<helper::Identity> owner = owner_of(target);
   if (owner) rights.user = *owner;
   if (::geteuid() == 0) {
-    if (owner && owner->uid != 0) rights.way = Way::ForUser;
+    if (owner && owner->uid != 0 && started_by(*owner, target)) rights.way = Way::ForUser;
     check_root(reasons);
     return rights;
   }
@@ -105,6 +112,8 @@ CriuRights rights_to_restore(const ImageManifest &m, bool new_namespace, Reasons
   }
   rights.way = way_of_user(!new_namespace, reasons);
   check_owner(m.owner, "the image's program", reasons);
+  if (!m.owner)
+    reasons.push_back("the image does not say that the program was yours alone: run this as root");
   if (m.owner && m.owner->uid == ::geteuid()) check_groups(*m.owner, reasons);
   return rights;
 }

@@ -217,7 +217,8 @@ Result<> Dump::open_image() {
                {"host", describe_host()},
                {"root_pid", target_.processes.front().ns_pid()},
                {"session_dir", session_folder_of(target_)}};
-  if (std::optional<helper::Identity> owner = owner_of(target_))
+  if (std::optional<helper::Identity> owner = owner_of(target_);
+      owner && (owner->uid == 0 || rights_.unprivileged()))
     manifest_["owner"] = {{"uid", owner->uid}, {"gid", owner->gid}, {"groups", owner->groups}};
   hash_files();
   for (const Process &p : target_.processes) expected_ += p.resident_bytes;

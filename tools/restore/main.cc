@@ -149,6 +149,9 @@ Result<> check(const Options &o) {
   if (o.truncate_files && o.append_files)
     return fail_with_hint("--truncate-files cannot be combined with --append-files",
                           "leave one of them out");
+  if (!o.batch.on_signal.empty() && !names_series(o.restore.image))
+    return fail_with_hint("--on-signal needs a series of images",
+                          "name the folder that ckpt-run --image has filled");
   return {};
 }
 

@@ -79,9 +79,9 @@ Result<pid_t> start_program(const Options &options, const ProgramEnvironment &en
 // Goes on from the series' newest image: ckpt-restore takes this process's place.
 Failure restore_series(const Options &o, const Series &series) {
   // The batch system writes into the job's output file too, so that it may have grown.
-  std::vector<std::string> words{
-      sibling_tool("ckpt-restore"),   "--append-files", "--on-signal", o.batch.on_signal, "--keep",
-      std::to_string(o.periodic.keep)};
+  std::vector<std::string> words{sibling_tool("ckpt-restore"), "--append-files", "--keep",
+                                 std::to_string(o.periodic.keep)};
+  if (!o.batch.on_signal.empty()) words.insert(words.end(), {"--on-signal", o.batch.on_signal});
   if (!o.device.empty()) words.insert(words.end(), {"--device", o.device});
   if (o.portable) words.push_back("--portable");
   if (!o.periodic.every.empty())
@@ -150,10 +150,11 @@ void add_options(CommandLine &line, Options &o) {
             "share System V memory, semaphores and message queues with programs outside");
   line.flag("--list-devices", o.list_devices, "print the devices and exit");
   line.flag("--json", o.json, "with --list-devices: print a JSON array");
-  line.option("--image=FOLDER", o.image,
-              "the folder of a series of images: go on from the newest one, or start the program; "
-              "%j in it is the batch job's number");
-  add_batch_options(line, o.batch);
+  Option image = line.option(
+      "--image=FOLDER", o.image,
+      "the folder of a series of images: go on from the newest one, or start the program; "
+      "%j in it is the batch job's number");
+  add_batch_options(line, o.batch).needs(image);
   add_periodic_options(line, o.periodic);
   add_managed_options(line, o.managed);
 }

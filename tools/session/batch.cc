@@ -6,16 +6,24 @@
 #include "common/base/log.h"
 
 namespace ckpt::tools {
+namespace {
 
-void add_batch_options(CommandLine &line, BatchOptions &o) {
-  line.option("--on-signal=LIST", o.on_signal,
+const char kDefaultSignals[] = "TERM,USR1,USR2";
+
+}  // namespace
+
+Option add_batch_options(CommandLine &line, BatchOptions &o) {
+  return line
+      .option("--on-signal=LIST", o.on_signal,
               "with a series of images: the signals that checkpoint and stop the program; none: no "
-              "signal");
+              "signal")
+      .default_is(kDefaultSignals);
 }
 
 Result<std::unique_ptr<BatchJob>> BatchJob::open(const std::string &folder,
                                                  const BatchOptions &options) {
-  CKPT_TRY(std::vector<int> signals, parse_signals(options.on_signal));
+  CKPT_TRY(std::vector<int> signals,
+           parse_signals(options.on_signal.empty() ? kDefaultSignals : options.on_signal));
   hold_signals(signals);
   CKPT_TRY(Series series, Series::open(folder));
   return std::unique_ptr<BatchJob>(new BatchJob(std::move(series), std::move(signals)));

@@ -14,10 +14,11 @@
 namespace ckpt::tools {
 
 struct BatchOptions {
-  std::string on_signal = "TERM,USR1,USR2";
+  std::string on_signal;  // "": not given
 };
 
-void add_batch_options(CommandLine &line, BatchOptions &options);
+// --on-signal.
+Option add_batch_options(CommandLine &line, BatchOptions &options);
 
 class BatchJob {
  public:
