@@ -379,7 +379,7 @@ def test_a_tree_with_a_setuid_program_is_refused(user, helper):
     job.wait_lines(1)
     try:
         root_owned = wait_for(lambda: [p for p in tree_of(job.pid) if status(p)["Uid"][1] == "0"], "a setuid program")
-        assert "run this as root" in refused(user.tool("ckpt-dump", job.pid))
+        assert "has the rights of uid 0" in refused(user.tool("ckpt-dump", job.pid))
         shell = int(status(root_owned[0])["PPid"][0])
         what, _ = ask(helper, dump_request(shell), UID)
         assert "belongs to uid 0" in what
@@ -404,7 +404,8 @@ import json, os, socket, sys
 data, fds = bytes.fromhex(sys.argv[2]), int(sys.argv[3])
 s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
 null = os.open("/dev/null", os.O_RDWR)
-socket.send_fds(s, [data], [null] * fds)
+try: socket.send_fds(s, [data], [null] * fds)
+except BrokenPipeError: pass  # a helper with too many requests answers before it is asked, and closes
 s.settimeout(60)
 answer = b""
 while True:
