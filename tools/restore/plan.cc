@@ -2,9 +2,11 @@
 #include "tools/restore/plan.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "storage/io/key_file.h"
 #include "storage/ops/receive.h"
@@ -26,6 +28,16 @@ std::string spool_folder() {
 void close_image_pipe() {
   UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   ::dup2(null.get(), STDIN_FILENO);
+}
+
+// The new session belongs where the program's was: $CKPT_RUNTIME_DIR may have named that folder.
+void keep_runtime_folder(const std::filesystem::path &session) {
+  std::string folder = session.parent_path();
+  const char *standard = std::getenv("XDG_RUNTIME_DIR");
+  struct stat st {};
+  if (::stat(folder.c_str(), &st) == 0 && st.st_uid == ::geteuid() &&
+      folder != (standard ? standard : ""))
+    ::setenv("CKPT_RUNTIME_DIR", folder.c_str(), 1);
 }
 
 Result<> no_reasons(const RestoreOptions &o, const Reasons &reasons) {
@@ -84,6 +96,7 @@ Result<RestorePlan> make_plan(const RestoreOptions &o) {
 Result<UniqueFd> become_owner(RestorePlan &plan, const RestoreOptions &o) {
   CKPT_TRY(UniqueFd helper, connect_helper(plan.rights, plan.criu));
   CKPT_CHECK(become_user(plan.rights.user));
+  keep_runtime_folder(plan.manifest.session_folder);
   CKPT_TRY(plan.devices, choose_devices(o.device));
   Reasons reasons;
   plan.maps = check_devices_of(plan.manifest, plan.devices, o.ignore_limits, reasons);
