@@ -215,7 +215,9 @@ def test_a_signal_to_ckpt_restore_ends_what_the_helper_restored(user, helper):
     wait_for(lambda: any(p for p in helper.workers() if status(p)["Name"] == ["python3"]), "the program")
     answers(ports)
     copy.process.send_signal(signal.SIGTERM)
-    assert copy.wait() == -signal.SIGTERM
+    # The program answers a moment before ckpt-restore knows that it runs.
+    assert copy.wait() in (-signal.SIGTERM, 1), copy.error_text
+    assert copy.process.returncode != 1 or "cancelled by signal 15" in copy.error_text
     wait_for(lambda: not helper.workers(), "the end of the helper's processes")
 
 

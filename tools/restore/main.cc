@@ -105,6 +105,7 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job) {
       release_streams();
     });
     outcome = keeper->run();
+    if (std::optional<Error> cancelled = restore.cancelled()) outcome.error = std::move(cancelled);
   }
   keeper.reset();
   return end(outcome, job);

@@ -64,9 +64,8 @@ Restore::~Restore() { thread_.join(); }
 
 void Restore::run() {
   Result<> done = guarded([this] { return restore(); });
-  if (done) return;
-  Error why = done.error();
-  if (int signal = cancelled_) why = {fmt::format("cancelled by signal {}", signal), ""};
+  if (done && !cancelled_) return;
+  Error why = cancelled_ ? *cancelled() : done.error();
   // Not root_ alone: if the stem was killed, CRIU and what it has restored are the keeper's
   // children. program_failed() comes first, so that the keeper does not take the end of an
   // incomplete copy for the program's own end.
@@ -74,6 +73,11 @@ void Restore::run() {
     keeper_.program_failed(why);
     keeper_.kill_program();
   });
+}
+
+std::optional<Error> Restore::cancelled() const {
+  if (int signal = cancelled_) return Error{fmt::format("cancelled by signal {}", signal), ""};
+  return std::nullopt;
 }
 
 // Runs in the keeper's loop. The copy has not run yet, so CRIU may be killed at any moment.

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -32,6 +33,9 @@ class Restore {
   Restore(Keeper &keeper, const RestoreOptions &o, const RestorePlan &plan, Phases &phases,
           UniqueFd helper, Running running);
   ~Restore();
+
+  // By a signal, before the program was ready: then its end is not its own.
+  std::optional<Error> cancelled() const;
 
  private:
   void run();
