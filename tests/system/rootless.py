@@ -37,6 +37,16 @@ while True:
 """
 
 
+# So large that CRIU must wait for the tool, which writes or reads the image.
+LARGE = """
+import os, time
+memory = os.urandom(64 << 20)
+print("ready", flush=True)
+while True:
+    time.sleep(0.02)
+"""
+
+
 def as_user(uid=UID, capabilities=()):
     command = ["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups"]
     names = ",".join(["-all", *(f"+{c}" for c in capabilities)])
@@ -76,6 +86,12 @@ class User:
         job = self.run("/usr/bin/python3", script)
         job.wait_lines(1)
         return job, [int(n) for n in job.lines[0].split()]
+
+    def large(self):
+        """Returns the job of a program with much memory."""
+        job = self.run("/usr/bin/python3", "-c", LARGE)
+        job.wait_lines(1)
+        return job
 
     def dump(self, pid, image, *options, **more):
         r = self.tool("ckpt-dump", pid, "-o", image, *options, **more)

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Callers that mean ckpt-helper ill, and tools and workers that are killed. Everything runs as a real other user."""
 import os
+import pathlib
+import shutil
 import signal
+import subprocess
 
 import pytest
+import xxhash
 
 from conftest import Job, tree_of, wait_for
-from rootless import (OTHER, UID, answers, as_user, ask, dump_request, frame, helper, needs_helper, status,  # noqa: F401
-                      user)
+from rootless import (OTHER, UID, User, answers, as_user, ask, dump_request, frame, helper, needs_helper,  # noqa: F401
+                      refused, status, user)
 
 pytestmark = needs_helper
 
@@ -84,3 +88,113 @@ def test_a_program_in_a_foreign_namespace_is_refused(user, helper):
         assert "has not made" in what
     finally:
         job.kill()
+
+
+# ---- killed in the middle
+
+
+def criu_below(helper, verb):
+    """The process of CRIU that does it, which the helper has started."""
+    for pid in helper.workers():
+        try:
+            command = pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        except OSError:
+            continue
+        if verb in command and "--unprivileged" in command:
+            return pid
+    return None
+
+
+def stop_in_the_middle(helper, tool, verb):
+    """Stops the tool while CRIU works, which then waits for it. Returns CRIU's PID."""
+    criu = wait_for(lambda: criu_below(helper, verb) or tool.process.poll() is not None, "CRIU")
+    os.kill(tool.pid, signal.SIGSTOP)
+    assert criu is not True and tool.process.poll() is None, tool.error_text
+    return criu
+
+
+def worker_of(helper, pid):
+    """The child of the helper above this process."""
+    while int(status(pid)["PPid"][0]) != helper.process.pid:
+        pid = int(status(pid)["PPid"][0])
+    return pid
+
+
+def helpers_besides(helper):
+    """Processes of this helper that are no longer below it."""
+    found = []
+    for entry in os.listdir("/proc"):
+        try:
+            command = pathlib.Path(f"/proc/{entry}/cmdline").read_text() if entry.isdigit() else ""
+        except OSError:
+            continue
+        if helper.socket in command and "ckpt-helper\0" in command and int(entry) != helper.process.pid:
+            found.append(int(entry))
+    return found
+
+
+def kill(pid):
+    os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("victim", ["ckpt-dump", "worker"])
+def test_killed_in_the_middle_of_a_dump(user, helper, victim):
+    job = user.large()
+    program = next(p for p in tree_of(job.pid) if status(p)["Name"] == ["python3"])
+    dump = user.start("ckpt-dump", job.pid, "-o", "a.img")
+    criu = stop_in_the_middle(helper, dump, "dump")
+    kill(dump.pid if victim == "ckpt-dump" else worker_of(helper, criu))
+    if victim == "worker":
+        os.kill(dump.pid, signal.SIGCONT)
+        assert dump.wait() == 1, dump.error_text
+    wait_for(lambda: not os.path.exists(f"/proc/{criu}"), "the end of CRIU")
+    wait_for(lambda: status(program)["State"][0] in "SR", "the program to run on")
+    assert job.process.poll() is None and not (user.folder / "a.img").exists()
+    user.dump(job.pid, "a.img")
+    assert job.wait() == 85
+    wait_for(lambda: not helper.workers(), "the end of the helper's processes")
+
+
+@pytest.mark.parametrize("victim", ["ckpt-restore", "worker", "ckpt-stem", "criu"])
+def test_killed_in_the_middle_of_a_restore(user, helper, victim):
+    job = user.large()
+    user.dump(job.pid, "a.img")
+    assert job.wait() == 85
+    copy = user.start("ckpt-restore", "a.img")
+    criu = stop_in_the_middle(helper, copy, "restore")
+    kill({"ckpt-restore": copy.pid, "worker": worker_of(helper, criu), "ckpt-stem": int(status(criu)["PPid"][0]),
+          "criu": criu}[victim])
+    if victim != "ckpt-restore":
+        os.kill(copy.pid, signal.SIGCONT)
+        assert copy.wait() == 1 and "ckpt-restore: error" in copy.error_text, copy.error_text
+    wait_for(lambda: not [*helper.workers(), *helpers_besides(helper)] and not os.path.exists(f"/proc/{criu}"),
+             "the end of the helper's processes")
+    user.restore("a.img")
+
+
+# ---- forged images
+
+
+def change_manifest(image, old, new):
+    """Of the same length, so that only the checksum of the index changes too."""
+    index = image / "index.ckpt"
+    data = index.read_bytes()[:-8].replace(old, new)
+    index.write_bytes(data + xxhash.xxh3_64_intdigest(data).to_bytes(8, "little"))
+
+
+def test_an_image_that_names_a_wrong_owner_gives_nobody_s_rights(user, helper):
+    """Another user's image with the own uid as owner in the manifest: CRIU, as the caller, cannot make the process."""
+    job, _ = user.server()
+    user.dump(job.pid, "a.img")
+    other = User(OTHER)
+    other.env["CKPT_HELPER"] = helper.socket
+    try:
+        image = other.folder / "a.img"
+        shutil.copytree(user.folder / "a.img", image)
+        change_manifest(image, str(UID).encode(), str(OTHER).encode())
+        subprocess.run(["chown", "-R", str(OTHER), image], check=True)
+        said = refused(other.tool("ckpt-restore", "a.img"))
+        assert "CRIU cannot restore the program" in said, said
+        wait_for(lambda: not helper.workers(), "the end of the helper's processes")
+    finally:
+        other.close()
