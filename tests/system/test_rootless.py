@@ -10,10 +10,11 @@ import tempfile
 
 import pytest
 
-from conftest import BUILD, Job, tree_of, wait_for
+from conftest import BUILD, Job, image_manifest, tree_of, wait_for
 from cuda_programs import NVCC, RUN, make  # noqa: F401 (make is a fixture)
-from rootless import (HELPER, OTHER, UID, User, answers, ask, assert_is_users, dump_request, helper,  # noqa: F401
-                      needs_helper, refused, root, status, user)
+from hostile_user import criu_for_users  # noqa: F401
+from rootless import (HELPER, OTHER, UID, User, answers, as_user, ask, assert_is_users, dump_request,  # noqa: F401
+                      helper, needs_helper, refused, root, status, user)
 from test_opencl import OPENCL, devices  # noqa: F401 (devices is a fixture)
 
 pytestmark = needs_helper
@@ -77,6 +78,7 @@ def test_root_dumps_and_restores_a_users_program(user, root):
     r = root("ckpt-dump", job.pid, "-o", "a.img")
     assert r.returncode == 0, r.stderr
     assert job.wait() == 85
+    assert image_manifest(user.folder / "a.img")["manifest"]["owner"]["uid"] == UID
     r = root("ckpt-restore", "--detach", "a.img")
     assert r.returncode == 0, r.stderr
     user.programs.append(int(r.stdout))
@@ -84,6 +86,29 @@ def test_root_dumps_and_restores_a_users_program(user, root):
     assert_is_users(r.stdout.strip())
     r = root("ckpt-dump", r.stdout.strip(), "-o", "b.img")
     assert r.returncode == 0, r.stderr
+
+
+def test_what_root_has_started_for_a_user_stays_root_s(user, root, criu_for_users):
+    """CRIU works as root then: the program may have files, and live in folders, that its user cannot reach."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="ckpt-root-"))
+    user.env.update(CKPT_RUNTIME_DIR=str(folder), CKPT_CRIU=criu_for_users)
+    script = "import time; print('ready', flush=True)\nwhile True: time.sleep(0.1)"
+    job = Job([BUILD / "tools" / "ckpt-run", "--", *as_user(), "/usr/bin/python3", "-c", script], env=user.env, cwd=folder)
+    user.jobs.append(job)
+    job.wait_lines(1)
+    image = folder / "a.img"
+    r = root("ckpt-dump", job.pid, "-o", image)
+    assert r.returncode == 0, r.stderr
+    assert "owner" not in image_manifest(image)["manifest"]
+    shutil.copytree(image, user.folder / "mine.img")
+    subprocess.run(["chown", "-R", str(UID), user.folder / "mine.img"], check=True)
+    said = refused(user.tool("ckpt-restore", "mine.img", capabilities=["checkpoint_restore"]))
+    assert "does not say that the program was yours alone: run this as root" in said
+    r = root("ckpt-restore", "--detach", image)
+    assert r.returncode == 0, r.stderr
+    user.programs.append(int(r.stdout))
+    assert_is_users(r.stdout.strip())
+    shutil.rmtree(folder)
 
 
 def bed(user, env):
