@@ -88,6 +88,39 @@ def test_root_dumps_and_restores_a_users_program(user, root):
     assert r.returncode == 0, r.stderr
 
 
+CONNECTED = """
+import socket, time
+listener = socket.socket(); listener.bind(("127.0.0.1", 0)); listener.listen(1)
+a = socket.create_connection(listener.getsockname()); b, _ = listener.accept()
+print("ready", flush=True)
+for n in range(10**9):
+    a.sendall(b"x"); assert b.recv(1) == b"x"
+    open("count", "w").write(str(n))
+    time.sleep(0.02)
+"""
+
+
+def test_a_users_tcp_connections_need_root(user, helper, root):
+    """Refused for the user, by the helper and with the capability; root dumps and restores them."""
+    job = user.run("/usr/bin/python3", "-c", CONNECTED)
+    job.wait_lines(1)
+    for capabilities in ([], ["checkpoint_restore"]):
+        said = refused(user.tool("ckpt-dump", job.pid, "-o", "a.img", capabilities=capabilities))
+        assert "TCP connections" in said and "run this as root" in said
+    r = root("ckpt-dump", job.pid, "-o", "a.img")
+    assert r.returncode == 0, r.stderr
+    assert job.wait() == 85
+    (user.folder / "count").unlink()
+    r = root("ckpt-restore", "--detach", "a.img")
+    assert r.returncode == 0, r.stderr
+    user.programs.append(int(r.stdout))
+    wait_for((user.folder / "count").exists, "the copy to go on")
+    assert_is_users(r.stdout.strip())
+    subprocess.run(["chown", "-R", str(UID), user.folder / "a.img"], check=True)
+    said = refused(user.tool("ckpt-restore", "a.img"))
+    assert "TCP connections" in said and "run this as root" in said
+
+
 def test_what_root_has_started_for_a_user_stays_root_s(user, root, criu_for_users):
     """CRIU works as root then: the program may have files, and live in folders, that its user cannot reach."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="ckpt-root-"))
