@@ -72,17 +72,20 @@ def test_a_user_with_the_capability_needs_no_helper(user):
     assert_is_users(restored)
 
 
-def test_root_dumps_and_restores_a_users_program(user, root):
+def test_root_dumps_and_restores_a_users_program(user, root, helper):
     job, (*ports, pid) = user.server()
     before = answers(ports)
     r = root("ckpt-dump", job.pid, "-o", "a.img")
     assert r.returncode == 0, r.stderr
     assert job.wait() == 85
     assert image_manifest(user.folder / "a.img")["manifest"]["owner"]["uid"] == UID
+    said = refused(root("ckpt-restore", "--every", "1s", "a.img"))
+    assert f"root cannot go on with --every for a program of uid {UID}" in said
     r = root("ckpt-restore", "--detach", "a.img")
     assert r.returncode == 0, r.stderr
     user.programs.append(int(r.stdout))
     assert answers(ports) > before
+    assert "was restored by root" in refused(user.tool("ckpt-dump", r.stdout.strip()))
     assert_is_users(r.stdout.strip())
     r = root("ckpt-dump", r.stdout.strip(), "-o", "b.img")
     assert r.returncode == 0, r.stderr

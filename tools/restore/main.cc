@@ -72,11 +72,23 @@ Result<RestorePlan> plan_series(RestoreOptions &o, Series &series) {
   return fail("there is no image in {}", series.folder());
 }
 
+// After root's restore, the keeper is a process of the program's user, and so are its dumps. These
+// would need the rights of root: the program is in a PID namespace that root has made.
+Result<> check_later_images(const RestorePlan &plan, const RestoreOptions &o, const BatchJob *job) {
+  if (plan.rights.way != CriuRights::Way::ForUser || (o.periodic.every.empty() && !job)) return {};
+  return fail_with_hint(
+      fmt::format("root cannot go on with {} for a program of uid {}",
+                  job ? "a series of images" : "--every", plan.rights.user.uid),
+      job ? "run this as that user, or name one of the images"
+          : "run this as that user, or leave --every out and use ckpt-dump --leave-running");
+}
+
 Result<int> run_restore(RestoreOptions o, BatchJob *job) {
   // Everything is checked before anything is started.
   Phases phases;
   phases.begin("check");
   CKPT_TRY(RestorePlan plan, job ? plan_series(o, job->series()) : make_plan(o));
+  CKPT_CHECK(check_later_images(plan, o, job));
   if (o.output_file.empty())
     o.output_file = fmt::format("{}/ckpt-{}.out", std::filesystem::current_path().string(),
                                 plan.manifest.root_pid);

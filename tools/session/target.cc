@@ -82,6 +82,15 @@ bool find_keeper(const ProcessTable &table, pid_t pid, Target &t, pid_t &startin
   return false;
 }
 
+// Root's restore for a user (Way::ForUser). Its keeper is the user's, but was root's before, so
+// that the kernel shows only root what it has open (PR_GET_DUMPABLE in prctl(2)).
+bool restored_by_root(const ProcessTable &table, pid_t stem) {
+  const Process *p = table.find(stem);
+  if (!p || p->command != helper::kStemName || ::geteuid() == 0) return false;
+  std::vector<std::string> arguments = arguments_of(p->parent);
+  return arguments.size() > 1 && arguments[1] == "--helper";
+}
+
 // ckpt-run opens its session a moment after it was started, and closes it a moment before it ends.
 Result<> wait_for_keeper(pid_t pid, Target &t) {
   if (!read_process(pid)) return fail("there is no process {}", pid);
@@ -95,6 +104,9 @@ Result<> wait_for_keeper(pid_t pid, Target &t) {
       return fail_with_hint(
           fmt::format("process {} does not run under ckpt-run or ckpt-restore", pid),
           "only programs that were started with ckpt-run or ckpt-restore can be checkpointed");
+    if (restored_by_root(table, starting))
+      return fail_with_hint(fmt::format("process {} was restored by root", pid),
+                            "run this as root");
     std::this_thread::sleep_for(kPoll);
   }
   return fail_with_hint(fmt::format("the program of process {} is still being started", pid),
