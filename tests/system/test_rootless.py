@@ -261,6 +261,29 @@ def test_an_image_of_another_user_is_refused(user, helper):
         other.close()
 
 
+def test_what_a_user_cannot_restore(user, blocker):
+    """With the capability alone, and without a helper: into a taken PID, and with other groups."""
+    capability = ["checkpoint_restore"]
+    job, (*_, pid) = user.server()
+    user.dump(job.pid, "a.img", capabilities=capability)
+    assert job.wait() == 85
+    command = user.command("ckpt-restore", "a.img", capabilities=capability)
+    command[command.index("--clear-groups")] = "--groups=61236"
+    r = subprocess.run(command, env=user.env, cwd=user.folder, capture_output=True, text=True, timeout=60)
+    assert "the program had other groups than you have now" in refused(r)
+    blocker.take(pid)
+    assert "the program needs a PID namespace" in refused(user.tool("ckpt-restore", "a.img", capabilities=capability))
+
+
+def test_a_program_with_capabilities_is_refused(user):
+    """Even to a tool with the same capabilities, which sees more of it than others."""
+    job = Job([*as_user(UID, ["net_raw"]), BUILD / "tools" / "ckpt-run", "--", "sleep", "1000"], env=user.env)
+    user.jobs.append(job)
+    wait_for(lambda: [p for p in tree_of(job.pid) if status(p)["Name"] == ["sleep"]], "sleep")
+    assert "not all processes of the program are yours alone" in refused(
+        user.tool("ckpt-dump", job.pid, capabilities=["net_raw", "checkpoint_restore"]))
+
+
 def test_a_folder_that_the_user_cannot_write_to_is_refused(user, helper):
     job, _ = user.server()
     assert "not writable" in refused(user.tool("ckpt-dump", job.pid, "-o", "/usr/a.img"))
