@@ -288,8 +288,7 @@ Result<> Dump::record_stopped_program() {
   manifest_["file_size_limit"] = target_.smallest_file_size_limit();
   manifest_["agents"] = agents_.describe();
   manifest_["participants"] = agents_.describe_requirements();
-  CKPT_TRY(std::vector<OuterPipe> pipes,
-           find_outer_pipes(target_, table, agents_.outcome_pipes()));
+  CKPT_TRY(std::vector<OuterPipe> pipes, find_outer_pipes(target_, table, agents_.outcome_pipes()));
   manifest_["pipes"] = describe_pipes(pipes);
   CKPT_CHECK(save_unread(pipes, *image_));
   return check_restorable(manifest_, target_.files);

@@ -87,8 +87,7 @@ Result<RestorePlan> make_plan(const RestoreOptions &o) {
   check_memory_files(plan.manifest, reasons);
   check_links(plan.manifest, reasons);
   check_sockets(plan.manifest, reasons);
-  if (!as_user)
-    plan.maps = check_devices_of(plan.manifest, plan.devices, o.ignore_limits, reasons);
+  if (!as_user) plan.maps = check_devices_of(plan.manifest, plan.devices, o.ignore_limits, reasons);
   CKPT_CHECK(no_reasons(o, reasons));
   return plan;
 }
