@@ -103,8 +103,7 @@ class Serving {
     if (namespace_inode(root, "pid") == namespace_inode(::getpid(), "pid")) return UniqueFd();
     CKPT_TRY(UniqueFd pids, open_namespace(root, "pid"));
     CKPT_TRY(UniqueFd mounts, open_namespace(root, "mnt"));
-    if (!service_.for_root &&
-        !is_made_namespace(service_.folder, inode_of(pids), inode_of(mounts)))
+    if (!service_.for_root && !is_made_namespace(service_.folder, inode_of(pids), inode_of(mounts)))
       return fail_with_hint("the program is in a PID namespace that ckpt-helper has not made",
                             "dump it as root");
     if (::setns(pids.get(), CLONE_NEWPID) < 0)

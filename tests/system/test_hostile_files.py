@@ -77,7 +77,8 @@ CHANGEABLE = {
 
 @pytest.mark.parametrize("trick", CHANGEABLE)
 def test_an_image_that_others_can_change_needs_an_option(ckpt, trick):
-    image = crafted.write(ckpt.folder / "images" / "a.img") if (ckpt.folder / "images").mkdir() is None else None
+    (ckpt.folder / "images").mkdir()
+    image = crafted.write(ckpt.folder / "images" / "a.img")
     CHANGEABLE[trick](image)
     done = tool(ckpt, "ckpt-restore", image)
     assert done.returncode == 1 and "--trust-image" in done.stderr, done.stderr
@@ -132,6 +133,61 @@ def test_truncate_files_cuts_nothing_if_the_restore_fails(ckpt, shared):
     job = ckpt.restore("image", "--truncate-files")
     wait_for(lambda: path.stat().st_size == 100 or job.process.poll() is not None, "the restore")
     assert path.stat().st_size == 100, job.error_text
+
+
+# ---- folders that others can write to
+
+
+@pytest.mark.parametrize("sticky", [0o1777, 0o777], ids=["sticky", "not sticky"])
+@pytest.mark.parametrize("what", ["link", "folder of an image", "folder of anything"])
+def test_what_a_user_put_at_an_image_s_name_is_not_written_to(ckpt, user, shared, precious, sticky, what):
+    """With --overwrite, too: the user's folder or link, and what it leads to, stay as they are."""
+    shared.chmod(sticky)
+    image = shared / "image"
+    theirs = ckpt.folder / "theirs"
+    if what == "link":
+        crafted.write(theirs)
+        assert user.run("ln", "-s", theirs, image).returncode == 0
+    elif what == "folder of an image":
+        assert user.run("sh", "-c", f"mkdir {image} && ln -s {precious} {image}/index.ckpt && ln -s {precious} "
+                                    f"{image}/chunks.ckpt").returncode == 0
+    else:
+        assert user.run("sh", "-c", f"mkdir {image} && ln -s {precious} {image}/data").returncode == 0
+    job = ckpt.run("sleep", "1000")
+    program = job.program()
+    for options in ((), ("--overwrite",)):
+        done = ckpt.dump_process(job.pid, image, "--leave-running", *options)
+        if what == "link":
+            assert sorted(p.name for p in theirs.iterdir()) == ["chunks.ckpt", "index.ckpt"]
+        if done.returncode == 0:
+            assert options and not image.is_symlink() and image.stat().st_uid == 0 and image.stat().st_mode & 0o777 == 0o700
+    assert process_exists(program)
+
+
+def test_the_end_of_a_series_is_not_written_to_a_link(ckpt, user, shared, precious):
+    """In a folder that others may write to."""
+    for name in ("finished", "finished.new"):
+        assert user.run("ln", "-s", precious, shared / name).returncode == 0
+    job = ckpt.run("true", options=["--image", shared])
+    assert job.wait() == 0 and "another user" in job.error_text, job.error_text
+
+
+def test_a_ckptd_of_another_user_is_not_asked(ckpt, user):
+    """Its socket has the name of root's own in /tmp."""
+    path = pathlib.Path(f"/tmp/ckptd-{os.geteuid()}.sock")
+    if path.exists():
+        pytest.skip(f"{path} exists already")
+    code = (f"import socket\ns = socket.socket(socket.AF_UNIX); s.bind({str(path)!r}); s.listen(1); open('named', 'w')\n"
+            "s.accept(); open('asked', 'w')")
+    user.start(["/usr/bin/python3", "-c", code])
+    try:
+        wait_for((user.folder / "named").exists, "the socket")
+        env = {k: v for k, v in ckpt.env.items() if k not in ("CKPT_RUNTIME_DIR", "XDG_RUNTIME_DIR", "CKPTD_SOCKET")}
+        done = subprocess.run([ckpt.tool("ckpt-top")], env=env, capture_output=True, text=True, timeout=60)
+        assert "/run/ckptd.sock" in done.stderr or done.returncode == 0, done.stderr
+        assert not (user.folder / "asked").exists()
+    finally:
+        path.unlink()
 
 
 # ---- exchanged all the time

@@ -7,8 +7,9 @@ import subprocess
 import pytest
 
 import crafted
+import manager
 from conftest import BUILD, wait_for
-from hostile_user import user  # noqa: F401
+from hostile_user import UID, user  # noqa: F401
 
 # Clears the terminal, sets its title, begins a line like a message of root's tool, and turns the text around.
 HOSTILE = "a\x1b[2J\x1b]0;root\x07\r\nckpt-dump: all is well\n\u202e\x9b31m"
@@ -122,3 +123,22 @@ def test_a_log_s_line_is_one_message():
     done = subprocess.run([BUILD / "tools" / "ckpt-dump", "1", "-o", f"/none/{HOSTILE}"], capture_output=True, timeout=60)
     text = done.stderr.decode(errors="replace")
     assert done.returncode != 0 and harmless(text), text
+
+
+class TestLogOfCkptd:
+    pytestmark = manager.NEEDS
+
+    def test_a_user_makes_ckptd_log_ten_lines_a_minute(self, ckpt, user):
+        """Each refused connection would be a line."""
+        path = ckpt.runtime / "ckptd.sock"
+        ckpt.runtime.chmod(0o755)
+        ckpt.env.update(CKPT_SOFTCUDA="1x64M", CKPTD_SOCKET=str(path))
+        daemon = ckpt.start("ckptd", ["--opencl-devices", "none", "--users", "own"])
+        daemon.wait_text("listening on")
+        code = (f"import socket\nrefused = 0\nfor i in range(300):\n s = socket.socket(socket.AF_UNIX); s.settimeout(20)\n"
+                f" s.connect({str(path)!r})\n refused += b'does not serve' in s.recv(4096)\nprint(refused)")
+        done = user.run("/usr/bin/python3", "-c", code)
+        assert done.stdout == "300\n", done.stdout + done.stderr
+        lines = [x for x in daemon.error_text.splitlines() if f"uid {UID}" in x]
+        assert 1 <= len(lines) <= 10, daemon.error_text
+        assert daemon.process.poll() is None

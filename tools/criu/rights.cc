@@ -62,8 +62,8 @@ void check_groups(const helper::Identity &owner, Reasons &reasons) {
       "root");
 }
 
-// A program that root has started for a user (setpriv, a service) may have files and a working folder
-// and namespaces that the user cannot reach. CRIU then works as root.
+// A program that root has started for a user (setpriv, a service) may have files and a working
+// folder and namespaces that the user cannot reach. CRIU then works as root.
 bool started_by(const helper::Identity &owner, const Target &target) {
   Result<Process> keeper = read_process(target.keeper);
   return keeper && keeper->credentials().uid == owner.uid;

@@ -6,7 +6,8 @@
 //            belong to several users
 //   Own      as the user of this tool, who has the capabilities that CRIU needs
 //   Helper   by ckpt-helper, for a user who has them not
-//   ForUser  this tool is root's, program and ckpt-run belong to one other user: as that user. A root
+//   ForUser  this tool is root's, program and ckpt-run belong to one other user: as that user. A
+//   root
 //            without SYS_RESOURCE could not dump it, and devices open as the program's user.
 //
 // docs/HELPER.md says what is needed why. With Helper and ForUser, CRIU is a child of a process of

@@ -160,8 +160,8 @@ Result<int> run_all(const Options &o) {
 
 Result<std::optional<storage::Key>> key_of(const Options &o) {
   if (o.key_file.empty()) return std::nullopt;
-  return storage::read_key(
-      o.key_file, o.shared_key ? storage::KeyAccess::Shared : storage::KeyAccess::Private);
+  return storage::read_key(o.key_file,
+                           o.shared_key ? storage::KeyAccess::Shared : storage::KeyAccess::Private);
 }
 
 Result<> check_all(const Options &o) {

@@ -142,8 +142,7 @@ bool has_grown(const ImageManifest::File &f) {
 std::optional<u64> hash_of_file(const std::string &path) {
   UniqueFd fd = open_regular(path);
   struct stat st {};
-  if (!fd || ::fstat(fd.get(), &st) < 0 ||
-      static_cast<u64>(st.st_size) > kMaxHashedBytes)
+  if (!fd || ::fstat(fd.get(), &st) < 0 || static_cast<u64>(st.st_size) > kMaxHashedBytes)
     return std::nullopt;
   Bytes contents(static_cast<size_t>(st.st_size));
   if (!read_exactly(fd.get(), contents.data(), contents.size())) return std::nullopt;
