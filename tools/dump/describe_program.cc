@@ -7,9 +7,7 @@
 
 #include <algorithm>
 #include <ctime>
-#include <filesystem>
 
-#include "agent/protocol.h"
 #include "tools/dump/own_terminals.h"
 #include "tools/manifest/file_checks.h"
 #include "tools/proc/file_writers.h"
@@ -156,24 +154,6 @@ std::string utc_now() {
   char text[32];
   std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &t);
   return text;
-}
-
-// A restored program names the folder of its first session, which is a link to that of its keeper
-// or, in a mount namespace of its own, a bind mount of it. Any other name would be the program's
-// invention.
-std::string session_folder_of(const Target &target) {
-  namespace fs = std::filesystem;
-  std::string keeper = fs::path(target.session_socket).parent_path();
-  std::string named =
-      fs::path(environment_of(target.root, protocol::kSessionVariable)).parent_path();
-  struct stat its {
-  }, keepers{};
-  bool same =
-      named.starts_with('/') &&
-      ::stat(fmt::format("/proc/{}/root{}", target.root, named).c_str(), &its) == 0 &&
-      ::stat(fmt::format("/proc/{}/root{}", target.keeper, keeper).c_str(), &keepers) == 0 &&
-      its.st_ino == keepers.st_ino && its.st_dev == keepers.st_dev;
-  return same ? named : keeper;
 }
 
 }  // namespace ckpt::tools

@@ -27,8 +27,5 @@ nlohmann::json describe_mapped_files(const Target &target, const DescriptorTable
 // These do not change while the program runs.
 nlohmann::json describe_host();
 std::string utc_now();
-// The folder of the session that the program's $CKPT_SESSION names, if that leads to its keeper;
-// otherwise its keeper's.
-std::string session_folder_of(const Target &target);
 
 }  // namespace ckpt::tools

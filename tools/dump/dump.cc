@@ -28,6 +28,7 @@
 #include "tools/session/leftovers.h"
 #include "tools/session/owners.h"
 #include "tools/session/process_tree.h"
+#include "tools/session/session_folder.h"
 
 namespace ckpt::tools {
 namespace {
@@ -216,7 +217,7 @@ Result<> Dump::open_image() {
                {"criu_version", criu_.version},
                {"host", describe_host()},
                {"root_pid", target_.processes.front().ns_pid()},
-               {"session_dir", session_folder_of(target_)}};
+               {"session_dir", session_folder_of(target_.root, target_.keeper, target_.session_socket)}};
   if (std::optional<helper::Identity> owner = owner_of(target_);
       owner && (owner->uid == 0 || rights_.unprivileged()))
     manifest_["owner"] = {{"uid", owner->uid}, {"gid", owner->gid}, {"groups", owner->groups}};
