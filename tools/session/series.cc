@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/session/series.h"
 
+#include <fcntl.h>
+#include <stdio.h>
+
 #include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+
+#include "common/base/io.h"
+#include "common/base/new_file.h"
 
 namespace ckpt::tools {
 namespace {
@@ -69,6 +75,12 @@ unsigned number_of(const std::string &image) {
   return error == std::errc() && std::string_view(end) == ".img" ? n : 0;
 }
 
+// The folder may be one that others can write to.
+Result<> write_new(const std::string &path, const std::string &text) {
+  CKPT_TRY(UniqueFd out, open_output(path, O_TRUNC, 0600));
+  return write_all(out.get(), view(text));
+}
+
 }  // namespace
 
 bool Series::has_images(const std::string &folder) {
@@ -124,15 +136,12 @@ unsigned Series::finished() const {
 Result<> Series::mark_finished() const {
   fs::path file = fs::path(folder_) / kFinished, fresh = file;
   fresh += ".new";
-  std::ofstream out(fresh, std::ios::trunc);
-  out << highest() << "\n";
-  out.close();
-  std::error_code ec;
-  if (out) fs::rename(fresh, file, ec);
-  if (!out || ec)
-    return fail_with_hint(fmt::format("cannot write {}", file.string()),
-                          fmt::format("remove {} before the program is started anew", folder_));
-  return {};
+  Result<> written = write_new(fresh, fmt::format("{}\n", highest()));
+  if (written && ::rename(fresh.c_str(), file.c_str()) != 0)
+    written = fail_errno("cannot rename {}", fresh.string());
+  if (written) return {};
+  return fail_with_hint(written.error().what,
+                        fmt::format("remove {} before the program is started anew", folder_));
 }
 
 }  // namespace ckpt::tools
