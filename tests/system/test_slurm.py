@@ -13,7 +13,8 @@ from test_opencl import HEAT, devices  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.skipif(slurm.WHY_NOT is not None, reason=slurm.WHY_NOT or "")
 
-# A node for each job: the program and its device's proxy take both processors.
+CELLS = 512
+# A job takes a whole node.
 OPTIONS = ["--requeue", "--open-mode=append", "--output=out", "--cpus-per-task=2", "--mem=200"]
 
 
@@ -47,7 +48,7 @@ class HeatJob:
 
     def __init__(self, cluster, *options, steps=6000, more=""):
         self.cluster = cluster
-        program = [HEAT, "--n", "512", "--steps", str(steps), "--report", "10", "--checksum"]
+        program = [HEAT, "--n", CELLS, "--steps", str(steps), "--report", "10", "--checksum"]
         pocl = dict(cluster.env, OCL_ICD_VENDORS="/etc/OpenCL/vendors/pocl.icd")
         self.reference = subprocess.Popen([str(c) for c in program], env=pocl, stdout=subprocess.PIPE, text=True)
         command = shlex.join(map(str, ["--device", cluster.device, "--", *program]))
@@ -119,5 +120,88 @@ def test_a_preempted_job_goes_on(cluster_of, user):
     job.ends_right()
     assert job.node == node and job.restarts == 2
     # It went on from its images: no step was computed twice.
+    steps = re.findall(r"step (\d+)/", job.output)
+    assert steps == sorted(set(steps), key=int)
+
+
+def goes_on_elsewhere(job, node):
+    wait_for(lambda: job.state == "RUNNING" and job.node != node or job.has_ended(), f"the restart: {job.described()}", 120)
+    job.ends_right()
+    assert job.node != node and job.restarts >= 1
+
+
+THREE = ("n1", "n2", "n3")
+
+
+@pytest.mark.full
+def test_a_drained_node_is_emptied(cluster_of):
+    """Draining signals no job: its owner or the administrator queues it again."""
+    cluster = cluster_of(nodes=THREE)
+    job = HeatJob(cluster, "--nodelist=n1")
+    job.computes()
+    cluster.control("update", "NodeName=n1", "State=DRAIN", "Reason=test")
+    job.computes()
+    cluster.control("update", f"JobId={job.number}", "ReqNodeList=")
+    cluster.control("requeue", job.number)
+    goes_on_elsewhere(job, "n1")
+
+
+@pytest.mark.full
+def test_a_job_that_its_owner_queues_again(cluster_of):
+    cluster = cluster_of(nodes=THREE)
+    job = HeatJob(cluster)
+    job.computes()
+    assert cluster.run("scontrol", "requeue", job.number).returncode == 0
+    wait_for(lambda: job.state == "RUNNING" and job.restarts == 1 or job.has_ended(), f"the restart: {job.described()}", 120)
+    job.ends_right()
+    assert job.images()
+
+
+@pytest.mark.full
+def test_a_node_that_is_set_down(cluster_of):
+    cluster = cluster_of(nodes=THREE)
+    job = HeatJob(cluster)
+    job.computes()
+    node = job.node
+    cluster.control("update", f"NodeName={node}", "State=DOWN", "Reason=test")
+    goes_on_elsewhere(job, node)
+
+
+@pytest.mark.full
+def test_the_time_limit(cluster_of):
+    """A minute, the shortest limit. Slurm warns within the minute before the 20 seconds."""
+    cluster = cluster_of(nodes=THREE)
+    job = HeatJob(cluster, "--time=1", "--signal=B:USR1@20", steps=40000)
+    job.computes()
+    wait_for(lambda: job.restarts >= 1 or job.has_ended(), f"the restart: {job.described()}", 200)
+    job.ends_right()
+
+
+@pytest.mark.full
+def test_a_node_that_fails(cluster_of):
+    """Without a signal. The job goes on from its last image, and computes again what came after it."""
+    cluster = cluster_of(nodes=THREE, node_timeout=10)
+    job = HeatJob(cluster, more="--every 2s")
+    wait_for(lambda: len(job.images()) >= 2 or job.has_ended(), f"two images: {job.described()}")
+    node = job.node
+    cluster.kill_node(node)
+    wait_for(lambda: cluster.node_state(node).startswith("down"), "Slurm to notice it")
+    goes_on_elsewhere(job, node)
+    assert job.output.count(f"{CELLS} x {CELLS} cells") == 1  # it did not begin anew
+
+
+@pytest.mark.full
+def test_preemptions(cluster_of):
+    """No exit code is lost: each signal leads to an image, 85 and a job that is queued again. CKPT_TEST_ROUNDS=100
+    takes about half an hour, as Slurm waits for 6 s each time."""
+    rounds = int(os.environ.get("CKPT_TEST_ROUNDS", "5"))
+    cluster = cluster_of()
+    job = HeatJob(cluster, steps=2000 * rounds)
+    for n in range(1, rounds + 1):
+        job.computes(1)
+        cluster.signal(job.number, "USR1")
+        wait_for(lambda: job.restarts >= n or job.has_ended(), f"restart {n}: {job.described()}", 200)
+        assert job.restarts == n, job.described()
+    job.ends_right()
     steps = re.findall(r"step (\d+)/", job.output)
     assert steps == sorted(set(steps), key=int)
