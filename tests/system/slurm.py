@@ -18,6 +18,8 @@ PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "scontrol")
 WHY_NOT = next((f"{p} is not installed (scripts/setup installs it)" for p in PROGRAMS
                 if not shutil.which(p, path=os.environ["PATH"] + ":/usr/sbin")), None)
 
+PLUGIN = BUILD / "slurm" / "spank_ckpt.so"
+
 # A user whose account is in every /etc/passwd: Slurm looks the account up.
 ORDINARY = "nobody"
 
@@ -52,6 +54,7 @@ SlurmctldParameters=preempt_send_user_signal
 RequeueExit=85
 RequeueExitHold=86
 SchedulerParameters=sched_interval=1,bf_interval=1
+PlugStackConfig={folder}/plugstack.conf
 SlurmdTimeout={node_timeout}
 {nodes}
 PartitionName=low Nodes=ALL Default=YES PriorityTier=1 GraceTime={grace_time} PreemptMode=REQUEUE
@@ -85,6 +88,7 @@ class Slurm:
         self.configuration = self.folder / "slurm.conf"
         self.configuration.write_text(CONFIGURATION.format(folder=self.folder, user="root", ports=free_ports(1), nodes="\n".join(lines),
                                                            node_timeout=node_timeout, grace_time=grace_time))
+        (self.folder / "plugstack.conf").write_text(f"required {PLUGIN}\n" if PLUGIN.exists() else "")
         self.jobs = self.folder / "jobs"
         for name in ("state", "jobs", *(f"spool.{n}" for n in nodes)):
             (self.folder / name).mkdir(mode=0o755)

@@ -137,13 +137,13 @@ THREE = ("n1", "n2", "n3")
 def test_a_drained_node_is_emptied(cluster_of):
     """Draining signals no job: its owner or the administrator queues it again."""
     cluster = cluster_of(nodes=THREE)
-    job = HeatJob(cluster, "--nodelist=n1")
+    job = HeatJob(cluster)
     job.computes()
-    cluster.control("update", "NodeName=n1", "State=DRAIN", "Reason=test")
+    node = job.node
+    cluster.control("update", f"NodeName={node}", "State=DRAIN", "Reason=test")
     job.computes()
-    cluster.control("update", f"JobId={job.number}", "ReqNodeList=")
     cluster.control("requeue", job.number)
-    goes_on_elsewhere(job, "n1")
+    goes_on_elsewhere(job, node)
 
 
 @pytest.mark.full
@@ -205,3 +205,35 @@ def test_preemptions(cluster_of):
     job.ends_right()
     steps = re.findall(r"step (\d+)/", job.output)
     assert steps == sorted(set(steps), key=int)
+
+
+# ---- the plugin
+
+# Says what it was started with, and returns 0 as soon as it has two images.
+PROGRAM = """
+import os, sys, time
+print("task", os.environ["SLURM_PROCID"], "image" if "CKPT_IMAGE" in os.environ else "no image", flush=True)
+while len([f for f in os.listdir(sys.argv[1]) if f.endswith(".img")]) < 2: time.sleep(0.1)
+"""
+
+
+@pytest.mark.skipif(not slurm.PLUGIN.exists(), reason="spank_ckpt.so is not built (libslurm-dev is missing)")
+def test_the_option_of_slurms_commands(cluster_of):
+    cluster = cluster_of("root")
+    (cluster.jobs / "program.py").write_text(PROGRAM)
+    program = "ckpt-run /usr/bin/python3 program.py"
+    assert "--ckpt=every=TIME,dir=FOLDER" in cluster.run("srun", "--help").stdout
+    for wrong in ("every", "dir=", "often=1s", "every=1s,,dir=x", "dir=" + "x" * 2000):
+        refused = cluster.run("sbatch", f"--ckpt={wrong}", input="#!/bin/sh\n")
+        assert refused.returncode != 0 and "--ckpt=" in refused.stderr, wrong
+    # sbatch: the batch script; srun: a series for each task; salloc: its shell.
+    path = f"export PATH={BUILD}/tools:$PATH CKPT_RUNTIME_DIR={cluster.jobs}; exec "
+    batch = cluster.submit(path + program + " a/$SLURM_JOB_ID", "--ckpt=every=1s,dir=a", "--output=a.out")
+    r = cluster.run("srun", "--ckpt=every=1s", "-n2", "sh", "-c", program + " images/$SLURM_JOB_ID/$SLURM_PROCID", timeout=120)
+    assert r.returncode == 0 and sorted(r.stdout.splitlines()) == ["task 0 no image", "task 1 no image"], r.stderr
+    assert sorted(p.name for p in next((cluster.jobs / "images").iterdir()).iterdir()) == ["0", "1"]
+    r = cluster.run("salloc", "--ckpt=dir=b", "sh", "-c", "echo $CKPT_IMAGE; srun sh -c 'echo $CKPT_IMAGE $CKPT_EVERY'", timeout=120)
+    assert r.stdout.splitlines() == ["b/%j", "b/%j"], r.stdout + r.stderr
+    wait_for(lambda: cluster.state(batch) in ("COMPLETED", "FAILED"), "the batch job")
+    assert (cluster.jobs / "a.out").read_text() == "task 0 no image\n" and cluster.state(batch) == "COMPLETED"
+    assert list((cluster.jobs / "a" / str(batch)).glob("*.img"))
