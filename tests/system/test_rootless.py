@@ -14,7 +14,7 @@ import pytest
 
 from conftest import BUILD, Job, tree_of, wait_for
 from cuda_programs import NVCC, RUN, make  # noqa: F401 (make is a fixture)
-from test_opencl import HEAT, devices  # noqa: F401 (devices is a fixture)
+from test_opencl import OPENCL, devices  # noqa: F401 (devices is a fixture)
 
 HELPER = BUILD / "helper" / "ckpt-helper"
 UID, OTHER = 61234, 61235
@@ -254,19 +254,18 @@ def bed(user, env):
 def test_a_users_opencl_program_moves_to_another_device(user, helper, root, devices, by_root):  # noqa: F811
     env, here = devices
     bed(user, env)
-    arguments = ["--n", "256", "--steps", "3000", "--report", "100", "--checksum"]
-    job = user.run(HEAT, *arguments, options=["--device", here["pocl"]])
-    job.wait_text("step 500/")
+    go = user.folder / "go"
+    user.env["CKPT_TEST_GO"] = str(go)
+    job = user.run(OPENCL / "ocl-objects", options=["--device", here["pocl"]])
+    job.wait_text("READY")
     tool = root if by_root else user.tool
-    r = tool("ckpt-dump", job.pid, "-o", "heat.img")
+    r = tool("ckpt-dump", job.pid, "-o", "objects.img")
     assert r.returncode == 0, r.stderr
     assert job.wait() == 85
-    assert "checksum" not in job.text
-    r = tool("ckpt-restore", "--device", here["rusticl"], "heat.img")
+    go.touch()
+    r = tool("ckpt-restore", "--device", here["rusticl"], "objects.img")
     assert r.returncode == 0, r.stderr
-    whole = user.run(HEAT, *arguments, options=["--device", here["pocl"]])
-    assert whole.wait(120) == 0
-    assert r.stdout.splitlines()[-1] == whole.lines[-1] and "checksum 0x" in r.stdout
+    assert r.stdout.splitlines()[-1] == "OK"
 
 
 @pytest.mark.skipif(not NVCC or not RUN.exists(), reason="there is no CUDA toolkit or no software device")
@@ -379,7 +378,7 @@ def test_a_tree_with_a_setuid_program_is_refused(user, helper):
     job.wait_lines(1)
     try:
         root_owned = wait_for(lambda: [p for p in tree_of(job.pid) if status(p)["Uid"][1] == "0"], "a setuid program")
-        assert "run this as root" in refused(user.tool("ckpt-dump", job.pid))
+        assert "has the rights of uid 0" in refused(user.tool("ckpt-dump", job.pid))
         shell = int(status(root_owned[0])["PPid"][0])
         what, _ = ask(helper, dump_request(shell), UID)
         assert "belongs to uid 0" in what
@@ -404,7 +403,8 @@ import json, os, socket, sys
 data, fds = bytes.fromhex(sys.argv[2]), int(sys.argv[3])
 s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
 null = os.open("/dev/null", os.O_RDWR)
-socket.send_fds(s, [data], [null] * fds)
+try: socket.send_fds(s, [data], [null] * fds)
+except BrokenPipeError: pass  # a helper with too many requests answers before it is asked, and closes
 s.settimeout(60)
 answer = b""
 while True:

@@ -11,7 +11,7 @@ import slurm
 from conftest import BUILD, ROOT, wait_for
 from test_opencl import HEAT, devices  # noqa: F401 (a fixture)
 
-pytestmark = pytest.mark.skipif(slurm.WHY_NOT is not None, reason=slurm.WHY_NOT or "")
+pytestmark = [pytest.mark.full, pytest.mark.skipif(slurm.WHY_NOT is not None, reason=slurm.WHY_NOT or "")]
 
 CELLS = 512
 # A job takes a whole node.

@@ -86,10 +86,9 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job) {
     if (std::optional<int> code = background.detach()) return *code;
   // From here on, for a program of another user than root, this is a process of that user.
   UniqueFd helper;
-  if (plan.rights.by_helper()) {
-    CKPT_TRY(helper, connect_helper(plan.rights, plan.criu));
+  if (plan.rights.way == CriuRights::Way::ForUser) {
+    CKPT_TRY(helper, become_owner(plan, o));
   }
-  if (plan.rights.way == CriuRights::Way::ForUser) CKPT_CHECK(become_user(plan.rights.user));
   // The keeper opens the new session.
   phases.begin("session");
   CKPT_TRY(std::unique_ptr<Keeper> keeper, Keeper::create({plan.devices, o.portable}));

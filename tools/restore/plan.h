@@ -45,7 +45,13 @@ struct RestorePlan {
 Result<std::unique_ptr<storage::ImageReader>> open_image(const RestoreOptions &o);
 
 // Opens the image and checks all that a restore needs, before anything is started. The error names
-// all reasons against the restore at once.
+// all reasons against the restore at once. With Way::ForUser, the devices are left to
+// become_owner().
 Result<RestorePlan> make_plan(const RestoreOptions &o);
+
+// Way::ForUser: makes this process of root's one of the program's user, and looks for the devices
+// as that user, to whom drivers may offer others than to root. Returns the connection with the
+// helper, which root has started.
+Result<UniqueFd> become_owner(RestorePlan &plan, const RestoreOptions &o);
 
 }  // namespace ckpt::tools

@@ -222,6 +222,9 @@ Result<> Restore::start_helper_stem(const std::string &folder, StreamServer &ser
   request.log.reset(
       ::open((folder + "/" + kLog).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   request.inherited = copies_of(inherited_pipes());
+  if (!helper_) {
+    CKPT_TRY(helper_, connect_helper(plan_.rights, plan_.criu));
+  }
   stem_.events = std::move(helper_);
   CKPT_TRY(HelperRun run, request_run(stem_.events.get(), request));
   stem_.pid = run.pid;

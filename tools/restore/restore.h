@@ -27,8 +27,8 @@ class Restore {
   // Called in this object's thread once the program has its devices and runs.
   using Running = std::function<void(pid_t pid)>;
 
-  // `helper`: the connection with ckpt-helper, if the plan needs one. Starts the thread. A failure
-  // is reported to the keeper, which then ends its loop.
+  // `helper`: what become_owner() has returned. Starts the thread. A failure is reported to the
+  // keeper, which then ends its loop.
   Restore(Keeper &keeper, const RestoreOptions &o, const RestorePlan &plan, Phases &phases,
           UniqueFd helper, Running running);
   ~Restore();
