@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# Completion for ckpt-run, ckpt-dump, ckpt-restore, ckpt-image, ckpt-fatbin, ckpt-ps, ckptd,
+# Completion for ckpt-run, ckpt-dump, ckpt-restore, ckpt-image, ckpt-fatbin, ckpt-ps, ckpt-history, ckptd,
 # ckpt-top and ckpt-sim. It is
 # installed under each of these names. To try it: . completions/ckpt.bash
 
@@ -264,6 +264,17 @@ _ckpt_ps() {
   esac
 }
 
+_ckpt_history() {
+  local cur prev words _ckpt_command=$1
+  _ckpt_split
+  case $prev in
+    --user) mapfile -t COMPREPLY < <(compgen -u -- "$cur") ;;
+    --file) _ckpt_files ;;
+    --last) _ckpt_words '10 100' ;;
+    *) _ckpt_words '--job --last --user --file --json --version --help' ;;
+  esac
+}
+
 _ckpt_top() {
   local cur prev words _ckpt_command=$1
   _ckpt_split
@@ -335,5 +346,6 @@ complete -F _ckpt_image ckpt-image
 complete -F _ckpt_fatbin ckpt-fatbin
 complete -F _ckptd ckptd
 complete -F _ckpt_ps ckpt-ps
+complete -F _ckpt_history ckpt-history
 complete -F _ckpt_top ckpt-top
 complete -F _ckpt_sim ckpt-sim

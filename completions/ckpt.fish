@@ -155,6 +155,15 @@ complete -c ckpt-ps -l version -d 'print the version and exit'
 complete -c ckpt-ps -l user -x -d 'only the programs of this user'
 complete -c ckpt-ps -l json -d 'print a JSON array'
 
+complete -c ckpt-history -f
+complete -c ckpt-history -s h -l help -d 'print this help and exit'
+complete -c ckpt-history -l version -d 'print the version and exit'
+complete -c ckpt-history -l job -x -d 'only those of this batch job'
+complete -c ckpt-history -l last -x -d 'only the N newest'
+complete -c ckpt-history -l user -x -d 'only those of this user'
+complete -c ckpt-history -l file -r -F -d 'read this history'
+complete -c ckpt-history -l json -d 'print a JSON array'
+
 complete -c ckpt-top -f
 complete -c ckpt-top -s h -l help -d 'print this help and exit'
 complete -c ckpt-top -l version -d 'print the version and exit'

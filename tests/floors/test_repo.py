@@ -26,8 +26,13 @@ def read(path):
 def test_every_source_names_its_licence():
     # The public header is C, whose comments may have the other form.
     spdx = (f"// {SPDX}\n", f"/* {SPDX} */\n")
-    bare = [str(f) for f in cpp_files() if not read(f).startswith(spdx)]
+    bare = [str(f) for f in cpp_files() if f.parts[0] != "slurm" and not read(f).startswith(spdx)]
     assert not bare, f"these files do not begin with `// {SPDX}`: {bare}"
+
+
+def test_what_slurm_loads_has_its_licence():
+    plugins = [f for f in tracked() if f.parts[0] == "slurm" and f.suffix in (".c", ".h")]
+    assert plugins and all(read(f).startswith("/* SPDX-License-Identifier: GPL-2.0-or-later */\n") for f in plugins)
 
 
 def test_no_source_is_too_long():

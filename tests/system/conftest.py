@@ -30,6 +30,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("CKPT_BUILD", ROOT / "build")).resolve()
 # The software device behaves as NVIDIA's driver does where that is unkind (docs/SOFTCUDA.md).
 os.environ.setdefault("CKPT_SOFTCUDA_STRICT", "1")
+# Tests leave the history of this machine's dumps alone.
+os.environ.setdefault("CKPT_HISTORY", "")
 PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
 DEADLINE = 60
 

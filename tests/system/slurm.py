@@ -1,21 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Slurm cluster on this machine: one slurmctld, two slurmd, a munged of their own, all on loopback."""
+"""A Slurm cluster on this machine: slurmctld, a slurmd for each node and a munged of their own, all on loopback.
+
+The daemons are root's. The jobs are of an ordinary user, whose CRIU runs by ckpt-helper, or root's."""
+import contextlib
 import os
 import pathlib
+import pwd
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
 
-from conftest import wait_for
+from conftest import BUILD, tree_of, wait_for
 
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "scontrol")
 WHY_NOT = next((f"{p} is not installed (scripts/setup installs it)" for p in PROGRAMS
                 if not shutil.which(p, path=os.environ["PATH"] + ":/usr/sbin")), None)
 
-# High jobs displace low ones, which are queued again. A job that returns 85 is queued again too, and one
-# that returns 86 is held (slurm.conf(5)).
+PLUGIN = BUILD / "slurm" / "spank_ckpt.so"
+
+# A user whose account is in every /etc/passwd: Slurm looks the account up.
+ORDINARY = "nobody"
+
+# EnableIPv6: without it, Slurm does not start where the loopback interface is the only one, as glibc then
+# knows no IPv4 address (AI_ADDRCONFIG). High jobs displace low ones, which are queued again. A job that returns 85 is queued again too, and one
+# that
+# returns 86 is held (slurm.conf(5)).
 CONFIGURATION = """
 ClusterName=ckpt
 SlurmctldHost=localhost
@@ -33,6 +44,7 @@ SlurmdLogFile={folder}/slurmd.%n.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 MpiDefault=none
+CommunicationParameters=EnableIPv6
 SelectType=select/cons_tres
 SlurmdParameters=config_overrides
 PreemptType=preempt/partition_prio
@@ -42,11 +54,13 @@ SlurmctldParameters=preempt_send_user_signal
 RequeueExit=85
 RequeueExitHold=86
 SchedulerParameters=sched_interval=1,bf_interval=1
-NodeName=n1 NodeHostname=localhost NodeAddr=127.0.0.1 Port={ports[1]} CPUs=2 RealMemory=500
-NodeName=n2 NodeHostname=localhost NodeAddr=127.0.0.1 Port={ports[2]} CPUs=2 RealMemory=500
-PartitionName=low Nodes=n1,n2 Default=YES PriorityTier=1 GraceTime=60 PreemptMode=REQUEUE
-PartitionName=high Nodes=n1,n2 PriorityTier=10 PreemptMode=OFF
+PlugStackConfig={folder}/plugstack.conf
+SlurmdTimeout={node_timeout}
+{nodes}
+PartitionName=low Nodes=ALL Default=YES PriorityTier=1 GraceTime={grace_time} PreemptMode=REQUEUE
+PartitionName=high Nodes=ALL PriorityTier=10 PreemptMode=OFF
 """
+NODE = "NodeName={name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port} CPUs=2 RealMemory=500"
 
 
 def free_ports(n):
@@ -58,61 +72,117 @@ def free_ports(n):
 
 
 class Slurm:
-    """submit(script, options…)  sbatch; returns the job's number
-    state(job)                    "RUNNING", "PENDING", "COMPLETED", …
-    field(job, name)              a field of `scontrol show job`"""
+    """submit(script, options…)   sbatch as the jobs' user in their folder; returns the job's number
+    run(command…)              any command of Slurm, as that user
+    control(words…)            scontrol as the administrator
+    state(job)                 "RUNNING", "PENDING", "COMPLETED", …
+    field(job, name)           a field of `scontrol show job`
+    kill_node(name)            a node fails: its slurmd and all processes of its jobs are gone"""
 
-    def __init__(self, env):
+    def __init__(self, env, nodes=("n1", "n2"), user="root", node_timeout=300, grace_time=60):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="slurm-"))
         self.folder.chmod(0o755)
-        (self.folder / "state").mkdir()
+        self.user = pwd.getpwnam(user)
+        self.nodes = {name: port for name, port in zip(nodes, free_ports(len(nodes)))}
+        lines = [NODE.format(name=n, port=p) for n, p in self.nodes.items()]
         self.configuration = self.folder / "slurm.conf"
-        self.configuration.write_text(CONFIGURATION.format(folder=self.folder, user="root", ports=free_ports(3)))
+        self.configuration.write_text(CONFIGURATION.format(folder=self.folder, user="root", ports=free_ports(1), nodes="\n".join(lines),
+                                                           node_timeout=node_timeout, grace_time=grace_time))
+        (self.folder / "plugstack.conf").write_text(f"required {PLUGIN}\n" if PLUGIN.exists() else "")
+        self.jobs = self.folder / "jobs"
+        for name in ("state", "jobs", *(f"spool.{n}" for n in nodes)):
+            (self.folder / name).mkdir(mode=0o755)
+        os.chown(self.jobs, self.user.pw_uid, self.user.pw_gid)
         self.env = dict(env, SLURM_CONF=str(self.configuration), PATH=env["PATH"] + ":/usr/sbin")
-        self.daemons = []
+        self.daemons = {}
+        self._start_daemons()
+
+    def _start_daemons(self):
         key = self.folder / "munge.key"
         key.write_bytes(os.urandom(64))
         key.chmod(0o400)
-        self._start("munged", "--foreground", "--force", *(f"--{o}-file={self.folder}/munge.{o}" for o in ("key", "pid", "log", "seed")),
-                    f"--socket={self.folder}/munge.sock")
+        self._start("munged", "munged", "--foreground", "--force", f"--socket={self.folder}/munge.sock",
+                    *(f"--{o}-file={self.folder}/munge.{o}" for o in ("key", "pid", "log", "seed")))
         wait_for((self.folder / "munge.sock").exists, "munged")
-        self._start("slurmctld", "-D", "-c", "-f", self.configuration)
-        for node in ("n1", "n2"):
-            self._start("slurmd", "-D", "-N", node, "-f", self.configuration)
-        wait_for(lambda: self._run("sinfo", "-h", "-N", "-o", "%t").stdout.split() == ["idle"] * 4, "two idle nodes")
+        if self.user.pw_uid != 0:
+            self._start("ckpt-helper", BUILD / "helper" / "ckpt-helper", "--socket", self.folder / "helper.sock",
+                        "--folder", self.folder / "helper")
+            self.env["CKPT_HELPER"] = str(self.folder / "helper.sock")
+            wait_for((self.folder / "helper.sock").exists, "ckpt-helper")
+        self._start("slurmctld", "slurmctld", "-D", "-c", "-f", self.configuration)
+        for node in self.nodes:
+            self.start_node(node)
+        wait_for(lambda: all(self.node_state(n) == "idle" for n in self.nodes), f"idle nodes: {self.logs()}")
 
-    def _start(self, *command):
-        self.daemons.append(subprocess.Popen([str(c) for c in command], env=self.env, stdin=subprocess.DEVNULL,
-                                             stdout=open(self.folder / f"{command[0]}.out", "a"), stderr=subprocess.STDOUT))
+    def _start(self, name, *command):
+        self.daemons[name] = subprocess.Popen([str(c) for c in command], env=self.env, stdin=subprocess.DEVNULL,
+                                              stdout=open(self.folder / f"{name}.out", "a"), stderr=subprocess.STDOUT)
 
-    def _run(self, *command):
-        return subprocess.run([str(c) for c in command], env=self.env, capture_output=True, text=True)
+    def start_node(self, node):
+        self._start(node, "slurmd", "-D", "-N", node, "-f", self.configuration)
+
+    def logs(self):
+        return "\n".join(f"{p.name}: {p.read_text()[-300:]}" for p in self.folder.glob("*.log"))
+
+    def node_state(self, node):
+        return subprocess.run(["sinfo", "-h", "-n", node, "-p", "low", "-o", "%t"], env=self.env, capture_output=True,
+                              text=True).stdout.strip()
+
+    def run(self, *command, **more):
+        u = self.user
+        return subprocess.run([str(c) for c in command], env=self.env, cwd=self.jobs, capture_output=True, text=True,
+                              user=u.pw_uid, group=u.pw_gid, extra_groups=[], **more)
 
     def control(self, *words):
-        r = self._run("scontrol", *words)
+        r = subprocess.run(["scontrol", *map(str, words)], env=self.env, capture_output=True, text=True)
         assert r.returncode == 0, r.stdout + r.stderr
 
-    def submit(self, folder, script, *options):
-        r = subprocess.run(["sbatch", "--parsable", *options], input=f"#!/bin/sh\n{script}\n", env=self.env, cwd=folder,
-                           capture_output=True, text=True)
+    def submit(self, script, *options):
+        r = self.run("sbatch", "--parsable", *options, input=script if script.startswith("#!") else f"#!/bin/sh\n{script}\n")
         assert r.returncode == 0, r.stderr
         return int(r.stdout)
 
     def signal(self, job, name):
-        assert self._run("scancel", f"--signal={name}", job).returncode == 0
+        r = self.run("scancel", "--batch", f"--signal={name}", job)
+        assert r.returncode == 0, r.stderr
 
     def field(self, job, name):
-        words = self._run("scontrol", "show", "job", job).stdout.split()
+        words = self.run("scontrol", "show", "job", job).stdout.split()
         return next((w.partition("=")[2] for w in words if w.startswith(name + "=")), "")
 
     def state(self, job):
         return self.field(job, "JobState")
 
+    def kill_node(self, node):
+        """Its slurmd first, so that it reports nothing."""
+        slurmd = self.daemons.pop(node)
+        steps = self._steps_on(node)
+        slurmd.kill()
+        slurmd.wait()
+        for pid in [*steps, *(p for s in steps for p in tree_of(s))]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _steps_on(self, node):
+        """The slurmstepd of each batch script that runs there."""
+        wanted = [f"SLURMD_NODENAME={node}", f"SLURM_CONF={self.configuration}"]
+        steps = set()
+        for p in pathlib.Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                parent = int((p / "stat").read_text().rsplit(")", 1)[1].split()[1])
+                if set(wanted) <= set((p / "environ").read_text().split("\0")) and \
+                        pathlib.Path(f"/proc/{parent}/comm").read_text().strip() == "slurmstepd":
+                    steps.add(parent)
+        return sorted(steps)
+
     def close(self):
-        self._run("scancel", "--user=root")
-        for daemon in reversed(self.daemons):
-            daemon.send_signal(signal.SIGTERM)
-        for daemon in self.daemons:
+        subprocess.run(["scancel", f"--user={self.user.pw_name}"], env=self.env, capture_output=True)
+        subprocess.run(["scancel", "--state=RUNNING", "--signal=KILL", "--full", f"--user={self.user.pw_name}"], env=self.env,
+                       capture_output=True)
+        wait_for(lambda: not subprocess.run(["squeue", "-h"], env=self.env, capture_output=True, text=True).stdout, "the end of all jobs")
+        for daemon in reversed(self.daemons.values()):
+            daemon.terminate()
+        for daemon in self.daemons.values():
             try:
                 daemon.wait(20)
             except subprocess.TimeoutExpired:

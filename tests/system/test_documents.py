@@ -15,7 +15,8 @@ from cuda_programs import make  # noqa: F401, a fixture
 from deadline import Deadline
 from toolkit import NVCC
 
-TOOLS = ["ckpt-run", "ckpt-dump", "ckpt-restore", "ckpt-image", "ckpt-fatbin", "ckpt-ps", "ckpt-top", "ckpt-sim", "ckptd"]
+TOOLS = ["ckpt-run", "ckpt-dump", "ckpt-restore", "ckpt-image", "ckpt-fatbin", "ckpt-ps", "ckpt-history", "ckpt-top", "ckpt-sim",
+         "ckptd"]
 DEADLINE = 90
 
 

@@ -1,105 +1,239 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs of a real Slurm that are preempted, drained and moved, with OpenCL programs that check their results."""
+"""Jobs of a real Slurm that are preempted, drained and moved, with an OpenCL program that checks its result."""
 import os
+import re
+import shlex
+import subprocess
 
 import pytest
 
 import slurm
-from conftest import wait_for
-from test_opencl import HEAT, devices, Programs  # noqa: F401 (a fixture)
+from conftest import BUILD, ROOT, wait_for
+from test_opencl import HEAT, devices  # noqa: F401 (a fixture)
 
 pytestmark = [pytest.mark.full, pytest.mark.skipif(slurm.WHY_NOT is not None, reason=slurm.WHY_NOT or "")]
 
-STEPS = 3000
+CELLS = 512
+# A job takes a whole node.
 OPTIONS = ["--requeue", "--open-mode=append", "--output=out", "--cpus-per-task=2", "--mem=200"]
 
 
 @pytest.fixture
-def cluster(ckpt):
-    s = slurm.Slurm(ckpt.env)
-    yield s
-    s.close()
+def cluster_of(ckpt, devices):  # noqa: F811
+    """cluster_of(user=…, nodes=…)  a cluster, which ends with the test"""
+    started = []
+    env, here = devices
+
+    def start(user=slurm.ORDINARY, **more):
+        if user != "root" and not (BUILD / "helper" / "ckpt-helper").exists():
+            pytest.skip("ckpt-helper is not built")
+        s = slurm.Slurm({**env, **ckpt.env}, user=user, **more)
+        started.append(s)
+        for variable in ("POCL_CACHE_DIR", "CKPT_RUNTIME_DIR", "HOME"):
+            s.env[variable] = str(s.jobs)
+        s.device = here["pocl"]
+        s.env["PATH"] = f"{BUILD}/tools:{s.env['PATH']}"
+        return s
+
+    yield start
+    for s in started:
+        s.close()
 
 
-@pytest.fixture
-def heat(ckpt, devices):  # noqa: F811
-    """A job script that runs heat, and the checksum that it prints without ckpt."""
-    device = Programs(ckpt, *devices).device("pocl")
-    program = f"{HEAT} --n 128 --steps {STEPS} --report 10"
-    script = f"exec {ckpt.tool('ckpt-run')} --image {ckpt.folder}/images/%j --device {device} -- {program}"
-    expected = os.popen(program).read().splitlines()[-1]
-    return script, expected
+class HeatJob:
+    """A job that runs heat under ckpt-run, with the checksum that heat prints without ckpt.
+
+    computes(n)   waits until it has printed n more steps
+    ends_right()  waits until the job is completed; its result is the right one"""
+
+    def __init__(self, cluster, *options, steps=6000, more=""):
+        self.cluster = cluster
+        program = [HEAT, "--n", CELLS, "--steps", str(steps), "--report", "10", "--checksum"]
+        pocl = dict(cluster.env, OCL_ICD_VENDORS="/etc/OpenCL/vendors/pocl.icd")
+        self.reference = subprocess.Popen([str(c) for c in program], env=pocl, stdout=subprocess.PIPE, text=True)
+        command = shlex.join(map(str, ["--device", cluster.device, "--", *program]))
+        self.number = cluster.submit(f"exec ckpt-run --image images/%j {more} {command}", *OPTIONS, *options)
+
+    @property
+    def state(self):
+        return self.cluster.state(self.number)
+
+    @property
+    def restarts(self):
+        return int(self.cluster.field(self.number, "Restarts") or 0)
+
+    @property
+    def node(self):
+        return self.cluster.field(self.number, "BatchHost")
+
+    @property
+    def output(self):
+        path = self.cluster.jobs / "out"
+        return path.read_text() if path.exists() else ""
+
+    def images(self):
+        return list((self.cluster.jobs / "images" / str(self.number)).glob("*.img"))
+
+    def has_ended(self):
+        return self.state in ("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL")
+
+    def described(self):
+        return f"{self.state} {self.output[-600:]}"
+
+    def computes(self, n=3):
+        begin = self.output.count("step ")
+        wait_for(lambda: self.output.count("step ") >= begin + n or self.has_ended(),
+                 f"job {self.number} to compute: {self.described()}")
+        assert self.state == "RUNNING", self.described()
+
+    def stops(self):
+        """A job that returned 86 is held, in the state SPECIAL_EXIT."""
+        wait_for(lambda: self.state in ("PENDING", "SPECIAL_EXIT") or self.has_ended(), "the job to leave its node")
+        assert not self.has_ended(), self.described()
+
+    def ends_right(self):
+        wait_for(lambda: self.has_ended(), f"the job's end: {self.described()}", 300)
+        assert self.state == "COMPLETED", self.described()
+        expected = self.reference.communicate()[0].splitlines()[-1]
+        assert re.match("checksum", expected) and self.output.splitlines()[-1] == expected
+        assert self.output.count(expected) == 1
 
 
-def output(ckpt):
-    path = ckpt.folder / "out"
-    return path.read_text() if path.exists() else ""
+@pytest.mark.parametrize("user", [slurm.ORDINARY, pytest.param("root", marks=pytest.mark.full)])
+def test_a_preempted_job_goes_on(cluster_of, user):
+    """A high job needs the low one's node. The low one is checkpointed, queued again, and goes on on the
+    other node. Then it is moved back by its owner."""
+    cluster = cluster_of(user)
+    job = HeatJob(cluster, "--signal=B:USR1@30")
+    job.computes()
+    node = job.node
+    high = cluster.submit("sleep 1000", "--partition=high", f"--nodelist={node}", "--cpus-per-task=2", "--mem=200")
+    wait_for(lambda: job.restarts == 1 and job.state == "RUNNING" or job.has_ended(), f"the restart: {job.described()}")
+    assert cluster.state(high) == "RUNNING" and job.images(), job.output
+    assert job.node != node
+    job.computes()
+    cluster.run("scancel", high)
+    cluster.signal(job.number, "USR2")
+    job.stops()
+    cluster.control("update", f"JobId={job.number}", f"ReqNodeList={node}")
+    cluster.control("release", job.number)
+    job.ends_right()
+    assert job.node == node and job.restarts == 2
+    # It went on from its images: no step was computed twice.
+    steps = re.findall(r"step (\d+)/", job.output)
+    assert steps == sorted(set(steps), key=int)
 
 
-def runs(ckpt, cluster, job, steps=3):
-    begin = output(ckpt).count("step ")
-    wait_for(lambda: output(ckpt).count("step ") >= begin + steps or cluster.state(job) == "COMPLETED",
-             f"job {job} to compute: {cluster.state(job)} {output(ckpt)[-500:]}")
+def goes_on_elsewhere(job, node):
+    wait_for(lambda: job.state == "RUNNING" and job.node != node or job.has_ended(), f"the restart: {job.described()}", 120)
+    job.ends_right()
+    assert job.node != node and job.restarts >= 1
 
 
-def ends_right(ckpt, cluster, job, expected):
-    wait_for(lambda: cluster.state(job) == "COMPLETED", f"the end of job {job}: {cluster.state(job)} {output(ckpt)[-500:]}", 200)
-    assert expected in output(ckpt)
-
-
-def test_a_preempted_job_goes_on(ckpt, cluster, heat):
-    """A high job takes both nodes. The low one is checkpointed, queued again, and goes on from its image."""
-    script, expected = heat
-    job = cluster.submit(ckpt.folder, script, *OPTIONS, "--signal=USR1@5")
-    runs(ckpt, cluster, job)
-    high = cluster.submit(ckpt.folder, "sleep 1", "--partition=high", "--nodes=2", "--cpus-per-task=2", "--mem=200")
-    wait_for(lambda: cluster.state(high) == "COMPLETED", "the high job", 120)
-    assert (ckpt.folder / "images" / str(job) / "0001.img").is_dir(), output(ckpt)
-    ends_right(ckpt, cluster, job, expected)
-    assert int(cluster.field(job, "Restarts")) >= 1
+THREE = ("n1", "n2", "n3")
 
 
 @pytest.mark.full
-def test_a_job_is_moved_to_another_node(ckpt, cluster, heat):
-    script, expected = heat
-    job = cluster.submit(ckpt.folder, script, *OPTIONS, "--nodelist=n1")
-    runs(ckpt, cluster, job)
-    cluster.signal(job, "USR2")
-    wait_for(lambda: cluster.state(job) == "PENDING", "the job to be held")
-    cluster.control("update", f"JobId={job}", "ReqNodeList=n2")
-    cluster.control("release", job)
-    ends_right(ckpt, cluster, job, expected)
-    assert cluster.field(job, "NodeList") == "n2"
+def test_a_drained_node_is_emptied(cluster_of):
+    """Draining signals no job: its owner or the administrator queues it again."""
+    cluster = cluster_of(nodes=THREE)
+    job = HeatJob(cluster)
+    job.computes()
+    node = job.node
+    cluster.control("update", f"NodeName={node}", "State=DRAIN", "Reason=test")
+    job.computes()
+    cluster.control("requeue", job.number)
+    goes_on_elsewhere(job, node)
 
 
 @pytest.mark.full
-def test_a_job_of_a_node_that_goes_down(ckpt, cluster, heat):
-    script, expected = heat
-    job = cluster.submit(ckpt.folder, script, *OPTIONS, "--nodelist=n1")
-    runs(ckpt, cluster, job)
-    cluster.control("update", "NodeName=n1", "State=DOWN", "Reason=test")
-    wait_for(lambda: cluster.state(job) == "PENDING", "the job to be queued again")
-    cluster.control("update", f"JobId={job}", "ReqNodeList=n2")
-    ends_right(ckpt, cluster, job, expected)
+def test_a_job_that_its_owner_queues_again(cluster_of):
+    cluster = cluster_of(nodes=THREE)
+    job = HeatJob(cluster)
+    job.computes()
+    assert cluster.run("scontrol", "requeue", job.number).returncode == 0
+    wait_for(lambda: job.state == "RUNNING" and job.restarts == 1 or job.has_ended(), f"the restart: {job.described()}", 120)
+    job.ends_right()
+    assert job.images()
 
 
 @pytest.mark.full
-def test_a_job_that_an_operator_queues_again(ckpt, cluster, heat):
-    script, expected = heat
-    job = cluster.submit(ckpt.folder, script, *OPTIONS)
-    runs(ckpt, cluster, job)
-    cluster.control("requeue", job)
-    ends_right(ckpt, cluster, job, expected)
+def test_a_node_that_is_set_down(cluster_of):
+    cluster = cluster_of(nodes=THREE)
+    job = HeatJob(cluster)
+    job.computes()
+    node = job.node
+    cluster.control("update", f"NodeName={node}", "State=DOWN", "Reason=test")
+    goes_on_elsewhere(job, node)
 
 
 @pytest.mark.full
-def test_a_hundred_preemptions(ckpt, cluster, heat):
-    """No exit code is lost: each signal leads to an image, 85 and a job that is queued again."""
-    script, expected = heat
-    script = script.replace(f"--steps {STEPS}", f"--steps {STEPS * 1000}").replace("--report 10", "--report 1")
-    job = cluster.submit(ckpt.folder, script, *OPTIONS)
-    for n in range(1, 101):
-        runs(ckpt, cluster, job, 1)
-        cluster.signal(job, "USR1")
-        wait_for(lambda: int(cluster.field(job, "Restarts") or 0) >= n, f"restart {n}: {cluster.state(job)} {output(ckpt)[-500:]}", 200)
-    cluster.signal(job, "KILL")
+def test_the_time_limit(cluster_of):
+    """A minute, the shortest limit. Slurm warns within the minute before the 20 seconds."""
+    cluster = cluster_of(nodes=THREE)
+    job = HeatJob(cluster, "--time=1", "--signal=B:USR1@20", steps=40000)
+    job.computes()
+    wait_for(lambda: job.restarts >= 1 or job.has_ended(), f"the restart: {job.described()}", 200)
+    job.ends_right()
+
+
+@pytest.mark.full
+def test_a_node_that_fails(cluster_of):
+    """Without a signal. The job goes on from its last image, and computes again what came after it."""
+    cluster = cluster_of(nodes=THREE, node_timeout=10)
+    job = HeatJob(cluster, more="--every 2s")
+    wait_for(lambda: len(job.images()) >= 2 or job.has_ended(), f"two images: {job.described()}")
+    node = job.node
+    cluster.kill_node(node)
+    wait_for(lambda: cluster.node_state(node).startswith("down"), "Slurm to notice it")
+    goes_on_elsewhere(job, node)
+    assert job.output.count(f"{CELLS} x {CELLS} cells") == 1  # it did not begin anew
+
+
+@pytest.mark.full
+def test_preemptions(cluster_of):
+    """No exit code is lost: each signal leads to an image, 85 and a job that is queued again. CKPT_TEST_ROUNDS=100
+    takes about half an hour, as Slurm waits for 6 s each time."""
+    rounds = int(os.environ.get("CKPT_TEST_ROUNDS", "5"))
+    cluster = cluster_of()
+    job = HeatJob(cluster, steps=2000 * rounds)
+    for n in range(1, rounds + 1):
+        job.computes(1)
+        cluster.signal(job.number, "USR1")
+        wait_for(lambda: job.restarts >= n or job.has_ended(), f"restart {n}: {job.described()}", 200)
+        assert job.restarts == n, job.described()
+    job.ends_right()
+    steps = re.findall(r"step (\d+)/", job.output)
+    assert steps == sorted(set(steps), key=int)
+
+
+# ---- the plugin
+
+# Says what it was started with, and returns 0 as soon as it has two images.
+PROGRAM = """
+import os, sys, time
+print("task", os.environ["SLURM_PROCID"], "image" if "CKPT_IMAGE" in os.environ else "no image", flush=True)
+while len([f for f in os.listdir(sys.argv[1]) if f.endswith(".img")]) < 2: time.sleep(0.1)
+"""
+
+
+@pytest.mark.skipif(not slurm.PLUGIN.exists(), reason="spank_ckpt.so is not built (libslurm-dev is missing)")
+def test_the_option_of_slurms_commands(cluster_of):
+    cluster = cluster_of("root")
+    (cluster.jobs / "program.py").write_text(PROGRAM)
+    program = "ckpt-run /usr/bin/python3 program.py"
+    assert "--ckpt=every=TIME,dir=FOLDER" in cluster.run("srun", "--help").stdout
+    for wrong in ("every", "dir=", "often=1s", "every=1s,,dir=x", "dir=" + "x" * 2000):
+        refused = cluster.run("sbatch", f"--ckpt={wrong}", input="#!/bin/sh\n")
+        assert refused.returncode != 0 and "--ckpt=" in refused.stderr, wrong
+    # sbatch: the batch script; srun: a series for each task; salloc: its shell.
+    path = f"export PATH={BUILD}/tools:$PATH CKPT_RUNTIME_DIR={cluster.jobs}; exec "
+    batch = cluster.submit(path + program + " a/$SLURM_JOB_ID", "--ckpt=every=1s,dir=a", "--output=a.out")
+    r = cluster.run("srun", "--ckpt=every=1s", "-n2", "sh", "-c", program + " images/$SLURM_JOB_ID/$SLURM_PROCID", timeout=120)
+    assert r.returncode == 0 and sorted(r.stdout.splitlines()) == ["task 0 no image", "task 1 no image"], r.stderr
+    assert sorted(p.name for p in next((cluster.jobs / "images").iterdir()).iterdir()) == ["0", "1"]
+    r = cluster.run("salloc", "--ckpt=dir=b", "sh", "-c", "echo $CKPT_IMAGE; srun sh -c 'echo $CKPT_IMAGE $CKPT_EVERY'", timeout=120)
+    assert r.stdout.splitlines() == ["b/%j", "b/%j"], r.stdout + r.stderr
+    wait_for(lambda: cluster.state(batch) in ("COMPLETED", "FAILED"), "the batch job")
+    assert (cluster.jobs / "a.out").read_text() == "task 0 no image\n" and cluster.state(batch) == "COMPLETED"
+    assert list((cluster.jobs / "a" / str(batch)).glob("*.img"))

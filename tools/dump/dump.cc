@@ -78,6 +78,9 @@ Result<DumpReport> Dump::run() {
   }
   CKPT_CHECK(finish());
   report_.stats = image_->stats();
+  report_.program = manifest_.value("program", "");
+  for (const nlohmann::json &p : manifest_["participants"])
+    report_.apis.push_back(p.value("api", ""));
   report_.unchanged_bytes = agents_.unchanged_bytes();
   phases_.end();
   report_.phases = phases_.json();

@@ -55,6 +55,8 @@ struct DumpReport {
   double quiesce_seconds = 0;  // of the pause: `before` callbacks, and until the devices were idle
   std::map<std::string, double> waits;  // of that, by API; and for "callbacks"
   nlohmann::json phases;
+  std::string program;
+  std::vector<std::string> apis;     // of the devices that it uses
   std::vector<std::string> remarks;  // of the agents, on the program's use of devices
 };
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 
 #include "common/base/log.h"
 #include "common/base/printable.h"
@@ -15,6 +16,7 @@
 #include "tools/dump/dump_all.h"
 #include "tools/dump/progress.h"
 #include "tools/dump/suspend.h"
+#include "tools/history/history.h"
 #include "tools/json_text.h"
 
 namespace ckpt::tools {
@@ -109,10 +111,34 @@ int fail_run(const Error &error, const Cancel &cancel, const Options &o, int cod
   return fail_with_code(cancel.signal() ? 128 + cancel.signal() : code, error);
 }
 
+std::string full_path(const std::string &image) {
+  if (image == storage::kPipeImage) return image;
+  return std::filesystem::absolute(image).lexically_normal();
+}
+
+// A failure has the PID only: the program may be another user's.
+void note(const Result<DumpReport> &r, const Options &o) {
+  nlohmann::json event{{"event", "dump"}, {"pid", *o.pid}, {"result", r ? "ok" : "failed"}};
+  if (!r) event["why"] = r.error().what.substr(0, kMaxRemarkBytes);
+  if (r)
+    event.update({{"program", r->program},
+                  {"image", full_path(r->image)},
+                  {"devices", r->apis},
+                  {"bytes", r->stats.raw_bytes},
+                  {"stored_bytes", r->stats.stored_bytes},
+                  {"left_running", o.dump.leave_running},
+                  {"pause_seconds", r->pause_seconds},
+                  {"waited_seconds", r->quiesce_seconds},
+                  {"seconds", r->durable_seconds},
+                  {"phases", phase_seconds(r->phases)}});
+  append_history(history_file(), std::move(event));
+}
+
 int run_dump(const Options &o) {
   Cancel cancel;
   Dump dump(o.dump, cancel);
   Result<DumpReport> report = with_progress(dump, o.json || o.quiet);
+  note(report, o);
   if (!report)
     return fail_run(report.error(), cancel, o, dump.devices_lost() ? kDevicesLost : kFailed);
   if (o.json)

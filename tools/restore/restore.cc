@@ -11,8 +11,10 @@
 #include "common/base/new_file.h"
 #include "common/base/shortage.h"
 #include "helper/criu_arguments.h"
+#include "storage/format/pipe_format.h"
 #include "tools/criu/criu_by_helper.h"
 #include "tools/criu/stream_server.h"
+#include "tools/history/history.h"
 #include "tools/json_text.h"
 #include "tools/proc/process.h"
 #include "tools/restore/grown_files.h"
@@ -64,8 +66,9 @@ Restore::~Restore() { thread_.join(); }
 
 void Restore::run() {
   Result<> done = guarded([this] { return restore(); });
-  if (done && !cancelled_) return;
+  if (done && !cancelled_) return note({{"result", "ok"}});
   Error why = cancelled_ ? *cancelled() : done.error();
+  note({{"result", "failed"}, {"why", why.what.substr(0, 2000)}});
   // Not root_ alone: if the stem was killed, CRIU and what it has restored are the keeper's
   // children. program_failed() comes first, so that the keeper does not take the end of an
   // incomplete copy for the program's own end.
@@ -293,21 +296,40 @@ Result<> Restore::bring_back_devices() {
   return {};
 }
 
-Result<> Restore::write_report() const {
-  if (options_.json_report.empty()) return {};
+nlohmann::json Restore::report() const {
   nlohmann::json phases = phases_.json();
   double seconds = phases.empty() ? 0
                                   : phases.back()["start"].get<double>() +
                                         phases.back()["seconds"].get<double>();
-  nlohmann::json j{{"image", options_.image},
-                   {"pid", root_},
-                   {"processes", plan_.manifest.processes.size()},
-                   {"bytes", plan_.image->stats().raw_bytes},
-                   {"own_pid_namespace", new_namespace_},
-                   {"seconds", seconds},
-                   {"phases", phases}};
+  return {{"image", options_.image},
+          {"pid", root_},
+          {"processes", plan_.manifest.processes.size()},
+          {"bytes", plan_.image->stats().raw_bytes},
+          {"own_pid_namespace", new_namespace_},
+          {"seconds", seconds},
+          {"phases", phases}};
+}
+
+Result<> Restore::write_report() const {
+  if (options_.json_report.empty()) return {};
   CKPT_TRY(UniqueFd out, open_output(options_.json_report, O_TRUNC, 0666));
-  return write_all(out.get(), view(json_text(j) + "\n"));
+  return write_all(out.get(), view(json_text(report()) + "\n"));
+}
+
+void Restore::note(const nlohmann::json &event) const {
+  std::vector<std::string> apis;
+  for (const ImageManifest::Requirement &r : plan_.manifest.requirements) apis.push_back(r.api);
+  std::string image = options_.image == storage::kPipeImage
+                          ? options_.image
+                          : std::filesystem::absolute(options_.image).lexically_normal().string();
+  nlohmann::json line = report();
+  line.update(event);
+  line.update({{"event", "restore"},
+               {"program", plan_.manifest.program},
+               {"devices", apis},
+               {"image", image},
+               {"phases", phase_seconds(line["phases"])}});
+  append_history(history_file(), std::move(line));
 }
 
 }  // namespace ckpt::tools

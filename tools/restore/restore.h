@@ -53,7 +53,9 @@ class Restore {
   Result<> hand_to_keeper();
   bool stem_event();
   Result<> bring_back_devices();
+  nlohmann::json report() const;
   Result<> write_report() const;
+  void note(const nlohmann::json &event) const;
 
   Keeper &keeper_;
   const RestoreOptions &options_;

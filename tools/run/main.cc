@@ -29,6 +29,11 @@ constexpr int kOwnFailure = 125;
 constexpr int kCannotExecute = 126;
 constexpr int kNotFound = 127;
 
+// The defaults of --image and --every, as slurm/spank_ckpt.c sets them. They are for this ckpt-run,
+// and not for one that the program starts: two programs do not share a series.
+constexpr const char *kImageVariable = "CKPT_IMAGE";
+constexpr const char *kEveryVariable = "CKPT_EVERY";
+
 struct Options {
   std::string device;
   bool portable = false;
@@ -71,6 +76,7 @@ Result<pid_t> start_program(const Options &options, const ProgramEnvironment &en
       .argv = options.program, .environment = environment.set, .without = environment.without};
   if (options.managed_on_host) spec.environment.emplace_back("CKPT_CUDA_MANAGED_ON_HOST", "1");
   spec.environment.emplace_back(protocol::kSessionVariable, keeper.socket_path());
+  spec.without.insert(spec.without.end(), {kImageVariable, kEveryVariable});
   spec.signal_mask = &keeper.signals().original_mask();
   spec.in_child = options.share_ipc ? in_child_that_shares_ipc : in_child;
   return spawn(spec, error);
@@ -154,8 +160,9 @@ void add_options(CommandLine &line, Options &o) {
       "--image=FOLDER", o.image,
       "the folder of a series of images: go on from the newest one, or start the program; "
       "%j in it is the batch job's number");
+  image.environment(kImageVariable);
   add_batch_options(line, o.batch).needs(image);
-  add_periodic_options(line, o.periodic);
+  add_periodic_options(line, o.periodic).environment(kEveryVariable);
   add_managed_options(line, o.managed);
 }
 

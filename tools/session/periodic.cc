@@ -34,13 +34,15 @@ double unit_of(char letter) {
 
 }  // namespace
 
-void add_periodic_options(CommandLine &line, PeriodicOptions &o) {
-  line.option("--every=TIME", o.every,
-              "write an image every 90s, 10m, 1h30m, …; auto: at the best interval for --mtbf");
+Option add_periodic_options(CommandLine &line, PeriodicOptions &o) {
+  Option every =
+      line.option("--every=TIME", o.every,
+                  "write an image every 90s, 10m, 1h30m, …; auto: at the best interval for --mtbf");
   line.option("--mtbf=TIME", o.mtbf, "with --every auto: mean time between failures");
   line.option("--keep=N", o.keep, "with --every: how many images to keep").range(1, 1000);
   line.option("--image-dir=FOLDER", o.folder, "with --every: the folder for the images")
       .default_is("the current one");
+  return every;
 }
 
 Result<Seconds> parse_duration(const std::string &text) {

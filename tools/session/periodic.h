@@ -22,7 +22,8 @@ struct PeriodicOptions {
   std::string folder = ".";  // where to write them
 };
 
-void add_periodic_options(CommandLine &line, PeriodicOptions &options);
+// Returns --every.
+Option add_periodic_options(CommandLine &line, PeriodicOptions &options);
 
 using Seconds = std::chrono::duration<double>;
 

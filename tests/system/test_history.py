@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ckpt-history, and the lines that ckpt-dump and ckpt-restore append."""
+import json
+import os
+import subprocess
+
+import pytest
+
+
+@pytest.fixture
+def history(ckpt):
+    """The file of this test, which does not exist yet."""
+    path = ckpt.folder / "state" / "history.jsonl"
+    ckpt.env["CKPT_HISTORY"] = str(path)
+    return path
+
+
+def events(ckpt, *options):
+    r = subprocess.run([ckpt.tool("ckpt-history"), "--json", *options], env=ckpt.env, capture_output=True, text=True)
+    assert r.returncode == 0, r.stderr
+    return json.loads(r.stdout)
+
+
+def test_dumps_and_restores_are_recorded(ckpt, history):
+    ckpt.env["SLURM_JOB_ID"] = "4711"
+    job = ckpt.run("counter", 100)
+    job.wait_lines(3)
+    report = ckpt.dump(job.pid, "a.img")
+    assert job.wait() == 85
+    ckpt.dump_refused(1, "b.img")
+    copy = ckpt.restore("a.img")
+    copy.wait_lines(3)
+    copy.kill()
+    dump, failed, restore = events(ckpt)
+    assert (dump["event"], dump["result"], dump["job"], dump["uid"]) == ("dump", "ok", "4711", 0)
+    assert dump["image"] == str(ckpt.folder / "a.img") and dump["program"].endswith("/counter")
+    assert dump["bytes"] == report["bytes"] and dump["seconds"] == report["durable_seconds"]
+    assert dump["pause_seconds"] == report["pause_seconds"] > 0 and dump["seconds"] > 0
+    assert dump["phases"]["criu"] > 0 and dump["devices"] == []
+    assert (failed["event"], failed["result"], failed["pid"]) == ("dump", "failed", 1) and failed["why"]
+    assert (restore["event"], restore["result"], restore["bytes"]) == ("restore", "ok", dump["bytes"])
+    assert restore["image"] == dump["image"] and restore["seconds"] > restore["phases"]["criu"] > 0
+    assert history.stat().st_mode & 0o777 == 0o600 and history.parent.stat().st_mode & 0o777 == 0o700
+    assert events(ckpt, "--last", "1") == [restore]
+    assert events(ckpt, "--job", "1") == [] and len(events(ckpt, "--user", "root")) == 3
+    text = subprocess.run([ckpt.tool("ckpt-history")], env=ckpt.env, capture_output=True, text=True).stdout
+    assert [line.split()[2] for line in text.splitlines()[1:]] == ["dump", "dump", "restore"]
+
+
+@pytest.mark.parametrize("obstacle", ["folder", "link", "none"])
+def test_a_history_that_cannot_be_written_harms_no_dump(ckpt, history, obstacle):
+    history.parent.mkdir()
+    if obstacle == "folder":
+        history.mkdir()
+    elif obstacle == "link":
+        (ckpt.folder / "other").touch()
+        os.chown(ckpt.folder / "other", 1, 1)
+        history.symlink_to(ckpt.folder / "other")
+    else:
+        ckpt.env["CKPT_HISTORY"] = ""
+    job = ckpt.run("counter", 100)
+    job.wait_lines(3)
+    ckpt.dump(job.pid, "a.img", "--leave-running")
+    assert obstacle != "link" or (ckpt.folder / "other").read_text() == ""
+
+
+def test_its_size_is_bounded(ckpt, history):
+    history.parent.mkdir()
+    line = json.dumps({"event": "dump", "padding": "x" * 1000}) + "\n"
+    history.write_text(line * 4200)
+    ckpt.dump_refused(1, "a.img")
+    assert len(history.read_text().splitlines()) == 1
+    assert len(events(ckpt)) == 4201
+    history.write_text(line * 4200)
+    ckpt.dump_refused(1, "a.img")
+    assert sorted(p.name for p in history.parent.iterdir()) == ["history.jsonl", "history.jsonl.1"]
+
+
+def test_lines_of_any_content(ckpt, history):
+    history.parent.mkdir()
+    history.write_text('{"event": 1, "time": "x", "bytes": -1, "seconds": [], "devices": {}}\n[1]\nno json\n{"event": "du\n'
+                       '{"event": "a\\u001b[2J", "time": 1e300, "bytes": 1e300, "devices": [1]}\n' + "[" * 20000 + "\n")
+    assert len(events(ckpt)) == 2
+    r = subprocess.run([ckpt.tool("ckpt-history")], env=ckpt.env, capture_output=True, text=True)
+    assert r.returncode == 0 and len(r.stdout.splitlines()) == 3 and "\x1b" not in r.stdout

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/history/history.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "common/base/io.h"
+#include "common/base/log.h"
+#include "common/base/new_file.h"
+#include "tools/json_text.h"
+
+namespace ckpt::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr off_t kMaxBytes = 4 << 20;
+constexpr size_t kMaxLine = 16 << 10;
+
+std::string variable(const char *name) {
+  const char *value = std::getenv(name);
+  return value ? value : "";
+}
+
+std::string host_name() {
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+void rotate(const std::string &path) {
+  struct stat s {};
+  if (::stat(path.c_str(), &s) == 0 && s.st_size >= kMaxBytes)
+    ::rename(path.c_str(), (path + ".1").c_str());
+}
+
+// In a folder of this user's only.
+Result<> append_line(const std::string &path, const std::string &line) {
+  std::error_code ec;
+  fs::path folder = fs::path(path).parent_path();
+  if (!folder.empty() && fs::create_directories(folder, ec))
+    fs::permissions(folder, fs::perms::owner_all, ec);
+  rotate(path);
+  CKPT_TRY(UniqueFd file, open_output(path, O_APPEND, 0600));
+  return write_all(file.get(), view(line));
+}
+
+void read_file(const std::string &path, std::vector<json> &events) {
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    if (line.size() > kMaxLine) continue;
+    json event = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (event.is_object()) events.push_back(std::move(event));
+  }
+}
+
+}  // namespace
+
+std::string history_file() {
+  if (const char *named = std::getenv("CKPT_HISTORY")) return named;
+  if (::geteuid() == 0) return "/var/lib/ckpt/history.jsonl";
+  std::string state = variable("XDG_STATE_HOME"), home = variable("HOME");
+  if (state.starts_with('/')) return state + "/ckpt/history.jsonl";
+  return home.starts_with('/') ? home + "/.local/state/ckpt/history.jsonl" : "";
+}
+
+void append_history(const std::string &path, json event) {
+  if (path.empty()) return;
+  event["time"] = ::time(nullptr);
+  event["host"] = host_name();
+  event["uid"] = ::geteuid();
+  if (std::string job = variable("SLURM_JOB_ID"); !job.empty()) event["job"] = job;
+  std::string line = json_text(event) + "\n";
+  if (line.size() > kMaxLine) return;
+  if (Result<> done = append_line(path, line); !done)
+    log::info("the history has no line for this: {}", done.error().what);
+}
+
+std::vector<json> read_history(const std::string &path) {
+  std::vector<json> events;
+  read_file(path + ".1", events);
+  read_file(path, events);
+  return events;
+}
+
+json phase_seconds(const json &phases) {
+  json seconds = json::object();
+  for (const json &phase : phases) seconds[phase.value("name", "")] = phase.value("seconds", 0.0);
+  return seconds;
+}
+
+}  // namespace ckpt::tools

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The history of dumps and restores: one JSON object on a line for each, appended by ckpt-dump and
+// ckpt-restore, read by ckpt-history. docs/man/ckpt-history.1.scd lists the fields.
+//
+// It is a help for people and for cost models (schedule/cost), and never a reason for a dump or a
+// restore to fail: what cannot be written is left out.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace ckpt::tools {
+
+// $CKPT_HISTORY; else /var/lib/ckpt/history.jsonl for root, and for others
+// $XDG_STATE_HOME/ckpt/history.jsonl (~/.local/state/ckpt/history.jsonl). "": there is none.
+std::string history_file();
+
+// Adds the time, the host, the user and the batch job to `event`, and appends it. One write, so
+// that events of several tools do not mix. A file of kMaxBytes becomes FILE.1, which replaces the
+// one before.
+void append_history(const std::string &path, nlohmann::json event);
+
+// The events of FILE.1 and FILE, oldest first. A line that is no JSON object is left out: it may
+// have been cut by a full disk.
+std::vector<nlohmann::json> read_history(const std::string &path);
+
+// [{"name", "seconds"}…] of a tool as {name: seconds}.
+nlohmann::json phase_seconds(const nlohmann::json &phases);
+
+}  // namespace ckpt::tools
