@@ -208,16 +208,17 @@ Result<> Dump::preflight() {
 }
 
 Result<> Dump::open_image() {
-  manifest_ = {{"program", executable_of(target_.root)},
-               {"argv", arguments_of(target_.root)},
-               {"cwd", working_folder_of(target_.root)},
-               {"created", utc_now()},
-               {"ckpt_version", CKPT_VERSION},
-               {"protocol", protocol::kVersion},
-               {"criu_version", criu_.version},
-               {"host", describe_host()},
-               {"root_pid", target_.processes.front().ns_pid()},
-               {"session_dir", session_folder_of(target_.root, target_.keeper, target_.session_socket)}};
+  manifest_ = {
+      {"program", executable_of(target_.root)},
+      {"argv", arguments_of(target_.root)},
+      {"cwd", working_folder_of(target_.root)},
+      {"created", utc_now()},
+      {"ckpt_version", CKPT_VERSION},
+      {"protocol", protocol::kVersion},
+      {"criu_version", criu_.version},
+      {"host", describe_host()},
+      {"root_pid", target_.processes.front().ns_pid()},
+      {"session_dir", session_folder_of(target_.root, target_.keeper, target_.session_socket)}};
   if (std::optional<helper::Identity> owner = owner_of(target_);
       owner && (owner->uid == 0 || rights_.unprivileged()))
     manifest_["owner"] = {{"uid", owner->uid}, {"gid", owner->gid}, {"groups", owner->groups}};
