@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 
 #include "agent/ipc/session.h"
+#include "common/base/available_memory.h"
 #include "common/base/io.h"
 #include "common/base/log.h"
 #include "common/ipc/unix_socket.h"
@@ -30,18 +30,6 @@ static_assert(ContentsStore::kFiles <= kMaxMessageFds);
 constexpr u64 kStripe = 1 << 20;
 // The share of the free space that a store may use. The rest is left for other programs.
 constexpr u64 kMaxSharePercent = 90;
-
-u64 available_memory() {
-  FILE *in = std::fopen("/proc/meminfo", "re");
-  if (!in) return 0;
-  char line[128];
-  unsigned long long kib = 0;
-  while (std::fgets(line, sizeof line, in) &&
-         std::sscanf(line, "MemAvailable: %llu kB", &kib) != 1) {
-  }
-  std::fclose(in);
-  return kib * 1024;
-}
 
 u64 available_in(const std::string &folder) {
   struct statvfs disk {};

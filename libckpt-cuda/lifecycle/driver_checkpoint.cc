@@ -10,6 +10,7 @@
 #include "libckpt-cuda/devices/uuid.h"
 #include "libckpt-cuda/entry/driver.h"
 #include "libckpt-cuda/lifecycle/holes.h"
+#include "libckpt-cuda/lifecycle/initialised_devices.h"
 #include "libckpt-cuda/lifecycle/late_call.h"
 
 namespace ckpt::cuda {
@@ -82,11 +83,21 @@ Failure lost_for_good(const std::string &why) {
   return fail_with_hint(why, "end the program, and restore it from an image");
 }
 
+// No process keeps the devices initialised. This process's state is untouched then.
+bool found_cold(const std::optional<CUresult> &e) {
+  return e == CUDA_ERROR_OPERATING_SYSTEM || e == CUDA_ERROR_NOT_INITIALIZED;
+}
+
 // After an out-of-memory, a second call tells whether that was final: it costs nothing then.
 Result<> restore(const DeviceMap &map) {
   CKPT_TRY(std::vector<CUcheckpointGpuPair> pairs, as_pairs(map));
   auto once = [&] { return call_in_time([pairs]() mutable { return restore_driver(pairs); }); };
   std::optional<CUresult> e = once();
+  Result<UniqueFd> initialised = UniqueFd();
+  if (found_cold(e) && !ran_out) {
+    initialised = keep_devices_initialised();
+    if (initialised) e = once();
+  }
   if (e == CUDA_ERROR_OUT_OF_MEMORY) {
     ran_out = true;
     e = once();
@@ -101,7 +112,7 @@ Result<> restore(const DeviceMap &map) {
         "this version of the driver cannot restore it after that");
   Result<> restored = as_result(*e, "restore the driver's state of this process");
   if (restored) ran_out = false;
-  if (*e == CUDA_ERROR_OPERATING_SYSTEM || *e == CUDA_ERROR_NOT_INITIALIZED)
+  if (found_cold(e))
     restored.error().hint =
         "enable persistence mode (nvidia-smi -pm 1), or keep another CUDA program running: the "
         "driver restores a process only on a device that is initialised";

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ckpt-cuda-proxy answers the tools' questions about CUDA devices. Unlike ckpt-ocl-proxy it serves
-// no program: the CUDA driver runs in the process of the program itself. A tool does not load the
-// driver, so that a driver that crashes or hangs cannot take the tool along.
+// no program's calls: the CUDA driver runs in the process of the program itself. A tool does not
+// load the driver, so that a driver that crashes or hangs cannot take the tool along.
 #include <cstdlib>
 #include <iostream>
 #include <iterator>
@@ -10,8 +10,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include "agent/protocol.h"
 #include "ckpt_config.h"
 #include "common/base/log.h"
+#include "common/ipc/unix_socket.h"
 #include "libckpt-cuda/devices/node_gpus.h"
 #include "libckpt-cuda/proxy/device_check.h"
 #include "libckpt-cuda/proxy/environment.h"
@@ -96,6 +98,20 @@ int check(const std::string &chosen) {
   return c.reasons.empty() ? 0 : 1;
 }
 
+// Keeps the devices initialised until the program at the other end hangs up
+// (libckpt-cuda/lifecycle/initialised_devices.h).
+int serve(int connection) {
+  RealDriver driver = find_driver();
+  set_driver_variables(driver);
+  if (Result<std::vector<RealDevice>> devices = list_devices(driver, false); !devices) {
+    log::error(devices.error());
+    return 1;
+  }
+  if (!send_message(connection, static_cast<u16>(protocol::Type::Ok))) return 1;
+  (void)receive_message(connection);
+  return 0;
+}
+
 int run(int argc, char **argv) {
   CLI::App app{"answers the questions of ckpt's tools about CUDA devices"};
   app.set_version_flag("--version", CKPT_VERSION);
@@ -108,7 +124,11 @@ int run(int argc, char **argv) {
   app.add_flag("--environment", want_environment,
                "print as JSON the environment that makes a program load ckpt's libcuda.so.1");
   app.add_option("--device", devices, "UUIDs of the devices that may be used, separated by commas");
+  std::optional<int> connection;
+  app.add_option("--serve", connection, "a connection: keep the devices initialised until it ends");
+  app.allow_extras();  // what the keeper says to all proxies
   CLI11_PARSE(app, argc, argv);
+  if (connection) return serve(*connection);
   if (want_list) return list();
   if (want_check) return check(devices);
   if (want_environment) {

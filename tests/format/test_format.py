@@ -133,6 +133,8 @@ def test_a_missing_or_wrong_key_is_named(image, tmp_path):
     sealed = ROOT / "tests/golden/v2/sealed"
     (tmp_path / "key").write_bytes(bytes(32))
     (tmp_path / "short").write_bytes(bytes(31))
+    for name in ("key", "short"):
+        (tmp_path / name).chmod(0o600)
     for key, words in (((), b"is encrypted"), (("--key-file", "key"), b"wrong key"),
                        (("--key-file", "short"), b"is not a key"),
                        (("--key-file", "absent"), b"No such file")):

@@ -39,6 +39,25 @@ def device_in_use(cuda):  # noqa: F811
     return next(i for i, mib in enumerate(used) if mib > 0)
 
 
+# ---- cold devices
+
+def test_a_program_comes_back_on_devices_that_no_other_process_keeps_initialised(cuda):  # noqa: F811
+    cuda.ckpt.env["CKPT_SOFTCUDA_COLD"] = "1"
+    expected = cuda.expected(6)
+    job = cuda.start(6)
+    cuda.ckpt.dump(job.pid, "one", "--leave-running")
+    assert cuda.suspend(job).returncode == 0
+    r = cuda.resume(job)
+    assert r.returncode == 0, r.stderr
+    cuda.ckpt.dump(job.pid, "two")
+    assert job.wait() == 85
+    cuda.go_on()
+    for image in "one", "two":
+        copy = cuda.ckpt.restore(image)
+        assert copy.wait() == 0, copy.error_text
+        assert copy.lines[-2:] == expected
+
+
 # ---- maps of devices
 
 def test_one_of_four_devices_is_dumped_and_restored_in_place_and_elsewhere(four):

@@ -69,7 +69,7 @@ def check_form(text):
         else:
             name = re.match(r"[a-z_]+", line)[0]
             base = re.sub("_(bucket|sum|count)$", "", name) if kinds[helped] == "histogram" else name
-            assert base == helped and base.startswith("ckpt_"), line
+            assert base == helped and base.startswith(("ckpt_", "ckptd_")), line
 
 
 def test_values_are_those_of_ckpt_top(node):

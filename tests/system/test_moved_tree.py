@@ -34,6 +34,9 @@ def test_a_moved_tree_lists_the_same_devices(tree):
     env = {**os.environ, **bed_environment()}
     devices = [json.loads(subprocess.run([where / "ckpt-run", "--list-devices", "--json"], env=env, capture_output=True,
                                          text=True, timeout=100).stdout) for where in (tree / "bin", BUILD / "tools")]
+    for device in sum(devices, []):
+        if "softcuda" in device.get("driver", ""):
+            device["driver"] = os.path.basename(device["driver"])  # the software device's is a part of the tree
     assert devices[0] == devices[1] != []
 
 

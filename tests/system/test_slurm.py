@@ -8,7 +8,7 @@ import slurm
 from conftest import wait_for
 from test_opencl import HEAT, devices, Programs  # noqa: F401 (a fixture)
 
-pytestmark = pytest.mark.skipif(slurm.WHY_NOT is not None, reason=slurm.WHY_NOT or "")
+pytestmark = [pytest.mark.full, pytest.mark.skipif(slurm.WHY_NOT is not None, reason=slurm.WHY_NOT or "")]
 
 STEPS = 3000
 OPTIONS = ["--requeue", "--open-mode=append", "--output=out", "--cpus-per-task=2", "--mem=200"]

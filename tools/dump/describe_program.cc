@@ -8,9 +8,12 @@
 #include <algorithm>
 #include <ctime>
 
+#include "agent/protocol.h"
+#include "ckpt_config.h"
 #include "tools/dump/own_terminals.h"
 #include "tools/manifest/file_checks.h"
 #include "tools/proc/file_writers.h"
+#include "tools/session/session_folder.h"
 
 namespace ckpt::tools {
 namespace {
@@ -45,7 +48,40 @@ bool is_outer_file(const Descriptor &d) {
   return d.kind == Descriptor::Kind::File && !d.deleted && !d.made_by_kernel();
 }
 
+json describe_host() {
+  utsname u{};
+  ::uname(&u);
+  return {
+      {"name", u.nodename}, {"system", u.sysname}, {"kernel", u.release}, {"machine", u.machine}};
+}
+
+std::string utc_now() {
+  std::time_t now = std::time(nullptr);
+  std::tm t{};
+  ::gmtime_r(&now, &t);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &t);
+  return text;
+}
+
 }  // namespace
+
+json describe_program(const Target &target, const Criu &criu, const CriuRights &rights) {
+  json m = {{"program", executable_of(target.root)},
+            {"argv", arguments_of(target.root)},
+            {"cwd", working_folder_of(target.root)},
+            {"created", utc_now()},
+            {"ckpt_version", CKPT_VERSION},
+            {"protocol", protocol::kVersion},
+            {"criu_version", criu.version},
+            {"host", describe_host()},
+            {"root_pid", target.processes.front().ns_pid()},
+            {"session_dir", session_folder_of(target.root, target.keeper, target.session_socket)}};
+  if (std::optional<helper::Identity> owner = owner_of(target);
+      owner && (owner->uid == 0 || rights.unprivileged()))
+    m["owner"] = {{"uid", owner->uid}, {"gid", owner->gid}, {"groups", owner->groups}};
+  return m;
+}
 
 json describe_processes(const Target &target, const std::set<pid_t> &stopped_before) {
   json list = json::array();
@@ -138,22 +174,6 @@ json describe_mapped_files(const Target &target, const DescriptorTable &table, F
     list.push_back(std::move(f));
   }
   return list;
-}
-
-json describe_host() {
-  utsname u{};
-  ::uname(&u);
-  return {
-      {"name", u.nodename}, {"system", u.sysname}, {"kernel", u.release}, {"machine", u.machine}};
-}
-
-std::string utc_now() {
-  std::time_t now = std::time(nullptr);
-  std::tm t{};
-  ::gmtime_r(&now, &t);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &t);
-  return text;
 }
 
 }  // namespace ckpt::tools

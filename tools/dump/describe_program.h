@@ -10,6 +10,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tools/criu/criu.h"
+#include "tools/criu/rights.h"
 #include "tools/dump/file_hashes.h"
 #include "tools/dump/outer_pipes.h"
 #include "tools/session/target.h"
@@ -24,8 +26,7 @@ nlohmann::json describe_files(const Target &target, const DescriptorTable &table
                               const FileHashes &hashes);
 nlohmann::json describe_mapped_files(const Target &target, const DescriptorTable &table,
                                      FileHashes &hashes, bool stopped);
-// These do not change while the program runs.
-nlohmann::json describe_host();
-std::string utc_now();
+// What does not change while the program runs.
+nlohmann::json describe_program(const Target &target, const Criu &criu, const CriuRights &rights);
 
 }  // namespace ckpt::tools

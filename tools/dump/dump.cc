@@ -5,12 +5,10 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <thread>
 
-#include "ckpt_config.h"
+#include "common/base/available_memory.h"
 #include "common/base/log.h"
-#include "common/base/printable.h"
 #include "common/base/shortage.h"
 #include "storage/format/uuid.h"
 #include "storage/ops/prune.h"
@@ -18,6 +16,7 @@
 #include "tools/criu/interrupted_waits.h"
 #include "tools/dump/describe_program.h"
 #include "tools/dump/host_side.h"
+#include "tools/dump/image_path.h"
 #include "tools/dump/link_remaps.h"
 #include "tools/dump/memory_files.h"
 #include "tools/dump/outer_pipes.h"
@@ -41,25 +40,11 @@ using namespace std::chrono_literals;
 constexpr int kAttempts = 20;
 constexpr auto kEndTimeout = 60s;  // the kernel needs a while to free a large program's memory
 
-std::string default_image_name(const Target &t) {
-  return fmt::format("ckpt-{}-{}.img", name_part(t.processes.front().command),
-                     t.processes.front().ns_pid());
-}
-
-void make_absolute(std::string &path) {
-  fs::path absolute = fs::absolute(path).lexically_normal();
-  path = absolute.has_filename() ? absolute.string() : absolute.parent_path().string();
-}
-
 // With --leave-running the program need not wait for compression and the disk, as long as a copy of
 // its data fits into memory. The limit is a quarter of the memory that is available now.
 size_t background_bytes() {
   constexpr u64 kMin = 128u << 20, kPart = 4;
-  std::ifstream in("/proc/meminfo");
-  std::string name, unit;
-  for (u64 kib; in >> name >> kib; std::getline(in, unit))
-    if (name == "MemAvailable:") return std::max(kMin, kib * 1024 / kPart);
-  return kMin;
+  return std::max(kMin, available_memory() / kPart);
 }
 
 Result<> ask_keeper(int fd, protocol::Type type, const std::string &image) {
@@ -169,8 +154,7 @@ Result<> Dump::finish() {
 
 Result<> Dump::resolve() {
   CKPT_TRY(target_, resolve_target(options_.pid));
-  if (options_.image.empty()) options_.image = default_image_name(target_);
-  if (!in_pipe()) make_absolute(options_.image);
+  options_.image = image_path(options_.image, target_);
   for (const Process &p : target_.processes)
     if (p.state == 'T') stopped_before_.insert(p.pid);
   report_.image = options_.image;
@@ -208,20 +192,7 @@ Result<> Dump::preflight() {
 }
 
 Result<> Dump::open_image() {
-  manifest_ = {
-      {"program", executable_of(target_.root)},
-      {"argv", arguments_of(target_.root)},
-      {"cwd", working_folder_of(target_.root)},
-      {"created", utc_now()},
-      {"ckpt_version", CKPT_VERSION},
-      {"protocol", protocol::kVersion},
-      {"criu_version", criu_.version},
-      {"host", describe_host()},
-      {"root_pid", target_.processes.front().ns_pid()},
-      {"session_dir", session_folder_of(target_.root, target_.keeper, target_.session_socket)}};
-  if (std::optional<helper::Identity> owner = owner_of(target_);
-      owner && (owner->uid == 0 || rights_.unprivileged()))
-    manifest_["owner"] = {{"uid", owner->uid}, {"gid", owner->gid}, {"groups", owner->groups}};
+  manifest_ = describe_program(target_, criu_, rights_);
   hash_files();
   for (const Process &p : target_.processes) expected_ += p.resident_bytes;
   if (in_pipe()) {
@@ -318,7 +289,7 @@ Result<> Dump::record_stopped_program() {
   manifest_["file_size_limit"] = target_.smallest_file_size_limit();
   manifest_["agents"] = agents_.describe();
   manifest_["participants"] = agents_.describe_requirements();
-  std::vector<OuterPipe> pipes = find_outer_pipes(target_, table, agents_.outcome_pipes());
+  CKPT_TRY(std::vector<OuterPipe> pipes, find_outer_pipes(target_, table, agents_.outcome_pipes()));
   manifest_["pipes"] = describe_pipes(pipes);
   CKPT_CHECK(save_unread(pipes, *image_));
   return check_restorable(manifest_, target_.files);

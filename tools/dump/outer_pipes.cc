@@ -11,18 +11,22 @@
 namespace ckpt::tools {
 namespace {
 
-UniqueFd reopen(pid_t pid, int fd, int flags) {
-  return UniqueFd(
-      ::open(fmt::format("/proc/{}/fd/{}", pid, fd).c_str(), flags | O_CLOEXEC | O_NONBLOCK));
+// The program's own end. To open it again by /proc/PID/fd takes rights on the pipe, which a user
+// has not if another one made it, as the shell of a root who used setpriv or su.
+Result<UniqueFd> end_of(const OuterPipe &p) {
+  UniqueFd fd = duplicate_descriptor(p.holder, p.holder_fd);
+  if (!fd)
+    return fail_errno("cannot look at pipe {}, descriptor {} of process {}", p.inode, p.holder_fd,
+                      p.holder);
+  return fd;
 }
 
 // poll(2) reports POLLHUP for the read end of a pipe without writers, and POLLERR for the write end
-// of one without readers. We open the same end that the program has: opening the other one would
-// change the answer.
-bool other_end_is_open(const OuterPipe &p) {
-  UniqueFd fd = reopen(p.holder, p.holder_fd, p.program_reads ? O_RDONLY : O_WRONLY);
+// of one without readers.
+Result<bool> other_end_is_open(const OuterPipe &p) {
+  CKPT_TRY(UniqueFd fd, end_of(p));
   pollfd poll_fd{fd.get(), static_cast<short>(p.program_reads ? POLLIN : POLLOUT), 0};
-  if (!fd || ::poll(&poll_fd, 1, 0) < 0) return false;
+  if (::poll(&poll_fd, 1, 0) < 0) return fail_errno("cannot look at pipe {}", p.inode);
   return !(poll_fd.revents & (POLLHUP | POLLERR));
 }
 
@@ -33,8 +37,7 @@ struct Ends {
 
 // As CRIU does (criu/pipes.c): tee(2) copies the bytes without consuming them.
 Result<Bytes> peek_unread(const OuterPipe &pipe) {
-  UniqueFd from = reopen(pipe.holder, pipe.holder_fd, O_RDONLY);
-  if (!from) return fail_errno("cannot read pipe {}", pipe.inode);
+  CKPT_TRY(UniqueFd from, end_of(pipe));
   int size = ::fcntl(from.get(), F_GETPIPE_SZ);
   int ends[2];
   if (size < 0 || ::pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
@@ -57,8 +60,8 @@ DescriptorTable read_descriptors(const Target &target) {
   return table;
 }
 
-std::vector<OuterPipe> find_outer_pipes(const Target &target, const DescriptorTable &table,
-                                        const std::set<u64> &own) {
+Result<std::vector<OuterPipe>> find_outer_pipes(const Target &target, const DescriptorTable &table,
+                                                const std::set<u64> &own) {
   std::map<u64, Ends> all;
   for (const Process &p : target.processes)
     for (const Descriptor &d : table.at(p.pid)) {
@@ -70,8 +73,11 @@ std::vector<OuterPipe> find_outer_pipes(const Target &target, const DescriptorTa
         e.pipe = {d.inode, d.readable(), d.fd, p.pid, d.fd};
     }
   std::vector<OuterPipe> outer;
-  for (const auto &[inode, e] : all)
-    if (e.read != e.write && other_end_is_open(e.pipe)) outer.push_back(e.pipe);
+  for (const auto &[inode, e] : all) {
+    if (e.read == e.write) continue;
+    CKPT_TRY(bool open, other_end_is_open(e.pipe));
+    if (open) outer.push_back(e.pipe);
+  }
   if (outer.empty()) return outer;
   std::set<u64> in_flight = pipes_in_flight(table);
   std::erase_if(outer, [&](const OuterPipe &p) { return in_flight.contains(p.inode); });

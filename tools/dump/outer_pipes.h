@@ -33,8 +33,8 @@ DescriptorTable read_descriptors(const Target &target);
 
 // Leaves out pipes with a closed other end or an end in flight inside of the program, which CRIU
 // restores as they are, and those in `own`, the agents' outcome pipes.
-std::vector<OuterPipe> find_outer_pipes(const Target &target, const DescriptorTable &table,
-                                        const std::set<u64> &own);
+Result<std::vector<OuterPipe>> find_outer_pipes(const Target &target, const DescriptorTable &table,
+                                                const std::set<u64> &own);
 // The bytes that the program has not read yet. They stay in the pipes; the program must be stopped.
 Result<> save_unread(const std::vector<OuterPipe> &pipes, storage::ImageWriter &image);
 

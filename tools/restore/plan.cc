@@ -2,12 +2,15 @@
 #include "tools/restore/plan.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "storage/io/key_file.h"
 #include "storage/ops/receive.h"
+#include "tools/criu/criu_by_helper.h"
 #include "tools/restore/kept_links.h"
 #include "tools/restore/memory_files.h"
 #include "tools/restore/recorded_sockets.h"
@@ -25,6 +28,23 @@ std::string spool_folder() {
 void close_image_pipe() {
   UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   ::dup2(null.get(), STDIN_FILENO);
+}
+
+// The new session belongs where the program's was: $CKPT_RUNTIME_DIR may have named that folder.
+void keep_runtime_folder(const std::filesystem::path &session) {
+  std::string folder = session.parent_path();
+  const char *standard = std::getenv("XDG_RUNTIME_DIR");
+  struct stat st {};
+  if (::stat(folder.c_str(), &st) == 0 && st.st_uid == ::geteuid() &&
+      folder != (standard ? standard : ""))
+    ::setenv("CKPT_RUNTIME_DIR", folder.c_str(), 1);
+}
+
+Result<> no_reasons(const RestoreOptions &o, const Reasons &reasons) {
+  if (reasons.empty()) return {};
+  std::string name = o.image == storage::kPipeImage ? "the image from the pipe" : o.image;
+  return fail_with_hint(fmt::format("{} cannot be restored here:{}", name, as_list(reasons)),
+                        "nothing was started");
 }
 
 }  // namespace
@@ -49,10 +69,13 @@ Result<RestorePlan> make_plan(const RestoreOptions &o) {
   RestorePlan plan;
   CKPT_TRY(plan.image, open_image(o));
   CKPT_TRY(plan.manifest, ImageManifest::parse(plan.image->manifest()));
-  CKPT_TRY(plan.devices, choose_devices(o.device));
   Reasons reasons;
   plan.rights = rights_to_restore(
       plan.manifest, pids_taken(plan.manifest) || terminals_taken(plan.manifest), reasons);
+  bool as_user = plan.rights.way == CriuRights::Way::ForUser;
+  if (!as_user) {
+    CKPT_TRY(plan.devices, choose_devices(o.device));
+  }
   if (Result<Criu> criu = find_criu())
     plan.criu = *criu;
   else
@@ -64,11 +87,25 @@ Result<RestorePlan> make_plan(const RestoreOptions &o) {
   check_memory_files(plan.manifest, reasons);
   check_links(plan.manifest, reasons);
   check_sockets(plan.manifest, reasons);
+  if (!as_user) plan.maps = check_devices_of(plan.manifest, plan.devices, o.ignore_limits, reasons);
+  CKPT_CHECK(no_reasons(o, reasons));
+  return plan;
+}
+
+Result<OwnersHelp> become_owner(RestorePlan &plan, const RestoreOptions &o) {
+  OwnersHelp help;
+  if (std::vector<PacketFlow> flows = flows_of(plan.manifest); !flows.empty()) {
+    plan.rights.connections = true;
+    CKPT_TRY(help.connection_lock, ConnectionLock::take(flows));
+  }
+  CKPT_TRY(help.helper, connect_helper(plan.rights, plan.criu));
+  CKPT_CHECK(become_user(plan.rights.user));
+  keep_runtime_folder(plan.manifest.session_folder);
+  CKPT_TRY(plan.devices, choose_devices(o.device));
+  Reasons reasons;
   plan.maps = check_devices_of(plan.manifest, plan.devices, o.ignore_limits, reasons);
-  if (reasons.empty()) return plan;
-  std::string name = o.image == storage::kPipeImage ? "the image from the pipe" : o.image;
-  return fail_with_hint(fmt::format("{} cannot be restored here:{}", name, as_list(reasons)),
-                        "nothing was started");
+  CKPT_CHECK(no_reasons(o, reasons));
+  return help;
 }
 
 }  // namespace ckpt::tools

@@ -11,9 +11,16 @@
 namespace ckpt::tools {
 namespace {
 
-bool is_pipe(int fd) {
+// CRIU opens a descriptor that it inherits again, with the rights of the program's user. A pipe or
+// terminal that another user has made (setpriv, su, a service) does not let it.
+bool can_reopen(int fd, int mode) {
+  return ::faccessat(AT_FDCWD, fmt::format("/proc/self/fd/{}", fd).c_str(), mode, AT_EACCESS) == 0;
+}
+
+// Such a pipe that CRIU can give to the program.
+bool is_pipe(int fd, int mode) {
   struct stat st {};
-  return ::fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode);
+  return ::fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) && can_reopen(fd, mode);
 }
 
 // True for a descriptor that we were started with: those that we open ourselves are close-on-exec.
@@ -113,7 +120,7 @@ Result<> RestoredStreams::plan_input(const ImageManifest::Pipe &p,
         "the program's descriptor {0} was a pipe from a process outside of the image, so it reads "
         "the end of file there; to give it input, start ckpt-restore with {0}<FILE",
         p.fd);
-  if (!unread && have && is_pipe(p.fd)) {
+  if (!unread && have && is_pipe(p.fd, R_OK)) {
     given_.push_back(copy_of(p.fd));
   } else {
     CKPT_TRY(auto ends, make_pipe());
@@ -127,7 +134,7 @@ Result<> RestoredStreams::plan_input(const ImageManifest::Pipe &p,
 }
 
 Result<> RestoredStreams::plan_output(const ImageManifest::Pipe &p, const Options &o) {
-  if (!o.detach && was_given(p.fd) && is_pipe(p.fd)) {
+  if (!o.detach && was_given(p.fd) && is_pipe(p.fd, W_OK)) {
     given_.push_back(copy_of(p.fd));
   } else {
     CKPT_TRY(UniqueFd out, output_for(p.fd, o));

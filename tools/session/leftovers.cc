@@ -18,6 +18,8 @@ namespace fs = std::filesystem;
 
 // A folder without a lock file: its owner was killed, or is just about to create the file.
 constexpr time_t kTimeToLock = 60;  // seconds
+// The lock file before it is locked.
+const char kNewLockFile[] = "lock.new";
 
 bool is_ours(const std::string &path, struct stat &st) {
   return ::lstat(path.c_str(), &st) == 0 && st.st_uid == ::geteuid();
@@ -48,20 +50,19 @@ bool remove_dead_folder(int parent, const std::string &name) {
   UniqueFd lock(::openat(dir.get(), kLockFile, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   // Without a lock, only an empty folder is removed.
   if (!lock && ::time(nullptr) - st.st_ctime <= kTimeToLock) return false;
+  if (!lock) ::unlinkat(dir.get(), kNewLockFile, 0);
   if (lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return false;
   if (lock) remove_files(dir.get());
   return ::unlinkat(parent, name.c_str(), AT_REMOVEDIR) == 0;
 }
 
 Result<UniqueFd> lock_folder(const std::string &folder) {
-  std::string path = folder + "/" + kLockFile;
-  UniqueFd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!lock) return fail_errno("cannot create {}", path);
-  // Between open() and flock() a remover may take the lock.
-  struct stat st {};
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 || ::fstat(lock.get(), &st) != 0 ||
-      st.st_nlink == 0)
-    return fail("{} was removed by another process", folder);
+  // A lock file that is not locked means a dead owner, so it gets its name when it is locked.
+  std::string path = folder + "/" + kLockFile, unlocked = folder + "/" + kNewLockFile;
+  UniqueFd lock(::open(unlocked.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!lock) return fail_errno("cannot create {}", unlocked);
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 || ::rename(unlocked.c_str(), path.c_str()) != 0)
+    return fail_errno("cannot lock {}", path);
   return lock;
 }
 

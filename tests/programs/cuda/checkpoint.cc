@@ -134,7 +134,7 @@ static void exchanged(const OnDevice &a, const OnDevice &b) {
   pairs[1].newUuid = b.uuid;
   CHECK(restore(pairs, 2) == CUDA_ERROR_INVALID_VALUE);
   pairs[1].newUuid = unknown;
-  CHECK(restore(pairs, 2) == CUDA_ERROR_INVALID_DEVICE);
+  CHECK(restore(pairs, 2) == CUDA_ERROR_INVALID_VALUE);
   CHECK(state() == CU_PROCESS_STATE_CHECKPOINTED);
   pairs[1].newUuid = a.uuid;
   OK(restore(pairs, 2));

@@ -305,6 +305,7 @@ static void check_graph_waits_for_an_event() {
   int *p, n = 1;
   CUDA(cudaMalloc(&p, 4));
   CUDA(cudaMemset(p, 0, 4));
+  CUDA(cudaDeviceSynchronize());  // the other streams do not wait for the default one
   void *args[] = {&p, &n};
   cudaEvent_t event;
   cudaStream_t s, t;
