@@ -44,7 +44,8 @@ Result<UniqueFd> StreamFolder::accept(int process, const std::function<bool(pid_
     }
     if (fds[0].revents == 0) return UniqueFd();
     UniqueFd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!connection) continue;
+    if (!connection && (errno == EINTR || errno == ECONNABORTED)) continue;
+    if (!connection) return fail_errno("cannot accept CRIU's connection");
     CKPT_TRY(ucred peer, peer_credentials(connection.get()));
     if (is_criu(peer.pid)) return connection;
   }

@@ -120,3 +120,29 @@ def test_a_lock_that_a_user_holds_delays_root_only_until_it_interrupts(ckpt, use
     dump.send_signal(signal.SIGINT)
     _, error = dump.communicate(timeout=30)
     assert dump.returncode == 128 + signal.SIGINT and "cancelled" in error, error
+
+
+def seconds_of_processor(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_keeper_without_descriptors_neither_spins_nor_floods_its_log(ckpt):
+    """The program takes all descriptors that its keeper may have, by connections; one more waits in the queue."""
+    code = ("import os, resource, socket, time\npath = os.environ['CKPT_SESSION']\nall = []\n"
+            "for i in range(80):\n s = socket.socket(socket.AF_UNIX); s.connect(path); all.append(s)\n"
+            "open('named', 'w')\nwhile not os.path.exists('go-on'): time.sleep(0.02)\ndel all, s\ntime.sleep(1000)")
+    script = ckpt.folder / "connect.py"
+    script.write_text(code)
+    job = ckpt.start_shell(f"ulimit -Hn 200; ulimit -Sn 40; exec {ckpt.tool('ckpt-run')} "
+                           f"bash -c 'ulimit -Sn 200; exec /usr/bin/python3 {script}'")
+    wait_for((ckpt.folder / "named").exists, "the connections")
+    before = seconds_of_processor(job.pid)
+    wait_for(lambda: "refused a connection" in job.error_text, "the keeper's message")
+    for _ in range(20):
+        subprocess.run(["sleep", "0.1"], check=True)
+    assert seconds_of_processor(job.pid) - before < 1, "of two seconds"
+    assert job.error_text.count("refused a connection") == 1, job.error_text
+    (ckpt.folder / "go-on").touch()
+    done = ckpt.dump_process(job.pid, "image")
+    assert done.returncode == 0, done.stdout

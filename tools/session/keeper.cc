@@ -23,6 +23,8 @@
 namespace ckpt::tools {
 namespace {
 
+constexpr int kAcceptPause = 100;  // milliseconds
+
 bool ends_a_tool(int signal) {
   return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
 }
@@ -164,11 +166,15 @@ void Keeper::kill_program() {
 }
 
 void Keeper::turn() {
-  std::vector<pollfd> fds{
-      {signals_.fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+  // A connection that finds no descriptor stays in the queue, so poll(2) would report it again at
+  // once (accept(2)). It ignores negative descriptors.
+  bool pausing = std::exchange(accept_later_, false);
+  std::vector<pollfd> fds{{signals_.fd(), POLLIN, 0},
+                          {wake_.get(), POLLIN, 0},
+                          {pausing ? -1 : listener_.get(), POLLIN, 0}};
   for (const Watch &w : watches_) fds.push_back({w.fd, POLLIN, 0});
   for (const Client &c : clients_) fds.push_back({c.fd.get(), POLLIN, 0});
-  if (::poll(fds.data(), fds.size(), -1) < 0) return;
+  if (::poll(fds.data(), fds.size(), pausing ? kAcceptPause : -1) < 0) return;
   size_t at = 3;
   // New watches and clients are added at the end, behind those that were polled.
   size_t watches = watches_.size(), clients = clients_.size();

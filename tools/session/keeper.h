@@ -181,6 +181,8 @@ class Keeper {
   Proxies proxies_;
   std::string socket_path_;
   UniqueFd listener_;
+  bool accept_later_ = false;   // there was no descriptor for a connection
+  bool accept_failed_ = false;  // which has been said
   UniqueFd wake_;
   std::mutex posted_mutex_;
   std::vector<std::function<void()>> posted_;

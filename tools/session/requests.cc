@@ -89,9 +89,12 @@ Error dump_error(const nlohmann::json &j) {
 void Keeper::accept_client() {
   Result<UniqueFd> fd = accept_unix(listener_.get());
   if (!fd) {
-    log::warn("refused a connection to the session's socket: {}", fd.error().what);
+    accept_later_ = true;
+    if (!std::exchange(accept_failed_, true))
+      log::warn("refused a connection to the session's socket: {}", fd.error().what);
     return;
   }
+  accept_failed_ = false;
   (void)set_receive_timeout(fd->get(), kFrameTimeout);
   Result<ucred> credentials = peer_credentials(fd->get());
   pid_t peer = credentials ? credentials->pid : 0;

@@ -35,8 +35,7 @@ std::vector<pid_t> pids_in(const std::string &text) {
 std::string session_folder_of(pid_t program, pid_t keeper, const std::string &session_socket) {
   namespace fs = std::filesystem;
   std::string kept = fs::path(session_socket).parent_path();
-  std::string named =
-      fs::path(environment_of(program, protocol::kSessionVariable)).parent_path();
+  std::string named = fs::path(environment_of(program, protocol::kSessionVariable)).parent_path();
   struct stat its {
   }, keepers{};
   bool same = named.starts_with('/') &&

@@ -18,6 +18,9 @@ Result<Greeting> read_greeting(Reader r) {
     Greeting::Plat &p = g.platforms.emplace_back();
     p.name = r.str();
     u32 devices = r.get<u32>();
+    // A proxy leaves out platforms without devices, and every platform is asked through a device.
+    if (devices == 0)
+      return fail("the greeting of the OpenCL proxy has a platform without devices");
     for (u32 k = 0; k < devices && r.ok(); k++) {
       u64 type = r.get<u64>();
       p.devices.push_back({type, std::string(r.str())});

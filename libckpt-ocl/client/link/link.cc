@@ -2,6 +2,7 @@
 #include "libckpt-ocl/client/link/link.h"
 
 #include <poll.h>
+#include <sys/socket.h>
 
 #include "common/base/futex.h"
 #include "common/base/log.h"
@@ -188,6 +189,11 @@ void Link::receive_completions(std::vector<Ref<Event>> &finished) {
   std::lock_guard lock(drain_mutex_);
   u64 tail = h.completion_tail.load(std::memory_order_relaxed);
   while (tail != h.completion_head.load(std::memory_order_acquire)) {
+    if (h.completion_head.load(std::memory_order_relaxed) - tail > kCompletions) {
+      // More than the ring has room for: it is damaged. To every waiting thread the proxy is gone.
+      ::shutdown(socket_.get(), SHUT_RDWR);
+      return;
+    }
     Completion c;
     std::memcpy(&c, memory_.data() + kCompletionsAt + tail % kCompletions * sizeof c, sizeof c);
     h.completion_tail.store(++tail, std::memory_order_release);
