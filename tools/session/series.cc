@@ -14,6 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char *kFinished = "finished";
+constexpr const char *kStarts = "starts";
 
 // As Slurm, PBS, Grid Engine and LSF name them.
 constexpr const char *kJobVariables[] = {"SLURM_JOB_ID", "PBS_JOBID", "JOB_ID", "LSB_JOBID"};
@@ -115,22 +116,36 @@ std::vector<std::string> Series::images() const {
 
 std::string Series::next() const { return fmt::format("{}/{:04}.img", folder_, highest() + 1); }
 
-unsigned Series::finished() const {
+unsigned Series::number_in(const char *file) const {
   unsigned n = 0;
-  std::ifstream(fs::path(folder_) / kFinished) >> n;
+  std::ifstream(fs::path(folder_) / file) >> n;
   return n;
 }
 
-Result<> Series::mark_finished() const {
-  fs::path file = fs::path(folder_) / kFinished, fresh = file;
+bool Series::write_number(const char *file, unsigned n) const {
+  fs::path path = fs::path(folder_) / file, fresh = path;
   fresh += ".new";
   std::ofstream out(fresh, std::ios::trunc);
-  out << highest() << "\n";
+  out << n << "\n";
   out.close();
   std::error_code ec;
-  if (out) fs::rename(fresh, file, ec);
-  if (!out || ec)
-    return fail_with_hint(fmt::format("cannot write {}", file.string()),
+  if (out) fs::rename(fresh, path, ec);
+  return out && !ec;
+}
+
+unsigned Series::finished() const { return number_in(kFinished); }
+
+Result<unsigned> Series::count_start() const {
+  unsigned before = number_in(kStarts);
+  if (!write_number(kStarts, before + 1))
+    return fail_with_hint(fmt::format("cannot write {}/{}", folder_, kStarts),
+                          "name a folder that you may write to with --image");
+  return before;
+}
+
+Result<> Series::mark_finished() const {
+  if (!write_number(kFinished, highest()) || !write_number(kStarts, 0))
+    return fail_with_hint(fmt::format("cannot write {}/{}", folder_, kFinished),
                           fmt::format("remove {} before the program is started anew", folder_));
   return {};
 }
