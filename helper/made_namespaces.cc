@@ -10,8 +10,7 @@
 namespace ckpt::helper {
 namespace {
 
-std::string file_of(const std::string &folder, pid_t process) {
-  u64 pids = namespace_inode(process, "pid"), mounts = namespace_inode(process, "mnt");
+std::string file_of(const std::string &folder, u64 pids, u64 mounts) {
   return pids && mounts ? fmt::format("{}/namespace-{}-{}", folder, pids, mounts) : "";
 }
 
@@ -19,7 +18,7 @@ std::string file_of(const std::string &folder, pid_t process) {
 
 Result<MadeNamespace> MadeNamespace::remember(const std::string &folder, pid_t first) {
   MadeNamespace made;
-  std::string file = file_of(folder, first);
+  std::string file = file_of(folder, namespace_inode(first, "pid"), namespace_inode(first, "mnt"));
   if (file.empty()) return fail("the stem has ended");
   if (UniqueFd fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)); !fd)
     return fail_errno("cannot create {}", file);
@@ -31,8 +30,8 @@ MadeNamespace::~MadeNamespace() {
   if (!file_.empty()) ::unlink(file_.c_str());
 }
 
-bool is_made_namespace(const std::string &folder, pid_t process) {
-  std::string file = file_of(folder, process);
+bool is_made_namespace(const std::string &folder, u64 pids, u64 mounts) {
+  std::string file = file_of(folder, pids, mounts);
   return !file.empty() && ::access(file.c_str(), F_OK) == 0;
 }
 

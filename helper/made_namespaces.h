@@ -12,6 +12,7 @@
 
 #include <string>
 
+#include "common/base/bytes.h"
 #include "common/base/result.h"
 
 namespace ckpt::helper {
@@ -32,7 +33,7 @@ class MadeNamespace {
   std::string file_;
 };
 
-// Whether `process` is in namespaces that were remembered in `folder`.
-bool is_made_namespace(const std::string &folder, pid_t process);
+// Whether the PID and mount namespaces with these inodes were remembered in `folder`.
+bool is_made_namespace(const std::string &folder, u64 pids, u64 mounts);
 
 }  // namespace ckpt::helper

@@ -17,6 +17,7 @@
 #include "helper/child.h"
 #include "helper/criu_arguments.h"
 #include "helper/made_namespaces.h"
+#include "helper/process_namespace.h"
 #include "helper/protocol.h"
 #include "helper/status.h"
 #include "helper/stem.h"
@@ -100,12 +101,12 @@ class Serving {
   // there. Returns the mount namespace that goes with it.
   Result<UniqueFd> enter_namespace(pid_t root) {
     if (namespace_inode(root, "pid") == namespace_inode(::getpid(), "pid")) return UniqueFd();
-    if (!service_.for_root && !is_made_namespace(service_.folder, root))
+    CKPT_TRY(UniqueFd pids, open_namespace(root, "pid"));
+    CKPT_TRY(UniqueFd mounts, open_namespace(root, "mnt"));
+    if (!service_.for_root && !is_made_namespace(service_.folder, inode_of(pids), inode_of(mounts)))
       return fail_with_hint("the program is in a PID namespace that ckpt-helper has not made",
                             "dump it as root");
-    UniqueFd pids(::open(fmt::format("/proc/{}/ns/pid", root).c_str(), O_RDONLY | O_CLOEXEC));
-    UniqueFd mounts(::open(fmt::format("/proc/{}/ns/mnt", root).c_str(), O_RDONLY | O_CLOEXEC));
-    if (!pids || !mounts || ::setns(pids.get(), CLONE_NEWPID) < 0)
+    if (::setns(pids.get(), CLONE_NEWPID) < 0)
       return fail_errno("cannot enter the program's PID namespace");
     return mounts;
   }

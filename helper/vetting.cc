@@ -9,6 +9,7 @@
 #include <string>
 
 #include "common/ipc/unix_socket.h"
+#include "helper/child.h"
 
 namespace ckpt::helper {
 namespace {
@@ -141,6 +142,9 @@ Result<> start_vetting(UniqueFd criu, UniqueFd caller, const Identity &identity,
     return {};
   }
   if (::fork() != 0 || !become(identity, 0)) ::_exit(0);
+  // Above all not the other end of `caller` and the worker's connections, whose ends could not be
+  // seen then.
+  close_all_but({criu.get(), caller.get(), log});
   Result<> done = Vetting(criu.get(), caller.get()).run();
   if (!done)
     (void)write_all(log, view(fmt::format("Error (ckpt-helper): ): {}\n", done.error().what)));

@@ -98,8 +98,12 @@ Error usage_error(const CLI::App &app, const CLI::ParseError &e, int argc,
     return describe_unexpected(app, *word);
   std::string what = e.what(), name = e.get_name(), hint = see_help(active(app));
   if (name == "RequiredError") return describe_missing(active(app));
-  if (name == "ArgumentMismatch")
-    return {fmt::format("{} needs a value", what.substr(0, what.find(':'))), hint};
+  if (name == "ArgumentMismatch") {
+    bool twice = what.find("At Most") != std::string::npos;
+    return {fmt::format("{} {}", what.substr(0, what.find(':')),
+                        twice ? "is given more than once" : "needs a value"),
+            hint};
+  }
   if (name == "ExcludesError")
     return {replaced(what, " excludes ", " cannot be combined with "), hint};
   if (name == "RequiresError") return {replaced(what, " requires ", " needs "), hint};

@@ -2,12 +2,14 @@
 #include "common/base/new_file.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
+#include <filesystem>
 
 #include "common/base/io.h"
 
@@ -32,18 +34,29 @@ Failure of_another_user(const std::string &path) {
                         "choose another name, or a folder that only you may write to");
 }
 
-// Of a link, the link itself.
-Result<> check_name(const std::string &path) {
-  struct stat st {};
-  if (::lstat(path.c_str(), &st) != 0) return {};
-  return is_trusted(st) ? Result<>{} : of_another_user(path);
-}
-
 // An own file with a second name may be a link (link(2)) that another user has made to it.
 bool is_safe_output(int fd) {
   struct stat st {};
   if (::fstat(fd, &st) != 0 || !is_trusted(st)) return false;
   return !S_ISREG(st.st_mode) || st.st_nlink == 1;
+}
+
+// The file at `path`, not opened for reading or writing yet: its name may lead to another one a
+// moment later, and opening a device or FIFO does something to it. Follows only links of ours or
+// root's.
+Result<UniqueFd> find_trusted(const std::string &path, int links_left = 8) {
+  UniqueFd found(::open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  struct stat st {};
+  if (!found || ::fstat(found.get(), &st) != 0) return fail_errno("cannot open {}", path);
+  if (!is_trusted(st)) return of_another_user(path);
+  if (!S_ISLNK(st.st_mode)) return found;
+  if (links_left == 0) return fail("too many links lead from {}", path);
+  std::array<char, PATH_MAX> target;
+  ssize_t n = ::readlinkat(found.get(), "", target.data(), target.size());
+  if (n < 0) return fail_errno("cannot read the link {}", path);
+  std::filesystem::path there = std::filesystem::path(path).parent_path();
+  there /= std::string_view(target.data(), static_cast<size_t>(n));
+  return find_trusted(there, links_left - 1);
 }
 
 }  // namespace
@@ -73,10 +86,11 @@ Result<UniqueFd> open_output(const std::string &path, int flags, mode_t mode) {
   UniqueFd made(::open(path.c_str(), kAlways | O_CREAT | O_EXCL | (flags & O_APPEND), mode));
   if (made) return made;
   if (errno != EEXIST) return fail_errno("cannot create {}", path);
-  CKPT_CHECK(check_name(path));
-  // Without O_CREAT and O_TRUNC, which would do something to the file before it is checked. A FIFO
-  // has a reader, or it is refused.
-  UniqueFd file(::open(path.c_str(), kAlways | O_NONBLOCK | (flags & O_APPEND)));
+  CKPT_TRY(UniqueFd found, find_trusted(path));
+  // By its descriptor, so that it is this file. Without O_CREAT and O_TRUNC, which would do
+  // something to it before it is checked. A FIFO has a reader, or it is refused.
+  std::string same = fmt::format("/proc/self/fd/{}", found.get());
+  UniqueFd file(::open(same.c_str(), kAlways | O_NONBLOCK | (flags & O_APPEND)));
   if (!file) return fail_errno("cannot open {}", path);
   if (!is_safe_output(file.get())) return of_another_user(path);
   if ((flags & O_TRUNC) && ::ftruncate(file.get(), 0) != 0 && errno != EINVAL)

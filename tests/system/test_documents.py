@@ -104,6 +104,20 @@ def test_links_between_documents_lead_somewhere():
                 assert (path.parent / target).exists(), f"{path.name}: {target}"
 
 
+@pytest.mark.no_criu
+def test_every_promise_of_security_names_a_test_that_exists():
+    """SECURITY.md: each row of its tables of promises has one, and each name is a test or a file of tests."""
+    text = (ROOT / "docs" / "SECURITY.md").read_text()
+    sources = {p.stem: p.read_text() for p in (ROOT / "tests").rglob("test_*.py")}
+    known = set(sources) | {p.stem for p in (ROOT / "tests" / "unit").rglob("*_test.cc")}
+    known |= {name for source in sources.values() for name in re.findall(r"def (test_\w+)", source)}
+    named = set(re.findall(r"`(test_\w+|\w+_test)`", text))
+    assert len(named) > 30 and named <= known, named - known
+    rows = [line for line in text.partition("## What is promised")[2].splitlines()
+            if re.match(r"\| [^-]", line) and not line.startswith("| promise |")]
+    assert rows and not [r for r in rows if not re.search(r"`(test_\w+|\w+_test)`", r.split("|")[3])]
+
+
 # ---- transcripts
 
 class Shell:

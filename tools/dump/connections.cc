@@ -130,10 +130,11 @@ void Connections::check(const Target &target, Reasons &reasons) {
   for (Trouble &t : all) reasons.push_back(std::move(t.why));
   if (now.empty() || !all.empty()) return;
   if (Result<ConnectionLock> lock = ConnectionLock::take({}); !lock)
-    reasons.push_back(fmt::format(
-        "the program has TCP connections, which have to stand still during a dump, and {}: load "
-        "the kernel module nf_tables (modprobe nf_tables), or close the connections",
-        lock.error().what));
+    reasons.push_back(
+        fmt::format("the program has TCP connections, which have to stand still during a dump, and "
+                    "{}, or close "
+                    "the connections",
+                    ConnectionLock::advice(lock.error())));
 }
 
 bool Connections::all_in(const Connections &earlier) const {

@@ -7,13 +7,13 @@
 
 #include <algorithm>
 #include <ctime>
-#include <filesystem>
 
 #include "agent/protocol.h"
 #include "ckpt_config.h"
 #include "tools/dump/own_terminals.h"
 #include "tools/manifest/file_checks.h"
 #include "tools/proc/file_writers.h"
+#include "tools/session/session_folder.h"
 
 namespace ckpt::tools {
 namespace {
@@ -76,7 +76,7 @@ json describe_program(const Target &target, const Criu &criu, const CriuRights &
             {"criu_version", criu.version},
             {"host", describe_host()},
             {"root_pid", target.processes.front().ns_pid()},
-            {"session_dir", session_folder_of(target)}};
+            {"session_dir", session_folder_of(target.root, target.keeper, target.session_socket)}};
   if (std::optional<helper::Identity> owner = owner_of(target);
       owner && (owner->uid == 0 || rights.unprivileged()))
     m["owner"] = {{"uid", owner->uid}, {"gid", owner->gid}, {"groups", owner->groups}};
@@ -174,24 +174,6 @@ json describe_mapped_files(const Target &target, const DescriptorTable &table, F
     list.push_back(std::move(f));
   }
   return list;
-}
-
-// A restored program names the folder of its first session, which is a link to that of its keeper
-// or, in a mount namespace of its own, a bind mount of it. Any other name would be the program's
-// invention.
-std::string session_folder_of(const Target &target) {
-  namespace fs = std::filesystem;
-  std::string keeper = fs::path(target.session_socket).parent_path();
-  std::string named =
-      fs::path(environment_of(target.root, protocol::kSessionVariable)).parent_path();
-  struct stat its {
-  }, keepers{};
-  bool same =
-      named.starts_with('/') &&
-      ::stat(fmt::format("/proc/{}/root{}", target.root, named).c_str(), &its) == 0 &&
-      ::stat(fmt::format("/proc/{}/root{}", target.keeper, keeper).c_str(), &keepers) == 0 &&
-      its.st_ino == keepers.st_ino && its.st_dev == keepers.st_dev;
-  return same ? named : keeper;
 }
 
 }  // namespace ckpt::tools

@@ -28,8 +28,5 @@ nlohmann::json describe_mapped_files(const Target &target, const DescriptorTable
                                      FileHashes &hashes, bool stopped);
 // What does not change while the program runs.
 nlohmann::json describe_program(const Target &target, const Criu &criu, const CriuRights &rights);
-// The folder of the session that the program's $CKPT_SESSION names, if that leads to its keeper;
-// otherwise its keeper's.
-std::string session_folder_of(const Target &target);
 
 }  // namespace ckpt::tools

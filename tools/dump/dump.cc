@@ -27,6 +27,7 @@
 #include "tools/session/leftovers.h"
 #include "tools/session/owners.h"
 #include "tools/session/process_tree.h"
+#include "tools/session/session_folder.h"
 
 namespace ckpt::tools {
 namespace {
@@ -94,7 +95,7 @@ Result<> Dump::begin() {
   CKPT_CHECK(resolve());
   // Two dumps of one program would stop each other's processes.
   bool waited = false;
-  CKPT_CHECK(marker_.wait_for_turn(target_.keeper, target_.session_socket, waited));
+  CKPT_CHECK(marker_.wait_for_turn(target_.keeper, target_.session_socket, cancel_, waited));
   if (waited) CKPT_CHECK(resolve());
   // All reasons why the dump would fail, reported at once.
   phases_.begin("preflight");
@@ -328,9 +329,10 @@ Result<> Dump::wake() {
 // stands, instead of after a timeout.
 void Dump::continue_program() {
   connection_lock_.release();
+  stopped_ = false;
+  if (!target_.root_handle.has_pid()) return;  // its PID may be another process's
   restart_interrupted_waits(ProcessTable::read().tree(target_.root));
   continue_tree(target_.root, stopped_before_, reuse_);
-  stopped_ = false;
 }
 
 // The keeper must learn that the image is complete before its program ends, so that it reports a

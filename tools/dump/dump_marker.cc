@@ -24,7 +24,8 @@ constexpr std::chrono::milliseconds kTurnPoll{20};
 
 }  // namespace
 
-Result<> DumpMarker::wait_for_turn(pid_t keeper, const std::string &session_socket, bool &waited) {
+Result<> DumpMarker::wait_for_turn(pid_t keeper, const std::string &session_socket,
+                                   const Cancel &cancel, bool &waited) {
   using std::chrono::steady_clock;
   if (turn_) return {};
   std::filesystem::path session = std::filesystem::path(session_socket).parent_path();
@@ -36,6 +37,7 @@ Result<> DumpMarker::wait_for_turn(pid_t keeper, const std::string &session_sock
   for (auto end = steady_clock::now() + kTurnTimeout; steady_clock::now() < end;) {
     if (::flock(turn_.get(), LOCK_EX | LOCK_NB) == 0) return {};
     waited = true;
+    CKPT_CHECK(cancel.check());  // the file is the user's, who can hold its lock for ever
     std::this_thread::sleep_for(kTurnPoll);
   }
   turn_.reset();

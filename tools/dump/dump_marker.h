@@ -10,6 +10,7 @@
 #include "common/base/as_user.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
+#include "tools/dump/cancel.h"
 #include "tools/dump/outer_pipes.h"
 
 namespace ckpt::tools {
@@ -17,7 +18,8 @@ namespace ckpt::tools {
 class DumpMarker {
  public:
   // Waits until no other dump of the program is under way; `waited` says whether there was one.
-  Result<> wait_for_turn(pid_t keeper, const std::string &session_socket, bool &waited);
+  Result<> wait_for_turn(pid_t keeper, const std::string &session_socket, const Cancel &cancel,
+                         bool &waited);
   // Locks the file that the keeper has made.
   void lock(pid_t keeper, const std::string &session_socket);
   // Agents may start from here on.

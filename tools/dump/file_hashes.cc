@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/dump/file_hashes.h"
 
-#include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -9,7 +8,7 @@
 #include <array>
 #include <string_view>
 
-#include "common/base/unique_fd.h"
+#include "common/base/regular_file.h"
 #include "tools/manifest/file_checks.h"
 
 namespace ckpt::tools {
@@ -20,7 +19,7 @@ namespace {
 bool has_build_id(const std::string &path) {
   constexpr std::string_view kNote("\3\0\0\0GNU\0", 8);
   std::array<char, 4096> head;
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  UniqueFd fd = open_regular(path);
   ssize_t n = fd ? ::read(fd.get(), head.data(), head.size()) : -1;
   if (n <= 0) return false;
   std::string_view text(head.data(), static_cast<size_t>(n));

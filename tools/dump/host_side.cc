@@ -10,6 +10,7 @@
 
 #include "common/base/new_file.h"
 #include "helper/criu_arguments.h"
+#include "helper/process_namespace.h"
 #include "tools/criu/criu_by_helper.h"
 #include "tools/criu/stream_capture.h"
 #include "tools/dump/hung_criu.h"
@@ -25,25 +26,34 @@ constexpr const char *kLog = "dump.log";
 // CRIU finds processes and files by the PIDs and paths that it sees itself, and would save every
 // namespace that is not its own. So it runs in those of the program: the root's PIDs and mounts,
 // which a restore may have made for it, and for the rest those of the root's parent.
-std::vector<std::string> entered_namespaces(const Target &target) {
+struct Entered {
+  std::vector<UniqueFd> namespaces;  // nsenter opens them by our descriptors
+  std::vector<std::string> options;
+};
+
+Result<Entered> entered_namespaces(const Target &target) {
   struct Kind {
     const char *name, *option;
     pid_t of;
   };
   pid_t root = target.root, parent = target.processes.front().parent;
-  std::vector<std::string> options;
+  Entered entered;
   for (Kind k :
        {Kind{"pid", "pid", root}, Kind{"mnt", "mount", root}, Kind{"net", "net", parent},
         Kind{"uts", "uts", parent}, Kind{"ipc", "ipc", parent}, Kind{"cgroup", "cgroup", parent}})
-    if (u64 its = namespace_of(k.of, k.name); its && its != namespace_of(::getpid(), k.name))
-      options.push_back(fmt::format("--{}=/proc/{}/ns/{}", k.option, k.of, k.name));
-  return options;
+    if (u64 its = namespace_of(k.of, k.name); its && its != namespace_of(::getpid(), k.name)) {
+      CKPT_TRY(UniqueFd opened, helper::open_namespace(k.of, k.name));
+      entered.options.push_back(
+          fmt::format("--{}=/proc/{}/fd/{}", k.option, ::getpid(), opened.get()));
+      entered.namespaces.push_back(std::move(opened));
+    }
+  return entered;
 }
 
 // The folder may have no name in the program's mount namespace, so it is the working folder.
-std::vector<std::string> criu_command(const HostSide &side, const std::string &folder) {
+std::vector<std::string> criu_command(const HostSide &side, const std::string &folder,
+                                      std::vector<std::string> c) {
   const Target &target = side.target;
-  std::vector<std::string> c = entered_namespaces(target);
   if (!c.empty()) {
     c.insert(c.begin(), "nsenter");
     c.push_back(fmt::format("--wd={}", folder));
@@ -65,10 +75,11 @@ void ignore_file_size_signal() { ::signal(SIGXFSZ, SIG_IGN); }
 
 // Returns CRIU's wait status.
 Result<int> run_criu(const HostSide &side, const std::string &folder, StreamCapture &capture) {
+  CKPT_TRY(Entered entered, entered_namespaces(side.target));
   CKPT_CHECK(capture.start(folder));
   UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   UniqueFd console(::open((folder + "/console").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-  CKPT_TRY(pid_t criu, spawn({.argv = criu_command(side, folder),
+  CKPT_TRY(pid_t criu, spawn({.argv = criu_command(side, folder, entered.options),
                               .in = null.get(),
                               .out = console.get(),
                               .err = console.get(),

@@ -184,6 +184,12 @@ Result<int> run_all(const Options &o) {
   return dump_all(all, cancel);
 }
 
+Result<std::optional<storage::Key>> key_of(const Options &o) {
+  if (o.key_file.empty()) return std::nullopt;
+  return storage::read_key(o.key_file,
+                           o.shared_key ? storage::KeyAccess::Shared : storage::KeyAccess::Private);
+}
+
 Result<> check_all(const Options &o) {
   const DumpOptions &d = o.dump;
   if (o.pid || o.suspend_program || !d.parent.empty() || d.keep)
@@ -191,7 +197,8 @@ Result<> check_all(const Options &o) {
                           "leave these out");
   if (d.image.empty() || d.image == storage::kPipeImage)
     return fail_with_hint("--all needs a folder for the images", "name it with --output");
-  return {};
+  // Each dump reads the key itself. What is wrong with it is said once.
+  return key_of(o).transform([](auto &&) {});
 }
 
 // What the command line alone cannot check.
@@ -212,9 +219,7 @@ Result<> check(Options &o) {
   if (d.image == storage::kPipeImage && (!d.parent.empty() || d.keep || d.overwrite))
     return fail_with_hint("-o - cannot be combined with --parent, --keep or --overwrite",
                           "leave these out: the reader of a pipe gets one whole image");
-  if (o.key_file.empty()) return {};
-  CKPT_TRY(d.key, storage::read_key(o.key_file, o.shared_key ? storage::KeyAccess::Shared
-                                                             : storage::KeyAccess::Private));
+  CKPT_TRY(d.key, key_of(o));
   return {};
 }
 

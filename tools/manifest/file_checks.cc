@@ -7,8 +7,9 @@
 
 #include <set>
 
+#include "common/base/io.h"
 #include "common/base/log.h"
-#include "common/base/unique_fd.h"
+#include "common/base/regular_file.h"
 #include "common/ipc/unix_socket.h"
 #include "storage/format/hash.h"
 
@@ -139,10 +140,9 @@ bool has_grown(const ImageManifest::File &f) {
 }
 
 std::optional<u64> hash_of_file(const std::string &path) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  UniqueFd fd = open_regular(path);
   struct stat st {};
-  if (!fd || ::fstat(fd.get(), &st) < 0 || !S_ISREG(st.st_mode) ||
-      static_cast<u64>(st.st_size) > kMaxHashedBytes)
+  if (!fd || ::fstat(fd.get(), &st) < 0 || static_cast<u64>(st.st_size) > kMaxHashedBytes)
     return std::nullopt;
   Bytes contents(static_cast<size_t>(st.st_size));
   if (!read_exactly(fd.get(), contents.data(), contents.size())) return std::nullopt;

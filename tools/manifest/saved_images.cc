@@ -66,6 +66,8 @@ void describe(const ImageReader &reader, SavedImage &image) {
   image.parent = text_in(member(m, "parent"), "name");
   image.session_folder = text_in(m, "session_dir");
   const json &pid = member(m, "root_pid");
+  const json &uid = member(member(m, "owner"), "uid");
+  if (uid.is_number_unsigned()) image.owner = uid.get<uid_t>();
   image.root_pid = pid.is_number_integer() ? pid.get<pid_t>() : 0;
 }
 

@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,12 +34,15 @@ struct SavedImage {
   bool encrypted = false;
   u64 generation = 0;  // 0: it needs no other image
   std::string parent;  // the name of the image that it is an increment of
-  // Both are kept through any number of restores, and so identify a program.
+  // All are kept through any number of restores, and so identify a program. Another user's program
+  // could have the folder and the PID once they are free.
   std::string session_folder;
   pid_t root_pid = 0;
+  std::optional<uid_t> owner;  // of older images and of programs of several users: unknown
 
   bool is_of_program(const SavedImage &other) const {
-    return session_folder == other.session_folder && root_pid == other.root_pid;
+    bool other_user = owner && other.owner && *owner != *other.owner;
+    return session_folder == other.session_folder && root_pid == other.root_pid && !other_user;
   }
 };
 

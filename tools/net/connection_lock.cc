@@ -179,6 +179,8 @@ Result<> execute(int netlink, const std::vector<u8> &batch) {
          h = NLMSG_NEXT(h, left)) {
       if (h->nlmsg_type != NLMSG_ERROR) continue;
       errno = -static_cast<nlmsgerr *>(NLMSG_DATA(h))->error;
+      if (errno == EPERM)
+        return fail_with_hint("only root may stop packets (CAP_NET_ADMIN)", "run this as root");
       if (errno) return fail_errno("nftables refused");
     }
   }
@@ -205,6 +207,11 @@ Result<ConnectionLock> ConnectionLock::take(const std::vector<PacketFlow> &flows
     CKPT_CHECK(execute(netlink.get(), rules.finish()));
   }
   return ConnectionLock(std::move(netlink));
+}
+
+std::string ConnectionLock::advice(const Error &e) {
+  const char *standard = "load the kernel module nf_tables (modprobe nf_tables)";
+  return fmt::format("{}: {}", e.what, e.hint.empty() ? standard : e.hint);
 }
 
 }  // namespace ckpt::tools

@@ -18,6 +18,7 @@
 // carry its mark and pass (criu/include/net.h: SOCCR_MARK).
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "common/base/result.h"
@@ -38,6 +39,8 @@ class ConnectionLock {
   // In our own network namespace. Without flows: only shows whether the kernel can do it.
   static Result<ConnectionLock> take(const std::vector<PacketFlow> &flows);
   void release() { netlink_.reset(); }
+  // Why take() has failed, and what to do.
+  static std::string advice(const Error &e);
 
  private:
   explicit ConnectionLock(UniqueFd netlink) : netlink_(std::move(netlink)) {}

@@ -85,9 +85,9 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job) {
   if (o.detach)
     if (std::optional<int> code = background.detach()) return *code;
   // From here on, for a program of another user than root, this is a process of that user.
-  UniqueFd helper;
+  OwnersHelp help;
   if (plan.rights.way == CriuRights::Way::ForUser) {
-    CKPT_TRY(helper, become_owner(plan, o));
+    CKPT_TRY(help, become_owner(plan, o));
   }
   // The keeper opens the new session.
   phases.begin("session");
@@ -100,11 +100,12 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job) {
   // A thread restores the program, while this one serves the session until the program ends.
   Keeper::Outcome outcome;
   {
-    Restore restore(*keeper, o, plan, phases, std::move(helper), [&](pid_t pid) {
+    Restore restore(*keeper, o, plan, phases, std::move(help), [&](pid_t pid) {
       background.report(pid);
       release_streams();
     });
     outcome = keeper->run();
+    if (std::optional<Error> cancelled = restore.cancelled()) outcome.error = std::move(cancelled);
   }
   keeper.reset();
   return end(outcome, job);

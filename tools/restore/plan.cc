@@ -92,15 +92,20 @@ Result<RestorePlan> make_plan(const RestoreOptions &o) {
   return plan;
 }
 
-Result<UniqueFd> become_owner(RestorePlan &plan, const RestoreOptions &o) {
-  CKPT_TRY(UniqueFd helper, connect_helper(plan.rights, plan.criu));
+Result<OwnersHelp> become_owner(RestorePlan &plan, const RestoreOptions &o) {
+  OwnersHelp help;
+  if (std::vector<PacketFlow> flows = flows_of(plan.manifest); !flows.empty()) {
+    plan.rights.connections = true;
+    CKPT_TRY(help.connection_lock, ConnectionLock::take(flows));
+  }
+  CKPT_TRY(help.helper, connect_helper(plan.rights, plan.criu));
   CKPT_CHECK(become_user(plan.rights.user));
   keep_runtime_folder(plan.manifest.session_folder);
   CKPT_TRY(plan.devices, choose_devices(o.device));
   Reasons reasons;
   plan.maps = check_devices_of(plan.manifest, plan.devices, o.ignore_limits, reasons);
   CKPT_CHECK(no_reasons(o, reasons));
-  return helper;
+  return help;
 }
 
 }  // namespace ckpt::tools

@@ -10,6 +10,7 @@
 #include "tools/device/device.h"
 #include "tools/manifest/file_checks.h"
 #include "tools/manifest/image_manifest.h"
+#include "tools/net/connection_lock.h"
 #include "tools/restore/checks.h"
 #include "tools/session/periodic.h"
 
@@ -49,9 +50,14 @@ Result<std::unique_ptr<storage::ImageReader>> open_image(const RestoreOptions &o
 // become_owner().
 Result<RestorePlan> make_plan(const RestoreOptions &o);
 
+// What only root can have.
+struct OwnersHelp {
+  UniqueFd helper;                 // the connection with the helper of this process
+  ConnectionLock connection_lock;  // no packet may arrive before both ends of a connection exist
+};
+
 // Way::ForUser: makes this process of root's one of the program's user, and looks for the devices
-// as that user, to whom drivers may offer others than to root. Returns the connection with the
-// helper, which root has started.
-Result<UniqueFd> become_owner(RestorePlan &plan, const RestoreOptions &o);
+// as that user, to whom drivers may offer others than to root.
+Result<OwnersHelp> become_owner(RestorePlan &plan, const RestoreOptions &o);
 
 }  // namespace ckpt::tools

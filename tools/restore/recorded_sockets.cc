@@ -89,9 +89,8 @@ void check_sockets(const ImageManifest &m, Reasons &reasons) {
   if (flows_of(m).empty()) return;
   if (Result<ConnectionLock> lock = ConnectionLock::take({}); !lock)
     reasons.push_back(fmt::format(
-        "the program has TCP connections, which have to stand still during a restore, and {}: load "
-        "the kernel module nf_tables (modprobe nf_tables)",
-        lock.error().what));
+        "the program has TCP connections, which have to stand still during a restore, and {}",
+        ConnectionLock::advice(lock.error())));
 }
 
 std::vector<PacketFlow> flows_of(const ImageManifest &m) {

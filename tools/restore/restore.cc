@@ -39,14 +39,14 @@ bool says_pid_was_taken(const std::string &error) {
 }  // namespace
 
 Restore::Restore(Keeper &keeper, const RestoreOptions &o, const RestorePlan &plan, Phases &phases,
-                 UniqueFd helper, Running running)
+                 OwnersHelp help, Running running)
     : keeper_(keeper),
       options_(o),
       plan_(plan),
       phases_(phases),
       running_(std::move(running)),
       agents_(plan, keeper.socket_path()),
-      helper_(std::move(helper)) {
+      help_(std::move(help)) {
   keeper_.on_restored([this](UniqueFd fd, u32 agent) { agents_.connected(agent, std::move(fd)); });
   keeper_.on_cancel([this](int signal) { cancel(signal); });
   keeper_.on_window_change([this] {
@@ -66,10 +66,9 @@ Restore::~Restore() { thread_.join(); }
 
 void Restore::run() {
   Result<> done = guarded([this] { return restore(); });
-  if (done) return note({{"result", "ok"}});
-  Error why = done.error();
+  if (done && !cancelled_) return note({{"result", "ok"}});
+  Error why = cancelled_ ? *cancelled() : done.error();
   note({{"result", "failed"}, {"why", why.what.substr(0, 2000)}});
-  if (int signal = cancelled_) why = {fmt::format("cancelled by signal {}", signal), ""};
   // Not root_ alone: if the stem was killed, CRIU and what it has restored are the keeper's
   // children. program_failed() comes first, so that the keeper does not take the end of an
   // incomplete copy for the program's own end.
@@ -77,6 +76,11 @@ void Restore::run() {
     keeper_.program_failed(why);
     keeper_.kill_program();
   });
+}
+
+std::optional<Error> Restore::cancelled() const {
+  if (int signal = cancelled_) return Error{fmt::format("cancelled by signal {}", signal), ""};
+  return std::nullopt;
 }
 
 // Runs in the keeper's loop. The copy has not run yet, so CRIU may be killed at any moment.
@@ -177,8 +181,9 @@ StemOptions Restore::stem_options(const std::string &folder, bool new_namespace)
 Result<> Restore::run_stem(const std::string &folder, bool new_namespace) {
   if (cancelled_) return fail("cancelled");
   // No packet may arrive before both ends of its connection exist.
-  ConnectionLock lock;
-  if (std::vector<PacketFlow> flows = flows_of(plan_.manifest); !flows.empty()) {
+  ConnectionLock lock = std::move(help_.connection_lock);
+  std::vector<PacketFlow> flows = flows_of(plan_.manifest);
+  if (!flows.empty() && plan_.rights.way != CriuRights::Way::ForUser) {
     CKPT_TRY(lock, ConnectionLock::take(flows));
   }
   KeptLinks links(plan_.manifest.links);
@@ -222,10 +227,10 @@ Result<> Restore::start_helper_stem(const std::string &folder, StreamServer &ser
   request.log.reset(
       ::open((folder + "/" + kLog).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   request.inherited = copies_of(inherited_pipes());
-  if (!helper_) {
-    CKPT_TRY(helper_, connect_helper(plan_.rights, plan_.criu));
+  if (!help_.helper) {
+    CKPT_TRY(help_.helper, connect_helper(plan_.rights, plan_.criu));
   }
-  stem_.events = std::move(helper_);
+  stem_.events = std::move(help_.helper);
   CKPT_TRY(HelperRun run, request_run(stem_.events.get(), request));
   stem_.pid = run.pid;
   keeper_.post([this, stem = run.pid] { keeper_.stem_started(stem); });

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -27,11 +28,14 @@ class Restore {
   // Called in this object's thread once the program has its devices and runs.
   using Running = std::function<void(pid_t pid)>;
 
-  // `helper`: what become_owner() has returned. Starts the thread. A failure is reported to the
+  // `help`: what become_owner() has returned. Starts the thread. A failure is reported to the
   // keeper, which then ends its loop.
   Restore(Keeper &keeper, const RestoreOptions &o, const RestorePlan &plan, Phases &phases,
-          UniqueFd helper, Running running);
+          OwnersHelp help, Running running);
   ~Restore();
+
+  // By a signal, before the program was ready: then its end is not its own.
+  std::optional<Error> cancelled() const;
 
  private:
   void run();
@@ -64,7 +68,7 @@ class Restore {
   RestoredMemoryFiles memory_files_;
   RestoredAgents agents_;
   Stem stem_;
-  UniqueFd helper_;
+  OwnersHelp help_;
   bool new_namespace_ = false;
   bool pid_was_taken_ = false;
   std::atomic<int> cancelled_ = 0;  // the signal

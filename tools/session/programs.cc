@@ -68,7 +68,8 @@ void read_last_image(const std::string &folder, RunningProgram &p) {
   if (in >> p.last_image_time && in.get() == ' ') std::getline(in, p.last_image);
 }
 
-void read_program(const ProcessTable &table, const std::string &folder, RunningProgram &p) {
+void read_program(const ProcessTable &table, const std::string &socket, RunningProgram &p) {
+  std::string folder = std::filesystem::path(socket).parent_path();
   std::istringstream in(read_file_of(p.keeper, fmt::format("{}/{}", folder, kProgramFile)));
   pid_t number = 0;
   const Process *root = in >> number ? table.find_below(p.keeper, number) : nullptr;
@@ -77,9 +78,7 @@ void read_program(const ProcessTable &table, const std::string &folder, RunningP
   p.root_ns_pid = root->ns_pid();
   p.command = command_of(root->pid);
   if (p.command.empty()) p.command = root->command;
-  std::string session = environment_of(root->pid, protocol::kSessionVariable);
-  p.session_folder =
-      session.empty() ? folder : std::filesystem::path(session).parent_path().string();
+  p.session_folder = session_folder_of(root->pid, p.keeper, socket);
   p.state = root->state == 'T' ? "stopped" : "running";
   if (has_file(p.keeper, folder, protocol::kDumpMarker)) p.state = "dumping";
   for (const Process &q : table.tree(root->pid)) {
@@ -102,9 +101,8 @@ std::vector<RunningProgram> running_programs(std::optional<uid_t> of_user) {
     p.state = "starting";
     p.seconds = seconds_since_start(keeper);
     p.command = command_of(keeper.pid);
-    std::string folder = std::filesystem::path(socket).parent_path();
-    read_program(table, folder, p);
-    read_last_image(folder, p);
+    read_program(table, socket, p);
+    read_last_image(std::filesystem::path(socket).parent_path(), p);
     all.push_back(std::move(p));
   }
   return all;

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/session/series.h"
 
+#include <fcntl.h>
+#include <stdio.h>
+
 #include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+
+#include "common/base/io.h"
+#include "common/base/new_file.h"
 
 namespace ckpt::tools {
 namespace {
@@ -70,6 +76,12 @@ unsigned number_of(const std::string &image) {
   return error == std::errc() && std::string_view(end) == ".img" ? n : 0;
 }
 
+// The folder may be one that others can write to.
+Result<> write_new(const std::string &path, const std::string &text) {
+  CKPT_TRY(UniqueFd out, open_output(path, O_TRUNC, 0600));
+  return write_all(out.get(), view(text));
+}
+
 }  // namespace
 
 bool Series::has_images(const std::string &folder) {
@@ -122,32 +134,29 @@ unsigned Series::number_in(const char *file) const {
   return n;
 }
 
-bool Series::write_number(const char *file, unsigned n) const {
-  fs::path path = fs::path(folder_) / file, fresh = path;
-  fresh += ".new";
-  std::ofstream out(fresh, std::ios::trunc);
-  out << n << "\n";
-  out.close();
-  std::error_code ec;
-  if (out) fs::rename(fresh, path, ec);
-  return out && !ec;
+Result<> Series::write_number(const char *file, unsigned n) const {
+  std::string path = folder_ + "/" + file, fresh = path + ".new";
+  CKPT_CHECK(write_new(fresh, fmt::format("{}\n", n)));
+  if (::rename(fresh.c_str(), path.c_str()) != 0) return fail_errno("cannot rename {}", fresh);
+  return {};
 }
 
 unsigned Series::finished() const { return number_in(kFinished); }
 
 Result<unsigned> Series::count_start() const {
   unsigned before = number_in(kStarts);
-  if (!write_number(kStarts, before + 1))
-    return fail_with_hint(fmt::format("cannot write {}/{}", folder_, kStarts),
+  if (Result<> written = write_number(kStarts, before + 1); !written)
+    return fail_with_hint(written.error().what,
                           "name a folder that you may write to with --image");
   return before;
 }
 
 Result<> Series::mark_finished() const {
-  if (!write_number(kFinished, highest()) || !write_number(kStarts, 0))
-    return fail_with_hint(fmt::format("cannot write {}/{}", folder_, kFinished),
-                          fmt::format("remove {} before the program is started anew", folder_));
-  return {};
+  Result<> written = write_number(kFinished, highest());
+  if (written) written = write_number(kStarts, 0);
+  if (written) return {};
+  return fail_with_hint(written.error().what,
+                        fmt::format("remove {} before the program is started anew", folder_));
 }
 
 }  // namespace ckpt::tools

@@ -43,7 +43,7 @@ class Series {
   unsigned highest() const;
   unsigned finished() const;
   unsigned number_in(const char *file) const;
-  bool write_number(const char *file, unsigned n) const;
+  Result<> write_number(const char *file, unsigned n) const;
 
   std::string folder_, last_;
 };

@@ -2,6 +2,7 @@
 #include "tools/session/session_folder.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +10,8 @@
 #include <filesystem>
 #include <sstream>
 
+#include "agent/protocol.h"
+#include "tools/proc/process.h"
 #include "tools/session/leftovers.h"
 
 namespace ckpt::tools {
@@ -27,6 +30,20 @@ std::vector<pid_t> pids_in(const std::string &text) {
   std::istringstream in(text);
   for (pid_t pid; in >> pid && pid > 0;) pids.push_back(pid);
   return pids;
+}
+
+std::string session_folder_of(pid_t program, pid_t keeper, const std::string &session_socket) {
+  namespace fs = std::filesystem;
+  std::string kept = fs::path(session_socket).parent_path();
+  std::string named =
+      fs::path(environment_of(program, protocol::kSessionVariable)).parent_path();
+  struct stat its {
+  }, keepers{};
+  bool same = named.starts_with('/') &&
+              ::stat(fmt::format("/proc/{}/root{}", program, named).c_str(), &its) == 0 &&
+              ::stat(fmt::format("/proc/{}/root{}", keeper, kept).c_str(), &keepers) == 0 &&
+              its.st_ino == keepers.st_ino && its.st_dev == keepers.st_dev;
+  return same ? named : kept;
 }
 
 // ckpt-UID-XXXXXX; mkdtemp(3) uses letters and digits.

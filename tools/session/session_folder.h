@@ -34,6 +34,12 @@ class SessionFolder {
   int owner_;
 };
 
+// Which session a program belongs to. A restored program names the folder of its first session,
+// which is a link to that of its keeper or, in a mount namespace of its own, a bind mount of it.
+// Any other name in its $CKPT_SESSION would be the program's invention: then it is the folder of
+// its keeper's socket.
+std::string session_folder_of(pid_t program, pid_t keeper, const std::string &session_socket);
+
 // True for a name that SessionFolder::create() gives to the folder of a session.
 bool is_session_name(std::string_view name);
 

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "helper/process_namespace.h"
+
+#include <fcntl.h>
+#include <linux/nsfs.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "helper/status.h"
+
+namespace ckpt::helper {
+
+Result<UniqueFd> open_namespace(pid_t process, const char *name) {
+  std::string path = fmt::format("/proc/{}/ns/{}", process, name);
+  UniqueFd opened(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!opened) return fail_errno("cannot open {}", path);
+  // Fails where the user namespace is outside of ours.
+  UniqueFd owner(::ioctl(opened.get(), NS_GET_USERNS));
+  if (!owner || inode_of(owner) != namespace_inode(::getpid(), "user"))
+    return fail_with_hint(
+        fmt::format("process {} is in a {} namespace that a user has made, where nothing may run "
+                    "with more rights",
+                    process, name),
+        "run this command inside of that namespace");
+  return opened;
+}
+
+u64 inode_of(const UniqueFd &opened) {
+  struct stat st {};
+  return ::fstat(opened.get(), &st) == 0 ? st.st_ino : 0;
+}
+
+}  // namespace ckpt::helper

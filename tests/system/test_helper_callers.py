@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Callers that mean ckpt-helper ill, and tools and workers that are killed. Everything runs as a real other user."""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+
+import pytest
+import xxhash
+
+from conftest import Job, tree_of, wait_for
+from rootless import (OTHER, UID, User, answers, as_user, ask, dump_request, frame, helper, needs_helper,  # noqa: F401
+                      refused, status, user)
+
+pytestmark = needs_helper
+
+
+def test_garbage_is_refused_and_harms_nobody(user, helper):
+    job, (*ports, pid) = user.server()
+    restore = (7).to_bytes(4, "little") * 2
+    for data, fds in [(os.urandom(200), 0), (b"\xff" * 64, 0), (frame(9, b""), 0), (frame(2, b""), 0),
+                      (frame(2, b"\1\0\0\0\0", 1), 1), (frame(3, restore + b"\xff" + bytes(8), 1), 1),
+                      (frame(3, restore + b"\0" + (5).to_bytes(4, "little") + b"a/../" + bytes(4), 1), 1),
+                      (frame(2, b"x" * 5000, 0), 0)]:
+        what, _ = ask(helper, data, UID, fds)
+        assert isinstance(what, str) and what, data
+    user.dump(job.pid, "a.img", "--leave-running")
+    answers(ports)
+    assert helper.process.poll() is None
+
+
+def test_silent_callers_hold_up_nobody_else(user, helper):
+    """More connections than one user may have: another user is served."""
+    job, (*ports, _) = user.server()
+    script = "import socket, sys, time\n" \
+             "all = [socket.socket(socket.AF_UNIX) for _ in range(40)]\n" \
+             "for s in all: s.connect(sys.argv[1])\n" \
+             "print(flush=True); time.sleep(1000)"
+    crowd = Job([*as_user(OTHER), "/usr/bin/python3", "-c", script, helper.socket])
+    try:
+        crowd.wait_text("\n")
+        wait_for(lambda: len(helper.workers()) == 6, "as many workers as one user may have")
+        assert "too many requests" in ask(helper, dump_request(2), OTHER)[0]
+        user.dump(job.pid, "a.img", "--leave-running")
+        answers(ports)
+    finally:
+        crowd.kill()
+    wait_for(lambda: not helper.workers(), "the end of the workers")
+
+
+@pytest.mark.parametrize("victim", ["ckpt-dump", "worker"])
+def test_a_dump_whose_parts_are_killed_leaves_the_program_running(user, helper, victim):
+    job, (*ports, _) = user.server()
+    user.env["CKPT_TEST_HOLD_AT"] = "record"  # CRIU has ended: the tree is stopped
+    dump = user.start("ckpt-dump", job.pid, "-o", "a.img")
+    program = next(p for p in tree_of(job.pid) if status(p)["Name"] == ["python3"])
+    if victim == "worker":
+        # At any moment: the worker lives as long as CRIU.
+        worker = wait_for(lambda: helper.workers() or dump.process.poll() is not None, "a worker")
+        if worker is not True:
+            try:
+                os.kill(worker[0], signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+    wait_for(lambda: status(dump.pid)["State"][0] == "T" or dump.process.poll() is not None, "the step")
+    dump.kill()
+    user.env.pop("CKPT_TEST_HOLD_AT")
+    wait_for(lambda: status(program)["State"][0] != "T", "the program to run on")
+    assert answers(ports)
+    assert not (user.folder / "a.img").exists()
+    user.dump(job.pid, "b.img", "--leave-running")
+
+
+def test_callers_in_a_sandbox_are_refused(user, helper):
+    request = dump_request(os.getpid())
+    assert "sandbox" in ask(helper, request, UID, 1, "setpriv", "--no-new-privs")[0]
+    assert "another mnt namespace" in ask(helper, request, UID, 1, "unshare", "--mount")[0]
+    assert "another ipc namespace" in ask(helper, request, UID, 1, "unshare", "--ipc")[0]
+
+
+def test_a_program_in_a_foreign_namespace_is_refused(user, helper):
+    """CRIU is not started among mounts that the helper has not made."""
+    job = Job(["unshare", "--pid", "--fork", "--mount-proc", *as_user(), "sleep", "1000"])
+    try:
+        sleeper = wait_for(lambda: [p for p in tree_of(job.pid) if status(p)["Name"] == ["sleep"]], "sleep")[0]
+        what, _ = ask(helper, dump_request(sleeper), UID)
+        assert "has not made" in what
+    finally:
+        job.kill()
+
+
+# ---- killed in the middle
+
+
+def criu_below(helper, verb):
+    """The process of CRIU that does it, which the helper has started."""
+    for pid in helper.workers():
+        try:
+            command = pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        except OSError:
+            continue
+        if verb in command and "--unprivileged" in command:
+            return pid
+    return None
+
+
+def stop_in_the_middle(helper, tool, verb):
+    """Stops the tool while CRIU works, which then waits for it. Returns CRIU's PID."""
+    criu = wait_for(lambda: criu_below(helper, verb) or tool.process.poll() is not None, "CRIU")
+    os.kill(tool.pid, signal.SIGSTOP)
+    assert criu is not True and tool.process.poll() is None, tool.error_text
+    return criu
+
+
+def worker_of(helper, pid):
+    """The child of the helper above this process."""
+    while int(status(pid)["PPid"][0]) != helper.process.pid:
+        pid = int(status(pid)["PPid"][0])
+    return pid
+
+
+def helpers_besides(helper):
+    """Processes of this helper that are no longer below it."""
+    found = []
+    for entry in os.listdir("/proc"):
+        try:
+            command = pathlib.Path(f"/proc/{entry}/cmdline").read_text() if entry.isdigit() else ""
+        except OSError:
+            continue
+        if helper.socket in command and "ckpt-helper\0" in command and int(entry) != helper.process.pid:
+            found.append(int(entry))
+    return found
+
+
+def kill(pid):
+    os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("victim", ["ckpt-dump", "worker"])
+def test_killed_in_the_middle_of_a_dump(user, helper, victim):
+    job = user.large()
+    program = next(p for p in tree_of(job.pid) if status(p)["Name"] == ["python3"])
+    dump = user.start("ckpt-dump", job.pid, "-o", "a.img")
+    criu = stop_in_the_middle(helper, dump, "dump")
+    kill(dump.pid if victim == "ckpt-dump" else worker_of(helper, criu))
+    if victim == "worker":
+        os.kill(dump.pid, signal.SIGCONT)
+        assert dump.wait() == 1, dump.error_text
+    wait_for(lambda: not os.path.exists(f"/proc/{criu}"), "the end of CRIU")
+    wait_for(lambda: status(program)["State"][0] in "SR", "the program to run on")
+    assert job.process.poll() is None and not (user.folder / "a.img").exists()
+    user.dump(job.pid, "a.img")
+    assert job.wait() == 85
+    wait_for(lambda: not helper.workers(), "the end of the helper's processes")
+
+
+@pytest.mark.parametrize("victim", ["ckpt-restore", "worker", "ckpt-stem", "criu"])
+def test_killed_in_the_middle_of_a_restore(user, helper, victim):
+    job = user.large()
+    user.dump(job.pid, "a.img")
+    assert job.wait() == 85
+    copy = user.start("ckpt-restore", "a.img")
+    criu = stop_in_the_middle(helper, copy, "restore")
+    kill({"ckpt-restore": copy.pid, "worker": worker_of(helper, criu), "ckpt-stem": int(status(criu)["PPid"][0]),
+          "criu": criu}[victim])
+    if victim != "ckpt-restore":
+        os.kill(copy.pid, signal.SIGCONT)
+        assert copy.wait() == 1 and "ckpt-restore: error" in copy.error_text, copy.error_text
+    wait_for(lambda: not [*helper.workers(), *helpers_besides(helper)] and not os.path.exists(f"/proc/{criu}"),
+             "the end of the helper's processes")
+    user.restore("a.img")
+
+
+# ---- forged images
+
+
+def change_manifest(image, old, new):
+    """Of the same length, so that only the checksum of the index changes too."""
+    index = image / "index.ckpt"
+    data = index.read_bytes()[:-8].replace(old, new)
+    index.write_bytes(data + xxhash.xxh3_64_intdigest(data).to_bytes(8, "little"))
+
+
+def test_an_image_that_names_a_wrong_owner_gives_nobody_s_rights(user, helper):
+    """Another user's image with the own uid as owner in the manifest: CRIU, as the caller, cannot make the process."""
+    job, _ = user.server()
+    user.dump(job.pid, "a.img")
+    other = User(OTHER)
+    other.env["CKPT_HELPER"] = helper.socket
+    try:
+        image = other.folder / "a.img"
+        shutil.copytree(user.folder / "a.img", image)
+        change_manifest(image, str(UID).encode(), str(OTHER).encode())
+        subprocess.run(["chown", "-R", str(OTHER), image], check=True)
+        said = refused(other.tool("ckpt-restore", "a.img"))
+        assert "CRIU cannot restore the program" in said, said
+        wait_for(lambda: not helper.workers(), "the end of the helper's processes")
+    finally:
+        other.close()
