@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """ckpt-run --image: a batch job goes on from its newest image, and a signal of the batch system checkpoints it."""
+import json
 import os
 import signal
 import socket
@@ -175,3 +176,47 @@ def test_signals_need_a_series(ckpt):
     ckpt.dump(program.pid, "one")
     copy = ckpt.start("ckpt-restore", ["--on-signal", "USR1", "one"])
     assert copy.wait() == 125 and "series of images" in copy.error_text
+
+
+def test_the_defaults_in_the_environment(ckpt):
+    env = {"CKPT_IMAGE": "series", "CKPT_EVERY": "1s"}
+    script = "env; until [ -e series/0002.img ]; do sleep 0.1; done"
+    job = ckpt.run("sh", "-c", script, env=env)
+    assert job.wait() == 0, job.error_text
+    assert "CKPT_IMAGE" not in job.text and "CKPT_EVERY" not in job.text
+    job = ckpt.run("counter", 3, options=["--image", "other"], env=env)
+    assert job.wait() == 0 and (ckpt.folder / "other").is_dir()
+
+
+def test_starts_are_counted(ckpt):
+    """A program that is started knows the count; a restored one keeps its environment; the history has it."""
+    ckpt.env["CKPT_HISTORY"] = str(ckpt.folder / "history.jsonl")
+    script = "echo started $CKPT_RESTART_COUNT; [ -e broken ] && exit 3; " \
+             "for i in $(seq 60); do echo $i; sleep 0.05; done; echo ended $CKPT_RESTART_COUNT"
+    (ckpt.folder / "broken").touch()
+    assert batch(ckpt, "sh", "-c", script).wait() == 3
+    (ckpt.folder / "broken").unlink()
+    first = batch(ckpt, "sh", "-c", script)
+    assert preempted(ckpt, first) == 85
+    second = batch(ckpt, "sh", "-c", script)
+    assert second.wait() == 0
+    assert first.lines[0] == "started 1" and second.lines[-1] == "ended 1"
+    lines = [json.loads(line) for line in (ckpt.folder / "history.jsonl").read_text().splitlines()]
+    assert [(e["event"], e["restarts"]) for e in lines] == [("dump", 1), ("restore", 2)]
+    third = batch(ckpt, "sh", "-c", "echo started $CKPT_RESTART_COUNT")
+    assert third.wait() == 0 and third.text == "started 0\n"
+
+
+@pytest.mark.parametrize("mode,grace,warned", [("REQUEUE", "0", True), ("REQUEUE", "600", False), ("OFF", "0", False)])
+def test_a_grace_time_that_is_too_short(ckpt, mode, grace, warned):
+    """At the next start, by the history. The answer is that of Slurm 22.05."""
+    (ckpt.folder / "scontrol").write_text("#!/bin/sh\n[ \"$*\" = '--oneliner show partition low' ] || exit 1\n"
+                                          f"echo PartitionName=low ExclusiveUser=NO GraceTime={grace} Hidden=NO PreemptMode={mode} State=UP\n")
+    (ckpt.folder / "scontrol").chmod(0o755)
+    ckpt.env.update(CKPT_HISTORY=str(ckpt.folder / "history.jsonl"), SLURM_JOB_PARTITION="low",
+                    PATH=f"{ckpt.folder}:{ckpt.env['PATH']}")
+    first = batch(ckpt, "counter", 60)
+    assert preempted(ckpt, first) == 85 and "GraceTime" not in first.error_text
+    second = batch(ckpt, "counter", 60)
+    assert second.wait() == 0
+    assert second.error_text.count("GraceTime") == warned, second.error_text

@@ -77,6 +77,8 @@ void append_history(const std::string &path, json event) {
   event["host"] = host_name();
   event["uid"] = ::geteuid();
   if (std::string job = variable("SLURM_JOB_ID"); !job.empty()) event["job"] = job;
+  if (std::string count = variable(kRestartCount); !count.empty())
+    event["restarts"] = std::strtoul(count.c_str(), nullptr, 10);
   std::string line = json_text(event) + "\n";
   if (line.size() > kMaxLine) return;
   if (Result<> done = append_line(path, line); !done)

@@ -14,6 +14,9 @@
 
 namespace ckpt::tools {
 
+// How often the batch job's program was started before (tools/session/series.h); set by the keeper.
+constexpr const char *kRestartCount = "CKPT_RESTART_COUNT";
+
 // $CKPT_HISTORY; else /var/lib/ckpt/history.jsonl for root, and for others
 // $XDG_STATE_HOME/ckpt/history.jsonl (~/.local/state/ckpt/history.jsonl). "": there is none.
 std::string history_file();

@@ -108,7 +108,7 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job) {
     keeper->image_written(std::filesystem::absolute(o.image).lexically_normal());
   CKPT_TRY(std::unique_ptr<Periodic> periodic,
            Periodic::start(*keeper, o.periodic, job ? &job->series() : nullptr));
-  if (job) CKPT_CHECK(job->start(*keeper, o.periodic.keep));
+  if (job) CKPT_CHECK(job->start(*keeper, o.periodic.keep, periodic.get()));
   // A thread restores the program, while this one serves the session until the program ends.
   Keeper::Outcome outcome;
   {

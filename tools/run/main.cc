@@ -119,7 +119,7 @@ Result<int> run_program(const Options &options) {
            Keeper::create({devices, options.portable, environment}));
   CKPT_TRY(std::unique_ptr<Periodic> periodic,
            Periodic::start(*keeper, options.periodic, job ? &job->series() : nullptr));
-  if (job) CKPT_CHECK(job->start(*keeper, options.periodic.keep));
+  if (job) CKPT_CHECK(job->start(*keeper, options.periodic.keep, periodic.get()));
   // The program starts.
   int why = 0;
   Result<pid_t> program = start_program(options, environment, *keeper, &why);

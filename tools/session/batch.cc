@@ -3,7 +3,10 @@
 
 #include <sys/wait.h>
 
+#include <cstdlib>
+
 #include "common/base/log.h"
+#include "tools/history/history.h"
 
 namespace ckpt::tools {
 namespace {
@@ -29,7 +32,13 @@ Result<std::unique_ptr<BatchJob>> BatchJob::open(const std::string &folder,
   return std::unique_ptr<BatchJob>(new BatchJob(std::move(series), std::move(signals)));
 }
 
-Result<> BatchJob::start(Keeper &keeper, unsigned keep) {
+Result<> BatchJob::start(Keeper &keeper, unsigned keep, Periodic *periodic) {
+  CKPT_TRY(unsigned restarts, series_.count_start());
+  // Of this process: ckpt-dump, which it starts, writes it into the history.
+  ::setenv(kRestartCount, std::to_string(restarts).c_str(), 1);
+  grace_time_ = GraceTime::of_this_job();
+  if (std::optional<double> cost = last_cost(series_.folder())) grace_time_.compare(*cost);
+  if (periodic) periodic->when_measured([this](double cost) { grace_time_.compare(cost); });
   if (signals_.empty()) return {};
   CKPT_TRY(on_signal_, OnSignal::start(keeper, series_, signals_, keep));
   return {};

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "tools/session/grace_time.h"
 #include "tools/session/on_signal.h"
+#include "tools/session/periodic.h"
 #include "tools/session/series.h"
 
 namespace ckpt::tools {
@@ -26,7 +28,9 @@ class BatchJob {
   static Result<std::unique_ptr<BatchJob>> open(const std::string &folder,
                                                 const BatchOptions &options);
   Series &series() { return series_; }
-  Result<> start(Keeper &keeper, unsigned keep);
+  // Counts this start, of which the program's environment learns (CKPT_RESTART_COUNT). To be called
+  // before the program starts. `periodic` may be null.
+  Result<> start(Keeper &keeper, unsigned keep, Periodic *periodic);
   // After the keeper's loop. Notes a finished program. The exit code that a signal has decided, or
   // 0.
   int end(const Keeper::Outcome &outcome);
@@ -37,6 +41,7 @@ class BatchJob {
 
   Series series_;
   std::vector<int> signals_;
+  GraceTime grace_time_;
   std::unique_ptr<OnSignal> on_signal_;
 };
 

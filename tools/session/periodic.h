@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -43,6 +44,9 @@ class Periodic {
   static Result<std::unique_ptr<Periodic>> start(Keeper &keeper, const PeriodicOptions &options,
                                                  Series *series = nullptr);
 
+  // Called after each image with the seconds until it was on the disk.
+  void when_measured(std::function<void(double)> then) { when_measured_ = std::move(then); }
+
  private:
   Periodic(Keeper &keeper, PeriodicOptions options, Series *series)
       : keeper_(keeper), options_(std::move(options)), series_(series) {}
@@ -56,6 +60,7 @@ class Periodic {
   Series *series_;
   Seconds interval_{0}, mtbf_{0};
   UniqueFd timer_;
+  std::function<void(double)> when_measured_;
   unsigned number_ = 0;
   std::string last_image_;    // the newest complete one
   std::string last_warning_;  // is not repeated

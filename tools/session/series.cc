@@ -20,6 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char *kFinished = "finished";
+constexpr const char *kStarts = "starts";
 
 // As Slurm, PBS, Grid Engine and LSF name them.
 constexpr const char *kJobVariables[] = {"SLURM_JOB_ID", "PBS_JOBID", "JOB_ID", "LSB_JOBID"};
@@ -127,18 +128,32 @@ std::vector<std::string> Series::images() const {
 
 std::string Series::next() const { return fmt::format("{}/{:04}.img", folder_, highest() + 1); }
 
-unsigned Series::finished() const {
+unsigned Series::number_in(const char *file) const {
   unsigned n = 0;
-  std::ifstream(fs::path(folder_) / kFinished) >> n;
+  std::ifstream(fs::path(folder_) / file) >> n;
   return n;
 }
 
+Result<> Series::write_number(const char *file, unsigned n) const {
+  std::string path = folder_ + "/" + file, fresh = path + ".new";
+  CKPT_CHECK(write_new(fresh, fmt::format("{}\n", n)));
+  if (::rename(fresh.c_str(), path.c_str()) != 0) return fail_errno("cannot rename {}", fresh);
+  return {};
+}
+
+unsigned Series::finished() const { return number_in(kFinished); }
+
+Result<unsigned> Series::count_start() const {
+  unsigned before = number_in(kStarts);
+  if (Result<> written = write_number(kStarts, before + 1); !written)
+    return fail_with_hint(written.error().what,
+                          "name a folder that you may write to with --image");
+  return before;
+}
+
 Result<> Series::mark_finished() const {
-  fs::path file = fs::path(folder_) / kFinished, fresh = file;
-  fresh += ".new";
-  Result<> written = write_new(fresh, fmt::format("{}\n", highest()));
-  if (written && ::rename(fresh.c_str(), file.c_str()) != 0)
-    written = fail_errno("cannot rename {}", fresh.string());
+  Result<> written = write_number(kFinished, highest());
+  if (written) written = write_number(kStarts, 0);
   if (written) return {};
   return fail_with_hint(written.error().what,
                         fmt::format("remove {} before the program is started anew", folder_));

@@ -33,12 +33,17 @@ class Series {
   const std::string &last() const { return last_; }
   void set_last(const std::string &image) { last_ = image; }
 
+  // The program is being started or restored. Returns how often it was before, since it has
+  // finished last; the file "starts" holds the number.
+  Result<unsigned> count_start() const;
   Result<> mark_finished() const;
 
  private:
   explicit Series(std::string folder) : folder_(std::move(folder)) {}
   unsigned highest() const;
   unsigned finished() const;
+  unsigned number_in(const char *file) const;
+  Result<> write_number(const char *file, unsigned n) const;
 
   std::string folder_, last_;
 };
