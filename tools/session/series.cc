@@ -146,8 +146,7 @@ unsigned Series::finished() const { return number_in(kFinished); }
 Result<unsigned> Series::count_start() const {
   unsigned before = number_in(kStarts);
   if (Result<> written = write_number(kStarts, before + 1); !written)
-    return fail_with_hint(written.error().what,
-                          "name a folder that you may write to with --image");
+    return fail_with_hint(written.error().what, "name a folder that you may write to with --image");
   return before;
 }
 
