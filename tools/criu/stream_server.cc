@@ -47,11 +47,16 @@ Result<> StreamServer::start(UniqueFd connection) {
 
 void StreamServer::accept_and_serve() {
   Result<UniqueFd> socket = accept_unix(listener_.get());
-  if (socket) serve_connected(socket->get());
+  if (socket) return serve_connected(socket->get());
+  std::lock_guard lock(mutex_);
+  if (finishing_) return;
+  first_error_ = Failure(std::move(socket).error().in("the connection of CRIU"));
+  listener_.reset();  // CRIU would wait for an answer otherwise
 }
 
 void StreamServer::serve_connected(int socket) {
   if (Result<> r = guarded([&] { return serve(socket); }); !r) {
+    ::shutdown(socket, SHUT_RDWR);  // CRIU would wait for an answer otherwise
     std::lock_guard lock(mutex_);
     if (first_error_) first_error_ = r;
   }
@@ -102,7 +107,11 @@ void StreamServer::copy(const std::string &name, UniqueFd pipe) {
 }
 
 Result<> StreamServer::finish() {
-  if (listener_) ::shutdown(listener_.get(), SHUT_RDWR);
+  {
+    std::lock_guard lock(mutex_);
+    finishing_ = true;
+    if (listener_) ::shutdown(listener_.get(), SHUT_RDWR);
+  }
   if (server_.joinable()) server_.join();
   for (std::thread &t : copiers_) t.join();
   copiers_.clear();

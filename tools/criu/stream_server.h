@@ -44,6 +44,7 @@ class StreamServer {
   UniqueFd listener_, connection_;
   std::thread server_;
   std::mutex mutex_;
+  bool finishing_ = false;
   std::list<std::thread> copiers_;
   Result<> first_error_;
 };
