@@ -65,7 +65,8 @@ Workload synthetic_workload(const SyntheticOptions &o, unsigned fast, unsigned s
     job.compile_seconds = static_cast<float>(o.compile_seconds);
     double slow_seconds = random_seconds(random, o);
     Ticks on_slow = std::max<Ticks>(1, ticks_of(slow_seconds));
-    Ticks on_fast = std::max<Ticks>(1, ticks_of(slow_seconds / random.between(o.min_speedup, o.max_speedup)));
+    Ticks on_fast =
+        std::max<Ticks>(1, ticks_of(slow_seconds / random.between(o.min_speedup, o.max_speedup)));
     w.run.insert(w.run.end(), {on_fast, on_slow});
   }
   double interval = mean_interval(w, o, fast, slow), now = 0;

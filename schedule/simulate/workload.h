@@ -39,7 +39,7 @@ struct SyntheticOptions {
   double max_minutes = 1440;  // on the slowest class
   RunTimes run_times = RunTimes::Uniform;
   double min_speedup = 1, max_speedup = 10;  // of the fastest class; uniform
-  double max_gb_per_node = 4;              // uniform from 0
+  double max_gb_per_node = 4;                // uniform from 0
   double compile_seconds = 0;
 };
 

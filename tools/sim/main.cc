@@ -93,7 +93,8 @@ int main(int argc, char **argv) {
       .one_of({"equal", "small", "large"});
   line.option("--run-times", o.run_times, "the distribution of run times")
       .one_of({"uniform", "log-uniform"});
-  line.option("--arrivals", o.arrivals, "a higher load has more arrivals, or as printed in the paper")
+  line.option("--arrivals", o.arrivals,
+              "a higher load has more arrivals, or as printed in the paper")
       .one_of({"more", "printed"});
   line.option("--max-minutes=N", o.max_minutes, "the longest run time on slow nodes")
       .range(0.001, 1e6);
