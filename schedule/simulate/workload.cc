@@ -3,22 +3,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <random>
+
+#include "schedule/simulate/random.h"
 
 namespace ckpt::schedule {
 namespace {
-
-// The distributions of the standard library differ from one library to the next.
-class Random {
- public:
-  explicit Random(u64 seed) : bits_(seed) {}
-  double uniform() { return static_cast<double>(bits_() >> 11) * 0x1p-53; }  // [0, 1)
-  double between(double a, double b) { return a + uniform() * (b - a); }
-  double exponential(double mean) { return -mean * std::log1p(-uniform()); }
-
- private:
-  std::mt19937_64 bits_;
-};
 
 // Mean seconds between two submissions: I = W / (P L), with W the mean node-seconds of a job and P
 // the nodes that L is a share of (reading of [?28]).

@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "tools/command_line.h"
+#include "tools/sim/contention.h"
 #include "tools/sim/options.h"
 #include "tools/sim/report.h"
 
@@ -52,6 +53,11 @@ Result<std::vector<Run>> run_load(const SimOptions &o, const Experiment &e, doub
 }
 
 Result<int> run(const SimOptions &o) {
+  if (!o.task_sets.empty() || !o.tasks.empty()) {
+    CKPT_TRY(std::string text, o.tasks.empty() ? compare_ect(o) : predict_pairs(o));
+    std::cout << text;
+    return 0;
+  }
   CKPT_TRY(Experiment e, experiment_of(o));
   std::vector<Run> all;
   for (double load : e.loads) {
@@ -128,5 +134,12 @@ int main(int argc, char **argv) {
   line.flag("--json", o.as_json, "print the results as JSON");
   line.option("--gantt=FILE", o.gantt, "draw the schedule of the last policy into this SVG file");
   line.option("--sweep=FILE", o.sweep, "draw turnaround over load into this SVG file");
+  line.option("--task-sets=LIST", o.task_sets,
+              "earliest completion time with and without contention on these sets: 1, 2, 3");
+  line.option("--task-count=N", o.task_count, "how many tasks a set has");
+  line.option("--watts=NODE,CORE,GPU", o.watts, "the power model of --task-sets");
+  line.option("--tasks=FILE", o.tasks, "predict the slowdowns of these measured tasks in pairs");
+  line.option("--node=FILE", o.node, "the node of --tasks: the output of ckpt-node-bench")
+      .default_is("the paper's node");
   return run_tool(line, argc, argv, 1, [&] { return run(o); });
 }

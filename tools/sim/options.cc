@@ -12,6 +12,15 @@ namespace ckpt::tools {
 
 using namespace schedule;
 
+Result<std::string> contents_of(const std::string &path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  if (!in || !(text << in.rdbuf()))
+    return fail_with_hint(fmt::format("cannot read {}: {}", path, std::strerror(errno)),
+                          "check the name");
+  return std::move(text).str();
+}
+
 namespace {
 
 constexpr double kMegabytesPerGb = 1024;  // as KS-3 counts
@@ -53,15 +62,6 @@ Result<> read_classes(const SimOptions &o, Experiment &e) {
     e.speeds.push_back(speed);
   }
   return {};
-}
-
-Result<std::string> contents_of(const std::string &path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (!in || !(text << in.rdbuf()))
-    return fail_with_hint(fmt::format("cannot read {}: {}", path, std::strerror(errno)),
-                          "check the name");
-  return std::move(text).str();
 }
 
 Result<> choose_classes(const SimOptions &o, Experiment &e) {

@@ -21,6 +21,9 @@ struct SimOptions {
   bool memory_in_bytes = false, whole_last_region = false, free_final_restore = false;
   bool as_json = false;
   std::string gantt, sweep;
+  // Contention (tools/sim/contention.h).
+  std::string task_sets, tasks, node, watts = "120,25,70";
+  size_t task_count = 480;
 };
 
 // Everything but the jobs, checked.
@@ -32,6 +35,8 @@ struct Experiment {
   schedule::PolicyOptions policy;
   bool from_log = false;
 };
+
+Result<std::string> contents_of(const std::string &path);
 
 Result<Experiment> experiment_of(const SimOptions &o);
 

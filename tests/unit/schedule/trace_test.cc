@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "schedule/trace/trace.h"
 
+#include "schedule/trace/measured.h"
+
 #include <doctest/doctest.h>
 
 using namespace ckpt;
@@ -82,6 +84,20 @@ TEST_CASE("jobs of comma-separated values") {
   CHECK(t->jobs[1].nodes == 1);
   CHECK(t->jobs[1].megabytes == 10);
   CHECK(read_jobs_csv("submit,seconds\n1,2\n", {})->jobs.size() == 1);
+}
+
+TEST_CASE("tasks that were measured") {
+  const std::string header = "name,seconds,memory_gb,host_to_device_gb,device_to_host_gb\n";
+  Result<std::vector<ContentionTask>> t = read_tasks_csv(header + "a,2,1,0,0\nb,3,1,0.5,0\n");
+  REQUIRE(t);
+  CHECK_FALSE((*t)[0].uses_gpu);
+  CHECK((*t)[1].uses_gpu);
+  CHECK((*t)[1].host_to_device_gb == 0.5);
+  CHECK(error_of(read_tasks_csv(header + "a,0,1,0,0\n")) == "line 2: a task takes time");
+  CHECK(error_of(read_tasks_csv(header + "a,1,-1,0,0\n")) ==
+        "line 2: column memory_gb is not a measure");
+  CHECK(error_of(read_tasks_csv("name,seconds\na,1\n")) == "line 1: there is no column memory_gb");
+  CHECK(error_of(read_tasks_csv(header)) == "there is no task");
 }
 
 TEST_CASE("jobs are sorted by submission, which starts at 0") {
