@@ -9,8 +9,9 @@
 namespace ckpt::schedule {
 namespace {
 
-constexpr const char *kOthers[] = {"CG",      "LU",     "MG",   "SP",          "UA",          "alignedTypes",
-                                   "gaussian", "Hotspot", "Kmeans", "SRAD", "transposeNew"};
+constexpr const char *kOthers[] = {"CG",     "LU",           "MG",          "SP",
+                                   "UA",     "alignedTypes", "gaussian",    "Hotspot",
+                                   "Kmeans", "SRAD",         "transposeNew"};
 
 // One round of a set, which is repeated.
 std::vector<const char *> round_of(TaskSet set) {

@@ -22,7 +22,8 @@ constexpr double kJoulesPerKwh = 3.6e6;
 
 Result<PowerModel> power_of(const SimOptions &o) {
   std::vector<std::string_view> parts = columns_of(o.watts, ',');
-  if (parts.size() != 3) return fail_with_hint("--watts: NODE,CORE,GPU is needed", "see ckpt-sim(1)");
+  if (parts.size() != 3)
+    return fail_with_hint("--watts: NODE,CORE,GPU is needed", "see ckpt-sim(1)");
   std::vector<double> watts;
   for (std::string_view part : parts) {
     std::optional<double> value = number_in(part);
@@ -63,8 +64,11 @@ Result<Bandwidths> read_node(const std::string &path) {
     return fail_with_hint(fmt::format("{} is not the output of ckpt-node-bench", path),
                           "ckpt-node-bench > NODE.json makes it");
   Bandwidths b;
-  for (auto [name, value] : {std::pair{"core", &b.core}, {"cpu", &b.cpu}, {"memory", &b.memory},
-                             {"link", &b.link}, {"copy", &b.copy}}) {
+  for (auto [name, value] : {std::pair{"core", &b.core},
+                             {"cpu", &b.cpu},
+                             {"memory", &b.memory},
+                             {"link", &b.link},
+                             {"copy", &b.copy}}) {
     const json &figure = node["bandwidths"][name];
     if (!figure.is_number() || figure.get<double>() <= 0)
       return fail("{}: the bandwidth {:?} is missing", path, name);
