@@ -138,7 +138,8 @@ class Steering {
     // Its own nodes are free from the next tick on, so its plan begins there at the earliest.
     double done = done_by_now(j);
     Plan plan = plan_for(j, 1 - done);
-    bool stays = !plan.empty() && plan.front().on == j.running->on && plan.front().begin <= now_ + 1;
+    bool stays =
+        !plan.empty() && plan.front().on == j.running->on && plan.front().begin <= now_ + 1;
     if (stays) {
       reserve(j, plan);
       decisions_.extensions.push_back({j.id, leaves_at(plan)});
@@ -159,7 +160,8 @@ class Steering {
     bool better = false;
     for (ClassIndex c = 0; c < cluster_.classes.size(); c++) {
       if (c == j.running->on || j.run[c] <= 0) continue;
-      Ticks end = now_ + policy_.planned_cost(j.job, cluster_.classes[j.running->on].of).checkpoint +
+      Ticks end = now_ +
+                  policy_.planned_cost(j.job, cluster_.classes[j.running->on].of).checkpoint +
                   policy_.planned_cost(j.job, cluster_.classes[c].of).restore +
                   share_of(j.run[c], 1 - done);
       if (end >= best || !cluster_.classes[c].calendar.reserve(now_, end, j.job.nodes)) continue;

@@ -14,13 +14,15 @@ constexpr Ticks kSecond = kTicksPerSecond;
 constexpr Ticks kNow = 1'000 * kSecond;
 
 struct Scene {
-  std::vector<ResourceClass> classes = {{"fast", 2, {{0, 5}, {0, 5}}}, {"slow", 2, {{0, 5}, {0, 5}}}};
+  std::vector<ResourceClass> classes = {{"fast", 2, {{0, 5}, {0, 5}}},
+                                        {"slow", 2, {{0, 5}, {0, 5}}}};
   std::vector<LiveNode> nodes = {{"f1", 0}, {"f2", 0}, {"s1", 1}, {"s2", 1}};
   std::vector<LiveJob> jobs;
   SteerOptions options;
 
   LiveJob &job(ckpt::u64 id, Ticks fast, Ticks slow, unsigned n = 1) {
-    jobs.push_back({id, {.submit = static_cast<Ticks>(id), .nodes = n}, {fast * kSecond, slow * kSecond}});
+    jobs.push_back(
+        {id, {.submit = static_cast<Ticks>(id), .nodes = n}, {fast * kSecond, slow * kSecond}});
     return jobs.back();
   }
   Decisions decide() { return steer(kNow, classes, nodes, jobs, options); }
@@ -59,7 +61,8 @@ TEST_CASE("a job starts on slow nodes until fast ones are free, and is told when
 
 TEST_CASE("a running job is moved when it has to leave, and stays if nothing is better") {
   Scene s;
-  s.job(1, 100, 400).running = {.on = 1, .since = kNow - 100 * kSecond, .until = kNow, .nodes = {"s1"}};
+  s.job(1, 100, 400).running = {
+      .on = 1, .since = kNow - 100 * kSecond, .until = kNow, .nodes = {"s1"}};
   Decisions d = s.decide();
   REQUIRE(d.moves.size() == 1);
   CHECK(d.moves[0].done == doctest::Approx(0.25));
