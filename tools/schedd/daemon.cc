@@ -31,7 +31,7 @@ bool is_waiting(const QueuedJob &j) {
 }
 
 bool is_placed(const QueuedJob &j, const Tag &t, i64 now) {
-  return is_waiting(j) && t.placed && !j.required.empty() && now < *t.placed + kStartSeconds;
+  return is_waiting(j) && t.placed && !t.leaving && !j.required.empty() && now < *t.placed + kStartSeconds;
 }
 
 // Decisions are the daemon's output.
