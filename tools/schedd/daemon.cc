@@ -31,7 +31,8 @@ bool is_waiting(const QueuedJob &j) {
 }
 
 bool is_placed(const QueuedJob &j, const Tag &t, i64 now) {
-  return is_waiting(j) && t.placed && !t.leaving && !j.required.empty() && now < *t.placed + kStartSeconds;
+  return is_waiting(j) && t.placed && !t.leaving && !j.required.empty() &&
+         now < *t.placed + kStartSeconds;
 }
 
 // Decisions are the daemon's output.
@@ -73,7 +74,8 @@ std::vector<LiveNode> Daemon::nodes_of(const std::vector<QueueNode> &nodes,
   for (const QueueNode &n : nodes) {
     if (!n.usable) continue;
     for (ClassIndex c = 0; c < options_.classes.size(); c++) {
-      if (std::find(n.features.begin(), n.features.end(), options_.classes[c].name) == n.features.end())
+      if (std::find(n.features.begin(), n.features.end(), options_.classes[c].name) ==
+          n.features.end())
         continue;
       auto at = busy.find(n.name);
       // In use by a job that squeue does not show: one that ends, or another user's.
@@ -91,12 +93,17 @@ std::optional<LiveJob> Daemon::live(const Steered &s, const std::vector<LiveNode
   j.job.submit = ticks(s.job.submitted);
   j.job.nodes = s.job.nodes;
   j.job.megabytes = static_cast<float>(s.tag.megabytes.value_or(options_.default_megabytes));
-  double seconds = s.tag.seconds.value_or(static_cast<double>(s.job.limit.value_or(kUnlimitedSeconds)));
-  for (double speed : options_.speeds) j.run.push_back(std::max<Ticks>(1, ticks_of(seconds / speed)));
+  double seconds =
+      s.tag.seconds.value_or(static_cast<double>(s.job.limit.value_or(kUnlimitedSeconds)));
+  for (double speed : options_.speeds)
+    j.run.push_back(std::max<Ticks>(1, ticks_of(seconds / speed)));
   j.done = s.tag.done;
   const bool running = is_running(s.job);
   if (!running && !is_placed(s.job, s.tag, now_)) return j;
-  LiveRun run{0, ticks(running ? s.job.started : now_), {}, running ? s.job.on : s.job.required,
+  LiveRun run{0,
+              ticks(running ? s.job.started : now_),
+              {},
+              running ? s.job.on : s.job.required,
               s.tag.leaving.has_value()};
   if (s.tag.until && !s.tag.stays) run.until = ticks(*s.tag.until);
   auto node = std::find_if(nodes.begin(), nodes.end(), [&](const LiveNode &n) {
@@ -122,14 +129,16 @@ Result<> Daemon::keep_held(Steered &s) {
 
 Result<> Daemon::apply(const Decisions &d, std::vector<Steered> &steered) {
   auto tag_of = [&](u64 id) -> Tag & {
-    return std::find_if(steered.begin(), steered.end(), [&](const Steered &s) { return s.job.id == id; })->tag;
+    return std::find_if(steered.begin(), steered.end(),
+                        [&](const Steered &s) { return s.job.id == id; })
+        ->tag;
   };
   for (const Start &s : d.starts) {
     Tag &tag = tag_of(s.id);
     tag.placed = now_;
     if (s.until) tag.until = *s.until / kTicksPerSecond;
     say("job {} starts on {} ({}){}", s.id, fmt::join(s.nodes, ","), options_.classes[s.on].name,
-              s.until ? fmt::format(", for {} s", *tag.until - now_) : "");
+        s.until ? fmt::format(", for {} s", *tag.until - now_) : "");
     CKPT_CHECK(slurm_.start(s.id, s.nodes, tag));
   }
   for (const Move &m : d.moves) {

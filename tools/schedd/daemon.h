@@ -16,7 +16,7 @@ struct SchedOptions {
   std::vector<schedule::ResourceClass> classes;
   std::vector<double> speeds;
   schedule::SteerOptions steer;
-  i64 grace = 120;                 // seconds
+  i64 grace = 120;                  // seconds
   double default_megabytes = 1000;  // of an image, where nothing else is known
   bool dry_run = false;
 };

@@ -44,8 +44,9 @@ Result<> read_classes(const std::string &text, SchedOptions &o) {
     std::vector<std::string_view> parts = columns_of(word, ':');
     std::optional<double> speed = parts.size() == 2 ? number_in(parts[1]) : 1.0;
     if (parts.size() > 2 || parts[0].empty() || !speed || *speed <= 0)
-      return fail_with_hint(fmt::format("--classes: cannot read {:?}", word),
-                            "write FEATURE:SPEED, with a feature that the nodes have in slurm.conf");
+      return fail_with_hint(
+          fmt::format("--classes: cannot read {:?}", word),
+          "write FEATURE:SPEED, with a feature that the nodes have in slurm.conf");
     o.classes.push_back({std::string(parts[0]), 0, {}});
     o.speeds.push_back(*speed);
   }
@@ -55,8 +56,8 @@ Result<> read_classes(const std::string &text, SchedOptions &o) {
 CostModel costs_of(const std::string &file) {
   HistoryFit fit = fit_history(read_history(file.empty() ? history_file() : file), {});
   if (fit.dumps < kEnoughSamples || fit.restores < kEnoughSamples) {
-    log::info("the history has {} checkpoints and {} restores; assuming 25 s for each GB", fit.dumps,
-              fit.restores);
+    log::info("the history has {} checkpoints and {} restores; assuming 25 s for each GB",
+              fit.dumps, fit.restores);
     return {kAssumed, kAssumed};
   }
   return fit.model;
@@ -108,10 +109,11 @@ Result<int> run(const Options &o) {
 int main(int argc, char **argv) {
   using namespace ckpt::tools;
   Options o;
-  CommandLine line("ckpt-schedd",
-                   "Decides where Slurm's tagged jobs run, and moves them by checkpoints.\n"
-                   "Exit code 0: stopped by a signal, or success; 1: failure; 125: the arguments are "
-                   "wrong.");
+  CommandLine line(
+      "ckpt-schedd",
+      "Decides where Slurm's tagged jobs run, and moves them by checkpoints.\n"
+      "Exit code 0: stopped by a signal, or success; 1: failure; 125: the arguments are "
+      "wrong.");
   line.option("--classes=LIST", o.classes,
               "kinds of nodes as FEATURE:SPEED, separated by commas, the fastest first")
       .required();
@@ -123,7 +125,8 @@ int main(int argc, char **argv) {
   line.option("--requeue-delay=SECONDS", o.requeue_delay,
               "what Slurm needs to start a job again: cred_expire + 1")
       .range(0, 86400);
-  line.option("--history=FILE", o.history, "what checkpoints and restores took: ckpt-history's file")
+  line.option("--history=FILE", o.history,
+              "what checkpoints and restores took: ckpt-history's file")
       .default_is("this user's");
   line.option("--megabytes=MB", o.megabytes, "of the image of a job that does not say it")
       .range(0.0, 1e9);

@@ -42,8 +42,10 @@ Result<QueuedJob> job_of(const json &j) {
   job.started = number_of(member(j, "start_time")).value_or(0);
   job.eligible = number_of(member(j, "eligible_time")).value_or(0);
   if (std::optional<i64> minutes = number_of(member(j, "time_limit"))) job.limit = *minutes * 60;
-  job.nodes = static_cast<unsigned>(std::clamp<i64>(number_of(member(j, "node_count")).value_or(1), 1, kMostHosts));
-  job.restarts = static_cast<unsigned>(std::max<i64>(0, number_of(member(j, "restart_cnt")).value_or(0)));
+  job.nodes = static_cast<unsigned>(
+      std::clamp<i64>(number_of(member(j, "node_count")).value_or(1), 1, kMostHosts));
+  job.restarts =
+      static_cast<unsigned>(std::max<i64>(0, number_of(member(j, "restart_cnt")).value_or(0)));
   job.held = number_of(member(j, "priority")) == 0;
   CKPT_TRY(job.on, expand_hosts(text_of(member(j, "nodes"))));
   CKPT_TRY(job.required, expand_hosts(text_of(member(j, "required_nodes"))));

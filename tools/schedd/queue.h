@@ -25,15 +25,15 @@ struct QueuedJob {
   std::optional<i64> limit;                      // seconds
   unsigned nodes = 1;
   unsigned restarts = 0;
-  bool held = false;  // its priority is 0
+  bool held = false;                      // its priority is 0
   std::vector<std::string> on, required;  // nodes
 };
 
 struct QueueNode {
   std::string name;
   std::vector<std::string> features;
-  bool usable = false;    // neither down nor drained
-  bool in_use = false;    // by any job
+  bool usable = false;  // neither down nor drained
+  bool in_use = false;  // by any job
 };
 
 Result<std::vector<QueuedJob>> parse_queue(const std::string &text);

@@ -49,8 +49,8 @@ Result<> Slurm::start(u64 job, const std::vector<std::string> &nodes, const Tag 
 }
 
 Result<> Slurm::hold_for(u64 job, i64 seconds, const Tag &tag) const {
-  return update(job, {"ReqNodeList=", fmt::format("StartTime=now+{}", seconds),
-                      "Comment=" + text_of(tag)});
+  return update(
+      job, {"ReqNodeList=", fmt::format("StartTime=now+{}", seconds), "Comment=" + text_of(tag)});
 }
 
 Result<> Slurm::release(u64 job) const {
