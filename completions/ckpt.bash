@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 #
 # Completion for ckpt-run, ckpt-dump, ckpt-restore, ckpt-image, ckpt-fatbin, ckpt-ps, ckpt-history, ckptd,
-# ckpt-top and ckpt-sim. It is
+# ckpt-top, ckpt-sim, ckpt-node-bench and ckpt-schedd. It is
 # installed under each of these names. To try it: . completions/ckpt.bash
 
 # The values of --device: indexes, API:N, API:IMPLEMENTATION and UUIDs of this machine's devices. They
@@ -289,16 +289,45 @@ _ckpt_sim() {
   local cur prev words _ckpt_command=$1
   _ckpt_split
   case $prev in
-    --swf | --gavel | --pods | --gpu-nodes | --gantt | --sweep) _ckpt_files ;;
+    --swf | --gavel | --pods | --csv | --gpu-nodes | --gantt | --sweep | --tasks | --node) _ckpt_files ;;
     --policy) _ckpt_words 'MCT MCTB MCTM MCTBM WMCT' ;;
     --load-of) _ckpt_words 'fastest all' ;;
     --storage) _ckpt_words 'shared per-node' ;;
     --charge) _ckpt_words 'printed exact' ;;
+    --regions) _ckpt_words 'before-start bounded all' ;;
+    --mix) _ckpt_words 'equal small large' ;;
+    --run-times) _ckpt_words 'uniform log-uniform' ;;
+    --arrivals) _ckpt_words 'more printed' ;;
+    --task-sets) _ckpt_words '1 2 3 1,2,3' ;;
     *)
-      _ckpt_words '--policy --swf --gavel --pods --gpu-nodes --memory-in-bytes --seconds-per-step
-        --jobs --seed --load --load-of --sizes --max-minutes --max-speedup --memory-per-node
-        --classes --cost --compile --storage --charge --overestimate --waste-weight
+      _ckpt_words '--policy --swf --gavel --pods --csv --gpu-nodes --memory-in-bytes --seconds-per-step
+        --jobs --seed --load --load-of --sizes --mix --run-times --arrivals --max-minutes --min-speedup
+        --max-speedup --memory-per-node --classes --cost --compile --storage --charge --regions
+        --whole-last-region --free-final-restore --overestimate --waste-weight
+        --task-sets --task-count --watts --tasks --node
         --json --gantt --sweep --version --help'
+      ;;
+  esac
+}
+
+_ckpt_node_bench() {
+  local cur prev words _ckpt_command=$1
+  _ckpt_split
+  case $prev in
+    --threads | --megabytes | --seconds) ;;
+    *) _ckpt_words '--threads --megabytes --seconds --version --help' ;;
+  esac
+}
+
+_ckpt_schedd() {
+  local cur prev words _ckpt_command=$1
+  _ckpt_split
+  case $prev in
+    --history) _ckpt_files ;;
+    --policy) _ckpt_words 'MCT MCTB MCTM MCTBM WMCT' ;;
+    *)
+      _ckpt_words '--classes --policy --interval --grace --requeue-delay --history --megabytes
+        --waste-weight --once --dry-run --release --version --help'
       ;;
   esac
 }
@@ -349,3 +378,5 @@ complete -F _ckpt_ps ckpt-ps
 complete -F _ckpt_history ckpt-history
 complete -F _ckpt_top ckpt-top
 complete -F _ckpt_sim ckpt-sim
+complete -F _ckpt_node_bench ckpt-node-bench
+complete -F _ckpt_schedd ckpt-schedd

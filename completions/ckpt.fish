@@ -215,6 +215,28 @@ complete -c ckpt-sim -l watts -x -d 'the power model of --task-sets'
 complete -c ckpt-sim -l tasks -r -F -d 'predict the slowdowns of these measured tasks in pairs'
 complete -c ckpt-sim -l node -r -F -d 'the node of --tasks: the output of ckpt-node-bench'
 
+complete -c ckpt-node-bench -f
+complete -c ckpt-node-bench -s h -l help -d 'print this help and exit'
+complete -c ckpt-node-bench -l version -d 'print the version and exit'
+complete -c ckpt-node-bench -l threads -x -d 'threads that use the memory together'
+complete -c ckpt-node-bench -l megabytes -x -d 'memory that is used: several times the caches'
+complete -c ckpt-node-bench -l seconds -x -d 'the least time of each measurement'
+
+complete -c ckpt-schedd -f
+complete -c ckpt-schedd -s h -l help -d 'print this help and exit'
+complete -c ckpt-schedd -l version -d 'print the version and exit'
+complete -c ckpt-schedd -l classes -x -d 'kinds of nodes as FEATURE:SPEED, separated by commas, the fastest first'
+complete -c ckpt-schedd -l policy -x -d 'MCT, MCTB, MCTM, MCTBM or WMCT'
+complete -c ckpt-schedd -l interval -x -d 'between two looks at the queue'
+complete -c ckpt-schedd -l grace -x -d 'how long jobs wait for a daemon that has died, until Slurm schedules them'
+complete -c ckpt-schedd -l requeue-delay -x -d 'what Slurm needs to start a job again: cred_expire + 1'
+complete -c ckpt-schedd -l history -r -F -d 'what checkpoints and restores took: ckpt-history\'s file'
+complete -c ckpt-schedd -l megabytes -x -d 'of the image of a job that does not say it'
+complete -c ckpt-schedd -l waste-weight -x -d 'WMCT: the weight of wasted node time'
+complete -c ckpt-schedd -l once -d 'look at the queue once, decide, and exit'
+complete -c ckpt-schedd -l dry-run -d 'say what would be done, and change nothing'
+complete -c ckpt-schedd -l release -d 'give all jobs that wait for the daemon to Slurm, and exit'
+
 complete -c ckptd -f
 complete -c ckptd -s h -l help -d 'print this help and exit'
 complete -c ckptd -l version -d 'print the version and exit'

@@ -16,7 +16,7 @@ from deadline import Deadline
 from toolkit import NVCC
 
 TOOLS = ["ckpt-run", "ckpt-dump", "ckpt-restore", "ckpt-image", "ckpt-fatbin", "ckpt-ps", "ckpt-history", "ckpt-top", "ckpt-sim",
-         "ckptd"]
+         "ckpt-node-bench", "ckpt-schedd", "ckptd"]
 DEADLINE = 90
 
 
