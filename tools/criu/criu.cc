@@ -49,6 +49,10 @@ constexpr Advice kAdvice[] = {
     {"on an in-flight socket",
      "a UNIX connection was not accepted yet and has data already; run ckpt-dump again when the "
      "program has accepted it"},
+    {"Can't link remap",
+     "another checkpoint or restore may be using the name link_remap.N in that folder: run "
+     "ckpt-dump "
+     "again later; or one that was killed has left it: remove it if no image of CRIU needs it"},
     {"Can't dump ghost file", "the program has a large unlinked file open; close it first"},
     {"No space left on device", "make room on the disk"},
     {"has bad size",

@@ -186,7 +186,8 @@ Result<> Restore::run_stem(const std::string &folder, bool new_namespace) {
   if (!flows.empty() && plan_.rights.way != CriuRights::Way::ForUser) {
     CKPT_TRY(lock, ConnectionLock::take(flows));
   }
-  KeptLinks links(plan_.manifest.links);
+  KeptLinks links;
+  CKPT_CHECK(links.make(plan_.manifest.links));
   StreamServer server(*plan_.image,
                       image_edits(plan_.manifest, options_.grown_files, plan_.rights));
   CKPT_CHECK(plan_.rights.by_helper() ? start_helper_stem(folder, server)
