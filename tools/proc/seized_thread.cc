@@ -50,7 +50,8 @@ bool SeizedThread::take(int signal) {
   constexpr int kStops = 4;
   std::optional<int> status = PTRACE_EVENT_STOP << 16;
   for (int i = 0; i < kStops && status && *status >> 16 == PTRACE_EVENT_STOP; i++)
-    status = ::ptrace(PTRACE_CONT, thread_, nullptr, nullptr) == 0 ? wait_for_stop(thread_) : std::nullopt;
+    status = ::ptrace(PTRACE_CONT, thread_, nullptr, nullptr) == 0 ? wait_for_stop(thread_)
+                                                                   : std::nullopt;
   if (!status) {
     ::ptrace(PTRACE_INTERRUPT, thread_, nullptr, nullptr);
     status = wait_for_stop(thread_);

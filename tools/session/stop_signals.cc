@@ -25,8 +25,8 @@ bool runs(const Process &p) { return p.state == 'R' || p.state == 'S'; }
 void wait_until_stopped(const std::vector<Process> &tree) {
   auto end = steady_clock::now() + kStopTimeout;
   for (const Process &p : tree)
-    for (Result<Process> now = read_process(p.pid);
-         now && runs(*now) && steady_clock::now() < end; now = read_process(p.pid))
+    for (Result<Process> now = read_process(p.pid); now && runs(*now) && steady_clock::now() < end;
+         now = read_process(p.pid))
       std::this_thread::sleep_for(1ms);
 }
 
