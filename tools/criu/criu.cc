@@ -108,7 +108,9 @@ Result<Criu> find_criu() {
       "install CRIU {}.{} or later (scripts/setup does), or set CKPT_CRIU", kMinMajor, kMinMinor);
   Criu c{candidate(), {}};
   Result<CommandResult> r = run_command({c.path, "--version"}, "");
-  if (!r) return fail_with_hint("cannot run CRIU: " + r.error().what, hint);
+  if (!r)
+    return fail_with_hint("cannot run CRIU: " + r.error().what,
+                          r.error().hint.empty() ? hint : r.error().hint);
   c.version = version_in(r->output);
   if (r->exit_code != 0 || c.version.empty())
     return fail_with_hint(
