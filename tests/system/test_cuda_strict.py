@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What NVIDIA's driver does at a checkpoint and a kinder one would not (docs/SOFTCUDA.md, "As strict as a driver").
 Every CUDA test runs on the strict device; the tests in here order what does not happen every day."""
+import os
+import re
 import signal
 import subprocess
 import time
@@ -133,6 +135,40 @@ def test_an_image_of_a_machine_with_more_devices_is_refused(four):
     four.ckpt.env["CKPT_SOFTCUDA"] = "2x128M"
     copy = four.ckpt.restore("image")
     assert copy.wait() != 0 and "a machine with 4 GPUs, and this one has 2" in copy.error_text
+
+
+# ---- reservations
+
+def largest_reservation(pid):
+    """The bytes of the largest private mapping without access that Linux charges once it is writable."""
+    largest = size = 0
+    for line in open(f"/proc/{pid}/smaps"):
+        if re.match(r"[0-9a-f]+-[0-9a-f]+ ---p", line):
+            begin, end = (int(address, 16) for address in line.split()[0].split("-"))
+            size = end - begin
+        elif re.match("[0-9a-f]+-", line):
+            size = 0
+        elif line.startswith("VmFlags:") and " nr" not in line:
+            largest = max(largest, size)
+    return largest
+
+
+def test_reservations_beyond_the_machines_memory_are_restored(cuda):  # noqa: F811
+    """As on a GPU with more memory than its host: ckpt reserves four times the memory of the device."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    cuda.ckpt.env["CKPT_SOFTCUDA"] = f"1x{2 * memory >> 20}M"
+    expected = cuda.expected(6)
+    job = cuda.start(6)
+    assert largest_reservation(job.program()) > 7 * memory
+    cuda.ckpt.dump(job.pid, "image", "--leave-running")
+    assert cuda.suspend(job).returncode == 0
+    assert largest_reservation(job.program()) > 7 * memory  # the driver keeps it while the devices are left
+    assert cuda.resume(job).returncode == 0
+    job.kill()
+    cuda.go_on()
+    copy = cuda.ckpt.restore("image")
+    assert copy.wait() == 0, copy.error_text
+    assert copy.lines[-2:] == expected
 
 
 # ---- addresses that the driver gives up and takes back
