@@ -137,6 +137,38 @@ def test_an_image_of_a_machine_with_more_devices_is_refused(four):
     assert copy.wait() != 0 and "a machine with 4 GPUs, and this one has 2" in copy.error_text
 
 
+# ---- drivers that are newer or older than ckpt's table of entries
+
+def test_entries_of_a_newer_driver_work_and_their_use_is_named(cuda):  # noqa: F811
+    """The program only asks at first, as every runtime does, and can be dumped; then it calls."""
+    cuda.ckpt.env["CKPT_SOFTCUDA_DRIVER"] = "99000"
+    (cuda.ckpt.folder / "hold").touch()
+    job = cuda.start("99000", "newer", source="future.cc")
+    assert "newer" not in job.error_text and "cannot use" not in job.error_text
+    cuda.ckpt.dump(job.pid, "image", "--leave-running")
+    cuda.go_on()
+    job.wait_lines(3)
+    assert job.lines == ["asked", "2.5 1.5", "called"]
+    why = cuda.ckpt.dump_refused(job.pid, "refused")
+    assert "cuMemsetD8, cuMemsetFuture" in why and "newer than this ckpt" in why, why
+    r = cuda.suspend(job)
+    assert r.returncode == 1 and "cuMemsetFuture" in r.stderr
+    (cuda.ckpt.folder / "hold").unlink()
+    assert job.wait() == 0, job.text
+    copy = cuda.ckpt.restore("image")
+    assert copy.wait() == 0, copy.error_text
+    assert copy.lines[-1] == "called"
+
+
+@pytest.mark.parametrize("driver, result", [("580", "0"), ("13050", "1")], ids=["older", "as new"])
+def test_a_program_that_is_newer_than_its_driver_gets_the_drivers_forms(cuda, driver, result):  # noqa: F811
+    """cuLaunchHostFunc has one parameter more since CUDA 13.1."""
+    cuda.ckpt.env["CKPT_SOFTCUDA_DRIVER"] = driver
+    job = cuda.start("13050", source="future.cc", paused=False)
+    assert job.wait() == 0, job.text
+    assert job.lines == ["asked", result, "called"]
+
+
 # ---- reservations
 
 def largest_reservation(pid):
