@@ -151,6 +151,7 @@ class Cuda final : public agent::Participant {
       return attached;
     }
     detached_ = false;
+    warn_of_stale_bus_ids(map);
     return {};
   }
 

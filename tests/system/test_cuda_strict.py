@@ -128,6 +128,29 @@ def test_a_move_that_moves_nothing_is_an_error(four, order):
     assert job.lines[-2:] == expected
 
 
+@pytest.mark.parametrize("capable", ["0", "1"])
+def test_memory_can_be_registered_by_other_devices_where_the_device_allows_it(cuda, capable):  # noqa: F811
+    """A driver refuses cuMemCreate for GPUDirect RDMA where the attribute says that there is none."""
+    cuda.ckpt.env["CKPT_SOFTCUDA_RDMA"] = capable
+    job = cuda.start(source="rdma.cc", paused=False)
+    assert job.wait() == 0, job.text
+    assert job.lines == [f"capable {capable}"]
+
+
+def test_a_pci_bus_id_that_is_stale_after_a_move_is_named(four):
+    four.ckpt.env["CKPT_SOFTCUDA_STALE_PCI"] = "1"
+    job = four.start(6, options=["--device", "cuda:2"])
+    assert four.suspend(job).returncode == 0
+    assert four.resume(job).returncode == 0
+    assert "PCI bus id" not in job.error_text
+    assert four.suspend(job).returncode == 0
+    r = four.resume(job, "--device", "cuda:1")
+    assert r.returncode == 0, r.stderr
+    wait_for(lambda: "PCI bus id 0000:" in job.error_text, "the warning")
+    four.go_on()
+    assert job.wait() == 0, job.error_text
+
+
 def test_an_image_of_a_machine_with_more_devices_is_refused(four):
     job = four.start(2)
     four.ckpt.dump(job.pid, "image")

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// future VERSION [newer]: what a runtime of that CUDA version does. Asks the driver for entries, prints
-// "asked", waits while the file "pause" exists, calls those that are newer than ckpt, prints "called"
-// and waits while the file "hold" exists. Without a second argument it calls none of them, and prints
-// the result of an entry whose form depends on the versions of the program and of the driver.
+// future VERSION [newer]: what a runtime of that CUDA version does. Asks the driver for entries,
+// prints "asked", waits while the file "pause" exists, calls those that are newer than ckpt, prints
+// "called" and waits while the file "hold" exists. Without a second argument it calls none of them,
+// and prints the result of an entry whose form depends on the versions of the program and of the
+// driver.
 #include <cuda.h>
 #include <dlfcn.h>
 #include <unistd.h>
@@ -24,10 +25,10 @@ static F ask(const char *name, int version) {
   return reinterpret_cast<F>(found);
 }
 
-#define CHECK(call)                                    \
-  if (CUresult e_ = (call); e_ != CUDA_SUCCESS) {      \
+#define CHECK(call)                                   \
+  if (CUresult e_ = (call); e_ != CUDA_SUCCESS) {     \
     std::printf("line %d: error %d\n", __LINE__, e_); \
-    std::exit(4);                                      \
+    std::exit(4);                                     \
   }
 
 static void wait_while_exists(const char *file) {
@@ -64,7 +65,8 @@ int main(int argc, char **argv) {
     // The form of CUDA 13.1 refuses this mode, and that of CUDA 10 has no such parameter.
     using Launch = CUresult (*)(CUstream, CUhostFn, void *, unsigned mode);
     auto launch = ask<Launch>("cuLaunchHostFunc", version);
-    std::printf("%d\n", launch(nullptr, [](void *) {}, nullptr, 12345));
+    std::printf("%d\n", launch(
+                            nullptr, [](void *) {}, nullptr, 12345));
   }
   CHECK(copy(values, p, sizeof values));
   std::printf("called\n");
