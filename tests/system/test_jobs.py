@@ -68,3 +68,35 @@ def test_job_runs_on_after_a_checkpoint(ckpt, nodes):
     assert sorted(p.name for p in (pair.folder / "0001").iterdir()) == ["decision", "node1.img", "node2.img"]
     pair.check_goes_on()
     pair.check_end()
+
+
+def restore_pair(pair, at, env=None):
+    """Restores the pair on the nodes `at`; the first is the server's."""
+    pair.server = at[0].start("ckpt-restore", "--job=job", "--member=node1", env=env)
+    pair.client = at[1].start("ckpt-restore", "--job=job", "--member=node2", env=env)
+
+
+def stop_pair(pair):
+    r = pair.dump()
+    assert r.returncode == 0, r.stdout + r.stderr
+    assert [j.wait() for j in pair.jobs] == [85, 85]
+    wait_members(pair.folder, [])
+
+
+def test_job_moves_to_other_nodes(ckpt, nodes):
+    """Stopped, restored on the same nodes, checkpointed again there, and restored on two others."""
+    n = nodes(4)
+    for node, number in ((n[2], 3), (n[3], 4)):
+        node.drop_address(number)
+    pair = Pair(ckpt, n)
+    stop_pair(pair)
+    restore_pair(pair, n[:2])
+    pair.client.wait_lines(2)
+    stop_pair(pair)
+    for node, number in ((n[0], 1), (n[1], 2)):
+        node.drop_address(number)
+    n[2].take_address(1)
+    n[3].take_address(2)
+    restore_pair(pair, n[2:])
+    pair.client.wait_lines(2)
+    pair.check_end()

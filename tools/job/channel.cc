@@ -4,11 +4,12 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cstring>
+
+#include "storage/format/uuid.h"
 
 namespace ckpt::tools {
 namespace {
@@ -72,9 +73,8 @@ Result<Channel> Channel::open(UniqueFd socket, const storage::Key &key, Side sid
   std::span<std::byte> ours = side == Side::Coordinator ? coordinator : member;
   std::span<std::byte> theirs = side == Side::Coordinator ? member : coordinator;
   std::memcpy(ours.data(), kMagic.data(), kMagic.size());
-  size_t random = kGreetingBytes - kMagic.size();
-  if (::getrandom(ours.data() + kMagic.size(), random, 0) != static_cast<ssize_t>(random))
-    return fail_errno("there are no random numbers");
+  std::span<std::byte> random = ours.subspan(kMagic.size());
+  CKPT_CHECK(storage::fill_random(random.data(), random.size()));
   CKPT_CHECK(send_all(c.descriptor(), ours));
   CKPT_CHECK(read_all(c.descriptor(), theirs, Clock::now() + kGreetingTimeout));
   if (text(theirs.first(kMagic.size())) != kMagic) return fail("the peer is no tool of this ckpt");

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 
 #include "common/base/io.h"
 #include "common/base/json_depth.h"
+#include "storage/format/uuid.h"
 #include "storage/io/key_file.h"
 #include "tools/job/create_once.h"
 #include "tools/json_text.h"
@@ -50,8 +50,7 @@ std::string full_path(const std::string &path) {
 
 Result<> create_key(const std::string &path) {
   Bytes random(storage::Key::kBytes);
-  if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
-    return fail_errno("there are no random numbers");
+  CKPT_CHECK(storage::fill_random(random.data(), random.size()));
   return create_once(path, random).transform([](bool) {});
 }
 
@@ -84,6 +83,10 @@ Result<MemberAddress> read_member(const std::string &path) {
   a.port = j["port"].get<u16>();
   a.restoring = j["restoring"].get<unsigned>();
   return a;
+}
+
+std::string text_of(const MemberAddress &a) {
+  return json_text({{"addresses", a.addresses}, {"port", a.port}, {"restoring", a.restoring}});
 }
 
 // The file of a member whose ckpt-run was killed, or whose node has failed. False: it lives.
@@ -221,8 +224,7 @@ Result<Registration> Registration::make(const JobFolder &folder, const std::stri
   CKPT_CHECK(check_member_name(member));
   Registration r;
   r.path_ = folder.member_file(member);
-  std::string text = json_text(
-      json{{"addresses", a.addresses}, {"port", a.port}, {"restoring", a.restoring}});
+  std::string text = text_of(a);
   for (int attempt = 0; attempt < 2; attempt++) {
     CKPT_TRY(bool made, create_once(r.path_, view(text), &r.file_));
     if (made) return r;
@@ -230,6 +232,10 @@ Result<Registration> Registration::make(const JobFolder &folder, const std::stri
   }
   return fail_with_hint(fmt::format("the job has a member {} that runs", member),
                         "give each program of the job a name of its own with --member");
+}
+
+Result<> Registration::change(const MemberAddress &a) {
+  return replace_file(path_, view(text_of(a)), file_);
 }
 
 }  // namespace ckpt::tools

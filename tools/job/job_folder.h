@@ -73,10 +73,11 @@ class Registration {
   // Refused if a living member has the name.
   static Result<Registration> make(const JobFolder &folder, const std::string &member,
                                    const MemberAddress &address);
+  Result<> change(const MemberAddress &address);
 
  private:
   std::string path_;
-  UniqueFd file_;
+  UniqueFd file_;  // locked, which shows that the member lives
 };
 
 }  // namespace ckpt::tools

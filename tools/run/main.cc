@@ -143,7 +143,14 @@ Result<int> run_program(const Options &options) {
   return code ? code : kCheckpointedExitCode;
 }
 
+Result<> check(const Options &o) {
+  if (o.job.folder.empty() || (o.image.empty() && o.periodic.every.empty())) return {};
+  return fail_with_hint("--job cannot be combined with --image or --every",
+                        "leave these out: ckpt-dump --job writes the images of a job");
+}
+
 Result<int> run(const Options &o) {
+  if (Result<> sound = check(o); !sound) return fail_with_code(kWrongUsage, sound.error());
   if (o.list_devices) return print_devices(o.json);
   if (!o.program.empty()) return run_program(o);
   return fail_with_code(kWrongUsage, {"no program was given",

@@ -16,12 +16,13 @@ constexpr auto kPauseAfterStranger = 1s;
 
 }  // namespace
 
-void add_job_options(CommandLine &line, JobOptions &o) {
+Option add_job_options(CommandLine &line, JobOptions &o) {
   Option job = line.option("--job=FOLDER", o.folder,
                            "the folder of a job of several programs, which are checkpointed as one");
   line.option("--member=NAME", o.member, "with --job: this program's name in the job")
       .needs(job)
       .default_is("the host's name");
+  return job;
 }
 
 Result<std::unique_ptr<JobMember>> JobMember::join(JobOptions o, unsigned restoring) {
@@ -31,19 +32,17 @@ Result<std::unique_ptr<JobMember>> JobMember::join(JobOptions o, unsigned restor
   CKPT_TRY(auto listening, listen_tcp());
   m->listener_ = std::move(listening.first);
   m->port_ = listening.second;
-  CKPT_CHECK(m->register_as(restoring));
+  MemberAddress here{own_addresses(), m->port_, restoring};
+  CKPT_TRY(m->registration_, Registration::make(m->folder_, m->options_.member, here));
+  m->restoring_ = restoring != 0;
   return m;
-}
-
-Result<> JobMember::register_as(unsigned restoring) {
-  registration_ = {};
-  CKPT_TRY(registration_, Registration::make(folder_, options_.member,
-                                             {own_addresses(), port_, restoring}));
-  return {};
 }
 
 void JobMember::serve(Keeper &keeper) {
   keeper_ = &keeper;
+  if (restoring_)
+    if (Result<> done = registration_.change({own_addresses(), port_, 0}); !done)
+      return log::warn("the job cannot be checkpointed: {}", done.error().text());
   keeper.watch(listener(), [this] {
     accept();
     return true;

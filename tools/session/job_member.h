@@ -24,7 +24,8 @@ struct JobOptions {
   std::string member;
 };
 
-void add_job_options(CommandLine &line, JobOptions &options);
+// Returns --job.
+Option add_job_options(CommandLine &line, JobOptions &options);
 
 class JobMember {
  public:
@@ -42,7 +43,6 @@ class JobMember {
   using Clock = std::chrono::steady_clock;
   JobMember(JobOptions options, JobFolder folder)
       : options_(std::move(options)), folder_(std::move(folder)) {}
-  Result<> register_as(unsigned restoring);
   void accept();
   void ended(int wait_status);
 
@@ -52,7 +52,7 @@ class JobMember {
   UniqueFd listener_;
   u16 port_ = 0;
   Keeper *keeper_ = nullptr;
-  bool serving_ = false;
+  bool restoring_ = false, serving_ = false;
   Clock::time_point not_before_{};
 };
 
