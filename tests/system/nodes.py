@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes on one machine: network and UTS namespaces that are connected by a bridge of their own."""
+"""Nodes on one machine: network, UTS and mount namespaces (each with its own /dev/shm) on one bridge."""
 import os
 import pathlib
 import shlex
@@ -22,12 +22,15 @@ class Node:
         self.name = f"node{number}"
         self.commands = nodes.folder / f"{self.name}.commands"
         os.mkfifo(self.commands)
+        # Short, as it becomes a part of the names of sockets.
+        temporary = nodes.ckpt.runtime / self.name
+        temporary.mkdir()
+        self.env = dict(nodes.env, TMPDIR=str(temporary))
         # The shell is the node's sshd: what arrives in the FIFO runs in a session of its own.
-        script = (f"hostname {self.name}; ip link set lo up; echo ready; exec 3<>{shlex.quote(str(self.commands))}; "
-                  "while read -r line <&3; do setsid sh -c \"exec 3<&-; $line\" </dev/null & done")
-        self.shell = subprocess.Popen(["unshare", "--net", "--uts", "sh", "-c", script], stdout=subprocess.PIPE,
-                                      stdin=subprocess.DEVNULL, stderr=open(nodes.folder / f"{self.name}.log", "wb"),
-                                      env=nodes.ckpt.env, cwd=nodes.folder)
+        script = (f"hostname {self.name}; ip link set lo up; mount -t tmpfs shm /dev/shm; echo ready; exec 2>>{self.name}.log 3<>{shlex.quote(str(self.commands))}; "
+                  "while read -r line <&3; do setsid sh -c \"exec 3<&-; $line\" </dev/null >&2 & done")
+        self.shell = subprocess.Popen(["unshare", "--net", "--uts", "--mount", "sh", "-c", script], stdout=subprocess.PIPE,
+                                      stdin=subprocess.DEVNULL, env=self.env, cwd=nodes.folder)
         assert self.shell.stdout.readline() == b"ready\n"
         port = f"p{nodes.id}-{number}"
         run("ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", str(self.shell.pid))
@@ -35,7 +38,8 @@ class Node:
         run(*self.inside("ip", "link", "set", "eth0", "up"))
 
     def inside(self, *command):
-        return ["nsenter", f"--target={self.shell.pid}", "--net", "--uts", *[str(c) for c in command]]
+        return ["nsenter", f"--target={self.shell.pid}", "--net", "--uts", "--mount", f"--wd={self.nodes.folder}",
+                *[str(c) for c in command]]
 
     def take_address(self, number):
         run(*self.inside("ip", "addr", "add", f"{NETWORK}{number}/24", "dev", "eth0"))
@@ -45,21 +49,22 @@ class Node:
 
     def start(self, tool, *arguments, env=None):
         ckpt = self.nodes.ckpt
-        job = Job(self.inside(ckpt.tool(tool), *arguments), env=dict(ckpt.env, **(env or {})), cwd=ckpt.folder)
+        job = Job(self.inside(ckpt.tool(tool), *arguments), env=dict(self.env, **(env or {})), cwd=ckpt.folder)
         ckpt.jobs.append(job)
         return job
 
     def call(self, tool, *arguments, env=None):
         ckpt = self.nodes.ckpt
-        return subprocess.run(self.inside(ckpt.tool(tool), *arguments), env=dict(ckpt.env, **(env or {})),
+        return subprocess.run(self.inside(ckpt.tool(tool), *arguments), env=dict(self.env, **(env or {})),
                               cwd=ckpt.folder, capture_output=True, text=True, timeout=120)
 
 
 class Nodes:
     """`count` nodes; node N has the address 10.66.0.N."""
 
-    def __init__(self, ckpt, count):
+    def __init__(self, ckpt, count, env=None):
         self.ckpt, self.id = ckpt, os.getpid()
+        self.env = dict(ckpt.env, **(env or {}))
         self.folder = ckpt.folder
         self.bridge = f"br{self.id}"
         run("ip", "link", "add", self.bridge, "type", "bridge")

@@ -44,6 +44,7 @@ struct DumpOptions {
   bool outcome_when_durable = false;
   int timeout_seconds = 60;
   DumpBarriers *barriers = nullptr;  // of a job, which is checkpointed as one
+  std::string criu_log;              // of a CRIU that fails; "": beside the image
 };
 
 struct DumpReport {

@@ -43,6 +43,8 @@ void JobMemberDump::configure(DumpOptions &o) {
   o.leave_running = !b.stop;
   o.timeout_seconds = static_cast<int>(b.timeout_seconds);
   o.barriers = this;
+  // The folder of a failed checkpoint is removed.
+  o.criu_log = fmt::format("{}/{}.criu.log", folder_.path(), b.member);
 }
 
 Result<> JobMemberDump::meet(Stage stage, const Connections *connections) {

@@ -61,9 +61,12 @@ Result<std::unique_ptr<JobRestore>> JobRestore::choose(JobOptions o, unsigned ch
                         "choose one of its members with --member: " + list_of(r->names_));
 }
 
-JobRestore::~JobRestore() {
+JobRestore::~JobRestore() { leave(); }
+
+void JobRestore::leave() {
   stop_ = true;
   if (coordinator_.joinable()) coordinator_.join();
+  member_.reset();
 }
 
 Result<> JobRestore::join() {

@@ -36,6 +36,8 @@ class JobRestore {
   Result<> meet_restored(const Check &check);  // all copies exist
   // In the keeper's loop, when the program runs: it can be dumped again.
   void serve(Keeper &keeper);
+  // The program has ended.
+  void leave();
 
  private:
   JobRestore(JobOptions options, JobFolder folder, unsigned checkpoint)

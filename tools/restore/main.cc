@@ -132,6 +132,7 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job) {
     if (std::optional<Error> cancelled = restore.cancelled()) outcome.error = std::move(cancelled);
   }
   keeper.reset();
+  if (o.job) o.job->leave();
   return end(outcome, job);
 }
 

@@ -137,6 +137,7 @@ Result<int> run_program(const Options &options) {
   // The keeper serves the session until the program ends, and this process ends in the same way.
   Keeper::Outcome outcome = keeper->run();
   keeper.reset();
+  member.reset();
   int code = job ? job->end(outcome) : 0;
   if (!outcome.image) end_like(outcome.wait_status);
   report_checkpointed("ckpt-run", *outcome.image);
