@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nodes on one machine: network, UTS and mount namespaces (each with its own /dev/shm) on one bridge."""
+import itertools
 import os
-import pathlib
 import shlex
 import subprocess
 
 from conftest import Job, wait_for
 
 NETWORK = "10.66.0."
+COUNTER = itertools.count()
 
 
 class Node:
@@ -27,19 +28,21 @@ class Node:
         temporary.mkdir()
         self.env = dict(nodes.env, TMPDIR=str(temporary))
         # The shell is the node's sshd: what arrives in the FIFO runs in a session of its own.
-        script = (f"hostname {self.name}; ip link set lo up; mount -t tmpfs shm /dev/shm; echo ready; exec 2>>{self.name}.log 3<>{shlex.quote(str(self.commands))}; "
+        script = (f"hostname {self.name}; ip link set lo up; mount -t tmpfs shm /dev/shm; echo ready; "
+                  f"exec 2>>{self.name}.log 3<>{shlex.quote(str(self.commands))}; "
                   "while read -r line <&3; do setsid sh -c \"exec 3<&-; $line\" </dev/null >&2 & done")
-        self.shell = subprocess.Popen(["unshare", "--net", "--uts", "--mount", "sh", "-c", script], stdout=subprocess.PIPE,
-                                      stdin=subprocess.DEVNULL, env=self.env, cwd=nodes.folder)
+        self.shell = subprocess.Popen(["unshare", "--net", "--uts", "--mount", "sh", "-c", script], env=self.env,
+                                      stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, cwd=nodes.folder)
         assert self.shell.stdout.readline() == b"ready\n"
-        port = f"p{nodes.id}-{number}"
+        port = f"p{nodes.id}x{number}"
         run("ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", str(self.shell.pid))
         run("ip", "link", "set", port, "master", nodes.bridge, "up")
         run(*self.inside("ip", "link", "set", "eth0", "up"))
 
     def inside(self, *command):
-        return ["nsenter", f"--target={self.shell.pid}", "--net", "--uts", "--mount", f"--wd={self.nodes.folder}",
-                *[str(c) for c in command]]
+        # A working directory that was opened outside belongs to no mount of the node.
+        enter = ["nsenter", f"--target={self.shell.pid}", "--net", "--uts", "--mount"]
+        return [*enter, "sh", "-c", 'cd "$0" && exec "$@"', str(self.nodes.folder), *[str(c) for c in command]]
 
     def take_address(self, number):
         run(*self.inside("ip", "addr", "add", f"{NETWORK}{number}/24", "dev", "eth0"))
@@ -63,7 +66,8 @@ class Nodes:
     """`count` nodes; node N has the address 10.66.0.N."""
 
     def __init__(self, ckpt, count, env=None):
-        self.ckpt, self.id = ckpt, os.getpid()
+        # The kernel removes links some time after their namespace, so no name comes twice.
+        self.ckpt, self.id = ckpt, f"{os.getpid() % 100000}x{next(COUNTER)}"
         self.env = dict(ckpt.env, **(env or {}))
         self.folder = ckpt.folder
         self.bridge = f"br{self.id}"
@@ -100,10 +104,6 @@ echo "{tools_before.replace('HOST', '$host')} $*" >{self.folder}/node$host.comma
 def run(*command):
     r = subprocess.run(command, capture_output=True, text=True)
     assert r.returncode == 0, f"{command}: {r.stderr}"
-
-
-def pids_of(folder):
-    return [p.name for p in pathlib.Path(folder).iterdir()]
 
 
 def wait_members(job_folder, names):

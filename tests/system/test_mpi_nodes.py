@@ -22,7 +22,7 @@ def command_of(kind, launcher, ranks, hosts):
     if kind == "openmpi":
         return ["mpirun.openmpi", "--oversubscribe", "--leave-session-attached", "--mca", "plm_rsh_agent", launcher,
                 "--mca", "plm_rsh_no_tree_spawn", "1", "--host", places, "-n", ranks]
-    return ["mpirun.mpich", "-launcher", "ssh", "-launcher-exec", launcher, "-hosts", places, "-n", ranks]
+    return ["mpirun.mpich", "-launcher", "ssh", "-launcher-exec", launcher, "-genvlist", "PATH", "-hosts", places, "-n", ranks]
 
 
 class MpiJob:
