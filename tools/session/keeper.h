@@ -113,11 +113,11 @@ class Keeper {
   bool accepts_dumps() const {
     return ready_ && !ended_ && dumps_open_ == 0 && dump_requests_.empty();
   }
-  // Starts ckpt-dump on the program, in `folder`. Then calls `ended` in the loop, with its exit
-  // status and its report.
+  // Starts ckpt-dump on the program, in `folder`, with the descriptors `inherited`. Then calls
+  // `ended` in the loop, with its exit status and its report.
   using DumpEnded = std::function<void(int wait_status, const nlohmann::json &report)>;
   Result<> start_dump(const std::vector<std::string> &arguments, const std::string &folder,
-                      DumpEnded ended);
+                      DumpEnded ended, const std::vector<int> &inherited = {});
 
   // Serves until the program has ended and no process of it uses a device any more.
   Outcome run();

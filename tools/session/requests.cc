@@ -295,13 +295,14 @@ Result<Keeper::Answer> Keeper::start_checkpoint(Client &client, Message &message
 }
 
 Result<> Keeper::start_dump(const std::vector<std::string> &arguments, const std::string &folder,
-                            DumpEnded ended) {
+                            DumpEnded ended, const std::vector<int> &inherited) {
   UniqueFd report(::memfd_create("ckpt-dump-report", MFD_CLOEXEC));
   UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   Spawn spec{.argv = {sibling_tool("ckpt-dump"), std::to_string(program_), "--json"},
              .in = null.get(),
              .out = report.get(),
              .err = null.get(),
+             .keep = inherited,
              .folder = folder,
              .own_group = true};
   spec.argv.insert(spec.argv.end(), arguments.begin(), arguments.end());
