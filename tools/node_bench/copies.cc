@@ -21,7 +21,9 @@ constexpr int kLeastCopies = 5;
 // GB/s of the fastest round; 0 if a copy fails.
 double rate_of(size_t bytes, double seconds, const std::function<bool()> &copy) {
   using Clock = std::chrono::steady_clock;
-  auto since = [](Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); };
+  auto since = [](Clock::time_point t) {
+    return std::chrono::duration<double>(Clock::now() - t).count();
+  };
   if (!copy()) return 0;
   double best = 1e30;
   const Clock::time_point begun = Clock::now();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rates of copies between host and devices, through the OpenCL and the CUDA driver of the node. Both
-// are loaded at run time, so the tool works where there is neither.
+// Rates of copies between host and devices, through the OpenCL and the CUDA driver of the node.
+// Both are loaded at run time, so the tool works where there is neither.
 #pragma once
 
 #include <string>

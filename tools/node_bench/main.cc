@@ -22,7 +22,8 @@ struct Options {
 
 // The figures of Bandwidths (schedule/contention/node.h). HC measured the memory with two pinned
 // copies at once; without a device that copies by itself, nothing loads the memory more than all
-// cores do, so that is the estimate. A link that was not measured is one that is never the narrowest.
+// cores do, so that is the estimate. A link that was not measured is one that is never the
+// narrowest.
 json bandwidths_of(double core, double cpu, const std::vector<CopyRates> &copies, json &assumed) {
   double copy = core / 2, link = 0;
   for (const CopyRates &r : copies) {
@@ -65,9 +66,10 @@ Result<int> run(const Options &o) {
 int main(int argc, char **argv) {
   using namespace ckpt::tools;
   Options o;
-  CommandLine line("ckpt-node-bench",
-                   "Measures the bandwidths of this node's memory, and of copies to its devices, as "
-                   "JSON.\nExit code 0: success; 125: the arguments are wrong.");
+  CommandLine line(
+      "ckpt-node-bench",
+      "Measures the bandwidths of this node's memory, and of copies to its devices, as "
+      "JSON.\nExit code 0: success; 125: the arguments are wrong.");
   line.option("--threads=N", o.threads, "threads that use the memory together").range(1, 4096);
   line.option("--megabytes=MB", o.megabytes, "memory that is used: several times the caches")
       .range(1, 1000000);

@@ -19,7 +19,8 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// One thread's arrays, which it touches first, so that they are in the memory that is nearest to it.
+// One thread's arrays, which it touches first, so that they are in the memory that is nearest to
+// it.
 struct Arrays {
   explicit Arrays(size_t n) : size(n), a(new double[n]), b(new double[n]), c(new double[n]) {
     for (size_t i = 0; i < n; i++) {
