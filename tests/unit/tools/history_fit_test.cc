@@ -32,12 +32,14 @@ TEST_CASE("costs are fitted to a history, without waits and the time to build ke
 }
 
 TEST_CASE("failures, other devices and other storage count for nothing, nor do damaged lines") {
-  std::vector<json> events = {line("dump", 10, 1), line("dump", 10, 2), line("dump", 10, 4), line("dump", 10, 8)};
+  std::vector<json> events = {line("dump", 10, 1), line("dump", 10, 2), line("dump", 10, 4),
+                              line("dump", 10, 8)};
   events[1]["result"] = "failed";
   events[2]["devices"] = {"ocl"};
   events[3]["storage"] = "nfs4";
-  for (const json &damaged : {json{{"event", "dump"}, {"result", "ok"}, {"bytes", "x"}, {"seconds", 1}},
-                              json{{"event", 3}, {"result", "ok"}}, json{{"devices", 1}}})
+  for (const json &damaged :
+       {json{{"event", "dump"}, {"result", "ok"}, {"bytes", "x"}, {"seconds", 1}},
+        json{{"event", 3}, {"result", "ok"}}, json{{"devices", 1}}})
     events.push_back(damaged);
   CHECK(fit_history(events, {}).dumps == 3);
   CHECK(fit_history(events, {.devices = "ocl"}).model.checkpoint.base == 4);
