@@ -65,8 +65,8 @@ Result<MemberAddress> read_member(const std::string &path) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat st {};
   if (!fd || ::fstat(fd.get(), &st) != 0) return fail_errno("cannot read {}", path);
-  Failure unreadable = fail_with_hint(fmt::format("{} names no member of a job", path),
-                                      "remove the file");
+  Failure unreadable =
+      fail_with_hint(fmt::format("{} names no member of a job", path), "remove the file");
   if (!S_ISREG(st.st_mode) || st.st_size > kMaxMemberBytes) return unreadable;
   std::string text(static_cast<size_t>(st.st_size), '\0');
   CKPT_CHECK(read_exactly(fd.get(), text.data(), text.size()));

@@ -55,7 +55,8 @@ Result<std::unique_ptr<JobRestore>> JobRestore::choose(JobOptions o, unsigned ch
   CKPT_TRY(json decision, read_decision(folder.decision(checkpoint)));
   std::unique_ptr<JobRestore> r(new JobRestore(std::move(o), std::move(folder), checkpoint));
   r->names_ = members_of(decision);
-  if (std::find(r->names_.begin(), r->names_.end(), r->options_.member) != r->names_.end()) return r;
+  if (std::find(r->names_.begin(), r->names_.end(), r->options_.member) != r->names_.end())
+    return r;
   return fail_with_hint(fmt::format("the checkpoint {} has no member {}",
                                     r->folder_.checkpoint(checkpoint), r->options_.member),
                         "choose one of its members with --member: " + list_of(r->names_));
