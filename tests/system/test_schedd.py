@@ -60,3 +60,71 @@ def test_a_job_is_moved_when_a_faster_node_becomes_free(steered):
     assert f"job {job.number} is moved" in cluster.said()
     steps = re.findall(r"step (\d+)/", job.output)
     assert steps == sorted(set(steps), key=int)  # none was computed twice
+
+
+@pytest.mark.full
+def test_when_the_daemon_dies_slurm_has_its_jobs_after_the_grace_time(steered):
+    """Both nodes are taken while the daemon lives, so the job waits. It is killed, and Slurm starts the job."""
+    cluster, daemon = steered(grace=20)
+    others = [cluster.submit("sleep 1000", f"--nodelist={n}", "--cpus-per-task=2", "--mem=200", "--time=20") for n in FEATURES]
+    wait_for(lambda: all(cluster.state(o) == "RUNNING" for o in others), "the other jobs")
+    p = daemon()
+    job = cluster.submit("sleep 1", "--comment=ckpt:seconds=5,mb=1", "--cpus-per-task=2", "--mem=200")
+
+    def begins():
+        return cluster.run("squeue", "-h", "-j", job, "-o", "%S").stdout.strip()
+    first = begins()
+    wait_for(lambda: begins() != first, f"the daemon to put off the job's begin: {cluster.said()}", 60)
+    assert cluster.state(job) == "PENDING"
+    p.kill()
+    p.wait()
+    for o in others:
+        cluster.run("scancel", o)
+    wait_for(lambda: cluster.state(job) in ("RUNNING", "COMPLETED"), "Slurm to start the job", 60)
+    assert cluster.said() == ""  # the daemon had decided nothing
+
+
+@pytest.mark.full
+def test_a_daemon_that_is_started_again_goes_on(steered):
+    cluster, daemon = steered()
+    other = cluster.submit("sleep 1000", "--nodelist=n2", "--cpus-per-task=2", "--mem=200", "--time=20")
+    wait_for(lambda: cluster.state(other) == "RUNNING", "the other job")
+    first = daemon()
+    job = HeatJob(cluster, "--comment=ckpt:seconds=60,mb=10", steps=4000)
+    job.computes()
+    assert job.node == "n1"
+    first.kill()
+    first.wait()
+    daemon()
+    cluster.run("scancel", other)
+    wait_for(lambda: job.node == "n2" and job.state == "RUNNING" or job.has_ended(), f"the move: {job.described()} {cluster.said()}")
+    job.ends_right()
+    assert job.restarts == 1
+
+
+@pytest.mark.full
+def test_what_it_would_do_and_what_it_gives_back(steered):
+    cluster, daemon = steered()
+    job = cluster.submit("sleep 1", "--comment=ckpt:seconds=5,mb=1", "--cpus-per-task=2", "--mem=200")
+    wrong = cluster.submit("sleep 1", "--comment=ckpt:seconds=x", "--cpus-per-task=2", "--mem=200")
+    assert daemon("--once", "--dry-run").wait(60) == 0
+    assert f"job {job} starts on n2 (fast)" in cluster.said() and cluster.state(job) == "PENDING"
+    assert f"job {wrong}: its comment cannot be read (seconds=x is no number)" in cluster.said()
+    assert daemon("--release").wait(60) == 0
+    wait_for(lambda: cluster.state(job) in ("RUNNING", "COMPLETED"), "Slurm to start the job")
+
+
+def owners_daemon(cluster, *options):
+    u = cluster.user
+    return subprocess.run([BUILD / "tools" / "ckpt-schedd", "--classes=fast:1,slow:0.1", "--once", *options], env=cluster.env,
+                          user=u.pw_uid, group=u.pw_gid, extra_groups=[], capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.full
+def test_a_user_can_steer_the_users_own_jobs(steered):
+    cluster, _ = steered()
+    job = cluster.submit("sleep 1", "--comment=ckpt:seconds=5,mb=1", "--cpus-per-task=2", "--mem=200")
+    r = owners_daemon(cluster)
+    assert r.returncode == 0 and f"job {job} starts on n2 (fast)" in r.stdout, r.stderr
+    wait_for(lambda: cluster.state(job) in ("RUNNING", "COMPLETED"), "the job to start")
+    assert cluster.field(job, "NodeList") == "n2"
