@@ -271,7 +271,7 @@ _ckpt_history() {
     --user) mapfile -t COMPREPLY < <(compgen -u -- "$cur") ;;
     --file) _ckpt_files ;;
     --last) _ckpt_words '10 100' ;;
-    *) _ckpt_words '--job --last --user --file --json --version --help' ;;
+    *) _ckpt_words '--job --last --user --file --fit --json --version --help' ;;
   esac
 }
 

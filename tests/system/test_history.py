@@ -45,6 +45,12 @@ def test_dumps_and_restores_are_recorded(ckpt, history):
     assert events(ckpt, "--job", "1") == [] and len(events(ckpt, "--user", "root")) == 3
     text = subprocess.run([ckpt.tool("ckpt-history")], env=ckpt.env, capture_output=True, text=True).stdout
     assert [line.split()[2] for line in text.splitlines()[1:]] == ["dump", "dump", "restore"]
+    assert dump["storage"] == restore["storage"] != ""
+    fit = subprocess.run([ckpt.tool("ckpt-history"), "--fit", "--json"], env=ckpt.env, capture_output=True, text=True)
+    fit = json.loads(fit.stdout)
+    assert fit["checkpoint"]["samples"] == fit["restore"]["samples"] == 1  # not the one that failed
+    assert fit["checkpoint"]["seconds"] == pytest.approx(dump["seconds"] - dump.get("waited_seconds", 0))
+    assert abs(fit["restore"]["errors"][0]) < 1e-9
 
 
 @pytest.mark.parametrize("obstacle", ["folder", "link", "none"])

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -52,6 +53,28 @@ Result<> append_line(const std::string &path, const std::string &line) {
   return write_all(file.get(), view(line));
 }
 
+// The kind of storage that a file is on, for cost models: its file system (statfs(2)).
+std::string storage_of(const std::string &path) {
+  struct statfs s {};
+  std::string folder = fs::path(path).parent_path();
+  if (::statfs(path.c_str(), &s) < 0 && ::statfs(folder.empty() ? "." : folder.c_str(), &s) < 0)
+    return "";
+  switch (static_cast<unsigned long>(s.f_type)) {
+    case 0xEF53: return "ext4";
+    case 0x58465342: return "xfs";
+    case 0x9123683E: return "btrfs";
+    case 0x01021994: return "tmpfs";
+    case 0x794C7630: return "overlay";
+    case 0x6969: return "nfs";
+    case 0x0BD00BD0: return "lustre";
+    case 0x47504653: return "gpfs";
+    case 0x19830326: return "beegfs";
+    case 0x65735546: return "fuse";
+    case 0x2FC12FC1: return "zfs";
+    default: return fmt::format("{:#x}", static_cast<unsigned long>(s.f_type));
+  }
+}
+
 void read_file(const std::string &path, std::vector<json> &events) {
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) {
@@ -76,6 +99,8 @@ void append_history(const std::string &path, json event) {
   event["time"] = ::time(nullptr);
   event["host"] = host_name();
   event["uid"] = ::geteuid();
+  if (auto image = event.find("image"); image != event.end() && image->is_string())
+    if (std::string storage = storage_of(*image); !storage.empty()) event["storage"] = storage;
   if (std::string job = variable("SLURM_JOB_ID"); !job.empty()) event["job"] = job;
   if (std::string count = variable(kRestartCount); !count.empty())
     event["restarts"] = std::strtoul(count.c_str(), nullptr, 10);

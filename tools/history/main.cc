@@ -8,6 +8,7 @@
 #include "common/base/printable.h"
 #include "common/base/units.h"
 #include "tools/command_line.h"
+#include "tools/history/fit.h"
 #include "tools/history/history.h"
 #include "tools/json_text.h"
 #include "tools/session/programs.h"
@@ -22,7 +23,7 @@ constexpr int kFailed = 1;
 
 struct Options {
   std::string user, job, file;
-  bool json = false;
+  bool json = false, fit = false;
   std::optional<unsigned> last;
 };
 
@@ -73,6 +74,34 @@ std::string text_of(const std::vector<json> &events) {
   return table.text();
 }
 
+constexpr double kLimits[] = {0.33, 0.5, 1.0};  // as KS-4 reports errors
+
+std::string fit_text(const char *what, const schedule::Line &line, const std::vector<double> &errors) {
+  std::string text = fmt::format("{:<11} {:>6} {:>13.6f} {:>9.4f}", what, errors.size(), line.slope, line.base);
+  for (double limit : kLimits)
+    text += fmt::format(" {:>7.0f} %", 100 * schedule::share_within(errors, limit));
+  return text + "\n";
+}
+
+// Costs as lines over the size, with the shares of the events that they predict with an error of at
+// most 0.33, 0.5 and 1 of what was measured.
+void print_fit(const std::vector<nlohmann::json> &events, bool as_json) {
+  HistoryFit fit = fit_history(events, {});
+  const schedule::CostModel &m = fit.model;
+  if (as_json) {
+    auto part = [](const schedule::Line &l, const std::vector<double> &errors) {
+      return nlohmann::json{{"samples", errors.size()}, {"seconds_per_mb", l.slope}, {"seconds", l.base}, {"errors", errors}};
+    };
+    fmt::print("{}\n", json_text({{"checkpoint", part(m.checkpoint, fit.dump_errors)},
+                                  {"restore", part(m.restore, fit.restore_errors)}},
+                                 2));
+    return;
+  }
+  fmt::print("                 n      seconds/MB   seconds    <= 0.33    <= 0.5      <= 1\n{}{}",
+             fit_text("checkpoint", m.checkpoint, fit.dump_errors),
+             fit_text("restore", m.restore, fit.restore_errors));
+}
+
 Result<int> run(const Options &o) {
   CKPT_TRY(std::optional<uid_t> uid, selected_user(o.user));
   std::string file = o.file.empty() ? history_file() : o.file;
@@ -82,7 +111,9 @@ Result<int> run(const Options &o) {
     return others || (!o.job.empty() && text_field(e, "job") != o.job);
   });
   if (o.last && events.size() > *o.last) events.erase(events.begin(), events.end() - *o.last);
-  if (o.json)
+  if (o.fit)
+    print_fit(events, o.json);
+  else if (o.json)
     fmt::print("{}\n", json_text(json(events), 2));
   else if (events.empty())
     fmt::print("no dump or restore is recorded in {}\n", file.empty() ? "-" : printable(file));
@@ -102,6 +133,7 @@ int main(int argc, char **argv) {
   line.option("--last=N", o.last, "only the N newest").range(1, 1000000);
   line.option("--user=NAME", o.user, "only those of this user");
   line.option("--file=FILE", o.file, "read this history").default_is("this user's");
-  line.flag("--json", o.json, "print a JSON array");
+  line.flag("--fit", o.fit, "print what checkpoints and restores cost by their size");
+  line.flag("--json", o.json, "print JSON");
   return run_tool(line, argc, argv, kFailed, [&] { return run(o); });
 }
