@@ -9,6 +9,7 @@ namespace {
 
 // A job that runs longer than was estimated is assumed to end within this time.
 constexpr Ticks kOverdue = 60 * kTicksPerSecond;
+constexpr double kAlmostDone = 0.999;
 
 Ticks share_of(Ticks whole, double share) {
   return std::max<Ticks>(1, static_cast<Ticks>(std::ceil(static_cast<double>(whole) * share)));
@@ -71,11 +72,12 @@ class Steering {
     double more = whole > 0 ? static_cast<double>(std::max<Ticks>(0, now_ - since)) /
                                   static_cast<double>(whole)
                             : 0;
-    return std::min(j.done + more, 0.999);
+    return std::min(j.done + more, kAlmostDone);
   }
 
   Ticks expected_end(const LiveJob &j) const {
-    return now_ + share_of(j.run[j.running->on], 1 - done_by_now(j));
+    double done = done_by_now(j);
+    return now_ + (done < kAlmostDone ? share_of(j.run[j.running->on], 1 - done) : kOverdue);
   }
 
   bool is_due(const LiveJob &j) const {

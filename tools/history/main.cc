@@ -76,8 +76,10 @@ std::string text_of(const std::vector<json> &events) {
 
 constexpr double kLimits[] = {0.33, 0.5, 1.0};  // as KS-4 reports errors
 
-std::string fit_text(const char *what, const schedule::Line &line, const std::vector<double> &errors) {
-  std::string text = fmt::format("{:<11} {:>6} {:>13.6f} {:>9.4f}", what, errors.size(), line.slope, line.base);
+std::string fit_text(const char *what, const schedule::Line &line,
+                     const std::vector<double> &errors) {
+  std::string text =
+      fmt::format("{:<11} {:>6} {:>13.6f} {:>9.4f}", what, errors.size(), line.slope, line.base);
   for (double limit : kLimits)
     text += fmt::format(" {:>7.0f} %", 100 * schedule::share_within(errors, limit));
   return text + "\n";
@@ -90,7 +92,10 @@ void print_fit(const std::vector<nlohmann::json> &events, bool as_json) {
   const schedule::CostModel &m = fit.model;
   if (as_json) {
     auto part = [](const schedule::Line &l, const std::vector<double> &errors) {
-      return nlohmann::json{{"samples", errors.size()}, {"seconds_per_mb", l.slope}, {"seconds", l.base}, {"errors", errors}};
+      return nlohmann::json{{"samples", errors.size()},
+                            {"seconds_per_mb", l.slope},
+                            {"seconds", l.base},
+                            {"errors", errors}};
     };
     fmt::print("{}\n", json_text({{"checkpoint", part(m.checkpoint, fit.dump_errors)},
                                   {"restore", part(m.restore, fit.restore_errors)}},
