@@ -28,6 +28,11 @@ std::string owner_of(u64 inode) {
   return {};
 }
 
+// The kernel has nothing left to send for it.
+bool is_closed(const InetSocket &s) {
+  return s.state == InetSocket::FinWait2 || s.state == InetSocket::TimeWait;
+}
+
 json describe_endpoint(const Endpoint &e) {
   return {{"address", e.address_text()}, {"port", e.port}};
 }
@@ -62,7 +67,14 @@ void Connections::find_flows() {
       flows_.push_back({h.socket.remote, h.socket.local});
 }
 
-Connections::Trouble Connections::trouble_of(const Held &h) const {
+const InetSocket *Connections::other_end(const InetSocket &s) const {
+  auto other = std::find_if(table_.begin(), table_.end(), [&](const InetSocket &o) {
+    return o.connected() && o.local == s.remote && o.remote == s.local;
+  });
+  return other == table_.end() ? nullptr : &*other;
+}
+
+Connections::Trouble Connections::trouble_of(const Held &h, Scope scope) const {
   const InetSocket &s = h.socket;
   if (h.udp) return {};
   if (s.state == InetSocket::Listen && s.unaccepted)
@@ -76,23 +88,27 @@ Connections::Trouble Connections::trouble_of(const Held &h) const {
         fmt::format("is a TCP connection to {} in a network namespace of the program's own, "
                     "which ckpt cannot checkpoint: close it first",
                     s.remote.text())};
-  auto other = std::find_if(table_.begin(), table_.end(), [&](const InetSocket &o) {
-    return o.connected() && o.local == s.remote && o.remote == s.local;
-  });
+  return scope == Scope::Job ? Trouble{} : trouble_of_other_end(h);
+}
+
+Connections::Trouble Connections::trouble_of_other_end(const Held &h) const {
+  const InetSocket &s = h.socket;
   if (s.state == InetSocket::SynSent || s.state == InetSocket::SynReceived)
     return {fmt::format("is a TCP connection to {} that is still being made: try again when it is "
                         "made, or close it",
                         s.remote.text()),
             true};
-  if (other == table_.end()) {
+  const InetSocket *other = other_end(s);
+  if (!other) {
     // The other end has been closed, and had received everything.
     if (s.state == InetSocket::CloseWait) return {};
-    return {fmt::format("is a TCP connection to {}, outside of the program: close it first",
-                        s.remote.text())};
+    return {
+        fmt::format("is a TCP connection to {}, outside of the program: close it first, or "
+                    "start the programs as a job (ckpt-run --job)",
+                    s.remote.text())};
   }
   if (other->inode == 0) {
-    bool closed = other->state == InetSocket::FinWait2 || other->state == InetSocket::TimeWait;
-    if (closed) return {};
+    if (is_closed(*other)) return {};
     return {fmt::format("is a TCP connection to {} that is not accepted yet, or not closed yet: "
                         "try again when it is",
                         s.remote.text()),
@@ -104,20 +120,20 @@ Connections::Trouble Connections::trouble_of(const Held &h) const {
                       s.remote.text(), owner.empty() ? "" : " of " + owner)};
 }
 
-std::vector<Connections::Trouble> Connections::troubles() const {
+std::vector<Connections::Trouble> Connections::troubles(Scope scope) const {
   std::vector<Trouble> all;
   for (const Held &h : held_)
-    if (Trouble t = trouble_of(h); !t.why.empty()) {
-      t.why = fmt::format("process {} ({}): descriptor {} {}", h.pid, h.command, h.fd, t.why);
+    if (Trouble t = trouble_of(h, scope); !t.why.empty()) {
+      t.why = fmt::format("{} {}", h.owner(), t.why);
       all.push_back(std::move(t));
     }
   return all;
 }
 
-void Connections::check(const Target &target, Reasons &reasons) {
+void Connections::check(const Target &target, Scope scope, Reasons &reasons) {
   auto end = std::chrono::steady_clock::now() + kAcceptTimeout;
   Connections now = read(target);
-  std::vector<Trouble> all = now.troubles();
+  std::vector<Trouble> all = now.troubles(scope);
   auto wait_helps = [&] {
     return !all.empty() &&
            std::all_of(all.begin(), all.end(), [](const Trouble &t) { return t.may_pass; });
@@ -125,7 +141,7 @@ void Connections::check(const Target &target, Reasons &reasons) {
   while (wait_helps() && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(5ms);
     now = read(target);
-    all = now.troubles();
+    all = now.troubles(scope);
   }
   for (Trouble &t : all) reasons.push_back(std::move(t.why));
   if (now.empty() || !all.empty()) return;
@@ -141,6 +157,25 @@ bool Connections::all_in(const Connections &earlier) const {
   return std::all_of(flows_.begin(), flows_.end(), [&](const PacketFlow &f) {
     return std::find(earlier.flows_.begin(), earlier.flows_.end(), f) != earlier.flows_.end();
   });
+}
+
+std::string Connections::Held::owner() const {
+  return fmt::format("process {} ({}): descriptor {}", pid, command, fd);
+}
+
+std::vector<JobConnection> Connections::outward() const {
+  std::vector<JobConnection> all;
+  auto add = [&](const InetSocket &s, bool held, std::string owner) {
+    all.push_back({s.local, s.remote, static_cast<u8>(s.state), held, std::move(owner)});
+  };
+  for (const Held &h : held_) {
+    if (h.udp || h.own_namespace || !h.socket.connected()) continue;
+    const InetSocket *other = other_end(h.socket);
+    if (!other || !inside_.contains(other->inode)) add(h.socket, true, h.owner());
+  }
+  for (const InetSocket &s : table_)
+    if (s.inode == 0 && s.connected() && !is_closed(s)) add(s, false, "");
+  return all;
 }
 
 // Sockets in a network namespace of the program's own meet no other program's at a restore.

@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tools/job/messages.h"
 #include "tools/net/connection_lock.h"
 #include "tools/net/inet_table.h"
 #include "tools/net/repair_mode.h"
@@ -20,11 +21,15 @@ namespace ckpt::tools {
 
 class Connections {
  public:
+  // Where the other ends of the connections may be. Those in another program of a job are its
+  // coordinator's to judge.
+  enum class Scope { Program, Job };
+
   static Connections read(const Target &target);
 
   // Connections that lead out of the program, or that are neither made nor accepted yet. Waits a
   // moment for the latter.
-  static void check(const Target &target, Reasons &reasons);
+  static void check(const Target &target, Scope scope, Reasons &reasons);
 
   bool empty() const { return flows_.empty(); }
   // What a lock has to stop.
@@ -32,6 +37,9 @@ class Connections {
   // The connections that `earlier` did not have: nothing has stopped their packets.
   bool all_in(const Connections &earlier) const;
   nlohmann::json describe() const;  // the manifest's "sockets"
+  // The connections whose other end is not in the program, and those of this network namespace that
+  // no process has: what the coordinator of a job has to compare.
+  std::vector<JobConnection> outward() const;
 
  private:
   struct Held {
@@ -41,6 +49,7 @@ class Connections {
     bool udp = false;
     bool own_namespace = false;  // in a network namespace that is not ours
     InetSocket socket;
+    std::string owner() const;  // "process 12 (server): descriptor 5"
   };
   // What is wrong with a connection: nothing, something that a moment may change, or for good.
   struct Trouble {
@@ -50,8 +59,10 @@ class Connections {
 
   void read_process(const Process &p);
   void find_flows();
-  Trouble trouble_of(const Held &h) const;
-  std::vector<Trouble> troubles() const;
+  Trouble trouble_of(const Held &h, Scope scope) const;
+  Trouble trouble_of_other_end(const Held &h) const;
+  std::vector<Trouble> troubles(Scope scope) const;
+  const InetSocket *other_end(const InetSocket &s) const;
 
   std::vector<InetSocket> table_;  // all TCP sockets of our network namespace
   std::vector<Held> held_;

@@ -38,6 +38,7 @@ using namespace std::chrono_literals;
 
 // A script that starts programs all the time changes the tree between any two looks at it.
 constexpr int kAttempts = 20;
+constexpr auto kNameWait = 500ms;  // for another dump
 constexpr auto kEndTimeout = 60s;  // the kernel needs a while to free a large program's memory
 
 // With --leave-running the program need not wait for compression and the disk, as long as a copy of
@@ -71,8 +72,10 @@ Result<DumpReport> Dump::run() {
     if (done) done = guarded([this] { return checkpoint(); });
     if (done) break;
     if (Result<> cancelled = cancel_.check(); !cancelled) done = cancelled;
-    bool again = attempt < kAttempts && Phases::Clock::now() < deadline && another_may_succeed();
+    bool again =
+        attempt < kAttempts && Phases::Clock::now() < deadline && another_may_succeed(done.error());
     undo(done.error());
+    if (again && link_name_is_taken(done.error())) std::this_thread::sleep_for(kNameWait);
     if (!again) return Failure(done.error());
     start_again();
   }
@@ -105,7 +108,11 @@ Result<> Dump::begin() {
   CKPT_CHECK(announce());
   CKPT_CHECK(check_no_new_agents());
   // The image is created beside its final name.
-  return open_image();
+  CKPT_CHECK(open_image());
+  // In a job, no program is touched before all can be checkpointed.
+  if (!options_.barriers) return {};
+  met_others_ = true;
+  return options_.barriers->ready(Connections::read(target_));
 }
 
 // The program is paused. Every failure is undone.
@@ -129,17 +136,27 @@ Result<> Dump::checkpoint() {
   phases_.begin("criu");
   CKPT_CHECK(cancel_.check());
   CKPT_CHECK(lock_connections());
+  if (options_.barriers) CKPT_CHECK(options_.barriers->locked(connections_));
   CKPT_CHECK(dump_criu_side());
   // The manifest describes files, pipes and processes as they are while nothing can change them.
   phases_.begin("record");
   CKPT_CHECK(record_stopped_program());
+  if (options_.barriers) CKPT_CHECK(options_.barriers->captured());
   // With --leave-running the program need not wait for the disk.
   if (options_.leave_running) CKPT_CHECK(wake());
   // The image reaches the disk and gets its name.
   phases_.begin("write");
+  return write();
+}
+
+Result<> Dump::write() {
   CKPT_CHECK(agents_.write_kept(*image_));
   manifest_["phases"] = phases_.json();
-  return image_->finish(manifest_);
+  CKPT_CHECK(image_->finish(manifest_));
+  if (!options_.barriers) return {};
+  Result<> kept = options_.barriers->durable();
+  unwanted_ = !kept;
+  return kept;
 }
 
 // The image is complete. What fails from here on does not undo it.
@@ -158,8 +175,7 @@ Result<> Dump::finish() {
 Result<> Dump::resolve() {
   CKPT_TRY(target_, resolve_target(options_.pid));
   options_.image = image_path(options_.image, target_);
-  for (const Process &p : target_.processes)
-    if (p.state == 'T') stopped_before_.insert(p.pid);
+  stopped_before_ = stopped_in(target_.processes);
   report_.image = options_.image;
   report_.pid = target_.root;
   report_.processes = target_.processes.size();
@@ -178,6 +194,8 @@ Result<> Dump::preflight() {
   if (!in_pipe()) check_destination(target_, options_.image, options_.overwrite, reasons);
   check_processes(target_, reasons);
   check_descriptors(target_, reasons);
+  Connections::check(
+      target_, options_.barriers ? Connections::Scope::Job : Connections::Scope::Program, reasons);
   check_unix_sockets(target_, reasons);
   check_drivers(target_, reasons);
   check_unsupported(target_, reasons);
@@ -259,6 +277,7 @@ Result<> Dump::dump_criu_side() {
   inherited.push_back(keeper_.get());
   if (marker_.descriptor() >= 0) inherited.push_back(marker_.descriptor());
   std::string log = (in_pipe() ? "ckpt-dump" : options_.image) + ".criu.log";
+  if (!options_.criu_log.empty()) log = options_.criu_log;
   CKPT_CHECK(dump_host_side(
       {criu_, rights_, target_, *image_, cancel_, std::move(inherited), std::move(log)}, stopped_));
   links_ = keep_link_remaps(target_, read_descriptors(target_));
@@ -376,20 +395,22 @@ void Dump::undo(const Error &why) {
   agents_.undo(why.what);
   live_image_ = nullptr;
   image_.reset();
+  if (std::error_code ignored; unwanted_) fs::remove_all(options_.image, ignored);
   keeper_.reset();
 }
 
 // A process that starts, gets an agent or ends while a dump begins can make it fail, whatever the
 // error says. What was written to a pipe cannot be taken back; and a program that has requested the
 // checkpoint itself has the outcome of this attempt already.
-bool Dump::another_may_succeed() const {
-  if (cancel_.signal() || (in_pipe() && image_)) return false;
+bool Dump::another_may_succeed(const Error &why) const {
+  if (cancel_.signal() || met_others_ || (in_pipe() && image_)) return false;
   if (options_.outcome_when_durable && agents_.any_detached()) return false;
+  if (link_name_is_taken(why)) return true;
   return agents_missed_ || (target_.root != 0 && has_changed(target_));
 }
 
 void Dump::start_again() {
-  log::debug("the program has changed meanwhile; the dump begins again");
+  log::debug("the dump begins again");
   agents_.clear();
   phases_ = {};
   target_ = {};

@@ -17,6 +17,7 @@
 #include "tools/criu/criu.h"
 #include "tools/criu/rights.h"
 #include "tools/dump/agents.h"
+#include "tools/dump/barriers.h"
 #include "tools/dump/cancel.h"
 #include "tools/dump/connections.h"
 #include "tools/dump/dump_marker.h"
@@ -42,6 +43,8 @@ struct DumpOptions {
   // durable, instead of as soon as it is woken.
   bool outcome_when_durable = false;
   int timeout_seconds = 60;
+  DumpBarriers *barriers = nullptr;  // of a job, which is checkpointed as one
+  std::string criu_log;              // of a CRIU that fails; "": beside the image
 };
 
 struct DumpReport {
@@ -91,12 +94,13 @@ class Dump {
   Result<> record_stopped_program();
   Result<> check_no_new_agents() const;
   Result<> wake();
+  Result<> write();
   Result<> end_program();
   Result<> check_returned();
   void tell_keeper_of_image() const;
   void continue_program();
   void undo(const Error &why);
-  bool another_may_succeed() const;
+  bool another_may_succeed(const Error &why) const;
   void start_again();
 
   DumpOptions options_;
@@ -119,7 +123,9 @@ class Dump {
   Connections connections_;
   ReuseOfSockets reuse_;
   ConnectionLock connection_lock_;
-  bool stopped_ = false;  // CRIU has left the process tree stopped
+  bool met_others_ = false;  // of a job, which do not wait for a second attempt
+  bool unwanted_ = false;    // the image is complete, but the job has given up
+  bool stopped_ = false;     // CRIU has left the process tree stopped
   FileHashes hashes_;
   std::vector<ImageManifest::Link> links_;
   nlohmann::json manifest_;

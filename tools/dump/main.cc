@@ -14,16 +14,20 @@
 #include "tools/criu/criu_by_helper.h"
 #include "tools/dump/dump.h"
 #include "tools/dump/dump_all.h"
+#include "tools/dump/job_checkpoint.h"
+#include "tools/dump/job_member.h"
 #include "tools/dump/progress.h"
 #include "tools/dump/suspend.h"
 #include "tools/history/history.h"
 #include "tools/json_text.h"
+#include "tools/session/job_member.h"
 
 namespace ckpt::tools {
 namespace {
 
 constexpr int kFailed = 1;
 constexpr int kDevicesLost = 3;
+constexpr int kMemberLost = 3;  // the job's checkpoint is complete, too
 
 struct Options {
   DumpOptions dump;
@@ -35,6 +39,7 @@ struct Options {
   std::optional<int> pid;
   bool all = false;
   std::string user;
+  JobConnectionOptions job;
 };
 
 nlohmann::json as_json(const DumpReport &r) {
@@ -148,6 +153,49 @@ int run_dump(const Options &o) {
   return 0;
 }
 
+// For the job's coordinator, which gets the report.
+int run_job_member(Options &o) {
+  Cancel cancel;
+  Result<std::unique_ptr<JobMemberDump>> job = accept_job(o.job, cancel);
+  if (!job) return fail_with_code(kNotOfTheJob, job.error());
+  (*job)->configure(o.dump);
+  Dump dump(o.dump, cancel);
+  Result<DumpReport> report = dump.run();
+  (*job)->report(report);
+  note(report, o);
+  if (report) return 0;
+  return fail_run(report.error(), cancel, o, dump.devices_lost() ? kDevicesLost : kFailed);
+}
+
+void print_job_report(const JobReport &r, const Options &o) {
+  if (o.json)
+    return print_json({{"checkpoint", r.checkpoint},
+                       {"folder", r.folder},
+                       {"members", r.members},
+                       {"seconds", r.seconds},
+                       {"phases", r.phases}},
+                      "");
+  if (o.quiet) return;
+  fmt::print(
+      "checkpoint  {}\nprograms    {}, {}\ntime        {:.3f} s\n", printable(r.folder),
+      r.members.size(),
+      o.dump.leave_running ? "still running" : "stopped; restart them with ckpt-restore --job",
+      r.seconds);
+}
+
+int run_job(const Options &o) {
+  Cancel cancel;
+  JobCheckpoint checkpoint({.folder = o.job.folder,
+                            .leave_running = o.dump.leave_running,
+                            .keep = o.dump.keep,
+                            .timeout_seconds = static_cast<unsigned>(o.dump.timeout_seconds)},
+                           cancel);
+  Result<JobReport> r = checkpoint.run();
+  if (!r) return fail_run(r.error(), cancel, o, checkpoint.complete() ? kMemberLost : kFailed);
+  print_job_report(*r, o);
+  return 0;
+}
+
 int run_suspend(const Options &o) {
   Cancel cancel;
   Result<SuspendReport> r = suspend(o.suspend, cancel);
@@ -201,9 +249,22 @@ Result<> check_all(const Options &o) {
   return key_of(o).transform([](auto &&) {});
 }
 
+Result<> check_job(const Options &o) {
+  const DumpOptions &d = o.dump;
+  if (o.job.connection) return {};  // by a keeper
+  if (o.pid || o.all || o.suspend_program || !d.image.empty() || !d.parent.empty() || d.overwrite ||
+      !o.key_file.empty())
+    return fail_with_hint(
+        "--job cannot be combined with a PID, --all, --suspend, --output, --parent, --overwrite or "
+        "--key-file",
+        "leave these out: the job's folder says which programs, and gets their images");
+  return {};
+}
+
 // What the command line alone cannot check.
 Result<> check(Options &o) {
   DumpOptions &d = o.dump;
+  if (!o.job.folder.empty()) return check_job(o);
   if (o.all) return check_all(o);
   if (!o.pid)
     return fail_with_hint(
@@ -227,9 +288,11 @@ Result<int> run(Options &o) {
   if (o.verbose) log::set_level(log::Level::Info);
   if (Result<> sound = check(o); !sound) return fail_with_code(kWrongUsage, sound.error());
   if (o.all) return run_all(o);
+  if (!o.job.folder.empty() && !o.job.connection) return run_job(o);
   o.suspend.pid = o.dump.pid = *o.pid;
   o.suspend.timeout_seconds = o.dump.timeout_seconds;
   o.suspend.prepare_bytes = o.dump.prepare_bytes = o.prepare_mib << 20;
+  if (o.job.connection) return run_job_member(o);
   return o.suspend_program ? run_suspend(o) : run_dump(o);
 }
 
@@ -240,13 +303,19 @@ void add_options(CommandLine &line, Options &o) {
                          "dump all programs: of this user, or of all users if root asks; --output "
                          "names a folder that gets an image of each");
   line.option("--user=NAME", o.user, "with --all: only the programs of this user").needs(all);
+  line.option("--job=FOLDER", o.job.folder,
+              "checkpoint all programs of this job as one (ckpt-run --job)");
+  line.option("--member=NAME", o.job.member, "").hide();
+  line.option("--connection=FD", o.job.connection, "").hide();
   line.option("-o,--output=IMAGE", d.image, "the image's folder; -: standard output")
       .default_is("ckpt-COMMAND-PID.img");
   line.flag("--leave-running", d.leave_running, "let the program continue");
   line.flag("--overwrite", d.overwrite, "replace an existing image");
   line.option("--parent=IMAGE", d.parent,
               "an earlier image in the same folder; what it holds is not stored again");
-  line.option("--keep=N", d.keep, "afterwards remove all but the N newest images of this chain")
+  line.option(
+          "--keep=N", d.keep,
+          "afterwards remove all but the N newest images of this chain, or checkpoints of this job")
       .range(1, 1000000);
   line.option("--key-file=FILE", o.key_file, "encrypt the image with the key in this file");
   line.flag("--shared-key", o.shared_key, "accept a key file that other users can read");
@@ -282,7 +351,8 @@ int main(int argc, char **argv) {
       "ckpt-dump",
       "Writes an image of a running program (started by ckpt-run or ckpt-restore) and stops it.\n"
       "Exit code 0: the image is complete; 1: there is no image, and the program keeps running; "
-      "3: the image is complete, but the program has lost its devices; 125: the arguments are "
+      "3: the image is complete, but the program has lost its devices, or a program of the job was "
+      "not reached any more; 125: the arguments are "
       "wrong.");
   add_options(line, o);
   return run_tool(line, argc, argv, kFailed, [&] { return run(o); });

@@ -15,7 +15,6 @@
 #include "common/base/program.h"
 #include "common/managed/messages.h"
 #include "helper/criu_arguments.h"
-#include "tools/dump/connections.h"
 #include "tools/dump/unix_sockets.h"
 #include "tools/proc/descriptors.h"
 #include "tools/proc/process_root.h"
@@ -261,7 +260,6 @@ void check_descriptors(const Target &target, Reasons &reasons) {
       if (reason.empty() && !mounts.empty()) reason = refused_mount(p, d, mounts);
       if (!reason.empty()) reasons.push_back(std::move(reason));
     }
-  Connections::check(target, reasons);
 }
 
 void check_unix_sockets(const Target &target, Reasons &reasons) {

@@ -12,6 +12,7 @@
 #include "tools/command_line.h"
 #include "tools/criu/criu_by_helper.h"
 #include "tools/restore/background.h"
+#include "tools/restore/job_restore.h"
 #include "tools/restore/restore.h"
 #include "tools/restore/restore_all.h"
 #include "tools/restore/resume.h"
@@ -29,6 +30,8 @@ struct Options {
   bool truncate_files = false, append_files = false;
   std::optional<pid_t> resumed;
   std::string all;  // a folder with images
+  JobOptions job;
+  unsigned checkpoint = 0;
 };
 
 Result<int> end(const Keeper::Outcome &outcome, BatchJob *job) {
@@ -83,12 +86,19 @@ Result<> check_later_images(const RestorePlan &plan, const RestoreOptions &o, co
           : "run this as that user, or leave --every out and use ckpt-dump --leave-running");
 }
 
+Result<> check_job_user(const RestorePlan &plan, const RestoreOptions &o) {
+  if (!o.job || plan.rights.way != CriuRights::Way::ForUser) return {};
+  return fail_with_hint(fmt::format("root cannot go on with a job of uid {}", plan.rights.user.uid),
+                        "run this as that user");
+}
+
 Result<int> run_restore(RestoreOptions o, BatchJob *job) {
   // Everything is checked before anything is started.
   Phases phases;
   phases.begin("check");
   CKPT_TRY(RestorePlan plan, job ? plan_series(o, job->series()) : make_plan(o));
   CKPT_CHECK(check_later_images(plan, o, job));
+  CKPT_CHECK(check_job_user(plan, o));
   if (o.output_file.empty())
     o.output_file = fmt::format("{}/ckpt-{}.out", std::filesystem::current_path().string(),
                                 plan.manifest.root_pid);
@@ -96,6 +106,7 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job) {
   Background background;
   if (o.detach)
     if (std::optional<int> code = background.detach()) return *code;
+  if (o.job) CKPT_CHECK(o.job->join());
   // From here on, for a program of another user than root, this is a process of that user.
   OwnersHelp help;
   if (plan.rights.way == CriuRights::Way::ForUser) {
@@ -120,6 +131,7 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job) {
     if (std::optional<Error> cancelled = restore.cancelled()) outcome.error = std::move(cancelled);
   }
   keeper.reset();
+  if (o.job) o.job->leave();
   return end(outcome, job);
 }
 
@@ -144,8 +156,18 @@ Result<int> run_all(const Options &o) {
   return restore_all(all);
 }
 
+Result<> check_job(const Options &o) {
+  if (!o.restore.image.empty() || !o.all.empty() || o.resumed || !o.batch.on_signal.empty() ||
+      !o.restore.periodic.every.empty())
+    return fail_with_hint(
+        "--job cannot be combined with an image, --all, --resume, --on-signal or --every",
+        "leave these out: the job's folder has the images");
+  return {};
+}
+
 // What the command line alone cannot check.
 Result<> check(const Options &o) {
+  if (!o.job.folder.empty()) return check_job(o);
   if (!o.all.empty() && (o.resumed || !o.restore.image.empty() || !o.restore.output_file.empty() ||
                          !o.restore.json_report.empty() || !o.restore.periodic.every.empty()))
     return fail_with_hint(
@@ -175,6 +197,12 @@ Result<int> run(Options &o) {
   if (o.append_files) o.restore.grown_files = GrownFiles::Append;
   for (std::string *path : {&o.restore.output_file, &o.restore.json_report})
     if (!path->empty()) *path = std::filesystem::absolute(*path).string();
+  std::unique_ptr<JobRestore> member;
+  if (!o.job.folder.empty()) {
+    CKPT_TRY(member, JobRestore::choose(o.job, o.checkpoint));
+    o.restore.job = member.get();
+    o.restore.image = member->image();
+  }
   std::unique_ptr<BatchJob> job;
   if (names_series(o.restore.image)) {
     CKPT_TRY(job, BatchJob::open(o.restore.image, o.batch));
@@ -214,6 +242,11 @@ void add_options(CommandLine &line, Options &o) {
   line.flag("--append-files", o.append_files, "go on at the end of files that grew since the dump");
   line.option("--json-report=FILE", r.json_report,
               "write what was restored, and how long it took, to this file");
+  Option member = add_job_options(line, o.job);
+  line.option("--checkpoint=N", o.checkpoint, "with --job: which checkpoint of the job")
+      .range(1, 1000000)
+      .needs(member)
+      .default_is("the newest");
   add_batch_options(line, o.batch);
   add_periodic_options(line, r.periodic);
 }

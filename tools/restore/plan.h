@@ -16,6 +16,8 @@
 
 namespace ckpt::tools {
 
+class JobRestore;
+
 struct RestoreOptions {
   std::string image;  // kPipeImage: from standard input
   std::string key_file;
@@ -30,6 +32,7 @@ struct RestoreOptions {
   GrownFiles grown_files = GrownFiles::Refuse;
   std::string json_report;
   PeriodicOptions periodic;
+  JobRestore *job = nullptr;  // whose other programs are restored at the same time
 };
 
 // An image, and everything that was found for its restore.

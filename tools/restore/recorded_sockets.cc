@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "common/base/unique_fd.h"
+#include "tools/net/time_wait.h"
 
 namespace ckpt::tools {
 namespace {
@@ -82,8 +83,11 @@ std::string refused(const ImageManifest::Socket &s, int error) {
 }  // namespace
 
 void check_sockets(const ImageManifest &m, Reasons &reasons) {
-  for (const ImageManifest::Socket &s : m.sockets)
-    if (int error = try_out(s)) reasons.push_back(refused(s, error));
+  for (const ImageManifest::Socket &s : m.sockets) {
+    int error = try_out(s);
+    if (error == EADDRINUSE && end_time_wait(s.local.port)) error = try_out(s);
+    if (error) reasons.push_back(refused(s, error));
+  }
   std::sort(reasons.begin(), reasons.end());
   reasons.erase(std::unique(reasons.begin(), reasons.end()), reasons.end());
   if (flows_of(m).empty()) return;

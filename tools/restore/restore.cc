@@ -19,6 +19,7 @@
 #include "tools/proc/process.h"
 #include "tools/restore/grown_files.h"
 #include "tools/restore/image_edits.h"
+#include "tools/restore/job_restore.h"
 #include "tools/restore/kept_links.h"
 #include "tools/restore/recorded_sockets.h"
 #include "tools/session/process_tree.h"
@@ -91,12 +92,19 @@ void Restore::cancel(int signal) {
 
 // Any failure ends the copy. The image stays as it is.
 Result<> Restore::restore() {
+  // In a job, nothing is started before all its programs can be restored.
+  auto check = [this] { return not_cancelled(); };
+  phases_.begin("job");
+  if (options_.job) CKPT_CHECK(options_.job->meet_before(check));
   // CRIU brings back processes, memory and files, and leaves them stopped.
   phases_.begin("criu");
   CKPT_CHECK(memory_files_.write(plan_.manifest, *plan_.image));
   CKPT_CHECK(restore_host_side());
   if (options_.grown_files == GrownFiles::Truncate)
     CKPT_CHECK(truncate_grown_files(root_, plan_.manifest));
+  // Packets may arrive again: of each connection, both ends exist.
+  if (options_.job) CKPT_CHECK(options_.job->meet_restored(check));
+  connection_lock_.release();
   // The keeper watches the program, and the stem continues it.
   CKPT_CHECK(hand_to_keeper());
   // Each agent learns that its process is a copy, gets devices with their contents, and opens its
@@ -105,7 +113,10 @@ Result<> Restore::restore() {
   CKPT_CHECK(bring_back_devices());
   phases_.end();
   // From here on ckpt-dump accepts the program.
-  keeper_.post([this] { keeper_.program_ready(); });
+  keeper_.post([this] {
+    keeper_.program_ready();
+    if (options_.job) options_.job->serve(keeper_);
+  });
   memory_files_.program_runs();
   // --json-report names what was restored.
   CKPT_CHECK(write_report());
@@ -179,14 +190,10 @@ StemOptions Restore::stem_options(const std::string &folder, bool new_namespace)
 }
 
 Result<> Restore::run_stem(const std::string &folder, bool new_namespace) {
-  if (cancelled_) return fail("cancelled");
-  // No packet may arrive before both ends of its connection exist.
-  ConnectionLock lock = std::move(help_.connection_lock);
-  std::vector<PacketFlow> flows = flows_of(plan_.manifest);
-  if (!flows.empty() && plan_.rights.way != CriuRights::Way::ForUser) {
-    CKPT_TRY(lock, ConnectionLock::take(flows));
-  }
-  KeptLinks links(plan_.manifest.links);
+  CKPT_CHECK(not_cancelled());
+  CKPT_CHECK(lock_connections());
+  KeptLinks links;
+  CKPT_CHECK(links.make(plan_.manifest.links));
   StreamServer server(*plan_.image,
                       image_edits(plan_.manifest, options_.grown_files, plan_.rights));
   CKPT_CHECK(plan_.rights.by_helper() ? start_helper_stem(folder, server)
@@ -203,6 +210,19 @@ Result<> Restore::run_stem(const std::string &folder, bool new_namespace) {
   }
   CKPT_TRY(StemEvent started, next_event(stem_.events.get()));
   return find_root(started.value);
+}
+
+Result<> Restore::not_cancelled() const {
+  if (cancelled_) return fail("cancelled");
+  return {};
+}
+
+Result<> Restore::lock_connections() {
+  connection_lock_ = std::move(help_.connection_lock);
+  std::vector<PacketFlow> flows = flows_of(plan_.manifest);
+  if (flows.empty() || plan_.rights.way == CriuRights::Way::ForUser) return {};
+  CKPT_TRY(connection_lock_, ConnectionLock::take(flows));
+  return {};
 }
 
 Result<> Restore::start_own_stem(const std::string &folder, bool new_namespace,

@@ -42,6 +42,8 @@ class Restore {
   void cancel(int signal);
   Result<> restore();
   Result<> restore_host_side();
+  Result<> lock_connections();
+  Result<> not_cancelled() const;
   Result<> try_criu(bool new_namespace);
   Result<> run_stem(const std::string &folder, bool new_namespace);
   Result<> start_own_stem(const std::string &folder, bool new_namespace, StreamServer &server);
@@ -69,6 +71,7 @@ class Restore {
   RestoredAgents agents_;
   Stem stem_;
   OwnersHelp help_;
+  ConnectionLock connection_lock_;  // no packet may arrive before both ends of a connection exist
   bool new_namespace_ = false;
   bool pid_was_taken_ = false;
   std::atomic<int> cancelled_ = 0;  // the signal

@@ -17,6 +17,7 @@
 #include "tools/proc/process.h"
 #include "tools/run/managed.h"
 #include "tools/session/batch.h"
+#include "tools/session/job_member.h"
 #include "tools/session/keeper.h"
 #include "tools/session/periodic.h"
 #include "tools/session/standard_streams.h"
@@ -45,6 +46,7 @@ struct Options {
   std::string image;  // the folder of a series; empty: none
   BatchOptions batch;
   ManagedOptions managed;
+  JobOptions job;
   std::vector<std::string> program;
 };
 
@@ -114,6 +116,10 @@ Result<int> run_program(const Options &options) {
     if (Result<> r = fatbin::refuse_static_runtime(find_program(options.program[0])); !r)
       return fail_with_code(kCannotExecute, r.error());
   adopt_null_streams();
+  std::unique_ptr<JobMember> member;
+  if (!options.job.folder.empty()) {
+    CKPT_TRY(member, JobMember::join(options.job));
+  }
   // The keeper opens the session before the program can ask for it.
   CKPT_TRY(std::unique_ptr<Keeper> keeper,
            Keeper::create({devices, options.portable, environment}));
@@ -127,16 +133,25 @@ Result<int> run_program(const Options &options) {
   release_streams();
   keeper->program_started(*program, session_is_outside());
   keeper->program_ready();
+  if (member) member->serve(*keeper);
   // The keeper serves the session until the program ends, and this process ends in the same way.
   Keeper::Outcome outcome = keeper->run();
   keeper.reset();
+  member.reset();
   int code = job ? job->end(outcome) : 0;
   if (!outcome.image) end_like(outcome.wait_status);
   report_checkpointed("ckpt-run", *outcome.image);
   return code ? code : kCheckpointedExitCode;
 }
 
+Result<> check(const Options &o) {
+  if (o.job.folder.empty() || (o.image.empty() && o.periodic.every.empty())) return {};
+  return fail_with_hint("--job cannot be combined with --image or --every",
+                        "leave these out: ckpt-dump --job writes the images of a job");
+}
+
 Result<int> run(const Options &o) {
+  if (Result<> sound = check(o); !sound) return fail_with_code(kWrongUsage, sound.error());
   if (o.list_devices) return print_devices(o.json);
   if (!o.program.empty()) return run_program(o);
   return fail_with_code(kWrongUsage, {"no program was given",
@@ -163,6 +178,7 @@ void add_options(CommandLine &line, Options &o) {
   image.environment(kImageVariable);
   add_batch_options(line, o.batch).needs(image);
   add_periodic_options(line, o.periodic).environment(kEveryVariable);
+  add_job_options(line, o.job);
   add_managed_options(line, o.managed);
 }
 

@@ -113,11 +113,11 @@ class Keeper {
   bool accepts_dumps() const {
     return ready_ && !ended_ && dumps_open_ == 0 && dump_requests_.empty();
   }
-  // Starts ckpt-dump on the program, in `folder`. Then calls `ended` in the loop, with its exit
-  // status and its report.
+  // Starts ckpt-dump on the program, in `folder`, with the descriptors `inherited`. Then calls
+  // `ended` in the loop, with its exit status and its report.
   using DumpEnded = std::function<void(int wait_status, const nlohmann::json &report)>;
   Result<> start_dump(const std::vector<std::string> &arguments, const std::string &folder,
-                      DumpEnded ended);
+                      DumpEnded ended, const std::vector<int> &inherited = {});
 
   // Serves until the program has ended and no process of it uses a device any more.
   Outcome run();
@@ -199,7 +199,8 @@ class Keeper {
   bool own_session_ = false;
   bool ready_ = false, ended_ = false;
   int dumps_open_ = 0;
-  pid_t stop_watcher_ = 0;          // the last one
+  std::set<pid_t> stopped_before_dump_;  // by the program or its user
+  pid_t stop_watcher_ = 0;               // the last one
   std::set<pid_t> foreign_;         // children that this process had before (kForeignChildrenFile)
   std::vector<int> early_signals_;  // arrived before the program ran
   std::optional<std::string> dumped_image_;

@@ -160,6 +160,7 @@ Result<Keeper::Answer> Keeper::drop_proxy(Message &message) {
 }
 
 Result<Keeper::Answer> Keeper::begin_dump(Client &client) {
+  if (dumps_open_ == 0) stopped_before_dump_ = stopped_in(ProcessTable::read().tree(program_));
   if (!client.dumping) dumps_open_++;
   client.dumping = true;
   mark_dump(true);
@@ -270,7 +271,7 @@ void Keeper::dump_disconnected() {
 
 void Keeper::continue_program() {
   restart_interrupted_waits(ProcessTable::read().tree(program_));
-  continue_tree(program_);
+  continue_tree(program_, stopped_before_dump_);
 }
 
 Result<Keeper::Answer> Keeper::start_checkpoint(Client &client, Message &message) {
@@ -294,13 +295,14 @@ Result<Keeper::Answer> Keeper::start_checkpoint(Client &client, Message &message
 }
 
 Result<> Keeper::start_dump(const std::vector<std::string> &arguments, const std::string &folder,
-                            DumpEnded ended) {
+                            DumpEnded ended, const std::vector<int> &inherited) {
   UniqueFd report(::memfd_create("ckpt-dump-report", MFD_CLOEXEC));
   UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   Spawn spec{.argv = {sibling_tool("ckpt-dump"), std::to_string(program_), "--json"},
              .in = null.get(),
              .out = report.get(),
              .err = null.get(),
+             .keep = inherited,
              .folder = folder,
              .own_group = true};
   spec.argv.insert(spec.argv.end(), arguments.begin(), arguments.end());

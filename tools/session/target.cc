@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/session/target.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -250,8 +251,19 @@ bool has_changed(const Target &t) {
   return new_agent(t) != 0 || living(ProcessTable::read().tree(t.root)) != living(t.processes);
 }
 
+// Without descriptors, what /proc and the session's folder have would seem to be missing.
+Result<> check_free_descriptors() {
+  constexpr int kNeeded = 8;
+  UniqueFd opened[kNeeded];
+  for (UniqueFd &fd : opened)
+    if (fd.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC)); !fd)
+      return fail_errno("cannot open {} files", kNeeded);
+  return {};
+}
+
 Result<Target> resolve_target(pid_t pid) {
   Target t;
+  CKPT_CHECK(check_free_descriptors());
   CKPT_CHECK(wait_for_keeper(pid, t));
   CKPT_TRY(t.root, program_of(t));
   CKPT_TRY(t.root_handle, ProcessHandle::open(t.root));

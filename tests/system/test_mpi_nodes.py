@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MPI jobs on several nodes (docs/BATCH.md). The nodes are namespaces of this machine (nodes.py). Where Open MPI or
+MPICH is missing, its tests are skipped (scripts/setup --full installs both)."""
+import shutil
+import subprocess
+
+import pytest
+
+from conftest import PROGRAMS
+from nodes import NETWORK, Nodes, wait_members
+from test_mpi import ENV, last_value
+
+# Ranks that wait for a message spin, and there are more of them than cores.
+pytestmark = pytest.mark.alone
+
+STEPS = 150
+
+
+def command_of(kind, launcher, ranks, hosts):
+    each = -(-ranks // hosts)
+    places = ",".join(f"{NETWORK}{i}:{each}" for i in range(1, hosts + 1))
+    if kind == "openmpi":
+        return ["mpirun.openmpi", "--oversubscribe", "--leave-session-attached", "--mca", "plm_rsh_agent", launcher,
+                "--mca", "plm_rsh_no_tree_spawn", "1", "--host", places, "-n", ranks]
+    return ["mpirun.mpich", "-launcher", "ssh", "-launcher-exec", launcher, "-genvlist", "PATH", "-hosts", places, "-n", ranks]
+
+
+class MpiJob:
+    """mpirun under ckpt-run on the first node; it starts its daemons on the others by an rsh agent."""
+
+    def __init__(self, ckpt, nodes, kind, ranks=4, hosts=2, steps=STEPS):
+        self.ckpt, self.nodes, self.folder = ckpt, nodes, ckpt.folder / "job"
+        self.ranks, self.steps = ranks, steps
+        self.names = [f"node{i}" for i in range(1, hosts + 1)]
+        compiler = shutil.which(f"mpicc.{kind}")
+        if not compiler or not shutil.which(f"mpirun.{kind}"):
+            pytest.skip(f"{kind} is not installed (scripts/setup --full installs it)")
+        program = ckpt.folder / f"ranks.{kind}"
+        subprocess.run([compiler, PROGRAMS / "mpi" / "ranks.c", "-o", program], check=True)
+        launcher = nodes.launcher(f"{ckpt.tool('ckpt-run')} --job={self.folder} --")
+        mpirun = command_of(kind, launcher, ranks, hosts)
+        self.job = nodes[0].start("ckpt-run", "--job=job", "--", *mpirun, program, steps, env=ENV)
+        self.job.wait_lines(3)
+        wait_members(self.folder, self.names)
+
+    def dump(self, *options):
+        r = self.nodes[0].call("ckpt-dump", "--job=job", "--json", *options)
+        assert r.returncode == 0, r.stdout + r.stderr
+
+    def stop(self):
+        self.dump()
+        assert self.job.wait() == 85
+        wait_members(self.folder, [])
+
+    def restore(self, at):
+        others = [node.start("ckpt-restore", "--job=job", f"--member={name}") for node, name in
+                  zip(at[1:], self.names[1:])]
+        self.job = at[0].start("ckpt-restore", "--job=job", f"--member={self.names[0]}")
+        return others
+
+    def check_end(self):
+        assert self.job.wait() == 0, self.job.error_text
+        assert self.job.lines[-1] == f"end {last_value(self.steps, self.ranks)}", self.job.text
+        wait_members(self.folder, [])
+
+
+@pytest.fixture
+def nodes(ckpt):
+    made = []
+
+    def make(count):
+        made.append(Nodes(ckpt, count, ENV))
+        return made[-1]
+
+    yield make
+    for n in made:
+        n.close()
+
+
+@pytest.mark.parametrize("kind", ["openmpi", "mpich"])
+def test_job_of_two_nodes(ckpt, nodes, kind):
+    n = nodes(2)
+    job = MpiJob(ckpt, n, kind)
+    job.dump("--leave-running")
+    job.stop()
+    job.restore(n)
+    job.check_end()

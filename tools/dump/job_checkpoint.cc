@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/dump/job_checkpoint.h"
+
+#include <thread>
+
+#include "common/base/json_depth.h"
+#include "common/base/log.h"
+#include "tools/job/match.h"
+
+namespace ckpt::tools {
+namespace {
+
+using nlohmann::json;
+using namespace std::chrono_literals;
+
+// A program that connects and closes all the time differs between any two looks at it.
+constexpr int kJobAttempts = 5;
+constexpr auto kJobAttemptInterval = 300ms;
+constexpr int kMaxReportDepth = 4;
+
+json report_of(const std::string &text) {
+  return json_depth(text) <= kMaxReportDepth ? json::parse(text, nullptr, false) : json();
+}
+
+}  // namespace
+
+Result<JobReport> JobCheckpoint::run() {
+  CKPT_TRY(JobFolder folder, JobFolder::open(options_.folder));
+  CKPT_TRY(UniqueFd lock, folder.lock());
+  auto start = Phases::Clock::now();
+  for (int n = 1;; n++) {
+    Result<> done = attempt(folder);
+    if (done) break;
+    if (!may_pass_ || n == kJobAttempts || !cancel_.check()) return Failure(done.error());
+    log::debug("the connections of the job have changed; the checkpoint begins again");
+    std::this_thread::sleep_for(kJobAttemptInterval);
+  }
+  prune(folder);
+  phases_.end();
+  report_.seconds = phases_.seconds_since(start);
+  report_.phases = phases_.json();
+  return std::move(report_);
+}
+
+// Whatever fails before the decision undoes the dumps of all members. If this process dies, each
+// member finds its connection closed, and does the same.
+Result<> JobCheckpoint::attempt(const JobFolder &folder) {
+  may_pass_ = false;
+  phases_.begin("job-begin");
+  CKPT_TRY(report_.checkpoint, folder.begin_checkpoint());
+  report_.folder = folder.checkpoint(report_.checkpoint);
+  Crew crew(folder, [this] { return cancel_.check(); });
+  Result<> led = lead(folder, crew);
+  if (led) return finish(crew);
+  Result<json> decision = decide(folder.decision(report_.checkpoint), abandoned(led.error().what));
+  if (decision && is_complete(*decision)) return finish(crew);  // it could not be read before
+  crew.abort(led.error().text());
+  if (decision) folder.remove_checkpoint(report_.checkpoint);
+  return fail_with_hint(led.error().what, led.error().hint.empty()
+                                              ? "all programs of the job keep running"
+                                              : led.error().hint +
+                                                    "; all programs of the job keep "
+                                                    "running");
+}
+
+Result<> JobCheckpoint::lead(const JobFolder &folder, Crew &crew) {
+  // All members, and what each is to do.
+  phases_.begin("job-connect");
+  CKPT_CHECK(connect(folder, crew));
+  // Nothing prevents the dump of any of them. None is touched yet.
+  phases_.begin("job-ready");
+  CKPT_TRY(std::vector<Reached> ready, crew.gather(Stage::Ready));
+  CKPT_CHECK(compare_connections(crew, ready));
+  CKPT_CHECK(crew.go(Stage::Ready));
+  // Devices are detached, and no packet moves between the programs.
+  phases_.begin("job-lock");
+  CKPT_TRY(std::vector<Reached> locked, crew.gather(Stage::Locked));
+  CKPT_CHECK(compare_connections(crew, locked));
+  CKPT_CHECK(crew.go(Stage::Locked));
+  // CRIU has read every program. From here on they may run again.
+  phases_.begin("job-capture");
+  CKPT_CHECK(crew.gather(Stage::Captured));
+  CKPT_CHECK(crew.go(Stage::Captured));
+  // All images are on their disk.
+  phases_.begin("job-durable");
+  CKPT_CHECK(crew.gather(Stage::Durable));
+  // The checkpoint is complete, or none.
+  phases_.begin("job-commit");
+  return commit(folder, crew);
+}
+
+Result<> JobCheckpoint::connect(const JobFolder &folder, Crew &crew) {
+  CKPT_TRY(auto members, folder.members());
+  if (members.empty())
+    return fail_with_hint(fmt::format("the job {} has no running program", folder.path()),
+                          "start each of its programs by ckpt-run --job");
+  for (const auto &[name, address] : members)
+    if (address.restoring) return fail("member {} of the job is being restored", name);
+  Begin begin{.task = Task::Dump,
+              .checkpoint = report_.checkpoint,
+              .stop = !options_.leave_running,
+              .timeout_seconds = options_.timeout_seconds};
+  for (const auto &[name, address] : members) CKPT_CHECK(crew.add(name, address, begin));
+  return {};
+}
+
+Result<> JobCheckpoint::compare_connections(const Crew &crew, const std::vector<Reached> &reached) {
+  std::vector<MemberConnections> all;
+  for (size_t i = 0; i < reached.size(); i++)
+    all.push_back({crew.names()[i], reached[i].node, reached[i].connections});
+  Reasons reasons = unmatched_connections(all);
+  if (reasons.empty()) return {};
+  may_pass_ = true;
+  return fail("the job cannot be checkpointed now:{}", as_list(reasons));
+}
+
+// A program that has started meanwhile is in no image, and neither is what it was told.
+Result<> JobCheckpoint::commit(const JobFolder &folder, const Crew &crew) {
+  CKPT_TRY(auto now, folder.members());
+  std::vector<std::string> names;
+  for (const auto &[name, address] : now) names.push_back(name);
+  if (names != crew.names())
+    return fail_with_hint(
+        "a program of the job has started or ended in the middle of the checkpoint",
+        "run ckpt-dump --job again");
+  CKPT_TRY(
+      json decision,
+      decide(folder.decision(report_.checkpoint),
+             {{"result", "complete"}, {"members", names}, {"stopped", !options_.leave_running}}));
+  if (!is_complete(decision))
+    return fail("a member of the job has given up: {}", decision.value("why", ""));
+  return {};
+}
+
+Result<> JobCheckpoint::finish(Crew &crew) {
+  complete_ = true;
+  phases_.begin("job-finish");
+  crew.go_all(Stage::Durable);
+  Result<std::vector<Reached>> done = crew.gather(Stage::Done);
+  if (!done)
+    return fail_with_hint(
+        fmt::format("the checkpoint {} is complete, but {}", report_.folder, done.error().what),
+        options_.leave_running ? "" : "end the programs of the job that still run");
+  for (size_t i = 0; i < done->size(); i++)
+    report_.members[crew.names()[i]] = report_of((*done)[i].report);
+  return {};
+}
+
+void JobCheckpoint::prune(const JobFolder &folder) const {
+  if (!options_.keep) return;
+  std::vector<unsigned> all = folder.complete();
+  for (size_t i = *options_.keep; i < all.size(); i++) folder.remove_checkpoint(all[i]);
+}
+
+}  // namespace ckpt::tools

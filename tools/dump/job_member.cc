@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/dump/job_member.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "common/base/log.h"
+#include "tools/json_text.h"
+#include "tools/proc/process.h"
+
+namespace ckpt::tools {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kRetryInterval = 1s;
+
+// A machine's boot and a network namespace of it.
+std::string this_node() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  return fmt::format("{}-{}", boot, namespace_of(::getpid(), "net"));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<JobMemberDump>> accept_job(const JobConnectionOptions &o, Cancel &cancel) {
+  UniqueFd connection(*o.connection);
+  ::fcntl(connection.get(), F_SETFD, FD_CLOEXEC);  // CRIU must not keep it open
+  CKPT_TRY(JobFolder folder, JobFolder::open(o.folder));
+  CKPT_TRY(MemberLink link,
+           MemberLink::accept(std::move(connection), folder, o.member, Task::Dump));
+  return std::make_unique<JobMemberDump>(std::move(folder), std::move(link), cancel);
+}
+
+void JobMemberDump::configure(DumpOptions &o) {
+  const Begin &b = link_.task();
+  o.image = folder_.image(b.checkpoint, b.member);
+  o.leave_running = !b.stop;
+  o.timeout_seconds = static_cast<int>(b.timeout_seconds);
+  o.barriers = this;
+  // The folder of a failed checkpoint is removed.
+  o.criu_log = fmt::format("{}/{}.criu.log", folder_.path(), b.member);
+}
+
+Result<> JobMemberDump::meet(Stage stage, const Connections *connections) {
+  Reached r{.stage = stage, .node = this_node()};
+  if (connections) r.connections = connections->outward();
+  return link_.meet(r, [this] { return cancel_.check(); });
+}
+
+Result<> JobMemberDump::ready(const Connections &now) { return meet(Stage::Ready, &now); }
+Result<> JobMemberDump::locked(const Connections &c) { return meet(Stage::Locked, &c); }
+Result<> JobMemberDump::captured() { return meet(Stage::Captured, nullptr); }
+
+// Once this member has said that its image is durable, only the decision counts: the coordinator
+// may have written it before it was lost.
+Result<> JobMemberDump::durable() {
+  Result<> met = meet(Stage::Durable, nullptr);
+  if (met) return met;
+  for (;;) {
+    Result<bool> complete = ask_decision(met.error());
+    if (complete && *complete) return {};
+    if (complete) return met;
+    log::warn("cannot learn whether the job's checkpoint is complete; trying again: {}",
+              complete.error().what);
+    std::this_thread::sleep_for(kRetryInterval);
+  }
+}
+
+Result<bool> JobMemberDump::ask_decision(const Error &why) {
+  unsigned n = link_.task().checkpoint;
+  std::error_code ec;
+  // Only what was abandoned is removed.
+  if (!std::filesystem::exists(folder_.checkpoint(n), ec) && !ec) return false;
+  CKPT_TRY(nlohmann::json decision, decide(folder_.decision(n), abandoned(why.what)));
+  return is_complete(decision);
+}
+
+void JobMemberDump::report(const Result<DumpReport> &r) {
+  if (!r) return link_.failed(r.error());
+  Reached done{.stage = Stage::Done};
+  done.report = json_text({{"pid", r->pid},
+                           {"processes", r->processes},
+                           {"bytes", r->stats.raw_bytes},
+                           {"stored_bytes", r->stats.stored_bytes},
+                           {"pause_seconds", r->pause_seconds},
+                           {"durable_seconds", r->durable_seconds}});
+  link_.reached(done);
+}
+
+}  // namespace ckpt::tools

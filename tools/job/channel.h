@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A TCP connection between the coordinator of a job and one of its members.
+//
+// Who may speak. Both sides have the job's key, which lies in the job's folder. Each side sends 32
+// random bytes first. Every message is sealed with the key (XChaCha20-Poly1305) and bound to these
+// 64 bytes, its direction and its number, so nobody without the key can read, forge, repeat,
+// exchange or leave out a message. A peer without the key gets no further than its first message,
+// which has at most 4 KiB.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <functional>
+
+#include "common/base/bytes.h"
+#include "common/base/result.h"
+#include "common/base/unique_fd.h"
+#include "storage/format/key.h"
+
+namespace ckpt::tools {
+
+class Channel {
+ public:
+  using Clock = std::chrono::steady_clock;
+  enum class Side : u8 { Coordinator, Member };
+  struct Frame {
+    u16 type = 0;
+    Bytes body;
+    Reader reader() const { return Reader(body); }
+  };
+
+  // The greetings. `socket` is connected.
+  static Result<Channel> open(UniqueFd socket, const storage::Key &key, Side side);
+
+  Result<> send(u16 type, ByteView body = {});
+  // Fails if nothing whole and genuine has come by `deadline`, or the peer has hung up.
+  Result<Frame> receive(Clock::time_point deadline);
+
+  int descriptor() const { return socket_.get(); }
+  // Wakes a receive() in another thread, which then fails.
+  void shut_down() const;
+
+ private:
+  static constexpr size_t kGreetingBytes = 40;
+  Channel(UniqueFd socket, const storage::Key &key, Side side)
+      : socket_(std::move(socket)), key_(key), side_(side) {}
+  Bytes context(Side sender, u64 number) const;
+
+  UniqueFd socket_;
+  storage::Key key_;
+  Side side_;
+  std::array<std::byte, 2 * kGreetingBytes> session_{};
+  u64 sent_ = 0, received_ = 0;
+};
+
+}  // namespace ckpt::tools

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The members of a job, as its coordinator sees them: it leads them from stage to stage, and no
+// member goes on before all are there.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tools/job/channel.h"
+#include "tools/job/job_folder.h"
+#include "tools/job/messages.h"
+
+namespace ckpt::tools {
+
+class Crew {
+ public:
+  // Fails when the coordinator has to give up. Asked several times a second.
+  using Check = std::function<Result<>()>;
+
+  Crew(const JobFolder &folder, Check check) : folder_(folder), check_(std::move(check)) {}
+
+  // Connects to a member, and tells it what to do.
+  Result<> add(const std::string &member, const MemberAddress &address, Begin begin);
+  // Waits until all have reached `stage`. The order is that of add().
+  Result<std::vector<Reached>> gather(Stage stage);
+  // All have reached it: they may go on.
+  Result<> go(Stage stage);
+  // The same, to all that can still be reached.
+  void go_all(Stage stage);
+  void abort(const std::string &why);
+
+  const std::vector<std::string> &names() const { return names_; }
+
+ private:
+  Result<Channel> welcomed(const std::string &member, const std::string &address, u16 port,
+                           const Begin &begin);
+  Result<Reached> next_of(size_t i, Stage stage);
+  void say_alive();
+
+  const JobFolder &folder_;
+  Check check_;
+  std::vector<std::string> names_;
+  std::vector<Channel> channels_;
+  Channel::Clock::time_point alive_{};
+};
+
+}  // namespace ckpt::tools

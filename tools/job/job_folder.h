@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The folder of a job of several programs, on a file system that all its nodes share.
+//
+//   key                  32 random bytes, mode 0600: who can read it belongs to the job
+//   lock                 held by the coordinator of a checkpoint
+//   members/NAME         where the member listens; locked as long as its ckpt-run lives
+//   0001/NAME.img        the images of one checkpoint
+//   0001/decision        whether they are one (decision.h)
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/base/unique_fd.h"
+#include "storage/format/key.h"
+#include "tools/job/decision.h"
+
+namespace ckpt::tools {
+
+// Where a member listens.
+struct MemberAddress {
+  std::vector<std::string> addresses;
+  u16 port = 0;
+  unsigned restoring = 0;  // the checkpoint that it waits to be restored from; 0: it runs
+};
+
+class JobFolder {
+ public:
+  // Creates the folder and the key where they are missing.
+  static Result<JobFolder> create(const std::string &path);
+  static Result<JobFolder> open(const std::string &path);
+
+  const std::string &path() const { return path_; }
+  const storage::Key &key() const { return key_; }
+  // No other coordinator works until the lock is closed.
+  Result<UniqueFd> lock() const;
+
+  Result<std::map<std::string, MemberAddress>> members() const;
+  std::string member_file(const std::string &member) const { return path_ + "/members/" + member; }
+
+  std::string checkpoint(unsigned number) const;
+  std::string image(unsigned number, const std::string &member) const;
+  std::string decision(unsigned number) const { return checkpoint(number) + "/decision"; }
+  // Of the complete ones, the newest first.
+  std::vector<unsigned> complete() const;
+  // Makes the folder of the next one, and removes what is left of those that were abandoned.
+  Result<unsigned> begin_checkpoint() const;
+  void remove_checkpoint(unsigned number) const;
+
+ private:
+  JobFolder(std::string path, storage::Key key) : path_(std::move(path)), key_(key) {}
+  std::vector<unsigned> numbers() const;
+
+  std::string path_;
+  storage::Key key_;
+};
+
+// A name in the folder, which must not lead out of it.
+Result<> check_member_name(const std::string &name);
+// The host's name.
+std::string usual_member_name();
+
+// A member's file in the folder, for as long as this object lives.
+class Registration {
+ public:
+  Registration() = default;
+  Registration(Registration &&) = default;
+  Registration &operator=(Registration &&) = default;
+  ~Registration();
+  // Refused if a living member has the name.
+  static Result<Registration> make(const JobFolder &folder, const std::string &member,
+                                   const MemberAddress &address);
+  Result<> change(const MemberAddress &address);
+
+ private:
+  std::string path_;
+  UniqueFd file_;  // locked, which shows that the member lives
+};
+
+}  // namespace ckpt::tools

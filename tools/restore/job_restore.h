@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ckpt-restore --job: one program of a job, which runs on when all of them exist again.
+//
+// Each is restored by a ckpt-restore on its node. That of the member whose name comes first also
+// coordinates them, in a thread: it waits until all are there, and says when they go on. No copy
+// runs before all exist, and until then each drops what arrives for its connections: the kernel of
+// a node would answer a packet for a connection that it does not have yet by a reset.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tools/job/crew.h"
+#include "tools/job/member_link.h"
+#include "tools/session/job_member.h"
+
+namespace ckpt::tools {
+
+class JobRestore {
+ public:
+  // `checkpoint` 0: the newest complete one.
+  static Result<std::unique_ptr<JobRestore>> choose(JobOptions options, unsigned checkpoint);
+  ~JobRestore();
+
+  std::string image() const { return folder_.image(checkpoint_, options_.member); }
+  // Registers, and starts the coordinator where it is this process's. After any fork(2).
+  Result<> join();
+
+  // Called in the thread that restores. An error: the job gives up.
+  using Check = MemberLink::Check;
+  Result<> meet_before(const Check &check);    // all images can be restored
+  Result<> meet_restored(const Check &check);  // all copies exist
+  // In the keeper's loop, when the program runs: it can be dumped again.
+  void serve(Keeper &keeper);
+  // The program has ended.
+  void leave();
+
+ private:
+  JobRestore(JobOptions options, JobFolder folder, unsigned checkpoint)
+      : options_(std::move(options)), folder_(std::move(folder)), checkpoint_(checkpoint) {}
+  Result<> accept_coordinator(const Check &check);
+  Result<bool> ask_decision(const Error &why);
+  std::string decision_of(const std::string &attempt) const;
+
+  // The coordinator's thread.
+  void coordinate();
+  Result<> lead(Crew &crew, const std::string &attempt);
+  Result<std::map<std::string, MemberAddress>> wait_for_members() const;
+  Result<> not_stopped() const;
+
+  JobOptions options_;
+  JobFolder folder_;
+  unsigned checkpoint_;
+  std::vector<std::string> names_;
+  std::unique_ptr<JobMember> member_;
+  std::unique_ptr<MemberLink> link_;
+  std::atomic<bool> stop_ = false;
+  std::thread coordinator_;
+};
+
+}  // namespace ckpt::tools

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// --job: a program of a job of several, which are checkpointed as one (docs/rooms/job.md). The
+// keeper listens for the job's coordinator, and starts ckpt-dump with its connection.
+//
+// Any process of the network can connect. The keeper reads nothing from it: that is ckpt-dump's,
+// which does nothing before the peer has shown the job's key. One connection is served at a time; a
+// peer without the key costs one short process a second at most.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "common/base/unique_fd.h"
+#include "tools/command_line.h"
+#include "tools/job/job_folder.h"
+#include "tools/session/keeper.h"
+
+namespace ckpt::tools {
+
+struct JobOptions {
+  std::string folder;  // empty: no job
+  std::string member;
+};
+
+// Returns --job.
+Option add_job_options(CommandLine &line, JobOptions &options);
+
+class JobMember {
+ public:
+  // Registers in the job's folder, which is created. `restoring`: a checkpoint from which the
+  // program is to be restored; the caller then accepts the coordinator of the restore itself.
+  static Result<std::unique_ptr<JobMember>> join(JobOptions options, unsigned restoring = 0);
+
+  const JobFolder &folder() const { return folder_; }
+  const std::string &name() const { return options_.member; }
+  int listener() const { return listener_.get(); }
+  // From now on the program can be dumped. Works in the loop of `keeper`, which must outlive it.
+  void serve(Keeper &keeper);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  JobMember(JobOptions options, JobFolder folder)
+      : options_(std::move(options)), folder_(std::move(folder)) {}
+  void accept();
+  void ended(int wait_status);
+
+  JobOptions options_;
+  JobFolder folder_;
+  Registration registration_;
+  UniqueFd listener_;
+  u16 port_ = 0;
+  Keeper *keeper_ = nullptr;
+  bool restoring_ = false, serving_ = false;
+  Clock::time_point not_before_{};
+};
+
+// The exit code of ckpt-dump for a peer that is not the job's coordinator.
+inline constexpr int kNotOfTheJob = 4;
+
+}  // namespace ckpt::tools
