@@ -36,8 +36,7 @@ F driver(const char *name) {
 
 // Prints the error and ends the process.
 void check(CUresult e, const char *what);
-#define CALL(name, version, ...) \
-  ::probe::driver<PFN_##name##_v##version>(#name)(__VA_ARGS__)
+#define CALL(name, version, ...) ::probe::driver<PFN_##name##_v##version>(#name)(__VA_ARGS__)
 #define CHECKED(name, version, ...) ::probe::check(CALL(name, version, __VA_ARGS__), #name)
 // Symbols with another name than the function: cuMemAlloc_v2.
 #define CALL_AS(symbol, name, version, ...) \
