@@ -173,7 +173,7 @@ Result<> Dump::finish() {
 }
 
 Result<> Dump::resolve() {
-  CKPT_TRY(target_, resolve_target(options_.pid));
+  CKPT_TRY(target_, resolve_target(options_.pid, [this] { return cancel_.check(); }));
   options_.image = image_path(options_.image, target_);
   stopped_before_ = stopped_in(target_.processes);
   report_.image = options_.image;
