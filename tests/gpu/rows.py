@@ -75,8 +75,7 @@ def ckpt_rows(version, folder, programs, tools):
     rows, run = [], tools / "ckpt-run"
     if version == "580":
         rows.append(Row("ckpt: the devices of all APIs", [run, "--list-devices"], needs=[run]))
-    # The Python package index has no static runtime of CUDA 12.8 (tests/gpu/compiler-570).
-    for runtime in ("static", "shared") if version == "580" else ("shared",):
+    for runtime in ("static", "shared") if version == "580" else ("static",):
         for name in ("vector_add", "kernels", "streams") if version == "580" else ("vector_add", "streams"):
             program = programs / f"{name}-{runtime}"
             rows.append(Row(f"ckpt: {name}, {runtime} runtime, binary for {version}", [run, "--managed-on-host", program], needs=[program]))
