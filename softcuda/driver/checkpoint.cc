@@ -77,8 +77,8 @@ std::string wake_file(int pid) {
 
 // Executes one order each time that the wake file appears. Keeps no descriptor open. Ends when the
 // process is no longer checkpointed.
-void watch_wake_file() {
-  std::string file = wake_file(getpid());
+// It maps no memory, because that would lie where the device's ranges were (device_ranges.h).
+void watch_wake_file(const std::string &file) {
   for (;;) {
     std::this_thread::sleep_for(kWakePause);
     {
@@ -103,11 +103,11 @@ CUresult checkpoint_here() {
     state = CU_PROCESS_STATE_FAILED;
     return CUDA_ERROR_UNKNOWN;
   }
+  std::thread(watch_wake_file, wake_file(getpid())).detach();  // its stack, before there are holes
   unmap_device_ranges();
   devices_before = client().devices();
   client().disconnect();
   state = CU_PROCESS_STATE_CHECKPOINTED;
-  std::thread(watch_wake_file).detach();
   return CUDA_SUCCESS;
 }
 
@@ -130,8 +130,11 @@ CUresult restore_here(const std::vector<DevicePair> &pairs) {
   std::lock_guard guard(mutex);
   REQUIRE(state == CU_PROCESS_STATE_CHECKPOINTED, CUDA_ERROR_ILLEGAL_STATE);
   REQUIRE(!lost, CUDA_ERROR_OPERATING_SYSTEM);
+  // First: reconnect() starts a thread, whose stack would lie where the ranges were.
+  if (!map_device_ranges_again()) return CUDA_ERROR_OUT_OF_MEMORY;
   if (Result<> r = client().reconnect(); !r) {
     warn(r.error().text());
+    unmap_device_ranges();
     return CUDA_ERROR_NO_DEVICE;
   }
   std::vector<u32> places;
@@ -141,9 +144,9 @@ CUresult restore_here(const std::vector<DevicePair> &pairs) {
     client().remap(places);
     e = restore_memory();
   }
-  if (e == CUDA_SUCCESS && !map_device_ranges_again()) e = CUDA_ERROR_OUT_OF_MEMORY;
   if (e != CUDA_SUCCESS) {
     client().disconnect();
+    unmap_device_ranges();
     lost = strict() && e == CUDA_ERROR_OUT_OF_MEMORY;
     return e;
   }

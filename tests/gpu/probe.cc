@@ -1,43 +1,63 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Asks a real driver what docs/CUDA.md lists as not known on hardware: does memory of cuMemCreate()
-// at a reserved address survive the driver's own checkpoint calls? Prints one row for each
-// question. It opens the driver directly, without any library of ours.
-#include <cuda.h>
-#include <cudaTypedefs.h>
-#include <dlfcn.h>
+// probe QUESTION: exit code 0 if the driver does what ckpt relies on, 1 if not, 77 if this machine
+// cannot answer. rows.py lists the questions.
+#include "probe.h"
+
 #include <unistd.h>
 
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
-#include <vector>
+#include <cstring>
 
-namespace {
+namespace probe {
 
 void *library() {
   static void *const kLibrary = dlopen("libcuda.so.1", RTLD_NOW);
+  if (kLibrary == nullptr) skip("there is no CUDA driver");
   return kLibrary;
 }
 
-template <class F>
-F entry(const char *name) {
-  return reinterpret_cast<F>(dlsym(library(), name));
+// Not by cuGetErrorName: a driver that is locked may block every call.
+std::string error_name(CUresult e) {
+  switch (e) {
+    case CUDA_SUCCESS: return "success";
+    case CUDA_ERROR_INVALID_VALUE: return "INVALID_VALUE";
+    case CUDA_ERROR_OUT_OF_MEMORY: return "OUT_OF_MEMORY";
+    case CUDA_ERROR_NO_DEVICE: return "NO_DEVICE";
+    case CUDA_ERROR_OPERATING_SYSTEM: return "OPERATING_SYSTEM";
+    case CUDA_ERROR_ILLEGAL_STATE: return "ILLEGAL_STATE";
+    case CUDA_ERROR_NOT_READY: return "NOT_READY";
+    case CUDA_ERROR_NOT_SUPPORTED: return "NOT_SUPPORTED";
+    default: return "CUDA error " + std::to_string(static_cast<int>(e));
+  }
+}
+
+void check(CUresult e, const char *what) {
+  if (e == CUDA_SUCCESS) return;
+  std::printf("%s: %s\n", what, error_name(e).c_str());
+  std::fflush(stdout);
+  _exit(1);  // a driver that is locked may block the end of the process
+}
+
+void skip(const char *why) {
+  std::printf("%s\n", why);
+  std::exit(kSkipped);
+}
+
+void fail(const char *why) {
+  std::printf("%s\n", why);
+  std::exit(1);
 }
 
 double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-bool row(const char *question, CUresult e) {
-  const char *name = "?";
-  auto error_name = entry<PFN_cuGetErrorName_v6000>("cuGetErrorName");
-  if (error_name) error_name(e, &name);
-  std::printf("%-44s %-8s %s\n", question, e == CUDA_SUCCESS ? "ok" : "FAILED", name);
-  return e == CUDA_SUCCESS;
+void start() {
+  CUcontext context;
+  CHECKED(cuInit, 2000, 0);
+  CHECKED(cuDevicePrimaryCtxRetain, 7000, &context, 0);
+  CHECKED(cuCtxSetCurrent, 4000, context);
 }
-
-constexpr size_t kBytes = 512u << 20;
 
 CUmemAllocationProp on_device() {
   CUmemAllocationProp prop{};
@@ -46,100 +66,158 @@ CUmemAllocationProp on_device() {
   return prop;
 }
 
-// Maps physical memory at [at, at + kBytes).
-CUresult map_memory(CUdeviceptr at, CUmemGenericAllocationHandle *handle) {
+CUdeviceptr reserve(size_t bytes, CUdeviceptr at) {
+  CUdeviceptr p = 0;
+  CHECKED(cuMemAddressReserve, 10020, &p, bytes, 0, at, 0);
+  return p;
+}
+
+void map(Mapped &m) {
   CUmemAllocationProp prop = on_device();
-  CUresult e = entry<PFN_cuMemCreate_v10020>("cuMemCreate")(handle, kBytes, &prop, 0);
-  if (e == CUDA_SUCCESS) e = entry<PFN_cuMemMap_v10020>("cuMemMap")(at, kBytes, 0, *handle, 0);
+  CHECKED(cuMemCreate, 10020, &m.handle, kBytes, &prop, 0);
+  CHECKED(cuMemMap, 10020, m.at, kBytes, 0, m.handle, 0);
   CUmemAccessDesc access{prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-  if (e == CUDA_SUCCESS)
-    e = entry<PFN_cuMemSetAccess_v10020>("cuMemSetAccess")(at, kBytes, &access, 1);
-  return e;
+  CHECKED(cuMemSetAccess, 10020, m.at, kBytes, &access, 1);
 }
 
-CUresult unmap_memory(CUdeviceptr at, CUmemGenericAllocationHandle handle) {
-  CUresult e = entry<PFN_cuMemUnmap_v10020>("cuMemUnmap")(at, kBytes);
-  return e != CUDA_SUCCESS ? e : entry<PFN_cuMemRelease_v10020>("cuMemRelease")(handle);
-}
-
-// Locks, checkpoints, restores and unlocks this process with the driver's calls, and prints the
-// times.
-CUresult checkpoint_ourselves(const char *what) {
-  CUcheckpointLockArgs lock{};
-  lock.timeoutMs = 10000;
-  double begin = seconds();
-  CUresult e =
-      entry<PFN_cuCheckpointProcessLock_v12080>("cuCheckpointProcessLock")(getpid(), &lock);
-  if (e != CUDA_SUCCESS) return e;
-  e = entry<PFN_cuCheckpointProcessCheckpoint_v12080>("cuCheckpointProcessCheckpoint")(getpid(),
-                                                                                       nullptr);
-  double away = seconds();
-  if (e == CUDA_SUCCESS)
-    e = entry<PFN_cuCheckpointProcessRestore_v12080>("cuCheckpointProcessRestore")(getpid(),
-                                                                                   nullptr);
-  entry<PFN_cuCheckpointProcessUnlock_v12080>("cuCheckpointProcessUnlock")(getpid(), nullptr);
-  std::printf("    %s: %.3f s out, %.3f s in\n", what, away - begin, seconds() - away);
-  return e;
-}
-
-// Whether all of [p, p + kBytes) has this value.
-CUresult holds(CUdeviceptr p, unsigned value) {
-  std::vector<unsigned> host(kBytes / 4);
-  CUresult e = entry<PFN_cuMemcpyDtoH_v3020>("cuMemcpyDtoH_v2")(host.data(), p, kBytes);
-  for (unsigned v : host)
-    if (e == CUDA_SUCCESS && v != value) return CUDA_ERROR_UNKNOWN;
-  return e;
-}
-
-// Is there a driver with checkpoint calls, and a context?
-bool start() {
-  if (!library()) {
-    std::puts("there is no CUDA driver");
-    return false;
-  }
-  if (!row("cuInit", entry<PFN_cuInit_v2000>("cuInit")(0))) return false;
-  if (!dlsym(library(), "cuCheckpointProcessLock"))
-    return row("the driver has checkpoint calls", CUDA_ERROR_NOT_FOUND);
-  CUcontext context;
-  CUdevice device = 0;
-  entry<PFN_cuDevicePrimaryCtxRetain_v7000>("cuDevicePrimaryCtxRetain")(&context, device);
-  row("create a context", entry<PFN_cuCtxSetCurrent_v4000>("cuCtxSetCurrent")(context));
-  return true;
+void unmap(Mapped &m) {
+  CHECKED(cuMemUnmap, 10020, m.at, kBytes);
+  CHECKED(cuMemRelease, 10020, m.handle);
 }
 
 void fill(CUdeviceptr p, unsigned value) {
-  entry<PFN_cuMemsetD32_v3020>("cuMemsetD32_v2")(p, value, kBytes / 4);
+  CHECKED_AS(cuMemsetD32_v2, cuMemsetD32, 3020, p, value, kBytes / 4);
 }
 
-void probe_mapped_memory() {
-  // Like our library: unmap the memory first, keep the reservation.
-  CUdeviceptr at = 0;
-  CUmemGenericAllocationHandle handle = 0;
-  row("reserve 16 GiB of addresses",
-      entry<PFN_cuMemAddressReserve_v10020>("cuMemAddressReserve")(&at, 16ull << 30, 0, 0, 0));
-  row("map physical memory there", map_memory(at, &handle));
-  fill(at, 0x5eed);
-  row("unmap it", unmap_memory(at, handle));
-  row("checkpoint beside an empty reservation", checkpoint_ourselves("nothing on the device"));
-  row("map physical memory there again", map_memory(at, &handle));
-  fill(at, 0x5eed);
-  // Does the driver save such memory itself?
-  row("checkpoint with mapped memory", checkpoint_ourselves("512 MiB of cuMemCreate"));
-  row("contents are unchanged", holds(at, 0x5eed));
+bool holds(CUdeviceptr p, unsigned value) {
+  std::vector<unsigned> host(kBytes / 4);
+  CHECKED_AS(cuMemcpyDtoH_v2, cuMemcpyDtoH, 3020, host.data(), p, kBytes);
+  for (unsigned v : host)
+    if (v != value) return false;
+  return true;
 }
 
-void probe_allocated_memory() {
+void leave() {
+  CUcheckpointLockArgs lock{};
+  lock.timeoutMs = 10000;
+  CHECKED(cuCheckpointProcessLock, 12080, getpid(), &lock);
+  CHECKED(cuCheckpointProcessCheckpoint, 12080, getpid(), nullptr);
+}
+
+CUresult restore(const std::vector<CUcheckpointGpuPair> &pairs) {
+  CUcheckpointRestoreArgs args{};
+  args.gpuPairs = const_cast<CUcheckpointGpuPair *>(pairs.data());
+  args.gpuPairsCount = static_cast<unsigned>(pairs.size());
+  return CALL(cuCheckpointProcessRestore, 12080, getpid(), pairs.empty() ? nullptr : &args);
+}
+
+void unlock() { CHECKED(cuCheckpointProcessUnlock, 12080, getpid(), nullptr); }
+
+Times leave_and_return(const std::vector<CUcheckpointGpuPair> &pairs) {
+  Times t;
+  double begin = seconds();
+  leave();
+  double away = seconds();
+  check(restore(pairs), "cuCheckpointProcessRestore");
+  unlock();
+  return {away - begin, seconds() - away};
+}
+
+namespace {
+
+void ask_about_start() {
+  int version = 0, count = 0;
+  CHECKED(cuDriverGetVersion, 2020, &version);
+  CHECKED(cuDeviceGetCount, 2000, &count);
+  for (int i = 0; i < count; i++) {
+    char name[256] = {};
+    CHECKED(cuDeviceGetName, 2000, name, sizeof name - 1, i);
+    std::printf("device %d: %s\n", i, name);
+  }
+  if (dlsym(library(), "cuCheckpointProcessLock") == nullptr)
+    fail("the driver has no checkpoint calls: it is older than 570");
+  std::printf("CUDA %d.%d, %d visible devices\n", version / 1000, version % 1000 / 10, count);
+}
+
+void ask_about_empty_reservation() {
+  Mapped m{reserve(16ull << 30)};
+  map(m);
+  fill(m.at, 0x5eed);
+  unmap(m);
+  leave_and_return();
+  map(m);
+  fill(m.at, 0xabc);
+  if (!holds(m.at, 0xabc)) fail("memory that was mapped afterwards has other contents");
+  std::puts("the reservation stays, and takes memory again");
+}
+
+void ask_about_mapped_memory() {
+  Mapped m{reserve(kBytes)};
+  map(m);
+  fill(m.at, 0x5eed);
+  leave_and_return();
+  if (!holds(m.at, 0x5eed)) fail("its contents have changed");
+  std::puts("contents are unchanged");
+}
+
+void ask_about_allocated_memory() {
   CUdeviceptr p = 0;
-  row("cuMemAlloc", entry<PFN_cuMemAlloc_v3020>("cuMemAlloc_v2")(&p, kBytes));
-  fill(p, 0xabc);
-  row("checkpoint with cuMemAlloc", checkpoint_ourselves("with 512 MiB of cuMemAlloc in addition"));
-  row("contents are unchanged", holds(p, 0xabc));
+  CHECKED_AS(cuMemAlloc_v2, cuMemAlloc, 3020, &p, kBytes);
+  fill(p, 0x5eed);
+  leave_and_return();
+  if (!holds(p, 0x5eed)) fail("its contents have changed");
+  std::puts("contents are unchanged");
+}
+
+void ask_about_fixed_address() {
+  CUdeviceptr first = reserve(16ull << 30);
+  CHECKED(cuMemAddressFree, 10020, first, 16ull << 30);
+  CUdeviceptr again = reserve(16ull << 30, first);
+  if (again != first) fail("another address was given");
+  std::puts("the same address was given");
+}
+
+// What ckpt relies on: after a checkpoint there is other physical memory at an address.
+void ask_about_new_memory() {
+  Mapped m{reserve(kBytes)};
+  map(m);
+  fill(m.at, 1);
+  CUdeviceptr to = 0;
+  CHECKED_AS(cuMemAlloc_v2, cuMemAlloc, 3020, &to, kBytes);
+  unmap(m);
+  map(m);
+  fill(m.at, 2);
+  CHECKED_AS(cuMemcpyDtoD_v2, cuMemcpyDtoD, 3020, to, m.at, kBytes);
+  if (!holds(to, 2)) fail("a copy has read the old memory");
+  std::puts("a copy reads the new memory");
+}
+
+void ask_about_times() {
+  Times nothing = leave_and_return();
+  CUdeviceptr p = 0;
+  CHECKED_AS(cuMemAlloc_v2, cuMemAlloc, 3020, &p, kBytes);
+  fill(p, 1);
+  Times with = leave_and_return();
+  std::printf("out %.3f s, in %.3f s; with %zu MiB %.3f s and %.3f s\n", nothing.out, nothing.back,
+              kBytes >> 20, with.out, with.back);
 }
 
 }  // namespace
+}  // namespace probe
 
-int main() {
-  if (!start()) return 1;
-  probe_mapped_memory();
-  probe_allocated_memory();
+int main(int argc, char **argv) {
+  using namespace probe;
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  std::string question = argc > 1 ? argv[1] : "start";
+  start();
+  if (question == "start") return ask_about_start(), 0;
+  if (question == "empty-reservation") return ask_about_empty_reservation(), 0;
+  if (question == "mapped-memory") return ask_about_mapped_memory(), 0;
+  if (question == "allocated-memory") return ask_about_allocated_memory(), 0;
+  if (question == "fixed-address") return ask_about_fixed_address(), 0;
+  if (question == "new-memory") return ask_about_new_memory(), 0;
+  if (question == "times") return ask_about_times(), 0;
+  if (question.starts_with("map-")) return ask_about_maps(question), 0;
+  ask_about_process(question);
+  return 0;
 }

@@ -3,7 +3,7 @@
 """Moves a GPU's memory out and in again with ckpt, with the driver's own checkpoint calls (which keep everything
 uncompressed in the memory of the process), and with plain copies; in GB/s.
 
-  speed.py TOOLS PROGRAMS [MIB]     prints rows to standard output; tests/gpu/run calls it
+  speed.py TOOLS PROGRAMS MIB own|suspend|dump zeros|smooth|random     prints a line; tests/gpu/run calls it
 """
 import json
 import os
@@ -16,7 +16,7 @@ import tempfile
 import time
 
 TOOLS, PROGRAMS = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
-MIB = int(sys.argv[3]) if len(sys.argv) > 3 else 4096
+MIB = int(sys.argv[3])
 GB = MIB * 2**20 / 1e9
 WORK = pathlib.Path(tempfile.mkdtemp(prefix="ckpt-speed-"))
 
@@ -53,21 +53,21 @@ class Holder:
         self.process.wait()
 
 
-def row(name, out, back, beside=""):
-    print(f"{name:<44} {out:6.2f} GB/s out {back:6.2f} GB/s in   {beside}", flush=True)
+def row(out, back, beside=""):
+    print(f"{out:.2f} GB/s out, {back:.2f} GB/s in; {beside}", flush=True)
 
 
 def drivers_own(what):
     with Holder(what) as h:
         seconds = [float(run(PROGRAMS / "driver", "--order", h.process.pid, way)[0].split()[1]) for way in ("down", "up")]
-        row(f"{what}: the driver's own calls", GB / seconds[0], GB / seconds[1], f"plain copy out {h.plain:.2f} GB/s")
+        row(GB / seconds[0], GB / seconds[1], f"plain copy out {h.plain:.2f} GB/s")
 
 
 def suspended(what):
     with Holder(what, TOOLS / "ckpt-run") as h:
         out = json.loads(run(TOOLS / "ckpt-dump", "--json", "--suspend", h.process.pid)[0])["seconds"]
         _, back = run(TOOLS / "ckpt-restore", "--resume", h.process.pid)
-        row(f"{what}: suspend, resume", GB / out, GB / back, f"plain copy out {h.plain:.2f} GB/s")
+        row(GB / out, GB / back, f"plain copy out {h.plain:.2f} GB/s")
 
 
 def dumped(what):
@@ -75,15 +75,12 @@ def dumped(what):
         report = json.loads(run(TOOLS / "ckpt-dump", "--json", "-o", "image", h.process.pid)[0])
         output, back = run(TOOLS / "ckpt-restore", "--detach", "image")
         os.kill(int(output.split()[-1]), signal.SIGKILL)
-        row(f"{what}: dump, restore", GB / report["pause_seconds"], GB / back,
+        row(GB / report["pause_seconds"], GB / back,
             f"durable {GB / report['durable_seconds']:.2f} GB/s, {report['stored_bytes'] / 2**20:.0f} of {MIB} MiB")
     shutil.rmtree(WORK / "image")
 
 
 try:
-    for content in ("zeros", "smooth", "random"):
-        drivers_own(content)
-        suspended(content)
-        dumped(content)
+    {"own": drivers_own, "suspend": suspended, "dump": dumped}[sys.argv[4]](sys.argv[5])
 finally:
     shutil.rmtree(WORK, ignore_errors=True)
