@@ -52,15 +52,15 @@ Result<> JobCheckpoint::attempt(const JobFolder &folder) {
   Crew crew(folder, [this] { return cancel_.check(); });
   Result<> led = lead(folder, crew);
   if (led) return finish(crew);
-  Result<json> decision =
-      decide(folder.decision(report_.checkpoint), abandoned(led.error().what));
+  Result<json> decision = decide(folder.decision(report_.checkpoint), abandoned(led.error().what));
   if (decision && is_complete(*decision)) return finish(crew);  // it could not be read before
   crew.abort(led.error().text());
   if (decision) folder.remove_checkpoint(report_.checkpoint);
   return fail_with_hint(led.error().what, led.error().hint.empty()
                                               ? "all programs of the job keep running"
-                                              : led.error().hint + "; all programs of the job keep "
-                                                                   "running");
+                                              : led.error().hint +
+                                                    "; all programs of the job keep "
+                                                    "running");
 }
 
 Result<> JobCheckpoint::lead(const JobFolder &folder, Crew &crew) {
@@ -94,9 +94,14 @@ Result<> JobCheckpoint::connect(const JobFolder &folder, Crew &crew) {
   if (members.empty())
     return fail_with_hint(fmt::format("the job {} has no running program", folder.path()),
                           "start each of its programs by ckpt-run --job");
-  for (const auto &[name, address] : members)
-    if (address.restoring)
-      return fail("member {} of the job is being restored", name);
+  for (const auto &[name, address] : members) {
+    if (!address.lives)
+      return fail_with_hint(
+          fmt::format("the ckpt-run of member {} was killed, or its node has failed", name),
+          fmt::format("if its program is not to be in the checkpoint, remove {}",
+                      folder.member_file(name)));
+    if (address.restoring) return fail("member {} of the job is being restored", name);
+  }
   Begin begin{.task = Task::Dump,
               .checkpoint = report_.checkpoint,
               .stop = !options_.leave_running,
@@ -121,12 +126,13 @@ Result<> JobCheckpoint::commit(const JobFolder &folder, const Crew &crew) {
   std::vector<std::string> names;
   for (const auto &[name, address] : now) names.push_back(name);
   if (names != crew.names())
-    return fail_with_hint("a program of the job has started or ended in the middle of the checkpoint",
-                          "run ckpt-dump --job again");
-  CKPT_TRY(json decision, decide(folder.decision(report_.checkpoint),
-                                 {{"result", "complete"},
-                                  {"members", names},
-                                  {"stopped", !options_.leave_running}}));
+    return fail_with_hint(
+        "a program of the job has started or ended in the middle of the checkpoint",
+        "run ckpt-dump --job again");
+  CKPT_TRY(
+      json decision,
+      decide(folder.decision(report_.checkpoint),
+             {{"result", "complete"}, {"members", names}, {"stopped", !options_.leave_running}}));
   if (!is_complete(decision))
     return fail("a member of the job has given up: {}", decision.value("why", ""));
   return {};

@@ -57,8 +57,8 @@ Result<> JobMemberDump::ready(const Connections &now) { return meet(Stage::Ready
 Result<> JobMemberDump::locked(const Connections &c) { return meet(Stage::Locked, &c); }
 Result<> JobMemberDump::captured() { return meet(Stage::Captured, nullptr); }
 
-// Once this member has said that its image is durable, only the decision counts: the coordinator may
-// have written it before it was lost.
+// Once this member has said that its image is durable, only the decision counts: the coordinator
+// may have written it before it was lost.
 Result<> JobMemberDump::durable() {
   Result<> met = meet(Stage::Durable, nullptr);
   if (met) return met;

@@ -103,7 +103,8 @@ void Crew::say_alive() {
 
 Result<> Crew::go(Stage stage) {
   for (size_t i = 0; i < channels_.size(); i++)
-    if (Result<> sent = channels_[i].send(static_cast<u16>(JobMessage::Go), Writer().put(stage).bytes());
+    if (Result<> sent =
+            channels_[i].send(static_cast<u16>(JobMessage::Go), Writer().put(stage).bytes());
         !sent)
       return Failure(std::move(sent.error()).in("member " + names_[i]));
   return {};

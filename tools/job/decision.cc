@@ -31,7 +31,8 @@ Result<nlohmann::json> read_decision(const std::string &path) {
   if (!fd && errno == ENOENT) return nlohmann::json();
   struct stat st {};
   if (!fd || ::fstat(fd.get(), &st) != 0) return fail_errno("cannot read {}", path);
-  if (!S_ISREG(st.st_mode) || st.st_size > kMaxDecisionBytes) return fail("{} is no decision of a job", path);
+  if (!S_ISREG(st.st_mode) || st.st_size > kMaxDecisionBytes)
+    return fail("{} is no decision of a job", path);
   std::string text(static_cast<size_t>(st.st_size), '\0');
   CKPT_CHECK(read_exactly(fd.get(), text.data(), text.size()));
   bool sound = json_depth(text) <= kMaxDecisionDepth;

@@ -36,7 +36,8 @@ Result<MemberLink> MemberLink::accept(UniqueFd socket, const JobFolder &folder,
     link.failed(wrong);
     return Failure(wrong);
   }
-  CKPT_CHECK(link.channel_.send(static_cast<u16>(JobMessage::Welcome), Writer().str(member).bytes()));
+  CKPT_CHECK(
+      link.channel_.send(static_cast<u16>(JobMessage::Welcome), Writer().str(member).bytes()));
   return link;
 }
 

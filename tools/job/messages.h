@@ -39,8 +39,8 @@ struct Begin {
   Task task = Task::Dump;
   std::string member;
   unsigned checkpoint = 0;
-  bool stop = false;         // end the program afterwards
-  std::string attempt;       // of Restore: the name of its decision
+  bool stop = false;    // end the program afterwards
+  std::string attempt;  // of Restore: the name of its decision
   unsigned timeout_seconds = 60;
 };
 

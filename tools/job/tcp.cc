@@ -62,8 +62,8 @@ Result<std::pair<UniqueFd, u16>> listen_tcp() {
   in6.sin6_family = AF_INET6;
   sockaddr_in in4{};
   in4.sin_family = AF_INET;
-  auto *any = family == AF_INET6 ? reinterpret_cast<sockaddr *>(&in6)
-                                 : reinterpret_cast<sockaddr *>(&in4);
+  auto *any =
+      family == AF_INET6 ? reinterpret_cast<sockaddr *>(&in6) : reinterpret_cast<sockaddr *>(&in4);
   socklen_t size = family == AF_INET6 ? sizeof in6 : sizeof in4;
   constexpr int kBacklog = 16;
   if (::bind(fd.get(), any, size) < 0 || ::listen(fd.get(), kBacklog) < 0 ||

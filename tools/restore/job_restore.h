@@ -4,8 +4,8 @@
 //
 // Each is restored by a ckpt-restore on its node. That of the member whose name comes first also
 // coordinates them, in a thread: it waits until all are there, and says when they go on. No copy
-// runs before all exist, and until then each drops what arrives for its connections: the kernel of a
-// node would answer a packet for a connection that it does not have yet by a reset.
+// runs before all exist, and until then each drops what arrives for its connections: the kernel of
+// a node would answer a packet for a connection that it does not have yet by a reset.
 #pragma once
 
 #include <atomic>
@@ -59,6 +59,8 @@ class JobRestore {
   std::unique_ptr<JobMember> member_;
   std::unique_ptr<MemberLink> link_;
   std::atomic<bool> stop_ = false;
+  std::string why_;                    // set before the next
+  std::atomic<bool> gave_up_ = false;  // by the coordinator
   std::thread coordinator_;
 };
 

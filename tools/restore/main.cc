@@ -88,9 +88,8 @@ Result<> check_later_images(const RestorePlan &plan, const RestoreOptions &o, co
 
 Result<> check_job_user(const RestorePlan &plan, const RestoreOptions &o) {
   if (!o.job || plan.rights.way != CriuRights::Way::ForUser) return {};
-  return fail_with_hint(
-      fmt::format("root cannot go on with a job of uid {}", plan.rights.user.uid),
-      "run this as that user");
+  return fail_with_hint(fmt::format("root cannot go on with a job of uid {}", plan.rights.user.uid),
+                        "run this as that user");
 }
 
 Result<int> run_restore(RestoreOptions o, BatchJob *job) {

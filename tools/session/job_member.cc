@@ -17,8 +17,9 @@ constexpr auto kPauseAfterStranger = 1s;
 }  // namespace
 
 Option add_job_options(CommandLine &line, JobOptions &o) {
-  Option job = line.option("--job=FOLDER", o.folder,
-                           "the folder of a job of several programs, which are checkpointed as one");
+  Option job =
+      line.option("--job=FOLDER", o.folder,
+                  "the folder of a job of several programs, which are checkpointed as one");
   line.option("--member=NAME", o.member, "with --job: this program's name in the job")
       .needs(job)
       .default_is("the host's name");
