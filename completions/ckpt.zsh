@@ -39,6 +39,8 @@ _ckpt-run() {
     '--mtbf=[with --every auto\: mean time between failures]:TIME: ' \
     '--keep=[with --every\: how many images to keep]:N: ' \
     '--image-dir=[with --every\: the folder for the images]:FOLDER:_directories' \
+    '--job=[the folder of a job of several programs, which are checkpointed as one]:FOLDER:_directories' \
+    '--member=[with --job\: this program'\''s name in the job]:NAME: ' \
     '--managed[let the node'\''s Manager (ckptd) choose the GPU and move the program while it runs]' \
     '--unmanaged[run without the Manager, although CKPTD_SOCKET is set]' \
     '--priority=[for the Manager\: programs with a higher priority go first]:N: ' \
@@ -52,11 +54,12 @@ _ckpt-dump() {
     '--version[print the version and exit]' \
     '--all[dump all programs\: of this user, or of all users if root asks; --output names a folder that gets an image of each]' \
     '--user=[with --all\: only the programs of this user]:NAME: ' \
+    '--job=[checkpoint all programs of this job as one (ckpt-run --job)]:FOLDER:_directories' \
     '(-o --output)'{-o+,--output=}'[the image'\''s folder; -\: standard output]:IMAGE:_directories' \
     '--leave-running[let the program continue]' \
     '--overwrite[replace an existing image]' \
     '--parent=[an earlier image in the same folder; what it holds is not stored again]:IMAGE:_directories' \
-    '--keep=[afterwards remove all but the N newest images of this chain]:N: ' \
+    '--keep=[afterwards remove all but the N newest images of this chain, or checkpoints of this job]:N: ' \
     '--key-file=[encrypt the image with the key in this file]:FILE:_files' \
     '--shared-key[accept a key file that other users can read]' \
     '--memory=[MiB of the program'\''s data that may wait in memory for the disk]:MIB: ' \
@@ -88,6 +91,9 @@ _ckpt-restore() {
     '--truncate-files[truncate files that grew since the dump to their recorded size]' \
     '--append-files[go on at the end of files that grew since the dump]' \
     '--json-report=[write what was restored, and how long it took, to this file]:FILE:_files' \
+    '--job=[the folder of a job of several programs, which are checkpointed as one]:FOLDER:_directories' \
+    '--member=[with --job\: this program'\''s name in the job]:NAME: ' \
+    '--checkpoint=[with --job\: which checkpoint of the job]:N: ' \
     '--on-signal=[with a series of images\: the signals that checkpoint and stop the program; none\: no signal]:LIST: ' \
     '--every=[write an image every 90s, 10m, 1h30m, …; auto\: at the best interval for --mtbf]:TIME: ' \
     '--mtbf=[with --every auto\: mean time between failures]:TIME: ' \
