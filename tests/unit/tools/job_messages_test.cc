@@ -61,8 +61,9 @@ TEST_CASE("a job is whole if each connection has its other end in a member") {
   CHECK(unmatched_connections({{"a", "n1", {server}}, {"b", "n2", {client}}}).empty());
   Reasons alone = unmatched_connections({{"a", "n1", {}}, {"b", "n2", {client}}});
   REQUIRE(alone.size() == 1);
-  CHECK(alone[0].find("b: process 1 (a): descriptor 3 is a TCP connection to 10.0.0.1 port 80, where "
-                      "no member of the job has it") == 0);
+  CHECK(
+      alone[0].find("b: process 1 (a): descriptor 3 is a TCP connection to 10.0.0.1 port 80, where "
+                    "no member of the job has it") == 0);
 }
 
 TEST_CASE("ends that the kernel is still making or closing are told apart") {
