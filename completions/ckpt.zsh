@@ -248,6 +248,7 @@ _ckpt-sim() {
     '--swf=[jobs of a log in the Standard Workload Format]:FILE:_files' \
     '--gavel=[jobs of a trace of Gavel]:FILE:_files' \
     '--pods=[jobs of a list of pods (Alibaba gpu-v2023)]:FILE:_files' \
+    '--csv=[jobs of a file with the columns submit, seconds, …]:FILE:_files' \
     '--gpu-nodes=[the classes of a list of GPU nodes (Alibaba gpu-v2023)]:FILE:_files' \
     '--classes=[classes as NAME\:NODES\[\:SPEED\], separated by commas]:LIST: ' \
     '--jobs=[how many synthetic jobs]:N: ' \
@@ -255,20 +256,32 @@ _ckpt-sim() {
     '--load=[loads of synthetic jobs separated by commas]:LIST: ' \
     '--load-of=[what the load is a share of\: the fastest class, or all]:value:(fastest all)' \
     '--sizes=[nodes of a synthetic job, powers of two]:MIN-MAX: ' \
+    '--mix=[which numbers of nodes are more likely]:value:(equal small large)' \
+    '--run-times=[the distribution of run times]:value:(uniform log-uniform)' \
+    '--arrivals=[a higher load has more arrivals, or as printed in the paper]:value:(more printed)' \
     '--max-minutes=[the longest run time on slow nodes]:N: ' \
+    '--min-speedup=[of fast nodes]:N: ' \
     '--max-speedup=[of fast nodes]:N: ' \
     '--memory-per-node=[the most memory of a job on each node, in GB; jobs of a log without a figure get half of it]:GB: ' \
     '--cost=[seconds that a move takes for each GB]:SECONDS: ' \
     '--compile=[seconds in which a restore builds kernels]:SECONDS: ' \
     '--storage=[where images go\: one shared storage, or one per-node]:value:(shared per-node)' \
     '--charge=[moves charged as printed in the paper, or exact]:value:(printed exact)' \
+    '--regions=[which idle intervals a job may use]:value:(before-start bounded all)' \
+    '--whole-last-region[reserve the last idle interval to its end]' \
+    '--free-final-restore[charge no restore for the last part of a job; needs --charge=printed]' \
     '--overestimate=[planned costs divided by real ones]:FACTOR: ' \
     '--waste-weight=[WMCT\: the weight of wasted node time]:N: ' \
     '--seconds-per-step=[of a trace of Gavel]:SECONDS: ' \
     '--memory-in-bytes[the log'\''s memory is in bytes for the whole job, not in KiB for each processor]' \
     '--json[print the results as JSON]' \
     '--gantt=[draw the schedule of the last policy into this SVG file]:FILE:_files' \
-    '--sweep=[draw turnaround over load into this SVG file]:FILE:_files'
+    '--sweep=[draw turnaround over load into this SVG file]:FILE:_files' \
+    '--task-sets=[earliest completion time with and without contention on these sets\: 1, 2, 3]:LIST: ' \
+    '--task-count=[how many tasks a set has]:N: ' \
+    '--watts=[the power model of --task-sets]:NODE,CORE,GPU: ' \
+    '--tasks=[predict the slowdowns of these measured tasks in pairs]:FILE:_files' \
+    '--node=[the node of --tasks\: the output of ckpt-node-bench]:FILE:_files'
 }
 
 _ckptd() {

@@ -58,6 +58,7 @@ struct Nvml {
   int (*shutdown)() = nullptr;
   int (*count)(unsigned *) = nullptr;
   int (*handle)(unsigned, void **) = nullptr;
+  int (*at_bus)(const char *, void **) = nullptr;
   int (*uuid)(void *, char *, unsigned) = nullptr;
   int (*memory)(void *, NvmlMemory *) = nullptr;
   int (*processes)(void *, unsigned *, NvmlProcess *) = nullptr;
@@ -75,6 +76,7 @@ Nvml look_up_nvml() {
   find("nvmlShutdown", n.shutdown);
   find("nvmlDeviceGetCount_v2", n.count);
   find("nvmlDeviceGetHandleByIndex_v2", n.handle);
+  find("nvmlDeviceGetHandleByPciBusId_v2", n.at_bus);
   find("nvmlDeviceGetUUID", n.uuid);
   find("nvmlDeviceGetMemoryInfo", n.memory);
   find("nvmlDeviceGetComputeRunningProcesses_v3", n.processes);
@@ -132,6 +134,15 @@ void load_nvml() { (void)nvml(); }
 std::vector<std::string> node_gpus() {
   std::vector<std::string> in_files = gpus_in_proc();
   return in_files.empty() ? ask_each_gpu(ask_uuid) : in_files;
+}
+
+std::string gpu_at(const char *pci_bus_id) {
+  if (!nvml().loaded() || nvml().at_bus == nullptr || nvml().init() != 0) return {};
+  void *device = nullptr;
+  std::string uuid;
+  if (nvml().at_bus(pci_bus_id, &device) == 0) ask_uuid(device, uuid);
+  nvml().shutdown();
+  return uuid;
 }
 
 std::vector<GpuMemory> gpu_memory() { return ask_each_gpu(ask_memory); }

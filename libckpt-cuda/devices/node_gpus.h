@@ -22,6 +22,9 @@ void load_nvml();
 // As uuid_text() writes them; empty: not known.
 std::vector<std::string> node_gpus();
 
+// The UUID of the GPU with this PCI bus id; empty: not known.
+std::string gpu_at(const char *pci_bus_id);
+
 struct GpuMemory {
   std::string uuid;
   u64 free_bytes = 0;

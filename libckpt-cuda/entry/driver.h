@@ -19,6 +19,7 @@ namespace ckpt::cuda {
   X(cuDeviceGetCount, PFN_cuDeviceGetCount_v2000)                            \
   X(cuDeviceGet, PFN_cuDeviceGet_v2000)                                      \
   X(cuDeviceGetName, PFN_cuDeviceGetName_v2000)                              \
+  X(cuDeviceGetPCIBusId, PFN_cuDeviceGetPCIBusId_v4010)                      \
   X(cuDeviceGetUuid_v2, PFN_cuDeviceGetUuid_v11040)                          \
   X(cuDeviceGetAttribute, PFN_cuDeviceGetAttribute_v2000)                    \
   X(cuDeviceTotalMem_v2, PFN_cuDeviceTotalMem_v3020)                         \

@@ -34,9 +34,11 @@
 #include <cuda.h>
 #include <cudaTypedefs.h>
 
+#include <algorithm>
 #include <type_traits>
 
 #include "common/base/bytes.h"
+#include "libckpt-cuda/entry/newer_types.h"
 
 namespace ckpt::cuda {
 
@@ -58,6 +60,13 @@ struct EntryInfo {
 const EntryInfo &entry_info(Id id);
 // The form of `name` that a program built for `version` means, or Id::Count.
 Id find_entry(const char *name, int version, bool per_thread);
+
+// The newest CUDA in cuda_entries.api: 13050 for 13.5.
+inline constexpr int kKnownVersion = std::max({
+#define CU_ENTRY(name, version, symbol, per_thread) version,
+#include "common/api/cuda_entries.api"
+#undef CU_ENTRY
+});
 
 inline constexpr size_t kEntries = static_cast<size_t>(Id::Count);
 // The driver's address of each entry; null: this driver does not have it.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // cuInit, and cuGetProcAddress, which runtimes call for each entry that they use.
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <optional>
@@ -9,13 +10,13 @@
 #include "libckpt-cuda/devices/node_gpus.h"
 #include "libckpt-cuda/entry/driver.h"
 #include "libckpt-cuda/entry/jumps.h"
+#include "libckpt-cuda/entry/newer_entries.h"
 #include "libckpt-cuda/lifecycle/manager_requests.h"
 #include "libckpt-cuda/lifecycle/participant.h"
 
 namespace ckpt::cuda {
 namespace {
 
-constexpr int kKnownVersion = 13000;  // of cuda_entries.api
 // Set by ckpt-run: a warning for each program that uses CUDA.
 constexpr const char *kNoticeVariable = "CKPT_CUDA_NOTICE";
 
@@ -48,32 +49,35 @@ CUresult start_driver(unsigned int flags) {
   return *result;
 }
 
-// Whether the driver has a form of `name` that is newer than those in cuda_entries.api. Handing it
-// out would bypass our wrapper; handing ours out would call a function with other parameters.
-bool is_newer_form(const char *name, void *found, Id known, cuuint64_t flags) {
+// What cuDriverGetVersion says; 0 if it fails.
+int driver_version() {
+  static const int kVersion = [] {
+    int version = 0;
+    if (driver().cuDriverGetVersion != nullptr) driver().cuDriverGetVersion(&version);
+    return version;
+  }();
+  return kVersion;
+}
+
+// Whether the driver has a form of `name` that is newer than those in cuda_entries.api. Handing
+// ours out would call a function with other parameters.
+bool is_newer_form(const char *name, void *found, cuuint64_t flags) {
   void *known_form = nullptr;
   CUdriverProcAddressQueryResult ignored{};
   CUresult e = REAL(cuGetProcAddress_v2)(name, &known_form, kKnownVersion, flags, &ignored);
-  bool newer = e == CUDA_SUCCESS && known_form != found;
-  if (newer)
-    log::warn(
-        "the program cannot use {}: this ckpt knows its form of CUDA 13.0 only, and the "
-        "driver's is newer",
-        entry_info(known).symbol);
-  return newer;
+  return e == CUDA_SUCCESS && known_form != found;
 }
 
-// What the program is given for `name`, where the driver found `real`. Null: nothing.
+// What the program is given for `name`, where the driver found `real`. Null: nothing. An older
+// driver than the program was built for returns an older form.
 void *entry_for_program(const char *name, void *real, int version, cuuint64_t flags) {
   bool per_thread = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
+  if (driver_version() != 0) version = std::min(version, driver_version());
   Id id = find_entry(name, version, per_thread);
-  if (id == Id::Count) {
-    log::debug("the program cannot use {}: this ckpt knows CUDA 13.0 only", name);
-    return nullptr;
-  }
+  if (id == Id::Count) return newer_entry(name, real);
   void *ours = entry_info(id).ours;
   if (ours == nullptr) return real == real_entry(id) ? jump_to(id) : real;
-  if (version > kKnownVersion && is_newer_form(name, real, id, flags)) return nullptr;
+  if (version > kKnownVersion && is_newer_form(name, real, flags)) return newer_entry(name, real);
   return ours;
 }
 

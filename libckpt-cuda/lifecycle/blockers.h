@@ -14,6 +14,10 @@ namespace ckpt::cuda {
 // duration and names the use: "it uses multicast memory".
 void note_blocker(Id id, const char *what);
 
+// The program has called `name`, an entry or a form that is newer than those of cuda_entries.api.
+// `name` lives as long as the process.
+void note_newer_call(const char *name);
+
 // Appends a sentence for each blocker there is now: those noted, managed memory and variables, and
 // streams that are being captured.
 void append_blockers(std::vector<std::string> &reasons);

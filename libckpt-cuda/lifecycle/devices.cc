@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "common/base/log.h"
 #include "libckpt-cuda/devices/node_gpus.h"
 #include "libckpt-cuda/devices/uuid.h"
 #include "libckpt-cuda/entry/driver.h"
@@ -67,6 +68,22 @@ Result<> devices_have_room(const std::vector<DeviceInfo> &before, const DeviceMa
           "free memory of the device, or use another one");
   }
   return {};
+}
+
+void warn_of_stale_bus_ids(const DeviceMap &map) {
+  if (map.empty()) return;
+  for (const DeviceInfo &d : visible_devices()) {
+    std::array<char, 32> id{};
+    CUdevice device = 0;
+    if (driver().cuDeviceGet(&device, d.number) != CUDA_SUCCESS ||
+        driver().cuDeviceGetPCIBusId(id.data(), id.size(), device) != CUDA_SUCCESS)
+      continue;
+    if (std::string there = gpu_at(id.data()); !there.empty() && there != d.uuid)
+      log::warn(
+          "the CUDA driver still says that device {} has the PCI bus id {}, which is another GPU: "
+          "libraries that look devices up by it (NCCL, NVML) may fail after this move",
+          d.number, id.data());
+  }
 }
 
 Result<> check_moved(const std::vector<DeviceInfo> &before, const DeviceMap &map) {

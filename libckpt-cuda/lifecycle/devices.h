@@ -38,4 +38,8 @@ Result<> devices_have_room(const std::vector<DeviceInfo> &before, const DeviceMa
 // says. A driver's Restore may succeed and move nothing (NVIDIA/cuda-python test_checkpoint.py).
 Result<> check_moved(const std::vector<DeviceInfo> &before, const DeviceMap &map);
 
+// Warns of devices with another PCI bus id than NVML knows: a driver's Restore on another device
+// may leave the old id in the process (NVIDIA/cuda-checkpoint#48), and NCCL looks devices up by it.
+void warn_of_stale_bus_ids(const DeviceMap &map);
+
 }  // namespace ckpt::cuda

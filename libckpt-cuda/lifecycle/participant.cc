@@ -11,6 +11,7 @@
 #include "libckpt-cuda/devices/node_gpus.h"
 #include "libckpt-cuda/entry/driver.h"
 #include "libckpt-cuda/entry/jumps.h"
+#include "libckpt-cuda/entry/newer_entries.h"
 #include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/lifecycle/blockers.h"
 #include "libckpt-cuda/lifecycle/contents.h"
@@ -74,6 +75,10 @@ class Cuda final : public agent::Participant {
 
   Result<> quiesce(std::chrono::steady_clock::time_point deadline) override {
     CKPT_CHECK(quiesce_devices(deadline));
+    // What the program did between the preflight and the closing of the gate.
+    std::vector<std::string> late;
+    append_blockers(late);
+    if (!late.empty()) return fail("{}", late.front());
     devices_ = read_devices();
     return {};
   }
@@ -146,6 +151,7 @@ class Cuda final : public agent::Participant {
       return attached;
     }
     detached_ = false;
+    warn_of_stale_bus_ids(map);
     return {};
   }
 
@@ -167,6 +173,7 @@ class Cuda final : public agent::Participant {
   // again. It has no memory then, and no later call reaches it.
   void lose() {
     lose_targets();
+    lose_newer_entries();
     if (Result<> r = driver_restore({}); !r)
       log::warn("calls that wait in the driver will not return: {}", r.error().what);
   }

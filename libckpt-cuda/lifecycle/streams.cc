@@ -88,11 +88,12 @@ void CUDA_CB run_callback(CUstream stream, CUresult status, void *p) {
   callback->function(stream, status, callback->data);
 }
 
-template <class Fn>
-CUresult launch_host_function(Fn real, CUstream stream, CUhostFn function, void *data) {
+template <class Fn, class... Mode>
+CUresult launch_host_function(Fn real, CUstream stream, CUhostFn function, void *data,
+                              Mode... mode) {
   if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::unique_ptr<HostFunction> wrapped(new HostFunction{function, data});
-  CUresult e = real(stream, capturing() ? run_repeatedly : run_once, wrapped.get());
+  CUresult e = real(stream, capturing() ? run_repeatedly : run_once, wrapped.get(), mode...);
   if (e == CUDA_SUCCESS) wrapped.release();  // run_once() deletes it
   return e;
 }
@@ -138,6 +139,15 @@ BEGIN_CAPTURE(cuStreamBeginCaptureToGraph_ptsz, true,
                const CUgraphEdgeData *data, size_t n, CUstreamCaptureMode mode),
               stream, graph, nodes, data, n, mode)
 
+BEGIN_CAPTURE(cuStreamBeginRecaptureToGraph, false,
+              (CUstream stream, CUstreamCaptureMode mode, CUgraph graph,
+               CUgraphRecaptureCallback callback, void *data),
+              stream, mode, graph, callback, data)
+BEGIN_CAPTURE(cuStreamBeginRecaptureToGraph_ptsz, true,
+              (CUstream stream, CUstreamCaptureMode mode, CUgraph graph,
+               CUgraphRecaptureCallback callback, void *data),
+              stream, mode, graph, callback, data)
+
 CUresult entry_cuStreamEndCapture(CUstream stream, CUgraph *graph) {
   PASS_OR_RETURN(pass);
   return capture_ended(REAL(cuStreamEndCapture)(stream, graph), stream, false);
@@ -162,6 +172,16 @@ CUresult entry_cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data) 
 CUresult entry_cuLaunchHostFunc_ptsz(CUstream stream, CUhostFn function, void *data) {
   PASS_OR_RETURN(pass);
   return launch_host_function(REAL(cuLaunchHostFunc_ptsz), stream, function, data);
+}
+CUresult entry_cuLaunchHostFunc_v2(CUstream stream, CUhostFn function, void *data,
+                                   unsigned int mode) {
+  PASS_OR_RETURN(pass);
+  return launch_host_function(REAL(cuLaunchHostFunc_v2), stream, function, data, mode);
+}
+CUresult entry_cuLaunchHostFunc_v2_ptsz(CUstream stream, CUhostFn function, void *data,
+                                        unsigned int mode) {
+  PASS_OR_RETURN(pass);
+  return launch_host_function(REAL(cuLaunchHostFunc_v2_ptsz), stream, function, data, mode);
 }
 CUresult entry_cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void *data,
                                    unsigned int flags) {

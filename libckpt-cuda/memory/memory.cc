@@ -15,6 +15,18 @@ CUresult give_access(u64 base, u64 bytes, CUdevice device, bool allowed) {
   return driver().cuMemSetAccess(base, bytes, &access, 1);
 }
 
+// Memory that InfiniBand and other devices can register (GPUDirect RDMA), where the device can give
+// such memory: memory of cuMemCreate has that property only on request, that of a driver's
+// cuMemAlloc always (NVIDIA/gdrcopy#257, openucx/ucx#10007).
+CUmemAllocationProp memory_for_block(CUdevice device) {
+  CUmemAllocationProp prop = memory_of(device);
+  int capable = 0;
+  driver().cuDeviceGetAttribute(
+      &capable, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, device);
+  prop.allocFlags.gpuDirectRDMACapable = capable != 0;
+  return prop;
+}
+
 }  // namespace
 
 Memory &memory() {
@@ -25,7 +37,7 @@ Memory &memory() {
 // ---- blocks
 
 CUresult Memory::map(Block &b) {
-  CUmemAllocationProp prop = memory_of(b.context.device);
+  CUmemAllocationProp prop = memory_for_block(b.context.device);
   CUresult e = driver().cuMemCreate(&b.physical, b.bytes, &prop, 0);
   if (e != CUDA_SUCCESS) return e;
   e = driver().cuMemMap(b.base, b.bytes, 0, b.physical, 0);

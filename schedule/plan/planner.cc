@@ -7,8 +7,8 @@
 namespace ckpt::schedule {
 
 Planner::Planner(const Workload &w, size_t job, Ticks now, const Cluster &cluster,
-                 std::span<const MoveCost> costs, Charge charge)
-    : w_(w), job_(job), now_(now), cluster_(cluster), costs_(costs), charge_(charge) {}
+                 std::span<const MoveCost> costs, const PolicyOptions &options)
+    : w_(w), job_(job), now_(now), cluster_(cluster), costs_(costs), options_(options) {}
 
 bool Planner::fits(ClassIndex c) const {
   return run_on(c) > 0 && w_.jobs[job_].nodes <= cluster_.classes[c].of.nodes;
@@ -49,15 +49,17 @@ Plan Planner::whole_in_idle() const {
   return best;
 }
 
-// The first idle interval of a class that begins before `start`, cut off there (reading of [?24]).
+// The first idle interval of a class that counts ([?24]).
 std::optional<Interval> Planner::idle_on(ClassIndex c, Ticks from, const Start &start,
                                          IdleKinds kinds) const {
   if (!fits(c) || (c != start.on && !kinds.other_classes)) return {};
   if (!kinds.holes) from = std::max(from, waits_until(c));
-  if (from >= start.at) return {};
+  const Ticks until = options_.regions == Regions::All ? Calendar::kForever : start.at;
+  if (from >= until) return {};
   std::optional<Interval> idle = cluster_.classes[c].calendar.idle_after(from, w_.jobs[job_].nodes);
-  if (!idle || idle->begin >= start.at) return {};
-  idle->end = std::min(idle->end, start.at);
+  if (!idle || idle->begin >= until) return {};
+  if (options_.regions == Regions::Bounded && idle->end >= Calendar::kForever) return {};
+  idle->end = std::min(idle->end, until);
   return idle;
 }
 
@@ -81,36 +83,52 @@ std::optional<Planner::Region> Planner::next_region(Ticks from, const Start &sta
   return first;
 }
 
-Plan Planner::with_idle_pieces(const Start &start, IdleKinds kinds) const {
+// Steps 4 to 6: the job in a region, if `left` of it is still to do; ends before it begins if the
+// move takes all of the region.
+Piece Planner::piece_in(const Region &region, bool first, double left) const {
+  const bool exact = options_.charge == Charge::Exact;
+  Piece p{region.on, region.when.begin, region.when.end, costs_[region.on]};
+  if (exact && first) p.cost.restore = 0;
+  Ticks room = p.end - p.begin - p.cost.checkpoint - p.cost.restore;
+  double needed = std::ceil(left * static_cast<double>(run_on(p.on)) - 1e-6);
+  // The last piece needs no checkpoint.
+  if (static_cast<double>(room + (exact ? p.cost.checkpoint : 0)) < needed) {
+    if (room <= 0) p.end = p.begin - 1;
+    return p;
+  }
+  if (exact) p.cost.checkpoint = 0;
+  Ticks shortened = p.begin + p.cost.restore + static_cast<Ticks>(needed) + p.cost.checkpoint;
+  if (options_.shorten_last || p.end >= Calendar::kForever) p.end = shortened;
+  return p;
+}
+
+// Step 7.
+Plan Planner::finished_at(const Start &start, Plan pieces, double done) const {
   const double whole_run = static_cast<double>(run_on(start.on));
+  Ticks restore = costs_[start.on].restore;
+  if (pieces.empty() || whole_run * done <= static_cast<double>(restore)) return whole(start);
+  // With Charge::Exact no interval has paid for it.
+  if (!options_.final_restore && options_.charge == Charge::Printed) restore = 0;
+  Ticks rest = static_cast<Ticks>(std::ceil((1 - done) * whole_run - 1e-6));
+  pieces.push_back({start.on, start.at, start.at + restore + rest, {0, restore}});
+  return pieces;
+}
+
+Plan Planner::with_idle_pieces(const Start &start, IdleKinds kinds) const {
   Plan plan;
   double done = 0;  // P
   Ticks from = now_;
   while (std::optional<Region> r = next_region(from, start, kinds)) {
     from = r->when.end;
-    MoveCost cost = costs_[r->on];
-    if (charge_ == Charge::Exact && plan.empty()) cost.restore = 0;
-    Ticks run = r->when.end - r->when.begin - cost.checkpoint - cost.restore;
-    double needed = std::ceil((1 - done) * static_cast<double>(run_on(r->on)) - 1e-6);
-    // The last piece needs no checkpoint.
-    bool last =
-        static_cast<double>(run + (charge_ == Charge::Exact ? cost.checkpoint : 0)) >= needed;
-    if (last) {
-      if (charge_ == Charge::Exact) cost.checkpoint = 0;
-      run = static_cast<Ticks>(needed);  // step 6, shortened to what is needed (reading of [?26])
-    }
-    if (run <= 0) continue;  // step 4
-    plan.push_back(
-        {r->on, r->when.begin, r->when.begin + cost.restore + run + cost.checkpoint, cost});
-    if (last) return plan;
-    done += static_cast<double>(run) / static_cast<double>(run_on(r->on));  // step 5
+    Piece p = piece_in(*r, plan.empty(), 1 - done);
+    if (p.end < p.begin) continue;
+    plan.push_back(p);
+    const double whole_run = static_cast<double>(run_on(r->on));
+    double run = static_cast<double>(p.end - p.begin - p.cost.checkpoint - p.cost.restore);
+    if (run >= (1 - done) * whole_run - 1e-6) return plan;
+    done += run / whole_run;  // step 5
   }
-  // Step 7.
-  Ticks restore = costs_[start.on].restore;
-  if (plan.empty() || whole_run * done <= static_cast<double>(restore)) return whole(start);
-  Ticks rest = static_cast<Ticks>(std::ceil((1 - done) * whole_run - 1e-6));
-  plan.push_back({start.on, start.at, start.at + restore + rest, {0, restore}});
-  return plan;
+  return finished_at(start, std::move(plan), done);
 }
 
 Ticks Planner::fastest_run() const {

@@ -26,7 +26,7 @@ class Planner {
  public:
   // `costs`: of a move, by class. All must outlive the planner.
   Planner(const Workload &w, size_t job, Ticks now, const Cluster &cluster,
-          std::span<const MoveCost> costs, Charge charge);
+          std::span<const MoveCost> costs, const PolicyOptions &options);
 
   // MCT's choice: the class on which the job ends first if it starts after all that is planned
   // there. Nothing if it fits on no class.
@@ -45,6 +45,8 @@ class Planner {
     ClassIndex on;
     Interval when;
   };
+  Piece piece_in(const Region &region, bool first, double left) const;
+  Plan finished_at(const Start &start, Plan pieces, double done) const;
   std::optional<Region> next_region(Ticks from, const Start &start, IdleKinds kinds) const;
   std::optional<Interval> idle_on(ClassIndex c, Ticks from, const Start &start,
                                   IdleKinds kinds) const;
@@ -59,7 +61,7 @@ class Planner {
   const Ticks now_;
   const Cluster &cluster_;
   const std::span<const MoveCost> costs_;
-  const Charge charge_;
+  const PolicyOptions options_;
 };
 
 }  // namespace ckpt::schedule

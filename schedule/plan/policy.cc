@@ -40,7 +40,9 @@ MoveCost Policy::planned_cost(const Job &job, const ResourceClass &c) const {
 Plan Policy::plan(const Workload &w, size_t job, Ticks now, const Cluster &cluster) const {
   std::vector<MoveCost> costs;
   for (const ClassState &c : cluster.classes) costs.push_back(planned_cost(w.jobs[job], c.of));
-  Planner planner(w, job, now, cluster, costs, options_.charge);
+  PolicyOptions readings = options_;
+  if (name_ == PolicyName::Wmct) readings = {.charge = Charge::Exact};
+  Planner planner(w, job, now, cluster, costs, readings);
   std::optional<Start> start = planner.earliest_completion();
   if (!start) return {};
   switch (name_) {

@@ -20,7 +20,8 @@
 //   MCTBM  both: the seven steps of KS-5.4.
 //   WMCT   our own: of all plans (a whole run in any idle interval, and those of the policies
 //   above)
-//          the one that ends first when what it wastes is added: see `waste_weight`.
+//          the one that ends first when what it wastes is added: see `waste_weight`. It always
+//          charges what really happens, whatever reading of the paper the options choose.
 //
 // No policy delays a job that was planned before. Cost: a walk over the reservations between now
 // and the job's start, on each class.
@@ -43,8 +44,23 @@ enum class Charge : u8 {
   Exact,    // the first piece has no restore, the last one no checkpoint
 };
 
+// Which idle intervals count in KS-5.4 step 2 ([?24]).
+enum class Regions : u8 {
+  BeforeStart,  // those that begin before the job's start by MCT; they end there at the latest
+  Bounded,      // as above, but not the open end of another class, after all that is planned there
+  All,          // also those after that start, and the open ends of all classes
+};
+
+// The readings of the paper where it is unclear. The defaults are those that the results are
+// published with (bench/sched).
 struct PolicyOptions {
   Charge charge = Charge::Printed;
+  Regions regions = Regions::BeforeStart;
+  // The last interval is shortened to what the job needs ([?26]); otherwise it is reserved whole.
+  bool shorten_last = true;
+  // Step 7 adds a restore to what is left ([?27]). Step 5 has charged one in each interval, so with
+  // Charge::Printed a move is paid for without it too.
+  bool final_restore = true;
   // The planned cost of a move divided by its real one, at least 1 (KS-5.5: 25, 50 and 75 s per
   // GB).
   double overestimate = 1;

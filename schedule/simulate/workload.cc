@@ -3,22 +3,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <random>
+
+#include "schedule/simulate/random.h"
 
 namespace ckpt::schedule {
 namespace {
-
-// The distributions of the standard library differ from one library to the next.
-class Random {
- public:
-  explicit Random(u64 seed) : bits_(seed) {}
-  double uniform() { return static_cast<double>(bits_() >> 11) * 0x1p-53; }  // [0, 1)
-  double between(double a, double b) { return a + uniform() * (b - a); }
-  double exponential(double mean) { return -mean * std::log1p(-uniform()); }
-
- private:
-  std::mt19937_64 bits_;
-};
 
 // Mean seconds between two submissions: I = W / (P L), with W the mean node-seconds of a job and P
 // the nodes that L is a share of (reading of [?28]).
@@ -31,7 +20,24 @@ double mean_interval(const Workload &w, const SyntheticOptions &o, unsigned fast
   double n = static_cast<double>(w.jobs.size());
   double jobs_a_second = fast / (on_fast / n);
   if (o.load_of == LoadOf::All) jobs_a_second += slow / (on_slow / n);
-  return 1 / (jobs_a_second * o.load);
+  return o.arrivals == Arrivals::Printed ? o.load / jobs_a_second : 1 / (jobs_a_second * o.load);
+}
+
+// One of the powers of two from 2^least to 2^most.
+unsigned random_nodes(Random &random, Mix mix, int least, int most) {
+  if (mix == Mix::Equal) return 1u << static_cast<unsigned>(random.between(least, most + 1));
+  // Their weights are 2^(most - least), …, 2, 1.
+  double all = std::exp2(most - least + 1) - 1, at = random.between(0, all);
+  int step = 0;
+  for (double sum = std::exp2(most - least); at >= sum && step < most - least; step++)
+    sum += std::exp2(most - least - step - 1);
+  return 1u << static_cast<unsigned>(mix == Mix::MoreSmall ? least + step : most - step);
+}
+
+double random_seconds(Random &random, const SyntheticOptions &o) {
+  double most = o.max_minutes * 60;
+  if (o.run_times == RunTimes::Uniform) return random.between(0, most);
+  return std::exp(random.between(0, std::log(std::max(most, 1.0))));
 }
 
 }  // namespace
@@ -43,12 +49,13 @@ Workload synthetic_workload(const SyntheticOptions &o, unsigned fast, unsigned s
   w.run.reserve(2 * o.jobs);
   int least = std::bit_width(o.min_nodes) - 1, most = std::bit_width(o.max_nodes) - 1;
   for (Job &job : w.jobs) {
-    job.nodes = 1u << static_cast<unsigned>(random.between(least, most + 1));
+    job.nodes = random_nodes(random, o.mix, least, most);
     job.megabytes = static_cast<float>(random.between(0, o.max_gb_per_node) * 1024 * job.nodes);
     job.compile_seconds = static_cast<float>(o.compile_seconds);
-    double slow_seconds = random.between(0, o.max_minutes * 60);
+    double slow_seconds = random_seconds(random, o);
     Ticks on_slow = std::max<Ticks>(1, ticks_of(slow_seconds));
-    Ticks on_fast = std::max<Ticks>(1, ticks_of(slow_seconds / random.between(1, o.max_speedup)));
+    Ticks on_fast =
+        std::max<Ticks>(1, ticks_of(slow_seconds / random.between(o.min_speedup, o.max_speedup)));
     w.run.insert(w.run.end(), {on_fast, on_slow});
   }
   double interval = mean_interval(w, o, fast, slow), now = 0;

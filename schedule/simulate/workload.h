@@ -13,15 +13,33 @@ enum class LoadOf : u8 {
   All,      // of all nodes, each of which works at its own speed
 };
 
+// The mean time between two submissions, with W the mean work of a job, P the nodes and L the load
+// ([?28]).
+enum class Arrivals : u8 {
+  MoreWithLoad,  // W / (P L)
+  Printed,       // W / P times L: jobs come more rarely at a higher load
+};
+
+// Neither is given in the paper ([?29]).
+enum class RunTimes : u8 { Uniform, LogUniform };  // from 0, or from a second
+enum class Mix : u8 {
+  Equal,      // each number of nodes is equally likely
+  MoreSmall,  // each is twice as likely as the next larger one
+  MoreLarge,  // each is half as likely as the next larger one
+};
+
 struct SyntheticOptions {
   size_t jobs = 100'000;
   u64 seed = 1;
   double load = 0.9;
   LoadOf load_of = LoadOf::Fastest;
-  unsigned min_nodes = 1, max_nodes = 16;  // powers of two, each equally likely
-  double max_minutes = 1440;               // on the slowest class; uniform from 0
-  double max_speedup = 10;                 // of the fastest class; uniform from 1
-  double max_gb_per_node = 4;              // uniform from 0
+  Arrivals arrivals = Arrivals::MoreWithLoad;
+  unsigned min_nodes = 1, max_nodes = 16;  // powers of two
+  Mix mix = Mix::Equal;
+  double max_minutes = 1440;  // on the slowest class
+  RunTimes run_times = RunTimes::Uniform;
+  double min_speedup = 1, max_speedup = 10;  // of the fastest class; uniform
+  double max_gb_per_node = 4;                // uniform from 0
   double compile_seconds = 0;
 };
 

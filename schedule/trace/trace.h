@@ -39,6 +39,9 @@ struct TraceOptions {
 Result<Trace> read_swf(std::string_view text, const TraceOptions &options);
 // Gavel: seven columns, separated by tabs: the model, …, steps, seconds of arrival, GPUs.
 Result<Trace> read_gavel(std::string_view text, const TraceOptions &options);
+// Comma-separated values under a header: submit and seconds, and if they are there nodes, megabytes
+// and classes (names separated by '|').
+Result<Trace> read_jobs_csv(std::string_view text, const TraceOptions &options);
 // Alibaba's gpu-v2023: a list of pods, with a header that names the columns. Pods without a GPU are
 // left out; one that uses a part of a GPU gets a whole one.
 Result<Trace> read_pods(std::string_view text, const TraceOptions &options);

@@ -24,6 +24,13 @@ u64 map_window(u64 hint) {
   return p == MAP_FAILED ? 0 : rounded(reinterpret_cast<u64>(p), kGranuleBytes);
 }
 
+// Addresses without access. Linux charges such a mapping only when it becomes writable, and with
+// MAP_NORESERVE not even then.
+bool map_without_access(u64 at, u64 bytes, int flags) {
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS;
+  return mmap(pointer(at), bytes, PROT_NONE, kFlags | flags, -1, 0) != MAP_FAILED;
+}
+
 bool on_device(const Allocation &a) {
   return a.kind == MemoryKind::Device || a.kind == MemoryKind::Pool ||
          a.kind == MemoryKind::Mapping;
@@ -47,8 +54,7 @@ bool Memory::commit(u64 base, u64 bytes) {
 }
 
 void Memory::decommit(u64 base, u64 bytes) {
-  (void)mmap(pointer(base + distance_), bytes, PROT_NONE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+  (void)map_without_access(base + distance_, bytes, MAP_FIXED | MAP_NORESERVE);
 }
 
 std::optional<u64> Memory::take_granules(u32 device, u64 bytes) {
@@ -229,7 +235,12 @@ std::optional<u64> Memory::reserve(u64 bytes, u64 align, u64 at) {
   if (!open_window()) return {};
   bool fixed = at != 0 && at % kGranuleBytes == 0 && free_.take_at(at, bytes);
   std::optional<u64> base = fixed ? at : free_.take(bytes, std::max(align, kGranuleBytes));
-  if (base) reservations_[*base] = bytes;
+  if (!base) return {};
+  if (own_reservations_ && !map_without_access(*base, bytes, MAP_FIXED)) {
+    free_.give(*base, bytes);
+    return {};
+  }
+  reservations_[*base] = bytes;
   return base;
 }
 
@@ -240,6 +251,7 @@ bool Memory::unreserve(u64 base, u64 bytes) {
   auto inside = allocations_.lower_bound(base);
   if (inside != allocations_.end() && inside->first < base + bytes) return false;
   reservations_.erase(it);
+  if (own_reservations_) (void)map_without_access(base, bytes, MAP_FIXED | MAP_NORESERVE);
   free_.give(base, bytes);
   return true;
 }
@@ -311,6 +323,18 @@ bool Memory::set_access(u64 base, u64 bytes, u32 device, bool read, bool write) 
   return at == end;
 }
 
+std::vector<std::pair<u64, u64>> Memory::closed_parts() const {
+  std::vector<std::pair<u64, u64>> parts;
+  u64 at = window_;
+  for (const auto &[base, bytes] : reservations_) {
+    if (!own_reservations_) break;
+    if (base > at) parts.emplace_back(at, base);
+    at = base + bytes;
+  }
+  if (at < window_ + kWindowBytes) parts.emplace_back(at, window_ + kWindowBytes);
+  return parts;
+}
+
 // The windows are unmapped, because CRIU would inspect every page of them. Their addresses stay
 // free: the kernel places no other mapping there unless it is asked to.
 Result<> Memory::save_device_memory() {
@@ -324,19 +348,20 @@ Result<> Memory::save_device_memory() {
     if (a.reserved >= kGranuleBytes) budget_.give(a.device, a.reserved);
   }
   for (const auto &[base, granule] : small_) budget_.give(granule.device, kGranuleBytes);
-  munmap(pointer(window_), kWindowBytes);
+  for (auto [begin, end] : closed_parts()) munmap(pointer(begin), end - begin);
   munmap(pointer(window_ + distance_), kWindowBytes);
   return {};
 }
 
 bool Memory::reopen_window() {
-  for (u64 at : {window_, window_ + distance_}) {
-    void *p = mmap(pointer(at), kWindowBytes, PROT_NONE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-    // EEXIST: the window is still mapped from a restore that failed.
-    if (p == MAP_FAILED && errno != EEXIST) return false;
-  }
-  return true;
+  std::vector<std::pair<u64, u64>> parts = closed_parts();
+  parts.emplace_back(window_ + distance_, window_ + distance_ + kWindowBytes);
+  // EEXIST: the part is still mapped from a restore that failed.
+  return std::ranges::all_of(parts, [](auto part) {
+    return map_without_access(part.first, part.second - part.first,
+                              MAP_NORESERVE | MAP_FIXED_NOREPLACE) ||
+           errno == EEXIST;
+  });
 }
 
 Result<> Memory::restore_device_memory() {

@@ -62,7 +62,10 @@ class Budget {
 
 class Memory {
  public:
-  explicit Memory(Budget &budget) : budget_(budget) {}
+  // `own_reservations`: each reservation is a mapping of its own, which stays in the process during
+  // a checkpoint and is charged as soon as it is writable, as with NVIDIA's driver.
+  explicit Memory(Budget &budget, bool own_reservations = false)
+      : budget_(budget), own_reservations_(own_reservations) {}
 
   // Device memory. No value: out of memory.
   std::optional<Allocation> allocate(u32 device, u64 bytes, MemoryKind kind, void *context);
@@ -108,6 +111,8 @@ class Memory {
   };
   bool open_window();
   bool reopen_window();
+  // The parts of the window that are not mapped during a checkpoint, as pairs of begin and end.
+  std::vector<std::pair<u64, u64>> closed_parts() const;
   std::optional<u64> take_granules(u32 device, u64 bytes);
   void give_granules(u32 device, u64 base, u64 bytes);
   bool commit(u64 base, u64 bytes);
@@ -118,6 +123,7 @@ class Memory {
   Allocation &add(Allocation a);
 
   Budget &budget_;
+  const bool own_reservations_;
   mutable std::shared_mutex mutex_;
   u64 window_ = 0;
   u64 distance_ = 0;  // from the window to the alias

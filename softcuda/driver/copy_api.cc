@@ -180,6 +180,16 @@ SOFTCUDA_API CUresult cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, s
   return CUDA_SUCCESS;
 }
 
+// CUDA 13.2.
+#if CUDA_VERSION < 13020 && defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
+#define cuMemcpyWithAttributesAsync cuMemcpyWithAttributesAsync_ptsz
+#endif
+SOFTCUDA_API CUresult cuMemcpyWithAttributesAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes,
+                                                  CUmemcpyAttributes *attributes, CUstream s) {
+  REQUIRE(attributes != nullptr, CUDA_ERROR_INVALID_VALUE);
+  return copy(to, from, bytes, s, false);
+}
+
 SOFTCUDA_API CUresult cuMemsetD8(CUdeviceptr p, unsigned char v, size_t n) {
   return fill(p, 0, v, 1, n, 1, nullptr);
 }

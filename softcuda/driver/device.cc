@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <map>
+#include <mutex>
 
 #include "softcuda/broker/client.h"
 #include "softcuda/driver/process.h"
@@ -90,14 +92,24 @@ constexpr AttributeValue kAttributes[] = {
     {CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 1},
     {CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR, 1},
     {CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS, 0},
+    {CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_NUMA_ID, -1},
     {CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, -1}};
 
-// Of the device behind `d`, as NVML numbers them: CUDA_VISIBLE_DEVICES and a restore on another
-// device change what `d` is.
-int bus_of(CUdevice d) {
+int bus_behind(CUdevice d) {
   auto *client = static_cast<broker::Client *>(process().budget.get());
   return static_cast<int>(broker::pci_bus(client->broker_index(static_cast<ckpt::u32>(d))));
+}
+
+// Of the device behind `d`, as NVML numbers them: CUDA_VISIBLE_DEVICES and a restore on another
+// device change what `d` is. With CKPT_SOFTCUDA_STALE_PCI, what it was at cuInit.
+int bus_of(CUdevice d) {
+  static const bool kStale = std::getenv("CKPT_SOFTCUDA_STALE_PCI") != nullptr;
+  static std::map<CUdevice, int> *const kFirst = new std::map<CUdevice, int>;
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  int first = kFirst->try_emplace(d, bus_behind(d)).first->second;
+  return kStale ? first : bus_behind(d);
 }
 
 std::string bus_id(CUdevice d) { return fmt::format("0000:{:02x}:00.0", bus_of(d)); }
@@ -106,7 +118,9 @@ std::string bus_id(CUdevice d) { return fmt::format("0000:{:02x}:00.0", bus_of(d
 
 SOFTCUDA_API CUresult cuInit(unsigned int flags) {
   REQUIRE(flags == 0, CUDA_ERROR_INVALID_VALUE);
-  return initialise();
+  CUresult e = initialise();
+  for (int i = 0; e == CUDA_SUCCESS && device_at(i) != nullptr; ++i) (void)bus_of(i);
+  return e;
 }
 
 SOFTCUDA_API CUresult cuDriverGetVersion(int *version) {
@@ -176,6 +190,8 @@ SOFTCUDA_API CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attrib
   if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
     *value = static_cast<int>(process().sm % 10);
   if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) *value = bus_of(device);
+  if (attribute == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED)
+    *value = rdma_capable();
   return CUDA_SUCCESS;
 }
 

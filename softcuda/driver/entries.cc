@@ -3,10 +3,13 @@
 // cuGetProcAddress, with the table of all entries.
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "fatbin/static_runtime.h"
+#include "softcuda/driver/future.h"
 #include "softcuda/driver/process.h"
+#include "softcuda/driver/strict.h"
 
 namespace {
 
@@ -29,9 +32,16 @@ const Entry kEntries[] = {
 #undef CU_ENTRY
 };
 
+constexpr int kNewestVersion = std::max({
+#define CU_ENTRY(name, version, symbol, per_thread) version,
+#include "common/api/cuda_entries.api"
+#undef CU_ENTRY
+});
+
 // The newest form of an entry that is not newer than `version`. `known`: some form exists.
 const Entry *find(const char *name, int version, bool per_thread, bool &known) {
   const Entry *best = nullptr;
+  version = std::min(version, ckpt::softcuda::driver::driver_version());
   for (const Entry &e : kEntries) {
     if (std::strcmp(e.name, name) != 0) continue;
     known = true;
@@ -51,6 +61,11 @@ SOFTCUDA_API CUresult cuGetProcAddress_v2(const char *symbol, void **function, i
       CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
   REQUIRE(symbol != nullptr && function != nullptr && (flags & ~kKnown) == 0 && flags != kKnown,
           CUDA_ERROR_INVALID_VALUE);
+  if (version > kNewestVersion && ckpt::softcuda::driver::driver_version() > kNewestVersion)
+    if (void *found = ckpt::softcuda::driver::future_entry(symbol)) {
+      if (result != nullptr) *result = CU_GET_PROC_ADDRESS_SUCCESS;
+      return *function = found, CUDA_SUCCESS;
+    }
   bool known = false;
   const Entry *e = nullptr;
   if (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) e = find(symbol, version, true, known);

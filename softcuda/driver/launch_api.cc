@@ -64,3 +64,12 @@ SOFTCUDA_API CUresult cuLaunchHostFunc(CUstream stream, CUhostFn f, void *data) 
   });
   return CUDA_SUCCESS;
 }
+
+// CUDA 13.1. The mode says how the device waits for the host; here a thread always does.
+#if CUDA_VERSION < 13010 && defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
+#define cuLaunchHostFunc_v2 cuLaunchHostFunc_v2_ptsz
+#endif
+SOFTCUDA_API CUresult cuLaunchHostFunc_v2(CUstream stream, CUhostFn f, void *data, unsigned mode) {
+  REQUIRE(mode <= 1, CUDA_ERROR_INVALID_VALUE);  // CU_HOST_TASK_BLOCKING, CU_HOST_TASK_SPINWAIT
+  return cuLaunchHostFunc(stream, f, data);
+}

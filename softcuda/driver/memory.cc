@@ -8,6 +8,7 @@
 #include "softcuda/broker/client.h"
 #include "softcuda/driver/graph_memory.h"
 #include "softcuda/driver/pool.h"
+#include "softcuda/driver/vmm.h"
 
 using namespace ckpt;
 using namespace ckpt::softcuda;
@@ -62,6 +63,9 @@ CUresult attribute_of(const Allocation &a, CUdeviceptr p, CUpointer_attribute at
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: return put(out, u64{0});
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
       return put(out, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+      return put(out, a.kind == MemoryKind::Mapping ? is_rdma_capable(a.physical)
+                                                    : a.kind == MemoryKind::Device);
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return put(out, u64{0});
     default: return CUDA_ERROR_NOT_SUPPORTED;
   }

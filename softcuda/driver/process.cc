@@ -15,6 +15,7 @@
 #include "softcuda/driver/checkpoint.h"
 #include "softcuda/driver/context_state.h"
 #include "softcuda/driver/device_ranges.h"
+#include "softcuda/driver/strict.h"
 #include "softcuda/driver/visible_devices.h"
 
 namespace ckpt::softcuda::driver {
@@ -54,7 +55,7 @@ CUresult open_devices() {
   }
   (*client)->on_refusal = &warn;
   p.budget = std::move(*client);
-  p.memory = std::make_unique<Memory>(*p.budget);
+  p.memory = std::make_unique<Memory>(*p.budget, strict());
   map_device_ranges();
   return p.devices.empty() ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
 }

@@ -54,6 +54,11 @@ bool strict() {
   return kStrict;
 }
 
+bool rdma_capable() {
+  const char *set = std::getenv("CKPT_SOFTCUDA_RDMA");
+  return set == nullptr || std::string_view(set) != "0";
+}
+
 int driver_version() {
   static const int kVersion = read_version();
   return kVersion;

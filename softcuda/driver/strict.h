@@ -11,6 +11,9 @@ namespace ckpt::softcuda::driver {
 // CKPT_SOFTCUDA_STRICT.
 bool strict();
 
+// Whether memory of cuMemCreate can be memory for GPUDirect RDMA; not with CKPT_SOFTCUDA_RDMA=0.
+bool rdma_capable();
+
 // What cuDriverGetVersion reports. CKPT_SOFTCUDA_DRIVER sets it: a branch of NVIDIA's driver (570)
 // or the version itself (12080).
 int driver_version();

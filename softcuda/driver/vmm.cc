@@ -53,10 +53,17 @@ CUresult check_prop(const CUmemAllocationProp *prop) {
   REQUIRE(prop != nullptr && prop->type == CU_MEM_ALLOCATION_TYPE_PINNED, CUDA_ERROR_INVALID_VALUE);
   REQUIRE(prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE, CUDA_ERROR_NOT_SUPPORTED);
   REQUIRE(device_at(prop->location.id) != nullptr, CUDA_ERROR_INVALID_DEVICE);
+  REQUIRE(prop->allocFlags.gpuDirectRDMACapable == 0 || rdma_capable(), CUDA_ERROR_INVALID_VALUE);
   return CUDA_SUCCESS;
 }
 
 }  // namespace
+
+bool is_rdma_capable(u64 handle) {
+  std::lock_guard lock(mutex);
+  Physical *p = find(handle);
+  return p != nullptr && p->prop.allocFlags.gpuDirectRDMACapable != 0;
+}
 
 Result<> save_physical_memory() {
   std::lock_guard lock(mutex);

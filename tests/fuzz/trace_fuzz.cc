@@ -34,13 +34,14 @@ extern "C" __attribute__((visibility("default"))) int LLVMFuzzerTestOneInput(con
                                                                              size_t size) {
   if (size == 0) return 0;
   std::string_view log = text(view(data + 1, size - 1));
-  auto policy = static_cast<PolicyName>(data[0] / 4 % 5);
+  auto policy = static_cast<PolicyName>(data[0] / 5 % 5);
   Result<Trace> trace;
-  switch (data[0] % 4) {
+  switch (data[0] % 5) {
     case 0: trace = read_swf(log, {}); break;
     case 1: trace = read_gavel(log, {}); break;
     case 2: trace = read_pods(log, {}); break;
     case 3: (void)read_gpu_nodes(log); return 0;
+    case 4: trace = read_jobs_csv(log, {}); break;
   }
   if (trace) run(std::move(*trace), policy);
   return 0;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user of the machine who is hostile to root and to other users: a real uid, with a folder of its own."""
+"""A user of the machine that is hostile to root and to other users: a real uid, with a folder of its own."""
+import contextlib
 import os
 import pathlib
 import shutil
@@ -113,3 +114,21 @@ def criu_for_users(tmp_path_factory):
     wrapper.write_text(f"#!/bin/sh\nLD_PRELOAD={library} exec {criu} \"$@\"\n")
     wrapper.chmod(0o755)
     return str(wrapper)
+
+
+@contextlib.contextmanager
+def folder_of_all(mode):
+    """A folder that every user may write to. Its name is short, because of the sockets in it."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="shared-"))
+    folder.chmod(mode)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def precious(tmp_path):
+    """A file of root."""
+    path = tmp_path / "precious"
+    path.write_text("precious\n" * 100)
+    yield path
+    assert path.read_text() == "precious\n" * 100

@@ -55,12 +55,13 @@ RequeueExit=85
 RequeueExitHold=86
 SchedulerParameters=sched_interval=1,bf_interval=1
 PlugStackConfig={folder}/plugstack.conf
+{lua}
 SlurmdTimeout={node_timeout}
 {nodes}
 PartitionName=low Nodes=ALL Default=YES PriorityTier=1 GraceTime={grace_time} PreemptMode=REQUEUE
 PartitionName=high Nodes=ALL PriorityTier=10 PreemptMode=OFF
 """
-NODE = "NodeName={name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port} CPUs=2 RealMemory=500"
+NODE = "NodeName={name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port} CPUs=2 RealMemory=500 {more}"
 
 
 def free_ports(n):
@@ -79,15 +80,18 @@ class Slurm:
     field(job, name)           a field of `scontrol show job`
     kill_node(name)            a node fails: its slurmd and all processes of its jobs are gone"""
 
-    def __init__(self, env, nodes=("n1", "n2"), user="root", node_timeout=300, grace_time=60):
+    def __init__(self, env, nodes=("n1", "n2"), user="root", node_timeout=300, grace_time=60, features=None, lua=None):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="slurm-"))
         self.folder.chmod(0o755)
         self.user = pwd.getpwnam(user)
         self.nodes = {name: port for name, port in zip(nodes, free_ports(len(nodes)))}
-        lines = [NODE.format(name=n, port=p) for n, p in self.nodes.items()]
+        lines = [NODE.format(name=n, port=p, more=f"Features={features[n]}" if features else "") for n, p in self.nodes.items()]
         self.configuration = self.folder / "slurm.conf"
         self.configuration.write_text(CONFIGURATION.format(folder=self.folder, user="root", ports=free_ports(1), nodes="\n".join(lines),
-                                                           node_timeout=node_timeout, grace_time=grace_time))
+                                                           node_timeout=node_timeout, grace_time=grace_time,
+                                                           lua="JobSubmitPlugins=lua" if lua else ""))
+        if lua:
+            (self.folder / "job_submit.lua").write_text(lua)
         (self.folder / "plugstack.conf").write_text(f"required {PLUGIN}\n" if PLUGIN.exists() else "")
         self.jobs = self.folder / "jobs"
         for name in ("state", "jobs", *(f"spool.{n}" for n in nodes)):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What NVIDIA's driver does at a checkpoint and a kinder one would not (docs/SOFTCUDA.md, "As strict as a driver").
 Every CUDA test runs on the strict device; the tests in here order what does not happen every day."""
+import os
+import re
 import signal
 import subprocess
 import time
@@ -126,6 +128,29 @@ def test_a_move_that_moves_nothing_is_an_error(four, order):
     assert job.lines[-2:] == expected
 
 
+@pytest.mark.parametrize("capable", ["0", "1"])
+def test_memory_can_be_registered_by_other_devices_where_the_device_allows_it(cuda, capable):  # noqa: F811
+    """A driver refuses cuMemCreate for GPUDirect RDMA where the attribute says that there is none."""
+    cuda.ckpt.env["CKPT_SOFTCUDA_RDMA"] = capable
+    job = cuda.start(source="rdma.cc", paused=False)
+    assert job.wait() == 0, job.text
+    assert job.lines == [f"capable {capable}"]
+
+
+def test_a_pci_bus_id_that_is_stale_after_a_move_is_named(four):
+    four.ckpt.env["CKPT_SOFTCUDA_STALE_PCI"] = "1"
+    job = four.start(6, options=["--device", "cuda:2"])
+    assert four.suspend(job).returncode == 0
+    assert four.resume(job).returncode == 0
+    assert "PCI bus id" not in job.error_text
+    assert four.suspend(job).returncode == 0
+    r = four.resume(job, "--device", "cuda:1")
+    assert r.returncode == 0, r.stderr
+    wait_for(lambda: "PCI bus id 0000:" in job.error_text, "the warning")
+    four.go_on()
+    assert job.wait() == 0, job.error_text
+
+
 def test_an_image_of_a_machine_with_more_devices_is_refused(four):
     job = four.start(2)
     four.ckpt.dump(job.pid, "image")
@@ -133,6 +158,72 @@ def test_an_image_of_a_machine_with_more_devices_is_refused(four):
     four.ckpt.env["CKPT_SOFTCUDA"] = "2x128M"
     copy = four.ckpt.restore("image")
     assert copy.wait() != 0 and "a machine with 4 GPUs, and this one has 2" in copy.error_text
+
+
+# ---- drivers that are newer or older than ckpt's table of entries
+
+def test_entries_of_a_newer_driver_work_and_their_use_is_named(cuda):  # noqa: F811
+    """The program only asks at first, as every runtime does, and can be dumped; then it calls."""
+    cuda.ckpt.env["CKPT_SOFTCUDA_DRIVER"] = "99000"
+    (cuda.ckpt.folder / "hold").touch()
+    job = cuda.start("99000", "newer", source="future.cc")
+    assert "newer" not in job.error_text and "cannot use" not in job.error_text
+    cuda.ckpt.dump(job.pid, "image", "--leave-running")
+    cuda.go_on()
+    job.wait_lines(3)
+    assert job.lines == ["asked", "2.5 1.5", "called"]
+    why = cuda.ckpt.dump_refused(job.pid, "refused")
+    assert "cuMemsetD8, cuMemsetFuture" in why and "newer than this ckpt" in why, why
+    r = cuda.suspend(job)
+    assert r.returncode == 1 and "cuMemsetFuture" in r.stderr
+    (cuda.ckpt.folder / "hold").unlink()
+    assert job.wait() == 0, job.text
+    copy = cuda.ckpt.restore("image")
+    assert copy.wait() == 0, copy.error_text
+    assert copy.lines[-1] == "called"
+
+
+@pytest.mark.parametrize("driver, result", [("580", "0"), ("13050", "1")], ids=["older", "as new"])
+def test_a_program_that_is_newer_than_its_driver_gets_the_drivers_forms(cuda, driver, result):  # noqa: F811
+    """cuLaunchHostFunc has one parameter more since CUDA 13.1."""
+    cuda.ckpt.env["CKPT_SOFTCUDA_DRIVER"] = driver
+    job = cuda.start("13050", source="future.cc", paused=False)
+    assert job.wait() == 0, job.text
+    assert job.lines == ["asked", result, "called"]
+
+
+# ---- reservations
+
+def largest_reservation(pid):
+    """The bytes of the largest private mapping without access that Linux charges once it is writable."""
+    largest = size = 0
+    for line in open(f"/proc/{pid}/smaps"):
+        if re.match(r"[0-9a-f]+-[0-9a-f]+ ---p", line):
+            begin, end = (int(address, 16) for address in line.split()[0].split("-"))
+            size = end - begin
+        elif re.match("[0-9a-f]+-", line):
+            size = 0
+        elif line.startswith("VmFlags:") and " nr" not in line:
+            largest = max(largest, size)
+    return largest
+
+
+def test_reservations_beyond_the_machines_memory_are_restored(cuda):  # noqa: F811
+    """As on a GPU with more memory than its host: ckpt reserves four times the memory of the device."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    cuda.ckpt.env["CKPT_SOFTCUDA"] = f"1x{2 * memory >> 20}M"
+    expected = cuda.expected(6)
+    job = cuda.start(6)
+    assert largest_reservation(job.program()) > 7 * memory
+    cuda.ckpt.dump(job.pid, "image", "--leave-running")
+    assert cuda.suspend(job).returncode == 0
+    assert largest_reservation(job.program()) > 7 * memory  # the driver keeps it while the devices are left
+    assert cuda.resume(job).returncode == 0
+    job.kill()
+    cuda.go_on()
+    copy = cuda.ckpt.restore("image")
+    assert copy.wait() == 0, copy.error_text
+    assert copy.lines[-2:] == expected
 
 
 # ---- addresses that the driver gives up and takes back

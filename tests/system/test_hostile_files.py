@@ -3,15 +3,13 @@
 of a program, the folder of a session."""
 import os
 import pathlib
-import shutil
 import subprocess
-import tempfile
 
 import pytest
 
 import crafted
 from conftest import process_exists, wait_for
-from hostile_user import UID, user, victim  # noqa: F401
+from hostile_user import UID, folder_of_all, precious, user, victim  # noqa: F401
 
 KEY = "0123456789abcdef" * 4 + "\n"
 
@@ -23,20 +21,9 @@ def tool(ckpt, name, *arguments, cwd=None):
 
 @pytest.fixture
 def shared():
-    """A folder that every user may write to, without the sticky bit: any user may rename and remove what is in it."""
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="shared-"))
-    folder.chmod(0o777)
-    yield folder
-    shutil.rmtree(folder)
-
-
-@pytest.fixture
-def precious(tmp_path):
-    """A file of root."""
-    path = tmp_path / "precious"
-    path.write_text("precious\n" * 100)
-    yield path
-    assert path.read_text() == "precious\n" * 100
+    """Without the sticky bit: any user may rename and remove what is in it."""
+    with folder_of_all(0o777) as folder:
+        yield folder
 
 
 # ---- keys and images

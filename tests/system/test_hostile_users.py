@@ -3,16 +3,14 @@
 lists the promises; each test plays the user against one of them."""
 import os
 import pathlib
-import shutil
 import stat
 import subprocess
-import tempfile
 
 import pytest
 
 import crafted
 from conftest import tree_of, wait_for
-from hostile_user import UID, criu_for_users, other, user, victim  # noqa: F401
+from hostile_user import UID, criu_for_users, folder_of_all, other, precious, user, victim  # noqa: F401
 
 
 def root_program(session):
@@ -211,20 +209,9 @@ def failing_criu(folder):
 
 @pytest.fixture
 def shared():
-    """A folder like /tmp, with a short name because of the sockets in it."""
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="shared-"))
-    folder.chmod(0o1777)
-    yield folder
-    shutil.rmtree(folder)
-
-
-@pytest.fixture
-def precious(tmp_path):
-    """A file of root."""
-    path = tmp_path / "precious"
-    path.write_text("precious")
-    yield path
-    assert path.read_text() == "precious"
+    """A folder like /tmp."""
+    with folder_of_all(0o1777) as folder:
+        yield folder
 
 
 def test_the_log_of_a_failed_dump_overwrites_nothing(ckpt, user, shared, precious):

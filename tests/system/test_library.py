@@ -117,6 +117,20 @@ def test_an_agent_that_starts_during_a_checkpoint_waits_for_its_end(ckpt):
     assert copy.wait() == 6
 
 
+def test_a_dump_that_waits_for_the_agents_of_another_can_be_interrupted(ckpt):
+    job = ckpt.run(ckpt.programs / "library")
+    job.wait_lines(1)
+    held = ckpt.start("ckpt-dump", [str(job.pid), "-o", "one", "--leave-running"], env={"CKPT_TEST_HOLD_AT": "criu"})
+    wait_for(lambda: Path(f"/proc/{held.pid}/stat").read_text().split()[2] == "T", "the step")
+    waiting = ckpt.start("ckpt-dump", [str(job.pid), "-o", "two", "--leave-running"])
+    wait_for(lambda: "SigCgt" in Path(f"/proc/{waiting.pid}/status").read_text() and len(os.listdir(f"/proc/{waiting.pid}/task")) > 1,
+             "its thread for signals")
+    waiting.process.send_signal(signal.SIGINT)
+    assert waiting.wait() == 130
+    os.kill(held.pid, signal.SIGCONT)
+    assert held.wait() == 0
+
+
 def test_an_agent_does_not_wait_for_a_dump_that_was_killed(ckpt):
     """Nor for a keeper: its marker stays behind."""
     library = ckpt.programs / "library"

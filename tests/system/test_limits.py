@@ -56,11 +56,9 @@ LIMITS = {
     "file-size": (resource.RLIMIT_FSIZE, [0, 4096, 65536, MIB, 64 * MIB]),
     "descriptors": (resource.RLIMIT_NOFILE, [4, 6, 8, 12, 16, 24, 64]),
 }
-# With few descriptors a dump was seen to hang, so this row does not count in the short tier yet.
-ROWS = [pytest.param(name, marks=pytest.mark.full) if name == "descriptors" else name for name in LIMITS]
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", LIMITS)
 def test_a_dump_below_a_limit_is_complete_or_undone(ckpt, name):
     limit, values = LIMITS[name]
     job = counter(ckpt)
@@ -73,7 +71,7 @@ def test_a_dump_below_a_limit_is_complete_or_undone(ckpt, name):
     copy.wait_lines(3)
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", LIMITS)
 def test_a_restore_below_a_limit_works_or_leaves_nothing(ckpt, name):
     limit, values = LIMITS[name]
     job = counter(ckpt)

@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import subprocess
+import threading
 import uuid
 
 import pytest
@@ -177,6 +178,29 @@ def test_a_named_semaphore_has_the_value_of_the_image(ckpt, shm, restarted):
     finally:
         kept.unlink()
         name.unlink()
+
+
+def test_names_that_another_dump_uses_are_waited_for(ckpt, shm):
+    """CRIU numbers the names of unlinked files. Two dumps or restores in one folder use the same ones."""
+    job = ckpt.run("/usr/bin/python3", "-c", SEMAPHORE, "/" + shm.name)
+    job.wait_lines(3)
+    names = [pathlib.Path(f"/dev/shm/link_remap.{n}") for n in range(1, 200)]
+
+    def make_while(function):
+        for name in names:
+            name.write_text("another program's")
+        timer = threading.Timer(1.5, lambda: [name.unlink() for name in names])
+        timer.start()
+        try:
+            return function()
+        finally:
+            timer.join()
+    make_while(lambda: ckpt.dump(job.pid, "one"))
+    kept = pathlib.Path(image_manifest(ckpt.folder / "one")["manifest"]["memory_files"][0]["path"])
+    try:
+        runs_on(make_while(lambda: ckpt.restore("one")))
+    finally:
+        kept.unlink()
 
 
 def test_later_contents_of_a_shared_mapping_of_a_disk_file_are_named(ckpt):

@@ -135,7 +135,8 @@ ckpt-restore --all images
     lines = said.splitlines()
     assert [line.split()[0] for line in lines[:3]].count("dumped") == 2
     assert "FAILED" in said and "vsock" in said and "2 dumped, 1 failed" in said
-    assert [p["program"][:7] for p in json.loads((ckpt.folder / "left").read_text())] == ["python3"]
+    left = json.loads((ckpt.folder / "left").read_text())
+    assert len(left) == 1 and "python3" in left[0]["program"]
     assert len(json.loads((ckpt.folder / "images.json").read_text())) == 2
     assert sum("counter" in p["program"] for p in json.loads((ckpt.folder / "restored").read_text())) == 2
     sums = [line for line in lines if " restored, " in line]

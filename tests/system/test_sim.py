@@ -65,6 +65,40 @@ def test_a_log_in_the_standard_workload_format(sim, tmp_path):
     assert table[None, "MCT"]["impossible"] == 100  # those of 5 to 8 nodes
 
 
+def test_jobs_of_comma_separated_values(sim, tmp_path):
+    (tmp_path / "jobs.csv").write_text("submit,seconds,nodes\n0,60,2\n10,30,4\n10,0,1\n")
+    table = runs(sim("--json", "--csv", "jobs.csv", "--classes", "only:4", "--policy", "MCT"))
+    assert (table[None, "MCT"]["jobs"], table[None, "MCT"]["left_out"]) == (2, 1)
+    assert table[None, "MCT"]["turnaround"] == (60 + 80) / 2
+
+
+def test_readings_of_the_paper(sim):
+    def mean(policy, *options):
+        return runs(sim("--json", "--jobs", 2000, "--sizes", "64-512", "--policy", policy, *options))[0.9, policy]["turnaround"]
+    assert mean("MCTM", "--regions", "bounded") == mean("MCT")  # nothing is left to migrate to
+    assert mean("MCTBM", "--free-final-restore") < mean("MCTBM")
+    assert mean("MCTB", "--whole-last-region") != mean("MCTB")
+    assert len({mean("MCT", "--mix", mix) for mix in ("equal", "small", "large")}) == 3
+    # At 0.9, the printed formula is that of 1 / 0.9.
+    assert mean("MCT", "--arrivals", "printed") > mean("MCT")
+
+
+def test_contention(sim, tmp_path):
+    results = json.loads(sim("--task-sets", "3", "--task-count", 160, "--json"))
+    assert [r["policy"] for r in results] == ["ECT", "contention-ECT"]
+    assert results[1]["makespan"] < results[0]["makespan"]
+    assert results[1]["modelled_kwh"] < results[0]["modelled_kwh"]
+    (tmp_path / "tasks.csv").write_text("name,seconds,memory_gb,host_to_device_gb,device_to_host_gb\n"
+                                        "cbmat,12.75,68.729,11.1977,10.4532\nEP,4.14,0.0014,0,0\n")
+    pairs = {(p["task"], p["beside"]): p["slowdown"] for p in json.loads(sim("--tasks", "tasks.csv", "--json"))}
+    assert pairs["cbmat", "EP"] < 1.01 < pairs["cbmat", "cbmat"]
+    node = {"bandwidths": {"core": 50, "cpu": 1000, "memory": 1000, "link": 1000, "copy": 25}}
+    (tmp_path / "node.json").write_text(json.dumps(node))
+    pairs = {(p["task"], p["beside"]): p["slowdown"]
+             for p in json.loads(sim("--tasks", "tasks.csv", "--node", "node.json", "--json"))}
+    assert pairs["cbmat", "cbmat"] == 1
+
+
 def test_pictures(sim, tmp_path):
     sim("--jobs", 50, "--sizes", "1-4", "--classes", "fast<:8,slow:8", "--gantt", "g.svg", "--policy", "MCTBM")
     picture = ElementTree.parse(tmp_path / "g.svg").getroot()
@@ -83,11 +117,18 @@ def test_pictures(sim, tmp_path):
     (("--jobs", 0), "--jobs"),
     (("--swf", "missing.swf"), "cannot read missing.swf"),
     (("--swf", "bad.swf"), "bad.swf: line 2: 3 columns instead of 18"),
+    (("--csv", "bad.csv"), "bad.csv: line 2: column seconds is not a number"),
+    (("--tasks", "bad.csv"), "bad.csv: line 1: there is no column name"),
+    (("--tasks", "bad.csv", "--node", "bad.csv"), "not the output of ckpt-node-bench"),
+    (("--task-sets", "4"), "they are 1, 2 and 3"),
+    (("--task-sets", "1", "--watts", "1,2"), "--watts"),
+    (("--min-speedup", 20), "--min-speedup"),
     (("--swf", "bad.swf", "--gavel", "bad.swf"), "only one of"),
     (("--jobs", 30000, "--gantt", "g.svg", "--policy", "MCT"), "use fewer --jobs"),
     (("--jobs", 10, "--sweep", "/nonexistent/s.svg"), "cannot write /nonexistent/s.svg"),
 ])
 def test_wrong_input_is_explained(sim, tmp_path, options, words):
+    (tmp_path / "bad.csv").write_text("submit,seconds\n1,x\n")
     (tmp_path / "bad.swf").write_text("; comment\n1 2 3\n")
     assert words in sim(*options, status=1)
 

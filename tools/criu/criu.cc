@@ -49,6 +49,10 @@ constexpr Advice kAdvice[] = {
     {"on an in-flight socket",
      "a UNIX connection was not accepted yet and has data already; run ckpt-dump again when the "
      "program has accepted it"},
+    {"Can't link remap",
+     "another checkpoint or restore may be using the name link_remap.N in that folder: run "
+     "ckpt-dump "
+     "again later; or one that was killed has left it: remove it if no image of CRIU needs it"},
     {"Can't dump ghost file", "the program has a large unlinked file open; close it first"},
     {"No space left on device", "make room on the disk"},
     {"has bad size",
@@ -104,7 +108,9 @@ Result<Criu> find_criu() {
       "install CRIU {}.{} or later (scripts/setup does), or set CKPT_CRIU", kMinMajor, kMinMinor);
   Criu c{candidate(), {}};
   Result<CommandResult> r = run_command({c.path, "--version"}, "");
-  if (!r) return fail_with_hint("cannot run CRIU: " + r.error().what, hint);
+  if (!r)
+    return fail_with_hint("cannot run CRIU: " + r.error().what,
+                          r.error().hint.empty() ? hint : r.error().hint);
   c.version = version_in(r->output);
   if (r->exit_code != 0 || c.version.empty())
     return fail_with_hint(

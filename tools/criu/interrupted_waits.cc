@@ -6,24 +6,19 @@
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/user.h>
-#include <sys/wait.h>
 
-#include <chrono>
 #include <fstream>
-#include <thread>
+
+#include "tools/proc/seized_thread.h"
 
 namespace ckpt::tools {
 namespace {
-
-using namespace std::chrono_literals;
-using std::chrono::steady_clock;
 
 // The kernel's own values (include/linux/errno.h). -ERESTARTNOHAND: EINTR if a handler runs, else
 // the call begins again. -ERESTART_RESTARTBLOCK: it goes on as restart_syscall(2), which another
 // dump could not begin again, because the number of the call is lost.
 constexpr i64 kRestartUnlessHandled = -514, kRestartBlock = -516;
 constexpr u64 kInstructionBytes = 2;  // of `syscall`
-constexpr auto kStopTimeout = 1s;
 
 struct SystemCall {
   i64 number = -1;
@@ -46,16 +41,6 @@ bool can_begin_again(const SystemCall &c) {
   }
 }
 
-bool wait_for_stop(pid_t thread) {
-  int status;
-  for (auto end = steady_clock::now() + kStopTimeout; steady_clock::now() < end;) {
-    pid_t stopped = ::waitpid(thread, &status, __WALL | WNOHANG);
-    if (stopped != 0) return stopped == thread && WIFSTOPPED(status);
-    std::this_thread::sleep_for(100us);
-  }
-  return false;
-}
-
 // As /proc/PID/task/TID/syscall has it (proc_pid_syscall(5)).
 SystemCall call_of(pid_t pid, pid_t thread) {
   std::ifstream in(fmt::format("/proc/{}/task/{}/syscall", pid, thread));
@@ -65,17 +50,14 @@ SystemCall call_of(pid_t pid, pid_t thread) {
   return c;
 }
 
-void restart_in(pid_t thread) {
+void restart_in(pid_t id) {
+  SeizedThread thread(id);
   user_regs_struct r{};
-  if (::ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) < 0) return;
-  ::ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
-  if (wait_for_stop(thread) && ::ptrace(PTRACE_GETREGS, thread, nullptr, &r) == 0 &&
-      (static_cast<i64>(r.rax) == -EINTR || static_cast<i64>(r.rax) == kRestartBlock) &&
-      can_begin_again({static_cast<i64>(r.orig_rax), r.rsi, r.rdx, r.r10})) {
-    r.rax = static_cast<unsigned long long>(kRestartUnlessHandled);
-    ::ptrace(PTRACE_SETREGS, thread, nullptr, &r);
-  }
-  ::ptrace(PTRACE_DETACH, thread, nullptr, nullptr);
+  if (!thread || !thread.request(PTRACE_GETREGS, 0, &r)) return;
+  bool interrupted = static_cast<i64>(r.rax) == -EINTR || static_cast<i64>(r.rax) == kRestartBlock;
+  if (!interrupted || !can_begin_again({static_cast<i64>(r.orig_rax), r.rsi, r.rdx, r.r10})) return;
+  r.rax = static_cast<unsigned long long>(kRestartUnlessHandled);
+  thread.request(PTRACE_SETREGS, 0, &r);
 }
 
 // Field numbers of CRIU's images/core.proto, core-x86.proto and siginfo.proto.

@@ -69,6 +69,9 @@ Result<UniqueFd> receive_pipe(int socket) {
   ssize_t n;
   while ((n = ::recvmsg(socket, &m, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
   }
+  // What a process has no descriptor left for is dropped (unix(7), SCM_RIGHTS).
+  if (n > 0 && (m.msg_flags & MSG_CTRUNC))
+    return fail_with_hint("no file descriptor is left for a file of CRIU", resource_hint(EMFILE));
   cmsghdr *c = n < 0 ? nullptr : CMSG_FIRSTHDR(&m);
   if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
     return fail("CRIU requested a file but sent no pipe for it");

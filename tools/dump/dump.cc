@@ -38,6 +38,7 @@ using namespace std::chrono_literals;
 
 // A script that starts programs all the time changes the tree between any two looks at it.
 constexpr int kAttempts = 20;
+constexpr auto kNameWait = 500ms;  // for another dump
 constexpr auto kEndTimeout = 60s;  // the kernel needs a while to free a large program's memory
 
 // With --leave-running the program need not wait for compression and the disk, as long as a copy of
@@ -71,8 +72,10 @@ Result<DumpReport> Dump::run() {
     if (done) done = guarded([this] { return checkpoint(); });
     if (done) break;
     if (Result<> cancelled = cancel_.check(); !cancelled) done = cancelled;
-    bool again = attempt < kAttempts && Phases::Clock::now() < deadline && another_may_succeed();
+    bool again =
+        attempt < kAttempts && Phases::Clock::now() < deadline && another_may_succeed(done.error());
     undo(done.error());
+    if (again && link_name_is_taken(done.error())) std::this_thread::sleep_for(kNameWait);
     if (!again) return Failure(done.error());
     start_again();
   }
@@ -170,10 +173,9 @@ Result<> Dump::finish() {
 }
 
 Result<> Dump::resolve() {
-  CKPT_TRY(target_, resolve_target(options_.pid));
+  CKPT_TRY(target_, resolve_target(options_.pid, [this] { return cancel_.check(); }));
   options_.image = image_path(options_.image, target_);
-  for (const Process &p : target_.processes)
-    if (p.state == 'T') stopped_before_.insert(p.pid);
+  stopped_before_ = stopped_in(target_.processes);
   report_.image = options_.image;
   report_.pid = target_.root;
   report_.processes = target_.processes.size();
@@ -400,14 +402,15 @@ void Dump::undo(const Error &why) {
 // A process that starts, gets an agent or ends while a dump begins can make it fail, whatever the
 // error says. What was written to a pipe cannot be taken back; and a program that has requested the
 // checkpoint itself has the outcome of this attempt already.
-bool Dump::another_may_succeed() const {
+bool Dump::another_may_succeed(const Error &why) const {
   if (cancel_.signal() || met_others_ || (in_pipe() && image_)) return false;
   if (options_.outcome_when_durable && agents_.any_detached()) return false;
+  if (link_name_is_taken(why)) return true;
   return agents_missed_ || (target_.root != 0 && has_changed(target_));
 }
 
 void Dump::start_again() {
-  log::debug("the program has changed meanwhile; the dump begins again");
+  log::debug("the dump begins again");
   agents_.clear();
   phases_ = {};
   target_ = {};

@@ -100,7 +100,7 @@ class Dump {
   void tell_keeper_of_image() const;
   void continue_program();
   void undo(const Error &why);
-  bool another_may_succeed() const;
+  bool another_may_succeed(const Error &why) const;
   void start_again();
 
   DumpOptions options_;

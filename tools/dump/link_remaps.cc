@@ -52,6 +52,11 @@ std::string kept_name(const std::string &path) {
 
 }  // namespace
 
+bool link_name_is_taken(const Error &of_criu) {
+  return of_criu.what.find("Can't link remap") != std::string::npos &&
+         of_criu.what.find("File exists") != std::string::npos;
+}
+
 std::vector<ImageManifest::Link> keep_link_remaps(const Target &target,
                                                   const DescriptorTable &table) {
   std::vector<ImageManifest::Link> kept;

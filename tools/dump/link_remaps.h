@@ -15,6 +15,8 @@
 
 namespace ckpt::tools {
 
+// True if CRIU has failed because another dump or restore, which may end soon, has the name.
+bool link_name_is_taken(const Error &of_criu);
 // Renames the names that CRIU has made for the files of the stopped program.
 std::vector<ImageManifest::Link> keep_link_remaps(const Target &target,
                                                   const DescriptorTable &table);

@@ -95,6 +95,7 @@ void parse_status(const std::string &status, Process &p) {
     if (key == "NSpid") p.ns_pids = numbers(value);
     if (key == "NSpgid") p.ns_groups = numbers(value);
     if (key == "NSsid") p.ns_sessions = numbers(value);
+    if (key == "ShdPnd") p.pending_signals = std::strtoull(value.c_str(), nullptr, 16);
     if (key == "VmRSS") p.resident_bytes = std::strtoull(value.c_str(), nullptr, 10) << 10;
   }
 }
@@ -108,6 +109,13 @@ bool Process::has_only(uid_t uid) const {
 Credentials Process::credentials() const {
   constexpr u32 kNobody = 65534;
   return {uids.empty() ? kNobody : uids.front(), gids.empty() ? kNobody : gids.front(), groups};
+}
+
+std::set<pid_t> stopped_in(const std::vector<Process> &processes) {
+  std::set<pid_t> stopped;
+  for (const Process &p : processes)
+    if (p.state == 'T') stopped.insert(p.pid);
+  return stopped;
 }
 
 Result<Process> read_process(pid_t pid) {

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,8 @@ struct Process {
   std::vector<pid_t> ns_groups;
   std::vector<pid_t> ns_sessions;
   u64 resident_bytes = 0;
-  u64 start_ticks = 0;  // since the boot, in sysconf(_SC_CLK_TCK)
+  u64 start_ticks = 0;      // since the boot, in sysconf(_SC_CLK_TCK)
+  u64 pending_signals = 0;  // of the process, not of its threads: bit N - 1 is signal N
   uid_t uid = 0;
   // Real, effective, saved and file system IDs (proc_pid_status(5)), and the further groups.
   std::vector<uid_t> uids;
@@ -44,6 +46,7 @@ struct Process {
 };
 
 double seconds_since_start(const Process &p);
+std::set<pid_t> stopped_in(const std::vector<Process> &processes);  // by a signal such as SIGSTOP
 std::string name_of(const Process &p);  // "process 12 (sh)", harmless for a terminal
 Result<Process> read_process(pid_t pid);
 std::string executable_of(pid_t pid);  // the target of /proc/PID/exe, "" if it cannot be read

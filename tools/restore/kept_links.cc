@@ -3,13 +3,20 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <set>
+#include <thread>
 
 #include <fmt/format.h>
 
 namespace ckpt::tools {
 namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::steady_clock;
+
+constexpr auto kWait = 20s;
 
 // The manifest is untrusted: no other name is made or removed.
 bool is_link_remap(const std::string &path) {
@@ -17,17 +24,40 @@ bool is_link_remap(const std::string &path) {
          std::filesystem::path(path).filename().string().starts_with("link_remap.");
 }
 
-}  // namespace
-
-KeptLinks::KeptLinks(std::vector<ImageManifest::Link> links) {
-  for (const ImageManifest::Link &l : links)
-    if (is_link_remap(l.path) && is_link_remap(l.kept) &&
-        ::link(l.kept.c_str(), l.path.c_str()) == 0)
-      links_.push_back(l);
+bool same_file(const std::string &a, const std::string &b) {
+  std::error_code ec;
+  return std::filesystem::equivalent(a, b, ec);
 }
 
+Result<> make_link(const ImageManifest::Link &l) {
+  for (auto end = steady_clock::now() + kWait; ::link(l.kept.c_str(), l.path.c_str()) < 0;) {
+    if (errno == ENOENT || same_file(l.kept, l.path)) return {};
+    if (errno != EEXIST) return fail_errno("cannot give {} the name {}", l.kept, l.path);
+    if (steady_clock::now() > end)
+      return fail_with_hint(
+          fmt::format("CRIU needs the name {}, which another file has", l.path),
+          "another checkpoint or restore may be using it: run ckpt-restore again later; or one "
+          "that was killed has left it: remove it");
+    std::this_thread::sleep_for(50ms);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<> KeptLinks::make(const std::vector<ImageManifest::Link> &links) {
+  for (const ImageManifest::Link &l : links)
+    if (is_link_remap(l.path) && is_link_remap(l.kept)) {
+      CKPT_CHECK(make_link(l));
+      links_.push_back(l);
+    }
+  return {};
+}
+
+// CRIU has removed its names if it was successful.
 KeptLinks::~KeptLinks() {
-  for (const ImageManifest::Link &l : links_) ::unlink(l.path.c_str());
+  for (const ImageManifest::Link &l : links_)
+    if (same_file(l.kept, l.path)) ::unlink(l.path.c_str());
 }
 
 void check_links(const ImageManifest &m, Reasons &reasons) {

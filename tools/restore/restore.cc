@@ -192,7 +192,8 @@ StemOptions Restore::stem_options(const std::string &folder, bool new_namespace)
 Result<> Restore::run_stem(const std::string &folder, bool new_namespace) {
   CKPT_CHECK(not_cancelled());
   CKPT_CHECK(lock_connections());
-  KeptLinks links(plan_.manifest.links);
+  KeptLinks links;
+  CKPT_CHECK(links.make(plan_.manifest.links));
   StreamServer server(*plan_.image,
                       image_edits(plan_.manifest, options_.grown_files, plan_.rights));
   CKPT_CHECK(plan_.rights.by_helper() ? start_helper_stem(folder, server)

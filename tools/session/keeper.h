@@ -199,7 +199,8 @@ class Keeper {
   bool own_session_ = false;
   bool ready_ = false, ended_ = false;
   int dumps_open_ = 0;
-  pid_t stop_watcher_ = 0;          // the last one
+  std::set<pid_t> stopped_before_dump_;  // by the program or its user
+  pid_t stop_watcher_ = 0;               // the last one
   std::set<pid_t> foreign_;         // children that this process had before (kForeignChildrenFile)
   std::vector<int> early_signals_;  // arrived before the program ran
   std::optional<std::string> dumped_image_;

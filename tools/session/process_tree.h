@@ -12,8 +12,8 @@
 namespace ckpt::tools {
 
 // Continues a process tree that CRIU left stopped, except for `leave_stopped`, and takes its TCP
-// connections out of repair mode. Children are
-// continued before their parents, so that no parent sees a stopped child in waitpid(WUNTRACED).
+// connections out of repair mode. No parent sees that its children were stopped: not by SIGCHLD
+// (stop_signals.h), and not by waitpid(WUNTRACED), because children are continued first.
 void continue_tree(pid_t root, const std::set<pid_t> &leave_stopped = {},
                    const ReuseOfSockets &reuse = {});
 // Sends SIGKILL to all processes of a tree.

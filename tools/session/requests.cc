@@ -160,6 +160,7 @@ Result<Keeper::Answer> Keeper::drop_proxy(Message &message) {
 }
 
 Result<Keeper::Answer> Keeper::begin_dump(Client &client) {
+  if (dumps_open_ == 0) stopped_before_dump_ = stopped_in(ProcessTable::read().tree(program_));
   if (!client.dumping) dumps_open_++;
   client.dumping = true;
   mark_dump(true);
@@ -270,7 +271,7 @@ void Keeper::dump_disconnected() {
 
 void Keeper::continue_program() {
   restart_interrupted_waits(ProcessTable::read().tree(program_));
-  continue_tree(program_);
+  continue_tree(program_, stopped_before_dump_);
 }
 
 Result<Keeper::Answer> Keeper::start_checkpoint(Client &client, Message &message) {

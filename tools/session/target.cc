@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/session/target.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -91,8 +92,15 @@ bool restored_by_root(const ProcessTable &table, pid_t stem) {
   return arguments.size() > 1 && arguments[1] == "--helper";
 }
 
+using Check = std::function<Result<>()>;
+
+Result<> sleep_unless_cancelled(const Check &check_cancelled) {
+  std::this_thread::sleep_for(kPoll);
+  return check_cancelled ? check_cancelled() : Result<>();
+}
+
 // ckpt-run opens its session a moment after it was started, and closes it a moment before it ends.
-Result<> wait_for_keeper(pid_t pid, Target &t) {
+Result<> wait_for_keeper(pid_t pid, Target &t, const Check &check_cancelled) {
   if (!read_process(pid)) return fail("there is no process {}", pid);
   for (auto end = steady_clock::now() + kRestoreTimeout; steady_clock::now() < end;) {
     ProcessTable table = ProcessTable::read();
@@ -107,7 +115,7 @@ Result<> wait_for_keeper(pid_t pid, Target &t) {
     if (restored_by_root(table, starting))
       return fail_with_hint(fmt::format("process {} was restored by root", pid),
                             "run this as root");
-    std::this_thread::sleep_for(kPoll);
+    CKPT_CHECK(sleep_unless_cancelled(check_cancelled));
   }
   return fail_with_hint(fmt::format("the program of process {} is still being started", pid),
                         "try again when it runs");
@@ -130,7 +138,7 @@ const Process *process_of(const ProcessTable &table, const Target &t, pid_t numb
   return p && p->parent == t.helper_stem ? p : nullptr;
 }
 
-Result<pid_t> program_of(const Target &t) {
+Result<pid_t> program_of(const Target &t, const Check &check_cancelled) {
   // The keeper writes the PID shortly after the program has started, and after a restore only once
   // the program has its devices.
   for (auto end = steady_clock::now() + kRestoreTimeout; steady_clock::now() < end;) {
@@ -138,7 +146,7 @@ Result<pid_t> program_of(const Target &t) {
     for (pid_t number : pids_in(session_file(t, kProgramFile)))
       if (const Process *root = process_of(table, t, number)) return root->pid;
     if (session_socket_of(t.keeper).empty()) return program_has_ended(t);
-    std::this_thread::sleep_for(kPoll);
+    CKPT_CHECK(sleep_unless_cancelled(check_cancelled));
   }
   return fail_with_hint(
       fmt::format("the program of process {} is still being started or restored", t.keeper),
@@ -199,7 +207,7 @@ pid_t find_agents(Target &t) {
 
 // An agent that does not listen takes part in another checkpoint, or is not attached again after
 // one (as with --leave-running). Its process must not be treated as one without an agent, so wait.
-Result<> find_members(Target &t) {
+Result<> find_members(Target &t, const Check &check_cancelled) {
   pid_t busy = 0;
   for (auto end = steady_clock::now() + kOtherDumpTimeout; steady_clock::now() < end;) {
     find_processes(t);
@@ -207,7 +215,7 @@ Result<> find_members(Target &t) {
     CKPT_CHECK(check_owners(ProcessTable::read(), t));
     busy = find_agents(t);
     if (busy == 0) return {};
-    std::this_thread::sleep_for(kPoll);
+    CKPT_CHECK(sleep_unless_cancelled(check_cancelled));
   }
   return fail_with_hint(fmt::format("process {} is in the middle of another checkpoint", busy),
                         "try again when that checkpoint has ended");
@@ -250,12 +258,23 @@ bool has_changed(const Target &t) {
   return new_agent(t) != 0 || living(ProcessTable::read().tree(t.root)) != living(t.processes);
 }
 
-Result<Target> resolve_target(pid_t pid) {
+// Without descriptors, what /proc and the session's folder have would seem to be missing.
+Result<> check_free_descriptors() {
+  constexpr int kNeeded = 8;
+  UniqueFd opened[kNeeded];
+  for (UniqueFd &fd : opened)
+    if (fd.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC)); !fd)
+      return fail_errno("cannot open {} files", kNeeded);
+  return {};
+}
+
+Result<Target> resolve_target(pid_t pid, const Check &check_cancelled) {
   Target t;
-  CKPT_CHECK(wait_for_keeper(pid, t));
-  CKPT_TRY(t.root, program_of(t));
+  CKPT_CHECK(check_free_descriptors());
+  CKPT_CHECK(wait_for_keeper(pid, t, check_cancelled));
+  CKPT_TRY(t.root, program_of(t, check_cancelled));
   CKPT_TRY(t.root_handle, ProcessHandle::open(t.root));
-  CKPT_CHECK(find_members(t));
+  CKPT_CHECK(find_members(t, check_cancelled));
   t.own_pid_namespace = namespace_of(t.root, "pid") != namespace_of(::getpid(), "pid");
   t.files = prefix_of_files(t.root);
   return t;

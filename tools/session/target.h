@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -42,7 +43,7 @@ pid_t new_agent(const Target &t);
 bool has_changed(const Target &t);
 
 // `pid` is a keeper or any process of its program. Waits for agents that are not yet attached again
-// after an earlier checkpoint.
-Result<Target> resolve_target(pid_t pid);
+// after an earlier checkpoint, unless `check_cancelled` fails.
+Result<Target> resolve_target(pid_t pid, const std::function<Result<>()> &check_cancelled = {});
 
 }  // namespace ckpt::tools

@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "tools/command_line.h"
+#include "tools/sim/contention.h"
 #include "tools/sim/options.h"
 #include "tools/sim/report.h"
 
@@ -52,6 +53,11 @@ Result<std::vector<Run>> run_load(const SimOptions &o, const Experiment &e, doub
 }
 
 Result<int> run(const SimOptions &o) {
+  if (!o.task_sets.empty() || !o.tasks.empty()) {
+    CKPT_TRY(std::string text, o.tasks.empty() ? compare_ect(o) : predict_pairs(o));
+    std::cout << text;
+    return 0;
+  }
   CKPT_TRY(Experiment e, experiment_of(o));
   std::vector<Run> all;
   for (double load : e.loads) {
@@ -78,6 +84,7 @@ int main(int argc, char **argv) {
   line.option("--swf=FILE", o.swf, "jobs of a log in the Standard Workload Format");
   line.option("--gavel=FILE", o.gavel, "jobs of a trace of Gavel");
   line.option("--pods=FILE", o.pods, "jobs of a list of pods (Alibaba gpu-v2023)");
+  line.option("--csv=FILE", o.csv, "jobs of a file with the columns submit, seconds, …");
   line.option("--gpu-nodes=FILE", o.gpu_nodes,
               "the classes of a list of GPU nodes (Alibaba gpu-v2023)");
   line.option("--classes=LIST", o.classes, "classes as NAME:NODES[:SPEED], separated by commas")
@@ -88,8 +95,16 @@ int main(int argc, char **argv) {
   line.option("--load-of", o.load_of, "what the load is a share of: the fastest class, or all")
       .one_of({"fastest", "all"});
   line.option("--sizes=MIN-MAX", o.sizes, "nodes of a synthetic job, powers of two");
+  line.option("--mix", o.mix, "which numbers of nodes are more likely")
+      .one_of({"equal", "small", "large"});
+  line.option("--run-times", o.run_times, "the distribution of run times")
+      .one_of({"uniform", "log-uniform"});
+  line.option("--arrivals", o.arrivals,
+              "a higher load has more arrivals, or as printed in the paper")
+      .one_of({"more", "printed"});
   line.option("--max-minutes=N", o.max_minutes, "the longest run time on slow nodes")
       .range(0.001, 1e6);
+  line.option("--min-speedup=N", o.min_speedup, "of fast nodes").range(1e-3, 1e6);
   line.option("--max-speedup=N", o.max_speedup, "of fast nodes").range(1.0, 1e6);
   line.option("--memory-per-node=GB", o.memory_per_node,
               "the most memory of a job on each node, in GB; jobs of a log without a figure get "
@@ -102,6 +117,12 @@ int main(int argc, char **argv) {
       .one_of({"shared", "per-node"});
   line.option("--charge", o.charge, "moves charged as printed in the paper, or exact")
       .one_of({"printed", "exact"});
+  line.option("--regions", o.regions, "which idle intervals a job may use")
+      .one_of({"before-start", "bounded", "all"});
+  line.flag("--whole-last-region", o.whole_last_region,
+            "reserve the last idle interval to its end");
+  line.flag("--free-final-restore", o.free_final_restore,
+            "charge no restore for the last part of a job; needs --charge=printed");
   line.option("--overestimate=FACTOR", o.overestimate, "planned costs divided by real ones")
       .range(1.0, 1e3);
   line.option("--waste-weight=N", o.waste_weight, "WMCT: the weight of wasted node time")
@@ -113,5 +134,12 @@ int main(int argc, char **argv) {
   line.flag("--json", o.as_json, "print the results as JSON");
   line.option("--gantt=FILE", o.gantt, "draw the schedule of the last policy into this SVG file");
   line.option("--sweep=FILE", o.sweep, "draw turnaround over load into this SVG file");
+  line.option("--task-sets=LIST", o.task_sets,
+              "earliest completion time with and without contention on these sets: 1, 2, 3");
+  line.option("--task-count=N", o.task_count, "how many tasks a set has");
+  line.option("--watts=NODE,CORE,GPU", o.watts, "the power model of --task-sets");
+  line.option("--tasks=FILE", o.tasks, "predict the slowdowns of these measured tasks in pairs");
+  line.option("--node=FILE", o.node, "the node of --tasks: the output of ckpt-node-bench")
+      .default_is("the paper's node");
   return run_tool(line, argc, argv, 1, [&] { return run(o); });
 }

@@ -12,6 +12,15 @@ namespace ckpt::tools {
 
 using namespace schedule;
 
+Result<std::string> contents_of(const std::string &path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  if (!in || !(text << in.rdbuf()))
+    return fail_with_hint(fmt::format("cannot read {}: {}", path, std::strerror(errno)),
+                          "check the name");
+  return std::move(text).str();
+}
+
 namespace {
 
 constexpr double kMegabytesPerGb = 1024;  // as KS-3 counts
@@ -55,15 +64,6 @@ Result<> read_classes(const SimOptions &o, Experiment &e) {
   return {};
 }
 
-Result<std::string> contents_of(const std::string &path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (!in || !(text << in.rdbuf()))
-    return fail_with_hint(fmt::format("cannot read {}: {}", path, std::strerror(errno)),
-                          "check the name");
-  return std::move(text).str();
-}
-
 Result<> choose_classes(const SimOptions &o, Experiment &e) {
   if (!o.gpu_nodes.empty()) {
     CKPT_TRY(std::string text, contents_of(o.gpu_nodes));
@@ -79,7 +79,7 @@ Result<> choose_classes(const SimOptions &o, Experiment &e) {
   }
   if (!e.from_log && e.classes.size() != 2)
     return fail_with_hint("synthetic jobs need two classes, a fast one and a slow one",
-                          "name two with --classes, or a log with --swf, --gavel or --pods");
+                          "name two with --classes, or a log with --swf, --gavel, --pods or --csv");
   Line half{o.cost / 2 / kMegabytesPerGb, 0};
   for (ResourceClass &c : e.classes) c.costs = {half, half};
   return {};
@@ -103,7 +103,12 @@ Result<SyntheticOptions> synthetic(const SimOptions &o, double load) {
   s.min_nodes = static_cast<unsigned>(least);
   s.max_nodes = static_cast<unsigned>(most);
   s.max_minutes = o.max_minutes;
+  s.min_speedup = o.min_speedup;
   s.max_speedup = o.max_speedup;
+  if (s.min_speedup > s.max_speedup) return fail("--min-speedup is larger than --max-speedup");
+  s.mix = o.mix == "small" ? Mix::MoreSmall : o.mix == "large" ? Mix::MoreLarge : Mix::Equal;
+  s.run_times = o.run_times == "log-uniform" ? RunTimes::LogUniform : RunTimes::Uniform;
+  s.arrivals = o.arrivals == "printed" ? Arrivals::Printed : Arrivals::MoreWithLoad;
   s.max_gb_per_node = o.memory_per_node;
   s.compile_seconds = o.compile;
   return s;
@@ -113,11 +118,15 @@ Result<Trace> read_log(const SimOptions &o) {
   TraceOptions t{.megabytes_per_node = o.memory_per_node / 2 * kMegabytesPerGb,
                  .memory_in_bytes = o.memory_in_bytes,
                  .seconds_per_step = o.seconds_per_step};
-  const std::string &path = !o.swf.empty() ? o.swf : !o.gavel.empty() ? o.gavel : o.pods;
+  const std::string &path = !o.swf.empty()     ? o.swf
+                            : !o.gavel.empty() ? o.gavel
+                            : !o.pods.empty()  ? o.pods
+                                               : o.csv;
   CKPT_TRY(std::string text, contents_of(path));
   Result<Trace> trace = !o.swf.empty()     ? read_swf(text, t)
                         : !o.gavel.empty() ? read_gavel(text, t)
-                                           : read_pods(text, t);
+                        : !o.pods.empty()  ? read_pods(text, t)
+                                           : read_jobs_csv(text, t);
   if (!trace) return Failure(std::move(trace).error().in(path));
   if (trace->jobs.empty())
     return fail_with_hint(fmt::format("{} has no job that can be simulated", path),
@@ -129,8 +138,8 @@ Result<Trace> read_log(const SimOptions &o) {
 
 Result<Experiment> experiment_of(const SimOptions &o) {
   Experiment e;
-  int logs = !o.swf.empty() + !o.gavel.empty() + !o.pods.empty();
-  if (logs > 1) return fail("only one of --swf, --gavel and --pods can be given");
+  int logs = !o.swf.empty() + !o.gavel.empty() + !o.pods.empty() + !o.csv.empty();
+  if (logs > 1) return fail("only one of --swf, --gavel, --pods and --csv can be given");
   e.from_log = logs == 1;
   CKPT_CHECK(read_policies(o, e));
   for (std::string_view load : columns_of(o.loads, ',')) {
@@ -140,6 +149,11 @@ Result<Experiment> experiment_of(const SimOptions &o) {
   if (e.from_log) e.loads.resize(1);
   CKPT_CHECK(choose_classes(o, e));
   e.policy = {.charge = o.charge == "exact" ? Charge::Exact : Charge::Printed,
+              .regions = o.regions == "bounded" ? Regions::Bounded
+                         : o.regions == "all"   ? Regions::All
+                                                : Regions::BeforeStart,
+              .shorten_last = !o.whole_last_region,
+              .final_restore = !o.free_final_restore,
               .overestimate = o.overestimate,
               .waste_weight = o.waste_weight};
   return e;

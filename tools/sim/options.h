@@ -11,14 +11,19 @@ namespace ckpt::tools {
 
 struct SimOptions {
   std::string policies = "MCT,MCTB,MCTM,MCTBM,WMCT", loads = "0.9", load_of = "fastest";
-  std::string classes, sizes = "1-16", charge = "printed", storage = "shared";
-  std::string swf, gavel, pods, gpu_nodes;
+  std::string classes, sizes = "1-16", mix = "equal", run_times = "uniform", arrivals = "more";
+  std::string charge = "printed", regions = "before-start", storage = "shared";
+  std::string swf, gavel, pods, csv, gpu_nodes;
   u64 jobs = 100'000, seed = 1;
-  double max_minutes = 1440, max_speedup = 10, memory_per_node = 4;
+  double max_minutes = 1440, min_speedup = 1, max_speedup = 10, memory_per_node = 4;
   double cost = 25, compile = 0, overestimate = 1, waste_weight = 0.05;
   double seconds_per_step = 0.1;
-  bool memory_in_bytes = false, as_json = false;
+  bool memory_in_bytes = false, whole_last_region = false, free_final_restore = false;
+  bool as_json = false;
   std::string gantt, sweep;
+  // Contention (tools/sim/contention.h).
+  std::string task_sets, tasks, node, watts = "120,25,70";
+  size_t task_count = 480;
 };
 
 // Everything but the jobs, checked.
@@ -30,6 +35,8 @@ struct Experiment {
   schedule::PolicyOptions policy;
   bool from_log = false;
 };
+
+Result<std::string> contents_of(const std::string &path);
 
 Result<Experiment> experiment_of(const SimOptions &o);
 

@@ -3,11 +3,14 @@
 // The contention model against the worked example and the tasks of HC sections 4.4 to 4.7.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <random>
 
 #include "schedule/contention/ect.h"
+#include "schedule/contention/paper_tasks.h"
 #include "schedule/contention/slowdown.h"
+#include "schedule/simulate/task_set.h"
 
 using namespace ckpt::schedule;
 
@@ -15,13 +18,9 @@ namespace {
 
 const Bandwidths kPaper;  // Phenom X4 9850 with GeForce 8800 GTS 512
 
-// HC section 4.6.
-const ContentionTask kCg{"CG", false, 0.95, 2.8039, 0, 0};
-const ContentionTask kEp{"EP", false, 4.14, 0.0014, 0, 0};
-const ContentionTask kHotspot{"Hotspot", true, 8.89, 0.0239, 0.0018, 0.000929};
-const ContentionTask kKmeans{"Kmeans", true, 8.44, 3.6788, 0.1403, 0.0731};
-const ContentionTask kCbmat{"cbmat", true, 12.75, 68.7290, 11.1977, 10.4532};
-const ContentionTask kSrad{"SRAD", true, 15.70, 27.4051, 4.5, 4.5};
+const ContentionTask &kCg = paper_task("CG"), &kEp = paper_task("EP"),
+                     &kHotspot = paper_task("Hotspot"), &kKmeans = paper_task("Kmeans"),
+                     &kCbmat = paper_task("cbmat"), &kSrad = paper_task("SRAD");
 
 double beside_three(const ContentionTask &task, const ContentionTask &neighbour) {
   std::vector<StageShares> neighbours(3, shares_of(neighbour, kPaper));
@@ -165,4 +164,35 @@ TEST_CASE("with contention known, copying tasks are spread over the nodes") {
   double gpu_seconds = 2 * kCbmat.seconds, all = aware.processor_seconds;
   CHECK(energy_of(aware, power) ==
         doctest::Approx(2 * 100 * aware.makespan + 10 * all + 50 * gpu_seconds));
+}
+
+TEST_CASE("task sets have the paper's shares, in an order that depends on the seed") {
+  auto share = [](TaskSet set, size_t n) {
+    std::vector<ContentionTask> tasks = task_set(set, n, 1);
+    auto cbmat = std::count_if(tasks.begin(), tasks.end(),
+                               [](const ContentionTask &t) { return t.name == "cbmat"; });
+    return static_cast<double>(cbmat) / static_cast<double>(n);
+  };
+  CHECK(share(TaskSet::Equal, 120) == doctest::Approx(1 / 12.0));
+  CHECK(share(TaskSet::WithoutCbmat, 110) == 0);
+  CHECK(share(TaskSet::MuchCbmat, 160) == doctest::Approx(0.3125));
+  auto order = [](unsigned seed) {
+    std::string names;
+    for (const ContentionTask &t : task_set(TaskSet::Equal, 24, seed)) names += t.name + " ";
+    return names;
+  };
+  CHECK(order(1) == order(1));
+  CHECK(order(1) != order(2));
+}
+
+TEST_CASE("contention-ECT is not slower than ECT on the paper's task sets") {
+  for (TaskSet set : {TaskSet::Equal, TaskSet::WithoutCbmat, TaskSet::MuchCbmat}) {
+    double blind = 0, aware = 0;
+    for (unsigned seed = 1; seed <= 5; seed++) {
+      std::vector<ContentionTask> tasks = task_set(set, 96, seed);
+      blind += schedule_ect(tasks, {}, 10, Contention::Ignored).makespan;
+      aware += schedule_ect(tasks, {}, 10, Contention::Modelled).makespan;
+    }
+    CHECK(aware <= blind);
+  }
 }

@@ -129,9 +129,31 @@ TEST_CASE("WMCT runs a whole job in an idle interval, and moves only if that pay
   e.busy(1, 0, 10000);
   e.busy(0, 40, 100);
   CHECK(text(e.plan(PolicyName::Wmct, 40, 400)) == Text{"fast 0-40"});
+  // The first piece has no restore, the last one no checkpoint, whatever the others are charged.
   CHECK(text(e.plan(PolicyName::Wmct, 100, 400, {.waste_weight = 0})) ==
-        Text{"fast 0-40", "fast 100-175"});
+        Text{"fast 0-40", "fast 100-170"});
   CHECK(text(e.plan(PolicyName::Wmct, 100, 400, {.waste_weight = 10})) == Text{"fast 100-200"});
+}
+
+TEST_CASE("readings of the paper: which intervals count, and how the last one is used") {
+  Example e;
+  e.busy(0, 0, 100);
+  // The slow class is idle for ever, which is no interval of its own.
+  CHECK(text(e.plan(PolicyName::Mctm, 100, 400)).size() == 2);
+  CHECK(text(e.plan(PolicyName::Mctm, 100, 400, {.regions = Regions::Bounded})) ==
+        Text{"fast 100-200"});
+  // Without a cut at the start of MCT, the slow class is left when the fast one becomes idle.
+  CHECK(text(e.plan(PolicyName::Mctm, 100, 400, {.regions = Regions::All})) ==
+        Text{"slow 0-100", "fast 100-187.5"});
+  // The restore that step 7 adds was charged in the interval before.
+  Plan charged = e.plan(PolicyName::Mctm, 100, 400);
+  Plan printed = e.plan(PolicyName::Mctm, 100, 400, {.final_restore = false});
+  CHECK(charged.back().end - printed.back().end == 5 * kSecond);
+  Example holes;
+  holes.busy(1, 0, 10000);
+  holes.busy(0, 60, 100);
+  CHECK(text(holes.plan(PolicyName::Mctb, 20, 400)) == Text{"fast 0-30"});
+  CHECK(text(holes.plan(PolicyName::Mctb, 20, 400, {.shorten_last = false})) == Text{"fast 0-60"});
 }
 
 TEST_CASE("a job that fits on no class has no plan") {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "schedule/trace/trace.h"
 
+#include "schedule/trace/measured.h"
+
 #include <doctest/doctest.h>
 
 using namespace ckpt;
@@ -69,6 +71,35 @@ TEST_CASE("Alibaba's lists of pods and nodes") {
   CHECK(w.run_time(0, 1) == 0);  // not one of its models
 }
 
+TEST_CASE("jobs of comma-separated values") {
+  Result<Trace> t = read_jobs_csv(
+      "seconds,submit,nodes,megabytes,classes\n60,5,2,300,T4|A10\n60,7,,,\n0,1,1,1,\n",
+      {.megabytes_per_node = 10});
+  REQUIRE(t);
+  REQUIRE(t->jobs.size() == 2);
+  CHECK(t->left_out == 1);
+  CHECK(t->jobs[0].nodes == 2);
+  CHECK(t->jobs[0].megabytes == 300);
+  CHECK(t->jobs[0].kinds == "T4|A10");
+  CHECK(t->jobs[1].nodes == 1);
+  CHECK(t->jobs[1].megabytes == 10);
+  CHECK(read_jobs_csv("submit,seconds\n1,2\n", {})->jobs.size() == 1);
+}
+
+TEST_CASE("tasks that were measured") {
+  const std::string header = "name,seconds,memory_gb,host_to_device_gb,device_to_host_gb\n";
+  Result<std::vector<ContentionTask>> t = read_tasks_csv(header + "a,2,1,0,0\nb,3,1,0.5,0\n");
+  REQUIRE(t);
+  CHECK_FALSE((*t)[0].uses_gpu);
+  CHECK((*t)[1].uses_gpu);
+  CHECK((*t)[1].host_to_device_gb == 0.5);
+  CHECK(error_of(read_tasks_csv(header + "a,0,1,0,0\n")) == "line 2: a task takes time");
+  CHECK(error_of(read_tasks_csv(header + "a,1,-1,0,0\n")) ==
+        "line 2: column memory_gb is not a measure");
+  CHECK(error_of(read_tasks_csv("name,seconds\na,1\n")) == "line 1: there is no column memory_gb");
+  CHECK(error_of(read_tasks_csv(header)) == "there is no task");
+}
+
 TEST_CASE("jobs are sorted by submission, which starts at 0") {
   Result<Trace> t = read_swf(kSwf, {});
   Workload w = workload_of(*t, {{"n", 8, {}}}, {1});
@@ -89,6 +120,11 @@ TEST_CASE("bad input is an error with its line") {
   CHECK(error_of(read_gavel("a\tb\tc\t1\tx\t1\t1\n", {})).starts_with("line 1: steps"));
   CHECK(error_of(read_pods("a,b\n1,2\n", {})) == "line 1: there is no column num_gpu");
   CHECK(error_of(read_pods("a,b\n1\n", {})) == "line 2: 1 columns instead of 2");
+  CHECK(error_of(read_jobs_csv("submit\n1\n", {})) == "line 1: there is no column seconds");
+  CHECK(error_of(read_jobs_csv("submit,seconds\n1,2\n1,x\n", {})) ==
+        "line 3: column seconds is not a number");
+  CHECK(error_of(read_jobs_csv("submit,seconds,nodes\n1,2,1e9\n", {})) ==
+        "line 2: the job is larger or longer than any cluster's");
   CHECK(error_of(read_gpu_nodes("gpu,model\nx,T4\n")) == "line 2: column gpu is not a number");
   CHECK(error_of(read_gpu_nodes("gpu,model\n0,T4\n")) == "no node has a GPU");
 }

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a daemon that steers a batch system does next: which waiting jobs it starts, where, and
+// which running ones it moves. A function of what the batch system says now, and of nothing else,
+// so a daemon that was started again decides as one that never ended.
+//
+// Jobs are planned in the order of their submission by a Policy, on the nodes that are free now and
+// will be when the running jobs end. Of a plan only what begins now is carried out, because run
+// times are estimates and the next call knows better. A job that has to leave its nodes at some
+// time is told so with its start (Start::until); when that time has come it is moved, unless the
+// plan for what is left of it would keep it there.
+//
+// With a policy that migrates, a running job is also moved as soon as it would end earlier on other
+// nodes that nobody waits for, with the costs of the move.
+//
+// Each job has whole nodes. Cost: as Policy::plan, for each waiting and each running job.
+#pragma once
+
+#include <optional>
+
+#include "schedule/plan/policy.h"
+
+namespace ckpt::schedule {
+
+struct LiveNode {
+  std::string name;
+  ClassIndex on = 0;
+  // Until when jobs that are not steered occupy it: 0 if none does.
+  Ticks busy_until = 0;
+};
+
+struct LiveRun {
+  ClassIndex on = 0;
+  Ticks since = 0;
+  std::optional<Ticks> until;      // when it has to leave
+  std::vector<std::string> nodes;  // a name that is in no LiveNode counts for nothing
+  bool leaving = false;            // it has been told to
+};
+
+struct LiveJob {
+  u64 id = 0;
+  Job job;                 // `submit` orders the jobs
+  std::vector<Ticks> run;  // of the whole job, by class; 0: it cannot run there
+  double done = 0;         // of it, in earlier runs
+  std::optional<LiveRun> running;
+};
+
+struct SteerOptions {
+  PolicyName policy = PolicyName::Wmct;
+  PolicyOptions of;
+  // Between the end of a checkpoint and the begin of the next run, in the batch system.
+  Ticks requeue_delay = 0;
+};
+
+struct Start {
+  u64 id = 0;
+  ClassIndex on = 0;
+  std::vector<std::string> nodes;
+  std::optional<Ticks> until;
+};
+struct Move {
+  u64 id = 0;
+  double done = 0;
+};
+// A job may stay where it is, although it was to leave by now.
+struct Extend {
+  u64 id = 0;
+  std::optional<Ticks> until;
+};
+struct Decisions {
+  std::vector<Start> starts;
+  std::vector<Move> moves;
+  std::vector<Extend> extensions;
+};
+
+Decisions steer(Ticks now, const std::vector<ResourceClass> &classes,
+                const std::vector<LiveNode> &nodes, std::vector<LiveJob> jobs,
+                const SteerOptions &options);
+
+}  // namespace ckpt::schedule

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Comma-separated values under a header that names the columns. No value is quoted.
+#pragma once
+
+#include <algorithm>
+
+#include "schedule/trace/lines.h"
+
+namespace ckpt::schedule {
+
+class CsvRow {
+ public:
+  void set_header(std::string_view line) { names_ = columns_of(line, ','); }
+  bool has_header() const { return !names_.empty(); }
+  Result<> set_row(size_t number, std::string_view line) {
+    number_ = number;
+    row_ = columns_of(line, ',');
+    if (row_.size() != names_.size())
+      return fail("line {}: {} columns instead of {}", number, row_.size(), names_.size());
+    return {};
+  }
+  bool has(std::string_view name) const { return at(name) != names_.end(); }
+  Result<std::string_view> text(std::string_view name) const {
+    if (!has(name)) return fail("line 1: there is no column {}", name);
+    return row_[static_cast<size_t>(at(name) - names_.begin())];
+  }
+  // Empty if the column is.
+  Result<std::optional<double>> number(std::string_view name) const {
+    CKPT_TRY(std::string_view column, text(name));
+    if (column.empty()) return std::optional<double>();
+    std::optional<double> value = number_in(column);
+    if (!value) return fail("line {}: column {} is not a number", number_, name);
+    return value;
+  }
+
+ private:
+  std::vector<std::string_view>::const_iterator at(std::string_view name) const {
+    return std::find(names_.begin(), names_.end(), name);
+  }
+
+  size_t number_ = 0;
+  std::vector<std::string_view> names_, row_;
+};
+
+// Calls `each(line number, row)` for every line after the header; stops at its first error.
+template <class F>
+Result<> for_each_row(std::string_view text, F &&each) {
+  CsvRow row;
+  return for_each_line(text, [&](size_t number, std::string_view line) -> Result<> {
+    if (!row.has_header()) {
+      row.set_header(line);
+      return {};
+    }
+    CKPT_CHECK(row.set_row(number, line));
+    return each(number, row);
+  });
+}
+
+}  // namespace ckpt::schedule

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/history/fit.h"
+
+#include <doctest/doctest.h>
+
+using namespace ckpt;
+using namespace ckpt::tools;
+using nlohmann::json;
+
+namespace {
+
+json line(const char *event, double megabytes, double seconds) {
+  return {{"event", event}, {"result", "ok"}, {"bytes", megabytes * 1e6}, {"seconds", seconds}};
+}
+
+}  // namespace
+
+TEST_CASE("costs are fitted to a history, without waits and the time to build kernels") {
+  std::vector<json> events;
+  for (double mb : {10.0, 100.0, 1000.0}) {
+    events.push_back(line("dump", mb, 0.5 + 0.01 * mb + 3));
+    events.back()["waited_seconds"] = 3;
+    events.push_back(line("restore", mb, 0.25 + 0.02 * mb + 1));
+    events.back()["compile_seconds"] = 1;
+  }
+  HistoryFit fit = fit_history(events, {});
+  CHECK(fit.dumps == 3);
+  CHECK(fit.model.checkpoint.slope == doctest::Approx(0.01));
+  CHECK(fit.model.checkpoint.base == doctest::Approx(0.5));
+  CHECK(fit.model.restore_seconds(100, 1) == doctest::Approx(3.25));
+  for (double e : fit.dump_errors) CHECK(e == doctest::Approx(0));
+}
+
+TEST_CASE("failures, other devices and other storage count for nothing, nor do damaged lines") {
+  std::vector<json> events = {line("dump", 10, 1), line("dump", 10, 2), line("dump", 10, 4),
+                              line("dump", 10, 8)};
+  events[1]["result"] = "failed";
+  events[2]["devices"] = {"ocl"};
+  events[3]["storage"] = "nfs4";
+  for (const json &damaged :
+       {json{{"event", "dump"}, {"result", "ok"}, {"bytes", "x"}, {"seconds", 1}},
+        json{{"event", 3}, {"result", "ok"}}, json{{"devices", 1}}})
+    events.push_back(damaged);
+  CHECK(fit_history(events, {}).dumps == 3);
+  CHECK(fit_history(events, {.devices = "ocl"}).model.checkpoint.base == 4);
+  CHECK(fit_history(events, {.devices = "none", .storage = "nfs4"}).model.checkpoint.base == 8);
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/proc/seized_thread.h"
+
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <optional>
+#include <thread>
+
+namespace ckpt::tools {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::steady_clock;
+
+constexpr auto kStopTimeout = 1s;
+
+// The wait status of its stop.
+std::optional<int> wait_for_stop(pid_t thread) {
+  int status;
+  for (auto end = steady_clock::now() + kStopTimeout; steady_clock::now() < end;) {
+    pid_t stopped = ::waitpid(thread, &status, __WALL | WNOHANG);
+    if (stopped == thread && WIFSTOPPED(status)) return status;
+    if (stopped != 0) return {};
+    std::this_thread::sleep_for(100us);
+  }
+  return {};
+}
+
+}  // namespace
+
+SeizedThread::SeizedThread(pid_t thread)
+    : thread_(thread), seized_(::ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) == 0) {
+  if (!seized_) return;
+  ::ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
+  stopped_ = wait_for_stop(thread).has_value();
+}
+
+SeizedThread::~SeizedThread() {
+  if (seized_) ::ptrace(PTRACE_DETACH, thread_, nullptr, passed_on_);
+}
+
+bool SeizedThread::request(int ptrace_request, u64 address, void *data) const {
+  return ::ptrace(static_cast<__ptrace_request>(ptrace_request), thread_, address, data) == 0;
+}
+
+bool SeizedThread::take(int signal) {
+  // A thread of a stopped process reports that stop first, more than once.
+  constexpr int kStops = 4;
+  std::optional<int> status = PTRACE_EVENT_STOP << 16;
+  for (int i = 0; i < kStops && status && *status >> 16 == PTRACE_EVENT_STOP; i++)
+    status = ::ptrace(PTRACE_CONT, thread_, nullptr, nullptr) == 0 ? wait_for_stop(thread_)
+                                                                   : std::nullopt;
+  if (!status) {
+    ::ptrace(PTRACE_INTERRUPT, thread_, nullptr, nullptr);
+    status = wait_for_stop(thread_);
+  }
+  stopped_ = status.has_value();
+  return stopped_ && *status >> 16 == 0 && WSTOPSIG(*status) == signal;
+}
+
+}  // namespace ckpt::tools

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include "common/base/bytes.h"
+
+namespace ckpt::tools {
+
+// A thread that ptrace(2) holds stopped, without a signal that its program could see. It is let go
+// at the end of the scope: a thread of a stopped process stays stopped.
+class SeizedThread {
+ public:
+  explicit SeizedThread(pid_t thread);
+  ~SeizedThread();
+  SeizedThread(const SeizedThread &) = delete;
+  SeizedThread &operator=(const SeizedThread &) = delete;
+
+  // False if it could not be stopped: it has ended, or another process traces it.
+  explicit operator bool() const { return stopped_; }
+  bool request(int ptrace_request, u64 address, void *data) const;
+  // Lets it take its next signal, which must be pending and not blocked. True if it has stopped
+  // there; the signal is discarded, unless pass_on() is called.
+  bool take(int signal);
+  void pass_on(int signal) { passed_on_ = signal; }
+
+ private:
+  pid_t thread_;
+  bool seized_ = false, stopped_ = false;
+  int passed_on_ = 0;
+};
+
+}  // namespace ckpt::tools

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/schedd/daemon.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <map>
+
+#include "common/base/log.h"
+#include "common/base/printable.h"
+
+namespace ckpt::tools {
+
+using namespace schedule;
+
+namespace {
+
+// Slurm starts a job that was given free nodes within this time, or something is in the way.
+constexpr i64 kStartSeconds = 60;
+// Jobs without a time limit that are not steered.
+constexpr i64 kUnlimitedSeconds = 24 * 3600;
+
+Ticks ticks(i64 seconds) { return seconds * kTicksPerSecond; }
+
+bool is_running(const QueuedJob &j) { return j.state == "RUNNING"; }
+
+// Waiting, also in the states in which a job is that has returned 86.
+bool is_waiting(const QueuedJob &j) {
+  return j.state == "PENDING" || j.state == "SPECIAL_EXIT" || j.state == "REQUEUE_HOLD" ||
+         j.state == "REQUEUED";
+}
+
+bool is_placed(const QueuedJob &j, const Tag &t, i64 now) {
+  return is_waiting(j) && t.placed && !t.leaving && !j.required.empty() &&
+         now < *t.placed + kStartSeconds;
+}
+
+// Decisions are the daemon's output.
+template <class... A>
+void say(fmt::format_string<A...> f, A &&...a) {
+  fmt::print("{}\n", fmt::format(f, std::forward<A>(a)...));
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+std::vector<Daemon::Steered> Daemon::steered_of(const std::vector<QueuedJob> &jobs) {
+  std::vector<Steered> steered;
+  for (const QueuedJob &j : jobs) {
+    Result<std::optional<Tag>> tag = parse_tag(j.comment);
+    if (!tag && complained_.insert(j.id).second)
+      log::warn("job {}: its comment cannot be read ({}); Slurm schedules it", j.id,
+                printable(tag.error().what));
+    if (tag && *tag && (is_running(j) || (is_waiting(j) && (*tag)->held)))
+      steered.push_back({j, **tag});
+  }
+  return steered;
+}
+
+std::vector<LiveNode> Daemon::nodes_of(const std::vector<QueueNode> &nodes,
+                                       const std::vector<QueuedJob> &jobs,
+                                       const std::vector<Steered> &steered) {
+  std::map<std::string, i64> busy;
+  for (const QueuedJob &j : jobs)
+    if (is_running(j))
+      for (const std::string &n : j.on)
+        busy[n] = std::max(busy[n], j.started + j.limit.value_or(kUnlimitedSeconds));
+  // Of steered jobs, schedule/steer knows better.
+  for (const Steered &s : steered)
+    for (const std::string &n : s.job.on) busy.erase(n);
+  std::set<std::string> ours;
+  for (const Steered &s : steered) ours.insert(s.job.on.begin(), s.job.on.end());
+  std::vector<LiveNode> live;
+  for (const QueueNode &n : nodes) {
+    if (!n.usable) continue;
+    for (ClassIndex c = 0; c < options_.classes.size(); c++) {
+      if (std::find(n.features.begin(), n.features.end(), options_.classes[c].name) ==
+          n.features.end())
+        continue;
+      auto at = busy.find(n.name);
+      // In use by a job that squeue does not show: one that ends, or another user's.
+      bool unknown = n.in_use && at == busy.end() && !ours.contains(n.name);
+      live.push_back({n.name, c, at != busy.end() ? ticks(at->second) : unknown ? ticks(now_) : 0});
+      break;
+    }
+  }
+  return live;
+}
+
+std::optional<LiveJob> Daemon::live(const Steered &s, const std::vector<LiveNode> &nodes) const {
+  LiveJob j;
+  j.id = s.job.id;
+  j.job.submit = ticks(s.job.submitted);
+  j.job.nodes = s.job.nodes;
+  j.job.megabytes = static_cast<float>(s.tag.megabytes.value_or(options_.default_megabytes));
+  double seconds =
+      s.tag.seconds.value_or(static_cast<double>(s.job.limit.value_or(kUnlimitedSeconds)));
+  for (double speed : options_.speeds)
+    j.run.push_back(std::max<Ticks>(1, ticks_of(seconds / speed)));
+  j.done = s.tag.done;
+  const bool running = is_running(s.job);
+  if (!running && !is_placed(s.job, s.tag, now_)) return j;
+  LiveRun run{0,
+              ticks(running ? s.job.started : now_),
+              {},
+              running ? s.job.on : s.job.required,
+              s.tag.leaving.has_value()};
+  if (s.tag.until && !s.tag.stays) run.until = ticks(*s.tag.until);
+  auto node = std::find_if(nodes.begin(), nodes.end(), [&](const LiveNode &n) {
+    return !run.nodes.empty() && n.name == run.nodes[0];
+  });
+  if (node == nodes.end()) return {};  // on nodes of no class
+  run.on = node->on;
+  j.running = std::move(run);
+  return j;
+}
+
+// A waiting job is kept back for --grace, again and again; one that has left its nodes is taken
+// back from the hold without an end that Slurm puts it into.
+Result<> Daemon::keep_held(Steered &s) {
+  if (!is_waiting(s.job) || is_placed(s.job, s.tag, now_)) return {};
+  const bool left = s.tag.leaving.has_value();
+  if (!left && !s.tag.placed && s.job.eligible > now_ + options_.grace / 2) return {};
+  s.tag.leaving = s.tag.placed = s.tag.until = {};
+  CKPT_CHECK(slurm_.hold_for(s.job.id, options_.grace, s.tag));
+  if (left && s.job.held) CKPT_CHECK(slurm_.release(s.job.id));
+  return {};
+}
+
+Result<> Daemon::apply(const Decisions &d, std::vector<Steered> &steered) {
+  auto tag_of = [&](u64 id) -> Tag & {
+    return std::find_if(steered.begin(), steered.end(),
+                        [&](const Steered &s) { return s.job.id == id; })
+        ->tag;
+  };
+  for (const Start &s : d.starts) {
+    Tag &tag = tag_of(s.id);
+    tag.placed = now_;
+    if (s.until) tag.until = *s.until / kTicksPerSecond;
+    say("job {} starts on {} ({}){}", s.id, fmt::join(s.nodes, ","), options_.classes[s.on].name,
+        s.until ? fmt::format(", for {} s", *tag.until - now_) : "");
+    CKPT_CHECK(slurm_.start(s.id, s.nodes, tag));
+  }
+  for (const Move &m : d.moves) {
+    Tag &tag = tag_of(m.id);
+    if (tag.stays) continue;
+    tag.done = m.done;
+    tag.leaving = now_;
+    say("job {} is moved; {:.0f} % of it is done", m.id, m.done * 100);
+    CKPT_CHECK(slurm_.note(m.id, tag));
+    CKPT_CHECK(slurm_.checkpoint(m.id));
+  }
+  for (const Extend &e : d.extensions) {
+    Tag &tag = tag_of(e.id);
+    tag.until.reset();
+    if (e.until) tag.until = *e.until / kTicksPerSecond;
+    CKPT_CHECK(slurm_.note(e.id, tag));
+  }
+  return {};
+}
+
+Result<> Daemon::round() {
+  now_ = ::time(nullptr);
+  CKPT_TRY(std::vector<QueuedJob> jobs, slurm_.jobs());
+  CKPT_TRY(std::vector<QueueNode> queue_nodes, slurm_.nodes());
+  std::vector<Steered> steered = steered_of(jobs);
+  std::vector<LiveNode> nodes = nodes_of(queue_nodes, jobs, steered);
+  // The classes have as many nodes as can be used now.
+  std::vector<ResourceClass> classes = options_.classes;
+  for (const LiveNode &n : nodes) classes[n.on].nodes++;
+  std::vector<LiveJob> live_jobs;
+  for (Steered &s : steered) {
+    // A job that does not leave has failed to write its image, and runs on.
+    if (is_running(s.job) && s.tag.leaving && now_ > *s.tag.leaving + options_.grace) {
+      log::warn("job {} was to be moved and still runs; it stays where it is", s.job.id);
+      s.tag.leaving.reset();
+      s.tag.stays = true;
+      CKPT_CHECK(slurm_.note(s.job.id, s.tag));
+    }
+    CKPT_CHECK(keep_held(s));
+    if (std::optional<LiveJob> j = live(s, nodes)) live_jobs.push_back(std::move(*j));
+  }
+  return apply(steer(ticks(now_), classes, nodes, std::move(live_jobs), options_.steer), steered);
+}
+
+Result<> Daemon::release_all() {
+  CKPT_TRY(std::vector<QueuedJob> jobs, slurm_.jobs());
+  for (Steered &s : steered_of(jobs)) {
+    if (!is_waiting(s.job)) continue;
+    const bool held = s.job.held && s.tag.leaving.has_value();
+    s.tag = {.seconds = s.tag.seconds, .megabytes = s.tag.megabytes, .done = s.tag.done};
+    CKPT_CHECK(slurm_.hold_for(s.job.id, 0, s.tag));
+    if (held) CKPT_CHECK(slurm_.release(s.job.id));
+  }
+  return {};
+}
+
+}  // namespace ckpt::tools

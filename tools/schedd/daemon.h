@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One round of ckpt-schedd: reads Slurm's queue, asks schedule/steer what to do, and has Slurm do
+// it. Nothing is remembered between rounds: see Tag.
+#pragma once
+
+#include <set>
+
+#include "schedule/steer/steer.h"
+#include "tools/schedd/slurm.h"
+
+namespace ckpt::tools {
+
+struct SchedOptions {
+  // Nodes belong to the class whose name is one of their features.
+  std::vector<schedule::ResourceClass> classes;
+  std::vector<double> speeds;
+  schedule::SteerOptions steer;
+  i64 grace = 120;                  // seconds
+  double default_megabytes = 1000;  // of an image, where nothing else is known
+  bool dry_run = false;
+};
+
+class Daemon {
+ public:
+  explicit Daemon(SchedOptions options) : options_(std::move(options)), slurm_(options_.dry_run) {}
+
+  Result<> round();
+  // Gives all jobs that wait for the daemon to Slurm, at once.
+  Result<> release_all();
+
+ private:
+  struct Steered {
+    QueuedJob job;
+    Tag tag;
+  };
+  std::vector<Steered> steered_of(const std::vector<QueuedJob> &jobs);
+  std::vector<schedule::LiveNode> nodes_of(const std::vector<QueueNode> &nodes,
+                                           const std::vector<QueuedJob> &jobs,
+                                           const std::vector<Steered> &steered);
+  std::optional<schedule::LiveJob> live(const Steered &s,
+                                        const std::vector<schedule::LiveNode> &nodes) const;
+  Result<> keep_held(Steered &s);
+  Result<> apply(const schedule::Decisions &d, std::vector<Steered> &steered);
+
+  const SchedOptions options_;
+  const Slurm slurm_;
+  i64 now_ = 0;  // seconds since 1970
+  std::set<u64> complained_;
+};
+
+}  // namespace ckpt::tools

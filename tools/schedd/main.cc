@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ckpt-schedd: places and moves Slurm's tagged jobs by a policy of schedule/.
+#include <signal.h>
+#include <time.h>
+
+#include "common/base/log.h"
+#include "schedule/trace/lines.h"
+#include "tools/command_line.h"
+#include "tools/history/fit.h"
+#include "tools/history/history.h"
+#include "tools/schedd/daemon.h"
+
+namespace ckpt::tools {
+namespace {
+
+using namespace schedule;
+
+// Fewer measurements than that say little.
+constexpr size_t kEnoughSamples = 3;
+// Otherwise what KS-5.5 assumes: 25 s for each GB that is moved.
+constexpr Line kAssumed{12.5 / 1024, 1};
+
+struct Options {
+  std::string classes, policy = "WMCT", history;
+  unsigned interval = 2, grace = 120, requeue_delay = 121;
+  double megabytes = 1000, waste_weight = 0.05;
+  bool once = false, dry_run = false, release = false;
+};
+
+volatile sig_atomic_t stop_requested = 0;
+
+void request_stop(int) { stop_requested = 1; }
+
+void catch_signals() {
+  struct sigaction act {};
+  act.sa_handler = request_stop;  // without SA_RESTART: a signal ends the pause
+  for (int s : {SIGTERM, SIGINT}) ::sigaction(s, &act, nullptr);
+}
+
+// "fast:1,slow:0.5": features of nodes, with their speeds.
+Result<> read_classes(const std::string &text, SchedOptions &o) {
+  for (std::string_view word : columns_of(text, ',')) {
+    std::vector<std::string_view> parts = columns_of(word, ':');
+    std::optional<double> speed = parts.size() == 2 ? number_in(parts[1]) : 1.0;
+    if (parts.size() > 2 || parts[0].empty() || !speed || *speed <= 0)
+      return fail_with_hint(
+          fmt::format("--classes: cannot read {:?}", word),
+          "write FEATURE:SPEED, with a feature that the nodes have in slurm.conf");
+    o.classes.push_back({std::string(parts[0]), 0, {}});
+    o.speeds.push_back(*speed);
+  }
+  return {};
+}
+
+CostModel costs_of(const std::string &file) {
+  HistoryFit fit = fit_history(read_history(file.empty() ? history_file() : file), {});
+  if (fit.dumps < kEnoughSamples || fit.restores < kEnoughSamples) {
+    log::info("the history has {} checkpoints and {} restores; assuming 25 s for each GB",
+              fit.dumps, fit.restores);
+    return {kAssumed, kAssumed};
+  }
+  return fit.model;
+}
+
+Result<SchedOptions> options_of(const Options &o) {
+  SchedOptions s;
+  CKPT_CHECK(read_classes(o.classes, s));
+  std::optional<PolicyName> policy = policy_named(o.policy);
+  if (!policy)
+    return fail_with_hint(fmt::format("there is no policy {:?}", o.policy),
+                          "the policies are MCT, MCTB, MCTM, MCTBM and WMCT");
+  s.steer.policy = *policy;
+  s.steer.of.waste_weight = o.waste_weight;
+  s.steer.requeue_delay = o.requeue_delay * kTicksPerSecond;
+  s.grace = o.grace;
+  s.default_megabytes = o.megabytes;
+  s.dry_run = o.dry_run;
+  if (o.interval * 2 > o.grace)
+    return fail("--grace must be at least twice --interval, or jobs start without the daemon");
+  CostModel costs = costs_of(o.history);
+  for (ResourceClass &c : s.classes) c.costs = costs;
+  return s;
+}
+
+Result<int> run(const Options &o) {
+  CKPT_TRY(SchedOptions s, options_of(o));
+  Daemon daemon(std::move(s));
+  if (o.release) {
+    CKPT_CHECK(daemon.release_all());
+    return 0;
+  }
+  catch_signals();
+  for (;;) {
+    Result<> done = daemon.round();
+    if (o.once && !done) return Failure(std::move(done).error());
+    // Slurm's controller may be away for a while.
+    if (!done) log::warn("{}", done.error().what);
+    if (o.once || stop_requested) return 0;
+    timespec pause{static_cast<time_t>(o.interval), 0};
+    ::nanosleep(&pause, nullptr);
+    if (stop_requested) return 0;
+  }
+}
+
+}  // namespace
+}  // namespace ckpt::tools
+
+int main(int argc, char **argv) {
+  using namespace ckpt::tools;
+  Options o;
+  CommandLine line(
+      "ckpt-schedd",
+      "Decides where Slurm's tagged jobs run, and moves them by checkpoints.\n"
+      "Exit code 0: stopped by a signal, or success; 1: failure; 125: the arguments are "
+      "wrong.");
+  line.option("--classes=LIST", o.classes,
+              "kinds of nodes as FEATURE:SPEED, separated by commas, the fastest first")
+      .required();
+  line.option("--policy=NAME", o.policy, "MCT, MCTB, MCTM, MCTBM or WMCT");
+  line.option("--interval=SECONDS", o.interval, "between two looks at the queue").range(1, 3600);
+  line.option("--grace=SECONDS", o.grace,
+              "how long jobs wait for a daemon that has died, until Slurm schedules them")
+      .range(2, 86400);
+  line.option("--requeue-delay=SECONDS", o.requeue_delay,
+              "what Slurm needs to start a job again: cred_expire + 1")
+      .range(0, 86400);
+  line.option("--history=FILE", o.history,
+              "what checkpoints and restores took: ckpt-history's file")
+      .default_is("this user's");
+  line.option("--megabytes=MB", o.megabytes, "of the image of a job that does not say it")
+      .range(0.0, 1e9);
+  line.option("--waste-weight=N", o.waste_weight, "WMCT: the weight of wasted node time")
+      .range(0.0, 1e3);
+  line.flag("--once", o.once, "look at the queue once, decide, and exit");
+  line.flag("--dry-run", o.dry_run, "say what would be done, and change nothing");
+  line.flag("--release", o.release, "give all jobs that wait for the daemon to Slurm, and exit");
+  return run_tool(line, argc, argv, 1, [&] { return run(o); });
+}

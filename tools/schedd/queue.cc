@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/schedd/queue.h"
+
+#include <charconv>
+
+#include <nlohmann/json.hpp>
+
+namespace ckpt::tools {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kMostHosts = 1 << 16;
+
+const json &member(const json &object, const char *name) {
+  static const json none;
+  auto at = object.find(name);
+  return at == object.end() ? none : *at;
+}
+
+std::optional<i64> number_of(const json &value) {
+  if (value.is_number_integer()) return value.get<i64>();
+  if (!value.is_object()) return {};
+  const json &set = member(value, "set"), &infinite = member(value, "infinite");
+  if (set != true || infinite == true) return {};
+  return number_of(member(value, "number"));
+}
+
+std::string text_of(const json &value) {
+  if (value.is_array() && !value.empty()) return text_of(value[0]);
+  return value.is_string() ? value.get<std::string>() : "";
+}
+
+Result<QueuedJob> job_of(const json &j) {
+  QueuedJob job;
+  std::optional<i64> id = number_of(member(j, "job_id"));
+  job.state = text_of(member(j, "job_state"));
+  if (!id || *id <= 0 || job.state.empty()) return fail("a job has no number or no state");
+  job.id = static_cast<u64>(*id);
+  job.comment = text_of(member(j, "comment"));
+  job.submitted = number_of(member(j, "submit_time")).value_or(0);
+  job.started = number_of(member(j, "start_time")).value_or(0);
+  job.eligible = number_of(member(j, "eligible_time")).value_or(0);
+  if (std::optional<i64> minutes = number_of(member(j, "time_limit"))) job.limit = *minutes * 60;
+  job.nodes = static_cast<unsigned>(
+      std::clamp<i64>(number_of(member(j, "node_count")).value_or(1), 1, kMostHosts));
+  job.restarts =
+      static_cast<unsigned>(std::max<i64>(0, number_of(member(j, "restart_cnt")).value_or(0)));
+  job.held = number_of(member(j, "priority")) == 0;
+  CKPT_TRY(job.on, expand_hosts(text_of(member(j, "nodes"))));
+  CKPT_TRY(job.required, expand_hosts(text_of(member(j, "required_nodes"))));
+  return job;
+}
+
+// The value of NAME= in a line of such words.
+std::string_view word_of(std::string_view line, std::string_view name) {
+  for (size_t at = 0; at < line.size();) {
+    size_t end = std::min(line.find(' ', at), line.size());
+    std::string_view word = line.substr(at, end - at);
+    if (word.starts_with(name) && word.substr(name.size()).starts_with('='))
+      return word.substr(name.size() + 1);
+    at = end + 1;
+  }
+  return {};
+}
+
+std::vector<std::string> split(std::string_view text) {
+  std::vector<std::string> words;
+  while (!text.empty()) {
+    std::string_view word = text.substr(0, text.find(','));
+    words.emplace_back(word);
+    text.remove_prefix(std::min(word.size() + 1, text.size()));
+  }
+  return words;
+}
+
+// States are joined by '+', and '*' marks a node that does not answer.
+bool is_usable(std::string_view state) {
+  for (std::string_view bad : {"DOWN", "DRAIN", "FAIL", "MAINT", "PLANNED", "POWER", "REBOOT",
+                               "RESERVED", "UNKNOWN", "FUTURE", "NOT_RESPONDING", "*"})
+    if (state.find(bad) != state.npos) return false;
+  return true;
+}
+
+Result<> add_range(std::vector<std::string> &hosts, std::string_view prefix, std::string_view range,
+                   std::string_view suffix) {
+  std::string_view first = range.substr(0, range.find('-'));
+  std::string_view last = first.size() < range.size() ? range.substr(first.size() + 1) : first;
+  unsigned a = 0, b = 0;
+  auto read = [](std::string_view text, unsigned &n) {
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+    return error == std::errc() && end == text.data() + text.size();
+  };
+  if (!read(first, a) || !read(last, b) || b < a || b - a >= kMostHosts - hosts.size())
+    return fail("{}[{}]{} is no list of nodes", prefix, range, suffix);
+  for (unsigned i = a; i <= b; i++)
+    hosts.push_back(fmt::format("{}{:0{}}{}", prefix, i, first.size(), suffix));
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> expand_hosts(std::string_view list) {
+  std::vector<std::string> hosts;
+  while (!list.empty()) {
+    size_t comma = list.find(','), open = list.find('[');
+    if (open >= comma) {
+      hosts.emplace_back(list.substr(0, comma));
+    } else {
+      size_t close = list.find(']', open);
+      if (close == list.npos) return fail("{} has a bracket without an end", list);
+      comma = list.find(',', close);
+      std::string_view suffix = list.substr(close + 1, comma - std::min(comma, close + 1));
+      for (const std::string &range : split(list.substr(open + 1, close - open - 1)))
+        CKPT_CHECK(add_range(hosts, list.substr(0, open), range, suffix));
+    }
+    if (hosts.size() >= kMostHosts) return fail("{} nodes are too many", hosts.size());
+    if (comma == list.npos) break;
+    list.remove_prefix(comma + 1);
+  }
+  return hosts;
+}
+
+Result<std::vector<QueuedJob>> parse_queue(const std::string &text) {
+  json queue = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!queue.is_object() || !member(queue, "jobs").is_array())
+    return fail_with_hint("squeue --json printed no list of jobs",
+                          "Slurm needs its JSON plugins (Debian: slurm-wlm-basic-plugins)");
+  std::vector<QueuedJob> jobs;
+  for (const json &j : queue["jobs"]) {
+    CKPT_TRY(QueuedJob job, job_of(j));
+    jobs.push_back(std::move(job));
+  }
+  return jobs;
+}
+
+Result<std::vector<QueueNode>> parse_nodes(std::string_view text) {
+  std::vector<QueueNode> nodes;
+  while (!text.empty()) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    std::string_view name = word_of(line, "NodeName"), state = word_of(line, "State");
+    if (name.empty()) continue;
+    if (state.empty()) return fail("scontrol show nodes: node {} has no state", name);
+    QueueNode node{std::string(name), split(word_of(line, "ActiveFeatures")), is_usable(state),
+                   word_of(line, "CPUAlloc") != "0" || state.find("COMPLETING") != state.npos};
+    nodes.push_back(std::move(node));
+  }
+  return nodes;
+}
+
+}  // namespace ckpt::tools

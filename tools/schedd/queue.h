@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What Slurm says of its jobs and nodes: `squeue --json` and `scontrol show nodes --oneliner`.
+//
+// The JSON follows a parser that changes with Slurm's version. Up to 22.05, numbers are numbers and
+// a state is a word; from 23.02 on, numbers that may be unset are {"set", "infinite", "number"},
+// and a state is a list of words. This is the only place that knows.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/bytes.h"
+#include "common/base/result.h"
+
+namespace ckpt::tools {
+
+struct QueuedJob {
+  u64 id = 0;
+  std::string state;  // "PENDING", "RUNNING", "SPECIAL_EXIT" …
+  std::string comment;
+  i64 submitted = 0, started = 0, eligible = 0;  // seconds since 1970; 0: not known
+  std::optional<i64> limit;                      // seconds
+  unsigned nodes = 1;
+  unsigned restarts = 0;
+  bool held = false;                      // its priority is 0
+  std::vector<std::string> on, required;  // nodes
+};
+
+struct QueueNode {
+  std::string name;
+  std::vector<std::string> features;
+  bool usable = false;  // neither down nor drained
+  bool in_use = false;  // by any job
+};
+
+Result<std::vector<QueuedJob>> parse_queue(const std::string &text);
+Result<std::vector<QueueNode>> parse_nodes(std::string_view text);
+
+// "n[1-2,5],x" as n1, n2, n5 and x (Slurm's host lists, with one pair of brackets a name).
+Result<std::vector<std::string>> expand_hosts(std::string_view list);
+
+}  // namespace ckpt::tools
