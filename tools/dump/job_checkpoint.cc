@@ -111,15 +111,11 @@ Result<> JobCheckpoint::connect(const JobFolder &folder, Crew &crew) {
     return fail_with_hint(fmt::format("the job {} has no running program", folder.path()),
                           "start each of its programs by ckpt-run --job");
   for (const auto &[name, address] : members)
-<<<<<<< HEAD
     if (!address.lives)
       return fail_with_hint(
           fmt::format("the ckpt-run of member {} was killed, or its node has failed", name),
           fmt::format("if its program is not to be in the checkpoint, remove {}",
                       folder.member_file(name)));
-=======
-    if (address.restoring) return fail("member {} of the job is being restored", name);
->>>>>>> main
   Begin begin{.task = Task::Dump,
               .checkpoint = report_.checkpoint,
               .stop = !options_.leave_running,
