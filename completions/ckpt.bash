@@ -110,7 +110,7 @@ _ckpt_program_at() {
   for ((i = 1; i < COMP_CWORD; i++)); do
     case ${COMP_WORDS[i]} in
       --) echo $((i + 1)); return ;;
-      --device | --every | --mtbf | --keep | --image-dir | --image | --on-signal | --priority)
+      --device | --every | --mtbf | --keep | --image-dir | --image | --job | --member | --on-signal | --priority)
         ((i++))
         while [[ ${COMP_WORDS[i + 1]} == [:=] || ${COMP_WORDS[i]} == [:=] ]] && ((i < COMP_CWORD)); do ((i++)); done
         ;;
@@ -141,11 +141,11 @@ _ckpt_run() {
     --mtbf) _ckpt_words '24h' ;;
     --keep) _ckpt_words '2 3 7' ;;
     --priority) _ckpt_words '0 1 10' ;;
-    --image | --image-dir) _ckpt_files ;;
+    --image | --image-dir | --job) _ckpt_files ;;
     --on-signal) _ckpt_words 'TERM TERM,USR1 TERM,USR1,USR2 none' ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --managed-on-host --share-ipc --managed --unmanaged --priority --image --on-signal --every --mtbf --keep --image-dir --list-devices --json --version --help --'
+        _ckpt_words '--device --portable --managed-on-host --share-ipc --managed --unmanaged --priority --image --job --member --on-signal --every --mtbf --keep --image-dir --list-devices --json --version --help --'
       else
         compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -c -- "$cur")
@@ -162,12 +162,13 @@ _ckpt_dump() {
     --user) mapfile -t COMPREPLY < <(compgen -u -- "$cur") ;;
     --key-file | --to) _ckpt_files ;;
     --keep) _ckpt_words '2 3 7 24' ;;
+    --job) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
     --memory) _ckpt_words '128 1024 4096' ;;
     --prepare) _ckpt_words '0 2048 16384' ;;
     --timeout) _ckpt_words '10 60 300 3600' ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--output --leave-running --overwrite --parent --keep --key-file --shared-key --memory --prepare --timeout --suspend --to --all --user --json --quiet --verbose --version --help'
+        _ckpt_words '--output --leave-running --overwrite --parent --keep --key-file --shared-key --memory --prepare --timeout --suspend --to --all --user --job --json --quiet --verbose --version --help'
       else
         _ckpt_words "$(_ckpt_programs)"
       fi
@@ -185,11 +186,11 @@ _ckpt_restore() {
     --keep) _ckpt_words '2 3 7' ;;
     --output | --json-report | --key-file | --image-dir) _ckpt_files ;;
     --on-signal) _ckpt_words 'TERM TERM,USR1 TERM,USR1,USR2 none' ;;
-    --all) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
+    --all | --job) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
     --resume) _ckpt_words "$(_ckpt_programs)" ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --ignore-limits --continue-without-devices --on-signal --every --mtbf --keep --image-dir --detach --output --truncate-files --append-files --key-file --shared-key --trust-image --resume --all --json-report --version --help'
+        _ckpt_words '--device --portable --ignore-limits --continue-without-devices --on-signal --every --mtbf --keep --image-dir --detach --output --truncate-files --append-files --key-file --shared-key --trust-image --resume --all --job --member --checkpoint --json-report --version --help'
       else
         _ckpt_images
       fi

@@ -2,11 +2,15 @@
 """Jobs of several programs on several nodes, which are checkpointed as one (docs/rooms/job.md). The nodes are
 namespaces of this machine (nodes.py)."""
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
 
 import pytest
 
-from conftest import wait_for
+from conftest import criu_with, tree_of, wait_for
 from nodes import NETWORK, Nodes, wait_members
 
 PORT = "7800"
@@ -28,12 +32,13 @@ def nodes(ckpt):
 class Pair:
     """tests/system/programs/pair.cc on the first two nodes, as a job."""
 
-    def __init__(self, ckpt, nodes, env=None):
+    def __init__(self, ckpt, nodes, client_env=None):
         self.ckpt, self.nodes, self.folder = ckpt, nodes, ckpt.folder / "job"
         program = str(ckpt.programs / "pair")
-        self.server = nodes[0].start("ckpt-run", "--job=job", "--", program, "serve", NETWORK + "1", PORT, env=env)
+        self.server = nodes[0].start("ckpt-run", "--job=job", "--", program, "serve", NETWORK + "1", PORT)
         self.server.wait_text("listening")
-        self.client = nodes[1].start("ckpt-run", "--job=job", "--", program, "talk", NETWORK + "1", PORT, env=env)
+        self.client = nodes[1].start("ckpt-run", "--job=job", "--", program, "talk", NETWORK + "1", PORT,
+                                     env=client_env)
         self.client.wait_lines(2)
         wait_members(self.folder, ["node1", "node2"])
 
@@ -70,10 +75,10 @@ def test_job_runs_on_after_a_checkpoint(ckpt, nodes):
     pair.check_end()
 
 
-def restore_pair(pair, at, env=None):
+def restore_pair(pair, at):
     """Restores the pair on the nodes `at`; the first is the server's."""
-    pair.server = at[0].start("ckpt-restore", "--job=job", "--member=node1", env=env)
-    pair.client = at[1].start("ckpt-restore", "--job=job", "--member=node2", env=env)
+    pair.server = at[0].start("ckpt-restore", "--job=job", "--member=node1")
+    pair.client = at[1].start("ckpt-restore", "--job=job", "--member=node2")
 
 
 def stop_pair(pair):
@@ -100,3 +105,156 @@ def test_job_moves_to_other_nodes(ckpt, nodes):
     restore_pair(pair, n[2:])
     pair.client.wait_lines(2)
     pair.check_end()
+
+
+BEFORE_THE_DECISION = ["job-begin", "job-connect", "job-ready", "job-lock", "job-capture", "job-durable", "job-commit"]
+
+
+def test_coordinator_that_is_killed_before_the_decision(ckpt, nodes):
+    """All programs run on, whatever they had been told, and there is no checkpoint."""
+    pair = Pair(ckpt, nodes(2))
+    for step in BEFORE_THE_DECISION:
+        assert pair.dump(env={"CKPT_TEST_STOP_AT": step}).returncode == -9
+        pair.check_goes_on()
+        assert not any((pair.folder / c / "decision").exists() and "complete" in (pair.folder / c / "decision").read_text()
+                       for c in pair.checkpoints()), step
+    stop_pair(pair)
+    assert len(pair.checkpoints()) == 1  # those of killed coordinators are removed
+    restore_pair(pair, pair.nodes)
+    pair.check_end()
+
+
+def test_coordinator_that_is_killed_after_the_decision(ckpt, nodes):
+    """The checkpoint is complete, and all programs end, as they were to."""
+    pair = Pair(ckpt, nodes(2))
+    assert pair.dump(env={"CKPT_TEST_STOP_AT": "job-finish"}).returncode == -9
+    assert [j.wait() for j in pair.jobs] == [85, 85]
+    restore_pair(pair, pair.nodes)
+    pair.client.wait_lines(1)
+    pair.check_end()
+
+
+@pytest.mark.full
+def test_coordinator_that_is_slow_with_its_decision(ckpt, nodes):
+    """Its members take it for dead and run on. It finds their decision, and not a second one."""
+    pair = Pair(ckpt, nodes(2))
+    tool = pair.nodes[0].start("ckpt-dump", "--job=job", env={"CKPT_TEST_HOLD_AT": "job-commit"})
+    decision = pair.folder / "0001" / "decision"
+    wait_for(decision.exists, "the members' decision", 120)
+    pair.check_goes_on()
+    assert json.loads(decision.read_text())["result"] == "abandoned"
+    for pid in [tool.pid, *tree_of(tool.pid)]:
+        os.kill(pid, signal.SIGCONT)
+    assert tool.wait() == 1
+    assert "has given up" in tool.error_text
+    assert pair.checkpoints() == []
+    pair.check_end()
+
+
+@pytest.mark.parametrize("step", ["quiesce", "criu", "record", "write"])
+def test_dump_of_a_member_that_is_killed(ckpt, nodes, step):
+    pair = Pair(ckpt, nodes(2), client_env={"CKPT_TEST_STOP_AT": step})
+    r = pair.dump()
+    assert r.returncode == 1
+    assert "member node2" in r.stderr and "keep running" in r.stderr, r.stderr
+    pair.check_goes_on()
+    assert pair.checkpoints() == []
+    pair.check_end()
+
+
+def test_dump_of_a_member_that_fails(ckpt, nodes):
+    pair = Pair(ckpt, nodes(2), client_env=criu_with(ckpt, after_dump="test -e works"))
+    r = pair.dump()
+    assert r.returncode == 1
+    assert "member node2: CRIU cannot dump the program" in r.stderr, r.stderr
+    assert (pair.folder / "node2.criu.log").exists()
+    pair.check_goes_on()
+    assert pair.checkpoints() == []
+    (ckpt.folder / "works").touch()
+    stop_pair(pair)
+    restore_pair(pair, pair.nodes)
+    pair.check_end()
+
+
+def test_connection_to_a_program_that_is_not_in_the_job(ckpt, nodes):
+    n = nodes(2)
+    program = str(ckpt.programs / "pair")
+    server = n[0].start("ckpt-run", "--", program, "serve", NETWORK + "1", PORT)
+    server.wait_text("listening")
+    client = n[1].start("ckpt-run", "--job=job", "--", program, "talk", NETWORK + "1", PORT)
+    client.wait_lines(1)
+    r = n[1].call("ckpt-dump", "--job=job")
+    assert r.returncode == 1
+    assert f"node2: process {client.program()} (pair): descriptor 3 is a TCP connection to {NETWORK}1 port {PORT}, " \
+           "where no member of the job has it" in r.stderr, r.stderr
+    client.wait_lines(len(client.lines) + 1)
+
+
+def test_restore_whose_coordinator_is_killed(ckpt, nodes):
+    """No copy runs, and the images are as they were."""
+    pair = Pair(ckpt, nodes(2))
+    stop_pair(pair)
+    for step in ("job-wait", "job-restore", "job-commit"):
+        pair.client = pair.nodes[1].start("ckpt-restore", "--job=job", "--member=node2")
+        pair.server = pair.nodes[0].start("ckpt-restore", "--job=job", "--member=node1", env={"CKPT_TEST_STOP_AT": step})
+        assert pair.server.wait() == -9
+        if step == "job-wait":
+            pair.client.kill()  # it waits for the other
+        else:
+            assert pair.client.wait() == 1
+            assert "the job gives up: its coordinator is lost" in pair.client.error_text, pair.client.error_text
+        assert not pair.client.text
+    restore_pair(pair, pair.nodes)
+    pair.client.wait_lines(1)
+    pair.check_end()
+
+
+def test_peers_without_the_job_s_key(ckpt, nodes):
+    pair = Pair(ckpt, nodes(2))
+    member = json.loads((pair.folder / "members" / "node1").read_text())
+    script = f"""
+import socket
+for data in (b"", b"GET / HTTP/1.1\\r\\n\\r\\n", b"ckptjob1" + b"x" * 32 + b"\\xff\\xff\\xff\\xff", b"ckptjob1" + b"x" * 4000):
+    s = socket.create_connection(("{NETWORK}1", {member["port"]}))
+    s.settimeout(20)
+    s.sendall(data)
+    s.shutdown(socket.SHUT_WR)
+    try:
+        while s.recv(4096):
+            pass
+    except ConnectionError:
+        pass
+"""
+    subprocess.run(pair.nodes[1].inside(sys.executable, "-c", script), check=True, timeout=120)
+    pair.check_goes_on()
+    # Nor does one with another key get further.
+    key = (pair.folder / "key").read_bytes()
+    other = ckpt.folder / "other"
+    shutil.copytree(pair.folder, other)
+    (other / "key").write_bytes(bytes(32))
+    r = pair.nodes[1].call("ckpt-dump", "--job=other")
+    assert r.returncode == 1 and "cannot be reached" in r.stderr, r.stderr
+    assert (pair.folder / "key").read_bytes() == key
+    stop_pair(pair)
+    restore_pair(pair, pair.nodes)
+    pair.check_end()
+
+
+def test_folder_that_others_can_write_to_is_refused(ckpt):
+    (ckpt.folder / "job").mkdir()
+    (ckpt.folder / "job").chmod(0o770)
+    job = ckpt.run("counter", options=["--job=job"])
+    assert job.wait() == 125
+    assert "other users may write to the job's folder" in job.error_text, job.error_text
+
+
+def test_two_members_of_one_name(ckpt):
+    first = ckpt.run("counter", options=["--job=job", "--member=a"])
+    first.wait_lines(1)
+    second = ckpt.run("counter", options=["--job=job", "--member=a"])
+    assert second.wait() == 125
+    assert "the job has a member a that runs" in second.error_text, second.error_text
+    # That of a killed ckpt-run is free again.
+    first.kill()
+    third = ckpt.run("counter", options=["--job=job", "--member=a"])
+    third.wait_lines(1)

@@ -47,16 +47,15 @@ class MpiJob:
         r = self.nodes[0].call("ckpt-dump", "--job=job", "--json", *options)
         assert r.returncode == 0, r.stdout + r.stderr
 
-    def stop(self):
-        self.dump()
+    def stop(self, *options):
+        self.dump(*options)
         assert self.job.wait() == 85
         wait_members(self.folder, [])
 
     def restore(self, at):
-        others = [node.start("ckpt-restore", "--job=job", f"--member={name}") for node, name in
-                  zip(at[1:], self.names[1:])]
+        for node, name in zip(at[1:], self.names[1:]):
+            node.start("ckpt-restore", "--job=job", f"--member={name}")
         self.job = at[0].start("ckpt-restore", "--job=job", f"--member={self.names[0]}")
-        return others
 
     def check_end(self):
         assert self.job.wait() == 0, self.job.error_text
@@ -84,4 +83,43 @@ def test_job_of_two_nodes(ckpt, nodes, kind):
     job.dump("--leave-running")
     job.stop()
     job.restore(n)
+    job.check_end()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("ranks, hosts", [(2, 2), (8, 2), (4, 4), (8, 4)])
+@pytest.mark.parametrize("kind", ["openmpi", "mpich"])
+def test_jobs_of_several_sizes(ckpt, nodes, kind, ranks, hosts):
+    n = nodes(hosts)
+    job = MpiJob(ckpt, n, kind, ranks, hosts)
+    job.stop()
+    job.restore(n)
+    job.check_end()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ["openmpi", "mpich"])
+def test_job_moves_to_other_nodes(ckpt, nodes, kind):
+    n = nodes(4)
+    for i in (2, 3):
+        n[i].drop_address(i + 1)
+    job = MpiJob(ckpt, n, kind)
+    job.stop()
+    for i in (0, 1):
+        n[i].drop_address(i + 1)
+        n[i + 2].take_address(i + 1)
+    job.restore(n[2:])
+    job.check_end()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ["openmpi", "mpich"])
+def test_fifty_rounds(ckpt, nodes, kind):
+    """One job, which is stopped and restored 50 times."""
+    n = nodes(2)
+    job = MpiJob(ckpt, n, kind, steps=5000)
+    for _ in range(50):
+        job.stop("--keep", "1")
+        job.restore(n)
+        job.job.wait_lines(1)
     job.check_end()

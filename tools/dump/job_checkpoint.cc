@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/dump/job_checkpoint.h"
 
+#include <algorithm>
 #include <thread>
 
 #include "common/base/json_depth.h"
@@ -16,6 +17,7 @@ using namespace std::chrono_literals;
 // A program that connects and closes all the time differs between any two looks at it.
 constexpr int kJobAttempts = 5;
 constexpr auto kJobAttemptInterval = 300ms;
+constexpr auto kRestoreTimeout = 10s;
 constexpr int kMaxReportDepth = 4;
 
 json report_of(const std::string &text) {
@@ -89,13 +91,31 @@ Result<> JobCheckpoint::lead(const JobFolder &folder, Crew &crew) {
   return commit(folder, crew);
 }
 
+// A program that has just been restored may still be waiting for its devices.
+Result<JobCheckpoint::Members> JobCheckpoint::running_members(const JobFolder &folder) {
+  for (auto end = Phases::Clock::now() + kRestoreTimeout;; std::this_thread::sleep_for(100ms)) {
+    CKPT_CHECK(cancel_.check());
+    CKPT_TRY(Members members, folder.members());
+    auto restoring = std::find_if(members.begin(), members.end(),
+                                  [](const auto &m) { return m.second.restoring != 0; });
+    if (restoring == members.end()) return members;
+    if (Phases::Clock::now() > end)
+      return fail_with_hint(fmt::format("member {} of the job is being restored", restoring->first),
+                            "start ckpt-restore --job of the others");
+  }
+}
+
 Result<> JobCheckpoint::connect(const JobFolder &folder, Crew &crew) {
-  CKPT_TRY(auto members, folder.members());
+  CKPT_TRY(Members members, running_members(folder));
   if (members.empty())
     return fail_with_hint(fmt::format("the job {} has no running program", folder.path()),
                           "start each of its programs by ckpt-run --job");
   for (const auto &[name, address] : members)
-    if (address.restoring) return fail("member {} of the job is being restored", name);
+    if (!address.lives)
+      return fail_with_hint(
+          fmt::format("the ckpt-run of member {} was killed, or its node has failed", name),
+          fmt::format("if its program is not to be in the checkpoint, remove {}",
+                      folder.member_file(name)));
   Begin begin{.task = Task::Dump,
               .checkpoint = report_.checkpoint,
               .stop = !options_.leave_running,

@@ -39,8 +39,10 @@ class JobCheckpoint {
   bool complete() const { return complete_; }
 
  private:
+  using Members = std::map<std::string, MemberAddress>;
   Result<> attempt(const JobFolder &folder);
   Result<> lead(const JobFolder &folder, Crew &crew);
+  Result<Members> running_members(const JobFolder &folder);
   Result<> connect(const JobFolder &folder, Crew &crew);
   Result<> compare_connections(const Crew &crew, const std::vector<Reached> &reached);
   Result<> commit(const JobFolder &folder, const Crew &crew);

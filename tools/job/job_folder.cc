@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "common/base/io.h"
 #include "common/base/json_depth.h"
@@ -82,6 +84,7 @@ Result<MemberAddress> read_member(const std::string &path) {
   }
   a.port = j["port"].get<u16>();
   a.restoring = j["restoring"].get<unsigned>();
+  a.lives = ::flock(fd.get(), LOCK_SH | LOCK_NB) != 0;
   return a;
 }
 
@@ -89,11 +92,19 @@ std::string text_of(const MemberAddress &a) {
   return json_text({{"addresses", a.addresses}, {"port", a.port}, {"restoring", a.restoring}});
 }
 
+// A reader has it locked for a moment.
+bool try_lock(int fd) {
+  using namespace std::chrono_literals;
+  for (int n = 0; n < 20; n++, std::this_thread::sleep_for(10ms))
+    if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
+  return false;
+}
+
 // The file of a member whose ckpt-run was killed, or whose node has failed. False: it lives.
 bool remove_stale(const std::string &path) {
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!fd) return errno == ENOENT;
-  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return false;
+  if (!try_lock(fd.get())) return false;
   struct stat ours {
   }, named{};
   // Another process may have done the same before we had the lock.

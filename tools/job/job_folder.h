@@ -25,6 +25,7 @@ struct MemberAddress {
   std::vector<std::string> addresses;
   u16 port = 0;
   unsigned restoring = 0;  // the checkpoint that it waits to be restored from; 0: it runs
+  bool lives = true;       // false: its ckpt-run was killed, or its node has failed
 };
 
 class JobFolder {

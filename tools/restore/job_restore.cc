@@ -86,6 +86,7 @@ Result<> JobRestore::meet_before(const Check &check) {
 Result<> JobRestore::accept_coordinator(const Check &check) {
   for (;;) {
     CKPT_CHECK(check());
+    if (gave_up_) return fail("the job gives up: {}", why_);
     pollfd p{member_->listener(), POLLIN, 0};
     if (::poll(&p, 1, static_cast<int>(kLookInterval.count())) <= 0) continue;
     UniqueFd peer(::accept4(member_->listener(), nullptr, nullptr, SOCK_CLOEXEC));
@@ -135,6 +136,8 @@ void JobRestore::coordinate() {
     return lead(crew, attempt);
   });
   if (led) return crew.go_all(Stage::Restored);
+  why_ = led.error().text();
+  gave_up_ = true;
   (void)decide(decision_of(attempt), abandoned(led.error().what));
   crew.abort(led.error().text());
 }
@@ -168,7 +171,8 @@ Result<std::map<std::string, MemberAddress>> JobRestore::wait_for_members() cons
     CKPT_TRY(auto members, folder_.members());
     std::vector<std::string> missing;
     for (const std::string &name : names_)
-      if (auto m = members.find(name); m == members.end() || m->second.restoring != checkpoint_)
+      if (auto m = members.find(name);
+          m == members.end() || !m->second.lives || m->second.restoring != checkpoint_)
         missing.push_back(name);
     if (missing.empty()) return members;
     if (Clock::now() - start < kPatience) continue;

@@ -59,6 +59,8 @@ class JobRestore {
   std::unique_ptr<JobMember> member_;
   std::unique_ptr<MemberLink> link_;
   std::atomic<bool> stop_ = false;
+  std::string why_;                    // set before the next
+  std::atomic<bool> gave_up_ = false;  // by the coordinator
   std::thread coordinator_;
 };
 

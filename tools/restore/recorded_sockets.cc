@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "common/base/unique_fd.h"
-#include "tools/net/time_wait.h"
+#include "tools/net/closed_connections.h"
 
 namespace ckpt::tools {
 namespace {
@@ -85,7 +85,7 @@ std::string refused(const ImageManifest::Socket &s, int error) {
 void check_sockets(const ImageManifest &m, Reasons &reasons) {
   for (const ImageManifest::Socket &s : m.sockets) {
     int error = try_out(s);
-    if (error == EADDRINUSE && end_time_wait(s.local.port)) error = try_out(s);
+    if (error && end_closed_connections(s.local, s.remote)) error = try_out(s);
     if (error) reasons.push_back(refused(s, error));
   }
   std::sort(reasons.begin(), reasons.end());

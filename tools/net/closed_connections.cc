@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/net/time_wait.h"
+#include "tools/net/closed_connections.h"
 
 #include <arpa/inet.h>
 #include <linux/inet_diag.h>
@@ -12,7 +12,6 @@
 #include <cstring>
 
 #include "common/base/unique_fd.h"
-#include "tools/net/inet_table.h"
 
 namespace ckpt::tools {
 namespace {
@@ -48,14 +47,22 @@ bool destroy(int netlink, const InetSocket &s) {
          static_cast<nlmsgerr *>(NLMSG_DATA(h))->error == 0;
 }
 
+// Another program's connection that is not in TIME-WAIT may have bytes left to send.
+bool in_the_way(const InetSocket &s, const Endpoint &local, const std::optional<Endpoint> &remote) {
+  if (s.inode != 0) return false;
+  if (s.state == InetSocket::TimeWait) return s.local.port == local.port;
+  // One that is not accepted yet has no process either, but a listening socket.
+  bool open = s.state == InetSocket::Established || s.state == InetSocket::SynReceived;
+  return !open && remote && s.local == local && s.remote == *remote;
+}
+
 }  // namespace
 
-bool end_time_wait(u16 port) {
+bool end_closed_connections(const Endpoint &local, const std::optional<Endpoint> &remote) {
   UniqueFd netlink(::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
   bool any = false;
   for (const InetSocket &s : inet_sockets(::getpid(), InetProtocol::Tcp))
-    if (netlink && s.state == InetSocket::TimeWait && s.local.port == port)
-      any |= destroy(netlink.get(), s);
+    if (netlink && in_the_way(s, local, remote)) any |= destroy(netlink.get(), s);
   return any;
 }
 

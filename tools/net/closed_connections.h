@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Connections that no process has any more, which the kernel keeps, and which stand in the way of a
+// program that is restored:
+//
+//   TIME-WAIT     A closed connection is kept for a minute, so that a late packet of its is not
+//   taken
+//                 for one of a new connection (RFC 9293, 3.6.1). If the program had not set
+//                 SO_REUSEADDR, nobody can bind its port for that minute.
+//   the same one  A copy whose restore has failed was ended, and the kernel still tries to tell the
+//                 other end.
+#pragma once
+
+#include <optional>
+
+#include "tools/net/inet_table.h"
+
+namespace ckpt::tools {
+
+// Ends those of this network namespace. False: there is none, or the kernel refuses it
+// (CAP_NET_ADMIN, CONFIG_INET_DIAG_DESTROY).
+bool end_closed_connections(const Endpoint &local, const std::optional<Endpoint> &remote);
+
+}  // namespace ckpt::tools
