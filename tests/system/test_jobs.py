@@ -230,8 +230,10 @@ for data in (b"", b"GET / HTTP/1.1\\r\\n\\r\\n", b"ckptjob1" + b"x" * 32 + b"\\x
     # Nor does one with another key get further.
     key = (pair.folder / "key").read_bytes()
     other = ckpt.folder / "other"
-    shutil.copytree(pair.folder, other)
+    shutil.copytree(pair.folder, other, copy_function=os.link)  # the members' files, which they have locked
+    (other / "key").unlink()
     (other / "key").write_bytes(bytes(32))
+    (other / "key").chmod(0o600)
     r = pair.nodes[1].call("ckpt-dump", "--job=other")
     assert r.returncode == 1 and "cannot be reached" in r.stderr, r.stderr
     assert (pair.folder / "key").read_bytes() == key
