@@ -209,6 +209,7 @@ def test_restore_whose_coordinator_is_killed(ckpt, nodes):
     pair.check_end()
 
 
+@pytest.mark.full
 def test_peers_without_the_job_s_key(ckpt, nodes):
     pair = Pair(ckpt, nodes(2))
     member = json.loads((pair.folder / "members" / "node1").read_text())
