@@ -209,6 +209,7 @@ def test_restore_whose_coordinator_is_killed(ckpt, nodes):
     pair.check_end()
 
 
+@pytest.mark.full
 def test_peers_without_the_job_s_key(ckpt, nodes):
     pair = Pair(ckpt, nodes(2))
     member = json.loads((pair.folder / "members" / "node1").read_text())
@@ -230,8 +231,10 @@ for data in (b"", b"GET / HTTP/1.1\\r\\n\\r\\n", b"ckptjob1" + b"x" * 32 + b"\\x
     # Nor does one with another key get further.
     key = (pair.folder / "key").read_bytes()
     other = ckpt.folder / "other"
-    shutil.copytree(pair.folder, other)
+    shutil.copytree(pair.folder, other, copy_function=os.link)  # the members' files, which they have locked
+    (other / "key").unlink()
     (other / "key").write_bytes(bytes(32))
+    (other / "key").chmod(0o600)
     r = pair.nodes[1].call("ckpt-dump", "--job=other")
     assert r.returncode == 1 and "cannot be reached" in r.stderr, r.stderr
     assert (pair.folder / "key").read_bytes() == key
