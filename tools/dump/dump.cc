@@ -7,11 +7,9 @@
 #include <filesystem>
 #include <thread>
 
-#include "common/base/available_memory.h"
 #include "common/base/log.h"
 #include "common/base/shortage.h"
 #include "storage/format/uuid.h"
-#include "storage/ops/prune.h"
 #include "storage/read/image_reader.h"
 #include "tools/criu/interrupted_waits.h"
 #include "tools/dump/describe_program.h"
@@ -19,6 +17,7 @@
 #include "tools/dump/image_path.h"
 #include "tools/dump/link_remaps.h"
 #include "tools/dump/memory_files.h"
+#include "tools/dump/new_image.h"
 #include "tools/dump/outer_pipes.h"
 #include "tools/dump/returned.h"
 #include "tools/dump/unsupported.h"
@@ -40,13 +39,6 @@ using namespace std::chrono_literals;
 constexpr int kAttempts = 20;
 constexpr auto kNameWait = 500ms;  // for another dump
 constexpr auto kEndTimeout = 60s;  // the kernel needs a while to free a large program's memory
-
-// With --leave-running the program need not wait for compression and the disk, as long as a copy of
-// its data fits into memory. The limit is a quarter of the memory that is available now.
-size_t background_bytes() {
-  constexpr u64 kMin = 128u << 20, kPart = 4;
-  return std::max(kMin, available_memory() / kPart);
-}
 
 Result<> ask_keeper(int fd, protocol::Type type, const std::string &image) {
   CKPT_CHECK(send_message(fd, static_cast<u16>(type), Writer().str(image).bytes()));
@@ -165,7 +157,7 @@ Result<> Dump::finish() {
   phases_.begin("end");
   if (!options_.leave_running) CKPT_CHECK(end_program());
   if (options_.leave_running && options_.outcome_when_durable) agents_.send_continue();
-  prune();
+  remove_older_images(options_);
   keeper_.reset();
   if (options_.leave_running && !in_pipe()) tell_keeper_of_image();
   if (options_.leave_running) return check_returned();
@@ -216,11 +208,7 @@ Result<> Dump::open_image() {
   manifest_ = describe_program(target_, criu_, rights_);
   hash_files();
   for (const Process &p : target_.processes) expected_ += p.resident_bytes;
-  if (in_pipe()) {
-    CKPT_TRY(image_, storage::ImageWriter::create_in_pipe(STDOUT_FILENO, writer_options()));
-  } else {
-    CKPT_TRY(image_, storage::ImageWriter::create(options_.image, writer_options()));
-  }
+  CKPT_TRY(image_, create_image(options_));
   if (const storage::ImageReader *parent = image_->parent())
     manifest_["parent"] = {{"name", fs::path(parent->path()).filename().string()},
                            {"uuid", storage::uuid_text(parent->index().uuid)}};
@@ -234,24 +222,6 @@ void Dump::hash_files() {
   hashes_ = FileHashes(target_.files);
   hashes_.add_open_files(table);
   (void)describe_mapped_files(target_, table, hashes_, false);
-}
-
-storage::ImageWriter::Options Dump::writer_options() const {
-  storage::ImageWriter::Options o{.overwrite = options_.overwrite, .parent = options_.parent};
-  if (options_.key) o.key = &*options_.key;
-  o.copy_puts = options_.leave_running;
-  if (options_.leave_running) o.memory_bytes = background_bytes();
-  if (options_.memory_mib) o.memory_bytes = *options_.memory_mib << 20;
-  return o;
-}
-
-// The new image is complete, so the dump succeeds even if this fails.
-void Dump::prune() const {
-  if (!options_.keep) return;
-  const storage::Key *key = options_.key ? &*options_.key : nullptr;
-  Result<storage::PruneReport> done =
-      storage::prune_chain(options_.image, *options_.keep, {.key = key});
-  if (!done) log::warn("the older images of the chain were not removed: {}", done.error().text());
 }
 
 Result<> Dump::announce() {

@@ -84,9 +84,7 @@ class Dump {
   Result<> preflight();
   Result<> open_image();
   void hash_files();
-  storage::ImageWriter::Options writer_options() const;
   bool in_pipe() const { return options_.image == storage::kPipeImage; }
-  void prune() const;
   Result<> announce();
   Result<> lock_connections();
   Result<> dump_criu_side();

@@ -2,10 +2,10 @@
 //
 // What becomes of a checkpoint of a job, or of a restore: one file, which is written once.
 //
-// Whoever must know it and does not (the coordinator once all images are durable, a member that has
-// lost the coordinator) proposes an answer. The first one gets the file, by link(2), which is
-// atomic on network file systems too; everybody else reads it. So no two processes of a job ever
-// act on different answers, whoever has died or was cut off.
+// A process that must know it (the coordinator once all images are durable, a member that has lost
+// the coordinator) proposes an answer. The first proposal gets the file, by link(2), which is
+// atomic on network file systems too; all other processes read it. So no two processes of a job
+// ever act on different answers, whichever of them have died or were cut off.
 #pragma once
 
 #include <string>

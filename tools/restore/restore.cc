@@ -94,8 +94,10 @@ void Restore::cancel(int signal) {
 Result<> Restore::restore() {
   // In a job, nothing is started before all its programs can be restored.
   auto check = [this] { return not_cancelled(); };
-  phases_.begin("job");
-  if (options_.job) CKPT_CHECK(options_.job->meet_before(check));
+  if (options_.job) {
+    phases_.begin("job");
+    CKPT_CHECK(options_.job->meet_before(check));
+  }
   // CRIU brings back processes, memory and files, and leaves them stopped.
   phases_.begin("criu");
   CKPT_CHECK(memory_files_.write(plan_.manifest, *plan_.image));

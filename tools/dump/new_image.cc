@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/dump/new_image.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "common/base/available_memory.h"
+#include "common/base/log.h"
+#include "storage/ops/prune.h"
+
+namespace ckpt::tools {
+namespace {
+
+// With --leave-running the program need not wait for compression and the disk, as long as a copy of
+// its data fits into memory. The limit is a quarter of the memory that is available now.
+size_t background_bytes() {
+  constexpr u64 kMin = 128u << 20, kPart = 4;
+  return std::max(kMin, available_memory() / kPart);
+}
+
+storage::ImageWriter::Options writer_options(const DumpOptions &options) {
+  storage::ImageWriter::Options o{.overwrite = options.overwrite, .parent = options.parent};
+  if (options.key) o.key = &*options.key;
+  o.copy_puts = options.leave_running;
+  if (options.leave_running) o.memory_bytes = background_bytes();
+  if (options.memory_mib) o.memory_bytes = *options.memory_mib << 20;
+  return o;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<storage::ImageWriter>> create_image(const DumpOptions &options) {
+  if (options.image == storage::kPipeImage)
+    return storage::ImageWriter::create_in_pipe(STDOUT_FILENO, writer_options(options));
+  return storage::ImageWriter::create(options.image, writer_options(options));
+}
+
+void remove_older_images(const DumpOptions &options) {
+  if (!options.keep) return;
+  const storage::Key *key = options.key ? &*options.key : nullptr;
+  Result<storage::PruneReport> done =
+      storage::prune_chain(options.image, *options.keep, {.key = key});
+  if (!done) log::warn("the older images of the chain were not removed: {}", done.error().text());
+}
+
+}  // namespace ckpt::tools
