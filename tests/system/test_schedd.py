@@ -43,12 +43,12 @@ def steered(cluster_of):  # noqa: F811
 
 
 def test_a_job_is_moved_when_a_faster_node_becomes_free(steered):
-    """The fast node is taken when the job comes, so it begins on the slow one. Nobody but the daemon moves it."""
+    """The fast node is taken when the job comes, so it begins on the slow one. Only the daemon moves it."""
     cluster, daemon = steered()
     other = cluster.submit("sleep 1000", "--nodelist=n2", "--cpus-per-task=2", "--mem=200", "--time=20")
     wait_for(lambda: cluster.state(other) == "RUNNING", "the other job")
     p = daemon()
-    job = HeatJob(cluster, "--comment=ckpt:seconds=60,mb=10", steps=2500)
+    job = HeatJob(cluster, "--comment=ckpt:seconds=60,mb=10")
     assert "held" in cluster.field(job.number, "Comment")
     job.computes()
     assert job.node == "n1"
