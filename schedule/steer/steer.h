@@ -11,7 +11,7 @@
 // plan for what is left of it would keep it there.
 //
 // With a policy that migrates, a running job is also moved as soon as it would end earlier on other
-// nodes that nobody waits for, with the costs of the move.
+// nodes for which no job waits, with the costs of the move.
 //
 // Each job has whole nodes. Cost: as Policy::plan, for each waiting and each running job.
 #pragma once

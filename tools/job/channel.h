@@ -2,11 +2,11 @@
 //
 // A TCP connection between the coordinator of a job and one of its members.
 //
-// Who may speak. Both sides have the job's key, which lies in the job's folder. Each side sends 32
+// Both sides have the job's key, which lies in the job's folder. Each side sends 32
 // random bytes first. Every message is sealed with the key (XChaCha20-Poly1305) and bound to these
-// 64 bytes, its direction and its number, so nobody without the key can read, forge, repeat,
-// exchange or leave out a message. A peer without the key gets no further than its first message,
-// which has at most 4 KiB.
+// 64 bytes, its direction and its number, so without the key no message can be read,
+// forged, repeated, exchanged or left out. A peer without the key gets no further than its first
+// message, which has at most 4 KiB.
 #pragma once
 
 #include <array>

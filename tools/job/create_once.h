@@ -10,7 +10,7 @@
 namespace ckpt::tools {
 
 // A file that is written whole, reaches the disk, and then gets its name by link(2): of several
-// processes, on whatever nodes, one creates it, and nobody sees a part of it. False: the name is
+// processes, on whatever nodes, one creates it, and none sees a part of it. False: the name is
 // taken. `keep`: gets the file, locked (flock(2)).
 Result<bool> create_once(const std::string &path, ByteView content, UniqueFd *keep = nullptr);
 // The same for a file that exists: it is replaced at once.

@@ -29,7 +29,7 @@ constexpr size_t kMaxAddresses = 64, kMaxMembers = 10'000, kMaxNameBytes = 64;
 constexpr const char *kRemoved = ".removed";
 constexpr off_t kMaxMemberBytes = 64 << 10;
 
-// What the folder says is trusted like the program itself, so that nobody else may write to it.
+// What the folder says is trusted like the program itself, so no other user may write to it.
 Result<> check_owner(const std::string &path) {
   struct stat st {};
   if (::lstat(path.c_str(), &st) != 0) return fail_errno("cannot find the job's folder {}", path);

@@ -2,7 +2,7 @@
 //
 // The folder of a job of several programs, on a file system that all its nodes share.
 //
-//   key                  32 random bytes, mode 0600: who can read it belongs to the job
+//   key                  32 random bytes, mode 0600: a process that can read it belongs to the job
 //   lock                 held by the coordinator of a checkpoint
 //   members/NAME         where the member listens; locked as long as its ckpt-run lives
 //   0001/NAME.img        the images of one checkpoint

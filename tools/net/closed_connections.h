@@ -3,10 +3,9 @@
 // Connections that no process has any more, which the kernel keeps, and which stand in the way of a
 // program that is restored:
 //
-//   TIME-WAIT     A closed connection is kept for a minute, so that a late packet of its is not
-//   taken
-//                 for one of a new connection (RFC 9293, 3.6.1). If the program had not set
-//                 SO_REUSEADDR, nobody can bind its port for that minute.
+//   TIME-WAIT     The kernel keeps a closed connection for a minute, so that its late packets
+//                 are not taken for those of a new one (RFC 9293, 3.6.1). If the program had
+//                 not set SO_REUSEADDR, its port cannot be bound for that minute.
 //   the same one  A copy whose restore has failed was ended, and the kernel still tries to tell the
 //                 other end.
 #pragma once

@@ -70,7 +70,9 @@ int main(int argc, char **argv) {
       "ckpt-node-bench",
       "Measures the bandwidths of this node's memory, and of copies to its devices, as "
       "JSON.\nExit code 0: success; 125: the arguments are wrong.");
-  line.option("--threads=N", o.threads, "threads that use the memory together").range(1, 4096);
+  line.option("--threads=N", o.threads, "threads that use the memory together")
+      .range(1, 4096)
+      .default_is("the processors of the node");
   line.option("--megabytes=MB", o.megabytes, "memory that is used: several times the caches")
       .range(1, 1000000);
   line.option("--seconds=SECONDS", o.seconds, "the least time of each measurement")

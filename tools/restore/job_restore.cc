@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 using Clock = Channel::Clock;
 
 constexpr auto kLookInterval = 100ms;
-constexpr auto kPatience = 5s;  // until the user learns who is missing
+constexpr auto kPatience = 5s;  // until the user is told which members are missing
 constexpr auto kDecisionInterval = 1s;
 constexpr const char *kAttemptPrefix = "restore-";
 

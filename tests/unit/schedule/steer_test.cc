@@ -74,7 +74,7 @@ TEST_CASE("a running job is moved when it has to leave, and stays if nothing is 
   CHECK_FALSE(d.extensions[0].until);
 }
 
-TEST_CASE("a running job is moved as soon as faster nodes are free that nobody waits for") {
+TEST_CASE("a running job is moved as soon as faster nodes are free for which no job waits") {
   Scene s;
   s.job(1, 100, 400).running = {.on = 1, .since = kNow - 100 * kSecond, .nodes = {"s1"}};
   REQUIRE(s.decide().moves.size() == 1);

@@ -67,7 +67,7 @@ TEST_CASE("only complete checkpoints count, and a new one removes those that are
   CHECK(job->complete() == std::vector<unsigned>{1});
   REQUIRE(job->begin_checkpoint() == 3u);
   CHECK_FALSE(std::filesystem::exists(job->checkpoint(2)));
-  // Somebody who still waits for its decision learns that there is none.
+  // A process that still waits for its decision learns that there is none.
   CHECK_FALSE(decide(job->decision(2), {{"result", "complete"}}));
 }
 
