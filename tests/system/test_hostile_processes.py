@@ -18,11 +18,13 @@ def state(pid):
 
 
 def test_a_pid_that_another_process_has_got_is_left_alone(ckpt, blocker):
-    """While CRIU has stopped the program, somebody kills it, and its PID goes to a process that root has stopped. Undoing
-    the dump must not continue that one."""
+    """While CRIU has stopped the program, it is killed, and its PID goes to a process that root has stopped. Undoing the
+    dump must not continue that one."""
     job = ckpt.run("sleep", "1000")
     pid = job.program()
-    env = criu_with(ckpt, after_dump="touch hooked; while [ ! -e go-on ]; do sleep 0.02; done")
+    os.mkfifo(ckpt.folder / "go-on")
+    # While it waits, it starts no process, which could get the PID.
+    env = criu_with(ckpt, after_dump="touch hooked; read -r line <go-on")
     dump = subprocess.Popen([ckpt.tool("ckpt-dump"), str(job.pid), "-o", "image", "--json"], env=dict(ckpt.env, **env),
                             cwd=ckpt.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_for((ckpt.folder / "hooked").exists, "CRIU's end")
@@ -31,7 +33,7 @@ def test_a_pid_that_another_process_has_got_is_left_alone(ckpt, blocker):
     blocker.take(pid)
     os.kill(pid, signal.SIGSTOP)
     wait_for(lambda: state(pid) == "T", "the stop")
-    (ckpt.folder / "go-on").touch()
+    (ckpt.folder / "go-on").write_text("\n")
     out, _ = dump.communicate(timeout=60)
     assert dump.returncode == 1 and "ended during the checkpoint" in out, out
     assert state(pid) == "T" and not (ckpt.folder / "image").exists()

@@ -130,6 +130,7 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job) {
     outcome = keeper->run();
     if (std::optional<Error> cancelled = restore.cancelled()) outcome.error = std::move(cancelled);
   }
+  if (!outcome.error) background.report(keeper->program());  // it has ended at once
   keeper.reset();
   if (o.job) o.job->leave();
   return end(outcome, job);

@@ -114,17 +114,19 @@ Result<> Restore::restore() {
   phases_.begin("devices");
   CKPT_CHECK(bring_back_devices());
   phases_.end();
-  // From here on ckpt-dump accepts the program.
-  keeper_.post([this] {
-    keeper_.program_ready();
-    if (options_.job) options_.job->serve(keeper_);
-  });
   memory_files_.program_runs();
   // --json-report names what was restored.
   CKPT_CHECK(write_report());
-  // --detach: the process that waits for this one prints the PID and returns.
-  running_(root_);
+  keeper_.post([this] { show_program(); });
   return {};
+}
+
+// Runs in the keeper's loop. From program_ready() on, ckpt-dump and ckpt-ps accept the program;
+// only then does the process that waits with --detach print the PID and return.
+void Restore::show_program() {
+  keeper_.program_ready();
+  if (options_.job) options_.job->serve(keeper_);
+  running_(root_);
 }
 
 // In this PID namespace if all PIDs and pseudo-terminals are free, otherwise in a new one. With

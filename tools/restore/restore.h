@@ -41,6 +41,7 @@ class Restore {
   void run();
   void cancel(int signal);
   Result<> restore();
+  void show_program();
   Result<> restore_host_side();
   Result<> lock_connections();
   Result<> not_cancelled() const;
