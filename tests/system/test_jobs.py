@@ -107,7 +107,7 @@ def test_job_moves_to_other_nodes(ckpt, nodes):
     pair.check_end()
 
 
-BEFORE_THE_DECISION = ["job-begin", "job-connect", "job-ready", "job-lock", "job-capture", "job-durable", "job-commit"]
+BEFORE_THE_DECISION = ["job-begin", "job-connect", "job-ready", "job-settle", "job-lock", "job-capture", "job-durable", "job-commit"]
 
 
 def test_coordinator_that_is_killed_before_the_decision(ckpt, nodes):
@@ -215,7 +215,7 @@ def test_peers_without_the_job_s_key(ckpt, nodes):
     member = json.loads((pair.folder / "members" / "node1").read_text())
     script = f"""
 import socket
-for data in (b"", b"GET / HTTP/1.1\\r\\n\\r\\n", b"ckptjob1" + b"x" * 32 + b"\\xff\\xff\\xff\\xff", b"ckptjob1" + b"x" * 4000):
+for data in (b"", b"GET / HTTP/1.1\\r\\n\\r\\n", b"ckptjob2" + b"x" * 32 + b"\\xff\\xff\\xff\\xff", b"ckptjob2" + b"x" * 4000):
     s = socket.create_connection(("{NETWORK}1", {member["port"]}))
     s.settimeout(20)
     s.sendall(data)
