@@ -14,9 +14,9 @@ namespace {
 struct Fabric {
   const char *prefix, *name;
 };
-constexpr std::array kFabrics{Fabric{"/dev/infiniband/", "RDMA"},  Fabric{"/dev/hfi1", "Omni-Path"},
-                              Fabric{"/dev/cxi", "Slingshot"},     Fabric{"/dev/kgni", "Aries"},
-                              Fabric{"/dev/xpmem", "XPMEM"},       Fabric{"/dev/knem", "KNEM"},
+constexpr std::array kFabrics{Fabric{"/dev/infiniband/", "RDMA"}, Fabric{"/dev/hfi1", "Omni-Path"},
+                              Fabric{"/dev/cxi", "Slingshot"},    Fabric{"/dev/kgni", "Aries"},
+                              Fabric{"/dev/xpmem", "XPMEM"},      Fabric{"/dev/knem", "KNEM"},
                               Fabric{"/dev/gdrdrv", "GPUDirect"}};
 
 struct Library {
@@ -80,8 +80,7 @@ void name_libraries(const Target &target, Closables &reasons) {
   for (const Closable &c : reasons) named.insert(c.pid);
   for (const Process &p : target.processes)
     if (const Library *l = named.contains(p.pid) ? library_of(p) : nullptr)
-      reasons.push_back(
-          {p.pid, fmt::format("{} uses {}: {}", name_of(p), l->name, l->advice)});
+      reasons.push_back({p.pid, fmt::format("{} uses {}: {}", name_of(p), l->name, l->advice)});
 }
 
 }  // namespace ckpt::tools

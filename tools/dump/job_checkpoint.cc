@@ -28,7 +28,9 @@ json report_of(const std::string &text) {
 
 Result<JobReport> JobCheckpoint::run() {
   CKPT_TRY(JobFolder folder, JobFolder::open(options_.folder));
-  CKPT_TRY(UniqueFd lock, folder.lock());
+  Result<UniqueFd> lock = folder.lock();
+  busy_ = !lock;
+  if (!lock) return Failure(lock.error());
   auto start = Phases::Clock::now();
   for (int n = 1;; n++) {
     Result<> done = attempt(folder);
