@@ -34,7 +34,7 @@ def state(pid):
 
 
 def below(pid, name):
-    """The processes below `pid` whose command line contains `name`."""
+    """The processes below `pid` with `name` in their command line."""
     found = []
     for p in tree_of(pid):
         try:

@@ -37,7 +37,7 @@ class Connections {
   // The connections that `earlier` did not have: nothing has stopped their packets.
   bool all_in(const Connections &earlier) const;
   nlohmann::json describe() const;  // the manifest's "sockets"
-  // The connections whose other end is not in the program, and those of this network namespace that
+  // The connections with an end outside the program, and those of this network namespace that
   // no process has: what the coordinator of a job has to compare.
   std::vector<JobConnection> outward() const;
 
