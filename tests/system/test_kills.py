@@ -291,8 +291,9 @@ def test_dump_and_killed_criu(subject, ckpt, moment):
     code = tool(ckpt, "ckpt-dump", job.pid, "-o", "image", **criu_wrapper(ckpt, "dump", KILLED_CRIU % moment)).wait(120)
     assert code == 1
     subject.go()
-    # While CRIU executes system calls in a process, its death kills that process (docs/LIMITS.md).
-    if moment == "seized" or job.wait() != -signal.SIGTRAP:
+    # While CRIU executes system calls in a process, its death kills that process (docs/LIMITS.md). The
+    # wrapper may be late, so this can be so at either moment.
+    if job.wait() != -signal.SIGTRAP:
         assert subject.outcome(job) == "right"
         assert job.wait() == 0
     clean(ckpt)
