@@ -37,8 +37,8 @@ class Connections {
   // The connections that `earlier` did not have: nothing has stopped their packets.
   bool all_in(const Connections &earlier) const;
   nlohmann::json describe() const;  // the manifest's "sockets"
-  // The connections whose other end is not in the program, and those of this network namespace that
-  // no process has: what the coordinator of a job has to compare. `may_close`: the processes that
+  // The connections with an end outside the program, and those of this network namespace that no
+  // process has: what the coordinator of a job has to compare. `may_close`: the processes that
   // may still close theirs.
   std::vector<JobConnection> outward(const std::set<pid_t> &may_close) const;
 

@@ -347,9 +347,10 @@ Result<> Dump::wake() {
 void Dump::continue_program() {
   connection_lock_.release();
   stopped_ = false;
-  if (!target_.root_handle.has_pid()) return;  // its PID may be another process's
-  restart_interrupted_waits(ProcessTable::read().tree(target_.root));
-  continue_tree(target_.root, stopped_before_, reuse_);
+  if (!target_.root_handle.has_pid()) return;  // the keeper continues orphans
+  std::vector<Process> tree = ProcessTable::read().tree(target_.root);
+  restart_interrupted_waits(tree);
+  continue_processes(std::move(tree), stopped_before_, reuse_);
 }
 
 // The keeper must learn that the image is complete before its program ends, so that it reports a

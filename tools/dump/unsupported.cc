@@ -91,7 +91,7 @@ void check_vfork(const Target &target, Reasons &reasons) {
   }
 }
 
-// One process of an MPI job whose mpirun is not in the program.
+// One process of an MPI job that has its mpirun outside the program.
 void check_mpi_rank(const Target &target, Reasons &reasons) {
   // Set by mpirun for each rank: Open MPI, PMIx, and MPICH's hydra and Slurm by PMI.
   for (const char *name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})

@@ -21,7 +21,7 @@ constexpr auto kGreetingTimeout = 5s;
 constexpr size_t kMaxFirstFrame = 4 << 10;  // from a peer that has not shown the key yet
 constexpr size_t kMaxFrame = 16 << 20;
 
-// A peer whose machine has failed says nothing. Noticed after about 20 s.
+// A peer on a machine that has failed says nothing. This is noticed after about 20 s.
 void set_up(int socket) {
   auto set = [socket](int level, int name, int value) {
     ::setsockopt(socket, level, name, &value, sizeof value);

@@ -151,6 +151,8 @@ class Keeper {
         proxies_(std::move(options.devices), options.portable, std::move(options.environment)) {}
 
   bool finished();
+  std::vector<Process> processes_of_program() const;
+  bool dump_has_stopped_orphans() const;
   bool program_lives() const;
   std::vector<pid_t> children_of_program(const ProcessTable &table) const;
   void turn();

@@ -262,16 +262,20 @@ Result<Keeper::Answer> Keeper::choose_devices(Message &message) {
 void Keeper::dump_disconnected() {
   dumps_open_--;
   if (dumps_open_ == 0) mark_dump(false);
-  if (!program_ || ended_) return;
-  if (dumped_image_)
+  if (!program_) return;
+  if (!dumped_image_)
+    continue_program();
+  else if (!ended_)
     kill_tree(program_);
   else
-    continue_program();
+    for (const Process &p : processes_of_program()) ::kill(p.pid, SIGKILL);
 }
 
+// If the program's root was killed meanwhile, its orphans go on.
 void Keeper::continue_program() {
-  restart_interrupted_waits(ProcessTable::read().tree(program_));
-  continue_tree(program_, stopped_before_dump_);
+  std::vector<Process> all = processes_of_program();
+  restart_interrupted_waits(all);
+  continue_processes(std::move(all), stopped_before_dump_);
 }
 
 Result<Keeper::Answer> Keeper::start_checkpoint(Client &client, Message &message) {
