@@ -129,7 +129,8 @@ def test_mpi(ckpt, nodes, kind):
         pytest.skip(f"{kind} is not installed (scripts/setup --full installs it)")
     tools = ckpt.folder / "bin"
     tools.mkdir()
-    (tools / "ssh").write_text(f'#!/bin/sh\n[ "$1" = -n ] && shift\nhost=$1; shift\necho "$*" >{ckpt.folder}/$host.commands\n')
+    (tools / "ssh").write_text(f'#!/bin/sh\n[ "$1" = -n ] && shift\nhost=$1; shift\n'
+                               f'echo "export PATH={tools}:$PATH; $*" >{ckpt.folder}/$host.commands\n')
     (tools / "mpirun").symlink_to(shutil.which(f"mpirun.{kind}"))
     (tools / "ckpt-run").symlink_to(ckpt.tool("ckpt-run"))
     launcher = next(b for b in BLOCKS if "# /shared/launcher" in "\n".join(b))
