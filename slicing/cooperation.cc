@@ -23,7 +23,8 @@ void Load::tested(double ns) {
 
 double Load::percentile() const {
   std::vector<double> sorted = window_;
-  auto rank = static_cast<size_t>(std::ceil(settings_.percentile * static_cast<double>(sorted.size())));
+  auto rank =
+      static_cast<size_t>(std::ceil(settings_.percentile * static_cast<double>(sorted.size())));
   size_t index = std::clamp<size_t>(rank, 1, sorted.size()) - 1;
   std::ranges::nth_element(sorted, sorted.begin() + static_cast<long>(index));
   return sorted[index];

@@ -142,7 +142,8 @@ class Reader {
 
   static unsigned target(std::string_view word) {
     unsigned number = 0;
-    if (word.starts_with("sm_")) std::from_chars(word.data() + 3, word.data() + word.size(), number);
+    if (word.starts_with("sm_"))
+      std::from_chars(word.data() + 3, word.data() + word.size(), number);
     return number;
   }
 

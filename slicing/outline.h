@@ -29,9 +29,9 @@ struct Routine {
   std::string_view name;
   bool kernel = false;
   bool has_body = false;
-  size_t begin = 0;       // of the first token of its declaration
-  size_t name_end = 0;    // behind the name
-  size_t list_end = 0;    // the ')' of a kernel's parameters; 0: it has no list
+  size_t begin = 0;     // of the first token of its declaration
+  size_t name_end = 0;  // behind the name
+  size_t list_end = 0;  // the ')' of a kernel's parameters; 0: it has no list
   bool list_empty = true;
   size_t body_begin = 0;  // behind the '{'
 

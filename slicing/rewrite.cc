@@ -89,9 +89,10 @@ std::string fill_registers(const AxesRead &axes, bool kernel) {
   for (int i = 0; i < 3; ++i) {
     if (axes.base[i])
       out += load("%ckpt_slice_t", kernel, i) +
-             fmt::format("\n\tmov.u32 %ckpt_slice_b{0}, %ctaid.{1};"
-                         "\n\tadd.u32 %ckpt_slice_b{0}, %ckpt_slice_b{0}, %ckpt_slice_t;",
-                         i, kAxes[i]);
+             fmt::format(
+                 "\n\tmov.u32 %ckpt_slice_b{0}, %ctaid.{1};"
+                 "\n\tadd.u32 %ckpt_slice_b{0}, %ckpt_slice_b{0}, %ckpt_slice_t;",
+                 i, kAxes[i]);
     if (axes.grid[i]) out += load(fmt::format("%ckpt_slice_n{}", i), kernel, 3 + i);
   }
   return out;

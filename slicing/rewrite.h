@@ -32,11 +32,11 @@ struct Kernel {
   // Whether the parameter was added: such a kernel must be launched with it, also where it runs
   // whole (then with base 0).
   bool takes_slice = false;
-  u32 parameters = 0;         // how many the program knows
-  u32 slice_offset = 0;       // of the added one, in the buffer of parameters, in bytes
-  bool may_wait = false;      // it may wait for another block while that runs
-  bool uses_copy = false;     // 24 bytes of shared memory are added
-  std::string whole;          // why it must run whole; empty: it can be cut into slices
+  u32 parameters = 0;      // how many the program knows
+  u32 slice_offset = 0;    // of the added one, in the buffer of parameters, in bytes
+  bool may_wait = false;   // it may wait for another block while that runs
+  bool uses_copy = false;  // 24 bytes of shared memory are added
+  std::string whole;       // why it must run whole; empty: it can be cut into slices
 };
 
 struct Rewritten {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // rewrite-ptx FILE [FOLDER]: rewrites all PTX of a file (PTX, fat binary, executable, library) for
-// slicing. Prints a line for each module and kernel; writes each module, before and after, to FOLDER.
+// slicing. Prints a line for each module and kernel; writes each module, before and after, to
+// FOLDER.
 #include <cstdio>
 #include <fstream>
 

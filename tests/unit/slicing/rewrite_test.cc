@@ -47,7 +47,8 @@ TEST_CASE("a kernel gets one more parameter and reads its block number from it")
 }
 
 TEST_CASE("a kernel without parameters, with and without parentheses, gets its first") {
-  Rewritten r = rewritten(".entry a() { ret; }\n.entry b { ret; }\n.entry c .maxntid 32 { ret; }\n");
+  Rewritten r =
+      rewritten(".entry a() { ret; }\n.entry b { ret; }\n.entry c .maxntid 32 { ret; }\n");
   const std::string list = "(.param .align 4 .b8 ckpt_slice_parameter[24])";
   CHECK(has(r.ptx, ".entry a" + list + " {"));
   CHECK(has(r.ptx, ".entry b" + list + " {"));
@@ -56,13 +57,14 @@ TEST_CASE("a kernel without parameters, with and without parentheses, gets its f
 }
 
 TEST_CASE("comments and strings are no code") {
-  Rewritten r = rewritten(
-      ".entry a() { // %ctaid.x }\n /* %ctaid.y } */ .pragma \"%gridid }\"; ret; }\n");
+  Rewritten r =
+      rewritten(".entry a() { // %ctaid.x }\n /* %ctaid.y } */ .pragma \"%gridid }\"; ret; }\n");
   CHECK(kernel(r, "a").whole.empty());
   CHECK(has(r.ptx, "// %ctaid.x }"));
 }
 
-TEST_CASE("a function that reads the grid reads the shared copy, which its callers' callers write") {
+TEST_CASE(
+    "a function that reads the grid reads the shared copy, which its callers' callers write") {
   Rewritten r = rewritten(
       ".func (.param .b32 x) deep() { mov.u32 %r1, %ctaid.z; ret; }\n"
       ".func (.param .b32 x) deeper() { call (r), deep, (); ret; }\n"
@@ -108,9 +110,9 @@ TEST_CASE("a kernel that runs whole and calls a changed function has the paramet
 }
 
 TEST_CASE("a module whose kernels launch kernels stays as it is") {
-  Result<Rewritten> r = rewrite(
-      kHeader + ".extern .func (.param .b32 r) cudaLaunchDeviceV2(.param .b64 a);\n"
-                ".entry a() { call (r), cudaLaunchDeviceV2, (x); ret; }\n");
+  Result<Rewritten> r = rewrite(kHeader +
+                                ".extern .func (.param .b32 r) cudaLaunchDeviceV2(.param .b64 a);\n"
+                                ".entry a() { call (r), cudaLaunchDeviceV2, (x); ret; }\n");
   CHECK_FALSE(r);
 }
 
