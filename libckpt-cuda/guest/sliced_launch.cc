@@ -30,6 +30,7 @@
 #include <optional>
 #include <thread>
 
+#include "common/base/log.h"
 #include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/guest/arguments.h"
 #include "libckpt-cuda/guest/settings.h"
@@ -141,6 +142,7 @@ class SlicedLaunch {
     CKPT_CU(launch(box, request_.stream));
     flights_.push_back({n, PooledEvent(tools_)});
     done_ += n;
+    ++slices_;
     return driver().cuEventRecord(flights_.back().end.get(), request_.stream);
   }
 
@@ -242,6 +244,7 @@ class SlicedLaunch {
   // The last slices are on the device. They are waited for only if the turn is over, or to measure
   // them, and not for longer than the patience.
   CUresult finish() {
+    log::debug("kernel {}: {} blocks in {} slices", kernel_.facts.name, blocks_, slices_);
     if (!measured_)
       for (const Flight &f : flights_) turn_over_ |= turn_used(expected_ns(f.blocks));
     if (!turn_over_ && !measured_) return CUDA_SUCCESS;
@@ -259,7 +262,8 @@ class SlicedLaunch {
   PartCall call_;
   Arguments arguments_;
   const u64 blocks_;
-  u64 done_ = 0;  // blocks that were launched
+  u64 done_ = 0;    // blocks that were launched
+  u64 slices_ = 0;  // in which they were
   std::deque<Flight> flights_;
   std::optional<PooledEvent> start_, last_;
   bool turn_over_ = false, one_slice_ = false, measured_ = false;
