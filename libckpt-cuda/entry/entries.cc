@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libckpt-cuda/entry/entries.h"
 
+#include <cstdlib>
 #include <cstring>
 
 #include "libckpt-cuda/entry/calls.h"
 #include "libckpt-cuda/entry/jumps.h"
-#include "libckpt-cuda/guest/settings.h"
 
 namespace ckpt::cuda {
 
@@ -65,7 +65,7 @@ inline constexpr void *(*kSliced)() = nullptr;
 #undef SLICED
 
 void *ours(void *(*address)(), void *(*sliced)()) {
-  if (sliced != nullptr && guest::settings().sliced) return sliced();
+  if (sliced != nullptr && std::getenv(kSlicesVariable) != nullptr) return sliced();
   return address == nullptr ? nullptr : address();
 }
 

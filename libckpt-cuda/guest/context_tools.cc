@@ -49,7 +49,8 @@ class ContextTools {
     std::lock_guard lock(test_mutex_);
     if (!prepare_test()) return 0;
     auto begin = std::chrono::steady_clock::now();
-    CUresult e = driver().cuLaunchKernel(empty_, 1, 1, 1, 1, 1, 1, 0, test_stream_, nullptr, nullptr);
+    CUresult e =
+        driver().cuLaunchKernel(empty_, 1, 1, 1, 1, 1, 1, 0, test_stream_, nullptr, nullptr);
     if (e == CUDA_SUCCESS) e = driver().cuStreamSynchronize(test_stream_);
     std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - begin;
     return e == CUDA_SUCCESS ? taken.count() : 0;

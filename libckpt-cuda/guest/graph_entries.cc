@@ -65,30 +65,30 @@ class AnyNodeParams {
 
 }  // namespace
 
-#define ADD_KERNEL_NODE(symbol, Params)                                                       \
+#define ADD_KERNEL_NODE(symbol, Params)                                                         \
   CUresult guest_##symbol(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n, \
-                          const Params *given) {                                              \
-    PASS_OR_RETURN(pass);                                                                     \
-    NodeParams params(given);                                                                 \
-    return with_memory([&] { return REAL(symbol)(node, graph, after, n, params.get()); });    \
+                          const Params *given) {                                                \
+    PASS_OR_RETURN(pass);                                                                       \
+    NodeParams params(given);                                                                   \
+    return with_memory([&] { return REAL(symbol)(node, graph, after, n, params.get()); });      \
   }
 ADD_KERNEL_NODE(cuGraphAddKernelNode, CUDA_KERNEL_NODE_PARAMS_v1)
 ADD_KERNEL_NODE(cuGraphAddKernelNode_v2, CUDA_KERNEL_NODE_PARAMS_v2)
 
-#define SET_KERNEL_NODE(symbol, Params)                                  \
-  CUresult guest_##symbol(CUgraphNode node, const Params *given) {       \
-    PASS_OR_RETURN(pass);                                                \
-    NodeParams params(given);                                            \
+#define SET_KERNEL_NODE(symbol, Params)                                   \
+  CUresult guest_##symbol(CUgraphNode node, const Params *given) {        \
+    PASS_OR_RETURN(pass);                                                 \
+    NodeParams params(given);                                             \
     return with_memory([&] { return REAL(symbol)(node, params.get()); }); \
   }
 SET_KERNEL_NODE(cuGraphKernelNodeSetParams, CUDA_KERNEL_NODE_PARAMS_v1)
 SET_KERNEL_NODE(cuGraphKernelNodeSetParams_v2, CUDA_KERNEL_NODE_PARAMS_v2)
 
-#define SET_EXEC_KERNEL_NODE(symbol, Params)                                               \
-  CUresult guest_##symbol(CUgraphExec graph, CUgraphNode node, const Params *given) {      \
-    PASS_OR_RETURN(pass);                                                                  \
-    NodeParams params(given);                                                              \
-    return with_memory([&] { return REAL(symbol)(graph, node, params.get()); });           \
+#define SET_EXEC_KERNEL_NODE(symbol, Params)                                          \
+  CUresult guest_##symbol(CUgraphExec graph, CUgraphNode node, const Params *given) { \
+    PASS_OR_RETURN(pass);                                                             \
+    NodeParams params(given);                                                         \
+    return with_memory([&] { return REAL(symbol)(graph, node, params.get()); });      \
   }
 SET_EXEC_KERNEL_NODE(cuGraphExecKernelNodeSetParams, CUDA_KERNEL_NODE_PARAMS_v1)
 SET_EXEC_KERNEL_NODE(cuGraphExecKernelNodeSetParams_v2, CUDA_KERNEL_NODE_PARAMS_v2)
@@ -100,11 +100,11 @@ CUresult guest_cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNod
   return with_memory([&] { return REAL(cuGraphAddNode)(node, graph, after, n, params.get()); });
 }
 
-#define ADD_NODE_WITH_EDGES(symbol)                                                            \
-  CUresult guest_##symbol(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,          \
-                          const CUgraphEdgeData *edges, size_t n, CUgraphNodeParams *given) {  \
-    PASS_OR_RETURN(pass);                                                                      \
-    AnyNodeParams params(given);                                                               \
+#define ADD_NODE_WITH_EDGES(symbol)                                                               \
+  CUresult guest_##symbol(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,             \
+                          const CUgraphEdgeData *edges, size_t n, CUgraphNodeParams *given) {     \
+    PASS_OR_RETURN(pass);                                                                         \
+    AnyNodeParams params(given);                                                                  \
     return with_memory([&] { return REAL(symbol)(node, graph, after, edges, n, params.get()); }); \
   }
 ADD_NODE_WITH_EDGES(cuGraphAddNode_v2)

@@ -30,12 +30,12 @@ Tables &tables() {
 Result<unsigned> capability(CUdevice device) {
   int major = 0, minor = 0;
   const Driver &d = driver();
-  CKPT_CHECK(as_result(d.cuDeviceGetAttribute(
-                           &major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device),
-                       "ask for the compute capability"));
-  CKPT_CHECK(as_result(d.cuDeviceGetAttribute(
-                           &minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device),
-                       "ask for the compute capability"));
+  CKPT_CHECK(as_result(
+      d.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device),
+      "ask for the compute capability"));
+  CKPT_CHECK(as_result(
+      d.cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device),
+      "ask for the compute capability"));
   return static_cast<unsigned>(10 * major + minor);
 }
 

@@ -21,7 +21,7 @@ struct Code;
 struct Kernel {
   slicing::Kernel facts;
   Code *code = nullptr;
-  u64 hash = 0;  // of its module's PTX and its name
+  u64 hash = 0;                    // of its module's PTX and its name
   std::atomic<bool> waits{false};  // it was found to wait for later blocks, so it runs whole
   std::atomic<bool> named{false};  // the log has said why it runs whole
 
@@ -47,15 +47,14 @@ struct Code {
 // Loads code: `call(text)` calls the driver with the program's code or with rewritten PTX in its
 // place, and writes `*handle`.
 using LoadCall = CUresult (*)(const void *self, const void *code);
-CUresult load_rewritten(const void *program_code, const char *path, bool is_library,
-                        void **handle, const void *self, LoadCall call);
+CUresult load_rewritten(const void *program_code, const char *path, bool is_library, void **handle,
+                        const void *self, LoadCall call);
 
 template <class Handle, class Real>
 CUresult load(const void *code, const char *path, bool is_library, Handle *handle, Real real) {
-  return load_rewritten(code, path, is_library, reinterpret_cast<void **>(handle), &real,
-                        [](const void *self, const void *text) {
-                          return (*static_cast<const Real *>(self))(text);
-                        });
+  return load_rewritten(
+      code, path, is_library, reinterpret_cast<void **>(handle), &real,
+      [](const void *self, const void *text) { return (*static_cast<const Real *>(self))(text); });
 }
 
 // The container (module or library) is unloaded: its handles mean nothing any more.

@@ -20,14 +20,12 @@ CUstream explicit_stream(CUstream stream, bool per_thread) {
 // `part` launches a part of the request.
 template <class Part>
 CUresult launch(Kernel &kernel, const LaunchRequest &request, Part part) {
-  return guest::launch_sliced(kernel, request, &part,
-                              [](const void *self, const slicing::Dim &grid, CUstream stream,
-                                 void **params, void **extra) {
-                                return with_memory([&] {
-                                  return (*static_cast<const Part *>(self))(grid, stream, params,
-                                                                            extra);
-                                });
-                              });
+  return guest::launch_sliced(
+      kernel, request, &part,
+      [](const void *self, const slicing::Dim &grid, CUstream stream, void **params, void **extra) {
+        return with_memory(
+            [&] { return (*static_cast<const Part *>(self))(grid, stream, params, extra); });
+      });
 }
 
 struct Block {
@@ -149,8 +147,7 @@ CUresult guest_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, un
     if (Kernel *kernel = guest::kernel_of(list[i].function); kernel && kernel->facts.takes_slice)
       return refuse(Id::id_cuLaunchCooperativeKernelMultiDevice,
                     "with --guest or --slice, a launch is for one device");
-  return with_memory(
-      [&] { return REAL(cuLaunchCooperativeKernelMultiDevice)(list, n, flags); });
+  return with_memory([&] { return REAL(cuLaunchCooperativeKernelMultiDevice)(list, n, flags); });
 }
 
 CUresult guest_cuLaunch(CUfunction f) {

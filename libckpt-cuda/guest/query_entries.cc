@@ -123,8 +123,7 @@ CUresult guest_cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunctio
 
 CUresult guest_cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunction f,
                                                          CUoccupancyB2DSize shared_of,
-                                                         size_t shared, int limit,
-                                                         unsigned flags) {
+                                                         size_t shared, int limit, unsigned flags) {
   PASS_OR_RETURN(pass);
   return REAL(cuOccupancyMaxPotentialBlockSizeWithFlags)(grid, block, twin_of(f), shared_of, shared,
                                                          limit, flags);

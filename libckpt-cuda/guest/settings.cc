@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libckpt-cuda/guest/settings.h"
 
+#include <algorithm>
 #include <cstdlib>
+
+#include "libckpt-cuda/entry/entries.h"
 
 namespace ckpt::cuda::guest {
 namespace {
@@ -43,7 +46,7 @@ Settings parse_settings(std::string_view text) {
 
 const Settings &settings() {
   static const Settings *const kSettings = [] {
-    const char *text = std::getenv(kVariable), *path = std::getenv(kMemoryVariable);
+    const char *text = std::getenv(kSlicesVariable), *path = std::getenv(kMemoryVariable);
     auto *s = new Settings(parse_settings(text == nullptr ? "" : text));
     if (path != nullptr) s->memory_path = path;
     return s;

@@ -42,8 +42,8 @@ namespace ckpt::cuda::guest {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using slicing::Box;
 using slicing::blocks_of;
+using slicing::Box;
 
 // CKPT_CU(call): returns the error of a call of the driver.
 #define CKPT_CU(call) \
@@ -78,7 +78,8 @@ class SlicedLaunch {
       if (gate().closing()) CKPT_CU(let_checkpoint_pass());
       CKPT_CU(begin_slice());
       while (flights_.size() > allowed_flights() && done_ < blocks_)
-        if (Wait w = settle_oldest(); w != Wait::Done) return w == Wait::Failed ? error_ : release();
+        if (Wait w = settle_oldest(); w != Wait::Done)
+          return w == Wait::Failed ? error_ : release();
     }
     return finish();
   }

@@ -10,8 +10,8 @@ namespace {
 
 constexpr const char *kVariable = "CKPT_CUDA_SLICES";
 constexpr const char *kMemoryVariable = "CKPT_CUDA_WHOLE_KERNELS";
-constexpr std::string_view kTunable[] = {"frame", "continuous", "margin",  "window",
-                                         "percentile", "lows",  "patience"};
+constexpr std::string_view kTunable[] = {"frame",      "continuous", "margin",  "window",
+                                         "percentile", "lows",       "patience"};
 
 bool is_number(std::string_view text) {
   double value = 0;
@@ -70,7 +70,8 @@ void add_guest_options(CommandLine &line, GuestOptions &o) {
   Option guest = line.flag("--guest", o.guest,
                            "share the device with its owner: run CUDA kernels in slices, and pause "
                            "while the owner's programs use it");
-  line.option("--fps=N", o.fps, "with --guest: the frames that the owner's programs draw each second")
+  line.option("--fps=N", o.fps,
+              "with --guest: the frames that the owner's programs draw each second")
       .default_is("60")
       .needs(guest);
   line.option("--slice=SIZE", o.slice,
