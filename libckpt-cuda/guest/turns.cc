@@ -50,6 +50,8 @@ void end_turn(ContextTools &tools) {
   {
     std::lock_guard lock(turns().mutex);
     bool before = turns().cooperation.continuous();
+    log::debug("turn: {}, the empty kernel took {:.3f} ms", before ? "continuous" : "periodic",
+               taken / 1e6);
     auto pause = std::chrono::duration<double, std::nano>(turns().cooperation.tested(taken));
     turns().next = Clock::now() + std::chrono::duration_cast<Clock::duration>(pause);
     if (before != turns().cooperation.continuous())

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One kernel that takes long: long_kernel [BLOCKS [LAUNCHES]]. Prints a line before the launches,
-// the time of all of them, and a hash of the result.
+// One kernel that takes long: long_kernel [BLOCKS [LAUNCHES [ROUNDS]]]. Prints a line before the
+// launches, the time of all of them, and a hash of the result.
 #include <chrono>
 
 #include "check.h"
@@ -15,6 +15,7 @@ __global__ void mix(unsigned *out, int rounds) {
 int main(int argc, char **argv) {
   const int blocks = argc > 1 ? std::atoi(argv[1]) : 1000;
   const int launches = argc > 2 ? std::atoi(argv[2]) : 1;
+  const int rounds = argc > 3 ? std::atoi(argv[3]) : 5000;
   const int threads = 32, n = blocks * threads;
   unsigned *out;
   CUDA(cudaMalloc(&out, n * sizeof(unsigned)));
@@ -24,7 +25,7 @@ int main(int argc, char **argv) {
   std::puts("launching");
   std::fflush(stdout);
   auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < launches; ++i) mix<<<blocks, threads>>>(out, 5000);
+  for (int i = 0; i < launches; ++i) mix<<<blocks, threads>>>(out, rounds);
   CUDA(cudaDeviceSynchronize());
   std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
   std::vector<unsigned> host(n);
