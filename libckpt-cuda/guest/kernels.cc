@@ -105,6 +105,18 @@ Kernel *find_or_add(Code &code, std::string_view name) {
   return (code.kernels[std::string(name)] = std::move(kernel)).get();
 }
 
+// Removes all handles of the container. Null: it is not known.
+Code *take_container(const void *container) {
+  Tables &t = tables();
+  std::lock_guard lock(t.mutex);
+  auto it = t.containers.find(container);
+  if (it == t.containers.end()) return nullptr;
+  Code *code = it->second;
+  std::erase_if(t.containers, [&](auto &entry) { return entry.second == code; });
+  std::erase_if(t.functions, [&](auto &entry) { return entry.second->code == code; });
+  return code;
+}
+
 }  // namespace
 
 CUresult load_rewritten(const void *program_code, const char *path, bool is_library, void **handle,
@@ -128,13 +140,16 @@ CUresult load_rewritten(const void *program_code, const char *path, bool is_libr
 
 void forget_container(const void *container) {
   if (!settings().sliced) return;
-  Tables &t = tables();
-  std::lock_guard lock(t.mutex);
-  auto it = t.containers.find(container);
-  if (it == t.containers.end()) return;
-  Code *code = it->second;
-  std::erase_if(t.containers, [&](auto &entry) { return entry.second == code; });
-  std::erase_if(t.functions, [&](auto &entry) { return entry.second->code == code; });
+  Code *code = take_container(container);
+  if (code == nullptr) return;
+  std::lock_guard lock(code->mutex);
+  code->original = code->rewritten = std::string();
+  if (code->twin == nullptr) return;
+  if (code->is_library)
+    REAL(cuLibraryUnload)(static_cast<CUlibrary>(code->twin));
+  else
+    REAL(cuModuleUnload)(static_cast<CUmodule>(code->twin));
+  code->twin = nullptr;
 }
 
 void note_module(const void *module, const void *library) {

@@ -35,7 +35,7 @@ struct Kernel {
 // One module or library, as rewritten. Lives until the process ends: a launch in another thread may
 // still use a kernel whose module is unloaded.
 struct Code {
-  std::string original, rewritten;  // PTX; empty: it is loaded as it is
+  std::string original, rewritten;  // PTX; empty: it is loaded as it is, or unloaded
   std::string whole;                // why it is loaded as it is
   bool is_library = false;
   std::map<std::string, std::unique_ptr<Kernel>, std::less<>> kernels;

@@ -37,7 +37,7 @@ CUfunction twin_of(CUfunction f) {
   if (kernel == nullptr || !kernel->facts.takes_slice) return f;
   guest::Code &code = *kernel->code;
   std::lock_guard lock(code.mutex);
-  if (code.twin == nullptr) code.twin = load_twin(code);
+  if (code.twin == nullptr && !code.original.empty()) code.twin = load_twin(code);
   if (code.twin == nullptr) return f;
   const char *name = kernel->facts.name.c_str();
   CUfunction twin = nullptr;

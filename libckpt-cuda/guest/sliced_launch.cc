@@ -77,6 +77,7 @@ class SlicedLaunch {
     while (done_ < blocks_) {
       if (gate().closing()) CKPT_CU(let_checkpoint_pass());
       CKPT_CU(begin_slice());
+      if (released_) return CUDA_SUCCESS;
       while (flights_.size() > allowed_flights() && done_ < blocks_)
         if (Wait w = settle_oldest(); w != Wait::Done)
           return w == Wait::Failed ? error_ : release();
@@ -140,6 +141,7 @@ class SlicedLaunch {
     Box box = slicing::next_box(request_.grid, done_, most);
     u64 n = blocks_of(box.extent);
     if (turn_over_ || !turn_has_room(expected_ns(n))) CKPT_CU(next_turn());
+    if (released_) return CUDA_SUCCESS;
     CKPT_CU(launch(box, request_.stream));
     flights_.push_back({n, PooledEvent(tools_)});
     done_ += n;
@@ -155,6 +157,7 @@ class SlicedLaunch {
   // Waits for everything on the device, then tests the load and pauses.
   CUresult next_turn() {
     CKPT_CU(settle_all());
+    if (released_) return CUDA_SUCCESS;
     end_turn(tools_);
     turn_over_ = false;
     return start();
@@ -162,13 +165,14 @@ class SlicedLaunch {
 
   CUresult let_checkpoint_pass() {
     CKPT_CU(settle_all());
+    if (released_) return CUDA_SUCCESS;
     gate().pause();
     return start();
   }
 
   CUresult settle_all() {
     while (!flights_.empty())
-      if (settle_oldest() != Wait::Done) return error_;
+      if (Wait w = settle_oldest(); w != Wait::Done) return w == Wait::Failed ? error_ : release();
     return CUDA_SUCCESS;
   }
 
@@ -221,6 +225,7 @@ class SlicedLaunch {
 
   // Launches all that is left, beside the slice that stands still.
   CUresult release() {
+    released_ = true;
     if (kernel_.facts.may_wait && driver().cuEventQuery(start_->get()) == CUDA_SUCCESS) {
       kernel_.waits = true;
       remember_whole(kernel_.hash, kernel_.facts.name);
@@ -267,7 +272,7 @@ class SlicedLaunch {
   u64 slices_ = 0;  // in which they were
   std::deque<Flight> flights_;
   std::optional<PooledEvent> start_, last_;
-  bool turn_over_ = false, one_slice_ = false, measured_ = false;
+  bool turn_over_ = false, one_slice_ = false, measured_ = false, released_ = false;
   CUresult error_ = CUDA_SUCCESS;
 };
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/run/guest.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
@@ -49,7 +53,8 @@ Result<> check_tuning(std::string_view list) {
   return {};
 }
 
-// ~/.cache/ckpt/whole-kernels, in a folder that exists; empty without a home.
+// ~/.cache/ckpt/whole-kernels, in a folder that exists. Empty without a home, and where it belongs
+// to another user, as may be under sudo.
 std::string memory_path() {
   const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
   std::filesystem::path folder;
@@ -59,9 +64,11 @@ std::string memory_path() {
     folder = std::filesystem::path(home) / ".cache";
   else
     return {};
-  std::error_code error;
-  std::filesystem::create_directories(folder / "ckpt", error);
-  return error ? std::string() : (folder / "ckpt" / "whole-kernels").string();
+  std::error_code ignored;
+  std::filesystem::create_directories(folder / "ckpt", ignored);
+  struct stat status {};
+  bool own = ::stat((folder / "ckpt").c_str(), &status) == 0 && status.st_uid == ::geteuid();
+  return own ? (folder / "ckpt" / "whole-kernels").string() : std::string();
 }
 
 }  // namespace
