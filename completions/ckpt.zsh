@@ -34,7 +34,7 @@ _ckpt-run() {
     '--list-devices[print the devices and exit]' \
     '--json[with --list-devices\: print a JSON array]' \
     '--image=[the folder of a series of images\: go on from the newest one, or start the program; %j in it is the batch job'\''s number]:FOLDER:_directories' \
-    '--on-signal=[with a series of images\: the signals that checkpoint and stop the program; none\: no signal]:LIST: ' \
+    '--on-signal=[with a series of images, or a job\: the signals that checkpoint and stop the program; none\: no signal]:LIST: ' \
     '--every=[write an image every 90s, 10m, 1h30m, …; auto\: at the best interval for --mtbf]:TIME: ' \
     '--mtbf=[with --every auto\: mean time between failures]:TIME: ' \
     '--keep=[with --every\: how many images to keep]:N: ' \
@@ -98,7 +98,7 @@ _ckpt-restore() {
     '--job=[the folder of a job of several programs, which are checkpointed as one]:FOLDER:_directories' \
     '--member=[with --job\: this program'\''s name in the job]:NAME: ' \
     '--checkpoint=[with --job\: which checkpoint of the job]:N: ' \
-    '--on-signal=[with a series of images\: the signals that checkpoint and stop the program; none\: no signal]:LIST: ' \
+    '--on-signal=[with a series of images, or a job\: the signals that checkpoint and stop the program; none\: no signal]:LIST: ' \
     '--every=[write an image every 90s, 10m, 1h30m, …; auto\: at the best interval for --mtbf]:TIME: ' \
     '--mtbf=[with --every auto\: mean time between failures]:TIME: ' \
     '--keep=[with --every\: how many images to keep]:N: ' \
