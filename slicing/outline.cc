@@ -170,7 +170,7 @@ class Reader {
       if (!body(r)) return fail("the body of {} has no end", r.name);
     }
     std::ranges::sort(r.calls);
-    r.calls.erase(std::ranges::unique(r.calls).begin(), r.calls.end());
+    r.calls.erase(std::unique(r.calls.begin(), r.calls.end()), r.calls.end());
     if (!r.name.empty()) out_.routines.push_back(std::move(r));
     return {};
   }
