@@ -71,7 +71,7 @@ __global__ void empty() {}
 __global__ void whole_grid(int *out) {
   out[blockIdx.x] = blockIdx.x;
   cooperative_groups::this_grid().sync();
-  if (threadIdx.x == 0) out[blockIdx.x] += out[gridDim.x - 1 - blockIdx.x];
+  if (threadIdx.x == 0) out[gridDim.x + blockIdx.x] = 10 + out[gridDim.x - 1 - blockIdx.x];
 }
 
 struct Small {
