@@ -16,7 +16,7 @@
 #include "manager/daemon/measure/quota.h"
 #include "tools/ckptd/opencl.h"
 #include "tools/ckptd/options.h"
-#include "tools/ckptd/ready.h"
+#include "common/base/ready.h"
 
 namespace ckpt::tools {
 namespace {

@@ -10,7 +10,7 @@
 #include "manager/daemon/measure/disconnected_clients.h"
 #include "manager/daemon/measure/exiting_clients.h"
 #include "manager/daemon/measure/meter.h"
-#include "manager/daemon/report/log_limit.h"
+#include "common/base/log_limit.h"
 #include "manager/policy/policy.h"
 
 namespace ckpt::manager {
