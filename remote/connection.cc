@@ -23,7 +23,9 @@ Result<> Connection::read_exactly(std::span<std::byte> into) {
     bool direct = into.size() >= kReadAhead;
     if (!direct) ahead_.resize(kReadAhead);
     CKPT_TRY(size_t n, stream_->read_some(direct ? into : std::span(ahead_)));
+    ended_ = n == 0 && between_frames_;
     if (n == 0) return fail("the peer hung up");
+    between_frames_ = false;
     if (direct)
       into = into.subspan(n);
     else
@@ -46,6 +48,7 @@ Result<> Connection::read_body(size_t bytes) {
 
 Result<Connection::Received> Connection::receive(size_t max_body) {
   FrameHeader h{};
+  between_frames_ = ahead_at_ == ahead_end_;
   CKPT_CHECK(read_exactly(std::as_writable_bytes(std::span(&h, 1))));
   if (h.bytes > max_body || h.zero != 0)
     return fail("the peer sent a frame of type {} and {} bytes, which is none of this protocol",

@@ -20,8 +20,9 @@ class Connection {
     Frame type{};
     ByteView body;  // valid until the next receive()
   };
-  // An error, too, if the peer hung up.
+  // An error, too, if the peer hung up; ended() then says whether it was between two frames.
   Result<Received> receive(size_t max_body = kMaxBody);
+  bool ended() const { return ended_; }
   // The bulk that follows the frame.
   Result<> receive_bulk(std::span<std::byte> into);
 
@@ -50,6 +51,7 @@ class Connection {
   std::mutex send_mutex_;
   Bytes ahead_, body_;  // what was read ahead; the body of the frame
   size_t ahead_at_ = 0, ahead_end_ = 0;
+  bool between_frames_ = true, ended_ = false;
 };
 
 }  // namespace ckpt::remote

@@ -42,9 +42,11 @@ Result<> FarRelay::run() {
   CKPT_TRY(std::thread watcher, start_thread([this] { watch_proxy(); }));
   watcher.detach();
   for (;;) {
-    CKPT_TRY(Connection::Received frame, connection_.receive());
-    if (frame.type != Frame::Command) return fail("the program sent a frame out of place");
-    CKPT_CHECK(carry_out(frame.body));
+    Result<Connection::Received> frame = connection_.receive();
+    if (!frame && (connection_.ended() || stopping_)) return {};
+    if (!frame) return Failure(frame.error());
+    if (frame->type != Frame::Command) return fail("the program sent a frame out of place");
+    CKPT_CHECK(carry_out(frame->body));
   }
 }
 

@@ -97,9 +97,10 @@ std::vector<std::string> proxy_command(const std::string &api_name, const Device
   if (auto found = choice.find(api_name); found != choice.end()) ids = found->second;
   std::string host;
   for (std::string &id : ids)
-    if (std::optional<RemoteName> name = parse_remote(id)) {
-      host = name->host;
-      id = name->device;
+    if (id.starts_with(kPrefix)) {
+      size_t end = id.rfind('/');
+      host = id.substr(kPrefix.size(), end - kPrefix.size());
+      id = id.substr(end + 1);
     }
   std::string executable = !api ? "" : host.empty() ? proxy_executable(*api) : remote_proxy_executable();
   if (executable.empty()) return {};
