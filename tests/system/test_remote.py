@@ -91,8 +91,8 @@ def near(job):
 
 
 # Subjects that together use every command of the ring.
-QUICK = ["calls", "image_calls"]
-MORE = ["events", "family", "images", "image_requirements", "long_kernel", "objects", "options", "queued", "random",
+QUICK = ["calls"]
+MORE = ["image_calls", "events", "family", "images", "image_requirements", "long_kernel", "objects", "options", "queued", "random",
         "requirements", "subdevices", "threads", "unwritten", "version3", "il"]
 
 
@@ -183,6 +183,7 @@ def test_a_running_program_moves_to_a_local_device_and_back(ocl, server):
 
 def test_certificates_that_do_not_fit_are_refused_with_the_reason(ocl, server):
     other = Server(ocl, port=7668)
+    ocl.ckpt.env["CKPT_CERTIFICATES"] = server.user
     assert "the same --ca folder" in server.list_over_tls(other.user)
     assert "another name" in server.list_over_tls(server.user, host="localhost:7667")
     assert "accepts users' certificates only" in server.list_over_tls(server.server)
@@ -236,7 +237,7 @@ def lost(job, what):
     wait_for(lambda: "lost the devices" in job.error_text or not process_exists(what), "the loss")
 
 
-@pytest.mark.parametrize("victim", ["near", "session", "proxy", "devd"])
+@pytest.mark.parametrize("victim", ["near", "session", *(pytest.param(v, marks=pytest.mark.full) for v in ("proxy", "devd"))])
 def test_a_side_that_is_killed_is_a_device_error(ocl, server, victim):
     job = ocl.start("objects", device=server.device())
     job.wait_text("READY")
@@ -266,8 +267,8 @@ class Wire:
 
     def __init__(self, server):
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(60)
         self.socket.connect(server.unix)
+        self.socket.settimeout(60)
 
     def send(self, kind, body, announced=None):
         length = len(body) if announced is None else announced
@@ -353,6 +354,7 @@ def test_hostile_frames_end_their_connection_and_nothing_else(ocl, server):
     finished(job)
 
 
+@pytest.mark.full
 def test_many_connections_that_say_nothing_lose_their_places(ocl, server):
     """More than may greet at a time. An honest client is served when the first of them have gone."""
     silent = [Wire(server) for _ in range(80)]

@@ -229,6 +229,11 @@ bool Link::hung_up() {
   return ::poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
+bool Link::check_alive() {
+  if (usable() && hung_up()) fail_pending();
+  return usable();
+}
+
 void Link::fail_pending() {
   if (!usable_.exchange(false)) return;
   log::error("the OpenCL proxy has ended; every OpenCL call of this program fails from now on");

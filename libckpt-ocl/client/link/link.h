@@ -60,6 +60,9 @@ class Link {
   bool compiles_elsewhere() const { return remote_.load(std::memory_order_relaxed); }
   bool usable() const { return usable_.load(std::memory_order_acquire); }
 
+  // Whether the proxy still runs. If not, everything that waits for it fails.
+  bool check_alive();
+
   // Sends a command one way. Fails only if the proxy is gone.
   cl_int send(u16 op, u64 made, ByteView payload, u16 flags = 0);
   cl_int send(Op op, u64 made, ByteView payload) {
