@@ -12,6 +12,7 @@
 #include "common/ipc/unix_socket.h"
 #include "remote/account.h"
 #include "remote/error_body.h"
+#include "remote/far_relay.h"
 
 namespace ckpt::remote {
 namespace {

@@ -14,7 +14,6 @@
 
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
-#include "remote/far_relay.h"
 #include "remote/tls.h"
 
 namespace ckpt::remote {
