@@ -92,8 +92,10 @@ enum class Type : u16 {
   WaitsWanted = 35,  // {}, after Quiesce; answered by Waits. Older agents refuse it
   Waits = 36,        // {u32 n, n × {str name, u64 ms}}: for how long Quiesce has waited for each
                      // participant's devices, and for "callbacks" of the program
-  DevicesWanted = 37,  // {}: answered by Reasons: the names of the devices that the process uses.
-                       // Older agents refuse it
+  DevicesWanted = 37,    // {}: answered by Reasons: the names of the devices that the process uses.
+                         // Older agents refuse it
+  CallbacksWanted = 38,  // {}: answered by Reasons: a text for each `before` callback of the
+                         // program, which may close what no image can hold. Older agents refuse it
   // Data in staging slots; the sender sends Region once before the first slot of a region.
   Region = 30,      // {u32 region, str name, u64 total bytes}
   SlotFull = 31,    // {u32 slot, u32 region, u64 offset, u32 bytes}

@@ -35,7 +35,7 @@ _ckpt-run() {
     '--json[with --list-devices\: print a JSON array]' \
     '--host=[with --list-devices\: the devices of another node, where ckpt-devd runs]:HOST: ' \
     '--image=[the folder of a series of images\: go on from the newest one, or start the program; %j in it is the batch job'\''s number]:FOLDER:_directories' \
-    '--on-signal=[with a series of images\: the signals that checkpoint and stop the program; none\: no signal]:LIST: ' \
+    '--on-signal=[with a series of images, or a job\: the signals that checkpoint and stop the program; none\: no signal]:LIST: ' \
     '--every=[write an image every 90s, 10m, 1h30m, …; auto\: at the best interval for --mtbf]:TIME: ' \
     '--mtbf=[with --every auto\: mean time between failures]:TIME: ' \
     '--keep=[with --every\: how many images to keep]:N: ' \
@@ -95,7 +95,7 @@ _ckpt-restore() {
     '--job=[the folder of a job of several programs, which are checkpointed as one]:FOLDER:_directories' \
     '--member=[with --job\: this program'\''s name in the job]:NAME: ' \
     '--checkpoint=[with --job\: which checkpoint of the job]:N: ' \
-    '--on-signal=[with a series of images\: the signals that checkpoint and stop the program; none\: no signal]:LIST: ' \
+    '--on-signal=[with a series of images, or a job\: the signals that checkpoint and stop the program; none\: no signal]:LIST: ' \
     '--every=[write an image every 90s, 10m, 1h30m, …; auto\: at the best interval for --mtbf]:TIME: ' \
     '--mtbf=[with --every auto\: mean time between failures]:TIME: ' \
     '--keep=[with --every\: how many images to keep]:N: ' \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the readers of cubins and of PTX share: functions whose names reveal a feature, and limits
-// on the names that are kept.
+// What the readers of cubins and of PTX share: functions that reveal a feature by their names, and
+// limits on the names that are kept.
 #pragma once
 
 #include "fatbin/facts.h"

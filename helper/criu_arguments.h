@@ -29,7 +29,7 @@ struct CriuRun {
 std::vector<std::string> dump_arguments(const CriuRun &run, pid_t root);
 std::vector<std::string> restore_arguments(const CriuRun &run);
 
-// An executable that nobody but root can replace: it and the folders above it belong to root, and
+// An executable that only root can replace: it and the folders above it belong to root, and
 // no other user can write to them.
 Result<> check_owned_by_root(const std::string &executable);
 

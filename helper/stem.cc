@@ -25,7 +25,7 @@ class Stem {
 
   int run() {
     ::prctl(PR_SET_NAME, kStemName);
-    // Above all not the other end of `events`, whose end could not be seen then.
+    // Above all not the other end of `events`: its end could not be seen then.
     std::vector<int> kept = plan_.criu.inherited;
     kept.insert(kept.end(), {plan_.events, plan_.criu.in, plan_.criu.out});
     close_all_but(std::move(kept));
@@ -67,7 +67,7 @@ class Stem {
     return status == 0 ? Result<>{} : fail("CRIU failed");
   }
 
-  // If the caller hangs up, nobody needs the copy.
+  // If the caller hangs up, the copy is of no use.
   Result<int> wait_for(pid_t criu) {
     UniqueFd ended(static_cast<int>(::syscall(SYS_pidfd_open, criu, 0)));
     pollfd fds[]{{ended.get(), POLLIN, 0}, {plan_.events, POLLIN, 0}};

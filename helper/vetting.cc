@@ -36,7 +36,8 @@ Result<> send_descriptor(int socket, int fd) {
                                                   : fail_errno("cannot pass a descriptor on");
 }
 
-Result<UniqueFd> receive_descriptor(int socket) {
+// No value: CRIU has ended.
+Result<std::optional<UniqueFd>> receive_descriptor(int socket) {
   char byte;
   iovec iov{&byte, 1};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))]{};
@@ -46,6 +47,7 @@ Result<UniqueFd> receive_descriptor(int socket) {
   m.msg_control = control;
   m.msg_controllen = sizeof control;
   ssize_t n = ::recvmsg(socket, &m, MSG_CMSG_CLOEXEC);
+  if (n == 0 || (n < 0 && errno == ECONNRESET)) return std::nullopt;
   cmsghdr *c = n == 1 ? CMSG_FIRSTHDR(&m) : nullptr;
   if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
     return fail("CRIU has sent no descriptor");
@@ -87,9 +89,10 @@ class Vetting {
       if (!request) return {};  // CRIU has ended
       CKPT_TRY(bool exists, ask(*request));
       if (!exists) continue;
-      CKPT_TRY(UniqueFd pipe, receive_descriptor(criu_));
-      CKPT_CHECK(names(*request, "core-") ? pass_core(std::move(pipe))
-                                          : send_descriptor(caller_, pipe.get()));
+      CKPT_TRY(std::optional<UniqueFd> pipe, receive_descriptor(criu_));
+      if (!pipe) return {};
+      CKPT_CHECK(names(*request, "core-") ? pass_core(std::move(*pipe))
+                                          : send_descriptor(caller_, pipe->get()));
     }
   }
 

@@ -12,6 +12,14 @@ namespace ckpt::tools {
 // user does not meet them one after the other.
 using Reasons = std::vector<std::string>;
 
+// A reason that is none any more once this process has closed something, which a callback of the
+// program may do before a dump (ckpt_on_checkpoint).
+struct Closable {
+  int pid;
+  std::string why;
+};
+using Closables = std::vector<Closable>;
+
 // Agents write some of them.
 inline constexpr size_t kMaxReasonBytes = 2000;
 

@@ -31,6 +31,12 @@ bool Callbacks::remove(int id) {
   return true;
 }
 
+size_t Callbacks::count_before() {
+  std::scoped_lock lock(mutex_);
+  return static_cast<size_t>(
+      std::ranges::count_if(pairs_, [](const Pair &p) { return p.before != nullptr; }));
+}
+
 Result<> Callbacks::before() {
   for (int id : ids()) CKPT_CHECK(call_before(id));
   return {};

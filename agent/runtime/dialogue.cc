@@ -51,6 +51,7 @@ const Dialogue::Verb Dialogue::kVerbs[] = {
     {Type::RemarksWanted, "RemarksWanted", State::Running, &Dialogue::remarks},
     {Type::DevicesWanted, "DevicesWanted", State::Running, &Dialogue::devices},
     {Type::LossWanted, "LossWanted", {}, &Dialogue::loss},
+    {Type::CallbacksWanted, "CallbacksWanted", State::Running, &Dialogue::callbacks},
     {Type::Prepare, "Prepare", State::Running, &Dialogue::prepare},
     {Type::Quiesce, "Quiesce", State::Running, &Dialogue::quiesce},
     {Type::WaitsWanted, "WaitsWanted", State::Quiesced, &Dialogue::waits},
@@ -134,6 +135,11 @@ void Dialogue::remarks(Incoming &request) {
 void Dialogue::devices(Incoming &request) {
   if (!request.reader().done()) return malformed("DevicesWanted");
   answer_reasons(lifecycle_.devices());
+}
+
+void Dialogue::callbacks(Incoming &request) {
+  if (!request.reader().done()) return malformed("CallbacksWanted");
+  answer_reasons(std::vector<std::string>(lifecycle_.callbacks.count_before(), "before"));
 }
 
 void Dialogue::loss(Incoming &request) {

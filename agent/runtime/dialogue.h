@@ -36,6 +36,7 @@ class Dialogue {
   void remarks(Incoming &request);
   void devices(Incoming &request);
   void loss(Incoming &request);
+  void callbacks(Incoming &request);
   void answer_reasons(const std::vector<std::string> &sentences);
   void prepare(Incoming &request);
   void quiesce(Incoming &request);

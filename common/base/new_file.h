@@ -16,7 +16,7 @@ namespace ckpt {
 // Copies what is left to read from `from` into a new file of mode 0600, which then gets the name
 // `path`. What had that name, a link too, is replaced and not written to.
 Result<> copy_to_new_file(int from, const std::string &path);
-// The same, with a name that nobody can know before: `prefix`, six random characters, `suffix`.
+// The same, with a name that cannot be known before: `prefix`, six random characters, `suffix`.
 // Returns the name.
 Result<std::string> copy_to_unique_file(int from, const std::string &prefix,
                                         const std::string &suffix);

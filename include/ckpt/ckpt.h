@@ -111,6 +111,10 @@ CKPT_API int ckpt_checkpoint(const char *image, unsigned flags, struct ckpt_resu
  * checkpoint; it may then set *reason to a string, which remains the callback's and must stay valid
  * until its next call. If it refuses, its own `after` is not called.
  *
+ * `before` is the place to close what no image can hold, such as a TCP connection to another
+ * machine, or RDMA: a dump that would be refused because of them waits with its refusal until
+ * `before` has returned.
+ *
  * after: runs on the agent's thread when device calls pass again, in the opposite order, once for
  * every `before` that agreed (a NULL `before` agrees). `outcome` is an enum ckpt_outcome.
  *

@@ -31,13 +31,16 @@ Result<> check_version(u32 version) {
                         "use ckptd, ckpt-run and ckpt-top of the same version of ckpt");
 }
 
-// Bounds what a program makes the daemon keep and show.
-managed::ToManager bounded(uid_t uid, managed::ToManager message) {
+// Bounds what a program makes the daemon keep and show. Its PID is the kernel's, in the Manager's
+// PID namespace: an administrator may end the program by it. 0 means a process outside of that
+// namespace.
+managed::ToManager bounded(const Peer &peer, managed::ToManager message) {
   auto cut = [](std::string &text) {
     if (text.size() > managed::kMaxReasonBytes) text.resize(managed::kMaxReasonBytes);
   };
+  if (auto *m = std::get_if<in::Join>(&message)) m->pid = static_cast<u32>(peer.pid);
   if (auto *m = std::get_if<in::Workload>(&message); m != nullptr && m->hash != 0)
-    m->hash = hash_of_user(uid, m->hash);
+    m->hash = hash_of_user(peer.uid, m->hash);
   if (auto *m = std::get_if<in::Failed>(&message)) cut(m->what);
   if (auto *m = std::get_if<in::Unsuited>(&message)) cut(m->why);
   return message;
@@ -329,7 +332,7 @@ void Daemon::decide(const Peer &peer, const managed::ToManager &message) {
   Counters::Before before = Counters::before(policy_.find(peer.id));
   Time time = now();
   auto begin = std::chrono::steady_clock::now();
-  Orders orders = policy_.receive(time, peer.id, bounded(peer.uid, message));
+  Orders orders = policy_.receive(time, peer.id, bounded(peer, message));
   counters_.decided(std::chrono::steady_clock::now() - begin);
   counters_.heard(time, peer.id, message, before);
   counters_.ordered(time, orders);

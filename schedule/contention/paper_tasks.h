@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The tasks that HC section 4.6 measured, for comparisons: a Phenom X4 9850 with four GeForce 8800
-// GTS 512, whose bandwidths are the defaults of Bandwidths.
+// GTS 512. The defaults of Bandwidths are those of this machine.
 #pragma once
 
 #include <span>

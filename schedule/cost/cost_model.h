@@ -56,7 +56,7 @@ CostModel fit_costs(std::span<const CheckpointSample> checkpoints,
 // (predicted - measured) / measured (KS-4).
 double relative_error(double predicted, double measured);
 
-// The share of the errors whose absolute value is at most `limit`; 1 if there are none.
+// The share of the errors with an absolute value of at most `limit`; 1 if there are none.
 double share_within(std::span<const double> errors, double limit);
 
 // KS-3's table, for comparisons: an i7 920 with a Tesla C1060 and NFS.

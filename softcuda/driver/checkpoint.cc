@@ -130,7 +130,7 @@ CUresult restore_here(const std::vector<DevicePair> &pairs) {
   std::lock_guard guard(mutex);
   REQUIRE(state == CU_PROCESS_STATE_CHECKPOINTED, CUDA_ERROR_ILLEGAL_STATE);
   REQUIRE(!lost, CUDA_ERROR_OPERATING_SYSTEM);
-  // First: reconnect() starts a thread, whose stack would lie where the ranges were.
+  // First: reconnect() starts a thread. Its stack would lie where the ranges were.
   if (!map_device_ranges_again()) return CUDA_ERROR_OUT_OF_MEMORY;
   if (Result<> r = client().reconnect(); !r) {
     warn(r.error().text());

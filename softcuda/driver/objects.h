@@ -157,7 +157,7 @@ struct Context : vm::AddressSpace {
   Stream legacy;
   std::set<Stream *> streams;
   std::set<Module *> modules;
-  std::atomic<u32> peers{0};  // devices whose memory kernels may access, one bit each
+  std::atomic<u32> peers{0};  // kernels may access the memory of these devices, one bit each
   size_t stack_bytes = 1024;
   size_t printf_bytes = 1 << 20;
   size_t heap_bytes = 8 << 20;

@@ -17,7 +17,7 @@ bool rdma_capable();
 // What cuDriverGetVersion reports. CKPT_SOFTCUDA_DRIVER sets it: a branch of NVIDIA's driver (570)
 // or the version itself (12080).
 int driver_version();
-// The first version whose Restore takes a map of devices: that of driver 580.
+// The first version with a map of devices in Restore: that of driver 580.
 inline constexpr int kFirstVersionWithMaps = 13000;
 
 // The file of CKPT_SOFTCUDA_FAULTS has lines such as "cuMemUnmap 999". It is read at each call that

@@ -42,7 +42,7 @@ struct Twice<i64> {
 template <class T>
 using Wide = typename Twice<T>::type;
 
-// C++ would promote u16 to int, whose overflow is undefined.
+// C++ would promote u16 to int, and its overflow is undefined.
 template <class T>
 T times(T a, T b) {
   if constexpr (sizeof(T) < 4)

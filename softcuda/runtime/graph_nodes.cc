@@ -143,7 +143,7 @@ CUDART_API cudaError_t cudaGraphExecEventWaitNodeSetEvent(cudaGraphExec_t e, cud
   FORWARD(cuGraphExecEventWaitNodeSetEvent(e, node, event));
 }
 
-// Every edge is an ordinary dependency, whose data is zero.
+// Every edge is an ordinary dependency: its data is zero.
 static void clear(cudaGraphEdgeData *edges, const size_t *n) {
   if (edges != nullptr && n != nullptr) std::memset(edges, 0, *n * sizeof *edges);
 }

@@ -119,7 +119,7 @@ size_t split(Warp &w, size_t index, Mask m, u32 pc, u32 rest_pc) {
   return w.groups.size() - 1;
 }
 
-// The lanes of `m` whose cell holds the same value as that of the first lane.
+// The lanes of `m` that have in their cells the same value as the first lane.
 template <class Cell>
 Mask same_as_first(const Cell *row, Mask m) {
   Cell first = row[std::countr_zero(m)];

@@ -45,7 +45,7 @@ bool is_partial_name(std::string_view name);
 // The paths of all images in `folder`, except partial ones.
 Result<std::vector<std::string>> list_images(FileSystem &fs, const std::string &folder);
 
-// Removes the partial folders in `folder` whose writers have ended, and returns their paths.
+// Removes the partial folders in `folder` that have lost their writers, and returns their paths.
 Result<std::vector<std::string>> remove_stale(FileSystem &fs, const std::string &folder);
 
 // Removes the image at `path`. Readers see either the whole image or none.

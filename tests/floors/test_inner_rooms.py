@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inner rooms of a room have an order: docs/rooms/ROOM.md lists them in a table whose
+"""The inner rooms of a room have an order: docs/rooms/ROOM.md lists them in a table. Its
 first row is the lowest, and each includes only itself and the rows above it."""
 
 import re

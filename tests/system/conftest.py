@@ -382,7 +382,7 @@ def programs(tmp_path_factory):
         compilers = []
         for source in sorted(PROGRAMS.glob("*.cc")):
             command = ["c++", "-std=c++20", "-O1", "-pthread", str(source), "-o", str(folder / source.stem)]
-            if source.stem == "library":
+            if source.stem in ("library", "closes"):
                 if not (BUILD / "libckpt" / "libckpt.so").exists():
                     continue
                 command += [f"-I{ROOT}/include", f"-L{BUILD}/libckpt", "-lckpt", f"-Wl,-rpath,{BUILD}/libckpt"]

@@ -93,7 +93,7 @@ def other():
 
 @pytest.fixture
 def victim():
-    """A process of root that nobody else may end."""
+    """A process of root that only root may end."""
     process = subprocess.Popen(["sleep", "1000"])
     yield process
     assert process.poll() is None, "root's process was ended"

@@ -36,8 +36,8 @@ def text(s):
     return struct.pack("<I", len(s)) + s.encode()
 
 
-def join(version=VERSION, name="by hand"):
-    return (struct.pack("<II", version, os.getpid()) + text(name) + struct.pack("<iB", 0, 0) + text("") +
+def join(version=VERSION, name="by hand", pid=os.getpid()):
+    return (struct.pack("<II", version, pid) + text(name) + struct.pack("<iB", 0, 0) + text("") +
             struct.pack("<QQQBBQBQ", 0, 0, 0, 0, 0, 0, 0, 0))
 
 

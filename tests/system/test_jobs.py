@@ -107,7 +107,7 @@ def test_job_moves_to_other_nodes(ckpt, nodes):
     pair.check_end()
 
 
-BEFORE_THE_DECISION = ["job-begin", "job-connect", "job-ready", "job-lock", "job-capture", "job-durable", "job-commit"]
+BEFORE_THE_DECISION = ["job-begin", "job-connect", "job-ready", "job-settle", "job-lock", "job-capture", "job-durable", "job-commit"]
 
 
 def test_coordinator_that_is_killed_before_the_decision(ckpt, nodes):
@@ -215,7 +215,7 @@ def test_peers_without_the_job_s_key(ckpt, nodes):
     member = json.loads((pair.folder / "members" / "node1").read_text())
     script = f"""
 import socket
-for data in (b"", b"GET / HTTP/1.1\\r\\n\\r\\n", b"ckptjob1" + b"x" * 32 + b"\\xff\\xff\\xff\\xff", b"ckptjob1" + b"x" * 4000):
+for data in (b"", b"GET / HTTP/1.1\\r\\n\\r\\n", b"ckptjob2" + b"x" * 32 + b"\\xff\\xff\\xff\\xff", b"ckptjob2" + b"x" * 4000):
     s = socket.create_connection(("{NETWORK}1", {member["port"]}))
     s.settimeout(20)
     s.sendall(data)
@@ -261,3 +261,48 @@ def test_two_members_of_one_name(ckpt):
     first.kill()
     third = ckpt.run("counter", options=["--job=job", "--member=a"])
     third.wait_lines(1)
+
+
+def start_pair(ckpt, nodes, *options):
+    """As Pair does, with options of both ckpt-run."""
+    program = str(ckpt.programs / "pair")
+    server = nodes[0].start("ckpt-run", "--job=job", *options, "--", program, "serve", NETWORK + "1", PORT)
+    server.wait_text("listening")
+    client = nodes[1].start("ckpt-run", "--job=job", *options, "--", program, "talk", NETWORK + "1", PORT)
+    client.wait_lines(2)
+    wait_members(ckpt.folder / "job", ["node1", "node2"])
+    return [server, client]
+
+
+def keepers_of(ckpt, name):
+    """The PIDs of the tools of this name that the test has started: nsenter becomes one by exec."""
+    return [p for j in ckpt.jobs for p in [j.pid, *tree_of(j.pid)]
+            if os.path.exists(f"/proc/{p}/comm") and open(f"/proc/{p}/comm").read().strip() == name]
+
+
+def test_signals_checkpoint_the_whole_job(ckpt, nodes):
+    """To one program of it, and after a restore to all of them."""
+    n = nodes(2)
+    jobs = start_pair(ckpt, n, "--on-signal=TERM,USR2")
+    os.kill(keepers_of(ckpt, "ckpt-run")[1], signal.SIGTERM)
+    assert [j.wait() for j in jobs] == [85, 85]
+    copies = [n[i].start("ckpt-restore", "--job=job", f"--member=node{i + 1}", "--on-signal=TERM,USR2") for i in (0, 1)]
+    copies[1].wait_lines(2)
+    for pid in keepers_of(ckpt, "ckpt-restore"):
+        os.kill(pid, signal.SIGUSR2)
+    assert [c.wait() for c in copies] == [86, 86]
+    last = [n[i].start("ckpt-restore", "--job=job", f"--member=node{i + 1}") for i in (0, 1)]
+    last[1].wait_lines(1)
+    ckpt.finish()
+    assert [c.wait() for c in last] == [0, 0]
+
+
+def test_checkpoints_of_the_job_at_intervals(ckpt, nodes):
+    """Both programs ask for them, and the job gets one at a time."""
+    jobs = start_pair(ckpt, nodes(2), "--every=1s", "--keep=2")
+    wait_for(lambda: (ckpt.folder / "job" / "0004" / "decision").exists(), "the fourth checkpoint")
+    wait_for(lambda: not (ckpt.folder / "job" / "0002").exists(), "the end of the second one")
+    jobs[1].wait_lines(len(jobs[1].lines) + 1)
+    ckpt.finish()
+    assert [j.wait() for j in jobs[::-1]] == [0, 0]
+    assert not any(j.error_text for j in jobs), [j.error_text for j in jobs]

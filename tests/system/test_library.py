@@ -14,8 +14,16 @@ from conftest import BUILD, tree_of, wait_for
 pytestmark = pytest.mark.skipif(not (BUILD / "libckpt" / "libckpt.so").exists(), reason="libckpt.so is not built")
 
 
+@pytest.fixture
+def stay(ckpt):
+    """The program runs until this file is removed."""
+    file = ckpt.folder / "stay"
+    file.touch()
+    return file
+
+
 @pytest.mark.parametrize("blocked", [False, True])
-def test_callbacks(ckpt, blocker, blocked):
+def test_callbacks(ckpt, stay, blocker, blocked):
     job = ckpt.run("library")
     job.wait_lines(5)
     root = job.program()
@@ -29,14 +37,15 @@ def test_callbacks(ckpt, blocker, blocked):
     copy.wait_text("after 1")
     ckpt.dump(copy.pid, "two")
     assert copy.wait() == 85
+    stay.unlink()
     last = ckpt.restore("two")
     assert last.wait() == 6
     assert "after 1" in last.text
     numbers = [int(line) for line in job.lines + copy.lines + last.lines if line.isdigit()]
-    assert numbers == list(range(100))
+    assert len(numbers) >= 100 and numbers == list(range(len(numbers)))
 
 
-def test_the_report_says_that_it_waited_for_a_callback(ckpt):
+def test_the_report_says_that_it_waited_for_a_callback(ckpt, stay):
     job = ckpt.run("library")
     job.wait_lines(5)
     (ckpt.folder / "hold").touch()
@@ -48,7 +57,7 @@ def test_the_report_says_that_it_waited_for_a_callback(ckpt):
     assert re.search(r"until callbacks had returned and devices were idle \(callbacks \d+\.\d+ s\)", dump.text), dump.text
 
 
-def test_callback_refuses(ckpt):
+def test_callback_refuses(ckpt, stay):
     job = ckpt.run("library")
     job.wait_lines(5)
     (ckpt.folder / "refuse").touch()
@@ -78,7 +87,7 @@ def test_its_own_checkpoint_fails(ckpt):
 
 
 @pytest.mark.parametrize("phase", ["quiesce", "save", "detach", "criu", "record", "write"])
-def test_dump_killed(ckpt, phase):
+def test_dump_killed(ckpt, stay, phase):
     job = ckpt.run("library")
     job.wait_lines(5)
     ckpt.dump_process(job.pid, "one", env={"CKPT_TEST_STOP_AT": phase})
@@ -97,7 +106,7 @@ def comms(root):
     return names
 
 
-def test_an_agent_that_starts_during_a_checkpoint_waits_for_its_end(ckpt):
+def test_an_agent_that_starts_during_a_checkpoint_waits_for_its_end(ckpt, stay):
     library = ckpt.programs / "library"
     job = ckpt.run("sh", "-c", f"{library} & until [ -e second ]; do sleep 0.01; done; {library}")
     job.wait_lines(5)
@@ -114,24 +123,26 @@ def test_an_agent_that_starts_during_a_checkpoint_waits_for_its_end(ckpt):
     copy.wait_text("after 1")
     wait_for(lambda: (job.lines + copy.lines).count("0") == 2, "the second one's first step")
     ckpt.dump(copy.pid, "two", "--leave-running")
+    stay.unlink()
     assert copy.wait() == 6
 
 
-def test_a_dump_that_waits_for_the_agents_of_another_can_be_interrupted(ckpt):
+def test_a_dump_that_waits_for_the_agents_of_another_can_be_interrupted(ckpt, stay):
     job = ckpt.run(ckpt.programs / "library")
     job.wait_lines(1)
     held = ckpt.start("ckpt-dump", [str(job.pid), "-o", "one", "--leave-running"], env={"CKPT_TEST_HOLD_AT": "criu"})
     wait_for(lambda: Path(f"/proc/{held.pid}/stat").read_text().split()[2] == "T", "the step")
     waiting = ckpt.start("ckpt-dump", [str(job.pid), "-o", "two", "--leave-running"])
-    wait_for(lambda: "SigCgt" in Path(f"/proc/{waiting.pid}/status").read_text() and len(os.listdir(f"/proc/{waiting.pid}/task")) > 1,
-             "its thread for signals")
+    wait_for(lambda: len(os.listdir(f"/proc/{waiting.pid}/task")) > 1, "its thread for signals")
+    sent = time.monotonic()
     waiting.process.send_signal(signal.SIGINT)
-    assert waiting.wait() == 130
+    assert waiting.wait() == 130 and time.monotonic() - sent < 50, "it gives up by itself after 60 s"
+    assert "cancelled by signal 2" in waiting.error_text
     os.kill(held.pid, signal.SIGCONT)
-    assert held.wait() == 0
+    assert held.wait() == 0, held.error_text
 
 
-def test_an_agent_does_not_wait_for_a_dump_that_was_killed(ckpt):
+def test_an_agent_does_not_wait_for_a_dump_that_was_killed(ckpt, stay):
     """Nor for a keeper: its marker stays behind."""
     library = ckpt.programs / "library"
     job = ckpt.run("sh", "-c", f"{library} & until [ -e second ]; do sleep 0.01; done; exec {library}")

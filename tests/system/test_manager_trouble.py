@@ -183,6 +183,16 @@ def test_bad_messages_are_refused_with_a_reason(node):
     finished(a)
 
 
+def test_a_program_cannot_pass_for_another_process(node):
+    """An administrator ends programs by the PIDs that the status shows."""
+    n = node("1x256M")
+    peer = Peer(n.socket)
+    peer.send(manager.JOIN, manager.join(pid=1))
+    assert peer.receive()[0] == manager.WELCOME
+    assert [p["pid"] for p in n.status()["programs"]] == [os.getpid()]
+    peer.close()
+
+
 @pytest.mark.parametrize("options,reports", [(("--placement", "first-fit"), False), (("--progress-interval", "0.05"), True),
                                           (("--placement", "interference", "--progress-interval", "0.05"), True),
                                           (("--victim", "cheapest", "--progress-interval", "0.05"), True)])

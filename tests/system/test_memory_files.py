@@ -54,7 +54,7 @@ def runs_on(job):
 
 
 def dumped_and_run_on(ckpt, shm, *options, size=1 << 20):
-    """An image whose program ran on and was killed."""
+    """An image of a program that ran on and was killed."""
     job = counting(ckpt, shm, size)
     ckpt.dump(job.pid, "one", "--leave-running", *options)
     runs_on(job)

@@ -303,3 +303,33 @@ def test_a_dump_as_soon_as_a_restore_is_ready_finds_running_processes(ckpt):
     copy = ckpt.restore("3")
     ckpt.finish()
     assert copy.wait() == 0, "the images have stopped processes"
+
+
+CRIU_THAT_IS_KILLED = f"""#!/usr/bin/python3
+import os, signal, socket, struct, sys
+REAL = {os.environ.get("CKPT_CRIU") or "/opt/ckpt/criu/bin/criu"!r}
+if "-D" not in sys.argv: os.execv(REAL, [REAL, *sys.argv[1:]])
+folder = sys.argv[sys.argv.index("-D") + 1]
+with open(os.path.join(folder, sys.argv[sys.argv.index("-o") + 1]), "w") as log:
+    log.write("(00.1)      1: Error (criu/files.c:1): nothing works today\\n")
+s = socket.socket(socket.AF_UNIX)
+s.connect(os.path.join(folder, "streamer-serve.sock"))
+name = b"inventory.img"
+request = bytes([10, len(name)]) + name
+s.sendall(struct.pack("<I", len(request)) + request)
+assert s.recv(6)[-1] == 1  # it exists
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_criu_that_is_killed_while_it_asks_for_a_file(ckpt):
+    """As the processes of a CRIU are if one of them fails: the error is what CRIU has logged."""
+    job = ckpt.run("counter")
+    job.wait_lines(2)
+    ckpt.dump(job.pid, "one")
+    criu = ckpt.folder / "criu"
+    criu.write_text(CRIU_THAT_IS_KILLED)
+    criu.chmod(0o755)
+    copy = ckpt.restore("one", env={"CKPT_CRIU": str(criu)})
+    assert copy.wait() == 1
+    assert "CRIU cannot restore the program: nothing works today" in copy.error_text, copy.error_text

@@ -88,6 +88,11 @@ Result<std::vector<std::string>> AgentClient::devices() {
   return sentences(Type::DevicesWanted, kAnswerTimeout);
 }
 
+bool AgentClient::has_before_callbacks() {
+  Result<std::vector<std::string>> all = sentences(Type::CallbacksWanted, kAnswerTimeout);
+  return all && !all->empty();
+}
+
 std::map<std::string, double> AgentClient::waits() {
   std::map<std::string, double> all;
   Result<Message> m = ask(Type::WaitsWanted, {}, {}, kAnswerTimeout, Type::Waits);

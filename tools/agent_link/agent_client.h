@@ -41,6 +41,9 @@ class AgentClient {
   // Remarks on the process's use of devices. Fails with an agent of an earlier protocol version.
   Result<std::vector<std::string>> remarks();
   Result<std::vector<std::string>> devices();  // the names of those that the process uses
+  // The program has a callback that runs before the dump. False: or the agent is of an earlier
+  // version.
+  bool has_before_callbacks();
   Result<> quiesce(std::chrono::milliseconds timeout);
   // After quiesce(): seconds by name of a participant, and for "callbacks". Empty: the agent is of
   // an earlier version.

@@ -52,9 +52,10 @@ Result<> StreamCapture::serve(int socket) {
   for (;;) {
     CKPT_TRY(std::optional<std::string> name, streamer::receive_request(socket));
     if (!name) return {};
-    CKPT_TRY(UniqueFd pipe, streamer::receive_pipe(socket));
-    ::fcntl(pipe.get(), F_SETPIPE_SZ, streamer::kPipeBytes);
-    auto held = std::make_shared<UniqueFd>(std::move(pipe));
+    CKPT_TRY(std::optional<UniqueFd> pipe, streamer::receive_pipe(socket));
+    if (!pipe) return {};
+    ::fcntl(pipe->get(), F_SETPIPE_SZ, streamer::kPipeBytes);
+    auto held = std::make_shared<UniqueFd>(std::move(*pipe));
     CKPT_TRY(std::thread copier, start_thread([this, held, n = *name] {
                note(guarded([&] { return copy(std::move(*held), n); }));
              }));

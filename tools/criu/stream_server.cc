@@ -70,9 +70,10 @@ Result<> StreamServer::serve(int socket) {
     bool exists = image_.find(stream) != nullptr;
     CKPT_CHECK(streamer::send_reply(socket, exists));
     if (!exists) continue;
-    CKPT_TRY(UniqueFd pipe, streamer::receive_pipe(socket));
-    ::fcntl(pipe.get(), F_SETPIPE_SZ, streamer::kPipeBytes);
-    auto held = std::make_shared<UniqueFd>(std::move(pipe));
+    CKPT_TRY(std::optional<UniqueFd> pipe, streamer::receive_pipe(socket));
+    if (!pipe) return {};
+    ::fcntl(pipe->get(), F_SETPIPE_SZ, streamer::kPipeBytes);
+    auto held = std::make_shared<UniqueFd>(std::move(*pipe));
     CKPT_TRY(std::thread copier,
              start_thread([this, held, stream] { copy(stream, std::move(*held)); }));
     std::lock_guard lock(mutex_);

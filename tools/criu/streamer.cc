@@ -57,7 +57,7 @@ Result<> send_reply(int socket, bool exists) {
   return write_all(socket, w.bytes());
 }
 
-Result<UniqueFd> receive_pipe(int socket) {
+Result<std::optional<UniqueFd>> receive_pipe(int socket) {
   char byte;
   iovec iov{&byte, 1};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))]{};
@@ -69,6 +69,7 @@ Result<UniqueFd> receive_pipe(int socket) {
   ssize_t n;
   while ((n = ::recvmsg(socket, &m, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
   }
+  if (n == 0 || (n < 0 && errno == ECONNRESET)) return std::nullopt;
   // What a process has no descriptor left for is dropped (unix(7), SCM_RIGHTS).
   if (n > 0 && (m.msg_flags & MSG_CTRUNC))
     return fail_with_hint("no file descriptor is left for a file of CRIU", resource_hint(EMFILE));

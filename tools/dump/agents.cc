@@ -54,6 +54,13 @@ std::vector<std::string> Agents::remarks() {
   return all;
 }
 
+std::set<pid_t> Agents::with_callbacks() {
+  std::set<pid_t> pids;
+  for (const auto &a : all_)
+    if (a->client.has_before_callbacks()) pids.insert(a->host_pid);
+  return pids;
+}
+
 Result<> Agents::for_each(const std::function<Result<>(Agent &, u32)> &f) {
   std::vector<Result<>> results(all_.size());
   std::vector<std::thread> threads;

@@ -29,6 +29,8 @@ class Agents {
   void preflight(Reasons &reasons);
   // Remarks of all agents on their processes' use of devices.
   std::vector<std::string> remarks();
+  // The processes with callbacks that run before the dump.
+  std::set<pid_t> with_callbacks();
   // Host memory for contents, while the program still runs; at most `bytes` bytes in each agent.
   Result<> prepare(u64 bytes);
   // These three run in all agents in parallel and return the first failure, which undo() then

@@ -125,12 +125,13 @@ std::vector<Connections::Trouble> Connections::troubles(Scope scope) const {
   for (const Held &h : held_)
     if (Trouble t = trouble_of(h, scope); !t.why.empty()) {
       t.why = fmt::format("{} {}", h.owner(), t.why);
+      t.pid = h.pid;
       all.push_back(std::move(t));
     }
   return all;
 }
 
-void Connections::check(const Target &target, Scope scope, Reasons &reasons) {
+void Connections::check(const Target &target, Scope scope, Closables &reasons) {
   auto end = std::chrono::steady_clock::now() + kAcceptTimeout;
   Connections now = read(target);
   std::vector<Trouble> all = now.troubles(scope);
@@ -143,14 +144,21 @@ void Connections::check(const Target &target, Scope scope, Reasons &reasons) {
     now = read(target);
     all = now.troubles(scope);
   }
-  for (Trouble &t : all) reasons.push_back(std::move(t.why));
-  if (now.empty() || !all.empty()) return;
-  if (Result<ConnectionLock> lock = ConnectionLock::take({}); !lock)
-    reasons.push_back(
-        fmt::format("the program has TCP connections, which have to stand still during a dump, and "
-                    "{}, or close "
-                    "the connections",
-                    ConnectionLock::advice(lock.error())));
+  for (Trouble &t : all) reasons.push_back({t.pid, std::move(t.why)});
+  if (!now.empty() && all.empty()) now.check_lock(reasons);
+}
+
+void Connections::check_lock(Closables &reasons) const {
+  Result<ConnectionLock> lock = ConnectionLock::take({});
+  if (lock) return;
+  std::set<pid_t> named;
+  for (const Held &h : held_)
+    if (!h.udp && h.socket.connected() && named.insert(h.pid).second)
+      reasons.push_back(
+          {h.pid,
+           fmt::format("process {} ({}) has TCP connections, which have to stand still during a "
+                       "dump, and {}, or close the connections",
+                       h.pid, h.command, ConnectionLock::advice(lock.error()))});
 }
 
 bool Connections::all_in(const Connections &earlier) const {
@@ -163,18 +171,19 @@ std::string Connections::Held::owner() const {
   return fmt::format("process {} ({}): descriptor {}", pid, command, fd);
 }
 
-std::vector<JobConnection> Connections::outward() const {
+std::vector<JobConnection> Connections::outward(const std::set<pid_t> &may_close) const {
   std::vector<JobConnection> all;
-  auto add = [&](const InetSocket &s, bool held, std::string owner) {
-    all.push_back({s.local, s.remote, static_cast<u8>(s.state), held, std::move(owner)});
+  auto add = [&](const InetSocket &s, bool held, bool closable, std::string owner) {
+    all.push_back({s.local, s.remote, static_cast<u8>(s.state), held, closable, std::move(owner)});
   };
   for (const Held &h : held_) {
     if (h.udp || h.own_namespace || !h.socket.connected()) continue;
     const InetSocket *other = other_end(h.socket);
-    if (!other || !inside_.contains(other->inode)) add(h.socket, true, h.owner());
+    if (!other || !inside_.contains(other->inode))
+      add(h.socket, true, may_close.contains(h.pid), h.owner());
   }
   for (const InetSocket &s : table_)
-    if (s.inode == 0 && s.connected() && !is_closed(s)) add(s, false, "");
+    if (s.inode == 0 && s.connected() && !is_closed(s)) add(s, false, false, "");
   return all;
 }
 

@@ -29,7 +29,7 @@ class Connections {
 
   // Connections that lead out of the program, or that are neither made nor accepted yet. Waits a
   // moment for the latter.
-  static void check(const Target &target, Scope scope, Reasons &reasons);
+  static void check(const Target &target, Scope scope, Closables &reasons);
 
   bool empty() const { return flows_.empty(); }
   // What a lock has to stop.
@@ -37,9 +37,10 @@ class Connections {
   // The connections that `earlier` did not have: nothing has stopped their packets.
   bool all_in(const Connections &earlier) const;
   nlohmann::json describe() const;  // the manifest's "sockets"
-  // The connections whose other end is not in the program, and those of this network namespace that
-  // no process has: what the coordinator of a job has to compare.
-  std::vector<JobConnection> outward() const;
+  // The connections with an end outside the program, and those of this network namespace that no
+  // process has: what the coordinator of a job has to compare. `may_close`: the processes that
+  // may still close theirs.
+  std::vector<JobConnection> outward(const std::set<pid_t> &may_close) const;
 
  private:
   struct Held {
@@ -55,6 +56,7 @@ class Connections {
   struct Trouble {
     std::string why;
     bool may_pass = false;
+    pid_t pid = 0;
   };
 
   void read_process(const Process &p);
@@ -62,6 +64,7 @@ class Connections {
   Trouble trouble_of(const Held &h, Scope scope) const;
   Trouble trouble_of_other_end(const Held &h) const;
   std::vector<Trouble> troubles(Scope scope) const;
+  void check_lock(Closables &reasons) const;
   const InetSocket *other_end(const InetSocket &s) const;
 
   std::vector<InetSocket> table_;  // all TCP sockets of our network namespace

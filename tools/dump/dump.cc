@@ -13,6 +13,7 @@
 #include "storage/read/image_reader.h"
 #include "tools/criu/interrupted_waits.h"
 #include "tools/dump/describe_program.h"
+#include "tools/dump/fabric.h"
 #include "tools/dump/host_side.h"
 #include "tools/dump/image_path.h"
 #include "tools/dump/link_remaps.h"
@@ -104,7 +105,7 @@ Result<> Dump::begin() {
   // In a job, no program is touched before all can be checkpointed.
   if (!options_.barriers) return {};
   met_others_ = true;
-  return options_.barriers->ready(Connections::read(target_));
+  return options_.barriers->ready(Connections::read(target_), may_close_);
 }
 
 // The program is paused. Every failure is undone.
@@ -118,6 +119,7 @@ Result<> Dump::checkpoint() {
   CKPT_CHECK(agents_.quiesce(std::chrono::seconds(options_.timeout_seconds)));
   report_.quiesce_seconds = phases_.seconds_since(paused_at_);
   report_.waits = agents_.waits();
+  CKPT_CHECK(check_closed());
   // The agents copy the contents of device memory into the image.
   phases_.begin("save");
   CKPT_CHECK(agents_.save(*image_, options_.leave_running));
@@ -127,6 +129,7 @@ Result<> Dump::checkpoint() {
   // CRIU writes the host side, and leaves the program stopped.
   phases_.begin("criu");
   CKPT_CHECK(cancel_.check());
+  if (options_.barriers) CKPT_CHECK(options_.barriers->settled());
   CKPT_CHECK(lock_connections());
   if (options_.barriers) CKPT_CHECK(options_.barriers->locked(connections_));
   CKPT_CHECK(dump_criu_side());
@@ -185,12 +188,9 @@ Result<> Dump::preflight() {
   }
   if (!in_pipe()) check_destination(target_, options_.image, options_.overwrite, reasons);
   check_processes(target_, reasons);
-  check_descriptors(target_, reasons);
-  Connections::check(
-      target_, options_.barriers ? Connections::Scope::Job : Connections::Scope::Program, reasons);
-  check_unix_sockets(target_, reasons);
   check_drivers(target_, reasons);
   check_unsupported(target_, reasons);
+  Closables closables = find_closables();
   // The agent of a stopped process would not answer. check_processes() has reported it already.
   if (reasons.empty()) {
     Result<> connected = agents_.connect(target_);
@@ -198,10 +198,37 @@ Result<> Dump::preflight() {
     CKPT_CHECK(connected);
     agents_.preflight(reasons);
     report_.remarks = agents_.remarks();
+    if (reasons.empty()) may_close_ = agents_.with_callbacks();
   }
+  for (Closable &c : closables)
+    if (!may_close_.contains(c.pid)) reasons.push_back(std::move(c.why));
+  must_close_ = !closables.empty();
   if (reasons.empty()) return {};
   return fail_with_hint(fmt::format("the program cannot be checkpointed now:{}", as_list(reasons)),
                         "the program was not touched and keeps running");
+}
+
+Closables Dump::find_closables() const {
+  Closables all;
+  check_descriptors(target_, all);
+  auto scope = options_.barriers ? Connections::Scope::Job : Connections::Scope::Program;
+  Connections::check(target_, scope, all);
+  check_unix_sockets(target_, all);
+  check_socket_kinds(target_, all);
+  check_fabrics(target_, all);
+  name_libraries(target_, all);
+  return all;
+}
+
+// The callbacks have run.
+Result<> Dump::check_closed() const {
+  if (!must_close_) return {};
+  Reasons reasons;
+  for (Closable &c : find_closables()) reasons.push_back(std::move(c.why));
+  if (reasons.empty()) return {};
+  return fail_with_hint(
+      fmt::format("the callbacks of the program have left open:{}", as_list(reasons)),
+      "close it in the `before` callback (ckpt_on_checkpoint); the program keeps running");
 }
 
 Result<> Dump::open_image() {
@@ -319,9 +346,10 @@ Result<> Dump::wake() {
 void Dump::continue_program() {
   connection_lock_.release();
   stopped_ = false;
-  if (!target_.root_handle.has_pid()) return;  // its PID may be another process's
-  restart_interrupted_waits(ProcessTable::read().tree(target_.root));
-  continue_tree(target_.root, stopped_before_, reuse_);
+  if (!target_.root_handle.has_pid()) return;  // the keeper continues orphans
+  std::vector<Process> tree = ProcessTable::read().tree(target_.root);
+  restart_interrupted_waits(tree);
+  continue_processes(std::move(tree), stopped_before_, reuse_);
 }
 
 // The keeper must learn that the image is complete before its program ends, so that it reports a
@@ -387,7 +415,8 @@ void Dump::start_again() {
   handles_.clear();
   stopped_before_.clear();
   expected_ = 0;
-  stopped_ = agents_missed_ = false;
+  stopped_ = agents_missed_ = must_close_ = false;
+  may_close_.clear();
   report_ = {};
 }
 

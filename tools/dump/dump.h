@@ -82,6 +82,8 @@ class Dump {
   Result<> finish();
   Result<> resolve();
   Result<> preflight();
+  Closables find_closables() const;
+  Result<> check_closed() const;
   Result<> open_image();
   void hash_files();
   bool in_pipe() const { return options_.image == storage::kPipeImage; }
@@ -116,6 +118,8 @@ class Dump {
   std::atomic<storage::ImageWriter *> live_image_ = nullptr;
   UniqueFd keeper_;
   DumpMarker marker_;
+  std::set<pid_t> may_close_;   // the processes with callbacks that may close what no image holds
+  bool must_close_ = false;     // and there is something to close
   bool agents_missed_ = false;  // an agent could not be connected, or was about to start
   bool devices_lost_ = false;
   Connections connections_;

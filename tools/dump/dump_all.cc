@@ -139,18 +139,18 @@ class DumpAll {
     dumped_.push_back(job.image);
     json report = report_of(job);
     double stored = report.is_object() ? report.value("stored_bytes", 0.0) : 0;
-    say(fmt::format("dumped   {}  {} ({})", who(job), printable(job.image),
+    say(fmt::format("dumped   {}  {} ({})", name_of(job), printable(job.image),
                     human_bytes(static_cast<u64>(stored))));
     list_.push_back(describe(job, job.image, {}));
   }
 
   void failed(const Job &job, const std::string &reason) {
     failed_++;
-    say(fmt::format("FAILED   {}  {}", who(job), reason));
+    say(fmt::format("FAILED   {}  {}", name_of(job), reason));
     list_.push_back(describe(job, {}, reason));
   }
 
-  static std::string who(const Job &job) {
+  static std::string name_of(const Job &job) {
     return fmt::format("{} {} ({})", job.program.root, printable(job.program.user),
                        value_text(job.program.command, 60));
   }

@@ -28,7 +28,9 @@ json report_of(const std::string &text) {
 
 Result<JobReport> JobCheckpoint::run() {
   CKPT_TRY(JobFolder folder, JobFolder::open(options_.folder));
-  CKPT_TRY(UniqueFd lock, folder.lock());
+  Result<UniqueFd> lock = folder.lock();
+  busy_ = !lock;
+  if (!lock) return Failure(lock.error());
   auto start = Phases::Clock::now();
   for (int n = 1;; n++) {
     Result<> done = attempt(folder);
@@ -74,7 +76,11 @@ Result<> JobCheckpoint::lead(const JobFolder &folder, Crew &crew) {
   CKPT_TRY(std::vector<Reached> ready, crew.gather(Stage::Ready));
   CKPT_CHECK(compare_connections(crew, ready));
   CKPT_CHECK(crew.go(Stage::Ready));
-  // Devices are detached, and no packet moves between the programs.
+  // The programs have closed what they wanted to close, and devices are detached.
+  phases_.begin("job-settle");
+  CKPT_CHECK(crew.gather(Stage::Settled));
+  CKPT_CHECK(crew.go(Stage::Settled));
+  // No packet moves between the programs.
   phases_.begin("job-lock");
   CKPT_TRY(std::vector<Reached> locked, crew.gather(Stage::Locked));
   CKPT_CHECK(compare_connections(crew, locked));

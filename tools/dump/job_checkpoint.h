@@ -37,6 +37,8 @@ class JobCheckpoint {
   // A failure leaves all programs running, unless the checkpoint is complete.
   Result<JobReport> run();
   bool complete() const { return complete_; }
+  // After a failure: another checkpoint of the job is under way.
+  bool busy() const { return busy_; }
 
  private:
   using Members = std::map<std::string, MemberAddress>;
@@ -53,6 +55,7 @@ class JobCheckpoint {
   Cancel &cancel_;
   Phases phases_;
   bool complete_ = false;
+  bool busy_ = false;
   bool may_pass_ = false;  // the connections did not match, which another look may change
   JobReport report_;
 };

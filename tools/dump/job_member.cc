@@ -47,20 +47,22 @@ void JobMemberDump::configure(DumpOptions &o) {
   o.criu_log = fmt::format("{}/{}.criu.log", folder_.path(), b.member);
 }
 
-Result<> JobMemberDump::meet(Stage stage, const Connections *connections) {
-  Reached r{.stage = stage, .node = this_node()};
-  if (connections) r.connections = connections->outward();
+Result<> JobMemberDump::meet(Stage stage, std::vector<JobConnection> connections) {
+  Reached r{.stage = stage, .node = this_node(), .connections = std::move(connections)};
   return link_.meet(r, [this] { return cancel_.check(); });
 }
 
-Result<> JobMemberDump::ready(const Connections &now) { return meet(Stage::Ready, &now); }
-Result<> JobMemberDump::locked(const Connections &c) { return meet(Stage::Locked, &c); }
-Result<> JobMemberDump::captured() { return meet(Stage::Captured, nullptr); }
+Result<> JobMemberDump::ready(const Connections &now, const std::set<pid_t> &may_close) {
+  return meet(Stage::Ready, now.outward(may_close));
+}
+Result<> JobMemberDump::settled() { return meet(Stage::Settled); }
+Result<> JobMemberDump::locked(const Connections &c) { return meet(Stage::Locked, c.outward({})); }
+Result<> JobMemberDump::captured() { return meet(Stage::Captured); }
 
 // Once this member has said that its image is durable, only the decision counts: the coordinator
 // may have written it before it was lost.
 Result<> JobMemberDump::durable() {
-  Result<> met = meet(Stage::Durable, nullptr);
+  Result<> met = meet(Stage::Durable);
   if (met) return met;
   for (;;) {
     Result<bool> complete = ask_decision(met.error());

@@ -28,13 +28,14 @@ class JobMemberDump : public DumpBarriers {
   // The end of the dump, which the coordinator waits for.
   void report(const Result<DumpReport> &r);
 
-  Result<> ready(const Connections &now) override;
+  Result<> ready(const Connections &now, const std::set<pid_t> &may_close) override;
+  Result<> settled() override;
   Result<> locked(const Connections &stopped) override;
   Result<> captured() override;
   Result<> durable() override;
 
  private:
-  Result<> meet(Stage stage, const Connections *connections);
+  Result<> meet(Stage stage, std::vector<JobConnection> connections = {});
   Result<bool> ask_decision(const Error &why);
 
   JobFolder folder_;

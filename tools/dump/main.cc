@@ -191,7 +191,8 @@ int run_job(const Options &o) {
                             .timeout_seconds = static_cast<unsigned>(o.dump.timeout_seconds)},
                            cancel);
   Result<JobReport> r = checkpoint.run();
-  if (!r) return fail_run(r.error(), cancel, o, checkpoint.complete() ? kMemberLost : kFailed);
+  int code = checkpoint.complete() ? kMemberLost : checkpoint.busy() ? kJobIsBusy : kFailed;
+  if (!r) return fail_run(r.error(), cancel, o, code);
   print_job_report(*r, o);
   return 0;
 }
@@ -352,7 +353,7 @@ int main(int argc, char **argv) {
       "Writes an image of a running program (started by ckpt-run or ckpt-restore) and stops it.\n"
       "Exit code 0: the image is complete; 1: there is no image, and the program keeps running; "
       "3: the image is complete, but the program has lost its devices, or a program of the job was "
-      "not reached any more; 125: the arguments are "
+      "not reached any more; 4: another checkpoint of the job is under way; 125: the arguments are "
       "wrong.");
   add_options(line, o);
   return run_tool(line, argc, argv, kFailed, [&] { return run(o); });

@@ -15,6 +15,7 @@
 #include "common/base/program.h"
 #include "common/managed/messages.h"
 #include "helper/criu_arguments.h"
+#include "tools/dump/fabric.h"
 #include "tools/dump/unix_sockets.h"
 #include "tools/proc/descriptors.h"
 #include "tools/proc/process_root.h"
@@ -82,8 +83,8 @@ std::string refused_descriptor(const Process &p, const Descriptor &d, bool has_a
   std::string what = fmt::format("{}: descriptor {} is ", name_of(p), d.fd);
   using Kind = Descriptor::Kind;
   if (std::string why = refused_anonymous(d, has_agent); !why.empty()) return what + why;
-  if (d.kind == Kind::BlockDevice ||
-      (d.kind == Kind::CharDevice && !criu_can_reopen(d) && !is_driver_device(d.target)))
+  if (d.kind == Kind::BlockDevice || (d.kind == Kind::CharDevice && !criu_can_reopen(d) &&
+                                      !is_driver_device(d.target) && fabric_of(d.target).empty()))
     return what + "the device " + d.target + ", which cannot be checkpointed: close it first";
   if (d.kind == Kind::File && d.deleted && d.size > helper::kMaxUnlinkedBytes &&
       !d.target.starts_with("/memfd:"))
@@ -251,18 +252,18 @@ std::string refused_mount(const Process &p, const Descriptor &d, const std::set<
       name_of(p), d.fd, d.target);
 }
 
-void check_descriptors(const Target &target, Reasons &reasons) {
+void check_descriptors(const Target &target, Closables &reasons) {
   std::set<int> mounts;
   if (!target.files.empty()) mounts = mounts_of(target.root);
   for (const Process &p : target.processes)
     for (const Descriptor &d : descriptors_of(p.pid)) {
       std::string reason = refused_descriptor(p, d, target.has_agent(p.pid));
       if (reason.empty() && !mounts.empty()) reason = refused_mount(p, d, mounts);
-      if (!reason.empty()) reasons.push_back(std::move(reason));
+      if (!reason.empty()) reasons.push_back({p.pid, std::move(reason)});
     }
 }
 
-void check_unix_sockets(const Target &target, Reasons &reasons) {
+void check_unix_sockets(const Target &target, Closables &reasons) {
   UnixPeers peers = UnixPeers::read();
   std::set<u64> inside = own_sockets(target);
   std::string session = fs::path(target.session_socket).parent_path().string() + "/";
@@ -280,10 +281,10 @@ void check_unix_sockets(const Target &target, Reasons &reasons) {
       // The agent closes its connection to the Manager when it detaches.
       bool to_manager = !name.empty() && name == environment_of(p.pid, managed::kSocketVariable);
       if (to_manager && target.has_agent(p.pid)) continue;
-      reasons.push_back(fmt::format(
-          "{}: descriptor {} is a UNIX socket that is connected to {} outside of the program: "
-          "close it first",
-          name_of(p), d.fd, name.empty() ? "another process" : name));
+      reasons.push_back(
+          {p.pid, fmt::format("{}: descriptor {} is a UNIX socket that is connected to {} outside "
+                              "of the program: close it first",
+                              name_of(p), d.fd, name.empty() ? "another process" : name)});
     }
 }
 

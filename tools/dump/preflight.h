@@ -19,8 +19,8 @@ void check_destination(const Target &target, const std::string &image, bool over
 void check_processes(const Target &target, Reasons &reasons);
 // Whether CRIU can run among the program's files.
 void check_container(const Target &target, const Criu &criu, Reasons &reasons);
-void check_descriptors(const Target &target, Reasons &reasons);
-void check_unix_sockets(const Target &target, Reasons &reasons);
+void check_descriptors(const Target &target, Closables &reasons);
+void check_unix_sockets(const Target &target, Closables &reasons);
 void check_drivers(const Target &target, Reasons &reasons);
 
 // After a detach: the residue of rings and drivers in a process that has an agent.

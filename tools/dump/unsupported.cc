@@ -67,20 +67,6 @@ bool waits_in_vfork(pid_t pid) {
   return (in >> number) && (number == SYS_vfork || number == SYS_clone || number == SYS_clone3);
 }
 
-void check_socket_kinds(const Target &target, Reasons &reasons) {
-  std::set<u64> seen;
-  for (const Process &p : target.processes)
-    for (const Descriptor &d : descriptors_of(p.pid)) {
-      if (d.kind != Descriptor::Kind::Socket || !seen.insert(d.inode).second) continue;
-      UniqueFd socket = duplicate_descriptor(p.pid, d.fd);
-      if (std::string kind = socket ? unsupported_kind(socket.get()) : ""; !kind.empty())
-        reasons.push_back(
-            fmt::format("{}: descriptor {} is {}, which CRIU cannot checkpoint: close "
-                        "it first",
-                        name_of(p), d.fd, kind));
-    }
-}
-
 void check_system_v_memory(const Target &target, Reasons &reasons) {
   pid_t outside = target.processes.front().parent;
   for (const Process &p : target.processes)
@@ -105,7 +91,7 @@ void check_vfork(const Target &target, Reasons &reasons) {
   }
 }
 
-// One process of an MPI job whose mpirun is not in the program.
+// One process of an MPI job that has its mpirun outside the program.
 void check_mpi_rank(const Target &target, Reasons &reasons) {
   // Set by mpirun for each rank: Open MPI, PMIx, and MPICH's hydra and Slurm by PMI.
   for (const char *name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
@@ -119,8 +105,21 @@ void check_mpi_rank(const Target &target, Reasons &reasons) {
 
 }  // namespace
 
+void check_socket_kinds(const Target &target, Closables &reasons) {
+  std::set<u64> seen;
+  for (const Process &p : target.processes)
+    for (const Descriptor &d : descriptors_of(p.pid)) {
+      if (d.kind != Descriptor::Kind::Socket || !seen.insert(d.inode).second) continue;
+      UniqueFd socket = duplicate_descriptor(p.pid, d.fd);
+      if (std::string kind = socket ? unsupported_kind(socket.get()) : ""; !kind.empty())
+        reasons.push_back(
+            {p.pid, fmt::format("{}: descriptor {} is {}, which CRIU cannot checkpoint: close "
+                                "it first",
+                                name_of(p), d.fd, kind)});
+    }
+}
+
 void check_unsupported(const Target &target, Reasons &reasons) {
-  check_socket_kinds(target, reasons);
   check_system_v_memory(target, reasons);
   check_vfork(target, reasons);
   check_mpi_rank(target, reasons);

@@ -16,12 +16,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::string_view kMagic = "ckptjob1";
+constexpr std::string_view kMagic = "ckptjob2";
 constexpr auto kGreetingTimeout = 5s;
 constexpr size_t kMaxFirstFrame = 4 << 10;  // from a peer that has not shown the key yet
 constexpr size_t kMaxFrame = 16 << 20;
 
-// A peer whose machine has failed says nothing. Noticed after about 20 s.
+// A peer on a machine that has failed says nothing. This is noticed after about 20 s.
 void set_up(int socket) {
   auto set = [socket](int level, int name, int value) {
     ::setsockopt(socket, level, name, &value, sizeof value);
@@ -77,7 +77,8 @@ Result<Channel> Channel::open(UniqueFd socket, const storage::Key &key, Side sid
   CKPT_CHECK(storage::fill_random(random.data(), random.size()));
   CKPT_CHECK(send_all(c.descriptor(), ours));
   CKPT_CHECK(read_all(c.descriptor(), theirs, Clock::now() + kGreetingTimeout));
-  if (text(theirs.first(kMagic.size())) != kMagic) return fail("the peer is no tool of this ckpt");
+  if (text(theirs.first(kMagic.size())) != kMagic)
+    return fail("the peer is no tool of this version of ckpt");
   return c;
 }
 

@@ -100,7 +100,7 @@ bool try_lock(int fd) {
   return false;
 }
 
-// The file of a member whose ckpt-run was killed, or whose node has failed. False: it lives.
+// The file of a member that has lost its ckpt-run or its node. False: it lives.
 bool remove_stale(const std::string &path) {
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!fd) return errno == ENOENT;

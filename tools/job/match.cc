@@ -23,6 +23,7 @@ Name name_of(const JobConnection &c, const std::string &node, bool other_end) {
 
 // Empty: nothing is wrong. `other`: null if no member has it.
 std::string trouble_of(const JobConnection &c, const JobConnection *other) {
+  if (c.may_close || (other && other->may_close)) return {};
   if (c.state == InetSocket::SynSent || c.state == InetSocket::SynReceived)
     return fmt::format(
         "is a TCP connection to {} that is still being made: try again when it is made, or close "

@@ -25,6 +25,7 @@ JobConnection read_connection(Reader &r) {
   c.remote = read_endpoint(r);
   c.state = r.get<u8>();
   c.held = r.get<u8>() != 0;
+  c.may_close = r.get<u8>() != 0;
   c.owner = r.str();
   return c;
 }
@@ -49,7 +50,7 @@ Bytes encode(const Reached &reached) {
   for (const JobConnection &c : reached.connections) {
     write(w, c.local);
     write(w, c.remote);
-    w.put(c.state).put(static_cast<u8>(c.held)).str(c.owner);
+    w.put(c.state).put(static_cast<u8>(c.held)).put(static_cast<u8>(c.may_close)).str(c.owner);
   }
   return w.take();
 }

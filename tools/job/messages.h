@@ -26,6 +26,7 @@ enum class JobMessage : u16 {
 // What all members reach before any goes on.
 enum class Stage : u8 {
   Ready,     // nothing prevents a checkpoint
+  Settled,   // its program has closed what it wanted to close, and has no devices any more
   Locked,    // no packet of a connection moves any more
   Captured,  // the program is saved, and stands still
   Durable,   // the image is on the disk
@@ -47,9 +48,10 @@ struct Begin {
 // One end of a TCP connection that leads out of a member's program.
 struct JobConnection {
   Endpoint local, remote;
-  u8 state = 0;       // InetSocket::State
-  bool held = true;   // false: no process has it, the kernel is still making or closing it
-  std::string owner;  // "process 12 (server): descriptor 5"
+  u8 state = 0;            // InetSocket::State
+  bool held = true;        // false: no process has it, the kernel is still making or closing it
+  bool may_close = false;  // its process has a callback that may close it before the dump
+  std::string owner;       // "process 12 (server): descriptor 5"
 };
 
 struct Reached {

@@ -3,11 +3,11 @@
 // Connections that no process has any more, which the kernel keeps, and which stand in the way of a
 // program that is restored:
 //
-//   TIME-WAIT     The kernel keeps a closed connection for a minute, so that its late packets
-//                 are not taken for those of a new one (RFC 9293, 3.6.1). If the program had
-//                 not set SO_REUSEADDR, its port cannot be bound for that minute.
-//   the same one  A copy whose restore has failed was ended, and the kernel still tries to tell the
-//                 other end.
+//   TIME-WAIT   The kernel keeps a closed connection for a minute, so that its late packets are
+//               not taken for those of a new one (RFC 9293, 3.6.1). If the program had not set
+//               SO_REUSEADDR, its port cannot be bound for that minute.
+//   unfinished  A restore has failed and its copy was ended. The kernel still tries to tell the
+//               other end of the copy's connection.
 #pragma once
 
 #include <optional>

@@ -180,7 +180,9 @@ Result<> execute(int netlink, const std::vector<u8> &batch) {
       if (h->nlmsg_type != NLMSG_ERROR) continue;
       errno = -static_cast<nlmsgerr *>(NLMSG_DATA(h))->error;
       if (errno == EPERM)
-        return fail_with_hint("only root may stop packets (CAP_NET_ADMIN)", "run this as root");
+        return fail_with_hint(
+            "only root may stop packets (CAP_NET_ADMIN, which ckpt-helper does not give)",
+            "run this as root");
       if (errno) return fail_errno("nftables refused");
     }
   }

@@ -2,7 +2,7 @@
 //
 // ckpt-restore --job: one program of a job, which runs on when all of them exist again.
 //
-// Each is restored by a ckpt-restore on its node. That of the member whose name comes first also
+// Each is restored by a ckpt-restore on its node. That of the member with the first name also
 // coordinates them, in a thread: it waits until all are there, and says when they go on. No copy
 // runs before all exist, and until then each drops what arrives for its connections: the kernel of
 // a node would answer a packet for a connection that it does not have yet by a reset.

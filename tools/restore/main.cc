@@ -17,6 +17,7 @@
 #include "tools/restore/restore_all.h"
 #include "tools/restore/resume.h"
 #include "tools/session/batch.h"
+#include "tools/session/job_signals.h"
 #include "tools/session/standard_streams.h"
 
 namespace ckpt::tools {
@@ -34,8 +35,7 @@ struct Options {
   unsigned checkpoint = 0;
 };
 
-Result<int> end(const Keeper::Outcome &outcome, BatchJob *job) {
-  int code = job ? job->end(outcome) : 0;
+Result<int> end(const Keeper::Outcome &outcome, int code) {
   if (outcome.error && code == 0) return Failure(*outcome.error);
   if (outcome.error) {
     log::warn("{}", outcome.error->text());
@@ -92,7 +92,7 @@ Result<> check_job_user(const RestorePlan &plan, const RestoreOptions &o) {
                         "run this as that user");
 }
 
-Result<int> run_restore(RestoreOptions o, BatchJob *job) {
+Result<int> run_restore(RestoreOptions o, BatchJob *job, JobSignals signals) {
   // Everything is checked before anything is started.
   Phases phases;
   phases.begin("check");
@@ -120,6 +120,7 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job) {
   CKPT_TRY(std::unique_ptr<Periodic> periodic,
            Periodic::start(*keeper, o.periodic, job ? &job->series() : nullptr));
   if (job) CKPT_CHECK(job->start(*keeper, o.periodic.keep, periodic.get()));
+  if (o.job) CKPT_CHECK(signals.start(*keeper, o.periodic.job));
   // A thread restores the program, while this one serves the session until the program ends.
   Keeper::Outcome outcome;
   {
@@ -133,7 +134,7 @@ Result<int> run_restore(RestoreOptions o, BatchJob *job) {
   if (!outcome.error) background.report(keeper->program());  // it has ended at once
   keeper.reset();
   if (o.job) o.job->leave();
-  return end(outcome, job);
+  return end(outcome, job ? job->end(outcome) : signals.exit_code(outcome));
 }
 
 Result<int> run_resume(const Options &o) {
@@ -158,11 +159,9 @@ Result<int> run_all(const Options &o) {
 }
 
 Result<> check_job(const Options &o) {
-  if (!o.restore.image.empty() || !o.all.empty() || o.resumed || !o.batch.on_signal.empty() ||
-      !o.restore.periodic.every.empty())
-    return fail_with_hint(
-        "--job cannot be combined with an image, --all, --resume, --on-signal or --every",
-        "leave these out: the job's folder has the images");
+  if (!o.restore.image.empty() || !o.all.empty() || o.resumed || o.restore.periodic.folder != ".")
+    return fail_with_hint("--job cannot be combined with an image, --all, --resume or --image-dir",
+                          "leave these out: the job's folder has the images");
   return {};
 }
 
@@ -199,16 +198,19 @@ Result<int> run(Options &o) {
   for (std::string *path : {&o.restore.output_file, &o.restore.json_report})
     if (!path->empty()) *path = std::filesystem::absolute(*path).string();
   std::unique_ptr<JobRestore> member;
+  JobSignals signals;
   if (!o.job.folder.empty()) {
+    CKPT_TRY(signals, JobSignals::hold(o.batch.on_signal));
     CKPT_TRY(member, JobRestore::choose(o.job, o.checkpoint));
     o.restore.job = member.get();
     o.restore.image = member->image();
+    o.restore.periodic.job = std::filesystem::absolute(o.job.folder);
   }
   std::unique_ptr<BatchJob> job;
   if (names_series(o.restore.image)) {
     CKPT_TRY(job, BatchJob::open(o.restore.image, o.batch));
   }
-  return run_restore(std::move(o.restore), job.get());
+  return run_restore(std::move(o.restore), job.get(), std::move(signals));
 }
 
 void add_options(CommandLine &line, Options &o) {

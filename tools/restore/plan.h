@@ -32,7 +32,7 @@ struct RestoreOptions {
   GrownFiles grown_files = GrownFiles::Refuse;
   std::string json_report;
   PeriodicOptions periodic;
-  JobRestore *job = nullptr;  // whose other programs are restored at the same time
+  JobRestore *job = nullptr;  // its other programs are restored at the same time
 };
 
 // An image, and everything that was found for its restore.

@@ -7,13 +7,21 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "common/base/unique_fd.h"
 #include "tools/net/closed_connections.h"
 
 namespace ckpt::tools {
 namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::steady_clock;
+
+constexpr auto kSocketPatience = 3s;  // for all sockets together
+constexpr auto kSocketPoll = 50ms;
 
 struct Address {
   sockaddr_storage storage{};
@@ -61,6 +69,24 @@ int try_out(const ImageManifest::Socket &s) {
   return ::connect(socket.get(), remote.get(), remote.size) < 0 ? errno : 0;
 }
 
+bool has_address(const ImageManifest::Socket &s) {
+  Endpoint any_port = s.local;
+  any_port.port = 0;
+  return try_out({.udp = s.udp, .v6 = s.v6, .local = any_port, .remote = {}}) == 0;
+}
+
+// Returns errno. The copy of a restore that was killed a moment ago ends by itself; until then it
+// has the port.
+int try_out_until(const ImageManifest::Socket &s, steady_clock::time_point end) {
+  for (;;) {
+    int error = try_out(s);
+    if (error && end_closed_connections(s.local, s.remote)) error = try_out(s);
+    bool taken = error == EADDRINUSE || (error == EADDRNOTAVAIL && has_address(s));
+    if (!taken || steady_clock::now() > end) return error;
+    std::this_thread::sleep_for(kSocketPoll);
+  }
+}
+
 std::string refused(const ImageManifest::Socket &s, int error) {
   const char *protocol = s.udp ? "UDP" : "TCP";
   if (error == EADDRNOTAVAIL && !s.remote)
@@ -83,11 +109,9 @@ std::string refused(const ImageManifest::Socket &s, int error) {
 }  // namespace
 
 void check_sockets(const ImageManifest &m, Reasons &reasons) {
-  for (const ImageManifest::Socket &s : m.sockets) {
-    int error = try_out(s);
-    if (error && end_closed_connections(s.local, s.remote)) error = try_out(s);
-    if (error) reasons.push_back(refused(s, error));
-  }
+  auto end = steady_clock::now() + kSocketPatience;
+  for (const ImageManifest::Socket &s : m.sockets)
+    if (int error = try_out_until(s, end)) reasons.push_back(refused(s, error));
   std::sort(reasons.begin(), reasons.end());
   reasons.erase(std::unique(reasons.begin(), reasons.end()), reasons.end());
   if (flows_of(m).empty()) return;

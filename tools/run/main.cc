@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <iostream>
 
 #include "common/base/program.h"
@@ -19,6 +20,7 @@
 #include "tools/run/managed.h"
 #include "tools/session/batch.h"
 #include "tools/session/job_member.h"
+#include "tools/session/job_signals.h"
 #include "tools/session/keeper.h"
 #include "tools/session/periodic.h"
 #include "tools/session/standard_streams.h"
@@ -107,6 +109,10 @@ Failure restore_series(const Options &o, const Series &series) {
 
 Result<int> run_program(const Options &options) {
   std::unique_ptr<BatchJob> job;
+  JobSignals signals;
+  if (!options.job.folder.empty()) {
+    CKPT_TRY(signals, JobSignals::hold(options.batch.on_signal));
+  }
   if (!options.image.empty()) {
     CKPT_TRY(job, BatchJob::open(options.image, options.batch));
     if (!job->series().images().empty()) return restore_series(options, job->series());
@@ -128,6 +134,7 @@ Result<int> run_program(const Options &options) {
            Keeper::create({devices, options.portable, environment}));
   CKPT_TRY(std::unique_ptr<Periodic> periodic,
            Periodic::start(*keeper, options.periodic, job ? &job->series() : nullptr));
+  if (member) CKPT_CHECK(signals.start(*keeper, member->folder().path()));
   if (job) CKPT_CHECK(job->start(*keeper, options.periodic.keep, periodic.get()));
   // The program starts.
   int why = 0;
@@ -141,19 +148,24 @@ Result<int> run_program(const Options &options) {
   Keeper::Outcome outcome = keeper->run();
   keeper.reset();
   member.reset();
-  int code = job ? job->end(outcome) : 0;
+  int code = job ? job->end(outcome) : signals.exit_code(outcome);
   if (!outcome.image) end_like(outcome.wait_status);
   report_checkpointed("ckpt-run", *outcome.image);
   return code ? code : kCheckpointedExitCode;
 }
 
 Result<> check(const Options &o) {
-  if (o.job.folder.empty() || (o.image.empty() && o.periodic.every.empty())) return {};
-  return fail_with_hint("--job cannot be combined with --image or --every",
-                        "leave these out: ckpt-dump --job writes the images of a job");
+  if (!o.batch.on_signal.empty() && o.image.empty() && o.job.folder.empty())
+    return fail_with_hint("--on-signal requires --image or --job",
+                          "name the folder for the images with --image");
+  if (!o.job.folder.empty() && (!o.image.empty() || o.periodic.folder != "."))
+    return fail_with_hint("--job cannot be combined with --image or --image-dir",
+                          "leave these out: the job's folder gets its images");
+  return {};
 }
 
-Result<int> run(const Options &o) {
+Result<int> run(Options &o) {
+  if (!o.job.folder.empty()) o.periodic.job = std::filesystem::absolute(o.job.folder);
   if (Result<> sound = check(o); !sound) return fail_with_code(kWrongUsage, sound.error());
   if (o.list_devices) return print_devices(o);
   if (!o.program.empty()) return run_program(o);
@@ -177,12 +189,11 @@ void add_options(CommandLine &line, Options &o) {
   line.option("--host=HOST", o.host,
               "with --list-devices: the devices of another node, where ckpt-devd runs")
       .needs(list);
-  Option image = line.option(
-      "--image=FOLDER", o.image,
-      "the folder of a series of images: go on from the newest one, or start the program; "
-      "%j in it is the batch job's number");
-  image.environment(kImageVariable);
-  add_batch_options(line, o.batch).needs(image);
+  line.option("--image=FOLDER", o.image,
+              "the folder of a series of images: go on from the newest one, or start the program; "
+              "%j in it is the batch job's number")
+      .environment(kImageVariable);
+  add_batch_options(line, o.batch);
   add_periodic_options(line, o.periodic).environment(kEveryVariable);
   add_job_options(line, o.job);
   add_managed_options(line, o.managed);

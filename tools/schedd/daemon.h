@@ -12,7 +12,7 @@
 namespace ckpt::tools {
 
 struct SchedOptions {
-  // Nodes belong to the class whose name is one of their features.
+  // A node belongs to the class that bears the name of one of its features.
   std::vector<schedule::ResourceClass> classes;
   std::vector<double> speeds;
   schedule::SteerOptions steer;

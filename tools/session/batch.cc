@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "common/base/log.h"
 #include "tools/history/history.h"
@@ -17,10 +18,11 @@ const char kDefaultSignals[] = "TERM,USR1,USR2";
 
 Option add_batch_options(CommandLine &line, BatchOptions &o) {
   return line
-      .option("--on-signal=LIST", o.on_signal,
-              "with a series of images: the signals that checkpoint and stop the program; none: no "
-              "signal")
-      .default_is(kDefaultSignals);
+      .option(
+          "--on-signal=LIST", o.on_signal,
+          "with a series of images, or a job: the signals that checkpoint and stop the program; "
+          "none: no signal")
+      .default_is(fmt::format("{}; none with --job", kDefaultSignals));
 }
 
 Result<std::unique_ptr<BatchJob>> BatchJob::open(const std::string &folder,
@@ -40,8 +42,18 @@ Result<> BatchJob::start(Keeper &keeper, unsigned keep, Periodic *periodic) {
   if (std::optional<double> cost = last_cost(series_.folder())) grace_time_.compare(*cost);
   if (periodic) periodic->when_measured([this](double cost) { grace_time_.compare(cost); });
   if (signals_.empty()) return {};
-  CKPT_TRY(on_signal_, OnSignal::start(keeper, series_, signals_, keep));
+  CKPT_TRY(on_signal_,
+           OnSignal::start(keeper, signals_, [this, &keeper, keep](Keeper::DumpEnded ended) {
+             return begin_dump(keeper, keep, std::move(ended));
+           }));
   return {};
+}
+
+Result<> BatchJob::begin_dump(Keeper &keeper, unsigned keep, Keeper::DumpEnded ended) const {
+  std::vector<std::string> arguments{"-o", series_.next()};
+  if (std::error_code ignored; std::filesystem::exists(series_.last(), ignored))
+    arguments.insert(arguments.end(), {"--parent", series_.last(), "--keep", std::to_string(keep)});
+  return keeper.start_dump(arguments, series_.folder(), std::move(ended));
 }
 
 int BatchJob::end(const Keeper::Outcome &outcome) {

@@ -19,7 +19,7 @@ struct BatchOptions {
   std::string on_signal;  // "": not given
 };
 
-// --on-signal.
+// --on-signal, which counts only with a series of images or a job.
 Option add_batch_options(CommandLine &line, BatchOptions &options);
 
 class BatchJob {
@@ -38,6 +38,7 @@ class BatchJob {
  private:
   BatchJob(Series series, std::vector<int> signals)
       : series_(std::move(series)), signals_(std::move(signals)) {}
+  Result<> begin_dump(Keeper &keeper, unsigned keep, Keeper::DumpEnded ended) const;
 
   Series series_;
   std::vector<int> signals_;

@@ -57,6 +57,8 @@ class JobMember {
 };
 
 // The exit code of ckpt-dump for a peer that is not the job's coordinator.
-inline constexpr int kNotOfTheJob = 4;
+inline constexpr int kNotOfTheJob = 5;
+// The exit code of ckpt-dump --job while another one coordinates a checkpoint of the job.
+inline constexpr int kJobIsBusy = 4;
 
 }  // namespace ckpt::tools

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <thread>
@@ -137,7 +138,9 @@ bool Keeper::finished() {
   if (!ended_) return false;
   // ckpt-dump may still remove older images (--keep); a batch system kills what is left of a job.
   if (outcome_.image) return dump_requests_.empty();
-  if (outcome_.error || !proxies_.any()) return true;
+  if (outcome_.error) return true;
+  if (dump_has_stopped_orphans()) return false;
+  if (!proxies_.any()) return true;
   if (!program_lives()) proxies_.release_parked();
   return false;
 }
@@ -151,12 +154,33 @@ std::vector<pid_t> Keeper::children_of_program(const ProcessTable &table) const 
   return all;
 }
 
-bool Keeper::program_lives() const {
+// Below the keeper there are also its stem, with the program as its child, and dumps.
+std::vector<Process> Keeper::processes_of_program() const {
   ProcessTable table = ProcessTable::read();
+  std::vector<Process> all;
+  auto add_tree = [&](pid_t root) {
+    for (const Process &p : table.tree(root))
+      if (p.state != 'Z' && p.state != 'X') all.push_back(p);
+  };
   for (pid_t child : children_of_program(table))
-    for (const Process &p : table.tree(child))
-      if (p.state != 'Z' && p.state != 'X' && !is_own_helper(p.pid)) return true;
-  return false;
+    if (!is_own_helper(child))
+      add_tree(child);
+    else if (executable_name(child) == "ckpt-restore")
+      for (pid_t below : table.children(child)) add_tree(below);
+  return all;
+}
+
+bool Keeper::program_lives() const {
+  return std::ranges::any_of(processes_of_program(),
+                             [](const Process &p) { return !is_own_helper(p.pid); });
+}
+
+// Its root has ended, but not the processes below it. They must not lose the keeper, which
+// continues them if the dump fails.
+bool Keeper::dump_has_stopped_orphans() const {
+  return dumps_open_ > 0 && std::ranges::any_of(processes_of_program(), [this](const Process &p) {
+           return p.state == 'T' && !stopped_before_dump_.contains(p.pid);
+         });
 }
 
 // A PID namespace ends with its first process.

@@ -28,6 +28,7 @@
 // agent/protocol.h.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <list>
 #include <map>
@@ -110,14 +111,16 @@ class Keeper {
   bool restoring() const { return program_ == 0 && !ended_ && cancel_; }
   void cancel(int signal) { cancel_(signal); }
   // The program has its devices, and no dump of it is under way.
-  bool accepts_dumps() const {
-    return ready_ && !ended_ && dumps_open_ == 0 && dump_requests_.empty();
-  }
+  bool accepts_dumps() const { return ready_ && !ended_ && dumps_open_ == 0 && !has_own_dump(); }
   // Starts ckpt-dump on the program, in `folder`, with the descriptors `inherited`. Then calls
   // `ended` in the loop, with its exit status and its report.
   using DumpEnded = std::function<void(int wait_status, const nlohmann::json &report)>;
   Result<> start_dump(const std::vector<std::string> &arguments, const std::string &folder,
                       DumpEnded ended, const std::vector<int> &inherited = {});
+  // The same for a ckpt-dump that coordinates the checkpoint of a job, of which the program is one:
+  // dumps of the program are accepted meanwhile.
+  Result<> start_job_dump(const std::vector<std::string> &arguments, const std::string &folder,
+                          DumpEnded ended);
 
   // Serves until the program has ended and no process of it uses a device any more.
   Outcome run();
@@ -134,9 +137,13 @@ class Keeper {
   };
   struct DumpRequest {
     pid_t dump;  // the PID of ckpt-dump
+    bool own;    // of this program alone
     UniqueFd report;
     DumpEnded ended;
   };
+  bool has_own_dump() const { return std::ranges::any_of(dump_requests_, &DumpRequest::own); }
+  Result<> start_ckpt_dump(std::vector<std::string> arguments, const std::string &folder, bool own,
+                           DumpEnded ended, const std::vector<int> &inherited);
 
   Keeper(Options options, SessionFolder folder, KeeperSignals signals)
       : folder_(std::move(folder)),
@@ -144,6 +151,8 @@ class Keeper {
         proxies_(std::move(options.devices), options.portable, std::move(options.environment)) {}
 
   bool finished();
+  std::vector<Process> processes_of_program() const;
+  bool dump_has_stopped_orphans() const;
   bool program_lives() const;
   std::vector<pid_t> children_of_program(const ProcessTable &table) const;
   void turn();

@@ -19,8 +19,8 @@ inline constexpr const char *kLockFile = "lock";
 // Creates the file in `folder` and locks it. Fails if a remover was faster.
 Result<UniqueFd> lock_folder(const std::string &folder);
 
-// Removes folders of this user whose owner has ended, and links of this user that lead nowhere.
-// Returns their paths. What cannot be removed is left alone.
+// Removes folders of this user that have lost their owner, and links of this user that lead
+// nowhere. Returns their paths. What cannot be removed is left alone.
 std::vector<std::string> remove_leftovers();
 
 // Removes the folder `name` in the open folder `parent`, if it is this user's and its owner, which

@@ -7,10 +7,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <sstream>
 
 #include "common/base/log.h"
+#include "tools/session/job_member.h"
 
 namespace ckpt::tools {
 namespace {
@@ -47,9 +47,9 @@ void hold_signals(const std::vector<int> &signals) {
   for (int s : signals) ::signal(s, SIG_IGN);
 }
 
-Result<std::unique_ptr<OnSignal>> OnSignal::start(Keeper &keeper, Series &series,
-                                                  std::vector<int> signals, unsigned keep) {
-  std::unique_ptr<OnSignal> o(new OnSignal(keeper, series, keep));
+Result<std::unique_ptr<OnSignal>> OnSignal::start(Keeper &keeper, std::vector<int> signals,
+                                                  Begin begin) {
+  std::unique_ptr<OnSignal> o(new OnSignal(keeper, std::move(begin)));
   o->timer_.reset(::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
   if (!o->timer_) return fail_errno("cannot create a timer");
   keeper.watch(o->timer_.get(), [self = o.get()] {
@@ -90,18 +90,15 @@ void OnSignal::retry_soon() {
 void OnSignal::checkpoint() {
   // An image at an interval may be under way, or a restored program may not have its devices yet.
   if (!keeper_.accepts_dumps()) return retry_soon();
-  std::string image = series_.next();
-  std::vector<std::string> arguments{"-o", image};
-  if (std::error_code ignored; std::filesystem::exists(series_.last(), ignored))
-    arguments.insert(arguments.end(),
-                     {"--parent", series_.last(), "--keep", std::to_string(keep_)});
-  Result<> started = keeper_.start_dump(
-      arguments, series_.folder(), [this](int wait_status, const nlohmann::json &report) {
-        if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0) return;
-        log::warn("signal {}: no image was written, and the program keeps running: {}",
-                  ::sigabbrev_np(signal_), dump_error(report).what);
-        signal_ = 0;
-      });
+  Result<> started = begin_([this](int wait_status, const nlohmann::json &report) {
+    int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : -1;
+    if (code == 0) return;
+    // The other one was asked for by another program of the job, or leaves the programs running.
+    if (code == kJobIsBusy) return retry_soon();
+    log::warn("signal {}: no image was written, and the program keeps running: {}",
+              ::sigabbrev_np(signal_), dump_error(report).what);
+    signal_ = 0;
+  });
   if (started) return;
   log::warn("signal {}: cannot start ckpt-dump: {}", ::sigabbrev_np(signal_), started.error().what);
   signal_ = 0;

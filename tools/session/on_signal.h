@@ -16,7 +16,6 @@
 #include "common/base/unique_fd.h"
 #include "tools/command_line.h"
 #include "tools/session/keeper.h"
-#include "tools/session/series.h"
 
 namespace ckpt::tools {
 
@@ -31,22 +30,22 @@ void hold_signals(const std::vector<int> &signals);
 
 class OnSignal {
  public:
-  // Works in the loop of `keeper`. Both must outlive this object.
-  static Result<std::unique_ptr<OnSignal>> start(Keeper &keeper, Series &series,
-                                                 std::vector<int> signals, unsigned keep);
+  // Starts the ckpt-dump that stops the program.
+  using Begin = std::function<Result<>(Keeper::DumpEnded ended)>;
+  // Works in the loop of `keeper`, which must outlive this object.
+  static Result<std::unique_ptr<OnSignal>> start(Keeper &keeper, std::vector<int> signals,
+                                                 Begin begin);
   // 85 or 86 if such a signal has ended the program or its restore; otherwise 0.
   int exit_code() const;
 
  private:
-  OnSignal(Keeper &keeper, Series &series, unsigned keep)
-      : keeper_(keeper), series_(series), keep_(keep) {}
+  OnSignal(Keeper &keeper, Begin begin) : keeper_(keeper), begin_(std::move(begin)) {}
   void arrived(int signal);
   void retry_soon();
   void checkpoint();
 
   Keeper &keeper_;
-  Series &series_;
-  unsigned keep_;
+  Begin begin_;
   UniqueFd timer_;
   int signal_ = 0;  // the last one that is not dealt with
 };

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/session/periodic.h"
 
+#include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +14,7 @@
 #include "common/base/log.h"
 #include "common/base/printable.h"
 #include "tools/proc/process.h"
+#include "tools/session/job_member.h"
 
 namespace ckpt::tools {
 namespace {
@@ -116,7 +119,15 @@ std::string Periodic::next_name() const {
 }
 
 void Periodic::due() {
-  if (!keeper_.accepts_dumps()) return arm();
+  if (!keeper_.accepts_dumps() || another_was_faster()) return arm();
+  Result<> started = options_.job.empty() ? begin() : begin_of_job();
+  if (started) return;
+  log::warn("cannot start ckpt-dump; next attempt in {:.0f} s: {}", interval_.count(),
+            started.error().what);
+  arm();
+}
+
+Result<> Periodic::begin() {
   std::string image = next_name();
   std::vector<std::string> arguments{"--leave-running", "-o", image};
   // If the last image was removed, the next one is whole.
@@ -124,16 +135,39 @@ void Periodic::due() {
   if (std::error_code ignored; fs::exists(parent, ignored))
     arguments.insert(arguments.end(),
                      {"--parent", parent, "--keep", std::to_string(options_.keep)});
-  Result<> started = keeper_.start_dump(arguments, options_.folder,
-                                        [this, image](int status, const nlohmann::json &report) {
-                                          if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-                                            last_image_ = image;
-                                          ended(status, report);
-                                        });
-  if (started) return;
-  log::warn("cannot start ckpt-dump; next attempt in {:.0f} s: {}", interval_.count(),
-            started.error().what);
-  arm();
+  return keeper_.start_dump(arguments, options_.folder,
+                            [this, image](int status, const nlohmann::json &report) {
+                              if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+                                last_image_ = image;
+                              ended(status, report);
+                            });
+}
+
+Result<> Periodic::begin_of_job() {
+  std::vector<std::string> arguments{"--job", options_.job, "--leave-running", "--keep",
+                                     std::to_string(options_.keep)};
+  return keeper_.start_job_dump(arguments, options_.job, [this](int status, nlohmann::json report) {
+    if (WIFEXITED(status) && WEXITSTATUS(status) == kJobIsBusy) return arm();
+    last_image_ = report.value("folder", "");
+    // The job stands still as long as the program that takes longest.
+    double pause = 0;
+    if (report.contains("members"))
+      for (const auto &member : report["members"])
+        pause = std::max(pause, member.value("pause_seconds", 0.0));
+    report["pause_seconds"] = pause;
+    ended(status, report);
+  });
+}
+
+// Several programs of a job may have been started with --every.
+bool Periodic::another_was_faster() const {
+  if (options_.job.empty()) return false;
+  Result<JobFolder> folder = JobFolder::open(options_.job);
+  std::vector<unsigned> complete = folder ? folder->complete() : std::vector<unsigned>{};
+  struct stat st {};
+  if (complete.empty() || ::stat(folder->decision(complete.front()).c_str(), &st) != 0)
+    return false;
+  return Seconds(static_cast<double>(::time(nullptr) - st.st_mtime)) < interval_ / 2;
 }
 
 void Periodic::ended(int wait_status, const nlohmann::json &report) {

@@ -21,6 +21,7 @@ struct PeriodicOptions {
   std::string mtbf = "24h";  // for "auto": the mean time between failures
   unsigned keep = 2;         // how many images to keep
   std::string folder = ".";  // where to write them
+  std::string job;           // the folder of a job, which is checkpointed as a whole
 };
 
 // Returns --every.
@@ -52,6 +53,9 @@ class Periodic {
       : keeper_(keeper), options_(std::move(options)), series_(series) {}
   void arm();
   void due();
+  Result<> begin();
+  Result<> begin_of_job();
+  bool another_was_faster() const;
   void ended(int wait_status, const nlohmann::json &report);
   std::string next_name() const;
 

@@ -9,13 +9,17 @@
 
 namespace ckpt::tools {
 
-void continue_tree(pid_t root, const std::set<pid_t> &leave_stopped, const ReuseOfSockets &reuse) {
-  std::vector<Process> tree = ProcessTable::read().tree(root);
+void continue_processes(std::vector<Process> tree, const std::set<pid_t> &leave_stopped,
+                        const ReuseOfSockets &reuse) {
   leave_repair_mode(tree, reuse);
   discard_stop_signals(tree, leave_stopped);
   std::reverse(tree.begin(), tree.end());
   for (const Process &p : tree)
     if (!leave_stopped.contains(p.pid)) ::kill(p.pid, SIGCONT);
+}
+
+void continue_tree(pid_t root, const std::set<pid_t> &leave_stopped) {
+  continue_processes(ProcessTable::read().tree(root), leave_stopped);
 }
 
 void kill_tree(pid_t root) {

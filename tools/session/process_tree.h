@@ -11,11 +11,13 @@
 
 namespace ckpt::tools {
 
-// Continues a process tree that CRIU left stopped, except for `leave_stopped`, and takes its TCP
-// connections out of repair mode. No parent sees that its children were stopped: not by SIGCHLD
-// (stop_signals.h), and not by waitpid(WUNTRACED), because children are continued first.
-void continue_tree(pid_t root, const std::set<pid_t> &leave_stopped = {},
-                   const ReuseOfSockets &reuse = {});
+// Continues processes that CRIU left stopped, except for `leave_stopped`, and takes their TCP
+// connections out of repair mode. `tree`: parents before children. No parent sees that its children
+// were stopped: not by SIGCHLD (stop_signals.h), and not by waitpid(WUNTRACED), because children
+// are continued first.
+void continue_processes(std::vector<Process> tree, const std::set<pid_t> &leave_stopped = {},
+                        const ReuseOfSockets &reuse = {});
+void continue_tree(pid_t root, const std::set<pid_t> &leave_stopped);
 // Sends SIGKILL to all processes of a tree.
 void kill_tree(pid_t root);
 // True for proxies, stems and tools of ckpt, which are recognised by the name of their executable.

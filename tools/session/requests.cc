@@ -262,16 +262,20 @@ Result<Keeper::Answer> Keeper::choose_devices(Message &message) {
 void Keeper::dump_disconnected() {
   dumps_open_--;
   if (dumps_open_ == 0) mark_dump(false);
-  if (!program_ || ended_) return;
-  if (dumped_image_)
+  if (!program_) return;
+  if (!dumped_image_)
+    continue_program();
+  else if (!ended_)
     kill_tree(program_);
   else
-    continue_program();
+    for (const Process &p : processes_of_program()) ::kill(p.pid, SIGKILL);
 }
 
+// If the program's root was killed meanwhile, its orphans go on.
 void Keeper::continue_program() {
-  restart_interrupted_waits(ProcessTable::read().tree(program_));
-  continue_tree(program_, stopped_before_dump_);
+  std::vector<Process> all = processes_of_program();
+  restart_interrupted_waits(all);
+  continue_processes(std::move(all), stopped_before_dump_);
 }
 
 Result<Keeper::Answer> Keeper::start_checkpoint(Client &client, Message &message) {
@@ -296,18 +300,30 @@ Result<Keeper::Answer> Keeper::start_checkpoint(Client &client, Message &message
 
 Result<> Keeper::start_dump(const std::vector<std::string> &arguments, const std::string &folder,
                             DumpEnded ended, const std::vector<int> &inherited) {
+  std::vector<std::string> all{std::to_string(program_)};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  return start_ckpt_dump(std::move(all), folder, true, std::move(ended), inherited);
+}
+
+Result<> Keeper::start_job_dump(const std::vector<std::string> &arguments,
+                                const std::string &folder, DumpEnded ended) {
+  return start_ckpt_dump(arguments, folder, false, std::move(ended), {});
+}
+
+Result<> Keeper::start_ckpt_dump(std::vector<std::string> arguments, const std::string &folder,
+                                 bool own, DumpEnded ended, const std::vector<int> &inherited) {
   UniqueFd report(::memfd_create("ckpt-dump-report", MFD_CLOEXEC));
   UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  Spawn spec{.argv = {sibling_tool("ckpt-dump"), std::to_string(program_), "--json"},
+  arguments.insert(arguments.begin(), {sibling_tool("ckpt-dump"), "--json"});
+  Spawn spec{.argv = std::move(arguments),
              .in = null.get(),
              .out = report.get(),
              .err = null.get(),
              .keep = inherited,
              .folder = folder,
              .own_group = true};
-  spec.argv.insert(spec.argv.end(), arguments.begin(), arguments.end());
   CKPT_TRY(pid_t dump, spawn(spec));
-  dump_requests_.push_back({dump, std::move(report), std::move(ended)});
+  dump_requests_.push_back({dump, own, std::move(report), std::move(ended)});
   return {};
 }
 

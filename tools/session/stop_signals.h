@@ -2,8 +2,8 @@
 //
 // CRIU leaves a tree stopped by SIGSTOP (criu(8), --leave-stopped). The kernel then tells each
 // parent by SIGCHLD that a child has stopped (sigaction(2), CLD_STOPPED). Most programs ignore it,
-// but script(1) and sudo stop themselves when the program that they run has stopped, and then
-// nothing continues them. The program has not asked for this stop, so it must not see it.
+// but script(1) stops itself when the program that it runs has stopped, and then nothing continues
+// it. The program has not asked for this stop, so it must not see it.
 #pragma once
 
 #include <set>

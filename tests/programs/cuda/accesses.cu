@@ -20,7 +20,7 @@ struct Pattern {
   u32 mask;
 };
 
-// A pointer whose state space the compiler does not know.
+// The compiler does not know the state space of this pointer.
 template <class T>
 __device__ T *generic(T *p) {
   uint64_t a = uint64_t(p);

@@ -3,8 +3,8 @@
 // future VERSION [newer]: what a runtime of that CUDA version does. Asks the driver for entries,
 // prints "asked", waits while the file "pause" exists, calls those that are newer than ckpt, prints
 // "called" and waits while the file "hold" exists. Without a second argument it calls none of them,
-// and prints the result of an entry whose form depends on the versions of the program and of the
-// driver.
+// and prints the result of an entry that has different forms for different versions of the program
+// and of the driver.
 #include <cuda.h>
 #include <dlfcn.h>
 #include <unistd.h>

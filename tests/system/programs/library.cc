@@ -4,7 +4,8 @@
 //
 // A program with an agent but without a device: counts, and prints the calls of its callbacks
 // (ckpt.h). A file "refuse" makes the first callback refuse, a file "hold" makes it wait. With
-// IMAGE the program checkpoints itself into that image at its tenth step.
+// IMAGE the program checkpoints itself into that image at its tenth step. It ends after 100
+// steps, or later, when there is no file "stay" any more.
 #include <ckpt/ckpt.h>
 #include <time.h>
 #include <unistd.h>
@@ -30,7 +31,7 @@ int main(int argc, char **argv) {
     fprintf(stderr, "%s\n", ckpt_last_error());
     return 96;
   }
-  for (int step = 0; step < 100; step++) {
+  for (int step = 0; step < 100 || access("stay", F_OK) == 0; step++) {
     dprintf(1, "%d\n", step);
     if (argc > 1 && step == 10) {
       int r = ckpt_checkpoint(argv[1], 0, nullptr);

@@ -111,7 +111,7 @@ TEST_CASE("counting neighbours by stage gives the sum over all combinations") {
   }
 }
 
-TEST_CASE("a task whose stages are longer than its run time is scaled, and says so") {
+TEST_CASE("a task with stages longer than its run time is scaled, and says so") {
   StageShares s = shares_of(kCbmat, kPaper);
   CHECK(s.scaled);
   CHECK(s[Stage::Other] == 0);

@@ -13,7 +13,7 @@
 
 namespace ckpt::schedule {
 
-// Classes whose moves cost `seconds_per_gb`, half of it for the checkpoint.
+// Classes with moves that cost `seconds_per_gb`, half of it for the checkpoint.
 inline std::vector<ResourceClass> classes(unsigned fast, unsigned slow, double seconds_per_gb) {
   Line half{seconds_per_gb / 2 / 1024, 0.5};
   return {{"fast", fast, {half, half}}, {"slow", slow, {half, half}}};

@@ -38,7 +38,7 @@ TEST_CASE("chunks of the parent are not stored again") {
   CHECK(two->index().seed == open_image(tmp / "one")->index().seed);
 }
 
-TEST_CASE("an image refers to all images whose chunks it needs and to no others") {
+TEST_CASE("an image refers to all images that have chunks it needs, and to no others") {
   TempFolder tmp;
   NamedBytes streams;
   for (u64 i = 0; i < 4; ++i) {

@@ -48,7 +48,7 @@ Bytes record(int socket) {
 
 Bytes greeting() {
   Bytes g(40, std::byte{7});
-  std::memcpy(g.data(), "ckptjob1", 8);
+  std::memcpy(g.data(), "ckptjob2", 8);
   return g;
 }
 

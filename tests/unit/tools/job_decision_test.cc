@@ -71,7 +71,7 @@ TEST_CASE("only complete checkpoints count, and a new one removes those that are
   CHECK_FALSE(decide(job->decision(2), {{"result", "complete"}}));
 }
 
-TEST_CASE("a name belongs to one living member, whose file can be replaced") {
+TEST_CASE("a name belongs to one living member, and its file can be replaced") {
   Folder parent;
   Result<JobFolder> job = JobFolder::create(parent.path + "/job");
   REQUIRE(job);

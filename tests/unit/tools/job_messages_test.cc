@@ -15,7 +15,7 @@ Endpoint at(const char *address, u16 port) { return *Endpoint::parse(address, po
 
 JobConnection connection(Endpoint from, Endpoint to, unsigned state = InetSocket::Established,
                          bool held = true) {
-  return {from, to, static_cast<u8>(state), held, "process 1 (a): descriptor 3"};
+  return {from, to, static_cast<u8>(state), held, false, "process 1 (a): descriptor 3"};
 }
 
 const Endpoint kServer = at("10.0.0.1", 80), kClient = at("10.0.0.2", 5000);
@@ -31,10 +31,12 @@ TEST_CASE("what is encoded is parsed again") {
   CHECK(again->stop);
   CHECK(again->task == Task::Restore);
   Reached r{Stage::Locked, "n", {connection(kServer, at("::1", 9))}, "{}"};
+  r.connections[0].may_close = true;
   std::optional<Reached> reached = parse_reached(encode(r));
   REQUIRE(reached);
   CHECK(reached->connections.size() == 1);
   CHECK(reached->connections[0].remote == at("::1", 9));
+  CHECK(reached->connections[0].may_close);
 }
 
 TEST_CASE("no message that is cut, has too much or names an unknown stage is accepted") {
@@ -64,6 +66,17 @@ TEST_CASE("a job is whole if each connection has its other end in a member") {
   CHECK(
       alone[0].find("b: process 1 (a): descriptor 3 is a TCP connection to 10.0.0.1 port 80, where "
                     "no member of the job has it") == 0);
+}
+
+TEST_CASE("a connection that one end may still close is no reason") {
+  JobConnection client = connection(kClient, kServer), server = connection(kServer, kClient);
+  client.may_close = true;
+  CHECK(unmatched_connections({{"b", "n2", {client}}}).empty());
+  server.held = false;
+  CHECK_FALSE(
+      unmatched_connections({{"a", "n1", {server}}, {"b", "n2", {connection(kClient, kServer)}}})
+          .empty());
+  CHECK(unmatched_connections({{"a", "n1", {server}}, {"b", "n2", {client}}}).empty());
 }
 
 TEST_CASE("ends that the kernel is still making or closing are told apart") {

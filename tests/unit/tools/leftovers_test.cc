@@ -66,7 +66,7 @@ TEST_CASE("a link in a left-over is removed, and not what it leads to") {
   CHECK(fs::exists(other + "/file"));
 }
 
-TEST_CASE("a left-over whose lock is a FIFO or a link does not make a tool wait") {
+TEST_CASE("a left-over with a FIFO or a link as its lock does not make a tool wait") {
   Runtime runtime;
   std::string fifo = runtime.left_over("fifo"), link = runtime.left_over("link");
   REQUIRE(::mkfifo((fifo + "/" + kLockFile).c_str(), 0600) == 0);
