@@ -13,7 +13,7 @@
 namespace ckpt::remote {
 
 struct Limits {
-  unsigned connections = 16;   // of one user
+  unsigned connections = 16;  // of one user
   unsigned all_connections = 1024;
   u64 memory = 0;  // device memory of one user, in bytes; 0: no limit
 };

@@ -23,7 +23,7 @@ namespace {
 constexpr size_t kMostGreeting = 64;
 constexpr size_t kMaxNote = 64u << 10;
 constexpr std::chrono::seconds kNoteTimeout{1};  // a note comes as a whole
-constexpr u64 kNetwork = ~u64{0};  // all peers of the network together
+constexpr u64 kNetwork = ~u64{0};                // all peers of the network together
 
 sigset_t handled_signals() {
   sigset_t set;

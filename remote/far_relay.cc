@@ -164,7 +164,8 @@ Result<> FarRelay::forward_reply() {
   }
   u64 bytes = bulk.size();
   u32 length = static_cast<u32>(reply.bytes.size());
-  batch_.add(Frame::Reply, {bytes_of(reply.status), bytes_of(bytes), bytes_of(length), reply.bytes});
+  batch_.add(Frame::Reply,
+             {bytes_of(reply.status), bytes_of(bytes), bytes_of(length), reply.bytes});
   return connection_.send(batch_, bulk);
 }
 

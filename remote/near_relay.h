@@ -24,10 +24,10 @@ namespace ckpt::remote {
 class NearRelay {
  public:
   struct Session {
-    std::string node;   // for messages
-    u64 token = 0;      // the keeper's name for this process
-    UniqueFd control;   // the keeper's descriptor
-    Bytes platforms;    // Frame::Greeting
+    std::string node;  // for messages
+    u64 token = 0;     // the keeper's name for this process
+    UniqueFd control;  // the keeper's descriptor
+    Bytes platforms;   // Frame::Greeting
   };
   NearRelay(ocl::Channel channel, std::unique_ptr<Connection> connection, Session session);
 

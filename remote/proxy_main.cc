@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ckpt-remote-proxy: stands for the OpenCL proxy of another node. ckpt-run and ckpt-restore start it
-// where they would start ckpt-ocl-proxy, with the same arguments and --host; it is not meant to be
-// started by hand.
+// ckpt-remote-proxy: stands for the OpenCL proxy of another node. ckpt-run and ckpt-restore start
+// it where they would start ckpt-ocl-proxy, with the same arguments and --host; it is not meant to
+// be started by hand.
 #include <signal.h>
 #include <unistd.h>
 

@@ -71,9 +71,7 @@ Result<> RingClient::send_fd(u16 type, int fd) {
   return send_message(socket_.get(), type, {}, std::span(&fd, 1));
 }
 
-bool RingClient::reply_ready() {
-  return header().reply_ready.load(std::memory_order_acquire) != 0;
-}
+bool RingClient::reply_ready() { return header().reply_ready.load(std::memory_order_acquire) != 0; }
 
 Result<RingClient::Reply> RingClient::take_reply() {
   Header &h = header();

@@ -54,9 +54,9 @@ Result<Hello> read_hello(Connection &c) {
   if (frame.type != Frame::Hello || r.get<u32>() != kMagic)
     return fail("the peer is no tool of ckpt");
   if (u32 version = r.get<u32>(); version != kVersion)
-    return fail_with_hint(fmt::format("ckpt-devd speaks version {} of its protocol, not {}",
-                                      kVersion, version),
-                          "use the same version of ckpt on both nodes");
+    return fail_with_hint(
+        fmt::format("ckpt-devd speaks version {} of its protocol, not {}", kVersion, version),
+        "use the same version of ckpt on both nodes");
   Hello h;
   h.purpose = r.get<Purpose>();
   h.devices = r.str();
@@ -98,9 +98,9 @@ class Session {
       if (frame.type != Frame::Question || !r.done()) return fail("the peer sent no question");
     }
     CKPT_TRY(ProxyStarter::Answer a,
-             options_.starter.ask(check ? arguments(hello, "--check")
-                                        : std::vector<std::string>{"--list"},
-                                  hello.question));
+             options_.starter.ask(
+                 check ? arguments(hello, "--check") : std::vector<std::string>{"--list"},
+                 hello.question));
     Writer w;
     w.put(i32{a.exit_code}).str(a.output);
     return connection_.send(Frame::Answer, w.bytes());
@@ -125,8 +125,8 @@ class Session {
       return ask_daemon(daemon_, Note::Memory, Writer().put(change).bytes()).has_value();
     });
     // Never destroyed: its threads run until the process ends.
-    auto *relay = new FarRelay(
-        connection_, {std::move(ring), std::move(output), std::move(errors)}, std::move(account));
+    auto *relay = new FarRelay(connection_, {std::move(ring), std::move(output), std::move(errors)},
+                               std::move(account));
     return relay->run();
   }
 

@@ -41,8 +41,10 @@ Result<size_t> Stream::read_plain(std::span<std::byte> into) {
     ssize_t n = ::recv(socket_.get(), into.data(), into.size(), 0);
     if (n >= 0) return static_cast<size_t>(n);
     if (errno == ECONNRESET) return 0u;
-    if (errno == EAGAIN) CKPT_CHECK(wait(POLLIN, deadline_));
-    else if (errno != EINTR) return fail_errno("cannot receive");
+    if (errno == EAGAIN)
+      CKPT_CHECK(wait(POLLIN, deadline_));
+    else if (errno != EINTR)
+      return fail_errno("cannot receive");
   }
 }
 

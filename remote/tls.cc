@@ -26,7 +26,8 @@ std::string openssl_reason() {
 std::string certificate_hint(long verified) {
   switch (verified) {
     case X509_V_ERR_CERT_HAS_EXPIRED:
-      return "its certificate has expired; make a new one with ckpt-devd --make-node or --make-user";
+      return "its certificate has expired; make a new one with ckpt-devd --make-node or "
+             "--make-user";
     case X509_V_ERR_CERT_NOT_YET_VALID:
       return "its certificate is not valid yet; compare the clocks of the two nodes";
     case X509_V_ERR_HOSTNAME_MISMATCH:
@@ -54,11 +55,9 @@ std::string alert_hint(int reason) {
     case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
     case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
       return "the server accepts users' certificates only; make one with ckpt-devd --make-user";
-    case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
-      return kMake;
+    case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED: return kMake;
     case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
-    case SSL_R_UNSUPPORTED_PROTOCOL:
-      return "the other side has no TLS 1.3";
+    case SSL_R_UNSUPPORTED_PROTOCOL: return "the other side has no TLS 1.3";
     case SSL_R_WRONG_VERSION_NUMBER:
       return "the other side does not speak TLS; is it a ckpt-devd that listens there?";
     default: return "";
@@ -168,8 +167,8 @@ Result<std::unique_ptr<Stream>> Tls::handshake(UniqueFd socket, const std::strin
     int why = ::SSL_get_error(ssl.get(), n);
     if (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE)
       return Failure(tls_error("cannot agree on TLS", *ssl, why));
-    CKPT_CHECK(wait_for_socket(socket.get(), why == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT,
-                               deadline));
+    CKPT_CHECK(
+        wait_for_socket(socket.get(), why == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT, deadline));
   }
   if (user) *user = common_name(*ssl);
   return std::make_unique<Stream>(std::move(socket), std::move(ssl));

@@ -66,7 +66,8 @@ std::optional<Transfer> Transfers::of(const ocl::CommandHeader &header, ByteView
     default: return {};
   }
   // The bytes of a small write travel in its payload.
-  if (!t || !r.ok() || t->bytes == 0 || (!t->in_tool_staging && t->place == ocl::kInline)) return {};
+  if (!t || !r.ok() || t->bytes == 0 || (!t->in_tool_staging && t->place == ocl::kInline))
+    return {};
   return t;
 }
 

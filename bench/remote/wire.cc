@@ -4,7 +4,8 @@
 // direction, between two processes on one node. Prints JSON.
 //
 //   wire                       plain TCP on the loopback interface
-//   wire SERVER CLIENT NAME    the same with TLS; the folders of two certificates, the server's name
+//   wire SERVER CLIENT NAME    the same with TLS; the folders of two certificates, the server's
+//   name
 #include <sys/socket.h>
 #include <sys/wait.h>
 

@@ -14,7 +14,7 @@ namespace ckpt {
 class LogLimit {
  public:
   using Time = std::chrono::microseconds;  // since an arbitrary start
-  static constexpr int kLines = 10;  // of one peer, in each interval
+  static constexpr int kLines = 10;        // of one peer, in each interval
   static constexpr std::chrono::seconds kInterval{60};
 
   // No value: nothing more is logged about this peer now. Otherwise the number of lines that were

@@ -234,7 +234,8 @@ Result<DeviceCheck> check_devices(const std::string &api_name, const DeviceChoic
   DeviceCheck check = read_check(answer);
   if (r.exit_code == 0) check.reasons.clear();
   if (r.exit_code != 0 && check.reasons.empty())
-    check.reasons.push_back(fmt::format("{} --check failed with exit code {}", command.front(), r.exit_code));
+    check.reasons.push_back(
+        fmt::format("{} --check failed with exit code {}", command.front(), r.exit_code));
   return check;
 }
 

@@ -32,8 +32,8 @@ using DeviceChoice = std::map<std::string, std::vector<std::string>>;
 // The devices of the API `only`, or of all APIs if it is empty.
 Result<std::vector<Device>> list_devices(std::string_view only = {});
 // `spec` is a comma-separated list. An item is an index, "ocl:1", "ocl:rusticl" (part of the
-// platform or the name, in any case) or a UUID; or one of these on another node (remote.h). An empty
-// `spec` chooses all devices.
+// platform or the name, in any case) or a UUID; or one of these on another node (remote.h). An
+// empty `spec` chooses all devices.
 Result<DeviceChoice> choose_devices(const std::string &spec);
 Result<DeviceChoice> choose_devices(const std::string &spec, const std::vector<Device> &devices);
 // Why list_devices() finds nothing.

@@ -102,11 +102,14 @@ std::vector<std::string> proxy_command(const std::string &api_name, const Device
       host = id.substr(kPrefix.size(), end - kPrefix.size());
       id = id.substr(end + 1);
     }
-  std::string executable = !api ? "" : host.empty() ? proxy_executable(*api) : remote_proxy_executable();
+  std::string executable = !api           ? ""
+                           : host.empty() ? proxy_executable(*api)
+                                          : remote_proxy_executable();
   if (executable.empty()) return {};
   std::vector<std::string> command{executable};
   if (!host.empty()) command.insert(command.end(), {"--host", host});
-  if (!ids.empty()) command.insert(command.end(), {"--device", fmt::format("{}", fmt::join(ids, ","))});
+  if (!ids.empty())
+    command.insert(command.end(), {"--device", fmt::format("{}", fmt::join(ids, ","))});
   return command;
 }
 

@@ -26,9 +26,9 @@ Result<> Proxies::start(const Request &r) {
   CKPT_TRY(auto control, socket_pair());
   UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   u64 token = ++last_token_;
-  command.insert(command.end(), {"--serve", std::to_string(r.connection), "--control",
-                                 std::to_string(control.second.get()), "--token",
-                                 std::to_string(token)});
+  command.insert(command.end(),
+                 {"--serve", std::to_string(r.connection), "--control",
+                  std::to_string(control.second.get()), "--token", std::to_string(token)});
   Spawn spec{.argv = std::move(command),
              .in = null.get(),
              .out = r.out,

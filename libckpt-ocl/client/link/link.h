@@ -36,7 +36,7 @@ struct Greeting {
     std::vector<Dev> devices;
   };
   std::vector<Plat> platforms;
-  u32 pid = 0;  // of the proxy, in the session keeper's PID namespace; 0 from older proxies
+  u32 pid = 0;          // of the proxy, in the session keeper's PID namespace; 0 from older proxies
   bool remote = false;  // the devices are on another node, which has other files
 };
 
