@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 #
 # Completion for ckpt-run, ckpt-dump, ckpt-restore, ckpt-image, ckpt-fatbin, ckpt-ps, ckpt-history, ckptd,
-# ckpt-top, ckpt-sim, ckpt-node-bench and ckpt-schedd. It is
+# ckpt-top, ckpt-sim, ckpt-node-bench, ckpt-schedd and ckpt-devd. It is
 # installed under each of these names. To try it: . completions/ckpt.bash
 
 # The values of --device: indexes, API:N, API:IMPLEMENTATION and UUIDs of this machine's devices. They
@@ -110,7 +110,7 @@ _ckpt_program_at() {
   for ((i = 1; i < COMP_CWORD; i++)); do
     case ${COMP_WORDS[i]} in
       --) echo $((i + 1)); return ;;
-      --device | --every | --mtbf | --keep | --image-dir | --image | --job | --member | --on-signal | --priority)
+      --device | --every | --mtbf | --keep | --image-dir | --image | --job | --member | --on-signal | --priority | --host)
         ((i++))
         while [[ ${COMP_WORDS[i + 1]} == [:=] || ${COMP_WORDS[i]} == [:=] ]] && ((i < COMP_CWORD)); do ((i++)); done
         ;;
@@ -141,14 +141,11 @@ _ckpt_run() {
     --mtbf) _ckpt_words '24h' ;;
     --keep) _ckpt_words '2 3 7' ;;
     --priority) _ckpt_words '0 1 10' ;;
-    --fps) _ckpt_words '30 60 144' ;;
-    --slice) _ckpt_words 'auto 64 5ms 20ms' ;;
-    --guest-tuning) _ckpt_words 'frame= continuous= margin= window= percentile= lows= patience=' ;;
     --image | --image-dir | --job) _ckpt_files ;;
     --on-signal) _ckpt_words 'TERM TERM,USR1 TERM,USR1,USR2 none' ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --managed-on-host --share-ipc --managed --unmanaged --priority --guest --fps --slice --guest-tuning --image --job --member --on-signal --every --mtbf --keep --image-dir --list-devices --json --version --help --'
+        _ckpt_words '--device --portable --managed-on-host --share-ipc --managed --unmanaged --priority --image --job --member --on-signal --every --mtbf --keep --image-dir --list-devices --host --json --version --help --'
       else
         compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -c -- "$cur")
@@ -336,6 +333,20 @@ _ckpt_schedd() {
   esac
 }
 
+_ckpt_devd() {
+  local cur prev words _ckpt_command=$1
+  _ckpt_split
+  case $prev in
+    --config | --socket) _ckpt_files ;;
+    --certificates | --ca | --make-ca) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
+    --allow | --account | --make-user) mapfile -t COMPREPLY < <(compgen -u -- "$cur") ;;
+    *)
+      _ckpt_words '--config --socket --listen --certificates --allow --account --connections
+        --all-connections --memory --ca --make-ca --make-node --make-user --days --version --help'
+      ;;
+  esac
+}
+
 _ckptd() {
   local cur prev words _ckpt_command=$1
   _ckpt_split
@@ -384,3 +395,4 @@ complete -F _ckpt_top ckpt-top
 complete -F _ckpt_sim ckpt-sim
 complete -F _ckpt_node_bench ckpt-node-bench
 complete -F _ckpt_schedd ckpt-schedd
+complete -F _ckpt_devd ckpt-devd

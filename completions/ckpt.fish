@@ -21,12 +21,13 @@ end
 complete -c ckpt-run -f
 complete -c ckpt-run -s h -l help -d 'print this help and exit'
 complete -c ckpt-run -l version -d 'print the version and exit'
-complete -c ckpt-run -l device -x -a '(__ckpt_devices)' -d 'devices for the program: a comma-separated list of index, cuda:N, ocl:N, ocl:NAME or UUID'
+complete -c ckpt-run -l device -x -a '(__ckpt_devices)' -d 'devices for the program: a comma-separated list of index, cuda:N, ocl:N, ocl:NAME or UUID; remote:HOST/ocl:N is on another node'
 complete -c ckpt-run -l portable -d 'report to the program only what every device offers'
 complete -c ckpt-run -l managed-on-host -d 'put CUDA\'s managed memory into host memory, which can be checkpointed'
 complete -c ckpt-run -l share-ipc -d 'share System V memory, semaphores and message queues with programs outside'
 complete -c ckpt-run -l list-devices -d 'print the devices and exit'
 complete -c ckpt-run -l json -d 'with --list-devices: print a JSON array'
+complete -c ckpt-run -l host -x -d 'with --list-devices: the devices of another node, where ckpt-devd runs'
 complete -c ckpt-run -l image -x -a '(__fish_complete_directories)' -d 'the folder of a series of images: go on from the newest one, or start the program; %j in it is the batch job\'s number'
 complete -c ckpt-run -l on-signal -x -d 'with a series of images, or a job: the signals that checkpoint and stop the program; none: no signal'
 complete -c ckpt-run -l every -x -d 'write an image every 90s, 10m, 1h30m, …; auto: at the best interval for --mtbf'
@@ -42,7 +43,7 @@ complete -c ckpt-run -l guest -d 'share the device with its owner: run CUDA kern
 complete -c ckpt-run -l fps -x -d 'with --guest: the frames that the owner\'s programs draw each second'
 complete -c ckpt-run -l slice -x -d 'run CUDA kernels in slices of so many blocks (64) or so long (20ms), so that a checkpoint need not wait for the end of a kernel; auto: what --guest finds'
 complete -c ckpt-run -l guest-tuning -x -d 'with --guest or --slice: NAME=NUMBER,… as in docs/GUEST.md'
-complete -c ckpt-run -x -a '(__fish_complete_subcommand -- --device --image --on-signal --every --mtbf --keep --image-dir --job --member --priority --fps --slice --guest-tuning)'
+complete -c ckpt-run -x -a '(__fish_complete_subcommand -- --device --host --image --on-signal --every --mtbf --keep --image-dir --job --member --priority --fps --slice --guest-tuning)'
 
 complete -c ckpt-dump -s h -l help -d 'print this help and exit'
 complete -c ckpt-dump -l version -d 'print the version and exit'
@@ -247,6 +248,24 @@ complete -c ckpt-schedd -l waste-weight -x -d 'WMCT: the weight of wasted node t
 complete -c ckpt-schedd -l once -d 'look at the queue once, decide, and exit'
 complete -c ckpt-schedd -l dry-run -d 'say what would be done, and change nothing'
 complete -c ckpt-schedd -l release -d 'give all jobs that wait for the daemon to Slurm, and exit'
+
+complete -c ckpt-devd -f
+complete -c ckpt-devd -s h -l help -d 'print this help and exit'
+complete -c ckpt-devd -l version -d 'print the version and exit'
+complete -c ckpt-devd -l config -r -F -d 'a file with any of these options, as lines of the form name = value'
+complete -c ckpt-devd -l socket -r -F -d 'the UNIX socket for programs of this node, or none'
+complete -c ckpt-devd -l listen -x -d 'serve other nodes at this address and port, with TLS; 0.0.0.0:7667 is every address'
+complete -c ckpt-devd -l certificates -x -a '(__fish_complete_directories)' -d 'the folder with ca.pem and this node\'s certificate.pem and key.pem'
+complete -c ckpt-devd -l allow -x -d 'the users who are served, separated by commas: names of certificates, and of this node\'s users; * is everyone with a certificate, and every user of this node'
+complete -c ckpt-devd -l account -x -d 'if root runs ckpt-devd: the account of this node under which all users are served'
+complete -c ckpt-devd -l connections -x -d 'connections that one user may have'
+complete -c ckpt-devd -l all-connections -x -d 'connections of all users'
+complete -c ckpt-devd -l memory -x -d 'device memory that one user\'s buffers and images may have; 0: no limit'
+complete -c ckpt-devd -l ca -x -a '(__fish_complete_directories)' -d 'the folder of the certificate authority'
+complete -c ckpt-devd -l make-ca -x -a '(__fish_complete_directories)' -d 'make a certificate authority in a new folder, and exit'
+complete -c ckpt-devd -l make-node -x -d 'make the certificate of a node, into a new folder of the authority; NAMES are the names and addresses by which it is reached, separated by commas'
+complete -c ckpt-devd -l make-user -x -d 'make the certificate of a user, into a new folder of the authority'
+complete -c ckpt-devd -l days -x -d 'how long the certificate is valid'
 
 complete -c ckptd -f
 complete -c ckptd -s h -l help -d 'print this help and exit'

@@ -212,7 +212,7 @@ static_assert(sizeof(Header) <= kCommandsAt);
 
 // Messages on the socket. The greeting is the first one: {u32 version, u64 token} and the memfd,
 // then {u32 platforms, each {str name, u32 devices, each {u64 type, str name}}}, then {u32 pid of
-// the proxy}, which older proxies do not send.
+// the proxy} and {u8 1: the devices are on another node}, which older proxies do not send.
 inline constexpr u16 kGreeting = 1;
 inline constexpr u16 kPayload = 2;  // of a command with kOnSocket, or of a reply
 inline constexpr u16 kStagingFd = 3;

@@ -12,12 +12,12 @@
 #include <list>
 #include <memory>
 
+#include "common/base/log_limit.h"
 #include "manager/daemon/io/listener.h"
 #include "manager/daemon/io/metrics_server.h"
 #include "manager/daemon/io/peer.h"
 #include "manager/daemon/measure/measurements.h"
 #include "manager/daemon/report/counters.h"
-#include "manager/daemon/report/log_limit.h"
 #include "manager/daemon/report/profiles_file.h"
 #include "manager/policy/policy.h"
 

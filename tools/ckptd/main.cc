@@ -12,11 +12,11 @@
 #include "common/base/gpu.h"
 #include "common/base/installation.h"
 #include "common/base/log.h"
+#include "common/base/ready.h"
 #include "manager/daemon/measure/nvml.h"
 #include "manager/daemon/measure/quota.h"
 #include "tools/ckptd/opencl.h"
 #include "tools/ckptd/options.h"
-#include "tools/ckptd/ready.h"
 
 namespace ckpt::tools {
 namespace {

@@ -51,6 +51,12 @@ std::string proxy_executable(const Api &api) {
       {own_folder().parent_path() / api.library_room / name, installed_libexecdir() / name});
 }
 
+std::string remote_proxy_executable() {
+  constexpr const char *kName = "ckpt-remote-proxy";
+  return first_existing(
+      {own_folder().parent_path() / "remote" / kName, installed_libexecdir() / kName});
+}
+
 const Api *find_api(std::string_view name) {
   for (const Api &api : kApis)
     if (api.name == name) return &api;

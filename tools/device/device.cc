@@ -8,6 +8,7 @@
 
 #include "common/base/log.h"
 #include "tools/device/apis.h"
+#include "tools/device/remote.h"
 #include "tools/proc/command.h"
 #include "tools/suggestion.h"
 
@@ -135,6 +136,12 @@ DeviceCheck read_check(const json &answer) {
 
 }  // namespace
 
+void add_device(const std::string &api, const json &description, std::vector<Device> &devices) {
+  if (!description.is_object()) return;
+  devices.push_back(read_device(api, description));
+  devices.back().index = static_cast<int>(devices.size()) - 1;
+}
+
 Result<std::vector<Device>> list_devices(std::string_view only) {
   std::vector<Device> devices;
   for (const Api &api : kApis) {
@@ -148,11 +155,7 @@ Result<std::vector<Device>> list_devices(std::string_view only) {
                 r.exit_code);
       continue;
     }
-    for (const json &j : list) {
-      if (!j.is_object()) continue;
-      devices.push_back(read_device(api.name, j));
-      devices.back().index = static_cast<int>(devices.size()) - 1;
-    }
+    for (const json &j : list) add_device(api.name, j, devices);
   }
   return devices;
 }
@@ -160,6 +163,7 @@ Result<std::vector<Device>> list_devices(std::string_view only) {
 Result<DeviceChoice> choose_devices(const std::string &spec) {
   DeviceChoice choice;
   if (spec.empty()) return choice;
+  if (spec.find("remote:") != std::string::npos) return choose_remote_devices(spec);
   CKPT_TRY(std::vector<Device> devices, list_devices(only_api(spec)));
   return choose_devices(spec, devices);
 }
@@ -207,14 +211,6 @@ json device_json(const std::vector<Device> &devices) {
   return list;
 }
 
-std::vector<std::string> device_arguments(const std::string &api, const DeviceChoice &choice) {
-  auto it = choice.find(api);
-  if (it == choice.end()) return {};
-  std::string ids;
-  for (const std::string &id : it->second) ids += (ids.empty() ? "" : ",") + id;
-  return {"--device", ids};
-}
-
 std::string misdirected(const DeviceChoice &choice, const std::set<std::string> &apis) {
   auto named = [&](const std::string &api) { return choice.contains(api); };
   if (choice.empty() || apis.empty() || std::ranges::any_of(apis, named)) return {};
@@ -224,15 +220,13 @@ std::string misdirected(const DeviceChoice &choice, const std::set<std::string> 
 
 Result<DeviceCheck> check_devices(const std::string &api_name, const DeviceChoice &choice,
                                   const json &requirements, bool ignore_limits) {
-  const Api *api = find_api(api_name);
-  std::string proxy = api ? proxy_executable(*api) : "";
-  if (proxy.empty())
+  std::vector<std::string> command = proxy_command(api_name, choice);
+  if (command.empty())
     return DeviceCheck{
         {fmt::format("the program uses the API \"{}\", which this version of ckpt does not support",
                      api_name)},
         {}};
-  std::vector<std::string> command{proxy, "--check"};
-  for (std::string &a : device_arguments(api_name, choice)) command.push_back(std::move(a));
+  command.push_back("--check");
   CKPT_TRY(
       CommandResult r,
       run_command(command, json{{"needs", requirements}, {"ignore_limits", ignore_limits}}.dump()));
@@ -240,7 +234,8 @@ Result<DeviceCheck> check_devices(const std::string &api_name, const DeviceChoic
   DeviceCheck check = read_check(answer);
   if (r.exit_code == 0) check.reasons.clear();
   if (r.exit_code != 0 && check.reasons.empty())
-    check.reasons.push_back(fmt::format("{} --check failed with exit code {}", proxy, r.exit_code));
+    check.reasons.push_back(
+        fmt::format("{} --check failed with exit code {}", command.front(), r.exit_code));
   return check;
 }
 

@@ -32,7 +32,8 @@ using DeviceChoice = std::map<std::string, std::vector<std::string>>;
 // The devices of the API `only`, or of all APIs if it is empty.
 Result<std::vector<Device>> list_devices(std::string_view only = {});
 // `spec` is a comma-separated list. An item is an index, "ocl:1", "ocl:rusticl" (part of the
-// platform or the name, in any case) or a UUID. An empty `spec` chooses all devices.
+// platform or the name, in any case) or a UUID; or one of these on another node (remote.h). An
+// empty `spec` chooses all devices.
 Result<DeviceChoice> choose_devices(const std::string &spec);
 Result<DeviceChoice> choose_devices(const std::string &spec, const std::vector<Device> &devices);
 // Why list_devices() finds nothing.
@@ -53,7 +54,8 @@ Result<DeviceCheck> check_devices(const std::string &api, const DeviceChoice &ch
 // The reason why `choice` does not fit a program that uses `apis`: it names only devices of other
 // APIs. Empty if it fits; the program may then use all devices of an API that is not named.
 std::string misdirected(const DeviceChoice &choice, const std::set<std::string> &apis);
-// The arguments "--device IDS" for a proxy, or none if all its devices may be used.
-std::vector<std::string> device_arguments(const std::string &api, const DeviceChoice &choice);
+// Appends the device that a proxy of `api` describes.
+void add_device(const std::string &api, const nlohmann::json &description,
+                std::vector<Device> &devices);
 
 }  // namespace ckpt::tools

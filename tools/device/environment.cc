@@ -5,6 +5,7 @@
 
 #include "common/base/log.h"
 #include "tools/device/apis.h"
+#include "tools/device/remote.h"
 #include "tools/proc/command.h"
 
 namespace ckpt::tools {
@@ -32,10 +33,9 @@ void add_answer(const json &answer, ProgramEnvironment &e) {
 }
 
 Result<> ask_executable(const Api &api, const DeviceChoice &choice, ProgramEnvironment &e) {
-  std::string executable = proxy_executable(api);
-  if (executable.empty()) return {};
-  std::vector<std::string> command{executable, "--environment"};
-  for (std::string &a : device_arguments(api.name, choice)) command.push_back(std::move(a));
+  std::vector<std::string> command = proxy_command(api.name, choice);
+  if (command.empty()) return {};
+  command.push_back("--environment");
   CKPT_TRY(CommandResult r, run_command(command, ""));
   json answer = json::parse(r.output, nullptr, false);
   bool sound = r.exit_code == 0 && answer.is_object();
@@ -47,7 +47,7 @@ Result<> ask_executable(const Api &api, const DeviceChoice &choice, ProgramEnvir
     add_answer(answer, e);
   else if (!sound)
     log::warn("{} --environment failed with exit code {}, so the program runs without it",
-              executable, r.exit_code);
+              command.front(), r.exit_code);
   return {};
 }
 

@@ -13,6 +13,7 @@
 #include "tools/command_line.h"
 #include "tools/device/apis.h"
 #include "tools/device/environment.h"
+#include "tools/device/remote.h"
 #include "tools/json_text.h"
 #include "tools/proc/command.h"
 #include "tools/proc/process.h"
@@ -45,6 +46,7 @@ struct Options {
   bool share_ipc = false;
   bool list_devices = false;
   bool json = false;
+  std::string host;  // for --list-devices
   PeriodicOptions periodic;
   std::string image;  // the folder of a series; empty: none
   BatchOptions batch;
@@ -54,9 +56,10 @@ struct Options {
   std::vector<std::string> program;
 };
 
-Result<int> print_devices(bool as_json) {
-  CKPT_TRY(std::vector<Device> devices, list_devices());
-  std::cout << (as_json ? json_text(device_json(devices), 2) + "\n" : device_table(devices));
+Result<int> print_devices(const Options &o) {
+  CKPT_TRY(std::vector<Device> devices,
+           o.host.empty() ? list_devices() : list_remote_devices(o.host));
+  std::cout << (o.json ? json_text(device_json(devices), 2) + "\n" : device_table(devices));
   if (!devices.empty()) return 0;
   std::cout << std::flush;
   return Failure(no_devices());
@@ -168,7 +171,7 @@ Result<> check(const Options &o) {
 Result<int> run(Options &o) {
   if (!o.job.folder.empty()) o.periodic.job = std::filesystem::absolute(o.job.folder);
   if (Result<> sound = check(o); !sound) return fail_with_code(kWrongUsage, sound.error());
-  if (o.list_devices) return print_devices(o.json);
+  if (o.list_devices) return print_devices(o);
   if (!o.program.empty()) return run_program(o);
   return fail_with_code(kWrongUsage, {"no program was given",
                                       "write ckpt-run PROGRAM, or "
@@ -178,15 +181,18 @@ Result<int> run(Options &o) {
 void add_options(CommandLine &line, Options &o) {
   line.option("--device=LIST", o.device,
               "devices for the program: a comma-separated list of index, cuda:N, ocl:N, ocl:NAME "
-              "or UUID")
+              "or UUID; remote:HOST/ocl:N is on another node")
       .default_is("every device");
   line.flag("--portable", o.portable, "report to the program only what every device offers");
   line.flag("--managed-on-host", o.managed_on_host,
             "put CUDA's managed memory into host memory, which can be checkpointed");
   line.flag("--share-ipc", o.share_ipc,
             "share System V memory, semaphores and message queues with programs outside");
-  line.flag("--list-devices", o.list_devices, "print the devices and exit");
+  Option list = line.flag("--list-devices", o.list_devices, "print the devices and exit");
   line.flag("--json", o.json, "with --list-devices: print a JSON array");
+  line.option("--host=HOST", o.host,
+              "with --list-devices: the devices of another node, where ckpt-devd runs")
+      .needs(list);
   line.option("--image=FOLDER", o.image,
               "the folder of a series of images: go on from the newest one, or start the program; "
               "%j in it is the batch job's number")

@@ -11,31 +11,31 @@
 #include "agent/protocol.h"
 #include "common/base/log.h"
 #include "common/ipc/unix_socket.h"
-#include "tools/device/apis.h"
+#include "tools/device/remote.h"
 #include "tools/proc/command.h"
 #include "tools/session/proxy_environment.h"
 
 namespace ckpt::tools {
 
 Result<> Proxies::start(const Request &r) {
-  const Api *api = find_api(r.api);
-  std::string executable = api ? proxy_executable(*api) : "";
-  if (executable.empty())
+  DeviceChoice choice = r.device ? DeviceChoice{{r.api, {*r.device}}} : choice_;
+  std::vector<std::string> command = proxy_command(r.api, choice);
+  if (command.empty())
     return fail_with_hint(fmt::format("no proxy for the API \"{}\" was found", r.api),
                           "the installation of ckpt is incomplete; install it again");
   CKPT_TRY(auto control, socket_pair());
   UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   u64 token = ++last_token_;
-  Spawn spec{.argv = {executable, "--serve", std::to_string(r.connection), "--control",
-                      std::to_string(control.second.get()), "--token", std::to_string(token)},
+  command.insert(command.end(),
+                 {"--serve", std::to_string(r.connection), "--control",
+                  std::to_string(control.second.get()), "--token", std::to_string(token)});
+  Spawn spec{.argv = std::move(command),
              .in = null.get(),
              .out = r.out,
              .err = r.err,
              .keep = {r.connection, control.second.get()},
              .own_group = true,
              .die_with_us = true};
-  DeviceChoice choice = r.device ? DeviceChoice{{r.api, {*r.device}}} : choice_;
-  for (std::string &a : device_arguments(r.api, choice)) spec.argv.push_back(std::move(a));
   if (portable_) spec.argv.push_back("--portable");
   if (r.folder >= 0)
     spec.in_child = [folder = r.folder] {

@@ -81,12 +81,27 @@ std::shared_ptr<const Headers> shared(Headers headers) {
   return made;
 }
 
+FoundHeaders headers_of(const Program &p, const std::string &options) {
+  GivenHeaders given;
+  for (const Program::Header &h : p.headers) given.emplace_back(h.name, h.program->source);
+  return find_headers(p.source, options, given);
+}
+
+// Sends the files that a build includes to a compiler on another node.
+cl_int send_headers(const Program &p, const std::string &options) {
+  if (!link().compiles_elsewhere() || p.from_binary || p.source.empty()) return CL_SUCCESS;
+  Headers headers = headers_of(p, options).headers;
+  if (headers.empty()) return CL_SUCCESS;
+  Writer w;
+  w.put(p.number);
+  put(w, headers);
+  return link().round_trip(Op::Headers, 0, w.bytes());
+}
+
 // Keeps the files that a build has included, for the same build on another device.
 void record_headers(Program &p, const std::string &options) {
   if (p.from_binary || p.source.empty()) return;
-  GivenHeaders given;
-  for (const Program::Header &h : p.headers) given.emplace_back(h.name, h.program->source);
-  FoundHeaders found = find_headers(p.source, options, given);
+  FoundHeaders found = headers_of(p, options);
   p.missed_files = std::move(found.missed);
   p.files = found.headers.empty() ? nullptr : shared(std::move(found.headers));
   if (p.files) p.record(static_cast<u16>(Op::Headers), Writer().put(p.number).take(), p.files);
@@ -95,7 +110,8 @@ void record_headers(Program &p, const std::string &options) {
 // Builds or compiles the program, and records how.
 cl_int build(Program &p, u16 op, Bytes payload, const std::string &options) {
   link().follow_folder();
-  cl_int status = link().round_trip(op, p.number, payload);
+  cl_int status = send_headers(p, options);
+  if (status == CL_SUCCESS) status = link().round_trip(op, p.number, payload);
   forget_info(&p);
   std::lock_guard lock(p.mutex);
   if (!p.from_binary) p.options = options;

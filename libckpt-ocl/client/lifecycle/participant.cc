@@ -208,7 +208,7 @@ class OpenCl final : public agent::Participant {
   const char *name() const override { return "ocl"; }
 
   void preflight(std::vector<std::string> &reasons) override {
-    if (!link().usable())
+    if (!link().check_alive())
       reasons.push_back("the OpenCL proxy has ended, and the contents of its buffers are lost");
     if (!reasons.empty()) return;
     find_program_scope_variables(reasons);

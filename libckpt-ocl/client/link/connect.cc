@@ -30,6 +30,7 @@ Result<Greeting> read_greeting(Reader r) {
   if (r.done()) return g;
   g.pid = r.get<u32>();
   if (!r.ok()) return fail("the greeting of the OpenCL proxy is malformed");
+  g.remote = !r.done() && r.get<u8>() != 0;
   return g;
 }
 
@@ -115,6 +116,7 @@ Result<Greeting> Link::greet(UniqueFd socket) {
     return fail("the ring of the OpenCL proxy has another version than this program");
   }
   socket_ = std::move(socket);
+  remote_ = g.remote;
   usable_ = true;
   return g;
 }

@@ -10,6 +10,7 @@
 #include "libckpt-ocl/client/command/callbacks.h"
 #include "libckpt-ocl/client/command/time_stamps.h"
 #include "libckpt-ocl/client/transfer/transfer.h"
+#include "libckpt-ocl/command_ring.h"
 
 namespace ckpt::ocl {
 namespace {
@@ -54,7 +55,7 @@ cl_int Link::send_locked(u16 op, u64 made, ByteView payload, u16 flags, int fd) 
   CommandHeader h{static_cast<u32>(payload.size()), op, flags, made};
   if (!wait_for_room(sizeof h + (in_ring ? padded(payload.size()) : 0)))
     return CL_DEVICE_NOT_AVAILABLE;
-  push(h, in_ring ? payload : ByteView{});
+  push(memory_.data(), h, in_ring ? payload : ByteView{});
   ring(header().proxy_bell, header().proxy_waits);
   std::span<const int> fds(&fd, fd < 0 ? 0 : 1);
   if (!in_ring && !send_message(socket_.get(), kPayload, payload, fds))
@@ -62,38 +63,13 @@ cl_int Link::send_locked(u16 op, u64 made, ByteView payload, u16 flags, int fd) 
   return CL_SUCCESS;
 }
 
-// A command never straddles the end of the ring: where it does not fit, a wrap mark (kWrap) tells
-// the proxy to continue at the start.
 bool Link::wait_for_room(size_t bytes) {
-  Header &h = header();
-  u64 head = h.command_head.load(std::memory_order_relaxed);
-  size_t to_end = kCommandRingBytes - head % kCommandRingBytes;
-  size_t need = to_end < bytes ? to_end + bytes : bytes;
-  auto room = [&] {
-    return kCommandRingBytes - (head - h.command_tail.load(std::memory_order_acquire)) >= need;
-  };
-  if (!room()) {
-    h.client_wants_room.fetch_add(1);
-    bool alive = wait_until(room, false);
-    if (!alive) return false;
-    h.client_wants_room.fetch_sub(1);
-  }
-  if (to_end < bytes) {
-    CommandHeader wrap{kWrap, 0, 0, 0};
-    std::memcpy(memory_.data() + kCommandsAt + head % kCommandRingBytes, &wrap,
-                std::min(sizeof wrap, to_end));
-    h.command_head.store(head + to_end, std::memory_order_release);
-  }
+  auto room = [&] { return has_room(memory_.data(), bytes); };
+  if (room()) return true;
+  header().client_wants_room.fetch_add(1);
+  if (!wait_until(room, false)) return false;
+  header().client_wants_room.fetch_sub(1);
   return true;
-}
-
-void Link::push(const CommandHeader &c, ByteView payload) {
-  Header &h = header();
-  u64 head = h.command_head.load(std::memory_order_relaxed);
-  std::byte *at = memory_.data() + kCommandsAt + head % kCommandRingBytes;
-  std::memcpy(at, &c, sizeof c);
-  if (!payload.empty()) std::memcpy(at + sizeof c, payload.data(), payload.size());
-  h.command_head.store(head + sizeof c + padded(payload.size()), std::memory_order_seq_cst);
 }
 
 cl_int Link::round_trip(u16 op, u64 made, ByteView payload, Bytes *reply) {
@@ -251,6 +227,11 @@ bool Link::sleep_until_bell(u32 seen) {
 bool Link::hung_up() {
   pollfd p{socket_.get(), POLLRDHUP, 0};
   return ::poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+bool Link::check_alive() {
+  if (usable() && hung_up()) fail_pending();
+  return usable();
 }
 
 void Link::fail_pending() {

@@ -36,7 +36,8 @@ struct Greeting {
     std::vector<Dev> devices;
   };
   std::vector<Plat> platforms;
-  u32 pid = 0;  // of the proxy, in the session keeper's PID namespace; 0 from older proxies
+  u32 pid = 0;          // of the proxy, in the session keeper's PID namespace; 0 from older proxies
+  bool remote = false;  // the devices are on another node, which has other files
 };
 
 class Link {
@@ -55,7 +56,12 @@ class Link {
   // In the child of a fork: drops everything without touching the shared memory.
   void forget();
 
+  // Whether the compiler sees other files than the program.
+  bool compiles_elsewhere() const { return remote_.load(std::memory_order_relaxed); }
   bool usable() const { return usable_.load(std::memory_order_acquire); }
+
+  // Whether the proxy still runs. If not, everything that waits for it fails.
+  bool check_alive();
 
   // Sends a command one way. Fails only if the proxy is gone.
   cl_int send(u16 op, u64 made, ByteView payload, u16 flags = 0);
@@ -105,7 +111,6 @@ class Link {
   cl_int send_locked(u16 op, u64 made, ByteView payload, u16 flags, int fd = -1);
   cl_int send_with(Op op, int fd);
   bool wait_for_room(size_t bytes);
-  void push(const CommandHeader &c, ByteView payload);
   bool sleep_until_bell(u32 seen);
   bool hung_up();
   void receive_completions(std::vector<Ref<Event>> &finished);
@@ -117,6 +122,7 @@ class Link {
   UniqueFd socket_;
   u64 token_ = 0;
   std::atomic<bool> usable_{false};
+  std::atomic<bool> remote_{false};
 
   // Locked in this order.
   std::mutex round_trip_mutex_;

@@ -2,6 +2,9 @@
 #include "libckpt-ocl/proxy/serve/channel.h"
 
 #include <poll.h>
+#include <unistd.h>
+
+#include <thread>
 
 #include "common/base/futex.h"
 #include "common/base/log.h"
@@ -35,6 +38,16 @@ bool Channel::hung_up() const {
 bool Channel::client_is_gone() const {
   pollfd p{client_.load(), POLLRDHUP, 0};
   return p.fd >= 0 && ::poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP)) != 0;
+}
+
+// A driver, or a connection to another node, may block the serving thread for long. When the
+// application is gone, the process ends all the same, as a driver in the application would have
+// ended with it.
+void Channel::end_with_client() const {
+  using namespace std::chrono_literals;
+  for (int gone = 0; gone < 4; gone = client_is_gone() ? gone + 1 : 0)
+    std::this_thread::sleep_for(500ms);
+  _exit(0);
 }
 
 bool Channel::ready() {

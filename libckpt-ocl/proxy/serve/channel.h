@@ -23,8 +23,9 @@ class Channel {
     socket_ = std::move(socket);
     client_ = socket_.get();
   }
-  // Whether a client is connected and has hung up. For the thread that watches the client.
-  bool client_is_gone() const;
+  // For a thread of its own: ends the process once a client is gone, without waiting for what the
+  // serving thread does.
+  [[noreturn]] void end_with_client() const;
   int socket() const { return socket_.get(); }
   int memory_fd() const { return fd_.get(); }
 
@@ -50,6 +51,7 @@ class Channel {
   Header &header() { return *reinterpret_cast<Header *>(memory_.data()); }
   bool wait_for_command();
   bool hung_up() const;
+  bool client_is_gone() const;
 
   UniqueFd fd_;
   Mapping memory_;

@@ -21,18 +21,9 @@ Server::Server(Channel c, UniqueFd control, ServeOptions options)
   if (options_.portable) portable.emplace(real_platforms());
 }
 
-// A driver may block the serving thread for as long as a kernel runs. When the application is gone,
-// the proxy ends without waiting for it, as the kernel would have ended with the application.
-void Server::watch_client() {
-  using namespace std::chrono_literals;
-  for (int gone = 0; gone < 4; gone = channel.client_is_gone() ? gone + 1 : 0)
-    std::this_thread::sleep_for(500ms);
-  _exit(0);
-}
-
 Result<> Server::run(UniqueFd client) {
   CKPT_CHECK(greet(std::move(client)));
-  CKPT_TRY(std::thread watcher, start_thread([this] { watch_client(); }));
+  CKPT_TRY(std::thread watcher, start_thread([this] { channel.end_with_client(); }));
   watcher.detach();
   for (;;) {
     serve();

@@ -56,7 +56,6 @@ class Server {
  private:
   Result<> greet(UniqueFd client);
   void serve();
-  [[noreturn]] void watch_client();
   void carry_out(const Channel::Incoming &c);
   void enter_folder(int folder);
   void check(const CommandHeader &h, Reader r);

@@ -6,11 +6,11 @@
 #include <list>
 #include <memory>
 
+#include "common/base/log_limit.h"
 #include "manager/daemon/io/peer.h"
 #include "manager/daemon/measure/disconnected_clients.h"
 #include "manager/daemon/measure/exiting_clients.h"
 #include "manager/daemon/measure/meter.h"
-#include "manager/daemon/report/log_limit.h"
 #include "manager/policy/policy.h"
 
 namespace ckpt::manager {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "manager/daemon/report/log_limit.h"
+#include "common/base/log_limit.h"
 
 #include <doctest/doctest.h>
 
 using namespace ckpt;
-using namespace ckpt::manager;
 
-TEST_CASE("a user gets so many lines in an interval, and the rest is counted") {
+TEST_CASE("a peer gets so many lines in an interval, and the rest is counted") {
   LogLimit limit;
   for (int i = 0; i < LogLimit::kLines; i++)
     CHECK(limit.admit(std::chrono::seconds(1), 7) == u64{0});
@@ -16,11 +15,11 @@ TEST_CASE("a user gets so many lines in an interval, and the rest is counted") {
   CHECK(limit.admit(std::chrono::seconds(61), 7) == u64{0});
 }
 
-TEST_CASE("users who are quiet are forgotten, but not what was left out") {
+TEST_CASE("peers that are quiet are forgotten, but not what was left out") {
   LogLimit limit;
-  for (uid_t user = 0; user < 100; user++) (void)limit.admit(std::chrono::seconds(0), user);
+  for (u64 peer = 0; peer < 100; peer++) (void)limit.admit(std::chrono::seconds(0), peer);
   for (int i = 0; i < LogLimit::kLines; i++) (void)limit.admit(std::chrono::seconds(0), 7);
   (void)limit.admit(std::chrono::seconds(100), 1000);
-  CHECK(limit.users() == 2);
+  CHECK(limit.peers() == 2);
   CHECK(limit.admit(std::chrono::seconds(200), 7) == u64{1});
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/ckptd/ready.h"
+#include "common/base/ready.h"
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -13,7 +13,7 @@
 #include "common/base/log.h"
 #include "common/base/unique_fd.h"
 
-namespace ckpt::tools {
+namespace ckpt {
 
 void tell_ready() {
   const char *path = std::getenv("NOTIFY_SOCKET");
@@ -29,7 +29,7 @@ void tell_ready() {
   UniqueFd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (::sendto(fd.get(), kReady.data(), kReady.size(), MSG_NOSIGNAL,
                reinterpret_cast<sockaddr *>(&a), size) < 0)
-    log::warn("cannot notify systemd that ckptd listens: {}", std::strerror(errno));
+    log::warn("cannot notify systemd that this daemon listens: {}", std::strerror(errno));
 }
 
-}  // namespace ckpt::tools
+}  // namespace ckpt

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the connection itself can do, for bench/remote/run: round trips of 64 bytes, and bulk in one
+// direction, between two processes on one node. Prints JSON.
+//
+//   wire                       plain TCP on the loopback interface
+//   wire SERVER CLIENT NAME    the same with TLS; the folders of two certificates, the server's
+//   name
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+#include "remote/address.h"
+#include "remote/tls.h"
+
+using namespace ckpt;
+using namespace ckpt::remote;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr int kRoundTrips = 20'000;
+constexpr size_t kBulk = 1u << 30, kPiece = 1u << 20;
+
+std::unique_ptr<Stream> open_stream(UniqueFd socket, char **argv, Tls::Side side) {
+  if (!argv[1]) return std::make_unique<Stream>(std::move(socket), nullptr);
+  auto tls = Tls::load(argv[side == Tls::Side::Server ? 1 : 2], side);
+  auto s = tls->handshake(std::move(socket), argv[3], Clock::now() + std::chrono::seconds(10));
+  if (!s) std::fprintf(stderr, "%s\n", s.error().text().c_str());
+  return std::move(*s);
+}
+
+void read_all(Stream &s, std::span<std::byte> into) {
+  while (!into.empty()) into = into.subspan(*s.read_some(into));
+}
+
+void serve(Stream &s) {
+  Bytes small(64), piece(kPiece);
+  for (int i = 0; i < kRoundTrips; i++) {
+    read_all(s, small);
+    (void)s.write(small);
+  }
+  for (size_t at = 0; at < kBulk; at += kPiece) read_all(s, piece);
+  (void)s.write(small);
+}
+
+double seconds_since(Clock::time_point t) {
+  return std::chrono::duration<double>(Clock::now() - t).count();
+}
+
+void measure(Stream &s) {
+  Bytes small(64), piece(kPiece);
+  std::vector<double> trips;
+  for (int i = 0; i < kRoundTrips; i++) {
+    auto begin = Clock::now();
+    (void)s.write(small);
+    read_all(s, small);
+    trips.push_back(seconds_since(begin));
+  }
+  std::sort(trips.begin(), trips.end());
+  auto begin = Clock::now();
+  for (size_t at = 0; at < kBulk; at += kPiece) (void)s.write(piece);
+  read_all(s, small);
+  std::printf("{\"round_trip_us\": %.2f, \"bulk_gb_s\": %.3f}\n", trips[trips.size() / 2] * 1e6,
+              kBulk / seconds_since(begin) / 1e9);
+}
+
+}  // namespace
+
+int main(int, char **argv) {
+  auto address = Address::parse("127.0.0.1:7999");
+  auto listener = listen_at(*address);
+  if (!listener) return 1;
+  pid_t child = ::fork();
+  if (child == 0) {
+    UniqueFd socket(::accept(listener->get(), nullptr, nullptr));
+    set_up_tcp(socket.get());
+    serve(*open_stream(std::move(socket), argv, Tls::Side::Server));
+    return 0;
+  }
+  auto socket = connect_to(*address, Clock::now() + std::chrono::seconds(10));
+  measure(*open_stream(std::move(*socket), argv, Tls::Side::Client));
+  ::waitpid(child, nullptr, 0);
+  return 0;
+}

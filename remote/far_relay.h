@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The relay on the node that has the device (frames.h): it takes commands from a connection and
+// puts them into the ring of an OpenCL proxy, whose replies, completions and printed text it sends
+// back. The program at the other end is not trusted: whatever comes over the connection, nothing is
+// read or written outside of the ring and of the staging memory, and what is kept is bounded.
+//
+//   receiver   frames → ring          the thread that calls run()
+//   sender     ring → frames          sleeps on the ring's bell
+//   watcher    printed text → frames  sees the end of the proxy
+//
+// What the devices print before a command finishes is sent before its completion.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <unordered_map>
+
+#include "remote/connection.h"
+#include "remote/memory_account.h"
+#include "remote/ring_client.h"
+#include "remote/transfers.h"
+
+namespace ckpt::remote {
+
+class FarRelay {
+ public:
+  struct Proxy {
+    RingClient ring;
+    UniqueFd output, errors;  // the read ends of its standard streams
+  };
+  FarRelay(Connection &connection, Proxy proxy, MemoryAccount account);
+
+  // Until the program has hung up, the proxy has ended, or a frame is malformed, which is an error.
+  Result<> run();
+
+ private:
+  Result<> carry_out(ByteView body);
+  Result<> begin_transfer(const ocl::CommandHeader &h, ByteView payload);
+  Result<> make_tool_staging(ByteView payload);
+  std::byte *place_of(const Transfer &t);
+  Result<> refuse_memory();
+
+  void send_from_ring();
+  Result<bool> forward();
+  Result<> forward_reply();
+  Result<> forward_completion(const ocl::Completion &c);
+  void watch_proxy();
+  Result<> forward_output();
+  void stop(const std::string &why);
+
+  Connection &connection_;
+  RingClient ring_;
+  UniqueFd output_, errors_;
+  std::mutex output_mutex_;
+  Connection::Batch batch_;  // the sender's
+  std::atomic<bool> stopping_{false};
+
+  // Of the round trip that is under way.
+  struct RoundTrip {
+    u16 op = 0;
+    u64 made = 0;
+    std::optional<Transfer> reads;
+  };
+  std::mutex mutex_;  // guards what follows
+  std::optional<RoundTrip> round_trip_;
+  Transfers transfers_;
+  std::unordered_map<u64, Transfer> reads_;  // by the number of their event
+  MemoryAccount account_;
+
+  UniqueFd tool_fd_;
+  Mapping tool_staging_;
+};
+
+}  // namespace ckpt::remote

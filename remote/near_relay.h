@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The relay on the program's node (frames.h). To the program it is the proxy: it takes commands off
+// the ring and sends them over the connection, and what comes back goes into the ring.
+//
+//   serving thread   ring → frames    all that the ring holds goes out with one call
+//   receiver         frames → ring
+//   watcher          ends the process when the program is gone
+//
+// Parking (libckpt-ocl/wire.h) stays here: the proxy at the other end does not learn of it.
+//
+// If the connection is lost, the process ends; then every call of the program fails.
+#pragma once
+
+#include <mutex>
+#include <unordered_map>
+
+#include "libckpt-ocl/proxy/serve/channel.h"
+#include "remote/connection.h"
+#include "remote/transfers.h"
+
+namespace ckpt::remote {
+
+class NearRelay {
+ public:
+  struct Session {
+    std::string node;  // for messages
+    u64 token = 0;     // the keeper's name for this process
+    UniqueFd control;  // the keeper's descriptor
+    Bytes platforms;   // Frame::Greeting
+  };
+  NearRelay(ocl::Channel channel, std::unique_ptr<Connection> connection, Session session);
+
+  // Serves until the client is gone and will not return.
+  Result<> run(UniqueFd client);
+
+ private:
+  Result<> greet(UniqueFd client);
+  void serve();
+  bool wait_for_return();
+  void carry_out(const ocl::Channel::Incoming &c);
+  void carry_over(const ocl::Channel::Incoming &c);
+  std::optional<Transfer> note(const ocl::Channel::Incoming &c);
+  bool take_tool_staging(ByteView payload);
+  std::byte *place_of(const Transfer &t);
+  void flush(ByteView bulk = {});
+
+  void receive();
+  Result<> receive_one();
+  Result<> receive_reply(Reader r);
+  Result<> receive_completion(Reader r);
+  Result<> receive_bulk(const std::optional<Transfer> &t, u64 bytes);
+  [[noreturn]] void lost(const std::string &why);
+
+  ocl::Channel channel_;
+  std::unique_ptr<Connection> connection_;
+  Session session_;
+  Connection::Batch batch_;
+  bool parked_ = false;
+  Mapping tool_staging_;
+
+  struct RoundTrip {
+    u16 op = 0;
+    u64 made = 0;
+    std::optional<Transfer> reads;
+  };
+  std::mutex mutex_;  // guards what follows
+  RoundTrip round_trip_;
+  Transfers transfers_;
+  std::unordered_map<u64, Transfer> reads_;  // by the number of their event
+};
+
+}  // namespace ckpt::remote

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ckpt-remote-proxy: stands for the OpenCL proxy of another node. ckpt-run and ckpt-restore start
+// it where they would start ckpt-ocl-proxy, with the same arguments and --host; it is not meant to
+// be started by hand.
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "ckpt_config.h"
+#include "common/base/log.h"
+#include "common/base/shortage.h"
+#include "remote/client.h"
+#include "remote/near_relay.h"
+
+namespace ckpt::remote {
+namespace {
+
+struct Options {
+  std::string host;
+  bool list = false, check = false;
+  int client = -1, control = -1;
+  u64 token = 0;
+  Wanted wanted;
+};
+
+Result<Admitted> ask(const Options &o) {
+  CKPT_TRY(Address address, Address::parse(o.host));
+  return ask_server(address, o.wanted);
+}
+
+// The tool that has started this process says what went wrong.
+int print_answer(const Options &o) {
+  Result<Admitted> answer = ask(o);
+  if (answer) std::cout << text(answer->body);
+  if (answer) return answer->exit_code;
+  const Error &e = answer.error();
+  nlohmann::json out = {{"error", {{"what", e.what}, {"hint", e.hint}}}, {"reasons", {e.text()}}};
+  std::cout << out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
+  return 1;
+}
+
+// A refused program learns the reason from the keeper's answer only if the keeper has started
+// nothing; here it has, so the reason goes to the program's standard error.
+Result<int> serve(const Options &o) {
+  UniqueFd client(o.client), control(o.control);
+  CKPT_TRY(Address address, Address::parse(o.host));
+  CKPT_TRY(Admitted admitted, ask_server(address, o.wanted));
+  CKPT_TRY(ocl::Channel channel, ocl::Channel::make());
+  NearRelay::Session session{address.text(), o.token, std::move(control), std::move(admitted.body)};
+  // Never destroyed: its threads run until the process ends.
+  auto *relay =
+      new NearRelay(std::move(channel), std::move(admitted.connection), std::move(session));
+  CKPT_CHECK(relay->run(std::move(client)));
+  return 0;
+}
+
+int run(int argc, char **argv) {
+  CLI::App app{"stands for the OpenCL proxy of another node"};
+  app.set_version_flag("--version", CKPT_VERSION);
+  Options o;
+  app.add_option("--host", o.host, "where ckpt-devd listens")->required();
+  app.add_flag("--list", o.list, "print the node's devices as JSON");
+  app.add_flag("--check", o.check,
+               "read an image's requirements, print the reasons against the devices");
+  app.add_option("--serve", o.client, "serve the application at this descriptor");
+  app.add_option("--control", o.control, "the keeper's descriptor");
+  app.add_option("--token", o.token, "the keeper's name for this process");
+  app.add_option("--device", o.wanted.devices, "keys of the devices to show");
+  app.add_flag("--portable", o.wanted.portable, "advertise only what all devices have");
+  CLI11_PARSE(app, argc, argv);
+  o.wanted.purpose = o.list ? Purpose::List : o.check ? Purpose::Check : Purpose::Serve;
+  if (o.check) o.wanted.question = {std::istreambuf_iterator<char>(std::cin), {}};
+  Result<int> code = guarded([&]() -> Result<int> {
+    if (o.list || o.check) return print_answer(o);
+    return serve(o);
+  });
+  if (!code) log::error(code.error());
+  return code ? *code : 1;
+}
+
+}  // namespace
+}  // namespace ckpt::remote
+
+int main(int argc, char **argv) {
+  ckpt::log::set_name("ckpt-remote-proxy");
+  ckpt::survive_file_size_limit();
+  ::signal(SIGPIPE, SIG_IGN);
+  int code = ckpt::remote::run(argc, argv);
+  std::cout.flush();
+  std::fflush(nullptr);
+  _exit(code);  // the relay's threads still run
+}

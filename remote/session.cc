@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/session.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/base/shortage.h"
+#include "common/ipc/unix_socket.h"
+#include "remote/account.h"
+#include "remote/error_body.h"
+#include "remote/far_relay.h"
+
+namespace ckpt::remote {
+namespace {
+
+// A peer that has not said in this time who it is and what it wants loses its place.
+constexpr unsigned kGreetingSeconds = 15;
+constexpr std::chrono::seconds kLinger{2};
+
+struct Hello {
+  Purpose purpose{};
+  std::string devices;
+  bool portable = false;
+  std::string question;
+};
+
+Result<> ask_daemon(int daemon, Note note, ByteView body) {
+  CKPT_CHECK(send_message(daemon, static_cast<u16>(note), body));
+  CKPT_TRY(std::optional<Message> m, receive_message(daemon, kMaxFirstBody));
+  if (!m) return fail("ckpt-devd has ended");
+  if (m->type == static_cast<u16>(Note::Granted)) return {};
+  return Failure(read_error(m->reader()));
+}
+
+// The last words get lost if what the peer has sent was not read when the socket is closed: the
+// kernel then resets the connection (tcp(7)). So its bytes are taken until it has hung up.
+void close_gently(int socket) {
+  ::shutdown(socket, SHUT_WR);
+  auto end = Stream::Clock::now() + kLinger;
+  std::array<char, 4096> unread;
+  while (wait_for_socket(socket, POLLIN, end)) {
+    ssize_t n = ::recv(socket, unread.data(), unread.size(), MSG_DONTWAIT);
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) return;
+  }
+}
+
+Result<Hello> read_hello(Connection &c) {
+  CKPT_TRY(Connection::Received frame, c.receive(kMaxFirstBody));
+  Reader r(frame.body);
+  if (frame.type != Frame::Hello || r.get<u32>() != kMagic)
+    return fail("the peer is no tool of ckpt");
+  if (u32 version = r.get<u32>(); version != kVersion)
+    return fail_with_hint(
+        fmt::format("ckpt-devd speaks version {} of its protocol, not {}", kVersion, version),
+        "use the same version of ckpt on both nodes");
+  Hello h;
+  h.purpose = r.get<Purpose>();
+  h.devices = r.str();
+  h.portable = r.get<u8>() != 0;
+  if (!r.done() || h.purpose < Purpose::List || h.purpose > Purpose::Serve)
+    return fail("the peer sent a malformed greeting");
+  return h;
+}
+
+class Session {
+ public:
+  Session(Connection &connection, int daemon, const SessionOptions &options)
+      : connection_(connection), daemon_(daemon), options_(options) {}
+
+  Result<> run(const std::string &user) {
+    CKPT_TRY(Hello hello, read_hello(connection_));
+    CKPT_CHECK(ask_daemon(daemon_, Note::Enter, Writer().str(user).bytes()));
+    ::alarm(0);
+    bool local = options_.tls == nullptr, chosen = !options_.account.empty();
+    CKPT_CHECK(become(chosen ? options_.account : user, local || chosen));
+    if (::chdir("/") < 0) return fail_errno("cannot enter /");
+    return hello.purpose == Purpose::Serve ? serve(hello) : answer(std::move(hello));
+  }
+
+ private:
+  std::vector<std::string> arguments(const Hello &hello, const char *verb) {
+    std::vector<std::string> all{verb};
+    if (!hello.devices.empty()) all.insert(all.end(), {"--device", hello.devices});
+    if (hello.portable) all.push_back("--portable");
+    return all;
+  }
+
+  Result<> answer(Hello hello) {
+    bool check = hello.purpose == Purpose::Check;
+    if (check) {
+      CKPT_TRY(Connection::Received frame, connection_.receive());
+      Reader r(frame.body);
+      hello.question = r.str();
+      if (frame.type != Frame::Question || !r.done()) return fail("the peer sent no question");
+    }
+    CKPT_TRY(ProxyStarter::Answer a,
+             options_.starter.ask(
+                 check ? arguments(hello, "--check") : std::vector<std::string>{"--list"},
+                 hello.question));
+    Writer w;
+    w.put(i32{a.exit_code}).str(a.output);
+    return connection_.send(Frame::Answer, w.bytes());
+  }
+
+  Result<> serve(const Hello &hello) {
+    CKPT_TRY(auto client, socket_pair());
+    CKPT_TRY(auto control, socket_pair());
+    int out[2], err[2];
+    if (::pipe2(out, O_CLOEXEC) < 0 || ::pipe2(err, O_CLOEXEC) < 0)
+      return fail_errno("cannot make a pipe");
+    UniqueFd output(out[0]), errors(err[0]), output_end(out[1]), errors_end(err[1]);
+    std::vector<std::string> words = arguments(hello, "--serve");
+    CKPT_TRY(pid_t pid, options_.starter.start(words, client.second.get(), control.second.get(),
+                                               output_end.get(), errors_end.get()));
+    (void)pid;  // it ends with this process
+    for (UniqueFd *fd : {&client.second, &control.second, &output_end, &errors_end}) fd->reset();
+    Bytes platforms;
+    CKPT_TRY(RingClient ring, RingClient::greet(std::move(client.first), platforms));
+    CKPT_CHECK(connection_.send(Frame::Greeting, platforms));
+    MemoryAccount account([this](i64 change) {
+      return ask_daemon(daemon_, Note::Memory, Writer().put(change).bytes()).has_value();
+    });
+    // Never destroyed: its threads run until the process ends.
+    auto *relay = new FarRelay(connection_, {std::move(ring), std::move(output), std::move(errors)},
+                               std::move(account));
+    return relay->run();
+  }
+
+  Connection &connection_;
+  int daemon_;
+  const SessionOptions &options_;
+};
+
+Result<std::unique_ptr<Stream>> open_stream(UniqueFd peer, const Tls *tls, std::string &user) {
+  if (tls) {
+    int socket = peer.get();
+    UniqueFd again(::fcntl(socket, F_DUPFD_CLOEXEC, 3));
+    auto deadline = Stream::Clock::now() + std::chrono::seconds(kGreetingSeconds);
+    Result<std::unique_ptr<Stream>> s = tls->handshake(std::move(peer), "", deadline, &user);
+    if (!s) close_gently(again.get());  // the peer is to read why
+    return s;
+  }
+  CKPT_TRY(ucred credentials, peer_credentials(peer.get()));
+  user = user_name(credentials.uid);
+  return std::make_unique<Stream>(std::move(peer), nullptr);
+}
+
+Result<> converse(UniqueFd peer, int daemon, const SessionOptions &options) {
+  ::alarm(kGreetingSeconds);
+  std::string user;
+  CKPT_TRY(std::unique_ptr<Stream> stream, open_stream(std::move(peer), options.tls, user));
+  // Never destroyed, as the relay refers to it.
+  auto *connection = new Connection(std::move(stream));
+  Result<> r = guarded([&] { return Session(*connection, daemon, options).run(user); });
+  if (r) return r;
+  (void)connection->send(Frame::Refused, body_of(r.error()));
+  close_gently(connection->stream().descriptor());
+  return Failure(std::move(r.error()).in(fmt::format("user \"{}\"", user)));
+}
+
+}  // namespace
+
+void serve_session(UniqueFd peer, UniqueFd daemon, const SessionOptions &options) {
+  ::signal(SIGPIPE, SIG_IGN);
+  Result<> r = guarded([&] { return converse(std::move(peer), daemon.get(), options); });
+  if (r) return;
+  (void)send_message(daemon.get(), static_cast<u16>(Note::Failed),
+                     Writer().str(r.error().what).bytes());
+}
+
+}  // namespace ckpt::remote

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/tls.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+namespace ckpt::remote {
+namespace {
+
+constexpr const char *kMake = "ckpt-devd --make-ca, --make-node and --make-user make certificates";
+
+// The newest reason that OpenSSL has noted in this thread.
+std::string openssl_reason() {
+  unsigned long code = ::ERR_peek_last_error();
+  const char *reason = code ? ::ERR_reason_error_string(code) : nullptr;
+  return reason ? reason : "unknown reason";
+}
+
+std::string certificate_hint(long verified) {
+  switch (verified) {
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+      return "its certificate has expired; make a new one with ckpt-devd --make-node or "
+             "--make-user";
+    case X509_V_ERR_CERT_NOT_YET_VALID:
+      return "its certificate is not valid yet; compare the clocks of the two nodes";
+    case X509_V_ERR_HOSTNAME_MISMATCH:
+    case X509_V_ERR_IP_ADDRESS_MISMATCH:
+      return "its certificate is for another name; connect by the name or address for which "
+             "ckpt-devd --make-node made it";
+    case X509_V_ERR_INVALID_PURPOSE:
+      return "the certificate of a node was made with --make-user, or the reverse";
+    default:
+      return "its certificate is of another authority; both sides need certificates that were "
+             "made with the same --ca folder";
+  }
+}
+
+// The alerts by which a peer says what it has against our certificate (RFC 8446, section 6.2).
+std::string alert_hint(int reason) {
+  switch (reason) {
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
+      return "this side's certificate has expired; make a new one with ckpt-devd --make-user";
+    case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
+    case SSL_R_TLSV1_ALERT_DECRYPT_ERROR:
+      return "the server does not know the authority of this side's certificate; both sides need "
+             "certificates that were made with the same --ca folder";
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
+    case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
+    case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
+      return "the server accepts users' certificates only; make one with ckpt-devd --make-user";
+    case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED: return kMake;
+    case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
+    case SSL_R_UNSUPPORTED_PROTOCOL: return "the other side has no TLS 1.3";
+    case SSL_R_WRONG_VERSION_NUMBER:
+      return "the other side does not speak TLS; is it a ckpt-devd that listens there?";
+    default: return "";
+  }
+}
+
+Failure unusable(const std::string &file) {
+  return fail_with_hint(fmt::format("cannot use {}: {}", file, openssl_reason()), kMake);
+}
+
+// Whoever reads the key is taken for its owner.
+Result<> check_key_file(const std::string &file) {
+  struct stat st {};
+  if (::stat(file.c_str(), &st) < 0)
+    return fail_with_hint(fmt::format("cannot read {}: {}", file, std::strerror(errno)),
+                          fmt::format("{}; CKPT_CERTIFICATES names the folder", kMake));
+  if ((st.st_mode & 077) == 0) return {};
+  return fail_with_hint(fmt::format("others may read the key {}", file), "chmod 600 " + file);
+}
+
+bool is_address(const std::string &name) {
+  unsigned char buffer[sizeof(in6_addr)];
+  return ::inet_pton(AF_INET, name.c_str(), buffer) == 1 ||
+         ::inet_pton(AF_INET6, name.c_str(), buffer) == 1;
+}
+
+void expect_node(SSL &ssl, const std::string &node) {
+  X509_VERIFY_PARAM *param = ::SSL_get0_param(&ssl);
+  if (is_address(node)) {
+    ::X509_VERIFY_PARAM_set1_ip_asc(param, node.c_str());
+  } else {
+    ::X509_VERIFY_PARAM_set1_host(param, node.c_str(), node.size());
+    ::SSL_set_tlsext_host_name(&ssl, node.c_str());
+  }
+}
+
+std::string common_name(const SSL &ssl) {
+  X509 *certificate = ::SSL_get0_peer_certificate(&ssl);
+  if (!certificate) return {};
+  X509_NAME *subject = ::X509_get_subject_name(certificate);
+  int at = ::X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
+  if (at < 0) return {};
+  const ASN1_STRING *name = ::X509_NAME_ENTRY_get_data(::X509_NAME_get_entry(subject, at));
+  return {reinterpret_cast<const char *>(::ASN1_STRING_get0_data(name)),
+          static_cast<size_t>(::ASN1_STRING_length(name))};
+}
+
+}  // namespace
+
+Error tls_error(const std::string &step, const SSL &ssl, int why) {
+  if (long verified = ::SSL_get_verify_result(&ssl); verified != X509_V_OK)
+    return {fmt::format("{}: the other side's certificate is not accepted: {}", step,
+                        ::X509_verify_cert_error_string(verified)),
+            certificate_hint(verified)};
+  if (why == SSL_ERROR_SYSCALL && ::ERR_peek_last_error() == 0)
+    return {fmt::format("{}: {}", step, errno ? std::strerror(errno) : "the peer hung up"), ""};
+  int reason = ERR_GET_REASON(::ERR_peek_last_error());
+  if (reason == SSL_R_UNEXPECTED_EOF_WHILE_READING)
+    return {fmt::format("{}: the peer hung up", step), ""};
+  return {fmt::format("{}: {}", step, openssl_reason()), alert_hint(reason)};
+}
+
+std::string usual_certificates(Tls::Side side) {
+  if (const char *folder = std::getenv("CKPT_CERTIFICATES"); folder && *folder) return folder;
+  if (side == Tls::Side::Server && ::geteuid() == 0) return "/etc/ckpt/certificates";
+  if (const char *config = std::getenv("XDG_CONFIG_HOME"); config && *config == '/')
+    return std::string(config) + "/ckpt/certificates";
+  const char *home = std::getenv("HOME");
+  return std::string(home ? home : "") + "/.config/ckpt/certificates";
+}
+
+Result<Tls> Tls::load(const std::string &folder, Side side) {
+  ::ERR_clear_error();
+  std::unique_ptr<SSL_CTX, FreeContext> context(
+      ::SSL_CTX_new(side == Side::Client ? ::TLS_client_method() : ::TLS_server_method()));
+  if (!context) return fail("cannot begin TLS: {}", openssl_reason());
+  SSL_CTX *c = context.get();
+  std::string ca = folder + "/ca.pem", own = folder + "/certificate.pem", key = folder + "/key.pem";
+  CKPT_CHECK(check_key_file(key));
+  if (!::SSL_CTX_load_verify_file(c, ca.c_str())) return unusable(ca);
+  if (::SSL_CTX_use_certificate_file(c, own.c_str(), SSL_FILETYPE_PEM) != 1) return unusable(own);
+  if (::SSL_CTX_use_PrivateKey_file(c, key.c_str(), SSL_FILETYPE_PEM) != 1) return unusable(key);
+  ::SSL_CTX_set_min_proto_version(c, TLS1_3_VERSION);
+  ::SSL_CTX_set_ciphersuites(c, "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256");
+  ::SSL_CTX_set_verify(c, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  ::SSL_CTX_set_num_tickets(c, 0);
+  ::SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
+  ::SSL_CTX_set_mode(c, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  ::SSL_CTX_set_read_ahead(c, 1);
+  ::SSL_CTX_set_default_read_buffer_len(c, 256u << 10);
+  return Tls(std::move(context), side);
+}
+
+Result<std::unique_ptr<Stream>> Tls::handshake(UniqueFd socket, const std::string &node,
+                                               std::chrono::steady_clock::time_point deadline,
+                                               std::string *user) const {
+  ::fcntl(socket.get(), F_SETFL, ::fcntl(socket.get(), F_GETFL) | O_NONBLOCK);
+  SslPtr ssl(::SSL_new(context_.get()));
+  if (!ssl || !::SSL_set_fd(ssl.get(), socket.get()))
+    return fail("cannot begin TLS: {}", openssl_reason());
+  if (side_ == Side::Client) expect_node(*ssl, node);
+  for (;;) {
+    ::ERR_clear_error();
+    errno = 0;
+    int n = side_ == Side::Client ? ::SSL_connect(ssl.get()) : ::SSL_accept(ssl.get());
+    if (n == 1) break;
+    int why = ::SSL_get_error(ssl.get(), n);
+    if (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE)
+      return Failure(tls_error("cannot agree on TLS", *ssl, why));
+    CKPT_CHECK(
+        wait_for_socket(socket.get(), why == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT, deadline));
+  }
+  if (user) *user = common_name(*ssl);
+  return std::make_unique<Stream>(std::move(socket), std::move(ssl));
+}
+
+}  // namespace ckpt::remote

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/device/remote.h"
+
+#include <ranges>
+#include <sstream>
+
+#include "common/base/json_text.h"
+#include "tools/device/apis.h"
+#include "tools/proc/command.h"
+
+namespace ckpt::tools {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kPrefix = "remote:";
+
+// As ckpt-remote-proxy reports why it has no answer.
+Failure remote_failure(const json &answer) {
+  const json error = answer.is_object() ? answer.value("error", json()) : json();
+  if (!error.is_object()) return fail("ckpt-remote-proxy failed without a reason");
+  return fail_with_hint(error.value("what", ""), error.value("hint", ""));
+}
+
+std::vector<std::string> words_of(const std::string &spec) {
+  std::vector<std::string> words;
+  std::istringstream in(spec);
+  for (std::string word; std::getline(in, word, ',');) words.push_back(word);
+  return words;
+}
+
+Result<RemoteName> same_node(const std::vector<std::string> &words) {
+  std::optional<RemoteName> first = parse_remote(words.front());
+  for (const std::string &word : words) {
+    std::optional<RemoteName> name = parse_remote(word);
+    if (!first || !name || name->host != first->host)
+      return fail_with_hint("a program's OpenCL devices are all on one node",
+                            "give --device names of this node, or names that begin with the same "
+                            "remote:HOST/");
+    if (name->device.starts_with("cuda"))
+      return fail_with_hint(fmt::format("CUDA devices of another node, as \"{}\", cannot be used "
+                                        "yet",
+                                        word),
+                            "remote:HOST/ocl:N names its OpenCL devices");
+  }
+  return *first;
+}
+
+}  // namespace
+
+// The host may be a path, so its end is the last slash.
+std::optional<RemoteName> parse_remote(const std::string &name) {
+  if (!name.starts_with(kPrefix)) return {};
+  std::string rest = name.substr(kPrefix.size());
+  bool path = rest.starts_with('/');
+  size_t end = rest.rfind('/');
+  // "remote:/run/ckpt-devd.sock" names a socket, and no device on it.
+  bool no_device = path && rest.find(':', end) == std::string::npos;
+  if (end == std::string::npos || no_device) return RemoteName{rest, ""};
+  return RemoteName{rest.substr(0, end), rest.substr(end + 1)};
+}
+
+Result<std::vector<Device>> list_remote_devices(const std::string &host) {
+  std::string proxy = remote_proxy_executable();
+  if (proxy.empty())
+    return fail_with_hint("ckpt-remote-proxy was not found",
+                          "the installation of ckpt is incomplete; install it again");
+  CKPT_TRY(CommandResult r, run_command({proxy, "--host", host, "--list"}, ""));
+  json list = parse_json(r.output);
+  if (r.exit_code != 0 || !list.is_array()) return remote_failure(list);
+  std::vector<Device> devices;
+  for (const json &j : list) add_device("ocl", j, devices);
+  return devices;
+}
+
+Result<DeviceChoice> choose_remote_devices(const std::string &spec) {
+  std::vector<std::string> words = words_of(spec);
+  CKPT_TRY(RemoteName node, same_node(words));
+  CKPT_TRY(std::vector<Device> devices, list_remote_devices(node.host));
+  std::string names;
+  for (const std::string &word : words) {
+    std::string device = parse_remote(word)->device;
+    names += (names.empty() ? "" : ",") + (device.empty() ? "ocl:" : device);
+  }
+  Result<DeviceChoice> choice = choose_devices(names, devices);
+  if (!choice)
+    return fail_with_hint(fmt::format("{}: {}", node.host, choice.error().what),
+                          "ckpt-run --list-devices --host " + node.host + " lists its devices");
+  for (auto &[api, ids] : *choice)
+    for (std::string &id : ids) id = fmt::format("{}{}/{}", kPrefix, node.host, id);
+  return choice;
+}
+
+std::vector<std::string> proxy_command(const std::string &api_name, const DeviceChoice &choice) {
+  const Api *api = find_api(api_name);
+  std::vector<std::string> ids;
+  if (auto found = choice.find(api_name); found != choice.end()) ids = found->second;
+  std::string host;
+  for (std::string &id : ids)
+    if (id.starts_with(kPrefix)) {
+      size_t end = id.rfind('/');
+      host = id.substr(kPrefix.size(), end - kPrefix.size());
+      id = id.substr(end + 1);
+    }
+  std::string executable = !api           ? ""
+                           : host.empty() ? proxy_executable(*api)
+                                          : remote_proxy_executable();
+  if (executable.empty()) return {};
+  std::vector<std::string> command{executable};
+  if (!host.empty()) command.insert(command.end(), {"--host", host});
+  if (!ids.empty())
+    command.insert(command.end(), {"--device", fmt::format("{}", fmt::join(ids, ","))});
+  return command;
+}
+
+}  // namespace ckpt::tools

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Devices of other nodes, as --device names them: remote:HOST/ocl:0. In a DeviceChoice their IDs
+// carry the host, too: "remote:HOST/ID". Their proxy is ckpt-remote-proxy.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "tools/device/device.h"
+
+namespace ckpt::tools {
+
+struct RemoteName {
+  std::string host;    // where ckpt-devd listens: HOST, HOST:PORT, or a path
+  std::string device;  // what a name on that node would be; empty: every device
+};
+
+// No value: the name is one of this node.
+std::optional<RemoteName> parse_remote(const std::string &name);
+
+// The devices of the node `host`, with IDs and numbers of that node.
+Result<std::vector<Device>> list_remote_devices(const std::string &host);
+
+// `spec` consists of names of one node.
+Result<DeviceChoice> choose_remote_devices(const std::string &spec);
+
+// How the proxy for an API's chosen devices is called: its executable, and the arguments that name
+// the devices. Empty: the executable does not exist.
+std::vector<std::string> proxy_command(const std::string &api, const DeviceChoice &choice);
+
+}  // namespace ckpt::tools
