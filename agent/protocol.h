@@ -96,6 +96,8 @@ enum class Type : u16 {
                          // Older agents refuse it
   CallbacksWanted = 38,  // {}: answered by Reasons: a text for each `before` callback of the
                          // program, which may close what no image can hold. Older agents refuse it
+  CompileWanted = 39,    // {}, after Attach; answered by Waits: for how long each participant has
+                         // compiled kernels. Older agents refuse it
   // Data in staging slots; the sender sends Region once before the first slot of a region.
   Region = 30,      // {u32 region, str name, u64 total bytes}
   SlotFull = 31,    // {u32 slot, u32 region, u64 offset, u32 bytes}

@@ -272,6 +272,13 @@ Result<> Lifecycle::load(Channel &tool, Staging &staging) {
   return loaded;
 }
 
+std::vector<Lifecycle::Wait> Lifecycle::compiled() const {
+  std::vector<Wait> all;
+  for (const Member &m : members_)
+    all.push_back({m.participant->name(), m.participant->compiled()});
+  return all;
+}
+
 void Lifecycle::resume() {
   age_ = std::max(0.0, std::chrono::duration<double>(system_clock::now() - checkpoint_at_).count());
   open_gates();

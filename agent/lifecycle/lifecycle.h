@@ -58,6 +58,8 @@ class Lifecycle {
     std::chrono::milliseconds time;
   };
   const std::vector<Wait> &waits() const { return waits_; }
+  // After attach(): for how long each participant has compiled kernels.
+  std::vector<Wait> compiled() const;
   // Returns the requirements.
   Result<std::string> save(Channel &tool, Staging &staging, const StagingSink::Lineage &lineage);
   // `our_fds` are descriptors of the agent that may still be open.

@@ -189,6 +189,8 @@ class Participant {
   // In a restored copy, or after release_devices(): connects through `session` and recreates every
   // object on the new devices.
   virtual Result<> attach(const std::string &session) = 0;
+  // Of the last attach(): the time in which the program's kernels were compiled.
+  virtual std::chrono::milliseconds compiled() const { return {}; }
   virtual Result<> load(Source &source) = 0;
   // Opens the gate. If the participant is still detached (attach() or attach_again() failed, or was
   // undone), every call returns the API's own device error from now on.

@@ -60,6 +60,7 @@ const Dialogue::Verb Dialogue::kVerbs[] = {
     {Type::Save, "Save", State::Quiesced, &Dialogue::save},
     {Type::Detach, "Detach", State::Saved, &Dialogue::detach},
     {Type::Attach, "Attach", State::Detached, &Dialogue::attach},
+    {Type::CompileWanted, "CompileWanted", State::Attached, &Dialogue::compiled},
     {Type::Load, "Load", State::Attached, &Dialogue::load},
     {Type::Resume, "Resume", State::Loaded, &Dialogue::resume},
     {Type::Suspend, "Suspend", State::Quiesced, &Dialogue::suspend},
@@ -179,10 +180,18 @@ void Dialogue::contents_readable(Incoming &request) {
 
 void Dialogue::waits(Incoming &request) {
   if (!request.reader().done()) return malformed("WaitsWanted");
+  answer_waits(lifecycle_.waits());
+}
+
+void Dialogue::compiled(Incoming &request) {
+  if (!request.reader().done()) return malformed("CompileWanted");
+  answer_waits(lifecycle_.compiled());
+}
+
+void Dialogue::answer_waits(const std::vector<Lifecycle::Wait> &waits) {
   Writer out;
-  out.put(static_cast<u32>(lifecycle_.waits().size()));
-  for (const Lifecycle::Wait &w : lifecycle_.waits())
-    out.str(w.name).put(static_cast<u64>(w.time.count()));
+  out.put(static_cast<u32>(waits.size()));
+  for (const Lifecycle::Wait &w : waits) out.str(w.name).put(static_cast<u64>(w.time.count()));
   (void)tool_.send(Type::Waits, out);
 }
 

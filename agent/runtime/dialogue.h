@@ -37,6 +37,8 @@ class Dialogue {
   void devices(Incoming &request);
   void loss(Incoming &request);
   void callbacks(Incoming &request);
+  void compiled(Incoming &request);
+  void answer_waits(const std::vector<Lifecycle::Wait> &waits);
   void answer_reasons(const std::vector<std::string> &sentences);
   void prepare(Incoming &request);
   void quiesce(Incoming &request);

@@ -6,6 +6,9 @@ import subprocess
 
 import pytest
 
+from conftest import BUILD, wait_for
+from test_opencl import bed_environment, devices  # noqa: F401 (a fixture)
+
 
 @pytest.fixture
 def history(ckpt):
@@ -89,3 +92,25 @@ def test_lines_of_any_content(ckpt, history):
     assert len(events(ckpt)) == 2
     r = subprocess.run([ckpt.tool("ckpt-history")], env=ckpt.env, capture_output=True, text=True)
     assert r.returncode == 0 and len(r.stdout.splitlines()) == 3 and "\x1b" not in r.stdout
+
+
+HEAT = BUILD / "examples" / "heat"
+
+
+@pytest.mark.skipif(not HEAT.exists(), reason="the examples are not built")
+def test_the_contents_of_devices_and_the_time_to_compile_kernels(ckpt, history, devices):  # noqa: F811
+    env, here = devices
+    ckpt.env.update({k: env[k] for k in bed_environment()})
+    job = ckpt.run(HEAT, "--n", "512", "--steps", "1000000", "--report", "1", options=["--device", here["pocl"]])
+    job.wait_lines(3)
+    ckpt.dump(job.pid, "a.img")
+    copy = ckpt.restore("a.img")
+    copy.wait_lines(1)
+    wait_for(lambda: len(events(ckpt)) == 2, "the line of the restore")
+    copy.kill()
+    dump, restore = events(ckpt)
+    assert dump["device_bytes"] == restore["device_bytes"] == 2 * 512 * 512 * 4
+    assert 0 < restore["compile_seconds"] < restore["phases"]["devices"]
+    text = subprocess.run([ckpt.tool("ckpt-history"), "--fit"], env=ckpt.env, capture_output=True, text=True).stdout
+    assert f"{restore['compile_seconds']:.3f} s to compile the kernels of {HEAT}" in text, text
+    assert [line.split()[:3] for line in text.splitlines()[1:3]] == [["ocl", "checkpoint", "1"], ["ocl", "restore", "1"]]

@@ -128,3 +128,21 @@ def test_a_user_can_steer_the_users_own_jobs(steered):
     assert r.returncode == 0 and f"job {job} starts on n2 (fast)" in r.stdout, r.stderr
     wait_for(lambda: cluster.state(job) in ("RUNNING", "COMPLETED"), "the job to start")
     assert cluster.field(job, "NodeList") == "n2"
+
+
+@pytest.mark.full
+def test_the_jobs_of_others_stop_nothing(steered):
+    """A user's daemon sees a tagged job of another user, which Slurm does not let it change."""
+    cluster, _ = steered()
+    others = subprocess.run(["sbatch", "--parsable", "--comment=ckpt:seconds=5,mb=1", "--cpus-per-task=2", "--mem=200"],
+                            env=cluster.env, cwd=cluster.folder, input="#!/bin/sh\nsleep 1\n", capture_output=True, text=True)
+    assert others.returncode == 0, others.stderr
+    other = int(others.stdout)
+    job = cluster.submit("sleep 1", "--comment=ckpt:seconds=5,mb=1", "--cpus-per-task=2", "--mem=200")
+    r = owners_daemon(cluster)
+    assert r.returncode == 0 and re.search(rf"job {job} starts on n\d", r.stdout), r.stderr
+    assert f"job {other} is left to Slurm" in r.stderr, r.stderr
+    wait_for(lambda: cluster.state(job) in ("RUNNING", "COMPLETED"), "the job to start")
+    assert cluster.state(other) == "PENDING"
+    cluster.control("update", f"JobId={other}", "StartTime=now")
+    wait_for(lambda: cluster.state(other) in ("RUNNING", "COMPLETED"), "the other job to start")

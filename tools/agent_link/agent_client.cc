@@ -93,9 +93,17 @@ bool AgentClient::has_before_callbacks() {
   return all && !all->empty();
 }
 
-std::map<std::string, double> AgentClient::waits() {
+std::map<std::string, double> AgentClient::waits() { return seconds_by_name(Type::WaitsWanted); }
+
+double AgentClient::compile_seconds() {
+  double sum = 0;
+  for (const auto &[name, seconds] : seconds_by_name(Type::CompileWanted)) sum += seconds;
+  return sum;
+}
+
+std::map<std::string, double> AgentClient::seconds_by_name(Type request) {
   std::map<std::string, double> all;
-  Result<Message> m = ask(Type::WaitsWanted, {}, {}, kAnswerTimeout, Type::Waits);
+  Result<Message> m = ask(request, {}, {}, kAnswerTimeout, Type::Waits);
   if (!m) return all;
   Reader in = m->reader();
   for (u32 n = std::min(in.get<u32>(), kMaxSentences); in.ok() && n > 0; n--) {

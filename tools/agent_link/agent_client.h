@@ -66,6 +66,9 @@ class AgentClient {
   Result<> use_devices(const std::string &api,
                        const std::vector<std::pair<std::string, std::string>> &map);
   Result<> attach(const std::string &session);
+  // After attach(): the seconds in which kernels were compiled. 0: or the agent is of an earlier
+  // version.
+  double compile_seconds();
   // Instead of a save and a detach. The contents go to a file in `folder`, or to host memory if it
   // is empty. Returns their size in bytes.
   Result<u64> suspend(const std::string &folder);
@@ -83,6 +86,7 @@ class AgentClient {
   Result<Message> receive(std::chrono::milliseconds timeout = {});
 
  private:
+  std::map<std::string, double> seconds_by_name(protocol::Type request);
   Result<std::vector<std::string>> sentences(protocol::Type request,
                                              std::chrono::milliseconds timeout);
   Result<Message> ask(protocol::Type type, const Writer &body, std::span<const int> fds,

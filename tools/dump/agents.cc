@@ -123,6 +123,12 @@ std::map<std::string, double> Agents::waits() const {
   return longest;
 }
 
+u64 Agents::device_bytes() const {
+  u64 sum = 0;
+  for (const auto &a : all_) sum += a->saved.bytes;
+  return sum;
+}
+
 u64 Agents::unchanged_bytes() const {
   u64 sum = 0;
   for (const auto &a : all_) sum += a->saved.unchanged_bytes;

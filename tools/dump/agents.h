@@ -57,6 +57,8 @@ class Agents {
   // After quiesce(): the seconds that it took at most in one process, for each API whose devices
   // had to become idle, and for "callbacks".
   std::map<std::string, double> waits() const;
+  // After save(): the bytes of contents of devices.
+  u64 device_bytes() const;
   // After save(): the bytes that were not read because they equal the parent's.
   u64 unchanged_bytes() const;
   nlohmann::json describe() const;               // the manifest's "agents"

@@ -77,6 +77,7 @@ Result<DumpReport> Dump::run() {
   report_.program = manifest_.value("program", "");
   for (const nlohmann::json &p : manifest_["participants"])
     report_.apis.push_back(p.value("api", ""));
+  report_.device_bytes = agents_.device_bytes();
   report_.unchanged_bytes = agents_.unchanged_bytes();
   phases_.end();
   report_.phases = phases_.json();

@@ -131,6 +131,7 @@ void note(const Result<DumpReport> &r, const Options &o) {
                   {"devices", r->apis},
                   {"bytes", r->stats.raw_bytes},
                   {"stored_bytes", r->stats.stored_bytes},
+                  {"device_bytes", r->device_bytes},
                   {"left_running", o.dump.leave_running},
                   {"pause_seconds", r->pause_seconds},
                   {"waited_seconds", r->quiesce_seconds},

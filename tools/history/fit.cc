@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/history/fit.h"
 
+#include <algorithm>
+
 namespace ckpt::tools {
 
 using namespace schedule;
@@ -22,6 +24,30 @@ std::string word(const json &event, const char *name) {
   return at != event.end() && at->is_string() ? at->get<std::string>() : "";
 }
 
+bool counts(const json &event, const FitOptions &o) {
+  return word(event, "result") == "ok" && (o.devices.empty() || devices_of(event) == o.devices) &&
+         (o.storage.empty() || word(event, "storage") == o.storage);
+}
+
+// `extra`: the seconds that are no cost of the data.
+SizedFit fit_sized(const std::vector<const json *> &events, const char *extra) {
+  SizedFit fit;
+  std::vector<SizedSample> samples;
+  for (const json *e : events) {
+    double megabytes = *number(*e, "bytes") / kBytesPerMegabyte, seconds = *number(*e, "seconds");
+    double stored = number(*e, "stored_bytes").value_or(0) / kBytesPerMegabyte;
+    double other = std::min(number(*e, extra).value_or(0), seconds);
+    samples.push_back({megabytes, stored, seconds - other});
+    fit.all.push_back({word(*e, "program"), megabytes, stored,
+                       number(*e, "compile_seconds").value_or(0), other, seconds});
+  }
+  fit.cost = fit_relative(samples);
+  for (PredictedCost &p : fit.all) p.predicted += fit.cost.at(p.megabytes, p.stored_megabytes);
+  return fit;
+}
+
+}  // namespace
+
 std::string devices_of(const json &event) {
   std::string list;
   auto at = event.find("devices");
@@ -31,26 +57,34 @@ std::string devices_of(const json &event) {
   return list.empty() ? "none" : list;
 }
 
-bool counts(const json &event, const FitOptions &o) {
-  return word(event, "result") == "ok" && (o.devices.empty() || devices_of(event) == o.devices) &&
-         (o.storage.empty() || word(event, "storage") == o.storage);
+std::vector<double> SizedFit::errors() const {
+  std::vector<double> all_errors;
+  for (const PredictedCost &p : all) all_errors.push_back(relative_error(p.predicted, p.measured));
+  return all_errors;
 }
-
-}  // namespace
 
 HistoryFit fit_history(const std::vector<json> &events, const FitOptions &o) {
   std::vector<CheckpointSample> dumps;
   std::vector<RestoreSample> restores;
+  std::vector<const json *> dump_events, restore_events;
   for (const json &e : events) {
     std::optional<double> bytes = number(e, "bytes"), seconds = number(e, "seconds");
     if (!counts(e, o) || !bytes || !seconds || *seconds <= 0) continue;
     double megabytes = *bytes / kBytesPerMegabyte;
-    if (word(e, "event") == "dump")
+    if (word(e, "event") == "dump") {
       dumps.push_back({megabytes, *seconds, number(e, "waited_seconds").value_or(0)});
-    else if (word(e, "event") == "restore")
+      dump_events.push_back(&e);
+    } else if (word(e, "event") == "restore") {
       restores.push_back({megabytes, *seconds, number(e, "compile_seconds").value_or(0)});
+      restore_events.push_back(&e);
+    }
   }
-  HistoryFit fit{fit_costs(dumps, restores), dumps.size(), restores.size(), {}, {}};
+  HistoryFit fit;
+  fit.model = fit_costs(dumps, restores);
+  fit.dump = fit_sized(dump_events, "waited_seconds");
+  fit.restore = fit_sized(restore_events, "compile_seconds");
+  fit.dumps = dumps.size();
+  fit.restores = restores.size();
   for (const CheckpointSample &s : dumps)
     fit.dump_errors.push_back(
         relative_error(fit.model.checkpoint_seconds(s.megabytes, s.waited), s.seconds));

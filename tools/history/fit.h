@@ -10,11 +10,27 @@
 #include <nlohmann/json.hpp>
 
 #include "schedule/cost/cost_model.h"
+#include "schedule/cost/relative_fit.h"
 
 namespace ckpt::tools {
 
+// A dump or a restore, and what the model says of it.
+struct PredictedCost {
+  std::string program;
+  double megabytes = 0, stored_megabytes = 0;
+  double compiled = 0;  // of a restore: the seconds in which kernels were compiled
+  double predicted = 0, measured = 0;
+};
+struct SizedFit {
+  schedule::SizedCost cost;
+  std::vector<PredictedCost> all;
+  std::vector<double> errors() const;
+};
+
 struct HistoryFit {
   schedule::CostModel model;
+  // By what is stored of the data, too. What a dump waited, and K, is as it was measured.
+  SizedFit dump, restore;
   size_t dumps = 0, restores = 0;
   // (predicted - measured) / measured of each (KS-4).
   std::vector<double> dump_errors, restore_errors;
@@ -24,6 +40,9 @@ struct FitOptions {
   std::string devices;  // only programs that used exactly these APIs ("ocl", "none"); empty: all
   std::string storage;  // only images on this file system ("ext4"); empty: all
 };
+
+// "ocl", "cuda", "cuda,ocl"; "none".
+std::string devices_of(const nlohmann::json &event);
 
 // Lines without sizes and times, and those of failures, count for nothing.
 HistoryFit fit_history(const std::vector<nlohmann::json> &events, const FitOptions &options);

@@ -4,6 +4,8 @@
 #include <time.h>
 
 #include <filesystem>
+#include <map>
+#include <set>
 
 #include "common/base/printable.h"
 #include "common/base/units.h"
@@ -76,35 +78,89 @@ std::string text_of(const std::vector<json> &events) {
 
 constexpr double kLimits[] = {0.33, 0.5, 1.0};  // as KS-4 reports errors
 
-std::string fit_text(const char *what, const schedule::Line &line,
-                     const std::vector<double> &errors) {
-  std::string text =
-      fmt::format("{:<11} {:>6} {:>13.6f} {:>9.4f}", what, errors.size(), line.slope, line.base);
+using schedule::SizedCost;
+
+std::string fit_text(const std::string &devices, const char *what, const SizedFit &fit) {
+  const SizedCost &c = fit.cost;
+  std::vector<double> errors = fit.errors();
+  std::string text = fmt::format("{:<9} {:<11} {:>5} {:>11.6f} {:>11.6f} {:>9.4f}", devices, what,
+                                 errors.size(), c.per_megabyte, c.per_stored_megabyte, c.base);
   for (double limit : kLimits)
     text += fmt::format(" {:>7.0f} %", 100 * schedule::share_within(errors, limit));
   return text + "\n";
 }
 
-// Costs as lines over the size, with the shares of the events that they predict with an error of at
-// most 0.33, 0.5 and 1 of what was measured.
-void print_fit(const std::vector<nlohmann::json> &events, bool as_json) {
-  HistoryFit fit = fit_history(events, {});
-  const schedule::CostModel &m = fit.model;
-  if (as_json) {
-    auto part = [](const schedule::Line &l, const std::vector<double> &errors) {
-      return nlohmann::json{{"samples", errors.size()},
-                            {"seconds_per_mb", l.slope},
-                            {"seconds", l.base},
-                            {"errors", errors}};
-    };
-    fmt::print("{}\n", json_text({{"checkpoint", part(m.checkpoint, fit.dump_errors)},
-                                  {"restore", part(m.restore, fit.restore_errors)}},
-                                 2));
-    return;
+json line_json(const schedule::Line &line, const std::vector<double> &errors) {
+  return {{"samples", errors.size()},
+          {"seconds_per_mb", line.slope},
+          {"seconds", line.base},
+          {"errors", errors}};
+}
+
+json sized_json(const SizedFit &fit) {
+  json all = json::array();
+  for (const PredictedCost &p : fit.all)
+    all.push_back({{"program", p.program},
+                   {"mb", p.megabytes},
+                   {"stored_mb", p.stored_megabytes},
+                   {"compile_seconds", p.compiled},
+                   {"predicted", p.predicted},
+                   {"measured", p.measured}});
+  return {{"samples", fit.all.size()},
+          {"seconds_per_mb", fit.cost.per_megabyte},
+          {"seconds_per_stored_mb", fit.cost.per_stored_megabyte},
+          {"seconds", fit.cost.base},
+          {"errors", fit.errors()},
+          {"events", std::move(all)}};
+}
+
+// K: the mean time in which the kernels of a program were compiled by its restores.
+std::map<std::string, double> compile_seconds(const HistoryFit &fit) {
+  std::map<std::string, double> sum;
+  std::map<std::string, double> count;
+  for (const PredictedCost &p : fit.restore.all) {
+    sum[p.program] += p.compiled;
+    count[p.program] += 1;
   }
-  fmt::print("                 n      seconds/MB   seconds    <= 0.33    <= 0.5      <= 1\n{}{}",
-             fit_text("checkpoint", m.checkpoint, fit.dump_errors),
-             fit_text("restore", m.restore, fit.restore_errors));
+  for (auto &[program, seconds] : sum) seconds /= count[program];
+  std::erase_if(sum, [](const auto &each) { return each.second == 0; });
+  return sum;
+}
+
+std::map<std::string, HistoryFit> fits_by_devices(const std::vector<json> &events) {
+  std::set<std::string> kinds;
+  for (const json &e : events) kinds.insert(devices_of(e));
+  std::map<std::string, HistoryFit> fits;
+  for (const std::string &kind : kinds)
+    if (HistoryFit fit = fit_history(events, {.devices = kind, .storage = ""});
+        fit.dumps + fit.restores > 0)
+      fits[kind] = std::move(fit);
+  return fits;
+}
+
+void print_fit_json(const std::vector<json> &events) {
+  HistoryFit all = fit_history(events, {});
+  json devices = json::object();
+  for (const auto &[kind, fit] : fits_by_devices(events))
+    devices[kind] = {{"checkpoint", sized_json(fit.dump)}, {"restore", sized_json(fit.restore)}};
+  fmt::print("{}\n", json_text({{"checkpoint", line_json(all.model.checkpoint, all.dump_errors)},
+                                {"restore", line_json(all.model.restore, all.restore_errors)},
+                                {"devices", std::move(devices)},
+                                {"compile_seconds", compile_seconds(all)}},
+                               2));
+}
+
+// Costs over the sizes, with the shares of the events that they predict with an error of at most
+// 0.33, 0.5 and 1 of what was measured.
+void print_fit(const std::vector<json> &events) {
+  fmt::print(
+      "DEVICES   WHAT            N        S/MB S/STORED MB   SECONDS    <= 0.33    <= 0.5      <= "
+      "1\n");
+  for (const auto &[kind, fit] : fits_by_devices(events))
+    fmt::print("{}{}", fit_text(printable(kind), "checkpoint", fit.dump),
+               fit_text(printable(kind), "restore", fit.restore));
+  for (const auto &[program, seconds] : compile_seconds(fit_history(events, {})))
+    fmt::print("{:.3f} s to compile the kernels of {}\n", seconds, printable(program));
 }
 
 Result<int> run(const Options &o) {
@@ -116,8 +172,10 @@ Result<int> run(const Options &o) {
     return others || (!o.job.empty() && text_field(e, "job") != o.job);
   });
   if (o.last && events.size() > *o.last) events.erase(events.begin(), events.end() - *o.last);
-  if (o.fit)
-    print_fit(events, o.json);
+  if (o.fit && o.json)
+    print_fit_json(events);
+  else if (o.fit)
+    print_fit(events);
   else if (o.json)
     fmt::print("{}\n", json_text(json(events), 2));
   else if (events.empty())

@@ -79,6 +79,9 @@ ImageManifest parse_or_throw(const json &j) {
       each<u64>(j.at("agents"), [](const json &a) { return a.at("pipe_inode").get<u64>(); });
   m.agent_pids =
       each<pid_t>(j.at("agents"), [](const json &a) { return a.at("pid").get<pid_t>(); });
+  for (u64 bytes :
+       each<u64>(j.at("agents"), [](const json &a) { return a.value("bytes", u64{0}); }))
+    m.device_bytes += bytes;
   m.requirements = each<ImageManifest::Requirement>(j.at("participants"), [](const json &p) {
     return ImageManifest::Requirement{p.at("agent").get<u32>(), p.at("api").get<std::string>(),
                                       p.at("needs")};

@@ -77,6 +77,7 @@ struct ImageManifest {
   std::vector<ProcessEntry> processes;
   std::vector<u64> outcome_pipes;  // by agent: the inode
   std::vector<pid_t> agent_pids;   // by agent: the PID in the program's PID namespace
+  u64 device_bytes = 0;            // of all agents
   std::vector<Requirement> requirements;
   std::vector<File> files;
   std::vector<File> mapped_files;

@@ -10,6 +10,7 @@
 #include "common/base/log.h"
 #include "common/base/shortage.h"
 #include "storage/format/uuid.h"
+#include "tools/net/announce.h"
 #include "tools/phases.h"
 
 namespace ckpt::tools {
@@ -23,6 +24,7 @@ using Clock = Channel::Clock;
 constexpr auto kLookInterval = 100ms;
 constexpr auto kPatience = 5s;  // until the user is told which members are missing
 constexpr auto kDecisionInterval = 1s;
+constexpr auto kAnnounceInterval = 1s;
 constexpr const char *kAttemptPrefix = "restore-";
 
 std::string list_of(const std::vector<std::string> &names) {
@@ -84,8 +86,12 @@ Result<> JobRestore::meet_before(const Check &check) {
 
 // A peer without the job's key, or of another job, is none.
 Result<> JobRestore::accept_coordinator(const Check &check) {
-  for (;;) {
+  for (Clock::time_point announced{};;) {
     CKPT_CHECK(check());
+    if (Clock::now() - announced > kAnnounceInterval) {
+      announce_addresses();
+      announced = Clock::now();
+    }
     if (gave_up_) return fail("the job gives up: {}", why_);
     pollfd p{member_->listener(), POLLIN, 0};
     if (::poll(&p, 1, static_cast<int>(kLookInterval.count())) <= 0) continue;

@@ -351,6 +351,9 @@ void Restore::note(const nlohmann::json &event) const {
   line.update({{"event", "restore"},
                {"program", plan_.manifest.program},
                {"devices", apis},
+               {"device_bytes", plan_.manifest.device_bytes},
+               {"stored_bytes", plan_.image->stats().stored_bytes},
+               {"compile_seconds", agents_.compile_seconds()},
                {"image", image},
                {"phases", phase_seconds(line["phases"])}});
   append_history(history_file(), std::move(line));

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -78,6 +79,7 @@ Result<> RestoredAgents::bring_back(pid_t stem) {
   for (u32 i = 0; i < agents_.size(); i++)
     if (results[i])
       if (Result<> r = agents_[i].client->resume(); !r) CKPT_CHECK(failed(i, r.error()));
+  for (const Agent &a : agents_) compile_seconds_ = std::max(compile_seconds_, a.compile_seconds);
   agents_.clear();
   return {};
 }
@@ -102,6 +104,7 @@ Result<> RestoredAgents::bring_back_one(u32 number, Agent &agent) {
   if (auto maps = plan_.maps.find(number); maps != plan_.maps.end())
     for (auto &[api, map] : maps->second) CKPT_CHECK(agent.client->use_devices(api, map));
   CKPT_CHECK(agent.client->attach(session_));
+  agent.compile_seconds = agent.client->compile_seconds();
   return load_agent(*agent.client, *agent.staging, *plan_.image, number);
 }
 

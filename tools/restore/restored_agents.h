@@ -46,6 +46,8 @@ class RestoredAgents {
   Result<> bring_back(pid_t stem);
   // After bring_back() has failed: the program runs on, and every call of its lost devices fails.
   void continue_without_devices();
+  // After bring_back(): the longest time in which the kernels of one process were compiled.
+  double compile_seconds() const { return compile_seconds_; }
 
  private:
   struct OutcomePipe {
@@ -54,6 +56,7 @@ class RestoredAgents {
   struct Agent {
     std::optional<AgentClient> client;
     std::optional<StagingSlots> staging;
+    double compile_seconds = 0;
   };
   Result<> bring_back_one(u32 number, Agent &agent);
   Result<> failed(u32 number, Error why);
@@ -70,6 +73,7 @@ class RestoredAgents {
   std::condition_variable changed_;
   std::map<u32, UniqueFd> connections_;
   bool ended_ = false;
+  double compile_seconds_ = 0;
 };
 
 }  // namespace ckpt::tools

@@ -51,6 +51,8 @@ std::vector<Daemon::Steered> Daemon::steered_of(const std::vector<QueuedJob> &jo
     if (!tag && complained_.insert(j.id).second)
       log::warn("job {}: its comment cannot be read ({}); Slurm schedules it", j.id,
                 printable(tag.error().what));
+    auto left = left_alone_.find(j.id);
+    if (left != left_alone_.end() && now_ < left->second) continue;
     if (tag && *tag && (is_running(j) || (is_waiting(j) && (*tag)->held)))
       steered.push_back({j, **tag});
   }
@@ -127,7 +129,7 @@ Result<> Daemon::keep_held(Steered &s) {
   return {};
 }
 
-Result<> Daemon::apply(const Decisions &d, std::vector<Steered> &steered) {
+void Daemon::apply(const Decisions &d, std::vector<Steered> &steered) {
   auto tag_of = [&](u64 id) -> Tag & {
     return std::find_if(steered.begin(), steered.end(),
                         [&](const Steered &s) { return s.job.id == id; })
@@ -139,7 +141,7 @@ Result<> Daemon::apply(const Decisions &d, std::vector<Steered> &steered) {
     if (s.until) tag.until = *s.until / kTicksPerSecond;
     say("job {} starts on {} ({}){}", s.id, fmt::join(s.nodes, ","), options_.classes[s.on].name,
         s.until ? fmt::format(", for {} s", *tag.until - now_) : "");
-    CKPT_CHECK(slurm_.start(s.id, s.nodes, tag));
+    succeeded(s.id, slurm_.start(s.id, s.nodes, tag));
   }
   for (const Move &m : d.moves) {
     Tag &tag = tag_of(m.id);
@@ -147,16 +149,36 @@ Result<> Daemon::apply(const Decisions &d, std::vector<Steered> &steered) {
     tag.done = m.done;
     tag.leaving = now_;
     say("job {} is moved; {:.0f} % of it is done", m.id, m.done * 100);
-    CKPT_CHECK(slurm_.note(m.id, tag));
-    CKPT_CHECK(slurm_.checkpoint(m.id));
+    succeeded(m.id, move(m.id, tag));
   }
   for (const Extend &e : d.extensions) {
     Tag &tag = tag_of(e.id);
     tag.until.reset();
     if (e.until) tag.until = *e.until / kTicksPerSecond;
-    CKPT_CHECK(slurm_.note(e.id, tag));
+    succeeded(e.id, slurm_.note(e.id, tag));
   }
-  return {};
+}
+
+Result<> Daemon::move(u64 job, const Tag &tag) {
+  CKPT_CHECK(slurm_.note(job, tag));
+  return slurm_.checkpoint(job);
+}
+
+bool Daemon::succeeded(u64 job, const Result<> &asked) {
+  if (asked) return true;
+  left_alone_[job] = now_ + options_.grace;
+  if (complained_.insert(job).second)
+    log::warn("job {} is left to Slurm, which refuses to change it: {}", job, asked.error().what);
+  return false;
+}
+
+// A job that does not leave has failed to write its image, and runs on.
+Result<> Daemon::keep_where_it_is(Steered &s) {
+  if (!is_running(s.job) || !s.tag.leaving || now_ <= *s.tag.leaving + options_.grace) return {};
+  log::warn("job {} was to be moved and still runs; it stays where it is", s.job.id);
+  s.tag.leaving.reset();
+  s.tag.stays = true;
+  return slurm_.note(s.job.id, s.tag);
 }
 
 Result<> Daemon::round() {
@@ -170,17 +192,11 @@ Result<> Daemon::round() {
   for (const LiveNode &n : nodes) classes[n.on].nodes++;
   std::vector<LiveJob> live_jobs;
   for (Steered &s : steered) {
-    // A job that does not leave has failed to write its image, and runs on.
-    if (is_running(s.job) && s.tag.leaving && now_ > *s.tag.leaving + options_.grace) {
-      log::warn("job {} was to be moved and still runs; it stays where it is", s.job.id);
-      s.tag.leaving.reset();
-      s.tag.stays = true;
-      CKPT_CHECK(slurm_.note(s.job.id, s.tag));
-    }
-    CKPT_CHECK(keep_held(s));
+    if (!succeeded(s.job.id, keep_where_it_is(s)) || !succeeded(s.job.id, keep_held(s))) continue;
     if (std::optional<LiveJob> j = live(s, nodes)) live_jobs.push_back(std::move(*j));
   }
-  return apply(steer(ticks(now_), classes, nodes, std::move(live_jobs), options_.steer), steered);
+  apply(steer(ticks(now_), classes, nodes, std::move(live_jobs), options_.steer), steered);
+  return {};
 }
 
 Result<> Daemon::release_all() {
@@ -189,8 +205,8 @@ Result<> Daemon::release_all() {
     if (!is_waiting(s.job)) continue;
     const bool held = s.job.held && s.tag.leaving.has_value();
     s.tag = {.seconds = s.tag.seconds, .megabytes = s.tag.megabytes, .done = s.tag.done};
-    CKPT_CHECK(slurm_.hold_for(s.job.id, 0, s.tag));
-    if (held) CKPT_CHECK(slurm_.release(s.job.id));
+    bool given = succeeded(s.job.id, slurm_.hold_for(s.job.id, 0, s.tag));
+    if (given && held) succeeded(s.job.id, slurm_.release(s.job.id));
   }
   return {};
 }

@@ -4,6 +4,7 @@
 // it. Nothing is remembered between rounds: see Tag.
 #pragma once
 
+#include <map>
 #include <set>
 
 #include "schedule/steer/steer.h"
@@ -41,12 +42,18 @@ class Daemon {
   std::optional<schedule::LiveJob> live(const Steered &s,
                                         const std::vector<schedule::LiveNode> &nodes) const;
   Result<> keep_held(Steered &s);
-  Result<> apply(const schedule::Decisions &d, std::vector<Steered> &steered);
+  Result<> keep_where_it_is(Steered &s);
+  void apply(const schedule::Decisions &d, std::vector<Steered> &steered);
+  Result<> move(u64 job, const Tag &tag);
+  // Whether Slurm has carried out what was asked for this job. A job that is another user's, or has
+  // just ended, keeps no other one from being steered: it is left to Slurm for a while.
+  bool succeeded(u64 job, const Result<> &asked);
 
   const SchedOptions options_;
   const Slurm slurm_;
   i64 now_ = 0;  // seconds since 1970
   std::set<u64> complained_;
+  std::map<u64, i64> left_alone_;  // until when
 };
 
 }  // namespace ckpt::tools

@@ -119,17 +119,23 @@ Failure cannot_recreate(const Object &o, cl_int status) {
 
 // Sends the ledger to the new proxy, in the order of the original commands: a kernel comes after
 // the build of its program, and a link after the compilation of its inputs.
-Result<> recreate_objects() {
+// `compiled`: the time that its programs took.
+Result<> recreate_objects(std::chrono::milliseconds &compiled) {
+  using Clock = std::chrono::steady_clock;
+  Clock::duration building{};
   std::map<u64, std::pair<Object *, const LedgerEntry *>> entries;
   for (Object *o : registry().all(Kind::None))
     for (const LedgerEntry &e : o->ledger_entries) entries[e.when] = {o, &e};
   for (auto &[when, what] : entries) {
     auto [o, entry] = what;
+    Clock::time_point begun = Clock::now();
     Bytes with_headers = entry->headers ? payload_with_headers(*entry) : Bytes();
     cl_int status =
         link().round_trip(entry->op, o->number, entry->headers ? with_headers : entry->payload);
     if (status != CL_SUCCESS) return cannot_recreate(*o, status);
+    if (o->kind == Kind::Program) building += Clock::now() - begun;
   }
+  compiled = std::chrono::duration_cast<std::chrono::milliseconds>(building);
   return {};
 }
 
@@ -275,6 +281,8 @@ class OpenCl final : public agent::Participant {
     return attached;
   }
 
+  std::chrono::milliseconds compiled() const override { return compiled_; }
+
   std::string unsuited() const override { return unsuited_; }
 
   std::string place() const override {
@@ -341,11 +349,12 @@ class OpenCl final : public agent::Participant {
       return fail(
           "the new devices cannot take the place of the old ones; the proxy's log names the "
           "reason");
-    CKPT_CHECK(recreate_objects());
+    CKPT_CHECK(recreate_objects(compiled_));
     for (Kernel *k : registry().all<Kernel>()) forget_proxy_state(*k);
     return {};
   }
 
+  std::chrono::milliseconds compiled_{};
   std::string device_;    // UUID of the device for the next attach(); empty: the session's choice
   std::string unsuited_;  // the reasons against the devices of the last attach()
   // The image of the last complete save, in this process or in the one that it is a copy of.

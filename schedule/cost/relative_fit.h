@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Costs by two sizes: what a program holds, and what is stored of it after compression. A line over
+// the first alone (cost_model.h) cannot fit programs with zeros and programs with noise, because
+// only the second is written to the storage.
+//
+// The sum of the squared *relative* errors is the least possible, since errors are reported
+// relative to the cost (KS-4). Plain least squares would fit the largest programs alone.
+#pragma once
+
+#include <span>
+
+namespace ckpt::schedule {
+
+struct SizedCost {
+  double per_megabyte = 0, per_stored_megabyte = 0, base = 0;
+  double at(double megabytes, double stored_megabytes) const {
+    return per_megabyte * megabytes + per_stored_megabyte * stored_megabytes + base;
+  }
+};
+
+struct SizedSample {
+  double megabytes = 0, stored_megabytes = 0, seconds = 0;
+};
+
+// No part is negative. Samples without a positive time count for nothing.
+SizedCost fit_relative(std::span<const SizedSample> samples);
+
+}  // namespace ckpt::schedule
