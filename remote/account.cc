@@ -21,7 +21,7 @@ Result<> become(const std::string &account, bool may_be_root) {
     return fail_with_hint(fmt::format("this node has no account \"{}\"", account),
                           "make one, or start ckpt-devd with --account");
   if (p->pw_uid == 0 && !may_be_root)
-    return fail_with_hint("a certificate gives nobody the rights of root",
+    return fail_with_hint("a certificate never gives the rights of root",
                           "make a certificate for another user, or start ckpt-devd with --account");
   if (::initgroups(p->pw_name, p->pw_gid) < 0 || ::setgid(p->pw_gid) < 0 || ::setuid(p->pw_uid) < 0)
     return fail_errno("cannot become \"{}\"", account);

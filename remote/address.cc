@@ -112,7 +112,7 @@ Result<UniqueFd> listen_at(const Address &a) {
   return fd;
 }
 
-// bind(2) of a path fails while a file has that name. Only a socket that nobody listens on goes.
+// bind(2) of a path fails while a file has that name. Only a socket without a listener is removed.
 Result<UniqueFd> listen_at_path(const std::string &path) {
   struct stat st {};
   if (::lstat(path.c_str(), &st) == 0) {

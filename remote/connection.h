@@ -29,7 +29,7 @@ class Connection {
   // What several frames are made of, to be sent with one call.
   class Batch {
    public:
-    // A frame whose body consists of these parts.
+    // A frame with a body of these parts.
     void add(Frame type, std::initializer_list<ByteView> body);
     bool empty() const { return bytes_.empty(); }
     size_t size() const { return bytes_.size(); }

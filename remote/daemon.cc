@@ -177,7 +177,7 @@ void Daemon::reap() {
     while (p->session && serve(*p)) {  // its last words
     }
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
-      log_failure(*p, "the peer did not say in time who it is");
+      log_failure(*p, "the peer did not identify itself in time");
     admission_.left(p->id);
     peers_.erase(p);
   }

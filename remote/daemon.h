@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ckpt-devd: accepts connections, gives each one a process (session.h), and decides who may enter.
+// ckpt-devd: accepts connections, gives each one a process (session.h), and admits users.
 // One thread, one poll loop; it reads nothing that a peer has sent.
 #pragma once
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The relay on the node that has the device (frames.h): it takes commands from a connection and
-// puts them into the ring of an OpenCL proxy, whose replies, completions and printed text it sends
-// back. The program at the other end is not trusted: whatever comes over the connection, nothing is
+// puts them into the ring of an OpenCL proxy, and sends back replies, completions and printed text.
+// The program at the other end is not trusted: whatever comes over the connection, nothing is
 // read or written outside of the ring and of the staging memory, and what is kept is bounded.
 //
 //   receiver   frames → ring          the thread that calls run()

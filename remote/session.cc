@@ -17,7 +17,7 @@
 namespace ckpt::remote {
 namespace {
 
-// A peer that has not said in this time who it is and what it wants loses its place.
+// A peer that has not identified itself in this time, and said what it wants, loses its place.
 constexpr unsigned kGreetingSeconds = 15;
 constexpr std::chrono::seconds kLinger{2};
 

@@ -45,7 +45,7 @@ struct ProxyStarter {
 };
 
 struct SessionOptions {
-  const Tls *tls = nullptr;  // null: a UNIX socket, whose peer the kernel names
+  const Tls *tls = nullptr;  // null: a UNIX socket; the kernel names its peer
   std::string account;       // under which root's daemon serves all users; empty: the user's own
   ProxyStarter starter;
 };

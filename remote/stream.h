@@ -38,7 +38,7 @@ class Stream {
   Result<> write(ByteView data);
   // read_some() fails once this moment has passed; no value: it waits for ever.
   void set_deadline(std::optional<Clock::time_point> deadline) { deadline_ = deadline; }
-  // Wakes a thread that reads or writes, whose call then fails.
+  // Wakes a thread that reads or writes. Its call then fails.
   void shut_down();
   int descriptor() const { return socket_.get(); }
 

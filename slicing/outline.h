@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the rewriting of PTX must know of a module: where its routines begin and end, what they read
-// of the grid, and whom they call. Everything else of the text is skipped.
+// of the grid, and what they call. Everything else of the text is skipped.
 #pragma once
 
 #include <array>

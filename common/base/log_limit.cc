@@ -17,7 +17,7 @@ std::optional<u64> LogLimit::admit(Time now, u64 peer) {
   return std::exchange(p.left_out, 0);
 }
 
-// A peer of whom lines were left out is kept until the number is logged.
+// A peer with lines that were left out is kept until their number is logged.
 void LogLimit::forget_quiet_peers(Time now) {
   std::erase_if(peers_, [now](const auto &entry) {
     return entry.second.left_out == 0 && now - entry.second.since >= kInterval;

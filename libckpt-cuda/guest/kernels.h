@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The code of a program whose kernels are cut into slices, and its kernels by the handles that the
-// program holds: modules and libraries, CUfunction and CUkernel.
+// The code of a program that runs in slices, and its kernels by the handles that the program
+// holds: modules and libraries, CUfunction and CUkernel.
 #pragma once
 
 #include <atomic>
@@ -33,7 +33,7 @@ struct Kernel {
 };
 
 // One module or library, as rewritten. Lives until the process ends: a launch in another thread may
-// still use a kernel whose module is unloaded.
+// still use a kernel of an unloaded module.
 struct Code {
   std::string original, rewritten;  // PTX; empty: it is loaded as it is, or unloaded
   std::string whole;                // why it is loaded as it is

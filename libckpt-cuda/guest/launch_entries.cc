@@ -85,7 +85,7 @@ CUresult launch_cooperative(CUfunction f, slicing::Dim grid, Block b, CUstream s
   return launch(*kernel, {grid, stream, params, nullptr, "its launch is cooperative"}, part);
 }
 
-// Launches of CUDA 3, whose parameters are set one by one: they cannot get the added one.
+// Launches of CUDA 3. Their parameters are set one by one, so they cannot get the added one.
 CUresult refuse_if_changed(Id id, CUfunction f, CUresult (*real)(CUfunction, const void *),
                            const void *arguments) {
   PASS_OR_RETURN(pass);

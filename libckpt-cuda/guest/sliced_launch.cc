@@ -11,7 +11,7 @@
 // launch is in this thread, on the host: when a checkpoint closes the gate, the thread waits for
 // the slices on the device and steps out; after a restore it goes on with the next slice.
 //
-// What could go wrong. (1) A kernel whose blocks wait for later blocks, which is correct only if
+// What could go wrong. (1) A kernel with blocks that wait for later blocks, which is correct only if
 // all are on the device at once: the first slice would never end. (2) A kernel, or work in front of
 // it in the stream, that waits for something that this thread does after the launch. Both show as a
 // slice that stands still. Then the rest of the grid is launched at once, beside the slice that

@@ -36,7 +36,7 @@ NormalEquations equations_of(std::span<const SizedSample> samples) {
   return e;
 }
 
-// The terms whose bit is not in `used` become zero. No value: the others are not determined.
+// The terms without their bit in `used` become zero. No value: the others are not determined.
 std::optional<Row> solve(NormalEquations e, unsigned used) {
   constexpr double kRounding = 1e-10;
   for (size_t i = 0; i < kTerms; i++) {

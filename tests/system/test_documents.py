@@ -241,6 +241,7 @@ NEEDS = [
     (r"^ckpt-top", ["ckptd &", "until [ -S $CKPTD_SOCKET ]; do sleep 0.1; done"]),
     (r"\bssh\b", ['ssh() { shift; "$@"; }']),
     (r"/scratch", ["mkdir -p scratch/images"]),
+    (r"--ca cluster\b", ["ckpt-devd --make-ca cluster"]),
 ]
 EXAMPLES = [(p.name, line) for p in documents.PAGES for line in documents.examples(p)]
 

@@ -109,7 +109,7 @@ TEST_CASE("a kernel that runs whole and calls a changed function has the paramet
   CHECK(kernel(r, "calls").takes_slice);
 }
 
-TEST_CASE("a module whose kernels launch kernels stays as it is") {
+TEST_CASE("a module with kernels that launch kernels stays as it is") {
   Result<Rewritten> r = rewrite(kHeader +
                                 ".extern .func (.param .b32 r) cudaLaunchDeviceV2(.param .b64 a);\n"
                                 ".entry a() { call (r), cudaLaunchDeviceV2, (x); ret; }\n");
@@ -128,7 +128,7 @@ TEST_CASE("only what sees the writes of other blocks may wait for them") {
   CHECK_FALSE(waits("bar.sync 0"));
 }
 
-TEST_CASE("a kernel whose parameters fill the limit runs whole") {
+TEST_CASE("a kernel with parameters that fill the limit runs whole") {
   std::string old = ".version 7.0\n.target sm_75\n.address_size 64\n";
   Result<Rewritten> r = rewrite(old + ".entry a(.param .align 4 .b8 x[4080]) { ret; }\n");
   REQUIRE(r);
