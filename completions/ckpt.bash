@@ -141,11 +141,14 @@ _ckpt_run() {
     --mtbf) _ckpt_words '24h' ;;
     --keep) _ckpt_words '2 3 7' ;;
     --priority) _ckpt_words '0 1 10' ;;
+    --fps) _ckpt_words '30 60 144' ;;
+    --slice) _ckpt_words 'auto 64 5ms 20ms' ;;
+    --guest-tuning) _ckpt_words 'frame= continuous= margin= window= percentile= lows= patience=' ;;
     --image | --image-dir | --job) _ckpt_files ;;
     --on-signal) _ckpt_words 'TERM TERM,USR1 TERM,USR1,USR2 none' ;;
     *)
       if [[ $cur == -* ]]; then
-        _ckpt_words '--device --portable --managed-on-host --share-ipc --managed --unmanaged --priority --image --job --member --on-signal --every --mtbf --keep --image-dir --list-devices --json --version --help --'
+        _ckpt_words '--device --portable --managed-on-host --share-ipc --managed --unmanaged --priority --guest --fps --slice --guest-tuning --image --job --member --on-signal --every --mtbf --keep --image-dir --list-devices --json --version --help --'
       else
         compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -c -- "$cur")

@@ -4,7 +4,9 @@
 // because a program whose kernels have used the device's heap can no longer be evicted.
 #include "libckpt-cuda/code/code.h"
 #include "libckpt-cuda/entry/calls.h"
+#include "libckpt-cuda/entry/driver.h"
 #include "libckpt-cuda/entry/pass.h"
+#include "libckpt-cuda/guest/kernels.h"
 #include "libckpt-cuda/lifecycle/manager_requests.h"
 
 namespace ckpt::cuda {
@@ -26,51 +28,76 @@ CUresult load(NewCode code, Handle *handle, bool of_context, Real real) {
 }  // namespace
 
 CUresult entry_cuModuleLoad(CUmodule *module, const char *path) {
-  return load(NewCode(path), module, true, [&] { return REAL(cuModuleLoad)(module, path); });
+  auto real = [&](const void *text) {
+    return text == nullptr ? REAL(cuModuleLoad)(module, path)
+                           : driver().cuModuleLoadData(module, text);
+  };
+  return load(NewCode(path), module, true,
+              [&] { return guest::load(nullptr, path, false, module, real); });
 }
 
 CUresult entry_cuModuleLoadData(CUmodule *module, const void *code) {
-  return load(NewCode(code), module, true, [&] { return REAL(cuModuleLoadData)(module, code); });
+  auto real = [&](const void *text) { return REAL(cuModuleLoadData)(module, text); };
+  return load(NewCode(code), module, true,
+              [&] { return guest::load(code, nullptr, false, module, real); });
 }
 
 CUresult entry_cuModuleLoadDataEx(CUmodule *module, const void *code, unsigned int n,
                                   CUjit_option *options, void **values) {
+  auto real = [&](const void *text) {
+    return REAL(cuModuleLoadDataEx)(module, text, n, options, values);
+  };
   return load(NewCode(code), module, true,
-              [&] { return REAL(cuModuleLoadDataEx)(module, code, n, options, values); });
+              [&] { return guest::load(code, nullptr, false, module, real); });
 }
 
 CUresult entry_cuModuleLoadFatBinary(CUmodule *module, const void *code) {
+  auto real = [&](const void *text) {
+    return text == code ? REAL(cuModuleLoadFatBinary)(module, text)
+                        : driver().cuModuleLoadData(module, text);
+  };
   return load(NewCode(code), module, true,
-              [&] { return REAL(cuModuleLoadFatBinary)(module, code); });
+              [&] { return guest::load(code, nullptr, false, module, real); });
 }
 
 CUresult entry_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit,
                                  void **jit_values, unsigned int n_jit, CUlibraryOption *options,
                                  void **values, unsigned int n) {
-  return load(NewCode(code), library, false, [&] {
-    return REAL(cuLibraryLoadData)(library, code, jit, jit_values, n_jit, options, values, n);
-  });
+  auto real = [&](const void *text) {
+    return REAL(cuLibraryLoadData)(library, text, jit, jit_values, n_jit, options, values, n);
+  };
+  return load(NewCode(code), library, false,
+              [&] { return guest::load(code, nullptr, true, library, real); });
 }
 
 CUresult entry_cuLibraryLoadFromFile(CUlibrary *library, const char *path, CUjit_option *jit,
                                      void **jit_values, unsigned int n_jit,
                                      CUlibraryOption *options, void **values, unsigned int n) {
-  return load(NewCode(path), library, false, [&] {
-    return REAL(cuLibraryLoadFromFile)(library, path, jit, jit_values, n_jit, options, values, n);
-  });
+  auto real = [&](const void *text) {
+    return text == nullptr ? REAL(cuLibraryLoadFromFile)(library, path, jit, jit_values, n_jit,
+                                                         options, values, n)
+                           : driver().cuLibraryLoadData(library, text, jit, jit_values, n_jit,
+                                                        options, values, n);
+  };
+  return load(NewCode(path), library, false,
+              [&] { return guest::load(nullptr, path, true, library, real); });
 }
 
 CUresult entry_cuModuleUnload(CUmodule module) {
   PASS_OR_RETURN(pass);
   CUresult e = REAL(cuModuleUnload)(module);
-  if (e == CUDA_SUCCESS) report_unloaded(module);
+  if (e != CUDA_SUCCESS) return e;
+  report_unloaded(module);
+  guest::forget_container(module);
   return e;
 }
 
 CUresult entry_cuLibraryUnload(CUlibrary library) {
   PASS_OR_RETURN(pass);
   CUresult e = REAL(cuLibraryUnload)(library);
-  if (e == CUDA_SUCCESS) report_unloaded(library);
+  if (e != CUDA_SUCCESS) return e;
+  report_unloaded(library);
+  guest::forget_container(library);
   return e;
 }
 

@@ -37,6 +37,16 @@ namespace ckpt::cuda {
   X(cuEventRecord, PFN_cuEventRecord_v2000)                                  \
   X(cuEventSynchronize, PFN_cuEventSynchronize_v2000)                        \
   X(cuEventDestroy_v2, PFN_cuEventDestroy_v4000)                             \
+  X(cuEventQuery, PFN_cuEventQuery_v2000)                                    \
+  X(cuEventElapsedTime, PFN_cuEventElapsedTime_v2000)                        \
+  X(cuStreamWaitEvent, PFN_cuStreamWaitEvent_v3020)                          \
+  X(cuStreamIsCapturing, PFN_cuStreamIsCapturing_v10000)                     \
+  X(cuCtxGetId, PFN_cuCtxGetId_v12000)                                       \
+  X(cuModuleLoadData, PFN_cuModuleLoadData_v2000)                            \
+  X(cuModuleGetFunction, PFN_cuModuleGetFunction_v2000)                      \
+  X(cuLibraryLoadData, PFN_cuLibraryLoadData_v12000)                         \
+  X(cuLibraryGetKernel, PFN_cuLibraryGetKernel_v12000)                       \
+  X(cuLaunchKernel, PFN_cuLaunchKernel_v4000)                                \
   X(cuMemHostRegister_v2, PFN_cuMemHostRegister_v6050)                       \
   X(cuMemHostUnregister, PFN_cuMemHostUnregister_v4000)                      \
   X(cuMemHostAlloc, PFN_cuMemHostAlloc_v2020)                                \

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libckpt-cuda/entry/entries.h"
 
+#include <cstdlib>
 #include <cstring>
 
 #include "libckpt-cuda/entry/calls.h"
@@ -52,7 +53,21 @@ inline constexpr void *(*kOurs)() = nullptr;
 #undef OURS
 #undef REFUSED
 
-void *ours(void *(*address)()) { return address == nullptr ? nullptr : address(); }
+// The same for guest.api, which counts under --guest and --slice alone.
+template <Id I>
+inline constexpr void *(*kSliced)() = nullptr;
+
+#define SLICED(symbol, type)                             \
+  template <>                                            \
+  inline constexpr void *(*kSliced<Id::id_##symbol>)() = \
+      [] { return reinterpret_cast<void *>(&guest_##symbol); };
+#include "libckpt-cuda/guest.api"
+#undef SLICED
+
+void *ours(void *(*address)(), void *(*sliced)()) {
+  if (sliced != nullptr && std::getenv(kSlicesVariable) != nullptr) return sliced();
+  return address == nullptr ? nullptr : address();
+}
 
 }  // namespace
 
@@ -102,7 +117,7 @@ bool needs_no_device(const char *name) {
 const EntryInfo *infos() {
   static const EntryInfo kInfo[] = {
 #define CU_ENTRY(name, version, symbol, per_thread) \
-  {#name, version, #symbol, per_thread, ours(kOurs<Id::id_##symbol>)},
+  {#name, version, #symbol, per_thread, ours(kOurs<Id::id_##symbol>, kSliced<Id::id_##symbol>)},
 #include "common/api/cuda_entries.api"
 #undef CU_ENTRY
   };

@@ -91,7 +91,18 @@ void fill_targets(bool wrap);
 #undef OURS
 #undef REFUSED
 
-// The driver's own form of an entry that stands in cuda.api.
+// Set by ckpt-run --guest and --slice: what libckpt-cuda/guest/ is to do. If it is set, guest.api
+// counts.
+inline constexpr const char *kSlicesVariable = "CKPT_CUDA_SLICES";
+
+// Lines of guest.api are defined in guest/ as guest_SYMBOL.
+#define SLICED(symbol, type)  \
+  using Type_##symbol = type; \
+  std::remove_pointer_t<type> guest_##symbol;
+#include "libckpt-cuda/guest.api"
+#undef SLICED
+
+// The driver's own form of an entry that stands in cuda.api or guest.api.
 #define REAL(symbol)                             \
   reinterpret_cast<::ckpt::cuda::Type_##symbol>( \
       ::ckpt::cuda::real_entry(::ckpt::cuda::Id::id_##symbol))

@@ -21,6 +21,8 @@ using PFN_cuStreamBeginCaptureToCig_v13010_ptsz = PFN_cuStreamBeginCaptureToCig_
 #endif
 
 #if CUDA_VERSION < 13020
+using PFN_cuFuncGetParamCount_v13020 = CUresult (*)(CUfunction, size_t *);
+using PFN_cuKernelGetParamCount_v13020 = CUresult (*)(CUkernel, size_t *);
 using PFN_cuMemcpyWithAttributesAsync_v13020 = CUresult (*)(CUdeviceptr, CUdeviceptr, size_t,
                                                             CUmemcpyAttributes *, CUstream);
 using PFN_cuMemcpyWithAttributesAsync_v13020_ptsz = PFN_cuMemcpyWithAttributesAsync_v13020;

@@ -16,6 +16,7 @@
 #include "tools/json_text.h"
 #include "tools/proc/command.h"
 #include "tools/proc/process.h"
+#include "tools/run/guest.h"
 #include "tools/run/managed.h"
 #include "tools/session/batch.h"
 #include "tools/session/job_member.h"
@@ -48,6 +49,7 @@ struct Options {
   std::string image;  // the folder of a series; empty: none
   BatchOptions batch;
   ManagedOptions managed;
+  GuestOptions guest;
   JobOptions job;
   std::vector<std::string> program;
 };
@@ -118,6 +120,8 @@ Result<int> run_program(const Options &options) {
   CKPT_TRY(DeviceChoice devices, choose_devices(options.device));
   CKPT_TRY(ProgramEnvironment environment, program_environment(devices));
   CKPT_CHECK(add_manager(options.managed, !options.device.empty(), environment));
+  if (Result<> sliced = add_slices(options.guest, environment); !sliced)
+    return fail_with_code(kWrongUsage, sliced.error());
   if (environment.software_cuda)
     if (Result<> r = fatbin::refuse_static_runtime(find_program(options.program[0])); !r)
       return fail_with_code(kCannotExecute, r.error());
@@ -191,6 +195,7 @@ void add_options(CommandLine &line, Options &o) {
   add_periodic_options(line, o.periodic).environment(kEveryVariable);
   add_job_options(line, o.job);
   add_managed_options(line, o.managed);
+  add_guest_options(line, o.guest);
 }
 
 }  // namespace

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What slicing keeps in each context of the driver: events, streams beside the program's, and the
+// empty kernel of the load test. Objects of a context that is gone are forgotten by its number,
+// which the driver does not use again.
+#pragma once
+
+#include "libckpt-cuda/entry/driver.h"
+
+namespace ckpt::cuda::guest {
+
+class ContextTools;
+// Of the calling thread's current context; null if there is none. Lives as long as the process.
+ContextTools *context_tools();
+
+// An event with a time, from the context's pool, to which it returns.
+class PooledEvent {
+ public:
+  explicit PooledEvent(ContextTools &tools);
+  PooledEvent(PooledEvent &&o) noexcept;
+  PooledEvent &operator=(PooledEvent &&) = delete;
+  ~PooledEvent();
+  CUevent get() const { return event_; }
+
+ private:
+  ContextTools *tools_;
+  CUevent event_ = nullptr;
+};
+
+// A stream that waits for no other; the n-th of three. Null: it cannot be made.
+CUstream side_stream(ContextTools &tools, int n);
+
+// The time that an empty kernel takes now, in nanoseconds; 0: it could not be run.
+double time_empty_kernel(ContextTools &tools);
+
+}  // namespace ckpt::cuda::guest

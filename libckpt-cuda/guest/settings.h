@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How this process cuts kernels into slices: ckpt-run --guest and --slice, by an environment
+// variable.
+#pragma once
+
+#include <string>
+
+#include "slicing/cooperation.h"
+
+namespace ckpt::cuda::guest {
+
+// The file of whole_kernels.h.
+inline constexpr const char *kMemoryVariable = "CKPT_CUDA_WHOLE_KERNELS";
+
+struct Settings {
+  bool sliced = false;       // kernels are cut; if not, no other member matters
+  bool guest = false;        // with load tests and pauses
+  u64 blocks = 0;            // the size of every slice; 0: found at run time
+  double slice_ns = 0;       // the target time of a slice without --guest
+  double patience_ns = 2e9;  // how long a slice may stand still before the rest is started
+  slicing::CooperationSettings cooperation;
+  std::string memory_path;  // of kMemoryVariable; empty: none
+};
+
+// Those of kSlicesVariable (entry/entries.h), read once.
+const Settings &settings();
+// Of a list such as "guest,fps=60,blocks=7", as tools/run/guest.cc writes it. Unknown words are
+// ignored.
+Settings parse_settings(std::string_view text);
+
+}  // namespace ckpt::cuda::guest

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kernels that were found to wait for blocks with higher numbers (a barrier made by hand), so that
+// they run whole. They are remembered in a file of the user's, by a hash of their code, and one
+// program's finding serves all later ones. Its lines: a hash of 16 hexadecimal digits, and the
+// name.
+#pragma once
+
+#include <string_view>
+
+#include "common/base/bytes.h"
+
+namespace ckpt::cuda::guest {
+
+bool is_remembered_whole(u64 hash);
+// In memory and, if there is a file, in it. A failure is only logged.
+void remember_whole(u64 hash, std::string_view name);
+
+}  // namespace ckpt::cuda::guest

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// When a guest may use the device of its host, and for how long: the control loop of the paper
+// (docs/PAPERS.md, CM-2 to CM-6). Pure states; the caller has the clock and the device.
+//
+//   host (the owner's work)   draws a frame every 1/F, which costs it Tr
+//   turn                      what the guest runs before it looks at the load again
+//   periodic mode             the load is high: a turn of N1, then a pause of 1/F
+//   continuous mode           the load was low R times in a row: turns of N2 without a pause
+//
+// N1 and N2 are times here, of which SliceSize makes blocks for each kernel: Ts <= 1/F - Tr.
+#pragma once
+
+#include <vector>
+
+#include "common/base/bytes.h"
+
+namespace ckpt::slicing {
+
+struct CooperationSettings {
+  double frames = 60;           // F, per second
+  double frame_share = 0.5;     // Tr as a part of 1/F
+  double continuous_share = 1;  // N2 as a part of 1/F
+  double margin = 9;            // sigma = idle time x (1 + margin)
+  u32 window = 32;              // load tests of which the percentile is taken
+  double percentile = 0.9;
+  u32 lows = 16;  // R
+
+  double period_ns() const { return 1e9 / frames; }
+};
+
+// Whether the device has other work, from the time that an empty kernel takes (CM-3, CM-4). The
+// idle time is the shortest so far: no kernel is faster than on an idle device.
+class Load {
+ public:
+  explicit Load(const CooperationSettings &s) : settings_(s) {}
+  void tested(double ns);
+  bool low() const { return lows_ >= settings_.lows; }
+  double idle_ns() const { return idle_ns_; }
+
+ private:
+  double percentile() const;
+
+  CooperationSettings settings_;
+  std::vector<double> window_;  // a ring; `next_` is the oldest
+  size_t next_ = 0;
+  double idle_ns_ = 0;
+  u32 lows_ = 0;
+};
+
+class Cooperation {
+ public:
+  explicit Cooperation(const CooperationSettings &s) : settings_(s), load_(s) {}
+
+  // How long a slice should be, and a turn.
+  double slice_ns() const;
+  // Whether work of `ns` may still start in this turn; if not, the turn is over.
+  bool fits(double ns) const { return used_ns_ == 0 || used_ns_ + ns <= slice_ns(); }
+  // The guest's work has used the device for `ns`. True: the turn is over, so the load is tested.
+  bool used(double ns);
+  // An empty kernel took `ns`. Returns the pause before the next turn.
+  double tested(double ns);
+  bool continuous() const { return load_.low(); }
+
+ private:
+  CooperationSettings settings_;
+  Load load_;
+  double used_ns_ = 0;
+};
+
+}  // namespace ckpt::slicing

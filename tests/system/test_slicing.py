@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CUDA kernels in slices: the pass over PTX, equal results, and a checkpoint inside a kernel. On the
+software device. Skipped where there is no CUDA toolkit."""
+import json
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+from conftest import BUILD
+from cuda_programs import NVCC, RUN, SOURCES, make  # noqa: F401 (fixture)
+from test_cuda import Cuda
+from toolkit import HOME, WHY_NOT
+
+pytestmark = [
+    pytest.mark.skipif(not NVCC, reason=WHY_NOT),
+    pytest.mark.skipif(not RUN.exists(), reason="the software device is not built"),
+]
+
+REWRITE = BUILD / "tests" / "programs" / "slicing" / "rewrite-ptx"
+LIBRARIES = ["libcurand.so.10", "libcublas.so.13", "libcusparse.so.12", "libcusolver.so.12", "libcufft.so.12"]
+
+
+@pytest.fixture
+def cuda(ckpt, make, tmp_path):  # noqa: F811
+    ckpt.env["XDG_CACHE_HOME"] = str(tmp_path / "cache")
+    return Cuda(ckpt, make)
+
+
+def output(cuda, source, *options, arguments=(), debug=False):
+    """What the program prints under ckpt-run, and its log."""
+    if debug:
+        cuda.ckpt.env["CKPT_LOG"] = "debug"
+    job = cuda.start(*arguments, options=options, source=source, paused=False)
+    assert job.wait() == 0, job.error_text
+    return job.text, job.error_text
+
+
+def slices(log):
+    """The number of slices of each kernel, as the log tells."""
+    return {name: int(n) for name, n in re.findall(r"kernel (\S+): \d+ blocks in (\d+) slices", log)}
+
+
+def rewrite(path, folder):
+    """Rewrites the PTX of a file; returns the counts of modules, kernels and sliceable kernels."""
+    folder.mkdir(exist_ok=True)
+    r = subprocess.run([str(REWRITE), str(path), str(folder)], capture_output=True, text=True, timeout=120)
+    assert r.returncode == 0, r.stdout + r.stderr
+    return [int(n) for n in r.stdout.splitlines()[-1].split()[1::2]]
+
+
+def assembles(ptx, architecture):
+    r = subprocess.run([f"{HOME}/bin/ptxas", "-O0", "-arch", architecture, str(ptx), "-o", "/dev/null"],
+                       capture_output=True, text=True, timeout=120)
+    return r.returncode == 0, r.stderr
+
+
+def architectures():
+    listed = subprocess.run([NVCC, "--list-gpu-code"], capture_output=True, text=True).stdout
+    return listed.split()
+
+
+def check_assembly(folder, names):
+    """What is printed assembles wherever the text before does, for its own target."""
+    for before in names:
+        target = re.search(r"^\.target (sm_\w+)", before.read_text(), re.M)[1]
+        after = before.with_name(before.name.replace(".before.", ".after."))
+        if assembles(before, target)[0]:
+            fine, why = assembles(after, target)
+            assert fine, f"{after}: {why}"
+
+
+def test_rewritten_ptx_assembles(make, tmp_path):  # noqa: F811
+    modules, kernels, sliceable = rewrite(make("slices.cu"), tmp_path / "out")
+    assert modules == 1 and kernels == 9
+    assert sliceable == kernels - 1  # one is cooperative
+    check_assembly(tmp_path, list((tmp_path / "out").glob("*.before.ptx")))
+
+
+@pytest.mark.full
+def test_rewritten_ptx_assembles_for_every_architecture(tmp_path):
+    for code in architectures():
+        ptx = tmp_path / "slices.ptx"
+        subprocess.run([NVCC, "-w", "-ptx", f"-arch={code.replace('sm', 'compute')}", f"-I{SOURCES}", "-o", str(ptx),
+                        str(SOURCES / "slices.cu")], check=True, timeout=200)
+        _, kernels, sliceable = rewrite(ptx, tmp_path / code)
+        assert sliceable == kernels - 1 > 0
+        check_assembly(tmp_path, list((tmp_path / code).glob("*.before.ptx")))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("source", sorted(p.name for p in SOURCES.glob("*.cu")))
+def test_the_ptx_of_every_test_program(make, tmp_path, source):  # noqa: F811
+    rewrite(make(source), tmp_path / "out")
+    check_assembly(tmp_path, list((tmp_path / "out").glob("*.before.ptx")))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_the_ptx_of_the_toolkits_libraries(tmp_path, library):
+    path = pathlib.Path(HOME) / "lib" / library
+    if not path.exists():
+        pytest.skip(f"{library} is not installed")
+    modules, kernels, sliceable = rewrite(path, tmp_path / "out")
+    assert modules > 0 and sliceable > 0.99 * kernels
+    small = sorted((tmp_path / "out").glob("*.before.ptx"), key=lambda p: p.stat().st_size)
+    check_assembly(tmp_path, small[::max(1, len(small) // 6)][:6])
+
+
+@pytest.mark.parametrize("size", ["7", "5ms"])
+def test_a_program_cannot_tell_slices_from_the_whole(cuda, size):
+    expected, _ = output(cuda, "slices.cu")
+    sliced, log = output(cuda, "slices.cu", f"--slice={size}", debug=True)
+    assert sliced == expected
+    if size == "7":
+        found = slices(log)
+        assert found["_Z8all_axesPi"] == 21 and found["_Z9look_backPViS0_"] == 8  # 5x7x3 blocks, and 50
+    assert "kernel _Z10whole_gridPi runs whole, not in slices: it reads %envreg" in log
+    assert log.count("kernel _Z6stridePii runs whole, not in slices: it is a part of a graph") == 1
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("size", ["1", "7", "16", "1000000", "1ms"])
+@pytest.mark.parametrize("source", ["vector_add.cu", "kernels.cu", "language.cu", "streams.cu", "textures.cu",
+                                    "differential.cu", "hopper.cu", "matrices.cu", "accesses.cu",
+                                    "entries.cu", "linking.cc", "video.cc", "launches.cu", "barriers.cu", "slices.cu"])
+def test_every_program_in_slices(cuda, source, size):
+    assert "PASSED" in output(cuda, source, f"--slice={size}")[0]
+
+
+@pytest.mark.parametrize("source", ["kernels.cu", "language.cu", "launches.cu"])
+def test_programs_in_slices(cuda, source):
+    assert "PASSED" in output(cuda, source, "--slice=3")[0]
+
+
+def test_a_guest_computes_the_same(cuda):
+    expected, _ = output(cuda, "slices.cu")
+    assert output(cuda, "slices.cu", "--guest", "--fps=120")[0] == expected
+
+
+def test_a_barrier_made_by_hand_loses_nothing_and_is_remembered(cuda):
+    options = ["--slice=1", "--guest-tuning=patience=300"]
+    text, log = output(cuda, "barrier_by_hand.cu", *options)
+    assert "PASSED" in text
+    assert log.count("its blocks wait for later ones") == 1
+    kept = pathlib.Path(cuda.ckpt.env["XDG_CACHE_HOME"]) / "ckpt" / "whole-kernels"
+    assert len(kept.read_text().splitlines()) == 1
+    text, log = output(cuda, "barrier_by_hand.cu", *options, debug=True)
+    assert "PASSED" in text and not slices(log)
+
+
+def test_a_checkpoint_inside_a_kernel(cuda):
+    """With slices it does not wait for the end of the kernel, and the copy goes on with the next slice."""
+    blocks = 30000
+    expected, _ = output(cuda, "long_kernel.cu", "--slice=10ms", arguments=[blocks])
+    job = cuda.start(blocks, options=["--slice=10ms"], source="long_kernel.cu", paused=False)
+    job.wait_lines(1)
+    dumped = cuda.tool("ckpt-dump", "--json", "-o", "image", str(job.pid))
+    assert dumped.returncode == 0, dumped.stderr
+    assert job.wait() == 85
+    # The launch takes some 300 slices, and the dump waits for two.
+    whole = float(re.search(r"seconds ([\d.]+)", expected)[1])
+    assert json.loads(dumped.stdout)["quiesce_seconds"] < whole / 4
+    copy = cuda.ckpt.restore("image")
+    assert copy.wait() == 0, copy.error_text
+    assert copy.lines[-2:] == expected.splitlines()[-2:]
+
+
+def test_wrong_sizes_are_refused(cuda):
+    for options in (["--slice=x"], ["--slice=0"], ["--slice=1.5"], ["--slice=auto"], ["--fps=60"],
+                    ["--guest", "--fps=0"], ["--guest", "--guest-tuning=margin"],
+                    ["--guest", "--guest-tuning=speed=3"]):
+        r = cuda.tool("ckpt-run", *options, "true")
+        assert r.returncode == 125, options
+        assert "--" in r.stderr
