@@ -30,7 +30,7 @@ Result<UniqueFd> listen_at(const Address &address);
 // On a UNIX socket, for every user of the node; who is served is decided by uid. Replaces the
 // socket of a server that has ended.
 Result<UniqueFd> listen_at_path(const std::string &path);
-// Small frames are sent at once, and a peer on a machine that has failed is noticed after about 20 s.
+// Small frames are sent at once. A peer on a machine that has failed is noticed after about 20 s.
 void set_up_tcp(int socket);
 
 }  // namespace ckpt::remote

@@ -11,13 +11,13 @@
 // launch is in this thread, on the host: when a checkpoint closes the gate, the thread waits for
 // the slices on the device and steps out; after a restore it goes on with the next slice.
 //
-// What could go wrong. (1) A kernel with blocks that wait for later blocks, which is correct only if
-// all are on the device at once: the first slice would never end. (2) A kernel, or work in front of
-// it in the stream, that waits for something that this thread does after the launch. Both show as a
-// slice that stands still. Then the rest of the grid is launched at once, beside the slice that
-// stands (in up to three boxes, each in a stream of its own), and the call returns. Every block is
-// then where it would be without slicing, at the price of one delay: nothing was undone, and
-// nothing is lost. The program's stream waits for the rest, so its order is kept.
+// What could go wrong. (1) A kernel with blocks that wait for later blocks, which is correct only
+// if all are on the device at once: the first slice would never end. (2) A kernel, or work in front
+// of it in the stream, that waits for something that this thread does after the launch. Both show
+// as a slice that stands still. Then the rest of the grid is launched at once, beside the slice
+// that stands (in up to three boxes, each in a stream of its own), and the call returns. Every
+// block is then where it would be without slicing, at the price of one delay: nothing was undone,
+// and nothing is lost. The program's stream waits for the rest, so its order is kept.
 //
 // Only a kernel that reads memory in a way that sees the writes of others can wait like that
 // (slicing::Kernel::may_wait). It never has a second slice behind the first one, where the first
