@@ -34,6 +34,7 @@
 #include "libckpt-cuda/entry/pass.h"
 #include "libckpt-cuda/guest/arguments.h"
 #include "libckpt-cuda/guest/settings.h"
+#include "libckpt-cuda/guest/stream_order.h"
 #include "libckpt-cuda/guest/turns.h"
 #include "libckpt-cuda/guest/whole_kernels.h"
 #include "slicing/boxes.h"
@@ -302,6 +303,7 @@ CUresult launch_sliced(Kernel &kernel, const LaunchRequest &request, const void 
     Arguments arguments(kernel, request.params, request.extra, request.grid);
     return call(self, request.grid, request.stream, arguments.params(), arguments.extra());
   }
+  StreamOrder order(*tools, request.stream);
   SlicedLaunch launch(kernel, request, *tools, self, call);
   return whole != nullptr || launch.shorter_than_slice() ? launch.run_whole() : launch.run();
 }

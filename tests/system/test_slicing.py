@@ -73,7 +73,7 @@ def check_assembly(folder, names):
 
 def test_rewritten_ptx_assembles(make, tmp_path):  # noqa: F811
     modules, kernels, sliceable = rewrite(make("slices.cu"), tmp_path / "out")
-    assert modules == 1 and kernels == 9
+    assert modules == 1 and kernels == 10
     assert sliceable == kernels - 1  # one is cooperative
     check_assembly(tmp_path, list((tmp_path / "out").glob("*.before.ptx")))
 

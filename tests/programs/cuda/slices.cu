@@ -5,6 +5,8 @@
 #include <cooperative_groups.h>
 #include <cuda.h>
 
+#include <thread>
+
 #include "check.h"
 
 #define DRIVER(call) CHECK((call) == CUDA_SUCCESS)
@@ -82,6 +84,11 @@ __global__ void odd_parameters(Small a, char b, int *out) {
   out[blockIdx.x * blockDim.x + threadIdx.x] = a.s[threadIdx.x % 3] + a.c + b + blockIdx.x;
 }
 
+// `changes` counts how often the stream went from one launch to another.
+__global__ void note_launch(int launch, int *last, int *changes) {
+  if (threadIdx.x == 0 && atomicExch(last, launch) != launch) atomicAdd(changes, 1);
+}
+
 // Prints a hash of `n` numbers in device memory, and clears them.
 void report(const char *what, int *device, int n) {
   std::vector<int> host(n);
@@ -155,6 +162,25 @@ void run_in_graph(int *out) {
   CUDA(cudaStreamDestroy(s));
 }
 
+// Each launch of a stream begins when the one before has ended, whichever threads launch.
+void run_in_threads(int *out) {
+  constexpr int kLaunches = 12;
+  cudaStream_t s;
+  CUDA(cudaStreamCreate(&s));
+  auto launch = [&](int first) {
+    for (int i = first; i < first + kLaunches; i++) note_launch<<<40, 32, 0, s>>>(i, out, out + 1);
+  };
+  std::thread other(launch, 1000);
+  launch(1);
+  other.join();
+  CUDA(cudaStreamSynchronize(s));
+  int changes = 0;
+  CUDA(cudaMemcpy(&changes, out + 1, sizeof changes, cudaMemcpyDeviceToHost));
+  printf("threads %d\n", changes);
+  CUDA(cudaMemset(out, 0, 2 * sizeof(int)));
+  CUDA(cudaStreamDestroy(s));
+}
+
 // All arguments in one buffer, as programs of the driver API may pass them.
 void run_from_buffer(CUfunction stride_function, int *out) {
   struct {
@@ -205,6 +231,7 @@ int main() {
   ask("odd_parameters", function_of(reinterpret_cast<void *>(odd_parameters)));
   run_kernels(in, out);
   run_in_graph(out);
+  run_in_threads(out);
   run_from_buffer(function_of(reinterpret_cast<void *>(stride)), out);
   CUDA(cudaDeviceSynchronize());
   return passed();
