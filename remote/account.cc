@@ -3,6 +3,8 @@
 
 #include <grp.h>
 #include <pwd.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -25,6 +27,7 @@ Result<> become(const std::string &account, bool may_be_root) {
                           "make a certificate for another user, or start ckpt-devd with --account");
   if (::initgroups(p->pw_name, p->pw_gid) < 0 || ::setgid(p->pw_gid) < 0 || ::setuid(p->pw_uid) < 0)
     return fail_errno("cannot become \"{}\"", account);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a change of user has cleared it (prctl(2))
   ::setenv("HOME", p->pw_dir, 1);
   ::setenv("USER", p->pw_name, 1);
   return {};

@@ -365,7 +365,7 @@ def test_orphans_of_a_root_that_is_killed_during_a_dump_go_on(ckpt, also, restor
         lines = log.read_text().count("x")
         wait_for(lambda: log.read_text().count("x") > lines, "the child to write")
 
-    job = ckpt.run("sh", "-c", "while :; do sleep 0.1; echo x >>log; done & wait")
+    job = ckpt.run("sh", "-c", "until [ -e finish ]; do sleep 0.1; echo x >>log; done & wait")
     wait_for_a_line()
     if restored:
         ckpt.dump(job.pid, "one")
@@ -382,8 +382,11 @@ def test_orphans_of_a_root_that_is_killed_during_a_dump_go_on(ckpt, also, restor
     else:
         os.kill(process.pid, signal.SIGCONT)
         assert process.wait(60) == 1
-    wait_for_a_line()
-    assert job.wait() == -signal.SIGKILL
+    try:
+        wait_for_a_line()
+        assert job.wait() == -signal.SIGKILL
+    finally:
+        ckpt.finish()
 
 
 @pytest.mark.parametrize("restored", [False, True])

@@ -6,11 +6,12 @@ import signal
 import socket
 import struct
 import subprocess
+import tempfile
 import time
 
 import pytest
 
-from conftest import process_exists, tree_of, wait_for
+from conftest import BUILD, process_exists, tree_of, wait_for
 from nodes import Nodes
 from test_opencl import assert_no_driver, devices, finished, ocl, wait_until_computing  # noqa: F401
 
@@ -250,6 +251,25 @@ def test_a_side_that_is_killed_is_a_device_error(ocl, server, victim):
     ocl.go()
     assert job.wait() not in (0, 85)
     assert "OpenCL error -2" in job.text + job.error_text  # CL_DEVICE_NOT_AVAILABLE
+
+
+def test_a_session_has_its_account_and_ends_with_the_daemon(ocl):
+    proxy = BUILD / "libckpt-ocl" / "ckpt-ocl-proxy"
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    if subprocess.run([*nobody, str(proxy), "--version"], capture_output=True).returncode != 0:
+        pytest.skip("the build folder is not open to other users")
+    with tempfile.TemporaryDirectory() as cache:  # for what PoCL has compiled
+        os.chmod(cache, 0o777)
+        ocl.ckpt.env["POCL_CACHE_DIR"] = cache
+        server = Server(ocl, account=("--account", "nobody"))
+        job = ocl.start("objects", device=server.device())
+        job.wait_text("READY")
+        theirs = server.sessions() + server.proxies()
+        assert [os.stat(f"/proc/{p}").st_uid for p in theirs] == [65534] * 2
+        os.kill(server.pid(), signal.SIGKILL)
+        wait_for(lambda: not any(map(process_exists, theirs)), "the end of the session and its proxy")
+        ocl.go()
+        assert job.wait() not in (0, 85)
 
 
 def test_a_killed_program_leaves_nothing_there(ocl, server):

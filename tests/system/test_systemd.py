@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ckptd.service: the unit as systemd parses it, and ckptd under a systemd of its own."""
+"""The units as systemd parses them, and ckptd under a systemd of its own."""
 import os
 import re
 import shutil
@@ -30,6 +30,16 @@ def test_the_unit_is_valid(tmp_path):
                        text=True, timeout=60)
     said = [line for line in (r.stdout + r.stderr).splitlines() if "ckptd" in line]
     assert r.returncode == 0 and said == []
+
+
+@pytest.mark.parametrize("tool", ["ckpt-devd", "ckpt-schedd"])
+def test_the_units_of_other_daemons_are_valid(tmp_path, tool):
+    text = (BUILD / "tools" / f"{tool}.service").read_text()
+    (tmp_path / f"{tool}.service").write_text(re.sub(rf"(ExecSt\w+)=\S*{tool}", rf"\1={BUILD}/tools/{tool}", text))
+    r = subprocess.run(["systemd-analyze", "verify", "--man=no", tmp_path / f"{tool}.service"], capture_output=True,
+                       text=True, timeout=60)
+    said = [line for line in (r.stdout + r.stderr).splitlines() if tool in line]
+    assert r.returncode == 0 and said == [], said
 
 
 # On an overlay of this machine's files, without its devices: a managed program runs while ckptd is
