@@ -6,6 +6,7 @@ in a folder of its own. It creates the file "ready", waits for the file "go", an
 "fail: …", or "not here: …" where the machine lacks the feature. To add a row: a function in the program of the
 family, and a line in FEATURES.
 """
+import contextlib
 import ctypes
 import dataclasses
 import fcntl
@@ -397,9 +398,16 @@ def processes_in(folder):
     return found
 
 
-def become_subreaper():
-    """Orphans of a dumped program become our children, so that reap() can free their PIDs."""
-    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+@contextlib.contextmanager
+def subreaper():
+    """Orphans of a dumped program become our children, so that reap() can free their PIDs. Afterwards they are those
+    of PID 1 again: the orphans of other tests would stay zombies here."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+    try:
+        yield
+    finally:
+        libc.prctl(36, 0, 0, 0, 0)
 
 
 def reap(pids):
@@ -494,11 +502,11 @@ def reason_in(error):
 
 def outcome(kind, feature, programs):
     """What `kind` (Program, PlainCriu, Ckpt) does with the feature."""
-    become_subreaper()
-    program = kind(feature, programs)
-    try:
-        return program.try_it()
-    except (TimeoutError, subprocess.TimeoutExpired) as late:
-        return Outcome("fails", str(late))
-    finally:
-        program.close()
+    with subreaper():
+        program = kind(feature, programs)
+        try:
+            return program.try_it()
+        except (TimeoutError, subprocess.TimeoutExpired) as late:
+            return Outcome("fails", str(late))
+        finally:
+            program.close()
