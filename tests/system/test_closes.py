@@ -2,6 +2,7 @@
 """What no image can hold, and what a program closes before a checkpoint by a callback (ckpt_on_checkpoint):
 connections that lead out of it, adapters of networks past the kernel."""
 import contextlib
+import fcntl
 import os
 import pathlib
 import socket
@@ -41,17 +42,20 @@ def port():
 
 
 @pytest.fixture
-def adapter():
-    """A device with the name of an RDMA adapter's; here it is the kernel's for files in user space."""
-    made = not ADAPTERS.exists()
-    ADAPTERS.mkdir(exist_ok=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "dev", "adapters", str(ADAPTERS)], check=True)
-    path = ADAPTERS / "uverbs0"
-    os.mknod(path, 0o20666, os.makedev(10, 229))
-    yield str(path)
-    subprocess.run(["umount", "--lazy", str(ADAPTERS)], check=True)
-    if made:
-        ADAPTERS.rmdir()
+def adapter(tmp_path_factory):
+    """A device with the name of an RDMA adapter's; here it is the kernel's for files in user space. Workers share /dev,
+    and removing a folder ends what is mounted there in any mount namespace, so one has it at a time."""
+    with open(tmp_path_factory.getbasetemp().parent / "adapter.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        made = not ADAPTERS.exists()
+        ADAPTERS.mkdir(exist_ok=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "dev", "adapters", str(ADAPTERS)], check=True)
+        path = ADAPTERS / "uverbs0"
+        os.mknod(path, 0o20666, os.makedev(10, 229))
+        yield str(path)
+        subprocess.run(["umount", "--lazy", str(ADAPTERS)], check=True)
+        if made:
+            ADAPTERS.rmdir()
 
 
 def test_connection_that_a_callback_closes(ckpt, port):

@@ -56,13 +56,15 @@ def test_a_program_that_cannot_be_read(ckpt, user, options):
     wait_for(lambda: not process_exists(program) or state(program) == "S", "the program to go on")
 
 
-# Waits until the dump writes its image, which is after all its checks. Then CRIU's name leads to the user's program.
+# Waits until the dump makes its image beside the final name, which is after all its checks. It opens nothing
+# meanwhile that these could see. Then CRIU's name leads to the user's program.
 MOUNTS = """
 import ctypes, os, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
 images, mine, criu = sys.argv[1:]
+made = os.stat(images).st_mtime_ns
 open("named", "w")
-while not any(".partial-" in n for n in os.listdir(images)): pass
+while os.stat(images).st_mtime_ns == made: pass
 uid = os.getuid()
 assert libc.unshare(0x10000000 | 0x20000) == 0  # CLONE_NEWUSER | CLONE_NEWNS
 open("/proc/self/setgroups", "w").write("deny")

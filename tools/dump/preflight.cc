@@ -245,7 +245,9 @@ std::string refused_mount(const Process &p, const Descriptor &d, const std::set<
   using Kind = Descriptor::Kind;
   bool has_name = d.target.starts_with('/') && !d.deleted &&
                   (d.kind == Kind::File || d.kind == Kind::Folder || d.kind == Kind::CharDevice);
-  if (!has_name || is_driver_device(d.target) || mounts.contains(d.mount)) return {};
+  bool closed_meanwhile = d.mount < 0;
+  if (!has_name || closed_meanwhile || is_driver_device(d.target) || mounts.contains(d.mount))
+    return {};
   return fmt::format(
       "{}: descriptor {} ({}) was opened outside of the program's mount namespace: open it inside, "
       "or use a pipe (… | cat >FILE)",
