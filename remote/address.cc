@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/address.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -58,6 +59,12 @@ Failure no_connection(const Address &a, const std::string &why) {
 }
 
 }  // namespace
+
+bool is_ip_address(const std::string &host) {
+  unsigned char buffer[sizeof(in6_addr)];
+  return ::inet_pton(AF_INET, host.c_str(), buffer) == 1 ||
+         ::inet_pton(AF_INET6, host.c_str(), buffer) == 1;
+}
 
 Result<Address> Address::parse(const std::string &text) {
   Address a;

@@ -24,11 +24,13 @@ struct Address {
   std::string text() const;
 };
 
+// Whether a host is an IPv4 or IPv6 address, and no name.
+bool is_ip_address(const std::string &host);
 Result<UniqueFd> connect_to(const Address &address, std::chrono::steady_clock::time_point deadline);
 // On a TCP port.
 Result<UniqueFd> listen_at(const Address &address);
-// On a UNIX socket, for every user of the node; who is served is decided by uid. Replaces the
-// socket of a server that has ended.
+// On a UNIX socket, for every user of the node; admission is by uid. Replaces the socket of a
+// server that has ended.
 Result<UniqueFd> listen_at_path(const std::string &path);
 // Small frames are sent at once. A peer on a machine that has failed is noticed after about 20 s.
 void set_up_tcp(int socket);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/certificates.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
@@ -12,10 +11,11 @@
 
 #include <filesystem>
 #include <memory>
-#include <sstream>
 
 #include "common/base/io.h"
+#include "common/base/text.h"
 #include "common/base/unique_fd.h"
+#include "remote/address.h"
 
 namespace ckpt::remote {
 namespace {
@@ -112,13 +112,6 @@ Result<Pair> read_authority(const std::string &folder) {
                         "ckpt-devd --make-ca makes one");
 }
 
-std::vector<std::string> split(const std::string &names) {
-  std::vector<std::string> all;
-  std::istringstream in(names);
-  for (std::string one; std::getline(in, one, ',');) all.push_back(one);
-  return all;
-}
-
 // They become file names and parts of OpenSSL's syntax.
 Result<> check_names(const std::vector<std::string> &names) {
   auto odd = [](char ch) {
@@ -134,10 +127,8 @@ Result<> check_names(const std::vector<std::string> &names) {
 std::string alternative_names(const std::vector<std::string> &names) {
   std::string all;
   for (const std::string &name : names) {
-    unsigned char buffer[sizeof(in6_addr)];
-    bool address = ::inet_pton(AF_INET, name.c_str(), buffer) == 1 ||
-                   ::inet_pton(AF_INET6, name.c_str(), buffer) == 1;
-    all += fmt::format("{}{}:{}", all.empty() ? "" : ",", address ? "IP" : "DNS", name);
+    const char *kind = is_ip_address(name) ? "IP" : "DNS";
+    all += fmt::format("{}{}:{}", all.empty() ? "" : ",", kind, name);
   }
   return all;
 }
@@ -159,7 +150,7 @@ Result<> make_authority(const std::string &folder) {
 
 Result<std::string> make_certificate(const std::string &authority, Holder holder,
                                      const std::string &names, int days) {
-  std::vector<std::string> all = split(names);
+  std::vector<std::string> all = split_at_commas(names);
   CKPT_CHECK(check_names(all));
   CKPT_TRY(Pair ca, read_authority(authority));
   CKPT_TRY(Pair p, begin(all.front(), days));

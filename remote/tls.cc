@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/tls.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
@@ -10,6 +9,8 @@
 #include <unistd.h>
 
 #include <cstdlib>
+
+#include "remote/address.h"
 
 namespace ckpt::remote {
 namespace {
@@ -78,15 +79,9 @@ Result<> check_key_file(const std::string &file) {
   return fail_with_hint(fmt::format("others may read the key {}", file), "chmod 600 " + file);
 }
 
-bool is_address(const std::string &name) {
-  unsigned char buffer[sizeof(in6_addr)];
-  return ::inet_pton(AF_INET, name.c_str(), buffer) == 1 ||
-         ::inet_pton(AF_INET6, name.c_str(), buffer) == 1;
-}
-
 void expect_node(SSL &ssl, const std::string &node) {
   X509_VERIFY_PARAM *param = ::SSL_get0_param(&ssl);
-  if (is_address(node)) {
+  if (is_ip_address(node)) {
     ::X509_VERIFY_PARAM_set1_ip_asc(param, node.c_str());
   } else {
     ::X509_VERIFY_PARAM_set1_host(param, node.c_str(), node.size());

@@ -20,8 +20,9 @@
 // and nothing is lost. The program's stream waits for the rest, so its order is kept.
 //
 // Only a kernel that reads memory in a way that sees the writes of others can wait like that
-// (slicing::Kernel::may_wait). It never has a second slice behind the first one, where the first
-// would wait for it in vain; and if it stood still, it runs whole from then on (whole_kernels.h).
+// (slicing::Kernel::may_wait). It never has a second slice behind the first one, since the first
+// could wait for it for ever. If it has stood still once, it runs whole from then on
+// (whole_kernels.h).
 // Other kernels are waited for as long as they run.
 #include "libckpt-cuda/guest/sliced_launch.h"
 

@@ -6,13 +6,13 @@
 #include <cstdlib>
 #include <iostream>
 #include <iterator>
-#include <sstream>
 
 #include <CLI/CLI.hpp>
 
 #include "agent/protocol.h"
 #include "ckpt_config.h"
 #include "common/base/log.h"
+#include "common/base/text.h"
 #include "common/ipc/unix_socket.h"
 #include "libckpt-cuda/devices/node_gpus.h"
 #include "libckpt-cuda/proxy/device_check.h"
@@ -25,13 +25,6 @@ using nlohmann::json;
 
 void print(const json &j) {
   std::cout << j.dump(-1, ' ', false, json::error_handler_t::replace) << std::endl;
-}
-
-std::vector<std::string> split_at_commas(const std::string &list) {
-  std::vector<std::string> parts;
-  std::istringstream in(list);
-  for (std::string part; std::getline(in, part, ',');) parts.push_back(part);
-  return parts;
 }
 
 // The software device finds its broker by a variable, as in the program.

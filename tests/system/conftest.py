@@ -174,6 +174,17 @@ def process_exists(pid):
     return os.path.exists(f"/proc/{pid}")
 
 
+def receive_exactly(socket, n):
+    """n bytes from a stream socket; None: the other end hung up before."""
+    data = b""
+    while len(data) < n:
+        piece = socket.recv(n - len(data))
+        if not piece:
+            return None
+        data += piece
+    return data
+
+
 class Job:
     """A tool in the foreground (ckpt-run, ckpt-restore), started as by a shell.
 

@@ -15,7 +15,7 @@ import subprocess
 
 import pytest
 
-from conftest import BUILD, wait_for
+from conftest import BUILD, receive_exactly, wait_for
 from cuda_programs import NVCC, RUN, make  # noqa: F401 (make is a fixture)
 from toolkit import WHY_NOT
 
@@ -59,22 +59,13 @@ class Peer:
     def send_raw(self, data):
         self.socket.sendall(data)
 
-    def _exactly(self, n):
-        data = b""
-        while len(data) < n:
-            piece = self.socket.recv(n - len(data))
-            if not piece:
-                return None
-            data += piece
-        return data
-
     def receive(self, reports=False):
         """(number, body), or None at the end. ReportProgress is skipped, unless `reports` asks for it."""
-        header = self._exactly(8)
+        header = receive_exactly(self.socket, 8)
         if header is None:
             return None
         size, number, _ = struct.unpack("<IHH", header)
-        body = self._exactly(size)
+        body = receive_exactly(self.socket, size)
         return (number, body) if reports or number != REPORT else self.receive()
 
     def refusal(self):

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from conftest import BUILD, process_exists, tree_of, wait_for
+from conftest import BUILD, process_exists, receive_exactly, tree_of, wait_for
 from nodes import Nodes
 from test_opencl import assert_no_driver, devices, finished, ocl, wait_until_computing  # noqa: F401
 
@@ -220,7 +220,7 @@ def test_an_expired_certificate_is_refused_with_the_reason(ocl, server):
 
 
 def test_who_may_enter_and_how_much(ocl):
-    """A user who is not named, too many connections, too much memory; and the certificate of root."""
+    """A user without authorisation, too many connections, too much memory; and the certificate of root."""
     other = Server(ocl, "--allow", "ada", port=7668)
     assert 'the user "root" may not use the devices' in other.list_over_tls(other.user)
     plain = Server(ocl, account=(), port=7669)
@@ -299,21 +299,12 @@ class Wire:
 
     def receive(self):
         """The type of the next frame and its body; None: the server hung up."""
-        def exactly(n):
-            data = b""
-            while len(data) < n:
-                piece = self.socket.recv(n - len(data))
-                if not piece:
-                    return None
-                data += piece
-            return data
-
         try:
-            head = exactly(8)
+            head = receive_exactly(self.socket, 8)
             if head is None:
                 return None
             length, kind, _ = struct.unpack("<IHH", head)
-            return kind, exactly(length)
+            return kind, receive_exactly(self.socket, length)
         except ConnectionError:
             return None
 

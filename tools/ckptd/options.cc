@@ -8,9 +8,9 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
-#include <sstream>
 
 #include "common/base/log.h"
+#include "common/base/text.h"
 #include "common/managed/socket.h"
 
 namespace ckpt::tools {
@@ -37,8 +37,7 @@ Result<uid_t> uid_of(const std::string &word) {
 }
 
 Result<> read_users(const std::string &text, manager::DaemonOptions &d) {
-  std::istringstream in(text);
-  for (std::string word; std::getline(in, word, ',');) {
+  for (const std::string &word : split_at_commas(text)) {
     if (word == "own") continue;
     if (word == "all") {
       d.all_users = true;

@@ -7,9 +7,9 @@
 
 #include <cstdlib>
 #include <iostream>
-#include <sstream>
 
 #include "common/base/ready.h"
+#include "common/base/text.h"
 #include "remote/account.h"
 #include "remote/certificates.h"
 #include "remote/daemon.h"
@@ -58,8 +58,9 @@ Result<remote::DaemonOptions> daemon_options(const Options &o) {
   d.certificates = o.certificates.empty() ? remote::usual_certificates(remote::Tls::Side::Server)
                                           : o.certificates;
   d.account = o.account;
-  std::istringstream names(o.allow.empty() ? remote::user_name(::geteuid()) : o.allow);
-  for (std::string name; std::getline(names, name, ',');) d.users.insert(name);
+  for (std::string &name :
+       split_at_commas(o.allow.empty() ? remote::user_name(::geteuid()) : o.allow))
+    d.users.insert(std::move(name));
   d.limits = {o.connections, o.all_connections, o.memory};
   d.starter = proxy_starter();
   return d;
@@ -108,8 +109,8 @@ void add_serving_options(CommandLine &line, Options &o) {
               "the folder with ca.pem and this node's certificate.pem and key.pem")
       .default_is(remote::usual_certificates(remote::Tls::Side::Server));
   line.option("--allow=USERS", o.allow,
-              "the users who are served, separated by commas: names of certificates, and of this "
-              "node's users; * is everyone with a certificate, and every user of this node")
+              "the authorised users, separated by commas: names of certificates, and of this "
+              "node's users; *: all users with a certificate, and all users of this node")
       .default_is(remote::user_name(::geteuid()));
   line.option("--account=NAME", o.account,
               "if root runs ckpt-devd: the account of this node under which all users are served")

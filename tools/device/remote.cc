@@ -2,9 +2,9 @@
 #include "tools/device/remote.h"
 
 #include <ranges>
-#include <sstream>
 
 #include "common/base/json_text.h"
+#include "common/base/text.h"
 #include "tools/device/apis.h"
 #include "tools/proc/command.h"
 
@@ -20,13 +20,6 @@ Failure remote_failure(const json &answer) {
   const json error = answer.is_object() ? answer.value("error", json()) : json();
   if (!error.is_object()) return fail("ckpt-remote-proxy failed without a reason");
   return fail_with_hint(error.value("what", ""), error.value("hint", ""));
-}
-
-std::vector<std::string> words_of(const std::string &spec) {
-  std::vector<std::string> words;
-  std::istringstream in(spec);
-  for (std::string word; std::getline(in, word, ',');) words.push_back(word);
-  return words;
 }
 
 Result<RemoteName> same_node(const std::vector<std::string> &words) {
@@ -74,7 +67,7 @@ Result<std::vector<Device>> list_remote_devices(const std::string &host) {
 }
 
 Result<DeviceChoice> choose_remote_devices(const std::string &spec) {
-  std::vector<std::string> words = words_of(spec);
+  std::vector<std::string> words = split_at_commas(spec);
   CKPT_TRY(RemoteName node, same_node(words));
   CKPT_TRY(std::vector<Device> devices, list_remote_devices(node.host));
   std::string names;

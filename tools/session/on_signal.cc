@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <sstream>
 
 #include "common/base/log.h"
+#include "common/base/text.h"
 #include "tools/session/job_member.h"
 
 namespace ckpt::tools {
@@ -29,8 +29,7 @@ int signal_named(std::string name) {
 Result<std::vector<int>> parse_signals(const std::string &list) {
   std::vector<int> signals;
   if (list.empty() || list == "none") return signals;
-  std::istringstream in(list);
-  for (std::string name; std::getline(in, name, ',');) {
+  for (const std::string &name : split_at_commas(list)) {
     int signal = signal_named(name);
     if (signal == 0)
       return fail_with_hint(fmt::format("--on-signal: \"{}\" cannot start a checkpoint", name),

@@ -3,7 +3,7 @@
 // A program that closes in its `before` callback what no image can hold, and opens it again in
 // `after` (ckpt.h):
 //   closes open PATH             a file, for example a device
-//   closes connect ADDRESS PORT  a TCP connection, at whose other end nothing is sent
+//   closes connect ADDRESS PORT  a TCP connection; its other end sends nothing
 //   closes accept PORT           the connection that it accepts; the listening socket stays open
 // Prints "open N" when it has opened it for the Nth time. A file "keep" makes `before` close
 // nothing.

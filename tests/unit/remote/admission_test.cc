@@ -9,7 +9,7 @@
 using namespace ckpt;
 using namespace ckpt::remote;
 
-TEST_CASE("only users who are named may enter, each with so many connections") {
+TEST_CASE("only named users are admitted, each with a limited number of connections") {
   Admission a({"ada", "bob"}, {2, 3, 0});
   CHECK(a.admit(1, "ada"));
   CHECK(a.admit(2, "ada"));
