@@ -71,3 +71,15 @@ def test_two_dumps_at_once(ckpt):
     codes, said = both("--overwrite")
     assert sorted(codes) == [0, 1] and "hung up" not in said and "closed the connection" not in said, said
     assert "has ended" in said or "there is no process" in said, said
+
+
+def test_a_program_that_ends_during_a_dump_is_said_to_have_ended(ckpt):
+    """Whatever of it has ended first: the program, its ckpt-run, or that one's executable (in exit(2), before 'Z')."""
+    said = []
+    for i in range(25):
+        job = ckpt.run("sleep", f"{0.05 + i / 250}")
+        while job.process.poll() is None:
+            r = ckpt.dump_process(job.pid, "one", "--leave-running", "--overwrite")
+            said.append(r.stderr)
+            assert r.returncode == 0 or "ended" in r.stderr or "there is no process" in r.stderr, r.stderr
+    assert any("has ended" in s for s in said), said

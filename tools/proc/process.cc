@@ -72,8 +72,13 @@ bool parse_stat(const std::string &stat, Process &p) {
   std::istringstream in(stat.substr(close + 1));
   in >> p.state >> p.parent >> p.group >> p.session >> p.terminal;
   if (in.fail()) return false;
-  constexpr int kSkipped = 14;  // tpgid to itrealvalue (proc_pid_stat(5))
+  // proc_pid_stat(5): tpgid, flags, and 12 more before the start time.
+  constexpr u64 kExiting = 4;  // PF_EXITING (include/linux/sched.h)
+  constexpr int kSkipped = 12;
   std::string skipped;
+  u64 flags = 0;
+  in >> skipped >> flags;
+  p.ending = flags & kExiting;
   for (int i = 0; i < kSkipped; i++) in >> skipped;
   in >> p.start_ticks;
   return true;

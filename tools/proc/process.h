@@ -25,6 +25,7 @@ struct Process {
   pid_t tracer = 0;
   u64 terminal = 0;  // the device number of the controlling terminal; 0: none
   char state = '?';
+  bool ending = false;         // in exit(2), or 'Z'; its executable and its files are gone already
   std::string command;         // comm: the name, cut to 15 characters
   std::vector<pid_t> ns_pids;  // from the outermost namespace to its own
   std::vector<pid_t> ns_groups;

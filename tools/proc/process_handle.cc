@@ -10,6 +10,7 @@ namespace ckpt::tools {
 
 Result<ProcessHandle> ProcessHandle::open(pid_t pid) {
   UniqueFd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!fd && errno == ESRCH) return fail("process {} has ended", pid);
   if (!fd) return fail_errno("cannot open process {}", pid);
   return ProcessHandle(std::move(fd));
 }

@@ -99,6 +99,18 @@ Result<> sleep_unless_cancelled(const Check &check_cancelled) {
   return check_cancelled ? check_cancelled() : Result<>();
 }
 
+// False if an ancestor of the process has ended since the table was read. Its keeper may be among
+// those, and the process itself: all of a program ends at once when it is dumped.
+bool still_has_ancestors(const ProcessTable &table, pid_t pid) {
+  for (const Process *p = table.find(pid); p; p = table.find(p->parent)) {
+    Result<Process> now = read_process(p->pid);
+    if (!now || now->start_ticks != p->start_ticks || now->parent != p->parent) return false;
+    // An ancestor whose first thread alone has ended remains 'Z', and keeps its children.
+    if (now->ending && (p->pid == pid || now->state != 'Z')) return false;
+  }
+  return true;
+}
+
 // ckpt-run opens its session a moment after it was started, and closes it a moment before it ends.
 Result<> wait_for_keeper(pid_t pid, Target &t, const Check &check_cancelled) {
   if (!read_process(pid)) return fail("there is no process {}", pid);
@@ -108,7 +120,7 @@ Result<> wait_for_keeper(pid_t pid, Target &t, const Check &check_cancelled) {
     if (!p || p->state == 'Z') return fail("process {} has ended", pid);
     pid_t starting = 0;
     if (find_keeper(table, pid, t, starting)) return {};
-    if (starting == 0)
+    if (starting == 0 && still_has_ancestors(table, pid))
       return fail_with_hint(
           fmt::format("process {} does not run under ckpt-run or ckpt-restore", pid),
           "only programs that were started with ckpt-run or ckpt-restore can be checkpointed");
@@ -180,8 +192,7 @@ void find_escaped(const ProcessTable &table, Target &t) {
   }
 }
 
-void find_processes(Target &t) {
-  ProcessTable table = ProcessTable::read();
+void find_processes(const ProcessTable &table, Target &t) {
   t.processes = table.tree(t.root);
   t.escaped.clear();
   find_escaped(table, t);
@@ -210,9 +221,11 @@ pid_t find_agents(Target &t) {
 Result<> find_members(Target &t, const Check &check_cancelled) {
   pid_t busy = 0;
   for (auto end = steady_clock::now() + kOtherDumpTimeout; steady_clock::now() < end;) {
-    find_processes(t);
-    if (t.processes.empty() || t.processes.front().state == 'Z') return program_has_ended(t);
-    CKPT_CHECK(check_owners(ProcessTable::read(), t));
+    ProcessTable table = ProcessTable::read();
+    find_processes(table, t);
+    if (!table.find(t.keeper) || t.processes.empty() || t.processes.front().state == 'Z')
+      return program_has_ended(t);
+    CKPT_CHECK(check_owners(table, t));
     busy = find_agents(t);
     if (busy == 0) return {};
     CKPT_CHECK(sleep_unless_cancelled(check_cancelled));
