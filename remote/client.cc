@@ -16,7 +16,7 @@ Result<std::unique_ptr<Stream>> open_stream(const Address &a) {
   auto deadline = Stream::Clock::now() + kConnectTimeout;
   if (!a.path.empty()) {
     CKPT_TRY(UniqueFd socket, connect_to(a, deadline));
-    return std::make_unique<Stream>(std::move(socket), nullptr);
+    return std::make_unique<Stream>(std::move(socket));
   }
   CKPT_TRY(Tls tls, Tls::load(usual_certificates(Tls::Side::Client), Tls::Side::Client));
   CKPT_TRY(UniqueFd socket, connect_to(a, deadline));

@@ -146,7 +146,7 @@ Result<std::unique_ptr<Stream>> open_stream(UniqueFd peer, const Tls *tls, std::
   }
   CKPT_TRY(ucred credentials, peer_credentials(peer.get()));
   user = user_name(credentials.uid);
-  return std::make_unique<Stream>(std::move(peer), nullptr);
+  return std::make_unique<Stream>(std::move(peer));
 }
 
 Result<> converse(UniqueFd peer, int daemon, const SessionOptions &options) {

@@ -166,7 +166,7 @@ Result<std::unique_ptr<Stream>> Tls::handshake(UniqueFd socket, const std::strin
         wait_for_socket(socket.get(), why == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT, deadline));
   }
   if (user) *user = common_name(*ssl);
-  return std::make_unique<Stream>(std::move(socket), std::move(ssl));
+  return std::make_unique<TlsStream>(std::move(socket), std::move(ssl));
 }
 
 }  // namespace ckpt::remote

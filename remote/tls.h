@@ -12,7 +12,7 @@
 #include <string>
 
 #include "common/base/result.h"
-#include "remote/stream.h"
+#include "remote/tls_stream.h"
 
 namespace ckpt::remote {
 

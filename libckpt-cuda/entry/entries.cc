@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "common/api/cuda_jump.h"
 #include "libckpt-cuda/entry/calls.h"
 #include "libckpt-cuda/entry/jumps.h"
 
@@ -72,24 +73,8 @@ void *ours(void *(*address)(), void *(*sliced)()) {
 }  // namespace
 
 // One jump for each entry (see entries.h). A target needs no synchronisation: the constructor
-// writes it before the program can call. endbr64 makes the symbol a valid target of indirect calls
-// (CET).
-#define CU_ENTRY(name, version, symbol, per_thread)                                  \
-  extern "C" __attribute__((visibility("hidden"))) void *target_##symbol;            \
-  extern "C" __attribute__((visibility("hidden"))) char jump_##symbol[];             \
-  asm(".pushsection .data.rel,\"aw\"\n"                                              \
-      ".balign 8\n"                                                                  \
-      ".hidden target_" #symbol "\n.globl target_" #symbol                           \
-      "\n"                                                                           \
-      "target_" #symbol                                                              \
-      ": .quad 0\n"                                                                  \
-      ".popsection\n.pushsection .text\n"                                            \
-      ".balign 16\n.hidden jump_" #symbol "\n.globl jump_" #symbol "\njump_" #symbol \
-      ":\n"                                                                          \
-      ".globl " #symbol "\n.type " #symbol ", @function\n" #symbol                   \
-      ": endbr64\n  jmp *target_" #symbol                                            \
-      "(%rip)\n"                                                                     \
-      ".size " #symbol ", . - " #symbol "\n.popsection\n");
+// writes it before the program can call.
+#define CU_ENTRY(name, version, symbol, per_thread) CKPT_CUDA_JUMP(symbol)
 #include "common/api/cuda_entries.api"
 #undef CU_ENTRY
 
@@ -127,17 +112,6 @@ const EntryInfo *infos() {
 }  // namespace
 
 const EntryInfo &entry_info(Id id) { return infos()[static_cast<size_t>(id)]; }
-
-Id find_entry(const char *name, int version, bool per_thread) {
-  Id best = Id::Count;
-  for (size_t i = 0; i < kEntries; i++) {
-    const EntryInfo &e = infos()[i];
-    if (e.per_thread != per_thread || e.version > version || std::strcmp(e.name, name) != 0)
-      continue;
-    best = static_cast<Id>(i);  // the forms of one name are listed by ascending version
-  }
-  return best == Id::Count && per_thread ? find_entry(name, version, false) : best;
-}
 
 void fill_targets(bool wrap) {
   for (size_t i = 0; i < kEntries; i++) {

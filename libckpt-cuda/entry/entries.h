@@ -37,17 +37,12 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "common/base/bytes.h"
+#include "common/api/cuda_table.h"
 #include "libckpt-cuda/entry/newer_types.h"
 
 namespace ckpt::cuda {
 
-enum class Id : u16 {
-#define CU_ENTRY(name, version, symbol, per_thread) id_##symbol,
-#include "common/api/cuda_entries.api"
-#undef CU_ENTRY
-  Count,
-};
+using Id = api::CudaId;
 
 struct EntryInfo {
   const char *name;  // as cuGetProcAddress knows it
@@ -58,9 +53,6 @@ struct EntryInfo {
 };
 
 const EntryInfo &entry_info(Id id);
-// The form of `name` that a program built for `version` means, or Id::Count.
-Id find_entry(const char *name, int version, bool per_thread);
-
 // The newest CUDA in cuda_entries.api: 13050 for 13.5.
 inline constexpr int kKnownVersion = std::max({
 #define CU_ENTRY(name, version, symbol, per_thread) version,
@@ -68,7 +60,7 @@ inline constexpr int kKnownVersion = std::max({
 #undef CU_ENTRY
 });
 
-inline constexpr size_t kEntries = static_cast<size_t>(Id::Count);
+inline constexpr size_t kEntries = api::kCudaEntries;
 // The driver's address of each entry; null: this driver does not have it.
 extern void *g_real[kEntries];
 inline void *real_entry(Id id) { return g_real[static_cast<size_t>(id)]; }

@@ -73,7 +73,7 @@ bool is_newer_form(const char *name, void *found, cuuint64_t flags) {
 void *entry_for_program(const char *name, void *real, int version, cuuint64_t flags) {
   bool per_thread = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
   if (driver_version() != 0) version = std::min(version, driver_version());
-  Id id = find_entry(name, version, per_thread);
+  Id id = api::find_cuda_entry(name, version, per_thread);
   if (id == Id::Count) return newer_entry(name, real);
   void *ours = entry_info(id).ours;
   if (ours == nullptr) return real == real_entry(id) ? jump_to(id) : real;
