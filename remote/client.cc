@@ -37,7 +37,8 @@ Result<Admitted> converse(const Address &a, const Wanted &w) {
   CKPT_TRY(Connection::Received frame, c.receive());
   Reader r(frame.body);
   if (frame.type == Frame::Refused) return Failure(read_error(r));
-  if (frame.type != (w.purpose == Purpose::Serve ? Frame::Greeting : Frame::Answer))
+  bool serve = w.purpose == Purpose::Serve || w.purpose == Purpose::ServeCuda;
+  if (frame.type != (serve ? Frame::Greeting : Frame::Answer))
     return fail("it speaks another protocol than ckpt-devd of this version");
   if (frame.type == Frame::Answer) out.exit_code = r.get<i32>();
   ByteView body = frame.type == Frame::Answer ? r.blob() : r.raw(r.left());

@@ -59,7 +59,7 @@ Result<Connection::Received> Connection::receive(size_t max_body) {
 
 Result<> Connection::receive_bulk(std::span<std::byte> into) { return read_exactly(into); }
 
-void Connection::Batch::add(Frame type, std::initializer_list<ByteView> body) {
+void Connection::Batch::add(Frame type, std::span<const ByteView> body) {
   size_t bytes = 0;
   for (ByteView part : body) bytes += part.size();
   FrameHeader h{static_cast<u32>(bytes), static_cast<u16>(type), 0};

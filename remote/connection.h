@@ -30,7 +30,10 @@ class Connection {
   class Batch {
    public:
     // A frame with a body of these parts.
-    void add(Frame type, std::initializer_list<ByteView> body);
+    void add(Frame type, std::span<const ByteView> body);
+    void add(Frame type, std::initializer_list<ByteView> body) {
+      add(type, std::span(body.begin(), body.size()));
+    }
     bool empty() const { return bytes_.empty(); }
     size_t size() const { return bytes_.size(); }
 

@@ -44,6 +44,12 @@ enum class Frame : u16 {
   // {CommandHeader, payload}, bulk
   Command = 3,
 
+  // Of a program that uses CUDA (remote/cuda/protocol.h).
+  // {CallHeader, arguments}
+  CudaCall = 4,
+  // {u64 token}: the host function has returned
+  CudaHostDone = 5,
+
   // From the server.
   // {str what, str hint}; then it hangs up
   Refused = 16,
@@ -59,9 +65,15 @@ enum class Frame : u16 {
   Output = 21,
   // {str why}: the proxy has ended; then the server hangs up
   Ended = 22,
+  // {ReplyHeader, results}
+  CudaReply = 23,
+  // {ReplyHeader, bytes}: contents of device memory, before the reply
+  CudaData = 24,
+  // {u64 token}: a stream waits for this host function
+  CudaHost = 25,
 };
 
-enum class Purpose : u8 { List = 1, Check = 2, Serve = 3 };
+enum class Purpose : u8 { List = 1, Check = 2, Serve = 3, ListCuda = 4, ServeCuda = 5 };
 
 struct FrameHeader {
   u32 bytes;

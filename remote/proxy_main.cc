@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ckpt-remote-proxy: stands for the OpenCL proxy of another node. ckpt-run and ckpt-restore start
-// it where they would start ckpt-ocl-proxy, with the same arguments and --host; it is not meant to
-// be started by hand.
+// ckpt-remote-proxy: stands for a proxy of another node. ckpt-run and ckpt-restore start it where they
+// would start ckpt-ocl-proxy or ckpt-cuda-proxy, with the same arguments, --host and --api; it is not
+// meant to be started by hand.
 #include <signal.h>
 #include <unistd.h>
 
@@ -13,18 +13,23 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "agent/protocol.h"
 #include "ckpt_config.h"
 #include "common/base/log.h"
 #include "common/base/shortage.h"
+#include "common/ipc/unix_socket.h"
 #include "remote/client.h"
+#include "remote/cuda_environment.h"
 #include "remote/near_relay.h"
+#include "remote/pump.h"
 
 namespace ckpt::remote {
 namespace {
 
 struct Options {
   std::string host;
-  bool list = false, check = false;
+  std::string api = "ocl";
+  bool list = false, check = false, environment = false;
   int client = -1, control = -1;
   u64 token = 0;
   Wanted wanted;
@@ -61,26 +66,62 @@ Result<int> serve(const Options &o) {
   return 0;
 }
 
+// A program that uses CUDA has no use for this process where the socket can go on without it.
+Result<int> serve_cuda(const Options &o) {
+  UniqueFd client(o.client), control(o.control);
+  CKPT_TRY(Address address, Address::parse(o.host));
+  CKPT_TRY(Admitted admitted, ask_server(address, o.wanted));
+  Stream &server = admitted.connection->stream();
+  int socket = server.descriptor();
+  auto kOk = static_cast<u16>(protocol::Type::Ok);
+  if (server.is_plain()) {
+    CKPT_CHECK(send_message(client.get(), kOk, {}, std::span(&socket, 1)));
+    return 0;
+  }
+  CKPT_CHECK(send_message(client.get(), kOk));
+  Stream program(std::move(client));
+  Result<> r = pump(program, server);
+  if (!r) return Failure(std::move(r.error()).in("ckpt-devd at " + address.text()));
+  return 0;
+}
+
+Purpose purpose_of(const Options &o) {
+  bool cuda = o.api == "cuda";
+  if (o.list) return cuda ? Purpose::ListCuda : Purpose::List;
+  if (o.check) return Purpose::Check;
+  return cuda ? Purpose::ServeCuda : Purpose::Serve;
+}
+
+Result<int> execute(Options &o) {
+  if (o.environment) {
+    std::cout << cuda_environment() << std::endl;
+    return 0;
+  }
+  o.wanted.purpose = purpose_of(o);
+  if (o.check) o.wanted.question = {std::istreambuf_iterator<char>(std::cin), {}};
+  if (o.list || o.check) return print_answer(o);
+  return o.api == "cuda" ? serve_cuda(o) : serve(o);
+}
+
 int run(int argc, char **argv) {
-  CLI::App app{"stands for the OpenCL proxy of another node"};
+  CLI::App app{"stands for a proxy of another node"};
   app.set_version_flag("--version", CKPT_VERSION);
   Options o;
   app.add_option("--host", o.host, "where ckpt-devd listens")->required();
+  app.add_option("--api", o.api, "ocl or cuda");
   app.add_flag("--list", o.list, "print the node's devices as JSON");
   app.add_flag("--check", o.check,
                "read an image's requirements, print the reasons against the devices");
+  app.add_flag("--environment", o.environment,
+               "print as JSON the environment that makes a program load the forwarding "
+               "libcuda.so.1");
   app.add_option("--serve", o.client, "serve the application at this descriptor");
   app.add_option("--control", o.control, "the keeper's descriptor");
   app.add_option("--token", o.token, "the keeper's name for this process");
   app.add_option("--device", o.wanted.devices, "keys of the devices to show");
   app.add_flag("--portable", o.wanted.portable, "advertise only what all devices have");
   CLI11_PARSE(app, argc, argv);
-  o.wanted.purpose = o.list ? Purpose::List : o.check ? Purpose::Check : Purpose::Serve;
-  if (o.check) o.wanted.question = {std::istreambuf_iterator<char>(std::cin), {}};
-  Result<int> code = guarded([&]() -> Result<int> {
-    if (o.list || o.check) return print_answer(o);
-    return serve(o);
-  });
+  Result<int> code = guarded([&] { return execute(o); });
   if (!code) log::error(code.error());
   return code ? *code : 1;
 }

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
@@ -13,6 +14,7 @@
 #include "remote/account.h"
 #include "remote/error_body.h"
 #include "remote/far_relay.h"
+#include "remote/pump.h"
 
 namespace ckpt::remote {
 namespace {
@@ -27,14 +29,6 @@ struct Hello {
   bool portable = false;
   std::string question;
 };
-
-Result<> ask_daemon(int daemon, Note note, ByteView body) {
-  CKPT_CHECK(send_message(daemon, static_cast<u16>(note), body));
-  CKPT_TRY(std::optional<Message> m, receive_message(daemon, kMaxFirstBody));
-  if (!m) return fail("ckpt-devd has ended");
-  if (m->type == static_cast<u16>(Note::Granted)) return {};
-  return Failure(read_error(m->reader()));
-}
 
 // The last words get lost if what the peer has sent was not read when the socket is closed: the
 // kernel then resets the connection (tcp(7)). So its bytes are taken until it has hung up.
@@ -61,7 +55,7 @@ Result<Hello> read_hello(Connection &c) {
   h.purpose = r.get<Purpose>();
   h.devices = r.str();
   h.portable = r.get<u8>() != 0;
-  if (!r.done() || h.purpose < Purpose::List || h.purpose > Purpose::Serve)
+  if (!r.done() || h.purpose < Purpose::List || h.purpose > Purpose::ServeCuda)
     return fail("the peer sent a malformed greeting");
   return h;
 }
@@ -78,6 +72,7 @@ class Session {
     bool local = options_.tls == nullptr, chosen = !options_.account.empty();
     CKPT_CHECK(become(chosen ? options_.account : user, local || chosen));
     if (::chdir("/") < 0) return fail_errno("cannot enter /");
+    if (hello.purpose == Purpose::ServeCuda) return serve_cuda(hello);
     return hello.purpose == Purpose::Serve ? serve(hello) : answer(std::move(hello));
   }
 
@@ -99,6 +94,7 @@ class Session {
     }
     CKPT_TRY(ProxyStarter::Answer a,
              options_.starter.ask(
+                 hello.purpose == Purpose::ListCuda ? "cuda" : "ocl",
                  check ? arguments(hello, "--check") : std::vector<std::string>{"--list"},
                  hello.question));
     Writer w;
@@ -121,13 +117,32 @@ class Session {
     Bytes platforms;
     CKPT_TRY(RingClient ring, RingClient::greet(std::move(client.first), platforms));
     CKPT_CHECK(connection_.send(Frame::Greeting, platforms));
-    MemoryAccount account([this](i64 change) {
-      return ask_daemon(daemon_, Note::Memory, Writer().put(change).bytes()).has_value();
-    });
+    MemoryAccount account([this](i64 change) { return ask_for_memory(daemon_, change); });
     // Never destroyed: its threads run until the process ends.
     auto *relay = new FarRelay(connection_, {std::move(ring), std::move(output), std::move(errors)},
                                std::move(account));
     return relay->run();
+  }
+
+  // Without TLS the process with the driver goes on with the peer's socket. From now on it alone
+  // asks the daemon.
+  Result<> serve_cuda(const Hello &hello) {
+    Stream &peer = connection_.stream();
+    CKPT_TRY(auto pair, socket_pair());
+    int socket = peer.is_plain() ? peer.descriptor() : pair.second.get();
+    CKPT_TRY(pid_t pid, options_.starter.start_cuda(hello.devices, socket, daemon_));
+    pair.second.reset();
+    CKPT_CHECK(connection_.send(Frame::Greeting));
+    Result<> pumped;
+    if (!peer.is_plain()) {
+      Stream server(std::move(pair.first));
+      pumped = pump(peer, server);
+    }
+    int status = 0;
+    while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (status != 0) return fail("ckpt-cuda-server has ended; the node's log may say why");
+    return pumped;
   }
 
   Connection &connection_;

@@ -14,20 +14,10 @@
 
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
+#include "remote/notes.h"
 #include "remote/tls.h"
 
 namespace ckpt::remote {
-
-// Messages on the socket pair (common/ipc/unix_socket.h).
-enum class Note : u16 {
-  // To the daemon.
-  Enter = 1,   // {str user}; the answer is Granted or Denied
-  Memory = 2,  // {i64 change}; the answer is Granted or Denied
-  Failed = 3,  // {str why}: a line for the log
-  // From the daemon.
-  Granted = 16,
-  Denied = 17,  // {str what, str hint}
-};
 
 // How the real devices' process is started, which is the business of a tool.
 struct ProxyStarter {
@@ -35,13 +25,17 @@ struct ProxyStarter {
     int exit_code = 0;
     std::string output;
   };
-  // ckpt-ocl-proxy with these arguments, until it ends.
-  std::function<Result<Answer>(const std::vector<std::string> &arguments, const std::string &input)>
+  // The proxy of an API, "ocl" or "cuda", with these arguments, until it ends.
+  std::function<Result<Answer>(const std::string &api, const std::vector<std::string> &arguments,
+                               const std::string &input)>
       ask;
   // ckpt-ocl-proxy --serve, which ends with the calling thread.
   std::function<Result<pid_t>(const std::vector<std::string> &arguments, int client, int control,
                               int output, int errors)>
       start;
+  // ckpt-cuda-server, which serves the program at the socket `connection` with these devices (empty:
+  // all of this node), and asks the daemon at `daemon` for memory; it ends with the calling thread.
+  std::function<Result<pid_t>(const std::string &devices, int connection, int daemon)> start_cuda;
 };
 
 struct SessionOptions {

@@ -11,7 +11,7 @@ using ckpt::softcuda::ErrorName;
 #define ERROR(name, text) \
   { name, #name, text }
 constexpr ErrorName<CUresult> kErrors[] = {
-#include "softcuda/driver/errors.api"
+#include "common/api/cuda_errors.api"
 };
 #undef ERROR
 

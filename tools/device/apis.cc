@@ -57,6 +57,12 @@ std::string remote_proxy_executable() {
       {own_folder().parent_path() / "remote" / kName, installed_libexecdir() / kName});
 }
 
+std::string cuda_server_executable() {
+  constexpr const char *kName = "ckpt-cuda-server";
+  return first_existing(
+      {own_folder().parent_path() / "remote" / "cuda" / kName, installed_libexecdir() / kName});
+}
+
 const Api *find_api(std::string_view name) {
   for (const Api &api : kApis)
     if (api.name == name) return &api;

@@ -28,6 +28,8 @@ inline constexpr Api kApis[] = {
 std::string proxy_executable(const Api &api);
 // ckpt-remote-proxy, which stands for the proxies of another node; empty if it does not exist.
 std::string remote_proxy_executable();
+// ckpt-cuda-server, which serves the CUDA devices of this node; empty if it does not exist.
+std::string cuda_server_executable();
 const Api *find_api(std::string_view name);
 // If not a single one exists: which were looked for, and where; otherwise "".
 std::string why_no_proxy();

@@ -27,16 +27,23 @@ Result<RemoteName> same_node(const std::vector<std::string> &words) {
   for (const std::string &word : words) {
     std::optional<RemoteName> name = parse_remote(word);
     if (!first || !name || name->host != first->host)
-      return fail_with_hint("a program's OpenCL devices are all on one node",
+      return fail_with_hint("a program's devices are all on one node",
                             "give --device names of this node, or names that begin with the same "
                             "remote:HOST/");
-    if (name->device.starts_with("cuda"))
-      return fail_with_hint(fmt::format("CUDA devices of another node, as \"{}\", cannot be used "
-                                        "yet",
-                                        word),
-                            "remote:HOST/ocl:N names its OpenCL devices");
   }
   return *first;
+}
+
+// The API of all these names; empty: of several, or of one that they do not tell.
+std::string_view only_api(const std::vector<std::string> &words) {
+  std::string_view only;
+  for (const std::string &word : words) {
+    std::string device = parse_remote(word)->device;
+    const Api *api = device.empty() ? &kApis[0] : find_api(device.substr(0, device.find(':')));
+    if (!api || (!only.empty() && only != api->name)) return {};
+    only = api->name;
+  }
+  return only;
 }
 
 }  // namespace
@@ -53,23 +60,27 @@ std::optional<RemoteName> parse_remote(const std::string &name) {
   return RemoteName{rest.substr(0, end), rest.substr(end + 1)};
 }
 
-Result<std::vector<Device>> list_remote_devices(const std::string &host) {
+Result<std::vector<Device>> list_remote_devices(const std::string &host, std::string_view only) {
   std::string proxy = remote_proxy_executable();
   if (proxy.empty())
     return fail_with_hint("ckpt-remote-proxy was not found",
                           "the installation of ckpt is incomplete; install it again");
-  CKPT_TRY(CommandResult r, run_command({proxy, "--host", host, "--list"}, ""));
-  json list = parse_json(r.output);
-  if (r.exit_code != 0 || !list.is_array()) return remote_failure(list);
   std::vector<Device> devices;
-  for (const json &j : list) add_device("ocl", j, devices);
+  for (const Api &api : kApis) {
+    if (!only.empty() && api.name != only) continue;
+    CKPT_TRY(CommandResult r,
+             run_command({proxy, "--host", host, "--list", "--api", api.name}, ""));
+    json list = parse_json(r.output);
+    if (r.exit_code != 0 || !list.is_array()) return remote_failure(list);
+    for (const json &j : list) add_device(api.name, j, devices);
+  }
   return devices;
 }
 
 Result<DeviceChoice> choose_remote_devices(const std::string &spec) {
   std::vector<std::string> words = split_at_commas(spec);
   CKPT_TRY(RemoteName node, same_node(words));
-  CKPT_TRY(std::vector<Device> devices, list_remote_devices(node.host));
+  CKPT_TRY(std::vector<Device> devices, list_remote_devices(node.host, only_api(words)));
   std::string names;
   for (const std::string &word : words) {
     std::string device = parse_remote(word)->device;
@@ -100,7 +111,7 @@ std::vector<std::string> proxy_command(const std::string &api_name, const Device
                                           : remote_proxy_executable();
   if (executable.empty()) return {};
   std::vector<std::string> command{executable};
-  if (!host.empty()) command.insert(command.end(), {"--host", host});
+  if (!host.empty()) command.insert(command.end(), {"--host", host, "--api", api_name});
   if (!ids.empty())
     command.insert(command.end(), {"--device", fmt::format("{}", fmt::join(ids, ","))});
   return command;

@@ -21,8 +21,10 @@ struct RemoteName {
 // No value: the name is one of this node.
 std::optional<RemoteName> parse_remote(const std::string &name);
 
-// The devices of the node `host`, with IDs and numbers of that node.
-Result<std::vector<Device>> list_remote_devices(const std::string &host);
+// The devices of the node `host`, with IDs and numbers of that node; of the API `only`, or of all
+// APIs if it is empty.
+Result<std::vector<Device>> list_remote_devices(const std::string &host,
+                                                std::string_view only = {});
 
 // `spec` consists of names of one node.
 Result<DeviceChoice> choose_remote_devices(const std::string &spec);

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Copies of boxes. The rows of the program's memory are packed here, so that only their bytes
+// travel.
+#include <array>
+
+#include "remote/cuda/client/copies.h"
+#include "remote/cuda/client/memory.h"
+
+namespace ckpt::remote::cuda {
+namespace {
+
+struct Side {
+  bool device;
+  Box box;
+};
+
+// False: it is an array, or its size overflows.
+bool side_of(CUmemorytype type, const void *host, CUdeviceptr device, size_t x, size_t y, size_t z,
+             size_t pitch, size_t height, const CUDA_MEMCPY3D &c, Side &out) {
+  if (type == CU_MEMORYTYPE_ARRAY) return false;
+  u64 base = type == CU_MEMORYTYPE_HOST ? number_of(host) : device;
+  out.device = type == CU_MEMORYTYPE_DEVICE ||
+               (type == CU_MEMORYTYPE_UNIFIED && memory().is_device(base));
+  u64 row = pitch ? pitch : x + c.WidthInBytes;
+  u64 slice = row * (height ? height : y + c.Height);
+  out.box = {base + z * slice + y * row + x, row, slice, c.WidthInBytes, c.Height, c.Depth};
+  return true;
+}
+
+std::byte *row_of(const Box &b, u64 y, u64 z) {
+  return reinterpret_cast<std::byte *>(b.address + z * b.slice + y * b.pitch);
+}
+
+template <class F>
+void for_each_row(const Box &b, F f) {
+  u64 at = 0;
+  for (u64 z = 0; z < b.depth; z++)
+    for (u64 y = 0; y < b.height; y++, at += b.width) f(row_of(b, y, z), at);
+}
+
+void put_box(Writer &w, const Box &b) { w.raw(&b, sizeof b); }
+
+CUresult write_box(const Box &to, const Box &from, Order order) {
+  Bytes packed(to.width * to.height * to.depth);
+  for_each_row(from, [&](const std::byte *row, u64 at) {
+    std::memcpy(packed.data() + at, row, from.width);
+  });
+  Writer w;
+  put_box(w, to);
+  w.put(order.stream).put(u8{order.async});
+  return note_error(
+      link().ask(number(Op::WriteBox), current_context(), {w.bytes(), ByteView(packed)}));
+}
+
+CUresult read_box(const Box &to, const Box &from, Order order) {
+  Bytes packed(to.width * to.height * to.depth);
+  Writer w;
+  put_box(w, from);
+  w.put(order.stream);
+  CUresult e = note_error(
+      link().ask(number(Op::ReadBox), current_context(), {w.bytes()}, nullptr, packed));
+  if (e != CUDA_SUCCESS) return e;
+  for_each_row(to, [&](std::byte *row, u64 at) { std::memcpy(row, packed.data() + at, to.width); });
+  return e;
+}
+
+// What is larger than one call may be goes slice by slice, and then row by row.
+template <class F>
+CUresult in_parts(Box to, Box from, F f) {
+  constexpr u64 kMostBytes = 32u << 20;
+  u64 slice = to.width * to.height;
+  if (slice * to.depth <= kMostBytes) return f(to, from);
+  bool slices = to.depth > 1;
+  if (!slices && to.height <= 1) return CUDA_ERROR_NOT_SUPPORTED;
+  u64 n = slices ? to.depth : to.height;
+  u64 per_part = slices ? 1 : std::max<u64>(1, kMostBytes / to.width);
+  for (u64 i = 0; i < n; i += per_part) {
+    u64 now = std::min(per_part, n - i);
+    Box a = to, b = from;
+    (slices ? a.depth : a.height) = (slices ? b.depth : b.height) = now;
+    a.address += i * (slices ? to.slice : to.pitch);
+    b.address += i * (slices ? from.slice : from.pitch);
+    if (CUresult e = in_parts(a, b, f); e != CUDA_SUCCESS) return e;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult copy_on_host(const Box &to, const Box &from, Order order) {
+  if (CUresult e = entry_cuStreamSynchronize(reinterpret_cast<CUstream>(order.stream));
+      e != CUDA_SUCCESS)
+    return e;
+  for (u64 z = 0; z < to.depth; z++)
+    for (u64 y = 0; y < to.height; y++)
+      std::memmove(row_of(to, y, z), row_of(from, y, z), to.width);
+  return CUDA_SUCCESS;
+}
+
+CUDA_MEMCPY3D as_3d(const CUDA_MEMCPY2D &c) {
+  CUDA_MEMCPY3D d{};
+  d.srcXInBytes = c.srcXInBytes;
+  d.srcY = c.srcY;
+  d.srcMemoryType = c.srcMemoryType;
+  d.srcHost = c.srcHost;
+  d.srcDevice = c.srcDevice;
+  d.srcPitch = c.srcPitch;
+  d.dstXInBytes = c.dstXInBytes;
+  d.dstY = c.dstY;
+  d.dstMemoryType = c.dstMemoryType;
+  d.dstHost = c.dstHost;
+  d.dstDevice = c.dstDevice;
+  d.dstPitch = c.dstPitch;
+  d.WidthInBytes = c.WidthInBytes;
+  d.Height = c.Height;
+  d.Depth = 1;
+  return d;
+}
+
+constexpr Order kLegacy{0, false}, kPerThread{2, false};
+
+Order in(CUstream stream) { return {number_of(stream), true}; }
+
+CUresult copy_rows(const CUDA_MEMCPY2D *c, Order order) {
+  return c ? copy_box(as_3d(*c), order) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult copy_slices(const CUDA_MEMCPY3D *c, Order order) {
+  return c ? copy_box(*c, order) : CUDA_ERROR_INVALID_VALUE;
+}
+
+}  // namespace
+
+CUresult copy_box(const CUDA_MEMCPY3D &c, Order order) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  if (c.WidthInBytes == 0 || c.Height == 0 || c.Depth == 0) return CUDA_SUCCESS;
+  Side to{}, from{};
+  if (!side_of(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstXInBytes, c.dstY, c.dstZ, c.dstPitch,
+               c.dstHeight, c, to) ||
+      !side_of(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcXInBytes, c.srcY, c.srcZ, c.srcPitch,
+               c.srcHeight, c, from))
+    return refuse("a copy from or to an array",
+                  "arrays for textures are not carried to other nodes");
+  if (c.Height > 1 && (to.box.pitch < c.WidthInBytes || from.box.pitch < c.WidthInBytes))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (to.device && from.device) {
+    Writer w;
+    put_box(w, to.box);
+    put_box(w, from.box);
+    return ask(Op::CopyBox, w.put(order.stream).put(u8{order.async}));
+  }
+  auto part = [&](const Box &a, const Box &b) {
+    return to.device ? write_box(a, b, order) : read_box(a, b, order);
+  };
+  if (!to.device && !from.device) return copy_on_host(to.box, from.box, order);
+  return in_parts(to.box, from.box, part);
+}
+
+CUresult entry_cuMemcpy2D_v2(const CUDA_MEMCPY2D *c) { return copy_rows(c, kLegacy); }
+CUresult entry_cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D *c) { return copy_rows(c, kPerThread); }
+CUresult entry_cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *c) { return copy_rows(c, kLegacy); }
+CUresult entry_cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D *c) {
+  return copy_rows(c, kPerThread);
+}
+CUresult entry_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *c, CUstream s) {
+  return copy_rows(c, in(s));
+}
+CUresult entry_cuMemcpy3D_v2(const CUDA_MEMCPY3D *c) { return copy_slices(c, kLegacy); }
+CUresult entry_cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D *c) { return copy_slices(c, kPerThread); }
+CUresult entry_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *c, CUstream s) {
+  return copy_slices(c, in(s));
+}
+
+}  // namespace ckpt::remote::cuda

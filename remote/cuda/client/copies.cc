@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The program's bytes are read when a copy is enqueued, as the driver reads pageable memory. A
+// program could notice only if something that it has enqueued before writes to these bytes: a host
+// function, so a copy waits for those. Copies to the program's memory are waited for.
+#include "remote/cuda/client/copies.h"
+
+#include <algorithm>
+
+#include "remote/cuda/client/memory.h"
+
+namespace ckpt::remote::cuda {
+namespace {
+
+CUresult send_piece(u64 to, ByteView bytes, Order order, bool one_way) {
+  Writer w;
+  w.put(to).put(order.stream).put(u8{one_way || order.async});
+  Link::Parts parts{w.bytes(), bytes};
+  u16 op = number(Op::Write);
+  if (!one_way) return note_error(link().ask(op, current_context(), parts));
+  link().send(op, current_context(), parts);
+  return CUDA_SUCCESS;
+}
+
+CUresult wait_for_host_functions(Order order) {
+  if (!link().expects_host_calls()) return CUDA_SUCCESS;
+  return entry_cuStreamSynchronize(reinterpret_cast<CUstream>(order.stream));
+}
+
+}  // namespace
+
+CUresult write_device(u64 to, const void *from, u64 bytes, Order order) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  if (bytes == 0) return CUDA_SUCCESS;
+  if (!from || memory().is_device(number_of(from))) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult e = wait_for_host_functions(order); e != CUDA_SUCCESS) return e;
+  bool certain = memory().holds(to, bytes) && can_send(order.stream);
+  for (u64 at = 0; at < bytes; at += kPieceBytes) {
+    u64 n = std::min(kPieceBytes, bytes - at);
+    bool last = at + n == bytes;
+    CUresult e = send_piece(to + at, view(static_cast<const std::byte *>(from) + at, n), order,
+                            certain && (order.async || !last));
+    if (e != CUDA_SUCCESS) return e;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult read_device(void *to, u64 from, u64 bytes, Order order) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  if (bytes == 0) return CUDA_SUCCESS;
+  if (!to || memory().is_device(number_of(to))) return CUDA_ERROR_INVALID_VALUE;
+  Writer w;
+  w.put(from).put(bytes).put(order.stream);
+  return note_error(link().ask(number(Op::Read), current_context(), {w.bytes()}, nullptr,
+                               std::span(static_cast<std::byte *>(to), bytes)));
+}
+
+CUresult copy_on_device(u64 to, u64 from, u64 bytes, Order order) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  if (bytes == 0) return CUDA_SUCCESS;
+  Writer w;
+  w.put(to).put(from).put(bytes).put(order.stream).put(u8{order.async});
+  bool certain = memory().holds(to, bytes) && memory().holds(from, bytes);
+  if (!certain || !order.async || !can_send(order.stream)) return ask(Op::Copy, w);
+  link().send(number(Op::Copy), current_context(), {w.bytes()});
+  return CUDA_SUCCESS;
+}
+
+CUresult copy(u64 to, u64 from, u64 bytes, Order order) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  bool to_device = memory().is_device(to), from_device = memory().is_device(from);
+  if (to_device && from_device) return copy_on_device(to, from, bytes, order);
+  if (to_device) return write_device(to, reinterpret_cast<void *>(from), bytes, order);
+  if (from_device) return read_device(reinterpret_cast<void *>(to), from, bytes, order);
+  if (CUresult e = entry_cuStreamSynchronize(reinterpret_cast<CUstream>(order.stream));
+      e != CUDA_SUCCESS)
+    return e;
+  if (bytes > 0) std::memmove(reinterpret_cast<void *>(to), reinterpret_cast<void *>(from), bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult fill(u64 address, u64 pitch, u32 value, u32 unit, u64 width, u64 height, Order order) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  if (width == 0 || height == 0) return CUDA_SUCCESS;
+  constexpr u64 kMost = 1ull << 46;
+  if (width > kMost || height > kMost || pitch > kMost) return CUDA_ERROR_INVALID_VALUE;
+  u64 row = height > 1 ? pitch : width * unit;
+  bool certain = order.async && address % unit == 0 && row % unit == 0 && width * unit <= row &&
+                 can_send(order.stream) && height <= kMost / row &&
+                 memory().holds(address, row * (height - 1) + width * unit);
+  Writer w;
+  w.put(address).put(row).put(value).put(unit).put(width).put(height);
+  w.put(order.stream).put(u8{order.async});
+  if (!certain) return ask(Op::Fill, w);
+  link().send(number(Op::Fill), current_context(), {w.bytes()});
+  return CUDA_SUCCESS;
+}
+
+}  // namespace ckpt::remote::cuda

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Copies between the program's memory and device memory, and fills.
+#pragma once
+
+#include "remote/cuda/client/client.h"
+
+namespace ckpt::remote::cuda {
+
+// The stream of a copy, and whether the call waits for it.
+struct Order {
+  u64 stream;
+  bool async;
+};
+
+// Any two addresses.
+CUresult copy(u64 to, u64 from, u64 bytes, Order order);
+CUresult write_device(u64 to, const void *from, u64 bytes, Order order);
+CUresult read_device(void *to, u64 from, u64 bytes, Order order);
+CUresult copy_on_device(u64 to, u64 from, u64 bytes, Order order);
+CUresult copy_box(const CUDA_MEMCPY3D &box, Order order);
+// `height` rows of `width` values of `unit` bytes.
+CUresult fill(u64 address, u64 pitch, u32 value, u32 unit, u64 width, u64 height, Order order);
+
+}  // namespace ckpt::remote::cuda

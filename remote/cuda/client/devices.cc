@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The start, and what devices say of themselves: asked once, as it never changes.
+#include <map>
+
+#include "common/base/log.h"
+#include "remote/cuda/client/client.h"
+#include "remote/cuda/client/participant.h"
+
+namespace ckpt::remote::cuda {
+namespace {
+
+struct Start {
+  std::mutex mutex;
+  bool tried = false;
+  CUresult result = CUDA_ERROR_NOT_INITIALIZED;
+};
+
+CUresult start() {
+  CUresult e = CUDA_SUCCESS;
+  Result<> opened = join_session([] { return link().open(); });
+  if (!opened) {
+    log::error(std::move(opened.error()).in("the CUDA devices of the other node cannot be used"));
+    e = CUDA_ERROR_DEVICE_UNAVAILABLE;
+  }
+  if (opened) set_ready();
+  return e;
+}
+
+// What the device could do only together with the memory of its own node, or with entries that are
+// refused here.
+bool is_lacking(CUdevice_attribute a) {
+  switch (a) {
+    case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
+    case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
+    case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
+    case CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST:
+    case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
+    case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES:
+    case CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
+    case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+CUresult entry_cuInit(unsigned flags) {
+  static Start *const kStart = new Start;
+  if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(kStart->mutex);
+  if (!std::exchange(kStart->tried, true)) kStart->result = start();
+  return kStart->result == CUDA_SUCCESS ? link().lost() : kStart->result;
+}
+
+// Programs ask before cuInit, too.
+CUresult entry_cuDriverGetVersion(int *version) {
+  if (CUresult e = entry_cuInit(0); e != CUDA_SUCCESS) return e;
+  static std::atomic<int> known{0};
+  if (!version) return CUDA_ERROR_INVALID_VALUE;
+  if (known == 0) {
+    int asked = 0;
+    if (CUresult e = ask_cuDriverGetVersion(&asked); e != CUDA_SUCCESS) return e;
+    known = asked;
+  }
+  *version = known;
+  return CUDA_SUCCESS;
+}
+
+CUresult entry_cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  static std::mutex mutex;
+  static auto *const kKnown = new std::map<std::pair<CUdevice, CUdevice_attribute>, int>;
+  if (!value) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(mutex);
+  auto found = kKnown->find({device, attribute});
+  if (found == kKnown->end()) {
+    int asked = 0;
+    if (CUresult e = ask_cuDeviceGetAttribute(&asked, attribute, device); e != CUDA_SUCCESS)
+      return e;
+    found = kKnown->emplace(std::pair(device, attribute), is_lacking(attribute) ? 0 : asked).first;
+  }
+  *value = found->second;
+  return CUDA_SUCCESS;
+}
+
+CUresult entry_cuDeviceCanAccessPeer(int *can, CUdevice, CUdevice) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  if (!can) return CUDA_ERROR_INVALID_VALUE;
+  *can = 0;
+  return CUDA_SUCCESS;
+}
+
+CUresult entry_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
+  thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  if (!mode) return CUDA_ERROR_INVALID_VALUE;
+  std::swap(*mode, current);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace ckpt::remote::cuda

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Launches go one way, except for the first one of each shape (function, sizes, attributes): the
+// driver judges it, so that what it refuses is refused at once, as on this node.
+#include <vector>
+
+#include "common/base/fnv.h"
+#include "remote/cuda/client/client.h"
+
+namespace ckpt::remote::cuda {
+namespace {
+
+struct Place {
+  u64 offset, bytes;
+};
+
+// The parameters of a function; asked once.
+CUresult layout_of(u64 function, const std::vector<Place> *&out) {
+  static std::mutex mutex;
+  static auto *const kKnown = new std::unordered_map<u64, std::vector<Place>>;
+  std::lock_guard lock(mutex);
+  auto found = kKnown->find(function);
+  if (found == kKnown->end()) {
+    Bytes reply;
+    Writer w;
+    if (CUresult e = ask(Op::Parameters, w.put(function), &reply); e != CUDA_SUCCESS) return e;
+    Reader r(reply);
+    std::vector<Place> places;
+    for (u32 n = r.get<u32>(); n > 0 && r.ok(); n--) {
+      u64 offset = r.get<u64>();
+      places.push_back({offset, r.get<u64>()});
+    }
+    if (!r.done()) return link().malformed();
+    found = kKnown->emplace(function, std::move(places)).first;
+  }
+  out = &found->second;  // never erased, as numbers are not used again
+  return CUDA_SUCCESS;
+}
+
+// The parameters as one piece of memory, from either form in which a program may give them.
+CUresult pack(u64 function, void **parameters, void **extra, Bytes &out) {
+  if (extra) {
+    const void *buffer = nullptr;
+    size_t bytes = 0;
+    for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+      if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER) buffer = extra[1];
+      if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE) bytes = *static_cast<size_t *>(extra[1]);
+    }
+    if (bytes > 0 && !buffer) return CUDA_ERROR_INVALID_VALUE;
+    ByteView all = view(buffer, bytes);
+    out.assign(all.begin(), all.end());
+  }
+  const std::vector<Place> *places = nullptr;
+  if (CUresult e = layout_of(function, places); e != CUDA_SUCCESS) return e;
+  for (const Place &p : *places) {
+    if (extra && p.offset + p.bytes > out.size()) return CUDA_ERROR_INVALID_VALUE;
+    out.resize(std::max<u64>(out.size(), p.offset + p.bytes));
+  }
+  if (extra || places->empty()) return CUDA_SUCCESS;
+  if (!parameters) return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < places->size(); i++)
+    std::memcpy(out.data() + (*places)[i].offset, parameters[i], (*places)[i].bytes);
+  return CUDA_SUCCESS;
+}
+
+bool is_carried(CUlaunchAttributeID id) {
+  return id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE || id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION ||
+         id == CU_LAUNCH_ATTRIBUTE_PRIORITY ||
+         id == CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE;
+}
+
+// {attributes}, of which those that are only hints are left out.
+CUresult put_attributes(Writer &w, const CUlaunchConfig &c) {
+  std::vector<const CUlaunchAttribute *> carried;
+  for (unsigned i = 0; i < c.numAttrs; i++) {
+    CUlaunchAttributeID id = c.attrs[i].id;
+    bool hint = id == CU_LAUNCH_ATTRIBUTE_IGNORE || id == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW ||
+                id == CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+    if (is_carried(id))
+      carried.push_back(&c.attrs[i]);
+    else if (!hint)
+      return refuse("cuLaunchKernelEx with this attribute",
+                    "events and orders inside of a launch are not carried to other nodes");
+  }
+  w.put(static_cast<u32>(carried.size()));
+  for (const CUlaunchAttribute *a : carried)
+    w.put(static_cast<u32>(a->id)).raw(&a->value, sizeof a->value);
+  return CUDA_SUCCESS;
+}
+
+CUresult launch(const CUlaunchConfig &c, CUfunction f, void **parameters, void **extra) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  if (!f) return CUDA_ERROR_INVALID_HANDLE;
+  Bytes packed;
+  if (CUresult e = pack(number_of(f), parameters, extra, packed); e != CUDA_SUCCESS) return e;
+  Writer w;
+  w.put(number_of(f)).put(c.gridDimX).put(c.gridDimY).put(c.gridDimZ).put(c.blockDimX);
+  w.put(c.blockDimY).put(c.blockDimZ).put(c.sharedMemBytes).put(number_of(c.hStream));
+  if (CUresult e = put_attributes(w, c); e != CUDA_SUCCESS) return e;
+  u64 shape = fnv1a(text(w.bytes()), current_context());
+  Link::Parts parts{w.bytes(), ByteView(packed)};
+  if (can_send(number_of(c.hStream)) && ledger().knows_shape(shape)) {
+    link().send(number(Op::Launch), current_context(), parts);
+    return CUDA_SUCCESS;
+  }
+  CUresult e = note_error(link().ask(number(Op::Launch), current_context(), parts));
+  if (e == CUDA_SUCCESS) ledger().add_shape(shape);
+  return e;
+}
+
+}  // namespace
+
+CUresult entry_cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                              unsigned by, unsigned bz, unsigned shared, CUstream stream,
+                              void **parameters, void **extra) {
+  return launch({gx, gy, gz, bx, by, bz, shared, stream, nullptr, 0}, f, parameters, extra);
+}
+
+CUresult entry_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **parameters,
+                                void **extra) {
+  return config ? launch(*config, f, parameters, extra) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult entry_cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz,
+                                         unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                                         CUstream stream, void **parameters) {
+  CUlaunchAttribute cooperative{};
+  cooperative.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+  cooperative.value.cooperative = 1;
+  return launch({gx, gy, gz, bx, by, bz, shared, stream, &cooperative, 1}, f, parameters, nullptr);
+}
+
+namespace {
+
+CUresult call_host(CUstream stream, Link::HostFunction function) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  u64 token = link().expect_host_call(std::move(function));
+  Writer w;
+  CUresult e = ask(Op::HostCall, w.put(token).put(number_of(stream)));
+  if (e != CUDA_SUCCESS) link().forget_host_call(token);
+  return e;
+}
+
+}  // namespace
+
+CUresult entry_cuLaunchHostFunc(CUstream stream, CUhostFn f, void *data) {
+  if (!f) return CUDA_ERROR_INVALID_VALUE;
+  return call_host(stream, [f, data] { f(data); });
+}
+
+CUresult entry_cuStreamAddCallback(CUstream stream, CUstreamCallback f, void *data, unsigned flags) {
+  if (!f || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  return call_host(stream, [=] { f(stream, CUDA_SUCCESS, data); });
+}
+
+}  // namespace ckpt::remote::cuda

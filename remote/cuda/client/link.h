@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The program's end of the connection to ckpt-cuda-server (remote/cuda/protocol.h).
+//
+// A one-way call is only put into a batch, which costs its caller a lock and a copy. A thread of the
+// library, the sender, sends the batch; while it does, further calls gather. A synchronous call
+// sends what has gathered together with itself, and waits: one of the threads that wait receives,
+// for all of them.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "remote/connection.h"
+#include "remote/cuda/handles.h"
+#include "remote/cuda/protocol.h"
+
+namespace ckpt::remote::cuda {
+
+class Link {
+ public:
+  using Parts = std::initializer_list<ByteView>;
+
+  // Asks the session's keeper for a connection to the chosen devices.
+  Result<> open();
+  // Why no call can be carried out any more; CUDA_SUCCESS: they can.
+  CUresult lost() const { return lost_.load(std::memory_order_relaxed); }
+
+  // One way: whether it failed is known by the next synchronising call.
+  void send(u16 op, u64 context, Parts arguments);
+  // Waits for the reply. `data`: where the bytes of frames CudaData go, which must be as many.
+  CUresult ask(u16 op, u64 context, Parts arguments, Bytes *results = nullptr,
+               std::span<std::byte> data = {});
+
+  // Runs `function` when the server says so, on a thread of this library.
+  using HostFunction = std::function<void()>;
+  u64 expect_host_call(HostFunction function);
+  void forget_host_call(u64 token);
+  bool expects_host_calls();
+
+  // The reply was none of this protocol.
+  CUresult malformed();
+  // In the child of a fork: async-signal-safe.
+  void forked();
+
+ private:
+  struct Waiting {
+    CUresult status = CUDA_SUCCESS;
+    Bytes *results;
+    std::span<std::byte> data;
+    bool done = false;
+  };
+  void add(u16 op, bool one_way, u64 context, Parts arguments);
+  void flush();
+  void send_batches();
+  void start_threads();
+  void receive_one(std::unique_lock<std::mutex> &lock);
+  Result<> take(const Connection::Received &frame);
+  void listen();
+  void run_host_calls();
+  void lose(const Error &why);
+
+  std::unique_ptr<Connection> connection_;
+  std::atomic<CUresult> lost_{CUDA_SUCCESS};
+
+  std::mutex batch_mutex_;  // guards what follows
+  std::condition_variable gathered_;
+  Connection::Batch batch_;
+  bool sender_sleeps_ = false;
+
+  std::mutex send_mutex_;  // held while a batch is sent; taken before batch_mutex_
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable arrived_;
+  bool receiving_ = false;  // a thread receives now
+  std::unordered_map<u32, Waiting *> waiting_;  // by lane
+
+  u64 last_token_ = 0;
+  std::unordered_map<u64, HostFunction> host_functions_;
+  std::deque<u64> host_calls_;  // to be run now
+  bool listening_ = false;
+};
+
+// Never destroyed: the CUDA runtime calls the driver after main() has returned.
+Link &link();
+
+}  // namespace ckpt::remote::cuda

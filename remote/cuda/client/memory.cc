@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/cuda/client/memory.h"
+
+#include <sys/mman.h>
+
+#include <iterator>
+
+#include "common/base/log.h"
+
+namespace ckpt::remote::cuda {
+namespace {
+
+constexpr u64 kBlockBytes = 2u << 20;
+constexpr u64 kSmallBytes = kBlockBytes / 2;
+constexpr u64 kGrainBytes = 512;
+constexpr u64 kArenaBytes = 1ull << 40;
+constexpr u64 kLargestBytes = 1ull << 50;
+constexpr int kTries = 4;
+
+u64 rounded(u64 bytes, u64 to) { return (bytes + to - 1) / to * to; }
+
+// The size with which it counts in a block.
+u64 reserved(u64 bytes) {
+  return rounded(bytes, bytes <= kSmallBytes ? kGrainBytes : kBlockBytes);
+}
+
+// Reserves addresses of this process; at `base`, or anywhere if that is 0. 0: they are in use.
+u64 reserve_here(u64 base, u64 bytes) {
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void *p = ::mmap(reinterpret_cast<void *>(base), bytes, PROT_NONE,
+                   base ? kFlags | MAP_FIXED_NOREPLACE : kFlags, -1, 0);
+  return p == MAP_FAILED ? 0 : reinterpret_cast<u64>(p);
+}
+
+CUresult reserve_there(u64 base, u64 bytes, u64 &got) {
+  Bytes reply;
+  Writer w;
+  CUresult e = ask(Op::Arena, w.put(base).put(bytes), &reply);
+  got = Reader(reply).get<u64>();
+  return e;
+}
+
+}  // namespace
+
+Memory &memory() {
+  static Memory *const kMemory = new Memory;
+  return *kMemory;
+}
+
+// First where the device likes it; if these addresses are in use here, where this process has room.
+CUresult Memory::open_arena() {
+  u64 base = 0;
+  CUresult e = reserve_there(0, kArenaBytes, base);
+  if (e != CUDA_SUCCESS) return e;
+  bool ok = reserve_here(base, kArenaBytes) == base;
+  for (int i = 0; i < kTries && !ok; i++) {
+    u64 room = reserve_here(0, kArenaBytes + kBlockBytes), got = 0;
+    base = rounded(room, kBlockBytes);
+    ok = room && reserve_there(base, kArenaBytes, got) == CUDA_SUCCESS && got == base;
+  }
+  if (!ok) {
+    log::error("the device of the other node has no range of addresses that is free here, too");
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  arena_ = base;
+  arena_bytes_ = kArenaBytes;
+  free_ = Spans(base, kArenaBytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult Memory::map_block(u64 bytes, CUdevice device, u64 &base) {
+  if (arena_ == 0)
+    if (CUresult e = open_arena(); e != CUDA_SUCCESS) return e;
+  std::optional<u64> at = free_.take(bytes, kBlockBytes);
+  if (!at) return CUDA_ERROR_OUT_OF_MEMORY;
+  Writer w;
+  CUresult e = ask(Op::Map, w.put(*at).put(bytes).put(i32{device}));
+  if (e != CUDA_SUCCESS) free_.give(*at, bytes);
+  base = *at;
+  return e;
+}
+
+void Memory::unmap_block(u64 base, u64 bytes) {
+  Writer w;
+  w.put(base).put(bytes);
+  link().send(number(Op::Unmap), current_context(), {w.bytes()});
+  free_.give(base, bytes);
+}
+
+CUresult Memory::take_small(u64 context, CUdevice device, u64 bytes, u64 &base) {
+  auto &blocks = small_[context];
+  for (auto &[block, free] : blocks)
+    if (std::optional<u64> at = free.take(bytes, kGrainBytes)) {
+      base = *at;
+      return CUDA_SUCCESS;
+    }
+  if (CUresult e = map_block(kBlockBytes, device, base); e != CUDA_SUCCESS) return e;
+  blocks[base] = Spans(base + bytes, kBlockBytes - bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult Memory::allocate(u64 context, u64 bytes, u64 &out) {
+  std::optional<CUdevice> device = ledger().device_of(context);
+  if (!device) return CUDA_ERROR_INVALID_CONTEXT;
+  if (bytes > kLargestBytes) return CUDA_ERROR_OUT_OF_MEMORY;
+  std::lock_guard lock(mutex_);
+  u64 all = reserved(bytes);
+  CUresult e = bytes <= kSmallBytes ? take_small(context, *device, all, out)
+                                    : map_block(all, *device, out);
+  if (e == CUDA_SUCCESS) all_[out] = {out, bytes, context, *device, ++last_id_, true};
+  return e;
+}
+
+// A shared block that has become free as a whole is given back.
+void Memory::give(const Allocation &a) {
+  u64 bytes = reserved(a.bytes), block = a.base / kBlockBytes * kBlockBytes;
+  if (a.bytes > kSmallBytes) return unmap_block(a.base, bytes);
+  auto &blocks = small_[a.context];
+  Spans &free = blocks[block];
+  free.give(a.base, bytes);
+  if (!free.holds(block, kBlockBytes)) return;
+  unmap_block(block, kBlockBytes);
+  blocks.erase(block);
+}
+
+bool Memory::release(u64 base) {
+  std::lock_guard lock(mutex_);
+  auto found = all_.find(base);
+  if (found == all_.end() || !found->second.in_arena) return false;
+  give(found->second);
+  all_.erase(found);
+  return true;
+}
+
+void Memory::release_all(u64 context) {
+  std::lock_guard lock(mutex_);
+  for (auto i = all_.begin(); i != all_.end();) {
+    bool of_it = i->second.context == context;
+    if (of_it && i->second.in_arena) give(i->second);
+    i = of_it ? all_.erase(i) : std::next(i);
+  }
+  small_.erase(context);
+}
+
+void Memory::add_placed(u64 base, u64 bytes, u64 context) {
+  CUdevice device = ledger().device_of(context).value_or(0);
+  std::lock_guard lock(mutex_);
+  all_[base] = {base, bytes, context, device, ++last_id_, false};
+}
+
+bool Memory::remove_placed(u64 base) {
+  std::lock_guard lock(mutex_);
+  auto found = all_.find(base);
+  if (found == all_.end() || found->second.in_arena) return false;
+  all_.erase(found);
+  return true;
+}
+
+std::optional<Allocation> Memory::find(u64 address) const {
+  std::lock_guard lock(mutex_);
+  auto next = all_.upper_bound(address);
+  if (next == all_.begin()) return {};
+  const Allocation &a = std::prev(next)->second;
+  return address - a.base < a.bytes ? std::optional(a) : std::nullopt;
+}
+
+bool Memory::holds(u64 address, u64 bytes) const {
+  std::optional<Allocation> a = find(address);
+  return a && bytes <= a->bytes - (address - a->base);
+}
+
+bool Memory::is_device(u64 address) const {
+  {
+    std::lock_guard lock(mutex_);
+    if (arena_ != 0 && address - arena_ < arena_bytes_) return true;
+  }
+  return find(address).has_value();
+}
+
+}  // namespace ckpt::remote::cuda

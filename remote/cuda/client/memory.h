@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Device memory of the program. Addresses are cut from one arena, which is reserved here, without
+// access, as well as on the device: so an address of the device is none of the host's, and a program
+// that follows one faults. Physical memory is put behind blocks of 2 MiB. Allocations of at most half
+// a block share blocks, so most of them cost no round trip.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "common/base/spans.h"
+#include "remote/cuda/client/client.h"
+
+namespace ckpt::remote::cuda {
+
+struct Allocation {
+  u64 base = 0, bytes = 0;
+  u64 context = 0;
+  CUdevice device = 0;
+  u64 id = 0;
+  bool in_arena = true;  // else the driver has placed it
+};
+
+class Memory {
+ public:
+  CUresult allocate(u64 context, u64 bytes, u64 &out);
+  // The work that may use it has ended. False: no allocation of the arena begins there.
+  bool release(u64 base);
+  // Of a context that has ended.
+  void release_all(u64 context);
+  // What the driver has placed: a variable, or stream-ordered memory.
+  void add_placed(u64 base, u64 bytes, u64 context);
+  bool remove_placed(u64 base);
+
+  std::optional<Allocation> find(u64 address) const;
+  // Whether these bytes are of one allocation.
+  bool holds(u64 address, u64 bytes) const;
+  // Whether the address is of the arena, or of an allocation.
+  bool is_device(u64 address) const;
+
+ private:
+  CUresult open_arena();
+  CUresult map_block(u64 bytes, CUdevice device, u64 &base);
+  void unmap_block(u64 base, u64 bytes);
+  CUresult take_small(u64 context, CUdevice device, u64 bytes, u64 &base);
+  void give(const Allocation &a);
+
+  mutable std::mutex mutex_;
+  u64 arena_ = 0, arena_bytes_ = 0;
+  Spans free_;  // of the arena
+  // Blocks with small allocations, by context and address.
+  std::map<u64, std::map<u64, Spans>> small_;
+  std::map<u64, Allocation> all_;
+  u64 last_id_ = 0;
+};
+
+Memory &memory();
+
+}  // namespace ckpt::remote::cuda

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/cuda/client/host_memory.h"
+#include "remote/cuda/client/memory.h"
+
+namespace ckpt::remote::cuda {
+namespace {
+
+// As libckpt-cuda has it: what textures require on today's devices.
+constexpr size_t kPitchBytes = 512;
+
+CUresult allocate(CUdeviceptr *out, u64 bytes) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  if (!out || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  u64 base = 0;
+  CUresult e = memory().allocate(current_context(), bytes, base);
+  if (e == CUDA_SUCCESS) *out = base;
+  return e;
+}
+
+CUresult allocate_on_host(void **out, size_t bytes, unsigned flags) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  if (!out || bytes == 0 || flags > 7) return CUDA_ERROR_INVALID_VALUE;
+  if (current_context() == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  if (flags & CU_MEMHOSTALLOC_DEVICEMAP)
+    return refuse("cuMemHostAlloc with CU_MEMHOSTALLOC_DEVICEMAP",
+                  "the device cannot reach memory of this node");
+  return host_memory().allocate(bytes, flags, out);
+}
+
+template <class T>
+CUresult put(void *out, T value) {
+  std::memcpy(out, &value, sizeof value);
+  return CUDA_SUCCESS;
+}
+
+CUresult device_attribute(const Allocation &a, CUpointer_attribute what, u64 p, void *out) {
+  switch (what) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT: return put(out, a.context);
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: return put(out, unsigned{CU_MEMORYTYPE_DEVICE});
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: return put(out, p);
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID: return put(out, a.id);
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return put(out, int{a.device});
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return put(out, a.base);
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return put(out, a.bytes);
+    case CU_POINTER_ATTRIBUTE_MAPPED: return put(out, 1u);
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: return put(out, 0u);
+    default: return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+CUresult host_attribute(const HostRange &r, CUpointer_attribute what, u64 p, void *out) {
+  switch (what) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT: return put(out, r.context);
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: return put(out, unsigned{CU_MEMORYTYPE_HOST});
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER: return put(out, p);
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return put(out, r.base);
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return put(out, r.bytes);
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      return put(out, int{ledger().device_of(r.context).value_or(0)});
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: return put(out, 0u);
+    default: return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+// Kernels may still use the memory, in any stream of its context.
+CUresult settle(u64 context) {
+  Bytes none;
+  return note_error(link().ask(number(Op::Settle), context, {}, &none));
+}
+
+CUresult allocate_in_order(CUdeviceptr *out, u64 bytes, u64 pool, CUstream stream) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  if (!out || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  Writer w;
+  Bytes reply;
+  CUresult e = ask(Op::AllocateInOrder, w.put(bytes).put(pool).put(number_of(stream)), &reply);
+  if (e != CUDA_SUCCESS) return e;
+  *out = Reader(reply).get<u64>();
+  memory().add_placed(*out, bytes, current_context());
+  return e;
+}
+
+}  // namespace
+
+CUresult entry_cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) { return allocate(out, bytes); }
+
+CUresult entry_cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
+                                  unsigned element) {
+  bool valid = element == 4 || element == 8 || element == 16;
+  if (!pitch || !valid || width > SIZE_MAX - kPitchBytes) return CUDA_ERROR_INVALID_VALUE;
+  u64 row = (width + kPitchBytes - 1) / kPitchBytes * kPitchBytes, all = 0;
+  if (__builtin_mul_overflow(row, height, &all)) return CUDA_ERROR_OUT_OF_MEMORY;
+  CUresult e = allocate(out, all);
+  if (e == CUDA_SUCCESS) *pitch = row;
+  return e;
+}
+
+CUresult entry_cuMemFree_v2(CUdeviceptr p) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  if (p == 0) return CUDA_SUCCESS;
+  std::optional<Allocation> a = memory().find(p);
+  if (!a || a->base != p) return CUDA_ERROR_INVALID_VALUE;
+  CUresult e = settle(a->context);
+  if (memory().release(p)) return e;
+  return e == CUDA_SUCCESS ? entry_cuMemFreeAsync(p, nullptr) : e;
+}
+
+CUresult entry_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr p) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  std::optional<Allocation> a = memory().find(p);
+  if (!a) return CUDA_ERROR_NOT_FOUND;
+  if (base) *base = a->base;
+  if (bytes) *bytes = a->bytes;
+  return CUDA_SUCCESS;
+}
+
+CUresult entry_cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream) {
+  return allocate_in_order(out, bytes, 0, stream);
+}
+
+CUresult entry_cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool,
+                                       CUstream stream) {
+  if (!pool) return CUDA_ERROR_INVALID_VALUE;
+  return allocate_in_order(out, bytes, number_of(pool), stream);
+}
+
+// Blocks cannot be freed in the order of a stream, so that memory of cuMemAlloc waits for it.
+CUresult entry_cuMemFreeAsync(CUdeviceptr p, CUstream stream) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  std::optional<Allocation> a = memory().find(p);
+  if (!a || a->base != p) return CUDA_ERROR_INVALID_VALUE;
+  if (a->in_arena) {
+    CUresult e = entry_cuStreamSynchronize(stream);
+    memory().release(p);
+    return e;
+  }
+  Writer w;
+  CUresult e = ask(Op::FreeInOrder, w.put(u64{p}).put(number_of(stream)));
+  if (e == CUDA_SUCCESS) memory().remove_placed(p);
+  return e;
+}
+
+CUresult entry_cuMemAllocHost_v2(void **out, size_t bytes) {
+  return allocate_on_host(out, bytes, 0);
+}
+
+CUresult entry_cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
+  return allocate_on_host(out, bytes, flags);
+}
+
+CUresult entry_cuMemFreeHost(void *p) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  std::optional<HostRange> r = host_memory().find(number_of(p));
+  if (!r || r->base != number_of(p)) return CUDA_ERROR_INVALID_VALUE;
+  CUresult e = settle(r->context);
+  CUresult freed = host_memory().remove(number_of(p), false);
+  return e != CUDA_SUCCESS ? e : freed;
+}
+
+CUresult entry_cuMemHostRegister_v2(void *p, size_t bytes, unsigned flags) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  if (!p || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (flags & ~unsigned{CU_MEMHOSTREGISTER_PORTABLE})
+    return refuse("cuMemHostRegister with flags", "the device cannot reach memory of this node");
+  return host_memory().add_registered(number_of(p), bytes, flags);
+}
+
+CUresult entry_cuMemHostUnregister(void *p) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  return host_memory().remove(number_of(p), true);
+}
+
+CUresult entry_cuMemHostGetFlags(unsigned *flags, void *p) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  std::optional<HostRange> r = host_memory().find(number_of(p));
+  if (!flags || !r) return CUDA_ERROR_INVALID_VALUE;
+  *flags = r->flags;
+  return CUDA_SUCCESS;
+}
+
+CUresult entry_cuPointerGetAttribute(void *out, CUpointer_attribute what, CUdeviceptr p) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  if (std::optional<Allocation> a = memory().find(p)) return device_attribute(*a, what, p, out);
+  if (std::optional<HostRange> r = host_memory().find(p)) return host_attribute(*r, what, p, out);
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
+// An attribute that a pointer does not have is 0 (cuPointerGetAttributes' documentation).
+CUresult entry_cuPointerGetAttributes(unsigned n, CUpointer_attribute *what, void **out,
+                                      CUdeviceptr p) {
+  if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
+  if (!what || !out) return CUDA_ERROR_INVALID_VALUE;
+  for (unsigned i = 0; i < n; i++) {
+    bool wide = what[i] == CU_POINTER_ATTRIBUTE_CONTEXT ||
+                what[i] == CU_POINTER_ATTRIBUTE_DEVICE_POINTER ||
+                what[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER ||
+                what[i] == CU_POINTER_ATTRIBUTE_BUFFER_ID ||
+                what[i] == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR ||
+                what[i] == CU_POINTER_ATTRIBUTE_RANGE_SIZE;
+    if (entry_cuPointerGetAttribute(out[i], what[i], p) == CUDA_SUCCESS) continue;
+    if (what[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+      put(out[i], int{CU_DEVICE_INVALID});
+    else if (wide)
+      put(out[i], u64{0});
+    else
+      put(out[i], 0u);
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace ckpt::remote::cuda

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/cuda/client/reasons.h"
+
+#include <string_view>
+
+namespace ckpt::remote::cuda {
+namespace {
+
+struct Reason {
+  std::string_view begin;  // of the entry's name
+  const char *text;
+};
+
+// docs/REMOTE.md has this list, too.
+constexpr Reason kReasons[] = {
+    {"cuGraph", "graphs are not carried to other nodes"},
+    {"cuStreamBeginCapture", "graphs are not carried to other nodes"},
+    {"cuStreamEndCapture", "graphs are not carried to other nodes"},
+    {"cuUserObject", "graphs are not carried to other nodes"},
+    {"cuTex", "textures and surfaces are not carried to other nodes"},
+    {"cuSurf", "textures and surfaces are not carried to other nodes"},
+    {"cuArray", "arrays for textures are not carried to other nodes"},
+    {"cuMipmappedArray", "arrays for textures are not carried to other nodes"},
+    {"cuMemAllocManaged", "host and device would share memory"},
+    {"cuMemPrefetch", "host and device would share memory"},
+    {"cuMemAdvise", "host and device would share memory"},
+    {"cuLibraryGetManaged", "host and device would share memory"},
+    {"cuMemHostGetDevicePointer", "the device cannot reach memory of this node"},
+    {"cuIpc", "memory cannot be shared with another process"},
+    {"cuMemExport", "memory cannot be shared with another process"},
+    {"cuMemImport", "memory cannot be shared with another process"},
+    {"cuMemAddress", "the library itself manages the device's addresses"},
+    {"cuMemCreate", "the library itself manages the device's addresses"},
+    {"cuMemMap", "the library itself manages the device's addresses"},
+    {"cuCheckpoint", "ckpt-dump makes checkpoints"},
+    {"cuGraphics", "there is no graphics device there"},
+    {"cuLink", "the device linker is not carried to other nodes"},
+};
+
+}  // namespace
+
+const char *reason_against(const char *symbol) {
+  for (const Reason &r : kReasons)
+    if (std::string_view(symbol).starts_with(r.begin)) return r.text;
+  return "the function is not carried to other nodes yet";
+}
+
+}  // namespace ckpt::remote::cuda

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CUDA over a connection (remote/frames.h): what the forwarding libcuda.so.1 in a program says to
+// ckpt-cuda-server on the node that has the device.
+//
+//   program ── connection ── ckpt-cuda-server ── any real libcuda.so.1
+//
+// A call is one frame, Frame::CudaCall. Most calls are lines of cuda.api, and their bodies are
+// derived from the function's type (codec.h); the others are those of Op below. The calls of one
+// thread of the program, a lane, are executed in their order by one thread of the server, and a
+// call begins after all one-way calls that were sent before it, of any lane. So what is ordered in
+// the program is ordered on the device.
+//
+// Handles are virtual: a number that means the same as long as the program lives, whatever the
+// driver at the other end calls the object. Device addresses are the real ones, since kernels get
+// them in structures that nobody can translate. The client chooses where the arena lies that it
+// cuts them from (Op::Arena).
+#pragma once
+
+#include "common/base/bytes.h"
+
+namespace ckpt::remote::cuda {
+
+// In front of the arguments of a call.
+struct CallHeader {
+  u32 lane;     // the thread of the program
+  u16 op;       // the number of a line of cuda.api, or an Op
+  u16 one_way;  // 1: no reply; an error is reported by the next synchronising call
+  u64 context;  // the number of the thread's current context; 0: none
+};
+static_assert(sizeof(CallHeader) == 16);
+
+// In front of the results of a reply, and in a Frame::CudaData of the bytes.
+struct ReplyHeader {
+  u32 lane;
+  i32 status;  // a CUresult
+};
+static_assert(sizeof(ReplyHeader) == 8);
+
+// Calls that are no line of cuda.api.
+enum class Op : u16 {
+  First = 0x4000,
+  LaneEnded = First,  // {}: one way; the thread has ended
+  // {u64 base (0: any), u64 bytes} -> {u64 base}: reserves device addresses, once for a connection
+  Arena,
+  // {u64 base, u64 bytes, i32 device}: physical memory behind a part of the arena
+  Map,
+  Unmap,  // {u64 base, u64 bytes}
+  // {u64 number, blob}: a part of device code, which Load names; one way
+  Code,
+  // {u8 library, u8 form, u32 n, n × u64 number of a part} -> {u64 library or module}
+  Load,
+  Global,  // {u64 library or module, str name} -> {u64 address, u64 bytes}
+  // {u64 function} -> {u32 n, n × {u64 offset, u64 bytes}}
+  Parameters,
+  // {u64 function, 6 × u32 sizes, u32 shared, u64 stream, u32 n, n × LaunchAttribute, blob}
+  Launch,
+  // {u64 address, u64 stream, u8 async, bytes up to the end}
+  Write,
+  // {u64 address, u64 bytes, u64 stream}; the bytes come in frames CudaData before the reply
+  Read,
+  // {u64 to, u64 from, u64 bytes, u64 stream, u8 async}
+  Copy,
+  // {u64 address, u64 pitch, u32 value, u32 bytes of it, u64 width, u64 height, u64 stream,
+  // u8 async}
+  Fill,
+  // {Box, u64 stream, bytes up to the end}: a box of bytes to device memory
+  WriteBox,
+  ReadBox,   // {Box, u64 stream}: as Read
+  CopyBox,   // {Box to, Box from, u64 stream, u8 async}
+  HostCall,  // {u64 token, u64 stream}: Frame::CudaHost comes when the stream is there
+  // {u64 bytes, u64 pool (0: the device's), u64 stream} -> {u64 address}: stream-ordered memory
+  AllocateInOrder,
+  FreeInOrder,  // {u64 address, u64 stream}
+  Settle,       // {}: waits for all work of the context, as cuMemFree does
+  Last,
+};
+
+// What a Launch may carry: an attribute of cuda.h whose value is no pointer.
+struct LaunchAttribute {
+  u32 id;
+  std::byte value[64];
+};
+static_assert(sizeof(LaunchAttribute) == 68);
+
+// Rows of bytes in device memory.
+struct Box {
+  u64 address;
+  u64 pitch, slice;  // bytes from row to row, and from slice to slice
+  u64 width, height, depth;
+};
+static_assert(sizeof(Box) == 48);
+
+// Bulk data travels in pieces of at most this size.
+inline constexpr u64 kPieceBytes = 1u << 20;
+// Threads of a program at a time.
+inline constexpr size_t kMaxLanes = 1024;
+// A part of device code.
+inline constexpr u64 kMaxCodeBytes = 1u << 30;
+
+}  // namespace ckpt::remote::cuda

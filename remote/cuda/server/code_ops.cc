@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/base/log.h"
+#include "remote/cuda/server/ops.h"
+
+namespace ckpt::remote::cuda {
+namespace {
+
+constexpr u32 kMaxParts = 1u << 16;
+
+bool is_form(u8 form) {
+  using fatbin::Form;
+  for (Form f : {Form::Wrapper, Form::FatBinary, Form::Cubin, Form::Ptx})
+    if (static_cast<u8>(f) == form) return true;
+  return false;
+}
+
+}  // namespace
+
+CUresult op_code(Call &c) {
+  u64 number = c.in.get<u64>();
+  ByteView bytes = c.in.raw(c.in.left());
+  return c.in.ok() && c.server.code.add(number, bytes) ? CUDA_SUCCESS : c.reject();
+}
+
+CUresult op_load(Call &c) {
+  bool library = c.in.get<u8>() != 0;
+  u8 form = c.in.get<u8>();
+  u32 n = c.in.get<u32>();
+  if (!is_form(form) || n > kMaxParts) return c.reject();
+  std::vector<u64> parts(n);
+  for (u64 &part : parts) part = c.in.get<u64>();
+  if (!c.in.done()) return c.reject();
+  Result<CodeParts::Loadable> code = c.server.code.find(static_cast<fatbin::Form>(form), parts);
+  if (!code) {
+    log::warn("{}", code.error().what);
+    return CUDA_ERROR_INVALID_IMAGE;
+  }
+  CUmodule module = nullptr;
+  CUlibrary made = nullptr;
+  CUresult e = library ? driver().cuLibraryLoadData(&made, code->code, nullptr, nullptr, 0, nullptr,
+                                                    nullptr, 0)
+                       : driver().cuModuleLoadData(&module, code->code);
+  Objects &objects = c.server.objects;
+  c.server.code.keep(std::move(*code));
+  if (e != CUDA_SUCCESS) return e;
+  c.out.put(library ? objects.number(Kind::Library, made, 0)
+                    : objects.number(Kind::Module, module, c.header.context));
+  return e;
+}
+
+CUresult op_global(Call &c) {
+  u64 owner = c.in.get<u64>();
+  std::string name(c.in.str());
+  if (!c.in.done()) return c.reject();
+  CUdeviceptr p = 0;
+  size_t bytes = 0;
+  CUresult e = CUDA_ERROR_INVALID_HANDLE;
+  if (void *library = c.server.objects.real(Kind::Library, owner))
+    e = driver().cuLibraryGetGlobal(&p, &bytes, static_cast<CUlibrary>(library), name.c_str());
+  else if (void *module = c.server.objects.real(Kind::Module, owner))
+    e = driver().cuModuleGetGlobal_v2(&p, &bytes, static_cast<CUmodule>(module), name.c_str());
+  if (e != CUDA_SUCCESS) return e;
+  c.server.memory.add(p, bytes, false, owner);
+  c.out.put(u64{p}).put(u64{bytes});
+  return e;
+}
+
+}  // namespace ckpt::remote::cuda

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/cuda/server/code_parts.h"
+
+#include <algorithm>
+
+#include "fatbin/format.h"
+#include "remote/cuda/protocol.h"
+
+namespace ckpt::remote::cuda {
+namespace {
+
+constexpr u64 kMostBytes = 4ull << 30;  // of all parts
+
+bool is_sound(fatbin::Form form, ByteView bytes) {
+  Result<fatbin::Image> image = fatbin::Image::from_bytes(bytes);
+  if (!image) return false;
+  if (form == fatbin::Form::Ptx || form == fatbin::Form::Cubin) return image->form() == form;
+  return image->form() == fatbin::Form::FatBinary && image->containers().size() == 1 &&
+         image->containers()[0].at == 0;
+}
+
+}  // namespace
+
+Result<> CodeParts::add(u64 number, ByteView bytes) {
+  std::lock_guard lock(mutex_);
+  bool fits = bytes.size() <= kMaxCodeBytes && bytes_ + bytes.size() <= kMostBytes;
+  if (!fits || parts_.contains(number)) return fail("the program sent too much device code");
+  bytes_ += bytes.size();
+  Bytes &part = parts_[number];
+  part.reserve(bytes.size() + 1);
+  part.assign(bytes.begin(), bytes.end());
+  part.push_back(std::byte{0});  // PTX is a text for the driver
+  return {};
+}
+
+void CodeParts::keep(Loadable code) {
+  std::lock_guard lock(mutex_);
+  loaded_.push_back(std::move(code));
+}
+
+const Bytes *CodeParts::part(u64 number) const {
+  std::lock_guard lock(mutex_);
+  auto found = parts_.find(number);
+  return found == parts_.end() ? nullptr : &found->second;
+}
+
+Result<CodeParts::Loadable> CodeParts::find(fatbin::Form form, std::span<const u64> numbers) const {
+  Loadable out;
+  for (u64 number : numbers) {
+    const Bytes *p = part(number);
+    if (!p || !is_sound(form, ByteView(*p).first(p->size() - 1)))
+      return fail("the program sent damaged device code");
+    out.pointers.push_back(p->data());
+  }
+  if (out.pointers.empty()) return fail("the program sent no device code");
+  out.code = out.pointers.front();
+  if (form != fatbin::Form::Wrapper) return out;
+  out.pointers.erase(out.pointers.begin());
+  bool linked = !out.pointers.empty();
+  out.pointers.push_back(nullptr);
+  fatbin::WrapperRecord w{fatbin::kWrapperMagic, linked ? fatbin::kLinkedWrapper : 1, out.code,
+                          linked ? out.pointers.data() : nullptr};
+  out.wrapper.resize(sizeof w / sizeof(u64));
+  std::memcpy(out.wrapper.data(), &w, sizeof w);
+  out.code = out.wrapper.data();
+  return out;
+}
+
+}  // namespace ckpt::remote::cuda

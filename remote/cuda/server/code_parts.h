@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Device code that the program has sent. It sends each part once (Op::Code), and names it whenever
+// it loads it.
+#pragma once
+
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "common/base/result.h"
+#include "fatbin/image.h"
+
+namespace ckpt::remote::cuda {
+
+class CodeParts {
+ public:
+  // Fails if there are too many bytes.
+  Result<> add(u64 number, ByteView bytes);
+  // The code of these parts in the form that the driver reads. Its headers are checked, because the
+  // driver knows no other end of it than what they say.
+  struct Loadable {
+    const void *code = nullptr;
+    std::vector<u64> wrapper;            // of a fat binary
+    std::vector<const void *> pointers;  // to its translation units
+  };
+  Result<Loadable> find(fatbin::Form form, std::span<const u64> numbers) const;
+  // Code that was loaded: a driver may read its wrapper later.
+  void keep(Loadable code);
+
+ private:
+  const Bytes *part(u64 number) const;
+
+  mutable std::mutex mutex_;
+  u64 bytes_ = 0;
+  std::unordered_map<u64, Bytes> parts_;  // never erased: a driver may read code later
+  std::vector<Loadable> loaded_;
+};
+
+}  // namespace ckpt::remote::cuda

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Bytes between the connection and device memory, and from one place of it to another. All copies
+// are enqueued in the given stream, and waited for where the program's call waits. Memory of this
+// process is pageable, so the driver has read it when a copy to the device returns (CUDA driver API,
+// "API synchronization behavior").
+#include <algorithm>
+
+#include "remote/cuda/server/ops.h"
+
+namespace ckpt::remote::cuda {
+namespace {
+
+constexpr u64 kMostBytes = 1ull << 46;
+
+// The stream of a call, and whether it waits.
+struct Order {
+  CUstream stream = nullptr;
+  bool async = false;
+
+  CUresult take(Call &c, bool with_async) {
+    u64 number = c.in.get<u64>();
+    async = with_async && c.in.get<u8>() != 0;
+    c.waits = !async;
+    return stream_of(c, number, stream);
+  }
+  CUresult end(CUresult e) const {
+    return e == CUDA_SUCCESS && !async ? driver().cuStreamSynchronize(stream) : e;
+  }
+};
+
+Box take_box(Call &c) {
+  Box b{};
+  if (ByteView bytes = c.in.raw(sizeof b); c.in.ok()) std::memcpy(&b, bytes.data(), sizeof b);
+  return b;
+}
+
+u64 times(u64 a, u64 b) {
+  u64 product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? kMostBytes + 1 : product;
+}
+
+u64 bytes_of(const Box &b) { return times(times(b.width, b.height), b.depth); }
+
+// Whether the box lies in the program's device memory. Its last byte decides, for rows that do not
+// overlap.
+bool holds(Call &c, const Box &b) {
+  if (b.width == 0 || b.height == 0 || b.depth == 0) return false;
+  if (b.width > kMostBytes || (b.height > 1 && b.pitch < b.width)) return false;
+  u64 last = times(b.slice, b.depth - 1), rows = times(b.pitch, b.height - 1);
+  if (last > kMostBytes || rows > kMostBytes) return false;
+  return c.server.memory.holds(b.address, last + rows + b.width);
+}
+
+// A slice's bytes as rows, which CUDA_MEMCPY3D counts.
+bool set_rows(const Box &b, size_t &pitch, size_t &height) {
+  pitch = b.pitch ? b.pitch : b.width;
+  height = b.depth > 1 ? b.slice / pitch : b.height;
+  return b.depth <= 1 || b.slice % pitch == 0;
+}
+
+CUDA_MEMCPY3D shape_of(const Box &b) {
+  CUDA_MEMCPY3D d{};
+  d.WidthInBytes = b.width;
+  d.Height = b.height;
+  d.Depth = b.depth;
+  return d;
+}
+
+bool set_source(CUDA_MEMCPY3D &d, const Box &b) {
+  d.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+  d.srcDevice = b.address;
+  return set_rows(b, d.srcPitch, d.srcHeight);
+}
+
+bool set_target(CUDA_MEMCPY3D &d, const Box &b) {
+  d.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  d.dstDevice = b.address;
+  return set_rows(b, d.dstPitch, d.dstHeight);
+}
+
+void send_pieces(Call &c, ByteView bytes) {
+  for (u64 at = 0; at < bytes.size(); at += kPieceBytes)
+    c.server.send_data(c.header, bytes.subspan(at, std::min<u64>(kPieceBytes, bytes.size() - at)));
+}
+
+}  // namespace
+
+CUresult op_write(Call &c) {
+  u64 address = c.in.get<u64>();
+  Order order;
+  CUresult e = order.take(c, true);
+  ByteView bytes = c.in.raw(c.in.left());
+  if (e != CUDA_SUCCESS) return e;
+  if (bytes.empty() || !c.server.memory.holds(address, bytes.size()))
+    return CUDA_ERROR_INVALID_VALUE;
+  return order.end(
+      driver().cuMemcpyHtoDAsync_v2(address, bytes.data(), bytes.size(), order.stream));
+}
+
+CUresult op_read(Call &c) {
+  u64 address = c.in.get<u64>(), bytes = c.in.get<u64>();
+  Order order;
+  CUresult e = order.take(c, false);
+  if (!c.in.done()) return c.reject();
+  if (e != CUDA_SUCCESS) return e;
+  if (bytes == 0 || !c.server.memory.holds(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  thread_local Bytes piece;
+  for (u64 at = 0; at < bytes && e == CUDA_SUCCESS; at += kPieceBytes) {
+    piece.resize(std::min(kPieceBytes, bytes - at));
+    e = order.end(
+        driver().cuMemcpyDtoHAsync_v2(piece.data(), address + at, piece.size(), order.stream));
+    if (e == CUDA_SUCCESS) c.server.send_data(c.header, piece);
+  }
+  return e;
+}
+
+CUresult op_copy(Call &c) {
+  u64 to = c.in.get<u64>(), from = c.in.get<u64>(), bytes = c.in.get<u64>();
+  Order order;
+  CUresult e = order.take(c, true);
+  if (!c.in.done()) return c.reject();
+  if (e != CUDA_SUCCESS) return e;
+  if (bytes == 0 || !c.server.memory.holds(to, bytes) || !c.server.memory.holds(from, bytes))
+    return CUDA_ERROR_INVALID_VALUE;
+  return order.end(driver().cuMemcpyDtoDAsync_v2(to, from, bytes, order.stream));
+}
+
+CUresult op_fill(Call &c) {
+  u64 address = c.in.get<u64>(), pitch = c.in.get<u64>();
+  u32 value = c.in.get<u32>(), unit = c.in.get<u32>();
+  u64 width = c.in.get<u64>(), height = c.in.get<u64>();
+  Order order;
+  CUresult e = order.take(c, true);
+  if (!c.in.done()) return c.reject();
+  if (e != CUDA_SUCCESS) return e;
+  Box box{address, pitch, 0, times(width, unit), height, 1};
+  if (!holds(c, box)) return CUDA_ERROR_INVALID_VALUE;
+  const Driver &d = driver();
+  if (unit == 1)
+    return order.end(d.cuMemsetD2D8Async(address, pitch, static_cast<unsigned char>(value), width,
+                                         height, order.stream));
+  if (unit == 2)
+    return order.end(d.cuMemsetD2D16Async(address, pitch, static_cast<unsigned short>(value),
+                                          width, height, order.stream));
+  if (unit != 4) return c.reject();
+  return order.end(d.cuMemsetD2D32Async(address, pitch, value, width, height, order.stream));
+}
+
+CUresult op_write_box(Call &c) {
+  Box to = take_box(c);
+  Order order;
+  CUresult e = order.take(c, true);
+  ByteView bytes = c.in.raw(c.in.left());
+  if (e != CUDA_SUCCESS) return e;
+  CUDA_MEMCPY3D d = shape_of(to);
+  if (!holds(c, to) || bytes_of(to) != bytes.size() || !set_target(d, to))
+    return CUDA_ERROR_INVALID_VALUE;
+  d.srcMemoryType = CU_MEMORYTYPE_HOST;
+  d.srcHost = bytes.data();
+  d.srcPitch = to.width;
+  d.srcHeight = to.height;
+  return order.end(driver().cuMemcpy3DAsync_v2(&d, order.stream));
+}
+
+CUresult op_read_box(Call &c) {
+  Box from = take_box(c);
+  Order order;
+  CUresult e = order.take(c, false);
+  if (!c.in.done()) return c.reject();
+  if (e != CUDA_SUCCESS) return e;
+  CUDA_MEMCPY3D d = shape_of(from);
+  u64 all = bytes_of(from);
+  if (!holds(c, from) || all > kMaxBody || !set_source(d, from)) return CUDA_ERROR_INVALID_VALUE;
+  Bytes packed(all);
+  d.dstMemoryType = CU_MEMORYTYPE_HOST;
+  d.dstHost = packed.data();
+  d.dstPitch = from.width;
+  d.dstHeight = from.height;
+  e = order.end(driver().cuMemcpy3DAsync_v2(&d, order.stream));
+  if (e == CUDA_SUCCESS) send_pieces(c, packed);
+  return e;
+}
+
+CUresult op_copy_box(Call &c) {
+  Box to = take_box(c), from = take_box(c);
+  Order order;
+  CUresult e = order.take(c, true);
+  if (!c.in.done()) return c.reject();
+  if (e != CUDA_SUCCESS) return e;
+  bool same = to.width == from.width && to.height == from.height && to.depth == from.depth;
+  CUDA_MEMCPY3D d = shape_of(to);
+  if (!same || !holds(c, to) || !holds(c, from) || !set_source(d, from) || !set_target(d, to))
+    return CUDA_ERROR_INVALID_VALUE;
+  return order.end(driver().cuMemcpy3DAsync_v2(&d, order.stream));
+}
+
+}  // namespace ckpt::remote::cuda

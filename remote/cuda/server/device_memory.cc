@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/cuda/server/device_memory.h"
+
+#include <iterator>
+
+namespace ckpt::remote::cuda {
+namespace {
+
+constexpr u64 kGranularity = 2u << 20;  // of physical memory, on today's devices
+constexpr u64 kMostBytes = 1ull << 46;
+
+bool is_part(u64 base, u64 bytes) {
+  return bytes != 0 && bytes <= kMostBytes && base % kGranularity == 0 && bytes % kGranularity == 0;
+}
+
+}  // namespace
+
+CUresult DeviceMemory::reserve(u64 base, u64 bytes, u64 &got) {
+  std::lock_guard lock(mutex_);
+  if (!mapped_.empty() || !is_part(base, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (arena_ != 0) driver().cuMemAddressFree(arena_, arena_bytes_);
+  arena_ = 0;
+  CUdeviceptr p = 0;
+  CUresult e = driver().cuMemAddressReserve(&p, bytes, kGranularity, base, 0);
+  if (e != CUDA_SUCCESS) return e;
+  // Addresses elsewhere are of no use, as the program may have stored those that it had.
+  if (base != 0 && p != base) {
+    driver().cuMemAddressFree(p, bytes);
+    return CUDA_ERROR_INVALID_ADDRESS_SPACE;
+  }
+  got = p;
+  arena_ = p;
+  arena_bytes_ = bytes;
+  return CUDA_SUCCESS;
+}
+
+bool DeviceMemory::in_arena(u64 base, u64 bytes) const {
+  return is_part(base, bytes) && base >= arena_ && base - arena_ <= arena_bytes_ &&
+         bytes <= arena_bytes_ - (base - arena_);
+}
+
+CUresult DeviceMemory::map_physical(u64 base, u64 bytes, CUdevice device) {
+  CUmemAllocationProp prop{};
+  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+  CUmemGenericAllocationHandle memory = 0;
+  if (CUresult e = driver().cuMemCreate(&memory, bytes, &prop, 0); e != CUDA_SUCCESS) return e;
+  CUresult e = driver().cuMemMap(base, bytes, 0, memory, 0);
+  driver().cuMemRelease(memory);  // the mapping keeps it
+  if (e != CUDA_SUCCESS) return e;
+  CUmemAccessDesc access{prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  e = driver().cuMemSetAccess(base, bytes, &access, 1);
+  if (e != CUDA_SUCCESS) driver().cuMemUnmap(base, bytes);
+  return e;
+}
+
+CUresult DeviceMemory::map(u64 base, u64 bytes, CUdevice device) {
+  std::lock_guard lock(mutex_);
+  auto next = mapped_.lower_bound(base);
+  bool taken = next != mapped_.end() && next->first < base + bytes;
+  if (next != mapped_.begin() && std::prev(next)->first + std::prev(next)->second > base)
+    taken = true;
+  if (!in_arena(base, bytes) || taken) return CUDA_ERROR_INVALID_VALUE;
+  if (!ask_(static_cast<i64>(bytes))) return CUDA_ERROR_OUT_OF_MEMORY;
+  CUresult e = map_physical(base, bytes, device);
+  if (e == CUDA_SUCCESS)
+    mapped_[base] = bytes;
+  else
+    give_back(bytes);
+  return e;
+}
+
+CUresult DeviceMemory::unmap(u64 base, u64 bytes) {
+  std::lock_guard lock(mutex_);
+  auto found = mapped_.find(base);
+  if (found == mapped_.end() || found->second != bytes) return CUDA_ERROR_INVALID_VALUE;
+  CUresult e = driver().cuMemUnmap(base, bytes);
+  if (e != CUDA_SUCCESS) return e;
+  mapped_.erase(found);
+  give_back(bytes);
+  return CUDA_SUCCESS;
+}
+
+void DeviceMemory::add(u64 base, u64 bytes, bool counted, u64 owner) {
+  std::lock_guard lock(mutex_);
+  placed_[base] = {bytes, counted, owner};
+}
+
+void DeviceMemory::forget_of(u64 owner) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(placed_, [&](const auto &p) { return p.second.owner == owner; });
+}
+
+bool DeviceMemory::remove(u64 base) {
+  std::lock_guard lock(mutex_);
+  auto found = placed_.find(base);
+  if (found == placed_.end() || !found->second.counted) return false;
+  give_back(found->second.bytes);
+  placed_.erase(found);
+  return true;
+}
+
+bool DeviceMemory::holds(u64 address, u64 bytes) const {
+  if (bytes > kMostBytes || address > UINT64_MAX - bytes) return false;
+  std::lock_guard lock(mutex_);
+  auto placed = placed_.upper_bound(address);
+  if (placed != placed_.begin() &&
+      address + bytes <= std::prev(placed)->first + std::prev(placed)->second.bytes)
+    return true;
+  // Neighbouring parts of the arena may hold one allocation.
+  for (u64 at = address, end = address + bytes;;) {
+    auto part = mapped_.upper_bound(at);
+    if (part == mapped_.begin()) return false;
+    --part;
+    if (at >= part->first + part->second) return false;
+    at = part->first + part->second;
+    if (at >= end) return true;
+  }
+}
+
+}  // namespace ckpt::remote::cuda

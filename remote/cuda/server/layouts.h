@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where the parameters of each function lie, as the driver says. Asked once for each function.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "remote/cuda/server/objects.h"
+
+namespace ckpt::remote::cuda {
+
+struct Place {
+  size_t offset, bytes;
+};
+using Layout = std::vector<Place>;
+
+class Layouts {
+ public:
+  explicit Layouts(const Objects &objects) : objects_(objects) {}
+
+  CUresult find(u64 function, std::shared_ptr<const Layout> &out);
+  // The object of this number has ended.
+  void forget(u64 number);
+
+ private:
+  const Objects &objects_;
+  std::mutex mutex_;
+  std::unordered_map<u64, std::shared_ptr<const Layout>> all_;
+};
+
+}  // namespace ckpt::remote::cuda

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The lines of cuda.api: arguments are decoded by the type of the driver's function (codec.h).
+#include <algorithm>
+#include <array>
+#include <tuple>
+
+#include "remote/cuda/codec.h"
+#include "remote/cuda/server/server.h"
+
+namespace ckpt::remote::cuda {
+namespace {
+
+// A parameter between the wire and the driver.
+template <class T>
+struct Parameter {
+  T value{};
+
+  CUresult take(Call &c) {
+    if (ByteView b = c.in.raw(sizeof value); c.in.ok()) std::memcpy(&value, b.data(), sizeof value);
+    return CUDA_SUCCESS;
+  }
+  T get() { return value; }
+  void put_result(Call &, u64) {}
+};
+
+template <Handle T>
+struct Parameter<T> {
+  T value{};
+  u64 number = 0;
+
+  CUresult take(Call &c) {
+    number = c.in.get<u64>();
+    bool special = number == 0 || (kKindOf<T> == Kind::Stream && number <= kSpecialStreams);
+    value = special ? reinterpret_cast<T>(number)
+                    : static_cast<T>(c.server.objects.real(kKindOf<T>, number));
+    return special || value ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  }
+  T get() { return value; }
+  void put_result(Call &, u64) {}
+};
+
+template <TextIn T>
+struct Parameter<T> {
+  std::string text;
+  bool present = false;
+
+  CUresult take(Call &c) {
+    present = c.in.get<u8>() != 0;
+    text = c.in.str();
+    return CUDA_SUCCESS;
+  }
+  T get() { return present ? text.c_str() : nullptr; }
+  void put_result(Call &, u64) {}
+};
+
+template <TextOut T>
+struct Parameter<T> {
+  std::array<char, kMaxTextOut> text{};
+  bool present = false;
+
+  CUresult take(Call &c) {
+    present = c.in.get<u8>() != 0;
+    return CUDA_SUCCESS;
+  }
+  T get() { return present ? text.data() : nullptr; }
+  void put_result(Call &c, u64) {
+    text.back() = 0;
+    if (present) c.out.str(text.data());
+  }
+};
+
+template <PlainPointer T>
+struct Parameter<T> {
+  using Value = std::remove_const_t<std::remove_pointer_t<T>>;
+  Value value{};
+  bool present = false;
+
+  CUresult take(Call &c) {
+    present = c.in.get<u8>() != 0;
+    if constexpr (StructIn<T>)
+      if (present)
+        if (ByteView b = c.in.raw(sizeof value); c.in.ok())
+          std::memcpy(static_cast<void *>(&value), b.data(), sizeof value);
+    return CUDA_SUCCESS;
+  }
+  T get() { return present ? &value : nullptr; }
+  void put_result(Call &c, u64 owner) {
+    if (!present) return;
+    if constexpr (MadeOut<T>) {
+      c.out.put(c.server.objects.number(kKindOf<Value>, value, owner));
+    } else if constexpr (ValueOut<T>) {
+      c.out.raw(&value, sizeof value);
+    }
+  }
+};
+
+// A text's room is the parameter behind it.
+template <class Tuple, size_t I>
+void bound_text(Tuple &all) {
+  if constexpr (requires { std::get<I>(all).text.max_size(); std::get<I>(all).text.fill(0); }) {
+    auto &room = std::get<I + 1>(all).value;
+    room = std::clamp<std::remove_reference_t<decltype(room)>>(room, 0, kMaxTextOut);
+  }
+}
+
+// What is found in code belongs to it; anything else to the context.
+u64 owner_of(const Call &c, u64 first) {
+  Kind kind = kind_of(first);
+  bool code = kind == Kind::Module || kind == Kind::Library || kind == Kind::Kernel;
+  return code ? first : c.header.context;
+}
+
+template <class T>
+u64 number_in(const Parameter<T> &p) {
+  if constexpr (Handle<T>) return p.number;
+  return 0;
+}
+
+enum class Does : u8 { Ask, End, Wait };
+
+template <api::CudaId I, Does does, class F>
+struct Line;
+
+template <api::CudaId I, Does does, class... A>
+struct Line<I, does, CUresult (*)(A...)> {
+  static CUresult run(Call &c) {
+    std::tuple<Parameter<A>...> all;
+    return [&]<size_t... N>(std::index_sequence<N...>) {
+      CUresult e = CUDA_SUCCESS;
+      [[maybe_unused]] auto keep = [&](CUresult one) { e = e == CUDA_SUCCESS ? one : e; };
+      (keep(std::get<N>(all).take(c)), ...);
+      if (!c.in.done()) return c.reject();
+      if (e != CUDA_SUCCESS) return e;
+      (bound_text<decltype(all), N>(all), ...);
+      c.waits = does == Does::Wait;
+      auto real = reinterpret_cast<CUresult (*)(A...)>(driver().entries[static_cast<size_t>(I)]);
+      if (!real) return CUDA_ERROR_NOT_SUPPORTED;
+      e = real(std::get<N>(all).get()...);
+      u64 first = 0;
+      if constexpr (sizeof...(A) > 0) ((first = first ? first : number_in(std::get<N>(all))), ...);
+      if (does == Does::End) c.ended = first;
+      [[maybe_unused]] u64 owner = owner_of(c, first);
+      if (e == CUDA_SUCCESS) (std::get<N>(all).put_result(c, owner), ...);
+      return e;
+    }
+    (std::index_sequence_for<A...>{});
+  }
+};
+
+constexpr size_t kLines = 256;
+
+std::array<Handler, kLines> lines() {
+  std::array<Handler, kLines> all{};
+  using api::CudaId;
+#define ASKED(n, symbol, type) all[n] = Line<CudaId::id_##symbol, Does::Ask, type>::run;
+#define HANDED(n, symbol, type) ASKED(n, symbol, type)
+#define HANDED_END(n, symbol, type) ENDS(n, symbol, type)
+#define ENDS(n, symbol, type) all[n] = Line<CudaId::id_##symbol, Does::End, type>::run;
+#define WAITS(n, symbol, type) all[n] = Line<CudaId::id_##symbol, Does::Wait, type>::run;
+#define SENT(n, symbol, type) WAITS(n, symbol, type)
+#define OURS(symbol, type)
+#define PER_THREAD(symbol, type, legacy)
+#include "remote/cuda/cuda.api"
+#undef ASKED
+#undef HANDED
+#undef HANDED_END
+#undef ENDS
+#undef WAITS
+#undef SENT
+#undef OURS
+#undef PER_THREAD
+  return all;
+}
+
+}  // namespace
+
+Handler line_handler(u16 number) {
+  static const std::array<Handler, kLines> kAll = lines();
+  return number < kLines ? kAll[number] : nullptr;
+}
+
+}  // namespace ckpt::remote::cuda

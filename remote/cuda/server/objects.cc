@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/cuda/server/objects.h"
+
+namespace ckpt::remote::cuda {
+
+void *Objects::real(Kind kind, u64 number) const {
+  if (!fits(kind, number)) return nullptr;
+  std::lock_guard lock(mutex_);
+  auto found = all_.find(number);
+  return found == all_.end() ? nullptr : found->second.real;
+}
+
+u64 Objects::number(Kind kind, void *real, u64 owner) {
+  if (real == nullptr) return 0;
+  std::lock_guard lock(mutex_);
+  u64 &number = numbers_[{kind, real}];
+  if (number != 0) return number;
+  number = make_number(kind, ++last_);
+  all_[number] = {real, owner};
+  return number;
+}
+
+std::vector<u64> Objects::end(u64 number) {
+  std::lock_guard lock(mutex_);
+  std::vector<u64> ended{number};
+  for (size_t i = 0; i < ended.size(); i++) {
+    auto found = all_.find(ended[i]);
+    if (found == all_.end()) continue;
+    numbers_.erase({kind_of(ended[i]), found->second.real});
+    all_.erase(found);
+    if (Kind kind = kind_of(ended[i]); kind == Kind::Stream || kind == Kind::Event) continue;
+    for (const auto &[other, o] : all_)
+      if (o.owner == ended[i]) ended.push_back(other);
+  }
+  return ended;
+}
+
+size_t Objects::size() const {
+  std::lock_guard lock(mutex_);
+  return all_.size();
+}
+
+}  // namespace ckpt::remote::cuda

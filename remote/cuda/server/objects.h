@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The driver's objects by their numbers (handles.h). A number that the client invents leads nowhere.
+//
+// An object ends with its owner: a kernel with its library, a stream with its context. The driver
+// may then give its handle to another object.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "remote/cuda/handles.h"
+
+namespace ckpt::remote::cuda {
+
+class Objects {
+ public:
+  // Null: there is no such object, or it is of another kind.
+  void *real(Kind kind, u64 number) const;
+  // The number of this object of the driver, which may be new. `owner`: the number of its owner.
+  u64 number(Kind kind, void *real, u64 owner);
+  // The object has ended, with all that it owns. Returns the numbers of all these.
+  std::vector<u64> end(u64 number);
+  size_t size() const;
+
+ private:
+  struct Object {
+    void *real;
+    u64 owner;
+  };
+  mutable std::mutex mutex_;
+  u64 last_ = 0;
+  std::unordered_map<u64, Object> all_;
+  std::map<std::pair<Kind, void *>, u64> numbers_;
+};
+
+}  // namespace ckpt::remote::cuda

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/cuda/server/server.h"
+
+#include "common/base/shortage.h"
+
+namespace ckpt::remote::cuda {
+
+Result<> Server::run() {
+  for (;;) {
+    Result<Connection::Received> frame = connection_->receive();
+    if (malformed_) return fail("the program sent a malformed call");
+    if (!frame && connection_->ended()) return {};
+    if (!frame) return Failure(frame.error());
+    CKPT_CHECK(guarded([&] { return take(*frame); }));
+  }
+}
+
+Result<> Server::take(const Connection::Received &frame) {
+  if (frame.type == Frame::CudaCall) return hand_over(frame.body);
+  Reader r(frame.body);
+  u64 token = r.get<u64>();
+  if (frame.type != Frame::CudaHostDone || !r.done() || !host_calls.done(token))
+    return fail("the program sent a frame of type {}, which is none of this protocol",
+                static_cast<u16>(frame.type));
+  return {};
+}
+
+Lane *Server::lane(u32 number) {
+  auto found = lanes_.find(number);
+  if (found != lanes_.end()) return found->second.get();
+  if (lanes_.size() >= kMaxLanes) return nullptr;
+  auto execute = [this](ByteView call) { this->execute(call); };
+  return lanes_.emplace(number, std::make_unique<Lane>(execute)).first->second.get();
+}
+
+// Before a call of one lane, the one-way calls of another one are executed: what the program's
+// threads have ordered stays ordered.
+Result<> Server::hand_over(ByteView body) {
+  CallHeader h{};
+  if (body.size() < sizeof h) return fail("the program sent a call without a header");
+  std::memcpy(&h, body.data(), sizeof h);
+  Lane *to = lane(h.lane);
+  if (!to) return fail("the program has more than {} threads that use CUDA", kMaxLanes);
+  if (last_one_way_ && last_one_way_ != to) last_one_way_->wait_for_one_way();
+  last_one_way_ = h.one_way ? to : last_one_way_ == to ? to : nullptr;
+  if (static_cast<Op>(h.op) != Op::LaneEnded) {
+    to->push(Bytes(body.begin(), body.end()), h.one_way != 0);
+    return {};
+  }
+  last_one_way_ = nullptr;
+  lanes_.erase(h.lane);
+  return {};
+}
+
+void Server::keep_late_error(CUresult e) {
+  CUresult none = CUDA_SUCCESS;
+  late_error_.compare_exchange_strong(none, e);
+}
+
+CUresult Server::carry_out(Call &call) {
+  u16 op = call.header.op;
+  Handler handler =
+      op < static_cast<u16>(Op::First) ? line_handler(op) : op_handler(op);
+  if (!handler) return call.reject();
+  CUcontext context = nullptr;
+  if (call.header.context != 0) {
+    context = static_cast<CUcontext>(objects.real(Kind::Context, call.header.context));
+    if (!context) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  }
+  CUcontext now = nullptr;
+  driver().cuCtxGetCurrent(&now);  // a call before this one may have changed it
+  if (now != context)
+    if (CUresult e = driver().cuCtxSetCurrent(context); e != CUDA_SUCCESS) return e;
+  return handler(call);
+}
+
+void Server::execute(ByteView frame) {
+  Call call(*this);
+  std::memcpy(&call.header, frame.data(), sizeof call.header);
+  call.in = Reader(frame.subspan(sizeof call.header));
+  CUresult status = CUDA_ERROR_OUT_OF_MEMORY;
+  Result<> r = guarded([&]() -> Result<> {
+    status = carry_out(call);
+    return {};
+  });
+  if (!call.in.ok() || call.malformed) {
+    malformed_ = true;
+    connection_->stream().shut_down();
+    return;
+  }
+  if (!r) status = CUDA_ERROR_OUT_OF_MEMORY;
+  if (call.ended && status == CUDA_SUCCESS)
+    for (u64 number : objects.end(call.ended)) {
+      memory.forget_of(number);
+      layouts.forget(number);
+    }
+  if (!call.header.one_way)
+    reply(call, status);
+  else if (status != CUDA_SUCCESS)
+    keep_late_error(status);
+}
+
+void Server::reply(const Call &call, CUresult status) {
+  if (call.waits && status == CUDA_SUCCESS) status = late_error_.exchange(CUDA_SUCCESS);
+  output.forward(*connection_);
+  ReplyHeader h{call.header.lane, status};
+  Connection::Batch batch;
+  batch.add(Frame::CudaReply, {view(&h, sizeof h), call.out.bytes()});
+  (void)connection_->send(batch);
+}
+
+void Server::send_data(const CallHeader &call, ByteView bytes) {
+  ReplyHeader h{call.lane, CUDA_SUCCESS};
+  Connection::Batch batch;
+  batch.add(Frame::CudaData, {view(&h, sizeof h), bytes});
+  (void)connection_->send(batch);
+}
+
+}  // namespace ckpt::remote::cuda

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the processes of a connection say to ckpt-devd, over a socket pair
+// (common/ipc/unix_socket.h).
+#pragma once
+
+#include "common/base/bytes.h"
+#include "common/base/result.h"
+
+namespace ckpt::remote {
+
+enum class Note : u16 {
+  // To the daemon.
+  Enter = 1,   // {str user}; the answer is Granted or Denied
+  Memory = 2,  // {i64 change}; the answer is Granted or Denied
+  Failed = 3,  // {str why}: a line for the log
+  // From the daemon.
+  Granted = 16,
+  Denied = 17,  // {str what, str hint}
+};
+
+// Sends the note and waits for the answer; Denied is an error. One at a time.
+Result<> ask_daemon(int daemon, Note note, ByteView body);
+// `change` more bytes of device memory; negative: fewer. False: the user's limit is reached.
+bool ask_for_memory(int daemon, i64 change);
+
+}  // namespace ckpt::remote
