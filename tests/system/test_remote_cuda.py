@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CUDA devices of other nodes: programs of tests/programs/cuda natively, and through ckpt-devd, verdict
+for verdict. The device is the software device."""
+import os
+import random
+import signal
+import socket
+import struct
+import subprocess
+
+import pytest
+
+from conftest import tree_of, wait_for
+from cuda_programs import NVCC, RUN, make  # noqa: F401 (a fixture)
+from test_remote import HELLO, MAGIC, Server, command
+from toolkit import WHY_NOT
+
+pytestmark = [
+    pytest.mark.skipif(not NVCC, reason=WHY_NOT),
+    pytest.mark.skipif(not RUN.exists(), reason="the software device is not built"),
+]
+
+CALL, SERVE_CUDA = 4, 5
+
+
+class Here:
+    """What test_remote's Server needs."""
+
+    def __init__(self, ckpt):
+        self.ckpt = ckpt
+
+
+class Nodes:
+    """A ckpt-devd, and programs that use its devices or the node's own ones."""
+
+    def __init__(self, ckpt, make, *options):
+        self.ckpt, self.make = ckpt, make
+        ckpt.env.update(CKPT_SOFTCUDA="2x256M", CUDA_MODULE_LOADING="LAZY")
+        self.server = Server(Here(ckpt), *options)
+
+    def device(self, host=None, n=0):
+        return f"remote:{host or self.server.unix}/cuda:{n}"
+
+    def start(self, source, *arguments, device=None, flags=()):
+        options = ["--device", device] if device else []
+        return self.ckpt.start("ckpt-run", [*options, "--", str(self.make(source, *flags)), *map(str, arguments)])
+
+    def natively(self, source, *arguments, flags=()):
+        """On the device itself, without ckpt: exit code and output."""
+        r = subprocess.run([str(RUN), str(self.make(source, *flags)), *map(str, arguments)], env=self.ckpt.env,
+                           cwd=self.ckpt.folder, capture_output=True, text=True, timeout=60)
+        return r.returncode, r.stdout
+
+    def drivers(self):
+        return [p for p in tree_of(self.server.pid()) if command(p) == "ckpt-cuda-server"]
+
+
+@pytest.fixture
+def nodes(ckpt, make):  # noqa: F811
+    return Nodes(ckpt, make)
+
+
+def same_as_natively(nodes, source, *arguments, host=None, flags=()):
+    job = nodes.start(source, *arguments, device=nodes.device(host), flags=flags)
+    verdict = job.wait(), job.text
+    assert verdict == nodes.natively(source, *arguments, flags=flags), job.error_text
+    return job
+
+
+def test_the_driver_api_and_the_runtime_answer_as_natively(nodes):
+    """Over a UNIX socket and over TLS."""
+    same_as_natively(nodes, "vector_add.cu")
+    same_as_natively(nodes, "vector_add.cu", host=nodes.server.tls)
+    same_as_natively(nodes, "video.cc")
+    same_as_natively(nodes, "remote_calls.cu")
+
+
+def test_errors_are_reported_as_natively(nodes):
+    for what in ("assert", "values"):
+        same_as_natively(nodes, "errors.cu", what)
+
+
+@pytest.mark.full
+def test_a_per_thread_default_stream(nodes):
+    same_as_natively(nodes, "remote_calls.cu", flags=("-default-stream=per-thread",))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("source, arguments", [("errors.cu", ("recursion",)), ("errors.cu", ("deadlock",)),
+                                               ("errors.cu", ("trap",)), ("errors.cu", ("misaligned",)),
+                                               ("remote_calls.cu", ())])
+def test_more_programs_answer_as_natively(nodes, source, arguments):
+    same_as_natively(nodes, source, *arguments, host=nodes.server.tls)
+
+
+@pytest.mark.full
+def test_random_calls_of_several_threads(nodes):
+    """Memory, launches, copies and streams; the program checks all of its memory."""
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    job = nodes.start("many.cu", seed, 5, device=nodes.device())
+    assert job.wait() == 0 and "PASSED" in job.text, job.error_text
+
+
+REFUSED = [("driver.cc", "cuMemGetAllocationGranularity"), ("textures.cu", "cuArray3DCreate_v2"), ("entries.cu", "cuArray3DCreate_v2"),
+           ("linking.cc", "cuLinkCreate_v2"), ("streams.cu", "CU_MEMHOSTALLOC_DEVICEMAP"), ("kernels.cu", "cuMemAllocManaged"),
+           ("language.cu", "cuMemAllocManaged"), ("differential.cu", "cuMemAllocManaged"), ("accesses.cu", "cuMemAllocManaged"),
+           ("launches.cu", "cuMemAllocManaged"), ("hopper.cu", "cuMemAllocManaged"), ("matrices.cu", "cuMemAllocManaged")]
+
+
+@pytest.mark.parametrize("source, entry", [REFUSED[0], *(pytest.param(*r, marks=pytest.mark.full) for r in REFUSED[1:])])
+def test_what_cannot_be_reached_is_refused_by_name(nodes, source, entry):
+    """The programs that use it: they end with CUDA's error, and a warning says why, once."""
+    job = nodes.start(source, device=nodes.device())
+    assert job.wait() == 1, job.text
+    assert job.error_text.count(f"{entry} is refused on a CUDA device of another node: ") == 1
+
+
+def test_a_static_runtime_is_refused_before_the_program_starts(nodes):
+    program = nodes.make("vector_add.cu", runtime="static")
+    r = nodes.server.call("ckpt-run", "--device", nodes.device(), program)
+    assert r.returncode == 126 and "-cudart shared" in r.stderr
+
+
+def test_the_cuda_devices_of_another_node_are_listed(nodes):
+    r = nodes.server.call("ckpt-run", "--list-devices", "--host", nodes.server.tls)
+    assert r.returncode == 0 and r.stdout.count("GPU-") == 2, r.stdout + r.stderr
+
+
+def test_a_checkpoint_is_refused_before_anything_is_touched(nodes):
+    job = nodes.start("queue.cu", 1000, device=nodes.device())
+    job.wait_text("READY")
+    assert "a CUDA device of another node" in nodes.ckpt.dump_refused(job.pid, "image")
+    assert nodes.drivers()
+    job.kill()
+
+
+def test_a_killed_program_leaves_nothing_there(nodes):
+    job = nodes.start("queue.cu", 1000, device=nodes.device(nodes.server.tls))
+    job.wait_text("READY")
+    assert len(nodes.drivers()) == 1
+    os.kill(job.program(), signal.SIGKILL)
+    wait_for(lambda: not nodes.drivers() and not nodes.server.sessions(), "the end of the session")
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_killed_server_is_a_device_error(nodes, tls):
+    job = nodes.start("remote_calls.cu", "wait", device=nodes.device(nodes.server.tls if tls else None))
+    job.wait_text("READY")
+    os.kill(nodes.drivers()[0], signal.SIGKILL)
+    assert job.wait() == 46  # CUDA_ERROR_DEVICE_UNAVAILABLE
+    assert "the CUDA device of the other node is lost" in job.error_text
+
+
+def test_a_users_memory_is_limited(ckpt, make):  # noqa: F811
+    nodes = Nodes(ckpt, make, "--memory", "16M")
+    job = nodes.start("remote_calls.cu", "memory", device=nodes.device())
+    assert job.wait() == 0, job.error_text
+    assert job.text == "8 MiB: 0\n24 MiB: 2\n12 MiB: 0\n8 MiB: 2\n"  # CUDA_ERROR_OUT_OF_MEMORY
+
+
+class HostileProgram:
+    def __init__(self, server):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(60)
+        self.socket.connect(server.unix)
+        self.send(HELLO, struct.pack("<IIB", MAGIC, 1, SERVE_CUDA) + struct.pack("<I", 0) + b"\0")
+        self.socket.recv(8)
+
+    def send(self, kind, body, announced=None):
+        self.socket.sendall(struct.pack("<IHH", len(body) if announced is None else announced, kind, 0) + body)
+
+    def call(self, op, arguments, one_way=0):
+        self.send(CALL, struct.pack("<IHHQ", 1, op, one_way, 0) + arguments)
+
+    def ended(self):
+        try:
+            while self.socket.recv(65536):
+                pass
+        except ConnectionResetError:
+            pass
+
+
+def test_a_hostile_program_harms_nobody_else(nodes):
+    """Calls of random numbers and arguments, and frames that announce what does not come. The seed is printed."""
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    rng = random.Random(seed)
+    job = nodes.start("remote_calls.cu", "wait", device=nodes.device())
+    job.wait_text("READY")
+    victim = nodes.drivers()
+    for _ in range(8):
+        p = HostileProgram(nodes.server)
+        try:
+            for _ in range(200):
+                op = rng.choice([rng.randrange(256), 0x4000 + rng.randrange(24)])
+                p.call(op, rng.randbytes(rng.choice([0, 8, 16, 24, 64, 200])), rng.randrange(2))
+            p.send(CALL, b"", announced=0xffffffff)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        p.ended()
+    wait_for(lambda: nodes.drivers() == victim, "the end of the hostile connections")
+    job.kill()
