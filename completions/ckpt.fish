@@ -21,7 +21,7 @@ end
 complete -c ckpt-run -f
 complete -c ckpt-run -s h -l help -d 'print this help and exit'
 complete -c ckpt-run -l version -d 'print the version and exit'
-complete -c ckpt-run -l device -x -a '(__ckpt_devices)' -d 'devices for the program: a comma-separated list of index, cuda:N, ocl:N, ocl:NAME or UUID; remote:HOST/ocl:N is on another node'
+complete -c ckpt-run -l device -x -a '(__ckpt_devices)' -d 'devices for the program: a comma-separated list of index, cuda:N, ocl:N, ocl:NAME or UUID; remote:HOST/ocl:N and remote:HOST/cuda:N are on another node'
 complete -c ckpt-run -l portable -d 'report to the program only what every device offers'
 complete -c ckpt-run -l managed-on-host -d 'put CUDA\'s managed memory into host memory, which can be checkpointed'
 complete -c ckpt-run -l share-ipc -d 'share System V memory, semaphores and message queues with programs outside'

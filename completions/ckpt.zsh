@@ -27,7 +27,7 @@ _ckpt-run() {
   _arguments -s -S \
     '(-h --help)'{-h,--help}'[print this help and exit]' \
     '--version[print the version and exit]' \
-    '--device=[devices for the program\: a comma-separated list of index, cuda\:N, ocl\:N, ocl\:NAME or UUID; remote\:HOST/ocl\:N is on another node]:LIST:_ckpt_devices' \
+    '--device=[devices for the program\: a comma-separated list of index, cuda\:N, ocl\:N, ocl\:NAME or UUID; remote\:HOST/ocl\:N and remote\:HOST/cuda\:N are on another node]:LIST:_ckpt_devices' \
     '--portable[report to the program only what every device offers]' \
     '--managed-on-host[put CUDA'\''s managed memory into host memory, which can be checkpointed]' \
     '--share-ipc[share System V memory, semaphores and message queues with programs outside]' \

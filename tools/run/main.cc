@@ -181,7 +181,7 @@ Result<int> run(Options &o) {
 void add_options(CommandLine &line, Options &o) {
   line.option("--device=LIST", o.device,
               "devices for the program: a comma-separated list of index, cuda:N, ocl:N, ocl:NAME "
-              "or UUID; remote:HOST/ocl:N is on another node")
+              "or UUID; remote:HOST/ocl:N and remote:HOST/cuda:N are on another node")
       .default_is("every device");
   line.flag("--portable", o.portable, "report to the program only what every device offers");
   line.flag("--managed-on-host", o.managed_on_host,
