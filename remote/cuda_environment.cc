@@ -20,15 +20,16 @@ std::string folder_with(const char *file, const std::vector<fs::path> &folders) 
 
 }  // namespace
 
-// In the build folder this executable is in remote/. The runtime is the software device's own, which
-// runs over any driver and asks none for private interfaces; NVIDIA's does.
+// In the build folder this executable is in remote/. The runtime is the software device's own,
+// which runs over any driver and asks none for private interfaces; NVIDIA's does.
 nlohmann::json cuda_environment() {
   fs::path build = own_folder().parent_path(), installed = installed_libdir();
   std::string driver =
       folder_with("libcuda.so.1", {build / "remote" / "cuda", installed / "remote-cuda"});
-  std::string runtime = folder_with("libcudart.so.13",
-                                    {build / "softcuda" / "runtime", installed / "softcuda"});
-  std::string audit = folder_with("libckpt-cuda-audit.so", {build / "libckpt-cuda", installed / "cuda"});
+  std::string runtime =
+      folder_with("libcudart.so.13", {build / "softcuda" / "runtime", installed / "softcuda"});
+  std::string audit =
+      folder_with("libckpt-cuda-audit.so", {build / "libckpt-cuda", installed / "cuda"});
   if (driver.empty() || runtime.empty()) return nlohmann::json::object();
   nlohmann::json out = {{"software", true}};  // no static runtime
   out["set"]["CKPT_CUDA_LIBRARY"] = driver + "/libcuda.so.1";

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ckpt-remote-proxy: stands for a proxy of another node. ckpt-run and ckpt-restore start it where they
-// would start ckpt-ocl-proxy or ckpt-cuda-proxy, with the same arguments, --host and --api; it is not
-// meant to be started by hand.
+// ckpt-remote-proxy: stands for a proxy of another node. ckpt-run and ckpt-restore start it where
+// they would start ckpt-ocl-proxy or ckpt-cuda-proxy, with the same arguments, --host and --api; it
+// is not meant to be started by hand.
 #include <signal.h>
 #include <unistd.h>
 

@@ -33,8 +33,9 @@ struct ProxyStarter {
   std::function<Result<pid_t>(const std::vector<std::string> &arguments, int client, int control,
                               int output, int errors)>
       start;
-  // ckpt-cuda-server, which serves the program at the socket `connection` with these devices (empty:
-  // all of this node), and asks the daemon at `daemon` for memory; it ends with the calling thread.
+  // ckpt-cuda-server, which serves the program at the socket `connection` with these devices
+  // (empty: all of this node), and asks the daemon at `daemon` for memory; it ends with the calling
+  // thread.
   std::function<Result<pid_t>(const std::string &devices, int connection, int daemon)> start_cuda;
 };
 

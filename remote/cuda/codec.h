@@ -11,7 +11,8 @@
 //
 // Example: CUresult cuStreamGetPriority(CUstream, int *) is sent as {u64 number, u8 1}, and the
 // reply of success is {4 bytes}. A line of cuda.api claims that its function's types mean this;
-// pointers to arrays, to structures with pointers in them, and to void are for functions of our own.
+// pointers to arrays, to structures with pointers in them, and to void are for functions of our
+// own.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +24,8 @@
 namespace ckpt::remote::cuda {
 
 template <class T>
-concept Handle = kKindOf<T> != Kind::None;
+concept Handle = kKindOf<T>
+!= Kind::None;
 
 template <class T>
 concept Scalar = (std::is_arithmetic_v<T> || std::is_enum_v<T>)&&!Handle<T>;
@@ -35,7 +37,8 @@ template <class T>
 concept TextOut = std::is_same_v<T, char *>;
 
 template <class T>
-concept PlainPointer = std::is_pointer_v<T> && !Handle<T> && !TextIn<T> && !TextOut<T> &&
+concept PlainPointer =
+    std::is_pointer_v<T> && !Handle<T> && !TextIn<T> && !TextOut<T> &&
     !std::is_void_v<std::remove_pointer_t<T>> &&
     (Handle<std::remove_pointer_t<T>> || std::is_trivially_copyable_v<std::remove_pointer_t<T>>);
 

@@ -60,10 +60,10 @@ Result<pid_t> start_cuda(const std::string &devices, int connection, int daemon)
   if (answer.exit_code != 0 || !set.is_object() || set.empty())
     return fail_with_hint("the server's node has no CUDA driver",
                           "ckpt-run --list-devices --host HOST lists its devices");
-  Spawn spec{.argv = {server, "--serve", std::to_string(connection), "--account",
-                      std::to_string(daemon)},
-             .keep = {connection, daemon},
-             .die_with_us = true};
+  Spawn spec{
+      .argv = {server, "--serve", std::to_string(connection), "--account", std::to_string(daemon)},
+      .keep = {connection, daemon},
+      .die_with_us = true};
   for (auto &[name, value] : set.items())
     if (value.is_string()) spec.environment.emplace_back(name, value.get<std::string>());
   return spawn(spec);

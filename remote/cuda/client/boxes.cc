@@ -20,8 +20,8 @@ bool side_of(CUmemorytype type, const void *host, CUdeviceptr device, size_t x, 
              size_t pitch, size_t height, const CUDA_MEMCPY3D &c, Side &out) {
   if (type == CU_MEMORYTYPE_ARRAY) return false;
   u64 base = type == CU_MEMORYTYPE_HOST ? number_of(host) : device;
-  out.device = type == CU_MEMORYTYPE_DEVICE ||
-               (type == CU_MEMORYTYPE_UNIFIED && memory().is_device(base));
+  out.device =
+      type == CU_MEMORYTYPE_DEVICE || (type == CU_MEMORYTYPE_UNIFIED && memory().is_device(base));
   u64 row = pitch ? pitch : x + c.WidthInBytes;
   u64 slice = row * (height ? height : y + c.Height);
   out.box = {base + z * slice + y * row + x, row, slice, c.WidthInBytes, c.Height, c.Depth};
@@ -58,8 +58,8 @@ CUresult read_box(const Box &to, const Box &from, Order order) {
   Writer w;
   put_box(w, from);
   w.put(order.stream);
-  CUresult e = note_error(
-      link().ask(number(Op::ReadBox), current_context(), {w.bytes()}, nullptr, packed));
+  CUresult e =
+      note_error(link().ask(number(Op::ReadBox), current_context(), {w.bytes()}, nullptr, packed));
   if (e != CUDA_SUCCESS) return e;
   for_each_row(to, [&](std::byte *row, u64 at) { std::memcpy(row, packed.data() + at, to.width); });
   return e;

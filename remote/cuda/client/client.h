@@ -158,17 +158,14 @@ struct PerThread<Fn> {
 };
 
 // cuda.api's functions.
-#define ASKED(n, symbol, type) \
-  inline constexpr type entry_##symbol = &Asked<n, type>::call;
+#define ASKED(n, symbol, type) inline constexpr type entry_##symbol = &Asked<n, type>::call;
 #define WAITS(n, symbol, type) ASKED(n, symbol, type)
-#define ENDS(n, symbol, type) \
-  inline constexpr type entry_##symbol = &Ended<n, type>::call;
-#define SENT(n, symbol, type) \
-  inline constexpr type entry_##symbol = &Sent<n, type>::call;
-#define HANDED(n, symbol, type)                                          \
+#define ENDS(n, symbol, type) inline constexpr type entry_##symbol = &Ended<n, type>::call;
+#define SENT(n, symbol, type) inline constexpr type entry_##symbol = &Sent<n, type>::call;
+#define HANDED(n, symbol, type)                               \
   inline constexpr type ask_##symbol = &Asked<n, type>::call; \
   std::remove_pointer_t<type> entry_##symbol;
-#define HANDED_END(n, symbol, type)                                      \
+#define HANDED_END(n, symbol, type)                           \
   inline constexpr type ask_##symbol = &Ended<n, type>::call; \
   std::remove_pointer_t<type> entry_##symbol;
 #define OURS(symbol, type) std::remove_pointer_t<type> entry_##symbol;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Device code. A part (a container of a fat binary, a cubin, a text of PTX) is sent once; its number
-// is its hash.
+// Device code. A part (a container of a fat binary, a cubin, a text of PTX) is sent once; its
+// number is its hash.
 #include <unordered_set>
 
 #include "common/base/fnv.h"

@@ -13,14 +13,14 @@ Order in_order(CUstream stream) { return {number_of(stream), true}; }
 }  // namespace
 
 // The two forms of an entry that waits: for the legacy default stream, and for the per-thread one.
-#define WAITING(symbol, parameters, ...)                  \
-  CUresult entry_##symbol parameters {                    \
-    constexpr Order order = kLegacyStream;                \
-    return __VA_ARGS__;                                   \
-  }                                                       \
-  CUresult entry_##symbol##_ptds parameters {             \
-    constexpr Order order = kPerThreadStream;             \
-    return __VA_ARGS__;                                   \
+#define WAITING(symbol, parameters, ...)      \
+  CUresult entry_##symbol parameters {        \
+    constexpr Order order = kLegacyStream;    \
+    return __VA_ARGS__;                       \
+  }                                           \
+  CUresult entry_##symbol##_ptds parameters { \
+    constexpr Order order = kPerThreadStream; \
+    return __VA_ARGS__;                       \
   }
 
 WAITING(cuMemcpy, (CUdeviceptr to, CUdeviceptr from, size_t n), copy(to, from, n, order))
@@ -49,17 +49,17 @@ CUresult entry_cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CU
   return copy_on_device(to, from, n, in_order(s));
 }
 
-#define FILLS(bits, type)                                                                         \
-  WAITING(cuMemsetD##bits##_v2, (CUdeviceptr p, type v, size_t n),                                \
-          fill(p, 0, v, sizeof(type), n, 1, order))                                               \
-  WAITING(cuMemsetD2D##bits##_v2, (CUdeviceptr p, size_t pitch, type v, size_t w, size_t h),      \
-          fill(p, pitch, v, sizeof(type), w, h, order))                                           \
-  CUresult entry_cuMemsetD##bits##Async(CUdeviceptr p, type v, size_t n, CUstream s) {            \
-    return fill(p, 0, v, sizeof(type), n, 1, in_order(s));                                        \
-  }                                                                                               \
+#define FILLS(bits, type)                                                                          \
+  WAITING(cuMemsetD##bits##_v2, (CUdeviceptr p, type v, size_t n),                                 \
+          fill(p, 0, v, sizeof(type), n, 1, order))                                                \
+  WAITING(cuMemsetD2D##bits##_v2, (CUdeviceptr p, size_t pitch, type v, size_t w, size_t h),       \
+          fill(p, pitch, v, sizeof(type), w, h, order))                                            \
+  CUresult entry_cuMemsetD##bits##Async(CUdeviceptr p, type v, size_t n, CUstream s) {             \
+    return fill(p, 0, v, sizeof(type), n, 1, in_order(s));                                         \
+  }                                                                                                \
   CUresult entry_cuMemsetD2D##bits##Async(CUdeviceptr p, size_t pitch, type v, size_t w, size_t h, \
-                                          CUstream s) {                                           \
-    return fill(p, pitch, v, sizeof(type), w, h, in_order(s));                                    \
+                                          CUstream s) {                                            \
+    return fill(p, pitch, v, sizeof(type), w, h, in_order(s));                                     \
   }
 
 FILLS(8, unsigned char)

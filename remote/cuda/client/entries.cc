@@ -26,8 +26,8 @@ CUresult refuse_entry() {
 template <CudaId I>
 inline constexpr void *(*kFunction)() = [] { return reinterpret_cast<void *>(&refuse_entry<I>); };
 
-#define OURS(symbol, type)                                   \
-  template <>                                                \
+#define OURS(symbol, type)                                     \
+  template <>                                                  \
   inline constexpr void *(*kFunction<CudaId::id_##symbol>)() = \
       [] { return reinterpret_cast<void *>(static_cast<type>(entry_##symbol)); };
 #define ASKED(n, symbol, type) OURS(symbol, type)
@@ -36,10 +36,11 @@ inline constexpr void *(*kFunction)() = [] { return reinterpret_cast<void *>(&re
 #define SENT(n, symbol, type) OURS(symbol, type)
 #define HANDED(n, symbol, type) OURS(symbol, type)
 #define HANDED_END(n, symbol, type) OURS(symbol, type)
-#define PER_THREAD(symbol, type, legacy)                     \
-  template <>                                                \
-  inline constexpr void *(*kFunction<CudaId::id_##symbol>)() = \
-      [] { return reinterpret_cast<void *>(static_cast<type>(&PerThread<entry_##legacy>::call)); };
+#define PER_THREAD(symbol, type, legacy)                                                  \
+  template <>                                                                             \
+  inline constexpr void *(*kFunction<CudaId::id_##symbol>)() = [] {                       \
+    return reinterpret_cast<void *>(static_cast<type>(&PerThread<entry_##legacy>::call)); \
+  };
 #include "remote/cuda/cuda.api"
 #undef OURS
 #undef ASKED

@@ -26,8 +26,7 @@ CUresult HostMemory::add_registered(u64 base, u64 bytes, unsigned flags) {
   std::lock_guard lock(mutex_);
   auto next = all_.lower_bound(base);
   bool taken = next != all_.end() && next->first < base + bytes;
-  if (next != all_.begin())
-    taken |= std::prev(next)->first + std::prev(next)->second.bytes > base;
+  if (next != all_.begin()) taken |= std::prev(next)->first + std::prev(next)->second.bytes > base;
   if (taken) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   all_[base] = {base, bytes, flags, true, current_context()};
   return CUDA_SUCCESS;

@@ -74,7 +74,8 @@ CUresult put_attributes(Writer &w, const CUlaunchConfig &c) {
   std::vector<const CUlaunchAttribute *> carried;
   for (unsigned i = 0; i < c.numAttrs; i++) {
     CUlaunchAttributeID id = c.attrs[i].id;
-    bool hint = id == CU_LAUNCH_ATTRIBUTE_IGNORE || id == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW ||
+    bool hint = id == CU_LAUNCH_ATTRIBUTE_IGNORE ||
+                id == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW ||
                 id == CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
     if (is_carried(id))
       carried.push_back(&c.attrs[i]);
@@ -148,7 +149,8 @@ CUresult entry_cuLaunchHostFunc(CUstream stream, CUhostFn f, void *data) {
   return call_host(stream, [f, data] { f(data); });
 }
 
-CUresult entry_cuStreamAddCallback(CUstream stream, CUstreamCallback f, void *data, unsigned flags) {
+CUresult entry_cuStreamAddCallback(CUstream stream, CUstreamCallback f, void *data,
+                                   unsigned flags) {
   if (!f || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   return call_host(stream, [=] { f(stream, CUDA_SUCCESS, data); });
 }

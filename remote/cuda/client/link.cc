@@ -165,8 +165,7 @@ Result<> Link::take(const Connection::Received &frame) {
     host_calls_.push_back(r.get<u64>());
     return {};
   }
-  if (frame.type == Frame::Refused || frame.type == Frame::Ended)
-    return fail("{}", r.str());
+  if (frame.type == Frame::Refused || frame.type == Frame::Ended) return fail("{}", r.str());
   u32 lane = r.get<u32>();
   i32 status = r.get<i32>();
   auto found = waiting_.find(lane);

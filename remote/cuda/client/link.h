@@ -2,8 +2,8 @@
 //
 // The program's end of the connection to ckpt-cuda-server (remote/cuda/protocol.h).
 //
-// A one-way call is only put into a batch, which costs its caller a lock and a copy. A thread of the
-// library, the sender, sends the batch; while it does, further calls gather. A synchronous call
+// A one-way call is only put into a batch, which costs its caller a lock and a copy. A thread of
+// the library, the sender, sends the batch; while it does, further calls gather. A synchronous call
 // sends what has gathered together with itself, and waits: one of the threads that wait receives,
 // for all of them.
 #pragma once
@@ -78,7 +78,7 @@ class Link {
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable arrived_;
-  bool receiving_ = false;  // a thread receives now
+  bool receiving_ = false;                      // a thread receives now
   std::unordered_map<u32, Waiting *> waiting_;  // by lane
 
   u64 last_token_ = 0;

@@ -20,9 +20,7 @@ constexpr int kTries = 4;
 u64 rounded(u64 bytes, u64 to) { return (bytes + to - 1) / to * to; }
 
 // The size with which it counts in a block.
-u64 reserved(u64 bytes) {
-  return rounded(bytes, bytes <= kSmallBytes ? kGrainBytes : kBlockBytes);
-}
+u64 reserved(u64 bytes) { return rounded(bytes, bytes <= kSmallBytes ? kGrainBytes : kBlockBytes); }
 
 // Reserves addresses of this process; at `base`, or anywhere if that is 0. 0: they are in use.
 u64 reserve_here(u64 base, u64 bytes) {
@@ -105,8 +103,8 @@ CUresult Memory::allocate(u64 context, u64 bytes, u64 &out) {
   if (bytes > kLargestBytes) return CUDA_ERROR_OUT_OF_MEMORY;
   std::lock_guard lock(mutex_);
   u64 all = reserved(bytes);
-  CUresult e = bytes <= kSmallBytes ? take_small(context, *device, all, out)
-                                    : map_block(all, *device, out);
+  CUresult e =
+      bytes <= kSmallBytes ? take_small(context, *device, all, out) : map_block(all, *device, out);
   if (e == CUDA_SUCCESS) all_[out] = {out, bytes, context, *device, ++last_id_, true};
   return e;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Device memory of the program. Addresses are cut from one arena, which is reserved here, without
-// access, as well as on the device: so an address of the device is none of the host's, and a program
-// that follows one faults. Physical memory is put behind blocks of 2 MiB. Allocations of at most half
-// a block share blocks, so most of them cost no round trip.
+// access, as well as on the device: so an address of the device is none of the host's, and a
+// program that follows one faults. Physical memory is put behind blocks of 2 MiB. Allocations of at
+// most half a block share blocks, so most of them cost no round trip.
 #pragma once
 
 #include <map>

@@ -196,12 +196,11 @@ CUresult entry_cuPointerGetAttributes(unsigned n, CUpointer_attribute *what, voi
   if (CUresult e = ready(); e != CUDA_SUCCESS) return e;
   if (!what || !out) return CUDA_ERROR_INVALID_VALUE;
   for (unsigned i = 0; i < n; i++) {
-    bool wide = what[i] == CU_POINTER_ATTRIBUTE_CONTEXT ||
-                what[i] == CU_POINTER_ATTRIBUTE_DEVICE_POINTER ||
-                what[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER ||
-                what[i] == CU_POINTER_ATTRIBUTE_BUFFER_ID ||
-                what[i] == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR ||
-                what[i] == CU_POINTER_ATTRIBUTE_RANGE_SIZE;
+    bool wide =
+        what[i] == CU_POINTER_ATTRIBUTE_CONTEXT || what[i] == CU_POINTER_ATTRIBUTE_DEVICE_POINTER ||
+        what[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER || what[i] == CU_POINTER_ATTRIBUTE_BUFFER_ID ||
+        what[i] == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR ||
+        what[i] == CU_POINTER_ATTRIBUTE_RANGE_SIZE;
     if (entry_cuPointerGetAttribute(out[i], what[i], p) == CUDA_SUCCESS) continue;
     if (what[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
       put(out[i], int{CU_DEVICE_INVALID});

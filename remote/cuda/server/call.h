@@ -19,8 +19,8 @@ struct Call {
   Reader in;
   Writer out;
   bool malformed = false;  // the connection ends
-  u64 ended = 0;       // the number of an object that the call has ended
-  bool waits = false;  // it reports the errors of earlier one-way calls
+  u64 ended = 0;           // the number of an object that the call has ended
+  bool waits = false;      // it reports the errors of earlier one-way calls
 
   CUresult reject() {
     malformed = true;

@@ -2,8 +2,8 @@
 //
 // Bytes between the connection and device memory, and from one place of it to another. All copies
 // are enqueued in the given stream, and waited for where the program's call waits. Memory of this
-// process is pageable, so the driver has read it when a copy to the device returns (CUDA driver API,
-// "API synchronization behavior").
+// process is pageable, so the driver has read it when a copy to the device returns (CUDA driver
+// API, "API synchronization behavior").
 #include <algorithm>
 
 #include "remote/cuda/server/ops.h"
@@ -141,8 +141,8 @@ CUresult op_fill(Call &c) {
     return order.end(d.cuMemsetD2D8Async(address, pitch, static_cast<unsigned char>(value), width,
                                          height, order.stream));
   if (unit == 2)
-    return order.end(d.cuMemsetD2D16Async(address, pitch, static_cast<unsigned short>(value),
-                                          width, height, order.stream));
+    return order.end(d.cuMemsetD2D16Async(address, pitch, static_cast<unsigned short>(value), width,
+                                          height, order.stream));
   if (unit != 4) return c.reject();
   return order.end(d.cuMemsetD2D32Async(address, pitch, value, width, height, order.stream));
 }

@@ -17,9 +17,9 @@ Result<> load_driver(const std::string &path) {
   if (handle == nullptr) return fail("cannot load the CUDA driver {}: {}", path, ::dlerror());
   for (size_t i = 0; i < api::kCudaEntries; i++)
     the_driver.entries[i] = ::dlsym(handle, api::kCudaTable[i].symbol);
-#define X(symbol, type)    \
-  the_driver.symbol = reinterpret_cast<type>( \
-      the_driver.entries[static_cast<size_t>(api::CudaId::id_##symbol)]);
+#define X(symbol, type) \
+  the_driver.symbol =   \
+      reinterpret_cast<type>(the_driver.entries[static_cast<size_t>(api::CudaId::id_##symbol)]);
   CKPT_SERVER_CALLS(X)
 #undef X
   if (!the_driver.cuInit || !the_driver.cuMemMap)

@@ -69,10 +69,9 @@ CUresult op_launch(Call &c) {
   std::vector<void *> parameters;
   if (CUresult e = lay_out(c, number, bytes, room, parameters); e != CUDA_SUCCESS) return e;
   if (attributes.empty())
-    return driver().cuLaunchKernel(f, config.gridDimX, config.gridDimY, config.gridDimZ,
-                                   config.blockDimX, config.blockDimY, config.blockDimZ,
-                                   config.sharedMemBytes, config.hStream, parameters.data(),
-                                   nullptr);
+    return driver().cuLaunchKernel(
+        f, config.gridDimX, config.gridDimY, config.gridDimZ, config.blockDimX, config.blockDimY,
+        config.blockDimZ, config.sharedMemBytes, config.hStream, parameters.data(), nullptr);
   if (!driver().cuLaunchKernelEx) return CUDA_ERROR_NOT_SUPPORTED;
   config.attrs = attributes.data();
   config.numAttrs = static_cast<unsigned>(attributes.size());

@@ -98,7 +98,10 @@ struct Parameter<T> {
 // A text's room is the parameter behind it.
 template <class Tuple, size_t I>
 void bound_text(Tuple &all) {
-  if constexpr (requires { std::get<I>(all).text.max_size(); std::get<I>(all).text.fill(0); }) {
+  if constexpr (requires {
+                  std::get<I>(all).text.max_size();
+                  std::get<I>(all).text.fill(0);
+                }) {
     auto &room = std::get<I + 1>(all).value;
     room = std::clamp<std::remove_reference_t<decltype(room)>>(room, 0, kMaxTextOut);
   }

@@ -34,8 +34,8 @@ Result<> start_driver() {
 Result<> serve(int connection, int account) {
   auto ask = [account](i64 change) { return account < 0 || ask_for_memory(account, change); };
   // Never destroyed: its threads run until the process ends.
-  auto *server = new Server(
-      std::make_unique<Connection>(std::make_unique<Stream>(UniqueFd(connection))), ask);
+  auto *server =
+      new Server(std::make_unique<Connection>(std::make_unique<Stream>(UniqueFd(connection))), ask);
   CKPT_CHECK(start_driver());
   CKPT_CHECK(server->output.redirect());
   return server->run();
@@ -46,7 +46,8 @@ int run(int argc, char **argv) {
   app.set_version_flag("--version", CKPT_VERSION);
   int connection = -1, account = -1;
   app.add_option("--serve", connection, "a connection to the program")->required();
-  app.add_option("--account", account, "where ckpt-devd is asked for memory; -1: there is no limit");
+  app.add_option("--account", account,
+                 "where ckpt-devd is asked for memory; -1: there is no limit");
   CLI11_PARSE(app, argc, argv);
   Result<> r = guarded([&] { return serve(connection, account); });
   if (!r) log::error(r.error());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The driver's objects by their numbers (handles.h). A number that the client invents leads nowhere.
+// The driver's objects by their numbers (handles.h). A number that the client invents leads
+// nowhere.
 //
 // An object ends with its owner: a kernel with its library, a stream with its context. The driver
 // may then give its handle to another object.

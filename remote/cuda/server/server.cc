@@ -59,8 +59,7 @@ void Server::keep_late_error(CUresult e) {
 
 CUresult Server::carry_out(Call &call) {
   u16 op = call.header.op;
-  Handler handler =
-      op < static_cast<u16>(Op::First) ? line_handler(op) : op_handler(op);
+  Handler handler = op < static_cast<u16>(Op::First) ? line_handler(op) : op_handler(op);
   if (!handler) return call.reject();
   CUcontext context = nullptr;
   if (call.header.context != 0) {

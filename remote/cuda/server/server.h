@@ -61,7 +61,6 @@ class Server {
   Lane *last_one_way_ = nullptr;
   std::atomic<CUresult> late_error_{CUDA_SUCCESS};
   std::atomic<bool> malformed_{false};
-
 };
 
 }  // namespace ckpt::remote::cuda

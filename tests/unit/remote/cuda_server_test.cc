@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The server of CUDA calls, with a driver that agrees to everything, and programs that send
+// anything.
+#include "remote/cuda/server/server.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <random>
+#include <thread>
+
+#include "common/ipc/unix_socket.h"
+
+using namespace ckpt;
+using namespace ckpt::remote;
+using namespace ckpt::remote::cuda;
+
+namespace {
+
+constexpr u64 kArena = 0x2000'0000'0000, kBlock = 2u << 20;
+
+template <class F>
+struct Agrees;
+template <class... A>
+struct Agrees<CUresult (*)(A...)> {
+  static CUresult call(A...) { return CUDA_SUCCESS; }
+};
+
+CUresult reserve(CUdeviceptr *out, size_t, size_t, CUdeviceptr at, unsigned long long) {
+  *out = at ? at : kArena;
+  return CUDA_SUCCESS;
+}
+
+// What a copy of the program would write to; the test fails where it is no device memory.
+CUresult copy_to_device(CUdeviceptr to, const void *, size_t n, CUstream) {
+  CHECK(to >= kArena);
+  CHECK(to + n <= kArena + (1ull << 40));
+  return CUDA_SUCCESS;
+}
+
+CUresult no_parameters(CUkernel, size_t, size_t *, size_t *) { return CUDA_ERROR_INVALID_VALUE; }
+
+Driver make_driver() {
+  Driver d{};
+#define X(symbol, type) d.symbol = &Agrees<type>::call;
+  CKPT_SERVER_CALLS(X)
+#undef X
+  d.cuMemAddressReserve = reserve;
+  d.cuMemcpyHtoDAsync_v2 = copy_to_device;
+  d.cuKernelGetParamInfo = no_parameters;
+  for (void *&entry : d.entries) entry = reinterpret_cast<void *>(&Agrees<CUresult (*)()>::call);
+  return d;
+}
+
+}  // namespace
+
+// In place of server/driver.cc.
+const Driver &ckpt::remote::cuda::driver() {
+  static const Driver kDriver = make_driver();
+  return kDriver;
+}
+
+namespace {
+
+// Never destroyed: their lanes may still run.
+std::vector<Server *> &servers() {
+  static auto *const kAll = new std::vector<Server *>;
+  return *kAll;
+}
+
+// A program at the other end of a server.
+struct Program {
+  Program() {
+    auto pair = socket_pair();
+    REQUIRE(pair);
+    socket = std::make_unique<Stream>(std::move(pair->first));
+    auto *server =
+        new Server(std::make_unique<Connection>(std::make_unique<Stream>(std::move(pair->second))),
+                   [memory = memory](i64 change) {
+                     bool fits = *memory + change <= i64{64} << 20;
+                     if (fits) *memory += change;
+                     return fits;
+                   });
+    servers().push_back(server);
+    serving = std::thread([this, server] { ended = server->run(); });
+  }
+  void send(Frame type, ByteView body) {
+    FrameHeader h{static_cast<u32>(body.size()), static_cast<u16>(type), 0};
+    if (socket->write(view(&h, sizeof h))) (void)socket->write(body);
+  }
+  void call(u16 op, ByteView arguments, bool one_way = false) {
+    CallHeader h{1, op, one_way, 0};
+    Writer w;
+    send(Frame::CudaCall, w.raw(&h, sizeof h).raw(arguments.data(), arguments.size()).bytes());
+  }
+  CUresult reply() {
+    FrameHeader h{};
+    ReplyHeader r{};
+    read(std::as_writable_bytes(std::span(&h, 1)));
+    read(std::as_writable_bytes(std::span(&r, 1)));
+    Bytes rest(h.bytes - sizeof r);
+    read(rest);
+    return static_cast<CUresult>(r.status);
+  }
+  void read(std::span<std::byte> into) {
+    while (!into.empty()) {
+      auto n = socket->read_some(into);
+      REQUIRE(n);
+      REQUIRE(*n > 0);
+      into = into.subspan(*n);
+    }
+  }
+  Result<> hang_up() {
+    socket->shut_down();
+    serving.join();
+    return ended;
+  }
+
+  std::shared_ptr<std::atomic<i64>> memory = std::make_shared<std::atomic<i64>>(0);
+  std::unique_ptr<Stream> socket;
+  std::thread serving;
+  Result<> ended;
+};
+
+u16 op(Op o) { return static_cast<u16>(o); }
+
+Writer range(u64 base, u64 bytes) {
+  Writer w;
+  w.put(base).put(bytes);
+  return w;
+}
+
+}  // namespace
+
+TEST_CASE("only mapped memory can be written, and its bytes are counted") {
+  Program p;
+  p.call(op(Op::Arena), range(0, 1ull << 40).bytes());
+  CHECK(p.reply() == CUDA_SUCCESS);
+  auto map = [&](u64 at, u64 bytes) {
+    p.call(op(Op::Map), range(at, bytes).put(i32{0}).bytes());
+    return p.reply();
+  };
+  CHECK(map(kArena, kBlock) == CUDA_SUCCESS);
+  CHECK(map(kArena, kBlock) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(map(kArena - kBlock, kBlock) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(map(kArena + kBlock, 64u << 20) == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(*p.memory == kBlock);
+  auto write = [&](u64 at, size_t bytes) {
+    Bytes data(bytes);
+    p.call(op(Op::Write), Writer().put(at).put(u64{0}).put(u8{0}).raw(data.data(), bytes).bytes());
+    return p.reply();
+  };
+  CHECK(write(kArena + 5, 100) == CUDA_SUCCESS);
+  CHECK(write(kArena + kBlock - 5, 100) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(write(reinterpret_cast<u64>(&p), 8) == CUDA_ERROR_INVALID_VALUE);
+  p.call(op(Op::Unmap), range(kArena, kBlock).bytes());
+  CHECK(p.reply() == CUDA_SUCCESS);
+  CHECK(write(kArena, 1) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(*p.memory == 0);
+  CHECK(p.hang_up());
+}
+
+TEST_CASE("a number that the server has not given out leads nowhere") {
+  Program p;
+  constexpr u16 kStreamQuery = 123;
+  for (u64 number : {make_number(Kind::Stream, 1), make_number(Kind::Event, 1), u64{3}, ~u64{0}}) {
+    p.call(kStreamQuery, Writer().put(number).bytes());
+    CHECK(p.reply() == CUDA_ERROR_INVALID_HANDLE);
+  }
+  CHECK(p.hang_up());
+}
+
+TEST_CASE("an error of a one-way call is reported by the next call that waits") {
+  Program p;
+  constexpr u16 kEventRecord = 136, kDeviceGetCount = 1;
+  p.call(kEventRecord, Writer().put(make_number(Kind::Event, 7)).put(u64{0}).bytes(), true);
+  p.call(kDeviceGetCount, Writer().put(u8{0}).bytes());
+  CHECK(p.reply() == CUDA_SUCCESS);
+  p.call(op(Op::Settle), {});
+  CHECK(p.reply() == CUDA_ERROR_INVALID_HANDLE);
+  p.call(op(Op::Settle), {});
+  CHECK(p.reply() == CUDA_SUCCESS);
+  CHECK(p.hang_up());
+}
+
+TEST_CASE("objects end with their owner") {
+  Objects all;
+  int a = 0, b = 0, c = 0;
+  u64 context = all.number(Kind::Context, &a, 0), module = all.number(Kind::Module, &b, context);
+  u64 function = all.number(Kind::Function, &c, module);
+  CHECK(all.number(Kind::Function, &c, module) == function);
+  CHECK(all.real(Kind::Function, function) == &c);
+  CHECK(all.real(Kind::Kernel, function) == nullptr);
+  CHECK(all.end(context).size() == 3);
+  CHECK(all.real(Kind::Function, function) == nullptr);
+  CHECK(all.number(Kind::Function, &c, 0) != function);
+}
+
+TEST_CASE("whatever a program sends, the server survives") {
+  std::mt19937 rng(20261123);
+  for (int round = 0; round < 100; round++) {
+    Program p;
+    for (int i = 0; i < 20; i++) {
+      Bytes body(rng() % 8 * 8 + rng() % 3);
+      for (std::byte &b : body) b = static_cast<std::byte>(rng() % 4 ? 0 : rng());
+      u16 number = static_cast<u16>(rng() % 2 ? rng() % 256 : op(Op::First) + rng() % 24);
+      bool call = rng() % 16 != 0;
+      if (call)
+        p.call(number, body, rng() % 2);
+      else
+        p.send(static_cast<Frame>(rng() % 32), body);
+    }
+    (void)p.hang_up();
+  }
+}
