@@ -323,6 +323,26 @@ def test_dump_whose_criu_is_killed_and_leaves_a_process(ckpt):
     clean_after_kill(ckpt, job)
 
 
+# Waits for the first thread alone, as CRIU 4.2 does at some moments: wait4(2) then never returns.
+HANGING_TRACER = """exec /usr/bin/python3 -c 'import ctypes, os, signal, sys
+PTRACE_SEIZE, target = 0x4206, int(sys.argv[1])
+ptrace = ctypes.CDLL(None).ptrace
+for thread in os.listdir(f"/proc/{target}/task"):
+    assert ptrace(PTRACE_SEIZE, int(thread), None, None) == 0
+os.kill(target, signal.SIGKILL)
+os.waitpid(target, 0x40000000)' $target"""
+
+
+def test_a_program_is_killed_while_criu_traces_it(ckpt):
+    job = ckpt.run("threads", 100000)
+    job.wait_lines(3)
+    process = tool(ckpt, "ckpt-dump", job.pid, "-o", "image", **criu_wrapper(ckpt, "dump", HANGING_TRACER))
+    _, errors = process.communicate(timeout=100)
+    assert process.returncode == 1 and "CRIU does not end, and was killed" in errors, errors
+    assert job.wait() == -signal.SIGKILL
+    clean(ckpt)
+
+
 @pytest.mark.parametrize("moment", [pytest.param(m, marks=pytest.mark.full) if m == "seized" else m for m in HUNG_CRIU])
 @pytest.mark.parametrize("name", ["TERM", pytest.param("INT", marks=pytest.mark.full)])
 def test_a_dump_with_hung_criu_is_cancelled(ckpt, moment, name):

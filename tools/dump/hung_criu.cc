@@ -120,6 +120,15 @@ bool is_traced_by_group(const Target &target, pid_t group) {
   });
 }
 
+// CRIU 4.2 may wait for such a process for ever: wait4(2) returns the first thread only after the
+// others, which CRIU has not waited for.
+bool tracee_has_died(const Target &target) {
+  return std::ranges::any_of(target.processes, [](const Process &p) {
+    Result<Process> now = read_process(p.pid);
+    return now && now->state == 'Z' && now->tracer != 0 && all_threads_have_ended(p.pid);
+  });
+}
+
 }  // namespace
 
 bool was_killed(int status) { return WIFSIGNALED(status) || WEXITSTATUS(status) > 128; }
@@ -131,7 +140,8 @@ Result<> wait_for_criu(pid_t criu, const Target &target, const Cancel &cancel) {
   std::optional<steady_clock::time_point> deadline;
   bool killed = false;
   for (pollfd p{ended.get(), POLLIN, 0}; ::poll(&p, 1, kLookInterval) != 1;) {
-    if (!deadline && cancel.signal()) deadline = steady_clock::now() + kPatience;
+    if (!deadline && (cancel.signal() || tracee_has_died(target)))
+      deadline = steady_clock::now() + kPatience;
     if (!killed && deadline && steady_clock::now() > *deadline) killed = kill_criu(criu, target);
   }
   return {};
