@@ -58,6 +58,7 @@ def test_a_job_is_moved_when_a_faster_node_becomes_free(steered):
     assert p.poll() is None and job.restarts == 1, f"{job.described()} {cluster.said()}"
     job.ends_right()
     assert f"job {job.number} is moved" in cluster.said()
+    assert re.search(rf"job {job.number} has left its nodes \d+ s after it was told to; \d+\.\d s were planned", cluster.said())
     steps = re.findall(r"step (\d+)/", job.output)
     assert steps == sorted(set(steps), key=int)  # none was computed twice
 
