@@ -52,8 +52,10 @@ std::optional<Transition> Idleness::observe(const Sample &s) {
   bool first = !std::exchange(seen_, true);
   if (std::optional<Reason> reason = reason_for_busy(s)) {
     calm_since_.reset();
-    if (!idle_ && !first) return {};
-    return enter(s, false, *reason);
+    if (idle_ || first) return enter(s, false, *reason);
+    last_.reason = *reason;
+    last_.text = text_of(s, *reason);
+    return {};
   }
   if (!calm_since_) calm_since_ = s.at;
   if (idle_ || s.at < *calm_since_ + settings_.quiet) return {};

@@ -68,7 +68,7 @@ class Idleness {
   // `at` never goes backwards.
   std::optional<Transition> observe(const Sample &sample);
   bool idle() const { return idle_; }
-  // The reason of the last transition.
+  // The last transition; of a busy machine, with the last reason that was seen.
   const Transition &last() const { return last_; }
   // When the state may change although nothing that is seen does; no value: it does not.
   std::optional<Time> due() const;

@@ -65,6 +65,18 @@ TEST_CASE("it is busy at once, by the processors or by the device's memory") {
   CHECK_FALSE(m.idleness.idle());
 }
 
+TEST_CASE("a busy machine has the last reason that was seen, and the time of its transition") {
+  Machine m;
+  m.settle();
+  m.s.owner_cpu = 1;
+  CHECK(m.see(2));
+  m.s.owner_cpu = 0;
+  m.s.owner_device_bytes = 1u << 30;
+  CHECK_FALSE(m.see(3));
+  CHECK(m.idleness.last().reason == Reason::DeviceMemory);
+  CHECK(m.idleness.last().at == at(2));
+}
+
 TEST_CASE("the quiet second begins anew after each interruption, and makes one transition only") {
   Machine m;
   m.settle();
