@@ -270,8 +270,10 @@ def criu_wrapper(ckpt, verb, body):
 criu={CRIU}
 if [ "$1" != {verb} ]; then exec $criu "$@"; fi
 for a; do if [ "$last" = -t ]; then target=$a; fi; last=$a; done
-seized() {{ grep -q '^TracerPid:.[1-9]' /proc/$target/status; }}
-infected() {{ grep -q CRIUMFD /proc/$target/maps; }}
+# Without a fork: on a loaded machine the moment may have passed before a grep has its turn.
+contains() {{ local text=; read -rd '' text <"$1"; [[ $text =~ $2 ]]; }} 2>/dev/null
+seized() {{ contains /proc/$target/status $'TracerPid:\t'[1-9]; }}
+infected() {{ contains /proc/$target/maps CRIUMFD; }}
 {body}
 """)
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
@@ -280,8 +282,8 @@ infected() {{ grep -q CRIUMFD /proc/$target/maps; }}
 
 KILLED_CRIU = 'trap "" TERM; $criu "$@" & until %s || ! kill -0 $!; do :; done; kill -9 $!; wait $!'
 HUNG_CRIU = {"before": "sleep 1000",
-             "seized": '$criu "$@" & until seized; do :; done; kill -STOP $!; wait $!',
-             "infected": '$criu "$@" & until infected; do :; done; kill -STOP $!; wait $!'}
+             "seized": '$criu "$@" & until seized || ! kill -0 $!; do :; done; kill -STOP $!; wait $!',
+             "infected": '$criu "$@" & until infected || ! kill -0 $!; do :; done; kill -STOP $!; wait $!'}
 
 
 @pytest.mark.parametrize("moment", ["seized", "infected"])
