@@ -2,7 +2,6 @@
 """ckpt-idled: what it says of a machine, and three machines of a Slurm whose owners come and go."""
 import json
 import os
-import pathlib
 import pwd
 import subprocess
 import sys
@@ -10,7 +9,7 @@ import sys
 import pytest
 
 import slurm
-from conftest import BUILD, wait_for
+from conftest import BUILD, ROOT, wait_for
 from cuda_programs import NVCC, RUN, make  # noqa: F401 (make is a fixture)
 from test_opencl import devices  # noqa: F401 (a fixture)
 from test_slurm import OPTIONS, HeatJob, cluster_of  # noqa: F401 (a fixture)
@@ -196,6 +195,20 @@ def test_what_a_log_would_have_led_to(tmp_path):
     log.write_text("0\n5 cpu=x\n")
     assert run().returncode == 1 and "line 2" in run().stderr
     assert run("--hours=5").returncode == 125 and "--hours cannot be" in run("--hours=5").stderr
+
+
+@pytest.mark.no_criu
+def test_the_evaluation_of_a_log(tmp_path):
+    """bench/grid, on a log that can be checked by hand: idle for 100 s and 300 s, and a restore of 0.1 GB takes 0.6 s."""
+    log = tmp_path / "log"
+    log.write_text("0\n101 cpu=90\n110\n411 cpu=90\n420 cpu=90\n")
+    r = subprocess.run([sys.executable, ROOT / "bench" / "grid" / "run", f"--build={BUILD}", f"--log={log}"], capture_output=True,
+                       text=True, timeout=60)
+    assert r.returncode == 0, r.stderr
+    cells = [c.strip() for c in r.stdout.splitlines()[-1].strip("|").split("|")]
+    idle, kept = 400, (100 - 0.6 + 300 - 0.6) / (400 + 2 * 0.6)
+    assert cells[1:7] == [f"{100 * idle / 420:.1f}", "3.3 min", "100.0", "0.0", "0.0", f"{100 * kept:.1f}"]
+    assert cells[-1] == "0.0"  # 64 GB do not leave within the grace time
 
 
 # ---- three machines of a Slurm
