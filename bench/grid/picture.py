@@ -21,8 +21,9 @@ def draw(title, sizes, curves, dashed):
     for percent in range(0, 101, 20):
         parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(percent):.1f}" y2="{y(percent):.1f}" stroke="#ddd"/>')
         parts.append(text(LEFT - 6, y(percent) + 4, f"{percent} %", "end"))
-    for size in sizes:
-        parts.append(text(x(size), HEIGHT - BOTTOM + 18, f"{size:g}", "middle"))
+    for size, after in zip(sizes, [*sizes[1:], math.inf]):
+        if after > 1.5 * size:  # otherwise the words would overlap
+            parts.append(text(x(size), HEIGHT - BOTTOM + 18, f"{size:g}", "middle"))
     parts.append(text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 14, "image, GB", "middle"))
     for i, (name, values) in enumerate(curves.items()):
         colour = COLOURS[i % len(COLOURS)]
