@@ -44,7 +44,7 @@ _ckpt-run() {
     '--member=[with --job\: this program'\''s name in the job]:NAME: ' \
     '--managed[let the node'\''s Manager (ckptd) choose the GPU and move the program while it runs]' \
     '--unmanaged[run without the Manager, although CKPTD_SOCKET is set]' \
-    '--priority=[for the Manager\: programs with a higher priority go first]:N: ' \
+    '--priority=[for the Manager\: programs with a higher priority go first, and one below 0 is a guest, which leaves when another program needs memory]:N: ' \
     '--guest[share the device with its owner\: run CUDA kernels in slices, and pause while the owner'\''s programs use it]' \
     '--fps=[with --guest\: the frames that the owner'\''s programs draw each second]:N: ' \
     '--slice=[run CUDA kernels in slices of so many blocks (64) or so long (20ms), so that a checkpoint need not wait for the end of a kernel; auto\: what --guest finds]:SIZE: ' \
