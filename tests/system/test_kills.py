@@ -301,6 +301,28 @@ def test_dump_and_killed_criu(subject, ckpt, moment):
     clean(ckpt)
 
 
+# A process that CRIU has started outlives it and holds its connection (CRIU 4.2 probes the kernel by one).
+ORPHAN = """for a; do if [ "$dir_is_next" ]; then dir=$a; dir_is_next=; elif [ "$a" = -D ]; then dir_is_next=yes; fi; done
+/usr/bin/python3 -c 'import os, socket, sys, time
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1] + "/streamer-capture.sock")
+open(sys.argv[1] + "/connected", "w")
+time.sleep(1000)' "$dir" &
+until [ -e "$dir/connected" ]; do :; done
+kill -KILL $$"""
+
+
+def test_dump_whose_criu_is_killed_and_leaves_a_process(ckpt):
+    job = ckpt.run("counter", 100000)
+    job.wait_lines(3)
+    process = tool(ckpt, "ckpt-dump", job.pid, "-o", "image", **criu_wrapper(ckpt, "dump", ORPHAN))
+    _, errors = process.communicate(timeout=100)
+    assert process.returncode == 1 and "signal 9" in errors, errors
+    assert not below(1, "streamer-capture")
+    job.wait_lines(len(job.lines) + 3)
+    clean_after_kill(ckpt, job)
+
+
 @pytest.mark.parametrize("moment", [pytest.param(m, marks=pytest.mark.full) if m == "seized" else m for m in HUNG_CRIU])
 @pytest.mark.parametrize("name", ["TERM", pytest.param("INT", marks=pytest.mark.full)])
 def test_a_dump_with_hung_criu_is_cancelled(ckpt, moment, name):

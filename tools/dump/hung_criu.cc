@@ -112,7 +112,17 @@ bool any_traced(const Target &target) {
   return false;
 }
 
+bool is_traced_by_group(const Target &target, pid_t group) {
+  ProcessTable table = ProcessTable::read();
+  return std::ranges::any_of(table.tree(target.root), [&](const Process &p) {
+    const Process *tracer = table.find(p.tracer);
+    return tracer && tracer->group == group;
+  });
+}
+
 }  // namespace
+
+bool was_killed(int status) { return WIFSIGNALED(status) || WEXITSTATUS(status) > 128; }
 
 Result<> wait_for_criu(pid_t criu, const Target &target, const Cancel &cancel) {
   UniqueFd ended(static_cast<int>(::syscall(SYS_pidfd_open, criu, 0)));
@@ -125,6 +135,20 @@ Result<> wait_for_criu(pid_t criu, const Target &target, const Cancel &cancel) {
     if (!killed && deadline && steady_clock::now() > *deadline) killed = kill_criu(criu, target);
   }
   return {};
+}
+
+int reap_criu(pid_t criu, const Target &target) {
+  // Until it is reaped, no other process group can get its number.
+  siginfo_t ended{};
+  while (::waitid(P_PID, static_cast<id_t>(criu), &ended, WEXITED | WNOWAIT) < 0 &&
+         errno == EINTR) {
+  }
+  bool killed = ended.si_code != CLD_EXITED || was_killed(W_EXITCODE(ended.si_status, 0));
+  if (killed && !is_traced_by_group(target, criu)) ::kill(-criu, SIGKILL);
+  int status = 0;
+  while (::waitpid(criu, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
 }
 
 void report_parasites(const Target &target) {
