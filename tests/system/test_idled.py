@@ -254,6 +254,11 @@ def holders(cluster):
     return sorted(node for node, _ in lines)
 
 
+def number_of_holder(cluster, node):
+    return subprocess.run(["squeue", "-h", f"--name=ckpt-owner-{node}", "--states=RUNNING", "-o", "%i"], env=cluster.env,
+                          capture_output=True, text=True).stdout.strip()
+
+
 @NEEDS_SLURM
 def test_a_guest_goes_to_the_idle_machine_and_sees_nothing_of_the_owner(grid):
     """The guest is a script. Slurm tells it to leave when the owner is back, and starts it on the next idle
@@ -286,6 +291,10 @@ def test_a_guest_goes_to_the_idle_machine_and_sees_nothing_of_the_owner(grid):
     assert "secret" not in text and "has " not in text and "may " not in text, text
     assert (home / "letter").read_text() == "secret\n"
     assert "busy: the owner's programs use 80 % of the processors" in grid.machines["n2"].said()
+    # ckpt-idled's account has no rights over the node.
+    r = subprocess.run(["scontrol", "update", "NodeName=n1", "State=DRAIN", "Reason=x"], env=grid.env, user=ACCOUNT,
+                       extra_groups=[], capture_output=True, text=True)
+    assert r.returncode != 0 and grid.node_state("n1") != "drng", r.stderr
     # Where nothing watches, there is no guest.
     assert grid.machines["n3"].ends() == 0
     wait_for(lambda: holders(grid) == ["n1", "n2", "n3"], "n3 to be taken away from guests")
@@ -304,6 +313,10 @@ def test_a_guests_work_is_kept_when_owners_come_back(grid):
                  f"the guest on {idle}")
         assert job.restarts == n, f"{job.described()} {grid.logs()}"
         job.computes()
+    # An owner's job that is lost is submitted again.
+    first = number_of_holder(grid, "n1")
+    subprocess.run(["scancel", first], env=grid.env, check=True)
+    wait_for(lambda: number_of_holder(grid, "n1") not in ("", first), "the job to be submitted again")
     job.ends_right()
     steps = [line.split()[1] for line in job.output.splitlines() if line.startswith("step ")]
     assert steps == sorted(set(steps), key=lambda s: int(s.split("/")[0]))
