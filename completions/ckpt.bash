@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 #
 # Completion for ckpt-run, ckpt-dump, ckpt-restore, ckpt-image, ckpt-fatbin, ckpt-ps, ckpt-history, ckptd,
-# ckpt-top, ckpt-sim, ckpt-node-bench, ckpt-schedd and ckpt-devd. It is
+# ckpt-top, ckpt-sim, ckpt-node-bench, ckpt-schedd, ckpt-idled and ckpt-devd. It is
 # installed under each of these names. To try it: . completions/ckpt.bash
 
 # The values of --device: indexes, API:N, API:IMPLEMENTATION and UUIDs of this machine's devices. They
@@ -336,6 +336,22 @@ _ckpt_schedd() {
   esac
 }
 
+_ckpt_idled() {
+  local cur prev words _ckpt_command=$1
+  _ckpt_split
+  case $prev in
+    --config | --nvml | --manager | --samples | --record | --replay) _ckpt_files ;;
+    --folder) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
+    --guests) mapfile -t COMPREPLY < <(compgen -u -- "$cur") ;;
+    --device-memory) _ckpt_words 'auto nvml ckptd none' ;;
+    *)
+      _ckpt_words '--config --cpu --device-bytes --quiet --input --battery --celsius --hours --guests
+        --guests-cgroup --device-memory --nvml --manager --interval --samples --record --slurm
+        --partition --folder --off --on --status --replay --json --withdraw --version --help'
+      ;;
+  esac
+}
+
 _ckpt_devd() {
   local cur prev words _ckpt_command=$1
   _ckpt_split
@@ -398,4 +414,5 @@ complete -F _ckpt_top ckpt-top
 complete -F _ckpt_sim ckpt-sim
 complete -F _ckpt_node_bench ckpt-node-bench
 complete -F _ckpt_schedd ckpt-schedd
+complete -F _ckpt_idled ckpt-idled
 complete -F _ckpt_devd ckpt-devd

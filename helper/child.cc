@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -64,6 +65,15 @@ Result<pid_t> start_criu(const Child &child, const Identity &identity, u64 capab
   if (pid < 0) return fail_errno("cannot fork");
   if (pid == 0) run(child, identity, capabilities);
   return pid;
+}
+
+int reap_with_children(pid_t criu) {
+  siginfo_t ended{};
+  ::waitid(P_PID, static_cast<id_t>(criu), &ended, WEXITED | WNOWAIT);
+  if (ended.si_code != CLD_EXITED) ::kill(-criu, SIGKILL);
+  int status = 0;
+  ::waitpid(criu, &status, 0);
+  return status;
 }
 
 }  // namespace ckpt::helper

@@ -29,4 +29,8 @@ void close_all_but(std::vector<int> kept);
 // if there is no process left; a child that cannot become CRIU ends with code 127.
 Result<pid_t> start_criu(const Child &child, const Identity &identity, u64 capabilities);
 
+// Waits for CRIU and returns its wait status. If a signal has ended it, its own children are ended
+// too: one by which it probes the kernel would sleep for ever, and hold its connections.
+int reap_with_children(pid_t criu);
+
 }  // namespace ckpt::helper

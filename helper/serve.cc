@@ -68,8 +68,7 @@ class Serving {
     CKPT_TRY(UniqueFd streams,
              folder.accept(process.get(), [criu](pid_t pid) { return pid == criu; }));
     (void)send_streams(criu, std::move(streams));  // without its streams, CRIU ends
-    int status = 0;
-    ::waitpid(criu, &status, 0);
+    int status = reap_with_children(criu);
     Event ended{Event::CriuEnded, status};
     return write_all(connection_.get(), view(&ended, sizeof ended));
   }

@@ -133,7 +133,7 @@ struct Program {
   ProgramId id = 0;
   u32 pid = 0;
   std::string name;
-  i32 priority = 0;           // higher is more important
+  i32 priority = 0;           // higher is more important; below 0: a guest
   u32 apis = managed::kCuda;  // its GPU must serve them
   Time arrived{0};
 
@@ -201,6 +201,8 @@ struct Program {
   }
   Contents contents() const;
 
+  // Gives its memory to every program that is none, and is never the starving program before one.
+  bool is_guest() const { return priority < 0; }
   bool waiting() const { return wait() != nullptr; }
   // Uses a device, or is about to.
   bool on_gpu() const { return is(Phase::Assigned) || is(Phase::Evicting) || is(Phase::Resuming); }

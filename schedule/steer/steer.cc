@@ -62,6 +62,10 @@ class Steering {
     cluster_.classes[nodes_[at->second].on].calendar.reserve(now_, until, 1);
   }
 
+  double planned_checkpoint(const LiveJob &j) const {
+    return seconds_of(policy_.planned_cost(j.job, cluster_.classes[j.running->on].of).checkpoint);
+  }
+
   static double left_of(const LiveJob &j) { return std::clamp(1 - j.done, 0.0, 1.0); }
 
   // The share of the whole job that is done by now.
@@ -146,7 +150,7 @@ class Steering {
       reserve(j, plan);
       decisions_.extensions.push_back({j.id, leaves_at(plan)});
     } else {
-      decisions_.moves.push_back({j.id, done});
+      decisions_.moves.push_back({j.id, done, planned_checkpoint(j)});
     }
   }
 
@@ -170,7 +174,7 @@ class Steering {
       better = true;
       break;
     }
-    if (better) decisions_.moves.push_back({j.id, done});
+    if (better) decisions_.moves.push_back({j.id, done, planned_checkpoint(j)});
   }
 
   const Ticks now_;

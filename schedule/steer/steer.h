@@ -61,6 +61,7 @@ struct Start {
 struct Move {
   u64 id = 0;
   double done = 0;
+  double checkpoint_seconds = 0;  // that its checkpoint was planned to take
 };
 // A job may stay where it is, although it was to leave by now.
 struct Extend {

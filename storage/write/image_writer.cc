@@ -51,7 +51,9 @@ Result<std::unique_ptr<ImageWriter::Impl>> ImageWriter::Impl::create_in_pipe(
 
 Result<> ImageWriter::Impl::open_parent(const std::string &path, const Options &options) {
   CKPT_TRY(parent_, ParentChunks::open(options.parent, path,
-                                       {.key = options.key, .file_system = options.file_system}));
+                                       {.key = options.key,
+                                        .only_own = options.only_own_parent,
+                                        .file_system = options.file_system}));
   index_.generation = parent_->index().generation + 1;
   index_.parents = parent_->files();
   index_.chunk_size = std::max(index_.chunk_size, parent_->index().chunk_size);

@@ -50,6 +50,7 @@ class ImageWriter {
     // The folder of an image beside the new one. Chunks that it or its own parents have are
     // referred to and not written again. "": no parent.
     std::string parent;
+    bool only_own_parent = false;       // as ImageReader's only_own
     const Key *key = nullptr;           // encrypts the image; copied. The same as the parent's key
     FileSystem *file_system = nullptr;  // null: the real one
   };

@@ -65,8 +65,8 @@ void save(AgentClient &agent, bool with_parent) {
   (void)agent.quiesce(std::chrono::milliseconds(1));
   std::atomic<u64> progress{0};
   Result<SavedAgent> saved =
-      guarded([&] { return save_agent(agent, *staging, **image, 0, 0, progress); });
-  if (!saved) return;
+      guarded([&] { return save_agent(agent, *staging, **image, 0, 0, progress, with_parent); });
+  if (!saved || !write_kept(*saved, **image)) return;
   nlohmann::json needs = nlohmann::json::array();
   for (auto &[api, one] : parse_requirements(saved->requirements, welcome->participants))
     needs.push_back({{"api", api}, {"needs", one}});

@@ -16,7 +16,7 @@ from deadline import Deadline
 from toolkit import NVCC
 
 TOOLS = ["ckpt-run", "ckpt-dump", "ckpt-restore", "ckpt-image", "ckpt-fatbin", "ckpt-ps", "ckpt-history", "ckpt-top", "ckpt-sim",
-         "ckpt-node-bench", "ckpt-schedd", "ckpt-devd", "ckptd"]
+         "ckpt-node-bench", "ckpt-schedd", "ckpt-idled", "ckpt-devd", "ckptd"]
 DEADLINE = 90
 
 

@@ -76,6 +76,19 @@ def test_an_image_that_others_can_change_needs_an_option(ckpt, trick):
     assert "--trust-image" not in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize("trick", ["folder of another user", "chunks that others may write to"])
+def test_an_image_that_others_can_change_is_no_parent(ckpt, trick):
+    """The new image would refer to it, so that it could not be restored either."""
+    job = ckpt.run("counter", 100000)
+    job.wait_lines(2)
+    ckpt.dump(job.pid, "a.img", "--leave-running")
+    CHANGEABLE[trick](ckpt.folder / "a.img")
+    done = ckpt.dump_process(job.pid, "b.img", "--parent", "a.img")
+    assert done.returncode == 1 and "a.img" in done.stderr and "--trust-image" in done.stderr, done.stderr
+    assert not (ckpt.folder / "b.img").exists() and not ckpt.partials()
+    job.wait_lines(len(job.lines) + 2)
+
+
 # ---- --truncate-files
 
 

@@ -64,6 +64,35 @@ def test_memory_of_an_unmanaged_program_counts(node):
     finished(a)
 
 
+# ---- guests
+
+
+def test_a_guest_leaves_when_its_owner_needs_memory_and_returns(node):
+    """First for a request of a program that runs, and then for one that waits for the GPU. No program is denied
+    anything."""
+    n = node("1x512M")
+    owner = n.run("owner", 100, 300, pause=["2", "end"])
+    owner.wait_text("have 100")
+    guest = n.run("guest", 200, pause=["end"], options=["--guest"])
+    guest.wait_text("have 200")
+    n.go_on("owner", "2")
+    owner.wait_text("have 300")
+    n.wait_state(guest, "evicted")
+    assert n.program(guest)["priority"] == -1 and n.program(owner)["evictions"] == 0
+    n.go_on("owner", "end")
+    finished(owner)
+    n.wait_state(guest, "running")
+    late = n.run("late", 400, pause=["end"])
+    late.wait_text("have 400")
+    n.wait_state(guest, "evicted")
+    n.go_on("late", "end")
+    finished(late)
+    n.wait_state(guest, "running")
+    n.go_on("guest", "end")
+    finished(guest)
+    assert guest.text.count("have") == 1 and "denied" not in guest.text
+
+
 # ---- priorities
 
 

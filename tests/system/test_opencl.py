@@ -334,9 +334,9 @@ def test_a_dump_waits_until_the_program_has_its_devices_back_from_another_dump(o
 
 
 def test_heat_moves_in_the_middle_of_its_computation(ocl):
-    args = ["--n", "256", "--steps", "3000", "--report", "100", "--checksum"]
+    args = ["--n", "256", "--steps", "5000", "--report", "100", "--checksum"]
     job = ocl.ckpt.run(HEAT, *args, options=["--device", ocl.device("pocl")])
-    job.wait_text("step 500/")
+    job.wait_text("step 100/")
     assert_no_driver(job)
     ocl.ckpt.dump(job.pid, "image")
     assert job.wait() == 85

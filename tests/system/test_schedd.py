@@ -55,9 +55,10 @@ def test_a_job_is_moved_when_a_faster_node_becomes_free(steered):
     cluster.run("scancel", other)
     wait_for(lambda: job.node == "n2" and job.state == "RUNNING" or job.has_ended(),
              f"the move: {job.described()} {cluster.said()}")
-    assert p.poll() is None and job.restarts == 1, cluster.said()
+    assert p.poll() is None and job.restarts == 1, f"{job.described()} {cluster.said()}"
     job.ends_right()
     assert f"job {job.number} is moved" in cluster.said()
+    assert re.search(rf"job {job.number} has left its nodes \d+ s after it was told to; \d+\.\d s were planned", cluster.said())
     steps = re.findall(r"step (\d+)/", job.output)
     assert steps == sorted(set(steps), key=int)  # none was computed twice
 

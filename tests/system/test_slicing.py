@@ -167,6 +167,22 @@ def test_a_checkpoint_inside_a_kernel(cuda):
     assert copy.lines[-2:] == expected.splitlines()[-2:]
 
 
+def test_a_checkpoint_of_a_guest(cuda):
+    """In periodic mode, in which it pauses for most of the time (frame=0.9: a turn is a tenth of a frame). The copy goes
+    on with the next slice."""
+    blocks = 3000
+    expected, _ = output(cuda, "long_kernel.cu", arguments=[blocks])
+    options = ["--guest", "--fps=20", "--guest-tuning=frame=0.9,lows=1000000"]
+    job = cuda.start(blocks, options=options, source="long_kernel.cu", paused=False)
+    job.wait_lines(1)
+    dumped = cuda.tool("ckpt-dump", "--json", "-o", "image", str(job.pid))
+    assert dumped.returncode == 0, dumped.stderr
+    assert job.wait() == 85 and "hash" not in job.text
+    copy = cuda.ckpt.restore("image")
+    assert copy.wait() == 0, copy.error_text
+    assert copy.lines[-2:] == expected.splitlines()[-2:]
+
+
 def test_wrong_sizes_are_refused(cuda):
     for options in (["--slice=x"], ["--slice=0"], ["--slice=1.5"], ["--slice=auto"], ["--fps=60"],
                     ["--guest", "--fps=0"], ["--guest", "--guest-tuning=margin"],

@@ -32,7 +32,7 @@ def test_the_unit_is_valid(tmp_path):
     assert r.returncode == 0 and said == []
 
 
-@pytest.mark.parametrize("tool", ["ckpt-devd", "ckpt-schedd"])
+@pytest.mark.parametrize("tool", ["ckpt-devd", "ckpt-idled", "ckpt-schedd"])
 def test_the_units_of_other_daemons_are_valid(tmp_path, tool):
     text = (BUILD / "tools" / f"{tool}.service").read_text()
     (tmp_path / f"{tool}.service").write_text(re.sub(rf"(ExecSt\w+)=\S*{tool}", rf"\1={BUILD}/tools/{tool}", text))

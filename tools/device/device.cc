@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <ranges>
 #include <sstream>
 
 #include "common/base/log.h"
+#include "common/base/text.h"
 #include "tools/device/apis.h"
 #include "tools/device/remote.h"
 #include "tools/proc/command.h"
@@ -108,10 +108,10 @@ Result<> choose_one(const std::vector<Device> &devices, const std::string &word,
 // others would take half a second.
 std::string_view only_api(const std::string &spec) {
   for (const Api &api : kApis) {
-    auto names_it = [&](const auto &word) {
-      return lower(std::string(word.begin(), word.end())).starts_with(fmt::format("{}:", api.name));
+    auto names_it = [&](const std::string &word) {
+      return lower(word).starts_with(fmt::format("{}:", api.name));
     };
-    if (std::ranges::all_of(spec | std::views::split(','), names_it)) return api.name;
+    if (std::ranges::all_of(split_at_commas(spec), names_it)) return api.name;
   }
   return {};
 }

@@ -91,10 +91,7 @@ Result<int> run_criu(const HostSide &side, const std::string &folder, StreamCapt
                                 keep();
                               }}));
   CKPT_CHECK(wait_for_criu(criu, side.target, side.cancel));
-  int status = 0;
-  while (::waitpid(criu, &status, 0) < 0 && errno == EINTR) {
-  }
-  return status;
+  return reap_criu(criu, side.target);
 }
 
 Result<int> run_criu_by_helper(const HostSide &side, const std::string &folder,
@@ -116,9 +113,6 @@ Result<int> run_criu_by_helper(const HostSide &side, const std::string &folder,
   // Without an answer the helper was killed. CRIU may have left the program stopped.
   return read_exactly(helper.get(), &ended, sizeof ended) ? ended.value : SIGKILL;
 }
-
-// A wrapper, such as nsenter, reports a signal as a shell does.
-bool was_killed(int status) { return WIFSIGNALED(status) || WEXITSTATUS(status) > 128; }
 
 Result<> dump_in(const std::string &folder, const HostSide &side, bool &stopped) {
   StreamCapture capture(side.image);

@@ -112,7 +112,26 @@ bool any_traced(const Target &target) {
   return false;
 }
 
+bool is_traced_by_group(const Target &target, pid_t group) {
+  ProcessTable table = ProcessTable::read();
+  return std::ranges::any_of(table.tree(target.root), [&](const Process &p) {
+    const Process *tracer = table.find(p.tracer);
+    return tracer && tracer->group == group;
+  });
+}
+
+// CRIU 4.2 may wait for such a process for ever: wait4(2) returns the first thread only after the
+// others, which CRIU has not waited for.
+bool tracee_has_died(const Target &target) {
+  return std::ranges::any_of(target.processes, [](const Process &p) {
+    Result<Process> now = read_process(p.pid);
+    return now && now->state == 'Z' && now->tracer != 0 && all_threads_have_ended(p.pid);
+  });
+}
+
 }  // namespace
+
+bool was_killed(int status) { return WIFSIGNALED(status) || WEXITSTATUS(status) > 128; }
 
 Result<> wait_for_criu(pid_t criu, const Target &target, const Cancel &cancel) {
   UniqueFd ended(static_cast<int>(::syscall(SYS_pidfd_open, criu, 0)));
@@ -121,10 +140,25 @@ Result<> wait_for_criu(pid_t criu, const Target &target, const Cancel &cancel) {
   std::optional<steady_clock::time_point> deadline;
   bool killed = false;
   for (pollfd p{ended.get(), POLLIN, 0}; ::poll(&p, 1, kLookInterval) != 1;) {
-    if (!deadline && cancel.signal()) deadline = steady_clock::now() + kPatience;
+    if (!deadline && (cancel.signal() || tracee_has_died(target)))
+      deadline = steady_clock::now() + kPatience;
     if (!killed && deadline && steady_clock::now() > *deadline) killed = kill_criu(criu, target);
   }
   return {};
+}
+
+int reap_criu(pid_t criu, const Target &target) {
+  // Until it is reaped, no other process group can get its number.
+  siginfo_t ended{};
+  while (::waitid(P_PID, static_cast<id_t>(criu), &ended, WEXITED | WNOWAIT) < 0 &&
+         errno == EINTR) {
+  }
+  bool killed = ended.si_code != CLD_EXITED || was_killed(W_EXITCODE(ended.si_status, 0));
+  if (killed && !is_traced_by_group(target, criu)) ::kill(-criu, SIGKILL);
+  int status = 0;
+  while (::waitpid(criu, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
 }
 
 void report_parasites(const Target &target) {

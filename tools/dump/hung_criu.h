@@ -30,6 +30,16 @@ namespace ckpt::tools {
 // `target`. Some seconds after a signal to this tool, CRIU is killed.
 Result<> wait_for_criu(pid_t criu, const Target &target, const Cancel &cancel);
 
+// Waits for CRIU, which has ended, and returns its wait status. If it was killed, its own children
+// go on: one of those by which it probes the kernel sleeps for ever (CRIU 4.2, kerndat.c), and
+// holds CRIU's connections and the image's folder. They are ended too, but not a CRIU whose wrapper
+// alone was killed.
+int reap_criu(pid_t criu, const Target &target);
+
+// True for the wait status of a CRIU that a signal has ended. A wrapper, such as nsenter, reports a
+// signal as a shell does.
+bool was_killed(int status);
+
 // After CRIU was killed: waits until no process of the program has a tracer, and logs which ones
 // still hold CRIU's code.
 void report_parasites(const Target &target);

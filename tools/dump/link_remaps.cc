@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/dump/link_remaps.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <filesystem>
 #include <set>
 
+#include "common/base/unique_fd.h"
 #include "tools/proc/file_writers.h"
 
 namespace ckpt::tools {
@@ -50,6 +52,21 @@ std::string kept_name(const std::string &path) {
   return fmt::format("{}.ckpt-{:x}", path, now);
 }
 
+// Below the folder as it is open here: its user can let its path lead elsewhere at any moment, but
+// not a name in it become one of the program's unlinked files without having made it so.
+void keep_in_folder(const std::string &folder, int fd, const std::set<FileId> &ids,
+                    std::vector<ImageManifest::Link> &kept) {
+  std::error_code ec;
+  for (const auto &entry : fs::directory_iterator(fmt::format("/proc/self/fd/{}", fd), ec)) {
+    struct stat st {};
+    std::string name = entry.path().filename(), new_name = kept_name(name);
+    if (is_criu_name(name) && ::fstatat(fd, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+        ids.contains({st.st_dev, st.st_ino}) &&
+        ::renameat(fd, name.c_str(), fd, new_name.c_str()) == 0)
+      kept.push_back({folder + "/" + name, folder + "/" + new_name});
+  }
+}
+
 }  // namespace
 
 bool link_name_is_taken(const Error &of_criu) {
@@ -60,17 +77,10 @@ bool link_name_is_taken(const Error &of_criu) {
 std::vector<ImageManifest::Link> keep_link_remaps(const Target &target,
                                                   const DescriptorTable &table) {
   std::vector<ImageManifest::Link> kept;
-  std::error_code ec;
-  for (const auto &[folder, ids] : unlinked_files(target, table))
-    for (const auto &entry : fs::directory_iterator(target.files + folder, ec)) {
-      struct stat st {};
-      std::string path = folder + "/" + entry.path().filename().string();
-      if (is_criu_name(entry.path().filename()) && ::lstat(entry.path().c_str(), &st) == 0 &&
-          ids.contains({st.st_dev, st.st_ino}))
-        kept.push_back({path, kept_name(path)});
-    }
-  for (const ImageManifest::Link &l : kept)
-    ::rename((target.files + l.path).c_str(), (target.files + l.kept).c_str());
+  for (const auto &[folder, ids] : unlinked_files(target, table)) {
+    UniqueFd fd(::open((target.files + folder).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (fd) keep_in_folder(folder, fd.get(), ids, kept);
+  }
   return kept;
 }
 

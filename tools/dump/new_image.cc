@@ -20,7 +20,8 @@ size_t background_bytes() {
 }
 
 storage::ImageWriter::Options writer_options(const DumpOptions &options) {
-  storage::ImageWriter::Options o{.overwrite = options.overwrite, .parent = options.parent};
+  storage::ImageWriter::Options o{
+      .overwrite = options.overwrite, .parent = options.parent, .only_own_parent = true};
   if (options.key) o.key = &*options.key;
   o.copy_puts = options.leave_running;
   if (options.leave_running) o.memory_bytes = background_bytes();

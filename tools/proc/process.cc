@@ -184,6 +184,15 @@ std::vector<pid_t> threads_of(pid_t pid) {
   return numeric_entries(fmt::format("/proc/{}/task", pid));
 }
 
+bool all_threads_have_ended(pid_t pid) {
+  std::vector<pid_t> threads = threads_of(pid);
+  return std::ranges::all_of(threads, [pid](pid_t tid) {
+    Process t;
+    return !parse_stat(slurp(fmt::format("/proc/{}/task/{}/stat", pid, tid)), t) ||
+           t.state == 'Z' || t.state == 'X';
+  });
+}
+
 std::string thread_name(pid_t pid, pid_t tid) {
   std::string name = slurp(fmt::format("/proc/{}/task/{}/comm", pid, tid));
   return name.substr(0, name.find('\n'));

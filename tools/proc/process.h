@@ -62,6 +62,9 @@ u64 namespace_of(pid_t pid, const char *name);
 // The thread IDs in our PID namespace.
 std::vector<pid_t> threads_of(pid_t pid);
 std::string thread_name(pid_t pid, pid_t tid);
+// True for a process that has ended and was not reaped. The state 'Z' alone may be that of its
+// first thread, while others go on.
+bool all_threads_have_ended(pid_t pid);
 // The IDs of the same threads in their own PID namespace. CRIU needs these free at a restore.
 std::vector<pid_t> ns_threads_of(pid_t pid);
 

@@ -171,6 +171,7 @@ Result<> check(const Options &o) {
 Result<int> run(Options &o) {
   if (!o.job.folder.empty()) o.periodic.job = std::filesystem::absolute(o.job.folder);
   if (Result<> sound = check(o); !sound) return fail_with_code(kWrongUsage, sound.error());
+  if (o.guest.guest && !o.managed.priority) o.managed.priority = kGuestPriority;
   if (o.list_devices) return print_devices(o);
   if (!o.program.empty()) return run_program(o);
   return fail_with_code(kWrongUsage, {"no program was given",

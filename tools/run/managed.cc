@@ -26,8 +26,9 @@ void add_managed_options(CommandLine &line, ManagedOptions &o) {
   line.flag("--unmanaged", o.unmanaged, "run without the Manager, although CKPTD_SOCKET is set")
       .excludes(managed);
   line.option("--priority=N", o.priority,
-              "for the Manager: programs with a higher priority go first")
-      .default_is("0");
+              "for the Manager: programs with a higher priority go first, and one below 0 is a "
+              "guest, which leaves when another program needs memory")
+      .default_is("0; -1 with --guest");
 }
 
 Result<> add_manager(const ManagedOptions &o, bool device_chosen, ProgramEnvironment &e) {

@@ -11,6 +11,9 @@
 
 namespace ckpt::tools {
 
+// The Manager takes programs with a priority below 0 for guests.
+inline constexpr int kGuestPriority = -1;
+
 struct ManagedOptions {
   bool managed = false, unmanaged = false;
   std::optional<int> priority;

@@ -123,7 +123,12 @@ Result<> Daemon::keep_held(Steered &s) {
   if (!is_waiting(s.job) || is_placed(s.job, s.tag, now_)) return {};
   const bool left = s.tag.leaving.has_value();
   if (!left && !s.tag.placed && s.job.eligible > now_ + options_.grace / 2) return {};
+  if (left)
+    say("job {} has left its nodes {} s after it was told to; {:.1f} s were planned for its "
+        "checkpoint",
+        s.job.id, now_ - *s.tag.leaving, s.tag.planned.value_or(0));
   s.tag.leaving = s.tag.placed = s.tag.until = {};
+  s.tag.planned.reset();
   CKPT_CHECK(slurm_.hold_for(s.job.id, options_.grace, s.tag));
   if (left && s.job.held) CKPT_CHECK(slurm_.release(s.job.id));
   return {};
@@ -148,6 +153,7 @@ void Daemon::apply(const Decisions &d, std::vector<Steered> &steered) {
     if (tag.stays) continue;
     tag.done = m.done;
     tag.leaving = now_;
+    tag.planned = m.checkpoint_seconds;
     say("job {} is moved; {:.0f} % of it is done", m.id, m.done * 100);
     succeeded(m.id, move(m.id, tag));
   }
@@ -177,6 +183,7 @@ Result<> Daemon::keep_where_it_is(Steered &s) {
   if (!is_running(s.job) || !s.tag.leaving || now_ <= *s.tag.leaving + options_.grace) return {};
   log::warn("job {} was to be moved and still runs; it stays where it is", s.job.id);
   s.tag.leaving.reset();
+  s.tag.planned.reset();
   s.tag.stays = true;
   return slurm_.note(s.job.id, s.tag);
 }

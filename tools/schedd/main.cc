@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ckpt-schedd: places and moves Slurm's tagged jobs by a policy of schedule/.
-#include <signal.h>
 #include <time.h>
 
 #include "common/base/log.h"
@@ -10,6 +9,7 @@
 #include "tools/history/fit.h"
 #include "tools/history/history.h"
 #include "tools/schedd/daemon.h"
+#include "tools/stop_request.h"
 
 namespace ckpt::tools {
 namespace {
@@ -27,16 +27,6 @@ struct Options {
   double megabytes = 1000, waste_weight = 0.05;
   bool once = false, dry_run = false, release = false;
 };
-
-volatile sig_atomic_t stop_requested = 0;
-
-void request_stop(int) { stop_requested = 1; }
-
-void catch_signals() {
-  struct sigaction act {};
-  act.sa_handler = request_stop;  // without SA_RESTART: a signal ends the pause
-  for (int s : {SIGTERM, SIGINT}) ::sigaction(s, &act, nullptr);
-}
 
 // "fast:1,slow:0.5": features of nodes, with their speeds.
 Result<> read_classes(const std::string &text, SchedOptions &o) {
@@ -90,7 +80,7 @@ Result<int> run(const Options &o) {
     CKPT_CHECK(daemon.release_all());
     return 0;
   }
-  catch_signals();
+  catch_stop_signals();
   for (;;) {
     Result<> done = daemon.round();
     if (o.once && !done) return Failure(std::move(done).error());

@@ -1,39 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/schedd/slurm.h"
 
-#include "tools/proc/command.h"
+#include "tools/slurm_command.h"
 
 namespace ckpt::tools {
-namespace {
-
-// timeout(1): Slurm's commands wait for minutes if the controller does not answer.
-std::vector<std::string> bounded(std::vector<std::string> argv) {
-  argv.insert(argv.begin(), {"timeout", "20"});
-  return argv;
-}
-
-Result<std::string> output_of(const std::vector<std::string> &argv) {
-  CKPT_TRY(CommandResult r, run_command(bounded(argv), ""));
-  if (r.exit_code == 0) return r.output;
-  return fail_with_hint(fmt::format("{} returned {}", fmt::join(argv, " "), r.exit_code),
-                        "check that Slurm's controller runs, and SLURM_CONF");
-}
-
-}  // namespace
-
 Result<> Slurm::run(const std::vector<std::string> &argv) const {
   if (dry_run_) return {};
-  CKPT_CHECK(output_of(argv));
+  CKPT_CHECK(slurm_command(argv));
   return {};
 }
 
 Result<std::vector<QueuedJob>> Slurm::jobs() const {
-  CKPT_TRY(std::string text, output_of({"squeue", "--json"}));
+  CKPT_TRY(std::string text, slurm_command({"squeue", "--json"}));
   return parse_queue(text);
 }
 
 Result<std::vector<QueueNode>> Slurm::nodes() const {
-  CKPT_TRY(std::string text, output_of({"scontrol", "show", "nodes", "--oneliner"}));
+  CKPT_TRY(std::string text, slurm_command({"scontrol", "show", "nodes", "--oneliner"}));
   return parse_nodes(text);
 }
 

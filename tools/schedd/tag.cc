@@ -37,6 +37,8 @@ Result<> set(Tag &tag, std::string_view name, std::string_view value) {
     CKPT_TRY(tag.until, number<i64>(name, value));
   } else if (name == "leaving") {
     CKPT_TRY(tag.leaving, number<i64>(name, value));
+  } else if (name == "planned") {
+    CKPT_TRY(tag.planned, number<double>(name, value));
   } else {
     return fail("{} is not known", name);
   }
@@ -72,6 +74,7 @@ std::string text_of(const Tag &tag) {
   if (tag.placed) add(fmt::format("placed={}", *tag.placed));
   if (tag.until) add(fmt::format("until={}", *tag.until));
   if (tag.leaving) add(fmt::format("leaving={}", *tag.leaving));
+  if (tag.planned) add(fmt::format("planned={:.1f}", *tag.planned));
   if (tag.stays) add("stays");
   return "ckpt" + words;
 }

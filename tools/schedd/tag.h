@@ -22,11 +22,12 @@ struct Tag {
   // By job_submit.lua: the job waits for ckpt-schedd.
   bool held = false;
   // By ckpt-schedd. Times are seconds since 1970.
-  double done = 0;             // share of the job in earlier runs
-  std::optional<i64> placed;   // when it got its nodes
-  std::optional<i64> until;    // when it has to leave them
-  std::optional<i64> leaving;  // when it was told to leave
-  bool stays = false;          // it was told to leave and did not
+  double done = 0;                // share of the job in earlier runs
+  std::optional<i64> placed;      // when it got its nodes
+  std::optional<i64> until;       // when it has to leave them
+  std::optional<i64> leaving;     // when it was told to leave
+  std::optional<double> planned;  // seconds that its checkpoint was then planned to take
+  bool stays = false;             // it was told to leave and did not
 };
 
 // Nothing if the comment does not begin with "ckpt".

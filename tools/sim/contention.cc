@@ -8,6 +8,7 @@
 #include "schedule/trace/lines.h"
 #include "schedule/trace/measured.h"
 #include "tools/json_text.h"
+#include "tools/text_file.h"
 
 namespace ckpt::tools {
 

@@ -3,23 +3,13 @@
 
 #include <algorithm>
 #include <bit>
-#include <fstream>
-#include <sstream>
 
 #include "schedule/trace/lines.h"
+#include "tools/text_file.h"
 
 namespace ckpt::tools {
 
 using namespace schedule;
-
-Result<std::string> contents_of(const std::string &path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (!in || !(text << in.rdbuf()))
-    return fail_with_hint(fmt::format("cannot read {}: {}", path, std::strerror(errno)),
-                          "check the name");
-  return std::move(text).str();
-}
 
 namespace {
 

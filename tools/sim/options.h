@@ -36,8 +36,6 @@ struct Experiment {
   bool from_log = false;
 };
 
-Result<std::string> contents_of(const std::string &path);
-
 Result<Experiment> experiment_of(const SimOptions &o);
 
 struct Jobs {

@@ -5,11 +5,10 @@
 
 #include <iostream>
 
-#include "common/ipc/unix_socket.h"
 #include "common/managed/messages.h"
-#include "common/managed/socket.h"
 #include "tools/command_line.h"
 #include "tools/json_text.h"
+#include "tools/manager_status.h"
 #include "tools/top/screen.h"
 #include "tools/top/table.h"
 
@@ -18,30 +17,11 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::chrono::seconds kAnswerTimeout{10};
-
 struct Options {
   std::string socket, sort = kSortings[0];
   double interval = 1;
   bool once = false, as_json = false;
 };
-
-Result<json> ask(int socket) {
-  managed::ToManager question = managed::to_manager::StatusWanted{managed::kVersion};
-  CKPT_CHECK(send_message(socket, managed::number_of(question), managed::encode(question).bytes()));
-  CKPT_TRY(std::optional<Message> m, receive_message(socket, managed::kMaxStatusBytes));
-  if (!m)
-    return fail_with_hint("ckptd closed the connection", "see the log of ckptd, and try again");
-  CKPT_TRY(managed::ToProgram answer, managed::decode_to_program(m->type, m->body));
-  if (auto *no = std::get_if<managed::to_program::Refused>(&answer))
-    return fail_with_hint(no->what, no->hint);
-  auto *status = std::get_if<managed::to_program::Status>(&answer);
-  json j = status ? json::parse(status->json, nullptr, false) : json();
-  if (!j.is_object())
-    return fail_with_hint("cannot parse the answer of ckptd",
-                          "use ckptd and ckpt-top of the same version of ckpt");
-  return j;
-}
 
 TableOptions table_options(const Options &o) {
   return {.width = terminal_width(), .colours = takes_colours(), .sort = o.sort};
@@ -66,7 +46,7 @@ bool obey(char key, Options &o, Screen &screen) {
 Result<> live(Options o, int socket) {
   Screen screen;
   for (;;) {
-    CKPT_TRY(json status, ask(socket));
+    CKPT_TRY(json status, manager_status(socket));
     screen.show(status_table(status, table_options(o)));
     std::optional<char> key = screen.key(o.interval);
     if (key && !obey(*key, o, screen)) return {};
@@ -74,17 +54,13 @@ Result<> live(Options o, int socket) {
 }
 
 Result<int> run(const Options &o) {
-  Result<UniqueFd> socket = connect_unix(o.socket.empty() ? managed::usual_socket() : o.socket);
-  if (!socket)
-    return fail_with_hint(fmt::format("cannot connect to ckptd: {}", socket.error().what),
-                          "start ckptd, or name its socket with --socket or CKPTD_SOCKET");
-  CKPT_CHECK(set_receive_timeout(socket->get(), kAnswerTimeout));
+  CKPT_TRY(UniqueFd socket, connect_manager(o.socket));
   bool terminal = ::isatty(STDIN_FILENO) && ::isatty(STDOUT_FILENO);
   if (terminal && !o.once && !o.as_json) {
-    CKPT_CHECK(live(o, socket->get()));
+    CKPT_CHECK(live(o, socket.get()));
     return 0;
   }
-  CKPT_TRY(json status, ask(socket->get()));
+  CKPT_TRY(json status, manager_status(socket.get()));
   std::cout << (o.as_json ? json_text(status, 2) + "\n" : status_table(status, table_options(o)));
   return 0;
 }

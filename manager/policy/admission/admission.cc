@@ -80,7 +80,14 @@ void Admission::serve_waiting(const std::vector<Program *> &waiting) {
     if (p.wants_alone()) exclusivity_.clear_gpu(p);
     serve_one(p, std::span(waiting).subspan(i + 1));
     if (p.reserved_gpu() != kNoGpu) eviction_.end_time_slices(p, p.reserved_gpu());
+    if (p.waiting() && !p.is_guest() && !p.wants_alone()) send_guests_away(p);
   }
+}
+
+void Admission::send_guests_away(const Program &p) {
+  for (GpuIndex g = 0; g < state_.gpu_count(); g++)
+    if (placement_.suits(p, g) && !state_.account(g).taken(p) && eviction_.send_guests_away(p, g))
+      return;
 }
 
 // Others may take the turn of `p` until it is placed, or nothing has room.

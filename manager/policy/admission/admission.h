@@ -31,6 +31,7 @@ class Admission {
   bool grant(Program &p, Request &r);
   u64 available_to(const Program &p) const;
   void serve_one(Program &p, std::span<Program *const> behind);
+  void send_guests_away(const Program &p);
   void place(Program &p, GpuIndex g);
   void assign(Program &p, const Pending &before, GpuIndex g);
   void resume(Program &p, GpuIndex g);

@@ -42,7 +42,9 @@ Program *Starvation::choose(const std::vector<Program *> &waiting) const {
       s.time_slice > Time{0} ? std::min(s.time_slice, s.starvation_limit) : s.starvation_limit;
   Program *starving = nullptr;
   Time earliest{0};
+  bool only_guests = std::ranges::all_of(state_.programs, [](auto &p) { return p->is_guest(); });
   for (Program *p : waiting) {
+    if (p->is_guest() && !only_guests) continue;
     bool limited = p->is(Phase::Pending) && placement_.none_assignable(*p);
     if (!state_.has_run(*p, limit) || limited) continue;
     Time since = p->starving_since().value_or(Time::max());

@@ -71,7 +71,9 @@ void Eviction::make_room(Program &p, u64 bytes) {
   u64 coming = account.available_to(p) + account.freeing;
   if (!for_starving && account.leaving > 0 && coming >= bytes) return;
   bool choose = state_.settings.victim == Victim::Cheapest && !for_starving;
-  Program *victim = choose ? cheapest(p, bytes) : &p;
+  Program *guest =
+      p.is_guest() ? nullptr : guest_to_leave(p.gpu(), bytes - std::min(bytes, coming));
+  Program *victim = guest != nullptr ? guest : choose ? cheapest(p, bytes) : &p;
   if (victim == nullptr || !can_leave(*victim)) return;  // it waits with its memory
   if (victim == &p)
     suspend(p);
@@ -136,16 +138,21 @@ bool Eviction::resumes_first(const Program &p, const Program &other) {
 
 void Eviction::end_time_slices(const Program &starving, GpuIndex g) {
   if (state_.settings.time_slice == Time{0} || starving.wants_alone()) return;
+  leave_for(starving, g, [&](u64) { return longest_resident(starving, g); });
+}
+
+void Eviction::leave_for(const Program &p, GpuIndex g, const std::function<Program *(u64)> &next) {
   const GpuAccount &account = state_.account(g);
-  u64 need = need_of(starving, state_.gpu(g), state_.settings);
+  u64 need = need_of(p, state_.gpu(g), state_.settings);
   for (;;) {
     bool place = account.programs - account.leaving < state_.settings.programs_per_gpu;
-    if (place && account.available() + account.freeing >= need) return;
+    u64 coming = account.available() + account.freeing;
+    if (place && coming >= need) return;
     credits_.revoke();
     if (place && credits_.returning(g)) return;
-    Program *longest = longest_resident(starving, g);
-    if (longest == nullptr) return;
-    signal(*longest);
+    Program *leaves = next(need - std::min(need, coming));
+    if (leaves == nullptr) return;
+    signal(*leaves);
   }
 }
 
@@ -158,6 +165,36 @@ Program *Eviction::longest_resident(const Program &starving, GpuIndex g) const {
     if (may && (longest == nullptr || q->since < longest->since)) longest = q.get();
   }
   return longest;
+}
+
+// ---- guests
+
+bool Eviction::is_guest_to_leave(const Program &p, GpuIndex g) const {
+  return p.is_guest() && p.gpu() == g && p.is(Phase::Assigned) && p.context() && can_leave(p);
+}
+
+// The smallest that frees what is missing by itself, otherwise the largest. They have no minimum
+// residency.
+Program *Eviction::guest_to_leave(GpuIndex g, u64 missing) const {
+  Program *best = nullptr;
+  auto rank = [&](const Program &p) {
+    u64 frees = footprint_of(p, state_.gpu(g), state_.settings);
+    return std::tuple(frees < missing, frees < missing ? ~frees : frees);
+  };
+  for (const auto &q : state_.programs) {
+    if (is_guest_to_leave(*q, g) && (best == nullptr || rank(*q) < rank(*best))) best = q.get();
+  }
+  return best;
+}
+
+bool Eviction::send_guests_away(const Program &p, GpuIndex g) {
+  const Gpu &gpu = state_.gpu(g);
+  u64 room = state_.account(g).available() + state_.account(g).freeing;
+  for (const auto &q : state_.programs)
+    if (is_guest_to_leave(*q, g)) room += footprint_of(*q, gpu, state_.settings);
+  if (room < need_of(p, gpu, state_.settings)) return false;
+  leave_for(p, g, [&](u64 missing) { return guest_to_leave(g, missing); });
+  return true;
 }
 
 }  // namespace ckpt::manager

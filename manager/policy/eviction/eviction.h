@@ -3,6 +3,8 @@
 // Which program leaves its GPU when memory runs short, and how. policy.h explains the algorithm.
 #pragma once
 
+#include <functional>
+
 #include "manager/policy/accounting/credit.h"
 #include "manager/policy/state.h"
 
@@ -28,6 +30,9 @@ class Eviction {
   void make_room(Program &p, u64 bytes);
   // The time slices on `g` are over, where a program has waited too long for that GPU.
   void end_time_slices(const Program &starving, GpuIndex g);
+  // `p` waits for a GPU: if there would be room for it on `g` without the guests, as many of these
+  // leave as it takes. False: there would not.
+  bool send_guests_away(const Program &p, GpuIndex g);
 
   // Programs that have not left in time (Settings::eviction_timeout). Others no longer wait for
   // them.
@@ -40,6 +45,10 @@ class Eviction {
   Evicting &begin(Program &p);
   Program *cheapest(const Program &asking, u64 bytes) const;
   Program *longest_resident(const Program &starving, GpuIndex g) const;
+  bool is_guest_to_leave(const Program &p, GpuIndex g) const;
+  Program *guest_to_leave(GpuIndex g, u64 missing) const;
+  // Signals programs on `g` that `next` chooses, until there is room for `p` or it chooses none.
+  void leave_for(const Program &p, GpuIndex g, const std::function<Program *(u64)> &next);
   bool is_spared(const Program &p) const;
 
   State &state_;

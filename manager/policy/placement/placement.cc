@@ -95,7 +95,7 @@ bool Placement::keeps_assignment(const Program &p, GpuIndex g) const {
 
 bool Placement::may_enter(const Program &p, GpuIndex g) {
   const GpuAccount &account = state_.account(g);
-  if (!suits(p, g) || account.taken(p)) return false;
+  if (!suits(p, g) || account.taken(p) || is_for_others(p, g)) return false;
   // What the kernels of an exclusive program will allocate is unknown, so nothing of an earlier
   // program may be in its way.
   if (p.wants_alone() && (account.programs > 0 || state_.gpu(g).dying)) return false;
@@ -105,6 +105,14 @@ bool Placement::may_enter(const Program &p, GpuIndex g) {
   if (p.is(Phase::Pending) && (none_assignable(p, keeps_assignment(p, g)) || too_many))
     return false;
   return has_room(p, g) && !kept_apart(p, g);
+}
+
+// A guest takes nothing that a program which is none waits for.
+bool Placement::is_for_others(const Program &p, GpuIndex g) const {
+  return p.is_guest() && std::ranges::any_of(state_.programs, [&](const auto &q) {
+           bool waits = q->blocked() ? q->gpu() == g : q->waiting() && suits(*q, g);
+           return waits && !q->is_guest();
+         });
 }
 
 // There is no better place to wait for than an empty GPU, whatever the workload has used before.

@@ -61,6 +61,7 @@ class Placement {
 
  private:
   bool keeps_assignment(const Program &p, GpuIndex g) const;
+  bool is_for_others(const Program &p, GpuIndex g) const;
   bool has_room(const Program &p, GpuIndex g) const;
   bool kept_apart(const Program &p, GpuIndex g);
   double stretch_with(const Program &p, GpuIndex g) const;

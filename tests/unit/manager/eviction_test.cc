@@ -106,6 +106,73 @@ TEST_CASE("the cheapest victim has lower priority, then fewer bytes, then the la
   }
 }
 
+TEST_CASE("guests leave for a program that is none, whoever asks and whatever the victim is") {
+  Settings s = small_settings();
+  s.min_residency = 1s;
+  SUBCASE("requester") { s.victim = Victim::Requester; }
+  SUBCASE("cheapest") { s.victim = Victim::Cheapest; }
+  Node n(s, {100});
+  n.start(1, 0, 10);
+  n.start(2, 0, 10, -1);
+  n.start(3, 0, 10, -1);
+  n.has(2, 10);
+  n.has(3, 20);
+  CHECK(told(n.say(1, in::CudaMalloc{1, 50})) == Told{"2 Signal"});
+  CHECK(told(n.say(2, in::Query{})) == Told{"2 Suspend"});
+  CHECK(told(n.leaves(2, 10)) == Told{"1 GoAhead 1"});
+}
+
+TEST_CASE("as many guests leave as it takes") {
+  Node n(small_settings(), {100});
+  n.start(1, 0, 10);
+  n.start(2, 0, 10, -1);
+  n.start(3, 0, 10, -1);
+  n.has(2, 20);
+  n.has(3, 30);
+  CHECK(told(n.say(1, in::CudaMalloc{1, 70})) == Told{"3 Signal"});
+  CHECK(told(n.after(0ms)) == Told{"2 Signal"});
+  CHECK(told(n.say(3, in::Query{})) == Told{"3 Suspend"});
+  CHECK(told(n.say(2, in::Query{})) == Told{"2 Suspend"});
+  CHECK(told(n.leaves(3, 10)) == Told{});
+  CHECK(told(n.leaves(2, 10)) == Told{"1 GoAhead 1"});
+}
+
+TEST_CASE("a guest makes no other program leave") {
+  Node n(small_settings(), {100});
+  n.start(1, 0, 10);
+  n.start(2, 0, 10, -1);
+  n.start(3, 0, 10, -2);
+  n.has(1, 20);
+  n.has(3, 20);
+  CHECK(told(n.say(2, in::CudaMalloc{1, 60})) == Told{"2 Suspend"});
+}
+
+TEST_CASE("a program that waits for a GPU gets that of guests, and a guest does not") {
+  Node n(small_settings(), {100, 100});
+  n.start(1, 0, 10, -1);
+  n.start(2, 1, 10, -1);
+  n.has(1, 85);
+  n.has(2, 88);
+  n.join(3, -1);
+  CHECK(told(n.say(3, in::Connect{0})) == Told{});
+  n.join(4);
+  CHECK(told(n.say(4, in::Connect{0})) == Told{"1 Signal"});
+  CHECK(told(n.say(1, in::Query{})) == Told{"1 Suspend"});
+  CHECK(told(n.leaves(1, 10))[0] == "4 Connect GPU0");
+}
+
+TEST_CASE("a guest does not starve while there are others") {
+  Node n(small_settings(), {100});
+  n.start(1, 0, 10);
+  n.has(1, 60);
+  n.join(2, -1);
+  n.say(2, in::Connect{0, true});
+  n.after(1h);
+  CHECK(n.policy.accounting().gpus[0].starving == nullptr);
+  n.policy.gone(n.now, 1);
+  n.after(1h);
+}
+
 TEST_CASE("a program is not evicted for another before its minimum residency") {
   Settings s = small_settings();
   s.min_residency = 1s;

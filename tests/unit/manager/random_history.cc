@@ -131,7 +131,7 @@ void History::live(Sim &s) {
       s.id = next_id_++;
       s.at = At::Connecting;
       s.sent.push_back(
-          in::Join{.version = managed::kVersion, .priority = static_cast<i32>(upto(2))});
+          in::Join{.version = managed::kVersion, .priority = static_cast<i32>(upto(3)) - 1});
       if (s.apis != managed::kCuda) s.sent.push_back(in::Uses{s.apis});
       if (one_in(2)) std::swap(s.sent.front(), s.sent.back());  // either order will do
       s.sent.push_back(in::Workload{s.profile});

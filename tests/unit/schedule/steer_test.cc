@@ -66,6 +66,7 @@ TEST_CASE("a running job is moved when it has to leave, and stays if nothing is 
   Decisions d = s.decide();
   REQUIRE(d.moves.size() == 1);
   CHECK(d.moves[0].done == doctest::Approx(0.25));
+  CHECK(d.moves[0].checkpoint_seconds == doctest::Approx(5));
   s.busy(0, 10'000);
   s.busy(1, 10'000);
   d = s.decide();

@@ -105,8 +105,9 @@ TEST_CASE("lists of hosts") {
 }
 
 TEST_CASE("a tag is read as it was written, and other comments are none") {
-  for (const char *text : {"ckpt", "ckpt:seconds=60,mb=200,held",
-                           "ckpt:seconds=1.5,done=0.2500,placed=5,until=6,leaving=7,stays"}) {
+  for (const char *text :
+       {"ckpt", "ckpt:seconds=60,mb=200,held",
+        "ckpt:seconds=1.5,done=0.2500,placed=5,until=6,leaving=7,planned=2.5,stays"}) {
     Result<std::optional<Tag>> tag = parse_tag(text);
     REQUIRE(tag);
     REQUIRE(*tag);
