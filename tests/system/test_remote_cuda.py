@@ -36,7 +36,7 @@ class Nodes:
     def __init__(self, ckpt, make, *options):
         self.ckpt, self.make = ckpt, make
         ckpt.env.update(CKPT_SOFTCUDA="2x256M", CUDA_MODULE_LOADING="LAZY")
-        self.server = Server(Here(ckpt), *options)
+        self.server = Server(Here(ckpt), *options, port=7669)
 
     def device(self, host=None, n=0):
         return f"remote:{host or self.server.unix}/cuda:{n}"
