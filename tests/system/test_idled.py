@@ -260,6 +260,7 @@ def number_of_holder(cluster, node):
 
 
 @NEEDS_SLURM
+@pytest.mark.full
 def test_a_guest_goes_to_the_idle_machine_and_sees_nothing_of_the_owner(grid):
     """The guest is a script. Slurm tells it to leave when the owner is back, and starts it on the next idle
     machine. ckpt-idled runs as an ordinary account throughout."""
