@@ -13,7 +13,7 @@
 //
 // Handles are virtual: a number that means the same as long as the program lives, whatever the
 // driver at the other end calls the object. Device addresses are the real ones, since kernels get
-// them in structures that nobody can translate. The client chooses where the arena lies that it
+// them in structures that cannot be translated. The client chooses where the arena lies that it
 // cuts them from (Op::Arena).
 #pragma once
 
@@ -76,7 +76,7 @@ enum class Op : u16 {
   Last,
 };
 
-// What a Launch may carry: an attribute of cuda.h whose value is no pointer.
+// What a Launch may carry: an attribute of cuda.h that is no pointer.
 struct LaunchAttribute {
   u32 id;
   std::byte value[64];

@@ -9,6 +9,7 @@ import pytest
 import crafted
 import manager
 from conftest import BUILD, wait_for
+from deadline import fair_share
 from hostile_user import UID, user  # noqa: F401
 
 # Clears the terminal, sets its title, begins a line like a message of root's tool, and turns the text around.
@@ -116,6 +117,28 @@ def test_an_agent_s_message_controls_no_terminal(ckpt, user, command):
     _, text = tool(ckpt, *command, *([] if command == ("ckpt-ps",) else [keeper.pid]))
     assert "\\x1b[2J" in text or "\\u001b" in text, text
     assert harmless(text), text
+
+
+# Each child has an agent that takes connections and says nothing.
+SILENT_AGENTS = """
+import os, signal, socket
+ready, done = os.pipe()
+for i in range(150):
+    if os.fork() == 0:
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(os.path.join(os.path.dirname(os.environ["CKPT_SESSION"]), f"agent-{i}.sock"))
+        listener.listen(8)
+        os.write(done, b"x")
+        signal.pause()
+for i in range(150): os.read(ready, 1)
+"""
+
+
+def test_agents_that_do_not_answer_hold_ckpt_ps_up_once(ckpt, user):
+    """One alone may take half a second."""
+    start_named(user, *named("silent", below=SILENT_AGENTS))
+    done = subprocess.run([ckpt.tool("ckpt-ps")], env=ckpt.env, capture_output=True, text=True, timeout=20 / fair_share())
+    assert done.returncode == 0 and "silent" in done.stdout, done.stdout + done.stderr
 
 
 def test_a_log_s_line_is_one_message():

@@ -32,8 +32,8 @@ Result<> wait_for_criu(pid_t criu, const Target &target, const Cancel &cancel);
 
 // Waits for CRIU, which has ended, and returns its wait status. If it was killed, its own children
 // go on: one of those by which it probes the kernel sleeps for ever (CRIU 4.2, kerndat.c), and
-// holds CRIU's connections and the image's folder. They are ended too, but not a CRIU whose wrapper
-// alone was killed.
+// holds CRIU's connections and the image's folder. They are ended too. If only a wrapper was
+// killed, CRIU itself is not, once it traces the program.
 int reap_criu(pid_t criu, const Target &target);
 
 // True for the wait status of a CRIU that a signal has ended. A wrapper, such as nsenter, reports a

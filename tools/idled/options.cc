@@ -56,7 +56,7 @@ void add_sensor_options(CommandLine &line, IdledOptions &o) {
   line.option("--guests=ACCOUNTS", o.guests,
               "accounts whose programs are guests, separated by commas");
   line.option("--guests-cgroup=CGROUP", o.guests_cgroup,
-              "a cgroup whose programs are guests, such as system.slice/slurmstepd.scope");
+              "a cgroup with guests only, such as system.slice/slurmstepd.scope");
   line.option("--device-memory", o.memory_source, "what says how much device memory is used")
       .one_of({"auto", "nvml", "ckptd", "none"});
   line.option("--nvml=FILE", o.nvml, "another library than libnvidia-ml.so.1");

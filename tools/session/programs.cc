@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <filesystem>
 #include <sstream>
 
@@ -23,7 +24,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kPatience = 500ms;
+using std::chrono::steady_clock;
+
+constexpr steady_clock::duration kPatience = 500ms;  // with one agent
+// With all of them. Any number of processes may have an agent that does not answer.
+constexpr steady_clock::duration kPatienceWithAll = 2s;
 
 std::string keeper_socket(pid_t pid) {
   std::string name = executable_name(pid);
@@ -49,17 +54,26 @@ void add_device(std::vector<std::string> &all, const std::string &name) {
 }
 
 // An agent may be busy, for example with a dump; then its devices stay unknown.
-void ask_agent(pid_t pid, RunningProgram &p) {
+Result<> ask_agent(pid_t pid, const std::string &socket, RunningProgram &p) {
+  CKPT_TRY(AgentClient agent,
+           AgentClient::glance(pid, socket,
+                               std::chrono::duration_cast<std::chrono::milliseconds>(kPatience)));
+  CKPT_TRY(AgentClient::Welcome welcome, agent.hello("ckpt-ps"));
+  if (welcome.state == protocol::State::Suspended) p.state = "suspended";
+  Result<std::vector<std::string>> names = agent.devices();
+  for (const std::string &name : names && !names->empty() ? *names : welcome.participants)
+    add_device(p.devices, name);
+  return names ? Result<>() : Failure(names.error());
+}
+
+// Until one does not answer. Takes the time that this costs from `patience`.
+void ask_agents(pid_t pid, RunningProgram &p, steady_clock::duration &patience) {
   for (const std::string &socket :
        listening_sockets(pid, std::string(protocol::kAgentSocketPrefix))) {
-    Result<AgentClient> agent = AgentClient::glance(pid, socket, kPatience);
-    if (!agent) return;
-    Result<AgentClient::Welcome> welcome = agent->hello("ckpt-ps");
-    if (!welcome) return;
-    if (welcome->state == protocol::State::Suspended) p.state = "suspended";
-    Result<std::vector<std::string>> names = agent->devices();
-    for (const std::string &name : names && !names->empty() ? *names : welcome->participants)
-      add_device(p.devices, name);
+    steady_clock::time_point begin = steady_clock::now();
+    if (patience > 0s && ask_agent(pid, socket, p)) continue;
+    patience -= steady_clock::now() - begin;
+    return;
   }
 }
 
@@ -68,7 +82,8 @@ void read_last_image(const std::string &folder, RunningProgram &p) {
   if (in >> p.last_image_time && in.get() == ' ') std::getline(in, p.last_image);
 }
 
-void read_program(const ProcessTable &table, const std::string &socket, RunningProgram &p) {
+void read_program(const ProcessTable &table, const std::string &socket, RunningProgram &p,
+                  steady_clock::duration &patience) {
   std::string folder = std::filesystem::path(socket).parent_path();
   std::istringstream in(read_file_of(p.keeper, fmt::format("{}/{}", folder, kProgramFile)));
   pid_t number = 0;
@@ -84,7 +99,7 @@ void read_program(const ProcessTable &table, const std::string &socket, RunningP
   for (const Process &q : table.tree(root->pid)) {
     p.processes++;
     p.resident_bytes += q.resident_bytes;
-    if (p.state == "running" || p.state == "suspended") ask_agent(q.pid, p);
+    if (p.state == "running" || p.state == "suspended") ask_agents(q.pid, p, patience);
   }
 }
 
@@ -92,6 +107,7 @@ void read_program(const ProcessTable &table, const std::string &socket, RunningP
 
 std::vector<RunningProgram> running_programs(std::optional<uid_t> of_user) {
   std::vector<RunningProgram> all;
+  steady_clock::duration patience = kPatienceWithAll;
   ProcessTable table = ProcessTable::read();
   for (const Process &keeper : table.all()) {
     if (of_user && keeper.uid != *of_user) continue;
@@ -101,7 +117,7 @@ std::vector<RunningProgram> running_programs(std::optional<uid_t> of_user) {
     p.state = "starting";
     p.seconds = seconds_since_start(keeper);
     p.command = command_of(keeper.pid);
-    read_program(table, socket, p);
+    read_program(table, socket, p, patience);
     read_last_image(std::filesystem::path(socket).parent_path(), p);
     all.push_back(std::move(p));
   }

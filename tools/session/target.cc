@@ -105,7 +105,7 @@ bool still_has_ancestors(const ProcessTable &table, pid_t pid) {
   for (const Process *p = table.find(pid); p; p = table.find(p->parent)) {
     Result<Process> now = read_process(p->pid);
     if (!now || now->start_ticks != p->start_ticks || now->parent != p->parent) return false;
-    // An ancestor whose first thread alone has ended remains 'Z', and keeps its children.
+    // An ancestor remains 'Z', and keeps its children, if only its first thread has ended.
     if (now->ending && (p->pid == pid || now->state != 'Z')) return false;
   }
   return true;

@@ -206,7 +206,7 @@ bool Link::expects_host_calls() {
   return !host_functions_.empty();
 }
 
-// From the first host function on, somebody receives although no call waits.
+// From the first host function on, a thread receives although no call waits.
 void Link::listen() {
   std::unique_lock lock(mutex_);
   while (lost() == CUDA_SUCCESS) {

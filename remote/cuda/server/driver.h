@@ -54,7 +54,7 @@ struct Driver {
   void *entries[api::kCudaEntries];  // all of them, for the lines of cuda.api
 };
 
-// Loads the driver, whose entries driver() then has.
+// Loads the driver; driver() then has its entries.
 Result<> load_driver(const std::string &path);
 const Driver &driver();
 
