@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import slurm
-from conftest import BUILD, ROOT, wait_for
+from conftest import BUILD, ROOT, let_users_in, wait_for
 from cuda_programs import NVCC, RUN, make  # noqa: F401 (make is a fixture)
 from test_opencl import devices  # noqa: F401 (a fixture)
 from test_slurm import OPTIONS, HeatJob, cluster_of  # noqa: F401 (a fixture)
@@ -122,8 +122,7 @@ def test_each_change_is_logged_with_its_reason(machine):
 
 @pytest.mark.no_criu
 def test_an_owner_without_rights_switches_guests_off_and_on(machine, tmp_path):
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        os.chmod(folder, 0o755)
+    let_users_in(tmp_path)
     m = machine("--quiet=0.1")
     m.sees("cpu=0")
     m.waits_for(True)
@@ -231,8 +230,7 @@ while :; do sleep 0.1; done
 def grid(cluster_of, machine, tmp_path):  # noqa: F811
     """A cluster with a ckpt-idled for each of three nodes; all owners are busy."""
     cluster = cluster_of(nodes=("n1", "n2", "n3"))
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        os.chmod(folder, 0o755)
+    let_users_in(tmp_path)
     cluster.machines = {}
     for node in cluster.nodes:
         m = machine(f"--slurm={node}", "--partition=high", "--quiet=0.2", env=cluster.env, user=ACCOUNT)

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from conftest import let_users_in
 import process_features as table
 from workers import make_once, shared_folder
 
@@ -48,8 +49,7 @@ def test_what_plain_criu_restores_is_restored_or_refused():
 @pytest.fixture(scope="session")
 def features_built(tmp_path_factory):
     folder = shared_folder(tmp_path_factory, "features")
-    for parent in [folder, *folder.parents[:2]]:  # a row changes its user
-        parent.chmod(0o755)
+    let_users_in(folder)  # a row changes its user
     make_once(folder / "built", lambda: [table.build(folder), (folder / "built").touch()])
     return folder
 

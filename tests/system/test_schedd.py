@@ -48,7 +48,7 @@ def test_a_job_is_moved_when_a_faster_node_becomes_free(steered):
     other = cluster.submit("sleep 1000", "--nodelist=n2", "--cpus-per-task=2", "--mem=200", "--time=20")
     wait_for(lambda: cluster.state(other) == "RUNNING", "the other job")
     p = daemon()
-    job = HeatJob(cluster, "--comment=ckpt:seconds=60,mb=10")
+    job = HeatJob(cluster, "--comment=ckpt:seconds=60,mb=10", steps=15000)
     assert "held" in cluster.field(job.number, "Comment")
     job.computes()
     assert job.node == "n1"

@@ -150,17 +150,18 @@ cl_int Command::defer_until_sent(cl_event *out, std::function<cl_int(Command &)>
     cl_int status = CL_SUCCESS;
   };
   auto answer = std::make_shared<Answer>();
-  auto answering = [answer, send = std::move(send)](Command &it) {
-    answer->status = send(it);
+  // Goes with the command, which is dropped unsent if an event of its wait list fails.
+  std::shared_ptr<void> sent_or_dropped(nullptr, [answer](void *) {
     answer->known = true;
     link().wake_waiters();
-    return answer->status;
-  };
+  });
+  auto answering = [answer, last = std::move(sent_or_dropped),
+                    send = std::move(send)](Command &it) { return answer->status = send(it); };
   Ref<Event> e(&event());
   if (cl_int r = defer(nullptr, std::move(answering), Trip::OneWay); r != CL_SUCCESS) return r;
-  // It finishes without having been sent if an event of its wait list fails.
-  link().wait_until([&] { return answer->known.load() || e->finished(); }, true);
-  if (!answer->known && !e->finished()) return CL_DEVICE_NOT_AVAILABLE;
+  // The event is no sign: send() finishes that of a refused command before it returns the error.
+  link().wait_until([&] { return answer->known.load(); }, true);
+  if (!answer->known) return CL_DEVICE_NOT_AVAILABLE;
   if (answer->status != CL_SUCCESS || !out) return answer->status;
   e->keep();  // the application's reference
   *out = handle<cl_event>(e.get());

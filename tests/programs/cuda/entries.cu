@@ -349,6 +349,7 @@ static void check_pool_access() {
   CUDA(cudaMemPoolSetAccess(pool, &access, 1));
   CUDA(cudaMemPoolGetAccess(&flags, pool, &second));
   CHECK(flags == cudaMemAccessFlagsProtReadWrite);
+  CUDA(cudaDeviceSynchronize());  // the memset is asynchronous, and in a stream of the first device
   CUDA(cudaSetDevice(1));
   CUDA(cudaMalloc(&out, 4));
   add<<<1, 1>>>(p, 1);
