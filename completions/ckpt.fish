@@ -260,7 +260,7 @@ complete -c ckpt-idled -l input -x -d 'busy for so long after a key or the mouse
 complete -c ckpt-idled -l battery -d 'busy on battery'
 complete -c ckpt-idled -l celsius -x -d 'busy if a thermal zone is as warm; 0: they are not watched'
 complete -c ckpt-idled -l hours -x -d 'busy outside of these hours of the day, such as 18:00-08:00'
-complete -c ckpt-idled -l guests -x -d 'accounts whose programs are guests, separated by commas'
+complete -c ckpt-idled -l guests -x -d 'accounts of guests, separated by commas'
 complete -c ckpt-idled -l guests-cgroup -x -d 'a cgroup with guests only, such as system.slice/slurmstepd.scope'
 complete -c ckpt-idled -l device-memory -x -a 'auto nvml ckptd none' -d 'what says how much device memory is used'
 complete -c ckpt-idled -l nvml -r -F -d 'another library than libnvidia-ml.so.1'

@@ -328,7 +328,7 @@ _ckpt-idled() {
     '--battery[busy on battery]' \
     '--celsius=[busy if a thermal zone is as warm; 0\: they are not watched]:DEGREES: ' \
     '--hours=[busy outside of these hours of the day, such as 18\:00-08\:00]:FROM-TO: ' \
-    '--guests=[accounts whose programs are guests, separated by commas]:ACCOUNTS: ' \
+    '--guests=[accounts of guests, separated by commas]:ACCOUNTS: ' \
     '--guests-cgroup=[a cgroup with guests only, such as system.slice/slurmstepd.scope]:CGROUP: ' \
     '--device-memory=[what says how much device memory is used]:value:(auto nvml ckptd none)' \
     '--nvml=[another library than libnvidia-ml.so.1]:FILE:_files' \

@@ -8,7 +8,7 @@
 //
 // The paper's rule: the owner's programs use the processors (30 %), or hold more device memory than
 // after boot (1 MB). Either suffices (its text says "the two conditions", and gives each a reason
-// of its own). The keyboard is not watched by default: an owner who reads is not disturbed.
+// of its own). The keyboard is not watched by default, as in the paper.
 #pragma once
 
 #include <chrono>

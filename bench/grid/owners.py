@@ -43,7 +43,7 @@ class Log:
 
 def paper_pc(name, task, rng):
     """A PC at which two things happen independently of each other, and of how long it has been quiet: loads
-    that count (mean SPELL), and an owner who comes to the keyboard. A guest's task of `task` seconds then
+    that count (mean SPELL), and use of the keyboard. A guest's task of `task` seconds then
     succeeds with the probability exp(-rate * task), which gives both rates."""
     hours, old, new, old_idle = PAPER[name]
     end = hours * HOUR

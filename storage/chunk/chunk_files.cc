@@ -49,8 +49,8 @@ Result<> check_own(FileSystem &fs, int fd, const std::string &path) {
   struct stat st {};
   if (fs.fstat(fd, &st) != 0) return fail_errno("cannot stat {}", path);
   constexpr const char *kHint =
-      "a restored program runs with your rights; for a user whom you trust there is ckpt-restore "
-      "--trust-image";
+      "a restored program runs with your rights; if you trust the image's owner, restore it with "
+      "ckpt-restore --trust-image";
   if (st.st_uid != ::geteuid() && st.st_uid != 0)
     return fail_with_hint(fmt::format("{} belongs to uid {}", path, st.st_uid), kHint);
   if (st.st_mode & (S_IWGRP | S_IWOTH))

@@ -146,8 +146,7 @@ int main(int argc, char **argv) {
       "ckpt-devd",
       "Serves the devices of this node to programs on other nodes, which use them as "
       "remote:HOST/ocl:N and remote:HOST/cuda:N. Programs of this node reach it at a UNIX socket; "
-      "it listens to the "
-      "network only with --listen. SIGINT or SIGTERM ends it.\n"
+      "it listens to the network only with --listen. SIGINT or SIGTERM ends it.\n"
       "Exit code 0: ended by a signal, or the certificates were made; 1: failure; 125: the "
       "arguments, or the configuration file, are wrong.");
   add_serving_options(line, o);

@@ -11,14 +11,13 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <thread>
 
 #include "common/base/log.h"
 #include "common/base/proc_maps.h"
 #include "common/base/unique_fd.h"
+#include "tools/text_file.h"
 
 namespace ckpt::tools {
 namespace {
@@ -38,10 +37,7 @@ constexpr std::array<unsigned char, 8> kInjected{0x0f, 0x05, 0xcc, 0xcc, 0xcc, 0
 // leaves two more signals out.
 constexpr std::string_view kAllBlocked = "fffffffffffbfeff";
 
-std::string read_file(const std::string &path) {
-  std::ifstream in(path);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
+std::string read_file(const std::string &path) { return contents_of(path).value_or(""); }
 
 std::vector<ProcMapping> maps_of(pid_t pid) {
   return parse_proc_maps(read_file(fmt::format("/proc/{}/maps", pid)));

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Anyone may fill the folder.
+// Any user may fill the folder.
 constexpr int kMostFiles = 1000;
 
 }  // namespace

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether someone wants no guests on this machine. Any user may say so, without rights of root: the
-// switch is a folder like /tmp, in which each user's file is named by the user's number. Only that
-// user and root can remove it. A guest that makes one only sends guests away; what a guest puts in
-// the way of others' files is removed, or sends guests away too.
+// Whether a user of this machine has switched guests off. Any user may do so, without rights of
+// root: the switch is a folder like /tmp, in which each user's file is named by the user's number.
+// Only that user and root can remove it. A guest that makes one only sends guests away; what a
+// guest puts in the way of others' files is removed, or sends guests away too.
 #pragma once
 
 #include <string>
@@ -21,11 +21,11 @@ class OffSwitch {
   Result<> create() const;
   // By a user.
   Result<> off() const;
-  // Returns the users who still want no guests. Root removes the files of all users.
+  // Returns the users that still have them switched off. Root removes the files of all users.
   Result<std::vector<std::string>> on() const;
 
-  // The users who want no guests. Files that are not their own are removed (ckpt-idled may do so);
-  // one that cannot be, or a folder with very many, counts as a user too.
+  // The users that have switched guests off. Files that are not their own are removed (ckpt-idled
+  // may do so); one that cannot be, or a folder with very many, counts as a user too.
   std::vector<std::string> users() const;
 
  private:

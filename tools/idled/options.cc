@@ -53,8 +53,7 @@ void add_rule_options(CommandLine &line, IdledOptions &o) {
 }
 
 void add_sensor_options(CommandLine &line, IdledOptions &o) {
-  line.option("--guests=ACCOUNTS", o.guests,
-              "accounts whose programs are guests, separated by commas");
+  line.option("--guests=ACCOUNTS", o.guests, "accounts of guests, separated by commas");
   line.option("--guests-cgroup=CGROUP", o.guests_cgroup,
               "a cgroup with guests only, such as system.slice/slurmstepd.scope");
   line.option("--device-memory", o.memory_source, "what says how much device memory is used")

@@ -44,7 +44,7 @@ json as_json(const IdledStatus &s) {
 Result<StatusFile> StatusFile::create(const std::string &folder) {
   std::error_code ec;
   std::filesystem::create_directories(folder, ec);
-  // No other user may open it: one who locks it would keep ckpt-idled from starting.
+  // No other user may open it: a lock of theirs would keep ckpt-idled from starting.
   std::string lock = folder + kLock;
   UniqueFd fd(::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd)

@@ -14,16 +14,12 @@
 #include <sstream>
 
 #include "common/base/printable.h"
+#include "tools/text_file.h"
 
 namespace ckpt::tools {
 namespace {
 
-std::string slurp(const std::string &path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream out;
-  out << in.rdbuf();
-  return std::move(out).str();
-}
+std::string slurp(const std::string &path) { return contents_of(path).value_or(""); }
 
 std::string link_target(const std::string &path) {
   char buf[PATH_MAX];
