@@ -2,6 +2,7 @@
 """Programs in namespaces of their own, as in a container, dumped and suspended from outside."""
 import os
 import subprocess
+import sys
 
 import pytest
 
@@ -138,3 +139,39 @@ def test_a_file_that_was_opened_outside_is_named(tools, dumped_inside):
                            capture_output=True, text=True, timeout=100)
         assert r.returncode == 1
     assert "was opened outside of the program's mount namespace" in r.stderr and str(tools.folder / "log") in r.stderr
+
+
+CHROOTED = """import ctypes, os, time
+n = ctypes.c_uint()
+if "device" in os.environ["CASE"]: assert ctypes.CDLL("libOpenCL.so.1").clGetPlatformIDs(0, None, ctypes.byref(n)) == 0
+os.mkdir("root"); os.chroot("root"); os.chdir("/")
+print("ready", flush=True)
+time.sleep(2)
+assert os.listdir("/") == []
+print("done", flush=True)
+"""
+
+
+@pytest.mark.parametrize("namespaces", [[], ["--mount"]], ids=["here", "mount"])
+def test_a_program_that_changes_its_root_folder(tools, namespaces):
+    """It is in no container: CRIU does not run with files of the new root folder. Its copy is dumped again."""
+    tools.env["CASE"] = "plain"
+    (tools.folder / "chrooted.py").write_text(CHROOTED)
+    inside = Container(tools, namespaces, "true", sys.executable, "-u", tools.folder / "chrooted.py")
+    inside.job.wait_lines(1)
+    tools.dump(inside.keeper, "one")
+    assert inside.job.wait() == 85
+    copy = tools.restore("one")
+    wait_for(lambda: tree_of(copy.pid), "the copy")
+    tools.dump(copy.pid, "two", "--leave-running")
+    assert copy.wait() == 0, copy.error_text
+    assert copy.lines == ["done"]
+
+
+def test_a_program_with_a_device_that_changes_its_root_folder_is_refused(tools):
+    tools.env.update(bed_environment(), CASE="device")
+    (tools.folder / "chrooted.py").write_text(CHROOTED)
+    job = tools.run(sys.executable, "-u", tools.folder / "chrooted.py")
+    job.wait_lines(1)
+    assert "has changed its root folder (chroot)" in tools.dump_refused(job.pid, "one")
+    assert job.wait() == 0, job.error_text

@@ -192,6 +192,11 @@ void check_processes(const Target &target, Reasons &reasons) {
           fmt::format("{} is stopped: continue it first (kill -CONT {})", name_of(p), p.pid));
     if (std::string why = refused_namespace(p, target); !why.empty())
       reasons.push_back(std::move(why));
+    if (target.has_agent(p.pid) && !have_same_root(p.pid, target.viewer))
+      reasons.push_back(
+          fmt::format("{} uses a device and has changed its root folder (chroot): there a restored "
+                      "copy could not reach the devices",
+                      name_of(p)));
     if (has_secret_memory(p.pid))
       reasons.push_back(
           fmt::format("{} has secret memory (memfd_secret), which only itself can read: it cannot "
@@ -228,7 +233,7 @@ void check_container(const Target &target, const Criu &criu, Reasons &reasons) {
   bool same = ::stat(path.c_str(), &ours) == 0 &&
               ::stat((target.files + path).c_str(), &theirs) == 0 && ours.st_dev == theirs.st_dev &&
               ours.st_ino == theirs.st_ino;
-  if (!shares_root(target.root))
+  if (!shares_root(target.viewer))
     reasons.push_back(
         "the program lives in a container with files of its own, from which no program may be run "
         "with the rights of ckpt-dump, as CRIU would have to be: run ckpt-dump in the container "
@@ -255,7 +260,7 @@ std::string refused_mount(const Process &p, const Descriptor &d, const std::set<
 }
 
 void check_descriptors(const Target &target, Closables &reasons) {
-  std::set<int> mounts = all_mounts_of(target.root);
+  std::set<int> mounts = all_mounts_of(target.viewer);
   for (const Process &p : target.processes)
     for (const Descriptor &d : descriptors_of(p.pid)) {
       std::string reason = refused_descriptor(p, d, target.has_agent(p.pid));

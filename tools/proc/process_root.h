@@ -18,7 +18,9 @@ namespace ckpt::tools {
 
 // True if a path means the same to the process as to this one.
 bool shares_files(pid_t pid);
-// True if the process has the same root folder, perhaps with other mounts below it.
+// True if both processes have the same root folder, perhaps with other mounts below it.
+bool have_same_root(pid_t one, pid_t other);
+// The same for this process and another one.
 bool shares_root(pid_t pid);
 // What a path of the process begins with here: "" or "/proc/PID/root".
 std::string prefix_of_files(pid_t pid);

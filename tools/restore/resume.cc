@@ -101,7 +101,7 @@ Result<ResumeReport> resume(const ResumeOptions &o) {
   phases.begin("resolve");
   steady_clock::time_point begin = steady_clock::now();
   CKPT_TRY(Target target, resolve_target(o.pid));
-  bool same_drivers = shares_root(target.root);
+  bool same_drivers = shares_root(target.viewer);
   if (!same_drivers && !o.device.empty())
     return fail_with_hint(
         "the program lives in a container with files of its own, whose devices cannot be chosen "

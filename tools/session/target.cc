@@ -281,6 +281,11 @@ Result<> check_free_descriptors() {
   return {};
 }
 
+pid_t viewer_of(const Process &root) {
+  bool same_mounts = namespace_of(root.parent, "mnt") == namespace_of(root.pid, "mnt");
+  return same_mounts ? root.parent : root.pid;
+}
+
 Result<Target> resolve_target(pid_t pid, const Check &check_cancelled) {
   Target t;
   CKPT_CHECK(check_free_descriptors());
@@ -289,7 +294,8 @@ Result<Target> resolve_target(pid_t pid, const Check &check_cancelled) {
   CKPT_TRY(t.root_handle, ProcessHandle::open(t.root));
   CKPT_CHECK(find_members(t, check_cancelled));
   t.own_pid_namespace = namespace_of(t.root, "pid") != namespace_of(::getpid(), "pid");
-  t.files = prefix_of_files(t.root);
+  t.viewer = viewer_of(t.processes.front());
+  t.files = prefix_of_files(t.viewer);
   return t;
 }
 
