@@ -88,7 +88,7 @@ bool names_capabilities(const Field &f) {
   return f.type == 0 ? f.value != 0 : f.type != 2 || !Fields(f.bytes).only_zeros();
 }
 
-Failure not_understood() { return fail("a core file of the image cannot be understood"); }
+Failure not_understood() { return fail("a core file of the image cannot be parsed"); }
 
 Result<> check_creds(ByteView creds) {
   Fields fields(creds);

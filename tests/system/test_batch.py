@@ -83,7 +83,7 @@ def test_a_damaged_image_falls_back_to_the_one_before(ckpt):
     damage(ckpt.folder / "series" / newest)
     copy = batch(ckpt, "counter", 200)
     copy.wait_lines(1)
-    assert f"{newest}" in copy.error_text and "the image before this one is taken" in copy.error_text
+    assert f"{newest}" in copy.error_text and "the previous image is used" in copy.error_text
     assert copy.wait() == 0
     again = numbers(copy)
     assert again == list(range(again[0], 200)) and again[0] <= numbers(first)[-1] + 1

@@ -102,7 +102,7 @@ def refused(tools, inside):
 def test_a_user_namespace_is_refused_by_name(tools):
     inside = Container(tools, [*PID, "--user", "--map-root-user"], "true", tools.programs / "counter", STEPS)
     inside.job.wait_lines(2)
-    assert "lives in another user namespace than ckpt-dump" in refused(tools, inside)
+    assert "runs in another user namespace than ckpt-dump" in refused(tools, inside)
 
 
 OVERLAY = """mkdir -p "$CKPT_RUNTIME_DIR/o"; mount -t tmpfs tmpfs "$CKPT_RUNTIME_DIR/o"; cd "$CKPT_RUNTIME_DIR/o"
@@ -121,7 +121,7 @@ def test_a_container_with_files_of_its_own(tools):
         pytest.skip(f"no overlay here: {job.error_text[-200:]}")
     keeper = [p for p in tree_of(job.pid) if executable_name(p) == "ckpt-run"][0]
     said = tools.dump_refused(keeper, "one")
-    assert "a container with files of its own" in said and "--suspend" in said
+    assert "a container that has its own root folder" in said and "--suspend" in said
     for tool, option in (("ckpt-dump", "--suspend"), ("ckpt-restore", "--resume")):
         r = subprocess.run([tools.tool(tool), option, str(keeper)], env=tools.env, capture_output=True, text=True, timeout=100)
         assert r.returncode == 0, r.stderr

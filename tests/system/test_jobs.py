@@ -186,7 +186,7 @@ def test_connection_to_a_program_that_is_not_in_the_job(ckpt, nodes):
     r = n[1].call("ckpt-dump", "--job=job")
     assert r.returncode == 1
     assert f"node2: process {client.program()} (pair): descriptor 3 is a TCP connection to {NETWORK}1 port {PORT}, " \
-           "where no member of the job has it" in r.stderr, r.stderr
+           "where no member of the job has the other end" in r.stderr, r.stderr
     client.wait_lines(len(client.lines) + 1)
 
 

@@ -212,4 +212,4 @@ def test_later_contents_of_a_shared_mapping_of_a_disk_file_are_named(ckpt):
     os.kill(job.program(), 9)
     job.wait()
     copy = ckpt.restore("one")
-    wait_for(lambda: re.search(f"{path} was written since the dump", copy.error_text), "the warning")
+    wait_for(lambda: re.search(f"{path} was modified since the dump", copy.error_text), "the warning")

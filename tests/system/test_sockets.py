@@ -206,7 +206,7 @@ def test_vfork_without_exec_is_refused(ckpt):
     subprocess.run(["cc", "-w", str(source), "-o", str(ckpt.folder / "vfork")], check=True)
     job = ckpt.run("./vfork")
     job.wait_text("ready")
-    assert "has not called exec yet" in ckpt.dump_refused(job.pid, "img")
+    assert "until its child calls exec" in ckpt.dump_refused(job.pid, "img")
     ckpt.finish()
     assert job.wait() == 7
 

@@ -353,7 +353,7 @@ bool Dump::another_may_succeed(const Error &why) const {
 }
 
 void Dump::start_again() {
-  log::debug("the dump begins again");
+  log::debug("the dump is started again");
   agents_.clear();
   phases_ = {};
   target_ = {};

@@ -163,8 +163,10 @@ void report_parasites(const Target &target) {
     std::this_thread::sleep_for(5ms);
   for (const Process &p : ProcessTable::read().tree(target.root))
     if (std::ranges::any_of(maps_of(p.pid), is_parasite))
-      log::warn("CRIU was killed at work: some of its memory stays mapped in process {} ({})",
-                p.pid, p.command);
+      log::warn(
+          "CRIU was killed while it worked in the program: some of its memory stays mapped in "
+          "process {} ({})",
+          p.pid, p.command);
 }
 
 }  // namespace ckpt::tools

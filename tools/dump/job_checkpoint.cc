@@ -36,7 +36,7 @@ Result<JobReport> JobCheckpoint::run() {
     Result<> done = attempt(folder);
     if (done) break;
     if (!may_pass_ || n == kJobAttempts || !cancel_.check()) return Failure(done.error());
-    log::debug("the connections of the job have changed; the checkpoint begins again");
+    log::debug("the connections of the job have changed; the checkpoint is started again");
     std::this_thread::sleep_for(kJobAttemptInterval);
   }
   prune(folder);
@@ -115,7 +115,7 @@ Result<> JobCheckpoint::connect(const JobFolder &folder, Crew &crew) {
   CKPT_TRY(Members members, running_members(folder));
   if (members.empty())
     return fail_with_hint(fmt::format("the job {} has no running program", folder.path()),
-                          "start each of its programs by ckpt-run --job");
+                          "start each of its programs with ckpt-run --job");
   for (const auto &[name, address] : members)
     if (!address.lives)
       return fail_with_hint(

@@ -68,7 +68,7 @@ Result<> JobMemberDump::durable() {
     Result<bool> complete = ask_decision(met.error());
     if (complete && *complete) return {};
     if (complete) return met;
-    log::warn("cannot learn whether the job's checkpoint is complete; trying again: {}",
+    log::warn("cannot find out whether the job's checkpoint is complete; trying again: {}",
               complete.error().what);
     std::this_thread::sleep_for(kRetryInterval);
   }

@@ -259,7 +259,7 @@ Result<> check_job(const Options &o) {
     return fail_with_hint(
         "--job cannot be combined with a PID, --all, --suspend, --output, --parent, --overwrite or "
         "--key-file",
-        "leave these out: the job's folder says which programs, and gets their images");
+        "leave these out: the job's folder names the programs and receives their images");
   return {};
 }
 
@@ -302,8 +302,8 @@ void add_options(CommandLine &line, Options &o) {
   DumpOptions &d = o.dump;
   line.option("PID", o.pid, "any process of the program, or its ckpt-run or ckpt-restore");
   Option all = line.flag("--all", o.all,
-                         "dump all programs: of this user, or of all users if root asks; --output "
-                         "names a folder that gets an image of each");
+                         "dump all programs of this user, or of all users if root runs this; "
+                         "--output names the folder for their images");
   line.option("--user=NAME", o.user, "with --all: only the programs of this user").needs(all);
   line.option("--job=FOLDER", o.job.folder,
               "checkpoint all programs of this job as one (ckpt-run --job)");

@@ -16,7 +16,7 @@ namespace {
 Result<UniqueFd> end_of(const OuterPipe &p) {
   UniqueFd fd = duplicate_descriptor(p.holder, p.holder_fd);
   if (!fd)
-    return fail_errno("cannot look at pipe {}, descriptor {} of process {}", p.inode, p.holder_fd,
+    return fail_errno("cannot inspect pipe {}, descriptor {} of process {}", p.inode, p.holder_fd,
                       p.holder);
   return fd;
 }
@@ -26,7 +26,7 @@ Result<UniqueFd> end_of(const OuterPipe &p) {
 Result<bool> other_end_is_open(const OuterPipe &p) {
   CKPT_TRY(UniqueFd fd, end_of(p));
   pollfd poll_fd{fd.get(), static_cast<short>(p.program_reads ? POLLIN : POLLOUT), 0};
-  if (::poll(&poll_fd, 1, 0) < 0) return fail_errno("cannot look at pipe {}", p.inode);
+  if (::poll(&poll_fd, 1, 0) < 0) return fail_errno("cannot inspect pipe {}", p.inode);
   return !(poll_fd.revents & (POLLHUP | POLLERR));
 }
 

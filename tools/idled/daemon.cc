@@ -94,7 +94,7 @@ void IdleDaemon::tell_slurm(idle::Time now) {
   seen_.slurm_error = told ? "" : told.error().what;
   if (told) return;
   if (std::optional<u64> left_out = failures_.admit(now, 0))
-    log::warn("Slurm was not told that the machine is {}: {}", idleness_.idle() ? "idle" : "busy",
+    log::warn("cannot tell Slurm that the machine is {}: {}", idleness_.idle() ? "idle" : "busy",
               told.error().text());
 }
 

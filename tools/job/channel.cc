@@ -78,7 +78,7 @@ Result<Channel> Channel::open(UniqueFd socket, const storage::Key &key, Side sid
   CKPT_CHECK(send_all(c.descriptor(), ours));
   CKPT_CHECK(read_all(c.descriptor(), theirs, Clock::now() + kGreetingTimeout));
   if (text(theirs.first(kMagic.size())) != kMagic)
-    return fail("the peer is no tool of this version of ckpt");
+    return fail("the peer is not a tool of this version of ckpt");
   return c;
 }
 
@@ -103,7 +103,7 @@ Result<Channel::Frame> Channel::receive(Clock::time_point deadline) {
   CKPT_CHECK(read_all(descriptor(), std::as_writable_bytes(std::span(&size, 1)), deadline));
   if (size < storage::kSealBytes + sizeof(u16) ||
       size > (received_ == 0 ? kMaxFirstFrame : kMaxFrame))
-    return fail("the peer has sent a message of {} bytes, which is none of a job", size);
+    return fail("the peer has sent a message of {} bytes, which is not a valid size", size);
   Bytes sealed(size), plain(size - storage::kSealBytes);
   CKPT_CHECK(read_all(descriptor(), sealed, deadline));
   Side peer = side_ == Side::Coordinator ? Side::Member : Side::Coordinator;

@@ -72,7 +72,7 @@ Result<Reached> Crew::next_of(size_t i, Stage stage) {
   }
   std::optional<Reached> reached = parse_reached(f->body);
   if (f->type != static_cast<u16>(JobMessage::Reached) || !reached || reached->stage != stage)
-    return named({"it has sent a message out of turn", ""});
+    return named({"it has sent an unexpected message", ""});
   return std::move(*reached);
 }
 

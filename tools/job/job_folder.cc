@@ -33,7 +33,7 @@ constexpr off_t kMaxMemberBytes = 64 << 10;
 Result<> check_owner(const std::string &path) {
   struct stat st {};
   if (::lstat(path.c_str(), &st) != 0) return fail_errno("cannot find the job's folder {}", path);
-  if (!S_ISDIR(st.st_mode)) return fail("{} is no folder", path);
+  if (!S_ISDIR(st.st_mode)) return fail("{} is not a folder", path);
   if (st.st_uid != ::geteuid())
     return fail_with_hint(fmt::format("the job's folder {} belongs to uid {}", path, st.st_uid),
                           "name a folder of your own with --job");
@@ -68,7 +68,7 @@ Result<MemberAddress> read_member(const std::string &path) {
   struct stat st {};
   if (!fd || ::fstat(fd.get(), &st) != 0) return fail_errno("cannot read {}", path);
   Failure unreadable =
-      fail_with_hint(fmt::format("{} names no member of a job", path), "remove the file");
+      fail_with_hint(fmt::format("{} does not name a member of a job", path), "remove the file");
   if (!S_ISREG(st.st_mode) || st.st_size > kMaxMemberBytes) return unreadable;
   std::string text(static_cast<size_t>(st.st_size), '\0');
   CKPT_CHECK(read_exactly(fd.get(), text.data(), text.size()));
@@ -133,7 +133,7 @@ Result<JobFolder> JobFolder::open(const std::string &given) {
   CKPT_CHECK(check_owner(path));
   Result<storage::Key> key = storage::read_key(path + "/key");
   if (!key)
-    return fail_with_hint(fmt::format("{} is no folder of a job: {}", path, key.error().what),
+    return fail_with_hint(fmt::format("{} is not the folder of a job: {}", path, key.error().what),
                           "name the folder that was given to ckpt-run --job");
   return JobFolder(path, *key);
 }
@@ -216,7 +216,7 @@ Result<> check_member_name(const std::string &name) {
   bool sound = !name.empty() && name.size() <= kMaxNameBytes && name[0] != '.' &&
                std::all_of(name.begin(), name.end(), plain);
   if (sound) return {};
-  return fail_with_hint(fmt::format("\"{}\" is no name for a member of a job", name),
+  return fail_with_hint(fmt::format("\"{}\" is not a valid name for a member of a job", name),
                         "use at most 64 letters, digits, dots, dashes and underscores");
 }
 

@@ -313,8 +313,8 @@ Result<> Restore::bring_back_devices() {
   if (!options_.continue_without_devices)
     return fail_with_hint(
         done.error().what,
-        "the copy was ended, and the image is unchanged; --continue-without-devices lets it run "
-        "on, with errors from every call that needs a device");
+        "the copy was ended, and the image is unchanged; with --continue-without-devices it "
+        "continues, and every call that needs a device returns an error");
   log::error("{}; the program continues without them", done.error().what);
   agents_.continue_without_devices();
   return {};

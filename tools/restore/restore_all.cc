@@ -85,9 +85,9 @@ class RestoreAll {
     });
     size_t tried = 1;
     if (newest.state == State::Ended)
-      skip(newest, "the program has ended by itself since");
+      skip(newest, "the program has ended by itself since then");
     else if (runs != running_.end())
-      skip(newest, fmt::format("the program runs already (PID {})", runs->root));
+      skip(newest, fmt::format("the program is already running (PID {})", runs->root));
     else
       tried = restore_newest(newest_first);
     for (size_t i = tried; i < newest_first.size(); i++)
@@ -108,7 +108,7 @@ class RestoreAll {
         fail(image, pid.error().what);
         return i + 1;
       }
-      skip(image, "damaged; the next older one is taken: " + pid.error().what);
+      skip(image, "damaged; the next older one is used: " + pid.error().what);
     }
   }
 

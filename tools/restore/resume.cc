@@ -104,8 +104,8 @@ Result<ResumeReport> resume(const ResumeOptions &o) {
   bool same_drivers = shares_root(target.root);
   if (!same_drivers && !o.device.empty())
     return fail_with_hint(
-        "the program lives in a container with files of its own, whose devices cannot be chosen "
-        "from outside",
+        "the program runs in a container that has its own root folder, so its devices cannot be "
+        "chosen from outside",
         "leave out --device, or run ckpt-restore --resume in the container");
   CKPT_TRY(std::vector<AgentClient> agents, connect_agents(target));
   CKPT_CHECK(look_as_owner(target));

@@ -124,8 +124,7 @@ Result<> Daemon::keep_held(Steered &s) {
   const bool left = s.tag.leaving.has_value();
   if (!left && !s.tag.placed && s.job.eligible > now_ + options_.grace / 2) return {};
   if (left)
-    say("job {} has left its nodes {} s after it was told to; {:.1f} s were planned for its "
-        "checkpoint",
+    say("job {} has left its nodes {} s after its signal; {:.1f} s were planned for its checkpoint",
         s.job.id, now_ - *s.tag.leaving, s.tag.planned.value_or(0));
   s.tag.leaving = s.tag.placed = s.tag.until = {};
   s.tag.planned.reset();
@@ -181,7 +180,7 @@ bool Daemon::succeeded(u64 job, const Result<> &asked) {
 // A job that does not leave has failed to write its image, and runs on.
 Result<> Daemon::keep_where_it_is(Steered &s) {
   if (!is_running(s.job) || !s.tag.leaving || now_ <= *s.tag.leaving + options_.grace) return {};
-  log::warn("job {} was to be moved and still runs; it stays where it is", s.job.id);
+  log::warn("job {} has not left its nodes in time; it stays there", s.job.id);
   s.tag.leaving.reset();
   s.tag.planned.reset();
   s.tag.stays = true;
