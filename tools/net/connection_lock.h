@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stops the packets of TCP connections while CRIU copies or makes their two ends.
+// Stops the packets of TCP connections while CRIU dumps or restores their two ends.
 //
-// Why. CRIU reads one end after the other. The program stands still, but the kernel's timers do
-// not: between the two reads a retransmission, a delayed acknowledgement or the small segment that
-// waited for it (Nagle) can move bytes from one end to the other. The first end was then saved
-// without these bytes and the second one as having sent them, and both wait for ever after a
+// Why. CRIU reads one end after the other. The program is stopped, but the kernel's timers are not:
+// between the two reads a retransmission, a delayed acknowledgement or the small segment that
+// waited for it (Nagle) can move bytes from one end to the other. Then the image has the first end
+// without these bytes, and the second end as having sent them, and both wait forever after a
 // restore. A restore has the same problem: CRIU sends what was unsent as soon as one end exists,
 // and without the other end the kernel answers with a reset.
 //
