@@ -15,8 +15,8 @@ namespace ckpt::tools {
 namespace {
 
 // The kernel's own values (include/linux/errno.h). -ERESTARTNOHAND: EINTR if a handler runs, else
-// the call begins again. -ERESTART_RESTARTBLOCK: it goes on as restart_syscall(2), which another
-// dump could not begin again, because the number of the call is lost.
+// the call is restarted. -ERESTART_RESTARTBLOCK: it continues as restart_syscall(2), which could
+// not be restarted after another dump, because the number of the call is lost.
 constexpr i64 kRestartUnlessHandled = -514, kRestartBlock = -516;
 constexpr u64 kInstructionBytes = 2;  // of `syscall`
 

@@ -28,7 +28,7 @@ void check_root(Reasons &reasons) {
 
 bool helper_listens() { return connect_unix(helper_socket()).has_value(); }
 
-// Of a user who is not root. `alone`: CRIU needs nothing else than its capabilities.
+// For a user other than root. `alone`: CRIU needs only its capabilities.
 Way way_of_user(bool alone, Reasons &reasons) {
   u64 missing = helper::criu_capabilities() & ~helper::own_capabilities();
   if (missing == 0 && alone) return Way::Own;

@@ -34,7 +34,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using namespace std::chrono_literals;
 
-// A script that starts programs all the time changes the tree between any two looks at it.
+// A script that constantly starts programs changes the tree between any two inspections.
 constexpr int kAttempts = 20;
 constexpr auto kNameWait = 500ms;  // for another dump
 constexpr auto kEndTimeout = 60s;  // the kernel needs a while to free a large program's memory
@@ -188,7 +188,7 @@ Result<> Dump::open_image() {
   return {};
 }
 
-// Now, so that it need not be done while the program stands still.
+// Done now, so that it need not be done while the program is stopped.
 void Dump::hash_files() {
   DescriptorTable table = read_descriptors(target_);
   hashes_ = FileHashes(target_.files);

@@ -14,7 +14,8 @@ namespace {
 using nlohmann::json;
 using namespace std::chrono_literals;
 
-// A program that connects and closes all the time differs between any two looks at it.
+// The connections of a program that connects and closes all the time differ between any two
+// inspections.
 constexpr int kJobAttempts = 5;
 constexpr auto kJobAttemptInterval = 300ms;
 constexpr auto kRestoreTimeout = 10s;

@@ -247,7 +247,7 @@ Result<> check_all(const Options &o) {
                           "leave these out");
   if (d.image.empty() || d.image == storage::kPipeImage)
     return fail_with_hint("--all needs a folder for the images", "name it with --output");
-  // Each dump reads the key itself. What is wrong with it is said once.
+  // Each dump reads the key itself. It is read here so that an error is reported only once.
   return key_of(o).transform([](auto &&) {});
 }
 

@@ -11,8 +11,8 @@
 namespace ckpt::tools {
 namespace {
 
-// The program's own end. To open it again by /proc/PID/fd takes rights on the pipe, which a user
-// has not if another one made it, as the shell of a root who used setpriv or su.
+// The program's own end. Opening it again through /proc/PID/fd needs rights on the pipe, which the
+// user lacks if another user created it, such as a shell of root that started setpriv or su.
 Result<UniqueFd> end_of(const OuterPipe &p) {
   UniqueFd fd = duplicate_descriptor(p.holder, p.holder_fd);
   if (!fd)

@@ -106,7 +106,7 @@ std::string refused_namespace(const Process &p, const Target &target) {
     const char *name, *text;
     pid_t outside;
   };
-  // The namespaces of ckpt-helper's stem cannot be seen; it lives in those that it made.
+  // The namespaces of ckpt-helper's stem cannot be seen; it runs in those that it has made.
   pid_t above = target.helper_stem ? ::getpid() : root.parent;
   pid_t beside = target.helper_stem ? root.pid : root.parent;
   for (Kind k :

@@ -70,8 +70,8 @@ void Restore::run() {
   if (done && !cancelled_) return note({{"result", "ok"}});
   Error why = cancelled_ ? *cancelled() : done.error();
   note({{"result", "failed"}, {"why", why.what.substr(0, 2000)}});
-  // Not root_ alone: if the stem was killed, CRIU and what it has restored are the keeper's
-  // children. program_failed() comes first, so that the keeper does not take the end of an
+  // Not only root_: if the stem was killed, CRIU and the processes that it has restored are the
+  // keeper's children. program_failed() comes first, so that the keeper does not take the end of an
   // incomplete copy for the program's own end.
   keeper_.post([this, why] {
     keeper_.program_failed(why);
@@ -277,7 +277,7 @@ std::set<pid_t> Restore::stopped_before() const {
 }
 
 Result<> Restore::hand_to_keeper() {
-  // ckpt-helper's stem continues nothing. It looks at the program once this is acknowledged, and
+  // ckpt-helper's stem continues no process. It checks the program after this acknowledgement, and
   // must not find it stopped.
   if (plan_.rights.by_helper()) continue_tree(root_, stopped_before());
   CKPT_CHECK(let_continue(stem_.events.get()));

@@ -219,7 +219,8 @@ int main(int argc, char **argv) {
   line.followed_by("[--] PROGRAM [ARGUMENTS…]");
   Options o;
   add_options(line, o);
-  // What follows ckpt-run's own options is the program's, whatever it looks like.
+  // Everything after ckpt-run's own options belongs to the program, even if it looks like an
+  // option.
   int own = line.count_options(argc, argv);
   o.program.assign(argv + own, argv + argc);
   return run_tool(line, own, argv, kOwnFailure, [&] { return run(o); });

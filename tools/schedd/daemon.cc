@@ -15,7 +15,7 @@ using namespace schedule;
 
 namespace {
 
-// Slurm starts a job that was given free nodes within this time, or something is in the way.
+// Slurm starts a job that got free nodes within this time, unless something prevents it.
 constexpr i64 kStartSeconds = 60;
 // Jobs without a time limit that are not steered.
 constexpr i64 kUnlimitedSeconds = 24 * 3600;
@@ -177,7 +177,7 @@ bool Daemon::succeeded(u64 job, const Result<> &asked) {
   return false;
 }
 
-// A job that does not leave has failed to write its image, and runs on.
+// A job that does not leave has failed to write its image, and keeps running.
 Result<> Daemon::keep_where_it_is(Steered &s) {
   if (!is_running(s.job) || !s.tag.leaving || now_ <= *s.tag.leaving + options_.grace) return {};
   log::warn("job {} has not left its nodes in time; it stays there", s.job.id);

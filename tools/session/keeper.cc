@@ -75,7 +75,7 @@ void Keeper::image_written(const std::string &image) {
 void Keeper::program_stopped(int signal) {
   if (dumps_open_ > 0) return;
   log::debug("the program was stopped by signal {}", signal);
-  // Somebody may have continued the program already.
+  // Another process may have continued the program already.
   if (Result<Process> p = read_process(program_); !p || p->state != 'T') return;
   if (before_stop_) before_stop_();
   StopWatcher watcher(program_);

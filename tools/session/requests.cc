@@ -64,7 +64,7 @@ void report_failure(pid_t program, const Error &error) {
   }
 }
 
-// Without a thread the program learns nothing, but runs on.
+// If no thread can be started, the program is not informed, but continues.
 void report_in_background(pid_t program, const Error &error) {
   auto report = [program, error] {
     Result<> done =
