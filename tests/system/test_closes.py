@@ -107,7 +107,7 @@ def test_library_that_uses_an_adapter_is_named(ckpt, adapter, port):
     assert "was not touched" in error, error
 
 
-def test_job_one_of_whose_programs_closes(ckpt):
+def test_job_in_which_one_program_closes(ckpt):
     """The other one has no callbacks, and sees the end of its connection before packets are stopped."""
     nodes = Nodes(ckpt, 2)
     try:

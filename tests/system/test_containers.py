@@ -39,7 +39,7 @@ class Container:
 
 @pytest.fixture
 def tools(ckpt, monkeypatch):
-    """`ckpt`, which also starts what is no tool of ckpt."""
+    """`ckpt`, which also starts programs that are not tools of ckpt."""
     monkeypatch.setattr(ckpt, "tool", lambda name: str(BUILD / "tools" / name) if name.startswith("ckpt") else name)
     return ckpt
 
@@ -110,7 +110,7 @@ mkdir up work root; mount -t overlay overlay -o lowerdir=/,upperdir=up,workdir=w
 for at in proc dev sys; do mount --rbind /$at root/$at; done; cd root; exec chroot . sh -ec 'cd "$0"; exec "$@"' {folder} \\"""
 
 
-def test_a_container_with_files_of_its_own(tools):
+def test_a_container_with_its_own_root_folder(tools):
     """CRIU of the container must not run with the rights of the tool outside. A suspend needs no CRIU."""
     tools.env.update(bed_environment())
     script = OVERLAY.format(folder=tools.folder)

@@ -71,7 +71,7 @@ def test_job_of_a_user_without_the_helper(user):
 
 
 def test_job_of_a_user_with_connections_is_refused(user, helper, programs):
-    """They stand still only if root stops their packets. Nothing is touched."""
+    """Only root can stop their packets. Nothing is touched."""
     pair = program(user, programs, "pair")
     server = user.run(pair, "serve", "127.0.0.1", "7802", options=["--job=job", "--member=a"])
     server.wait_text("listening")

@@ -71,7 +71,7 @@ def test_an_image_has_the_contents_of_its_moment(ckpt, shm):
         copy.wait()
 
 
-def test_shared_memory_is_made_anew_after_a_restart_of_the_machine(ckpt, shm):
+def test_shared_memory_is_created_again_after_a_restart_of_the_machine(ckpt, shm):
     dumped_and_run_on(ckpt, shm)
     shm.unlink()
     copy = ckpt.restore("one")

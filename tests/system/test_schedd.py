@@ -86,7 +86,7 @@ def test_when_the_daemon_dies_slurm_has_its_jobs_after_the_grace_time(steered):
 
 
 @pytest.mark.full
-def test_a_daemon_that_is_started_again_goes_on(steered):
+def test_a_daemon_that_is_started_again_continues(steered):
     cluster, daemon = steered()
     other = cluster.submit("sleep 1000", "--nodelist=n2", "--cpus-per-task=2", "--mem=200", "--time=20")
     wait_for(lambda: cluster.state(other) == "RUNNING", "the other job")
@@ -104,7 +104,7 @@ def test_a_daemon_that_is_started_again_goes_on(steered):
 
 
 @pytest.mark.full
-def test_what_it_would_do_and_what_it_gives_back(steered):
+def test_dry_run_and_release(steered):
     cluster, daemon = steered()
     job = cluster.submit("sleep 1", "--comment=ckpt:seconds=5,mb=1", "--cpus-per-task=2", "--mem=200")
     wrong = cluster.submit("sleep 1", "--comment=ckpt:seconds=x", "--cpus-per-task=2", "--mem=200")

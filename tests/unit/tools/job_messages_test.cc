@@ -68,7 +68,7 @@ TEST_CASE("a job is whole if each connection has its other end in a member") {
                     "no member of the job has the other end") == 0);
 }
 
-TEST_CASE("a connection that one end may still close is no reason") {
+TEST_CASE("a connection that one end may still close is not a reason") {
   JobConnection client = connection(kClient, kServer), server = connection(kServer, kClient);
   client.may_close = true;
   CHECK(unmatched_connections({{"b", "n2", {client}}}).empty());
