@@ -144,7 +144,7 @@ enum class Type : u16 {
   // copy: as ProxyWanted or ProxyFor
   ProxyIn = 55,
 
-  ImageWritten = 56,  // {str image}: an image of the program is complete, and the program runs on;
+  ImageWritten = 56,  // {str image}: an image of the program is complete, and the program continues;
                       // answered by Ok. Older keepers refuse it
 
   // Keeper to proxy, over the proxy's control socket.

@@ -36,7 +36,7 @@ struct Kernel {
   u32 slice_offset = 0;    // of the added one, in the buffer of parameters, in bytes
   bool may_wait = false;   // it may wait for another block while that runs
   bool uses_copy = false;  // 24 bytes of shared memory are added
-  std::string whole;       // why it must run whole; empty: it can be cut into slices
+  std::string whole;       // why it must run whole; empty: it can be sliced
 };
 
 struct Rewritten {

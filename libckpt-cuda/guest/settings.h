@@ -14,7 +14,7 @@ namespace ckpt::cuda::guest {
 inline constexpr const char *kMemoryVariable = "CKPT_CUDA_WHOLE_KERNELS";
 
 struct Settings {
-  bool sliced = false;       // kernels are cut; if not, no other member matters
+  bool sliced = false;       // kernels are sliced; if not, no other member matters
   bool guest = false;        // with load tests and pauses
   u64 blocks = 0;            // the size of every slice; 0: found at run time
   double slice_ns = 0;       // the target time of a slice without --guest

@@ -86,7 +86,7 @@ class SlicedLaunch {
     return finish();
   }
 
-  // One launch: the kernel is shorter than a slice, or must not be cut.
+  // One launch: the kernel is shorter than a slice, or must run whole.
   CUresult run_whole() {
     one_slice_ = true;
     if (is_time_to_measure()) return run();

@@ -70,7 +70,7 @@ constexpr Advice kAdvice[] = {
      "user, or with this capability"},
 };
 
-// Root without some capability, as in a container, does not become more by being root.
+// If root lacks a capability, as in a container, the hint "run as root" does not help.
 const char *advice_on_rights() {
   return ::geteuid() == 0
              ? "root lacks a capability here; run outside of the container, or give it "

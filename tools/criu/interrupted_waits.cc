@@ -70,7 +70,7 @@ struct Registers {
   static constexpr u32 kR10 = 8, kAx = 11, kDx = 13, kSi = 14, kOrigAx = 16, kIp = 17;
 };
 
-// A restored thread runs the handlers of its pending signals first, and then begins the call again.
+// A restored thread runs the handlers of its pending signals first, and then restarts the call.
 bool has_signals(const ProtoMessage &core, u32 part, u32 queue) {
   std::optional<ProtoMessage> entry = ProtoMessage::parse(core.bytes(part));
   std::optional<ProtoMessage> signals = entry ? ProtoMessage::parse(entry->bytes(queue)) : entry;

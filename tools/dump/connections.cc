@@ -16,7 +16,8 @@ namespace {
 using nlohmann::json;
 using namespace std::chrono_literals;
 
-// A connection is made and accepted within moments, unless the program has stopped to do so.
+// A connection is established and accepted within moments, unless the program no longer accepts
+// any.
 constexpr auto kAcceptTimeout = 1s;
 
 // "process 12 (sshd)", or "" if no process of this machine has the socket.
@@ -186,7 +187,8 @@ std::vector<JobConnection> Connections::outward(const std::set<pid_t> &may_close
   return all;
 }
 
-// Sockets in a network namespace of the program's own meet no other program's at a restore.
+// Sockets in the program's own network namespace cannot collide with those of other programs at a
+// restore.
 json Connections::describe() const {
   json list = json::array();
   for (const Held &h : held_) {

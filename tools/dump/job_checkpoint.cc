@@ -77,7 +77,7 @@ Result<> JobCheckpoint::lead(const JobFolder &folder, Crew &crew) {
   CKPT_TRY(std::vector<Reached> ready, crew.gather(Stage::Ready));
   CKPT_CHECK(compare_connections(crew, ready));
   CKPT_CHECK(crew.go(Stage::Ready));
-  // The programs have closed what they wanted to close, and devices are detached.
+  // The programs have closed their connections, if they wanted to, and devices are detached.
   phases_.begin("job-settle");
   CKPT_CHECK(crew.gather(Stage::Settled));
   CKPT_CHECK(crew.go(Stage::Settled));
@@ -141,7 +141,8 @@ Result<> JobCheckpoint::compare_connections(const Crew &crew, const std::vector<
   return fail("the job cannot be checkpointed now:{}", as_list(reasons));
 }
 
-// A program that has started meanwhile is in no image, and neither is what it was told.
+// A program that has started meanwhile is not in any image, and neither are the messages that were
+// sent to it.
 Result<> JobCheckpoint::commit(const JobFolder &folder, const Crew &crew) {
   CKPT_TRY(auto now, folder.members());
   std::vector<std::string> names;

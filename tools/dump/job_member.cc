@@ -77,7 +77,7 @@ Result<> JobMemberDump::durable() {
 Result<bool> JobMemberDump::ask_decision(const Error &why) {
   unsigned n = link_.task().checkpoint;
   std::error_code ec;
-  // Only what was abandoned is removed.
+  // Only abandoned images are removed.
   if (!std::filesystem::exists(folder_.checkpoint(n), ec) && !ec) return false;
   CKPT_TRY(nlohmann::json decision, decide(folder_.decision(n), abandoned(why.what)));
   return is_complete(decision);

@@ -71,7 +71,7 @@ void print_json(const nlohmann::json &j, const std::string &image) {
   fmt::print(report_file(image), "{}\n", json_text(j));
 }
 
-// What a program with a full queue of short kernels never exceeds (docs/OPENCL.md, Queues and
+// A program with a full queue of short kernels never exceeds this (docs/OPENCL.md, Queues and
 // events).
 constexpr double kWorthSaying = 0.2;
 constexpr size_t kMaxRemarkBytes = 2000;  // an agent has written them

@@ -65,8 +65,8 @@ std::string refused_detail(const Descriptor &d) {
   return {};
 }
 
-// A driver has descriptors of its own open, which an agent removes with it. Of these only such
-// kinds count as no driver opens.
+// A driver opens descriptors, too, which its agent removes. So in a process with an agent, only
+// kinds that no driver opens are reported.
 std::string refused_anonymous(const Descriptor &d, bool has_agent) {
   if (std::string detail = has_agent ? "" : refused_detail(d); !detail.empty())
     return detail + ": close it first";
@@ -213,8 +213,8 @@ void check_processes(const Target &target, Reasons &reasons) {
                       name_of(*p)));
 }
 
-// CRIU runs with this tool's rights and in the program's mount namespace. There it must be our
-// CRIU, and not what a container has under the same name.
+// CRIU runs with this tool's rights and in the program's mount namespace. The path must lead to our
+// CRIU there, not to another file in a container.
 void check_container(const Target &target, const Criu &criu, Reasons &reasons) {
   u64 user = namespace_of(target.keeper, "user");
   if (user && user != namespace_of(::getpid(), "user"))
@@ -299,7 +299,7 @@ void check_drivers(const Target &target, Reasons &reasons) {
 
 void check_detached(pid_t pid, Reasons &reasons) {
   constexpr std::array kRings{"/memfd:ckpt-ring", "/memfd:ckpt-staging"};
-  // libLLVM alone is no residue: compilers, Julia and Mesa map it. It came with a driver only where
+  // libLLVM alone is not residue: compilers, Julia and Mesa map it. It belongs to a driver only if
   // that driver is mapped, too.
   constexpr std::array kDrivers{"libpocl",     "libRusticl", "liboclgrind",
                                 "/dev/nvidia", "/dev/dri/",  "/dev/kfd"};

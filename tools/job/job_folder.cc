@@ -29,7 +29,7 @@ constexpr size_t kMaxAddresses = 64, kMaxMembers = 10'000, kMaxNameBytes = 64;
 constexpr const char *kRemoved = ".removed";
 constexpr off_t kMaxMemberBytes = 64 << 10;
 
-// What the folder says is trusted like the program itself, so no other user may write to it.
+// The contents of the folder are trusted like the program itself, so no other user may write to it.
 Result<> check_owner(const std::string &path) {
   struct stat st {};
   if (::lstat(path.c_str(), &st) != 0) return fail_errno("cannot find the job's folder {}", path);
@@ -100,7 +100,8 @@ bool try_lock(int fd) {
   return false;
 }
 
-// The file of a member that has lost its ckpt-run or its node. False: it lives.
+// Removes the file of a member whose ckpt-run was killed or whose node has failed. False: the
+// member lives.
 bool remove_stale(const std::string &path) {
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!fd) return errno == ENOENT;
@@ -203,7 +204,7 @@ Result<unsigned> JobFolder::begin_checkpoint() const {
   return next;
 }
 
-// Renamed first, so that a half removed one is not taken for complete.
+// Renamed first, so that a partly removed checkpoint is not taken for a complete one.
 void JobFolder::remove_checkpoint(unsigned number) const {
   std::error_code ec;
   std::string folder = checkpoint(number), gone = folder + kRemoved;

@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 using Clock = Channel::Clock;
 
 constexpr auto kBeginTimeout = 5s;
-// The coordinator says once a second that it is there.
+// The coordinator sends Alive once a second.
 constexpr auto kSilence = 30s;
 constexpr int kMemberPollMilliseconds = 100;
 constexpr size_t kMaxWhyBytes = 4000;

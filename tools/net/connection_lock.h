@@ -11,7 +11,7 @@
 //
 // How. A table of nftables drops what arrives for these connections. TCP repeats it afterwards. It
 // is what `criu --network-lock nftables` does, but CRIU leaves its table behind if it leaves the
-// program stopped (criu/cr-dump.c: network_unlock() is called only if the program goes on), which
+// program stopped (criu/cr-dump.c: network_unlock() is called only if the program continues), which
 // would cut the program off. Our table is owned by our socket (NFT_TABLE_F_OWNER, Linux 5.12), so
 // the kernel removes it with this object, or with a tool that is killed. CRIU runs with
 // --network-lock skip. The packets by which CRIU itself restores a connection that is being closed

@@ -162,7 +162,7 @@ Result<UniqueFd> RestoredMemoryFiles::open(const MemoryFile &f) {
 }
 
 Result<> RestoredMemoryFiles::write(const MemoryFile &f, const storage::ImageReader &image) {
-  // The owner of the file may let the folder's name lead elsewhere by now.
+  // The owner of the file may have made the folder's name lead elsewhere meanwhile.
   AsUser as(owner_of(f));
   if (!as.active()) return fail("cannot access it as user {}", f.uid);
   CKPT_TRY(UniqueFd fd, open(f));

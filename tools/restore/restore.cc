@@ -130,7 +130,8 @@ void Restore::show_program() {
 }
 
 // In this PID namespace if all PIDs and pseudo-terminals are free, otherwise in a new one. With
-// ckpt-helper always in a new one: what a user restores must not choose PIDs among all others.
+// ckpt-helper always in a new one, so that a user's image cannot choose PIDs in the machine's
+// namespace.
 Result<> Restore::restore_host_side() {
   alias_ = std::make_unique<SessionAlias>(plan_.manifest.session_folder, keeper_.folder());
   if (plan_.rights.by_helper()) return try_criu(true);
@@ -306,7 +307,8 @@ bool Restore::stem_event() {
   return false;
 }
 
-// A program without its devices would write wrong results, so only the user can want it.
+// A program without its devices would write wrong results, so only the user may decide to continue
+// it.
 Result<> Restore::bring_back_devices() {
   Result<> done = agents_.bring_back(stem_.pid);
   if (done) return {};

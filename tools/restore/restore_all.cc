@@ -69,7 +69,7 @@ class RestoreAll {
     return std::ranges::find(options_.options, "--trust-image") != options_.options.end();
   }
 
-  // What cannot be assigned to a program, or must not be started.
+  // Images that cannot be assigned to a program, or must not be started.
   bool set_aside(const SavedImage &i) {
     if (i.state == State::Incomplete)
       return skip(i, "incomplete: its dump was killed, or is under way"), true;
@@ -94,7 +94,7 @@ class RestoreAll {
       skip(newest_first[i], "there is a newer one");
   }
 
-  // Returns how many images were tried. Only damage makes an older one worth it.
+  // Returns how many images were tried. An older one is tried only if the newer one is damaged.
   size_t restore_newest(const std::vector<SavedImage> &newest_first) {
     for (size_t i = 0;; i++) {
       const SavedImage &image = newest_first[i];

@@ -271,7 +271,7 @@ bool has_changed(const Target &t) {
   return new_agent(t) != 0 || living(ProcessTable::read().tree(t.root)) != living(t.processes);
 }
 
-// Without descriptors, what /proc and the session's folder have would seem to be missing.
+// If no descriptor is left, files of /proc and of the session's folder would seem to be missing.
 Result<> check_free_descriptors() {
   constexpr int kNeeded = 8;
   UniqueFd opened[kNeeded];
