@@ -216,7 +216,7 @@ complete -c ckpt-sim -l whole-last-region -d 'reserve the last idle interval to 
 complete -c ckpt-sim -l free-final-restore -d 'charge no restore for the last part of a job; needs --charge=printed'
 complete -c ckpt-sim -l overestimate -x -d 'planned costs divided by real ones'
 complete -c ckpt-sim -l waste-weight -x -d 'WMCT: the weight of wasted node time'
-complete -c ckpt-sim -l seconds-per-step -x -d 'of a trace of Gavel'
+complete -c ckpt-sim -l seconds-per-step -x -d 'the time of a step in a trace of Gavel'
 complete -c ckpt-sim -l memory-in-bytes -d 'the log\'s memory is in bytes for the whole job, not in KiB for each processor'
 complete -c ckpt-sim -l json -d 'print the results as JSON'
 complete -c ckpt-sim -l gantt -r -F -d 'draw the schedule of the last policy into this SVG file'

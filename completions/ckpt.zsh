@@ -278,7 +278,7 @@ _ckpt-sim() {
     '--free-final-restore[charge no restore for the last part of a job; needs --charge=printed]' \
     '--overestimate=[planned costs divided by real ones]:FACTOR: ' \
     '--waste-weight=[WMCT\: the weight of wasted node time]:N: ' \
-    '--seconds-per-step=[of a trace of Gavel]:SECONDS: ' \
+    '--seconds-per-step=[the time of a step in a trace of Gavel]:SECONDS: ' \
     '--memory-in-bytes[the log'\''s memory is in bytes for the whole job, not in KiB for each processor]' \
     '--json[print the results as JSON]' \
     '--gantt=[draw the schedule of the last policy into this SVG file]:FILE:_files' \
