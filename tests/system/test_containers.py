@@ -40,7 +40,7 @@ class Container:
 
 @pytest.fixture
 def tools(ckpt, monkeypatch):
-    """`ckpt`, which also starts what is no tool of ckpt."""
+    """`ckpt`, which also starts programs that are not tools of ckpt."""
     monkeypatch.setattr(ckpt, "tool", lambda name: str(BUILD / "tools" / name) if name.startswith("ckpt") else name)
     return ckpt
 
@@ -103,7 +103,7 @@ def refused(tools, inside):
 def test_a_user_namespace_is_refused_by_name(tools):
     inside = Container(tools, [*PID, "--user", "--map-root-user"], "true", tools.programs / "counter", STEPS)
     inside.job.wait_lines(2)
-    assert "lives in another user namespace than ckpt-dump" in refused(tools, inside)
+    assert "runs in another user namespace than ckpt-dump" in refused(tools, inside)
 
 
 OVERLAY = """mkdir -p "$CKPT_RUNTIME_DIR/o"; mount -t tmpfs tmpfs "$CKPT_RUNTIME_DIR/o"; cd "$CKPT_RUNTIME_DIR/o"
@@ -111,7 +111,7 @@ mkdir up work root; mount -t overlay overlay -o lowerdir=/,upperdir=up,workdir=w
 for at in proc dev sys; do mount --rbind /$at root/$at; done; cd root; exec chroot . sh -ec 'cd "$0"; exec "$@"' {folder} \\"""
 
 
-def test_a_container_with_files_of_its_own(tools):
+def test_a_container_with_its_own_root_folder(tools):
     """CRIU of the container must not run with the rights of the tool outside. A suspend needs no CRIU."""
     tools.env.update(bed_environment())
     script = OVERLAY.format(folder=tools.folder)
@@ -122,7 +122,7 @@ def test_a_container_with_files_of_its_own(tools):
         pytest.skip(f"no overlay here: {job.error_text[-200:]}")
     keeper = [p for p in tree_of(job.pid) if executable_name(p) == "ckpt-run"][0]
     said = tools.dump_refused(keeper, "one")
-    assert "a container with files of its own" in said and "--suspend" in said
+    assert "a container that has its own root folder" in said and "--suspend" in said
     for tool, option in (("ckpt-dump", "--suspend"), ("ckpt-restore", "--resume")):
         r = subprocess.run([tools.tool(tool), option, str(keeper)], env=tools.env, capture_output=True, text=True, timeout=100)
         assert r.returncode == 0, r.stderr

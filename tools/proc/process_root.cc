@@ -35,8 +35,8 @@ Result<SocketName> name_here(pid_t pid, const std::string &socket) {
   return SocketName{std::move(here), std::move(folder)};
 }
 
-// The name alone proves nothing: its folder may be another user's, who can put another process's
-// socket there (SO_PEERCRED, unix(7)).
+// The name alone proves nothing: its folder may belong to another user, who can put another
+// process's socket there (SO_PEERCRED, unix(7)).
 Result<> check_listener(int connection, pid_t pid, const std::string &socket) {
   CKPT_TRY(ucred peer, peer_credentials(connection));
   if (peer.pid == pid) return {};
