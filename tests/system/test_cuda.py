@@ -435,10 +435,9 @@ def test_excluded_memory_is_not_in_the_image(cuda):
     def device_bytes(image):
         return sum(a["bytes"] for a in image_manifest(cuda.ckpt.folder / image)["manifest"]["agents"])
 
-    flags = [f"-I{BUILD.parent}/include", f"-L{BUILD}/libckpt", "-lckpt", "-Xlinker", f"-rpath={BUILD}/libckpt"]
     for kind, most in (("keep", 40 << 20), ("exclude", 8 << 20)):
         cuda.pause.touch()
-        program = cuda.make("exclude.cu", *flags)
+        program = cuda.make("exclude.cu")
         job = cuda.ckpt.start("ckpt-run", ["--", str(program), kind])
         job.wait_lines(1)
         cuda.ckpt.dump(job.pid, kind)

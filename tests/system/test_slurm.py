@@ -91,12 +91,12 @@ class HeatJob:
         wait_for(lambda: self.state in ("PENDING", "SPECIAL_EXIT") or self.has_ended(), "the job to leave its node")
         assert not self.has_ended(), self.described()
 
-    def ends_right(self):
+    def ends_right(self, repeats=False):
         wait_for(lambda: self.has_ended(), f"the job's end: {self.described()}", 300)
         assert self.state == "COMPLETED", self.described()
         expected = self.reference.communicate()[0].splitlines()[-1]
         assert re.match("checksum", expected) and self.output.splitlines()[-1] == expected
-        assert self.output.count(expected) == 1
+        assert repeats or self.output.count(expected) == 1
 
 
 @pytest.mark.parametrize("user", [slurm.ORDINARY, pytest.param("root", marks=pytest.mark.full)])
@@ -124,9 +124,9 @@ def test_a_preempted_job_continues(cluster_of, user):
     assert steps == sorted(set(steps), key=int)
 
 
-def goes_on_elsewhere(job, node):
+def goes_on_elsewhere(job, node, repeats=False):
     wait_for(lambda: job.state == "RUNNING" and job.node != node or job.has_ended(), f"the restart: {job.described()}", 120)
-    job.ends_right()
+    job.ends_right(repeats)
     assert job.node != node and job.restarts >= 1
 
 
@@ -186,7 +186,7 @@ def test_a_node_that_fails(cluster_of):
     node = job.node
     cluster.kill_node(node)
     wait_for(lambda: cluster.node_state(node).startswith("down"), "Slurm to notice it")
-    goes_on_elsewhere(job, node)
+    goes_on_elsewhere(job, node, repeats=True)  # on a loaded machine even the end, printed before Slurm was told
     assert job.output.count(f"{CELLS} x {CELLS} cells") == 1  # it did not begin anew
 
 

@@ -96,12 +96,11 @@ def test_a_loaded_library_with_the_static_runtime_is_named(make, soft):
     def load(plugin):
         return soft(sys.executable, "-c", f"import ctypes; print('probe', ctypes.CDLL({str(plugin)!r}).probe())")
 
-    flags = ("-shared", "-Xcompiler", "-fPIC")
-    static = make("plugin.cu", *flags, runtime="static")
+    static = make("plugin.cu", runtime="static")
     r = load(static)
     assert "probe 0" not in r.stdout
     assert r.stderr.count(f"{static} contains NVIDIA's static CUDA runtime") == 1
-    r = load(make("plugin.cu", *flags))
+    r = load(make("plugin.cu"))
     assert "probe 0" in r.stdout and r.stderr == ""
 
 

@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "common/base/log.h"
@@ -30,11 +32,13 @@ namespace {
 constexpr const char *kLog = "restore.log";
 constexpr pid_t kPidGap = 50;  // leaves the PIDs just above the image's to CRIU's helpers
 
-// CRIU's messages for a process and for a thread (-17 is EEXIST). The kernel frees a thread's ID
-// shortly after its process has vanished from /proc, so pids_taken() may have missed one.
-bool says_pid_was_taken(const std::string &error) {
-  return error.find("Can't fork for") != std::string::npos ||
-         error.find("Unable to create a thread: -17") != std::string::npos;
+// CRIU's messages for a process, for a thread (-17 is EEXIST) and for a pseudo-terminal. The kernel
+// frees a thread's ID shortly after its process has vanished from /proc, so pids_taken() may have
+// missed one. Any program may take a number after it was checked.
+bool says_number_was_taken(const std::string &error) {
+  constexpr std::array kMessages{"Can't fork for", "Unable to create a thread: -17",
+                                 "Unable to open dev/ptmx with specified index"};
+  return std::ranges::any_of(kMessages, [&](const char *m) { return error.find(m) != std::string::npos; });
 }
 
 }  // namespace
@@ -137,8 +141,8 @@ Result<> Restore::restore_host_side() {
   if (plan_.rights.by_helper()) return try_criu(true);
   if (!pids_taken(plan_.manifest) && !terminals_taken(plan_.manifest)) {
     Result<> done = try_criu(false);
-    // A PID may have been taken since. The copy has not run yet, so a second attempt is safe.
-    if (done || !pid_was_taken_) return done;
+    // A number may have been taken since. The copy has not run yet, so a second attempt is safe.
+    if (done || !number_was_taken_) return done;
   }
   return try_criu(true);
 }
@@ -210,7 +214,7 @@ Result<> Restore::run_stem(const std::string &folder, bool new_namespace) {
     // If the image could not be read, CRIU fails too. The error of the image is the cause.
     if (!served) return served;
     Error e = criu_error(folder + "/" + kLog, "restore", ended->value);
-    pid_was_taken_ = says_pid_was_taken(e.what);
+    number_was_taken_ = says_number_was_taken(e.what);
     return Failure(std::move(e));
   }
   CKPT_TRY(StemEvent started, next_event(stem_.events.get()));
