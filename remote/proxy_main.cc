@@ -88,8 +88,25 @@ Result<int> serve_cuda(const Options &o) {
 Purpose purpose_of(const Options &o) {
   bool cuda = o.api == "cuda";
   if (o.list) return cuda ? Purpose::ListCuda : Purpose::List;
-  if (o.check) return Purpose::Check;
+  if (o.check) return cuda ? Purpose::CheckCuda : Purpose::Check;
   return cuda ? Purpose::ServeCuda : Purpose::Serve;
+}
+
+// Of a program that calls the driver in its own process, with the driver's checkpoint.
+bool calls_natively(const std::string &question) {
+  nlohmann::json all = nlohmann::json::parse(question, nullptr, false);
+  if (!all.is_object()) return false;
+  const nlohmann::json needs = all.value("needs", nlohmann::json::object());
+  return !needs.is_object() || needs.value("forwarded", nlohmann::json(false)) != true;
+}
+
+int refuse_native_program() {
+  nlohmann::json out = {{"reasons",
+                         {"the program calls the CUDA driver in its own process, so it cannot use "
+                          "devices of another node: only a program that ckpt-run has started with "
+                          "--device remote:HOST/cuda:N can"}}};
+  std::cout << out.dump() << std::endl;
+  return 1;
 }
 
 Result<int> execute(Options &o) {
@@ -99,6 +116,8 @@ Result<int> execute(Options &o) {
   }
   o.wanted.purpose = purpose_of(o);
   if (o.check) o.wanted.question = {std::istreambuf_iterator<char>(std::cin), {}};
+  if (o.check && o.api == "cuda" && calls_natively(o.wanted.question))
+    return refuse_native_program();
   if (o.list || o.check) return print_answer(o);
   return o.api == "cuda" ? serve_cuda(o) : serve(o);
 }

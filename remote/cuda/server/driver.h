@@ -42,10 +42,7 @@ namespace ckpt::remote::cuda {
   X(cuMemcpy3DAsync_v2, PFN_cuMemcpy3DAsync_v3020)               \
   X(cuMemsetD2D8Async, PFN_cuMemsetD2D8Async_v3020)              \
   X(cuMemsetD2D16Async, PFN_cuMemsetD2D16Async_v3020)            \
-  X(cuMemsetD2D32Async, PFN_cuMemsetD2D32Async_v3020)            \
-  X(cuMemAllocAsync, PFN_cuMemAllocAsync_v11020)                 \
-  X(cuMemAllocFromPoolAsync, PFN_cuMemAllocFromPoolAsync_v11020) \
-  X(cuMemFreeAsync, PFN_cuMemFreeAsync_v11020)
+  X(cuMemsetD2D32Async, PFN_cuMemsetD2D32Async_v3020)
 
 struct Driver {
 #define X(symbol, type) type symbol = nullptr;
