@@ -66,7 +66,7 @@ def servers_here(job):
 
 def test_a_running_program_moves_to_its_own_node_and_back(nodes):
     """In place: the process stays, and its calls go elsewhere. The new server is reached over TLS."""
-    moved = Moved(nodes, 400)
+    moved = Moved(nodes, 20)
     program = moved.job.program()
     moved.move("cuda:1")
     wait_for(lambda: not nodes.drivers(), "the end of the old server")
@@ -75,4 +75,26 @@ def test_a_running_program_moves_to_its_own_node_and_back(nodes):
     moved.move(nodes.device(nodes.server.tls, 1))
     assert len(nodes.drivers()) == 1 and moved.job.program() == program
     assert [command(p) for p in servers_here(moved.job)] == ["ckpt-remote-proxy"]
+    moved.finish()
+
+
+def test_an_image_restores_on_a_local_device_and_the_other_way_round(nodes):
+    moved = Moved(nodes, 20)
+    nodes.ckpt.dump(moved.job.pid, "there")
+    assert moved.job.wait() == 85
+    wait_for(lambda: not nodes.drivers(), "the end of the old server")
+    here = nodes.ckpt.restore("there", "--device", "cuda:0")
+    wait_for(lambda: servers_here(here), "the server here")
+    nodes.ckpt.dump(here.pid, "here")
+    assert here.wait() == 85
+    back = nodes.ckpt.restore("here", "--device", nodes.device())
+    wait_for(nodes.drivers, "the server there")
+    moved.finish(back)
+
+
+def test_the_program_continues_on_its_server_after_a_dump(nodes):
+    moved = Moved(nodes, 20)
+    server = nodes.drivers()
+    nodes.ckpt.dump(moved.job.pid, "image", "--leave-running")
+    assert nodes.drivers() == server  # the device's contents have stayed there
     moved.finish()

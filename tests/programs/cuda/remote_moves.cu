@@ -42,7 +42,7 @@ __global__ void walk(Node *first, unsigned *sum) {
   *sum += s;
 }
 
-constexpr int kNodes = 30, kWords = 1 << 18, kThreads = 256;
+constexpr int kNodes = 30, kWords = 1 << 16, kThreads = 256;
 constexpr unsigned kFactors[4] = {5, 7, 11, 13};
 constexpr size_t kSharedBytes = 60 << 10;  // more than a kernel has by default
 
