@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs on CUDA devices move: to another server, to the own node and back, in place and as images."""
 import os
+import signal
 
 import pytest
 
 from conftest import tree_of, wait_for
 from cuda_programs import NVCC, RUN, make  # noqa: F401 (a fixture)
-from test_remote import command
-from test_remote_cuda import Nodes
+from test_remote import Server, command
+from test_remote_cuda import Here, Nodes
 from toolkit import WHY_NOT
 
 pytestmark = [
@@ -22,14 +23,21 @@ def nodes(ckpt, make):  # noqa: F811
 
 
 class Moved:
-    """remote_moves.cu (or another program that waits while the file "pause" exists), stopped by that file."""
+    """remote_moves.cu, which makes as many steps as it may."""
 
-    def __init__(self, nodes, *arguments, device=None, source="remote_moves.cu"):
+    def __init__(self, nodes, flags=()):
         self.nodes = nodes
-        self.pause = nodes.ckpt.folder / "pause"
-        self.pause.touch()
-        self.job = nodes.start(source, *arguments, device=device or nodes.device())
+        self.steps = 0
+        self.limit = nodes.ckpt.folder / "steps"
+        self.allow(1)
+        self.job = nodes.start("remote_moves.cu", 10, device=nodes.device(), flags=flags)
         self.job.wait_text("step 1\n")
+
+    def allow(self, steps):
+        self.steps = steps
+        new = self.limit.with_suffix(".new")
+        new.write_text(str(steps))
+        new.rename(self.limit)
 
     def call(self, tool, *options):
         r = self.nodes.server.call(tool, *options, self.job.pid)
@@ -47,16 +55,14 @@ class Moved:
         self.suspend()
         self.resume(device)
 
-    def step(self):
-        """Lets it make one more step at least."""
-        self.pause.unlink()
-        n = len(self.job.lines)
-        wait_for(lambda: len(self.job.lines) > n, "a step")
-        self.pause.touch()
+    def step(self, job=None):
+        """Lets it make one more step."""
+        self.allow(self.steps + 1)
+        (job or self.job).wait_text(f"step {self.steps}\n")
 
     def finish(self, job=None):
         job = job or self.job
-        self.pause.unlink()
+        self.limit.unlink()
         assert job.wait() == 0 and "PASSED" in job.text, job.error_text
 
 
@@ -66,7 +72,7 @@ def servers_here(job):
 
 def test_a_running_program_moves_to_its_own_node_and_back(nodes):
     """In place: the process stays, and its calls go elsewhere. The new server is reached over TLS."""
-    moved = Moved(nodes, 20)
+    moved = Moved(nodes)
     program = moved.job.program()
     moved.move("cuda:1")
     wait_for(lambda: not nodes.drivers(), "the end of the old server")
@@ -79,12 +85,13 @@ def test_a_running_program_moves_to_its_own_node_and_back(nodes):
 
 
 def test_an_image_restores_on_a_local_device_and_the_other_way_round(nodes):
-    moved = Moved(nodes, 20)
+    moved = Moved(nodes)
     nodes.ckpt.dump(moved.job.pid, "there")
     assert moved.job.wait() == 85
     wait_for(lambda: not nodes.drivers(), "the end of the old server")
     here = nodes.ckpt.restore("there", "--device", "cuda:0")
     wait_for(lambda: servers_here(here), "the server here")
+    moved.step(here)
     nodes.ckpt.dump(here.pid, "here")
     assert here.wait() == 85
     back = nodes.ckpt.restore("here", "--device", nodes.device())
@@ -93,8 +100,75 @@ def test_an_image_restores_on_a_local_device_and_the_other_way_round(nodes):
 
 
 def test_the_program_continues_on_its_server_after_a_dump(nodes):
-    moved = Moved(nodes, 20)
+    moved = Moved(nodes)
     server = nodes.drivers()
     nodes.ckpt.dump(moved.job.pid, "image", "--leave-running")
     assert nodes.drivers() == server  # the device's contents have stayed there
     moved.finish()
+
+
+def refused(moved, device):
+    code, errors = moved.call("ckpt-restore", "--device", device, "--resume")
+    assert code != 0
+    return errors
+
+
+def another_server(nodes, **env):
+    return Server(Here(nodes.ckpt), port=7670, env=env)
+
+
+def test_a_device_that_cannot_take_the_program_leaves_it_suspended(nodes):
+    """A device without code for it, one without the program's addresses, a node without a server."""
+    older = another_server(nodes, CKPT_SOFTCUDA_SM="80")
+    moved = Moved(nodes, flags=("-gencode", "arch=compute_90,code=compute_90"))
+    moved.suspend()
+    wait_for(lambda: not nodes.drivers(), "the end of the old server")
+    errors = refused(moved, f"remote:{older.unix}/cuda:0")
+    assert "the code with the kernel" in errors and "compute capability 8.0" in errors and "compute_90" in errors
+    older.job.kill()
+    elsewhere = another_server(nodes, CKPT_SOFTCUDA_BASE="600000000000")
+    assert "cannot reserve the addresses" in refused(moved, f"remote:{elsewhere.unix}/cuda:0")
+    elsewhere.job.kill()
+    assert "ckpt-devd" in refused(moved, f"remote:{elsewhere.unix}/cuda:0")
+    moved.resume("cuda:0")
+    moved.finish()
+
+
+def test_a_program_moves_to_another_chip(nodes):
+    older = another_server(nodes, CKPT_SOFTCUDA_SM="80")
+    moved = Moved(nodes)
+    moved.move(f"remote:{older.tls}/cuda:1")
+    assert not nodes.drivers()
+    moved.finish()
+
+
+def test_a_program_of_this_node_cannot_move_to_another_one(nodes):
+    """Its driver runs in its own process."""
+    pause = nodes.ckpt.folder / "pause"
+    pause.touch()
+    job = nodes.start("moved.cu", 4)
+    job.wait_text("ready")
+    assert nodes.server.call("ckpt-dump", "--suspend", job.pid).returncode == 0
+    r = nodes.server.call("ckpt-restore", "--device", nodes.device(), "--resume", job.pid)
+    assert r.returncode != 0 and "in its own process" in r.stderr
+    assert nodes.server.call("ckpt-restore", "--resume", job.pid).returncode == 0
+    pause.unlink()
+    assert job.wait() == 0 and "same" in job.text
+
+
+def test_a_suspend_that_fails_leaves_the_program_on_its_server(nodes):
+    """The server does not answer in time; then it is killed, which the tool and the program are told."""
+    moved = Moved(nodes)
+    [server] = nodes.drivers()
+    os.kill(server, signal.SIGSTOP)
+    code, errors = moved.call("ckpt-dump", "--suspend", "--timeout", "1")
+    assert code != 0 and "longer --timeout" in errors
+    os.kill(server, signal.SIGCONT)
+    moved.step()
+    assert nodes.drivers() == [server]
+    os.kill(server, signal.SIGSTOP)
+    suspend = nodes.ckpt.start("ckpt-dump", ["--suspend", str(moved.job.pid)])
+    os.kill(server, signal.SIGKILL)
+    assert suspend.wait() != 0 and "lost" in suspend.error_text
+    moved.limit.unlink()
+    assert moved.job.wait() == 1 and "the CUDA device is lost" in moved.job.error_text
