@@ -69,8 +69,8 @@ Result<int> serve(const Options &o) {
   return 0;
 }
 
-// Gives the connection a name in the session's folder, by which ckpt-dump and the agent know that it
-// is none of the program's own. The folder is that of the keeper's socket, which `client` is of.
+// Gives the connection a name in the session's folder, by which ckpt-dump and the agent know that
+// it is none of the program's own. The folder is that of the keeper's socket, which `client` is of.
 Result<> name_connection(int client, int connection) {
   sockaddr_un a{};
   socklen_t n = sizeof a;

@@ -85,14 +85,15 @@ DeviceCheck check_forwarded(const json &requirements, const std::vector<RealDevi
     if (used == old.end() || !used->is_boolean() || !used->get<bool>()) continue;
     u64 n = number_in(old, "number"), bytes = number_in(old, "bytes");
     if (n >= now.size()) {
-      check.reasons.push_back(fmt::format("there is no CUDA device for \"{}\", device {} of the program",
-                                          text_in(old, "name"), n));
+      check.reasons.push_back(fmt::format(
+          "there is no CUDA device for \"{}\", device {} of the program", text_in(old, "name"), n));
       continue;
     }
     const RealDevice &d = now[n];
     if (bytes > d.free_bytes)
-      check.reasons.push_back(fmt::format("the program has {} MiB on \"{}\", and only {} MiB are free on {}",
-                                          bytes >> 20, text_in(old, "name"), d.free_bytes >> 20, d.uuid));
+      check.reasons.push_back(
+          fmt::format("the program has {} MiB on \"{}\", and only {} MiB are free on {}",
+                      bytes >> 20, text_in(old, "name"), d.free_bytes >> 20, d.uuid));
     for (const json &code : list_in(requirements, "code"))
       if (std::string why = reason_against_code(code, d, software); !why.empty())
         check.reasons.push_back(std::move(why));

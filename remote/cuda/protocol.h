@@ -12,9 +12,9 @@
 // the program is ordered on the device.
 //
 // Handles are virtual: a number that means the same as long as the program lives, whatever the
-// driver at the other end calls the object. The client chooses it (handles.h). Device addresses are the real ones, since kernels get
-// them in structures that cannot be translated. The client chooses where the arena lies that it
-// cuts them from (Op::Arena).
+// driver at the other end calls the object. The client chooses it (handles.h). Device addresses are
+// the real ones, since kernels get them in structures that cannot be translated. The client chooses
+// where the arena lies that it cuts them from (Op::Arena).
 #pragma once
 
 #include "common/base/bytes.h"

@@ -64,10 +64,9 @@ class Budget {
 class Memory {
  public:
   // `own_reservations`: each reservation is a mapping of its own, which stays in the process during
-  // a checkpoint and is charged as soon as it is writable, as with NVIDIA's driver. `first_address`:
-  // where device addresses begin, if there is room.
-  explicit Memory(Budget &budget, bool own_reservations = false,
-                  u64 first_address = kFirstAddress)
+  // a checkpoint and is charged as soon as it is writable, as with NVIDIA's driver.
+  // `first_address`: where device addresses begin, if there is room.
+  explicit Memory(Budget &budget, bool own_reservations = false, u64 first_address = kFirstAddress)
       : budget_(budget), own_reservations_(own_reservations), first_address_(first_address) {}
 
   // Device memory. No value: out of memory.

@@ -63,8 +63,7 @@ u64 owner_of(Kind made, u64 first, u64 context);
 // The number of an object that is to be made; and of the one that was.
 template <class T>
 u64 number_to_make(T v) {
-  if constexpr (MadeOut<T>)
-    return v ? ledger().new_number(kKindOf<std::remove_pointer_t<T>>) : 0;
+  if constexpr (MadeOut<T>) return v ? ledger().new_number(kKindOf<std::remove_pointer_t<T>>) : 0;
   return 0;
 }
 template <class T>

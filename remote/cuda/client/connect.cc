@@ -26,7 +26,8 @@ Result<Message> ask_keeper(UniqueFd &socket, const std::string &session, Type ty
   CKPT_CHECK(set_receive_timeout(socket.get(), kTimeout));
   CKPT_CHECK(send_message(socket.get(), static_cast<u16>(type), body.bytes(), files));
   CKPT_TRY(std::optional<Message> answer, receive_message(socket.get()));
-  if (!answer) return fail("the process that connects to the device has ended; its own message says why");
+  if (!answer)
+    return fail("the process that connects to the device has ended; its own message says why");
   if (answer->type != static_cast<u16>(Type::Ok)) return fail("{}", answer->reader().str());
   return std::move(*answer);
 }

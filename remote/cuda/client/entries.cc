@@ -38,11 +38,10 @@ struct Gated<CUresult (*)(A...), Entry> {
 template <CudaId I>
 inline constexpr void *(*kFunction)() = [] { return reinterpret_cast<void *>(&refuse_entry<I>); };
 
-#define OURS(symbol, type)                                          \
-  template <>                                                       \
-  inline constexpr void *(*kFunction<CudaId::id_##symbol>)() = [] { \
-    return reinterpret_cast<void *>(&Gated<type, entry_##symbol>::call); \
-  };
+#define OURS(symbol, type)                                     \
+  template <>                                                  \
+  inline constexpr void *(*kFunction<CudaId::id_##symbol>)() = \
+      [] { return reinterpret_cast<void *>(&Gated<type, entry_##symbol>::call); };
 #define ASKED(n, symbol, type) OURS(symbol, type)
 #define WAITS(n, symbol, type) OURS(symbol, type)
 #define ENDS(n, symbol, type) OURS(symbol, type)
@@ -50,9 +49,9 @@ inline constexpr void *(*kFunction)() = [] { return reinterpret_cast<void *>(&re
 #define SETS(n, symbol, type, value) OURS(symbol, type)
 #define HANDED(n, symbol, type) OURS(symbol, type)
 #define HANDED_END(n, symbol, type) OURS(symbol, type)
-#define PER_THREAD(symbol, type, legacy)                                                  \
-  template <>                                                                             \
-  inline constexpr void *(*kFunction<CudaId::id_##symbol>)() = [] {                       \
+#define PER_THREAD(symbol, type, legacy)                                                   \
+  template <>                                                                              \
+  inline constexpr void *(*kFunction<CudaId::id_##symbol>)() = [] {                        \
     return reinterpret_cast<void *>(&Gated<type, &PerThread<entry_##legacy>::call>::call); \
   };
 #include "remote/cuda/cuda.api"

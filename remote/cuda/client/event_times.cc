@@ -10,8 +10,8 @@ constexpr u16 kCreate = 132, kDestroy = 133, kSynchronize = 135, kRecord = 136, 
 using Times = std::unordered_map<u64, double>;  // of events, in milliseconds since a base
 
 struct EventTimes {
-  std::mutex mutex;  // guards what follows
-  Times times;       // of events that this server has not recorded
+  std::mutex mutex;                    // guards what follows
+  Times times;                         // of events that this server has not recorded
   std::unordered_map<u64, u64> bases;  // by context
   Times noted;                         // what `times` will be on the next server
 };

@@ -36,8 +36,8 @@ class Ledger {
 
   struct Object {
     u64 number = 0;
-    u64 owner = 0;  // it ends with this one; 0: with none
-    u64 when = 0;   // the order of the calls
+    u64 owner = 0;       // it ends with this one; 0: with none
+    u64 when = 0;        // the order of the calls
     unsigned times = 1;  // how often the call was made: a primary context counts its users
     LedgerCall call;
     std::shared_ptr<const LoadedCode> code;  // of a module or library that was loaded

@@ -44,8 +44,7 @@ void Link::lose(const Error &why) {
   std::lock_guard lock(why_mutex_);
   if (!lost_.compare_exchange_strong(none, CUDA_ERROR_DEVICE_UNAVAILABLE)) return;
   why_lost_ = why.text();
-  if (in_use_)
-    log::error("the CUDA device is lost: {}; every later call fails", why_lost_);
+  if (in_use_) log::error("the CUDA device is lost: {}; every later call fails", why_lost_);
 }
 
 std::string Link::why_lost() {
@@ -260,7 +259,7 @@ void Link::run_host_calls() {
   std::unique_lock lock(mutex_);
   for (;;) {
     arrived_.wait(lock, [&] { return !host_calls_.empty() && lost() == CUDA_SUCCESS; });
-  u64 token = host_calls_.front();
+    u64 token = host_calls_.front();
     host_calls_.pop_front();
     auto found = host_functions_.find(token);
     if (found == host_functions_.end()) continue;

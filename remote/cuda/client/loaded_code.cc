@@ -43,7 +43,8 @@ const CodeNeeds &LoadedCode::needs() const {
   if (s)
     needs_ = read_needs(*s);
   else
-    needs_ = CodeNeeds{{}, {}, {}, "its code cannot be read: " + (image ? s.error() : image.error()).what};
+    needs_ = CodeNeeds{
+        {}, {}, {}, "its code cannot be read: " + (image ? s.error() : image.error()).what};
   return *needs_;
 }
 

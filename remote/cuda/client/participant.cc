@@ -29,8 +29,8 @@ void append_code_obstacles(std::vector<std::string> &blockers) {
   for (const Ledger::Object &o : ledger().objects()) {
     if (!o.code || o.code->needs().obstacle.empty()) continue;
     const CodeNeeds &n = o.code->needs();
-    blockers.push_back(fmt::format("the code with the kernel \"{}\" cannot be saved: {}", n.kernel,
-                                   n.obstacle));
+    blockers.push_back(
+        fmt::format("the code with the kernel \"{}\" cannot be saved: {}", n.kernel, n.obstacle));
   }
 }
 

@@ -13,7 +13,8 @@ const char *name_of(u16 op) {
   switch (op) {
     case static_cast<u16>(Op::Load): return "the code";
 #define ASKED(n, symbol, type) \
-  case n: return #symbol;
+  case n:                      \
+    return #symbol;
 #define WAITS(n, symbol, type) ASKED(n, symbol, type)
 #define ENDS(n, symbol, type) ASKED(n, symbol, type)
 #define SENT(n, symbol, type) ASKED(n, symbol, type)
