@@ -17,45 +17,6 @@ namespace {
 constexpr size_t kMaxCoreBytes = 1u << 20;
 constexpr size_t kMaxNameBytes = 4096;
 
-// One descriptor, with the byte that it needs to travel with.
-Result<> send_descriptor(int socket, int fd) {
-  char byte = 0;
-  iovec iov{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)]{};
-  msghdr m{};
-  m.msg_iov = &iov;
-  m.msg_iovlen = 1;
-  m.msg_control = control;
-  m.msg_controllen = sizeof control;
-  cmsghdr *c = CMSG_FIRSTHDR(&m);
-  c->cmsg_level = SOL_SOCKET;
-  c->cmsg_type = SCM_RIGHTS;
-  c->cmsg_len = CMSG_LEN(sizeof fd);
-  std::memcpy(CMSG_DATA(c), &fd, sizeof fd);
-  return ::sendmsg(socket, &m, MSG_NOSIGNAL) == 1 ? Result<>{}
-                                                  : fail_errno("cannot pass a descriptor on");
-}
-
-// No value: CRIU has ended.
-Result<std::optional<UniqueFd>> receive_descriptor(int socket) {
-  char byte;
-  iovec iov{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))]{};
-  msghdr m{};
-  m.msg_iov = &iov;
-  m.msg_iovlen = 1;
-  m.msg_control = control;
-  m.msg_controllen = sizeof control;
-  ssize_t n = ::recvmsg(socket, &m, MSG_CMSG_CLOEXEC);
-  if (n == 0 || (n < 0 && errno == ECONNRESET)) return std::nullopt;
-  cmsghdr *c = n == 1 ? CMSG_FIRSTHDR(&m) : nullptr;
-  if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-    return fail("CRIU has sent no descriptor");
-  int fd;
-  std::memcpy(&fd, CMSG_DATA(c), sizeof fd);
-  return UniqueFd(fd);
-}
-
 // A message of the streamer's protocol, with its length in front.
 Result<Bytes> receive_sized(int socket, size_t most) {
   u32 size = 0;

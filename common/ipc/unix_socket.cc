@@ -98,6 +98,13 @@ Result<> send_parts(int socket, ByteView data, std::span<const int> fds) {
   return {};
 }
 
+Error truncated(size_t received) {
+  if (received >= kMaxMessageFds)
+    return {fmt::format("a message came with more than {} descriptors", kMaxMessageFds), ""};
+  return {"no file descriptor is left for one that another process has sent",
+          resource_hint(EMFILE)};
+}
+
 // Some of the bytes, at least one; 0: the peer hung up. Appends the descriptors that come with
 // them.
 Result<size_t> receive_some(int socket, std::span<char> into, std::vector<UniqueFd> &fds) {
@@ -115,6 +122,8 @@ Result<size_t> receive_some(int socket, std::span<char> into, std::vector<Unique
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return fail("no answer in time");
     if (n < 0) return fail_errno("cannot receive a message");
     collect(m, fds);
+    // What a process has no descriptor left for is dropped (unix(7), SCM_RIGHTS).
+    if (m.msg_flags & MSG_CTRUNC) return Failure(truncated(fds.size()));
     return static_cast<size_t>(n);
   }
 }
@@ -238,6 +247,20 @@ Result<> set_receive_timeout(int socket, std::chrono::milliseconds timeout) {
   if (::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof tv) < 0)
     return fail_errno("cannot set a timeout on a socket");
   return {};
+}
+
+Result<> send_descriptor(int socket, int fd) {
+  constexpr std::byte kByte{0};
+  return send_parts(socket, {&kByte, 1}, {&fd, 1});
+}
+
+Result<std::optional<UniqueFd>> receive_descriptor(int socket) {
+  char byte;
+  std::vector<UniqueFd> fds;
+  CKPT_TRY(bool received, receive_parts(socket, &byte, 1, fds));
+  if (!received) return std::nullopt;
+  if (fds.size() != 1) return fail("a message came with {} descriptors instead of one", fds.size());
+  return std::move(fds[0]);
 }
 
 }  // namespace ckpt

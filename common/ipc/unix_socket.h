@@ -53,6 +53,10 @@ Result<> send_message(int socket, u16 type, ByteView body = {}, std::span<const 
 // Receives one whole frame. No value: the peer hung up between frames. A hang-up inside a frame, a
 // body over `max_bytes` or more descriptors than kMaxMessageFds is an error.
 Result<std::optional<Message>> receive_message(int socket, size_t max_bytes = kMaxMessageBytes);
+// One descriptor without a frame, with the byte that it needs to travel with.
+Result<> send_descriptor(int socket, int fd);
+// No value: the peer hung up.
+Result<std::optional<UniqueFd>> receive_descriptor(int socket);
 // Limits how long one receive_message() may block; zero: no limit.
 Result<> set_receive_timeout(int socket, std::chrono::milliseconds timeout);
 

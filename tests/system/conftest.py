@@ -32,6 +32,9 @@ BUILD = pathlib.Path(os.environ.get("CKPT_BUILD", ROOT / "build")).resolve()
 os.environ.setdefault("CKPT_SOFTCUDA_STRICT", "1")
 # Tests leave the history of this machine's dumps alone.
 os.environ.setdefault("CKPT_HISTORY", "")
+# A shell's background job (`./check &`, nohup) ignores SIGINT, and its programs inherit that; some tests send it.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
 DEADLINE = 60
 

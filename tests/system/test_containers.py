@@ -127,9 +127,14 @@ def test_a_container_with_files_of_its_own(tools):
         assert r.returncode == 0, r.stderr
 
 
-def test_a_file_that_was_opened_outside_is_named(tools):
+@pytest.mark.parametrize("dumped_inside", [False, True], ids=["outside", "inside"])
+def test_a_file_that_was_opened_outside_is_named(tools, dumped_inside):
+    """Also if ckpt-dump runs in the same mount namespace, and otherwise sees the program's files."""
     with open(tools.folder / "log", "w") as log:
         inside = Container(tools, ["--mount"], HIDE, tools.programs / "counter", STEPS, stdout=log)
         wait_for(lambda: (tools.folder / "log").stat().st_size > 20, "lines")
-        said = tools.dump_refused(inside.keeper, "one")
-    assert "was opened outside of the program's mount namespace" in said and str(tools.folder / "log") in said
+        enter = ["nsenter", f"--mount=/proc/{inside.keeper}/ns/mnt"] if dumped_inside else []
+        r = subprocess.run([*enter, tools.tool("ckpt-dump"), str(inside.keeper), "-o", "one"], env=tools.env, cwd=tools.folder,
+                           capture_output=True, text=True, timeout=100)
+        assert r.returncode == 1
+    assert "was opened outside of the program's mount namespace" in r.stderr and str(tools.folder / "log") in r.stderr

@@ -105,6 +105,12 @@ def test_links_between_documents_lead_somewhere():
 
 
 @pytest.mark.no_criu
+def test_the_readme_is_short():
+    """What newcomers read first; details belong to docs/."""
+    assert len((ROOT / "README.md").read_text().split()) <= 900
+
+
+@pytest.mark.no_criu
 def test_every_promise_of_security_names_a_test_that_exists():
     """SECURITY.md: each row of its tables of promises has one, and each name is a test or a file of tests."""
     text = (ROOT / "docs" / "SECURITY.md").read_text()

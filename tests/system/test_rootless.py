@@ -7,6 +7,8 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -168,6 +170,41 @@ def test_a_users_opencl_program_moves_to_another_device(user, helper, root, devi
     r = tool("ckpt-restore", "--device", here["rusticl"], "objects.img")
     assert r.returncode == 0, r.stderr
     assert r.stdout.splitlines()[-1] == "OK"
+
+
+def uids_of(name, ended):
+    """The uids of all processes of this name until `ended` is set."""
+    uids = set()
+    while not ended.is_set():
+        for entry in pathlib.Path("/proc").glob("[0-9]*/status"):
+            try:
+                fields = dict(line.split(":\t", 1) for line in entry.read_text().splitlines() if ":\t" in line)
+            except OSError:
+                continue
+            if fields.get("Name") == name:
+                uids.add(int(fields["Uid"].split()[1]))
+    return uids
+
+
+def test_root_resumes_a_users_program_on_a_device_that_the_user_finds(user, root, devices):  # noqa: F811
+    """Drivers run as the user: their settings and caches are those of that account."""
+    env, here = devices
+    bed(user, env)
+    go = user.folder / "go"
+    user.env["CKPT_TEST_GO"] = str(go)
+    job = user.run(OPENCL / "ocl-objects", options=["--device", here["pocl"]])
+    job.wait_text("READY")
+    assert root("ckpt-dump", "--suspend", job.pid).returncode == 0
+    ended = threading.Event()
+    with ThreadPoolExecutor(1) as watcher:
+        seen = watcher.submit(uids_of, "ckpt-ocl-proxy", ended)
+        r = root("ckpt-restore", "--resume", job.pid, "--device", here["rusticl"])
+        ended.set()
+    assert r.returncode == 0, r.stderr
+    assert seen.result() == {UID}
+    go.touch()
+    assert job.wait() == 0, job.error_text
+    assert job.lines[-1] == "OK"
 
 
 @pytest.mark.skipif(not NVCC or not RUN.exists(), reason="there is no CUDA toolkit or no software device")

@@ -84,12 +84,18 @@ std::optional<helper::Identity> owner_of(const Target &target) {
   return owner;
 }
 
+std::optional<helper::Identity> user_served(const Target &target) {
+  std::optional<helper::Identity> owner = owner_of(target);
+  bool is_other = ::geteuid() == 0 && owner && owner->uid != 0 && started_by(*owner, target);
+  return is_other ? owner : std::nullopt;
+}
+
 CriuRights rights_to_dump(const Target &target, Reasons &reasons) {
   CriuRights rights;
   std::optional<helper::Identity> owner = owner_of(target);
   if (owner) rights.user = *owner;
   if (::geteuid() == 0) {
-    if (owner && owner->uid != 0 && started_by(*owner, target)) rights.way = Way::ForUser;
+    if (user_served(target)) rights.way = Way::ForUser;
     check_root(reasons);
     return rights;
   }

@@ -43,6 +43,9 @@ CriuRights rights_to_restore(const ImageManifest &m, bool new_namespace, Reasons
 
 // Whose the program is, if all its processes belong to one user and have no capabilities.
 std::optional<helper::Identity> owner_of(const Target &target);
+// For a tool of root: the one other user that has started the program and owns all of it. The tool
+// then does what that user could do.
+std::optional<helper::Identity> user_served(const Target &target);
 
 // The socket of ckpt-helper: $CKPT_HELPER, or the installed one.
 std::string helper_socket();

@@ -52,8 +52,8 @@ Result<> StreamCapture::serve(int socket) {
   for (;;) {
     CKPT_TRY(std::optional<std::string> name, streamer::receive_request(socket));
     if (!name) return {};
-    CKPT_TRY(std::optional<UniqueFd> pipe, streamer::receive_pipe(socket));
-    if (!pipe) return {};
+    CKPT_TRY(std::optional<UniqueFd> pipe, receive_descriptor(socket));
+    if (!pipe) return {};  // CRIU was killed: what it says is the cause
     ::fcntl(pipe->get(), F_SETPIPE_SZ, streamer::kPipeBytes);
     auto held = std::make_shared<UniqueFd>(std::move(*pipe));
     CKPT_TRY(std::thread copier, start_thread([this, held, n = *name] {

@@ -70,8 +70,8 @@ Result<> StreamServer::serve(int socket) {
     bool exists = image_.find(stream) != nullptr;
     CKPT_CHECK(streamer::send_reply(socket, exists));
     if (!exists) continue;
-    CKPT_TRY(std::optional<UniqueFd> pipe, streamer::receive_pipe(socket));
-    if (!pipe) return {};
+    CKPT_TRY(std::optional<UniqueFd> pipe, receive_descriptor(socket));
+    if (!pipe) return {};  // CRIU was killed: what it says is the cause
     ::fcntl(pipe->get(), F_SETPIPE_SZ, streamer::kPipeBytes);
     auto held = std::make_shared<UniqueFd>(std::move(*pipe));
     CKPT_TRY(std::thread copier,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/criu/streamer.h"
 
-#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -55,30 +54,6 @@ Result<> send_reply(int socket, bool exists) {
   Writer w;
   w.put<u32>(2).put<u8>(kExistsTag).put<u8>(exists);
   return write_all(socket, w.bytes());
-}
-
-Result<std::optional<UniqueFd>> receive_pipe(int socket) {
-  char byte;
-  iovec iov{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))]{};
-  msghdr m{};
-  m.msg_iov = &iov;
-  m.msg_iovlen = 1;
-  m.msg_control = control;
-  m.msg_controllen = sizeof control;
-  ssize_t n;
-  while ((n = ::recvmsg(socket, &m, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
-  }
-  if (n == 0 || (n < 0 && errno == ECONNRESET)) return std::nullopt;
-  // What a process has no descriptor left for is dropped (unix(7), SCM_RIGHTS).
-  if (n > 0 && (m.msg_flags & MSG_CTRUNC))
-    return fail_with_hint("no file descriptor is left for a file of CRIU", resource_hint(EMFILE));
-  cmsghdr *c = n < 0 ? nullptr : CMSG_FIRSTHDR(&m);
-  if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-    return fail("CRIU requested a file but sent no pipe for it");
-  int fd;
-  std::memcpy(&fd, CMSG_DATA(c), sizeof fd);
-  return UniqueFd(fd);
 }
 
 }  // namespace ckpt::tools::streamer

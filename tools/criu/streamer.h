@@ -54,8 +54,6 @@ inline constexpr int kPipeBytes = 1 << 20;
 // The file name of the next request. No value: CRIU has closed the connection.
 Result<std::optional<std::string>> receive_request(int socket);
 Result<> send_reply(int socket, bool exists);
-// No value: CRIU, or the process of it that has asked, was killed. What CRIU says is the cause.
-Result<std::optional<UniqueFd>> receive_pipe(int socket);
 
 // Parses the protobuf message of a request; takes any bytes.
 Result<std::string> parse_request(ByteView message);

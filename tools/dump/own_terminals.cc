@@ -2,6 +2,7 @@
 #include "tools/dump/own_terminals.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/sysmacros.h>
 
 #include "common/base/unique_fd.h"
@@ -10,11 +11,17 @@ namespace ckpt::tools {
 
 namespace {
 
-// Without a master, a slave cannot be opened (EIO). CRIU restores it under its number.
+// Without a master, a slave cannot be opened (EIO). CRIU restores it under its number. The program
+// may put another file under this descriptor at any time, and to open that could block or change
+// something: so the file is found first (O_PATH), and opened only if it is that terminal.
 bool has_no_master(pid_t pid, const Descriptor &d) {
-  UniqueFd fd(::open(fmt::format("/proc/{}/fd/{}", pid, d.fd).c_str(),
-                     O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
-  return !fd && errno == EIO;
+  UniqueFd found(::open(fmt::format("/proc/{}/fd/{}", pid, d.fd).c_str(), O_PATH | O_CLOEXEC));
+  struct stat st {};
+  if (!found || ::fstat(found.get(), &st) < 0 || !S_ISCHR(st.st_mode) || st.st_rdev != d.rdev)
+    return false;
+  UniqueFd opened(::open(fmt::format("/proc/self/fd/{}", found.get()).c_str(),
+                         O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
+  return !opened && errno == EIO;
 }
 
 }  // namespace

@@ -255,8 +255,7 @@ std::string refused_mount(const Process &p, const Descriptor &d, const std::set<
 }
 
 void check_descriptors(const Target &target, Closables &reasons) {
-  std::set<int> mounts;
-  if (!target.files.empty()) mounts = mounts_of(target.root);
+  std::set<int> mounts = all_mounts_of(target.root);
   for (const Process &p : target.processes)
     for (const Descriptor &d : descriptors_of(p.pid)) {
       std::string reason = refused_descriptor(p, d, target.has_agent(p.pid));

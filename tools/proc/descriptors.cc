@@ -132,6 +132,15 @@ std::set<int> mounts_of(pid_t pid) {
   return all;
 }
 
+std::set<int> all_mounts_of(pid_t pid) {
+  std::set<int> all = mounts_of(pid);
+  struct statx root {};
+  std::string path = fmt::format("/proc/{}/root", pid);
+  bool known = ::statx(AT_FDCWD, path.c_str(), 0, STATX_MNT_ID, &root) == 0 &&
+               (root.stx_mask & STATX_MNT_ID) && all.contains(static_cast<int>(root.stx_mnt_id));
+  return known ? all : std::set<int>();
+}
+
 std::vector<ProcMapping> mappings_of(pid_t pid) {
   std::ifstream in(fmt::format("/proc/{}/maps", pid));
   std::ostringstream text;

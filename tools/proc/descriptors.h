@@ -58,6 +58,9 @@ UniqueFd duplicate_descriptor(pid_t pid, int fd);
 // The mounts that the process sees (proc_pid_mountinfo(5)). A file that was opened before the
 // process entered its mount namespace belongs to none of them.
 std::set<int> mounts_of(pid_t pid);
+// The same, or nothing if a root that is no mount itself (chroot(2)) hides the mount of that root
+// and perhaps others.
+std::set<int> all_mounts_of(pid_t pid);
 const char *kind_name(Descriptor::Kind kind);
 
 std::vector<ProcMapping> mappings_of(pid_t pid);

@@ -6,6 +6,8 @@
 #include "common/ipc/unix_socket.h"
 #include "tools/agent_link/agent_client.h"
 #include "tools/agent_link/requirements.h"
+#include "tools/criu/criu_by_helper.h"
+#include "tools/criu/rights.h"
 #include "tools/device/device.h"
 #include "tools/phases.h"
 #include "tools/proc/process_root.h"
@@ -39,6 +41,22 @@ Result<> tell_keeper(const Target &target, const DeviceChoice &choice) {
   CKPT_TRY(std::optional<Message> m, receive_message(keeper.get()));
   if (m && static_cast<Type>(m->type) == Type::Ok) return {};
   return fail("the session keeper refused the choice of devices");
+}
+
+// Root's tool looks for another user's devices as that user, as ckpt-restore does (become_owner()).
+// That user may see other drivers, and what they run must not run with root's rights.
+Result<> look_as_owner(const Target &target) {
+  std::optional<helper::Identity> owner = user_served(target);
+  return owner ? become_user(*owner) : Result<>();
+}
+
+Result<std::vector<AgentClient>> connect_agents(const Target &target) {
+  std::vector<AgentClient> all;
+  for (size_t i = 0; i < target.agents.size(); i++) {
+    CKPT_TRY(AgentClient agent, AgentClient::connect(target.agent_pids[i], target.agents[i]));
+    all.push_back(std::move(agent));
+  }
+  return all;
 }
 
 // A container with files of its own may have other drivers: there the agent chooses itself.
@@ -89,10 +107,11 @@ Result<ResumeReport> resume(const ResumeOptions &o) {
         "the program lives in a container with files of its own, whose devices cannot be chosen "
         "from outside",
         "leave out --device, or run ckpt-restore --resume in the container");
+  CKPT_TRY(std::vector<AgentClient> agents, connect_agents(target));
+  CKPT_CHECK(look_as_owner(target));
   CKPT_TRY(DeviceChoice choice, choose_devices(o.device));
   std::vector<SuspendedAgent> all;
-  for (size_t i = 0; i < target.agents.size(); i++) {
-    CKPT_TRY(AgentClient agent, AgentClient::connect(target.agent_pids[i], target.agents[i]));
+  for (AgentClient &agent : agents) {
     CKPT_TRY(SuspendedAgent one, check_one(std::move(agent), o, choice, same_drivers));
     all.push_back(std::move(one));
   }

@@ -2,6 +2,7 @@
 #include "common/ipc/unix_socket.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cstdlib>
@@ -84,6 +85,39 @@ TEST_CASE("a message cannot bring more descriptors than a message may have") {
   auto m = receive_message(pair->second.get());  // it does not wait for the rest
   REQUIRE_FALSE(m);
   CHECK(m.error().what.find("more than 8 descriptors") != std::string::npos);
+}
+
+TEST_CASE("one descriptor goes with a byte") {
+  auto pair = socket_pair();
+  REQUIRE(pair);
+  UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  REQUIRE(send_descriptor(pair->first.get(), null.get()));
+  auto sent = receive_descriptor(pair->second.get());
+  REQUIRE((sent && sent->has_value()));
+  CHECK(::write((*sent)->get(), "x", 1) == 1);
+  REQUIRE(write_all(pair->first.get(), view("x", 1)));
+  auto none = receive_descriptor(pair->second.get());
+  REQUIRE_FALSE(none);
+  CHECK(none.error().what.find("0 descriptors instead of one") != std::string::npos);
+  pair->first.reset();
+  auto ended = receive_descriptor(pair->second.get());
+  REQUIRE(ended);
+  CHECK_FALSE(ended->has_value());
+}
+
+TEST_CASE("a process that has no descriptor left says so") {
+  auto pair = socket_pair();
+  REQUIRE(pair);
+  UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  REQUIRE(send_descriptor(pair->first.get(), null.get()));
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  rlimit none{static_cast<rlim_t>(null.get()), before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  auto sent = receive_descriptor(pair->second.get());
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  REQUIRE_FALSE(sent);
+  CHECK(sent.error().what.find("no file descriptor is left") != std::string::npos);
 }
 
 TEST_CASE("only the owner can use a socket") {
