@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs on CUDA devices move: to another server, to the own node and back, in place and as images."""
 import os
+import random
 import signal
+import time
 
 import pytest
 
@@ -172,3 +174,51 @@ def test_a_suspend_that_fails_leaves_the_program_on_its_server(nodes):
     assert suspend.wait() != 0 and "lost" in suspend.error_text
     moved.limit.unlink()
     assert moved.job.wait() == 1 and "the CUDA device is lost" in moved.job.error_text
+
+
+def drivers_of(server):
+    return [p for p in tree_of(server.pid()) if command(p) == "ckpt-cuda-server"]
+
+
+@pytest.mark.full
+def test_random_moves(nodes):
+    """In place and as images, between servers, the own node and another chip; the program checks itself. The seed is
+    printed."""
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    rng = random.Random(seed)
+    older = another_server(nodes, CKPT_SOFTCUDA_SM="80")
+    devices = ["cuda:0", "cuda:1", nodes.device(), nodes.device(nodes.server.tls, 1), f"remote:{older.tls}/cuda:0"]
+    moved = Moved(nodes)
+    for n in range(25):
+        device = rng.choice(devices)
+        if rng.randrange(3):
+            moved.move(device)
+        else:
+            nodes.ckpt.dump(moved.job.pid, f"image{n}")
+            assert moved.job.wait() == 85
+            moved.job = nodes.ckpt.restore(f"image{n}", "--device", device)
+            wait_for(lambda: servers_here(moved.job) or nodes.drivers() or drivers_of(older), "a server")
+        if rng.randrange(3) == 0 and moved.steps < 9:
+            moved.step()
+    moved.finish()
+
+
+@pytest.mark.full
+def test_a_new_server_killed_at_any_moment_loses_no_contents(nodes):
+    """The program stays suspended, or it has moved and is told that its device is lost."""
+    for n in range(8):
+        moved = Moved(nodes)
+        moved.suspend()
+        resume = nodes.ckpt.start("ckpt-restore", ["--device", "cuda:0", "--resume", str(moved.job.pid)])
+        victim = wait_for(lambda: [p for p in tree_of(moved.job.pid) if command(p) == "ckpt-cuda-server"] or
+                          resume.process.poll() is not None, "the new server")
+        time.sleep(n * 0.01)
+        if isinstance(victim, list):
+            os.kill(victim[0], signal.SIGKILL)
+        if resume.wait() == 0:
+            moved.job.kill()
+            continue
+        assert "lost" in resume.error_text or "has ended" in resume.error_text, resume.error_text
+        moved.resume("cuda:1")
+        moved.finish()

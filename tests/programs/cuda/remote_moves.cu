@@ -5,8 +5,8 @@
 // stream-ordered memory, and on what was set for streams, kernels and the context. It checks
 // everything against the same steps on the host.
 //
-//   remote_moves [STEPS]   prints "step N" after each step, and makes as many as the file "steps" says;
-//                          all, if there is no such file
+//   remote_moves [STEPS]   prints "step N" after each step; makes as many as the file "steps" says, or
+//                          all of them
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,7 +54,8 @@ struct Host {
     for (int i = 0; i < 64; i++) extra[i] = i * i;
   }
   void step(unsigned round) {
-    for (int i = 0; i < kWords; i++) data[i] = data[i] * kFactors[i % 4] + salt + extra[i % 64] + round;
+    for (int i = 0; i < kWords; i++)
+      data[i] = data[i] * kFactors[i % 4] + salt + extra[i % 64] + round;
     salt = salt * 3 + 1;
     remembered += salt;
     unsigned s = 0;
