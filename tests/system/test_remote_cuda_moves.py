@@ -27,12 +27,12 @@ def nodes(ckpt, make):  # noqa: F811
 class Moved:
     """remote_moves.cu, which makes as many steps as it may."""
 
-    def __init__(self, nodes, flags=()):
+    def __init__(self, nodes, *arguments, flags=()):
         self.nodes = nodes
         self.steps = 0
         self.limit = nodes.ckpt.folder / "steps"
         self.allow(1)
-        self.job = nodes.start("remote_moves.cu", 10, device=nodes.device(), flags=flags)
+        self.job = nodes.start("remote_moves.cu", 10, *arguments, device=nodes.device(), flags=flags)
         self.job.wait_text("step 1\n")
 
     def allow(self, steps):
@@ -134,6 +134,16 @@ def test_a_device_that_cannot_take_the_program_leaves_it_suspended(nodes):
     assert "ckpt-devd" in refused(moved, f"remote:{elsewhere.unix}/cuda:0")
     moved.resume("cuda:0")
     moved.finish()
+
+
+def test_variables_that_lie_elsewhere_are_refused_by_name(nodes):
+    """A library was unloaded, so the addresses of the program's own variables are others in a new process."""
+    moved = Moved(nodes, "gap")
+    moved.suspend()
+    for device in ("cuda:0", nodes.device()):
+        errors = refused(moved, device)
+        assert 'the variable "' in errors and "on this device instead of" in errors
+    assert moved.job.process.poll() is None
 
 
 def test_a_program_moves_to_another_chip(nodes):

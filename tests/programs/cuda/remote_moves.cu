@@ -5,8 +5,9 @@
 // stream-ordered memory, and on what was set for streams, kernels and the context. It checks
 // everything against the same steps on the host.
 //
-//   remote_moves [STEPS]   prints "step N" after each step; makes as many as the file "steps" says, or
-//                          all of them
+//   remote_moves [STEPS [gap]]   prints "step N" after each step; makes as many as the file "steps"
+//                                says, or all of them. gap: unloads a library that has variables
+//                                and was loaded before its own code
 #include <unistd.h>
 
 #include <algorithm>
@@ -91,12 +92,26 @@ static void wait_until_wanted(int steps) {
   while (!may_go_on(steps)) usleep(2000);
 }
 
+constexpr const char *kLibrary =
+    ".version 7.0\n.target sm_75\n.address_size 64\n.visible .global .align 4 .b8 gap[1000];\n";
+
+static cudaLibrary_t load_library() {
+  cudaLibrary_t library;
+  void *gap;
+  size_t bytes;
+  CUDA(cudaLibraryLoadData(&library, kLibrary, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  CUDA(cudaLibraryGetGlobal(&gap, &bytes, library, "gap"));
+  return library;
+}
+
 int main(int argc, char **argv) {
   const int steps = argc > 1 ? std::atoi(argv[1]) : 4;
+  cudaLibrary_t library = argc > 2 ? load_library() : nullptr;
   Host host;
   unsigned *data, *sum, *kept, *ordered, *extra, zero = 0;
   CUDA(cudaDeviceSetLimit(cudaLimitStackSize, 2048));
   CUDA(cudaMemcpyToSymbol(factors, kFactors, sizeof kFactors));
+  if (library) CUDA(cudaLibraryUnload(library));
   CUDA(cudaMalloc(&data, kWords * sizeof *data));
   CUDA(cudaMemset(data, 1, kWords * sizeof *data));
   CUDA(cudaMalloc(&sum, sizeof *sum));
