@@ -198,7 +198,8 @@ def test_random_moves(nodes):
     print("seed", seed)
     rng = random.Random(seed)
     older = another_server(nodes, CKPT_SOFTCUDA_SM="80")
-    devices = ["cuda:0", "cuda:1", nodes.device(), nodes.device(nodes.server.tls, 1), f"remote:{older.tls}/cuda:0"]
+    nodes.ckpt.env["CKPT_CERTIFICATES"] = nodes.server.user
+    devices = ["cuda:0", "cuda:1", nodes.device(), nodes.device(nodes.server.tls, 1), f"remote:{older.unix}/cuda:0"]
     moved = Moved(nodes)
     for n in range(25):
         device = rng.choice(devices)

@@ -55,6 +55,14 @@ bool can_send(u64 stream) {
   return stream <= kSpecialStreams || ledger().context_of(stream) == context;
 }
 
+Failure device_failure(std::string what, CUresult e) {
+  if (link().lost() != CUDA_SUCCESS)
+    return fail("the connection to the device is lost: {}", link().why_lost());
+  const char *name = nullptr;
+  (void)entry_cuGetErrorName(e, &name);
+  return fail("{}: {}", what, name ? name : "unknown error");
+}
+
 CUresult refuse(const char *entry, const char *why) {
   static std::mutex mutex;
   static std::set<std::string> *const kNamed = new std::set<std::string>;

@@ -30,6 +30,9 @@ inline CUresult ask(Op op, const Writer &arguments, Bytes *results = nullptr) {
   return note_error(link().ask(number(op), current_context(), {arguments.bytes()}, results));
 }
 
+// Why a call of ours has failed: what was to be done, or that the connection is lost.
+Failure device_failure(std::string what, CUresult e);
+
 // Another driver and other devices answer from now on.
 void forget_what_devices_said();
 

@@ -22,12 +22,6 @@ std::vector<Variable> &variables() {
   return *kAll;
 }
 
-Failure device_error(const char *what, CUresult e) {
-  if (link().lost() != CUDA_SUCCESS)
-    return fail("the connection to the device is lost: {}", link().why_lost());
-  return fail("cannot {}: CUDA error {}", what, static_cast<int>(e));
-}
-
 CUresult locate(Variable &v) {
   Writer w;
   Bytes reply;
@@ -55,7 +49,7 @@ Result<> find_variables_of(const Ledger::Object &code, u64 context, std::vector<
     if (e == CUDA_ERROR_NOT_FOUND && named.constant) continue;
     if (e == CUDA_ERROR_NOT_FOUND)
       return fail("the driver does not say where the variable \"{}\" of its code lies", named.name);
-    if (e != CUDA_SUCCESS) return device_error("find the variables of its code", e);
+    if (e != CUDA_SUCCESS) return device_failure("cannot find the variables of its code", e);
     if (v.bytes > 0) all.push_back(std::move(v));
   }
   return {};
@@ -139,7 +133,7 @@ Result<> save_range(const Range &r, agent::Sink &sink) {
   Writer w;
   w.put(r.address).put(r.bytes).put(u64{0});
   CUresult e = link().ask(number(Op::Read), r.context, {w.bytes()}, take);
-  if (e != CUDA_SUCCESS) return device_error("read device memory", e);
+  if (e != CUDA_SUCCESS) return device_failure("cannot read device memory", e);
   CKPT_CHECK(stored);
   if (received != r.bytes) return fail("the device's server sent too few bytes");
   return slots.end();
@@ -160,7 +154,7 @@ Result<> wait_for_writes() {
     Bytes reply;
     CUresult e = link().ask(number(Op::Idle), c.number, {}, &reply);
     if (e == CUDA_SUCCESS) e = static_cast<CUresult>(Reader(reply).get<i32>());
-    if (e != CUDA_SUCCESS) return device_error("write device memory", e);
+    if (e != CUDA_SUCCESS) return device_failure("cannot write device memory", e);
   }
   return {};
 }
@@ -196,7 +190,7 @@ Result<> check_variables() {
   for (const Variable &v : variables()) {
     Variable now = v;
     if (CUresult e = locate(now); e != CUDA_SUCCESS)
-      return device_error("find the variables of its code", e);
+      return device_failure("cannot find the variables of its code", e);
     if (now.address != v.address || now.bytes != v.bytes)
       return fail(
           "the variable \"{}\" of its code lies at {:#x} on this device instead of {:#x}, and the "

@@ -175,16 +175,18 @@ std::vector<Memory::Block> Memory::blocks() const {
 Result<> Memory::make_again() {
   if (arena_ == 0) return {};
   u64 got = 0;
-  if (reserve_there(arena_, arena_bytes_, got) != CUDA_SUCCESS || got != arena_)
-    return fail("the device cannot reserve the addresses of the program's memory, {:#x} to {:#x}",
-                arena_, arena_ + arena_bytes_);
+  if (CUresult e = reserve_there(arena_, arena_bytes_, got); e != CUDA_SUCCESS || got != arena_)
+    return device_failure(
+        fmt::format(
+            "the device cannot reserve the addresses of the program's memory, {:#x} to {:#x}",
+            arena_, arena_ + arena_bytes_),
+        e);
   for (const Block &b : blocks()) {
     Writer w;
     w.put(b.base).put(b.bytes).put(i32{b.device});
-    CUresult e = link().ask(number(Op::Map), 0, {w.bytes()});
-    if (e == CUDA_SUCCESS) continue;
-    return fail("the device has no {} MiB for the program's memory: CUDA error {}", b.bytes >> 20,
-                static_cast<int>(e));
+    if (CUresult e = link().ask(number(Op::Map), 0, {w.bytes()}); e != CUDA_SUCCESS)
+      return device_failure(
+          fmt::format("the device has no {} MiB for the program's memory", b.bytes >> 20), e);
   }
   return {};
 }

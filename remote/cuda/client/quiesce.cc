@@ -15,10 +15,7 @@ using Clock = std::chrono::steady_clock;
 Result<> wait_for_context(u64 context) {
   Bytes reply;
   CUresult e = link().ask(number(Op::Idle), context, {}, &reply);
-  if (link().lost() != CUDA_SUCCESS)
-    return fail("the connection to the device is lost: {}", link().why_lost());
-  if (note_error(e) != CUDA_SUCCESS)
-    return fail("the device reports CUDA error {}", static_cast<int>(e));
+  if (note_error(e) != CUDA_SUCCESS) return device_failure("the device reports", e);
   if (i32 late = Reader(reply).get<i32>(); late != CUDA_SUCCESS)
     return fail_with_hint(
         fmt::format("CUDA error {} of an earlier call is not reported to the program yet", late),

@@ -38,14 +38,10 @@ const char *name_of(u16 op) {
 }
 
 Failure cannot_repeat(const Ledger::Object &o, CUresult e) {
-  if (link().lost() != CUDA_SUCCESS)
-    return fail("the connection to the device is lost: {}", link().why_lost());
   std::string what = name_of(o.call.op);
   if (o.code && !o.code->needs().kernel.empty())
     what += fmt::format(" with the kernel \"{}\"", o.code->needs().kernel);
-  const char *name = nullptr;
-  (void)entry_cuGetErrorName(e, &name);
-  return fail("{} does not succeed again on this device: {}", what, name ? name : "unknown error");
+  return device_failure(what + " does not succeed again on this device", e);
 }
 
 CUresult send_again(const Ledger::Object &o, Bytes &reply) {
