@@ -14,13 +14,13 @@
 
 namespace ckpt::softcuda::vm {
 
-// Lanes `m` of group `index` arrive at a barrier of their block.
+// Lanes `m` of group `index`, all of it, arrive at a barrier of their block, the same for all.
 void block_barrier(Warp &w, size_t index, const Op &op, Mask m);
 // Completes the barriers at which all live threads of the block wait.
 void check_barriers(Block &block);
 
-// Lanes `m` of group `index` execute an instruction with a member mask. True: all members are
-// there, and this group may run on at once.
+// Lanes `m` of group `index`, all of it, execute an instruction with one member mask. True: all
+// members are there, and this group may run on at once.
 bool warp_sync(Warp &w, size_t index, const Op &op, Mask m);
 // Executes the instruction if all live lanes of `members` wait for it. False: some are missing.
 bool try_warp_sync(Warp &w, Mask members);

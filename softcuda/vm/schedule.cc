@@ -119,16 +119,20 @@ size_t split(Warp &w, size_t index, Mask m, u32 pc, u32 rest_pc) {
   return w.groups.size() - 1;
 }
 
-// The lanes of `m` that have in their cells the same value as the first lane.
+// The lanes of `m` that have in their cells the same value as the first lane. Without a jump for
+// each lane, since every warp-wide instruction asks.
 template <class Cell>
 Mask same_as_first(const Cell *row, Mask m) {
   Cell first = row[std::countr_zero(m)];
   Mask same = 0;
-  for (Mask left = m; left != 0; left &= left - 1) {
-    u32 i = static_cast<u32>(std::countr_zero(left));
-    if (row[i] == first) same |= 1u << i;
-  }
-  return same;
+  for (u32 i = 0; i < kLanes; ++i) same |= static_cast<Mask>(row[i] == first) << i;
+  return same & m;
+}
+
+// The index of a group of the lanes `same`; the others of the group come back to this instruction.
+size_t split_off(Warp &w, size_t index, Mask same) {
+  const Group &g = w.groups[index];
+  return same == g.mask ? index : split(w, index, same, g.pc, g.pc);
 }
 
 void copy_slots(Warp &w, Mask m, u32 from_base, const std::vector<Slot> &from, u32 to_base,
@@ -238,14 +242,29 @@ bool Scheduler::control(Warp &w, size_t index, const Op &op, Mask m) {
   switch (op.flow) {
     case Flow::Call: return call(w, index, op, m);
     case Flow::Return: return return_from_call(w, index, m);
-    case Flow::WarpSync: return warp_sync(w, index, op, m);
+    case Flow::WarpSync: return sync_members(w, index, op, m);
     case Flow::Exit: exit_lanes(w, index, m); return false;
     case Flow::BranchTable: branch_table(w, index, op, m); return false;
-    case Flow::BlockBarrier: block_barrier(w, index, op, m); return false;
+    case Flow::BlockBarrier: sync_block(w, index, op, m); return false;
     case Flow::ClusterArrive: cluster_arrive(w, index, m); return false;
     case Flow::ClusterWait: cluster_wait(w, index, m); return false;
     default: return false;  // unreachable
   }
+}
+
+// Lanes with different member masks, as those of partitions of a warp, are at the instruction
+// together, but each mask executes it alone (PTX ISA, "membermask").
+bool Scheduler::sync_members(Warp &w, size_t index, const Op &op, Mask m) {
+  Mask same = same_as_first(w.row<u32>(op.d), m);
+  return warp_sync(w, split_off(w, index, same), op, same) && same == m;
+}
+
+// Each lane names the barrier, and for how many threads it waits (PTX ISA, "barrier": the number
+// may differ within a warp, except with .aligned).
+void Scheduler::sync_block(Warp &w, size_t index, const Op &op, Mask m) {
+  Mask same = same_as_first(w.row<u32>(op.a), m);
+  if (op.b != kNoRow) same = same_as_first(w.row<u32>(op.b), same);
+  block_barrier(w, split_off(w, index, same), op, same);
 }
 
 void Scheduler::leave_frame(Frame *f, Mask m) {
@@ -297,8 +316,7 @@ bool Scheduler::call_pointer(Warp &w, size_t index, const Op &op, Mask m) {
                        (*code)->name));
     return false;
   }
-  u32 pc = w.groups[index].pc;
-  if (same != m) index = split(w, index, same, pc, pc);
+  index = split_off(w, index, same);
   return enter(w, index, **code, static_cast<u32>(op.imm), same);
 }
 
@@ -349,8 +367,7 @@ void Scheduler::branch_table(Warp &w, size_t index, const Op &op, Mask m) {
     return w.fail(FaultKind::IllegalCall, op,
                   fmt::format("index {} is beyond the list of {} targets", which, op.aux));
   Mask same = same_as_first(selector, m);
-  u32 pc = w.groups[index].pc;
-  if (same != m) index = split(w, index, same, pc, pc);
+  index = split_off(w, index, same);
   w.groups[index].pc = w.frame->code->lists[op.list + which];
 }
 

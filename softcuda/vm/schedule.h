@@ -32,6 +32,8 @@ class Scheduler {
   bool run_group(Warp &w, size_t index);
   Stop run_stretch(Warp &w, Group &g, u32 &backward_jumps);
   bool control(Warp &w, size_t index, const Op &op, Mask m);
+  bool sync_members(Warp &w, size_t index, const Op &op, Mask m);
+  void sync_block(Warp &w, size_t index, const Op &op, Mask m);
   void exit_lanes(Warp &w, size_t index, Mask m);
   void leave_frame(Frame *f, Mask m);
   bool call(Warp &w, size_t index, const Op &op, Mask m);

@@ -18,7 +18,7 @@ RUN = BUILD / "softcuda" / "softcuda-run"
 
 SM_90 = ["-std=c++17", "-gencode=arch=compute_90,code=compute_90"]
 FLAGS = {"differential.cu": ["-O2", "-std=c++17", "--fmad=false", "-Xcompiler", "-ffp-contract=off"],
-         "barriers.cu": SM_90, "hopper.cu": SM_90, "matrices.cu": SM_90,
+         "barriers.cu": SM_90, "partitions.cu": SM_90, "hopper.cu": SM_90, "matrices.cu": SM_90,
          "nvml.cc": ["-ldl"], "future.cc": ["-ldl"],
          "launches.cu": ["-rdc=true", "-lcudadevrt"],
          "video.cc": ["-lcuda", f"-L{BUILD}/softcuda/driver"],

@@ -144,7 +144,7 @@ def test_a_killed_dump_leaves_the_program_running(cuda, phase):
 
 
 EXAMPLES = ["vector_add.cu", "kernels.cu", "streams.cu", "textures.cu", "differential.cu", "language.cu", "hopper.cu",
-            "matrices.cu", "barriers.cu"]
+            "matrices.cu", "barriers.cu", "partitions.cu"]
 
 
 SECONDS_PER_LAUNCH = {"vector_add.cu": 1, "kernels.cu": 0.3, "language.cu": 0.3, "hopper.cu": 0.3}

@@ -124,7 +124,8 @@ def test_a_program_cannot_tell_slices_from_the_whole(cuda, size):
 @pytest.mark.parametrize("size", ["1", "7", "16", "1000000", "1ms"])
 @pytest.mark.parametrize("source", ["vector_add.cu", "kernels.cu", "language.cu", "streams.cu", "textures.cu",
                                     "differential.cu", "hopper.cu", "matrices.cu", "accesses.cu",
-                                    "entries.cu", "linking.cc", "video.cc", "launches.cu", "barriers.cu", "slices.cu"])
+                                    "entries.cu", "linking.cc", "video.cc", "launches.cu", "barriers.cu", "slices.cu",
+                                    "partitions.cu"])
 def test_every_program_in_slices(cuda, source, size):
     assert "PASSED" in output(cuda, source, f"--slice={size}")[0]
 
